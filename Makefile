@@ -1,0 +1,72 @@
+# The commands of the project. `make run` and `make test` are all that a fresh machine with Go needs.
+
+GO       ?= go
+TOOL     := $(GO) tool -modfile=tools/go.mod
+SOURCES   = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*')
+TIMEOUT  ?= 40m
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -X main.version=$(VERSION)
+
+# make fuzz TIME=5m            time for each fuzz target
+# make sim SEED=17 TIME=1h     one seed, or seeds from SEED on for so long
+# make killloop KILLS=500      kills for each kind of bucket
+# make bench BENCH=Produce PKG=./internal/broker
+SEED     ?=
+TIME     ?= 30s
+KILLS    ?= 100
+BENCH    ?= .
+PKG      ?= ./...
+COUNT    ?= 6
+
+.PHONY: help build test vet lint fmt race fuzz sim killloop bench run s3server
+
+help: ## list the targets
+	@grep -E '^[a-z0-9]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## ./bin/seb
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/seb ./cmd/seb
+
+run: build ## build and start a broker on ./seb-data
+	./bin/seb serve
+
+s3server: ## the real S3 server of the tests, built once into .cache
+	$(GO) run ./internal/s3server/cmd/install
+
+vet:
+	$(GO) vet ./...
+
+test: s3server vet ## every test, the S3 server included
+	$(GO) test -timeout $(TIMEOUT) ./...
+
+race: s3server ## every test under the race detector
+	$(GO) test -race -timeout 90m ./...
+
+lint: vet ## format, vet, staticcheck, and the same code for linux/arm64
+	@out=$$($(TOOL) gofumpt -l -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)); \
+	  if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
+	$(TOOL) staticcheck ./...
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+
+fmt: ## format in place
+	$(TOOL) gofumpt -w -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)
+
+fuzz: ## every fuzz target for TIME
+	@grep -rlE --include='*_test.go' '^func Fuzz' . | while read -r f; do \
+	  for t in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$f"); do \
+	    echo "== $$(dirname "$$f") $$t"; \
+	    $(GO) test -run '^$$' -fuzz "^$$t\$$" -fuzztime $(TIME) "$$(dirname "$$f")" || exit 1; \
+	  done; \
+	done
+
+sim: ## the simulator: SEED= repeats one seed, TIME= tries new ones for so long
+	SEB_SIM_SEED=$(SEED) SEB_SIM_TIME=$(TIME) $(GO) test ./internal/sim -run '^TestSim' -count=1 -v -timeout 0
+
+killloop: build s3server ## SIGKILL a real broker again and again, on disk and on S3
+	SEB_KILLS=$(KILLS) $(GO) test ./internal/killloop/... -count=1 -v -timeout 0
+
+bench: ## benchmarks into bin/bench.txt, compared with bin/bench-old.txt if it is there
+	@mkdir -p bin
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(COUNT) -timeout 0 $(PKG) >bin/bench.txt \
+	  || { cat bin/bench.txt; exit 1; }
+	$(TOOL) benchstat $$(ls bin/bench-old.txt 2>/dev/null) bin/bench.txt
