@@ -1,0 +1,119 @@
+package config
+
+import (
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Config is everything that can be set of a broker. Start from Default: the zero Config is not valid.
+type Config struct {
+	// Bucket is where all records are: a folder, "mem:" or "s3://name/prefix?endpoint=...&region=...&path-style=true".
+	// "" means the folder "bucket" in DataDir.
+	Bucket string
+	// S3Bucket is the original's way to name a bucket: NAME is s3://NAME.
+	S3Bucket string
+	// DataDir is the folder for what can be lost: disk cache, generated API key, remembered store check.
+	DataDir  string
+	ReadOnly bool // follow the log, write nothing
+	// AutoCreate creates a topic at the first record sent to it.
+	AutoCreate bool
+	// Advertise is the address that the broker which fences this one's predecessor passes on as a hint; "" means the URL
+	// it listens on.
+	Advertise   string
+	MemoryLimit Bytes // ceiling of all buffers together
+
+	HTTP  HTTP
+	Debug Debug
+	Cache Cache
+	Batch Batch
+	Log   Log
+}
+
+// HTTP is the public listener.
+type HTTP struct {
+	Address     string
+	Port        int // 0: any free port
+	APIKey      Secret
+	APIKeyFile  string // holds the key; white space around it is ignored
+	Connections int    // accepted at once; more get a canned 503
+}
+
+// Debug is the pprof listener: no key, so loopback only.
+type Debug struct {
+	Enable  bool
+	Address string
+	Port    int
+}
+
+// Cache is the disk cache of remote buckets.
+type Cache struct {
+	Dir  string // "" means the folder "cache" in DataDir
+	Size Bytes  // most that it ever holds; 0 turns it off
+}
+
+// Batch says how records are collected into one object.
+type Batch struct {
+	// WaitTime is how long the first record of an object waits for others; negative means the store's default (250 ms on
+	// S3, 5 ms on disk and memory), 0 collects nothing.
+	WaitTime     time.Duration
+	BytesSoftMax Bytes // an object that has so many bytes is sent at once
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  slog.Level
+	Format string // "text" or "json"
+}
+
+// AutoWait is the Batch.WaitTime that leaves the choice to the store.
+const AutoWait time.Duration = -1
+
+// Default returns the settings of a broker that is given none.
+func Default() Config {
+	return Config{
+		DataDir:     "seb-data",
+		AutoCreate:  true,
+		MemoryLimit: 256 << 20,
+		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 64 * runtime.NumCPU()},
+		Debug:       Debug{Address: "127.0.0.1", Port: 5000},
+		Cache:       Cache{Size: 1 << 30},
+		Batch:       Batch{WaitTime: AutoWait, BytesSoftMax: 10 << 20},
+		Log:         Log{Level: slog.LevelInfo, Format: "text"},
+	}
+}
+
+// BucketSpec is the bucket to open: Bucket, else S3Bucket, else the default folder.
+func (c *Config) BucketSpec() string {
+	switch {
+	case c.Bucket != "":
+		return c.Bucket
+	case c.S3Bucket != "":
+		return "s3://" + c.S3Bucket
+	}
+	return filepath.Join(c.DataDir, "bucket")
+}
+
+// CacheDir is the folder of the disk cache.
+func (c *Config) CacheDir() string {
+	if c.Cache.Dir != "" {
+		return c.Cache.Dir
+	}
+	return filepath.Join(c.DataDir, "cache")
+}
+
+// LogValue lists every setting by its flag's name; secrets are masked.
+func (c Config) LogValue() slog.Value {
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Register(fs, &c)
+	var attrs []slog.Attr
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Deprecated == "" && f.Value.String() != "" {
+			attrs = append(attrs, slog.String(f.Name, f.Value.String()))
+		}
+	})
+	return slog.GroupValue(attrs...)
+}

@@ -1,0 +1,154 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/spf13/pflag"
+)
+
+func parse(t *testing.T, env map[string]string, args ...string) (config.Config, error) {
+	t.Helper()
+	c := config.Default()
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	fs.SetOutput(new(bytes.Buffer))
+	config.Register(fs, &c)
+	if err := fs.Parse(args); err != nil {
+		return c, err
+	}
+	err := config.FromEnv(fs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	return c, err
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	c, err := parse(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.BucketSpec(); got != "seb-data/bucket" {
+		t.Errorf("bucket %q", got)
+	}
+	if got := c.CacheDir(); got != "seb-data/cache" {
+		t.Errorf("cache %q", got)
+	}
+}
+
+func TestOriginalCommandLineIsUnderstood(t *testing.T) {
+	c, err := parse(t, nil, "--log-level", "5", "--http-address=0.0.0.0", "--http-port", "1234", "--http-api-key", "api-key",
+		"--http-connections", "7", "--http-debug-enable", "--http-debug-address", "127.0.0.1", "--http-debug-port", "5001",
+		"--s3-bucket", "events", "--cache-dir", "/c", "--cache-size", "1073741824", "--cache-eviction-interval", "5m",
+		"--read-only", "--batch-wait-time", "1s", "--batch-bytes-soft-max", "10485760", "--batch-bytes-hard-max", "31457280",
+		"--batch-records-hard-max", "32768")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.Log.Level = slog.LevelDebug
+	want.HTTP = config.HTTP{Address: "0.0.0.0", Port: 1234, APIKey: "api-key", Connections: 7}
+	want.Debug = config.Debug{Enable: true, Address: "127.0.0.1", Port: 5001}
+	want.S3Bucket, want.ReadOnly = "events", true
+	want.Cache.Dir = "/c"
+	want.Batch.WaitTime = time.Second
+	if c != want {
+		t.Errorf("got %v, want %v", c.LogValue(), want.LogValue())
+	}
+	if got := c.BucketSpec(); got != "s3://events" {
+		t.Errorf("bucket %q", got)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	env := map[string]string{"SEB_BUCKET": "mem:", "SEB_API_KEY": "from-env", "SEB_HTTP_PORT": "99", "SEB_DATA_DIR": ""}
+	c, err := parse(t, env, "--http-port", "100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Bucket != "mem:" || c.HTTP.APIKey.Reveal() != "from-env" {
+		t.Errorf("environment not taken: %v", c.LogValue())
+	}
+	if c.HTTP.Port != 100 {
+		t.Errorf("port %d: a flag goes before the environment", c.HTTP.Port)
+	}
+	if c.DataDir != "seb-data" {
+		t.Errorf("an empty variable changed the data folder to %q", c.DataDir)
+	}
+	_, err = parse(t, map[string]string{"SEB_HTTP_PORT": "x", "SEB_MEMORY_LIMIT": "y"})
+	if err == nil || !strings.Contains(err.Error(), "$SEB_HTTP_PORT") || !strings.Contains(err.Error(), "$SEB_MEMORY_LIMIT: want a size") {
+		t.Errorf("faults in the environment: %v", err)
+	}
+}
+
+func TestValidateReportsEveryFault(t *testing.T) {
+	c := config.Default()
+	c.Bucket, c.S3Bucket = "mem:", "b"
+	c.DataDir = ""
+	c.MemoryLimit = 1
+	c.HTTP = config.HTTP{Port: 70000, APIKey: "with space", APIKeyFile: "f"}
+	c.Debug.Address, c.Debug.Port = "0.0.0.0", -1
+	c.Batch.WaitTime = time.Hour
+	c.Log.Format = "xml"
+	err := c.Validate()
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("got %v", err)
+	}
+	for _, flag := range []string{"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
+		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "log-format"} {
+		if !strings.Contains(err.Error(), "--"+flag+": ") {
+			t.Errorf("no fault for --%s in: %v", flag, err)
+		}
+	}
+	if len(faults) != 13 {
+		t.Errorf("%d faults: %v", len(faults), err)
+	}
+}
+
+func TestSecretsAreMasked(t *testing.T) {
+	c := config.Default()
+	c.HTTP.APIKey = "hunter2"
+	var out bytes.Buffer
+	slog.New(slog.NewTextHandler(&out, nil)).Info("settings", "config", c)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("settings", "config", c, "key", c.HTTP.APIKey)
+	fmt.Fprintf(&out, "%v %+v %#v %s", c, c, c, c.HTTP.APIKey)
+	if err := json.NewEncoder(&out).Encode(c); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "hunter2") {
+		t.Errorf("secret printed: %s", out.String())
+	}
+	if !strings.Contains(out.String(), "config.http-api-key=***") || !strings.Contains(out.String(), "config.http-port=51313") {
+		t.Errorf("settings missing: %s", out.String())
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for in, want := range map[string]config.Bytes{"0": 0, "10485760": 10 << 20, "10MiB": 10 << 20, "10m": 10 << 20, "1GiB": 1 << 30, "3 kb": 3072, "7b": 7} {
+		var b config.Bytes
+		if err := b.Set(in); err != nil || b != want {
+			t.Errorf("%q: %d, %v", in, b, err)
+		}
+		var again config.Bytes
+		if err := again.Set(b.String()); err != nil || again != b {
+			t.Errorf("%v does not come back: %v, %v", b, again, err)
+		}
+	}
+	for _, in := range []string{"", "x", "-1", "1.5GiB", "9999999999GiB", "10TB"} {
+		var b config.Bytes
+		if err := b.Set(in); err == nil {
+			t.Errorf("%q taken as %v", in, b)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Register adds a flag for every setting to fs; parsing fs writes into c, and what c holds now are the defaults shown.
+func Register(fs *pflag.FlagSet, c *Config) {
+	fs.StringVar(&c.Bucket, "bucket", c.Bucket, "where the records are: ./folder, mem: or s3://name/prefix?endpoint=URL&region=R&path-style=true (default <data-dir>/bucket)")
+	fs.StringVar(&c.S3Bucket, "s3-bucket", c.S3Bucket, "short for --bucket s3://NAME")
+	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "folder for what may be lost: cache, API key, remembered store check")
+	fs.BoolVar(&c.ReadOnly, "read-only", c.ReadOnly, "follow the log and serve reads, write nothing")
+	fs.BoolVar(&c.AutoCreate, "auto-create-topics", c.AutoCreate, "create a topic at the first record sent to it")
+	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "address for clients of a broker that this one takes over from (default: where it listens)")
+	fs.Var(&c.MemoryLimit, "memory-limit", "ceiling of all buffers together")
+
+	fs.StringVar(&c.HTTP.Address, "http-address", c.HTTP.Address, "address to listen on")
+	fs.IntVar(&c.HTTP.Port, "http-port", c.HTTP.Port, "port to listen on, 0 for any")
+	fs.Var(&c.HTTP.APIKey, "http-api-key", "API key that requests must carry; better in $SEB_API_KEY or a file (default: made at first start)")
+	fs.StringVar(&c.HTTP.APIKeyFile, "http-api-key-file", c.HTTP.APIKeyFile, "file that holds the API key")
+	fs.IntVar(&c.HTTP.Connections, "http-connections", c.HTTP.Connections, "connections served at once")
+
+	fs.BoolVar(&c.Debug.Enable, "http-debug-enable", c.Debug.Enable, "serve pprof on a loopback address of its own")
+	fs.StringVar(&c.Debug.Address, "http-debug-address", c.Debug.Address, "loopback address of pprof")
+	fs.IntVar(&c.Debug.Port, "http-debug-port", c.Debug.Port, "port of pprof, 0 for any")
+
+	fs.StringVar(&c.Cache.Dir, "cache-dir", c.Cache.Dir, "folder of the disk cache of remote buckets (default <data-dir>/cache)")
+	fs.Var(&c.Cache.Size, "cache-size", "most that the disk cache holds, 0 for none")
+
+	fs.Var((*autoDuration)(&c.Batch.WaitTime), "batch-wait-time", "how long records are collected for one object; auto is 250ms on S3, 5ms on disk and memory")
+	fs.Var(&c.Batch.BytesSoftMax, "batch-bytes-soft-max", "an object of so many bytes is sent at once")
+
+	fs.Var((*level)(&c.Log.Level), "log-level", "debug, info, warn or error")
+	fs.StringVar(&c.Log.Format, "log-format", c.Log.Format, "text or json")
+
+	ignored(fs)
+}
+
+// ignored registers flags of the original that have nothing left to set, so that its command lines still start.
+func ignored(fs *pflag.FlagSet) {
+	fs.Duration("cache-eviction-interval", 5*time.Minute, "")
+	fs.Int64("batch-bytes-hard-max", 30<<20, "")
+	fs.Int64("batch-records-hard-max", 32768, "")
+	for name, why := range map[string]string{
+		"cache-eviction-interval": "the cache never grows beyond --cache-size, so there is no interval",
+		"batch-bytes-hard-max":    "the largest request follows from --memory-limit",
+		"batch-records-hard-max":  "the number of records in an object has no limit of its own",
+	} {
+		_ = fs.MarkDeprecated(name, why)
+	}
+}
+
+// EnvName is the environment variable that sets a flag: SEB_ and the flag's name; SEB_API_KEY for the API keys.
+func EnvName(flag string) string {
+	switch flag {
+	case "http-api-key", "api-key":
+		return "SEB_API_KEY"
+	}
+	return "SEB_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// FromEnv sets every flag of fs that the command line did not set and lookup (os.LookupEnv) knows. An empty variable
+// counts as not set. Every fault is reported at once.
+func FromEnv(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var faults []error
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "help" {
+			return
+		}
+		v, ok := lookup(EnvName(f.Name))
+		if !ok || v == "" {
+			return
+		}
+		if err := fs.Set(f.Name, v); err != nil {
+			faults = append(faults, fmt.Errorf("$%s: %w", EnvName(f.Name), errors.Unwrap(err)))
+		}
+	})
+	return join(faults)
+}

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// Faults are all that is wrong with settings, each beginning with the name of its flag.
+type Faults []error
+
+// Error puts all faults in one line.
+func (f Faults) Error() string {
+	texts := make([]string, len(f))
+	for i, err := range f {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Unwrap gives the single faults.
+func (f Faults) Unwrap() []error { return f }
+
+func join(faults []error) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return Faults(faults)
+}
+
+// MemoryLimitMin is the least --memory-limit: below it not even one batch of the default size fits its share.
+const MemoryLimitMin Bytes = 32 << 20
+
+// Validate reports every fault at once, as Faults.
+func (c *Config) Validate() error {
+	var faults []error
+	check := func(ok bool, flag, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("--%s: "+format, append([]any{flag}, args...)...))
+		}
+	}
+	check(c.DataDir != "", "data-dir", "must name a folder")
+	check(c.Bucket == "" || c.S3Bucket == "", "s3-bucket", "give either this or --bucket")
+	check(c.MemoryLimit >= MemoryLimitMin, "memory-limit", "%v is below the least, %v", c.MemoryLimit, MemoryLimitMin)
+
+	check(c.HTTP.Address != "", "http-address", "must not be empty (0.0.0.0 listens everywhere)")
+	check(isPort(c.HTTP.Port), "http-port", "%d is no port (0 to 65535)", c.HTTP.Port)
+	check(c.HTTP.Connections > 0, "http-connections", "%d, must be at least 1", c.HTTP.Connections)
+	check(c.HTTP.APIKey == "" || c.HTTP.APIKeyFile == "", "http-api-key-file", "give either this or --http-api-key")
+	if c.HTTP.APIKey != "" {
+		err := CheckAPIKey(c.HTTP.APIKey.Reveal())
+		check(err == nil, "http-api-key", "%v", err)
+	}
+
+	check(isLoopback(c.Debug.Address), "http-debug-address", "%q is no loopback address; pprof has no key", c.Debug.Address)
+	check(isPort(c.Debug.Port), "http-debug-port", "%d is no port (0 to 65535)", c.Debug.Port)
+
+	check(c.Cache.Size >= 0, "cache-size", "must not be negative")
+	check(c.Batch.WaitTime <= time.Minute, "batch-wait-time", "%v is above the most, 1m", c.Batch.WaitTime)
+	check(c.Batch.BytesSoftMax >= 4<<10, "batch-bytes-soft-max", "%v is below the least, 4KiB", c.Batch.BytesSoftMax)
+	check(c.Batch.BytesSoftMax <= c.MemoryLimit/4, "batch-bytes-soft-max", "%v is above a quarter of --memory-limit %v",
+		c.Batch.BytesSoftMax, c.MemoryLimit)
+	check(c.Log.Format == "text" || c.Log.Format == "json", "log-format", "%q, want text or json", c.Log.Format)
+	return join(faults)
+}
+
+// CheckAPIKey says what is wrong with a key: it travels in a header, so it is printable ASCII without spaces.
+func CheckAPIKey(key string) error {
+	if key == "" {
+		return fmt.Errorf("the key is empty")
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			return fmt.Errorf("the key holds a byte that is not printable ASCII, at position %d", i)
+		}
+	}
+	return nil
+}
+
+func isPort(p int) bool { return p >= 0 && p <= 65535 }
+
+func isLoopback(address string) bool {
+	ip := net.ParseIP(address)
+	return address == "localhost" || ip != nil && ip.IsLoopback()
+}
