@@ -1,0 +1,164 @@
+package tidy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// levels places every package. Imports point from a higher level to a lower one, never sideways. "" is the root
+// package. A package that is not here (nor below support) fails until somebody has decided where it belongs.
+var levels = map[string]int{
+	"cmd/seb": 7,
+
+	"internal/server":   6,
+	"":                  6,
+	"internal/sim":      6,
+	"internal/torture":  6,
+	"internal/killloop": 6,
+
+	"internal/node":    5,
+	"internal/httpapi": 5,
+	"internal/kafka":   5,
+	"internal/riemann": 5,
+	"internal/console": 5,
+	"client":           5,
+
+	"internal/broker":   4,
+	"internal/triggers": 4,
+
+	"internal/eventlog": 3,
+
+	"internal/logcore": 2,
+	"internal/groups":  2,
+	"internal/packer":  2,
+	"internal/auth":    2,
+
+	"internal/state":   1,
+	"internal/cache":   1,
+	"internal/view":    1,
+	"internal/batcher": 1,
+	"internal/fault":   1,
+
+	"record":            0,
+	"internal/objstore": 0,
+	"driplang":          0,
+	"internal/api":      0,
+	"internal/config":   0,
+	"internal/budget":   0,
+}
+
+// support is code that only tests use, with everything below it: it may import what it likes, and no production code
+// may import it. Those of its packages that have a level keep to it.
+var support = []string{
+	"internal/objstore/storetest",
+	"internal/s3server",
+	"internal/sim",
+	"internal/torture",
+	"internal/killloop",
+	"internal/tidy",
+}
+
+// fault injects errors into a store; the tests of any level use it.
+const faultPackage = "internal/fault"
+
+// onlyFrom narrows who may import a package beyond what the levels say.
+var onlyFrom = map[string][]string{
+	// The cache is a store that wraps a store: nobody but the wiring knows that it is there.
+	"internal/cache": {"internal/node"},
+	// A program that embeds a broker links no front end.
+	"internal/httpapi": {"internal/server", "cmd/seb"},
+	"internal/kafka":   {"internal/server", "cmd/seb"},
+	"internal/riemann": {"internal/server", "cmd/seb"},
+	"internal/console": {"internal/server", "cmd/seb"},
+}
+
+// banned are imports that production code does without: templates look methods up by name, which stops the linker
+// from leaving unused ones out of the binary.
+var banned = []string{"text/template", "html/template"}
+
+func isSupport(dir string) bool {
+	for _, s := range support {
+		if dir == s || strings.HasPrefix(dir, s+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func checkImports(t *Tree) []Finding {
+	var found []Finding
+	for _, dir := range t.packages() {
+		if _, ok := levels[dir]; !ok && !isSupport(dir) {
+			found = append(found, Finding{
+				Rule: "level", Path: t.in(dir)[0].path, Name: dir,
+				Text: fmt.Sprintf("package %q has no level: place it in the table of internal/tidy", dir),
+			})
+		}
+	}
+	for _, g := range t.gofiles {
+		for _, spec := range g.ast.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				continue
+			}
+			if why := t.refuse(g, imported); why != "" {
+				found = append(found, Finding{
+					Rule: "import", Path: g.path, Line: t.line(spec.Pos()), Name: imported, Text: why,
+				})
+			}
+		}
+	}
+	return found
+}
+
+// refuse says why file g must not import a package, or "".
+func (t *Tree) refuse(g *goFile, imported string) string {
+	production := !g.test && !isSupport(g.dir)
+	if production && slices.Contains(banned, imported) {
+		return imported + " in production code keeps the linker from dropping unused methods"
+	}
+	to, ours := t.relative(imported)
+	switch {
+	case !ours || to == g.dir:
+		return ""
+	case isSupport(to):
+		if production {
+			return fmt.Sprintf("production code imports %s, which is for tests", to)
+		}
+		if _, placed := levels[to]; !placed || g.test {
+			return ""
+		}
+	case production && onlyFrom[to] != nil && !slices.Contains(onlyFrom[to], g.dir):
+		return fmt.Sprintf("%s is only for %s", to, strings.Join(onlyFrom[to], ", "))
+	}
+	return refuseLevel(g, to)
+}
+
+// refuseLevel compares levels. A test may also look sideways (a front end's test runs a real broker) and use the
+// package of faults.
+func refuseLevel(g *goFile, to string) string {
+	fromLevel, known := levels[g.dir]
+	toLevel, knownTo := levels[to]
+	switch {
+	case !known || !knownTo: // reported as a package without a level, or test support
+		return ""
+	case g.test && (toLevel == fromLevel || to == faultPackage):
+		return ""
+	case toLevel == fromLevel:
+		return fmt.Sprintf("import points sideways: %q and %q are both on level %d", g.dir, to, toLevel)
+	case toLevel > fromLevel:
+		return fmt.Sprintf("import points up: %q is on level %d, %q on level %d", g.dir, fromLevel, to, toLevel)
+	}
+	return ""
+}
+
+// relative is an import path without the module's, and whether it is one of the module.
+func (t *Tree) relative(imported string) (dir string, ours bool) {
+	if imported == t.Module {
+		return "", true
+	}
+	dir, ours = strings.CutPrefix(imported, t.Module+"/")
+	return dir, ours
+}

@@ -1,0 +1,274 @@
+package tidy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const testModule = "example.org/m"
+
+// source is a small tree: path, then text.
+type source map[string]string
+
+func (s source) tree() *Tree {
+	files := make(map[string][]byte)
+	for name, text := range s {
+		files[name] = []byte(text)
+	}
+	return New(testModule, files)
+}
+
+// expect runs a rule over a tree and wants one finding for each part of a sentence in want, in any order, and no other.
+func expect(t *testing.T, check func(*Tree) []Finding, s source, want ...string) {
+	t.Helper()
+	found := check(s.tree())
+	for _, w := range want {
+		hit := -1
+		for i, f := range found {
+			if strings.Contains(f.String(), w) {
+				hit = i
+				break
+			}
+		}
+		if hit < 0 {
+			t.Errorf("not found: %q", w)
+			continue
+		}
+		found = append(found[:hit], found[hit+1:]...)
+	}
+	for _, f := range found {
+		t.Errorf("found without need: %v", f)
+	}
+}
+
+// imports is a Go file of one package that imports others.
+func imports(pkg string, names ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "// Package %s is a test.\npackage %s\n", pkg, pkg)
+	for _, n := range names {
+		fmt.Fprintf(&b, "import _ %q\n", n)
+	}
+	return b.String()
+}
+
+func TestFileThatDoesNotParse(t *testing.T) {
+	expect(t, checkParse, source{"a.go": "package a\nfunc {"}, "a.go: parse:")
+	expect(t, checkParse, source{"a.go": "package a\n", "testdata/b.go": "func {"})
+}
+
+func TestImports(t *testing.T) {
+	m := testModule + "/"
+	for _, c := range []struct {
+		name string
+		tree source
+		want []string
+	}{
+		{"down is allowed", source{"internal/broker/a.go": imports("broker", m+"internal/logcore", m+"record")}, nil},
+		{"up", source{"internal/logcore/a.go": imports("logcore", m+"internal/eventlog")}, []string{"points up"}},
+		{"sideways", source{"internal/state/a.go": imports("state", m+"internal/batcher")}, []string{"points sideways"}},
+		{"up to the root", source{"record/a.go": imports("record", testModule)}, []string{"points up"}},
+		{
+			"prefix of the module's name is another module",
+			source{"record/a.go": imports("record", testModule+"x/internal/node")},
+			nil,
+		},
+		{"unknown package", source{"internal/stuff/a.go": imports("stuff")}, []string{`"internal/stuff" has no level`}},
+		{"unknown below a known one", source{"record/deep/a.go": imports("deep")}, []string{`"record/deep" has no level`}},
+		{"below test support", source{"internal/s3server/cmd/install/a.go": imports("main", m+"internal/objstore")}, nil},
+		{
+			"production imports test support",
+			source{"internal/node/a.go": imports("node", m+"internal/objstore/storetest", m+"internal/s3server")},
+			[]string{"storetest, which is for tests", "s3server, which is for tests"},
+		},
+		{"a test imports test support", source{"internal/node/a_test.go": imports("node", m+"internal/objstore/storetest")}, nil},
+		{"a test looks sideways", source{"internal/httpapi/a_test.go": imports("httpapi", m+"internal/node")}, nil},
+		{"a test looks down", source{"internal/httpapi/a_test.go": imports("httpapi", m+"internal/objstore")}, nil},
+		{"a test injects faults", source{"internal/objstore/a_test.go": imports("objstore", m+"internal/fault")}, nil},
+		{"a test looks up", source{"internal/state/a_test.go": imports("state", m+"internal/broker")}, []string{"points up"}},
+		{"test support with a level keeps to it", source{"internal/sim/a.go": imports("sim", m+"cmd/seb")}, []string{"points up"}},
+		{"test support with a level imports down", source{"internal/sim/a.go": imports("sim", m+"internal/fault")}, nil},
+		{"the cache is the wiring's", source{
+			"internal/broker/a.go": imports("broker", m+"internal/cache"),
+			"internal/node/a.go":   imports("node", m+"internal/cache"),
+		}, []string{"internal/broker/a.go:3: import: internal/cache is only for internal/node"}},
+		{"an embedder links no front end", source{
+			"a.go":                 imports("seb", m+"internal/kafka", m+"internal/node"),
+			"internal/server/a.go": imports("server", m+"internal/kafka"),
+		}, []string{"internal/kafka is only for"}},
+		{
+			"templates", source{
+				"internal/api/a.go":      imports("api", "text/template", "html/template"),
+				"internal/api/a_test.go": imports("api", "text/template"),
+			},
+			[]string{"text/template in production", "html/template in production"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) { expect(t, checkImports, c.tree, c.want...) })
+	}
+}
+
+func lines(n int) string { return strings.Repeat("\n", n) }
+
+func TestSizes(t *testing.T) {
+	body := func(n int) string { return "package a\nfunc F() {" + lines(n-1) + "}\n" }
+	method := "package a\ntype T[K any] int\nfunc (t *T[K]) M() {" + lines(70) + "}\n"
+	big := source{}
+	for i := range 7 {
+		big[fmt.Sprintf("internal/big/a%d.go", i)] = "package big" + lines(450)
+	}
+	small := source{"internal/big/a_test.go": "package big" + lines(999)}
+	for i := range 6 {
+		small[fmt.Sprintf("internal/big/a%d.go", i)] = "package big" + lines(500)
+	}
+	for _, c := range []struct {
+		name string
+		tree source
+		want []string
+	}{
+		{"function at the limit", source{"a.go": body(70)}, nil},
+		{"function over it", source{"a.go": body(71)}, []string{"a.go:2: func-size: F has 71 lines, the limit is 70"}},
+		{"a test's function too", source{"a_test.go": body(71)}, []string{"F has 71 lines"}},
+		{"method", source{"a.go": method}, []string{"T.M has 71 lines"}},
+		{"file at the limit", source{"a.go": "package a" + lines(500)}, nil},
+		{"file over it", source{"a.go": "package a" + lines(501)}, []string{"a.go has 501 lines, the limit is 500"}},
+		{"test file at the limit", source{"a_test.go": "package a" + lines(1000)}, nil},
+		{"test file over it", source{"a_test.go": "package a" + lines(1001)}, []string{"the limit is 1000"}},
+		{"generated file", source{"a.go": "// Code generated by x. DO NOT EDIT.\n\npackage a" + lines(501)}, nil},
+		{"package over the limit", big, []string{"internal/big: package-size: internal/big has 3150 lines"}},
+		{"package at the limit, its tests not counted", small, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) { expect(t, checkSizes, c.tree, c.want...) })
+	}
+}
+
+func TestComments(t *testing.T) {
+	const described = "// Package a is a test.\npackage a\n"
+	for _, c := range []struct {
+		name string
+		tree source
+		want []string
+	}{
+		{"package", source{"a/a.go": "package a\n", "a/b.go": "package a\n"}, []string{"package a has no comment"}},
+		{"package described in another file", source{"a/a.go": described, "a/b.go": "package a\n"}, nil},
+		{"program", source{"cmd/x/main.go": "package main\n"}, []string{"package main has no comment"}},
+		{"tests only", source{"a/a_test.go": "package a\nfunc TestA() {}\n"}, nil},
+		{"function", source{"a.go": described + "func F() {}\n"}, []string{"a.go:3: comment: exported F"}},
+		{"described function", source{"a.go": described + "// F does.\nfunc F() {}\nfunc g() {}\n"}, nil},
+		{"method", source{"a.go": described + "type t int\nfunc (t) M() {}\n// T is.\ntype T int\nfunc (*T) M() {}\n"}, []string{"exported T.M"}},
+		{"method of a well-known interface", source{"a.go": described + "// T is.\ntype T int\nfunc (T) String() string { return \"\" }\n"}, nil},
+		{"type", source{"a.go": described + "type T int\n"}, []string{"exported T"}},
+		{"type in a group", source{"a.go": described + "// Group.\ntype (\n\tT int\n\t// U is.\n\tU int\n)\n"}, []string{"exported T "}},
+		{"method of an interface", source{"a.go": described + "// I is.\ntype I interface {\n\tA()\n\tB() // does b\n}\n"}, []string{"exported I.A"}},
+		{"variable", source{"a.go": described + "var A, b, C int\n"}, []string{"exported A", "exported C"}},
+		{"constants under one comment", source{"a.go": described + "// Both.\nconst (\n\tA = 1\n\tB = 2\n)\n"}, nil},
+		{"constants without", source{"a.go": described + "const (\n\tA = 1\n\tB = 2 // b\n)\n"}, []string{"exported A"}},
+		{"names of a program", source{"a.go": "// Command a does.\npackage main\nfunc F() {}\n"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) { expect(t, checkComments, c.tree, c.want...) })
+	}
+}
+
+func TestLinks(t *testing.T) {
+	target := "# Some `code` & more\n\n## Twice\n## Twice\n<a id=\"own\"></a>\n"
+	doc := func(text string) source { return source{"docs/a.md": text, "docs/b.md": target, "x/y.txt": ""} }
+	for _, c := range []struct {
+		name string
+		tree source
+		want []string
+	}{
+		{"file, folder and picture", doc("[b](b.md) [x](../x) [r](..) ![y](../x/y.txt \"title\")"), nil},
+		{"missing file", doc("see\n[b](c.md)"), []string{`docs/a.md:2: link: link "c.md" leads nowhere`}},
+		{"missing picture", doc("![b](c.png)"), []string{"there is no docs/c.png"}},
+		{"missing named", doc("[b][1]\n\n[1]: c.md"), []string{"docs/a.md:3"}},
+		{"out of the tree", doc("[b](../../c.md) [c](/etc/passwd)"), []string{`"../../c.md" leads out`, `"/etc/passwd" leads out`}},
+		{"elsewhere", doc("[b](https://example.org/c.md) [m](mailto:a@example.org)"), nil},
+		{"headings", doc("[b](b.md#some-code--more) [c](b.md#twice-1) [d](b.md#own)"), nil},
+		{"missing heading", doc("[b](b.md#no)"), []string{"docs/b.md has no such heading"}},
+		{"missing heading of its own", doc("# A\n[b](#a) [c](#b)"), []string{`link "#b"`}},
+		{"code is no link", doc("`a[i](x)`\n```\n[b](c.md)\n```\n[d](d.md)"), []string{"docs/a.md:5"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { expect(t, checkLinks, c.tree, c.want...) })
+	}
+}
+
+func TestPhrases(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		tree source
+		want []string
+	}{
+		{"folder of a machine", source{"a.go": "package a // see /home/somebody/x\n"}, []string{`a.go:1: phrase: "/home/somebody/x"`}},
+		{"in a script", source{"run": "cd '/root/go'"}, []string{`"/root/go"`}},
+		{"in a URL or a deeper folder", source{"a.md": "http://h/home/x a/home/x ~/root/x"}, nil},
+		{"beside the tree", source{"a.md": "(../shared/x.txt)"}, []string{`"../shared/x.txt)"`}},
+		{"document that is not here", source{"a.go": "package a // as NOWHERE.md says\n"}, []string{"there is no NOWHERE.md"}},
+		{"its section", source{"a.go": "package a // NOWHERE section 4\n"}, []string{"there is no NOWHERE.md"}},
+		{"document that is here", source{"a.go": "package a // FORMAT.md, FORMAT section 4, RFC 9457 section 3\n", "x/FORMAT.md": ""}, nil},
+		{"sums of modules are not prose", source{"go.sum": "/home/x/y"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) { expect(t, checkPhrases, c.tree, c.want...) })
+	}
+}
+
+func TestPure(t *testing.T) {
+	core := func(text string) source {
+		return source{"internal/logcore/a.go": "package logcore\n" + text, "internal/logcore/a_test.go": "package logcore\nimport _ \"time\"\n"}
+	}
+	loop := func(before, over string) source {
+		return core("type table map[string]int\nfunc f(m table, s []int, n chan int) (sum int) {\n" + before + "\nfor range " + over + " { sum++ }\nreturn sum }\n")
+	}
+	sorted := "import (\n\"maps\"\n\"slices\"\n)\nfunc f(m map[string]int) []string {\n\treturn %s\n}\n"
+	for _, c := range []struct {
+		name string
+		tree source
+		want []string
+	}{
+		{"clock", core("import \"time\"\nvar _ time.Time\n"), []string{"internal/logcore/a.go:2: pure: internal/logcore imports time"}},
+		{"chance, machine, net, locks", core("import (\n_ \"math/rand/v2\"\n_ \"os/exec\"\n_ \"net/http\"\n_ \"sync/atomic\"\n)\n"), []string{
+			"imports math/rand/v2", "imports os/exec", "imports net/http", "imports sync/atomic",
+		}},
+		{"like names are others", core("import _ \"sort\"\n"), nil},
+		{"goroutine", core("func f() { go f() }\n"), []string{"a.go:2: pure: a pure package starts no goroutine"}},
+		{"map", loop("", "m"), []string{"a.go:5: pure: a range over a map"}},
+		{"map behind a call", core("func g() map[int]int { return nil }\nfunc f() { for range g() { } }\n"), []string{"a.go:3"}},
+		{"map as a type parameter", core("func f[M map[int]int](m M) { for range m { } }\n"), []string{"a.go:2"}},
+		{"map as one of several", core("func f[M ~map[int]int | ~map[int]bool](m M) { for range m { } }\n"), []string{"a.go:2"}},
+		{"excused with a reason", loop("//tidy:unordered a sum has no order", "m"), nil},
+		{"excused without a reason", loop("//tidy:unordered  ", "m"), []string{"a.go:5"}},
+		{"excuse of another line", loop("//tidy:unordered a sum has no order\n", "m"), []string{"a.go:6"}},
+		{"slice", loop("", "s"), nil},
+		{"number", loop("", "sum"), nil},
+		{"keys", core(fmt.Sprintf(sorted, "slices.Collect(maps.Keys(m))")), []string{"a.go:7: pure: maps.Keys has no order"}},
+		{"sorted keys", core(fmt.Sprintf(sorted, "slices.Sorted(maps.Keys(m))")), nil},
+		{"what can not be checked", core("func f() { for range nowhere { } }\n"), []string{"undefined: nowhere"}},
+		{"package gone", source{"a.go": "package a"}, []string{"internal/logcore: pure: the package is gone"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { expect(t, checkPure, c.tree, c.want...) })
+	}
+}
+
+func TestExceptions(t *testing.T) {
+	long := Finding{Rule: "func-size", Path: "a.go", Name: "F", Size: 80, Text: "too long"}
+	for _, c := range []struct {
+		name  string
+		table map[string]int
+		want  string
+	}{
+		{"none", nil, "a.go: func-size: too long"},
+		{"of its size", map[string]int{"func-size a.go F": 80}, ""},
+		{"outgrown", map[string]int{"func-size a.go F": 79}, "too long (its exception allows 79)"},
+		{"shrunk", map[string]int{"func-size a.go F": 81}, "lower the entry"},
+		{"not needed", map[string]int{"func-size a.go F": 80, "func-size a.go G": 80}, "remove the entry"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			left := Except([]Finding{long}, c.table)
+			switch {
+			case c.want == "" && len(left) > 0:
+				t.Errorf("left: %v", left)
+			case c.want != "" && (len(left) != 1 || !strings.Contains(left[0].String(), c.want)):
+				t.Errorf("left %v, want one with %q", left, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package tidy
+
+import (
+	"fmt"
+	"go/ast"
+)
+
+// The sizes above which code is hard to hold in one's head. The aim is about half of each.
+const (
+	funcMax     = 70   // lines of a function, signature and closing brace included
+	fileLines   = 500  // lines of a file
+	testLines   = 1000 // lines of a test file
+	packageMax  = 3000 // lines of a package without its tests
+	sizeAdvice  = "split it by what it does"
+	packageRule = "package-size"
+)
+
+func checkSizes(t *Tree) []Finding {
+	var found []Finding
+	packages := make(map[string]int)
+	for _, g := range t.gofiles {
+		if g.generated() {
+			continue
+		}
+		limit := fileLines
+		if g.test {
+			limit = testLines
+		} else {
+			packages[g.dir] += g.size
+		}
+		if g.size > limit {
+			found = append(found, tooLong("file-size", g.path, "", [2]int{g.size, limit}))
+		}
+		found = append(found, t.longFuncs(g)...)
+	}
+	for _, dir := range t.packages() {
+		if lines := packages[dir]; lines > packageMax {
+			found = append(found, tooLong(packageRule, dir, "", [2]int{lines, packageMax}))
+		}
+	}
+	return found
+}
+
+func (t *Tree) longFuncs(g *goFile) []Finding {
+	var found []Finding
+	for _, decl := range g.ast.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		start := t.line(fn.Pos())
+		if lines := t.line(fn.End()) - start + 1; lines > funcMax {
+			f := tooLong("func-size", g.path, funcName(fn), [2]int{lines, funcMax})
+			f.Line = start
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// tooLong is a finding about a size: what was measured, then the limit.
+func tooLong(rule, path, name string, measured [2]int) Finding {
+	what := name
+	if what == "" {
+		what = path
+	}
+	return Finding{
+		Rule: rule, Path: path, Name: name, Size: measured[0],
+		Text: fmt.Sprintf("%s has %d lines, the limit is %d: %s", what, measured[0], measured[1], sizeAdvice),
+	}
+}
+
+// funcName is Func, Type.Method for a method.
+func funcName(fn *ast.FuncDecl) string {
+	if recv := receiver(fn); recv != "" {
+		return recv + "." + fn.Name.Name
+	}
+	return fn.Name.Name
+}
+
+// receiver is the name of the type that a method belongs to, "" for a function.
+func receiver(fn *ast.FuncDecl) string {
+	if fn.Recv == nil || len(fn.Recv.List) == 0 {
+		return ""
+	}
+	expr := fn.Recv.List[0].Type
+	for {
+		switch e := expr.(type) {
+		case *ast.StarExpr:
+			expr = e.X
+		case *ast.IndexExpr:
+			expr = e.X
+		case *ast.IndexListExpr:
+			expr = e.X
+		case *ast.Ident:
+			return e.Name
+		default:
+			return ""
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package tidy
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// root is the folder of the repository, seen from this package's.
+const root = "../.."
+
+func loadRepository(t *testing.T) *Tree {
+	t.Helper()
+	gomod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(gomod), "\n")
+	tree, err := Load(root, strings.TrimSpace(strings.TrimPrefix(first, "module ")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func TestRepository(t *testing.T) {
+	tree := loadRepository(t)
+	if len(tree.gofiles) == 0 {
+		t.Fatal("no Go files found")
+	}
+	var found []Finding
+	for _, rule := range Rules() {
+		found = append(found, rule.Check(tree)...)
+	}
+	for _, f := range Except(found, exceptions) {
+		t.Error(f)
+	}
+}
+
+func TestContinuousIntegrationRunsTheTestCommand(t *testing.T) {
+	tree := loadRepository(t)
+	script := string(tree.files[".ci/run"])
+	if !strings.HasSuffix(strings.TrimSpace(script), "\nexec make test") {
+		t.Errorf(".ci/run does not end in make test:\n%s", script)
+	}
+	info, err := os.Stat(filepath.Join(root, ".ci/run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode()&0o111 != 0o111 {
+		t.Errorf(".ci/run has mode %v: not executable", info.Mode())
+	}
+}
