@@ -1,0 +1,113 @@
+package budget
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+)
+
+const (
+	bufferMin = 1 << 9  // the smallest buffer
+	bufferMax = 1 << 22 // the largest that is kept; larger ones are left to the collector
+	// Four sizes to each doubling waste at most a fifth of a buffer.
+	stepsLog  = 2
+	steps     = 1 << stepsLog
+	sizeCount = (22-9)*steps + 1
+)
+
+// Buffers is a pool of byte slices in fixed sizes, bounded by the bytes that idle in it. It counts nothing against a
+// class: callers reserve SizeFor(n) bytes before they Get(n). All methods may be called concurrently.
+type Buffers struct {
+	idleMax int64
+
+	mu     sync.Mutex // guards what follows
+	free   [sizeCount][][]byte
+	idle   int64
+	poison bool
+}
+
+// NewBuffers makes a pool that keeps at most idleMax bytes for reuse.
+func NewBuffers(idleMax int64) *Buffers { return &Buffers{idleMax: idleMax} }
+
+// Poison makes Put overwrite what it is given, so that a test sees whoever reads a buffer after it was put back.
+func (b *Buffers) Poison() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.poison = true
+}
+
+// SizeFor is how much memory a buffer for n bytes takes.
+func SizeFor(n int) int {
+	if n > bufferMax {
+		return n
+	}
+	_, size := sizeClass(n)
+	return size
+}
+
+// sizeClass is the index and size of the smallest buffers that hold n <= bufferMax bytes. Sizes are (4+s)<<e for
+// s in 0..3: 512, 640, 768, 896, 1024, 1280, ...
+func sizeClass(n int) (index, size int) {
+	if n <= bufferMin {
+		return 0, bufferMin
+	}
+	exponent := bits.Len(uint(n-1)) - 1 // 2^exponent <= n-1 < 2^(exponent+1)
+	unit := 1 << (exponent - stepsLog)
+	step := (n - 1 - 1<<exponent) / unit // which quarter n-1 lies in
+	return (exponent-9)*steps + step + 1, 1<<exponent + (step+1)*unit
+}
+
+// Get returns a slice of length n whose content is anything. The caller owns it until it is Put back; not putting it
+// back costs nothing but its reuse.
+func (b *Buffers) Get(n int) []byte {
+	if n < 0 {
+		panic(fmt.Sprintf("budget: buffer of %d bytes", n))
+	}
+	if n > bufferMax {
+		return make([]byte, n)
+	}
+	index, size := sizeClass(n)
+	b.mu.Lock()
+	if have := len(b.free[index]); have > 0 {
+		buf := b.free[index][have-1]
+		b.free[index][have-1] = nil
+		b.free[index] = b.free[index][:have-1]
+		b.idle -= int64(size)
+		b.mu.Unlock()
+		return buf[:n]
+	}
+	b.mu.Unlock()
+	return make([]byte, n, size)
+}
+
+// Put gives a slice back that Get returned; no one may use it afterwards, nor any slice of it. It must begin where the
+// slice from Get began; its length does not matter. Slices that are not from Get are left to the collector.
+func (b *Buffers) Put(buf []byte) {
+	size := cap(buf)
+	if size < bufferMin || size > bufferMax {
+		return
+	}
+	index, exact := sizeClass(size)
+	if exact != size {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.poison {
+		for i := range buf[:size] {
+			buf[:size][i] = 0xdb
+		}
+	}
+	if b.idle+int64(size) > b.idleMax {
+		return
+	}
+	b.idle += int64(size)
+	b.free[index] = append(b.free[index], buf[:0])
+}
+
+// Idle is how many bytes wait for reuse. It is never above the bound given to NewBuffers.
+func (b *Buffers) Idle() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.idle
+}
