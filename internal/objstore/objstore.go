@@ -52,7 +52,8 @@ func NewBody(parts ...[]byte) Body {
 }
 
 // Range is a part of an object: Length bytes from Offset. Length < 0 reads to the end. A range that reaches beyond the
-// end gives what is there; one that begins at or beyond the end of a non-empty object is an error.
+// end gives what is there. Refused (ErrRefused): a negative offset, an offset above zero at or beyond the end, and a
+// length of zero, which S3 can not express.
 type Range struct {
 	Offset int64
 	Length int64
@@ -77,7 +78,7 @@ type Entry struct {
 type ListOptions struct {
 	Prefix string // names that begin with it; may end in the middle of a path element
 	After  string // only names greater than it, "" for all
-	Max    int    // at most so many; 0 means the store's page size (at most 1000)
+	Max    int    // at most so many; 0 means the store's page size. Never more than 1000 are given
 }
 
 // Store is one bucket with its prefix. Keys are relative, '/'-separated, without empty, "." or ".." elements, at most
@@ -86,7 +87,8 @@ type Store interface {
 	// Put stores body under key if no object has that key. nil means durable.
 	// Errors: ErrExists, ErrNoVerdict (ErrThrottled), ErrRefused.
 	Put(ctx context.Context, key string, body Body) error
-	// Get opens a range of an object. Reading Body may fail with ErrNoVerdict. Errors: ErrNotFound, ErrNoVerdict, ErrRefused.
+	// Get opens a range of an object. Reading Body may fail with ErrNoVerdict. On S3 ctx governs that reading too: it must
+	// live until Body is closed. Errors: ErrNotFound, ErrNoVerdict, ErrRefused.
 	Get(ctx context.Context, key string, r Range) (Object, error)
 	// List returns names in ascending byte order, and whether more follow. It shows every Put answered before it began.
 	List(ctx context.Context, o ListOptions) (entries []Entry, more bool, err error)

@@ -1,0 +1,124 @@
+package objstore
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// List implements Store.
+func (d *Disk) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
+	if err := alive(ctx, "list"); err != nil {
+		return nil, false, err
+	}
+	w := &diskWalk{ctx: ctx, root: d.root, options: o, limit: pageSize(o.Max)}
+	start := "."
+	if i := strings.LastIndexByte(o.Prefix, '/'); i >= 0 {
+		if start = o.Prefix[:i]; !ValidKey(start) {
+			return nil, false, nil // no object can have such a name
+		}
+	}
+	if err := w.folder(start); err != nil {
+		return nil, false, fmt.Errorf("list %s: %w", o.Prefix, err)
+	}
+	return w.entries, w.more, nil
+}
+
+// diskWalk collects names in byte order.
+type diskWalk struct {
+	ctx     context.Context //nolint:containedctx // lives as long as one call of List
+	root    *os.Root
+	options ListOptions
+	limit   int
+	entries []Entry
+	more    bool
+}
+
+// folder collects from one folder and those below it, until more is set.
+func (w *diskWalk) folder(dir string) error {
+	if err := alive(w.ctx, "walk"); err != nil {
+		return err
+	}
+	f, err := w.root.Open(dir)
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return writeVerdict(err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written through it
+	found, err := f.ReadDir(-1)
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return writeVerdict(err)
+	}
+	for _, c := range w.children(dir, found) {
+		if w.more {
+			return nil
+		}
+		if folder, isFolder := strings.CutSuffix(c.key, "/"); isFolder {
+			err = w.folder(folder)
+		} else {
+			err = w.object(c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// child is a name in a folder: the key of an object, or the beginning of keys with a '/' at its end.
+type child struct {
+	key   string
+	entry fs.DirEntry
+}
+
+// children gives what can lead to wanted names, in the order of the keys: "a-b/x" comes before "a/x".
+func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
+	children := make([]child, 0, len(found))
+	for _, e := range found {
+		key := path.Join(dir, e.Name())
+		if !ValidKey(key) {
+			continue
+		}
+		after := w.options.After
+		switch {
+		case e.IsDir():
+			key += "/"
+			if hasPrefixEitherWay(key, w.options.Prefix) && (key > after || strings.HasPrefix(after, key)) {
+				children = append(children, child{key, e})
+			}
+		case e.Type().IsRegular() && key > after && strings.HasPrefix(key, w.options.Prefix):
+			children = append(children, child{key, e})
+		}
+	}
+	slices.SortFunc(children, func(a, b child) int { return strings.Compare(a.key, b.key) })
+	return children
+}
+
+func hasPrefixEitherWay(a, b string) bool {
+	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
+}
+
+func (w *diskWalk) object(c child) error {
+	if len(w.entries) == w.limit {
+		w.more = true
+		return nil
+	}
+	info, err := c.entry.Info()
+	if missing(err) {
+		return nil // deleted meanwhile
+	}
+	if err != nil {
+		return writeVerdict(err)
+	}
+	w.entries = append(w.entries, Entry{Key: c.key, Size: info.Size()})
+	return nil
+}

@@ -1,0 +1,32 @@
+//go:build unix && !linux
+
+package objstore
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// dataSync goes through os.File, which on Darwin asks for F_FULLFSYNC: there, fsync alone leaves data in the drive.
+func dataSync(fd int) error {
+	copied, err := dup(fd)
+	if err != nil {
+		return err
+	}
+	err = copied.Sync()
+	_ = copied.Close()
+	return err
+}
+
+func moveNoReplace(from *os.File, fromName string, to *os.File, toName string) error {
+	return linkNoReplace(from, fromName, to, toName)
+}
+
+func dup(fd int) (*os.File, error) {
+	copied, err := unix.Dup(fd)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(copied), "temporary file"), nil
+}

@@ -1,0 +1,203 @@
+package objstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	folderMode = 0o700
+	fileMode   = 0o600
+
+	// vectorsMax is how many parts one writev takes: IOV_MAX of Linux and Darwin.
+	vectorsMax = 1024
+
+	// moveTriesMax bounds the race with a Delete that keeps removing the folder as empty.
+	moveTriesMax = 8
+)
+
+// Put implements Store: write a temporary file, fdatasync, move it to its name unless that is taken, fsync the folder.
+// System calls that have begun are not cut short when ctx ends.
+func (d *Disk) Put(ctx context.Context, key string, body Body) error {
+	if err := begin(ctx, "put", key); err != nil {
+		return err
+	}
+	if err := checkBody(key, body); err != nil {
+		return err
+	}
+	d.writing.RLock()
+	defer d.writing.RUnlock()
+	if err := d.refusing(); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	name := d.temp.name()
+	err := d.write(name, body.Parts)
+	if err == nil {
+		err = alive(ctx, "stopped before the object had its name")
+	}
+	if err == nil {
+		err = d.publish(key, name)
+	}
+	if err != nil {
+		d.temp.remove(name) // after ErrExists and every failure before the move
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+// write makes the temporary file and its bytes durable.
+func (d *Disk) write(name string, parts [][]byte) error {
+	fd, err := unix.Openat(int(d.temp.file.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, fileMode)
+	if err != nil {
+		return fmt.Errorf("create: %w", writeVerdict(err))
+	}
+	err = d.writeParts(fd, parts)
+	if err != nil {
+		err = fmt.Errorf("write: %w", writeVerdict(err))
+	} else if !d.options.NoSync {
+		if err = d.calls.dataSync(fd); err != nil {
+			err = d.syncFailed(err)
+		}
+	}
+	if closeErr := unix.Close(fd); closeErr != nil && err == nil && !errors.Is(closeErr, unix.EINTR) {
+		err = fmt.Errorf("close: %w", writeVerdict(closeErr))
+	}
+	return err
+}
+
+// writeParts hands the parts to the kernel as they are, without joining them.
+func (d *Disk) writeParts(fd int, parts [][]byte) error {
+	var vectors [][]byte
+	for len(parts) > 0 || len(vectors) > 0 {
+		if len(vectors) == 0 {
+			n := min(len(parts), vectorsMax)
+			vectors = append(vectors, parts[:n]...) // a copy of the headers: advance changes them
+			parts = parts[n:]
+		}
+		if vectors = advance(vectors, 0); len(vectors) == 0 {
+			continue
+		}
+		n, err := d.calls.writev(fd, vectors)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return io.ErrShortWrite
+		}
+		vectors = advance(vectors, n)
+	}
+	return nil
+}
+
+// advance drops n bytes and then any empty parts from the front.
+func advance(vectors [][]byte, n int) [][]byte {
+	for len(vectors) > 0 {
+		if n < len(vectors[0]) {
+			vectors[0] = vectors[0][n:]
+			return vectors
+		}
+		n -= len(vectors[0])
+		vectors = vectors[1:]
+	}
+	return vectors
+}
+
+// publish gives the temporary file its name and makes the name durable.
+func (d *Disk) publish(key, temp string) error {
+	dir, base := path.Split(key)
+	for range moveTriesMax {
+		f, err := d.folders.acquire(path.Clean(dir))
+		if missing(err) {
+			continue // removed as empty while it was being made
+		}
+		if err != nil {
+			return fmt.Errorf("make folder: %w", err)
+		}
+		err = d.calls.move(d.temp.file, temp, f.file, base)
+		verdict := d.afterMove(f, base, err)
+		gone := errors.Is(err, unix.ENOENT)
+		d.folders.release(f, gone)
+		if !gone {
+			return verdict
+		}
+	}
+	return fmt.Errorf("move into place: %w: the folder vanishes again and again", ErrNoVerdict)
+}
+
+// afterMove judges the outcome of the move. A name that was found taken may have been given a moment ago by somebody
+// who has not synced the folder yet: nobody may be told that it exists before it is sure to stay.
+func (d *Disk) afterMove(f *folder, base string, moved error) error {
+	taken := errors.Is(moved, unix.EEXIST)
+	if moved != nil && !taken {
+		return fmt.Errorf("move into place: %w", writeVerdict(moved))
+	}
+	if !d.options.NoSync {
+		if err := d.calls.folderSync(f.file); err != nil {
+			return d.syncFailed(err)
+		}
+	}
+	if !taken {
+		return nil
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstatat(int(f.file.Fd()), base, &stat, unix.AT_SYMLINK_NOFOLLOW); err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return fmt.Errorf("%w: the name is a folder of other objects", ErrRefused)
+	}
+	return ErrExists
+}
+
+// syncFailed ends all writing to this store (fsync reports a failure once, and forgets it).
+func (d *Disk) syncFailed(err error) error {
+	d.refuse("an fsync failed earlier, writes are refused until the store is opened again: " + err.Error())
+	return fmt.Errorf("fsync: %w: %w", ErrRefused, err)
+}
+
+// makeFolder opens a folder that is sure to stay as long as it has something in it: every folder above it has been
+// synced since it was made. That is done once for each folder a process uses, whoever made it: a process that was killed
+// may have made it without getting so far.
+func (d *Disk) makeFolder(dir string) (*os.File, error) {
+	if err := d.root.MkdirAll(dir, folderMode); err != nil {
+		return nil, folderVerdict(err)
+	}
+	f, err := d.root.Open(dir)
+	if err != nil {
+		return nil, folderVerdict(err)
+	}
+	for above := dir; above != "." && !d.options.NoSync; {
+		above = path.Dir(above)
+		if err := d.syncFolder(above); err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (d *Disk) syncFolder(dir string) error {
+	f, err := d.root.Open(dir)
+	if err != nil {
+		return folderVerdict(err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written through it
+	if err := d.calls.folderSync(f); err != nil {
+		return d.syncFailed(err)
+	}
+	return nil
+}
+
+// folderVerdict leaves ENOENT alone: publish tries again.
+func folderVerdict(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return writeVerdict(err)
+}

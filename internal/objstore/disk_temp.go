@@ -1,0 +1,131 @@
+package objstore
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// tempRoot holds a folder for every process that writes. '+' is not in the alphabet of keys.
+const tempRoot = "+tmp"
+
+// tempFolder is where one opened Disk writes files before they have their names. It holds a lock on the folder while it
+// lives, so that others can tell a killed writer's leftovers from a living one's.
+type tempFolder struct {
+	path string // below the store's root
+	file *os.File
+	next atomic.Uint64
+}
+
+// openTemp removes leftovers and makes this store's own temporary folder.
+func openTemp(root *os.Root) (*tempFolder, error) {
+	if err := root.MkdirAll(tempRoot, folderMode); err != nil {
+		return nil, err
+	}
+	if err := sweepTemp(root); err != nil {
+		return nil, err
+	}
+	for {
+		random := make([]byte, 8)
+		_, _ = rand.Read(random) // never fails
+		t := &tempFolder{path: path.Join(tempRoot, hex.EncodeToString(random))}
+		if err := root.Mkdir(t.path, folderMode); err != nil {
+			return nil, err
+		}
+		mine, err := t.lock(root)
+		if mine || err != nil {
+			return t, err
+		}
+	}
+}
+
+// lock opens and locks the folder. It is not ours if a sweep was faster.
+func (t *tempFolder) lock(root *os.Root) (mine bool, err error) {
+	t.file, err = root.Open(t.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	err = lockFolder(t.file)
+	if err == nil || lockless(err) {
+		opened, openedErr := t.file.Stat()
+		named, namedErr := root.Stat(t.path)
+		if openedErr == nil && namedErr == nil && os.SameFile(opened, named) {
+			return true, nil
+		}
+		err = unix.EWOULDBLOCK
+	}
+	_ = t.file.Close()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return false, err
+}
+
+func (t *tempFolder) name() string { return strconv.FormatUint(t.next.Add(1), 36) }
+
+// remove takes a temporary file away if it is still there. What remains is swept at the next open.
+func (t *tempFolder) remove(name string) {
+	_ = unix.Unlinkat(int(t.file.Fd()), name, 0)
+}
+
+func (t *tempFolder) close(root *os.Root) error {
+	return errors.Join(root.RemoveAll(t.path), t.file.Close())
+}
+
+// sweepTemp removes the folders whose owners are gone.
+func sweepTemp(root *os.Root) error {
+	dir, err := root.Open(tempRoot)
+	if err != nil {
+		return err
+	}
+	names, err := dir.Readdirnames(-1)
+	_ = dir.Close()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := sweepOne(root, path.Join(tempRoot, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sweepOne(root *os.Root, name string) error {
+	f, err := root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written through it
+	if lockFolder(f) != nil {
+		return nil // its owner lives, or this file system has no locks to tell
+	}
+	return root.RemoveAll(name)
+}
+
+func lockFolder(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// lockless says that the file system has no locks. Leftovers stay there then.
+func lockless(err error) bool {
+	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL)
+}

@@ -1,0 +1,115 @@
+package objstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Memory is a bucket in this process's memory: for tests, examples and brokers that may forget. It has no limit of its
+// own and is safe for concurrent use.
+type Memory struct {
+	mu      sync.RWMutex      // guards the two fields below
+	objects map[string][]byte // the slices never change
+	names   []string          // the keys of objects, ascending
+}
+
+// NewMemory returns an empty store.
+func NewMemory() *Memory {
+	return &Memory{objects: map[string][]byte{}}
+}
+
+// Put implements Store. The bytes are copied.
+func (m *Memory) Put(ctx context.Context, key string, body Body) error {
+	if err := begin(ctx, "put", key); err != nil {
+		return err
+	}
+	if err := checkBody(key, body); err != nil {
+		return err
+	}
+	data := make([]byte, 0, body.Size)
+	for _, p := range body.Parts {
+		data = append(data, p...)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, taken := slices.BinarySearch(m.names, key)
+	if taken {
+		return fmt.Errorf("put %s: %w", key, ErrExists)
+	}
+	m.names = slices.Insert(m.names, i, key)
+	m.objects[key] = data
+	return nil
+}
+
+// Get implements Store. Reading the body does not look at ctx.
+func (m *Memory) Get(ctx context.Context, key string, r Range) (Object, error) {
+	if err := begin(ctx, "get", key); err != nil {
+		return Object{}, err
+	}
+	m.mu.RLock()
+	data, ok := m.objects[key]
+	m.mu.RUnlock()
+	if !ok {
+		return Object{}, fmt.Errorf("get %s: %w", key, ErrNotFound)
+	}
+	offset, length, err := clip(r, int64(len(data)))
+	if err != nil {
+		return Object{}, fmt.Errorf("get %s: %w", key, err)
+	}
+	return Object{Size: int64(len(data)), Body: memoryBody{bytes.NewReader(data[offset : offset+length])}}, nil
+}
+
+type memoryBody struct{ *bytes.Reader }
+
+func (memoryBody) Close() error { return nil }
+
+var _ io.WriterTo = memoryBody{}
+
+// List implements Store.
+func (m *Memory) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
+	if err := alive(ctx, "list"); err != nil {
+		return nil, false, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	from, _ := slices.BinarySearch(m.names, o.Prefix)
+	after, found := slices.BinarySearch(m.names, o.After)
+	if found {
+		after++
+	}
+	var entries []Entry
+	for _, name := range m.names[max(from, after):] {
+		if !strings.HasPrefix(name, o.Prefix) {
+			break
+		}
+		if len(entries) == pageSize(o.Max) {
+			return entries, true, nil
+		}
+		entries = append(entries, Entry{Key: name, Size: int64(len(m.objects[name]))})
+	}
+	return entries, false, nil
+}
+
+// Delete implements Store.
+func (m *Memory) Delete(ctx context.Context, keys ...string) error {
+	if err := begin(ctx, "delete", keys...); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range keys {
+		if i, ok := slices.BinarySearch(m.names, key); ok {
+			m.names = slices.Delete(m.names, i, i+1)
+			delete(m.objects, key)
+		}
+	}
+	return nil
+}
+
+// String implements Store.
+func (m *Memory) String() string { return "mem:" }
