@@ -1,0 +1,227 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+const (
+	// multipartHeadMax bounds the bytes before the first boundary, of one part's headers, and after the last boundary.
+	multipartHeadMax = 8 << 10
+	// boundaryMax is RFC 2046's limit.
+	boundaryMax = 70
+)
+
+// multipartReader reads the body of a multipart produce: two parts, "sizes" with a JSON array of lengths and "records"
+// with the records one after another. The lengths say where the second part ends, so nothing searches the records for
+// the boundary. Call readSizes, read exactly the sum of the sizes from r, then call end.
+type multipartReader struct {
+	r    *bufio.Reader
+	dash []byte // "--" and the boundary
+}
+
+// boundaryOf returns the boundary of a multipart/form-data content type.
+func boundaryOf(params map[string]string) (string, *api.Problem) {
+	b := params["boundary"]
+	if b == "" || len(b) > boundaryMax || strings.ContainsAny(b, "\r\n") {
+		return "", badField("Content-Type", "multipart/form-data needs a boundary of 1 to %d bytes, given %d", boundaryMax, len(b))
+	}
+	return b, nil
+}
+
+func newMultipartReader(r *bufio.Reader, boundary string) *multipartReader {
+	return &multipartReader{r: r, dash: []byte("--" + boundary)}
+}
+
+// readSizes reads all that comes before the first record's first byte.
+func (m *multipartReader) readSizes(p *sizesParser) error {
+	if err := m.open(); err != nil {
+		return err
+	}
+	if err := m.partHead(fieldSizes); err != nil {
+		return err
+	}
+	if err := m.parseSizes(p); err != nil {
+		return err
+	}
+	if closed, err := m.delimiter(); err != nil || closed {
+		return orProblem(err, badField("records", "the part is missing"))
+	}
+	return m.partHead("records")
+}
+
+func orProblem(err error, p *api.Problem) error {
+	if err != nil {
+		return err
+	}
+	return p
+}
+
+// open skips the preamble and the first boundary's line.
+func (m *multipartReader) open() error {
+	for left := multipartHeadMax; ; {
+		line, err := m.line(&left)
+		if err != nil {
+			return err
+		}
+		if rest, ok := bytes.CutPrefix(line, m.dash); ok {
+			switch rest = bytes.TrimLeft(rest, " \t"); {
+			case string(rest) == "\r\n":
+				return nil
+			case bytes.HasPrefix(rest, []byte("--")):
+				return badField(fieldSizes, "the part is missing")
+			}
+		}
+	}
+}
+
+// line reads a line with its end. left is what may still be read.
+func (m *multipartReader) line(left *int) ([]byte, error) {
+	line, err := m.r.ReadSlice('\n')
+	if *left -= len(line); *left < 0 || errors.Is(err, bufio.ErrBufferFull) {
+		return nil, badField("body", "a part's headers, or what is before the first boundary, are over %d bytes", multipartHeadMax)
+	}
+	if errors.Is(err, io.EOF) {
+		return nil, badField("body", "ends within the multipart framing; is the boundary the one of the Content-Type header?")
+	}
+	return line, err
+}
+
+// partHead reads a part's headers and checks its name.
+func (m *multipartReader) partHead(want string) error {
+	var disposition string
+	last := ""
+	for left := multipartHeadMax; ; {
+		line, err := m.line(&left)
+		if err != nil {
+			return err
+		}
+		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 {
+			break
+		}
+		if line[0] == ' ' || line[0] == '\t' { // a folded line goes on with the header before it
+			if last == "content-disposition" {
+				disposition += " " + string(bytes.TrimSpace(line))
+			}
+			continue
+		}
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok {
+			return badField(want, "a part's header line without a colon")
+		}
+		value = bytes.TrimSpace(value)
+		switch last = strings.ToLower(string(name)); last {
+		case "content-disposition":
+			disposition = string(value)
+		case "content-transfer-encoding":
+			if e := strings.ToLower(string(value)); e != "binary" && e != "8bit" && e != "7bit" {
+				return badField(want, "Content-Transfer-Encoding %q is not supported", e)
+			}
+		}
+	}
+	if name, ok := partName(disposition); !ok || name != want {
+		return badField(want, "want the form-data parts sizes and records in this order, found part %q instead of %q", name, want)
+	}
+	return nil
+}
+
+func partName(disposition string) (string, bool) {
+	switch disposition {
+	case `form-data; name="sizes"`:
+		return fieldSizes, true
+	case `form-data; name="records"`:
+		return "records", true
+	}
+	kind, params, err := mime.ParseMediaType(disposition)
+	return params["name"], err == nil && kind == "form-data"
+}
+
+// parseSizes reads the array and the white space after it, up to and with the line end before the next boundary.
+func (m *multipartReader) parseSizes(p *sizesParser) error {
+	for done := false; !done; {
+		if _, err := m.r.Peek(1); err != nil {
+			return bodyEnded(err, badField(fieldSizes, "ends within the array"))
+		}
+		b, _ := m.r.Peek(m.r.Buffered())
+		n, end, fault := p.feed(b)
+		if fault != nil {
+			return fault
+		}
+		_, _ = m.r.Discard(n) // they are buffered
+		done = end
+	}
+	last, before := byte(0), byte(0)
+	for {
+		c, err := m.r.ReadByte()
+		if err != nil {
+			return bodyEnded(err, badField(fieldSizes, "no boundary after the array"))
+		}
+		if c == '-' && last == '\n' && before == '\r' {
+			_ = m.r.UnreadByte() // the byte just read
+			return nil
+		}
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return badField(fieldSizes, "found %q after the array", c)
+		}
+		before, last = last, c
+	}
+}
+
+// delimiter reads a boundary's line whose leading CRLF is already read, and says whether it is the closing one.
+func (m *multipartReader) delimiter() (closed bool, err error) {
+	line, err := m.r.ReadSlice('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		if errors.Is(err, bufio.ErrBufferFull) {
+			err = badField("body", "no boundary where a part must end")
+		}
+		return false, err
+	}
+	rest, ok := bytes.CutPrefix(line, m.dash)
+	if !ok {
+		return false, badField("body", "no boundary where a part must end")
+	}
+	rest, closed = bytes.CutPrefix(rest, []byte("--"))
+	rest = bytes.TrimLeft(rest, " \t")
+	if string(rest) == "\r\n" || closed && len(rest) == 0 {
+		return closed, nil
+	}
+	return false, badField("body", "no boundary where a part must end")
+}
+
+// end reads what follows the records: it must be the closing boundary, else the sizes do not add up.
+func (m *multipartReader) end(sum int64) error {
+	mismatch := badField("records", "the part is not %d bytes long, which is the sum of the sizes", sum)
+	for _, want := range []byte("\r\n") {
+		if c, err := m.r.ReadByte(); err != nil || c != want {
+			return bodyEnded(err, mismatch)
+		}
+	}
+	switch closed, err := m.delimiter(); {
+	case err != nil:
+		return bodyEnded(err, mismatch)
+	case !closed:
+		return badField("body", "more than the parts sizes and records")
+	}
+	// The rest is an epilogue, normally nothing. It is read so that the connection can go on being used.
+	if n, err := io.Copy(io.Discard, io.LimitReader(m.r, multipartHeadMax+1)); err != nil || n > multipartHeadMax {
+		return orProblem(err, badField("body", "more than %d bytes after the last boundary", multipartHeadMax))
+	}
+	return nil
+}
+
+// bodyEnded returns p if the body was read as far as it goes (err nil, an end or a fault of form), else err: the error of
+// reading, which may be a problem too, when a limit was met.
+func bodyEnded(err error, p *api.Problem) error {
+	var inner *api.Problem
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.As(err, &inner) && inner.Code == api.BadRequest {
+		return p
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package httpapi
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// sizesParser reads a JSON array of record lengths, [3,4], as it arrives: it may be fed any cut of the text. What it
+// takes is what encoding/json takes for a []uint32, without null. Lengths over the records limit are counted, not kept,
+// so that the error can say how many came; the sum is of all, in 64 bits, and can not overflow: there are at most 2^31
+// lengths below 2^32 in any body that is let in.
+type sizesParser struct {
+	sizes []uint32
+	max   int   // lengths to keep
+	count int64 // lengths seen
+	sum   int64 // of all lengths seen
+
+	cur   uint64
+	state sizesState
+}
+
+type sizesState uint8
+
+const (
+	sizesOpen  sizesState = iota // before [
+	sizesFirst                   // after [: a number or ]
+	sizesValue                   // after a comma: a number
+	sizesDigit                   // inside a number
+	sizesZero                    // after a leading 0: no digit may follow
+	sizesNext                    // after a number and white space: a comma or ]
+	sizesDone                    // after ]
+)
+
+const fieldSizes = "sizes"
+
+func (p *sizesParser) reset(maxRecords int) {
+	*p = sizesParser{sizes: p.sizes[:0], max: maxRecords}
+}
+
+// feed takes bytes of b until the array has ended, and says how many it took and whether it has.
+func (p *sizesParser) feed(b []byte) (n int, done bool, err *api.Problem) {
+	for i, c := range b {
+		if c >= '0' && c <= '9' {
+			if err := p.digit(uint64(c - '0')); err != nil {
+				return i, false, err
+			}
+			continue
+		}
+		if p.state == sizesDigit || p.state == sizesZero {
+			p.keep()
+			p.state = sizesNext
+		}
+		switch {
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+		case c == '[' && p.state == sizesOpen:
+			p.state = sizesFirst
+		case c == ',' && p.state == sizesNext:
+			p.state = sizesValue
+		case c == ']' && (p.state == sizesNext || p.state == sizesFirst):
+			p.state = sizesDone
+			return i + 1, true, nil
+		default:
+			return i, false, badField(fieldSizes, "want a JSON array of record lengths like [3,4], found %q", c)
+		}
+	}
+	return len(b), false, nil
+}
+
+func (p *sizesParser) digit(d uint64) *api.Problem {
+	switch p.state {
+	case sizesFirst, sizesValue:
+		p.cur, p.state = d, sizesDigit
+		if d == 0 {
+			p.state = sizesZero
+		}
+	case sizesDigit:
+		if p.cur = p.cur*10 + d; p.cur > math.MaxUint32 {
+			return badField(fieldSizes, "length %d is over %d", p.count, uint32(math.MaxUint32))
+		}
+	default:
+		return badField(fieldSizes, "want a JSON array of record lengths like [3,4], found digit %d out of place", d)
+	}
+	return nil
+}
+
+func (p *sizesParser) keep() {
+	p.count++
+	p.sum += int64(p.cur)
+	if len(p.sizes) < p.max {
+		p.sizes = append(p.sizes, uint32(p.cur))
+	}
+}
+
+// appendSize appends one more length of a JSON array to b, with the comma before it unless b ends in '['.
+func appendSize(b []byte, n int) []byte {
+	if b[len(b)-1] != '[' {
+		b = append(b, ',')
+	}
+	return strconv.AppendUint(b, uint64(n), 10)
+}
