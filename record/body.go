@@ -1,0 +1,123 @@
+package record
+
+// bodyWalk goes through an object's batches in order, compares them with the index, and takes the body checksum.
+type bodyWalk struct {
+	head      *Head
+	index     []IndexEntry
+	checksums bool // verify each batch's own checksum too
+
+	entry   int    // of the index; -1 before the first batch
+	pos     uint64 // in the object
+	end     uint64 // of the entry
+	next    int64  // the base offset that must come
+	records uint64 // of this entry so far
+	crc     uint32
+}
+
+// newBodyWalk returns a walk over the batches that h and index, whose checksum is h.MetaCRC, announce.
+func newBodyWalk(h *Head, index []IndexEntry, checksums bool) *bodyWalk {
+	return &bodyWalk{head: h, index: index, checksums: checksums, entry: -1, pos: h.metaEnd(), end: h.metaEnd(), crc: h.MetaCRC}
+}
+
+// part takes the next bytes, which must be whole batches.
+func (w *bodyWalk) part(b []byte) error {
+	for len(b) > 0 {
+		batch, rest, err := splitStored(b, int64(w.pos))
+		if err != nil {
+			return err
+		}
+		if err := w.batch(batch); err != nil {
+			return err
+		}
+		b = rest
+	}
+	return nil
+}
+
+func (w *bodyWalk) batch(b Batch) error {
+	if w.pos == w.end {
+		if err := w.nextEntry(); err != nil {
+			return err
+		}
+	}
+	epoch := uint32(b.LeaderEpoch())
+	switch {
+	case w.pos+uint64(len(b)) > w.end:
+		return w.corrupt("batch crosses the end of its index entry", int64(w.end), int64(w.pos)+int64(len(b)))
+	case b.BaseOffset() != w.next:
+		return w.corrupt("batch base offset", w.next, b.BaseOffset())
+	case epoch > w.head.Epoch || epoch != w.head.Epoch && w.head.Kind == KindData:
+		return w.corrupt("batch leader epoch", int64(w.head.Epoch), int64(epoch))
+	case w.checksums && b.checksum() != b.CRC():
+		return w.corrupt("batch checksum", int64(b.checksum()), int64(b.CRC()))
+	}
+	w.crc = crcUpdate(w.crc, b[:batchPrefix])
+	w.pos += uint64(len(b))
+	w.next += b.Span()
+	w.records += uint64(b.Count())
+	return nil
+}
+
+// nextEntry checks the sums of the entry that ends here and begins the next.
+func (w *bodyWalk) nextEntry() error {
+	if err := w.endEntry(); err != nil {
+		return err
+	}
+	if w.entry++; w.entry == len(w.index) {
+		return w.corrupt("batch beyond the index", 0, 0)
+	}
+	e := &w.index[w.entry]
+	w.end, w.next, w.records = w.pos+uint64(e.Len), e.Base, 0
+	return nil
+}
+
+func (w *bodyWalk) endEntry() error {
+	if w.entry < 0 {
+		return nil
+	}
+	e := &w.index[w.entry]
+	if span := w.next - e.Base; span != int64(e.Span) {
+		return w.corrupt("offset span of an index entry", span, int64(e.Span))
+	}
+	if w.records != uint64(e.Records) {
+		return w.corrupt("records of an index entry", int64(w.records), int64(e.Records))
+	}
+	return nil
+}
+
+// done checks that the batches ended where the object does.
+func (w *bodyWalk) done() error {
+	if w.pos != w.head.ObjectLen {
+		return w.corrupt("end of batches", int64(w.head.ObjectLen), int64(w.pos))
+	}
+	return w.endEntry()
+}
+
+func (w *bodyWalk) corrupt(what string, want, got int64) error {
+	return &CorruptError{What: what, Pos: int64(w.pos), Want: want, Got: got}
+}
+
+// ObjectCRC32C returns the checksum of a whole object, prefix followed by parts as EncodeObject made them. Where a batch is
+// large its own checksum is built in instead of passing over the data; so a batch that was damaged since its checksum was
+// made gives a sum that its bytes do not have, and a store that compares will refuse them. parts must be whole batches.
+func ObjectCRC32C(prefix []byte, parts [][]byte) uint32 {
+	const worthwhile = 4 << 10 // below, summing up is as fast as combining
+	crc := CRC32C(prefix)
+	for _, p := range parts {
+		for len(p) > 0 {
+			n, fault := batchBounds(p)
+			if fault != nil { // not batches: their plain sum is still right
+				crc = crcUpdate(crc, p)
+				break
+			}
+			if b := Batch(p[:n]); n < worthwhile {
+				crc = crcUpdate(crc, b)
+			} else {
+				crc = crcUpdate(crc, b[:posAttributes])
+				crc = CombineCRC32C(crc, b.CRC(), int64(n-posAttributes))
+			}
+			p = p[n:]
+		}
+	}
+	return crc
+}

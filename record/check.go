@@ -1,0 +1,190 @@
+package record
+
+import (
+	"errors"
+	"math"
+)
+
+// The limits that a zero field of Limits stands for.
+const (
+	DefaultBatchBytes        = 1_048_588 // Kafka's max.message.bytes
+	DefaultDecompressedBytes = 64 << 20
+	DefaultRatio             = 1024 // gzip can not do more
+
+	// RatioFree is how much a batch may always decompress to, whatever the ratio.
+	RatioFree = 1 << 20
+)
+
+// Limits bounds what Check and a Reader accept. A zero field means its default, above.
+type Limits struct {
+	// BatchBytes is the most bytes of one batch, as sent.
+	BatchBytes int
+	// DecompressedBytes is the most bytes that all batches of one call may decompress to; for a Reader, each batch.
+	DecompressedBytes int64
+	// Ratio is the most decompressed bytes for one compressed byte, beyond RatioFree.
+	Ratio int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.BatchBytes == 0 {
+		l.BatchBytes = DefaultBatchBytes
+	}
+	if l.DecompressedBytes == 0 {
+		l.DecompressedBytes = DefaultDecompressedBytes
+	}
+	if l.Ratio == 0 {
+		l.Ratio = DefaultRatio
+	}
+	return l
+}
+
+// inflateLimit returns the most bytes that n compressed bytes may become while left are allowed, and the field to blame.
+func (l *Limits) inflateLimit(n int, left int64) (limit int64, field string) {
+	byRatio := max(int64(n)*int64(l.Ratio), RatioFree)
+	if byRatio < left {
+		return byRatio, FieldCompressionRatio
+	}
+	return left, FieldDecompressed
+}
+
+// Check looks at batches from a client: one or more, concatenated, of one partition, their base offsets ignored. It
+// refuses a magic other than 2, transactional, control, delete-horizon, log-append-time and unknown attribute bits,
+// offset deltas other than 0..n-1, a count other than last offset delta + 1, a wrong checksum, lengths and timestamps
+// that do not match, more than HeadersMax headers, batches of several producers or with a gap in their sequences, and
+// whatever exceeds l. Compressed records are decompressed once, as a stream, which is cut off at the limit.
+//
+// The error is an *InvalidError. b is neither changed nor kept.
+func Check(b []byte, l Limits) (Summary, error) {
+	c := checker{limits: l.withDefaults()}
+	c.left = c.limits.DecompressedBytes
+	if len(b) == 0 {
+		return Summary{}, &InvalidError{Field: FieldLength, Reason: "no batch"}
+	}
+	for len(b) > 0 {
+		n, fault := batchBounds(b)
+		if fault == nil {
+			fault = c.batch(Batch(b[:n:n]))
+		}
+		if fault != nil {
+			fault.Batch = c.sum.Batches
+			return Summary{}, fault
+		}
+		c.sum.Batches++
+		b = b[n:]
+	}
+	return c.sum, nil
+}
+
+type checker struct {
+	limits Limits
+	left   int64 // decompressed bytes still allowed
+	sum    Summary
+}
+
+func (c *checker) batch(b Batch) *InvalidError {
+	if len(b) > c.limits.BatchBytes {
+		return &InvalidError{
+			Field: FieldBatchBytes, Reason: "batch too large",
+			Limit: int64(c.limits.BatchBytes), Given: int64(len(b)),
+		}
+	}
+	if fault := checkHead(b); fault != nil {
+		return fault
+	}
+	if fault := c.producer(b); fault != nil {
+		return fault
+	}
+	scan := recordScan{count: b.Count(), baseTime: b.BaseTimestamp(), min: math.MaxInt64, max: math.MinInt64}
+	var fault *InvalidError
+	if codec := b.Compression(); codec == None {
+		fault = scan.plain(b[BatchHeadSize:])
+	} else {
+		fault = c.compressed(codec, b[BatchHeadSize:], &scan)
+	}
+	if fault != nil {
+		return fault
+	}
+	// Some clients leave the max timestamp out, which is -1.
+	if m := b.MaxTimestamp(); m != scan.max && m != -1 {
+		return &InvalidError{Field: FieldTimestamp, Reason: "max timestamp is not the largest of the records", Limit: scan.max, Given: m}
+	}
+	s := &c.sum
+	if s.Batches == 0 {
+		s.MinTimestamp, s.MaxTimestamp = scan.min, scan.max
+	}
+	s.MinTimestamp, s.MaxTimestamp = min(s.MinTimestamp, scan.min), max(s.MaxTimestamp, scan.max)
+	s.Records += b.Count()
+	s.Span += b.Span()
+	return nil
+}
+
+// checkHead checks what the header says by itself, and the checksum.
+func checkHead(b Batch) *InvalidError {
+	if attr := b.Attributes(); attr&^AttrCompression != 0 {
+		reason := "unknown bits"
+		switch {
+		case attr&AttrTransactional != 0:
+			reason = "transactional batch"
+		case attr&AttrControl != 0:
+			reason = "control batch"
+		case attr&AttrDeleteHorizon != 0:
+			reason = "delete horizon set"
+		case attr&AttrLogAppendTime != 0:
+			reason = "log append time set by a client"
+		}
+		return &InvalidError{Field: FieldAttributes, Reason: reason, Given: int64(attr)}
+	}
+	if c := b.Compression(); c > Zstd {
+		return &InvalidError{Field: FieldCompression, Reason: "unknown codec", Limit: int64(Zstd), Given: int64(c)}
+	}
+	if b.Count() < 1 || int64(b.Count()) != b.Span() {
+		return &InvalidError{Field: FieldCount, Reason: "not last offset delta + 1, or none", Limit: b.Span(), Given: int64(b.Count())}
+	}
+	if want := b.checksum(); want != b.CRC() {
+		return &InvalidError{Field: FieldCRC, Reason: "wrong checksum", Limit: int64(want), Given: int64(b.CRC())}
+	}
+	return nil
+}
+
+// producer checks that b goes on where the batches before it ended.
+func (c *checker) producer(b Batch) *InvalidError {
+	id, epoch, seq := b.ProducerID(), b.ProducerEpoch(), b.BaseSequence()
+	switch {
+	case id < -1:
+		return &InvalidError{Field: FieldProducer, Reason: "negative producer id", Given: id}
+	case id == -1:
+		epoch, seq = -1, -1 // clients write what they like here
+	case epoch < 0:
+		return &InvalidError{Field: FieldProducer, Reason: "negative producer epoch", Given: int64(epoch)}
+	case seq < 0:
+		return &InvalidError{Field: FieldSequence, Reason: "negative base sequence", Given: int64(seq)}
+	}
+	s := &c.sum
+	if s.Batches == 0 {
+		s.ProducerID, s.ProducerEpoch, s.BaseSequence = id, epoch, seq
+		return nil
+	}
+	if id != s.ProducerID || epoch != s.ProducerEpoch {
+		return &InvalidError{Field: FieldProducer, Reason: "batches of several producers", Limit: s.ProducerID, Given: id}
+	}
+	if want := nextSequence(s.BaseSequence, s.Span); id != -1 && seq != want {
+		return &InvalidError{Field: FieldSequence, Reason: "gap between batches", Limit: int64(want), Given: int64(seq)}
+	}
+	return nil
+}
+
+// compressed scans compressed records within the limits.
+func (c *checker) compressed(codec Compression, b []byte, scan *recordScan) *InvalidError {
+	limit, field := c.limits.inflateLimit(len(b), c.left)
+	f, err := openInflater(codec, b, limit)
+	if err != nil {
+		return &InvalidError{Field: FieldCompression, Reason: codec.String(), Err: err}
+	}
+	defer f.close()
+	fault := scan.stream(f.scanner())
+	if fault != nil && errors.Is(fault.Err, errInflated) {
+		return &InvalidError{Field: field, Reason: codec.String() + " batch decompresses to more", Limit: limit, Given: limit + 1}
+	}
+	c.left -= limit - f.left
+	return fault
+}

@@ -1,0 +1,168 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Producer names an idempotent producer and the sequence of the first record.
+type Producer struct {
+	ID       int64
+	Epoch    int16
+	Sequence int32
+}
+
+// EncodeOptions are the choices of Append. The zero value means uncompressed and without a producer.
+type EncodeOptions struct {
+	Compression Compression
+	Producer    *Producer
+}
+
+// Append appends recs to dst as concatenated batches, cut at BatchTarget bytes before compression; a larger record stands
+// alone. Base offsets run from 0 and the leader epoch is 0 until Patch sets them. It fails on no records, a record over
+// 2 GiB, more than HeadersMax headers, or timestamps too far apart; dst then comes back as it was.
+func Append(dst []byte, recs []Record, o EncodeOptions) ([]byte, Summary, error) {
+	if len(recs) == 0 {
+		return dst, Summary{}, fmt.Errorf("encode: no records")
+	}
+	if o.Compression > Zstd {
+		return dst, Summary{}, fmt.Errorf("encode: %w", errCodec)
+	}
+	sum := Summary{
+		Records: len(recs), Span: int64(len(recs)), ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1,
+		MinTimestamp: recs[0].Timestamp, MaxTimestamp: recs[0].Timestamp,
+	}
+	if p := o.Producer; p != nil {
+		sum.ProducerID, sum.ProducerEpoch, sum.BaseSequence = p.ID, p.Epoch, p.Sequence
+	}
+	out := dst
+	for done := 0; done < len(recs); {
+		n, size, err := cutBatch(recs[done:])
+		if err != nil {
+			return dst, Summary{}, fmt.Errorf("encode record %d: %w", done+n, err)
+		}
+		h := batchHead{
+			attributes: int16(o.Compression), producerID: sum.ProducerID, producerEpoch: sum.ProducerEpoch, baseSequence: sum.BaseSequence,
+		}
+		if sum.ProducerID >= 0 {
+			h.baseSequence = nextSequence(sum.BaseSequence, int64(done))
+		}
+		start := len(out)
+		if out, err = appendBatch(out, recs[done:done+n], size, &h); err != nil {
+			return dst, Summary{}, fmt.Errorf("encode: %w", err)
+		}
+		binary.BigEndian.PutUint64(out[start:], uint64(done))
+		sum.MinTimestamp, sum.MaxTimestamp = min(sum.MinTimestamp, h.minTime), max(sum.MaxTimestamp, h.maxTime)
+		sum.Batches++
+		done += n
+	}
+	return out, sum, nil
+}
+
+// cutBatch returns how many of recs make the next batch, and its size uncompressed. On error n is the record at fault.
+func cutBatch(recs []Record) (n, size int, err error) {
+	size = BatchHeadSize
+	for i := range recs {
+		body, err := bodySize(&recs[i], recs[0].Timestamp, i)
+		if err != nil {
+			return i, 0, err
+		}
+		whole := varintSize(int64(body)) + body
+		if i > 0 && size+whole > BatchTarget {
+			return i, size, nil
+		}
+		size += whole
+	}
+	return len(recs), size, nil
+}
+
+// appendBatch appends one batch of recs, size bytes when uncompressed.
+func appendBatch(dst []byte, recs []Record, size int, h *batchHead) ([]byte, error) {
+	start := len(dst)
+	h.count, h.baseTime, h.minTime, h.maxTime = len(recs), recs[0].Timestamp, recs[0].Timestamp, recs[0].Timestamp
+	var head [BatchHeadSize]byte
+	var plain []byte
+	codec := Compression(h.attributes & AttrCompression)
+	if dst = append(dst, head[:]...); codec == None {
+		plain = dst
+	} else {
+		plain = make([]byte, 0, size)
+	}
+	for i := range recs {
+		r := &recs[i]
+		h.minTime, h.maxTime = min(h.minTime, r.Timestamp), max(h.maxTime, r.Timestamp)
+		plain = appendRecord(plain, r, h.baseTime, i)
+	}
+	if codec == None {
+		dst = plain
+	} else {
+		var err error
+		if dst, err = deflate(dst, codec, plain); err != nil {
+			return dst, err
+		}
+	}
+	b := Batch(dst[start:])
+	h.length = len(b)
+	putBatchHead(b, h)
+	binary.BigEndian.PutUint32(b[posCRC:], b.checksum())
+	return dst, nil
+}
+
+// bodySize returns the length of a record without its length field, or why it can not be encoded.
+func bodySize(r *Record, baseTime int64, i int) (int, error) {
+	delta := r.Timestamp - baseTime
+	if (r.Timestamp < baseTime) != (delta < 0) {
+		return 0, fmt.Errorf("timestamp %d too far from %d", r.Timestamp, baseTime)
+	}
+	if len(r.Headers) > HeadersMax {
+		return 0, fmt.Errorf("%d headers, at most %d", len(r.Headers), HeadersMax)
+	}
+	n := 1 + varintSize(delta) + varintSize(int64(i)) + nullableSize(r.Key) + nullableSize(r.Value) + varintSize(int64(len(r.Headers)))
+	for _, h := range r.Headers {
+		n += varintSize(int64(len(h.Key))) + len(h.Key) + nullableSize(h.Value)
+	}
+	if n > math.MaxInt32-BatchHeadSize-binary.MaxVarintLen32 {
+		return 0, fmt.Errorf("%d bytes do not fit in a batch", n)
+	}
+	return n, nil
+}
+
+func appendRecord(dst []byte, r *Record, baseTime int64, i int) []byte {
+	body, _ := bodySize(r, baseTime, i) // checked by cutBatch
+	dst = binary.AppendVarint(dst, int64(body))
+	dst = append(dst, 0)
+	dst = binary.AppendVarint(dst, r.Timestamp-baseTime)
+	dst = binary.AppendVarint(dst, int64(i))
+	dst = appendNullable(dst, r.Key)
+	dst = appendNullable(dst, r.Value)
+	dst = binary.AppendVarint(dst, int64(len(r.Headers)))
+	for _, h := range r.Headers {
+		dst = binary.AppendVarint(dst, int64(len(h.Key)))
+		dst = append(dst, h.Key...)
+		dst = appendNullable(dst, h.Value)
+	}
+	return dst
+}
+
+func appendNullable(dst, v []byte) []byte {
+	if v == nil {
+		return append(dst, 1) // -1
+	}
+	dst = binary.AppendVarint(dst, int64(len(v)))
+	return append(dst, v...)
+}
+
+func nullableSize(v []byte) int {
+	if v == nil {
+		return 1
+	}
+	return varintSize(int64(len(v))) + len(v)
+}
+
+// varintSize returns the length of the zigzag varint of v.
+func varintSize(v int64) int {
+	u := uint64(v<<1) ^ uint64(v>>63)
+	return (bits.Len64(u|1) + 6) / 7
+}

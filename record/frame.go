@@ -1,0 +1,211 @@
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// A record of a Frame is: length varint, attributes 0, timestamp delta 0, offset delta varint, key -1, value length
+// varint, value, 0 headers.
+const (
+	frameFixed = 4 // the four single bytes
+	frameMax   = math.MaxInt32 - BatchHeadSize - 4*binary.MaxVarintLen32
+	// frameChecksum is how far the checksum may lag behind, so that it runs over bytes still in the CPU's cache.
+	frameChecksum = 32 << 10
+)
+
+// Frame turns values that arrive on a socket into batches without copying them: the sizes are known beforehand, so each
+// value is read right where it belongs. Keys are null, there are no headers, all records have one timestamp.
+//
+//	f, err := NewFrame(sizes, now, pool.Get(FrameLen(sizes)))
+//	_, err = f.ReadFrom(conn)
+//	batches, summary, err := f.Finish()
+//
+// A Frame may be used again with Reset. The zero Frame needs Reset first.
+type Frame struct {
+	buf       []byte
+	sizes     []uint32
+	timestamp int64
+	batches   int
+
+	next  int // the record to read next
+	first int // the first record of the open batch
+	end   int // the first record beyond the open batch; equals next when none is open
+	start int // where the open batch begins
+	pos   int // where the next byte goes
+	crc   uint32
+	crcAt int // the checksum covers [start+posAttributes, crcAt)
+	err   error
+}
+
+// FrameLen returns the exact number of bytes of a Frame of values of these sizes, and 0 if there are none or one is too
+// large for a batch (near 2 GiB).
+func FrameLen(sizes []uint32) int {
+	total := 0
+	for len(sizes) > 0 {
+		n, size := planFrame(sizes)
+		if n == 0 {
+			return 0
+		}
+		total += size
+		sizes = sizes[n:]
+	}
+	return total
+}
+
+// planFrame returns how many values make the next batch, and its bytes; n is 0 if the first value is too large.
+func planFrame(sizes []uint32) (n, size int) {
+	size = BatchHeadSize
+	for i, v := range sizes {
+		if v > frameMax {
+			break // after a batch of those before it, the caller meets it as a first value
+		}
+		body := frameFixed + varintSize(int64(i)) + varintSize(int64(v)) + int(v)
+		whole := varintSize(int64(body)) + body
+		if i > 0 && size+whole > BatchTarget {
+			return i, size
+		}
+		size += whole
+		n = i + 1
+	}
+	return n, size
+}
+
+// NewFrame returns a Frame for values of the given sizes in bytes, with the timestamp in milliseconds. It writes into
+// buf[:FrameLen(sizes)], or into a buffer of its own if buf is nil; a buf that is too small is an error. Both slices are
+// in use until Finish and the result aliases buf.
+func NewFrame(sizes []uint32, timestamp int64, buf []byte) (*Frame, error) {
+	f := new(Frame)
+	if err := f.Reset(sizes, timestamp, buf); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Reset makes f what NewFrame returns for these arguments. It allocates nothing if buf is given.
+func (f *Frame) Reset(sizes []uint32, timestamp int64, buf []byte) error {
+	*f = Frame{err: errFrameUnset}
+	n := FrameLen(sizes)
+	switch {
+	case len(sizes) == 0:
+		return errors.New("frame: no records")
+	case n == 0:
+		return fmt.Errorf("frame: a value over %d bytes: %w", frameMax, ErrTooLarge)
+	case buf == nil:
+		buf = make([]byte, n)
+	case cap(buf) < n:
+		return fmt.Errorf("frame: buffer of %d bytes, need %d", cap(buf), n)
+	}
+	*f = Frame{buf: buf[:n], sizes: sizes, timestamp: timestamp}
+	return nil
+}
+
+var errFrameUnset = errors.New("frame: not set up")
+
+// Len returns the number of bytes that Finish will return.
+func (f *Frame) Len() int { return len(f.buf) }
+
+// ReadFrom reads the values that are still missing from r, one after another with nothing between them, and returns how
+// many bytes that took; it reads nothing beyond. Too few bytes is an error that wraps io.ErrUnexpectedEOF; after an error
+// the Frame is of no more use.
+func (f *Frame) ReadFrom(r io.Reader) (int64, error) {
+	var total int64
+	for f.next < len(f.sizes) || f.err != nil {
+		n, err := f.readValue(r)
+		total += int64(n)
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// ReadNext reads the next value from r, for values that come from a reader each. Errors are those of ReadFrom.
+func (f *Frame) ReadNext(r io.Reader) error {
+	if f.err == nil && f.next == len(f.sizes) {
+		return fmt.Errorf("frame: all %d records are there", len(f.sizes))
+	}
+	_, err := f.readValue(r)
+	return err
+}
+
+func (f *Frame) readValue(r io.Reader) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	if f.next == f.end {
+		f.openBatch()
+	}
+	i, size := f.next, int(f.sizes[f.next])
+	delta := int64(i - f.first)
+	body := frameFixed + varintSize(delta) + varintSize(int64(size)) + size
+	b := f.buf[f.pos:]
+	n := binary.PutVarint(b, int64(body))
+	b[n], b[n+1] = 0, 0
+	n += 2
+	n += binary.PutVarint(b[n:], delta)
+	b[n] = 1 // -1: null key
+	n++
+	n += binary.PutVarint(b[n:], int64(size))
+	got, err := io.ReadFull(r, b[n:n+size])
+	if err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		f.err = fmt.Errorf("read record %d of %d: %d of %d bytes: %w", i+1, len(f.sizes), got, size, err)
+		return got, f.err
+	}
+	n += size
+	b[n] = 0
+	f.pos += n + 1
+	f.next++
+	if f.next == f.end {
+		f.closeBatch()
+	} else if f.pos-f.crcAt >= frameChecksum {
+		f.sum()
+	}
+	return got, nil
+}
+
+// openBatch writes the header of the next batch, all of which is known before its values are.
+func (f *Frame) openBatch() {
+	n, size := planFrame(f.sizes[f.next:])
+	f.first, f.end, f.start = f.next, f.next+n, f.pos
+	putBatchHead(f.buf[f.start:], &batchHead{
+		length: size, count: n, baseTime: f.timestamp, maxTime: f.timestamp,
+		producerID: -1, producerEpoch: -1, baseSequence: -1,
+	})
+	binary.BigEndian.PutUint64(f.buf[f.start:], uint64(f.first))
+	f.crc, f.crcAt = 0, f.start+posAttributes
+	f.pos += BatchHeadSize
+	f.batches++
+}
+
+func (f *Frame) sum() {
+	f.crc = crcUpdate(f.crc, f.buf[f.crcAt:f.pos])
+	f.crcAt = f.pos
+}
+
+func (f *Frame) closeBatch() {
+	f.sum()
+	binary.BigEndian.PutUint32(f.buf[f.start+posCRC:], f.crc)
+}
+
+// Finish returns the batches, which alias the buffer given to NewFrame. Like Append it numbers them from offset 0, leader
+// epoch 0; Patch sets both. It is an error if values are missing.
+func (f *Frame) Finish() ([]byte, Summary, error) {
+	if f.err != nil {
+		return nil, Summary{}, f.err
+	}
+	if f.next < len(f.sizes) || f.pos != len(f.buf) {
+		return nil, Summary{}, fmt.Errorf("frame: %d of %d records read", f.next, len(f.sizes))
+	}
+	return f.buf, Summary{
+		Batches: f.batches, Records: len(f.sizes), Span: int64(len(f.sizes)),
+		MinTimestamp: f.timestamp, MaxTimestamp: f.timestamp,
+		ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1,
+	}, nil
+}

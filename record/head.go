@@ -1,0 +1,203 @@
+package record
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Kind says what an object of version 2 is. Zero is invalid.
+type Kind uint8
+
+// The kinds of objects.
+const (
+	KindData Kind = 1 // a slot of the log: state records and batches
+	KindSeal Kind = 2 // the end of an epoch, naming the next
+	KindPack Kind = 3 // batches of many slots, sorted by partition
+)
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	switch k {
+	case KindData:
+		return "data"
+	case KindSeal:
+		return "seal"
+	case KindPack:
+		return "pack"
+	}
+	return "unknown"
+}
+
+const (
+	// HeadSize is the length of an object's head.
+	HeadSize = 192
+	// ObjectBytesMax is the largest object: positions in it are 32 bits.
+	ObjectBytesMax = math.MaxUint32
+
+	// Magic begins batch files of version 1 and objects of version 2; MagicOffsets begins offsets files of version 1.
+	Magic        = "seb!"
+	MagicOffsets = "seb@"
+
+	versionPos = 4
+	version1   = 1
+	version2   = 2
+)
+
+// Head is the head of an object, version 2, little-endian. It is enough to settle who wrote a slot (rules R3 and R5).
+//
+//	 0 magic "seb!"            32 cluster id 16        88 object length u64
+//	 4 version i16 = 2         48 shard u32            96 length of state records u32
+//	 6 time i64, microseconds  52 epoch u32           100 number of index entries u32
+//	14 number of records u32   56 nonce 16            104 CRC of state and index u32
+//	18 kind u8                 72 slot u64            108 body checksum u32
+//	19 flags u8                80 low u64             112 CRC of the previous slot's head u32
+//	20 head length u32 = 192                          116 next epoch u32 (SEAL)
+//	24 CRC of the head u32, taken with this field 0   120 next nonce 16 (SEAL)
+//	28 zeros 4                                        136 zeros 56
+//
+// All checksums are CRC-32C.
+type Head struct {
+	Kind  Kind
+	Flags uint8 // none are defined
+	// Time is the append time in microseconds since the Unix epoch.
+	Time int64
+	// Records is the number of records in the batches.
+	Records uint32
+	Cluster ID
+	Shard   uint32
+	Epoch   uint32
+	Nonce   ID
+	Slot    uint64
+	// Low: the slots of this epoch below it were committed when the object was frozen (rule R2).
+	Low uint64
+	// ObjectLen is the length of the whole object with its head, in bytes.
+	ObjectLen  uint64
+	StateLen   uint32
+	IndexCount uint32
+	MetaCRC    uint32
+	BodyCRC    uint32
+	// PrevCRC is the CRC of the previous slot's head.
+	PrevCRC uint32
+	// NextEpoch and NextNonce are set in a SEAL and zero elsewhere.
+	NextEpoch uint32
+	NextNonce ID
+	// CRC is set by Encode and DecodeHead.
+	CRC uint32
+}
+
+const headCRCPos = 24
+
+// Encode appends the HeadSize bytes of h to dst, and sets h.CRC.
+func (h *Head) Encode(dst []byte) []byte {
+	var zero [HeadSize]byte
+	dst = append(dst, zero[:]...)
+	b := dst[len(dst)-HeadSize:]
+	le := binary.LittleEndian
+	copy(b, Magic)
+	le.PutUint16(b[versionPos:], version2)
+	le.PutUint64(b[6:], uint64(h.Time))
+	le.PutUint32(b[14:], h.Records)
+	b[18], b[19] = byte(h.Kind), h.Flags
+	le.PutUint32(b[20:], HeadSize)
+	copy(b[32:], h.Cluster[:])
+	le.PutUint32(b[48:], h.Shard)
+	le.PutUint32(b[52:], h.Epoch)
+	copy(b[56:], h.Nonce[:])
+	le.PutUint64(b[72:], h.Slot)
+	le.PutUint64(b[80:], h.Low)
+	le.PutUint64(b[88:], h.ObjectLen)
+	le.PutUint32(b[96:], h.StateLen)
+	le.PutUint32(b[100:], h.IndexCount)
+	le.PutUint32(b[104:], h.MetaCRC)
+	le.PutUint32(b[108:], h.BodyCRC)
+	le.PutUint32(b[112:], h.PrevCRC)
+	le.PutUint32(b[116:], h.NextEpoch)
+	copy(b[120:], h.NextNonce[:])
+	h.CRC = CRC32C(b)
+	le.PutUint32(b[headCRCPos:], h.CRC)
+	return dst
+}
+
+// DecodeHead reads the head at the start of b, of which it needs HeadSize bytes, and checks its checksum and whether its
+// numbers are possible: a known kind, lengths that fit in the object, and for a SEAL a next epoch of epoch + 1 (rule R9).
+// Errors are ErrCorrupt; ErrVersion1 and ErrUnknownVersion tell the version apart.
+func DecodeHead(b []byte) (Head, error) {
+	if err := checkVersion(b); err != nil {
+		return Head{}, err
+	}
+	if len(b) < HeadSize {
+		return Head{}, &CorruptError{What: "head length", Want: HeadSize, Got: int64(len(b))}
+	}
+	b = b[:HeadSize]
+	le := binary.LittleEndian
+	crc := le.Uint32(b[headCRCPos:])
+	if want := headCRC(b); want != crc {
+		return Head{}, &CorruptError{What: "head checksum", Want: int64(want), Got: int64(crc)}
+	}
+	h := Head{
+		Time: int64(le.Uint64(b[6:])), Records: le.Uint32(b[14:]), Kind: Kind(b[18]), Flags: b[19],
+		Cluster: ID(b[32:48]), Shard: le.Uint32(b[48:]), Epoch: le.Uint32(b[52:]), Nonce: ID(b[56:72]),
+		Slot: le.Uint64(b[72:]), Low: le.Uint64(b[80:]), ObjectLen: le.Uint64(b[88:]),
+		StateLen: le.Uint32(b[96:]), IndexCount: le.Uint32(b[100:]), MetaCRC: le.Uint32(b[104:]),
+		BodyCRC: le.Uint32(b[108:]), PrevCRC: le.Uint32(b[112:]), NextEpoch: le.Uint32(b[116:]),
+		NextNonce: ID(b[120:136]), CRC: crc,
+	}
+	if n := le.Uint32(b[20:]); n != HeadSize {
+		return Head{}, &CorruptError{What: "head length", Pos: 20, Want: HeadSize, Got: int64(n)}
+	}
+	if le.Uint32(b[28:]) != 0 || [56]byte(b[136:]) != [56]byte{} {
+		return Head{}, &CorruptError{What: "reserved bytes of the head are not zero"}
+	}
+	if err := h.check(); err != nil {
+		return Head{}, err
+	}
+	return h, nil
+}
+
+// headCRC returns the checksum of a head as if its checksum field were 0.
+func headCRC(b []byte) uint32 {
+	var zero [4]byte
+	crc := crcUpdate(CRC32C(b[:headCRCPos]), zero[:])
+	return crcUpdate(crc, b[headCRCPos+4:])
+}
+
+// checkVersion makes sure that b begins an object of version 2.
+func checkVersion(b []byte) error {
+	if len(b) < versionPos+2 {
+		return &CorruptError{What: "head length", Want: HeadSize, Got: int64(len(b))}
+	}
+	if string(b[:versionPos]) != Magic {
+		return &CorruptError{What: "magic"}
+	}
+	switch v := binary.LittleEndian.Uint16(b[versionPos:]); v {
+	case version2:
+		return nil
+	case version1:
+		return ErrVersion1
+	default:
+		return &CorruptError{What: "version", Pos: versionPos, Want: version2, Got: int64(int16(v)), Err: ErrUnknownVersion}
+	}
+}
+
+// check looks for numbers that no writer makes.
+func (h *Head) check() error {
+	if h.Kind < KindData || h.Kind > KindPack {
+		return &CorruptError{What: "kind", Pos: 18, Got: int64(h.Kind)}
+	}
+	if h.ObjectLen > ObjectBytesMax || h.metaEnd() > h.ObjectLen {
+		return &CorruptError{What: "object length", Pos: 88, Want: int64(h.metaEnd()), Got: int64(h.ObjectLen)}
+	}
+	if h.Kind == KindSeal {
+		if uint64(h.NextEpoch) != uint64(h.Epoch)+1 || h.NextNonce.IsZero() {
+			return &CorruptError{What: "next epoch of a seal", Pos: 116, Want: int64(h.Epoch) + 1, Got: int64(h.NextEpoch)}
+		}
+	} else if h.NextEpoch != 0 || !h.NextNonce.IsZero() {
+		return &CorruptError{What: "next epoch outside a seal", Pos: 116, Got: int64(h.NextEpoch)}
+	}
+	return nil
+}
+
+// metaEnd returns where the batches begin.
+func (h *Head) metaEnd() uint64 {
+	return HeadSize + uint64(h.StateLen) + uint64(h.IndexCount)*IndexEntrySize
+}

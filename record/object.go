@@ -1,0 +1,138 @@
+package record
+
+import "fmt"
+
+// Object is a whole decoded object of version 2. State and the batches alias the bytes it was decoded from.
+type Object struct {
+	Head  Head
+	State []byte
+	Index []IndexEntry
+	data  []byte
+}
+
+// Batches returns the concatenated batches of index entry i.
+func (o *Object) Batches(i int) []byte {
+	e := &o.Index[i]
+	end := int(e.Pos) + int(e.Len)
+	return o.data[e.Pos:end:end]
+}
+
+// batchPrefix is how much of each batch the body checksum covers: what the batch's own checksum leaves out, and that
+// checksum itself.
+const batchPrefix = posAttributes
+
+// EncodeObject makes the beginning of an object: head, state records and index. The object is the returned prefix followed
+// by parts. The parts hold whole batches, in the order of the index entries; how they are cut is up to the caller, so
+// many small ones may lie in one part. The caller sets everything in the entries but Pos, and in h everything but Records,
+// ObjectLen, StateLen, IndexCount and the checksums other than PrevCRC; those are set here.
+//
+// The batches' headers are checked against the entries (lengths, base offsets, spans, counts, in DATA the leader epoch,
+// so Patch comes first), but their checksums are taken as they are: no pass over the data is made. On an error h and
+// index are of no use.
+func EncodeObject(h *Head, state []byte, index []IndexEntry, parts [][]byte) (prefix []byte, err error) {
+	if err := layOut(h, len(state), index); err != nil {
+		return nil, fmt.Errorf("encode object: %w", err)
+	}
+	prefix = make([]byte, HeadSize, h.metaEnd())
+	prefix = append(prefix, state...)
+	for i := range index {
+		prefix = appendIndexEntry(prefix, &index[i])
+	}
+	h.MetaCRC = CRC32C(prefix[HeadSize:])
+	walk := newBodyWalk(h, index, false)
+	for _, p := range parts {
+		if err := walk.part(p); err != nil {
+			return nil, fmt.Errorf("encode object: %w", err)
+		}
+	}
+	if err := walk.done(); err != nil {
+		return nil, fmt.Errorf("encode object: %w", err)
+	}
+	h.BodyCRC = walk.crc
+	h.Encode(prefix[:0])
+	return prefix, nil
+}
+
+// layOut sets the lengths in h and the positions in index, and checks both.
+func layOut(h *Head, stateLen int, index []IndexEntry) error {
+	if int64(stateLen) > ObjectBytesMax || int64(len(index)) > ObjectBytesMax/IndexEntrySize {
+		return fmt.Errorf("%d bytes of state, %d index entries: %w", stateLen, len(index), ErrTooLarge)
+	}
+	h.StateLen, h.IndexCount = uint32(stateLen), uint32(len(index))
+	pos, records := h.metaEnd(), uint64(0)
+	for i := range index {
+		if pos > ObjectBytesMax {
+			break
+		}
+		index[i].Pos = uint32(pos)
+		pos += uint64(index[i].Len)
+		records += uint64(index[i].Records)
+	}
+	if pos > ObjectBytesMax || records > ObjectBytesMax {
+		return fmt.Errorf("object over %d bytes or records: %w", int64(ObjectBytesMax), ErrTooLarge)
+	}
+	h.ObjectLen, h.Records = pos, uint32(records)
+	if err := h.check(); err != nil {
+		return err
+	}
+	return checkIndex(h, index)
+}
+
+// DecodeMeta reads head, state records and index from b, the beginning of an object of whatever length. If b is too short,
+// need is the number of bytes from the object's start to call it with again, h is set once its bytes are there, and err
+// is nil; an object that has no such bytes is corrupt. Otherwise need is 0, state aliases b, and everything but the
+// batches and the body checksum has been verified. Errors are those of DecodeHead.
+func DecodeMeta(b []byte) (h Head, state []byte, index []IndexEntry, need int, err error) {
+	if len(b) < HeadSize {
+		if len(b) >= versionPos+2 {
+			err = checkVersion(b)
+		}
+		return Head{}, nil, nil, HeadSize, err
+	}
+	if h, err = DecodeHead(b); err != nil {
+		return Head{}, nil, nil, 0, err
+	}
+	if uint64(len(b)) > h.ObjectLen {
+		return Head{}, nil, nil, 0, &CorruptError{What: "object length", Pos: 88, Want: int64(len(b)), Got: int64(h.ObjectLen)}
+	}
+	end := int(h.metaEnd())
+	if len(b) < end {
+		return h, nil, nil, end, nil
+	}
+	meta := b[HeadSize:end:end]
+	if crc := CRC32C(meta); crc != h.MetaCRC {
+		return Head{}, nil, nil, 0, &CorruptError{What: "state and index checksum", Pos: HeadSize, Want: int64(crc), Got: int64(h.MetaCRC)}
+	}
+	state = meta[:h.StateLen:h.StateLen]
+	index = make([]IndexEntry, h.IndexCount) // bounded: len(b) holds them all
+	for i := range index {
+		index[i] = decodeIndexEntry(meta[int(h.StateLen)+i*IndexEntrySize:])
+	}
+	if err := checkIndex(&h, index); err != nil {
+		return Head{}, nil, nil, 0, err
+	}
+	return h, state, index, 0, nil
+}
+
+// DecodeObject reads a whole object and verifies all of it: head, state, index, the body checksum, each batch's checksum,
+// and the index against the batches. The result aliases b. Errors are those of DecodeHead.
+func DecodeObject(b []byte) (*Object, error) {
+	h, state, index, need, err := DecodeMeta(b)
+	if err != nil {
+		return nil, err
+	}
+	if need > 0 || uint64(len(b)) != h.ObjectLen {
+		return nil, &CorruptError{What: "object is cut off", Want: int64(max(h.ObjectLen, uint64(need))), Got: int64(len(b))}
+	}
+	walk := newBodyWalk(&h, index, true)
+	if err := walk.part(b[walk.pos:]); err != nil {
+		return nil, err
+	}
+	if err := walk.done(); err != nil {
+		return nil, err
+	}
+	if walk.crc != h.BodyCRC {
+		return nil, &CorruptError{What: "body checksum", Pos: 108, Want: int64(walk.crc), Got: int64(h.BodyCRC)}
+	}
+	return &Object{Head: h, State: state, Index: index, data: b}, nil
+}

@@ -1,0 +1,174 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// testBatches returns patched batches of n records with values of size bytes, from offset base on.
+func testBatches(t testing.TB, n, size int, base int64, epoch int32) ([]byte, Summary) {
+	t.Helper()
+	recs := make([]Record, n)
+	for i := range recs {
+		recs[i] = Record{Timestamp: 1_700_000_000_000 + int64(i), Value: bytes.Repeat([]byte{byte('a' + i%26)}, size)}
+	}
+	b, sum, err := Append(nil, recs, EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	Patch(b, base, epoch)
+	return b, sum
+}
+
+func testEntry(topic ID, partition uint32, base int64, b []byte, s Summary) IndexEntry {
+	return IndexEntry{
+		Topic: topic, Partition: partition, Base: base, Span: uint32(s.Span), Records: uint32(s.Records), Len: uint32(len(b)),
+		MinTime: s.MinTimestamp, MaxTime: s.MaxTimestamp, AppendTime: 1_700_000_000_000_123,
+	}
+}
+
+// testObject returns an object of the kind with two partitions, the second of two batches that lie in parts of their own.
+func testObject(t testing.TB, kind Kind) (h Head, state []byte, index []IndexEntry, object []byte) {
+	t.Helper()
+	const epoch = 7
+	h = Head{
+		Kind: kind, Time: 1_700_000_000_000_123, Cluster: ID{1, 2, 3}, Shard: 4, Epoch: epoch, Nonce: ID{9, 8, 7},
+		Slot: 1 << 40, Low: 1<<40 - 3, PrevCRC: 0xfeedface,
+	}
+	state = []byte("state records")
+	var parts [][]byte
+	if kind == KindSeal {
+		h.NextEpoch, h.NextNonce, state = epoch+1, ID{5, 5}, nil
+	} else {
+		a, sa := testBatches(t, 2, 3, 10, epoch)
+		b, sb := testBatches(t, 1, 0, 0, epoch)
+		c, sc := testBatches(t, 3, 8, 1, epoch)
+		both, err := Verify(append(bytes.Clone(b), c...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		index = []IndexEntry{testEntry(ID{1}, 3, 10, a, sa), testEntry(ID{2}, 0, 0, append(bytes.Clone(b), c...), both)}
+		index[1].MinTime, index[1].MaxTime = min(sb.MinTimestamp, sc.MinTimestamp), max(sb.MaxTimestamp, sc.MaxTimestamp)
+		parts = [][]byte{append(a, b...), nil, c}
+	}
+	prefix, err := EncodeObject(&h, state, index, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object = bytes.Clone(prefix)
+	for _, p := range parts {
+		object = append(object, p...)
+	}
+	if got, want := ObjectCRC32C(prefix, parts), CRC32C(object); got != want {
+		t.Fatalf("ObjectCRC32C = %08x, want %08x", got, want)
+	}
+	return h, state, index, object
+}
+
+func TestObjectRoundTrip(t *testing.T) {
+	for _, kind := range []Kind{KindData, KindSeal, KindPack} {
+		t.Run(kind.String(), func(t *testing.T) {
+			h, state, index, b := testObject(t, kind)
+			o, err := DecodeObject(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(h, o.Head); diff != "" {
+				t.Error(diff)
+			}
+			if !bytes.Equal(state, o.State) || !cmp.Equal(index, o.Index, cmp.Transformer("", func(x []IndexEntry) int { return len(x) })) {
+				t.Errorf("state %q, index %v", o.State, o.Index)
+			}
+			for i := range index {
+				if diff := cmp.Diff(index[i], o.Index[i]); diff != "" {
+					t.Error(diff)
+				}
+				s, err := Verify(o.Batches(i))
+				if err != nil || s.Records != int(index[i].Records) || s.Span != int64(index[i].Span) {
+					t.Errorf("entry %d: %+v, %v", i, s, err)
+				}
+			}
+		})
+	}
+}
+
+// Each bit of an object is protected by some check, in whatever kind it lies; the one exception can not be noticed.
+func TestObjectAnyFlippedBitIsAnError(t *testing.T) {
+	for _, kind := range []Kind{KindData, KindSeal, KindPack} {
+		_, _, _, b := testObject(t, kind)
+		for bit := range len(b) * 8 {
+			b[bit/8] ^= 1 << (bit % 8)
+			if _, err := DecodeObject(b); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s: bit %d of byte %d flipped: %v", kind, bit%8, bit/8, err)
+			}
+			b[bit/8] ^= 1 << (bit % 8)
+		}
+		for n := range b {
+			if _, err := DecodeObject(b[:n:n]); err == nil {
+				t.Errorf("%s: cut off at %d of %d: no error", kind, n, len(b))
+			}
+		}
+		if _, err := DecodeObject(append(bytes.Clone(b), 0)); err == nil {
+			t.Errorf("%s: a byte more: no error", kind)
+		}
+	}
+}
+
+func TestDecodeMetaAsksForWhatItNeeds(t *testing.T) {
+	h, state, index, b := testObject(t, KindData)
+	end := int(h.metaEnd())
+	for n := range end {
+		_, _, _, need, err := DecodeMeta(b[:n:n])
+		want := end
+		if n < HeadSize {
+			want = HeadSize
+		}
+		if err != nil || need != want {
+			t.Fatalf("%d bytes: need %d, %v; want %d", n, need, err, want)
+		}
+	}
+	for _, n := range []int{end, end + 1, len(b)} {
+		gotH, gotS, gotI, need, err := DecodeMeta(b[:n:n])
+		if err != nil || need != 0 || gotH != h || !bytes.Equal(gotS, state) || !cmp.Equal(gotI, index) {
+			t.Fatalf("%d bytes: need %d, %v", n, need, err)
+		}
+	}
+}
+
+func TestCombineCRC32C(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	table := crc32.MakeTable(crc32.Castagnoli)
+	data := make([]byte, 70_000)
+	for i := range data {
+		data[i] = byte(rnd.Uint32())
+	}
+	for range 300 {
+		n := rnd.IntN(len(data))
+		cut := rnd.IntN(n + 1)
+		a, b := data[:cut], data[cut:n]
+		got := CombineCRC32C(crc32.Checksum(a, table), crc32.Checksum(b, table), int64(len(b)))
+		if want := crc32.Checksum(data[:n], table); got != want {
+			t.Fatalf("lengths %d and %d: %08x, want %08x", len(a), len(b), got, want)
+		}
+	}
+	// A gap of 1 TiB, built by doubling.
+	zeros, n := crc32.Checksum([]byte{0}, table), int64(1)
+	whole := crc32.Checksum([]byte{1, 2, 3}, table)
+	want := crc32.Update(whole, table, []byte{0})
+	if got := CombineCRC32C(whole, zeros, 1); got != want {
+		t.Fatalf("one zero: %08x, want %08x", got, want)
+	}
+	for n < 1<<40 {
+		zeros = CombineCRC32C(zeros, zeros, n)
+		n *= 2
+	}
+	half := zeros
+	if got, want := CombineCRC32C(CombineCRC32C(whole, half, n), half, n), CombineCRC32C(whole, CombineCRC32C(half, half, n), 2*n); got != want {
+		t.Fatalf("not associative at 1 TiB: %08x, %08x", got, want)
+	}
+}
