@@ -1,0 +1,173 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Options say how a Client works. The zero Options are usable against a broker that wants no key.
+type Options struct {
+	APIKey string
+	// HTTPClient is used instead of the client's own. Its Timeout would cut long polls off; use contexts instead.
+	HTTPClient *http.Client
+	// RetryTime is how long one call goes on repeating what can be repeated safely; 0 means 30 seconds, negative never.
+	RetryTime time.Duration
+}
+
+const (
+	retryTimeDefault = 30 * time.Second
+	retryDelayMin    = 50 * time.Millisecond
+	retryDelayMax    = 5 * time.Second
+	// connectionsIdleMax is per broker: enough for a busy program's goroutines to find their connection again.
+	connectionsIdleMax = 256
+)
+
+// Client is a connection pool to one broker. It may be used concurrently.
+type Client struct {
+	base      string // without a slash at the end
+	key       string
+	http      *http.Client
+	own       bool
+	retryTime time.Duration
+}
+
+// New returns a client of the broker at baseURL, such as "http://127.0.0.1:51313". It sends nothing.
+func New(baseURL string, o Options) (*Client, error) {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return nil, fmt.Errorf("broker address: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+		return nil, fmt.Errorf("broker address %q: want http://host:port", baseURL)
+	}
+	c := &Client{base: strings.TrimRight(baseURL, "/"), key: o.APIKey, http: o.HTTPClient, retryTime: o.RetryTime}
+	if c.retryTime == 0 {
+		c.retryTime = retryTimeDefault
+	}
+	if c.http == nil {
+		c.own = true
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConns = 0
+		t.MaxIdleConnsPerHost = connectionsIdleMax
+		t.DisableCompression = true
+		t.WriteBufferSize, t.ReadBufferSize = 64<<10, 64<<10
+		c.http = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse // a redirected POST would come back as a GET
+		}}
+	}
+	return c, nil
+}
+
+// Close gives idle connections back. Calls under way go on; the client stays usable.
+func (c *Client) Close() {
+	if c.own {
+		c.http.CloseIdleConnections()
+	}
+}
+
+// request is one call, which may be sent several times.
+type request struct {
+	method string
+	path   string
+	query  url.Values
+	header map[string]string
+	body   []byte
+	write  bool // changes something: errors have an outcome, and only the rejected may be repeated
+}
+
+// do sends r until it succeeds, may not be repeated, or time is up. The caller closes the body of the answer, whose
+// status is 2xx. Every error is an *Error.
+func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
+	b := backoff{until: time.Now().Add(c.retryTime)}
+	for {
+		resp, err := c.once(ctx, r)
+		if err == nil {
+			return resp, nil
+		}
+		if !err.repeatable(r.write) || !b.wait(ctx, err.RetryAfter) {
+			return nil, err
+		}
+	}
+}
+
+// once sends r a single time.
+func (c *Client) once(ctx context.Context, r *request) (*http.Response, *Error) {
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path+"?"+r.query.Encode(), nil)
+	if err != nil {
+		return nil, &Error{Outcome: r.outcome(false), Err: err}
+	}
+	for k, v := range r.header {
+		req.Header.Set(k, v)
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	req.Header.Set("User-Agent", "seb-client")
+	sent := &sentBody{data: r.body}
+	sent.attach(req)
+	resp, err := c.http.Do(req)
+	whole := sent.detach()
+	if err != nil {
+		return nil, &Error{Outcome: r.outcome(whole), Err: unwrapURL(err)}
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, errorOf(resp, r.write)
+}
+
+func (r *request) outcome(sent bool) Outcome {
+	switch {
+	case !r.write:
+		return OutcomeNone
+	case sent:
+		return OutcomeUnknown
+	}
+	return OutcomeRejected
+}
+
+// unwrapURL takes the "Post http://..." off an error of net/http: the address is known, and a line is to be readable.
+func unwrapURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// drain reads what is left of a body, so that its connection can be used again, and closes it.
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, 64<<10)
+	_ = body.Close()
+}
+
+// backoff waits between attempts: doubling, jittered, never beyond until.
+type backoff struct {
+	until time.Time
+	delay time.Duration
+}
+
+// wait sleeps at least atLeast and reports whether another attempt is allowed.
+func (b *backoff) wait(ctx context.Context, atLeast time.Duration) bool {
+	b.delay = min(max(2*b.delay, retryDelayMin), retryDelayMax)
+	d := max(atLeast, b.delay/2+rand.N(b.delay/2))
+	if time.Now().Add(d).After(b.until) {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,12 @@
+// Package client speaks to a Seb broker over HTTP.
+//
+// Every write ends in one of three ways (an *Error tells the last two apart):
+//
+//   - no error: the records are durable and have the offsets that are returned;
+//   - ErrRejected: they are nowhere and can not appear later; sending them again can not duplicate them;
+//   - ErrOutcomeUnknown: they may appear once, or never. The client never repeats such a write by itself.
+//
+// Reads are repeated on their own as long as Options.RetryTime allows, and so are writes that were rejected for a
+// reason that passes (the broker is over its memory budget, the store is away, nothing listens at the address). A broker
+// that another one has fenced is not waited for.
+package client

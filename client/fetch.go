@@ -1,0 +1,178 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/record"
+)
+
+// FetchOptions say what one Fetch asks for.
+type FetchOptions struct {
+	Partition int32
+	Offset    int64 // first offset wanted
+	// MaxRecords and MaxBytes bound the answer softly: whole batches come, at least one. 0 means no bound but the broker's.
+	MaxRecords, MaxBytes int
+	// Wait is how long to wait for the first record if there is none yet; 0 answers at once.
+	Wait time.Duration
+}
+
+// Fetched is an answer being read. It belongs to one goroutine, and its caller closes it.
+type Fetched struct {
+	// NextOffset is the partition's end when the broker answered: the next offset to be written; -1 if it did not say.
+	NextOffset int64
+	// Epoch is that of the broker that answered.
+	Epoch uint32
+
+	body io.ReadCloser
+	*fetchState
+}
+
+// fetchState is what a Fetched reads with; pooled.
+type fetchState struct {
+	in     *bufio.Reader
+	batch  []byte
+	reader record.Reader
+	from   int64 // first offset not yet given
+	base   int64 // where the next batch must begin; -1 before the first
+}
+
+var fetchStates = sync.Pool{New: func() any { return &fetchState{in: bufio.NewReaderSize(nil, 64<<10)} }}
+
+// batchBytesMax is far above what any broker stores as one batch; a length beyond it is no batch.
+const batchBytesMax = 256 << 20
+
+// Fetch asks once for the records from o.Offset on. ErrBelowStart if they are gone, ErrUnknownTopic, ErrUnknownPartition.
+func (c *Client) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetched, error) {
+	q := url.Values{
+		"topic-name": {topic}, "partition": {strconv.Itoa(int(o.Partition))}, "offset": {strconv.FormatInt(o.Offset, 10)},
+		"timeout": {o.Wait.String()}, "max-records": {strconv.Itoa(math.MaxInt32)},
+	}
+	if o.MaxRecords > 0 {
+		q.Set("max-records", strconv.Itoa(min(o.MaxRecords, math.MaxInt32)))
+	}
+	if o.MaxBytes > 0 {
+		q.Set("max-bytes", strconv.Itoa(min(o.MaxBytes, math.MaxInt32)))
+	}
+	resp, err := c.do(ctx, &request{
+		method: http.MethodGet, path: "/records", query: q,
+		header: map[string]string{"Accept": api.RecordBatch + ", " + api.ProblemJSON},
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := &Fetched{body: resp.Body, NextOffset: -1, fetchState: fetchStates.Get().(*fetchState)}
+	if n, err := strconv.ParseInt(resp.Header.Get(api.HeaderNextOffset), 10, 64); err == nil {
+		f.NextOffset = n
+	}
+	if n, err := strconv.ParseUint(resp.Header.Get(api.HeaderEpoch), 10, 32); err == nil {
+		f.Epoch = uint32(n)
+	}
+	f.in.Reset(resp.Body)
+	f.from, f.base = o.Offset, -1
+	f.reader.Reset(nil, 0)
+	return f, nil
+}
+
+// All gives the records in order, from the offset that was asked for on. A record and all it points to are valid until
+// the next one is taken: nothing is copied. An error comes last; the records before it are good.
+func (f *Fetched) All() iter.Seq2[*record.Record, error] {
+	return func(yield func(*record.Record, error) bool) {
+		for {
+			ok, err := f.nextBatch()
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !ok {
+				return
+			}
+			for f.reader.Next() {
+				r := f.reader.Record()
+				f.from = r.Offset + 1
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if err := f.reader.Err(); err != nil {
+				yield(nil, fmt.Errorf("batch from the broker: %w", err))
+				return
+			}
+			f.from = max(f.from, f.base)
+		}
+	}
+}
+
+// nextBatch reads one batch into the buffer; false at the end of the answer.
+func (f *Fetched) nextBatch() (bool, error) {
+	head, err := f.in.Peek(record.BatchHeadSize)
+	if err == io.EOF && len(head) == 0 {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read answer: %w", noEOF(err))
+	}
+	// The length counts from byte 12 of the batch on.
+	n := int64(int32(binary.BigEndian.Uint32(head[8:]))) + 12
+	if n < record.BatchHeadSize || n > batchBytesMax {
+		return false, fmt.Errorf("batch from the broker: %d bytes long", n)
+	}
+	if int64(cap(f.batch)) < n {
+		f.batch = make([]byte, n)
+	}
+	f.batch = f.batch[:n]
+	if _, err := io.ReadFull(f.in, f.batch); err != nil {
+		return false, fmt.Errorf("read answer: %w", noEOF(err))
+	}
+	b, _, err := record.Split(f.batch)
+	if err != nil {
+		return false, fmt.Errorf("batch from the broker: %w", err)
+	}
+	if f.base >= 0 && b.BaseOffset() != f.base {
+		return false, fmt.Errorf("batch from the broker: begins at offset %d, want %d", b.BaseOffset(), f.base)
+	}
+	f.base = b.BaseOffset() + b.Span()
+	f.reader.Reset(f.batch, f.from)
+	return true, nil
+}
+
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Next is the offset to ask for next.
+func (f *Fetched) Next() int64 { return f.from }
+
+// batchKeepMax bounds what the pool of buffers holds on to.
+const batchKeepMax = 2 << 20
+
+// Close ends the answer. Records that All gave are no longer valid. It may be called twice.
+func (f *Fetched) Close() error {
+	if f.body == nil {
+		return nil
+	}
+	drain(f.body)
+	s := f.fetchState
+	f.body, f.fetchState = nil, &fetchState{from: s.from}
+	s.in.Reset(nil)
+	s.reader.Reset(nil, 0)
+	if cap(s.batch) > batchKeepMax {
+		s.batch = nil
+	}
+	fetchStates.Put(s)
+	return nil
+}

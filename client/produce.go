@@ -1,0 +1,173 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/record"
+)
+
+// ProduceOptions say where records go.
+type ProduceOptions struct {
+	// Partition that all records go to. nil: records with a key go to the partition of their key's hash, as Kafka's Java
+	// client has it, others to partition 0.
+	Partition *int32
+}
+
+// Placed is where the records of one partition are, in the order in which they were given.
+type Placed struct {
+	Partition int32
+	First     int64 // offset of the first record, -1 if it has none
+	Count     int64
+	Code      string // "" means durable; in an Error.Results: why these records are not
+}
+
+// Produce appends records to a topic and returns once they are durable, with the place of each partition's records.
+// Offsets of records are ignored; a Timestamp of 0 means now. The records are not touched after it returned.
+func (c *Client) Produce(ctx context.Context, topic string, records []record.Record, o ProduceOptions) ([]Placed, error) {
+	if o.Partition == nil && anyKey(records) {
+		body, err := encodeJSONLines(records)
+		if err != nil {
+			return nil, &Error{Outcome: OutcomeRejected, Err: err}
+		}
+		return c.post(ctx, topic, api.NDJSON, body, o)
+	}
+	body, err := encodeBatches(records)
+	if err != nil {
+		return nil, &Error{Outcome: OutcomeRejected, Err: err}
+	}
+	return c.ProduceBatches(ctx, topic, body, o)
+}
+
+// ProduceValues appends records that have nothing but a value.
+func (c *Client) ProduceValues(ctx context.Context, topic string, values [][]byte, o ProduceOptions) ([]Placed, error) {
+	records := make([]record.Record, len(values))
+	for i, v := range values {
+		records[i].Value = v
+	}
+	return c.Produce(ctx, topic, records, o)
+}
+
+// ProduceBatches appends one or more concatenated Kafka RecordBatch v2, such as record.Append makes, to one partition
+// (0 if o names none). They are stored as they are, their base offsets aside: the fast way. batches is not touched after
+// it returned.
+func (c *Client) ProduceBatches(ctx context.Context, topic string, batches []byte, o ProduceOptions) ([]Placed, error) {
+	if o.Partition == nil {
+		o.Partition = new(int32(0))
+	}
+	return c.post(ctx, topic, api.RecordBatch, batches, o)
+}
+
+func (c *Client) post(ctx context.Context, topic, contentType string, body []byte, o ProduceOptions) ([]Placed, error) {
+	q := url.Values{"topic-name": {topic}}
+	if o.Partition != nil {
+		q.Set("partition", strconv.Itoa(int(*o.Partition)))
+	}
+	resp, err := c.do(ctx, &request{
+		method: http.MethodPost, path: "/records", query: q, body: body, write: true,
+		header: map[string]string{"Content-Type": contentType, "Accept": api.JSON + ", " + api.ProblemJSON},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer drain(resp.Body)
+	var p api.Produced
+	if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
+		// It said 2xx, and where the records are got lost: for the caller the same as no answer.
+		return nil, &Error{Outcome: OutcomeUnknown, Status: resp.StatusCode, NextOffset: -1, Start: -1, Err: err}
+	}
+	if p.Partition != nil && p.FirstOffset != nil {
+		return []Placed{{Partition: *p.Partition, First: *p.FirstOffset, Count: p.Count}}, nil
+	}
+	return placed(p.Results), nil
+}
+
+func placed(results []api.PartitionResult) []Placed {
+	var list []Placed
+	for _, r := range results {
+		p := Placed{Partition: r.Partition, First: -1, Count: r.Count, Code: string(r.Code)}
+		if r.FirstOffset != nil {
+			p.First = *r.FirstOffset
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// encodeBatches makes batches of records; those without a time get the present one.
+func encodeBatches(records []record.Record) ([]byte, error) {
+	now := time.Now().UnixMilli()
+	for i := range records {
+		if records[i].Timestamp == 0 {
+			stamped := slices.Clone(records)
+			for j := i; j < len(stamped); j++ {
+				if stamped[j].Timestamp == 0 {
+					stamped[j].Timestamp = now
+				}
+			}
+			records = stamped
+			break
+		}
+	}
+	body, _, err := record.Append(nil, records, record.EncodeOptions{})
+	return body, err
+}
+
+func anyKey(records []record.Record) bool {
+	for i := range records {
+		if records[i].Key != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// lineRecord is a record as POST /records takes it in JSON.
+type lineRecord struct {
+	Key         *string      `json:"key,omitempty"`
+	KeyBase64   *string      `json:"key_base64,omitempty"`
+	Value       *string      `json:"value"`
+	ValueBase64 *string      `json:"value_base64,omitempty"`
+	Headers     []api.Header `json:"headers,omitempty"`
+	Timestamp   int64        `json:"timestamp,omitempty"`
+}
+
+func encodeJSONLines(records []record.Record) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	for i := range records {
+		r := &records[i]
+		line := lineRecord{Timestamp: r.Timestamp}
+		line.Key, line.KeyBase64 = textOrBase64(r.Key)
+		line.Value, line.ValueBase64 = textOrBase64(r.Value)
+		for _, h := range r.Headers {
+			text, b64 := textOrBase64(h.Value)
+			line.Headers = append(line.Headers, api.Header{Key: h.Key, Value: text, ValueBase64: b64})
+		}
+		if err := enc.Encode(&line); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// textOrBase64 gives bytes as JSON has them: text where they are text, nothing where they are null.
+func textOrBase64(b []byte) (text, b64 *string) {
+	switch {
+	case b == nil:
+		return nil, nil
+	case utf8.Valid(b):
+		return new(string(b)), nil
+	}
+	return nil, new(base64.StdEncoding.EncodeToString(b))
+}

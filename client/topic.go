@@ -1,0 +1,110 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// Topic is a topic as committed.
+type Topic struct {
+	Name       string
+	ID         string
+	Partitions []Partition
+	Settings   map[string]string // explicitly set ones, by Seb's names
+}
+
+// Partition is one partition of a topic: offsets [Start, Next) are there.
+type Partition struct {
+	Partition    int32
+	Start, Next  int64
+	LatestCommit time.Time // zero if never written
+	Bytes        int64
+}
+
+// TopicSpec is what a topic is created or changed with.
+type TopicSpec struct {
+	Partitions int               // 0: one at creation, unchanged on update
+	Settings   map[string]string // merged into those that are set; "" removes one
+}
+
+// Topic describes a topic. ErrUnknownTopic if there is none.
+func (c *Client) Topic(ctx context.Context, name string) (Topic, error) {
+	var t api.Topic
+	err := c.call(ctx, &request{method: http.MethodGet, path: "/topic", query: url.Values{"topic-name": {name}}}, &t)
+	return topicOf(&t), err
+}
+
+// Topics describes all topics, by name.
+func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
+	var all api.Topics
+	if err := c.call(ctx, &request{method: http.MethodGet, path: "/topics"}, &all); err != nil {
+		return nil, err
+	}
+	list := make([]Topic, len(all.Topics))
+	for i := range list {
+		list[i] = topicOf(&all.Topics[i])
+	}
+	return list, nil
+}
+
+// PutTopic creates a topic, or changes one that is there: partitions can grow, settings are merged.
+func (c *Client) PutTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
+	body := api.TopicSpec{Partitions: spec.Partitions, Settings: map[string]json.RawMessage{}}
+	for k, v := range spec.Settings {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return Topic{}, &Error{Outcome: OutcomeRejected, Err: err}
+		}
+		body.Settings[k] = raw
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return Topic{}, &Error{Outcome: OutcomeRejected, Err: err}
+	}
+	var t api.Topic
+	err = c.call(ctx, &request{
+		method: http.MethodPut, path: "/topic", query: url.Values{"topic-name": {name}}, body: raw, write: true,
+		header: map[string]string{"Content-Type": api.JSON},
+	}, &t)
+	return topicOf(&t), err
+}
+
+// DeleteTopic deletes a topic and all its records. ErrUnknownTopic if there is none.
+func (c *Client) DeleteTopic(ctx context.Context, name string) error {
+	return c.call(ctx, &request{method: http.MethodDelete, path: "/topic", query: url.Values{"topic-name": {name}}, write: true}, nil)
+}
+
+// call sends r and reads the answer into v, unless v is nil.
+func (c *Client) call(ctx context.Context, r *request, v any) error {
+	if r.header == nil {
+		r.header = map[string]string{}
+	}
+	r.header["Accept"] = api.JSON + ", " + api.ProblemJSON
+	resp, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer drain(resp.Body)
+	if v == nil {
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(v); err != nil {
+		return &Error{Outcome: r.outcome(true), Status: resp.StatusCode, NextOffset: -1, Start: -1, Err: err}
+	}
+	return nil
+}
+
+func topicOf(t *api.Topic) Topic {
+	out := Topic{Name: t.Name, ID: t.ID, Settings: t.Settings}
+	for _, p := range t.Partitions {
+		out.Partitions = append(out.Partitions, Partition{
+			Partition: p.Partition, Start: p.StartOffset, Next: p.NextOffset, LatestCommit: p.LatestCommitAt, Bytes: p.Bytes,
+		})
+	}
+	return out
+}
