@@ -200,7 +200,7 @@ func (f *Frame) Finish() ([]byte, Summary, error) {
 	if f.err != nil {
 		return nil, Summary{}, f.err
 	}
-	if f.next < len(f.sizes) || f.pos != len(f.buf) {
+	if len(f.sizes) == 0 || f.next < len(f.sizes) || f.pos != len(f.buf) {
 		return nil, Summary{}, fmt.Errorf("frame: %d of %d records read", f.next, len(f.sizes))
 	}
 	return f.buf, Summary{

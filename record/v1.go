@@ -1,0 +1,162 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+const (
+	headSizeV1 = 32
+	// DefaultV1Bytes is what the limit 0 of DecodeV1 stands for.
+	DefaultV1Bytes = 256 << 20
+)
+
+// FileV1 is a decoded batch file of version 1, little-endian:
+//
+//	0 magic "seb!"     14 number of records N u32
+//	4 version i16 = 1  18 zeros 14
+//	6 time i64, µs     32 N * i32: start of each record from the start of the data; then the data
+//
+// The last record ends with the file: there is no length and no checksum. Files are stored in one gzip stream, or plain.
+type FileV1 struct {
+	// Time is the commit time in microseconds since the Unix epoch.
+	Time   int64
+	starts []byte
+	data   []byte
+}
+
+// Len returns the number of records.
+func (f *FileV1) Len() int { return len(f.starts) / 4 }
+
+// Value returns record i, which aliases the decoded bytes.
+func (f *FileV1) Value(i int) []byte {
+	start, end := f.start(i), len(f.data)
+	if i+1 < f.Len() {
+		end = f.start(i + 1)
+	}
+	return f.data[start:end:end]
+}
+
+func (f *FileV1) start(i int) int { return int(binary.LittleEndian.Uint32(f.starts[4*i:])) }
+
+// EncodeV1 writes a batch file of version 1 to w, as a gzip stream if gzipped, which is how the original stores it. The
+// time is in microseconds. It fails before writing if the values are more than 2 GiB together.
+func EncodeV1(w io.Writer, timeMicros int64, values [][]byte, gzipped bool) error {
+	total := int64(0)
+	for _, v := range values {
+		total += int64(len(v))
+	}
+	if total > math.MaxInt32 || int64(len(values)) > math.MaxInt32 {
+		return fmt.Errorf("encode version 1: %d bytes in %d records: %w", total, len(values), ErrTooLarge)
+	}
+	if gzipped {
+		z := gzip.NewWriter(w)
+		if err := EncodeV1(z, timeMicros, values, false); err != nil {
+			return err
+		}
+		if err := z.Close(); err != nil {
+			return fmt.Errorf("encode version 1: %w", err)
+		}
+		return nil
+	}
+	head := appendHeadV1(make([]byte, 0, headSizeV1+4*len(values)), Magic, timeMicros, len(values))
+	start := 0
+	for _, v := range values {
+		head = binary.LittleEndian.AppendUint32(head, uint32(start))
+		start += len(v)
+	}
+	if _, err := w.Write(head); err != nil {
+		return fmt.Errorf("encode version 1: %w", err)
+	}
+	for _, v := range values {
+		if _, err := w.Write(v); err != nil {
+			return fmt.Errorf("encode version 1: %w", err)
+		}
+	}
+	return nil
+}
+
+// DecodeV1 reads a batch file of version 1, plain or in a gzip stream; the first bytes tell. At most bytesMax bytes are
+// decompressed (0: DefaultV1Bytes), beyond which the error is ErrTooLarge; other errors are ErrCorrupt. The result aliases
+// b if that is plain. The file's missing checksum means that damage to a plain file's records goes unnoticed.
+func DecodeV1(b []byte, bytesMax int64) (*FileV1, error) {
+	if len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b {
+		var err error
+		if b, err = gunzipV1(b, bytesMax); err != nil {
+			return nil, err
+		}
+	}
+	timeMicros, n, err := decodeHeadV1(b, Magic, 4)
+	if err != nil {
+		return nil, err
+	}
+	f := &FileV1{Time: timeMicros, starts: b[headSizeV1 : headSizeV1+4*n], data: b[headSizeV1+4*n:]}
+	if n == 0 && len(f.data) > 0 {
+		return nil, &CorruptError{What: "data without records", Pos: headSizeV1, Got: int64(len(f.data))}
+	}
+	last := 0
+	for i := range n {
+		start := f.start(i)
+		if start < last || start > len(f.data) || i == 0 && start != 0 {
+			return nil, &CorruptError{What: "start of a record", Pos: int64(headSizeV1 + 4*i), Want: int64(last), Got: int64(start)}
+		}
+		last = start
+	}
+	return f, nil
+}
+
+// gunzipV1 decompresses at most limit bytes.
+func gunzipV1(b []byte, limit int64) ([]byte, error) {
+	if limit <= 0 {
+		limit = DefaultV1Bytes
+	}
+	f, err := openInflater(Gzip, b, limit)
+	if err != nil {
+		return nil, &CorruptError{What: "gzip stream", Err: err}
+	}
+	defer f.close()
+	var out bytes.Buffer
+	switch _, err := out.ReadFrom(f); err {
+	case nil:
+		return out.Bytes(), nil
+	case errInflated:
+		return nil, fmt.Errorf("decode version 1: over %d bytes decompressed: %w", limit, ErrTooLarge)
+	default:
+		return nil, &CorruptError{What: "gzip stream", Err: err}
+	}
+}
+
+func appendHeadV1(dst []byte, magic string, timeMicros int64, n int) []byte {
+	le := binary.LittleEndian
+	dst = append(dst, magic...)
+	dst = le.AppendUint16(dst, version1)
+	dst = le.AppendUint64(dst, uint64(timeMicros))
+	dst = le.AppendUint32(dst, uint32(n))
+	var reserved [14]byte
+	return append(dst, reserved[:]...)
+}
+
+// decodeHeadV1 reads the head that both files of version 1 share, and makes sure that its n items of itemSize bytes are
+// there.
+func decodeHeadV1(b []byte, magic string, itemSize int) (timeMicros int64, n int, err error) {
+	if len(b) < headSizeV1 {
+		return 0, 0, &CorruptError{What: "head length", Want: headSizeV1, Got: int64(len(b))}
+	}
+	if string(b[:versionPos]) != magic {
+		return 0, 0, &CorruptError{What: "magic"}
+	}
+	le := binary.LittleEndian
+	if v := le.Uint16(b[versionPos:]); v != version1 {
+		return 0, 0, &CorruptError{What: "version", Pos: versionPos, Want: version1, Got: int64(int16(v)), Err: ErrUnknownVersion}
+	}
+	count := int64(le.Uint32(b[14:]))
+	if fits := int64(len(b)-headSizeV1) / int64(itemSize); count > fits {
+		return 0, 0, &CorruptError{What: "number of items", Pos: 14, Want: fits, Got: count}
+	}
+	return int64(le.Uint64(b[6:])), int(count), nil
+}
