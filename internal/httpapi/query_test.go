@@ -1,0 +1,122 @@
+package httpapi
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+func TestMurmur2IsTheJavaClients(t *testing.T) {
+	for key, want := range map[string]int32{
+		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "a-little-bit-longer-string": -1486304829,
+		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971, "abc": 479470107,
+	} {
+		if got := int32(murmur2([]byte(key))); got != want {
+			t.Errorf("murmur2(%q) = %d, want %d", key, got, want)
+		}
+	}
+	if got := partitionOf([]byte("foobar"), 1000); got != int32((-790332482&math.MaxInt32)%1000) {
+		t.Errorf("partition of foobar: %d", got)
+	}
+	if partitionOf(nil, 7) != 0 || partitionOf([]byte("x"), 1) != 0 {
+		t.Error("no key, or one partition, is partition 0")
+	}
+	used := map[int32]bool{}
+	for i := range 1000 {
+		used[partitionOf(fmt.Append(nil, i), 7)] = true
+	}
+	if len(used) != 7 {
+		t.Errorf("1000 keys use %d of 7 partitions", len(used))
+	}
+}
+
+func TestQueryNamesTheParameterAtFault(t *testing.T) {
+	read := func(raw string) (string, *api.Problem) {
+		q := parseQuery(raw)
+		got := fmt.Sprint(q.topic(), q.offset(), q.number(paramMaxRecords, 10, math.MaxInt64), q.duration(paramTimeout, 10*time.Second, timeoutMax),
+			q.partition(), q.latest())
+		return got, q.fault
+	}
+	for raw, want := range map[string]string{
+		"topic-name=a&offset=5":                                  "a5 10 10s -1 false",
+		"topic-name=a.B_-9&offset=0&max-records=0&timeout=0s":    "a.B_-9 0 0 0s -1 false",
+		"topic-name=a&offset=9223372036854775807&timeout=1000h":  "a9223372036854775807 10 5m0s -1 false",
+		"topic-name=a&offset=1&partition=2147483647&read=latest": "a1 10 10s 2147483647 true",
+	} {
+		got, fault := read(raw)
+		if fault != nil || strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
+			t.Errorf("%s: %s (%v), want %s", raw, got, fault, want)
+		}
+	}
+	for raw, field := range map[string]string{
+		"offset=5":                                      "topic-name",
+		"topic-name=&offset=5":                          "topic-name",
+		"topic-name=../../evil&offset=5":                "topic-name",
+		"topic-name=..&offset=5":                        "topic-name",
+		"topic-name=a%00b&offset=5":                     "topic-name",
+		"topic-name=%2e%2e%2fevil&offset=5":             "topic-name",
+		"topic-name=a&topic-name=a&offset=5":            "topic-name",
+		"topic-name=" + strings.Repeat("a", 250):        "topic-name",
+		"topic-name=a":                                  "offset",
+		"topic-name=a&offset=":                          "offset",
+		"topic-name=a&offset=-1":                        "offset",
+		"topic-name=a&offset=1.5":                       "offset",
+		"topic-name=a&offset=9223372036854775808":       "offset",
+		"topic-name=a&offset=1&max-records=x":           "max-records",
+		"topic-name=a&offset=1&max-records=-1":          "max-records",
+		"topic-name=a&offset=1&timeout=10":              "timeout",
+		"topic-name=a&offset=1&timeout=-1s":             "timeout",
+		"topic-name=a&offset=1&partition=-1":            "partition",
+		"topic-name=a&offset=1&partition=2147483648":    "partition",
+		"topic-name=a&offset=1&partition=0&partition=0": "partition",
+		"topic-name=a&offset=1&read=now":                "read",
+		"topic-name=a&offset=%zz":                       "query",
+		"topic-name=a;offset=1":                         "query",
+	} {
+		if _, fault := read(raw); fault == nil || fault.Field != field || fault.Code != api.BadRequest {
+			t.Errorf("%s: %v (field %q), want a fault of %s", raw, fault, fieldOf(fault), field)
+		}
+	}
+}
+
+func TestAcceptIsNegotiated(t *testing.T) {
+	for accept, want := range map[string]string{
+		"*/*":                 api.Multipart,
+		"multipart/form-data": api.Multipart,
+		"Application/JSON":    api.JSON,
+		"application/*":       api.JSON,
+		"text/event-stream":   api.EventStream,
+		"text/*":              api.EventStream,
+		"application/x-ndjson, application/json;q=0.5":  api.NDJSON,
+		"application/json;q=0.5, */*;q=0.1":             api.JSON,
+		"application/json;q=0, application/*":           api.NDJSON,
+		"application/problem+json":                      api.Multipart,
+		"multipart/form-data, application/problem+json": api.Multipart,
+		"application/json, application/problem+json":    api.JSON,
+		"application/vnd.seb.recordbatch":               api.RecordBatch,
+		"text/html, application/xhtml+xml, */*;q=0.8":   api.Multipart,
+		"text/html":            "",
+		"application/json;q=0": "",
+		"application/json;q=2": "",
+		"":                     api.Multipart,
+		"nonsense":             "",
+	} {
+		if got := negotiate([]string{accept}, readTypes); got != want {
+			t.Errorf("%q: %q, want %q", accept, got, want)
+		}
+	}
+	if got := negotiate(nil, readTypes); got != api.Multipart {
+		t.Errorf("no header: %q", got)
+	}
+	for accept, want := range map[string]bool{
+		"*/*": false, "application/problem+json": true, "*/*, application/problem+json;q=0.1": true, "application/problem+json;q=0": false,
+	} {
+		if takesProblems([]string{accept}) != want {
+			t.Errorf("takesProblems(%q) is not %v", accept, want)
+		}
+	}
+}
