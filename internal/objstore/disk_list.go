@@ -15,12 +15,13 @@ func (d *Disk) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 	if err := alive(ctx, "list"); err != nil {
 		return nil, false, err
 	}
+	if !possiblePrefix(o.Prefix) {
+		return nil, false, nil
+	}
 	w := &diskWalk{ctx: ctx, root: d.root, options: o, limit: pageSize(o.Max)}
 	start := "."
 	if i := strings.LastIndexByte(o.Prefix, '/'); i >= 0 {
-		if start = o.Prefix[:i]; !ValidKey(start) {
-			return nil, false, nil // no object can have such a name
-		}
+		start = o.Prefix[:i]
 	}
 	if err := w.folder(start); err != nil {
 		return nil, false, fmt.Errorf("list %s: %w", o.Prefix, err)

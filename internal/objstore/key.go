@@ -105,3 +105,8 @@ func checkBody(key string, body Body) error {
 	}
 	return nil
 }
+
+// possiblePrefix says whether a valid key can begin with prefix.
+func possiblePrefix(prefix string) bool {
+	return prefix == "" || ValidKey(prefix) || ValidKey(prefix+"x")
+}

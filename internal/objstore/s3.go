@@ -1,0 +1,202 @@
+package objstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// S3Options say where a bucket is and who asks. Zero values are defaults.
+type S3Options struct {
+	Bucket    string // required
+	Prefix    string // of all keys, without the slash that follows it; may be empty
+	Endpoint  string // "https://host[:port]" of a store that is not AWS
+	Region    string // default: the environment's; us-east-1 if there is an endpoint
+	PathStyle bool   // the bucket is in the path, not in the host's name
+
+	// AccessKey, SecretKey and SessionToken are used if AccessKey is set. Default: what the AWS tools would use, that is
+	// environment variables, ~/.aws, or the role of the machine or container.
+	AccessKey, SecretKey, SessionToken string
+
+	// NoChecksum leaves out x-amz-checksum-crc32c, for stores that refuse the header.
+	NoChecksum bool
+
+	// RequestTimeout bounds the wait for an answer, and for each further piece of a body that is read. Default 10 s.
+	RequestTimeout time.Duration
+	// BytesPerSecondMin adds time for large bodies to RequestTimeout. Default 1 MiB/s.
+	BytesPerSecondMin int64
+}
+
+const (
+	defaultRequestTimeout = 10 * time.Second
+	defaultBytesPerSecond = 1 << 20
+)
+
+// Validate reports every fault of the options at once.
+func (o S3Options) Validate() error {
+	var faults []error
+	if o.Bucket == "" || strings.Contains(o.Bucket, "/") {
+		faults = append(faults, fmt.Errorf("bucket %q", o.Bucket))
+	}
+	if o.Prefix != "" && !ValidKey(o.Prefix) {
+		faults = append(faults, fmt.Errorf("prefix %q: not a valid key", o.Prefix))
+	}
+	if o.Endpoint != "" {
+		u, err := url.Parse(o.Endpoint)
+		switch {
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			faults = append(faults, errors.New("endpoint: want http:// or https:// and a host"))
+		case u.User != nil || u.RawQuery != "":
+			faults = append(faults, errors.New("endpoint: no credentials or query in it"))
+		}
+	}
+	if (o.AccessKey == "") != (o.SecretKey == "") {
+		faults = append(faults, errors.New("access key and secret key: want both or none"))
+	}
+	if o.RequestTimeout < 0 || o.BytesPerSecondMin < 0 {
+		faults = append(faults, errors.New("request timeout and least bytes per second: want more than zero"))
+	}
+	return errors.Join(faults...)
+}
+
+// S3 is a prefix of a bucket behind the S3 protocol. Safe for concurrent use. A Put is one request: whoever wants it
+// repeated does so. Get, List and Delete repeat a request without verdict twice before they give up.
+type S3 struct {
+	options  S3Options
+	prefix   string // "" or with a slash at its end
+	client   *s3.Client
+	http     *http.Client
+	clock    storeClock
+	noBulk   atomic.Bool // the store has no DeleteObjects
+	attempts int         // of idempotent requests
+	pause    time.Duration
+}
+
+// OpenS3 returns the store. It makes no request to it.
+func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
+	o.Prefix = strings.Trim(o.Prefix, "/")
+	o.Endpoint = strings.TrimSuffix(o.Endpoint, "/")
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("open s3 store: %w", err)
+	}
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = defaultRequestTimeout
+	}
+	if o.BytesPerSecondMin == 0 {
+		o.BytesPerSecondMin = defaultBytesPerSecond
+	}
+	settings, err := loadSettings(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("open s3 store: %w", err)
+	}
+	if settings.Region == "" {
+		return nil, errors.New("open s3 store: no region is set: add ?region=, or set AWS_REGION")
+	}
+	s := &S3{options: o, http: newHTTPClient(), attempts: 3, pause: 100 * time.Millisecond}
+	if o.Prefix != "" {
+		s.prefix = o.Prefix + "/"
+	}
+	s.client = s3.NewFromConfig(settings, func(c *s3.Options) {
+		c.HTTPClient = &tap{client: s.http, clock: &s.clock}
+		c.UsePathStyle = o.PathStyle
+		if o.Endpoint != "" {
+			c.BaseEndpoint = &o.Endpoint
+		}
+		// The library's own repeats would turn our own success into "the name is taken".
+		c.Retryer = aws.NopRetryer{}
+		// Its checksums by default break stores that do not know them. Put sends the one that Body has.
+		c.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		// "Expect: 100-continue" costs a round trip on every large body.
+		c.ContinueHeaderThresholdBytes = -1
+	})
+	return s, nil
+}
+
+func loadSettings(ctx context.Context, o S3Options) (aws.Config, error) {
+	if o.Region == "" && o.Endpoint != "" {
+		o.Region = "us-east-1"
+	}
+	if o.AccessKey != "" {
+		keys := credentials.NewStaticCredentialsProvider(o.AccessKey, o.SecretKey, o.SessionToken)
+		if o.Region != "" { // nothing of the environment is needed
+			return aws.Config{Region: o.Region, Credentials: keys}, nil
+		}
+		return config.LoadDefaultConfig(ctx, config.WithCredentialsProvider(keys))
+	}
+	if o.Region != "" {
+		return config.LoadDefaultConfig(ctx, config.WithRegion(o.Region))
+	}
+	return config.LoadDefaultConfig(ctx)
+}
+
+// newHTTPClient makes a client that follows no redirects (they mean a wrong region) and does not decompress.
+func newHTTPClient() *http.Client {
+	const connections, bufferBytes = 64, 64 << 10
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second,
+			MaxIdleConnsPerHost: connections,
+			IdleConnTimeout:     time.Minute,
+			DisableCompression:  true,
+			ReadBufferSize:      bufferBytes,
+			WriteBufferSize:     bufferBytes,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// ClockSkew implements Clocked. The Date header has whole seconds, so it is right to about a second.
+func (s *S3) ClockSkew() (time.Duration, bool) { return s.clock.skew() }
+
+// Close closes idle connections. Running calls go on.
+func (s *S3) Close() error {
+	s.http.CloseIdleConnections()
+	return nil
+}
+
+// String implements Store.
+func (s *S3) String() string {
+	name := "s3://" + s.options.Bucket
+	if s.options.Prefix != "" {
+		name += "/" + s.options.Prefix
+	}
+	if s.options.Endpoint != "" {
+		name += "?endpoint=" + s.options.Endpoint
+	}
+	return name
+}
+
+// storeClock compares the local clock with the store's.
+type storeClock struct {
+	offset atomic.Int64 // nanoseconds, local minus store
+	known  atomic.Bool
+}
+
+// observe takes the Date header of an answer to a request sent at begin.
+func (c *storeClock) observe(begin time.Time, header http.Header) {
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return
+	}
+	local := begin.Add(time.Since(begin) / 2).Round(0)
+	c.offset.Store(int64(local.Sub(date.Add(500 * time.Millisecond))))
+	c.known.Store(true)
+}
+
+func (c *storeClock) skew() (time.Duration, bool) {
+	return time.Duration(c.offset.Load()), c.known.Load()
+}

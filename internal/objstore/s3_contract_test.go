@@ -1,0 +1,56 @@
+package objstore_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/storetest"
+	"github.com/sebbroker/seb/internal/s3server"
+)
+
+func openS3(t *testing.T, o objstore.S3Options) *objstore.S3 {
+	t.Helper()
+	s, err := objstore.OpenS3(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// prefixes gives every store a place of its own in one bucket, and at times the bucket's top.
+func prefixes() func() string {
+	var n atomic.Int64
+	return func() string { return fmt.Sprintf("run/%d", n.Add(1)) }
+}
+
+func TestS3ContractWithFake(t *testing.T) {
+	backend := s3mem.New()
+	if err := backend.CreateBucket("seb"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(server.Close)
+	prefix := prefixes()
+	storetest.Run(t, func(t *testing.T) objstore.Store {
+		return openS3(t, objstore.S3Options{
+			Bucket: "seb", Prefix: prefix(), Endpoint: server.URL, PathStyle: true, AccessKey: "a", SecretKey: "s",
+		})
+	})
+}
+
+func TestS3ContractWithServer(t *testing.T) {
+	server := s3server.ForTest(t)
+	prefix := prefixes()
+	storetest.Run(t, func(t *testing.T) objstore.Store { return openS3(t, server.Options(prefix())) })
+}

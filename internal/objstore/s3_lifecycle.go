@@ -1,0 +1,61 @@
+package objstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+)
+
+// LifecycleWarning reads the bucket's lifecycle configuration and returns a warning if a rule removes objects of this
+// store by age, or moves them to where they can not be read at once: seals must stay for ever (rule R7). "" means that
+// there is no such rule, or that this caller may not see them.
+func (s *S3) LifecycleWarning(ctx context.Context) string {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.options.RequestTimeout, errStalled)
+	defer cancel()
+	out, _, err := send(ctx, opLifecycle, func(ctx context.Context) (*s3.GetBucketLifecycleConfigurationOutput, error) {
+		return s.client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &s.options.Bucket})
+	})
+	if err != nil {
+		return ""
+	}
+	var harmful []string
+	for _, rule := range out.Rules {
+		if rule.Status == types.ExpirationStatusEnabled && hasPrefixEitherWay(rulePrefix(rule), s.prefix) {
+			if harm := ruleHarm(rule); harm != "" {
+				harmful = append(harmful, fmt.Sprintf("rule %q %s", aws.ToString(rule.ID), harm))
+			}
+		}
+	}
+	if len(harmful) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the lifecycle configuration of bucket %s will destroy this log: %s", s.options.Bucket, strings.Join(harmful, ", "))
+}
+
+func rulePrefix(rule types.LifecycleRule) string {
+	if f := rule.Filter; f != nil {
+		if f.And != nil && f.And.Prefix != nil {
+			return *f.And.Prefix
+		}
+		if f.Prefix != nil {
+			return *f.Prefix
+		}
+	}
+	return aws.ToString(rule.Prefix) //nolint:staticcheck // old rules have it here
+}
+
+func ruleHarm(rule types.LifecycleRule) string {
+	if e := rule.Expiration; e != nil && (e.Days != nil || e.Date != nil) {
+		return "expires objects"
+	}
+	for _, t := range rule.Transitions {
+		if t.StorageClass == types.TransitionStorageClassGlacier || t.StorageClass == types.TransitionStorageClassDeepArchive {
+			return "archives objects"
+		}
+	}
+	return ""
+}

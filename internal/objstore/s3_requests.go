@@ -1,0 +1,227 @@
+package objstore
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// Put implements Store with one request.
+func (s *S3) Put(ctx context.Context, key string, body Body) error {
+	if err := begin(ctx, "put", key); err != nil {
+		return err
+	}
+	if err := checkBody(key, body); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(body.Size), errStalled)
+	defer cancel()
+	reader := newPartsReader(body)
+	defer reader.detach()
+	in := &s3.PutObjectInput{
+		Bucket: &s.options.Bucket, Key: aws.String(s.prefix + key), IfNoneMatch: aws.String("*"),
+		Body: reader, ContentLength: &body.Size,
+	}
+	if body.HasCRC && !s.options.NoChecksum {
+		var sum [4]byte
+		binary.BigEndian.PutUint32(sum[:], body.CRC32C)
+		in.ChecksumCRC32C = aws.String(base64.StdEncoding.EncodeToString(sum[:]))
+	}
+	_, _, err := send(ctx, opPut, func(ctx context.Context) (*s3.PutObjectOutput, error) {
+		return s.client.PutObject(ctx, in)
+	})
+	if err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+// timeout is how long a request that moves so many bytes may take.
+func (s *S3) timeout(bytes int64) time.Duration {
+	return s.options.RequestTimeout + time.Duration(float64(bytes)/float64(s.options.BytesPerSecondMin)*float64(time.Second))
+}
+
+// Get implements Store.
+func (s *S3) Get(ctx context.Context, key string, r Range) (Object, error) {
+	if err := begin(ctx, "get", key); err != nil {
+		return Object{}, err
+	}
+	if err := checkRange(r); err != nil {
+		return Object{}, fmt.Errorf("get %s: %w", key, err)
+	}
+	var object Object
+	err := s.repeat(ctx, func() (err error) {
+		object, err = s.getOnce(ctx, key, r)
+		return err
+	})
+	if err != nil {
+		return Object{}, fmt.Errorf("get %s: %w", key, err)
+	}
+	return object, nil
+}
+
+func (s *S3) getOnce(ctx context.Context, key string, r Range) (Object, error) {
+	ctx, dog := watch(ctx, s.options.RequestTimeout)
+	in := &s3.GetObjectInput{Bucket: &s.options.Bucket, Key: aws.String(s.prefix + key), Range: rangeHeader(r)}
+	out, x, err := send(ctx, opGet, func(ctx context.Context) (*s3.GetObjectOutput, error) {
+		return s.client.GetObject(ctx, in)
+	})
+	dog.done()
+	if err != nil {
+		dog.stop()
+		if r.Offset == 0 && r != Whole && x.status == http.StatusRequestedRangeNotSatisfiable {
+			return Object{Body: http.NoBody}, nil // only an empty object has no first byte
+		}
+		return Object{}, err
+	}
+	size, length, err := x.extent(r)
+	if err != nil {
+		_ = out.Body.Close()
+		dog.stop()
+		return Object{}, fmt.Errorf("%w: %w", ErrNoVerdict, err)
+	}
+	return Object{Size: size, Body: &objectBody{ctx: ctx, body: out.Body, left: length, dog: dog}}, nil
+}
+
+// rangeHeader is nil for a whole object.
+func rangeHeader(r Range) *string {
+	switch {
+	case r.Length < 0 && r.Offset == 0:
+		return nil
+	case r.Length < 0 || r.Length > math.MaxInt64-r.Offset:
+		return aws.String(fmt.Sprintf("bytes=%d-", r.Offset))
+	}
+	return aws.String(fmt.Sprintf("bytes=%d-%d", r.Offset, r.Offset+r.Length-1))
+}
+
+// extent gives the size of the object and the bytes to come (-1 if unknown) from the headers of a GET's answer, and an
+// error if they are not what was asked for.
+func (x *exchange) extent(r Range) (size, length int64, err error) {
+	if e := x.header.Get("Content-Encoding"); e != "" && e != "identity" && e != "aws-chunked" {
+		return 0, 0, fmt.Errorf("something on the way has encoded the object as %q", e)
+	}
+	size = contentLength(x.header)
+	if x.status == http.StatusOK {
+		return x.wholeExtent(r, size)
+	}
+	var first, last, total int64
+	_, err = fmt.Sscanf(x.header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &total)
+	if x.status != http.StatusPartialContent || rangeHeader(r) == nil || err != nil {
+		return 0, 0, fmt.Errorf("status %d with range %q", x.status, x.header.Get("Content-Range"))
+	}
+	_, wanted, err := clip(r, total)
+	if err != nil {
+		return 0, 0, fmt.Errorf("another range than asked for: %w", err)
+	}
+	if first != r.Offset || last-first+1 != wanted || size >= 0 && size != wanted {
+		return 0, 0, fmt.Errorf("another range than asked for: %q with %d bytes", x.header.Get("Content-Range"), size)
+	}
+	return total, wanted, nil
+}
+
+// wholeExtent judges status 200. A server may ignore a range; from the first byte on that can be put right.
+func (x *exchange) wholeExtent(r Range, size int64) (int64, int64, error) {
+	if r.Offset != 0 || size < 0 && r.Length > 0 {
+		return 0, 0, errors.New("the store ignores ranges")
+	}
+	if r.Length > 0 {
+		return size, min(size, r.Length), nil
+	}
+	return size, size, nil
+}
+
+func contentLength(h http.Header) int64 {
+	var n int64
+	if _, err := fmt.Sscanf(h.Get("Content-Length"), "%d", &n); err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// List implements Store.
+func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
+	if err := alive(ctx, "list"); err != nil {
+		return nil, false, err
+	}
+	if !possiblePrefix(o.Prefix) {
+		return nil, false, nil
+	}
+	in := &s3.ListObjectsV2Input{
+		Bucket: &s.options.Bucket, Prefix: aws.String(s.prefix + o.Prefix), MaxKeys: aws.Int32(int32(pageSize(o.Max))), //nolint:gosec // at most 1000
+	}
+	if o.After != "" {
+		in.StartAfter = aws.String(s.prefix + o.After)
+	}
+	for {
+		var out *s3.ListObjectsV2Output
+		err := s.repeat(ctx, func() (err error) {
+			ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(answerBytesMax/4), errStalled)
+			defer cancel()
+			out, _, err = send(ctx, opList, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
+				return s.client.ListObjectsV2(ctx, in)
+			})
+			return err
+		})
+		if err != nil {
+			return nil, false, fmt.Errorf("list %s: %w", o.Prefix, err)
+		}
+		entries, last, err := s.entries(out, aws.ToString(in.StartAfter))
+		if err != nil {
+			return nil, false, fmt.Errorf("list %s: %w", o.Prefix, err)
+		}
+		more := *out.IsTruncated
+		if len(entries) > 0 || !more {
+			return entries, more, nil
+		}
+		in.StartAfter = &last // a page of nothing but other people's names
+	}
+}
+
+// entries checks a page and takes our names out of it. last is the last name on it with the store's prefix.
+func (s *S3) entries(out *s3.ListObjectsV2Output, after string) (entries []Entry, last string, err error) {
+	if out.IsTruncated == nil || *out.IsTruncated && len(out.Contents) == 0 {
+		return nil, "", fmt.Errorf("%w: the listing does not say how to go on", ErrNoVerdict)
+	}
+	last = after
+	for _, o := range out.Contents {
+		name := aws.ToString(o.Key)
+		if name <= last {
+			return nil, "", fmt.Errorf("%w: the store lists out of order: %q after %q", ErrRefused, name, last)
+		}
+		last = name
+		key, ours := strings.CutPrefix(name, s.prefix)
+		if ours && ValidKey(key) {
+			entries = append(entries, Entry{Key: key, Size: aws.ToInt64(o.Size)})
+		}
+	}
+	return entries, last, nil
+}
+
+// repeat makes a request that does no harm twice until it has a verdict.
+func (s *S3) repeat(ctx context.Context, request func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := request()
+		if attempt == s.attempts || !errors.Is(err, ErrNoVerdict) {
+			return err
+		}
+		pause := s.pause << (attempt - 1)
+		if errors.Is(err, ErrThrottled) {
+			pause *= 4
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package objstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// operation is a kind of request.
+type operation string
+
+const (
+	opPut       operation = "put"
+	opGet       operation = "get"
+	opList      operation = "list"
+	opDelete    operation = "delete"
+	opLifecycle operation = "read lifecycle"
+)
+
+// root is the root element of a successful answer's XML. "" means an empty body.
+func (op operation) root() string {
+	switch op {
+	case opList:
+		return "ListBucketResult"
+	case opLifecycle:
+		return "LifecycleConfiguration"
+	case opPut, opGet, opDelete:
+	}
+	return ""
+}
+
+// Answers are kept in memory whole, except objects. A listing of 1,000 keys is below 2 MiB.
+const (
+	answerBytesMax = 8 << 20
+	errorBytesMax  = 64 << 10
+)
+
+// exchange is what one request has shown on the wire. The client library's own reading of it is not enough: it takes
+// an error's code from the status when the body has none, and takes any XML, or none, for an empty listing.
+type exchange struct {
+	op     operation
+	sent   bool // handed to the transport: it may have taken effect
+	status int  // 0: no answer
+	code   string
+	header http.Header
+	fault  error // why the answer can not be believed
+}
+
+type exchangeKey struct{}
+
+// tap is the HTTP client below the client library.
+type tap struct {
+	client *http.Client
+	clock  *storeClock
+}
+
+// Do sends the request and notes what comes back in the exchange of its context.
+func (t *tap) Do(request *http.Request) (*http.Response, error) {
+	x, _ := request.Context().Value(exchangeKey{}).(*exchange)
+	if x == nil {
+		return nil, errors.New("objstore: request without an exchange")
+	}
+	begin := time.Now()
+	x.sent = true
+	response, err := t.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	t.clock.observe(begin, response.Header)
+	x.status, x.header = response.StatusCode, response.Header
+	success := x.status >= 200 && x.status < 300
+	if x.op == opGet && success {
+		return response, nil // the body is the object
+	}
+	limit := int64(answerBytesMax)
+	if !success {
+		limit = errorBytesMax
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, limit))
+	_ = response.Body.Close()
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	x.read(body, success)
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response, nil
+}
+
+// read judges the body of any answer but an object.
+func (x *exchange) read(body []byte, success bool) {
+	root, code := rootAndCode(body)
+	if root == "Error" {
+		x.code = code
+	}
+	if !success {
+		return
+	}
+	empty := len(bytes.TrimSpace(body)) == 0
+	switch x.op {
+	case opPut:
+		// A store that has stored something says so with 200 and the entity's tag. Anything else may be a proxy's page.
+		if x.status != http.StatusOK || x.header.Get("ETag") == "" || !empty {
+			x.fault = fmt.Errorf("not the answer to a PUT: status %d, %d bytes", x.status, len(body))
+		}
+	case opDelete:
+		if !empty && root != "DeleteResult" {
+			x.fault = fmt.Errorf("not the answer to a DELETE: status %d, element %q", x.status, root)
+		}
+	case opList, opLifecycle:
+		if x.status != http.StatusOK || root != x.op.root() {
+			x.fault = fmt.Errorf("not the answer to a %s: status %d, element %q", x.op, x.status, root)
+		}
+	case opGet:
+	}
+}
+
+// rootAndCode gives the name of the root element and the text of the element Code right below it.
+func rootAndCode(body []byte) (root, code string) {
+	decoder := xml.NewDecoder(bytes.NewReader(body))
+	depth, inCode := 0, false
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return root, code
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			depth++
+			if depth == 1 {
+				root = token.Name.Local
+			}
+			if root != "Error" {
+				return root, ""
+			}
+			inCode = depth == 2 && token.Name.Local == "Code"
+		case xml.EndElement:
+			depth--
+			if inCode && depth == 1 {
+				return root, strings.TrimSpace(code)
+			}
+		case xml.CharData:
+			if inCode {
+				code += string(token)
+			}
+		}
+	}
+}
+
+// send runs one request of the client library and gives its verdict. The exchange is nil only if nothing was asked.
+func send[T any](ctx context.Context, op operation, call func(context.Context) (T, error)) (T, *exchange, error) {
+	x := &exchange{op: op}
+	out, err := call(context.WithValue(ctx, exchangeKey{}, x))
+	if verdict := x.verdict(ctx, err); verdict != nil {
+		var none T
+		return none, x, verdict
+	}
+	return out, x, nil
+}

@@ -1,0 +1,201 @@
+package objstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is a kind of store.
+type Kind string
+
+// The kinds of stores.
+const (
+	KindDisk   Kind = "disk"
+	KindMemory Kind = "memory"
+	KindS3     Kind = "s3"
+)
+
+// Spec is a store as a user writes it, taken apart: see ParseSpec.
+type Spec struct {
+	Kind Kind
+	Dir  string      // of a disk store
+	Disk DiskOptions // of a disk store
+	S3   S3Options   // of an S3 store, without keys
+}
+
+// Options are what Open needs besides the spec. The keys of S3Options are described there.
+type Options struct {
+	AccessKey, SecretKey, SessionToken string
+}
+
+// Open opens the store that spec names (see ParseSpec).
+func Open(ctx context.Context, spec string, o Options) (Store, error) {
+	parsed, err := ParseSpec(spec)
+	if err != nil {
+		return nil, err
+	}
+	return parsed.Open(ctx, o)
+}
+
+// ParseSpec understands
+//
+//	./dir  ../dir  /dir  file:dir  file:///dir     a folder; ?fsync=false
+//	mem:                                           memory
+//	s3://bucket/prefix                             ?endpoint=URL &region=NAME &path-style=true &checksum=false
+//
+// Anything else, and any other parameter, is an error that names it.
+func ParseSpec(spec string) (Spec, error) {
+	address, query, _ := strings.Cut(spec, "?")
+	parameters, err := parseParameters(query)
+	if err != nil {
+		return Spec{}, fmt.Errorf("bucket %q: %w", spec, err)
+	}
+	var s Spec
+	switch {
+	case address == "mem:":
+		s.Kind = KindMemory
+	case strings.HasPrefix(address, "s3://"):
+		s, err = parseS3(address, parameters)
+	case strings.HasPrefix(address, "file:"):
+		dir := strings.TrimPrefix(address, "file:")
+		if rest, isURL := strings.CutPrefix(dir, "//"); isURL {
+			dir = rest
+			if !strings.HasPrefix(dir, "/") {
+				return Spec{}, fmt.Errorf("bucket %q: want file:dir or file:///dir", spec)
+			}
+		}
+		s, err = parseDisk(dir, parameters)
+	case isPath(address):
+		s, err = parseDisk(address, parameters)
+	default:
+		return Spec{}, fmt.Errorf("bucket %q: want ./dir, /dir, file:dir, mem: or s3://bucket/prefix", spec)
+	}
+	if err == nil {
+		err = parameters.unknown()
+	}
+	if err != nil {
+		return Spec{}, fmt.Errorf("bucket %q: %w", spec, err)
+	}
+	return s, nil
+}
+
+func isPath(s string) bool {
+	return s == "." || s == ".." || strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../")
+}
+
+func parseDisk(dir string, p parameters) (Spec, error) {
+	if dir == "" {
+		return Spec{}, errors.New("no folder is named")
+	}
+	sync, err := p.flag("fsync", true)
+	return Spec{Kind: KindDisk, Dir: dir, Disk: DiskOptions{NoSync: !sync}}, err
+}
+
+func parseS3(address string, p parameters) (Spec, error) {
+	bucket, prefix, _ := strings.Cut(strings.TrimPrefix(address, "s3://"), "/")
+	pathStyle, styleErr := p.flag("path-style", false)
+	checksum, sumErr := p.flag("checksum", true)
+	o := S3Options{
+		Bucket: bucket, Prefix: strings.Trim(prefix, "/"), Endpoint: p.take("endpoint"), Region: p.take("region"),
+		PathStyle: pathStyle, NoChecksum: !checksum,
+	}
+	return Spec{Kind: KindS3, S3: o}, errors.Join(styleErr, sumErr, o.Validate())
+}
+
+// Local says that reads cost no request, so that a cache in front of the store is of no use.
+func (s Spec) Local() bool { return s.Kind != KindS3 }
+
+// Open opens the store.
+func (s Spec) Open(ctx context.Context, o Options) (Store, error) {
+	switch s.Kind {
+	case KindMemory:
+		return NewMemory(), nil
+	case KindDisk:
+		return asStore(OpenDisk(s.Dir, s.Disk))
+	case KindS3:
+		s.S3.AccessKey, s.S3.SecretKey, s.S3.SessionToken = o.AccessKey, o.SecretKey, o.SessionToken
+		return asStore(OpenS3(ctx, s.S3))
+	}
+	return nil, fmt.Errorf("open store: kind %q", s.Kind)
+}
+
+// asStore keeps a nil pointer from becoming a store that is not nil.
+func asStore[T Store](s T, err error) (Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Unwrapper is implemented by stores that wrap another.
+type Unwrapper interface {
+	// Unwrap returns the store below.
+	Unwrap() Store
+}
+
+// IsLocal says of an open store, below all its wrappers, what Spec.Local says of a spec.
+func IsLocal(s Store) bool {
+	for {
+		switch t := s.(type) {
+		case *Disk, *Memory:
+			return true
+		case Unwrapper:
+			s = t.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
+// parameters are those of a spec's query that nobody has taken yet.
+type parameters map[string]string
+
+func parseParameters(query string) (parameters, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	p := parameters{}
+	for name, all := range values {
+		if len(all) != 1 {
+			return nil, fmt.Errorf("parameter %q is given %d times", name, len(all))
+		}
+		p[name] = all[0]
+	}
+	return p, nil
+}
+
+func (p parameters) take(name string) string {
+	value := p[name]
+	delete(p, name)
+	return value
+}
+
+func (p parameters) flag(name string, standard bool) (bool, error) {
+	if _, given := p[name]; !given {
+		return standard, nil
+	}
+	text := p.take(name)
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("parameter %s=%q: want true or false", name, text)
+	}
+	return value, nil
+}
+
+func (p parameters) unknown() error {
+	var names []string
+	for name := range p {
+		names = append(names, strconv.Quote(name))
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("unknown parameter %s", strings.Join(names, ", "))
+}

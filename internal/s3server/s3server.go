@@ -1,0 +1,235 @@
+// Package s3server runs a real S3 server (versitygw with a folder as its backend) as a child process: for tests and
+// benchmarks. Nothing of it is in the broker.
+//
+// The server never calls fsync, so it proves nothing about power failures; it survives being killed.
+package s3server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// The keys of every server's only account, and the name of the bucket it has at the start.
+const (
+	AccessKey = "testaccess"
+	SecretKey = "testsecret12"
+	Bucket    = "seb"
+)
+
+const (
+	readyWait = 20 * time.Second
+	stopWait  = 5 * time.Second
+	startsMax = 5 // another process may take the free port first
+)
+
+// Server is a running S3 server. Its methods are for one goroutine at a time.
+type Server struct {
+	// Endpoint is "http://127.0.0.1:port" and stays the same over restarts.
+	Endpoint string
+
+	binary, dir string
+	child       *child
+}
+
+// Start starts a server whose objects are in the folder dir, which must exist, and waits until it answers. Buckets are
+// the folders in dir; Bucket is made. The caller calls Stop.
+func Start(ctx context.Context, dir string) (*Server, error) {
+	binary, err := Binary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, Bucket), 0o750); err != nil {
+		return nil, fmt.Errorf("start s3 server: %w", err)
+	}
+	var faults []error
+	for range startsMax {
+		address, err := freeAddress()
+		if err != nil {
+			return nil, fmt.Errorf("start s3 server: %w", err)
+		}
+		s := &Server{Endpoint: "http://" + address, binary: binary, dir: dir}
+		if err = s.Restart(ctx); err == nil {
+			return s, nil
+		}
+		faults = append(faults, err)
+	}
+	return nil, errors.Join(faults...)
+}
+
+// ForTest starts a server that ends with the test. If there can be none the test fails; with -short it is skipped.
+func ForTest(t testing.TB) *Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: no S3 server")
+	}
+	s, err := Start(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Options are what objstore.OpenS3 needs to use prefix in Bucket.
+func (s *Server) Options(prefix string) objstore.S3Options {
+	return objstore.S3Options{
+		Bucket: Bucket, Prefix: prefix, Endpoint: s.Endpoint, Region: "us-east-1", PathStyle: true,
+		AccessKey: AccessKey, SecretKey: SecretKey,
+	}
+}
+
+// Spec is the same for objstore.Open, which needs the keys besides.
+func (s *Server) Spec(prefix string) string {
+	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + s.Endpoint + "&region=us-east-1&path-style=true"
+}
+
+// Restart starts the server again at the same address and waits until it answers. The old one must not run.
+func (s *Server) Restart(ctx context.Context) error {
+	if s.child != nil && !s.child.ended() {
+		return errors.New("restart s3 server: it is running")
+	}
+	address := s.Endpoint[len("http://"):]
+	child, err := startChild(s.binary, "--quiet", "--port", address, "--health", "/healthz", "posix", s.dir)
+	if err != nil {
+		return fmt.Errorf("start s3 server: %w", err)
+	}
+	s.child = child
+	if err := s.waitReady(ctx); err != nil {
+		return errors.Join(fmt.Errorf("start s3 server: %w; it says: %s", err, child.output.tail()), s.Kill())
+	}
+	return nil
+}
+
+func (s *Server) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Endpoint+"/healthz", http.NoBody)
+		if err != nil {
+			return err
+		}
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-s.child.done:
+			return errors.New("it ended")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Kill ends the server at once, as a crash does. What it has stored stays. Killing a dead one is no error.
+func (s *Server) Kill() error {
+	if s.child == nil || s.child.ended() {
+		return nil
+	}
+	if err := s.child.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill s3 server: %w", err)
+	}
+	<-s.child.done
+	return nil
+}
+
+// Stop ends the server in order, or kills it if that takes too long. It may be called twice.
+func (s *Server) Stop() error {
+	if s.child == nil || s.child.ended() {
+		return nil
+	}
+	if err := s.child.command.Process.Signal(os.Interrupt); err == nil {
+		select {
+		case <-s.child.done:
+			return nil
+		case <-time.After(stopWait):
+		}
+	}
+	return s.Kill()
+}
+
+// Pid is the server's process, for those who want to stop and continue it.
+func (s *Server) Pid() int { return s.child.command.Process.Pid }
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// child is a process that somebody waits for.
+type child struct {
+	command *exec.Cmd
+	output  *lastBytes
+	done    chan struct{} // closed when the process is gone
+}
+
+func startChild(binary string, args ...string) (*child, error) {
+	c := &child{command: exec.Command(binary, args...), output: &lastBytes{}, done: make(chan struct{})}
+	c.command.Env = append(cleanEnvironment(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
+	c.command.Stdout, c.command.Stderr = c.output, c.output
+	c.command.SysProcAttr = childAttributes()
+	if err := c.command.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = c.command.Wait() // ends when the process does
+		close(c.done)
+	}()
+	return c, nil
+}
+
+func (c *child) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// lastBytes keeps the end of what is written to it.
+type lastBytes struct {
+	mu   sync.Mutex // guards data
+	data []byte
+}
+
+const lastBytesMax = 4 << 10
+
+// Write implements io.Writer.
+func (l *lastBytes) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.data = append(l.data, p...)
+	if over := len(l.data) - lastBytesMax; over > 0 {
+		l.data = l.data[over:]
+	}
+	return len(p), nil
+}
+
+func (l *lastBytes) tail() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(bytes.TrimSpace(l.data))
+}
