@@ -23,6 +23,7 @@ type Buffers struct {
 	mu     sync.Mutex // guards what follows
 	free   [sizeCount][][]byte
 	idle   int64
+	hand   int // the size that evictLocked looked at last
 	poison bool
 }
 
@@ -98,11 +99,25 @@ func (b *Buffers) Put(buf []byte) {
 			buf[:size][i] = 0xdb
 		}
 	}
-	if b.idle+int64(size) > b.idleMax {
+	if int64(size) > b.idleMax {
 		return
 	}
+	b.evictLocked(b.idleMax - int64(size))
 	b.idle += int64(size)
 	b.free[index] = append(b.free[index], buf[:0])
+}
+
+// evictLocked drops idle buffers until at most idleMax bytes are left. It goes round the sizes, so that sizes which
+// nobody asks for any more make room for those in use.
+func (b *Buffers) evictLocked(idleMax int64) {
+	for b.idle > idleMax {
+		b.hand = (b.hand + 1) % sizeCount
+		if have := len(b.free[b.hand]); have > 0 {
+			b.idle -= int64(cap(b.free[b.hand][have-1]))
+			b.free[b.hand][have-1] = nil
+			b.free[b.hand] = b.free[b.hand][:have-1]
+		}
+	}
 }
 
 // Idle is how many bytes wait for reuse. It is never above the bound given to NewBuffers.

@@ -1,0 +1,131 @@
+package budget
+
+import (
+	"sync"
+	"testing"
+)
+
+func TestBufferSizes(t *testing.T) {
+	last := -1
+	for n := range bufferMax + 1 {
+		index, size := sizeClass(n)
+		if size < n || index < 0 || index >= sizeCount {
+			t.Fatalf("%d bytes go to class %d of size %d", n, index, size)
+		}
+		if n > bufferMin && float64(size-n) > 0.25*float64(n) {
+			t.Fatalf("%d bytes take %d", n, size)
+		}
+		if again, exact := sizeClass(size); again != index || exact != size {
+			t.Fatalf("size %d of class %d is of class %d itself", size, index, again)
+		}
+		if index != last && index != last+1 {
+			t.Fatalf("class %d follows %d", index, last)
+		}
+		last = index
+	}
+	if last != sizeCount-1 {
+		t.Errorf("the largest class is %d of %d", last, sizeCount)
+	}
+}
+
+func TestBuffersAreUsedAgain(t *testing.T) {
+	b := NewBuffers(1 << 20)
+	first := b.Get(1000)
+	if len(first) != 1000 || cap(first) != SizeFor(1000) {
+		t.Fatalf("length %d, capacity %d", len(first), cap(first))
+	}
+	first[0] = 7
+	b.Put(first[:3])
+	if b.Idle() != int64(SizeFor(1000)) {
+		t.Errorf("%d bytes idle", b.Idle())
+	}
+	second := b.Get(SizeFor(1000))
+	if &second[0] != &first[0] || b.Idle() != 0 {
+		t.Error("the buffer was not used again")
+	}
+}
+
+func TestOddBuffersAreLeftAlone(t *testing.T) {
+	b := NewBuffers(1 << 30)
+	b.Put(nil)
+	b.Put(make([]byte, 0, 513))
+	b.Put(b.Get(2048)[1:])
+	b.Put(b.Get(bufferMax + 1))
+	if b.Idle() != 0 {
+		t.Errorf("%d bytes idle", b.Idle())
+	}
+	if n := len(b.Get(0)); n != 0 {
+		t.Errorf("length %d", n)
+	}
+	if SizeFor(bufferMax+1) != bufferMax+1 {
+		t.Error("a large buffer is rounded")
+	}
+}
+
+func TestIdleBuffersAreBounded(t *testing.T) {
+	b := NewBuffers(10 << 10)
+	for range 5 {
+		var got [][]byte
+		for range 20 {
+			got = append(got, b.Get(1<<10))
+		}
+		for _, buf := range got {
+			b.Put(buf)
+			if b.Idle() > 10<<10 {
+				t.Fatalf("%d bytes idle", b.Idle())
+			}
+		}
+	}
+	b.Put(b.Get(16 << 10))
+	if b.Idle() != 10<<10 {
+		t.Errorf("a buffer above the bound changed what is idle: %d", b.Idle())
+	}
+	// A size that is asked for now takes the room of one that is not.
+	large := b.Get(4 << 10)
+	b.Put(large)
+	if again := b.Get(4 << 10); &again[0] != &large[0] {
+		t.Error("idle buffers of another size kept this one out")
+	}
+}
+
+func TestPoisonShowsUseAfterPut(t *testing.T) {
+	b := NewBuffers(1 << 20)
+	b.Poison()
+	buf := b.Get(600)
+	buf[599] = 1
+	b.Put(buf)
+	if buf[0] != 0xdb || buf[599] != 0xdb {
+		t.Error("content survived")
+	}
+}
+
+func TestBuffersOfManyAtOnce(t *testing.T) {
+	b := NewBuffers(64 << 10)
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for i := range 500 {
+				buf := b.Get((i*37+worker)%9000 + 1)
+				for j := range buf {
+					buf[j] = byte(worker)
+				}
+				for j := range buf {
+					if buf[j] != byte(worker) {
+						t.Error("a buffer has two owners")
+						return
+					}
+				}
+				b.Put(buf)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkBuffers(b *testing.B) {
+	pool := NewBuffers(1 << 20)
+	b.ReportAllocs()
+	for b.Loop() {
+		pool.Put(pool.Get(16 << 10))
+	}
+}
