@@ -1,0 +1,58 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/logcore"
+)
+
+var (
+	// ErrUnknown: a PUT that holds the append was begun and there was no verdict in time. It may appear once, or never.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrRejected is what every *RejectedError is: it is in no slot and never will be.
+	ErrRejected = errors.New("rejected")
+	// ErrClosed: the log is closing or closed.
+	ErrClosed = errors.New("log closed")
+	// ErrQueueFull: too many bytes wait to be frozen.
+	ErrQueueFull = errors.New("append queue full")
+)
+
+// RejectedError says why something is in no slot and never will be. It is ErrRejected.
+type RejectedError struct {
+	Why  logcore.Rejection // RejectNone: Err says it
+	Next int64             // with RejectOffset: the partition's next offset
+	Err  error             // ErrClosed, ErrQueueFull, the context's error, or the store's
+}
+
+func (e *RejectedError) Error() string {
+	if e.Why == logcore.RejectNone {
+		return fmt.Sprintf("rejected: %v", e.Err)
+	}
+	s := "rejected: " + reasons[e.Why]
+	if e.Why == logcore.RejectOffset {
+		s += fmt.Sprintf(" (next offset %d)", e.Next)
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Is makes it ErrRejected.
+func (e *RejectedError) Is(target error) bool { return target == ErrRejected }
+
+// Unwrap returns Err.
+func (e *RejectedError) Unwrap() error { return e.Err }
+
+var reasons = [...]string{
+	logcore.RejectUnknownTopic:     "unknown topic",
+	logcore.RejectUnknownPartition: "unknown partition",
+	logcore.RejectTopicExists:      "topic exists",
+	logcore.RejectOffset:           "offset mismatch",
+	logcore.RejectShrink:           "fewer partitions than there are",
+	logcore.RejectFenced:           "another broker leads",
+	logcore.RejectNotLeader:        "not the leader",
+	logcore.RejectStore:            "the store refuses writes",
+	logcore.RejectStopped:          "the log stopped on corruption",
+}

@@ -1,0 +1,67 @@
+package eventlog
+
+import (
+	"context"
+	"time"
+
+	"github.com/sebbroker/seb/internal/logcore"
+)
+
+// proposal is what hangs on a logcore.Proposal.
+type proposal struct {
+	p       logcore.Proposal
+	appends []*member // by position in p.Appends
+	ops     []*member // by position in p.Ops
+	object  *Object   // from the first attempt on
+	started int64     // when it was frozen
+}
+
+// freeze gives the core what is due, as long as it has room. A core that does not lead has room, and rejects.
+func (o *owner) freeze(ctx context.Context) {
+	for o.batch.Len() > 0 && o.core.Room() {
+		clear(o.taken)
+		atOnce := o.flushing || o.core.Role() != logcore.RoleLeader
+		if o.taken = o.batch.Take(o.taken[:0], o.now(), atOnce); len(o.taken) == 0 {
+			return
+		}
+		o.propose(ctx, o.taken)
+	}
+}
+
+func (o *owner) propose(ctx context.Context, taken []*member) {
+	p := &proposal{started: o.now()}
+	p.p.User = p
+	p.p.Appends = make([]logcore.Append, 0, len(taken))
+	p.appends = make([]*member, 0, len(taken))
+	for _, m := range taken {
+		m.state = memberSent
+		o.queued.Add(-int64(len(m.data)))
+		if m.op != nil {
+			p.p.Ops = append(p.p.Ops, logcore.Op{Record: *m.op})
+			p.ops = append(p.ops, m)
+			continue
+		}
+		p.p.Appends = append(p.p.Appends, m.head)
+		p.appends = append(p.appends, m)
+	}
+	o.open[p] = struct{}{}
+	o.step(ctx, &logcore.Event{Kind: logcore.EvFreeze, Proposal: &p.p, Wall: time.Now().UnixMicro()})
+}
+
+// encode makes the object of a slot at its first attempt. Its checksum goes back to the core as soon as the effects at
+// hand are performed.
+func (o *owner) encode(e *logcore.Effect) *Object {
+	p := e.Frozen.Proposal.User.(*proposal)
+	if p.object != nil {
+		return p.object
+	}
+	object, crc, err := build(e.Frozen, p.appends, o.opt.Budget)
+	if err != nil {
+		// The core froze what the shell handed it: only a broken invariant of this program gets here, and going on
+		// would mean guessing at offsets.
+		panic("eventlog: encode slot " + e.Frozen.Key + ": " + err.Error())
+	}
+	p.object = object
+	o.encoded = append(o.encoded, logcore.Event{Kind: logcore.EvEncoded, Op: e.Op, HeadCRC: crc})
+	return object
+}

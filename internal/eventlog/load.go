@@ -1,0 +1,142 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+func (l *Log) getMeta(ctx context.Context, e *logcore.Effect) *logcore.Event {
+	ev := &logcore.Event{Kind: logcore.EvMeta, Op: e.Op}
+	b, _, err := l.read(ctx, e.Key, clusterMax)
+	if err == nil {
+		if ev.Cluster, err = logcore.DecodeMeta(b); err != nil {
+			ev.Outcome, ev.Err = logcore.OutcomeCorrupt, err
+			return ev
+		}
+	}
+	ev.Outcome, ev.Err = readOutcome(err), err
+	return ev
+}
+
+// list pages through the names that are asked for.
+func (l *Log) list(ctx context.Context, e *logcore.Effect) *logcore.Event {
+	ev := &logcore.Event{Kind: logcore.EvList, Op: e.Op}
+	o := objstore.ListOptions{Prefix: e.Prefix, After: e.After, Max: e.Max}
+	for {
+		entries, more, err := l.page(ctx, o)
+		if err != nil {
+			ev.Outcome, ev.Err, ev.Names = readOutcome(err), err, nil
+			if ev.Outcome == logcore.OutcomeNotFound {
+				ev.Outcome = logcore.OutcomeNoVerdict // of a LIST it means nothing
+			}
+			return ev
+		}
+		for i := range entries {
+			ev.Names = append(ev.Names, entries[i].Key)
+		}
+		if !more || len(entries) == 0 || e.Max > 0 && len(ev.Names) >= e.Max {
+			ev.Outcome = logcore.OutcomeOK
+			return ev
+		}
+		o.After = entries[len(entries)-1].Key
+		if e.Max > 0 {
+			o.Max = e.Max - len(ev.Names)
+		}
+	}
+}
+
+func (l *Log) page(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.Read)
+	defer cancel()
+	begin := time.Now()
+	entries, more, err := l.opt.Store.List(ctx, o)
+	l.met.list(time.Since(begin), err)
+	l.noted(ctx, "list", o.Prefix, err)
+	return entries, more, err
+}
+
+// getSlot reads a slot's head, and unless that is enough its state records and index: one GET in nearly all cases. size
+// is that of the own object of that name, or -1: an object of another length is not what was sent, whatever its head
+// says.
+func (l *Log) getSlot(ctx context.Context, e *logcore.Effect, size int64) *logcore.Event {
+	ev := &logcore.Event{Kind: logcore.EvSlot, Op: e.Op}
+	slot, err := l.readSlot(ctx, e, size)
+	ev.Outcome, ev.Err = readOutcome(err), err
+	if err == nil {
+		ev.Slot = slot
+	}
+	return ev
+}
+
+func (l *Log) readSlot(ctx context.Context, e *logcore.Effect, ownSize int64) (*logcore.Slot, error) {
+	n := int64(slotRead)
+	if e.HeadOnly {
+		n = headRead
+	}
+	for {
+		b, size, err := l.read(ctx, e.Key, n)
+		if err != nil {
+			return nil, err
+		}
+		h, recs, index, need, err := decodeSlot(b, e.HeadOnly)
+		switch {
+		case err != nil:
+			return nil, err
+		case need == 0:
+			if ownSize >= 0 && size >= 0 && size != ownSize && h.Kind != record.KindSeal {
+				return nil, &record.CorruptError{What: "size of " + e.Key, Want: ownSize, Got: size}
+			}
+			return &logcore.Slot{Head: h, Records: recs, Index: index}, nil
+		case int64(len(b)) < n || need > metaMax || int64(need) <= n:
+			return nil, &record.CorruptError{What: e.Key + " is cut off", Want: int64(need), Got: int64(len(b))}
+		}
+		n = int64(need)
+	}
+}
+
+// decodeSlot decodes the beginning of a slot; need is how many bytes it takes if they are not all there. With headOnly a
+// DATA's records and index are left out.
+func decodeSlot(b []byte, headOnly bool) (h record.Head, recs []state.Record, index []record.IndexEntry, need int, err error) {
+	if headOnly {
+		if len(b) < record.HeadSize {
+			return h, nil, nil, record.HeadSize, nil
+		}
+		if h, err = record.DecodeHead(b); err != nil || h.Kind != record.KindSeal {
+			return h, nil, nil, 0, err
+		}
+	}
+	h, encoded, index, need, err := record.DecodeMeta(b)
+	if err != nil || need > 0 {
+		return h, nil, nil, need, err
+	}
+	if recs, err = state.DecodeRecords(encoded); err != nil {
+		err = &record.CorruptError{What: "state records", Err: err}
+	}
+	return h, recs, index, 0, err
+}
+
+func (l *Log) getSnapshot(ctx context.Context, e *logcore.Effect) *logcore.Event {
+	ev := &logcore.Event{Kind: logcore.EvSnapshot, Op: e.Op}
+	// The first read says how long the second may take.
+	b, size, err := l.read(ctx, e.Key, slotRead)
+	if err == nil && size != int64(len(b)) {
+		if size < 0 {
+			size = state.SnapshotMax
+		}
+		b, _, err = l.read(ctx, e.Key, min(size, state.SnapshotMax))
+	}
+	if err == nil {
+		if ev.State, err = state.DecodeSnapshot(b); err != nil {
+			ev.Outcome, ev.Err = logcore.OutcomeCorrupt, fmt.Errorf("decode %s: %w", e.Key, err)
+			return ev
+		}
+	}
+	ev.Outcome, ev.Err = readOutcome(err), err
+	return ev
+}

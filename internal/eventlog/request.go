@@ -1,0 +1,170 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// request performs a store request in a goroutine. The answer carries the OpID of this request, whatever the core has
+// asked for since.
+func (o *owner) request(ctx context.Context, effect *logcore.Effect) {
+	e := *effect
+	switch e.Kind {
+	case logcore.EffPutData:
+		o.putObject(ctx, &e)
+	case logcore.EffPutSnapshot:
+		var kept []byte
+		if o.snapshot.op == e.Op {
+			kept = o.snapshot.body
+		}
+		o.puts.run(func() { o.putSnapshot(ctx, &e, kept) })
+	case logcore.EffPutMeta, logcore.EffPutSeal:
+		o.puts.run(func() { o.reply(o.put(ctx, &e, objstore.NewBody(e.Body))) })
+	case logcore.EffGetMeta:
+		o.gets.run(func() { o.reply(o.getMeta(ctx, &e)) })
+	case logcore.EffList:
+		o.gets.run(func() { o.reply(o.list(ctx, &e)) })
+	case logcore.EffGetSlot:
+		size := o.sizeInFlight(e.Key)
+		o.gets.run(func() { o.reply(o.getSlot(ctx, &e, size)) })
+	case logcore.EffGetSnapshot:
+		o.gets.run(func() { o.reply(o.getSnapshot(ctx, &e)) })
+	default:
+		panic(fmt.Sprintf("eventlog: effect %d", e.Kind))
+	}
+}
+
+func (o *owner) reply(ev *logcore.Event) { o.in.put(message{event: ev}) }
+
+// putObject sends a slot. The attempt holds the object until the store has returned.
+func (o *owner) putObject(ctx context.Context, e *logcore.Effect) {
+	object := e.Frozen.Proposal.User.(*proposal).object
+	if object == nil {
+		return // settled while the attempt was delayed
+	}
+	object.Retain()
+	o.puts.run(func() {
+		defer object.Release()
+		o.reply(o.put(ctx, e, object.body(o.opt.Checksums)))
+	})
+}
+
+// sizeInFlight is the size of the own object of that name whose PUT is not settled, or -1.
+func (o *owner) sizeInFlight(key string) int64 {
+	for p := range o.open {
+		if p.object != nil && p.object.Key == key {
+			return p.object.Size
+		}
+	}
+	return -1
+}
+
+func (l *Log) put(ctx context.Context, e *logcore.Effect, body objstore.Body) *logcore.Event {
+	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.moving(l.opt.Timeouts.Put, body.Size))
+	defer cancel()
+	begin := time.Now()
+	err := l.opt.Store.Put(ctx, e.Key, body)
+	l.met.put(e.Kind, time.Since(begin), body.Size, err)
+	l.noted(ctx, "put", e.Key, err)
+	ev := &logcore.Event{Kind: logcore.EvPut, Op: e.Op, Err: err}
+	switch {
+	case err == nil:
+		ev.Outcome = logcore.OutcomeOK
+	case errors.Is(err, objstore.ErrNoVerdict):
+		ev.Outcome = logcore.OutcomeNoVerdict
+	case errors.Is(err, objstore.ErrExists):
+		ev.Outcome = logcore.OutcomeExists
+	case errors.Is(err, objstore.ErrRefused):
+		ev.Outcome = logcore.OutcomeRefused
+	default:
+		ev.Outcome = logcore.OutcomeNoVerdict
+	}
+	return ev
+}
+
+// putSnapshot encodes the view, away from the owner, and sends it. The bytes go to the owner first: they are the same
+// for every attempt (rule R1).
+func (o *owner) putSnapshot(ctx context.Context, e *logcore.Effect, kept []byte) {
+	body := kept
+	if body == nil {
+		body = state.EncodeSnapshot(e.View)
+	}
+	ev := o.put(ctx, e, objstore.NewBody(body))
+	ev.Size = int64(len(body))
+	if ev.Outcome == logcore.OutcomeOK || ev.Outcome == logcore.OutcomeExists {
+		body = nil // settled: nothing to keep
+	}
+	o.in.put(message{event: ev, body: body})
+}
+
+// read gets the bytes [0, n) of an object, fewer if it is shorter, and its size, -1 if the store did not say.
+func (l *Log) read(ctx context.Context, key string, n int64) (b []byte, size int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.moving(l.opt.Timeouts.Read, n))
+	defer cancel()
+	begin := time.Now()
+	b, size, err = get(ctx, l.opt.Store, key, n)
+	l.met.get(time.Since(begin), err)
+	l.noted(ctx, "get", key, err)
+	return b, size, err
+}
+
+func get(ctx context.Context, store objstore.Store, key string, n int64) (b []byte, size int64, err error) {
+	obj, err := store.Get(ctx, key, objstore.Range{Length: n})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer obj.Body.Close()
+	if obj.Size < 0 {
+		b, err = io.ReadAll(io.LimitReader(obj.Body, n))
+	} else {
+		b = make([]byte, min(n, obj.Size))
+		_, err = io.ReadFull(obj.Body, b)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %s: %w", key, err) // cut off or broken: no verdict
+	}
+	return b, obj.Size, nil
+}
+
+// readOutcome maps the error of a GET or LIST. Missing is ErrNotFound and nothing else (rule R3).
+func readOutcome(err error) logcore.Outcome {
+	switch {
+	case err == nil:
+		return logcore.OutcomeOK
+	case errors.Is(err, objstore.ErrNoVerdict):
+		return logcore.OutcomeNoVerdict
+	case errors.Is(err, objstore.ErrNotFound):
+		return logcore.OutcomeNotFound
+	case errors.Is(err, objstore.ErrRefused):
+		return logcore.OutcomeRefused
+	case errors.Is(err, record.ErrCorrupt):
+		return logcore.OutcomeCorrupt
+	}
+	return logcore.OutcomeNoVerdict
+}
+
+// noted keeps the store's last answer for Ready, and logs when it turns bad or good.
+func (l *Log) noted(ctx context.Context, step, key string, err error) {
+	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+		return // the log ended it itself
+	}
+	if errors.Is(err, objstore.ErrExists) || errors.Is(err, objstore.ErrNotFound) {
+		err = nil // an answer like any other
+	}
+	if !l.health.note(err) {
+		return
+	}
+	if err != nil {
+		l.opt.Logger.Warn("store trouble", "step", step, "key", key, "err", err)
+		return
+	}
+	l.opt.Logger.Info("store answers again", "step", step, "key", key)
+}

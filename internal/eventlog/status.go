@@ -1,0 +1,81 @@
+package eventlog
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// skewMax is how far the clock may be from the store's: append times come from it, and retention goes by them.
+const skewMax = 60 * time.Second
+
+// health is the store's last answer.
+type health struct {
+	mu   sync.Mutex // guards last
+	last error
+}
+
+// note records an answer and says whether it is of another kind than the one before.
+func (h *health) note(err error) (changed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	changed = (err == nil) != (h.last == nil)
+	h.last = err
+	return changed
+}
+
+func (h *health) err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
+}
+
+// Ready returns nil if the log leads (or follows, if that is all it is to do), the last answer of the store was good and
+// the clock is right; else an error that says what is missing. It makes no request.
+func (l *Log) Ready() error {
+	s := l.Status()
+	switch s.Role {
+	case logcore.RoleLeader, logcore.RoleFollower:
+	case logcore.RoleStopped:
+		return fmt.Errorf("log stopped: %w", s.Err)
+	default:
+		return fmt.Errorf("log is %s", s.Role)
+	}
+	if err := l.health.err(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if c, ok := l.opt.Store.(objstore.Clocked); ok {
+		if skew, known := c.ClockSkew(); known && skew.Abs() > skewMax {
+			return fmt.Errorf("clock is %s off the store's (at most %s is allowed): set the machine's clock",
+				skew.Round(time.Second), skewMax)
+		}
+	}
+	return nil
+}
+
+// setRole handles EffRole.
+func (o *owner) setRole(e *logcore.Effect) {
+	old := o.Status()
+	o.status.Store(&Status{Role: e.Role, Epoch: e.Epoch, Leader: e.Leader, Err: e.Err})
+	log := o.opt.Logger.With("shard", o.opt.Core.Shard, "epoch", e.Epoch)
+	switch e.Role {
+	case logcore.RoleFenced:
+		log.Warn("fenced: another broker leads", "leader", e.Leader)
+	case logcore.RoleStopped:
+		log.Error("log stopped", "err", e.Err)
+	default:
+		if old.Role != e.Role {
+			log.Info("log role", "role", e.Role.String())
+		}
+	}
+	if e.Role == logcore.RoleStarting {
+		return
+	}
+	o.decide.Do(func() { close(o.decided) })
+	if e.Role == logcore.RoleFenced || e.Role == logcore.RoleStopped {
+		o.finish.Do(func() { close(o.done) })
+	}
+}

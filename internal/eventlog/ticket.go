@@ -1,0 +1,199 @@
+package eventlog
+
+import (
+	"context"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// Append is one caller's data for one partition.
+type Append struct {
+	// Head says what it is; Base, Err and Next in it do not count.
+	Head logcore.Append
+	// Data is whole batches as record.Check accepts them. The log owns it from Submit until Release, and patches it.
+	Data []byte
+	// Release, if not nil, is called exactly once when the log holds no reference to Data any more; from any goroutine,
+	// before or after the ticket is answered. It must not block.
+	Release func()
+	// Memory, if not nil, is the reservation that covers Data. Whoever holds Data next moves it to another class; Release
+	// still gives it back.
+	Memory *budget.Reservation
+}
+
+// outcome is what a caller hears of one append. The zero value is not an acknowledgement.
+type outcome uint8
+
+const (
+	outcomeNone outcome = iota
+	outcomeAcked
+	outcomeFailed
+)
+
+// Result is the answer to one Append or operation. The zero value is "unknown", never an acknowledgement.
+type Result struct {
+	Base int64 // offset of the first record
+	Span int64 // number of offsets taken
+	Time int64 // append time, microseconds since 1970
+
+	outcome outcome
+	err     error
+}
+
+// Err is nil if it is durable and committed (rule R4), else a *RejectedError or ErrUnknown.
+func (r *Result) Err() error {
+	switch r.outcome {
+	case outcomeAcked:
+		return nil
+	case outcomeFailed:
+		return r.err
+	}
+	return ErrUnknown
+}
+
+// Ticket stands for one Submit.
+type Ticket struct {
+	log     *Log
+	done    chan struct{} // closed when every result is there
+	results []Result      // written by the owner until done is closed, then read-only
+
+	// Of the owner.
+	members []member
+	left    int // members not answered yet
+
+	// Most tickets are for one append: these save two allocations.
+	oneMember [1]member
+	oneResult [1]Result
+}
+
+// memberState says how far a member has come.
+type memberState uint8
+
+const (
+	memberNew    memberState = iota
+	memberQueued             // in the batcher
+	memberSent               // in a proposal
+	memberDone               // answered
+)
+
+// member is an append or operation on its way. It belongs to the owner once submitted.
+type member struct {
+	item    batcher.Item[*member]
+	ticket  *Ticket
+	i       int // in the ticket
+	state   memberState
+	head    logcore.Append
+	data    []byte
+	release func()
+	memory  *budget.Reservation
+	op      *state.Record // instead of head and data
+	since   int64         // when it was submitted, on the log's clock
+}
+
+func (l *Log) newTicket(n int) *Ticket {
+	t := &Ticket{log: l, done: make(chan struct{}), left: n}
+	if n <= 1 {
+		t.members, t.results = t.oneMember[:n], t.oneResult[:n]
+	} else {
+		t.members, t.results = make([]member, n), make([]Result, n)
+	}
+	return t
+}
+
+// Submit queues appends in call order, the appends of one call one after the other, and returns at once. Each is
+// answered for itself. It may be called concurrently.
+func (l *Log) Submit(appends []Append) *Ticket {
+	t := l.newTicket(len(appends))
+	var bytes int64
+	now := l.now()
+	for i := range appends {
+		a := &appends[i]
+		m := &t.members[i]
+		m.ticket, m.i, m.head, m.since = t, i, a.Head, now
+		m.data, m.release, m.memory = a.Data, a.Release, a.Memory
+		m.item.Value = m
+		bytes += int64(len(a.Data))
+	}
+	l.send(t, bytes)
+	return t
+}
+
+// Propose queues a change of the state, like data. It may be called concurrently.
+func (l *Log) Propose(op state.Record) *Ticket {
+	t := l.newTicket(1)
+	m := &t.members[0]
+	m.ticket, m.op, m.since = t, &op, l.now()
+	m.item.Value = m
+	l.send(t, 0)
+	return t
+}
+
+func (l *Log) send(t *Ticket, bytes int64) {
+	if len(t.members) == 0 {
+		close(t.done)
+		return
+	}
+	err := ErrClosed
+	switch queued := l.queued.Add(bytes); {
+	case bytes > 0 && queued > l.opt.QueueBytes && queued > bytes:
+		err = ErrQueueFull
+	case l.in.put(message{submit: t}):
+		return
+	}
+	for i := range t.members {
+		l.reject(&t.members[i], &RejectedError{Err: err})
+	}
+}
+
+// Done is closed when every append has its answer.
+func (t *Ticket) Done() <-chan struct{} { return t.done }
+
+// Wait returns a result for each append, in order. If ctx ends first, what was not sent yet is taken out and rejected
+// with the context's cause, and the rest is unknown. The results are read-only. Wait may be called again, and
+// concurrently.
+func (t *Ticket) Wait(ctx context.Context) []Result {
+	select {
+	case <-t.done:
+		return t.results
+	default:
+	}
+	select {
+	case <-t.done:
+	case <-ctx.Done():
+		t.log.in.put(message{cancel: t, why: context.Cause(ctx)}) // refused: the owner has answered, or will
+		<-t.done
+	}
+	return t.results
+}
+
+// reject answers a member that waits to be frozen, or never got that far.
+func (l *Log) reject(m *member, err error) {
+	l.queued.Add(-int64(len(m.data)))
+	m.drop()
+	l.answer(m, Result{outcome: outcomeFailed, err: err})
+}
+
+// drop gives the data back, if the member still has it.
+func (m *member) drop() {
+	if m.release != nil {
+		m.release()
+	}
+	m.data, m.release, m.memory = nil, nil, nil
+}
+
+// answer gives a member its result, unless it has one, and its ticket the last one. Only the owner calls it, or, for a
+// ticket that never reached the owner, its submitter.
+func (l *Log) answer(m *member, r Result) {
+	if m.state == memberDone {
+		return
+	}
+	m.state = memberDone
+	l.met.answered(&r)
+	t := m.ticket
+	t.results[m.i] = r
+	if t.left--; t.left == 0 {
+		close(t.done)
+	}
+}
