@@ -1,0 +1,344 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// seed adds the golden files whose names begin so, and some hostile beginnings.
+func seed(f *testing.F, prefix string) {
+	paths, err := filepath.Glob(filepath.Join("testdata", prefix+"*.hex"))
+	if err != nil || len(paths) == 0 {
+		f.Fatal("no golden files ", prefix, err)
+	}
+	for _, p := range paths {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var digits strings.Builder
+		for line := range strings.Lines(string(text)) {
+			line, _, _ = strings.Cut(line, "#")
+			digits.WriteString(line)
+		}
+		f.Add(unhex(f, digits.String()))
+	}
+	f.Add([]byte{})
+	f.Add(bytes.Repeat([]byte{0xff}, 300))
+}
+
+// allocates fails if parse allocates more than 2 * size + 4 KiB + extra bytes. Other goroutines of the test binary
+// allocate too, so the least of a few runs counts.
+func allocates(t *testing.T, size, extra int, parse func()) {
+	t.Helper()
+	bound, least := uint64(2*size+4<<10+extra), uint64(math.MaxUint64)
+	for range 5 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		parse()
+		runtime.ReadMemStats(&after)
+		if least = min(least, after.TotalAlloc-before.TotalAlloc); least <= bound {
+			return
+		}
+	}
+	t.Fatalf("%d bytes allocated for %d bytes of input", least, size)
+}
+
+// mendBatches makes the checksums of the batches in b right, so that a fuzzer gets past them.
+func mendBatches(b []byte) (plain bool) {
+	plain = true
+	for {
+		first, rest, err := Split(b)
+		if err != nil {
+			return plain
+		}
+		binary.BigEndian.PutUint32(first[posCRC:], first.checksum())
+		plain = plain && first.Compression() == None
+		b = rest
+	}
+}
+
+func fuzzLimits() Limits { return Limits{DecompressedBytes: 2 << 20} }
+
+func FuzzSplit(f *testing.F) {
+	seed(f, "batch-")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		allocates(t, len(b), 0, func() { Split(b) })
+		first, rest, err := Split(b)
+		if err != nil {
+			if !errors.Is(err, ErrInvalid) || first != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !bytes.Equal(append(bytes.Clone(first), rest...), b) || first.Len() < BatchHeadSize {
+			t.Fatal("does not split the input")
+		}
+	})
+}
+
+func FuzzCheck(f *testing.F) {
+	seed(f, "batch-")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = bytes.Clone(b)
+		Check(b, fuzzLimits())
+		if plain := mendBatches(b); plain {
+			allocates(t, len(b), 0, func() { Check(b, fuzzLimits()) })
+		}
+		sum, err := Check(b, fuzzLimits())
+		if err != nil {
+			if !errors.Is(err, ErrInvalid) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if next := Patch(b, 7, 1); next != 7+sum.Span || sum.Span != int64(sum.Records) {
+			t.Fatalf("next offset %d, %+v", next, sum)
+		}
+		if v, err := Verify(b); err != nil || v.Records != sum.Records || v.Batches != sum.Batches {
+			t.Fatalf("accepted, yet Verify gives %+v, %v", v, err)
+		}
+		got := readAll(t, b, 0)
+		low, high := int64(math.MaxInt64), int64(math.MinInt64)
+		for i, r := range got {
+			if r.Offset != 7+int64(i) {
+				t.Fatalf("record %d has offset %d", i, r.Offset)
+			}
+			low, high = min(low, r.Timestamp), max(high, r.Timestamp)
+		}
+		if len(got) != sum.Records || low != sum.MinTimestamp || high != sum.MaxTimestamp {
+			t.Fatalf("read %d records from %d to %d; %+v", len(got), low, high, sum)
+		}
+		again, _, err := Append(nil, got, EncodeOptions{})
+		if err != nil {
+			return // timestamps of different batches may be too far apart for one
+		}
+		Patch(again, 7, 1)
+		if diff := cmp.Diff(got, readAll(t, again, 0)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// The parser of records in memory and that of a stream accept the same.
+func FuzzScan(f *testing.F) {
+	seed(f, "batch-none")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < BatchHeadSize {
+			return
+		}
+		count := int(b[0])
+		one := recordScan{count: count, min: math.MaxInt64, max: math.MinInt64}
+		two := one
+		b = b[BatchHeadSize:]
+		plain, stream := one.plain(b), two.stream(bufio.NewReaderSize(bytes.NewReader(b), 16))
+		if (plain == nil) != (stream == nil) || plain == nil && one != two {
+			t.Fatalf("in memory %v %+v, as a stream %v %+v", plain, one, stream, two)
+		}
+	})
+}
+
+func FuzzVerify(f *testing.F) {
+	seed(f, "batch-")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = bytes.Clone(b)
+		mendBatches(b)
+		allocates(t, len(b), 0, func() { Verify(b) })
+		if s, err := Verify(b); err == nil && (s.Batches == 0 || int64(s.Records) > s.Span) || err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("%+v, %v", s, err)
+		}
+	})
+}
+
+func FuzzReader(f *testing.F) {
+	seed(f, "batch-")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = bytes.Clone(b)
+		plain := mendBatches(b)
+		read := func() (n int, err error) {
+			r := Reader{Limits: fuzzLimits()}
+			last := int64(-1)
+			for r.Reset(b, 0); r.Next(); n++ {
+				if r.Record().Offset <= last {
+					t.Fatalf("offset %d after %d", r.Record().Offset, last)
+				}
+				last = r.Record().Offset
+			}
+			return n, r.Err()
+		}
+		if plain {
+			allocates(t, len(b), 2*40*HeadersMax, func() { read() })
+		}
+		n, err := read()
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrTooLarge) {
+			t.Fatal(err)
+		}
+		r := Reader{Limits: fuzzLimits()}
+		values := 0
+		for r.Reset(b, 0); ; values++ {
+			if _, ok := r.NextValue(); !ok {
+				break
+			}
+		}
+		// NextValue looks at no headers, so it may get further, but never less far.
+		if values < n || err == nil && (values != n || r.Err() != nil) {
+			t.Fatalf("%d records, %v; %d values, %v", n, err, values, r.Err())
+		}
+	})
+}
+
+// mendObject makes all checksums of an object right, as far as its lengths allow.
+func mendObject(b []byte) {
+	if len(b) < HeadSize {
+		return
+	}
+	le := binary.LittleEndian
+	end := HeadSize + uint64(le.Uint32(b[96:])) + uint64(le.Uint32(b[100:]))*IndexEntrySize
+	if end <= uint64(len(b)) {
+		mendBatches(b[end:])
+		crc := CRC32C(b[HeadSize:end])
+		le.PutUint32(b[104:], crc)
+		for rest := b[end:]; len(rest) >= batchPrefix; {
+			crc = crcUpdate(crc, rest[:batchPrefix])
+			_, next, err := Split(rest)
+			if err != nil {
+				break
+			}
+			rest = next
+		}
+		le.PutUint32(b[108:], crc)
+	}
+	le.PutUint32(b[headCRCPos:], headCRC(b[:HeadSize]))
+}
+
+func FuzzDecodeHead(f *testing.F) {
+	seed(f, "object-v2")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = bytes.Clone(b)
+		mendObject(b)
+		allocates(t, len(b), 0, func() { DecodeHead(b) })
+		h, err := DecodeHead(b)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if again := h.Encode(nil); !bytes.Equal(again, b[:HeadSize]) {
+			t.Fatalf("%x\nencodes to\n%x", b[:HeadSize], again)
+		}
+	})
+}
+
+func FuzzDecodeMeta(f *testing.F) {
+	seed(f, "object-v2")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = bytes.Clone(b)
+		mendObject(b)
+		allocates(t, len(b), 0, func() { DecodeMeta(b) })
+		h, state, index, need, err := DecodeMeta(b)
+		switch {
+		case err != nil:
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatal(err)
+			}
+		case need > 0:
+			if need <= len(b) || need > ObjectBytesMax {
+				t.Fatalf("needs %d bytes, has %d", need, len(b))
+			}
+		default:
+			meta := bytes.Clone(state)
+			for i := range index {
+				meta = appendIndexEntry(meta, &index[i])
+			}
+			if !bytes.Equal(meta, b[HeadSize:h.metaEnd()]) {
+				t.Fatal("does not encode to its input")
+			}
+		}
+	})
+}
+
+func FuzzDecodeObject(f *testing.F) {
+	seed(f, "object-v2")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = bytes.Clone(b)
+		mendObject(b)
+		allocates(t, len(b), 0, func() { DecodeObject(b) })
+		o, err := DecodeObject(b)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		h, index := o.Head, append([]IndexEntry(nil), o.Index...)
+		var parts [][]byte
+		for i := range index {
+			parts = append(parts, o.Batches(i))
+		}
+		prefix, err := EncodeObject(&h, o.State, index, parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := append(prefix, bytes.Join(parts, nil)...)
+		if !bytes.Equal(whole, b) || ObjectCRC32C(prefix, parts) != CRC32C(b) {
+			t.Fatal("does not encode to its input")
+		}
+	})
+}
+
+func FuzzDecodeV1(f *testing.F) {
+	seed(f, "record_batch-v1")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < 2 || b[0] != 0x1f {
+			allocates(t, len(b), 0, func() { DecodeV1(b, 1<<20) })
+		}
+		file, err := DecodeV1(b, 1<<20)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrTooLarge) {
+				t.Fatal(err)
+			}
+			return
+		}
+		var values [][]byte
+		for i := range file.Len() {
+			values = append(values, file.Value(i))
+		}
+		var out bytes.Buffer
+		if err := EncodeV1(&out, file.Time, values, true); err != nil {
+			t.Fatal(err)
+		}
+		again, err := DecodeV1(out.Bytes(), 0)
+		if err != nil || again.Time != file.Time || !cmp.Equal(valuesV1(again), valuesV1(file)) {
+			t.Fatalf("comes back as %+v, %v", again, err)
+		}
+	})
+}
+
+func FuzzDecodeOffsetsV1(f *testing.F) {
+	seed(f, "offsets-v1")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		allocates(t, len(b), 0, func() { DecodeOffsetsV1(b) })
+		file, err := DecodeOffsetsV1(b)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := DecodeOffsetsV1(EncodeOffsetsV1(nil, file))
+		if err != nil || !cmp.Equal(again, file) {
+			t.Fatalf("%+v comes back as %+v, %v", file, again, err)
+		}
+	})
+}

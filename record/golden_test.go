@@ -1,0 +1,129 @@
+package record
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew; those of released versions must never change")
+
+// golden returns the bytes of testdata/name.hex: hex digits, # to the end of the line is a comment. With -update it first
+// writes them from b.
+func golden(t *testing.T, name string, b []byte) []byte {
+	t.Helper()
+	path := filepath.Join("testdata", name+".hex")
+	if *update {
+		var s strings.Builder
+		for i := 0; i < len(b); i += 16 {
+			fmt.Fprintf(&s, "% -48x # %d\n", b[i:min(i+16, len(b))], i)
+		}
+		if err := os.WriteFile(path, []byte(s.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var digits strings.Builder
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		digits.WriteString(strings.Join(strings.Fields(line), ""))
+	}
+	out, err := hex.DecodeString(digits.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestGoldenBatches(t *testing.T) {
+	for codec := None; codec <= Zstd; codec++ {
+		t.Run(codec.String(), func(t *testing.T) {
+			recs := sampleRecords()
+			made, _, err := Append(nil, recs, EncodeOptions{Compression: codec, Producer: &Producer{4660, 2, 40}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			Patch(made, 1000, 3)
+			b := golden(t, "batch-"+codec.String(), made)
+			if codec == None && !bytes.Equal(b, made) { // what a compressor makes may change, what it made must stay readable
+				t.Errorf("Append makes %x", made)
+			}
+			for i := range recs {
+				recs[i].Offset = 1000 + int64(i)
+			}
+			if diff := cmp.Diff(recs, readAll(t, b, 0)); diff != "" {
+				t.Error(diff)
+			}
+			s, err := Check(b, Limits{})
+			want := Summary{
+				Batches: 1, Records: 4, Span: 4, MinTimestamp: 990, MaxTimestamp: 1010, ProducerID: 4660, ProducerEpoch: 2, BaseSequence: 40,
+			}
+			if diff := cmp.Diff(want, s); diff != "" || err != nil {
+				t.Error(err, diff)
+			}
+		})
+	}
+}
+
+func TestGoldenObjects(t *testing.T) {
+	for _, kind := range []Kind{KindData, KindSeal, KindPack} {
+		t.Run(kind.String(), func(t *testing.T) {
+			h, state, index, made := testObject(t, kind)
+			b := golden(t, "object-v2-"+kind.String(), made)
+			if !bytes.Equal(b, made) {
+				t.Error("EncodeObject makes other bytes")
+			}
+			o, err := DecodeObject(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.Head != h || !bytes.Equal(o.State, state) || len(o.Index) != len(index) {
+				t.Errorf("%+v", o)
+			}
+			for i := range index {
+				if o.Index[i] != index[i] {
+					t.Errorf("entry %d: %+v", i, o.Index[i])
+				}
+			}
+		})
+	}
+}
+
+func TestGoldenVersion1(t *testing.T) {
+	values := [][]byte{[]byte("AAA"), []byte("BBBBB"), {}, []byte("C")}
+	for _, gz := range []bool{false, true} {
+		var made bytes.Buffer
+		if err := EncodeV1(&made, 1_700_000_000_000_123, values, gz); err != nil {
+			t.Fatal(err)
+		}
+		name := map[bool]string{false: "record_batch-v1", true: "record_batch-v1-gzip"}[gz]
+		b := golden(t, name, made.Bytes())
+		if !gz && !bytes.Equal(b, made.Bytes()) {
+			t.Errorf("EncodeV1 makes %x", made.Bytes())
+		}
+		f, err := DecodeV1(b, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"AAA", "BBBBB", "", "C"}, valuesV1(f)); diff != "" || f.Time != 1_700_000_000_000_123 {
+			t.Errorf("%s: %d, %s", name, f.Time, diff)
+		}
+	}
+	offsets := OffsetsV1{Time: 1_700_000_000_000_123, Offsets: []uint64{0, 3, 1 << 40}}
+	made := EncodeOffsetsV1(nil, offsets)
+	b := golden(t, "offsets-v1", made)
+	f, err := DecodeOffsetsV1(b)
+	if err != nil || !bytes.Equal(b, made) || !cmp.Equal(offsets, f) {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
