@@ -21,6 +21,8 @@ type ProduceOptions struct {
 	// Partition that all records go to. nil: records with a key go to the partition of their key's hash, as Kafka's Java
 	// client has it, others to partition 0.
 	Partition *int32
+	// ExpectedOffset, if not nil, refuses the records unless the first gets this offset (ErrOffsetMismatch).
+	ExpectedOffset *int64
 }
 
 // Placed is where the records of one partition are, in the order in which they were given.
@@ -71,6 +73,9 @@ func (c *Client) post(ctx context.Context, topic, contentType string, body []byt
 	q := url.Values{"topic-name": {topic}}
 	if o.Partition != nil {
 		q.Set("partition", strconv.Itoa(int(*o.Partition)))
+	}
+	if o.ExpectedOffset != nil {
+		q.Set("expected-offset", strconv.FormatInt(*o.ExpectedOffset, 10))
 	}
 	resp, err := c.do(ctx, &request{
 		method: http.MethodPost, path: "/records", query: q, body: body, write: true,

@@ -12,18 +12,19 @@ import (
 
 // Topic is a topic as committed.
 type Topic struct {
-	Name       string
-	ID         string
-	Partitions []Partition
-	Settings   map[string]string // explicitly set ones, by Seb's names
+	Name       string            `json:"name"`
+	ID         string            `json:"id"`
+	Partitions []Partition       `json:"partitions"`
+	Settings   map[string]string `json:"settings"` // explicitly set ones, by Seb's names
 }
 
 // Partition is one partition of a topic: offsets [Start, Next) are there.
 type Partition struct {
-	Partition    int32
-	Start, Next  int64
-	LatestCommit time.Time // zero if never written
-	Bytes        int64
+	Partition    int32     `json:"partition"`
+	Start        int64     `json:"start_offset"`
+	Next         int64     `json:"next_offset"`
+	LatestCommit time.Time `json:"latest_commit_at"` // zero if never written
+	Bytes        int64     `json:"bytes"`
 }
 
 // TopicSpec is what a topic is created or changed with.
@@ -52,8 +53,22 @@ func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
 	return list, nil
 }
 
+// CreateTopic creates a topic. ErrTopicExists if there is one of that name.
+func (c *Client) CreateTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
+	return c.putTopic(ctx, name, spec, map[string]string{"If-None-Match": "*"})
+}
+
+// UpdateTopic changes a topic: partitions can grow, settings are merged. ErrUnknownTopic if there is none.
+func (c *Client) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
+	return c.putTopic(ctx, name, spec, map[string]string{"If-Match": "*"})
+}
+
 // PutTopic creates a topic, or changes one that is there: partitions can grow, settings are merged.
 func (c *Client) PutTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
+	return c.putTopic(ctx, name, spec, map[string]string{})
+}
+
+func (c *Client) putTopic(ctx context.Context, name string, spec TopicSpec, header map[string]string) (Topic, error) {
 	body := api.TopicSpec{Partitions: spec.Partitions, Settings: map[string]json.RawMessage{}}
 	for k, v := range spec.Settings {
 		raw, err := json.Marshal(v)
@@ -67,9 +82,9 @@ func (c *Client) PutTopic(ctx context.Context, name string, spec TopicSpec) (Top
 		return Topic{}, &Error{Outcome: OutcomeRejected, Err: err}
 	}
 	var t api.Topic
+	header["Content-Type"] = api.JSON
 	err = c.call(ctx, &request{
-		method: http.MethodPut, path: "/topic", query: url.Values{"topic-name": {name}}, body: raw, write: true,
-		header: map[string]string{"Content-Type": api.JSON},
+		method: http.MethodPut, path: "/topic", query: url.Values{"topic-name": {name}}, body: raw, write: true, header: header,
 	}, &t)
 	return topicOf(&t), err
 }

@@ -1,0 +1,202 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+)
+
+// faulty is a server that does to requests what no broker should: it is scripted, one function a request, the last one
+// for all that follow.
+func faulty(t *testing.T, script ...http.HandlerFunc) (*client.Client, *atomic.Int64) {
+	t.Helper()
+	var n atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i := int(n.Add(1)) - 1
+		script[min(i, len(script)-1)](w, r)
+	}))
+	t.Cleanup(srv.Close)
+	c, err := client.New(srv.URL, client.Options{RetryTime: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, &n
+}
+
+func answer(status int, header, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for h := range strings.SplitSeq(header, "\n") {
+			if k, v, ok := strings.Cut(h, ": "); ok {
+				w.Header().Set(k, v)
+			}
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func problem(status int, code, header string) http.HandlerFunc {
+	return answer(status, "Content-Type: application/problem+json\n"+header, fmt.Sprintf(`{"status":%d,"code":%q,"detail":"why"}`, status, code))
+}
+
+// cut closes the connection after it has read so many bytes of the body (-1: all) and written text.
+func cut(read int64, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if read < 0 {
+			_, _ = io.Copy(io.Discard, r.Body)
+		} else {
+			_, _ = io.CopyN(io.Discard, r.Body, read)
+		}
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = io.WriteString(c, text)
+		_ = c.(*net.TCPConn).SetLinger(0)
+		_ = c.Close()
+	}
+}
+
+var stored = answer(201, "Content-Type: application/json", `{"topic":"t","partition":0,"first_offset":7,"count":1}`)
+
+func TestOutcomeOfAProduce(t *testing.T) {
+	const rejected, unknown, acked = "rejected", "unknown", "acked"
+	small, large := []byte("v"), make([]byte, 64<<20)
+	for name, tc := range map[string]struct {
+		value    []byte
+		script   []http.HandlerFunc
+		want     string
+		is       error
+		requests int64
+	}{
+		"stored":                               {small, []http.HandlerFunc{stored}, acked, nil, 1},
+		"refused for good":                     {small, []http.HandlerFunc{problem(404, "unknown_topic", "")}, rejected, client.ErrUnknownTopic, 1},
+		"wrong key":                            {small, []http.HandlerFunc{problem(401, "unauthorized", "")}, rejected, client.ErrUnauthorized, 1},
+		"too large, said before the body":      {small, []http.HandlerFunc{problem(413, "too_large", "")}, rejected, client.ErrTooLarge, 1},
+		"over budget, then stored":             {small, []http.HandlerFunc{problem(429, "over_budget", "Retry-After: 0"), stored}, acked, nil, 2},
+		"store away, then stored":              {small, []http.HandlerFunc{problem(503, "store_unavailable", "Retry-After: 0"), stored}, acked, nil, 2},
+		"fenced is not waited for":             {small, []http.HandlerFunc{problem(503, "fenced", "")}, rejected, client.ErrFenced, 1},
+		"read-only":                            {small, []http.HandlerFunc{problem(405, "read_only", "")}, rejected, client.ErrReadOnly, 1},
+		"no verdict":                           {small, []http.HandlerFunc{problem(504, "outcome_unknown", ""), stored}, unknown, nil, 1},
+		"corrupt data says nothing":            {small, []http.HandlerFunc{problem(500, "corrupt_data", ""), stored}, unknown, client.ErrCorrupt, 1},
+		"503 of something in between":          {small, []http.HandlerFunc{answer(503, "Retry-After: 0", "busy"), stored}, unknown, nil, 1},
+		"502 of something in between":          {small, []http.HandlerFunc{answer(502, "", "bad gateway"), stored}, unknown, nil, 1},
+		"redirect":                             {small, []http.HandlerFunc{answer(302, "Location: /elsewhere", "")}, rejected, nil, 1},
+		"cut after the whole request":          {small, []http.HandlerFunc{cut(-1, ""), stored}, unknown, nil, 1},
+		"cut within the request, then stored":  {large, []http.HandlerFunc{cut(1000, ""), stored}, acked, nil, 2},
+		"answer cut after its status":          {small, []http.HandlerFunc{cut(-1, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"), stored}, unknown, nil, 1},
+		"several partitions, not alike, ended": {small, []http.HandlerFunc{answer(503, "Retry-After: 0\nContent-Type: application/problem+json", `{"code":"store_unavailable","results":[{"partition":0,"first_offset":3,"count":1}]}`), stored}, rejected, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, n := faulty(t, tc.script...)
+			placed, err := c.ProduceValues(t.Context(), "t", [][]byte{tc.value}, client.ProduceOptions{})
+			got := acked
+			switch {
+			case errors.Is(err, client.ErrRejected):
+				got = rejected
+			case errors.Is(err, client.ErrOutcomeUnknown):
+				got = unknown
+			case err != nil:
+				got = err.Error()
+			case len(placed) != 1 || placed[0].First != 7 || placed[0].Count != 1:
+				t.Errorf("placed %v", placed)
+			}
+			if got != tc.want {
+				t.Errorf("%s, want %s (%v)", got, tc.want, err)
+			}
+			if tc.is != nil && !errors.Is(err, tc.is) {
+				t.Errorf("%v is not %v", err, tc.is)
+			}
+			if n.Load() != tc.requests {
+				t.Errorf("%d requests, want %d", n.Load(), tc.requests)
+			}
+		})
+	}
+}
+
+func TestNothingListens(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	c, err := client.New("http://"+address, client.Options{RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{})
+	if !errors.Is(err, client.ErrRejected) || !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCallerStopsWaiting(t *testing.T) {
+	got := make(chan struct{})
+	c, n := faulty(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(got)
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-got; cancel() }()
+	value := []byte("value")
+	_, err := c.ProduceValues(ctx, "t", [][]byte{value}, client.ProduceOptions{})
+	if !errors.Is(err, client.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if n.Load() != 1 {
+		t.Errorf("%d requests", n.Load())
+	}
+
+	_, err = c.ProduceValues(ctx, "t", [][]byte{value}, client.ProduceOptions{})
+	if !errors.Is(err, client.ErrRejected) {
+		t.Errorf("before it was sent: %v", err)
+	}
+}
+
+// The transport may come back for a body after its request has failed; under the race detector this finds out.
+func TestBatchesAreTheCallersAfterwards(t *testing.T) {
+	c, _ := faulty(t, cut(1000, ""))
+	for range 20 {
+		b := make([]byte, 1<<20)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		_, _ = c.ProduceBatches(ctx, "t", b, client.ProduceOptions{})
+		cancel()
+		for i := range b {
+			b[i] = 1
+		}
+	}
+}
+
+func TestErrorsAreOneLine(t *testing.T) {
+	c, _ := faulty(t, problem(404, "unknown_topic", ""))
+	_, err := c.Topic(t.Context(), "t")
+	if err == nil || err.Error() != "unknown topic: why" {
+		t.Errorf("got %v", err)
+	}
+	if errors.Is(err, client.ErrRejected) || errors.Is(err, client.ErrOutcomeUnknown) {
+		t.Error("a read has no outcome")
+	}
+}
+
+func TestNewRefusesWhatIsNoAddress(t *testing.T) {
+	for _, u := range []string{"", "localhost:1", "ftp://h", "http://", "http://h?x=1", "http://h\n"} {
+		if _, err := client.New(u, client.Options{}); err == nil {
+			t.Errorf("%q taken", u)
+		}
+	}
+}
