@@ -1,0 +1,50 @@
+package logcore
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// plantedBug is a mistake that brokers of this kind were shipped with, to be found by the simulator's invariants.
+type plantedBug string
+
+const (
+	bugAckOnTimeout      plantedBug = "ack on timeout"
+	bugConflictExists    plantedBug = "409 read as exists"
+	bugExistsForeign     plantedBug = "412 read as foreign"
+	bugIdentityFirst     plantedBug = "412 judged by identity before kind"
+	bugAckOutOfOrder     plantedBug = "acks out of order"
+	bugCountedWindow     plantedBug = "K counted instead of windowed"
+	bugBytesChange       plantedBug = "bytes of a slot change on retry"
+	bugNonceTwoSlots     plantedBug = "SEAL nonce used for two slots"
+	bugGenesisRace       plantedBug = "genesis by two racers"
+	bugNonceTwoRuns      plantedBug = "one nonce for two runs"
+	bugSnapshotsBySlot   plantedBug = "snapshots ordered by slot across epochs"
+	bugNoValidation      plantedBug = "no validation after the seal"
+	bugIgnoreHole        plantedBug = "seal before a hole"
+	bugServeOverlay      plantedBug = "expected offset answered from an uncommitted slot"
+	bugUnknownIsRejected plantedBug = "fenced answers rejected for what was sent"
+)
+
+// PlantedBugs lists the names that Plant knows.
+func PlantedBugs() []string {
+	return []string{
+		string(bugAckOnTimeout), string(bugConflictExists), string(bugExistsForeign), string(bugIdentityFirst),
+		string(bugAckOutOfOrder), string(bugCountedWindow), string(bugBytesChange), string(bugNonceTwoSlots),
+		string(bugGenesisRace), string(bugNonceTwoRuns), string(bugSnapshotsBySlot), string(bugNoValidation),
+		string(bugIgnoreHole), string(bugServeOverlay), string(bugUnknownIsRejected),
+	}
+}
+
+func sortBySlot(names []snapName) {
+	slices.SortStableFunc(names, func(a, b snapName) int { return cmp.Compare(b.pos.Slot, a.pos.Slot) })
+}
+
+// sharedNonce is what a nonce that is not fresh would look like.
+func sharedNonce(cluster record.ID, epoch uint32) record.ID {
+	n := cluster
+	n[0], n[1] = byte(epoch), byte(epoch>>8)
+	return n
+}

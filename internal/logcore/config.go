@@ -1,0 +1,41 @@
+package logcore
+
+import "time"
+
+// Config fixes a core's numbers. The zero value of a field means the default named there.
+type Config struct {
+	Shard      uint32
+	ReadOnly   bool   // follow, never write
+	Advertised string // address put into our SEAL as a hint for clients of the one we fence
+
+	Window        int           // K of rule R2: slots in flight; 4
+	ReadAhead     int           // slots read ahead by a walk; 32
+	SnapshotSlots int           // a snapshot is due after so many slots; 1000
+	SnapshotSeals int           // ... or at once after a replay of so many seals; 16
+	SnapshotBytes int64         // if > 0 (local stores): due when the bytes to replay exceed the last snapshot's, at least this; then SnapshotSlots is not used
+	IdleCheck     time.Duration // T of rule R11; 1 minute
+	FollowPoll    time.Duration // how often a follower with readers looks for the next slot; 1 second
+	RetryMin      time.Duration // first delay after "no verdict"; 50 ms
+	RetryMax      time.Duration // 5 s
+	RefusedRetry  time.Duration // delay while the store refuses; 5 s
+}
+
+func (c Config) withDefaults() Config {
+	def(&c.Window, 4)
+	def(&c.ReadAhead, 32)
+	def(&c.SnapshotSlots, 1000)
+	def(&c.SnapshotSeals, 16)
+	def(&c.IdleCheck, time.Minute)
+	def(&c.FollowPoll, time.Second)
+	def(&c.RetryMin, 50*time.Millisecond)
+	def(&c.RetryMax, 5*time.Second)
+	def(&c.RefusedRetry, 5*time.Second)
+	return c
+}
+
+func def[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}

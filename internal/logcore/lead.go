@@ -1,0 +1,239 @@
+package logcore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// leading is a leader's state.
+type leading struct {
+	ahead   *state.State // the overlay: committed plus every frozen slot, without ranges (rule R2)
+	slots   []*slot      // in flight, in order; the first is the committed position's
+	refused bool         // the store refuses; a verdict on a slot ends it
+	seenAt  int64        // when we last knew that nobody had fenced us: commit, or a look at the next slot (rule R11)
+	probing bool
+	groups  map[groupKey]int32 // scratch of freeze
+}
+
+type groupKey struct {
+	topic     record.ID
+	partition uint32
+}
+
+// slot is one frozen slot in flight.
+type slot struct {
+	frozen  *Frozen
+	records []state.Record
+	encoded bool
+	durable bool
+	after   []*Proposal // wholly rejected on a state that includes this slot: answered when it is committed
+}
+
+// windowOpen is rule R2: slot s is sent only when slot s-K is committed.
+func (c *Core) windowOpen() bool {
+	if bug(bugCountedWindow) {
+		n := 0
+		for _, s := range c.lead.slots {
+			if !s.durable {
+				n++
+			}
+		}
+		return n < c.cfg.Window
+	}
+	return len(c.lead.slots) < c.cfg.Window
+}
+
+// freeze checks a proposal against the state with all frozen slots applied, fixes offsets, append time and place, and
+// sends the slot.
+func (c *Core) freeze(p *Proposal, wall int64) {
+	switch {
+	case c.role == RoleFenced:
+		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectFenced})
+		return
+	case c.role == RoleStopped:
+		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectStopped})
+		return
+	case c.role != RoleLeader:
+		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectNotLeader})
+		return
+	case c.lead.refused:
+		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectStore})
+		return
+	case !c.windowOpen():
+		panic("logcore: freeze while the window is full")
+	}
+	records := c.checkOps(p)
+	if accepted := c.checkAppends(p); !accepted && len(records) == 0 {
+		c.rejectLater(p)
+		return
+	}
+	ahead := c.lead.ahead
+	h := record.Head{
+		Kind: record.KindData, Time: max(wall, ahead.AppendTime+1), Cluster: c.cluster, Shard: c.cfg.Shard,
+		Epoch: ahead.Pos.Epoch, Nonce: ahead.Nonce, Slot: ahead.Pos.Slot, Low: c.committed.Pos.Slot, PrevCRC: ahead.PrevCRC,
+	}
+	f := &Frozen{Key: state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), Proposal: p, Head: h}
+	f.State = state.EncodeRecords(nil, records)
+	c.group(f)
+	ahead.Froze(h.Time)
+	s := &slot{frozen: f, records: records}
+	c.lead.slots = append(c.lead.slots, s)
+	c.put(s, 0)
+}
+
+func (c *Core) checkOps(p *Proposal) []state.Record {
+	var records []state.Record
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		if op.Err = rejection(c.lead.ahead.Propose(&op.Record)); op.Err == RejectNone {
+			records = append(records, op.Record)
+		}
+	}
+	return records
+}
+
+func (c *Core) checkAppends(p *Proposal) (accepted bool) {
+	for i := range p.Appends {
+		a := &p.Appends[i]
+		base, err := c.lead.ahead.Reserve(a.Topic, a.Partition, a.Span, a.Expected)
+		a.Err, a.Base, a.Next = rejection(err), base, base
+		accepted = accepted || err == nil
+	}
+	return accepted
+}
+
+func rejection(err error) Rejection {
+	switch {
+	case err == nil:
+		return RejectNone
+	case errors.Is(err, state.ErrNoTopic):
+		return RejectUnknownTopic
+	case errors.Is(err, state.ErrNoPartition):
+		return RejectUnknownPartition
+	case errors.Is(err, state.ErrTopicExists):
+		return RejectTopicExists
+	case errors.Is(err, state.ErrNotNext):
+		return RejectOffset
+	case errors.Is(err, state.ErrShrink):
+		return RejectShrink
+	}
+	panic(fmt.Sprintf("logcore: no rejection for %v", err))
+}
+
+// rejectLater answers a proposal of which nothing was accepted once the state it was checked against is committed: what
+// it says may rest on slots in flight (rule R2).
+func (c *Core) rejectLater(p *Proposal) {
+	n := len(c.lead.slots)
+	if n == 0 || bug(bugServeOverlay) {
+		c.emit(Effect{Kind: EffReject, Proposal: p})
+		return
+	}
+	last := c.lead.slots[n-1]
+	last.after = append(last.after, p)
+}
+
+// group makes one index entry per partition and orders the appends by partition, keeping their order within it.
+func (c *Core) group(f *Frozen) {
+	if c.lead.groups == nil {
+		c.lead.groups = map[groupKey]int32{}
+	}
+	clear(c.lead.groups)
+	appends := f.Proposal.Appends
+	of := make([]int32, len(appends)) // entry of each append, -1: rejected
+	var counts []int32
+	for i := range appends {
+		a := &appends[i]
+		if of[i] = -1; a.Err != RejectNone {
+			continue
+		}
+		k := groupKey{a.Topic, a.Partition}
+		g, ok := c.lead.groups[k]
+		if !ok {
+			g = int32(len(f.Index))
+			c.lead.groups[k] = g
+			f.Index = append(f.Index, record.IndexEntry{
+				Topic: a.Topic, Partition: a.Partition, Base: a.Base,
+				MinTime: a.MinTime, MaxTime: a.MaxTime, AppendTime: f.Head.Time,
+			})
+			counts = append(counts, 0)
+		}
+		of[i] = g
+		counts[g]++
+		f.Bytes += int64(a.Bytes)
+		e := &f.Index[g]
+		e.Span += a.Span
+		e.Records += a.Records
+		e.Len += a.Bytes
+		e.MinTime = min(e.MinTime, a.MinTime)
+		e.MaxTime = max(e.MaxTime, a.MaxTime)
+	}
+	f.Order = order(of, counts)
+}
+
+// order lists positions by group, keeping their order within each: a counting sort.
+func order(of, counts []int32) []int32 {
+	total := int32(0)
+	for g, n := range counts {
+		counts[g] = total
+		total += n
+	}
+	out := make([]int32, total)
+	for i, g := range of {
+		if g >= 0 {
+			out[counts[g]] = int32(i)
+			counts[g]++
+		}
+	}
+	return out
+}
+
+// Encode fills in the head's lengths and checksums and returns head, state and index: the object is that, then parts.
+// parts is the data of Proposal.Appends in the order of f.Order, base offsets already patched in.
+func (f *Frozen) Encode(parts [][]byte) (prefix []byte, headCRC uint32, err error) {
+	prefix, err = record.EncodeObject(&f.Head, f.State, f.Index, parts)
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode slot %d: %w", f.Head.Slot, err)
+	}
+	return prefix, f.Head.CRC, nil
+}
+
+// encoded notes the checksum of a frozen slot's head, which the next slot names.
+func (c *Core) encoded(ev *Event) {
+	n := len(c.lead.slots)
+	if n == 0 {
+		return // fenced or stopped meanwhile
+	}
+	if s := c.lead.slots[n-1]; !s.encoded {
+		s.encoded = true
+		c.lead.ahead.PrevCRC = ev.HeadCRC
+	}
+}
+
+// commitDurable commits slots in order: a slot is committed when it and every slot before it are durable (rule R2).
+func (c *Core) commitDurable() {
+	for len(c.lead.slots) > 0 && c.lead.slots[0].durable {
+		s := c.lead.slots[0]
+		f := s.frozen
+		if err := c.committed.Apply(&f.Head, s.records, f.Index); err != nil {
+			c.stop(fmt.Errorf("own slot does not apply: %w", err))
+			return
+		}
+		c.lead.slots[0] = nil
+		c.lead.slots = c.lead.slots[1:]
+		c.lead.seenAt = c.now
+		c.confirmed()
+		if !bug(bugAckOutOfOrder) {
+			c.emit(Effect{Kind: EffCommit, Frozen: f})
+		}
+		for _, p := range s.after {
+			c.emit(Effect{Kind: EffReject, Proposal: p})
+		}
+		c.snapshotAfterCommit(&f.Head)
+	}
+	if len(c.lead.slots) == 0 {
+		c.lead.slots = nil
+	}
+}

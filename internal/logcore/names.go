@@ -1,0 +1,115 @@
+package logcore
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// MetaKey names the object that makes a bucket a Seb log: put once, by whoever comes first.
+const MetaKey = "meta/cluster"
+
+// formatVersion is the version of the bucket's layout.
+const formatVersion = 1
+
+type clusterMeta struct {
+	Format  int    `json:"format"`
+	Cluster string `json:"cluster"`
+}
+
+// EncodeMeta is the content of MetaKey.
+func EncodeMeta(cluster record.ID) []byte {
+	b, err := json.Marshal(clusterMeta{Format: formatVersion, Cluster: cluster.String()})
+	if err != nil {
+		panic(err)
+	}
+	return append(b, '\n')
+}
+
+// DecodeMeta reads the content of MetaKey.
+func DecodeMeta(b []byte) (record.ID, error) {
+	var m clusterMeta
+	if err := json.Unmarshal(b, &m); err != nil {
+		return record.ID{}, fmt.Errorf("parse %s: %w", MetaKey, err)
+	}
+	if m.Format != formatVersion {
+		return record.ID{}, fmt.Errorf("%s: format %d, this Seb reads %d", MetaKey, m.Format, formatVersion)
+	}
+	id, err := record.ParseID(m.Cluster)
+	if err != nil {
+		return record.ID{}, fmt.Errorf("%s: %w", MetaKey, err)
+	}
+	return id, nil
+}
+
+// snapName is a snapshot's name taken apart.
+type snapName struct {
+	key   string
+	pos   state.Position
+	nonce record.ID
+}
+
+func snapPrefix(shard uint32) string { return fmt.Sprintf("s%04d/snap/", shard) }
+
+// snapKey names the snapshot at a position: numbers are subtracted from the largest, so the newest sorts first.
+func snapKey(shard uint32, pos state.Position, nonce record.ID) string {
+	return fmt.Sprintf("%s%010d-%020d-%s", snapPrefix(shard), math.MaxUint32-pos.Epoch, math.MaxUint64-pos.Slot, nonce)
+}
+
+// parseSnap takes a snapshot's name apart; ok is false for any other name.
+func parseSnap(shard uint32, key string) (snapName, bool) {
+	rest, ok := strings.CutPrefix(key, snapPrefix(shard))
+	f := strings.SplitN(rest, "-", 3)
+	if !ok || len(f) != 3 || len(f[0]) != 10 || len(f[1]) != 20 {
+		return snapName{}, false
+	}
+	epoch, err1 := strconv.ParseUint(f[0], 10, 32)
+	slot, err2 := strconv.ParseUint(f[1], 10, 64)
+	nonce, err3 := record.ParseID(f[2])
+	if err1 != nil || err2 != nil || err3 != nil {
+		return snapName{}, false
+	}
+	return snapName{key, state.Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, nonce}, true
+}
+
+// parseSnaps returns the names that parse, newest first as listed.
+func parseSnaps(shard uint32, keys []string) []snapName {
+	var names []snapName
+	for _, k := range keys {
+		if n, ok := parseSnap(shard, k); ok {
+			names = append(names, n)
+		}
+	}
+	if bug(bugSnapshotsBySlot) {
+		sortBySlot(names)
+	}
+	return names
+}
+
+// parseSlot returns the slot number of a name below prefix.
+func parseSlot(prefix, key string) (uint64, bool) {
+	rest, ok := strings.CutPrefix(key, prefix)
+	if !ok || len(rest) != 20 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(rest, 10, 64)
+	return n, err == nil
+}
+
+// isShardName says whether a name lies in a shard's folder ("s0000/...").
+func isShardName(key string) bool {
+	if len(key) < 6 || key[0] != 's' || key[5] != '/' {
+		return false
+	}
+	for _, c := range key[1:5] {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,261 @@
+package logcore
+
+import (
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// takeover is the part of a candidate's run from the end of the log to leadership: rule R5 (2) to (5).
+type takeover struct {
+	lost int // rounds in which somebody else took the slot
+	// sealed holds the nonces of our SEALs put ahead, by slot of the epoch we walk.
+	sealed map[state.Position]record.ID
+	nonce  record.ID // only for a planted bug
+}
+
+// sealAheadAfter is how many rounds a candidate loses to a busy leader before it also seals beyond the end.
+const sealAheadAfter = 3
+
+// holeListed bounds the LIST beyond the end: at most K slots of DATA and a few SEALs put ahead can be there.
+const holeListed = 64
+
+// checkHole makes sure that the missing slot is the end and not a hole: a DATA beyond it whose `low` is above it shows
+// that it was committed (rule R5 (2)).
+func (c *Core) checkHole() {
+	pos := c.committed.Pos
+	prefix := state.SlotPrefix(c.cfg.Shard, pos.Epoch, c.committed.Nonce)
+	after := prefix
+	if pos.Slot > 0 {
+		after = state.SlotKey(c.cfg.Shard, pos.Epoch, c.committed.Nonce, pos.Slot-1)
+	}
+	c.request(Effect{Kind: EffList, Prefix: prefix, After: after, Max: holeListed}, func(ev *Event) {
+		var beyond []uint64
+		for _, name := range ev.Names {
+			slot, ok := parseSlot(prefix, name)
+			if ok && slot == pos.Slot {
+				c.walkOn() // written since
+				return
+			}
+			if ok && slot > pos.Slot {
+				beyond = append(beyond, slot)
+			}
+		}
+		if len(beyond) == 0 || bug(bugIgnoreHole) {
+			c.draw()
+			return
+		}
+		c.readBeyond(beyond)
+	})
+}
+
+// readBeyond reads the heads of what lies beyond the end.
+func (c *Core) readBeyond(slots []uint64) {
+	pos, left, hole := c.committed.Pos, len(slots), false
+	for _, slot := range slots {
+		key := state.SlotKey(c.cfg.Shard, pos.Epoch, c.committed.Nonce, slot)
+		c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true}, func(ev *Event) {
+			if ev.Outcome == OutcomeCorrupt {
+				c.stop(fmt.Errorf("read %s: %w", key, orUnknown(ev.Err)))
+				return
+			}
+			if ev.Outcome == OutcomeOK && ev.Slot.Head.Kind == record.KindData && ev.Slot.Head.Low > pos.Slot {
+				hole = true
+			}
+			if left--; left > 0 {
+				return
+			}
+			if hole {
+				c.readHole()
+				return
+			}
+			c.draw()
+		})
+	}
+}
+
+// readHole reads the missing slot, which was committed, again; if it is still missing it was collected and a newer
+// snapshot says so, or it is lost.
+func (c *Core) readHole() {
+	key := c.committed.Key(c.committed.Pos.Epoch, c.committed.Pos.Slot)
+	c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true}, func(ev *Event) {
+		if ev.Outcome != OutcomeNotFound {
+			c.walkOn()
+			return
+		}
+		c.listSnaps(func(names []snapName) {
+			if len(names) > 0 && names[0].key != c.load.newest {
+				c.loadNewest()
+				return
+			}
+			c.stop(&state.ChainError{Pos: c.committed.Pos, Reason: "was committed and is missing"})
+		})
+	})
+}
+
+// draw gets a fresh nonce for the SEAL of this slot alone (rule R5 (3)).
+func (c *Core) draw() {
+	if c.take.lost >= sealAheadAfter {
+		c.sealAhead()
+	}
+	c.request(Effect{Kind: EffNonce}, func(ev *Event) {
+		nonce := ev.Nonce
+		if bug(bugNonceTwoRuns) {
+			nonce = sharedNonce(c.cluster, c.committed.Pos.Epoch+1)
+		}
+		if bug(bugNonceTwoSlots) {
+			if c.take.nonce.IsZero() {
+				c.take.nonce = nonce
+			}
+			nonce = c.take.nonce
+		}
+		c.seal(nonce)
+	})
+}
+
+func (c *Core) sealHead(slot uint64, nonce record.ID) record.Head {
+	s := c.committed
+	return record.Head{
+		Kind: record.KindSeal, Time: s.AppendTime, Cluster: s.Cluster, Shard: s.Shard,
+		Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: slot, Low: s.Pos.Slot, PrevCRC: s.PrevCRC,
+		NextEpoch: s.Pos.Epoch + 1, NextNonce: nonce,
+	}
+}
+
+// encodeSeal fixes the bytes of a SEAL, for every attempt (rule R1).
+func (c *Core) encodeSeal(h *record.Head) []byte {
+	hint := state.EncodeRecords(nil, []state.Record{{Kind: state.LeaderHint, Name: c.cfg.Advertised}})
+	b, err := record.EncodeObject(h, hint, nil, nil)
+	if err != nil {
+		panic(fmt.Sprintf("logcore: encode a seal: %v", err))
+	}
+	return b
+}
+
+// seal puts a SEAL at the end of the log until there is a verdict (rule R5 (3)).
+func (c *Core) seal(nonce record.ID) {
+	h := c.sealHead(c.committed.Pos.Slot, nonce)
+	body := c.encodeSeal(&h)
+	key := c.committed.Key(h.Epoch, h.Slot)
+	c.request(Effect{Kind: EffPutSeal, Key: key, Body: body}, func(ev *Event) {
+		if ev.Outcome == OutcomeExists {
+			c.readSeal(key, &h)
+			return
+		}
+		// Rule R10: every start puts its SEAL's name a second time. The name is taken, and nobody deletes a SEAL.
+		c.request(Effect{Kind: EffPutSeal, Key: key, Body: body}, func(ev *Event) {
+			if ev.Outcome != OutcomeExists {
+				c.stop(fmt.Errorf("the store took %s twice: it does not honour put-if-absent", key))
+				return
+			}
+			c.sealed(&h)
+		})
+	})
+}
+
+// readSeal finds out who took the slot: an earlier attempt of ours, or another.
+func (c *Core) readSeal(key string, h *record.Head) {
+	c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true}, func(ev *Event) {
+		switch {
+		case ev.Outcome == OutcomeCorrupt:
+			c.stop(fmt.Errorf("read %s: %w", key, orUnknown(ev.Err)))
+		case ev.Outcome == OutcomeNotFound:
+			c.loadNewest() // collected in between (rule R3)
+		case ev.Slot.Head.Kind == record.KindSeal && ev.Slot.Head.NextNonce == h.NextNonce:
+			c.sealed(h)
+		default:
+			c.take.lost++
+			c.walkOn()
+		}
+	})
+}
+
+// sealed: our SEAL is durable at the end of the log.
+func (c *Core) sealed(h *record.Head) {
+	if err := c.committed.Apply(h, nil, nil); err != nil {
+		c.stop(err)
+		return
+	}
+	c.load.seals++
+	c.validate()
+}
+
+// sealAhead puts SEALs K, 2K and 4K slots beyond the end, each with a nonce of its own, against a leader that is always
+// faster at the end. Whichever SEAL the chain meets first decides; the walk finds out whether it is ours.
+func (c *Core) sealAhead() {
+	if c.take.sealed == nil {
+		c.take.sealed = map[state.Position]record.ID{}
+	}
+	if len(c.take.sealed) > 0 && !c.aheadPassed() {
+		return
+	}
+	for _, n := range []uint64{1, 2, 4} {
+		slot := c.committed.Pos.Slot + n*uint64(c.cfg.Window)
+		at := state.Position{Epoch: c.committed.Pos.Epoch, Slot: slot}
+		c.request(Effect{Kind: EffNonce}, func(ev *Event) {
+			if c.committed.Pos.Epoch != at.Epoch {
+				return
+			}
+			h := c.sealHead(at.Slot, ev.Nonce)
+			h.PrevCRC, h.Flags = 0, state.FlagAhead
+			c.take.sealed[at] = ev.Nonce
+			c.request(Effect{Kind: EffPutSeal, Key: c.committed.Key(h.Epoch, h.Slot), Body: c.encodeSeal(&h)}, func(*Event) {})
+		})
+	}
+}
+
+// aheadPassed says whether the log has grown past every SEAL we put ahead: none took.
+func (c *Core) aheadPassed() bool {
+	for at := range c.take.sealed { //tidy:unordered any element decides alone
+		if !at.Less(c.committed.Pos) {
+			return false
+		}
+	}
+	return true
+}
+
+// validate is rule R5 (4): only a LIST that began after the SEAL was durable shows that the SEAL is on the chain, and
+// did not land in a slot that was collected.
+func (c *Core) validate() {
+	if bug(bugNoValidation) {
+		c.becomeLeader()
+		return
+	}
+	c.listSnaps(func(names []snapName) {
+		if len(names) == 0 && c.load.base == "" || len(names) > 0 && names[0].key == c.load.base {
+			c.becomeLeader()
+			return
+		}
+		if len(names) == 0 {
+			c.loadNewest()
+			return
+		}
+		c.walkToUs(names[0])
+	})
+}
+
+// walkToUs walks by heads from the newest snapshot: our epoch must come up.
+func (c *Core) walkToUs(from snapName) {
+	ours := c.committed
+	c.startWalk(from.pos, from.nonce, true, func(s *Slot) bool {
+		if s.Head.Kind == record.KindSeal && s.Head.NextEpoch == ours.Pos.Epoch && s.Head.NextNonce == ours.Nonce {
+			c.becomeLeader()
+			return false
+		}
+		return true
+	}, c.loadNewest)
+}
+
+// becomeLeader is rule R5 (5).
+func (c *Core) becomeLeader() {
+	clear(c.ops)
+	c.walk = nil
+	c.take = takeover{}
+	c.role = RoleLeader
+	c.lead.ahead = c.committed.Catalog()
+	c.lead.seenAt = c.now
+	c.emit(Effect{Kind: EffRole, Role: RoleLeader, Epoch: c.committed.Pos.Epoch})
+	c.confirmed()
+	c.snapshotAfterReplay()
+}

@@ -1,0 +1,144 @@
+package logcore
+
+import (
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// walk reads slots in order along the chain, some ahead (the walk of rule R5 (2)), until a slot is missing or the
+// callback ends it.
+type walk struct {
+	pos       state.Position
+	nonce     record.ID
+	heads     bool // heads are enough
+	onSlot    func(*Slot) bool
+	onMissing func()
+
+	issued uint64 // slots of the epoch below it were asked for
+	window uint64 // how many to ask for ahead: grows while slots are there
+	got    map[uint64]*Event
+}
+
+// startWalk begins a walk at a position; onSlot returns false to end it. A walk that is replaced reads no further.
+func (c *Core) startWalk(pos state.Position, nonce record.ID, heads bool, onSlot func(*Slot) bool, onMissing func()) {
+	w := &walk{
+		pos: pos, nonce: nonce, heads: heads, onSlot: onSlot, onMissing: onMissing,
+		issued: pos.Slot, window: 1, got: map[uint64]*Event{},
+	}
+	c.walk = w
+	c.fill(w)
+}
+
+// fill asks for the slots of the window that were not asked for.
+func (c *Core) fill(w *walk) {
+	for ; w.issued < w.pos.Slot+w.window; w.issued++ {
+		slot, epoch := w.issued, w.pos.Epoch
+		key := state.SlotKey(c.cfg.Shard, epoch, w.nonce, slot)
+		r := c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: w.heads}, func(ev *Event) {
+			if c.walk == w && w.pos.Epoch == epoch {
+				w.got[slot] = ev
+				c.drain(w)
+			}
+		})
+		r.live = func() bool { return c.walk == w && w.pos.Epoch == epoch }
+	}
+}
+
+// drain hands on what was read, in order.
+func (c *Core) drain(w *walk) {
+	for c.walk == w {
+		ev := w.got[w.pos.Slot]
+		if ev == nil {
+			c.fill(w)
+			return
+		}
+		delete(w.got, w.pos.Slot)
+		switch ev.Outcome {
+		case OutcomeNotFound:
+			c.walk = nil
+			w.onMissing()
+			return
+		case OutcomeCorrupt:
+			c.stop(fmt.Errorf("read %s: %w", state.SlotKey(c.cfg.Shard, w.pos.Epoch, w.nonce, w.pos.Slot), orUnknown(ev.Err)))
+			return
+		}
+		h := &ev.Slot.Head
+		if err := c.checkHead(w, h); err != nil {
+			c.stop(err)
+			return
+		}
+		if !w.onSlot(ev.Slot) {
+			if c.walk == w {
+				c.walk = nil
+			}
+			return
+		}
+		w.advance(h, uint64(c.cfg.ReadAhead))
+	}
+}
+
+// checkHead is the part of the identity that every walk checks, of heads too.
+func (c *Core) checkHead(w *walk, h *record.Head) error {
+	if h.Cluster != c.cluster || h.Shard != c.cfg.Shard || h.Epoch != w.pos.Epoch || h.Nonce != w.nonce || h.Slot != w.pos.Slot {
+		return &state.ChainError{Pos: w.pos, Reason: "holds the object of another place"}
+	}
+	if h.Kind == record.KindSeal && h.NextEpoch != w.pos.Epoch+1 {
+		return &state.ChainError{Pos: w.pos, Reason: fmt.Sprintf("seal names epoch %d", h.NextEpoch)}
+	}
+	return nil
+}
+
+func (w *walk) advance(h *record.Head, ahead uint64) {
+	w.window = min(w.window*2, ahead)
+	if h.Kind == record.KindSeal {
+		w.pos, w.nonce = state.Position{Epoch: h.NextEpoch}, h.NextNonce
+		w.issued, w.window = 0, 1
+		clear(w.got)
+		return
+	}
+	w.pos.Slot++
+}
+
+// walkOn applies slots from the committed position to the end of the log (rule R5 (2)).
+func (c *Core) walkOn() {
+	s := c.committed
+	c.startWalk(s.Pos, s.Nonce, false, c.replay, c.endOfLog)
+}
+
+// replay applies one slot of the walk; a SEAL of our own that was put ahead ends it, for we lead what it names.
+func (c *Core) replay(slot *Slot) bool {
+	at := c.committed.Pos
+	if err := c.committed.Apply(&slot.Head, slot.Records, slot.Index); err != nil {
+		c.stop(err)
+		return false
+	}
+	c.load.slots++
+	c.load.bytes += replayCost(&slot.Head)
+	c.emit(Effect{Kind: EffApplied})
+	if slot.Head.Kind != record.KindSeal {
+		return true
+	}
+	c.load.seals++
+	if own, ok := c.take.sealed[at]; ok && own == slot.Head.NextNonce {
+		c.validate()
+		return false
+	}
+	clear(c.take.sealed) // of an epoch that is over
+	return true
+}
+
+// replayCost is what a slot adds to the bytes that a start has to read: no less than a disk's block.
+func replayCost(h *record.Head) int64 {
+	return max(4096, record.HeadSize+int64(h.StateLen)+int64(h.IndexCount)*record.IndexEntrySize)
+}
+
+// endOfLog is where the first slot is missing.
+func (c *Core) endOfLog() {
+	if c.cfg.ReadOnly {
+		c.followEnd()
+		return
+	}
+	c.checkHole()
+}

@@ -1,0 +1,265 @@
+package sim
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// checker holds the truth: the chain as it lies in the store, folded as it grows. A slot of the chain never changes once
+// it is there, so what an acknowledgement must rest on can be checked at the moment it is given.
+type checker struct {
+	w       *world
+	fold    *state.State
+	on      map[string]bool // keys of slots on the chain
+	values  map[string]*value
+	log     map[partKey][]string // what each offset holds
+	slots   int
+	records int
+	clock   uint64            // orders requests and effects
+	sealAt  map[record.ID]tok // when the SEAL naming a nonce was durable
+	nonces  map[record.ID]string
+	snaps   map[state.Position]string
+	lastAck int64
+}
+
+type tok = uint64
+
+// value is one record a client sent.
+type value struct {
+	at       int // offset on the chain, -1: not there
+	rejected bool
+}
+
+func newChecker(w *world) *checker {
+	return &checker{
+		w: w, on: map[string]bool{}, values: map[string]*value{}, log: map[partKey][]string{},
+		sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
+	}
+}
+
+func (c *checker) tick() tok { c.clock++; return c.clock }
+
+func (c *checker) value(v string) *value {
+	x := c.values[v]
+	if x == nil {
+		x = &value{at: -1}
+		c.values[v] = x
+	}
+	return x
+}
+
+// landed is told of each object the store took.
+func (c *checker) landed(key string, body []byte) {
+	c.tick()
+	switch {
+	case key == logcore.MetaKey:
+		id, err := logcore.DecodeMeta(body)
+		if err != nil {
+			c.w.fail("%s: %v", key, err)
+			return
+		}
+		c.fold = state.Genesis(id, 0)
+	case strings.Contains(key, "/snap/"):
+		c.w.stats.Snapshots++
+		c.snapshot(key, body)
+	default:
+		if h, err := record.DecodeHead(body); err == nil && h.Kind == record.KindSeal {
+			c.w.stats.Seals++
+			c.sealAt[h.NextNonce] = c.clock
+		}
+	}
+	for c.w.err == nil && c.advance() {
+	}
+}
+
+// advance folds the next slot of the chain, if it is there.
+func (c *checker) advance() bool {
+	if c.fold == nil {
+		return false
+	}
+	key := c.fold.Key(c.fold.Pos.Epoch, c.fold.Pos.Slot)
+	body, ok := c.w.store.objects[key]
+	if !ok {
+		return false
+	}
+	o, err := record.DecodeObject(body)
+	if err != nil {
+		c.w.fail("I4: %s on the chain does not decode: %v", key, err)
+		return false
+	}
+	recs, err := state.DecodeRecords(o.State)
+	if err != nil {
+		c.w.fail("I4: state records of %s: %v", key, err)
+		return false
+	}
+	if err := c.fold.Apply(&o.Head, recs, o.Index); err != nil {
+		c.w.fail("I4: %s does not apply: %v", key, err)
+		return false
+	}
+	c.on[key] = true
+	c.slots++
+	for i := range o.Index {
+		c.appendRecords(&o.Index[i], o.Batches(i))
+	}
+	return true
+}
+
+// appendRecords adds what a slot holds for one partition to the truth: I2 and the "at most once" of I2, I4.
+func (c *checker) appendRecords(e *record.IndexEntry, batches []byte) {
+	k := partKey{c.fold.Topic(e.Topic).Name, e.Partition}
+	var r record.Reader
+	r.Reset(batches, e.Base)
+	for r.Next() {
+		rec := r.Record()
+		if rec.Offset != int64(len(c.log[k])) {
+			c.w.fail("I4: %v: offset %d where %d is next", k, rec.Offset, len(c.log[k]))
+		}
+		v := string(rec.Value)
+		x := c.value(v)
+		if x.rejected {
+			c.w.fail("I2: %q was rejected and is at %v offset %d", v, k, rec.Offset)
+		}
+		if x.at >= 0 {
+			c.w.fail("I2: %q is at offset %d and again at %d", v, x.at, rec.Offset)
+		}
+		x.at = int(rec.Offset)
+		c.log[k] = append(c.log[k], v)
+		c.records++
+	}
+	if err := r.Err(); err != nil {
+		c.w.fail("I4: %v at offset %d: %v", k, e.Base, err)
+	}
+}
+
+// acked: I1, I3, I4, I7 at the moment of the acknowledgement.
+func (c *checker) acked(o *op) {
+	c.lastAck = c.w.now
+	log := c.log[o.key]
+	for i, v := range o.values {
+		at := o.base + int64(i)
+		if at < 0 || at >= int64(len(log)) || log[at] != v {
+			c.w.fail("I1: node %d acknowledged %q at %v offset %d, which is not durable there", o.run.n.id, v, o.key, at)
+			return
+		}
+	}
+	if o.expected >= 0 && o.base != o.expected {
+		c.w.fail("I4: %q expected offset %d and was put at %d", o.values[0], o.expected, o.base)
+	}
+	if p := o.client; p != nil {
+		if p.last == nil {
+			p.last = map[partKey]int64{}
+		}
+		if last, ok := p.last[o.key]; ok && o.base <= last {
+			c.w.fail("I3: producer %d: offset %d of %v acknowledged after %d", p.id, o.base, o.key, last)
+		}
+		p.last[o.key] = o.base
+	}
+	t := o.run.core.State().TopicByName(o.key.topic)
+	if t == nil || t.Partitions[o.key.part].Next < o.base+int64(len(o.values)) {
+		c.w.fail("I7: node %d acknowledged offset %d of %v and does not show it", o.run.n.id, o.base, o.key)
+	}
+}
+
+// rejected: I2. What it says about the end of a partition must be committed.
+func (c *checker) rejected(o *op) {
+	for _, v := range o.values {
+		x := c.value(v)
+		x.rejected = true
+		if x.at >= 0 {
+			c.w.fail("I2: %q is rejected but lies at %v offset %d", v, o.key, x.at)
+		}
+	}
+	if o.why == logcore.RejectOffset && o.next > int64(len(c.log[o.key])) {
+		c.w.fail("R2: %v is said to end at %d, committed are %d", o.key, o.next, len(c.log[o.key]))
+	}
+}
+
+// committed: I8, an acknowledged slot is on the chain.
+func (c *checker) committed(r *run, f *logcore.Frozen) {
+	r.rules.frozen--
+	if !c.on[f.Key] {
+		c.w.fail("I8: node %d run %d commits %s, which is not on the chain", r.n.id, r.n.runs, f.Key)
+	}
+}
+
+// read reads as a client does, from a broker's committed state: I1, I4, I5.
+func (c *checker) read(r *run) {
+	s := r.core.State()
+	if s == nil || s.Len() == 0 || c.fold == nil {
+		return
+	}
+	c.w.stats.Reads++
+	topics := s.Topics()
+	t := topics[c.w.loadRand.IntN(len(topics))]
+	k := partKey{t.Name, uint32(c.w.loadRand.IntN(len(t.Partitions)))}
+	p := t.Partitions[k.part]
+	if p.Next > int64(len(c.log[k])) {
+		c.w.fail("I4: node %d shows %d records of %v, %d are committed", r.n.id, p.Next, k, len(c.log[k]))
+		return
+	}
+	if p.Next < r.seen[k] {
+		c.w.fail("I5: node %d showed %d records of %v, now %d", r.n.id, r.seen[k], k, p.Next)
+	}
+	r.seen[k] = p.Next
+	if p.Next > 0 {
+		c.readAt(s, k, p, c.w.loadRand.Int64N(p.Next))
+	}
+}
+
+func (c *checker) readAt(s *state.State, k partKey, p *state.Partition, offset int64) {
+	i := p.Find(offset)
+	if i < 0 {
+		c.w.fail("I4: %v has no range for offset %d of %d", k, offset, p.Next)
+		return
+	}
+	g := p.Ranges[i]
+	key := s.Key(g.Epoch, g.Slot)
+	body := c.w.store.objects[key]
+	if int(g.Pos)+int(g.Len) > len(body) {
+		c.w.fail("I1: %v offset %d should lie in %s", k, offset, key)
+		return
+	}
+	var r record.Reader
+	r.Reset(body[g.Pos:g.Pos+g.Len], offset)
+	if !r.Next() || r.Record().Offset != offset || string(r.Record().Value) != c.log[k][offset] {
+		c.w.fail("I1: %v offset %d does not hold %q", k, offset, c.log[k][offset])
+	}
+}
+
+// askConfirm asks a broker for its end (rule R11).
+func (c *checker) askConfirm(r *run) {
+	tag := c.tick()
+	r.confirm[tag] = int64(c.slots)
+	r.step(&logcore.Event{Kind: logcore.EvConfirm, Tag: tag})
+}
+
+// confirmed: a follower that confirmed its end has everything that was on the chain when it was asked.
+func (c *checker) confirmed(r *run, e logcore.Effect) {
+	asked, ok := r.confirm[e.Tag]
+	if !ok {
+		c.w.fail("R11: node %d confirms what nobody asked, or twice", r.n.id)
+		return
+	}
+	delete(r.confirm, e.Tag)
+	if e.Reject == logcore.RejectNone && r.n.readOnly && r.rules.applied(r) < asked {
+		c.w.fail("R11: node %d confirmed its end at slot %d of the chain, %d were there when asked", r.n.id, r.rules.applied(r), asked)
+	}
+}
+
+// stopped: no run of the simulator damages anything for good, so no broker may find corruption.
+func (c *checker) stopped(r *run, err error) {
+	if errors.Is(err, logcore.ErrNoLog) && r.n.readOnly {
+		return
+	}
+	c.w.fail("R9: node %d stopped: %v", r.n.id, err)
+}
+
+func (c *checker) alarm(r *run, err error) {
+	if !errors.Is(err, logcore.ErrNoLog) && !strings.Contains(err.Error(), "store refuses") && !strings.Contains(err.Error(), "read snapshot") {
+		c.w.fail("R9: node %d raised an alarm: %v", r.n.id, err)
+	}
+}

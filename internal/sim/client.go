@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/record"
+)
+
+type topic struct{ name string }
+
+type partKey struct {
+	topic string
+	part  uint32
+}
+
+// outcome is one of the three answers of rule R4.
+type outcome uint8
+
+const (
+	waiting outcome = iota
+	acked
+	rejectedFor
+	unknown
+)
+
+// op is one call of a client: an append, or a topic creation.
+type op struct {
+	w        *world
+	run      *run
+	client   *producer // nil: nobody waits
+	id       uint64
+	create   string
+	key      partKey
+	values   []string
+	data     []byte
+	expected int64
+	outcome  outcome
+	base     int64
+	why      logcore.Rejection
+	next     int64
+}
+
+// answer gives the client its one answer; later ones are not heard.
+func (o *op) answer(out outcome, base int64) {
+	delete(o.run.out, o)
+	if o.outcome != waiting {
+		return
+	}
+	o.outcome, o.base = out, base
+	if o.create != "" {
+		return
+	}
+	switch out {
+	case acked:
+		o.w.stats.Acks++
+		o.w.check.acked(o)
+	case rejectedFor:
+		o.w.stats.Rejected++
+		o.w.check.rejected(o)
+	case unknown:
+		o.w.stats.Unknown++
+	}
+	o.w.mark("answer", o.id, uint64(out), uint64(base))
+	if o.client != nil {
+		o.client.under--
+	}
+}
+
+func sortedOps(m map[*op]bool) []*op {
+	ops := make([]*op, 0, len(m))
+	for o := range m {
+		ops = append(ops, o)
+	}
+	slices.SortFunc(ops, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
+	return ops
+}
+
+// producer appends with several calls under way, to one broker at a time.
+type producer struct {
+	w     *world
+	id    int
+	seq   int
+	under int
+	at    *run
+	last  map[partKey]int64 // offset of its newest acknowledged append
+}
+
+// next sends an append and comes again.
+func (p *producer) next() {
+	w := p.w
+	if w.calm && w.now > int64(time.Second)+int64(w.cfg.Chaos+w.cfg.Calm/2) {
+		return // the rest of the calm is for what is under way
+	}
+	defer w.after(w.around(w.loadRand, w.cfg.Think), p.next)
+	if p.under >= w.cfg.Pipeline || !p.choose() {
+		return
+	}
+	t := w.topics[w.loadRand.IntN(len(w.topics))]
+	o := &op{
+		w: w, client: p, id: uint64(p.id)<<32 | uint64(p.seq),
+		key: partKey{t.name, uint32(w.loadRand.IntN(w.cfg.Parts))}, expected: -1,
+	}
+	var recs []record.Record
+	for i := range 1 + w.loadRand.IntN(3) {
+		v := fmt.Sprintf("p%d.%d.%d", p.id, p.seq, i)
+		o.values = append(o.values, v)
+		recs = append(recs, record.Record{Value: []byte(v), Timestamp: w.now / 1e6})
+	}
+	p.seq++
+	p.expect(o)
+	var err error
+	if o.data, _, err = record.Append(nil, recs, record.EncodeOptions{}); err != nil {
+		w.fail("encode records: %v", err)
+		return
+	}
+	p.under++
+	r := p.at
+	r.deliver(func() { r.submit(o) })
+	if o.run == nil { // the broker is paused
+		o.run = r
+		r.out[o] = true
+	}
+	w.after(w.cfg.ClientTimeout, func() { p.timeout(o, r) })
+}
+
+// expect makes some appends conditional on the partition's end, as this client knows it.
+func (p *producer) expect(o *op) {
+	s := p.at.core.State()
+	if s == nil || p.w.loadRand.IntN(8) != 0 {
+		return
+	}
+	if t := s.TopicByName(o.key.topic); t != nil && int(o.key.part) < len(t.Partitions) {
+		o.expected = t.Partitions[o.key.part].Next
+	}
+}
+
+// choose picks the broker to talk to. It stays with one while answers are due, or order would mean nothing.
+func (p *producer) choose() bool {
+	if p.at != nil && !p.at.dead && (p.under > 0 || p.at.core.Role() == logcore.RoleLeader && p.w.loadRand.IntN(50) > 0) {
+		return true
+	}
+	if p.under > 0 {
+		return false
+	}
+	n := p.w.nodes[p.w.loadRand.IntN(p.w.cfg.Nodes)]
+	p.at = n.run
+	return p.at != nil
+}
+
+// timeout: the client waits no longer. What was not sent is taken out, or the answer is unknown (rule R4).
+func (p *producer) timeout(o *op, r *run) {
+	if o.outcome != waiting {
+		return
+	}
+	if i := slices.Index(r.pending, o); i >= 0 && !r.paused && !r.dead {
+		r.pending = slices.Delete(slices.Clone(r.pending), i, i+1)
+		o.answer(rejectedFor, 0)
+		return
+	}
+	o.answer(unknown, 0)
+}
+
+// readers reads something from some broker now and then, and asks for confirmed ends.
+func (w *world) readers() {
+	w.after(w.around(w.loadRand, 30*time.Millisecond), func() {
+		n := w.nodes[w.loadRand.IntN(len(w.nodes))]
+		if r := n.run; r != nil && !r.paused {
+			w.check.read(r)
+			if w.loadRand.IntN(20) == 0 {
+				w.check.askConfirm(r)
+			}
+			if w.loadRand.IntN(50) == 0 && !n.readOnly {
+				r.step(&logcore.Event{Kind: logcore.EvReaders, Waiting: w.loadRand.IntN(2) == 0})
+			}
+		}
+		w.readers()
+	})
+}
+
+// faultsOf kills and pauses a node now and then.
+func (w *world) faultsOf(n *node) {
+	if w.cfg.CrashEvery > 0 {
+		w.after(w.around(w.crashRand, w.cfg.CrashEvery), func() { w.crash(n) })
+	}
+	if w.cfg.PauseEvery > 0 {
+		w.after(w.around(w.crashRand, w.cfg.PauseEvery), func() { w.pause(n) })
+	}
+}
+
+func (w *world) crash(n *node) {
+	if w.calm {
+		return
+	}
+	if n.run != nil {
+		w.stats.Crashes++
+		w.stats.Faults++
+		n.kill("is killed")
+	}
+	w.after(w.around(w.crashRand, w.cfg.CrashEvery), func() { w.crash(n) })
+}
+
+func (w *world) pause(n *node) {
+	if w.calm {
+		return
+	}
+	if r := n.run; r != nil && !r.paused {
+		w.stats.Pauses++
+		w.stats.Faults++
+		r.paused = true
+		w.logf("node %d is paused", n.id)
+		w.after(w.around(w.crashRand, 5*time.Second), func() {
+			if n.run == r {
+				n.resume()
+			}
+		})
+	}
+	w.after(w.around(w.crashRand, w.cfg.PauseEvery), func() { w.pause(n) })
+}
+
+// refusals makes the store refuse everything for a while (credentials gone).
+func (w *world) refusals() {
+	if w.cfg.RefuseEvery == 0 {
+		return
+	}
+	w.after(w.around(w.faultRand, w.cfg.RefuseEvery), func() {
+		if w.calm {
+			return
+		}
+		w.store.refusing = true
+		w.stats.Faults++
+		w.logf("the store refuses")
+		w.after(w.around(w.faultRand, 3*time.Second), func() { w.store.refusing = false })
+		w.refusals()
+	})
+}

@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Config is one run's shape. It is drawn from the seed before anything runs.
+type Config struct {
+	Seed      uint64
+	Chaos     time.Duration // virtual time with faults
+	Calm      time.Duration // virtual time without, in which everything must come to an end
+	Nodes     int           // brokers that all want to lead
+	Followers int           // read-only brokers
+	Topics    int
+	Parts     int // partitions of each topic
+	Producers int
+	Pipeline  int           // appends a producer has under way
+	Think     time.Duration // mean time between a producer's appends
+	BatchWait time.Duration
+	Latency   time.Duration // mean of a store request, half before and half after it takes effect
+
+	Window        int
+	SnapshotSlots int
+
+	// Probabilities of a store request, and mean times between events; zero is off.
+	FailBefore, FailAfter, Late, Conflict, Damage float64
+	RefuseEvery, CrashEvery, PauseEvery           time.Duration
+	Restart                                       time.Duration // mean time until a dead or fenced broker comes back
+	ClientTimeout                                 time.Duration
+}
+
+// Draw expands a seed into a configuration. Swarm testing: each kind of fault is off in half of the seeds.
+func Draw(seed uint64) Config {
+	r := rand.New(rand.NewPCG(seed, 0x5eb))
+	pick := func(d ...time.Duration) time.Duration { return d[r.IntN(len(d))] }
+	rate := func(top float64) float64 {
+		v := r.Float64() * top
+		if r.IntN(2) == 0 {
+			return 0
+		}
+		return v
+	}
+	every := func(d ...time.Duration) time.Duration {
+		v := pick(d...)
+		if r.IntN(2) == 0 {
+			return 0
+		}
+		return v
+	}
+	return Config{
+		Seed: seed, Chaos: 60 * time.Second, Calm: 90 * time.Second,
+		Nodes: 1 + r.IntN(3), Followers: r.IntN(2), Topics: 1 + r.IntN(3), Parts: 1 + r.IntN(3),
+		Producers: 1 + r.IntN(6), Pipeline: 1 + r.IntN(4),
+		Think:     pick(5*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond),
+		BatchWait: pick(0, 5*time.Millisecond, 50*time.Millisecond, 250*time.Millisecond),
+		Latency:   pick(2*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond, 400*time.Millisecond),
+		Window:    1 + r.IntN(5), SnapshotSlots: 3 + r.IntN(60),
+		FailBefore: rate(0.3), FailAfter: rate(0.3), Late: rate(0.1), Conflict: rate(0.2), Damage: rate(0.02),
+		RefuseEvery:   every(20*time.Second, 60*time.Second),
+		CrashEvery:    every(2*time.Second, 10*time.Second, 30*time.Second),
+		PauseEvery:    every(2*time.Second, 10*time.Second, 30*time.Second),
+		Restart:       pick(50*time.Millisecond, time.Second, 5*time.Second),
+		ClientTimeout: pick(500*time.Millisecond, 5*time.Second, 30*time.Second),
+	}
+}
+
+// String gives every field.
+func (c Config) String() string {
+	type plain Config
+	return strings.Trim(fmt.Sprintf("%+v", plain(c)), "{}")
+}

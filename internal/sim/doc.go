@@ -1,0 +1,5 @@
+// Package sim runs the production log core (package logcore) under a seeded event queue: a virtual clock, a store that
+// loses answers, answers late, refuses and conflicts, brokers that are killed, paused and started beside one another,
+// producers and readers. Invariants (check.go, rules.go) are checked at every acknowledgement, at every request to the
+// store and at the end. The same seed gives the same run.
+package sim

@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"hash/maphash"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// ruleState is what a run did so far, as far as rules speak of it.
+type ruleState struct {
+	sent     map[string]uint64 // hash of the bytes sent under each name (rule R1)
+	open     int               // requests without an answer
+	frozen   int               // slots sent and not committed
+	listedAt tok               // when the newest answered LIST of snapshots began
+	names    []string          // what it listed
+	tried    map[string]bool   // snapshots read since
+}
+
+func newRuleState() ruleState { return ruleState{sent: map[string]uint64{}} }
+
+// requestsMost bounds the requests a broker has open: a walk ahead, the window, a few more.
+const requestsMost = 32 + 64 + 8
+
+var hashSeed = maphash.MakeSeed()
+
+// listed notes the answer to a LIST of snapshots.
+func (s *ruleState) listed(e *logcore.Effect, names []string, began tok) {
+	if strings.HasSuffix(e.Prefix, "/snap/") {
+		s.listedAt, s.names, s.tried = began, names, map[string]bool{}
+	}
+}
+
+// applied counts the chain's slots that a follower has applied.
+func (s *ruleState) applied(r *run) int64 {
+	st := r.core.State()
+	if st == nil {
+		return 0
+	}
+	n := int64(0)
+	for _, e := range st.Epochs[:len(st.Epochs)-1] {
+		n += r.n.w.check.epochLen(e)
+	}
+	return n + int64(st.Pos.Slot)
+}
+
+// epochLen is the number of slots on the chain in an epoch that is over.
+func (c *checker) epochLen(e state.Epoch) int64 {
+	n := int64(0)
+	for c.on[state.SlotKey(0, e.Number, e.Nonce, uint64(n))] {
+		n++
+	}
+	return n
+}
+
+// request checks a request as it is sent.
+func (c *checker) request(r *run, e *logcore.Effect) {
+	s := &r.rules
+	if s.open > requestsMost {
+		c.w.fail("I10: node %d has %d requests open", r.n.id, s.open)
+	}
+	switch e.Kind {
+	case logcore.EffPutData, logcore.EffPutSnapshot, logcore.EffPutSeal:
+		sum := maphash.Bytes(hashSeed, e.Body)
+		if old, ok := s.sent[e.Key]; ok && old != sum {
+			c.w.fail("R1: node %d sends other bytes under %s", r.n.id, e.Key)
+		}
+		s.sent[e.Key] = sum
+	}
+	switch e.Kind {
+	case logcore.EffPutData:
+		c.requestData(r, e)
+	case logcore.EffPutSnapshot:
+		c.mustBeValidated(r, e.View.Nonce, e.Key)
+	case logcore.EffPutSeal:
+		c.requestSeal(r, e)
+	case logcore.EffGetSnapshot:
+		c.requestSnapshot(r, e)
+	}
+}
+
+// requestData: R2, slot s is sent only when slot s-K is committed; R5 (5), only a validated leader writes.
+func (c *checker) requestData(r *run, e *logcore.Effect) {
+	h := &e.Frozen.Head
+	if e.Attempt == 0 {
+		r.rules.frozen++
+	}
+	if k := uint64(c.w.cfg.Window); h.Slot >= k {
+		for slot := h.Slot - k; ; slot-- {
+			if key := state.SlotKey(h.Shard, h.Epoch, h.Nonce, slot); !c.on[key] {
+				c.w.fail("R2: node %d sends %s, slot %d is not committed", r.n.id, e.Key, slot)
+			}
+			if slot == 0 || slot+8 < h.Slot-k {
+				break
+			}
+		}
+	}
+	c.mustBeValidated(r, h.Nonce, e.Key)
+}
+
+// mustBeValidated: R5 (4), a LIST of the snapshots began after the SEAL naming this epoch was durable.
+func (c *checker) mustBeValidated(r *run, nonce record.ID, key string) {
+	if at, ok := c.sealAt[nonce]; !ok || r.rules.listedAt < at {
+		c.w.fail("R5: node %d writes %s before it listed the snapshots after its SEAL", r.n.id, key)
+	}
+}
+
+// requestSeal: R5 (3), a nonce is drawn for one slot alone.
+func (c *checker) requestSeal(r *run, e *logcore.Effect) {
+	h, err := record.DecodeHead(e.Body)
+	if err != nil {
+		c.w.fail("R5: node %d sends a SEAL that does not decode: %v", r.n.id, err)
+		return
+	}
+	if key, ok := c.nonces[h.NextNonce]; ok && key != e.Key {
+		c.w.fail("R5: node %d names one nonce in %s and in %s", r.n.id, key, e.Key)
+	}
+	c.nonces[h.NextNonce] = e.Key
+}
+
+// requestSnapshot: R5 (1), the newest that was not tried comes first. Names sort newest first.
+func (c *checker) requestSnapshot(r *run, e *logcore.Effect) {
+	for _, name := range r.rules.names {
+		if name < e.Key && !r.rules.tried[name] {
+			c.w.fail("R5: node %d loads %s, newer is %s", r.n.id, e.Key, name)
+		}
+	}
+	r.rules.tried[e.Key] = true
+}
+
+// window: I10, no more than K slots are frozen and not committed.
+func (c *checker) window(r *run) {
+	if n := r.core.InFlight(); n > c.w.cfg.Window || r.rules.frozen > c.w.cfg.Window && r.core.Role() == logcore.RoleLeader {
+		c.w.fail("I10: node %d has %d slots frozen (%d), the window is %d", r.n.id, n, r.rules.frozen, c.w.cfg.Window)
+	}
+}
+
+// snapshot notes a snapshot that landed; it is compared with the chain at the end (rule R12).
+func (c *checker) snapshot(key string, body []byte) {
+	s, err := state.DecodeSnapshot(body)
+	if err != nil {
+		c.w.fail("R12: %s does not decode: %v", key, err)
+		return
+	}
+	c.snaps[s.Pos] = key
+}
+
+// atEnd checks what the calm phase must have brought: I13, and that every snapshot is the fold of the chain (rule R12).
+func (c *checker) atEnd() {
+	w := c.w
+	for _, p := range w.clients {
+		if p.under > 0 {
+			w.fail("I13: producer %d still waits for %d answers", p.id, p.under)
+		}
+	}
+	leads := 0
+	for _, n := range w.nodes {
+		r := n.run
+		if r == nil {
+			continue
+		}
+		if r.core.Role() == logcore.RoleLeader && r.core.State().Nonce == c.fold.Nonce {
+			leads++
+		}
+		if n.readOnly && (r.core.State() == nil || r.core.State().Pos != c.fold.Pos) {
+			w.fail("I13: follower %d is not at the end of the log", n.id)
+		}
+		if len(r.out) > 0 && r.core.Role() == logcore.RoleLeader {
+			w.fail("I13: node %d still holds %d ops", n.id, len(r.out))
+		}
+		if len(r.bodies) > 0 && r.core.Role() == logcore.RoleLeader {
+			w.fail("I10: node %d still holds %d bodies", n.id, len(r.bodies))
+		}
+	}
+	if leads != 1 {
+		w.fail("I13: %d leaders of the newest epoch at the end", leads)
+	}
+	if calm := int64(1e9) + int64(w.cfg.Chaos); c.lastAck < calm {
+		w.fail("I13: nothing was acknowledged in the calm")
+	}
+	c.refold()
+}
+
+// refold folds the chain anew and compares the state at the position of each snapshot.
+func (c *checker) refold() {
+	s := state.Genesis(c.fold.Cluster, 0)
+	left := len(c.snaps)
+	for {
+		if key, ok := c.snaps[s.Pos]; ok {
+			left--
+			if string(state.EncodeSnapshot(s)) != string(c.w.store.objects[key]) {
+				c.w.fail("R12: %s is not the fold of the chain", key)
+			}
+		}
+		body, ok := c.w.store.objects[s.Key(s.Pos.Epoch, s.Pos.Slot)]
+		if !ok {
+			break
+		}
+		slot, err := decodeSlot(body)
+		if err != nil {
+			c.w.fail("I4: refold: %v", err)
+			return
+		}
+		if err := s.Apply(&slot.Head, slot.Records, slot.Index); err != nil {
+			c.w.fail("I4: refold: %v", err)
+			return
+		}
+	}
+	if left != 0 {
+		c.w.fail("R5: %d snapshots lie off the chain", left)
+	}
+}

@@ -1,0 +1,70 @@
+package sim_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/sim"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "run this one seed with a trace")
+	seedsFlag = flag.Int("seeds", 500, "number of seeds to run")
+	timeFlag  = flag.Duration("simtime", 0, "run fresh seeds for so long instead")
+)
+
+func run(t *testing.T, seed uint64) sim.Result {
+	t.Helper()
+	res := sim.Run(sim.Draw(seed), nil)
+	if res.Err != nil {
+		t.Errorf("seed %d: %v\n  config: %v\n  repeat: make sim SEED=%d", seed, res.Err, res.Config, seed)
+	}
+	return res
+}
+
+// TestSeeds runs seeds of 60 virtual seconds of chaos and 90 of calm.
+func TestSeeds(t *testing.T) {
+	if *seedFlag != 0 {
+		cfg := sim.Draw(*seedFlag)
+		t.Logf("config: %v", cfg)
+		res := sim.Run(cfg, os.Stdout)
+		t.Logf("%+v hash %016x", res.Stats, res.Hash)
+		if res.Err != nil {
+			t.Fatal(res.Err)
+		}
+		return
+	}
+	first, n := uint64(1), *seedsFlag
+	if *timeFlag > 0 {
+		first, n = uint64(time.Now().UnixNano()), 1<<40
+	} else if testing.Short() {
+		n = 50
+	}
+	var total sim.Result
+	began := time.Now()
+	ran := 0
+	for i := 0; i < n && (*timeFlag == 0 || time.Since(began) < *timeFlag); i++ {
+		res := run(t, first+uint64(i))
+		total = sim.Result{Stats: sim.Sum(total.Stats, res.Stats)}
+		ran++
+		if t.Failed() {
+			break
+		}
+	}
+	t.Logf("%d seeds, %.1f virtual hours, %+v", ran, float64(ran)*150/3600, total.Stats)
+	if !t.Failed() && (total.Stats.Acks == 0 || total.Stats.Leaders < ran || total.Stats.Faults == 0) {
+		t.Errorf("the runs did not do enough to mean anything")
+	}
+}
+
+// TestDeterminism: the same seed gives the same run.
+func TestDeterminism(t *testing.T) {
+	for seed := uint64(1000); seed < 1010; seed++ {
+		a, b := run(t, seed), run(t, seed)
+		if a.Hash != b.Hash || a.Stats != b.Stats {
+			t.Errorf("seed %d: hashes %016x and %016x, %+v and %+v", seed, a.Hash, b.Hash, a.Stats, b.Stats)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package sim
+
+import (
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/internal/logcore"
+)
+
+// requestTimeout is when a broker gives a request up that got no answer.
+const requestTimeout = 10 * time.Second
+
+// lateMost bounds how long after that a request may still take effect.
+const lateMost = 3 * time.Minute
+
+// store is the simulated object store: linearizable, honest about conditions, with a network that is not honest at all.
+type store struct {
+	w        *world
+	objects  map[string][]byte
+	keys     []string // sorted
+	applied  uint64   // number of requests that took effect
+	refusing bool
+}
+
+func newStore(w *world) *store { return &store{w: w, objects: map[string][]byte{}} }
+
+// call sends a request: do is its effect, at one moment between sending and answer; done gets the verdict. A request
+// whose sender died goes on; done is then never called (the caller sees to that).
+func (s *store) call(put bool, do func() logcore.Outcome, done func(logcore.Outcome)) {
+	w := s.w
+	before, after := w.around(w.schedRand, w.cfg.Latency/2), w.around(w.schedRand, w.cfg.Latency/2)
+	if w.calm {
+		before, after = min(before, time.Second), min(after, time.Second)
+	}
+	fault := func(p float64) bool { return !w.calm && chance(w.faultRand, p) }
+	apply := func() logcore.Outcome {
+		s.applied++
+		return do()
+	}
+	switch {
+	case s.refusing && !w.calm:
+		w.after(before+after, func() { done(logcore.OutcomeRefused) })
+	case fault(w.cfg.FailBefore):
+		w.stats.Faults++
+		w.after(before+after, func() { done(logcore.OutcomeNoVerdict) })
+	case put && fault(w.cfg.Conflict):
+		w.stats.Faults++
+		w.after(before+after, func() { done(logcore.OutcomeConflict) })
+	case fault(w.cfg.FailAfter):
+		w.stats.Faults++
+		w.after(before, func() { apply() })
+		w.after(before+after, func() { done(logcore.OutcomeNoVerdict) })
+	case put && fault(w.cfg.Late):
+		w.stats.Faults++
+		w.stats.Late++
+		w.after(before+w.upTo(w.schedRand, lateMost), func() { apply() })
+		w.after(min(requestTimeout, before+after), func() { done(logcore.OutcomeNoVerdict) })
+	default:
+		w.after(before, func() {
+			o := apply()
+			if !put && fault(w.cfg.Damage) {
+				w.stats.Faults++
+				o = logcore.OutcomeCorrupt
+			}
+			w.after(after, func() { done(o) })
+		})
+	}
+}
+
+// put stores body under key if it is absent.
+func (s *store) put(key string, body []byte) logcore.Outcome {
+	if _, ok := s.objects[key]; ok {
+		return logcore.OutcomeExists
+	}
+	s.objects[key] = body
+	i := sort.SearchStrings(s.keys, key)
+	s.keys = slices.Insert(s.keys, i, key)
+	s.w.check.landed(key, body)
+	return logcore.OutcomeOK
+}
+
+func (s *store) list(prefix, after string, most int) []string {
+	from := max(prefix, after)
+	i := sort.SearchStrings(s.keys, from)
+	var out []string
+	for ; i < len(s.keys) && strings.HasPrefix(s.keys[i], prefix) && (most == 0 || len(out) < most); i++ {
+		if s.keys[i] > after {
+			out = append(out, s.keys[i])
+		}
+	}
+	return out
+}

@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"time"
+)
+
+// Stats counts what a run did.
+type Stats struct {
+	Acks, Unknown, Rejected      int
+	Faults, Crashes, Pauses      int
+	Leaders, Seals, Snapshots    int
+	Late                         int // PUTs that took effect after their sender had given up
+	Slots, Records, Reads, Steps int
+}
+
+func (s *Stats) add(o Stats) {
+	s.Acks += o.Acks
+	s.Unknown += o.Unknown
+	s.Rejected += o.Rejected
+	s.Faults += o.Faults
+	s.Crashes += o.Crashes
+	s.Pauses += o.Pauses
+	s.Leaders += o.Leaders
+	s.Seals += o.Seals
+	s.Snapshots += o.Snapshots
+	s.Late += o.Late
+	s.Slots += o.Slots
+	s.Records += o.Records
+	s.Reads += o.Reads
+	s.Steps += o.Steps
+}
+
+// Result is what a run gave.
+type Result struct {
+	Config Config
+	Stats  Stats
+	Hash   uint64 // of the trace: equal for equal seeds
+	Err    error  // the first violation, or nil
+}
+
+// world is one run.
+type world struct {
+	cfg   Config
+	now   int64
+	queue queue
+	seq   uint64
+	calm  bool
+
+	// One stream per purpose, so that taking one fault away leaves the rest alone.
+	schedRand, faultRand, loadRand, crashRand, idRand *rand.Rand
+
+	store   *store
+	nodes   []*node
+	clients []*producer
+	check   *checker
+	topics  []*topic
+	stats   Stats
+	err     error
+	hash    uint64
+	trace   io.Writer // nil: none
+}
+
+// Run runs one configuration. trace, if not nil, gets a line per step that a person can read.
+func Run(cfg Config, trace io.Writer) Result {
+	w := &world{cfg: cfg, now: int64(time.Second), trace: trace, hash: 14695981039346656037}
+	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) }
+	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand = stream(1), stream(2), stream(3), stream(4), stream(5)
+	w.store = newStore(w)
+	w.check = newChecker(w)
+	w.build()
+	w.runUntil(w.now + int64(cfg.Chaos))
+	w.calmDown()
+	w.runUntil(w.now + int64(cfg.Calm))
+	if w.err == nil {
+		w.check.atEnd()
+	}
+	w.stats.Slots, w.stats.Records = w.check.slots, w.check.records
+	return Result{Config: cfg, Stats: w.stats, Hash: w.hash, Err: w.err}
+}
+
+func (w *world) build() {
+	for i := range w.cfg.Topics {
+		w.topics = append(w.topics, &topic{name: fmt.Sprintf("t%d", i)})
+	}
+	for i := range w.cfg.Nodes + w.cfg.Followers {
+		n := &node{w: w, id: i, readOnly: i >= w.cfg.Nodes}
+		w.nodes = append(w.nodes, n)
+		w.after(w.upTo(w.crashRand, 20*time.Millisecond), n.start)
+		w.faultsOf(n)
+	}
+	for i := range w.cfg.Producers {
+		p := &producer{w: w, id: i}
+		w.clients = append(w.clients, p)
+		w.after(w.upTo(w.loadRand, w.cfg.Think), p.next)
+	}
+	w.readers()
+	w.refusals()
+}
+
+// calmDown ends the chaos: no new faults, everybody up.
+func (w *world) calmDown() {
+	w.calm = true
+	w.store.refusing = false
+	for _, n := range w.nodes {
+		n.resume()
+	}
+	w.logf("calm")
+}
+
+// fail notes the first violation and ends the run.
+func (w *world) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf(format, args...)
+		w.logf("VIOLATION %v", w.err)
+	}
+}
+
+// logf adds a line to the trace and to its hash.
+func (w *world) logf(format string, args ...any) {
+	if w.trace != nil {
+		fmt.Fprintf(w.trace, "%12.6f %s\n", float64(w.now)/1e9, fmt.Sprintf(format, args...))
+	}
+}
+
+// mark folds a fact of the run into the trace's hash.
+func (w *world) mark(kind string, v ...uint64) {
+	h := fnv.New64a()
+	io.WriteString(h, kind)
+	x := w.hash ^ h.Sum64() ^ uint64(w.now)
+	for _, n := range v {
+		x = (x ^ n) * 1099511628211
+	}
+	w.hash = x * 1099511628211
+}
+
+// after schedules f. Each event gets its own place in the order, also at equal times.
+func (w *world) after(d time.Duration, f func()) {
+	w.seq++
+	heap.Push(&w.queue, event{at: w.now + int64(max(d, 0)), seq: w.seq, do: f})
+}
+
+func (w *world) runUntil(end int64) {
+	for len(w.queue) > 0 && w.queue[0].at <= end && w.err == nil {
+		e := heap.Pop(&w.queue).(event)
+		w.now = e.at
+		w.stats.Steps++
+		e.do()
+	}
+	w.now = max(w.now, end)
+}
+
+func (w *world) upTo(r *rand.Rand, d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(r.Int64N(int64(d)))
+}
+
+// around draws a time with the given mean and a heavy tail.
+func (w *world) around(r *rand.Rand, mean time.Duration) time.Duration {
+	d := time.Duration(r.ExpFloat64() * float64(mean))
+	if r.IntN(100) == 0 {
+		d *= 20
+	}
+	return d + 1
+}
+
+func chance(r *rand.Rand, p float64) bool { return p > 0 && r.Float64() < p }
+
+type event struct {
+	at  int64
+	seq uint64
+	do  func()
+}
+
+type queue []event
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *queue) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*q = old[:len(old)-1]
+	return e
+}
+
+// Sum adds up two runs' counts.
+func Sum(a, b Stats) Stats {
+	a.add(b)
+	return a
+}

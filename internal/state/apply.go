@@ -1,0 +1,211 @@
+package state
+
+import (
+	"fmt"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// FlagAhead in a SEAL's head says that it was put beyond the end of the log: it can not name the head before it.
+const FlagAhead = 1
+
+// ChainError says that an object does not belong at the position where it was found: corruption (rule R9).
+type ChainError struct {
+	Pos    Position
+	Reason string
+}
+
+func (e *ChainError) Error() string {
+	return fmt.Sprintf("epoch %d slot %d: %s", e.Pos.Epoch, e.Pos.Slot, e.Reason)
+}
+
+// Check says whether a commit object's head belongs at the state's position: identity, chain of head checksums, and for
+// a SEAL the next epoch's number.
+func (s *State) Check(h *record.Head) error {
+	fail := func(format string, args ...any) error {
+		return &ChainError{Pos: s.Pos, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case h.Kind != record.KindData && h.Kind != record.KindSeal:
+		return fail("kind %d in a slot", h.Kind)
+	case h.Cluster != s.Cluster:
+		return fail("cluster %s, want %s", h.Cluster, s.Cluster)
+	case h.Shard != s.Shard || h.Epoch != s.Pos.Epoch || h.Slot != s.Pos.Slot || h.Nonce != s.Nonce:
+		return fail("holds shard %d epoch %d nonce %s slot %d", h.Shard, h.Epoch, h.Nonce, h.Slot)
+	case h.PrevCRC != s.PrevCRC && !(h.Kind == record.KindSeal && h.Flags&FlagAhead != 0):
+		return fail("names %08x as the head before it, which is %08x", h.PrevCRC, s.PrevCRC)
+	case h.Kind == record.KindData && s.Pos.Epoch == 0:
+		return fail("data in epoch 0")
+	case h.Kind == record.KindData && h.Time <= s.AppendTime:
+		return fail("append time %d is not after %d", h.Time, s.AppendTime)
+	case h.Kind == record.KindSeal && h.NextEpoch != s.Pos.Epoch+1:
+		return fail("seal names epoch %d", h.NextEpoch)
+	}
+	return nil
+}
+
+// Apply applies a commit object at the state's position. On an error, which means corruption (rule R9), nothing was
+// applied: a valid log never fails (rule R12).
+func (s *State) Apply(h *record.Head, recs []Record, index []record.IndexEntry) error {
+	if s.frozen {
+		panic("state: apply to a view")
+	}
+	if err := s.Check(h); err != nil {
+		return err
+	}
+	if h.Kind == record.KindSeal {
+		s.applySeal(h)
+		return nil
+	}
+	if err := s.validate(h, recs, index); err != nil {
+		return err
+	}
+	for i := range recs {
+		s.applyRecord(&recs[i])
+	}
+	for i := range index {
+		s.applyEntry(h, &index[i])
+	}
+	s.Pos.Slot++
+	s.PrevCRC = h.CRC
+	s.AppendTime = h.Time
+	return nil
+}
+
+func (s *State) applySeal(h *record.Head) {
+	s.Pos = Position{Epoch: h.NextEpoch}
+	s.Nonce = h.NextNonce
+	s.PrevCRC = h.CRC
+	s.Epochs = append(s.Epochs, Epoch{Number: h.NextEpoch, Nonce: h.NextNonce})
+}
+
+// validate checks that every record and entry can be applied, in order, without applying any.
+func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntry) error {
+	fail := func(format string, args ...any) error {
+		return &ChainError{Pos: s.Pos, Reason: fmt.Sprintf(format, args...)}
+	}
+	var made map[record.ID]uint32 // partitions of topics created or changed by this object; 0: deleted
+	var names map[string]bool     // names taken (true) or freed (false) by this object
+	if len(recs) > 0 {
+		made, names = map[record.ID]uint32{}, map[string]bool{}
+	}
+	parts := func(id record.ID) uint32 {
+		if n, ok := made[id]; ok {
+			return n
+		}
+		if t := s.topics[id]; t != nil {
+			return uint32(len(t.Partitions))
+		}
+		return 0
+	}
+	for i := range recs {
+		r := &recs[i]
+		n := parts(r.Topic)
+		switch r.Kind {
+		case TopicCreate:
+			taken, known := names[r.Name]
+			if !known {
+				taken = s.names[r.Name] != nil
+			}
+			if n != 0 || taken || r.Partitions == 0 || r.Partitions > PartitionsMax {
+				return fail("record %d: topic %q can not be created", i, r.Name)
+			}
+			made[r.Topic], names[r.Name] = r.Partitions, true
+		case TopicDelete:
+			if n == 0 {
+				return fail("record %d: no topic %s to delete", i, r.Topic)
+			}
+			made[r.Topic] = 0
+			if t := s.topics[r.Topic]; t != nil {
+				names[t.Name] = false
+			}
+		case TopicChange:
+			if n == 0 || r.Partitions != 0 && r.Partitions < n || r.Partitions > PartitionsMax {
+				return fail("record %d: topic %s can not be changed to %d partitions", i, r.Topic, r.Partitions)
+			}
+			made[r.Topic] = max(n, r.Partitions)
+		default:
+			return fail("record %d: kind %d", i, r.Kind)
+		}
+	}
+	return s.validateIndex(fail, parts, index)
+}
+
+func (s *State) validateIndex(fail func(string, ...any) error, parts func(record.ID) uint32, index []record.IndexEntry) error {
+	for i := range index {
+		e := &index[i]
+		if e.Partition >= parts(e.Topic) {
+			return fail("entry %d: no partition %s/%d", i, e.Topic, e.Partition)
+		}
+		var next int64
+		if t := s.topics[e.Topic]; t != nil && e.Partition < uint32(len(t.Partitions)) {
+			next = t.Partitions[e.Partition].Next
+		}
+		if e.Base != next || e.Span == 0 {
+			return fail("entry %d: %s/%d at offset %d span %d, next is %d", i, e.Topic, e.Partition, e.Base, e.Span, next)
+		}
+	}
+	if i := repeated(index); i >= 0 {
+		return fail("entry %d is of a partition that has one already", i)
+	}
+	return nil
+}
+
+// repeated returns the first entry whose partition an earlier one has, or -1.
+func repeated(index []record.IndexEntry) int {
+	type key struct {
+		topic     record.ID
+		partition uint32
+	}
+	if len(index) < 2 {
+		return -1
+	}
+	seen := make(map[key]struct{}, len(index))
+	for i := range index {
+		k := key{index[i].Topic, index[i].Partition}
+		if _, ok := seen[k]; ok {
+			return i
+		}
+		seen[k] = struct{}{}
+	}
+	return -1
+}
+
+func (s *State) applyRecord(r *Record) {
+	switch r.Kind {
+	case TopicCreate:
+		t := &Topic{ID: r.Topic, Name: r.Name, Settings: r.Settings, gen: s.gen}
+		for range r.Partitions {
+			t.Partitions = append(t.Partitions, &Partition{gen: s.gen})
+		}
+		s.topics[t.ID], s.names[t.Name] = t, t
+	case TopicDelete:
+		t := s.topics[r.Topic]
+		delete(s.topics, t.ID)
+		delete(s.names, t.Name)
+	case TopicChange:
+		t := s.topicForWrite(r.Topic)
+		t.Settings = r.Settings
+		for uint32(len(t.Partitions)) < r.Partitions {
+			t.Partitions = append(t.Partitions, &Partition{gen: s.gen})
+		}
+	}
+}
+
+func (s *State) applyEntry(h *record.Head, e *record.IndexEntry) {
+	t := s.topicForWrite(e.Topic)
+	p := s.partitionForWrite(t, e.Partition)
+	p.Next = e.Base + int64(e.Span)
+	if s.noRange {
+		return
+	}
+	p.Ranges = append(p.Ranges, Range{
+		Base: e.Base, Span: e.Span, Records: e.Records, Epoch: h.Epoch, Slot: h.Slot, Pos: e.Pos, Len: e.Len,
+		MinTime: e.MinTime, MaxTime: e.MaxTime, AppendTime: e.AppendTime,
+	})
+	p.Bytes += int64(e.Len)
+	p.LatestCommit = e.AppendTime
+	if n := len(p.Epochs); n == 0 || p.Epochs[n-1].Epoch != h.Epoch {
+		p.Epochs = append(p.Epochs, EpochStart{Epoch: h.Epoch, Offset: e.Base})
+	}
+}

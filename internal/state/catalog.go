@@ -1,0 +1,63 @@
+package state
+
+import (
+	"errors"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// Why a proposal does not fit the state.
+var (
+	ErrTopicExists = errors.New("topic exists")
+	ErrNoTopic     = errors.New("no such topic")
+	ErrNoPartition = errors.New("no such partition")
+	ErrShrink      = errors.New("partitions can not be taken away")
+	ErrNotNext     = errors.New("not the next offset")
+)
+
+// Propose applies one state record to a catalog, or says why it does not fit and changes nothing. What it accepts, Apply
+// accepts in the same order: deciding happens here, before freezing (rule R12).
+func (s *State) Propose(r *Record) error {
+	t := s.topics[r.Topic]
+	switch r.Kind {
+	case TopicCreate:
+		if t != nil || s.names[r.Name] != nil {
+			return ErrTopicExists
+		}
+	case TopicDelete, TopicChange:
+		if t == nil {
+			return ErrNoTopic
+		}
+		if r.Partitions != 0 && r.Partitions < uint32(len(t.Partitions)) {
+			return ErrShrink
+		}
+	}
+	s.applyRecord(r)
+	return nil
+}
+
+// Reserve takes span offsets of a partition in a catalog and returns the first, or with ErrNotNext the next offset there
+// is. expected < 0 asks for nothing.
+func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64) (int64, error) {
+	t := s.topics[topic]
+	if t == nil {
+		return 0, ErrNoTopic
+	}
+	if partition >= uint32(len(t.Partitions)) {
+		return 0, ErrNoPartition
+	}
+	p := t.Partitions[partition]
+	if expected >= 0 && expected != p.Next {
+		return p.Next, ErrNotNext
+	}
+	base := p.Next
+	p.Next += int64(span)
+	return base, nil
+}
+
+// Froze notes in a catalog that a slot was frozen: the next one is another, later, and must name this one's head (rule
+// R2). The head's checksum is known after it was encoded.
+func (s *State) Froze(appendTime int64) {
+	s.Pos.Slot++
+	s.AppendTime = appendTime
+}

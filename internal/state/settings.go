@@ -1,0 +1,195 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Unlimited is the value of a retention that keeps everything.
+const Unlimited = -1
+
+// Settings are a topic's settings with their defaults filled in.
+type Settings struct {
+	CleanupPolicy       string        // delete | compact | compact,delete
+	RetentionTime       time.Duration // Unlimited: keep
+	RetentionBytes      int64         // Unlimited: keep
+	DeleteRetentionTime time.Duration
+	MinCompactionLag    time.Duration
+	TimestampType       string // CreateTime | LogAppendTime
+	Compression         string // producer | none | gzip | snappy | lz4 | zstd
+	MaxBatchBytes       int
+	KeyIndex            bool
+}
+
+// MaxBatchBytesDefault is the default of max-batch-bytes, Kafka's.
+const MaxBatchBytesDefault = 1_048_588
+
+// maxBatchBytesMax bounds max-batch-bytes: no object may hold a larger record.
+const maxBatchBytesMax = 30 << 20
+
+// setting parses one setting: it gives the canonical text, and sets the field when s is not nil.
+type setting struct {
+	name  string
+	parse func(s *Settings, v string) (canonical string, err error)
+}
+
+var settings = []setting{
+	{"cleanup-policy", oneOf(func(s *Settings) *string { return &s.CleanupPolicy }, "delete", "compact", "compact,delete")},
+	{"retention-time", span(func(s *Settings) *time.Duration { return &s.RetentionTime }, true)},
+	{"retention-bytes", bytesOf(func(s *Settings, n int64) { s.RetentionBytes = n }, 1, math.MaxInt64, true)},
+	{"delete-retention-time", span(func(s *Settings) *time.Duration { return &s.DeleteRetentionTime }, false)},
+	{"min-compaction-lag", span(func(s *Settings) *time.Duration { return &s.MinCompactionLag }, false)},
+	{"timestamp-type", oneOf(func(s *Settings) *string { return &s.TimestampType }, "CreateTime", "LogAppendTime")},
+	{"compression", oneOf(func(s *Settings) *string { return &s.Compression }, "producer", "none", "gzip", "snappy", "lz4", "zstd")},
+	{"max-batch-bytes", bytesOf(func(s *Settings, n int64) { s.MaxBatchBytes = int(n) }, 128, maxBatchBytesMax, false)},
+	{"key-index", boolean(func(s *Settings, b bool) { s.KeyIndex = b })},
+}
+
+// SettingNames lists the settings a topic can have.
+func SettingNames() []string {
+	names := make([]string, len(settings))
+	for i, s := range settings {
+		names[i] = s.name
+	}
+	return names
+}
+
+// CheckSettings returns the settings in canonical form, or an error that names every setting that is wrong, what was
+// given and what is allowed.
+func CheckSettings(given map[string]string) (map[string]string, error) {
+	if len(given) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]string, len(given))
+	var errs []error
+	for _, k := range slices.Sorted(maps.Keys(given)) {
+		i := slices.IndexFunc(settings, func(s setting) bool { return s.name == k })
+		if i < 0 {
+			errs = append(errs, fmt.Errorf("setting %q is not known; there are %s", k, strings.Join(SettingNames(), ", ")))
+			continue
+		}
+		var s Settings
+		v, err := settings[i].parse(&s, strings.TrimSpace(given[k]))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("setting %s: %w", k, err))
+			continue
+		}
+		out[k] = v
+	}
+	return out, errors.Join(errs...)
+}
+
+// Resolve fills in the defaults. Settings that are not known or not valid, which CheckSettings kept out, are skipped.
+func Resolve(canonical map[string]string) Settings {
+	s := Settings{
+		CleanupPolicy: "delete", RetentionTime: Unlimited, RetentionBytes: Unlimited, DeleteRetentionTime: 24 * time.Hour,
+		TimestampType: "CreateTime", Compression: "producer", MaxBatchBytes: MaxBatchBytesDefault,
+	}
+	s.KeyIndex = strings.HasPrefix(canonical["cleanup-policy"], "compact")
+	for _, d := range settings {
+		if v, ok := canonical[d.name]; ok {
+			t := s
+			if _, err := d.parse(&t, v); err == nil {
+				s = t
+			}
+		}
+	}
+	return s
+}
+
+func oneOf(field func(*Settings) *string, allowed ...string) func(*Settings, string) (string, error) {
+	return func(s *Settings, v string) (string, error) {
+		if !slices.Contains(allowed, v) {
+			return "", fmt.Errorf("%q is not one of %s", v, strings.Join(allowed, " | "))
+		}
+		*field(s) = v
+		return v, nil
+	}
+}
+
+func boolean(set func(*Settings, bool)) func(*Settings, string) (string, error) {
+	return func(s *Settings, v string) (string, error) {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return "", fmt.Errorf("%q is not true or false", v)
+		}
+		set(s, b)
+		return strconv.FormatBool(b), nil
+	}
+}
+
+var bytesPattern = regexp.MustCompile(`^([0-9]{1,18})\s?(B|KiB|MiB|GiB|TiB)?$`)
+
+func bytesOf(set func(*Settings, int64), low, high int64, unlimited bool) func(*Settings, string) (string, error) {
+	units := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+	return func(s *Settings, v string) (string, error) {
+		if unlimited && (v == "unlimited" || v == "-1") {
+			set(s, Unlimited)
+			return "unlimited", nil
+		}
+		m := bytesPattern.FindStringSubmatch(v)
+		if m == nil {
+			return "", fmt.Errorf("%q is not a number of bytes like 1048576 or 16MiB", v)
+		}
+		n, err := strconv.ParseInt(m[1], 10, 64)
+		unit := units[m[2]]
+		if err != nil || n > math.MaxInt64/unit || n*unit < low || n*unit > high {
+			return "", fmt.Errorf("%s is not between %d and %d bytes", v, low, high)
+		}
+		set(s, n*unit)
+		return strconv.FormatInt(n*unit, 10), nil
+	}
+}
+
+var daysPattern = regexp.MustCompile(`^([0-9]{1,6})d(.*)$`)
+
+// span parses a Go duration that may begin with days: 7d, 1d12h, 90s.
+func span(field func(*Settings) *time.Duration, unlimited bool) func(*Settings, string) (string, error) {
+	return func(s *Settings, v string) (string, error) {
+		if unlimited && (v == "unlimited" || v == "-1") {
+			*field(s) = Unlimited
+			return "unlimited", nil
+		}
+		var days time.Duration
+		rest := v
+		if m := daysPattern.FindStringSubmatch(v); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			if n > 100_000 {
+				return "", fmt.Errorf("%s is more than 100000d", v)
+			}
+			days, rest = time.Duration(n)*24*time.Hour, m[2]
+		}
+		var d time.Duration
+		if rest != "" || days == 0 && v == "" {
+			var err error
+			if d, err = time.ParseDuration(rest); err != nil {
+				return "", fmt.Errorf("%q is not a time span like 90s, 12h or 7d", v)
+			}
+		}
+		if d += days; d < 0 || unlimited && d < time.Second {
+			return "", fmt.Errorf("%s is too short", v)
+		}
+		*field(s) = d
+		return d.String(), nil
+	}
+}
+
+var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+
+// CheckTopicName says what is wrong with a topic's name, or nil.
+func CheckTopicName(name string) error {
+	if !topicName.MatchString(name) || name == "." || name == ".." {
+		if len(name) > 300 {
+			name = name[:300] + "..."
+		}
+		return fmt.Errorf("topic name %q: 1 to 249 of A-Z a-z 0-9 . _ - are allowed, and not . or ..", name)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package state
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// SnapshotMax bounds the decoded size of a snapshot: memory is reserved from what its head claims.
+const SnapshotMax = 1 << 30
+
+// snapHeadSize is the size of a snapshot's head (FORMAT.md):
+//
+//	 0  magic "seb$"      4
+//	 4  version 1         u16
+//	 6  reserved          2
+//	 8  decoded length    u64
+//	16  stored length     u64   of what follows the head, zstd
+//	24  CRC-32C           u32   of what follows the head
+//	28  CRC-32C           u32   of the head's first 28 bytes
+const snapHeadSize = 32
+
+var (
+	snapMagic  = [4]byte{'s', 'e', 'b', '$'}
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	// ErrSnapshot says that bytes are no snapshot this version can read.
+	ErrSnapshot = errors.New("unreadable snapshot")
+)
+
+var encoder = sync.OnceValue(func() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
+	if err != nil {
+		panic(err)
+	}
+	return e
+})
+
+var decoder = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(SnapshotMax), zstd.WithDecoderMaxWindow(8<<20))
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
+
+// Field numbers of a snapshot (FORMAT.md). They are never reused.
+const (
+	snapCluster = iota + 1
+	snapShard
+	snapEpoch
+	snapSlot
+	snapNonce
+	snapPrevCRC
+	snapAppendTime
+	snapChain // repeated: number, nonce
+	snapTopic // repeated: id, name, setting (repeated), partition (repeated)
+)
+
+const (
+	chainNumber = 1
+	chainNonce  = 2
+
+	topicID        = 1
+	topicNameField = 2
+	topicSetting   = 3
+	topicPartition = 4 // repeated, in order
+
+	partStart  = 1
+	partNext   = 2
+	partLatest = 3
+	partEpochs = 4 // packed varints: epoch, offset
+	partRanges = 5 // packed varints, delta coded (encodeRanges)
+)
+
+// EncodeSnapshot encodes a state, best a View. Equal states give equal bytes with one version of Seb.
+func EncodeSnapshot(s *State) []byte {
+	b := appendBytes(nil, snapCluster, s.Cluster[:])
+	b = appendVarint(b, snapShard, uint64(s.Shard))
+	b = appendVarint(b, snapEpoch, uint64(s.Pos.Epoch))
+	b = appendVarint(b, snapSlot, s.Pos.Slot)
+	b = appendBytes(b, snapNonce, s.Nonce[:])
+	b = appendVarint(b, snapPrevCRC, uint64(s.PrevCRC))
+	b = appendVarint(b, snapAppendTime, uint64(s.AppendTime))
+	for _, e := range s.Epochs {
+		m := appendVarint(nil, chainNumber, uint64(e.Number))
+		b = appendBytes(b, snapChain, appendBytes(m, chainNonce, e.Nonce[:]))
+	}
+	for _, t := range s.Topics() {
+		b = appendBytes(b, snapTopic, encodeTopic(t))
+	}
+	body := encoder().EncodeAll(b, nil)
+	head := make([]byte, snapHeadSize, snapHeadSize+len(body))
+	copy(head, snapMagic[:])
+	binary.LittleEndian.PutUint16(head[4:], 1)
+	binary.LittleEndian.PutUint64(head[8:], uint64(len(b)))
+	binary.LittleEndian.PutUint64(head[16:], uint64(len(body)))
+	binary.LittleEndian.PutUint32(head[24:], crc32.Checksum(body, castagnoli))
+	binary.LittleEndian.PutUint32(head[28:], crc32.Checksum(head[:28], castagnoli))
+	return append(head, body...)
+}
+
+func encodeTopic(t *Topic) []byte {
+	b := appendBytes(nil, topicID, t.ID[:])
+	b = appendBytes(b, topicNameField, []byte(t.Name))
+	b = appendSettings(b, topicSetting, t.Settings)
+	for _, p := range t.Partitions {
+		b = appendBytes(b, topicPartition, encodePartition(p))
+	}
+	return b
+}
+
+func encodePartition(p *Partition) []byte {
+	b := appendVarint(nil, partStart, uint64(p.Start))
+	b = appendVarint(b, partNext, uint64(p.Next))
+	b = appendVarint(b, partLatest, uint64(p.LatestCommit))
+	if len(p.Epochs) > 0 {
+		var m []byte
+		for _, e := range p.Epochs {
+			m = protowire.AppendVarint(m, uint64(e.Epoch))
+			m = protowire.AppendVarint(m, uint64(e.Offset))
+		}
+		b = appendBytes(b, partEpochs, m)
+	}
+	if len(p.Ranges) > 0 {
+		b = appendBytes(b, partRanges, encodeRanges(p.Ranges))
+	}
+	return b
+}
+
+// rangeWidth is the number of varints a range takes.
+const rangeWidth = 10
+
+// encodeRanges writes each range as varints; those that mostly grow as zigzag differences to the range before.
+func encodeRanges(ranges []Range) []byte {
+	b := make([]byte, 0, len(ranges)*24)
+	var prev Range
+	for _, r := range ranges {
+		for _, v := range [rangeWidth]int64{
+			r.Base - prev.End(), int64(r.Span), int64(r.Records) - int64(r.Span), int64(r.Epoch) - int64(prev.Epoch),
+			int64(r.Slot) - int64(prev.Slot), int64(r.Pos), int64(r.Len),
+			r.MinTime - prev.MinTime, r.MaxTime - r.MinTime, r.AppendTime - prev.AppendTime,
+		} {
+			b = protowire.AppendVarint(b, protowire.EncodeZigZag(v))
+		}
+		prev = r
+	}
+	return b
+}
+
+// DecodeSnapshot parses a snapshot. Errors wrap ErrSnapshot.
+func DecodeSnapshot(b []byte) (*State, error) {
+	fail := func(format string, args ...any) (*State, error) {
+		return nil, fmt.Errorf("%w: %s", ErrSnapshot, fmt.Sprintf(format, args...))
+	}
+	if len(b) < snapHeadSize || [4]byte(b[:4]) != snapMagic {
+		return fail("no snapshot head")
+	}
+	if crc := crc32.Checksum(b[:28], castagnoli); crc != binary.LittleEndian.Uint32(b[28:]) {
+		return fail("checksum of the head")
+	}
+	if v := binary.LittleEndian.Uint16(b[4:]); v != 1 {
+		return fail("version %d, this Seb reads 1", v)
+	}
+	body, size := b[snapHeadSize:], binary.LittleEndian.Uint64(b[8:])
+	if n := binary.LittleEndian.Uint64(b[16:]); n != uint64(len(body)) || size > SnapshotMax {
+		return fail("%d bytes of %d, %d decoded", len(body), n, size)
+	}
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[24:]) {
+		return fail("checksum of the body")
+	}
+	plain, err := decoder().DecodeAll(body, make([]byte, 0, min(size, uint64(len(body))*64+1024)))
+	if err != nil || uint64(len(plain)) != size {
+		return fail("decompression: %v", err)
+	}
+	s, err := decodeState(plain)
+	if err != nil {
+		return fail("%v", err)
+	}
+	return s, nil
+}

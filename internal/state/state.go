@@ -1,0 +1,148 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// State is the fold of the log up to Pos. It is not safe for concurrent use; View gives an immutable copy cheaply.
+type State struct {
+	Cluster    record.ID
+	Shard      uint32
+	Pos        Position  // next slot to replay
+	Nonce      record.ID // of epoch Pos.Epoch
+	PrevCRC    uint32    // head checksum of the slot before Pos; 0 at genesis
+	AppendTime int64     // newest append time, µs
+	// Epochs is the chain so far, ascending; the last is Pos.Epoch.
+	Epochs []Epoch
+
+	topics  map[record.ID]*Topic
+	names   map[string]*Topic
+	gen     uint64 // partitions and topics with an older gen are shared with a view: copy before writing
+	noRange bool   // a catalog: offsets only
+	frozen  bool   // a view
+}
+
+// Genesis is the state before the first slot: epoch 0, whose nonce is the cluster id.
+func Genesis(cluster record.ID, shard uint32) *State {
+	return &State{
+		Cluster: cluster, Shard: shard, Nonce: cluster,
+		Epochs: []Epoch{{Number: 0, Nonce: cluster}},
+		topics: map[record.ID]*Topic{}, names: map[string]*Topic{},
+	}
+}
+
+// Topic returns a topic by id, or nil.
+func (s *State) Topic(id record.ID) *Topic { return s.topics[id] }
+
+// TopicByName returns a topic by name, or nil.
+func (s *State) TopicByName(name string) *Topic { return s.names[name] }
+
+// Topics returns all topics by name.
+func (s *State) Topics() []*Topic {
+	all := make([]*Topic, 0, len(s.topics))
+	for _, t := range s.topics {
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b *Topic) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Len is the number of topics.
+func (s *State) Len() int { return len(s.topics) }
+
+// View returns an immutable copy; s goes on and copies what it changes. It costs a pointer per topic.
+func (s *State) View() *State {
+	v := *s
+	v.frozen = true
+	v.topics, v.names = maps.Clone(s.topics), maps.Clone(s.names)
+	v.Epochs = slices.Clip(s.Epochs)
+	s.Epochs = slices.Clip(s.Epochs)
+	s.gen++
+	return &v
+}
+
+// Catalog returns a copy that knows topics and offsets but not where data lies: the overlay to which frozen slots are
+// applied before they are committed (rule R2).
+func (s *State) Catalog() *State {
+	c := *s
+	c.frozen, c.noRange = false, true
+	c.Epochs = slices.Clone(s.Epochs)
+	c.topics = make(map[record.ID]*Topic, len(s.topics))
+	c.names = make(map[string]*Topic, len(s.topics))
+	for id, t := range s.topics {
+		n := &Topic{ID: t.ID, Name: t.Name, Settings: t.Settings, Partitions: make([]*Partition, len(t.Partitions))}
+		for i, p := range t.Partitions {
+			n.Partitions[i] = &Partition{Start: p.Start, Next: p.Next}
+		}
+		c.topics[id], c.names[n.Name] = n, n
+	}
+	c.gen = 0
+	return &c
+}
+
+// Key names the commit object in a slot of an epoch on the chain; "" if the epoch is not on it.
+func (s *State) Key(epoch uint32, slot uint64) string {
+	i, ok := slices.BinarySearchFunc(s.Epochs, epoch, func(e Epoch, n uint32) int { return cmp.Compare(e.Number, n) })
+	if !ok {
+		return ""
+	}
+	return SlotKey(s.Shard, epoch, s.Epochs[i].Nonce, slot)
+}
+
+// SlotKey names the commit object in a slot, relative to the bucket's root.
+func SlotKey(shard, epoch uint32, nonce record.ID, slot uint64) string {
+	return fmt.Sprintf("%s%020d", SlotPrefix(shard, epoch, nonce), slot)
+}
+
+// SlotPrefix is what the names of all slots of an epoch begin with.
+func SlotPrefix(shard, epoch uint32, nonce record.ID) string {
+	return fmt.Sprintf("s%04d/wal/%010d-%s/", shard, epoch, nonce)
+}
+
+// Find returns the index in Ranges of the range that holds offset, or -1.
+func (p *Partition) Find(offset int64) int {
+	i, ok := slices.BinarySearchFunc(p.Ranges, offset, func(r Range, o int64) int {
+		switch {
+		case r.End() <= o:
+			return -1
+		case r.Base > o:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// topicForWrite returns a topic that no view shares, or nil.
+func (s *State) topicForWrite(id record.ID) *Topic {
+	t := s.topics[id]
+	if t == nil || t.gen == s.gen {
+		return t
+	}
+	n := *t
+	n.gen = s.gen
+	n.Partitions = slices.Clone(t.Partitions)
+	s.topics[id], s.names[n.Name] = &n, &n
+	return &n
+}
+
+// partitionForWrite returns a partition of t (from topicForWrite) that no view shares. The slices in it stay shared:
+// they are only appended to, beyond what a view can see.
+func (s *State) partitionForWrite(t *Topic, i uint32) *Partition {
+	p := t.Partitions[i]
+	if p.gen == s.gen {
+		return p
+	}
+	n := *p
+	n.gen = s.gen
+	t.Partitions[i] = &n
+	return &n
+}

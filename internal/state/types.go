@@ -1,0 +1,85 @@
+// Package state is the fold of the committed log: topics, partitions, where each offset range lies, the chain of
+// epochs. Apply is pure (rule R12): no clock, no randomness, the same objects give the same state.
+package state
+
+import (
+	"github.com/sebbroker/seb/record"
+)
+
+// RecordKind tells state records apart. Zero is invalid.
+type RecordKind uint8
+
+// The kinds of state records (FORMAT.md).
+const (
+	TopicCreate RecordKind = 1 // Topic, Name, Partitions, Settings
+	TopicDelete RecordKind = 2 // Topic
+	TopicChange RecordKind = 3 // Topic, Partitions (0: unchanged), Settings (the whole new set)
+	LeaderHint  RecordKind = 4 // Name: the advertised address of the broker that wrote this SEAL
+)
+
+// Record is one change of state other than data; Kind says which fields count.
+type Record struct {
+	Kind       RecordKind
+	Topic      record.ID
+	Name       string
+	Partitions uint32
+	Settings   map[string]string
+}
+
+// Position is the next slot to replay; ordered by Epoch, then Slot.
+type Position struct {
+	Epoch uint32
+	Slot  uint64
+}
+
+// Less orders positions.
+func (p Position) Less(q Position) bool {
+	return p.Epoch < q.Epoch || p.Epoch == q.Epoch && p.Slot < q.Slot
+}
+
+// Range says where a run of a partition's offsets lies: a section of one object, whole batches.
+type Range struct {
+	Base       int64 // first offset
+	Span       uint32
+	Records    uint32
+	Epoch      uint32 // the commit object (epoch, slot)
+	Pos, Len   uint32 // bytes within the object
+	Slot       uint64
+	MinTime    int64 // record timestamps, ms
+	MaxTime    int64
+	AppendTime int64 // µs
+}
+
+// End is the offset after the range.
+func (r Range) End() int64 { return r.Base + int64(r.Span) }
+
+// EpochStart is the first offset a leader epoch wrote in a partition.
+type EpochStart struct {
+	Epoch  uint32
+	Offset int64
+}
+
+// Partition is one partition as committed. Read-only outside this package.
+type Partition struct {
+	Start, Next  int64 // offsets [Start, Next) are there
+	Ranges       []Range
+	Epochs       []EpochStart
+	Bytes        int64
+	LatestCommit int64 // append time of the newest range, µs; 0 if never written
+	gen          uint64
+}
+
+// Topic is one topic as committed. Read-only outside this package.
+type Topic struct {
+	ID         record.ID
+	Name       string
+	Settings   map[string]string // never changed in place
+	Partitions []*Partition
+	gen        uint64
+}
+
+// Epoch is one leadership term on the chain.
+type Epoch struct {
+	Number uint32
+	Nonce  record.ID
+}
