@@ -21,7 +21,14 @@ const (
 	// snappyRatioMax bounds what a snappy block may claim to hold: its densest element makes 64 bytes of 3.
 	snappyRatioMax = 24
 	scanBuffer     = 16 << 10
+
+	// InflatersMax is how many batches are decompressed at once in the process; others wait for their turn. A zstd frame may
+	// ask for a window of 8 MiB, so without it many small requests could take any amount of memory, each of them suspended
+	// in the middle of its work.
+	InflatersMax = 4
 )
+
+var inflateTurns = make(chan struct{}, InflatersMax)
 
 var (
 	errInflated    = errors.New("more than allowed")
@@ -48,11 +55,13 @@ type inflater struct {
 
 var inflaters [Zstd + 1]sync.Pool
 
-// openInflater returns an inflater of src, to be given back with close.
+// openInflater returns an inflater of src, to be given back with close. It waits while InflatersMax are open, so nobody may
+// wait for anything else before closing one.
 func openInflater(codec Compression, src []byte, limit int64) (*inflater, error) {
 	if codec == None || codec > Zstd {
 		return nil, errCodec
 	}
+	inflateTurns <- struct{}{}
 	f, _ := inflaters[codec].Get().(*inflater)
 	if f == nil {
 		f = &inflater{codec: codec}
@@ -145,6 +154,7 @@ func (f *inflater) close() {
 	}
 	f.stream = nil
 	inflaters[f.codec].Put(f)
+	<-inflateTurns
 }
 
 // xerialMagic begins the framing of Java's snappy streams: then version i32, lowest compatible version i32, and chunks of

@@ -1,0 +1,266 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// compacted returns a batch at base of five offsets, of which only those at delta 1 and 3 are left.
+func compacted(base int64) []byte {
+	b := kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) {
+		kb.LastOffsetDelta = 4
+		kb.Records = append(rawFields{offset: 1, key: -1, value: -1}.encode(), rawFields{offset: 3, key: -1, value: -1}.encode()...)
+	})
+	Patch(b, base, 1)
+	return b
+}
+
+// emptied returns a batch at base of three offsets without a record.
+func emptied(base int64) []byte {
+	b := kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) { kb.LastOffsetDelta, kb.NumRecords, kb.Records = 2, 0, nil })
+	Patch(b, base, 1)
+	return b
+}
+
+func offsets(t *testing.T, b []byte, from int64) []int64 {
+	t.Helper()
+	var out []int64
+	for _, r := range readAll(t, b, from) {
+		out = append(out, r.Offset)
+	}
+	return out
+}
+
+func TestReaderPassesCompactedBatches(t *testing.T) {
+	full, _ := testBatches(t, 3, 4, 18, 1)
+	b := bytes.Join([][]byte{compacted(10), emptied(15), full, emptied(21)}, nil)
+	s, err := Verify(b)
+	if err != nil || s.Records != 5 || s.Span != 14 || s.Batches != 4 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	for from, want := range map[int64][]int64{
+		0: {11, 13, 18, 19, 20}, 11: {11, 13, 18, 19, 20}, 12: {13, 18, 19, 20}, 14: {18, 19, 20}, 16: {18, 19, 20}, 20: {20}, 21: nil, 99: nil,
+	} {
+		if diff := cmp.Diff(want, offsets(t, b, from)); diff != "" {
+			t.Errorf("from %d: %s", from, diff)
+		}
+	}
+	if _, err := Check(compacted(10), Limits{}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a client may not send compacted batches: %v", err)
+	}
+}
+
+func TestReaderStopsAtDamage(t *testing.T) {
+	a, _ := testBatches(t, 2, 4, 0, 1)
+	with := func(change func(b []byte)) []byte {
+		b, _ := testBatches(t, 2, 4, 2, 1)
+		change(b)
+		return append(bytes.Clone(a), b...)
+	}
+	mended := func(change func(b []byte)) []byte {
+		return with(func(b []byte) {
+			change(b)
+			binary.BigEndian.PutUint32(b[posCRC:], Batch(b).checksum())
+		})
+	}
+	for name, b := range map[string][]byte{
+		"a flipped bit":           with(func(b []byte) { b[len(b)-1] ^= 1 }),
+		"a gap":                   with(func(b []byte) { Patch(b, 3, 1) }),
+		"an overlap":              with(func(b []byte) { Patch(b, 1, 1) }),
+		"a negative offset":       with(func(b []byte) { Patch(b, -9, 1) }),
+		"another magic":           with(func(b []byte) { b[posMagic] = 1 }),
+		"cut off":                 with(func([]byte) {})[:2*len(a)-1],
+		"count above span":        mended(func(b []byte) { b[posCount+3] = 3 }),
+		"count below the records": mended(func(b []byte) { b[posCount+3] = 1 }),
+		"delta beyond the span":   mended(func(b []byte) { b[posLastOffsetDelta+3], b[posCount+3] = 0, 1 }),
+		"a delta twice":           mended(func(b []byte) { b[len(b)-8] = 0 }),
+		"unknown codec":           mended(func(b []byte) { b[posAttributes+1] = 6 }),
+	} {
+		var r Reader
+		n := 0
+		for r.Reset(b, 0); r.Next(); n++ {
+		}
+		if !errors.Is(r.Err(), ErrCorrupt) || n < 2 || r.Next() {
+			t.Errorf("%s: %d records, %v", name, n, r.Err())
+		}
+		if _, ok := r.NextValue(); ok {
+			t.Errorf("%s: goes on after the error", name)
+		}
+		// A reader that begins beyond the damaged batch does not look at it.
+		if name == "a flipped bit" {
+			if got := offsets(t, b, 4); got != nil {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+	}
+}
+
+func TestReaderAllocatesNothingPerRecord(t *testing.T) {
+	recs := make([]Record, 500)
+	for i := range recs {
+		recs[i] = Record{Key: []byte("key"), Value: []byte("value"), Headers: []Header{{"a", []byte("b")}, {"c", nil}}}
+	}
+	for codec := None; codec <= Zstd; codec++ {
+		b, _, err := Append(nil, recs, EncodeOptions{Compression: codec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Reader
+		allocs := testing.AllocsPerRun(5, func() {
+			n := 0
+			for r.Reset(b, 0); r.Next(); n++ {
+			}
+			if n != len(recs) || r.Err() != nil {
+				t.Fatal(n, r.Err())
+			}
+		})
+		if limit := map[bool]float64{true: 0, false: 50}[codec == None]; allocs > limit { // decompressors allocate per batch
+			t.Errorf("%s: %v allocations for %d records", codec, allocs, len(recs))
+		}
+	}
+}
+
+// Many callers at once share the decompressors; run with -race.
+func TestConcurrentChecksAndReads(t *testing.T) {
+	var batches [Zstd + 1][]byte
+	for codec := range batches {
+		var err error
+		if batches[codec], _, err = Append(nil, sampleRecords(), EncodeOptions{Compression: Compression(codec)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var group sync.WaitGroup
+	for range 4 * InflatersMax {
+		group.Go(func() {
+			var r Reader
+			for i := range 200 {
+				b := batches[i%len(batches)]
+				if s, err := Check(b, Limits{}); err != nil || s.Records != 4 {
+					t.Errorf("%+v, %v", s, err)
+				}
+				if _, err := Check(b[:len(b)-1], Limits{}); err == nil {
+					t.Error("cut off: no error")
+				}
+				n := 0
+				for r.Reset(b, 0); r.Next(); n++ {
+				}
+				if n != 4 || r.Err() != nil {
+					t.Errorf("%d, %v", n, r.Err())
+				}
+			}
+		})
+	}
+	group.Wait()
+	if len(inflateTurns) != 0 {
+		t.Errorf("%d decompressors were never closed", len(inflateTurns))
+	}
+}
+
+// A claim of much in few bytes is found out before memory is taken for it.
+func TestClaimsAreNotBelieved(t *testing.T) {
+	allocated := func(parse func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		parse()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	head := Head{Kind: KindData, ObjectLen: 40 << 20, StateLen: 16 << 20, IndexCount: 100_000}
+	v1 := unhex(t, fileV1)
+	binary.LittleEndian.PutUint32(v1[14:], 4<<20)
+	offsetsFile := unhex(t, offsetsV1)
+	binary.LittleEndian.PutUint32(offsetsFile[14:], 2<<20)
+	claim := func(codec Compression, b string) []byte {
+		return kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) { kb.Records, kb.Attributes = []byte(b), int16(codec) })
+	}
+	check := func(b []byte) error {
+		_, err := Check(b, Limits{})
+		return err
+	}
+	for name, parse := range map[string]func() error{
+		"object": func() error { _, err := DecodeObject(head.Encode(nil)); return err },
+		"version 1": func() error {
+			_, err := DecodeV1(v1, 0)
+			return err
+		},
+		"offsets": func() error { _, err := DecodeOffsetsV1(offsetsFile); return err },
+		"records": func() error {
+			return check(kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) { kb.NumRecords, kb.LastOffsetDelta = 16<<20, 16<<20-1 }))
+		},
+		"value":        func() error { return check(claim(None, string(rawFields{key: -1, value: 16 << 20}.encode()))) },
+		"snappy block": func() error { return check(claim(Snappy, "\x80\x80\x80\x08"+strings.Repeat("\x00a", 18))) },
+		// Single segment, content size 16 MiB; then a window descriptor of 16 MiB.
+		"zstd content": func() error {
+			return check(claim(Zstd, "\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x01"+strings.Repeat("\x00", 31)))
+		},
+		"zstd window": func() error { return check(claim(Zstd, "\x28\xb5\x2f\xfd\x00\x70"+strings.Repeat("\x00", 34))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := parse(); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrInvalid) {
+				t.Fatal(err)
+			}
+			if n := allocated(func() { _ = parse() }); n > 256<<10 {
+				t.Errorf("%d bytes allocated", n)
+			}
+		})
+	}
+}
+
+func BenchmarkBatch(b *testing.B) {
+	for _, size := range []int{100, 1 << 10} {
+		recs := make([]Record, (1<<20)/size)
+		for i := range recs {
+			recs[i] = Record{Value: bytes.Repeat([]byte(fmt.Sprintf("{\"event\": %d} ", i)), size/13+1)[:size]}
+		}
+		run := func(name string, data []byte, f func() error) {
+			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
+				b.SetBytes(int64(len(recs) * size))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := f(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+		plain, _, err := Append(nil, recs, EncodeOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		dst := make([]byte, 0, len(plain))
+		limits := Limits{BatchBytes: 2 << 20}
+		run("append", plain, func() error { _, _, err := Append(dst, recs, EncodeOptions{}); return err })
+		run("verify", plain, func() error { _, err := Verify(plain); return err })
+		for codec := None; codec <= Zstd; codec++ {
+			data, _, err := Append(nil, recs, EncodeOptions{Compression: codec})
+			if err != nil {
+				b.Fatal(err)
+			}
+			run("check/"+codec.String(), data, func() error { _, err := Check(data, limits); return err })
+			var r Reader
+			run("read/"+codec.String(), data, func() error {
+				for r.Reset(data, 0); r.Next(); {
+				}
+				return r.Err()
+			})
+		}
+		var r Reader
+		run("values", plain, func() error {
+			r.Reset(plain, 0)
+			for {
+				if _, ok := r.NextValue(); !ok {
+					return r.Err()
+				}
+			}
+		})
+	}
+}
