@@ -23,7 +23,6 @@ const (
 	bugNonceTwoRuns      plantedBug = "one nonce for two runs"
 	bugSnapshotsBySlot   plantedBug = "snapshots ordered by slot across epochs"
 	bugNoValidation      plantedBug = "no validation after the seal"
-	bugIgnoreHole        plantedBug = "seal before a hole"
 	bugServeOverlay      plantedBug = "expected offset answered from an uncommitted slot"
 	bugUnknownIsRejected plantedBug = "fenced answers rejected for what was sent"
 )
@@ -34,7 +33,7 @@ func PlantedBugs() []string {
 		string(bugAckOnTimeout), string(bugConflictExists), string(bugExistsForeign), string(bugIdentityFirst),
 		string(bugAckOutOfOrder), string(bugCountedWindow), string(bugBytesChange), string(bugNonceTwoSlots),
 		string(bugGenesisRace), string(bugNonceTwoRuns), string(bugSnapshotsBySlot), string(bugNoValidation),
-		string(bugIgnoreHole), string(bugServeOverlay), string(bugUnknownIsRejected),
+		string(bugServeOverlay), string(bugUnknownIsRejected),
 	}
 }
 

@@ -33,6 +33,7 @@ func (c *Core) settle(s *slot) {
 func (c *Core) taken(s *slot) {
 	f := s.frozen
 	if bug(bugExistsForeign) {
+		f.Proposal.forget(RejectFenced, true)
 		c.emit(Effect{Kind: EffReject, Proposal: f.Proposal, Reject: RejectFenced})
 		f.Proposal = &Proposal{}
 		c.fenced(&Slot{})

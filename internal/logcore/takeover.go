@@ -42,7 +42,7 @@ func (c *Core) checkHole() {
 				beyond = append(beyond, slot)
 			}
 		}
-		if len(beyond) == 0 || bug(bugIgnoreHole) {
+		if len(beyond) == 0 {
 			c.draw()
 			return
 		}
