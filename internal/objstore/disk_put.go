@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 
@@ -116,8 +117,8 @@ func (d *Disk) publish(key, temp string) error {
 	dir, base := path.Split(key)
 	for range moveTriesMax {
 		f, err := d.folders.acquire(path.Clean(dir))
-		if missing(err) {
-			continue // removed as empty while it was being made
+		if errors.Is(err, errVanished) {
+			continue
 		}
 		if err != nil {
 			return fmt.Errorf("make folder: %w", err)
@@ -166,11 +167,11 @@ func (d *Disk) syncFailed(err error) error {
 // may have made it without getting so far.
 func (d *Disk) makeFolder(dir string) (*os.File, error) {
 	if err := d.root.MkdirAll(dir, folderMode); err != nil {
-		return nil, folderVerdict(err)
+		return nil, d.folderVerdict(err)
 	}
 	f, err := d.root.Open(dir)
 	if err != nil {
-		return nil, folderVerdict(err)
+		return nil, d.folderVerdict(err)
 	}
 	for above := dir; above != "." && !d.options.NoSync; {
 		above = path.Dir(above)
@@ -185,7 +186,7 @@ func (d *Disk) makeFolder(dir string) (*os.File, error) {
 func (d *Disk) syncFolder(dir string) error {
 	f, err := d.root.Open(dir)
 	if err != nil {
-		return folderVerdict(err)
+		return d.folderVerdict(err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written through it
 	if err := d.calls.folderSync(f); err != nil {
@@ -194,10 +195,21 @@ func (d *Disk) syncFolder(dir string) error {
 	return nil
 }
 
-// folderVerdict leaves ENOENT alone: publish tries again.
-func folderVerdict(err error) error {
-	if errors.Is(err, unix.ENOENT) {
-		return err
+// errVanished means that a folder was removed as empty while it was being made: publish tries again.
+var errVanished = errors.New("a folder has vanished")
+
+// folderVerdict sorts an error of making or opening a folder. Two who make one while a third removes it are also told
+// that it exists; so is who finds an object there.
+func (d *Disk) folderVerdict(err error) error {
+	var where *fs.PathError
+	if errors.Is(err, fs.ErrExist) && errors.As(err, &where) {
+		if info, statErr := d.root.Stat(where.Path); statErr == nil && !info.IsDir() {
+			return writeVerdict(err)
+		}
+		return errVanished
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return errVanished
 	}
 	return writeVerdict(err)
 }

@@ -138,18 +138,26 @@ type Unwrapper interface {
 	Unwrap() Store
 }
 
+// As finds the first store of type T, or that implements the interface T, in s and what it wraps.
+func As[T any](s Store) (found T, ok bool) {
+	for s != nil {
+		if found, ok = s.(T); ok {
+			return found, true
+		}
+		wrapper, wraps := s.(Unwrapper)
+		if !wraps {
+			break
+		}
+		s = wrapper.Unwrap()
+	}
+	return found, false
+}
+
 // IsLocal says of an open store, below all its wrappers, what Spec.Local says of a spec.
 func IsLocal(s Store) bool {
-	for {
-		switch t := s.(type) {
-		case *Disk, *Memory:
-			return true
-		case Unwrapper:
-			s = t.Unwrap()
-		default:
-			return false
-		}
-	}
+	_, disk := As[*Disk](s)
+	_, memory := As[*Memory](s)
+	return disk || memory
 }
 
 // parameters are those of a spec's query that nobody has taken yet.

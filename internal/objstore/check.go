@@ -1,0 +1,343 @@
+package objstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// The checks of Check, as CheckError names them.
+const (
+	CheckPutIfAbsent     = "put-if-absent"
+	CheckRacers          = "racers for one name"
+	CheckReadAfterWrite  = "read-after-write by GET"
+	CheckListAfterWrite  = "read-after-write by LIST"
+	CheckListAfterDelete = "LIST after DELETE"
+	CheckRanges          = "range reads"
+	CheckMissing         = "a missing name is not found"
+)
+
+// CheckOptions size the check. Zero means what rule R10 asks for.
+type CheckOptions struct {
+	Racers int // for one name at a time; default 16
+	Rounds int // of races, and of writes that are read back; default 20
+}
+
+// CheckError says which check a store has failed. If it wraps ErrNoVerdict or ErrRefused a request of the check was not
+// answered, even when repeated: the store is out of reach, or cannot do what was asked.
+type CheckError struct {
+	Check string // one of the Check constants
+	Err   error
+}
+
+// Error implements error.
+func (e *CheckError) Error() string { return "store check: " + e.Check + ": " + e.Err.Error() }
+
+// Unwrap gives Err.
+func (e *CheckError) Unwrap() error { return e.Err }
+
+// Check finds out whether a store does what Seb stands on (rule R10). It works under probe/<random> and removes what it
+// has made. It costs some 450 requests. The first check that fails is returned as a *CheckError.
+func Check(ctx context.Context, s Store, o CheckOptions) error {
+	if o.Racers <= 0 {
+		o.Racers = 16
+	}
+	if o.Rounds <= 0 {
+		o.Rounds = 20
+	}
+	p := &prober{store: s, options: o, prefix: "probe/" + rand.Text() + "/", pause: 50 * time.Millisecond}
+	defer p.cleanUp(ctx)
+	for _, c := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{CheckPutIfAbsent, p.putIfAbsent},
+		{CheckMissing, p.missing},
+		{CheckReadAfterWrite, p.readAfterWrite},
+		{CheckListAfterWrite, p.listAfterWrite},
+		{CheckListAfterDelete, p.listAfterDelete},
+		{CheckRanges, p.ranges},
+		{CheckRacers, p.racers},
+	} {
+		if err := c.run(ctx); err != nil {
+			return &CheckError{Check: c.name, Err: err}
+		}
+	}
+	return nil
+}
+
+// prober runs the checks. It keeps rule R1: a name is put with one content by one writer, and never after its DELETE.
+type prober struct {
+	store   Store
+	options CheckOptions
+	prefix  string
+	pause   time.Duration
+
+	mu   sync.Mutex // guards used
+	used []string
+}
+
+// key is a new name.
+func (p *prober) key(part string, n int) string {
+	key := fmt.Sprintf("%s%s/%04d", p.prefix, part, n)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used = append(p.used, key)
+	return key
+}
+
+// patiently repeats a request that has no verdict a few times; doubt says that it had none at least once.
+func (p *prober) patiently(ctx context.Context, request func() error) (doubt bool, err error) {
+	const triesMax = 6
+	for try := 0; ; try++ {
+		err = request()
+		if !errors.Is(err, ErrNoVerdict) || try == triesMax-1 {
+			return doubt, err
+		}
+		doubt = true
+		select {
+		case <-time.After(p.pause << try):
+		case <-ctx.Done():
+			return doubt, err
+		}
+	}
+}
+
+// put says whether the store took our value for a name. After a request without verdict "exists" may be our own doing.
+func (p *prober) put(ctx context.Context, key, value string) (won, doubt bool, err error) {
+	doubt, err = p.patiently(ctx, func() error { return p.store.Put(ctx, key, NewBody([]byte(value))) })
+	if errors.Is(err, ErrExists) {
+		return false, doubt, nil
+	}
+	return err == nil, doubt, err
+}
+
+// putNew stores a value under a name that nobody else uses.
+func (p *prober) putNew(ctx context.Context, key, value string) error {
+	won, doubt, err := p.put(ctx, key, value)
+	if err == nil && !won && !doubt {
+		return fmt.Errorf("a new name is said to exist: %s", key)
+	}
+	return err
+}
+
+func (p *prober) get(ctx context.Context, key string, r Range) (value string, err error) {
+	_, err = p.patiently(ctx, func() error {
+		object, err := p.store.Get(ctx, key, r)
+		if err != nil {
+			return err
+		}
+		data, err := io.ReadAll(object.Body)
+		value = string(data)
+		return errors.Join(err, object.Body.Close())
+	})
+	return value, err
+}
+
+// want reads a value back.
+func (p *prober) want(ctx context.Context, key, value string) error {
+	got, err := p.get(ctx, key, Whole)
+	if err != nil {
+		return err
+	}
+	if got != value {
+		return fmt.Errorf("%s has other bytes than were put", key)
+	}
+	return nil
+}
+
+func (p *prober) list(ctx context.Context, prefix string) (map[string]int64, error) {
+	names := map[string]int64{}
+	o := ListOptions{Prefix: prefix}
+	for {
+		var page []Entry
+		var more bool
+		_, err := p.patiently(ctx, func() (err error) {
+			page, more, err = p.store.List(ctx, o)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page {
+			names[e.Key] = e.Size
+		}
+		if !more || len(page) == 0 {
+			return names, nil
+		}
+		o.After = page[len(page)-1].Key
+	}
+}
+
+func (p *prober) putIfAbsent(ctx context.Context) error {
+	key := p.key("twice", 0)
+	if err := p.putNew(ctx, key, "first"); err != nil {
+		return err
+	}
+	for _, second := range []string{"second", "first"} { // a store may compare the bytes and let the same ones pass
+		won, _, err := p.put(ctx, key, second)
+		if err != nil {
+			return fmt.Errorf("second put: %w", err)
+		}
+		if won {
+			return errors.New("a name that was taken was given again")
+		}
+		if err := p.want(ctx, key, "first"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *prober) racers(ctx context.Context) error {
+	for round := range p.options.Rounds {
+		if err := p.race(ctx, p.key("race", round)); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+	}
+	return nil
+}
+
+func (p *prober) race(ctx context.Context, key string) error {
+	type outcome struct {
+		won, doubt bool
+		err        error
+	}
+	outcomes := make([]outcome, p.options.Racers)
+	value := func(racer int) string { return fmt.Sprintf("%s racer %d", key, racer) }
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range outcomes {
+		wg.Go(func() {
+			<-start
+			o := &outcomes[i]
+			o.won, o.doubt, o.err = p.put(ctx, key, value(i))
+		})
+	}
+	close(start)
+	wg.Wait()
+	stored, err := p.get(ctx, key, Whole)
+	if err != nil {
+		return err
+	}
+	winners := 0
+	for i, o := range outcomes {
+		switch {
+		case o.err != nil:
+			return o.err
+		case o.won && stored != value(i):
+			return errors.New("a racer was told that it won, and the bytes are another's")
+		case o.won || o.doubt && stored == value(i):
+			winners++
+		}
+	}
+	if winners != 1 {
+		return fmt.Errorf("%d of %d won", winners, len(outcomes))
+	}
+	return nil
+}
+
+func (p *prober) readAfterWrite(ctx context.Context) error {
+	for round := range p.options.Rounds {
+		key := p.key("read", round)
+		if err := p.putNew(ctx, key, key); err != nil {
+			return err
+		}
+		if err := p.want(ctx, key, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *prober) listAfterWrite(ctx context.Context) error {
+	for round := range p.options.Rounds {
+		key := p.key("list", round)
+		if err := p.putNew(ctx, key, key); err != nil {
+			return err
+		}
+		names, err := p.list(ctx, p.prefix+"list/")
+		if err != nil {
+			return err
+		}
+		if size, shown := names[key]; !shown || size != int64(len(key)) || len(names) != round+1 {
+			return fmt.Errorf("%d names after %d puts; the newest shown: %v, with %d of %d bytes", len(names), round+1, shown, size, len(key))
+		}
+	}
+	return nil
+}
+
+func (p *prober) listAfterDelete(ctx context.Context) error {
+	for round := range p.options.Rounds {
+		keys := []string{p.key("delete", 3*round), p.key("delete", 3*round+1), p.key("delete", 3*round+2)}
+		for _, key := range keys {
+			if err := p.putNew(ctx, key, key); err != nil {
+				return err
+			}
+		}
+		if _, err := p.patiently(ctx, func() error { return p.store.Delete(ctx, keys[0]) }); err != nil {
+			return err
+		}
+		if _, err := p.patiently(ctx, func() error { return p.store.Delete(ctx, keys[1:]...) }); err != nil {
+			return err
+		}
+		names, err := p.list(ctx, p.prefix+"delete/")
+		if err != nil {
+			return err
+		}
+		if len(names) != 0 {
+			return fmt.Errorf("%d deleted names are shown", len(names))
+		}
+	}
+	return nil
+}
+
+func (p *prober) ranges(ctx context.Context) error {
+	key := p.key("range", 0)
+	whole := string(bytes.Repeat([]byte("0123456789abcdef~"), 1000))
+	if err := p.putNew(ctx, key, whole); err != nil {
+		return err
+	}
+	for _, r := range []Range{Whole, {Offset: 0, Length: 1}, {Offset: 5000, Length: 333}, {Offset: 16_999, Length: 1}, {Offset: 16_000, Length: 5000}, {Offset: 9000, Length: -1}} {
+		got, err := p.get(ctx, key, r)
+		if err != nil {
+			return fmt.Errorf("%d bytes from %d: %w", r.Length, r.Offset, err)
+		}
+		offset, length, _ := clip(r, int64(len(whole)))
+		if got != whole[offset:offset+length] {
+			return fmt.Errorf("%d bytes from %d: got other bytes (%d of them)", r.Length, r.Offset, len(got))
+		}
+	}
+	if _, err := p.get(ctx, key, Range{Offset: int64(len(whole)), Length: 1}); !errors.Is(err, ErrRefused) {
+		return fmt.Errorf("a range beyond the end gives %w", orNothing(err))
+	}
+	return nil
+}
+
+func (p *prober) missing(ctx context.Context) error {
+	if _, err := p.get(ctx, p.key("missing", 0), Whole); !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("it gives %w", orNothing(err))
+	}
+	return nil
+}
+
+var errNothing = errors.New("no error")
+
+func orNothing(err error) error {
+	if err == nil {
+		return errNothing
+	}
+	return err
+}
+
+// cleanUp removes all names, also when ctx has ended. What it can not remove lies under probe/, where nobody reads.
+func (p *prober) cleanUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_, _ = p.patiently(ctx, func() error { return p.store.Delete(ctx, p.used...) })
+}

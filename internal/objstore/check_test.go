@@ -1,0 +1,244 @@
+package objstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/s3server"
+)
+
+// liar is a store in memory whose answers a test can bend. Nil functions tell the truth.
+type liar struct {
+	*objstore.Memory
+
+	mu    sync.Mutex // held while a lie is told
+	tries map[string]int
+
+	put    func(l *liar, key string, try int, body objstore.Body) error
+	get    func(l *liar, key string, r objstore.Range) (objstore.Object, error)
+	list   func(entries []objstore.Entry) []objstore.Entry
+	delete func(l *liar, keys []string) error
+}
+
+var errTruth = errors.New("tell the truth")
+
+func (l *liar) Put(ctx context.Context, key string, body objstore.Body) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tries == nil {
+		l.tries = map[string]int{}
+	}
+	l.tries[key]++
+	if l.put != nil {
+		if err := l.put(l, key, l.tries[key], body); !errors.Is(err, errTruth) {
+			return err
+		}
+	}
+	return l.Memory.Put(ctx, key, body)
+}
+
+func (l *liar) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	if l.get != nil {
+		if o, err := l.get(l, key, r); !errors.Is(err, errTruth) {
+			return o, err
+		}
+	}
+	return l.Memory.Get(ctx, key, r)
+}
+
+func (l *liar) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
+	entries, more, err := l.Memory.List(ctx, o)
+	if l.list != nil {
+		entries = l.list(entries)
+	}
+	return entries, more, err
+}
+
+func (l *liar) Delete(ctx context.Context, keys ...string) error {
+	if l.delete != nil {
+		return l.delete(l, keys)
+	}
+	return l.Memory.Delete(ctx, keys...)
+}
+
+// overwrite stores body whether the name is taken or not.
+func overwrite(l *liar, key string, body objstore.Body) error {
+	return errors.Join(l.Memory.Delete(context.Background(), key), l.Memory.Put(context.Background(), key, body))
+}
+
+func object(data string) objstore.Object {
+	return objstore.Object{Size: int64(len(data)), Body: io.NopCloser(strings.NewReader(data))}
+}
+
+func TestCheckNamesWhatAStoreLiesAbout(t *testing.T) {
+	for name, c := range map[string]struct {
+		store *liar
+		want  string
+	}{
+		"the condition is ignored": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+			return overwrite(l, key, b)
+		}}, objstore.CheckPutIfAbsent},
+		"the second put is a success without effect": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
+			if try > 1 {
+				return nil
+			}
+			return errTruth
+		}}, objstore.CheckPutIfAbsent},
+		"the same bytes are let through": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+			if o, err := l.Memory.Get(context.Background(), key, objstore.Whole); err == nil {
+				old, _ := io.ReadAll(o.Body)
+				if bytes.Equal(old, bytes.Join(b.Parts, nil)) {
+					return nil
+				}
+			}
+			return errTruth
+		}}, objstore.CheckPutIfAbsent},
+		"a new name exists": {&liar{put: func(*liar, string, int, objstore.Body) error { return objstore.ErrExists }}, objstore.CheckPutIfAbsent},
+		"the second put is stored and refused": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
+			if try > 1 {
+				_ = overwrite(l, key, b)
+				return objstore.ErrExists
+			}
+			return errTruth
+		}}, objstore.CheckPutIfAbsent},
+		"two racers win at times": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
+			if try == 9 {
+				return overwrite(l, key, b)
+			}
+			return errTruth
+		}}, objstore.CheckRacers},
+		"two racers are told that they won": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
+			if try == 16 {
+				return nil
+			}
+			return errTruth
+		}}, objstore.CheckRacers},
+		"all racers lose": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+			if strings.Contains(key, "race") {
+				_ = l.Memory.Put(context.Background(), key, b)
+				return objstore.ErrExists
+			}
+			return errTruth
+		}}, objstore.CheckRacers},
+		"the first get comes too early": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.tries[key] == 1 {
+				l.tries[key] = 100
+				return objstore.Object{}, objstore.ErrNotFound
+			}
+			return objstore.Object{}, errTruth
+		}}, objstore.CheckReadAfterWrite},
+		"list hides the newest": {&liar{list: func(e []objstore.Entry) []objstore.Entry {
+			return e[:max(0, len(e)-1)]
+		}}, objstore.CheckListAfterWrite},
+		"delete does nothing": {&liar{delete: func(*liar, []string) error { return nil }}, objstore.CheckListAfterDelete},
+		"delete takes only the first of many": {&liar{delete: func(l *liar, keys []string) error {
+			return l.Memory.Delete(context.Background(), keys[:1]...)
+		}}, objstore.CheckListAfterDelete},
+		"ranges are ignored": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+			return l.Memory.Get(context.Background(), key, objstore.Whole)
+		}}, objstore.CheckRanges},
+		"ranges are off by one": {&liar{get: func(l *liar, key string, r objstore.Range) (objstore.Object, error) {
+			if r.Offset > 0 && r.Length > 0 {
+				r.Length++
+			}
+			return l.Memory.Get(context.Background(), key, r)
+		}}, objstore.CheckRanges},
+		"a range beyond the end is empty": {&liar{get: func(_ *liar, _ string, r objstore.Range) (objstore.Object, error) {
+			if r.Offset == 17_000 {
+				return object(""), nil
+			}
+			return objstore.Object{}, errTruth
+		}}, objstore.CheckRanges},
+		"a missing name is empty": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+			if l.tries[key] == 0 {
+				return object(""), nil
+			}
+			return objstore.Object{}, errTruth
+		}}, objstore.CheckMissing},
+		"a missing name is refused": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+			if l.tries[key] == 0 {
+				return objstore.Object{}, objstore.ErrRefused
+			}
+			return objstore.Object{}, errTruth
+		}}, objstore.CheckMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.store.Memory = objstore.NewMemory()
+			err := objstore.Check(t.Context(), c.store, objstore.CheckOptions{})
+			var failed *objstore.CheckError
+			if !errors.As(err, &failed) || failed.Check != c.want {
+				t.Fatalf("got %v, want the check %q to fail", err, c.want)
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("%q does not name the check", err)
+			}
+		})
+	}
+}
+
+func TestCheckPassesAndCleansUp(t *testing.T) {
+	stores := map[string]func(t *testing.T) objstore.Store{
+		"memory": func(*testing.T) objstore.Store { return objstore.NewMemory() },
+		"disk":   func(t *testing.T) objstore.Store { return openDisk(t, t.TempDir(), objstore.DiskOptions{NoSync: true}) },
+		"server": func(t *testing.T) objstore.Store { return openS3(t, s3server.ForTest(t).Options("a/b")) },
+	}
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) { checkPasses(t, open(t)) })
+	}
+}
+
+func checkPasses(t *testing.T, store objstore.Store) {
+	t.Helper()
+	counter := fault.NewCounter(store)
+	if err := objstore.Check(t.Context(), counter, objstore.CheckOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := counter.Counts().Puts; n < 20*16 {
+		t.Fatalf("only %d puts were made", n)
+	}
+	if faulty, ok := store.(*fault.Store); ok {
+		faulty.SetConfig(fault.Config{})
+	}
+	left, _, err := store.List(t.Context(), objstore.ListOptions{})
+	if err != nil || len(left) != 0 {
+		t.Fatalf("%d names are left, %v", len(left), err)
+	}
+}
+
+func TestCheckIsPatientWithHonestStores(t *testing.T) {
+	// The losers of a race hear 409, as on some real stores, and learn the truth when they ask again.
+	conflicts := &liar{Memory: objstore.NewMemory(), put: func(_ *liar, _ string, try int, _ objstore.Body) error {
+		if try > 1 && try < 6 {
+			return objstore.ErrNoVerdict
+		}
+		return errTruth
+	}}
+	rates := fault.Rates{fault.Before: 0.1, fault.Lost: 0.1, fault.Throttle: 0.05, fault.Truncate: 0.05}
+	for name, store := range map[string]objstore.Store{
+		"409 to losers": conflicts,
+		"lost answers":  fault.New(objstore.NewMemory(), 1, fault.All(rates)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { checkPasses(t, store) })
+		})
+	}
+}
+
+func TestCheckOfAStoreThatRefuses(t *testing.T) {
+	store := fault.New(objstore.NewMemory(), 1, fault.All(fault.Rates{fault.Refuse: 1}))
+	err := objstore.Check(t.Context(), store, objstore.CheckOptions{})
+	var failed *objstore.CheckError
+	if !errors.Is(err, objstore.ErrRefused) || !errors.As(err, &failed) {
+		t.Fatalf("got %v", err)
+	}
+}

@@ -1,0 +1,223 @@
+package objstore_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+func TestDiskKeepsObjectsWhenOpenedAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "by", "open")
+	first := openDisk(t, dir, objstore.DiskOptions{})
+	if err := first.Put(t.Context(), "a/b", objstore.NewBody([]byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.Put(t.Context(), "a/c", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrRefused) {
+		t.Fatalf("a closed store gives %v", err)
+	}
+	second := openDisk(t, dir, objstore.DiskOptions{})
+	if err := second.Put(t.Context(), "a/b", objstore.NewBody([]byte("y"))); !errors.Is(err, objstore.ErrExists) {
+		t.Fatal(err)
+	}
+}
+
+func TestDiskStaysBelowItsFolder(t *testing.T) {
+	outside := t.TempDir()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	d := openDisk(t, dir, objstore.DiskOptions{})
+	if _, err := d.Get(t.Context(), "link/secret", objstore.Whole); err == nil {
+		t.Fatal("read a file outside")
+	}
+	if err := d.Put(t.Context(), "link/new", objstore.NewBody([]byte("x"))); err == nil {
+		t.Fatal("wrote a file outside")
+	}
+	if err := d.Delete(t.Context(), "link/secret"); err == nil {
+		t.Fatal("deleted a file outside")
+	}
+	entries, _, err := d.List(t.Context(), objstore.ListOptions{})
+	if err != nil || len(entries) != 0 {
+		t.Fatalf("%v, %v", entries, err)
+	}
+	left, err := os.ReadDir(outside)
+	if err != nil || len(left) != 1 {
+		t.Fatalf("%v, %v", left, err)
+	}
+}
+
+func TestDiskNamesThatAreFoldersOfOthers(t *testing.T) {
+	d := openDisk(t, t.TempDir(), objstore.DiskOptions{})
+	for _, key := range []string{"a/b/c", "a/b", "a/b/c/d"} {
+		err := d.Put(t.Context(), key, objstore.NewBody([]byte("x")))
+		if key == "a/b/c" && err != nil || key != "a/b/c" && !errors.Is(err, objstore.ErrRefused) {
+			t.Fatalf("%s: %v", key, err)
+		}
+	}
+}
+
+func TestDiskBodyIsASectionOfAFile(t *testing.T) {
+	d := openDisk(t, t.TempDir(), objstore.DiskOptions{})
+	data := bytes.Repeat([]byte("0123456789"), 50_000)
+	if err := d.Put(t.Context(), "k", objstore.NewBody(data)); err != nil {
+		t.Fatal(err)
+	}
+	o, err := d.Get(t.Context(), "k", objstore.Range{Offset: 7, Length: 400_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, ok := o.Body.(*objstore.Section)
+	if !ok || section.Off != 7 || section.Len != 400_000 {
+		t.Fatalf("%T %+v", o.Body, o.Body)
+	}
+	head := make([]byte, 5)
+	if _, err := io.ReadFull(section, head); err != nil {
+		t.Fatal(err)
+	}
+	got := throughTCP(t, section)
+	if !bytes.Equal(append(head, got...), data[7:400_007]) {
+		t.Fatalf("%d bytes came out", len(got))
+	}
+	if n, err := section.Read(head); n != 0 || err != io.EOF {
+		t.Fatalf("after the end: %d, %v", n, err)
+	}
+	for range 2 {
+		if err := section.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// throughTCP sends what r has left over a TCP connection, as a front end does.
+func throughTCP(t *testing.T, r io.Reader) []byte {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // of no interest here
+	received := make(chan []byte, 1)
+	go func() {
+		defer close(received)
+		if c, err := l.Accept(); err == nil {
+			data, _ := io.ReadAll(c)
+			_ = c.Close()
+			received <- data
+		}
+	}()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(c, r)
+	if err := errors.Join(err, c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return <-received
+}
+
+func TestDiskFileThatShrinksIsNoVerdict(t *testing.T) {
+	dir := t.TempDir()
+	d := openDisk(t, dir, objstore.DiskOptions{})
+	for _, read := range []func(io.Reader) error{
+		func(r io.Reader) error { _, err := io.ReadAll(r); return err },
+		func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err },
+	} {
+		if err := d.Put(t.Context(), "k", objstore.NewBody(make([]byte, 10_000))); err != nil {
+			t.Fatal(err)
+		}
+		o, err := d.Get(t.Context(), "k", objstore.Whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(dir, "k"), 5000); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(o.Body); !errors.Is(err, objstore.ErrNoVerdict) || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("got %v", err)
+		}
+		if err := errors.Join(o.Body.Close(), d.Delete(t.Context(), "k")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDiskFoldersComeAndGo lets puts race with deletes that remove their folders as empty.
+func TestDiskFoldersComeAndGo(t *testing.T) {
+	dir := t.TempDir()
+	stores := []*objstore.Disk{openDisk(t, dir, objstore.DiskOptions{NoSync: true}), openDisk(t, dir, objstore.DiskOptions{NoSync: true})}
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				d := stores[(w+i)%2]
+				key := fmt.Sprintf("x/%d/y/%d-%d", i%2, w, i)
+				err := d.Put(t.Context(), key, objstore.NewBody([]byte(key)))
+				if errors.Is(err, objstore.ErrNoVerdict) {
+					continue // lost the race eight times
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := d.Get(t.Context(), key, objstore.Whole); err != nil {
+					t.Error(err)
+				}
+				if err := d.Delete(t.Context(), key); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Fatalf("left besides the temporary folder: %v, %v", left, err)
+	}
+}
+
+func TestDiskManyFolders(t *testing.T) {
+	d := openDisk(t, t.TempDir(), objstore.DiskOptions{NoSync: true})
+	for round := range 2 {
+		for i := range 100 {
+			if err := d.Put(t.Context(), fmt.Sprintf("f%d/%d", i, round), objstore.NewBody([]byte("x"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkDiskPut(b *testing.B) {
+	for _, size := range []int{1 << 10, 64 << 10, 10 << 20} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			d, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			body := objstore.NewBody(make([]byte, size/2), make([]byte, size/2))
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if err := d.Put(b.Context(), fmt.Sprintf("wal/%d", i), body); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
