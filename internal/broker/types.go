@@ -1,10 +1,9 @@
 package broker
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
+	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -18,11 +17,17 @@ type Append struct {
 	// epoch in place.
 	Data    []byte
 	Summary record.Summary // of Data
+	// ClientMade says that a client cut Data into batches: the topic's max-batch-bytes bounds each of them. Batches that Seb
+	// encodes itself are cut at 1 MiB, and a larger record stands alone.
+	ClientMade bool
 	// ExpectedOffset, if >= 0, refuses the append unless it is the partition's next offset (OffsetMismatchError).
 	ExpectedOffset int64
 	// Release, if not nil, is called exactly once when the broker holds no reference to Data any more. It may be called
 	// from any goroutine, before or after the ticket is answered.
 	Release func()
+	// Memory, if not nil, is the reservation that covers Data, perhaps with others. When the broker keeps Data for readers
+	// it moves the reservation to another class, so that new requests find room; Release still gives it back.
+	Memory *budget.Reservation
 }
 
 // Result is the answer to one Append. Err nil means: durable (rule R4 acked).
@@ -57,7 +62,9 @@ func (f *Fetched) Release() {
 
 // FetchedPart is what one partition gave.
 type FetchedPart struct {
-	Err           error // UnknownTopicError, BelowStartError, CorruptError ...; the other parts are good all the same
+	// Err is ErrUnknownTopic, ErrUnknownPartition, *BelowStartError, *CorruptError, ErrStoreUnavailable or ErrOverBudget:
+	// nothing could be read. The other parts are good all the same.
+	Err           error
 	Start         int64 // first offset that is there
 	HighWatermark int64 // next offset to be written: all below it is committed
 	// Chunks in offset order; the first holds the wanted offset, perhaps not as its first record (whole batches only).
@@ -95,66 +102,3 @@ type TopicSpec struct {
 	Partitions int               // 0: 1 at creation, unchanged on update
 	Settings   map[string]string // DESIGN names (retention-time ...); on update: merged, "" removes
 }
-
-// The errors that callers may test for with errors.Is. Front ends map them in one table each.
-var (
-	ErrUnknownTopic     = errors.New("unknown topic")
-	ErrUnknownPartition = errors.New("unknown partition")
-	ErrTopicExists      = errors.New("topic exists")
-	ErrFenced           = errors.New("fenced: another broker leads")
-	ErrNotLeader        = errors.New("this broker does not lead (yet)")
-	ErrReadOnly         = errors.New("broker is read-only")
-	ErrOverBudget       = errors.New("memory budget exhausted")
-	ErrStoreUnavailable = errors.New("store unavailable")
-	ErrCorrupt          = errors.New("corrupt data")
-	ErrOutcomeUnknown   = errors.New("outcome unknown: the records may appear once, or never")
-	ErrTooLarge         = errors.New("too large")
-	ErrInvalid          = errors.New("invalid")
-	ErrOffsetMismatch   = errors.New("offset mismatch")
-	ErrBelowStart       = errors.New("offset below start")
-	ErrClosed           = errors.New("broker is closing")
-)
-
-// OffsetMismatchError says where a partition really ends. It is ErrOffsetMismatch.
-type OffsetMismatchError struct{ Expected, Next int64 }
-
-func (e *OffsetMismatchError) Error() string {
-	return fmt.Sprintf("offset mismatch: expected %d, the partition's next offset is %d", e.Expected, e.Next)
-}
-
-// Is makes it ErrOffsetMismatch.
-func (e *OffsetMismatchError) Is(t error) bool { return t == ErrOffsetMismatch }
-
-// BelowStartError says what the first offset is. It is ErrBelowStart.
-type BelowStartError struct{ Offset, Start int64 }
-
-func (e *BelowStartError) Error() string {
-	return fmt.Sprintf("offset %d is below the partition's start %d", e.Offset, e.Start)
-}
-
-// Is makes it ErrBelowStart.
-func (e *BelowStartError) Is(t error) bool { return t == ErrBelowStart }
-
-// FencedError says who took over, as a hint. It is ErrFenced.
-type FencedError struct {
-	Epoch  uint32 // the epoch that took over
-	Leader string // its advertised address, "" if unknown
-}
-
-func (e *FencedError) Error() string {
-	if e.Leader == "" {
-		return fmt.Sprintf("fenced: epoch %d took over", e.Epoch)
-	}
-	return fmt.Sprintf("fenced: epoch %d took over, try %s", e.Epoch, e.Leader)
-}
-
-// Is makes it ErrFenced.
-func (e *FencedError) Is(t error) bool { return t == ErrFenced }
-
-// InvalidError names what of a request is wrong, the limit and what was given. It is ErrInvalid.
-type InvalidError struct{ Field, Reason string }
-
-func (e *InvalidError) Error() string { return e.Field + ": " + e.Reason }
-
-// Is makes it ErrInvalid.
-func (e *InvalidError) Is(t error) bool { return t == ErrInvalid }

@@ -1,0 +1,131 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/eventlog"
+	"github.com/sebbroker/seb/internal/logcore"
+)
+
+// Broker is one shard's broker on a bucket. Its methods may be called concurrently.
+type Broker struct {
+	opt     Options
+	log     *eventlog.Log
+	met     *meters
+	tail    *tail
+	waiters *waiters
+	index   *segmentIndex
+	flights flights
+
+	topics  chan struct{} // capacity 1: held while a topic is changed
+	ensures ensures
+
+	closing chan struct{} // closed by the first Close
+	closed  sync.Once
+}
+
+// Open starts a broker and waits until it leads (or follows, with Core.ReadOnly). If ctx ends first it is closed again.
+func Open(ctx context.Context, o Options) (*Broker, error) {
+	if o.Store == nil {
+		return nil, errors.New("open broker: no store")
+	}
+	o = o.withDefaults()
+	b := &Broker{
+		opt: o, met: newMeters(&o), index: newSegmentIndex(segmentsMax),
+		topics: make(chan struct{}, 1), closing: make(chan struct{}),
+	}
+	b.tail = newTail(o.Budget.Class(budget.Tail), b.met)
+	b.waiters = newWaiters(b.met)
+	log, err := eventlog.Open(ctx, eventlog.Options{
+		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums,
+		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics,
+		Hooks: eventlog.Hooks{Committed: b.committed, Advanced: b.waiters.wakeAll, Keep: o.Keep},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open broker: %w", err)
+	}
+	b.log = log
+	b.waiters.start(log.Readers)
+	return b, nil
+}
+
+// committed is told of each own slot while the state is locked.
+func (b *Broker) committed(c *eventlog.Committed) {
+	b.tail.add(c)
+	if c.Topics {
+		b.waiters.wakeAll()
+		return
+	}
+	b.waiters.wake(c.Index)
+}
+
+// Ready returns nil if the broker leads (or follows, if read-only), the store's last answer was good, and the clock is
+// right; else what is missing. It makes no request.
+func (b *Broker) Ready() error {
+	select {
+	case <-b.closing:
+		return ErrClosed
+	default:
+	}
+	err := b.log.Ready()
+	if err == nil {
+		return nil
+	}
+	switch b.log.Status().Role {
+	case logcore.RoleFenced:
+		return b.fenced()
+	case logcore.RoleStopped:
+		return b.Err()
+	case logcore.RoleStarting:
+		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+	}
+	return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
+}
+
+// ReadOnly says whether this broker only follows.
+func (b *Broker) ReadOnly() bool { return b.opt.Core.ReadOnly }
+
+// Epoch is the epoch it leads or follows.
+func (b *Broker) Epoch() uint32 { return b.log.Status().Epoch }
+
+// Budget is the broker's memory: front ends reserve from it before they read a request's body.
+func (b *Broker) Budget() *budget.Budget { return b.opt.Budget }
+
+// Done is closed when the broker can not go on: another one fenced it, it stopped on corruption, or it was closed. Err
+// says which.
+func (b *Broker) Done() <-chan struct{} { return b.log.Done() }
+
+// Err says why Done is closed: a *FencedError, ErrCorrupt, or ErrClosed; nil before.
+func (b *Broker) Err() error {
+	select {
+	case <-b.log.Done():
+	default:
+		return nil
+	}
+	switch s := b.log.Status(); s.Role {
+	case logcore.RoleFenced:
+		return b.fenced()
+	case logcore.RoleStopped:
+		return fmt.Errorf("%w: the log has stopped: %w", ErrCorrupt, s.Err)
+	}
+	return ErrClosed
+}
+
+// Close stops accepting appends (ErrClosed), ends waiting fetches with what is there, stores what is queued and answers
+// it, and waits for all that. When ctx ends first, what was not sent is rejected, the rest is unknown, and Close returns
+// ctx's error. Chunks that were handed out stay good until they are released. Closing twice waits again.
+func (b *Broker) Close(ctx context.Context) error {
+	b.closed.Do(func() { close(b.closing) })
+	b.waiters.stop()
+	err := b.log.Close(ctx)
+	b.flights.stop()
+	b.tail.clear()
+	if err != nil {
+		return fmt.Errorf("close broker: %w", err)
+	}
+	return nil
+}

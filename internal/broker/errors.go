@@ -1,0 +1,148 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/eventlog"
+	"github.com/sebbroker/seb/internal/logcore"
+)
+
+// The errors that callers may test for with errors.Is. Front ends map them in one table each.
+var (
+	ErrUnknownTopic     = errors.New("unknown topic")
+	ErrUnknownPartition = errors.New("unknown partition")
+	ErrTopicExists      = errors.New("topic exists")
+	ErrFenced           = errors.New("fenced: another broker leads")
+	ErrNotLeader        = errors.New("this broker does not lead (yet)")
+	ErrReadOnly         = errors.New("broker is read-only")
+	ErrOverBudget       = errors.New("memory budget exhausted")
+	ErrStoreUnavailable = errors.New("store unavailable")
+	ErrCorrupt          = errors.New("corrupt data")
+	ErrOutcomeUnknown   = errors.New("outcome unknown: the records may appear once, or never")
+	ErrTooLarge         = errors.New("too large")
+	ErrInvalid          = errors.New("invalid")
+	ErrOffsetMismatch   = errors.New("offset mismatch")
+	ErrBelowStart       = errors.New("offset below start")
+	ErrClosed           = errors.New("broker is closing")
+	// ErrNotSent: the caller stopped waiting before its append was sent; it was taken out and will never appear. The
+	// error wraps the context's cause as well.
+	ErrNotSent = errors.New("gave up before the append was sent: it will not appear")
+)
+
+// OffsetMismatchError says where a partition really ends. It is ErrOffsetMismatch.
+type OffsetMismatchError struct{ Expected, Next int64 }
+
+func (e *OffsetMismatchError) Error() string {
+	return fmt.Sprintf("offset mismatch: expected %d, the partition's next offset is %d", e.Expected, e.Next)
+}
+
+// Is makes it ErrOffsetMismatch.
+func (e *OffsetMismatchError) Is(t error) bool { return t == ErrOffsetMismatch }
+
+// BelowStartError says what the first offset is. It is ErrBelowStart.
+type BelowStartError struct{ Offset, Start int64 }
+
+func (e *BelowStartError) Error() string {
+	return fmt.Sprintf("offset %d is below the partition's start %d", e.Offset, e.Start)
+}
+
+// Is makes it ErrBelowStart.
+func (e *BelowStartError) Is(t error) bool { return t == ErrBelowStart }
+
+// FencedError says who took over, as a hint. It is ErrFenced.
+type FencedError struct {
+	Epoch  uint32 // the epoch that took over
+	Leader string // its advertised address, "" if unknown
+}
+
+func (e *FencedError) Error() string {
+	if e.Leader == "" {
+		return fmt.Sprintf("fenced: epoch %d took over", e.Epoch)
+	}
+	return fmt.Sprintf("fenced: epoch %d took over, try %s", e.Epoch, e.Leader)
+}
+
+// Is makes it ErrFenced.
+func (e *FencedError) Is(t error) bool { return t == ErrFenced }
+
+// InvalidError names what of a request is wrong, the limit and what was given. It is ErrInvalid.
+type InvalidError struct{ Field, Reason string }
+
+func (e *InvalidError) Error() string { return e.Field + ": " + e.Reason }
+
+// Is makes it ErrInvalid.
+func (e *InvalidError) Is(t error) bool { return t == ErrInvalid }
+
+// CorruptError says which data of a partition is damaged (rule R9). It is ErrCorrupt.
+type CorruptError struct {
+	Topic     string
+	Partition int32
+	Offset    int64  // first offset of the damaged range
+	Key       string // the object
+	Err       error  // what is wrong with it
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("corrupt data: topic %s partition %d from offset %d in %s: %v", e.Topic, e.Partition, e.Offset, e.Key, e.Err)
+}
+
+// Is makes it ErrCorrupt.
+func (e *CorruptError) Is(t error) bool { return t == ErrCorrupt }
+
+// Unwrap returns Err.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// logError maps an error of the log; expected is the offset that an append expected.
+func (b *Broker) logError(err error, expected int64) error {
+	var r *eventlog.RejectedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &r) && r.Why != logcore.RejectNone:
+		return b.rejection(r, expected)
+	case errors.Is(err, eventlog.ErrUnknown):
+		return ErrOutcomeUnknown
+	case errors.Is(err, eventlog.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, eventlog.ErrQueueFull):
+		return fmt.Errorf("%w: too much waits to be stored", ErrOverBudget)
+	case r != nil:
+		return fmt.Errorf("%w: %w", ErrNotSent, r.Err)
+	}
+	return err
+}
+
+func (b *Broker) rejection(r *eventlog.RejectedError, expected int64) error {
+	switch r.Why {
+	case logcore.RejectUnknownTopic:
+		return ErrUnknownTopic
+	case logcore.RejectUnknownPartition:
+		return ErrUnknownPartition
+	case logcore.RejectTopicExists:
+		return ErrTopicExists
+	case logcore.RejectOffset:
+		return &OffsetMismatchError{Expected: expected, Next: r.Next}
+	case logcore.RejectShrink:
+		return &InvalidError{Field: "partitions", Reason: "a topic's partitions can not be taken away"}
+	case logcore.RejectFenced:
+		return b.fenced()
+	case logcore.RejectStore:
+		if r.Err == nil {
+			return ErrStoreUnavailable
+		}
+		return fmt.Errorf("%w: %w", ErrStoreUnavailable, r.Err)
+	case logcore.RejectStopped:
+		return fmt.Errorf("%w: the log has stopped: %w", ErrCorrupt, r.Err)
+	case logcore.RejectNotLeader:
+		if b.ReadOnly() {
+			return ErrReadOnly
+		}
+	}
+	return ErrNotLeader
+}
+
+func (b *Broker) fenced() error {
+	s := b.log.Status()
+	return &FencedError{Epoch: s.Epoch, Leader: s.Leader}
+}

@@ -1,0 +1,76 @@
+package broker
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/eventlog"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// Options are what a Broker is opened with. Store must be set; the zero value of every other field means its default.
+type Options struct {
+	// Store is the bucket, perhaps behind a cache.
+	Store objstore.Store
+	// Core are the log's numbers; ReadOnly and Advertised in it are settings of the broker.
+	Core logcore.Config
+	// Batch says when waiting appends become an object; NoWait stores them at once.
+	Batch  batcher.Config
+	NoWait bool
+	// Timeouts bound single store requests.
+	Timeouts eventlog.Timeouts
+	// Budget is the memory. 256 MiB.
+	Budget *budget.Budget
+	// AutoCreate lets EnsureTopic create topics.
+	AutoCreate bool
+	// ShareReads lets readers of the same data share one request: for remote stores without a cache in front.
+	ShareReads bool
+	// Checksums sends a CRC-32C with each object, for stores that take one.
+	Checksums bool
+	// Keep, if not nil, is given each committed object, for a cache. The parts are valid until it returns.
+	Keep func(key string, parts [][]byte)
+
+	Logger  *slog.Logger // slog.Default()
+	Metrics *metrics.Set // an own set; it is not registered anywhere
+}
+
+const (
+	limitDefault = 256 << 20
+	// maxBytesDefault is what a Want without MaxBytes gets.
+	maxBytesDefault = 1 << 20
+	// readTimeout and readPerMiB bound one attempt to read data from the store.
+	readTimeout = 10 * time.Second
+	readPerMiB  = time.Second
+	// readTries is how often data is read that comes back damaged, or not at all.
+	readTries = 3
+	// readsMax is how many store reads one Fetch makes: what is beyond is for the next one.
+	readsMax = 64
+	// readsAtOnce is how many of them run at a time.
+	readsAtOnce = 8
+	// followLinger is how long a broker that only follows goes on following after its last reader came.
+	followLinger = 10 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	if o.Budget == nil {
+		o.Budget = budget.New(limitDefault)
+	}
+	if o.Timeouts.Read <= 0 {
+		o.Timeouts.Read = readTimeout
+	}
+	if o.Timeouts.PerMiB <= 0 {
+		o.Timeouts.PerMiB = readPerMiB
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.NewSet()
+	}
+	return o
+}

@@ -1,0 +1,157 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+var errNoRange = errors.New("no range holds an offset that should be there")
+
+// piece is one range of one want, to be read for itself.
+type piece struct {
+	part   int // of the plan
+	want   *Want
+	id     partKey
+	r      planRange
+	offset int64 // the first that is wanted
+	max    int64 // bytes, soft
+
+	chunk   Chunk
+	release func()
+	err     error
+}
+
+func (c *piece) rangeKey() rangeKey { return rangeKey{slotKey{c.r.Epoch, c.r.Slot}, c.r.Pos} }
+
+// read reads what was planned. Pieces are read at once; those of a part count up to the first that fails.
+func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
+	pieces := p.cut()
+	b.readPieces(ctx, pieces)
+	f := &Fetched{Parts: make([]FetchedPart, len(p.parts))}
+	var releases []func()
+	f.release = func() {
+		for _, r := range releases {
+			r()
+		}
+	}
+	over := false
+	for i := range p.parts {
+		pp, out := &p.parts[i], &f.Parts[i]
+		out.Err, out.Start, out.HighWatermark = pp.err, pp.start, pp.next
+		for ; len(pieces) > 0 && pieces[0].part == i; pieces = pieces[1:] {
+			c := &pieces[0]
+			switch {
+			case c.err == nil && out.follows(c):
+				out.Chunks = append(out.Chunks, c.chunk)
+				releases = append(releases, c.release)
+				continue
+			case c.err == nil:
+				c.release()
+			case out.Err == nil && len(out.Chunks) == 0:
+				out.Err = c.err
+				over = over || errors.Is(c.err, ErrOverBudget)
+			}
+		}
+	}
+	if over && f.empty() {
+		f.Release()
+		return nil, ErrOverBudget
+	}
+	if err := ctx.Err(); err != nil {
+		f.Release()
+		return nil, fmt.Errorf("fetch: %w", context.Cause(ctx))
+	}
+	b.met.fetched(f)
+	return f, nil
+}
+
+// follows says whether a chunk goes on where the ones before it ended.
+func (p *FetchedPart) follows(c *piece) bool {
+	n := len(p.Chunks)
+	return p.Err == nil && (n == 0 && c.offset >= c.chunk.Base || n > 0 && p.Chunks[n-1].End == c.chunk.Base)
+}
+
+func (f *Fetched) empty() bool {
+	for i := range f.Parts {
+		if len(f.Parts[i].Chunks) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// cut makes the pieces of a plan: for each want, ranges until MaxBytes are reached. Only the last may be cut short, since
+// what follows must go on where it ends.
+func (p *plan) cut() []piece {
+	var pieces []piece
+	for i := range p.parts {
+		pp, w := &p.parts[i], &p.wants[i]
+		rest := int64(w.MaxBytes)
+		for j, r := range pp.ranges {
+			if len(pieces) == readsMax {
+				break
+			}
+			c := piece{part: i, want: w, id: pp.id, r: r, offset: max(w.Offset, r.Base), max: rest}
+			rest -= left(&r.Range, c.offset)
+			last := j == len(pp.ranges)-1 || rest <= 0
+			if !last {
+				c.max = int64(r.Len)
+			}
+			pieces = append(pieces, c)
+			if last {
+				break
+			}
+		}
+	}
+	return pieces
+}
+
+// readPieces reads the pieces that are in memory first, the others a few at a time.
+func (b *Broker) readPieces(ctx context.Context, pieces []piece) {
+	var far []*piece
+	for i := range pieces {
+		if !b.readTail(&pieces[i]) {
+			far = append(far, &pieces[i])
+		}
+	}
+	if len(far) < 2 {
+		for _, c := range far {
+			b.readFar(ctx, c)
+		}
+		return
+	}
+	var next atomic.Int32
+	var wg sync.WaitGroup
+	for range min(readsAtOnce, len(far)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(far); i = next.Add(1) - 1 {
+				b.readFar(ctx, far[i])
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// readTail reads a piece from the newest objects' buffers, if it is there.
+func (b *Broker) readTail(c *piece) bool {
+	o := b.tail.get(slotKey{c.r.Epoch, c.r.Slot})
+	if o == nil {
+		return false
+	}
+	pos, end := int64(c.r.Pos), int64(c.r.Pos)+int64(c.r.Len)
+	mark := o.At(pos, end, c.offset)
+	parts := o.Slice(mark.Pos, end-mark.Pos)
+	cut, err := cutBatches(parts, mark.Base, c.offset, c.max)
+	if err != nil { // can not be: these bytes were sent and have not changed since
+		o.Release()
+		b.corrupt(c, err)
+		return true
+	}
+	c.chunk = Chunk{Base: cut.base, End: cut.end, Size: cut.size, Parts: cut.parts, Verified: true}
+	c.release = o.Release
+	b.met.tailReads.Inc()
+	return true
+}

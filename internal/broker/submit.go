@@ -1,0 +1,201 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/internal/eventlog"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// Ticket stands for one Submit.
+type Ticket struct {
+	broker   *Broker
+	log      *eventlog.Ticket // of the appends that passed, in order; nil if none did
+	results  []Result
+	passed   []int // where in results each append of log belongs
+	expected []int64
+	once     sync.Once // maps the log's results
+
+	oneResult   [1]Result
+	onePassed   [1]int
+	oneExpected [1]int64
+}
+
+// errPending stands in results for an append that the log has; no path leaves it there.
+var errPending = fmt.Errorf("%w: not answered", ErrOutcomeUnknown)
+
+// Submit queues appends in call order and returns at once: it never waits for I/O. Each append is answered for itself;
+// a fault of one leaves the others alone. If ctx has ended already, all are refused with ErrNotSent.
+func (b *Broker) Submit(ctx context.Context, appends []Append) *Ticket {
+	t := &Ticket{broker: b}
+	var one [1]eventlog.Append
+	passing := one[:0]
+	if len(appends) == 1 {
+		t.results, t.passed, t.expected = t.oneResult[:], t.onePassed[:0], t.oneExpected[:0]
+	} else {
+		t.results = make([]Result, len(appends))
+		passing = make([]eventlog.Append, 0, len(appends))
+	}
+	refuse := b.refuses(ctx)
+	now := time.Now().UnixMilli()
+	for i := range appends {
+		a := &appends[i]
+		err := refuse
+		var head logcore.Append
+		if err == nil {
+			head, err = b.admit(a, now)
+		}
+		if err != nil {
+			t.results[i].Err = err
+			if a.Release != nil {
+				a.Release()
+			}
+			b.met.refused.Inc()
+			continue
+		}
+		t.results[i].Err = errPending
+		t.passed, t.expected = append(t.passed, i), append(t.expected, head.Expected)
+		passing = append(passing, eventlog.Append{Head: head, Data: a.Data, Release: a.Release, Memory: a.Memory})
+	}
+	if len(passing) > 0 {
+		t.log = b.log.Submit(passing)
+	}
+	return t
+}
+
+// refuses says why nothing is taken at the moment.
+func (b *Broker) refuses(ctx context.Context) error {
+	if b.ReadOnly() {
+		return ErrReadOnly
+	}
+	select {
+	case <-b.closing:
+		return ErrClosed
+	case <-b.log.Done():
+		return b.Err()
+	default:
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
+	}
+	return nil
+}
+
+// admit checks an append against its topic and stamps it if the topic wants that.
+func (b *Broker) admit(a *Append, now int64) (logcore.Append, error) {
+	h := logcore.Append{
+		Partition: uint32(a.Partition), Span: uint32(a.Summary.Span), Records: uint32(a.Summary.Records),
+		Bytes: uint32(len(a.Data)), MinTime: a.Summary.MinTimestamp, MaxTime: a.Summary.MaxTimestamp,
+		Expected: max(a.ExpectedOffset, -1),
+	}
+	rules, err := b.rules(a.Topic, a.Partition)
+	if err != nil {
+		return h, err
+	}
+	h.Topic = rules.id
+	if limit := b.opt.Budget.RequestMax(); int64(len(a.Data)) > limit+record.BatchHeadSize {
+		return h, fmt.Errorf("%w: %d bytes for one partition, at most %d are allowed", ErrTooLarge, len(a.Data), limit)
+	}
+	largest, err := checkSummary(a)
+	if err != nil {
+		return h, err
+	}
+	if a.ClientMade && largest > rules.maxBatch {
+		return h, fmt.Errorf("%w: batch of %d bytes, max-batch-bytes of topic %s is %d", ErrTooLarge, largest, a.Topic, rules.maxBatch)
+	}
+	if rules.stamp {
+		record.StampAppendTime(a.Data, now)
+		h.MinTime, h.MaxTime = now, now
+	}
+	return h, nil
+}
+
+// checkSummary makes sure that the batches are what their summary says, by their headers: offsets are given out by it.
+// It returns the size of the largest batch.
+func checkSummary(a *Append) (largest int, err error) {
+	var span int64
+	var records int
+	for rest := a.Data; len(rest) > 0; {
+		var batch record.Batch
+		if batch, rest, err = record.Split(rest); err != nil {
+			return 0, &InvalidError{Field: "batch", Reason: err.Error()}
+		}
+		largest = max(largest, batch.Len())
+		span += batch.Span()
+		records += batch.Count()
+	}
+	if span != a.Summary.Span || records != a.Summary.Records || span <= 0 || span > math.MaxUint32 {
+		return 0, &InvalidError{Field: "batch", Reason: fmt.Sprintf("holds %d offsets and %d records, said to be %d and %d",
+			span, records, a.Summary.Span, a.Summary.Records)}
+	}
+	return largest, nil
+}
+
+// rules is what a topic asks of appends.
+type rules struct {
+	id       record.ID
+	maxBatch int
+	stamp    bool // timestamp-type=LogAppendTime
+}
+
+func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
+	r.maxBatch = state.MaxBatchBytesDefault
+	err = ErrNotLeader
+	b.log.Read(func(s *state.State) {
+		t := s.TopicByName(topic)
+		switch {
+		case t == nil:
+			err = ErrUnknownTopic
+			return
+		case partition < 0 || int(partition) >= len(t.Partitions):
+			err = ErrUnknownPartition
+			return
+		}
+		r.id, err = t.ID, nil
+		if v, ok := t.Settings["max-batch-bytes"]; ok {
+			r.maxBatch, err = strconv.Atoi(v) // its canonical form
+		}
+		r.stamp = t.Settings["timestamp-type"] == "LogAppendTime"
+	})
+	return r, err
+}
+
+// Done is closed when every append has its answer.
+func (t *Ticket) Done() <-chan struct{} {
+	if t.log == nil {
+		return answered
+	}
+	return t.log.Done()
+}
+
+var answered = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// Wait returns a result for each append, in order. If ctx ends first, what was not sent yet is taken out (ErrNotSent),
+// and what was sent is ErrOutcomeUnknown. The results are read-only. Wait may be called again, and concurrently.
+func (t *Ticket) Wait(ctx context.Context) []Result {
+	if t.log == nil {
+		return t.results
+	}
+	logged := t.log.Wait(ctx)
+	t.once.Do(func() {
+		for i := range logged {
+			t.results[t.passed[i]] = t.broker.result(&logged[i], t.expected[i])
+		}
+	})
+	return t.results
+}
+
+// result maps the log's answer to an append.
+func (b *Broker) result(r *eventlog.Result, expected int64) Result {
+	if err := r.Err(); err != nil {
+		return Result{Err: b.logError(err, expected)}
+	}
+	return Result{Base: r.Base, Span: r.Span, AppendTime: time.UnixMicro(r.Time)}
+}

@@ -1,0 +1,81 @@
+package broker
+
+import (
+	"sync"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/eventlog"
+)
+
+// slotKey names a commit object on the chain.
+type slotKey struct {
+	epoch uint32
+	slot  uint64
+}
+
+// tail keeps the newest committed objects in memory, in the buffers in which they were sent. What it keeps is reserved
+// in one class of the budget; the oldest objects make room for new ones. An object that a reader holds keeps its
+// reservation until the reader is done.
+type tail struct {
+	class *budget.Class
+	met   *meters
+
+	mu      sync.Mutex // guards the fields below
+	objects map[slotKey]*eventlog.Object
+	order   []slotKey // oldest first
+	cleared bool
+}
+
+func newTail(class *budget.Class, met *meters) *tail {
+	return &tail{class: class, met: met, objects: map[slotKey]*eventlog.Object{}}
+}
+
+// add keeps a committed object, if there is room for it.
+func (t *tail) add(c *eventlog.Committed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cleared || len(c.Index) == 0 || c.Object.Size > t.class.Limit()/2 {
+		return
+	}
+	for c.Object.Move(t.class) != nil {
+		if len(t.order) == 0 {
+			return // readers hold the memory
+		}
+		t.evictLocked()
+	}
+	key := slotKey{c.Epoch, c.Slot}
+	c.Object.Retain()
+	t.objects[key] = c.Object
+	t.order = append(t.order, key)
+	t.met.tailObjects.Store(int64(len(t.objects)))
+}
+
+func (t *tail) evictLocked() {
+	key := t.order[0]
+	t.order = t.order[1:]
+	o := t.objects[key]
+	delete(t.objects, key)
+	o.Release()
+}
+
+// get returns an object with a reference for the caller, or nil.
+func (t *tail) get(key slotKey) *eventlog.Object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.objects[key]
+	if o != nil {
+		o.Retain()
+	}
+	return o
+}
+
+// clear drops everything, for good.
+func (t *tail) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cleared = true
+	for len(t.order) > 0 {
+		t.evictLocked()
+	}
+	t.met.tailObjects.Store(0)
+}

@@ -1,0 +1,219 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// Topic describes a topic as committed. With confirm the store is asked first whether anything newer is there, if that
+// is not known anyway (rule R11): the answer is then no older than the log's idle check, a minute. Errors:
+// ErrUnknownTopic; with confirm ErrFenced, ErrStoreUnavailable, the context's.
+func (b *Broker) Topic(ctx context.Context, name string, confirm bool) (TopicInfo, error) {
+	if confirm {
+		if err := b.log.Confirm(ctx); err != nil {
+			return TopicInfo{}, b.logError(err, -1)
+		}
+	}
+	err := ErrUnknownTopic
+	var info TopicInfo
+	b.log.Read(func(s *state.State) {
+		if t := s.TopicByName(name); t != nil {
+			info, err = describe(t), nil
+		}
+	})
+	return info, err
+}
+
+// Topics describes all topics, by name.
+func (b *Broker) Topics(context.Context) []TopicInfo {
+	var infos []TopicInfo
+	b.log.Read(func(s *state.State) {
+		for _, t := range s.Topics() {
+			infos = append(infos, describe(t))
+		}
+	})
+	return infos
+}
+
+// Partitions returns how many partitions a topic has, or ErrUnknownTopic.
+func (b *Broker) Partitions(name string) (int, error) {
+	n, err := 0, ErrUnknownTopic
+	b.log.Read(func(s *state.State) {
+		if t := s.TopicByName(name); t != nil {
+			n, err = len(t.Partitions), nil
+		}
+	})
+	return n, err
+}
+
+// Limits returns what record.Check is to hold batches against that a client made for a topic, or ErrUnknownTopic.
+func (b *Broker) Limits(name string) (record.Limits, error) {
+	r, err := b.rules(name, 0)
+	return record.Limits{BatchBytes: r.maxBatch, DecompressedBytes: b.opt.Budget.Limit() / 4}, err
+}
+
+func describe(t *state.Topic) TopicInfo {
+	info := TopicInfo{Name: t.Name, ID: t.ID, Settings: maps.Clone(t.Settings), Partitions: make([]PartitionInfo, len(t.Partitions))}
+	for i, p := range t.Partitions {
+		info.Partitions[i] = PartitionInfo{Start: p.Start, Next: p.Next, Bytes: p.Bytes}
+		if p.LatestCommit != 0 {
+			info.Partitions[i].LatestCommit = time.UnixMicro(p.LatestCommit)
+		}
+	}
+	return info
+}
+
+// CreateTopic creates a topic and waits until that is committed. Errors: ErrInvalid, ErrTopicExists, and those of an
+// append.
+func (b *Broker) CreateTopic(ctx context.Context, name string, spec TopicSpec) (TopicInfo, error) {
+	if err := state.CheckTopicName(name); err != nil {
+		return TopicInfo{}, &InvalidError{Field: "topic-name", Reason: err.Error()}
+	}
+	if spec.Partitions == 0 {
+		spec.Partitions = 1
+	}
+	if err := checkPartitions(spec.Partitions); err != nil {
+		return TopicInfo{}, err
+	}
+	settings, err := checkSettings(spec.Settings)
+	if err != nil {
+		return TopicInfo{}, err
+	}
+	return b.change(ctx, name, state.Record{
+		Kind: state.TopicCreate, Topic: record.NewID(), Name: name, Partitions: uint32(spec.Partitions), Settings: settings,
+	})
+}
+
+// UpdateTopic adds partitions and merges settings, "" removing one, and waits until that is committed. Partitions can not
+// be taken away, nor added where records are found by their key. Errors: ErrInvalid, ErrUnknownTopic, and those of an
+// append.
+func (b *Broker) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (TopicInfo, error) {
+	select {
+	case b.topics <- struct{}{}: // so that two updates at once do not undo one another
+		defer func() { <-b.topics }()
+	case <-ctx.Done():
+		return TopicInfo{}, fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
+	}
+	now, err := b.Topic(ctx, name, false)
+	if err != nil {
+		return TopicInfo{}, err
+	}
+	merged := maps.Clone(now.Settings)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	for k, v := range spec.Settings {
+		if v == "" {
+			delete(merged, k)
+		} else {
+			merged[k] = v
+		}
+	}
+	settings, err := checkSettings(merged)
+	if err != nil {
+		return TopicInfo{}, err
+	}
+	if err := checkGrowth(len(now.Partitions), spec.Partitions, settings); err != nil {
+		return TopicInfo{}, err
+	}
+	return b.change(ctx, name, state.Record{
+		Kind: state.TopicChange, Topic: now.ID, Partitions: uint32(spec.Partitions), Settings: settings,
+	})
+}
+
+// DeleteTopic deletes a topic and waits until that is committed. Errors: ErrUnknownTopic, and those of an append.
+func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
+	now, err := b.Topic(ctx, name, false)
+	if err != nil {
+		return err
+	}
+	return b.propose(ctx, state.Record{Kind: state.TopicDelete, Topic: now.ID})
+}
+
+func checkPartitions(n int) error {
+	if n < 1 || n > state.PartitionsMax {
+		return &InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is not between 1 and %d", n, state.PartitionsMax)}
+	}
+	return nil
+}
+
+func checkSettings(given map[string]string) (map[string]string, error) {
+	settings, err := state.CheckSettings(given)
+	if err != nil {
+		return nil, &InvalidError{Field: "settings", Reason: err.Error()}
+	}
+	return settings, nil
+}
+
+// checkGrowth refuses a change of the number of partitions that would break what is there. 0 leaves it as it is.
+func checkGrowth(have, want int, settings map[string]string) error {
+	switch {
+	case want == 0 || want == have:
+		return nil
+	case want < have:
+		return &InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is fewer than the %d there are", want, have)}
+	case strings.HasPrefix(state.Resolve(settings).CleanupPolicy, "compact"):
+		return &InvalidError{Field: "partitions", Reason: "can not be added to a compacted topic: keys would move to others"}
+	}
+	return checkPartitions(want)
+}
+
+// change proposes a state record and describes the topic afterwards.
+func (b *Broker) change(ctx context.Context, name string, r state.Record) (TopicInfo, error) {
+	if err := b.propose(ctx, r); err != nil {
+		return TopicInfo{}, err
+	}
+	return b.Topic(ctx, name, false)
+}
+
+func (b *Broker) propose(ctx context.Context, r state.Record) error {
+	if err := b.refuses(ctx); err != nil {
+		return err
+	}
+	result := b.log.Propose(r).Wait(ctx)[0]
+	return b.logError(result.Err(), -1)
+}
+
+// EnsureTopic returns nil if the topic is there. If not, and the broker may, it creates it with one partition and default
+// settings and waits until that is committed; callers at the same time share one attempt. An error means that nothing
+// was appended: ErrUnknownTopic if it may not, ErrInvalid, and those of an append but for ErrOutcomeUnknown.
+func (b *Broker) EnsureTopic(ctx context.Context, name string) error {
+	for {
+		if _, err := b.Partitions(name); err == nil {
+			return nil
+		}
+		if b.ReadOnly() {
+			return ErrReadOnly
+		}
+		if !b.opt.AutoCreate {
+			return ErrUnknownTopic
+		}
+		e, mine := b.ensures.join(name)
+		if mine {
+			_, err := b.CreateTopic(ctx, name, TopicSpec{})
+			switch {
+			case errors.Is(err, ErrTopicExists):
+				err = nil
+			case errors.Is(err, ErrOutcomeUnknown):
+				err = fmt.Errorf("%w: the topic is not created yet", ErrStoreUnavailable)
+			}
+			b.ensures.leave(name, e, err)
+			return err
+		}
+		select {
+		case <-e.done:
+			if e.err != nil && !errors.Is(e.err, ErrNotSent) {
+				return e.err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
+		}
+	}
+}
