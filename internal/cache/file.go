@@ -257,6 +257,7 @@ func (c *Cache) openBlock(b *block, key string) bool {
 	if err == nil && b.indexed {
 		b.file, b.size, b.length = file, size, length
 		b.inOpened = c.opened.list.PushFront(b)
+		c.recent.list.MoveToFront(b.inRecent)
 		c.closeOldLocked()
 		return true
 	}

@@ -1,0 +1,454 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/storetest"
+)
+
+func TestContract(t *testing.T) {
+	t.Run("large", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) objstore.Store {
+			return mustOpen(t, t.TempDir(), objstore.NewMemory(), options())
+		})
+	})
+	t.Run("small", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) objstore.Store {
+			o := options()
+			o.Bytes = 1 << 20
+			return mustTune(t, t.TempDir(), objstore.NewMemory(), o, tuning{block: 64 << 10, openMax: 2})
+		})
+	})
+	t.Run("off", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) objstore.Store {
+			return mustOpen(t, t.TempDir(), objstore.NewMemory(), Options{Cluster: "c"})
+		})
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, o := range []Options{{Bytes: -1, Cluster: "c"}, {}, {Cluster: strings.Repeat("c", 256)}, {Cluster: "c", Fetches: -1}} {
+		if c, err := Open(t.TempDir(), newBucket(), o); err == nil {
+			mustClose(t, c)
+			t.Errorf("opened with %+v", o)
+		}
+	}
+}
+
+func TestSecondReadAsksNobody(t *testing.T) {
+	b, dir := newBucket(), t.TempDir()
+	data := pattern(3*blockBytes+17, 1)
+	b.fill(t, "a/b", data)
+	c := mustOpen(t, dir, b, options())
+	want(t, c, "a/b", data)
+	if asked := b.asked(); len(asked) != 1 {
+		t.Errorf("a cold read of four blocks asked %q", asked)
+	}
+	want(t, c, "a/b", data)
+	mustClose(t, c)
+	c = mustOpen(t, dir, b, options())
+	want(t, c, "a/b", data)
+	part, _, err := read(t.Context(), c, "a/b", objstore.Range{Offset: blockBytes - 3, Length: 6})
+	if err != nil || !bytes.Equal(part, data[blockBytes-3:blockBytes+3]) {
+		t.Errorf("range over two blocks: %q, %v", part, err)
+	}
+	if asked := b.asked(); len(asked) != 0 {
+		t.Errorf("warm reads asked %q", asked)
+	}
+}
+
+func TestOneRequestFetchesTheBlocksThatAreNotThere(t *testing.T) {
+	b := newBucket()
+	data := pattern(4000, 1)
+	b.fill(t, "k", data)
+	c := mustTune(t, t.TempDir(), b, options(), tuning{block: 1000, openMax: openMax})
+	if _, _, err := read(t.Context(), c, "k", objstore.Range{Offset: 2500, Length: 1}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, c, "k", data)
+	if asked := strings.Join(b.asked(), ", "); asked != "k 2000+1000, k 0+2000, k 3000+1000" {
+		t.Errorf("asked %s", asked)
+	}
+}
+
+func TestManyReadersOfOneColdBlockAreOneRequest(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		data := pattern(5000, 1)
+		b.fill(t, "k", data)
+		c := mustOpen(t, dir, b, options())
+		defer mustClose(t, c)
+		gate := make(chan struct{})
+		b.before = func(context.Context, string) error { <-gate; return nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { // the first, who leaves: the others must not lose their answer
+			if _, _, err := read(ctx, c, "k", objstore.Whole); !errors.Is(err, context.Canceled) || !errors.Is(err, objstore.ErrNoVerdict) {
+				t.Errorf("cancelled read: %v", err)
+			}
+		})
+		synctest.Wait()
+		for range 32 {
+			wg.Go(func() { want(t, c, "k", data) })
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		close(gate)
+		wg.Wait()
+		if asked := b.asked(); len(asked) != 1 {
+			t.Errorf("33 readers asked %q", asked)
+		}
+	})
+}
+
+func TestMissesAreNotRemembered(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		c := mustOpen(t, dir, b, options())
+		defer mustClose(t, c)
+		gate := make(chan struct{})
+		b.before = func(context.Context, string) error {
+			if len(b.gets) == 1 {
+				<-gate
+				return objstore.ErrNotFound // as it was when this request was answered
+			}
+			return nil
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, _, err := read(t.Context(), c, "k", objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
+				t.Errorf("read of a missing object: %v", err)
+			}
+		})
+		synctest.Wait()
+		b.fill(t, "k", []byte("there now"))
+		wg.Go(func() { want(t, c, "k", []byte("there now")) }) // joins a request begun before the put
+		synctest.Wait()
+		close(gate)
+		wg.Wait()
+		want(t, c, "k", []byte("there now"))
+	})
+}
+
+func TestOnlyWhatIsAdmittedIsCached(t *testing.T) {
+	b, dir := newBucket(), t.TempDir()
+	o := options()
+	o.Cacheable = func(key string) bool { return strings.HasPrefix(key, "wal/") }
+	o.Admit = func(_ string, start []byte) bool { return start[0] == 'D' }
+	c := mustOpen(t, dir, b, o)
+	for key, content := range map[string]string{"snap/1": "D", "wal/seal": "S", "wal/empty": ""} {
+		b.fill(t, key, []byte(content))
+		c.Keep(key, [][]byte{[]byte(content)}, nil)
+		for range 2 {
+			want(t, c, key, []byte(content))
+		}
+		if asked := b.asked(); len(asked) < 2 {
+			t.Errorf("%s was asked for %d times by two reads", key, len(asked))
+		}
+	}
+	b.fill(t, "wal/data", []byte("D"))
+	for range 2 {
+		want(t, c, "wal/data", []byte("D"))
+	}
+	if asked := b.asked(); len(asked) != 1 || len(files(t, dir)) != 1 {
+		t.Errorf("asked %q; files %q", asked, files(t, dir))
+	}
+}
+
+func TestKeptObjectIsReadFromDisk(t *testing.T) {
+	b := newBucket()
+	data := pattern(2500, 1)
+	b.fill(t, "k", data)
+	c := mustTune(t, t.TempDir(), b, options(), tuning{block: 1000, openMax: openMax})
+	done := make(chan struct{})
+	c.Keep("k", [][]byte{data[:1], data[1:1300], nil, data[1300:]}, func() { close(done) })
+	<-done
+	want(t, c, "k", data)
+	if asked := b.asked(); len(asked) != 0 {
+		t.Errorf("asked %q", asked)
+	}
+}
+
+func TestKeepNeverWaits(t *testing.T) {
+	b := newBucket()
+	gate := make(chan struct{})
+	c := mustTune(t, t.TempDir(), b, options(), tuning{block: 1000, openMax: openMax, hook: func(op string) error {
+		if op == "create" {
+			<-gate
+		}
+		return nil
+	}})
+	var done atomic.Int64
+	const objects = queueMax + 10
+	for i := range objects {
+		c.Keep(fmt.Sprint(i), [][]byte{[]byte("x")}, func() { done.Add(1) })
+	}
+	if turned := c.Stats().Unkept; turned < 9 || done.Load() != int64(turned) {
+		t.Errorf("%d of %d objects were turned away, %d given back", turned, objects, done.Load())
+	}
+	close(gate)
+	mustClose(t, c)
+	c.Keep("late", [][]byte{[]byte("x")}, func() { done.Add(1) })
+	if done.Load() != objects+1 {
+		t.Errorf("%d of %d objects were given back", done.Load(), objects+1)
+	}
+}
+
+func TestForgottenWhileFetchedIsNotCached(t *testing.T) {
+	b, dir := newBucket(), t.TempDir()
+	b.fill(t, "k", []byte("x"))
+	b.fill(t, "other", []byte("y"))
+	c := mustOpen(t, dir, b, options())
+	want(t, c, "other", []byte("y"))
+	b.before = func(ctx context.Context, key string) error { return nil }
+	c.hook = func(op string) error {
+		if op == "create" {
+			c.Forget("k")
+		}
+		return nil
+	}
+	want(t, c, "k", []byte("x"))
+	if err := c.Delete(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := read(t.Context(), c, "k", objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("a deleted object: %v", err)
+	}
+	if got := files(t, dir); len(got) != 1 {
+		t.Errorf("files %q", got)
+	}
+	if s := c.Stats(); s.Blocks != 1 || s.Bytes != pageBytes {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestReadersKeepWhatTheyRead(t *testing.T) {
+	b := newBucket()
+	data := pattern(3000, 1)
+	b.fill(t, "k", data)
+	b.fill(t, "next", data)
+	o := options()
+	o.Bytes = 2 * pageBytes // one block
+	dir := t.TempDir()
+	c := mustTune(t, dir, b, o, tuning{block: 4000, openMax: openMax})
+	got, err := c.Get(t.Context(), "k", objstore.Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, 10)
+	if _, err := io.ReadFull(got.Body, first); err != nil {
+		t.Fatal(err)
+	}
+	o2 := pattern(4000+200, 2) // larger than what is free beside the block that is being read
+	b.fill(t, "large", o2)
+	want(t, c, "large", o2)
+	want(t, c, "next", data)
+	c.Forget("k")
+	mustClose(t, c)
+	rest, err := io.ReadAll(got.Body)
+	if err != nil || !bytes.Equal(append(first, rest...), data) {
+		t.Errorf("read on after the block was forgotten and the cache closed: %d bytes, %v", len(rest), err)
+	}
+	if err := got.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := got.Body.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+}
+
+func TestConnectionGetsTheBytes(t *testing.T) {
+	b := newBucket()
+	data := pattern(2*blockBytes+999, 3)
+	b.fill(t, "k", data)
+	c := mustOpen(t, t.TempDir(), b, options())
+	want(t, c, "k", data)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	received := make(chan []byte)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			close(received)
+			return
+		}
+		defer conn.Close()
+		all, _ := io.ReadAll(conn)
+		received <- all
+	}()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Get(t.Context(), "k", objstore.Range{Offset: 5, Length: int64(len(data)) - 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if n, err := io.Copy(conn, got.Body); err != nil || n != int64(len(data)-10) {
+		t.Errorf("copied %d: %v", n, err)
+	}
+	conn.Close()
+	if all := <-received; !bytes.Equal(all, data[5:len(data)-5]) {
+		t.Errorf("%d bytes arrived, other than those sent", len(all))
+	}
+}
+
+func TestOpenFilesAndIndexAreBounded(t *testing.T) {
+	b := newBucket()
+	o := options()
+	index := budget.New(budget.LimitMin).Class(budget.CacheIndex)
+	o.Index = index
+	held, err := index.Reserve(index.Limit() - 10*entryBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	c := mustTune(t, dir, b, o, tuning{block: 1000, openMax: 3})
+	for i := range 30 {
+		key := fmt.Sprint(i)
+		b.fill(t, key, pattern(10, i))
+		want(t, c, key, pattern(10, i))
+		if c.opened.list.Len() > 3 || c.Stats().Blocks > 10 || len(files(t, dir)) > 10 {
+			t.Fatalf("%d files open, %d blocks, %d files", c.opened.list.Len(), c.Stats().Blocks, len(files(t, dir)))
+		}
+	}
+	b.asked()
+	for i := 29; i >= 20; i-- {
+		want(t, c, fmt.Sprint(i), pattern(10, i))
+	}
+	if asked := b.asked(); len(asked) != 0 {
+		t.Errorf("the ten blocks used last were asked for: %q", asked)
+	}
+	mustClose(t, c)
+	if index.Used() != held.Size() {
+		t.Errorf("%d bytes of index are still held", index.Used()-held.Size())
+	}
+	if err := held.Grow(5 * entryBytes); err != nil {
+		t.Fatal(err)
+	}
+	c = mustTune(t, dir, b, o, tuning{block: 1000, openMax: 3})
+	if c.Stats().Blocks != 5 || len(files(t, dir)) != 5 {
+		t.Errorf("%d blocks and %d files where the index holds 5", c.Stats().Blocks, len(files(t, dir)))
+	}
+}
+
+func TestLeftoversOfACrash(t *testing.T) {
+	b, dir := newBucket(), t.TempDir()
+	b.fill(t, "k", []byte("x"))
+	c := mustOpen(t, dir, b, options())
+	want(t, c, "k", []byte("x"))
+	mustClose(t, c)
+	block := filepath.Base(files(t, dir)[0])
+	keep := map[string]string{
+		"notes.txt":              "somebody's own",
+		strings.ToUpper(block):   "looks like a block, but for its case",
+		block + "0":              "too long a name",
+		"x" + block[1:]:          "no hex",
+		block[:32] + "+0000000f": "no number",
+	}
+	gone := map[string]string{
+		"tmp-1": "half a bl", "tmp-77": "",
+		block[:31] + "0-00000009": strings.Repeat("z", blockBytes+trailerMax+1),
+	}
+	for _, group := range []map[string]string{keep, gone} {
+		for file, text := range group {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "tmp-2"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.asked()
+	c = mustOpen(t, dir, b, options())
+	want(t, c, "k", []byte("x"))
+	if asked := b.asked(); len(asked) != 0 || c.Stats().Blocks != 1 {
+		t.Errorf("asked %q, stats %+v", asked, c.Stats())
+	}
+	for file := range gone {
+		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
+			t.Errorf("%s is still there", file)
+		}
+	}
+	for file := range keep {
+		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestWhatWasUsedLastStays(t *testing.T) {
+	b, dir := newBucket(), t.TempDir()
+	o := options()
+	o.Bytes = 3 * pageBytes
+	tune := tuning{block: 1000, openMax: 0} // every read opens the file anew
+	for i := range 5 {
+		b.fill(t, fmt.Sprint(i), pattern(10, i))
+	}
+	c := mustTune(t, dir, b, o, tune)
+	for _, i := range []int{0, 1, 2, 0, 3, 0, 4} {
+		want(t, c, fmt.Sprint(i), pattern(10, i))
+	}
+	b.asked()
+	for _, i := range []int{0, 3, 4} {
+		want(t, c, fmt.Sprint(i), pattern(10, i))
+	}
+	if asked := b.asked(); len(asked) != 0 {
+		t.Errorf("asked %q", asked)
+	}
+}
+
+func TestSmallerBoundAtTheNextStart(t *testing.T) {
+	b, dir := newBucket(), t.TempDir()
+	c := mustOpen(t, dir, b, options())
+	for i := range 8 {
+		b.fill(t, fmt.Sprint(i), pattern(10, i))
+		want(t, c, fmt.Sprint(i), pattern(10, i))
+	}
+	mustClose(t, c)
+	o := options()
+	o.Bytes = 3 * pageBytes
+	c = mustOpen(t, dir, b, o)
+	if s := c.Stats(); s.Blocks != 3 || s.Bytes != 3*pageBytes || onDisk(t, dir) > o.Bytes {
+		t.Errorf("stats %+v, %d bytes on disk", s, onDisk(t, dir))
+	}
+}
+
+func TestClustersDoNotSeeEachOthersObjects(t *testing.T) {
+	dir := t.TempDir()
+	for i, cluster := range []string{"one", "two", "one"} {
+		b := newBucket()
+		data := []byte(cluster)
+		b.fill(t, "k", data)
+		o := options()
+		o.Cluster = cluster
+		c := mustOpen(t, dir, b, o)
+		want(t, c, "k", data)
+		if asked := b.asked(); (len(asked) == 0) != (i == 2) {
+			t.Errorf("run %d of %s asked %q", i, cluster, asked)
+		}
+		mustClose(t, c)
+	}
+}

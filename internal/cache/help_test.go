@@ -1,0 +1,175 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bucket is a memory store that counts reads and can be told what to do before one.
+type bucket struct {
+	objstore.Store
+	mu     sync.Mutex
+	gets   []string
+	before func(ctx context.Context, key string) error
+}
+
+func newBucket() *bucket { return &bucket{Store: objstore.NewMemory()} }
+
+func (b *bucket) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	b.mu.Lock()
+	b.gets = append(b.gets, fmt.Sprintf("%s %d+%d", key, r.Offset, r.Length))
+	before := b.before
+	b.mu.Unlock()
+	if before != nil {
+		if err := before(ctx, key); err != nil {
+			return objstore.Object{}, err
+		}
+	}
+	return b.Store.Get(ctx, key, r)
+}
+
+// asked is the reads since it was last called.
+func (b *bucket) asked() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	gets := b.gets
+	b.gets = nil
+	return gets
+}
+
+func (b *bucket) fill(t testing.TB, key string, data []byte) {
+	t.Helper()
+	if err := b.Put(t.Context(), key, objstore.NewBody(data)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pattern is n bytes that differ from those of another seed and from their neighbours.
+func pattern(n, seed int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(i*7 + i>>8 + seed*31)
+	}
+	return data
+}
+
+// logBook is a logger that remembers its lines.
+type logBook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logBook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logBook) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Split(strings.TrimSuffix(l.text.String(), "\n"), "\n")[:strings.Count(l.text.String(), "\n")]
+}
+
+const plenty = 64 << 20
+
+func options() Options {
+	return Options{Bytes: plenty, Cluster: "cluster-1", Logger: slog.New(slog.DiscardHandler)}
+}
+
+func mustOpen(t testing.TB, dir string, remote objstore.Store, o Options) *Cache {
+	t.Helper()
+	return mustTune(t, dir, remote, o, tuning{block: blockBytes, openMax: openMax})
+}
+
+func mustTune(t testing.TB, dir string, remote objstore.Store, o Options, tune tuning) *Cache {
+	t.Helper()
+	c, err := open(dir, remote, o, tune)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mustClose(t, c) })
+	return c
+}
+
+func mustClose(t testing.TB, c *Cache) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func read(ctx context.Context, s objstore.Store, key string, r objstore.Range) ([]byte, int64, error) {
+	o, err := s.Get(ctx, key, r)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer o.Body.Close()
+	data, err := io.ReadAll(o.Body)
+	return data, o.Size, err
+}
+
+// want reads a whole object and compares it.
+func want(t testing.TB, s objstore.Store, key string, data []byte) {
+	t.Helper()
+	got, size, err := read(t.Context(), s, key, objstore.Whole)
+	if err != nil {
+		t.Fatalf("get %s: %v", key, err)
+	}
+	if !bytes.Equal(got, data) || size != int64(len(data)) {
+		t.Fatalf("get %s: %d bytes of %d, other than the %d stored", key, len(got), size, len(data))
+	}
+}
+
+// onDisk is what the files of a folder take, in pages.
+func onDisk(t testing.TB, dir string) (sum int64) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			sum += pages(info.Size())
+		}
+	}
+	return sum
+}
+
+// files is the blocks in a folder.
+func files(t testing.TB, dir string) (paths []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if _, ok := parseName(e.Name()); ok {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
+}
+
+// failing makes reads fail, or work again.
+func (b *bucket) failing(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.before = func(context.Context, string) error { return err }
+}

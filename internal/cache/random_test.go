@@ -1,0 +1,215 @@
+package cache
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// TestAnswersAreThoseOfTheBucket reads at random through a small cache, and without it, while objects come and go, the
+// cache is closed and opened again, and its files are damaged in between. Both answers are always the same, and the
+// folder is never above its bound.
+func TestAnswersAreThoseOfTheBucket(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newWorld(t, seed)
+			for range 150 {
+				w.step()
+			}
+			mustClose(t, w.c)
+			if w.hits == 0 || w.asked == 0 {
+				t.Errorf("%d hits, %d requests: nothing was tested", w.hits, w.asked)
+			}
+		})
+	}
+}
+
+type world struct {
+	t     *testing.T
+	rnd   *rand.Rand
+	b     *bucket
+	dir   string
+	o     Options
+	tune  tuning
+	c     *Cache
+	keys  []string
+	next  int
+	hits  uint64
+	asked int
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), b: newBucket(), dir: t.TempDir(), o: options()}
+	w.o.Bytes = int64(1+w.rnd.IntN(12)) * pageBytes
+	w.o.Admit = func(key string, start []byte) bool { return start[0]%5 != 0 }
+	w.tune = tuning{block: int64(10 + w.rnd.IntN(5000)), openMax: w.rnd.IntN(4), hook: func(string) error {
+		if got := onDisk(t, w.dir); got > w.o.Bytes {
+			t.Errorf("%d bytes on disk, the bound is %d", got, w.o.Bytes)
+		}
+		return nil
+	}}
+	w.c = mustTune(t, w.dir, w.b, w.o, w.tune)
+	return w
+}
+
+func (w *world) step() {
+	switch n := w.rnd.IntN(20); {
+	case n < 3 || len(w.keys) == 0:
+		w.put()
+	case n == 3:
+		i := w.rnd.IntN(len(w.keys))
+		if err := w.c.Delete(w.t.Context(), w.keys[i]); err != nil {
+			w.t.Error(err)
+		}
+	case n == 4:
+		w.hits += w.c.Stats().Hits
+		mustClose(w.t, w.c)
+		for range w.rnd.IntN(4) {
+			w.damage()
+		}
+		w.c = mustTune(w.t, w.dir, w.b, w.o, w.tune)
+	default:
+		w.read()
+	}
+}
+
+func (w *world) put() {
+	w.next++
+	key, data := fmt.Sprintf("k/%d", w.next), pattern(w.rnd.IntN(3*int(w.tune.block)+100), w.next)
+	w.b.fill(w.t, key, data)
+	w.keys = append(w.keys, key)
+	if w.rnd.IntN(2) == 0 {
+		cut := w.rnd.IntN(len(data) + 1)
+		var kept sync.WaitGroup
+		kept.Add(1)
+		w.c.Keep(key, [][]byte{data[:cut], data[cut:]}, kept.Done)
+		kept.Wait()
+	}
+}
+
+func (w *world) read() {
+	key := w.keys[w.rnd.IntN(len(w.keys))]
+	r := objstore.Range{Offset: w.rnd.Int64N(2*w.tune.block + 50), Length: w.rnd.Int64N(2*w.tune.block+100) - 10}
+	if w.rnd.IntN(3) == 0 {
+		r = objstore.Whole
+	}
+	wantData, wantSize, wantErr := read(w.t.Context(), w.b.Store, key, r)
+	data, size, err := w.through(key, r)
+	w.asked += len(w.b.asked())
+	if !bytes.Equal(data, wantData) || size != wantSize || verdict(err) != verdict(wantErr) {
+		w.t.Fatalf("%s %+v: %d bytes of %d, %v; without the cache %d bytes of %d, %v",
+			key, r, len(data), size, err, len(wantData), wantSize, wantErr)
+	}
+}
+
+// through reads in one of the ways in which a body can be read.
+func (w *world) through(key string, r objstore.Range) ([]byte, int64, error) {
+	if w.rnd.IntN(2) == 0 {
+		return read(w.t.Context(), w.c, key, r)
+	}
+	o, err := w.c.Get(w.t.Context(), key, r)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer o.Body.Close()
+	var buf bytes.Buffer
+	if _, err := io.CopyN(&buf, o.Body, int64(w.rnd.IntN(20))); err != nil && !errors.Is(err, io.EOF) {
+		return nil, 0, err
+	}
+	_, err = io.Copy(&buf, o.Body)
+	return buf.Bytes(), o.Size, err
+}
+
+// verdict is which of a store's errors err is.
+func verdict(err error) error {
+	for _, v := range []error{objstore.ErrNotFound, objstore.ErrThrottled, objstore.ErrNoVerdict, objstore.ErrRefused} {
+		if errors.Is(err, v) {
+			return v
+		}
+	}
+	return err
+}
+
+// damage does something to a file of the cache that a disk or a person might do.
+func (w *world) damage() {
+	paths := files(w.t, w.dir)
+	if len(paths) == 0 {
+		return
+	}
+	path, other := paths[w.rnd.IntN(len(paths))], paths[w.rnd.IntN(len(paths))]
+	data, err := os.ReadFile(path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	switch w.rnd.IntN(5) {
+	case 0:
+		data[w.rnd.IntN(len(data))] ^= 1 << w.rnd.IntN(8)
+	case 1:
+		data = data[:w.rnd.IntN(len(data))]
+	case 2:
+		clear(data[w.rnd.IntN(len(data)):])
+	case 3:
+		if data, err = os.ReadFile(other); err != nil {
+			w.t.Fatal(err)
+		}
+	case 4:
+		if err := os.Remove(path); err != nil {
+			w.t.Fatal(err)
+		}
+		return
+	}
+	if len(data) == 0 {
+		data = []byte{0}
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestManyReadersAtOnce reads, keeps and forgets from many goroutines. Run it with -race.
+func TestManyReadersAtOnce(t *testing.T) {
+	b, dir := newBucket(), t.TempDir()
+	o := options()
+	o.Bytes, o.Fetches = 10*pageBytes, 2
+	c := mustTune(t, dir, b, o, tuning{block: 1000, openMax: 2, hook: func(string) error {
+		if got := onDisk(t, dir); got > o.Bytes {
+			t.Errorf("%d bytes on disk, the bound is %d", got, o.Bytes)
+		}
+		return nil
+	}})
+	data := make(map[string][]byte)
+	for i := range 6 {
+		key := fmt.Sprint(i)
+		data[key] = pattern(700*i+100, i)
+		b.fill(t, key, data[key])
+	}
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(7, uint64(worker)))
+			for range 150 {
+				key := fmt.Sprint(rnd.IntN(6))
+				switch rnd.IntN(10) {
+				case 0:
+					c.Forget(key)
+				case 1:
+					c.Keep(key, [][]byte{data[key]}, nil)
+				default:
+					want(t, c, key, data[key])
+				}
+			}
+		})
+	}
+	wg.Wait()
+	mustClose(t, c)
+	if len(c.slots) != 0 {
+		t.Errorf("%d places in memory are still taken", len(c.slots))
+	}
+}

@@ -1,0 +1,214 @@
+package cache
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// TestDiskTroubleOnlyCostsRequests fails each step on disk in turn, always and now and then: reads stay right, the
+// folder stays below its bound, one line is logged, and once the trouble is over the cache works again.
+func TestDiskTroubleOnlyCostsRequests(t *testing.T) {
+	for _, op := range []string{"create", "write", "verify", "rename", "remove", "open", "reopen", "read"} {
+		for _, fault := range []error{syscall.ENOSPC, syscall.EIO, syscall.EROFS, syscall.EMFILE} {
+			for _, every := range []int{1, 3} {
+				trouble(t, op, fault, every)
+			}
+		}
+	}
+}
+
+func trouble(t *testing.T, op string, fault error, every int) {
+	t.Helper()
+	var book logBook
+	o := options()
+	o.Bytes, o.Logger = 6*pageBytes, book.logger()
+	b, dir := newBucket(), t.TempDir()
+	var mu sync.Mutex
+	calls, broken := 0, true
+	hook := func(step string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if calls++; step == op && broken && calls%every == 0 {
+			return fault
+		}
+		if got := onDisk(t, dir); got > o.Bytes {
+			t.Errorf("%d bytes on disk, above the bound", got)
+		}
+		return nil
+	}
+	c := mustTune(t, dir, b, o, tuning{block: 1000, openMax: 1, hook: hook})
+	data := pattern(3500, 1)
+	for _, key := range []string{"a", "b", "c"} {
+		b.fill(t, key, data)
+	}
+	for range 3 {
+		for _, key := range []string{"a", "b", "c"} {
+			want(t, c, key, data)
+			c.Forget("b")
+		}
+	}
+	if lines := book.lines(); len(lines) > 2 { // trouble, and damage
+		t.Errorf("%s %v: logged %q", op, fault, lines)
+	}
+	settle(c)
+	mu.Lock()
+	broken = false
+	mu.Unlock()
+	if op == "remove" { // what could not be removed stays counted until the next start
+		mustClose(t, c)
+		c = mustTune(t, dir, b, o, tuning{block: 1000, openMax: 1, hook: hook})
+	}
+	want(t, c, "a", data)
+	b.asked()
+	want(t, c, "a", data)
+	if asked := b.asked(); len(asked) != 0 {
+		t.Errorf("%s %v: after the trouble is over the second read asked %q, %+v, every %d", op, fault, asked, c.Stats(), every)
+	}
+	mustClose(t, c)
+}
+
+// settle waits until the cache fetches nothing more ahead of its readers.
+func settle(c *Cache) {
+	for busy := true; busy; runtime.Gosched() {
+		c.mu.Lock()
+		busy = len(c.filling) > 0
+		c.mu.Unlock()
+	}
+}
+
+// without opens a cache on a folder that it can not use and wants it to do without.
+func without(t *testing.T, dir string) {
+	t.Helper()
+	var book logBook
+	o := options()
+	o.Logger = book.logger()
+	b := newBucket()
+	b.fill(t, "k", []byte("x"))
+	c := mustOpen(t, dir, b, o)
+	c.Keep("k", [][]byte{[]byte("x")}, nil)
+	for range 3 {
+		want(t, c, "k", []byte("x"))
+	}
+	if asked := b.asked(); len(asked) != 3 {
+		t.Errorf("three reads asked %q", asked)
+	}
+	if lines := book.lines(); len(lines) != 1 {
+		t.Errorf("logged %q", lines)
+	}
+}
+
+func TestFolderThatCanNotBeMade(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	without(t, file)
+	without(t, filepath.Join(file, "below"))
+}
+
+func TestFolderOfAnotherProcess(t *testing.T) {
+	dir := t.TempDir()
+	first := mustOpen(t, dir, newBucket(), options())
+	without(t, dir)
+	mustClose(t, first)
+	b := newBucket()
+	b.fill(t, "k", []byte("x"))
+	c := mustOpen(t, dir, b, options())
+	want(t, c, "k", []byte("x"))
+	if len(files(t, dir)) != 1 {
+		t.Error("a folder that is free again is not used")
+	}
+}
+
+// mount mounts a small file system of its own; the test is skipped where that is not allowed.
+func mount(t *testing.T, options string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		t.Skipf("a file system can not be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := mount(t, "size=64k")
+	b := newBucket()
+	data := pattern(200<<10, 1)
+	b.fill(t, "large", data)
+	b.fill(t, "small", []byte("x"))
+	c := mustOpen(t, dir, b, options())
+	for range 2 {
+		want(t, c, "large", data)
+		want(t, c, "small", []byte("x"))
+	}
+	if s := c.Stats(); s.WriteErrors != 2 || s.Blocks != 1 || s.Bytes != pageBytes {
+		t.Errorf("stats %+v", s)
+	}
+	mustClose(t, c)
+}
+
+func TestReadOnlyFolder(t *testing.T) {
+	dir := mount(t, "size=1m")
+	b := newBucket()
+	b.fill(t, "k", []byte("x"))
+	b.fill(t, "new", []byte("y"))
+	c := mustOpen(t, dir, b, options())
+	want(t, c, "k", []byte("x"))
+	mustClose(t, c)
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	b.asked()
+	c = mustOpen(t, dir, b, options())
+	want(t, c, "k", []byte("x"))
+	if asked := b.asked(); len(asked) != 0 {
+		t.Errorf("what is cached was asked for: %q", asked)
+	}
+	for range 3 {
+		want(t, c, "new", []byte("y"))
+	}
+	if s := c.Stats(); s.WriteErrors != 3 || s.Bytes != pageBytes {
+		t.Errorf("stats %+v", s)
+	}
+	c.Forget("k")
+	want(t, c, "k", []byte("x"))
+	mustClose(t, c)
+}
+
+func TestStoreTroubleIsTheReaders(t *testing.T) {
+	b := newBucket()
+	b.fill(t, "k", pattern(3000, 1))
+	o := options()
+	o.Fetches = 1
+	c := mustTune(t, t.TempDir(), b, o, tuning{block: 1000, openMax: openMax})
+	for _, fault := range []error{objstore.ErrNoVerdict, objstore.ErrThrottled, objstore.ErrRefused, objstore.ErrNotFound} {
+		b.failing(fault)
+		if _, _, err := read(t.Context(), c, "k", objstore.Whole); !errors.Is(err, fault) {
+			t.Errorf("%v became %v", fault, err)
+		}
+	}
+	b.failing(nil)
+	if _, _, err := read(t.Context(), c, "k", objstore.Range{Length: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range []error{objstore.ErrRefused, objstore.ErrNotFound} {
+		b.failing(fault)
+		if _, _, err := read(t.Context(), c, "k", objstore.Whole); !errors.Is(err, objstore.ErrNoVerdict) {
+			t.Errorf("%v in the middle of a read became %v", fault, err)
+		}
+	}
+	b.failing(nil)
+	want(t, c, "k", pattern(3000, 1))
+}
