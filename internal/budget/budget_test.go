@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -307,82 +308,85 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
+// ledger is a model of two classes: what each reservation holds, kept beside.
+type ledger struct {
+	classes []*Class
+	held    map[*Reservation]*holding
+	live    []*Reservation
+}
+
+type holding struct{ class, n int64 }
+
+func (l *ledger) used(class int64) (sum int64) {
+	for _, h := range l.held {
+		if h.class == class {
+			sum += h.n
+		}
+	}
+	return sum
+}
+
+// fits says whether a step that takes h did, and that it did so only if there was room. It is called before the model
+// knows of the step.
+func (l *ledger) fits(t *rapid.T, err error, h holding) bool {
+	free := l.classes[h.class].limit - l.used(h.class)
+	if (err == nil) != (h.n <= free) {
+		t.Fatalf("%d bytes with %d free: %v", h.n, free, err)
+	}
+	return err == nil
+}
+
+func (l *ledger) check(t *rapid.T) {
+	for i, c := range l.classes {
+		if c.Used() != l.used(int64(i)) || c.Used() > c.Limit() || c.Peak() < c.Used() || c.Peak() > c.Limit() {
+			t.Fatalf("usage %+v, the model says %d", c.Usage(), l.used(int64(i)))
+		}
+	}
+}
+
+func (l *ledger) reserve(t *rapid.T) {
+	h := holding{rapid.Int64Range(0, 1).Draw(t, "class"), rapid.Int64Range(0, 1500).Draw(t, "n")}
+	r, err := l.classes[h.class].Reserve(h.n)
+	if l.fits(t, err, h) {
+		l.held[r] = &h
+		l.live = append(l.live, r)
+	}
+}
+
+// change does one step on a reservation that is held.
+func (l *ledger) change(t *rapid.T) {
+	if len(l.live) == 0 {
+		t.Skip()
+	}
+	i := rapid.IntRange(0, len(l.live)-1).Draw(t, "which")
+	r, n := l.live[i], rapid.Int64Range(0, 1500).Draw(t, "n")
+	h := l.held[r]
+	switch rapid.SampledFrom([]string{"grow", "shrink", "move", "release"}).Draw(t, "step") {
+	case "grow":
+		if l.fits(t, r.Grow(n), holding{h.class, n}) {
+			h.n += n
+		}
+	case "shrink":
+		r.Shrink(n)
+		h.n = max(0, h.n-n)
+	case "move":
+		to := 1 - h.class
+		if l.fits(t, r.Move(l.classes[to]), holding{to, h.n}) {
+			h.class = to
+		}
+	case "release":
+		r.Release()
+		delete(l.held, r)
+		l.live = slices.Delete(l.live, i, i+1)
+	}
+}
+
 // TestSumsFollowAModel does random steps and compares what is used with a sum kept beside.
 func TestSumsFollowAModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		classes := []*Class{class(), {kind: Tail, limit: rapid.Int64Range(1, 2000).Draw(t, "limit")}}
-		type held struct{ class, n int64 }
-		model := make(map[*Reservation]*held)
-		var live []*Reservation
-		used := func(i int64) (sum int64) {
-			for _, h := range model {
-				if h.class == i {
-					sum += h.n
-				}
-			}
-			return sum
-		}
-		pick := func() *Reservation { return live[rapid.IntRange(0, len(live)-1).Draw(t, "which")] }
-		fits := func(err error, class, n int64) bool {
-			free := classes[class].limit - used(class)
-			if (err == nil) != (n <= free) {
-				t.Fatalf("%d bytes with %d free: %v", n, free, err)
-			}
-			return err == nil
-		}
-		steps := map[string]func(*rapid.T){
-			"reserve": func(t *rapid.T) {
-				i, n := rapid.Int64Range(0, 1).Draw(t, "class"), rapid.Int64Range(0, 1500).Draw(t, "n")
-				r, err := classes[i].Reserve(n)
-				if fits(err, i, n) {
-					model[r] = &held{i, n}
-					live = append(live, r)
-				}
-			},
-			"": func(t *rapid.T) {
-				for i, c := range classes {
-					if c.Used() != used(int64(i)) || c.Used() > c.Limit() || c.Peak() < c.Used() || c.Peak() > c.Limit() {
-						t.Fatalf("usage %+v, the model says %d", c.Usage(), used(int64(i)))
-					}
-				}
-			},
-		}
-		on := func(name string, do func(t *rapid.T, r *Reservation, h *held)) {
-			steps[name] = func(t *rapid.T) {
-				if len(live) == 0 {
-					t.Skip()
-				}
-				r := pick()
-				do(t, r, model[r])
-			}
-		}
-		on("grow", func(t *rapid.T, r *Reservation, h *held) {
-			if n := rapid.Int64Range(0, 1500).Draw(t, "n"); fits(r.Grow(n), h.class, n) {
-				h.n += n
-			}
-		})
-		on("shrink", func(t *rapid.T, r *Reservation, h *held) {
-			n := rapid.Int64Range(0, 1500).Draw(t, "n")
-			r.Shrink(n)
-			h.n = max(0, h.n-n)
-		})
-		on("move", func(t *rapid.T, r *Reservation, h *held) {
-			to := 1 - h.class
-			if fits(r.Move(classes[to]), to, h.n) {
-				h.class = to
-			}
-		})
-		on("release", func(t *rapid.T, r *Reservation, h *held) {
-			r.Release()
-			delete(model, r)
-			for i := range live {
-				if live[i] == r {
-					live = append(live[:i], live[i+1:]...)
-					break
-				}
-			}
-		})
-		t.Repeat(steps)
+		other := &Class{kind: Tail, limit: rapid.Int64Range(1, 2000).Draw(t, "limit")}
+		l := &ledger{classes: []*Class{class(), other}, held: make(map[*Reservation]*holding)}
+		t.Repeat(map[string]func(*rapid.T){"reserve": l.reserve, "change": l.change, "": l.check})
 	})
 }
 

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/build/constraint"
 	"go/importer"
 	"go/token"
 	"go/types"
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 )
@@ -44,6 +46,7 @@ func checkPure(t *Tree) []Finding {
 	return found
 }
 
+// productionFiles is the files of a package that are no tests, whatever their build constraints.
 func productionFiles(t *Tree, dir string) []*goFile {
 	var files []*goFile
 	for _, g := range t.in(dir) {
@@ -52,6 +55,22 @@ func productionFiles(t *Tree, dir string) []*goFile {
 		}
 	}
 	return files
+}
+
+// built reports whether a file is part of a plain build on this machine.
+func built(g *goFile) bool {
+	for _, group := range g.ast.Comments {
+		for _, c := range group.List {
+			if c.Pos() > g.ast.Package || !constraint.IsGoBuild(c.Text) {
+				continue
+			}
+			expr, err := constraint.Parse(c.Text)
+			if err == nil && !expr.Eval(func(tag string) bool { return tag == runtime.GOOS || tag == runtime.GOARCH || tag == "unix" }) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (t *Tree) impureImports(g *goFile) []Finding {
@@ -87,7 +106,13 @@ func (t *Tree) goroutines(g *goFile) []Finding {
 
 // mapRanges finds loops over maps, whose order differs from run to run. Types are needed to see them: the package is
 // checked against the compiled form of what it imports.
-func (t *Tree) mapRanges(dir string, files []*goFile) []Finding {
+func (t *Tree) mapRanges(dir string, all []*goFile) []Finding {
+	var files []*goFile
+	for _, g := range all {
+		if built(g) {
+			files = append(files, g)
+		}
+	}
 	trees := make([]*ast.File, 0, len(files))
 	for _, g := range files {
 		trees = append(trees, g.ast)

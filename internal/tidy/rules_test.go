@@ -243,6 +243,14 @@ func TestPure(t *testing.T) {
 		{"keys", core(fmt.Sprintf(sorted, "slices.Collect(maps.Keys(m))")), []string{"a.go:7: pure: maps.Keys has no order"}},
 		{"sorted keys", core(fmt.Sprintf(sorted, "slices.Sorted(maps.Keys(m))")), nil},
 		{"what can not be checked", core("func f() { for range nowhere { } }\n"), []string{"undefined: nowhere"}},
+		{
+			"files of another build are not in the way of types",
+			source{
+				"internal/logcore/a.go": "//go:build plant\n\npackage logcore\nimport _ \"time\"\nconst on = true\n",
+				"internal/logcore/b.go": "//go:build !plant\n\npackage logcore\nconst on = false\nfunc f(m map[int]int) { for range m { } }\n",
+			},
+			[]string{"internal/logcore/a.go:4: pure: internal/logcore imports time", "internal/logcore/b.go:5: pure: a range over a map"},
+		},
 		{"package gone", source{"a.go": "package a"}, []string{"internal/logcore: pure: the package is gone"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, checkPure, c.tree, c.want...) })
