@@ -18,7 +18,7 @@ func checkComments(t *Tree) []Finding {
 		if g.test || g.generated() || g.ast.Name.Name == "main" {
 			continue
 		}
-		for _, name := range undocumented(g.ast) {
+		for _, name := range undocumented(g.ast, t.line) {
 			found = append(found, Finding{
 				Rule: "comment", Path: g.path, Line: t.line(name.pos), Name: name.name,
 				Text: fmt.Sprintf("exported %s has no comment that says what it promises", name.name),
@@ -58,7 +58,7 @@ type place struct {
 
 // undocumented is the exported names of a file without a comment: functions, methods of exported types, types, the
 // methods of interfaces, constants and variables (a comment over a group is enough).
-func undocumented(file *ast.File) []place {
+func undocumented(file *ast.File, line func(token.Pos) int) []place {
 	var names []place
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
@@ -69,9 +69,24 @@ func undocumented(file *ast.File) []place {
 				names = append(names, place{funcName(d), d.Pos()})
 			}
 		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				names = append(names, undocumentedSpec(d, spec)...)
-			}
+			names = append(names, undocumentedGroup(d, line)...)
+		}
+	}
+	return names
+}
+
+// undocumentedGroup looks through a declaration. A comment over constants or variables goes for those on the lines
+// right below as well.
+func undocumentedGroup(d *ast.GenDecl, line func(token.Pos) int) []place {
+	var names []place
+	covered := -1 // line to which the comment above reaches
+	for _, spec := range d.Specs {
+		v, isValue := spec.(*ast.ValueSpec)
+		switch {
+		case isValue && v.Doc != nil, isValue && line(v.Pos()) == covered+1:
+			covered = line(v.End())
+		default:
+			names = append(names, undocumentedSpec(d, spec)...)
 		}
 	}
 	return names

@@ -47,6 +47,7 @@ var levels = map[string]int{
 	"internal/api":      0,
 	"internal/config":   0,
 	"internal/budget":   0,
+	"internal/quiet":    0,
 }
 
 // support is code that only tests use, with everything below it: it may import what it likes, and no production code

@@ -23,7 +23,7 @@ var pure = []string{"internal/logcore"}
 // impure are imports (with all below them) that bring in a clock, chance, the machine or other goroutines.
 var impure = []string{"time", "math/rand", "crypto/rand", "os", "net", "sync", "io/ioutil", "runtime"}
 
-// unordered on the line above a range over a map says why its order does not matter: //tidy:unordered <reason>
+// unordered beside a range over a map, or on the line above, says why its order does not matter: //tidy:unordered <reason>
 const unordered = "//tidy:unordered "
 
 func checkPure(t *Tree) []Finding {
@@ -135,11 +135,11 @@ func (t *Tree) mapRanges(dir string, all []*goFile) []Finding {
 
 // loops finds the loops over maps of one file, and the iterators of package maps that nothing sorts.
 func (t *Tree) loops(g *goFile, info *types.Info) []Finding {
-	excused := make(map[int]bool) // lines that follow an excuse
+	excused := make(map[int]bool) // lines with an excuse, and those after it
 	for _, group := range g.ast.Comments {
 		for _, c := range group.List {
 			if reason, ok := strings.CutPrefix(c.Text, unordered); ok && strings.TrimSpace(reason) != "" {
-				excused[t.line(c.Pos())+1] = true
+				excused[t.line(c.Pos())], excused[t.line(c.Pos())+1] = true, true
 			}
 		}
 	}

@@ -164,6 +164,7 @@ func TestComments(t *testing.T) {
 		{"variable", source{"a.go": described + "var A, b, C int\n"}, []string{"exported A", "exported C"}},
 		{"constants under one comment", source{"a.go": described + "// Both.\nconst (\n\tA = 1\n\tB = 2\n)\n"}, nil},
 		{"constants without", source{"a.go": described + "const (\n\tA = 1\n\tB = 2 // b\n)\n"}, []string{"exported A"}},
+		{"constants right below a comment", source{"a.go": described + "const (\n\t// A and B are.\n\tA = 1\n\tB = 2\n\n\tC = 3\n)\n"}, []string{"exported C"}},
 		{"names of a program", source{"a.go": "// Command a does.\npackage main\nfunc F() {}\n"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, checkComments, c.tree, c.want...) })
@@ -238,6 +239,7 @@ func TestPure(t *testing.T) {
 		{"excused with a reason", loop("//tidy:unordered a sum has no order", "m"), nil},
 		{"excused without a reason", loop("//tidy:unordered  ", "m"), []string{"a.go:5"}},
 		{"excuse of another line", loop("//tidy:unordered a sum has no order\n", "m"), []string{"a.go:6"}},
+		{"excused beside with a reason", core("func f(m map[int]int) {\n\tfor range m { //tidy:unordered nothing is done\n\t}\n}\n"), nil},
 		{"slice", loop("", "s"), nil},
 		{"number", loop("", "sum"), nil},
 		{"keys", core(fmt.Sprintf(sorted, "slices.Collect(maps.Keys(m))")), []string{"a.go:7: pure: maps.Keys has no order"}},
