@@ -1,10 +1,155 @@
 package httpapi
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"os"
+	"strconv"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/record"
 )
+
+// faults is the one table from errors to codes; the first line that matches counts. tell: the error's text is for the
+// client too. Everything else is api.Internal.
+var faults = []struct {
+	err  error
+	code api.Code
+	tell bool
+}{
+	{broker.ErrOutcomeUnknown, api.OutcomeUnknown, false},
+	{broker.ErrUnknownTopic, api.UnknownTopic, false},
+	{broker.ErrUnknownPartition, api.UnknownPartition, true},
+	{broker.ErrTopicExists, api.TopicExists, false},
+	{broker.ErrOffsetMismatch, api.OffsetMismatch, true},
+	{broker.ErrBelowStart, api.OffsetBelowStart, true},
+	{broker.ErrFenced, api.Fenced, true},
+	{broker.ErrNotLeader, api.Fenced, true},
+	{broker.ErrReadOnly, api.ReadOnly, false},
+	{broker.ErrTooLarge, api.TooLarge, true},
+	{record.ErrTooLarge, api.TooLarge, true},
+	{budget.ErrTooLarge, api.TooLarge, true},
+	{broker.ErrOverBudget, api.OverBudget, false},
+	{budget.ErrOver, api.OverBudget, false},
+	{broker.ErrCorrupt, api.CorruptData, false},
+	{record.ErrCorrupt, api.CorruptData, false},
+	{broker.ErrInvalid, api.BadRequest, true},
+	{record.ErrInvalid, api.BadRequest, true},
+	{broker.ErrStoreUnavailable, api.StoreUnavailable, false},
+	{broker.ErrClosed, api.ShuttingDown, false},
+	{broker.ErrNotSent, api.ShuttingDown, false}, // the client has gone, or was cut off by the end of the server
+	{os.ErrDeadlineExceeded, api.RequestTimeout, false}, // of a connection: the body came too slowly
+	{context.DeadlineExceeded, api.StoreUnavailable, false},
+	{context.Canceled, api.ShuttingDown, false},
+}
+
+// problemOf makes any error a problem, with the fields that the error knows.
+func problemOf(err error) *api.Problem {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	p = &api.Problem{Code: api.Internal}
+	for _, f := range faults {
+		if errors.Is(err, f.err) {
+			if p.Code = f.code; f.tell {
+				p.Detail = err.Error()
+			}
+			break
+		}
+	}
+	var (
+		mismatch *broker.OffsetMismatchError
+		below    *broker.BelowStartError
+		fenced   *broker.FencedError
+		invalid  *broker.InvalidError
+		batch    *record.InvalidError
+		over     *budget.OverError
+	)
+	switch {
+	case errors.As(err, &mismatch):
+		p.Offset, p.NextOffset = &mismatch.Expected, &mismatch.Next
+	case errors.As(err, &below):
+		p.Offset, p.StartOffset = &below.Offset, &below.Start
+	case errors.As(err, &fenced):
+		p.Epoch, p.Leader = fenced.Epoch, fenced.Leader
+	case errors.As(err, &invalid):
+		p.Field = invalid.Field
+	case errors.As(err, &batch):
+		p.Field = batch.Field
+		if batch.Limit != 0 || batch.Given != 0 {
+			p.Limit, p.Given = &batch.Limit, &batch.Given
+		}
+	case errors.As(err, &over):
+		p.Limit, p.Given = &over.Limit, &over.Wanted
+	}
+	return p
+}
+
+// codeOf is the code as metrics count it.
+func codeOf(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, http.ErrAbortHandler):
+		return "cut"
+	}
+	return string(problemOf(err).Code)
+}
+
+// retryAfter is what clients that were rejected for now are told to wait, in seconds.
+const retryAfter = "1"
+
+// writeError is where every error of a request ends: as its answer, and in the log if it is the broker's.
+func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	p := *problemOf(err)
+	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
+	if p.Topic == "" {
+		if name := r.URL.Query()[paramTopic]; len(name) == 1 && len(name[0]) < 250 {
+			p.Topic = name[0]
+		}
+	}
+	if p.Status >= http.StatusInternalServerError && p.Code != api.Fenced && p.Code != api.ShuttingDown {
+		a.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "topic", p.Topic, "code", string(p.Code), "err", err)
+	}
+	body, fault := json.Marshal(&p)
+	if fault != nil {
+		panic("httpapi: a problem is not JSON: " + fault.Error()) // it holds numbers and strings only
+	}
+	h := w.Header()
+	h.Del("Content-Length")
+	h.Set("Content-Type", api.ProblemJSON)
+	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", retryAfter)
+	}
+	a.write(w, p.Status, body)
+}
+
+// write sends a whole body.
+func (a *API) write(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	a.writeStep(w, int64(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client has gone, or net/http closes the connection: nothing is left to do
+}
+
+// writeJSON sends v, a type of package api.
+func (a *API) writeJSON(w http.ResponseWriter, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	w.Header().Set("Content-Type", api.JSON)
+	a.write(w, status, body)
+	return nil
+}
 
 // newProblem returns a problem without its fixed members (type, title, status), which are set when it is written.
 func newProblem(code api.Code, format string, args ...any) *api.Problem {

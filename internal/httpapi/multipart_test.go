@@ -21,7 +21,7 @@ import (
 func parseMultipart(r io.Reader, boundary string, maxRecords int) (sizes []uint32, records []byte, err error) {
 	m := newMultipartReader(bufio.NewReaderSize(r, 64<<10), boundary)
 	var p sizesParser
-	p.reset(maxRecords)
+	p.reset(maxRecords, nil)
 	if err := m.readSizes(&p); err != nil {
 		return nil, nil, err
 	}
@@ -138,7 +138,7 @@ func TestMultipartKeepsErrorsOfReading(t *testing.T) {
 
 func TestSizesAreSummedIn64Bits(t *testing.T) {
 	var p sizesParser
-	p.reset(1)
+	p.reset(1, nil)
 	_, done, err := p.feed([]byte("[4294967295,2]"))
 	if err != nil || !done || p.sum != 4294967297 || p.count != 2 || len(p.sizes) != 1 {
 		t.Fatalf("%v %v %+v", done, err, p)
@@ -151,8 +151,8 @@ func FuzzSizes(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var whole, cut sizesParser
-		whole.reset(1 << 20)
-		cut.reset(1 << 20)
+		whole.reset(1<<20, nil)
+		cut.reset(1<<20, nil)
 		n, done, err := whole.feed(b)
 		for i := 0; i < len(b); i++ {
 			_, d, e := cut.feed(b[i : i+1])

@@ -13,7 +13,9 @@ import (
 // lengths below 2^32 in any body that is let in.
 type sizesParser struct {
 	sizes []uint32
-	max   int   // lengths to keep
+	max   int // lengths to keep
+	// room is asked, if not nil, before the memory for lengths grows to so many bytes.
+	room  func(bytes int64) error
 	count int64 // lengths seen
 	sum   int64 // of all lengths seen
 
@@ -35,21 +37,29 @@ const (
 
 const fieldSizes = "sizes"
 
-func (p *sizesParser) reset(maxRecords int) {
-	*p = sizesParser{sizes: p.sizes[:0], max: maxRecords}
+// sizesKept is the most lengths for which a parser keeps its memory between requests.
+const sizesKept = 16 << 10
+
+func (p *sizesParser) reset(maxRecords int, room func(bytes int64) error) {
+	if cap(p.sizes) > sizesKept {
+		p.sizes = nil
+	}
+	*p = sizesParser{sizes: p.sizes[:0], max: maxRecords, room: room}
 }
 
 // feed takes bytes of b until the array has ended, and says how many it took and whether it has.
-func (p *sizesParser) feed(b []byte) (n int, done bool, err *api.Problem) {
+func (p *sizesParser) feed(b []byte) (n int, done bool, err error) {
 	for i, c := range b {
 		if c >= '0' && c <= '9' {
-			if err := p.digit(uint64(c - '0')); err != nil {
-				return i, false, err
+			if fault := p.digit(uint64(c - '0')); fault != nil {
+				return i, false, fault
 			}
 			continue
 		}
 		if p.state == sizesDigit || p.state == sizesZero {
-			p.keep()
+			if err := p.keep(); err != nil {
+				return i, false, err
+			}
 			p.state = sizesNext
 		}
 		switch {
@@ -85,12 +95,23 @@ func (p *sizesParser) digit(d uint64) *api.Problem {
 	return nil
 }
 
-func (p *sizesParser) keep() {
+func (p *sizesParser) keep() error {
 	p.count++
 	p.sum += int64(p.cur)
-	if len(p.sizes) < p.max {
-		p.sizes = append(p.sizes, uint32(p.cur))
+	if len(p.sizes) >= p.max {
+		return nil
 	}
+	if len(p.sizes) == cap(p.sizes) {
+		n := min(max(2*cap(p.sizes), 256), p.max)
+		if p.room != nil {
+			if err := p.room(4 * int64(n+cap(p.sizes))); err != nil {
+				return err
+			}
+		}
+		p.sizes = append(make([]uint32, 0, n), p.sizes...)
+	}
+	p.sizes = append(p.sizes, uint32(p.cur))
+	return nil
 }
 
 // appendSize appends one more length of a JSON array to b, with the comma before it unless b ends in '['.

@@ -1,0 +1,218 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/record"
+)
+
+// reading is one read of a partition: what is wanted, and how far it has come. An answer is collected as a whole before
+// its first byte is sent, so that an error has a status, and what does not fit is left for the next read.
+type reading struct {
+	answer
+	topic      string
+	partition  int32
+	offset     int64 // next record wanted
+	maxRecords int64
+	maxBytes   int64 // of keys and values; 0 means no bound but the broker's
+	timeout    time.Duration
+
+	start, end int64 // of the partition, as the last fetch saw it
+	count      int64 // records collected
+	bytes      int64 // of their keys and values
+	full       bool  // no more fits
+	inflated   int64 // bytes reserved for r's own buffer
+	r          record.Reader
+}
+
+// sink takes records one after another. take returns an error, mostly that there is no memory left, if it did not take
+// one; values says that it looks at values only. The record's bytes live as long as the answer unless volatile.
+type sink interface {
+	values() bool
+	take(s *answer, rec *record.Record, volatile bool) error
+}
+
+const (
+	// fetchMin and fetchMax bound what is asked of the broker at a time.
+	fetchMin = 64 << 10
+	fetchMax = 8 << 20
+	// guess is the size of a record as long as none is known.
+	guess = 1 << 10
+	// tailTime is how long fetches after the first may take at least: what is there already is to be returned.
+	tailTime = 2 * time.Second
+	// inflateMin is the memory first reserved to decompress a batch.
+	inflateMin = 64 << 10
+)
+
+// wait fetches until the wanted offset is there or the time is up; then, or when Stop was called, it has fetched nothing.
+func (g *reading) wait(ctx context.Context) (*broker.FetchedPart, error) {
+	ctx, done := g.a.untilStop(ctx)
+	defer done()
+	part, err := g.fetch(ctx, g.timeout)
+	if err != nil && errors.Is(err, context.Canceled) && g.a.stopping() {
+		return &broker.FetchedPart{Start: g.start, HighWatermark: g.end}, nil
+	}
+	return part, err
+}
+
+func (g *reading) fetch(ctx context.Context, wait time.Duration) (*broker.FetchedPart, error) {
+	f, err := g.a.b.Fetch(ctx, []broker.Want{{
+		Topic: g.topic, Partition: g.partition, Offset: g.offset, MaxBytes: g.fetchBytes(),
+	}}, 1, wait)
+	if err != nil {
+		return nil, err
+	}
+	g.fetched = append(g.fetched, f)
+	part := &f.Parts[0]
+	g.start, g.end = part.Start, part.HighWatermark
+	return part, part.Err
+}
+
+// fetchBytes says how much to ask for, from the size of the records so far.
+func (g *reading) fetchBytes() int {
+	each := int64(guess)
+	if g.count > 0 {
+		each = g.bytes/g.count + 32
+	}
+	n := min(g.maxRecords-g.count, fetchMax/each+1) * each
+	if g.maxBytes > 0 {
+		n = min(n, g.maxBytes-g.bytes)
+	}
+	return int(min(max(n, fetchMin), fetchMax))
+}
+
+// collect gives records to dst until there are enough, or no more for now. An error means that none was given: later
+// ones end the collection.
+func (g *reading) collect(ctx context.Context, dst sink) error {
+	began := time.Now()
+	part, err := g.wait(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		before := g.offset
+		if err := g.part(part, dst); err != nil {
+			if g.count > 0 {
+				return nil
+			}
+			return err
+		}
+		if g.full || g.count >= g.maxRecords || g.offset >= g.end || g.offset == before {
+			return nil
+		}
+		if part, err = g.more(ctx, began); err != nil {
+			return nil // the next read meets it first, and says so
+		}
+	}
+}
+
+func (g *reading) more(ctx context.Context, began time.Time) (*broker.FetchedPart, error) {
+	until := began.Add(g.timeout)
+	if soon := time.Now().Add(tailTime); until.Before(soon) {
+		until = soon
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return g.fetch(ctx, 0)
+}
+
+// part collects from what one fetch gave.
+func (g *reading) part(part *broker.FetchedPart, dst sink) error {
+	for i := range part.Chunks {
+		err := g.walk(&part.Chunks[i], g.offset, func(b record.Batch) error { return g.batch(b, dst) })
+		if err == errStop {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch collects from one batch. Its checksum is checked by the reader.
+func (g *reading) batch(b record.Batch, dst sink) error {
+	if b.Compression() == record.None {
+		return g.records(b, dst, false)
+	}
+	for inflate := max(inflateMin, 8*int64(len(b))); ; inflate *= 4 {
+		inflate = min(inflate, g.a.requestMax+record.BatchTarget)
+		if err := g.inflateRoom(inflate); err != nil {
+			return err
+		}
+		g.r.Limits = record.Limits{DecompressedBytes: inflate, Ratio: 1 << 20} // the ratio was checked when it came
+		err := g.records(b, dst, true)
+		if !errors.Is(err, record.ErrTooLarge) || inflate > g.a.requestMax {
+			return err
+		}
+		// No record was given yet, as a batch is decompressed whole: again with more memory.
+	}
+}
+
+// inflateRoom makes sure that n bytes are reserved for the reader's own buffer, which it keeps.
+func (g *reading) inflateRoom(n int64) error {
+	if n <= g.inflated {
+		return nil
+	}
+	if err := g.need(n - g.inflated); err != nil {
+		return err
+	}
+	g.slack -= n - g.inflated
+	g.inflated = n
+	return nil
+}
+
+// release gives all memory back; the reading can go on with the next fetch.
+func (g *reading) release() {
+	g.answer.release()
+	if g.inflated > 0 {
+		g.r, g.inflated = record.Reader{}, 0
+	}
+}
+
+func (g *reading) records(b record.Batch, dst sink, volatile bool) error {
+	g.r.Reset(b, g.offset)
+	rec, values := g.r.Record(), dst.values()
+	var value record.Record
+	for g.count < g.maxRecords {
+		if values {
+			v, ok := g.r.NextValue()
+			if !ok {
+				return g.batchEnd(b)
+			}
+			value.Offset, value.Value = g.r.Offset(), v
+			rec = &value
+		} else if !g.r.Next() {
+			return g.batchEnd(b)
+		}
+		size := int64(len(rec.Key) + len(rec.Value))
+		if g.count > 0 && g.maxBytes > 0 && g.bytes+size > g.maxBytes {
+			g.full = true
+			return errStop
+		}
+		if err := dst.take(&g.answer, rec, volatile); err != nil {
+			if g.count == 0 || !errors.Is(err, budget.ErrOver) && !errors.Is(err, budget.ErrTooLarge) {
+				return err
+			}
+			g.full = true
+			return errStop
+		}
+		g.count++
+		g.bytes += size
+		g.offset = rec.Offset + 1
+	}
+	return errStop
+}
+
+// batchEnd goes on after the batch's last offset: compaction may have removed the last records.
+func (g *reading) batchEnd(b record.Batch) error {
+	if err := g.r.Err(); err != nil {
+		return err
+	}
+	g.offset = max(g.offset, b.BaseOffset()+b.Span())
+	return nil
+}

@@ -1,0 +1,233 @@
+package httpapi
+
+import (
+	"io"
+	"sync"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/record"
+)
+
+// The forms of a produce request's body. Each reads the body and calls add.
+
+// framing is what reading values into their places needs, kept between requests.
+type framing struct {
+	sizes sizesParser
+	frame record.Frame
+}
+
+var framings = sync.Pool{New: func() any { return new(framing) }}
+
+// done gives f back for another request; it lets go of the buffer it read into.
+func (f *framing) done() {
+	f.frame = record.Frame{}
+	framings.Put(f)
+}
+
+// multipart reads lengths, then the records straight into their places in a batch.
+func (p *producing) multipart() error {
+	boundary, fault := boundaryOf(p.params)
+	if fault != nil {
+		return fault
+	}
+	br, done, err := p.in.buffered()
+	if err != nil {
+		return err
+	}
+	defer done()
+	f := framings.Get().(*framing)
+	defer f.done()
+	m, s := newMultipartReader(br, boundary), &f.sizes
+	s.reset(p.a.o.RecordsMax, p.in.need)
+	if err := m.readSizes(s); err != nil {
+		return readFault(err)
+	}
+	switch {
+	case s.count == 0:
+		return badField(fieldSizes, "no records")
+	case s.count > int64(s.max):
+		return tooLarge("records", int64(s.max), s.count)
+	case s.sum > p.a.requestMax:
+		return tooLarge("body", p.a.requestMax, s.sum)
+	}
+	data, err := p.frame(f, m.r)
+	if err != nil {
+		return readFault(bodyEnded(err, badField("records", "the part is shorter than %d bytes, the sum of the sizes", s.sum)))
+	}
+	if err := m.end(s.sum); err != nil {
+		return readFault(err)
+	}
+	return p.framed(f, data)
+}
+
+// frame reads values of f.sizes from r.
+func (p *producing) frame(f *framing, r io.Reader) ([]byte, error) {
+	sizes := f.sizes.sizes
+	n := record.FrameLen(sizes)
+	if err := p.in.need(int64(budget.SizeFor(n)) + 4*int64(cap(sizes))); err != nil {
+		return nil, err
+	}
+	buf, err := p.in.get(n)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.frame.Reset(sizes, p.now.UnixMilli(), buf); err != nil {
+		return nil, err
+	}
+	_, err = f.frame.ReadFrom(r)
+	return buf, err
+}
+
+// framed adds the batches of a finished frame, compressed if the topic wants that.
+func (p *producing) framed(f *framing, buf []byte) error {
+	data, sum, err := f.frame.Finish()
+	if err != nil {
+		return err
+	}
+	if p.codec() == record.None {
+		p.add(p.target(), data, sum, false)
+		return nil
+	}
+	s := &batchSource{}
+	s.r.Reset(data, 0)
+	if err := p.encode(s); err != nil {
+		return err
+	}
+	p.in.put(buf)
+	return nil
+}
+
+// octets reads one record.
+func (p *producing) octets() error {
+	f := framings.Get().(*framing)
+	defer f.done()
+	f.sizes.reset(1, nil)
+	if n := p.in.r.ContentLength; n > 0 {
+		f.sizes.sizes = append(f.sizes.sizes, uint32(n))
+		buf, err := p.frame(f, &p.in)
+		if err == nil {
+			err = p.in.end()
+		}
+		if err != nil {
+			return readFault(err)
+		}
+		return p.framed(f, buf)
+	}
+	body, err := p.in.whole()
+	if err != nil {
+		return err
+	}
+	defer p.in.put(body)
+	return p.encode(&valueSource{rec: record.Record{Timestamp: p.now.UnixMilli(), Value: body}})
+}
+
+func (p *producing) lines() error {
+	return p.decoded(func(b []byte) source { return newLineSource(b, p.now.UnixMilli()) })
+}
+
+func (p *producing) ndjson() error {
+	return p.decoded(func(b []byte) source { return newNDJSONSource(b, p.now.UnixMilli()) })
+}
+
+func (p *producing) json() error {
+	return p.decoded(func(b []byte) source { return newJSONSource(b, p.now.UnixMilli()) })
+}
+
+// decoded reads the whole body and encodes its records.
+func (p *producing) decoded(open func([]byte) source) error {
+	body, err := p.in.whole()
+	if err != nil {
+		return err
+	}
+	defer p.in.put(body)
+	return p.encode(open(body))
+}
+
+// encode makes appends of the records of s.
+func (p *producing) encode(s source) error {
+	e := encoder{in: &p.in, partition: p.partition, partitions: p.partitions, codec: p.codec()}
+	list, err := e.encode(s, p.a.o.RecordsMax)
+	if err != nil {
+		return err
+	}
+	for _, o := range list {
+		p.add(o.partition, o.buf[:o.n], o.sum, false)
+	}
+	return nil
+}
+
+// batches takes RecordBatches as they are.
+func (p *producing) batches() error {
+	body, err := p.in.whole()
+	if err != nil {
+		return err
+	}
+	sum, err := record.Check(body, record.Limits{BatchBytes: p.settings.MaxBatchBytes, DecompressedBytes: p.a.requestMax})
+	if err != nil {
+		return err
+	}
+	to, err := p.batchTarget(body)
+	if err != nil {
+		return err
+	}
+	p.add(to, body, sum, true)
+	return nil
+}
+
+// batchTarget says where batches go: they are not taken apart, so without partition= all their records must belong to
+// one.
+func (p *producing) batchTarget(body []byte) (int32, error) {
+	if p.partition >= 0 || p.partitions == 1 {
+		return p.target(), nil
+	}
+	var r record.Reader
+	r.Limits.DecompressedBytes = p.a.requestMax
+	to := int32(-1)
+	// One batch after another: a Reader over all of them wants their offsets to follow each other.
+	for len(body) > 0 {
+		batch, rest, err := record.Split(body)
+		if err != nil {
+			return 0, err
+		}
+		for r.Reset(batch, 0); r.Next(); {
+			at := partitionOf(r.Record().Key, p.partitions)
+			if to >= 0 && at != to {
+				return 0, badField(paramPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
+			}
+			to = at
+		}
+		if r.Err() != nil {
+			return 0, r.Err()
+		}
+		body = rest
+	}
+	return to, nil
+}
+
+// batchSource gives the records of batches that were made here.
+type batchSource struct{ r record.Reader }
+
+func (s *batchSource) next() (*record.Record, *api.Problem) {
+	if s.r.Next() {
+		return s.r.Record(), nil
+	}
+	if err := s.r.Err(); err != nil {
+		return nil, newProblem(api.Internal, "read own batches: %v", err)
+	}
+	return nil, nil
+}
+
+// valueSource gives one record.
+type valueSource struct {
+	rec  record.Record
+	done bool
+}
+
+func (s *valueSource) next() (*record.Record, *api.Problem) {
+	if s.done {
+		return nil, nil
+	}
+	s.done = true
+	return &s.rec, nil
+}

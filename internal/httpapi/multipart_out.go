@@ -1,0 +1,87 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// The framing of a multipart answer. The boundary may come up in the records: whoever reads by the sizes, as the
+// original's client does, is not misled by it, and one drawn anew for each answer would be no safer against a record
+// that was written to contain it than this one is against chance.
+const (
+	outBoundary = "seb-7d1f9c52e0a84b3b96c1b2a5"
+	outKind     = api.Multipart + "; boundary=" + outBoundary
+	outSizes    = "--" + outBoundary + "\r\nContent-Disposition: form-data; name=\"sizes\"\r\n\r\n["
+	outRecords  = "]\r\n--" + outBoundary + "\r\nContent-Disposition: form-data; name=\"records\"\r\n\r\n"
+	outEnd      = "\r\n--" + outBoundary + "--\r\n"
+)
+
+// asMultipart answers with values alone, as the original does: null and empty are the same here.
+func (g *reading) asMultipart(w http.ResponseWriter, r *http.Request) error {
+	v := &valueSink{}
+	if err := g.collect(r.Context(), v); err != nil {
+		return err
+	}
+	if g.count == 0 {
+		g.head(w, outKind, int64(len(outEnd)))
+		g.a.writeStep(w, 0)
+		w.WriteHeader(http.StatusPartialContent)
+		_, err := w.Write([]byte(outEnd))
+		return sent(err)
+	}
+	buf, err := g.get(segmentSize)
+	if err != nil {
+		return err
+	}
+	g.head(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.sizes.size+v.sum)
+	w.WriteHeader(http.StatusOK)
+	out := gather{a: g.a, w: w, buf: buf[:0]}
+	out.add([]byte(outSizes))
+	for _, b := range v.sizes.list {
+		out.add(b)
+	}
+	out.add([]byte(outRecords))
+	for _, b := range v.refs {
+		out.add(b)
+	}
+	out.add([]byte(outEnd))
+	return sent(out.flush())
+}
+
+// gather copies small pieces together so that the connection gets large ones.
+type gather struct {
+	a   *API
+	w   http.ResponseWriter
+	buf []byte
+	err error
+}
+
+// directMin is the size of a piece that is not copied.
+const directMin = 16 << 10
+
+func (g *gather) add(b []byte) {
+	if len(b) > cap(g.buf)-len(g.buf) || len(b) >= directMin {
+		_ = g.flush() // kept in err
+	}
+	if len(b) >= directMin {
+		g.write(b)
+		return
+	}
+	g.buf = append(g.buf, b...)
+}
+
+func (g *gather) flush() error {
+	if len(g.buf) > 0 {
+		g.write(g.buf)
+		g.buf = g.buf[:0]
+	}
+	return g.err
+}
+
+func (g *gather) write(b []byte) {
+	if g.err == nil {
+		g.a.writeStep(g.w, int64(len(b)))
+		_, g.err = g.w.Write(b)
+	}
+}

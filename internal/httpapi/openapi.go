@@ -1,0 +1,31 @@
+package httpapi
+
+import (
+	_ "embed"
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+//go:embed openapi.yaml
+var specYAML []byte
+
+// specJSON is openapi.yaml as JSON.
+var specJSON = sync.OnceValues(func() ([]byte, error) {
+	var spec map[string]any
+	if err := yaml.Unmarshal(specYAML, &spec); err != nil {
+		return nil, err
+	}
+	return json.Marshal(spec)
+})
+
+// getSpec answers the description of this API.
+func (a *API) getSpec(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", api.JSON)
+	a.write(w, http.StatusOK, a.spec)
+	return nil
+}

@@ -1,0 +1,92 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// Options are what New needs besides the broker. A zero field means its default.
+type Options struct {
+	// APIKey is the key that clients must give. Required; only its digest is kept.
+	APIKey string
+	// Logger; nil discards.
+	Logger *slog.Logger
+	// Metrics is the set that this package's metrics are added to; nil makes one.
+	Metrics *metrics.Set
+	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.
+	WriteMetrics func(io.Writer)
+
+	// Connections is how many may be open at once; more get a canned 503 and are closed. Default 1024.
+	Connections int
+	// RecordsMax is how many records one request may bring, and one answer in a form that decodes may hold. Default 262,144.
+	RecordsMax int
+	// HeaderTimeout is for a request's headers, IdleTimeout for the next request on a connection. Defaults 10 s, 2 min.
+	HeaderTimeout, IdleTimeout time.Duration
+	// StepTimeout is how long the first, and then every further, 64 KiB of a body may take, either way. Default 15 s.
+	StepTimeout time.Duration
+	// BudgetWait is how long a produce of the original's client waits for memory, see the package's legacy form. Default 60 s.
+	BudgetWait time.Duration
+	// Heartbeat is the time between comments on an event stream that has nothing else to say. Default 15 s.
+	Heartbeat time.Duration
+}
+
+// Validate reports every fault at once.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.APIKey == "" {
+		errs = append(errs, errors.New("an API key is required"))
+	}
+	if o.Connections < 0 {
+		errs = append(errs, fmt.Errorf("connections %d: want 1 or more", o.Connections))
+	}
+	if o.RecordsMax < 0 {
+		errs = append(errs, fmt.Errorf("records of a request %d: want 1 or more", o.RecordsMax))
+	}
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"header timeout", o.HeaderTimeout}, {"idle timeout", o.IdleTimeout}, {"step timeout", o.StepTimeout},
+		{"budget wait", o.BudgetWait}, {"heartbeat", o.Heartbeat},
+	} {
+		if d.d < 0 {
+			errs = append(errs, fmt.Errorf("%s %s: want more than 0", d.name, d.d))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.NewSet()
+	}
+	if o.WriteMetrics == nil {
+		o.WriteMetrics = o.Metrics.WritePrometheus
+	}
+	for _, d := range []struct {
+		to        *time.Duration
+		otherwise time.Duration
+	}{
+		{&o.HeaderTimeout, 10 * time.Second}, {&o.IdleTimeout, 2 * time.Minute}, {&o.StepTimeout, 15 * time.Second},
+		{&o.BudgetWait, time.Minute}, {&o.Heartbeat, 15 * time.Second},
+	} {
+		if *d.to == 0 {
+			*d.to = d.otherwise
+		}
+	}
+	if o.Connections == 0 {
+		o.Connections = 1024
+	}
+	if o.RecordsMax == 0 {
+		o.RecordsMax = 256 << 10
+	}
+	return o
+}

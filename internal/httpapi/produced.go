@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+)
+
+// answer tells the client what became of its records.
+func (p *producing) answer(w http.ResponseWriter, results []broker.Result) error {
+	if len(results) != len(p.appends) {
+		return errors.New("the broker answered another number of appends")
+	}
+	for _, r := range results {
+		if r.Err != nil {
+			return p.failed(results)
+		}
+	}
+	var count, bytes int64
+	for i := range p.appends {
+		count += p.appends[i].Summary.Span
+		bytes += int64(len(p.appends[i].Data))
+	}
+	p.a.metrics.produced.AddInt64(count)
+	p.a.metrics.producedIn.AddInt64(bytes)
+	if p.kind == api.Multipart {
+		return p.answerOffsets(w, results[0])
+	}
+	out := api.Produced{Topic: p.topic, Count: count}
+	if len(results) == 1 {
+		out.Partition, out.FirstOffset = &p.appends[0].Partition, &results[0].Base
+	} else {
+		out.Results = p.results(results)
+	}
+	return p.a.writeJSON(w, http.StatusCreated, &out)
+}
+
+func (p *producing) results(results []broker.Result) []api.PartitionResult {
+	list := make([]api.PartitionResult, len(results))
+	for i, r := range results {
+		list[i] = api.PartitionResult{Partition: p.appends[i].Partition, Count: p.appends[i].Summary.Span}
+		if r.Err == nil {
+			base := r.Base
+			list[i].FirstOffset = &base
+		} else {
+			fault := problemOf(r.Err)
+			list[i].Code, list[i].Detail = fault.Code, fault.Detail
+		}
+	}
+	return list
+}
+
+// failed is the error of a request with appends that failed. Rejected means that none of the records can appear, so if
+// some are stored, or may be, the request as a whole is unknown, and its results tell more (rule R4).
+func (p *producing) failed(results []broker.Result) error {
+	if len(results) == 1 {
+		return p.atPartition(problemOf(results[0].Err), 0)
+	}
+	first, maybe := -1, false
+	for i, r := range results {
+		if r.Err == nil || unknownOutcome(r.Err) {
+			maybe = true
+		} else if first < 0 {
+			first = i
+		}
+	}
+	if !maybe {
+		fault := p.atPartition(problemOf(results[first].Err), first)
+		fault.Results = p.results(results)
+		return fault
+	}
+	fault := newProblem(api.OutcomeUnknown, "the partitions ended differently, see results")
+	fault.Results = p.results(results)
+	return fault
+}
+
+func (p *producing) atPartition(fault *api.Problem, i int) *api.Problem {
+	c := *fault
+	c.Topic, c.Partition = p.topic, &p.appends[i].Partition
+	return &c
+}
+
+// unknownOutcome says whether an append with this error may have been stored.
+func unknownOutcome(err error) bool {
+	status := api.Statuses[problemOf(err).Code]
+	return status == http.StatusGatewayTimeout || status == http.StatusInternalServerError
+}
+
+// answerOffsets writes {"offsets":[...]}, in pieces: the list may be long.
+func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error {
+	buf := p.a.buffers.Get(stepBytes)[:0]
+	defer func() { p.a.buffers.Put(buf) }()
+	h := w.Header()
+	h.Set("Content-Type", api.JSON)
+	buf = append(buf, `{"offsets":[`...)
+	const longest = 24 // a comma, 19 digits, and the end
+	started := false
+	flush := func() {
+		p.a.writeStep(w, int64(len(buf)))
+		if !started {
+			started = true
+			w.WriteHeader(http.StatusCreated)
+		}
+		_, _ = w.Write(buf) // the client has gone: nothing is left to do
+		buf = buf[:0]
+	}
+	for i := range r.Span {
+		if len(buf)+longest > cap(buf) {
+			flush()
+		}
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = strconv.AppendInt(buf, r.Base+i, 10)
+	}
+	buf = append(buf, ']', '}')
+	if !started {
+		h.Set("Content-Length", strconv.Itoa(len(buf)))
+	}
+	flush()
+	return nil
+}

@@ -1,0 +1,44 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// getRecord answers with one record's value. It does not wait.
+func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r.URL.RawQuery)
+	g := &reading{answer: answer{a: a}, topic: q.topic(), partition: max(q.partition(), 0), maxRecords: 1}
+	latest := q.latest()
+	g.offset = q.offset()
+	if q.fault != nil {
+		return q.fault
+	}
+	if latest {
+		if err := g.confirm(r); err != nil {
+			return err
+		}
+	}
+	defer g.release()
+	wanted := g.offset
+	v := &valueSink{}
+	if err := g.collect(r.Context(), v); err != nil {
+		return err
+	}
+	if g.count == 0 && g.offset == wanted || wanted >= g.end {
+		p := newProblem(api.OffsetBeyondEnd, "the partition's next offset is %d", g.end)
+		p.Partition, p.Offset, p.NextOffset = &g.partition, &wanted, &g.end
+		return p
+	}
+	if g.count == 0 || g.offset != wanted+1 {
+		p := newProblem(api.OffsetCompacted, "offset %d was removed by compaction", wanted)
+		p.Partition, p.Offset = &g.partition, &wanted
+		return p
+	}
+	g.head(w, api.OctetStream, v.sum)
+	g.a.writeStep(w, v.sum)
+	w.WriteHeader(http.StatusOK)
+	_, err := w.Write(v.refs[0])
+	return sent(err)
+}

@@ -1,0 +1,150 @@
+package httpapi
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+)
+
+func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
+	form := negotiate(r.Header.Values("Accept"), readTypes)
+	if form == "" {
+		return newProblem(api.NotAcceptable, "want one of %s", strings.Join(readTypes, ", "))
+	}
+	q := parseQuery(r.URL.RawQuery)
+	g := &reading{answer: answer{a: a}, topic: q.topic(), partition: max(q.partition(), 0)}
+	latest := q.latest()
+	if form == api.EventStream {
+		return a.follow(w, r, q, g)
+	}
+	g.offset = q.offset()
+	g.maxRecords = q.number(paramMaxRecords, maxRecordsDefault, math.MaxInt64)
+	if g.maxRecords == 0 {
+		g.maxRecords = maxRecordsDefault // as the original has it
+	}
+	g.maxBytes = q.number(paramMaxBytes, 0, math.MaxInt64)
+	g.timeout = q.duration(paramTimeout, timeoutDefault, timeoutMax)
+	if q.fault != nil {
+		return q.fault
+	}
+	if latest {
+		if err := g.confirm(r); err != nil {
+			return err
+		}
+	}
+	defer g.release()
+	if form == api.RecordBatch {
+		return g.asBatches(w, r)
+	}
+	g.maxRecords = min(g.maxRecords, int64(a.o.RecordsMax))
+	switch form {
+	case api.JSON:
+		return g.asText(w, r, form, formArray)
+	case api.NDJSON:
+		return g.asText(w, r, form, formLines)
+	}
+	return g.asMultipart(w, r)
+}
+
+// confirm makes sure that what was committed anywhere before this request is seen by it.
+func (g *reading) confirm(r *http.Request) error {
+	info, err := g.a.b.Topic(r.Context(), g.topic, true)
+	if err != nil {
+		return err
+	}
+	if int(g.partition) >= len(info.Partitions) {
+		return unknownPartition(g.topic, g.partition, len(info.Partitions))
+	}
+	return nil
+}
+
+// head sets the headers that every form has. n is the length of the body.
+func (g *reading) head(w http.ResponseWriter, kind string, n int64) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if n >= 0 {
+		h.Set("Content-Length", strconv.FormatInt(n, 10))
+	}
+	h.Set(api.HeaderEpoch, g.a.epoch())
+	h.Set(api.HeaderNextOffset, strconv.FormatInt(g.end, 10))
+	g.a.metrics.read.AddInt64(g.count)
+	g.a.metrics.readOut.AddInt64(g.bytes)
+}
+
+// epoch is the broker's, as the header has it.
+func (a *API) epoch() string { return strconv.FormatUint(uint64(a.b.Epoch()), 10) }
+
+// asText answers with records in JSON.
+func (g *reading) asText(w http.ResponseWriter, r *http.Request, kind string, form textForm) error {
+	t := &textSink{form: form}
+	if err := g.collect(r.Context(), t); err != nil {
+		return err
+	}
+	if err := t.finish(&g.answer); err != nil {
+		return err
+	}
+	g.head(w, kind, t.out.size)
+	w.WriteHeader(http.StatusOK)
+	return sent(t.out.write(g.a, w))
+}
+
+// sent is for errors of writing after the status went out: the client has gone or was too slow, and all that can be
+// done is to let it see a broken connection instead of a short answer.
+func sent(err error) error {
+	if err != nil {
+		return http.ErrAbortHandler
+	}
+	return nil
+}
+
+// asBatches answers with batches as they are stored, by sendfile if they are in a file.
+func (g *reading) asBatches(w http.ResponseWriter, r *http.Request) error {
+	part, err := g.wait(r.Context())
+	if err != nil {
+		return err
+	}
+	list, err := g.cut(part.Chunks)
+	if err != nil {
+		return err
+	}
+	size := int64(0)
+	for i := range list {
+		size += list[i].Size
+	}
+	g.bytes = size
+	if len(list) > 0 {
+		w.Header().Set(api.HeaderBaseOffset, strconv.FormatInt(list[0].Base, 10))
+	}
+	g.head(w, api.RecordBatch, size)
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	for i := range list {
+		if err := g.a.sendChunk(w, &list[i]); err != nil {
+			return sent(err)
+		}
+	}
+	return nil
+}
+
+func (a *API) sendChunk(w http.ResponseWriter, c *broker.Chunk) error {
+	if c.Section != nil {
+		a.writeStep(w, c.Size)
+		_, err := c.Section.WriteTo(w)
+		return err
+	}
+	for _, p := range c.Parts {
+		a.writeStep(w, int64(len(p)))
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package httpapi
+
+import (
+	"errors"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// producing is one POST /records. Nothing of it is submitted before all of it was read and found good.
+type producing struct {
+	a         *API
+	in        intake
+	topic     string
+	partition int32 // -1: not given
+	expected  int64 // -1: not given
+	kind      string
+	params    map[string]string // of the content type
+
+	known      bool // the topic is there
+	partitions int
+	settings   state.Settings
+	now        time.Time
+
+	appends []broker.Append
+}
+
+func (a *API) postRecords(w http.ResponseWriter, r *http.Request) error {
+	p := producing{a: a, in: intake{a: a, w: w, r: r}, now: time.Now()}
+	legacy, err := p.parse(r)
+	if err != nil {
+		return err
+	}
+	p.in.patient = legacy
+	defer p.in.close()
+	if err = p.run(w, r); err != nil && legacy && tellsNothing(err) {
+		a.log.Warn("connection of a client cut that would take the answer for success", "topic", p.topic, "err", err)
+		return http.ErrAbortHandler
+	}
+	return err
+}
+
+// legacyProduce says whether the client may be the original's: multipart, and no sign of knowing problems. That client
+// takes every status but 401, 404 and 413 for success. So it waits for memory instead of hearing 429, and hears nothing
+// at all, because its connection is cut, instead of a status that means that its records may not be stored.
+func legacyProduce(kind string, accept []string) bool {
+	return kind == api.Multipart && !takesProblems(accept)
+}
+
+// tellsNothing says whether an error's status would be taken for success by the original's client although the request
+// was good. (400 and 405 it takes for success too, but there the request itself is wrong, and the original answered so.)
+func tellsNothing(err error) bool {
+	status := api.Statuses[problemOf(err).Code]
+	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= http.StatusInternalServerError ||
+		status == http.StatusConflict
+}
+
+func (p *producing) parse(r *http.Request) (legacy bool, err error) {
+	q := parseQuery(r.URL.RawQuery)
+	p.topic, p.partition = q.topic(), q.partition()
+	p.expected = q.number(paramExpectedOffset, -1, 1<<63-1)
+	if p.expected >= 0 && p.partition < 0 {
+		q.fail(paramExpectedOffset, "needs a partition")
+	}
+	if q.fault != nil {
+		return false, q.fault
+	}
+	kind, params, fault := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if fault != nil {
+		return false, badField("Content-Type", "want one of multipart/form-data, application/octet-stream, text/plain, "+
+			"application/x-ndjson, application/json, application/vnd.seb.recordbatch, given %s", quote(r.Header.Get("Content-Type")))
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return false, newProblem(api.UnsupportedMediaType, "Content-Encoding %s is not supported", quote(encoding))
+	}
+	p.kind, p.params = kind, params
+	return legacyProduce(kind, r.Header.Values("Accept")), nil
+}
+
+func (p *producing) run(w http.ResponseWriter, r *http.Request) error {
+	if p.a.b.ReadOnly() {
+		return broker.ErrReadOnly
+	}
+	if err := p.lookUp(r); err != nil {
+		return err
+	}
+	if err := p.readBody(); err != nil {
+		return err
+	}
+	if !p.known {
+		if err := p.a.b.EnsureTopic(r.Context(), p.topic); err != nil {
+			for _, ap := range p.appends {
+				ap.Release() // never submitted
+			}
+			return err
+		}
+	}
+	p.in.close() // what is still held is the appends'
+	results := p.a.b.Submit(r.Context(), p.appends).Wait(r.Context())
+	return p.answer(w, results)
+}
+
+// lookUp learns about the topic. One that is not there is not made before the body was read.
+func (p *producing) lookUp(r *http.Request) error {
+	info, err := p.a.b.Topic(r.Context(), p.topic, false)
+	switch {
+	case errors.Is(err, broker.ErrUnknownTopic):
+		p.partitions = 1
+	case err != nil:
+		return err
+	default:
+		p.known, p.partitions = true, len(info.Partitions)
+	}
+	if int(p.partition) >= p.partitions {
+		return unknownPartition(p.topic, p.partition, p.partitions)
+	}
+	p.settings = state.Resolve(info.Settings)
+	return nil
+}
+
+func unknownPartition(topic string, partition int32, partitions int) *api.Problem {
+	p := newProblem(api.UnknownPartition, "topic %s has %d partitions, the first is 0; there is no %d", topic, partitions, partition)
+	p.Partition = &partition
+	return p
+}
+
+// readBody reads the body in its form and makes the appends of it.
+func (p *producing) readBody() error {
+	var form func(*producing) error
+	p.in.max = p.a.requestMax
+	switch p.kind {
+	case api.Multipart:
+		form = (*producing).multipart
+		// Each length is at most ten digits and a comma; then there are the headers of the parts.
+		p.in.max += int64(p.a.o.RecordsMax)*11 + 4*multipartHeadMax
+	case api.OctetStream:
+		form = (*producing).octets
+	case api.RecordBatch:
+		form = (*producing).batches
+	case api.TextPlain:
+		form = (*producing).lines
+	case api.NDJSON:
+		form = (*producing).ndjson
+	case api.JSON:
+		form = (*producing).json
+	default:
+		return newProblem(api.UnsupportedMediaType, "%s is not one of multipart/form-data, application/octet-stream, text/plain, "+
+			"application/x-ndjson, application/json, application/vnd.seb.recordbatch", quote(p.kind))
+	}
+	if err := p.in.open(); err != nil {
+		return err
+	}
+	return form(p)
+}
+
+// target is the partition of records without a key.
+func (p *producing) target() int32 { return max(p.partition, 0) }
+
+// add makes an append of batches that begin a buffer of the intake. clientMade: the client cut them.
+func (p *producing) add(partition int32, data []byte, sum record.Summary, clientMade bool) {
+	p.appends = append(p.appends, broker.Append{
+		Topic: p.topic, Partition: partition, Data: data, Summary: sum, ClientMade: clientMade, ExpectedOffset: p.expected,
+		Release: p.in.hand(data), Memory: p.in.res,
+	})
+}
+
+// codec is what the topic wants records compressed with that are encoded here.
+func (p *producing) codec() record.Compression {
+	for c := record.Gzip; c <= record.Zstd; c++ {
+		if c.String() == p.settings.Compression {
+			return c
+		}
+	}
+	return record.None
+}

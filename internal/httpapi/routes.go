@@ -1,0 +1,35 @@
+package httpapi
+
+import "net/http"
+
+// route is one line of the table. GET routes serve HEAD as well.
+type route struct {
+	method string
+	path   string
+	auth   bool // the API key is needed
+	// serve answers the request, or returns the error that is to be the answer; then it has written nothing.
+	serve func(*API, http.ResponseWriter, *http.Request) error
+}
+
+// routes is every route there is; openapi.yaml describes each, and tests derive the matrix of who may call what from it.
+var routes = []route{
+	{http.MethodPost, "/records", true, (*API).postRecords},
+	{http.MethodGet, "/records", true, (*API).getRecords},
+	{http.MethodGet, "/record", true, (*API).getRecord},
+	{http.MethodGet, "/topic", true, (*API).getTopic},
+	{http.MethodPut, "/topic", true, (*API).putTopic},
+	{http.MethodDelete, "/topic", true, (*API).deleteTopic},
+	{http.MethodGet, "/topics", true, (*API).getTopics},
+	{http.MethodGet, "/metrics", true, (*API).getMetrics},
+	{http.MethodGet, "/healthz", false, (*API).getHealth},
+	{http.MethodGet, "/readyz", false, (*API).getReady},
+	{http.MethodGet, "/openapi.json", false, (*API).getSpec},
+}
+
+// name is the route's label in metrics.
+func (rt route) name() string {
+	if rt.path == "" {
+		return "none"
+	}
+	return rt.method + " " + rt.path
+}

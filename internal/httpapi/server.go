@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// headerBytesMax bounds a request's headers.
+	headerBytesMax = 16 << 10
+	// stepBytes is how much of a body must pass within Options.StepTimeout.
+	stepBytes = 64 << 10
+)
+
+// cannedBusy is sent to connections over the limit before they are closed.
+const cannedBusy = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: " + retryAfter +
+	"\r\nContent-Length: 0\r\n\r\n"
+
+// Server returns a server of a with its timeouts and limits set, to be given a listener. Its Shutdown calls a.Stop.
+func (a *API) Server() *http.Server {
+	s := &http.Server{
+		Handler:           a,
+		ReadHeaderTimeout: a.o.HeaderTimeout,
+		IdleTimeout:       a.o.IdleTimeout,
+		MaxHeaderBytes:    headerBytesMax,
+		ConnState:         a.limitConnections(),
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), // clients that break off; nothing else comes here
+	}
+	s.RegisterOnShutdown(a.Stop)
+	return s
+}
+
+// limitConnections counts connections and turns away those over the limit. Connections are not wrapped for it: sendfile
+// needs them bare.
+func (a *API) limitConnections() func(net.Conn, http.ConnState) {
+	var open atomic.Int64
+	return func(c net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			a.metrics.connections.Inc()
+			if open.Add(1) > int64(a.o.Connections) {
+				a.metrics.refused.Inc()
+				_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket's buffer takes the few bytes at once
+				_, _ = c.Write([]byte(cannedBusy))
+				_ = c.Close() // the server's first read fails and ends the connection
+			}
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+			a.metrics.connections.Dec()
+		}
+	}
+}
+
+// readStep gives the client time for the next step of its body.
+func (a *API) readStep(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.o.StepTimeout)) // not supported: no real connection
+}
+
+// readDone takes the deadline away: from here on net/http watches the connection, and a deadline would look like its end.
+func readDone(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+}
+
+// writeStep gives the client time to take n more bytes.
+func (a *API) writeStep(w http.ResponseWriter, n int64) {
+	wait := a.o.StepTimeout * time.Duration(1+n/stepBytes)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait))
+}

@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// streamRecords bounds the records of one turn of an event stream.
+const streamRecords = 1024
+
+// follow answers with an event stream: each record an event whose id is its offset, for as long as the client stays,
+// the broker runs, and max-records and timeout, if given, allow. Last-Event-ID resumes after that offset.
+func (a *API) follow(w http.ResponseWriter, r *http.Request, q *query, g *reading) error {
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		n, err := strconv.ParseInt(last, 10, 64)
+		if err != nil || n < 0 || n == math.MaxInt64 {
+			q.fail("Last-Event-ID", "want an offset, given %s", quote(last))
+		}
+		g.offset = n + 1
+	} else {
+		g.offset = q.offset()
+	}
+	left := q.number(paramMaxRecords, math.MaxInt64, math.MaxInt64)
+	g.maxBytes = q.number(paramMaxBytes, segmentSize*4, math.MaxInt64) // of one turn
+	life := q.duration(paramTimeout, math.MaxInt64, math.MaxInt64)
+	if q.fault != nil {
+		return q.fault
+	}
+	if err := g.confirm(r); err != nil {
+		return err
+	}
+	s := &stream{reading: g, w: w, left: left, ends: time.Now().Add(life), forever: life == math.MaxInt64}
+	return s.run(r)
+}
+
+// stream is one event stream.
+type stream struct {
+	*reading
+	w       http.ResponseWriter
+	left    int64 // records still to be sent
+	ends    time.Time
+	forever bool
+	started bool
+}
+
+func (s *stream) run(r *http.Request) error {
+	defer s.release()
+	for s.left > 0 && r.Context().Err() == nil && !s.a.stopping() {
+		s.timeout = s.a.o.Heartbeat
+		if !s.forever {
+			until := time.Until(s.ends)
+			if until <= 0 {
+				break
+			}
+			s.timeout = min(s.timeout, until)
+		}
+		if !s.started {
+			s.timeout = 0 // the headers are sent at once, or an error instead of them
+		}
+		s.count, s.bytes, s.full = 0, 0, false
+		s.maxRecords = min(s.left, streamRecords)
+		t := &textSink{form: formEvents}
+		if err := s.collect(r.Context(), t); err != nil {
+			if !s.started || r.Context().Err() != nil {
+				return err
+			}
+			return sent(s.fail(err))
+		}
+		s.left -= s.count
+		if err := s.send(r, t); err != nil {
+			return sent(err)
+		}
+		if r.Method == http.MethodHead {
+			return nil
+		}
+		s.release()
+	}
+	return nil
+}
+
+// send writes one turn: its events, or a comment if there are none.
+func (s *stream) send(r *http.Request, t *textSink) error {
+	if !s.started {
+		s.started = true
+		s.head(s.w, api.EventStream, -1)
+		s.w.Header().Set("X-Accel-Buffering", "no") // reverse proxies must pass events on at once
+		s.w.WriteHeader(http.StatusOK)
+		if r.Method == http.MethodHead {
+			return nil
+		}
+	} else {
+		s.a.metrics.read.AddInt64(s.count)
+		s.a.metrics.readOut.AddInt64(s.bytes)
+	}
+	if s.count == 0 {
+		s.a.writeStep(s.w, 0)
+		if _, err := s.w.Write([]byte(":\n\n")); err != nil {
+			return err
+		}
+	}
+	if err := t.out.write(s.a, s.w); err != nil {
+		return err
+	}
+	return http.NewResponseController(s.w).Flush()
+}
+
+// fail sends the error that ends the stream as an event of its own.
+func (s *stream) fail(err error) error {
+	p := *problemOf(err)
+	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
+	p.Topic, p.Partition = s.topic, &s.partition
+	body, fault := json.Marshal(&p)
+	if fault != nil {
+		return fault
+	}
+	s.a.log.Warn("event stream ends", "topic", s.topic, "partition", s.partition, "offset", s.offset, "err", err)
+	s.a.writeStep(s.w, 0)
+	_, werr := s.w.Write([]byte("event: error\ndata: " + string(body) + "\n\n"))
+	return werr
+}

@@ -1,0 +1,164 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+)
+
+// topicBodyMax bounds the body of PUT /topic.
+const topicBodyMax = 64 << 10
+
+func (a *API) getTopic(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r.URL.RawQuery)
+	name, partition, latest := q.topic(), max(q.partition(), 0), q.latest()
+	if q.fault != nil {
+		return q.fault
+	}
+	info, err := a.b.Topic(r.Context(), name, latest)
+	if err != nil {
+		return err
+	}
+	if int(partition) >= len(info.Partitions) {
+		return unknownPartition(name, partition, len(info.Partitions))
+	}
+	return a.writeTopic(w, http.StatusOK, topicOf(&info, partition))
+}
+
+func (a *API) getTopics(w http.ResponseWriter, r *http.Request) error {
+	list := api.Topics{Topics: []api.Topic{}}
+	for _, info := range a.b.Topics(r.Context()) {
+		list.Topics = append(list.Topics, topicOf(&info, 0))
+	}
+	a.readHeaders(w)
+	return a.writeJSON(w, http.StatusOK, &list)
+}
+
+// putTopic creates a topic, or changes the one that is there. If-None-Match: * refuses the latter.
+func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r.URL.RawQuery)
+	name := q.topic()
+	if q.fault != nil {
+		return q.fault
+	}
+	if a.b.ReadOnly() {
+		return broker.ErrReadOnly
+	}
+	spec, err := a.readSpec(w, r)
+	if err != nil {
+		return err
+	}
+	info, err := a.b.CreateTopic(r.Context(), name, spec)
+	status := http.StatusCreated
+	if errors.Is(err, broker.ErrTopicExists) && r.Header.Get("If-None-Match") != "*" {
+		info, err = a.b.UpdateTopic(r.Context(), name, spec)
+		status = http.StatusOK
+	}
+	if err != nil {
+		return err
+	}
+	return a.writeTopic(w, status, topicOf(&info, 0))
+}
+
+func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r.URL.RawQuery)
+	name := q.topic()
+	if q.fault != nil {
+		return q.fault
+	}
+	if a.b.ReadOnly() {
+		return broker.ErrReadOnly
+	}
+	if err := a.b.DeleteTopic(r.Context(), name); err != nil {
+		return err
+	}
+	a.writeStep(w, 0)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (a *API) writeTopic(w http.ResponseWriter, status int, t api.Topic) error {
+	a.readHeaders(w)
+	return a.writeJSON(w, status, &t)
+}
+
+// readHeaders sets what answers about committed state carry.
+func (a *API) readHeaders(w http.ResponseWriter) {
+	w.Header().Set(api.HeaderEpoch, a.epoch())
+	w.Header().Set("Cache-Control", "no-store")
+}
+
+func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
+	t := api.Topic{Name: info.Name, ID: info.ID.String(), Settings: info.Settings, Partitions: make([]api.Partition, len(info.Partitions))}
+	if t.Settings == nil {
+		t.Settings = map[string]string{}
+	}
+	for i, p := range info.Partitions {
+		t.Partitions[i] = api.Partition{
+			Partition: int32(i), StartOffset: p.Start, NextOffset: p.Next, LatestCommitAt: p.LatestCommit.UTC(), Bytes: p.Bytes,
+		}
+	}
+	t.NextOffset, t.LatestCommitAt = t.Partitions[partition].NextOffset, t.Partitions[partition].LatestCommitAt
+	return t
+}
+
+// readSpec reads the body of PUT /topic; none at all means defaults, or no change.
+func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.TopicSpec, err error) {
+	if r.ContentLength > topicBodyMax {
+		return spec, tooLarge("body", topicBodyMax, r.ContentLength)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, topicBodyMax+1))
+	if err != nil {
+		return spec, readFault(err)
+	}
+	readDone(w)
+	if len(body) > topicBodyMax {
+		return spec, tooLarge("body", topicBodyMax, int64(len(body)))
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return spec, nil
+	}
+	var in api.TopicSpec
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return spec, badField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return spec, badField("body", "more than one JSON value")
+	}
+	if in.Partitions < 0 {
+		return spec, badField("partitions", "want 1 or more, given %d", in.Partitions)
+	}
+	spec.Partitions = in.Partitions
+	for name, value := range in.Settings {
+		if spec.Settings == nil {
+			spec.Settings = map[string]string{}
+		}
+		if spec.Settings[name], err = settingText(name, value); err != nil {
+			return spec, err
+		}
+	}
+	return spec, nil
+}
+
+// settingText is a setting's value as text: strings as they are, numbers and booleans as written, null is "".
+func settingText(name string, value json.RawMessage) (string, error) {
+	var text string
+	switch value[0] {
+	case '"', 'n':
+		if err := json.Unmarshal(value, &text); err != nil {
+			return "", badField(name, "%v", err)
+		}
+		return text, nil
+	case '{', '[':
+		return "", badField(name, "want a string, a number, a boolean or null")
+	}
+	return string(value), nil
+}
