@@ -2,8 +2,10 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -51,6 +53,47 @@ func TestEncodeObjectRefuses(t *testing.T) {
 		change(&o)
 		if _, err := EncodeObject(&o.head, nil, o.index, o.parts); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// What no writer makes is refused even where all checksums are right, and without the batches.
+func TestDecodeMetaRefuses(t *testing.T) {
+	le := binary.LittleEndian
+	h, _, _, good := testObject(t, KindPack)
+	entry := func(i, pos int) int { return HeadSize + int(h.StateLen) + i*IndexEntrySize + pos }
+	for name, change := range map[string]func(b []byte){
+		"kind 0":                       func(b []byte) { b[18] = 0 },
+		"kind 4":                       func(b []byte) { b[18] = 4 },
+		"a head of 191 bytes":          func(b []byte) { b[20] = 191 },
+		"reserved bytes after the CRC": func(b []byte) { b[28] = 1 },
+		"reserved bytes at the end":    func(b []byte) { b[191] = 1 },
+		"a next epoch":                 func(b []byte) { b[116] = 8 },
+		"a next nonce":                 func(b []byte) { b[120] = 8 },
+		"a seal of nothing":            func(b []byte) { b[18] = byte(KindSeal) },
+		"an object longer by a byte":   func(b []byte) { le.PutUint64(b[88:], h.ObjectLen+1) },
+		"an object of its head only":   func(b []byte) { le.PutUint64(b[88:], HeadSize) },
+		"an object over 4 GiB":         func(b []byte) { le.PutUint64(b[88:], 1<<32) },
+		"more records":                 func(b []byte) { b[14]++ },
+		"an entry elsewhere":           func(b []byte) { b[entry(1, 36)]++ },
+		"an entry too long":            func(b []byte) { b[entry(1, 40)]++ },
+		"an entry of no bytes":         func(b []byte) { le.PutUint32(b[entry(1, 40):], 0) },
+		"an entry of no span":          func(b []byte) { le.PutUint32(b[entry(1, 28):], 0) },
+		"records above the span":       func(b []byte) { le.PutUint32(b[entry(0, 28):], 1) },
+		"a negative base":              func(b []byte) { b[entry(0, 27)] = 0x80 },
+		"a base at the end":            func(b []byte) { le.PutUint64(b[entry(0, 20):], math.MaxInt64-1) },
+		"entries not sorted":           func(b []byte) { b[entry(0, 0)] = 3 },
+	} {
+		b := bytes.Clone(good)
+		mendObject(b)
+		if _, _, _, _, err := DecodeMeta(b); err != nil {
+			t.Fatal(err)
+		}
+		change(b)
+		mendObject(b)
+		end := min(len(b), int(h.metaEnd()))
+		if _, _, _, _, err := DecodeMeta(b[:end]); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

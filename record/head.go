@@ -34,8 +34,9 @@ const (
 	// ObjectBytesMax is the largest object: positions in it are 32 bits.
 	ObjectBytesMax = math.MaxUint32
 
-	// Magic begins batch files of version 1 and objects of version 2; MagicOffsets begins offsets files of version 1.
-	Magic        = "seb!"
+	// Magic begins batch files of version 1 and objects of version 2.
+	Magic = "seb!"
+	// MagicOffsets begins offsets files of version 1.
 	MagicOffsets = "seb@"
 
 	versionPos = 4

@@ -97,7 +97,7 @@ func TestObjectRoundTrip(t *testing.T) {
 	}
 }
 
-// Each bit of an object is protected by some check, in whatever kind it lies; the one exception can not be noticed.
+// Each bit of an object is protected by some check, the leader epochs in a pack only by the body checksum.
 func TestObjectAnyFlippedBitIsAnError(t *testing.T) {
 	for _, kind := range []Kind{KindData, KindSeal, KindPack} {
 		_, _, _, b := testObject(t, kind)

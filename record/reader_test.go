@@ -95,6 +95,11 @@ func TestReaderStopsAtDamage(t *testing.T) {
 		if _, ok := r.NextValue(); ok {
 			t.Errorf("%s: goes on after the error", name)
 		}
+		// Verify opens no record, so it sees what lies in headers, bounds and checksums.
+		if _, err := Verify(b); !errors.Is(err, ErrCorrupt) && !strings.Contains(name, "delta") && !strings.Contains(name, "below") &&
+			name != "unknown codec" {
+			t.Errorf("%s: Verify: %v", name, err)
+		}
 		// A reader that begins beyond the damaged batch does not look at it.
 		if name == "a flipped bit" {
 			if got := offsets(t, b, 4); got != nil {
