@@ -47,7 +47,7 @@ func (l *Log) Ready() error {
 	if err := l.health.err(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	if c, ok := l.opt.Store.(objstore.Clocked); ok {
+	if c, ok := objstore.As[objstore.Clocked](l.opt.Store); ok {
 		if skew, known := c.ClockSkew(); known && skew.Abs() > skewMax {
 			return fmt.Errorf("clock is %s off the store's (at most %s is allowed): set the machine's clock",
 				skew.Round(time.Second), skewMax)
