@@ -8,7 +8,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -X main.version=$(VERSION)
 
 # make fuzz TIME=5m            time for each fuzz target
-# make sim SEED=17 TIME=1h     one seed, or seeds from SEED on for so long
+# make sim SEED=17, TIME=1h    one seed with its trace, or fresh seeds for so long
 # make killloop KILLS=500      kills for each kind of bucket
 # make bench BENCH=Produce PKG=./internal/broker
 SEED     ?=
@@ -18,7 +18,7 @@ BENCH    ?= .
 PKG      ?= ./...
 COUNT    ?= 6
 
-.PHONY: help build test vet lint fmt race fuzz sim killloop bench run s3server
+.PHONY: help build test vet lint fmt race fuzz sim planted cost killloop bench run s3server
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,7 @@ vet:
 
 test: s3server vet ## every test, the S3 server included
 	$(GO) test -timeout $(TIMEOUT) ./...
+	$(GO) test -tags plantedbugs -timeout $(TIMEOUT) -run '^TestPlantedBugs$$' ./internal/sim
 
 race: s3server ## every test under the race detector
 	$(GO) test -race -timeout 90m ./...
@@ -59,8 +60,14 @@ fuzz: ## every fuzz target for TIME
 	  done; \
 	done
 
-sim: ## the simulator: SEED= repeats one seed, TIME= tries new ones for so long
-	SEB_SIM_SEED=$(SEED) SEB_SIM_TIME=$(TIME) $(GO) test ./internal/sim -run '^TestSim' -count=1 -v -timeout 0
+sim: ## the simulator: SEED= repeats one seed with its trace, else new seeds for TIME
+	$(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED),-simtime=$(TIME))
+
+planted: ## the tests of the tests: every planted bug must be found
+	$(GO) test -tags plantedbugs ./internal/sim -run '^TestPlantedBugs$$' -count=1 -v -timeout 0
+
+cost: s3server ## requests counted at the store's side, over minutes
+	$(GO) test ./internal/torture -run 'TestIdle|TestPuts' -count=1 -v -timeout 0 -idle 10m -write 1m -batch-wait 1s
 
 killloop: build s3server ## SIGKILL a real broker again and again, on disk and on S3
 	SEB_KILLS=$(KILLS) $(GO) test ./internal/killloop/... -count=1 -v -timeout 0

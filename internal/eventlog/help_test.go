@@ -103,7 +103,7 @@ func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)
 func options(s objstore.Store) eventlog.Options {
 	return eventlog.Options{
 		Store: s, Logger: quiet(), Batch: batcher.Config{Wait: time.Millisecond},
-		Core: logcore.Config{RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, RefusedRetry: 5 * time.Millisecond},
+		Core: logcore.Config{RetryMin: 1e6, RetryMax: 5e6, RefusedRetry: 5e6},
 	}
 }
 

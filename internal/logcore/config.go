@@ -1,6 +1,12 @@
 package logcore
 
-import "time"
+// Duration is a time span in nanoseconds: time.Duration converts to it. The core knows no clock, so not that type either.
+type Duration int64
+
+const (
+	millisecond Duration = 1e6
+	second      Duration = 1e9
+)
 
 // Config fixes a core's numbers. The zero value of a field means the default named there.
 type Config struct {
@@ -13,11 +19,11 @@ type Config struct {
 	SnapshotSlots int           // a snapshot is due after so many slots; 1000
 	SnapshotSeals int           // ... or at once after a replay of so many seals; 16
 	SnapshotBytes int64         // if > 0 (local stores): due when the bytes to replay exceed the last snapshot's, at least this; then SnapshotSlots is not used
-	IdleCheck     time.Duration // T of rule R11; 1 minute
-	FollowPoll    time.Duration // how often a follower with readers looks for the next slot; 1 second
-	RetryMin      time.Duration // first delay after "no verdict"; 50 ms
-	RetryMax      time.Duration // 5 s
-	RefusedRetry  time.Duration // delay while the store refuses; 5 s
+	IdleCheck     Duration // T of rule R11; 1 minute
+	FollowPoll    Duration // how often a follower with readers looks for the next slot; 1 second
+	RetryMin      Duration // first delay after "no verdict"; 50 ms
+	RetryMax      Duration // 5 s
+	RefusedRetry  Duration // delay while the store refuses; 5 s
 }
 
 func (c Config) withDefaults() Config {
@@ -25,11 +31,11 @@ func (c Config) withDefaults() Config {
 	def(&c.ReadAhead, 32)
 	def(&c.SnapshotSlots, 1000)
 	def(&c.SnapshotSeals, 16)
-	def(&c.IdleCheck, time.Minute)
-	def(&c.FollowPoll, time.Second)
-	def(&c.RetryMin, 50*time.Millisecond)
-	def(&c.RetryMax, 5*time.Second)
-	def(&c.RefusedRetry, 5*time.Second)
+	def(&c.IdleCheck, 60*second)
+	def(&c.FollowPoll, second)
+	def(&c.RetryMin, 50*millisecond)
+	def(&c.RetryMax, 5*second)
+	def(&c.RefusedRetry, 5*second)
 	return c
 }
 

@@ -3,7 +3,6 @@ package logcore
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
@@ -313,4 +312,4 @@ func (c *Core) confirmed() {
 }
 
 // since says whether at least d has passed since t.
-func (c *Core) since(t int64, d time.Duration) bool { return c.now-t >= int64(d) }
+func (c *Core) since(t int64, d Duration) bool { return c.now-t >= int64(d) }

@@ -1,8 +1,6 @@
 package logcore
 
 import (
-	"time"
-
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -104,6 +102,6 @@ func (c *Core) positionConfirmed(newest string) {
 
 // reload starts over from the newest snapshot; until it is loaded the old committed prefix is served.
 func (c *Core) reload() {
-	c.follow = following{busy: true, pollAt: c.now + int64(time.Second), askedBusy: c.follow.askedBusy}
+	c.follow = following{busy: true, pollAt: c.now + int64(second), askedBusy: c.follow.askedBusy}
 	c.loadNewest()
 }

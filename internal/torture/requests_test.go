@@ -1,0 +1,203 @@
+package torture
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/record"
+)
+
+var (
+	idleFor  = flag.Duration("idle", 4*time.Second, "how long an idle broker is watched; the full run takes 10m")
+	writeFor = flag.Duration("write", 4*time.Second, "how long 1 and 20 topics are written; the full run takes 1m")
+	waitFor  = flag.Duration("batch-wait", 250*time.Millisecond, "batch wait time of that; the full run takes 1s")
+)
+
+// counted is a real S3 server behind a proxy that counts requests by method: the store's own view of its bill.
+type counted struct {
+	*httptest.Server
+	mu     sync.Mutex
+	counts map[string]int // guarded by mu
+}
+
+func newCounted(t *testing.T) *counted {
+	s := s3server.ForTest(t)
+	target, err := url.Parse(s.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &counted{counts: map[string]int{}}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host // it is signed
+	}}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		c.counts[r.Method]++
+		c.mu.Unlock()
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(c.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
+	return c
+}
+
+func (c *counted) spec(prefix string) string {
+	return "s3://" + s3server.Bucket + "/" + prefix + "?endpoint=" + c.URL + "&region=us-east-1&path-style=true"
+}
+
+// take returns the counts since the last call.
+func (c *counted) take() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := c.counts
+	c.counts = map[string]int{}
+	return counts
+}
+
+func total(counts map[string]int) (n int) {
+	for _, v := range counts {
+		n += v
+	}
+	return n
+}
+
+func open(t *testing.T, spec string, wait time.Duration) *node.Node {
+	t.Helper()
+	n, err := node.Open(t.Context(), node.Options{Bucket: spec, DataDir: t.TempDir(), BatchWait: wait})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close(context.Background()) })
+	return n
+}
+
+func batch(t *testing.T, values ...string) ([]byte, record.Summary) {
+	t.Helper()
+	var recs []record.Record
+	for _, v := range values {
+		recs = append(recs, record.Record{Value: []byte(v), Timestamp: 1})
+	}
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, sum
+}
+
+func produce(t *testing.T, n *node.Node, topic, value string) {
+	t.Helper()
+	data, sum := batch(t, value)
+	r := n.Submit(t.Context(), []broker.Append{{Topic: topic, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())
+	if r[0].Err != nil {
+		t.Fatal(r[0].Err)
+	}
+}
+
+// TestIdleBrokerAsksNothing: without readers no request at all, with waiting readers at most one a minute.
+func TestIdleBrokerAsksNothing(t *testing.T) {
+	store := newCounted(t)
+	n := open(t, store.spec("idle"), 10*time.Millisecond)
+	if err := n.EnsureTopic(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, n, "t", "x")
+	store.take()
+	watch(*idleFor)
+	if counts := store.take(); total(counts) > 0 {
+		t.Errorf("an idle broker sent %v in %v", counts, *idleFor)
+	}
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), *idleFor)
+	defer cancel()
+	for range 10 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				f, err := n.Fetch(ctx, []broker.Want{{Topic: "t", Offset: 1}}, 1, *idleFor)
+				if err == nil {
+					f.Release()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	counts := store.take()
+	if most := int(*idleFor/time.Minute) + 1; total(counts) > most {
+		t.Errorf("with readers waiting it sent %v in %v, allowed are %d", counts, *idleFor, most)
+	}
+	t.Logf("%v idle without readers: 0 requests; %v with 10 readers: %v", *idleFor, *idleFor, counts)
+}
+
+// TestPutsDoNotGrowWithTopics: 1 and 20 topics cost the same number of PUTs.
+func TestPutsDoNotGrowWithTopics(t *testing.T) {
+	store := newCounted(t)
+	puts := map[int]int{}
+	for _, topics := range []int{1, 20} {
+		n := open(t, store.spec(fmt.Sprintf("topics%d", topics)), *waitFor)
+		for i := range topics {
+			if err := n.EnsureTopic(t.Context(), fmt.Sprint("t", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store.take()
+		acks := write(t, n, topics)
+		counts := store.take()
+		puts[topics] = counts[http.MethodPut]
+		t.Logf("%d topics for %v at %v: %v, %d records acknowledged", topics, *writeFor, *waitFor, counts, acks)
+		if other := total(counts) - counts[http.MethodPut]; other > 0 {
+			t.Errorf("%d topics: %d requests other than PUT", topics, other)
+		}
+		if acks < topics {
+			t.Errorf("%d topics: %d records acknowledged", topics, acks)
+		}
+		n.Close(t.Context())
+	}
+	// Equal but for where the windows begin and end.
+	if d := puts[20] - puts[1]; d > 2 || d < -2 {
+		t.Errorf("PUTs by number of topics: %v", puts)
+	}
+}
+
+// write keeps every topic busy with one producer for each and returns how many records were acknowledged.
+func write(t *testing.T, n *node.Node, topics int) int {
+	ctx, cancel := context.WithTimeout(t.Context(), *writeFor)
+	defer cancel()
+	var mu sync.Mutex
+	acks := 0
+	var wg sync.WaitGroup
+	data, sum := batch(t, strings.Repeat("x", 100))
+	for i := range topics {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				r := n.Submit(t.Context(), []broker.Append{{
+					Topic: fmt.Sprint("t", i), Data: append([]byte(nil), data...), Summary: sum, ExpectedOffset: -1,
+				}}).Wait(t.Context())
+				if r[0].Err != nil {
+					t.Error(r[0].Err)
+					return
+				}
+				mu.Lock()
+				acks++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return acks
+}
+
+// watch lets time pass in which nothing may happen: the one thing that can not be waited for.
+func watch(d time.Duration) { <-time.After(d) }
