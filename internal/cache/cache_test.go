@@ -172,6 +172,46 @@ func TestOnlyWhatIsAdmittedIsCached(t *testing.T) {
 	}
 }
 
+func TestReadersOfWhatIsNotAdmittedShareNothing(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.fill(t, "seal", []byte("S"))
+		o := options()
+		o.Admit = func(string, []byte) bool { return false }
+		c := mustOpen(t, dir, b, o)
+		defer mustClose(t, c)
+		gate := make(chan struct{})
+		b.before = func(context.Context, string) error { <-gate; return nil }
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { want(t, c, "seal", []byte("S")) })
+		}
+		synctest.Wait()
+		close(gate)
+		wg.Wait()
+		if asked := b.asked(); len(asked) != 3 {
+			t.Errorf("3 readers asked %q", asked)
+		}
+	})
+}
+
+func TestWaiterWhoLeavesLateGivesTheBlockBack(t *testing.T) {
+	b := newBucket()
+	b.fill(t, "k", []byte("x"))
+	c := mustOpen(t, t.TempDir(), b, options())
+	got, _, err := c.acquire(t.Context(), span{key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	landed := &flight{done: make(chan struct{}), block: got}
+	close(landed.done)
+	c.abandon(landed)
+	if got.refs != 0 {
+		t.Errorf("%d readers are left", got.refs)
+	}
+}
+
 func TestKeptObjectIsReadFromDisk(t *testing.T) {
 	b := newBucket()
 	data := pattern(2500, 1)
@@ -217,7 +257,6 @@ func TestForgottenWhileFetchedIsNotCached(t *testing.T) {
 	b.fill(t, "other", []byte("y"))
 	c := mustOpen(t, dir, b, options())
 	want(t, c, "other", []byte("y"))
-	b.before = func(ctx context.Context, key string) error { return nil }
 	c.hook = func(op string) error {
 		if op == "create" {
 			c.Forget("k")
@@ -225,6 +264,9 @@ func TestForgottenWhileFetchedIsNotCached(t *testing.T) {
 		return nil
 	}
 	want(t, c, "k", []byte("x"))
+	if s := c.Stats(); s.Blocks != 1 || len(files(t, dir)) != 1 {
+		t.Errorf("stats %+v, files %q", s, files(t, dir))
+	}
 	if err := c.Delete(t.Context(), "k"); err != nil {
 		t.Fatal(err)
 	}

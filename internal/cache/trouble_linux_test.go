@@ -1,0 +1,66 @@
+package cache
+
+import (
+	"syscall"
+	"testing"
+)
+
+// mount mounts a small file system of its own; the test is skipped where that is not allowed.
+func mount(t *testing.T, options string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		t.Skipf("a file system can not be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := mount(t, "size=64k")
+	b := newBucket()
+	data := pattern(200<<10, 1)
+	b.fill(t, "large", data)
+	b.fill(t, "small", []byte("x"))
+	c := mustOpen(t, dir, b, options())
+	for range 2 {
+		want(t, c, "large", data)
+		want(t, c, "small", []byte("x"))
+	}
+	if s := c.Stats(); s.WriteErrors != 2 || s.Blocks != 1 || s.Bytes != pageBytes {
+		t.Errorf("stats %+v", s)
+	}
+	mustClose(t, c)
+}
+
+func TestReadOnlyFolder(t *testing.T) {
+	dir := mount(t, "size=1m")
+	b := newBucket()
+	b.fill(t, "k", []byte("x"))
+	b.fill(t, "new", []byte("y"))
+	c := mustOpen(t, dir, b, options())
+	want(t, c, "k", []byte("x"))
+	mustClose(t, c)
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	b.asked()
+	c = mustOpen(t, dir, b, options())
+	want(t, c, "k", []byte("x"))
+	if asked := b.asked(); len(asked) != 0 {
+		t.Errorf("what is cached was asked for: %q", asked)
+	}
+	for range 3 {
+		want(t, c, "new", []byte("y"))
+	}
+	if s := c.Stats(); s.WriteErrors != 3 || s.Bytes != pageBytes {
+		t.Errorf("stats %+v", s)
+	}
+	c.Forget("k")
+	want(t, c, "k", []byte("x"))
+	mustClose(t, c)
+}
