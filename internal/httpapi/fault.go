@@ -42,9 +42,9 @@ var faults = []struct {
 	{record.ErrInvalid, api.BadRequest, true},
 	{broker.ErrStoreUnavailable, api.StoreUnavailable, false},
 	{broker.ErrClosed, api.ShuttingDown, false},
-	{broker.ErrNotSent, api.ShuttingDown, false}, // the client has gone, or was cut off by the end of the server
-	{os.ErrDeadlineExceeded, api.RequestTimeout, false}, // of a connection: the body came too slowly
-	{context.DeadlineExceeded, api.StoreUnavailable, false},
+	{os.ErrDeadlineExceeded, api.RequestTimeout, false},     // of a connection: the body came too slowly
+	{context.DeadlineExceeded, api.StoreUnavailable, false}, // with ErrNotSent: nothing could be stored for all of the time
+	{broker.ErrNotSent, api.ShuttingDown, false},            // the client has gone, or was cut off by the end of the server
 	{context.Canceled, api.ShuttingDown, false},
 }
 

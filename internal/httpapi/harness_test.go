@@ -180,7 +180,7 @@ func (s *server) try(c call) (*answered, error) {
 		s.t.Errorf("%s %s: the key is in the answer", c.method, c.path)
 	}
 	a := &answered{status: resp.StatusCode, header: resp.Header, body: body}
-	//checkSpec(s.t, c.method, c.path, a)
+	checkSpec(s.t, c.method, c.path, a)
 	return a, nil
 }
 

@@ -29,6 +29,9 @@ type Options struct {
 	HeaderTimeout, IdleTimeout time.Duration
 	// StepTimeout is how long the first, and then every further, 64 KiB of a body may take, either way. Default 15 s.
 	StepTimeout time.Duration
+	// AckTimeout is how long a write waits for the store unless the request says otherwise; then what was sent is unknown and
+	// what was not is rejected. Default 60 s.
+	AckTimeout time.Duration
 	// BudgetWait is how long a produce of the original's client waits for memory, see the package's legacy form. Default 60 s.
 	BudgetWait time.Duration
 	// Heartbeat is the time between comments on an event stream that has nothing else to say. Default 15 s.
@@ -52,7 +55,7 @@ func (o *Options) Validate() error {
 		d    time.Duration
 	}{
 		{"header timeout", o.HeaderTimeout}, {"idle timeout", o.IdleTimeout}, {"step timeout", o.StepTimeout},
-		{"budget wait", o.BudgetWait}, {"heartbeat", o.Heartbeat},
+		{"ack timeout", o.AckTimeout}, {"budget wait", o.BudgetWait}, {"heartbeat", o.Heartbeat},
 	} {
 		if d.d < 0 {
 			errs = append(errs, fmt.Errorf("%s %s: want more than 0", d.name, d.d))
@@ -76,7 +79,7 @@ func (o Options) withDefaults() Options {
 		otherwise time.Duration
 	}{
 		{&o.HeaderTimeout, 10 * time.Second}, {&o.IdleTimeout, 2 * time.Minute}, {&o.StepTimeout, 15 * time.Second},
-		{&o.BudgetWait, time.Minute}, {&o.Heartbeat, 15 * time.Second},
+		{&o.AckTimeout, time.Minute}, {&o.BudgetWait, time.Minute}, {&o.Heartbeat, 15 * time.Second},
 	} {
 		if *d.to == 0 {
 			*d.to = d.otherwise

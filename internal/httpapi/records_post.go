@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"mime"
 	"net/http"
@@ -19,6 +20,7 @@ type producing struct {
 	topic     string
 	partition int32 // -1: not given
 	expected  int64 // -1: not given
+	timeout   time.Duration
 	kind      string
 	params    map[string]string // of the content type
 
@@ -64,6 +66,7 @@ func (p *producing) parse(r *http.Request) (legacy bool, err error) {
 	q := parseQuery(r.URL.RawQuery)
 	p.topic, p.partition = q.topic(), q.partition()
 	p.expected = q.number(paramExpectedOffset, -1, 1<<63-1)
+	p.timeout = q.duration(paramTimeout, p.a.o.AckTimeout, timeoutMax)
 	if p.expected >= 0 && p.partition < 0 {
 		q.fail(paramExpectedOffset, "needs a partition")
 	}
@@ -92,8 +95,10 @@ func (p *producing) run(w http.ResponseWriter, r *http.Request) error {
 	if err := p.readBody(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), p.timeout)
+	defer cancel()
 	if !p.known {
-		if err := p.a.b.EnsureTopic(r.Context(), p.topic); err != nil {
+		if err := p.a.b.EnsureTopic(ctx, p.topic); err != nil {
 			for _, ap := range p.appends {
 				ap.Release() // never submitted
 			}
@@ -101,7 +106,7 @@ func (p *producing) run(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	p.in.close() // what is still held is the appends'
-	results := p.a.b.Submit(r.Context(), p.appends).Wait(r.Context())
+	results := p.a.b.Submit(ctx, p.appends).Wait(ctx)
 	return p.answer(w, results)
 }
 

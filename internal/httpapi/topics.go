@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -54,10 +55,12 @@ func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	info, err := a.b.CreateTopic(r.Context(), name, spec)
+	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
+	defer cancel()
+	info, err := a.b.CreateTopic(ctx, name, spec)
 	status := http.StatusCreated
 	if errors.Is(err, broker.ErrTopicExists) && r.Header.Get("If-None-Match") != "*" {
-		info, err = a.b.UpdateTopic(r.Context(), name, spec)
+		info, err = a.b.UpdateTopic(ctx, name, spec)
 		status = http.StatusOK
 	}
 	if err != nil {
@@ -75,7 +78,9 @@ func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
 	if a.b.ReadOnly() {
 		return broker.ErrReadOnly
 	}
-	if err := a.b.DeleteTopic(r.Context(), name); err != nil {
+	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
+	defer cancel()
+	if err := a.b.DeleteTopic(ctx, name); err != nil {
 		return err
 	}
 	a.writeStep(w, 0)

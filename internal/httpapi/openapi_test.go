@@ -1,0 +1,217 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// spec is what the tests look at in openapi.json.
+type spec struct {
+	Paths map[string]map[string]struct {
+		OperationID string                            `json:"operationId"`
+		Security    *[]any                            `json:"security"`
+		Parameters  []map[string]any                  `json:"parameters"`
+		RequestBody *struct{ Content map[string]any } `json:"requestBody"`
+		Responses   map[string]struct {
+			Ref     string         `json:"$ref"`
+			Content map[string]any `json:"content"`
+		} `json:"responses"`
+	} `json:"paths"`
+	Components struct {
+		Parameters map[string]struct{ Name string } `json:"parameters"`
+		Responses  map[string]struct {
+			Content map[string]any `json:"content"`
+		} `json:"responses"`
+		Schemas map[string]struct {
+			Enum       []string       `json:"enum"`
+			Properties map[string]any `json:"properties"`
+		} `json:"schemas"`
+	} `json:"components"`
+}
+
+func readSpec(t testing.TB) (s spec) {
+	t.Helper()
+	text, err := specJSON()
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// checkSpec: every answer that a test sees must be described, with its status and its media type.
+func checkSpec(t testing.TB, method, target string, a *answered) {
+	t.Helper()
+	path, _, _ := strings.Cut(target, "?")
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	s := readSpec(t)
+	op, ok := s.Paths[path][strings.ToLower(method)]
+	if !ok {
+		if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
+			t.Errorf("%s %s: %d, and the spec does not know the route", method, path, a.status)
+		}
+		return
+	}
+	described, ok := op.Responses[strconv.Itoa(a.status)]
+	if !ok {
+		t.Errorf("%s %s: status %d is not in the spec", method, path, a.status)
+		return
+	}
+	content := described.Content
+	if name, ok := strings.CutPrefix(described.Ref, "#/components/responses/"); ok {
+		content = s.Components.Responses[name].Content
+	}
+	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if _, ok := content[kind]; !ok && a.status != http.StatusNoContent {
+		t.Errorf("%s %s: status %d with %q is not in the spec", method, path, a.status, kind)
+	}
+}
+
+func TestSpecAndRoutesAreTheSame(t *testing.T) {
+	s := readSpec(t)
+	var routed, described []string
+	for _, rt := range routes {
+		routed = append(routed, rt.name())
+		op, ok := s.Paths[rt.path][strings.ToLower(rt.method)]
+		if ok && rt.auth != (op.Security == nil) {
+			t.Errorf("%s: the spec is wrong about the key", rt.name())
+		}
+		if _, described := op.Responses["401"]; ok && described != rt.auth {
+			t.Errorf("%s: the spec is wrong about 401", rt.name())
+		}
+	}
+	for path, ops := range s.Paths {
+		for method := range ops {
+			described = append(described, strings.ToUpper(method)+" "+path)
+		}
+	}
+	slices.Sort(routed)
+	slices.Sort(described)
+	if !slices.Equal(routed, described) {
+		t.Errorf("routes:\n%s\nspec:\n%s", strings.Join(routed, "\n"), strings.Join(described, "\n"))
+	}
+}
+
+func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
+	s := readSpec(t)
+	var codes []string
+	for c := range api.Statuses {
+		codes = append(codes, string(c))
+	}
+	slices.Sort(codes)
+	if in := slices.Sorted(slices.Values(s.Components.Schemas["Code"].Enum)); !slices.Equal(codes, in) {
+		t.Errorf("codes:\n%v\nspec:\n%v", codes, in)
+	}
+	// All members of a full value of each type are properties of its schema.
+	one, n := int32(1), int64(1)
+	text := "x"
+	for name, v := range map[string]any{
+		"Problem": api.Problem{Topic: "t", Detail: "d", Partition: &one, Offset: &n, NextOffset: &n, StartOffset: &n, Field: "f", Record: &n, Limit: &n,
+			Given: &n, Leader: "l", Epoch: 1, Results: []api.PartitionResult{{}}},
+		"Produced":        api.Produced{Partition: &one, FirstOffset: &n, Results: []api.PartitionResult{{}}},
+		"PartitionResult": api.PartitionResult{FirstOffset: &n, Code: api.Internal, Detail: "d"},
+		"Offsets":         api.Offsets{},
+		"Topic":           api.Topic{}, "Partition": api.Partition{},
+		"Record":    api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}},
+		"Header":    api.Header{ValueBase64: &text},
+		"TopicSpec": api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
+		"Health":    api.Health{Epoch: 1},
+	} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var members map[string]any
+		if err := json.Unmarshal(b, &members); err != nil {
+			t.Fatal(err)
+		}
+		got, want := slices.Sorted(maps.Keys(members)), slices.Sorted(maps.Keys(s.Components.Schemas[name].Properties))
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: members %v, spec %v", name, got, want)
+		}
+	}
+}
+
+func TestSpecDescribesFormsAndParameters(t *testing.T) {
+	s := readSpec(t)
+	post, get := s.Paths["/records"]["post"], s.Paths["/records"]["get"]
+	if got, want := slices.Sorted(maps.Keys(get.Responses["200"].Content)), slices.Sorted(slices.Values(readTypes)); !slices.Equal(got, want) {
+		t.Errorf("GET /records: spec has %v, code %v", got, want)
+	}
+	for kind := range post.RequestBody.Content {
+		p := producing{a: &API{o: Options{}.withDefaults()}, kind: kind}
+		p.in.a, p.in.r = p.a, &http.Request{ContentLength: 1 << 40}
+		if err := p.readBody(); problemOf(err).Code != api.TooLarge { // past the choice of the form
+			t.Errorf("POST /records does not take %s: %v", kind, err)
+		}
+	}
+	known := map[string]bool{"Last-Event-ID": true, "If-None-Match": true}
+	for _, name := range []string{paramTopic, paramPartition, paramOffset, paramMaxRecords, paramMaxBytes, paramTimeout, paramRead, paramExpectedOffset} {
+		known[name] = false
+	}
+	for path, ops := range s.Paths {
+		for _, op := range ops {
+			for _, p := range op.Parameters {
+				name, _ := p["name"].(string)
+				if ref, ok := p["$ref"].(string); ok {
+					name = s.Components.Parameters[strings.TrimPrefix(ref, "#/components/parameters/")].Name
+				}
+				if _, ok := known[name]; !ok {
+					t.Errorf("%s: the spec has a parameter %q", path, name)
+				}
+				known[name] = true
+			}
+		}
+	}
+	for name, described := range known {
+		if !described {
+			t.Errorf("parameter %s is not in the spec", name)
+		}
+	}
+}
+
+func TestSpecIsServed(t *testing.T) {
+	s := start(t)
+	a := s.do(call{method: "GET", path: "/openapi.json", noKey: true})
+	var served map[string]any
+	if err := json.Unmarshal(a.body, &served); err != nil || fmt.Sprint(served["openapi"]) != "3.1.0" {
+		t.Fatalf("%v: %.80s", err, a.body)
+	}
+	// Every reference leads somewhere.
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if ref, ok := v["$ref"].(string); ok {
+				var at any = served
+				for _, step := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+					at, _ = at.(map[string]any)[step]
+				}
+				if at == nil {
+					t.Errorf("dead reference %s", ref)
+				}
+			}
+			for _, inner := range v {
+				walk(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				walk(inner)
+			}
+		}
+	}
+	walk(served)
+}
