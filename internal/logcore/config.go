@@ -14,11 +14,11 @@ type Config struct {
 	ReadOnly   bool   // follow, never write
 	Advertised string // address put into our SEAL as a hint for clients of the one we fence
 
-	Window        int           // K of rule R2: slots in flight; 4
-	ReadAhead     int           // slots read ahead by a walk; 32
-	SnapshotSlots int           // a snapshot is due after so many slots; 1000
-	SnapshotSeals int           // ... or at once after a replay of so many seals; 16
-	SnapshotBytes int64         // if > 0 (local stores): due when the bytes to replay exceed the last snapshot's, at least this; then SnapshotSlots is not used
+	Window        int      // K of rule R2: slots in flight; 4
+	ReadAhead     int      // slots read ahead by a walk; 32
+	SnapshotSlots int      // a snapshot is due after so many slots; 1000
+	SnapshotSeals int      // ... or at once after a replay of so many seals; 16
+	SnapshotBytes int64    // if > 0 (local stores): due when the bytes to replay exceed the last snapshot's, at least this; then SnapshotSlots is not used
 	IdleCheck     Duration // T of rule R11; 1 minute
 	FollowPoll    Duration // how often a follower with readers looks for the next slot; 1 second
 	RetryMin      Duration // first delay after "no verdict"; 50 ms
