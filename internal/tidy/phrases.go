@@ -12,8 +12,6 @@ var (
 	machinePath = regexp.MustCompile(`(?:^|[^A-Za-z0-9_./:~-])(/(?:home|root|Users|work|workspace)/[^\s"'` + "`" + `]*)`)
 	// A document named in a comment or text: capitals, then .md or a section's number.
 	documentName = regexp.MustCompile(`\b([A-Z][A-Z0-9-]*)\.md\b|\b([A-Z][A-Z-]{4,}) sections? [0-9]`)
-	// A folder beside the repository.
-	besideTree = regexp.MustCompile(`(?:^|[\s"'(` + "`" + `])((?:\.\./)+shared\b\S*)`)
 )
 
 // checkPhrases keeps out of the tree what a reader elsewhere does not have: folders of the machine it was written on,
@@ -42,12 +40,10 @@ func checkPhrases(t *Tree) []Finding {
 
 func phrases(line string, documents map[string]bool) []Finding {
 	var found []Finding
-	for _, pattern := range []*regexp.Regexp{machinePath, besideTree} {
-		for _, m := range pattern.FindAllStringSubmatch(line, -1) {
-			found = append(found, Finding{
-				Rule: "phrase", Name: m[1], Text: fmt.Sprintf("%q is a place on one machine: say it without", m[1]),
-			})
-		}
+	for _, m := range machinePath.FindAllStringSubmatch(line, -1) {
+		found = append(found, Finding{
+			Rule: "phrase", Name: m[1], Text: fmt.Sprintf("%q is a place on one machine: say it without", m[1]),
+		})
 	}
 	for _, m := range documentName.FindAllStringSubmatch(line, -1) {
 		if name := m[1] + m[2]; !documents[name] {
