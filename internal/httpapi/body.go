@@ -51,7 +51,11 @@ func (in *intake) open() error {
 		return badField("body", "empty; to write an empty record say so, in JSON or with a size of 0")
 	}
 	in.step = stepBytes
-	return in.reserve(slackMin + max(declared, growMin)*9/8)
+	n := max(declared, growMin)
+	if n += slackMin; n+n/8 <= in.a.produce.Limit() {
+		n += n / 8 // most bodies fit into that as batches, so that nothing has to grow
+	}
+	return in.reserve(n)
 }
 
 // reserve takes n bytes. The request must hold nothing.

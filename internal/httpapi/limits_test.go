@@ -1,0 +1,326 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+func TestBadBodies(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.RecordsMax = 1000; c.limit = 64 << 20 })
+	const limit = 8 << 20
+	good, kind := form("abc", "defg")
+	boundary := kind[strings.Index(kind, "boundary="):]
+	multi := func(sizes, records string) string {
+		return body(strings.TrimPrefix(boundary, "boundary="), sizes, records)
+	}
+	big := strings.Repeat("x", limit+1)
+	for name, c := range map[string]struct {
+		kind, body, field string
+		code              api.Code
+		limit, given      int64
+	}{
+		"parts in the wrong order":       {kind: kind, body: strings.NewReplacer(`"sizes"`, `"records"`, `"records"`, `"sizes"`).Replace(good), field: "sizes", code: api.BadRequest},
+		"sizes above the records":        {kind: kind, body: multi("[3,5]", "abcdefg"), field: "records", code: api.BadRequest},
+		"sizes below the records":        {kind: kind, body: multi("[3]", "abcdefg"), field: "records", code: api.BadRequest},
+		"sizes that would overflow":      {kind: kind, body: multi("[4294967295,2]", "a"), field: "body", code: api.TooLarge, limit: limit, given: 4294967297},
+		"sizes null":                     {kind: kind, body: multi("null", ""), field: "sizes", code: api.BadRequest},
+		"no sizes":                       {kind: kind, body: multi("[]", ""), field: "sizes", code: api.BadRequest},
+		"too many records":               {kind: kind, body: multi("["+strings.Repeat("0,", 1000)+"0]", ""), field: "records", code: api.TooLarge, limit: 1000, given: 1001},
+		"too many lines":                 {kind: api.TextPlain, body: strings.Repeat("\n", 1234), field: "records", code: api.TooLarge, limit: 1000, given: 1234},
+		"no boundary":                    {kind: api.Multipart, body: good, field: "Content-Type", code: api.BadRequest},
+		"another boundary":               {kind: api.Multipart + "; boundary=other", body: good, field: "body", code: api.BadRequest},
+		"no content type":                {body: good, field: "Content-Type", code: api.BadRequest},
+		"another content type":           {kind: "application/xml", body: "<a/>", code: api.UnsupportedMediaType},
+		"a record over the limit":        {kind: api.OctetStream, body: big, field: "body", code: api.TooLarge, limit: limit, given: limit + 1},
+		"a multipart record over it":     {kind: kind, body: multi(fmt.Sprintf("[%d]", limit+1), big), field: "body", code: api.TooLarge, limit: limit, given: limit + 1},
+		"empty octet-stream":             {kind: api.OctetStream, field: "body", code: api.BadRequest},
+		"empty text":                     {kind: api.TextPlain, field: "body", code: api.BadRequest},
+		"empty json":                     {kind: api.JSON, field: "body", code: api.BadRequest},
+		"empty array":                    {kind: api.JSON, body: "[]", field: "body", code: api.BadRequest},
+		"only blank lines":               {kind: api.NDJSON, body: "\n\n", field: "body", code: api.BadRequest},
+		"empty batches":                  {kind: api.RecordBatch, field: "body", code: api.BadRequest},
+		"empty multipart":                {kind: kind, field: "body", code: api.BadRequest},
+		"json for multipart":             {kind: kind, body: "[1,2]", field: "body", code: api.BadRequest},
+		"a body of the wrong media type": {kind: api.JSON, body: good, field: "body", code: api.BadRequest},
+	} {
+		p := s.post("topic-name=t", c.kind, c.body).problem(t)
+		if p.Code != c.code || p.Field != c.field {
+			t.Errorf("%s: %+v", name, p)
+		}
+		if c.limit != 0 && (p.Limit == nil || *p.Limit != c.limit || *p.Given != c.given || !strings.Contains(p.Detail, fmt.Sprint(c.limit)) || !strings.Contains(p.Detail, fmt.Sprint(c.given))) {
+			t.Errorf("%s: %+v", name, p)
+		}
+		if c.body == "" { // the same without a declared length
+			a := s.do(call{method: "POST", path: "/records?topic-name=t", body: io.MultiReader(),
+				header: map[string]string{"Content-Type": c.kind, "Accept": api.ProblemJSON, "Transfer-Encoding": "chunked"}})
+			if a.problem(t).Field != c.field {
+				t.Errorf("%s, chunked: %s", name, a)
+			}
+		}
+	}
+	// A record as large as fits with its framing goes in and comes out.
+	big = big[101:]
+	s.mustPost("topic-name=t", api.OctetStream, big)
+	if a := s.get("/record?topic-name=t&offset=0"); a.status != 200 || string(a.body) != big {
+		t.Errorf("largest record: %d, %d bytes", a.status, len(a.body))
+	}
+	// A body of unknown length is refused when it grows too large.
+	a := s.do(call{method: "POST", path: "/records?topic-name=t", body: struct{ io.Reader }{strings.NewReader(big + big)},
+		header: map[string]string{"Content-Type": api.OctetStream, "Accept": api.ProblemJSON}})
+	if a.problem(t).Code != api.TooLarge {
+		t.Errorf("chunked: %s", a)
+	}
+	// Requests that went wrong left the connection and the broker usable.
+	if a := s.get("/topic?topic-name=t"); a.status != 200 || !strings.Contains(string(a.body), `"next_offset":1,`) {
+		t.Errorf("%s", a)
+	}
+}
+
+func TestBadTargets(t *testing.T) {
+	s := start(t)
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	for target, want := range map[string]struct {
+		field string
+		code  api.Code
+	}{
+		"topic-name=..%2F..%2Fevil":              {"topic-name", api.BadRequest},
+		"topic-name=../../evil":                  {"topic-name", api.BadRequest},
+		"topic-name=..":                          {"topic-name", api.BadRequest},
+		"":                                       {"topic-name", api.BadRequest},
+		"topic-name=t&topic-name=t":              {"topic-name", api.BadRequest},
+		"topic-name=t&partition=x":               {"partition", api.BadRequest},
+		"topic-name=t&timeout=1":                 {"timeout", api.BadRequest},
+		"topic-name=t&partition=1":               {"", api.UnknownPartition},
+		"topic-name=new&partition=1":             {"", api.UnknownPartition},
+		"topic-name=t&partition=0&timeout=30s&x": {"", ""},
+	} {
+		a := s.post(target, api.TextPlain, "b")
+		if want.code == "" {
+			if a.status != 201 {
+				t.Errorf("%s: %s", target, a)
+			}
+			continue
+		}
+		if p := a.problem(t); p.Code != want.code || p.Field != want.field {
+			t.Errorf("%s: %s", target, a)
+		}
+	}
+}
+
+func TestUnknownTopicIsNotMadeWhereThatIsOff(t *testing.T) {
+	s := start(t, func(c *setup) { c.broker.AutoCreate = false })
+	if p := s.post("topic-name=t", api.TextPlain, "b").problem(t); p.Code != api.UnknownTopic || p.Topic != "t" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestHugeDeclaredBodyIsRefusedUnread(t *testing.T) {
+	s := start(t)
+	resp, err := s.raw("POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary +
+		"\r\nContent-Type: application/octet-stream\r\nContent-Length: 3221225472\r\nExpect: 100-continue\r\n\r\n")
+	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Fatalf("%v %v", resp, err)
+	}
+	if peak := s.budget.Class(budget.Produce).Peak(); peak != 0 {
+		t.Errorf("%d bytes were reserved", peak)
+	}
+}
+
+// full reserves all memory for bodies and returns what gives it back.
+func (s *server) full() func() {
+	s.t.Helper()
+	c := s.budget.Class(budget.Produce)
+	r, err := c.Reserve(c.Limit() - c.Used())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.Release
+}
+
+func TestOverBudgetIs429(t *testing.T) {
+	s := start(t)
+	release := s.full()
+	a := s.post("topic-name=t", api.TextPlain, "a")
+	if p := a.problem(t); p.Code != api.OverBudget || a.header.Get("Retry-After") == "" {
+		t.Errorf("%s", a)
+	}
+	mp, kind := form("a")
+	if a := s.post("topic-name=t", kind, mp); a.status != http.StatusTooManyRequests {
+		t.Errorf("multipart that knows problems: %s", a)
+	}
+	release()
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+}
+
+func TestGrowingBodyThatDoesNotFitIs429(t *testing.T) {
+	s := start(t)
+	c := s.budget.Class(budget.Produce)
+	r, err := c.Reserve(c.Limit() - 256<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	for _, kind := range []string{api.TextPlain, api.OctetStream} {
+		a := s.do(call{method: "POST", path: "/records?topic-name=t", body: struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 1<<20))},
+			header: map[string]string{"Content-Type": kind, "Accept": api.ProblemJSON}})
+		if a.problem(t).Code != api.OverBudget {
+			t.Errorf("%s: %s", kind, a)
+		}
+	}
+	// Many small records take more memory than their bytes.
+	if a := s.post("topic-name=t", api.TextPlain, strings.Repeat("\n", 100_000)); a.problem(t).Code != api.OverBudget {
+		t.Errorf("%s", a)
+	}
+	s.mustPost("topic-name=t", api.TextPlain, "small ones still fit")
+}
+
+// legacy posts multipart as the original's client does.
+func (s *server) legacy(query string, values ...string) (*answered, error) {
+	mp, kind := form(values...)
+	return s.try(call{method: "POST", path: "/records?" + query, body: strings.NewReader(mp), header: map[string]string{"Content-Type": kind}})
+}
+
+func TestOriginalClientWaitsForMemory(t *testing.T) {
+	s := start(t)
+	release := s.full()
+	done := make(chan *answered)
+	go func() {
+		a, err := s.legacy("topic-name=t", "a")
+		if err != nil {
+			t.Error(err)
+		}
+		done <- a
+	}()
+	eventually(t, "waiting for memory", func() bool { return s.budget.Class(budget.Produce).Usage().Waiting == 1 })
+	release()
+	if a := <-done; a == nil || a.status != 201 {
+		t.Errorf("%s", a)
+	}
+}
+
+func TestOriginalClientIsCutOff(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.BudgetWait = 20 * time.Millisecond })
+	if _, err := s.legacy("topic-name=t", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := s.legacy("topic-name=t&partition=0&expected-offset=5", "a"); err == nil {
+		t.Errorf("offset mismatch: %s", a)
+	}
+	release := s.full()
+	if a, err := s.legacy("topic-name=t", "a"); err == nil {
+		t.Errorf("no memory: %s", a)
+	}
+	release()
+	// These three it understands, and a request that is wrong in itself it hears about as ever.
+	if a, err := s.legacy("topic-name=t&partition=7", "a"); err != nil || a.status != 404 {
+		t.Errorf("%s %v", a, err)
+	}
+	if a, err := s.legacy("topic-name=..", "a"); err != nil || a.status != 400 {
+		t.Errorf("%s %v", a, err)
+	}
+}
+
+func TestHangingStore(t *testing.T) {
+	store := fault.New(objstore.NewMemory(), 1, fault.Config{})
+	s := start(t, func(c *setup) {
+		c.store = store
+		c.broker.Timeouts.Put, c.broker.Core.Window = 200*time.Millisecond, 1
+	})
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	store.SetConfig(fault.Config{Put: fault.Rates{fault.Hang: 1}})
+	defer store.SetConfig(fault.Config{})
+
+	// The first is sent and stays unknown; behind it nothing can be sent, as the window is one slot.
+	a := s.post("topic-name=t&timeout=300ms", api.TextPlain, "b")
+	if p := a.problem(t); p.Code != api.OutcomeUnknown {
+		t.Errorf("sent: %s", a)
+	}
+	a = s.post("topic-name=t&timeout=100ms", api.TextPlain, "c")
+	if p := a.problem(t); p.Code != api.StoreUnavailable || a.header.Get("Retry-After") == "" {
+		t.Errorf("not sent: %s", a)
+	}
+	if a, err := s.legacy("topic-name=t&timeout=100ms", "d"); err == nil {
+		t.Errorf("the original's client was told %s", a)
+	}
+	if a := s.get("/readyz"); a.status != 503 {
+		t.Errorf("ready: %s", a)
+	}
+	if a := s.get("/healthz"); a.status != 200 {
+		t.Errorf("healthy: %s", a)
+	}
+	store.SetConfig(fault.Config{})
+	eventually(t, "the store is good again", func() bool { return s.get("/readyz").status == 200 })
+	s.mustPost("topic-name=t", api.TextPlain, "e")
+	if got := strings.Join(s.values("t", 0), ""); got != "abe" && got != "ae" {
+		t.Errorf("stored %q: what was rejected must not be there", got)
+	}
+}
+
+func TestFencedAndClosedAnswers503(t *testing.T) {
+	store := objstore.NewMemory()
+	first := start(t, func(c *setup) { c.store = store; c.broker.Core.Advertised = "http://first" })
+	first.mustPost("topic-name=t", api.TextPlain, "a")
+	second := start(t, func(c *setup) { c.store = store; c.broker.Core.Advertised = "http://second" })
+	second.mustPost("topic-name=t", api.TextPlain, "b")
+	// The first has not noticed; what it sends now was sent, so its outcome is not known to it.
+	if p := first.post("topic-name=t", api.TextPlain, "c").problem(t); p.Code != api.OutcomeUnknown && p.Code != api.Fenced {
+		t.Errorf("%+v", p)
+	}
+	eventually(t, "the first notices", func() bool { return first.b.Err() != nil })
+	a := first.post("topic-name=t", api.TextPlain, "d")
+	if p := a.problem(t); p.Code != api.Fenced || p.Leader != "http://second" || p.Epoch != second.b.Epoch() || a.header.Get("Retry-After") == "" {
+		t.Errorf("%s", a)
+	}
+	if a := first.get("/readyz"); a.problem(t).Code != api.Fenced {
+		t.Errorf("%s", a)
+	}
+	if got := strings.Join(second.values("t", 0), ""); got != "ab" {
+		t.Errorf("stored %q", got)
+	}
+	if err := second.b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if p := second.post("topic-name=t", api.TextPlain, "e").problem(t); p.Code != api.ShuttingDown {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestReadOnlyBroker(t *testing.T) {
+	store := objstore.NewMemory()
+	leader := start(t, func(c *setup) { c.store = store })
+	leader.mustPost("topic-name=t", api.TextPlain, "a")
+	s := start(t, func(c *setup) {
+		c.store = store
+		c.broker.Core.ReadOnly, c.broker.Core.FollowPoll = true, logcore.Duration(10*time.Millisecond)
+	})
+	mp, kind := form("x")
+	for _, c := range []call{
+		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader(mp), header: map[string]string{"Content-Type": kind}},
+		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader("x"), header: map[string]string{"Content-Type": api.TextPlain}},
+		{method: "PUT", path: "/topic?topic-name=t"}, {method: "DELETE", path: "/topic?topic-name=t"},
+	} {
+		if p := s.do(c).problem(t); p.Code != api.ReadOnly {
+			t.Errorf("%s %s: %+v", c.method, c.path, p)
+		}
+	}
+	if got := s.values("t", 0); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	done := make(chan []string)
+	go func() { done <- s.get("/records?topic-name=t&offset=1&timeout=20s").unform(t) }()
+	leader.mustPost("topic-name=t", api.TextPlain, "b")
+	if got := <-done; len(got) != 1 || got[0] != "b" {
+		t.Errorf("the follower's reader got %q", got)
+	}
+}
