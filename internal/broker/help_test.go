@@ -1,0 +1,280 @@
+package broker_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hooked is a store whose requests a test can get in the way of.
+type hooked struct {
+	objstore.Store
+	onPut atomic.Pointer[func(ctx context.Context, key string) error]
+	onGet atomic.Pointer[func(ctx context.Context, key string, r objstore.Range) error]
+	gets  atomic.Int64
+}
+
+func (h *hooked) Put(ctx context.Context, key string, body objstore.Body) error {
+	if f := h.onPut.Load(); f != nil {
+		if err := (*f)(ctx, key); err != nil {
+			return err
+		}
+	}
+	return h.Store.Put(ctx, key, body)
+}
+
+func (h *hooked) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	h.gets.Add(1)
+	if f := h.onGet.Load(); f != nil {
+		if err := (*f)(ctx, key, r); err != nil {
+			return objstore.Object{}, err
+		}
+	}
+	return h.Store.Get(ctx, key, r)
+}
+
+func options(s objstore.Store) broker.Options {
+	b := budget.New(64 << 20)
+	b.Buffers().Poison()
+	return broker.Options{
+		Store: s, Budget: b, Batch: batcher.Config{Wait: time.Millisecond}, AutoCreate: true,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Core:   retries(),
+	}
+}
+
+func open(t testing.TB, o broker.Options) *broker.Broker {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	b, err := broker.Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kill(b) })
+	return b
+}
+
+// kill ends a broker without flushing.
+func kill(b *broker.Broker) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = b.Close(ctx)
+}
+
+func disk(t testing.TB) objstore.Store {
+	t.Helper()
+	d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func create(t testing.TB, b *broker.Broker, name string, partitions int) {
+	t.Helper()
+	if _, err := b.CreateTopic(context.Background(), name, broker.TopicSpec{Partitions: partitions}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func data(t testing.TB, topic string, partition int, values ...string) broker.Append {
+	t.Helper()
+	recs := make([]record.Record, len(values))
+	for i, v := range values {
+		recs[i] = record.Record{Timestamp: 1000 + int64(i), Value: []byte(v)}
+	}
+	b, sum, err := record.Append(nil, recs, record.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return broker.Append{Topic: topic, Partition: int32(partition), Data: b, Summary: sum, ExpectedOffset: -1}
+}
+
+// produce appends one batch and waits at most a while.
+func produce(t testing.TB, b *broker.Broker, topic string, partition int, values ...string) broker.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return b.Submit(ctx, []broker.Append{data(t, topic, partition, values...)}).Wait(ctx)[0]
+}
+
+func mustProduce(t testing.TB, b *broker.Broker, topic string, partition int, values ...string) int64 {
+	t.Helper()
+	r := produce(t, b, topic, partition, values...)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	return r.Base
+}
+
+// values decodes what a part holds from an offset on, and the offset after it.
+func values(t testing.TB, p *broker.FetchedPart, offset int64) (vals []string, next int64) {
+	t.Helper()
+	next = offset
+	for i := range p.Chunks {
+		c := &p.Chunks[i]
+		b := chunkBytes(t, c)
+		if int64(len(b)) != c.Size || !c.Verified {
+			t.Fatalf("chunk of %d bytes says %d, verified %v", len(b), c.Size, c.Verified)
+		}
+		sum, err := record.Verify(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum.Span != c.End-c.Base || record.Batch(b).BaseOffset() != c.Base {
+			t.Fatalf("chunk [%d,%d) holds %d offsets from %d", c.Base, c.End, sum.Span, record.Batch(b).BaseOffset())
+		}
+		if i == 0 && (c.Base > offset || c.End <= offset) || i > 0 && c.Base != p.Chunks[i-1].End {
+			t.Fatalf("chunk %d is [%d,%d), wanted from %d", i, c.Base, c.End, offset)
+		}
+		var r record.Reader
+		for r.Reset(b, next); r.Next(); {
+			if r.Record().Offset != next {
+				t.Fatalf("offset %d where %d should be", r.Record().Offset, next)
+			}
+			vals = append(vals, string(r.Record().Value))
+			next++
+		}
+		if r.Err() != nil {
+			t.Fatal(r.Err())
+		}
+	}
+	return vals, next
+}
+
+func chunkBytes(t testing.TB, c *broker.Chunk) []byte {
+	t.Helper()
+	var b []byte
+	for _, p := range c.Parts {
+		b = append(b, p...)
+	}
+	if c.Section != nil {
+		var err error
+		if b, err = io.ReadAll(c.Section); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// consume reads a partition from an offset to its end.
+func consume(t testing.TB, b *broker.Broker, topic string, partition int, offset int64) []string {
+	t.Helper()
+	var all []string
+	for {
+		f, err := b.Fetch(context.Background(), []broker.Want{{Topic: topic, Partition: int32(partition), Offset: offset}}, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &f.Parts[0]
+		if p.Err != nil {
+			t.Fatal(p.Err)
+		}
+		vals, next := values(t, p, offset)
+		end := p.HighWatermark
+		f.Release()
+		all = append(all, vals...)
+		if next == end {
+			return all
+		}
+		if next == offset {
+			t.Fatalf("nothing at offset %d of %d", offset, end)
+		}
+		offset = next
+	}
+}
+
+// ledger keeps what producers heard.
+type ledger struct {
+	mu       sync.Mutex
+	acked    map[place]string
+	unknown  map[string]bool
+	rejected map[string]bool
+}
+
+type place struct {
+	topic     string
+	partition int
+	offset    int64
+}
+
+func newLedger() *ledger {
+	return &ledger{acked: map[place]string{}, unknown: map[string]bool{}, rejected: map[string]bool{}}
+}
+
+func (l *ledger) note(t testing.TB, topic string, partition int, vals []string, r broker.Result, unknown bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, v := range vals {
+		switch {
+		case r.Err == nil:
+			p := place{topic, partition, r.Base + int64(i)}
+			if other, taken := l.acked[p]; taken {
+				t.Errorf("%+v acked for %s and %s", p, other, v)
+			}
+			l.acked[p] = v
+		case unknown:
+			l.unknown[v] = true
+		default:
+			l.rejected[v] = true
+		}
+	}
+}
+
+// check reads everything and compares it with what producers heard: acked is there at its offset, rejected is nowhere,
+// unknown at most once.
+func (l *ledger) check(t testing.TB, b *broker.Broker) {
+	t.Helper()
+	seen := map[string]bool{}
+	left := len(l.acked)
+	for _, info := range b.Topics(context.Background()) {
+		for p := range info.Partitions {
+			for o, v := range consume(t, b, info.Name, p, 0) {
+				if seen[v] {
+					t.Fatalf("%s is there twice", v)
+				}
+				seen[v] = true
+				want, acked := l.acked[place{info.Name, p, int64(o)}]
+				switch {
+				case acked && want != v:
+					t.Fatalf("%s %d %d: %s acked, %s there", info.Name, p, o, want, v)
+				case acked:
+					left--
+				case l.rejected[v]:
+					t.Fatalf("%s was rejected and is there", v)
+				case !l.unknown[v]:
+					t.Fatalf("%s is there and nobody sent it", v)
+				}
+			}
+		}
+	}
+	if left != 0 {
+		t.Fatalf("%d of %d acked records are not there", left, len(l.acked))
+	}
+}
+
+func value(producer, i, j int) string { return fmt.Sprintf("%d.%d.%d", producer, i, j) }
+
+// retries makes a log that does not wait long before it asks a store again.
+func retries() logcore.Config {
+	const ms = logcore.Duration(time.Millisecond)
+	return logcore.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms}
+}
