@@ -60,6 +60,10 @@ func (c *Client) CreateTopic(ctx context.Context, name string, spec TopicSpec) (
 
 // UpdateTopic changes a topic: partitions can grow, settings are merged. ErrUnknownTopic if there is none.
 func (c *Client) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
+	// A broker that does not look at If-Match would create the topic.
+	if t, err := c.Topic(ctx, name); err != nil {
+		return t, err
+	}
 	return c.putTopic(ctx, name, spec, map[string]string{"If-Match": "*"})
 }
 

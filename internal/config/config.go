@@ -94,7 +94,7 @@ func (c *Config) BucketSpec() string {
 	case c.S3Bucket != "":
 		return "s3://" + c.S3Bucket
 	}
-	return filepath.Join(c.DataDir, "bucket")
+	return "file:" + filepath.Join(c.DataDir, "bucket")
 }
 
 // CacheDir is the folder of the disk cache.

@@ -35,7 +35,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.BucketSpec(); got != "seb-data/bucket" {
+	if got := c.BucketSpec(); got != "file:seb-data/bucket" {
 		t.Errorf("bucket %q", got)
 	}
 	if got := c.CacheDir(); got != "seb-data/cache" {
@@ -98,7 +98,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	c.MemoryLimit = 1
 	c.HTTP = config.HTTP{Port: 70000, APIKey: "with space", APIKeyFile: "f"}
 	c.Debug.Address, c.Debug.Port = "0.0.0.0", -1
-	c.Batch.WaitTime = time.Hour
+	c.Batch.WaitTime, c.Batch.BytesSoftMax = time.Hour, 1
 	c.Log.Format = "xml"
 	err := c.Validate()
 	var faults config.Faults

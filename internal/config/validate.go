@@ -29,8 +29,8 @@ func join(faults []error) error {
 	return Faults(faults)
 }
 
-// MemoryLimitMin is the least --memory-limit: below it not even one batch of the default size fits its share.
-const MemoryLimitMin Bytes = 32 << 20
+// MemoryLimitMin is the least --memory-limit: below it the shares are too small to be of use.
+const MemoryLimitMin Bytes = 16 << 20
 
 // Validate reports every fault at once, as Faults.
 func (c *Config) Validate() error {
@@ -59,8 +59,6 @@ func (c *Config) Validate() error {
 	check(c.Cache.Size >= 0, "cache-size", "must not be negative")
 	check(c.Batch.WaitTime <= time.Minute, "batch-wait-time", "%v is above the most, 1m", c.Batch.WaitTime)
 	check(c.Batch.BytesSoftMax >= 4<<10, "batch-bytes-soft-max", "%v is below the least, 4KiB", c.Batch.BytesSoftMax)
-	check(c.Batch.BytesSoftMax <= c.MemoryLimit/4, "batch-bytes-soft-max", "%v is above a quarter of --memory-limit %v",
-		c.Batch.BytesSoftMax, c.MemoryLimit)
 	check(c.Log.Format == "text" || c.Log.Format == "json", "log-format", "%q, want text or json", c.Log.Format)
 	return join(faults)
 }

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+)
+
+// benchReport is the document that --json prints.
+type benchReport struct {
+	Benchmark  string      `json:"benchmark"` // "write" or "read"
+	Started    time.Time   `json:"started"`
+	Version    buildInfo   `json:"version"`
+	Machine    machineInfo `json:"machine"`
+	Parameters benchParams `json:"parameters"`
+	Runs       []benchRun  `json:"runs"`
+	// Over all runs together. CPU time and memory are those of this process: with a local broker the broker's and the
+	// load generator's, with a remote one only the generator's.
+	RecordsPerSecond  float64 `json:"records_per_second"`
+	CPUMicrosecRecord float64 `json:"cpu_us_per_record"`
+	RSSMaxBytes       int64   `json:"rss_max_bytes"`
+	Includes          string  `json:"cpu_and_rss_of"` // "broker and load generator" or "load generator"
+}
+
+// benchRun is the result of one run.
+type benchRun struct {
+	Seconds           float64     `json:"seconds"`
+	Requests          int64       `json:"requests"`
+	Records           int64       `json:"records"`
+	Bytes             int64       `json:"bytes"` // of record values
+	RecordsPerSecond  float64     `json:"records_per_second"`
+	RequestsPerSecond float64     `json:"requests_per_second"`
+	MiBPerSecond      float64     `json:"mib_per_second"`
+	CPUMicrosecRecord float64     `json:"cpu_us_per_record"`
+	Latency           latencyInfo `json:"latency_ms"`
+
+	cpu time.Duration
+}
+
+// latencyInfo is the response time of requests in milliseconds. Workers send the next request when the last is answered,
+// so a stall delays what should have been measured during it: good for comparing runs, not for service levels.
+type latencyInfo struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(10*time.Minute/time.Microsecond), 3)
+}
+
+func latencyOf(h *hdrhistogram.Histogram) latencyInfo {
+	ms := func(us int64) float64 { return round(float64(us) / 1000) }
+	return latencyInfo{P50: ms(h.ValueAtQuantile(50)), P99: ms(h.ValueAtQuantile(99)), Max: ms(h.Max())}
+}
+
+// finish computes the rates from the counts.
+func (r *benchRun) finish(elapsed, cpu time.Duration) {
+	s := elapsed.Seconds()
+	r.cpu = cpu
+	r.Seconds = round(s)
+	r.RecordsPerSecond = round(float64(r.Records) / s)
+	r.RequestsPerSecond = round(float64(r.Requests) / s)
+	r.MiBPerSecond = round(float64(r.Bytes) / s / (1 << 20))
+	r.CPUMicrosecRecord = round(float64(cpu.Microseconds()) / float64(max(r.Records, 1)))
+}
+
+// finish computes the figures over all runs.
+func (b *benchReport) finish() {
+	var records int64
+	var seconds float64
+	var cpu time.Duration
+	for _, r := range b.Runs {
+		records += r.Records
+		seconds += r.Seconds
+		cpu += r.cpu
+	}
+	b.RecordsPerSecond = round(float64(records) / seconds)
+	b.CPUMicrosecRecord = round(float64(cpu.Microseconds()) / float64(max(records, 1)))
+	b.RSSMaxBytes = rssMax()
+	b.Includes = "broker and load generator"
+	if !b.Parameters.LocalBroker {
+		b.Includes = "load generator"
+	}
+}
+
+// round keeps three digits after the point: more would only look exact.
+func round(v float64) float64 { return math.Round(v*1000) / 1000 }
+
+func (b *benchReport) writeJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(b)
+}
+
+// writeHead prints what was asked for, on what, before the first run.
+func (b *benchReport) writeHead(w io.Writer) {
+	p := &b.Parameters
+	fmt.Fprintf(w, "benchmark   %s, %s\n", b.Benchmark, b.Started.Format(time.RFC3339))
+	fmt.Fprintf(w, "version     %s\n", b.Version)
+	fmt.Fprintf(w, "machine     %s\n", b.Machine)
+	where := "local broker, bucket " + p.Bucket
+	if !p.LocalBroker {
+		where = "broker " + p.RemoteAddress
+	}
+	fmt.Fprintf(w, "against     %s, %s\n", where, p.Format)
+	fmt.Fprintf(w, "parameters  runs %d, workers %d, batches %d x %d records x %d bytes, batcher %v / %v, memory limit %v\n",
+		p.Runs, p.Workers, p.Batches, p.RecordsPerBatch, p.RecordSize, p.BatcherBlockTime, p.BatcherMaxBytes, p.MemoryLimit)
+	if r := p.Read; r != nil {
+		fmt.Fprintf(w, "            requests %d x %d records, skew %s\n", r.Requests, r.RecordsPerRequest, r.Skew)
+	}
+}
+
+func (r *benchRun) writeLine(w io.Writer, n int) {
+	fmt.Fprintf(w, "run %-3d     %.2f s, %.0f records/s, %.1f MiB/s, %.1f requests/s, %.2f us CPU/record, latency ms p50 %.2f p99 %.2f max %.2f\n",
+		n, r.Seconds, r.RecordsPerSecond, r.MiBPerSecond, r.RequestsPerSecond, r.CPUMicrosecRecord,
+		r.Latency.P50, r.Latency.P99, r.Latency.Max)
+}
+
+func (b *benchReport) writeTotal(w io.Writer) {
+	fmt.Fprintf(w, "total       %.0f records/s, %.2f us CPU/record, %.1f MiB most memory (%s)\n",
+		b.RecordsPerSecond, b.CPUMicrosecRecord, float64(b.RSSMaxBytes)/(1<<20), b.Includes)
+}
+
+// cpuTime is the CPU time that this process has used, user and system.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// rssMax is the most memory that this process ever held.
+func rssMax() int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	if runtime.GOOS == "darwin" {
+		return int64(u.Maxrss) // bytes there, KiB elsewhere
+	}
+	return int64(u.Maxrss) << 10
+}
+
+// machineInfo says what a result was measured on.
+type machineInfo struct {
+	CPU    string `json:"cpu"`
+	Cores  int    `json:"cores"`
+	Memory int64  `json:"memory_bytes"`
+	System string `json:"system"`
+	Kernel string `json:"kernel"`
+}
+
+func (m machineInfo) String() string {
+	return fmt.Sprintf("%s, %d cores, %.1f GiB, %s, kernel %s", m.CPU, m.Cores, float64(m.Memory)/(1<<30), m.System, m.Kernel)
+}
+
+func machine() machineInfo {
+	m := machineInfo{CPU: "unknown CPU", Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		m.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	if v := procField("/proc/cpuinfo", "model name"); v != "" {
+		m.CPU = v
+	}
+	var kib int64
+	if _, err := fmt.Sscanf(procField("/proc/meminfo", "MemTotal"), "%d kB", &kib); err == nil {
+		m.Memory = kib << 10
+	}
+	return m
+}
+
+// procField is the first value of a field in a file of /proc; "" where there is none.
+func procField(file, field string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if name, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == field {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}

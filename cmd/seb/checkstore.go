@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/spf13/cobra"
+)
+
+func newCheckStore() *cobra.Command {
+	cfg := config.Default()
+	cmd := &cobra.Command{
+		Use:   "check-store [BUCKET]",
+		Short: "Find out whether a store keeps the promises that Seb stands on",
+		Long: `Puts, reads, lists and deletes some hundred small objects below probe/ in the bucket: put-if-absent also with 16 racers
+for one name, read-after-write by GET and LIST, LIST after DELETE, range reads, missing names. Serve does the same once
+for each bucket and remembers it in its data folder.`,
+		Example: "  seb check-store 's3://events/prod?region=eu-central-1'",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
+				return usageError{err}
+			}
+			if len(args) > 0 {
+				if cmd.Flags().Changed("bucket") || cmd.Flags().Changed("s3-bucket") {
+					return usageError{errors.New("--bucket: the bucket is given as an argument already")}
+				}
+				cfg.Bucket, cfg.S3Bucket = args[0], ""
+			}
+			store, err := objstore.Open(cmd.Context(), cfg.BucketSpec(), objstore.Options{})
+			if err != nil {
+				return usageError{err}
+			}
+			start := time.Now()
+			if err := objstore.Check(cmd.Context(), store, objstore.CheckOptions{}); err != nil {
+				return fmt.Errorf("%s: %w", store, err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s passes every check (%v)\n", store, time.Since(start).Round(time.Millisecond))
+			if l, ok := store.(*objstore.S3); ok {
+				if w := l.LifecycleWarning(cmd.Context()); w != "" {
+					fmt.Fprintln(cmd.OutOrStdout(), "warning:", w)
+				}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.Bucket, "bucket", "", "the bucket: ./folder or s3://name/prefix?endpoint=URL&region=R&path-style=true (default <data-dir>/bucket)")
+	f.StringVar(&cfg.S3Bucket, "s3-bucket", "", "short for --bucket s3://NAME")
+	f.StringVar(&cfg.DataDir, "data-dir", cfg.DataDir, "data folder, for the default bucket")
+	return cmd
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/record"
+	"github.com/spf13/cobra"
+)
+
+// consumeFlags are the flags of `seb consume`.
+type consumeFlags struct {
+	remote     remote
+	offset     string
+	partitions []int32
+	follow     bool
+	count      int64
+	format     string
+}
+
+func newConsume() *cobra.Command {
+	var c consumeFlags
+	cmd := &cobra.Command{
+		Use:   "consume TOPIC",
+		Short: "Print the records of a topic",
+		Long: `Prints the records of TOPIC, one a line, from the first (or --offset) to the end, partition after partition; with
+--follow it goes on with new ones until it is interrupted.`,
+		Example: "  seb consume demo\n  seb consume demo | sort\n  seb consume demo --follow --offset latest\n  seb consume demo --format json -p 0 --offset 42 -n 1",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
+	}
+	cmd.ValidArgsFunction = c.remote.topicNames
+	c.remote.register(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&c.offset, "offset", "o", "earliest", "where to begin: a number, earliest or latest")
+	f.Int32SliceVarP(&c.partitions, "partition", "p", nil, "partitions to read (default all)")
+	f.BoolVarP(&c.follow, "follow", "f", false, "go on with new records")
+	f.Int64VarP(&c.count, "count", "n", 0, "stop after so many records (0: do not)")
+	f.StringVar(&c.format, "format", "value", "value (a line each), raw (values without newlines), key-value (key TAB value), json (one object a line)")
+	return cmd
+}
+
+func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
+	offset, err := parseOffset(c.offset)
+	if err != nil {
+		return usageError{err}
+	}
+	write, ok := recordFormats[c.format]
+	if !ok {
+		return usageError{fmt.Errorf("--format: %q, want value, raw, key-value or json", c.format)}
+	}
+	cl, err := c.remote.client(cmd)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	partitions := c.partitions
+	if len(partitions) == 0 {
+		t, err := cl.Topic(cmd.Context(), topic)
+		if err != nil {
+			return err
+		}
+		for _, p := range t.Partitions {
+			partitions = append(partitions, p.Partition)
+		}
+	}
+	out := &printer{w: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), write: write, left: c.count}
+	read := func(ctx context.Context, p int32) error {
+		o := client.ReadOptions{Partition: p, Offset: offset, Follow: c.follow}
+		for r, err := range cl.Records(ctx, topic, o) {
+			if err != nil {
+				return err
+			}
+			if err := out.print(p, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if c.follow {
+		return out.follow(cmd.Context(), partitions, read)
+	}
+	for _, p := range partitions {
+		if err = read(cmd.Context(), p); err != nil {
+			break
+		}
+	}
+	return out.end(err)
+}
+
+func parseOffset(s string) (int64, error) {
+	switch s {
+	case "earliest":
+		return client.Earliest, nil
+	case "latest":
+		return client.Latest, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("--offset: %q, want a number, earliest or latest", s)
+	}
+	return n, nil
+}
+
+// printer writes records, perhaps of several partitions at once.
+type printer struct {
+	write func(w *bufio.Writer, partition int32, r *record.Record) error
+
+	mu   sync.Mutex // guards what follows
+	w    *bufio.Writer
+	left int64 // records still wanted, if it began above 0
+}
+
+var errEnough = errors.New("as many records as were wanted")
+
+func (p *printer) print(partition int32, r *record.Record) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left < 0 {
+		return errEnough
+	}
+	if err := p.write(p.w, partition, r); err != nil {
+		return err
+	}
+	if p.left > 0 {
+		if p.left--; p.left == 0 {
+			p.left = -1
+			return errEnough
+		}
+	}
+	return nil
+}
+
+// end flushes and says how the reading ended.
+func (p *printer) end(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return errors.Join(err, p.w.Flush())
+}
+
+// flushEvery is how long a followed record may wait in the buffer.
+const flushEvery = 50 * time.Millisecond
+
+// follow reads all partitions at once until ctx ends, which is how it is meant to end, or one of them fails.
+func (p *printer) follow(ctx context.Context, partitions []int32, read func(context.Context, int32) error) error {
+	outer := ctx
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for _, partition := range partitions {
+		wg.Go(func() {
+			if err := read(ctx, partition); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Go(func() {
+		tick := time.NewTicker(flushEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				p.mu.Lock()
+				err := p.w.Flush()
+				p.mu.Unlock()
+				if err != nil {
+					cancel(err)
+				}
+			}
+		}
+	})
+	wg.Wait()
+	err := context.Cause(ctx)
+	if outer.Err() != nil {
+		err = nil
+	}
+	return p.end(err)
+}
+
+var recordFormats = map[string]func(w *bufio.Writer, partition int32, r *record.Record) error{
+	"value": func(w *bufio.Writer, _ int32, r *record.Record) error {
+		_, _ = w.Write(r.Value)
+		return w.WriteByte('\n')
+	},
+	"raw": func(w *bufio.Writer, _ int32, r *record.Record) error {
+		_, err := w.Write(r.Value)
+		return err
+	},
+	"key-value": func(w *bufio.Writer, _ int32, r *record.Record) error {
+		_, _ = w.Write(r.Key)
+		_ = w.WriteByte('\t')
+		_, _ = w.Write(r.Value)
+		return w.WriteByte('\n')
+	},
+	"json": writeJSONRecord,
+}
+
+// printedRecord is a record as --format json prints it.
+type printedRecord struct {
+	Partition int32 `json:"partition"`
+	api.Record
+}
+
+func writeJSONRecord(w *bufio.Writer, partition int32, r *record.Record) error {
+	p := printedRecord{Partition: partition, Record: api.Record{Offset: r.Offset, Timestamp: r.Timestamp}}
+	p.Key, p.KeyBase64 = jsonBytes(r.Key)
+	p.Value, p.ValueBase64 = jsonBytes(r.Value)
+	for _, h := range r.Headers {
+		text, b64 := jsonBytes(h.Value)
+		p.Headers = append(p.Headers, api.Header{Key: h.Key, Value: text, ValueBase64: b64})
+	}
+	enc := json.NewEncoder(io.Writer(w))
+	enc.SetEscapeHTML(false)
+	return enc.Encode(&p)
+}
+
+// jsonBytes gives bytes as text where they are text, else in base64; null is neither.
+func jsonBytes(b []byte) (text, b64 *string) {
+	switch {
+	case b == nil:
+		return nil, nil
+	case utf8.Valid(b):
+		return new(string(b)), nil
+	}
+	return nil, new(base64.StdEncoding.EncodeToString(b))
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+	"github.com/spf13/cobra"
+)
+
+// The exit codes; newExitCodes documents them.
+const (
+	exitOK      = 0
+	exitError   = 1
+	exitUsage   = 2
+	exitFenced  = 3
+	exitStore   = 4
+	exitCorrupt = 5
+	exitUnknown = 6
+	exitStopped = 130
+)
+
+func newExitCodes() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exit-codes",
+		Short: "What the exit codes mean",
+		Long: `0  done; for serve: stopped as asked, everything acknowledged is stored
+1  an error; the line on stderr says what to do
+2  the command line or a setting is wrong
+3  serve: another broker has taken over this bucket
+4  serve, check-store: the store fails a check that Seb stands on, or refuses this caller
+5  stored data is corrupt: nothing was deleted or skipped
+6  produce, topic: no answer in time: what was sent may appear once, or never
+130  interrupted (not serve and consume --follow, which are ended so)
+
+The first three are what shells and service managers expect. A service manager that restarts serve should not do so
+after 2, 3, 4 and 5: somebody has to look.`,
+	}
+}
+
+// usageError is a fault in the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func exitCode(err error) int {
+	var usage usageError
+	var faults config.Faults
+	var check *objstore.CheckError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage), errors.As(err, &faults):
+		return exitUsage
+	case errors.Is(err, broker.ErrFenced):
+		return exitFenced
+	case errors.As(err, &check), errors.Is(err, objstore.ErrRefused):
+		return exitStore
+	case errors.Is(err, broker.ErrCorrupt), errors.Is(err, record.ErrCorrupt), errors.Is(err, client.ErrCorrupt):
+		return exitCorrupt
+	case errors.Is(err, client.ErrOutcomeUnknown), errors.Is(err, broker.ErrOutcomeUnknown):
+		return exitUnknown
+	case errors.Is(err, context.Canceled):
+		return exitStopped
+	}
+	return exitError
+}
+
+// oneLine is what a person reads of an error: one line that says what happened and, where we know, what to do.
+func oneLine(err error) string {
+	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	if h := hint(err); h != "" {
+		text += ": " + h
+	}
+	return text
+}
+
+// hint says what to do about an error.
+func hint(err error) string {
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		return "see `seb help`"
+	case errors.Is(err, client.ErrUnauthorized):
+		return "give the broker's key with --api-key or $SEB_API_KEY"
+	case errors.Is(err, client.ErrUnknownTopic):
+		return "`seb topic list` shows what there is, `seb topic create` makes one"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "no broker answers there; start one with `seb serve`, or name another with --address"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "another program listens there; choose another with --http-port"
+	case errors.Is(err, broker.ErrFenced):
+		return "only one broker can write to a bucket; stop this one, or start it with --read-only"
+	case errors.Is(err, client.ErrOutcomeUnknown):
+		return "read the topic's end before sending again"
+	case errors.Is(err, fs.ErrPermission):
+		return "check the permissions of this user"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the broker did not answer in time"
+	}
+	return ""
+}

@@ -1,0 +1,19 @@
+// Command seb is the broker and its tools. Each subcommand has a file of its own; `seb help` lists them.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/sebbroker/seb/internal/quiet"
+)
+
+func main() {
+	quiet.Restore()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

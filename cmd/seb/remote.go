@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/server"
+	"github.com/spf13/cobra"
+)
+
+// remote is the broker that a command speaks to: named by flags or the environment, else the local one of a data folder.
+type remote struct {
+	address string
+	key     config.Secret
+	keyFile string
+	dataDir string
+}
+
+const addressDefault = "http://127.0.0.1:51313"
+
+func (r *remote) register(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.StringVar(&r.address, "address", "", "the broker's address, such as http://host:51313 (default: the local broker's)")
+	f.Var(&r.key, "api-key", "its API key; better in $SEB_API_KEY (default: the local broker's)")
+	f.StringVar(&r.keyFile, "api-key-file", "", "file that holds the API key")
+	f.StringVar(&r.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker")
+}
+
+// client connects nothing yet; it finds out where the broker is and with which key.
+func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
+	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
+		return nil, usageError{err}
+	}
+	if r.key != "" && r.keyFile != "" {
+		return nil, usageError{errors.New("--api-key-file: give either this or --api-key")}
+	}
+	address, key := r.address, r.key.Reveal()
+	if r.keyFile != "" {
+		k, err := server.ReadKey(r.keyFile)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		key = k
+	}
+	local, err := server.Discover(r.dataDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if address == "" {
+		if address = local.Address; address == "" {
+			address = addressDefault
+		}
+	}
+	if key == "" && (r.address == "" || r.address == local.Address) {
+		// Only the local broker is given the local broker's key.
+		key = local.APIKey
+	}
+	if err := answers(cmd.Context(), address); err != nil {
+		return nil, err
+	}
+	c, err := client.New(address, client.Options{APIKey: key, RetryTime: retryTime})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return c, nil
+}
+
+// answers fails at once if nothing listens at an address: a person is not to wait for the retries of a client, which are
+// for a broker that goes away meanwhile.
+func answers(ctx context.Context, address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Port() == "" {
+		return nil // the client says what is wrong with it
+	}
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", u.Host)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	if err == nil {
+		_ = c.Close()
+	}
+	return nil
+}
+
+// topicNames completes the name of a topic.
+func (r *remote) topicNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	c, err := r.client(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer c.Close()
+	topics, err := c.Topics(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, t := range topics {
+		names = append(names, t.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/spf13/cobra"
+)
+
+func newTopic() *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{
+		Use:     "topic",
+		Aliases: []string{"topics"},
+		Short:   "List, create, describe, change and delete topics",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	r.register(cmd)
+	cmd.AddCommand(newTopicList(&r), newTopicDescribe(&r), newTopicCreate(&r), newTopicUpdate(&r), newTopicDelete(&r))
+	return cmd
+}
+
+func newTopicList(r *remote) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List all topics",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := r.client(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			topics, err := c.Topics(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), topics)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tPARTITIONS\tRECORDS\tBYTES\tLATEST")
+			for _, t := range topics {
+				records, bytes, latest := totals(&t)
+				fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", t.Name, len(t.Partitions), records, bytes, ago(latest))
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newTopicDescribe(r *remote) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "describe TOPIC",
+		Short:             "Show a topic's settings and partitions",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.topicNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.client(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			t, err := c.Topic(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printTopic(cmd.OutOrStdout(), &t, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// specFlags are the flags that say what a topic shall be.
+type specFlags struct {
+	partitions int
+	settings   []string
+	asJSON     bool
+}
+
+func (s *specFlags) register(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&s.partitions, "partitions", 0, "number of partitions (0: one for a new topic, else as it is)")
+	cmd.Flags().StringArrayVarP(&s.settings, "setting", "s", nil, "a setting, such as retention-time=7d; an empty value removes it")
+	cmd.Flags().BoolVar(&s.asJSON, "json", false, "print JSON")
+}
+
+func (s *specFlags) spec() (client.TopicSpec, error) {
+	out := client.TopicSpec{Partitions: s.partitions, Settings: map[string]string{}}
+	for _, kv := range s.settings {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return out, usageError{fmt.Errorf("--setting: %q, want name=value", kv)}
+		}
+		out.Settings[k] = v
+	}
+	if s.partitions < 0 {
+		return out, usageError{fmt.Errorf("--partitions: %d", s.partitions)}
+	}
+	return out, nil
+}
+
+func newTopicCreate(r *remote) *cobra.Command {
+	var s specFlags
+	cmd := &cobra.Command{
+		Use:     "create TOPIC",
+		Short:   "Create a topic",
+		Example: "  seb topic create orders --partitions 4 --setting retention-time=7d",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := s.spec()
+			if err != nil {
+				return err
+			}
+			c, err := r.client(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			t, err := c.CreateTopic(cmd.Context(), args[0], spec)
+			if err != nil {
+				return err
+			}
+			return printTopic(cmd.OutOrStdout(), &t, s.asJSON)
+		},
+	}
+	s.register(cmd)
+	return cmd
+}
+
+func newTopicUpdate(r *remote) *cobra.Command {
+	var s specFlags
+	cmd := &cobra.Command{
+		Use:               "update TOPIC",
+		Short:             "Change a topic's settings, or add partitions",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.topicNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := s.spec()
+			if err != nil {
+				return err
+			}
+			c, err := r.client(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			t, err := c.UpdateTopic(cmd.Context(), args[0], spec)
+			if err != nil {
+				return err
+			}
+			return printTopic(cmd.OutOrStdout(), &t, s.asJSON)
+		},
+	}
+	s.register(cmd)
+	return cmd
+}
+
+func newTopicDelete(r *remote) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:               "delete TOPIC",
+		Aliases:           []string{"rm"},
+		Short:             "Delete a topic and all its records",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.topicNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.client(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			t, err := c.Topic(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			records, _, _ := totals(&t)
+			if records > 0 && !yes {
+				return usageError{errors.New("would delete " + fmt.Sprint(records) + " records for good; say so with --yes")}
+			}
+			return c.DeleteTopic(cmd.Context(), args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "delete it even if it has records")
+	return cmd
+}
+
+func printTopic(w io.Writer, t *client.Topic, asJSON bool) error {
+	if asJSON {
+		return writeJSON(w, t)
+	}
+	fmt.Fprintf(w, "topic %s, id %s\n", t.Name, t.ID)
+	for _, name := range slices.Sorted(maps.Keys(t.Settings)) {
+		fmt.Fprintf(w, "  %s = %s\n", name, t.Settings[name])
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "PARTITION\tSTART\tNEXT\tBYTES\tLATEST")
+	for _, p := range t.Partitions {
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t%s\n", p.Partition, p.Start, p.Next, p.Bytes, ago(p.LatestCommit))
+	}
+	return tw.Flush()
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func totals(t *client.Topic) (records, bytes int64, latest time.Time) {
+	for _, p := range t.Partitions {
+		records += p.Next - p.Start
+		bytes += p.Bytes
+		if p.LatestCommit.After(latest) {
+			latest = p.LatestCommit
+		}
+	}
+	return records, bytes, latest
+}
+
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,95 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sebbroker/seb/internal/cache"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// cached is a remote store behind a disk cache. The cache's files carry the cluster's id, which is not known before the
+// log has read or made the object that holds it: until that read passes by there is no cache.
+type cached struct {
+	objstore.Store
+	open  func(cluster record.ID) (*cache.Cache, error)
+	cache atomic.Pointer[cache.Cache]
+}
+
+// metaMax is far above the size of the cluster object.
+const metaMax = 64 << 10
+
+func (c *cached) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	if k := c.cache.Load(); k != nil {
+		return k.Get(ctx, key, r)
+	}
+	o, err := c.Store.Get(ctx, key, r)
+	if err != nil || key != logcore.MetaKey {
+		return o, err
+	}
+	defer o.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(o.Body, metaMax))
+	if err != nil {
+		return objstore.Object{}, err
+	}
+	if id, err := logcore.DecodeMeta(b); err == nil {
+		k, err := c.open(id)
+		if err == nil && !c.cache.CompareAndSwap(nil, k) {
+			_ = k.Close()
+		}
+	}
+	return objstore.Object{Size: o.Size, Body: io.NopCloser(bytes.NewReader(b))}, nil
+}
+
+func (c *cached) Delete(ctx context.Context, keys ...string) error {
+	if k := c.cache.Load(); k != nil {
+		return k.Delete(ctx, keys...)
+	}
+	return c.Store.Delete(ctx, keys...)
+}
+
+// Unwrap returns the remote store.
+func (c *cached) Unwrap() objstore.Store { return c.Store }
+
+// ClockSkew is the store's, if it tells the time.
+func (c *cached) ClockSkew() (skew time.Duration, ok bool) {
+	if clocked, is := c.Store.(objstore.Clocked); is {
+		return clocked.ClockSkew()
+	}
+	return 0, false
+}
+
+// keep hands a committed object to the cache and returns when the cache has let go of the parts.
+func (c *cached) keep(key string, parts [][]byte) {
+	k := c.cache.Load()
+	if k == nil {
+		return
+	}
+	done := make(chan struct{})
+	k.Keep(key, parts, func() { close(done) })
+	<-done
+}
+
+func (c *cached) close() error {
+	if k := c.cache.Load(); k != nil {
+		return k.Close()
+	}
+	return nil
+}
+
+// cacheable names what is worth its place: commit objects and packs. Snapshots are read once.
+func cacheable(key string) bool {
+	return strings.Contains(key, "/wal/") || strings.Contains(key, "/pack/")
+}
+
+// admit keeps seals out: a seal is only believed from the store itself (rule R11).
+func admit(_ string, start []byte) bool {
+	h, err := record.DecodeHead(start)
+	return err == nil && h.Kind != record.KindSeal
+}

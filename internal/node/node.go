@@ -1,0 +1,102 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cache"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// Node is a broker on its bucket with all that it needs.
+type Node struct {
+	*broker.Broker
+	folder *folder
+	store  objstore.Store // ours to close; nil if the caller's
+	cache  *cached        // nil without one
+	name   string
+	rest   func() error // closes what lies below the broker, once
+}
+
+// Open opens the bucket, checks the store if need be (objstore.CheckError), and waits until the broker leads or, with
+// ReadOnly, follows. If ctx ends first all is closed again; its end after Open does not matter.
+func Open(ctx context.Context, o Options) (*Node, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("open node: %w", err)
+	}
+	f, err := openFolder(o.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	store, err := openStore(ctx, &o, f)
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	n := &Node{folder: f, name: store.String()}
+	n.rest = sync.OnceValue(n.closeRest)
+	if o.Store == nil {
+		n.store = store
+	}
+	mem := budget.New(o.MemoryLimit)
+	local := objstore.IsLocal(store)
+	opt := broker.Options{
+		Store: store, Budget: mem, AutoCreate: !o.NoAutoCreate, Checksums: !local,
+		Core:   logcore.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised},
+		Batch:  batcher.Config{Wait: o.batchWait(local), BytesMax: o.batchBytes(mem)},
+		NoWait: o.batchWait(local) == 0,
+		Logger: o.Logger, Metrics: o.Metrics,
+	}
+	if local {
+		opt.Core.SnapshotBytes = snapshotBytesLocal
+	}
+	if !local && o.CacheBytes > 0 && o.CacheDir != "" {
+		n.cache = &cached{Store: store, open: func(cluster record.ID) (*cache.Cache, error) {
+			return cache.Open(o.CacheDir, store, cache.Options{
+				Bytes: o.CacheBytes, Cluster: cluster.String(), Cacheable: cacheable, Admit: admit,
+				Index: mem.Class(budget.CacheIndex), Buffers: mem.Buffers(), Logger: o.Logger,
+			})
+		}}
+		opt.Store, opt.Keep = n.cache, n.cache.keep
+	}
+	opt.ShareReads = !local && n.cache == nil
+	if n.Broker, err = broker.Open(ctx, opt); err != nil {
+		return nil, errors.Join(err, n.rest())
+	}
+	n.registerMetrics(o.Metrics)
+	return n, nil
+}
+
+// StoreName names the bucket for people.
+func (n *Node) StoreName() string { return n.name }
+
+// Close stores what is queued, answers it, and closes everything. When ctx ends first, what was not sent is rejected, the
+// rest is unknown, and Close returns ctx's error. Closing twice is allowed.
+func (n *Node) Close(ctx context.Context) error {
+	return errors.Join(n.Broker.Close(ctx), n.rest())
+}
+
+// closeRest closes what lies below the broker: the cache, the store, the data folder.
+func (n *Node) closeRest() error {
+	var errs []error
+	if n.cache != nil {
+		errs = append(errs, n.cache.close())
+	}
+	if n.store != nil {
+		errs = append(errs, closeStore(n.store))
+	}
+	return errors.Join(append(errs, n.folder.close())...)
+}
+
+// batchBytes is the soft limit of an object: at most a quarter of what objects and bodies in flight may take, so that
+// the window of objects is not filled by one.
+func (o *Options) batchBytes(mem *budget.Budget) int64 {
+	return min(o.BatchBytes, max(mem.Class(budget.Produce).Limit(), mem.Class(budget.Objects).Limit())/2)
+}

@@ -1,0 +1,107 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// Options say what broker to open. The zero value of a field means its default; either Bucket or Store must be given.
+type Options struct {
+	// Bucket is where the records are, as objstore.ParseSpec understands it.
+	Bucket string
+	// Store is used instead of opening Bucket; it stays the caller's.
+	Store objstore.Store
+	// DataDir is the folder for what can be lost; it is made, and locked against other processes. "" keeps nothing: there
+	// is no disk cache then, and the store is checked at every start.
+	DataDir string
+	// ReadOnly follows the log and writes nothing.
+	ReadOnly bool
+	// NoAutoCreate refuses records for topics that were not created.
+	NoAutoCreate bool
+	// Advertised is the address that clients of a broker we take over from are told.
+	Advertised string
+	// BatchWait is how long the first record of an object waits for others; BatchAuto (250 ms on remote stores, 5 ms on
+	// local ones) if it is 0, BatchNone collects nothing.
+	BatchWait time.Duration
+	// BatchBytes is the size of an object at which it is sent at once; 10 MiB, at most what the memory limit allows.
+	BatchBytes int64
+	// MemoryLimit is the ceiling of all buffers in bytes; 256 MiB.
+	MemoryLimit int64
+	// CacheDir is the folder of the disk cache of remote stores, CacheBytes the most it ever holds; 0: no cache.
+	CacheDir   string
+	CacheBytes int64
+
+	Logger  *slog.Logger // nil discards
+	Metrics *metrics.Set // nil makes one
+}
+
+// The special values of Options.BatchWait.
+const (
+	BatchAuto time.Duration = 0
+	BatchNone time.Duration = -1
+)
+
+const (
+	batchWaitRemote = 250 * time.Millisecond
+	batchWaitLocal  = 5 * time.Millisecond
+	batchBytes      = 10 << 20
+	memoryLimit     = 256 << 20
+	// snapshotBytesLocal: on a local store reading costs nothing, so a snapshot is due by the bytes to replay.
+	snapshotBytesLocal = 16 << 20
+)
+
+func (o Options) withDefaults() Options {
+	if o.MemoryLimit == 0 {
+		o.MemoryLimit = memoryLimit
+	}
+	if o.BatchBytes == 0 {
+		o.BatchBytes = batchBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.NewSet()
+	}
+	return o
+}
+
+// batchWait is how long records are collected, given what kind of store they go to.
+func (o *Options) batchWait(local bool) time.Duration {
+	switch {
+	case o.BatchWait < 0:
+		return 0
+	case o.BatchWait > 0:
+		return o.BatchWait
+	case local:
+		return batchWaitLocal
+	}
+	return batchWaitRemote
+}
+
+// validate reports every fault at once.
+func (o *Options) validate() error {
+	var faults []error
+	if (o.Bucket == "") == (o.Store == nil) {
+		faults = append(faults, errors.New("bucket: want either Bucket or Store"))
+	}
+	if o.Store == nil && o.Bucket != "" {
+		if _, err := objstore.ParseSpec(o.Bucket); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if err := budget.Validate(o.MemoryLimit); err != nil {
+		faults = append(faults, err)
+	}
+	if o.BatchBytes < 0 || o.CacheBytes < 0 {
+		faults = append(faults, fmt.Errorf("batch of %d bytes, cache of %d: want 0 or more", o.BatchBytes, o.CacheBytes))
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/config"
+)
+
+// KeyFile is where a generated API key is kept in the data folder, mode 0600.
+const KeyFile = "api-key"
+
+// apiKey finds the API key: given, from a file, or made at the first start and kept in the data folder. made is true
+// only when this call made it.
+func apiKey(cfg *config.Config) (key string, made bool, err error) {
+	if k := cfg.HTTP.APIKey.Reveal(); k != "" {
+		return k, false, nil
+	}
+	if f := cfg.HTTP.APIKeyFile; f != "" {
+		key, err = ReadKey(f)
+		if err != nil {
+			return "", false, fmt.Errorf("--http-api-key-file: %w", err)
+		}
+		return key, false, nil
+	}
+	file := filepath.Join(cfg.DataDir, KeyFile)
+	key, err = ReadKey(file)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return key, false, err
+	}
+	key = rand.Text()
+	if err := writeFile(file, []byte(key+"\n")); err != nil {
+		return "", false, fmt.Errorf("keep the new API key: %w", err)
+	}
+	return key, true, nil
+}
+
+// ReadKey reads an API key from a file; white space around it is ignored.
+func ReadKey(file string) (string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	key := strings.TrimSpace(string(b))
+	if err := config.CheckAPIKey(key); err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	return key, nil
+}
+
+// writeFile replaces a file, readable by its owner only, in one step.
+func writeFile(file string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(file), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}

@@ -1,0 +1,35 @@
+package server
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/sebbroker/seb/internal/config"
+)
+
+// Banner says to a person what runs where and how to use it. It is the only place that prints an API key, and only one
+// that was made just now. program is how the commands are called.
+func (s *Server) Banner(w io.Writer, program string) {
+	role := "leads"
+	if s.cfg.ReadOnly {
+		role = "follows (read-only)"
+	}
+	fmt.Fprintf(w, "seb %s epoch %d\n", role, s.node.Epoch())
+	fmt.Fprintf(w, "  bucket   %s\n", s.node.StoreName())
+	fmt.Fprintf(w, "  address  %s\n", s.URL())
+	if s.debug != nil {
+		fmt.Fprintf(w, "  pprof    http://%s/debug/pprof/\n", s.debug.address)
+	}
+	if s.keyMade {
+		fmt.Fprintf(w, "  API key  %s  (new; kept in %s/%s, shown only now)\n", s.runtime.APIKey, s.cfg.DataDir, KeyFile)
+	}
+	fmt.Fprint(w, "\n", s.node.Budget().Ceiling())
+	dir := ""
+	if s.cfg.DataDir != config.Default().DataDir {
+		dir = " --data-dir " + s.cfg.DataDir
+	}
+	fmt.Fprintf(w, "\nproduce:  echo hello | %s produce demo%s\n", program, dir)
+	fmt.Fprintf(w, "consume:  %s consume demo%s\n", program, dir)
+	fmt.Fprintf(w, "or:       curl -H \"Authorization: Bearer $KEY\" --data-binary hello -H 'Content-Type: text/plain' '%s/records?topic-name=demo'\n", s.URL())
+	fmt.Fprintf(w, "          curl -H \"Authorization: Bearer $KEY\" -H 'Accept: application/json' '%s/records?topic-name=demo&offset=0'\n\n", s.URL())
+}

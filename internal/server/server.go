@@ -1,0 +1,237 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/node"
+)
+
+// Server is a running broker with its listeners. Its methods may be called concurrently.
+type Server struct {
+	cfg      config.Config
+	log      *slog.Logger
+	node     *node.Node
+	listener net.Listener
+	http     *http.Server
+	debug    *debugServer // nil unless enabled
+	runtime  Runtime
+	keyMade  bool
+
+	serving sync.WaitGroup // goroutines of the listeners
+	done    chan struct{}  // closed when it can not go on
+	fail    sync.Once
+	err     error // why; set before done is closed
+	closed  sync.Once
+	stopErr error // of the first Close
+}
+
+// connectionBytes is what a connection is reckoned to cost: buffers both ways, a goroutine, what the handler holds.
+const connectionBytes = 64 << 10
+
+// Start starts a broker as cfg says and returns when it leads (or follows, if read-only) and accepts requests. It sets
+// the process's soft memory limit. Errors: config.Faults, objstore.CheckError, node.ErrFolderInUse, and others.
+func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, log: log, done: make(chan struct{})}
+	// The port comes first: a broker that could not be reached must not take the bucket from one that can.
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, ignoreClosed(s.listener.Close()))
+	}
+	return s, nil
+}
+
+func (s *Server) listen() (err error) {
+	s.listener, err = net.Listen("tcp", net.JoinHostPort(s.cfg.HTTP.Address, strconv.Itoa(s.cfg.HTTP.Port)))
+	if err != nil {
+		return fmt.Errorf("public listener: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) start(ctx context.Context) error {
+	set := metrics.NewSet()
+	var err error
+	if s.node, err = node.Open(ctx, s.nodeOptions(set)); err != nil {
+		return err
+	}
+	debug.SetMemoryLimit(s.node.Budget().GoLimit())
+	if err := s.serve(set); err != nil {
+		return errors.Join(err, s.node.Close(ctx))
+	}
+	go s.watch()
+	return nil
+}
+
+func (s *Server) nodeOptions(set *metrics.Set) node.Options {
+	c := &s.cfg
+	o := node.Options{
+		Bucket: c.BucketSpec(), DataDir: c.DataDir, ReadOnly: c.ReadOnly, NoAutoCreate: !c.AutoCreate,
+		Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
+		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
+		Logger: s.log, Metrics: set,
+	}
+	if o.Advertised == "" {
+		o.Advertised = s.URL()
+	}
+	switch {
+	case c.Batch.WaitTime < 0:
+		o.BatchWait = node.BatchAuto
+	case c.Batch.WaitTime == 0:
+		o.BatchWait = node.BatchNone
+	}
+	return o
+}
+
+// serve makes the API and starts the listeners.
+func (s *Server) serve(set *metrics.Set) error {
+	key, made, err := apiKey(&s.cfg)
+	if err != nil {
+		return err
+	}
+	s.keyMade = made
+	share := s.node.Budget().Class(budget.Connections).Limit() / connectionBytes
+	api, err := httpapi.New(s.node.Broker, httpapi.Options{
+		APIKey: key, Logger: s.log, Metrics: set, Connections: int(min(int64(s.cfg.HTTP.Connections), share)),
+		WriteMetrics: func(w io.Writer) {
+			set.WritePrometheus(w)
+			metrics.WriteProcessMetrics(w)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if s.cfg.Debug.Enable {
+		if s.debug, err = startDebug(&s.cfg.Debug); err != nil {
+			return err
+		}
+	}
+	s.runtime = Runtime{Address: s.URL(), APIKey: key, Bucket: s.node.StoreName(), PID: os.Getpid(), Started: time.Now().UTC()}
+	if err := s.runtime.write(s.cfg.DataDir); err != nil {
+		// Commands will have to be told where the broker is; it serves all the same (a full disk must not stop it).
+		s.log.Warn("address not written to the data folder", "err", err)
+	}
+	s.http = api.Server()
+	s.serving.Go(func() {
+		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			s.end(fmt.Errorf("public listener: %w", err))
+		}
+	})
+	return nil
+}
+
+// watch ends the server when the broker can not go on.
+func (s *Server) watch() {
+	select {
+	case <-s.node.Done():
+		s.end(s.node.Err())
+	case <-s.done:
+	}
+}
+
+func (s *Server) end(err error) {
+	s.fail.Do(func() {
+		s.err = err
+		close(s.done)
+	})
+}
+
+// URL is the address of the public listener as clients of this machine reach it.
+func (s *Server) URL() string {
+	host, port, err := net.SplitHostPort(s.listener.Addr().String())
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// APIKey is the key that requests must carry.
+func (s *Server) APIKey() string { return s.runtime.APIKey }
+
+// Done is closed when the server can not go on: another broker took over, the log stopped on corruption, or the listener
+// failed. Close is to be called all the same; it answers what is waiting.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err says why Done is closed: broker.ErrFenced, broker.ErrCorrupt or another; nil before.
+func (s *Server) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// stopTime bounds a graceful stop: beyond it what was not stored is rejected or unknown, and connections are cut.
+const stopTime = 20 * time.Second
+
+// Close stops in order: nothing new is accepted; what is there is stored and answered; then the rest is closed. It takes
+// at most stopTime, or until ctx ends. Closing twice waits for the first to end.
+func (s *Server) Close(ctx context.Context) error {
+	s.closed.Do(func() { s.stopErr = s.stop(ctx) })
+	return s.stopErr
+}
+
+// stop is the order of stopping.
+func (s *Server) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	var errs []error
+	// Commands no longer find this broker.
+	errs = append(errs, ignoreMissing(os.Remove(filepath.Join(s.cfg.DataDir, RuntimeFile))))
+	// The listener closes, long polls end with what they have, and requests under way are waited for ...
+	shut := make(chan error, 1)
+	go func() { shut <- s.http.Shutdown(ctx) }()
+	// ... while the broker stores what they wait for, without collecting any longer, and refuses more.
+	errs = append(errs, s.node.Broker.Close(ctx))
+	if err := <-shut; err != nil {
+		errs = append(errs, fmt.Errorf("requests under way: %w", err), s.http.Close())
+	}
+	s.serving.Wait()
+	// Nobody uses the cache, the store and the data folder any more.
+	errs = append(errs, s.node.Close(ctx))
+	if s.debug != nil {
+		errs = append(errs, s.debug.close())
+	}
+	s.end(nil)
+	return errors.Join(errs...)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
