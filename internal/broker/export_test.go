@@ -1,0 +1,13 @@
+package broker
+
+import "github.com/VictoriaMetrics/metrics"
+
+// Waiting is the number of partitions that fetches wait for, and of those fetches.
+func (b *Broker) Waiting() (lists, waiters int) {
+	b.waiters.mu.Lock()
+	defer b.waiters.mu.Unlock()
+	return len(b.waiters.lists), b.waiters.count
+}
+
+// Metrics is the broker's set.
+func (b *Broker) Metrics() *metrics.Set { return b.opt.Metrics }

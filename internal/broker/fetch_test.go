@@ -1,0 +1,495 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// one fetches one partition at once.
+func one(t testing.TB, b *broker.Broker, w broker.Want) *broker.Fetched {
+	t.Helper()
+	f, err := b.Fetch(context.Background(), []broker.Want{w}, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestFetchErrorsAreOfOnePart(t *testing.T) {
+	b := open(t, options(objstore.NewMemory()))
+	create(t, b, "a", 2)
+	mustProduce(t, b, "a", 0, "x", "y")
+	begin := time.Now()
+	f, err := b.Fetch(context.Background(), []broker.Want{
+		{Topic: "a", Offset: 1}, {Topic: "b"}, {Topic: "a", Partition: 2}, {Topic: "a", Partition: -1}, {Topic: "a", Offset: -1},
+		{Topic: "a", Partition: 1}, {Topic: "a", Offset: 5},
+	}, 1<<20, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Release()
+	if time.Since(begin) > time.Minute {
+		t.Fatal("waited although wants were in error")
+	}
+	want := []error{nil, broker.ErrUnknownTopic, broker.ErrUnknownPartition, broker.ErrUnknownPartition, broker.ErrBelowStart, nil, nil}
+	for i, p := range f.Parts {
+		if !errors.Is(p.Err, want[i]) {
+			t.Errorf("part %d: %v, want %v", i, p.Err, want[i])
+		}
+	}
+	if vals, next := values(t, &f.Parts[0], 1); fmt.Sprint(vals) != "[y]" || next != 2 {
+		t.Fatalf("%v", vals)
+	}
+	var below *broker.BelowStartError
+	if !errors.As(f.Parts[4].Err, &below) || below.Start != 0 || below.Offset != -1 {
+		t.Fatalf("%v", f.Parts[4].Err)
+	}
+	if p := f.Parts[6]; len(p.Chunks) != 0 || p.HighWatermark != 2 || p.Start != 0 {
+		t.Fatalf("beyond the end: %+v", p)
+	}
+}
+
+func TestLongPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, options(objstore.NewMemory()))
+		create(t, b, "a", 2)
+		ctx := t.Context()
+		poll := func(minBytes int, wait time.Duration, wants ...broker.Want) (n int, took time.Duration) {
+			begin := time.Now()
+			f, err := b.Fetch(ctx, wants, minBytes, wait)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range f.Parts {
+				vals, _ := values(t, &f.Parts[i], wants[i].Offset)
+				n += len(vals)
+			}
+			f.Release()
+			return n, time.Since(begin)
+		}
+		want := []broker.Want{{Topic: "a"}, {Topic: "a", Partition: 1}}
+		if n, took := poll(0, time.Hour, want...); n != 0 || took != 0 {
+			t.Fatalf("minBytes 0: %d after %s", n, took)
+		}
+		if n, took := poll(1, 0, want...); n != 0 || took != 0 {
+			t.Fatalf("maxWait 0: %d after %s", n, took)
+		}
+		if n, took := poll(1, 3*time.Second, want...); n != 0 || took != 3*time.Second {
+			t.Fatalf("nothing comes: %d after %s", n, took)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			mustProduce(t, b, "a", 1, "x")
+			time.Sleep(time.Second)
+			mustProduce(t, b, "a", 0, strings.Repeat("y", 200))
+		}()
+		if n, took := poll(1, time.Hour, want...); n != 1 || took < time.Second || took > 1100*time.Millisecond {
+			t.Fatalf("the first record: %d after %s", n, took)
+		}
+		if n, took := poll(250, time.Hour, want...); n != 2 || took < 900*time.Millisecond || took > 1100*time.Millisecond {
+			t.Fatalf("250 bytes of both partitions: %d after %s", n, took)
+		}
+		if n, took := poll(1<<20, 5*time.Second, want...); n != 2 || took != 5*time.Second {
+			t.Fatalf("less than minBytes: %d after %s", n, took)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			if err := b.DeleteTopic(ctx, "a"); err != nil {
+				t.Error(err)
+			}
+		}()
+		begin := time.Now()
+		f, err := b.Fetch(ctx, []broker.Want{{Topic: "a", Offset: 1}}, 1, time.Hour)
+		if err != nil || !errors.Is(f.Parts[0].Err, broker.ErrUnknownTopic) || time.Since(begin) > time.Minute {
+			t.Fatalf("a deleted topic: %v", err)
+		}
+		f.Release()
+		kill(b)
+	})
+}
+
+// TestAnswersAreThoseOfTheStore: whatever the reader's place and sizes, the tail, the store in memory and sections of files
+// give the same records.
+func TestAnswersAreThoseOfTheStore(t *testing.T) {
+	stores(t, func(t *testing.T, s objstore.Store) {
+		o := options(s)
+		o.Batch = batcher.Config{Wait: 20 * time.Millisecond, BytesMax: 1 << 20}
+		b := open(t, o)
+		create(t, b, "a", 2)
+		var want [2][]string
+		for round := range 6 {
+			var appends []broker.Append
+			for i := range 40 {
+				p := i % 2
+				vals := []string{}
+				for j := range 1 + rand.IntN(4) {
+					vals = append(vals, fmt.Sprintf("%d.%d.%d.%s", round, i, j, strings.Repeat("z", []int{1, 100, 3000, 20000}[rand.IntN(4)])))
+				}
+				appends = append(appends, data(t, "a", p, vals...))
+				want[p] = append(want[p], vals...)
+			}
+			for _, r := range b.Submit(t.Context(), appends).Wait(t.Context()) {
+				if r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+		}
+		compare := func(b *broker.Broker, n int) (sections int) {
+			for range n {
+				p := rand.IntN(2)
+				w := broker.Want{
+					Topic: "a", Partition: int32(p), Offset: rand.Int64N(int64(len(want[p]))),
+					MaxBytes: []int{1, 500, 50_000, 300_000, 10 << 20}[rand.IntN(5)],
+				}
+				f := one(t, b, w)
+				if err := f.Parts[0].Err; err != nil {
+					t.Fatal(err)
+				}
+				vals, next := values(t, &f.Parts[0], w.Offset)
+				if next == w.Offset {
+					t.Fatalf("nothing at %+v", w)
+				}
+				for i, v := range vals {
+					if want[p][w.Offset+int64(i)] != v {
+						t.Fatalf("other data at offset %d of partition %d", w.Offset+int64(i), p)
+					}
+				}
+				for _, c := range f.Parts[0].Chunks {
+					if c.Section != nil {
+						sections++
+					}
+				}
+				f.Release()
+			}
+			return sections
+		}
+		compare(b, 200)
+		kill(b)
+		o2 := options(s) // nothing in its tail
+		b = open(t, o2)
+		sections := compare(b, 400)
+		if _, ok := s.(*objstore.Disk); ok && sections == 0 {
+			t.Fatal("the disk store gave no section")
+		}
+		for p := range want {
+			if got := consume(t, b, "a", p, 0); strings.Join(got, "") != strings.Join(want[p], "") {
+				t.Fatalf("partition %d differs", p)
+			}
+		}
+		if n := o2.Budget.Class(budget.Fetch).Used(); n != 0 {
+			t.Fatalf("%d bytes of fetches still reserved", n)
+		}
+	})
+}
+
+func TestCancelledPollsLeaveNothing(t *testing.T) {
+	b := open(t, options(objstore.NewMemory()))
+	create(t, b, "a", 4)
+	var wg sync.WaitGroup
+	for p := range 10 {
+		wg.Go(func() {
+			for i := range 1000 {
+				ctx, cancel := context.WithCancel(context.Background())
+				if i%2 == 0 {
+					cancel()
+				} else {
+					time.AfterFunc(time.Duration(i%50)*time.Microsecond, cancel)
+				}
+				_, err := b.Fetch(ctx, []broker.Want{{Topic: "a", Partition: int32(p % 4)}, {Topic: "a", Partition: int32(i % 4)}}, 1, time.Hour)
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("cancelled poll: %v", err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	if lists, waiting := b.Waiting(); lists != 0 || waiting != 0 {
+		t.Fatalf("%d lists, %d waiters left", lists, waiting)
+	}
+}
+
+func TestDamageInTheBucket(t *testing.T) {
+	dir := t.TempDir()
+	s, err := objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	b := open(t, options(s))
+	create(t, b, "a", 2)
+	big := strings.Repeat("v", 100_000)
+	var appends []broker.Append
+	for p := range 2 {
+		for range 3 {
+			appends = append(appends, data(t, "a", p, big))
+		}
+	}
+	for _, r := range b.Submit(t.Context(), appends).Wait(t.Context()) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	mustProduce(t, b, "a", 0, "later")
+	mustProduce(t, b, "a", 1, "later")
+	kill(b)
+	// Partition 0's batches lie first in the object, each about 100,070 bytes long.
+	for _, c := range []struct {
+		name   string
+		change func(b []byte) []byte
+		bad    []int // partitions
+		first  int   // records of a bad partition that can still be read
+	}{
+		{"bit in a value", func(b []byte) []byte { b[600] ^= 4; return b }, []int{0}, 0},
+		{"bit in the second batch", func(b []byte) []byte { b[150_000] ^= 4; return b }, []int{0}, 1},
+		{"base offset of the second batch", func(b []byte) []byte { b[at(b, 1)+7] ^= 1; return b }, []int{0}, 1},
+		{"epoch of the second batch", func(b []byte) []byte { b[at(b, 1)+15] ^= 8; return b }, []int{0}, 1},
+		{"length of the second batch", func(b []byte) []byte { b[at(b, 1)+9] ^= 1; return b }, []int{0}, 1},
+		{"cut off in the last batch", func(b []byte) []byte { return b[:len(b)-1] }, []int{1}, 0},
+		{"cut off in the first partition", func(b []byte) []byte { return b[:200_000] }, []int{0, 1}, 0},
+		{"missing", func([]byte) []byte { return nil }, []int{0, 1}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			testDamage(t, dir, c.change, c.bad, c.first)
+		})
+	}
+}
+
+// at is where the n-th batch of an object with three batches a partition lies: all are of one size.
+func at(b []byte, n int) int {
+	size := 100_000 + 61 + 12
+	return len(b) - 6*size + n*size
+}
+
+func testDamage(t *testing.T, dir string, change func([]byte) []byte, bad []int, first int) {
+	// The object with all the data is the only large one. A start needs its head, so one that is missing or cut off is
+	// damaged behind the broker's back.
+	whole := objstoreOf(t, dir)
+	o := options(whole)
+	b := open(t, o)
+	defer kill(b)
+	err := filepath.Walk(whole.dir, func(path string, info os.FileInfo, err error) error {
+		if err != nil || info.IsDir() || info.Size() < 500_000 {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if content = change(content); content == nil {
+			return os.Remove(path)
+		}
+		return os.WriteFile(path, content, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range 2 {
+		isBad := false
+		for _, q := range bad {
+			isBad = isBad || p == q
+		}
+		f := one(t, b, broker.Want{Topic: "a", Partition: int32(p), MaxBytes: 10 << 20})
+		var corrupt *broker.CorruptError
+		switch err := f.Parts[0].Err; {
+		case isBad && (!errors.As(err, &corrupt) || !errors.Is(err, broker.ErrCorrupt) || corrupt.Partition != int32(p) || corrupt.Topic != "a"):
+			t.Errorf("partition %d: %v", p, err)
+		case !isBad && err != nil:
+			t.Errorf("partition %d: %v", p, err)
+		}
+		if vals, _ := values(t, &f.Parts[0], 0); !isBad && len(vals) != 4 || isBad && len(vals) != 0 {
+			t.Errorf("partition %d: %d records", p, len(vals))
+		}
+		f.Release()
+		if isBad && first > 0 { // what lies before the damage
+			f := one(t, b, broker.Want{Topic: "a", Partition: int32(p), MaxBytes: 1})
+			if vals, _ := values(t, &f.Parts[0], 0); len(vals) != first || f.Parts[0].Err != nil {
+				t.Errorf("before the damage: %d records, %v", len(vals), f.Parts[0].Err)
+			}
+			f.Release()
+		}
+		f = one(t, b, broker.Want{Topic: "a", Partition: int32(p), Offset: 3}) // what lies behind it
+		if vals, _ := values(t, &f.Parts[0], 3); fmt.Sprint(vals) != "[later]" {
+			t.Errorf("partition %d behind the damage: %v %v", p, vals, f.Parts[0].Err)
+		}
+		f.Release()
+	}
+	if err := b.Ready(); err != nil {
+		t.Errorf("damage to data made the broker unready: %v", err)
+	}
+	var alarms strings.Builder
+	b.Metrics().WritePrometheus(&alarms)
+	if strings.Contains(alarms.String(), "seb_broker_corrupt_reads_total 0\n") {
+		t.Error("no alarm")
+	}
+}
+
+type diskDir struct {
+	objstore.Store
+	dir string
+}
+
+// objstoreOf opens a store on a copy of a folder.
+func objstoreOf(t *testing.T, dir string) diskDir {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := objstore.OpenDisk(to, objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return diskDir{s, to}
+}
+
+func TestDamageOnTheWayIsReadAgain(t *testing.T) {
+	s := &hooked{Store: objstore.NewMemory()}
+	b := open(t, options(s))
+	create(t, b, "a", 1)
+	mustProduce(t, b, "a", 0, "x")
+	kill(b)
+	b = open(t, options(&flipping{hooked: s}))
+	if got := consume(t, b, "a", 0, 0); fmt.Sprint(got) != "[x]" {
+		t.Fatal(got)
+	}
+}
+
+// flipping damages the first answer of each read of data.
+type flipping struct {
+	*hooked
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (s *flipping) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	obj, err := s.hooked.Get(ctx, key, r)
+	if err != nil || r.Offset == 0 {
+		return obj, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen[key] {
+		return obj, nil
+	}
+	if s.seen == nil {
+		s.seen = map[string]bool{}
+	}
+	s.seen[key] = true
+	b, err := io.ReadAll(obj.Body)
+	if err != nil {
+		return obj, err
+	}
+	b[len(b)-1] ^= 1
+	obj.Body = io.NopCloser(strings.NewReader(string(b)))
+	return obj, nil
+}
+
+func TestFetchKeepsToItsBudget(t *testing.T) {
+	s := objstore.NewMemory()
+	b := open(t, options(s))
+	create(t, b, "a", 1)
+	for range 8 {
+		mustProduce(t, b, "a", 0, strings.Repeat("x", 200_000), strings.Repeat("y", 200_000), strings.Repeat("z", 900_000))
+	}
+	kill(b)
+	o := options(s)
+	o.Budget = budget.New(20 << 20) // 2.6 MiB for fetches
+	b = open(t, o)
+	var held []*broker.Fetched
+	var err error
+	for err == nil && len(held) < 100 {
+		var f *broker.Fetched
+		f, err = b.Fetch(context.Background(), []broker.Want{{Topic: "a", MaxBytes: 5 << 20}}, 0, 0)
+		if err == nil {
+			if _, next := values(t, &f.Parts[0], 0); next == 0 {
+				t.Fatal("an answer without data")
+			}
+			held = append(held, f)
+		}
+	}
+	if !errors.Is(err, broker.ErrOverBudget) || len(held) == 0 {
+		t.Fatalf("%d answers, then %v", len(held), err)
+	}
+	class := o.Budget.Class(budget.Fetch)
+	if class.Peak() > class.Limit() {
+		t.Fatalf("peak %d of %d", class.Peak(), class.Limit())
+	}
+	for _, f := range held {
+		f.Release()
+		f.Release()
+	}
+	if class.Used() != 0 {
+		t.Fatalf("%d bytes still reserved", class.Used())
+	}
+	if got := consume(t, b, "a", 0, 0); len(got) != 24 {
+		t.Fatalf("%d records", len(got))
+	}
+}
+
+func TestEqualReadsShareOneRequest(t *testing.T) {
+	s := &hooked{Store: objstore.NewMemory()}
+	b := open(t, options(s))
+	create(t, b, "a", 1)
+	mustProduce(t, b, "a", 0, "x", "y")
+	kill(b)
+	o := options(s)
+	o.ShareReads = true
+	b = open(t, o)
+	block := make(chan struct{})
+	began := make(chan struct{}, 100)
+	hold := func(ctx context.Context, _ string, _ objstore.Range) error {
+		began <- struct{}{}
+		<-block
+		return nil
+	}
+	s.onGet.Store(&hold)
+	before := s.gets.Load()
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			if i%4 == 0 {
+				time.AfterFunc(time.Millisecond, cancel)
+			}
+			f, err := b.Fetch(ctx, []broker.Want{{Topic: "a", Offset: 1}}, 0, 0)
+			if err != nil {
+				if i%4 != 0 {
+					t.Error(err)
+				}
+				return
+			}
+			if vals, _ := values(t, &f.Parts[0], 1); fmt.Sprint(vals) != "[y]" {
+				t.Error(vals)
+			}
+			f.Release()
+		})
+	}
+	<-began
+	time.Sleep(20 * time.Millisecond)
+	close(block)
+	wg.Wait()
+	if n := s.gets.Load() - before; n != 1 {
+		t.Fatalf("%d GETs", n)
+	}
+	if n := o.Budget.Class(budget.Fetch).Used(); n != 0 {
+		t.Fatalf("%d bytes still reserved", n)
+	}
+}
