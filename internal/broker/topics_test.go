@@ -1,0 +1,216 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+func TestTopics(t *testing.T) {
+	s := objstore.NewMemory()
+	b := open(t, options(s))
+	ctx := context.Background()
+	info, err := b.CreateTopic(ctx, "orders", broker.TopicSpec{Settings: map[string]string{"retention-time": "7d", "max-batch-bytes": "2MiB"}})
+	if err != nil || len(info.Partitions) != 1 || info.Settings["retention-time"] != "168h0m0s" || info.ID.IsZero() {
+		t.Fatalf("%+v %v", info, err)
+	}
+	for _, c := range []struct {
+		name string
+		spec broker.TopicSpec
+		want error
+		says string
+	}{
+		{"orders", broker.TopicSpec{}, broker.ErrTopicExists, ""},
+		{"../../evil", broker.TopicSpec{}, broker.ErrInvalid, "topic-name"},
+		{"", broker.TopicSpec{}, broker.ErrInvalid, "topic-name"},
+		{strings.Repeat("x", 250), broker.TopicSpec{}, broker.ErrInvalid, "249"},
+		{"p", broker.TopicSpec{Partitions: -1}, broker.ErrInvalid, "partitions"},
+		{"p", broker.TopicSpec{Partitions: 1_000_000}, broker.ErrInvalid, "partitions"},
+		{"p", broker.TopicSpec{Settings: map[string]string{"retention-time": "soon"}}, broker.ErrInvalid, "retention-time"},
+		{"p", broker.TopicSpec{Settings: map[string]string{"colour": "red"}}, broker.ErrInvalid, "colour"},
+	} {
+		if _, err := b.CreateTopic(ctx, c.name, c.spec); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("create %.20q %+v: %v", c.name, c.spec, err)
+		}
+	}
+	info, err = b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 3, Settings: map[string]string{"retention-time": "", "retention-bytes": "1GiB"}})
+	if err != nil || len(info.Partitions) != 3 || fmt.Sprint(info.Settings) != "map[max-batch-bytes:2097152 retention-bytes:1073741824]" {
+		t.Fatalf("%+v %v", info, err)
+	}
+	if _, err := b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 2}); !errors.Is(err, broker.ErrInvalid) {
+		t.Errorf("shrink: %v", err)
+	}
+	if _, err := b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 4, Settings: map[string]string{"cleanup-policy": "compact"}}); !errors.Is(err, broker.ErrInvalid) {
+		t.Errorf("grow a compacted topic: %v", err)
+	}
+	if _, err := b.UpdateTopic(ctx, "none", broker.TopicSpec{}); !errors.Is(err, broker.ErrUnknownTopic) {
+		t.Errorf("update: %v", err)
+	}
+	mustProduce(t, b, "orders", 2, "a", "b")
+	create(t, b, "accounts", 1)
+	check := func(b *broker.Broker) {
+		t.Helper()
+		all := b.Topics(ctx)
+		if len(all) != 2 || all[0].Name != "accounts" || all[1].Name != "orders" {
+			t.Fatalf("%+v", all)
+		}
+		p := all[1].Partitions[2]
+		if p.Start != 0 || p.Next != 2 || p.Bytes == 0 || time.Since(p.LatestCommit).Abs() > time.Minute || !all[1].Partitions[0].LatestCommit.IsZero() {
+			t.Fatalf("%+v", all[1].Partitions)
+		}
+		if n, err := b.Partitions("orders"); n != 3 || err != nil {
+			t.Fatalf("%d %v", n, err)
+		}
+	}
+	check(b)
+	kill(b)
+	b = open(t, options(s))
+	check(b)
+	if err := b.DeleteTopic(ctx, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{b.DeleteTopic(ctx, "orders"), produce(t, b, "orders", 0, "x").Err, func() error { _, err := b.Partitions("orders"); return err }()} {
+		if !errors.Is(err, broker.ErrUnknownTopic) {
+			t.Errorf("deleted topic: %v", err)
+		}
+	}
+	again, err := b.CreateTopic(ctx, "orders", broker.TopicSpec{})
+	if err != nil || again.ID == info.ID || again.Partitions[0].Next != 0 {
+		t.Fatalf("made again: %+v %v", again, err)
+	}
+}
+
+func TestUpdatesAtOnceAreAllKept(t *testing.T) {
+	b := open(t, options(objstore.NewMemory()))
+	create(t, b, "a", 1)
+	settings := map[string]string{"retention-time": "1h0m0s", "retention-bytes": "5000", "timestamp-type": "LogAppendTime", "min-compaction-lag": "5s"}
+	var wg sync.WaitGroup
+	for k, v := range settings {
+		wg.Go(func() {
+			if _, err := b.UpdateTopic(context.Background(), "a", broker.TopicSpec{Settings: map[string]string{k: v}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	info, err := b.Topic(context.Background(), "a", false)
+	if err != nil || fmt.Sprint(info.Settings) != fmt.Sprint(settings) {
+		t.Fatalf("%v %v", info.Settings, err)
+	}
+}
+
+func TestEnsureTopic(t *testing.T) {
+	b := open(t, options(objstore.NewMemory()))
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			if i%5 == 0 {
+				cancel()
+			}
+			err := b.EnsureTopic(ctx, "made")
+			if err != nil && (i%5 != 0 || !errors.Is(err, broker.ErrNotSent)) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n, err := b.Partitions("made"); n != 1 || err != nil {
+		t.Fatalf("%d %v", n, err)
+	}
+	if err := b.EnsureTopic(context.Background(), "no/slash"); !errors.Is(err, broker.ErrInvalid) {
+		t.Fatal(err)
+	}
+	o := options(objstore.NewMemory())
+	o.AutoCreate = false
+	b = open(t, o)
+	if err := b.EnsureTopic(context.Background(), "made"); !errors.Is(err, broker.ErrUnknownTopic) {
+		t.Fatal(err)
+	}
+}
+
+func TestSubmitChecks(t *testing.T) {
+	o := options(objstore.NewMemory())
+	o.Budget = budget.New(16 << 20)
+	b := open(t, o)
+	create(t, b, "a", 1)
+	if _, err := b.CreateTopic(context.Background(), "small", broker.TopicSpec{Settings: map[string]string{"max-batch-bytes": "1000"}}); err != nil {
+		t.Fatal(err)
+	}
+	with := func(a broker.Append, change func(*broker.Append)) broker.Append {
+		change(&a)
+		return a
+	}
+	for _, c := range []struct {
+		name string
+		a    broker.Append
+		want error
+	}{
+		{"good", data(t, "a", 0, "x"), nil},
+		{"unknown topic", data(t, "none", 0, "x"), broker.ErrUnknownTopic},
+		{"partition beyond", data(t, "a", 1, "x"), broker.ErrUnknownPartition},
+		{"partition below", data(t, "a", -1, "x"), broker.ErrUnknownPartition},
+		{"no data", broker.Append{Topic: "a", ExpectedOffset: -1}, broker.ErrInvalid},
+		{"no batch", broker.Append{Topic: "a", ExpectedOffset: -1, Data: make([]byte, 100)}, broker.ErrInvalid},
+		{"summary says more", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.Summary.Span, a.Summary.Records = 2, 2 }), broker.ErrInvalid},
+		{"cut off", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.Data = a.Data[:len(a.Data)-1] }), broker.ErrInvalid},
+		{"too large", data(t, "a", 0, strings.Repeat("x", 3<<20)), broker.ErrTooLarge},
+		{"a client's batch too large", with(data(t, "small", 0, strings.Repeat("x", 1000)), func(a *broker.Append) { a.ClientMade = true }), broker.ErrTooLarge},
+		{"a large record of ours", data(t, "small", 0, strings.Repeat("x", 1000)), nil},
+		{"expected offset", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.ExpectedOffset = 1 }), nil},
+		{"wrong offset", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.ExpectedOffset = 1 }), broker.ErrOffsetMismatch},
+	} {
+		released := 0
+		c.a.Release = func() { released++ }
+		r := b.Submit(context.Background(), []broker.Append{c.a}).Wait(context.Background())[0]
+		if !errors.Is(r.Err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, r.Err, c.want)
+		}
+		if r.Err != nil && released != 1 {
+			t.Errorf("%s: released %d times", c.name, released)
+		}
+		var mismatch *broker.OffsetMismatchError
+		if errors.As(r.Err, &mismatch) && (mismatch.Expected != 1 || mismatch.Next != 2) {
+			t.Errorf("%s: %+v", c.name, mismatch)
+		}
+	}
+	if got := b.Submit(context.Background(), nil).Wait(context.Background()); len(got) != 0 {
+		t.Errorf("nothing submitted: %v", got)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if r := b.Submit(ended, []broker.Append{data(t, "a", 0, "x")}).Wait(ended)[0]; !errors.Is(r.Err, broker.ErrNotSent) || !errors.Is(r.Err, context.Canceled) {
+		t.Errorf("ended context: %v", r.Err)
+	}
+}
+
+func TestLogAppendTime(t *testing.T) {
+	b := open(t, options(objstore.NewMemory()))
+	if _, err := b.CreateTopic(context.Background(), "a", broker.TopicSpec{Settings: map[string]string{"timestamp-type": "LogAppendTime"}}); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().UnixMilli()
+	mustProduce(t, b, "a", 0, "x", "y")
+	f := one(t, b, broker.Want{Topic: "a"})
+	defer f.Release()
+	var r record.Reader
+	n := 0
+	for r.Reset(chunkBytes(t, &f.Parts[0].Chunks[0]), 0); r.Next(); n++ {
+		if ts := r.Record().Timestamp; ts < before || ts > time.Now().UnixMilli() {
+			t.Fatalf("timestamp %d", ts)
+		}
+	}
+	if r.Err() != nil || n != 2 {
+		t.Fatal(n, r.Err())
+	}
+}
