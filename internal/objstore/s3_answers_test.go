@@ -1,0 +1,404 @@
+package objstore
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// answering opens a store whose server answers with handler. The context of the handler's request ends with the test.
+func answering(t testing.TB, handler http.HandlerFunc, change ...func(*S3Options)) *S3 {
+	t.Helper()
+	test := t.Context()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer context.AfterFunc(test, cancel)()
+		handler(w, r.WithContext(ctx))
+		cancel()
+	}))
+	t.Cleanup(server.Close)
+	o := S3Options{Bucket: "b", Prefix: "p", Endpoint: server.URL, PathStyle: true, AccessKey: "a", SecretKey: "s"}
+	for _, c := range change {
+		c(&o)
+	}
+	s, err := OpenS3(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pause = time.Microsecond
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func errorXML(code string) string {
+	return `<?xml version="1.0" encoding="UTF-8"?>` + "\n<Error><Code>" + code + "</Code><Message>m</Message></Error>"
+}
+
+var classes = []error{ErrExists, ErrNotFound, ErrNoVerdict, ErrRefused}
+
+func classOf(err error) error {
+	var found error
+	for _, class := range classes {
+		if errors.Is(err, class) {
+			if found != nil {
+				return fmt.Errorf("two classes: %w", err)
+			}
+			found = class
+		}
+	}
+	if found == ErrNoVerdict && errors.Is(err, ErrThrottled) {
+		return ErrThrottled
+	}
+	return found
+}
+
+// requests runs each operation once and gives its errors by name.
+func requests(t testing.TB, s *S3) map[string]error {
+	t.Helper()
+	errs := map[string]error{}
+	errs["put"] = s.Put(t.Context(), "k", NewBody([]byte("value")))
+	o, err := s.Get(t.Context(), "k", Whole)
+	if err == nil {
+		_, err = io.ReadAll(o.Body)
+		err = errors.Join(err, o.Body.Close())
+	}
+	errs["get"] = err
+	_, _, errs["list"] = s.List(t.Context(), ListOptions{})
+	errs["delete"] = s.Delete(t.Context(), "k")
+	errs["bulk"] = s.Delete(t.Context(), "k", "l")
+	return errs
+}
+
+// TestErrorAnswers has the verdict of each operation on each answer; "all" is for those that are not named.
+func TestErrorAnswers(t *testing.T) {
+	type verdicts map[string]error
+	for _, c := range []struct {
+		status int
+		body   string
+		want   verdicts
+	}{
+		{412, errorXML("PreconditionFailed"), verdicts{"put": ErrExists, "all": ErrNoVerdict}},
+		{200, errorXML("PreconditionFailed"), verdicts{"put": ErrExists, "get": nil, "all": ErrNoVerdict}},
+		{412, "", verdicts{"all": ErrNoVerdict}},
+		{412, "<html>no</html>", verdicts{"all": ErrNoVerdict}},
+		{412, "<html><Code>PreconditionFailed</Code></html>", verdicts{"all": ErrNoVerdict}},
+		{409, errorXML("ConditionalRequestConflict"), verdicts{"all": ErrNoVerdict}},
+		{409, errorXML("OperationAborted"), verdicts{"all": ErrNoVerdict}},
+		{409, "", verdicts{"all": ErrNoVerdict}},
+		{404, errorXML("NoSuchKey"), verdicts{"get": ErrNotFound, "delete": nil, "all": ErrRefused}},
+		{404, errorXML("NoSuchBucket"), verdicts{"all": ErrRefused}},
+		{404, errorXML("NoSuchVersion"), verdicts{"all": ErrRefused}},
+		{404, "", verdicts{"all": ErrRefused}},
+		{404, "404 page not found", verdicts{"all": ErrRefused}},
+		{404, "<Error><Code>NoSuchKey", verdicts{"get": ErrNotFound, "delete": nil, "all": ErrRefused}},
+		{500, errorXML("NoSuchKey"), verdicts{"all": ErrNoVerdict}},
+		{500, errorXML("InternalError"), verdicts{"all": ErrNoVerdict}},
+		{500, "", verdicts{"all": ErrNoVerdict}},
+		{502, "<html>Bad Gateway</html>", verdicts{"all": ErrNoVerdict}},
+		{503, errorXML("SlowDown"), verdicts{"all": ErrThrottled}},
+		{503, errorXML("ServiceUnavailable"), verdicts{"all": ErrThrottled}},
+		{503, "", verdicts{"all": ErrNoVerdict}},
+		{429, "", verdicts{"all": ErrThrottled}},
+		{429, errorXML("TooManyRequests"), verdicts{"all": ErrThrottled}},
+		{504, "", verdicts{"all": ErrNoVerdict}},
+		{408, "", verdicts{"all": ErrNoVerdict}},
+		{400, errorXML("RequestTimeout"), verdicts{"all": ErrNoVerdict}},
+		{400, errorXML("BadDigest"), verdicts{"all": ErrNoVerdict}},
+		{400, errorXML("IncompleteBody"), verdicts{"all": ErrNoVerdict}},
+		{400, errorXML("XAmzContentSHA256Mismatch"), verdicts{"all": ErrNoVerdict}},
+		{400, errorXML("AuthorizationHeaderMalformed"), verdicts{"all": ErrRefused}},
+		{400, errorXML("ExpiredToken"), verdicts{"all": ErrRefused}},
+		{400, errorXML("EntityTooLarge"), verdicts{"all": ErrRefused}},
+		{400, "", verdicts{"all": ErrRefused}},
+		{401, "", verdicts{"all": ErrRefused}},
+		{403, errorXML("AccessDenied"), verdicts{"all": ErrRefused}},
+		{403, errorXML("RequestTimeTooSkewed"), verdicts{"all": ErrRefused}},
+		{403, errorXML("SignatureDoesNotMatch"), verdicts{"all": ErrRefused}},
+		{403, "", verdicts{"all": ErrRefused}},
+		{301, errorXML("PermanentRedirect"), verdicts{"all": ErrRefused}},
+		{307, errorXML("TemporaryRedirect"), verdicts{"all": ErrRefused}},
+		{304, "", verdicts{"all": ErrRefused}},
+		{501, errorXML("NotImplemented"), verdicts{"all": ErrRefused}},
+		{501, "", verdicts{"all": ErrNoVerdict}},
+		{507, errorXML("XMinioStorageFull"), verdicts{"all": ErrRefused}},
+		{200, errorXML("SlowDown"), verdicts{"get": nil, "all": ErrThrottled}},
+		{200, errorXML("AccessDenied"), verdicts{"get": nil, "all": ErrRefused}},
+		{200, errorXML("InternalError"), verdicts{"get": nil, "all": ErrNoVerdict}},
+		{200, errorXML("SomethingNew"), verdicts{"get": nil, "all": ErrNoVerdict}},
+		{200, "<html>sign in to the hotel network</html>", verdicts{"get": nil, "all": ErrNoVerdict}},
+		{200, "", verdicts{"get": nil, "delete": nil, "bulk": nil, "all": ErrNoVerdict}},
+		{202, "", verdicts{"delete": nil, "bulk": nil, "all": ErrNoVerdict}},
+		{206, "", verdicts{"delete": nil, "bulk": nil, "all": ErrNoVerdict}},
+	} {
+		name := fmt.Sprintf("%d %s", c.status, strings.TrimSpace(c.body))
+		t.Run(name, func(t *testing.T) {
+			s := answering(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.body)
+			})
+			for op, err := range requests(t, s) {
+				want, named := c.want[op]
+				if !named {
+					want = c.want["all"]
+				}
+				if got := classOf(err); got != want {
+					t.Errorf("%s: %v, want the class %v", op, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAnswersThatNeverCome(t *testing.T) {
+	hijack := func(w http.ResponseWriter, text string) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, text)
+		_ = c.Close()
+	}
+	for name, handler := range map[string]http.HandlerFunc{
+		"reset":        func(w http.ResponseWriter, _ *http.Request) { hijack(w, "") },
+		"garbage":      func(w http.ResponseWriter, _ *http.Request) { hijack(w, "SSH-2.0-OpenSSH\r\n\r\n") },
+		"half headers": func(w http.ResponseWriter, _ *http.Request) { hijack(w, "HTTP/1.1 200 OK\r\nContent-Le") },
+		"half an error": func(w http.ResponseWriter, _ *http.Request) {
+			hijack(w, "HTTP/1.1 412 Precondition Failed\r\nContent-Length: 500\r\n\r\n"+errorXML("PreconditionFailed"))
+		},
+		"hang": func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		},
+		"hang without reading": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"hang after the headers": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Length", "100")
+			w.Header().Set("ETag", `"x"`)
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := answering(t, handler, func(o *S3Options) {
+				o.RequestTimeout = 50 * time.Millisecond
+				o.BytesPerSecondMin = 1 << 40
+			})
+			s.attempts = 2
+			for op, err := range requests(t, s) {
+				if classOf(err) != ErrNoVerdict {
+					t.Errorf("%s: %v", op, err)
+				}
+			}
+		})
+	}
+	t.Run("nobody there", func(t *testing.T) {
+		s, err := OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: "http://127.0.0.1:1", PathStyle: true, AccessKey: "a", SecretKey: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.pause = time.Microsecond
+		for op, err := range requests(t, s) {
+			if classOf(err) != ErrNoVerdict {
+				t.Errorf("%s: %v", op, err)
+			}
+		}
+	})
+	t.Run("a certificate nobody knows", func(t *testing.T) {
+		server := httptest.NewUnstartedServer(http.NotFoundHandler())
+		server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+		server.StartTLS()
+		defer server.Close()
+		s, err := OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "a", SecretKey: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Put(t.Context(), "k", NewBody([]byte("x"))); classOf(err) != ErrRefused {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestPutTouchesNoByteAfterItHasReturned overwrites the parts as soon as Put is back while the server still reads: the
+// race detector would see a transport that reads them.
+func TestPutTouchesNoByteAfterItHasReturned(t *testing.T) {
+	var servers sync.WaitGroup
+	s := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		servers.Add(1)
+		defer servers.Done()
+		_, _ = io.ReadFull(r.Body, make([]byte, 1000))
+		if r.URL.Path == "/b/p/early" {
+			w.WriteHeader(http.StatusPreconditionFailed)
+			_, _ = io.WriteString(w, errorXML("PreconditionFailed"))
+			w.(http.Flusher).Flush()
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+	}, func(o *S3Options) { o.RequestTimeout = 20 * time.Millisecond; o.BytesPerSecondMin = 1 << 40 })
+	for range 5 {
+		for _, key := range []string{"early", "never"} {
+			buffer := make([]byte, 20<<20)
+			err := s.Put(t.Context(), key, NewBody(buffer[:5<<20], buffer[5<<20:]))
+			for i := range buffer {
+				buffer[i] = 1
+			}
+			if class := classOf(err); class != ErrExists && class != ErrNoVerdict {
+				t.Fatalf("%s: %v", key, err)
+			}
+		}
+	}
+	servers.Wait()
+}
+
+func TestAPutIsOneRequest(t *testing.T) {
+	var n atomic.Int64
+	s := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	for i := range 3 {
+		if err := s.Put(t.Context(), "k", NewBody([]byte("x"))); classOf(err) != ErrNoVerdict {
+			t.Fatal(err)
+		}
+		if n.Load() != int64(i+1) {
+			t.Fatalf("%d requests for %d puts", n.Load(), i+1)
+		}
+	}
+	_, _, err := s.List(t.Context(), ListOptions{})
+	if classOf(err) != ErrNoVerdict || n.Load() != 3+3 {
+		t.Fatalf("a list made %d requests: %v", n.Load()-3, err)
+	}
+}
+
+func TestWhatAPutSends(t *testing.T) {
+	var got http.Header
+	var body []byte
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Clone()
+		body, _ = io.ReadAll(r.Body)
+		w.Header().Set("ETag", `"x"`)
+	}
+	value := []byte("some value")
+	b := NewBody(value[:3], value[3:])
+	b.CRC32C, b.HasCRC = crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)), true
+	for _, without := range []bool{false, true} {
+		s := answering(t, handler, func(o *S3Options) { o.NoChecksum = without })
+		if err := s.Put(t.Context(), "k", b); err != nil {
+			t.Fatal(err)
+		}
+		sum := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, b.CRC32C))
+		if without {
+			sum = ""
+		}
+		if got.Get("If-None-Match") != "*" || got.Get("x-amz-checksum-crc32c") != sum || string(body) != string(value) {
+			t.Fatalf("%q with %v", body, got)
+		}
+		for _, never := range []string{"Expect", "X-Amz-Trailer", "X-Amz-Sdk-Checksum-Algorithm", "Transfer-Encoding"} {
+			if got.Get(never) != "" {
+				t.Fatalf("sent %s: %s", never, got.Get(never))
+			}
+		}
+	}
+}
+
+func TestBodiesOfGet(t *testing.T) {
+	const object = "0123456789"
+	for name, c := range map[string]struct {
+		r      Range
+		status int
+		header map[string]string
+		body   string
+		want   string
+		fails  bool
+	}{
+		"a range":                 {Range{2, 3}, 206, map[string]string{"Content-Range": "bytes 2-4/10"}, "234", "234", false},
+		"ignored range from 0":    {Range{0, 3}, 200, map[string]string{"Content-Length": "10"}, object, "012", false},
+		"ignored range from 2":    {Range{2, 3}, 200, map[string]string{"Content-Length": "10"}, object, "", true},
+		"another range":           {Range{2, 3}, 206, map[string]string{"Content-Range": "bytes 3-5/10"}, "345", "", true},
+		"a shorter range":         {Range{2, 3}, 206, map[string]string{"Content-Range": "bytes 2-3/10"}, "23", "", true},
+		"a longer range":          {Range{2, 3}, 206, map[string]string{"Content-Range": "bytes 2-5/10"}, "2345", "", true},
+		"a range without a total": {Range{2, 3}, 206, map[string]string{"Content-Range": "bytes 2-4/*"}, "234", "", true},
+		"a part without asking":   {Whole, 206, map[string]string{"Content-Range": "bytes 0-4/10"}, "01234", "", true},
+		"a body that ends early":  {Whole, 200, map[string]string{"Content-Length": "10"}, "01234", "01234", true},
+		"a range that ends early": {Range{2, 5}, 206, map[string]string{"Content-Range": "bytes 2-6/10"}, "23", "23", true},
+		"packed on the way":       {Whole, 200, map[string]string{"Content-Encoding": "gzip"}, object, "", true},
+		"without a length":        {Whole, 200, map[string]string{"Transfer-Encoding": "chunked"}, object, object, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+				for k, v := range c.header {
+					w.Header().Set(k, v)
+				}
+				w.WriteHeader(c.status)
+				w.(http.Flusher).Flush()
+				_, _ = io.WriteString(w, c.body)
+			})
+			o, err := s.Get(t.Context(), "k", c.r)
+			var got []byte
+			if err == nil {
+				got, err = io.ReadAll(o.Body)
+				if closeErr := o.Body.Close(); closeErr != nil && err == nil {
+					t.Fatal(closeErr)
+				}
+			}
+			if string(got) != c.want || (err != nil) != c.fails || err != nil && classOf(err) != ErrNoVerdict {
+				t.Fatalf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestABodyThatStalls(t *testing.T) {
+	s := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		_, _ = io.WriteString(w, "01234")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}, func(o *S3Options) { o.RequestTimeout = 100 * time.Millisecond })
+	o, err := s.Get(t.Context(), "k", Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(o.Body)
+	if string(got) != "01234" || classOf(err) != ErrNoVerdict || !errors.Is(err, errStalled) {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if err := o.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestASlowReaderIsNoStall reads more slowly than the patience with the store allows for the store.
+func TestASlowReaderIsNoStall(t *testing.T) {
+	const size = 1 << 20
+	s := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, size))
+	}, func(o *S3Options) { o.RequestTimeout = 200 * time.Millisecond })
+	o, err := s.Get(t.Context(), "k", Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	<-ctx.Done() // longer than the timeout
+	if got, err := io.ReadAll(o.Body); len(got) != size || err != nil {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+	if err := o.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,55 @@
+package objstore
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+)
+
+func TestPartsReader(t *testing.T) {
+	parts := [][]byte{nil, []byte("01"), {}, []byte("23456"), []byte("7"), nil, []byte("89"), {}}
+	whole := bytes.Join(parts, nil)
+	if err := iotest.TestReader(newPartsReader(NewBody(parts...)), whole); err != nil {
+		t.Fatal(err)
+	}
+	r := newPartsReader(NewBody(parts...))
+	for offset := range len(whole) + 1 {
+		if n, err := r.Seek(int64(offset), io.SeekStart); n != int64(offset) || err != nil {
+			t.Fatal(n, err)
+		}
+		if got, err := io.ReadAll(r); string(got) != string(whole[offset:]) || err != nil {
+			t.Fatalf("from %d: %q, %v", offset, got, err)
+		}
+	}
+	for _, offset := range []int64{-1, int64(len(whole)) + 1} {
+		if _, err := r.Seek(offset, io.SeekStart); err == nil {
+			t.Fatalf("went to %d", offset)
+		}
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	r.detach()
+	if n, err := r.Read(make([]byte, 10)); n != 0 || !errors.Is(err, errDetached) {
+		t.Fatalf("after detach: %d, %v", n, err)
+	}
+	if r.parts != nil {
+		t.Fatal("the parts are still referenced")
+	}
+}
+
+func TestKeys(t *testing.T) {
+	long := string(bytes.Repeat([]byte("x"), KeyBytesMax))
+	for key, want := range map[string]bool{"a": true, "a/b": true, long: true, long + "x": false, "": false, "a/": false, "+tmp/x": false, "a\n": false} {
+		if ValidKey(key) != want {
+			t.Errorf("%q: %v", key, !want)
+		}
+	}
+	for prefix, want := range map[string]bool{"": true, "a/": true, "a/.": true, "..": true, "../": false, "/": false, "a//": false, long: true, long + "x": false} {
+		if possiblePrefix(prefix) != want {
+			t.Errorf("%q: %v", prefix, !want)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package objstore_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+func TestSpecs(t *testing.T) {
+	s3 := func(o objstore.S3Options) objstore.Spec { return objstore.Spec{Kind: objstore.KindS3, S3: o} }
+	disk := func(dir string) objstore.Spec { return objstore.Spec{Kind: objstore.KindDisk, Dir: dir} }
+	for spec, want := range map[string]objstore.Spec{
+		"mem:":                   {Kind: objstore.KindMemory},
+		"./data":                 disk("./data"),
+		"../data":                disk("../data"),
+		".":                      disk("."),
+		"/var/lib/seb":           disk("/var/lib/seb"),
+		"file:data":              disk("data"),
+		"file:/var/lib/seb":      disk("/var/lib/seb"),
+		"file:///var/lib/seb":    disk("/var/lib/seb"),
+		"./data?fsync=true":      disk("./data"),
+		"./data?fsync=false":     {Kind: objstore.KindDisk, Dir: "./data", Disk: objstore.DiskOptions{NoSync: true}},
+		"s3://bucket":            s3(objstore.S3Options{Bucket: "bucket"}),
+		"s3://bucket/":           s3(objstore.S3Options{Bucket: "bucket"}),
+		"s3://bucket/a/b/":       s3(objstore.S3Options{Bucket: "bucket", Prefix: "a/b"}),
+		"s3://b?checksum=false":  s3(objstore.S3Options{Bucket: "b", NoChecksum: true}),
+		"s3://b/p?region=r":      s3(objstore.S3Options{Bucket: "b", Prefix: "p", Region: "r"}),
+		"s3://b?path-style=true": s3(objstore.S3Options{Bucket: "b", PathStyle: true}),
+		"s3://b/p?endpoint=http://h:9000&region=r&path-style=true": s3(objstore.S3Options{
+			Bucket: "b", Prefix: "p", Endpoint: "http://h:9000", Region: "r", PathStyle: true,
+		}),
+	} {
+		got, err := objstore.ParseSpec(spec)
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v", spec, got, err)
+		}
+		if got.Local() != (want.Kind != objstore.KindS3) {
+			t.Errorf("%s: local is %v", spec, got.Local())
+		}
+	}
+}
+
+func TestSpecsThatMeanNothing(t *testing.T) {
+	for spec, says := range map[string]string{
+		"":                              "want",
+		"data":                          "./dir",
+		"mem":                           "mem:",
+		"http://host/bucket":            "s3://",
+		"s3:bucket":                     "s3://",
+		"s3://":                         "bucket",
+		"s3:///prefix":                  "bucket",
+		"s3://b/a//b":                   "prefix",
+		"s3://b/../c":                   "prefix",
+		"s3://b/ä":                      "prefix",
+		"s3://b?endpoint=host":          "endpoint",
+		"s3://b?endpoint=ftp://host":    "endpoint",
+		"s3://b?endpoint=http://u:p@h":  "endpoint",
+		"s3://b?path-style=maybe":       "path-style",
+		"s3://b?fsync=false":            "fsync",
+		"s3://b?region=a&region=b":      "region",
+		"s3://b?zone=1&area=2":          `"area", "zone"`,
+		"./data?fsnyc=false":            "fsnyc",
+		"./data?fsync=no":               "fsync",
+		"./data?fsync=false&region=eu":  "region",
+		"mem:?fsync=false":              "fsync",
+		"file:":                         "folder",
+		"file://host/dir":               "file:///",
+		"./data?%zz":                    "parameters",
+		"s3://b?access-key=k&secret=no": `"access-key", "secret"`,
+	} {
+		_, err := objstore.ParseSpec(spec)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v does not say %q", spec, err, says)
+		}
+		if store, err := objstore.Open(t.Context(), spec, objstore.Options{}); err == nil || store != nil {
+			t.Errorf("%s: opened %v", spec, store)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for spec, local := range map[string]bool{"mem:": true, dir: true, "s3://b/p?endpoint=http://127.0.0.1:1": false} {
+		s, err := objstore.Open(t.Context(), spec, objstore.Options{AccessKey: "CANARY", SecretKey: "CANARY"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if objstore.IsLocal(fault.NewCounter(s)) != local {
+			t.Errorf("%s: local is %v", s, !local)
+		}
+		if _, err := objstore.ParseSpec(s.String()); err != nil {
+			t.Errorf("%s does not name itself: %v", s, err)
+		}
+		if strings.Contains(s.String(), "CANARY") {
+			t.Errorf("%s shows a secret", s)
+		}
+		if c, ok := s.(interface{ Close() error }); ok {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if _, err := objstore.Open(t.Context(), "s3://b?region=r", objstore.Options{AccessKey: "only one"}); err == nil {
+		t.Error("half a pair of keys is taken")
+	}
+	wrapped := fault.NewCounter(fault.New(objstore.NewMemory(), 1, fault.Config{}))
+	if _, ok := objstore.As[*fault.Store](wrapped); !ok {
+		t.Error("a wrapped store is not found")
+	}
+	if _, ok := objstore.As[objstore.Clocked](wrapped); ok {
+		t.Error("memory has no clock")
+	}
+}
+
+func TestOpenDiskSaysWhatIsWrong(t *testing.T) {
+	if _, err := objstore.Open(t.Context(), "/dev/null/data", objstore.Options{}); err == nil || !strings.Contains(err.Error(), "/dev/null") {
+		t.Errorf("got %v", err)
+	}
+}
