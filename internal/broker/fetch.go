@@ -10,12 +10,12 @@ import (
 	"github.com/sebbroker/seb/internal/state"
 )
 
-// Fetch reads committed batches. It answers when at least minBytes are there for all wants together, when maxWait is
-// over, when the topics change, or at once if a want is in error or minBytes or maxWait is 0; with what is there then,
-// which may be nothing. If ctx ends while it waits it returns ctx's error.
+// Fetch reads committed batches. It answers when at least minBytes are there for all wants together or a want has all
+// that it may get, when maxWait is over, or at once if a want is in error or minBytes or maxWait is 0; with what is there
+// then, which may be nothing. If ctx ends while it waits it returns ctx's error.
 //
 // A want gives whole batches until MaxBytes are reached, at least one. What does not fit into the memory budget is left
-// out; if nothing fits, the error is ErrOverBudget. The caller must Release the answer.
+// out, and is for the next call; if nothing fits, the error is ErrOverBudget. The caller must Release the answer.
 func (b *Broker) Fetch(ctx context.Context, wants []Want, minBytes int, maxWait time.Duration) (*Fetched, error) {
 	select {
 	case <-b.closing:
@@ -74,6 +74,7 @@ type partPlan struct {
 	start, next int64
 	ranges      []planRange // that hold data from the wanted offset on, no more than are needed
 	bytes       int64       // of them, from the wanted offset on, about
+	full        bool        // more would not be given
 }
 
 // planRange is a range with the name of its object.
@@ -99,13 +100,14 @@ func (b *Broker) plan(p *plan, minBytes int64, w *waiter) (waits bool) {
 	b.log.Read(func(s *state.State) {
 		known = true
 		var bytes int64
-		failed := false
+		ready := w == nil || len(p.wants) == 0
 		for i := range p.wants {
-			p.parts[i].look(s, &p.wants[i])
-			bytes += p.parts[i].bytes
-			failed = failed || p.parts[i].err != nil
+			pp := &p.parts[i]
+			pp.look(s, &p.wants[i])
+			bytes += pp.bytes
+			ready = ready || pp.err != nil || pp.full
 		}
-		if w == nil || failed || bytes >= minBytes || len(p.wants) == 0 {
+		if ready || bytes >= minBytes {
 			return
 		}
 		w.need = minBytes - bytes
@@ -156,6 +158,7 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 		pp.ranges = append(pp.ranges, planRange{r, s.Key(r.Epoch, r.Slot)})
 		pp.bytes += left(&r, w.Offset)
 	}
+	pp.full = len(pp.ranges) == readsMax || pp.bytes >= int64(w.MaxBytes)
 }
 
 // left estimates how many bytes of a range hold the offset and what follows: its batches are taken to be of one size.

@@ -123,6 +123,38 @@ func TestLongPoll(t *testing.T) {
 	})
 }
 
+// compare reads n times from random places and returns how many sections of files it was given.
+func compare(t *testing.T, b *broker.Broker, want [2][]string, n int) (sections int) {
+	t.Helper()
+	for range n {
+		p := rand.IntN(2)
+		w := broker.Want{
+			Topic: "a", Partition: int32(p), Offset: rand.Int64N(int64(len(want[p]))),
+			MaxBytes: []int{1, 500, 50_000, 300_000, 10 << 20}[rand.IntN(5)],
+		}
+		f := one(t, b, w)
+		if err := f.Parts[0].Err; err != nil {
+			t.Fatal(err)
+		}
+		vals, next := values(t, &f.Parts[0], w.Offset)
+		if next == w.Offset {
+			t.Fatalf("nothing at %+v", w)
+		}
+		for i, v := range vals {
+			if want[p][w.Offset+int64(i)] != v {
+				t.Fatalf("other data at offset %d of partition %d", w.Offset+int64(i), p)
+			}
+		}
+		for _, c := range f.Parts[0].Chunks {
+			if c.Section != nil {
+				sections++
+			}
+		}
+		f.Release()
+	}
+	return sections
+}
+
 // TestAnswersAreThoseOfTheStore: whatever the reader's place and sizes, the tail, the store in memory and sections of files
 // give the same records.
 func TestAnswersAreThoseOfTheStore(t *testing.T) {
@@ -149,40 +181,11 @@ func TestAnswersAreThoseOfTheStore(t *testing.T) {
 				}
 			}
 		}
-		compare := func(b *broker.Broker, n int) (sections int) {
-			for range n {
-				p := rand.IntN(2)
-				w := broker.Want{
-					Topic: "a", Partition: int32(p), Offset: rand.Int64N(int64(len(want[p]))),
-					MaxBytes: []int{1, 500, 50_000, 300_000, 10 << 20}[rand.IntN(5)],
-				}
-				f := one(t, b, w)
-				if err := f.Parts[0].Err; err != nil {
-					t.Fatal(err)
-				}
-				vals, next := values(t, &f.Parts[0], w.Offset)
-				if next == w.Offset {
-					t.Fatalf("nothing at %+v", w)
-				}
-				for i, v := range vals {
-					if want[p][w.Offset+int64(i)] != v {
-						t.Fatalf("other data at offset %d of partition %d", w.Offset+int64(i), p)
-					}
-				}
-				for _, c := range f.Parts[0].Chunks {
-					if c.Section != nil {
-						sections++
-					}
-				}
-				f.Release()
-			}
-			return sections
-		}
-		compare(b, 200)
+		compare(t, b, want, 200)
 		kill(b)
 		o2 := options(s) // nothing in its tail
 		b = open(t, o2)
-		sections := compare(b, 400)
+		sections := compare(t, b, want, 400)
 		if _, ok := s.(*objstore.Disk); ok && sections == 0 {
 			t.Fatal("the disk store gave no section")
 		}

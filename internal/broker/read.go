@@ -41,19 +41,22 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 	for i := range p.parts {
 		pp, out := &p.parts[i], &f.Parts[i]
 		out.Err, out.Start, out.HighWatermark = pp.err, pp.start, pp.next
+		ended := false // by a piece that is not there
 		for ; len(pieces) > 0 && pieces[0].part == i; pieces = pieces[1:] {
 			c := &pieces[0]
 			switch {
-			case c.err == nil && out.follows(c):
+			case c.err == nil && !ended && out.follows(c):
 				out.Chunks = append(out.Chunks, c.chunk)
 				releases = append(releases, c.release)
 				continue
 			case c.err == nil:
 				c.release()
-			case out.Err == nil && len(out.Chunks) == 0:
+			case errors.Is(c.err, ErrOverBudget):
+				over, ended = true, true
+			case len(out.Chunks) == 0 && !ended:
 				out.Err = c.err
-				over = over || errors.Is(c.err, ErrOverBudget)
 			}
+			ended = true
 		}
 	}
 	if over && f.empty() {
@@ -87,16 +90,14 @@ func (f *Fetched) empty() bool {
 // what follows must go on where it ends.
 func (p *plan) cut() []piece {
 	var pieces []piece
+	most := max(1, readsMax/max(1, len(p.parts))) // so that the first wants do not take it all
 	for i := range p.parts {
 		pp, w := &p.parts[i], &p.wants[i]
 		rest := int64(w.MaxBytes)
 		for j, r := range pp.ranges {
-			if len(pieces) == readsMax {
-				break
-			}
 			c := piece{part: i, want: w, id: pp.id, r: r, offset: max(w.Offset, r.Base), max: rest}
 			rest -= left(&r.Range, c.offset)
-			last := j == len(pp.ranges)-1 || rest <= 0
+			last := j == len(pp.ranges)-1 || j == most-1 || rest <= 0
 			if !last {
 				c.max = int64(r.Len)
 			}

@@ -23,25 +23,6 @@ func TestTopics(t *testing.T) {
 	if err != nil || len(info.Partitions) != 1 || info.Settings["retention-time"] != "168h0m0s" || info.ID.IsZero() {
 		t.Fatalf("%+v %v", info, err)
 	}
-	for _, c := range []struct {
-		name string
-		spec broker.TopicSpec
-		want error
-		says string
-	}{
-		{"orders", broker.TopicSpec{}, broker.ErrTopicExists, ""},
-		{"../../evil", broker.TopicSpec{}, broker.ErrInvalid, "topic-name"},
-		{"", broker.TopicSpec{}, broker.ErrInvalid, "topic-name"},
-		{strings.Repeat("x", 250), broker.TopicSpec{}, broker.ErrInvalid, "249"},
-		{"p", broker.TopicSpec{Partitions: -1}, broker.ErrInvalid, "partitions"},
-		{"p", broker.TopicSpec{Partitions: 1_000_000}, broker.ErrInvalid, "partitions"},
-		{"p", broker.TopicSpec{Settings: map[string]string{"retention-time": "soon"}}, broker.ErrInvalid, "retention-time"},
-		{"p", broker.TopicSpec{Settings: map[string]string{"colour": "red"}}, broker.ErrInvalid, "colour"},
-	} {
-		if _, err := b.CreateTopic(ctx, c.name, c.spec); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("create %.20q %+v: %v", c.name, c.spec, err)
-		}
-	}
 	info, err = b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 3, Settings: map[string]string{"retention-time": "", "retention-bytes": "1GiB"}})
 	if err != nil || len(info.Partitions) != 3 || fmt.Sprint(info.Settings) != "map[max-batch-bytes:2097152 retention-bytes:1073741824]" {
 		t.Fatalf("%+v %v", info, err)
@@ -86,6 +67,31 @@ func TestTopics(t *testing.T) {
 	again, err := b.CreateTopic(ctx, "orders", broker.TopicSpec{})
 	if err != nil || again.ID == info.ID || again.Partitions[0].Next != 0 {
 		t.Fatalf("made again: %+v %v", again, err)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	b := open(t, options(objstore.NewMemory()))
+	ctx := context.Background()
+	create(t, b, "orders", 1)
+	for _, c := range []struct {
+		name string
+		spec broker.TopicSpec
+		want error
+		says string
+	}{
+		{"orders", broker.TopicSpec{}, broker.ErrTopicExists, ""},
+		{"../../evil", broker.TopicSpec{}, broker.ErrInvalid, "topic-name"},
+		{"", broker.TopicSpec{}, broker.ErrInvalid, "topic-name"},
+		{strings.Repeat("x", 250), broker.TopicSpec{}, broker.ErrInvalid, "249"},
+		{"p", broker.TopicSpec{Partitions: -1}, broker.ErrInvalid, "partitions"},
+		{"p", broker.TopicSpec{Partitions: 1_000_000}, broker.ErrInvalid, "partitions"},
+		{"p", broker.TopicSpec{Settings: map[string]string{"retention-time": "soon"}}, broker.ErrInvalid, "retention-time"},
+		{"p", broker.TopicSpec{Settings: map[string]string{"colour": "red"}}, broker.ErrInvalid, "colour"},
+	} {
+		if _, err := b.CreateTopic(ctx, c.name, c.spec); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("create %.20q %+v: %v", c.name, c.spec, err)
+		}
 	}
 }
 

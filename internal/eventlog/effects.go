@@ -40,6 +40,8 @@ func (o *owner) stepLocked(ev *logcore.Event) {
 			o.publish(e.Frozen)
 		case logcore.EffApplied:
 			advanced = true
+		case logcore.EffRole: // before anybody hears of what follows from it
+			o.status.Store(&Status{Role: e.Role, Epoch: e.Epoch, Leader: e.Leader, Err: e.Err})
 		}
 	}
 	if advanced && o.opt.Hooks.Advanced != nil {

@@ -21,6 +21,26 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
+// submitCounted submits, gives up soon, and overwrites the data when it is handed back.
+func submitCounted(t *testing.T, l *eventlog.Log, a eventlog.Append, i int, released *atomic.Int64) {
+	data := a.Data
+	var once atomic.Bool
+	a.Release = func() {
+		if once.Swap(true) {
+			t.Error("released twice")
+		}
+		released.Add(1)
+		clear(data)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+i%7)*time.Millisecond)
+	defer cancel()
+	for _, r := range l.Submit([]eventlog.Append{a}).Wait(ctx) {
+		if err := r.Err(); err != nil && !errors.Is(err, eventlog.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	}
+}
+
 // TestBuffersOutliveAttempts: buffers are handed back once, poisoned, and never while a Put may still read them.
 func TestBuffersOutliveAttempts(t *testing.T) {
 	store := newHooked(objstore.NewMemory())
@@ -50,28 +70,8 @@ func TestBuffersOutliveAttempts(t *testing.T) {
 	for p := range 4 {
 		wg.Go(func() {
 			for i := range 40 {
-				size := 10
-				if i%5 == 0 {
-					size = 40 << 10 // not copied
-				}
-				a := batch(t, id, uint32(p), strings.Repeat(fmt.Sprint(i%10), size))
-				data := a.Data
-				var once atomic.Bool
 				submitted.Add(1)
-				a.Release = func() {
-					if once.Swap(true) {
-						t.Error("released twice")
-					}
-					released.Add(1)
-					clear(data)
-				}
-				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+i%7)*time.Millisecond)
-				for _, r := range l.Submit([]eventlog.Append{a}).Wait(ctx) {
-					if err := r.Err(); err != nil && !errors.Is(err, eventlog.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
-						t.Error(err)
-					}
-				}
-				cancel()
+				submitCounted(t, l, batch(t, id, uint32(p), strings.Repeat(fmt.Sprint(i%10), 10+i%5/4*(40<<10))), i, &released)
 			}
 		})
 	}

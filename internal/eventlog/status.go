@@ -56,10 +56,8 @@ func (l *Log) Ready() error {
 	return nil
 }
 
-// setRole handles EffRole.
+// setRole handles EffRole. The status is set already.
 func (o *owner) setRole(e *logcore.Effect) {
-	old := o.Status()
-	o.status.Store(&Status{Role: e.Role, Epoch: e.Epoch, Leader: e.Leader, Err: e.Err})
 	log := o.opt.Logger.With("shard", o.opt.Core.Shard, "epoch", e.Epoch)
 	switch e.Role {
 	case logcore.RoleFenced:
@@ -67,9 +65,7 @@ func (o *owner) setRole(e *logcore.Effect) {
 	case logcore.RoleStopped:
 		log.Error("log stopped", "err", e.Err)
 	default:
-		if old.Role != e.Role {
-			log.Info("log role", "role", e.Role.String())
-		}
+		log.Info("log role", "role", e.Role.String())
 	}
 	if e.Role == logcore.RoleStarting {
 		return

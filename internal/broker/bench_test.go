@@ -1,0 +1,80 @@
+package broker_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// null is a store that keeps nothing of what is put under wal: the broker's own work is measured.
+type null struct{ objstore.Store }
+
+func (n null) Put(ctx context.Context, key string, body objstore.Body) error {
+	if strings.Contains(key, "/wal/0000000001-") {
+		return nil
+	}
+	return n.Store.Put(ctx, key, body)
+}
+
+// BenchmarkFlush is one object of 100 appends of 1 KiB from 100 callers that wait: submit, freeze, PUT, commit, answers.
+func BenchmarkFlush(b *testing.B) {
+	for _, producers := range []int{1, 100} {
+		b.Run(fmt.Sprintf("callers=%d", producers), func(b *testing.B) {
+			o := options(null{objstore.NewMemory()})
+			o.Budget = budget.New(256 << 20)
+			o.Batch.Wait = 0
+			o.Batch.ItemsMax = 100
+			br := open(b, o)
+			create(b, br, "a", 10)
+			const appends = 100
+			each := appends / producers
+			templates := make([][]broker.Append, producers)
+			for p := range templates {
+				for range each {
+					templates[p] = append(templates[p], data(b, "a", p%10, strings.Repeat("x", 1000)))
+				}
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for p := range producers {
+				wg.Go(func() {
+					for range b.N {
+						for _, r := range br.Submit(context.Background(), templates[p]).Wait(context.Background()) {
+							if r.Err != nil {
+								b.Error(r.Err)
+								return
+							}
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N*appends)/b.Elapsed().Seconds(), "appends/s")
+		})
+	}
+}
+
+// BenchmarkTailFetch is a reader at the end of the log.
+func BenchmarkTailFetch(b *testing.B) {
+	br := open(b, options(objstore.NewMemory()))
+	create(b, br, "a", 1)
+	for range 10 {
+		mustProduce(b, br, "a", 0, strings.Repeat("x", 10_000))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		f, err := br.Fetch(context.Background(), []broker.Want{{Topic: "a", Offset: 9}}, 1, time.Second)
+		if err != nil || f.Parts[0].Chunks == nil {
+			b.Fatal(err)
+		}
+		f.Release()
+	}
+}
