@@ -48,15 +48,17 @@ const (
 	inflateMin = 64 << 10
 )
 
-// wait fetches until the wanted offset is there or the time is up; then, or when Stop was called, it has fetched nothing.
+// wait fetches until the wanted offset is there, the time is up or Stop was called; then what is there, perhaps nothing.
 func (g *reading) wait(ctx context.Context) (*broker.FetchedPart, error) {
-	ctx, done := g.a.untilStop(ctx)
+	limited, done := g.a.untilStop(ctx)
 	defer done()
-	part, err := g.fetch(ctx, g.timeout)
-	if err != nil && errors.Is(err, context.Canceled) && g.a.stopping() {
-		return &broker.FetchedPart{Start: g.start, HighWatermark: g.end}, nil
+	if limited.Err() == nil {
+		part, err := g.fetch(limited, g.timeout)
+		if !errors.Is(err, context.Canceled) || !g.a.stopping() {
+			return part, err
+		}
 	}
-	return part, err
+	return g.fetch(ctx, 0)
 }
 
 func (g *reading) fetch(ctx context.Context, wait time.Duration) (*broker.FetchedPart, error) {

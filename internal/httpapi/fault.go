@@ -135,9 +135,9 @@ func (a *API) write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Content-Type-Options", "nosniff")
-	a.writeStep(w, int64(len(body)))
+	a.writeStep(w)
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client has gone, or net/http closes the connection: nothing is left to do
+	_ = a.send(w, body) // the client has gone, or net/http closes the connection: nothing is left to do
 }
 
 // writeJSON sends v, a type of package api.

@@ -25,7 +25,7 @@ func (g *reading) asMultipart(w http.ResponseWriter, r *http.Request) error {
 	}
 	if g.count == 0 {
 		g.head(w, outKind, int64(len(outEnd)))
-		g.a.writeStep(w, 0)
+		g.a.writeStep(w)
 		w.WriteHeader(http.StatusPartialContent)
 		_, err := w.Write([]byte(outEnd))
 		return sent(err)
@@ -81,7 +81,6 @@ func (g *gather) flush() error {
 
 func (g *gather) write(b []byte) {
 	if g.err == nil {
-		g.a.writeStep(g.w, int64(len(b)))
-		_, g.err = g.w.Write(b)
+		g.err = g.a.send(g.w, b)
 	}
 }

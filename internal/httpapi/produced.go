@@ -99,12 +99,12 @@ func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error 
 	const longest = 24 // a comma, 19 digits, and the end
 	started := false
 	flush := func() {
-		p.a.writeStep(w, int64(len(buf)))
+		p.a.writeStep(w)
 		if !started {
 			started = true
 			w.WriteHeader(http.StatusCreated)
 		}
-		_, _ = w.Write(buf) // the client has gone: nothing is left to do
+		_ = p.a.send(w, buf) // the client has gone: nothing is left to do
 		buf = buf[:0]
 	}
 	for i := range r.Span {

@@ -37,8 +37,7 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 		return p
 	}
 	g.head(w, api.OctetStream, v.sum)
-	g.a.writeStep(w, v.sum)
+	g.a.writeStep(w)
 	w.WriteHeader(http.StatusOK)
-	_, err := w.Write(v.refs[0])
-	return sent(err)
+	return sent(a.send(w, v.refs[0]))
 }

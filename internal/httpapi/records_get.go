@@ -90,6 +90,7 @@ func (g *reading) asText(w http.ResponseWriter, r *http.Request, kind string, fo
 		return err
 	}
 	g.head(w, kind, t.out.size)
+	g.a.writeStep(w)
 	w.WriteHeader(http.StatusOK)
 	return sent(t.out.write(g.a, w))
 }
@@ -136,13 +137,10 @@ func (g *reading) asBatches(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) sendChunk(w http.ResponseWriter, c *broker.Chunk) error {
 	if c.Section != nil {
-		a.writeStep(w, c.Size)
-		_, err := c.Section.WriteTo(w)
-		return err
+		return a.sendSection(w, c.Section)
 	}
 	for _, p := range c.Parts {
-		a.writeStep(w, int64(len(p)))
-		if _, err := w.Write(p); err != nil {
+		if err := a.send(w, p); err != nil {
 			return err
 		}
 	}

@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
 )
 
 const (
 	// headerBytesMax bounds a request's headers.
 	headerBytesMax = 16 << 10
-	// stepBytes is how much of a body must pass within Options.StepTimeout.
+	// stepBytes is how much of a request's body must come within Options.StepTimeout.
 	stepBytes = 64 << 10
 )
 
@@ -64,8 +66,35 @@ func readDone(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
-// writeStep gives the client time to take n more bytes.
-func (a *API) writeStep(w http.ResponseWriter, n int64) {
-	wait := a.o.StepTimeout * time.Duration(1+n/stepBytes)
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait))
+// pieceBytes is how much of an answer is given to the connection at a time.
+const pieceBytes = 256 << 10
+
+// writeStep gives the client time to take the next piece.
+func (a *API) writeStep(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(a.o.StepTimeout))
+}
+
+// send writes b in pieces, so that a client that takes nothing is noticed soon, however much there is for it.
+func (a *API) send(w http.ResponseWriter, b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), pieceBytes)
+		a.writeStep(w)
+		if _, err := w.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// sendSection is send for a section of a file, by sendfile.
+func (a *API) sendSection(w http.ResponseWriter, sec *objstore.Section) error {
+	for pos := int64(0); pos < sec.Len; pos += pieceBytes {
+		piece := objstore.Section{File: sec.File, Off: sec.Off + pos, Len: min(pieceBytes, sec.Len-pos)}
+		a.writeStep(w)
+		if _, err := piece.WriteTo(w); err != nil {
+			return err
+		}
+	}
+	return nil
 }

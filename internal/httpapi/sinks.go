@@ -178,8 +178,7 @@ func (g *segments) grow(n int) {
 // write sends the segments.
 func (g *segments) write(a *API, w http.ResponseWriter) error {
 	for _, b := range g.list {
-		a.writeStep(w, int64(len(b)))
-		if _, err := w.Write(b); err != nil {
+		if err := a.send(w, b); err != nil {
 			return err
 		}
 	}

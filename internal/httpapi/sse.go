@@ -98,8 +98,7 @@ func (s *stream) send(r *http.Request, t *textSink) error {
 		s.a.metrics.readOut.AddInt64(s.bytes)
 	}
 	if s.count == 0 {
-		s.a.writeStep(s.w, 0)
-		if _, err := s.w.Write([]byte(":\n\n")); err != nil {
+		if err := s.a.send(s.w, []byte(":\n\n")); err != nil {
 			return err
 		}
 	}
@@ -119,7 +118,5 @@ func (s *stream) fail(err error) error {
 		return fault
 	}
 	s.a.log.Warn("event stream ends", "topic", s.topic, "partition", s.partition, "offset", s.offset, "err", err)
-	s.a.writeStep(s.w, 0)
-	_, werr := s.w.Write([]byte("event: error\ndata: " + string(body) + "\n\n"))
-	return werr
+	return s.a.send(s.w, []byte("event: error\ndata: "+string(body)+"\n\n"))
 }

@@ -57,16 +57,37 @@ func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
-	info, err := a.b.CreateTopic(ctx, name, spec)
-	status := http.StatusCreated
-	if errors.Is(err, broker.ErrTopicExists) && r.Header.Get("If-None-Match") != "*" {
+	onlyNew := r.Header.Get("If-None-Match") == "*"
+	status := http.StatusOK
+	var info broker.TopicInfo
+	err = broker.ErrUnknownTopic
+	if !onlyNew {
 		info, err = a.b.UpdateTopic(ctx, name, spec)
-		status = http.StatusOK
+	}
+	if errors.Is(err, broker.ErrUnknownTopic) {
+		status = http.StatusCreated
+		info, err = a.b.CreateTopic(ctx, name, created(spec))
+		if !onlyNew && errors.Is(err, broker.ErrTopicExists) { // somebody else was first
+			status = http.StatusOK
+			info, err = a.b.UpdateTopic(ctx, name, spec)
+		}
 	}
 	if err != nil {
 		return err
 	}
 	return a.writeTopic(w, status, topicOf(&info, 0))
+}
+
+// created is a spec for a new topic, where there is nothing to remove.
+func created(spec broker.TopicSpec) broker.TopicSpec {
+	set := map[string]string{}
+	for k, v := range spec.Settings {
+		if v != "" {
+			set[k] = v
+		}
+	}
+	spec.Settings = set
+	return spec
 }
 
 func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
@@ -83,7 +104,7 @@ func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
 	if err := a.b.DeleteTopic(ctx, name); err != nil {
 		return err
 	}
-	a.writeStep(w, 0)
+	a.writeStep(w)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// flipped copies a store, with a bit flipped in each place where it holds text.
+func flipped(t *testing.T, from objstore.Store, text []byte) objstore.Store {
+	t.Helper()
+	to := objstore.NewMemory()
+	entries, more, err := from.List(t.Context(), objstore.ListOptions{})
+	if err != nil || more {
+		t.Fatal(err, more)
+	}
+	found := false
+	for _, e := range entries {
+		o, err := from.Get(t.Context(), e.Key, objstore.Whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(o.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := bytes.Index(data, text); at >= 0 {
+			data = bytes.Clone(data)
+			data[at] ^= 1
+			found = true
+		}
+		if err := to.Put(t.Context(), e.Key, objstore.NewBody(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !found {
+		t.Fatal("nothing to damage")
+	}
+	return to
+}
+
+func TestCorruptDataIsNamed(t *testing.T) {
+	inner := objstore.NewMemory()
+	first := start(t, func(c *setup) { c.store = inner })
+	first.mustPost("topic-name=t", api.TextPlain, "good")
+	first.mustPost("topic-name=t", api.TextPlain, "bad bad bad")
+	first.mustPost("topic-name=other", api.TextPlain, "fine")
+	if err := first.b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	store := flipped(t, inner, []byte("bad bad bad"))
+	s := start(t, func(c *setup) { c.store = store })
+	if got := s.values("other", 0); len(got) != 1 || got[0] != "fine" {
+		t.Errorf("the other topic gives %v", got)
+	}
+	// What is good comes, then an error that says what is wrong.
+	if got := s.get("/records?topic-name=t&offset=0").unform(t); len(got) != 1 || got[0] != "good" {
+		t.Errorf("before the damage: %v", got)
+	}
+	for _, path := range []string{"/records?topic-name=t&offset=1", "/record?topic-name=t&offset=1"} {
+		for _, accept := range []string{"*/*", api.JSON, api.RecordBatch} {
+			a := s.get(path, accept)
+			if p := a.problem(t); p.Code != api.CorruptData || strings.Contains(string(a.body), "wal/") {
+				t.Errorf("%s: %s", path, a)
+			}
+		}
+	}
+	if !strings.Contains(s.log.String(), "corrupt") {
+		t.Error("nothing in the log")
+	}
+}
