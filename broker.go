@@ -1,0 +1,104 @@
+package seb
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/node"
+)
+
+// Options say what broker to open. Bucket is required; the zero value of every other field means its default.
+type Options struct {
+	// Bucket is where the records are: "./folder", "mem:" or "s3://name/prefix?endpoint=...&region=...&path-style=true".
+	Bucket string
+	// DataDir is a folder for what may be lost: the disk cache of remote buckets and the remembered check of the store.
+	// "" keeps nothing. Two brokers can not share one.
+	DataDir string
+	// CacheBytes is the most that the disk cache holds, 1 GiB; negative: no cache. Without DataDir there is none.
+	CacheBytes int64
+	// ReadOnly follows what another broker writes, and writes nothing.
+	ReadOnly bool
+	// NoAutoCreate refuses records for topics that were not created.
+	NoAutoCreate bool
+	// BatchWait is how long records are collected for one object: 250 ms on remote buckets, 5 ms on local ones; negative
+	// collects nothing.
+	BatchWait time.Duration
+	// BatchBytes is the size of an object at which it is stored at once: 10 MiB.
+	BatchBytes int64
+	// MemoryLimit is the ceiling of all buffers in bytes: 256 MiB.
+	MemoryLimit int64
+	// Logger; nil logs nothing.
+	Logger *slog.Logger
+}
+
+// cacheBytes is the default of Options.CacheBytes.
+const cacheBytes = 1 << 30
+
+// What errors may be tested for with errors.Is.
+var (
+	ErrOutcomeUnknown   = broker.ErrOutcomeUnknown // may appear once, or never
+	ErrUnknownTopic     = broker.ErrUnknownTopic
+	ErrUnknownPartition = broker.ErrUnknownPartition
+	ErrTopicExists      = broker.ErrTopicExists
+	ErrOffsetMismatch   = broker.ErrOffsetMismatch
+	ErrBelowStart       = broker.ErrBelowStart // the records are no longer there
+	ErrFenced           = broker.ErrFenced     // another broker has taken over
+	ErrReadOnly         = broker.ErrReadOnly
+	ErrOverBudget       = broker.ErrOverBudget // try again when others are done
+	ErrTooLarge         = broker.ErrTooLarge
+	ErrInvalid          = broker.ErrInvalid
+	ErrStoreUnavailable = broker.ErrStoreUnavailable
+	ErrCorrupt          = broker.ErrCorrupt // stored data is damaged; nothing was deleted or skipped
+	ErrClosed           = broker.ErrClosed
+)
+
+// Broker is a broker in this process. Its methods may be called concurrently.
+type Broker struct {
+	n *node.Node
+}
+
+// Open opens a broker and waits until it leads, or follows if read-only. If ctx ends first all is closed again; its end
+// after Open does not matter. A remote bucket that was not used before is checked first, which takes seconds.
+func Open(ctx context.Context, o Options) (*Broker, error) {
+	if o.Bucket == "" {
+		return nil, errors.New("open broker: Options.Bucket is required")
+	}
+	no := node.Options{
+		Bucket: o.Bucket, DataDir: o.DataDir, ReadOnly: o.ReadOnly, NoAutoCreate: o.NoAutoCreate,
+		BatchWait: o.BatchWait, BatchBytes: o.BatchBytes, MemoryLimit: o.MemoryLimit, Logger: o.Logger,
+	}
+	if o.BatchWait < 0 {
+		no.BatchWait = node.BatchNone
+	}
+	if o.DataDir != "" && o.CacheBytes >= 0 {
+		no.CacheDir, no.CacheBytes = filepath.Join(o.DataDir, "cache"), o.CacheBytes
+		if no.CacheBytes == 0 {
+			no.CacheBytes = cacheBytes
+		}
+	}
+	n, err := node.Open(ctx, no)
+	if err != nil {
+		return nil, err
+	}
+	return &Broker{n: n}, nil
+}
+
+// Close stores and answers what is under way and closes the broker. When ctx ends first, what was not sent is refused, the
+// rest is unknown, and Close returns ctx's error. It may be called twice.
+func (b *Broker) Close(ctx context.Context) error { return b.n.Close(ctx) }
+
+// Done is closed when the broker can not go on: it was fenced, its data is corrupt, or it was closed. Err says which.
+func (b *Broker) Done() <-chan struct{} { return b.n.Done() }
+
+// Err says why Done is closed; nil before.
+func (b *Broker) Err() error { return b.n.Err() }
+
+// Ready returns nil if the broker leads (or follows) and the store's last answer was good. It makes no request.
+func (b *Broker) Ready() error { return b.n.Ready() }
+
+// Epoch is the number of the broker's term of leadership; it grows with every broker that takes over.
+func (b *Broker) Epoch() uint32 { return b.n.Epoch() }

@@ -1,0 +1,80 @@
+package seb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/record"
+)
+
+// Produce appends records to one partition of a topic and returns the offset of the first once they are durable; the
+// others follow it. Offsets of records are ignored; a Timestamp of 0 means now. The records are not touched after it
+// returned. Errors: ErrOutcomeUnknown; all others mean that the records can not appear.
+func (b *Broker) Produce(ctx context.Context, topic string, partition int32, records ...record.Record) (first int64, err error) {
+	data, sum, err := record.Append(nil, stamped(records), record.EncodeOptions{})
+	if err != nil {
+		return 0, &broker.InvalidError{Field: "records", Reason: err.Error()}
+	}
+	return b.submit(ctx, broker.Append{Topic: topic, Partition: partition, Data: data, Summary: sum, ExpectedOffset: -1})
+}
+
+// ProduceBatches appends one or more concatenated Kafka RecordBatch v2 to one partition as they are, their base offsets
+// aside. They are checked first (ErrInvalid, ErrTooLarge), and not touched after it returned.
+func (b *Broker) ProduceBatches(ctx context.Context, topic string, partition int32, batches []byte) (first int64, err error) {
+	if err := b.n.EnsureTopic(ctx, topic); err != nil {
+		return 0, err
+	}
+	limits, err := b.n.Limits(topic)
+	if err != nil {
+		return 0, err
+	}
+	sum, err := record.Check(batches, limits)
+	switch {
+	case errors.Is(err, record.ErrTooLarge):
+		return 0, fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case err != nil:
+		return 0, &broker.InvalidError{Field: "batches", Reason: err.Error()}
+	}
+	// The broker writes offsets into them, maybe after a caller that gave up has gone on.
+	return b.submit(ctx, broker.Append{
+		Topic: topic, Partition: partition, Data: slices.Clone(batches), Summary: sum, ClientMade: true, ExpectedOffset: -1,
+	})
+}
+
+// submit appends and waits.
+func (b *Broker) submit(ctx context.Context, a broker.Append) (int64, error) {
+	if err := b.n.EnsureTopic(ctx, a.Topic); err != nil {
+		return 0, err
+	}
+	memory, err := b.n.Budget().Class(budget.Produce).Reserve(int64(len(a.Data)))
+	switch {
+	case errors.Is(err, budget.ErrTooLarge):
+		return 0, fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case err != nil:
+		return 0, fmt.Errorf("%w: %w", ErrOverBudget, err)
+	}
+	a.Memory, a.Release = memory, memory.Release
+	r := b.n.Submit(ctx, []broker.Append{a}).Wait(ctx)[0]
+	return r.Base, r.Err
+}
+
+// stamped gives records without a time the present one, in a copy.
+func stamped(records []record.Record) []record.Record {
+	noTime := func(r record.Record) bool { return r.Timestamp == 0 }
+	if !slices.ContainsFunc(records, noTime) {
+		return records
+	}
+	now := time.Now().UnixMilli()
+	records = slices.Clone(records)
+	for i := range records {
+		if noTime(records[i]) {
+			records[i].Timestamp = now
+		}
+	}
+	return records
+}
