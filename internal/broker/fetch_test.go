@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
 )
 
 // one fetches one partition at once.
@@ -121,6 +122,53 @@ func TestLongPoll(t *testing.T) {
 		f.Release()
 		kill(b)
 	})
+}
+
+func TestTailBeginsAtTheWantedBatch(t *testing.T) {
+	b := open(t, options(objstore.NewMemory()))
+	create(t, b, "a", 2)
+	var appends []broker.Append
+	for i := range 6 { // two batches in each
+		a, second := data(t, "a", i%2, "x", strings.Repeat("y", i*10_000)), data(t, "a", i%2, "x", "z")
+		a.Data = append(a.Data, second.Data...)
+		a.Summary.Records, a.Summary.Span = 4, 4
+		appends = append(appends, a)
+	}
+	for _, r := range b.Submit(t.Context(), appends).Wait(t.Context()) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for offset := range int64(12) {
+		f := one(t, b, broker.Want{Topic: "a", Offset: offset, MaxBytes: 1})
+		if c := f.Parts[0].Chunks; len(c) != 1 || c[0].Base != offset/2*2 || c[0].End != c[0].Base+2 {
+			t.Fatalf("from offset %d: %+v", offset, c)
+		}
+		f.Release()
+	}
+}
+
+// TestNoWakeUpIsLost: a record that is committed while a poll begins ends that poll.
+func TestNoWakeUpIsLost(t *testing.T) {
+	o := options(objstore.NewMemory())
+	o.NoWait = true
+	b := open(t, o)
+	create(t, b, "a", 1)
+	for i := range int64(3000) {
+		k := b.Submit(t.Context(), []broker.Append{data(t, "a", 0, "x")})
+		begin := time.Now()
+		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", Offset: i}}, 1, 30*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(f.Parts[0].Chunks); n != 1 || time.Since(begin) > 20*time.Second {
+			t.Fatalf("round %d: %d chunks after %s", i, n, time.Since(begin))
+		}
+		f.Release()
+		if r := k.Wait(t.Context())[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
 }
 
 // compare reads n times from random places and returns how many sections of files it was given.
@@ -273,10 +321,19 @@ func TestDamageInTheBucket(t *testing.T) {
 	}
 }
 
-// at is where the n-th batch of an object with three batches a partition lies: all are of one size.
+// at is where the n-th batch of the first partition lies in an object.
 func at(b []byte, n int) int {
-	size := 100_000 + 61 + 12
-	return len(b) - 6*size + n*size
+	o, err := record.DecodeObject(b)
+	if err != nil {
+		panic(err)
+	}
+	rest := o.Batches(0)
+	for range n {
+		if _, rest, err = record.Split(rest); err != nil {
+			panic(err)
+		}
+	}
+	return int(o.Index[0].Pos+o.Index[0].Len) - len(rest)
 }
 
 func testDamage(t *testing.T, dir string, change func([]byte) []byte, bad []int, first int) {

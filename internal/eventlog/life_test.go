@@ -106,6 +106,43 @@ func TestBuffersOutliveAttempts(t *testing.T) {
 	}
 }
 
+// TestKill: what was sent is unknown, what was not is rejected, and buffers are not handed back while a Put runs that does
+// not look at its context.
+func TestKill(t *testing.T) {
+	store := newHooked(objstore.NewMemory())
+	o := options(store)
+	o.Core.Window = 1
+	l := open(t, o)
+	id := topic(t, l, "a", 1)
+	began := make(chan struct{}, 1)
+	store.set(func(ctx context.Context, _ string, body objstore.Body, _ func() error) error {
+		before := slices.Concat(body.Parts...)
+		began <- struct{}{}
+		<-ctx.Done()
+		time.Sleep(20 * time.Millisecond) // the transport is slow to let go
+		if string(before) != string(slices.Concat(body.Parts...)) {
+			t.Error("the bytes of an attempt changed while it ran")
+		}
+		return fmt.Errorf("put: %w: %w", objstore.ErrNoVerdict, ctx.Err())
+	})
+	large := batch(t, id, 0, strings.Repeat("x", 50_000))
+	data := large.Data
+	large.Release = func() { clear(data) }
+	sent := l.Submit([]eventlog.Append{large})
+	<-began
+	queued := l.Submit([]eventlog.Append{batch(t, id, 0, "y")})
+	l.Kill()
+	if err := wait(t, sent)[0].Err(); !errors.Is(err, eventlog.ErrUnknown) || errors.Is(err, eventlog.ErrRejected) {
+		t.Errorf("sent: %v", err)
+	}
+	if err := wait(t, queued)[0].Err(); !errors.Is(err, eventlog.ErrRejected) || !errors.Is(err, eventlog.ErrClosed) {
+		t.Errorf("queued: %v", err)
+	}
+	if data[100] != 0 {
+		t.Error("the data was never handed back")
+	}
+}
+
 func TestSnapshotsBoundTheReplay(t *testing.T) {
 	store := newHooked(objstore.NewMemory())
 	o := options(store)
