@@ -69,9 +69,10 @@ func readDone(w http.ResponseWriter) {
 // pieceBytes is how much of an answer is given to the connection at a time.
 const pieceBytes = 256 << 10
 
-// writeStep gives the client time to take the next piece.
+// writeStep gives the client time to take the next piece: twice a step, since before the first net/http may read what is
+// left of the request's body, which has a step of its own.
 func (a *API) writeStep(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(a.o.StepTimeout))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * a.o.StepTimeout))
 }
 
 // send writes b in pieces, so that a client that takes nothing is noticed soon, however much there is for it.

@@ -1,0 +1,232 @@
+package httpapi
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/budget"
+)
+
+// originalPost is a produce request byte for byte as the original's Go client sends it.
+func originalPost(topic, sizes, records string) string {
+	const boundary = "b1946ac92492d2347c6235b4d2611184a7f2bc9a"
+	b := body(boundary, sizes, records)
+	return fmt.Sprintf("POST /records?topic-name=%s HTTP/1.1\r\nHost: localhost:51313\r\nUser-Agent: Go-http-client/1.1\r\n"+
+		"Content-Length: %d\r\nAuthorization: Bearer %s\r\nContent-Type: multipart/form-data; boundary=%s\r\nAccept-Encoding: gzip\r\n\r\n%s",
+		topic, len(b), canary, boundary, b)
+}
+
+func originalGet(path string) string {
+	return "GET " + path + " HTTP/1.1\r\nHost: localhost:51313\r\nUser-Agent: Go-http-client/1.1\r\nAuthorization: Bearer " + canary + "\r\n"
+}
+
+func TestOriginalClientsRequests(t *testing.T) {
+	s := start(t)
+	conn := s.dial()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	in := bufio.NewReader(conn)
+	ask := func(text string) *answered {
+		t.Helper()
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		if err != nil || resp.Close {
+			t.Fatal(err, resp.Close)
+		}
+		return &answered{status: resp.StatusCode, header: resp.Header, body: b}
+	}
+	// All on one connection: whatever the answer, it stays usable.
+	if a := ask(originalPost("haps", "[3,4]", "abcdefg")); a.status != 201 || string(a.body) != `{"offsets":[0,1]}` || a.header.Get("Content-Type") != api.JSON {
+		t.Errorf("%s", a)
+	}
+	if a := ask(originalPost("haps", "[0,1]", "z")); a.status != 201 || string(a.body) != `{"offsets":[2,3]}` {
+		t.Errorf("%s", a)
+	}
+	for _, c := range []struct{ sizes, records string }{{"[]", ""}, {"null", ""}, {"[3,5]", "abcdefg"}, {"[3]", "abcdefg"}, {"x", ""}} {
+		if a := ask(originalPost("haps", c.sizes, c.records)); a.status != 400 {
+			t.Errorf("%v: %s", c, a)
+		}
+	}
+	if a := ask(originalPost("haps", "[31457281]", "short")); a.status != 413 {
+		t.Errorf("%s", a)
+	}
+	if a := ask(originalGet("/record?offset=1&topic-name=haps") + "\r\n"); a.status != 200 || string(a.body) != "defg" {
+		t.Errorf("%s", a)
+	}
+	if a := ask(originalGet("/record?offset=4&topic-name=haps") + "\r\n"); a.status != 404 {
+		t.Errorf("%s", a)
+	}
+	a := ask(originalGet("/records?max-bytes=1048576&max-records=10&offset=0&timeout=10s&topic-name=haps") + "Accept: multipart/form-data\r\n\r\n")
+	if got := a.unform(t); a.status != 200 || strings.Join(got, "|") != "abc|defg||z" {
+		t.Errorf("%q", got)
+	}
+	a = ask(originalGet("/records?max-bytes=1048576&max-records=10&offset=4&timeout=20ms&topic-name=haps") + "Accept: multipart/form-data\r\n\r\n")
+	if boundary := strings.TrimPrefix(a.header.Get("Content-Type"), "multipart/form-data; boundary="); a.status != 206 || string(a.body) != "\r\n--"+boundary+"--\r\n" {
+		t.Errorf("%s", a)
+	}
+	a = ask(originalGet("/topic?topic-name=haps") + "\r\n")
+	if a.status != 200 || !strings.Contains(string(a.body), `"next_offset":4`) || !strings.Contains(string(a.body), `"latest_commit_at":"20`) {
+		t.Errorf("%s", a)
+	}
+	if a := ask(strings.ReplaceAll(originalGet("/topic?topic-name=haps")+"\r\n", canary, "wrong")); a.status != 401 {
+		t.Errorf("%s", a)
+	}
+}
+
+func TestRequestsInPieces(t *testing.T) {
+	s := start(t)
+	conn := s.dial()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	for _, c := range []byte(originalPost("t", "[3,4]", "abcdefg")) {
+		if _, err := conn.Write([]byte{c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != 201 {
+		t.Fatalf("%v %v", resp, err)
+	}
+}
+
+func TestSlowBodyIsGivenUp(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.StepTimeout = 50 * time.Millisecond })
+	for _, head := range []string{
+		"Content-Type: application/octet-stream\r\nAccept: application/problem+json\r\nContent-Length: 100\r\n\r\nabc",
+		"Content-Type: text/plain\r\nContent-Length: 100\r\n\r\nabc",
+		"Content-Type: application/vnd.seb.recordbatch\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+	} {
+		resp, err := s.raw("POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\r\n" + head)
+		if err != nil || resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
+			t.Errorf("%s: %v %v", head, resp, err)
+		}
+	}
+	// The original's client must not take that for success.
+	text := originalPost("t", "[3,4]", "abcdefg")
+	if resp, err := s.raw(text[:len(text)-20]); err == nil {
+		t.Errorf("%v", resp)
+	}
+	// A body that nobody reads, because the request is refused by its head, does not hold the connection either.
+	resp, err := s.raw("POST /records?topic-name=.. HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\r\nContent-Length: 1000\r\n\r\nabc")
+	if err != nil || resp.StatusCode != 400 {
+		t.Errorf("%v %v", resp, err)
+	}
+	resp, err = s.raw("PUT /topic?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\r\nContent-Length: 1000\r\n\r\n{")
+	if err != nil || resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("%v %v", resp, err)
+	}
+	eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
+}
+
+// TestWaitsOutliveTheBodysDeadline: a wait that is longer than a step of the body must not look like a client that left.
+func TestWaitsOutliveTheBodysDeadline(t *testing.T) {
+	s := start(t, func(c *setup) {
+		c.http.StepTimeout = 50 * time.Millisecond
+		c.broker.NoWait = false
+		c.broker.Batch.Wait = 300 * time.Millisecond
+	})
+	mp, kind := form("a")
+	for kind, text := range map[string]string{kind: mp, api.TextPlain: "a", api.OctetStream: "a", api.NDJSON: `{"value":"a"}`} {
+		s.mustPost("topic-name=t", kind, text)
+	}
+	a := s.do(call{method: "GET", path: "/records?topic-name=t&offset=100&timeout=300ms"})
+	if a.status != 206 {
+		t.Errorf("%s", a)
+	}
+}
+
+func TestSlowHeadersAndLongOnes(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.HeaderTimeout, c.http.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond })
+	for _, text := range []string{"", "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "} {
+		if resp, err := s.raw(text); err == nil && resp.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("%q: %v", text, resp)
+		}
+	}
+	resp, err := s.raw("GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: " + strings.Repeat("x", 64<<10) + "\r\n\r\n")
+	if err != nil || resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("%v %v", resp, err)
+	}
+}
+
+func TestConnectionsAreLimited(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.Connections = 3 })
+	for range 3 {
+		conn := s.dial()
+		fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		defer conn.Close()
+	}
+	over := s.dial()
+	resp, err := http.ReadResponse(bufio.NewReader(over), nil)
+	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !resp.Close {
+		t.Errorf("%v %v", resp, err)
+	}
+	eventually(t, "refused ones do not count", func() bool { return s.api.metrics.connections.Get() == 3 })
+}
+
+// TestNoSecondRequestIsSmuggled: heads whose length could be read in two ways are refused, and the connection ends.
+func TestNoSecondRequestIsSmuggled(t *testing.T) {
+	s := start(t)
+	hidden := "DELETE /topic?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\r\n\r\n"
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	auth := "Host: x\r\nAuthorization: " + canary + "\r\nContent-Type: text/plain\r\n"
+	for name, text := range map[string]string{
+		"two lengths":         "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Content-Length: 1\r\nContent-Length: 60\r\n\r\nx" + hidden,
+		"unknown coding":      "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden,
+		"negative length":     "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Content-Length: -1\r\n\r\n" + hidden,
+		"plus sign":           "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Content-Length: +1\r\n\r\nx" + hidden,
+		"two hosts":           "POST /records?topic-name=t HTTP/1.1\r\nHost: y\r\n" + auth + "Content-Length: 1\r\n\r\nx" + hidden,
+		"space before colon":  "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Content-Length : 1\r\n\r\nx" + hidden,
+		"bare LF in a chunk":  "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n1\nx\r\n0\r\n\r\n",
+		"chunk size overflow": "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n10000000000000001\r\nx\r\n0\r\n\r\n" + hidden,
+	} {
+		conn := s.dial()
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_, _ = io.WriteString(conn, text)
+		in := bufio.NewReader(conn)
+		resp, err := http.ReadResponse(in, nil)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			if name != "bare LF in a chunk" && (resp.StatusCode < 400 || !resp.Close) {
+				t.Errorf("%s: %v", name, resp)
+			}
+			if second, err := http.ReadResponse(in, nil); err == nil && name != "bare LF in a chunk" {
+				t.Errorf("%s: a second answer: %v", name, second)
+			}
+		}
+		conn.Close()
+	}
+	if a := s.get("/topic?topic-name=t"); a.status != 200 {
+		t.Errorf("a hidden request was served: %s", a)
+	}
+}
+
+func TestClientsThatLeaveGiveMemoryBack(t *testing.T) {
+	s := start(t)
+	for _, text := range []string{
+		"Content-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\nabc",
+		"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000000\r\n\r\n" + body("b", "[900000]", "abc"),
+		"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[{\"\r\n",
+	} {
+		conn := s.dial()
+		fmt.Fprintf(conn, "POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\n%s", canary, text)
+		eventually(t, "the body is being read", func() bool { return s.budget.Class(budget.Produce).Used() > 0 })
+		conn.Close()
+		eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
+	}
+	if a := s.get("/topics"); string(a.body) != `{"topics":[]}` {
+		t.Errorf("%s", a)
+	}
+}
