@@ -107,7 +107,7 @@ func (s *Store) draw(c *Config, rates *Rates, r request) fate {
 	s.mu.Unlock()
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s\x00%s\x00%d", r.op, r.name, n)
-	random := rand.New(rand.NewPCG(s.seed, h.Sum64())) //nolint:gosec // repeatable on purpose
+	random := rand.New(rand.NewPCG(s.seed, h.Sum64()))
 	u := random.Float64()
 	f := fate{effect: random.IntN(2) == 0, part: random.Float64()}
 	for k := Before; k < kinds; k++ {

@@ -224,7 +224,7 @@ func TestCounter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer disk.Close() //nolint:errcheck // of no interest here
+	defer disk.Close()
 	for _, inner := range []objstore.Store{objstore.NewMemory(), disk} {
 		c := fault.NewCounter(inner)
 		if err := c.Put(t.Context(), "a", body("12345")); err != nil {

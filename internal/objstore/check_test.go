@@ -78,100 +78,103 @@ func object(data string) objstore.Object {
 	return objstore.Object{Size: int64(len(data)), Body: io.NopCloser(strings.NewReader(data))}
 }
 
-func TestCheckNamesWhatAStoreLiesAbout(t *testing.T) {
-	for name, c := range map[string]struct {
-		store *liar
-		want  string
-	}{
-		"the condition is ignored": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+// lies are bent stores and the check that must find each of them.
+var lies = map[string]struct {
+	store *liar
+	want  string
+}{
+	"the condition is ignored": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+		return overwrite(l, key, b)
+	}}, objstore.CheckPutIfAbsent},
+	"the second put is a success without effect": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
+		if try > 1 {
+			return nil
+		}
+		return errTruth
+	}}, objstore.CheckPutIfAbsent},
+	"the same bytes are let through": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+		if o, err := l.Memory.Get(context.Background(), key, objstore.Whole); err == nil {
+			old, _ := io.ReadAll(o.Body)
+			if bytes.Equal(old, bytes.Join(b.Parts, nil)) {
+				return nil
+			}
+		}
+		return errTruth
+	}}, objstore.CheckPutIfAbsent},
+	"a new name exists": {&liar{put: func(*liar, string, int, objstore.Body) error { return objstore.ErrExists }}, objstore.CheckPutIfAbsent},
+	"the second put is stored and refused": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
+		if try > 1 {
+			_ = overwrite(l, key, b)
+			return objstore.ErrExists
+		}
+		return errTruth
+	}}, objstore.CheckPutIfAbsent},
+	"two racers win at times": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
+		if try == 9 {
 			return overwrite(l, key, b)
-		}}, objstore.CheckPutIfAbsent},
-		"the second put is a success without effect": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
-			if try > 1 {
-				return nil
-			}
-			return errTruth
-		}}, objstore.CheckPutIfAbsent},
-		"the same bytes are let through": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
-			if o, err := l.Memory.Get(context.Background(), key, objstore.Whole); err == nil {
-				old, _ := io.ReadAll(o.Body)
-				if bytes.Equal(old, bytes.Join(b.Parts, nil)) {
-					return nil
-				}
-			}
-			return errTruth
-		}}, objstore.CheckPutIfAbsent},
-		"a new name exists": {&liar{put: func(*liar, string, int, objstore.Body) error { return objstore.ErrExists }}, objstore.CheckPutIfAbsent},
-		"the second put is stored and refused": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
-			if try > 1 {
-				_ = overwrite(l, key, b)
-				return objstore.ErrExists
-			}
-			return errTruth
-		}}, objstore.CheckPutIfAbsent},
-		"two racers win at times": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
-			if try == 9 {
-				return overwrite(l, key, b)
-			}
-			return errTruth
-		}}, objstore.CheckRacers},
-		"two racers are told that they won": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
-			if try == 16 {
-				return nil
-			}
-			return errTruth
-		}}, objstore.CheckRacers},
-		"all racers lose": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
-			if strings.Contains(key, "race") {
-				_ = l.Memory.Put(context.Background(), key, b)
-				return objstore.ErrExists
-			}
-			return errTruth
-		}}, objstore.CheckRacers},
-		"the first get comes too early": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if l.tries[key] == 1 {
-				l.tries[key] = 100
-				return objstore.Object{}, objstore.ErrNotFound
-			}
-			return objstore.Object{}, errTruth
-		}}, objstore.CheckReadAfterWrite},
-		"list hides the newest": {&liar{list: func(e []objstore.Entry) []objstore.Entry {
-			return e[:max(0, len(e)-1)]
-		}}, objstore.CheckListAfterWrite},
-		"delete does nothing": {&liar{delete: func(*liar, []string) error { return nil }}, objstore.CheckListAfterDelete},
-		"delete takes only the first of many": {&liar{delete: func(l *liar, keys []string) error {
-			return l.Memory.Delete(context.Background(), keys[:1]...)
-		}}, objstore.CheckListAfterDelete},
-		"ranges are ignored": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
-			return l.Memory.Get(context.Background(), key, objstore.Whole)
-		}}, objstore.CheckRanges},
-		"ranges are off by one": {&liar{get: func(l *liar, key string, r objstore.Range) (objstore.Object, error) {
-			if r.Offset > 0 && r.Length > 0 {
-				r.Length++
-			}
-			return l.Memory.Get(context.Background(), key, r)
-		}}, objstore.CheckRanges},
-		"a range beyond the end is empty": {&liar{get: func(_ *liar, _ string, r objstore.Range) (objstore.Object, error) {
-			if r.Offset == 17_000 {
-				return object(""), nil
-			}
-			return objstore.Object{}, errTruth
-		}}, objstore.CheckRanges},
-		"a missing name is empty": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
-			if l.tries[key] == 0 {
-				return object(""), nil
-			}
-			return objstore.Object{}, errTruth
-		}}, objstore.CheckMissing},
-		"a missing name is refused": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
-			if l.tries[key] == 0 {
-				return objstore.Object{}, objstore.ErrRefused
-			}
-			return objstore.Object{}, errTruth
-		}}, objstore.CheckMissing},
-	} {
+		}
+		return errTruth
+	}}, objstore.CheckRacers},
+	"two racers are told that they won": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
+		if try == 16 {
+			return nil
+		}
+		return errTruth
+	}}, objstore.CheckRacers},
+	"all racers lose": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+		if strings.Contains(key, "race") {
+			_ = l.Memory.Put(context.Background(), key, b)
+			return objstore.ErrExists
+		}
+		return errTruth
+	}}, objstore.CheckRacers},
+	"the first get comes too early": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.tries[key] == 1 {
+			l.tries[key] = 100
+			return objstore.Object{}, objstore.ErrNotFound
+		}
+		return objstore.Object{}, errTruth
+	}}, objstore.CheckReadAfterWrite},
+	"list hides the newest": {&liar{list: func(e []objstore.Entry) []objstore.Entry {
+		return e[:max(0, len(e)-1)]
+	}}, objstore.CheckListAfterWrite},
+	"delete does nothing": {&liar{delete: func(*liar, []string) error { return nil }}, objstore.CheckListAfterDelete},
+	"delete takes only the first of many": {&liar{delete: func(l *liar, keys []string) error {
+		return l.Memory.Delete(context.Background(), keys[:1]...)
+	}}, objstore.CheckListAfterDelete},
+	"ranges are ignored": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+		return l.Memory.Get(context.Background(), key, objstore.Whole)
+	}}, objstore.CheckRanges},
+	"ranges are off by one": {&liar{get: func(l *liar, key string, r objstore.Range) (objstore.Object, error) {
+		if r.Offset > 0 && r.Length > 0 {
+			r.Length++
+		}
+		return l.Memory.Get(context.Background(), key, r)
+	}}, objstore.CheckRanges},
+	"a range beyond the end is empty": {&liar{get: func(_ *liar, _ string, r objstore.Range) (objstore.Object, error) {
+		if r.Offset == 17_000 {
+			return object(""), nil
+		}
+		return objstore.Object{}, errTruth
+	}}, objstore.CheckRanges},
+	"a missing name is empty": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+		if l.tries[key] == 0 {
+			return object(""), nil
+		}
+		return objstore.Object{}, errTruth
+	}}, objstore.CheckMissing},
+	"a missing name is refused": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+		if l.tries[key] == 0 {
+			return objstore.Object{}, objstore.ErrRefused
+		}
+		return objstore.Object{}, errTruth
+	}}, objstore.CheckMissing},
+}
+
+func TestCheckNamesWhatAStoreLiesAbout(t *testing.T) {
+	for name, c := range lies {
 		t.Run(name, func(t *testing.T) {
 			c.store.Memory = objstore.NewMemory()
 			err := objstore.Check(t.Context(), c.store, objstore.CheckOptions{})

@@ -134,7 +134,7 @@ func TestNoSyncNeverSyncs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // of no interest here
+	defer d.Close()
 	d.calls.dataSync = func(int) error { t.Error("data"); return nil }
 	d.calls.folderSync = func(*os.File) error { t.Error("folder"); return nil }
 	mustPut(t, d, "a/b", "x")
@@ -149,8 +149,13 @@ func TestErrorsOfTheSystem(t *testing.T) {
 		class error
 		text  string
 	}{
-		{unix.ENOSPC, ErrRefused, "disk is full"}, {unix.EDQUOT, ErrRefused, "disk is full"}, {unix.EIO, ErrRefused, ""},
-		{unix.EROFS, ErrRefused, ""}, {unix.EFBIG, ErrRefused, ""}, {unix.EMFILE, ErrNoVerdict, ""}, {unix.ENOMEM, ErrNoVerdict, ""},
+		{unix.ENOSPC, ErrRefused, "disk is full"},
+		{unix.EDQUOT, ErrRefused, "disk is full"},
+		{unix.EIO, ErrRefused, ""},
+		{unix.EROFS, ErrRefused, ""},
+		{unix.EFBIG, ErrRefused, ""},
+		{unix.EMFILE, ErrNoVerdict, ""},
+		{unix.ENOMEM, ErrNoVerdict, ""},
 	} {
 		dir := t.TempDir()
 		d := tempDisk(t, dir)
@@ -253,7 +258,7 @@ func TestAKilledWriter(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for round := range 3 {
-		command := exec.Command(os.Args[0], "-test.run=^TestAKilledWriter$") //nolint:gosec // this test
+		command := exec.Command(os.Args[0], "-test.run=^TestAKilledWriter$")
 		command.Env = append(os.Environ(), variable+"="+filepath.Join(dir, fmt.Sprint(round)))
 		out, err := command.StdoutPipe()
 		if err != nil {

@@ -31,7 +31,7 @@ func (d *Disk) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 
 // diskWalk collects names in byte order.
 type diskWalk struct {
-	ctx     context.Context //nolint:containedctx // lives as long as one call of List
+	ctx     context.Context // lives as long as one call of List
 	root    *os.Root
 	options ListOptions
 	limit   int
@@ -51,7 +51,7 @@ func (w *diskWalk) folder(dir string) error {
 	if err != nil {
 		return writeVerdict(err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written through it
+	defer f.Close()
 	found, err := f.ReadDir(-1)
 	if missing(err) {
 		return nil

@@ -188,7 +188,7 @@ func (d *Disk) syncFolder(dir string) error {
 	if err != nil {
 		return d.folderVerdict(err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written through it
+	defer f.Close()
 	if err := d.calls.folderSync(f); err != nil {
 		return d.syncFailed(err)
 	}

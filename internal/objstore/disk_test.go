@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
@@ -112,7 +113,7 @@ func throughTCP(t *testing.T, r io.Reader) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // of no interest here
+	defer l.Close()
 	received := make(chan []byte, 1)
 	go func() {
 		defer close(received)
@@ -218,6 +219,37 @@ func BenchmarkDiskPut(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkDiskPutParallel has as many puts in flight as a shard's window.
+func BenchmarkDiskPutParallel(b *testing.B) {
+	for _, size := range []int{16 << 10, 10 << 20} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			const window = 4
+			d, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			body := objstore.NewBody(make([]byte, size))
+			b.SetBytes(int64(size))
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			for range window {
+				wg.Go(func() {
+					for {
+						i := next.Add(1)
+						if i > int64(b.N) {
+							return
+						}
+						if err := d.Put(b.Context(), fmt.Sprintf("wal/%d", i), body); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
 		})
 	}
 }

@@ -81,67 +81,71 @@ func requests(t testing.TB, s *S3) map[string]error {
 	return errs
 }
 
-// TestErrorAnswers has the verdict of each operation on each answer; "all" is for those that are not named.
+// verdicts are classes of errors by operation; "all" is for those that are not named.
+type verdicts map[string]error
+
+// answers are what a server may say, and the verdict of each operation on it.
+var answers = []struct {
+	status int
+	body   string
+	want   verdicts
+}{
+	{412, errorXML("PreconditionFailed"), verdicts{"put": ErrExists, "all": ErrNoVerdict}},
+	{200, errorXML("PreconditionFailed"), verdicts{"put": ErrExists, "get": nil, "all": ErrNoVerdict}},
+	{412, "", verdicts{"all": ErrNoVerdict}},
+	{412, "<html>no</html>", verdicts{"all": ErrNoVerdict}},
+	{412, "<html><Code>PreconditionFailed</Code></html>", verdicts{"all": ErrNoVerdict}},
+	{409, errorXML("ConditionalRequestConflict"), verdicts{"all": ErrNoVerdict}},
+	{409, errorXML("OperationAborted"), verdicts{"all": ErrNoVerdict}},
+	{409, "", verdicts{"all": ErrNoVerdict}},
+	{404, errorXML("NoSuchKey"), verdicts{"get": ErrNotFound, "delete": nil, "all": ErrRefused}},
+	{404, errorXML("NoSuchBucket"), verdicts{"all": ErrRefused}},
+	{404, errorXML("NoSuchVersion"), verdicts{"all": ErrRefused}},
+	{404, "", verdicts{"all": ErrRefused}},
+	{404, "404 page not found", verdicts{"all": ErrRefused}},
+	{404, "<Error><Code>NoSuchKey", verdicts{"get": ErrNotFound, "delete": nil, "all": ErrRefused}},
+	{500, errorXML("NoSuchKey"), verdicts{"all": ErrNoVerdict}},
+	{500, errorXML("InternalError"), verdicts{"all": ErrNoVerdict}},
+	{500, "", verdicts{"all": ErrNoVerdict}},
+	{502, "<html>Bad Gateway</html>", verdicts{"all": ErrNoVerdict}},
+	{503, errorXML("SlowDown"), verdicts{"all": ErrThrottled}},
+	{503, errorXML("ServiceUnavailable"), verdicts{"all": ErrThrottled}},
+	{503, "", verdicts{"all": ErrNoVerdict}},
+	{429, "", verdicts{"all": ErrThrottled}},
+	{429, errorXML("TooManyRequests"), verdicts{"all": ErrThrottled}},
+	{504, "", verdicts{"all": ErrNoVerdict}},
+	{408, "", verdicts{"all": ErrNoVerdict}},
+	{400, errorXML("RequestTimeout"), verdicts{"all": ErrNoVerdict}},
+	{400, errorXML("BadDigest"), verdicts{"all": ErrNoVerdict}},
+	{400, errorXML("IncompleteBody"), verdicts{"all": ErrNoVerdict}},
+	{400, errorXML("XAmzContentSHA256Mismatch"), verdicts{"all": ErrNoVerdict}},
+	{400, errorXML("AuthorizationHeaderMalformed"), verdicts{"all": ErrRefused}},
+	{400, errorXML("ExpiredToken"), verdicts{"all": ErrRefused}},
+	{400, errorXML("EntityTooLarge"), verdicts{"all": ErrRefused}},
+	{400, "", verdicts{"all": ErrRefused}},
+	{401, "", verdicts{"all": ErrRefused}},
+	{403, errorXML("AccessDenied"), verdicts{"all": ErrRefused}},
+	{403, errorXML("RequestTimeTooSkewed"), verdicts{"all": ErrRefused}},
+	{403, errorXML("SignatureDoesNotMatch"), verdicts{"all": ErrRefused}},
+	{403, "", verdicts{"all": ErrRefused}},
+	{301, errorXML("PermanentRedirect"), verdicts{"all": ErrRefused}},
+	{307, errorXML("TemporaryRedirect"), verdicts{"all": ErrRefused}},
+	{304, "", verdicts{"all": ErrRefused}},
+	{501, errorXML("NotImplemented"), verdicts{"all": ErrRefused}},
+	{501, "", verdicts{"all": ErrNoVerdict}},
+	{507, errorXML("XMinioStorageFull"), verdicts{"all": ErrRefused}},
+	{200, errorXML("SlowDown"), verdicts{"get": nil, "all": ErrThrottled}},
+	{200, errorXML("AccessDenied"), verdicts{"get": nil, "all": ErrRefused}},
+	{200, errorXML("InternalError"), verdicts{"get": nil, "all": ErrNoVerdict}},
+	{200, errorXML("SomethingNew"), verdicts{"get": nil, "all": ErrNoVerdict}},
+	{200, "<html>sign in to the hotel network</html>", verdicts{"get": nil, "all": ErrNoVerdict}},
+	{200, "", verdicts{"get": nil, "delete": nil, "bulk": nil, "all": ErrNoVerdict}},
+	{202, "", verdicts{"delete": nil, "bulk": nil, "all": ErrNoVerdict}},
+	{206, "", verdicts{"delete": nil, "bulk": nil, "all": ErrNoVerdict}},
+}
+
 func TestErrorAnswers(t *testing.T) {
-	type verdicts map[string]error
-	for _, c := range []struct {
-		status int
-		body   string
-		want   verdicts
-	}{
-		{412, errorXML("PreconditionFailed"), verdicts{"put": ErrExists, "all": ErrNoVerdict}},
-		{200, errorXML("PreconditionFailed"), verdicts{"put": ErrExists, "get": nil, "all": ErrNoVerdict}},
-		{412, "", verdicts{"all": ErrNoVerdict}},
-		{412, "<html>no</html>", verdicts{"all": ErrNoVerdict}},
-		{412, "<html><Code>PreconditionFailed</Code></html>", verdicts{"all": ErrNoVerdict}},
-		{409, errorXML("ConditionalRequestConflict"), verdicts{"all": ErrNoVerdict}},
-		{409, errorXML("OperationAborted"), verdicts{"all": ErrNoVerdict}},
-		{409, "", verdicts{"all": ErrNoVerdict}},
-		{404, errorXML("NoSuchKey"), verdicts{"get": ErrNotFound, "delete": nil, "all": ErrRefused}},
-		{404, errorXML("NoSuchBucket"), verdicts{"all": ErrRefused}},
-		{404, errorXML("NoSuchVersion"), verdicts{"all": ErrRefused}},
-		{404, "", verdicts{"all": ErrRefused}},
-		{404, "404 page not found", verdicts{"all": ErrRefused}},
-		{404, "<Error><Code>NoSuchKey", verdicts{"get": ErrNotFound, "delete": nil, "all": ErrRefused}},
-		{500, errorXML("NoSuchKey"), verdicts{"all": ErrNoVerdict}},
-		{500, errorXML("InternalError"), verdicts{"all": ErrNoVerdict}},
-		{500, "", verdicts{"all": ErrNoVerdict}},
-		{502, "<html>Bad Gateway</html>", verdicts{"all": ErrNoVerdict}},
-		{503, errorXML("SlowDown"), verdicts{"all": ErrThrottled}},
-		{503, errorXML("ServiceUnavailable"), verdicts{"all": ErrThrottled}},
-		{503, "", verdicts{"all": ErrNoVerdict}},
-		{429, "", verdicts{"all": ErrThrottled}},
-		{429, errorXML("TooManyRequests"), verdicts{"all": ErrThrottled}},
-		{504, "", verdicts{"all": ErrNoVerdict}},
-		{408, "", verdicts{"all": ErrNoVerdict}},
-		{400, errorXML("RequestTimeout"), verdicts{"all": ErrNoVerdict}},
-		{400, errorXML("BadDigest"), verdicts{"all": ErrNoVerdict}},
-		{400, errorXML("IncompleteBody"), verdicts{"all": ErrNoVerdict}},
-		{400, errorXML("XAmzContentSHA256Mismatch"), verdicts{"all": ErrNoVerdict}},
-		{400, errorXML("AuthorizationHeaderMalformed"), verdicts{"all": ErrRefused}},
-		{400, errorXML("ExpiredToken"), verdicts{"all": ErrRefused}},
-		{400, errorXML("EntityTooLarge"), verdicts{"all": ErrRefused}},
-		{400, "", verdicts{"all": ErrRefused}},
-		{401, "", verdicts{"all": ErrRefused}},
-		{403, errorXML("AccessDenied"), verdicts{"all": ErrRefused}},
-		{403, errorXML("RequestTimeTooSkewed"), verdicts{"all": ErrRefused}},
-		{403, errorXML("SignatureDoesNotMatch"), verdicts{"all": ErrRefused}},
-		{403, "", verdicts{"all": ErrRefused}},
-		{301, errorXML("PermanentRedirect"), verdicts{"all": ErrRefused}},
-		{307, errorXML("TemporaryRedirect"), verdicts{"all": ErrRefused}},
-		{304, "", verdicts{"all": ErrRefused}},
-		{501, errorXML("NotImplemented"), verdicts{"all": ErrRefused}},
-		{501, "", verdicts{"all": ErrNoVerdict}},
-		{507, errorXML("XMinioStorageFull"), verdicts{"all": ErrRefused}},
-		{200, errorXML("SlowDown"), verdicts{"get": nil, "all": ErrThrottled}},
-		{200, errorXML("AccessDenied"), verdicts{"get": nil, "all": ErrRefused}},
-		{200, errorXML("InternalError"), verdicts{"get": nil, "all": ErrNoVerdict}},
-		{200, errorXML("SomethingNew"), verdicts{"get": nil, "all": ErrNoVerdict}},
-		{200, "<html>sign in to the hotel network</html>", verdicts{"get": nil, "all": ErrNoVerdict}},
-		{200, "", verdicts{"get": nil, "delete": nil, "bulk": nil, "all": ErrNoVerdict}},
-		{202, "", verdicts{"delete": nil, "bulk": nil, "all": ErrNoVerdict}},
-		{206, "", verdicts{"delete": nil, "bulk": nil, "all": ErrNoVerdict}},
-	} {
+	for _, c := range answers {
 		name := fmt.Sprintf("%d %s", c.status, strings.TrimSpace(c.body))
 		t.Run(name, func(t *testing.T) {
 			s := answering(t, func(w http.ResponseWriter, r *http.Request) {

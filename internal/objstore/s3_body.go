@@ -110,7 +110,7 @@ func (w *watchdog) stop() {
 
 // objectBody is the body of a GET. Waiting for the store is bounded by the watchdog; a slow reader is not.
 type objectBody struct {
-	ctx    context.Context //nolint:containedctx // of the request, which lives as long as its body
+	ctx    context.Context // of the request, which lives as long as its body
 	body   io.ReadCloser
 	left   int64 // bytes still to come; -1 if the store did not say
 	dog    *watchdog

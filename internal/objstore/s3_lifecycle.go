@@ -45,7 +45,8 @@ func rulePrefix(rule types.LifecycleRule) string {
 			return *f.Prefix
 		}
 	}
-	return aws.ToString(rule.Prefix) //nolint:staticcheck // old rules have it here
+	//lint:ignore SA1019 rules written long ago have it here
+	return aws.ToString(rule.Prefix)
 }
 
 func ruleHarm(rule types.LifecycleRule) string {

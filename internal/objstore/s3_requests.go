@@ -157,7 +157,7 @@ func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 		return nil, false, nil
 	}
 	in := &s3.ListObjectsV2Input{
-		Bucket: &s.options.Bucket, Prefix: aws.String(s.prefix + o.Prefix), MaxKeys: aws.Int32(int32(pageSize(o.Max))), //nolint:gosec // at most 1000
+		Bucket: &s.options.Bucket, Prefix: aws.String(s.prefix + o.Prefix), MaxKeys: aws.Int32(int32(pageSize(o.Max))),
 	}
 	if o.After != "" {
 		in.StartAfter = aws.String(s.prefix + o.After)
@@ -219,7 +219,7 @@ func (s *S3) repeat(ctx context.Context, request func() error) error {
 			pause *= 4
 		}
 		select {
-		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter
+		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
 			return err
 		}

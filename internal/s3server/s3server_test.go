@@ -57,7 +57,7 @@ func TestStartSaysWhyItFailed(t *testing.T) {
 		t.Fatalf("a missing binary gives %v", err)
 	}
 	script := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho it is out of order\nexit 3\n"), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho it is out of order\nexit 3\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(s3server.BinaryVariable, script)

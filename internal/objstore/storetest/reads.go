@@ -100,8 +100,15 @@ func ranges(t *testing.T, s objstore.Store) {
 	whole := pattern(size)
 	put(t, s, "r", string(whole))
 	for _, r := range []objstore.Range{
-		objstore.Whole, {Offset: 0, Length: 1}, {Offset: 0, Length: size}, {Offset: 0, Length: size + 1}, {Offset: 1, Length: -1},
-		{Offset: 7, Length: 65_536}, {Offset: size - 1, Length: 1}, {Offset: size - 1, Length: -5}, {Offset: size - 5, Length: 1 << 40},
+		objstore.Whole,
+		{Offset: 0, Length: 1},
+		{Offset: 0, Length: size},
+		{Offset: 0, Length: size + 1},
+		{Offset: 1, Length: -1},
+		{Offset: 7, Length: 65_536},
+		{Offset: size - 1, Length: 1},
+		{Offset: size - 1, Length: -5},
+		{Offset: size - 5, Length: 1 << 40},
 	} {
 		data, got, err := get(within(t), s, "r", r)
 		if err != nil {

@@ -1,0 +1,69 @@
+package objstore_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/s3server"
+)
+
+// TestARealServerThatRefuses checks what a broker hears that is set up wrongly, and that the store is well again once
+// the cause is gone.
+func TestARealServerThatRefuses(t *testing.T) {
+	server := s3server.ForTest(t)
+	for name, change := range map[string]func(*objstore.S3Options){
+		"wrong secret":     func(o *objstore.S3Options) { o.SecretKey = "wrong" },
+		"wrong access key": func(o *objstore.S3Options) { o.AccessKey = "wrong" },
+		"wrong bucket":     func(o *objstore.S3Options) { o.Bucket = "another" },
+		"wrong region":     func(o *objstore.S3Options) { o.Region = "eu-north-7" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := server.Options("refuses")
+			change(&o)
+			s := openS3(t, o)
+			if err := s.Put(t.Context(), "k", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrRefused) {
+				t.Errorf("put: %v", err)
+			}
+			if _, err := s.Get(t.Context(), "k", objstore.Whole); !errors.Is(err, objstore.ErrRefused) {
+				t.Errorf("get: %v", err)
+			}
+			if _, _, err := s.List(t.Context(), objstore.ListOptions{}); !errors.Is(err, objstore.ErrRefused) {
+				t.Errorf("list: %v", err)
+			}
+			if err := s.Delete(t.Context(), "k", "l"); !errors.Is(err, objstore.ErrRefused) {
+				t.Errorf("delete: %v", err)
+			}
+		})
+	}
+}
+
+func TestARealServerThatStandsStill(t *testing.T) {
+	server := s3server.ForTest(t)
+	o := server.Options("still")
+	o.RequestTimeout, o.BytesPerSecondMin = 100*time.Millisecond, 1<<40
+	s := openS3(t, o)
+	if err := syscall.Kill(server.Pid(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
+	if !errors.Is(err, objstore.ErrNoVerdict) {
+		t.Errorf("put: %v", err)
+	}
+	if err := syscall.Kill(server.Pid(), syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s = openS3(t, server.Options("still"))
+	err = s.Put(t.Context(), "k", objstore.NewBody([]byte("x"))) // the first one may have landed
+	if err != nil && !errors.Is(err, objstore.ErrExists) {
+		t.Errorf("the same put again: %v", err)
+	}
+	if skew, ok := s.ClockSkew(); !ok || skew.Abs() > time.Minute {
+		t.Errorf("the clock is off by %v, %v", skew, ok)
+	}
+	if warning := s.LifecycleWarning(t.Context()); warning != "" {
+		t.Errorf("lifecycle: %s", warning)
+	}
+}
