@@ -118,18 +118,19 @@ func (b *Broker) readPieces(ctx context.Context, pieces []piece) {
 			far = append(far, &pieces[i])
 		}
 	}
-	if len(far) < 2 {
-		for _, c := range far {
-			b.readFar(ctx, c)
+	jobs := runs(far)
+	if len(jobs) < 2 {
+		for _, job := range jobs {
+			b.readRun(ctx, job)
 		}
 		return
 	}
 	var next atomic.Int32
 	var wg sync.WaitGroup
-	for range min(readsAtOnce, len(far)) {
+	for range min(readsAtOnce, len(jobs)) {
 		wg.Go(func() {
-			for i := next.Add(1) - 1; int(i) < len(far); i = next.Add(1) - 1 {
-				b.readFar(ctx, far[i])
+			for i := next.Add(1) - 1; int(i) < len(jobs); i = next.Add(1) - 1 {
+				b.readRun(ctx, jobs[i])
 			}
 		})
 	}

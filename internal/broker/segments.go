@@ -46,9 +46,10 @@ func newSegmentIndex(max int) *segmentIndex {
 	return &segmentIndex{max: max, ranges: map[rangeKey]*rangeSegments{}}
 }
 
-// find returns the verified segments from the one that holds offset on, one after the other, until max bytes are reached;
-// none if that is not known. near is where reading has to begin then: a batch at or before offset.
-func (x *segmentIndex) find(key rangeKey, base, offset, max int64) (known []segment, near segment) {
+// find returns the verified segments from the one that holds offset on, one after the other, until max bytes are reached or
+// the range ends at end; none if not all of them are known. near is where reading has to begin then: a batch at or before
+// offset.
+func (x *segmentIndex) find(key rangeKey, base, end, offset, max int64) (known []segment, near segment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	near = segment{base: base, end: base}
@@ -72,13 +73,17 @@ func (x *segmentIndex) find(key rangeKey, base, offset, max int64) (known []segm
 	}
 	near = segment{pos: r.segments[i].pos, base: r.segments[i].base, end: r.segments[i].base}
 	var bytes int64
-	for ; i < len(r.segments); i++ {
+	for next := near.base; next < end; i++ {
+		if i == len(r.segments) || r.segments[i].base != next {
+			return nil, near
+		}
 		s := r.segments[i]
-		if n := len(known); n > 0 && (known[n-1].end != s.base || bytes+s.size > max) {
+		if len(known) > 0 && bytes+s.size > max {
 			break
 		}
 		known = append(known, s)
 		bytes += s.size
+		next = s.end
 	}
 	return known, near
 }

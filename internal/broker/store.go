@@ -13,6 +13,8 @@ import (
 )
 
 const (
+	// runMax is the most that is read at once for several partitions.
+	runMax = 4 << 20
 	// sectionMin is the least that is worth handing out as a section of a file.
 	sectionMin = 32 << 10
 	// blockMin is the least that is read at once while it is not known where batches begin.
@@ -122,10 +124,9 @@ func (b *Broker) corrupt(c *piece, err error) {
 
 // readOnce reads a piece: as a section of a file if the store has one and the data was verified before, else into memory.
 func (b *Broker) readOnce(ctx context.Context, c *piece) (Chunk, *memory, error) {
-	moving := time.Duration(float64(b.opt.Timeouts.PerMiB) * float64(c.r.Len) / (1 << 20))
-	ctx, cancel := context.WithTimeout(ctx, b.opt.Timeouts.Read+moving)
+	ctx, cancel := b.timeout(ctx, int64(c.r.Len))
 	defer cancel()
-	known, near := b.index.find(c.rangeKey(), c.r.Base, c.offset, c.max)
+	known, near := b.index.find(c.rangeKey(), c.r.Base, c.r.End(), c.offset, c.max)
 	n := len(known)
 	if n == 0 || b.opt.ShareReads {
 		return b.readBlocks(ctx, c, near, nil, blockMin)
@@ -143,6 +144,12 @@ func (b *Broker) readOnce(ctx context.Context, c *piece) (Chunk, *memory, error)
 		return b.readBlocks(ctx, c, near, body, size)
 	}
 	return Chunk{Base: known[0].base, End: known[n-1].end, Size: size, Section: s, Verified: true}, newMemory(s), nil
+}
+
+// timeout bounds one attempt to read n bytes.
+func (b *Broker) timeout(ctx context.Context, n int64) (context.Context, context.CancelFunc) {
+	moving := time.Duration(float64(b.opt.Timeouts.PerMiB) * float64(n) / (1 << 20))
+	return context.WithTimeout(ctx, b.opt.Timeouts.Read+moving)
 }
 
 // readBlocks reads from a place where a batch begins, until it has the batch that holds the wanted offset and what follows

@@ -1,0 +1,64 @@
+package broker_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// TestPartitionsSideBySideAreOneRequest: a consumer of all partitions of a topic makes one request for each object.
+func TestPartitionsSideBySideAreOneRequest(t *testing.T) {
+	s := &hooked{Store: objstore.NewMemory()}
+	b := open(t, options(s))
+	create(t, b, "a", 8)
+	for round := range 3 {
+		var appends []broker.Append
+		for p := range 8 {
+			appends = append(appends, data(t, "a", p, fmt.Sprint(round, p), "x"))
+		}
+		for _, r := range b.Submit(t.Context(), appends).Wait(t.Context()) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	kill(b)
+	o := options(s)
+	b = open(t, o)
+	var wants []broker.Want
+	for p := range 8 {
+		wants = append(wants, broker.Want{Topic: "a", Partition: int32((p + 3) % 8)})
+	}
+	before := s.gets.Load()
+	f, err := b.Fetch(t.Context(), wants, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.gets.Load() - before; n != 3 {
+		t.Fatalf("%d GETs for 3 objects", n)
+	}
+	for i := range f.Parts {
+		vals, _ := values(t, &f.Parts[i], 0)
+		want := ""
+		for round := range 3 {
+			want += fmt.Sprint(round, wants[i].Partition) + "x"
+		}
+		if got := fmt.Sprint(vals); len(vals) != 6 || join(vals) != want {
+			t.Fatalf("partition %d: %s", wants[i].Partition, got)
+		}
+	}
+	f.Release()
+	if n := o.Budget.Class(budget.Fetch).Used(); n != 0 {
+		t.Fatalf("%d bytes still reserved", n)
+	}
+}
+
+func join(vals []string) (s string) {
+	for _, v := range vals {
+		s += v
+	}
+	return s
+}
