@@ -140,11 +140,19 @@ func anyKey(records []record.Record) bool {
 type lineRecord struct {
 	Key         *string      `json:"key,omitempty"`
 	KeyBase64   *string      `json:"key_base64,omitempty"`
-	Value       *string      `json:"value"`
+	Value       any          `json:"value,omitempty"` // a string or jsonNull; absent beside value_base64
 	ValueBase64 *string      `json:"value_base64,omitempty"`
-	Headers     []api.Header `json:"headers,omitempty"`
+	Headers     []lineHeader `json:"headers,omitempty"`
 	Timestamp   int64        `json:"timestamp,omitempty"`
 }
+
+type lineHeader struct {
+	Key         string  `json:"key"`
+	Value       *string `json:"value,omitempty"`
+	ValueBase64 *string `json:"value_base64,omitempty"`
+}
+
+var jsonNull = json.RawMessage("null")
 
 func encodeJSONLines(records []record.Record) ([]byte, error) {
 	var b bytes.Buffer
@@ -154,10 +162,17 @@ func encodeJSONLines(records []record.Record) ([]byte, error) {
 		r := &records[i]
 		line := lineRecord{Timestamp: r.Timestamp}
 		line.Key, line.KeyBase64 = textOrBase64(r.Key)
-		line.Value, line.ValueBase64 = textOrBase64(r.Value)
+		switch text, b64 := textOrBase64(r.Value); {
+		case b64 != nil:
+			line.ValueBase64 = b64
+		case text != nil:
+			line.Value = *text
+		default:
+			line.Value = jsonNull
+		}
 		for _, h := range r.Headers {
 			text, b64 := textOrBase64(h.Value)
-			line.Headers = append(line.Headers, api.Header{Key: h.Key, Value: text, ValueBase64: b64})
+			line.Headers = append(line.Headers, lineHeader{Key: h.Key, Value: text, ValueBase64: b64})
 		}
 		if err := enc.Encode(&line); err != nil {
 			return nil, err

@@ -60,16 +60,16 @@ func newProduce() *cobra.Command {
 }
 
 func (p *produceFlags) run(cmd *cobra.Command, args []string) error {
-	c, err := p.remote.client(cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	src, closeSrc, err := p.source(cmd, args)
 	if err != nil {
 		return err
 	}
 	defer closeSrc()
+	c, err := p.remote.client(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
 	s := sender{client: c, topic: args[0], separator: []byte(p.keySeparator)}
 	if p.partition >= 0 {
 		s.options.Partition = &p.partition

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/sebbroker/seb/client"
@@ -21,64 +23,91 @@ type report struct {
 	records, ackedRecords, unknownRecords, unknownFound int
 }
 
-// verify compares what a broker gives with what the producers were told. It reports every kind of fault, each a few times.
+// seen is a record as a broker gave it.
+type seen struct {
+	place
+	value string
+}
+
+// verify compares what a broker gives with what the producers were told.
 func verify(ctx context.Context, t *testing.T, c *client.Client, ledgerFile string) report {
 	t.Helper()
-	f := &faults{t: t}
-	found := readAll(ctx, f, c)
-	acked, unknown := readLedger(t, ledgerFile)
-	r := report{records: len(found), ackedRecords: len(acked), unknownRecords: len(unknown)}
-	for i, at := range acked {
-		switch got, ok := found[i]; {
-		case !ok:
-			f.fault("acknowledged record is missing", "%v, acknowledged at %v", i, at)
-		case got != at:
-			f.fault("record is not where its acknowledgement said", "%v at %v, acknowledged at %v", i, got, at)
+	var all []seen
+	for p := range int32(partitions) {
+		for r, err := range c.Records(ctx, topic, client.ReadOptions{Partition: p}) {
+			if err != nil {
+				t.Fatalf("read partition %d: %v", p, err)
+			}
+			all = append(all, seen{place{p, r.Offset}, string(r.Value)})
 		}
 	}
-	for i, at := range found {
-		_, wasAcked := acked[i]
-		switch {
-		case unknown[i]:
-			r.unknownFound++
-		case !wasAcked:
-			f.fault("record that was rejected, or never sent", "%v at %v", i, at)
-		}
+	acked, unknown := readLedger(t, ledgerFile)
+	r, faults := judge(all, acked, unknown)
+	for kind, examples := range faults {
+		t.Errorf("%s: %d times, such as %v", kind, len(examples), examples[:min(5, len(examples))])
 	}
 	return r
 }
 
-// readAll reads all partitions and checks that offsets are dense, each producer's records are in order, none comes twice.
-func readAll(ctx context.Context, f *faults, c *client.Client) map[id]place {
+// The faults that judge finds.
+const (
+	faultMissing  = "acknowledged record is missing"
+	faultMoved    = "record is not where its acknowledgement said"
+	faultRejected = "record that was rejected, or never sent"
+	faultForeign  = "record that nobody sent"
+	faultTwice    = "record is there twice"
+	faultOrder    = "order of a producer is not kept"
+	faultGap      = "offsets are not dense"
+)
+
+// judge looks for every fault in what was read, partition after partition.
+func judge(all []seen, acked map[id]place, unknown map[id]bool) (r report, faults map[string][]string) {
+	faults = map[string][]string{}
+	fault := func(kind, format string, args ...any) {
+		faults[kind] = append(faults[kind], fmt.Sprintf(format, args...))
+	}
+	r = report{records: len(all), ackedRecords: len(acked), unknownRecords: len(unknown)}
 	found := map[id]place{}
-	for p := range int32(partitions) {
-		last := map[int]int{}
-		next := int64(0)
-		for r, err := range c.Records(ctx, topic, client.ReadOptions{Partition: p}) {
-			if err != nil {
-				f.t.Fatalf("read partition %d after offset %d: %v", p, next, err)
-			}
-			if r.Offset != next {
-				f.fault("offsets are not dense", "partition %d: %d after %d", p, r.Offset, next-1)
-			}
-			next = r.Offset + 1
-			i, err := parseID(r.Value)
-			if err != nil {
-				f.fault("record that nobody sent", "partition %d offset %d: %q", p, r.Offset, r.Value)
-				continue
-			}
-			at := place{p, r.Offset}
-			if before, twice := found[i]; twice {
-				f.fault("record is there twice", "%v at %v and %v", i, before, at)
-			}
-			found[i] = at
-			if before, ok := last[i.producer]; ok && before >= i.seq {
-				f.fault("order of a producer is not kept", "partition %d offset %d: %v after %d", p, r.Offset, i, before)
-			}
-			last[i.producer] = i.seq
+	type lane struct {
+		partition int32
+		producer  int
+	}
+	last, next := map[lane]int{}, map[int32]int64{}
+	for _, s := range all {
+		if s.offset != next[s.partition] {
+			fault(faultGap, "%v, want offset %d", s.place, next[s.partition])
+		}
+		next[s.partition] = s.offset + 1
+		i, err := parseID([]byte(s.value))
+		if err != nil {
+			fault(faultForeign, "%v: %q", s.place, s.value)
+			continue
+		}
+		if before, twice := found[i]; twice {
+			fault(faultTwice, "%v at %v and %v", i, before, s.place)
+		}
+		found[i] = s.place
+		l := lane{s.partition, i.producer}
+		if before, ok := last[l]; ok && before >= i.seq {
+			fault(faultOrder, "%v: %v after %d", s.place, i, before)
+		}
+		last[l] = i.seq
+		if _, ok := acked[i]; !ok && !unknown[i] {
+			fault(faultRejected, "%v at %v", i, s.place)
+		}
+		if unknown[i] {
+			r.unknownFound++
 		}
 	}
-	return found
+	for i, at := range acked {
+		switch got, ok := found[i]; {
+		case !ok:
+			fault(faultMissing, "%v, acknowledged at %v", i, at)
+		case got != at:
+			fault(faultMoved, "%v at %v, acknowledged at %v", i, got, at)
+		}
+	}
+	return r, faults
 }
 
 func readLedger(t *testing.T, path string) (acked map[id]place, unknown map[id]bool) {
@@ -113,19 +142,31 @@ func readLedger(t *testing.T, path string) (acked map[id]place, unknown map[id]b
 	return acked, unknown
 }
 
-// faults prints the first few of each kind and counts the rest.
-type faults struct {
-	t     *testing.T
-	count map[string]int
-}
-
-func (f *faults) fault(kind, format string, args ...any) {
-	if f.count == nil {
-		f.count = map[string]int{}
-	}
-	if f.count[kind]++; f.count[kind] <= 5 {
-		f.t.Errorf("%s: "+format, append([]any{kind}, args...)...)
-	} else if f.count[kind] == 6 {
-		f.t.Errorf("%s: and more of these", kind)
+// A judge that finds nothing would make the whole loop worthless.
+func TestJudgeFindsEveryFault(t *testing.T) {
+	a, b, c, u := id{1, 0}, id{1, 1}, id{1, 2}, id{1, 3}
+	at := func(i id, offset int64) seen { return seen{place{0, offset}, string(i.value(1))} }
+	acked := map[id]place{a: {0, 0}, b: {0, 1}, c: {0, 2}}
+	unknown := map[id]bool{u: true}
+	for name, tc := range map[string]struct {
+		all  []seen
+		want []string
+	}{
+		"nothing wrong":          {[]seen{at(a, 0), at(b, 1), at(c, 2)}, nil},
+		"the unknown is there":   {[]seen{at(a, 0), at(b, 1), at(c, 2), at(u, 3)}, nil},
+		"the unknown twice":      {[]seen{at(a, 0), at(b, 1), at(c, 2), at(u, 3), at(u, 4)}, []string{faultTwice, faultOrder}},
+		"the last is missing":    {[]seen{at(a, 0), at(b, 1)}, []string{faultMissing}},
+		"one in the middle is":   {[]seen{at(a, 0), at(c, 2)}, []string{faultMissing, faultGap}},
+		"two changed places":     {[]seen{at(b, 0), at(a, 1), at(c, 2)}, []string{faultOrder, faultMoved}},
+		"a rejected one":         {[]seen{at(a, 0), at(b, 1), at(c, 2), at(id{1, 9}, 3)}, []string{faultRejected}},
+		"something else":         {[]seen{at(a, 0), at(b, 1), at(c, 2), {place{0, 3}, "what"}}, []string{faultForeign}},
+		"in the wrong partition": {[]seen{at(a, 0), at(b, 1), {place{1, 0}, string(c.value(0))}}, []string{faultMoved}},
+	} {
+		_, faults := judge(tc.all, acked, unknown)
+		got := slices.Sorted(maps.Keys(faults))
+		slices.Sort(tc.want)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: found %q, want %q", name, got, tc.want)
+		}
 	}
 }

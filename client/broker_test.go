@@ -1,0 +1,229 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"reflect"
+	"testing"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+const testKey = "secret"
+
+// startBroker starts a real broker on a bucket in memory.
+func startBroker() (address string, stop func()) {
+	ctx := context.Background()
+	b, err := broker.Open(ctx, broker.Options{Store: objstore.NewMemory(), NoWait: true, AutoCreate: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		panic(err)
+	}
+	a, err := httpapi.New(b, httpapi.Options{APIKey: testKey})
+	if err != nil {
+		panic(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	srv := a.Server()
+	done := make(chan struct{})
+	go func() {
+		_ = srv.Serve(l)
+		close(done)
+	}()
+	return "http://" + l.Addr().String(), func() {
+		_ = srv.Shutdown(ctx)
+		<-done
+		_ = b.Close(ctx)
+	}
+}
+
+func realBroker(t *testing.T) *client.Client {
+	t.Helper()
+	address, stop := startBroker()
+	t.Cleanup(stop)
+	c, err := client.New(address, client.Options{APIKey: testKey, RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// everyKind holds what differs: null, empty, text, bytes, in every place where it can.
+func everyKind() []record.Record {
+	return []record.Record{
+		{Key: []byte("k"), Value: []byte("text"), Timestamp: 1, Headers: []record.Header{{Key: "h", Value: []byte("v")}, {Key: "h", Value: []byte{0xff}}, {Key: "n"}}},
+		{Key: []byte{}, Value: []byte{}, Timestamp: 2},
+		{Key: []byte{0xff, 0xfe}, Value: []byte{0, 0xff}, Timestamp: 3},
+		{Key: []byte("tombstone"), Value: nil, Timestamp: 4},
+		{Key: nil, Value: []byte(`"<&>` + "\u2028"), Timestamp: 5},
+	}
+}
+
+func TestRecordsComeBackAsTheyWere(t *testing.T) {
+	c := realBroker(t)
+	for name, o := range map[string]client.ProduceOptions{"by key": {}, "to a partition": {Partition: new(int32(0))}} {
+		topic := "one"
+		if o.Partition != nil {
+			topic = "two"
+		}
+		placed, err := c.Produce(t.Context(), topic, everyKind(), o)
+		if err != nil || !reflect.DeepEqual(placed, []client.Placed{{Partition: 0, First: 0, Count: 5}}) {
+			t.Fatalf("%s: %v, %v", name, placed, err)
+		}
+		var got []record.Record
+		for r, err := range c.Records(t.Context(), topic, client.ReadOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, copyOf(r))
+		}
+		want := everyKind()
+		for i := range want {
+			want[i].Offset = int64(i)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got  %v\nwant %v", name, got, want)
+		}
+	}
+}
+
+// copyOf keeps null and empty apart.
+func copyOf(r *record.Record) record.Record {
+	dup := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		return append([]byte{}, b...)
+	}
+	out := record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: dup(r.Key), Value: dup(r.Value)}
+	for _, h := range r.Headers {
+		out.Headers = append(out.Headers, record.Header{Key: string([]byte(h.Key)), Value: dup(h.Value)})
+	}
+	return out
+}
+
+func TestKeysSpreadOverPartitions(t *testing.T) {
+	c := realBroker(t)
+	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}); err != nil {
+		t.Fatal(err)
+	}
+	var recs []record.Record
+	for i := range 60 {
+		recs = append(recs, record.Record{Key: []byte{byte('a' + i%20)}, Value: []byte{byte(i)}})
+	}
+	placed, err := c.Produce(t.Context(), "t", recs, client.ProduceOptions{})
+	if err != nil || len(placed) != 3 {
+		t.Fatalf("%v, %v", placed, err)
+	}
+	where := map[string]int32{}
+	total := 0
+	for p := range int32(3) {
+		last := -1
+		for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Partition: p, Offset: client.Earliest}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at, ok := where[string(r.Key)]; ok && at != p {
+				t.Errorf("key %s in partitions %d and %d", r.Key, at, p)
+			}
+			where[string(r.Key)] = p
+			if int(r.Value[0]) <= last {
+				t.Errorf("order lost at %d", r.Value[0])
+			}
+			last = int(r.Value[0])
+			total++
+		}
+	}
+	if total != 60 {
+		t.Errorf("%d records", total)
+	}
+}
+
+func TestErrorsOfARealBroker(t *testing.T) {
+	c := realBroker(t)
+	ctx := t.Context()
+	put := func(o client.ProduceOptions) error {
+		_, err := c.ProduceValues(ctx, "t", [][]byte{[]byte("v")}, o)
+		return err
+	}
+	if err := put(client.ProduceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var e *client.Error
+	if err := put(client.ProduceOptions{ExpectedOffset: new(int64(9))}); !errors.Is(err, client.ErrOffsetMismatch) || !errors.As(err, &e) || e.NextOffset != 1 {
+		t.Errorf("expected offset 9: %v", err)
+	}
+	if err := put(client.ProduceOptions{ExpectedOffset: new(int64(1))}); err != nil {
+		t.Errorf("expected offset 1: %v", err)
+	}
+	if err := put(client.ProduceOptions{Partition: new(int32(7))}); !errors.Is(err, client.ErrUnknownPartition) || !errors.Is(err, client.ErrRejected) {
+		t.Errorf("partition 7: %v", err)
+	}
+	if _, err := c.ProduceBatches(ctx, "t", []byte("no batch"), client.ProduceOptions{}); !errors.Is(err, client.ErrBadRequest) {
+		t.Errorf("no batch: %v", err)
+	}
+	if _, err := c.ProduceValues(ctx, "t", [][]byte{make([]byte, 40<<20)}, client.ProduceOptions{}); !errors.Is(err, client.ErrTooLarge) {
+		t.Errorf("40 MiB: %v", err)
+	}
+	if _, err := c.Topic(ctx, "none"); !errors.Is(err, client.ErrUnknownTopic) {
+		t.Errorf("unknown topic: %v", err)
+	}
+	if _, err := c.CreateTopic(ctx, "t", client.TopicSpec{}); !errors.Is(err, client.ErrTopicExists) {
+		t.Errorf("create twice: %v", err)
+	}
+	if _, err := c.UpdateTopic(ctx, "none", client.TopicSpec{Partitions: 2}); !errors.Is(err, client.ErrUnknownTopic) {
+		t.Errorf("update of none: %v", err)
+	}
+	for _, err := range c.Records(ctx, "t", client.ReadOptions{Partition: 3}) {
+		if !errors.Is(err, client.ErrUnknownPartition) {
+			t.Errorf("records of partition 3: %v", err)
+		}
+	}
+	wrong, err := client.New(client.Base(c), client.Options{APIKey: "wrong"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wrong.Topics(ctx); !errors.Is(err, client.ErrUnauthorized) {
+		t.Errorf("wrong key: %v", err)
+	}
+}
+
+func TestFollowGivesWhatComes(t *testing.T) {
+	c := realBroker(t)
+	put := func(v string) {
+		if _, err := c.ProduceValues(t.Context(), "t", [][]byte{[]byte(v)}, client.ProduceOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	put("0")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := byte('0')
+	var last error
+	for r, err := range c.Records(ctx, "t", client.ReadOptions{Follow: true}) {
+		if err != nil {
+			last = err
+			break
+		}
+		if string(r.Value) != string(n) {
+			t.Errorf("got %q, want %q", r.Value, n)
+		}
+		if n++; n == '5' {
+			cancel()
+			continue
+		}
+		put(string(n))
+	}
+	if !errors.Is(last, context.Canceled) || n != '5' {
+		t.Errorf("ended at %q with %v", n, last)
+	}
+}

@@ -1,0 +1,276 @@
+package main_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/record"
+)
+
+func TestHelpAndUsage(t *testing.T) {
+	p := newPlace(t)
+	r := p.run()
+	if r.code != 0 || r.err != "" || !strings.Contains(r.out, "seb serve") {
+		t.Errorf("bare seb: %d, %q, %q", r.code, r.out, r.err)
+	}
+	if r := p.run("version"); r.code != 0 || r.err != "" || !strings.HasPrefix(r.out, "seb ") {
+		t.Errorf("version: %+v", r)
+	}
+	if got := p.must("exit-codes"); !strings.Contains(got, "3  serve: another broker") {
+		t.Errorf("exit-codes: %s", got)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if got := p.must("completion", shell); len(got) < 1000 {
+			t.Errorf("completion %s: %d bytes", shell, len(got))
+		}
+	}
+	for _, args := range [][]string{
+		{"bogus"}, {"produce"}, {"consume", "a", "b"}, {"serve", "--http-port", "x"}, {"serve", "--http-port", "70000", "--memory-limit", "1"},
+		{"serve", "--bogus"}, {"consume", "t", "--offset", "soon"}, {"consume", "t", "--format", "xml"}, {"topic", "create", "t", "-s", "novalue"},
+		{"serve", "--bucket", "./b", "--s3-bucket", "b"}, {"benchmark", "-w", "0", "--format", "x"}, {"benchmark", "--local-broker=false"},
+		{"produce", "t", "--count", "5"}, {"check-store", "nonsense"}, {"produce", "t", "--address", "ftp://h"},
+	} {
+		p.refused(2, "", args...)
+	}
+	p.refused(1, "start one with `seb serve`", "consume", "t", "--address", "http://127.0.0.1:1")
+}
+
+func TestProduceAndConsume(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	p.refused(1, "unknown topic", "consume", "none")
+
+	p.mustWith("b\na\n\nc", "produce", "lines")
+	if got := p.must("consume", "lines"); got != "b\na\n\nc\n" {
+		t.Errorf("lines: %q", got)
+	}
+	if got := p.must("consume", "lines", "--offset", "1", "-n", "1"); got != "a\n" {
+		t.Errorf("one from offset 1: %q", got)
+	}
+	if got := p.must("consume", "lines", "--offset", "latest"); got != "" {
+		t.Errorf("from the end: %q", got)
+	}
+	if got := p.must("consume", "lines", "--format", "raw"); got != "bac" {
+		t.Errorf("raw: %q", got)
+	}
+
+	if err := os.WriteFile(filepath.Join(p.dir, "f"), []byte("k1=v1\nk2=v2=x\nnokey\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.must("topic", "create", "keyed", "--partitions", "4")
+	p.must("produce", "keyed", "f", "--key-separator", "=")
+	got := strings.Split(strings.TrimRight(p.must("consume", "keyed", "--format", "key-value"), "\n"), "\n")
+	slices.Sort(got)
+	if want := []string{"\tnokey", "k1\tv1", "k2\tv2=x"}; !slices.Equal(got, want) {
+		t.Errorf("keyed: %q", got)
+	}
+
+	p.must("produce", "made", "--record-size", "1000", "--count", "12000")
+	var info struct {
+		Partitions []struct {
+			Next int64 `json:"next_offset"`
+		}
+	}
+	if err := json.Unmarshal([]byte(p.must("topic", "describe", "made", "--json")), &info); err != nil || info.Partitions[0].Next != 12000 {
+		t.Errorf("made up: %+v, %v", info, err)
+	}
+}
+
+func TestConsumeJSON(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	p.mustWith("k:text\nk:\xff\xfe\n", "produce", "t", "--key-separator", ":")
+	lines := strings.Split(strings.TrimSpace(p.must("consume", "t", "--format", "json")), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	for i, want := range []string{`"value":"text"`, `"value_base64":"//4="`} {
+		var r struct {
+			Offset, Timestamp int64
+			Key               string
+		}
+		if err := json.Unmarshal([]byte(lines[i]), &r); err != nil || r.Offset != int64(i) || r.Key != "k" || r.Timestamp == 0 {
+			t.Errorf("line %d: %+v, %v", i, r, err)
+		}
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("line %d is %s, want %s", i, lines[i], want)
+		}
+	}
+}
+
+func TestConsumeIntoAPipe(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	p.must("produce", "t", "--record-size", "100", "--count", "50000")
+	c := p.command("consume", "t")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Close() // like head -1
+	if err := c.Wait(); err == nil {
+		t.Error("wrote 5 MB into a closed pipe")
+	}
+}
+
+func TestFollowSeesWhatComes(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	p.must("topic", "create", "t", "--partitions", "2")
+	c := p.command("consume", "t", "--follow", "--count", "3")
+	var out syncBuffer
+	c.Stdout = &out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.mustWith("a\n", "produce", "t", "-p", "0")
+	waitFor(t, func() bool { return out.String() == "a\n" })
+	p.mustWith("b\nc\nd\n", "produce", "t", "-p", "1")
+	if err := c.Wait(); err != nil || out.String() != "a\nb\nc\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+func TestTopicCommands(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	p.must("topic", "create", "orders", "--partitions", "2", "--setting", "retention-time=7d")
+	p.refused(1, "topic exists", "topic", "create", "orders")
+	p.refused(1, "unknown topic", "topic", "update", "none", "--partitions", "2")
+	p.refused(1, "partitions", "topic", "update", "orders", "--partitions", "1")
+	p.refused(1, "settings", "topic", "create", "other", "-s", "no-such-setting=1")
+	p.refused(1, "topic-name", "topic", "create", "../../evil")
+	p.must("topic", "update", "orders", "--partitions", "3", "-s", "retention-time=")
+	if got := p.must("topic", "describe", "orders"); strings.Contains(got, "retention-time") || strings.Count(got, "never") != 3 {
+		t.Errorf("describe: %s", got)
+	}
+	p.mustWith("x\n", "produce", "orders")
+	if got := p.must("topic", "list"); !strings.Contains(got, "orders  3           1 ") {
+		t.Errorf("list: %s", got)
+	}
+	p.refused(2, "--yes", "topic", "delete", "orders")
+	p.must("topic", "delete", "orders", "--yes")
+	p.refused(1, "unknown topic", "topic", "delete", "orders")
+	if got := p.must("topic", "list", "--json"); strings.TrimSpace(got) != "[]" {
+		t.Errorf("list: %s", got)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	p := newPlace(t)
+	b := p.serve()
+	p.mustWith("k:hello\n", "produce", "t", "--key-separator", ":")
+	b.term()
+	bucket := filepath.Join(p.dir, "seb-data", "bucket")
+	all, err := filepath.Glob(filepath.Join(bucket, "s0000", "wal", "*", "*"))
+	if err != nil || len(all) < 3 {
+		t.Fatalf("%d objects, %v", len(all), err)
+	}
+	var shown string
+	for _, file := range all {
+		shown += p.must("inspect", file, "--records")
+		key, err := filepath.Rel(bucket, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.must("inspect", key) != p.must("inspect", key, "--bucket", "file:"+bucket) {
+			t.Error("the default bucket is another")
+		}
+	}
+	for _, want := range []string{"seal", "next epoch 1", "topic create: t", `key "k" value "hello"`, "all checksums are right"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("no %q in: %s", want, shown)
+		}
+	}
+	if got := p.must("inspect", "meta/cluster"); !strings.Contains(got, "cluster") {
+		t.Errorf("cluster: %s", got)
+	}
+	p.refused(1, "not found", "inspect", "s0000/wal/none")
+
+	f, err := os.Create(filepath.Join(p.dir, "000000000000.record_batch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := record.EncodeV1(f, 1, [][]byte{[]byte("old"), []byte("records")}, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.must("inspect", "000000000000.record_batch", "-a", "-b", "4"); !strings.Contains(got, "2 records") || !strings.Contains(got, `"reco" [+3 bytes]`) {
+		t.Errorf("version 1: %s", got)
+	}
+	damage(t, f.Name(), 20)
+	p.refused(5, "corrupt", "inspect", f.Name())
+}
+
+func TestBenchmarks(t *testing.T) {
+	p := newPlace(t)
+	type report struct {
+		Benchmark        string
+		RecordsPerSecond float64 `json:"records_per_second"`
+		CPU              float64 `json:"cpu_us_per_record"`
+		RSS              int64   `json:"rss_max_bytes"`
+		Runs             []struct{ Records, Requests, Bytes int64 }
+		Parameters       map[string]any
+		Machine          struct{ Cores int }
+	}
+	small := []string{"-w", "3", "--batches", "12", "--record-size", "100", "--json"}
+	for _, format := range []string{"multipart", "recordbatch"} {
+		for _, command := range [][]string{
+			{"benchmark", "-r", "2", "--records-per-batch", "50"},
+			{"benchmark-read", "-r", "2", "--records-per-batch", "50", "--requests", "20", "--records-per-request", "70"},
+			{"benchmark-read", "-r", "2", "--records-per-batch", "50", "--requests", "20", "--records-per-request", "70", "--skew", "recent", "--bucket", "mem:"},
+		} {
+			args := append(append(command, small...), "--format", format)
+			var r report
+			out := p.must(args...)
+			if err := json.Unmarshal([]byte(out), &r); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			want := int64(12 * 50)
+			if command[0] == "benchmark-read" {
+				want = 20 * 70
+			}
+			if len(r.Runs) != 2 || r.Runs[1].Records < want || r.Runs[1].Bytes != r.Runs[1].Records*100 {
+				t.Errorf("%v: %s", args, out)
+			}
+			if r.RecordsPerSecond <= 0 || r.CPU <= 0 || r.RSS < 1<<20 || r.Machine.Cores < 1 || r.Parameters["format"] != format {
+				t.Errorf("%v: %s", args, out)
+			}
+		}
+	}
+	b := p.serve()
+	remote := []string{"benchmark", "--remote-broker-address", b.address(), "--batches", "2", "--record-size", "10", "-b", "2"}
+	p.refused(1, "unauthorized", append(remote, "--remote-broker-api-key", "wrong")...)
+	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.must(append(remote, "--remote-broker-api-key", strings.TrimSpace(string(key)))...); !strings.Contains(got, "run 1") {
+		t.Errorf("remote: %s", got)
+	}
+	if got := p.must("topic", "list"); strings.Count(got, "\n") != 1 {
+		t.Errorf("benchmark left its topic: %s", got)
+	}
+}
+
+func TestFailedRequestFailsTheBenchmark(t *testing.T) {
+	p := newPlace(t)
+	r := p.run("benchmark", "--batches", "3", "--record-size", fmt.Sprint(40<<20), "-b", "1")
+	if r.code != 1 || !strings.Contains(r.err, "413") {
+		t.Errorf("exit code %d: %s", r.code, r.err)
+	}
+}

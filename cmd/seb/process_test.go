@@ -1,0 +1,202 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// program is the built seb; TestMain makes it.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "seb-cmd-test-*")
+	if err != nil {
+		panic(err)
+	}
+	program = filepath.Join(dir, "seb")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// place is a working folder in which commands run as a person would run them.
+type place struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func newPlace(t *testing.T) *place {
+	return &place{t: t, dir: t.TempDir()}
+}
+
+func (p *place) command(args ...string) *exec.Cmd {
+	c := exec.Command(program, args...)
+	c.Dir = p.dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "SEB_") {
+			c.Env = append(c.Env, v)
+		}
+	}
+	c.Env = append(c.Env, p.env...)
+	return c
+}
+
+// result is what a finished command left.
+type result struct {
+	out, err string
+	code     int
+}
+
+func (p *place) runWith(in io.Reader, args ...string) result {
+	p.t.Helper()
+	c := p.command(args...)
+	var out, err bytes.Buffer
+	c.Stdin, c.Stdout, c.Stderr = in, &out, &err
+	if e := c.Run(); e != nil && c.ProcessState == nil {
+		p.t.Fatal(e)
+	}
+	return result{out.String(), err.String(), c.ProcessState.ExitCode()}
+}
+
+func (p *place) run(args ...string) result { p.t.Helper(); return p.runWith(nil, args...) }
+
+// must runs a command that has to succeed and returns its stdout.
+func (p *place) must(args ...string) string { p.t.Helper(); return p.mustWith("", args...) }
+
+func (p *place) mustWith(in string, args ...string) string {
+	p.t.Helper()
+	r := p.runWith(strings.NewReader(in), args...)
+	if r.code != 0 {
+		p.t.Fatalf("seb %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
+	}
+	return r.out
+}
+
+// refused runs a command that has to fail with a code, and one line on stderr that holds a text.
+func (p *place) refused(code int, text string, args ...string) {
+	p.t.Helper()
+	r := p.runWith(strings.NewReader("x\n"), args...)
+	if r.code != code || !strings.Contains(r.err, text) {
+		p.t.Errorf("seb %s: exit code %d, want %d, and %q in: %s", strings.Join(args, " "), r.code, code, text, r.err)
+	}
+	if n := strings.Count(r.err, "\n"); n != 1 {
+		p.t.Errorf("seb %s: %d lines on stderr: %s", strings.Join(args, " "), n, r.err)
+	}
+}
+
+// running is a broker in the background.
+type running struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	out, err syncBuffer
+	done     chan struct{}
+}
+
+// serve starts a broker on any free port and waits for what it prints when it is ready.
+func (p *place) serve(args ...string) *running {
+	p.t.Helper()
+	r := p.launch(append([]string{"--http-port", "0"}, args...)...)
+	waitFor(p.t, func() bool {
+		select {
+		case <-r.done:
+			p.t.Fatalf("serve ended: %s%s", r.out.String(), r.err.String())
+		default:
+		}
+		return strings.Contains(r.out.String(), "consume:")
+	})
+	return r
+}
+
+func (p *place) launch(args ...string) *running {
+	p.t.Helper()
+	r := &running{t: p.t, cmd: p.command(append([]string{"serve"}, args...)...), done: make(chan struct{})}
+	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
+	if err := r.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go func() {
+		_ = r.cmd.Wait()
+		close(r.done)
+	}()
+	p.t.Cleanup(r.kill)
+	return r
+}
+
+func (r *running) kill() {
+	_ = r.cmd.Process.Kill()
+	<-r.done
+}
+
+// term sends SIGTERM and returns the exit code.
+func (r *running) term() int {
+	_ = r.cmd.Process.Signal(syscall.SIGTERM)
+	return r.wait()
+}
+
+// wait returns the exit code of a broker that ends by itself.
+func (r *running) wait() int {
+	r.t.Helper()
+	select {
+	case <-r.done:
+	case <-time.After(patience):
+		r.t.Fatalf("does not end\n%s", r.err.String())
+	}
+	return r.cmd.ProcessState.ExitCode()
+}
+
+var addressLine = regexp.MustCompile(`(?m)^  address  (http://\S+)$`)
+
+func (r *running) address() string {
+	r.t.Helper()
+	m := addressLine.FindStringSubmatch(r.out.String())
+	if m == nil {
+		r.t.Fatalf("no address in: %s", r.out.String())
+	}
+	return m[1]
+}
+
+// patience is far beyond what anything here takes on a slow day.
+const patience = time.Minute
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	end := time.Now().Add(patience)
+	for !ok() {
+		if time.Now().After(end) {
+			t.Fatal("waited too long")
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+type syncBuffer struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

@@ -1,0 +1,292 @@
+package main_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+)
+
+func TestRecordsSurviveKill9(t *testing.T) {
+	p := newPlace(t)
+	b := p.serve()
+	p.mustWith("one\ntwo\nthree", "produce", "demo")
+	b.kill()
+	b = p.serve()
+	if got := p.must("consume", "demo"); got != "one\ntwo\nthree\n" {
+		t.Errorf("got %q", got)
+	}
+	p.mustWith("four\n", "produce", "demo")
+	if code := b.term(); code != 0 {
+		t.Errorf("exit code %d after SIGTERM: %s", code, b.err.String())
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "seb-data", "broker.json")); !os.IsNotExist(err) {
+		t.Errorf("a stopped broker is still announced: %v", err)
+	}
+
+	// Everything but the bucket is lost.
+	if err := os.Rename(filepath.Join(p.dir, "seb-data", "bucket"), filepath.Join(p.dir, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(p.dir, "seb-data")); err != nil {
+		t.Fatal(err)
+	}
+	p.serve("--bucket", "./elsewhere")
+	if got := p.must("consume", "demo"); got != "one\ntwo\nthree\nfour\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestStopAnswersWhatWaits(t *testing.T) {
+	p := newPlace(t)
+	b := p.serve()
+	p.mustWith("first\n", "produce", "demo")
+	b.term()
+	b = p.serve("--batch-wait-time", "1m")
+	done := make(chan result)
+	go func() { done <- p.runWith(strings.NewReader("waits\n"), "produce", "demo") }()
+	waitFor(t, func() bool { return strings.Contains(metrics(t, p, b), "seb_http_connections 2") })
+	code := b.term()
+	r := <-done
+	if code != 0 || r.code != 0 {
+		t.Errorf("exit codes %d and %d\n%s%s", code, r.code, r.err, b.err.String())
+	}
+	p.serve()
+	if got := p.must("consume", "demo"); got != "first\nwaits\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// metrics asks over a connection of its own.
+func metrics(t *testing.T, p *place, b *running) string {
+	t.Helper()
+	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequest(http.MethodGet, b.address()+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
+	req.Close = true
+	return body(t, req)
+}
+
+func body(t *testing.T, req *http.Request) string {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %v", req.URL, resp.Status, err)
+	}
+	return string(b)
+}
+
+func TestSecondBrokerTakesOver(t *testing.T) {
+	p := newPlace(t)
+	first := p.serve("--bucket", "./b", "--data-dir", "d1")
+	p.mustWith("1\n", "produce", "demo", "--data-dir", "d1")
+	second := p.serve("--bucket", "./b", "--data-dir", "d2")
+	r := p.runWith(strings.NewReader("lost\n"), "produce", "demo", "--data-dir", "d1")
+	if r.code == 0 {
+		t.Errorf("the deposed broker stored a record: %s", r.err)
+	}
+	if code := first.wait(); code != 3 {
+		t.Errorf("exit code %d of the deposed broker", code)
+	}
+	last := first.err.String()[strings.LastIndex(strings.TrimSpace(first.err.String()), "\n")+1:]
+	if !strings.HasPrefix(last, "seb serve: fenced") || !strings.Contains(last, second.address()) {
+		t.Errorf("does not say who took over: %s", last)
+	}
+	p.mustWith("2\n", "produce", "demo", "--data-dir", "d2")
+	if got := p.must("consume", "demo", "--data-dir", "d2"); got != "1\n2\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestReadOnlyBroker(t *testing.T) {
+	p := newPlace(t)
+	p.serve("--bucket", "./b", "--data-dir", "d1")
+	p.mustWith("1\n", "produce", "demo", "--data-dir", "d1")
+	p.serve("--bucket", "./b", "--data-dir", "d2", "--read-only")
+	if got := p.must("consume", "demo", "--data-dir", "d2"); got != "1\n" {
+		t.Errorf("got %q", got)
+	}
+	p.refused(1, "read only", "produce", "demo", "--data-dir", "d2")
+	p.mustWith("2\n", "produce", "demo", "--data-dir", "d1")
+	if got := p.must("consume", "demo", "--data-dir", "d2", "--follow", "--count", "2"); got != "1\n2\n" {
+		t.Errorf("followed %q", got)
+	}
+}
+
+func TestGeneratedKeyIsShownOnce(t *testing.T) {
+	p := newPlace(t)
+	b := p.serve("--log-level", "debug")
+	m := regexp.MustCompile(`API key  (\S{20,})`).FindStringSubmatch(b.out.String())
+	if m == nil {
+		t.Fatalf("no key in: %s", b.out.String())
+	}
+	file := filepath.Join(p.dir, "seb-data", "api-key")
+	kept, err := os.ReadFile(file)
+	if err != nil || strings.TrimSpace(string(kept)) != m[1] {
+		t.Errorf("kept %q, shown %q, %v", kept, m[1], err)
+	}
+	for _, f := range []string{file, filepath.Join(p.dir, "seb-data", "broker.json")} {
+		if info, err := os.Stat(f); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v %v", f, info, err)
+		}
+	}
+	p.mustWith("x\n", "produce", "demo")
+	p.refused(1, "unauthorized", "produce", "demo", "--api-key", "wrong")
+	b.kill()
+	if strings.Contains(b.err.String(), m[1]) {
+		t.Error("the key is in the log")
+	}
+	b = p.serve()
+	if strings.Contains(b.out.String(), m[1]) {
+		t.Error("the key is shown again")
+	}
+	b.term()
+
+	p.env = []string{"SEB_API_KEY=from-the-environment"}
+	b = p.serve("--log-level", "debug")
+	p.mustWith("x\n", "produce", "demo")
+	b.term()
+	if strings.Contains(b.err.String()+b.out.String(), "from-the-environment") {
+		t.Error("a given key is printed")
+	}
+}
+
+func TestKeyFromFile(t *testing.T) {
+	p := newPlace(t)
+	if err := os.WriteFile(filepath.Join(p.dir, "k"), []byte("  key-in-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := p.serve("--http-api-key-file", "k")
+	p.mustWith("x\n", "produce", "demo", "--address", b.address(), "--api-key-file", "k", "--data-dir", "none")
+	p.refused(1, "unauthorized", "produce", "demo", "--address", b.address(), "--data-dir", "none")
+	b.term()
+	p.refused(2, "", "serve", "--http-api-key-file", "k", "--http-api-key", "x")
+	empty := newPlace(t)
+	if err := os.WriteFile(filepath.Join(empty.dir, "k"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := empty.run("serve", "--http-port", "0", "--http-api-key-file", "k"); r.code == 0 || !strings.Contains(r.err, "--http-api-key-file") {
+		t.Errorf("empty key file: %d %s", r.code, r.err)
+	}
+}
+
+// A broker that can not be reached must not take the bucket from one that can.
+func TestTakenPortLeavesTheOtherBrokerAlone(t *testing.T) {
+	p := newPlace(t)
+	b := p.serve("--bucket", "./b", "--data-dir", "d1")
+	port := b.address()[strings.LastIndex(b.address(), ":")+1:]
+	r := p.run("serve", "--bucket", "./b", "--data-dir", "d2", "--http-port", port)
+	if r.code != 1 || !strings.Contains(r.err, "--http-port") {
+		t.Errorf("exit code %d: %s", r.code, r.err)
+	}
+	r = p.run("serve", "--bucket", "./b", "--data-dir", "d1", "--http-port", "0")
+	if r.code != 1 || !strings.Contains(r.err, "--data-dir") {
+		t.Errorf("exit code %d: %s", r.code, r.err)
+	}
+	p.mustWith("x\n", "produce", "demo", "--data-dir", "d1")
+}
+
+// lyingStore is an S3 server that ignores conditions.
+func lyingStore(t *testing.T) string {
+	t.Helper()
+	backend := s3mem.New()
+	if err := backend.CreateBucket("b"); err != nil {
+		t.Fatal(err)
+	}
+	fake := gofakes3.New(backend).Server()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("If-None-Match")
+		fake.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	return "s3://b/x?endpoint=" + srv.URL + "&region=us-east-1&path-style=true"
+}
+
+func TestStoreThatFailsTheCheck(t *testing.T) {
+	p := newPlace(t)
+	p.env = []string{"AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=s"}
+	bucket := lyingStore(t)
+	p.refused(4, "put-if-absent", "check-store", bucket)
+	r := p.run("serve", "--bucket", bucket, "--http-port", "0")
+	if r.code != 4 || !strings.Contains(r.err, "put-if-absent") || r.out != "" {
+		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+	if got := p.must("check-store", "--bucket", "./disk"); !strings.Contains(got, "passes every check") {
+		t.Errorf("disk: %s", got)
+	}
+}
+
+func TestCorruptLogStopsTheBroker(t *testing.T) {
+	p := newPlace(t)
+	b := p.serve("--bucket", "./b")
+	p.mustWith("x\n", "produce", "demo")
+	b.kill()
+	slots, err := filepath.Glob(filepath.Join(p.dir, "b", "s0000", "wal", "0000000001-*", "*"))
+	if err != nil || len(slots) == 0 {
+		t.Fatalf("no slots: %v", err)
+	}
+	damage(t, slots[0], 60)
+	p.refused(5, "corrupt", "inspect", slots[0])
+	b = p.launch("--bucket", "./b", "--http-port", "0")
+	if code := b.wait(); code != 5 {
+		t.Errorf("exit code %d: %s", code, b.err.String())
+	}
+}
+
+func damage(t *testing.T, file string, pos int) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[pos] ^= 1
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPprofHasAListenerOfItsOwn(t *testing.T) {
+	p := newPlace(t)
+	b := p.serve("--http-debug-enable", "--http-debug-port", "0")
+	m := regexp.MustCompile(`pprof    (http://127\.0\.0\.1:\S+)`).FindStringSubmatch(b.out.String())
+	if m == nil {
+		t.Fatalf("no address in: %s", b.out.String())
+	}
+	req, err := http.NewRequest(http.MethodGet, m[1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := body(t, req); !strings.Contains(got, "goroutine") {
+		t.Errorf("got %s", got)
+	}
+	resp, err := http.Get(b.address() + "/debug/pprof/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusNotFound {
+		t.Errorf("pprof on the public listener: %s", resp.Status)
+	}
+	p.refused(2, "--http-debug-address", "serve", "--http-debug-address", "0.0.0.0")
+}
