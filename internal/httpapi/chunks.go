@@ -4,10 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -15,60 +14,26 @@ import (
 // It belongs to the request's goroutine.
 type answer struct {
 	a       *API
-	res     *budget.Reservation
-	slack   int64
-	bufs    [][]byte
+	memory  forms.Memory
 	fetched []*broker.Fetched
+	window  int // least bytes read of a file at a time
 }
 
-// windowMin is how much is read of a file at a time, at least.
-const windowMin = 64 << 10
+// windowSize is the usual window of an answer.
+const windowSize = 64 << 10
 
-func (s *answer) need(n int64) (err error) {
-	if n <= s.slack {
-		return nil
-	}
-	if s.res == nil {
-		s.res, err = s.a.fetch.Reserve(n)
-	} else {
-		err = s.res.Grow(n - s.slack)
-	}
-	if err == nil {
-		s.slack = n
-	}
-	return err
-}
-
-// get returns a buffer of length n that lives as long as the answer, or until put.
-func (s *answer) get(n int) ([]byte, error) {
-	size := int64(budget.SizeFor(n))
-	if err := s.need(size); err != nil {
-		return nil, err
-	}
-	s.slack -= size
-	b := s.a.buffers.Get(n)
-	s.bufs = append(s.bufs, b)
-	return b, nil
-}
-
-// put gives back the buffer that get returned last.
-func (s *answer) put() {
-	last := len(s.bufs) - 1
-	s.slack += int64(cap(s.bufs[last]))
-	s.a.buffers.Put(s.bufs[last])
-	s.bufs = s.bufs[:last]
+func (a *API) newAnswer() answer {
+	return answer{a: a, memory: forms.Memory{Class: a.fetch, Buffers: a.buffers}, window: windowSize}
 }
 
 // release gives everything back; the answer can be used again.
 func (s *answer) release() {
-	for _, f := range s.fetched {
+	for i, f := range s.fetched {
 		f.Release()
+		s.fetched[i] = nil
 	}
-	for _, b := range s.bufs {
-		s.a.buffers.Put(b)
-	}
-	s.res.Release()
-	*s = answer{a: s.a, bufs: s.bufs[:0], fetched: s.fetched[:0]}
+	s.fetched = s.fetched[:0]
+	s.memory.Release()
 }
 
 // batchLen is a batch's whole length, from its head, which counts from byte 12 on.
@@ -77,21 +42,38 @@ func batchLen(head record.Batch) int64 { return int64(int32(binary.BigEndian.Uin
 // errStop ends a walk over batches early, without an error.
 var errStop = errors.New("stop")
 
+// order checks, by their heads, that batches follow one another without a gap: offsets are outside a batch's checksum.
+type order struct{ next, end int64 }
+
+func orderOf(c *broker.Chunk) *order { return &order{next: c.Base, end: c.End} }
+
+func (o *order) check(head record.Batch) error {
+	base, span := head.BaseOffset(), head.Span()
+	if base != o.next || span <= 0 || span > o.end-base {
+		return &record.CorruptError{What: "batch base offset", Want: o.next, Got: base}
+	}
+	o.next += span
+	return nil
+}
+
 // walk calls each for every batch of c that ends after offset from. The batch lives as long as the answer.
 func (s *answer) walk(c *broker.Chunk, from int64, each func(record.Batch) error) error {
 	if c.Section != nil {
 		return s.walkSection(c, from, each)
 	}
+	o := orderOf(c)
 	for i, part := range c.Parts {
 		for len(part) > 0 {
 			batch, rest, err := record.Split(part)
 			if err != nil {
-				return s.walkJoined(c, i, len(c.Parts[i])-len(part), from, each)
-			}
-			if batch.BaseOffset()+batch.Span() > from {
-				if err := each(batch); err != nil {
+				joined, err := s.join(c.Parts[i:], len(c.Parts[i])-len(part))
+				if err != nil {
 					return err
 				}
+				return o.walk(joined, from, each)
+			}
+			if err := o.give(batch, from, each); err != nil {
+				return err
 			}
 			part = rest
 		}
@@ -99,58 +81,99 @@ func (s *answer) walk(c *broker.Chunk, from int64, each func(record.Batch) error
 	return nil
 }
 
-// walkJoined goes on at byte pos of part i, where a batch does not lie in one piece.
-func (s *answer) walkJoined(c *broker.Chunk, i, pos int, from int64, each func(record.Batch) error) error {
+// join copies parts, from byte pos of the first on, into one buffer: a batch does not lie in one piece.
+func (s *answer) join(parts [][]byte, pos int) ([]byte, error) {
 	n := -pos
-	for _, p := range c.Parts[i:] {
+	for _, p := range parts {
 		n += len(p)
 	}
-	joined, err := s.get(n)
+	joined, err := s.memory.Get(n)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	copied := copy(joined, c.Parts[i][pos:])
-	copied += copy(joined[copied:], slices.Concat(c.Parts[i+1:]...))
-	for joined = joined[:copied]; len(joined) > 0; {
-		batch, rest, err := record.Split(joined)
+	at := copy(joined, parts[0][pos:])
+	for _, p := range parts[1:] {
+		at += copy(joined[at:], p)
+	}
+	return joined, nil
+}
+
+func (o *order) walk(b []byte, from int64, each func(record.Batch) error) error {
+	for len(b) > 0 {
+		batch, rest, err := record.Split(b)
 		if err != nil {
 			return &record.CorruptError{What: "batch", Err: err}
 		}
-		if batch.BaseOffset()+batch.Span() > from {
-			if err := each(batch); err != nil {
-				return err
-			}
+		if err := o.give(batch, from, each); err != nil {
+			return err
 		}
-		joined = rest
+		b = rest
 	}
 	return nil
 }
 
+func (o *order) give(batch record.Batch, from int64, each func(record.Batch) error) error {
+	if err := o.check(batch); err != nil {
+		return err
+	}
+	if o.next <= from {
+		return nil
+	}
+	return each(batch)
+}
+
 // walkSection reads a section of a file in windows. Batches below from are skipped by their heads.
 func (s *answer) walkSection(c *broker.Chunk, from int64, each func(record.Batch) error) error {
-	sec := c.Section
-	want := 0 // bytes of the batch at the window's start, if known
+	sec, o := c.Section, orderOf(c)
+	want := int64(0) // bytes of the batch at the window's start, if known
 	for pos := int64(0); pos < sec.Len; {
-		window, err := s.get(int(min(sec.Len-pos, int64(max(windowMin, want)))))
+		window, err := s.memory.Get(int(min(sec.Len-pos, max(int64(s.window), want))))
 		if err != nil {
 			return err
 		}
 		if _, err := sec.File.ReadAt(window, sec.Off+pos); err != nil {
 			return brokenSection(err)
 		}
-		used, n, err := eachInWindow(window, from, each)
-		if err != nil {
-			return err
+		w := window
+		kept := false
+		for want = 0; len(w) >= record.BatchHeadSize; {
+			head := record.Batch(w[:record.BatchHeadSize])
+			n := batchLen(head)
+			if n < record.BatchHeadSize || n > sec.Len-pos {
+				return &record.CorruptError{What: "batch length", Pos: pos, Want: sec.Len - pos, Got: n}
+			}
+			if needed := head.BaseOffset()+head.Span() > from; needed && n > int64(len(w)) {
+				want = n
+				break
+			} else if needed {
+				kept = true
+			}
+			if err := o.giveIn(w, n, from, each); err != nil {
+				return err
+			}
+			pos += n
+			w = w[min(n, int64(len(w))):]
 		}
-		pos += int64(used.skipped)
-		if want = n; want > 0 && int64(want) > sec.Len-pos {
-			return &record.CorruptError{What: "batch longer than its object's section", Pos: pos, Want: sec.Len - pos, Got: int64(want)}
+		if !kept {
+			s.memory.Put(window)
 		}
-		if !used.kept {
-			s.put()
+		if want == 0 && len(w) > 0 && int64(len(w)) == sec.Len-pos {
+			return &record.CorruptError{What: "batch head", Pos: pos, Want: record.BatchHeadSize, Got: int64(len(w))}
 		}
 	}
 	return nil
+}
+
+// giveIn is give for the batch of n bytes at the start of a window, which holds it whole if it ends after from.
+func (o *order) giveIn(w []byte, n, from int64, each func(record.Batch) error) error {
+	if n > int64(len(w)) {
+		return o.check(record.Batch(w[:record.BatchHeadSize]))
+	}
+	batch, _, err := record.Split(w[:n])
+	if err != nil {
+		return &record.CorruptError{What: "batch", Err: err}
+	}
+	return o.give(batch, from, each)
 }
 
 func brokenSection(err error) error {
@@ -158,51 +181,4 @@ func brokenSection(err error) error {
 		return &record.CorruptError{What: "file shorter than its section", Err: io.ErrUnexpectedEOF}
 	}
 	return err
-}
-
-// windowUse says what was done with a window.
-type windowUse struct {
-	skipped int  // where the next window begins, from this one's start; may be beyond its end
-	kept    bool // batches in it were given away
-}
-
-// eachInWindow gives the whole batches in window to each. want is the length of the first that is not whole, if its
-// head is; it is 0 if the window ended with a batch or within a head.
-func eachInWindow(window []byte, from int64, each func(record.Batch) error) (u windowUse, want int, err error) {
-	for {
-		rest := window[u.skipped:]
-		if len(rest) < record.BatchHeadSize {
-			if u.skipped == 0 {
-				return u, 0, &record.CorruptError{What: "batch head", Want: record.BatchHeadSize, Got: int64(len(rest))}
-			}
-			return u, 0, nil
-		}
-		head := record.Batch(rest[:record.BatchHeadSize])
-		n := batchLen(head)
-		if n < record.BatchHeadSize || head.LastOffsetDelta() < 0 {
-			return u, 0, &record.CorruptError{What: "batch head", Got: n}
-		}
-		needed := head.BaseOffset()+head.Span() > from
-		if !needed {
-			if u.skipped += int(n); u.skipped >= len(window) {
-				return u, 0, nil
-			}
-			continue
-		}
-		if n > int64(len(rest)) {
-			return u, int(n), nil
-		}
-		batch, _, err := record.Split(rest)
-		if err != nil {
-			return u, 0, &record.CorruptError{What: "batch", Err: err}
-		}
-		u.skipped += int(n)
-		u.kept = true
-		if err := each(batch); err != nil {
-			return u, 0, err
-		}
-		if u.skipped == len(window) {
-			return u, 0, nil
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -27,13 +28,6 @@ type reading struct {
 	full       bool  // no more fits
 	inflated   int64 // bytes reserved for r's own buffer
 	r          record.Reader
-}
-
-// sink takes records one after another. take returns an error, mostly that there is no memory left, if it did not take
-// one; values says that it looks at values only. The record's bytes live as long as the answer unless volatile.
-type sink interface {
-	values() bool
-	take(s *answer, rec *record.Record, volatile bool) error
 }
 
 const (
@@ -89,7 +83,7 @@ func (g *reading) fetchBytes() int {
 
 // collect gives records to dst until there are enough, or no more for now. An error means that none was given: later
 // ones end the collection.
-func (g *reading) collect(ctx context.Context, dst sink) error {
+func (g *reading) collect(ctx context.Context, dst forms.Sink) error {
 	began := time.Now()
 	part, err := g.wait(ctx)
 	if err != nil {
@@ -123,7 +117,7 @@ func (g *reading) more(ctx context.Context, began time.Time) (*broker.FetchedPar
 }
 
 // part collects from what one fetch gave.
-func (g *reading) part(part *broker.FetchedPart, dst sink) error {
+func (g *reading) part(part *broker.FetchedPart, dst forms.Sink) error {
 	for i := range part.Chunks {
 		err := g.walk(&part.Chunks[i], g.offset, func(b record.Batch) error { return g.batch(b, dst) })
 		if err == errStop {
@@ -137,7 +131,7 @@ func (g *reading) part(part *broker.FetchedPart, dst sink) error {
 }
 
 // batch collects from one batch. Its checksum is checked by the reader.
-func (g *reading) batch(b record.Batch, dst sink) error {
+func (g *reading) batch(b record.Batch, dst forms.Sink) error {
 	if b.Compression() == record.None {
 		return g.records(b, dst, false)
 	}
@@ -160,10 +154,9 @@ func (g *reading) inflateRoom(n int64) error {
 	if n <= g.inflated {
 		return nil
 	}
-	if err := g.need(n - g.inflated); err != nil {
+	if err := g.memory.Hold(n - g.inflated); err != nil {
 		return err
 	}
-	g.slack -= n - g.inflated
 	g.inflated = n
 	return nil
 }
@@ -176,9 +169,9 @@ func (g *reading) release() {
 	}
 }
 
-func (g *reading) records(b record.Batch, dst sink, volatile bool) error {
+func (g *reading) records(b record.Batch, dst forms.Sink, volatile bool) error {
 	g.r.Reset(b, g.offset)
-	rec, values := g.r.Record(), dst.values()
+	rec, values := g.r.Record(), dst.ValuesOnly()
 	var value record.Record
 	for g.count < g.maxRecords {
 		if values {
@@ -196,7 +189,7 @@ func (g *reading) records(b record.Batch, dst sink, volatile bool) error {
 			g.full = true
 			return errStop
 		}
-		if err := dst.take(&g.answer, rec, volatile); err != nil {
+		if err := dst.Take(&g.memory, rec, volatile); err != nil {
 			if g.count == 0 || !errors.Is(err, budget.ErrOver) && !errors.Is(err, budget.ErrTooLarge) {
 				return err
 			}

@@ -84,14 +84,18 @@ func slice(parts [][]byte, from, to int64) [][]byte {
 // heads calls each with the head and the length of every batch of c, until it returns false.
 func heads(c *broker.Chunk, each func(pos int64, head record.Batch, size int64) bool) error {
 	var head [record.BatchHeadSize]byte
+	o := orderOf(c)
 	for pos := int64(0); pos < c.Size; {
 		if err := readAt(c, head[:], pos); err != nil {
 			return err
 		}
 		b := record.Batch(head[:])
 		size := batchLen(b)
-		if size < record.BatchHeadSize || size > c.Size-pos || b.LastOffsetDelta() < 0 {
-			return &record.CorruptError{What: "batch head", Pos: pos, Want: c.Size - pos, Got: size}
+		if size < record.BatchHeadSize || size > c.Size-pos {
+			return &record.CorruptError{What: "batch length", Pos: pos, Want: c.Size - pos, Got: size}
+		}
+		if err := o.check(b); err != nil {
+			return err
 		}
 		if !each(pos, b, size) {
 			return nil

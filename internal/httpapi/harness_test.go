@@ -308,3 +308,18 @@ func eventually(t *testing.T, what string, is func() bool) {
 		}
 	}
 }
+
+// body is a multipart body as the original's client writes it.
+func body(boundary, sizes, records string) string {
+	return "--" + boundary + "\r\nContent-Disposition: form-data; name=\"sizes\"\r\n\r\n" + sizes +
+		"\r\n--" + boundary + "\r\nContent-Disposition: form-data; name=\"records\"\r\n\r\n" + records + "\r\n--" + boundary + "--\r\n"
+}
+
+const testNow = 1_700_000_000_000
+
+func fieldOf(p *api.Problem) string {
+	if p == nil {
+		return ""
+	}
+	return p.Field
+}

@@ -15,7 +15,7 @@ func (a *API) getHealth(w http.ResponseWriter, _ *http.Request) error {
 // getReady answers whether requests would succeed, from what is known: it does no I/O.
 func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
 	if a.stopping() {
-		return newProblem(api.ShuttingDown, "the broker is stopping")
+		return api.NewProblem(api.ShuttingDown, "the broker is stopping")
 	}
 	if err := a.b.Ready(); err != nil {
 		return err

@@ -72,7 +72,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case rt.auth && !a.key.matches(r.Header.Get("Authorization")):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
-		err = newProblem(api.Unauthorized, "invalid auth")
+		err = api.NewProblem(api.Unauthorized, "invalid auth")
 	default:
 		err = rt.serve(a, w, r)
 	}
@@ -102,9 +102,9 @@ func findRoute(r *http.Request) (route, *api.Problem) {
 		known = true
 	}
 	if known {
-		return route{}, newProblem(api.MethodNotAllowed, "%s is not for this path", quote(r.Method))
+		return route{}, api.NewProblem(api.MethodNotAllowed, "%s is not for this path", api.Quote(r.Method))
 	}
-	return route{}, newProblem(api.NotFound, "no route %s; see /openapi.json", quote(r.URL.Path))
+	return route{}, api.NewProblem(api.NotFound, "no route %s; see /openapi.json", api.Quote(r.URL.Path))
 }
 
 func allowed(path string) string {

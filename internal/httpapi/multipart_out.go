@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/forms"
 )
 
 // The framing of a multipart answer. The boundary may come up in the records: whoever reads by the sizes, as the
@@ -19,7 +20,7 @@ const (
 
 // asMultipart answers with values alone, as the original does: null and empty are the same here.
 func (g *reading) asMultipart(w http.ResponseWriter, r *http.Request) error {
-	v := &valueSink{}
+	v := &forms.Values{}
 	if err := g.collect(r.Context(), v); err != nil {
 		return err
 	}
@@ -30,19 +31,19 @@ func (g *reading) asMultipart(w http.ResponseWriter, r *http.Request) error {
 		_, err := w.Write([]byte(outEnd))
 		return sent(err)
 	}
-	buf, err := g.get(segmentSize)
+	buf, err := g.memory.Get(pieceBytes / 4)
 	if err != nil {
 		return err
 	}
-	g.head(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.sizes.size+v.sum)
+	g.head(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.Sizes.Size+v.Sum)
 	w.WriteHeader(http.StatusOK)
 	out := gather{a: g.a, w: w, buf: buf[:0]}
 	out.add([]byte(outSizes))
-	for _, b := range v.sizes.list {
+	for _, b := range v.Sizes.List {
 		out.add(b)
 	}
 	out.add([]byte(outRecords))
-	for _, b := range v.refs {
+	for _, b := range v.Refs {
 		out.add(b)
 	}
 	out.add([]byte(outEnd))

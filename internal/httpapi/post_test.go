@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -86,13 +88,13 @@ func TestEveryFormIsStored(t *testing.T) {
 
 func TestEveryFormIsStoredFromABodyOfUnknownLength(t *testing.T) {
 	s := start(t)
-	big := strings.Repeat("x", 100<<10)
+	big := strings.Repeat("x", 20<<10)
 	mp, kind := form("m1", big)
 	for i, c := range []struct{ kind, body string }{
 		{kind, mp}, {api.OctetStream, big}, {api.TextPlain, big}, {api.NDJSON, `{"value":"` + big + `"}`},
 		{api.RecordBatch, string(batch(t, record.EncodeOptions{}, value(big)))},
 	} {
-		a := s.do(call{method: "POST", path: "/records?topic-name=t", body: struct{ *strings.Reader }{strings.NewReader(c.body)},
+		a := s.do(call{method: "POST", path: "/records?topic-name=t", body: iotest.OneByteReader(strings.NewReader(c.body)),
 			header: map[string]string{"Content-Type": c.kind, "Accept": api.ProblemJSON}})
 		if a.status != 201 {
 			t.Errorf("%d %s: %s", i, c.kind, a)
@@ -113,7 +115,7 @@ func TestRecordsAreSpreadByKey(t *testing.T) {
 	for i := range 100 {
 		key := fmt.Sprint("key", i%7)
 		fmt.Fprintf(&lines, "{\"key\":%q,\"value\":\"%d\"}\n", key, i)
-		p := partitionOf([]byte(key), 5)
+		p := forms.PartitionOf([]byte(key), 5)
 		want[p] = append(want[p], fmt.Sprint(i))
 	}
 	lines.WriteString("{\"value\":\"no key\"}\n")
@@ -148,7 +150,7 @@ func TestRecordsAreSpreadByKey(t *testing.T) {
 		t.Errorf("%s", p)
 	}
 	a = s.mustPost("topic-name=t", api.RecordBatch, keyed("key1")+keyed("key1"))
-	if !strings.HasPrefix(string(a.body), fmt.Sprintf(`{"topic":"t","partition":%d,`, partitionOf([]byte("key1"), 5))) {
+	if !strings.HasPrefix(string(a.body), fmt.Sprintf(`{"topic":"t","partition":%d,`, forms.PartitionOf([]byte("key1"), 5))) {
 		t.Errorf("%s", a)
 	}
 }

@@ -72,7 +72,7 @@ func (p *producing) failed(results []broker.Result) error {
 		fault.Results = p.results(results)
 		return fault
 	}
-	fault := newProblem(api.OutcomeUnknown, "the partitions ended differently, see results")
+	fault := api.NewProblem(api.OutcomeUnknown, "the partitions ended differently, see results")
 	fault.Results = p.results(results)
 	return fault
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"fmt"
 	"math"
 	"net/url"
 	"strconv"
@@ -40,14 +39,14 @@ func parseQuery(raw string) *query {
 	values, err := url.ParseQuery(raw)
 	q := &query{values: values}
 	if err != nil {
-		q.fault = badField("query", "%v", err)
+		q.fault = api.BadField("query", "%v", err)
 	}
 	return q
 }
 
 func (q *query) fail(name, format string, args ...any) {
 	if q.fault == nil {
-		q.fault = badField(name, format, args...)
+		q.fault = api.BadField(name, format, args...)
 	}
 }
 
@@ -81,7 +80,7 @@ func (q *query) number(name string, otherwise, limit int64) int64 {
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 0 || n > limit {
-		q.fail(name, "want a number from 0 to %d, given %s", limit, quote(v))
+		q.fail(name, "want a number from 0 to %d, given %s", limit, api.Quote(v))
 		return otherwise
 	}
 	return n
@@ -108,7 +107,7 @@ func (q *query) duration(name string, otherwise, limit time.Duration) time.Durat
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 {
-		q.fail(name, "want a time span like 10s or 100ms, given %s", quote(v))
+		q.fail(name, "want a time span like 10s or 100ms, given %s", api.Quote(v))
 	}
 	return min(d, limit)
 }
@@ -117,15 +116,7 @@ func (q *query) duration(name string, otherwise, limit time.Duration) time.Durat
 func (q *query) latest() bool {
 	v, ok := q.text(paramRead)
 	if ok && v != "latest" && v != "committed" {
-		q.fail(paramRead, "want latest or committed, given %s", quote(v))
+		q.fail(paramRead, "want latest or committed, given %s", api.Quote(v))
 	}
 	return v == "latest"
-}
-
-// quote shortens what the client sent to a length that fits into an error.
-func quote(v string) string {
-	if len(v) > 64 {
-		return fmt.Sprintf("%q...", v[:64])
-	}
-	return strconv.Quote(v)
 }

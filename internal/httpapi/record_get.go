@@ -4,12 +4,13 @@ import (
 	"net/http"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/forms"
 )
 
 // getRecord answers with one record's value. It does not wait.
 func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 	q := parseQuery(r.URL.RawQuery)
-	g := &reading{answer: answer{a: a}, topic: q.topic(), partition: max(q.partition(), 0), maxRecords: 1}
+	g := &reading{answer: a.newAnswer(), topic: q.topic(), partition: max(q.partition(), 0), maxRecords: 1}
 	latest := q.latest()
 	g.offset = q.offset()
 	if q.fault != nil {
@@ -22,22 +23,22 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer g.release()
 	wanted := g.offset
-	v := &valueSink{}
+	v := &forms.Values{}
 	if err := g.collect(r.Context(), v); err != nil {
 		return err
 	}
 	if g.count == 0 && g.offset == wanted || wanted >= g.end {
-		p := newProblem(api.OffsetBeyondEnd, "the partition's next offset is %d", g.end)
+		p := api.NewProblem(api.OffsetBeyondEnd, "the partition's next offset is %d", g.end)
 		p.Partition, p.Offset, p.NextOffset = &g.partition, &wanted, &g.end
 		return p
 	}
 	if g.count == 0 || g.offset != wanted+1 {
-		p := newProblem(api.OffsetCompacted, "offset %d was removed by compaction", wanted)
+		p := api.NewProblem(api.OffsetCompacted, "offset %d was removed by compaction", wanted)
 		p.Partition, p.Offset = &g.partition, &wanted
 		return p
 	}
-	g.head(w, api.OctetStream, v.sum)
+	g.head(w, api.OctetStream, v.Sum)
 	g.a.writeStep(w)
 	w.WriteHeader(http.StatusOK)
-	return sent(a.send(w, v.refs[0]))
+	return sent(a.send(w, v.Refs[0]))
 }

@@ -8,15 +8,16 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/forms"
 )
 
 func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	form := negotiate(r.Header.Values("Accept"), readTypes)
 	if form == "" {
-		return newProblem(api.NotAcceptable, "want one of %s", strings.Join(readTypes, ", "))
+		return api.NewProblem(api.NotAcceptable, "want one of %s", strings.Join(readTypes, ", "))
 	}
 	q := parseQuery(r.URL.RawQuery)
-	g := &reading{answer: answer{a: a}, topic: q.topic(), partition: max(q.partition(), 0)}
+	g := &reading{answer: a.newAnswer(), topic: q.topic(), partition: max(q.partition(), 0)}
 	latest := q.latest()
 	if form == api.EventStream {
 		return a.follow(w, r, q, g)
@@ -43,9 +44,9 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	g.maxRecords = min(g.maxRecords, int64(a.o.RecordsMax))
 	switch form {
 	case api.JSON:
-		return g.asText(w, r, form, formArray)
+		return g.asText(w, r, form, forms.Array)
 	case api.NDJSON:
-		return g.asText(w, r, form, formLines)
+		return g.asText(w, r, form, forms.EachLine)
 	}
 	return g.asMultipart(w, r)
 }
@@ -81,18 +82,18 @@ func (g *reading) head(w http.ResponseWriter, kind string, n int64) {
 func (a *API) epoch() string { return strconv.FormatUint(uint64(a.b.Epoch()), 10) }
 
 // asText answers with records in JSON.
-func (g *reading) asText(w http.ResponseWriter, r *http.Request, kind string, form textForm) error {
-	t := &textSink{form: form}
+func (g *reading) asText(w http.ResponseWriter, r *http.Request, kind string, form forms.TextForm) error {
+	t := &forms.Text{Form: form}
 	if err := g.collect(r.Context(), t); err != nil {
 		return err
 	}
-	if err := t.finish(&g.answer); err != nil {
+	if err := t.Finish(&g.memory); err != nil {
 		return err
 	}
-	g.head(w, kind, t.out.size)
+	g.head(w, kind, t.Out.Size)
 	g.a.writeStep(w)
 	w.WriteHeader(http.StatusOK)
-	return sent(t.out.write(g.a, w))
+	return sent(g.a.sendAll(w, &t.Out))
 }
 
 // sent is for errors of writing after the status went out: the client has gone or was too slow, and all that can be

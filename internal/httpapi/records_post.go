@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -33,13 +34,16 @@ type producing struct {
 }
 
 func (a *API) postRecords(w http.ResponseWriter, r *http.Request) error {
-	p := producing{a: a, in: intake{a: a, w: w, r: r}, now: time.Now()}
+	p := producing{a: a, now: time.Now()}
+	p.in = intake{a: a, w: w, r: r, memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
 	legacy, err := p.parse(r)
 	if err != nil {
 		return err
 	}
-	p.in.patient = legacy
-	defer p.in.close()
+	if legacy {
+		p.in.patient()
+	}
+	defer p.in.memory.Release()
 	if err = p.run(w, r); err != nil && legacy && tellsNothing(err) {
 		a.log.Warn("connection of a client cut that would take the answer for success", "topic", p.topic, "err", err)
 		return http.ErrAbortHandler
@@ -75,11 +79,11 @@ func (p *producing) parse(r *http.Request) (legacy bool, err error) {
 	}
 	kind, params, fault := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if fault != nil {
-		return false, badField("Content-Type", "want one of multipart/form-data, application/octet-stream, text/plain, "+
-			"application/x-ndjson, application/json, application/vnd.seb.recordbatch, given %s", quote(r.Header.Get("Content-Type")))
+		return false, api.BadField("Content-Type", "want one of multipart/form-data, application/octet-stream, text/plain, "+
+			"application/x-ndjson, application/json, application/vnd.seb.recordbatch, given %s", api.Quote(r.Header.Get("Content-Type")))
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return false, newProblem(api.UnsupportedMediaType, "Content-Encoding %s is not supported", quote(encoding))
+		return false, api.NewProblem(api.UnsupportedMediaType, "Content-Encoding %s is not supported", api.Quote(encoding))
 	}
 	p.kind, p.params = kind, params
 	return legacyProduce(kind, r.Header.Values("Accept")), nil
@@ -105,7 +109,7 @@ func (p *producing) run(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	p.in.close() // what is still held is the appends'
+	p.in.memory.Release() // what is still held is the appends'
 	results := p.a.b.Submit(ctx, p.appends).Wait(ctx)
 	return p.answer(w, results)
 }
@@ -129,7 +133,7 @@ func (p *producing) lookUp(r *http.Request) error {
 }
 
 func unknownPartition(topic string, partition int32, partitions int) *api.Problem {
-	p := newProblem(api.UnknownPartition, "topic %s has %d partitions, the first is 0; there is no %d", topic, partitions, partition)
+	p := api.NewProblem(api.UnknownPartition, "topic %s has %d partitions, the first is 0; there is no %d", topic, partitions, partition)
 	p.Partition = &partition
 	return p
 }
@@ -142,7 +146,7 @@ func (p *producing) readBody() error {
 	case api.Multipart:
 		form = (*producing).multipart
 		// Each length is at most ten digits and a comma; then there are the headers of the parts.
-		p.in.max += int64(p.a.o.RecordsMax)*11 + 4*multipartHeadMax
+		p.in.max += int64(p.a.o.RecordsMax)*11 + 4*forms.HeadMax
 	case api.OctetStream:
 		form = (*producing).octets
 	case api.RecordBatch:
@@ -154,8 +158,8 @@ func (p *producing) readBody() error {
 	case api.JSON:
 		form = (*producing).json
 	default:
-		return newProblem(api.UnsupportedMediaType, "%s is not one of multipart/form-data, application/octet-stream, text/plain, "+
-			"application/x-ndjson, application/json, application/vnd.seb.recordbatch", quote(p.kind))
+		return api.NewProblem(api.UnsupportedMediaType, "%s is not one of multipart/form-data, application/octet-stream, text/plain, "+
+			"application/x-ndjson, application/json, application/vnd.seb.recordbatch", api.Quote(p.kind))
 	}
 	if err := p.in.open(); err != nil {
 		return err
@@ -170,7 +174,7 @@ func (p *producing) target() int32 { return max(p.partition, 0) }
 func (p *producing) add(partition int32, data []byte, sum record.Summary, clientMade bool) {
 	p.appends = append(p.appends, broker.Append{
 		Topic: p.topic, Partition: partition, Data: data, Summary: sum, ClientMade: clientMade, ExpectedOffset: p.expected,
-		Release: p.in.hand(data), Memory: p.in.res,
+		Release: p.in.memory.Hand(data), Memory: p.in.memory.Reservation(),
 	})
 }
 

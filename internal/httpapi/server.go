@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -84,6 +85,16 @@ func (a *API) send(w http.ResponseWriter, b []byte) error {
 			return err
 		}
 		b = b[n:]
+	}
+	return nil
+}
+
+// sendAll is send for all segments.
+func (a *API) sendAll(w http.ResponseWriter, g *forms.Segments) error {
+	for _, b := range g.List {
+		if err := a.send(w, b); err != nil {
+			return err
+		}
 	}
 	return nil
 }

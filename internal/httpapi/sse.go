@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/forms"
 )
 
 // streamRecords bounds the records of one turn of an event stream.
@@ -19,14 +20,14 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *query, g *readin
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		n, err := strconv.ParseInt(last, 10, 64)
 		if err != nil || n < 0 || n == math.MaxInt64 {
-			q.fail("Last-Event-ID", "want an offset, given %s", quote(last))
+			q.fail("Last-Event-ID", "want an offset, given %s", api.Quote(last))
 		}
 		g.offset = n + 1
 	} else {
 		g.offset = q.offset()
 	}
 	left := q.number(paramMaxRecords, math.MaxInt64, math.MaxInt64)
-	g.maxBytes = q.number(paramMaxBytes, segmentSize*4, math.MaxInt64) // of one turn
+	g.maxBytes = q.number(paramMaxBytes, 256<<10, math.MaxInt64) // of one turn
 	life := q.duration(paramTimeout, math.MaxInt64, math.MaxInt64)
 	if q.fault != nil {
 		return q.fault
@@ -64,7 +65,7 @@ func (s *stream) run(r *http.Request) error {
 		}
 		s.count, s.bytes, s.full = 0, 0, false
 		s.maxRecords = min(s.left, streamRecords)
-		t := &textSink{form: formEvents}
+		t := &forms.Text{Form: forms.Events}
 		if err := s.collect(r.Context(), t); err != nil {
 			if !s.started || r.Context().Err() != nil {
 				return err
@@ -84,7 +85,7 @@ func (s *stream) run(r *http.Request) error {
 }
 
 // send writes one turn: its events, or a comment if there are none.
-func (s *stream) send(r *http.Request, t *textSink) error {
+func (s *stream) send(r *http.Request, t *forms.Text) error {
 	if !s.started {
 		s.started = true
 		s.head(s.w, api.EventStream, -1)
@@ -102,7 +103,7 @@ func (s *stream) send(r *http.Request, t *textSink) error {
 			return err
 		}
 	}
-	if err := t.out.write(s.a, s.w); err != nil {
+	if err := s.a.sendAll(s.w, &t.Out); err != nil {
 		return err
 	}
 	return http.NewResponseController(s.w).Flush()

@@ -137,7 +137,7 @@ func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
 // readSpec reads the body of PUT /topic; none at all means defaults, or no change.
 func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.TopicSpec, err error) {
 	if r.ContentLength > topicBodyMax {
-		return spec, tooLarge("body", topicBodyMax, r.ContentLength)
+		return spec, api.OverLimit("body", topicBodyMax, r.ContentLength)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, topicBodyMax+1))
 	if err != nil {
@@ -145,7 +145,7 @@ func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.Topi
 	}
 	readDone(w)
 	if len(body) > topicBodyMax {
-		return spec, tooLarge("body", topicBodyMax, int64(len(body)))
+		return spec, api.OverLimit("body", topicBodyMax, int64(len(body)))
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return spec, nil
@@ -154,13 +154,13 @@ func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.Topi
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return spec, badField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
+		return spec, api.BadField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return spec, badField("body", "more than one JSON value")
+		return spec, api.BadField("body", "more than one JSON value")
 	}
 	if in.Partitions < 0 {
-		return spec, badField("partitions", "want 1 or more, given %d", in.Partitions)
+		return spec, api.BadField("partitions", "want 1 or more, given %d", in.Partitions)
 	}
 	spec.Partitions = in.Partitions
 	for name, value := range in.Settings {
@@ -180,11 +180,11 @@ func settingText(name string, value json.RawMessage) (string, error) {
 	switch value[0] {
 	case '"', 'n':
 		if err := json.Unmarshal(value, &text); err != nil {
-			return "", badField(name, "%v", err)
+			return "", api.BadField(name, "%v", err)
 		}
 		return text, nil
 	case '{', '[':
-		return "", badField(name, "want a string, a number, a boolean or null")
+		return "", api.BadField(name, "want a string, a number, a boolean or null")
 	}
 	return string(value), nil
 }

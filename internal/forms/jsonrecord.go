@@ -1,4 +1,4 @@
-package httpapi
+package forms
 
 import (
 	"encoding/base64"
@@ -43,7 +43,7 @@ func (t *recordText) next() (*record.Record, *api.Problem) {
 		return nil, p
 	}
 	if t.given&givenValue == 0 {
-		return nil, badField(memberValue, "missing; give value or value_base64 (null makes a tombstone)")
+		return nil, api.BadField(memberValue, "missing; give value or value_base64 (null makes a tombstone)")
 	}
 	if len(t.headers) > 0 {
 		t.rec.Headers = t.headers
@@ -69,12 +69,12 @@ func (t *recordText) member(name []byte) *api.Problem {
 	case memberTimestamp:
 		return t.timestamp()
 	}
-	return badField(quote(string(name)), "unknown member of a record")
+	return api.BadField(api.Quote(string(name)), "unknown member of a record")
 }
 
 func (t *recordText) once(name string, bit uint8) *api.Problem {
 	if t.given&bit != 0 {
-		return badField(name, "given twice, or beside its other form")
+		return api.BadField(name, "given twice, or beside its other form")
 	}
 	t.given |= bit
 	return nil
@@ -100,7 +100,7 @@ func (t *recordText) nullable(name string, dst *[]byte, coded bool) *api.Problem
 		s = s[:n]
 	}
 	if err != nil {
-		return badField(name, "%v", err)
+		return api.BadField(name, "%v", err)
 	}
 	*dst = s
 	return nil
@@ -130,14 +130,14 @@ func (t *recordText) headerList() *api.Problem {
 				return nil
 			}
 			if err := t.expect(','); err != nil {
-				return badField(memberHeaders, "%v", err)
+				return api.BadField(memberHeaders, "%v", err)
 			}
 		}
 	}
 	if t.null() {
 		return nil
 	}
-	return badField(memberHeaders, "%v", t.unexpected("an object or an array"))
+	return api.BadField(memberHeaders, "%v", t.unexpected("an object or an array"))
 }
 
 func (t *recordText) header() *api.Problem {
@@ -150,7 +150,7 @@ func (t *recordText) header() *api.Problem {
 			var key []byte
 			p := t.nullable(memberHeaders, &key, false)
 			if p == nil && key == nil {
-				p = badField(memberHeaders, "a header's key must not be null")
+				p = api.BadField(memberHeaders, "a header's key must not be null")
 			}
 			h.Key = string(key)
 			return p
@@ -161,20 +161,20 @@ func (t *recordText) header() *api.Problem {
 			values++
 			return t.nullable(memberHeaders, &h.Value, true)
 		}
-		return badField(quote(string(name)), "unknown member of a header")
+		return api.BadField(api.Quote(string(name)), "unknown member of a header")
 	})
 	if p != nil {
 		return p
 	}
 	if keys != 1 || values > 1 {
-		return badField(memberHeaders, "a header has one key and one value")
+		return api.BadField(memberHeaders, "a header has one key and one value")
 	}
 	return t.addHeader(h)
 }
 
 func (t *recordText) addHeader(h record.Header) *api.Problem {
 	if len(t.headers) == record.HeadersMax {
-		return badField(memberHeaders, "more than %d", record.HeadersMax)
+		return api.BadField(memberHeaders, "more than %d", record.HeadersMax)
 	}
 	t.headers = append(t.headers, h)
 	return nil
@@ -192,21 +192,21 @@ func (t *recordText) timestamp() *api.Problem {
 	if t.peek() == '"' {
 		s, err := t.text()
 		if err != nil {
-			return badField(memberTimestamp, "%v", err)
+			return api.BadField(memberTimestamp, "%v", err)
 		}
 		at, err := time.Parse(time.RFC3339Nano, string(s))
 		if err != nil {
-			return badField(memberTimestamp, "want milliseconds or RFC 3339, given %s", quote(string(s)))
+			return api.BadField(memberTimestamp, "want milliseconds or RFC 3339, given %s", api.Quote(string(s)))
 		}
 		ms = at.UnixMilli()
 	} else {
 		var err error
 		if ms, err = t.integer(); err != nil {
-			return badField(memberTimestamp, "%v", err)
+			return api.BadField(memberTimestamp, "%v", err)
 		}
 	}
 	if ms < 0 || ms > math.MaxInt64/1_000_000 {
-		return badField(memberTimestamp, "%d is not between 1970 and 2262 in milliseconds", ms)
+		return api.BadField(memberTimestamp, "%d is not between 1970 and 2262 in milliseconds", ms)
 	}
 	t.rec.Timestamp = ms
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -13,7 +14,7 @@ import (
 
 // framing is what reading values into their places needs, kept between requests.
 type framing struct {
-	sizes sizesParser
+	sizes forms.Sizes
 	frame record.Frame
 }
 
@@ -27,7 +28,7 @@ func (f *framing) done() {
 
 // multipart reads lengths, then the records straight into their places in a batch.
 func (p *producing) multipart() error {
-	boundary, fault := boundaryOf(p.params)
+	boundary, fault := forms.Boundary(p.params)
 	if fault != nil {
 		return fault
 	}
@@ -38,24 +39,24 @@ func (p *producing) multipart() error {
 	defer done()
 	f := framings.Get().(*framing)
 	defer f.done()
-	m, s := newMultipartReader(br, boundary), &f.sizes
-	s.reset(p.a.o.RecordsMax, p.in.need)
-	if err := m.readSizes(s); err != nil {
+	m, s := forms.NewMultipartReader(br, boundary), &f.sizes
+	s.Reset(p.a.o.RecordsMax, p.in.memory.Need)
+	if err := m.ReadSizes(s); err != nil {
 		return readFault(err)
 	}
 	switch {
-	case s.count == 0:
-		return badField(fieldSizes, "no records")
-	case s.count > int64(s.max):
-		return tooLarge("records", int64(s.max), s.count)
-	case s.sum > p.a.requestMax:
-		return tooLarge("body", p.a.requestMax, s.sum)
+	case s.Count == 0:
+		return api.BadField("sizes", "no records")
+	case s.Count > int64(s.Max):
+		return api.OverLimit("records", int64(s.Max), s.Count)
+	case s.Sum > p.a.requestMax:
+		return api.OverLimit("body", p.a.requestMax, s.Sum)
 	}
-	data, err := p.frame(f, m.r)
+	data, err := p.frame(f, m.R)
 	if err != nil {
-		return readFault(bodyEnded(err, badField("records", "the part is shorter than %d bytes, the sum of the sizes", s.sum)))
+		return readFault(forms.Ended(err, api.BadField("records", "the part is shorter than %d bytes, the sum of the sizes", s.Sum)))
 	}
-	if err := m.end(s.sum); err != nil {
+	if err := m.End(s.Sum); err != nil {
 		return readFault(err)
 	}
 	return p.framed(f, data)
@@ -63,12 +64,12 @@ func (p *producing) multipart() error {
 
 // frame reads values of f.sizes from r.
 func (p *producing) frame(f *framing, r io.Reader) ([]byte, error) {
-	sizes := f.sizes.sizes
+	sizes := f.sizes.Lengths
 	n := record.FrameLen(sizes)
-	if err := p.in.need(int64(budget.SizeFor(n)) + 4*int64(cap(sizes))); err != nil {
+	if err := p.in.memory.Need(int64(budget.SizeFor(n)) + 4*int64(cap(sizes))); err != nil {
 		return nil, err
 	}
-	buf, err := p.in.get(n)
+	buf, err := p.in.memory.Get(n)
 	if err != nil {
 		return nil, err
 	}
@@ -89,12 +90,10 @@ func (p *producing) framed(f *framing, buf []byte) error {
 		p.add(p.target(), data, sum, false)
 		return nil
 	}
-	s := &batchSource{}
-	s.r.Reset(data, 0)
-	if err := p.encode(s); err != nil {
+	if err := p.encode(forms.NewBatches(data)); err != nil {
 		return err
 	}
-	p.in.put(buf)
+	p.in.memory.Put(buf)
 	return nil
 }
 
@@ -102,9 +101,9 @@ func (p *producing) framed(f *framing, buf []byte) error {
 func (p *producing) octets() error {
 	f := framings.Get().(*framing)
 	defer f.done()
-	f.sizes.reset(1, nil)
+	f.sizes.Reset(1, nil)
 	if n := p.in.r.ContentLength; n > 0 {
-		f.sizes.sizes = append(f.sizes.sizes, uint32(n))
+		f.sizes.Lengths = append(f.sizes.Lengths, uint32(n))
 		buf, err := p.frame(f, &p.in)
 		if err == nil {
 			err = p.in.end()
@@ -118,41 +117,43 @@ func (p *producing) octets() error {
 	if err != nil {
 		return err
 	}
-	defer p.in.put(body)
-	return p.encode(&valueSource{rec: record.Record{Timestamp: p.now.UnixMilli(), Value: body}})
+	defer p.in.memory.Put(body)
+	return p.encode(&forms.One{Record: record.Record{Timestamp: p.now.UnixMilli(), Value: body}})
 }
 
 func (p *producing) lines() error {
-	return p.decoded(func(b []byte) source { return newLineSource(b, p.now.UnixMilli()) })
+	return p.decoded(func(b []byte) forms.Source { return forms.NewLines(b, p.now.UnixMilli()) })
 }
 
 func (p *producing) ndjson() error {
-	return p.decoded(func(b []byte) source { return newNDJSONSource(b, p.now.UnixMilli()) })
+	return p.decoded(func(b []byte) forms.Source { return forms.NewNDJSON(b, p.now.UnixMilli()) })
 }
 
 func (p *producing) json() error {
-	return p.decoded(func(b []byte) source { return newJSONSource(b, p.now.UnixMilli()) })
+	return p.decoded(func(b []byte) forms.Source { return forms.NewJSON(b, p.now.UnixMilli()) })
 }
 
 // decoded reads the whole body and encodes its records.
-func (p *producing) decoded(open func([]byte) source) error {
+func (p *producing) decoded(open func([]byte) forms.Source) error {
 	body, err := p.in.whole()
 	if err != nil {
 		return err
 	}
-	defer p.in.put(body)
+	defer p.in.memory.Put(body)
 	return p.encode(open(body))
 }
 
 // encode makes appends of the records of s.
-func (p *producing) encode(s source) error {
-	e := encoder{in: &p.in, partition: p.partition, partitions: p.partitions, codec: p.codec()}
-	list, err := e.encode(s, p.a.o.RecordsMax)
+func (p *producing) encode(s forms.Source) error {
+	e := forms.Encoder{
+		Memory: &p.in.memory, Partition: p.partition, Partitions: p.partitions, Codec: p.codec(), RecordsMax: p.a.o.RecordsMax,
+	}
+	list, err := e.Encode(s)
 	if err != nil {
 		return err
 	}
 	for _, o := range list {
-		p.add(o.partition, o.buf[:o.n], o.sum, false)
+		p.add(o.Partition, o.Data, o.Summary, false)
 	}
 	return nil
 }
@@ -191,9 +192,9 @@ func (p *producing) batchTarget(body []byte) (int32, error) {
 			return 0, err
 		}
 		for r.Reset(batch, 0); r.Next(); {
-			at := partitionOf(r.Record().Key, p.partitions)
+			at := forms.PartitionOf(r.Record().Key, p.partitions)
 			if to >= 0 && at != to {
-				return 0, badField(paramPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
+				return 0, api.BadField(paramPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
 			}
 			to = at
 		}
@@ -203,31 +204,4 @@ func (p *producing) batchTarget(body []byte) (int32, error) {
 		body = rest
 	}
 	return to, nil
-}
-
-// batchSource gives the records of batches that were made here.
-type batchSource struct{ r record.Reader }
-
-func (s *batchSource) next() (*record.Record, *api.Problem) {
-	if s.r.Next() {
-		return s.r.Record(), nil
-	}
-	if err := s.r.Err(); err != nil {
-		return nil, newProblem(api.Internal, "read own batches: %v", err)
-	}
-	return nil, nil
-}
-
-// valueSource gives one record.
-type valueSource struct {
-	rec  record.Record
-	done bool
-}
-
-func (s *valueSource) next() (*record.Record, *api.Problem) {
-	if s.done {
-		return nil, nil
-	}
-	s.done = true
-	return &s.rec, nil
 }

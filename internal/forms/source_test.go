@@ -1,4 +1,4 @@
-package httpapi
+package forms
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ import (
 const testNow = 1_700_000_000_000
 
 // records reads all that a source gives, in a form that tells null from empty.
-func records(t *testing.T, s source) (out []string, fault *api.Problem) {
+func records(t *testing.T, s Source) (out []string, fault *api.Problem) {
 	t.Helper()
 	for {
-		rec, p := s.next()
+		rec, p := s.Next()
 		if p != nil || rec == nil {
 			return out, p
 		}
@@ -61,7 +61,7 @@ func TestJSONRecords(t *testing.T) {
 		`{"value":"v","headers":[]}`:   `null="v"`,
 		`{"\u0076alue":"v"}`:           `null="v"`,
 	} {
-		got, fault := records(t, newJSONSource([]byte(body), testNow))
+		got, fault := records(t, NewJSON([]byte(body), testNow))
 		if fault != nil || strings.Join(got, "; ") != want {
 			t.Errorf("%s: got %s (%v), want %s", body, strings.Join(got, "; "), fault, want)
 		}
@@ -122,7 +122,7 @@ func TestJSONRefuses(t *testing.T) {
 		`{"value":"a","headers":[{"key":"a"}`:            "headers",
 		many:                                             "headers",
 	} {
-		_, fault := records(t, newJSONSource([]byte(body), testNow))
+		_, fault := records(t, NewJSON([]byte(body), testNow))
 		if fault == nil || fault.Field != field || fault.Code != api.BadRequest {
 			t.Errorf("%.80s: got %v (field %q), want a fault of %s", body, fault, fieldOf(fault), field)
 		}
@@ -130,12 +130,12 @@ func TestJSONRefuses(t *testing.T) {
 }
 
 func TestNDJSONRecords(t *testing.T) {
-	got, fault := records(t, newNDJSONSource([]byte("{\"value\":\"a\"}\n\r\n  \n{\"value\":\"b\",\"key\":\"k\"}\r\n{\"value\":null}"), testNow))
+	got, fault := records(t, NewNDJSON([]byte("{\"value\":\"a\"}\n\r\n  \n{\"value\":\"b\",\"key\":\"k\"}\r\n{\"value\":null}"), testNow))
 	if want := `null="a"; "k"="b"; null=null`; fault != nil || strings.Join(got, "; ") != want {
 		t.Errorf("got %s (%v), want %s", strings.Join(got, "; "), fault, want)
 	}
 	for _, body := range []string{"{\"value\":\"a\"} {\"value\":\"b\"}\n", "{\"value\":\n\"a\"}", "[{\"value\":\"a\"}]", "null"} {
-		if _, fault := records(t, newNDJSONSource([]byte(body), testNow)); fault == nil {
+		if _, fault := records(t, NewNDJSON([]byte(body), testNow)); fault == nil {
 			t.Errorf("%q is taken", body)
 		}
 	}
@@ -152,7 +152,7 @@ func TestTextLines(t *testing.T) {
 		"\n":            `null=""`,
 		" a \n\t\n\r\n": `null=" a "; null="\t"; null=""`,
 	} {
-		got, fault := records(t, newLineSource([]byte(body), testNow))
+		got, fault := records(t, NewLines([]byte(body), testNow))
 		if fault != nil || strings.Join(got, "; ") != want {
 			t.Errorf("%q: got %s (%v), want %s", body, strings.Join(got, "; "), fault, want)
 		}
@@ -177,7 +177,7 @@ func TestRecordJSONIsReadBack(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		_, rest, _ := strings.Cut(string(text), ",")
-		got, fault := records(t, newJSONSource([]byte("{"+rest), testNow))
+		got, fault := records(t, NewJSON([]byte("{"+rest), testNow))
 		if fault != nil || len(got) != 1 || got[0] != show(&r) {
 			t.Errorf("%s: read back %v (%v), want %s", text, got, fault, show(&r))
 		}
@@ -194,10 +194,10 @@ func FuzzJSONRecord(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		original := bytes.Clone(b)
-		s := newJSONSource(b, testNow)
+		s := NewJSON(b, testNow)
 		var got []*record.Record
 		for {
-			rec, fault := s.next()
+			rec, fault := s.Next()
 			if fault != nil {
 				return
 			}

@@ -1,23 +1,22 @@
-package httpapi
+package forms
 
 import (
 	"math"
-	"strconv"
 
 	"github.com/sebbroker/seb/internal/api"
 )
 
-// sizesParser reads a JSON array of record lengths, [3,4], as it arrives: it may be fed any cut of the text. What it
+// Sizes reads a JSON array of record lengths, [3,4], as it arrives: it may be fed any cut of the text. What it
 // takes is what encoding/json takes for a []uint32, without null. Lengths over the records limit are counted, not kept,
 // so that the error can say how many came; the sum is of all, in 64 bits, and can not overflow: there are at most 2^31
 // lengths below 2^32 in any body that is let in.
-type sizesParser struct {
-	sizes []uint32
-	max   int // lengths to keep
-	// room is asked, if not nil, before the memory for lengths grows to so many bytes.
-	room  func(bytes int64) error
-	count int64 // lengths seen
-	sum   int64 // of all lengths seen
+type Sizes struct {
+	Lengths []uint32 // the first Max lengths
+	Max     int      // how many to keep
+	Count   int64    // lengths seen
+	Sum     int64    // of all lengths seen
+
+	room func(bytes int64) error
 
 	cur   uint64
 	state sizesState
@@ -40,15 +39,17 @@ const fieldSizes = "sizes"
 // sizesKept is the most lengths for which a parser keeps its memory between requests.
 const sizesKept = 16 << 10
 
-func (p *sizesParser) reset(maxRecords int, room func(bytes int64) error) {
-	if cap(p.sizes) > sizesKept {
-		p.sizes = nil
+// Reset makes p ready for another array, of which it keeps maxRecords lengths. room is asked, if not nil, before the memory
+// for them grows to so many bytes.
+func (p *Sizes) Reset(maxRecords int, room func(bytes int64) error) {
+	if cap(p.Lengths) > sizesKept {
+		p.Lengths = nil
 	}
-	*p = sizesParser{sizes: p.sizes[:0], max: maxRecords, room: room}
+	*p = Sizes{Lengths: p.Lengths[:0], Max: maxRecords, room: room}
 }
 
-// feed takes bytes of b until the array has ended, and says how many it took and whether it has.
-func (p *sizesParser) feed(b []byte) (n int, done bool, err error) {
+// Feed takes bytes of b until the array has ended, and says how many it took and whether it has.
+func (p *Sizes) Feed(b []byte) (n int, done bool, err error) {
 	for i, c := range b {
 		if c >= '0' && c <= '9' {
 			if fault := p.digit(uint64(c - '0')); fault != nil {
@@ -72,13 +73,13 @@ func (p *sizesParser) feed(b []byte) (n int, done bool, err error) {
 			p.state = sizesDone
 			return i + 1, true, nil
 		default:
-			return i, false, badField(fieldSizes, "want a JSON array of record lengths like [3,4], found %q", c)
+			return i, false, api.BadField(fieldSizes, "want a JSON array of record lengths like [3,4], found %q", c)
 		}
 	}
 	return len(b), false, nil
 }
 
-func (p *sizesParser) digit(d uint64) *api.Problem {
+func (p *Sizes) digit(d uint64) *api.Problem {
 	switch p.state {
 	case sizesFirst, sizesValue:
 		p.cur, p.state = d, sizesDigit
@@ -87,37 +88,29 @@ func (p *sizesParser) digit(d uint64) *api.Problem {
 		}
 	case sizesDigit:
 		if p.cur = p.cur*10 + d; p.cur > math.MaxUint32 {
-			return badField(fieldSizes, "length %d is over %d", p.count, uint32(math.MaxUint32))
+			return api.BadField(fieldSizes, "length %d is over %d", p.Count, uint32(math.MaxUint32))
 		}
 	default:
-		return badField(fieldSizes, "want a JSON array of record lengths like [3,4], found digit %d out of place", d)
+		return api.BadField(fieldSizes, "want a JSON array of record lengths like [3,4], found digit %d out of place", d)
 	}
 	return nil
 }
 
-func (p *sizesParser) keep() error {
-	p.count++
-	p.sum += int64(p.cur)
-	if len(p.sizes) >= p.max {
+func (p *Sizes) keep() error {
+	p.Count++
+	p.Sum += int64(p.cur)
+	if len(p.Lengths) >= p.Max {
 		return nil
 	}
-	if len(p.sizes) == cap(p.sizes) {
-		n := min(max(2*cap(p.sizes), 256), p.max)
+	if len(p.Lengths) == cap(p.Lengths) {
+		n := min(max(2*cap(p.Lengths), 256), p.Max)
 		if p.room != nil {
-			if err := p.room(4 * int64(n+cap(p.sizes))); err != nil {
+			if err := p.room(4 * int64(n+cap(p.Lengths))); err != nil {
 				return err
 			}
 		}
-		p.sizes = append(make([]uint32, 0, n), p.sizes...)
+		p.Lengths = append(make([]uint32, 0, n), p.Lengths...)
 	}
-	p.sizes = append(p.sizes, uint32(p.cur))
+	p.Lengths = append(p.Lengths, uint32(p.cur))
 	return nil
-}
-
-// appendSize appends one more length of a JSON array to b, with the comma before it unless b ends in '['.
-func appendSize(b []byte, n int) []byte {
-	if b[len(b)-1] != '[' {
-		b = append(b, ',')
-	}
-	return strconv.AppendUint(b, uint64(n), 10)
 }

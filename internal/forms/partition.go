@@ -1,4 +1,4 @@
-package httpapi
+package forms
 
 import "encoding/binary"
 
@@ -31,9 +31,9 @@ func murmur2(key []byte) uint32 {
 	return h ^ h>>15
 }
 
-// partitionOf says where a record goes when the request does not: keyed ones by the hash of the key as the Java client
+// PartitionOf says where a record goes when the request does not: keyed ones by the hash of the key as the Java client
 // spreads them, those without a key (nil) to partition 0.
-func partitionOf(key []byte, partitions int) int32 {
+func PartitionOf(key []byte, partitions int) int32 {
 	if key == nil || partitions <= 1 {
 		return 0
 	}

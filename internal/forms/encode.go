@@ -1,4 +1,4 @@
-package httpapi
+package forms
 
 import (
 	"slices"
@@ -16,73 +16,74 @@ const (
 	headerOverhead = 12
 )
 
-// encoder makes batches from the records of a source, for one partition or spread over all by key. A fault leaves
-// nothing behind but buffers of the intake.
-type encoder struct {
-	in         *intake
-	partition  int32 // -1: by key
-	partitions int
-	codec      record.Compression
+// Encoder makes batches from the records of a source, for one partition or spread over all by key. A fault leaves
+// nothing behind but buffers of the memory.
+type Encoder struct {
+	Memory     *Memory
+	Partition  int32 // -1: by key
+	Partitions int
+	Codec      record.Compression
+	RecordsMax int // records taken
 
-	out   map[int32]*encoded
+	out   map[int32]*Encoded
 	group int // records in pending
 	bytes int // of keys, values and headers in pending
 	count int64
 }
 
-// encoded is the batches of one partition so far.
-type encoded struct {
-	partition int32
-	buf       []byte // a whole buffer of the intake; nil at first
-	n         int    // bytes of batches in it
-	sum       record.Summary
-	pending   []record.Record
-	bound     int // of the bytes that pending becomes
+// Encoded is the batches of one partition.
+type Encoded struct {
+	Partition int32
+	Data      []byte // begins a buffer of the memory
+	Summary   record.Summary
+
+	pending []record.Record
+	bound   int // of the bytes that pending becomes
 }
 
-// encode reads all of s and returns the batches by partition in ascending order.
-func (e *encoder) encode(s source, recordsMax int) ([]*encoded, error) {
-	e.out = map[int32]*encoded{}
+// Encode reads all of s and returns the batches by partition in ascending order.
+func (e *Encoder) Encode(s Source) ([]*Encoded, error) {
+	e.out = map[int32]*Encoded{}
 	for {
-		rec, p := s.next()
+		rec, p := s.Next()
 		if p != nil {
-			return nil, atRecord(p, e.count)
+			return nil, api.AtRecord(p, e.count)
 		}
 		if rec == nil {
 			break
 		}
-		if e.count++; e.count > int64(recordsMax) {
+		if e.count++; e.count > int64(e.RecordsMax) {
 			continue // counted, for the error
 		}
 		if err := e.add(rec); err != nil {
 			return nil, err
 		}
 	}
-	if e.count > int64(recordsMax) {
-		return nil, tooLarge("records", int64(recordsMax), e.count)
+	if e.count > int64(e.RecordsMax) {
+		return nil, api.OverLimit("records", int64(e.RecordsMax), e.count)
 	}
 	if e.count == 0 {
-		return nil, badField("body", "no records")
+		return nil, api.BadField("body", "no records")
 	}
 	if err := e.flush(); err != nil {
 		return nil, err
 	}
-	list := make([]*encoded, 0, len(e.out))
+	list := make([]*Encoded, 0, len(e.out))
 	for _, o := range e.out {
 		list = append(list, o)
 	}
-	slices.SortFunc(list, func(a, b *encoded) int { return int(a.partition - b.partition) })
+	slices.SortFunc(list, func(a, b *Encoded) int { return int(a.Partition - b.Partition) })
 	return list, nil
 }
 
-func (e *encoder) add(rec *record.Record) error {
-	to := e.partition
+func (e *Encoder) add(rec *record.Record) error {
+	to := e.Partition
 	if to < 0 {
-		to = partitionOf(rec.Key, e.partitions)
+		to = PartitionOf(rec.Key, e.Partitions)
 	}
 	o := e.out[to]
 	if o == nil {
-		o = &encoded{partition: to}
+		o = &Encoded{Partition: to}
 		e.out[to] = o
 	}
 	size := len(rec.Key) + len(rec.Value)
@@ -107,7 +108,7 @@ func (e *encoder) add(rec *record.Record) error {
 }
 
 // flush encodes what is pending.
-func (e *encoder) flush() error {
+func (e *Encoder) flush() error {
 	for _, o := range e.out {
 		if len(o.pending) == 0 {
 			continue
@@ -120,36 +121,31 @@ func (e *encoder) flush() error {
 	return nil
 }
 
-func (e *encoder) encodePending(o *encoded) error {
+func (e *Encoder) encodePending(o *Encoded) error {
 	// No two batches in a row are under half the target together, so these heads are enough for the small records.
-	need := o.n + o.bound + record.BatchHeadSize*(2+2*o.bound/record.BatchTarget)
-	if e.codec != record.None { // what can not be compressed grows a little; it is encoded plain first
+	need := len(o.Data) + o.bound + record.BatchHeadSize*(2+2*o.bound/record.BatchTarget)
+	if e.Codec != record.None { // what can not be compressed grows a little; it is encoded plain first
 		need += o.bound/32 + 1<<10
-		if err := e.in.need(int64(o.bound)); err != nil {
+		if err := e.Memory.Need(int64(o.bound)); err != nil {
 			return err
 		}
 	}
-	if need > cap(o.buf) {
-		size := max(need, min(2*cap(o.buf), need+record.BatchTarget))
-		larger, err := e.in.get(size)
+	if need > cap(o.Data) {
+		larger, err := e.Memory.Grow(o.Data, len(o.Data), max(need, min(2*cap(o.Data), need+record.BatchTarget)))
 		if err != nil {
 			return err
 		}
-		copy(larger, o.buf[:o.n])
-		if o.buf != nil {
-			e.in.put(o.buf)
-		}
-		o.buf = larger
+		o.Data = larger[:len(o.Data)]
 	}
-	out, sum, err := record.Append(o.buf[:o.n], o.pending, record.EncodeOptions{Compression: e.codec})
+	out, sum, err := record.Append(o.Data, o.pending, record.EncodeOptions{Compression: e.Codec})
 	if err != nil {
-		return badField("body", "%v", err)
+		return api.BadField("body", "%v", err)
 	}
-	if len(out) > 0 && &out[0] != &o.buf[:1][0] {
-		return newProblem(api.Internal, "batches of %d bytes where %d were expected", len(out), need)
+	if len(out) > 0 && &out[0] != &o.Data[:1][0] {
+		return api.NewProblem(api.Internal, "batches of %d bytes where %d were expected", len(out), need)
 	}
-	o.n = len(out)
-	o.sum = addSummary(o.sum, sum)
+	o.Data = out
+	o.Summary = addSummary(o.Summary, sum)
 	clear(o.pending)
 	o.pending, o.bound = o.pending[:0], 0
 	return nil

@@ -1,4 +1,4 @@
-package httpapi
+package forms
 
 import (
 	"fmt"
@@ -225,7 +225,7 @@ func (j *jsonText) hex4() (rune, error) {
 // members takes an object and calls each for every member, standing before its value.
 func (j *jsonText) members(each func(name []byte) *api.Problem) *api.Problem {
 	if err := j.expect('{'); err != nil {
-		return badField("body", "%v", err)
+		return api.BadField("body", "%v", err)
 	}
 	if j.take('}') {
 		return nil
@@ -236,7 +236,7 @@ func (j *jsonText) members(each func(name []byte) *api.Problem) *api.Problem {
 			err = j.expect(':')
 		}
 		if err != nil {
-			return badField("body", "%v", err)
+			return api.BadField("body", "%v", err)
 		}
 		if p := each(name); p != nil {
 			return p
@@ -245,7 +245,7 @@ func (j *jsonText) members(each func(name []byte) *api.Problem) *api.Problem {
 			return nil
 		}
 		if err := j.expect(','); err != nil {
-			return badField("body", "%v", err)
+			return api.BadField("body", "%v", err)
 		}
 	}
 }

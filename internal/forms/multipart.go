@@ -1,4 +1,4 @@
-package httpapi
+package forms
 
 import (
 	"bufio"
@@ -12,35 +12,36 @@ import (
 )
 
 const (
-	// multipartHeadMax bounds the bytes before the first boundary, of one part's headers, and after the last boundary.
-	multipartHeadMax = 8 << 10
+	// HeadMax bounds the bytes before the first boundary, of one part's headers, and after the last boundary.
+	HeadMax = 8 << 10
 	// boundaryMax is RFC 2046's limit.
 	boundaryMax = 70
 )
 
-// multipartReader reads the body of a multipart produce: two parts, "sizes" with a JSON array of lengths and "records"
+// MultipartReader reads the body of a multipart produce: two parts, "sizes" with a JSON array of lengths and "records"
 // with the records one after another. The lengths say where the second part ends, so nothing searches the records for
-// the boundary. Call readSizes, read exactly the sum of the sizes from r, then call end.
-type multipartReader struct {
-	r    *bufio.Reader
-	dash []byte // "--" and the boundary
+// the boundary. Call ReadSizes, read exactly the sum of the sizes from R, then call End.
+type MultipartReader struct {
+	R    *bufio.Reader // stands before the first record after ReadSizes
+	dash []byte        // "--" and the boundary
 }
 
-// boundaryOf returns the boundary of a multipart/form-data content type.
-func boundaryOf(params map[string]string) (string, *api.Problem) {
+// Boundary returns the boundary of a multipart/form-data content type.
+func Boundary(params map[string]string) (string, *api.Problem) {
 	b := params["boundary"]
 	if b == "" || len(b) > boundaryMax || strings.ContainsAny(b, "\r\n") {
-		return "", badField("Content-Type", "multipart/form-data needs a boundary of 1 to %d bytes, given %d", boundaryMax, len(b))
+		return "", api.BadField("Content-Type", "multipart/form-data needs a boundary of 1 to %d bytes, given %d", boundaryMax, len(b))
 	}
 	return b, nil
 }
 
-func newMultipartReader(r *bufio.Reader, boundary string) *multipartReader {
-	return &multipartReader{r: r, dash: []byte("--" + boundary)}
+// NewMultipartReader reads from r, whose buffer must hold HeadMax bytes.
+func NewMultipartReader(r *bufio.Reader, boundary string) *MultipartReader {
+	return &MultipartReader{R: r, dash: []byte("--" + boundary)}
 }
 
-// readSizes reads all that comes before the first record's first byte.
-func (m *multipartReader) readSizes(p *sizesParser) error {
+// ReadSizes reads all that comes before the first record's first byte.
+func (m *MultipartReader) ReadSizes(p *Sizes) error {
 	if err := m.open(); err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (m *multipartReader) readSizes(p *sizesParser) error {
 		return err
 	}
 	if closed, err := m.delimiter(); err != nil || closed {
-		return orProblem(err, badField("records", "the part is missing"))
+		return orProblem(err, api.BadField("records", "the part is missing"))
 	}
 	return m.partHead("records")
 }
@@ -64,8 +65,8 @@ func orProblem(err error, p *api.Problem) error {
 }
 
 // open skips the preamble and the first boundary's line.
-func (m *multipartReader) open() error {
-	for left := multipartHeadMax; ; {
+func (m *MultipartReader) open() error {
+	for left := HeadMax; ; {
 		line, err := m.line(&left)
 		if err != nil {
 			return err
@@ -75,29 +76,29 @@ func (m *multipartReader) open() error {
 			case string(rest) == "\r\n":
 				return nil
 			case bytes.HasPrefix(rest, []byte("--")):
-				return badField(fieldSizes, "the part is missing")
+				return api.BadField(fieldSizes, "the part is missing")
 			}
 		}
 	}
 }
 
 // line reads a line with its end. left is what may still be read.
-func (m *multipartReader) line(left *int) ([]byte, error) {
-	line, err := m.r.ReadSlice('\n')
+func (m *MultipartReader) line(left *int) ([]byte, error) {
+	line, err := m.R.ReadSlice('\n')
 	if *left -= len(line); *left < 0 || errors.Is(err, bufio.ErrBufferFull) {
-		return nil, badField("body", "a part's headers, or what is before the first boundary, are over %d bytes", multipartHeadMax)
+		return nil, api.BadField("body", "a part's headers, or what is before the first boundary, are over %d bytes", HeadMax)
 	}
 	if errors.Is(err, io.EOF) {
-		return nil, badField("body", "ends within the multipart framing; is the boundary the one of the Content-Type header?")
+		return nil, api.BadField("body", "ends within the multipart framing; is the boundary the one of the Content-Type header?")
 	}
 	return line, err
 }
 
 // partHead reads a part's headers and checks its name.
-func (m *multipartReader) partHead(want string) error {
+func (m *MultipartReader) partHead(want string) error {
 	var disposition string
 	last := ""
-	for left := multipartHeadMax; ; {
+	for left := HeadMax; ; {
 		line, err := m.line(&left)
 		if err != nil {
 			return err
@@ -113,7 +114,7 @@ func (m *multipartReader) partHead(want string) error {
 		}
 		name, value, ok := bytes.Cut(line, []byte(":"))
 		if !ok {
-			return badField(want, "a part's header line without a colon")
+			return api.BadField(want, "a part's header line without a colon")
 		}
 		value = bytes.TrimSpace(value)
 		switch last = strings.ToLower(string(name)); last {
@@ -121,12 +122,12 @@ func (m *multipartReader) partHead(want string) error {
 			disposition = string(value)
 		case "content-transfer-encoding":
 			if e := strings.ToLower(string(value)); e != "binary" && e != "8bit" && e != "7bit" {
-				return badField(want, "Content-Transfer-Encoding %q is not supported", e)
+				return api.BadField(want, "Content-Transfer-Encoding %q is not supported", e)
 			}
 		}
 	}
 	if name, ok := partName(disposition); !ok || name != want {
-		return badField(want, "want the form-data parts sizes and records in this order, found part %q instead of %q", name, want)
+		return api.BadField(want, "want the form-data parts sizes and records in this order, found part %q instead of %q", name, want)
 	}
 	return nil
 }
@@ -143,81 +144,81 @@ func partName(disposition string) (string, bool) {
 }
 
 // parseSizes reads the array and the white space after it, up to and with the line end before the next boundary.
-func (m *multipartReader) parseSizes(p *sizesParser) error {
+func (m *MultipartReader) parseSizes(p *Sizes) error {
 	for done := false; !done; {
-		if _, err := m.r.Peek(1); err != nil {
-			return bodyEnded(err, badField(fieldSizes, "ends within the array"))
+		if _, err := m.R.Peek(1); err != nil {
+			return Ended(err, api.BadField(fieldSizes, "ends within the array"))
 		}
-		b, _ := m.r.Peek(m.r.Buffered())
-		n, end, fault := p.feed(b)
+		b, _ := m.R.Peek(m.R.Buffered())
+		n, end, fault := p.Feed(b)
 		if fault != nil {
 			return fault
 		}
-		_, _ = m.r.Discard(n) // they are buffered
+		_, _ = m.R.Discard(n) // they are buffered
 		done = end
 	}
 	last, before := byte(0), byte(0)
 	for {
-		c, err := m.r.ReadByte()
+		c, err := m.R.ReadByte()
 		if err != nil {
-			return bodyEnded(err, badField(fieldSizes, "no boundary after the array"))
+			return Ended(err, api.BadField(fieldSizes, "no boundary after the array"))
 		}
 		if c == '-' && last == '\n' && before == '\r' {
-			_ = m.r.UnreadByte() // the byte just read
+			_ = m.R.UnreadByte() // the byte just read
 			return nil
 		}
 		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			return badField(fieldSizes, "found %q after the array", c)
+			return api.BadField(fieldSizes, "found %q after the array", c)
 		}
 		before, last = last, c
 	}
 }
 
 // delimiter reads a boundary's line whose leading CRLF is already read, and says whether it is the closing one.
-func (m *multipartReader) delimiter() (closed bool, err error) {
-	line, err := m.r.ReadSlice('\n')
+func (m *MultipartReader) delimiter() (closed bool, err error) {
+	line, err := m.R.ReadSlice('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		if errors.Is(err, bufio.ErrBufferFull) {
-			err = badField("body", "no boundary where a part must end")
+			err = api.BadField("body", "no boundary where a part must end")
 		}
 		return false, err
 	}
 	rest, ok := bytes.CutPrefix(line, m.dash)
 	if !ok {
-		return false, badField("body", "no boundary where a part must end")
+		return false, api.BadField("body", "no boundary where a part must end")
 	}
 	rest, closed = bytes.CutPrefix(rest, []byte("--"))
 	rest = bytes.TrimLeft(rest, " \t")
 	if string(rest) == "\r\n" || closed && len(rest) == 0 {
 		return closed, nil
 	}
-	return false, badField("body", "no boundary where a part must end")
+	return false, api.BadField("body", "no boundary where a part must end")
 }
 
-// end reads what follows the records: it must be the closing boundary, else the sizes do not add up.
-func (m *multipartReader) end(sum int64) error {
-	mismatch := badField("records", "the part is not %d bytes long, which is the sum of the sizes", sum)
+// End reads what follows the records: it must be the closing boundary, else the sizes do not add up.
+func (m *MultipartReader) End(sum int64) error {
+	mismatch := api.BadField("records", "the part is not %d bytes long, which is the sum of the sizes", sum)
 	for _, want := range []byte("\r\n") {
-		if c, err := m.r.ReadByte(); err != nil || c != want {
-			return bodyEnded(err, mismatch)
+		if c, err := m.R.ReadByte(); err != nil || c != want {
+			return Ended(err, mismatch)
 		}
 	}
 	switch closed, err := m.delimiter(); {
 	case err != nil:
-		return bodyEnded(err, mismatch)
+		return Ended(err, mismatch)
 	case !closed:
-		return badField("body", "more than the parts sizes and records")
+		return api.BadField("body", "more than the parts sizes and records")
 	}
 	// The rest is an epilogue, normally nothing. It is read so that the connection can go on being used.
-	if n, err := io.Copy(io.Discard, io.LimitReader(m.r, multipartHeadMax+1)); err != nil || n > multipartHeadMax {
-		return orProblem(err, badField("body", "more than %d bytes after the last boundary", multipartHeadMax))
+	if n, err := io.Copy(io.Discard, io.LimitReader(m.R, HeadMax+1)); err != nil || n > HeadMax {
+		return orProblem(err, api.BadField("body", "more than %d bytes after the last boundary", HeadMax))
 	}
 	return nil
 }
 
-// bodyEnded returns p if the body was read as far as it goes (err nil, an end or a fault of form), else err: the error of
+// Ended returns p if the body was read as far as it goes (err nil, an end or a fault of form), else err: the error of
 // reading, which may be a problem too, when a limit was met.
-func bodyEnded(err error, p *api.Problem) error {
+func Ended(err error, p *api.Problem) error {
 	var inner *api.Problem
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.As(err, &inner) && inner.Code == api.BadRequest {

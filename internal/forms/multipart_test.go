@@ -1,4 +1,4 @@
-package httpapi
+package forms
 
 import (
 	"bufio"
@@ -19,20 +19,20 @@ import (
 
 // parseMultipart runs the reader as the handler does.
 func parseMultipart(r io.Reader, boundary string, maxRecords int) (sizes []uint32, records []byte, err error) {
-	m := newMultipartReader(bufio.NewReaderSize(r, 64<<10), boundary)
-	var p sizesParser
-	p.reset(maxRecords, nil)
-	if err := m.readSizes(&p); err != nil {
+	m := NewMultipartReader(bufio.NewReaderSize(r, 64<<10), boundary)
+	var p Sizes
+	p.Reset(maxRecords, nil)
+	if err := m.ReadSizes(&p); err != nil {
 		return nil, nil, err
 	}
-	if p.count > int64(maxRecords) || p.sum > 1<<20 {
-		return nil, nil, tooLarge("records", int64(maxRecords), p.count)
+	if p.Count > int64(maxRecords) || p.Sum > 1<<20 {
+		return nil, nil, api.OverLimit("records", int64(maxRecords), p.Count)
 	}
-	records = make([]byte, p.sum)
-	if _, err := io.ReadFull(m.r, records); err != nil {
-		return nil, nil, bodyEnded(err, badField("records", "short"))
+	records = make([]byte, p.Sum)
+	if _, err := io.ReadFull(m.R, records); err != nil {
+		return nil, nil, Ended(err, api.BadField("records", "short"))
 	}
-	return p.sizes, records, m.end(p.sum)
+	return p.Lengths, records, m.End(p.Sum)
 }
 
 func body(boundary, sizes, records string) string {
@@ -67,7 +67,7 @@ func TestMultipartAccepts(t *testing.T) {
 }
 
 func TestMultipartRefuses(t *testing.T) {
-	long := strings.Repeat("x", multipartHeadMax)
+	long := strings.Repeat("x", HeadMax)
 	good := body("b", "[3,4]", "abcdefg")
 	swapped := strings.NewReplacer(`"sizes"`, `"records"`, `"records"`, `"sizes"`).Replace(good)
 	for name, c := range map[string]struct{ body, field string }{
@@ -126,7 +126,7 @@ func fieldOf(p *api.Problem) string {
 }
 
 func TestMultipartKeepsErrorsOfReading(t *testing.T) {
-	limit := tooLarge("body", 1, 2)
+	limit := api.OverLimit("body", 1, 2)
 	good := body("b", "[3,4]", "abcdefg")
 	for n := range len(good) - 2 { // at and after the last line end nothing more is needed
 		r := io.MultiReader(strings.NewReader(good[:n]), iotest.ErrReader(limit))
@@ -137,10 +137,10 @@ func TestMultipartKeepsErrorsOfReading(t *testing.T) {
 }
 
 func TestSizesAreSummedIn64Bits(t *testing.T) {
-	var p sizesParser
-	p.reset(1, nil)
-	_, done, err := p.feed([]byte("[4294967295,2]"))
-	if err != nil || !done || p.sum != 4294967297 || p.count != 2 || len(p.sizes) != 1 {
+	var p Sizes
+	p.Reset(1, nil)
+	_, done, err := p.Feed([]byte("[4294967295,2]"))
+	if err != nil || !done || p.Sum != 4294967297 || p.Count != 2 || len(p.Lengths) != 1 {
 		t.Fatalf("%v %v %+v", done, err, p)
 	}
 }
@@ -150,12 +150,12 @@ func FuzzSizes(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var whole, cut sizesParser
-		whole.reset(1<<20, nil)
-		cut.reset(1<<20, nil)
-		n, done, err := whole.feed(b)
+		var whole, cut Sizes
+		whole.Reset(1<<20, nil)
+		cut.Reset(1<<20, nil)
+		n, done, err := whole.Feed(b)
 		for i := 0; i < len(b); i++ {
-			_, d, e := cut.feed(b[i : i+1])
+			_, d, e := cut.Feed(b[i : i+1])
 			if e != nil || d {
 				if (e == nil) != (err == nil) || d != done || d && i+1 != n {
 					t.Fatalf("byte by byte: %v %v at %d; whole: %v %v at %d", d, e, i, done, err, n)
@@ -176,8 +176,8 @@ func FuzzSizes(f *testing.F) {
 			}
 			t.Fatalf("%q: ours %v (%v), encoding/json: %v", b, ok, err, wantErr)
 		}
-		if ok && fmt.Sprint(want) != fmt.Sprint(whole.sizes) {
-			t.Fatalf("%q: %v, encoding/json: %v", b, whole.sizes, want)
+		if ok && fmt.Sprint(want) != fmt.Sprint(whole.Lengths) {
+			t.Fatalf("%q: %v, encoding/json: %v", b, whole.Lengths, want)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func FuzzMultipart(f *testing.F) {
 	f.Add([]byte("pre\r\n"+body("b", "[0,0]", "")+"post"), "b")
 	f.Add([]byte(body("b", " [1] \r\n", "x")), "b")
 	f.Fuzz(func(t *testing.T, b []byte, boundary string) {
-		if _, err := boundaryOf(map[string]string{"boundary": boundary}); err != nil {
+		if _, err := Boundary(map[string]string{"boundary": boundary}); err != nil {
 			return
 		}
 		sizes, records, err := parseMultipart(bytes.NewReader(b), boundary, 1000)
@@ -262,7 +262,7 @@ func FuzzMultipartWriter(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, fault := boundaryOf(params)
+		got, fault := Boundary(params)
 		if fault != nil || got != boundary {
 			t.Fatalf("boundary %q: %v", got, fault)
 		}

@@ -1,0 +1,137 @@
+package forms
+
+import (
+	"errors"
+
+	"github.com/sebbroker/seb/internal/budget"
+)
+
+// Memory is what one request holds of a class of the budget: buffers, and other things that are counted only. All is
+// reserved before it is used. It belongs to one goroutine; what Hand returns may be called from any. The zero value but
+// for Class and Buffers holds nothing.
+type Memory struct {
+	Class   *budget.Class
+	Buffers *budget.Buffers
+	// Wait, if not nil, reserves by waiting what does not fit at once. It is called while nothing is held.
+	Wait func(n int64) (*budget.Reservation, error)
+
+	res   *budget.Reservation
+	slack int64 // reserved and in no use
+	fixed int64 // counted by Hold
+	bufs  [][]byte
+}
+
+// Need makes sure that n bytes are reserved and not in use yet. Errors: *budget.OverError, those of Wait.
+func (m *Memory) Need(n int64) error {
+	if n <= m.slack {
+		return nil
+	}
+	if m.res == nil {
+		return m.reserve(n)
+	}
+	err := m.res.Grow(n - m.slack)
+	if err == nil {
+		m.slack = n
+		return nil
+	}
+	if m.Wait == nil || len(m.bufs) > 0 || errors.Is(err, budget.ErrTooLarge) {
+		return err
+	}
+	// Nothing of size is held yet: let go, so that nobody waits for us, and queue.
+	m.res.Release()
+	m.res, m.slack = nil, 0
+	return m.reserve(n)
+}
+
+func (m *Memory) reserve(n int64) (err error) {
+	reserve := m.Wait
+	if reserve == nil {
+		reserve = m.Class.Reserve
+	}
+	if m.res, err = reserve(n + m.fixed); err != nil {
+		m.res = nil
+		return err
+	}
+	m.slack = n
+	return nil
+}
+
+// Get returns a buffer of length n, which is held until Put, Hand or Release.
+func (m *Memory) Get(n int) ([]byte, error) {
+	size := int64(budget.SizeFor(n))
+	if err := m.Need(size); err != nil {
+		return nil, err
+	}
+	m.slack -= size
+	b := m.Buffers.Get(n)
+	m.bufs = append(m.bufs, b)
+	return b, nil
+}
+
+// Put takes back a buffer of Get; its bytes stay reserved.
+func (m *Memory) Put(b []byte) {
+	if m.drop(b) {
+		m.slack += int64(cap(b))
+		m.Buffers.Put(b)
+	}
+}
+
+// Grow moves the first n bytes of a buffer of Get into a new one.
+func (m *Memory) Grow(buf []byte, n, size int) ([]byte, error) {
+	larger, err := m.Get(size)
+	if err != nil {
+		return nil, err
+	}
+	copy(larger, buf[:n])
+	if buf != nil {
+		m.Put(buf)
+	}
+	return larger, nil
+}
+
+// Hold counts n bytes that are not in a buffer of Get, as long as Release is not called, or Hold(-n).
+func (m *Memory) Hold(n int64) error {
+	if err := m.Need(n); err != nil {
+		return err
+	}
+	m.slack -= n
+	m.fixed += n
+	return nil
+}
+
+// Hand takes a buffer of Get, or a slice from its beginning, out of the request's hands, with its bytes of the
+// reservation. It returns what gives both back: call it once. Release leaves them alone.
+func (m *Memory) Hand(b []byte) (release func()) {
+	if !m.drop(b) {
+		panic("forms: a buffer was handed on that is not the request's")
+	}
+	res, buffers := m.res, m.Buffers
+	return func() {
+		buffers.Put(b)
+		res.Shrink(int64(cap(b)))
+	}
+}
+
+// Reservation is what covers the buffers handed on.
+func (m *Memory) Reservation() *budget.Reservation { return m.res }
+
+func (m *Memory) drop(b []byte) bool {
+	for i := len(m.bufs) - 1; i >= 0; i-- {
+		if &m.bufs[i][:1][0] == &b[:1][0] {
+			m.bufs = append(m.bufs[:i], m.bufs[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// Release gives everything back but what was handed on. It may be called again; what comes next reserves anew.
+func (m *Memory) Release() {
+	n := m.slack + m.fixed
+	for _, b := range m.bufs {
+		n += int64(cap(b))
+		m.Buffers.Put(b)
+	}
+	m.res.Shrink(n)
+	m.res, m.slack, m.fixed, m.bufs = nil, 0, 0, m.bufs[:0]
+}

@@ -1,0 +1,191 @@
+package forms
+
+import (
+	"encoding/base64"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// Sink takes records one after another and collects them in the form of an answer.
+type Sink interface {
+	// ValuesOnly says that it looks at values and offsets only.
+	ValuesOnly() bool
+	// Take takes a record, or returns an error, mostly that there is no memory left, and has not taken it. The record's
+	// bytes live as long as the answer unless volatile: then only during the call.
+	Take(m *Memory, rec *record.Record, volatile bool) error
+}
+
+// Values collects values for a multipart answer. The zero value is empty.
+type Values struct {
+	Sizes Segments // their lengths in JSON, with commas between, without brackets
+	Refs  [][]byte // the values
+	Sum   int64    // of their lengths
+
+	arena Segments // of copies of values that will not stay where they are
+}
+
+// ValuesOnly is part of Sink.
+func (v *Values) ValuesOnly() bool { return true }
+
+const (
+	refSize  = 24
+	refsMin  = 64
+	sizeText = 12 // more than a length and a comma
+)
+
+// Take is part of Sink.
+func (v *Values) Take(m *Memory, rec *record.Record, volatile bool) error {
+	value := rec.Value
+	if len(v.Refs) == cap(v.Refs) {
+		n := max(refsMin, 2*cap(v.Refs))
+		if err := m.Hold(int64(n) * refSize); err != nil { // the old ones stay counted: they go with the next collection
+			return err
+		}
+		v.Refs = append(make([][]byte, 0, n), v.Refs...)
+	}
+	if volatile {
+		place, err := v.arena.room(m, len(value))
+		if err != nil {
+			return err
+		}
+		value = append(place, value...)
+		v.arena.grow(len(value))
+	}
+	place, err := v.Sizes.room(m, sizeText)
+	if err != nil {
+		return err
+	}
+	if len(v.Refs) > 0 {
+		place = append(place, ',')
+	}
+	v.Sizes.grow(len(strconv.AppendInt(place, int64(len(value)), 10)))
+	v.Refs = append(v.Refs, value)
+	v.Sum += int64(len(value))
+	return nil
+}
+
+// Text collects records in JSON. Set Form; else the zero value is empty.
+type Text struct {
+	Form TextForm
+	Out  Segments
+
+	number int
+}
+
+// TextForm is how records in JSON are strung together: one of Array, EachLine and Events.
+type TextForm struct {
+	open, between, after, end string
+	id                        bool // an event-stream id line before each
+}
+
+// The forms of Text.
+var (
+	Array    = TextForm{open: "[", between: ",\n", end: "]\n"} // application/json
+	EachLine = TextForm{after: "\n"}                           // application/x-ndjson
+	Events   = TextForm{after: "\n\n", id: true}               // text/event-stream
+)
+
+// textExtra is more than the form and an id add to a record.
+const textExtra = 64
+
+// ValuesOnly is part of Sink.
+func (t *Text) ValuesOnly() bool { return false }
+
+// Take is part of Sink.
+func (t *Text) Take(m *Memory, rec *record.Record, _ bool) error {
+	n := recordJSONMax(rec)
+	if n > segmentSize-textExtra {
+		n = recordJSONLen(rec) // a large one is looked at twice rather than given six times its memory
+	}
+	b, err := t.Out.room(m, n+textExtra)
+	if err != nil {
+		return err
+	}
+	if t.number == 0 {
+		b = append(b, t.Form.open...)
+	} else {
+		b = append(b, t.Form.between...)
+	}
+	if t.Form.id {
+		b = append(b, "id: "...)
+		b = strconv.AppendInt(b, rec.Offset, 10)
+		b = append(b, "\ndata: "...)
+	}
+	b = appendRecordJSON(b, rec)
+	t.Out.grow(len(append(b, t.Form.after...)))
+	t.number++
+	return nil
+}
+
+// Finish adds what the form ends with, after the last record.
+func (t *Text) Finish(m *Memory) error {
+	b, err := t.Out.room(m, textExtra)
+	if err != nil {
+		return err
+	}
+	if t.number == 0 {
+		b = append(b, t.Form.open...)
+	}
+	t.Out.grow(len(append(b, t.Form.end...)))
+	return nil
+}
+
+// recordJSONLen is at least what appendRecordJSON appends, and close to it.
+func recordJSONLen(r *record.Record) int {
+	n := recordJSONMax(&record.Record{}) + jsonLen(r.Key) + jsonLen(r.Value)
+	for i := range r.Headers {
+		n += 40 + 6*len(r.Headers[i].Key) + jsonLen(r.Headers[i].Value)
+	}
+	return n
+}
+
+func jsonLen(v []byte) int {
+	if !utf8.Valid(v) {
+		return base64.StdEncoding.EncodedLen(len(v))
+	}
+	n := len(v)
+	for _, c := range v {
+		if c < 0x20 {
+			n += 5
+		} else if c == '"' || c == '\\' {
+			n++
+		}
+	}
+	return n
+}
+
+// Segments is bytes collected in buffers of a Memory, and good as long as those.
+type Segments struct {
+	List [][]byte
+	Size int64 // of all
+}
+
+// segmentSize is the usual size of a segment.
+const segmentSize = 64 << 10
+
+// room returns an empty slice at the end of the last segment with capacity for n bytes or more. Append to it and call
+// grow.
+func (g *Segments) room(m *Memory, n int) ([]byte, error) {
+	if last := len(g.List) - 1; last >= 0 && cap(g.List[last])-len(g.List[last]) >= n {
+		return g.List[last][len(g.List[last]):], nil
+	}
+	size := max(n, segmentSize)
+	if len(g.List) == 0 {
+		size = max(n, 1<<10) // many answers are small
+	}
+	b, err := m.Get(size)
+	if err != nil {
+		return nil, err
+	}
+	g.List = append(g.List, b[:0])
+	return b[:0], nil
+}
+
+// grow says that n bytes were appended to what room returned.
+func (g *Segments) grow(n int) {
+	last := len(g.List) - 1
+	g.List[last] = g.List[last][:len(g.List[last])+n]
+	g.Size += int64(n)
+}

@@ -1,0 +1,92 @@
+package httpapi
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// FuzzChunks: whatever lies in a chunk, and however it is cut into parts or windows, walking and cutting it does not
+// panic, gives the same batches from memory as from a file, and gives all memory back.
+func FuzzChunks(f *testing.F) {
+	var whole []byte
+	for i := range 3 {
+		b, _, err := record.Append(nil, []record.Record{{Value: bytes.Repeat([]byte("v"), 100*i)}, {Value: []byte("w")}}, record.EncodeOptions{})
+		if err != nil {
+			f.Fatal(err)
+		}
+		record.Patch(b, int64(2*i), 1)
+		whole = append(whole, b...)
+	}
+	f.Add(whole, int64(0), uint16(100), int64(1))
+	f.Add(whole, int64(3), uint16(0), int64(100))
+	f.Add(whole[:len(whole)-1], int64(5), uint16(61), int64(3))
+	f.Add([]byte("not a batch"), int64(0), uint16(3), int64(3))
+	path := filepath.Join(f.TempDir(), "chunk")
+	f.Fuzz(func(t *testing.T, data []byte, from int64, split uint16, maxRecords int64) {
+		total := budget.New(64 << 20)
+		a := &API{fetch: total.Class(budget.Fetch), buffers: total.Buffers(), requestMax: total.RequestMax()}
+		at := min(int(split), len(data))
+		inMemory := broker.Chunk{Base: 0, End: 6, Size: int64(len(data)), Parts: [][]byte{data[:at], data[at:]}}
+		// A file that has something before and behind the section.
+		if err := os.WriteFile(path, append(append([]byte("before"), data...), "behind"...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		inFile := inMemory
+		inFile.Parts, inFile.Section = nil, &objstore.Section{File: file, Off: 6, Len: int64(len(data))}
+
+		newAnswer := func() answer {
+			s := a.newAnswer()
+			s.window = record.BatchHeadSize + int(split)%400
+			return s
+		}
+		walked := func(c *broker.Chunk) (all []byte, err error) {
+			s := newAnswer()
+			err = s.walk(c, from, func(b record.Batch) error {
+				if b.BaseOffset()+b.Span() <= from {
+					t.Errorf("a batch below %d was given", from)
+				}
+				all = append(all, b...)
+				return nil
+			})
+			s.release()
+			return all, err
+		}
+		fromMemory, err1 := walked(&inMemory)
+		fromFile, err2 := walked(&inFile)
+		if err1 == nil && (err2 != nil || !bytes.Equal(fromMemory, fromFile)) {
+			t.Errorf("from memory %d bytes, from the file %d, %v", len(fromMemory), len(fromFile), err2)
+		}
+		for _, c := range []broker.Chunk{inMemory, inFile} {
+			g := reading{answer: newAnswer(), offset: from, maxRecords: maxRecords}
+			list, err := g.cut([]broker.Chunk{c})
+			for i := range list {
+				if list[i].Size < 0 || list[i].Size > c.Size || err == nil && list[i].End < list[i].Base {
+					t.Errorf("cut to %+v", list[i])
+				}
+			}
+			g = reading{answer: newAnswer(), offset: from, maxRecords: maxRecords}
+			v := &forms.Values{}
+			_ = g.part(&broker.FetchedPart{Chunks: []broker.Chunk{c}}, v)
+			if int64(len(v.Refs)) != g.count {
+				t.Errorf("%d values, %d counted", len(v.Refs), g.count)
+			}
+			g.release()
+		}
+		if n := a.fetch.Used(); n != 0 {
+			t.Errorf("%d bytes still in use", n)
+		}
+	})
+}
