@@ -10,6 +10,7 @@ import (
 // Source gives the records of a body that is in memory, one after another: nil at the end. A record is valid until the
 // next call; the bytes it points to as long as the body, which a source may change.
 type Source interface {
+	// Next returns the next record, nil after the last, or what is wrong with it; then there is no going on.
 	Next() (*record.Record, *api.Problem)
 }
 

@@ -13,9 +13,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// FuzzChunks: whatever lies in a chunk, and however it is cut into parts or windows, walking and cutting it does not
-// panic, gives the same batches from memory as from a file, and gives all memory back.
-func FuzzChunks(f *testing.F) {
+// threeBatches is whole batches of two records each.
+func threeBatches(f *testing.F) []byte {
 	var whole []byte
 	for i := range 3 {
 		b, _, err := record.Append(nil, []record.Record{{Value: bytes.Repeat([]byte("v"), 100*i)}, {Value: []byte("w")}}, record.EncodeOptions{})
@@ -25,6 +24,13 @@ func FuzzChunks(f *testing.F) {
 		record.Patch(b, int64(2*i), 1)
 		whole = append(whole, b...)
 	}
+	return whole
+}
+
+// FuzzChunks: whatever lies in a chunk, and however it is cut into parts or windows, walking and cutting it does not
+// panic, gives the same batches from memory as from a file, and gives all memory back.
+func FuzzChunks(f *testing.F) {
+	whole := threeBatches(f)
 	f.Add(whole, int64(0), uint16(100), int64(1))
 	f.Add(whole, int64(3), uint16(0), int64(100))
 	f.Add(whole[:len(whole)-1], int64(5), uint16(61), int64(3))
