@@ -1,0 +1,251 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func settings(t *testing.T, bucket string) config.Config {
+	c := config.Default()
+	c.Bucket, c.DataDir, c.HTTP.Port, c.Batch.WaitTime = bucket, t.TempDir(), 0, 0
+	return c
+}
+
+func start(t *testing.T, c config.Config) *server.Server {
+	t.Helper()
+	s, err := server.Start(t.Context(), c, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+func connect(t *testing.T, s *server.Server) *client.Client {
+	t.Helper()
+	c, err := client.New(s.URL(), client.Options{APIKey: s.APIKey(), RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func produce(t *testing.T, c *client.Client) error {
+	_, err := c.ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{})
+	return err
+}
+
+func TestARunningBrokerIsAnnounced(t *testing.T) {
+	cfg := settings(t, "mem:")
+	if _, err := server.Discover(cfg.DataDir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("before: %v", err)
+	}
+	s := start(t, cfg)
+	r, err := server.Discover(cfg.DataDir)
+	if err != nil || r.Address != s.URL() || r.APIKey != s.APIKey() || r.PID != os.Getpid() {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := produce(t, connect(t, s)); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	r, err = server.Discover(cfg.DataDir)
+	if err != nil || r.Address != "" || r.APIKey != s.APIKey() {
+		t.Errorf("after: %+v, %v", r, err)
+	}
+	if again := start(t, cfg); again.APIKey() != s.APIKey() {
+		t.Error("the generated key has changed")
+	}
+}
+
+func TestDamagedAnnouncementIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, server.RuntimeFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Discover(dir); err == nil || !strings.Contains(err.Error(), server.RuntimeFile) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCloseEndsLongPolls(t *testing.T) {
+	s := start(t, settings(t, "mem:"))
+	c := connect(t, s)
+	if err := produce(t, c); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error)
+	go func() {
+		req, err := http.NewRequest(http.MethodGet, s.URL()+"/records?topic-name=t&offset=1&timeout=5m", nil)
+		if err == nil {
+			req.Header.Set("Authorization", "Bearer "+s.APIKey())
+			var resp *http.Response
+			if resp, err = http.DefaultClient.Do(req); err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				err = errors.Join(err, resp.Body.Close())
+			}
+		}
+		got <- err
+	}()
+	waiting := func() bool {
+		req, err := http.NewRequest(http.MethodGet, s.URL()+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+s.APIKey())
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(b), "seb_broker_waiting_fetches 1\n")
+	}
+	for !waiting() {
+		select {
+		case err := <-got:
+			t.Fatalf("the poll did not wait: %v", err)
+		default:
+		}
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-got; err != nil {
+		t.Errorf("the poll was cut: %v", err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestFencedServerIsDone(t *testing.T) {
+	bucket := "file:" + t.TempDir()
+	first := start(t, settings(t, bucket))
+	if err := produce(t, connect(t, first)); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, settings(t, bucket))
+	if err := produce(t, connect(t, first)); err == nil {
+		t.Error("two brokers store")
+	}
+	<-first.Done()
+	var fenced *broker.FencedError
+	if !errors.As(first.Err(), &fenced) || fenced.Leader != second.URL() {
+		t.Errorf("done because of %v", first.Err())
+	}
+	if err := produce(t, connect(t, second)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := server.Run(ctx, settings(t, "mem:"), quiet, func(s *server.Server) {
+		if err := produce(t, connect(t, s)); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}); err != nil {
+		t.Errorf("asked to stop: %v", err)
+	}
+	if err := server.Run(ctx, settings(t, "mem:"), quiet, nil); err != nil {
+		t.Errorf("asked to stop before it began: %v", err)
+	}
+}
+
+func TestRunSaysThatItWasFenced(t *testing.T) {
+	bucket := "file:" + t.TempDir()
+	err := server.Run(t.Context(), settings(t, bucket), quiet, func(s *server.Server) {
+		start(t, settings(t, bucket))
+		_ = produce(t, connect(t, s))
+	})
+	if !errors.Is(err, broker.ErrFenced) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFaultsAtTheStart(t *testing.T) {
+	s := start(t, settings(t, "mem:"))
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(s.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := settings(t, "mem:")
+	if taken.HTTP.Port, err = net.LookupPort("tcp", port); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Start(t.Context(), taken, quiet); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("taken port: %v", err)
+	}
+	taken.Debug.Enable, taken.Debug.Port, taken.HTTP.Port = true, taken.HTTP.Port, 0
+	if _, err := server.Start(t.Context(), taken, quiet); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("taken debug port: %v", err)
+	}
+	var faults config.Faults
+	if _, err := server.Start(t.Context(), config.Config{}, quiet); !errors.As(err, &faults) {
+		t.Errorf("no settings: %v", err)
+	}
+	bad := settings(t, "mem:")
+	if err := os.WriteFile(filepath.Join(bad.DataDir, server.KeyFile), []byte("two words"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Start(t.Context(), bad, quiet); err == nil {
+		t.Error("a damaged key file was taken")
+	}
+}
+
+func TestConnectionsAreLimited(t *testing.T) {
+	cfg := settings(t, "mem:")
+	cfg.HTTP.Connections = 1
+	s := start(t, cfg)
+	ask := func() string {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(c).ReadString('\n')
+		if err != nil {
+			return err.Error()
+		}
+		return strings.TrimSpace(line)
+	}
+	if got := ask(); got != "HTTP/1.1 200 OK" {
+		t.Errorf("first: %s", got)
+	}
+	if got := ask(); got == "HTTP/1.1 200 OK" {
+		t.Error("served one connection too many")
+	}
+}
