@@ -122,6 +122,8 @@ type benchRead struct {
 	count  int // records a request
 	size   int // bytes of a record
 
+	perBatch int // records of a batch
+
 	sizes []int
 	data  []byte
 }
@@ -183,26 +185,50 @@ func (r *benchRead) body(part io.Reader) (int64, int64, error) {
 	return int64(r.count), int64(sum), nil
 }
 
-// batches reads count records from offset as RecordBatches.
-func (r *benchRead) batches(ctx context.Context, offset int64) (int64, int64, error) {
-	f, err := r.target.client.Fetch(ctx, r.target.topic, client.FetchOptions{Offset: offset, MaxRecords: r.count})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer f.Close()
-	var records, bytes int64
-	for rec, err := range f.All() {
+// batches reads count records from offset as RecordBatches. Whole batches come: how many bytes to ask for follows from the
+// batches that were written, and what is left is asked for again.
+func (r *benchRead) batches(ctx context.Context, offset int64) (records, bytes int64, err error) {
+	for records < int64(r.count) {
+		before := records
+		err := r.fetch(ctx, offset+records, func(rec *record.Record) bool {
+			if rec.Offset != offset+records || len(rec.Value) != r.size {
+				return false
+			}
+			records++
+			bytes += int64(len(rec.Value))
+			return true
+		}, int64(r.count)-records)
 		if err != nil {
 			return 0, 0, err
 		}
-		if rec.Offset != offset+records || len(rec.Value) != r.size {
-			return 0, 0, fmt.Errorf("record %d of %d bytes, want %d of %d", rec.Offset, len(rec.Value), offset+records, r.size)
+		if records == before {
+			return 0, 0, fmt.Errorf("no record of %d bytes at offset %d", r.size, offset+records)
 		}
-		records++
-		bytes += int64(len(rec.Value))
-	}
-	if records < int64(r.count) {
-		return 0, 0, fmt.Errorf("%d records, asked for %d", records, r.count)
 	}
 	return records, bytes, nil
+}
+
+// recordOverhead is about what a record costs in a batch besides its value.
+const recordOverhead = 16
+
+// fetch gives at most want records to take, until that returns false.
+func (r *benchRead) fetch(ctx context.Context, offset int64, take func(*record.Record) bool, want int64) error {
+	bytes := (int(want) + 2*r.perBatch) * (r.size + recordOverhead)
+	f, err := r.target.client.Fetch(ctx, r.target.topic, client.FetchOptions{Offset: offset, MaxBytes: bytes})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for rec, err := range f.All() {
+		if err != nil {
+			return err
+		}
+		if !take(rec) {
+			return nil
+		}
+		if want--; want == 0 {
+			return nil
+		}
+	}
+	return nil
 }

@@ -132,7 +132,7 @@ func readRun(ctx context.Context, j *benchJob) (benchRun, error) {
 	p := j.params
 	starts := int64(p.Batches*p.RecordsPerBatch - p.Read.RecordsPerRequest + 1)
 	worker := func() request {
-		r := &benchRead{target: j.target, count: p.Read.RecordsPerRequest, size: p.RecordSize}
+		r := &benchRead{target: j.target, count: p.Read.RecordsPerRequest, size: p.RecordSize, perBatch: p.RecordsPerBatch}
 		return func(ctx context.Context, i int) (int64, int64, error) {
 			offset := p.Read.offset(i, starts)
 			if p.Format == formatRecordBatch {

@@ -31,10 +31,21 @@ func TestHelpAndUsage(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"bogus"}, {"produce"}, {"consume", "a", "b"}, {"serve", "--http-port", "x"}, {"serve", "--http-port", "70000", "--memory-limit", "1"},
-		{"serve", "--bogus"}, {"consume", "t", "--offset", "soon"}, {"consume", "t", "--format", "xml"}, {"topic", "create", "t", "-s", "novalue"},
-		{"serve", "--bucket", "./b", "--s3-bucket", "b"}, {"benchmark", "-w", "0", "--format", "x"}, {"benchmark", "--local-broker=false"},
-		{"produce", "t", "--count", "5"}, {"check-store", "nonsense"}, {"produce", "t", "--address", "ftp://h"},
+		{"bogus"},
+		{"produce"},
+		{"consume", "a", "b"},
+		{"serve", "--http-port", "x"},
+		{"serve", "--http-port", "70000", "--memory-limit", "1"},
+		{"serve", "--bogus"},
+		{"consume", "t", "--offset", "soon"},
+		{"consume", "t", "--format", "xml"},
+		{"topic", "create", "t", "-s", "novalue"},
+		{"serve", "--bucket", "./b", "--s3-bucket", "b"},
+		{"benchmark", "-w", "0", "--format", "x"},
+		{"benchmark", "--local-broker=false"},
+		{"produce", "t", "--count", "5"},
+		{"check-store", "nonsense"},
+		{"produce", "t", "--address", "ftp://h"},
 	} {
 		p.refused(2, "", args...)
 	}

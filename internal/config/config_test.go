@@ -105,8 +105,10 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	if !errors.As(err, &faults) {
 		t.Fatalf("got %v", err)
 	}
-	for _, flag := range []string{"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
-		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "log-format"} {
+	for _, flag := range []string{
+		"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
+		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "log-format",
+	} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("no fault for --%s in: %v", flag, err)
 		}

@@ -176,8 +176,10 @@ func TestBatchWaitFollowsTheStore(t *testing.T) {
 		local bool
 		want  time.Duration
 	}{
-		{BatchAuto, true, 5 * time.Millisecond}, {BatchAuto, false, 250 * time.Millisecond},
-		{BatchNone, false, 0}, {time.Second, true, time.Second},
+		{BatchAuto, true, 5 * time.Millisecond},
+		{BatchAuto, false, 250 * time.Millisecond},
+		{BatchNone, false, 0},
+		{time.Second, true, time.Second},
 	} {
 		if got := (&Options{BatchWait: tc.given}).batchWait(tc.local); got != tc.want {
 			t.Errorf("%v, local %v: %v, want %v", tc.given, tc.local, got, tc.want)
