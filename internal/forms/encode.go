@@ -138,6 +138,9 @@ func (e *Encoder) encodePending(o *Encoded) error {
 		o.Data = larger[:len(o.Data)]
 	}
 	out, sum, err := record.Append(o.Data, o.pending, record.EncodeOptions{Compression: e.Codec})
+	if err == nil && tooDense(o.bound, len(out)-len(o.Data)) {
+		out, sum, err = record.Append(o.Data, o.pending, record.EncodeOptions{})
+	}
 	if err != nil {
 		return api.BadField("body", "%v", err)
 	}
@@ -149,6 +152,11 @@ func (e *Encoder) encodePending(o *Encoded) error {
 	clear(o.pending)
 	o.pending, o.bound = o.pending[:0], 0
 	return nil
+}
+
+// tooDense says whether readers could take a batch for a decompression bomb: plain bytes that became so few.
+func tooDense(plain, compressed int) bool {
+	return plain > record.RatioFree/2 && plain/record.DefaultRatio*2 > compressed
 }
 
 // addSummary is the summary of a's batches followed by b's.

@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/record"
+)
+
+// TestFailuresOfSeveralPartitions: a request is rejected only if none of its records can be there (rule R4).
+func TestFailuresOfSeveralPartitions(t *testing.T) {
+	p := producing{topic: "t", appends: []broker.Append{
+		{Partition: 0, Summary: record.Summary{Span: 3}}, {Partition: 4, Summary: record.Summary{Span: 5}},
+	}}
+	ok := broker.Result{Base: 7, Span: 3}
+	rejected := broker.Result{Err: broker.ErrStoreUnavailable}
+	unknown := broker.Result{Err: broker.ErrOutcomeUnknown}
+	for _, c := range []struct {
+		name   string
+		given  []broker.Result
+		code   api.Code
+		stored int // results that say they are
+	}{
+		{"stored and rejected", []broker.Result{ok, rejected}, api.OutcomeUnknown, 1},
+		{"rejected and stored", []broker.Result{rejected, ok}, api.OutcomeUnknown, 1},
+		{"unknown and rejected", []broker.Result{unknown, rejected}, api.OutcomeUnknown, 0},
+		{"stored and unknown", []broker.Result{ok, unknown}, api.OutcomeUnknown, 1},
+		{"rejected twice", []broker.Result{rejected, {Err: broker.ErrOverBudget}}, api.StoreUnavailable, 0},
+		{"internal and rejected", []broker.Result{{Err: errors.New("?")}, rejected}, api.OutcomeUnknown, 0},
+	} {
+		got := problemOf(p.failed(c.given))
+		if got.Code != c.code || len(got.Results) != 2 || got.Results[1].Partition != 4 || got.Results[1].Count != 5 {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		stored := 0
+		for _, r := range got.Results {
+			if (r.Code == "") != (r.FirstOffset != nil) {
+				t.Errorf("%s: %+v", c.name, r)
+			}
+			if r.Code == "" {
+				stored++
+			}
+		}
+		if stored != c.stored {
+			t.Errorf("%s: %d results say stored", c.name, stored)
+		}
+	}
+}
+
+// TestEveryErrorOfTheBrokerHasACode keeps the table complete.
+func TestEveryErrorOfTheBrokerHasACode(t *testing.T) {
+	for err, code := range map[error]api.Code{
+		broker.ErrUnknownTopic: api.UnknownTopic, broker.ErrUnknownPartition: api.UnknownPartition, broker.ErrTopicExists: api.TopicExists,
+		&broker.FencedError{Leader: "x", Epoch: 3}: api.Fenced, broker.ErrNotLeader: api.Fenced, broker.ErrReadOnly: api.ReadOnly,
+		broker.ErrOverBudget: api.OverBudget, broker.ErrStoreUnavailable: api.StoreUnavailable, broker.ErrCorrupt: api.CorruptData,
+		broker.ErrOutcomeUnknown: api.OutcomeUnknown, broker.ErrTooLarge: api.TooLarge, &broker.InvalidError{Field: "f"}: api.BadRequest,
+		&broker.OffsetMismatchError{}: api.OffsetMismatch, &broker.BelowStartError{Offset: 1, Start: 5}: api.OffsetBelowStart,
+		broker.ErrClosed: api.ShuttingDown, broker.ErrNotSent: api.ShuttingDown, errors.New("secret detail"): api.Internal,
+	} {
+		p := problemOf(errors.Join(errors.New("wrapped"), err))
+		if p.Code != code {
+			t.Errorf("%v: %s", err, p.Code)
+		}
+		if code == api.Internal && p.Detail != "" {
+			t.Errorf("inner details are told: %s", p.Detail)
+		}
+	}
+	if p := problemOf(&broker.BelowStartError{Offset: 1, Start: 5}); *p.StartOffset != 5 || *p.Offset != 1 {
+		t.Errorf("%+v", p)
+	}
+	if p := problemOf(&broker.FencedError{Leader: "x", Epoch: 3}); p.Leader != "x" || p.Epoch != 3 {
+		t.Errorf("%+v", p)
+	}
+}
