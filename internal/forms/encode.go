@@ -93,8 +93,11 @@ func (e *Encoder) add(rec *record.Record) error {
 		size += n
 		bound += headerOverhead + n
 	}
-	if bound > record.BatchTarget/2 {
-		bound += record.BatchHeadSize // it may need a batch of its own
+	if bound > record.BatchTarget/2 { // a batch of its own, see tooDense
+		bound += record.BatchHeadSize
+		if err := e.flush(); err != nil {
+			return err
+		}
 	}
 	kept := *rec
 	kept.Headers = slices.Clone(rec.Headers)
