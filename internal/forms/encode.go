@@ -86,12 +86,9 @@ func (e *Encoder) add(rec *record.Record) error {
 		o = &Encoded{Partition: to}
 		e.out[to] = o
 	}
-	size := len(rec.Key) + len(rec.Value)
-	bound := recordOverhead + size
+	bound := recordOverhead + len(rec.Key) + len(rec.Value)
 	for i := range rec.Headers {
-		n := len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
-		size += n
-		bound += headerOverhead + n
+		bound += headerOverhead + len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
 	}
 	if bound > record.BatchTarget/2 { // a batch of its own, see tooDense
 		bound += record.BatchHeadSize
