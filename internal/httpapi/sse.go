@@ -70,6 +70,9 @@ func (s *stream) run(r *http.Request) error {
 			if !s.started || r.Context().Err() != nil {
 				return err
 			}
+			if s.a.stopping() {
+				return nil // the client resumes elsewhere, or when the broker is back
+			}
 			return sent(s.fail(err))
 		}
 		s.left -= s.count
