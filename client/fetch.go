@@ -51,7 +51,7 @@ type fetchState struct {
 var fetchStates = sync.Pool{New: func() any { return &fetchState{in: bufio.NewReaderSize(nil, 64<<10)} }}
 
 // batchBytesMax is far above what any broker stores as one batch; a length beyond it is no batch.
-const batchBytesMax = 256 << 20
+const batchBytesMax = 64 << 20
 
 // Fetch asks once for the records from o.Offset on. ErrBelowStart if they are gone, ErrUnknownTopic, ErrUnknownPartition.
 func (c *Client) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetched, error) {

@@ -160,3 +160,40 @@ func TestFetchReadsWithoutACopyPerRecord(t *testing.T) {
 		t.Errorf("%.0f allocations for %d records", perRun, n)
 	}
 }
+
+// Whatever a server sends, reading it ends, without a panic, and what came is in order.
+func FuzzAnswer(f *testing.F) {
+	for _, end := range []int{1, 3, 7} {
+		var b []byte
+		for at := 0; at < end; at += 3 {
+			one, _, err := record.Append(nil, []record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{Compression: record.Compression(end % 5)})
+			if err != nil {
+				f.Fatal(err)
+			}
+			record.Patch(one, int64(at/3), 1)
+			b = append(b, one...)
+		}
+		f.Add(b, int64(0))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, from int64) {
+		c, err := client.New("http://127.0.0.1:1", client.Options{RetryTime: -1, HTTPClient: &http.Client{Transport: roundTrip(body)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := c.Fetch(t.Context(), "t", client.FetchOptions{Offset: from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Close()
+		last := from - 1
+		for r, err := range answer.All() {
+			if err != nil {
+				break
+			}
+			if r.Offset <= last {
+				t.Fatalf("offset %d after %d", r.Offset, last)
+			}
+			last = r.Offset
+		}
+	})
+}

@@ -65,6 +65,9 @@ type benchJob struct {
 }
 
 func runBenchmark(cmd *cobra.Command, p *benchParams, one func(context.Context, *benchJob) (benchRun, error)) error {
+	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
+		return usageError{err}
+	}
 	if !cmd.Flags().Changed("remote-broker-api-key") {
 		p.RemoteKey = config.Secret(os.Getenv(config.EnvName("api-key")))
 	}

@@ -13,7 +13,8 @@ import (
 func main() {
 	quiet.Restore()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	// A second signal ends the program at once, as signals do.
+	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:])
-	stop()
 	os.Exit(code)
 }
