@@ -213,7 +213,7 @@ const recordOverhead = 16
 
 // fetch gives at most want records to take, until that returns false.
 func (r *benchRead) fetch(ctx context.Context, offset int64, take func(*record.Record) bool, want int64) error {
-	bytes := (int(want) + 2*r.perBatch) * (r.size + recordOverhead)
+	bytes := (int(want) + r.perBatch) * (r.size + recordOverhead)
 	f, err := r.target.client.Fetch(ctx, r.target.topic, client.FetchOptions{Offset: offset, MaxBytes: bytes})
 	if err != nil {
 		return err
