@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/sebbroker/seb/internal/planted"
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -25,7 +27,19 @@ const (
 	bugNoValidation      plantedBug = "no validation after the seal"
 	bugServeOverlay      plantedBug = "expected offset answered from an uncommitted slot"
 	bugUnknownIsRejected plantedBug = "fenced answers rejected for what was sent"
+	bugNoDedup           plantedBug = "no dedup"
+	bugDedupCommitted    plantedBug = "no dedup inside a pending object"
+	bugDuplicateEarly    plantedBug = "duplicate acknowledged before its original is durable"
+	bugOffsetEarly       plantedBug = "offset commit acknowledged before it is durable"
+	bugSealCollected     plantedBug = "seal collected"
+	bugAboveSnapshot     plantedBug = "slot deleted above the snapshot"
+	bugReferenced        plantedBug = "slot deleted that the snapshot still points at"
+	bugHigherEpoch       plantedBug = "a zombie's sweep touches a higher epoch"
+	bugEarlySnapshot     plantedBug = "snapshot written before R5 (4)"
+	bugBelievesMissing   plantedBug = "a reader believes a missing slot"
 )
+
+func bug(b plantedBug) bool { return planted.On(string(b)) }
 
 // PlantedBugs lists the names that Plant knows.
 func PlantedBugs() []string {
@@ -34,6 +48,9 @@ func PlantedBugs() []string {
 		string(bugAckOutOfOrder), string(bugCountedWindow), string(bugBytesChange), string(bugNonceTwoSlots),
 		string(bugGenesisRace), string(bugNonceTwoRuns), string(bugSnapshotsBySlot), string(bugNoValidation),
 		string(bugServeOverlay), string(bugUnknownIsRejected),
+		string(bugNoDedup), string(bugDedupCommitted), string(bugDuplicateEarly), string(bugOffsetEarly),
+		string(bugSealCollected), string(bugAboveSnapshot), string(bugReferenced), string(bugHigherEpoch),
+		string(bugEarlySnapshot), string(bugBelievesMissing), state.BugProducersTrimmed,
 	}
 }
 

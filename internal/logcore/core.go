@@ -25,6 +25,7 @@ type Core struct {
 	load      loading
 	walk      *walk
 	take      takeover
+	seals     map[string]*ownSeal // every SEAL this run has sent, by name
 	lead      leading
 	follow    following
 	snap      snapshots
@@ -100,6 +101,7 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 		c.waiting = ev.Waiting
 		c.tick()
 	case EvConfirm:
+		c.follow.lost = c.follow.lost || ev.Lost
 		c.confirm(ev.Tag)
 	default:
 		c.answer(ev)
@@ -223,13 +225,17 @@ func (c *Core) giveUp(why Rejection) {
 // forget replaces what members were told about a state that is dropped: what it said was never committed (rule R2).
 func (p *Proposal) forget(why Rejection, all bool) {
 	for i := range p.Appends {
-		if a := &p.Appends[i]; all || a.Err != RejectNone {
+		a := &p.Appends[i]
+		switch {
+		case a.Err == RejectDuplicate:
+			a.Err = RejectUnknown // its original may yet appear
+		case all || a.Err != RejectNone:
 			a.Err, a.Next = why, 0
 		}
 	}
 	for i := range p.Ops {
-		if all || p.Ops[i].Err != RejectNone {
-			p.Ops[i].Err = why
+		if op := &p.Ops[i]; all || op.Err != RejectNone {
+			op.Err, op.Next = why, 0
 		}
 	}
 }

@@ -14,18 +14,19 @@ type EventKind uint8
 
 // The events. "Answer" means: of the effect with the same Op.
 const (
-	EvStart    EventKind = iota + 1 // once, first
-	EvTick                          // the time asked for by Effects.Wake has come (early or spurious ticks do no harm)
-	EvNonce                         // answer to EffNonce: Nonce
-	EvPut                           // answer to EffPutMeta, EffPutSeal, EffPutData, EffPutSnapshot: Outcome
-	EvMeta                          // answer to EffGetMeta: Outcome, Cluster
-	EvList                          // answer to EffList: Outcome, Names
-	EvSlot                          // answer to EffGetSlot: Outcome, Slot
-	EvSnapshot                      // answer to EffGetSnapshot: Outcome, State
-	EvFreeze                        // proposals to freeze into the next slot: Proposal. Only when Room() is true
-	EvEncoded                       // after EffPutData with Attempt 0, before any other event: Op, HeadCRC
-	EvReaders                       // whether anybody waits for new data: Waiting
-	EvConfirm                       // somebody asks for the end of the log: answered by EffConfirmed with Tag (rule R11)
+	EvStart     EventKind = iota + 1 // once, first
+	EvTick                           // the time asked for by Effects.Wake has come (early or spurious ticks do no harm)
+	EvNonce                          // answer to EffNonce: Nonce
+	EvPut                            // answer to EffPutMeta, EffPutSeal, EffPutData, EffPutSnapshot: Outcome
+	EvMeta                           // answer to EffGetMeta: Outcome, Cluster
+	EvList                           // answer to EffList: Outcome, Names
+	EvSlot                           // answer to EffGetSlot: Outcome, Slot
+	EvSnapshot                       // answer to EffGetSnapshot: Outcome, State
+	EvCollected                      // answer to EffCollect
+	EvFreeze                         // proposals to freeze into the next slot: Proposal. Only when Room() is true
+	EvEncoded                        // after EffPutData with Attempt 0, before any other event: Op, HeadCRC
+	EvReaders                        // whether anybody waits for new data: Waiting
+	EvConfirm                        // somebody asks for the end of the log: answered by EffConfirmed with Tag (rule R11)
 )
 
 // Outcome is the verdict on a store request (rule R3).
@@ -58,6 +59,7 @@ type Event struct {
 	Size     int64 // EvPut of a snapshot: its bytes
 	Waiting  bool
 	Tag      uint64
+	Lost     bool  // EvConfirm: because an object that the state references is missing
 	Wall     int64 // EvFreeze: wall clock, microseconds since 1970
 }
 
@@ -77,8 +79,11 @@ type Append struct {
 	Bytes            uint32
 	MinTime, MaxTime int64 // record timestamps, ms
 	Expected         int64 // expected base offset, or -1
+	// Idempotent: Producer says who appends it, as which of its batches.
+	Idempotent bool
+	Producer   state.ProducerBatch
 
-	Base int64     // set at freeze: its first offset
+	Base int64     // set at freeze: its first offset; with RejectDuplicate that of the original
 	Err  Rejection // set at freeze: why it is not in the slot, or RejectNone
 	Next int64     // with RejectOffset: the partition's next offset
 }
@@ -86,7 +91,12 @@ type Append struct {
 // Op is a proposed state record (topic create, delete, ...) that callers wait for like for data.
 type Op struct {
 	Record state.Record
-	Err    Rejection // set at freeze
+	// Conditional: an OffsetCommit is made only if the group's offset is Expected; -1 is none.
+	Conditional bool
+	Expected    int64
+
+	Err  Rejection // set at freeze
+	Next int64     // with RejectOffset: what it is
 }
 
 // Proposal is what the shell wants frozen into one slot. Ops apply before Appends. The shell owns it and may hang its
@@ -114,6 +124,13 @@ const (
 	RejectNotLeader                  // does not lead (yet)
 	RejectStore                      // the store refuses writes now
 	RejectStopped                    // the shard stopped on corruption (rule R9)
+	RejectDuplicate                  // not an error: the batch is in the log already, committed, at Base
+	RejectUnknown                    // a duplicate of a batch that has no verdict: it may appear (rule R4 "unknown")
+	RejectSequence                   // the producer's sequence has a gap
+	RejectOldProducer                // the producer's epoch is over
+	RejectUnknownGroup               // no such consumer group
+	RejectFull                       // the table of committed offsets is full
+	RejectBeyondEnd                  // trim beyond the next offset
 )
 
 // EffectKind says which fields of an Effect count.
@@ -129,6 +146,7 @@ const (
 	EffNonce                             // draw 16 random bytes
 	EffPutSeal                           // PUT-if-absent Key, Body (fixed bytes)
 	EffPutData                           // PUT-if-absent Frozen: at Attempt 0 encode it (Frozen.Encode), answer EvEncoded at once, keep the bytes for every later attempt
+	EffCollect                           // find garbage by NewCollector(View) and delete it, as much of it as one pass may; answer EvCollected when it is over, however it went
 	EffPutSnapshot                       // encode View and PUT-if-absent Key; keep the bytes for every later attempt
 	EffCommit                            // Frozen is committed: its callers are acked. In slot order
 	EffUnknown                           // Frozen was sent and has no verdict; its callers hear "unknown", members with Err set that

@@ -7,10 +7,10 @@ import (
 
 // following is a read-only core's state at the end of the log: the missing slot there is provisional (rule R11).
 type following struct {
-	at        state.Position // where it waits
-	since     int64          // since when it waits there, or was last confirmed there
+	since     int64 // when the newest snapshot was listed whose chain led here: that old the end we know may be
 	pollAt    int64
 	busy      bool     // a poll or a confirmation is under way
+	lost      bool     // a referenced object is missing: the position must be confirmed
 	askedBusy []uint64 // tags of EvConfirm that came while busy
 	confirmed string   // the newest snapshot whose chain led through our position
 }
@@ -22,21 +22,25 @@ func (c *Core) followEnd() {
 		c.role = RoleFollower
 		c.emit(Effect{Kind: EffRole, Role: RoleFollower, Epoch: c.Epoch()})
 	}
-	if f.at != c.committed.Pos || f.since == 0 {
-		f.at, f.since = c.committed.Pos, c.now
-	}
+	f.since = max(f.since, c.load.listedAt)
 	f.busy = false
-	c.confirmed()
-	if len(f.askedBusy) > 0 {
-		c.confirms, f.askedBusy = f.askedBusy, nil
-		c.pollNow()
-		return
-	}
-	if c.waiting && c.since(f.since, c.cfg.IdleCheck) {
+	asked := c.waiting || len(c.confirms) > 0
+	if asked && (f.lost || c.since(f.since, c.cfg.IdleCheck)) && !bug(bugBelievesMissing) {
 		c.confirmPosition()
 		return
 	}
+	c.atEnd()
+}
+
+// atEnd answers who asked for the end, and waits.
+func (c *Core) atEnd() {
+	f := &c.follow
+	c.confirmed()
 	f.pollAt = c.now + int64(c.cfg.FollowPoll)
+	if len(f.askedBusy) > 0 {
+		c.confirms, f.askedBusy = f.askedBusy, nil
+		c.pollNow()
+	}
 }
 
 // poll looks for the next slot if readers wait and it is time.
@@ -58,46 +62,43 @@ func (c *Core) pollNow() {
 // slot that was collected, or on a branch that is none.
 func (c *Core) confirmPosition() {
 	c.follow.busy = true
+	began := c.now
 	ours, nonce := c.committed.Pos, c.committed.Nonce
 	c.listSnaps(func(names []snapName) {
 		switch {
 		case len(names) == 0 && c.load.base == "":
-			c.positionConfirmed("")
+			c.positionConfirmed("", began)
 		case len(names) == 0:
 			c.reload()
 		case names[0].key == c.load.base || names[0].key == c.follow.confirmed:
-			c.positionConfirmed(names[0].key)
+			c.positionConfirmed(names[0].key, began)
 		case names[0].pos == ours && names[0].nonce == nonce:
-			c.positionConfirmed(names[0].key)
+			c.positionConfirmed(names[0].key, began)
 		default:
-			c.walkToPosition(names[0], ours, nonce)
+			c.walkToPosition(names[0], ours, nonce, began)
 		}
 	})
 }
 
-func (c *Core) walkToPosition(from snapName, ours state.Position, nonce record.ID) {
+func (c *Core) walkToPosition(from snapName, ours state.Position, nonce record.ID, began int64) {
 	c.startWalk(from.pos, from.nonce, true, func(s *Slot) bool {
 		next, n := state.Position{Epoch: s.Head.Epoch, Slot: s.Head.Slot + 1}, s.Head.Nonce
 		if s.Head.Kind == record.KindSeal {
 			next, n = state.Position{Epoch: s.Head.NextEpoch}, s.Head.NextNonce
 		}
 		if next == ours && n == nonce {
-			c.positionConfirmed(from.key)
+			c.positionConfirmed(from.key, began)
 			return false
 		}
 		return true
 	}, c.reload)
 }
 
-func (c *Core) positionConfirmed(newest string) {
+func (c *Core) positionConfirmed(newest string, began int64) {
 	c.follow.confirmed = newest
-	c.follow.since = c.now
-	c.follow.busy = false
-	c.follow.pollAt = c.now + int64(c.cfg.FollowPoll)
-	if len(c.follow.askedBusy) > 0 {
-		c.confirms, c.follow.askedBusy = c.follow.askedBusy, nil
-		c.pollNow()
-	}
+	c.follow.since = began
+	c.follow.busy, c.follow.lost = false, false
+	c.atEnd()
 }
 
 // reload starts over from the newest snapshot; until it is loaded the old committed prefix is served.

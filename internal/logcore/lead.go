@@ -29,6 +29,7 @@ type slot struct {
 	records []state.Record
 	encoded bool
 	durable bool
+	early   bool        // only with a planted bug
 	after   []*Proposal // wholly rejected on a state that includes this slot: answered when it is committed
 }
 
@@ -66,7 +67,8 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 		panic("logcore: freeze while the window is full")
 	}
 	records := c.checkOps(p)
-	if accepted := c.checkAppends(p); !accepted && len(records) == 0 {
+	records, accepted := c.checkAppends(p, records)
+	if !accepted && len(records) == 0 {
 		c.rejectLater(p)
 		return
 	}
@@ -82,12 +84,18 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 	s := &slot{frozen: f, records: records}
 	c.lead.slots = append(c.lead.slots, s)
 	c.put(s, 0)
+	if s.early = bug(bugOffsetEarly) && len(p.Appends) == 0; s.early {
+		c.emit(Effect{Kind: EffCommit, Frozen: f})
+	}
 }
 
 func (c *Core) checkOps(p *Proposal) []state.Record {
 	var records []state.Record
 	for i := range p.Ops {
 		op := &p.Ops[i]
+		if c.conditionFails(op) {
+			continue
+		}
 		if op.Err = rejection(c.lead.ahead.Propose(&op.Record)); op.Err == RejectNone {
 			records = append(records, op.Record)
 		}
@@ -95,14 +103,60 @@ func (c *Core) checkOps(p *Proposal) []state.Record {
 	return records
 }
 
-func (c *Core) checkAppends(p *Proposal) (accepted bool) {
+func (c *Core) conditionFails(op *Op) bool {
+	if !op.Conditional {
+		return false
+	}
+	r := &op.Record
+	op.Next = c.lead.ahead.CommittedOffset(r.Name, state.PartitionID{Topic: r.Topic, Partition: r.Partition})
+	if op.Next != op.Expected {
+		op.Err = RejectOffset
+		return true
+	}
+	return false
+}
+
+// checkAppends gives out offsets. What an idempotent producer appends is remembered by a state record of the same slot.
+func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Record, accepted bool) {
+	ahead := c.lead.ahead
 	for i := range p.Appends {
 		a := &p.Appends[i]
-		base, err := c.lead.ahead.Reserve(a.Topic, a.Partition, a.Span, a.Expected)
+		if a.Idempotent && c.knownBatch(a) {
+			continue
+		}
+		base, err := ahead.Reserve(a.Topic, a.Partition, a.Span, a.Expected)
 		a.Err, a.Base, a.Next = rejection(err), base, base
-		accepted = accepted || err == nil
+		if err != nil {
+			continue
+		}
+		accepted = true
+		if a.Idempotent {
+			r := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: base, Producer: a.Producer}
+			if err := ahead.Propose(&r); err != nil {
+				panic(fmt.Sprintf("logcore: note a producer's batch: %v", err))
+			}
+			records = append(records, r)
+		}
 	}
-	return accepted
+	return records, accepted
+}
+
+// knownBatch says whether an idempotent producer's batch may not be appended: it is there already, or out of order.
+func (c *Core) knownBatch(a *Append) bool {
+	known := c.lead.ahead
+	if bug(bugDedupCommitted) {
+		known = c.committed
+	}
+	base, duplicate, err := known.CheckProducer(a.Topic, a.Partition, &a.Producer)
+	if duplicate && !bug(bugNoDedup) {
+		a.Err, a.Base = RejectDuplicate, base
+		return true
+	}
+	if bug(bugNoDedup) || bug(bugDedupCommitted) {
+		err = nil
+	}
+	a.Err = rejection(err)
+	return err != nil
 }
 
 func rejection(err error) Rejection {
@@ -119,6 +173,16 @@ func rejection(err error) Rejection {
 		return RejectOffset
 	case errors.Is(err, state.ErrShrink):
 		return RejectShrink
+	case errors.Is(err, state.ErrSequence):
+		return RejectSequence
+	case errors.Is(err, state.ErrOldProducer):
+		return RejectOldProducer
+	case errors.Is(err, state.ErrNoGroup):
+		return RejectUnknownGroup
+	case errors.Is(err, state.ErrFull):
+		return RejectFull
+	case errors.Is(err, state.ErrBeyondEnd):
+		return RejectBeyondEnd
 	}
 	panic(fmt.Sprintf("logcore: no rejection for %v", err))
 }
@@ -127,7 +191,7 @@ func rejection(err error) Rejection {
 // it says may rest on slots in flight (rule R2).
 func (c *Core) rejectLater(p *Proposal) {
 	n := len(c.lead.slots)
-	if n == 0 || bug(bugServeOverlay) {
+	if n == 0 || bug(bugServeOverlay) || bug(bugDuplicateEarly) {
 		c.emit(Effect{Kind: EffReject, Proposal: p})
 		return
 	}
@@ -225,7 +289,7 @@ func (c *Core) commitDurable() {
 		c.lead.slots = c.lead.slots[1:]
 		c.lead.seenAt = c.now
 		c.confirmed()
-		if !bug(bugAckOutOfOrder) {
+		if !bug(bugAckOutOfOrder) && !s.early {
 			c.emit(Effect{Kind: EffCommit, Frozen: f})
 		}
 		for _, p := range s.after {

@@ -19,6 +19,7 @@ type loading struct {
 	names     []snapName // of the last LIST, newest first
 	base      string     // the snapshot that was loaded, "" for genesis: S of rule R5
 	newest    string     // the newest name of the LIST that base was chosen from
+	listedAt  int64      // when that LIST began
 	slots     int        // applied since base
 	seals     int
 	bytes     int64
@@ -77,7 +78,7 @@ func (c *Core) loadNewest() {
 	clear(c.ops)
 	c.walk = nil
 	c.take = takeover{lost: c.take.lost}
-	c.load = loading{}
+	c.load = loading{listedAt: c.now}
 	c.listSnaps(func(names []snapName) {
 		c.load.names = names
 		if len(names) > 0 {

@@ -54,6 +54,26 @@ type snapName struct {
 	nonce record.ID
 }
 
+// SnapPrefix is what the names of all snapshots of a shard begin with.
+func SnapPrefix(shard uint32) string { return snapPrefix(shard) }
+
+// WALPrefix is what the names of all commit objects of a shard begin with.
+func WALPrefix(shard uint32) string { return fmt.Sprintf("s%04d/wal/", shard) }
+
+// parseWAL takes a commit object's name apart; ok is false for any other name.
+func parseWAL(prefix, key string) (epoch uint32, nonce record.ID, slot uint64, ok bool) {
+	rest, found := strings.CutPrefix(key, prefix)
+	folder, _, cut := strings.Cut(rest, "/")
+	number, id, dash := strings.Cut(folder, "-")
+	if !found || !cut || !dash || len(number) != 10 {
+		return 0, record.ID{}, 0, false
+	}
+	e, err1 := strconv.ParseUint(number, 10, 32)
+	nonce, err2 := record.ParseID(id)
+	slot, ok = parseSlot(prefix+folder+"/", key)
+	return uint32(e), nonce, slot, ok && err1 == nil && err2 == nil
+}
+
 func snapPrefix(shard uint32) string { return fmt.Sprintf("s%04d/snap/", shard) }
 
 // snapKey names the snapshot at a position: numbers are subtracted from the largest, so the newest sorts first.

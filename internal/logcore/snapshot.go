@@ -1,6 +1,7 @@
 package logcore
 
 import (
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -10,6 +11,10 @@ type snapshots struct {
 	slots   int   // committed since the last one
 	bytes   int64 // to replay since the last one
 	last    int64 // size of the last one
+
+	// The two newest snapshots that this leader wrote and knows durable, for rule R7.
+	older, newer *state.State
+	collecting   bool
 }
 
 // snapshotAfterReplay: a start that had to read much writes a snapshot at once, so that the next one need not.
@@ -49,5 +54,6 @@ func (c *Core) takeSnapshot() {
 		c.snap.slots -= slots
 		c.snap.bytes -= bytes
 		c.snap.last = ev.Size
+		c.collectDue(view)
 	})
 }

@@ -94,8 +94,25 @@ func (c *Core) readHole() {
 	})
 }
 
-// draw gets a fresh nonce for the SEAL of this slot alone (rule R5 (3)).
+// ownSeal is a SEAL this run has sent. Its name is never sent with other bytes (rule R1).
+type ownSeal struct {
+	head    record.Head
+	body    []byte
+	settled bool // there was a verdict
+}
+
+// draw gets a fresh nonce for the SEAL of this slot alone (rule R5 (3)). A slot for which this run has sent a SEAL
+// already gets the same one again if there was no verdict; if somebody else had the slot, and it is empty now, then it
+// was collected, and what we know is old.
 func (c *Core) draw() {
+	if own := c.seals[c.committed.Key(c.committed.Pos.Epoch, c.committed.Pos.Slot)]; own != nil {
+		if own.settled {
+			c.loadNewest()
+			return
+		}
+		c.sendSeal(own)
+		return
+	}
 	if c.take.lost >= sealAheadAfter {
 		c.sealAhead()
 	}
@@ -133,37 +150,52 @@ func (c *Core) encodeSeal(h *record.Head) []byte {
 	return b
 }
 
-// seal puts a SEAL at the end of the log until there is a verdict (rule R5 (3)).
+// seal makes the SEAL for the end of the log.
 func (c *Core) seal(nonce record.ID) {
 	h := c.sealHead(c.committed.Pos.Slot, nonce)
-	body := c.encodeSeal(&h)
-	key := c.committed.Key(h.Epoch, h.Slot)
-	c.request(Effect{Kind: EffPutSeal, Key: key, Body: body}, func(ev *Event) {
+	c.sendSeal(c.newSeal(h))
+}
+
+func (c *Core) newSeal(h record.Head) *ownSeal {
+	own := &ownSeal{head: h}
+	own.body = c.encodeSeal(&own.head)
+	if c.seals == nil {
+		c.seals = map[string]*ownSeal{}
+	}
+	c.seals[c.committed.Key(h.Epoch, h.Slot)] = own
+	return own
+}
+
+// sendSeal puts a SEAL at the end of the log until there is a verdict (rule R5 (3)).
+func (c *Core) sendSeal(own *ownSeal) {
+	key := c.committed.Key(own.head.Epoch, own.head.Slot)
+	c.request(Effect{Kind: EffPutSeal, Key: key, Body: own.body}, func(ev *Event) {
+		own.settled = true
 		if ev.Outcome == OutcomeExists {
-			c.readSeal(key, &h)
+			c.readSeal(key, own)
 			return
 		}
 		// Rule R10: every start puts its SEAL's name a second time. The name is taken, and nobody deletes a SEAL.
-		c.request(Effect{Kind: EffPutSeal, Key: key, Body: body}, func(ev *Event) {
+		c.request(Effect{Kind: EffPutSeal, Key: key, Body: own.body}, func(ev *Event) {
 			if ev.Outcome != OutcomeExists {
 				c.stop(fmt.Errorf("the store took %s twice: it does not honour put-if-absent", key))
 				return
 			}
-			c.sealed(&h)
+			c.sealed(&own.head)
 		})
 	})
 }
 
 // readSeal finds out who took the slot: an earlier attempt of ours, or another.
-func (c *Core) readSeal(key string, h *record.Head) {
+func (c *Core) readSeal(key string, own *ownSeal) {
 	c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true}, func(ev *Event) {
 		switch {
 		case ev.Outcome == OutcomeCorrupt:
 			c.stop(fmt.Errorf("read %s: %w", key, orUnknown(ev.Err)))
 		case ev.Outcome == OutcomeNotFound:
 			c.loadNewest() // collected in between (rule R3)
-		case ev.Slot.Head.Kind == record.KindSeal && ev.Slot.Head.NextNonce == h.NextNonce:
-			c.sealed(h)
+		case ev.Slot.Head.Kind == record.KindSeal && ev.Slot.Head.NextNonce == own.head.NextNonce:
+			c.sealed(&own.head)
 		default:
 			c.take.lost++
 			c.walkOn()
@@ -197,10 +229,15 @@ func (c *Core) sealAhead() {
 			if c.committed.Pos.Epoch != at.Epoch {
 				return
 			}
+			key := c.committed.Key(at.Epoch, at.Slot)
+			if c.seals[key] != nil {
+				return
+			}
 			h := c.sealHead(at.Slot, ev.Nonce)
 			h.PrevCRC, h.Flags = 0, state.FlagAhead
 			c.take.sealed[at] = ev.Nonce
-			c.request(Effect{Kind: EffPutSeal, Key: c.committed.Key(h.Epoch, h.Slot), Body: c.encodeSeal(&h)}, func(*Event) {})
+			own := c.newSeal(h)
+			c.request(Effect{Kind: EffPutSeal, Key: key, Body: own.body}, func(*Event) { own.settled = true })
 		})
 	}
 }
@@ -221,6 +258,9 @@ func (c *Core) validate() {
 	if bug(bugNoValidation) {
 		c.becomeLeader()
 		return
+	}
+	if bug(bugEarlySnapshot) {
+		c.takeSnapshot()
 	}
 	c.listSnaps(func(names []snapName) {
 		if len(names) == 0 && c.load.base == "" || len(names) > 0 && names[0].key == c.load.base {

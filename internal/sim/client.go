@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -29,19 +30,23 @@ const (
 
 // op is one call of a client: an append, or a topic creation.
 type op struct {
-	w        *world
-	run      *run
-	client   *producer // nil: nobody waits
-	id       uint64
-	create   string
-	key      partKey
-	values   []string
-	data     []byte
-	expected int64
-	outcome  outcome
-	base     int64
-	why      logcore.Rejection
-	next     int64
+	w           *world
+	run         *run
+	client      *producer // nil: nobody waits
+	id          uint64
+	create      string
+	rec         *state.Record // a trim or an offset commit
+	key         partKey
+	batch       *state.ProducerBatch // of an idempotent producer
+	done        func(*op)            // told of the answer, besides
+	values      []string
+	data        []byte
+	expected    int64
+	conditional bool
+	outcome     outcome
+	base        int64
+	why         logcore.Rejection
+	next        int64
 }
 
 // answer gives the client its one answer; later ones are not heard.
@@ -51,7 +56,11 @@ func (o *op) answer(out outcome, base int64) {
 		return
 	}
 	o.outcome, o.base = out, base
-	if o.create != "" {
+	if o.create != "" || o.rec != nil {
+		o.w.mark("op", o.id, uint64(out))
+		if o.done != nil {
+			o.done(o)
+		}
 		return
 	}
 	switch out {
@@ -68,6 +77,9 @@ func (o *op) answer(out outcome, base int64) {
 	if o.client != nil {
 		o.client.under--
 	}
+	if o.done != nil {
+		o.done(o)
+	}
 }
 
 func sortedOps(m map[*op]bool) []*op {
@@ -79,20 +91,31 @@ func sortedOps(m map[*op]bool) []*op {
 	return ops
 }
 
-// producer appends with several calls under way, to one broker at a time.
+// producer appends with several calls under way, to one broker at a time. An idempotent one has one call for each
+// partition under way and repeats it until it has an answer.
 type producer struct {
-	w     *world
-	id    int
-	seq   int
-	under int
-	at    *run
-	last  map[partKey]int64 // offset of its newest acknowledged append
+	w          *world
+	id         int
+	seq        int
+	under      int
+	at         *run
+	last       map[partKey]int64 // offset of its newest acknowledged append
+	idempotent bool
+	lanes      map[partKey]*lane
+}
+
+// lane is an idempotent producer's view of one partition.
+type lane struct {
+	sequence int32
+	again    *op // to be repeated: its outcome is unknown
+	busy     bool
 }
 
 // next sends an append and comes again.
 func (p *producer) next() {
 	w := p.w
-	if w.calm && w.now > int64(time.Second)+int64(w.cfg.Chaos+w.cfg.Calm/2) {
+	late := w.late()
+	if late && !p.owes() {
 		return // the rest of the calm is for what is under way
 	}
 	defer w.after(w.around(w.loadRand, w.cfg.Think), p.next)
@@ -100,18 +123,80 @@ func (p *producer) next() {
 		return
 	}
 	t := w.topics[w.loadRand.IntN(len(w.topics))]
-	o := &op{
-		w: w, client: p, id: uint64(p.id)<<32 | uint64(p.seq),
-		key: partKey{t.name, uint32(w.loadRand.IntN(w.cfg.Parts))}, expected: -1,
+	key := partKey{t.name, uint32(w.loadRand.IntN(w.cfg.Parts))}
+	if p.idempotent {
+		p.nextIdempotent(key, late)
+		return
 	}
-	var recs []record.Record
+	o := p.newOp(key)
+	p.expect(o)
+	p.send(o)
+}
+
+// owes says whether a batch waits to be repeated.
+func (p *producer) owes() bool {
+	for _, l := range p.lanes {
+		if l.again != nil || l.busy {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *producer) newOp(key partKey) *op {
+	w := p.w
+	o := &op{w: w, client: p, id: uint64(p.id)<<32 | uint64(p.seq), key: key, expected: -1}
 	for i := range 1 + w.loadRand.IntN(3) {
-		v := fmt.Sprintf("p%d.%d.%d", p.id, p.seq, i)
-		o.values = append(o.values, v)
-		recs = append(recs, record.Record{Value: []byte(v), Timestamp: w.now / 1e6})
+		o.values = append(o.values, fmt.Sprintf("p%d.%d.%d", p.id, p.seq, i))
 	}
 	p.seq++
-	p.expect(o)
+	return o
+}
+
+// nextIdempotent repeats what has no answer, or sends the next batch.
+func (p *producer) nextIdempotent(key partKey, late bool) {
+	if p.lanes == nil {
+		p.lanes = map[partKey]*lane{}
+	}
+	l := p.lanes[key]
+	if l == nil {
+		l = &lane{}
+		p.lanes[key] = l
+	}
+	if l.busy || late && l.again == nil {
+		return
+	}
+	o := l.again
+	if o == nil {
+		o = p.newOp(key)
+		o.batch = &state.ProducerBatch{ID: int64(p.id), Sequence: l.sequence, Span: uint32(len(o.values))}
+	} else {
+		again := *o
+		again.outcome, again.run, again.why = waiting, nil, logcore.RejectNone
+		o = &again
+	}
+	l.again, l.busy = nil, true
+	o.done = func(o *op) {
+		l.busy = false
+		switch {
+		case o.outcome == acked:
+			l.sequence += int32(len(o.values))
+		case o.why == logcore.RejectSequence && p.w.check.leads(o.run):
+			p.w.fail("I6: producer %d is refused sequence %d of %v", p.id, o.batch.Sequence, o.key)
+		default:
+			l.again = o
+		}
+	}
+	p.send(o)
+}
+
+// send encodes an op and hands it to the broker.
+func (p *producer) send(o *op) {
+	w := p.w
+	var recs []record.Record
+	for _, v := range o.values {
+		recs = append(recs, record.Record{Value: []byte(v), Timestamp: w.now / 1e6})
+	}
 	var err error
 	if o.data, _, err = record.Append(nil, recs, record.EncodeOptions{}); err != nil {
 		w.fail("encode records: %v", err)

@@ -51,7 +51,7 @@ func Draw(seed uint64) Config {
 		return v
 	}
 	return Config{
-		Seed: seed, Chaos: 60 * time.Second, Calm: 90 * time.Second,
+		Seed: seed, Chaos: 60 * time.Second, Calm: 150 * time.Second,
 		Nodes: 1 + r.IntN(3), Followers: r.IntN(2), Topics: 1 + r.IntN(3), Parts: 1 + r.IntN(3),
 		Producers: 1 + r.IntN(6), Pipeline: 1 + r.IntN(4),
 		Think:     pick(5*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond),

@@ -72,6 +72,9 @@ func (n *node) kill(why string) {
 	for _, o := range sortedOps(r.out) {
 		o.answer(unknown, 0)
 	}
+	if n.w.late() && r.core.Role() == logcore.RoleFenced {
+		return // another leads and answers: it does not stand again (rule R6)
+	}
 	back := n.w.around(n.w.crashRand, n.w.cfg.Restart)
 	if n.w.calm {
 		back = min(back, 5*time.Second)
@@ -129,15 +132,20 @@ func (r *run) perform(e logcore.Effect) {
 	case logcore.EffCommit:
 		r.commit(e.Frozen)
 	case logcore.EffUnknown:
-		r.answerAll(e.Frozen.Proposal, func(o *op, rejected bool) {
-			if rejected {
-				o.answer(rejectedFor, 0)
+		r.answerAll(e.Frozen.Proposal, func(o *op, why logcore.Rejection, _ int64) {
+			if why == logcore.RejectNone {
+				o.answer(unknown, 0)
 				return
 			}
-			o.answer(unknown, 0)
+			o.answer(outcomeOf(why), 0)
 		})
 	case logcore.EffReject:
-		r.answerAll(e.Proposal, func(o *op, _ bool) { o.answer(rejectedFor, 0) })
+		r.answerAll(e.Proposal, func(o *op, why logcore.Rejection, base int64) {
+			if why == logcore.RejectNone {
+				why = e.Reject
+			}
+			o.answer(outcomeOf(why), base)
+		})
 	case logcore.EffRole:
 		r.role(e)
 	case logcore.EffAlarm:
@@ -145,6 +153,9 @@ func (r *run) perform(e logcore.Effect) {
 	case logcore.EffConfirmed:
 		r.n.w.check.confirmed(r, e)
 	case logcore.EffApplied:
+	case logcore.EffCollect:
+		c := &collection{r: r, op: e.Op, judge: logcore.NewCollector(e.View)}
+		c.list(logcore.WALPrefix(0), "")
 	case logcore.EffNonce:
 		var id record.ID
 		binary.LittleEndian.PutUint64(id[:], r.n.w.idRand.Uint64())
@@ -259,6 +270,11 @@ func (r *run) proposal(ops []*op) *logcore.Proposal {
 	p := &logcore.Proposal{}
 	var order, rest []*op
 	for _, o := range ops {
+		if o.rec != nil {
+			p.Ops = append(p.Ops, r.change(o))
+			order = append(order, o)
+			continue
+		}
 		if o.create == "" {
 			rest = append(rest, o)
 			continue
@@ -274,7 +290,10 @@ func (r *run) proposal(ops []*op) *logcore.Proposal {
 	for _, o := range rest {
 		a := logcore.Append{
 			Partition: o.key.part, Span: uint32(len(o.values)), Records: uint32(len(o.values)), Bytes: uint32(len(o.data)),
-			Expected: o.expected,
+			Expected: o.expected, Idempotent: o.batch != nil,
+		}
+		if o.batch != nil {
+			a.Producer = *o.batch
 		}
 		if s := r.core.State(); s != nil {
 			if t := s.TopicByName(o.key.topic); t != nil {
@@ -288,6 +307,17 @@ func (r *run) proposal(ops []*op) *logcore.Proposal {
 	return p
 }
 
+// change makes the proposal of a trim or of a committed offset: its topic's id is known when the broker leads.
+func (r *run) change(o *op) logcore.Op {
+	rec := *o.rec
+	if s := r.core.State(); s != nil {
+		if t := s.TopicByName(o.key.topic); t != nil {
+			rec.Topic = t.ID
+		}
+	}
+	return logcore.Op{Record: rec, Conditional: o.conditional, Expected: o.expected}
+}
+
 // commit acknowledges a slot's ops.
 func (r *run) commit(f *logcore.Frozen) {
 	delete(r.bodies, f)
@@ -297,32 +327,37 @@ func (r *run) commit(f *logcore.Frozen) {
 	for i, o := range p.User.([]*op) {
 		switch {
 		case i < len(p.Ops):
-			o.answer(outcomeOf(p.Ops[i].Err), 0)
+			o.why, o.next = p.Ops[i].Err, p.Ops[i].Next
+			o.answer(outcomeOf(o.why), 0)
 		default:
 			a := &p.Appends[i-len(p.Ops)]
-			o.next = a.Next
+			o.why, o.next = a.Err, a.Next
 			o.answer(outcomeOf(a.Err), a.Base)
 		}
 	}
 }
 
 func outcomeOf(why logcore.Rejection) outcome {
-	if why == logcore.RejectNone {
+	switch why {
+	case logcore.RejectNone, logcore.RejectDuplicate:
 		return acked
+	case logcore.RejectUnknown:
+		return unknown
 	}
 	return rejectedFor
 }
 
-// answerAll answers a proposal's ops; rejected says that the op was in no slot.
-func (r *run) answerAll(p *logcore.Proposal, f func(o *op, rejected bool)) {
+// answerAll answers a proposal's ops; f gets why each was left out of the slot, or RejectNone.
+func (r *run) answerAll(p *logcore.Proposal, f func(o *op, why logcore.Rejection, base int64)) {
 	ops, _ := p.User.([]*op)
 	for i, o := range ops {
 		if i < len(p.Ops) {
-			f(o, p.Ops[i].Err != logcore.RejectNone)
+			o.why, o.next = p.Ops[i].Err, p.Ops[i].Next
+			f(o, o.why, 0)
 			continue
 		}
 		a := &p.Appends[i-len(p.Ops)]
 		o.why, o.next = a.Err, a.Next
-		f(o, a.Err != logcore.RejectNone)
+		f(o, a.Err, a.Base)
 	}
 }

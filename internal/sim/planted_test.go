@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/planted"
 	"github.com/sebbroker/seb/internal/sim"
 )
 
@@ -18,8 +19,8 @@ const plantedBudget = 60 * time.Second
 func TestPlantedBugs(t *testing.T) {
 	for _, name := range logcore.PlantedBugs() {
 		t.Run(name, func(t *testing.T) {
-			logcore.Plant(name)
-			defer logcore.Plant("")
+			planted.Plant(name)
+			defer planted.Plant("")
 			began := time.Now()
 			for seed := uint64(1); time.Since(began) < plantedBudget; seed++ {
 				if res := sim.Run(sim.Draw(seed), nil); res.Err != nil {

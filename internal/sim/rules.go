@@ -130,6 +130,11 @@ func (c *checker) requestSnapshot(r *run, e *logcore.Effect) {
 	r.rules.tried[e.Key] = true
 }
 
+// leads says whether a run is the leader of the newest epoch; a deposed one may be behind and not know it.
+func (c *checker) leads(r *run) bool {
+	return r.core.Role() == logcore.RoleLeader && r.core.State().Nonce == c.fold.Nonce
+}
+
 // window: I10, no more than K slots are frozen and not committed.
 func (c *checker) window(r *run) {
 	if n := r.core.InFlight(); n > c.w.cfg.Window || r.rules.frozen > c.w.cfg.Window && r.core.Role() == logcore.RoleLeader {
@@ -145,6 +150,7 @@ func (c *checker) snapshot(key string, body []byte) {
 		return
 	}
 	c.snaps[s.Pos] = key
+	c.images[key] = body
 }
 
 // atEnd checks what the calm phase must have brought: I13, and that every snapshot is the fold of the chain (rule R12).
@@ -161,7 +167,7 @@ func (c *checker) atEnd() {
 		if r == nil {
 			continue
 		}
-		if r.core.Role() == logcore.RoleLeader && r.core.State().Nonce == c.fold.Nonce {
+		if c.leads(r) {
 			leads++
 		}
 		if n.readOnly && (r.core.State() == nil || r.core.State().Pos != c.fold.Pos) {
@@ -190,11 +196,11 @@ func (c *checker) refold() {
 	for {
 		if key, ok := c.snaps[s.Pos]; ok {
 			left--
-			if string(state.EncodeSnapshot(s)) != string(c.w.store.objects[key]) {
+			if string(state.EncodeSnapshot(s)) != string(c.images[key]) {
 				c.w.fail("R12: %s is not the fold of the chain", key)
 			}
 		}
-		body, ok := c.w.store.objects[s.Key(s.Pos.Epoch, s.Pos.Slot)]
+		body, ok := c.archive[s.Key(s.Pos.Epoch, s.Pos.Slot)]
 		if !ok {
 			break
 		}

@@ -53,7 +53,7 @@ func TestSeeds(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d seeds, %.1f virtual hours, %+v", ran, float64(ran)*150/3600, total.Stats)
+	t.Logf("%d seeds, %.1f virtual hours, %+v", ran, float64(ran)*210/3600, total.Stats)
 	if !t.Failed() && (total.Stats.Acks == 0 || total.Stats.Leaders < ran || total.Stats.Faults == 0) {
 		t.Errorf("the runs did not do enough to mean anything")
 	}

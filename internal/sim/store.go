@@ -92,3 +92,16 @@ func (s *store) list(prefix, after string, most int) []string {
 	}
 	return out
 }
+
+// remove deletes a name; one that is not there is no matter.
+func (s *store) remove(key string) logcore.Outcome {
+	body, ok := s.objects[key]
+	if !ok {
+		return logcore.OutcomeOK
+	}
+	s.w.check.deleted(key, body)
+	delete(s.objects, key)
+	i := sort.SearchStrings(s.keys, key)
+	s.keys = slices.Delete(s.keys, i, i+1)
+	return logcore.OutcomeOK
+}

@@ -14,6 +14,7 @@ type Stats struct {
 	Acks, Unknown, Rejected      int
 	Faults, Crashes, Pauses      int
 	Leaders, Seals, Snapshots    int
+	Deleted, Commits, Trims      int
 	Late                         int // PUTs that took effect after their sender had given up
 	Slots, Records, Reads, Steps int
 }
@@ -29,6 +30,9 @@ func (s *Stats) add(o Stats) {
 	s.Seals += o.Seals
 	s.Snapshots += o.Snapshots
 	s.Late += o.Late
+	s.Deleted += o.Deleted
+	s.Commits += o.Commits
+	s.Trims += o.Trims
 	s.Slots += o.Slots
 	s.Records += o.Records
 	s.Reads += o.Reads
@@ -57,6 +61,7 @@ type world struct {
 	store   *store
 	nodes   []*node
 	clients []*producer
+	groups  []*group
 	check   *checker
 	topics  []*topic
 	stats   Stats
@@ -94,10 +99,11 @@ func (w *world) build() {
 		w.faultsOf(n)
 	}
 	for i := range w.cfg.Producers {
-		p := &producer{w: w, id: i}
+		p := &producer{w: w, id: i, idempotent: w.loadRand.IntN(2) == 0}
 		w.clients = append(w.clients, p)
 		w.after(w.upTo(w.loadRand, w.cfg.Think), p.next)
 	}
+	w.keepers()
 	w.readers()
 	w.refusals()
 }

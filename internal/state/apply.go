@@ -2,9 +2,14 @@ package state
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/sebbroker/seb/internal/planted"
 	"github.com/sebbroker/seb/record"
 )
+
+// BugProducersTrimmed is a planted bug (package planted).
+const BugProducersTrimmed = "producer state dropped by retention"
 
 // FlagAhead in a SEAL's head says that it was put beyond the end of the log: it can not name the head before it.
 const FlagAhead = 1
@@ -73,6 +78,8 @@ func (s *State) Apply(h *record.Head, recs []Record, index []record.IndexEntry) 
 }
 
 func (s *State) applySeal(h *record.Head) {
+	s.Epochs = slices.Clone(s.Epochs) // a view may share it
+	s.Epochs[len(s.Epochs)-1].Seal = h.Slot
 	s.Pos = Position{Epoch: h.NextEpoch}
 	s.Nonce = h.NextNonce
 	s.PrevCRC = h.CRC
@@ -124,6 +131,11 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 				return fail("record %d: topic %s can not be changed to %d partitions", i, r.Topic, r.Partitions)
 			}
 			made[r.Topic] = max(n, r.Partitions)
+		case TopicTrim, OffsetCommit, ProducerAppend:
+			if r.Partition >= n {
+				return fail("record %d: no partition %s/%d", i, r.Topic, r.Partition)
+			}
+		case OffsetDelete:
 		default:
 			return fail("record %d: kind %d", i, r.Kind)
 		}
@@ -183,12 +195,42 @@ func (s *State) applyRecord(r *Record) {
 		t := s.topics[r.Topic]
 		delete(s.topics, t.ID)
 		delete(s.names, t.Name)
+		s.forgetTopic(t)
 	case TopicChange:
 		t := s.topicForWrite(r.Topic)
 		t.Settings = r.Settings
 		for uint32(len(t.Partitions)) < r.Partitions {
 			t.Partitions = append(t.Partitions, &Partition{gen: s.gen})
 		}
+	case TopicTrim:
+		s.applyTrim(r)
+	case OffsetCommit:
+		s.commitOffset(r)
+	case OffsetDelete:
+		s.deleteOffset(r)
+	case ProducerAppend:
+		s.applyProducer(r)
+	}
+}
+
+// applyTrim moves a partition's start and drops the ranges that lie wholly below it.
+func (s *State) applyTrim(r *Record) {
+	p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
+	p.Start = max(p.Start, min(r.Offset, p.Next))
+	n := 0
+	for n < len(p.Ranges) && p.Ranges[n].End() <= p.Start {
+		p.Bytes -= int64(p.Ranges[n].Len)
+		n++
+	}
+	if p.Ranges = p.Ranges[n:]; n > 0 && cap(p.Ranges) > 2*len(p.Ranges)+16 {
+		p.Ranges = slices.Clone(p.Ranges) // let what a view does not hold go
+	}
+	if planted.On(BugProducersTrimmed) {
+		s.producers -= len(p.Producers)
+		p.Producers = nil
+	}
+	for len(p.Epochs) > 1 && p.Epochs[1].Offset <= p.Start {
+		p.Epochs = p.Epochs[1:]
 	}
 }
 

@@ -13,6 +13,11 @@ var (
 	ErrNoPartition = errors.New("no such partition")
 	ErrShrink      = errors.New("partitions can not be taken away")
 	ErrNotNext     = errors.New("not the next offset")
+	ErrNoGroup     = errors.New("no such consumer group")
+	ErrFull        = errors.New("the table is full")
+	ErrSequence    = errors.New("producer sequence out of order")
+	ErrOldProducer = errors.New("producer epoch is over")
+	ErrBeyondEnd   = errors.New("offset beyond the end")
 )
 
 // Propose applies one state record to a catalog, or says why it does not fit and changes nothing. What it accepts, Apply
@@ -30,6 +35,23 @@ func (s *State) Propose(r *Record) error {
 		}
 		if r.Partitions != 0 && r.Partitions < uint32(len(t.Partitions)) {
 			return ErrShrink
+		}
+	case TopicTrim, OffsetCommit:
+		if t == nil {
+			return ErrNoTopic
+		}
+		if r.Partition >= uint32(len(t.Partitions)) {
+			return ErrNoPartition
+		}
+		if r.Kind == TopicTrim && r.Offset > t.Partitions[r.Partition].Next {
+			return ErrBeyondEnd
+		}
+		if r.Kind == OffsetCommit && s.offsets >= OffsetsMax && !s.hasOffset(r) {
+			return ErrFull
+		}
+	case OffsetDelete:
+		if s.groups[r.Name] == nil {
+			return ErrNoGroup
 		}
 	}
 	s.applyRecord(r)

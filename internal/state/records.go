@@ -23,6 +23,11 @@ const (
 	recName       = 3
 	recPartitions = 4
 	recSetting    = 5 // repeated; a message of settingKey, settingValue
+	recPartition  = 6
+	recOffset     = 7
+	recMetadata   = 8
+	recTime       = 9
+	recProducer   = 10 // id + 1, then epoch, sequence, span: packed varints
 	settingKey    = 1
 	settingValue  = 2
 )
@@ -46,7 +51,22 @@ func encodeRecord(r *Record) []byte {
 	if r.Partitions != 0 {
 		b = appendVarint(b, recPartitions, uint64(r.Partitions))
 	}
-	return appendSettings(b, recSetting, r.Settings)
+	b = appendSettings(b, recSetting, r.Settings)
+	for _, f := range [...]struct {
+		num protowire.Number
+		v   uint64
+	}{{recPartition, uint64(r.Partition)}, {recOffset, uint64(r.Offset)}, {recTime, uint64(r.Time)}} {
+		if f.v != 0 {
+			b = appendVarint(b, f.num, f.v)
+		}
+	}
+	if r.Metadata != "" {
+		b = appendBytes(b, recMetadata, []byte(r.Metadata))
+	}
+	if r.Kind == ProducerAppend {
+		b = appendBytes(b, recProducer, encodeProducerBatch(&r.Producer))
+	}
+	return b
 }
 
 // DecodeRecords parses what EncodeRecords made. A kind or field it does not know is an error: a newer version wrote it,
@@ -74,7 +94,7 @@ func decodeRecord(b []byte) (Record, error) {
 		switch num {
 		case recKind:
 			r.Kind = RecordKind(v)
-			if v < uint64(TopicCreate) || v > uint64(LeaderHint) {
+			if v < uint64(TopicCreate) || v > uint64(ProducerAppend) {
 				return fmt.Errorf("kind %d: written by a newer version", v)
 			}
 		case recTopic:
@@ -88,6 +108,16 @@ func decodeRecord(b []byte) (Record, error) {
 			r.Partitions = uint32(v)
 		case recSetting:
 			return decodeSetting(&r.Settings, s)
+		case recPartition:
+			r.Partition = uint32(v)
+		case recOffset:
+			r.Offset = int64(v)
+		case recMetadata:
+			r.Metadata = string(s)
+		case recTime:
+			r.Time = int64(v)
+		case recProducer:
+			return decodeProducerBatch(&r.Producer, s)
 		default:
 			return fmt.Errorf("field %d: written by a newer version", num)
 		}

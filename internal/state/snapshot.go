@@ -1,10 +1,14 @@
 package state
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -60,22 +64,28 @@ const (
 	snapAppendTime
 	snapChain // repeated: number, nonce
 	snapTopic // repeated: id, name, setting (repeated), partition (repeated)
+	snapGroup // repeated: name, offset (repeated)
 )
 
 const (
 	chainNumber = 1
 	chainNonce  = 2
+	chainSeal   = 3
 
 	topicID        = 1
 	topicNameField = 2
 	topicSetting   = 3
 	topicPartition = 4 // repeated, in order
 
-	partStart  = 1
-	partNext   = 2
-	partLatest = 3
-	partEpochs = 4 // packed varints: epoch, offset
-	partRanges = 5 // packed varints, delta coded (encodeRanges)
+	partStart     = 1
+	partNext      = 2
+	partLatest    = 3
+	partEpochs    = 4 // packed varints: epoch, offset
+	partRanges    = 5 // packed varints, delta coded (encodeRanges)
+	partProducers = 6 // packed varints (encodeProducers)
+
+	groupName   = 1
+	groupOffset = 2 // repeated: the fields of a state record OffsetCommit
 )
 
 // EncodeSnapshot encodes a state, best a View. Equal states give equal bytes with one version of Seb.
@@ -89,10 +99,14 @@ func EncodeSnapshot(s *State) []byte {
 	b = appendVarint(b, snapAppendTime, uint64(s.AppendTime))
 	for _, e := range s.Epochs {
 		m := appendVarint(nil, chainNumber, uint64(e.Number))
-		b = appendBytes(b, snapChain, appendBytes(m, chainNonce, e.Nonce[:]))
+		m = appendBytes(m, chainNonce, e.Nonce[:])
+		b = appendBytes(b, snapChain, appendVarint(m, chainSeal, e.Seal))
 	}
 	for _, t := range s.Topics() {
 		b = appendBytes(b, snapTopic, encodeTopic(t))
+	}
+	for _, g := range s.Groups() {
+		b = appendBytes(b, snapGroup, encodeGroup(g))
 	}
 	body := encoder().EncodeAll(b, nil)
 	head := make([]byte, snapHeadSize, snapHeadSize+len(body))
@@ -129,6 +143,23 @@ func encodePartition(p *Partition) []byte {
 	}
 	if len(p.Ranges) > 0 {
 		b = appendBytes(b, partRanges, encodeRanges(p.Ranges))
+	}
+	if len(p.Producers) > 0 {
+		b = appendBytes(b, partProducers, encodeProducers(p.Producers))
+	}
+	return b
+}
+
+func encodeGroup(g *Group) []byte {
+	b := appendBytes(nil, groupName, []byte(g.Name))
+	ids := slices.SortedFunc(maps.Keys(g.Offsets), func(a, b PartitionID) int {
+		return cmp.Or(bytes.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition))
+	})
+	for _, id := range ids {
+		c := g.Offsets[id]
+		b = appendBytes(b, groupOffset, encodeRecord(&Record{
+			Kind: OffsetCommit, Topic: id.Topic, Partition: id.Partition, Offset: c.Offset, Metadata: c.Metadata, Time: c.Time,
+		}))
 	}
 	return b
 }

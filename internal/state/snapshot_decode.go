@@ -31,6 +31,8 @@ func decodeState(b []byte) (*State, error) {
 			return s.decodeEpoch(m)
 		case snapTopic:
 			return s.decodeTopic(m)
+		case snapGroup:
+			return s.decodeGroup(m)
 		default:
 			return fmt.Errorf("field %d: written by a newer version", num)
 		}
@@ -53,6 +55,8 @@ func (s *State) decodeEpoch(b []byte) error {
 			e.Number = uint32(v)
 		case chainNonce:
 			return copyID(&e.Nonce, m)
+		case chainSeal:
+			e.Seal = v
 		}
 		return nil
 	})
@@ -89,7 +93,28 @@ func (s *State) decodeTopic(b []byte) error {
 		return fmt.Errorf("topic %q twice or without partitions: %w", t.Name, errWire)
 	}
 	s.topics[t.ID], s.names[t.Name] = t, t
+	for _, p := range t.Partitions {
+		s.producers += len(p.Producers)
+	}
 	return nil
+}
+
+func (s *State) decodeGroup(b []byte) error {
+	name := ""
+	return fields(b, func(num protowire.Number, _ uint64, m []byte) error {
+		switch num {
+		case groupName:
+			name = string(m)
+		case groupOffset:
+			r, err := decodeRecord(m)
+			if err != nil {
+				return fmt.Errorf("group %q: %w", name, err)
+			}
+			r.Name = name
+			s.commitOffset(&r)
+		}
+		return nil
+	})
 }
 
 func decodePartition(b []byte) (*Partition, error) {
@@ -117,13 +142,15 @@ func decodePartition(b []byte) (*Partition, error) {
 			}
 		case partRanges:
 			return p.decodeRanges(m)
+		case partProducers:
+			return p.decodeProducers(m)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if n := len(p.Ranges); p.Next < p.Start || n > 0 && p.Ranges[n-1].End() != p.Next || n == 0 && p.Next != p.Start {
+	if n := len(p.Ranges); p.Next < p.Start || n > 0 && (p.Ranges[n-1].End() != p.Next || p.Ranges[0].End() <= p.Start) || n == 0 && p.Next != p.Start {
 		return nil, fmt.Errorf("ranges do not reach offset %d: %w", p.Next, errWire)
 	}
 	return p, nil

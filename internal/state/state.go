@@ -20,11 +20,14 @@ type State struct {
 	// Epochs is the chain so far, ascending; the last is Pos.Epoch.
 	Epochs []Epoch
 
-	topics  map[record.ID]*Topic
-	names   map[string]*Topic
-	gen     uint64 // partitions and topics with an older gen are shared with a view: copy before writing
-	noRange bool   // a catalog: offsets only
-	frozen  bool   // a view
+	topics    map[record.ID]*Topic
+	names     map[string]*Topic
+	groups    map[string]*Group
+	offsets   int    // committed offsets of all groups
+	producers int    // entries of all partitions
+	gen       uint64 // partitions and topics with an older gen are shared with a view: copy before writing
+	noRange   bool   // a catalog: offsets only
+	frozen    bool   // a view
 }
 
 // Genesis is the state before the first slot: epoch 0, whose nonce is the cluster id.
@@ -32,7 +35,7 @@ func Genesis(cluster record.ID, shard uint32) *State {
 	return &State{
 		Cluster: cluster, Shard: shard, Nonce: cluster,
 		Epochs: []Epoch{{Number: 0, Nonce: cluster}},
-		topics: map[record.ID]*Topic{}, names: map[string]*Topic{},
+		topics: map[record.ID]*Topic{}, names: map[string]*Topic{}, groups: map[string]*Group{},
 	}
 }
 
@@ -59,7 +62,7 @@ func (s *State) Len() int { return len(s.topics) }
 func (s *State) View() *State {
 	v := *s
 	v.frozen = true
-	v.topics, v.names = maps.Clone(s.topics), maps.Clone(s.names)
+	v.topics, v.names, v.groups = maps.Clone(s.topics), maps.Clone(s.names), maps.Clone(s.groups)
 	v.Epochs = slices.Clip(s.Epochs)
 	s.Epochs = slices.Clip(s.Epochs)
 	s.gen++
@@ -77,11 +80,15 @@ func (s *State) Catalog() *State {
 	for id, t := range s.topics {
 		n := &Topic{ID: t.ID, Name: t.Name, Settings: t.Settings, Partitions: make([]*Partition, len(t.Partitions))}
 		for i, p := range t.Partitions {
-			n.Partitions[i] = &Partition{Start: p.Start, Next: p.Next}
+			n.Partitions[i] = &Partition{Start: p.Start, Next: p.Next, Producers: maps.Clone(p.Producers)}
 		}
 		c.topics[id], c.names[n.Name] = n, n
 	}
 	c.gen = 0
+	c.groups = make(map[string]*Group, len(s.groups))
+	for name, g := range s.groups {
+		c.groups[name] = &Group{Name: name, Offsets: maps.Clone(g.Offsets)}
+	}
 	return &c
 }
 
@@ -135,7 +142,7 @@ func (s *State) topicForWrite(id record.ID) *Topic {
 }
 
 // partitionForWrite returns a partition of t (from topicForWrite) that no view shares. The slices in it stay shared:
-// they are only appended to, beyond what a view can see.
+// they are only appended to, beyond what a view can see, or cut.
 func (s *State) partitionForWrite(t *Topic, i uint32) *Partition {
 	p := t.Partitions[i]
 	if p.gen == s.gen {
@@ -143,6 +150,7 @@ func (s *State) partitionForWrite(t *Topic, i uint32) *Partition {
 	}
 	n := *p
 	n.gen = s.gen
+	n.Producers = maps.Clone(p.Producers)
 	t.Partitions[i] = &n
 	return &n
 }

@@ -253,7 +253,7 @@ func FuzzDecodeRecords(f *testing.F) {
 }
 
 func TestRecordsOfANewerVersionAreRefused(t *testing.T) {
-	for _, b := range [][]byte{{2, 8, 99}, {4, 8, 1, 72, 1}, {1}, {2, 16, 1}} {
+	for _, b := range [][]byte{{2, 8, 99}, {4, 8, 1, 120, 1}, {1}, {2, 16, 1}} {
 		if recs, err := state.DecodeRecords(b); err == nil {
 			t.Errorf("% x decodes to %+v", b, recs)
 		}

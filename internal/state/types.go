@@ -15,6 +15,13 @@ const (
 	TopicDelete RecordKind = 2 // Topic
 	TopicChange RecordKind = 3 // Topic, Partitions (0: unchanged), Settings (the whole new set)
 	LeaderHint  RecordKind = 4 // Name: the advertised address of the broker that wrote this SEAL
+	TopicTrim   RecordKind = 5 // Topic, Partition, Offset: the new start
+	// OffsetCommit: Name (the group), Topic, Partition, Offset, Metadata, Time. OffsetDelete: the same without the last
+	// three; a zero Topic deletes the whole group.
+	OffsetCommit RecordKind = 6
+	OffsetDelete RecordKind = 7
+	// ProducerAppend goes with data of an idempotent producer: Topic, Partition, Offset (its first), Producer.
+	ProducerAppend RecordKind = 8
 )
 
 // Record is one change of state other than data; Kind says which fields count.
@@ -24,6 +31,19 @@ type Record struct {
 	Name       string
 	Partitions uint32
 	Settings   map[string]string
+	Partition  uint32
+	Offset     int64
+	Metadata   string
+	Time       int64 // µs
+	Producer   ProducerBatch
+}
+
+// ProducerBatch is what an idempotent producer says of a run of its records for one partition.
+type ProducerBatch struct {
+	ID       int64 // -1: none
+	Epoch    int16
+	Sequence int32 // of the first record
+	Span     uint32
 }
 
 // Position is the next slot to replay; ordered by Epoch, then Slot.
@@ -66,7 +86,9 @@ type Partition struct {
 	Epochs       []EpochStart
 	Bytes        int64
 	LatestCommit int64 // append time of the newest range, µs; 0 if never written
-	gen          uint64
+	// Producers by id: what is known of idempotent producers, bounded over all partitions (ProducersMax).
+	Producers map[int64]Producer
+	gen       uint64
 }
 
 // Topic is one topic as committed. Read-only outside this package.
@@ -82,4 +104,5 @@ type Topic struct {
 type Epoch struct {
 	Number uint32
 	Nonce  record.ID
+	Seal   uint64 // slot of its SEAL; 0 as long as it has none (and in epoch 0)
 }

@@ -48,6 +48,7 @@ var levels = map[string]int{
 	"internal/config":   0,
 	"internal/budget":   0,
 	"internal/quiet":    0,
+	"internal/planted":  0,
 }
 
 // support is code that only tests use, with everything below it: it may import what it likes, and no production code

@@ -1,0 +1,107 @@
+package logcore
+
+import (
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// Verdict says what may be done with a listed name (rule R7).
+type Verdict uint8
+
+// The verdicts.
+const (
+	Keep    Verdict = iota // not garbage, not ours to judge, or a name that does not parse
+	Delete                 // garbage for ever: a DELETE that comes late, twice or from a deposed leader does no harm
+	AskHead                // a slot that is garbage if its head says DATA: a SEAL is never deleted, whatever it seals
+)
+
+// Collector judges names by the four tests of rule R7. It needs only the older of the two newest snapshots that this
+// leader wrote in this epoch, both durable: what that state does not reference is garbage for ever. It is immutable
+// after NewCollector.
+type Collector struct {
+	a      *state.State
+	refs   map[slotRef]struct{}
+	chain  map[record.ID]state.Epoch
+	prefix string
+}
+
+type slotRef struct {
+	epoch uint32
+	slot  uint64
+}
+
+// NewCollector returns the collector of a snapshot's state. It goes over every range: call it off the log's owner.
+func NewCollector(a *state.State) *Collector {
+	g := &Collector{a: a, refs: map[slotRef]struct{}{}, chain: map[record.ID]state.Epoch{}, prefix: WALPrefix(a.Shard)}
+	for _, e := range a.Epochs {
+		g.chain[e.Nonce] = e
+	}
+	for _, t := range a.Topics() {
+		for _, p := range t.Partitions {
+			for i := range p.Ranges {
+				g.refs[slotRef{p.Ranges[i].Epoch, p.Ranges[i].Slot}] = struct{}{}
+			}
+		}
+	}
+	return g
+}
+
+// Referenced is the number of slots that hold data somebody can read.
+func (g *Collector) Referenced() int { return len(g.refs) }
+
+// Judge judges a name of the log or of a snapshot.
+func (g *Collector) Judge(key string) Verdict {
+	if n, ok := parseSnap(g.a.Shard, key); ok {
+		if n.pos.Less(g.a.Pos) {
+			return Delete
+		}
+		return Keep
+	}
+	epoch, nonce, slot, ok := parseWAL(g.prefix, key)
+	if !ok {
+		return Keep
+	}
+	at := state.Position{Epoch: epoch, Slot: slot}
+	switch {
+	case bug(bugHigherEpoch) && epoch > g.a.Pos.Epoch:
+		return AskHead
+	case bug(bugAboveSnapshot) && epoch == g.a.Pos.Epoch && nonce == g.a.Nonce:
+	case !at.Less(g.a.Pos):
+		return Keep
+	}
+	e, on := g.chain[nonce]
+	if on && e.Number != epoch {
+		return Keep
+	}
+	if _, used := g.refs[slotRef{epoch, slot}]; on && used && !bug(bugReferenced) {
+		return Keep
+	}
+	switch {
+	case bug(bugSealCollected):
+		return Delete
+	case !on:
+		return AskHead
+	case epoch == g.a.Pos.Epoch && slot < g.a.Pos.Slot, epoch < g.a.Pos.Epoch && slot < e.Seal:
+		return Delete // between genesis and the SEAL of its epoch there is DATA only
+	}
+	return AskHead
+}
+
+// JudgeHead settles AskHead.
+func (g *Collector) JudgeHead(h *record.Head) Verdict {
+	if h.Kind == record.KindData {
+		return Delete
+	}
+	return Keep
+}
+
+// collectDue starts a collection when there are two snapshots of ours, and no other is running.
+func (c *Core) collectDue(view *state.State) {
+	s := &c.snap
+	s.older, s.newer = s.newer, view
+	if s.older == nil || s.collecting {
+		return
+	}
+	s.collecting = true
+	c.request(Effect{Kind: EffCollect, View: s.older}, func(*Event) { c.snap.collecting = false })
+}

@@ -1,0 +1,134 @@
+package sim
+
+import (
+	"strings"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// collection is one pass of a leader over the names of slots and snapshots (rule R7).
+type collection struct {
+	r       *run
+	op      logcore.OpID
+	judge   *logcore.Collector
+	garbage []string
+}
+
+const listedAtOnce = 100
+
+// list judges a page of names and goes on; on any trouble the pass ends early, another one comes.
+func (c *collection) list(prefix, after string) {
+	var names []string
+	s := c.r.n.w.store
+	s.call(false, func() logcore.Outcome {
+		names = s.list(prefix, after, listedAtOnce)
+		for _, name := range names {
+			c.add(name, s.objects[name])
+		}
+		return logcore.OutcomeOK
+	}, func(o logcore.Outcome) {
+		c.r.deliver(func() {
+			switch {
+			case o != logcore.OutcomeOK:
+				c.sweep()
+			case len(names) == listedAtOnce:
+				c.list(prefix, names[len(names)-1])
+			case prefix == logcore.WALPrefix(0):
+				c.list(logcore.SnapPrefix(0), "")
+			default:
+				c.sweep()
+			}
+		})
+	})
+}
+
+// add keeps a name that is garbage. Objects never change, so its head may as well be read now.
+func (c *collection) add(name string, body []byte) {
+	v := c.judge.Judge(name)
+	if v == logcore.AskHead {
+		h, err := record.DecodeHead(body)
+		if err != nil {
+			return
+		}
+		v = c.judge.JudgeHead(&h)
+	}
+	if v == logcore.Delete {
+		c.garbage = append(c.garbage, name)
+	}
+}
+
+// sweep deletes; a DELETE may be lost, or come late, like any other request.
+func (c *collection) sweep() {
+	w := c.r.n.w
+	left := len(c.garbage)
+	finish := func() { c.r.step(&logcore.Event{Kind: logcore.EvCollected, Op: c.op, Outcome: logcore.OutcomeOK}) }
+	if left == 0 {
+		finish()
+		return
+	}
+	for _, name := range c.garbage {
+		w.check.mayDelete(c.r, name)
+		w.store.call(true, func() logcore.Outcome { return w.store.remove(name) }, func(logcore.Outcome) {
+			c.r.deliver(func() {
+				if left--; left == 0 {
+					finish()
+				}
+			})
+		})
+	}
+}
+
+// mayDelete: R7, names of a higher epoch are never touched.
+func (c *checker) mayDelete(r *run, key string) {
+	h, err := record.DecodeHead(c.w.store.objects[key])
+	if err == nil && h.Epoch > r.core.Epoch() {
+		c.w.fail("R7: node %d in epoch %d deletes %s", r.n.id, r.core.Epoch(), key)
+	}
+}
+
+// deleted checks each DELETE when it takes effect, however late that is.
+func (c *checker) deleted(key string, body []byte) {
+	c.w.stats.Deleted++
+	if strings.HasPrefix(key, logcore.SnapPrefix(0)) {
+		if s, err := state.DecodeSnapshot(body); err == nil && !c.snapshotAbove(s.Pos) {
+			c.w.fail("R7: %s is deleted, and no newer one is there", key)
+		}
+		return
+	}
+	o, err := record.DecodeObject(body)
+	if err != nil {
+		c.w.fail("R7: %s, which does not decode, is deleted: %v", key, err)
+		return
+	}
+	if o.Head.Kind != record.KindData {
+		// A candidate that fell asleep may put a SEAL into the name of a DATA that was deleted, and start over by R5 (4).
+		// A DELETE of that DATA that is still on its way, or a later sweep, may take it: it sealed nothing.
+		if !c.on[key] || string(c.archive[key]) == string(body) {
+			c.w.fail("R7: %s, a SEAL, is deleted", key)
+		}
+		return
+	}
+	if !c.on[key] {
+		return
+	}
+	if !c.snapshotAbove(state.Position{Epoch: o.Head.Epoch, Slot: o.Head.Slot}) {
+		c.w.fail("R7: %s is deleted, and no snapshot above it is there", key)
+	}
+	for i := range o.Index {
+		e := &o.Index[i]
+		if t := c.fold.Topic(e.Topic); t != nil && e.Base+int64(e.Span) > t.Partitions[e.Partition].Start {
+			c.w.fail("I1: %s is deleted and holds offset %d of %s/%d", key, e.Base, t.Name, e.Partition)
+		}
+	}
+}
+
+// snapshotAbove says whether the store holds a snapshot of a later position. Names sort newest first.
+func (c *checker) snapshotAbove(pos state.Position) bool {
+	for _, key := range c.w.store.list(logcore.SnapPrefix(0), "", 0) {
+		s, err := state.DecodeSnapshot(c.w.store.objects[key])
+		return err == nil && pos.Less(s.Pos)
+	}
+	return false
+}

@@ -1,0 +1,113 @@
+package state
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// OffsetsMax bounds the committed offsets of all groups together.
+const OffsetsMax = 100_000
+
+// PartitionID names a partition of a topic.
+type PartitionID struct {
+	Topic     record.ID
+	Partition uint32
+}
+
+// Committed is a group's offset in a partition.
+type Committed struct {
+	Offset   int64 // the next one to read
+	Metadata string
+	Time     int64 // of the commit, µs
+}
+
+// Group is what consumers of one name have committed. Read-only outside this package.
+type Group struct {
+	Name    string
+	Offsets map[PartitionID]Committed
+	gen     uint64
+}
+
+// Group returns a group, or nil.
+func (s *State) Group(name string) *Group { return s.groups[name] }
+
+// Groups returns all groups by name.
+func (s *State) Groups() []*Group {
+	all := make([]*Group, 0, len(s.groups))
+	for _, g := range s.groups {
+		all = append(all, g)
+	}
+	slices.SortFunc(all, func(a, b *Group) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// CommittedOffset is the offset a group has committed, -1 if none.
+func (s *State) CommittedOffset(group string, p PartitionID) int64 {
+	if g := s.groups[group]; g != nil {
+		if c, ok := g.Offsets[p]; ok {
+			return c.Offset
+		}
+	}
+	return -1
+}
+
+func (s *State) hasOffset(r *Record) bool {
+	return s.CommittedOffset(r.Name, PartitionID{r.Topic, r.Partition}) >= 0
+}
+
+// groupForWrite returns a group that no view shares.
+func (s *State) groupForWrite(name string) *Group {
+	g := s.groups[name]
+	if g != nil && g.gen == s.gen {
+		return g
+	}
+	n := &Group{Name: name, gen: s.gen, Offsets: map[PartitionID]Committed{}}
+	if g != nil {
+		n.Offsets = maps.Clone(g.Offsets)
+	}
+	s.groups[name] = n
+	return n
+}
+
+func (s *State) commitOffset(r *Record) {
+	if !s.hasOffset(r) {
+		s.offsets++
+	}
+	s.groupForWrite(r.Name).Offsets[PartitionID{r.Topic, r.Partition}] = Committed{r.Offset, r.Metadata, r.Time}
+}
+
+// deleteOffset forgets one offset, or a whole group; a group without offsets is none.
+func (s *State) deleteOffset(r *Record) {
+	if s.groups[r.Name] == nil {
+		return
+	}
+	g := s.groupForWrite(r.Name)
+	before := len(g.Offsets)
+	if r.Topic.IsZero() {
+		clear(g.Offsets)
+	} else {
+		delete(g.Offsets, PartitionID{r.Topic, r.Partition})
+	}
+	s.offsets -= before - len(g.Offsets)
+	if len(g.Offsets) == 0 {
+		delete(s.groups, r.Name)
+	}
+}
+
+// forgetTopic drops what groups and the count of producers hold of a topic that is gone.
+func (s *State) forgetTopic(t *Topic) {
+	for _, p := range t.Partitions {
+		s.producers -= len(p.Producers)
+	}
+	for _, g := range s.Groups() {
+		for i := range t.Partitions {
+			id := PartitionID{t.ID, uint32(i)}
+			if _, ok := g.Offsets[id]; ok {
+				s.deleteOffset(&Record{Name: g.Name, Topic: id.Topic, Partition: id.Partition})
+			}
+		}
+	}
+}
