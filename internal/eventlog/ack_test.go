@@ -49,7 +49,7 @@ func TestOneFunctionMakesAcknowledgements(t *testing.T) {
 	}
 	want := map[string][]string{
 		"outcomeAcked": {"Err", "ack"}, // Err reads it
-		"ack":          {"commit"},
+		"ack":          {"settleAppend", "settleOp"},
 		"commit":       {"perform"},
 	}
 	for name, in := range want {

@@ -4,13 +4,43 @@ import (
 	"github.com/sebbroker/seb/internal/logcore"
 )
 
-// ack is the answer to an append or operation whose slot is committed: the only function that makes one (rule R4).
-func ack(f *logcore.Frozen, a *logcore.Append) Result {
-	r := Result{Time: f.Head.Time, outcome: outcomeAcked}
+// ack is the answer to an append or operation whose slot is committed, at time: the only function that makes one (rule
+// R4). A duplicate's slot is that of its original, whose time nobody keeps: 0.
+func ack(time int64, a *logcore.Append) Result {
+	r := Result{Time: time, outcome: outcomeAcked}
 	if a != nil {
 		r.Base, r.Span = a.Base, int64(a.Span)
 	}
 	return r
+}
+
+// settleAppend answers an append of a proposal that the core is done with; committed says that the append is in a slot
+// that is committed.
+func (o *owner) settleAppend(m *member, a *logcore.Append, why logcore.Rejection, committed *logcore.Frozen) {
+	if why != logcore.RejectNone {
+		m.drop()
+	}
+	switch {
+	case why == logcore.RejectNone && committed != nil:
+		o.answer(m, ack(committed.Head.Time, a))
+	case why == logcore.RejectDuplicate: // the core says so when the original is committed (rule R2)
+		r := ack(0, a)
+		r.Duplicate = true
+		o.answer(m, r)
+	case why == logcore.RejectUnknown:
+		o.answer(m, Result{})
+	default:
+		o.answer(m, failed(o.rejection(why, a.Next)))
+	}
+}
+
+// settleOp is the same for an operation.
+func (o *owner) settleOp(m *member, op *logcore.Op, why logcore.Rejection, committed *logcore.Frozen) {
+	if why == logcore.RejectNone && committed != nil {
+		o.answer(m, ack(committed.Head.Time, nil))
+		return
+	}
+	o.answer(m, failed(o.rejection(why, op.Next)))
 }
 
 // publish tells the broker of a committed slot. The state is locked: nobody has seen it yet.
@@ -28,20 +58,10 @@ func (o *owner) publish(f *logcore.Frozen) {
 func (o *owner) commit(f *logcore.Frozen) {
 	p := f.Proposal.User.(*proposal)
 	for i, m := range p.ops {
-		if why := p.p.Ops[i].Err; why != logcore.RejectNone {
-			o.answer(m, failed(o.rejection(why, 0)))
-			continue
-		}
-		o.answer(m, ack(f, nil))
+		o.settleOp(m, &p.p.Ops[i], p.p.Ops[i].Err, f)
 	}
 	for i, m := range p.appends {
-		a := &p.p.Appends[i]
-		if a.Err != logcore.RejectNone {
-			m.drop()
-			o.answer(m, failed(o.rejection(a.Err, a.Next)))
-			continue
-		}
-		o.answer(m, ack(f, a))
+		o.settleAppend(m, &p.p.Appends[i], p.p.Appends[i].Err, f)
 	}
 	o.met.committed(f, p, o.now())
 	o.keep.offer(p.object)
@@ -67,7 +87,7 @@ func (o *owner) unknown(f *logcore.Frozen) {
 
 func (o *owner) lost(m *member, left, why logcore.Rejection) {
 	m.drop()
-	if left == logcore.RejectNone {
+	if left == logcore.RejectNone || left == logcore.RejectUnknown {
 		o.answer(m, Result{})
 		return
 	}
@@ -85,11 +105,11 @@ func (o *owner) turnDown(lp *logcore.Proposal, why logcore.Rejection) {
 		return why
 	}
 	for i, m := range p.ops {
-		o.answer(m, failed(o.rejection(or(lp.Ops[i].Err), 0)))
+		o.settleOp(m, &lp.Ops[i], or(lp.Ops[i].Err), nil)
 	}
 	for i, m := range p.appends {
 		m.drop()
-		o.answer(m, failed(o.rejection(or(lp.Appends[i].Err), lp.Appends[i].Next)))
+		o.settleAppend(m, &lp.Appends[i], or(lp.Appends[i].Err), nil)
 	}
 	o.settled(p)
 }

@@ -21,7 +21,7 @@ var (
 // RejectedError says why something is in no slot and never will be. It is ErrRejected.
 type RejectedError struct {
 	Why  logcore.Rejection // RejectNone: Err says it
-	Next int64             // with RejectOffset: the partition's next offset
+	Next int64             // with RejectOffset: the partition's next offset, or the group's committed one
 	Err  error             // ErrClosed, ErrQueueFull, the context's error, or the store's
 }
 
@@ -55,4 +55,11 @@ var reasons = [...]string{
 	logcore.RejectNotLeader:        "not the leader",
 	logcore.RejectStore:            "the store refuses writes",
 	logcore.RejectStopped:          "the log stopped on corruption",
+	logcore.RejectDuplicate:        "a duplicate",
+	logcore.RejectUnknown:          "a duplicate of what has no verdict",
+	logcore.RejectSequence:         "the producer's sequence has a gap",
+	logcore.RejectOldProducer:      "the producer's epoch is over",
+	logcore.RejectUnknownGroup:     "unknown consumer group",
+	logcore.RejectFull:             "the table of committed offsets is full",
+	logcore.RejectBeyondEnd:        "offset beyond the end",
 }

@@ -37,7 +37,7 @@ func (o *owner) propose(ctx context.Context, taken []*member) {
 		m.state = memberSent
 		o.queued.Add(-int64(len(m.data)))
 		if m.op != nil {
-			p.p.Ops = append(p.p.Ops, logcore.Op{Record: *m.op})
+			p.p.Ops = append(p.p.Ops, *m.op)
 			p.ops = append(p.ops, m)
 			continue
 		}

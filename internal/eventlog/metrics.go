@@ -17,6 +17,7 @@ type meters struct {
 	records, bytes, objects  *metrics.Counter
 	alarms                   *metrics.Counter
 	stored                   *metrics.Counter // bytes of all PUTs
+	deleted                  *metrics.Counter
 	ackSeconds, putSeconds   *metrics.PrometheusHistogram
 	getSeconds, listSeconds  *metrics.PrometheusHistogram
 	requests                 map[string]map[string]*metrics.Counter // by request and outcome
@@ -38,6 +39,7 @@ func newMeters(l *Log) *meters {
 		objects:  s.GetOrCreateCounter(`seb_log_objects_total`),
 		alarms:   s.GetOrCreateCounter(`seb_log_alarms_total`),
 		stored:   s.GetOrCreateCounter(`seb_store_put_bytes_total`),
+		deleted:  s.GetOrCreateCounter(`seb_log_objects_deleted_total`),
 
 		ackSeconds:  s.GetOrCreatePrometheusHistogram(`seb_log_ack_seconds`), // of the oldest append of each object
 		putSeconds:  s.GetOrCreatePrometheusHistogram(`seb_store_put_seconds`),

@@ -28,6 +28,11 @@ func (o *owner) request(ctx context.Context, effect *logcore.Effect) {
 		o.puts.run(func() { o.putSnapshot(ctx, &e, kept) })
 	case logcore.EffPutMeta, logcore.EffPutSeal:
 		o.puts.run(func() { o.reply(o.put(ctx, &e, objstore.NewBody(e.Body))) })
+	case logcore.EffCollect:
+		o.gets.run(func() {
+			o.collect(ctx, e.View)
+			o.reply(&logcore.Event{Kind: logcore.EvCollected, Op: e.Op, Outcome: logcore.OutcomeOK})
+		})
 	case logcore.EffGetMeta:
 		o.gets.run(func() { o.reply(o.getMeta(ctx, &e)) })
 	case logcore.EffList:

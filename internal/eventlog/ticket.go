@@ -36,7 +36,9 @@ const (
 type Result struct {
 	Base int64 // offset of the first record
 	Span int64 // number of offsets taken
-	Time int64 // append time, microseconds since 1970
+	Time int64 // append time, microseconds since 1970; 0 for a duplicate
+	// Duplicate: an idempotent producer's batch that was there already, at Base.
+	Duplicate bool
 
 	outcome outcome
 	err     error
@@ -88,8 +90,8 @@ type member struct {
 	data    []byte
 	release func()
 	memory  *budget.Reservation
-	op      *state.Record // instead of head and data
-	since   int64         // when it was submitted, on the log's clock
+	op      *logcore.Op // instead of head and data
+	since   int64       // when it was submitted, on the log's clock
 }
 
 func (l *Log) newTicket(n int) *Ticket {
@@ -122,10 +124,18 @@ func (l *Log) Submit(appends []Append) *Ticket {
 
 // Propose queues a change of the state, like data. It may be called concurrently.
 func (l *Log) Propose(op state.Record) *Ticket {
-	t := l.newTicket(1)
-	m := &t.members[0]
-	m.ticket, m.op, m.since = t, &op, l.now()
-	m.item.Value = m
+	return l.ProposeAll([]logcore.Op{{Record: op}})
+}
+
+// ProposeAll queues changes of the state, one after the other; each is answered for itself. Err and Next in them do not
+// count.
+func (l *Log) ProposeAll(ops []logcore.Op) *Ticket {
+	t := l.newTicket(len(ops))
+	for i := range ops {
+		m := &t.members[i]
+		m.ticket, m.i, m.op, m.since = t, i, &ops[i], l.now()
+		m.item.Value = m
+	}
 	l.send(t, 0)
 	return t
 }

@@ -64,10 +64,14 @@ func (c *checker) request(r *run, e *logcore.Effect) {
 	switch e.Kind {
 	case logcore.EffPutData, logcore.EffPutSnapshot, logcore.EffPutSeal:
 		sum := maphash.Bytes(hashSeed, e.Body)
-		if old, ok := s.sent[e.Key]; ok && old != sum {
+		old, again := s.sent[e.Key]
+		if again && old != sum {
 			c.w.fail("R1: node %d sends other bytes under %s", r.n.id, e.Key)
 		}
 		s.sent[e.Key] = sum
+		if e.Kind == logcore.EffPutData && !again {
+			s.frozen++
+		}
 	}
 	switch e.Kind {
 	case logcore.EffPutData:
@@ -84,9 +88,6 @@ func (c *checker) request(r *run, e *logcore.Effect) {
 // requestData: R2, slot s is sent only when slot s-K is committed; R5 (5), only a validated leader writes.
 func (c *checker) requestData(r *run, e *logcore.Effect) {
 	h := &e.Frozen.Head
-	if e.Attempt == 0 {
-		r.rules.frozen++
-	}
 	if k := uint64(c.w.cfg.Window); h.Slot >= k {
 		for slot := h.Slot - k; ; slot-- {
 			if key := state.SlotKey(h.Shard, h.Epoch, h.Nonce, slot); !c.on[key] {
