@@ -40,6 +40,7 @@ var levels = map[string]int{
 	"internal/view":    1,
 	"internal/batcher": 1,
 	"internal/fault":   1,
+	"internal/forms":   1,
 
 	"record":            0,
 	"internal/objstore": 0,
