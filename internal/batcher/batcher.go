@@ -17,6 +17,9 @@ const ItemsMax = 16 << 10
 // allocates nothing and taking it out again costs the same however many wait.
 type Item[T any] struct {
 	Value T
+	// Patient: nobody is in a hurry for it. Alone it waits for Config.Patience; any other item's object takes it along.
+	// Set before Add.
+	Patient bool
 
 	bytes, at  int64
 	prev, next *Item[T]
@@ -48,6 +51,7 @@ type Batcher[T any] interface {
 // Config fixes a batcher's numbers. The zero value of a field means the default named there.
 type Config struct {
 	Wait     time.Duration // Blocking: from an object's first item to its freezing; 0 freezes at once
+	Patience time.Duration // the same for patient items, where it is longer
 	BytesMax int64         // soft limit of an object; BytesMax
 	ItemsMax int           // limit of items in an object; ItemsMax
 }
@@ -79,7 +83,7 @@ func (b *Blocking[T]) Due() (at int64, ok bool) {
 	case b.full():
 		return b.first.at, true
 	}
-	return b.first.at + int64(b.cfg.Wait), true
+	return b.deadline(b.cfg.Wait), true
 }
 
 // Take is part of Batcher.
@@ -90,7 +94,7 @@ func (b *Blocking[T]) Take(dst []T, now int64, force bool) []T {
 	return b.cut(dst)
 }
 
-// NewNull returns a batcher that freezes what is there at once; Wait does not count.
+// NewNull returns a batcher that freezes what is there at once; Wait does not count, Patience does.
 func NewNull[T any](c Config) *Null[T] { return &Null[T]{queue: queue[T]{cfg: c.withDefaults()}} }
 
 // Null is the batcher for the lowest latency. What comes while the log has no room goes into one object all the same.
@@ -98,11 +102,19 @@ type Null[T any] struct{ queue[T] }
 
 // Due is part of Batcher.
 func (b *Null[T]) Due() (at int64, ok bool) {
-	if b.n == 0 {
+	switch {
+	case b.n == 0:
 		return 0, false
+	case b.full():
+		return b.first.at, true
 	}
-	return b.first.at, true
+	return b.deadline(0), true
 }
 
 // Take is part of Batcher.
-func (b *Null[T]) Take(dst []T, _ int64, _ bool) []T { return b.cut(dst) }
+func (b *Null[T]) Take(dst []T, now int64, force bool) []T {
+	if at, ok := b.Due(); !ok || at > now && !force {
+		return dst
+	}
+	return b.cut(dst)
+}

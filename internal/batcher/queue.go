@@ -1,9 +1,13 @@
 package batcher
 
+import "time"
+
 // queue is what both batchers share: a list through the items themselves.
 type queue[T any] struct {
 	cfg         Config
 	first, last *Item[T]
+	eager       *Item[T] // the first that is not patient
+	patient     *Item[T] // the first that is
 	n           int
 	bytes       int64
 }
@@ -21,6 +25,9 @@ func (q *queue[T]) Add(it *Item[T], bytes, now int64) {
 		q.last.next = it
 	}
 	q.last = it
+	if head := q.head(it); *head == nil {
+		*head = it
+	}
 	q.n++
 	q.bytes += bytes
 }
@@ -43,6 +50,26 @@ func (q *queue[T]) Bytes() int64 { return q.bytes }
 // full says whether waiting longer can not make the next object larger.
 func (q *queue[T]) full() bool { return q.bytes >= q.cfg.BytesMax || q.n >= q.cfg.ItemsMax }
 
+// head is where the first item of the same patience is kept.
+func (q *queue[T]) head(it *Item[T]) **Item[T] {
+	if it.Patient {
+		return &q.patient
+	}
+	return &q.eager
+}
+
+// deadline is when the first of the items that are there has waited for long enough.
+func (q *queue[T]) deadline(wait time.Duration) int64 {
+	patience := int64(max(wait, q.cfg.Patience))
+	switch {
+	case q.patient == nil:
+		return q.eager.at + int64(wait)
+	case q.eager == nil:
+		return q.patient.at + patience
+	}
+	return min(q.eager.at+int64(wait), q.patient.at+patience)
+}
+
 // cut removes the items of one object.
 func (q *queue[T]) cut(dst []T) []T {
 	var bytes int64
@@ -59,6 +86,12 @@ func (q *queue[T]) cut(dst []T) []T {
 }
 
 func (q *queue[T]) unlink(it *Item[T]) {
+	// The first of a kind moves back only, so passing over the other kind costs each item one look.
+	if head := q.head(it); *head == it {
+		for *head = it.next; *head != nil && (*head).Patient != it.Patient; {
+			*head = (*head).next
+		}
+	}
 	if it.prev == nil {
 		q.first = it.next
 	} else {

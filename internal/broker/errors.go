@@ -25,15 +25,32 @@ var (
 	ErrOffsetMismatch   = errors.New("offset mismatch")
 	ErrBelowStart       = errors.New("offset below start")
 	ErrClosed           = errors.New("broker is closing")
+	ErrUnknownGroup     = errors.New("unknown consumer group")
+	ErrBeyondEnd        = errors.New("offset beyond the partition's end")
+	// ErrFull: the table of committed offsets is full. It is ErrOverBudget.
+	ErrFull = fmt.Errorf("%w: the table of committed offsets is full", ErrOverBudget)
+	// ErrSequenceGap: an idempotent producer's append does not follow its last one, and is none of its last ones. A
+	// leader that was deposed and has not noticed judges by what it knew: its refusal may be stale, as that of an
+	// expected offset or of ErrProducerFenced may be. It is never wrong that nothing was appended.
+	ErrSequenceGap = errors.New("the producer's sequence has a gap")
+	// ErrProducerFenced: a newer epoch of the producer has appended.
+	ErrProducerFenced = errors.New("fenced: the producer's epoch is over")
 	// ErrNotSent: the caller stopped waiting before its append was sent; it was taken out and will never appear. The
 	// error wraps the context's cause as well.
 	ErrNotSent = errors.New("gave up before the append was sent: it will not appear")
 )
 
-// OffsetMismatchError says where a partition really ends. It is ErrOffsetMismatch.
-type OffsetMismatchError struct{ Expected, Next int64 }
+// OffsetMismatchError says where a partition really ends, or with Group what that group has committed. It is
+// ErrOffsetMismatch.
+type OffsetMismatchError struct {
+	Group          string // "" for an append
+	Expected, Next int64  // -1: none committed
+}
 
 func (e *OffsetMismatchError) Error() string {
+	if e.Group != "" {
+		return fmt.Sprintf("offset mismatch: expected %d, group %s has committed %d (-1: nothing)", e.Expected, e.Group, e.Next)
+	}
 	return fmt.Sprintf("offset mismatch: expected %d, the partition's next offset is %d", e.Expected, e.Next)
 }
 
@@ -123,6 +140,16 @@ func (b *Broker) rejection(r *eventlog.RejectedError, expected int64) error {
 		return ErrTopicExists
 	case logcore.RejectOffset:
 		return &OffsetMismatchError{Expected: expected, Next: r.Next}
+	case logcore.RejectSequence:
+		return ErrSequenceGap
+	case logcore.RejectOldProducer:
+		return ErrProducerFenced
+	case logcore.RejectUnknownGroup:
+		return ErrUnknownGroup
+	case logcore.RejectFull:
+		return ErrFull
+	case logcore.RejectBeyondEnd:
+		return ErrBeyondEnd
 	case logcore.RejectShrink:
 		return &InvalidError{Field: "partitions", Reason: "a topic's partitions can not be taken away"}
 	case logcore.RejectFenced:

@@ -100,6 +100,10 @@ func (b *Broker) admit(a *Append, now int64) (logcore.Append, error) {
 		return h, err
 	}
 	h.Topic = rules.id
+	if s := &a.Summary; s.ProducerID >= 0 {
+		h.Idempotent = true
+		h.Producer = state.ProducerBatch{ID: s.ProducerID, Epoch: s.ProducerEpoch, Sequence: s.BaseSequence, Span: h.Span}
+	}
 	if limit := b.opt.Budget.RequestMax(); int64(len(a.Data)) > limit+record.BatchHeadSize {
 		return h, fmt.Errorf("%w: %d bytes for one partition, at most %d are allowed", ErrTooLarge, len(a.Data), limit)
 	}
@@ -127,6 +131,11 @@ func checkSummary(a *Append) (largest int, err error) {
 		if batch, rest, err = record.Split(rest); err != nil {
 			return 0, &InvalidError{Field: "batch", Reason: err.Error()}
 		}
+		if span == 0 {
+			if err := checkProducer(&a.Summary, batch); err != nil {
+				return 0, err
+			}
+		}
 		largest = max(largest, batch.Len())
 		span += batch.Span()
 		records += batch.Count()
@@ -136,6 +145,16 @@ func checkSummary(a *Append) (largest int, err error) {
 			span, records, a.Summary.Span, a.Summary.Records)}
 	}
 	return largest, nil
+}
+
+// checkProducer makes sure that a first batch's producer is the one that its summary says: by that duplicates are known.
+func checkProducer(s *record.Summary, batch record.Batch) error {
+	id, epoch, sequence := batch.ProducerID(), batch.ProducerEpoch(), batch.BaseSequence()
+	if id == s.ProducerID && (id < 0 || epoch == s.ProducerEpoch && sequence == s.BaseSequence) {
+		return nil
+	}
+	return &InvalidError{Field: "producer", Reason: fmt.Sprintf("batch of producer %d epoch %d sequence %d, said to be %d, %d and %d",
+		id, epoch, sequence, s.ProducerID, s.ProducerEpoch, s.BaseSequence)}
 }
 
 // rules is what a topic asks of appends.
@@ -196,6 +215,9 @@ func (t *Ticket) Wait(ctx context.Context) []Result {
 func (b *Broker) result(r *eventlog.Result, expected int64) Result {
 	if err := r.Err(); err != nil {
 		return Result{Err: b.logError(err, expected)}
+	}
+	if r.Duplicate {
+		return Result{Base: r.Base, Span: r.Span, Duplicate: true}
 	}
 	return Result{Base: r.Base, Span: r.Span, AppendTime: time.UnixMicro(r.Time)}
 }

@@ -62,10 +62,15 @@ func (b *Broker) Limits(name string) (record.Limits, error) {
 func describe(t *state.Topic) TopicInfo {
 	info := TopicInfo{Name: t.Name, ID: t.ID, Settings: maps.Clone(t.Settings), Partitions: make([]PartitionInfo, len(t.Partitions))}
 	for i, p := range t.Partitions {
-		info.Partitions[i] = PartitionInfo{Start: p.Start, Next: p.Next, Bytes: p.Bytes}
-		if p.LatestCommit != 0 {
-			info.Partitions[i].LatestCommit = time.UnixMicro(p.LatestCommit)
-		}
+		info.Partitions[i] = describePartition(p)
+	}
+	return info
+}
+
+func describePartition(p *state.Partition) PartitionInfo {
+	info := PartitionInfo{Start: p.Start, Next: p.Next, Bytes: p.Bytes}
+	if p.LatestCommit != 0 {
+		info.LatestCommit = time.UnixMicro(p.LatestCommit)
 	}
 	return info
 }

@@ -15,8 +15,13 @@ type Append struct {
 	// Data is one or more concatenated RecordBatch v2, checked by record.Check or made by package record; the base
 	// offsets in it are ignored. The broker owns Data from Submit until Release: it patches base offsets and leader
 	// epoch in place.
-	Data    []byte
-	Summary record.Summary // of Data
+	Data []byte
+	// Summary is that of Data. ProducerID >= 0 makes the append idempotent: each of a producer's last 5 appends to a
+	// partition is answered with its original offsets when it comes again, once those are committed (Result.Duplicate);
+	// one that is not the next in sequence is refused with ErrSequenceGap, one of an older producer epoch with
+	// ErrProducerFenced. What is remembered outlives restarts, takeovers and the records themselves, but of very many
+	// producers those silent longest are forgotten: such a producer may go on with any sequence.
+	Summary record.Summary
 	// ClientMade says that a client cut Data into batches: the topic's max-batch-bytes bounds each of them. Batches that Seb
 	// encodes itself are cut at 1 MiB, and a larger record stands alone.
 	ClientMade bool
@@ -32,10 +37,12 @@ type Append struct {
 
 // Result is the answer to one Append. Err nil means: durable (rule R4 acked).
 type Result struct {
-	Base       int64 // offset of the first record
-	Span       int64 // number of offsets taken
-	AppendTime time.Time
-	Err        error
+	Base       int64     // offset of the first record
+	Span       int64     // number of offsets taken
+	AppendTime time.Time // zero for a duplicate
+	// Duplicate: an idempotent producer's append that was there already. Base is where; nothing was stored again.
+	Duplicate bool
+	Err       error
 }
 
 // Want asks for a partition's data from an offset.

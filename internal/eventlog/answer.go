@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
 )
 
 // ack is the answer to an append or operation whose slot is committed, at time: the only function that makes one (rule
@@ -49,9 +50,23 @@ func (o *owner) publish(f *logcore.Frozen) {
 	if o.opt.Hooks.Committed != nil {
 		o.opt.Hooks.Committed(&Committed{
 			Key: f.Key, Epoch: f.Head.Epoch, Slot: f.Head.Slot, Time: f.Head.Time, Index: f.Index,
-			Topics: len(p.p.Ops) > 0, Object: p.object,
+			Topics: changesTopics(p.p.Ops), Object: p.object,
 		})
 	}
+}
+
+// changesTopics says whether an operation that was accepted changes what readers find.
+func changesTopics(ops []logcore.Op) bool {
+	for i := range ops {
+		if ops[i].Err != logcore.RejectNone {
+			continue
+		}
+		switch ops[i].Record.Kind {
+		case state.TopicCreate, state.TopicDelete, state.TopicChange, state.TopicTrim:
+			return true
+		}
+	}
+	return false
 }
 
 // commit answers the members of a committed slot. Only the handling of EffCommit calls it.

@@ -35,7 +35,7 @@ func (o *owner) propose(ctx context.Context, taken []*member) {
 	p.appends = make([]*member, 0, len(taken))
 	for _, m := range taken {
 		m.state = memberSent
-		o.queued.Add(-int64(len(m.data)))
+		o.queued.Add(-m.bytes)
 		if m.op != nil {
 			p.p.Ops = append(p.p.Ops, *m.op)
 			p.ops = append(p.ops, m)

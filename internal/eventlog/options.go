@@ -60,7 +60,7 @@ type Committed struct {
 	Slot   uint64
 	Time   int64               // append time, microseconds since 1970
 	Index  []record.IndexEntry // an entry per partition
-	Topics bool                // topics were created, changed or deleted
+	Topics bool                // topics were created, changed, trimmed or deleted
 	Object *Object
 }
 

@@ -182,7 +182,7 @@ func (o *owner) enqueue(t *Ticket) {
 	for i := range t.members {
 		m := &t.members[i]
 		m.state = memberQueued
-		o.batch.Add(&m.item, int64(len(m.data)), now)
+		o.batch.Add(&m.item, m.bytes, now)
 	}
 }
 

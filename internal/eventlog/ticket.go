@@ -88,6 +88,7 @@ type member struct {
 	state   memberState
 	head    logcore.Append
 	data    []byte
+	bytes   int64 // that it waits with: those of data, or about those of op
 	release func()
 	memory  *budget.Reservation
 	op      *logcore.Op // instead of head and data
@@ -116,7 +117,8 @@ func (l *Log) Submit(appends []Append) *Ticket {
 		m.ticket, m.i, m.head, m.since = t, i, a.Head, now
 		m.data, m.release, m.memory = a.Data, a.Release, a.Memory
 		m.item.Value = m
-		bytes += int64(len(a.Data))
+		m.bytes = int64(len(a.Data))
+		bytes += m.bytes
 	}
 	l.send(t, bytes)
 	return t
@@ -129,15 +131,34 @@ func (l *Log) Propose(op state.Record) *Ticket {
 
 // ProposeAll queues changes of the state, one after the other; each is answered for itself. Err and Next in them do not
 // count.
-func (l *Log) ProposeAll(ops []logcore.Op) *Ticket {
+func (l *Log) ProposeAll(ops []logcore.Op) *Ticket { return l.propose(ops, false) }
+
+// ProposePatiently is ProposeAll for changes that nobody is in a hurry for: they ride in the next object, and alone they
+// wait for Batch.Patience.
+func (l *Log) ProposePatiently(ops []logcore.Op) *Ticket { return l.propose(ops, true) }
+
+func (l *Log) propose(ops []logcore.Op, patient bool) *Ticket {
 	t := l.newTicket(len(ops))
+	var bytes int64
 	for i := range ops {
 		m := &t.members[i]
 		m.ticket, m.i, m.op, m.since = t, i, &ops[i], l.now()
-		m.item.Value = m
+		m.item.Value, m.item.Patient = m, patient
+		m.bytes = opBytes(&ops[i].Record)
+		bytes += m.bytes
 	}
-	l.send(t, 0)
+	l.send(t, bytes)
 	return t
+}
+
+// opBytes is about what a record takes in an object: its head, state records and index are read as one, so they must not
+// grow without bound.
+func opBytes(r *state.Record) int64 {
+	n := 64 + len(r.Name) + len(r.Metadata)
+	for k, v := range r.Settings {
+		n += len(k) + len(v) + 8
+	}
+	return int64(n)
 }
 
 func (l *Log) send(t *Ticket, bytes int64) {
@@ -180,7 +201,7 @@ func (t *Ticket) Wait(ctx context.Context) []Result {
 
 // reject answers a member that waits to be frozen, or never got that far.
 func (l *Log) reject(m *member, err error) {
-	l.queued.Add(-int64(len(m.data)))
+	l.queued.Add(-m.bytes)
 	m.drop()
 	l.answer(m, Result{outcome: outcomeFailed, err: err})
 }

@@ -50,7 +50,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	opt := broker.Options{
 		Store: store, Budget: mem, AutoCreate: !o.NoAutoCreate, Checksums: !local,
 		Core:   logcore.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised},
-		Batch:  batcher.Config{Wait: o.batchWait(local), BytesMax: o.batchBytes(mem)},
+		Batch:  batcher.Config{Wait: o.batchWait(local), Patience: o.offsetWait(local), BytesMax: o.batchBytes(mem)},
 		NoWait: o.batchWait(local) == 0,
 		Logger: o.Logger, Metrics: o.Metrics,
 	}

@@ -30,6 +30,9 @@ type Options struct {
 	// BatchWait is how long the first record of an object waits for others; BatchAuto (250 ms on remote stores, 5 ms on
 	// local ones) if it is 0, BatchNone collects nothing.
 	BatchWait time.Duration
+	// OffsetWait is how long the offsets that consumers commit wait for an object to ride in, if nothing else comes: 1 s
+	// on remote stores, where each object has a price, BatchWait on local ones. A wait below BatchWait does not count.
+	OffsetWait time.Duration
 	// BatchBytes is the size of an object at which it is sent at once; 10 MiB, at most what the memory limit allows.
 	BatchBytes int64
 	// MemoryLimit is the ceiling of all buffers in bytes; 256 MiB.
@@ -49,10 +52,11 @@ const (
 )
 
 const (
-	batchWaitRemote = 250 * time.Millisecond
-	batchWaitLocal  = 5 * time.Millisecond
-	batchBytes      = 10 << 20
-	memoryLimit     = 256 << 20
+	batchWaitRemote  = 250 * time.Millisecond
+	batchWaitLocal   = 5 * time.Millisecond
+	offsetWaitRemote = time.Second
+	batchBytes       = 10 << 20
+	memoryLimit      = 256 << 20
 	// snapshotBytesLocal: on a local store reading costs nothing, so a snapshot is due by the bytes to replay.
 	snapshotBytesLocal = 16 << 20
 )
@@ -86,6 +90,14 @@ func (o *Options) batchWait(local bool) time.Duration {
 	return batchWaitRemote
 }
 
+// offsetWait is how long committed offsets wait alone; 0 is no longer than records.
+func (o *Options) offsetWait(local bool) time.Duration {
+	if o.OffsetWait == 0 && !local {
+		return offsetWaitRemote
+	}
+	return o.OffsetWait
+}
+
 // validate reports every fault at once.
 func (o *Options) validate() error {
 	var faults []error
@@ -99,6 +111,9 @@ func (o *Options) validate() error {
 	}
 	if err := budget.Validate(o.MemoryLimit); err != nil {
 		faults = append(faults, err)
+	}
+	if o.OffsetWait < 0 {
+		faults = append(faults, fmt.Errorf("offset wait of %s: want 0 or more", o.OffsetWait))
 	}
 	if o.BatchBytes < 0 || o.CacheBytes < 0 {
 		faults = append(faults, fmt.Errorf("batch of %d bytes, cache of %d: want 0 or more", o.BatchBytes, o.CacheBytes))

@@ -1,0 +1,201 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+const (
+	// GroupNameMax and MetadataMax bound, in bytes, a consumer group's name and what it keeps with an offset.
+	GroupNameMax = 249
+	MetadataMax  = 4096
+)
+
+// OffsetCommit is a consumer group's offset in a partition.
+type OffsetCommit struct {
+	Topic     string
+	Partition int32
+	Offset    int64  // the next one to read; it is not held against what the partition has
+	Metadata  string // the group's own, at most MetadataMax bytes of UTF-8
+	// Expected, if not nil, refuses the commit unless that is what the group has committed there; -1 is nothing.
+	Expected *int64
+}
+
+// GroupInfo is what a consumer group has committed.
+type GroupInfo struct {
+	Name    string
+	Offsets []GroupOffset // by topic and partition
+}
+
+// GroupOffset is a group's offset in one partition: Next-max(Offset, Start) records are left to read, none if that is
+// negative.
+type GroupOffset struct {
+	Topic       string
+	Partition   int32
+	Offset      int64
+	Metadata    string
+	Committed   time.Time
+	Start, Next int64 // of the partition
+}
+
+// CommitOffsets stores offsets of a group and waits until they are committed; a group is there from its first offset on.
+// Each is answered for itself, in order; nil means durable (rule R4). They ride in the next commit object, and alone
+// they wait for Options.Batch.Patience, so that consumers do not run up a bill.
+//
+// Errors: *OffsetMismatchError, ErrUnknownTopic, ErrUnknownPartition, ErrInvalid, ErrFull, and those of an append.
+func (b *Broker) CommitOffsets(ctx context.Context, group string, commits []OffsetCommit) []error {
+	errs := make([]error, len(commits))
+	refuse := b.refuses(ctx)
+	if refuse == nil {
+		refuse = checkGroup(group)
+	}
+	ops := make([]logcore.Op, 0, len(commits))
+	of := make([]int, 0, len(commits)) // which commit each op is
+	now := time.Now().UnixMicro()
+	for i := range commits {
+		c := &commits[i]
+		id, err := partKey{}, refuse
+		if err == nil {
+			err = c.check()
+		}
+		if err == nil {
+			id, err = b.partition(c.Topic, c.Partition)
+		}
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		op := logcore.Op{Record: state.Record{
+			Kind: state.OffsetCommit, Name: group, Topic: id.topic, Partition: id.partition, Offset: c.Offset,
+			Metadata: c.Metadata, Time: now,
+		}}
+		if c.Expected != nil {
+			op.Conditional, op.Expected = true, *c.Expected
+		}
+		ops, of = append(ops, op), append(of, i)
+	}
+	if len(ops) == 0 {
+		return errs
+	}
+	results := b.log.ProposePatiently(ops).Wait(ctx)
+	for i := range results {
+		errs[of[i]] = b.commitError(results[i].Err(), group, ops[i].Expected)
+	}
+	return errs
+}
+
+func (b *Broker) commitError(err error, group string, expected int64) error {
+	err = b.logError(err, expected)
+	var mismatch *OffsetMismatchError
+	if errors.As(err, &mismatch) {
+		mismatch.Group = group
+	}
+	return err
+}
+
+func checkGroup(name string) error {
+	if name == "" || len(name) > GroupNameMax {
+		return &InvalidError{Field: "group", Reason: fmt.Sprintf("name of %d bytes, want 1 to %d", len(name), GroupNameMax)}
+	}
+	if !utf8.ValidString(name) {
+		return &InvalidError{Field: "group", Reason: "name is not UTF-8"}
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) {
+			return &InvalidError{Field: "group", Reason: fmt.Sprintf("name holds %U, which is not printable", r)}
+		}
+	}
+	return nil
+}
+
+func (c *OffsetCommit) check() error {
+	switch {
+	case c.Offset < 0:
+		return &InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is negative", c.Offset)}
+	case c.Expected != nil && *c.Expected < -1:
+		return &InvalidError{Field: "expected offset", Reason: fmt.Sprintf("%d is neither an offset nor -1", *c.Expected)}
+	case len(c.Metadata) > MetadataMax:
+		return &InvalidError{Field: "metadata", Reason: fmt.Sprintf("%d bytes, at most %d are allowed", len(c.Metadata), MetadataMax)}
+	case !utf8.ValidString(c.Metadata):
+		return &InvalidError{Field: "metadata", Reason: "is not UTF-8"}
+	}
+	return nil
+}
+
+// partition looks up a partition's lasting name.
+func (b *Broker) partition(topic string, partition int32) (partKey, error) {
+	r, err := b.rules(topic, partition)
+	return partKey{r.id, uint32(partition)}, err
+}
+
+// Group says what a consumer group has committed, or ErrUnknownGroup. confirm is that of Topic, with its errors.
+func (b *Broker) Group(ctx context.Context, name string, confirm bool) (GroupInfo, error) {
+	if confirm {
+		if err := b.log.Confirm(ctx); err != nil {
+			return GroupInfo{}, b.logError(err, -1)
+		}
+	}
+	err := ErrUnknownGroup
+	var info GroupInfo
+	b.log.Read(func(s *state.State) {
+		if g := s.Group(name); g != nil {
+			info, err = describeGroup(s, g), nil
+		}
+	})
+	return info, err
+}
+
+// Groups says what all consumer groups have committed, by name.
+func (b *Broker) Groups(context.Context) []GroupInfo {
+	var infos []GroupInfo
+	b.log.Read(func(s *state.State) {
+		for _, g := range s.Groups() {
+			infos = append(infos, describeGroup(s, g))
+		}
+	})
+	return infos
+}
+
+func describeGroup(s *state.State, g *state.Group) GroupInfo {
+	info := GroupInfo{Name: g.Name, Offsets: make([]GroupOffset, 0, len(g.Offsets))}
+	for id, c := range g.Offsets {
+		t := s.Topic(id.Topic)
+		if t == nil || int(id.Partition) >= len(t.Partitions) {
+			continue // the topic took its offsets with it; nothing gets here
+		}
+		p := t.Partitions[id.Partition]
+		info.Offsets = append(info.Offsets, GroupOffset{
+			Topic: t.Name, Partition: int32(id.Partition), Offset: c.Offset, Metadata: c.Metadata,
+			Committed: time.UnixMicro(c.Time), Start: p.Start, Next: p.Next,
+		})
+	}
+	slices.SortFunc(info.Offsets, func(a, b GroupOffset) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return info
+}
+
+// DeleteGroup forgets all that a group has committed and waits until that is committed. Errors: ErrUnknownGroup, and
+// those of an append.
+func (b *Broker) DeleteGroup(ctx context.Context, name string) error {
+	return b.propose(ctx, state.Record{Kind: state.OffsetDelete, Name: name})
+}
+
+// DeleteOffset forgets a group's offset in one partition, if it has one there, and waits until that is committed; without
+// its last offset a group is gone. Errors: ErrUnknownGroup, ErrUnknownTopic, ErrUnknownPartition, and those of an append.
+func (b *Broker) DeleteOffset(ctx context.Context, group, topic string, partition int32) error {
+	id, err := b.partition(topic, partition)
+	if err != nil {
+		return err
+	}
+	return b.propose(ctx, state.Record{Kind: state.OffsetDelete, Name: group, Topic: id.topic, Partition: id.partition})
+}
