@@ -17,13 +17,13 @@ const ItemsMax = 16 << 10
 // allocates nothing and taking it out again costs the same however many wait.
 type Item[T any] struct {
 	Value T
-	// Patient: nobody is in a hurry for it. Alone it waits for Config.Patience; any other item's object takes it along.
-	// Set before Add.
-	Patient bool
 
 	bytes, at  int64
 	prev, next *Item[T]
 	queued     bool
+	// Patient: nobody is in a hurry for it. Alone it waits for Config.Patience; any other item's object takes it along.
+	// Set before Add.
+	Patient bool
 }
 
 // Queued says whether it is waiting in a batcher.

@@ -84,6 +84,49 @@ func TestCancelledFirstItemMovesTheDeadline(t *testing.T) {
 	}
 }
 
+func TestPatientItems(t *testing.T) {
+	cfg := batcher.Config{Wait: 10 * time.Millisecond, Patience: time.Second}
+	for _, c := range []struct {
+		name  string
+		b     batcher.Batcher[int]
+		eager int64 // how long an item waits that is not patient
+	}{
+		{"blocking", batcher.NewBlocking[int](cfg), 10 * ms},
+		{"null", batcher.NewNull[int](cfg), 0},
+		{"no shorter than others", batcher.NewBlocking[int](batcher.Config{Wait: time.Second, Patience: time.Millisecond}), 1000 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := c.b
+			due := func(want int64) {
+				t.Helper()
+				if at, ok := b.Due(); !ok || at != want {
+					t.Fatalf("due at %d %v, want %d", at, ok, want)
+				}
+			}
+			one, two, three := &item{Value: 1, Patient: true}, &item{Value: 2}, &item{Value: 3, Patient: true}
+			b.Add(one, 1, 1*ms)
+			due(1001 * ms)
+			if got := b.Take(nil, 1001*ms-1, false); got != nil {
+				t.Fatalf("took %v before its time", got)
+			}
+			b.Add(two, 1, 1*ms)
+			b.Add(three, 1, 2*ms)
+			due(1*ms + c.eager)
+			b.Cancel(one)
+			due(1*ms + c.eager)
+			b.Cancel(two)
+			due(1002 * ms)
+			b.Add(two, 1, 5*ms)
+			b.Cancel(three)
+			due(5*ms + c.eager)
+			b.Add(one, 1, 6*ms)
+			if got := b.Take(nil, 5*ms+c.eager, false); !slices.Equal(got, []int{2, 1}) {
+				t.Fatalf("took %v: a patient item rides along", got)
+			}
+		})
+	}
+}
+
 func TestAddTwicePanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
@@ -100,7 +143,13 @@ func TestAddTwicePanics(t *testing.T) {
 type model struct {
 	vals  []int
 	bytes map[int]int64
-	at    map[int]int64
+	until map[int]int64 // when each has waited for long enough
+}
+
+// due says whether an object may be cut.
+func (m *model) due(cfg batcher.Config, now int64) bool {
+	waited := slices.ContainsFunc(m.vals, func(v int) bool { return m.until[v] <= now })
+	return waited || len(m.vals) > 0 && m.sum() >= cfg.BytesMax || len(m.vals) >= cfg.ItemsMax
 }
 
 func (m *model) sum() (n int64) {
@@ -127,6 +176,7 @@ func TestRandomAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := batcher.Config{
 			Wait:     time.Duration(rapid.Int64Range(0, 20).Draw(t, "wait")),
+			Patience: time.Duration(rapid.Int64Range(0, 60).Draw(t, "patience")),
 			BytesMax: rapid.Int64Range(1, 100).Draw(t, "bytesMax"),
 			ItemsMax: rapid.IntRange(1, 8).Draw(t, "itemsMax"),
 		}
@@ -135,14 +185,18 @@ func TestRandomAgainstModel(t *testing.T) {
 		if null {
 			b, cfg.Wait = batcher.NewNull[int](cfg), 0
 		}
-		m := &model{bytes: map[int]int64{}, at: map[int]int64{}}
+		m := &model{bytes: map[int]int64{}, until: map[int]int64{}}
 		items, now := []*item{}, int64(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
-				it := &item{Value: len(items)}
+				it := &item{Value: len(items), Patient: rapid.Bool().Draw(t, "patient")}
+				wait := cfg.Wait
+				if it.Patient {
+					wait = max(wait, cfg.Patience)
+				}
 				items = append(items, it)
 				n := rapid.Int64Range(0, 150).Draw(t, "bytes")
-				m.vals, m.bytes[it.Value], m.at[it.Value] = append(m.vals, it.Value), n, now
+				m.vals, m.bytes[it.Value], m.until[it.Value] = append(m.vals, it.Value), n, now+int64(wait)
 				b.Add(it, n, now)
 			},
 			"cancel": func(t *rapid.T) {
@@ -161,10 +215,8 @@ func TestRandomAgainstModel(t *testing.T) {
 			"wait": func(t *rapid.T) { now += rapid.Int64Range(1, 15).Draw(t, "ns") },
 			"take": func(t *rapid.T) {
 				force := rapid.Bool().Draw(t, "force")
-				due := len(m.vals) > 0 && (force || now >= m.at[m.vals[0]]+int64(cfg.Wait) ||
-					m.sum() >= cfg.BytesMax || len(m.vals) >= cfg.ItemsMax)
 				var want []int
-				if due {
+				if len(m.vals) > 0 && force || m.due(cfg, now) {
 					want = m.cut(cfg)
 				}
 				if got := b.Take(nil, now, force); !slices.Equal(got, want) {

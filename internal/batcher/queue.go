@@ -6,8 +6,9 @@ import "time"
 type queue[T any] struct {
 	cfg         Config
 	first, last *Item[T]
-	eager       *Item[T] // the first that is not patient
+	patients    int      // how many are patient; with none of them the next two do not count
 	patient     *Item[T] // the first that is
+	eager       *Item[T] // the first that is not
 	n           int
 	bytes       int64
 }
@@ -25,8 +26,8 @@ func (q *queue[T]) Add(it *Item[T], bytes, now int64) {
 		q.last.next = it
 	}
 	q.last = it
-	if head := q.head(it); *head == nil {
-		*head = it
+	if it.Patient || q.patients > 0 {
+		q.linked(it)
 	}
 	q.n++
 	q.bytes += bytes
@@ -36,6 +37,9 @@ func (q *queue[T]) Add(it *Item[T], bytes, now int64) {
 func (q *queue[T]) Cancel(it *Item[T]) bool {
 	if !it.queued {
 		return false
+	}
+	if q.patients > 0 {
+		q.unlinking(it)
 	}
 	q.unlink(it)
 	return true
@@ -50,24 +54,47 @@ func (q *queue[T]) Bytes() int64 { return q.bytes }
 // full says whether waiting longer can not make the next object larger.
 func (q *queue[T]) full() bool { return q.bytes >= q.cfg.BytesMax || q.n >= q.cfg.ItemsMax }
 
-// head is where the first item of the same patience is kept.
-func (q *queue[T]) head(it *Item[T]) **Item[T] {
+// linked notes an item that was added, if patience is in play.
+func (q *queue[T]) linked(it *Item[T]) {
 	if it.Patient {
-		return &q.patient
+		if q.patients++; q.patients == 1 {
+			q.patient, q.eager = it, nil
+			if q.first != it {
+				q.eager = q.first
+			}
+		}
+	} else if q.eager == nil {
+		q.eager = it
 	}
-	return &q.eager
+}
+
+// unlinking notes an item that is about to be taken out. The first of a kind moves back only, so passing over the other
+// kind costs each item one look. It is called only if patience is in play.
+func (q *queue[T]) unlinking(it *Item[T]) {
+	if it.Patient {
+		q.patients--
+	}
+	head := &q.eager
+	if it.Patient {
+		head = &q.patient
+	}
+	if *head == it {
+		for *head = it.next; *head != nil && (*head).Patient != it.Patient; {
+			*head = (*head).next
+		}
+	}
 }
 
 // deadline is when the first of the items that are there has waited for long enough.
 func (q *queue[T]) deadline(wait time.Duration) int64 {
-	patience := int64(max(wait, q.cfg.Patience))
-	switch {
-	case q.patient == nil:
-		return q.eager.at + int64(wait)
-	case q.eager == nil:
-		return q.patient.at + patience
+	if q.patients == 0 {
+		return q.first.at + int64(wait)
 	}
-	return min(q.eager.at+int64(wait), q.patient.at+patience)
+	at := q.patient.at + int64(max(wait, q.cfg.Patience))
+	if q.eager != nil {
+		at = min(at, q.eager.at+int64(wait))
+	}
+	return at
 }
 
 // cut removes the items of one object.
@@ -79,6 +106,9 @@ func (q *queue[T]) cut(dst []T) []T {
 			break
 		}
 		bytes += it.bytes
+		if q.patients > 0 {
+			q.unlinking(it)
+		}
 		q.unlink(it)
 		dst = append(dst, it.Value)
 	}
@@ -86,12 +116,6 @@ func (q *queue[T]) cut(dst []T) []T {
 }
 
 func (q *queue[T]) unlink(it *Item[T]) {
-	// The first of a kind moves back only, so passing over the other kind costs each item one look.
-	if head := q.head(it); *head == it {
-		for *head = it.next; *head != nil && (*head).Patient != it.Patient; {
-			*head = (*head).next
-		}
-	}
 	if it.prev == nil {
 		q.first = it.next
 	} else {

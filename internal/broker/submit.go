@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/eventlog"
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/state"
@@ -88,6 +89,10 @@ func (b *Broker) refuses(ctx context.Context) error {
 	return nil
 }
 
+// FramingShare is the part of the largest request, one in so many bytes, that an append may be larger than it: what
+// batches add to the records themselves.
+const FramingShare = 8
+
 // admit checks an append against its topic and stamps it if the topic wants that.
 func (b *Broker) admit(a *Append, now int64) (logcore.Append, error) {
 	h := logcore.Append{
@@ -104,12 +109,17 @@ func (b *Broker) admit(a *Append, now int64) (logcore.Append, error) {
 		h.Idempotent = true
 		h.Producer = state.ProducerBatch{ID: s.ProducerID, Epoch: s.ProducerEpoch, Sequence: s.BaseSequence, Span: h.Span}
 	}
-	if limit := b.opt.Budget.RequestMax(); int64(len(a.Data)) > limit+record.BatchHeadSize {
+	limit := b.opt.Budget.RequestMax()
+	limit += limit / FramingShare
+	if int64(len(a.Data)) > limit {
 		return h, fmt.Errorf("%w: %d bytes for one partition, at most %d are allowed", ErrTooLarge, len(a.Data), limit)
 	}
 	largest, err := checkSummary(a)
 	if err != nil {
 		return h, err
+	}
+	if room := b.opt.Budget.Class(budget.Fetch).Limit(); int64(budget.SizeFor(largest))+blockMin > room {
+		return h, fmt.Errorf("%w: batch of %d bytes, readers have memory for %d", ErrTooLarge, largest, room-blockMin)
 	}
 	if a.ClientMade && largest > rules.maxBatch {
 		return h, fmt.Errorf("%w: batch of %d bytes, max-batch-bytes of topic %s is %d", ErrTooLarge, largest, a.Topic, rules.maxBatch)

@@ -1,0 +1,250 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// idempotent is a producer's batch of one record for topic a.
+func idempotent(t testing.TB, partition int, p record.Producer, value string) broker.Append {
+	t.Helper()
+	b, sum, err := record.Append(nil, []record.Record{{Value: []byte(value)}}, record.EncodeOptions{Producer: &p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return broker.Append{Topic: "a", Partition: int32(partition), Data: b, Summary: sum, ExpectedOffset: -1}
+}
+
+func submitted(t testing.TB, b *broker.Broker, a ...broker.Append) []broker.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return b.Submit(ctx, a).Wait(ctx)
+}
+
+func TestIdempotentProducer(t *testing.T) {
+	stores(t, func(t *testing.T, s objstore.Store) {
+		b := open(t, options(s))
+		create(t, b, "a", 2)
+		send := func(epoch int16, sequence int32) broker.Result {
+			return submitted(t, b, idempotent(t, 0, record.Producer{ID: 7, Epoch: epoch, Sequence: sequence}, fmt.Sprint(epoch, ".", sequence)))[0]
+		}
+		want := func(when string, r broker.Result, base int64, duplicate bool, err error) {
+			t.Helper()
+			if !errors.Is(r.Err, err) || err == nil && (r.Base != base || r.Span != 1 || r.Duplicate != duplicate || r.AppendTime.IsZero() != duplicate) {
+				t.Fatalf("%s: %+v, want base %d, duplicate %v, error %v", when, r, base, duplicate, err)
+			}
+		}
+		mustProduce(t, b, "a", 0, "other")
+		for i := range 7 {
+			want("first time", send(0, int32(i)), int64(1+i), false, nil)
+		}
+		again := func(when string) {
+			t.Helper()
+			for i := 2; i < 7; i++ {
+				want(when, send(0, int32(i)), int64(1+i), true, nil)
+			}
+			want(when+", too old", send(0, 1), 0, false, broker.ErrSequenceGap)
+			want(when+", beyond the next", send(0, 8), 0, false, broker.ErrSequenceGap)
+		}
+		again("again")
+		second := open(t, options(s)) // takes over
+		b = second
+		again("after a takeover")
+		kill(b)
+		b = open(t, options(s))
+		again("after a restart")
+		if _, err := b.Trim(context.Background(), "a", 0, 8); err != nil {
+			t.Fatal(err)
+		}
+		again("after a trim of what it rests on")
+		want("new epoch not from 0", send(1, 7), 0, false, broker.ErrSequenceGap)
+		want("new epoch", send(1, 0), 8, false, nil)
+		want("old epoch", send(0, 7), 0, false, broker.ErrProducerFenced)
+		if got := consume(t, b, "a", 0, 8); fmt.Sprint(got) != "[1.0]" {
+			t.Fatal(got)
+		}
+		r := submitted(t, b, idempotent(t, 1, record.Producer{ID: 7, Sequence: 3}, "other partition"))[0]
+		want("a partition remembers for itself", r, 0, false, nil)
+	})
+}
+
+func TestDuplicateInOneObject(t *testing.T) {
+	b := open(t, options(objstore.NewMemory()))
+	create(t, b, "a", 1)
+	one := func(sequence int32) broker.Append {
+		return idempotent(t, 0, record.Producer{ID: 1, Sequence: sequence}, fmt.Sprint(sequence))
+	}
+	r := submitted(t, b, one(0), one(1), one(0), one(1), one(3), one(2))
+	for i, want := range []broker.Result{{Base: 0}, {Base: 1}, {Base: 0, Duplicate: true}, {Base: 1, Duplicate: true}, {Err: broker.ErrSequenceGap}, {Base: 2}} {
+		if got := r[i]; got.Base != want.Base || got.Duplicate != want.Duplicate || !errors.Is(got.Err, want.Err) {
+			t.Errorf("append %d: %+v, want %+v", i, got, want)
+		}
+	}
+	if got := consume(t, b, "a", 0, 0); fmt.Sprint(got) != "[0 1 2]" {
+		t.Fatal(got)
+	}
+}
+
+func TestDuplicateInFlightWaits(t *testing.T) {
+	s := &hooked{Store: objstore.NewMemory()}
+	o := options(s)
+	o.Batch.Wait, o.NoWait = 0, true
+	b := open(t, o)
+	create(t, b, "a", 1)
+	begun, release := make(chan struct{}, 8), make(chan struct{})
+	hold := func(ctx context.Context, _ string) error {
+		begun <- struct{}{}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	s.onPut.Store(&hold)
+	ctx := context.Background()
+	p := record.Producer{ID: 1}
+	first := b.Submit(ctx, []broker.Append{idempotent(t, 0, p, "x")})
+	<-begun
+	second := b.Submit(ctx, []broker.Append{idempotent(t, 0, p, "x")})
+	third := b.Submit(ctx, []broker.Append{data(t, "a", 0, "y")})
+	<-begun // so the second was judged
+	select {
+	case <-first.Done():
+		t.Fatal("acknowledged before it is durable")
+	case <-second.Done():
+		t.Fatal("a duplicate was acknowledged before its original is durable")
+	default:
+	}
+	close(release)
+	if r := second.Wait(ctx)[0]; r.Err != nil || !r.Duplicate || r.Base != 0 {
+		t.Fatalf("%+v", r)
+	}
+	for _, k := range []*broker.Ticket{first, third} {
+		if r := k.Wait(ctx)[0]; r.Err != nil || r.Duplicate {
+			t.Fatalf("%+v", r)
+		}
+	}
+	s.onPut.Store(nil)
+	if got := consume(t, b, "a", 0, 0); fmt.Sprint(got) != "[x y]" {
+		t.Fatal(got)
+	}
+}
+
+func TestProducerOfSummaryMustBeThatOfData(t *testing.T) {
+	b := open(t, options(objstore.NewMemory()))
+	create(t, b, "a", 1)
+	for name, change := range map[string]func(*record.Summary){
+		"none":           func(s *record.Summary) { s.ProducerID = -1 },
+		"other":          func(s *record.Summary) { s.ProducerID = 8 },
+		"other epoch":    func(s *record.Summary) { s.ProducerEpoch++ },
+		"other sequence": func(s *record.Summary) { s.BaseSequence++ },
+	} {
+		a := idempotent(t, 0, record.Producer{ID: 7, Epoch: 1, Sequence: 5}, "x")
+		change(&a.Summary)
+		if r := submitted(t, b, a)[0]; !errors.Is(r.Err, broker.ErrInvalid) || !strings.Contains(r.Err.Error(), "producer 7 epoch 1 sequence 5") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// TestIdempotentProducersOnFaultyStore: producers that send each batch until it is acknowledged, several at a time, on a
+// store that fails in every way, with brokers killed and taken over from: each record is there once, in order.
+func TestIdempotentProducersOnFaultyStore(t *testing.T) {
+	rates := fault.Rates{fault.Before: .05, fault.Lost: .1, fault.Late: .05, fault.Hang: .01, fault.Throttle: .03, fault.Truncate: .05}
+	const producers, batches = 4, 60
+	stores(t, func(t *testing.T, inner objstore.Store) {
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		s := fault.New(inner, seed, fault.Config{Put: rates, Get: rates, Delete: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond})
+		next := func() *broker.Broker {
+			o := options(s)
+			o.Core.SnapshotSlots = 20
+			o.Timeouts.Put, o.Timeouts.Read = 50*time.Millisecond, 50*time.Millisecond
+			return open(t, o)
+		}
+		var now atomic.Pointer[broker.Broker]
+		now.Store(next())
+		create(t, now.Load(), "a", 2)
+		var wg sync.WaitGroup
+		var left atomic.Int32
+		left.Store(producers)
+		for p := range producers {
+			wg.Go(func() {
+				defer left.Add(-1)
+				produceOnce(t, &now, p, batches)
+			})
+		}
+		for run := 0; left.Load() > 0; run++ {
+			time.Sleep(20 * time.Millisecond)
+			old := now.Load()
+			if run%2 == 0 {
+				kill(old)
+			} // else the next one fences it
+			now.Store(next())
+		}
+		wg.Wait()
+		s.SetConfig(fault.Config{})
+		s.Settle()
+		b := open(t, options(inner))
+		counts := map[int]int{}
+		for part := range 2 {
+			for _, v := range consume(t, b, "a", part, 0) {
+				var p, i int
+				if _, err := fmt.Sscanf(v, "%d.%d", &p, &i); err != nil || i != counts[p] || p%2 != part {
+					t.Fatalf("%s in partition %d after %d of its producer", v, part, counts[p])
+				}
+				counts[p]++
+			}
+		}
+		for p := range producers {
+			if counts[p] != batches {
+				t.Errorf("%d of producer %d's %d records are there", counts[p], p, batches)
+			}
+		}
+	})
+}
+
+// produceOnce sends batches 0 to n-1, up to as many at once as are remembered, each until it is acknowledged.
+func produceOnce(t *testing.T, now *atomic.Pointer[broker.Broker], producer, n int) {
+	bases := map[int]int64{}
+	last := int64(-1)
+	for acked := 0; acked < n; {
+		var window []broker.Append
+		for i := acked; i < min(n, acked+5); i++ {
+			p := record.Producer{ID: int64(producer), Epoch: 3, Sequence: int32(i)}
+			window = append(window, idempotent(t, producer%2, p, fmt.Sprintf("%d.%d", producer, i)))
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(5+rand.IntN(60))*time.Millisecond)
+		results := now.Load().Submit(ctx, window).Wait(ctx)
+		cancel()
+		gap := false
+		for i, r := range results {
+			base, known := bases[acked+i]
+			switch {
+			case r.Err != nil:
+				gap = true
+				continue
+			case known && base != r.Base || r.Base <= last && !known && !gap:
+				t.Errorf("%d.%d acknowledged at %d, before at %d, the one before it at %d", producer, acked+i, r.Base, base, last)
+			}
+			bases[acked+i] = r.Base
+		}
+		for _, ok := bases[acked]; ok; _, ok = bases[acked] {
+			last = bases[acked]
+			acked++
+		}
+	}
+}
