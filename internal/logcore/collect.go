@@ -21,6 +21,7 @@ const (
 type Collector struct {
 	a      *state.State
 	refs   map[slotRef]struct{}
+	packs  map[state.PackID]struct{}
 	chain  map[record.ID]state.Epoch
 	prefix string
 }
@@ -32,30 +33,56 @@ type slotRef struct {
 
 // NewCollector returns the collector of a snapshot's state. It goes over every range: call it off the log's owner.
 func NewCollector(a *state.State) *Collector {
-	g := &Collector{a: a, refs: map[slotRef]struct{}{}, chain: map[record.ID]state.Epoch{}, prefix: WALPrefix(a.Shard)}
+	g := &Collector{a: a, refs: map[slotRef]struct{}{}, packs: map[state.PackID]struct{}{}, chain: map[record.ID]state.Epoch{}, prefix: WALPrefix(a.Shard)}
 	for _, e := range a.Epochs {
 		g.chain[e.Nonce] = e
 	}
 	for _, t := range a.Topics() {
 		for _, p := range t.Partitions {
 			for i := range p.Ranges {
-				g.refs[slotRef{p.Ranges[i].Epoch, p.Ranges[i].Slot}] = struct{}{}
+				if r := &p.Ranges[i]; r.Pack {
+					g.packs[state.PackID{Epoch: r.Epoch, ID: r.Slot}] = struct{}{}
+				} else {
+					g.refs[slotRef{r.Epoch, r.Slot}] = struct{}{}
+				}
 			}
 		}
 	}
 	return g
 }
 
+// judgePack: a pack of a lower epoch that is not referenced; one of this epoch that was installed and is not any more. One
+// of this epoch that is not known may yet be installed.
+func (g *Collector) judgePack(epoch uint32, nonce record.ID, number uint64) Verdict {
+	id := state.PackID{Epoch: epoch, ID: number}
+	_, used := g.packs[id]
+	e, on := g.chain[nonce]
+	switch {
+	case on && e.Number == epoch && used:
+		return Keep
+	case epoch < g.a.Pos.Epoch:
+		return Delete
+	case epoch == g.a.Pos.Epoch && nonce == g.a.Nonce:
+		if _, installed := g.a.PackOf(id); installed {
+			return Delete
+		}
+	}
+	return Keep
+}
+
 // Referenced is the number of slots that hold data somebody can read.
 func (g *Collector) Referenced() int { return len(g.refs) }
 
-// Judge judges a name of the log or of a snapshot.
+// Judge judges a name of the log, of a snapshot or of a pack.
 func (g *Collector) Judge(key string) Verdict {
 	if n, ok := parseSnap(g.a.Shard, key); ok {
 		if n.pos.Less(g.a.Pos) {
 			return Delete
 		}
 		return Keep
+	}
+	if epoch, nonce, number, ok := parsePack(g.a.Shard, key); ok {
+		return g.judgePack(epoch, nonce, number)
 	}
 	epoch, nonce, slot, ok := parseWAL(g.prefix, key)
 	if !ok {

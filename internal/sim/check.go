@@ -114,6 +114,11 @@ func (c *checker) advance() bool {
 	for i := range o.Index {
 		c.appendRecords(&o.Index[i], o.Batches(i))
 	}
+	for i := range recs {
+		if recs[i].Kind == state.PackInstall {
+			c.installed(&o.Head, recs[i].Pack)
+		}
+	}
 	return true
 }
 
@@ -229,10 +234,10 @@ func (c *checker) readAt(run *run, k partKey, p *state.Partition, offset int64) 
 		return
 	}
 	g := p.Ranges[i]
-	key := run.core.State().Key(g.Epoch, g.Slot)
+	key := run.core.State().RangeKey(&g)
 	body, there := c.w.store.objects[key]
-	if !there && (run.core.Role() != logcore.RoleLeader || c.fold.Topic(run.core.State().TopicByName(k.topic).ID).Partitions[k.part].Start > offset) {
-		return // behind: a referenced object may be gone, and the reader looks for a newer snapshot (rule R11)
+	if !there && (!c.leads(run) || c.fold.TopicByName(k.topic).Partitions[k.part].Start > offset) {
+		return // behind: a referenced object may be gone, and the reader looks for a newer state (rule R11)
 	}
 	if int(g.Pos)+int(g.Len) > len(body) {
 		c.w.fail("I1: %v offset %d should lie in %s", k, offset, key)

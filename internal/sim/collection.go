@@ -36,6 +36,8 @@ func (c *collection) list(prefix, after string) {
 			case len(names) == listedAtOnce:
 				c.list(prefix, names[len(names)-1])
 			case prefix == logcore.WALPrefix(0):
+				c.list(state.PackPrefix(0), "")
+			case prefix == state.PackPrefix(0):
 				c.list(logcore.SnapPrefix(0), "")
 			default:
 				c.sweep()
@@ -102,6 +104,10 @@ func (c *checker) deleted(key string, body []byte) {
 		c.w.fail("R7: %s, which does not decode, is deleted: %v", key, err)
 		return
 	}
+	if o.Head.Kind == record.KindPack {
+		c.packDeleted(key, o)
+		return
+	}
 	if o.Head.Kind != record.KindData {
 		// A candidate that fell asleep may put a SEAL into the name of a DATA that was deleted, and start over by R5 (4).
 		// A DELETE of that DATA that is still on its way, or a later sweep, may take it: it sealed nothing.
@@ -117,9 +123,8 @@ func (c *checker) deleted(key string, body []byte) {
 		c.w.fail("R7: %s is deleted, and no snapshot above it is there", key)
 	}
 	for i := range o.Index {
-		e := &o.Index[i]
-		if t := c.fold.Topic(e.Topic); t != nil && e.Base+int64(e.Span) > t.Partitions[e.Partition].Start {
-			c.w.fail("I1: %s is deleted and holds offset %d of %s/%d", key, e.Base, t.Name, e.Partition)
+		if e := &o.Index[i]; c.references(e, state.Source{Epoch: o.Head.Epoch, Slot: o.Head.Slot}) {
+			c.w.fail("I1: %s is deleted and holds offset %d of %s/%d", key, e.Base, e.Topic, e.Partition)
 		}
 	}
 }

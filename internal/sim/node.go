@@ -35,6 +35,8 @@ type run struct {
 	confirm map[uint64]int64        // tags asked: the chain's length when asked
 	seen    map[partKey]int64       // highest next offset served
 	rules   ruleState
+	packing bool
+	packed  uint64 // packs begun
 }
 
 func (n *node) start() {
@@ -310,7 +312,7 @@ func (r *run) proposal(ops []*op) *logcore.Proposal {
 // change makes the proposal of a trim or of a committed offset: its topic's id is known when the broker leads.
 func (r *run) change(o *op) logcore.Op {
 	rec := *o.rec
-	if s := r.core.State(); s != nil {
+	if s := r.core.State(); s != nil && o.key.topic != "" {
 		if t := s.TopicByName(o.key.topic); t != nil {
 			rec.Topic = t.ID
 		}

@@ -15,6 +15,7 @@ type Stats struct {
 	Faults, Crashes, Pauses      int
 	Leaders, Seals, Snapshots    int
 	Deleted, Commits, Trims      int
+	Packs                        int
 	Late                         int // PUTs that took effect after their sender had given up
 	Slots, Records, Reads, Steps int
 }
@@ -33,6 +34,7 @@ func (s *Stats) add(o Stats) {
 	s.Deleted += o.Deleted
 	s.Commits += o.Commits
 	s.Trims += o.Trims
+	s.Packs += o.Packs
 	s.Slots += o.Slots
 	s.Records += o.Records
 	s.Reads += o.Reads
@@ -104,6 +106,7 @@ func (w *world) build() {
 		w.after(w.upTo(w.loadRand, w.cfg.Think), p.next)
 	}
 	w.keepers()
+	w.packs()
 	w.readers()
 	w.refusals()
 }

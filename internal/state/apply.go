@@ -66,6 +66,10 @@ func (s *State) Apply(h *record.Head, recs []Record, index []record.IndexEntry) 
 		return err
 	}
 	for i := range recs {
+		if recs[i].Kind == PackInstall {
+			s.installPack(h.Epoch, recs[i].Pack)
+			continue
+		}
 		s.applyRecord(&recs[i])
 	}
 	for i := range index {
@@ -83,6 +87,7 @@ func (s *State) applySeal(h *record.Head) {
 	s.Pos = Position{Epoch: h.NextEpoch}
 	s.Nonce = h.NextNonce
 	s.PrevCRC = h.CRC
+	s.forgetPacks()
 	s.Epochs = append(s.Epochs, Epoch{Number: h.NextEpoch, Nonce: h.NextNonce})
 }
 
@@ -136,6 +141,10 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 				return fail("record %d: no partition %s/%d", i, r.Topic, r.Partition)
 			}
 		case OffsetDelete:
+		case PackInstall:
+			if r.Pack == nil || r.Pack.ID == 0 || s.packs[PackID{h.Epoch, r.Pack.ID}].Installed {
+				return fail("record %d: pack can not be installed", i)
+			}
 		default:
 			return fail("record %d: kind %d", i, r.Kind)
 		}
@@ -220,6 +229,7 @@ func (s *State) applyTrim(r *Record) {
 	n := 0
 	for n < len(p.Ranges) && p.Ranges[n].End() <= p.Start {
 		p.Bytes -= int64(p.Ranges[n].Len)
+		s.dereference(&p.Ranges[n])
 		n++
 	}
 	if p.Ranges = p.Ranges[n:]; n > 0 && cap(p.Ranges) > 2*len(p.Ranges)+16 {

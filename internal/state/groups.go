@@ -97,10 +97,13 @@ func (s *State) deleteOffset(r *Record) {
 	}
 }
 
-// forgetTopic drops what groups and the count of producers hold of a topic that is gone.
+// forgetTopic drops what groups, packs and the count of producers hold of a topic that is gone.
 func (s *State) forgetTopic(t *Topic) {
 	for _, p := range t.Partitions {
 		s.producers -= len(p.Producers)
+		for i := range p.Ranges {
+			s.dereference(&p.Ranges[i])
+		}
 	}
 	for _, g := range s.Groups() {
 		for i := range t.Partitions {

@@ -28,6 +28,7 @@ const (
 	recMetadata   = 8
 	recTime       = 9
 	recProducer   = 10 // id + 1, then epoch, sequence, span: packed varints
+	recPack       = 11 // message (packs.go)
 	settingKey    = 1
 	settingValue  = 2
 )
@@ -66,6 +67,9 @@ func encodeRecord(r *Record) []byte {
 	if r.Kind == ProducerAppend {
 		b = appendBytes(b, recProducer, encodeProducerBatch(&r.Producer))
 	}
+	if r.Pack != nil {
+		b = appendBytes(b, recPack, encodePack(r.Pack))
+	}
 	return b
 }
 
@@ -94,7 +98,7 @@ func decodeRecord(b []byte) (Record, error) {
 		switch num {
 		case recKind:
 			r.Kind = RecordKind(v)
-			if v < uint64(TopicCreate) || v > uint64(ProducerAppend) {
+			if v < uint64(TopicCreate) || v > uint64(PackInstall) {
 				return fmt.Errorf("kind %d: written by a newer version", v)
 			}
 		case recTopic:
@@ -118,6 +122,9 @@ func decodeRecord(b []byte) (Record, error) {
 			r.Time = int64(v)
 		case recProducer:
 			return decodeProducerBatch(&r.Producer, s)
+		case recPack:
+			r.Pack = &PackContent{}
+			return decodePack(r.Pack, s)
 		default:
 			return fmt.Errorf("field %d: written by a newer version", num)
 		}

@@ -65,6 +65,7 @@ const (
 	snapChain // repeated: number, nonce
 	snapTopic // repeated: id, name, setting (repeated), partition (repeated)
 	snapGroup // repeated: name, offset (repeated)
+	snapPacks // packed varints: epoch, id, size, live bytes; by epoch and id
 )
 
 const (
@@ -107,6 +108,9 @@ func EncodeSnapshot(s *State) []byte {
 	}
 	for _, g := range s.Groups() {
 		b = appendBytes(b, snapGroup, encodeGroup(g))
+	}
+	if len(s.packs) > 0 {
+		b = appendBytes(b, snapPacks, s.encodePacks())
 	}
 	body := encoder().EncodeAll(b, nil)
 	head := make([]byte, snapHeadSize, snapHeadSize+len(body))
@@ -165,7 +169,7 @@ func encodeGroup(g *Group) []byte {
 }
 
 // rangeWidth is the number of varints a range takes.
-const rangeWidth = 10
+const rangeWidth = 11
 
 // encodeRanges writes each range as varints; those that mostly grow as zigzag differences to the range before.
 func encodeRanges(ranges []Range) []byte {
@@ -175,13 +179,20 @@ func encodeRanges(ranges []Range) []byte {
 		for _, v := range [rangeWidth]int64{
 			r.Base - prev.End(), int64(r.Span), int64(r.Records) - int64(r.Span), int64(r.Epoch) - int64(prev.Epoch),
 			int64(r.Slot) - int64(prev.Slot), int64(r.Pos), int64(r.Len),
-			r.MinTime - prev.MinTime, r.MaxTime - r.MinTime, r.AppendTime - prev.AppendTime,
+			r.MinTime - prev.MinTime, r.MaxTime - r.MinTime, r.AppendTime - prev.AppendTime, packed01(r.Pack),
 		} {
 			b = protowire.AppendVarint(b, protowire.EncodeZigZag(v))
 		}
 		prev = r
 	}
 	return b
+}
+
+func packed01(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // DecodeSnapshot parses a snapshot. Errors wrap ErrSnapshot.

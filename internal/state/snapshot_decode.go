@@ -33,6 +33,8 @@ func decodeState(b []byte) (*State, error) {
 			return s.decodeTopic(m)
 		case snapGroup:
 			return s.decodeGroup(m)
+		case snapPacks:
+			return s.decodePacks(m)
 		default:
 			return fmt.Errorf("field %d: written by a newer version", num)
 		}
@@ -170,7 +172,7 @@ func (p *Partition) decodeRanges(b []byte) error {
 		r := Range{
 			Base: prev.End() + v[0], Span: uint32(v[1]), Records: uint32(v[1] + v[2]), Epoch: uint32(int64(prev.Epoch) + v[3]),
 			Slot: uint64(int64(prev.Slot) + v[4]), Pos: uint32(v[5]), Len: uint32(v[6]),
-			MinTime: prev.MinTime + v[7], AppendTime: prev.AppendTime + v[9],
+			MinTime: prev.MinTime + v[7], AppendTime: prev.AppendTime + v[9], Pack: v[10] != 0,
 		}
 		r.MaxTime = r.MinTime + v[8]
 		if r.Span == 0 || len(p.Ranges) > 0 && r.Base != prev.End() {

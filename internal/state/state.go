@@ -23,6 +23,8 @@ type State struct {
 	topics    map[record.ID]*Topic
 	names     map[string]*Topic
 	groups    map[string]*Group
+	packs     map[PackID]Pack // never changed in place once a view has it: see packForWrite
+	packsGen  uint64
 	offsets   int    // committed offsets of all groups
 	producers int    // entries of all partitions
 	gen       uint64 // partitions and topics with an older gen are shared with a view: copy before writing
@@ -35,7 +37,7 @@ func Genesis(cluster record.ID, shard uint32) *State {
 	return &State{
 		Cluster: cluster, Shard: shard, Nonce: cluster,
 		Epochs: []Epoch{{Number: 0, Nonce: cluster}},
-		topics: map[record.ID]*Topic{}, names: map[string]*Topic{}, groups: map[string]*Group{},
+		topics: map[record.ID]*Topic{}, names: map[string]*Topic{}, groups: map[string]*Group{}, packs: map[PackID]Pack{},
 	}
 }
 
@@ -99,6 +101,18 @@ func (s *State) Key(epoch uint32, slot uint64) string {
 		return ""
 	}
 	return SlotKey(s.Shard, epoch, s.Epochs[i].Nonce, slot)
+}
+
+// RangeKey names the object in which a range lies; "" if its epoch is not on the chain.
+func (s *State) RangeKey(r *Range) string {
+	if !r.Pack {
+		return s.Key(r.Epoch, r.Slot)
+	}
+	i, ok := slices.BinarySearchFunc(s.Epochs, r.Epoch, func(e Epoch, n uint32) int { return cmp.Compare(e.Number, n) })
+	if !ok {
+		return ""
+	}
+	return PackKey(s.Shard, r.Epoch, s.Epochs[i].Nonce, r.Slot)
 }
 
 // SlotKey names the commit object in a slot, relative to the bucket's root.

@@ -22,6 +22,8 @@ const (
 	OffsetDelete RecordKind = 7
 	// ProducerAppend goes with data of an idempotent producer: Topic, Partition, Offset (its first), Producer.
 	ProducerAppend RecordKind = 8
+	// PackInstall: Pack. The pack is durable; its content takes the place of the ranges it was made from (rule R8).
+	PackInstall RecordKind = 9
 )
 
 // Record is one change of state other than data; Kind says which fields count.
@@ -36,6 +38,30 @@ type Record struct {
 	Metadata   string
 	Time       int64 // µs
 	Producer   ProducerBatch
+	Pack       *PackContent
+}
+
+// PackContent is what the record of a pack says of it, so that replay opens no pack.
+type PackContent struct {
+	ID      uint64 // of the epoch in whose slot the record is; 1, 2, 3, ...
+	Size    int64  // of the object, bytes
+	Entries []PackEntry
+}
+
+// PackEntry is a run of one partition in a pack.
+type PackEntry struct {
+	Topic     record.ID
+	Partition uint32
+	Range     Range    // where it lies now: Pack is true, Epoch and Slot are not encoded
+	Sources   []Source // where it was read from, in offset order
+}
+
+// Source is a range that went into a pack, by its place.
+type Source struct {
+	Epoch uint32
+	Slot  uint64
+	Pos   uint32
+	Pack  bool
 }
 
 // ProducerBatch is what an idempotent producer says of a run of its records for one partition.
@@ -62,13 +88,17 @@ type Range struct {
 	Base       int64 // first offset
 	Span       uint32
 	Records    uint32
-	Epoch      uint32 // the commit object (epoch, slot)
+	Epoch      uint32 // the commit object (epoch, slot), or the pack (epoch, id in Slot)
 	Pos, Len   uint32 // bytes within the object
 	Slot       uint64
+	Pack       bool
 	MinTime    int64 // record timestamps, ms
 	MaxTime    int64
 	AppendTime int64 // µs
 }
+
+// Source is the range's place.
+func (r *Range) Source() Source { return Source{r.Epoch, r.Slot, r.Pos, r.Pack} }
 
 // End is the offset after the range.
 func (r Range) End() int64 { return r.Base + int64(r.Span) }

@@ -1,0 +1,57 @@
+package packer
+
+import "github.com/sebbroker/seb/internal/planted"
+
+// Step is what is to be done next for a pack.
+type Step uint8
+
+// The steps.
+const (
+	Put     Step = iota + 1 // PUT the pack: the same bytes at every attempt (rule R1)
+	Install                 // propose the record that installs it
+	Done                    // nothing: installed, or its fate is that of the slot its record is in
+	Abandon                 // nothing: it stays behind, as garbage that a later epoch collects (rule R7)
+	Remove                  // only with a planted bug
+)
+
+// Result is what came of a step.
+type Result uint8
+
+// The results.
+const (
+	Built     Result = iota + 1 // the pack is encoded, verified against its sources
+	Stored                      // the store has it: stored, or found there, which only an earlier attempt of ours can be
+	NoVerdict                   // the PUT has no verdict
+	Acked                       // the installing record is committed
+	Rejected                    // the record is in no slot and never will be
+	Unknown                     // the record was sent and has no verdict
+)
+
+// Bugs that can be planted (package planted).
+const (
+	BugInstalledEarly = "pack installed before it is durable"
+	BugDeletedUnknown = "pack deleted after its install timed out"
+)
+
+// Next is rule R8: a pack is stored, known durable, then installed. Once the record is frozen the pack's fate is the
+// slot's, and nobody gives it up.
+func Next(r Result) Step {
+	switch r {
+	case Built:
+		if planted.On(BugInstalledEarly) {
+			return Install
+		}
+		return Put
+	case NoVerdict:
+		return Put
+	case Stored:
+		return Install
+	case Rejected:
+		return Abandon
+	case Unknown:
+		if planted.On(BugDeletedUnknown) {
+			return Remove
+		}
+	}
+	return Done
+}

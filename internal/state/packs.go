@@ -1,0 +1,242 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// PackID names a pack: the epoch that installed it, and its number there.
+type PackID struct {
+	Epoch uint32
+	ID    uint64
+}
+
+// Pack is an installed pack. One of the running epoch stays known when nothing in it is alive any more: only then may it
+// be deleted, for one that is not known may yet be installed (rule R7).
+type Pack struct {
+	Size      int64
+	Live      int64 // bytes of ranges that lie in it
+	Installed bool  // always true in the state: the zero value is "not known"
+}
+
+// PackPrefix is what the names of all packs of a shard begin with.
+func PackPrefix(shard uint32) string { return fmt.Sprintf("s%04d/pack/", shard) }
+
+// PackKey names a pack.
+func PackKey(shard, epoch uint32, nonce record.ID, id uint64) string {
+	return fmt.Sprintf("%s%010d-%s-%020d", PackPrefix(shard), epoch, nonce, id)
+}
+
+// PackOf returns an installed pack; ok is false if it is not known.
+func (s *State) PackOf(id PackID) (Pack, bool) {
+	p, ok := s.packs[id]
+	return p, ok
+}
+
+// Packs returns the installed packs by epoch and number.
+func (s *State) Packs() []PackID {
+	return slices.SortedFunc(maps.Keys(s.packs), func(a, b PackID) int {
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// packsForWrite gives the map of packs that no view shares.
+func (s *State) packsForWrite() map[PackID]Pack {
+	if s.packsGen != s.gen {
+		s.packs, s.packsGen = maps.Clone(s.packs), s.gen
+	}
+	return s.packs
+}
+
+// installPack puts a pack's content in the place of those ranges that still lie where the packer read them (rule R8).
+// What was trimmed, deleted or moved since is left alone.
+func (s *State) installPack(epoch uint32, c *PackContent) {
+	if s.noRange {
+		return
+	}
+	id := PackID{epoch, c.ID}
+	s.packsForWrite()[id] = Pack{Size: c.Size, Installed: true}
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		t := s.topics[e.Topic]
+		if t == nil || e.Partition >= uint32(len(t.Partitions)) {
+			continue
+		}
+		from, to, ok := t.Partitions[e.Partition].sources(e)
+		if !ok {
+			continue
+		}
+		p := s.partitionForWrite(s.topicForWrite(e.Topic), e.Partition)
+		for j := from; j < to; j++ {
+			s.dereference(&p.Ranges[j])
+			p.Bytes -= int64(p.Ranges[j].Len)
+		}
+		r := e.Range
+		r.Epoch, r.Slot, r.Pack = epoch, c.ID, true
+		p.Ranges = slices.Concat(p.Ranges[:from], []Range{r}, p.Ranges[to:]) // a new slice: views share the old one
+		p.Bytes += int64(r.Len)
+		pack := s.packs[id]
+		pack.Live += int64(r.Len)
+		s.packs[id] = pack
+	}
+}
+
+// sources finds the ranges that an entry replaces: [from, to). Those below the start may be gone; all others must be
+// just where they were.
+func (p *Partition) sources(e *PackEntry) (from, to int, ok bool) {
+	end := e.Range.End()
+	from, _ = slices.BinarySearchFunc(p.Ranges, e.Range.Base, func(r Range, o int64) int { return cmp.Compare(r.Base, o) })
+	for to = from; to < len(p.Ranges) && p.Ranges[to].End() <= end; to++ {
+	}
+	n := to - from
+	if n == 0 || n > len(e.Sources) || p.Ranges[to-1].End() != end || from > 0 && p.Ranges[from-1].End() > e.Range.Base {
+		return 0, 0, false
+	}
+	if n < len(e.Sources) && from > 0 || n == len(e.Sources) && p.Ranges[from].Base != e.Range.Base {
+		return 0, 0, false
+	}
+	for i, src := range e.Sources[len(e.Sources)-n:] {
+		if p.Ranges[from+i].Source() != src {
+			return 0, 0, false
+		}
+	}
+	return from, to, true
+}
+
+// dereference takes a range's bytes off its pack's. A pack of an earlier epoch with nothing alive is forgotten.
+func (s *State) dereference(r *Range) {
+	if !r.Pack {
+		return
+	}
+	id := PackID{r.Epoch, r.Slot}
+	packs := s.packsForWrite()
+	p := packs[id]
+	p.Live -= int64(r.Len)
+	if packs[id] = p; p.Live <= 0 && id.Epoch < s.Pos.Epoch {
+		delete(packs, id)
+	}
+}
+
+// forgetPacks drops packs with nothing alive when their epoch ends.
+func (s *State) forgetPacks() {
+	for _, id := range s.Packs() {
+		if s.packs[id].Live <= 0 {
+			delete(s.packsForWrite(), id)
+		}
+	}
+}
+
+func (s *State) encodePacks() []byte {
+	var b []byte
+	for _, id := range s.Packs() {
+		p := s.packs[id]
+		for _, v := range [...]uint64{uint64(id.Epoch), id.ID, uint64(p.Size), uint64(p.Live)} {
+			b = protowire.AppendVarint(b, v)
+		}
+	}
+	return b
+}
+
+func (s *State) decodePacks(b []byte) error {
+	for len(b) > 0 {
+		var v [4]uint64
+		for i := range v {
+			u, n := protowire.ConsumeVarint(b)
+			if n < 0 {
+				return errWire
+			}
+			v[i], b = u, b[n:]
+		}
+		s.packs[PackID{uint32(v[0]), v[1]}] = Pack{Size: int64(v[2]), Live: int64(v[3]), Installed: true}
+	}
+	return nil
+}
+
+// Field numbers of a pack's content (FORMAT.md).
+const (
+	packNumber = 1
+	packSize   = 2
+	packEntry  = 3 // repeated
+
+	entryTopic     = 1
+	entryPartition = 2
+	entryRange     = 3 // as a partition's ranges in a snapshot
+	entrySources   = 4 // packed varints: epoch, slot or id, position << 1 | pack
+)
+
+func encodePack(c *PackContent) []byte {
+	b := appendVarint(nil, packNumber, c.ID)
+	b = appendVarint(b, packSize, uint64(c.Size))
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		m := appendBytes(nil, entryTopic, e.Topic[:])
+		m = appendVarint(m, entryPartition, uint64(e.Partition))
+		r := e.Range
+		r.Epoch, r.Slot, r.Pack = 0, 0, true
+		m = appendBytes(m, entryRange, encodeRanges([]Range{r}))
+		var src []byte
+		for _, s := range e.Sources {
+			src = protowire.AppendVarint(src, uint64(s.Epoch))
+			src = protowire.AppendVarint(src, s.Slot)
+			src = protowire.AppendVarint(src, uint64(s.Pos)<<1|uint64(packed01(s.Pack)))
+		}
+		b = appendBytes(b, packEntry, appendBytes(m, entrySources, src))
+	}
+	return b
+}
+
+func decodePack(c *PackContent, b []byte) error {
+	return fields(b, func(num protowire.Number, v uint64, m []byte) error {
+		switch num {
+		case packNumber:
+			c.ID = v
+		case packSize:
+			c.Size = int64(v)
+		case packEntry:
+			e, err := decodePackEntry(m)
+			c.Entries = append(c.Entries, e)
+			return err
+		}
+		return nil
+	})
+}
+
+func decodePackEntry(b []byte) (e PackEntry, err error) {
+	err = fields(b, func(num protowire.Number, v uint64, m []byte) error {
+		switch num {
+		case entryTopic:
+			return copyID(&e.Topic, m)
+		case entryPartition:
+			e.Partition = uint32(v)
+		case entryRange:
+			var p Partition
+			if err := p.decodeRanges(m); err != nil || len(p.Ranges) != 1 {
+				return fmt.Errorf("range of a pack: %w", errWire)
+			}
+			e.Range = p.Ranges[0]
+		case entrySources:
+			for len(m) > 0 {
+				var v [3]uint64
+				for i := range v {
+					u, n := protowire.ConsumeVarint(m)
+					if n < 0 {
+						return errWire
+					}
+					v[i], m = u, m[n:]
+				}
+				e.Sources = append(e.Sources, Source{uint32(v[0]), v[1], uint32(v[2] >> 1), v[2]&1 != 0})
+			}
+		}
+		return nil
+	})
+	if err == nil && (len(e.Sources) == 0 || e.Range.Span == 0) {
+		err = fmt.Errorf("entry of a pack without range or sources: %w", errWire)
+	}
+	return e, err
+}
