@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/eventlog"
@@ -23,6 +24,7 @@ type Broker struct {
 
 	topics  chan struct{} // capacity 1: held while a topic is changed
 	ensures ensures
+	packs   atomic.Uint64 // numbers given out
 
 	closing chan struct{} // closed by the first Close
 	closed  sync.Once

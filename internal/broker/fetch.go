@@ -155,7 +155,7 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 	}
 	for i := first; i < len(part.Ranges) && len(pp.ranges) < readsMax && pp.bytes < int64(w.MaxBytes); i++ {
 		r := part.Ranges[i]
-		pp.ranges = append(pp.ranges, planRange{r, s.Key(r.Epoch, r.Slot)})
+		pp.ranges = append(pp.ranges, planRange{r, s.RangeKey(&r)})
 		pp.bytes += left(&r, w.Offset)
 	}
 	pp.full = len(pp.ranges) == readsMax || pp.bytes >= int64(w.MaxBytes)

@@ -24,7 +24,7 @@ type piece struct {
 	err     error
 }
 
-func (c *piece) rangeKey() rangeKey { return rangeKey{slotKey{c.r.Epoch, c.r.Slot}, c.r.Pos} }
+func (c *piece) rangeKey() rangeKey { return rangeKey{slotKey{c.r.Epoch, c.r.Slot, c.r.Pack}, c.r.Pos} }
 
 // read reads what was planned. Pieces are read at once; those of a part count up to the first that fails.
 func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
@@ -139,7 +139,7 @@ func (b *Broker) readPieces(ctx context.Context, pieces []piece) {
 
 // readTail reads a piece from the newest objects' buffers, if it is there.
 func (b *Broker) readTail(c *piece) bool {
-	o := b.tail.get(slotKey{c.r.Epoch, c.r.Slot})
+	o := b.tail.get(slotKey{c.r.Epoch, c.r.Slot, c.r.Pack})
 	if o == nil {
 		return false
 	}

@@ -110,7 +110,7 @@ func rangeOf(s *state.State, id partKey, offset int64) planRange {
 		return planRange{}
 	}
 	r := p.Ranges[i]
-	return planRange{r, s.Key(r.Epoch, r.Slot)}
+	return planRange{r, s.RangeKey(&r)}
 }
 
 // corrupt ends a piece with a named error and an alarm. Nothing is deleted or skipped (rule R9).

@@ -7,10 +7,11 @@ import (
 	"github.com/sebbroker/seb/internal/eventlog"
 )
 
-// slotKey names a commit object on the chain.
+// slotKey names a commit object on the chain, or a pack.
 type slotKey struct {
 	epoch uint32
 	slot  uint64
+	pack  bool
 }
 
 // tail keeps the newest committed objects in memory, in the buffers in which they were sent. What it keeps is reserved
@@ -43,7 +44,7 @@ func (t *tail) add(c *eventlog.Committed) {
 		}
 		t.evictLocked()
 	}
-	key := slotKey{c.Epoch, c.Slot}
+	key := slotKey{epoch: c.Epoch, slot: c.Slot}
 	c.Object.Retain()
 	t.objects[key] = c.Object
 	t.order = append(t.order, key)

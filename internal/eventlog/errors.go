@@ -62,4 +62,5 @@ var reasons = [...]string{
 	logcore.RejectUnknownGroup:     "unknown consumer group",
 	logcore.RejectFull:             "the table of committed offsets is full",
 	logcore.RejectBeyondEnd:        "offset beyond the end",
+	logcore.RejectPackKnown:        "a pack of that number is installed already",
 }

@@ -131,6 +131,7 @@ const (
 	RejectUnknownGroup               // no such consumer group
 	RejectFull                       // the table of committed offsets is full
 	RejectBeyondEnd                  // trim beyond the next offset
+	RejectPackKnown                  // a pack of that number is installed already
 )
 
 // EffectKind says which fields of an Effect count.

@@ -183,6 +183,8 @@ func rejection(err error) Rejection {
 		return RejectFull
 	case errors.Is(err, state.ErrBeyondEnd):
 		return RejectBeyondEnd
+	case errors.Is(err, state.ErrPackKnown):
+		return RejectPackKnown
 	}
 	panic(fmt.Sprintf("logcore: no rejection for %v", err))
 }

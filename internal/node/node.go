@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/cache"
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/merge"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -21,6 +22,7 @@ type Node struct {
 	folder *folder
 	store  objstore.Store // ours to close; nil if the caller's
 	cache  *cached        // nil without one
+	merger *merge.Merger  // nil if read-only
 	name   string
 	rest   func() error // closes what lies below the broker, once
 }
@@ -71,6 +73,12 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		return nil, errors.Join(err, n.rest())
 	}
 	n.registerMetrics(o.Metrics)
+	if !o.ReadOnly && !o.NoMerge {
+		n.merger = merge.Open(merge.Options{
+			Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Packer: o.Pack, Every: o.MergeEvery, Checksums: !local,
+			Logger: o.Logger, Metrics: o.Metrics,
+		})
+	}
 	return n, nil
 }
 
@@ -80,6 +88,9 @@ func (n *Node) StoreName() string { return n.name }
 // Close stores what is queued, answers it, and closes everything. When ctx ends first, what was not sent is rejected, the
 // rest is unknown, and Close returns ctx's error. Closing twice is allowed.
 func (n *Node) Close(ctx context.Context) error {
+	if n.merger != nil {
+		n.merger.Close()
+	}
 	return errors.Join(n.Broker.Close(ctx), n.rest())
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
 )
 
 // Options say what broker to open. The zero value of a field means its default; either Bucket or Store must be given.
@@ -37,6 +38,10 @@ type Options struct {
 	BatchBytes int64
 	// MemoryLimit is the ceiling of all buffers in bytes; 256 MiB.
 	MemoryLimit int64
+	// Pack says when commit objects are merged into packs, MergeEvery how often that is looked at; NoMerge leaves them.
+	Pack       packer.Config
+	MergeEvery time.Duration
+	NoMerge    bool
 	// CacheDir is the folder of the disk cache of remote stores, CacheBytes the most it ever holds; 0: no cache.
 	CacheDir   string
 	CacheBytes int64

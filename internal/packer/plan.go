@@ -12,9 +12,11 @@ import (
 
 // Config says when and how much is merged. The zero value of a field means its default.
 type Config struct {
-	Target int64         // bytes of a pack; 64 MiB. A pack under half of it is small, and merged again
+	Target int64         // bytes of a pack; 64 MiB. A pack under three quarters of it is small, and merged again
 	Age    time.Duration // commit objects older than this are merged however few they are; 10 minutes
 	Small  int           // so many small packs are merged; 8
+	// Skip, if not nil, says of a range that it stays where it is.
+	Skip func(state.Source) bool
 }
 
 func (c Config) withDefaults() Config {
@@ -99,6 +101,9 @@ func (f *candidates) partition(topic record.ID, number uint32, p *state.Partitio
 }
 
 func (f *candidates) candidate(r *state.Range) bool {
+	if f.config.Skip != nil && f.config.Skip(r.Source()) {
+		return false
+	}
 	if !r.Pack {
 		f.slots++
 		f.old = f.old || r.AppendTime <= f.due
@@ -110,7 +115,7 @@ func (f *candidates) candidate(r *state.Range) bool {
 	case p.Live*2 < p.Size:
 		f.dead = true
 		return true
-	case p.Size*2 < f.config.Target:
+	case p.Size*4 < f.config.Target*3:
 		f.small[id] = struct{}{}
 		return true
 	}
@@ -195,6 +200,17 @@ func Lay(p *Plan, s *state.State, number uint64) *Layout {
 		}
 	}
 	return l
+}
+
+// Sources lists the ranges in the order in which their batches lie in the pack.
+func (l *Layout) Sources() []*state.Range {
+	var all []*state.Range
+	for i := range l.plan.Runs {
+		for j := range l.plan.Runs[i].Ranges {
+			all = append(all, &l.plan.Runs[i].Ranges[j])
+		}
+	}
+	return all
 }
 
 // Key names the pack.

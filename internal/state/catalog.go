@@ -17,6 +17,7 @@ var (
 	ErrFull        = errors.New("the table is full")
 	ErrSequence    = errors.New("producer sequence out of order")
 	ErrOldProducer = errors.New("producer epoch is over")
+	ErrPackKnown   = errors.New("pack is installed already")
 	ErrBeyondEnd   = errors.New("offset beyond the end")
 )
 
@@ -49,6 +50,12 @@ func (s *State) Propose(r *Record) error {
 		if r.Kind == OffsetCommit && s.offsets >= OffsetsMax && !s.hasOffset(r) {
 			return ErrFull
 		}
+	case PackInstall:
+		id := PackID{s.Pos.Epoch, r.Pack.ID}
+		if s.packs[id].Installed {
+			return ErrPackKnown
+		}
+		s.packsForWrite()[id] = Pack{Installed: true}
 	case OffsetDelete:
 		if s.groups[r.Name] == nil {
 			return ErrNoGroup

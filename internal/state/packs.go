@@ -20,8 +20,8 @@ type PackID struct {
 // Pack is an installed pack. One of the running epoch stays known when nothing in it is alive any more: only then may it
 // be deleted, for one that is not known may yet be installed (rule R7).
 type Pack struct {
-	Size      int64
-	Live      int64 // bytes of ranges that lie in it
+	Size      int64 // bytes of the batches in it
+	Live      int64 // bytes of those that ranges of the state point at
 	Installed bool  // always true in the state: the zero value is "not known"
 }
 
@@ -61,7 +61,11 @@ func (s *State) installPack(epoch uint32, c *PackContent) {
 		return
 	}
 	id := PackID{epoch, c.ID}
-	s.packsForWrite()[id] = Pack{Size: c.Size, Installed: true}
+	size := int64(0)
+	for i := range c.Entries {
+		size += int64(c.Entries[i].Range.Len)
+	}
+	s.packsForWrite()[id] = Pack{Size: size, Installed: true}
 	for i := range c.Entries {
 		e := &c.Entries[i]
 		t := s.topics[e.Topic]

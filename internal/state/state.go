@@ -87,6 +87,8 @@ func (s *State) Catalog() *State {
 		c.topics[id], c.names[n.Name] = n, n
 	}
 	c.gen = 0
+	c.packs = maps.Clone(s.packs)
+	c.packsGen = 0
 	c.groups = make(map[string]*Group, len(s.groups))
 	for name, g := range s.groups {
 		c.groups[name] = &Group{Name: name, Offsets: maps.Clone(g.Offsets)}

@@ -29,6 +29,7 @@ var levels = map[string]int{
 	"internal/triggers": 4,
 
 	"internal/eventlog": 3,
+	"internal/merge":    3,
 
 	"internal/logcore": 2,
 	"internal/groups":  2,

@@ -1,0 +1,16 @@
+package eventlog
+
+import (
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// View returns an immutable copy of the committed state, or nil unless this log leads.
+func (l *Log) View() *state.State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.core.Role() != logcore.RoleLeader {
+		return nil
+	}
+	return l.core.State().View()
+}

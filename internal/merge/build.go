@@ -1,0 +1,153 @@
+package merge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// gapMax is how many unwanted bytes between two wanted ranges of an object are read rather than asking twice.
+const gapMax = 256 << 10
+
+// pack is a built pack: a temporary file without a name, mapped. What of it is in memory belongs to the system's cache.
+type pack struct {
+	file *os.File
+	data []byte
+	size int64
+	head int64 // of data: head and index
+}
+
+func (p *pack) close() {
+	if p.data != nil {
+		_ = unix.Munmap(p.data)
+	}
+	_ = p.file.Close()
+}
+
+func (p *pack) crc() uint32 { return record.ObjectCRC32C(p.data[:p.head], [][]byte{p.data[p.head:]}) }
+
+// piece is a source's place in the pack.
+type piece struct {
+	r    *state.Range
+	from int64 // in the file
+}
+
+// build writes the pack and verifies all of it against its sources: checksums, offsets, record counts.
+func (m *Merger) build(ctx context.Context, l *packer.Layout, view *state.State) (_ *pack, err error) {
+	f, err := os.CreateTemp(m.opt.TempDir, "seb-pack-*")
+	if err != nil {
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	p := &pack{file: f, head: int64(record.HeadSize) + int64(len(l.Index))*record.IndexEntrySize}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if err = os.Remove(f.Name()); err != nil {
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	objects := map[string][]piece{}
+	p.size = p.head
+	for _, r := range l.Sources() {
+		key := view.RangeKey(r)
+		objects[key] = append(objects[key], piece{r, p.size})
+		p.size += int64(r.Len)
+	}
+	if err = f.Truncate(p.size); err != nil {
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	for key, pieces := range objects {
+		if err = m.copyObject(ctx, f, key, pieces); err != nil {
+			return nil, err
+		}
+	}
+	if p.data, err = unix.Mmap(int(f.Fd()), 0, int(p.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return nil, fmt.Errorf("map temporary file: %w", err)
+	}
+	if err = m.verifySources(p, objects); err != nil {
+		return nil, err
+	}
+	prefix, err := record.EncodeObject(&l.Head, nil, l.Index, [][]byte{p.data[p.head:]})
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	copy(p.data, prefix)
+	if _, err = record.DecodeObject(p.data); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	return p, nil
+}
+
+// copyObject reads the pieces of one object, those close together with one request, to their places in the file.
+func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces []piece) error {
+	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.r.Pos, b.r.Pos) })
+	for len(pieces) > 0 {
+		n, end := 1, int64(pieces[0].r.Pos)+int64(pieces[0].r.Len)
+		for n < len(pieces) && int64(pieces[n].r.Pos)-end <= gapMax {
+			end = int64(pieces[n].r.Pos) + int64(pieces[n].r.Len)
+			n++
+		}
+		if err := m.copySpan(ctx, f, key, pieces[:n], end); err != nil {
+			if errors.Is(err, objstore.ErrNotFound) || errors.Is(err, io.EOF) {
+				for _, p := range pieces[:n] { // missing or cut off: not for the store to answer better next time
+					m.bad[p.r.Source()] = struct{}{}
+				}
+			}
+			return fmt.Errorf("read %s: %w", key, err)
+		}
+		pieces = pieces[n:]
+	}
+	return nil
+}
+
+func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []piece, end int64) error {
+	pos := int64(pieces[0].r.Pos)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout+time.Duration((end-pos)>>20)*time.Second)
+	defer cancel()
+	o, err := m.opt.Store.Get(ctx, key, objstore.Range{Offset: pos, Length: end - pos})
+	if err != nil {
+		return err
+	}
+	defer o.Body.Close()
+	for _, p := range pieces {
+		if _, err := io.CopyN(io.Discard, o.Body, int64(p.r.Pos)-pos); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(io.NewOffsetWriter(f, p.from), o.Body, int64(p.r.Len)); err != nil {
+			return err
+		}
+		pos = int64(p.r.Pos) + int64(p.r.Len)
+	}
+	return nil
+}
+
+// verifySources checks each range as it was read against what the state says of it. A damaged one is left where it is:
+// nothing is lost by merging around it, and readers get the named error.
+func (m *Merger) verifySources(p *pack, objects map[string][]piece) error {
+	for key, pieces := range objects {
+		for _, c := range pieces {
+			sum, err := record.Verify(p.data[c.from : c.from+int64(c.r.Len)])
+			if err == nil && (sum.Span != int64(c.r.Span) || sum.Records != int(c.r.Records)) {
+				err = fmt.Errorf("%d records over %d offsets, want %d over %d", sum.Records, sum.Span, c.r.Records, c.r.Span)
+			}
+			if err != nil {
+				m.bad[c.r.Source()] = struct{}{}
+				return fmt.Errorf("%s at %d: %w", key, c.r.Pos, err)
+			}
+		}
+	}
+	return nil
+}

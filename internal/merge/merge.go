@@ -1,0 +1,195 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// Log is the leader that packs are made for.
+type Log interface {
+	// View returns the committed state, immutable; nil while this broker does not lead.
+	View() *state.State
+	// NextPack returns a number that no other pack of this epoch has, nor ever had.
+	NextPack() uint64
+	// Install proposes the record of a stored pack and says what came of it: Acked, Rejected or Unknown.
+	Install(ctx context.Context, c *state.PackContent) packer.Result
+}
+
+// Options are what a Merger works with. Log and Store must be set.
+type Options struct {
+	Log   Log
+	Store objstore.Store
+	// TempDir is the folder of the temporary file, the system's if "".
+	TempDir string
+	Packer  packer.Config
+	// Every is how often it looks whether a pack is due; that costs no request. 1 minute.
+	Every time.Duration
+	// Checksums sends a CRC-32C with each pack, for stores that take one.
+	Checksums bool
+
+	Logger  *slog.Logger
+	Metrics *metrics.Set
+}
+
+const (
+	// retryMax bounds the attempts to store one pack; a pack that is given up is garbage that a later epoch collects.
+	retryMax = 10
+	retryMin = time.Second
+	// putTimeout and readTimeout bound one request; a transfer gets a second more for each MiB.
+	putTimeout  = 30 * time.Second
+	readTimeout = 10 * time.Second
+)
+
+// Merger makes one pack at a time until it is closed.
+type Merger struct {
+	opt    Options
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	bad    map[state.Source]struct{} // ranges that could not be read or verified: left where they are
+
+	packs, bytes, failed *metrics.Counter
+}
+
+// Open starts a merger. Close it before what it works with.
+func Open(o Options) *Merger {
+	if o.Every <= 0 {
+		o.Every = time.Minute
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.NewSet()
+	}
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:contextcheck // ended by Close
+	m := &Merger{
+		opt: o, cancel: cancel, bad: map[state.Source]struct{}{},
+		packs:  o.Metrics.GetOrCreateCounter(`seb_merge_packs_total`),
+		bytes:  o.Metrics.GetOrCreateCounter(`seb_merge_bytes_total`),
+		failed: o.Metrics.GetOrCreateCounter(`seb_merge_failures_total`),
+	}
+	m.wg.Go(func() { m.run(ctx) })
+	return m
+}
+
+// Close ends the work at hand and waits. Closing twice is allowed.
+func (m *Merger) Close() {
+	m.cancel()
+	m.wg.Wait()
+}
+
+func (m *Merger) run(ctx context.Context) {
+	tick := time.NewTicker(m.opt.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for ctx.Err() == nil {
+			more, err := m.Once(ctx)
+			if err != nil && ctx.Err() == nil {
+				m.failed.Inc()
+				m.opt.Logger.Warn("no pack was made", "err", err)
+			}
+			if !more || err != nil {
+				break
+			}
+		}
+	}
+}
+
+// Once makes a pack if one is due, and says whether it did. It must not be called beside a running merger.
+func (m *Merger) Once(ctx context.Context) (made bool, err error) {
+	view := m.opt.Log.View()
+	if view == nil {
+		return false, nil
+	}
+	cfg := m.opt.Packer
+	cfg.Skip = func(s state.Source) bool { _, bad := m.bad[s]; return bad }
+	plan := packer.Choose(view, cfg, time.Now().UnixMicro())
+	if plan == nil {
+		return false, nil
+	}
+	layout := packer.Lay(plan, view, m.opt.Log.NextPack())
+	begin := time.Now()
+	p, err := m.build(ctx, layout, view)
+	if err != nil {
+		return false, fmt.Errorf("build %s: %w", layout.Key(), err)
+	}
+	defer p.close()
+	if err := m.finish(ctx, layout, p); err != nil {
+		return false, err
+	}
+	m.packs.Inc()
+	m.bytes.AddInt64(plan.Bytes)
+	m.opt.Logger.Info("merged", "pack", layout.Key(), "bytes", plan.Bytes, "sources", len(layout.Index), "took", time.Since(begin))
+	return true, nil
+}
+
+// finish stores the pack and has it installed, step by step as package packer says (rule R8).
+func (m *Merger) finish(ctx context.Context, l *packer.Layout, p *pack) error {
+	step, attempts := packer.Next(packer.Built), 0
+	for {
+		switch step {
+		case packer.Put:
+			if attempts++; attempts > retryMax {
+				return fmt.Errorf("store %s: no verdict after %d attempts", l.Key(), retryMax)
+			}
+			if err := pause(ctx, time.Duration(attempts-1)*retryMin); err != nil {
+				return err
+			}
+			result, err := m.put(ctx, l.Key(), p)
+			if err != nil {
+				return fmt.Errorf("store %s: %w", l.Key(), err)
+			}
+			step = packer.Next(result)
+		case packer.Install:
+			result := m.opt.Log.Install(ctx, l.Content())
+			if step = packer.Next(result); result != packer.Acked {
+				return fmt.Errorf("install %s: not committed", l.Key())
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+func (m *Merger) put(ctx context.Context, key string, p *pack) (packer.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, putTimeout+time.Duration(p.size>>20)*time.Second)
+	defer cancel()
+	body := objstore.NewBody(p.data)
+	if m.opt.Checksums {
+		body.HasCRC, body.CRC32C = true, p.crc()
+	}
+	err := m.opt.Store.Put(ctx, key, body)
+	switch {
+	case err == nil, errors.Is(err, objstore.ErrExists): // the name holds our epoch's nonce: an earlier attempt of ours
+		return packer.Stored, nil
+	case errors.Is(err, objstore.ErrRefused):
+		return 0, err
+	}
+	return packer.NoVerdict, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

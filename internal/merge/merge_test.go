@@ -1,0 +1,284 @@
+package merge_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
+)
+
+// config merges early: packs of 64 KiB, at once.
+var config = packer.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}
+
+func openBroker(t *testing.T, store objstore.Store) *broker.Broker {
+	t.Helper()
+	b, err := broker.Open(t.Context(), broker.Options{
+		Store: store, AutoCreate: true, Core: logcore.Config{SnapshotSlots: 20}, Batch: batcher.Config{Wait: time.Microsecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close(context.Background()) })
+	return b
+}
+
+func newMerger(t *testing.T, b *broker.Broker, store objstore.Store) *merge.Merger {
+	m := merge.Open(merge.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: config, Every: time.Hour, Checksums: true})
+	t.Cleanup(m.Close)
+	return m
+}
+
+// written is what was acknowledged: the values of each topic, in order.
+type written map[string][]string
+
+// write appends to several topics, some partitions much larger than others.
+func (w written) write(t *testing.T, b *broker.Broker, n int) {
+	t.Helper()
+	for i := range n {
+		topic := fmt.Sprint("t", i%5)
+		if err := b.EnsureTopic(t.Context(), topic); err != nil {
+			t.Fatal(err)
+		}
+		size := 20
+		if i%5 == 0 {
+			size = 3000
+		}
+		v := fmt.Sprintf("%s-%d-%s", topic, len(w[topic]), strings.Repeat("x", rand.IntN(size)))
+		data, sum, err := record.Append(nil, []record.Record{{Value: []byte(v), Timestamp: 1}}, record.EncodeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := b.Submit(t.Context(), []broker.Append{{Topic: topic, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())
+		if r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+		w[topic] = append(w[topic], v)
+	}
+}
+
+// check reads everything back.
+func (w written) check(t *testing.T, b *broker.Broker) {
+	t.Helper()
+	for topic, want := range w {
+		for next := int64(0); next < int64(len(want)); {
+			f, err := b.Fetch(t.Context(), []broker.Want{{Topic: topic, Offset: next, MaxBytes: 1 << 20}}, 0, 0)
+			if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 {
+				t.Fatalf("%s at %d: %v, %+v", topic, next, err, f)
+			}
+			next = w.checkChunks(t, topic, next, f.Parts[0].Chunks)
+			f.Release()
+		}
+	}
+}
+
+func (w written) checkChunks(t *testing.T, topic string, next int64, chunks []broker.Chunk) int64 {
+	t.Helper()
+	for i := range chunks {
+		var b []byte
+		for _, p := range chunks[i].Parts {
+			b = append(b, p...)
+		}
+		if s := chunks[i].Section; s != nil {
+			b = make([]byte, s.Len)
+			if _, err := s.File.ReadAt(b, s.Off); err != nil && err != io.EOF {
+				t.Fatal(err)
+			}
+		}
+		var r record.Reader
+		for r.Reset(b, chunks[i].Base); r.Next(); {
+			rec := r.Record()
+			if rec.Offset < next {
+				continue
+			}
+			if rec.Offset != next || string(rec.Value) != w[topic][next] {
+				t.Fatalf("%s offset %d (want %d) holds %.40q", topic, rec.Offset, next, rec.Value)
+			}
+			next++
+		}
+		if r.Err() != nil {
+			t.Fatal(r.Err())
+		}
+	}
+	return next
+}
+
+func mergeAll(t *testing.T, m *merge.Merger) (n int) {
+	t.Helper()
+	for range 1000 {
+		made, err := m.Once(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !made {
+			return n
+		}
+		n++
+	}
+	t.Fatal("merging never comes to rest")
+	return n
+}
+
+func count(t *testing.T, store objstore.Store, prefix string) int {
+	t.Helper()
+	n, o := 0, objstore.ListOptions{Prefix: prefix}
+	for {
+		entries, more, err := store.List(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n += len(entries); !more {
+			return n
+		}
+		o.After = entries[len(entries)-1].Key
+	}
+}
+
+func ranges(b *broker.Broker) (n int) {
+	for _, t := range b.View().Topics() {
+		for _, p := range t.Partitions {
+			n += len(p.Ranges)
+		}
+	}
+	return n
+}
+
+func stores(t *testing.T) map[string]objstore.Store {
+	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { disk.Close() })
+	return map[string]objstore.Store{"memory": objstore.NewMemory(), "disk": disk}
+}
+
+// TestMergedDataReadsTheSame: before and after merging, after a restart, and while commit objects are collected.
+func TestMergedDataReadsTheSame(t *testing.T) {
+	for name, store := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			w := written{}
+			var b *broker.Broker
+			for round := range 4 {
+				b = openBroker(t, store)
+				m := newMerger(t, b, store)
+				w.write(t, b, 120)
+				if n := mergeAll(t, m); n == 0 {
+					t.Fatalf("round %d: nothing was merged", round)
+				}
+				w.check(t, b)
+				w.write(t, b, 60) // brings snapshots, and so a collection
+				w.check(t, b)
+				m.Close()
+				if round < 3 {
+					b.Close(t.Context())
+				}
+			}
+			mergeAll(t, newMerger(t, b, store))
+			if n := ranges(b); n > 5*12+config.Small*5 {
+				t.Errorf("%d ranges are left for five topics", n)
+			}
+			b.Close(t.Context())
+			b = openBroker(t, store)
+			w.check(t, b)
+		})
+	}
+}
+
+// TestMergingGivesObjectsBack: the number of commit objects does not grow with what was written.
+func TestMergingGivesObjectsBack(t *testing.T) {
+	store := objstore.NewMemory()
+	b := openBroker(t, store)
+	m := newMerger(t, b, store)
+	w := written{}
+	for range 12 {
+		w.write(t, b, 100)
+		mergeAll(t, m)
+	}
+	w.write(t, b, 45)
+	deadline := time.Now().Add(30 * time.Second)
+	for count(t, store, "s0000/wal/") > 150 {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d commit objects of 1245 are left", count(t, store, "s0000/wal/"))
+		}
+		w.write(t, b, 25) // snapshots, and with them collections, come with commits
+	}
+	if n := count(t, store, "s0000/snap/"); n > 4 {
+		t.Errorf("%d snapshots are left", n)
+	}
+	w.check(t, b)
+}
+
+// TestDamagedSourceStaysWhereItIs: the rest is merged around it, nothing is deleted because of it.
+func TestDamagedSourceStaysWhereItIs(t *testing.T) {
+	store := objstore.NewMemory()
+	b := openBroker(t, store)
+	w := written{}
+	w.write(t, b, 30)
+	v := b.View()
+	bad := v.TopicByName("t2").Partitions[0].Ranges[2]
+	key := v.RangeKey(&bad)
+	obj, err := store.Get(t.Context(), key, objstore.Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(obj.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body[len(body)-1] ^= 1
+	if err := store.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put(t.Context(), key, objstore.NewBody(body)); err != nil {
+		t.Fatal(err)
+	}
+	m := newMerger(t, b, store)
+	failures := 0
+	for range 10 {
+		if _, err := m.Once(t.Context()); err != nil {
+			failures++
+		}
+	}
+	if failures != 1 {
+		t.Errorf("%d attempts failed", failures)
+	}
+	p := b.View().TopicByName("t2").Partitions[0]
+	if i := p.Find(bad.Base); i < 0 || p.Ranges[i].Pack || p.Ranges[i].Source() != bad.Source() {
+		t.Errorf("the damaged range moved: %+v", p.Ranges)
+	}
+	if i := p.Find(0); !p.Ranges[i].Pack {
+		t.Errorf("the sound ranges did not: %+v", p.Ranges)
+	}
+	if count(t, store, key) != 1 {
+		t.Error("the damaged object is gone")
+	}
+}
+
+// TestIdleMergerDoesNothing: once all is merged there is nothing to do.
+func TestIdleMergerDoesNothing(t *testing.T) {
+	store := objstore.NewMemory()
+	b := openBroker(t, store)
+	w := written{}
+	w.write(t, b, 50)
+	m := newMerger(t, b, store)
+	mergeAll(t, m)
+	before := b.View().Pos
+	for range 5 {
+		if made, err := m.Once(t.Context()); made || err != nil {
+			t.Fatalf("%v, %v", made, err)
+		}
+	}
+	if b.View().Pos != before {
+		t.Error("the log grew")
+	}
+}

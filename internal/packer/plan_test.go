@@ -1,0 +1,209 @@
+package packer_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// history is a log made of heads and indexes alone.
+type history struct {
+	t     *testing.T
+	s     *state.State
+	now   int64 // µs
+	bytes int64
+	packs uint64
+}
+
+func newHistory(t *testing.T, topics int) *history {
+	h := &history{t: t, s: state.Genesis(record.ID{1}, 0), now: 1_700_000_000_000_000}
+	seal := record.Head{Kind: record.KindSeal, Cluster: record.ID{1}, Nonce: record.ID{1}, NextEpoch: 1, NextNonce: record.ID{2}}
+	if err := h.s.Apply(&seal, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	var recs []state.Record
+	for i := range topics {
+		recs = append(recs, state.Record{Kind: state.TopicCreate, Topic: record.ID{byte(i), 1}, Name: string(rune('a' + i)), Partitions: 1})
+	}
+	h.slot(recs)
+	return h
+}
+
+func (h *history) slot(recs []state.Record, sizes ...uint32) {
+	h.t.Helper()
+	head := record.Head{
+		Kind: record.KindData, Cluster: record.ID{1}, Epoch: 1, Nonce: record.ID{2}, Slot: h.s.Pos.Slot,
+		PrevCRC: h.s.PrevCRC, Time: max(h.now, h.s.AppendTime+1),
+	}
+	var index []record.IndexEntry
+	pos := uint32(1000)
+	for i, n := range sizes {
+		if n == 0 {
+			continue
+		}
+		id := record.ID{byte(i), 1}
+		index = append(index, record.IndexEntry{
+			Topic: id, Base: h.s.Topic(id).Partitions[0].Next, Span: 1, Records: 1, Pos: pos, Len: n, AppendTime: head.Time,
+		})
+		pos += n
+		h.bytes += int64(n)
+	}
+	if err := h.s.Apply(&head, recs, index); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// merge makes and installs every pack that is due, and returns how many.
+func (h *history) merge(c packer.Config) (n int) {
+	h.t.Helper()
+	for n = range 1000 {
+		plan := packer.Choose(h.s.View(), c, h.now)
+		if plan == nil {
+			return n
+		}
+		h.packs++
+		l := packer.Lay(plan, h.s, h.packs)
+		l.Head.ObjectLen = uint64(plan.Bytes) + 1000
+		pos := uint32(1000)
+		for i := range l.Index {
+			l.Index[i].Pos = pos
+			pos += l.Index[i].Len
+		}
+		h.slot([]state.Record{{Kind: state.PackInstall, Pack: l.Content()}})
+	}
+	h.t.Fatal("merging never comes to rest")
+	return n
+}
+
+func (h *history) ranges() (n int) {
+	for _, t := range h.s.Topics() {
+		n += len(t.Partitions[0].Ranges)
+	}
+	return n
+}
+
+// TestYear: over a year the ranges in the state stay within the tail plus partitions × (bytes / pack size).
+func TestYear(t *testing.T) {
+	const topics = 20
+	c := packer.Config{Target: 64 << 20}
+	h := newHistory(t, topics)
+	for hour := range 365 * 24 {
+		h.now += time.Hour.Microseconds()
+		sizes := make([]uint32, topics)
+		for i := range sizes {
+			sizes[i] = 2_000
+		}
+		sizes[0] = 1 << 20 // one large topic
+		if hour%24 < 8 {
+			sizes = sizes[:1] // the small ones sleep
+		}
+		h.slot(nil, sizes...)
+		h.merge(c)
+		// A pack that is not small has at least three quarters of the target; a few small ones wait.
+		full := int(h.bytes/(c.Target*3/4)) + 1
+		if got, most := h.ranges(), topics*(full+2*8)+topics; got > most {
+			t.Fatalf("hour %d: %d ranges for %d MiB, at most %d", hour, got, h.bytes>>20, most)
+		}
+	}
+	t.Logf("%d MiB in %d ranges after %d packs", h.bytes>>20, h.ranges(), h.packs)
+	live := int64(0)
+	for _, id := range h.s.Packs() {
+		p, _ := h.s.PackOf(id)
+		live += p.Live
+	}
+	if live > h.bytes || live < h.bytes-c.Target {
+		t.Errorf("packs hold %d of %d bytes", live, h.bytes)
+	}
+}
+
+// TestLargeTopicGetsRangesOfItsOwn: many small topics share one pack, a large one fills packs alone.
+func TestLargeTopicGetsRangesOfItsOwn(t *testing.T) {
+	h := newHistory(t, 10)
+	for range 100 {
+		sizes := []uint32{3000, 10, 10, 10, 10, 10, 10, 10, 10, 10}
+		h.slot(nil, sizes...)
+	}
+	h.now += time.Hour.Microseconds()
+	if n := h.merge(packer.Config{Target: 100_000, Small: 2}); n < 3 || n > 5 {
+		t.Fatalf("%d packs for 300 KB", n)
+	}
+	for i, topic := range h.s.Topics() {
+		n := len(topic.Partitions[0].Ranges)
+		if i == 0 && n > 5 || i > 0 && n != 1 {
+			t.Errorf("topic %s has %d ranges", topic.Name, n)
+		}
+	}
+}
+
+func TestNothingIsDue(t *testing.T) {
+	h := newHistory(t, 2)
+	if packer.Choose(h.s, packer.Config{}, h.now) != nil {
+		t.Error("an empty log is merged")
+	}
+	h.slot(nil, 100, 100)
+	h.slot(nil, 100, 100)
+	if packer.Choose(h.s, packer.Config{}, h.now) != nil {
+		t.Error("young objects are merged")
+	}
+	h.now += time.Hour.Microseconds()
+	if h.merge(packer.Config{}) != 1 || h.merge(packer.Config{}) != 0 {
+		t.Error("old objects are not merged once")
+	}
+}
+
+// TestDeadPackIsRewritten: when most of a pack was trimmed away, what is alive moves and the pack can be deleted.
+func TestDeadPackIsRewritten(t *testing.T) {
+	h := newHistory(t, 2)
+	for range 10 {
+		h.slot(nil, 10_000, 100)
+	}
+	h.now += time.Hour.Microseconds()
+	h.merge(packer.Config{Target: 50_000})
+	h.slot([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{0, 1}, Offset: 10}})
+	h.merge(packer.Config{Target: 50_000})
+	for _, id := range h.s.Packs() {
+		if p, _ := h.s.PackOf(id); p.Live > 0 && p.Live*2 < p.Size && p.Size > 5000 {
+			t.Errorf("pack %v holds %d bytes of %d", id, p.Live, p.Size)
+		}
+	}
+}
+
+// TestStaleInstallChangesNothing: a pack made from ranges that have moved or gone is installed without effect (rule R8).
+func TestStaleInstallChangesNothing(t *testing.T) {
+	h := newHistory(t, 1)
+	for range 4 {
+		h.slot(nil, 1000)
+	}
+	h.now += time.Hour.Microseconds()
+	plan := packer.Choose(h.s.View(), packer.Config{}, h.now)
+	stale := packer.Lay(plan, h.s, 99)
+	h.merge(packer.Config{})
+	before := h.s.Topics()[0].Partitions[0].Ranges[0]
+	h.slot([]state.Record{{Kind: state.PackInstall, Pack: stale.Content()}})
+	if got := h.s.Topics()[0].Partitions[0].Ranges[0]; got != before {
+		t.Errorf("%+v became %+v", before, got)
+	}
+	if p, ok := h.s.PackOf(state.PackID{Epoch: 1, ID: 99}); !ok || p.Live != 0 {
+		t.Errorf("the stale pack is %+v, %v", p, ok)
+	}
+}
+
+// TestTrimmedSourcesStillMove: what was trimmed while a pack was made is no reason to leave the rest.
+func TestTrimmedSourcesStillMove(t *testing.T) {
+	h := newHistory(t, 1)
+	for range 6 {
+		h.slot(nil, 1000)
+	}
+	h.now += time.Hour.Microseconds()
+	plan := packer.Choose(h.s.View(), packer.Config{}, h.now)
+	l := packer.Lay(plan, h.s, 7)
+	h.slot([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{0, 1}, Offset: 3}})
+	h.slot([]state.Record{{Kind: state.PackInstall, Pack: l.Content()}})
+	p := h.s.Topics()[0].Partitions[0]
+	if len(p.Ranges) != 1 || !p.Ranges[0].Pack || p.Find(2) != 0 || p.Find(5) != 0 || p.Start != 3 {
+		t.Errorf("%+v", p)
+	}
+}
