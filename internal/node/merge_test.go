@@ -1,4 +1,4 @@
-package merge_test
+package node_test
 
 import (
 	"context"
