@@ -2,6 +2,7 @@ package forms
 
 import (
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"unicode/utf8"
 
@@ -17,11 +18,17 @@ type Sink interface {
 	Take(m *Memory, rec *record.Record, volatile bool) error
 }
 
+// ErrFull is returned by Take of what the collection's own limit leaves out.
+var ErrFull = errors.New("no more fits into the answer")
+
 // Values collects values for a multipart answer. The zero value is empty.
 type Values struct {
 	Sizes Segments // their lengths in JSON, with commas between, without brackets
 	Refs  [][]byte // the values
 	Sum   int64    // of their lengths
+	// SizesMax, if not 0, bounds the JSON array of the lengths, brackets included; ErrFull is what is beyond. The first
+	// value is always taken.
+	SizesMax int64
 
 	arena Segments // of copies of values that will not stay where they are
 }
@@ -38,6 +45,9 @@ const (
 // Take is part of Sink.
 func (v *Values) Take(m *Memory, rec *record.Record, volatile bool) error {
 	value := rec.Value
+	if v.SizesMax > 0 && len(v.Refs) > 0 && v.Sizes.Size+int64(len("[,]")+digits(len(value))) > v.SizesMax {
+		return ErrFull
+	}
 	if len(v.Refs) == cap(v.Refs) {
 		n := max(refsMin, 2*cap(v.Refs))
 		if err := m.Hold(int64(n) * refSize); err != nil { // the old ones stay counted: they go with the next collection
@@ -64,6 +74,15 @@ func (v *Values) Take(m *Memory, rec *record.Record, volatile bool) error {
 	v.Refs = append(v.Refs, value)
 	v.Sum += int64(len(value))
 	return nil
+}
+
+// digits is how many n >= 0 has.
+func digits(n int) int {
+	d := 1
+	for ; n >= 10; n /= 10 {
+		d++
+	}
+	return d
 }
 
 // Text collects records in JSON. Set Form; else the zero value is empty.
