@@ -39,7 +39,7 @@ type HTTP struct {
 	Port        int // 0: any free port
 	APIKey      Secret
 	APIKeyFile  string // holds the key; white space around it is ignored
-	Connections int    // accepted at once; more get a canned 503
+	Connections int    // served at once; more wait to be accepted
 }
 
 // Debug is the pprof listener: no key, so loopback only.

@@ -82,7 +82,7 @@ func negotiate(headers []string, offers []string) string {
 }
 
 // takesProblems says whether the client reads application/problem+json, named as such. The original's client does not
-// and takes nearly every status for success, see legacyProduce.
+// and takes nearly every status for success, see original.go.
 func takesProblems(headers []string) bool {
 	for _, r := range parseAccept(headers) {
 		if r.kind == api.ProblemJSON && r.q > 0 {

@@ -53,7 +53,7 @@ func (in *intake) open() error {
 	return in.memory.Need(n)
 }
 
-// patient makes the intake wait for memory instead of being refused; see legacyProduce. While it waits nobody reads the
+// patient makes the intake wait for memory instead of being refused; see patientProduce. While it waits nobody reads the
 // connection, so its end goes unnoticed, hence the limit.
 func (in *intake) patient() {
 	in.memory.Wait = func(n int64) (*budget.Reservation, error) {

@@ -26,8 +26,14 @@ type reading struct {
 	count      int64 // records collected
 	bytes      int64 // of their keys and values
 	full       bool  // no more fits
+	short      bool  // there would have been more, but not the memory for it
 	inflated   int64 // bytes reserved for r's own buffer
 	r          record.Reader
+
+	patient bool   // it waits for memory instead of being refused, or given less; see original.go
+	gathers bool   // buf is needed if there are records
+	buf     []byte // of gatherSize, of memory
+	entered int64  // bytes of the gate
 }
 
 const (
@@ -93,6 +99,7 @@ func (g *reading) collect(ctx context.Context, dst forms.Sink) error {
 		before := g.offset
 		if err := g.part(part, dst); err != nil {
 			if g.count > 0 {
+				g.short = lacksMemory(err)
 				return nil
 			}
 			return err
@@ -101,6 +108,7 @@ func (g *reading) collect(ctx context.Context, dst forms.Sink) error {
 			return nil
 		}
 		if part, err = g.more(ctx, began); err != nil {
+			g.short = lacksMemory(err)
 			return nil // the next read meets it first, and says so
 		}
 	}
@@ -190,10 +198,10 @@ func (g *reading) records(b record.Batch, dst forms.Sink, volatile bool) error {
 			return errStop
 		}
 		if err := dst.Take(&g.memory, rec, volatile); err != nil {
-			if g.count == 0 || !errors.Is(err, budget.ErrOver) && !errors.Is(err, budget.ErrTooLarge) {
+			if g.count == 0 || !errors.Is(err, budget.ErrOver) && !errors.Is(err, budget.ErrTooLarge) && err != forms.ErrFull {
 				return err
 			}
-			g.full = true
+			g.full, g.short = true, errors.Is(err, budget.ErrOver)
 			return errStop
 		}
 		g.count++

@@ -156,6 +156,7 @@ type call struct {
 	body         io.Reader
 	header       map[string]string
 	noKey        bool
+	bare         bool // no Accept header unless header has one, as the original's client; else a GET takes */*, as curl does
 }
 
 func (s *server) try(c call) (*answered, error) {
@@ -165,6 +166,9 @@ func (s *server) try(c call) (*answered, error) {
 	}
 	if !c.noKey {
 		req.Header.Set("Authorization", "Bearer "+canary)
+	}
+	if c.method == "GET" && !c.bare {
+		req.Header.Set("Accept", "*/*")
 	}
 	for k, v := range c.header {
 		req.Header.Set(k, v)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
@@ -28,6 +29,9 @@ type API struct {
 	produce, fetch *budget.Class
 	buffers        *budget.Buffers
 	requestMax     int64
+	gate           gate
+	held           atomic.Int32  // connections that wait for another's end
+	ended          chan struct{} // closed by Stop
 
 	mu      sync.Mutex // guards what follows
 	stopped bool
@@ -47,8 +51,10 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		b: b, o: o.withDefaults(), key: digestOf(o.APIKey), spec: spec,
 		produce: b.Budget().Class(budget.Produce), fetch: b.Budget().Class(budget.Fetch),
 		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
-		waits: map[*stoppable]struct{}{},
+		ended: make(chan struct{}), waits: map[*stoppable]struct{}{},
 	}
+	// The rest is for readers that do not wait.
+	a.gate.size = a.fetch.Limit() / 4 * 3
 	a.o.APIKey = ""
 	a.log = a.o.Logger
 	a.metrics = newMetrics(a.o.Metrics)
@@ -61,6 +67,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		// Whoever answers without reading the body must not wait for it: net/http reads on to keep the connection.
 		a.readStep(w)
+	}
+	if a.held.Load() > 0 {
+		w.Header().Set("Connection", "close") // others wait for this one's place
 	}
 	rt, p := findRoute(r)
 	var err error
@@ -75,6 +84,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = api.NewProblem(api.Unauthorized, "invalid auth")
 	default:
 		err = rt.serve(a, w, r)
+	}
+	if err != nil && misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
+		a.log.Warn("connection of a client cut that may take the answer for success, as it sends no Accept header that says "+
+			"otherwise", "method", r.Method, "path", r.URL.Path, "code", string(problemOf(err).Code), "err", err)
+		err = http.ErrAbortHandler
 	}
 	a.metrics.served(rt.name(), codeOf(err), time.Since(began))
 	if err == nil {
@@ -148,6 +162,9 @@ func (a *API) untilStop(parent context.Context) (ctx context.Context, done func(
 func (a *API) Stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !a.stopped {
+		close(a.ended)
+	}
 	a.stopped = true
 	for s := range a.waits {
 		s.cancel()

@@ -222,12 +222,20 @@ func TestOriginalClientIsCutOff(t *testing.T) {
 		t.Errorf("no memory: %s", a)
 	}
 	release()
-	// These three it understands, and a request that is wrong in itself it hears about as ever.
+	// This status it understands; that a request is wrong in itself it would take for success too.
 	if a, err := s.legacy("topic-name=t&partition=7", "a"); err != nil || a.status != 404 {
 		t.Errorf("%s %v", a, err)
 	}
-	if a, err := s.legacy("topic-name=..", "a"); err != nil || a.status != 400 {
-		t.Errorf("%s %v", a, err)
+	for _, query := range []string{"topic-name=..", "topic-name=", "", "topic-name=t&partition=x", "topic-name=t&topic-name=t"} {
+		if a, err := s.legacy(query, "a"); err == nil {
+			t.Errorf("%s: %s", query, a)
+		}
+		mp, kind := form("a")
+		a := s.do(call{method: "POST", path: "/records?" + query, body: strings.NewReader(mp),
+			header: map[string]string{"Content-Type": kind, "Accept": "*/*"}})
+		if a.problem(t).Code != api.BadRequest {
+			t.Errorf("%s: with an Accept header: %s", query, a)
+		}
 	}
 }
 
@@ -306,13 +314,16 @@ func TestReadOnlyBroker(t *testing.T) {
 	})
 	mp, kind := form("x")
 	for _, c := range []call{
-		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader(mp), header: map[string]string{"Content-Type": kind}},
+		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader(mp), header: map[string]string{"Content-Type": kind, "Accept": "*/*"}},
 		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader("x"), header: map[string]string{"Content-Type": api.TextPlain}},
 		{method: "PUT", path: "/topic?topic-name=t"}, {method: "DELETE", path: "/topic?topic-name=t"},
 	} {
 		if p := s.do(c).problem(t); p.Code != api.ReadOnly {
 			t.Errorf("%s %s: %+v", c.method, c.path, p)
 		}
+	}
+	if a, err := s.legacy("topic-name=t", "x"); err == nil {
+		t.Errorf("the original's client takes this for success: %s", a)
 	}
 	if got := s.values("t", 0); len(got) != 1 {
 		t.Errorf("%v", got)

@@ -11,7 +11,7 @@ import (
 type apiMetrics struct {
 	set         *metrics.Set
 	connections *metrics.Counter // gauge of open ones
-	refused     *metrics.Counter
+	held        *metrics.Counter
 	produced    *metrics.Counter
 	producedIn  *metrics.Counter
 	read        *metrics.Counter
@@ -23,7 +23,7 @@ func newMetrics(set *metrics.Set) *apiMetrics {
 	m := &apiMetrics{
 		set:         set,
 		connections: set.NewCounter("seb_http_connections"),
-		refused:     set.NewCounter("seb_http_connections_refused_total"),
+		held:        set.NewCounter("seb_http_connections_held_total"),
 		produced:    set.NewCounter("seb_http_produced_records_total"),
 		producedIn:  set.NewCounter("seb_http_produced_bytes_total"),
 		read:        set.NewCounter("seb_http_read_records_total"),

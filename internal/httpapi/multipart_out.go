@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/forms"
 )
 
 // The framing of a multipart answer. The boundary may come up in the records: whoever reads by the sizes, as the
@@ -20,8 +19,9 @@ const (
 
 // asMultipart answers with values alone, as the original does: null and empty are the same here.
 func (g *reading) asMultipart(w http.ResponseWriter, r *http.Request) error {
-	v := &forms.Values{}
-	if err := g.collect(r.Context(), v); err != nil {
+	g.patient, g.gathers = patientRead(r), true
+	v, err := g.values(r.Context())
+	if err != nil {
 		return err
 	}
 	if g.count == 0 {
@@ -31,13 +31,9 @@ func (g *reading) asMultipart(w http.ResponseWriter, r *http.Request) error {
 		_, err := w.Write([]byte(outEnd))
 		return sent(err)
 	}
-	buf, err := g.memory.Get(pieceBytes / 4)
-	if err != nil {
-		return err
-	}
 	g.head(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.Sizes.Size+v.Sum)
 	w.WriteHeader(http.StatusOK)
-	out := gather{a: g.a, w: w, buf: buf[:0]}
+	out := gather{a: g.a, w: w, buf: g.buf[:0]}
 	out.add([]byte(outSizes))
 	for _, b := range v.Sizes.List {
 		out.add(b)

@@ -21,7 +21,7 @@ type Options struct {
 	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.
 	WriteMetrics func(io.Writer)
 
-	// Connections is how many may be open at once; more get a canned 503 and are closed. Default 1024.
+	// Connections is how many are served at once; those beyond wait in the kernel until one ends. Default 1024.
 	Connections int
 	// RecordsMax is how many records one request may bring, and one answer in a form that decodes may hold. Default 262,144.
 	RecordsMax int
@@ -32,7 +32,8 @@ type Options struct {
 	// AckTimeout is how long a write waits for the store unless the request says otherwise; then what was sent is unknown and
 	// what was not is rejected. Default 60 s.
 	AckTimeout time.Duration
-	// BudgetWait is how long a produce of the original's client waits for memory, see the package's legacy form. Default 60 s.
+	// BudgetWait is how long a request that may be the original's client's waits for memory; others are refused at once.
+	// Default 60 s.
 	BudgetWait time.Duration
 	// Heartbeat is the time between comments on an event stream that has nothing else to say. Default 15 s.
 	Heartbeat time.Duration

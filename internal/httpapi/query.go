@@ -78,23 +78,27 @@ func (q *query) number(name string, otherwise, limit int64) int64 {
 	if !ok {
 		return otherwise
 	}
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < 0 || n > limit {
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil || n > uint64(limit) {
 		q.fail(name, "want a number from 0 to %d, given %s", limit, api.Quote(v))
 		return otherwise
 	}
-	return n
+	return int64(n)
 }
 
-func (q *query) required(name string, limit int64) int64 {
-	if _, ok := q.text(name); !ok {
-		q.fail(name, "required")
+// offset returns the required offset. One from 2^63 on is as good as the last before: behind the end of any partition.
+func (q *query) offset() int64 {
+	v, ok := q.text(paramOffset)
+	if !ok {
+		q.fail(paramOffset, "required")
+		return 0
 	}
-	return q.number(name, 0, limit)
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil {
+		q.fail(paramOffset, "want a number from 0 to %d, given %s", uint64(math.MaxUint64), api.Quote(v))
+	}
+	return int64(min(n, math.MaxInt64))
 }
-
-// offset returns the required offset.
-func (q *query) offset() int64 { return q.required(paramOffset, math.MaxInt64) }
 
 // partition returns the partition, or -1 if it is not given.
 func (q *query) partition() int32 { return int32(q.number(paramPartition, -1, math.MaxInt32)) }

@@ -21,6 +21,8 @@ func TestQueryNamesTheParameterAtFault(t *testing.T) {
 		"topic-name=a&offset=5":                                  "a5 10 10s -1 false",
 		"topic-name=a.B_-9&offset=0&max-records=0&timeout=0s":    "a.B_-9 0 0 0s -1 false",
 		"topic-name=a&offset=9223372036854775807&timeout=1000h":  "a9223372036854775807 10 5m0s -1 false",
+		"topic-name=a&offset=9223372036854775808":                "a9223372036854775807 10 10s -1 false", // behind any end
+		"topic-name=a&offset=18446744073709551615":               "a9223372036854775807 10 10s -1 false",
 		"topic-name=a&offset=1&partition=2147483647&read=latest": "a1 10 10s 2147483647 true",
 	} {
 		got, fault := read(raw)
@@ -41,7 +43,10 @@ func TestQueryNamesTheParameterAtFault(t *testing.T) {
 		"topic-name=a&offset=":                          "offset",
 		"topic-name=a&offset=-1":                        "offset",
 		"topic-name=a&offset=1.5":                       "offset",
-		"topic-name=a&offset=9223372036854775808":       "offset",
+		"topic-name=a&offset=18446744073709551616":      "offset",
+		"topic-name=a&offset=%2B1":                      "offset",
+		"topic-name=a&offset=+1":                        "offset",
+		"topic-name=a&offset=1&max-records=%2B1":        "max-records",
 		"topic-name=a&offset=1&max-records=x":           "max-records",
 		"topic-name=a&offset=1&max-records=-1":          "max-records",
 		"topic-name=a&offset=1&timeout=10":              "timeout",

@@ -4,13 +4,12 @@ import (
 	"net/http"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/forms"
 )
 
 // getRecord answers with one record's value. It does not wait.
 func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 	q := parseQuery(r.URL.RawQuery)
-	g := &reading{answer: a.newAnswer(), topic: q.topic(), partition: max(q.partition(), 0), maxRecords: 1}
+	g := &reading{answer: a.newAnswer(), topic: q.topic(), partition: max(q.partition(), 0), maxRecords: 1, patient: noAccept(r)}
 	latest := q.latest()
 	g.offset = q.offset()
 	if q.fault != nil {
@@ -21,10 +20,10 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	defer g.release()
+	defer g.done()
 	wanted := g.offset
-	v := &forms.Values{}
-	if err := g.collect(r.Context(), v); err != nil {
+	v, err := g.values(r.Context())
+	if err != nil {
 		return err
 	}
 	if g.count == 0 && g.offset == wanted || wanted >= g.end {

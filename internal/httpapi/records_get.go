@@ -37,7 +37,7 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	defer g.release()
+	defer g.done()
 	if form == api.RecordBatch {
 		return g.asBatches(w, r)
 	}

@@ -36,37 +36,17 @@ type producing struct {
 func (a *API) postRecords(w http.ResponseWriter, r *http.Request) error {
 	p := producing{a: a, now: time.Now()}
 	p.in = intake{a: a, w: w, r: r, memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
-	legacy, err := p.parse(r)
-	if err != nil {
+	if err := p.parse(r); err != nil {
 		return err
 	}
-	if legacy {
+	if patientProduce(p.kind, r) {
 		p.in.patient()
 	}
 	defer p.in.memory.Release()
-	if err = p.run(w, r); err != nil && legacy && tellsNothing(err) {
-		a.log.Warn("connection of a client cut that would take the answer for success", "topic", p.topic, "err", err)
-		return http.ErrAbortHandler
-	}
-	return err
+	return p.run(w, r)
 }
 
-// legacyProduce says whether the client may be the original's: multipart, and no sign of knowing problems. That client
-// takes every status but 401, 404 and 413 for success. So it waits for memory instead of hearing 429, and hears nothing
-// at all, because its connection is cut, instead of a status that means that its records may not be stored.
-func legacyProduce(kind string, accept []string) bool {
-	return kind == api.Multipart && !takesProblems(accept)
-}
-
-// tellsNothing says whether an error's status would be taken for success by the original's client although the request
-// was good. (400 and 405 it takes for success too, but there the request itself is wrong, and the original answered so.)
-func tellsNothing(err error) bool {
-	status := api.Statuses[problemOf(err).Code]
-	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= http.StatusInternalServerError ||
-		status == http.StatusConflict
-}
-
-func (p *producing) parse(r *http.Request) (legacy bool, err error) {
+func (p *producing) parse(r *http.Request) error {
 	q := parseQuery(r.URL.RawQuery)
 	p.topic, p.partition = q.topic(), q.partition()
 	p.expected = q.number(paramExpectedOffset, -1, 1<<63-1)
@@ -75,18 +55,18 @@ func (p *producing) parse(r *http.Request) (legacy bool, err error) {
 		q.fail(paramExpectedOffset, "needs a partition")
 	}
 	if q.fault != nil {
-		return false, q.fault
+		return q.fault
 	}
 	kind, params, fault := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if fault != nil {
-		return false, api.BadField("Content-Type", "want one of multipart/form-data, application/octet-stream, text/plain, "+
+		return api.BadField("Content-Type", "want one of multipart/form-data, application/octet-stream, text/plain, "+
 			"application/x-ndjson, application/json, application/vnd.seb.recordbatch, given %s", api.Quote(r.Header.Get("Content-Type")))
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return false, api.NewProblem(api.UnsupportedMediaType, "Content-Encoding %s is not supported", api.Quote(encoding))
+		return api.NewProblem(api.UnsupportedMediaType, "Content-Encoding %s is not supported", api.Quote(encoding))
 	}
 	p.kind, p.params = kind, params
-	return legacyProduce(kind, r.Header.Values("Accept")), nil
+	return nil
 }
 
 func (p *producing) run(w http.ResponseWriter, r *http.Request) error {
@@ -150,6 +130,7 @@ func (p *producing) readBody() error {
 	case api.OctetStream:
 		form = (*producing).octets
 	case api.RecordBatch:
+		p.in.max += p.a.requestMax / broker.FramingShare
 		form = (*producing).batches
 	case api.TextPlain:
 		form = (*producing).lines

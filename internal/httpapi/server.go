@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/sebbroker/seb/internal/forms"
@@ -18,11 +17,8 @@ const (
 	stepBytes = 64 << 10
 )
 
-// cannedBusy is sent to connections over the limit before they are closed.
-const cannedBusy = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: " + retryAfter +
-	"\r\nContent-Length: 0\r\n\r\n"
-
-// Server returns a server of a with its timeouts and limits set, to be given a listener. Its Shutdown calls a.Stop.
+// Server returns a server of a with its timeouts and limits set, to be given a listener. Its Shutdown calls a.Stop;
+// call Shutdown, or a.Stop, before its Close, which waits for a connection that is held over the limit.
 func (a *API) Server() *http.Server {
 	s := &http.Server{
 		Handler:           a,
@@ -36,23 +32,35 @@ func (a *API) Server() *http.Server {
 	return s
 }
 
-// limitConnections counts connections and turns away those over the limit. Connections are not wrapped for it: sendfile
-// needs them bare.
+// limitConnections serves no more than Options.Connections at once. net/http calls it with a new connection before it
+// accepts the next, so the first over the limit is held here, and those behind it wait in the kernel: to clients that
+// know only success any answer would be one. Connections are not wrapped for it, as sendfile needs them bare. Stop lets
+// go of the one that is held, unserved.
 func (a *API) limitConnections() func(net.Conn, http.ConnState) {
-	var open atomic.Int64
+	places := make(chan struct{}, a.o.Connections)
 	return func(c net.Conn, s http.ConnState) {
 		switch s {
 		case http.StateNew:
 			a.metrics.connections.Inc()
-			if open.Add(1) > int64(a.o.Connections) {
-				a.metrics.refused.Inc()
-				_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket's buffer takes the few bytes at once
-				_, _ = c.Write([]byte(cannedBusy))
+			select {
+			case places <- struct{}{}:
+				return
+			default:
+			}
+			a.metrics.held.Inc()
+			a.held.Add(1)
+			defer a.held.Add(-1)
+			select {
+			case places <- struct{}{}:
+			case <-a.ended:
 				_ = c.Close() // the server's first read fails and ends the connection
 			}
 		case http.StateClosed, http.StateHijacked:
-			open.Add(-1)
 			a.metrics.connections.Dec()
+			select {
+			case <-places:
+			default: // one that was let go of without a place ends as the last
+			}
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -227,7 +228,9 @@ func TestConnectionsAreLimited(t *testing.T) {
 	cfg := settings(t, "mem:")
 	cfg.HTTP.Connections = 1
 	s := start(t, cfg)
-	ask := func() string {
+	var conns []net.Conn
+	ask := func() {
+		t.Helper()
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -236,16 +239,22 @@ func TestConnectionsAreLimited(t *testing.T) {
 		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		line, err := bufio.NewReader(c).ReadString('\n')
-		if err != nil {
-			return err.Error()
-		}
-		return strings.TrimSpace(line)
+		conns = append(conns, c)
 	}
-	if got := ask(); got != "HTTP/1.1 200 OK" {
-		t.Errorf("first: %s", got)
+	status := func(c net.Conn, wait time.Duration) (string, error) {
+		_ = c.SetReadDeadline(time.Now().Add(wait))
+		return bufio.NewReader(c).ReadString('\n')
 	}
-	if got := ask(); got == "HTTP/1.1 200 OK" {
-		t.Error("served one connection too many")
+	ask()
+	if got, err := status(conns[0], time.Minute); got != "HTTP/1.1 200 OK\r\n" {
+		t.Errorf("first: %q %v", got, err)
+	}
+	ask()
+	if got, err := status(conns[1], 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("served one connection too many: %q %v", got, err)
+	}
+	_ = conns[0].Close()
+	if got, err := status(conns[1], time.Minute); got != "HTTP/1.1 200 OK\r\n" {
+		t.Errorf("second, once the first has ended: %q %v", got, err)
 	}
 }

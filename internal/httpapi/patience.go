@@ -1,0 +1,163 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/record"
+)
+
+// gatherSize is the buffer that small pieces of an answer are copied together in.
+const gatherSize = 64 << 10
+
+// values collects values. A patient reading waits for memory, and if its answer comes out short for want of it, it begins
+// again with more; when it has waited Options.BudgetWait it takes what there is.
+func (g *reading) values(ctx context.Context) (*forms.Values, error) {
+	if !g.patient {
+		return g.tryValues(ctx)
+	}
+	from, need := g.offset, g.estimate(ctx)
+	fits := need <= g.a.gate.size
+	if need > 0 {
+		if err := g.enter(ctx, need); err != nil && !lacksMemory(err) {
+			return nil, err
+		}
+	}
+	v, err := g.tryValues(ctx)
+	for until := time.Now().Add(g.a.o.BudgetWait); lacksMemory(err) || err == nil && g.short && fits; {
+		if need >= g.a.fetch.Limit() || time.Now().After(until) {
+			break // all there is was not enough, or there is no hope
+		}
+		need = min(max(2*need, windowSize), g.a.fetch.Limit())
+		g.restart(from)
+		if err := g.alone(ctx, need, until); err != nil && !lacksMemory(err) {
+			return nil, err
+		}
+		v, err = g.tryValues(ctx)
+	}
+	g.settle()
+	return v, err
+}
+
+// tryValues collects once.
+func (g *reading) tryValues(ctx context.Context) (*forms.Values, error) {
+	v := &forms.Values{SizesMax: g.maxBytes}
+	err := g.collect(ctx, v)
+	if err == nil && g.count > 0 && g.gathers {
+		g.buf, err = g.memory.Get(gatherSize)
+	}
+	return v, err
+}
+
+// lacksMemory says whether an error goes away when others give memory back.
+func lacksMemory(err error) bool {
+	return errors.Is(err, budget.ErrOver) || errors.Is(err, broker.ErrOverBudget)
+}
+
+// estimate is about how much memory the answer takes if it is what is asked for; 0 if nothing is there yet, or ever.
+func (g *reading) estimate(ctx context.Context) int64 {
+	info, err := g.a.b.Topic(ctx, g.topic, false)
+	if err != nil || int(g.partition) >= len(info.Partitions) {
+		return 0
+	}
+	p := &info.Partitions[g.partition]
+	if g.offset < p.Start || g.offset >= p.Next {
+		return 0
+	}
+	const perRecord = 128 // what a sink keeps beside the value
+	each := p.Bytes/(p.Next-p.Start) + 1
+	n := min(g.maxRecords, p.Next-g.offset)
+	want := n * each
+	if g.maxBytes > 0 {
+		want = min(want, g.maxBytes) + each
+		n = min(n, want/each)
+	}
+	// Whole batches are read, into buffers that are not quite filled, and the first and last only to a part.
+	return 2*(want+min(p.Bytes, record.BatchTarget)) + n*perRecord + gatherSize
+}
+
+// enter waits at the gate.
+func (g *reading) enter(ctx context.Context, need int64) error {
+	ctx, done := g.a.waiting(ctx, time.Now().Add(g.a.o.BudgetWait))
+	defer done()
+	need = min(need, g.a.gate.size)
+	if err := g.a.gate.enter(ctx, need); err != nil {
+		return tooLong(err)
+	}
+	g.entered = need
+	return nil
+}
+
+// alone waits until no other patient reading is under way and need bytes of memory are free, which the others leave alone
+// then. Nothing is held meanwhile.
+func (g *reading) alone(ctx context.Context, need int64, until time.Time) error {
+	ctx, done := g.a.waiting(ctx, until)
+	defer done()
+	if g.entered < g.a.gate.size {
+		g.a.gate.leave(g.entered)
+		g.entered = 0
+		if err := g.a.gate.enter(ctx, g.a.gate.size); err != nil {
+			return tooLong(err)
+		}
+		g.entered = g.a.gate.size
+	}
+	room, err := g.a.fetch.ReserveWait(ctx, need)
+	if err != nil {
+		return tooLong(err)
+	}
+	room.Release() // the broker reserves part of it itself
+	return nil
+}
+
+// waiting is the context of a wait for memory.
+func (a *API) waiting(ctx context.Context, until time.Time) (context.Context, func()) {
+	ctx, done := a.untilStop(ctx)
+	ctx, cancel := context.WithDeadline(ctx, until)
+	return ctx, func() { cancel(); done() }
+}
+
+// tooLong makes the end of a wait for memory what it is to the client.
+func tooLong(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", budget.ErrOver, err)
+	}
+	return err
+}
+
+// settle keeps as much of the gate as the collected answer really takes while it is sent.
+func (g *reading) settle() {
+	used := g.memory.Reservation().Size()
+	for _, f := range g.fetched {
+		for i := range f.Parts {
+			for j := range f.Parts[i].Chunks {
+				if c := &f.Parts[i].Chunks[j]; c.Section == nil {
+					used += c.Size
+				}
+			}
+		}
+	}
+	if used < g.entered {
+		g.a.gate.leave(g.entered - used)
+		g.entered = used
+	}
+}
+
+// restart gives everything back but the place at the gate and begins anew.
+func (g *reading) restart(from int64) {
+	g.release()
+	g.offset, g.count, g.bytes, g.full, g.short, g.buf = from, 0, 0, false, false, nil
+}
+
+// done gives everything back.
+func (g *reading) done() {
+	g.release()
+	if g.entered > 0 {
+		g.a.gate.leave(g.entered)
+		g.entered = 0
+	}
+}
