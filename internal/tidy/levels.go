@@ -27,6 +27,7 @@ var levels = map[string]int{
 
 	"internal/broker":   4,
 	"internal/triggers": 4,
+	"internal/fsck":     4,
 
 	"internal/eventlog": 3,
 	"internal/merge":    3,
@@ -40,6 +41,7 @@ var levels = map[string]int{
 	"internal/cache":   1,
 	"internal/view":    1,
 	"internal/batcher": 1,
+	"internal/legacy":  1,
 	"internal/fault":   1,
 	"internal/forms":   1,
 

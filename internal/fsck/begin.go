@@ -1,0 +1,183 @@
+package fsck
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// metaMax bounds the cluster object.
+const metaMax = 4096
+
+// begin finds out whose log this is, and where the walk may start.
+func (c *checker) begin(ctx context.Context) error {
+	if err := c.readMeta(ctx); err != nil {
+		return err
+	}
+	c.probes = map[string]bool{}
+	err := c.list(ctx, probePrefix, "", func(e objstore.Entry) bool {
+		c.probes[e.Key] = true
+		return len(c.probes) < probesMax
+	})
+	if err != nil {
+		return err
+	}
+	c.st = state.Genesis(c.cluster, c.o.Shard)
+	return c.listSnapshots(ctx)
+}
+
+// readMeta learns the cluster's id: from its object, or if that is not right from the name of epoch 0, whose nonce it
+// is too.
+func (c *checker) readMeta(ctx context.Context) error {
+	var b []byte
+	err := patiently(ctx, func() (err error) {
+		b, _, err = c.readUpTo(ctx, logcore.MetaKey, metaMax)
+		return err
+	})
+	if err != nil && !errors.Is(err, objstore.ErrNotFound) {
+		return err
+	}
+	missing := err != nil
+	if !missing {
+		if c.cluster, err = logcore.DecodeMeta(b); err == nil {
+			c.verified(int64(len(b)), true)
+			return nil
+		}
+	}
+	known := false
+	listErr := c.list(ctx, logcore.WALPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
+		n, ok := parseSlot(c.o.Shard, e.Key)
+		if ok && n.epoch == 0 {
+			c.cluster, known = n.nonce, true
+		}
+		return !ok
+	})
+	switch {
+	case listErr != nil:
+		return listErr
+	case known && missing:
+		c.damage("no cluster object", logcore.MetaKey, "it is missing, and other objects of a log are there")
+	case known:
+		c.damage("corrupt cluster object", logcore.MetaKey, "%v", err)
+	case missing:
+		return ErrNoLog
+	default:
+		return fmt.Errorf("read %s: %w: %w", logcore.MetaKey, record.ErrCorrupt, err)
+	}
+	return nil
+}
+
+// listSnapshots lists the snapshots that lie at or beyond the walk's position, and sets the floor.
+func (c *checker) listSnapshots(ctx context.Context) error {
+	c.snaps, c.gone = c.snaps[:0], false
+	c.floor, c.newest = state.Position{}, ""
+	n := 0
+	err := c.list(ctx, logcore.SnapPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
+		s, ok := parseSnapshot(c.o.Shard, e.Key)
+		if !ok {
+			return true
+		}
+		switch n++; n {
+		case 1:
+			c.newest = s.key
+		case 2:
+			c.floor = s.pos
+		}
+		if !c.seen[s.key] {
+			c.snaps = append(c.snaps, s)
+		}
+		return true
+	})
+	slices.Reverse(c.snaps) // the newest sorts first
+	return err
+}
+
+// readSnapshot reads a snapshot; nil if it is gone or not right, which is reported.
+func (c *checker) readSnapshot(ctx context.Context, s snapshot) (*state.State, error) {
+	c.seen[s.key] = true
+	st, size, err := c.loadSnapshot(ctx, s)
+	switch {
+	case errors.Is(err, objstore.ErrNotFound):
+		c.gone = true // collected meanwhile: there are newer ones
+		return nil, nil
+	case errors.Is(err, state.ErrSnapshot):
+		c.damage("corrupt snapshot", s.key, "%v", err)
+	case err != nil:
+		return nil, err
+	case st.Cluster != c.cluster:
+		c.damage("foreign snapshot", s.key, "it is of cluster %s, this is %s", st.Cluster, c.cluster)
+		st = nil
+	case st.Shard != c.o.Shard || st.Pos != s.pos || st.Nonce != s.nonce:
+		c.damage("foreign snapshot", s.key, "it holds the state at epoch %d slot %d of shard %d", st.Pos.Epoch, st.Pos.Slot, st.Shard)
+		st = nil
+	}
+	c.verified(size, st != nil)
+	if st != nil {
+		c.report.Snapshots++
+	}
+	return st, nil
+}
+
+// loadSnapshot reads and decodes a snapshot of whatever log.
+func (c *checker) loadSnapshot(ctx context.Context, s snapshot) (st *state.State, size int64, err error) {
+	var b []byte
+	err = patiently(ctx, func() (err error) {
+		b, size, err = c.readUpTo(ctx, s.key, state.SnapshotMax)
+		return err
+	})
+	if err == nil {
+		st, err = state.DecodeSnapshot(b)
+	}
+	return st, max(size, int64(len(b))), err
+}
+
+// compare compares a snapshot at the walk's position with the fold.
+func (c *checker) compare(s snapshot, st *state.State) {
+	if !bytes.Equal(state.EncodeSnapshot(st), state.EncodeSnapshot(c.st)) {
+		c.damage("snapshot differs", s.key, "%s", difference(st, c.st))
+		return
+	}
+	c.report.Compared++
+	c.proven = append(c.proven, s)
+}
+
+// difference says in what a snapshot differs from the fold.
+func difference(snap, fold *state.State) string {
+	if snap.PrevCRC != fold.PrevCRC || snap.AppendTime != fold.AppendTime || !slices.Equal(snap.Epochs, fold.Epochs) {
+		return "it is not of this log: the slot before it, or the epochs, are others"
+	}
+	var names []string
+	for _, t := range fold.Topics() {
+		o := snap.Topic(t.ID)
+		if o == nil || o.Name != t.Name || len(o.Partitions) != len(t.Partitions) {
+			names = append(names, t.Name)
+			continue
+		}
+		for i, p := range t.Partitions {
+			q := o.Partitions[i]
+			if p.Start != q.Start || p.Next != q.Next || !slices.Equal(p.Ranges, q.Ranges) {
+				names = append(names, fmt.Sprintf("%s/%d", t.Name, i))
+			}
+		}
+	}
+	for _, t := range snap.Topics() {
+		if fold.Topic(t.ID) == nil {
+			names = append(names, t.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "it is not what the log adds up to, in settings, consumer offsets or producers"
+	}
+	if len(names) > 5 {
+		names = append(names[:5], "...")
+	}
+	return "it is not what the log adds up to, in " + strings.Join(names, ", ")
+}

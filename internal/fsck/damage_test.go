@@ -1,0 +1,395 @@
+package fsck_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+func flip(at int) func([]byte) []byte {
+	return func(b []byte) []byte {
+		b = bytes.Clone(b)
+		if at < 0 {
+			at += len(b)
+		}
+		b[at] ^= 4
+		return b
+	}
+}
+
+// metaLen is where the batches of an object begin.
+func metaLen(t *testing.T, b []byte) (stateEnd, indexEnd int) {
+	t.Helper()
+	h, st, index, need, err := record.DecodeMeta(b)
+	if err != nil || need > 0 || h.IndexCount == 0 {
+		t.Fatal(err, need)
+	}
+	return record.HeadSize + len(st), record.HeadSize + len(st) + len(index)*record.IndexEntrySize
+}
+
+// damages are what can happen to a bucket, and how it is to be found. plant returns the names of which one at least is
+// to be named.
+var damages = []struct {
+	name  string
+	kind  string
+	plant func(t *testing.T, s objstore.Store) []string
+}{
+	{"bit in a head", "corrupt object", func(t *testing.T, s objstore.Store) []string {
+		return one(t, s, needed(t, s), flip(60))
+	}},
+	{"bit in the index", "corrupt object", func(t *testing.T, s objstore.Store) []string {
+		key := needed(t, s)
+		_, end := metaLen(t, read(t, s, key))
+		return one(t, s, key, flip(end-5))
+	}},
+	{"bit in the state records", "corrupt object", func(t *testing.T, s objstore.Store) []string {
+		return one(t, s, slots(t, s, record.KindData)[0], flip(record.HeadSize+3))
+	}},
+	{"bit in a batch", "corrupt batches", func(t *testing.T, s objstore.Store) []string {
+		return one(t, s, last(withData(t, s)), flip(-1))
+	}},
+	{"bit in a batch's offset", "corrupt batches", func(t *testing.T, s objstore.Store) []string {
+		key := last(withData(t, s))
+		_, end := metaLen(t, read(t, s, key))
+		return one(t, s, key, flip(end+7))
+	}},
+	{"truncated", "corrupt object", func(t *testing.T, s objstore.Store) []string {
+		return one(t, s, last(withData(t, s)), func(b []byte) []byte { return b[:len(b)-1] })
+	}},
+	{"truncated to nothing", "corrupt object", func(t *testing.T, s objstore.Store) []string {
+		return one(t, s, needed(t, s), func([]byte) []byte { return nil })
+	}},
+	{"longer than it was", "corrupt object", func(t *testing.T, s objstore.Store) []string {
+		return one(t, s, needed(t, s), func(b []byte) []byte { return append(bytes.Clone(b), 0) })
+	}},
+	{"two objects swapped", "wrong object", func(t *testing.T, s objstore.Store) []string {
+		all := withData(t, s)
+		a, b := all[len(all)-1], all[len(all)-2]
+		x, y := read(t, s, a), read(t, s, b)
+		one(t, s, a, func([]byte) []byte { return y })
+		one(t, s, b, func([]byte) []byte { return x })
+		return []string{a, b}
+	}},
+	{"an object of another cluster", "wrong object", func(t *testing.T, s objstore.Store) []string {
+		other := objstore.NewMemory()
+		live(t, other, 1000)
+		foreign := read(t, other, withData(t, other)[2])
+		return one(t, s, last(withData(t, s)), func([]byte) []byte { return foreign })
+	}},
+	{"seal deleted", "", func(t *testing.T, s objstore.Store) []string {
+		key := slots(t, s, record.KindSeal)[1]
+		remove(t, s, key)
+		// Without a snapshot beyond nothing names the epoch that it led to, but that one has data.
+		next := strings.Replace(slots(t, s, record.KindData)[0], "/0000000001-", "/0000000002-", 1)
+		for _, k := range slots(t, s, record.KindData) {
+			if k[:20] == next[:20] {
+				return []string{key, k}
+			}
+		}
+		return []string{key}
+	}},
+	{"seal broken", "corrupt object", func(t *testing.T, s objstore.Store) []string {
+		return one(t, s, slots(t, s, record.KindSeal)[1], flip(121))
+	}},
+	{"cluster object deleted", "no cluster object", func(t *testing.T, s objstore.Store) []string {
+		remove(t, s, logcore.MetaKey)
+		return []string{logcore.MetaKey}
+	}},
+	{"cluster object broken", "corrupt cluster object", func(t *testing.T, s objstore.Store) []string {
+		return one(t, s, logcore.MetaKey, func([]byte) []byte { return []byte("?") })
+	}},
+	{"data deleted", "", func(t *testing.T, s objstore.Store) []string {
+		all := withData(t, s)
+		key := all[len(all)-7]
+		remove(t, s, key)
+		return []string{key}
+	}},
+}
+
+// needed names an object that nobody may lose: not the last, which could pass for the end of the log.
+func needed(t *testing.T, s objstore.Store) string {
+	all := withData(t, s)
+	return all[len(all)-2]
+}
+
+func last(all []string) string { return all[len(all)-1] }
+
+func one(t *testing.T, s objstore.Store, key string, f func([]byte) []byte) []string {
+	t.Helper()
+	change(t, s, key, f)
+	return []string{key}
+}
+
+func TestDamage(t *testing.T) {
+	for _, snapshotSlots := range []int{1000, 4} {
+		for _, d := range damages {
+			t.Run(strings.ReplaceAll(d.name, " ", "_")+map[int]string{1000: "", 4: "_with_snapshots"}[snapshotSlots], func(t *testing.T) {
+				s := objstore.NewMemory()
+				live(t, s, snapshotSlots)
+				where := d.plant(t, s)
+				before := keys(t, s)
+				r, found, err := check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond})
+				if !errors.Is(err, fsck.ErrDamaged) {
+					t.Errorf("repair of a damaged bucket: %v", err)
+				}
+				if len(keys(t, s)) != len(before) || r.Deleted.Objects != 0 {
+					t.Error("a damaged bucket was changed")
+				}
+				named := slices.ContainsFunc(found, func(f fsck.Finding) bool {
+					return f.Severity == fsck.Damage && slices.Contains(where, f.Key) && (d.kind == "" || f.Kind == d.kind)
+				})
+				if r.Damages == 0 || !named {
+					t.Errorf("%s of %q not found: %d damages, %+v", d.kind, where, r.Damages, found)
+				}
+			})
+		}
+	}
+}
+
+// TestLostRecords: damage in data names the records that it costs.
+func TestLostRecords(t *testing.T) {
+	for _, snapshotSlots := range []int{1000, 4} {
+		s := objstore.NewMemory()
+		live(t, s, snapshotSlots)
+		b := open(t, options(s, snapshotSlots))
+		create(t, b, "lost", 1)
+		produce(t, b, "lost", 0, "0", "1", "2")
+		produce(t, b, "lost", 0, "3", "4")
+		for range 12 {
+			produce(t, b, "a", 0, "more")
+		}
+		closeBroker(t, b)
+		all := withData(t, s)
+		key := all[len(all)-13]
+		change(t, s, key, flip(-1))
+		_, found, err := check(t, fsck.Options{Store: s})
+		if err != nil || len(found) == 0 {
+			t.Fatal(found, err)
+		}
+		want := []fsck.Records{{Topic: "lost", Partition: 0, From: 3, To: 5}}
+		if f := found[len(found)-1]; f.Key != key || f.Kind != "corrupt batches" || !slices.Equal(f.Lost, want) {
+			t.Errorf("%+v", found)
+		}
+	}
+}
+
+// TestDamageThatMattersNot: what nobody needs any more may be broken.
+func TestDamageThatMattersNot(t *testing.T) {
+	s := objstore.NewMemory()
+	live(t, s, 1000)
+	b := open(t, options(s, 1000))
+	if err := b.DeleteTopic(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	closeBroker(t, b)
+	change(t, s, withData(t, s)[0], flip(-1))
+	r, found, err := check(t, fsck.Options{Store: s})
+	if err != nil || r.Damages != 0 || len(found) != 1 || found[0].Severity != fsck.Note {
+		t.Errorf("%+v %+v %v", r, found, err)
+	}
+}
+
+func TestSnapshotDamage(t *testing.T) {
+	for name, d := range map[string]struct {
+		kind  string
+		plant func(t *testing.T, s objstore.Store) string
+	}{
+		"broken": {"corrupt snapshot", func(t *testing.T, s objstore.Store) string {
+			return one(t, s, snapshots(t, s)[0], flip(40))[0]
+		}},
+		"cut off": {"corrupt snapshot", func(t *testing.T, s objstore.Store) string {
+			return one(t, s, snapshots(t, s)[0], func(b []byte) []byte { return b[:20] })[0]
+		}},
+		"of another position": {"foreign snapshot", func(t *testing.T, s objstore.Store) string {
+			all := snapshots(t, s)
+			older := read(t, s, all[1])
+			return one(t, s, all[0], func([]byte) []byte { return older })[0]
+		}},
+		"of another cluster": {"foreign snapshot", func(t *testing.T, s objstore.Store) string {
+			other := objstore.NewMemory()
+			live(t, other, 4)
+			foreign := read(t, other, snapshots(t, other)[0])
+			return one(t, s, snapshots(t, s)[0], func([]byte) []byte { return foreign })[0]
+		}},
+		"not the fold": {"snapshot differs", func(t *testing.T, s objstore.Store) string {
+			return one(t, s, snapshots(t, s)[0], func(b []byte) []byte {
+				st, err := state.DecodeSnapshot(b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := st.TopicByName("a").Partitions[1]
+				p.Ranges[len(p.Ranges)-1].Len++
+				return state.EncodeSnapshot(st)
+			})[0]
+		}},
+		"off the log": {"snapshot off the log", func(t *testing.T, s objstore.Store) string {
+			key := snapshots(t, s)[0]
+			b := read(t, s, key)
+			key = key[:len(key)-4] + "0000"
+			st, err := state.DecodeSnapshot(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copy(st.Nonce[14:], []byte{0, 0})
+			st.Epochs[len(st.Epochs)-1].Nonce = st.Nonce
+			put(t, s, key, state.EncodeSnapshot(st))
+			return key
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := objstore.NewMemory()
+			live(t, s, 4)
+			key := d.plant(t, s)
+			r, found, err := check(t, fsck.Options{Store: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(found, func(f fsck.Finding) bool {
+				return f.Severity == fsck.Damage && f.Key == key && f.Kind == d.kind
+			}) || r.Damages != 1 {
+				t.Errorf("%d damages: %+v", r.Damages, found)
+			}
+		})
+	}
+}
+
+// TestHole: a slot in the middle that is missing is a hole where no snapshot lies beyond, and nothing else is.
+func TestHole(t *testing.T) {
+	s := objstore.NewMemory()
+	live(t, s, 1000)
+	all := withData(t, s)
+	remove(t, s, all[len(all)-3])
+	_, found, err := check(t, fsck.Options{Store: s})
+	if err != nil || found[0].Kind != "hole" || found[0].Key != all[len(all)-3] {
+		t.Errorf("%+v %v", found, err)
+	}
+	if n := len(found); n < 3 || found[n-1].Kind != "unreachable" {
+		t.Errorf("what lies beyond is not named: %+v", found)
+	}
+}
+
+// orphans plants what zombies and killed brokers leave, in a bucket with at least two snapshots, and returns the names
+// by whether they are garbage for ever.
+func orphans(t *testing.T, s objstore.Store) (garbage, stays []string) {
+	t.Helper()
+	st, err := state.DecodeSnapshot(read(t, s, snapshots(t, s)[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func(kind record.Kind, e state.Epoch, slot uint64) string {
+		h := record.Head{Kind: kind, Time: 1, Cluster: st.Cluster, Epoch: e.Number, Nonce: e.Nonce, Slot: slot}
+		if kind == record.KindSeal {
+			h.NextEpoch, h.NextNonce = e.Number+1, record.NewID()
+		}
+		b, err := record.EncodeObject(&h, nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := state.SlotKey(0, e.Number, e.Nonce, slot)
+		put(t, s, key, b)
+		return key
+	}
+	ended, off := st.Epochs[1], state.Epoch{Number: 1, Nonce: record.NewID()}
+	garbage = append(garbage, object(record.KindData, ended, ended.Seal+2), object(record.KindData, off, 0))
+	stays = append(stays, object(record.KindSeal, ended, ended.Seal+4), object(record.KindSeal, off, 1))
+	higher := state.Epoch{Number: st.Pos.Epoch + 1, Nonce: record.NewID()}
+	stays = append(stays, object(record.KindSeal, higher, 1))
+	unreadable := state.SlotKey(0, 1, off.Nonce, 2)
+	put(t, s, unreadable, []byte("nothing"))
+	put(t, s, "probe/abc/racers/0001", []byte("x"))
+	return append(garbage, "probe/abc/racers/0001"), append(stays, unreadable)
+}
+
+func TestOrphansAndRepair(t *testing.T) {
+	s := objstore.NewMemory()
+	want := live(t, s, 4)
+	garbage, stays := orphans(t, s)
+	r, found, err := check(t, fsck.Options{Store: s})
+	if err != nil || r.Damages != 0 {
+		t.Fatalf("%+v %v", found, err)
+	}
+	for _, key := range slices.Concat(garbage, stays) {
+		if !slices.ContainsFunc(found, func(f fsck.Finding) bool { return f.Key == key && f.Severity == fsck.Orphan }) {
+			t.Errorf("%s is not reported", key)
+		}
+	}
+	before := keys(t, s)
+	r, found, err = check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := keys(t, s)
+	for _, key := range garbage {
+		if _, there := after[key]; there {
+			t.Errorf("%s was not removed", key)
+		}
+	}
+	for key := range before {
+		if _, there := after[key]; there {
+			continue
+		}
+		if slices.Contains(stays, key) || !slices.ContainsFunc(found, func(f fsck.Finding) bool { return f.Kind == "removed" && f.Key == key }) {
+			t.Errorf("%s was removed", key)
+		}
+	}
+	if got := int64(len(before) - len(after)); got != r.Deleted.Objects {
+		t.Errorf("%d removed, %+v", got, r)
+	}
+	if r := clean(t, s); r.Records != want {
+		t.Errorf("%d of %d records after the repair", r.Records, want)
+	}
+	b := open(t, options(s, 4))
+	if got := readable(t, b); got != want {
+		t.Errorf("%d of %d records can be read", got, want)
+	}
+}
+
+func readable(t *testing.T, b *broker.Broker) (n int64) {
+	t.Helper()
+	for _, topic := range b.Topics(t.Context()) {
+		for _, p := range topic.Partitions {
+			n += p.Next - p.Start
+		}
+	}
+	return n
+}
+
+// TestRepairBesideABroker: a leader that writes during the check keeps fsck from removing anything.
+func TestRepairBesideABroker(t *testing.T) {
+	s := objstore.NewMemory()
+	live(t, s, 4)
+	orphans(t, s)
+	b := open(t, options(s, 1000))
+	before := len(keys(t, s))
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+				produce(t, b, "a", 0, "one more")
+			}
+		}
+	}()
+	r, _, err := check(t, fsck.Options{Store: s, Repair: true, Quiet: 200 * time.Millisecond})
+	close(done)
+	<-ended
+	if !errors.Is(err, fsck.ErrActive) || r.Deleted.Objects > 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if len(keys(t, s)) < before {
+		t.Error("objects were removed under a broker's hands")
+	}
+}

@@ -1,0 +1,182 @@
+package fsck_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/record"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func disk(t testing.TB) objstore.Store {
+	t.Helper()
+	d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestClean(t *testing.T) {
+	for name, store := range map[string]func(testing.TB) objstore.Store{
+		"memory": func(testing.TB) objstore.Store { return objstore.NewMemory() },
+		"disk":   disk,
+		"s3": func(t testing.TB) objstore.Store {
+			s := s3server.ForTest(t.(*testing.T))
+			o := objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
+			store, err := objstore.Open(t.Context(), s.Spec("p"), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = store.(*objstore.S3).Close() })
+			return store
+		},
+	} {
+		for _, snapshotSlots := range []int{1000, 4} {
+			t.Run(fmt.Sprintf("%s %d", name, snapshotSlots), func(t *testing.T) {
+				s := store(t)
+				want := live(t, s, snapshotSlots)
+				before := keys(t, s)
+				r := clean(t, s)
+				if r.Records != want || r.Topics != 1 || r.Partitions != 2 || r.Epoch != 3 || r.Grew {
+					t.Errorf("want %d records: %+v", want, r)
+				}
+				if after := keys(t, s); !maps.Equal(before, after) {
+					t.Error("the bucket was changed")
+				}
+				if int(r.Listed.Objects) != len(before) || r.Seals != 3 {
+					t.Errorf("%d objects, %+v", len(before), r)
+				}
+				if n := r.Verified.Objects + r.Superseded.Objects + r.Orphans.Objects; n < r.Listed.Objects {
+					t.Errorf("%d of %d objects have a place in the report: %+v", n, r.Listed.Objects, r)
+				}
+				if snapshotSlots == 4 && (r.Snapshots < 2 || r.Compared == 0) {
+					t.Errorf("snapshots: %+v", r)
+				}
+			})
+		}
+	}
+}
+
+func TestNoLog(t *testing.T) {
+	s := objstore.NewMemory()
+	if _, _, err := check(t, fsck.Options{Store: s}); !errors.Is(err, fsck.ErrNoLog) {
+		t.Errorf("empty bucket: %v", err)
+	}
+	put(t, s, "meta/cluster", []byte("{"))
+	if _, _, err := check(t, fsck.Options{Store: s}); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("nothing but a broken cluster object: %v", err)
+	}
+}
+
+// TestFaultyStore: a store that drops answers and cuts reads off is no damage.
+func TestFaultyStore(t *testing.T) {
+	s := objstore.NewMemory()
+	live(t, s, 4)
+	rates := fault.Rates{fault.Before: .03, fault.Lost: .03, fault.Throttle: .03, fault.Truncate: .05}
+	f := fault.New(s, 1, fault.Config{Get: rates, List: rates})
+	clean(t, f)
+	if f.Injected(fault.Before)+f.Injected(fault.Lost)+f.Injected(fault.Truncate)+f.Injected(fault.Throttle) == 0 {
+		t.Error("no fault came up")
+	}
+}
+
+// TestBesideABroker: what a broker writes, snapshots, trims and collects meanwhile is no damage.
+func TestBesideABroker(t *testing.T) {
+	s := objstore.NewMemory()
+	b := open(t, options(s, 6))
+	create(t, b, "t", 1)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			time.Sleep(time.Millisecond) // as a store would have it take
+			produce(t, b, "t", 0, "value")
+			if i%10 == 9 {
+				if _, err := b.Trim(context.Background(), "t", 0, int64(i-3)); err != nil {
+					t.Error(err)
+				}
+			}
+			if i%100 == 99 { // the next broker takes over
+				next := open(t, options(s, 6))
+				kill(b)
+				b = next
+			}
+		}
+	})
+	grew := 0
+	for range 25 {
+		if r := clean(t, slow{s}); r.Grew {
+			grew++
+		}
+	}
+	close(done)
+	wg.Wait()
+	if grew == 0 {
+		t.Error("the log never grew during a check")
+	}
+	kill(b)
+	clean(t, s)
+}
+
+// slow is a store that others overtake.
+type slow struct{ objstore.Store }
+
+func (s slow) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	time.Sleep(200 * time.Microsecond)
+	return s.Store.Get(ctx, key, r)
+}
+
+// TestAfterKills: brokers that are killed in the middle of everything leave a clean bucket.
+func TestAfterKills(t *testing.T) {
+	for _, s := range []objstore.Store{objstore.NewMemory(), disk(t)} {
+		for run := range 12 {
+			b := open(t, options(s, 5))
+			if run == 0 {
+				create(t, b, "t", 3)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			var wg sync.WaitGroup
+			for p := range 3 {
+				wg.Go(func() {
+					for i := 0; ctx.Err() == nil; i++ {
+						a := batch(t, "t", p, fmt.Sprint(run, p, i))
+						_ = b.Submit(ctx, []broker.Append{a}).Wait(ctx)
+					}
+				})
+			}
+			time.Sleep(time.Duration(run) * 2 * time.Millisecond)
+			kill(b)
+			cancel()
+			wg.Wait()
+			clean(t, s)
+		}
+	}
+}
+
+func batch(t testing.TB, topic string, partition int, value string) broker.Append {
+	data, sum, err := record.Append(nil, []record.Record{{Timestamp: 1, Value: []byte(value)}}, record.EncodeOptions{})
+	if err != nil {
+		t.Error(err)
+	}
+	return broker.Append{Topic: topic, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1}
+}

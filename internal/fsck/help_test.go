@@ -1,0 +1,245 @@
+package fsck_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// patience is far beyond what anything here takes on a slow day.
+const patience = time.Minute
+
+func options(s objstore.Store, snapshotSlots int) broker.Options {
+	const ms = logcore.Duration(time.Millisecond)
+	return broker.Options{
+		Store: s, Budget: budget.New(64 << 20), Batch: batcher.Config{Wait: time.Millisecond}, NoWait: true, AutoCreate: true,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Core:   logcore.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms, SnapshotSlots: snapshotSlots},
+	}
+}
+
+func open(t testing.TB, o broker.Options) *broker.Broker {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	b, err := broker.Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kill(b) })
+	return b
+}
+
+// kill ends a broker without flushing.
+func kill(b *broker.Broker) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = b.Close(ctx)
+}
+
+func closeBroker(t testing.TB, b *broker.Broker) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := b.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func produce(t testing.TB, b *broker.Broker, topic string, partition int, values ...string) {
+	t.Helper()
+	recs := make([]record.Record, len(values))
+	for i, v := range values {
+		recs[i] = record.Record{Timestamp: 1000 + int64(i), Value: []byte(v)}
+	}
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	a := broker.Append{Topic: topic, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1}
+	if r := b.Submit(ctx, []broker.Append{a}).Wait(ctx)[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+func create(t testing.TB, b *broker.Broker, topic string, partitions int) {
+	t.Helper()
+	if _, err := b.CreateTopic(context.Background(), topic, broker.TopicSpec{Partitions: partitions}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// live writes what a broker's life leaves: three epochs, topics that come and go, trims, consumer offsets. It returns
+// how many records can be read.
+func live(t testing.TB, s objstore.Store, snapshotSlots int) (records int64) {
+	t.Helper()
+	ctx := t.Context()
+	for run := range 3 {
+		b := open(t, options(s, snapshotSlots))
+		if run == 0 {
+			create(t, b, "a", 2)
+			create(t, b, "gone", 1)
+		}
+		for i := range 8 {
+			produce(t, b, "a", i%2, fmt.Sprintf("a%d.%d", run, i), strings.Repeat("x", 100*i))
+			records += 2
+			if run < 2 {
+				produce(t, b, "gone", 0, "g")
+			}
+		}
+		if run == 1 {
+			if err := b.DeleteTopic(ctx, "gone"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Trim(ctx, "a", 0, 4); err != nil {
+				t.Fatal(err)
+			}
+			records -= 4
+			for _, err := range b.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "a", Offset: 5}}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if run == 0 {
+			kill(b)
+		} else {
+			closeBroker(t, b)
+		}
+	}
+	return records
+}
+
+// check runs fsck and returns the report and what it found.
+func check(t testing.TB, o fsck.Options) (*fsck.Report, []fsck.Finding, error) {
+	t.Helper()
+	var found []fsck.Finding
+	o.Found = func(f fsck.Finding) { found = append(found, f) }
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := fsck.Run(ctx, o)
+	return r, found, err
+}
+
+// clean runs fsck on a bucket that has to be in order, and may hold orphans.
+func clean(t testing.TB, s objstore.Store) *fsck.Report {
+	t.Helper()
+	r, found, err := check(t, fsck.Options{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if f.Severity == fsck.Damage {
+			t.Errorf("a clean bucket: %+v", f)
+		}
+	}
+	if r.Damages != 0 {
+		t.Errorf("%d damages", r.Damages)
+	}
+	return r
+}
+
+func keys(t testing.TB, s objstore.Store) map[string]int64 {
+	t.Helper()
+	all := map[string]int64{}
+	o := objstore.ListOptions{}
+	for {
+		entries, more, err := s.List(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			all[e.Key] = e.Size
+			o.After = e.Key
+		}
+		if !more {
+			return all
+		}
+	}
+}
+
+func read(t testing.TB, s objstore.Store, key string) []byte {
+	t.Helper()
+	o, err := s.Get(context.Background(), key, objstore.Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Body.Close()
+	b, err := io.ReadAll(o.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func remove(t testing.TB, s objstore.Store, key string) {
+	t.Helper()
+	if err := s.Delete(context.Background(), key); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func put(t testing.TB, s objstore.Store, key string, b []byte) {
+	t.Helper()
+	if err := s.Put(context.Background(), key, objstore.NewBody(b)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// change puts other bytes under a name, which nobody of Seb ever does.
+func change(t testing.TB, s objstore.Store, key string, f func([]byte) []byte) {
+	t.Helper()
+	b := f(read(t, s, key))
+	remove(t, s, key)
+	put(t, s, key, b)
+}
+
+// slots lists the names of the commit objects of a kind, in the order of the log.
+func slots(t testing.TB, s objstore.Store, kind record.Kind) []string {
+	t.Helper()
+	var found []string
+	for _, key := range slices.Sorted(maps.Keys(keys(t, s))) {
+		if !strings.HasPrefix(key, "s0000/wal/") {
+			continue
+		}
+		h, err := record.DecodeHead(read(t, s, key)[:record.HeadSize])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Kind == kind {
+			found = append(found, key)
+		}
+	}
+	return found
+}
+
+func snapshots(t testing.TB, s objstore.Store) []string {
+	t.Helper()
+	all := slices.Sorted(maps.Keys(keys(t, s)))
+	return slices.DeleteFunc(all, func(k string) bool { return !strings.HasPrefix(k, "s0000/snap/") })
+}
+
+// withData lists the commit objects that hold batches.
+func withData(t testing.TB, s objstore.Store) []string {
+	t.Helper()
+	return slices.DeleteFunc(slots(t, s, record.KindData), func(k string) bool {
+		h, err := record.DecodeHead(read(t, s, k)[:record.HeadSize])
+		return err != nil || h.IndexCount == 0
+	})
+}

@@ -1,0 +1,341 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+const (
+	// probesMax bounds the leftovers of store checks that are remembered.
+	probesMax = 10_000
+	// pendingMax bounds the names beyond the end of the log that are remembered. A window of slots and some SEALs are
+	// expected; whatever is beyond it lies behind damage.
+	pendingMax = 10_000
+)
+
+// listing goes over every name of the bucket: it reads what the state refers to and the walk has not come by, and says
+// what nobody refers to.
+type listing struct {
+	c      *checker
+	epochs map[record.ID]state.Epoch // of the log
+	// wanted are the slots with data that the walk has not come by, with what the state says of them.
+	wanted map[state.Position][]place
+	// pending are names at or beyond the end of the log: a broker may be about to write there.
+	pending []objstore.Entry
+	jobs    chan job
+	errs    chan error // the first error of a reader
+
+	mu   sync.Mutex // guards seen
+	seen map[state.Position]bool
+}
+
+// place is a range of the state with where it belongs.
+type place struct {
+	topic     *state.Topic
+	partition int
+	r         state.Range
+}
+
+func (p place) lost() Records {
+	return Records{Topic: p.topic.Name, Partition: p.partition, From: p.r.Base, To: p.r.End()}
+}
+
+type job struct {
+	key  string
+	name slotName
+	kind jobKind
+	size int64
+}
+
+type jobKind uint8
+
+const (
+	readData jobKind = iota + 1 // data that somebody can read
+	readSeal                    // the SEAL of an epoch of the log
+	readVoid                    // a slot of no use: only its head
+)
+
+// places lists the ranges in the slots that are wanted.
+func (c *checker) places(wanted func(state.Position, record.ID) bool) map[state.Position][]place {
+	found := map[state.Position][]place{}
+	nonces := map[uint32]record.ID{}
+	for _, e := range c.st.Epochs {
+		nonces[e.Number] = e.Nonce
+	}
+	for _, t := range c.st.Topics() {
+		for i, p := range t.Partitions {
+			for _, r := range p.Ranges {
+				at := state.Position{Epoch: r.Epoch, Slot: r.Slot}
+				if wanted(at, nonces[r.Epoch]) {
+					found[at] = append(found[at], place{t, i, r})
+				}
+			}
+		}
+	}
+	return found
+}
+
+func newListing(c *checker) *listing {
+	l := &listing{
+		c: c, epochs: map[record.ID]state.Epoch{}, seen: map[state.Position]bool{},
+		jobs: make(chan job, c.o.Readers), errs: make(chan error, 1),
+	}
+	for _, e := range c.st.Epochs {
+		l.epochs[e.Nonce] = e
+	}
+	l.wanted = c.places(func(at state.Position, nonce record.ID) bool { return !c.wasWalked(nonce, at.Slot) })
+	return l
+}
+
+// run lists and reads everything.
+func (l *listing) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var readers sync.WaitGroup
+	for range l.c.o.Readers {
+		readers.Go(func() {
+			for j := range l.jobs {
+				if err := l.read(ctx, j); err != nil {
+					select {
+					case l.errs <- err:
+						cancel()
+					default:
+					}
+				}
+			}
+		})
+	}
+	err := l.c.list(ctx, "", "", func(e objstore.Entry) bool {
+		l.add(e)
+		return ctx.Err() == nil
+	})
+	close(l.jobs)
+	readers.Wait()
+	select {
+	case first := <-l.errs:
+		return first
+	default:
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// add sorts a name.
+func (l *listing) add(e objstore.Entry) {
+	c := l.c
+	c.mu.Lock()
+	c.report.Listed.add(e.Size)
+	c.mu.Unlock()
+	if n, ok := parseSlot(c.o.Shard, e.Key); ok {
+		l.slot(e, n)
+		return
+	}
+	s, ok := parseSnapshot(c.o.Shard, e.Key)
+	switch {
+	case ok && s.pos.Less(c.floor):
+		c.superseded(e.Size)
+	case ok, e.Key == logcore.MetaKey:
+	case strings.HasPrefix(e.Key, probePrefix):
+		c.orphan("probe", e.Key, e.Size, "left over from a check of the store, unless one is running")
+	default:
+		c.note("unknown name", e.Key, "no name of a log that this Seb reads")
+	}
+}
+
+func (c *checker) superseded(bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.Superseded.add(bytes)
+}
+
+// slot sorts the name of a commit object.
+func (l *listing) slot(e objstore.Entry, n slotName) {
+	c := l.c
+	epoch, on := l.epochs[n.nonce]
+	on = on && epoch.Number == n.epoch
+	last := n.nonce == c.st.Nonce
+	j := job{key: e.Key, name: n, size: e.Size}
+	switch {
+	case on && c.wasWalked(n.nonce, n.slot):
+		return
+	case on && last && n.slot >= c.st.Pos.Slot, n.epoch > c.st.Pos.Epoch:
+		if len(l.pending) < pendingMax {
+			l.pending = append(l.pending, e)
+		}
+		return
+	case on && l.wanted[n.pos()] != nil:
+		j.kind = readData
+	case on && !last && n.slot == epoch.Seal:
+		j.kind = readSeal
+	case on && (last || n.slot < epoch.Seal):
+		c.superseded(e.Size) // data that nobody refers to
+		return
+	default:
+		j.kind = readVoid
+	}
+	l.jobs <- j
+}
+
+// read does a job. It runs in several goroutines.
+func (l *listing) read(ctx context.Context, j job) error {
+	if j.kind == readVoid {
+		return l.void(ctx, j)
+	}
+	o := l.c.readObject(ctx, j.key)
+	if err := o.fatal(); err != nil || o.missing() {
+		return err
+	}
+	l.mu.Lock()
+	l.seen[j.name.pos()] = true
+	l.mu.Unlock()
+	kind, err := "corrupt object", o.err
+	if err == nil {
+		kind, err = "wrong object", l.check(j, o)
+	}
+	l.c.verified(o.size, err == nil && o.body == nil)
+	switch {
+	case err != nil:
+		l.c.suspect(suspect{key: j.key, at: j.name.pos(), kind: kind, err: err})
+	case o.body != nil:
+		l.c.suspect(suspect{key: j.key, at: j.name.pos(), kind: "corrupt batches", err: o.body, body: true})
+	case j.kind == readSeal:
+		l.c.mu.Lock()
+		l.c.sealSeen(j.name.nonce)
+		l.c.mu.Unlock()
+	}
+	return nil
+}
+
+// suspect remembers an object that is not right.
+func (c *checker) suspect(s suspect) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.suspects = append(c.suspects, s)
+}
+
+// check compares an object with its name and with what the state says of it.
+func (l *listing) check(j job, o *object) error {
+	h := &o.head
+	if h.Cluster != l.c.cluster || h.Shard != l.c.o.Shard || h.Epoch != j.name.epoch || h.Nonce != j.name.nonce || h.Slot != j.name.slot {
+		return fmt.Errorf("holds cluster %s shard %d epoch %d nonce %s slot %d", h.Cluster, h.Shard, h.Epoch, h.Nonce, h.Slot)
+	}
+	if j.kind == readSeal {
+		return l.checkSeal(h)
+	}
+	for _, p := range l.wanted[j.name.pos()] {
+		i := slices.IndexFunc(o.index, func(e record.IndexEntry) bool {
+			return e.Topic == p.topic.ID && e.Partition == uint32(p.partition) && e.Base == p.r.Base
+		})
+		if i < 0 {
+			return fmt.Errorf("holds no %s", p.lost())
+		}
+		e := &o.index[i]
+		if e.Span != p.r.Span || e.Records != p.r.Records || e.Pos != p.r.Pos || e.Len != p.r.Len ||
+			e.MinTime != p.r.MinTime || e.MaxTime != p.r.MaxTime || e.AppendTime != p.r.AppendTime {
+			return fmt.Errorf("holds other records than the snapshot says: %s", p.lost())
+		}
+	}
+	return nil
+}
+
+// checkSeal makes sure that an epoch of the log ends with a SEAL that names the next.
+func (l *listing) checkSeal(h *record.Head) error {
+	i := slices.IndexFunc(l.c.st.Epochs, func(e state.Epoch) bool { return e.Nonce == h.Nonce })
+	next := l.c.st.Epochs[i+1]
+	if !sealOf(h, next) {
+		return fmt.Errorf("is no seal that names epoch %d with nonce %s", next.Number, next.Nonce)
+	}
+	return nil
+}
+
+// void looks at a slot that can never be part of the log.
+func (l *listing) void(ctx context.Context, j job) error {
+	h, missing, err := l.c.readHead(ctx, j.key)
+	switch {
+	case missing:
+		return nil
+	case errors.Is(err, record.ErrCorrupt):
+		l.c.orphan("void slot", j.key, j.size, "never part of the log, and not readable: it stays (%v)", err)
+		return nil
+	case err != nil:
+		return err
+	}
+	where := "in an epoch that never led"
+	if _, on := l.epochs[j.name.nonce]; on {
+		where = "beyond the end of its epoch"
+	}
+	l.c.verified(0, false)
+	l.c.orphan("void slot", j.key, j.size, "%s, never part of the log", h.Kind.String()+" "+where)
+	return nil
+}
+
+// settle judges what could not be judged before the log was followed to its end once more.
+func (l *listing) settle(ctx context.Context) error {
+	c := l.c
+	led := map[record.ID]bool{}
+	for _, e := range l.pending {
+		n, _ := parseSlot(c.o.Shard, e.Key)
+		switch {
+		case c.wasWalked(n.nonce, n.slot) || n.pos().Less(c.st.Pos):
+		case n.epoch > c.st.Pos.Epoch:
+			if err := l.higher(ctx, e, n, led); err != nil {
+				return err
+			}
+		case c.stopped && n.nonce == c.st.Nonce:
+			c.note("unreachable", e.Key, "behind the damage at epoch %d slot %d", c.st.Pos.Epoch, c.st.Pos.Slot)
+		default:
+			c.orphan("beyond the end", e.Key, e.Size, "a broker is writing it, or stopped while it did: of no use once the epoch is sealed")
+		}
+	}
+	missing := c.places(func(at state.Position, _ record.ID) bool { return l.wanted[at] != nil && !l.seen[at] })
+	for at, places := range missing { //tidy:unordered findings are not ordered
+		key := c.st.Key(at.Epoch, at.Slot)
+		if _, gone, err := c.readHead(ctx, key); !gone {
+			if err == nil || errors.Is(err, record.ErrCorrupt) {
+				err = fmt.Errorf("%s was missing in a listing and is there: the store can not be relied on", key)
+			}
+			return err
+		}
+		c.lost("missing object", key, "records that can be read are in it, and it is not there", places)
+	}
+	return nil
+}
+
+// higher judges a name of an epoch beyond the log's last. Only the epoch that the log leads to ever holds data: if there
+// is any, then a seal is lost.
+func (l *listing) higher(ctx context.Context, e objstore.Entry, n slotName, led map[record.ID]bool) error {
+	h, missing, err := l.c.readHead(ctx, e.Key)
+	switch {
+	case missing, led[n.nonce]:
+	case errors.Is(err, record.ErrCorrupt):
+		l.c.orphan("beyond the end", e.Key, e.Size, "in an epoch that the log does not lead to, and not readable: %v", err)
+	case err != nil:
+		return err
+	case h.Kind == record.KindData:
+		led[n.nonce] = true
+		l.c.damage("lost epoch", e.Key, "epoch %d was led, and the log, which ends in epoch %d, does not lead there: a seal is missing", n.epoch, l.c.st.Pos.Epoch)
+	default:
+		l.c.orphan("beyond the end", e.Key, e.Size, "%s in an epoch that the log does not lead to", h.Kind)
+	}
+	return nil
+}
+
+// lost reports damage with the records that it costs.
+func (c *checker) lost(kind, key, text string, places []place) {
+	f := Finding{Severity: Damage, Kind: kind, Key: key, Text: text}
+	for _, p := range places {
+		f.Lost = append(f.Lost, p.lost())
+	}
+	c.found(f)
+}

@@ -1,0 +1,64 @@
+package fsck
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+const (
+	probePrefix = "probe/"
+	metaPrefix  = "meta/"
+)
+
+// slotName is a commit object's name taken apart.
+type slotName struct {
+	epoch uint32
+	nonce record.ID
+	slot  uint64
+}
+
+func (n slotName) pos() state.Position { return state.Position{Epoch: n.epoch, Slot: n.slot} }
+
+// parseSlot takes a commit object's name apart; ok is false for any other name.
+func parseSlot(shard uint32, key string) (n slotName, ok bool) {
+	rest, found := strings.CutPrefix(key, logcore.WALPrefix(shard))
+	folder, slot, cut := strings.Cut(rest, "/")
+	number, id, dash := strings.Cut(folder, "-")
+	if !found || !cut || !dash {
+		return n, false
+	}
+	epoch, err1 := strconv.ParseUint(number, 10, 32)
+	nonce, err2 := record.ParseID(id)
+	s, err3 := strconv.ParseUint(slot, 10, 64)
+	n = slotName{uint32(epoch), nonce, s}
+	// The name must be the one that would be made, digit for digit.
+	return n, err1 == nil && err2 == nil && err3 == nil && state.SlotKey(shard, n.epoch, n.nonce, n.slot) == key
+}
+
+// snapshot is a snapshot's name taken apart.
+type snapshot struct {
+	key   string
+	pos   state.Position
+	nonce record.ID
+}
+
+// parseSnapshot takes a snapshot's name apart; ok is false for any other name.
+func parseSnapshot(shard uint32, key string) (s snapshot, ok bool) {
+	rest, found := strings.CutPrefix(key, logcore.SnapPrefix(shard))
+	f := strings.SplitN(rest, "-", 3)
+	if !found || len(f) != 3 || len(f[0]) != 10 || len(f[1]) != 20 {
+		return s, false
+	}
+	epoch, err1 := strconv.ParseUint(f[0], 10, 32)
+	slot, err2 := strconv.ParseUint(f[1], 10, 64)
+	nonce, err3 := record.ParseID(f[2])
+	if err1 != nil || err2 != nil || err3 != nil {
+		return s, false
+	}
+	return snapshot{key, state.Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, nonce}, true
+}

@@ -1,0 +1,227 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// object is what stays of an object of the log after all of it was read and verified.
+type object struct {
+	key   string
+	size  int64
+	head  record.Head
+	recs  []state.Record
+	index []record.IndexEntry
+	// err: the object is missing (objstore.ErrNotFound), or its head, state records or index are not right
+	// (record.ErrCorrupt): nothing else of it counts. Any other error ends the run.
+	err error
+	// body: its batches are not right.
+	body error
+}
+
+func (o *object) missing() bool { return errors.Is(o.err, objstore.ErrNotFound) }
+
+// fatal is an error that says nothing of the object.
+func (o *object) fatal() error {
+	if o.err == nil || o.missing() || errors.Is(o.err, record.ErrCorrupt) {
+		return nil
+	}
+	return o.err
+}
+
+// tries is how often a request is made that the store does not answer.
+const tries = 6
+
+// patiently repeats f while the store gives no verdict.
+func patiently(ctx context.Context, f func() error) error {
+	pause := 100 * time.Millisecond
+	for try := 1; ; try++ {
+		err := f()
+		if !errors.Is(err, objstore.ErrNoVerdict) || try == tries || ctx.Err() != nil {
+			return err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return err
+		}
+		pause *= 2
+	}
+}
+
+// readObject reads and verifies a whole commit object. It may be called concurrently.
+func (c *checker) readObject(ctx context.Context, key string) *object {
+	o := &object{key: key}
+	o.err = patiently(ctx, func() error { return c.readOnce(ctx, o) })
+	return o
+}
+
+func (c *checker) readOnce(ctx context.Context, o *object) error {
+	got, err := c.o.Store.Get(ctx, o.key, objstore.Whole)
+	if err != nil {
+		return err
+	}
+	defer got.Body.Close()
+	o.size = max(got.Size, 0)
+	var head [record.HeadSize]byte
+	n, err := io.ReadFull(got.Body, head[:])
+	if err != nil && !ended(err) {
+		return fmt.Errorf("read %s: %w", o.key, err)
+	}
+	h, err := record.DecodeHead(head[:n])
+	if err != nil {
+		return err
+	}
+	if got.Size >= 0 && uint64(got.Size) != h.ObjectLen {
+		return &record.CorruptError{What: "object length", Want: int64(h.ObjectLen), Got: got.Size}
+	}
+	// A head that is right has bounded the length.
+	c.memory.take(int64(h.ObjectLen))
+	defer c.memory.give(int64(h.ObjectLen))
+	b := make([]byte, h.ObjectLen)
+	n = copy(b, head[:])
+	m, err := io.ReadFull(got.Body, b[n:])
+	if err != nil && !ended(err) {
+		return fmt.Errorf("read %s: %w", o.key, err)
+	}
+	o.size = int64(n + m)
+	return o.decode(b[:n+m])
+}
+
+func ended(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
+
+// decode verifies the bytes and keeps a copy of what counts.
+func (o *object) decode(b []byte) error {
+	h, encoded, index, need, err := record.DecodeMeta(b)
+	if err == nil && need > 0 {
+		err = &record.CorruptError{What: "object is cut off", Want: int64(need), Got: int64(len(b))}
+	}
+	if err != nil {
+		return err
+	}
+	if o.recs, err = state.DecodeRecords(encoded); err != nil {
+		return &record.CorruptError{What: "state records", Err: err}
+	}
+	o.head, o.index = h, index
+	_, o.body = record.DecodeObject(b)
+	return nil
+}
+
+// readHead reads the head of a commit object that nobody refers to. missing says that it is gone.
+func (c *checker) readHead(ctx context.Context, key string) (h record.Head, missing bool, err error) {
+	err = patiently(ctx, func() error {
+		b, _, err := c.readUpTo(ctx, key, record.HeadSize)
+		if err == nil {
+			h, err = record.DecodeHead(b)
+		}
+		return err
+	})
+	return h, errors.Is(err, objstore.ErrNotFound), err
+}
+
+// readUpTo reads the beginning of an object; size is that of all of it, -1 if the store does not say.
+func (c *checker) readUpTo(ctx context.Context, key string, limit int64) (b []byte, size int64, err error) {
+	got, err := c.o.Store.Get(ctx, key, objstore.Range{Length: limit})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer got.Body.Close()
+	b, err = io.ReadAll(io.LimitReader(got.Body, limit))
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %s: %w", key, err)
+	}
+	return b, got.Size, nil
+}
+
+// list calls f with every name that begins with prefix and comes after a name, until f returns false.
+func (c *checker) list(ctx context.Context, prefix, after string, f func(objstore.Entry) bool) error {
+	o := objstore.ListOptions{Prefix: prefix, After: after}
+	for {
+		var entries []objstore.Entry
+		var more bool
+		err := patiently(ctx, func() (err error) {
+			entries, more, err = c.o.Store.List(ctx, o)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("list %q: %w", prefix, err)
+		}
+		for _, e := range entries {
+			if !f(e) {
+				return nil
+			}
+		}
+		if !more || len(entries) == 0 {
+			return nil
+		}
+		o.After = entries[len(entries)-1].Key
+	}
+}
+
+// gate bounds the bytes that are held at a time. Who takes more than there ever is gets all of it, alone.
+type gate struct {
+	mu    sync.Mutex // guards free
+	cond  *sync.Cond
+	free  int64
+	whole int64
+}
+
+func newGate(bytes int64) *gate {
+	g := &gate{free: bytes, whole: bytes}
+	g.cond = sync.NewCond(&g.mu)
+	return g
+}
+
+func (g *gate) take(n int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for n = min(n, g.whole); g.free < n; {
+		g.cond.Wait()
+	}
+	g.free -= n
+}
+
+func (g *gate) give(n int64) {
+	g.mu.Lock()
+	g.free += min(n, g.whole)
+	g.mu.Unlock()
+	g.cond.Broadcast()
+}
+
+// ahead reads the slots of an epoch in order, some of them before they are asked for.
+type ahead struct {
+	c      *checker
+	epoch  uint32
+	nonce  record.ID
+	issued uint64
+	window uint64
+	got    map[uint64]chan *object
+}
+
+// restart begins anew at a position.
+func (a *ahead) restart(at state.Position, nonce record.ID) {
+	a.epoch, a.nonce, a.issued, a.window, a.got = at.Epoch, nonce, at.Slot, 1, map[uint64]chan *object{}
+}
+
+// get returns the object in the slot after the one it returned last. What nobody asks for ends with ctx.
+func (a *ahead) get(ctx context.Context, slot uint64) *object {
+	for ; a.issued < slot+a.window; a.issued++ {
+		key, answer := state.SlotKey(a.c.o.Shard, a.epoch, a.nonce, a.issued), make(chan *object, 1)
+		a.got[a.issued] = answer
+		a.c.readers.Go(func() { answer <- a.c.readObject(ctx, key) })
+	}
+	a.window = min(2*a.window, uint64(a.c.o.Readers))
+	o := <-a.got[slot]
+	delete(a.got, slot)
+	return o
+}

@@ -1,0 +1,161 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// deleteAtOnce is what one request deletes.
+const deleteAtOnce = 1000
+
+// repair removes what is garbage for ever: by the four tests of rule R7, from the older of the two newest snapshots. A
+// leader wants both to be its own, because only those it knows to be on the log; here the walk has come by both.
+func (c *checker) repair(ctx context.Context) error {
+	switch {
+	case c.report.Damages > 0:
+		return ErrDamaged
+	case c.report.Grew || c.stopped:
+		return ErrActive
+	}
+	if err := c.quiet(ctx); err != nil {
+		return err
+	}
+	judge, err := c.judge(ctx)
+	if err != nil {
+		return err
+	}
+	r := &removal{c: c, judge: judge}
+	err = c.list(ctx, "", "", func(e objstore.Entry) bool {
+		r.err = r.add(ctx, e)
+		return r.err == nil
+	})
+	if err == nil {
+		err = r.err
+	}
+	if err == nil {
+		err = r.flush(ctx)
+	}
+	return err
+}
+
+// quiet waits, and looks whether anybody has written since the walk.
+func (c *checker) quiet(ctx context.Context) error {
+	t := time.NewTimer(c.o.Quiet)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	newest := c.newest
+	if err := c.listSnapshots(ctx); err != nil {
+		return err
+	}
+	if newest != c.newest {
+		return ErrActive
+	}
+	return c.still(ctx)
+}
+
+// still makes sure that the slot at the end of the log is still empty.
+func (c *checker) still(ctx context.Context) error {
+	_, missing, err := c.readHead(ctx, c.st.Key(c.st.Pos.Epoch, c.st.Pos.Slot))
+	switch {
+	case missing:
+		return nil
+	case err == nil, errors.Is(err, record.ErrCorrupt):
+		return ErrActive
+	}
+	return err
+}
+
+// judge returns the tests of rule R7, or nil if there are no two snapshots.
+func (c *checker) judge(ctx context.Context) (*logcore.Collector, error) {
+	n := len(c.proven)
+	if n < 2 || c.proven[n-1].key != c.newest || c.proven[n-2].pos != c.floor {
+		return nil, nil
+	}
+	older, _, err := c.loadSnapshot(ctx, c.proven[n-2])
+	if errors.Is(err, objstore.ErrNotFound) {
+		return nil, ErrActive
+	}
+	if err != nil {
+		return nil, err
+	}
+	return logcore.NewCollector(older), nil
+}
+
+// removal deletes what is judged to be garbage, some at a time.
+type removal struct {
+	c     *checker
+	judge *logcore.Collector
+	names []objstore.Entry
+	err   error
+}
+
+func (r *removal) add(ctx context.Context, e objstore.Entry) error {
+	if !r.garbage(ctx, e.Key) {
+		return r.err
+	}
+	r.names = append(r.names, e)
+	if len(r.names) < deleteAtOnce {
+		return nil
+	}
+	return r.flush(ctx)
+}
+
+func (r *removal) garbage(ctx context.Context, key string) bool {
+	if r.c.probes[key] {
+		return true // it was there at the beginning: no check takes that long
+	}
+	if r.judge == nil {
+		return false
+	}
+	v := r.judge.Judge(key)
+	if v == logcore.AskHead {
+		h, missing, err := r.c.readHead(ctx, key)
+		switch {
+		case missing, errors.Is(err, record.ErrCorrupt):
+			return false // never deleted because it is unreadable (rule R9)
+		case err != nil:
+			r.err = err
+			return false
+		}
+		v = r.judge.JudgeHead(&h)
+	}
+	return v == logcore.Delete && !r.forbidden(key)
+}
+
+// forbidden holds once more what must never happen: it does not rest on the judge.
+func (r *removal) forbidden(key string) bool {
+	n, ok := parseSlot(r.c.o.Shard, key)
+	return ok && !n.pos().Less(r.c.floor) || key == logcore.MetaKey
+}
+
+func (r *removal) flush(ctx context.Context) error {
+	if len(r.names) == 0 {
+		return nil
+	}
+	if err := r.c.still(ctx); err != nil {
+		return err
+	}
+	keys := make([]string, len(r.names))
+	for i, e := range r.names {
+		keys[i] = e.Key
+	}
+	if err := patiently(ctx, func() error { return r.c.o.Store.Delete(ctx, keys...) }); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	for _, e := range r.names {
+		r.c.report.Deleted.add(e.Size)
+		r.c.note("removed", e.Key, "%d bytes", e.Size)
+	}
+	r.names = r.names[:0]
+	return nil
+}

@@ -1,0 +1,112 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// settle says which of the objects that are not right are damage: what somebody can still read, and what a broker may
+// still have to walk over. The rest is garbage that is also broken.
+func (c *checker) settle() {
+	at := map[state.Position]bool{}
+	for _, s := range c.suspects {
+		at[s.at] = true
+	}
+	places := c.places(func(p state.Position, _ record.ID) bool { return at[p] })
+	for _, s := range c.suspects {
+		lost := places[s.at]
+		if len(lost) == 0 && (s.body || s.at.Less(c.floor)) && !c.isSeal(s.at) {
+			c.note(s.kind, s.key, "nobody needs it any more: %v", s.err)
+			continue
+		}
+		text := s.err.Error()
+		if !s.body && !s.at.Less(c.floor) {
+			text += "; no broker goes past it"
+			if c.floor.Less(c.st.Pos) && s.at.Less(c.st.Pos) {
+				text += ", unless from a newer snapshot"
+			}
+		}
+		c.lost(s.kind, s.key, text, lost)
+	}
+}
+
+// isSeal says whether a slot is the end of an epoch of the log.
+func (c *checker) isSeal(at state.Position) bool {
+	for _, e := range c.st.Epochs[:len(c.st.Epochs)-1] {
+		if e.Number == at.Epoch && e.Seal == at.Slot {
+			return true
+		}
+	}
+	return false
+}
+
+// checkSeals makes sure that each epoch but the last still has its SEAL: it fences the brokers of that epoch, and is
+// never deleted (rule R7).
+func (c *checker) checkSeals(ctx context.Context) error {
+	for i, e := range c.st.Epochs[:len(c.st.Epochs)-1] {
+		key := state.SlotKey(c.o.Shard, e.Number, e.Nonce, e.Seal)
+		if c.sealed[e.Nonce] || c.isSuspect(key) {
+			continue
+		}
+		// An epoch that ended after the listing.
+		h, missing, err := c.readHead(ctx, key)
+		switch {
+		case missing:
+			c.damage("missing seal", key, "the seal of epoch %d is not there: it is never deleted", e.Number)
+		case errors.Is(err, record.ErrCorrupt):
+			c.damage("corrupt object", key, "the seal of epoch %d: %v", e.Number, err)
+		case err != nil:
+			return err
+		case !sealOf(&h, c.st.Epochs[i+1]):
+			c.damage("wrong object", key, "it does not name epoch %d", e.Number+1)
+		default:
+			c.sealSeen(e.Nonce)
+		}
+	}
+	return nil
+}
+
+func sealOf(h *record.Head, next state.Epoch) bool {
+	return h.Kind == record.KindSeal && h.NextEpoch == next.Number && h.NextNonce == next.Nonce
+}
+
+func (c *checker) isSuspect(key string) bool {
+	for _, s := range c.suspects {
+		if s.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// checkOffsets makes sure that the ranges of each partition follow one another without a gap, from its start to its end.
+func (c *checker) checkOffsets() {
+	for _, t := range c.st.Topics() {
+		for i, p := range t.Partitions {
+			next := p.Start
+			for j, r := range p.Ranges {
+				if r.Base != next && !(j == 0 && r.Base <= p.Start && p.Start <= r.End()) {
+					c.gap(t, i, next, r.Base)
+				}
+				next = r.End()
+			}
+			if next != p.Next {
+				c.gap(t, i, next, p.Next)
+			}
+		}
+	}
+}
+
+func (c *checker) gap(t *state.Topic, partition int, from, to int64) {
+	lost := Records{Topic: t.Name, Partition: partition, From: from, To: to}
+	f := Finding{Severity: Damage, Kind: "offsets", Lost: []Records{lost}}
+	f.Text = "the state knows no object that holds these records"
+	if to <= from {
+		f.Text, f.Lost = fmt.Sprintf("%s/%d: two ranges hold the offsets %d to %d", t.Name, partition, to, from-1), nil
+	}
+	c.found(f)
+}

@@ -1,0 +1,257 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// follow walks along the chain, from where the fold is to the end of the log, or to where it can not go on.
+func (c *checker) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := &ahead{c: c}
+	a.restart(c.st.Pos, c.st.Nonce)
+	looked := "-" // the newest snapshot when the missing slot at this position was looked for last
+	for {
+		if err := c.passSnapshots(ctx); err != nil {
+			return err
+		}
+		at := c.st.Pos
+		if a.epoch != at.Epoch || a.nonce != c.st.Nonce {
+			a.restart(at, c.st.Nonce)
+		}
+		o := a.get(ctx, at.Slot)
+		if err := o.fatal(); err != nil {
+			return err
+		}
+		if o.missing() {
+			// A broker may have written or collected it meanwhile: look again after the listing, until that stands still.
+			if err := c.listSnapshots(ctx); err != nil {
+				return err
+			}
+			if looked != c.newest {
+				looked = c.newest
+				a.restart(at, c.st.Nonce)
+				continue
+			}
+		}
+		looked = "-"
+		if c.apply(o) {
+			continue
+		}
+		jumped, err := c.jump(ctx, o)
+		if err != nil {
+			return err
+		}
+		if !jumped && !c.gone {
+			return c.endOfWalk(ctx, o)
+		}
+		a.restart(c.st.Pos, c.st.Nonce)
+	}
+}
+
+// apply applies a slot to the fold, if it may.
+func (c *checker) apply(o *object) bool {
+	if o.missing() {
+		return false
+	}
+	at, nonce := c.st.Pos, c.st.Nonce
+	kind, err := "corrupt object", o.err
+	if err == nil {
+		kind, err = "wrong object", c.st.Apply(&o.head, o.recs, o.index)
+	}
+	c.verified(o.size, err == nil && o.body == nil)
+	if err != nil {
+		c.suspects = append(c.suspects, suspect{key: o.key, at: at, kind: kind, err: err})
+		return false
+	}
+	if o.body != nil {
+		c.suspects = append(c.suspects, suspect{key: o.key, at: at, kind: "corrupt batches", err: o.body, body: true})
+	}
+	if o.head.Kind == record.KindSeal {
+		c.sealSeen(nonce)
+	}
+	spans := c.walked[nonce]
+	if n := len(spans); n > 0 && spans[n-1].to == at.Slot {
+		spans[n-1].to++
+	} else {
+		c.walked[nonce] = append(spans, span{at.Slot, at.Slot + 1})
+	}
+	return true
+}
+
+func (c *checker) sealSeen(nonce record.ID) {
+	if !c.sealed[nonce] {
+		c.sealed[nonce] = true
+		c.report.Seals++
+	}
+}
+
+// wasWalked says whether the walk has verified a slot.
+func (c *checker) wasWalked(nonce record.ID, slot uint64) bool {
+	for _, s := range c.walked[nonce] {
+		if s.from <= slot && slot < s.to {
+			return true
+		}
+	}
+	return false
+}
+
+// passSnapshots compares those at the fold's position, and reports those that the walk went past.
+func (c *checker) passSnapshots(ctx context.Context) error {
+	for len(c.snaps) > 0 && !c.st.Pos.Less(c.snaps[0].pos) {
+		s := c.snaps[0]
+		c.snaps = c.snaps[1:]
+		st, err := c.readSnapshot(ctx, s)
+		if err != nil {
+			return err
+		}
+		switch {
+		case st == nil:
+		case s.pos == c.st.Pos && s.nonce == c.st.Nonce:
+			c.compare(s, st)
+		case s.pos != c.st.Pos && c.onChain(s.nonce, s.pos):
+			// It came up in a later listing, when the walk was further.
+		default:
+			c.damage("snapshot off the log", s.key, "the log does not come by epoch %d slot %d with this nonce", s.pos.Epoch, s.pos.Slot)
+		}
+	}
+	return nil
+}
+
+// onChain says whether a position is one of the log's so far.
+func (c *checker) onChain(nonce record.ID, at state.Position) bool {
+	for i, e := range c.st.Epochs {
+		if e.Nonce == nonce && e.Number == at.Epoch {
+			return i == len(c.st.Epochs)-1 || at.Slot <= e.Seal
+		}
+	}
+	return false
+}
+
+// jump goes on at the next snapshot when the walk can not go on at o.
+func (c *checker) jump(ctx context.Context, o *object) (bool, error) {
+	for len(c.snaps) > 0 {
+		s := c.snaps[0]
+		c.snaps = c.snaps[1:]
+		st, err := c.readSnapshot(ctx, s)
+		if err != nil {
+			return false, err
+		}
+		if st == nil {
+			continue
+		}
+		if !c.extends(st) {
+			c.damage("snapshot off the log", s.key, "its epochs are not those of the log")
+			continue
+		}
+		if o.missing() && !c.st.Pos.Less(c.floor) {
+			c.damage("missing slot", o.key, "it is not there, and no broker can have collected it: that takes two newer snapshots")
+		}
+		if text := c.disagrees(st); text != "" {
+			c.damage("snapshot differs", s.key, "%s", text)
+		}
+		c.st = st
+		c.proven = append(c.proven, s)
+		return true, nil
+	}
+	return false, nil
+}
+
+// extends says whether a state's chain is the fold's, and longer.
+func (c *checker) extends(st *state.State) bool {
+	ours := c.st.Epochs
+	if len(st.Epochs) < len(ours) {
+		return false
+	}
+	for i, e := range ours {
+		f := st.Epochs[i]
+		if e.Number != f.Number || e.Nonce != f.Nonce || i < len(ours)-1 && e.Seal != f.Seal {
+			return false
+		}
+	}
+	return true
+}
+
+// disagrees compares the ranges of slots that the walk has verified itself with those of a snapshot it jumps to.
+func (c *checker) disagrees(st *state.State) string {
+	for _, t := range st.Topics() {
+		old := c.st.Topic(t.ID)
+		if old == nil {
+			continue
+		}
+		for i, p := range t.Partitions {
+			if i >= len(old.Partitions) {
+				break
+			}
+			q := old.Partitions[i]
+			for j := range p.Ranges {
+				if k := q.Find(p.Ranges[j].Base); k >= 0 && q.Ranges[k] != p.Ranges[j] {
+					return fmt.Sprintf("it is not what the log adds up to, in %s/%d at offset %d", t.Name, i, p.Ranges[j].Base)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// beyondMax bounds how many slots beyond the end are looked at: a window's worth and a few SEALs can be there.
+const beyondMax = 64
+
+// endOfWalk makes sure that the log ends where the walk does: a slot beyond a missing one that says by its `low` that
+// it was committed shows a hole (rule R5 (2)).
+func (c *checker) endOfWalk(ctx context.Context, o *object) error {
+	at := c.st.Pos
+	if !o.missing() {
+		c.stopped = true
+		return nil
+	}
+	var names []string
+	after := o.key
+	err := c.list(ctx, state.SlotPrefix(c.o.Shard, at.Epoch, c.st.Nonce), after, func(e objstore.Entry) bool {
+		if _, ok := parseSlot(c.o.Shard, e.Key); ok {
+			names = append(names, e.Key)
+		}
+		return len(names) < beyondMax
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		h, missing, err := c.readHead(ctx, name)
+		switch {
+		case missing:
+		case errors.Is(err, record.ErrCorrupt):
+			c.damage("corrupt object", name, "beyond the end of the log, where a broker looks when it starts: %v", err)
+			c.stopped = true
+		case err != nil:
+			return err
+		case h.Kind == record.KindData && h.Low > at.Slot:
+			return c.hole(ctx, o.key, name)
+		}
+	}
+	return nil
+}
+
+// hole reports a slot that was committed and is missing, unless it has come meanwhile.
+func (c *checker) hole(ctx context.Context, key, beyond string) error {
+	_, missing, err := c.readHead(ctx, key)
+	switch {
+	case missing:
+		c.damage("hole", key, "it was committed, as %s says, and is missing: no broker goes past it", beyond)
+		c.stopped = true
+		return nil
+	case errors.Is(err, record.ErrCorrupt):
+		c.damage("corrupt object", key, "%v", err)
+		c.stopped = true
+		return nil
+	case err != nil:
+		return err
+	}
+	return c.follow(ctx) // a broker is writing
+}
