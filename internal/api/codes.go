@@ -14,8 +14,10 @@ const (
 	TopicExists          Code = "topic_exists"
 	OffsetMismatch       Code = "offset_mismatch"
 	SequenceGap          Code = "sequence_gap"
+	ProducerFenced       Code = "producer_fenced"
+	UnknownGroup         Code = "unknown_group"
 	OffsetBelowStart     Code = "offset_below_start"
-	OffsetBeyondEnd      Code = "offset_beyond_end" // only where a single record is asked for; other reads wait
+	OffsetBeyondEnd      Code = "offset_beyond_end" // of a trim, or where a single record is asked for; other reads wait
 	OffsetCompacted      Code = "offset_compacted"
 	Fenced               Code = "fenced"
 	OverBudget           Code = "over_budget"
@@ -43,6 +45,8 @@ var Statuses = map[Code]int{
 	TopicExists:          http.StatusConflict,
 	OffsetMismatch:       http.StatusConflict,
 	SequenceGap:          http.StatusConflict,
+	ProducerFenced:       http.StatusConflict,
+	UnknownGroup:         http.StatusNotFound,
 	OffsetBelowStart:     http.StatusNotFound,
 	OffsetBeyondEnd:      http.StatusNotFound,
 	OffsetCompacted:      http.StatusNotFound,
@@ -70,8 +74,10 @@ var Titles = map[Code]string{
 	UnknownTopic:         "Unknown topic",
 	UnknownPartition:     "Unknown partition",
 	TopicExists:          "Topic exists",
-	OffsetMismatch:       "The partition does not end at the expected offset",
+	OffsetMismatch:       "The partition's end, or the group's offset, is not the expected one",
 	SequenceGap:          "Gap in a producer's sequence",
+	ProducerFenced:       "A newer epoch of the producer has appended",
+	UnknownGroup:         "Unknown consumer group",
 	OffsetBelowStart:     "Offset is below the partition's start",
 	OffsetBeyondEnd:      "Offset is beyond the partition's end",
 	OffsetCompacted:      "Record was removed by compaction",

@@ -30,6 +30,11 @@ type Problem struct {
 	Epoch       uint32 `json:"epoch,omitempty"`  // of the broker that took over
 	// Results tells the partitions apart when a produce that spans several did not end alike everywhere.
 	Results []PartitionResult `json:"results,omitempty"`
+	// Group is the consumer group that the request is about; Committed what it has committed, with offset_mismatch (-1:
+	// nothing); Offsets tells the offsets of a PUT apart when they did not end alike.
+	Group     string         `json:"group,omitempty"`
+	Committed *int64         `json:"committed_offset,omitempty"`
+	Offsets   []OffsetResult `json:"offsets,omitempty"`
 }
 
 // Error makes a Problem an error.

@@ -25,11 +25,20 @@ const (
 	HeaderBaseOffset = "Seb-Base-Offset"
 	// HeaderNextOffset is, on reads, the partition's end: the next offset that will be written.
 	HeaderNextOffset = "Seb-Next-Offset"
+	// HeaderOffset is, on reads of a consumer group, the offset at which the read began.
+	HeaderOffset = "Seb-Offset"
+	// HeaderProducerID, HeaderProducerEpoch and HeaderSequence make a produce to one partition idempotent: the first two
+	// name its producer, the third is the number of its first record among all that the producer sent to the partition,
+	// from 0, after 2147483647 again from 0.
+	HeaderProducerID    = "Seb-Producer-Id"
+	HeaderProducerEpoch = "Seb-Producer-Epoch"
+	HeaderSequence      = "Seb-Sequence"
 )
 
 // Offsets is the answer to a multipart produce: the offset of each record, in order.
 type Offsets struct {
-	Offsets []int64 `json:"offsets"`
+	Offsets   []int64 `json:"offsets"`
+	Duplicate bool    `json:"duplicate,omitempty"` // they were there already, as the same producer's
 }
 
 // Produced is the answer to every other produce. If the records went to one partition, Partition and FirstOffset say
@@ -39,6 +48,7 @@ type Produced struct {
 	Partition   *int32            `json:"partition,omitempty"`
 	FirstOffset *int64            `json:"first_offset,omitempty"`
 	Count       int64             `json:"count"`
+	Duplicate   bool              `json:"duplicate,omitempty"` // they were there already, as the same producer's
 	Results     []PartitionResult `json:"results,omitempty"`
 }
 

@@ -17,7 +17,9 @@ type reading struct {
 	answer
 	topic      string
 	partition  int32
-	offset     int64 // next record wanted
+	offset     int64  // next record wanted
+	group      string // whose committed offset it begins at; "": none
+	resumed    int64  // that offset
 	maxRecords int64
 	maxBytes   int64 // of keys and values; 0 means no bound but the broker's
 	timeout    time.Duration

@@ -27,6 +27,11 @@ var faults = []struct {
 	{broker.ErrUnknownPartition, api.UnknownPartition, true},
 	{broker.ErrTopicExists, api.TopicExists, false},
 	{broker.ErrOffsetMismatch, api.OffsetMismatch, true},
+	{broker.ErrBeyondEnd, api.OffsetBeyondEnd, true},
+	{broker.ErrSequenceGap, api.SequenceGap, true},
+	{broker.ErrProducerFenced, api.ProducerFenced, true},
+	{broker.ErrUnknownGroup, api.UnknownGroup, true},
+	{broker.ErrFull, api.OverBudget, true},
 	{broker.ErrBelowStart, api.OffsetBelowStart, true},
 	{broker.ErrFenced, api.Fenced, true},
 	{broker.ErrNotLeader, api.Fenced, true},
@@ -72,6 +77,8 @@ func problemOf(err error) *api.Problem {
 		over     *budget.OverError
 	)
 	switch {
+	case errors.As(err, &mismatch) && mismatch.Group != "":
+		p.Offset, p.Committed, p.Group = &mismatch.Expected, &mismatch.Next, mismatch.Group
 	case errors.As(err, &mismatch):
 		p.Offset, p.NextOffset = &mismatch.Expected, &mismatch.Next
 	case errors.As(err, &below):

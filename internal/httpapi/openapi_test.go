@@ -120,11 +120,15 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 	text := "x"
 	for name, v := range map[string]any{
 		"Problem": api.Problem{Topic: "t", Detail: "d", Partition: &one, Offset: &n, NextOffset: &n, StartOffset: &n, Field: "f", Record: &n, Limit: &n,
-			Given: &n, Leader: "l", Epoch: 1, Results: []api.PartitionResult{{}}},
-		"Produced":        api.Produced{Partition: &one, FirstOffset: &n, Results: []api.PartitionResult{{}}},
+			Given: &n, Leader: "l", Epoch: 1, Results: []api.PartitionResult{{}}, Group: "g", Committed: &n, Offsets: []api.OffsetResult{{}}},
+		"Produced":        api.Produced{Partition: &one, FirstOffset: &n, Results: []api.PartitionResult{{}}, Duplicate: true},
 		"PartitionResult": api.PartitionResult{FirstOffset: &n, Code: api.Internal, Detail: "d"},
-		"Offsets":         api.Offsets{},
-		"Topic":           api.Topic{}, "Partition": api.Partition{},
+		"Offsets":         api.Offsets{Duplicate: true},
+		"OffsetCommit":    api.OffsetCommit{Topic: "t", Partition: &one, ExpectedOffset: &n, Metadata: "m"},
+		"OffsetCommits":   api.OffsetCommits{}, "OffsetResults": api.OffsetResults{},
+		"OffsetResult": api.OffsetResult{Code: api.Internal, Detail: "d", Committed: &n},
+		"Groups":       api.Groups{}, "Group": api.Group{}, "GroupOffset": api.GroupOffset{Metadata: "m"},
+		"Topic": api.Topic{}, "Partition": api.Partition{},
 		"Record":    api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}},
 		"Header":    api.Header{ValueBase64: &text},
 		"TopicSpec": api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
@@ -159,7 +163,10 @@ func TestSpecDescribesFormsAndParameters(t *testing.T) {
 		}
 	}
 	known := map[string]bool{"Last-Event-ID": true, "If-None-Match": true}
-	for _, name := range []string{paramTopic, paramPartition, paramOffset, paramMaxRecords, paramMaxBytes, paramTimeout, paramRead, paramExpectedOffset} {
+	for _, name := range []string{api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence} {
+		known[name] = false
+	}
+	for _, name := range []string{paramTopic, paramPartition, paramOffset, paramMaxRecords, paramMaxBytes, paramTimeout, paramRead, paramExpectedOffset, paramGroup} {
 		known[name] = false
 	}
 	for path, ops := range s.Paths {

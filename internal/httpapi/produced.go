@@ -24,12 +24,15 @@ func (p *producing) answer(w http.ResponseWriter, results []broker.Result) error
 		count += p.appends[i].Summary.Span
 		bytes += int64(len(p.appends[i].Data))
 	}
-	p.a.metrics.produced.AddInt64(count)
-	p.a.metrics.producedIn.AddInt64(bytes)
+	duplicate := results[0].Duplicate // a producer's request has one append
+	if !duplicate {
+		p.a.metrics.produced.AddInt64(count)
+		p.a.metrics.producedIn.AddInt64(bytes)
+	}
 	if p.kind == api.Multipart {
 		return p.answerOffsets(w, results[0])
 	}
-	out := api.Produced{Topic: p.topic, Count: count}
+	out := api.Produced{Topic: p.topic, Count: count, Duplicate: duplicate}
 	if len(results) == 1 {
 		out.Partition, out.FirstOffset = &p.appends[0].Partition, &results[0].Base
 	} else {
@@ -96,7 +99,7 @@ func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error 
 	h := w.Header()
 	h.Set("Content-Type", api.JSON)
 	buf = append(buf, `{"offsets":[`...)
-	const longest = 24 // a comma, 19 digits, and the end
+	const longest = 48 // a comma, 19 digits, and the end
 	started := false
 	flush := func() {
 		p.a.writeStep(w)
@@ -116,7 +119,11 @@ func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error 
 		}
 		buf = strconv.AppendInt(buf, r.Base+i, 10)
 	}
-	buf = append(buf, ']', '}')
+	buf = append(buf, ']')
+	if r.Duplicate {
+		buf = append(buf, `,"duplicate":true`...)
+	}
+	buf = append(buf, '}')
 	if !started {
 		h.Set("Content-Length", strconv.Itoa(len(buf)))
 	}

@@ -16,7 +16,7 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 		return q.fault
 	}
 	if latest {
-		if err := g.confirm(r); err != nil {
+		if err := g.confirm(r, true); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	if form == api.EventStream {
 		return a.follow(w, r, q, g)
 	}
-	g.offset = q.offset()
+	g.starts(q)
 	g.maxRecords = q.number(paramMaxRecords, maxRecordsDefault, math.MaxInt64)
 	if g.maxRecords == 0 {
 		g.maxRecords = maxRecordsDefault // as the original has it
@@ -32,8 +32,8 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	if q.fault != nil {
 		return q.fault
 	}
-	if latest {
-		if err := g.confirm(r); err != nil {
+	if latest || g.group != "" {
+		if err := g.confirm(r, latest); err != nil {
 			return err
 		}
 	}
@@ -51,14 +51,18 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	return g.asMultipart(w, r)
 }
 
-// confirm makes sure that what was committed anywhere before this request is seen by it.
-func (g *reading) confirm(r *http.Request) error {
-	info, err := g.a.b.Topic(r.Context(), g.topic, true)
+// confirm looks the partition up, and finds where the group has got to, if one is named. latest makes sure that what was
+// committed anywhere before this request is seen by it.
+func (g *reading) confirm(r *http.Request, latest bool) error {
+	info, err := g.a.b.Topic(r.Context(), g.topic, latest)
 	if err != nil {
 		return err
 	}
 	if int(g.partition) >= len(info.Partitions) {
 		return unknownPartition(g.topic, g.partition, len(info.Partitions))
+	}
+	if g.group != "" {
+		return g.resume(r, info.Partitions[g.partition].Start)
 	}
 	return nil
 }
@@ -74,6 +78,9 @@ func (g *reading) head(w http.ResponseWriter, kind string, n int64) {
 	}
 	h.Set(api.HeaderEpoch, g.a.epoch())
 	h.Set(api.HeaderNextOffset, strconv.FormatInt(g.end, 10))
+	if g.group != "" {
+		h.Set(api.HeaderOffset, strconv.FormatInt(g.resumed, 10))
+	}
 	g.a.metrics.read.AddInt64(g.count)
 	g.a.metrics.readOut.AddInt64(g.bytes)
 }

@@ -19,8 +19,9 @@ type producing struct {
 	a         *API
 	in        intake
 	topic     string
-	partition int32 // -1: not given
-	expected  int64 // -1: not given
+	partition int32            // -1: not given
+	expected  int64            // -1: not given
+	producer  *record.Producer // nil: not given
 	timeout   time.Duration
 	kind      string
 	params    map[string]string // of the content type
@@ -54,6 +55,7 @@ func (p *producing) parse(r *http.Request) error {
 	if p.expected >= 0 && p.partition < 0 {
 		q.fail(paramExpectedOffset, "needs a partition")
 	}
+	p.producer = q.producerOf(r.Header, p.partition)
 	if q.fault != nil {
 		return q.fault
 	}
@@ -77,6 +79,9 @@ func (p *producing) run(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := p.readBody(); err != nil {
+		return err
+	}
+	if err := p.identify(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), p.timeout)

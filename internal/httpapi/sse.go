@@ -15,7 +15,8 @@ import (
 const streamRecords = 1024
 
 // follow answers with an event stream: each record an event whose id is its offset, for as long as the client stays,
-// the broker runs, and max-records and timeout, if given, allow. Last-Event-ID resumes after that offset.
+// the broker runs, and max-records and timeout, if given, allow. Last-Event-ID resumes after that offset, whatever else is
+// given.
 func (a *API) follow(w http.ResponseWriter, r *http.Request, q *query, g *reading) error {
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		n, err := strconv.ParseInt(last, 10, 64)
@@ -24,7 +25,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *query, g *readin
 		}
 		g.offset = n + 1
 	} else {
-		g.offset = q.offset()
+		g.starts(q)
 	}
 	left := q.number(paramMaxRecords, math.MaxInt64, math.MaxInt64)
 	g.maxBytes = q.number(paramMaxBytes, 256<<10, math.MaxInt64) // of one turn
@@ -32,7 +33,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *query, g *readin
 	if q.fault != nil {
 		return q.fault
 	}
-	if err := g.confirm(r); err != nil {
+	if err := g.confirm(r, true); err != nil {
 		return err
 	}
 	s := &stream{reading: g, w: w, left: left, ends: time.Now().Add(life), forever: life == math.MaxInt64}

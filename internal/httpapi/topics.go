@@ -126,9 +126,7 @@ func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
 		t.Settings = map[string]string{}
 	}
 	for i, p := range info.Partitions {
-		t.Partitions[i] = api.Partition{
-			Partition: int32(i), StartOffset: p.Start, NextOffset: p.Next, LatestCommitAt: p.LatestCommit.UTC(), Bytes: p.Bytes,
-		}
+		t.Partitions[i] = partitionOf(int32(i), &p)
 	}
 	t.NextOffset, t.LatestCommitAt = t.Partitions[partition].NextOffset, t.Partitions[partition].LatestCommitAt
 	return t

@@ -1,0 +1,141 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+)
+
+const (
+	// paramGroup names a consumer group.
+	paramGroup = "group"
+	// offsetBytes is above what an offset of a group takes in an answer, its metadata aside.
+	offsetBytes = 1 << 10
+)
+
+// group returns the required name of a group.
+func (q *query) group() string {
+	name, ok := q.text(paramGroup)
+	if !ok || name == "" {
+		q.fail(paramGroup, "required")
+	}
+	return name
+}
+
+// getGroups answers with one group, if it is named, or with all.
+func (a *API) getGroups(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r.URL.RawQuery)
+	_, one := q.text(paramGroup)
+	name, latest := "", q.latest()
+	if one {
+		name = q.group()
+	}
+	if q.fault != nil {
+		return q.fault
+	}
+	if one {
+		info, err := a.b.Group(r.Context(), name, latest)
+		if err != nil {
+			return inGroup(err, name)
+		}
+		return a.writeGroups(w, []broker.GroupInfo{info}, func(list []api.Group) any { return &list[0] })
+	}
+	return a.writeGroups(w, a.b.Groups(r.Context()), func(list []api.Group) any { return &api.Groups{Groups: list} })
+}
+
+// writeGroups answers with what form makes of groups. Memory for it is reserved: there may be many offsets.
+func (a *API) writeGroups(w http.ResponseWriter, infos []broker.GroupInfo, form func([]api.Group) any) error {
+	size := int64(0)
+	for i := range infos {
+		for j := range infos[i].Offsets {
+			size += offsetBytes + int64(len(infos[i].Offsets[j].Metadata))
+		}
+	}
+	memory, err := a.fetch.Reserve(size)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	list := make([]api.Group, len(infos))
+	for i := range infos {
+		list[i] = groupOf(&infos[i])
+	}
+	a.readHeaders(w)
+	return a.writeJSON(w, http.StatusOK, form(list))
+}
+
+func groupOf(info *broker.GroupInfo) api.Group {
+	g := api.Group{Group: info.Name, Offsets: make([]api.GroupOffset, len(info.Offsets))}
+	for i, o := range info.Offsets {
+		lag := max(0, o.Next-max(o.Offset, o.Start))
+		g.Lag += lag
+		g.Offsets[i] = api.GroupOffset{
+			Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Metadata: o.Metadata, CommittedAt: o.Committed.UTC(),
+			StartOffset: o.Start, NextOffset: o.Next, Lag: lag,
+		}
+	}
+	return g
+}
+
+// deleteGroup forgets all offsets of a group.
+func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r.URL.RawQuery)
+	name := q.group()
+	if q.fault != nil {
+		return q.fault
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
+	defer cancel()
+	if err := a.b.DeleteGroup(ctx, name); err != nil {
+		return inGroup(err, name)
+	}
+	a.writeStep(w)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// inGroup adds the group to an error that is about it.
+func inGroup(err error, name string) error {
+	if !errors.Is(err, broker.ErrUnknownGroup) {
+		return err
+	}
+	p := api.NewProblem(api.UnknownGroup, "no group %s has committed offsets", api.Quote(name))
+	if len(name) <= broker.GroupNameMax {
+		p.Group = name
+	}
+	return p
+}
+
+// starts reads where a read is to begin: at offset, or with a group where that has got to. Either must be given.
+func (g *reading) starts(q *query) {
+	name, ok := q.text(paramGroup)
+	if !ok {
+		g.offset = q.offset()
+		return
+	}
+	if g.group = name; name == "" {
+		q.fail(paramGroup, "required if named")
+	}
+	if _, both := q.text(paramOffset); both {
+		q.fail(paramOffset, "not together with %s: the read begins at the committed offset", paramGroup)
+	}
+}
+
+// resume looks up where the group has got to: its committed offset, or the partition's start if it has none.
+func (g *reading) resume(r *http.Request, start int64) error {
+	g.offset = start
+	info, err := g.a.b.Group(r.Context(), g.group, false)
+	if err != nil && !errors.Is(err, broker.ErrUnknownGroup) {
+		return err
+	}
+	for _, o := range info.Offsets {
+		if o.Topic == g.topic && o.Partition == g.partition {
+			g.offset = o.Offset
+		}
+	}
+	g.resumed = g.offset
+	return nil
+}

@@ -1,0 +1,251 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// offsetsBodyMax bounds the body of PUT /offsets; decodedTimes is above how much more it is once decoded.
+const (
+	offsetsBodyMax = 1 << 20
+	decodedTimes   = 8
+)
+
+// getOffsets answers with what a group has committed, all or of one topic or partition: perhaps nothing.
+func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r.URL.RawQuery)
+	name, partition, latest := q.group(), q.partition(), q.latest()
+	topic := ""
+	if _, given := q.text(paramTopic); given {
+		topic = q.topic()
+	} else if partition >= 0 {
+		q.fail(paramPartition, "needs %s", paramTopic)
+	}
+	if q.fault != nil {
+		return q.fault
+	}
+	info, err := a.b.Group(r.Context(), name, latest)
+	if err != nil && !errors.Is(err, broker.ErrUnknownGroup) {
+		return err
+	}
+	info.Name = name
+	kept := info.Offsets[:0]
+	for _, o := range info.Offsets {
+		if (topic == "" || o.Topic == topic) && (partition < 0 || o.Partition == partition) {
+			kept = append(kept, o)
+		}
+	}
+	info.Offsets = kept
+	return a.writeGroups(w, []broker.GroupInfo{info}, func(list []api.Group) any { return &list[0] })
+}
+
+// deleteOffset forgets what a group has committed in one partition.
+func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r.URL.RawQuery)
+	name, topic, partition := q.group(), q.topic(), q.namedPartition()
+	if q.fault != nil {
+		return q.fault
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
+	defer cancel()
+	if err := a.b.DeleteOffset(ctx, name, topic, partition); err != nil {
+		return inGroup(err, name)
+	}
+	a.writeStep(w)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// putOffsets commits offsets of a group: one, of the partition in the query, or those in a list.
+func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r.URL.RawQuery)
+	name := q.group()
+	if q.fault != nil {
+		return q.fault
+	}
+	if a.b.ReadOnly() {
+		return broker.ErrReadOnly
+	}
+	memory, err := a.produce.Reserve(decodedTimes * bodyBound(r.ContentLength, offsetsBodyMax))
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	var body struct {
+		api.OffsetCommit
+		Offsets []api.OffsetCommit `json:"offsets"`
+	}
+	if err := readJSON(w, r, offsetsBodyMax, &body); err != nil {
+		return err
+	}
+	list := body.Offsets
+	if list == nil {
+		list = []api.OffsetCommit{body.OffsetCommit}
+		q.onePartition(&list[0])
+	} else {
+		q.noPartition(&body.OffsetCommit)
+	}
+	if q.fault != nil {
+		return q.fault
+	}
+	commits, err := commitsOf(list, body.Offsets != nil)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
+	defer cancel()
+	return a.answerCommits(w, name, commits, a.b.CommitOffsets(ctx, name, commits))
+}
+
+// onePartition takes the partition of a body with a single offset from the query.
+func (q *query) onePartition(c *api.OffsetCommit) {
+	if c.Topic != "" {
+		q.fail("topic", "goes into a list; for a single offset say %s=", paramTopic)
+	}
+	if c.Partition != nil {
+		q.fail("partition", "goes into a list; for a single offset say %s=", paramPartition)
+	}
+	partition := int32(0)
+	c.Topic, partition = q.topic(), q.namedPartition()
+	c.Partition = &partition
+}
+
+// noPartition: with a list neither the query nor the rest of the body names one.
+func (q *query) noPartition(c *api.OffsetCommit) {
+	for _, name := range []string{paramTopic, paramPartition} {
+		if _, given := q.text(name); given {
+			q.fail(name, "not together with offsets, which name their own")
+		}
+	}
+	if c.Offset != nil || c.ExpectedOffset != nil || c.Metadata != "" || c.Topic != "" || c.Partition != nil {
+		q.fail("offsets", "give a list or a single offset, not both")
+	}
+}
+
+// commitsOf checks what the broker can not name as the request does.
+func commitsOf(list []api.OffsetCommit, listed bool) ([]broker.OffsetCommit, error) {
+	if len(list) == 0 {
+		return nil, api.BadField("offsets", "the list is empty")
+	}
+	commits := make([]broker.OffsetCommit, len(list))
+	for i := range list {
+		c := &list[i]
+		var fault *api.Problem
+		switch {
+		case c.Topic == "":
+			fault = api.BadField("topic", "required")
+		case state.CheckTopicName(c.Topic) != nil:
+			fault = api.BadField("topic", "%v", state.CheckTopicName(c.Topic))
+		case c.Partition == nil:
+			fault = api.BadField("partition", "required")
+		case *c.Partition < 0:
+			fault = api.BadField("partition", "want 0 or more, given %d", *c.Partition)
+		case c.Offset == nil:
+			fault = api.BadField("offset", "required")
+		case *c.Offset < 0:
+			fault = api.BadField("offset", "want 0 or more, given %d", *c.Offset)
+		case c.ExpectedOffset != nil && *c.ExpectedOffset < -1:
+			fault = api.BadField("expected_offset", "want an offset, or -1 for none, given %d", *c.ExpectedOffset)
+		case len(c.Metadata) > broker.MetadataMax:
+			fault = api.BadField("metadata", "at most %d bytes, given %d", broker.MetadataMax, len(c.Metadata))
+		}
+		if fault != nil && listed {
+			fault = api.AtRecord(fault, int64(i))
+		}
+		if fault != nil {
+			return nil, fault
+		}
+		commits[i] = broker.OffsetCommit{
+			Topic: c.Topic, Partition: *c.Partition, Offset: *c.Offset, Metadata: c.Metadata, Expected: c.ExpectedOffset,
+		}
+	}
+	return commits, nil
+}
+
+// answerCommits tells what became of each. As for records, rejected means all of it, and a request whose entries ended
+// differently is unknown as a whole, and its entries tell more (rule R4).
+func (a *API) answerCommits(w http.ResponseWriter, group string, commits []broker.OffsetCommit, errs []error) error {
+	results := make([]api.OffsetResult, len(commits))
+	var first error
+	failed, maybe := 0, false
+	for i := range commits {
+		results[i] = api.OffsetResult{Topic: commits[i].Topic, Partition: commits[i].Partition, Offset: commits[i].Offset}
+		if errs[i] == nil {
+			maybe = true
+			continue
+		}
+		fault := problemOf(errs[i])
+		results[i].Code, results[i].Detail, results[i].Committed = fault.Code, fault.Detail, fault.Committed
+		maybe = maybe || unknownOutcome(errs[i])
+		if failed++; first == nil {
+			first = errs[i]
+		}
+	}
+	switch {
+	case failed == 0:
+		a.readHeaders(w)
+		return a.writeJSON(w, http.StatusOK, &api.OffsetResults{Group: group, Offsets: results})
+	case len(commits) == 1:
+		p := *problemOf(first)
+		if p.Code == api.Internal {
+			return first // it goes to the log as it is
+		}
+		p.Group, p.Topic, p.Partition = group, commits[0].Topic, &commits[0].Partition
+		return &p
+	}
+	p := *api.NewProblem(api.OutcomeUnknown, "the offsets ended differently, see offsets")
+	if !maybe {
+		p = *problemOf(first)
+	}
+	p.Group, p.Offsets = group, results
+	return &p
+}
+
+// bodyBound is how large a body can be: what it is said to be, or the limit.
+func bodyBound(declared, limit int64) int64 {
+	if declared < 0 {
+		return limit
+	}
+	return min(declared, limit)
+}
+
+// readJSON reads a body of at most limit bytes into v, whose members are all there are.
+func readJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+	if r.ContentLength > limit {
+		return api.OverLimit("body", limit, r.ContentLength)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	if err != nil {
+		return readFault(err)
+	}
+	readDone(w)
+	if int64(len(body)) > limit {
+		return api.OverLimit("body", limit, int64(len(body)))
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) && wrong.Field != "" {
+			field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
+			return api.BadField(field, "want %s, given a JSON %s", wrong.Type, wrong.Value)
+		}
+		if err == io.EOF {
+			return api.BadField("body", "empty")
+		}
+		return api.BadField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return api.BadField("body", "more than one JSON value")
+	}
+	return nil
+}
