@@ -28,6 +28,8 @@ type Broker struct {
 
 	closing chan struct{} // closed by the first Close
 	closed  sync.Once
+	stop    context.CancelFunc // ends what runs in the background
+	running sync.WaitGroup     // that
 }
 
 // Open starts a broker and waits until it leads (or follows, with Core.ReadOnly). If ctx ends first it is closed again.
@@ -52,6 +54,11 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	b.log = log
 	b.waiters.start(log.Readers)
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	b.stop = stop
+	if !b.ReadOnly() {
+		b.running.Go(func() { b.retain(run) })
+	}
 	return b, nil
 }
 
@@ -121,7 +128,11 @@ func (b *Broker) Err() error {
 // it, and waits for all that. When ctx ends first, what was not sent is rejected, the rest is unknown, and Close returns
 // ctx's error. Chunks that were handed out stay good until they are released. Closing twice waits again.
 func (b *Broker) Close(ctx context.Context) error {
-	b.closed.Do(func() { close(b.closing) })
+	b.closed.Do(func() {
+		close(b.closing)
+		b.stop()
+	})
+	b.running.Wait() // it waits for no I/O any more
 	b.waiters.stop()
 	err := b.log.Close(ctx)
 	b.flights.stop()

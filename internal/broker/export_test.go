@@ -9,5 +9,8 @@ func (b *Broker) Waiting() (lists, waiters int) {
 	return len(b.waiters.lists), b.waiters.count
 }
 
+// KeepFrom is the decision of retention.
+var KeepFrom = keepFrom
+
 // Metrics is the broker's set.
 func (b *Broker) Metrics() *metrics.Set { return b.opt.Metrics }

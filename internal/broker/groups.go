@@ -60,7 +60,7 @@ func (b *Broker) CommitOffsets(ctx context.Context, group string, commits []Offs
 	}
 	ops := make([]logcore.Op, 0, len(commits))
 	of := make([]int, 0, len(commits)) // which commit each op is
-	now := time.Now().UnixMicro()
+	now := b.opt.Now().UnixMicro()
 	for i := range commits {
 		c := &commits[i]
 		id, err := partKey{}, refuse

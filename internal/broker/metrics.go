@@ -16,6 +16,7 @@ type meters struct {
 	storeReads            *metrics.Counter // requests to the store, and their bytes
 	storeBytes            *metrics.Counter
 	corrupt               *metrics.Counter
+	retained              *metrics.Counter // trims of partitions that retention made
 	tailObjects, waiting  atomic.Int64
 }
 
@@ -28,6 +29,7 @@ func newMeters(o *Options) *meters {
 		tailReads:    s.GetOrCreateCounter(`seb_broker_tail_reads_total`),
 		storeReads:   s.GetOrCreateCounter(`seb_broker_store_reads_total`),
 		storeBytes:   s.GetOrCreateCounter(`seb_broker_store_read_bytes_total`),
+		retained:     s.GetOrCreateCounter(`seb_broker_retention_trims_total`),
 		corrupt:      s.GetOrCreateCounter(`seb_broker_corrupt_reads_total`),
 	}
 	s.GetOrCreateGauge(`seb_broker_tail_objects`, func() float64 { return float64(m.tailObjects.Load()) })

@@ -32,6 +32,10 @@ type Options struct {
 	ShareReads bool
 	// Checksums sends a CRC-32C with each object, for stores that take one.
 	Checksums bool
+	// RetentionEvery is how often the topics' retention is looked at: once a minute. Now is the clock that it goes by, and
+	// that committed offsets are stamped with: time.Now.
+	RetentionEvery time.Duration
+	Now            func() time.Time
 	// Keep, if not nil, is given each committed object, for a cache. The parts are valid until it returns.
 	Keep func(key string, parts [][]byte)
 
@@ -43,6 +47,7 @@ const (
 	limitDefault = 256 << 20
 	// maxBytesDefault is what a Want without MaxBytes gets.
 	maxBytesDefault = 1 << 20
+	retentionEvery  = time.Minute
 	// readTimeout and readPerMiB bound one attempt to read data from the store.
 	readTimeout = 10 * time.Second
 	readPerMiB  = time.Second
@@ -65,6 +70,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Timeouts.PerMiB <= 0 {
 		o.Timeouts.PerMiB = readPerMiB
+	}
+	if o.RetentionEvery <= 0 {
+		o.RetentionEvery = retentionEvery
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

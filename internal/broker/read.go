@@ -54,7 +54,7 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 			case errors.Is(c.err, ErrOverBudget):
 				over, ended = true, true
 			case len(out.Chunks) == 0 && !ended:
-				out.Err = c.err
+				out.fail(c.err)
 			}
 			ended = true
 		}
@@ -69,6 +69,15 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 	}
 	b.met.fetched(f)
 	return f, nil
+}
+
+// fail notes why nothing could be read, and with *BelowStartError the start as it is now.
+func (p *FetchedPart) fail(err error) {
+	p.Err = err
+	var below *BelowStartError
+	if errors.As(err, &below) {
+		p.Start = below.Start
+	}
 }
 
 // follows says whether a chunk goes on where the ones before it ended.

@@ -36,7 +36,7 @@ func damaged(format string, args ...any) error { return &damage{fmt.Errorf(forma
 // readFar reads a piece from the store. Damage may come from the way, so it is read again before it is believed; a
 // missing object is looked for in the newest state (rule R11) before it is corruption (rule R9).
 func (b *Broker) readFar(ctx context.Context, c *piece) {
-	moved := false
+	moves := 0
 	for try := 1; ; try++ {
 		c.err = b.readShared(ctx, c)
 		var d *damage
@@ -44,10 +44,15 @@ func (b *Broker) readFar(ctx context.Context, c *piece) {
 		case c.err == nil || errors.Is(c.err, ErrOverBudget) || ctx.Err() != nil:
 			return
 		case errors.Is(c.err, errMissing):
-			if moved || !b.relocate(ctx, c) {
+			if moves == readTries {
+				c.err = fmt.Errorf("%w: data moves faster than it can be read: %w", ErrStoreUnavailable, c.err)
 				return
 			}
-			moved, try = true, 0
+			if !b.relocate(ctx, c) {
+				return
+			}
+			moves++
+			try = 0
 			continue
 		case try == readTries && errors.As(c.err, &d):
 			b.corrupt(c, d.err)
@@ -73,29 +78,43 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// relocate handles a missing object: unless the newest state has the data somewhere else, it is corruption.
-func (b *Broker) relocate(ctx context.Context, c *piece) bool {
-	if err := b.log.Confirm(ctx); err != nil {
-		c.err = fmt.Errorf("%w: %s is missing, and the log can not be confirmed: %w", ErrStoreUnavailable, c.r.key, err)
+// relocate handles a missing object: unless the newest state has the data somewhere else, or not at all any more, it is
+// corruption.
+func (b *Broker) relocate(ctx context.Context, c *piece) (again bool) {
+	if settled, again := b.lookAgain(c); settled {
+		return again
+	}
+	if err := b.log.ConfirmLost(ctx); err != nil {
+		c.err = fmt.Errorf("%w: %s is missing, and the log can not be confirmed: %w", ErrStoreUnavailable, c.r.key, b.logError(err, -1))
 		return false
 	}
-	now := partPlan{}
-	b.log.Read(func(s *state.State) { now.look(s, c.want) })
+	if settled, again := b.lookAgain(c); settled {
+		return again
+	}
+	b.corrupt(c, errMissing)
+	return false
+}
+
+// lookAgain looks up a piece in the state as it is now. It is settled if that says other than before: again says that the
+// data lies elsewhere, else c.err says why it is not to be had.
+func (b *Broker) lookAgain(c *piece) (settled, again bool) {
+	now, at := partPlan{}, planRange{}
+	b.log.Read(func(s *state.State) {
+		now.look(s, c.want)
+		at = rangeOf(s, c.id, c.offset)
+	})
 	switch {
 	case now.err != nil:
 		c.err = now.err
+		return true, false
 	case now.id != c.id: // the topic was deleted, another has its name
 		c.err = ErrUnknownTopic
-	default:
-		var at planRange
-		b.log.Read(func(s *state.State) { at = rangeOf(s, c.id, c.offset) })
-		if at.key != "" && at.key != c.r.key {
-			c.r = at
-			return true
-		}
-		b.corrupt(c, errMissing)
+		return true, false
+	case at.key != "" && (at.key != c.r.key || at.Pos != c.r.Pos):
+		c.r = at
+		return true, true
 	}
-	return false
+	return false, false
 }
 
 // rangeOf returns where an offset of a partition lies; no key if nowhere.

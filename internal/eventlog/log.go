@@ -101,15 +101,23 @@ func (l *Log) Done() <-chan struct{} { return l.done }
 // Readers tells whether anybody waits for new data (rule R11).
 func (l *Log) Readers(waiting bool) { l.in.put(message{readers: &waiting}) }
 
-// confirmation is one call of Confirm.
+// confirmation is one call of Confirm or ConfirmLost.
 type confirmation struct {
+	lost   bool
 	answer chan error // capacity 1
 }
 
 // Confirm asks the store whether the committed state is the end of the log (rule R11): at the leader that nobody took
 // over, elsewhere that the own position is still on the chain. When it returns nil, the state is no older than the call.
-func (l *Log) Confirm(ctx context.Context) error {
-	c := &confirmation{answer: make(chan error, 1)}
+func (l *Log) Confirm(ctx context.Context) error { return l.confirm(ctx, false) }
+
+// ConfirmLost is Confirm for who found that an object is missing which the committed state references: a position that
+// only seems to be the end of the log is then looked for on the chain, and if it is not there, or objects below it were
+// collected, the state is loaded anew. What is still referenced when it returns nil, and still missing, is lost.
+func (l *Log) ConfirmLost(ctx context.Context) error { return l.confirm(ctx, true) }
+
+func (l *Log) confirm(ctx context.Context, lost bool) error {
+	c := &confirmation{lost: lost, answer: make(chan error, 1)}
 	if !l.in.put(message{confirm: c}) {
 		return ErrClosed
 	}

@@ -168,7 +168,7 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 		case m.confirm != nil:
 			o.tag++
 			o.confirms[o.tag] = m.confirm
-			o.step(ctx, &logcore.Event{Kind: logcore.EvConfirm, Tag: o.tag})
+			o.step(ctx, &logcore.Event{Kind: logcore.EvConfirm, Tag: o.tag, Lost: m.confirm.lost})
 		case m.readers != nil && *m.readers != o.readers:
 			o.readers = *m.readers
 			o.step(ctx, &logcore.Event{Kind: logcore.EvReaders, Waiting: o.readers})

@@ -47,6 +47,11 @@ func (l *Log) Ready() error {
 	if err := l.health.err(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
+	return l.ClockError()
+}
+
+// ClockError says how wrong the clock is by the store's, or nil if it is right as far as is known. It makes no request.
+func (l *Log) ClockError() error {
 	if c, ok := objstore.As[objstore.Clocked](l.opt.Store); ok {
 		if skew, known := c.ClockSkew(); known && skew.Abs() > skewMax {
 			return fmt.Errorf("clock is %s off the store's (at most %s is allowed): set the machine's clock",
