@@ -1,0 +1,241 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// bare gets as the original's client does: no Accept header, but on GET /records.
+func (s *server) bare(path string) (*answered, error) {
+	h := map[string]string{}
+	if strings.HasPrefix(path, "/records") {
+		h["Accept"] = api.Multipart
+	}
+	return s.try(call{method: "GET", path: path, header: h, bare: true})
+}
+
+func TestReadsWithoutAcceptAreNotMisled(t *testing.T) {
+	s := start(t)
+	s.mustPost("topic-name=t", api.TextPlain, "a\nb")
+	for _, path := range []string{
+		"/record?topic-name=t&offset=x", "/record?topic-name=..&offset=0", "/record?topic-name=t", "/record",
+		"/records?topic-name=t&offset=x", "/records?topic-name=t&offset=0&max-records=-1",
+		"/topic?topic-name=a/b", "/topic",
+	} {
+		if a, err := s.try(call{method: "GET", path: path, bare: true}); err == nil {
+			t.Errorf("%s: %s", path, a)
+		}
+		if a := s.get(path); a.problem(t).Code != api.BadRequest {
+			t.Errorf("%s with an Accept header: %s", path, a)
+		}
+		if a, err := s.try(call{method: "GET", path: path, noKey: true, bare: true}); err != nil || a.status != 401 {
+			t.Errorf("%s without a key: %s %v", path, a, err)
+		}
+	}
+	for path, status := range map[string]int{
+		"/record?topic-name=t&offset=0": 200, "/record?topic-name=t&offset=2": 404, "/record?topic-name=none&offset=0": 404,
+		"/record?topic-name=t&offset=9223372036854775807": 404, "/record?topic-name=t&offset=9223372036854775808": 404,
+		"/record?topic-name=t&offset=18446744073709551615": 404,
+		"/records?topic-name=t&offset=0":                   200, "/records?topic-name=none&offset=0": 404,
+		"/records?topic-name=t&offset=18446744073709551615&timeout=5ms": 206,
+		"/records?topic-name=t&offset=9223372036854775808&timeout=5ms":  206,
+		"/topic?topic-name=t": 200, "/topic?topic-name=none": 404, "/topics": 200, "/nothing": 404,
+	} {
+		if a, err := s.try(call{method: "GET", path: path, bare: true}); err != nil || a.status != status {
+			t.Errorf("%s: %s %v, want %d", path, a, err, status)
+		}
+	}
+}
+
+// diskSetup is a topic of n batches of 16 records of 1 KiB on disk, of which nothing is in memory.
+func diskSetup(t *testing.T, limit int64, n int) *server {
+	t.Helper()
+	dir := t.TempDir()
+	open := func() *server {
+		store, err := objstore.OpenDisk(dir, objstore.DiskOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return start(t, func(c *setup) { c.store, c.limit, c.http.BudgetWait = store, limit, 20*time.Second })
+	}
+	s := open()
+	for range n {
+		body, kind := form(values(16, 1024)...)
+		s.mustPost("topic-name=t", kind, body)
+	}
+	if err := s.b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return open()
+}
+
+func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
+	s := diskSetup(t, 32<<20, 16)
+	c := s.budget.Class(budget.Fetch)
+	for _, path := range []string{"/record?topic-name=t&offset=3", "/records?topic-name=t&offset=3&max-records=200"} {
+		// All but a little is taken: enough to begin with, not enough for all.
+		for _, left := range []int64{0, 200 << 10} {
+			room, err := c.Reserve(c.Limit() - left)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left == 0 {
+				if a := s.get(path); a.problem(t).Code != api.OverBudget {
+					t.Errorf("%s with an Accept header: %s", path, a)
+				}
+			}
+			done := make(chan *answered)
+			go func() {
+				a, err := s.bare(path)
+				if err != nil {
+					t.Error(err)
+				}
+				done <- a
+			}()
+			waits := left == 0 || strings.HasPrefix(path, "/records")
+			if waits {
+				eventually(t, path+" waits", func() bool { return c.Usage().Waiting == 1 })
+			}
+			var a *answered
+			if !waits {
+				a = <-done
+			}
+			room.Release()
+			if waits {
+				a = <-done
+			}
+			switch {
+			case a == nil || a.status != http.StatusOK:
+				t.Errorf("%s, %d left: %s", path, left, a)
+			case strings.HasPrefix(path, "/records"):
+				if n := len(a.unform(t)); n != 200 {
+					t.Errorf("%s, %d left: %d records", path, left, n)
+				}
+			}
+		}
+	}
+	if s.api.gate.used != 0 {
+		t.Errorf("%d bytes of the gate are still in use", s.api.gate.used)
+	}
+}
+
+func TestReadsOfTheOriginalGiveUpInTheEnd(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.BudgetWait = 20 * time.Millisecond })
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	c := s.budget.Class(budget.Fetch)
+	room, err := c.Reserve(c.Limit())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer room.Release()
+	if a, err := s.bare("/record?topic-name=t&offset=0"); err == nil {
+		t.Errorf("taken for a record: %s", a)
+	}
+	// It looks at this answer's media type.
+	if a, err := s.bare("/records?topic-name=t&offset=0"); err != nil || a.status != http.StatusTooManyRequests {
+		t.Errorf("%s %v", a, err)
+	}
+}
+
+// TestManyReadsOfTheOriginal: more readers than there is memory for all get what they ask for.
+func TestManyReadsOfTheOriginal(t *testing.T) {
+	const batches = 64 // of 16 KiB
+	s := diskSetup(t, 16<<20, batches)
+	var wg sync.WaitGroup
+	for i := range 12 {
+		wg.Go(func() {
+			for j := range 10 {
+				from := (i*97 + j*13) % (batches*16 - 400)
+				a, err := s.bare(fmt.Sprintf("/records?topic-name=t&offset=%d&max-records=400", from))
+				if err != nil || a.status != 200 {
+					t.Errorf("from %d: %s %v", from, a, err)
+					continue
+				}
+				if got := a.unform(t); len(got) != 400 || got[0][:8] != fmt.Sprintf("%08d", from%16) {
+					t.Errorf("from %d: %d records", from, len(got))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestSizesFitTheBuffer(t *testing.T) {
+	s := start(t)
+	s.mustPost("topic-name=t", api.TextPlain, strings.Repeat("x\n", 500)+strings.Repeat("y", 12)+"\nz")
+	for _, c := range []struct{ offset, max, want int }{
+		{0, 1, 1},      // at least one
+		{0, 100, 49},   // [1,1,...]: two bytes each and one more
+		{0, 101, 50},   // to the byte
+		{0, 5000, 502}, // all
+		{499, 14, 3},
+		{499, 13, 2}, {499, 12, 1},
+	} {
+		q := url.Values{"topic-name": {"t"}, "offset": {fmt.Sprint(c.offset)}, "max-records": {"1000"}, "max-bytes": {fmt.Sprint(c.max)}}
+		if got := s.get("/records?" + q.Encode()).unform(t); len(got) != c.want {
+			t.Errorf("%+v: %d records", c, len(got))
+		}
+	}
+}
+
+func TestGateIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate{size: 10}
+		if err := g.enter(t.Context(), 6); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		var in []int64
+		enter := func(ctx context.Context, n int64) (left chan error) {
+			left = make(chan error, 1)
+			go func() {
+				err := g.enter(ctx, n)
+				if err == nil {
+					mu.Lock()
+					in = append(in, n)
+					mu.Unlock()
+				}
+				left <- err
+			}()
+			synctest.Wait()
+			return left
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		all, gone, small := enter(t.Context(), 10), enter(ctx, 9), enter(t.Context(), 3)
+		if len(in) != 0 {
+			t.Fatalf("%v overtook the one that waits for all", in)
+		}
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		g.leave(6)
+		if err := <-all; err != nil || len(in) != 1 {
+			t.Error(err, in)
+		}
+		synctest.Wait()
+		if len(small) != 0 {
+			t.Error("3 beside all")
+		}
+		g.leave(10)
+		if err := <-small; err != nil {
+			t.Error(err)
+		}
+		g.leave(3)
+		if g.used != 0 || g.waiting.Len() != 0 {
+			t.Errorf("%d used, %d wait", g.used, g.waiting.Len())
+		}
+	})
+}
