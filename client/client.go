@@ -17,8 +17,12 @@ type Options struct {
 	APIKey string
 	// HTTPClient is used instead of the client's own. Its Timeout would cut long polls off; use contexts instead.
 	HTTPClient *http.Client
-	// RetryTime is how long one call goes on repeating what can be repeated safely; 0 means 30 seconds, negative never.
+	// RetryTime is how long one call goes on repeating what can be repeated safely, from its first failure on; 0 means 30
+	// seconds, negative never.
 	RetryTime time.Duration
+	// NotIdempotent leaves out what lets the broker recognise a repeated produce. Then an unknown outcome is returned at
+	// once instead of being cleared up by repeating the request, which otherwise goes on for RetryTime.
+	NotIdempotent bool
 }
 
 const (
@@ -36,6 +40,8 @@ type Client struct {
 	http      *http.Client
 	own       bool
 	retryTime time.Duration
+	lanes     *lanes // nil: not idempotent
+	counts    partitionCounts
 }
 
 // New returns a client of the broker at baseURL, such as "http://127.0.0.1:51313". It sends nothing.
@@ -48,6 +54,9 @@ func New(baseURL string, o Options) (*Client, error) {
 		return nil, fmt.Errorf("broker address %q: want http://host:port", baseURL)
 	}
 	c := &Client{base: strings.TrimRight(baseURL, "/"), key: o.APIKey, http: o.HTTPClient, retryTime: o.RetryTime}
+	if !o.NotIdempotent {
+		c.lanes = &lanes{}
+	}
 	if c.retryTime == 0 {
 		c.retryTime = retryTimeDefault
 	}
@@ -80,19 +89,32 @@ type request struct {
 	header map[string]string
 	body   []byte
 	write  bool // changes something: errors have an outcome, and only the rejected may be repeated
+	// harmless: a write that may be repeated whatever became of it.
+	harmless bool
+	// settled says of a refusal that no earlier attempt can appear any more; nil: never.
+	settled func(*Error) bool
 }
 
-// do sends r until it succeeds, may not be repeated, or time is up. The caller closes the body of the answer, whose
-// status is 2xx. Every error is an *Error.
-func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
-	b := backoff{until: time.Now().Add(c.retryTime)}
+// do sends r until read has read an answer, it may not be repeated, or time is up. Every error is an *Error. read takes
+// the body of an answer whose status is 2xx, and closes it; an error of it is as none at all.
+func (c *Client) do(ctx context.Context, r *request, read func(*http.Response) error) error {
+	b := backoff{time: c.retryTime}
+	unknown := false
 	for {
 		resp, err := c.once(ctx, r)
 		if err == nil {
-			return resp, nil
+			fault := read(resp)
+			if fault == nil {
+				return nil
+			}
+			err = &Error{Outcome: r.outcome(true), Status: resp.StatusCode, NextOffset: -1, Start: -1, Committed: -1, Err: fault}
 		}
-		if !err.repeatable(r.write) || !b.wait(ctx, err.RetryAfter) {
-			return nil, err
+		if unknown && err.Outcome == OutcomeRejected && (r.settled == nil || !r.settled(err)) {
+			err.Outcome = OutcomeUnknown // this attempt was refused, an earlier one may still appear
+		}
+		unknown = err.Outcome == OutcomeUnknown
+		if !err.repeatable(r) || !b.wait(ctx, err.RetryAfter) {
+			return err
 		}
 	}
 }
@@ -101,7 +123,7 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 func (c *Client) once(ctx context.Context, r *request) (*http.Response, *Error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path+"?"+r.query.Encode(), nil)
 	if err != nil {
-		return nil, &Error{Outcome: r.outcome(false), Err: err}
+		return nil, &Error{Outcome: r.outcome(false), NextOffset: -1, Start: -1, Committed: -1, Err: err}
 	}
 	for k, v := range r.header {
 		req.Header.Set(k, v)
@@ -115,7 +137,7 @@ func (c *Client) once(ctx context.Context, r *request) (*http.Response, *Error) 
 	resp, err := c.http.Do(req)
 	whole := sent.detach()
 	if err != nil {
-		return nil, &Error{Outcome: r.outcome(whole), Err: unwrapURL(err)}
+		return nil, &Error{Outcome: r.outcome(whole), NextOffset: -1, Start: -1, Committed: -1, Err: unwrapURL(err)}
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
@@ -149,14 +171,18 @@ func drain(body io.ReadCloser) {
 	_ = body.Close()
 }
 
-// backoff waits between attempts: doubling, jittered, never beyond until.
+// backoff waits between attempts: doubling, jittered, for no longer than time since the first of them failed.
 type backoff struct {
+	time  time.Duration
 	until time.Time
 	delay time.Duration
 }
 
 // wait sleeps at least atLeast and reports whether another attempt is allowed.
 func (b *backoff) wait(ctx context.Context, atLeast time.Duration) bool {
+	if b.until.IsZero() {
+		b.until = time.Now().Add(b.time)
+	}
 	b.delay = min(max(2*b.delay, retryDelayMin), retryDelayMax)
 	d := max(atLeast, b.delay/2+rand.N(b.delay/2))
 	if time.Now().Add(d).After(b.until) {

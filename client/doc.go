@@ -4,9 +4,15 @@
 //
 //   - no error: the records are durable and have the offsets that are returned;
 //   - ErrRejected: they are nowhere and can not appear later; sending them again can not duplicate them;
-//   - ErrOutcomeUnknown: they may appear once, or never. The client never repeats such a write by itself.
+//   - ErrOutcomeUnknown: they may appear once, or never.
 //
 // Reads are repeated on their own as long as Options.RetryTime allows, and so are writes that were rejected for a
 // reason that passes (the broker is over its memory budget, the store is away, nothing listens at the address). A broker
 // that another one has fenced is not waited for.
+//
+// A produce with an unknown outcome is repeated as well, unless Options.NotIdempotent: each request carries the number
+// of an idempotent producer, by which the broker recognises what it has, so that a repetition stores nothing twice. Only
+// when RetryTime is over, or the context, is the outcome unknown to the caller. Repeating the call is then a new produce.
+//
+// A Consumer reads a topic for a consumer group, whose committed offsets the broker keeps.
 package client

@@ -27,7 +27,7 @@ const (
 // What an *Error may be tested for with errors.Is: its outcome, or the broker's reason.
 var (
 	ErrRejected       = errors.New("rejected")
-	ErrOutcomeUnknown = errors.New("outcome unknown: the records may appear once, or never")
+	ErrOutcomeUnknown = errors.New("outcome unknown: it may appear once, or never")
 
 	ErrUnknownTopic     error = codeError(api.UnknownTopic)
 	ErrUnknownPartition error = codeError(api.UnknownPartition)
@@ -42,6 +42,10 @@ var (
 	ErrTooLarge         error = codeError(api.TooLarge)
 	ErrBadRequest       error = codeError(api.BadRequest)
 	ErrReadOnly         error = codeError(api.ReadOnly)
+	ErrUnknownGroup     error = codeError(api.UnknownGroup)
+	ErrBeyondEnd        error = codeError(api.OffsetBeyondEnd)
+	ErrSequenceGap      error = codeError(api.SequenceGap)
+	ErrProducerFenced   error = codeError(api.ProducerFenced)
 )
 
 type codeError api.Code
@@ -58,9 +62,12 @@ type Error struct {
 	RetryAfter time.Duration
 	NextOffset int64 // where the partition ends, with ErrOffsetMismatch; else -1
 	Start      int64 // first offset that is there, with ErrBelowStart; else -1
+	Committed  int64 // what the group has committed, with ErrOffsetMismatch of a commit; else, and for nothing, -1
 	Leader     string
 	// Results tells the partitions apart when a produce to several did not end alike everywhere.
 	Results []Placed
+	// Offsets tells what became of each of several committed offsets, when they did not all succeed.
+	Offsets []OffsetResult
 	Err     error // why there was no answer, or it could not be read
 }
 
@@ -106,16 +113,19 @@ func (e *Error) Is(target error) bool {
 // Unwrap returns the transport's or context's error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// repeatable reports whether the same request may be sent again without harm, and with hope.
-func (e *Error) repeatable(write bool) bool {
+// repeatable reports whether r may be sent again without harm, and with hope.
+func (e *Error) repeatable(r *request) bool {
 	if e.Code == string(api.Fenced) && e.RetryAfter == 0 {
 		return false
 	}
+	free := !r.write || r.harmless
 	switch {
 	case e.Status == 0:
-		// No answer: a read can be repeated, a write only if it never left.
-		return !isContext(e.Err) && (!write || e.Outcome == OutcomeRejected)
-	case write:
+		// No answer: a read can be repeated, a write only if it never left, unless that does not matter.
+		return !isContext(e.Err) && (free || e.Outcome == OutcomeRejected)
+	case e.Status/100 == 2:
+		return r.harmless && !isContext(e.Err) // an answer that broke off
+	case !free:
 		return e.Outcome == OutcomeRejected && len(e.Results) == 0 && e.RetryAfter > 0 &&
 			(e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable)
 	}
@@ -131,7 +141,7 @@ const problemMax = 1 << 20
 
 // errorOf makes an Error of an answer that is no 2xx.
 func errorOf(resp *http.Response, write bool) *Error {
-	e := &Error{Status: resp.StatusCode, NextOffset: -1, Start: -1, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
+	e := &Error{Status: resp.StatusCode, NextOffset: -1, Start: -1, Committed: -1, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, problemMax))
 	var p api.Problem
 	if err == nil && strings.HasPrefix(resp.Header.Get("Content-Type"), api.ProblemJSON) && json.Unmarshal(body, &p) == nil {
@@ -142,6 +152,12 @@ func errorOf(resp *http.Response, write bool) *Error {
 		}
 		if p.StartOffset != nil {
 			e.Start = *p.StartOffset
+		}
+		if p.Committed != nil {
+			e.Committed = *p.Committed
+		}
+		for _, o := range p.Offsets {
+			e.Offsets = append(e.Offsets, offsetResultOf(&o))
 		}
 	} else {
 		e.Detail = firstLine(body)

@@ -65,9 +65,13 @@ func (c *Client) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetc
 	if o.MaxBytes > 0 {
 		q.Set("max-bytes", strconv.Itoa(min(o.MaxBytes, math.MaxInt32)))
 	}
-	resp, err := c.do(ctx, &request{
+	var resp *http.Response
+	err := c.do(ctx, &request{
 		method: http.MethodGet, path: "/records", query: q,
 		header: map[string]string{"Accept": api.RecordBatch + ", " + api.ProblemJSON},
+	}, func(r *http.Response) error {
+		resp = r
+		return nil
 	})
 	if err != nil {
 		return nil, err

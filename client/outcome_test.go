@@ -21,13 +21,18 @@ import (
 // for all that follow.
 func faulty(t *testing.T, script ...http.HandlerFunc) (*client.Client, *atomic.Int64) {
 	t.Helper()
+	return faultyFor(t, client.Options{RetryTime: 10 * time.Second}, script...)
+}
+
+func faultyFor(t *testing.T, o client.Options, script ...http.HandlerFunc) (*client.Client, *atomic.Int64) {
+	t.Helper()
 	var n atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i := int(n.Add(1)) - 1
 		script[min(i, len(script)-1)](w, r)
 	}))
 	t.Cleanup(srv.Close)
-	c, err := client.New(srv.URL, client.Options{RetryTime: 10 * time.Second})
+	c, err := client.New(srv.URL, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +77,7 @@ func cut(read int64, text string) http.HandlerFunc {
 
 var stored = answer(201, "Content-Type: application/json", `{"topic":"t","partition":0,"first_offset":7,"count":1}`)
 
-func TestOutcomeOfAProduce(t *testing.T) {
+func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 	const rejected, unknown, acked = "rejected", "unknown", "acked"
 	small, large := []byte("v"), make([]byte, 64<<20)
 	for name, tc := range map[string]struct {
@@ -101,7 +106,7 @@ func TestOutcomeOfAProduce(t *testing.T) {
 		"several partitions, not alike, ended": {small, []http.HandlerFunc{answer(503, "Retry-After: 0\nContent-Type: application/problem+json", `{"code":"store_unavailable","results":[{"partition":0,"first_offset":3,"count":1}]}`), stored}, rejected, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, n := faulty(t, tc.script...)
+			c, n := faultyFor(t, client.Options{RetryTime: 10 * time.Second, NotIdempotent: true}, tc.script...)
 			placed, err := c.ProduceValues(t.Context(), "t", [][]byte{tc.value}, client.ProduceOptions{})
 			got := acked
 			switch {

@@ -106,7 +106,7 @@ func (r *reading) run(ctx context.Context, yield yieldFunc) {
 	}
 }
 
-func (r *reading) progress() { r.wait = backoff{until: time.Now().Add(r.c.retryTime)} }
+func (r *reading) progress() { r.wait = backoff{time: r.c.retryTime} }
 
 var errStopped = errors.New("caller stopped")
 

@@ -77,13 +77,13 @@ func (c *Client) putTopic(ctx context.Context, name string, spec TopicSpec, head
 	for k, v := range spec.Settings {
 		raw, err := json.Marshal(v)
 		if err != nil {
-			return Topic{}, &Error{Outcome: OutcomeRejected, Err: err}
+			return Topic{}, rejected(err)
 		}
 		body.Settings[k] = raw
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return Topic{}, &Error{Outcome: OutcomeRejected, Err: err}
+		return Topic{}, rejected(err)
 	}
 	var t api.Topic
 	header["Content-Type"] = api.JSON
@@ -104,26 +104,25 @@ func (c *Client) call(ctx context.Context, r *request, v any) error {
 		r.header = map[string]string{}
 	}
 	r.header["Accept"] = api.JSON + ", " + api.ProblemJSON
-	resp, err := c.do(ctx, r)
-	if err != nil {
-		return err
-	}
-	defer drain(resp.Body)
-	if v == nil {
-		return nil
-	}
-	if err := json.NewDecoder(resp.Body).Decode(v); err != nil {
-		return &Error{Outcome: r.outcome(true), Status: resp.StatusCode, NextOffset: -1, Start: -1, Err: err}
-	}
-	return nil
+	return c.do(ctx, r, func(resp *http.Response) error {
+		defer drain(resp.Body)
+		if v == nil {
+			return nil
+		}
+		return json.NewDecoder(resp.Body).Decode(v)
+	})
 }
 
 func topicOf(t *api.Topic) Topic {
 	out := Topic{Name: t.Name, ID: t.ID, Settings: t.Settings}
 	for _, p := range t.Partitions {
-		out.Partitions = append(out.Partitions, Partition{
-			Partition: p.Partition, Start: p.StartOffset, Next: p.NextOffset, LatestCommit: p.LatestCommitAt, Bytes: p.Bytes,
-		})
+		out.Partitions = append(out.Partitions, onePartition(&p))
 	}
 	return out
+}
+
+func onePartition(p *api.Partition) Partition {
+	return Partition{
+		Partition: p.Partition, Start: p.StartOffset, Next: p.NextOffset, LatestCommit: p.LatestCommitAt, Bytes: p.Bytes,
+	}
 }

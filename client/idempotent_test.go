@@ -1,0 +1,268 @@
+package client_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/record"
+)
+
+// seen notes the producer headers of every request and the text that its answer comes from.
+type seen struct {
+	mu   sync.Mutex // guards list
+	list []string
+}
+
+func (s *seen) note(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.list = append(s.list, r.Header.Get("Seb-Producer-Id")+"/"+r.Header.Get("Seb-Producer-Epoch")+"/"+r.Header.Get("Seb-Sequence"))
+		s.mu.Unlock()
+		h(w, r)
+	}
+}
+
+// numbers gives epoch and sequence of each request, and checks that all name one producer.
+func (s *seen) numbers(t *testing.T) string {
+	t.Helper()
+	var out []string
+	first := ""
+	for _, e := range s.list {
+		id, rest, _ := strings.Cut(e, "/")
+		if first == "" {
+			first = id
+		}
+		if id == "" || id != first {
+			t.Errorf("producers %q and %q", first, id)
+		}
+		out = append(out, rest)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestUnknownOutcomesAreClearedUp(t *testing.T) {
+	const rejected, unknown, acked = "rejected", "unknown", "acked"
+	mismatch := func(next int) http.HandlerFunc {
+		return answer(409, "Content-Type: application/problem+json", fmt.Sprintf(`{"code":"offset_mismatch","next_offset":%d}`, next))
+	}
+	for name, tc := range map[string]struct {
+		script []http.HandlerFunc
+		want   string
+		then   string // epochs and sequences of all requests, the last being that of another produce
+	}{
+		"no verdict":                         {[]http.HandlerFunc{problem(504, "outcome_unknown", ""), stored}, acked, "0/0 0/0 0/1"},
+		"502 of something in between":        {[]http.HandlerFunc{answer(502, "", "bad gateway"), stored}, acked, "0/0 0/0 0/1"},
+		"503 of something in between":        {[]http.HandlerFunc{answer(503, "", "busy"), stored}, acked, "0/0 0/0 0/1"},
+		"cut after the whole request":        {[]http.HandlerFunc{cut(-1, ""), cut(-1, ""), stored}, acked, "0/0 0/0 0/0 0/1"},
+		"answer cut after its status":        {[]http.HandlerFunc{cut(-1, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"), stored}, acked, "0/0 0/0 0/1"},
+		"refused: the sequence is free":      {[]http.HandlerFunc{problem(413, "too_large", ""), stored}, rejected, "0/0 0/0"},
+		"refused after an unknown attempt":   {[]http.HandlerFunc{cut(-1, ""), problem(400, "bad_request", ""), stored}, unknown, "0/0 0/0 1/0"},
+		"an error that says nothing":         {[]http.HandlerFunc{problem(500, "internal", ""), stored}, unknown, "0/0 1/0"},
+		"gap: the producer begins anew":      {[]http.HandlerFunc{problem(409, "sequence_gap", ""), stored}, rejected, "0/0 1/0"},
+		"old epoch: it begins anew":          {[]http.HandlerFunc{problem(409, "producer_fenced", ""), stored}, rejected, "0/0 1/0"},
+		"the end is elsewhere for good":      {[]http.HandlerFunc{cut(-1, ""), mismatch(8), stored}, rejected, "0/0 0/0 0/0"},
+		"the end is elsewhere, and may come": {[]http.HandlerFunc{cut(-1, ""), mismatch(6), stored}, unknown, "0/0 0/0 1/0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s seen
+			for i := range tc.script {
+				tc.script[i] = s.note(tc.script[i])
+			}
+			c, _ := faulty(t, tc.script...)
+			put := func() error {
+				_, err := c.ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{ExpectedOffset: new(int64(7))})
+				return err
+			}
+			err := put()
+			got := acked
+			switch {
+			case errors.Is(err, client.ErrRejected):
+				got = rejected
+			case errors.Is(err, client.ErrOutcomeUnknown):
+				got = unknown
+			}
+			if got != tc.want {
+				t.Errorf("%s, want %s: %v", got, tc.want, err)
+			}
+			if err := put(); err != nil {
+				t.Error(err)
+			}
+			if got := s.numbers(t); got != tc.then {
+				t.Errorf("requests %s, want %s", got, tc.then)
+			}
+		})
+	}
+}
+
+// lossy stands between a client and a broker. Of the requests to produce it loses some before the broker has them, the
+// answers of others, and gives yet others to the broker twice.
+func lossy(t *testing.T, address string) *client.Client {
+	t.Helper()
+	target, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	n := 0
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		mu.Lock()
+		n++
+		what := n % 7
+		mu.Unlock()
+		pass := func() *http.Response {
+			to := *target
+			to.Path, to.RawQuery = r.URL.Path, r.URL.RawQuery
+			req, err := http.NewRequest(r.Method, to.String(), bytes.NewReader(body))
+			if err != nil {
+				panic(err)
+			}
+			req.Header = r.Header.Clone()
+			resp, err := transport.RoundTrip(req)
+			if err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			return resp
+		}
+		if r.Method == http.MethodPost {
+			switch what {
+			case 1:
+				panic(http.ErrAbortHandler)
+			case 2, 3:
+				pass().Body.Close()
+				panic(http.ErrAbortHandler)
+			case 4:
+				pass().Body.Close()
+			}
+		}
+		resp := pass()
+		defer resp.Body.Close()
+		for k, v := range resp.Header {
+			w.Header()[k] = v
+		}
+		w.WriteHeader(resp.StatusCode)
+		_, _ = io.Copy(w, resp.Body)
+	}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(srv.Close)
+	c, err := client.New(srv.URL, client.Options{APIKey: testKey, RetryTime: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestNothingIsDuplicatedOrLostOnABadLine(t *testing.T) {
+	address, stop := startBroker()
+	t.Cleanup(stop)
+	c := lossy(t, address)
+	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}); err != nil {
+		t.Fatal(err)
+	}
+	const callers, calls = 6, 12
+	var wg sync.WaitGroup
+	for g := range callers {
+		wg.Go(func() {
+			for i := range calls {
+				var recs []record.Record
+				for k := range 3 {
+					r := record.Record{Value: fmt.Appendf(nil, "%d %d %d", g, i, k)}
+					if g%2 == 0 {
+						r.Key = fmt.Appendf(nil, "key %d", (g+k)%5)
+					}
+					recs = append(recs, r)
+				}
+				if _, err := c.Produce(t.Context(), "t", recs, client.ProduceOptions{}); err != nil {
+					t.Errorf("caller %d, call %d: %v", g, i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	times := map[string]int{}
+	for p := range int32(3) {
+		last := map[string]int{} // of each caller and key, the newest call
+		for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Partition: p}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			times[string(r.Value)]++
+			var g, i, k int
+			if _, err := fmt.Sscan(string(r.Value), &g, &i, &k); err != nil {
+				t.Fatal(err)
+			}
+			who := fmt.Sprint(g, string(r.Key))
+			if i < last[who] {
+				t.Errorf("caller %d: call %d after %d", g, i, last[who])
+			}
+			last[who] = i
+		}
+	}
+	if len(times) != callers*calls*3 {
+		t.Errorf("%d records, want %d", len(times), callers*calls*3)
+	}
+	for v, n := range times {
+		if n != 1 {
+			t.Errorf("%q is there %d times", v, n)
+		}
+	}
+}
+
+func TestKeysSpreadAsTheBrokerSpreadsThem(t *testing.T) {
+	address, stop := startBroker()
+	t.Cleanup(stop)
+	where := map[string]int32{}
+	for _, plain := range []bool{false, true} {
+		c, err := client.New(address, client.Options{APIKey: testKey, NotIdempotent: plain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		topic := fmt.Sprint("t", plain)
+		if _, err := c.CreateTopic(t.Context(), topic, client.TopicSpec{Partitions: 5}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			key := fmt.Sprint("key", i)
+			placed, err := c.Produce(t.Context(), topic, []record.Record{{Key: []byte(key), Value: []byte("v")}}, client.ProduceOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at, known := where[key]; known && at != placed[0].Partition {
+				t.Errorf("%s: partitions %d and %d", key, at, placed[0].Partition)
+			}
+			where[key] = placed[0].Partition
+		}
+	}
+}
+
+func TestCallersOwnProducerIsKept(t *testing.T) {
+	c := realBroker(t)
+	b, _, err := record.Append(nil, []record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{Producer: &record.Producer{ID: 7}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		placed, err := c.ProduceBatches(t.Context(), "t", b, client.ProduceOptions{})
+		if err != nil || placed[0].First != 0 {
+			t.Errorf("%v %v", placed, err)
+		}
+	}
+}
