@@ -25,6 +25,7 @@ type checker struct {
 	sealAt  map[record.ID]tok // when the SEAL naming a nonce was durable
 	nonces  map[record.ID]string
 	snaps   map[state.Position]string
+	snapAt  map[string]state.Position
 	images  map[string][]byte // of every snapshot that landed
 	archive map[string][]byte // every slot of the chain, deleted or not
 	lastAck int64
@@ -43,7 +44,7 @@ func newChecker(w *world) *checker {
 	return &checker{
 		w: w, on: map[string]bool{}, values: map[string]*value{}, log: map[partKey][]string{},
 		sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
-		offsets: map[offsetKey]bool{}, images: map[string][]byte{}, archive: map[string][]byte{},
+		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
 	}
 }
 

@@ -150,7 +150,7 @@ func (c *checker) snapshot(key string, body []byte) {
 		c.w.fail("R12: %s does not decode: %v", key, err)
 		return
 	}
-	c.snaps[s.Pos] = key
+	c.snaps[s.Pos], c.snapAt[key] = key, s.Pos
 	c.images[key] = body
 }
 

@@ -3,6 +3,8 @@ package sim_test
 import (
 	"flag"
 	"os"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,25 +38,39 @@ func TestSeeds(t *testing.T) {
 		}
 		return
 	}
+	began := time.Now()
 	first, n := uint64(1), *seedsFlag
 	if *timeFlag > 0 {
 		first, n = uint64(time.Now().UnixNano()), 1<<40
 	} else if testing.Short() {
 		n = 50
 	}
-	var total sim.Result
-	began := time.Now()
+	var mu sync.Mutex
+	var total sim.Stats
 	ran := 0
-	for i := 0; i < n && (*timeFlag == 0 || time.Since(began) < *timeFlag); i++ {
-		res := run(t, first+uint64(i))
-		total = sim.Result{Stats: sim.Sum(total.Stats, res.Stats)}
-		ran++
-		if t.Failed() {
-			break
+	next := func() (seed uint64, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if ran == n || *timeFlag > 0 && time.Since(began) > *timeFlag || t.Failed() {
+			return 0, false
 		}
+		ran++
+		return first + uint64(ran-1), true
 	}
-	t.Logf("%d seeds, %.1f virtual hours, %+v", ran, float64(ran)*210/3600, total.Stats)
-	if !t.Failed() && (total.Stats.Acks == 0 || total.Stats.Leaders < ran || total.Stats.Faults == 0) {
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed, ok := next(); ok; seed, ok = next() {
+				res := run(t, seed)
+				mu.Lock()
+				total = sim.Sum(total, res.Stats)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d seeds, %.1f virtual hours, %+v", ran, float64(ran)*210/3600, total)
+	if !t.Failed() && (total.Acks == 0 || total.Leaders < ran || total.Faults == 0) {
 		t.Errorf("the runs did not do enough to mean anything")
 	}
 }
