@@ -1,0 +1,287 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+)
+
+func produceValues(t *testing.T, c *client.Client, partition int32, values ...string) {
+	t.Helper()
+	var list [][]byte
+	for _, v := range values {
+		list = append(list, []byte(v))
+	}
+	if _, err := c.ProduceValues(t.Context(), "t", list, client.ProduceOptions{Partition: &partition}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func consumer(t *testing.T, c *client.Client, o client.ConsumerOptions) *client.Consumer {
+	t.Helper()
+	k, err := c.Consumer(t.Context(), "g", "t", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close(context.Background()) })
+	return k
+}
+
+// rest reads to the end.
+func rest(t *testing.T, k *client.Consumer) string {
+	t.Helper()
+	var got []string
+	for m, err := range k.Records(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(m.Value))
+	}
+	slices.Sort(got)
+	return strings.Join(got, " ")
+}
+
+func committedOf(t *testing.T, c *client.Client) client.Marks {
+	t.Helper()
+	list, err := c.Offsets(t.Context(), "g", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := client.Marks{}
+	for _, o := range list {
+		m[o.Partition] = o.Offset
+	}
+	return m
+}
+
+func TestOffsetsOfAGroup(t *testing.T) {
+	c := realBroker(t)
+	ctx := t.Context()
+	produceValues(t, c, 0, "a", "b", "c")
+	if err := c.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 1, Metadata: "m", Expected: new(int64(-1))}); err != nil {
+		t.Fatal(err)
+	}
+	err := c.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 3, Expected: new(int64(0))})
+	var e *client.Error
+	if !errors.Is(err, client.ErrOffsetMismatch) || !errors.Is(err, client.ErrRejected) || !errors.As(err, &e) || e.Committed != 1 {
+		t.Errorf("expected 0: %v", err)
+	}
+	err = c.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 2}, client.OffsetCommit{Topic: "none", Offset: 2})
+	if !errors.Is(err, client.ErrOutcomeUnknown) || !errors.As(err, &e) || len(e.Offsets) != 2 || e.Offsets[0].Code != "" || e.Offsets[1].Code != "unknown_topic" {
+		t.Errorf("not alike: %v", err)
+	}
+	g, err := c.Group(ctx, "g")
+	if err != nil || g.Lag != 1 || len(g.Offsets) != 1 || g.Offsets[0].Offset != 2 || g.Offsets[0].Next != 3 {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if all, err := c.Groups(ctx); err != nil || len(all) != 1 || all[0].Name != "g" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := c.CommitOffsets(ctx, "h", client.OffsetCommit{Topic: "t"}); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(c.DeleteGroup(ctx, "g"), c.DeleteOffset(ctx, "h", "t", 0)); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Group(ctx, "g"); !errors.Is(err, client.ErrUnknownGroup) {
+		t.Errorf("deleted group: %v", err)
+	}
+	if all, err := c.Groups(ctx); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestTrimTakesTheOldest(t *testing.T) {
+	c := realBroker(t)
+	produceValues(t, c, 0, "a", "b", "c")
+	if p, err := c.Trim(t.Context(), "t", 0, 2); err != nil || p.Start != 2 || p.Next != 3 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := c.Trim(t.Context(), "t", 0, 4); !errors.Is(err, client.ErrBeyondEnd) || !errors.Is(err, client.ErrRejected) {
+		t.Errorf("beyond the end: %v", err)
+	}
+	if err := c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t", Offset: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := consumer(t, c, client.ConsumerOptions{}).Next(t.Context()); !errors.Is(err, client.ErrBelowStart) {
+		t.Errorf("records that are gone: %v", err)
+	}
+}
+
+func TestConsumerGoesOnWhereItStopped(t *testing.T) {
+	c := realBroker(t)
+	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	produceValues(t, c, 0, "a", "b")
+	produceValues(t, c, 1, "c")
+	k := consumer(t, c, client.ConsumerOptions{})
+	if got := rest(t, k); got != "a b c" {
+		t.Errorf("all: %s", got)
+	}
+	if _, err := k.Next(t.Context()); err != io.EOF {
+		t.Errorf("after the end: %v", err)
+	}
+	if err := errors.Join(k.Close(t.Context()), k.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if got := committedOf(t, c); !maps.Equal(got, client.Marks{0: 2, 1: 1}) {
+		t.Errorf("committed %v", got)
+	}
+	produceValues(t, c, 0, "d")
+	if got := rest(t, consumer(t, c, client.ConsumerOptions{})); got != "d" {
+		t.Errorf("the rest: %s", got)
+	}
+}
+
+func TestOnlyFinishedRecordsAreCommitted(t *testing.T) {
+	c := realBroker(t)
+	produceValues(t, c, 0, "a", "b", "c")
+	k := consumer(t, c, client.ConsumerOptions{CommitEvery: -1})
+	next := func() {
+		if _, err := k.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit := func(want client.Marks) {
+		t.Helper()
+		if err := k.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := committedOf(t, c); !maps.Equal(got, want) {
+			t.Errorf("committed %v, want %v", got, want)
+		}
+	}
+	next()
+	commit(client.Marks{}) // the first is still being worked on
+	next()
+	commit(client.Marks{0: 1})
+	k.Done()
+	commit(client.Marks{0: 2})
+	next()
+	if err := k.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := committedOf(t, c); !maps.Equal(got, client.Marks{0: 2}) {
+		t.Errorf("after Close: %v", got)
+	}
+}
+
+func TestConsumerThatFollows(t *testing.T) {
+	c := realBroker(t)
+	produceValues(t, c, 0, "old")
+	k := consumer(t, c, client.ConsumerOptions{Follow: true, Start: client.Latest, CommitEvery: time.Millisecond})
+	// It has committed where it begins: nothing that comes from now on is skipped, whatever happens to it.
+	if got := committedOf(t, c); !maps.Equal(got, client.Marks{0: 1}) {
+		t.Errorf("committed %v", got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := k.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("nothing there: %v", err)
+	}
+	for i := range 3 {
+		v := fmt.Sprint(i)
+		produceValues(t, c, 0, v)
+		m, err := k.Next(t.Context())
+		if err != nil || string(m.Value) != v {
+			t.Errorf("%v %v", m, err)
+		}
+	}
+	for until := time.Now().Add(time.Minute); committedOf(t, c)[0] < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("commits nothing by itself")
+		}
+	}
+	if got := committedOf(t, c); got[0] != 3 {
+		t.Errorf("committed %v: the last record is not finished", got)
+	}
+}
+
+func TestConsumerOnABadLine(t *testing.T) {
+	c, _ := faulty(t,
+		answer(200, "Content-Type: application/json", `{"name":"t","partitions":[{"partition":0,"next_offset":12}]}`),
+		answer(200, "Content-Type: application/json", `{"group":"g","offsets":[{"topic":"t","offset":1}]}`),
+		give(t, 12, 10), cut(-1, ""), give(t, 12, 1), give(t, 12, 0),
+	)
+	k := consumer(t, c, client.ConsumerOptions{CommitEvery: -1})
+	offset := int64(1)
+	for m, err := range k.Records(t.Context()) {
+		if err != nil || m.Offset != offset {
+			t.Fatalf("offset %d, want %d: %v", m.Offset, offset, err)
+		}
+		offset++
+	}
+	if offset != 12 {
+		t.Errorf("ended at %d", offset)
+	}
+}
+
+// A consumer that is dropped at any moment, with a commit under way or not, leaves its group where the next one misses
+// nothing.
+func TestConsumersThatAreDroppedMissNothing(t *testing.T) {
+	address, stop := startBroker()
+	t.Cleanup(stop)
+	c, err := client.New(address, client.Options{APIKey: testKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}); err != nil {
+		t.Fatal(err)
+	}
+	const records = 60
+	for i := range records {
+		for p := range int32(3) {
+			produceValues(t, c, p, fmt.Sprint(p, "-", i))
+		}
+	}
+	finished := map[string]bool{}
+	var last client.Marks
+	for round := 0; len(finished) < 3*records; round++ {
+		if round > 500 {
+			t.Fatalf("%d of %d after %d rounds", len(finished), 3*records, round)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		k, err := c.Consumer(t.Context(), "g", "t", client.ConsumerOptions{CommitEvery: time.Millisecond, MaxBytes: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for m, err := range k.Records(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n == round%17+2 {
+				break // in the middle of this one: it is not finished
+			}
+			finished[string(m.Value)] = true
+		}
+		cancel()
+		if round%2 == 0 { // as if killed: nothing is committed at the end
+			_ = k.Close(ctx)
+		} else if err := k.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now := committedOf(t, c)
+		for p, offset := range now {
+			if offset < last[p] {
+				t.Errorf("partition %d went back from %d to %d", p, last[p], offset)
+			}
+			for i := range offset {
+				if !finished[fmt.Sprint(p, "-", i)] {
+					t.Fatalf("partition %d committed at %d, and record %d was not finished", p, offset, i)
+				}
+			}
+		}
+		last = now
+	}
+}
