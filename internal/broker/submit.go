@@ -93,6 +93,9 @@ func (b *Broker) refuses(ctx context.Context) error {
 // batches add to the records themselves.
 const FramingShare = 8
 
+// framingMax is the most that is let pass as one record's framing: the head of a batch of its own, and its lengths.
+const framingMax = record.BatchHeadSize + 40
+
 // admit checks an append against its topic and stamps it if the topic wants that.
 func (b *Broker) admit(a *Append, now int64) (logcore.Append, error) {
 	h := logcore.Append{
@@ -110,7 +113,7 @@ func (b *Broker) admit(a *Append, now int64) (logcore.Append, error) {
 		h.Producer = state.ProducerBatch{ID: s.ProducerID, Epoch: s.ProducerEpoch, Sequence: s.BaseSequence, Span: h.Span}
 	}
 	limit := b.opt.Budget.RequestMax()
-	limit += limit / FramingShare
+	limit += min(limit/FramingShare, int64(a.Summary.Records)*framingMax)
 	if int64(len(a.Data)) > limit {
 		return h, fmt.Errorf("%w: %d bytes for one partition, at most %d are allowed", ErrTooLarge, len(a.Data), limit)
 	}

@@ -200,6 +200,26 @@ func TestSubmitChecks(t *testing.T) {
 	}
 }
 
+// TestFramingDoesNotCount: the largest record is one whose bytes are the largest request, and it can be read.
+func TestFramingDoesNotCount(t *testing.T) {
+	o := options(objstore.NewMemory())
+	b := open(t, o)
+	create(t, b, "a", 1)
+	largest := int(o.Budget.RequestMax())
+	ctx := context.Background()
+	if r := b.Submit(ctx, []broker.Append{data(t, "a", 0, strings.Repeat("x", largest))}).Wait(ctx)[0]; r.Err != nil {
+		t.Error(r.Err)
+	}
+	if r := b.Submit(ctx, []broker.Append{data(t, "a", 0, strings.Repeat("x", largest+200))}).Wait(ctx)[0]; !errors.Is(r.Err, broker.ErrTooLarge) {
+		t.Errorf("above it: %v", r.Err)
+	}
+	f := one(t, b, broker.Want{Topic: "a"})
+	defer f.Release()
+	if n := f.Parts[0].HighWatermark; n != 1 || len(f.Parts[0].Chunks) != 1 || f.Parts[0].Chunks[0].Size < int64(largest) {
+		t.Errorf("%d records, %d chunks", n, len(f.Parts[0].Chunks))
+	}
+}
+
 func TestLogAppendTime(t *testing.T) {
 	b := open(t, options(objstore.NewMemory()))
 	if _, err := b.CreateTopic(context.Background(), "a", broker.TopicSpec{Settings: map[string]string{"timestamp-type": "LogAppendTime"}}); err != nil {
