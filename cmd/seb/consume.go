@@ -22,6 +22,7 @@ import (
 // consumeFlags are the flags of `seb consume`.
 type consumeFlags struct {
 	remote     remote
+	group      string
 	offset     string
 	partitions []int32
 	follow     bool
@@ -35,14 +36,18 @@ func newConsume() *cobra.Command {
 		Use:   "consume TOPIC",
 		Short: "Print the records of a topic",
 		Long: `Prints the records of TOPIC, one a line, from the first (or --offset) to the end, partition after partition; with
---follow it goes on with new ones until it is interrupted.`,
-		Example: "  seb consume demo\n  seb consume demo | sort\n  seb consume demo --follow --offset latest\n  seb consume demo --format json -p 0 --offset 42 -n 1",
+--follow it goes on with new ones until it is interrupted.
+
+With --group it goes on where that consumer group has got to, the partitions side by side, and commits what it has
+written out. It can be killed at any moment: the next run skips nothing, and may repeat the last second.`,
+		Example: "  seb consume demo\n  seb consume demo | sort\n  seb consume demo --follow --offset latest\n  seb consume demo --format json -p 0 --offset 42 -n 1\n  seb consume orders --group billing --follow",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
 	}
 	cmd.ValidArgsFunction = c.remote.topicNames
 	c.remote.register(cmd)
 	f := cmd.Flags()
+	f.StringVarP(&c.group, "group", "g", "", "go on where this consumer group has got to; --offset is for one that has not begun")
 	f.StringVarP(&c.offset, "offset", "o", "earliest", "where to begin: a number, earliest or latest")
 	f.Int32SliceVarP(&c.partitions, "partition", "p", nil, "partitions to read (default all)")
 	f.BoolVarP(&c.follow, "follow", "f", false, "go on with new records")
@@ -65,6 +70,10 @@ func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
 		return err
 	}
 	defer cl.Close()
+	out := &printer{w: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), write: write, left: c.count}
+	if c.group != "" {
+		return c.runGroup(cmd, cl, topic, out)
+	}
 	partitions := c.partitions
 	if len(partitions) == 0 {
 		t, err := cl.Topic(cmd.Context(), topic)
@@ -75,7 +84,6 @@ func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
 			partitions = append(partitions, p.Partition)
 		}
 	}
-	out := &printer{w: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), write: write, left: c.count}
 	read := func(ctx context.Context, p int32) error {
 		o := client.ReadOptions{Partition: p, Offset: offset, Follow: c.follow}
 		for r, err := range cl.Records(ctx, topic, o) {

@@ -92,6 +92,10 @@ func hint(err error) string {
 		return "give the broker's key with --api-key or $SEB_API_KEY"
 	case errors.Is(err, client.ErrUnknownTopic):
 		return "`seb topic list` shows what there is, `seb topic create` makes one"
+	case errors.Is(err, client.ErrUnknownGroup):
+		return "`seb group list` shows what there is; a group is there once it has committed something"
+	case errors.Is(err, client.ErrBelowStart):
+		return "these records are gone; begin with --offset earliest, or move the group with `seb group reset`"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "no broker answers there; start one with `seb serve`, or name another with --address"
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -20,12 +20,12 @@ func newTopic() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "topic",
 		Aliases: []string{"topics"},
-		Short:   "List, create, describe, change and delete topics",
+		Short:   "List, create, describe, change, trim and delete topics",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	r.register(cmd)
-	cmd.AddCommand(newTopicList(&r), newTopicDescribe(&r), newTopicCreate(&r), newTopicUpdate(&r), newTopicDelete(&r))
+	cmd.AddCommand(newTopicList(&r), newTopicDescribe(&r), newTopicCreate(&r), newTopicUpdate(&r), newTopicTrim(&r), newTopicDelete(&r))
 	return cmd
 }
 

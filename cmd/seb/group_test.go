@@ -1,0 +1,271 @@
+package main_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestGroups(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	p.must("topic", "create", "t", "--partitions", "2")
+	p.mustWith("a\nb\nc\n", "produce", "t", "-p", "0")
+	p.mustWith("d\n", "produce", "t", "-p", "1")
+	sorted := func(out string) string {
+		lines := strings.Fields(out)
+		slices.Sort(lines)
+		return strings.Join(lines, " ")
+	}
+	if got := sorted(p.must("consume", "t", "--group", "g")); got != "a b c d" {
+		t.Errorf("first: %q", got)
+	}
+	if got := p.must("consume", "t", "-g", "g"); got != "" {
+		t.Errorf("again: %q", got)
+	}
+	p.mustWith("e\nf\n", "produce", "t", "-p", "1")
+	if got := p.must("consume", "t", "-g", "g", "-n", "1"); got != "e\n" {
+		t.Errorf("one of the rest: %q", got)
+	}
+	if got := p.must("group", "list"); !strings.Contains(got, "GROUP") || !strings.Contains(got, "g      1       2           1") {
+		t.Errorf("list: %s", got)
+	}
+	var g struct {
+		Group   string
+		Lag     int64
+		Offsets []struct {
+			Topic        string
+			Partition    int
+			Offset, Next int64
+		}
+	}
+	if err := json.Unmarshal([]byte(p.must("group", "describe", "g", "--json")), &g); err != nil || g.Group != "g" || g.Lag != 1 || len(g.Offsets) != 2 || g.Offsets[1].Offset != 2 {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if got := p.must("group", "reset", "g", "t", "--to", "2", "-p", "0"); !strings.Contains(got, "t      0          2") {
+		t.Errorf("reset: %s", got)
+	}
+	if got := sorted(p.must("consume", "t", "-g", "g")); got != "c f" {
+		t.Errorf("after the reset: %q", got)
+	}
+	p.must("group", "reset", "g", "t", "--to", "earliest")
+	if got := sorted(p.must("consume", "t", "-g", "g")); got != "a b c d e f" {
+		t.Errorf("from the beginning: %q", got)
+	}
+	p.must("group", "reset", "other", "t", "--to", "latest")
+	if got := p.must("consume", "t", "-g", "other"); got != "" {
+		t.Errorf("from the end: %q", got)
+	}
+	if got := p.must("consume", "t", "-g", "late", "--offset", "latest"); got != "" {
+		t.Errorf("a new group from the end: %q", got)
+	}
+	p.mustWith("g\n", "produce", "t")
+	if got := p.must("consume", "t", "-g", "late", "--offset", "latest"); got != "g\n" {
+		t.Errorf("what came since: %q", got)
+	}
+
+	p.must("group", "delete", "g", "--yes")
+	p.refused(1, "unknown group", "group", "describe", "g")
+}
+
+func TestTrimAndWhatGroupsRefuse(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	p.mustWith("a\nb\nc\nd\n", "produce", "t")
+	p.must("consume", "t", "-g", "late")
+	if got := p.must("topic", "trim", "t", "--before", "3", "--yes"); got != "t partition 0 begins at offset 3, next is 4\n" {
+		t.Errorf("trim: %q", got)
+	}
+	p.must("topic", "trim", "t", "--before", "1")
+	p.must("group", "reset", "g", "t", "--to", "3")
+	if got := p.must("consume", "t", "-g", "g"); got != "d\n" {
+		t.Errorf("after the trim: %q", got)
+	}
+	p.refused(1, "offset below start", "consume", "t", "--offset", "1", "-p", "0")
+	for _, args := range [][]string{
+		{"consume", "t", "-g", "g", "--offset", "3"}, {"group", "reset", "g", "t"}, {"group", "reset", "g", "t", "--to", "soon"},
+		{"group", "reset", "g", "t", "--to", "99"}, {"group", "reset", "g", "t", "--to", "3", "-p", "7"}, {"group", "delete", "late"},
+		{"topic", "trim", "t"}, {"topic", "trim", "t", "--before", "4"}, {"topic", "trim", "t", "--before", "-1"},
+	} {
+		p.refused(2, "", args...)
+	}
+	p.refused(1, "offset beyond end", "topic", "trim", "t", "--before", "9", "--yes")
+	p.refused(1, "unknown partition", "consume", "t", "-g", "g", "-p", "9")
+}
+
+// A consumer of a group is killed again and again, at any moment, while records come in. What all its runs wrote out
+// together is everything, whole lines and in order, each run from where an earlier one had got to.
+func TestKilledConsumerSkipsNothing(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	p.must("topic", "create", "t")
+	end := feed(p)
+	k := killed{t: t, p: p, seen: map[int]bool{}, begun: map[int]bool{}, highest: -1}
+	for run := range 12 {
+		k.run(run)
+	}
+	n := end()
+	name := filepath.Join(p.dir, "rest")
+	if err := os.WriteFile(name, []byte(p.must("consume", "t", "--group", "g")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k.read(name)
+	if len(k.seen) != n || len(k.begun) < 4 {
+		t.Errorf("%d of %d records written out, by runs that began at %v", len(k.seen), n, k.begun)
+	}
+	if at := committedBy(t, p); at != int64(n) {
+		t.Errorf("committed %d of %d", at, n)
+	}
+}
+
+// feed produces numbered lines until end is called, which returns how many there are.
+func feed(p *place) (end func() int) {
+	p.t.Helper()
+	produce := p.command("produce", "t")
+	in, err := produce.StdinPipe()
+	if err == nil {
+		err = produce.Start()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	enough, produced := make(chan struct{}), make(chan int, 1)
+	go func() {
+		n := 0
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for ; ; <-tick.C {
+			select {
+			case <-enough:
+				in.Close()
+				produced <- n
+				return
+			default:
+			}
+			for range 20 {
+				fmt.Fprintf(in, "%d %s\n", n, strings.Repeat("x", n%50))
+				n++
+			}
+		}
+	}()
+	return func() int {
+		close(enough)
+		n := <-produced
+		if err := produce.Wait(); err != nil {
+			p.t.Fatal(err)
+		}
+		return n
+	}
+}
+
+// killed is what the killed runs of a consumer wrote out.
+type killed struct {
+	t       *testing.T
+	p       *place
+	seen    map[int]bool // records
+	begun   map[int]bool // where runs began
+	highest int
+}
+
+// run starts a consumer, and kills it soon after it has written something, or soon after it has committed something.
+func (k *killed) run(run int) {
+	k.t.Helper()
+	name := filepath.Join(k.p.dir, "out"+strconv.Itoa(run))
+	f, err := os.Create(name)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer f.Close()
+	c := k.p.command("consume", "t", "--group", "g", "--follow")
+	c.Stdout = f
+	if err := c.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = c.Wait()
+		close(done)
+	}()
+	waitForOutput(k.t, name, done)
+	if run%3 != 2 {
+		before := committedBy(k.t, k.p)
+		waitFor(k.t, func() bool { return committedBy(k.t, k.p) > before })
+	}
+	time.Sleep(time.Duration(run*7%30) * time.Millisecond)
+	_ = c.Process.Kill()
+	<-done
+	k.read(name)
+}
+
+// read takes what a run wrote out.
+func (k *killed) read(name string) {
+	k.t.Helper()
+	first, last := readNumbers(k.t, name, k.seen)
+	if first > k.highest+1 {
+		k.t.Fatalf("%s begins at %d, and %d was the last before", name, first, k.highest)
+	}
+	k.begun[first] = true
+	k.highest = max(k.highest, last)
+	if at := committedBy(k.t, k.p); at > int64(k.highest+1) {
+		k.t.Fatalf("%s: committed %d, and %d is the last written out", name, at, k.highest)
+	}
+}
+
+func waitForOutput(t *testing.T, name string, done chan struct{}) {
+	waitFor(t, func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+		}
+		i, err := os.Stat(name)
+		return err == nil && i.Size() > 0
+	})
+}
+
+func committedBy(t *testing.T, p *place) int64 {
+	t.Helper()
+	r := p.run("group", "describe", "g", "--json")
+	if r.code != 0 {
+		return 0 // nothing yet
+	}
+	var g struct{ Offsets []struct{ Offset int64 } }
+	if err := json.Unmarshal([]byte(r.out), &g); err != nil || len(g.Offsets) != 1 {
+		t.Fatalf("%v: %s", err, r.out)
+	}
+	return g.Offsets[0].Offset
+}
+
+// readNumbers notes the numbers at the beginning of the lines, which follow one another. The last line may be cut.
+func readNumbers(t *testing.T, name string, seen map[int]bool) (first, last int) {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	first, last = 0, -1
+	in := bufio.NewReader(f)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return first, last
+		}
+		number, _, _ := strings.Cut(line, " ")
+		n, err := strconv.Atoi(number)
+		if err != nil || last >= 0 && n != last+1 {
+			t.Fatalf("%s: line %q after %d", name, line, last)
+		}
+		if last < 0 {
+			first = n
+		}
+		last, seen[n] = n, true
+	}
+}
