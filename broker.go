@@ -46,7 +46,11 @@ var (
 	ErrTopicExists      = broker.ErrTopicExists
 	ErrOffsetMismatch   = broker.ErrOffsetMismatch
 	ErrBelowStart       = broker.ErrBelowStart // the records are no longer there
-	ErrFenced           = broker.ErrFenced     // another broker has taken over
+	ErrUnknownGroup     = broker.ErrUnknownGroup
+	ErrBeyondEnd        = broker.ErrBeyondEnd
+	ErrSequenceGap      = broker.ErrSequenceGap    // of an idempotent producer's batches
+	ErrProducerFenced   = broker.ErrProducerFenced // a newer epoch of the producer has appended
+	ErrFenced           = broker.ErrFenced         // another broker has taken over
 	ErrReadOnly         = broker.ErrReadOnly
 	ErrOverBudget       = broker.ErrOverBudget // try again when others are done
 	ErrTooLarge         = broker.ErrTooLarge

@@ -24,7 +24,9 @@ func (b *Broker) Produce(ctx context.Context, topic string, partition int32, rec
 }
 
 // ProduceBatches appends one or more concatenated Kafka RecordBatch v2 to one partition as they are, their base offsets
-// aside. They are checked first (ErrInvalid, ErrTooLarge), and not touched after it returned.
+// aside. They are checked first (ErrInvalid, ErrTooLarge), and not touched after it returned. Batches that name an idempotent
+// producer can be repeated: each of its last 5 calls for a partition is answered with the offsets that the records have, and
+// stored once. Errors: ErrSequenceGap, ErrProducerFenced, and those of Produce.
 func (b *Broker) ProduceBatches(ctx context.Context, topic string, partition int32, batches []byte) (first int64, err error) {
 	if err := b.n.EnsureTopic(ctx, topic); err != nil {
 		return 0, err

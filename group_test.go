@@ -1,0 +1,74 @@
+package seb_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sebbroker/seb"
+	"github.com/sebbroker/seb/record"
+)
+
+func TestGroupsAndTrims(t *testing.T) {
+	dir := t.TempDir()
+	ctx := t.Context()
+	b := open(t, seb.Options{Bucket: dir})
+	if _, err := b.Produce(ctx, "t", 0, record.Record{Value: []byte("a")}, record.Record{Value: []byte("b")}, record.Record{Value: []byte("c")}); err != nil {
+		t.Fatal(err)
+	}
+	errs := b.CommitOffsets(ctx, "g", seb.OffsetCommit{Topic: "t", Offset: 1, Metadata: "m", Expected: new(int64(-1))}, seb.OffsetCommit{Topic: "none"})
+	if errs[0] != nil || !errors.Is(errs[1], seb.ErrUnknownTopic) {
+		t.Errorf("%v", errs)
+	}
+	if errs := b.CommitOffsets(ctx, "g", seb.OffsetCommit{Topic: "t", Offset: 2, Expected: new(int64(0))}); !errors.Is(errs[0], seb.ErrOffsetMismatch) {
+		t.Errorf("%v", errs)
+	}
+	if p, err := b.Trim(ctx, "t", 0, 2); err != nil || p.Start != 2 || p.Next != 3 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := b.Trim(ctx, "t", 0, 4); !errors.Is(err, seb.ErrBeyondEnd) {
+		t.Errorf("%v", err)
+	}
+	if err := b.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+
+	b = open(t, seb.Options{Bucket: dir})
+	g, err := b.Group(ctx, "g")
+	if err != nil || len(g.Offsets) != 1 || g.Offsets[0].Offset != 1 || g.Offsets[0].Metadata != "m" || g.Offsets[0].Lag() != 1 {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if all := b.Groups(ctx); len(all) != 1 || all[0].Name != "g" {
+		t.Errorf("%+v", all)
+	}
+	if err := b.DeleteOffset(ctx, "g", "t", 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Group(ctx, "g"); !errors.Is(err, seb.ErrUnknownGroup) {
+		t.Errorf("%v", err)
+	}
+	if err := b.DeleteGroup(ctx, "g"); !errors.Is(err, seb.ErrUnknownGroup) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRepeatedBatchesAreStoredOnce(t *testing.T) {
+	b := open(t, seb.Options{Bucket: "mem:"})
+	batch := func(sequence int32) []byte {
+		data, _, err := record.Append(nil, []record.Record{{Value: []byte("v")}, {Value: []byte("w")}}, record.EncodeOptions{Producer: &record.Producer{ID: 9, Sequence: sequence}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for _, c := range []struct {
+		sequence int32
+		want     int64
+	}{{0, 0}, {2, 2}, {0, 0}, {2, 2}} {
+		if first, err := b.ProduceBatches(t.Context(), "t", 0, batch(c.sequence)); err != nil || first != c.want {
+			t.Errorf("sequence %d: at %d, want %d: %v", c.sequence, first, c.want, err)
+		}
+	}
+	if _, err := b.ProduceBatches(t.Context(), "t", 0, batch(6)); !errors.Is(err, seb.ErrSequenceGap) {
+		t.Errorf("gap: %v", err)
+	}
+}
