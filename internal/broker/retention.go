@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/state"
 )
 
-// retain trims what topics' retention-time and retention-bytes say is over, every so often, while this broker leads. Only
-// one goroutine runs it, until ctx ends.
+// retain trims what topics' retention-time and retention-bytes say is over, every so often, until ctx ends or this broker leads
+// no more. One goroutine runs it.
 func (b *Broker) retain(ctx context.Context) {
 	every := time.NewTicker(b.opt.RetentionEvery)
 	defer every.Stop()
@@ -29,7 +29,7 @@ func (b *Broker) retain(ctx context.Context) {
 
 // retainOnce makes no request if nothing is over. By a clock that is wrong nothing is: it might all be.
 func (b *Broker) retainOnce(ctx context.Context) {
-	if b.log.Status().Role != logcore.RoleLeader || b.log.ClockError() != nil {
+	if b.log.ClockError() != nil {
 		return
 	}
 	var ops []logcore.Op

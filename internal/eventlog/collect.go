@@ -22,7 +22,7 @@ const (
 	listAtOnce = 1_000
 )
 
-// sweep is one pass over the names of slots and snapshots (rule R7). Any trouble ends it: garbage stays garbage.
+// sweep is one pass over the names of snapshots, slots and packs (rule R7). Any trouble ends it: garbage stays garbage.
 type sweep struct {
 	l       *Log
 	judge   *logcore.Collector
@@ -33,9 +33,11 @@ type sweep struct {
 // collect deletes garbage as the older of a leader's two newest snapshots shows it. It runs beside the owner.
 func (l *Log) collect(ctx context.Context, older *state.State) {
 	s := &sweep{l: l, judge: logcore.NewCollector(older)}
-	err := s.list(ctx, logcore.SnapPrefix(older.Shard))
-	if err == nil {
-		err = s.list(ctx, logcore.WALPrefix(older.Shard))
+	var err error
+	for _, prefix := range []string{logcore.SnapPrefix(older.Shard), logcore.WALPrefix(older.Shard), state.PackPrefix(older.Shard)} {
+		if err = s.list(ctx, prefix); err != nil {
+			break
+		}
 	}
 	if err == nil {
 		err = s.delete(ctx)

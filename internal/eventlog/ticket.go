@@ -158,6 +158,11 @@ func opBytes(r *state.Record) int64 {
 	for k, v := range r.Settings {
 		n += len(k) + len(v) + 8
 	}
+	if r.Pack != nil {
+		for i := range r.Pack.Entries {
+			n += 96 + 24*len(r.Pack.Entries[i].Sources)
+		}
+	}
 	return int64(n)
 }
 

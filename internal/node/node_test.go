@@ -187,10 +187,27 @@ func TestBatchWaitFollowsTheStore(t *testing.T) {
 	}
 }
 
+func TestOffsetWaitFollowsTheStore(t *testing.T) {
+	for _, tc := range []struct {
+		given time.Duration
+		local bool
+		want  time.Duration
+	}{
+		{0, true, 0},
+		{0, false, time.Second},
+		{time.Minute, true, time.Minute},
+		{time.Millisecond, false, time.Millisecond},
+	} {
+		if got := (&Options{OffsetWait: tc.given}).offsetWait(tc.local); got != tc.want {
+			t.Errorf("%v, local %v: %v, want %v", tc.given, tc.local, got, tc.want)
+		}
+	}
+}
+
 func TestFaultsOfOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"nothing": {}, "both": {Bucket: "mem:", Store: objstore.NewMemory()}, "spec": {Bucket: "dir"},
-		"memory": {Bucket: "mem:", MemoryLimit: 1 << 20}, "cache": {Bucket: "mem:", CacheBytes: -1},
+		"memory": {Bucket: "mem:", MemoryLimit: 1 << 20}, "cache": {Bucket: "mem:", CacheBytes: -1}, "offsets": {Bucket: "mem:", OffsetWait: -1},
 	} {
 		if n, err := Open(t.Context(), o); err == nil {
 			t.Errorf("%s: opened", name)

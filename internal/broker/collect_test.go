@@ -1,0 +1,166 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// readAnywhere reads topic a at drawn offsets until stop is closed. What it reads must be what was written there; that it
+// is not there any more is the only other answer, and never below a start that is told.
+func readAnywhere(t *testing.T, b *broker.Broker, stop chan struct{}, read, below *atomic.Int64) {
+	for ctx := context.Background(); ; {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		info, err := b.Topic(ctx, "a", false)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		p := info.Partitions[0]
+		if p.Next == 0 {
+			continue
+		}
+		offset := max(0, p.Start-3) + rand.Int64N(p.Next-max(0, p.Start-3))
+		f, err := b.Fetch(ctx, []broker.Want{{Topic: "a", Offset: offset, MaxBytes: 100_000}}, 0, 0)
+		if errors.Is(err, broker.ErrOverBudget) {
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		part := &f.Parts[0]
+		var e *broker.BelowStartError
+		switch {
+		case errors.As(part.Err, &e) && e.Offset == offset && e.Start > offset:
+			below.Add(1)
+		case part.Err != nil:
+			t.Errorf("offset %d: %v", offset, part.Err)
+		default:
+			vals, _ := values(t, part, offset)
+			for i, v := range vals {
+				if n, _, _ := strings.Cut(v, "."); n != fmt.Sprint(offset+int64(i)) {
+					t.Errorf("%s at offset %d", n, offset+int64(i))
+				}
+			}
+			read.Add(int64(len(vals)))
+		}
+		f.Release()
+	}
+}
+
+// TestReadersBesideCollection: readers at a leader and at a follower while retention trims and what was trimmed is deleted
+// under their hands. The number of objects stays bounded.
+func TestReadersBesideCollection(t *testing.T) {
+	stores(t, func(t *testing.T, s objstore.Store) {
+		small := func(readOnly bool) *broker.Broker {
+			o := options(s)
+			o.Budget = budget.New(16 << 20) // so that the newest objects are not all in memory
+			o.Core.SnapshotSlots = 8
+			o.Core.ReadOnly = readOnly
+			o.Core.FollowPoll = logcore.Duration(time.Millisecond)
+			o.RetentionEvery, o.NoWait = time.Millisecond, true
+			return open(t, o)
+		}
+		leader := small(false)
+		settings := map[string]string{"retention-bytes": "600000"}
+		if _, err := leader.CreateTopic(context.Background(), "a", broker.TopicSpec{Settings: settings}); err != nil {
+			t.Fatal(err)
+		}
+		create(t, leader, "kept", 1)
+		var read, below, followed, gone atomic.Int64
+		next, kept, most := 0, 0, 0
+		for range 3 {
+			follower := small(true)
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			wg.Go(func() { readAnywhere(t, leader, stop, &read, &below) })
+			wg.Go(func() { readAnywhere(t, follower, stop, &followed, &gone) })
+			for range 80 {
+				if base := mustProduce(t, leader, "a", 0, fmt.Sprintf("%d.%s", next, strings.Repeat("x", 20_000))); base != int64(next) {
+					t.Errorf("%d at %d", next, base)
+				}
+				if next%10 == 0 {
+					mustProduce(t, leader, "kept", 0, fmt.Sprint(kept))
+					kept++
+				}
+				next++
+				most = max(most, len(names(t, s, "s0000/"))-kept)
+			}
+			close(stop)
+			wg.Wait()
+			kill(follower)
+			kill(leader)
+			leader = small(false)
+		}
+		if got := consume(t, leader, "kept", 0, 0); len(got) != kept {
+			t.Errorf("%d of %d kept records are there", len(got), kept)
+		}
+		if read.Load() == 0 || followed.Load() == 0 || below.Load()+gone.Load() == 0 {
+			t.Errorf("read %d, %d below the start; at the follower %d, %d", read.Load(), below.Load(), followed.Load(), gone.Load())
+		}
+		if most > next/2 {
+			t.Errorf("%d objects at a time, for %d appends of which some 30 are wanted", most, next)
+		}
+	})
+}
+
+// TestDeletedTopicFreesItsData: its objects go, its name can be used again, and nothing of the old one comes back.
+func TestDeletedTopicFreesItsData(t *testing.T) {
+	stores(t, func(t *testing.T, s objstore.Store) {
+		o := options(s)
+		o.Core.SnapshotSlots = 8
+		b := open(t, o)
+		ctx := context.Background()
+		create(t, b, "a", 1)
+		for i := range 50 {
+			mustProduce(t, b, "a", 0, fmt.Sprint("old ", i))
+		}
+		if err := commit(t, b, "g", broker.OffsetCommit{Topic: "a", Offset: 20})[0]; err != nil {
+			t.Fatal(err)
+		}
+		before := names(t, s, "s0000/wal/")
+		if err := b.DeleteTopic(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		create(t, b, "a", 1)
+		left := func() (n int) {
+			after := names(t, s, "s0000/wal/")
+			for name := range before {
+				if after[name] {
+					n++
+				}
+			}
+			return n
+		}
+		appended := 0
+		for ; left() > 1; appended++ { // the seal stays
+			if base := mustProduce(t, b, "a", 0, fmt.Sprint("new ", appended)); base != int64(appended) {
+				t.Fatalf("%d at %d", appended, base)
+			}
+		}
+		if got := group(t, b, "g"); got != "unknown consumer group" {
+			t.Fatal(got)
+		}
+		kill(b)
+		b = open(t, o)
+		if got := consume(t, b, "a", 0, 0); len(got) != appended || got[0] != "new 0" {
+			t.Fatal(got)
+		}
+	})
+}
