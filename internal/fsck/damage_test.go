@@ -53,7 +53,10 @@ var damages = []struct {
 		return one(t, s, key, flip(end-5))
 	}},
 	{"bit in the state records", "corrupt object", func(t *testing.T, s objstore.Store) []string {
-		return one(t, s, slots(t, s, record.KindData)[0], flip(record.HeadSize+3))
+		return one(t, s, last(slices.DeleteFunc(slots(t, s, record.KindData), func(k string) bool {
+			h, err := record.DecodeHead(read(t, s, k)[:record.HeadSize])
+			return err != nil || h.StateLen == 0
+		})), flip(record.HeadSize+3))
 	}},
 	{"bit in a batch", "corrupt batches", func(t *testing.T, s objstore.Store) []string {
 		return one(t, s, last(withData(t, s)), flip(-1))
@@ -199,6 +202,36 @@ func TestDamageThatMattersNot(t *testing.T) {
 	}
 }
 
+func TestPackDamage(t *testing.T) {
+	for name, d := range map[string]struct {
+		kind  string
+		plant func(t *testing.T, s objstore.Store, key string)
+	}{
+		"deleted":     {"missing object", func(t *testing.T, s objstore.Store, key string) { remove(t, s, key) }},
+		"bit in data": {"corrupt batches", func(t *testing.T, s objstore.Store, key string) { change(t, s, key, flip(-1)) }},
+		"bit in head": {"corrupt object", func(t *testing.T, s objstore.Store, key string) { change(t, s, key, flip(20)) }},
+		"of another": {"wrong object", func(t *testing.T, s objstore.Store, key string) {
+			other := objstore.NewMemory()
+			live(t, other, 4)
+			foreign := read(t, other, packs(t, other)[0])
+			change(t, s, key, func([]byte) []byte { return foreign })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := objstore.NewMemory()
+			live(t, s, 4)
+			key := packs(t, s)[0]
+			d.plant(t, s, key)
+			_, found, err := check(t, fsck.Options{Store: s})
+			if err != nil || !slices.ContainsFunc(found, func(f fsck.Finding) bool {
+				return f.Severity == fsck.Damage && f.Key == key && f.Kind == d.kind && len(f.Lost) > 0
+			}) {
+				t.Errorf("%+v %v", found, err)
+			}
+		})
+	}
+}
+
 func TestSnapshotDamage(t *testing.T) {
 	for name, d := range map[string]struct {
 		kind  string
@@ -307,6 +340,10 @@ func orphans(t *testing.T, s objstore.Store) (garbage, stays []string) {
 	unreadable := state.SlotKey(0, 1, off.Nonce, 2)
 	put(t, s, unreadable, []byte("nothing"))
 	put(t, s, "probe/abc/racers/0001", []byte("x"))
+	lower, own := state.PackKey(0, 1, st.Epochs[1].Nonce, 77), state.PackKey(0, st.Pos.Epoch, st.Nonce, 77)
+	put(t, s, lower, []byte("given up"))
+	put(t, s, own, []byte("being made"))
+	garbage, stays = append(garbage, lower), append(stays, own)
 	return append(garbage, "probe/abc/racers/0001"), append(stays, unreadable)
 }
 

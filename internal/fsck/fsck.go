@@ -68,6 +68,7 @@ type Report struct {
 	Superseded Count  `json:"superseded"` // below the newest snapshot, needed by nobody: a broker collects them (rule R7)
 	Orphans    Count  `json:"orphans"`
 	Deleted    Count  `json:"deleted"`
+	Packs      int    `json:"packs"`     // that the state refers to
 	Snapshots  int    `json:"snapshots"` // read and right
 	Compared   int    `json:"compared"`  // of these, equal to the fold of the log
 	Seals      int    `json:"seals"`
@@ -168,7 +169,7 @@ type span struct{ from, to uint64 }
 // be anything.
 type suspect struct {
 	key  string
-	at   state.Position
+	at   ref
 	kind string
 	err  error
 	body bool // only its batches are wrong
@@ -249,6 +250,7 @@ func (c *checker) verified(bytes int64, right bool) {
 func (c *checker) sumUp() {
 	r := &c.report
 	r.Cluster, r.Epoch, r.Slot = c.st.Cluster.String(), c.st.Pos.Epoch, c.st.Pos.Slot
+	packs := map[ref]bool{}
 	for _, t := range c.st.Topics() {
 		r.Topics++
 		for _, p := range t.Partitions {
@@ -256,7 +258,11 @@ func (c *checker) sumUp() {
 			r.Ranges += len(p.Ranges)
 			for i := range p.Ranges {
 				r.Records += int64(p.Ranges[i].Records)
+				if p.Ranges[i].Pack {
+					packs[refOf(&p.Ranges[i])] = true
+				}
 			}
 		}
 	}
+	r.Packs = len(packs)
 }

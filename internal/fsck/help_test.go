@@ -16,7 +16,9 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/merge"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -117,6 +119,16 @@ func live(t testing.TB, s objstore.Store, snapshotSlots int) (records int64) {
 				}
 			}
 		}
+		if run == 2 { // state records in one of the last slots
+			if err := b.DeleteOffset(ctx, "g", "a", 0); err != nil {
+				t.Fatal(err)
+			}
+			produce(t, b, "a", 1, "last", "of all")
+			records += 2
+		}
+		if snapshotSlots < 100 && run == 1 {
+			merged(t, b, s)
+		}
 		if run == 0 {
 			kill(b)
 		} else {
@@ -124,6 +136,28 @@ func live(t testing.TB, s objstore.Store, snapshotSlots int) (records int64) {
 		}
 	}
 	return records
+}
+
+// merged makes packs of whatever can be merged.
+func merged(t testing.TB, b *broker.Broker, s objstore.Store) {
+	t.Helper()
+	m := merge.Open(merge.Options{
+		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Target: 1 << 10, Age: time.Microsecond, Small: 3},
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	defer m.Close()
+	for range 3 {
+		if _, err := m.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// packs lists the names of packs.
+func packs(t testing.TB, s objstore.Store) []string {
+	t.Helper()
+	all := slices.Sorted(maps.Keys(keys(t, s)))
+	return slices.DeleteFunc(all, func(k string) bool { return !strings.HasPrefix(k, "s0000/pack/") })
 }
 
 // check runs fsck and returns the report and what it found.
@@ -171,6 +205,19 @@ func keys(t testing.TB, s objstore.Store) map[string]int64 {
 		if !more {
 			return all
 		}
+	}
+}
+
+// settled waits until the last DELETE of a broker that is gone has arrived.
+func settled(t testing.TB, s objstore.Store) map[string]int64 {
+	t.Helper()
+	for before := keys(t, s); ; {
+		time.Sleep(100 * time.Millisecond)
+		now := keys(t, s)
+		if maps.Equal(before, now) {
+			return now
+		}
+		before = now
 	}
 }
 

@@ -27,15 +27,15 @@ const (
 type listing struct {
 	c      *checker
 	epochs map[record.ID]state.Epoch // of the log
-	// wanted are the slots with data that the walk has not come by, with what the state says of them.
-	wanted map[state.Position][]place
+	// wanted are the slots and packs with data that the walk has not come by, with what the state says of them.
+	wanted map[ref][]place
 	// pending are names at or beyond the end of the log: a broker may be about to write there.
 	pending []objstore.Entry
 	jobs    chan job
 	errs    chan error // the first error of a reader
 
 	mu   sync.Mutex // guards seen
-	seen map[state.Position]bool
+	seen map[ref]bool
 }
 
 // place is a range of the state with where it belongs.
@@ -52,6 +52,7 @@ func (p place) lost() Records {
 type job struct {
 	key  string
 	name slotName
+	at   ref
 	kind jobKind
 	size int64
 }
@@ -64,9 +65,9 @@ const (
 	readVoid                    // a slot of no use: only its head
 )
 
-// places lists the ranges in the slots that are wanted.
-func (c *checker) places(wanted func(state.Position, record.ID) bool) map[state.Position][]place {
-	found := map[state.Position][]place{}
+// places lists the ranges in the objects that are wanted.
+func (c *checker) places(wanted func(ref, record.ID) bool) map[ref][]place {
+	found := map[ref][]place{}
 	nonces := map[uint32]record.ID{}
 	for _, e := range c.st.Epochs {
 		nonces[e.Number] = e.Nonce
@@ -74,7 +75,7 @@ func (c *checker) places(wanted func(state.Position, record.ID) bool) map[state.
 	for _, t := range c.st.Topics() {
 		for i, p := range t.Partitions {
 			for _, r := range p.Ranges {
-				at := state.Position{Epoch: r.Epoch, Slot: r.Slot}
+				at := refOf(&r)
 				if wanted(at, nonces[r.Epoch]) {
 					found[at] = append(found[at], place{t, i, r})
 				}
@@ -86,13 +87,13 @@ func (c *checker) places(wanted func(state.Position, record.ID) bool) map[state.
 
 func newListing(c *checker) *listing {
 	l := &listing{
-		c: c, epochs: map[record.ID]state.Epoch{}, seen: map[state.Position]bool{},
+		c: c, epochs: map[record.ID]state.Epoch{}, seen: map[ref]bool{},
 		jobs: make(chan job, c.o.Readers), errs: make(chan error, 1),
 	}
 	for _, e := range c.st.Epochs {
 		l.epochs[e.Nonce] = e
 	}
-	l.wanted = c.places(func(at state.Position, nonce record.ID) bool { return !c.wasWalked(nonce, at.Slot) })
+	l.wanted = c.places(func(at ref, nonce record.ID) bool { return at.pack || !c.wasWalked(nonce, at.Slot) })
 	return l
 }
 
@@ -141,6 +142,10 @@ func (l *listing) add(e objstore.Entry) {
 		l.slot(e, n)
 		return
 	}
+	if n, ok := parsePack(c.o.Shard, e.Key); ok {
+		l.pack(e, n)
+		return
+	}
 	s, ok := parseSnapshot(c.o.Shard, e.Key)
 	switch {
 	case ok && s.pos.Less(c.floor):
@@ -165,16 +170,14 @@ func (l *listing) slot(e objstore.Entry, n slotName) {
 	epoch, on := l.epochs[n.nonce]
 	on = on && epoch.Number == n.epoch
 	last := n.nonce == c.st.Nonce
-	j := job{key: e.Key, name: n, size: e.Size}
+	j := job{key: e.Key, name: n, at: ref{n.pos(), false}, size: e.Size}
 	switch {
 	case on && c.wasWalked(n.nonce, n.slot):
 		return
 	case on && last && n.slot >= c.st.Pos.Slot, n.epoch > c.st.Pos.Epoch:
-		if len(l.pending) < pendingMax {
-			l.pending = append(l.pending, e)
-		}
+		l.later(e)
 		return
-	case on && l.wanted[n.pos()] != nil:
+	case on && l.wanted[j.at] != nil:
 		j.kind = readData
 	case on && !last && n.slot == epoch.Seal:
 		j.kind = readSeal
@@ -187,6 +190,22 @@ func (l *listing) slot(e objstore.Entry, n slotName) {
 	l.jobs <- j
 }
 
+func (l *listing) later(e objstore.Entry) {
+	if len(l.pending) < pendingMax {
+		l.pending = append(l.pending, e)
+	}
+}
+
+// pack sorts the name of a pack.
+func (l *listing) pack(e objstore.Entry, n slotName) {
+	at := ref{n.pos(), true}
+	if epoch, on := l.epochs[n.nonce]; !on || epoch.Number != n.epoch || l.wanted[at] == nil {
+		l.later(e) // it may be installed meanwhile
+		return
+	}
+	l.jobs <- job{key: e.Key, name: n, at: at, size: e.Size, kind: readData}
+}
+
 // read does a job. It runs in several goroutines.
 func (l *listing) read(ctx context.Context, j job) error {
 	if j.kind == readVoid {
@@ -197,7 +216,7 @@ func (l *listing) read(ctx context.Context, j job) error {
 		return err
 	}
 	l.mu.Lock()
-	l.seen[j.name.pos()] = true
+	l.seen[j.at] = true
 	l.mu.Unlock()
 	kind, err := "corrupt object", o.err
 	if err == nil {
@@ -206,9 +225,9 @@ func (l *listing) read(ctx context.Context, j job) error {
 	l.c.verified(o.size, err == nil && o.body == nil)
 	switch {
 	case err != nil:
-		l.c.suspect(suspect{key: j.key, at: j.name.pos(), kind: kind, err: err})
+		l.c.suspect(suspect{key: j.key, at: j.at, kind: kind, err: err})
 	case o.body != nil:
-		l.c.suspect(suspect{key: j.key, at: j.name.pos(), kind: "corrupt batches", err: o.body, body: true})
+		l.c.suspect(suspect{key: j.key, at: j.at, kind: "corrupt batches", err: o.body, body: true})
 	case j.kind == readSeal:
 		l.c.mu.Lock()
 		l.c.sealSeen(j.name.nonce)
@@ -221,6 +240,11 @@ func (l *listing) read(ctx context.Context, j job) error {
 func (c *checker) suspect(s suspect) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for i := range c.suspects {
+		if c.suspects[i].key == s.key {
+			return // read twice
+		}
+	}
 	c.suspects = append(c.suspects, s)
 }
 
@@ -233,18 +257,36 @@ func (l *listing) check(j job, o *object) error {
 	if j.kind == readSeal {
 		return l.checkSeal(h)
 	}
-	for _, p := range l.wanted[j.name.pos()] {
-		i := slices.IndexFunc(o.index, func(e record.IndexEntry) bool {
-			return e.Topic == p.topic.ID && e.Partition == uint32(p.partition) && e.Base == p.r.Base
-		})
-		if i < 0 {
-			return fmt.Errorf("holds no %s", p.lost())
+	if (h.Kind == record.KindPack) != j.at.pack || h.Kind == record.KindSeal {
+		return fmt.Errorf("is a %s", h.Kind)
+	}
+	for _, p := range l.wanted[j.at] {
+		if err := checkPlace(o.index, p); err != nil {
+			return err
 		}
-		e := &o.index[i]
-		if e.Span != p.r.Span || e.Records != p.r.Records || e.Pos != p.r.Pos || e.Len != p.r.Len ||
-			e.MinTime != p.r.MinTime || e.MaxTime != p.r.MaxTime || e.AppendTime != p.r.AppendTime {
-			return fmt.Errorf("holds other records than the snapshot says: %s", p.lost())
+	}
+	return nil
+}
+
+// checkPlace compares what the state says of a range with the index of the object: of a pack it covers several entries.
+func checkPlace(index []record.IndexEntry, p place) error {
+	first := slices.IndexFunc(index, func(e record.IndexEntry) bool {
+		return e.Topic == p.topic.ID && e.Partition == uint32(p.partition) && e.Base == p.r.Base
+	})
+	if first < 0 {
+		return fmt.Errorf("holds no %s", p.lost())
+	}
+	e := index[first]
+	for _, next := range index[first+1:] {
+		if e.Base+int64(e.Span) >= p.r.End() || next.Topic != e.Topic || next.Partition != e.Partition || next.Base != e.Base+int64(e.Span) {
+			break
 		}
+		e.Span, e.Records, e.Len = e.Span+next.Span, e.Records+next.Records, e.Len+next.Len
+		e.MinTime, e.MaxTime, e.AppendTime = min(e.MinTime, next.MinTime), max(e.MaxTime, next.MaxTime), max(e.AppendTime, next.AppendTime)
+	}
+	if e.Span != p.r.Span || e.Records != p.r.Records || e.Pos != p.r.Pos || e.Len != p.r.Len ||
+		e.MinTime != p.r.MinTime || e.MaxTime != p.r.MaxTime || e.AppendTime != p.r.AppendTime {
+		return fmt.Errorf("does not hold what the state says of %s", p.lost())
 	}
 	return nil
 }
@@ -284,9 +326,12 @@ func (l *listing) void(ctx context.Context, j job) error {
 func (l *listing) settle(ctx context.Context) error {
 	c := l.c
 	led := map[record.ID]bool{}
+	installed := c.places(func(at ref, _ record.ID) bool { return at.pack })
 	for _, e := range l.pending {
-		n, _ := parseSlot(c.o.Shard, e.Key)
+		n, slot := parseSlot(c.o.Shard, e.Key)
 		switch {
+		case !slot:
+			l.looseEnd(e, installed)
 		case c.wasWalked(n.nonce, n.slot) || n.pos().Less(c.st.Pos):
 		case n.epoch > c.st.Pos.Epoch:
 			if err := l.higher(ctx, e, n, led); err != nil {
@@ -298,9 +343,9 @@ func (l *listing) settle(ctx context.Context) error {
 			c.orphan("beyond the end", e.Key, e.Size, "a broker is writing it, or stopped while it did: of no use once the epoch is sealed")
 		}
 	}
-	missing := c.places(func(at state.Position, _ record.ID) bool { return l.wanted[at] != nil && !l.seen[at] })
-	for at, places := range missing { //tidy:unordered findings are not ordered
-		key := c.st.Key(at.Epoch, at.Slot)
+	missing := c.places(func(at ref, _ record.ID) bool { return l.wanted[at] != nil && !l.seen[at] })
+	for _, places := range missing { //tidy:unordered findings are not ordered
+		key := c.st.RangeKey(&places[0].r)
 		if _, gone, err := c.readHead(ctx, key); !gone {
 			if err == nil || errors.Is(err, record.ErrCorrupt) {
 				err = fmt.Errorf("%s was missing in a listing and is there: the store can not be relied on", key)
@@ -310,6 +355,27 @@ func (l *listing) settle(ctx context.Context) error {
 		c.lost("missing object", key, "records that can be read are in it, and it is not there", places)
 	}
 	return nil
+}
+
+// looseEnd judges a pack that was not wanted when it was listed.
+func (l *listing) looseEnd(e objstore.Entry, installed map[ref][]place) {
+	c := l.c
+	n, _ := parsePack(c.o.Shard, e.Key)
+	epoch, on := l.epochs[n.nonce]
+	switch {
+	case on && installed[ref{n.pos(), true}] != nil:
+		// Made meanwhile.
+	case n.nonce == c.st.Nonce:
+		if _, known := c.st.PackOf(state.PackID{Epoch: n.epoch, ID: n.slot}); known {
+			c.superseded(e.Size)
+			return
+		}
+		c.orphan("pack", e.Key, e.Size, "not installed: it is being made, or was given up")
+	case on && epoch.Number == n.epoch:
+		c.orphan("pack", e.Key, e.Size, "nobody refers to it")
+	default:
+		c.orphan("pack", e.Key, e.Size, "of an epoch that is not on the log")
+	}
 }
 
 // higher judges a name of an epoch beyond the log's last. Only the epoch that the log leads to ever holds data: if there

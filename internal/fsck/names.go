@@ -40,6 +40,30 @@ func parseSlot(shard uint32, key string) (n slotName, ok bool) {
 	return n, err1 == nil && err2 == nil && err3 == nil && state.SlotKey(shard, n.epoch, n.nonce, n.slot) == key
 }
 
+// parsePack takes a pack's name apart, with its number as the slot; ok is false for any other name.
+func parsePack(shard uint32, key string) (n slotName, ok bool) {
+	rest, found := strings.CutPrefix(key, state.PackPrefix(shard))
+	f := strings.Split(rest, "-")
+	if !found || len(f) != 3 {
+		return n, false
+	}
+	epoch, err1 := strconv.ParseUint(f[0], 10, 32)
+	nonce, err2 := record.ParseID(f[1])
+	number, err3 := strconv.ParseUint(f[2], 10, 64)
+	n = slotName{uint32(epoch), nonce, number}
+	return n, err1 == nil && err2 == nil && err3 == nil && state.PackKey(shard, n.epoch, n.nonce, n.slot) == key
+}
+
+// ref names an object that holds data: a slot, or a pack.
+type ref struct {
+	state.Position // of a pack its epoch and number
+	pack           bool
+}
+
+func refOf(r *state.Range) ref {
+	return ref{state.Position{Epoch: r.Epoch, Slot: r.Slot}, r.Pack}
+}
+
 // snapshot is a snapshot's name taken apart.
 type snapshot struct {
 	key   string

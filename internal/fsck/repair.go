@@ -135,7 +135,8 @@ func (r *removal) garbage(ctx context.Context, key string) bool {
 // forbidden holds once more what must never happen: it does not rest on the judge.
 func (r *removal) forbidden(key string) bool {
 	n, ok := parseSlot(r.c.o.Shard, key)
-	return ok && !n.pos().Less(r.c.floor) || key == logcore.MetaKey
+	p, pack := parsePack(r.c.o.Shard, key)
+	return ok && !n.pos().Less(r.c.floor) || pack && p.epoch > r.c.st.Pos.Epoch || key == logcore.MetaKey
 }
 
 func (r *removal) flush(ctx context.Context) error {

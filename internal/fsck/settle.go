@@ -12,21 +12,22 @@ import (
 // settle says which of the objects that are not right are damage: what somebody can still read, and what a broker may
 // still have to walk over. The rest is garbage that is also broken.
 func (c *checker) settle() {
-	at := map[state.Position]bool{}
+	at := map[ref]bool{}
 	for _, s := range c.suspects {
 		at[s.at] = true
 	}
-	places := c.places(func(p state.Position, _ record.ID) bool { return at[p] })
+	places := c.places(func(p ref, _ record.ID) bool { return at[p] })
 	for _, s := range c.suspects {
 		lost := places[s.at]
-		if len(lost) == 0 && (s.body || s.at.Less(c.floor)) && !c.isSeal(s.at) {
+		onWay := !s.body && !s.at.pack && !s.at.Less(c.floor)
+		if len(lost) == 0 && !onWay && !c.isSeal(s.at) {
 			c.note(s.kind, s.key, "nobody needs it any more: %v", s.err)
 			continue
 		}
 		text := s.err.Error()
-		if !s.body && !s.at.Less(c.floor) {
+		if onWay {
 			text += "; no broker goes past it"
-			if c.floor.Less(c.st.Pos) && s.at.Less(c.st.Pos) {
+			if s.at.Less(c.st.Pos) {
 				text += ", unless from a newer snapshot"
 			}
 		}
@@ -35,9 +36,9 @@ func (c *checker) settle() {
 }
 
 // isSeal says whether a slot is the end of an epoch of the log.
-func (c *checker) isSeal(at state.Position) bool {
+func (c *checker) isSeal(at ref) bool {
 	for _, e := range c.st.Epochs[:len(c.st.Epochs)-1] {
-		if e.Number == at.Epoch && e.Seal == at.Slot {
+		if !at.pack && e.Number == at.Epoch && e.Seal == at.Slot {
 			return true
 		}
 	}

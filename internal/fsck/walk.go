@@ -3,7 +3,6 @@ package fsck
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/state"
@@ -67,11 +66,11 @@ func (c *checker) apply(o *object) bool {
 	}
 	c.verified(o.size, err == nil && o.body == nil)
 	if err != nil {
-		c.suspects = append(c.suspects, suspect{key: o.key, at: at, kind: kind, err: err})
+		c.suspect(suspect{key: o.key, at: ref{at, false}, kind: kind, err: err})
 		return false
 	}
 	if o.body != nil {
-		c.suspects = append(c.suspects, suspect{key: o.key, at: at, kind: "corrupt batches", err: o.body, body: true})
+		c.suspect(suspect{key: o.key, at: ref{at, false}, kind: "corrupt batches", err: o.body, body: true})
 	}
 	if o.head.Kind == record.KindSeal {
 		c.sealSeen(nonce)
@@ -153,9 +152,8 @@ func (c *checker) jump(ctx context.Context, o *object) (bool, error) {
 		if o.missing() && !c.st.Pos.Less(c.floor) {
 			c.damage("missing slot", o.key, "it is not there, and no broker can have collected it: that takes two newer snapshots")
 		}
-		if text := c.disagrees(st); text != "" {
-			c.damage("snapshot differs", s.key, "%s", text)
-		}
+		// What the walk has seen does not bear this snapshot out: the listing compares it with the objects.
+		clear(c.walked)
 		c.st = st
 		c.proven = append(c.proven, s)
 		return true, nil
@@ -176,28 +174,6 @@ func (c *checker) extends(st *state.State) bool {
 		}
 	}
 	return true
-}
-
-// disagrees compares the ranges of slots that the walk has verified itself with those of a snapshot it jumps to.
-func (c *checker) disagrees(st *state.State) string {
-	for _, t := range st.Topics() {
-		old := c.st.Topic(t.ID)
-		if old == nil {
-			continue
-		}
-		for i, p := range t.Partitions {
-			if i >= len(old.Partitions) {
-				break
-			}
-			q := old.Partitions[i]
-			for j := range p.Ranges {
-				if k := q.Find(p.Ranges[j].Base); k >= 0 && q.Ranges[k] != p.Ranges[j] {
-					return fmt.Sprintf("it is not what the log adds up to, in %s/%d at offset %d", t.Name, i, p.Ranges[j].Base)
-				}
-			}
-		}
-	}
-	return ""
 }
 
 // beyondMax bounds how many slots beyond the end are looked at: a window's worth and a few SEALs can be there.
