@@ -394,3 +394,38 @@ func TestFollowerBehindCollection(t *testing.T) {
 		})
 	}
 }
+
+// TestDeposedLeaderBehindCollection: a leader that does not know yet that it was deposed looks, before it calls an object
+// corrupt that its successor has collected.
+func TestDeposedLeaderBehindCollection(t *testing.T) {
+	s := objstore.NewMemory()
+	o := options(s)
+	o.Core.SnapshotSlots = 4
+	first := open(t, o)
+	create(t, first, "a", 1)
+	create(t, first, "b", 1)
+	for i := range 20 {
+		mustProduce(t, first, "a", 0, fmt.Sprint(i))
+	}
+	kill(first)
+	deposed := open(t, options(s)) // with nothing in memory
+	before := names(t, s, "s0000/wal/")
+	leader := open(t, o)
+	if _, err := leader.Trim(context.Background(), "a", 0, 16); err != nil {
+		t.Fatal(err)
+	}
+	for gone := 0; gone < 16; {
+		mustProduce(t, leader, "b", 0, "x")
+		gone = 0
+		after := names(t, s, "s0000/wal/")
+		for name := range before {
+			if !after[name] {
+				gone++
+			}
+		}
+	}
+	_, part := fetchOne(t, deposed, 3, 0)
+	if !errors.Is(part.Err, broker.ErrFenced) || errors.Is(part.Err, broker.ErrCorrupt) {
+		t.Fatal(part.Err)
+	}
+}

@@ -101,8 +101,7 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 		c.waiting = ev.Waiting
 		c.tick()
 	case EvConfirm:
-		c.follow.lost = c.follow.lost || ev.Lost
-		c.confirm(ev.Tag)
+		c.confirm(ev.Tag, ev.Lost)
 	default:
 		c.answer(ev)
 	}
@@ -276,8 +275,8 @@ func (c *Core) wake() int64 {
 }
 
 // confirm answers when the committed end is known to be no older than T (leader) or has just been looked for (follower):
-// rule R11.
-func (c *Core) confirm(tag uint64) {
+// rule R11. With lost, because an object that the state references is missing, it looks in any case.
+func (c *Core) confirm(tag uint64, lost bool) {
 	switch c.role {
 	case RoleFenced, RoleStopped:
 		why := RejectFenced
@@ -286,7 +285,7 @@ func (c *Core) confirm(tag uint64) {
 		}
 		c.emit(Effect{Kind: EffConfirmed, Tag: tag, Reject: why})
 	case RoleLeader:
-		if !c.since(c.lead.seenAt, c.cfg.IdleCheck) {
+		if !lost && !c.since(c.lead.seenAt, c.cfg.IdleCheck) {
 			c.emit(Effect{Kind: EffConfirmed, Tag: tag})
 			return
 		}
@@ -295,6 +294,7 @@ func (c *Core) confirm(tag uint64) {
 			c.probe()
 		} // else the next commit, or a SEAL, answers
 	case RoleFollower:
+		c.follow.lost = c.follow.lost || lost
 		if c.follow.busy { // its answer may be older than the question
 			c.follow.askedBusy = append(c.follow.askedBusy, tag)
 			return
