@@ -41,7 +41,7 @@ var shares = [kinds]struct {
 }{
 	Runtime:     {"runtime", 320, "code, stacks, garbage collection"},
 	Pool:        {"pool", 40, "idle buffers kept for reuse"},
-	Connections: {"connections", 120, "open connections; beyond it new ones are turned away"},
+	Connections: {"connections", 120, "open connections; beyond it new ones wait for another's end"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
 	Objects:     {"objects", 130, "objects being filled or stored"},
 	Tail:        {"tail", 70, "newest records, for readers at the end"},

@@ -396,7 +396,7 @@ func ExampleBudget_Ceiling() {
 	// memory limit 64.0 MiB, largest request 8192.0 KiB
 	//   runtime        20.5 MiB  code, stacks, garbage collection
 	//   pool         2621.4 KiB  idle buffers kept for reuse
-	//   connections  7864.3 KiB  open connections; beyond it new ones are turned away
+	//   connections  7864.3 KiB  open connections; beyond it new ones wait for another's end
 	//   produce      9175.0 KiB  bodies of produce requests in flight
 	//   objects      8519.7 KiB  objects being filled or stored
 	//   tail         4587.5 KiB  newest records, for readers at the end

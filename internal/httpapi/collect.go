@@ -52,11 +52,11 @@ const (
 
 // wait fetches until the wanted offset is there, the time is up or Stop was called; then what is there, perhaps nothing.
 func (g *reading) wait(ctx context.Context) (*broker.FetchedPart, error) {
-	limited, done := g.a.untilStop(ctx)
+	limited, done := g.a.stops.Until(ctx)
 	defer done()
 	if limited.Err() == nil {
 		part, err := g.fetch(limited, g.timeout)
-		if !errors.Is(err, context.Canceled) || !g.a.stopping() {
+		if !errors.Is(err, context.Canceled) || !g.a.stops.Stopped() {
 			return part, err
 		}
 	}

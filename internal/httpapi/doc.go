@@ -3,5 +3,5 @@
 //
 // Reading order: routes.go lists every route; records_post.go and records_get.go are the two that carry data.
 // fault.go is the one table from the broker's errors to codes. A request reserves memory before its body is
-// read (body.go), and nothing of it is submitted before all of it has been checked.
+// read (httpin.Body), and nothing of it is submitted before all of it has been checked.
 package httpapi

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -117,7 +118,7 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	p := *problemOf(err)
 	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
 	if p.Topic == "" {
-		if name := r.URL.Query()[paramTopic]; len(name) == 1 && len(name[0]) < 250 {
+		if name := r.URL.Query()[httpin.ParamTopic]; len(name) == 1 && len(name[0]) < 250 {
 			p.Topic = name[0]
 		}
 	}
@@ -142,9 +143,9 @@ func (a *API) write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Content-Type-Options", "nosniff")
-	a.writeStep(w)
+	a.pace.WriteStep(w)
 	w.WriteHeader(status)
-	_ = a.send(w, body) // the client has gone, or net/http closes the connection: nothing is left to do
+	_ = a.pace.Send(w, body) // the client has gone, or net/http closes the connection: nothing is left to do
 }
 
 // writeJSON sends v, a type of package api.

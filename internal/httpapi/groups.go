@@ -7,34 +7,22 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
-const (
-	// paramGroup names a consumer group.
-	paramGroup = "group"
-	// offsetBytes is above what an offset of a group takes in an answer, its metadata aside.
-	offsetBytes = 1 << 10
-)
-
-// group returns the required name of a group.
-func (q *query) group() string {
-	name, ok := q.text(paramGroup)
-	if !ok || name == "" {
-		q.fail(paramGroup, "required")
-	}
-	return name
-}
+// offsetBytes is above what an offset of a group takes in an answer, its metadata aside.
+const offsetBytes = 1 << 10
 
 // getGroups answers with one group, if it is named, or with all.
 func (a *API) getGroups(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	_, one := q.text(paramGroup)
-	name, latest := "", q.latest()
+	q := httpin.ParseParams(r.URL.RawQuery)
+	_, one := q.Text(httpin.ParamGroup)
+	name, latest := "", q.Latest()
 	if one {
-		name = q.group()
+		name = q.Group()
 	}
-	if q.fault != nil {
-		return q.fault
+	if q.Fault != nil {
+		return q.Fault
 	}
 	if one {
 		info, err := a.b.Group(r.Context(), name, latest)
@@ -82,17 +70,17 @@ func groupOf(info *broker.GroupInfo) api.Group {
 
 // deleteGroup forgets all offsets of a group.
 func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	name := q.group()
-	if q.fault != nil {
-		return q.fault
+	q := httpin.ParseParams(r.URL.RawQuery)
+	name := q.Group()
+	if q.Fault != nil {
+		return q.Fault
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
 	if err := a.b.DeleteGroup(ctx, name); err != nil {
 		return inGroup(err, name)
 	}
-	a.writeStep(w)
+	a.pace.WriteStep(w)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -110,17 +98,17 @@ func inGroup(err error, name string) error {
 }
 
 // starts reads where a read is to begin: at offset, or with a group where that has got to. Either must be given.
-func (g *reading) starts(q *query) {
-	name, ok := q.text(paramGroup)
+func (g *reading) starts(q *httpin.Params) {
+	name, ok := q.Text(httpin.ParamGroup)
 	if !ok {
-		g.offset = q.offset()
+		g.offset = q.Offset()
 		return
 	}
 	if g.group = name; name == "" {
-		q.fail(paramGroup, "required if named")
+		q.Fail(httpin.ParamGroup, "required if named")
 	}
-	if _, both := q.text(paramOffset); both {
-		q.fail(paramOffset, "not together with %s: the read begins at the committed offset", paramGroup)
+	if _, both := q.Text(httpin.ParamOffset); both {
+		q.Fail(httpin.ParamOffset, "not together with %s: the read begins at the committed offset", httpin.ParamGroup)
 	}
 }
 

@@ -322,10 +322,3 @@ func body(boundary, sizes, records string) string {
 }
 
 const testNow = 1_700_000_000_000
-
-func fieldOf(p *api.Problem) string {
-	if p == nil {
-		return ""
-	}
-	return p.Field
-}

@@ -14,7 +14,7 @@ func (a *API) getHealth(w http.ResponseWriter, _ *http.Request) error {
 
 // getReady answers whether requests would succeed, from what is known: it does no I/O.
 func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
-	if a.stopping() {
+	if a.stops.Stopped() {
 		return api.NewProblem(api.ShuttingDown, "the broker is stopping")
 	}
 	if err := a.b.Ready(); err != nil {

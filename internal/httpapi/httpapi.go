@@ -1,20 +1,18 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // API serves the HTTP API of one broker. All methods may be called concurrently.
@@ -22,20 +20,17 @@ type API struct {
 	b       *broker.Broker
 	o       Options
 	log     *slog.Logger
-	key     keyDigest
+	key     httpin.Key
 	metrics *apiMetrics
 	spec    []byte // openapi.json
 
 	produce, fetch *budget.Class
 	buffers        *budget.Buffers
 	requestMax     int64
-	gate           gate
-	held           atomic.Int32  // connections that wait for another's end
-	ended          chan struct{} // closed by Stop
-
-	mu      sync.Mutex // guards what follows
-	stopped bool
-	waits   map[*stoppable]struct{}
+	gate           httpin.Gate
+	connections    httpin.Connections
+	stops          *httpin.Stops
+	pace           httpin.Pace
 }
 
 // New returns the front end of b, which stays the caller's to close, after Stop and the end of all requests.
@@ -48,16 +43,17 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		return nil, fmt.Errorf("http: read openapi.yaml: %w", err)
 	}
 	a := &API{
-		b: b, o: o.withDefaults(), key: digestOf(o.APIKey), spec: spec,
+		b: b, o: o.withDefaults(), key: httpin.KeyOf(o.APIKey), spec: spec,
 		produce: b.Budget().Class(budget.Produce), fetch: b.Budget().Class(budget.Fetch),
 		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
-		ended: make(chan struct{}), waits: map[*stoppable]struct{}{},
+		stops: httpin.NewStops(),
 	}
 	// The rest is for readers that do not wait.
-	a.gate.size = a.fetch.Limit() / 4 * 3
+	a.gate.Size = a.fetch.Limit() / 4 * 3
 	a.o.APIKey = ""
-	a.log = a.o.Logger
+	a.log, a.pace = a.o.Logger, httpin.Pace(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics)
+	a.connections = httpin.Connections{Stops: a.stops, Open: a.metrics.connections, Held: a.metrics.held}
 	return a, nil
 }
 
@@ -66,9 +62,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	if r.ContentLength != 0 {
 		// Whoever answers without reading the body must not wait for it: net/http reads on to keep the connection.
-		a.readStep(w)
+		a.pace.ReadStep(w)
 	}
-	if a.held.Load() > 0 {
+	if a.connections.Waiting() {
 		w.Header().Set("Connection", "close") // others wait for this one's place
 	}
 	rt, p := findRoute(r)
@@ -79,7 +75,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if p.Code == api.MethodNotAllowed {
 			w.Header().Set("Allow", allowed(r.URL.Path))
 		}
-	case rt.auth && !a.key.matches(r.Header.Get("Authorization")):
+	case rt.auth && !a.key.Matches(r.Header.Get("Authorization")):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
 		err = api.NewProblem(api.Unauthorized, "invalid auth")
 	default:
@@ -135,44 +131,14 @@ func allowed(path string) string {
 	return strings.Join(methods, ", ")
 }
 
-// stoppable is a wait that Stop ends.
-type stoppable struct{ cancel context.CancelFunc }
-
-// untilStop returns a context that also ends when Stop is called. done must be called.
-func (a *API) untilStop(parent context.Context) (ctx context.Context, done func()) {
-	ctx, cancel := context.WithCancel(parent)
-	s := &stoppable{cancel: cancel}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.stopped {
-		cancel()
-		return ctx, cancel
-	}
-	a.waits[s] = struct{}{}
-	return ctx, func() {
-		a.mu.Lock()
-		delete(a.waits, s)
-		a.mu.Unlock()
-		cancel()
-	}
+// Server returns a server of a with its timeouts and limits set, to be given a listener. Its Shutdown calls a.Stop;
+// call Shutdown, or a.Stop, before its Close, which waits for a connection that is held over the limit.
+func (a *API) Server() *http.Server {
+	return a.connections.Server(httpin.ServerOptions{
+		Handler: a, Logger: a.log, Max: a.o.Connections, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout,
+	})
 }
 
 // Stop ends long polls, with what they have, and event streams, now and from now on. Requests go on being served: a
 // server calls it when it begins to shut down. It may be called more than once and does not wait.
-func (a *API) Stop() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.stopped {
-		close(a.ended)
-	}
-	a.stopped = true
-	for s := range a.waits {
-		s.cancel()
-	}
-}
-
-func (a *API) stopping() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.stopped
-}
+func (a *API) Stop() { a.stops.Stop() }

@@ -26,7 +26,7 @@ func (g *reading) asMultipart(w http.ResponseWriter, r *http.Request) error {
 	}
 	if g.count == 0 {
 		g.head(w, outKind, int64(len(outEnd)))
-		g.a.writeStep(w)
+		g.a.pace.WriteStep(w)
 		w.WriteHeader(http.StatusPartialContent)
 		_, err := w.Write([]byte(outEnd))
 		return sent(err)
@@ -78,6 +78,6 @@ func (g *gather) flush() error {
 
 func (g *gather) write(b []byte) {
 	if g.err == nil {
-		g.err = g.a.send(g.w, b)
+		g.err = g.a.pace.Send(g.w, b)
 	}
 }

@@ -1,16 +1,13 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"strings"
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/state"
 )
 
@@ -22,16 +19,16 @@ const (
 
 // getOffsets answers with what a group has committed, all or of one topic or partition: perhaps nothing.
 func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	name, partition, latest := q.group(), q.partition(), q.latest()
+	q := httpin.ParseParams(r.URL.RawQuery)
+	name, partition, latest := q.Group(), q.Partition(), q.Latest()
 	topic := ""
-	if _, given := q.text(paramTopic); given {
-		topic = q.topic()
+	if _, given := q.Text(httpin.ParamTopic); given {
+		topic = q.Topic()
 	} else if partition >= 0 {
-		q.fail(paramPartition, "needs %s", paramTopic)
+		q.Fail(httpin.ParamPartition, "needs %s", httpin.ParamTopic)
 	}
-	if q.fault != nil {
-		return q.fault
+	if q.Fault != nil {
+		return q.Fault
 	}
 	info, err := a.b.Group(r.Context(), name, latest)
 	if err != nil && !errors.Is(err, broker.ErrUnknownGroup) {
@@ -50,32 +47,32 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
 
 // deleteOffset forgets what a group has committed in one partition.
 func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	name, topic, partition := q.group(), q.topic(), q.namedPartition()
-	if q.fault != nil {
-		return q.fault
+	q := httpin.ParseParams(r.URL.RawQuery)
+	name, topic, partition := q.Group(), q.Topic(), q.NamedPartition()
+	if q.Fault != nil {
+		return q.Fault
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
 	if err := a.b.DeleteOffset(ctx, name, topic, partition); err != nil {
 		return inGroup(err, name)
 	}
-	a.writeStep(w)
+	a.pace.WriteStep(w)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // putOffsets commits offsets of a group: one, of the partition in the query, or those in a list.
 func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	name := q.group()
-	if q.fault != nil {
-		return q.fault
+	q := httpin.ParseParams(r.URL.RawQuery)
+	name := q.Group()
+	if q.Fault != nil {
+		return q.Fault
 	}
 	if a.b.ReadOnly() {
 		return broker.ErrReadOnly
 	}
-	memory, err := a.produce.Reserve(decodedTimes * bodyBound(r.ContentLength, offsetsBodyMax))
+	memory, err := a.produce.Reserve(decodedTimes * httpin.BodyBound(r.ContentLength, offsetsBodyMax))
 	if err != nil {
 		return err
 	}
@@ -84,18 +81,18 @@ func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
 		api.OffsetCommit
 		Offsets []api.OffsetCommit `json:"offsets"`
 	}
-	if err := readJSON(w, r, offsetsBodyMax, &body); err != nil {
+	if err := httpin.JSON(w, r, offsetsBodyMax, &body); err != nil {
 		return err
 	}
 	list := body.Offsets
 	if list == nil {
 		list = []api.OffsetCommit{body.OffsetCommit}
-		q.onePartition(&list[0])
+		onePartition(q, &list[0])
 	} else {
-		q.noPartition(&body.OffsetCommit)
+		noPartition(q, &body.OffsetCommit)
 	}
-	if q.fault != nil {
-		return q.fault
+	if q.Fault != nil {
+		return q.Fault
 	}
 	commits, err := commitsOf(list, body.Offsets != nil)
 	if err != nil {
@@ -107,27 +104,27 @@ func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
 }
 
 // onePartition takes the partition of a body with a single offset from the query.
-func (q *query) onePartition(c *api.OffsetCommit) {
+func onePartition(q *httpin.Params, c *api.OffsetCommit) {
 	if c.Topic != "" {
-		q.fail("topic", "goes into a list; for a single offset say %s=", paramTopic)
+		q.Fail("topic", "goes into a list; for a single offset say %s=", httpin.ParamTopic)
 	}
 	if c.Partition != nil {
-		q.fail("partition", "goes into a list; for a single offset say %s=", paramPartition)
+		q.Fail("partition", "goes into a list; for a single offset say %s=", httpin.ParamPartition)
 	}
 	partition := int32(0)
-	c.Topic, partition = q.topic(), q.namedPartition()
+	c.Topic, partition = q.Topic(), q.NamedPartition()
 	c.Partition = &partition
 }
 
 // noPartition: with a list neither the query nor the rest of the body names one.
-func (q *query) noPartition(c *api.OffsetCommit) {
-	for _, name := range []string{paramTopic, paramPartition} {
-		if _, given := q.text(name); given {
-			q.fail(name, "not together with offsets, which name their own")
+func noPartition(q *httpin.Params, c *api.OffsetCommit) {
+	for _, name := range []string{httpin.ParamTopic, httpin.ParamPartition} {
+		if _, given := q.Text(name); given {
+			q.Fail(name, "not together with offsets, which name their own")
 		}
 	}
 	if c.Offset != nil || c.ExpectedOffset != nil || c.Metadata != "" || c.Topic != "" || c.Partition != nil {
-		q.fail("offsets", "give a list or a single offset, not both")
+		q.Fail("offsets", "give a list or a single offset, not both")
 	}
 }
 
@@ -208,44 +205,4 @@ func (a *API) answerCommits(w http.ResponseWriter, group string, commits []broke
 	}
 	p.Group, p.Offsets = group, results
 	return &p
-}
-
-// bodyBound is how large a body can be: what it is said to be, or the limit.
-func bodyBound(declared, limit int64) int64 {
-	if declared < 0 {
-		return limit
-	}
-	return min(declared, limit)
-}
-
-// readJSON reads a body of at most limit bytes into v, whose members are all there are.
-func readJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
-	if r.ContentLength > limit {
-		return api.OverLimit("body", limit, r.ContentLength)
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	if err != nil {
-		return readFault(err)
-	}
-	readDone(w)
-	if int64(len(body)) > limit {
-		return api.OverLimit("body", limit, int64(len(body)))
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) && wrong.Field != "" {
-			field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
-			return api.BadField(field, "want %s, given a JSON %s", wrong.Type, wrong.Value)
-		}
-		if err == io.EOF {
-			return api.BadField("body", "empty")
-		}
-		return api.BadField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return api.BadField("body", "more than one JSON value")
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // spec is what the tests look at in openapi.json.
@@ -157,7 +158,7 @@ func TestSpecDescribesFormsAndParameters(t *testing.T) {
 	}
 	for kind := range post.RequestBody.Content {
 		p := producing{a: &API{o: Options{}.withDefaults()}, kind: kind}
-		p.in.a, p.in.r = p.a, &http.Request{ContentLength: 1 << 40}
+		p.in.R = &http.Request{ContentLength: 1 << 40}
 		if err := p.readBody(); problemOf(err).Code != api.TooLarge { // past the choice of the form
 			t.Errorf("POST /records does not take %s: %v", kind, err)
 		}
@@ -166,7 +167,10 @@ func TestSpecDescribesFormsAndParameters(t *testing.T) {
 	for _, name := range []string{api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence} {
 		known[name] = false
 	}
-	for _, name := range []string{paramTopic, paramPartition, paramOffset, paramMaxRecords, paramMaxBytes, paramTimeout, paramRead, paramExpectedOffset, paramGroup} {
+	for _, name := range []string{
+		httpin.ParamTopic, httpin.ParamPartition, httpin.ParamOffset, httpin.ParamMaxRecords, httpin.ParamMaxBytes, httpin.ParamTimeout,
+		httpin.ParamRead, httpin.ParamExpectedOffset, httpin.ParamGroup,
+	} {
 		known[name] = false
 	}
 	for path, ops := range s.Paths {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // The original's Go client takes every status but 401, 404 and 413 for success: of a produce, that the records are
@@ -24,7 +25,7 @@ func patientRead(r *http.Request) bool {
 
 // patientProduce says whether a produce may be the original's: multipart, and no sign of knowing problems.
 func patientProduce(kind string, r *http.Request) bool {
-	return kind == api.Multipart && !takesProblems(r.Header.Values("Accept"))
+	return kind == api.Multipart && !httpin.TakesProblems(r.Header.Values("Accept"))
 }
 
 // originals are the routes that the original's client calls.

@@ -22,7 +22,7 @@ func (g *reading) values(ctx context.Context) (*forms.Values, error) {
 		return g.tryValues(ctx)
 	}
 	from, need := g.offset, g.estimate(ctx)
-	fits := need <= g.a.gate.size
+	fits := need <= g.a.gate.Size
 	if need > 0 {
 		if err := g.enter(ctx, need); err != nil && !lacksMemory(err) {
 			return nil, err
@@ -85,8 +85,8 @@ func (g *reading) estimate(ctx context.Context) int64 {
 func (g *reading) enter(ctx context.Context, need int64) error {
 	ctx, done := g.a.waiting(ctx, time.Now().Add(g.a.o.BudgetWait))
 	defer done()
-	need = min(need, g.a.gate.size)
-	if err := g.a.gate.enter(ctx, need); err != nil {
+	need = min(need, g.a.gate.Size)
+	if err := g.a.gate.Enter(ctx, need); err != nil {
 		return tooLong(err)
 	}
 	g.entered = need
@@ -98,13 +98,13 @@ func (g *reading) enter(ctx context.Context, need int64) error {
 func (g *reading) alone(ctx context.Context, need int64, until time.Time) error {
 	ctx, done := g.a.waiting(ctx, until)
 	defer done()
-	if g.entered < g.a.gate.size {
-		g.a.gate.leave(g.entered)
+	if g.entered < g.a.gate.Size {
+		g.a.gate.Leave(g.entered)
 		g.entered = 0
-		if err := g.a.gate.enter(ctx, g.a.gate.size); err != nil {
+		if err := g.a.gate.Enter(ctx, g.a.gate.Size); err != nil {
 			return tooLong(err)
 		}
-		g.entered = g.a.gate.size
+		g.entered = g.a.gate.Size
 	}
 	room, err := g.a.fetch.ReserveWait(ctx, need)
 	if err != nil {
@@ -116,7 +116,7 @@ func (g *reading) alone(ctx context.Context, need int64, until time.Time) error 
 
 // waiting is the context of a wait for memory.
 func (a *API) waiting(ctx context.Context, until time.Time) (context.Context, func()) {
-	ctx, done := a.untilStop(ctx)
+	ctx, done := a.stops.Until(ctx)
 	ctx, cancel := context.WithDeadline(ctx, until)
 	return ctx, func() { cancel(); done() }
 }
@@ -142,7 +142,7 @@ func (g *reading) settle() {
 		}
 	}
 	if used < g.entered {
-		g.a.gate.leave(g.entered - used)
+		g.a.gate.Leave(g.entered - used)
 		g.entered = used
 	}
 }
@@ -157,7 +157,7 @@ func (g *reading) restart(from int64) {
 func (g *reading) done() {
 	g.release()
 	if g.entered > 0 {
-		g.a.gate.leave(g.entered)
+		g.a.gate.Leave(g.entered)
 		g.entered = 0
 	}
 }

@@ -2,14 +2,12 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
@@ -126,8 +124,8 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 			}
 		}
 	}
-	if s.api.gate.used != 0 {
-		t.Errorf("%d bytes of the gate are still in use", s.api.gate.used)
+	if s.api.gate.Used() != 0 {
+		t.Errorf("%d bytes of the gate are still in use", s.api.gate.Used())
 	}
 }
 
@@ -188,54 +186,4 @@ func TestSizesFitTheBuffer(t *testing.T) {
 			t.Errorf("%+v: %d records", c, len(got))
 		}
 	}
-}
-
-func TestGateIsFirstComeFirstServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gate{size: 10}
-		if err := g.enter(t.Context(), 6); err != nil {
-			t.Fatal(err)
-		}
-		var mu sync.Mutex
-		var in []int64
-		enter := func(ctx context.Context, n int64) (left chan error) {
-			left = make(chan error, 1)
-			go func() {
-				err := g.enter(ctx, n)
-				if err == nil {
-					mu.Lock()
-					in = append(in, n)
-					mu.Unlock()
-				}
-				left <- err
-			}()
-			synctest.Wait()
-			return left
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		all, gone, small := enter(t.Context(), 10), enter(ctx, 9), enter(t.Context(), 3)
-		if len(in) != 0 {
-			t.Fatalf("%v overtook the one that waits for all", in)
-		}
-		cancel()
-		if err := <-gone; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		g.leave(6)
-		if err := <-all; err != nil || len(in) != 1 {
-			t.Error(err, in)
-		}
-		synctest.Wait()
-		if len(small) != 0 {
-			t.Error("3 beside all")
-		}
-		g.leave(10)
-		if err := <-small; err != nil {
-			t.Error(err)
-		}
-		g.leave(3)
-		if g.used != 0 || g.waiting.Len() != 0 {
-			t.Errorf("%d used, %d wait", g.used, g.waiting.Len())
-		}
-	})
 }

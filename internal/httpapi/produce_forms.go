@@ -7,6 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -32,7 +33,7 @@ func (p *producing) multipart() error {
 	if fault != nil {
 		return fault
 	}
-	br, done, err := p.in.buffered()
+	br, done, err := p.in.Buffered()
 	if err != nil {
 		return err
 	}
@@ -40,9 +41,9 @@ func (p *producing) multipart() error {
 	f := framings.Get().(*framing)
 	defer f.done()
 	m, s := forms.NewMultipartReader(br, boundary), &f.sizes
-	s.Reset(p.a.o.RecordsMax, p.in.memory.Need)
+	s.Reset(p.a.o.RecordsMax, p.in.Memory.Need)
 	if err := m.ReadSizes(s); err != nil {
-		return readFault(err)
+		return httpin.ReadFault(err)
 	}
 	switch {
 	case s.Count == 0:
@@ -54,10 +55,10 @@ func (p *producing) multipart() error {
 	}
 	data, err := p.frame(f, m.R)
 	if err != nil {
-		return readFault(forms.Ended(err, api.BadField("records", "the part is shorter than %d bytes, the sum of the sizes", s.Sum)))
+		return httpin.ReadFault(forms.Ended(err, api.BadField("records", "the part is shorter than %d bytes, the sum of the sizes", s.Sum)))
 	}
 	if err := m.End(s.Sum); err != nil {
-		return readFault(err)
+		return httpin.ReadFault(err)
 	}
 	return p.framed(f, data)
 }
@@ -66,10 +67,10 @@ func (p *producing) multipart() error {
 func (p *producing) frame(f *framing, r io.Reader) ([]byte, error) {
 	sizes := f.sizes.Lengths
 	n := record.FrameLen(sizes)
-	if err := p.in.memory.Need(int64(budget.SizeFor(n)) + 4*int64(cap(sizes))); err != nil {
+	if err := p.in.Memory.Need(int64(budget.SizeFor(n)) + 4*int64(cap(sizes))); err != nil {
 		return nil, err
 	}
-	buf, err := p.in.memory.Get(n)
+	buf, err := p.in.Memory.Get(n)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (p *producing) framed(f *framing, buf []byte) error {
 	if err := p.encode(forms.NewBatches(data)); err != nil {
 		return err
 	}
-	p.in.memory.Put(buf)
+	p.in.Memory.Put(buf)
 	return nil
 }
 
@@ -102,22 +103,22 @@ func (p *producing) octets() error {
 	f := framings.Get().(*framing)
 	defer f.done()
 	f.sizes.Reset(1, nil)
-	if n := p.in.r.ContentLength; n > 0 {
+	if n := p.in.R.ContentLength; n > 0 {
 		f.sizes.Lengths = append(f.sizes.Lengths, uint32(n))
 		buf, err := p.frame(f, &p.in)
 		if err == nil {
-			err = p.in.end()
+			err = p.in.End()
 		}
 		if err != nil {
-			return readFault(err)
+			return httpin.ReadFault(err)
 		}
 		return p.framed(f, buf)
 	}
-	body, err := p.in.whole()
+	body, err := p.in.Whole()
 	if err != nil {
 		return err
 	}
-	defer p.in.memory.Put(body)
+	defer p.in.Memory.Put(body)
 	return p.encode(&forms.One{Record: record.Record{Timestamp: p.now.UnixMilli(), Value: body}})
 }
 
@@ -135,18 +136,18 @@ func (p *producing) json() error {
 
 // decoded reads the whole body and encodes its records.
 func (p *producing) decoded(open func([]byte) forms.Source) error {
-	body, err := p.in.whole()
+	body, err := p.in.Whole()
 	if err != nil {
 		return err
 	}
-	defer p.in.memory.Put(body)
+	defer p.in.Memory.Put(body)
 	return p.encode(open(body))
 }
 
 // encode makes appends of the records of s.
 func (p *producing) encode(s forms.Source) error {
 	e := forms.Encoder{
-		Memory: &p.in.memory, Partition: p.partition, Partitions: p.partitions, Codec: p.codec(), RecordsMax: p.a.o.RecordsMax,
+		Memory: &p.in.Memory, Partition: p.partition, Partitions: p.partitions, Codec: p.codec(), RecordsMax: p.a.o.RecordsMax,
 	}
 	list, err := e.Encode(s)
 	if err != nil {
@@ -160,7 +161,7 @@ func (p *producing) encode(s forms.Source) error {
 
 // batches takes RecordBatches as they are.
 func (p *producing) batches() error {
-	body, err := p.in.whole()
+	body, err := p.in.Whole()
 	if err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func (p *producing) batchTarget(body []byte) (int32, error) {
 		for r.Reset(batch, 0); r.Next(); {
 			at := forms.PartitionOf(r.Record().Key, p.partitions)
 			if to >= 0 && at != to {
-				return 0, api.BadField(paramPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
+				return 0, api.BadField(httpin.ParamPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
 			}
 			to = at
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // answer tells the client what became of its records.
@@ -94,7 +95,7 @@ func unknownOutcome(err error) bool {
 
 // answerOffsets writes {"offsets":[...]}, in pieces: the list may be long.
 func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error {
-	buf := p.a.buffers.Get(stepBytes)[:0]
+	buf := p.a.buffers.Get(httpin.StepBytes)[:0]
 	defer func() { p.a.buffers.Put(buf) }()
 	h := w.Header()
 	h.Set("Content-Type", api.JSON)
@@ -102,12 +103,12 @@ func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error 
 	const longest = 48 // a comma, 19 digits, and the end
 	started := false
 	flush := func() {
-		p.a.writeStep(w)
+		p.a.pace.WriteStep(w)
 		if !started {
 			started = true
 			w.WriteHeader(http.StatusCreated)
 		}
-		_ = p.a.send(w, buf) // the client has gone: nothing is left to do
+		_ = p.a.pace.Send(w, buf) // the client has gone: nothing is left to do
 		buf = buf[:0]
 	}
 	for i := range r.Span {

@@ -193,7 +193,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 			answers <- err
 		}()
 	}
-	eventually(t, "one is held", func() bool { return s.api.held.Load() == 1 })
+	eventually(t, "one is held", func() bool { return s.api.connections.Waiting() })
 	// A connection in use makes room after its answer.
 	fmt.Fprintf(first[0], "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 	if resp, err := http.ReadResponse(bufio.NewReader(first[0]), nil); err != nil || resp.StatusCode != 200 || !resp.Close {
@@ -220,7 +220,7 @@ func TestHeldConnectionsDoNotHoldTheEnd(t *testing.T) {
 	}
 	held := s.dial()
 	fmt.Fprint(held, originalPost("t", "[1]", "a"))
-	eventually(t, "it is held", func() bool { return s.api.held.Load() == 1 })
+	eventually(t, "it is held", func() bool { return s.api.connections.Waiting() })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := s.http.Shutdown(ctx); err != nil {

@@ -133,12 +133,7 @@ func TestStopEndsWaitingReads(t *testing.T) {
 	done := make(chan *answered, 2)
 	go func() { done <- s.get("/records?topic-name=t&offset=1&timeout=5m") }()
 	go func() { done <- s.get("/records?topic-name=t&offset=1&timeout=5m", api.RecordBatch) }()
-	waiting := func() int {
-		s.api.mu.Lock()
-		defer s.api.mu.Unlock()
-		return len(s.api.waits)
-	}
-	eventually(t, "two reads wait", func() bool { return waiting() == 2 })
+	eventually(t, "two reads wait", func() bool { return s.api.stops.Waits() == 2 })
 	s.api.Stop()
 	for range 2 {
 		if a := <-done; a.status != 206 && a.status != 200 {

@@ -4,16 +4,17 @@ import (
 	"net/http"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // getRecord answers with one record's value. It does not wait.
 func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	g := &reading{answer: a.newAnswer(), topic: q.topic(), partition: max(q.partition(), 0), maxRecords: 1, patient: noAccept(r)}
-	latest := q.latest()
-	g.offset = q.offset()
-	if q.fault != nil {
-		return q.fault
+	q := httpin.ParseParams(r.URL.RawQuery)
+	g := &reading{answer: a.newAnswer(), topic: q.Topic(), partition: max(q.Partition(), 0), maxRecords: 1, patient: noAccept(r)}
+	latest := q.Latest()
+	g.offset = q.Offset()
+	if q.Fault != nil {
+		return q.Fault
 	}
 	if latest {
 		if err := g.confirm(r, true); err != nil {
@@ -37,7 +38,7 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 		return p
 	}
 	g.head(w, api.OctetStream, v.Sum)
-	g.a.writeStep(w)
+	g.a.pace.WriteStep(w)
 	w.WriteHeader(http.StatusOK)
-	return sent(a.send(w, v.Refs[0]))
+	return sent(a.pace.Send(w, v.Refs[0]))
 }

@@ -5,32 +5,44 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/httpin"
+)
+
+// readTypes are the forms of GET /records in the order of preference where the client has none.
+var readTypes = []string{api.Multipart, api.JSON, api.NDJSON, api.RecordBatch, api.EventStream}
+
+const (
+	maxRecordsDefault = 10
+	timeoutDefault    = 10 * time.Second
+	// timeoutMax bounds a long poll; who asks for longer waits so long.
+	timeoutMax = 5 * time.Minute
 )
 
 func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
-	form := negotiate(r.Header.Values("Accept"), readTypes)
+	form := httpin.Negotiate(r.Header.Values("Accept"), readTypes)
 	if form == "" {
 		return api.NewProblem(api.NotAcceptable, "want one of %s", strings.Join(readTypes, ", "))
 	}
-	q := parseQuery(r.URL.RawQuery)
-	g := &reading{answer: a.newAnswer(), topic: q.topic(), partition: max(q.partition(), 0)}
-	latest := q.latest()
+	q := httpin.ParseParams(r.URL.RawQuery)
+	g := &reading{answer: a.newAnswer(), topic: q.Topic(), partition: max(q.Partition(), 0)}
+	latest := q.Latest()
 	if form == api.EventStream {
 		return a.follow(w, r, q, g)
 	}
 	g.starts(q)
-	g.maxRecords = q.number(paramMaxRecords, maxRecordsDefault, math.MaxInt64)
+	g.maxRecords = q.Number(httpin.ParamMaxRecords, maxRecordsDefault, math.MaxInt64)
 	if g.maxRecords == 0 {
 		g.maxRecords = maxRecordsDefault // as the original has it
 	}
-	g.maxBytes = q.number(paramMaxBytes, 0, math.MaxInt64)
-	g.timeout = q.duration(paramTimeout, timeoutDefault, timeoutMax)
-	if q.fault != nil {
-		return q.fault
+	g.maxBytes = q.Number(httpin.ParamMaxBytes, 0, math.MaxInt64)
+	g.timeout = q.Duration(httpin.ParamTimeout, timeoutDefault, timeoutMax)
+	if q.Fault != nil {
+		return q.Fault
 	}
 	if latest || g.group != "" {
 		if err := g.confirm(r, latest); err != nil {
@@ -98,9 +110,9 @@ func (g *reading) asText(w http.ResponseWriter, r *http.Request, kind string, fo
 		return err
 	}
 	g.head(w, kind, t.Out.Size)
-	g.a.writeStep(w)
+	g.a.pace.WriteStep(w)
 	w.WriteHeader(http.StatusOK)
-	return sent(g.a.sendAll(w, &t.Out))
+	return sent(g.a.pace.SendAll(w, &t.Out))
 }
 
 // sent is for errors of writing after the status went out: the client has gone or was too slow, and all that can be
@@ -145,10 +157,10 @@ func (g *reading) asBatches(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) sendChunk(w http.ResponseWriter, c *broker.Chunk) error {
 	if c.Section != nil {
-		return a.sendSection(w, c.Section)
+		return a.pace.SendSection(w, c.Section)
 	}
 	for _, p := range c.Parts {
-		if err := a.send(w, p); err != nil {
+		if err := a.pace.Send(w, p); err != nil {
 			return err
 		}
 	}

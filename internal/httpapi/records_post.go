@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -17,7 +18,7 @@ import (
 // producing is one POST /records. Nothing of it is submitted before all of it was read and found good.
 type producing struct {
 	a         *API
-	in        intake
+	in        httpin.Body
 	topic     string
 	partition int32            // -1: not given
 	expected  int64            // -1: not given
@@ -36,28 +37,28 @@ type producing struct {
 
 func (a *API) postRecords(w http.ResponseWriter, r *http.Request) error {
 	p := producing{a: a, now: time.Now()}
-	p.in = intake{a: a, w: w, r: r, memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
+	p.in = httpin.Body{W: w, R: r, Pace: a.pace, Memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
 	if err := p.parse(r); err != nil {
 		return err
 	}
 	if patientProduce(p.kind, r) {
-		p.in.patient()
+		p.in.Patient(a.o.BudgetWait, a.stops)
 	}
-	defer p.in.memory.Release()
+	defer p.in.Memory.Release()
 	return p.run(w, r)
 }
 
 func (p *producing) parse(r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	p.topic, p.partition = q.topic(), q.partition()
-	p.expected = q.number(paramExpectedOffset, -1, 1<<63-1)
-	p.timeout = q.duration(paramTimeout, p.a.o.AckTimeout, timeoutMax)
+	q := httpin.ParseParams(r.URL.RawQuery)
+	p.topic, p.partition = q.Topic(), q.Partition()
+	p.expected = q.Number(httpin.ParamExpectedOffset, -1, 1<<63-1)
+	p.timeout = q.Duration(httpin.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
 	if p.expected >= 0 && p.partition < 0 {
-		q.fail(paramExpectedOffset, "needs a partition")
+		q.Fail(httpin.ParamExpectedOffset, "needs a partition")
 	}
-	p.producer = q.producerOf(r.Header, p.partition)
-	if q.fault != nil {
-		return q.fault
+	p.producer = q.Producer(r.Header, p.partition)
+	if q.Fault != nil {
+		return q.Fault
 	}
 	kind, params, fault := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if fault != nil {
@@ -94,7 +95,7 @@ func (p *producing) run(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	p.in.memory.Release() // what is still held is the appends'
+	p.in.Memory.Release() // what is still held is the appends'
 	results := p.a.b.Submit(ctx, p.appends).Wait(ctx)
 	return p.answer(w, results)
 }
@@ -126,16 +127,16 @@ func unknownPartition(topic string, partition int32, partitions int) *api.Proble
 // readBody reads the body in its form and makes the appends of it.
 func (p *producing) readBody() error {
 	var form func(*producing) error
-	p.in.max = p.a.requestMax
+	p.in.Max = p.a.requestMax
 	switch p.kind {
 	case api.Multipart:
 		form = (*producing).multipart
 		// Each length is at most ten digits and a comma; then there are the headers of the parts.
-		p.in.max += int64(p.a.o.RecordsMax)*11 + 4*forms.HeadMax
+		p.in.Max += int64(p.a.o.RecordsMax)*11 + 4*forms.HeadMax
 	case api.OctetStream:
 		form = (*producing).octets
 	case api.RecordBatch:
-		p.in.max += p.a.requestMax / broker.FramingShare
+		p.in.Max += p.a.requestMax / broker.FramingShare
 		form = (*producing).batches
 	case api.TextPlain:
 		form = (*producing).lines
@@ -147,7 +148,7 @@ func (p *producing) readBody() error {
 		return api.NewProblem(api.UnsupportedMediaType, "%s is not one of multipart/form-data, application/octet-stream, text/plain, "+
 			"application/x-ndjson, application/json, application/vnd.seb.recordbatch", api.Quote(p.kind))
 	}
-	if err := p.in.open(); err != nil {
+	if err := p.in.Open(); err != nil {
 		return err
 	}
 	return form(p)
@@ -156,11 +157,11 @@ func (p *producing) readBody() error {
 // target is the partition of records without a key.
 func (p *producing) target() int32 { return max(p.partition, 0) }
 
-// add makes an append of batches that begin a buffer of the intake. clientMade: the client cut them.
+// add makes an append of batches that begin a buffer of the body. clientMade: the client cut them.
 func (p *producing) add(partition int32, data []byte, sum record.Summary, clientMade bool) {
 	p.appends = append(p.appends, broker.Append{
 		Topic: p.topic, Partition: partition, Data: data, Summary: sum, ClientMade: clientMade, ExpectedOffset: p.expected,
-		Release: p.in.memory.Hand(data), Memory: p.in.memory.Reservation(),
+		Release: p.in.Memory.Hand(data), Memory: p.in.Memory.Reservation(),
 	})
 }
 

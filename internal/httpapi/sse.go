@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // streamRecords bounds the records of one turn of an event stream.
@@ -17,21 +18,21 @@ const streamRecords = 1024
 // follow answers with an event stream: each record an event whose id is its offset, for as long as the client stays,
 // the broker runs, and max-records and timeout, if given, allow. Last-Event-ID resumes after that offset, whatever else is
 // given.
-func (a *API) follow(w http.ResponseWriter, r *http.Request, q *query, g *reading) error {
+func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpin.Params, g *reading) error {
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		n, err := strconv.ParseInt(last, 10, 64)
 		if err != nil || n < 0 || n == math.MaxInt64 {
-			q.fail("Last-Event-ID", "want an offset, given %s", api.Quote(last))
+			q.Fail("Last-Event-ID", "want an offset, given %s", api.Quote(last))
 		}
 		g.offset = n + 1
 	} else {
 		g.starts(q)
 	}
-	left := q.number(paramMaxRecords, math.MaxInt64, math.MaxInt64)
-	g.maxBytes = q.number(paramMaxBytes, 256<<10, math.MaxInt64) // of one turn
-	life := q.duration(paramTimeout, math.MaxInt64, math.MaxInt64)
-	if q.fault != nil {
-		return q.fault
+	left := q.Number(httpin.ParamMaxRecords, math.MaxInt64, math.MaxInt64)
+	g.maxBytes = q.Number(httpin.ParamMaxBytes, 256<<10, math.MaxInt64) // of one turn
+	life := q.Duration(httpin.ParamTimeout, math.MaxInt64, math.MaxInt64)
+	if q.Fault != nil {
+		return q.Fault
 	}
 	if err := g.confirm(r, true); err != nil {
 		return err
@@ -52,7 +53,7 @@ type stream struct {
 
 func (s *stream) run(r *http.Request) error {
 	defer s.release()
-	for s.left > 0 && r.Context().Err() == nil && !s.a.stopping() {
+	for s.left > 0 && r.Context().Err() == nil && !s.a.stops.Stopped() {
 		s.timeout = s.a.o.Heartbeat
 		if !s.forever {
 			until := time.Until(s.ends)
@@ -71,7 +72,7 @@ func (s *stream) run(r *http.Request) error {
 			if !s.started || r.Context().Err() != nil {
 				return err
 			}
-			if s.a.stopping() {
+			if s.a.stops.Stopped() {
 				return nil // the client resumes elsewhere, or when the broker is back
 			}
 			return sent(s.fail(err))
@@ -103,11 +104,11 @@ func (s *stream) send(r *http.Request, t *forms.Text) error {
 		s.a.metrics.readOut.AddInt64(s.bytes)
 	}
 	if s.count == 0 {
-		if err := s.a.send(s.w, []byte(":\n\n")); err != nil {
+		if err := s.a.pace.Send(s.w, []byte(":\n\n")); err != nil {
 			return err
 		}
 	}
-	if err := s.a.sendAll(s.w, &t.Out); err != nil {
+	if err := s.a.pace.SendAll(s.w, &t.Out); err != nil {
 		return err
 	}
 	return http.NewResponseController(s.w).Flush()
@@ -123,5 +124,5 @@ func (s *stream) fail(err error) error {
 		return fault
 	}
 	s.a.log.Warn("event stream ends", "topic", s.topic, "partition", s.partition, "offset", s.offset, "err", err)
-	return s.a.send(s.w, []byte("event: error\ndata: "+string(body)+"\n\n"))
+	return s.a.pace.Send(s.w, []byte("event: error\ndata: "+string(body)+"\n\n"))
 }

@@ -143,18 +143,13 @@ func TestEventStreamEndsWhenAsked(t *testing.T) {
 func TestEventStreamEndsWithTheServerAndTheClient(t *testing.T) {
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a")
-	waiting := func() int {
-		s.api.mu.Lock()
-		defer s.api.mu.Unlock()
-		return len(s.api.waits)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := s.events(ctx, "topic-name=t&offset=1", "")
-	eventually(t, "the stream waits", func() bool { return waiting() == 1 })
+	eventually(t, "the stream waits", func() bool { return s.api.stops.Waits() == 1 })
 	cancel()
 	for range gone {
 	}
-	eventually(t, "the broker has noticed", func() bool { return waiting() == 0 })
+	eventually(t, "the broker has noticed", func() bool { return s.api.stops.Waits() == 0 })
 
 	ch := s.events(t.Context(), "topic-name=t&offset=0", "")
 	wantEvent(t, ch, 0, "a")

@@ -11,16 +11,17 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // topicBodyMax bounds the body of PUT /topic.
 const topicBodyMax = 64 << 10
 
 func (a *API) getTopic(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	name, partition, latest := q.topic(), max(q.partition(), 0), q.latest()
-	if q.fault != nil {
-		return q.fault
+	q := httpin.ParseParams(r.URL.RawQuery)
+	name, partition, latest := q.Topic(), max(q.Partition(), 0), q.Latest()
+	if q.Fault != nil {
+		return q.Fault
 	}
 	info, err := a.b.Topic(r.Context(), name, latest)
 	if err != nil {
@@ -43,10 +44,10 @@ func (a *API) getTopics(w http.ResponseWriter, r *http.Request) error {
 
 // putTopic creates a topic, or changes the one that is there. If-None-Match: * refuses the latter.
 func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	name := q.topic()
-	if q.fault != nil {
-		return q.fault
+	q := httpin.ParseParams(r.URL.RawQuery)
+	name := q.Topic()
+	if q.Fault != nil {
+		return q.Fault
 	}
 	if a.b.ReadOnly() {
 		return broker.ErrReadOnly
@@ -91,10 +92,10 @@ func created(spec broker.TopicSpec) broker.TopicSpec {
 }
 
 func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	name := q.topic()
-	if q.fault != nil {
-		return q.fault
+	q := httpin.ParseParams(r.URL.RawQuery)
+	name := q.Topic()
+	if q.Fault != nil {
+		return q.Fault
 	}
 	if a.b.ReadOnly() {
 		return broker.ErrReadOnly
@@ -104,7 +105,7 @@ func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
 	if err := a.b.DeleteTopic(ctx, name); err != nil {
 		return err
 	}
-	a.writeStep(w)
+	a.pace.WriteStep(w)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -134,16 +135,9 @@ func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
 
 // readSpec reads the body of PUT /topic; none at all means defaults, or no change.
 func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.TopicSpec, err error) {
-	if r.ContentLength > topicBodyMax {
-		return spec, api.OverLimit("body", topicBodyMax, r.ContentLength)
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, topicBodyMax+1))
+	body, err := httpin.Small(w, r, topicBodyMax)
 	if err != nil {
-		return spec, readFault(err)
-	}
-	readDone(w)
-	if len(body) > topicBodyMax {
-		return spec, api.OverLimit("body", topicBodyMax, int64(len(body)))
+		return spec, err
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return spec, nil

@@ -6,14 +6,15 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // postTrim deletes the records of a partition below an offset.
 func (a *API) postTrim(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r.URL.RawQuery)
-	topic, partition, offset := q.topic(), q.namedPartition(), q.offset()
-	if q.fault != nil {
-		return q.fault
+	q := httpin.ParseParams(r.URL.RawQuery)
+	topic, partition, offset := q.Topic(), q.NamedPartition(), q.Offset()
+	if q.Fault != nil {
+		return q.Fault
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
@@ -24,14 +25,6 @@ func (a *API) postTrim(w http.ResponseWriter, r *http.Request) error {
 	a.readHeaders(w)
 	out := partitionOf(partition, &info)
 	return a.writeJSON(w, http.StatusOK, &out)
-}
-
-// namedPartition returns the partition, which must be given: what changes or deletes something guesses none.
-func (q *query) namedPartition() int32 {
-	if _, ok := q.text(paramPartition); !ok {
-		q.fail(paramPartition, "required")
-	}
-	return q.partition()
 }
 
 // atOffset adds to an error what the request was about.

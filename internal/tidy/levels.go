@@ -36,6 +36,7 @@ var levels = map[string]int{
 	"internal/groups":  2,
 	"internal/packer":  2,
 	"internal/auth":    2,
+	"internal/httpin":  2,
 
 	"internal/state":   1,
 	"internal/cache":   1,
@@ -75,6 +76,7 @@ var onlyFrom = map[string][]string{
 	"internal/cache": {"internal/node"},
 	// A program that embeds a broker links no front end.
 	"internal/httpapi": {"internal/server", "cmd/seb"},
+	"internal/httpin":  {"internal/httpapi"},
 	"internal/kafka":   {"internal/server", "cmd/seb"},
 	"internal/riemann": {"internal/server", "cmd/seb"},
 	"internal/console": {"internal/server", "cmd/seb"},

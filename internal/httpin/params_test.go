@@ -1,4 +1,4 @@
-package httpapi
+package httpin
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 )
 
-func TestQueryNamesTheParameterAtFault(t *testing.T) {
+func TestParamsNameTheParameterAtFault(t *testing.T) {
 	read := func(raw string) (string, *api.Problem) {
-		q := parseQuery(raw)
-		got := fmt.Sprint(q.topic(), q.offset(), q.number(paramMaxRecords, 10, math.MaxInt64), q.duration(paramTimeout, 10*time.Second, timeoutMax),
-			q.partition(), q.latest())
-		return got, q.fault
+		q := ParseParams(raw)
+		got := fmt.Sprint(q.Topic(), q.Offset(), q.Number(ParamMaxRecords, 10, math.MaxInt64), q.Duration(ParamTimeout, 10*time.Second, 5*time.Minute),
+			q.Partition(), q.Latest())
+		return got, q.Fault
 	}
 	for raw, want := range map[string]string{
 		"topic-name=a&offset=5":                                  "a5 10 10s -1 false",
@@ -64,40 +64,9 @@ func TestQueryNamesTheParameterAtFault(t *testing.T) {
 	}
 }
 
-func TestAcceptIsNegotiated(t *testing.T) {
-	for accept, want := range map[string]string{
-		"*/*":                 api.Multipart,
-		"multipart/form-data": api.Multipart,
-		"Application/JSON":    api.JSON,
-		"application/*":       api.JSON,
-		"text/event-stream":   api.EventStream,
-		"text/*":              api.EventStream,
-		"application/x-ndjson, application/json;q=0.5":  api.NDJSON,
-		"application/json;q=0.5, */*;q=0.1":             api.JSON,
-		"application/json;q=0, application/*":           api.NDJSON,
-		"application/problem+json":                      api.Multipart,
-		"multipart/form-data, application/problem+json": api.Multipart,
-		"application/json, application/problem+json":    api.JSON,
-		"application/vnd.seb.recordbatch":               api.RecordBatch,
-		"text/html, application/xhtml+xml, */*;q=0.8":   api.Multipart,
-		"text/html":            "",
-		"application/json;q=0": "",
-		"application/json;q=2": "",
-		"":                     api.Multipart,
-		"nonsense":             "",
-	} {
-		if got := negotiate([]string{accept}, readTypes); got != want {
-			t.Errorf("%q: %q, want %q", accept, got, want)
-		}
+func fieldOf(p *api.Problem) string {
+	if p == nil {
+		return ""
 	}
-	if got := negotiate(nil, readTypes); got != api.Multipart {
-		t.Errorf("no header: %q", got)
-	}
-	for accept, want := range map[string]bool{
-		"*/*": false, "application/problem+json": true, "*/*, application/problem+json;q=0.1": true, "application/problem+json;q=0": false,
-	} {
-		if takesProblems([]string{accept}) != want {
-			t.Errorf("takesProblems(%q) is not %v", accept, want)
-		}
-	}
+	return p.Field
 }

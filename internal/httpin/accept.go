@@ -1,4 +1,4 @@
-package httpapi
+package httpin
 
 import (
 	"mime"
@@ -7,9 +7,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 )
-
-// readTypes are the forms of GET /records in the order of preference where the client has none.
-var readTypes = []string{api.Multipart, api.JSON, api.NDJSON, api.RecordBatch, api.EventStream}
 
 // mediaRange is one element of an Accept header.
 type mediaRange struct {
@@ -59,8 +56,8 @@ func wants(ranges []mediaRange, kind string) float64 {
 	return q
 }
 
-// negotiate picks one of offers, or "". No header, or one that names nothing but the form of errors, means */*.
-func negotiate(headers []string, offers []string) string {
+// Negotiate picks one of offers, or "". No header, or one that names nothing but the form of errors, means */*.
+func Negotiate(headers []string, offers []string) string {
 	if strings.TrimSpace(strings.Join(headers, "")) == "" {
 		return offers[0]
 	}
@@ -81,9 +78,9 @@ func negotiate(headers []string, offers []string) string {
 	return chosen
 }
 
-// takesProblems says whether the client reads application/problem+json, named as such. The original's client does not
-// and takes nearly every status for success, see original.go.
-func takesProblems(headers []string) bool {
+// TakesProblems says whether the client reads application/problem+json, named as such. The original's client does not
+// and takes nearly every status for success.
+func TakesProblems(headers []string) bool {
 	for _, r := range parseAccept(headers) {
 		if r.kind == api.ProblemJSON && r.q > 0 {
 			return true

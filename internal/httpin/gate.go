@@ -1,4 +1,4 @@
-package httpapi
+package httpin
 
 import (
 	"container/list"
@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// gate lets answers of so many bytes together be collected at once; others wait, first come, first served. It guesses
+// Gate lets answers of so many bytes together be collected at once; others wait, first come, first served. It guesses
 // before what the budget counts when it happens: whoever is let in finds memory, and need not stop half way. All methods
 // may be called concurrently.
-type gate struct {
-	size int64
+type Gate struct {
+	Size int64 // bytes; set before the first use
 
 	mu      sync.Mutex // guards what follows
 	used    int64
@@ -22,10 +22,10 @@ type entry struct {
 	open chan struct{} // closed once its bytes are counted
 }
 
-// enter waits until n bytes, at most the gate's size, are free and takes them. The error is the context's.
-func (g *gate) enter(ctx context.Context, n int64) error {
+// Enter waits until n bytes, at most the gate's size, are free and takes them. The error is the context's.
+func (g *Gate) Enter(ctx context.Context, n int64) error {
 	g.mu.Lock()
-	if g.waiting.Len() == 0 && n <= g.size-g.used {
+	if g.waiting.Len() == 0 && n <= g.Size-g.used {
 		g.used += n
 		g.mu.Unlock()
 		return nil
@@ -50,18 +50,25 @@ func (g *gate) enter(ctx context.Context, n int64) error {
 	return context.Cause(ctx)
 }
 
-// leave gives n bytes back.
-func (g *gate) leave(n int64) {
+// Leave gives n bytes back.
+func (g *Gate) Leave(n int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.used -= n
 	g.admitLocked()
 }
 
-func (g *gate) admitLocked() {
+// Used returns the bytes that are taken.
+func (g *Gate) Used() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.used
+}
+
+func (g *Gate) admitLocked() {
 	for first := g.waiting.Front(); first != nil; first = g.waiting.Front() {
 		e := first.Value.(*entry)
-		if e.n > g.size-g.used {
+		if e.n > g.Size-g.used {
 			return
 		}
 		g.waiting.Remove(first)

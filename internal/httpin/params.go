@@ -1,0 +1,140 @@
+package httpin
+
+import (
+	"math"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// The names of the query parameters.
+const (
+	ParamTopic          = "topic-name"
+	ParamPartition      = "partition"
+	ParamOffset         = "offset"
+	ParamMaxRecords     = "max-records"
+	ParamMaxBytes       = "max-bytes"
+	ParamTimeout        = "timeout"
+	ParamRead           = "read"
+	ParamExpectedOffset = "expected-offset"
+	ParamGroup          = "group" // a consumer group
+)
+
+// Params reads parameters and keeps the first fault. A parameter given twice is one. It belongs to one goroutine.
+type Params struct {
+	Fault  *api.Problem // nil: none so far
+	values url.Values
+}
+
+// ParseParams parses the query of a URL.
+func ParseParams(query string) *Params {
+	values, err := url.ParseQuery(query)
+	q := &Params{values: values}
+	if err != nil {
+		q.Fault = api.BadField("query", "%v", err)
+	}
+	return q
+}
+
+// Fail records a fault of the parameter or header of that name, if it is the first.
+func (q *Params) Fail(name, format string, args ...any) {
+	if q.Fault == nil {
+		q.Fault = api.BadField(name, format, args...)
+	}
+}
+
+// Text returns a parameter as it is given, and whether it is.
+func (q *Params) Text(name string) (string, bool) {
+	v := q.values[name]
+	if len(v) > 1 {
+		q.Fail(name, "given %d times", len(v))
+	}
+	if len(v) == 0 {
+		return "", false
+	}
+	return v[0], true
+}
+
+// Topic returns the checked name of a topic.
+func (q *Params) Topic() string {
+	name, ok := q.Text(ParamTopic)
+	if !ok || name == "" {
+		q.Fail(ParamTopic, "required")
+	} else if err := state.CheckTopicName(name); err != nil {
+		q.Fail(ParamTopic, "%v", err)
+	}
+	return name
+}
+
+// Number returns a parameter between 0 and limit, or otherwise if it is not given.
+func (q *Params) Number(name string, otherwise, limit int64) int64 {
+	v, ok := q.Text(name)
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil || n > uint64(limit) {
+		q.Fail(name, "want a number from 0 to %d, given %s", limit, api.Quote(v))
+		return otherwise
+	}
+	return int64(n)
+}
+
+// Offset returns the required offset. One from 2^63 on is as good as the last before: behind the end of any partition.
+func (q *Params) Offset() int64 {
+	v, ok := q.Text(ParamOffset)
+	if !ok {
+		q.Fail(ParamOffset, "required")
+		return 0
+	}
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil {
+		q.Fail(ParamOffset, "want a number from 0 to %d, given %s", uint64(math.MaxUint64), api.Quote(v))
+	}
+	return int64(min(n, math.MaxInt64))
+}
+
+// Partition returns the partition, or -1 if it is not given.
+func (q *Params) Partition() int32 { return int32(q.Number(ParamPartition, -1, math.MaxInt32)) }
+
+// NamedPartition returns the partition, which must be given: what changes or deletes something guesses none.
+func (q *Params) NamedPartition() int32 {
+	if _, ok := q.Text(ParamPartition); !ok {
+		q.Fail(ParamPartition, "required")
+	}
+	return q.Partition()
+}
+
+// Group returns the required name of a group.
+func (q *Params) Group() string {
+	name, ok := q.Text(ParamGroup)
+	if !ok || name == "" {
+		q.Fail(ParamGroup, "required")
+	}
+	return name
+}
+
+// Duration returns a time span, at most limit, or otherwise if it is not given.
+func (q *Params) Duration(name string, otherwise, limit time.Duration) time.Duration {
+	v, ok := q.Text(name)
+	if !ok {
+		return otherwise
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 0 {
+		q.Fail(name, "want a time span like 10s or 100ms, given %s", api.Quote(v))
+	}
+	return min(d, limit)
+}
+
+// Latest says whether the answer must show everything committed before the request.
+func (q *Params) Latest() bool {
+	v, ok := q.Text(ParamRead)
+	if ok && v != "latest" && v != "committed" {
+		q.Fail(ParamRead, "want latest or committed, given %s", api.Quote(v))
+	}
+	return v == "latest"
+}

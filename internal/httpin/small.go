@@ -1,0 +1,74 @@
+package httpin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// ReadFault is the answer to a body that could not be read.
+func ReadFault(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return api.BadField("body", "ends before its declared length")
+	}
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return fmt.Errorf("read body: %w", err)
+}
+
+// Small reads a whole body of at most limit bytes.
+func Small(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, api.OverLimit("body", limit, r.ContentLength)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	if err != nil {
+		return nil, ReadFault(err)
+	}
+	ReadDone(w)
+	if int64(len(body)) > limit {
+		return nil, api.OverLimit("body", limit, int64(len(body)))
+	}
+	return body, nil
+}
+
+// BodyBound is how large a body can be: what it is said to be, or the limit.
+func BodyBound(declared, limit int64) int64 {
+	if declared < 0 {
+		return limit
+	}
+	return min(declared, limit)
+}
+
+// JSON reads a body of at most limit bytes into v, whose members are all there are.
+func JSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+	body, err := Small(w, r, limit)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) && wrong.Field != "" {
+			field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
+			return api.BadField(field, "want %s, given a JSON %s", wrong.Type, wrong.Value)
+		}
+		if err == io.EOF {
+			return api.BadField("body", "empty")
+		}
+		return api.BadField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return api.BadField("body", "more than one JSON value")
+	}
+	return nil
+}
