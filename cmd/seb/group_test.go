@@ -269,3 +269,49 @@ func readNumbers(t *testing.T, name string, seen map[int]bool) (first, last int)
 		last, seen[n] = n, true
 	}
 }
+
+// The broker is killed and started again while a producer sends and a group reads. The producer goes on by itself: every
+// line is there once, in order, and the group gets each.
+func TestProducerOutlivesKilledBrokers(t *testing.T) {
+	p := newPlace(t)
+	b := p.serve()
+	address := b.address()
+	serveAgain := func() {
+		b = p.launch("--http-port", address[strings.LastIndexByte(address, ':')+1:])
+		waitFor(t, func() bool { return strings.Contains(b.out.String(), "consume:") })
+	}
+	p.must("topic", "create", "t")
+	end := feed(p)
+	for range 4 {
+		before := nextOffset(p)
+		waitFor(t, func() bool { return nextOffset(p) > before })
+		b.kill()
+		serveAgain()
+	}
+	n := end()
+	seen := map[int]bool{}
+	name := filepath.Join(p.dir, "all")
+	if err := os.WriteFile(name, []byte(p.must("consume", "t", "--group", "g")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// readNumbers wants each line to follow the one before.
+	if first, last := readNumbers(t, name, seen); first != 0 || last != n-1 {
+		t.Errorf("lines %d to %d, want 0 to %d", first, last, n-1)
+	}
+	if got := nextOffset(p); got != n {
+		t.Errorf("%d records for %d lines", got, n)
+	}
+}
+
+func nextOffset(p *place) int {
+	p.t.Helper()
+	var topic struct {
+		Partitions []struct {
+			Next int `json:"next_offset"`
+		}
+	}
+	if err := json.Unmarshal([]byte(p.must("topic", "describe", "t", "--json")), &topic); err != nil || len(topic.Partitions) != 1 {
+		p.t.Fatalf("%+v, %v", topic, err)
+	}
+	return topic.Partitions[0].Next
+}
