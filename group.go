@@ -65,7 +65,9 @@ func (b *Broker) Groups(ctx context.Context) []Group {
 
 // DeleteGroup forgets all that a group has committed and returns when that is durable. Errors: ErrUnknownGroup, and those
 // of a produce.
-func (b *Broker) DeleteGroup(ctx context.Context, name string) error { return b.n.DeleteGroup(ctx, name) }
+func (b *Broker) DeleteGroup(ctx context.Context, name string) error {
+	return b.n.DeleteGroup(ctx, name)
+}
 
 // DeleteOffset forgets what a group has committed in one partition and returns when that is durable. Errors:
 // ErrUnknownGroup, ErrUnknownTopic, ErrUnknownPartition, and those of a produce.

@@ -286,8 +286,13 @@ func TestCheckCompressedForms(t *testing.T) {
 		{"zstd and a byte", Zstd, append(z(Zstd), 0), false},
 		{"zstd cut off", Zstd, z(Zstd)[:len(z(Zstd))-1], false},
 		{"zstd window of 16 MiB", Zstd, wideFrame.Bytes(), false},
-		{"nothing", Gzip, nil, false}, {"nothing", Snappy, nil, false}, {"nothing", LZ4, nil, false}, {"nothing", Zstd, nil, false},
-		{"not compressed", Gzip, plain, false}, {"not compressed", LZ4, plain, false}, {"not compressed", Zstd, plain, false},
+		{"nothing", Gzip, nil, false},
+		{"nothing", Snappy, nil, false},
+		{"nothing", LZ4, nil, false},
+		{"nothing", Zstd, nil, false},
+		{"not compressed", Gzip, plain, false},
+		{"not compressed", LZ4, plain, false},
+		{"not compressed", Zstd, plain, false},
 	} {
 		t.Run(c.codec.String()+"/"+c.name, func(t *testing.T) {
 			b := kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) { kb.Records, kb.Attributes = c.b, int16(c.codec) })

@@ -113,10 +113,14 @@ func TestAgreesWithKmsg(t *testing.T) {
 			rt.Fatal(diff)
 		}
 		b, kb := Batch(ours), kbs[0]
-		got := []any{b.BaseOffset(), b.LeaderEpoch(), b.Attributes(), b.LastOffsetDelta(), b.BaseTimestamp(), b.MaxTimestamp(),
-			b.ProducerID(), b.ProducerEpoch(), b.BaseSequence(), int32(b.Count()), int32(b.CRC())}
-		want := []any{kb.FirstOffset, kb.PartitionLeaderEpoch, kb.Attributes, kb.LastOffsetDelta, kb.FirstTimestamp, kb.MaxTimestamp,
-			kb.ProducerID, kb.ProducerEpoch, kb.FirstSequence, kb.NumRecords, kb.CRC}
+		got := []any{
+			b.BaseOffset(), b.LeaderEpoch(), b.Attributes(), b.LastOffsetDelta(), b.BaseTimestamp(), b.MaxTimestamp(),
+			b.ProducerID(), b.ProducerEpoch(), b.BaseSequence(), int32(b.Count()), int32(b.CRC()),
+		}
+		want := []any{
+			kb.FirstOffset, kb.PartitionLeaderEpoch, kb.Attributes, kb.LastOffsetDelta, kb.FirstTimestamp, kb.MaxTimestamp,
+			kb.ProducerID, kb.ProducerEpoch, kb.FirstSequence, kb.NumRecords, kb.CRC,
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			rt.Fatal(diff)
 		}

@@ -90,9 +90,15 @@ func TestTrimAndWhatGroupsRefuse(t *testing.T) {
 	}
 	p.refused(1, "offset below start", "consume", "t", "--offset", "1", "-p", "0")
 	for _, args := range [][]string{
-		{"consume", "t", "-g", "g", "--offset", "3"}, {"group", "reset", "g", "t"}, {"group", "reset", "g", "t", "--to", "soon"},
-		{"group", "reset", "g", "t", "--to", "99"}, {"group", "reset", "g", "t", "--to", "3", "-p", "7"}, {"group", "delete", "late"},
-		{"topic", "trim", "t"}, {"topic", "trim", "t", "--before", "4"}, {"topic", "trim", "t", "--before", "-1"},
+		{"consume", "t", "-g", "g", "--offset", "3"},
+		{"group", "reset", "g", "t"},
+		{"group", "reset", "g", "t", "--to", "soon"},
+		{"group", "reset", "g", "t", "--to", "99"},
+		{"group", "reset", "g", "t", "--to", "3", "-p", "7"},
+		{"group", "delete", "late"},
+		{"topic", "trim", "t"},
+		{"topic", "trim", "t", "--before", "4"},
+		{"topic", "trim", "t", "--before", "-1"},
 	} {
 		p.refused(2, "", args...)
 	}

@@ -37,8 +37,13 @@ func TestFetchErrorsAreOfOnePart(t *testing.T) {
 	mustProduce(t, b, "a", 0, "x", "y")
 	begin := time.Now()
 	f, err := b.Fetch(context.Background(), []broker.Want{
-		{Topic: "a", Offset: 1}, {Topic: "b"}, {Topic: "a", Partition: 2}, {Topic: "a", Partition: -1}, {Topic: "a", Offset: -1},
-		{Topic: "a", Partition: 1}, {Topic: "a", Offset: 5},
+		{Topic: "a", Offset: 1},
+		{Topic: "b"},
+		{Topic: "a", Partition: 2},
+		{Topic: "a", Partition: -1},
+		{Topic: "a", Offset: -1},
+		{Topic: "a", Partition: 1},
+		{Topic: "a", Offset: 5},
 	}, 1<<20, time.Hour)
 	if err != nil {
 		t.Fatal(err)

@@ -211,8 +211,10 @@ func (s *server) get(path string, accept ...string) *answered {
 // post sends a body with a content type, as a client that knows problems.
 func (s *server) post(query, kind, body string) *answered {
 	s.t.Helper()
-	return s.do(call{method: "POST", path: "/records?" + query, body: strings.NewReader(body),
-		header: map[string]string{"Content-Type": kind, "Accept": "application/json, " + api.ProblemJSON}})
+	return s.do(call{
+		method: "POST", path: "/records?" + query, body: strings.NewReader(body),
+		header: map[string]string{"Content-Type": kind, "Accept": "application/json, " + api.ProblemJSON},
+	})
 }
 
 // mustPost posts and wants 201.

@@ -62,8 +62,10 @@ func TestBadBodies(t *testing.T) {
 			t.Errorf("%s: %+v", name, p)
 		}
 		if c.body == "" { // the same without a declared length
-			a := s.do(call{method: "POST", path: "/records?topic-name=t", body: io.MultiReader(),
-				header: map[string]string{"Content-Type": c.kind, "Accept": api.ProblemJSON, "Transfer-Encoding": "chunked"}})
+			a := s.do(call{
+				method: "POST", path: "/records?topic-name=t", body: io.MultiReader(),
+				header: map[string]string{"Content-Type": c.kind, "Accept": api.ProblemJSON, "Transfer-Encoding": "chunked"},
+			})
 			if a.problem(t).Field != c.field {
 				t.Errorf("%s, chunked: %s", name, a)
 			}
@@ -76,8 +78,10 @@ func TestBadBodies(t *testing.T) {
 		t.Errorf("largest record: %d, %d bytes", a.status, len(a.body))
 	}
 	// A body of unknown length is refused when it grows too large.
-	a := s.do(call{method: "POST", path: "/records?topic-name=t", body: struct{ io.Reader }{strings.NewReader(big + big)},
-		header: map[string]string{"Content-Type": api.OctetStream, "Accept": api.ProblemJSON}})
+	a := s.do(call{
+		method: "POST", path: "/records?topic-name=t", body: struct{ io.Reader }{strings.NewReader(big + big)},
+		header: map[string]string{"Content-Type": api.OctetStream, "Accept": api.ProblemJSON},
+	})
 	if a.problem(t).Code != api.TooLarge {
 		t.Errorf("chunked: %s", a)
 	}
@@ -172,8 +176,10 @@ func TestGrowingBodyThatDoesNotFitIs429(t *testing.T) {
 	}
 	defer r.Release()
 	for _, kind := range []string{api.TextPlain, api.OctetStream} {
-		a := s.do(call{method: "POST", path: "/records?topic-name=t", body: struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 1<<20))},
-			header: map[string]string{"Content-Type": kind, "Accept": api.ProblemJSON}})
+		a := s.do(call{
+			method: "POST", path: "/records?topic-name=t", body: struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 1<<20))},
+			header: map[string]string{"Content-Type": kind, "Accept": api.ProblemJSON},
+		})
 		if a.problem(t).Code != api.OverBudget {
 			t.Errorf("%s: %s", kind, a)
 		}
@@ -231,8 +237,10 @@ func TestOriginalClientIsCutOff(t *testing.T) {
 			t.Errorf("%s: %s", query, a)
 		}
 		mp, kind := form("a")
-		a := s.do(call{method: "POST", path: "/records?" + query, body: strings.NewReader(mp),
-			header: map[string]string{"Content-Type": kind, "Accept": "*/*"}})
+		a := s.do(call{
+			method: "POST", path: "/records?" + query, body: strings.NewReader(mp),
+			header: map[string]string{"Content-Type": kind, "Accept": "*/*"},
+		})
 		if a.problem(t).Code != api.BadRequest {
 			t.Errorf("%s: with an Accept header: %s", query, a)
 		}
@@ -316,7 +324,8 @@ func TestReadOnlyBroker(t *testing.T) {
 	for _, c := range []call{
 		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader(mp), header: map[string]string{"Content-Type": kind, "Accept": "*/*"}},
 		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader("x"), header: map[string]string{"Content-Type": api.TextPlain}},
-		{method: "PUT", path: "/topic?topic-name=t"}, {method: "DELETE", path: "/topic?topic-name=t"},
+		{method: "PUT", path: "/topic?topic-name=t"},
+		{method: "DELETE", path: "/topic?topic-name=t"},
 	} {
 		if p := s.do(c).problem(t); p.Code != api.ReadOnly {
 			t.Errorf("%s %s: %+v", c.method, c.path, p)

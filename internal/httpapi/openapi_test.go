@@ -120,8 +120,10 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 	one, n := int32(1), int64(1)
 	text := "x"
 	for name, v := range map[string]any{
-		"Problem": api.Problem{Topic: "t", Detail: "d", Partition: &one, Offset: &n, NextOffset: &n, StartOffset: &n, Field: "f", Record: &n, Limit: &n,
-			Given: &n, Leader: "l", Epoch: 1, Results: []api.PartitionResult{{}}, Group: "g", Committed: &n, Offsets: []api.OffsetResult{{}}},
+		"Problem": api.Problem{
+			Topic: "t", Detail: "d", Partition: &one, Offset: &n, NextOffset: &n, StartOffset: &n, Field: "f", Record: &n, Limit: &n,
+			Given: &n, Leader: "l", Epoch: 1, Results: []api.PartitionResult{{}}, Group: "g", Committed: &n, Offsets: []api.OffsetResult{{}},
+		},
 		"Produced":        api.Produced{Partition: &one, FirstOffset: &n, Results: []api.PartitionResult{{}}, Duplicate: true},
 		"PartitionResult": api.PartitionResult{FirstOffset: &n, Code: api.Internal, Detail: "d"},
 		"Offsets":         api.Offsets{Duplicate: true},

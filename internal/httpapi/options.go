@@ -55,8 +55,12 @@ func (o *Options) Validate() error {
 		name string
 		d    time.Duration
 	}{
-		{"header timeout", o.HeaderTimeout}, {"idle timeout", o.IdleTimeout}, {"step timeout", o.StepTimeout},
-		{"ack timeout", o.AckTimeout}, {"budget wait", o.BudgetWait}, {"heartbeat", o.Heartbeat},
+		{"header timeout", o.HeaderTimeout},
+		{"idle timeout", o.IdleTimeout},
+		{"step timeout", o.StepTimeout},
+		{"ack timeout", o.AckTimeout},
+		{"budget wait", o.BudgetWait},
+		{"heartbeat", o.Heartbeat},
 	} {
 		if d.d < 0 {
 			errs = append(errs, fmt.Errorf("%s %s: want more than 0", d.name, d.d))
@@ -79,8 +83,12 @@ func (o Options) withDefaults() Options {
 		to        *time.Duration
 		otherwise time.Duration
 	}{
-		{&o.HeaderTimeout, 10 * time.Second}, {&o.IdleTimeout, 2 * time.Minute}, {&o.StepTimeout, 15 * time.Second},
-		{&o.AckTimeout, time.Minute}, {&o.BudgetWait, time.Minute}, {&o.Heartbeat, 15 * time.Second},
+		{&o.HeaderTimeout, 10 * time.Second},
+		{&o.IdleTimeout, 2 * time.Minute},
+		{&o.StepTimeout, 15 * time.Second},
+		{&o.AckTimeout, time.Minute},
+		{&o.BudgetWait, time.Minute},
+		{&o.Heartbeat, 15 * time.Second},
 	} {
 		if *d.to == 0 {
 			*d.to = d.otherwise

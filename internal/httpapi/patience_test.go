@@ -179,7 +179,8 @@ func TestSizesFitTheBuffer(t *testing.T) {
 		{0, 101, 50},   // to the byte
 		{0, 5000, 502}, // all
 		{499, 14, 3},
-		{499, 13, 2}, {499, 12, 1},
+		{499, 13, 2},
+		{499, 12, 1},
 	} {
 		q := url.Values{"topic-name": {"t"}, "offset": {fmt.Sprint(c.offset)}, "max-records": {"1000"}, "max-bytes": {fmt.Sprint(c.max)}}
 		if got := s.get("/records?" + q.Encode()).unform(t); len(got) != c.want {

@@ -91,11 +91,16 @@ func TestEveryFormIsStoredFromABodyOfUnknownLength(t *testing.T) {
 	big := strings.Repeat("x", 20<<10)
 	mp, kind := form("m1", big)
 	for i, c := range []struct{ kind, body string }{
-		{kind, mp}, {api.OctetStream, big}, {api.TextPlain, big}, {api.NDJSON, `{"value":"` + big + `"}`},
+		{kind, mp},
+		{api.OctetStream, big},
+		{api.TextPlain, big},
+		{api.NDJSON, `{"value":"` + big + `"}`},
 		{api.RecordBatch, string(batch(t, record.EncodeOptions{}, value(big)))},
 	} {
-		a := s.do(call{method: "POST", path: "/records?topic-name=t", body: iotest.OneByteReader(strings.NewReader(c.body)),
-			header: map[string]string{"Content-Type": c.kind, "Accept": api.ProblemJSON}})
+		a := s.do(call{
+			method: "POST", path: "/records?topic-name=t", body: iotest.OneByteReader(strings.NewReader(c.body)),
+			header: map[string]string{"Content-Type": c.kind, "Accept": api.ProblemJSON},
+		})
 		if a.status != 201 {
 			t.Errorf("%d %s: %s", i, c.kind, a)
 		}

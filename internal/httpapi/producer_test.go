@@ -38,8 +38,13 @@ func TestRepeatedProduceInEveryForm(t *testing.T) {
 	newTopic(s, "t", 2)
 	multipart, kind := form("a", "b")
 	for i, f := range []struct{ kind, body string }{
-		{kind, multipart}, {api.OctetStream, "a"}, {api.TextPlain, "a\nb"}, {api.NDJSON, `{"key":"k","value":"a"}`}, {api.JSON, `[{"value":"a"},{"value":"b"}]`},
-		{api.RecordBatch, batchOf(t, nil, "a", "b")}, {api.RecordBatch, batchOf(t, &record.Producer{ID: 6}, "a", "b")},
+		{kind, multipart},
+		{api.OctetStream, "a"},
+		{api.TextPlain, "a\nb"},
+		{api.NDJSON, `{"key":"k","value":"a"}`},
+		{api.JSON, `[{"value":"a"},{"value":"b"}]`},
+		{api.RecordBatch, batchOf(t, nil, "a", "b")},
+		{api.RecordBatch, batchOf(t, &record.Producer{ID: 6}, "a", "b")},
 	} {
 		send := func() *answered {
 			a := s.sequenced("topic-name=t&partition=1", f.kind, f.body, api.HeaderProducerID, fmt.Sprint(i), api.HeaderSequence, "0")
@@ -104,11 +109,20 @@ func TestBadProducerHeadersAreNamed(t *testing.T) {
 		query  string
 		field  string
 	}{
-		{map[string]string{id: "x"}, "", id}, {map[string]string{id: "-1"}, "", id}, {map[string]string{id: "9223372036854775808"}, "", id},
-		{map[string]string{id: "-"}, "", id}, {map[string]string{epoch: "32768"}, "", epoch}, {map[string]string{epoch: ""}, "", epoch},
-		{map[string]string{sequence: "2147483648"}, "", sequence}, {map[string]string{sequence: "-"}, "", sequence}, {map[string]string{sequence: "1.0"}, "", sequence},
+		{map[string]string{id: "x"}, "", id},
+		{map[string]string{id: "-1"}, "", id},
+		{map[string]string{id: "9223372036854775808"}, "", id},
+		{map[string]string{id: "-"}, "", id},
+		{map[string]string{epoch: "32768"}, "", epoch},
+		{map[string]string{epoch: ""}, "", epoch},
+		{map[string]string{sequence: "2147483648"}, "", sequence},
+		{map[string]string{sequence: "-"}, "", sequence},
+		{map[string]string{sequence: "1.0"}, "", sequence},
 		{nil, "topic-name=t", "partition"},
-		{map[string]string{id: "6"}, "", id}, {map[string]string{epoch: "2"}, "", epoch}, {map[string]string{epoch: "-"}, "", epoch}, {map[string]string{sequence: "11"}, "", sequence},
+		{map[string]string{id: "6"}, "", id},
+		{map[string]string{epoch: "2"}, "", epoch},
+		{map[string]string{epoch: "-"}, "", epoch},
+		{map[string]string{sequence: "11"}, "", sequence},
 	} {
 		h := maps.Clone(good)
 		maps.Copy(h, c.change)

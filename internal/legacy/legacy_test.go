@@ -84,7 +84,7 @@ func TestReadAndWrite(t *testing.T) {
 // TestFaultyStore: a store that forgets its answers neither fails a write nor lets another file pass for it.
 func TestFaultyStore(t *testing.T) {
 	inner := objstore.NewMemory()
-	rates := fault.Rates{fault.Before: .1, fault.Lost: .2, fault.Throttle: .1, fault.Truncate: .1}
+	rates := fault.Rates{fault.Before: .04, fault.Lost: .08, fault.Throttle: .04, fault.Truncate: .04}
 	s := fault.New(inner, 7, fault.Config{Put: rates, Get: rates, List: rates})
 	want := bytes.Repeat([]byte("v"), 100_000)
 	for i := range int64(20) {
