@@ -1,0 +1,104 @@
+package main_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// walFiles are the commit objects of a bucket in a folder, by name.
+func walFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(filepath.Join(dir, "s0000", "wal"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(files)
+	return files
+}
+
+func TestFsck(t *testing.T) {
+	p := newPlace(t)
+	b := p.serve()
+	p.must("produce", "made", "--record-size", "100", "--count", "5000")
+	if got := p.must("fsck"); !strings.Contains(got, "records     5000 in 1 topics") || !strings.Contains(got, "damages     0") {
+		t.Errorf("beside a broker: %s", got)
+	}
+	b.kill()
+	if got := p.must("fsck", "--bucket", "./seb-data/bucket"); !strings.Contains(got, "damages     0") {
+		t.Errorf("after a kill: %s", got)
+	}
+	p.refused(2, "no folder", "fsck", "--bucket", "./nowhere")
+	p.refused(2, "nothing in memory", "fsck", "--bucket", "mem:")
+	if err := os.Mkdir(filepath.Join(p.dir, "empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.refused(1, "no Seb log", "fsck", "--bucket", "./empty")
+
+	files := walFiles(t, filepath.Join(p.dir, "seb-data", "bucket"))
+	name := files[len(files)-1]
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := p.run("fsck")
+	if r.code != 5 || !strings.Contains(r.out, "damage: corrupt batches s0000/wal/") || !strings.Contains(r.out, filepath.Base(name)) || !strings.Contains(r.out, "lost: made/0 offsets") {
+		t.Errorf("damage: %+v", r)
+	}
+	if r := p.run("fsck", "--repair", "--quiet-time", "1ms"); r.code != 5 || !strings.Contains(r.err, "nothing was removed") {
+		t.Errorf("repair of damage: %+v", r)
+	}
+	r = p.run("fsck", "--json")
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	var finding struct{ Severity, Key string }
+	var last struct {
+		Summary struct{ Damages, Records int }
+	}
+	if err := json.Unmarshal([]byte(lines[0]), &finding); err != nil || finding.Severity != "damage" || r.code != 5 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Summary.Damages != 1 || last.Summary.Records != 5000 {
+		t.Errorf("%+v %v", last, err)
+	}
+}
+
+func TestFsckRepair(t *testing.T) {
+	p := newPlace(t)
+	b := p.serve()
+	p.mustWith("a\n", "produce", "t")
+	b.term()
+	leftover := filepath.Join(p.dir, "seb-data", "bucket", "probe", "abc", "x")
+	if err := os.MkdirAll(filepath.Dir(leftover), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(leftover, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.must("fsck"); !strings.Contains(got, "orphan: probe probe/abc/x") {
+		t.Errorf("%s", got)
+	}
+	if got := p.must("fsck", "--repair", "--quiet-time", "1ms"); !strings.Contains(got, "removed     1 objects, 1 bytes") {
+		t.Errorf("%s", got)
+	}
+	if _, err := os.Stat(leftover); !os.IsNotExist(err) {
+		t.Error("the leftover is still there:", err)
+	}
+	p.serve()
+	if got := p.must("consume", "t"); got != "a\n" {
+		t.Errorf("after the repair: %q", got)
+	}
+}

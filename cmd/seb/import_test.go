@@ -1,0 +1,278 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// oldFile makes a batch file of version 1, byte by byte.
+func oldFile(micros int64, values ...string) []byte {
+	b := []byte("seb!\x01\x00")
+	b = binary.LittleEndian.AppendUint64(b, uint64(micros))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(values)))
+	b = append(b, make([]byte, 14)...)
+	at := 0
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, uint32(at))
+		at += len(v)
+	}
+	return append(b, strings.Join(values, "")...)
+}
+
+func gzipped(b []byte) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write(b)
+	_ = z.Close()
+	return out.Bytes()
+}
+
+// old is a version-1 topic in a folder.
+type old struct {
+	t      *testing.T
+	dir    string
+	next   int
+	values []string
+	millis []int64
+}
+
+func (p *place) old(name string) *old {
+	p.t.Helper()
+	o := &old{t: p.t, dir: filepath.Join(p.dir, name)}
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	return o
+}
+
+func (o *old) write(name string, b []byte) {
+	o.t.Helper()
+	if err := os.WriteFile(filepath.Join(o.dir, name), b, 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *old) add(compress bool, values ...string) {
+	o.t.Helper()
+	micros := 1_700_000_000_000_000 + int64(o.next)*1_001_001
+	b := oldFile(micros, values...)
+	if compress {
+		b = gzipped(b)
+	}
+	o.write(fmt.Sprintf("%012d.record_batch", o.next), b)
+	o.next += len(values)
+	o.values = append(o.values, values...)
+	for range values {
+		o.millis = append(o.millis, micros/1000)
+	}
+}
+
+// check compares a topic with the files it came from: values, offsets, times.
+func (o *old) check(p *place, topic string) {
+	o.t.Helper()
+	in := bufio.NewScanner(strings.NewReader(p.must("consume", topic, "--format", "json")))
+	in.Buffer(nil, 64<<20)
+	n := 0
+	for in.Scan() {
+		var r struct {
+			Offset    int64
+			Timestamp int64
+			Value     *string
+			Key       *string
+		}
+		if err := json.Unmarshal(in.Bytes(), &r); err != nil {
+			o.t.Fatal(err)
+		}
+		if n >= len(o.values) || r.Offset != int64(n) || r.Value == nil || *r.Value != o.values[n] || r.Timestamp != o.millis[n] || r.Key != nil {
+			o.t.Fatalf("record %d of %s: %.200s", n, topic, in.Bytes())
+		}
+		n++
+	}
+	if n != len(o.values) {
+		o.t.Fatalf("%d of %d records in %s", n, len(o.values), topic)
+	}
+}
+
+func TestImportAndExport(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	o := p.old("old/orders")
+	o.add(true, "AAA", "BBBBB", "C")
+	o.add(false, "", "plain", "")
+	o.add(true, strings.Repeat("large", 700_000)) // more than a batch may have by default
+	o.add(true, "d")
+	o.write("offsets_000000000000.offsets", offsetsFile(0, 3, 6))
+	p.must("import", "--from", "old", "--topic", "orders")
+	o.check(p, "orders")
+	if r := p.run("import", "--from", "old", "--topic", "orders"); r.code != 0 || !strings.Contains(r.err, "0 records stored in orders, which ends at offset 8") {
+		t.Errorf("again: %+v", r)
+	}
+	o.add(true, "later", "still later")
+	p.must("import", "--from", "./old", "--topic", "orders")
+	o.check(p, "orders")
+
+	if r := p.run("export", "--topic", "orders", "--to", "new", "--split-times"); r.code != 0 || strings.Contains(r.err, "warning") {
+		t.Errorf("export: %+v", r)
+	}
+	first, err := os.ReadFile(filepath.Join(p.dir, "new", "orders", "000000000000.record_batch"))
+	if err != nil || !bytes.HasPrefix(first, []byte{0x1f, 0x8b}) {
+		t.Errorf("first file: %.20x %v", first, err)
+	}
+	p.must("import", "--from", "new", "--topic", "orders", "--as", "round")
+	o.check(p, "round")
+
+	o.add(true, "more")
+	p.must("import", "--from", "old", "--topic", "orders")
+	if r := p.run("export", "--topic", "orders", "--to", "new", "--split-times"); r.code != 0 || !strings.Contains(r.err, "1 records written to 1 files") {
+		t.Errorf("export goes on: %+v", r)
+	}
+	p.must("import", "--from", "new", "--topic", "orders", "--as", "round")
+	o.check(p, "round")
+	p.must("export", "--topic", "orders", "--to", "plain", "--split-times", "--gzip=false")
+	plain, err := os.ReadFile(filepath.Join(p.dir, "plain", "orders", "000000000000.record_batch"))
+	if want := oldFile(1_700_000_000_000_000, "AAA", "BBBBB", "C"); err != nil || !bytes.Equal(plain, want) {
+		t.Errorf("%x, want %x, %v", plain, want, err)
+	}
+	r := p.run("export", "--topic", "orders", "--to", "merged")
+	if r.code != 0 || !strings.Contains(r.err, "in 1 files") && !strings.Contains(r.err, "to 1 files") || !strings.Contains(r.err, "another time") {
+		t.Errorf("merged: %+v", r)
+	}
+	p.mustWith("k:v\n", "produce", "keyed", "--key-separator", ":")
+	if r := p.run("export", "--topic", "keyed", "--to", "keyed"); r.code != 0 || !strings.Contains(r.err, "1 records had a key") {
+		t.Errorf("keyed: %+v", r)
+	}
+	p.refused(1, "not of this topic", "export", "--topic", "keyed", "--to", otherTopic(t, p, "keyed"))
+}
+
+// otherTopic is a bucket with files of a topic that hold something else.
+func otherTopic(t *testing.T, p *place, topic string) string {
+	t.Helper()
+	o := p.old("other/" + topic)
+	o.add(true, "x", "y", "z")
+	return "other"
+}
+
+func offsetsFile(offsets ...uint64) []byte {
+	b := append([]byte("seb@\x01\x00"), make([]byte, 26)...)
+	binary.LittleEndian.PutUint32(b[14:], uint32(len(offsets)))
+	for _, o := range offsets {
+		b = binary.LittleEndian.AppendUint64(b, o)
+	}
+	return b
+}
+
+func TestImportRefuses(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	o := p.old("old/t")
+	o.add(true, "a", "b", "c")
+	p.mustWith("a\nb\n", "produce", "taken")
+	p.refused(1, "is not empty", "import", "--from", "old", "--topic", "t", "--as", "taken")
+	p.must("topic", "create", "wide", "--partitions", "2")
+	p.refused(1, "2 partitions", "import", "--from", "old", "--topic", "t", "--as", "wide")
+	p.refused(2, "a name with slashes", "import", "--from", ".", "--topic", "old/t")
+	p.refused(1, "only 1 in folders below", "import", "--from", ".", "--topic", "old")
+	p.refused(1, "no files of topic none", "import", "--from", "old", "--topic", "none")
+	p.refused(2, "no folder", "import", "--from", "nowhere", "--topic", "t")
+	p.refused(2, "--from and --topic", "import")
+
+	// Longer than the files say: it holds more than the import.
+	p.must("import", "--from", "old", "--topic", "t")
+	p.mustWith("mine\n", "produce", "t")
+	p.refused(1, "holds more than this import", "import", "--from", "old", "--topic", "t")
+}
+
+func TestImportOfDamage(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	whole := gzipped(oldFile(5_000_000, "d", "e"))
+	for name, plant := range map[string]func(o *old){
+		"cut":   func(o *old) { o.write("000000000002.record_batch", whole[:len(whole)-3]) },
+		"flip":  func(o *old) { b := bytes.Clone(whole); b[len(b)-6] ^= 1; o.write("000000000002.record_batch", b) },
+		"empty": func(o *old) { o.write("000000000002.record_batch", nil) },
+		"gap":   func(*old) {},
+	} {
+		o := p.old("old/" + name)
+		o.add(true, "a", "b")
+		o.next += 2
+		plant(o)
+		o.add(true, "f")
+		text := "000000000002.record_batch, records from offset 2 on"
+		if name == "gap" {
+			text = "the records at offsets 2 to 3 are in no file"
+		}
+		p.refused(5, text, "import", "--from", "old", "--topic", name)
+		if got := p.must("consume", name); got != "a\nb\n" {
+			t.Errorf("%s: %q before the damage", name, got)
+		}
+		p.refused(5, text, "import", "--from", "old", "--topic", name)
+		if r := p.run("import", "--from", "old", "--topic", name, "--skip-damaged"); r.code != 0 || !strings.Contains(r.err, "passed over") {
+			t.Errorf("%s: %+v", name, r)
+		}
+		p.must("import", "--from", "old", "--topic", name, "--skip-damaged")
+		o.check(p, name)
+	}
+	// A file that is missing at the end is known from the offsets file only.
+	o := p.old("old/tail")
+	o.add(true, "a")
+	o.write("offsets_000000000000.offsets", offsetsFile(0, 1))
+	p.refused(5, "000000000001.record_batch is missing", "import", "--from", "old", "--topic", "tail")
+}
+
+// interrupted runs a command again and again, killing it after a while, until it gets to its end.
+func interrupted(t *testing.T, p *place, args ...string) (kills int) {
+	t.Helper()
+	for patience := 2 * time.Millisecond; ; patience += patience / 4 {
+		c := p.command(args...)
+		var out bytes.Buffer
+		c.Stderr = &out
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- c.Wait() }()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatalf("%v: %s", err, out.String())
+			}
+			return kills
+		case <-time.After(patience/2 + rand.N(patience)):
+			_ = c.Process.Kill()
+			<-done
+			kills++
+		}
+	}
+}
+
+func TestInterruptions(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	o := p.old("old/t")
+	for i := range 300 {
+		values := make([]string, 1+i%7)
+		for j := range values {
+			values[j] = fmt.Sprintf("%d.%d %s", i, j, strings.Repeat("x", i*j*20))
+		}
+		o.add(i%3 > 0, values...)
+	}
+	kills := interrupted(t, p, "import", "--from", "old", "--topic", "t")
+	o.check(p, "t")
+	kills += interrupted(t, p, "export", "--topic", "t", "--to", "new", "--split-times")
+	p.must("import", "--from", "new", "--topic", "t", "--as", "again")
+	o.check(p, "again")
+	t.Logf("%d kills", kills)
+	if kills == 0 {
+		t.Error("nothing was interrupted")
+	}
+}
