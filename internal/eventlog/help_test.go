@@ -209,9 +209,3 @@ func key(epoch uint32, slot int) func(string) bool {
 		return e == epoch && n == slot
 	}
 }
-
-// retries makes a log that does not wait long before it asks a store again.
-func retries() logcore.Config {
-	const ms = logcore.Duration(time.Millisecond)
-	return logcore.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms}
-}
