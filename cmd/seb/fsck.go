@@ -1,18 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -60,18 +54,19 @@ func (f *fsckFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	p := &fsckPrinter{w: cmd.OutOrStdout(), all: f.all, kinds: map[string]int{}}
-	if f.json {
-		p.json = json.NewEncoder(p.w)
-	}
-	p.bar = countless(cmd.ErrOrStderr(), "objects")
+	bar := newBar(cmd.ErrOrStderr(), -1, "objects", false)
+	p := &fsck.Printer{W: cmd.OutOrStdout(), JSON: f.json, All: f.all}
 	start := time.Now()
 	r, err := fsck.Run(cmd.Context(), fsck.Options{
-		Store: store, Repair: f.repair, Quiet: f.quiet, Found: p.found, Progress: func(int64) { _ = p.bar.Add(1) },
+		Store: store, Repair: f.repair, Quiet: f.quiet, Progress: func(int64) { _ = bar.Add(1) },
+		Found: func(found fsck.Finding) {
+			_ = bar.Clear()
+			p.Found(found)
+		},
 	})
-	_ = p.bar.Finish()
+	_ = bar.Finish()
 	if r.Cluster != "" {
-		p.summary(store, r, time.Since(start))
+		p.Summary(store.String(), r, time.Since(start))
 	}
 	switch {
 	case r.Damages > 0 && (err == nil || errors.Is(err, fsck.ErrDamaged)):
@@ -107,10 +102,7 @@ func openExisting(cmd *cobra.Command, flag, name string) (objstore.Store, error)
 		return nil, usageError{fmt.Errorf("--%s: there is nothing in memory before a broker starts", flag)}
 	case objstore.KindDisk:
 		if info, err := os.Stat(spec.Dir); err != nil || !info.IsDir() {
-			if err == nil {
-				err = fs.ErrInvalid
-			}
-			return nil, usageError{fmt.Errorf("--%s: no folder %s: %w", flag, spec.Dir, err)}
+			return nil, usageError{fmt.Errorf("--%s: no folder %s", flag, spec.Dir)}
 		}
 	}
 	store, err := spec.Open(cmd.Context(), s3Keys())
@@ -119,90 +111,3 @@ func openExisting(cmd *cobra.Command, flag, name string) (objstore.Store, error)
 	}
 	return store, nil
 }
-
-// countless is a bar without an end, if w is a terminal.
-func countless(w io.Writer, what string) *progressbar.ProgressBar {
-	if !isTerminal(w) {
-		return progressbar.DefaultSilent(-1)
-	}
-	return progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish())
-}
-
-// orphansShown is how many orphans and notes of each kind are printed without --all.
-const orphansShown = 5
-
-// fsckPrinter prints findings as they come.
-type fsckPrinter struct {
-	w     io.Writer
-	json  *json.Encoder
-	bar   *progressbar.ProgressBar
-	all   bool
-	kinds map[string]int // findings that are no damage, by kind
-}
-
-func (p *fsckPrinter) found(f fsck.Finding) {
-	if p.json != nil {
-		_ = p.json.Encode(f)
-		return
-	}
-	if f.Severity != fsck.Damage {
-		p.kinds[f.Kind]++
-		if n := p.kinds[f.Kind]; n > orphansShown && !p.all {
-			return
-		}
-	}
-	_ = p.bar.Clear()
-	line := fmt.Sprintf("%s: %s", f.Severity, f.Kind)
-	if f.Key != "" {
-		line += " " + f.Key
-	}
-	if f.Text != "" {
-		line += ": " + f.Text
-	}
-	const lostShown = 10
-	for i, r := range f.Lost {
-		if i == lostShown {
-			line += fmt.Sprintf(", and %d more", len(f.Lost)-i)
-			break
-		}
-		if i == 0 {
-			line += "; lost: "
-		} else {
-			line += ", "
-		}
-		line += r.String()
-	}
-	fmt.Fprintln(p.w, line)
-}
-
-func (p *fsckPrinter) summary(store objstore.Store, r *fsck.Report, took time.Duration) {
-	if p.json != nil {
-		_ = p.json.Encode(map[string]any{"summary": r})
-		return
-	}
-	for _, kind := range slices.Sorted(maps.Keys(p.kinds)) {
-		n := p.kinds[kind]
-		if n > orphansShown && !p.all {
-			fmt.Fprintf(p.w, "and %d more of the kind %q: --all shows them\n", n-orphansShown, kind)
-		}
-	}
-	fmt.Fprintf(p.w, "%s\n", store)
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(p.w, "  %-11s %s\n", name, fmt.Sprintf(format, args...))
-	}
-	line("cluster", "%s, ends at epoch %d slot %d%s", r.Cluster, r.Epoch, r.Slot, map[bool]string{true: ", and a broker is writing to it"}[r.Grew])
-	line("holds", "%s", counted(r.Listed))
-	line("verified", "%s, %d seals, %d snapshots (%d of them compared with the log)", counted(r.Verified), r.Seals, r.Snapshots, r.Compared)
-	line("records", "%d in %d topics, %d partitions, %d ranges", r.Records, r.Topics, r.Partitions, r.Ranges)
-	line("superseded", "%s that a broker will collect", counted(r.Superseded))
-	line("orphans", "%s", counted(r.Orphans))
-	if r.Deleted.Objects > 0 {
-		line("removed", "%s", counted(r.Deleted))
-	}
-	line("damages", "%d", r.Damages)
-	line("took", "%v", took.Round(time.Millisecond))
-}
-
-func counted(c fsck.Count) string { return fmt.Sprintf("%d objects, %d bytes", c.Objects, c.Bytes) }

@@ -12,11 +12,12 @@ import (
 var levels = map[string]int{
 	"cmd/seb": 7,
 
-	"internal/server":   6,
-	"":                  6,
-	"internal/sim":      6,
-	"internal/torture":  6,
-	"internal/killloop": 6,
+	"internal/server":    6,
+	"internal/migration": 6,
+	"":                   6,
+	"internal/sim":       6,
+	"internal/torture":   6,
+	"internal/killloop":  6,
 
 	"internal/node":    5,
 	"internal/httpapi": 5,

@@ -1,0 +1,138 @@
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/legacy"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// oldTopic reads the files of a topic in order.
+type oldTopic struct {
+	store    objstore.Store
+	topic    string
+	skip     bool
+	say      sayFunc
+	progress func(n int64)
+
+	list     *legacy.Listing
+	at       int   // next file
+	expected int64 // offset of its first record; -1 behind something that was left out
+	skipped  int   // files, and gaps
+}
+
+func (o *oldTopic) open(ctx context.Context) error {
+	var err error
+	if o.list, err = legacy.List(ctx, o.store, o.topic); err != nil {
+		return err
+	}
+	if len(o.list.Files) == 0 {
+		if o.list.Nested > 0 {
+			return fmt.Errorf("%s: no files of topic %s, only %d in folders below it: a name with slashes is not taken; name the folder with --from", o.store, o.topic, o.list.Nested)
+		}
+		return fmt.Errorf("%s: no files of topic %s", o.store, o.topic)
+	}
+	if o.list.Nested > 0 {
+		o.say("warning: %d objects in folders below %s/ belong to other topics and are left alone", o.list.Nested, o.topic)
+	}
+	if o.list.Offsets == "" {
+		return nil
+	}
+	named, err := legacy.ReadOffsets(ctx, o.store, o.list.Offsets)
+	if errors.Is(err, record.ErrCorrupt) {
+		o.say("warning: %s is damaged, and is not needed: %v", o.list.Offsets, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return o.compare(named)
+}
+
+// compare makes sure that every file is there that the offsets file names.
+func (o *oldTopic) compare(named []uint64) error {
+	i := 0
+	for _, first := range named {
+		for i < len(o.list.Files) && uint64(o.list.Files[i].First) < first {
+			i++
+		}
+		if i < len(o.list.Files) && uint64(o.list.Files[i].First) == first {
+			continue
+		}
+		err := fmt.Errorf("%s is missing, %s names it: %w", legacy.Name(o.topic, int64(first)), o.list.Offsets, record.ErrCorrupt)
+		if !o.skip {
+			return err
+		}
+		o.skipped++
+		o.say("going on in spite of damage: %v", err)
+	}
+	return nil
+}
+
+// seek goes to the file that holds an offset and returns the offset of its first record. Where files were left out only
+// counting from the beginning tells which record is where.
+func (o *oldTopic) seek(ctx context.Context, offset int64) (int64, error) {
+	if o.skip {
+		return 0, nil
+	}
+	for o.at+1 < len(o.list.Files) && o.list.Files[o.at+1].First <= offset {
+		o.progress(o.list.Files[o.at].Size)
+		o.at++
+	}
+	if o.at > 0 {
+		o.expected = o.list.Files[o.at].First
+	}
+	return o.expected, nil
+}
+
+// next reads the next file; io.EOF after the last.
+func (o *oldTopic) next(ctx context.Context) (*record.FileV1, error) {
+	for o.at < len(o.list.Files) {
+		f := o.list.Files[o.at]
+		name := legacy.Name(o.topic, f.First)
+		o.at++
+		o.progress(f.Size)
+		if o.expected >= 0 && f.First != o.expected {
+			if err := o.leaveOut(o.gap(f.First)); err != nil {
+				return nil, err
+			}
+		}
+		file, err := legacy.Read(ctx, o.store, o.topic, f.First)
+		switch {
+		case errors.Is(err, record.ErrCorrupt), errors.Is(err, record.ErrTooLarge), errors.Is(err, objstore.ErrNotFound):
+			o.expected = -1
+			if err := o.leaveOut(fmt.Errorf("%s, records from offset %d on: %w", name, f.First, errors.Join(err, record.ErrCorrupt))); err != nil {
+				return nil, err
+			}
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		o.expected = f.First + int64(file.Len())
+		return file, nil
+	}
+	return nil, io.EOF
+}
+
+// gap says what is wrong with the offset of the next file.
+func (o *oldTopic) gap(first int64) error {
+	if first > o.expected {
+		return fmt.Errorf("the records at offsets %d to %d are in no file: the next is %s: %w", o.expected, first-1, legacy.Name(o.topic, first), record.ErrCorrupt)
+	}
+	return fmt.Errorf("%s begins within the file before it, which ends at offset %d: %w", legacy.Name(o.topic, first), o.expected, record.ErrCorrupt)
+}
+
+// leaveOut decides whether to go on in spite of damage.
+func (o *oldTopic) leaveOut(err error) error {
+	if !o.skip {
+		return fmt.Errorf("%w: --skip-damaged goes on behind it, and then the offsets that follow are not kept", err)
+	}
+	o.skipped++
+	o.say("going on in spite of damage, offsets are not kept: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	return nil
+}

@@ -1,0 +1,286 @@
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// ImportOptions say what is imported. All but SkipDamaged and Reporter must be set.
+type ImportOptions struct {
+	Store  objstore.Store // the version-1 bucket
+	From   string         // topic in it
+	Client *client.Client
+	Topic  string // topic of the broker: missing, empty, or the beginning of this import
+	// SkipDamaged passes over damaged and missing files: offsets behind them are not kept.
+	SkipDamaged bool
+	Reporter
+}
+
+// Imported is what an import has done.
+type Imported struct {
+	Records    int64 // sent by this run, and stored
+	Next       int64 // where the topic ends
+	PassedOver int   // files and gaps, with SkipDamaged
+}
+
+// Import sends the records of a topic's files to a broker, in order, with their offsets, and with their file's time in
+// milliseconds. It may end anywhere: the next one compares the last records that are there with the files and goes on
+// behind them; nothing is sent twice, because each request is conditional on its offset.
+//
+// A damaged or missing file ends it with an error that names the file and the offset and is record.ErrCorrupt; what came
+// before it is stored.
+func Import(ctx context.Context, o ImportOptions) (Imported, error) {
+	say := o.sayFunc()
+	i := &importing{
+		old: &oldTopic{store: o.Store, topic: o.From, skip: o.SkipDamaged, say: say}, client: o.Client, topic: o.Topic, say: say,
+	}
+	err := i.open(ctx)
+	if err == nil {
+		i.old.progress = o.start(i.old.list.Bytes)
+		err = i.all(ctx)
+	}
+	return Imported{Records: i.sent, Next: i.next, PassedOver: i.old.skipped}, err
+}
+
+// importing is one import under way.
+type importing struct {
+	old    *oldTopic
+	client *client.Client
+	topic  string
+	say    sayFunc
+
+	begin    int64 // the topic's end when the import began: what is before it is compared
+	next     int64 // offset that the next record gets
+	batchMax int   // the topic's max-batch-bytes
+	sent     int64
+	there    []fingerprint // the last records before begin
+	chunk    []record.Record
+	bytes    int
+}
+
+const (
+	// chunkBytes and chunkRecords are how much is sent at once: requests follow one another, so that order is kept.
+	chunkBytes   = 4 << 20
+	chunkRecords = 50_000
+	// retryTime is how long a chunk is tried whose outcome is unknown.
+	retryTime = 30 * time.Second
+	// compared is how many records before the topic's end are compared with the files when an import goes on.
+	compared = 200
+	// maxBatchBytesDefault is a topic's max-batch-bytes when it is not set.
+	maxBatchBytesDefault = 1_048_588
+)
+
+// open finds out where to go on.
+func (i *importing) open(ctx context.Context) error {
+	if err := i.old.open(ctx); err != nil {
+		return err
+	}
+	t, err := i.client.Topic(ctx, i.topic)
+	if errors.Is(err, client.ErrUnknownTopic) {
+		t, err = i.client.CreateTopic(ctx, i.topic, client.TopicSpec{Partitions: 1})
+	}
+	if err != nil {
+		return fmt.Errorf("topic %s: %w", i.topic, err)
+	}
+	if n := len(t.Partitions); n != 1 {
+		return fmt.Errorf("topic %s has %d partitions: only one with a single partition can keep the order and the offsets; choose another name with --as", i.topic, n)
+	}
+	if t.Settings["timestamp-type"] == "LogAppendTime" {
+		i.say("warning: topic %s has timestamp-type=LogAppendTime: the times of the files are not kept", i.topic)
+	}
+	i.batchMax = maxBatchBytesDefault
+	if v, set := t.Settings["max-batch-bytes"]; set {
+		if _, err := fmt.Sscan(v, &i.batchMax); err != nil {
+			return fmt.Errorf("max-batch-bytes of topic %s: %w", i.topic, err)
+		}
+	}
+	p := &t.Partitions[0]
+	i.begin, i.next = p.Next, p.Next
+	if i.begin == 0 {
+		return nil
+	}
+	if p.Start == p.Next {
+		return fmt.Errorf("topic %s is not empty, and its records are gone: they can not be compared with the files; choose another name with --as", i.topic)
+	}
+	from := max(p.Start, i.begin-compared)
+	for r, err := range i.client.Records(ctx, i.topic, client.ReadOptions{Offset: from}) {
+		if err != nil {
+			return fmt.Errorf("read what is in topic %s: %w", i.topic, err)
+		}
+		if r.Offset < i.begin {
+			i.there = append(i.there, printOf(r))
+		}
+	}
+	if int64(len(i.there)) != i.begin-from {
+		return i.notOurs(from)
+	}
+	return nil
+}
+
+// notOurs is the refusal to write to a topic that holds something else.
+func (i *importing) notOurs(offset int64) error {
+	return fmt.Errorf("topic %s is not empty, and at offset %d it does not hold what the files do: it is not the beginning of this import; choose another name with --as", i.topic, offset)
+}
+
+// all sends every record that is not there yet.
+func (i *importing) all(ctx context.Context) error {
+	first := i.begin - int64(len(i.there)) // of those that are compared
+	at, err := i.old.seek(ctx, first)
+	if err != nil {
+		return err
+	}
+	for {
+		f, err := i.old.next(ctx)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return i.flushThen(ctx, err)
+		}
+		for n := range f.Len() {
+			r := record.Record{Timestamp: floorMillis(f.Time), Value: f.Value(n)}
+			switch {
+			case at >= i.begin:
+				if err := i.add(ctx, r); err != nil {
+					return err
+				}
+			case at >= first && i.there[at-first] != printOf(&r):
+				return i.notOurs(at)
+			}
+			at++
+		}
+	}
+	if at < i.begin {
+		return fmt.Errorf("topic %s ends at offset %d, and the files at %d: it holds more than this import", i.topic, i.begin, at)
+	}
+	return i.flush(ctx)
+}
+
+// flushThen stores what was collected before an error ends the import.
+func (i *importing) flushThen(ctx context.Context, err error) error {
+	if sendErr := i.flush(ctx); sendErr != nil {
+		return fmt.Errorf("%w (and then: %w)", err, sendErr)
+	}
+	return err
+}
+
+func floorMillis(micros int64) int64 {
+	ms := micros / 1000
+	if micros%1000 < 0 {
+		ms--
+	}
+	return ms
+}
+
+func (i *importing) add(ctx context.Context, r record.Record) error {
+	if len(i.chunk) > 0 && i.bytes+len(r.Value) > chunkBytes || len(i.chunk) >= chunkRecords {
+		if err := i.flush(ctx); err != nil {
+			return err
+		}
+	}
+	i.chunk = append(i.chunk, r)
+	i.bytes += len(r.Value)
+	return nil
+}
+
+// flush stores the chunk at just the offsets it has to have.
+func (i *importing) flush(ctx context.Context) error {
+	if len(i.chunk) == 0 {
+		return nil
+	}
+	data, _, err := record.Append(nil, i.chunk, record.EncodeOptions{})
+	if err != nil {
+		return err
+	}
+	if err := i.makeRoom(ctx, data); err != nil {
+		return err
+	}
+	n := int64(len(i.chunk))
+	end := time.Now().Add(retryTime)
+	for {
+		// The condition on the offset makes a repetition harmless, whatever came of the attempt before.
+		_, err := i.client.ProduceBatches(ctx, i.topic, data, client.ProduceOptions{ExpectedOffset: &i.next})
+		if err == nil {
+			break
+		}
+		var e *client.Error
+		if errors.As(err, &e) && errors.Is(err, client.ErrOffsetMismatch) {
+			if e.NextOffset < i.next+n {
+				return fmt.Errorf("somebody else writes to topic %s: %w", i.topic, err)
+			}
+			if err := i.compare(ctx); err != nil {
+				return err
+			}
+			break
+		}
+		if !errors.Is(err, client.ErrOutcomeUnknown) || ctx.Err() != nil || time.Now().After(end) {
+			return fmt.Errorf("offset %d: %w", i.next, err)
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	i.next += n
+	i.sent += n
+	clear(i.chunk)
+	i.chunk, i.bytes = i.chunk[:0], 0
+	return nil
+}
+
+// compare makes sure that an attempt without an answer has stored the chunk.
+func (i *importing) compare(ctx context.Context) error {
+	at := 0
+	for r, err := range i.client.Records(ctx, i.topic, client.ReadOptions{Offset: i.next}) {
+		if err != nil {
+			return err
+		}
+		if printOf(r) != printOf(&i.chunk[at]) {
+			return i.notOurs(r.Offset)
+		}
+		if at++; at == len(i.chunk) {
+			return nil
+		}
+	}
+	return i.notOurs(i.next + int64(at))
+}
+
+// makeRoom lets the topic take a record that is larger than a batch may be.
+func (i *importing) makeRoom(ctx context.Context, data []byte) error {
+	largest := 0
+	for rest := data; len(rest) > 0; {
+		b, more, err := record.Split(rest)
+		if err != nil {
+			return err
+		}
+		largest, rest = max(largest, b.Len()), more
+	}
+	if largest <= i.batchMax {
+		return nil
+	}
+	i.say("a record takes a batch of %d bytes: max-batch-bytes of topic %s becomes that", largest, i.topic)
+	if _, err := i.client.UpdateTopic(ctx, i.topic, client.TopicSpec{Settings: map[string]string{"max-batch-bytes": fmt.Sprint(largest)}}); err != nil {
+		return fmt.Errorf("a record of %d bytes: %w", largest, err)
+	}
+	i.batchMax = largest
+	return nil
+}
+
+// fingerprint tells records apart without holding them.
+type fingerprint struct {
+	time int64
+	size int
+	crc  uint32
+	rest bool // has a key or headers, or no value: no record of an import
+}
+
+func printOf(r *record.Record) fingerprint {
+	return fingerprint{r.Timestamp, len(r.Value), record.CRC32C(r.Value), r.Key != nil || len(r.Headers) > 0 || r.Value == nil}
+}
