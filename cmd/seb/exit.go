@@ -96,6 +96,8 @@ func hint(err error) string {
 		return "`seb group list` shows what there is; a group is there once it has committed something"
 	case errors.Is(err, client.ErrBelowStart):
 		return "these records are gone; begin with --offset earliest, or move the group with `seb group reset`"
+	case errors.Is(err, objstore.ErrNoVerdict):
+		return "the store did not answer; check the endpoint in --bucket, the network and the credentials"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "no broker answers there; start one with `seb serve`, or name another with --address"
 	case errors.Is(err, syscall.EADDRINUSE):
