@@ -5,23 +5,21 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/internal/machine"
 )
 
 // benchReport is the document that --json prints.
 type benchReport struct {
-	Benchmark  string      `json:"benchmark"` // "write" or "read"
-	Started    time.Time   `json:"started"`
-	Version    buildInfo   `json:"version"`
-	Machine    machineInfo `json:"machine"`
-	Parameters benchParams `json:"parameters"`
-	Runs       []benchRun  `json:"runs"`
+	Benchmark  string       `json:"benchmark"` // "write" or "read"
+	Started    time.Time    `json:"started"`
+	Version    buildInfo    `json:"version"`
+	Machine    machine.Info `json:"machine"`
+	Parameters benchParams  `json:"parameters"`
+	Runs       []benchRun   `json:"runs"`
 	// Over all runs together. CPU time and memory are those of this process: with a local broker the broker's and the
 	// load generator's, with a remote one only the generator's.
 	RecordsPerSecond  float64 `json:"records_per_second"`
@@ -85,7 +83,7 @@ func (b *benchReport) finish() {
 	}
 	b.RecordsPerSecond = round(float64(records) / seconds)
 	b.CPUMicrosecRecord = round(float64(cpu.Microseconds()) / float64(max(records, 1)))
-	b.RSSMaxBytes = rssMax()
+	b.RSSMaxBytes = machine.RSSMax()
 	b.Includes = "broker and load generator"
 	if !b.Parameters.LocalBroker {
 		b.Includes = "load generator"
@@ -128,68 +126,4 @@ func (r *benchRun) writeLine(w io.Writer, n int) {
 func (b *benchReport) writeTotal(w io.Writer) {
 	fmt.Fprintf(w, "total       %.0f records/s, %.2f us CPU/record, %.1f MiB most memory (%s)\n",
 		b.RecordsPerSecond, b.CPUMicrosecRecord, float64(b.RSSMaxBytes)/(1<<20), b.Includes)
-}
-
-// cpuTime is the CPU time that this process has used, user and system.
-func cpuTime() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// rssMax is the most memory that this process ever held.
-func rssMax() int64 {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	if runtime.GOOS == "darwin" {
-		return int64(u.Maxrss) // bytes there, KiB elsewhere
-	}
-	return int64(u.Maxrss) << 10
-}
-
-// machineInfo says what a result was measured on.
-type machineInfo struct {
-	CPU    string `json:"cpu"`
-	Cores  int    `json:"cores"`
-	Memory int64  `json:"memory_bytes"`
-	System string `json:"system"`
-	Kernel string `json:"kernel"`
-}
-
-func (m machineInfo) String() string {
-	return fmt.Sprintf("%s, %d cores, %.1f GiB, %s, kernel %s", m.CPU, m.Cores, float64(m.Memory)/(1<<30), m.System, m.Kernel)
-}
-
-func machine() machineInfo {
-	m := machineInfo{CPU: "unknown CPU", Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		m.Kernel = unix.ByteSliceToString(u.Release[:])
-	}
-	if v := procField("/proc/cpuinfo", "model name"); v != "" {
-		m.CPU = v
-	}
-	var kib int64
-	if _, err := fmt.Sscanf(procField("/proc/meminfo", "MemTotal"), "%d kB", &kib); err == nil {
-		m.Memory = kib << 10
-	}
-	return m
-}
-
-// procField is the first value of a field in a file of /proc; "" where there is none.
-func procField(file, field string) string {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(b)) {
-		if name, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == field {
-			return strings.TrimSpace(v)
-		}
-	}
-	return ""
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/record"
 )
@@ -129,7 +130,7 @@ func (l *load) run(ctx context.Context) (benchRun, error) {
 		hist = newHistogram()
 		wg   sync.WaitGroup
 	)
-	cpu, start := cpuTime(), time.Now()
+	cpu, start := machine.CPUTime(), time.Now()
 	for range l.workers {
 		wg.Go(func() {
 			mine, own, err := l.loop(ctx, &next)
@@ -148,7 +149,7 @@ func (l *load) run(ctx context.Context) (benchRun, error) {
 	if err := context.Cause(ctx); err != nil {
 		return benchRun{}, err
 	}
-	r.finish(time.Since(start), cpuTime()-cpu)
+	r.finish(time.Since(start), machine.CPUTime()-cpu)
 	r.Latency = latencyOf(hist)
 	return r, nil
 }

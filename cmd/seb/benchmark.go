@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/machine"
 	"github.com/spf13/cobra"
 )
 
@@ -74,7 +75,7 @@ func runBenchmark(cmd *cobra.Command, p *benchParams, one func(context.Context, 
 	if err := p.validate(); err != nil {
 		return err
 	}
-	report := benchReport{Benchmark: "write", Started: time.Now(), Version: build(), Machine: machine(), Parameters: *p}
+	report := benchReport{Benchmark: "write", Started: time.Now(), Version: build(), Machine: machine.Here(), Parameters: *p}
 	if p.Read != nil {
 		report.Benchmark = "read"
 	}

@@ -1,0 +1,78 @@
+// Package machine says what a measurement ran on and what it used: every result carries it.
+package machine
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// CPUTime is the CPU time that this process has used, user and system; 0 if the system does not say.
+func CPUTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// RSSMax is the most memory that this process ever held, bytes; 0 if the system does not say.
+func RSSMax() int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	if runtime.GOOS == "darwin" {
+		return int64(u.Maxrss) // bytes there, KiB elsewhere
+	}
+	return int64(u.Maxrss) << 10
+}
+
+// Info says what a result was measured on.
+type Info struct {
+	CPU    string `json:"cpu"`
+	Cores  int    `json:"cores"`
+	Memory int64  `json:"memory_bytes"`
+	System string `json:"system"`
+	Kernel string `json:"kernel"`
+}
+
+// String is one line for people.
+func (m Info) String() string {
+	return fmt.Sprintf("%s, %d cores, %.1f GiB, %s, kernel %s", m.CPU, m.Cores, float64(m.Memory)/(1<<30), m.System, m.Kernel)
+}
+
+// Here describes the machine this runs on. What the system does not tell stays zero or "unknown CPU".
+func Here() Info {
+	m := Info{CPU: "unknown CPU", Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		m.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	if v := procField("/proc/cpuinfo", "model name"); v != "" {
+		m.CPU = v
+	}
+	var kib int64
+	if _, err := fmt.Sscanf(procField("/proc/meminfo", "MemTotal"), "%d kB", &kib); err == nil {
+		m.Memory = kib << 10
+	}
+	return m
+}
+
+// procField is the first value of a field in a file of /proc; "" where there is none.
+func procField(file, field string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if name, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == field {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,32 @@
+package machine_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/machine"
+)
+
+func TestHere(t *testing.T) {
+	m := machine.Here()
+	if m.Cores < 1 || m.CPU == "" || m.Kernel == "" || !strings.Contains(m.System, "/") {
+		t.Errorf("%+v", m)
+	}
+	if s := m.String(); !strings.Contains(s, m.CPU) || !strings.Contains(s, m.Kernel) {
+		t.Error(s)
+	}
+}
+
+func TestUse(t *testing.T) {
+	before := machine.CPUTime()
+	held := make([]byte, 8<<20)
+	for i := range held {
+		held[i] = byte(i)
+	}
+	if rss := machine.RSSMax(); rss < int64(len(held)) {
+		t.Errorf("%d bytes held, %d said", len(held), rss)
+	}
+	if machine.CPUTime() < before || machine.CPUTime() == 0 {
+		t.Error("CPU time does not pass")
+	}
+}
