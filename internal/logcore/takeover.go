@@ -178,11 +178,23 @@ func (c *Core) sendSeal(own *ownSeal) {
 		// Rule R10: every start puts its SEAL's name a second time. The name is taken, and nobody deletes a SEAL.
 		c.request(Effect{Kind: EffPutSeal, Key: key, Body: own.body}, func(ev *Event) {
 			if ev.Outcome != OutcomeExists {
-				c.stop(fmt.Errorf("the store took %s twice: it does not honour put-if-absent", key))
+				c.takenTwice(key)
 				return
 			}
 			c.sealed(&own.head)
 		})
+	})
+}
+
+// takenTwice: the store took our SEAL's name a second time. Either it does not honour put-if-absent, or the slot was
+// collected before we sealed it and a DELETE of the DATA that lay there came late; then there is a newer snapshot.
+func (c *Core) takenTwice(key string) {
+	c.listSnaps(func(names []snapName) {
+		if len(names) == 0 || names[0].key == c.load.newest {
+			c.stop(fmt.Errorf("the store took %s twice: it does not honour put-if-absent", key))
+			return
+		}
+		c.loadNewest()
 	})
 }
 

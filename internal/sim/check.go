@@ -207,8 +207,8 @@ func (c *checker) committed(r *run, f *logcore.Frozen) {
 // read reads as a client does, from a broker's committed state: I1, I4, I5.
 func (c *checker) read(r *run) {
 	s := r.core.State()
-	if s == nil || s.Len() == 0 || c.fold == nil {
-		return
+	if s == nil || s.Len() == 0 || c.fold == nil || r.core.Role() == logcore.RoleStarting {
+		return // a candidate serves nothing: it may start over from a snapshot (rule R5)
 	}
 	c.w.stats.Reads++
 	topics := s.Topics()

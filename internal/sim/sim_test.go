@@ -75,6 +75,16 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestSeedsThatFailed repeats seeds that found something once.
+func TestSeedsThatFailed(t *testing.T) {
+	for name, seed := range map[string]uint64{
+		"a candidate that starts over goes back, and must not be read from":     1795238649403066668,
+		"a late DELETE takes a SEAL in a collected slot before it is put twice": 1795238897699166478,
+	} {
+		t.Run(name, func(t *testing.T) { run(t, seed) })
+	}
+}
+
 // TestDeterminism: the same seed gives the same run.
 func TestDeterminism(t *testing.T) {
 	for seed := uint64(1000); seed < 1010; seed++ {
