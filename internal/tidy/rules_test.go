@@ -201,8 +201,8 @@ func TestPhrases(t *testing.T) {
 		want []string
 	}{
 		{"folder of a machine", source{"a.go": "package a // see /home/somebody/x\n"}, []string{`a.go:1: phrase: "/home/somebody/x"`}},
-		{"in a script", source{"run": "cd '/root/go'"}, []string{`"/root/go"`}},
-		{"in a URL or a deeper folder", source{"a.md": "http://h/home/x a/home/x ~/root/x"}, nil},
+		{"in a script", source{"run": "cd '/home/go'"}, []string{`"/home/go"`}},
+		{"in a URL or a deeper folder", source{"a.md": "http://h/home/x a/home/x ~/home/x"}, nil},
 		{"document that is not here", source{"a.go": "package a // as NOWHERE.md says\n"}, []string{"there is no NOWHERE.md"}},
 		{"its section", source{"a.go": "package a // NOWHERE section 4\n"}, []string{"there is no NOWHERE.md"}},
 		{"document that is here", source{"a.go": "package a // FORMAT.md, FORMAT section 4, RFC 9457 section 3\n", "x/FORMAT.md": ""}, nil},
