@@ -1,7 +1,12 @@
 package objstore_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -40,14 +45,38 @@ func TestARealServerThatRefuses(t *testing.T) {
 	}
 }
 
+// standStill stops a process and waits until each of its threads has stopped: kill returns before.
+func standStill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Skip("no /proc: whether the server has stopped can not be seen")
+		}
+		running := 0
+		for _, name := range threads {
+			if b, err := os.ReadFile(name); err == nil && !bytes.Contains(b, []byte(") T ")) {
+				running++
+			}
+		}
+		if running == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d threads of the server still run", running)
+		}
+	}
+}
+
 func TestARealServerThatStandsStill(t *testing.T) {
 	server := s3server.ForTest(t)
 	o := server.Options("still")
 	o.RequestTimeout, o.BytesPerSecondMin = 100*time.Millisecond, 1<<40
 	s := openS3(t, o)
-	if err := syscall.Kill(server.Pid(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	standStill(t, server.Pid())
 	err := s.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
 	if !errors.Is(err, objstore.ErrNoVerdict) {
 		t.Errorf("put: %v", err)
