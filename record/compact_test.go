@@ -1,0 +1,162 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// keyed makes batches of n records each from offset base on; every third record has no key, every fifth a null value.
+func keyed(t *testing.T, base int64, codec Compression, batches, n int) []byte {
+	t.Helper()
+	var all []byte
+	for range batches {
+		var recs []Record
+		for i := range n {
+			at := base + int64(i)
+			r := Record{Timestamp: 1000 + at, Value: []byte(fmt.Sprintf("value %d of some length", at)), Headers: []Header{{Key: "h", Value: []byte{byte(at)}}}}
+			if at%3 != 0 {
+				r.Key = []byte(fmt.Sprintf("key %d", at%7))
+			}
+			if at%5 == 0 {
+				r.Value = nil
+			}
+			recs = append(recs, r)
+		}
+		b, _, err := Append(nil, recs, EncodeOptions{Compression: codec, Producer: &Producer{ID: 7, Epoch: 1, Sequence: int32(base)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		base = Patch(b, base, 3)
+		all = append(all, b...)
+	}
+	return all
+}
+
+func clone(recs []Record) []Record {
+	for i := range recs {
+		r := &recs[i]
+		r.Key, r.Value = slices.Clone(r.Key), slices.Clone(r.Value)
+		r.Headers = slices.Clone(r.Headers)
+		for j := range r.Headers {
+			r.Headers[j].Value = slices.Clone(r.Headers[j].Value)
+			r.Headers[j].Key = string([]byte(r.Headers[j].Key))
+		}
+	}
+	return recs
+}
+
+// TestCompactor removes any subset of the records: what stays is unchanged, with its offset, and the offsets taken are the same.
+func TestCompactor(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var c Compactor
+	for round := range 300 {
+		codec := Compression(round % 5)
+		b := keyed(t, 40, codec, 1+rng.IntN(6), 1+rng.IntN(9))
+		before, err := Verify(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drop := rng.Float64()
+		if round%10 == 0 {
+			drop = float64(round / 10 % 2)
+		}
+		gone := map[int64]bool{}
+		var want []Record
+		for _, r := range clone(readAll(t, b, 0)) {
+			if gone[r.Offset] = rng.Float64() < drop; !gone[r.Offset] {
+				want = append(want, r)
+			}
+		}
+		prefix := []byte("before")
+		out, sum, err := c.Append(prefix, b, func(e *CompactEntry) bool {
+			if hasKey := e.Offset%3 != 0; hasKey != (e.Key != nil) || e.Null != (e.Offset%5 == 0) {
+				t.Errorf("offset %d: key %q, null %v", e.Offset, e.Key, e.Null)
+			}
+			return !gone[e.Offset]
+		})
+		if err != nil || !bytes.HasPrefix(out, prefix) {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		out = out[len(prefix):]
+		if got, err := Verify(out); err != nil || got != sum || sum.Span != before.Span || sum.Records != len(want) {
+			t.Fatalf("round %d: %+v, %+v, %v; was %+v, %d left", round, got, sum, err, before, len(want))
+		}
+		if got := clone(readAll(t, out, 0)); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("round %d:\n%v\nwant\n%v", round, got, want)
+		}
+		if len(want) == before.Records && !bytes.Equal(out, b) {
+			t.Errorf("round %d: nothing was removed and the bytes changed", round)
+		}
+		if len(want) == 0 && sum.Batches != 1 {
+			t.Errorf("round %d: %d empty batches in a row", round, sum.Batches)
+		}
+		if again, _, err := c.Append(nil, out, func(*CompactEntry) bool { return true }); err != nil || !bytes.Equal(again, out) {
+			t.Errorf("round %d: compacted again, other bytes: %v", round, err)
+		}
+	}
+}
+
+// TestCompactorKeepsTimes: the largest timestamp is that of what stays, the base timestamp stays.
+func TestCompactorKeepsTimes(t *testing.T) {
+	var c Compactor
+	b := keyed(t, 0, Zstd, 1, 10)
+	out, sum, err := c.Append(nil, b, func(e *CompactEntry) bool { return e.Offset == 4 })
+	if err != nil || sum.MaxTimestamp != 1004 || sum.MinTimestamp != 1000 || Batch(out).ProducerID() != 7 || Batch(out).LeaderEpoch() != 3 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if got := readAll(t, out, 0); len(got) != 1 || got[0].Offset != 4 || got[0].Timestamp != 1004 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestCompactorRefusesDamage: any flipped bit that a Reader would find ends it, and dst is as it was.
+func TestCompactorRefusesDamage(t *testing.T) {
+	var c Compactor
+	b := keyed(t, 0, None, 2, 3)
+	for at := batchDamageFrom; at < len(b); at++ {
+		bad := slices.Clone(b)
+		bad[at] ^= 4
+		out, _, err := c.Append([]byte("x"), bad, func(e *CompactEntry) bool { return e.Offset%2 == 0 })
+		if at >= posAttributes && at < Batch(b).lenOfFirst() && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("byte %d: %v", at, err)
+		}
+		if err != nil && string(out) != "x" {
+			t.Errorf("byte %d: dst is %q", at, out)
+		}
+	}
+}
+
+const batchDamageFrom = posLength
+
+// lenOfFirst is the length of the first of concatenated batches.
+func (b Batch) lenOfFirst() int { return int(b.i32(posLength)) + lengthBase }
+
+func FuzzCompactor(f *testing.F) {
+	f.Add([]byte{}, uint64(3))
+	f.Add(compacted(10), uint64(1))
+	f.Add(emptied(15), uint64(0))
+	f.Fuzz(func(t *testing.T, b []byte, mask uint64) {
+		var c Compactor
+		out, sum, err := c.Append(nil, b, func(e *CompactEntry) bool { return mask>>(uint64(e.Offset)%64)&1 != 0 })
+		if err != nil {
+			return
+		}
+		before, err := Verify(b)
+		if err != nil || sum.Span != before.Span || sum.Records > before.Records {
+			t.Fatalf("%+v became %+v (%v)", before, sum, err)
+		}
+		var r Reader
+		for r.Reset(out, 0); r.Next(); {
+			if mask>>(uint64(r.Offset())%64)&1 == 0 {
+				t.Fatalf("offset %d should have gone", r.Offset())
+			}
+		}
+		if r.Err() != nil {
+			t.Fatal(r.Err())
+		}
+	})
+}
