@@ -136,7 +136,7 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 				return fail("record %d: topic %s can not be changed to %d partitions", i, r.Topic, r.Partitions)
 			}
 			made[r.Topic] = max(n, r.Partitions)
-		case TopicTrim, OffsetCommit, ProducerAppend:
+		case TopicTrim, OffsetCommit, ProducerAppend, CompactionDone:
 			if r.Partition >= n {
 				return fail("record %d: no partition %s/%d", i, r.Topic, r.Partition)
 			}
@@ -219,6 +219,9 @@ func (s *State) applyRecord(r *Record) {
 		s.deleteOffset(r)
 	case ProducerAppend:
 		s.applyProducer(r)
+	case CompactionDone:
+		p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
+		p.compacted(&r.Clean)
 	}
 }
 

@@ -37,7 +37,7 @@ func (s *State) Propose(r *Record) error {
 		if r.Partitions != 0 && r.Partitions < uint32(len(t.Partitions)) {
 			return ErrShrink
 		}
-	case TopicTrim, OffsetCommit:
+	case TopicTrim, OffsetCommit, CompactionDone:
 		if t == nil {
 			return ErrNoTopic
 		}

@@ -29,6 +29,7 @@ const (
 	recTime       = 9
 	recProducer   = 10 // id + 1, then epoch, sequence, span: packed varints
 	recPack       = 11 // message (packs.go)
+	recClean      = 12 // to, swept, tombstones, time: packed varints
 	settingKey    = 1
 	settingValue  = 2
 )
@@ -70,6 +71,9 @@ func encodeRecord(r *Record) []byte {
 	if r.Pack != nil {
 		b = appendBytes(b, recPack, encodePack(r.Pack))
 	}
+	if r.Kind == CompactionDone {
+		b = appendBytes(b, recClean, encodeCompaction(&r.Clean))
+	}
 	return b
 }
 
@@ -98,7 +102,7 @@ func decodeRecord(b []byte) (Record, error) {
 		switch num {
 		case recKind:
 			r.Kind = RecordKind(v)
-			if v < uint64(TopicCreate) || v > uint64(PackInstall) {
+			if v < uint64(TopicCreate) || v > uint64(CompactionDone) {
 				return fmt.Errorf("kind %d: written by a newer version", v)
 			}
 		case recTopic:
@@ -125,6 +129,8 @@ func decodeRecord(b []byte) (Record, error) {
 		case recPack:
 			r.Pack = &PackContent{}
 			return decodePack(r.Pack, s)
+		case recClean:
+			return decodeCompaction(&r.Clean, s)
 		default:
 			return fmt.Errorf("field %d: written by a newer version", num)
 		}

@@ -84,6 +84,8 @@ const (
 	partEpochs    = 4 // packed varints: epoch, offset
 	partRanges    = 5 // packed varints, delta coded (encodeRanges)
 	partProducers = 6 // packed varints (encodeProducers)
+	partClean     = 7
+	partMarks     = 8 // packed varints: offset, time
 
 	groupName   = 1
 	groupOffset = 2 // repeated: the fields of a state record OffsetCommit
@@ -150,6 +152,12 @@ func encodePartition(p *Partition) []byte {
 	}
 	if len(p.Producers) > 0 {
 		b = appendBytes(b, partProducers, encodeProducers(p.Producers))
+	}
+	if p.Clean > 0 {
+		b = appendVarint(b, partClean, uint64(p.Clean))
+	}
+	if len(p.Marks) > 0 {
+		b = appendBytes(b, partMarks, encodeMarks(p.Marks))
 	}
 	return b
 }

@@ -146,6 +146,10 @@ func decodePartition(b []byte) (*Partition, error) {
 			return p.decodeRanges(m)
 		case partProducers:
 			return p.decodeProducers(m)
+		case partClean:
+			p.Clean = int64(v)
+		case partMarks:
+			return p.decodeMarks(m)
 		}
 		return nil
 	})

@@ -239,7 +239,7 @@ func FuzzDecodeSnapshot(f *testing.F) {
 }
 
 func FuzzDecodeRecords(f *testing.F) {
-	f.Add(state.EncodeRecords(nil, []state.Record{create(1, "a", 2), {Kind: state.LeaderHint, Name: "x:1"}}))
+	f.Add(state.EncodeRecords(nil, []state.Record{create(1, "a", 2), {Kind: state.LeaderHint, Name: "x:1"}, done(state.Compaction{To: 5, Swept: 3, Tombstones: 1, Time: 77})}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		recs, err := state.DecodeRecords(b)
 		if err != nil {

@@ -24,6 +24,8 @@ const (
 	ProducerAppend RecordKind = 8
 	// PackInstall: Pack. The pack is durable; its content takes the place of the ranges it was made from (rule R8).
 	PackInstall RecordKind = 9
+	// CompactionDone: Topic, Partition, Clean. A compaction of the partition has been installed as a whole.
+	CompactionDone RecordKind = 10
 )
 
 // Record is one change of state other than data; Kind says which fields count.
@@ -39,6 +41,17 @@ type Record struct {
 	Time       int64 // µs
 	Producer   ProducerBatch
 	Pack       *PackContent
+	Clean      Compaction
+}
+
+// Compaction is what a finished compaction of a partition says.
+type Compaction struct {
+	// To is the offset up to which it reached: below it each key stands once, in its newest record below it.
+	To int64
+	// Swept is the offset up to which tombstones were removed; Tombstones is how many stand in [Swept, To).
+	Swept      int64
+	Tombstones uint32
+	Time       int64 // when, µs
 }
 
 // PackContent is what the record of a pack says of it, so that replay opens no pack.
@@ -118,7 +131,20 @@ type Partition struct {
 	LatestCommit int64 // append time of the newest range, µs; 0 if never written
 	// Producers by id: what is known of idempotent producers, bounded over all partitions (ProducersMax).
 	Producers map[int64]Producer
-	gen       uint64
+	// Clean is the offset up to which the partition was compacted.
+	Clean int64
+	// Marks are the compactions that left tombstones behind, ascending; at most MarksMax.
+	Marks []Mark
+	gen   uint64
+}
+
+// MarksMax bounds a partition's marks. Where there would be more, two become one, and tombstones stay longer.
+const MarksMax = 16
+
+// Mark is a finished compaction: the tombstones between the mark before it and Offset had nothing older below them from
+// Time (µs) on.
+type Mark struct {
+	Offset, Time int64
 }
 
 // Topic is one topic as committed. Read-only outside this package.
