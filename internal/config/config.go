@@ -30,6 +30,7 @@ type Config struct {
 	Debug Debug
 	Cache Cache
 	Batch Batch
+	Life  Life
 	Log   Log
 }
 
@@ -63,6 +64,16 @@ type Batch struct {
 	BytesSoftMax Bytes // an object that has so many bytes is sent at once
 }
 
+// Life is the rhythm in which a log is kept short. The defaults are right for nearly everybody, so its flags are not
+// shown by --help: smaller numbers cost more requests, larger ones a longer start and more memory.
+type Life struct {
+	PackBytes         Bytes         // commit objects are merged into packs of so many bytes
+	PackAge           time.Duration // commit objects of that age are merged however few they are
+	MergeInterval     time.Duration // how often to look whether a pack is due
+	SnapshotSlots     int           // commit objects between two snapshots on remote stores
+	RetentionInterval time.Duration // how often to look whether records are over their topic's retention
+}
+
 // Log says what is logged and how.
 type Log struct {
 	Level  slog.Level
@@ -82,7 +93,11 @@ func Default() Config {
 		Debug:       Debug{Address: "127.0.0.1", Port: 5000},
 		Cache:       Cache{Size: 1 << 30},
 		Batch:       Batch{WaitTime: AutoWait, BytesSoftMax: 10 << 20},
-		Log:         Log{Level: slog.LevelInfo, Format: "text"},
+		Life: Life{
+			PackBytes: 64 << 20, PackAge: 10 * time.Minute, MergeInterval: time.Minute, SnapshotSlots: 1000,
+			RetentionInterval: time.Minute,
+		},
+		Log: Log{Level: slog.LevelInfo, Format: "text"},
 	}
 }
 

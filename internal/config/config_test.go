@@ -99,6 +99,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	c.HTTP = config.HTTP{Port: 70000, APIKey: "with space", APIKeyFile: "f"}
 	c.Debug.Address, c.Debug.Port = "0.0.0.0", -1
 	c.Batch.WaitTime, c.Batch.BytesSoftMax = time.Hour, 1
+	c.Life = config.Life{PackBytes: 2 << 30, SnapshotSlots: 9}
 	c.Log.Format = "xml"
 	err := c.Validate()
 	var faults config.Faults
@@ -107,13 +108,14 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	}
 	for _, flag := range []string{
 		"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
-		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "log-format",
+		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "pack-bytes",
+		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format",
 	} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("no fault for --%s in: %v", flag, err)
 		}
 	}
-	if len(faults) != 13 {
+	if len(faults) != 18 {
 		t.Errorf("%d faults: %v", len(faults), err)
 	}
 }

@@ -35,10 +35,24 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.Var((*autoDuration)(&c.Batch.WaitTime), "batch-wait-time", "how long records are collected for one object; auto is 250ms on S3, 5ms on disk and memory")
 	fs.Var(&c.Batch.BytesSoftMax, "batch-bytes-soft-max", "an object of so many bytes is sent at once")
 
+	lifeFlags(fs, &c.Life)
+
 	fs.Var((*level)(&c.Log.Level), "log-level", "debug, info, warn or error")
 	fs.StringVar(&c.Log.Format, "log-format", c.Log.Format, "text or json")
 
 	ignored(fs)
+}
+
+// lifeFlags are for those who have read what they do.
+func lifeFlags(fs *pflag.FlagSet, l *Life) {
+	fs.Var(&l.PackBytes, "pack-bytes", "commit objects are merged into packs of so many bytes")
+	fs.DurationVar(&l.PackAge, "pack-age", l.PackAge, "commit objects of that age are merged however few they are")
+	fs.DurationVar(&l.MergeInterval, "merge-interval", l.MergeInterval, "how often to look whether a pack is due")
+	fs.IntVar(&l.SnapshotSlots, "snapshot-slots", l.SnapshotSlots, "commit objects between two snapshots on S3")
+	fs.DurationVar(&l.RetentionInterval, "retention-interval", l.RetentionInterval, "how often to look what retention says is over")
+	for _, name := range []string{"pack-bytes", "pack-age", "merge-interval", "snapshot-slots", "retention-interval"} {
+		_ = fs.MarkHidden(name)
+	}
 }
 
 // ignored registers flags of the original that have nothing left to set, so that its command lines still start.

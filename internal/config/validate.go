@@ -59,6 +59,12 @@ func (c *Config) Validate() error {
 	check(c.Cache.Size >= 0, "cache-size", "must not be negative")
 	check(c.Batch.WaitTime <= time.Minute, "batch-wait-time", "%v is above the most, 1m", c.Batch.WaitTime)
 	check(c.Batch.BytesSoftMax >= 4<<10, "batch-bytes-soft-max", "%v is below the least, 4KiB", c.Batch.BytesSoftMax)
+	const often = 10 * time.Millisecond
+	check(c.Life.PackBytes >= 4<<10 && c.Life.PackBytes <= 1<<30, "pack-bytes", "%v, want 4KiB to 1GiB", c.Life.PackBytes)
+	check(c.Life.PackAge >= often, "pack-age", "%v is below the least, 10ms", c.Life.PackAge)
+	check(c.Life.MergeInterval >= often, "merge-interval", "%v is below the least, 10ms", c.Life.MergeInterval)
+	check(c.Life.SnapshotSlots >= 10, "snapshot-slots", "%d is below the least, 10", c.Life.SnapshotSlots)
+	check(c.Life.RetentionInterval >= often, "retention-interval", "%v is below the least, 10ms", c.Life.RetentionInterval)
 	check(c.Log.Format == "text" || c.Log.Format == "json", "log-format", "%q, want text or json", c.Log.Format)
 	return join(faults)
 }

@@ -51,9 +51,9 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	local := objstore.IsLocal(store)
 	opt := broker.Options{
 		Store: store, Budget: mem, AutoCreate: !o.NoAutoCreate, Checksums: !local,
-		Core:   logcore.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised},
+		Core:   logcore.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised, SnapshotSlots: o.SnapshotSlots},
 		Batch:  batcher.Config{Wait: o.batchWait(local), Patience: o.offsetWait(local), BytesMax: o.batchBytes(mem)},
-		NoWait: o.batchWait(local) == 0,
+		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
 		Logger: o.Logger, Metrics: o.Metrics,
 	}
 	if local {

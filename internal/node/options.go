@@ -42,6 +42,10 @@ type Options struct {
 	Pack       packer.Config
 	MergeEvery time.Duration
 	NoMerge    bool
+	// SnapshotSlots is how many commit objects lie between two snapshots on remote stores; 1,000.
+	SnapshotSlots int
+	// RetentionEvery is how often the topics' retention is looked at; once a minute.
+	RetentionEvery time.Duration
 	// CacheDir is the folder of the disk cache of remote stores, CacheBytes the most it ever holds; 0: no cache.
 	CacheDir   string
 	CacheBytes int64
@@ -119,6 +123,9 @@ func (o *Options) validate() error {
 	}
 	if o.OffsetWait < 0 {
 		faults = append(faults, fmt.Errorf("offset wait of %s: want 0 or more", o.OffsetWait))
+	}
+	if o.SnapshotSlots < 0 || o.RetentionEvery < 0 {
+		faults = append(faults, fmt.Errorf("snapshot every %d slots, retention every %s: want 0 or more", o.SnapshotSlots, o.RetentionEvery))
 	}
 	if o.BatchBytes < 0 || o.CacheBytes < 0 {
 		faults = append(faults, fmt.Errorf("batch of %d bytes, cache of %d: want 0 or more", o.BatchBytes, o.CacheBytes))

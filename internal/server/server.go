@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/packer"
 )
 
 // Server is a running broker with its listeners. Its methods may be called concurrently.
@@ -91,6 +92,8 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		Bucket: c.BucketSpec(), DataDir: c.DataDir, ReadOnly: c.ReadOnly, NoAutoCreate: !c.AutoCreate,
 		Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
+		Pack:       packer.Config{Target: int64(c.Life.PackBytes), Age: c.Life.PackAge},
+		MergeEvery: c.Life.MergeInterval, SnapshotSlots: c.Life.SnapshotSlots, RetentionEvery: c.Life.RetentionInterval,
 		Logger: s.log, Metrics: set,
 	}
 	if o.Advertised == "" {
