@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/program"
 	"github.com/sebbroker/seb/internal/s3server"
 )
 
@@ -31,7 +32,7 @@ type loop struct {
 	ledger  *ledger
 	target  atomic.Pointer[client.Client]
 	failed  chan error
-	current *child
+	current *program.Broker
 }
 
 func number(t *testing.T, variable string, otherwise int) int {
@@ -93,7 +94,7 @@ func (l *loop) start() {
 // open waits until the current broker is ready and points the producers at it.
 func (l *loop) open() *client.Client {
 	l.t.Helper()
-	address, err := l.current.address(l.dataDir())
+	address, err := l.current.Address(l.dataDir())
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func (l *loop) run() {
 	for kill := range l.kills {
 		l.waitAcks()
 		time.Sleep(time.Duration(l.rng.IntN(int(40 * time.Millisecond)))) // the random moment
-		l.current.kill()
+		l.current.Kill()
 		l.clean(kill)
 		l.killEarly()
 		l.start()
@@ -146,7 +147,7 @@ func (l *loop) run() {
 	l.waitAcks()
 	cancel()
 	wg.Wait()
-	l.current.kill()
+	l.current.Kill()
 	l.finish(began)
 }
 
@@ -155,7 +156,7 @@ func (l *loop) killEarly() {
 	for l.rng.IntN(4) == 0 {
 		l.start()
 		time.Sleep(time.Duration(l.rng.IntN(int(150 * time.Millisecond))))
-		l.current.kill()
+		l.current.Kill()
 		l.early++
 	}
 }
@@ -164,17 +165,17 @@ func (l *loop) killEarly() {
 func (l *loop) waitAcks() {
 	l.t.Helper()
 	want := l.ledger.acks.Load() + acksBetween
-	end := time.After(readyTime)
+	end := time.After(program.ReadyTime)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for l.ledger.acks.Load() < want {
 		select {
 		case err := <-l.failed:
-			l.t.Fatalf("%v\n%s", err, l.current.log)
-		case <-l.current.done:
-			l.t.Fatalf("broker ended by itself: %v\n%s", l.current.err, l.current.log)
+			l.t.Fatalf("%v\n%s", err, l.current.Log())
+		case <-l.current.Done():
+			l.t.Fatalf("broker ended by itself: %s", l.current.Log())
 		case <-end:
-			l.t.Fatalf("no %d acknowledgements in %v\n%s", acksBetween, readyTime, l.current.log)
+			l.t.Fatalf("no %d acknowledgements in %v\n%s", acksBetween, program.ReadyTime, l.current.Log())
 		case <-tick.C:
 		}
 	}
@@ -187,8 +188,8 @@ func (l *loop) finish(began time.Time) {
 	}
 	l.start()
 	r := verify(l.t.Context(), l.t, l.open(), l.ledgerFile())
-	if code := l.current.stop(); code != 0 {
-		l.t.Errorf("exit code %d after SIGTERM\n%s", code, l.current.log)
+	if code := l.current.Stop(); code != 0 {
+		l.t.Errorf("exit code %d after SIGTERM\n%s", code, l.current.Log())
 	}
 	l.t.Logf("%d kills (and %d while starting), %d acknowledgements of %d records, %d unknown outcomes of %d records of which %d are there, %d records read back, %v",
 		l.kills, l.early, l.ledger.acks.Load(), r.ackedRecords, l.ledger.doubt.Load(), r.unknownRecords, r.unknownFound,

@@ -18,6 +18,7 @@ var levels = map[string]int{
 	"internal/sim":       6,
 	"internal/torture":   6,
 	"internal/killloop":  6,
+	"internal/soak":      6,
 
 	"internal/node":    5,
 	"internal/httpapi": 5,
@@ -63,9 +64,12 @@ var levels = map[string]int{
 var support = []string{
 	"internal/objstore/storetest",
 	"internal/s3server",
+	"internal/s3proxy",
+	"internal/program",
 	"internal/sim",
 	"internal/torture",
 	"internal/killloop",
+	"internal/soak",
 	"internal/tidy",
 }
 

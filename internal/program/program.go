@@ -1,0 +1,121 @@
+// Package program runs the built seb as processes of its own, to be killed: for tests and measurements.
+package program
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Build builds seb into a folder and returns its path.
+func Build(dir string) (string, error) {
+	path := filepath.Join(dir, "seb")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/sebbroker/seb/cmd/seb").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build seb: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// Broker is one run of `seb serve`. Its methods may be called concurrently.
+type Broker struct {
+	cmd  *exec.Cmd
+	log  tailBuffer
+	done chan struct{} // closed when it has ended
+	err  error         // of Wait; after done
+}
+
+// Serve starts `seb serve` with arguments, and variables beside this process's. On Linux it dies with this process.
+func Serve(path string, env []string, args ...string) (*Broker, error) {
+	b := &Broker{cmd: exec.Command(path, append([]string{"serve"}, args...)...), done: make(chan struct{})}
+	b.cmd.Env = append(os.Environ(), env...)
+	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
+	b.cmd.SysProcAttr = attributes()
+	if err := b.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start seb: %w", err)
+	}
+	go func() {
+		b.err = b.cmd.Wait()
+		close(b.done)
+	}()
+	return b, nil
+}
+
+// Kill is SIGKILL; it returns when the process is gone. A process that is gone already is no error.
+func (b *Broker) Kill() {
+	_ = b.cmd.Process.Kill()
+	<-b.done
+}
+
+// Stop is SIGTERM; it returns the exit code.
+func (b *Broker) Stop() int {
+	_ = b.cmd.Process.Signal(syscall.SIGTERM)
+	<-b.done
+	return b.cmd.ProcessState.ExitCode()
+}
+
+// Done is closed when the process is gone.
+func (b *Broker) Done() <-chan struct{} { return b.done }
+
+// Pid is the process's.
+func (b *Broker) Pid() int { return b.cmd.Process.Pid }
+
+// Log is the end of what it has printed, on either stream.
+func (b *Broker) Log() string { return b.log.String() }
+
+// ReadyTime bounds the wait for a broker, with the check of the store; none takes near as long.
+const ReadyTime = 2 * time.Minute
+
+// Address waits until the broker accepts requests and says where. dataDir is its data folder.
+func (b *Broker) Address(dataDir string) (string, error) {
+	end := time.After(ReadyTime)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// What the broker of an earlier run left there has another process id.
+		var r struct {
+			Address string
+			PID     int
+		}
+		text, err := os.ReadFile(filepath.Join(dataDir, "broker.json"))
+		if err == nil && json.Unmarshal(text, &r) == nil && r.PID == b.Pid() {
+			return r.Address, nil
+		}
+		select {
+		case <-b.done:
+			return "", fmt.Errorf("broker ended by itself: %v\n%s", b.err, b.Log())
+		case <-end:
+			return "", errors.New("broker not ready in time\n" + b.Log())
+		case <-tick.C:
+		}
+	}
+}
+
+// tailBuffer keeps the last bytes written.
+type tailBuffer struct {
+	mu sync.Mutex // guards b
+	b  []byte
+}
+
+func (t *tailBuffer) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if n := len(t.b) - 8<<10; n > 0 {
+		t.b = t.b[n:]
+	}
+	return len(p), nil
+}
+
+func (t *tailBuffer) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.b))
+}
