@@ -14,6 +14,7 @@ var levels = map[string]int{
 
 	"internal/server":    6,
 	"internal/migration": 6,
+	"internal/bench":     6,
 	"":                   6,
 	"internal/sim":       6,
 	"internal/torture":   6,

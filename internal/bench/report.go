@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"encoding/json"
@@ -12,14 +12,14 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// benchReport is the document that --json prints.
-type benchReport struct {
+// report is the document that is printed as JSON.
+type report struct {
 	Benchmark  string       `json:"benchmark"` // "write" or "read"
 	Started    time.Time    `json:"started"`
-	Version    buildInfo    `json:"version"`
+	Version    fmt.Stringer `json:"version"`
 	Machine    machine.Info `json:"machine"`
-	Parameters benchParams  `json:"parameters"`
-	Runs       []benchRun   `json:"runs"`
+	Parameters Params       `json:"parameters"`
+	Runs       []run        `json:"runs"`
 	// Over all runs together. CPU time and memory are those of this process: with a local broker the broker's and the
 	// load generator's, with a remote one only the generator's.
 	RecordsPerSecond  float64 `json:"records_per_second"`
@@ -28,8 +28,8 @@ type benchReport struct {
 	Includes          string  `json:"cpu_and_rss_of"` // "broker and load generator" or "load generator"
 }
 
-// benchRun is the result of one run.
-type benchRun struct {
+// run is the result of one run.
+type run struct {
 	Seconds           float64     `json:"seconds"`
 	Requests          int64       `json:"requests"`
 	Records           int64       `json:"records"`
@@ -61,7 +61,7 @@ func latencyOf(h *hdrhistogram.Histogram) latencyInfo {
 }
 
 // finish computes the rates from the counts.
-func (r *benchRun) finish(elapsed, cpu time.Duration) {
+func (r *run) finish(elapsed, cpu time.Duration) {
 	s := elapsed.Seconds()
 	r.cpu = cpu
 	r.Seconds = round(s)
@@ -72,7 +72,7 @@ func (r *benchRun) finish(elapsed, cpu time.Duration) {
 }
 
 // finish computes the figures over all runs.
-func (b *benchReport) finish() {
+func (b *report) finish() {
 	var records int64
 	var seconds float64
 	var cpu time.Duration
@@ -93,14 +93,14 @@ func (b *benchReport) finish() {
 // round keeps three digits after the point: more would only look exact.
 func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-func (b *benchReport) writeJSON(w io.Writer) error {
+func (b *report) writeJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(b)
 }
 
 // writeHead prints what was asked for, on what, before the first run.
-func (b *benchReport) writeHead(w io.Writer) {
+func (b *report) writeHead(w io.Writer) {
 	p := &b.Parameters
 	fmt.Fprintf(w, "benchmark   %s, %s\n", b.Benchmark, b.Started.Format(time.RFC3339))
 	fmt.Fprintf(w, "version     %s\n", b.Version)
@@ -117,13 +117,13 @@ func (b *benchReport) writeHead(w io.Writer) {
 	}
 }
 
-func (r *benchRun) writeLine(w io.Writer, n int) {
+func (r *run) writeLine(w io.Writer, n int) {
 	fmt.Fprintf(w, "run %-3d     %.2f s, %.0f records/s, %.1f MiB/s, %.1f requests/s, %.2f us CPU/record, latency ms p50 %.2f p99 %.2f max %.2f\n",
 		n, r.Seconds, r.RecordsPerSecond, r.MiBPerSecond, r.RequestsPerSecond, r.CPUMicrosecRecord,
 		r.Latency.P50, r.Latency.P99, r.Latency.Max)
 }
 
-func (b *benchReport) writeTotal(w io.Writer) {
+func (b *report) writeTotal(w io.Writer) {
 	fmt.Fprintf(w, "total       %.0f records/s, %.2f us CPU/record, %.1f MiB most memory (%s)\n",
 		b.RecordsPerSecond, b.CPUMicrosecRecord, float64(b.RSSMaxBytes)/(1<<20), b.Includes)
 }

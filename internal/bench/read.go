@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/record"
+)
+
+// reader is what one reading worker asks for, and its buffers.
+type reader struct {
+	target *target
+	count  int // records a request
+	size   int // bytes of a record
+
+	perBatch int // records of a batch
+
+	sizes []int
+	data  []byte
+}
+
+// multipart reads count records from offset the original's way.
+func (r *reader) multipart(ctx context.Context, offset int64) (int64, int64, error) {
+	q := url.Values{
+		"topic-name": {r.target.topic}, "offset": {strconv.FormatInt(offset, 10)},
+		"max-records": {strconv.Itoa(r.count)}, "timeout": {"10s"},
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.target.url+"/records?"+q.Encode(), nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	req.Header.Set("Accept", "multipart/form-data")
+	resp, err := r.target.do(req, http.StatusOK)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer resp.Body.Close()
+	_, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("read answer: %w", err)
+	}
+	m := multipart.NewReader(resp.Body, params["boundary"])
+	part, err := m.NextPart()
+	if err != nil {
+		return 0, 0, fmt.Errorf("read sizes: %w", err)
+	}
+	r.sizes = r.sizes[:0]
+	if err := json.NewDecoder(part).Decode(&r.sizes); err != nil {
+		return 0, 0, fmt.Errorf("read sizes: %w", err)
+	}
+	if part, err = m.NextPart(); err != nil {
+		return 0, 0, fmt.Errorf("read records: %w", err)
+	}
+	return r.body(part)
+}
+
+// body reads the bytes of the records whose sizes are known and compares.
+func (r *reader) body(part io.Reader) (int64, int64, error) {
+	var sum int
+	for _, n := range r.sizes {
+		if n != r.size {
+			return 0, 0, fmt.Errorf("a record of %d bytes, want %d", n, r.size)
+		}
+		sum += n
+	}
+	if cap(r.data) < sum+1 {
+		r.data = make([]byte, sum+1)
+	}
+	n, err := io.ReadFull(part, r.data[:sum+1])
+	if err != io.ErrUnexpectedEOF || n != sum {
+		return 0, 0, fmt.Errorf("read records: %d bytes, sizes add up to %d: %w", n, sum, err)
+	}
+	if len(r.sizes) != r.count {
+		return 0, 0, fmt.Errorf("%d records, asked for %d", len(r.sizes), r.count)
+	}
+	return int64(r.count), int64(sum), nil
+}
+
+// batches reads count records from offset as RecordBatches. Whole batches come: how many bytes to ask for follows from the
+// batches that were written, and what is left is asked for again.
+func (r *reader) batches(ctx context.Context, offset int64) (records, bytes int64, err error) {
+	for records < int64(r.count) {
+		before := records
+		err := r.fetch(ctx, offset+records, func(rec *record.Record) bool {
+			if rec.Offset != offset+records || len(rec.Value) != r.size {
+				return false
+			}
+			records++
+			bytes += int64(len(rec.Value))
+			return true
+		}, int64(r.count)-records)
+		if err != nil {
+			return 0, 0, err
+		}
+		if records == before {
+			return 0, 0, fmt.Errorf("no record of %d bytes at offset %d", r.size, offset+records)
+		}
+	}
+	return records, bytes, nil
+}
+
+// recordOverhead is about what a record costs in a batch besides its value.
+const recordOverhead = 16
+
+// fetch gives at most want records to take, until that returns false.
+func (r *reader) fetch(ctx context.Context, offset int64, take func(*record.Record) bool, want int64) error {
+	bytes := (int(want) + r.perBatch) * (r.size + recordOverhead)
+	f, err := r.target.client.Fetch(ctx, r.target.topic, client.FetchOptions{Offset: offset, MaxBytes: bytes})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for rec, err := range f.All() {
+		if err != nil {
+			return err
+		}
+		if !take(rec) {
+			return nil
+		}
+		if want--; want == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// recentMean is the mean distance from the end, as a part of the topic, with Recent.
+const recentMean = 0.02
+
+// offset is where read number i begins: the same for every run of the same parameters.
+func (r *ReadParams) offset(i int, starts int64) int64 {
+	rng := rand.New(rand.NewPCG(uint64(i), 1))
+	if r.Skew == Uniform {
+		return rng.Int64N(starts)
+	}
+	back := int64(rng.ExpFloat64() * recentMean * float64(starts))
+	return max(0, starts-1-back)
+}
