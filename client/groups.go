@@ -83,29 +83,23 @@ func (c *Client) Offsets(ctx context.Context, group, topic string) ([]GroupOffse
 	if topic != "" {
 		q.Set("topic-name", topic)
 	}
-	var g api.Group
+	var g Group
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/offsets", query: q}, &g)
-	return groupOf(&g).Offsets, err
+	return g.Offsets, err
 }
 
 // Group describes a consumer group. ErrUnknownGroup if it has committed nothing.
 func (c *Client) Group(ctx context.Context, name string) (Group, error) {
-	var g api.Group
+	var g Group
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/groups", query: url.Values{"group": {name}}}, &g)
-	return groupOf(&g), err
+	return g, err
 }
 
 // Groups describes all consumer groups, by name.
 func (c *Client) Groups(ctx context.Context) ([]Group, error) {
-	var all api.Groups
-	if err := c.call(ctx, &request{method: http.MethodGet, path: "/groups"}, &all); err != nil {
-		return nil, err
-	}
-	list := make([]Group, len(all.Groups))
-	for i := range list {
-		list[i] = groupOf(&all.Groups[i])
-	}
-	return list, nil
+	var all struct{ Groups []Group }
+	err := c.call(ctx, &request{method: http.MethodGet, path: "/groups"}, &all)
+	return all.Groups, err
 }
 
 // DeleteGroup forgets all that a group has committed. ErrUnknownGroup if that is nothing.
@@ -123,20 +117,9 @@ func (c *Client) DeleteOffset(ctx context.Context, group, topic string, partitio
 // below its start changes nothing; one beyond its end is ErrBeyondEnd.
 func (c *Client) Trim(ctx context.Context, topic string, partition int32, offset int64) (Partition, error) {
 	q := url.Values{"topic-name": {topic}, "partition": {strconv.Itoa(int(partition))}, "offset": {strconv.FormatInt(offset, 10)}}
-	var p api.Partition
+	var p Partition
 	err := c.call(ctx, &request{method: http.MethodPost, path: "/topic/trim", query: q, write: true, harmless: true}, &p)
-	return onePartition(&p), err
-}
-
-func groupOf(g *api.Group) Group {
-	out := Group{Name: g.Group, Lag: g.Lag}
-	for _, o := range g.Offsets {
-		out.Offsets = append(out.Offsets, GroupOffset{
-			Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Metadata: o.Metadata, Committed: o.CommittedAt,
-			Start: o.StartOffset, Next: o.NextOffset, Lag: o.Lag,
-		})
-	}
-	return out
+	return p, err
 }
 
 func offsetResultOf(o *api.OffsetResult) OffsetResult {

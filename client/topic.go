@@ -35,22 +35,16 @@ type TopicSpec struct {
 
 // Topic describes a topic. ErrUnknownTopic if there is none.
 func (c *Client) Topic(ctx context.Context, name string) (Topic, error) {
-	var t api.Topic
+	var t Topic
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/topic", query: url.Values{"topic-name": {name}}}, &t)
-	return topicOf(&t), err
+	return t, err
 }
 
 // Topics describes all topics, by name.
 func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
-	var all api.Topics
-	if err := c.call(ctx, &request{method: http.MethodGet, path: "/topics"}, &all); err != nil {
-		return nil, err
-	}
-	list := make([]Topic, len(all.Topics))
-	for i := range list {
-		list[i] = topicOf(&all.Topics[i])
-	}
-	return list, nil
+	var all struct{ Topics []Topic }
+	err := c.call(ctx, &request{method: http.MethodGet, path: "/topics"}, &all)
+	return all.Topics, err
 }
 
 // CreateTopic creates a topic. ErrTopicExists if there is one of that name.
@@ -85,12 +79,12 @@ func (c *Client) putTopic(ctx context.Context, name string, spec TopicSpec, head
 	if err != nil {
 		return Topic{}, rejected(err)
 	}
-	var t api.Topic
+	var t Topic
 	header["Content-Type"] = api.JSON
 	err = c.call(ctx, &request{
 		method: http.MethodPut, path: "/topic", query: url.Values{"topic-name": {name}}, body: raw, write: true, header: header,
 	}, &t)
-	return topicOf(&t), err
+	return t, err
 }
 
 // DeleteTopic deletes a topic and all its records. ErrUnknownTopic if there is none.
@@ -111,18 +105,4 @@ func (c *Client) call(ctx context.Context, r *request, v any) error {
 		}
 		return json.NewDecoder(resp.Body).Decode(v)
 	})
-}
-
-func topicOf(t *api.Topic) Topic {
-	out := Topic{Name: t.Name, ID: t.ID, Settings: t.Settings}
-	for _, p := range t.Partitions {
-		out.Partitions = append(out.Partitions, onePartition(&p))
-	}
-	return out
-}
-
-func onePartition(p *api.Partition) Partition {
-	return Partition{
-		Partition: p.Partition, Start: p.StartOffset, Next: p.NextOffset, LatestCommit: p.LatestCommitAt, Bytes: p.Bytes,
-	}
 }

@@ -45,16 +45,6 @@ func (r *remote) groupNames(cmd *cobra.Command, args []string, _ string) ([]stri
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// with runs f with a client.
-func (r *remote) with(cmd *cobra.Command, f func(*client.Client) error) error {
-	c, err := r.client(cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return f(c)
-}
-
 func newGroupList(r *remote) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

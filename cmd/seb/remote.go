@@ -72,6 +72,16 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 	return c, nil
 }
 
+// with runs f with a client.
+func (r *remote) with(cmd *cobra.Command, f func(*client.Client) error) error {
+	c, err := r.client(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(c)
+}
+
 // answers fails at once if nothing listens at an address: a person is not to wait for the retries of a client, which are
 // for a broker that goes away meanwhile.
 func answers(ctx context.Context, address string) error {
@@ -95,18 +105,16 @@ func (r *remote) topicNames(cmd *cobra.Command, args []string, _ string) ([]stri
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	c, err := r.client(cmd)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	defer c.Close()
-	topics, err := c.Topics(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
 	var names []string
-	for _, t := range topics {
-		names = append(names, t.Name)
+	err := r.with(cmd, func(c *client.Client) error {
+		topics, err := c.Topics(cmd.Context())
+		for _, t := range topics {
+			names = append(names, t.Name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

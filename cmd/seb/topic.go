@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,25 +38,22 @@ func newTopicList(r *remote) *cobra.Command {
 		Short:   "List all topics",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := r.client(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			topics, err := c.Topics(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), topics)
-			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tPARTITIONS\tRECORDS\tBYTES\tLATEST")
-			for _, t := range topics {
-				records, bytes, latest := totals(&t)
-				fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", t.Name, len(t.Partitions), records, bytes, ago(latest))
-			}
-			return w.Flush()
+			return r.with(cmd, func(c *client.Client) error {
+				topics, err := c.Topics(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), topics)
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "NAME\tPARTITIONS\tRECORDS\tBYTES\tLATEST")
+				for _, t := range topics {
+					records, bytes, latest := totals(&t)
+					fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", t.Name, len(t.Partitions), records, bytes, ago(latest))
+				}
+				return w.Flush()
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -70,16 +68,13 @@ func newTopicDescribe(r *remote) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.topicNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.client(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			t, err := c.Topic(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return printTopic(cmd.OutOrStdout(), &t, asJSON)
+			return r.with(cmd, func(c *client.Client) error {
+				t, err := c.Topic(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return printTopic(cmd.OutOrStdout(), &t, asJSON)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -115,56 +110,37 @@ func (s *specFlags) spec() (client.TopicSpec, error) {
 }
 
 func newTopicCreate(r *remote) *cobra.Command {
-	var s specFlags
-	cmd := &cobra.Command{
+	return newTopicPut(r, (*client.Client).CreateTopic, &cobra.Command{
 		Use:     "create TOPIC",
 		Short:   "Create a topic",
 		Example: "  seb topic create orders --partitions 4 --setting retention-time=7d",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, err := s.spec()
-			if err != nil {
-				return err
-			}
-			c, err := r.client(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			t, err := c.CreateTopic(cmd.Context(), args[0], spec)
-			if err != nil {
-				return err
-			}
-			return printTopic(cmd.OutOrStdout(), &t, s.asJSON)
-		},
-	}
-	s.register(cmd)
-	return cmd
+	})
 }
 
 func newTopicUpdate(r *remote) *cobra.Command {
-	var s specFlags
-	cmd := &cobra.Command{
+	return newTopicPut(r, (*client.Client).UpdateTopic, &cobra.Command{
 		Use:               "update TOPIC",
 		Short:             "Change a topic's settings, or add partitions",
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.topicNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, err := s.spec()
-			if err != nil {
-				return err
-			}
-			c, err := r.client(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			t, err := c.UpdateTopic(cmd.Context(), args[0], spec)
+	})
+}
+
+// newTopicPut makes cmd one that puts a topic as its flags say and shows what it is then.
+func newTopicPut(r *remote, put func(*client.Client, context.Context, string, client.TopicSpec) (client.Topic, error), cmd *cobra.Command) *cobra.Command {
+	var s specFlags
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		spec, err := s.spec()
+		if err != nil {
+			return err
+		}
+		return r.with(cmd, func(c *client.Client) error {
+			t, err := put(c, cmd.Context(), args[0], spec)
 			if err != nil {
 				return err
 			}
 			return printTopic(cmd.OutOrStdout(), &t, s.asJSON)
-		},
+		})
 	}
 	s.register(cmd)
 	return cmd
@@ -179,20 +155,16 @@ func newTopicDelete(r *remote) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.topicNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.client(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			t, err := c.Topic(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			records, _, _ := totals(&t)
-			if records > 0 && !yes {
-				return usageError{errors.New("would delete " + fmt.Sprint(records) + " records for good; say so with --yes")}
-			}
-			return c.DeleteTopic(cmd.Context(), args[0])
+			return r.with(cmd, func(c *client.Client) error {
+				t, err := c.Topic(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if records, _, _ := totals(&t); records > 0 && !yes {
+					return usageError{errors.New("would delete " + fmt.Sprint(records) + " records for good; say so with --yes")}
+				}
+				return c.DeleteTopic(cmd.Context(), args[0])
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "delete it even if it has records")
