@@ -96,34 +96,3 @@ func inGroup(err error, name string) error {
 	}
 	return p
 }
-
-// starts reads where a read is to begin: at offset, or with a group where that has got to. Either must be given.
-func (g *reading) starts(q *httpin.Params) {
-	name, ok := q.Text(httpin.ParamGroup)
-	if !ok {
-		g.offset = q.Offset()
-		return
-	}
-	if g.group = name; name == "" {
-		q.Fail(httpin.ParamGroup, "required if named")
-	}
-	if _, both := q.Text(httpin.ParamOffset); both {
-		q.Fail(httpin.ParamOffset, "not together with %s: the read begins at the committed offset", httpin.ParamGroup)
-	}
-}
-
-// resume looks up where the group has got to: its committed offset, or the partition's start if it has none.
-func (g *reading) resume(r *http.Request, start int64) error {
-	g.offset = start
-	info, err := g.a.b.Group(r.Context(), g.group, false)
-	if err != nil && !errors.Is(err, broker.ErrUnknownGroup) {
-		return err
-	}
-	for _, o := range info.Offsets {
-		if o.Topic == g.topic && o.Partition == g.partition {
-			g.offset = o.Offset
-		}
-	}
-	g.resumed = g.offset
-	return nil
-}

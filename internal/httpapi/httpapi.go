@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpread"
 )
 
 // API serves the HTTP API of one broker. All methods may be called concurrently.
@@ -27,7 +28,7 @@ type API struct {
 	produce, fetch *budget.Class
 	buffers        *budget.Buffers
 	requestMax     int64
-	gate           httpin.Gate
+	source         *httpread.Source
 	connections    httpin.Connections
 	stops          *httpin.Stops
 	pace           httpin.Pace
@@ -48,11 +49,12 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
 		stops: httpin.NewStops(),
 	}
-	// The rest is for readers that do not wait.
-	a.gate.Size = a.fetch.Limit() / 4 * 3
 	a.o.APIKey = ""
 	a.log, a.pace = a.o.Logger, httpin.Pace(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics)
+	a.source = httpread.NewSource(b, httpread.Options{
+		BudgetWait: a.o.BudgetWait, Stops: a.stops, Pace: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
+	})
 	a.connections = httpin.Connections{Stops: a.stops, Open: a.metrics.connections, Held: a.metrics.held}
 	return a, nil
 }

@@ -126,9 +126,9 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 		}
 	}
 	// The last handler gives its place back after its client has the answer.
-	for deadline := time.Now().Add(10 * time.Second); s.api.gate.Used() != 0; runtime.Gosched() {
+	for deadline := time.Now().Add(10 * time.Second); s.api.source.PatientBytes() != 0; runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes of the gate are still in use", s.api.gate.Used())
+			t.Fatalf("%d bytes of the gate are still in use", s.api.source.PatientBytes())
 		}
 	}
 }

@@ -5,40 +5,42 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpread"
 )
 
 // getRecord answers with one record's value. It does not wait.
 func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 	q := httpin.ParseParams(r.URL.RawQuery)
-	g := &reading{answer: a.newAnswer(), topic: q.Topic(), partition: max(q.Partition(), 0), maxRecords: 1, patient: noAccept(r)}
+	g := a.source.New(q.Topic(), q.Partition())
+	g.MaxRecords, g.Patient = 1, noAccept(r)
 	latest := q.Latest()
-	g.offset = q.Offset()
+	g.Offset = q.Offset()
 	if q.Fault != nil {
 		return q.Fault
 	}
 	if latest {
-		if err := g.confirm(r, true); err != nil {
+		if err := g.Confirm(r, true); err != nil {
 			return err
 		}
 	}
-	defer g.done()
-	wanted := g.offset
-	v, err := g.values(r.Context())
+	defer g.Done()
+	wanted := g.Offset
+	v, err := g.Values(r.Context())
 	if err != nil {
 		return err
 	}
-	if g.count == 0 && g.offset == wanted || wanted >= g.end {
-		p := api.NewProblem(api.OffsetBeyondEnd, "the partition's next offset is %d", g.end)
-		p.Partition, p.Offset, p.NextOffset = &g.partition, &wanted, &g.end
+	if g.Count == 0 && g.Offset == wanted || wanted >= g.End {
+		p := api.NewProblem(api.OffsetBeyondEnd, "the partition's next offset is %d", g.End)
+		p.Partition, p.Offset, p.NextOffset = &g.Partition, &wanted, &g.End
 		return p
 	}
-	if g.count == 0 || g.offset != wanted+1 {
+	if g.Count == 0 || g.Offset != wanted+1 {
 		p := api.NewProblem(api.OffsetCompacted, "offset %d was removed by compaction", wanted)
-		p.Partition, p.Offset = &g.partition, &wanted
+		p.Partition, p.Offset = &g.Partition, &wanted
 		return p
 	}
-	g.head(w, api.OctetStream, v.Sum)
-	g.a.pace.WriteStep(w)
+	g.Head(w, api.OctetStream, v.Sum)
+	a.pace.WriteStep(w)
 	w.WriteHeader(http.StatusOK)
-	return sent(a.pace.Send(w, v.Refs[0]))
+	return httpread.Sent(a.pace.Send(w, v.Refs[0]))
 }

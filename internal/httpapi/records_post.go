@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpread"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -112,16 +113,10 @@ func (p *producing) lookUp(r *http.Request) error {
 		p.known, p.partitions = true, len(info.Partitions)
 	}
 	if int(p.partition) >= p.partitions {
-		return unknownPartition(p.topic, p.partition, p.partitions)
+		return httpread.UnknownPartition(p.topic, p.partition, p.partitions)
 	}
 	p.settings = state.Resolve(info.Settings)
 	return nil
-}
-
-func unknownPartition(topic string, partition int32, partitions int) *api.Problem {
-	p := api.NewProblem(api.UnknownPartition, "topic %s has %d partitions, the first is 0; there is no %d", topic, partitions, partition)
-	p.Partition = &partition
-	return p
 }
 
 // readBody reads the body in its form and makes the appends of it.

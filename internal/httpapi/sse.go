@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpread"
 )
 
 // streamRecords bounds the records of one turn of an event stream.
@@ -18,32 +19,33 @@ const streamRecords = 1024
 // follow answers with an event stream: each record an event whose id is its offset, for as long as the client stays,
 // the broker runs, and max-records and timeout, if given, allow. Last-Event-ID resumes after that offset, whatever else is
 // given.
-func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpin.Params, g *reading) error {
+func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpin.Params, g *httpread.Reading) error {
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		n, err := strconv.ParseInt(last, 10, 64)
 		if err != nil || n < 0 || n == math.MaxInt64 {
 			q.Fail("Last-Event-ID", "want an offset, given %s", api.Quote(last))
 		}
-		g.offset = n + 1
+		g.Offset = n + 1
 	} else {
-		g.starts(q)
+		g.Begin(q)
 	}
 	left := q.Number(httpin.ParamMaxRecords, math.MaxInt64, math.MaxInt64)
-	g.maxBytes = q.Number(httpin.ParamMaxBytes, 256<<10, math.MaxInt64) // of one turn
+	g.MaxBytes = q.Number(httpin.ParamMaxBytes, 256<<10, math.MaxInt64) // of one turn
 	life := q.Duration(httpin.ParamTimeout, math.MaxInt64, math.MaxInt64)
 	if q.Fault != nil {
 		return q.Fault
 	}
-	if err := g.confirm(r, true); err != nil {
+	if err := g.Confirm(r, true); err != nil {
 		return err
 	}
-	s := &stream{reading: g, w: w, left: left, ends: time.Now().Add(life), forever: life == math.MaxInt64}
+	s := &stream{a: a, Reading: g, w: w, left: left, ends: time.Now().Add(life), forever: life == math.MaxInt64}
 	return s.run(r)
 }
 
 // stream is one event stream.
 type stream struct {
-	*reading
+	*httpread.Reading
+	a       *API
 	w       http.ResponseWriter
 	left    int64 // records still to be sent
 	ends    time.Time
@@ -52,39 +54,37 @@ type stream struct {
 }
 
 func (s *stream) run(r *http.Request) error {
-	defer s.release()
+	defer s.Done()
 	for s.left > 0 && r.Context().Err() == nil && !s.a.stops.Stopped() {
-		s.timeout = s.a.o.Heartbeat
+		s.Timeout = s.a.o.Heartbeat
 		if !s.forever {
 			until := time.Until(s.ends)
 			if until <= 0 {
 				break
 			}
-			s.timeout = min(s.timeout, until)
+			s.Timeout = min(s.Timeout, until)
 		}
 		if !s.started {
-			s.timeout = 0 // the headers are sent at once, or an error instead of them
+			s.Timeout = 0 // the headers are sent at once, or an error instead of them
 		}
-		s.count, s.bytes, s.full = 0, 0, false
-		s.maxRecords = min(s.left, streamRecords)
+		s.Again(min(s.left, streamRecords))
 		t := &forms.Text{Form: forms.Events}
-		if err := s.collect(r.Context(), t); err != nil {
+		if err := s.Collect(r.Context(), t); err != nil {
 			if !s.started || r.Context().Err() != nil {
 				return err
 			}
 			if s.a.stops.Stopped() {
 				return nil // the client resumes elsewhere, or when the broker is back
 			}
-			return sent(s.fail(err))
+			return httpread.Sent(s.fail(err))
 		}
-		s.left -= s.count
+		s.left -= s.Count
 		if err := s.send(r, t); err != nil {
-			return sent(err)
+			return httpread.Sent(err)
 		}
 		if r.Method == http.MethodHead {
 			return nil
 		}
-		s.release()
 	}
 	return nil
 }
@@ -93,17 +93,16 @@ func (s *stream) run(r *http.Request) error {
 func (s *stream) send(r *http.Request, t *forms.Text) error {
 	if !s.started {
 		s.started = true
-		s.head(s.w, api.EventStream, -1)
+		s.Head(s.w, api.EventStream, -1)
 		s.w.Header().Set("X-Accel-Buffering", "no") // reverse proxies must pass events on at once
 		s.w.WriteHeader(http.StatusOK)
 		if r.Method == http.MethodHead {
 			return nil
 		}
 	} else {
-		s.a.metrics.read.AddInt64(s.count)
-		s.a.metrics.readOut.AddInt64(s.bytes)
+		s.Counted()
 	}
-	if s.count == 0 {
+	if s.Count == 0 {
 		if err := s.a.pace.Send(s.w, []byte(":\n\n")); err != nil {
 			return err
 		}
@@ -118,11 +117,11 @@ func (s *stream) send(r *http.Request, t *forms.Text) error {
 func (s *stream) fail(err error) error {
 	p := *problemOf(err)
 	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
-	p.Topic, p.Partition = s.topic, &s.partition
+	p.Topic, p.Partition = s.Topic, &s.Partition
 	body, fault := json.Marshal(&p)
 	if fault != nil {
 		return fault
 	}
-	s.a.log.Warn("event stream ends", "topic", s.topic, "partition", s.partition, "offset", s.offset, "err", err)
+	s.a.log.Warn("event stream ends", "topic", s.Topic, "partition", s.Partition, "offset", s.Offset, "err", err)
 	return s.a.pace.Send(s.w, []byte("event: error\ndata: "+string(body)+"\n\n"))
 }

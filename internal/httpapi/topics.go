@@ -7,11 +7,13 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpread"
 )
 
 // topicBodyMax bounds the body of PUT /topic.
@@ -28,7 +30,7 @@ func (a *API) getTopic(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if int(partition) >= len(info.Partitions) {
-		return unknownPartition(name, partition, len(info.Partitions))
+		return httpread.UnknownPartition(name, partition, len(info.Partitions))
 	}
 	return a.writeTopic(w, http.StatusOK, topicOf(&info, partition))
 }
@@ -117,7 +119,7 @@ func (a *API) writeTopic(w http.ResponseWriter, status int, t api.Topic) error {
 
 // readHeaders sets what answers about committed state carry.
 func (a *API) readHeaders(w http.ResponseWriter) {
-	w.Header().Set(api.HeaderEpoch, a.epoch())
+	w.Header().Set(api.HeaderEpoch, strconv.FormatUint(uint64(a.b.Epoch()), 10))
 	w.Header().Set("Cache-Control", "no-store")
 }
 

@@ -10,23 +10,25 @@ import (
 // levels places every package. Imports point from a higher level to a lower one, never sideways. "" is the root
 // package. A package that is not here (nor below support) fails until somebody has decided where it belongs.
 var levels = map[string]int{
-	"cmd/seb": 7,
+	"cmd/seb": 8,
 
-	"internal/server":    6,
-	"internal/migration": 6,
-	"internal/bench":     6,
-	"":                   6,
-	"internal/sim":       6,
-	"internal/torture":   6,
-	"internal/killloop":  6,
-	"internal/soak":      6,
+	"internal/server":    7,
+	"internal/migration": 7,
+	"internal/bench":     7,
+	"":                   7,
+	"internal/sim":       7,
+	"internal/torture":   7,
+	"internal/killloop":  7,
+	"internal/soak":      7,
 
-	"internal/node":    5,
-	"internal/httpapi": 5,
-	"internal/kafka":   5,
-	"internal/riemann": 5,
-	"internal/console": 5,
-	"client":           5,
+	"internal/httpapi": 6,
+	"internal/kafka":   6,
+	"internal/riemann": 6,
+	"internal/console": 6,
+	"client":           6,
+
+	"internal/node":     5,
+	"internal/httpread": 5,
 
 	"internal/broker":   4,
 	"internal/triggers": 4,
@@ -82,11 +84,12 @@ var onlyFrom = map[string][]string{
 	// The cache is a store that wraps a store: nobody but the wiring knows that it is there.
 	"internal/cache": {"internal/node"},
 	// A program that embeds a broker links no front end.
-	"internal/httpapi": {"internal/server", "cmd/seb"},
-	"internal/httpin":  {"internal/httpapi"},
-	"internal/kafka":   {"internal/server", "cmd/seb"},
-	"internal/riemann": {"internal/server", "cmd/seb"},
-	"internal/console": {"internal/server", "cmd/seb"},
+	"internal/httpapi":  {"internal/server", "cmd/seb"},
+	"internal/httpin":   {"internal/httpapi", "internal/httpread"},
+	"internal/httpread": {"internal/httpapi"},
+	"internal/kafka":    {"internal/server", "cmd/seb"},
+	"internal/riemann":  {"internal/server", "cmd/seb"},
+	"internal/console":  {"internal/server", "cmd/seb"},
 }
 
 // banned are imports that production code does without: templates look methods up by name, which stops the linker

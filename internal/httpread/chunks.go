@@ -1,4 +1,4 @@
-package httpapi
+package httpread
 
 import (
 	"encoding/binary"
@@ -13,7 +13,7 @@ import (
 // answer is the memory of one answer to a reader, of the budget's fetch class, and the broker's chunks it is made of.
 // It belongs to the request's goroutine.
 type answer struct {
-	a       *API
+	s       *Source
 	memory  forms.Memory
 	fetched []*broker.Fetched
 	window  int // least bytes read of a file at a time
@@ -22,18 +22,18 @@ type answer struct {
 // windowSize is the usual window of an answer.
 const windowSize = 64 << 10
 
-func (a *API) newAnswer() answer {
-	return answer{a: a, memory: forms.Memory{Class: a.fetch, Buffers: a.buffers}, window: windowSize}
+func (s *Source) newAnswer() answer {
+	return answer{s: s, memory: forms.Memory{Class: s.fetch, Buffers: s.buffers}, window: windowSize}
 }
 
 // release gives everything back; the answer can be used again.
-func (s *answer) release() {
-	for i, f := range s.fetched {
+func (a *answer) release() {
+	for i, f := range a.fetched {
 		f.Release()
-		s.fetched[i] = nil
+		a.fetched[i] = nil
 	}
-	s.fetched = s.fetched[:0]
-	s.memory.Release()
+	a.fetched = a.fetched[:0]
+	a.memory.Release()
 }
 
 // batchLen is a batch's whole length, from its head, which counts from byte 12 on.
@@ -57,16 +57,16 @@ func (o *order) check(head record.Batch) error {
 }
 
 // walk calls each for every batch of c that ends after offset from. The batch lives as long as the answer.
-func (s *answer) walk(c *broker.Chunk, from int64, each func(record.Batch) error) error {
+func (a *answer) walk(c *broker.Chunk, from int64, each func(record.Batch) error) error {
 	if c.Section != nil {
-		return s.walkSection(c, from, each)
+		return a.walkSection(c, from, each)
 	}
 	o := orderOf(c)
 	for i, part := range c.Parts {
 		for len(part) > 0 {
 			batch, rest, err := record.Split(part)
 			if err != nil {
-				joined, err := s.join(c.Parts[i:], len(c.Parts[i])-len(part))
+				joined, err := a.join(c.Parts[i:], len(c.Parts[i])-len(part))
 				if err != nil {
 					return err
 				}
@@ -82,12 +82,12 @@ func (s *answer) walk(c *broker.Chunk, from int64, each func(record.Batch) error
 }
 
 // join copies parts, from byte pos of the first on, into one buffer: a batch does not lie in one piece.
-func (s *answer) join(parts [][]byte, pos int) ([]byte, error) {
+func (a *answer) join(parts [][]byte, pos int) ([]byte, error) {
 	n := -pos
 	for _, p := range parts {
 		n += len(p)
 	}
-	joined, err := s.memory.Get(n)
+	joined, err := a.memory.Get(n)
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +123,11 @@ func (o *order) give(batch record.Batch, from int64, each func(record.Batch) err
 }
 
 // walkSection reads a section of a file in windows. Batches below from are skipped by their heads.
-func (s *answer) walkSection(c *broker.Chunk, from int64, each func(record.Batch) error) error {
+func (a *answer) walkSection(c *broker.Chunk, from int64, each func(record.Batch) error) error {
 	sec, o := c.Section, orderOf(c)
 	want := int64(0) // bytes of the batch at the window's start, if known
 	for pos := int64(0); pos < sec.Len; {
-		window, err := s.memory.Get(int(min(sec.Len-pos, max(int64(s.window), want))))
+		window, err := a.memory.Get(int(min(sec.Len-pos, max(int64(a.window), want))))
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (s *answer) walkSection(c *broker.Chunk, from int64, each func(record.Batch
 			w = w[min(n, int64(len(w))):]
 		}
 		if !kept {
-			s.memory.Put(window)
+			a.memory.Put(window)
 		}
 		if want == 0 && len(w) > 0 && int64(len(w)) == sec.Len-pos {
 			return &record.CorruptError{What: "batch head", Pos: pos, Want: record.BatchHeadSize, Got: int64(len(w))}

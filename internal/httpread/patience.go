@@ -1,4 +1,4 @@
-package httpapi
+package httpread
 
 import (
 	"context"
@@ -15,25 +15,25 @@ import (
 // gatherSize is the buffer that small pieces of an answer are copied together in.
 const gatherSize = 64 << 10
 
-// values collects values. A patient reading waits for memory, and if its answer comes out short for want of it, it begins
+// Values collects values. A patient reading waits for memory, and if its answer comes out short for want of it, it begins
 // again with more; when it has waited Options.BudgetWait it takes what there is.
-func (g *reading) values(ctx context.Context) (*forms.Values, error) {
-	if !g.patient {
+func (g *Reading) Values(ctx context.Context) (*forms.Values, error) {
+	if !g.Patient {
 		return g.tryValues(ctx)
 	}
-	from, need := g.offset, g.estimate(ctx)
-	fits := need <= g.a.gate.Size
+	from, need := g.Offset, g.estimate(ctx)
+	fits := need <= g.s.gate.Size
 	if need > 0 {
 		if err := g.enter(ctx, need); err != nil && !lacksMemory(err) {
 			return nil, err
 		}
 	}
 	v, err := g.tryValues(ctx)
-	for until := time.Now().Add(g.a.o.BudgetWait); lacksMemory(err) || err == nil && g.short && fits; {
-		if need >= g.a.fetch.Limit() || time.Now().After(until) {
+	for until := time.Now().Add(g.s.o.BudgetWait); lacksMemory(err) || err == nil && g.short && fits; {
+		if need >= g.s.fetch.Limit() || time.Now().After(until) {
 			break // all there is was not enough, or there is no hope
 		}
-		need = min(max(2*need, windowSize), g.a.fetch.Limit())
+		need = min(max(2*need, windowSize), g.s.fetch.Limit())
 		g.restart(from)
 		if err := g.alone(ctx, need, until); err != nil && !lacksMemory(err) {
 			return nil, err
@@ -45,10 +45,10 @@ func (g *reading) values(ctx context.Context) (*forms.Values, error) {
 }
 
 // tryValues collects once.
-func (g *reading) tryValues(ctx context.Context) (*forms.Values, error) {
-	v := &forms.Values{SizesMax: g.maxBytes}
-	err := g.collect(ctx, v)
-	if err == nil && g.count > 0 && g.gathers {
+func (g *Reading) tryValues(ctx context.Context) (*forms.Values, error) {
+	v := &forms.Values{SizesMax: g.MaxBytes}
+	err := g.Collect(ctx, v)
+	if err == nil && g.Count > 0 && g.gathers {
 		g.buf, err = g.memory.Get(gatherSize)
 	}
 	return v, err
@@ -60,21 +60,21 @@ func lacksMemory(err error) bool {
 }
 
 // estimate is about how much memory the answer takes if it is what is asked for; 0 if nothing is there yet, or ever.
-func (g *reading) estimate(ctx context.Context) int64 {
-	info, err := g.a.b.Topic(ctx, g.topic, false)
-	if err != nil || int(g.partition) >= len(info.Partitions) {
+func (g *Reading) estimate(ctx context.Context) int64 {
+	info, err := g.s.b.Topic(ctx, g.Topic, false)
+	if err != nil || int(g.Partition) >= len(info.Partitions) {
 		return 0
 	}
-	p := &info.Partitions[g.partition]
-	if g.offset < p.Start || g.offset >= p.Next {
+	p := &info.Partitions[g.Partition]
+	if g.Offset < p.Start || g.Offset >= p.Next {
 		return 0
 	}
 	const perRecord = 128 // what a sink keeps beside the value
 	each := p.Bytes/(p.Next-p.Start) + 1
-	n := min(g.maxRecords, p.Next-g.offset)
+	n := min(g.MaxRecords, p.Next-g.Offset)
 	want := n * each
-	if g.maxBytes > 0 {
-		want = min(want, g.maxBytes) + each
+	if g.MaxBytes > 0 {
+		want = min(want, g.MaxBytes) + each
 		n = min(n, want/each)
 	}
 	// Whole batches are read, into buffers that are not quite filled, and the first and last only to a part.
@@ -82,11 +82,11 @@ func (g *reading) estimate(ctx context.Context) int64 {
 }
 
 // enter waits at the gate.
-func (g *reading) enter(ctx context.Context, need int64) error {
-	ctx, done := g.a.waiting(ctx, time.Now().Add(g.a.o.BudgetWait))
+func (g *Reading) enter(ctx context.Context, need int64) error {
+	ctx, done := g.s.waiting(ctx, time.Now().Add(g.s.o.BudgetWait))
 	defer done()
-	need = min(need, g.a.gate.Size)
-	if err := g.a.gate.Enter(ctx, need); err != nil {
+	need = min(need, g.s.gate.Size)
+	if err := g.s.gate.Enter(ctx, need); err != nil {
 		return tooLong(err)
 	}
 	g.entered = need
@@ -95,18 +95,18 @@ func (g *reading) enter(ctx context.Context, need int64) error {
 
 // alone waits until no other patient reading is under way and need bytes of memory are free, which the others leave alone
 // then. Nothing is held meanwhile.
-func (g *reading) alone(ctx context.Context, need int64, until time.Time) error {
-	ctx, done := g.a.waiting(ctx, until)
+func (g *Reading) alone(ctx context.Context, need int64, until time.Time) error {
+	ctx, done := g.s.waiting(ctx, until)
 	defer done()
-	if g.entered < g.a.gate.Size {
-		g.a.gate.Leave(g.entered)
+	if g.entered < g.s.gate.Size {
+		g.s.gate.Leave(g.entered)
 		g.entered = 0
-		if err := g.a.gate.Enter(ctx, g.a.gate.Size); err != nil {
+		if err := g.s.gate.Enter(ctx, g.s.gate.Size); err != nil {
 			return tooLong(err)
 		}
-		g.entered = g.a.gate.Size
+		g.entered = g.s.gate.Size
 	}
-	room, err := g.a.fetch.ReserveWait(ctx, need)
+	room, err := g.s.fetch.ReserveWait(ctx, need)
 	if err != nil {
 		return tooLong(err)
 	}
@@ -115,8 +115,8 @@ func (g *reading) alone(ctx context.Context, need int64, until time.Time) error 
 }
 
 // waiting is the context of a wait for memory.
-func (a *API) waiting(ctx context.Context, until time.Time) (context.Context, func()) {
-	ctx, done := a.stops.Until(ctx)
+func (s *Source) waiting(ctx context.Context, until time.Time) (context.Context, func()) {
+	ctx, done := s.o.Stops.Until(ctx)
 	ctx, cancel := context.WithDeadline(ctx, until)
 	return ctx, func() { cancel(); done() }
 }
@@ -130,7 +130,7 @@ func tooLong(err error) error {
 }
 
 // settle keeps as much of the gate as the collected answer really takes while it is sent.
-func (g *reading) settle() {
+func (g *Reading) settle() {
 	used := g.memory.Reservation().Size()
 	for _, f := range g.fetched {
 		for i := range f.Parts {
@@ -142,22 +142,13 @@ func (g *reading) settle() {
 		}
 	}
 	if used < g.entered {
-		g.a.gate.Leave(g.entered - used)
+		g.s.gate.Leave(g.entered - used)
 		g.entered = used
 	}
 }
 
 // restart gives everything back but the place at the gate and begins anew.
-func (g *reading) restart(from int64) {
+func (g *Reading) restart(from int64) {
 	g.release()
-	g.offset, g.count, g.bytes, g.full, g.short, g.buf = from, 0, 0, false, false, nil
-}
-
-// done gives everything back.
-func (g *reading) done() {
-	g.release()
-	if g.entered > 0 {
-		g.a.gate.Leave(g.entered)
-		g.entered = 0
-	}
+	g.Offset, g.Count, g.Bytes, g.full, g.short, g.buf = from, 0, 0, false, false, nil
 }

@@ -1,4 +1,4 @@
-package httpapi
+package httpread
 
 import (
 	"context"
@@ -10,33 +10,6 @@ import (
 	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/record"
 )
-
-// reading is one read of a partition: what is wanted, and how far it has come. An answer is collected as a whole before
-// its first byte is sent, so that an error has a status, and what does not fit is left for the next read.
-type reading struct {
-	answer
-	topic      string
-	partition  int32
-	offset     int64  // next record wanted
-	group      string // whose committed offset it begins at; "": none
-	resumed    int64  // that offset
-	maxRecords int64
-	maxBytes   int64 // of keys and values; 0 means no bound but the broker's
-	timeout    time.Duration
-
-	start, end int64 // of the partition, as the last fetch saw it
-	count      int64 // records collected
-	bytes      int64 // of their keys and values
-	full       bool  // no more fits
-	short      bool  // there would have been more, but not the memory for it
-	inflated   int64 // bytes reserved for r's own buffer
-	r          record.Reader
-
-	patient bool   // it waits for memory instead of being refused, or given less; see original.go
-	gathers bool   // buf is needed if there are records
-	buf     []byte // of gatherSize, of memory
-	entered int64  // bytes of the gate
-}
 
 const (
 	// fetchMin and fetchMax bound what is asked of the broker at a time.
@@ -51,62 +24,62 @@ const (
 )
 
 // wait fetches until the wanted offset is there, the time is up or Stop was called; then what is there, perhaps nothing.
-func (g *reading) wait(ctx context.Context) (*broker.FetchedPart, error) {
-	limited, done := g.a.stops.Until(ctx)
+func (g *Reading) wait(ctx context.Context) (*broker.FetchedPart, error) {
+	limited, done := g.s.o.Stops.Until(ctx)
 	defer done()
 	if limited.Err() == nil {
-		part, err := g.fetch(limited, g.timeout)
-		if !errors.Is(err, context.Canceled) || !g.a.stops.Stopped() {
+		part, err := g.fetch(limited, g.Timeout)
+		if !errors.Is(err, context.Canceled) || !g.s.o.Stops.Stopped() {
 			return part, err
 		}
 	}
 	return g.fetch(ctx, 0)
 }
 
-func (g *reading) fetch(ctx context.Context, wait time.Duration) (*broker.FetchedPart, error) {
-	f, err := g.a.b.Fetch(ctx, []broker.Want{{
-		Topic: g.topic, Partition: g.partition, Offset: g.offset, MaxBytes: g.fetchBytes(),
+func (g *Reading) fetch(ctx context.Context, wait time.Duration) (*broker.FetchedPart, error) {
+	f, err := g.s.b.Fetch(ctx, []broker.Want{{
+		Topic: g.Topic, Partition: g.Partition, Offset: g.Offset, MaxBytes: g.fetchBytes(),
 	}}, 1, wait)
 	if err != nil {
 		return nil, err
 	}
 	g.fetched = append(g.fetched, f)
 	part := &f.Parts[0]
-	g.start, g.end = part.Start, part.HighWatermark
+	g.End = part.HighWatermark
 	return part, part.Err
 }
 
 // fetchBytes says how much to ask for, from the size of the records so far.
-func (g *reading) fetchBytes() int {
+func (g *Reading) fetchBytes() int {
 	each := int64(guess)
-	if g.count > 0 {
-		each = g.bytes/g.count + 32
+	if g.Count > 0 {
+		each = g.Bytes/g.Count + 32
 	}
-	n := min(g.maxRecords-g.count, fetchMax/each+1) * each
-	if g.maxBytes > 0 {
-		n = min(n, g.maxBytes-g.bytes)
+	n := min(g.MaxRecords-g.Count, fetchMax/each+1) * each
+	if g.MaxBytes > 0 {
+		n = min(n, g.MaxBytes-g.Bytes)
 	}
 	return int(min(max(n, fetchMin), fetchMax))
 }
 
-// collect gives records to dst until there are enough, or no more for now. An error means that none was given: later
-// ones end the collection.
-func (g *reading) collect(ctx context.Context, dst forms.Sink) error {
+// Collect gives records to dst until there are enough, or no more for now; it waits for the first. An error means that
+// none was given: later ones end the collection.
+func (g *Reading) Collect(ctx context.Context, dst forms.Sink) error {
 	began := time.Now()
 	part, err := g.wait(ctx)
 	if err != nil {
 		return err
 	}
 	for {
-		before := g.offset
+		before := g.Offset
 		if err := g.part(part, dst); err != nil {
-			if g.count > 0 {
+			if g.Count > 0 {
 				g.short = lacksMemory(err)
 				return nil
 			}
 			return err
 		}
-		if g.full || g.count >= g.maxRecords || g.offset >= g.end || g.offset == before {
+		if g.full || g.Count >= g.MaxRecords || g.Offset >= g.End || g.Offset == before {
 			return nil
 		}
 		if part, err = g.more(ctx, began); err != nil {
@@ -116,8 +89,8 @@ func (g *reading) collect(ctx context.Context, dst forms.Sink) error {
 	}
 }
 
-func (g *reading) more(ctx context.Context, began time.Time) (*broker.FetchedPart, error) {
-	until := began.Add(g.timeout)
+func (g *Reading) more(ctx context.Context, began time.Time) (*broker.FetchedPart, error) {
+	until := began.Add(g.Timeout)
 	if soon := time.Now().Add(tailTime); until.Before(soon) {
 		until = soon
 	}
@@ -127,9 +100,9 @@ func (g *reading) more(ctx context.Context, began time.Time) (*broker.FetchedPar
 }
 
 // part collects from what one fetch gave.
-func (g *reading) part(part *broker.FetchedPart, dst forms.Sink) error {
+func (g *Reading) part(part *broker.FetchedPart, dst forms.Sink) error {
 	for i := range part.Chunks {
-		err := g.walk(&part.Chunks[i], g.offset, func(b record.Batch) error { return g.batch(b, dst) })
+		err := g.walk(&part.Chunks[i], g.Offset, func(b record.Batch) error { return g.batch(b, dst) })
 		if err == errStop {
 			return nil
 		}
@@ -141,18 +114,18 @@ func (g *reading) part(part *broker.FetchedPart, dst forms.Sink) error {
 }
 
 // batch collects from one batch. Its checksum is checked by the reader.
-func (g *reading) batch(b record.Batch, dst forms.Sink) error {
+func (g *Reading) batch(b record.Batch, dst forms.Sink) error {
 	if b.Compression() == record.None {
 		return g.records(b, dst, false)
 	}
 	for inflate := max(inflateMin, 8*int64(len(b))); ; inflate *= 4 {
-		inflate = min(inflate, g.a.requestMax+record.BatchTarget)
+		inflate = min(inflate, g.s.requestMax+record.BatchTarget)
 		if err := g.inflateRoom(inflate); err != nil {
 			return err
 		}
 		g.r.Limits = record.Limits{DecompressedBytes: inflate, Ratio: 1 << 20} // the ratio was checked when it came
 		err := g.records(b, dst, true)
-		if !errors.Is(err, record.ErrTooLarge) || inflate > g.a.requestMax {
+		if !errors.Is(err, record.ErrTooLarge) || inflate > g.s.requestMax {
 			return err
 		}
 		// No record was given yet, as a batch is decompressed whole: again with more memory.
@@ -160,7 +133,7 @@ func (g *reading) batch(b record.Batch, dst forms.Sink) error {
 }
 
 // inflateRoom makes sure that n bytes are reserved for the reader's own buffer, which it keeps.
-func (g *reading) inflateRoom(n int64) error {
+func (g *Reading) inflateRoom(n int64) error {
 	if n <= g.inflated {
 		return nil
 	}
@@ -172,18 +145,18 @@ func (g *reading) inflateRoom(n int64) error {
 }
 
 // release gives all memory back; the reading can go on with the next fetch.
-func (g *reading) release() {
+func (g *Reading) release() {
 	g.answer.release()
 	if g.inflated > 0 {
 		g.r, g.inflated = record.Reader{}, 0
 	}
 }
 
-func (g *reading) records(b record.Batch, dst forms.Sink, volatile bool) error {
-	g.r.Reset(b, g.offset)
+func (g *Reading) records(b record.Batch, dst forms.Sink, volatile bool) error {
+	g.r.Reset(b, g.Offset)
 	rec, values := g.r.Record(), dst.ValuesOnly()
 	var value record.Record
-	for g.count < g.maxRecords {
+	for g.Count < g.MaxRecords {
 		if values {
 			v, ok := g.r.NextValue()
 			if !ok {
@@ -195,29 +168,29 @@ func (g *reading) records(b record.Batch, dst forms.Sink, volatile bool) error {
 			return g.batchEnd(b)
 		}
 		size := int64(len(rec.Key) + len(rec.Value))
-		if g.count > 0 && g.maxBytes > 0 && g.bytes+size > g.maxBytes {
+		if g.Count > 0 && g.MaxBytes > 0 && g.Bytes+size > g.MaxBytes {
 			g.full = true
 			return errStop
 		}
 		if err := dst.Take(&g.memory, rec, volatile); err != nil {
-			if g.count == 0 || !errors.Is(err, budget.ErrOver) && !errors.Is(err, budget.ErrTooLarge) && err != forms.ErrFull {
+			if g.Count == 0 || !errors.Is(err, budget.ErrOver) && !errors.Is(err, budget.ErrTooLarge) && err != forms.ErrFull {
 				return err
 			}
 			g.full, g.short = true, errors.Is(err, budget.ErrOver)
 			return errStop
 		}
-		g.count++
-		g.bytes += size
-		g.offset = rec.Offset + 1
+		g.Count++
+		g.Bytes += size
+		g.Offset = rec.Offset + 1
 	}
 	return errStop
 }
 
 // batchEnd goes on after the batch's last offset: compaction may have removed the last records.
-func (g *reading) batchEnd(b record.Batch) error {
+func (g *Reading) batchEnd(b record.Batch) error {
 	if err := g.r.Err(); err != nil {
 		return err
 	}
-	g.offset = max(g.offset, b.BaseOffset()+b.Span())
+	g.Offset = max(g.Offset, b.BaseOffset()+b.Span())
 	return nil
 }

@@ -1,4 +1,4 @@
-package httpapi
+package httpread
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ func FuzzChunks(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "chunk")
 	f.Fuzz(func(t *testing.T, data []byte, from int64, split uint16, maxRecords int64) {
 		total := budget.New(64 << 20)
-		a := &API{fetch: total.Class(budget.Fetch), buffers: total.Buffers(), requestMax: total.RequestMax()}
+		a := &Source{fetch: total.Class(budget.Fetch), buffers: total.Buffers(), requestMax: total.RequestMax()}
 		at := min(int(split), len(data))
 		inMemory := broker.Chunk{Base: 0, End: 6, Size: int64(len(data)), Parts: [][]byte{data[:at], data[at:]}}
 		// A file that has something before and behind the section.
@@ -76,18 +76,18 @@ func FuzzChunks(f *testing.F) {
 			t.Errorf("from memory %d bytes, from the file %d, %v", len(fromMemory), len(fromFile), err2)
 		}
 		for _, c := range []broker.Chunk{inMemory, inFile} {
-			g := reading{answer: newAnswer(), offset: from, maxRecords: maxRecords}
+			g := Reading{answer: newAnswer(), Offset: from, MaxRecords: maxRecords}
 			list, err := g.cut([]broker.Chunk{c})
 			for i := range list {
 				if list[i].Size < 0 || list[i].Size > c.Size || err == nil && list[i].End < list[i].Base {
 					t.Errorf("cut to %+v", list[i])
 				}
 			}
-			g = reading{answer: newAnswer(), offset: from, maxRecords: maxRecords}
+			g = Reading{answer: newAnswer(), Offset: from, MaxRecords: maxRecords}
 			v := &forms.Values{}
 			_ = g.part(&broker.FetchedPart{Chunks: []broker.Chunk{c}}, v)
-			if int64(len(v.Refs)) != g.count {
-				t.Errorf("%d values, %d counted", len(v.Refs), g.count)
+			if int64(len(v.Refs)) != g.Count {
+				t.Errorf("%d values, %d counted", len(v.Refs), g.Count)
 			}
 			g.release()
 		}

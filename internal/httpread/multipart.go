@@ -1,9 +1,10 @@
-package httpapi
+package httpread
 
 import (
 	"net/http"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // The framing of a multipart answer. The boundary may come up in the records: whoever reads by the sizes, as the
@@ -17,23 +18,23 @@ const (
 	outEnd      = "\r\n--" + outBoundary + "--\r\n"
 )
 
-// asMultipart answers with values alone, as the original does: null and empty are the same here.
-func (g *reading) asMultipart(w http.ResponseWriter, r *http.Request) error {
-	g.patient, g.gathers = patientRead(r), true
-	v, err := g.values(r.Context())
+// Multipart answers with values alone, as the original does: null and empty are the same here.
+func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
+	g.gathers = true
+	v, err := g.Values(r.Context())
 	if err != nil {
 		return err
 	}
-	if g.count == 0 {
-		g.head(w, outKind, int64(len(outEnd)))
-		g.a.pace.WriteStep(w)
+	if g.Count == 0 {
+		g.Head(w, outKind, int64(len(outEnd)))
+		g.s.o.Pace.WriteStep(w)
 		w.WriteHeader(http.StatusPartialContent)
 		_, err := w.Write([]byte(outEnd))
-		return sent(err)
+		return Sent(err)
 	}
-	g.head(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.Sizes.Size+v.Sum)
+	g.Head(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.Sizes.Size+v.Sum)
 	w.WriteHeader(http.StatusOK)
-	out := gather{a: g.a, w: w, buf: g.buf[:0]}
+	out := gather{pace: g.s.o.Pace, w: w, buf: g.buf[:0]}
 	out.add([]byte(outSizes))
 	for _, b := range v.Sizes.List {
 		out.add(b)
@@ -43,15 +44,15 @@ func (g *reading) asMultipart(w http.ResponseWriter, r *http.Request) error {
 		out.add(b)
 	}
 	out.add([]byte(outEnd))
-	return sent(out.flush())
+	return Sent(out.flush())
 }
 
 // gather copies small pieces together so that the connection gets large ones.
 type gather struct {
-	a   *API
-	w   http.ResponseWriter
-	buf []byte
-	err error
+	pace httpin.Pace
+	w    http.ResponseWriter
+	buf  []byte
+	err  error
 }
 
 // directMin is the size of a piece that is not copied.
@@ -78,6 +79,6 @@ func (g *gather) flush() error {
 
 func (g *gather) write(b []byte) {
 	if g.err == nil {
-		g.err = g.a.pace.Send(g.w, b)
+		g.err = g.pace.Send(g.w, b)
 	}
 }

@@ -1,4 +1,4 @@
-package httpapi
+package httpread
 
 import (
 	"github.com/sebbroker/seb/internal/broker"
@@ -8,17 +8,17 @@ import (
 
 // cut leaves out of a fetch's chunks the batches that lie wholly below the wanted offset, and those after the one in
 // which the wanted number of records or bytes is reached. Whole batches stay, at least one.
-func (g *reading) cut(chunks []broker.Chunk) ([]broker.Chunk, error) {
+func (g *Reading) cut(chunks []broker.Chunk) ([]broker.Chunk, error) {
 	var list []broker.Chunk
 	for i := range chunks {
 		c := &chunks[i]
-		if c.End <= g.offset {
+		if c.End <= g.Offset {
 			continue
 		}
-		bounded := g.maxRecords < c.End-c.Base+g.count || g.maxBytes > 0 && g.bytes+c.Size > g.maxBytes
-		if c.Base >= g.offset && !bounded {
-			g.count += c.End - c.Base
-			g.bytes += c.Size
+		bounded := g.MaxRecords < c.End-c.Base+g.Count || g.MaxBytes > 0 && g.Bytes+c.Size > g.MaxBytes
+		if c.Base >= g.Offset && !bounded {
+			g.Count += c.End - c.Base
+			g.Bytes += c.Size
 			list = append(list, *c)
 			continue
 		}
@@ -38,24 +38,24 @@ func (g *reading) cut(chunks []broker.Chunk) ([]broker.Chunk, error) {
 
 // cutChunk finds the edges of what is wanted of one chunk by its batches' heads. Compaction may have left fewer records
 // than offsets; who wants n records gets batches that span at least n offsets.
-func (g *reading) cutChunk(c *broker.Chunk) (broker.Chunk, error) {
+func (g *Reading) cutChunk(c *broker.Chunk) (broker.Chunk, error) {
 	out := *c
 	from, to := int64(0), int64(0)
 	first := true
 	err := heads(c, func(pos int64, b record.Batch, size int64) bool {
-		if b.BaseOffset()+b.Span() <= g.offset {
+		if b.BaseOffset()+b.Span() <= g.Offset {
 			from, to = pos+size, pos+size
 			return true
 		}
-		if g.count > 0 && (g.count >= g.maxRecords || g.maxBytes > 0 && g.bytes+size > g.maxBytes) {
+		if g.Count > 0 && (g.Count >= g.MaxRecords || g.MaxBytes > 0 && g.Bytes+size > g.MaxBytes) {
 			return false
 		}
 		if first {
 			out.Base, first = b.BaseOffset(), false
 		}
 		out.End = b.BaseOffset() + b.Span()
-		g.count += out.End - max(b.BaseOffset(), g.offset)
-		g.bytes += size
+		g.Count += out.End - max(b.BaseOffset(), g.Offset)
+		g.Bytes += size
 		to = pos + size
 		return true
 	})

@@ -1,0 +1,143 @@
+package httpread
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/record"
+)
+
+// Reading is one read of a partition: what is wanted, and how far it has come. An answer is collected as a whole before
+// its first byte is sent, so that an error has a status, and what does not fit is left for the next read. It belongs to
+// the request's goroutine, which calls Done at its end.
+type Reading struct {
+	Topic      string
+	Partition  int32
+	Offset     int64  // next record wanted
+	Group      string // whose committed offset it begins at; "": none
+	MaxRecords int64
+	MaxBytes   int64 // of keys and values; 0 means no bound but the broker's
+	Timeout    time.Duration
+	Patient    bool // it waits for memory instead of being refused, or given less
+
+	Count int64 // records collected
+	Bytes int64 // of their keys and values
+	End   int64 // of the partition, as the last fetch saw it
+
+	answer
+	resumed  int64 // the committed offset of Group
+	full     bool  // no more fits
+	short    bool  // there would have been more, but not the memory for it
+	inflated int64 // bytes reserved for r's own buffer
+	r        record.Reader
+
+	gathers bool   // buf is needed if there are records
+	buf     []byte // of gatherSize, of memory
+	entered int64  // bytes of the gate
+}
+
+// New returns a reading of a partition, the first if it is not given (-1). What else is wanted is for the caller to set.
+func (s *Source) New(topic string, partition int32) *Reading {
+	return &Reading{answer: s.newAnswer(), Topic: topic, Partition: max(partition, 0)}
+}
+
+// Begin reads the parameters that say where the read is to begin: at an offset, or with a group where that has got to.
+// Either must be given.
+func (g *Reading) Begin(q *httpin.Params) {
+	name, ok := q.Text(httpin.ParamGroup)
+	if !ok {
+		g.Offset = q.Offset()
+		return
+	}
+	if g.Group = name; name == "" {
+		q.Fail(httpin.ParamGroup, "required if named")
+	}
+	if _, both := q.Text(httpin.ParamOffset); both {
+		q.Fail(httpin.ParamOffset, "not together with %s: the read begins at the committed offset", httpin.ParamGroup)
+	}
+}
+
+// Confirm looks the partition up, and finds where the group has got to, if one is named. latest makes sure that what was
+// committed anywhere before this request is seen by it.
+func (g *Reading) Confirm(r *http.Request, latest bool) error {
+	info, err := g.s.b.Topic(r.Context(), g.Topic, latest)
+	if err != nil {
+		return err
+	}
+	if int(g.Partition) >= len(info.Partitions) {
+		return UnknownPartition(g.Topic, g.Partition, len(info.Partitions))
+	}
+	if g.Group != "" {
+		return g.resume(r, info.Partitions[g.Partition].Start)
+	}
+	return nil
+}
+
+// resume looks up where the group has got to: its committed offset, or the partition's start if it has none.
+func (g *Reading) resume(r *http.Request, start int64) error {
+	g.Offset = start
+	info, err := g.s.b.Group(r.Context(), g.Group, false)
+	if err != nil && !errors.Is(err, broker.ErrUnknownGroup) {
+		return err
+	}
+	for _, o := range info.Offsets {
+		if o.Topic == g.Topic && o.Partition == g.Partition {
+			g.Offset = o.Offset
+		}
+	}
+	g.resumed = g.Offset
+	return nil
+}
+
+// UnknownPartition is the problem of a partition that a topic of so many does not have.
+func UnknownPartition(topic string, partition int32, partitions int) *api.Problem {
+	p := api.NewProblem(api.UnknownPartition, "topic %s has %d partitions, the first is 0; there is no %d", topic, partitions, partition)
+	p.Partition = &partition
+	return p
+}
+
+// Head sets the headers that every form has, and counts what was read. n is the length of the body, -1 if it is not
+// known.
+func (g *Reading) Head(w http.ResponseWriter, kind string, n int64) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if n >= 0 {
+		h.Set("Content-Length", strconv.FormatInt(n, 10))
+	}
+	h.Set(api.HeaderEpoch, strconv.FormatUint(uint64(g.s.b.Epoch()), 10))
+	h.Set(api.HeaderNextOffset, strconv.FormatInt(g.End, 10))
+	if g.Group != "" {
+		h.Set(api.HeaderOffset, strconv.FormatInt(g.resumed, 10))
+	}
+	g.Counted()
+}
+
+// Counted adds what was collected to the metrics.
+func (g *Reading) Counted() {
+	g.s.o.Records.AddInt64(g.Count)
+	g.s.o.Bytes.AddInt64(g.Bytes)
+}
+
+// Again gives the memory of what was collected back and makes the reading ready to go on from Offset with at most n
+// records.
+func (g *Reading) Again(n int64) {
+	g.release()
+	g.Count, g.Bytes, g.full = 0, 0, false
+	g.MaxRecords = n
+}
+
+// Done gives everything back.
+func (g *Reading) Done() {
+	g.release()
+	if g.entered > 0 {
+		g.s.gate.Leave(g.entered)
+		g.entered = 0
+	}
+}
