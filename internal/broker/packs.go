@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/sebbroker/seb/internal/eventlog"
+	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/internal/state"
 )
@@ -25,4 +26,19 @@ func (b *Broker) Install(ctx context.Context, c *state.PackContent) packer.Resul
 		return packer.Rejected
 	}
 	return packer.Unknown
+}
+
+// Compacted has the records of finished compactions committed.
+func (b *Broker) Compacted(ctx context.Context, recs []state.Record) error {
+	ops := make([]logcore.Op, len(recs))
+	for i := range recs {
+		ops[i].Record = recs[i]
+	}
+	results := b.log.ProposePatiently(ops).Wait(ctx)
+	for i := range results {
+		if err := b.logError(results[i].Err(), -1); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -46,22 +46,32 @@ type piece struct {
 
 // build writes the pack and verifies all of it against its sources: checksums, offsets, record counts.
 func (m *Merger) build(ctx context.Context, l *packer.Layout, view *state.State) (_ *pack, err error) {
-	f, err := os.CreateTemp(m.opt.TempDir, "seb-pack-*")
+	head := int64(record.HeadSize) + int64(len(l.Index))*record.IndexEntrySize
+	p, err := m.gather(ctx, head, l.Sources(), view)
 	if err != nil {
-		return nil, fmt.Errorf("temporary file: %w", err)
+		return nil, err
 	}
-	p := &pack{file: f, head: int64(record.HeadSize) + int64(len(l.Index))*record.IndexEntrySize}
+	if err = p.seal(l); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// gather reads ranges to a temporary file, one after another behind room for a head, and verifies each.
+func (m *Merger) gather(ctx context.Context, head int64, ranges []*state.Range, view *state.State) (_ *pack, err error) {
+	f, err := m.tempFile()
+	if err != nil {
+		return nil, err
+	}
+	p := &pack{file: f, head: head, size: head}
 	defer func() {
 		if err != nil {
 			p.close()
 		}
 	}()
-	if err = os.Remove(f.Name()); err != nil {
-		return nil, fmt.Errorf("temporary file: %w", err)
-	}
 	objects := map[string][]piece{}
-	p.size = p.head
-	for _, r := range l.Sources() {
+	for _, r := range ranges {
 		key := view.RangeKey(r)
 		objects[key] = append(objects[key], piece{r, p.size})
 		p.size += int64(r.Len)
@@ -74,21 +84,47 @@ func (m *Merger) build(ctx context.Context, l *packer.Layout, view *state.State)
 			return nil, err
 		}
 	}
-	if p.data, err = unix.Mmap(int(f.Fd()), 0, int(p.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return nil, fmt.Errorf("map temporary file: %w", err)
+	if err = p.mapFile(); err != nil {
+		return nil, err
 	}
 	if err = m.verifySources(p, objects); err != nil {
 		return nil, err
 	}
+	return p, nil
+}
+
+// tempFile makes a file without a name: it is gone when it is closed, however this process ends.
+func (m *Merger) tempFile() (*os.File, error) {
+	f, err := os.CreateTemp(m.opt.TempDir, "seb-pack-*")
+	if err != nil {
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	if err = os.Remove(f.Name()); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	return f, nil
+}
+
+// mapFile maps all of the file.
+func (p *pack) mapFile() (err error) {
+	if p.data, err = unix.Mmap(int(p.file.Fd()), 0, int(p.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("map temporary file: %w", err)
+	}
+	return nil
+}
+
+// seal writes head and index before the batches, and verifies the whole.
+func (p *pack) seal(l *packer.Layout) error {
 	prefix, err := record.EncodeObject(&l.Head, nil, l.Index, [][]byte{p.data[p.head:]})
 	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
+		return fmt.Errorf("encode: %w", err)
 	}
 	copy(p.data, prefix)
 	if _, err = record.DecodeObject(p.data); err != nil {
-		return nil, fmt.Errorf("verify: %w", err)
+		return fmt.Errorf("verify: %w", err)
 	}
-	return p, nil
+	return nil
 }
 
 // copyObject reads the pieces of one object, those close together with one request, to their places in the file.

@@ -23,6 +23,8 @@ type Log interface {
 	NextPack() uint64
 	// Install proposes the record of a stored pack and says what came of it: Acked, Rejected or Unknown.
 	Install(ctx context.Context, c *state.PackContent) packer.Result
+	// Compacted proposes the records of finished compactions and waits for them.
+	Compacted(ctx context.Context, recs []state.Record) error
 }
 
 // Options are what a Merger works with. Log and Store must be set.
@@ -58,6 +60,8 @@ type Merger struct {
 	bad    map[state.Source]struct{} // ranges that could not be read or verified: left where they are
 
 	packs, bytes, failed *metrics.Counter
+
+	compactions, dropped *metrics.Counter
 }
 
 // Open starts a merger. Close it before what it works with.
@@ -77,6 +81,9 @@ func Open(o Options) *Merger {
 		packs:  o.Metrics.GetOrCreateCounter(`seb_merge_packs_total`),
 		bytes:  o.Metrics.GetOrCreateCounter(`seb_merge_bytes_total`),
 		failed: o.Metrics.GetOrCreateCounter(`seb_merge_failures_total`),
+
+		compactions: o.Metrics.GetOrCreateCounter(`seb_compactions_total`),
+		dropped:     o.Metrics.GetOrCreateCounter(`seb_compaction_records_dropped_total`),
 	}
 	m.wg.Go(func() { m.run(ctx) })
 	return m
@@ -110,7 +117,8 @@ func (m *Merger) run(ctx context.Context) {
 	}
 }
 
-// Once makes a pack if one is due, and says whether it did. It must not be called beside a running merger.
+// Once makes a pack if one is due, else compacts if something is due, and says whether it did either. It must not be called
+// beside a running merger.
 func (m *Merger) Once(ctx context.Context) (made bool, err error) {
 	view := m.opt.Log.View()
 	if view == nil {
@@ -118,10 +126,18 @@ func (m *Merger) Once(ctx context.Context) (made bool, err error) {
 	}
 	cfg := m.opt.Packer
 	cfg.Skip = func(s state.Source) bool { _, bad := m.bad[s]; return bad }
-	plan := packer.Choose(view, cfg, time.Now().UnixMicro())
-	if plan == nil {
-		return false, nil
+	now := time.Now().UnixMicro()
+	if plan := packer.Choose(view, cfg, now); plan != nil {
+		return m.merge(ctx, plan, view)
 	}
+	if c := packer.ChooseCompaction(view, cfg, now); c != nil {
+		return m.compact(ctx, c, view)
+	}
+	return false, nil
+}
+
+// merge makes one pack of commit objects and smaller packs.
+func (m *Merger) merge(ctx context.Context, plan *packer.Plan, view *state.State) (made bool, err error) {
 	layout := packer.Lay(plan, view, m.opt.Log.NextPack())
 	begin := time.Now()
 	p, err := m.build(ctx, layout, view)

@@ -15,6 +15,8 @@ type Config struct {
 	Target int64         // bytes of a pack; 64 MiB. A pack under three quarters of it is small, and merged again
 	Age    time.Duration // commit objects older than this are merged however few they are; 10 minutes
 	Small  int           // so many small packs are merged; 8
+	// KeysMax bounds the keys that a compaction keeps in memory, about 64 bytes each; 250,000. More take several passes.
+	KeysMax int
 	// Skip, if not nil, says of a range that it stays where it is.
 	Skip func(state.Source) bool
 }
@@ -29,6 +31,9 @@ func (c Config) withDefaults() Config {
 	if c.Small <= 0 {
 		c.Small = 8
 	}
+	if c.KeysMax <= 0 {
+		c.KeysMax = 250_000
+	}
 	return c
 }
 
@@ -38,6 +43,23 @@ type Run struct {
 	Partition uint32
 	Ranges    []state.Range
 	Bytes     int64
+
+	part     *compacting // nil unless in a Compaction
+	filtered []Filtered  // what is left of Ranges; nil: all
+}
+
+// left is what the pack's index says of a range of the run.
+func (run *Run) left(j int) record.IndexEntry {
+	r := &run.Ranges[j]
+	e := record.IndexEntry{
+		Topic: run.Topic, Partition: run.Partition, Base: r.Base, Span: r.Span, Records: r.Records, Len: r.Len,
+		MinTime: r.MinTime, MaxTime: r.MaxTime, AppendTime: r.AppendTime,
+	}
+	if run.filtered != nil {
+		f := &run.filtered[j]
+		e.Records, e.Len, e.MaxTime = f.Records, f.Len, min(e.MaxTime, f.MaxTimestamp)
+	}
+	return e
 }
 
 // Plan is what goes into one pack, sorted by partition and offset.
@@ -46,96 +68,143 @@ type Plan struct {
 	Bytes int64
 }
 
-// Choose plans the next pack from a committed state (a view), or nil if nothing is due at now (µs).
+// Choose plans the next pack from a committed state (a view), or nil if nothing is due at now (µs). Either commit objects
+// are merged, or whole packs that are small or mostly dead: so each plan leaves fewer objects than before, or smaller ones,
+// and merging comes to rest.
 func Choose(s *state.State, c Config, now int64) *Plan {
 	c = c.withDefaults()
-	found := candidates{state: s, config: c, small: map[state.PackID]struct{}{}, due: now - c.Age.Microseconds()}
+	f := survey(s, &c, now)
+	switch {
+	case f.slotBytes >= c.Target || f.slots > 1 && f.old:
+		return plan(collect(s, &c, func(r *state.Range) bool { return !r.Pack && f.wanted(r) }), c.Target)
+	case len(f.small) >= c.Small || f.dead > 0:
+		chosen := f.choosePacks()
+		return plan(collect(s, &c, func(r *state.Range) bool { return r.Pack && chosen[packOf(r)] && f.wanted(r) }), 2*c.Target)
+	}
+	return nil
+}
+
+func packOf(r *state.Range) state.PackID { return state.PackID{Epoch: r.Epoch, ID: r.Slot} }
+
+// found is what may be merged.
+type found struct {
+	config    *Config
+	slots     int // ranges in commit objects
+	slotBytes int64
+	old       bool // some commit object is
+	dead      int  // packs that are mostly dead
+	small     []candidate
+}
+
+// candidate is a pack that may be merged; dead ones are at the front.
+type candidate struct {
+	id   state.PackID
+	live int64
+	dead bool
+}
+
+func survey(s *state.State, c *Config, now int64) *found {
+	f := &found{config: c}
+	seen := map[state.PackID]bool{}
+	for _, t := range s.Topics() {
+		for _, p := range t.Partitions {
+			for i := range p.Ranges {
+				r := &p.Ranges[i]
+				if !f.wanted(r) {
+					continue
+				}
+				if r.Pack {
+					f.pack(s, packOf(r), seen)
+					continue
+				}
+				f.slots++
+				f.slotBytes += int64(r.Len)
+				f.old = f.old || r.AppendTime <= now-c.Age.Microseconds()
+			}
+		}
+	}
+	return f
+}
+
+func (f *found) wanted(r *state.Range) bool {
+	return f.config.Skip == nil || !f.config.Skip(r.Source())
+}
+
+// pack notes a pack that is small or mostly dead, once.
+func (f *found) pack(s *state.State, id state.PackID, seen map[state.PackID]bool) {
+	if seen[id] {
+		return
+	}
+	seen[id] = true
+	p, _ := s.PackOf(id)
+	dead := p.Live*2 < p.Size
+	if dead {
+		f.dead++
+	}
+	if dead || p.Size*4 < f.config.Target*3 {
+		f.small = append(f.small, candidate{id, p.Live, dead})
+	}
+}
+
+// choosePacks takes those that are mostly dead, then the smallest, as many as make a pack but at least two; fewer than are
+// worth it wait, unless they are dead.
+func (f *found) choosePacks() map[state.PackID]bool {
+	slices.SortFunc(f.small, func(a, b candidate) int {
+		if a.dead != b.dead {
+			if a.dead {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.live, b.live), cmp.Compare(a.id.Epoch, b.id.Epoch), cmp.Compare(a.id.ID, b.id.ID))
+	})
+	chosen, size := map[state.PackID]bool{}, int64(0)
+	for _, c := range f.small {
+		if !c.dead && len(f.small) < f.config.Small || len(chosen) >= 2 && size+c.live > f.config.Target {
+			break
+		}
+		chosen[c.id] = true
+		size += c.live
+	}
+	return chosen
+}
+
+// collect lists the runs of wanted ranges, each of at most a pack's size.
+func collect(s *state.State, c *Config, wanted func(*state.Range) bool) []Run {
+	var runs []Run
 	for _, t := range s.Topics() {
 		for i, p := range t.Partitions {
-			found.partition(t.ID, uint32(i), p)
-		}
-	}
-	if !found.enough() {
-		return nil
-	}
-	return found.plan()
-}
-
-// candidates collects what may be merged.
-type candidates struct {
-	state  *state.State
-	config Config
-	due    int64 // a commit object appended before it is old
-	runs   []Run
-	bytes  int64
-	slots  int // ranges in commit objects
-	old    bool
-	small  map[state.PackID]struct{}
-	dead   bool // some pack is mostly dead
-}
-
-// partition adds the runs of ranges that lie in commit objects, small packs and packs that are mostly dead.
-func (f *candidates) partition(topic record.ID, number uint32, p *state.Partition) {
-	var run Run
-	flush := func() {
-		if len(run.Ranges) > 0 {
-			f.runs = append(f.runs, run)
-			f.bytes += run.Bytes
-		}
-		run = Run{Topic: topic, Partition: number}
-	}
-	flush()
-	for i := range p.Ranges {
-		r := &p.Ranges[i]
-		if !f.candidate(r) {
-			flush()
-			continue
-		}
-		if run.Bytes+int64(r.Len) > f.config.Target {
+			run := Run{Topic: t.ID, Partition: uint32(i)}
+			flush := func() {
+				if len(run.Ranges) > 0 {
+					runs = append(runs, run)
+				}
+				run.Ranges, run.Bytes = nil, 0
+			}
+			for j := range p.Ranges {
+				r := &p.Ranges[j]
+				if !wanted(r) {
+					flush()
+					continue
+				}
+				if run.Bytes+int64(r.Len) > c.Target {
+					flush()
+				}
+				run.Ranges = append(run.Ranges, *r)
+				run.Bytes += int64(r.Len)
+			}
 			flush()
 		}
-		run.Ranges = append(run.Ranges, *r)
-		run.Bytes += int64(r.Len)
 	}
-	flush()
-}
-
-func (f *candidates) candidate(r *state.Range) bool {
-	if f.config.Skip != nil && f.config.Skip(r.Source()) {
-		return false
-	}
-	if !r.Pack {
-		f.slots++
-		f.old = f.old || r.AppendTime <= f.due
-		return true
-	}
-	id := state.PackID{Epoch: r.Epoch, ID: r.Slot}
-	p, _ := f.state.PackOf(id)
-	switch {
-	case p.Live*2 < p.Size:
-		f.dead = true
-		return true
-	case p.Size*4 < f.config.Target*3:
-		f.small[id] = struct{}{}
-		return true
-	}
-	return false
-}
-
-// enough says whether a pack is due: a full one, old commit objects, many small packs, or one that is mostly dead.
-func (f *candidates) enough() bool {
-	return f.bytes > 0 && (f.bytes >= f.config.Target || f.slots > 1 && f.old || len(f.small) >= f.config.Small || f.dead)
+	return runs
 }
 
 // plan takes the largest runs first, so that a large topic gets ranges of its own and small ones share a pack.
-func (f *candidates) plan() *Plan {
-	if len(f.small) < f.config.Small && !f.dead && f.bytes < f.config.Target {
-		f.leaveSmall()
-	}
-	slices.SortStableFunc(f.runs, func(a, b Run) int { return cmp.Compare(b.Bytes, a.Bytes) })
+func plan(runs []Run, limit int64) *Plan {
+	slices.SortStableFunc(runs, func(a, b Run) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	p := &Plan{}
-	for _, r := range f.runs {
-		if p.Bytes > 0 && p.Bytes+r.Bytes > f.config.Target {
+	for _, r := range runs {
+		if p.Bytes > 0 && p.Bytes+r.Bytes > limit {
 			continue
 		}
 		p.Runs = append(p.Runs, r)
@@ -149,30 +218,6 @@ func (f *candidates) plan() *Plan {
 		return nil
 	}
 	return p
-}
-
-// leaveSmall takes the ranges in small packs out of the runs: they wait until there are more of them, so that a slow
-// stream is not written anew with every pack.
-func (f *candidates) leaveSmall() {
-	var runs []Run
-	for _, r := range f.runs {
-		run := Run{Topic: r.Topic, Partition: r.Partition}
-		for i := range r.Ranges {
-			if r.Ranges[i].Pack {
-				if len(run.Ranges) > 0 {
-					runs = append(runs, run)
-				}
-				run = Run{Topic: r.Topic, Partition: r.Partition}
-				continue
-			}
-			run.Ranges = append(run.Ranges, r.Ranges[i])
-			run.Bytes += int64(r.Ranges[i].Len)
-		}
-		if len(run.Ranges) > 0 {
-			runs = append(runs, run)
-		}
-	}
-	f.runs = runs
 }
 
 // Layout is a plan as an object: its index, with an entry for each source, and what the installing record says.
@@ -193,10 +238,7 @@ func Lay(p *Plan, s *state.State, number uint64) *Layout {
 		for j := range run.Ranges {
 			r := &run.Ranges[j]
 			l.Head.Time = max(l.Head.Time, r.AppendTime)
-			l.Index = append(l.Index, record.IndexEntry{
-				Topic: run.Topic, Partition: run.Partition, Base: r.Base, Span: r.Span, Records: r.Records, Len: r.Len,
-				MinTime: r.MinTime, MaxTime: r.MaxTime, AppendTime: r.AppendTime,
-			})
+			l.Index = append(l.Index, run.left(j))
 		}
 	}
 	return l

@@ -1,6 +1,7 @@
 package packer_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -205,5 +206,33 @@ func TestTrimmedSourcesStillMove(t *testing.T) {
 	p := h.s.Topics()[0].Partitions[0]
 	if len(p.Ranges) != 1 || !p.Ranges[0].Pack || p.Find(2) != 0 || p.Find(5) != 0 || p.Start != 3 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestMergingComesToRest: whatever was written, trimmed and deleted, each plan makes progress.
+func TestMergingComesToRest(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		topics := 1 + rng.IntN(5)
+		h := newHistory(t, topics)
+		c := packer.Config{Target: int64(1 + rng.IntN(100_000)), Small: 2 + rng.IntN(5)}
+		for range 60 {
+			sizes := make([]uint32, topics)
+			for i := range sizes {
+				sizes[i] = uint32(rng.IntN(2)) * uint32(1+rng.IntN(1<<rng.IntN(17)))
+			}
+			var recs []state.Record
+			if rng.IntN(4) == 0 {
+				id := record.ID{byte(rng.IntN(topics)), 1}
+				p := h.s.Topic(id).Partitions[0]
+				recs = append(recs, state.Record{Kind: state.TopicTrim, Topic: id, Offset: p.Start + rng.Int64N(p.Next-p.Start+1)})
+			}
+			h.slot(recs, sizes...)
+			h.now += rng.Int64N(time.Hour.Microseconds())
+			if rng.IntN(3) == 0 {
+				h.merge(c)
+			}
+		}
+		h.merge(c)
 	}
 }

@@ -1,0 +1,239 @@
+package node_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
+)
+
+// keyedRecord is what was written at an offset.
+type keyedRecord struct {
+	key, value string
+	noKey      bool
+	tombstone  bool
+}
+
+// keyedLog is what was acknowledged of a topic's partitions, by offset.
+type keyedLog struct {
+	topic string
+	rng   *rand.Rand
+	parts [2][]keyedRecord
+}
+
+func (l *keyedLog) record() keyedRecord {
+	r := keyedRecord{key: fmt.Sprintf("k%d", l.rng.IntN(40)), value: fmt.Sprintf("v%d-%s", l.rng.Int64(), strings.Repeat("y", l.rng.IntN(200)))}
+	switch l.rng.IntN(20) {
+	case 0:
+		r.noKey, r.key = true, ""
+	case 1, 2, 3:
+		r.tombstone, r.value = true, ""
+	case 4:
+		r.key = ""
+	}
+	return r
+}
+
+// write appends batches of a few records each, with every codec.
+func (l *keyedLog) write(t *testing.T, b *broker.Broker, batches int) {
+	t.Helper()
+	for range batches {
+		part := l.rng.IntN(2)
+		var recs []record.Record
+		for range 1 + l.rng.IntN(6) {
+			r := l.record()
+			rec := record.Record{Timestamp: time.Now().UnixMilli(), Key: []byte(r.key), Value: []byte(r.value)}
+			if r.noKey {
+				rec.Key = nil
+			}
+			if r.tombstone {
+				rec.Value = nil
+			}
+			recs = append(recs, rec)
+			l.parts[part] = append(l.parts[part], r)
+		}
+		data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: record.Compression(l.rng.IntN(5))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := b.Submit(t.Context(), []broker.Append{{Topic: l.topic, Partition: int32(part), Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())
+		if r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+		if want := int64(len(l.parts[part]) - len(recs)); r[0].Base != want {
+			t.Fatalf("base offset %d, want %d", r[0].Base, want)
+		}
+	}
+}
+
+// read returns the records that are there, by offset.
+func (l *keyedLog) read(t *testing.T, b *broker.Broker, part int) map[int64]keyedRecord {
+	t.Helper()
+	got := map[int64]keyedRecord{}
+	for next := int64(0); ; {
+		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: l.topic, Partition: int32(part), Offset: next, MaxBytes: 5000}}, 0, 0)
+		if err != nil || f.Parts[0].Err != nil {
+			t.Fatalf("%s/%d at %d: %v, %+v", l.topic, part, next, err, f)
+		}
+		if f.Parts[0].HighWatermark != int64(len(l.parts[part])) {
+			t.Fatalf("the end is %d, want %d", f.Parts[0].HighWatermark, len(l.parts[part]))
+		}
+		if next == f.Parts[0].HighWatermark {
+			f.Release()
+			return got
+		}
+		for _, c := range f.Parts[0].Chunks {
+			if c.Base > next || c.End <= next {
+				t.Fatalf("offsets %d to %d, wanted %d", c.Base, c.End, next)
+			}
+			var r record.Reader
+			for r.Reset(bytesOf(t, &c), next); r.Next(); {
+				rec := r.Record()
+				got[rec.Offset] = keyedRecord{string(rec.Key), string(rec.Value), rec.Key == nil, rec.Value == nil}
+			}
+			if r.Err() != nil {
+				t.Fatal(r.Err())
+			}
+			next = c.End
+		}
+		f.Release()
+	}
+}
+
+func bytesOf(t *testing.T, c *broker.Chunk) (b []byte) {
+	t.Helper()
+	for _, p := range c.Parts {
+		b = append(b, p...)
+	}
+	if s := c.Section; s != nil {
+		b = make([]byte, s.Len)
+		if _, err := s.File.ReadAt(b, s.Off); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// check: what is there is what was written, the newest of each key is there, and no tombstone went before what it hides.
+func (l *keyedLog) check(t *testing.T, b *broker.Broker) {
+	t.Helper()
+	for part := range l.parts {
+		got := l.read(t, b, part)
+		newest := map[string]int64{}
+		for o, r := range l.parts[part] {
+			if !r.noKey {
+				newest[r.key] = int64(o)
+			}
+		}
+		for o, r := range got {
+			if want := l.parts[part][o]; r != want {
+				t.Fatalf("partition %d offset %d holds %+v, want %+v", part, o, r, want)
+			}
+		}
+		for o, r := range l.parts[part] {
+			_, there := got[int64(o)]
+			last := newest[r.key]
+			if !there && (r.noKey || last == int64(o) && !r.tombstone) {
+				t.Fatalf("partition %d offset %d is gone: %+v", part, o, r)
+			}
+			if _, hidden := got[last]; there && !r.noKey && !hidden {
+				t.Fatalf("partition %d offset %d has come back: the tombstone at %d is gone, %+v is there", part, o, last, r)
+			}
+		}
+	}
+}
+
+// TestCompaction: random writes to a compacted topic beside others, merged and compacted now and then with little memory
+// for keys, over several lives of the broker.
+func TestCompaction(t *testing.T) {
+	for _, keys := range []int{10, 25, 1000} {
+		for name, store := range stores(t) {
+			t.Run(fmt.Sprintf("%s, %d keys in memory", name, keys), func(t *testing.T) { testCompaction(t, store, keys) })
+		}
+	}
+}
+
+func testCompaction(t *testing.T, store objstore.Store, keys int) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	l := &keyedLog{topic: fmt.Sprintf("compacted-%d", keys), rng: rand.New(rand.NewPCG(seed, 1))}
+	others := written{}
+	cfg := config
+	cfg.KeysMax = keys
+	var b *broker.Broker
+	for round := range 4 {
+		b = openBroker(t, store)
+		if round == 0 {
+			if _, err := b.CreateTopic(t.Context(), l.topic, broker.TopicSpec{Partitions: 2, Settings: map[string]string{
+				"cleanup-policy": "compact", "delete-retention-time": "1ms",
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := merge.Open(merge.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: cfg, Every: time.Hour})
+		for range 5 {
+			l.write(t, b, 60)
+			others.write(t, b, 10)
+			if l.rng.IntN(3) > 0 {
+				mergeAll(t, m)
+			}
+			l.check(t, b)
+		}
+		m.Close()
+		if round < 3 {
+			b.Close(t.Context())
+		}
+	}
+	others.check(t, b)
+	m := merge.Open(merge.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: packer.Config{Age: 1, Small: 2}, Every: time.Hour})
+	defer m.Close()
+	// What is there now is compacted for good once as much again was written.
+	ends := [2]int{len(l.parts[0]), len(l.parts[1])}
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		l.write(t, b, 20)
+		mergeAll(t, m)
+		l.check(t, b)
+		old, least := l.countBelow(t, b, ends)
+		if old == least {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d records are left of what was there, want %d", old, least)
+		}
+	}
+}
+
+// countBelow counts the records below some offsets: those that are there, and the fewest possible, without tombstones.
+func (l *keyedLog) countBelow(t *testing.T, b *broker.Broker, ends [2]int) (records, least int) {
+	t.Helper()
+	for part, end := range ends {
+		newest := map[string]int{}
+		for o, r := range l.parts[part] {
+			if !r.noKey {
+				newest[r.key] = o
+			}
+		}
+		got := l.read(t, b, part)
+		clean := b.View().TopicByName(l.topic).Partitions[part].Clean
+		for o, r := range l.parts[part][:end] {
+			if _, there := got[int64(o)]; there {
+				records++
+			}
+			// The newest of a key below what was compacted stays, though a newer one may have come since.
+			if r.noKey || !r.tombstone && newest[r.key] == o {
+				least++
+			} else if _, there := got[int64(o)]; there && !r.tombstone && int64(newest[r.key]) >= clean {
+				least++
+			}
+		}
+	}
+	return records, least
+}
