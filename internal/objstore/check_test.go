@@ -45,6 +45,13 @@ func (l *liar) Put(ctx context.Context, key string, body objstore.Body) error {
 	return l.Memory.Put(ctx, key, body)
 }
 
+// tried says whether anybody has put the name.
+func (l *liar) tried(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tries[key] > 0
+}
+
 func (l *liar) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	if l.get != nil {
 		if o, err := l.get(l, key, r); !errors.Is(err, errTruth) {
@@ -160,13 +167,13 @@ var lies = map[string]struct {
 		return objstore.Object{}, errTruth
 	}}, objstore.CheckRanges},
 	"a missing name is empty": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
-		if l.tries[key] == 0 {
+		if !l.tried(key) {
 			return object(""), nil
 		}
 		return objstore.Object{}, errTruth
 	}}, objstore.CheckMissing},
 	"a missing name is refused": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
-		if l.tries[key] == 0 {
+		if !l.tried(key) {
 			return objstore.Object{}, objstore.ErrRefused
 		}
 		return objstore.Object{}, errTruth
