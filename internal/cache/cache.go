@@ -37,8 +37,8 @@ type Options struct {
 	Admit func(key string, start []byte) bool
 	// Index is what the list of cached blocks takes its memory from; nil takes it from nowhere.
 	Index *budget.Class
-	// Fetches is how many blocks may be in memory at once on their way from the bucket to disk, 1 MiB each; readers of
-	// further cold blocks wait. 0 means 4.
+	// Fetches is how many blocks may be in memory at once on their way from the bucket to disk, 1 MiB each. 0 means 4.
+	// Further ones are asked for, 32 requests at a time, and their bytes wait: what takes long is the answer, not them.
 	Fetches int
 	// Buffers is the pool for blocks on their way to disk; nil makes one.
 	Buffers *budget.Buffers
@@ -50,6 +50,7 @@ const (
 	blockBytes = 1 << 20 // unit of caching: an aligned range of an object
 	runMax     = 8       // blocks that one request fetches at most
 	fetches    = 4       // default of Options.Fetches
+	asksMax    = 32      // requests under way that fill the cache
 	openMax    = 128     // files kept open, verified
 	queueMax   = 16      // objects handed over by Keep and not yet written
 	entryBytes = 320     // memory of one block in the index: its struct, map entry and list elements
@@ -74,6 +75,7 @@ type Cache struct {
 	buffers *budget.Buffers
 	memory  *budget.Reservation // of the index
 	slots   chan struct{}       // one element for each block in memory
+	asks    chan struct{}       // one element for each request under way
 	queue   chan *kept
 	work    sync.WaitGroup // goroutines of the cache
 	trouble sync.Once      // logs the first error of the folder
@@ -127,7 +129,7 @@ func open(dir string, remote objstore.Store, o Options, t tuning) (*Cache, error
 	}
 	c := &Cache{
 		remote: remote, o: o, block: t.block, openMax: t.openMax, hook: t.hook, buffers: o.Buffers,
-		slots: make(chan struct{}, cmp.Or(o.Fetches, fetches)), queue: make(chan *kept, queueMax),
+		slots: make(chan struct{}, cmp.Or(o.Fetches, fetches)), asks: make(chan struct{}, asksMax), queue: make(chan *kept, queueMax),
 		index: make(map[name]*block), flights: make(map[name]*flight), filling: make(map[*fill]struct{}),
 	}
 	if c.buffers == nil {

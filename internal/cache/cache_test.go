@@ -117,6 +117,32 @@ func TestManyReadersOfOneColdBlockAreOneRequest(t *testing.T) {
 	})
 }
 
+// A walk of the log asks for many small objects at a time: none waits for another's answer to be asked for.
+func TestFewBlocksInMemoryDoNotHoldUpRequests(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		o := options()
+		o.Fetches = 1
+		c := mustOpen(t, dir, b, o)
+		defer mustClose(t, c)
+		gate := make(chan struct{})
+		b.before = func(context.Context, string) error { <-gate; return nil }
+		var wg sync.WaitGroup
+		for i := range asksMax + 3 {
+			key := fmt.Sprint("k", i)
+			b.fill(t, key, pattern(100, i))
+			wg.Go(func() { want(t, c, key, pattern(100, i)) })
+		}
+		synctest.Wait()
+		if asked := len(b.asked()); asked != asksMax {
+			t.Errorf("%d requests under way, want %d", asked, asksMax)
+		}
+		close(gate)
+		wg.Wait()
+	})
+}
+
 func TestMissesAreNotRemembered(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

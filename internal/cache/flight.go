@@ -122,56 +122,67 @@ type load struct {
 }
 
 func (c *Cache) load(ctx context.Context, l *load) {
-	err := c.takeSlot(ctx)
-	if l.local != nil {
-		if err == nil && c.openBlock(l.local, l.key) {
-			<-c.slots
-			c.mu.Lock()
-			c.stats.Hits++
-			c.mu.Unlock()
-			c.land(l, l.local, nil)
-			return
-		}
-		c.release(l.local)
+	if l.local != nil && c.loadLocal(ctx, l) {
+		return
 	}
-	if err == nil {
-		err = c.fetch(ctx, l)
-	}
+	err := c.fetch(ctx, l)
 	for len(l.run) > 0 {
 		c.land(l, nil, err)
 	}
 }
 
-// takeSlot waits for room to have one more block in memory.
-func (c *Cache) takeSlot(ctx context.Context) error {
+// loadLocal opens the block that is on disk, and says whether it was good.
+func (c *Cache) loadLocal(ctx context.Context, l *load) bool {
+	if take(ctx, c.slots) == nil {
+		good := c.openBlock(l.local, l.key)
+		<-c.slots
+		if good {
+			c.mu.Lock()
+			c.stats.Hits++
+			c.mu.Unlock()
+			c.land(l, l.local, nil)
+			return true
+		}
+	}
+	c.release(l.local)
+	return false
+}
+
+// take waits for room: to have one more block in memory, or one more request under way.
+func take(ctx context.Context, room chan struct{}) error {
 	select {
-	case c.slots <- struct{}{}:
+	case room <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait to fetch: %w: %w", objstore.ErrNoVerdict, ctx.Err())
 	}
 }
 
-// fetch reads the blocks of a run with one request and lands each as soon as it is there. It owns a slot when it is
-// called, and none when it returns. The flights left in the run get its error.
+// fetch reads the blocks of a run with one request and lands each as soon as it is there. The flights left in the run get
+// its error.
 func (c *Cache) fetch(ctx context.Context, l *load) error {
-	first := int64(l.run[0].name.number) * c.block
+	if err := take(ctx, c.asks); err != nil {
+		return err
+	}
+	defer func() { <-c.asks }()
 	c.mu.Lock()
 	c.stats.Requests++
 	c.stats.Misses++
 	c.mu.Unlock()
+	first := int64(l.run[0].name.number) * c.block
 	got, err := c.remote.Get(ctx, l.key, objstore.Range{Offset: first, Length: int64(len(l.run)) * c.block})
 	if err != nil {
-		<-c.slots
 		return err
 	}
 	defer got.Body.Close()
-	for {
+	for len(l.run) > 0 {
 		n := l.run[0].name
 		length := c.lengthOf(n, got.Size)
 		if length <= 0 { // beyond the end, an empty object, or one of unknown size
-			<-c.slots
 			return errBypass
+		}
+		if err := take(ctx, c.slots); err != nil {
+			return err
 		}
 		buf := c.buffers.Get(int(length))
 		if _, err := io.ReadFull(got.Body, buf); err != nil {
@@ -183,16 +194,8 @@ func (c *Cache) fetch(ctx context.Context, l *load) error {
 			return err
 		}
 		c.land(l, c.settle(l, content{key: l.key, name: n, size: got.Size, parts: [][]byte{buf}}), nil)
-		if len(l.run) == 0 {
-			return nil
-		}
-		if c.lengthOf(l.run[0].name, got.Size) <= 0 {
-			return errBypass
-		}
-		if err := c.takeSlot(ctx); err != nil {
-			return err
-		}
 	}
+	return nil
 }
 
 // settle makes a pinned block of bytes just read: a file if it may and can be one, else one in memory, which keeps the
