@@ -26,12 +26,15 @@ const (
 type sweep struct {
 	l       *Log
 	judge   *logcore.Collector
-	listed  int
+	listed  int64
+	deleted int64
 	garbage []string
+	more    bool // there is garbage beyond what this pass may delete
 }
 
-// collect deletes garbage as the older of a leader's two newest snapshots shows it. It runs beside the owner.
-func (l *Log) collect(ctx context.Context, older *state.State) {
+// collect deletes garbage as the older of a leader's two newest snapshots shows it, and says how far it came. It runs
+// beside the owner.
+func (l *Log) collect(ctx context.Context, older *state.State) *logcore.Event {
 	s := &sweep{l: l, judge: logcore.NewCollector(older)}
 	var err error
 	for _, prefix := range []string{logcore.SnapPrefix(older.Shard), logcore.WALPrefix(older.Shard), state.PackPrefix(older.Shard)} {
@@ -44,6 +47,10 @@ func (l *Log) collect(ctx context.Context, older *state.State) {
 	}
 	if err != nil && ctx.Err() == nil {
 		l.opt.Logger.Warn("collection ended early", "err", err)
+	}
+	return &logcore.Event{
+		Kind: logcore.EvCollected, Outcome: logcore.OutcomeOK,
+		Listed: s.listed, Deleted: s.deleted, More: err != nil || s.more,
 	}
 }
 
@@ -65,6 +72,7 @@ func (s *sweep) list(ctx context.Context, prefix string) error {
 		}
 		o.After = entries[len(entries)-1].Key
 	}
+	s.more = true
 	return nil
 }
 
@@ -95,7 +103,8 @@ func (s *sweep) add(ctx context.Context, key string) error {
 
 // delete deletes what the pass may.
 func (s *sweep) delete(ctx context.Context) error {
-	n := min(len(s.garbage), collectMax, max(collectFree, s.listed/2))
+	n := min(len(s.garbage), collectMax, max(collectFree, int(s.listed/2)))
+	s.more = s.more || n < len(s.garbage)
 	names := s.garbage[:n]
 	for len(names) > 0 {
 		batch := names[:min(len(names), deleteAtOnce)]
@@ -107,6 +116,7 @@ func (s *sweep) delete(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		s.deleted += int64(len(batch))
 		s.l.met.deleted.Add(len(batch))
 		s.l.opt.Logger.Info("deleted what no snapshot needs", "objects", len(batch), "took", time.Since(begin))
 	}

@@ -51,7 +51,7 @@ func (o *owner) propose(ctx context.Context, taken []*member) {
 // encode makes the object of a slot at its first attempt. Its checksum goes back to the core as soon as the effects at
 // hand are performed.
 func (o *owner) encode(e *logcore.Effect) *Object {
-	p := e.Frozen.Proposal.User.(*proposal)
+	p := o.proposalOf(e.Frozen.Proposal)
 	if p.object != nil {
 		return p.object
 	}
@@ -64,4 +64,14 @@ func (o *owner) encode(e *logcore.Effect) *Object {
 	p.object = object
 	o.encoded = append(o.encoded, logcore.Event{Kind: logcore.EvEncoded, Op: e.Op, HeadCRC: crc})
 	return object
+}
+
+// proposalOf returns what hangs on a proposal. On one that the core made itself that is hung here: it has no members.
+func (o *owner) proposalOf(lp *logcore.Proposal) *proposal {
+	if lp.User == nil {
+		p := &proposal{started: o.now()}
+		lp.User = p
+		o.open[p] = struct{}{}
+	}
+	return lp.User.(*proposal)
 }

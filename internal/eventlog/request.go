@@ -30,8 +30,9 @@ func (o *owner) request(ctx context.Context, effect *logcore.Effect) {
 		o.puts.run(func() { o.reply(o.put(ctx, &e, objstore.NewBody(e.Body))) })
 	case logcore.EffCollect:
 		o.gets.run(func() {
-			o.collect(ctx, e.View)
-			o.reply(&logcore.Event{Kind: logcore.EvCollected, Op: e.Op, Outcome: logcore.OutcomeOK})
+			ev := o.collect(ctx, e.View)
+			ev.Op = e.Op
+			o.reply(ev)
 		})
 	case logcore.EffGetMeta:
 		o.gets.run(func() { o.reply(o.getMeta(ctx, &e)) })

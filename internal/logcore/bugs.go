@@ -37,6 +37,7 @@ const (
 	bugHigherEpoch       plantedBug = "a zombie's sweep touches a higher epoch"
 	bugEarlySnapshot     plantedBug = "snapshot written before R5 (4)"
 	bugBelievesMissing   plantedBug = "a reader believes a missing slot"
+	bugGarbageStays      plantedBug = "garbage stays on an idle log"
 )
 
 func bug(b plantedBug) bool { return planted.On(string(b)) }
@@ -50,7 +51,7 @@ func PlantedBugs() []string {
 		string(bugServeOverlay), string(bugUnknownIsRejected),
 		string(bugNoDedup), string(bugDedupCommitted), string(bugDuplicateEarly), string(bugOffsetEarly),
 		string(bugSealCollected), string(bugAboveSnapshot), string(bugReferenced), string(bugHigherEpoch),
-		string(bugEarlySnapshot), string(bugBelievesMissing), state.BugProducersTrimmed,
+		string(bugEarlySnapshot), string(bugBelievesMissing), string(bugGarbageStays), state.BugProducersTrimmed,
 	}
 }
 

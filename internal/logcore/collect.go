@@ -108,6 +108,8 @@ func (g *Collector) Judge(key string) Verdict {
 		return Delete
 	case !on:
 		return AskHead
+	case epoch < g.a.Pos.Epoch && slot == e.Seal:
+		return Keep // it is the SEAL
 	case epoch == g.a.Pos.Epoch && slot < g.a.Pos.Slot, epoch < g.a.Pos.Epoch && slot < e.Seal:
 		return Delete // between genesis and the SEAL of its epoch there is DATA only
 	}
@@ -120,15 +122,4 @@ func (g *Collector) JudgeHead(h *record.Head) Verdict {
 		return Delete
 	}
 	return Keep
-}
-
-// collectDue starts a collection when there are two snapshots of ours, and no other is running.
-func (c *Core) collectDue(view *state.State) {
-	s := &c.snap
-	s.older, s.newer = s.newer, view
-	if s.older == nil || s.collecting {
-		return
-	}
-	s.collecting = true
-	c.request(Effect{Kind: EffCollect, View: s.older}, func(*Event) { c.snap.collecting = false })
 }

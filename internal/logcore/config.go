@@ -19,6 +19,7 @@ type Config struct {
 	SnapshotSlots int      // a snapshot is due after so many slots; 1000
 	SnapshotSeals int      // ... or at once after a replay of so many seals; 16
 	SnapshotBytes int64    // if > 0 (local stores): due when the bytes to replay exceed the last snapshot's, at least this; then SnapshotSlots is not used
+	GarbageWait   Duration // while garbage is pending, a snapshot is due so long after the last one; 5 minutes
 	IdleCheck     Duration // T of rule R11; 1 minute
 	FollowPoll    Duration // how often a follower with readers looks for the next slot; 1 second
 	RetryMin      Duration // first delay after "no verdict"; 50 ms
@@ -31,6 +32,7 @@ func (c Config) withDefaults() Config {
 	def(&c.ReadAhead, 32)
 	def(&c.SnapshotSlots, 1000)
 	def(&c.SnapshotSeals, 16)
+	def(&c.GarbageWait, 300*second)
 	def(&c.IdleCheck, 60*second)
 	def(&c.FollowPoll, second)
 	def(&c.RetryMin, 50*millisecond)

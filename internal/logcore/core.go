@@ -29,6 +29,7 @@ type Core struct {
 	lead      leading
 	follow    following
 	snap      snapshots
+	reclaimed reclaiming
 
 	waiting  bool     // readers wait for new data
 	confirms []uint64 // tags of EvConfirm not answered yet
@@ -252,6 +253,7 @@ func (c *Core) tick() {
 	switch c.role {
 	case RoleLeader:
 		c.idleCheck()
+		c.reclaim()
 	case RoleFollower:
 		c.poll()
 	}
@@ -259,19 +261,28 @@ func (c *Core) tick() {
 
 // wake says when the next tick is due.
 func (c *Core) wake() int64 {
+	at := c.reclaimAt()
 	if !c.waiting {
-		return 0
+		return at
 	}
 	switch c.role {
 	case RoleLeader:
 		if c.lead.probing || len(c.lead.slots) > 0 {
-			return 0
+			return at
 		}
-		return c.lead.seenAt + int64(c.cfg.IdleCheck)
+		return earlier(at, c.lead.seenAt+int64(c.cfg.IdleCheck))
 	case RoleFollower:
 		return c.follow.pollAt
 	}
-	return 0
+	return at
+}
+
+// earlier is the earlier of two times, of which 0 is none.
+func earlier(a, b int64) int64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // confirm answers when the committed end is known to be no older than T (leader) or has just been looked for (follower):

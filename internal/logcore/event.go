@@ -22,7 +22,7 @@ const (
 	EvList                           // answer to EffList: Outcome, Names
 	EvSlot                           // answer to EffGetSlot: Outcome, Slot
 	EvSnapshot                       // answer to EffGetSnapshot: Outcome, State
-	EvCollected                      // answer to EffCollect
+	EvCollected                      // answer to EffCollect: Listed, Deleted, More
 	EvFreeze                         // proposals to freeze into the next slot: Proposal. Only when Room() is true
 	EvEncoded                        // after EffPutData with Attempt 0, before any other event: Op, HeadCRC
 	EvReaders                        // whether anybody waits for new data: Waiting
@@ -57,6 +57,9 @@ type Event struct {
 	Proposal *Proposal
 	HeadCRC  uint32
 	Size     int64 // EvPut of a snapshot: its bytes
+	Listed   int64 // EvCollected: how many names the pass has seen
+	Deleted  int64 // EvCollected: how many of them it has deleted
+	More     bool  // EvCollected: the pass was not finished, or there was more garbage than it might delete
 	Waiting  bool
 	Tag      uint64
 	Lost     bool  // EvConfirm: because an object that the state references is missing
@@ -100,7 +103,8 @@ type Op struct {
 }
 
 // Proposal is what the shell wants frozen into one slot. Ops apply before Appends. The shell owns it and may hang its
-// own data on User. After EvFreeze it is answered exactly once as a whole: by EffCommit, EffUnknown or EffReject;
+// own data on User. The core makes one itself, without members and with a nil User, for a slot that only moves the log
+// on; it is told of like any other. After EvFreeze it is answered exactly once as a whole: by EffCommit, EffUnknown or EffReject;
 // single members with Err set were left out of the slot (their answer is known together with the rest, since it may
 // rest on slots in flight).
 type Proposal struct {

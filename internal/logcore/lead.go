@@ -72,6 +72,12 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 		c.rejectLater(p)
 		return
 	}
+	c.freezeSlot(p, records, wall)
+}
+
+// freezeSlot makes the next slot, of what was accepted: the window must have room. One with nothing in it moves the log
+// on, and no more.
+func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
 	ahead := c.lead.ahead
 	h := record.Head{
 		Kind: record.KindData, Time: max(wall, ahead.AppendTime+1), Cluster: c.cluster, Shard: c.cfg.Shard,
@@ -283,6 +289,7 @@ func (c *Core) commitDurable() {
 	for len(c.lead.slots) > 0 && c.lead.slots[0].durable {
 		s := c.lead.slots[0]
 		f := s.frozen
+		c.noteFreed(s.records)
 		if err := c.committed.Apply(&f.Head, s.records, f.Index); err != nil {
 			c.stop(fmt.Errorf("own slot does not apply: %w", err))
 			return

@@ -1,9 +1,6 @@
 package logcore
 
-import (
-	"github.com/sebbroker/seb/internal/state"
-	"github.com/sebbroker/seb/record"
-)
+import "github.com/sebbroker/seb/record"
 
 // snapshots decides when a snapshot is due. Only a leader by rule R5 (5) writes one, at a committed position.
 type snapshots struct {
@@ -13,7 +10,7 @@ type snapshots struct {
 	last    int64 // size of the last one
 
 	// The two newest snapshots that this leader wrote and knows durable, for rule R7.
-	older, newer *state.State
+	older, newer *ownSnapshot
 	collecting   bool
 }
 
@@ -31,6 +28,7 @@ func (c *Core) snapshotAfterCommit(h *record.Head) {
 	if c.snapshotDue() {
 		c.takeSnapshot()
 	}
+	c.reclaim()
 }
 
 func (c *Core) snapshotDue() bool {
@@ -46,14 +44,14 @@ func (c *Core) takeSnapshot() {
 	}
 	c.snap.running = true
 	slots, bytes := c.snap.slots, c.snap.bytes
-	view := c.committed.View()
-	key := snapKey(c.cfg.Shard, view.Pos, view.Nonce)
-	c.request(Effect{Kind: EffPutSnapshot, Key: key, View: view}, func(ev *Event) {
+	taken := &ownSnapshot{view: c.committed.View(), freed: c.reclaimed.freed}
+	key := snapKey(c.cfg.Shard, taken.view.Pos, taken.view.Nonce)
+	c.request(Effect{Kind: EffPutSnapshot, Key: key, View: taken.view}, func(ev *Event) {
 		// "Exists" is an earlier attempt of ours: the name holds our epoch's nonce.
 		c.snap.running = false
 		c.snap.slots -= slots
 		c.snap.bytes -= bytes
 		c.snap.last = ev.Size
-		c.collectDue(view)
+		c.snapshotStored(taken)
 	})
 }

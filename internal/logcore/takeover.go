@@ -307,6 +307,7 @@ func (c *Core) becomeLeader() {
 	c.role = RoleLeader
 	c.lead.ahead = c.committed.Catalog()
 	c.lead.seenAt = c.now
+	c.startReclaiming()
 	c.emit(Effect{Kind: EffRole, Role: RoleLeader, Epoch: c.committed.Pos.Epoch})
 	c.confirmed()
 	c.snapshotAfterReplay()

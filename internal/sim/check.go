@@ -30,6 +30,9 @@ type checker struct {
 	archive map[string][]byte // every slot of the chain, deleted or not
 	lastAck int64
 	offsets map[offsetKey]bool // commits on the chain
+	packs   map[string]bool    // keys of packs that were installed
+	gone    map[string]bool    // names that were deleted once
+	writes  int                // PUTs and passes of collection that were begun
 }
 
 type tok = uint64
@@ -45,6 +48,7 @@ func newChecker(w *world) *checker {
 		w: w, on: map[string]bool{}, values: map[string]*value{}, log: map[partKey][]string{},
 		sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
+		packs: map[string]bool{}, gone: map[string]bool{},
 	}
 }
 
@@ -117,6 +121,7 @@ func (c *checker) advance() bool {
 	}
 	for i := range recs {
 		if recs[i].Kind == state.PackInstall {
+			c.packs[state.PackKey(0, o.Head.Epoch, o.Head.Nonce, recs[i].Pack.ID)] = true
 			c.installed(&o.Head, recs[i].Pack)
 		}
 	}

@@ -14,6 +14,9 @@ type collection struct {
 	op      logcore.OpID
 	judge   *logcore.Collector
 	garbage []string
+	listed  int64
+	deleted int64
+	more    bool // it came to no end
 }
 
 const listedAtOnce = 100
@@ -22,6 +25,7 @@ const listedAtOnce = 100
 func (c *collection) list(prefix, after string) {
 	var names []string
 	s := c.r.n.w.store
+	c.r.n.w.check.writes++
 	s.call(false, func() logcore.Outcome {
 		names = s.list(prefix, after, listedAtOnce)
 		for _, name := range names {
@@ -32,6 +36,7 @@ func (c *collection) list(prefix, after string) {
 		c.r.deliver(func() {
 			switch {
 			case o != logcore.OutcomeOK:
+				c.more = true
 				c.sweep()
 			case len(names) == listedAtOnce:
 				c.list(prefix, names[len(names)-1])
@@ -48,6 +53,7 @@ func (c *collection) list(prefix, after string) {
 
 // add keeps a name that is garbage. Objects never change, so its head may as well be read now.
 func (c *collection) add(name string, body []byte) {
+	c.listed++
 	v := c.judge.Judge(name)
 	if v == logcore.AskHead {
 		h, err := record.DecodeHead(body)
@@ -65,15 +71,25 @@ func (c *collection) add(name string, body []byte) {
 func (c *collection) sweep() {
 	w := c.r.n.w
 	left := len(c.garbage)
-	finish := func() { c.r.step(&logcore.Event{Kind: logcore.EvCollected, Op: c.op, Outcome: logcore.OutcomeOK}) }
+	finish := func() {
+		c.r.step(&logcore.Event{
+			Kind: logcore.EvCollected, Op: c.op, Outcome: logcore.OutcomeOK,
+			Listed: c.listed, Deleted: c.deleted, More: c.more,
+		})
+	}
 	if left == 0 {
 		finish()
 		return
 	}
 	for _, name := range c.garbage {
 		w.check.mayDelete(c.r, name)
-		w.store.call(true, func() logcore.Outcome { return w.store.remove(name) }, func(logcore.Outcome) {
+		w.store.call(true, func() logcore.Outcome { return w.store.remove(name) }, func(o logcore.Outcome) {
 			c.r.deliver(func() {
+				if o == logcore.OutcomeOK {
+					c.deleted++
+				} else {
+					c.more = true
+				}
 				if left--; left == 0 {
 					finish()
 				}
@@ -93,6 +109,7 @@ func (c *checker) mayDelete(r *run, key string) {
 // deleted checks each DELETE when it takes effect, however late that is.
 func (c *checker) deleted(key string, body []byte) {
 	c.w.stats.Deleted++
+	c.gone[key] = true
 	if strings.HasPrefix(key, logcore.SnapPrefix(0)) {
 		if !c.snapshotAbove(c.snapAt[key]) {
 			c.w.fail("R7: %s is deleted, and no newer one is there", key)

@@ -30,6 +30,8 @@ type Config struct {
 	RefuseEvery, CrashEvery, PauseEvery           time.Duration
 	Restart                                       time.Duration // mean time until a dead or fenced broker comes back
 	ClientTimeout                                 time.Duration
+
+	GarbageWait time.Duration // of the core
 }
 
 // Draw expands a seed into a configuration. Swarm testing: each kind of fault is off in half of the seeds.
@@ -64,6 +66,7 @@ func Draw(seed uint64) Config {
 		PauseEvery:    every(2*time.Second, 10*time.Second, 30*time.Second),
 		Restart:       pick(50*time.Millisecond, time.Second, 5*time.Second),
 		ClientTimeout: pick(500*time.Millisecond, 5*time.Second, 30*time.Second),
+		GarbageWait:   pick(200*time.Millisecond, 2*time.Second, 10*time.Second),
 	}
 }
 

@@ -51,6 +51,7 @@ func (n *node) start() {
 	}
 	r.core = logcore.New(logcore.Config{
 		ReadOnly: n.readOnly, Advertised: string(rune('a' + n.id)), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
+		GarbageWait: logcore.Duration(w.cfg.GarbageWait),
 	})
 	n.run = r
 	w.logf("node %d starts run %d", n.id, n.runs)
@@ -193,7 +194,7 @@ func (r *run) prepare(e *logcore.Effect) {
 }
 
 func (r *run) encode(f *logcore.Frozen) uint32 {
-	ops := f.Proposal.User.([]*op)
+	ops, _ := f.Proposal.User.([]*op) // none: the core's own
 	var parts [][]byte
 	for _, i := range f.Order {
 		o := ops[len(f.Proposal.Ops)+int(i)]
@@ -326,7 +327,8 @@ func (r *run) commit(f *logcore.Frozen) {
 	r.n.w.mark("commit", f.Head.Slot, uint64(f.Head.Epoch))
 	r.n.w.check.committed(r, f)
 	p := f.Proposal
-	for i, o := range p.User.([]*op) {
+	ops, _ := p.User.([]*op)
+	for i, o := range ops {
 		switch {
 		case i < len(p.Ops):
 			o.why, o.next = p.Ops[i].Err, p.Ops[i].Next

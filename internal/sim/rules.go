@@ -63,6 +63,7 @@ func (c *checker) request(r *run, e *logcore.Effect) {
 	}
 	switch e.Kind {
 	case logcore.EffPutData, logcore.EffPutSnapshot, logcore.EffPutSeal:
+		c.writes++
 		sum := maphash.Bytes(hashSeed, e.Body)
 		old, again := s.sent[e.Key]
 		if again && old != sum {
@@ -187,6 +188,7 @@ func (c *checker) atEnd() {
 	if calm := int64(1e9) + int64(w.cfg.Chaos); c.lastAck < calm {
 		w.fail("I13: nothing was acknowledged in the calm")
 	}
+	c.nothingLeft()
 	c.refold()
 }
 

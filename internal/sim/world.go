@@ -83,6 +83,7 @@ func Run(cfg Config, trace io.Writer) Result {
 	w.runUntil(w.now + int64(cfg.Chaos))
 	w.calmDown()
 	w.runUntil(w.now + int64(cfg.Calm))
+	w.rest()
 	if w.err == nil {
 		w.check.atEnd()
 	}
