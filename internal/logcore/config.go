@@ -15,7 +15,7 @@ type Config struct {
 	Advertised string // address put into our SEAL as a hint for clients of the one we fence
 
 	Window        int      // K of rule R2: slots in flight; 4
-	ReadAhead     int      // slots read ahead by a walk; 32
+	ReadAhead     int      // slots read ahead by a walk at most; 32
 	SnapshotSlots int      // a snapshot is due after so many slots; 1000
 	SnapshotSeals int      // ... or at once after a replay of so many seals; 16
 	SnapshotBytes int64    // if > 0 (local stores): due when the bytes to replay exceed the last snapshot's, at least this; then SnapshotSlots is not used

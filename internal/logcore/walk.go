@@ -2,6 +2,7 @@ package logcore
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
@@ -16,8 +17,9 @@ type walk struct {
 	onSlot    func(*Slot) bool
 	onMissing func()
 
+	found  uint64 // slots of the epoch that were there
 	issued uint64 // slots of the epoch below it were asked for
-	window uint64 // how many to ask for ahead: grows while slots are there
+	end    uint64 // no slot of the epoch from here on is wanted: one before it is known to be missing, or to hold a SEAL
 	got    map[uint64]*Event
 }
 
@@ -25,24 +27,39 @@ type walk struct {
 func (c *Core) startWalk(pos state.Position, nonce record.ID, heads bool, onSlot func(*Slot) bool, onMissing func()) {
 	w := &walk{
 		pos: pos, nonce: nonce, heads: heads, onSlot: onSlot, onMissing: onMissing,
-		issued: pos.Slot, window: 1, got: map[uint64]*Event{},
+		issued: pos.Slot, end: math.MaxUint64, got: map[uint64]*Event{},
 	}
 	c.walk = w
 	c.fill(w)
 }
 
+// window is how many slots are asked for at once. It is half of what was found, so that a walk costs no more than half as
+// many requests again as there are slots, and grows fast enough to reach its limit while the first hundred are read.
+func (w *walk) window(most int) uint64 { return min(1+w.found/2, uint64(most)) }
+
 // fill asks for the slots of the window that were not asked for.
 func (c *Core) fill(w *walk) {
-	for ; w.issued < w.pos.Slot+w.window; w.issued++ {
+	for ; w.issued < min(w.pos.Slot+w.window(c.cfg.ReadAhead), w.end); w.issued++ {
 		slot, epoch := w.issued, w.pos.Epoch
 		key := state.SlotKey(c.cfg.Shard, epoch, w.nonce, slot)
 		r := c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: w.heads}, func(ev *Event) {
 			if c.walk == w && w.pos.Epoch == epoch {
-				w.got[slot] = ev
+				w.came(slot, ev)
 				c.drain(w)
 			}
 		})
 		r.live = func() bool { return c.walk == w && w.pos.Epoch == epoch }
+	}
+}
+
+// came keeps an answer until it is its slot's turn.
+func (w *walk) came(slot uint64, ev *Event) {
+	w.got[slot] = ev
+	switch {
+	case ev.Outcome == OutcomeNotFound:
+		w.end = min(w.end, slot)
+	case ev.Outcome == OutcomeOK && ev.Slot.Head.Kind == record.KindSeal:
+		w.end = min(w.end, slot+1)
 	}
 }
 
@@ -75,7 +92,7 @@ func (c *Core) drain(w *walk) {
 			}
 			return
 		}
-		w.advance(h, uint64(c.cfg.ReadAhead))
+		w.advance(h)
 	}
 }
 
@@ -90,14 +107,14 @@ func (c *Core) checkHead(w *walk, h *record.Head) error {
 	return nil
 }
 
-func (w *walk) advance(h *record.Head, ahead uint64) {
-	w.window = min(w.window*2, ahead)
+func (w *walk) advance(h *record.Head) {
 	if h.Kind == record.KindSeal {
 		w.pos, w.nonce = state.Position{Epoch: h.NextEpoch}, h.NextNonce
-		w.issued, w.window = 0, 1
+		w.found, w.issued, w.end = 0, 0, math.MaxUint64
 		clear(w.got)
 		return
 	}
+	w.found++
 	w.pos.Slot++
 }
 
