@@ -38,7 +38,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(ctx, &o, f)
+	store, err := openStore(ctx, &o)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
@@ -47,6 +47,24 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	if o.Store == nil {
 		n.store = store
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	gate := check(ctx, store, &o, f, cancel)
+	if gate != nil {
+		store = gate
+	}
+	if err := n.open(ctx, store, &o); err != nil {
+		cancel(err) // the check need not go on, unless it is what failed
+		if fault := gate.wait(); fault != nil && errors.Is(context.Cause(ctx), fault) {
+			err = fault
+		}
+		return nil, errors.Join(err, n.rest())
+	}
+	return n, nil
+}
+
+// open opens the broker on the store, behind the cache, and what runs beside it.
+func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err error) {
 	mem := budget.New(o.MemoryLimit)
 	local := objstore.IsLocal(store)
 	opt := broker.Options{
@@ -70,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	}
 	opt.ShareReads = !local && n.cache == nil
 	if n.Broker, err = broker.Open(ctx, opt); err != nil {
-		return nil, errors.Join(err, n.rest())
+		return err
 	}
 	n.registerMetrics(o.Metrics)
 	if !o.ReadOnly && !o.NoMerge {
@@ -79,7 +97,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 			Logger: o.Logger, Metrics: o.Metrics,
 		})
 	}
-	return n, nil
+	return nil
 }
 
 // StoreName names the bucket for people.

@@ -2,38 +2,91 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// openStore opens the bucket and, unless it is known to be good, checks it (rule R10).
-func openStore(ctx context.Context, o *Options, f *folder) (objstore.Store, error) {
-	store := o.Store
-	if store == nil {
-		var err error
-		if store, err = objstore.Open(ctx, o.Bucket, objstore.Options{}); err != nil {
-			return nil, err
-		}
+// openStore opens the bucket, or takes the one that is given.
+func openStore(ctx context.Context, o *Options) (objstore.Store, error) {
+	if o.Store != nil {
+		return o.Store, nil
 	}
+	return objstore.Open(ctx, o.Bucket, objstore.Options{})
+}
+
+// gate is a remote store whose check (rule R10) goes on while the log is being read: nothing is written before it has
+// passed. A local store has none, nor has a reader, who writes nothing.
+type gate struct {
+	objstore.Store
+	done chan struct{} // closed at the end of the check
+	err  error         // of it; after done
+}
+
+// check begins to check a store, unless it is known to be good, and calls fail if it is not. ctx ends it.
+func check(ctx context.Context, store objstore.Store, o *Options, f *folder, fail func(error)) *gate {
 	if o.ReadOnly || objstore.IsLocal(store) {
-		// A reader writes nothing, and our own stores are checked by our own tests.
-		return store, nil
+		return nil // our own stores are checked by our own tests
 	}
-	warnLifecycle(ctx, store, o.Logger)
-	if f.hasPassed(store.String()) {
-		return store, nil
+	g := &gate{Store: store, done: make(chan struct{})}
+	go func() {
+		defer close(g.done)
+		if g.err = g.check(ctx, o, f); g.err != nil {
+			fail(g.err)
+		}
+	}()
+	return g
+}
+
+func (g *gate) check(ctx context.Context, o *Options, f *folder) error {
+	warnLifecycle(ctx, g.Store, o.Logger)
+	name := g.Store.String()
+	if f.hasPassed(name) {
+		return nil
 	}
-	o.Logger.Info("checking the store", "store", store.String())
-	if err := objstore.Check(ctx, store, objstore.CheckOptions{}); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", store, err), closeStore(store))
+	o.Logger.Info("checking the store", "store", name)
+	if err := objstore.Check(ctx, g.Store, objstore.CheckOptions{}); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	if err := f.remember(store.String()); err != nil {
+	if err := f.remember(name); err != nil {
 		o.Logger.Warn("store check not remembered", "err", err)
 	}
-	return store, nil
+	return nil
+}
+
+// wait waits for the end of the check and returns its fault.
+func (g *gate) wait() error {
+	if g == nil {
+		return nil
+	}
+	<-g.done
+	return g.err
+}
+
+// Put waits until the check has passed. After a fault nothing is sent.
+func (g *gate) Put(ctx context.Context, key string, body objstore.Body) error {
+	select {
+	case <-g.done:
+	case <-ctx.Done():
+		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrNoVerdict, context.Cause(ctx))
+	}
+	if g.err != nil {
+		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrRefused, g.err)
+	}
+	return g.Store.Put(ctx, key, body)
+}
+
+// Unwrap returns the store below.
+func (g *gate) Unwrap() objstore.Store { return g.Store }
+
+// ClockSkew is the store's, if it tells the time.
+func (g *gate) ClockSkew() (skew time.Duration, ok bool) {
+	if clocked, is := objstore.As[objstore.Clocked](g.Store); is {
+		return clocked.ClockSkew()
+	}
+	return 0, false
 }
 
 // warnLifecycle looks for rules that would delete what must stay.

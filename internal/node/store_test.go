@@ -1,0 +1,82 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// far is a store in memory that does not look like one, and notes what is put.
+type far struct {
+	objstore.Store
+	lies bool // it takes every name again
+
+	mu   sync.Mutex // guards puts
+	puts []string
+}
+
+func (f *far) Put(ctx context.Context, key string, body objstore.Body) error {
+	f.mu.Lock()
+	f.puts = append(f.puts, key)
+	f.mu.Unlock()
+	if f.lies {
+		if err := f.Store.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	return f.Store.Put(ctx, key, body)
+}
+
+// log returns what was put outside of the check, and whether the check went on after the first of it.
+func (f *far) log() (puts []string, early bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, key := range f.puts {
+		if !strings.HasPrefix(key, "probe/") {
+			puts = append(puts, key)
+		} else if len(puts) > 0 {
+			early = true
+		}
+	}
+	return puts, early
+}
+
+func TestNothingIsWrittenBeforeTheStoreHasPassed(t *testing.T) {
+	store := &far{Store: objstore.NewMemory()}
+	n, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(t.Context())
+	puts, early := store.log()
+	if len(puts) == 0 || early {
+		t.Errorf("put %q, before the end of the check: %v", puts, early)
+	}
+}
+
+func TestStoreThatFailsTheCheckIsNotWritten(t *testing.T) {
+	store := &far{Store: objstore.NewMemory(), lies: true}
+	_, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()})
+	var failed *objstore.CheckError
+	if !errors.As(err, &failed) || failed.Check != objstore.CheckPutIfAbsent {
+		t.Errorf("got %v", err)
+	}
+	if puts, _ := store.log(); len(puts) > 0 {
+		t.Errorf("put %q", puts)
+	}
+}
+
+func TestOpenThatIsGivenUpSaysWhatItWaitedFor(t *testing.T) {
+	stop := errors.New("told to stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	_, err := Open(ctx, Options{Store: &far{Store: objstore.NewMemory()}})
+	var failed *objstore.CheckError
+	if !errors.Is(err, stop) || errors.As(err, &failed) {
+		t.Errorf("got %v", err)
+	}
+}
