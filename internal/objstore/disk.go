@@ -19,6 +19,8 @@ type DiskOptions struct {
 	// NoSync leaves out every fsync: what was acknowledged is lost when the machine loses power, though not when the
 	// process is killed. Only for data that may be lost.
 	NoSync bool
+	// Existing is for who mostly reads: the folder must be there, and nothing is made in it before something is put.
+	Existing bool
 }
 
 // Disk is a bucket in a folder: an object is a file named by its key. Safe for concurrent use, also by several processes
@@ -27,7 +29,7 @@ type Disk struct {
 	dir     string
 	options DiskOptions
 	root    *os.Root // nothing outside of dir can be reached through it, not even by symbolic links
-	temp    *tempFolder
+	temp    lazyTemp
 	folders *folderCache
 	calls   diskCalls
 	broken  atomic.Pointer[string] // why writes are refused; set once
@@ -44,25 +46,23 @@ type diskCalls struct {
 }
 
 // OpenDisk opens the store in dir, making the folder if it is missing, and removes what killed processes left in its
-// temporary folder.
+// temporary folder. With Existing it only opens it; an error for a missing folder wraps fs.ErrNotExist.
 func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open disk store: %w", err)
 	}
-	if err := makeRoot(dir, options.NoSync); err != nil {
-		return nil, fmt.Errorf("open disk store: %w", err)
+	if !options.Existing {
+		if err := makeRoot(dir, options.NoSync); err != nil {
+			return nil, fmt.Errorf("open disk store: %w", err)
+		}
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open disk store: %w", err)
 	}
-	temp, err := openTemp(root)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open disk store: temporary folder: %w", err), root.Close())
-	}
 	d := &Disk{
-		dir: dir, options: options, root: root, temp: temp,
+		dir: dir, options: options, root: root,
 		calls: diskCalls{writev: unix.Writev, dataSync: dataSync, folderSync: (*os.File).Sync, move: moveNoReplace},
 	}
 	d.folders = newFolderCache(d.makeFolder)
@@ -71,8 +71,13 @@ func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 		d.writing.Lock()
 		defer d.writing.Unlock()
 		d.folders.closeAll()
-		return errors.Join(temp.close(root), root.Close())
+		return errors.Join(d.temp.close(root), root.Close())
 	})
+	if !options.Existing {
+		if _, err := d.temp.open(root); err != nil {
+			return nil, errors.Join(fmt.Errorf("open disk store: %w", err), root.Close())
+		}
+	}
 	return d, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,47 @@ func tempDisk(t *testing.T, dir string) *Disk {
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	return d
+}
+
+// TestReadingMakesNothing: who opens a bucket to read leaves no trace, and what he puts all the same is there.
+func TestReadingMakesNothing(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "missing")
+	if _, err := Open(t.Context(), "file:"+missing, Options{Existing: true}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing folder: %v", err)
+	}
+	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the missing folder was made: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("there"), fileMode); err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenDisk(dir, DiskOptions{Existing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readString(t, d, "a"); got != "there" || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+	if entries, _, err := d.List(t.Context(), ListOptions{}); len(entries) != 1 || err != nil {
+		t.Errorf("%v %v", entries, err)
+	}
+	if err := d.Delete(t.Context(), "b"); err != nil {
+		t.Error(err)
+	}
+	if files, err := os.ReadDir(dir); len(files) != 1 || err != nil {
+		t.Errorf("reading left %v, %v", files, err)
+	}
+	mustPut(t, d, "b/c", "put")
+	if got, err := readString(t, d, "b/c"); got != "put" || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := tempFiles(t, dir); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
 }
 
 func putString(t *testing.T, s Store, key, value string) error {

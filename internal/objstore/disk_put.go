@@ -37,24 +37,28 @@ func (d *Disk) Put(ctx context.Context, key string, body Body) error {
 	if err := d.refusing(); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
-	name := d.temp.name()
-	err := d.write(name, body.Parts)
+	temp, err := d.temp.open(d.root)
+	if err != nil {
+		return fmt.Errorf("put %s: %w", key, writeVerdict(err))
+	}
+	name := temp.name()
+	err = d.write(temp, name, body.Parts)
 	if err == nil {
 		err = alive(ctx, "stopped before the object had its name")
 	}
 	if err == nil {
-		err = d.publish(key, name)
+		err = d.publish(key, temp, name)
 	}
 	if err != nil {
-		d.temp.remove(name) // after ErrExists and every failure before the move
+		temp.remove(name) // after ErrExists and every failure before the move
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	return nil
 }
 
 // write makes the temporary file and its bytes durable.
-func (d *Disk) write(name string, parts [][]byte) error {
-	fd, err := unix.Openat(int(d.temp.file.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, fileMode)
+func (d *Disk) write(temp *tempFolder, name string, parts [][]byte) error {
+	fd, err := unix.Openat(int(temp.file.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, fileMode)
 	if err != nil {
 		return fmt.Errorf("create: %w", writeVerdict(err))
 	}
@@ -113,7 +117,7 @@ func advance(vectors [][]byte, n int) [][]byte {
 }
 
 // publish gives the temporary file its name and makes the name durable.
-func (d *Disk) publish(key, temp string) error {
+func (d *Disk) publish(key string, temp *tempFolder, name string) error {
 	dir, base := path.Split(key)
 	for range moveTriesMax {
 		f, err := d.folders.acquire(path.Clean(dir))
@@ -123,7 +127,7 @@ func (d *Disk) publish(key, temp string) error {
 		if err != nil {
 			return fmt.Errorf("make folder: %w", err)
 		}
-		err = d.calls.move(d.temp.file, temp, f.file, base)
+		err = d.calls.move(temp.file, name, f.file, base)
 		verdict := d.afterMove(f, base, err)
 		gone := errors.Is(err, unix.ENOENT)
 		d.folders.release(f, gone)

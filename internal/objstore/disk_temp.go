@@ -4,10 +4,12 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +24,37 @@ type tempFolder struct {
 	path string // below the store's root
 	file *os.File
 	next atomic.Uint64
+}
+
+// lazyTemp is the temporary folder, made when it is first needed.
+type lazyTemp struct {
+	mu     sync.Mutex // held while it is made
+	folder atomic.Pointer[tempFolder]
+}
+
+// open returns the folder. What it could not make it tries to make again.
+func (l *lazyTemp) open(root *os.Root) (*tempFolder, error) {
+	if t := l.folder.Load(); t != nil {
+		return t, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.folder.Load(); t != nil {
+		return t, nil
+	}
+	t, err := openTemp(root)
+	if err != nil {
+		return nil, fmt.Errorf("temporary folder: %w", err)
+	}
+	l.folder.Store(t)
+	return t, nil
+}
+
+func (l *lazyTemp) close(root *os.Root) error {
+	if t := l.folder.Load(); t != nil {
+		return t.close(root)
+	}
+	return nil
 }
 
 // openTemp removes leftovers and makes this store's own temporary folder.

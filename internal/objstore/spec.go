@@ -31,6 +31,8 @@ type Spec struct {
 // Options are what Open needs besides the spec. The keys of S3Options are described there.
 type Options struct {
 	AccessKey, SecretKey, SessionToken string
+	// Existing is that of DiskOptions. Stores of other kinds make nothing anyway.
+	Existing bool
 }
 
 // Open opens the store that spec names (see ParseSpec).
@@ -116,6 +118,7 @@ func (s Spec) Open(ctx context.Context, o Options) (Store, error) {
 	case KindMemory:
 		return NewMemory(), nil
 	case KindDisk:
+		s.Disk.Existing = o.Existing
 		return asStore(OpenDisk(s.Dir, s.Disk))
 	case KindS3:
 		s.S3.AccessKey, s.S3.SecretKey, s.S3.SessionToken = o.AccessKey, o.SecretKey, o.SessionToken
