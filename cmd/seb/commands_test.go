@@ -183,6 +183,7 @@ func TestInspect(t *testing.T) {
 	p := newPlace(t)
 	b := p.serve()
 	p.mustWith("k:hello\n", "produce", "t", "--key-separator", ":")
+	p.must("topic", "trim", "t", "--before", "1", "--yes")
 	b.term()
 	bucket := filepath.Join(p.dir, "seb-data", "bucket")
 	all, err := filepath.Glob(filepath.Join(bucket, "s0000", "wal", "*", "*"))
@@ -200,7 +201,7 @@ func TestInspect(t *testing.T) {
 			t.Error("the default bucket is another")
 		}
 	}
-	for _, want := range []string{"seal", "next epoch 1", "topic create: t", `key "k" value "hello"`, "all checksums are right"} {
+	for _, want := range []string{"seal", "next epoch 1", "topic create: t", "starts at offset 1", `key "k" value "hello"`, "all checksums are right"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("no %q in: %s", want, shown)
 		}

@@ -34,7 +34,8 @@ snapshot to its end, and compares snapshots, offsets and objects with what that 
 beside a broker. Damage names the records that can not be read because of it.
 
 Orphans are objects that nothing refers to: leftovers of killed brokers and of checks of the store. They do no harm.
---repair removes those that are garbage for ever; not while a broker writes, and not if there is any damage.`,
+--repair removes those that are garbage for ever; not while a broker writes, and not if there is any damage. A broker that
+is idle makes no request and can not be seen; it loses nothing that it, or any other, could still use.`,
 		Example: "  seb fsck\n  seb fsck --bucket 's3://events/prod?region=eu-central-1'\n  seb fsck --bucket ./copy --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -105,7 +106,7 @@ func openExisting(cmd *cobra.Command, flag, name string) (objstore.Store, error)
 			return nil, usageError{fmt.Errorf("--%s: no folder %s", flag, spec.Dir)}
 		}
 	}
-	store, err := spec.Open(cmd.Context(), s3Keys())
+	store, err := spec.Open(cmd.Context(), reading())
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--%s: %w", flag, err)}
 	}

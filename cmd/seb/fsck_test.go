@@ -88,8 +88,16 @@ func TestFsckRepair(t *testing.T) {
 	if err := os.WriteFile(leftover, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	temporary := filepath.Join(p.dir, "seb-data", "bucket", "+tmp")
+	if err := os.RemoveAll(temporary); err != nil {
+		t.Fatal(err)
+	}
 	if got := p.must("fsck"); !strings.Contains(got, "orphan: probe probe/abc/x") {
 		t.Errorf("%s", got)
+	}
+	p.must("inspect", "meta/cluster")
+	if _, err := os.Stat(temporary); !os.IsNotExist(err) {
+		t.Error("a reader has made a folder:", err)
 	}
 	if got := p.must("fsck", "--repair", "--quiet-time", "1ms"); !strings.Contains(got, "removed     1 objects, 1 bytes") {
 		t.Errorf("%s", got)

@@ -74,7 +74,7 @@ func (i *inspectFlags) read(ctx context.Context, name string) ([]byte, error) {
 		}
 		i.bucket = "file:" + filepath.Join(i.dataDir, "bucket")
 	}
-	store, err := objstore.Open(ctx, i.bucket, s3Keys())
+	store, err := objstore.Open(ctx, i.bucket, reading())
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -146,17 +146,33 @@ func (d *dump) objectV2(o *record.Object, size int) error {
 }
 
 func (d *dump) stateRecord(r *state.Record) {
+	say := func(format string, args ...any) { d.line("%s: %s", r.Kind, fmt.Sprintf(format, args...)) }
 	switch r.Kind {
 	case state.TopicCreate:
-		d.line("topic create: %s, id %s, %d partitions, settings %v", r.Name, r.Topic, r.Partitions, r.Settings)
+		say("%s, id %s, %d partitions, settings %v", r.Name, r.Topic, r.Partitions, r.Settings)
 	case state.TopicDelete:
-		d.line("topic delete: id %s", r.Topic)
+		say("id %s", r.Topic)
 	case state.TopicChange:
-		d.line("topic change: id %s, %d partitions (0: as before), settings %v", r.Topic, r.Partitions, r.Settings)
+		say("id %s, %d partitions (0: as before), settings %v", r.Topic, r.Partitions, r.Settings)
 	case state.LeaderHint:
-		d.line("leader: %s", r.Name)
+		say("%s", r.Name)
+	case state.TopicTrim:
+		say("id %s partition %d, starts at offset %d", r.Topic, r.Partition, r.Offset)
+	case state.OffsetCommit:
+		say("group %s, topic %s partition %d, offset %d, metadata %q, %s", r.Name, r.Topic, r.Partition, r.Offset, r.Metadata, micros(r.Time))
+	case state.OffsetDelete:
+		say("group %s, topic %s partition %d (no topic: all of it)", r.Name, r.Topic, r.Partition)
+	case state.ProducerAppend:
+		say("producer %d epoch %d, topic %s partition %d, offset %d: %d records from sequence %d", r.Producer.ID, r.Producer.Epoch,
+			r.Topic, r.Partition, r.Offset, r.Producer.Span, r.Producer.Sequence)
+	case state.PackInstall:
+		if r.Pack == nil {
+			say("without a pack")
+			return
+		}
+		say("number %d, %d bytes, %d runs", r.Pack.ID, r.Pack.Size, len(r.Pack.Entries))
 	default:
-		d.line("state record of kind %d", r.Kind)
+		say("topic %s partition %d", r.Topic, r.Partition)
 	}
 }
 
@@ -228,3 +244,10 @@ func micros(t int64) string { return time.UnixMicro(t).UTC().Format("2006-01-02T
 
 // s3Keys leaves the keys to the AWS tools' usual places.
 func s3Keys() objstore.Options { return objstore.Options{} }
+
+// reading is s3Keys for who makes nothing in a bucket.
+func reading() objstore.Options {
+	o := s3Keys()
+	o.Existing = true
+	return o
+}

@@ -430,3 +430,42 @@ func TestRepairBesideABroker(t *testing.T) {
 		t.Error("objects were removed under a broker's hands")
 	}
 }
+
+// TestRepairBesideAnIdleLeader: a leader that is idle can not be seen, and comes to no harm.
+func TestRepairBesideAnIdleLeader(t *testing.T) {
+	for name, snapshotSlots := range map[string]int{"with snapshots of its own": 2, "with those of others": 1000} {
+		t.Run(name, func(t *testing.T) {
+			s := objstore.NewMemory()
+			want := live(t, s, 4)
+			idle := open(t, options(s, snapshotSlots))
+			for range 6 {
+				produce(t, idle, "a", 0, "before")
+			}
+			settled(t, s)
+			garbage, stays := orphans(t, s)
+			r, found, err := check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond})
+			if err != nil || r.Deleted.Objects < int64(len(garbage)) {
+				t.Fatalf("%+v, %v, %+v", r, err, found)
+			}
+			after := keys(t, s)
+			for _, key := range stays {
+				if _, there := after[key]; !there {
+					t.Errorf("%s was removed", key)
+				}
+			}
+			for range 6 {
+				produce(t, idle, "a", 1, "after")
+			}
+			if got := readable(t, idle); got != want+12 {
+				t.Errorf("the leader knows %d of %d records", got, want+12)
+			}
+			closeBroker(t, idle)
+			if r := clean(t, s); r.Records != want+12 {
+				t.Errorf("%d of %d records", r.Records, want+12)
+			}
+			if got := readable(t, open(t, options(s, 4))); got != want+12 {
+				t.Errorf("the next leader knows %d of %d records", got, want+12)
+			}
+		})
+	}
+}

@@ -113,7 +113,8 @@ var ErrDamaged = errors.New("nothing was removed: the bucket is damaged")
 //
 // With Repair it then removes what is garbage for ever by rule R7, as seen from the two newest snapshots, both of which
 // it has found to be on the log; and leftovers of store checks that were there all the time. It refuses with ErrActive
-// or ErrDamaged. A SEAL and a name of a newer epoch are never removed.
+// or ErrDamaged. A SEAL and a name of a newer epoch are never removed. A leader that is idle makes no request, so it can
+// not be seen; nor need it: what is garbage for ever is of no use to it either, whatever it does next.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Readers <= 0 {
 		o.Readers = 8
