@@ -16,7 +16,7 @@ import (
 // Bugs that can be planted (package planted).
 const (
 	BugNewestDropped  = "compaction drops the newest value"
-	BugTombstoneEarly = "tombstone removed before what it hides"
+	BugTombstoneEarly = "tombstone removed at once"
 )
 
 // Compaction is one pass over partitions of compacted topics: it keeps the newest record of each key, and removes

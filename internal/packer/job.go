@@ -12,6 +12,7 @@ const (
 	Done                    // nothing: installed, or its fate is that of the slot its record is in
 	Abandon                 // nothing: it stays behind, as garbage that a later epoch collects (rule R7)
 	Remove                  // only with a planted bug
+	Again                   // only with a planted bug
 )
 
 // Result is what came of a step.
@@ -31,7 +32,13 @@ const (
 const (
 	BugInstalledEarly = "pack installed before it is durable"
 	BugDeletedUnknown = "pack deleted after its install timed out"
+	BugPutAgain       = "name PUT again after its DELETE"
 )
+
+// PlantedBugs lists the names that this package knows.
+func PlantedBugs() []string {
+	return []string{BugInstalledEarly, BugDeletedUnknown, BugPutAgain, BugNewestDropped, BugTombstoneEarly}
+}
 
 // Next is rule R8: a pack is stored, known durable, then installed. Once the record is frozen the pack's fate is the
 // slot's, and nobody gives it up.
@@ -43,6 +50,9 @@ func Next(r Result) Step {
 		}
 		return Put
 	case NoVerdict:
+		if planted.On(BugPutAgain) {
+			return Again
+		}
 		return Put
 	case Stored:
 		return Install

@@ -30,9 +30,10 @@ type checker struct {
 	archive map[string][]byte // every slot of the chain, deleted or not
 	lastAck int64
 	offsets map[offsetKey]bool // commits on the chain
-	packs   map[string]bool    // keys of packs that were installed
-	gone    map[string]bool    // names that were deleted once
-	writes  int                // PUTs and passes of collection that were begun
+	keys    map[partKey]*keys
+	packs   map[string]bool // keys of packs that were installed
+	gone    map[string]bool // names that were deleted once
+	writes  int             // PUTs and passes of collection that were begun
 }
 
 type tok = uint64
@@ -46,7 +47,7 @@ type value struct {
 func newChecker(w *world) *checker {
 	return &checker{
 		w: w, on: map[string]bool{}, values: map[string]*value{}, log: map[partKey][]string{},
-		sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
+		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
 		packs: map[string]bool{}, gone: map[string]bool{},
 	}
@@ -138,7 +139,7 @@ func (c *checker) appendRecords(e *record.IndexEntry, batches []byte) {
 		if rec.Offset != int64(len(c.log[k])) {
 			c.w.fail("I4: %v: offset %d where %d is next", k, rec.Offset, len(c.log[k]))
 		}
-		v := string(rec.Value)
+		v := identity(rec)
 		x := c.value(v)
 		if x.rejected {
 			c.w.fail("I2: %q was rejected and is at %v offset %d", v, k, rec.Offset)
@@ -147,6 +148,7 @@ func (c *checker) appendRecords(e *record.IndexEntry, batches []byte) {
 			c.w.fail("I2: %q is at offset %d and again at %d", v, x.at, rec.Offset)
 		}
 		x.at = int(rec.Offset)
+		c.keyed(k, rec)
 		c.log[k] = append(c.log[k], v)
 		c.records++
 	}
@@ -251,7 +253,11 @@ func (c *checker) readAt(run *run, k partKey, p *state.Partition, offset int64) 
 	}
 	var r record.Reader
 	r.Reset(body[g.Pos:g.Pos+g.Len], offset)
-	if !r.Next() || r.Record().Offset != offset || string(r.Record().Value) != c.log[k][offset] {
+	there = r.Next()
+	if there && r.Record().Offset == offset && identity(r.Record()) == c.log[k][offset] {
+		return
+	}
+	if r.Err() != nil || there && r.Record().Offset == offset || !c.keysOf(k).gone[offset] {
 		c.w.fail("I1: %v offset %d does not hold %q", k, offset, c.log[k][offset])
 	}
 }

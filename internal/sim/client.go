@@ -11,7 +11,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-type topic struct{ name string }
+type topic struct {
+	name      string
+	compacted bool
+}
 
 type partKey struct {
 	topic string
@@ -35,7 +38,8 @@ type op struct {
 	client      *producer // nil: nobody waits
 	id          uint64
 	create      string
-	rec         *state.Record // a trim or an offset commit
+	settings    map[string]string // of the topic to create
+	rec         *state.Record     // a trim or an offset commit
 	key         partKey
 	batch       *state.ProducerBatch // of an idempotent producer
 	done        func(*op)            // told of the answer, besides
@@ -193,12 +197,8 @@ func (p *producer) nextIdempotent(key partKey, late bool) {
 // send encodes an op and hands it to the broker.
 func (p *producer) send(o *op) {
 	w := p.w
-	var recs []record.Record
-	for _, v := range o.values {
-		recs = append(recs, record.Record{Value: []byte(v), Timestamp: w.now / 1e6})
-	}
 	var err error
-	if o.data, _, err = record.Append(nil, recs, record.EncodeOptions{}); err != nil {
+	if o.data, _, err = record.Append(nil, o.records(), record.EncodeOptions{}); err != nil {
 		w.fail("encode records: %v", err)
 		return
 	}

@@ -15,6 +15,7 @@ type Config struct {
 	Nodes     int           // brokers that all want to lead
 	Followers int           // read-only brokers
 	Topics    int
+	Compacted int // of these
 	Parts     int // partitions of each topic
 	Producers int
 	Pipeline  int           // appends a producer has under way
@@ -52,7 +53,7 @@ func Draw(seed uint64) Config {
 		}
 		return v
 	}
-	return Config{
+	c := Config{
 		Seed: seed, Chaos: 60 * time.Second, Calm: 150 * time.Second,
 		Nodes: 1 + r.IntN(3), Followers: r.IntN(2), Topics: 1 + r.IntN(3), Parts: 1 + r.IntN(3),
 		Producers: 1 + r.IntN(6), Pipeline: 1 + r.IntN(4),
@@ -68,6 +69,8 @@ func Draw(seed uint64) Config {
 		ClientTimeout: pick(500*time.Millisecond, 5*time.Second, 30*time.Second),
 		GarbageWait:   pick(200*time.Millisecond, 2*time.Second, 10*time.Second),
 	}
+	c.Compacted = r.IntN(c.Topics + 1)
+	return c
 }
 
 // String gives every field.

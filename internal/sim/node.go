@@ -239,7 +239,7 @@ func (r *run) role(e logcore.Effect) {
 func (r *run) createTopics() {
 	for _, t := range r.n.w.topics {
 		if r.core.State().TopicByName(t.name) == nil {
-			r.submit(&op{w: r.n.w, run: r, create: t.name})
+			r.submit(&op{w: r.n.w, run: r, create: t.name, settings: t.settings()})
 		}
 	}
 }
@@ -286,7 +286,7 @@ func (r *run) proposal(ops []*op) *logcore.Proposal {
 		binary.LittleEndian.PutUint64(id[:], r.n.w.idRand.Uint64())
 		binary.LittleEndian.PutUint64(id[8:], r.n.w.idRand.Uint64())
 		p.Ops = append(p.Ops, logcore.Op{Record: state.Record{
-			Kind: state.TopicCreate, Topic: id, Name: o.create, Partitions: uint32(r.n.w.cfg.Parts),
+			Kind: state.TopicCreate, Topic: id, Name: o.create, Partitions: uint32(r.n.w.cfg.Parts), Settings: o.settings,
 		}})
 		order = append(order, o)
 	}

@@ -13,17 +13,15 @@ import (
 // packing is one pack on its way: planned, read, built, stored, installed (rule R8).
 type packing struct {
 	r      *run
-	plan   *packer.Plan
 	layout *packer.Layout
-	parts  [][]byte
-	left   int
 	body   []byte
+	ended  func(l *packer.Layout, installed bool)
 }
 
-// packConfig merges a lot: small packs, often.
-var packConfig = packer.Config{Target: 3000, Age: 2 * time.Second, Small: 3}
+// packConfig merges a lot: small packs, often, with little memory for keys.
+var packConfig = packer.Config{Target: 3000, Age: 2 * time.Second, Small: 3, KeysMax: 10}
 
-// packs starts a pack on some leader now and then.
+// packs starts a pack or a compaction on some leader now and then.
 func (w *world) packs() {
 	if w.late() {
 		return
@@ -35,82 +33,106 @@ func (w *world) packs() {
 	}
 	view := r.core.State().View()
 	plan := packer.Choose(view, packConfig, w.now/1000)
-	if plan == nil {
+	if plan != nil && w.keyRand.IntN(2) == 0 {
+		r.packing = true
+		r.gather(view, plan.Runs, func(parts [][]byte) {
+			if parts == nil {
+				r.packing = false
+				return
+			}
+			r.pack(plan, view, parts, func(*packer.Layout, bool) { r.packing = false })
+		})
 		return
 	}
-	r.packing = true
-	r.packed++
-	p := &packing{r: r, plan: plan, layout: packer.Lay(plan, view, r.packed)}
-	p.read(view)
+	if c := packer.ChooseCompaction(view, packConfig, w.now/1000); c != nil {
+		r.packing = true
+		(&compaction{r: r, pass: c, view: view, dirty: c.Dirty()}).next()
+	}
 }
 
-// read gets every source; on any trouble the pack is given up before it was begun.
-func (p *packing) read(view *state.State) {
-	s := p.r.n.w.store
-	for i := range p.plan.Runs {
-		for j := range p.plan.Runs[i].Ranges {
-			g := p.plan.Runs[i].Ranges[j]
-			n := len(p.parts)
-			p.parts = append(p.parts, nil)
-			p.left++
+// gather reads the ranges of runs, in order; on any trouble it gives nil.
+func (r *run) gather(view *state.State, runs []packer.Run, then func(parts [][]byte)) {
+	s := r.n.w.store
+	left := 0
+	for i := range runs {
+		left += len(runs[i].Ranges)
+	}
+	parts := make([][]byte, left)
+	n, ok := 0, true
+	for i := range runs {
+		for _, g := range runs[i].Ranges {
+			at := n
+			n++
 			s.call(false, func() logcore.Outcome {
-				body, ok := s.objects[view.RangeKey(&g)]
-				if !ok {
+				body, there := s.objects[view.RangeKey(&g)]
+				if !there {
 					return logcore.OutcomeNotFound
 				}
-				p.parts[n] = slices.Clone(body[g.Pos : g.Pos+g.Len])
+				parts[at] = slices.Clone(body[g.Pos : g.Pos+g.Len])
 				return logcore.OutcomeOK
 			}, func(o logcore.Outcome) {
-				p.r.deliver(func() { p.got(n, o) })
+				r.deliver(func() {
+					ok = ok && o == logcore.OutcomeOK
+					if left--; left > 0 {
+						return
+					}
+					if !ok {
+						parts = nil
+					}
+					then(parts)
+				})
 			})
 		}
 	}
 }
 
-func (p *packing) got(n int, o logcore.Outcome) {
-	if o != logcore.OutcomeOK {
-		p.parts[n] = nil
-	}
-	if p.left--; p.left > 0 {
-		return
-	}
-	if slices.ContainsFunc(p.parts, func(b []byte) bool { return b == nil }) {
-		p.r.packing = false
-		return
-	}
-	prefix, err := record.EncodeObject(&p.layout.Head, nil, p.layout.Index, p.parts)
+// pack builds a pack and takes it through its steps.
+func (r *run) pack(plan *packer.Plan, view *state.State, parts [][]byte, ended func(l *packer.Layout, installed bool)) {
+	r.packed++
+	p := &packing{r: r, layout: packer.Lay(plan, view, r.packed), ended: ended}
+	prefix, err := record.EncodeObject(&p.layout.Head, nil, p.layout.Index, parts)
 	if err != nil {
-		p.r.n.w.fail("R8: encode a pack: %v", err)
+		r.n.w.fail("R8: encode a pack: %v", err)
 		return
 	}
-	p.body = slices.Concat(append([][]byte{prefix}, p.parts...)...)
-	p.step(packer.Next(packer.Built))
+	p.body = slices.Concat(append([][]byte{prefix}, parts...)...)
+	p.step(packer.Next(packer.Built), packer.Built)
 }
 
-// step does what comes next.
-func (p *packing) step(next packer.Step) {
+// step does what comes next; last is what came of the step before.
+func (p *packing) step(next packer.Step, last packer.Result) {
 	w := p.r.n.w
 	switch next {
+	case packer.Again:
+		w.store.call(true, func() logcore.Outcome { return w.store.remove(p.layout.Key()) }, func(logcore.Outcome) {})
+		p.put()
 	case packer.Put:
-		e := &logcore.Effect{Kind: logcore.EffPutSnapshot, Key: p.layout.Key(), Body: p.body, View: p.r.core.State()}
-		w.check.request(p.r, e)
-		w.store.call(true, func() logcore.Outcome { return w.store.put(e.Key, p.body) }, func(o logcore.Outcome) {
-			p.r.deliver(func() {
-				if o == logcore.OutcomeOK || o == logcore.OutcomeExists {
-					p.step(packer.Next(packer.Stored))
-					return
-				}
-				w.after(100*time.Millisecond, func() { p.r.deliver(func() { p.step(packer.Next(packer.NoVerdict)) }) })
-			})
-		})
+		p.put()
 	case packer.Install:
 		p.install()
 	case packer.Remove:
 		w.store.call(true, func() logcore.Outcome { return w.store.remove(p.layout.Key()) }, func(logcore.Outcome) {})
-		p.r.packing = false
+		p.ended(p.layout, false)
 	default:
-		p.r.packing = false
+		p.ended(p.layout, last == packer.Acked)
 	}
+}
+
+func (p *packing) put() {
+	w := p.r.n.w
+	e := &logcore.Effect{Kind: logcore.EffPutSnapshot, Key: p.layout.Key(), Body: p.body, View: p.r.core.State()}
+	w.check.request(p.r, e)
+	w.store.call(true, func() logcore.Outcome { return w.store.put(e.Key, p.body) }, func(o logcore.Outcome) {
+		p.r.deliver(func() {
+			if o == logcore.OutcomeOK || o == logcore.OutcomeExists {
+				p.step(packer.Next(packer.Stored), packer.Stored)
+				return
+			}
+			w.after(100*time.Millisecond, func() {
+				p.r.deliver(func() { p.step(packer.Next(packer.NoVerdict), packer.NoVerdict) })
+			})
+		})
+	})
 }
 
 func (p *packing) install() {
@@ -120,11 +142,11 @@ func (p *packing) install() {
 		switch o.outcome {
 		case acked:
 			w.stats.Packs++
-			p.step(packer.Next(packer.Acked))
+			p.step(packer.Next(packer.Acked), packer.Acked)
 		case rejectedFor:
-			p.step(packer.Next(packer.Rejected))
+			p.step(packer.Next(packer.Rejected), packer.Rejected)
 		default:
-			p.step(packer.Next(packer.Unknown))
+			p.step(packer.Next(packer.Unknown), packer.Unknown)
 		}
 	}
 	p.r.submit(o)
@@ -148,19 +170,45 @@ func (c *checker) installed(h *record.Head, content *state.PackContent) {
 		c.w.fail("R8: %s: %v", key, err)
 		return
 	}
+	gone := map[partKey][]int64{}
 	for i := range o.Index {
 		e := &o.Index[i]
-		t := c.fold.Topic(e.Topic)
-		if t == nil {
-			continue
+		if t := c.fold.Topic(e.Topic); t != nil {
+			k := partKey{t.Name, e.Partition}
+			gone[k] = append(gone[k], c.packed(key, k, e, o.Batches(i))...)
 		}
-		var r record.Reader
-		for r.Reset(o.Batches(i), e.Base); r.Next(); {
-			if rec := r.Record(); c.log[partKey{t.Name, e.Partition}][rec.Offset] != string(rec.Value) {
-				c.w.fail("R8: %s holds %q at offset %d of %s/%d", key, rec.Value, rec.Offset, t.Name, e.Partition)
+	}
+	for i := range content.Entries {
+		e := &content.Entries[i]
+		if t := c.fold.Topic(e.Topic); t != nil {
+			k := partKey{t.Name, e.Partition}
+			if g := gone[k]; len(g) > 0 {
+				c.dropped(key, k, t.Partitions[e.Partition], state.Source{Epoch: h.Epoch, Slot: content.ID, Pos: e.Range.Pos, Pack: true}, g)
 			}
 		}
 	}
+}
+
+// packed compares what a pack holds for one partition with the truth, and returns the offsets that it left out.
+func (c *checker) packed(key string, k partKey, e *record.IndexEntry, batches []byte) (gone []int64) {
+	next := e.Base
+	var r record.Reader
+	for r.Reset(batches, e.Base); r.Next(); next++ {
+		rec := r.Record()
+		for ; next < rec.Offset; next++ {
+			gone = append(gone, next)
+		}
+		if c.log[k][rec.Offset] != identity(rec) {
+			c.w.fail("R8: %s holds %q at offset %d of %v", key, identity(rec), rec.Offset, k)
+		}
+	}
+	if r.Err() != nil {
+		c.w.fail("R8: %s: %v", key, r.Err())
+	}
+	for ; next < e.Base+int64(e.Span); next++ {
+		gone = append(gone, next)
+	}
+	return gone
 }
 
 // references says whether the newest committed state needs an object for an offset range.

@@ -18,7 +18,7 @@ const plantedBudget = 60 * time.Second
 // TestPlantedBugs tests the tests: each bug is switched on in the log core, and the seeds of TestSeeds are run until an
 // invariant breaks. The simulator does not know the switch.
 func TestPlantedBugs(t *testing.T) {
-	for _, name := range append(logcore.PlantedBugs(), packer.BugInstalledEarly, packer.BugDeletedUnknown) {
+	for _, name := range append(logcore.PlantedBugs(), packer.PlantedBugs()...) {
 		t.Run(name, func(t *testing.T) {
 			planted.Plant(name)
 			defer planted.Plant("")

@@ -15,7 +15,7 @@ type Stats struct {
 	Faults, Crashes, Pauses      int
 	Leaders, Seals, Snapshots    int
 	Deleted, Commits, Trims      int
-	Packs                        int
+	Packs, Compactions           int
 	Late                         int // PUTs that took effect after their sender had given up
 	Slots, Records, Reads, Steps int
 }
@@ -35,6 +35,7 @@ func (s *Stats) add(o Stats) {
 	s.Commits += o.Commits
 	s.Trims += o.Trims
 	s.Packs += o.Packs
+	s.Compactions += o.Compactions
 	s.Slots += o.Slots
 	s.Records += o.Records
 	s.Reads += o.Reads
@@ -58,7 +59,7 @@ type world struct {
 	calm  bool
 
 	// One stream per purpose, so that taking one fault away leaves the rest alone.
-	schedRand, faultRand, loadRand, crashRand, idRand *rand.Rand
+	schedRand, faultRand, loadRand, crashRand, idRand, keyRand *rand.Rand
 
 	store   *store
 	nodes   []*node
@@ -76,7 +77,7 @@ type world struct {
 func Run(cfg Config, trace io.Writer) Result {
 	w := &world{cfg: cfg, now: int64(time.Second), trace: trace, hash: 14695981039346656037}
 	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) }
-	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand = stream(1), stream(2), stream(3), stream(4), stream(5)
+	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
@@ -93,7 +94,7 @@ func Run(cfg Config, trace io.Writer) Result {
 
 func (w *world) build() {
 	for i := range w.cfg.Topics {
-		w.topics = append(w.topics, &topic{name: fmt.Sprintf("t%d", i)})
+		w.topics = append(w.topics, &topic{name: fmt.Sprintf("t%d", i), compacted: i < w.cfg.Compacted})
 	}
 	for i := range w.cfg.Nodes + w.cfg.Followers {
 		n := &node{w: w, id: i, readOnly: i >= w.cfg.Nodes}

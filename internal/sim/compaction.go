@@ -1,0 +1,222 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// deleteRetention is how long tombstones stand in compacted topics.
+const deleteRetention = 3 * time.Second
+
+// settings are those that a topic is created with.
+func (t *topic) settings() map[string]string {
+	if !t.compacted {
+		return nil
+	}
+	return map[string]string{"cleanup-policy": "compact", "delete-retention-time": deleteRetention.String()}
+}
+
+// identity is the value by which the checker knows a record. A tombstone has it in a header.
+func identity(r *record.Record) string {
+	if r.Value == nil && len(r.Headers) > 0 {
+		return string(r.Headers[0].Value)
+	}
+	return string(r.Value)
+}
+
+// records makes an op's records: those for a compacted topic have keys, and some are tombstones.
+func (o *op) records() []record.Record {
+	w := o.w
+	compacted := slices.ContainsFunc(w.topics, func(t *topic) bool { return t.name == o.key.topic && t.compacted })
+	var recs []record.Record
+	for _, v := range o.values {
+		r := record.Record{Value: []byte(v), Timestamp: w.now / 1e6}
+		if compacted && w.keyRand.IntN(12) > 0 {
+			r.Key = fmt.Append(nil, "k", w.keyRand.IntN(15))
+			if w.keyRand.IntN(5) == 0 {
+				r.Value, r.Headers = nil, []record.Header{{Key: "id", Value: []byte(v)}}
+			}
+		}
+		recs = append(recs, r)
+	}
+	return recs
+}
+
+// compaction is a pass on its way.
+type compaction struct {
+	r     *run
+	pass  *packer.Compaction
+	view  *state.State
+	dirty [][]packer.Run
+	plans [][]packer.Run
+	read  bool // all of dirty was
+}
+
+// next takes the next portion, or ends the pass.
+func (c *compaction) next() {
+	switch {
+	case len(c.dirty) > 0:
+		runs := c.dirty[0]
+		c.dirty = c.dirty[1:]
+		c.with(runs, func(parts [][]byte) { c.scan(runs, parts) })
+		return
+	case !c.read:
+		c.read, c.plans = true, c.pass.Plans()
+	}
+	if len(c.plans) > 0 {
+		runs := c.plans[0]
+		c.plans = c.plans[1:]
+		c.with(runs, func(parts [][]byte) { c.rewrite(runs, parts) })
+		return
+	}
+	c.r.packing = false
+	for _, rec := range c.pass.Done(c.r.core.State()) {
+		o := &op{w: c.r.n.w, id: 1<<59 | uint64(c.r.packed), rec: &rec}
+		o.done = func(o *op) {
+			if o.outcome == acked {
+				o.w.stats.Compactions++
+			}
+		}
+		c.r.submit(o)
+	}
+}
+
+// with reads a portion; on any trouble the pass ends early.
+func (c *compaction) with(runs []packer.Run, then func(parts [][]byte)) {
+	c.r.gather(c.view, runs, func(parts [][]byte) {
+		if parts == nil {
+			c.r.packing = false
+			return
+		}
+		then(parts)
+	})
+}
+
+func (c *compaction) scan(runs []packer.Run, parts [][]byte) {
+	var reader record.Reader
+	for i := range runs {
+		for range runs[i].Ranges {
+			if err := c.pass.Scan(&runs[i], parts[0], &reader); err != nil {
+				c.r.n.w.fail("R8: scan: %v", err)
+				return
+			}
+			parts = parts[1:]
+		}
+	}
+	c.next()
+}
+
+func (c *compaction) rewrite(runs []packer.Run, parts [][]byte) {
+	var compactor record.Compactor
+	out := make([][]packer.Filtered, len(runs))
+	batches := make([][][]byte, len(runs))
+	for i := range runs {
+		for range runs[i].Ranges {
+			b, sum, err := compactor.Append(nil, parts[0], func(e *record.CompactEntry) bool { return c.pass.Keep(&runs[i], e) })
+			if err != nil {
+				c.r.n.w.fail("R8: compact: %v", err)
+				return
+			}
+			f := packer.Filtered{Len: uint32(len(b))}
+			f.Add(sum)
+			out[i], batches[i] = append(out[i], f), append(batches[i], b)
+			parts = parts[1:]
+		}
+	}
+	plan := c.pass.Changed(runs, out)
+	if plan == nil {
+		c.next()
+		return
+	}
+	c.r.pack(plan, c.view, kept(plan, runs, batches), func(l *packer.Layout, installed bool) {
+		if !installed {
+			c.r.packing = false
+			return
+		}
+		c.pass.Installed(l)
+		c.next()
+	})
+}
+
+// kept are the batches of those runs that are in the plan.
+func kept(plan *packer.Plan, runs []packer.Run, batches [][][]byte) (parts [][]byte) {
+	for i := range runs {
+		for j := range plan.Runs {
+			if plan.Runs[j].Topic == runs[i].Topic && plan.Runs[j].Partition == runs[i].Partition && plan.Runs[j].Ranges[0].Base == runs[i].Ranges[0].Base {
+				parts = append(parts, batches[i]...)
+			}
+		}
+	}
+	return parts
+}
+
+// keys is the truth about a partition's keys.
+type keys struct {
+	at   map[string][]int64 // offsets of each key, ascending
+	key  map[int64]string
+	dead map[int64]int64 // tombstones: when they came
+	gone map[int64]bool  // removed by compaction
+}
+
+// keyed notes a committed record with a key.
+func (c *checker) keyed(k partKey, r *record.Record) {
+	if r.Key == nil {
+		return
+	}
+	t := c.keysOf(k)
+	t.at[string(r.Key)] = append(t.at[string(r.Key)], r.Offset)
+	t.key[r.Offset] = string(r.Key)
+	if r.Value == nil {
+		t.dead[r.Offset] = c.w.now
+	}
+}
+
+func (c *checker) keysOf(k partKey) *keys {
+	t := c.keys[k]
+	if t == nil {
+		t = &keys{at: map[string][]int64{}, key: map[int64]string{}, dead: map[int64]int64{}, gone: map[int64]bool{}}
+		c.keys[k] = t
+	}
+	return t
+}
+
+// dropped: compaction keeps the newest record of each key; only a tombstone may go too, and not before what it hides.
+func (c *checker) dropped(pack string, k partKey, p *state.Partition, src state.Source, offsets []int64) {
+	t := c.keysOf(k)
+	touched := map[string]bool{}
+	for _, o := range offsets {
+		i := p.Find(o)
+		if i < 0 || p.Ranges[i].Source() != src {
+			continue // trimmed, or the pack came too late
+		}
+		key, ok := t.key[o]
+		if !ok {
+			c.w.fail("I1: %s leaves out %q at offset %d of %v, which has no key", pack, c.log[k][o], o, k)
+		}
+		t.gone[o], touched[key] = true, true
+	}
+	for key := range touched {
+		at := t.at[key]
+		newest := at[len(at)-1]
+		if !t.gone[newest] {
+			continue
+		}
+		came, tombstone := t.dead[newest]
+		if !tombstone {
+			c.w.fail("I1: %s leaves out %q at offset %d of %v, the newest of %s", pack, c.log[k][newest], newest, k, key)
+		}
+		if stood := c.w.now - came; stood < int64(deleteRetention) {
+			c.w.fail("I1: %s leaves out the tombstone at offset %d of %v after %v", pack, newest, k, time.Duration(stood))
+		}
+		for _, o := range at {
+			if !t.gone[o] && o >= p.Start {
+				c.w.fail("I1: %s leaves out the tombstone at offset %d of %v, and %q at %d is %s again", pack, newest, k, c.log[k][o], o, key)
+			}
+		}
+	}
+}
