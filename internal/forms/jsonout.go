@@ -11,7 +11,12 @@ import (
 // appendRecordJSON appends a record as package api's Record, on one line. Bytes that are valid UTF-8 become a string,
 // others a base64 member; null stays null.
 func appendRecordJSON(b []byte, r *record.Record) []byte {
-	b = append(b, `{"offset":`...)
+	return appendMembers(append(b, '{'), r)
+}
+
+// appendMembers is appendRecordJSON without the opening brace.
+func appendMembers(b []byte, r *record.Record) []byte {
+	b = append(b, `"offset":`...)
 	b = strconv.AppendInt(b, r.Offset, 10)
 	b = append(b, `,"timestamp":`...)
 	b = strconv.AppendInt(b, r.Timestamp, 10)

@@ -89,6 +89,10 @@ func digits(n int) int {
 type Text struct {
 	Form TextForm
 	Out  Segments
+	// Partition is that of the records taken next, in the forms that tell it.
+	Partition int32
+	// Next is, for Page, where the next page begins; "" at the end. It is set before Finish.
+	Next string
 
 	number int
 }
@@ -97,6 +101,8 @@ type Text struct {
 type TextForm struct {
 	open, between, after, end string
 	id                        bool // an event-stream id line before each
+	placed                    bool // the partition is the first member of each
+	paged                     bool // Next comes before the end
 }
 
 // The forms of Text.
@@ -104,9 +110,11 @@ var (
 	Array    = TextForm{open: "[", between: ",\n", end: "]\n"} // application/json
 	EachLine = TextForm{after: "\n"}                           // application/x-ndjson
 	Events   = TextForm{after: "\n\n", id: true}               // text/event-stream
+	Single   = TextForm{after: "\n", placed: true}             // application/json, of one record
+	Page     = TextForm{open: `{"records":[`, between: ",\n", end: "}\n", placed: true, paged: true}
 )
 
-// textExtra is more than the form and an id add to a record.
+// textExtra is more than the form, an id and a partition add to a record.
 const textExtra = 64
 
 // ValuesOnly is part of Sink.
@@ -132,7 +140,13 @@ func (t *Text) Take(m *Memory, rec *record.Record, _ bool) error {
 		b = strconv.AppendInt(b, rec.Offset, 10)
 		b = append(b, "\ndata: "...)
 	}
-	b = appendRecordJSON(b, rec)
+	if t.Form.placed {
+		b = append(b, `{"partition":`...)
+		b = append(strconv.AppendInt(b, int64(t.Partition), 10), ',')
+		b = appendMembers(b, rec)
+	} else {
+		b = appendRecordJSON(b, rec)
+	}
 	t.Out.grow(len(append(b, t.Form.after...)))
 	t.number++
 	return nil
@@ -140,12 +154,18 @@ func (t *Text) Take(m *Memory, rec *record.Record, _ bool) error {
 
 // Finish adds what the form ends with, after the last record.
 func (t *Text) Finish(m *Memory) error {
-	b, err := t.Out.room(m, textExtra)
+	b, err := t.Out.room(m, textExtra+6*len(t.Next))
 	if err != nil {
 		return err
 	}
 	if t.number == 0 {
 		b = append(b, t.Form.open...)
+	}
+	if t.Form.paged {
+		b = append(b, ']')
+		if t.Next != "" {
+			b = appendString(append(b, `,"next":`...), t.Next)
+		}
 	}
 	t.Out.grow(len(append(b, t.Form.end...)))
 	return nil

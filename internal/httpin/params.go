@@ -1,9 +1,11 @@
 package httpin
 
 import (
+	"encoding/base64"
 	"math"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
@@ -21,6 +23,14 @@ const (
 	ParamRead           = "read"
 	ParamExpectedOffset = "expected-offset"
 	ParamGroup          = "group" // a consumer group
+	ParamKey            = "key"
+	ParamPrefix         = "prefix" // of keys
+	ParamAfter          = "after"
+	ParamLimit          = "limit"
+	ParamOrder          = "order"
+	ParamMinOffset      = "min-offset"
+	// Base64 ends the names of parameters that give in base64 what the others give as text.
+	Base64 = "-base64"
 )
 
 // Params reads parameters and keeps the first fault. A parameter given twice is one. It belongs to one goroutine.
@@ -56,6 +66,33 @@ func (q *Params) Text(name string) (string, bool) {
 		return "", false
 	}
 	return v[0], true
+}
+
+// KeyMax is the most bytes of a key in a parameter: in base64 it still fits into a request's head.
+const KeyMax = 8 << 10
+
+// Key returns the bytes of a parameter that is a key, or part of one: as they are, or, in the parameter whose name ends
+// in Base64, in either alphabet of base64, padded or not. It is nil if neither is given: an empty key is one.
+func (q *Params) Key(name string) []byte {
+	v, given := q.Text(name)
+	text, encoded := q.Text(name + Base64)
+	key := []byte(v)
+	switch {
+	case given && encoded:
+		q.Fail(name+Base64, "not together with %s", name)
+	case !given && !encoded:
+		return nil
+	case encoded:
+		var err error
+		plain := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
+		if key, err = base64.RawStdEncoding.AppendDecode([]byte{}, []byte(plain)); err != nil {
+			q.Fail(name+Base64, "want base64: %v", err)
+		}
+	}
+	if len(key) > KeyMax {
+		q.Fail(name, "at most %d bytes, given %d", KeyMax, len(key))
+	}
+	return key
 }
 
 // Topic returns the checked name of a topic.

@@ -64,6 +64,43 @@ func TestParamsNameTheParameterAtFault(t *testing.T) {
 	}
 }
 
+func TestKeysAreBytes(t *testing.T) {
+	for raw, want := range map[string]string{
+		"":                                   "nil",
+		"key=":                               `""`,
+		"key-base64=":                        `""`,
+		"key=a%2Fb%20c":                      `"a/b c"`,
+		"key=%FF%00":                         `"\xff\x00"`,
+		"key=%C3%A9":                         `"é"`,
+		"key-base64=/w%3D%3D":                `"\xff"`,
+		"key-base64=_-8":                     `"\xff\xef"`,
+		"key-base64=%2F%2B8%3D":              `"\xff\xef"`,
+		"key=" + strings.Repeat("k", KeyMax): fmt.Sprintf("%q", strings.Repeat("k", KeyMax)),
+	} {
+		q := ParseParams(raw)
+		got := "nil"
+		if key := q.Key(ParamKey); key != nil {
+			got = fmt.Sprintf("%q", key)
+		}
+		if q.Fault != nil || got != want {
+			t.Errorf("%.50s: %.50s (%v), want %.50s", raw, got, q.Fault, want)
+		}
+	}
+	for raw, field := range map[string]string{
+		"key=a&key=b":                          "key",
+		"key=a&key-base64=YQ":                  "key-base64",
+		"key-base64=a":                         "key-base64",
+		"key-base64=*":                         "key-base64",
+		"key-base64=YQ&key-base64=YQ":          "key-base64",
+		"key=" + strings.Repeat("k", KeyMax+1): "key",
+	} {
+		q := ParseParams(raw)
+		if q.Key(ParamKey); fieldOf(q.Fault) != field {
+			t.Errorf("%.50s: %v (field %q), want a fault of %s", raw, q.Fault, fieldOf(q.Fault), field)
+		}
+	}
+}
+
 func fieldOf(p *api.Problem) string {
 	if p == nil {
 		return ""
