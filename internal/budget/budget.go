@@ -29,6 +29,7 @@ const (
 	CacheIndex              // what is known of the files in the disk cache
 	Groups                  // consumer groups and their members
 	Producers               // sequence numbers of idempotent producers
+	Keys                    // keys that a compaction looks for
 	kinds                   // how many there are
 )
 
@@ -39,7 +40,7 @@ var shares = [kinds]struct {
 	share int64
 	use   string
 }{
-	Runtime:     {"runtime", 320, "code, stacks, garbage collection"},
+	Runtime:     {"runtime", 290, "code, stacks, garbage collection"},
 	Pool:        {"pool", 40, "idle buffers kept for reuse"},
 	Connections: {"connections", 120, "open connections; beyond it new ones wait for another's end"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
@@ -49,6 +50,7 @@ var shares = [kinds]struct {
 	CacheIndex:  {"cache-index", 20, "index of the disk cache"},
 	Groups:      {"groups", 15, "consumer groups"},
 	Producers:   {"producers", 15, "idempotent producers"},
+	Keys:        {"keys", 30, "keys while a topic is compacted"},
 }
 
 const (

@@ -394,7 +394,7 @@ func ExampleBudget_Ceiling() {
 	fmt.Print(New(64 << 20).Ceiling())
 	// Output:
 	// memory limit 64.0 MiB, largest request 8192.0 KiB
-	//   runtime        20.5 MiB  code, stacks, garbage collection
+	//   runtime        18.6 MiB  code, stacks, garbage collection
 	//   pool         2621.4 KiB  idle buffers kept for reuse
 	//   connections  7864.3 KiB  open connections; beyond it new ones wait for another's end
 	//   produce      9175.0 KiB  bodies of produce requests in flight
@@ -404,4 +404,5 @@ func ExampleBudget_Ceiling() {
 	//   cache-index  1310.7 KiB  index of the disk cache
 	//   groups        983.0 KiB  consumer groups
 	//   producers     983.0 KiB  idempotent producers
+	//   keys         1966.1 KiB  keys while a topic is compacted
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/merge"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -93,7 +94,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	n.registerMetrics(o.Metrics)
 	if !o.ReadOnly && !o.NoMerge {
 		n.merger = merge.Open(merge.Options{
-			Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Packer: o.Pack, Every: o.MergeEvery, Checksums: !local,
+			Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Packer: o.pack(mem), Every: o.MergeEvery, Checksums: !local,
 			Logger: o.Logger, Metrics: o.Metrics,
 		})
 	}
@@ -128,4 +129,16 @@ func (n *Node) closeRest() error {
 // the window of objects is not filled by one.
 func (o *Options) batchBytes(mem *budget.Budget) int64 {
 	return min(o.BatchBytes, max(mem.Class(budget.Produce).Limit(), mem.Class(budget.Objects).Limit())/2)
+}
+
+// keyBytes is what a compaction needs for a key in memory.
+const keyBytes = 64
+
+// pack is how packs are made, with as many keys in memory as their class has room for.
+func (o *Options) pack(mem *budget.Budget) packer.Config {
+	c := o.Pack
+	if c.KeysMax <= 0 {
+		c.KeysMax = int(mem.Class(budget.Keys).Limit() / keyBytes)
+	}
+	return c
 }
