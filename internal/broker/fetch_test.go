@@ -558,3 +558,38 @@ func TestEqualReadsShareOneRequest(t *testing.T) {
 		t.Fatalf("%d bytes still reserved", n)
 	}
 }
+
+// TestFarRecordTakesFewRequests: where batches begin in a large range is not known before they were read, but the way to
+// one at its end is not gone in small steps.
+func TestFarRecordTakesFewRequests(t *testing.T) {
+	store := &hooked{Store: objstore.NewMemory()}
+	b := open(t, options(store))
+	create(t, b, "t", 1)
+	var whole broker.Append
+	const batches = 500
+	for range batches {
+		one := data(t, "t", 0, strings.Repeat("x", 16<<10))
+		whole.Data = append(whole.Data, one.Data...)
+	}
+	sum, err := record.Check(whole.Data, record.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole.Topic, whole.Summary, whole.ExpectedOffset = "t", sum, -1
+	if r := b.Submit(t.Context(), []broker.Append{whole}).Wait(t.Context())[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	kill(b)
+	b = open(t, options(store))
+	for i, most := range []int64{8, 1} {
+		before := store.gets.Load()
+		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "t", Offset: batches - 1, MaxBytes: 1}}, 0, 0)
+		if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) != 1 || f.Parts[0].Chunks[0].End != batches {
+			t.Fatalf("%+v, %v", f, err)
+		}
+		f.Release()
+		if n := store.gets.Load() - before; n > most {
+			t.Errorf("read %d of the last of %d batches: %d requests, want at most %d", i+1, batches, n, most)
+		}
+	}
+}

@@ -17,8 +17,10 @@ const (
 	runMax = 4 << 20
 	// sectionMin is the least that is worth handing out as a section of a file.
 	sectionMin = 32 << 10
-	// blockMin is the least that is read at once while it is not known where batches begin.
+	// blockMin is the least that is read at once while it is not known where batches begin; each block that holds none that
+	// is wanted makes the next one twice as large, up to skipMax.
 	blockMin = 64 << 10
+	skipMax  = 4 << 20
 )
 
 // errMissing: the object is not in the store.
@@ -176,7 +178,7 @@ func (b *Broker) timeout(ctx context.Context, n int64) (context.Context, context
 // first least bytes.
 func (b *Broker) readBlocks(ctx context.Context, c *piece, near segment, body io.ReadCloser, least int64) (Chunk, *memory, error) {
 	v := verifier{piece: c, pos: near.pos, base: near.base}
-	for {
+	for skip := int64(2 * blockMin); ; skip = min(2*skip, skipMax) {
 		mem, err := b.block(ctx, &v, body, least)
 		if err != nil {
 			return Chunk{}, nil, err
@@ -191,7 +193,7 @@ func (b *Broker) readBlocks(ctx context.Context, c *piece, near segment, body io
 			return Chunk{Base: found.base, End: found.end, Size: found.size, Parts: found.parts, Verified: true}, mem, nil
 		}
 		mem.release()
-		body, least = nil, max(blockMin, v.need)
+		body, least = nil, max(skip, v.need)
 	}
 }
 
