@@ -1,0 +1,65 @@
+package node_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
+)
+
+// BenchmarkCompaction is a pass over 500,000 records of 100 bytes with 50,000 keys.
+func BenchmarkCompaction(b *testing.B) {
+	const records, keys, batch = 500_000, 50_000, 1000
+	for range b.N {
+		b.StopTimer()
+		store := objstore.NewMemory()
+		br, err := broker.Open(b.Context(), broker.Options{Store: store})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := br.CreateTopic(b.Context(), "t", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}); err != nil {
+			b.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		recs := make([]record.Record, batch)
+		for range records / batch {
+			for i := range recs {
+				recs[i] = record.Record{Timestamp: 1, Key: fmt.Appendf(nil, "key-%012d", rng.IntN(keys)), Value: make([]byte, 100)}
+			}
+			data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if r := br.Submit(b.Context(), []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(b.Context()); r[0].Err != nil {
+				b.Fatal(r[0].Err)
+			}
+		}
+		m := merge.Open(merge.Options{Log: br, Store: store, TempDir: b.TempDir(), Packer: packer.Config{Age: time.Microsecond}, Every: time.Hour})
+		if _, err := m.Once(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		for {
+			made, err := m.Once(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			if !made {
+				break
+			}
+		}
+		b.StopTimer()
+		if left := br.View().TopicByName("t").Partitions[0].Bytes; left > 9<<20 {
+			b.Fatalf("%d bytes are left", left)
+		}
+		m.Close()
+		br.Close(b.Context())
+	}
+	b.ReportMetric(float64(records)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+}
