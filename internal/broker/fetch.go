@@ -161,10 +161,11 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 	pp.full = len(pp.ranges) == readsMax || pp.bytes >= int64(w.MaxBytes)
 }
 
-// left estimates how many bytes of a range hold the offset and what follows: its batches are taken to be of one size.
+// left estimates how many bytes of a range hold the offset and what follows: its batches are taken to be of one size. It is
+// never 0, though what compaction has left of a range may be fewer bytes than offsets: who waits for something has it.
 func left(r *state.Range, offset int64) int64 {
 	if offset <= r.Base {
 		return int64(r.Len)
 	}
-	return int64(float64(r.Len) * (float64(r.End()-offset) / float64(r.Span)))
+	return max(1, int64(float64(r.Len)*(float64(r.End()-offset)/float64(r.Span))))
 }

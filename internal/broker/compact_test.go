@@ -1,0 +1,83 @@
+package broker_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
+)
+
+// compact merges and compacts until a partition of a topic has so many records.
+func compact(t testing.TB, b *broker.Broker, s objstore.Store, topic string, records uint32) {
+	t.Helper()
+	m := merge.Open(merge.Options{
+		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Small: 2},
+	})
+	defer m.Close()
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := m.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n := uint32(0)
+		for _, r := range b.View().TopicByName(topic).Partitions[0].Ranges {
+			n += r.Records
+		}
+		if n == records {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%s has %d records, want %d", topic, n, records)
+		}
+	}
+}
+
+// keyed appends a batch of n records with one key.
+func keyed(t testing.TB, b *broker.Broker, topic, key string, n int) {
+	t.Helper()
+	recs := make([]record.Record, n)
+	for i := range recs {
+		recs[i] = record.Record{Timestamp: 1, Key: []byte(key), Value: fmt.Append(nil, i)}
+	}
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.Submit(t.Context(), []broker.Append{{Topic: topic, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+// TestReadersDoNotWaitForWhatIsThere: what compaction has left of very many records is very few bytes an offset, and yet
+// something.
+func TestReadersDoNotWaitForWhatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := objstore.NewMemory()
+		b := open(t, options(s))
+		if _, err := b.CreateTopic(t.Context(), "a", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}); err != nil {
+			t.Fatal(err)
+		}
+		const batches, each = 8, 500
+		for range batches {
+			keyed(t, b, "a", "k", each)
+		}
+		compact(t, b, s, "a", 1)
+		for _, offset := range []int64{0, 1, batches*each - 2, batches*each - 1} {
+			begin := time.Now()
+			f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", Offset: offset}}, 1, time.Hour)
+			if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 {
+				t.Fatalf("offset %d: %v, %+v", offset, err, f)
+			}
+			if took := time.Since(begin); took > 0 { // time stands still while something runs
+				t.Errorf("offset %d: waited %s", offset, took)
+			}
+			f.Release()
+		}
+	})
+}
