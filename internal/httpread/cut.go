@@ -48,6 +48,7 @@ func (g *Reading) cutChunk(c *broker.Chunk) (broker.Chunk, error) {
 			return true
 		}
 		if g.Count > 0 && (g.Count >= g.MaxRecords || g.MaxBytes > 0 && g.Bytes+size > g.MaxBytes) {
+			out.End = b.BaseOffset() // also if nothing was taken: what follows the chunk is not for this answer
 			return false
 		}
 		if first {
