@@ -31,6 +31,7 @@ func (c *checker) begin(ctx context.Context) error {
 		return err
 	}
 	c.st = state.Genesis(c.cluster, c.o.Shard)
+	c.chain = slices.Clone(c.st.Epochs)
 	return c.listSnapshots(ctx)
 }
 

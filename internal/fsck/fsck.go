@@ -149,7 +149,9 @@ type checker struct {
 
 	cluster record.ID
 	st      *state.State // the fold, from wherever it could begin
-	stopped bool         // the walk could not go on to the end of the log
+	// chain are the epochs of the log that are known, ascending: those the walk came by, and those snapshots told of.
+	chain   []state.Epoch
+	stopped bool // the walk could not go on to the end of the log
 	// floor is the second newest snapshot: nothing at or above it can have been collected (rule R7).
 	floor    state.Position
 	newest   string               // snapshot of the last listing

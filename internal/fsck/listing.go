@@ -31,11 +31,14 @@ type listing struct {
 	wanted map[ref][]place
 	// pending are names at or beyond the end of the log: a broker may be about to write there.
 	pending []objstore.Entry
+	numbers map[uint32]struct{} // of epochs
+	end     uint32              // the epoch in which the log ended when the listing began
 	jobs    chan job
 	errs    chan error // the first error of a reader
 
-	mu   sync.Mutex // guards seen
-	seen map[ref]bool
+	mu    sync.Mutex // guards the fields below
+	seen  map[ref]bool
+	seals map[record.ID]oldSeal // of forgotten epochs, by the nonce that they name
 }
 
 // place is a range of the state with where it belongs.
@@ -63,6 +66,7 @@ const (
 	readData jobKind = iota + 1 // data that somebody can read
 	readSeal                    // the SEAL of an epoch of the log
 	readVoid                    // a slot of no use: only its head
+	readOld                     // a slot of an epoch that is forgotten
 )
 
 // places lists the ranges in the objects that are wanted.
@@ -87,11 +91,13 @@ func (c *checker) places(wanted func(ref, record.ID) bool) map[ref][]place {
 
 func newListing(c *checker) *listing {
 	l := &listing{
-		c: c, epochs: map[record.ID]state.Epoch{}, seen: map[ref]bool{},
+		c: c, epochs: map[record.ID]state.Epoch{}, numbers: map[uint32]struct{}{}, end: c.st.Pos.Epoch,
+		seen: map[ref]bool{}, seals: map[record.ID]oldSeal{},
 		jobs: make(chan job, c.o.Readers), errs: make(chan error, 1),
 	}
-	for _, e := range c.st.Epochs {
+	for _, e := range c.chain {
 		l.epochs[e.Nonce] = e
+		l.numbers[e.Number] = struct{}{}
 	}
 	l.wanted = c.places(func(at ref, nonce record.ID) bool { return at.pack || !c.wasWalked(nonce, at.Slot) })
 	return l
@@ -184,6 +190,8 @@ func (l *listing) slot(e objstore.Entry, n slotName) {
 	case on && (last || n.slot < epoch.Seal):
 		c.superseded(e.Size) // data that nobody refers to
 		return
+	case l.forgotten(n.epoch):
+		j.kind = readOld
 	default:
 		j.kind = readVoid
 	}
@@ -208,8 +216,11 @@ func (l *listing) pack(e objstore.Entry, n slotName) {
 
 // read does a job. It runs in several goroutines.
 func (l *listing) read(ctx context.Context, j job) error {
-	if j.kind == readVoid {
+	switch j.kind {
+	case readVoid:
 		return l.void(ctx, j)
+	case readOld:
+		return l.old(ctx, j)
 	}
 	o := l.c.readObject(ctx, j.key)
 	if err := o.fatal(); err != nil || o.missing() {
@@ -229,9 +240,11 @@ func (l *listing) read(ctx context.Context, j job) error {
 	case o.body != nil:
 		l.c.suspect(suspect{key: j.key, at: j.at, kind: "corrupt batches", err: o.body, body: true})
 	case j.kind == readSeal:
-		l.c.mu.Lock()
-		l.c.sealSeen(j.name.nonce)
-		l.c.mu.Unlock()
+		if _, known := l.c.epoch(j.name.epoch + 1); known {
+			l.c.mu.Lock()
+			l.c.sealSeen(j.name.nonce)
+			l.c.mu.Unlock()
+		}
 	}
 	return nil
 }
@@ -251,8 +264,8 @@ func (c *checker) suspect(s suspect) {
 // check compares an object with its name and with what the state says of it.
 func (l *listing) check(j job, o *object) error {
 	h := &o.head
-	if h.Cluster != l.c.cluster || h.Shard != l.c.o.Shard || h.Epoch != j.name.epoch || h.Nonce != j.name.nonce || h.Slot != j.name.slot {
-		return fmt.Errorf("holds cluster %s shard %d epoch %d nonce %s slot %d", h.Cluster, h.Shard, h.Epoch, h.Nonce, h.Slot)
+	if err := l.c.place(h, j.name); err != nil {
+		return err
 	}
 	if j.kind == readSeal {
 		return l.checkSeal(h)
@@ -293,8 +306,10 @@ func checkPlace(index []record.IndexEntry, p place) error {
 
 // checkSeal makes sure that an epoch of the log ends with a SEAL that names the next.
 func (l *listing) checkSeal(h *record.Head) error {
-	i := slices.IndexFunc(l.c.st.Epochs, func(e state.Epoch) bool { return e.Nonce == h.Nonce })
-	next := l.c.st.Epochs[i+1]
+	next, known := l.c.epoch(h.Epoch + 1)
+	if !known { // forgotten: checkSeals looks at it again
+		next = state.Epoch{Number: h.Epoch + 1, Nonce: h.NextNonce}
+	}
 	if !sealOf(h, next) {
 		return fmt.Errorf("is no seal that names epoch %d with nonce %s", next.Number, next.Nonce)
 	}
@@ -325,6 +340,7 @@ func (l *listing) void(ctx context.Context, j job) error {
 // settle judges what could not be judged before the log was followed to its end once more.
 func (l *listing) settle(ctx context.Context) error {
 	c := l.c
+	l.link()
 	led := map[record.ID]bool{}
 	installed := c.places(func(at ref, _ record.ID) bool { return at.pack })
 	for _, e := range l.pending {
@@ -371,7 +387,7 @@ func (l *listing) looseEnd(e objstore.Entry, installed map[ref][]place) {
 			return
 		}
 		c.orphan("pack", e.Key, e.Size, "not installed: it is being made, or was given up")
-	case on && epoch.Number == n.epoch:
+	case on && epoch.Number == n.epoch, l.forgotten(n.epoch):
 		c.orphan("pack", e.Key, e.Size, "nobody refers to it")
 	default:
 		c.orphan("pack", e.Key, e.Size, "of an epoch that is not on the log")

@@ -37,20 +37,17 @@ func (c *checker) settle() {
 
 // isSeal says whether a slot is the end of an epoch of the log.
 func (c *checker) isSeal(at ref) bool {
-	for _, e := range c.st.Epochs[:len(c.st.Epochs)-1] {
-		if !at.pack && e.Number == at.Epoch && e.Seal == at.Slot {
-			return true
-		}
-	}
-	return false
+	e, known := c.epoch(at.Epoch)
+	return known && !at.pack && e.Number < c.st.Pos.Epoch && e.Seal == at.Slot
 }
 
 // checkSeals makes sure that each epoch but the last still has its SEAL: it fences the brokers of that epoch, and is
 // never deleted (rule R7).
 func (c *checker) checkSeals(ctx context.Context) error {
-	for i, e := range c.st.Epochs[:len(c.st.Epochs)-1] {
+	for i, e := range c.chain {
 		key := state.SlotKey(c.o.Shard, e.Number, e.Nonce, e.Seal)
-		if c.sealed[e.Nonce] || c.isSuspect(key) {
+		next, known := c.next(i)
+		if !known || c.sealed[e.Nonce] || c.isSuspect(key) {
 			continue
 		}
 		// An epoch that ended after the listing.
@@ -62,7 +59,7 @@ func (c *checker) checkSeals(ctx context.Context) error {
 			c.damage("corrupt object", key, "the seal of epoch %d: %v", e.Number, err)
 		case err != nil:
 			return err
-		case !sealOf(&h, c.st.Epochs[i+1]):
+		case !sealOf(&h, next):
 			c.damage("wrong object", key, "it does not name epoch %d", e.Number+1)
 		default:
 			c.sealSeen(e.Nonce)

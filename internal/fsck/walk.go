@@ -73,6 +73,7 @@ func (c *checker) apply(o *object) bool {
 		c.suspect(suspect{key: o.key, at: ref{at, false}, kind: "corrupt batches", err: o.body, body: true})
 	}
 	if o.head.Kind == record.KindSeal {
+		c.learnSeal()
 		c.sealSeen(nonce)
 	}
 	spans := c.walked[nonce]
@@ -125,12 +126,8 @@ func (c *checker) passSnapshots(ctx context.Context) error {
 
 // onChain says whether a position is one of the log's so far.
 func (c *checker) onChain(nonce record.ID, at state.Position) bool {
-	for i, e := range c.st.Epochs {
-		if e.Nonce == nonce && e.Number == at.Epoch {
-			return i == len(c.st.Epochs)-1 || at.Slot <= e.Seal
-		}
-	}
-	return false
+	e, known := c.epoch(at.Epoch)
+	return known && e.Nonce == nonce && (at.Epoch == c.st.Pos.Epoch || at.Slot <= e.Seal)
 }
 
 // jump goes on at the next snapshot when the walk can not go on at o.
@@ -155,25 +152,22 @@ func (c *checker) jump(ctx context.Context, o *object) (bool, error) {
 		// What the walk has seen does not bear this snapshot out: the listing compares it with the objects.
 		clear(c.walked)
 		c.st = st
+		c.learnState()
 		c.proven = append(c.proven, s)
 		return true, nil
 	}
 	return false, nil
 }
 
-// extends says whether a state's chain is the fold's, and longer.
+// extends says whether a state's chain may be the walk's, and longer: epochs that both know must be the same.
 func (c *checker) extends(st *state.State) bool {
-	ours := c.st.Epochs
-	if len(st.Epochs) < len(ours) {
-		return false
-	}
-	for i, e := range ours {
-		f := st.Epochs[i]
-		if e.Number != f.Number || e.Nonce != f.Nonce || i < len(ours)-1 && e.Seal != f.Seal {
+	for _, e := range st.Epochs {
+		ours, known := c.epoch(e.Number)
+		if known && (e.Nonce != ours.Nonce || e.Number < c.st.Pos.Epoch && e.Seal != ours.Seal) {
 			return false
 		}
 	}
-	return true
+	return !st.Pos.Less(c.st.Pos)
 }
 
 // beyondMax bounds how many slots beyond the end are looked at: a window's worth and a few SEALs can be there.

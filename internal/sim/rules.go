@@ -17,6 +17,7 @@ type ruleState struct {
 	listedAt tok               // when the newest answered LIST of snapshots began
 	names    []string          // what it listed
 	tried    map[string]bool   // snapshots read since
+	chain    []epochStart      // as far as it was counted, by number
 }
 
 func newRuleState() ruleState { return ruleState{sent: map[string]uint64{}} }
@@ -33,26 +34,47 @@ func (s *ruleState) listed(e *logcore.Effect, names []string, began tok) {
 	}
 }
 
-// applied counts the chain's slots that a follower has applied.
+// applied counts the chain's slots that a follower has applied; -1 if its position is not on the chain.
 func (s *ruleState) applied(r *run) int64 {
 	st := r.core.State()
 	if st == nil {
 		return 0
 	}
-	n := int64(0)
-	for _, e := range st.Epochs[:len(st.Epochs)-1] {
-		n += r.n.w.check.epochLen(e)
+	c := r.n.w.check
+	if len(s.chain) == 0 {
+		s.chain = []epochStart{{nonce: c.fold.Cluster}}
 	}
-	return n + int64(st.Pos.Slot)
+	for last := s.chain[len(s.chain)-1]; last.number < st.Pos.Epoch; last = s.chain[len(s.chain)-1] {
+		next, ok := c.after(last)
+		if !ok {
+			return -1
+		}
+		s.chain = append(s.chain, next)
+	}
+	if e := s.chain[st.Pos.Epoch]; e.nonce == st.Nonce {
+		return e.before + int64(st.Pos.Slot)
+	}
+	return -1
 }
 
-// epochLen is the number of slots on the chain in an epoch that is over.
-func (c *checker) epochLen(e state.Epoch) int64 {
-	n := int64(0)
-	for c.on[state.SlotKey(0, e.Number, e.Nonce, uint64(n))] {
-		n++
+// epochStart is an epoch of the chain with the number of slots before it.
+type epochStart struct {
+	number uint32
+	nonce  record.ID
+	before int64
+}
+
+// after returns the epoch of the chain after one.
+func (c *checker) after(e epochStart) (next epochStart, ok bool) {
+	for slot := uint64(0); ; slot++ {
+		body, on := c.archive[state.SlotKey(0, e.number, e.nonce, slot)]
+		if !on {
+			return next, false
+		}
+		if h, err := record.DecodeHead(body); err == nil && h.Kind == record.KindSeal {
+			return epochStart{h.NextEpoch, h.NextNonce, e.before + int64(slot) + 1}, true
+		}
 	}
-	return n
 }
 
 // request checks a request as it is sent.

@@ -1,0 +1,156 @@
+package fsck
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// A state forgets the epochs in which nothing lies any more; what is left of them are their SEALs. Where the walk began
+// at a snapshot, those before it are known only if the state still knew them. The others are found by their SEALs: each
+// names the epoch after it, so they lead back from the first that is known.
+
+// learnSeal notes the epoch that the walk has just come to the end of, and the one that begins.
+func (c *checker) learnSeal() {
+	n := len(c.st.Epochs)
+	c.chain[len(c.chain)-1] = c.st.Epochs[n-2]
+	c.chain = append(c.chain, c.st.Epochs[n-1])
+}
+
+// learnState adds the epochs of a snapshot at which the walk goes on.
+func (c *checker) learnState() {
+	chain := slices.Clone(c.st.Epochs)
+	told := map[uint32]bool{}
+	for _, e := range chain {
+		told[e.Number] = true
+	}
+	for _, e := range c.chain[:len(c.chain)-1] { // of the last it is not known where it ends
+		if !told[e.Number] {
+			chain = append(chain, e)
+		}
+	}
+	c.chain = chain
+	slices.SortFunc(c.chain, func(a, b state.Epoch) int { return cmp.Compare(a.Number, b.Number) })
+}
+
+// epoch returns the epoch of the log of that number, if it is known.
+func (c *checker) epoch(number uint32) (state.Epoch, bool) {
+	i, ok := slices.BinarySearchFunc(c.chain, number, func(e state.Epoch, n uint32) int { return cmp.Compare(e.Number, n) })
+	if !ok {
+		return state.Epoch{}, false
+	}
+	return c.chain[i], true
+}
+
+// next returns the epoch after the i-th that is known, if that is known too.
+func (c *checker) next(i int) (state.Epoch, bool) {
+	if i+1 == len(c.chain) || c.chain[i+1].Number != c.chain[i].Number+1 {
+		return state.Epoch{}, false
+	}
+	return c.chain[i+1], true
+}
+
+// oldSeal is a SEAL in an epoch of which only the number is known.
+type oldSeal struct {
+	name slotName
+	key  string
+	size int64
+	next uint32
+}
+
+// forgotten says whether an epoch of that number was part of the log, and is not known.
+func (l *listing) forgotten(number uint32) bool {
+	_, known := l.numbers[number]
+	return !known && number < l.end
+}
+
+// old reads a slot of an epoch that is forgotten. DATA there is garbage, whether the epoch was on the log or not.
+func (l *listing) old(ctx context.Context, j job) error {
+	h, missing, err := l.c.readHead(ctx, j.key)
+	switch {
+	case missing:
+		return nil
+	case errors.Is(err, record.ErrCorrupt):
+		l.c.orphan("void slot", j.key, j.size, "in an epoch long over, and not readable: it stays (%v)", err)
+		return nil
+	case err != nil:
+		return err
+	case h.Kind != record.KindSeal:
+		l.c.verified(0, false)
+		l.c.superseded(j.size)
+		return nil
+	}
+	o := l.c.readObject(ctx, j.key)
+	if err := o.fatal(); err != nil || o.missing() {
+		return err
+	}
+	if o.err == nil {
+		if err := l.c.place(&o.head, j.name); err != nil {
+			o.err = err
+		}
+	}
+	l.c.verified(o.size, o.err == nil && o.body == nil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o.err != nil || o.body != nil {
+		l.c.suspect(suspect{key: j.key, at: j.at, kind: "corrupt object", err: cmp.Or(o.err, o.body)})
+	}
+	l.seals[h.NextNonce] = oldSeal{j.name, j.key, o.size, h.NextEpoch}
+	return nil
+}
+
+// place compares an object's head with its name.
+func (c *checker) place(h *record.Head, n slotName) error {
+	if h.Cluster != c.cluster || h.Shard != c.o.Shard || h.Epoch != n.epoch || h.Nonce != n.nonce || h.Slot != n.slot {
+		return fmt.Errorf("holds cluster %s shard %d epoch %d nonce %s slot %d", h.Cluster, h.Shard, h.Epoch, h.Nonce, h.Slot)
+	}
+	return nil
+}
+
+// link finds the forgotten epochs by their SEALs, and says which SEALs are of no use.
+func (l *listing) link() {
+	c := l.c
+	var found []state.Epoch
+	for i, e := range c.chain {
+		if e.Number == 0 || i > 0 && c.chain[i-1].Number == e.Number-1 {
+			continue
+		}
+		found = append(found, l.linkBack(e)...)
+	}
+	c.chain = append(c.chain, found...)
+	slices.SortFunc(c.chain, func(a, b state.Epoch) int { return cmp.Compare(a.Number, b.Number) })
+	for _, s := range l.seals { //tidy:unordered findings are not ordered
+		c.orphan("void slot", s.key, s.size, "seal in an epoch that never led, never part of the log")
+	}
+}
+
+// linkBack follows the SEALs back from an epoch, until it comes to one that is known.
+func (l *listing) linkBack(e state.Epoch) (found []state.Epoch) {
+	c := l.c
+	for e.Number > 0 {
+		if _, known := c.epoch(e.Number - 1); known {
+			return found
+		}
+		s, there := l.seals[e.Nonce]
+		if !there || s.next != e.Number {
+			if e.Number-1 < l.end { // else it was put after the listing
+				c.damage("missing seal", state.SlotPrefix(c.o.Shard, e.Number, e.Nonce),
+					"no seal of epoch %d leads here: it is never deleted", e.Number-1)
+			}
+			return found
+		}
+		delete(l.seals, e.Nonce)
+		c.sealSeen(s.name.nonce)
+		e = state.Epoch{Number: s.name.epoch, Nonce: s.name.nonce, Seal: s.name.slot}
+		found = append(found, e)
+	}
+	if e.Nonce != c.cluster {
+		c.damage("wrong object", state.SlotKey(c.o.Shard, 0, e.Nonce, e.Seal), "the log begins with it, and not in the cluster's epoch 0")
+	}
+	return found
+}
