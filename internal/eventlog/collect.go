@@ -3,6 +3,9 @@ package eventlog
 import (
 	"context"
 	"errors"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sebbroker/seb/internal/logcore"
@@ -20,6 +23,10 @@ const (
 	deleteAtOnce = 1_000
 	// listAtOnce is a page of a LIST.
 	listAtOnce = 1_000
+	// headsAtOnce is how many heads a pass reads at a time.
+	headsAtOnce = 8
+	// sealsKnownMax bounds the names of SEALs that are remembered: some 2 MiB.
+	sealsKnownMax = 1 << 16
 )
 
 // sweep is one pass over the names of snapshots, slots and packs (rule R7). Any trouble ends it: garbage stays garbage.
@@ -62,10 +69,8 @@ func (s *sweep) list(ctx context.Context, prefix string) error {
 		if err != nil {
 			return err
 		}
-		for i := range entries {
-			if err := s.add(ctx, entries[i].Key); err != nil {
-				return err
-			}
+		if err := s.add(ctx, entries); err != nil {
+			return err
 		}
 		if !more || len(entries) == 0 {
 			return nil
@@ -76,29 +81,91 @@ func (s *sweep) list(ctx context.Context, prefix string) error {
 	return nil
 }
 
-func (s *sweep) add(ctx context.Context, key string) error {
-	s.listed++
-	v := s.judge.Judge(key)
-	if v == logcore.AskHead {
-		b, _, err := s.l.read(ctx, key, record.HeadSize)
-		if errors.Is(err, objstore.ErrNotFound) {
-			return nil
+// add judges a page of names.
+func (s *sweep) add(ctx context.Context, page []objstore.Entry) error {
+	var ask []string
+	for i := range page {
+		s.listed++
+		switch key := page[i].Key; s.judge.Judge(key) {
+		case logcore.Delete:
+			s.garbage = append(s.garbage, key)
+		case logcore.AskHead:
+			if !s.l.seals.has(key) {
+				ask = append(ask, key)
+			}
 		}
-		if err != nil {
-			return err
-		}
-		h, err := record.DecodeHead(b)
-		if err != nil {
-			s.l.met.alarms.Inc()
-			s.l.opt.Logger.Error("log alarm", "key", key, "err", err)
-			return nil // never deleted because it is unreadable (rule R9)
-		}
-		v = s.judge.JudgeHead(&h)
 	}
-	if v == logcore.Delete {
-		s.garbage = append(s.garbage, key)
+	return s.ask(ctx, ask)
+}
+
+// ask judges names by their objects' heads, a few at a time.
+func (s *sweep) ask(ctx context.Context, keys []string) error {
+	verdicts, errs := make([]logcore.Verdict, len(keys)), make([]error, len(keys))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(headsAtOnce, len(keys)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(keys) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				verdicts[i], errs[i] = s.askOne(ctx, keys[i])
+			}
+		})
 	}
-	return nil
+	wg.Wait()
+	for i, v := range verdicts {
+		if v == logcore.Delete {
+			s.garbage = append(s.garbage, keys[i])
+		}
+	}
+	return errors.Join(errors.Join(errs...), ctx.Err())
+}
+
+func (s *sweep) askOne(ctx context.Context, key string) (logcore.Verdict, error) {
+	b, _, err := s.l.read(ctx, key, record.HeadSize)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return logcore.Keep, nil
+	}
+	if err != nil {
+		return logcore.Keep, err
+	}
+	h, err := record.DecodeHead(b)
+	if err != nil {
+		s.l.met.alarms.Inc()
+		s.l.opt.Logger.Error("log alarm", "key", key, "err", err)
+		return logcore.Keep, nil // never deleted because it is unreadable (rule R9)
+	}
+	v := s.judge.JudgeHead(&h)
+	if v == logcore.Keep {
+		s.l.seals.add(key)
+	}
+	return v, nil
+}
+
+// sealNames remembers names under which a SEAL was found. A SEAL stays for ever, one for each start, and an epoch that is
+// long over is not known to the state any more: without this, every pass would read them all.
+type sealNames struct {
+	mu   sync.Mutex // guards the fields below
+	seed maphash.Seed
+	// known holds hashes. Another name with the same one is kept, which does no harm.
+	known map[uint64]struct{}
+}
+
+func (n *sealNames) has(key string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, ok := n.known[maphash.String(n.seed, key)]
+	return ok
+}
+
+// add remembers a name, up to a bound; a SEAL beyond it is read in every pass.
+func (n *sealNames) add(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known == nil {
+		n.known = map[uint64]struct{}{}
+	}
+	if len(n.known) < sealsKnownMax {
+		n.known[maphash.String(n.seed, key)] = struct{}{}
+	}
 }
 
 // delete deletes what the pass may.
