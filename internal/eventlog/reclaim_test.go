@@ -183,3 +183,34 @@ func TestVainCollectionGetsRare(t *testing.T) {
 		l.Kill()
 	})
 }
+
+// TestSealsAreReadOnce: of the SEALs of starts long ago, which stay for ever, a leader reads each once, whatever it deletes.
+func TestSealsAreReadOnce(t *testing.T) {
+	const starts = 60
+	warm(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := fault.NewCounter(objstore.NewMemory())
+		var l *eventlog.Log
+		for range starts {
+			if l != nil {
+				l.Kill()
+			}
+			l = open(t, options(s))
+		}
+		h := newHistory(topic(t, l, "a", 1), 0)
+		for pass, want := range []int64{starts - state.EpochsKept, 0, 0} {
+			h.append(t, l, "x")
+			h.trim(t, l, h.next)
+			before := s.Counts()
+			time.Sleep(time.Hour)
+			if n := s.Counts().Sub(before); n.Gets > want || n.KeysDeleted == 0 {
+				t.Errorf("pass %d: %+v, at most %d GETs", pass, n, want)
+			}
+		}
+		checkSeals(t, s, view(l))
+		if n := len(names(t, s, "s0000/wal/")); n > starts+5 {
+			t.Errorf("%d commit objects are left", n)
+		}
+		l.Kill()
+	})
+}

@@ -1,6 +1,7 @@
 package logcore_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,7 +21,7 @@ type bench struct {
 	objects map[string][]byte
 	open    []logcore.Effect // requests not answered yet
 	told    []logcore.Effect // everything else
-	nonces  byte
+	nonces  uint32
 }
 
 func newBench(t *testing.T, cfg logcore.Config) *bench {
@@ -95,7 +96,8 @@ func (b *bench) answer(e logcore.Effect) {
 	switch e.Kind {
 	case logcore.EffNonce:
 		b.nonces++
-		ev.Kind, ev.Nonce = logcore.EvNonce, record.ID{b.nonces}
+		ev.Kind = logcore.EvNonce
+		binary.BigEndian.PutUint32(ev.Nonce[:], b.nonces)
 	case logcore.EffList:
 		ev.Kind, ev.Names = logcore.EvList, b.list(e)
 	case logcore.EffGetMeta:

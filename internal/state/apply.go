@@ -88,6 +88,7 @@ func (s *State) applySeal(h *record.Head) {
 	s.Nonce = h.NextNonce
 	s.PrevCRC = h.CRC
 	s.forgetPacks()
+	s.forgetEpochs()
 	s.Epochs = append(s.Epochs, Epoch{Number: h.NextEpoch, Nonce: h.NextNonce})
 }
 

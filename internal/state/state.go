@@ -17,7 +17,7 @@ type State struct {
 	Nonce      record.ID // of epoch Pos.Epoch
 	PrevCRC    uint32    // head checksum of the slot before Pos; 0 at genesis
 	AppendTime int64     // newest append time, µs
-	// Epochs is the chain so far, ascending; the last is Pos.Epoch.
+	// Epochs are those of the chain that somebody may still ask for (forgetEpochs), ascending; the last is Pos.Epoch.
 	Epochs []Epoch
 
 	topics    map[record.ID]*Topic
@@ -96,7 +96,7 @@ func (s *State) Catalog() *State {
 	return &c
 }
 
-// Key names the commit object in a slot of an epoch on the chain; "" if the epoch is not on it.
+// Key names the commit object in a slot of an epoch on the chain; "" if the epoch is not on it, or long over and empty.
 func (s *State) Key(epoch uint32, slot uint64) string {
 	i, ok := slices.BinarySearchFunc(s.Epochs, epoch, func(e Epoch, n uint32) int { return cmp.Compare(e.Number, n) })
 	if !ok {
