@@ -14,7 +14,7 @@ func openStore(ctx context.Context, o *Options) (objstore.Store, error) {
 	if o.Store != nil {
 		return o.Store, nil
 	}
-	return objstore.Open(ctx, o.Bucket, objstore.Options{})
+	return objstore.Open(ctx, o.Bucket, objstore.Options{Existing: o.ReadOnly})
 }
 
 // gate is a remote store whose check (rule R10) goes on while the log is being read: nothing is written before it has
