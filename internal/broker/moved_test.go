@@ -1,0 +1,146 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+)
+
+// mover moves data under a reader: each of the first reads of data finds that the object it is for was merged into a pack,
+// and deleted by the leader.
+type mover struct {
+	t     *testing.T
+	s     *hooked
+	b     *broker.Broker
+	m     *merge.Merger
+	left  atomic.Int32 // moves still to come
+	moved []string     // names that were asked for and are gone
+}
+
+func newMover(t *testing.T, s *hooked, o broker.Options, moves int32) *mover {
+	o.Core.GarbageWait = logcore.Duration(time.Millisecond)
+	v := &mover{t: t, s: s, b: open(t, o)}
+	v.m = merge.Open(merge.Options{
+		Log: v.b, Store: s.Store, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Small: 2},
+	})
+	t.Cleanup(v.m.Close)
+	v.left.Store(moves)
+	move := func(_ context.Context, key string, r objstore.Range) error {
+		data := strings.HasPrefix(key, "s0000/pack/") || strings.HasPrefix(key, "s0000/wal/") && r.Offset > 0
+		if data && v.left.Add(-1) >= 0 {
+			return v.move(key)
+		}
+		return nil
+	}
+	s.onGet.Store(&move)
+	return v
+}
+
+// move merges until the object is not needed any more, and waits until it is deleted.
+func (v *mover) move(key string) error {
+	v.moved = append(v.moved, key)
+	for until := time.Now().Add(20 * time.Second); names(v.t, v.s.Store, key)[key]; time.Sleep(time.Millisecond) {
+		mustProduce(v.t, v.b, "other", 0, "something to merge with")
+		if _, err := v.m.Once(context.Background()); err != nil {
+			return err
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("%s is not deleted", key)
+		}
+	}
+	return nil
+}
+
+// TestMissingBecauseMerged: a read that was planned on an object which is merged into a pack and deleted before the request
+// for it arrives finds the data where they lie now.
+func TestMissingBecauseMerged(t *testing.T) {
+	for name, moves := range map[string]int32{"into a pack": 1, "and into another": 2} {
+		for _, shared := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, shared %v", name, shared), func(t *testing.T) {
+				stores(t, func(t *testing.T, inner objstore.Store) {
+					s := &hooked{Store: inner}
+					first := open(t, options(s))
+					create(t, first, "a", 1)
+					create(t, first, "other", 1)
+					for i := range 3 {
+						mustProduce(t, first, "a", 0, fmt.Sprint(i))
+					}
+					kill(first)
+					o := options(s) // with nothing in memory
+					o.ShareReads = shared
+					v := newMover(t, s, o, moves)
+					vals, part := fetchOne(t, v.b, 0, 1)
+					if part.Err != nil || len(vals) == 0 || vals[0] != "0" {
+						t.Fatalf("%v, %v", vals, part.Err)
+					}
+					if len(v.moved) != int(moves) || moves == 2 && !strings.HasPrefix(v.moved[1], "s0000/pack/") {
+						t.Fatalf("moved were %v", v.moved)
+					}
+					if got := consume(t, v.b, "a", 0, 0); fmt.Sprint(got) != "[0 1 2]" {
+						t.Fatal(got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestNeighboursMissingBecauseMerged: the same for partitions that are read with one request.
+func TestNeighboursMissingBecauseMerged(t *testing.T) {
+	s := &hooked{Store: objstore.NewMemory()}
+	first := open(t, options(s))
+	create(t, first, "a", 2)
+	create(t, first, "other", 1)
+	for _, r := range first.Submit(t.Context(), []broker.Append{data(t, "a", 0, "x"), data(t, "a", 1, "y")}).Wait(t.Context()) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	kill(first)
+	v := newMover(t, s, options(s), 1)
+	f, err := v.b.Fetch(t.Context(), []broker.Want{{Topic: "a"}, {Topic: "a", Partition: 1}}, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Release()
+	for i, want := range []string{"x", "y"} {
+		if vals, _ := values(t, &f.Parts[i], 0); f.Parts[i].Err != nil || fmt.Sprint(vals) != "["+want+"]" {
+			t.Errorf("partition %d: %v, %v", i, vals, f.Parts[i].Err)
+		}
+	}
+	if len(v.moved) != 1 {
+		t.Errorf("moved were %v", v.moved)
+	}
+}
+
+// TestDataThatMovesForEver: whoever never catches up with it hears that it is not to be had now, and not of corruption.
+func TestDataThatMovesForEver(t *testing.T) {
+	s := &hooked{Store: objstore.NewMemory()}
+	first := open(t, options(s))
+	create(t, first, "a", 1)
+	create(t, first, "other", 1)
+	mustProduce(t, first, "a", 0, "x")
+	kill(first)
+	v := newMover(t, s, options(s), 1000)
+	_, part := fetchOne(t, v.b, 0, 1)
+	if !errors.Is(part.Err, broker.ErrStoreUnavailable) || errors.Is(part.Err, broker.ErrCorrupt) {
+		t.Fatal(part.Err)
+	}
+	if n := len(v.moved); n < 2 || n > 10 {
+		t.Errorf("%d moves", n)
+	}
+	v.left.Store(0)
+	if vals, part := fetchOne(t, v.b, 0, 1); fmt.Sprint(vals) != "[x]" {
+		t.Fatal(vals, part.Err)
+	}
+}
