@@ -25,6 +25,9 @@ const (
 	HeaderBaseOffset = "Seb-Base-Offset"
 	// HeaderNextOffset is, on reads, the partition's end: the next offset that will be written.
 	HeaderNextOffset = "Seb-Next-Offset"
+	// HeaderResumeOffset is, on reads of records, where the next read goes on: behind the last record of the answer and behind
+	// what compaction has removed after it.
+	HeaderResumeOffset = "Seb-Resume-Offset"
 	// HeaderOffset is, on reads of a consumer group, the offset at which the read began.
 	HeaderOffset = "Seb-Offset"
 	// HeaderProducerID, HeaderProducerEpoch and HeaderSequence make a produce to one partition idempotent: the first two

@@ -46,6 +46,7 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 			c := &pieces[0]
 			switch {
 			case c.err == nil && !ended && out.follows(c):
+				c.chunk.Records = min(c.chunk.End-c.chunk.Base, int64(c.r.Records))
 				out.Chunks = append(out.Chunks, c.chunk)
 				releases = append(releases, c.release)
 				continue

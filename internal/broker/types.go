@@ -83,6 +83,7 @@ type FetchedPart struct {
 type Chunk struct {
 	Base, End int64             // offsets [Base, End)
 	Size      int64             // bytes
+	Records   int64             // it holds at most so many: after compaction fewer than offsets
 	Parts     [][]byte          // in memory; valid until Fetched.Release, read-only
 	Section   *objstore.Section // or in a file (Parts nil); valid until Fetched.Release
 	Verified  bool              // batch CRCs are known good; a route that decodes checks them anyway

@@ -19,7 +19,7 @@ func (g *Reading) Text(w http.ResponseWriter, r *http.Request, kind string, form
 	if err := t.Finish(&g.memory); err != nil {
 		return err
 	}
-	g.Head(w, kind, t.Out.Size)
+	g.headOfRecords(w, kind, t.Out.Size)
 	g.s.o.Pace.WriteStep(w)
 	w.WriteHeader(http.StatusOK)
 	return Sent(g.s.o.Pace.SendAll(w, &t.Out))
@@ -36,7 +36,7 @@ func Sent(err error) error {
 
 // Batches answers with batches as they are stored, by sendfile if they are in a file.
 func (g *Reading) Batches(w http.ResponseWriter, r *http.Request) error {
-	part, err := g.wait(r.Context())
+	part, err := g.wait(r.Context(), g.Timeout)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,9 @@ func (g *Reading) Batches(w http.ResponseWriter, r *http.Request) error {
 	g.Bytes = size
 	if len(list) > 0 {
 		w.Header().Set(api.HeaderBaseOffset, strconv.FormatInt(list[0].Base, 10))
+		g.Offset = list[len(list)-1].End
 	}
-	g.Head(w, api.RecordBatch, size)
+	g.headOfRecords(w, api.RecordBatch, size)
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return nil

@@ -24,11 +24,11 @@ const (
 )
 
 // wait fetches until the wanted offset is there, the time is up or Stop was called; then what is there, perhaps nothing.
-func (g *Reading) wait(ctx context.Context) (*broker.FetchedPart, error) {
+func (g *Reading) wait(ctx context.Context, timeout time.Duration) (*broker.FetchedPart, error) {
 	limited, done := g.s.o.Stops.Until(ctx)
 	defer done()
 	if limited.Err() == nil {
-		part, err := g.fetch(limited, g.Timeout)
+		part, err := g.fetch(limited, timeout)
 		if !errors.Is(err, context.Canceled) || !g.s.o.Stops.Stopped() {
 			return part, err
 		}
@@ -62,11 +62,11 @@ func (g *Reading) fetchBytes() int {
 	return int(min(max(n, fetchMin), fetchMax))
 }
 
-// Collect gives records to dst until there are enough, or no more for now; it waits for the first. An error means that
-// none was given: later ones end the collection.
+// Collect gives records to dst until there are enough, or no more for now; it waits for the first, also behind offsets whose
+// records compaction has removed. An error means that none was given: later ones end the collection.
 func (g *Reading) Collect(ctx context.Context, dst forms.Sink) error {
 	began := time.Now()
-	part, err := g.wait(ctx)
+	part, err := g.wait(ctx, g.Timeout)
 	if err != nil {
 		return err
 	}
@@ -79,10 +79,22 @@ func (g *Reading) Collect(ctx context.Context, dst forms.Sink) error {
 			}
 			return err
 		}
-		if g.full || g.Count >= g.MaxRecords || g.Offset >= g.End || g.Offset == before {
+		if g.full || g.Count >= g.MaxRecords || g.Offset == before || g.Offset >= g.End && g.Count > 0 {
 			return nil
 		}
-		if part, err = g.more(ctx, began); err != nil {
+		if g.Count == 0 {
+			g.release() // it was a gap, and a gap may be long
+		}
+		if g.Offset >= g.End {
+			left := g.Timeout - time.Since(began)
+			if left <= 0 {
+				return nil
+			}
+			g.Done() // like one that had nothing to begin with
+			if part, err = g.wait(ctx, left); err != nil {
+				return err
+			}
+		} else if part, err = g.more(ctx, began); err != nil {
 			g.short = lacksMemory(err)
 			return nil // the next read meets it first, and says so
 		}

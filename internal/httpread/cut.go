@@ -10,14 +10,19 @@ import (
 // which the wanted number of records or bytes is reached. Whole batches stay, at least one.
 func (g *Reading) cut(chunks []broker.Chunk) ([]broker.Chunk, error) {
 	var list []broker.Chunk
+	all := int64(0)
+	for i := range chunks {
+		all += chunks[i].Records
+	}
 	for i := range chunks {
 		c := &chunks[i]
 		if c.End <= g.Offset {
 			continue
 		}
-		bounded := g.MaxRecords < c.End-c.Base+g.Count || g.MaxBytes > 0 && g.Bytes+c.Size > g.MaxBytes
-		if c.Base >= g.Offset && !bounded {
-			g.Count += c.End - c.Base
+		exact := c.Records == c.End-c.Base || all <= g.MaxRecords // else how many they are is for the heads to say
+		bounded := g.MaxRecords < c.Records+g.Count || g.MaxBytes > 0 && g.Bytes+c.Size > g.MaxBytes
+		if c.Base >= g.Offset && exact && !bounded {
+			g.Count += c.Records
 			g.Bytes += c.Size
 			list = append(list, *c)
 			continue
@@ -36,8 +41,8 @@ func (g *Reading) cut(chunks []broker.Chunk) ([]broker.Chunk, error) {
 	return list, nil
 }
 
-// cutChunk finds the edges of what is wanted of one chunk by its batches' heads. Compaction may have left fewer records
-// than offsets; who wants n records gets batches that span at least n offsets.
+// cutChunk finds the edges of what is wanted of one chunk by its batches' heads. Batches count by their records, and those
+// that compaction has emptied for nothing.
 func (g *Reading) cutChunk(c *broker.Chunk) (broker.Chunk, error) {
 	out := *c
 	from, to := int64(0), int64(0)
@@ -55,7 +60,7 @@ func (g *Reading) cutChunk(c *broker.Chunk) (broker.Chunk, error) {
 			out.Base, first = b.BaseOffset(), false
 		}
 		out.End = b.BaseOffset() + b.Span()
-		g.Count += out.End - max(b.BaseOffset(), g.Offset)
+		g.Count += min(int64(b.Count()), out.End-max(b.BaseOffset(), g.Offset))
 		g.Bytes += size
 		to = pos + size
 		return true

@@ -26,13 +26,13 @@ func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if g.Count == 0 {
-		g.Head(w, outKind, int64(len(outEnd)))
+		g.headOfRecords(w, outKind, int64(len(outEnd)))
 		g.s.o.Pace.WriteStep(w)
 		w.WriteHeader(http.StatusPartialContent)
 		_, err := w.Write([]byte(outEnd))
 		return Sent(err)
 	}
-	g.Head(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.Sizes.Size+v.Sum)
+	g.headOfRecords(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.Sizes.Size+v.Sum)
 	w.WriteHeader(http.StatusOK)
 	out := gather{pace: g.s.o.Pace, w: w, buf: g.buf[:0]}
 	out.add([]byte(outSizes))

@@ -18,7 +18,7 @@ import (
 type Reading struct {
 	Topic      string
 	Partition  int32
-	Offset     int64  // next record wanted
+	Offset     int64  // next record wanted; behind what was collected, and what compaction has removed after it
 	Group      string // whose committed offset it begins at; "": none
 	MaxRecords int64
 	MaxBytes   int64 // of keys and values; 0 means no bound but the broker's
@@ -117,6 +117,12 @@ func (g *Reading) Head(w http.ResponseWriter, kind string, n int64) {
 		h.Set(api.HeaderOffset, strconv.FormatInt(g.resumed, 10))
 	}
 	g.Counted()
+}
+
+// headOfRecords is Head, and says where the next read goes on.
+func (g *Reading) headOfRecords(w http.ResponseWriter, kind string, n int64) {
+	w.Header().Set(api.HeaderResumeOffset, strconv.FormatInt(g.Offset, 10))
+	g.Head(w, kind, n)
 }
 
 // Counted adds what was collected to the metrics.

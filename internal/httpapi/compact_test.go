@@ -1,0 +1,398 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
+)
+
+// gappy is a compacted topic c: what is left of it, and where it ends.
+type gappy struct {
+	*server
+	end     int64
+	offsets []int64
+	values  map[int64]string
+	waiting func() float64 // fetches that wait
+}
+
+// keyedBatch is records of one batch: "key=value", "key" is a tombstone, "=value" has no key.
+type keyedBatch struct {
+	codec   record.Compression
+	records string
+}
+
+// gaps is a history of which compaction leaves little, with gaps within batches, emptied batches in the middle, and some at
+// the end.
+var gaps = []keyedBatch{
+	{record.None, "a=0 b=0 c=0 d=0 e=0"}, // 0: all goes
+	{record.None, "a=1 b=1 c=1 d=1 e=1"}, // 5: all goes
+	{record.None, "=10 a=11 f=12"},       // 10: 10 and 12 stay
+	{record.Gzip, "g=13 g=14 g=15 g=16 g=17 g=18 g=19"},
+	{record.Zstd, "h=20 h=21 h=22 h=23 h=24"}, // all goes
+	{record.None, "h=25"},
+	{record.Snappy, "a=26 x=27 b=28 c=29 d=30"}, // 27 goes
+	{record.None, "e=31 x=32"},                  // 32 goes
+	{record.None, "x y"},                        // 33: tombstones, they go
+	{record.LZ4, "x z"},                         // 35: they go too
+}
+
+var gapsLeft = []int64{10, 12, 19, 25, 26, 28, 29, 30, 31}
+
+// gapped makes a compacted topic of gaps on a store, in packs of about target bytes. Values have pad bytes more.
+func gapped(t *testing.T, store objstore.Store, target int64, pad int) *gappy {
+	t.Helper()
+	set := metrics.NewSet()
+	g := &gappy{server: start(t, func(c *setup) { c.store, c.broker.Metrics = store, set }), offsets: gapsLeft, values: map[int64]string{}}
+	g.waiting = func() float64 { return set.GetOrCreateGauge("seb_broker_waiting_fetches", nil).Get() }
+	a := g.do(call{
+		method: "PUT", path: "/topic?topic-name=c", header: map[string]string{"Content-Type": api.JSON},
+		body: strings.NewReader(`{"settings":{"cleanup-policy":"compact","delete-retention-time":"0s"}}`),
+	})
+	if a.status != 201 {
+		t.Fatal(a)
+	}
+	for _, b := range gaps {
+		g.append(t, b, pad)
+	}
+	m := merge.Open(merge.Options{
+		Log: g.b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Target: target, Small: 100},
+	})
+	defer m.Close()
+	left := func() (n uint32) {
+		for _, r := range g.b.View().TopicByName("c").Partitions[0].Ranges {
+			n += r.Records
+		}
+		return n
+	}
+	eventually(t, "the topic is compacted", func() bool {
+		if _, err := m.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return left() == uint32(len(gapsLeft))
+	})
+	return g
+}
+
+func (g *gappy) append(t *testing.T, b keyedBatch, pad int) {
+	t.Helper()
+	var recs []record.Record
+	for _, text := range strings.Fields(b.records) {
+		key, value, given := strings.Cut(text, "=")
+		r := record.Record{Timestamp: testNow, Key: []byte(key)}
+		if key == "" {
+			r.Key = nil
+		}
+		if given {
+			value += strings.Repeat("x", pad)
+			r.Value = []byte(value)
+			g.values[g.end] = value
+		}
+		recs = append(recs, r)
+		g.end++
+	}
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: b.codec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := g.b.Submit(t.Context(), []broker.Append{{Topic: "c", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+// from lists what is left from an offset on.
+func (g *gappy) from(offset int64) (values []string) {
+	for _, o := range g.offsets {
+		if o >= offset {
+			values = append(values, g.values[o])
+		}
+	}
+	return values
+}
+
+// readAnswer decodes an answer in any form: values, and their offsets in the forms that tell them.
+func readAnswer(t *testing.T, a *answered, form string, from int64) (values []string, offsets []int64) {
+	t.Helper()
+	var list []api.Record
+	switch form {
+	case api.Multipart:
+		return a.unform(t), nil
+	case api.RecordBatch:
+		var r record.Reader
+		for r.Reset(a.body, from); r.Next(); {
+			values, offsets = append(values, string(r.Record().Value)), append(offsets, r.Record().Offset)
+		}
+		if r.Err() != nil {
+			t.Fatal(r.Err())
+		}
+		return values, offsets
+	case api.JSON:
+		if err := json.Unmarshal(a.body, &list); err != nil {
+			t.Fatal(err)
+		}
+	case api.NDJSON:
+		for line := range bytes.Lines(a.body) {
+			var r api.Record
+			if err := json.Unmarshal(line, &r); err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, r)
+		}
+	}
+	for _, r := range list {
+		values, offsets = append(values, *r.Value), append(offsets, r.Offset)
+	}
+	return values, offsets
+}
+
+// forEachGapped runs a test on gapped topics of several shapes: one range or many, in memory or as sections of files.
+func forEachGapped(t *testing.T, test func(t *testing.T, g *gappy)) {
+	for _, shape := range []struct {
+		store  string
+		target int64
+		pad    int
+	}{{"memory", 1 << 20, 0}, {"memory", 70, 0}, {"disk", 1 << 20, 20_000}, {"disk", 50_000, 20_000}} {
+		t.Run(fmt.Sprintf("%s, packs of %d, values of %d", shape.store, shape.target, shape.pad), func(t *testing.T) {
+			store := objstore.Store(objstore.NewMemory())
+			if shape.store == "disk" {
+				d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { d.Close() })
+				store = d
+			}
+			test(t, gapped(t, store, shape.target, shape.pad))
+		})
+	}
+}
+
+// TestReadsPassGaps: whatever the form, the limits and the place where a read begins, a reader that goes on where an answer
+// says gets each record that is left, in order, and comes to the end.
+func TestReadsPassGaps(t *testing.T) {
+	forEachGapped(t, func(t *testing.T, g *gappy) {
+		limits := []string{"max-records=1", "max-records=2", "max-records=100", "max-records=100&max-bytes=1", "max-records=3&max-bytes=45000"}
+		for _, form := range []string{api.Multipart, api.JSON, api.NDJSON, api.RecordBatch} {
+			for i, limit := range limits {
+				for begin := range g.end + 1 {
+					if i > 0 && begin%7 != 0 {
+						continue
+					}
+					g.readAll(t, form, begin, limit)
+				}
+			}
+		}
+	})
+}
+
+func (g *gappy) readAll(t *testing.T, form string, begin int64, limit string) {
+	t.Helper()
+	var got []string
+	for at, requests := begin, int64(0); at < g.end || requests == 0; requests++ {
+		if requests > g.end {
+			t.Fatalf("%s from %d, %s: no end", form, begin, limit)
+		}
+		a := g.get(fmt.Sprintf("/records?topic-name=c&offset=%d&timeout=0s&%s", at, limit), form)
+		values, offsets := readAnswer(t, a, form, at)
+		resume, err := strconv.ParseInt(a.header.Get(api.HeaderResumeOffset), 10, 64)
+		if err != nil || a.header.Get(api.HeaderNextOffset) != fmt.Sprint(g.end) {
+			t.Fatalf("%s at %d: %v", form, at, a.header)
+		}
+		if resume <= at && at < g.end || resume > g.end {
+			t.Fatalf("%s at %d, %s: go on at %d", form, at, limit, resume)
+		}
+		if n := len(offsets); n > 0 && resume <= offsets[n-1] {
+			t.Fatalf("%s at %d, %s: offsets %v, go on at %d", form, at, limit, offsets, resume)
+		}
+		for i, o := range offsets {
+			if values[i] != g.values[o] || !slices.Contains(g.offsets, o) {
+				t.Fatalf("%s at %d, %s: offset %d holds %.20q", form, at, limit, o, values[i])
+			}
+		}
+		left := len(g.from(at))
+		enough := map[string]int{"max-records=1": 1, "max-records=2": 2, "max-records=100": 100}[limit]
+		if form != api.RecordBatch && (enough > 0 && len(values) != min(enough, left) || len(values) == 0 && left > 0) {
+			t.Fatalf("%s at %d, %s: %d records, %d are there", form, at, limit, len(values), left)
+		}
+		if want := http.StatusPartialContent; (a.status == want) != (form == api.Multipart && left == 0) {
+			t.Fatalf("%s at %d, %s: %d", form, at, limit, a.status)
+		}
+		got = append(got, values...)
+		at = resume
+	}
+	if want := g.from(begin); !slices.Equal(got, want) {
+		t.Fatalf("%s from %d, %s: %d records, want %d: %.80q", form, begin, limit, len(got), len(want), got)
+	}
+}
+
+// TestBatchesAreCountedByTheirRecords: who asks for n records in batches gets n, also behind emptied batches.
+func TestBatchesAreCountedByTheirRecords(t *testing.T) {
+	for _, target := range []int64{1 << 20, 70} {
+		g := gapped(t, objstore.NewMemory(), target, 0)
+		for n := 1; n <= len(g.offsets)+1; n++ {
+			a := g.get(fmt.Sprintf("/records?topic-name=c&offset=0&max-records=%d", n), api.RecordBatch)
+			if values, _ := readAnswer(t, a, api.RecordBatch, 0); len(values) < min(n, len(g.offsets)) || len(values) > n+3 {
+				t.Errorf("wanted %d records, got %d", n, len(values))
+			}
+		}
+	}
+}
+
+// TestReadersOfOldPassGaps: readers that know nothing of gaps go on behind the last offset they got, or as many offsets
+// further as they got values, as the original's client does. They come to the end too.
+func TestReadersOfOldPassGaps(t *testing.T) {
+	g := gapped(t, objstore.NewMemory(), 1<<20, 0)
+	for _, limit := range []int{1, 3, 100} {
+		seen := map[string]bool{}
+		at, requests := int64(0), 0
+		for ; ; requests++ {
+			values := g.get(fmt.Sprintf("/records?topic-name=c&offset=%d&timeout=0s&max-records=%d", at, limit)).unform(t)
+			if len(values) == 0 {
+				break
+			}
+			for _, v := range values {
+				seen[v] = true
+			}
+			if at += int64(len(values)); requests > 100 {
+				t.Fatalf("limit %d: no end", limit)
+			}
+		}
+		if len(seen) != len(g.offsets) {
+			t.Errorf("limit %d: %d different values in %d requests, want %d", limit, len(seen), requests, len(g.offsets))
+		}
+		var got []int64
+		for at := int64(0); ; {
+			_, offsets := readAnswer(t, g.get(fmt.Sprintf("/records?topic-name=c&offset=%d&timeout=0s&max-records=%d", at, limit), api.JSON), api.JSON, at)
+			if len(offsets) == 0 {
+				break
+			}
+			got = append(got, offsets...)
+			at = offsets[len(offsets)-1] + 1
+		}
+		if !slices.Equal(got, g.offsets) {
+			t.Errorf("limit %d: %v", limit, got)
+		}
+	}
+}
+
+// TestLongPollBehindAGap: where nothing is left up to the end a read waits for the next record, as at the end.
+func TestLongPollBehindAGap(t *testing.T) {
+	for _, form := range []string{api.Multipart, api.JSON, api.NDJSON} {
+		g := gapped(t, objstore.NewMemory(), 1<<20, 0)
+		end := g.end
+		places := []int64{32, 33, end - 1, end}
+		done := make(chan *answered, len(places))
+		for _, at := range places {
+			go func() { done <- g.get(fmt.Sprintf("/records?topic-name=c&offset=%d&timeout=1m", at), form) }()
+		}
+		eventually(t, "all reads wait", func() bool {
+			if len(done) > 0 {
+				t.Fatalf("%s: a read did not wait: %s", form, <-done)
+			}
+			return int(g.waiting()) == len(places)
+		})
+		g.append(t, keyedBatch{record.None, "new=1"}, 0)
+		for range places {
+			a := <-done
+			values, offsets := readAnswer(t, a, form, 0)
+			if len(values) != 1 || form != api.Multipart && offsets[0] != end || a.header.Get(api.HeaderResumeOffset) != fmt.Sprint(end+1) {
+				t.Errorf("%s: %v %v, %v", form, values, offsets, a.header)
+			}
+		}
+	}
+	g := gapped(t, objstore.NewMemory(), 1<<20, 0)
+	begin := time.Now()
+	if a := g.get("/records?topic-name=c&offset=33&timeout=200ms", api.JSON); string(a.body) != "[]\n" || time.Since(begin) < 200*time.Millisecond {
+		t.Errorf("after %s: %s", time.Since(begin), a)
+	}
+}
+
+// TestSingleRecordsOfACompactedTopic: GET and HEAD /record.
+func TestSingleRecordsOfACompactedTopic(t *testing.T) {
+	forEachGapped(t, func(t *testing.T, g *gappy) {
+		for o := range g.end + 2 {
+			path := fmt.Sprintf("/record?topic-name=c&offset=%d", o)
+			a, head := g.get(path), g.do(call{method: "HEAD", path: path, header: map[string]string{"Accept": "*/*"}})
+			if head.status != a.status {
+				t.Errorf("offset %d: HEAD %d, GET %d", o, head.status, a.status)
+			}
+			switch {
+			case slices.Contains(g.offsets, o):
+				if a.status != 200 || string(a.body) != g.values[o] {
+					t.Errorf("offset %d: %.60s", o, a)
+				}
+			case o >= g.end:
+				if p := a.problem(t); p.Code != api.OffsetBeyondEnd || *p.NextOffset != g.end {
+					t.Errorf("offset %d: %+v", o, p)
+				}
+			default:
+				if p := a.problem(t); p.Code != api.OffsetCompacted || *p.Offset != o {
+					t.Errorf("offset %d: %+v", o, p)
+				}
+			}
+		}
+	})
+}
+
+// TestStreamsPassGaps: an event stream from any offset, or behind any, gives what is left, then what comes.
+func TestStreamsPassGaps(t *testing.T) {
+	g := gapped(t, objstore.NewMemory(), 70, 0)
+	for begin := range g.end + 1 {
+		query, last := fmt.Sprintf("topic-name=c&offset=%d", begin), ""
+		if begin%2 == 1 {
+			query, last = "topic-name=c", fmt.Sprint(begin-1)
+		}
+		ch := g.events(t.Context(), query, last)
+		for _, o := range g.offsets {
+			if o >= begin {
+				wantEvent(t, ch, o, g.values[o])
+			}
+		}
+		if begin == g.end {
+			o := g.end
+			g.append(t, keyedBatch{record.None, "new=value"}, 0)
+			wantEvent(t, ch, o, "value")
+		}
+	}
+}
+
+// TestGroupsPassGaps: a group begins in a gap, and what it is told to commit brings its lag to nothing.
+func TestGroupsPassGaps(t *testing.T) {
+	g := gapped(t, objstore.NewMemory(), 1<<20, 0)
+	at := int64(0)
+	for range len(g.offsets) + 2 {
+		a := g.get("/records?topic-name=c&group=g&timeout=0s&max-records=2", api.JSON)
+		if a.header.Get(api.HeaderOffset) != fmt.Sprint(at) {
+			t.Fatalf("began at %s, committed was %d", a.header.Get(api.HeaderOffset), at)
+		}
+		at, _ = strconv.ParseInt(a.header.Get(api.HeaderResumeOffset), 10, 64)
+		if put := g.do(call{
+			method: "PUT", path: "/offsets?group=g&topic-name=c&partition=0", header: map[string]string{"Content-Type": api.JSON},
+			body: strings.NewReader(fmt.Sprintf(`{"offset":%d}`, at)),
+		}); put.status != 200 {
+			t.Fatal(put)
+		}
+	}
+	var group api.Group
+	if a := g.get("/groups?group=g"); json.Unmarshal(a.body, &group) != nil || group.Lag != 0 || len(group.Offsets) != 1 || group.Offsets[0].Offset != g.end {
+		t.Errorf("%s", a)
+	}
+	if at != g.end {
+		t.Errorf("the group has got to %d of %d", at, g.end)
+	}
+}
