@@ -10,15 +10,17 @@ LDFLAGS  := -X main.version=$(VERSION)
 # make fuzz TIME=5m            time for each fuzz target
 # make sim SEED=17, TIME=1h    one seed with its trace, or fresh seeds for so long
 # make killloop KILLS=500      kills for each kind of bucket
+# make soak LIFE=25m           how long the load of the soak goes on
 # make bench BENCH=Produce PKG=./internal/broker
 SEED     ?=
 TIME     ?= 30s
 KILLS    ?= 100
+LIFE     ?= 25m
 BENCH    ?= .
 PKG      ?= ./...
 COUNT    ?= 6
 
-.PHONY: help build test vet lint fmt race fuzz sim planted cost killloop bench run s3server
+.PHONY: help build test vet lint fmt race fuzz sim planted cost costs killloop soak bench run s3server
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -69,6 +71,12 @@ planted: ## the tests of the tests: every planted bug must be found
 
 cost: s3server ## requests counted at the store's side, over minutes
 	$(GO) test ./internal/torture -run 'TestIdle|TestPuts' -count=1 -v -timeout 0 -idle 10m -write 1m -batch-wait 1s
+
+costs: s3server ## the table of docs/costs.md, 100 minutes: requests of brokers side by side, with all that goes on in the background
+	$(GO) test ./internal/torture -run '^TestCosts$$' -count=1 -v -timeout 0 -costs-warm 40m -costs-measure 1h
+
+soak: s3server ## an hour of a broker's life in LIFE, with kills, on the real S3 server; starts with 1,000 packs; half an hour
+	$(GO) test ./internal/soak -count=1 -v -timeout 0 -args -long -life $(LIFE)
 
 killloop: build s3server ## SIGKILL a real broker again and again, on disk and on S3
 	SEB_KILLS=$(KILLS) $(GO) test ./internal/killloop/... -count=1 -v -timeout 0

@@ -4,10 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/s3proxy"
 	"github.com/sebbroker/seb/internal/s3server"
 	"github.com/sebbroker/seb/record"
 )
@@ -25,54 +22,29 @@ var (
 	waitFor  = flag.Duration("batch-wait", 250*time.Millisecond, "batch wait time of that; the full run takes 1s")
 )
 
-// counted is a real S3 server behind a proxy that counts requests by method: the store's own view of its bill.
+// counted is a real S3 server behind a proxy that counts requests: the store's own view of its bill.
 type counted struct {
-	*httptest.Server
-	mu     sync.Mutex
-	counts map[string]int // guarded by mu
+	*s3proxy.Proxy
+	last s3proxy.Counts
 }
 
 func newCounted(t *testing.T) *counted {
 	s := s3server.ForTest(t)
-	target, err := url.Parse(s.Endpoint)
+	proxy, err := s3proxy.New(s.Endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &counted{counts: map[string]int{}}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		r.Out.Host = r.In.Host // it is signed
-	}}
-	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.mu.Lock()
-		c.counts[r.Method]++
-		c.mu.Unlock()
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(c.Close)
+	t.Cleanup(proxy.Close)
 	t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
-	return c
-}
-
-func (c *counted) spec(prefix string) string {
-	return "s3://" + s3server.Bucket + "/" + prefix + "?endpoint=" + c.URL + "&region=us-east-1&path-style=true"
+	return &counted{Proxy: proxy}
 }
 
 // take returns the counts since the last call.
-func (c *counted) take() map[string]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	counts := c.counts
-	c.counts = map[string]int{}
-	return counts
-}
-
-func total(counts map[string]int) (n int) {
-	for _, v := range counts {
-		n += v
-	}
-	return n
+func (c *counted) take() s3proxy.Counts {
+	before := c.last
+	c.last = c.Counts()
+	return c.last.Sub(before)
 }
 
 func open(t *testing.T, spec string, wait time.Duration) *node.Node {
@@ -110,14 +82,14 @@ func produce(t *testing.T, n *node.Node, topic, value string) {
 // TestIdleBrokerAsksNothing: without readers no request at all, with waiting readers at most one a minute.
 func TestIdleBrokerAsksNothing(t *testing.T) {
 	store := newCounted(t)
-	n := open(t, store.spec("idle"), 10*time.Millisecond)
+	n := open(t, store.Spec("idle"), 10*time.Millisecond)
 	if err := n.EnsureTopic(t.Context(), "t"); err != nil {
 		t.Fatal(err)
 	}
 	produce(t, n, "t", "x")
 	store.take()
 	watch(*idleFor)
-	if counts := store.take(); total(counts) > 0 {
+	if counts := store.take(); counts.Total() > 0 {
 		t.Errorf("an idle broker sent %v in %v", counts, *idleFor)
 	}
 	var wg sync.WaitGroup
@@ -135,7 +107,7 @@ func TestIdleBrokerAsksNothing(t *testing.T) {
 	}
 	wg.Wait()
 	counts := store.take()
-	if most := int(*idleFor/time.Minute) + 1; total(counts) > most {
+	if most := int(*idleFor/time.Minute) + 1; counts.Total() > most {
 		t.Errorf("with readers waiting it sent %v in %v, allowed are %d", counts, *idleFor, most)
 	}
 	t.Logf("%v idle without readers: 0 requests; %v with 10 readers: %v", *idleFor, *idleFor, counts)
@@ -146,7 +118,7 @@ func TestPutsDoNotGrowWithTopics(t *testing.T) {
 	store := newCounted(t)
 	puts := map[int]int{}
 	for _, topics := range []int{1, 20} {
-		n := open(t, store.spec(fmt.Sprintf("topics%d", topics)), *waitFor)
+		n := open(t, store.Spec(fmt.Sprintf("topics%d", topics)), *waitFor)
 		for i := range topics {
 			if err := n.EnsureTopic(t.Context(), fmt.Sprint("t", i)); err != nil {
 				t.Fatal(err)
@@ -155,9 +127,9 @@ func TestPutsDoNotGrowWithTopics(t *testing.T) {
 		store.take()
 		acks := write(t, n, topics)
 		counts := store.take()
-		puts[topics] = counts[http.MethodPut]
+		puts[topics] = counts.Of(s3proxy.Put)
 		t.Logf("%d topics for %v at %v: %v, %d records acknowledged", topics, *writeFor, *waitFor, counts, acks)
-		if other := total(counts) - counts[http.MethodPut]; other > 0 {
+		if other := counts.Total() - counts.Of(s3proxy.Put); other > 0 {
 			t.Errorf("%d topics: %d requests other than PUT", topics, other)
 		}
 		if acks < topics {

@@ -1,0 +1,127 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/record"
+)
+
+// check compares a record with its id, wherever it is.
+func check(p *topic, r *record.Record) error {
+	i, err := idOf(r)
+	if err != nil || i.topic != p.name || !same(r, i, p.keyed) {
+		return fmt.Errorf("%s gives at offset %d: %.80q", p.name, r.Offset, r.Value)
+	}
+	return nil
+}
+
+// follow reads a topic for a group until ctx ends, and commits. Every so often it begins anew, as another consumer would.
+func (l *load) follow(ctx context.Context, p *topic, group string, session time.Duration) {
+	l.others.Go(func() {
+		finished := int64(0) // offset after the last record that was taken
+		for ctx.Err() == nil {
+			if err := l.session(ctx, p, group, session, &finished); err != nil {
+				l.fail(fmt.Errorf("group %s: %w", group, err))
+				return
+			}
+		}
+	})
+}
+
+func (l *load) session(ctx context.Context, p *topic, group string, session time.Duration, finished *int64) error {
+	k, err := l.reader.Consumer(ctx, group, p.name, client.ConsumerOptions{Follow: true, CommitEvery: 500 * time.Millisecond})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	l.resumed.Add(1)
+	over, cancel := context.WithTimeout(ctx, session)
+	defer cancel()
+	at := int64(-1)
+	for {
+		m, err := k.Next(over)
+		switch {
+		case over.Err() != nil:
+			return k.Close(context.Background())
+		case errors.Is(err, client.ErrBelowStart) && p.partial:
+			return errors.Join(l.skip(p, group), k.Close(context.Background()))
+		case err != nil:
+			return errors.Join(err, k.Close(context.Background()))
+		}
+		if err := check(p, m.Record); err != nil {
+			return err
+		}
+		first := at < 0
+		switch {
+		case p.keyed:
+		case first && !p.partial && m.Offset > *finished:
+			return fmt.Errorf("%s: resumed at %d, %d was the last", p.name, m.Offset, *finished-1)
+		case !first && m.Offset != at:
+			return fmt.Errorf("%s: offset %d after %d", p.name, m.Offset, at-1)
+		}
+		at = m.Offset + 1
+		*finished = max(*finished, at)
+		l.consumed.Add(1)
+	}
+}
+
+// skip lets a group go on where its topic begins: what it has not read was trimmed.
+func (l *load) skip(p *topic, group string) error {
+	t, err := l.reader.Topic(context.Background(), p.name)
+	if err != nil {
+		return err
+	}
+	return l.reader.CommitOffsets(context.Background(), group, client.OffsetCommit{Topic: p.name, Offset: t.Partitions[0].Start})
+}
+
+// historyMost is how many records one read of history takes.
+const historyMost = 2000
+
+// read reads the beginning of one topic after the other, as somebody does who looks for something old.
+func (l *load) read(ctx context.Context, seed uint64, pause time.Duration) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	l.others.Go(func() {
+		for ctx.Err() == nil {
+			p := l.topics[rng.IntN(len(l.topics))]
+			if p.renewed {
+				continue // another topic of that name may begin in the middle of a read
+			}
+			if err := l.readOnce(ctx, p); err != nil && ctx.Err() == nil {
+				l.fail(fmt.Errorf("read %s: %w", p.name, err))
+				return
+			}
+			l.rest(pause)
+		}
+	})
+}
+
+func (l *load) readOnce(ctx context.Context, p *topic) error {
+	count, at := 0, int64(-1)
+	for r, err := range l.reader.Records(ctx, p.name, client.ReadOptions{Offset: client.Earliest}) {
+		switch {
+		case errors.Is(err, client.ErrBelowStart) && p.partial:
+			return nil // trimmed meanwhile
+		case err != nil:
+			return err
+		}
+		if err := check(p, r); err != nil {
+			return err
+		}
+		if at >= 0 && r.Offset != at && !p.keyed {
+			return fmt.Errorf("offset %d after %d", r.Offset, at-1)
+		}
+		at = r.Offset + 1
+		if count++; count == historyMost {
+			break
+		}
+	}
+	l.history.Add(int64(count))
+	return nil
+}

@@ -1,0 +1,90 @@
+package soak
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// keyed returns seqs of a compacted topic with one key: two values, then a tombstone.
+func keyed(name string) (first, second, tombstone int) {
+	seqs := map[string][]int{}
+	for seq := range 100_000 {
+		r := id{name, 0, seq}.record(true)
+		list := seqs[string(r.Key)]
+		if len(list) < 2 && r.Value != nil || len(list) == 2 && r.Value == nil {
+			list = append(list, seq)
+			seqs[string(r.Key)] = list
+		}
+		if len(list) == 3 {
+			return list[0], list[1], list[2]
+		}
+	}
+	panic("soak: no key has a tombstone")
+}
+
+// A judge that finds nothing would make the whole soak worthless.
+func TestJudgeFindsEveryFault(t *testing.T) {
+	now := time.Now()
+	plain := func() *topic {
+		return &topic{name: "plain", acked: []acked{{0, 10, 2, now}, {3, 13, 1, now}}, unknown: map[int]bool{12: true}, next: 14}
+	}
+	cut := plain()
+	cut.partial = true
+	trimmed := plain()
+	trimmed.partial, trimmed.trimmed = true, 3
+	a, b, x := keyed("k")
+	compact := &topic{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, b, 1, now}}, unknown: map[int]bool{}}
+	removed := &topic{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, x, 1, now}}, unknown: map[int]bool{}}
+	type at struct {
+		offset int64
+		seq    int
+	}
+	for name, c := range map[string]struct {
+		p     *topic
+		start int64
+		seen  []at
+		want  []string
+	}{
+		"nothing wrong":                {plain(), 0, []at{{0, 10}, {1, 11}, {2, 12}, {3, 13}}, nil},
+		"the last is missing":          {plain(), 0, []at{{0, 10}, {1, 11}, {2, 12}}, []string{faultMissing}},
+		"one in the middle is":         {plain(), 0, []at{{0, 10}, {2, 12}, {3, 13}}, []string{faultGap}},
+		"two changed places":           {plain(), 0, []at{{0, 11}, {1, 10}, {2, 12}, {3, 13}}, []string{faultMoved}},
+		"a rejected one":               {plain(), 0, []at{{0, 10}, {1, 11}, {2, 99}, {3, 13}}, []string{faultForeign}},
+		"the unknown twice":            {plain(), 0, []at{{0, 10}, {1, 11}, {2, 12}, {3, 13}, {4, 12}}, []string{faultTwice}},
+		"begins too late":              {plain(), 3, []at{{3, 13}}, []string{faultTooEarly}},
+		"retention took too much":      {cut, 2, []at{{2, 12}, {3, 13}}, []string{faultTooEarly}},
+		"trimmed":                      {trimmed, 3, []at{{3, 13}}, nil},
+		"trimmed too far":              {trimmed, 4, nil, []string{faultTooEarly}},
+		"compacted":                    {compact, 0, []at{{1, b}}, nil},
+		"not yet compacted":            {compact, 0, []at{{0, a}, {1, b}}, nil},
+		"the newest is gone":           {compact, 0, []at{{0, a}}, []string{faultNewest}},
+		"all are gone":                 {compact, 0, nil, []string{faultNewest}},
+		"removed":                      {removed, 0, []at{{1, x}}, nil},
+		"removed, tombstone gone":      {removed, 0, nil, nil},
+		"removed, and the value lives": {removed, 0, []at{{0, a}}, []string{faultRevived}},
+	} {
+		j := newJudge(c.p, c.start)
+		for _, s := range c.seen {
+			r := id{c.p.name, 0, s.seq}.record(c.p.keyed)
+			r.Offset = s.offset
+			j.see(&r)
+		}
+		j.end(c.start, now.Add(-time.Minute))
+		got := slices.Sorted(maps.Keys(j.faults))
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: found %q, want %q", name, got, c.want)
+		}
+	}
+	j := newJudge(plain(), 0)
+	r := id{"plain", 0, 10}.record(false)
+	r.Value[len(r.Value)-1] ^= 1
+	j.see(&r)
+	j.see(&record.Record{Offset: 1, Value: []byte("what")})
+	if got := slices.Sorted(maps.Keys(j.faults)); !slices.Equal(got, []string{faultContent, faultForeign}) {
+		t.Errorf("found %q in damaged records", got)
+	}
+}

@@ -1,0 +1,188 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/record"
+)
+
+// load is all that goes on at a broker: producers, consumers, trims, topics that come and go. Its clients find the
+// broker at one address, whoever serves there.
+type load struct {
+	topics []*topic
+	safe   *client.Client // idempotent, and patient beyond a restart
+	plain  *client.Client // hears of every unknown outcome
+	reader *client.Client
+
+	stop    atomic.Bool
+	writers sync.WaitGroup
+	others  sync.WaitGroup
+	failed  chan error // of what no kill explains; capacity 1
+
+	requests, records, unknowns    atomic.Int64
+	consumed, history, trims, anew atomic.Int64
+	resumed                        atomic.Int64 // sessions of consumers
+}
+
+func newLoad(address string, topics []*topic) (*load, error) {
+	l := &load{topics: topics, failed: make(chan error, 1)}
+	for _, c := range []struct {
+		to **client.Client
+		o  client.Options
+	}{
+		{&l.safe, client.Options{RetryTime: 2 * time.Minute}},
+		{&l.plain, client.Options{RetryTime: -1, NotIdempotent: true}},
+		{&l.reader, client.Options{RetryTime: 2 * time.Minute}},
+	} {
+		c.o.APIKey = apiKey
+		var err error
+		if *c.to, err = client.New(address, c.o); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func (l *load) fail(err error) {
+	select {
+	case l.failed <- err:
+	default:
+	}
+}
+
+// every keeps a writer on its topics, a batch for each in turn, until the load stops.
+func (l *load) every(topics []*topic, c *client.Client, most int, pause time.Duration) {
+	rng := rand.New(rand.NewPCG(uint64(len(topics)), uint64(most)))
+	l.writers.Go(func() {
+		for n := 0; !l.stop.Load(); n++ {
+			if err := l.send(topics[n%len(topics)], c, 1+rng.IntN(most)); err != nil {
+				l.fail(err)
+				return
+			}
+			l.rest(pause)
+		}
+	})
+}
+
+// rest paces a writer.
+func (l *load) rest(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
+// records are the next ones of a topic.
+func records(p *topic, count int) []record.Record {
+	list := make([]record.Record, count)
+	for i := range list {
+		list[i] = id{p.name, p.life, p.next + i}.record(p.keyed)
+	}
+	return list
+}
+
+const rejectedPause = 20 * time.Millisecond
+
+// send writes the next records of a topic. What was rejected is sent again under the same ids: found twice in the end if
+// it did appear.
+func (l *load) send(p *topic, c *client.Client, count int) error {
+	records := records(p, count)
+	partition := int32(0)
+	for {
+		sent := time.Now()
+		placed, err := c.Produce(context.Background(), p.name, records, client.ProduceOptions{Partition: &partition})
+		l.requests.Add(1)
+		switch {
+		case err == nil:
+			if len(placed) != 1 || placed[0].Count != int64(count) {
+				return fmt.Errorf("produce to %s: answer %v to %d records", p.name, placed, count)
+			}
+			l.records.Add(int64(count))
+			p.note(acked{placed[0].First, p.next, count, sent})
+			p.next += count
+			return nil
+		case errors.Is(err, client.ErrOutcomeUnknown):
+			l.unknowns.Add(1)
+			p.noteUnknown(p.next, count)
+			p.next += count
+			return nil
+		case !errors.Is(err, client.ErrRejected) || isRefusal(err):
+			return fmt.Errorf("produce to %s: %w", p.name, err)
+		}
+		l.rest(rejectedPause)
+	}
+}
+
+// isRefusal says of a rejection that sending again does not help.
+func isRefusal(err error) bool {
+	var e *client.Error
+	return errors.As(err, &e) && e.Status/100 == 4 && e.Status != 429
+}
+
+// renew lets topics come and go: each is deleted and made again after a few batches.
+func (l *load) renew(topics []*topic, pause time.Duration) {
+	l.writers.Go(func() {
+		for n := 0; !l.stop.Load(); n++ {
+			p := topics[n%len(topics)]
+			if err := l.renewOnce(p); err != nil {
+				l.fail(fmt.Errorf("renew %s: %w", p.name, err))
+				return
+			}
+			l.rest(pause)
+		}
+	})
+}
+
+func (l *load) renewOnce(p *topic) error {
+	for range 3 {
+		if err := l.send(p, l.plain, 3); err != nil {
+			return err
+		}
+	}
+	for again := true; again; { // an unknown deletion is asked for again; then there may be none any more
+		err := l.safe.DeleteTopic(context.Background(), p.name)
+		again = err != nil && !errors.Is(err, client.ErrUnknownTopic)
+		if isRefusal(err) && again {
+			return err
+		}
+	}
+	p.again()
+	l.anew.Add(1)
+	return l.create(p)
+}
+
+// create makes a topic. An outcome that is unknown, or a broker that is not there, is tried again.
+func (l *load) create(p *topic) error {
+	for {
+		_, err := l.safe.PutTopic(context.Background(), p.name, client.TopicSpec{Settings: p.settings})
+		if err == nil || isRefusal(err) {
+			return err
+		}
+		l.rest(rejectedPause)
+	}
+}
+
+// trim cuts topics, each in the middle of what there is.
+func (l *load) trim(topics []*topic, pause time.Duration) {
+	l.others.Go(func() {
+		for n := 0; !l.stop.Load(); n++ {
+			l.rest(pause)
+			p := topics[n%len(topics)]
+			p.mu.Lock()
+			to := (p.trimmed + p.end()) / 2
+			p.trimmed = to
+			p.mu.Unlock()
+			if _, err := l.safe.Trim(context.Background(), p.name, 0, to); err != nil {
+				l.fail(fmt.Errorf("trim %s to %d: %w", p.name, to, err))
+				return
+			}
+			l.trims.Add(1)
+		}
+	})
+}
