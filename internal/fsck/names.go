@@ -26,32 +26,14 @@ func (n slotName) pos() state.Position { return state.Position{Epoch: n.epoch, S
 
 // parseSlot takes a commit object's name apart; ok is false for any other name.
 func parseSlot(shard uint32, key string) (n slotName, ok bool) {
-	rest, found := strings.CutPrefix(key, logcore.WALPrefix(shard))
-	folder, slot, cut := strings.Cut(rest, "/")
-	number, id, dash := strings.Cut(folder, "-")
-	if !found || !cut || !dash {
-		return n, false
-	}
-	epoch, err1 := strconv.ParseUint(number, 10, 32)
-	nonce, err2 := record.ParseID(id)
-	s, err3 := strconv.ParseUint(slot, 10, 64)
-	n = slotName{uint32(epoch), nonce, s}
-	// The name must be the one that would be made, digit for digit.
-	return n, err1 == nil && err2 == nil && err3 == nil && state.SlotKey(shard, n.epoch, n.nonce, n.slot) == key
+	n.epoch, n.nonce, n.slot, ok = state.ParseSlotKey(shard, key)
+	return n, ok
 }
 
 // parsePack takes a pack's name apart, with its number as the slot; ok is false for any other name.
 func parsePack(shard uint32, key string) (n slotName, ok bool) {
-	rest, found := strings.CutPrefix(key, state.PackPrefix(shard))
-	f := strings.Split(rest, "-")
-	if !found || len(f) != 3 {
-		return n, false
-	}
-	epoch, err1 := strconv.ParseUint(f[0], 10, 32)
-	nonce, err2 := record.ParseID(f[1])
-	number, err3 := strconv.ParseUint(f[2], 10, 64)
-	n = slotName{uint32(epoch), nonce, number}
-	return n, err1 == nil && err2 == nil && err3 == nil && state.PackKey(shard, n.epoch, n.nonce, n.slot) == key
+	n.epoch, n.nonce, n.slot, ok = state.ParsePackKey(shard, key)
+	return n, ok
 }
 
 // ref names an object that holds data: a slot, or a pack.

@@ -19,11 +19,10 @@ const (
 // leader wrote in this epoch, both durable: what that state does not reference is garbage for ever. It is immutable
 // after NewCollector.
 type Collector struct {
-	a      *state.State
-	refs   map[slotRef]struct{}
-	packs  map[state.PackID]struct{}
-	chain  map[record.ID]state.Epoch
-	prefix string
+	a     *state.State
+	refs  map[slotRef]struct{}
+	packs map[state.PackID]struct{}
+	chain map[record.ID]state.Epoch
 }
 
 type slotRef struct {
@@ -33,7 +32,7 @@ type slotRef struct {
 
 // NewCollector returns the collector of a snapshot's state. It goes over every range: call it off the log's owner.
 func NewCollector(a *state.State) *Collector {
-	g := &Collector{a: a, refs: map[slotRef]struct{}{}, packs: map[state.PackID]struct{}{}, chain: map[record.ID]state.Epoch{}, prefix: WALPrefix(a.Shard)}
+	g := &Collector{a: a, refs: map[slotRef]struct{}{}, packs: map[state.PackID]struct{}{}, chain: map[record.ID]state.Epoch{}}
 	for _, e := range a.Epochs {
 		g.chain[e.Nonce] = e
 	}
@@ -81,10 +80,10 @@ func (g *Collector) Judge(key string) Verdict {
 		}
 		return Keep
 	}
-	if epoch, nonce, number, ok := parsePack(g.a.Shard, key); ok {
+	if epoch, nonce, number, ok := state.ParsePackKey(g.a.Shard, key); ok {
 		return g.judgePack(epoch, nonce, number)
 	}
-	epoch, nonce, slot, ok := parseWAL(g.prefix, key)
+	epoch, nonce, slot, ok := state.ParseSlotKey(g.a.Shard, key)
 	if !ok {
 		return Keep
 	}

@@ -58,34 +58,7 @@ type snapName struct {
 func SnapPrefix(shard uint32) string { return snapPrefix(shard) }
 
 // WALPrefix is what the names of all commit objects of a shard begin with.
-func WALPrefix(shard uint32) string { return fmt.Sprintf("s%04d/wal/", shard) }
-
-// parseWAL takes a commit object's name apart; ok is false for any other name.
-func parseWAL(prefix, key string) (epoch uint32, nonce record.ID, slot uint64, ok bool) {
-	rest, found := strings.CutPrefix(key, prefix)
-	folder, _, cut := strings.Cut(rest, "/")
-	number, id, dash := strings.Cut(folder, "-")
-	if !found || !cut || !dash || len(number) != 10 {
-		return 0, record.ID{}, 0, false
-	}
-	e, err1 := strconv.ParseUint(number, 10, 32)
-	nonce, err2 := record.ParseID(id)
-	slot, ok = parseSlot(prefix+folder+"/", key)
-	return uint32(e), nonce, slot, ok && err1 == nil && err2 == nil
-}
-
-// parsePack takes a pack's name apart; ok is false for any other name.
-func parsePack(shard uint32, key string) (epoch uint32, nonce record.ID, number uint64, ok bool) {
-	rest, found := strings.CutPrefix(key, state.PackPrefix(shard))
-	f := strings.Split(rest, "-")
-	if !found || len(f) != 3 || len(f[0]) != 10 || len(f[2]) != 20 {
-		return 0, record.ID{}, 0, false
-	}
-	e, err1 := strconv.ParseUint(f[0], 10, 32)
-	nonce, err2 := record.ParseID(f[1])
-	number, err3 := strconv.ParseUint(f[2], 10, 64)
-	return uint32(e), nonce, number, err1 == nil && err2 == nil && err3 == nil
-}
+func WALPrefix(shard uint32) string { return state.WALPrefix(shard) }
 
 func snapPrefix(shard uint32) string { return fmt.Sprintf("s%04d/snap/", shard) }
 

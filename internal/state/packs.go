@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/sebbroker/seb/record"
 )
 
 // PackID names a pack: the epoch that installed it, and its number there.
@@ -23,14 +21,6 @@ type Pack struct {
 	Size      int64 // bytes of the batches in it
 	Live      int64 // bytes of those that ranges of the state point at
 	Installed bool  // always true in the state: the zero value is "not known"
-}
-
-// PackPrefix is what the names of all packs of a shard begin with.
-func PackPrefix(shard uint32) string { return fmt.Sprintf("s%04d/pack/", shard) }
-
-// PackKey names a pack.
-func PackKey(shard, epoch uint32, nonce record.ID, id uint64) string {
-	return fmt.Sprintf("%s%010d-%s-%020d", PackPrefix(shard), epoch, nonce, id)
 }
 
 // PackOf returns an installed pack; ok is false if it is not known.

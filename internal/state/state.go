@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -115,16 +114,6 @@ func (s *State) RangeKey(r *Range) string {
 		return ""
 	}
 	return PackKey(s.Shard, r.Epoch, s.Epochs[i].Nonce, r.Slot)
-}
-
-// SlotKey names the commit object in a slot, relative to the bucket's root.
-func SlotKey(shard, epoch uint32, nonce record.ID, slot uint64) string {
-	return fmt.Sprintf("%s%020d", SlotPrefix(shard, epoch, nonce), slot)
-}
-
-// SlotPrefix is what the names of all slots of an epoch begin with.
-func SlotPrefix(shard, epoch uint32, nonce record.ID) string {
-	return fmt.Sprintf("s%04d/wal/%010d-%s/", shard, epoch, nonce)
 }
 
 // Find returns the index in Ranges of the range that holds offset, or -1.

@@ -1,0 +1,86 @@
+package state
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// Names are relative to the bucket's root; numbers are zero-padded, so that they sort. A start or a collection handles
+// many of them.
+const (
+	epochDigits = 10
+	slotDigits  = 20
+	nonceDigits = 2 * len(record.ID{})
+)
+
+// WALPrefix is what the names of all commit objects of a shard begin with.
+func WALPrefix(shard uint32) string { return string(appendFolder(nil, shard, "/wal/")) }
+
+// SlotPrefix is what the names of all slots of an epoch begin with.
+func SlotPrefix(shard, epoch uint32, nonce record.ID) string {
+	var room [96]byte
+	return string(appendSlotPrefix(room[:0], shard, epoch, nonce))
+}
+
+// SlotKey names the commit object in a slot.
+func SlotKey(shard, epoch uint32, nonce record.ID, slot uint64) string {
+	var room [96]byte
+	return string(appendPadded(appendSlotPrefix(room[:0], shard, epoch, nonce), slot, slotDigits))
+}
+
+// ParseSlotKey takes a commit object's name apart; ok is false for any other name.
+func ParseSlotKey(shard uint32, key string) (epoch uint32, nonce record.ID, slot uint64, ok bool) {
+	return parseName(appendFolder(nil, shard, "/wal/"), '/', key)
+}
+
+// PackPrefix is what the names of all packs of a shard begin with.
+func PackPrefix(shard uint32) string { return string(appendFolder(nil, shard, "/pack/")) }
+
+// PackKey names a pack.
+func PackKey(shard, epoch uint32, nonce record.ID, id uint64) string {
+	var room [96]byte
+	b := appendEpoch(appendFolder(room[:0], shard, "/pack/"), epoch, nonce)
+	return string(appendPadded(append(b, '-'), id, slotDigits))
+}
+
+// ParsePackKey takes a pack's name apart; ok is false for any other name.
+func ParsePackKey(shard uint32, key string) (epoch uint32, nonce record.ID, id uint64, ok bool) {
+	return parseName(appendFolder(nil, shard, "/pack/"), '-', key)
+}
+
+func appendFolder(b []byte, shard uint32, folder string) []byte {
+	return append(appendPadded(append(b, 's'), uint64(shard), 4), folder...)
+}
+
+func appendSlotPrefix(b []byte, shard, epoch uint32, nonce record.ID) []byte {
+	return append(appendEpoch(appendFolder(b, shard, "/wal/"), epoch, nonce), '/')
+}
+
+func appendEpoch(b []byte, epoch uint32, nonce record.ID) []byte {
+	return hex.AppendEncode(append(appendPadded(b, uint64(epoch), epochDigits), '-'), nonce[:])
+}
+
+// appendPadded appends n with at least so many digits.
+func appendPadded(b []byte, n uint64, digits int) []byte {
+	var room [20]byte
+	d := strconv.AppendUint(room[:0], n, 10)
+	for range digits - len(d) {
+		b = append(b, '0')
+	}
+	return append(b, d...)
+}
+
+// parseName reads prefix, epoch, '-', nonce, the separator and a number.
+func parseName(prefix []byte, separator byte, key string) (epoch uint32, nonce record.ID, number uint64, ok bool) {
+	rest, found := strings.CutPrefix(key, string(prefix))
+	if !found || len(rest) != epochDigits+1+nonceDigits+1+slotDigits || rest[epochDigits] != '-' || rest[epochDigits+1+nonceDigits] != separator {
+		return 0, record.ID{}, 0, false
+	}
+	e, err1 := strconv.ParseUint(rest[:epochDigits], 10, 32)
+	nonce, err2 := record.ParseID(rest[epochDigits+1:][:nonceDigits])
+	number, err3 := strconv.ParseUint(rest[len(rest)-slotDigits:], 10, 64)
+	return uint32(e), nonce, number, err1 == nil && err2 == nil && err3 == nil
+}
