@@ -140,7 +140,7 @@ func (c *Compaction) portions(wanted func(*compacting, *state.Range) bool) [][]R
 			if size > 0 && size+int64(r.Len) > c.config.Target {
 				all, now, size, open = append(all, now), nil, 0, false
 			}
-			if !open {
+			if !open || !now[len(now)-1].room(r) {
 				now = append(now, Run{Topic: k.topic, Partition: k.partition, part: k})
 				open = true
 			}

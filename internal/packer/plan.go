@@ -3,6 +3,7 @@ package packer
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -46,6 +47,12 @@ type Run struct {
 
 	part     *compacting // nil unless in a Compaction
 	filtered []Filtered  // what is left of Ranges; nil: all
+}
+
+// room says whether a range may follow in the run: what the offsets of a range are counted in has 32 bits, and compaction
+// leaves few bytes of very many.
+func (run *Run) room(r *state.Range) bool {
+	return len(run.Ranges) == 0 || r.End()-run.Ranges[0].Base <= math.MaxUint32
 }
 
 // left is what the pack's index says of a range of the run.
@@ -187,7 +194,7 @@ func collect(s *state.State, c *Config, wanted func(*state.Range) bool) []Run {
 					flush()
 					continue
 				}
-				if run.Bytes+int64(r.Len) > c.Target {
+				if run.Bytes+int64(r.Len) > c.Target || !run.room(r) {
 					flush()
 				}
 				run.Ranges = append(run.Ranges, *r)

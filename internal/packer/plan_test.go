@@ -1,6 +1,7 @@
 package packer_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -14,7 +15,8 @@ import (
 type history struct {
 	t     *testing.T
 	s     *state.State
-	now   int64 // µs
+	now   int64  // µs
+	span  uint32 // offsets that the records of a slot take for a topic; 1 if 0
 	bytes int64
 	packs uint64
 }
@@ -47,7 +49,7 @@ func (h *history) slot(recs []state.Record, sizes ...uint32) {
 		}
 		id := record.ID{byte(i), 1}
 		index = append(index, record.IndexEntry{
-			Topic: id, Base: h.s.Topic(id).Partitions[0].Next, Span: 1, Records: 1, Pos: pos, Len: n, AppendTime: head.Time,
+			Topic: id, Base: h.s.Topic(id).Partitions[0].Next, Span: max(1, h.span), Records: 1, Pos: pos, Len: n, AppendTime: head.Time,
 		})
 		pos += n
 		h.bytes += int64(n)
@@ -84,6 +86,52 @@ func (h *history) ranges() (n int) {
 		n += len(t.Partitions[0].Ranges)
 	}
 	return n
+}
+
+// TestRangesKeepTheirOffsets: compaction leaves ranges of few bytes over very many offsets, which a range counts in 32 bits.
+func TestRangesKeepTheirOffsets(t *testing.T) {
+	h := newHistory(t, 2)
+	h.span = 3 << 30
+	for range 20 {
+		h.now += time.Hour.Microseconds()
+		h.slot(nil, 100, 61)
+		h.merge(packer.Config{Small: 2})
+	}
+	for _, topic := range h.s.Topics() {
+		p := topic.Partitions[0]
+		next := int64(0)
+		for i := range p.Ranges {
+			if p.Ranges[i].Base != next {
+				t.Fatalf("%s: range %d begins at offset %d, the one before ends at %d", topic.Name, i, p.Ranges[i].Base, next)
+			}
+			next = p.Ranges[i].End()
+		}
+		if next != p.Next || next != 20*3<<30 {
+			t.Errorf("%s: ranges end at %d, the partition at %d", topic.Name, next, p.Next)
+		}
+	}
+	h.slot([]state.Record{{Kind: state.TopicChange, Topic: record.ID{0, 1}, Settings: map[string]string{"cleanup-policy": "compact"}}})
+	pass := packer.ChooseCompaction(h.s.View(), packer.Config{}, h.now)
+	for _, portions := range [][][]packer.Run{pass.Dirty(), pass.Plans()} {
+		next := int64(0)
+		for _, runs := range portions {
+			for _, run := range runs {
+				begin := next
+				for _, r := range run.Ranges {
+					if r.Base != next {
+						t.Fatalf("a run goes on at offset %d, want %d", r.Base, next)
+					}
+					next = r.End()
+				}
+				if next-begin > math.MaxUint32 {
+					t.Errorf("a run takes %d offsets", next-begin)
+				}
+			}
+		}
+		if next != h.s.Topic(record.ID{0, 1}).Partitions[0].Next {
+			t.Errorf("a pass ends at offset %d", next)
+		}
+	}
 }
 
 // TestYear: over a year the ranges in the state stay within the tail plus partitions × (bytes / pack size).
