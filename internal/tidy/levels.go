@@ -66,6 +66,7 @@ var levels = map[string]int{
 // may import it. Those of its packages that have a level keep to it.
 var support = []string{
 	"internal/objstore/storetest",
+	"internal/fuzzing",
 	"internal/s3server",
 	"internal/s3proxy",
 	"internal/program",
@@ -73,6 +74,7 @@ var support = []string{
 	"internal/torture",
 	"internal/killloop",
 	"internal/soak",
+	"internal/history",
 	"internal/tidy",
 }
 

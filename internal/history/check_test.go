@@ -1,0 +1,130 @@
+package history
+
+import (
+	"slices"
+	"testing"
+)
+
+// good is a history without a fault in which everything occurs: appends of all outcomes, conditions, groups, sessions,
+// a broker that was taken over from.
+func good() *script {
+	s := &script{}
+	s.send(1, 0, 3, 0)
+	s.both(Event{Do: Append, Client: 2, Seq: 0, N: 2}, Event{Is: Unknown})
+	s.both(Event{Do: Append, Client: 2, Seq: 2, N: 1}, Event{Is: Rejected, Code: "over_budget"})
+	s.send(1, 3, 1, 3)
+	s.both(Event{Do: Append, Client: 2, Seq: 3, N: 1, Want: new(int64(4))}, Event{Is: OK, At: 4, Epoch: 2})
+	s.both(Event{Do: Append, Client: 2, Seq: 4, N: 1, Want: new(int64(4))}, Event{Is: Rejected, Code: CodeMismatch, At: 5, Epoch: 2})
+	s.see(2, Run{0, 1, 0, 4}, Run{4, 2, 3, 1})
+	s.both(Event{Do: Read, Client: 9, From: 3}, Event{Is: OK, Epoch: 1, End: 4, Got: []Run{{3, 1, 3, 1}}}) // by the one before
+	a := s.both(Event{Do: Commit, Client: 5, Group: "g", To: 2}, Event{Is: OK, Epoch: 2})
+	s.both(Event{Do: Fetch, Client: 5, Group: "g"}, Event{Is: OK, At: 2, By: a, Epoch: 2})
+	b := s.both(Event{Do: Commit, Client: 5, Group: "g", To: 4}, Event{Is: Unknown})
+	s.both(Event{Do: Fetch, Client: 5, Group: "g"}, Event{Is: OK, At: 2, By: a, Epoch: 2})
+	s.both(Event{Do: Fetch, Client: 5, Group: "g"}, Event{Is: OK, At: 4, By: b, Epoch: 2})
+	s.both(Event{Do: Fetch, Client: 6, Group: "g"}, Event{Is: OK, At: 2, By: a, Epoch: 1})
+	s.both(Event{Do: Read, Client: 7, From: None, Session: "s", Group: "h"}, Event{Is: OK, Epoch: 2, End: 5, Got: []Run{{0, 1, 0, 2}}})
+	s.both(Event{Do: Read, Client: 7, From: None, Session: "s", Group: "h"}, Event{Is: OK, Epoch: 2, End: 5, Got: []Run{{2, 1, 2, 1}}})
+	s.both(Event{Do: Read, Client: 7, From: None, Session: "t", Group: "h"}, Event{Is: OK, Epoch: 2, End: 5, Got: []Run{{1, 1, 1, 3}}})
+	s.see(2, Run{0, 1, 0, 4}, Run{4, 2, 3, 1}, Run{5, 2, 0, 2}) // the unknown ones came late
+	return s
+}
+
+// trimmed goes on with a trim.
+func trimmed(s *script) *script {
+	s.both(Event{Do: Trim, Client: 8, To: 2}, Event{Is: OK, Epoch: 2, Start: 2})
+	s.both(Event{Do: Read, Client: 9, From: 1}, Event{Is: Failed, Code: "offset_below_start", Epoch: 2, Start: 2})
+	s.see(2, Run{2, 1, 2, 2}, Run{4, 2, 3, 1}, Run{5, 2, 0, 2})
+	return s
+}
+
+func TestGoodHistoryIsAccepted(t *testing.T) {
+	events := good().events
+	if rules := judge(events); len(rules) > 0 {
+		t.Errorf("broken: %q", rules)
+	}
+	if rules := judge(trimmed(good()).events); len(rules) > 0 {
+		t.Errorf("broken with a trim: %q", rules)
+	}
+	if l := linear(t, events); len(l.Faults) > 0 || l.Undecided > 0 || l.Checked < 10 {
+		t.Errorf("%+v", l)
+	}
+}
+
+// Each is a history with one fault, and breaks just the rules that it should.
+func TestEveryRuleFindsItsFault(t *testing.T) {
+	for name, c := range faults {
+		s := &script{}
+		c.make(s)
+		slices.Sort(c.want)
+		if got := judge(s.events); !slices.Equal(got, c.want) {
+			t.Errorf("%s: broken are %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A rule that no history here breaks would be one that nobody has seen at work.
+func TestEveryRuleHasAFault(t *testing.T) {
+	var all []string
+	for _, c := range faults {
+		all = append(all, c.want...)
+	}
+	for _, rule := range []string{
+		RuleAborted, RuleOffset, RuleLost, RuleDuplicate, RulePoll, RuleOrder, RuleUnseen, RuleForeign, RuleMoved, RuleTorn, RuleTime,
+		RuleGap, RuleStale, RuleStart, RuleGroup, RuleSkip, RuleWant, RuleHistory,
+	} {
+		if !slices.Contains(all, rule) {
+			t.Errorf("no history breaks %q", rule)
+		}
+	}
+}
+
+// What an older broker says is no fault, and the same said by the newer one is.
+func TestOnlyOlderEpochsMayBeBehind(t *testing.T) {
+	for _, c := range []struct {
+		epoch uint32
+		want  []string
+	}{{1, nil}, {2, []string{RuleGroup, RuleStale}}, {3, []string{RuleGroup, RuleStale}}} {
+		s := &script{}
+		s.send(1, 0, 1, 0)
+		a := s.both(Event{Do: Commit, Group: "g", To: 1}, Event{Is: OK, Epoch: 1})
+		s.both(Event{Do: Append, Client: 1, Seq: 1, N: 1}, Event{Is: OK, At: 1, Epoch: 2})
+		s.both(Event{Do: Commit, Group: "g", To: 2}, Event{Is: OK, Epoch: 2})
+		s.both(Event{Do: Read, From: 0}, Event{Is: OK, Epoch: c.epoch, End: 1, Got: []Run{{0, 1, 0, 1}}})
+		s.both(Event{Do: Fetch, Group: "g"}, Event{Is: OK, At: 1, By: a, Epoch: c.epoch})
+		s.see(2, Run{0, 1, 0, 2})
+		if got := judge(s.events); !slices.Equal(got, c.want) {
+			t.Errorf("epoch %d: broken are %q, want %q", c.epoch, got, c.want)
+		}
+	}
+}
+
+func TestValuesAreKnownAgain(t *testing.T) {
+	var scratch []byte
+	for client := range int32(50) {
+		for seq := range int64(200) {
+			v := Value(client, seq)
+			c, s, again, err := ParseValue(v, scratch)
+			scratch = again
+			if err != nil || c != client || s != seq {
+				t.Fatalf("%d.%d: %d.%d, %v", client, seq, c, s, err)
+			}
+		}
+	}
+}
+
+func TestChangedValuesAreFound(t *testing.T) {
+	v := Value(12, 345)
+	for i := range v {
+		for bit := range 8 {
+			bad := slices.Clone(v)
+			bad[i] ^= 1 << bit
+			if c, s, _, err := ParseValue(bad, nil); err == nil {
+				t.Fatalf("bit %d of byte %d: taken as %d.%d", bit, i, c, s)
+			}
+		}
+		if _, _, _, err := ParseValue(v[:i], nil); err == nil {
+			t.Fatalf("%d bytes are taken for the whole", i)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"testing"
+	"time"
+)
+
+// script is a history made by hand.
+type script struct {
+	events []Event
+	ops    int64
+}
+
+func (s *script) put(e Event) {
+	e.T = int64(len(s.events)+1) * 1000
+	s.events = append(s.events, e)
+}
+
+// do begins an operation.
+func (s *script) do(e Event) int64 {
+	s.ops++
+	e.Op = s.ops
+	s.put(e)
+	return e.Op
+}
+
+// is ends one.
+func (s *script) is(op int64, e Event) {
+	e.Op = op
+	s.put(e)
+}
+
+// both is an operation with nothing beside it.
+func (s *script) both(do, is Event) int64 {
+	op := s.do(do)
+	s.is(op, is)
+	return op
+}
+
+// send appends n records of a client, the first with a number, and has them acknowledged at an offset.
+func (s *script) send(client int32, seq, n, at int64) {
+	s.both(Event{Do: Append, Client: client, Seq: seq, N: n}, Event{Is: OK, At: at, Epoch: 1})
+}
+
+// see reads runs from the first on, up to the last, which is the end.
+func (s *script) see(epoch uint32, runs ...Run) {
+	from, end := runs[0][0], int64(0)
+	for _, r := range runs {
+		end = max(end, r[0]+r[3])
+	}
+	s.both(Event{Do: Read, Client: 99, From: from}, Event{Is: OK, Epoch: epoch, End: end, Got: runs})
+}
+
+// judge gives the rules that events break, each once, in order.
+func judge(events []Event) []string {
+	c := NewChecker()
+	for i := range events {
+		c.Add(&events[i])
+	}
+	c.Finish()
+	return rulesOf(c.Violations())
+}
+
+func rulesOf(list []Violation) []string {
+	var rules []string
+	for _, v := range list {
+		rules = append(rules, v.Rule)
+	}
+	slices.Sort(rules)
+	return slices.Compact(rules)
+}
+
+func lines(t testing.TB, events []Event) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	for i := range events {
+		line, err := json.Marshal(&events[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(append(line, '\n'))
+	}
+	return b.Bytes()
+}
+
+func reader(b []byte) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+}
+
+// linear says what Linear finds.
+func linear(t testing.TB, events []Event) *Linearity {
+	t.Helper()
+	l, err := Linear(bytes.NewReader(lines(t, events)), 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

@@ -1,0 +1,267 @@
+package history
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestIdealHistoriesAreAccepted(t *testing.T) {
+	checked := 0
+	for seed := range uint64(400) {
+		x := idealHistory(seed, 150)
+		if rules := judge(x.events); len(rules) > 0 {
+			c := NewChecker()
+			for i := range x.events {
+				c.Add(&x.events[i])
+			}
+			c.Finish()
+			t.Fatalf("idealHistory(%d, 150): broken are %v\n%s", seed, c.Violations(), lines(t, x.events))
+		}
+		if seed%4 > 0 {
+			continue
+		}
+		l := linear(t, x.events)
+		if len(l.Faults) > 0 || l.Undecided > 0 {
+			t.Fatalf("idealHistory(%d, 150): %+v\n%s", seed, l, lines(t, x.events))
+		}
+		checked += l.Checked
+	}
+	if checked < 1000 {
+		t.Errorf("%d operations were checked for an order", checked)
+	}
+}
+
+// broken makes a good history a bad one and says which rules may notice; none if there is nothing to break in it.
+type broken struct {
+	rules  []string
+	linear bool // Linear must notice as well
+	apply  func(x *ideal, rng *rand.Rand) bool
+}
+
+// of picks an event.
+func of(x *ideal, rng *rand.Rand, fits func(*Event) bool) *Event {
+	var all []*Event
+	for i := range x.events {
+		if fits(&x.events[i]) {
+			all = append(all, &x.events[i])
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[rng.IntN(len(all))]
+}
+
+// begins finds the begin of an event's operation.
+func begins(x *ideal, e *Event) *Event {
+	return &x.events[slices.IndexFunc(x.events, func(b Event) bool { return b.Op == e.Op })]
+}
+
+// readAt finds a record that was read: an answer and a place in it, not the last of the partition.
+func readAt(x *ideal, rng *rand.Rand) (e *Event, i int) {
+	e = of(x, rng, func(e *Event) bool { return len(e.Got) > 1 })
+	if e == nil {
+		return nil, 0
+	}
+	return e, rng.IntN(len(e.Got) - 1)
+}
+
+var mutations = map[string]broken{
+	"a record is left out of an answer": {[]string{RuleGap}, true, func(x *ideal, rng *rand.Rand) bool {
+		e, i := readAt(x, rng)
+		if e == nil {
+			return false
+		}
+		e.Got = slices.Delete(slices.Clone(e.Got), i, i+1)
+		return true
+	}},
+	"an append is lost for all readers": {[]string{RuleGap}, true, func(x *ideal, rng *rand.Rand) bool {
+		e, i := readAt(x, rng)
+		if e == nil {
+			return false
+		}
+		lost := e.Got[i]
+		for j := range x.events {
+			x.events[j].Got = slices.DeleteFunc(slices.Clone(x.events[j].Got), func(r Run) bool {
+				return r[1] == lost[1] && r[2]+r[3] > lost[2] && r[2] < lost[2]+lost[3]
+			})
+		}
+		return true
+	}},
+	"two records of an answer change places": {[]string{RuleOffset, RuleMoved, RuleDuplicate}, true, func(x *ideal, rng *rand.Rand) bool {
+		e, i := readAt(x, rng)
+		if e == nil || x.seen(e.Got[i]) < 2 {
+			return false
+		}
+		e.Got = slices.Clone(e.Got)
+		a, b := &e.Got[i], &e.Got[i+1]
+		n := min(a[3], b[3])
+		a[1], a[2], b[1], b[2], a[3] = b[1], b[2], a[1], a[2], n
+		b[0], b[3] = a[0]+n, n
+		e.Got = e.Got[:i+2]
+		return true
+	}},
+	"an acknowledgement names the next offset": {[]string{RuleOffset, RuleMoved, RuleDuplicate, RuleWant, RuleTime, RuleTorn}, true, func(x *ideal, rng *rand.Rand) bool {
+		e := of(x, rng, func(e *Event) bool { return e.Is == OK && begins(x, e).Do == Append && e.At >= x.start })
+		if e == nil {
+			return false
+		}
+		e.At++
+		return true
+	}},
+	"a stored append is said to be rejected": {[]string{RuleAborted}, false, func(x *ideal, rng *rand.Rand) bool {
+		e := of(x, rng, func(e *Event) bool { return e.Is == OK && begins(x, e).Do == Append && e.At >= x.start })
+		if e == nil {
+			return false
+		}
+		*e = Event{T: e.T, Op: e.Op, Is: Rejected}
+		return true
+	}},
+	"a broker forgets what it showed": {[]string{RuleStale, RuleGap}, true, func(x *ideal, rng *rand.Rand) bool {
+		last := len(x.events) - 1 // of the reads that end it all, at the newest epoch
+		if e := &x.events[last]; len(e.Got) > 0 && x.end > 0 {
+			e.End, e.Got, e.Cut = x.end-1, nil, false
+			return true
+		}
+		return false
+	}},
+	"a group gets an old offset back": {[]string{RuleGroup}, true, func(x *ideal, _ *rand.Rand) bool {
+		old := x.both(Event{Do: Commit, Client: 91, Group: "g", To: 500}, Event{Is: OK, Epoch: x.epoch})
+		x.both(Event{Do: Commit, Client: 91, Group: "g", To: 501}, Event{Is: OK, Epoch: x.epoch})
+		x.both(Event{Do: Fetch, Client: 92, Group: "g"}, Event{Is: OK, Epoch: x.epoch, At: 500, By: old})
+		return true
+	}},
+	"bytes change": {[]string{RuleForeign}, false, func(x *ideal, rng *rand.Rand) bool {
+		e, i := readAt(x, rng)
+		if e == nil {
+			return false
+		}
+		v := Value(int32(e.Got[i][1]), e.Got[i][2])
+		v[rng.IntN(len(v))] ^= 1 << rng.IntN(8)
+		if _, _, _, err := ParseValue(v, nil); err != nil {
+			e.Bad = err.Error()
+		}
+		return true
+	}},
+}
+
+// seen counts in how many answers a record is.
+func (x *ideal) seen(r Run) (n int) {
+	for i := range x.events {
+		if slices.ContainsFunc(x.events[i].Got, func(o Run) bool { return o[1] == r[1] && o[2] == r[2] }) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestBrokenHistoriesAreRejected(t *testing.T) {
+	for name, m := range mutations {
+		t.Run(name, func(t *testing.T) {
+			done, found := 0, 0
+			for seed := range uint64(200) {
+				x := idealHistory(seed, 120)
+				if !m.apply(x, rand.New(rand.NewPCG(seed, 4))) {
+					continue
+				}
+				done++
+				rules := judge(x.events)
+				if !slices.ContainsFunc(rules, func(r string) bool { return slices.Contains(m.rules, r) }) {
+					t.Fatalf("idealHistory(%d, 120): broken are %q, want one of %q\n%s", seed, rules, m.rules, lines(t, x.events))
+				}
+				if m.linear && seed%8 == 0 {
+					if l := linear(t, x.events); len(l.Faults) > 0 {
+						found++
+					}
+				}
+			}
+			if done < 20 || m.linear && found == 0 {
+				t.Errorf("%d histories were broken, in %d of them no order was found", done, found)
+			}
+		})
+	}
+}
+
+func TestViolationsAreDrawn(t *testing.T) {
+	x := idealHistory(7, 120)
+	c := NewChecker()
+	x.put(Event{Note: "SIGKILL <pid>", Lane: "broker 1"})
+	x.both(Event{Do: Read, Client: 93, From: 0}, Event{Is: OK, Epoch: x.epoch, End: 1, Bad: "<script>"})
+	for i := range x.events {
+		c.Add(&x.events[i])
+	}
+	path := filepath.Join(t.TempDir(), "page.html")
+	if err := WritePage(path, "a <title>", reader(lines(t, x.events)), c.Violations()); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<svg", "&lt;script&gt;", "SIGKILL &lt;pid&gt;", RuleForeign, "client 93", "a &lt;title&gt;"} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	for _, never := range []string{"<script", "http://", "https://", "src="} {
+		if strings.Contains(string(page), never) {
+			t.Errorf("the page has %q", never)
+		}
+	}
+}
+
+func TestRecordedHistoryIsReadBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	r, err := NewRecorder(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Return(r.Invoke(Event{Do: Append, Client: 1, N: 2}), Event{Is: OK, At: 0, Epoch: 3})
+	r.Note("broker 1", "killed")
+	open := r.Invoke(Event{Do: Append, Client: 1, Seq: 2, N: 1})
+	r.Return(r.Invoke(Event{Do: Read, Client: 2}), Event{Is: OK, Epoch: 3, End: 2, Got: []Run{{0, 1, 0, 2}}})
+	if start, end := r.Ends(0); start != 0 || end != 2 {
+		t.Errorf("ends %d, %d", start, end)
+	}
+	select {
+	case <-r.Bad():
+		t.Error("it is said to be bad")
+	default:
+	}
+	violations, err := r.Finish()
+	if err != nil || len(violations) > 0 {
+		t.Fatalf("%v, %v", violations, err)
+	}
+	violations, stats, err := CheckFile(path, true)
+	if err != nil || len(violations) > 0 || stats.Acked != 1 || stats.Records != 2 || stats.Read != 2 || stats.Ops != open+1 {
+		t.Errorf("%v, %+v, %v", violations, stats, err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A history that was cut off in the middle of a line is good up to there.
+	if err := os.WriteFile(path, whole[:len(whole)-3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stats, err = CheckFile(path, false); err != nil || stats.Ops != open+1 || stats.Read != 0 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+func TestRecorderSaysWhenItTurnsBad(t *testing.T) {
+	r, err := NewRecorder(filepath.Join(t.TempDir(), "history"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Return(r.Invoke(Event{Do: Read}), Event{Is: OK, Bad: "x"})
+	<-r.Bad()
+	if violations, err := r.Finish(); err != nil || len(violations) == 0 {
+		t.Errorf("%v, %v", violations, err)
+	}
+}
