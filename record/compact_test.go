@@ -134,29 +134,3 @@ const batchDamageFrom = posLength
 
 // lenOfFirst is the length of the first of concatenated batches.
 func (b Batch) lenOfFirst() int { return int(b.i32(posLength)) + lengthBase }
-
-func FuzzCompactor(f *testing.F) {
-	f.Add([]byte{}, uint64(3))
-	f.Add(compacted(10), uint64(1))
-	f.Add(emptied(15), uint64(0))
-	f.Fuzz(func(t *testing.T, b []byte, mask uint64) {
-		var c Compactor
-		out, sum, err := c.Append(nil, b, func(e *CompactEntry) bool { return mask>>(uint64(e.Offset)%64)&1 != 0 })
-		if err != nil {
-			return
-		}
-		before, err := Verify(b)
-		if err != nil || sum.Span != before.Span || sum.Records > before.Records {
-			t.Fatalf("%+v became %+v (%v)", before, sum, err)
-		}
-		var r Reader
-		for r.Reset(out, 0); r.Next(); {
-			if mask>>(uint64(r.Offset())%64)&1 == 0 {
-				t.Fatalf("offset %d should have gone", r.Offset())
-			}
-		}
-		if r.Err() != nil {
-			t.Fatal(r.Err())
-		}
-	})
-}

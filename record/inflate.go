@@ -84,7 +84,7 @@ func (f *inflater) open(src []byte) (err error) {
 		f.gzip.Multistream(false)
 		f.stream = &f.gzip
 	case Snappy:
-		if err = f.snappy.reset(src); err != nil {
+		if err = f.snappy.reset(src, f.left); err != nil {
 			return err
 		}
 		f.stream = &f.snappy
@@ -168,6 +168,7 @@ const (
 type snappyReader struct {
 	src   []byte // what is left
 	raw   bool
+	left  int64  // bytes that the blocks to come may hold
 	block []byte // the current block's bytes
 	pos   int    // how many of them were read
 }
@@ -175,8 +176,9 @@ type snappyReader struct {
 // snappyKeep is the largest block buffer that is kept for the next use.
 const snappyKeep = 1 << 20
 
-func (s *snappyReader) reset(src []byte) error {
-	s.raw, s.pos = true, 0
+// reset starts over with src, of which at most limit bytes are decompressed.
+func (s *snappyReader) reset(src []byte, limit int64) error {
+	s.raw, s.pos, s.left = true, 0, limit
 	if cap(s.block) > snappyKeep {
 		s.block = nil
 	}
@@ -208,7 +210,7 @@ func (s *snappyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next decodes the next block. It allocates only after the block's claim was found possible.
+// next decodes the next block. It allocates only after the block's claim was found possible and allowed.
 func (s *snappyReader) next() error {
 	chunk := s.src
 	if !s.raw {
@@ -229,6 +231,9 @@ func (s *snappyReader) next() error {
 	}
 	if n > snappyRatioMax*len(chunk) {
 		return errSnappyClaim
+	}
+	if s.left -= int64(n); s.left < 0 {
+		return errInflated
 	}
 	s.pos = 0
 	// Strict, because other clients get these bytes as they are and know nothing of s2's additions.

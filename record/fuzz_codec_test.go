@@ -1,0 +1,228 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/snappy"
+
+	"github.com/sebbroker/seb/internal/fuzzing"
+)
+
+// inBatch puts records, compressed already if codec says so, into a batch whose header is right but for them.
+func inBatch(codec Compression, count uint8, maxTime int64, records []byte) []byte {
+	b := append(make([]byte, BatchHeadSize), records...)
+	putBatchHead(b, &batchHead{
+		length: len(b), attributes: int16(codec), count: int(count), maxTime: maxTime, producerID: -1, producerEpoch: -1, baseSequence: -1,
+	})
+	binary.BigEndian.PutUint32(b[posCRC:], Batch(b).checksum())
+	return b
+}
+
+// FuzzNested: any bytes as the records of a batch are judged the same plain and inside each codec, and read the same.
+func FuzzNested(f *testing.F) {
+	for codec := None; codec <= Zstd; codec++ {
+		plain, _, err := Append(nil, sampleRecords(), EncodeOptions{})
+		if err != nil {
+			f.Fatal(err)
+		}
+		b := Batch(plain)
+		f.Add(uint8(codec), uint8(b.Count()), b.MaxTimestamp()-b.BaseTimestamp(), plain[BatchHeadSize:])
+	}
+	f.Fuzz(func(t *testing.T, which, count uint8, maxTime int64, records []byte) {
+		codec := 1 + Compression(which)%Zstd
+		small, err := deflate(nil, codec, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, nested := inBatch(None, count, maxTime, records), inBatch(codec, count, maxTime, small)
+		sum, err := Check(plain, fuzzLimits())
+		sum2, err2 := Check(nested, fuzzLimits())
+		if (err == nil) != (err2 == nil) || err == nil && sum != sum2 {
+			t.Fatalf("plain %+v, %v; %s %+v, %v", sum, err, codec, sum2, err2)
+		}
+		if err != nil {
+			if !errors.Is(err, ErrInvalid) || !errors.Is(err2, ErrInvalid) {
+				t.Fatal(err, err2)
+			}
+			return
+		}
+		if a, b := readAll(t, plain, 0), readAll(t, nested, 0); !sameRecords(a, b) {
+			t.Fatal(cmp.Diff(a, b))
+		}
+	})
+}
+
+// inflatedBound is what each codec may allocate beside its output: windows, blocks and tables, which the data asks for.
+var inflatedBound = map[Compression]int{Gzip: 128 << 10, Snappy: 8 << 10, LZ4: 10 << 20, Zstd: 2*zstdWindowMax + 2<<20}
+
+// FuzzInflate: whatever a codec is given, decompressing it ends, gives no more than the limit, in a bounded memory.
+func FuzzInflate(f *testing.F) {
+	for codec := Gzip; codec <= Zstd; codec++ {
+		b, err := deflate(nil, codec, bytes.Repeat([]byte("0123456789abcdef"), 30))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint8(codec-1), uint16(400), b)
+		f.Add(uint8(codec-1), uint16(480), b)
+	}
+	f.Add(uint8(Snappy-1), uint16(100), []byte("\x80\x01\x00a"))
+	var buf [512]byte
+	f.Fuzz(func(t *testing.T, which uint8, limit uint16, b []byte) {
+		codec := 1 + Compression(which)%Zstd
+		var n int
+		var err error
+		fuzzing.Allocates(t, inflatedBound[codec]+2*(len(b)+int(limit)), b, func() {
+			n = 0
+			var i *inflater
+			if i, err = openInflater(codec, b, int64(limit)); err != nil {
+				return
+			}
+			defer i.close()
+			for empty := 0; err == nil; {
+				var k int
+				if k, err = i.Read(buf[:]); k == 0 {
+					empty++
+				}
+				if n += k; n > int(limit) || empty > len(b)+10 {
+					t.Fatalf("%s: %d bytes and %d empty reads of %d bytes, %v", codec, n, empty, len(b), err)
+				}
+			}
+		})
+		if err == io.EOF && n > 0 && codec != LZ4 { // a frame that ends well can be made again
+			if _, err := deflate(nil, codec, buf[:min(n, len(buf))]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// FuzzFrame: values that arrive in whatever pieces become the batches that Append makes of them, nothing beyond them is read,
+// and too few bytes are an error.
+func FuzzFrame(f *testing.F) {
+	f.Add([]byte{3, 0, 200}, []byte("some bytes that come on a socket"), uint64(3))
+	f.Add([]byte{0}, []byte{}, uint64(0))
+	var frame Frame
+	f.Fuzz(func(t *testing.T, lengths, body []byte, cuts uint64) {
+		sizes := make([]uint32, len(lengths))
+		recs := make([]Record, len(lengths))
+		sum := 0
+		for i, n := range lengths {
+			sizes[i] = uint32(n)
+			recs[i] = Record{Timestamp: 77, Value: body[min(sum, len(body)):min(sum+int(n), len(body))]}
+			sum += int(n)
+		}
+		if err := frame.Reset(sizes, 77, make([]byte, FrameLen(sizes))); err != nil {
+			if len(sizes) == 0 {
+				return
+			}
+			t.Fatal(err)
+		}
+		r := fuzzing.Cut(body, cuts)
+		n, err := frame.ReadFrom(r)
+		got, gotSum, finishErr := frame.Finish()
+		if sum > len(body) {
+			if !errors.Is(err, io.ErrUnexpectedEOF) || finishErr == nil {
+				t.Fatalf("%d of %d bytes: %v, %v", len(body), sum, err, finishErr)
+			}
+			return
+		}
+		if rest, _ := io.ReadAll(r); err != nil || finishErr != nil || n != int64(sum) || !bytes.Equal(rest, body[sum:]) {
+			t.Fatalf("%d of %d bytes read, %d left: %v, %v", n, sum, len(rest), err, finishErr)
+		}
+		want, wantSum, err := Append(nil, recs, EncodeOptions{})
+		if err != nil || !bytes.Equal(got, want) || gotSum != wantSum {
+			t.Fatalf("%x %+v\nwant\n%x %+v, %v", got, gotSum, want, wantSum, err)
+		}
+	})
+}
+
+// FuzzStamp: a stamped batch has the checksum of its bytes if it had it before, and no other damage is hidden.
+func FuzzStamp(f *testing.F) {
+	seed(f, "batch-")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		damaged := bytes.Clone(b)
+		b = bytes.Clone(b)
+		mendBatches(b)
+		if _, rest, err := Split(b); err != nil || len(rest) > 0 {
+			return
+		}
+		right := func(b Batch) bool { return b.checksum() == b.CRC() }
+		was := right(damaged)
+		StampAppendTime(b, 99)
+		StampProducer(b, Producer{ID: 5, Epoch: 2, Sequence: 7})
+		if s := Batch(b); !right(s) || s.MaxTimestamp() != 99 || s.Attributes()&AttrLogAppendTime == 0 || s.ProducerID() != 5 || s.BaseSequence() != 7 {
+			t.Fatalf("% x", b)
+		}
+		StampAppendTime(damaged, 99)
+		StampProducer(damaged, Producer{ID: 5, Epoch: 2, Sequence: 7})
+		if right(damaged) != was {
+			t.Fatalf("a stamp changed what the checksum says: was right %v", was)
+		}
+	})
+}
+
+// FuzzCompactor: what stays is as it was, at its offset; the offsets taken are the same; compacting again changes nothing.
+func FuzzCompactor(f *testing.F) {
+	seed(f, "batch-")
+	f.Add(compacted(10))
+	f.Add(emptied(15))
+	var c, again Compactor
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < 8 {
+			return
+		}
+		mask := binary.BigEndian.Uint64(b[len(b)-8:]) // part of the last batch: as good as any
+		stays := func(offset int64) bool { return mask>>(uint64(offset)%64)&1 != 0 }
+		b = bytes.Clone(b)
+		mendBatches(b)
+		c.Limits = fuzzLimits()
+		out, sum, err := c.Append([]byte("x"), b, func(e *CompactEntry) bool { return stays(e.Offset) })
+		if err != nil {
+			if string(out) != "x" || !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrTooLarge) {
+				t.Fatalf("%q, %v", out, err)
+			}
+			return
+		}
+		out = out[1:]
+		before, err := Verify(b)
+		if after, err2 := Verify(out); err != nil || err2 != nil || after != sum || sum.Span != before.Span || sum.Records > before.Records {
+			t.Fatalf("%+v became %+v (%v, %v)", before, sum, err, err2)
+		}
+		same, _, err := again.Append(nil, out, func(*CompactEntry) bool { return true })
+		if err != nil || !bytes.Equal(same, out) {
+			t.Fatalf("compacted again, other bytes: %v", err)
+		}
+		var r, kept Reader
+		r.Limits, kept.Limits = fuzzLimits(), fuzzLimits()
+		r.Reset(b, 0)
+		kept.Reset(out, 0)
+		for r.Next() {
+			if !stays(r.Offset()) {
+				continue
+			}
+			if !kept.Next() || !sameRecords([]Record{*kept.Record()}, []Record{*r.Record()}) {
+				t.Fatalf("%+v became %+v, %v", r.Record(), kept.Record(), kept.Err())
+			}
+		}
+		// The compactor looks at no headers: where those are damaged a reader gets less far, in both.
+		if r.Err() == nil && kept.Next() {
+			t.Fatalf("%+v should have gone", kept.Record())
+		}
+	})
+}
+
+// A snappy block says how large it is: one beyond the limit is refused before there is memory for it.
+func TestSnappyBlockBeyondTheLimit(t *testing.T) {
+	block := snappy.Encode(nil, make([]byte, 1<<20))
+	b := inBatch(Snappy, 1, 0, block)
+	fuzzing.Allocates(t, 32<<10, nil, func() {
+		if _, err := Check(b, Limits{DecompressedBytes: 100 << 10}); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("not too large: %v", err)
+		}
+	})
+}
