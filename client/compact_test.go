@@ -1,0 +1,245 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
+)
+
+// compactedBroker is a real broker with a compacted topic t of two partitions. Of the first, offsets 10, 12, 19 and 30 are
+// left of 40, and nothing of the second, which ends at 20.
+func compactedBroker(t *testing.T) (*client.Client, *broker.Broker) {
+	t.Helper()
+	ctx, store := context.Background(), objstore.NewMemory()
+	b, err := broker.Open(ctx, broker.Options{Store: store, NoWait: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := httpapi.New(b, httpapi.Options{APIKey: testKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, served := a.Server(), make(chan struct{})
+	go func() {
+		_ = srv.Serve(l)
+		close(served)
+	}()
+	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: testKey, RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		_ = srv.Close()
+		<-served
+		_ = b.Close(ctx)
+	})
+	_, err = c.CreateTopic(ctx, "t", client.TopicSpec{Partitions: 2, Settings: map[string]string{"cleanup-policy": "compact", "delete-retention-time": "0s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays := map[int]string{10: "ten", 12: "twelve", 19: "nineteen", 30: "thirty"}
+	for i := range 40 {
+		r := record.Record{Key: []byte("other")}
+		if key, ok := stays[i]; ok {
+			r.Key = []byte(key)
+		}
+		if i < 35 { // tombstones at the end
+			r.Value = fmt.Append(nil, i)
+		}
+		putRecord(t, c, 0, r)
+		if i < 20 {
+			putRecord(t, c, 1, record.Record{Key: []byte("k")})
+		}
+	}
+	compactAll(t, b, store, len(stays))
+	return c, b
+}
+
+func putRecord(t *testing.T, c *client.Client, partition int32, r record.Record) {
+	t.Helper()
+	if _, err := c.Produce(t.Context(), "t", []record.Record{r}, client.ProduceOptions{Partition: &partition}); err != nil {
+		t.Error(err)
+	}
+}
+
+// compactAll compacts until topic t has so many records.
+func compactAll(t *testing.T, b *broker.Broker, store objstore.Store, want int) {
+	t.Helper()
+	m := merge.Open(merge.Options{Log: b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Small: 2}})
+	defer m.Close()
+	for until := time.Now().Add(30 * time.Second); ; {
+		if _, err := m.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, p := range b.View().TopicByName("t").Partitions {
+			for _, r := range p.Ranges {
+				n += int(r.Records)
+			}
+		}
+		if n == want {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%d records are left, want %d", n, want)
+		}
+	}
+}
+
+// TestRecordsOfACompactedTopic: from every offset, in answers of every size, to the end.
+func TestRecordsOfACompactedTopic(t *testing.T) {
+	c, _ := compactedBroker(t)
+	left := []int64{10, 12, 19, 30}
+	for _, maxBytes := range []int{0, 1, 200} {
+		for begin := range int64(41) {
+			var got, want []int64
+			for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Offset: begin, MaxBytes: maxBytes}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if string(r.Value) != fmt.Sprint(r.Offset) {
+					t.Errorf("offset %d holds %q", r.Offset, r.Value)
+				}
+				got = append(got, r.Offset)
+			}
+			for _, o := range left {
+				if o >= begin {
+					want = append(want, o)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("from %d, %d bytes: %v, want %v", begin, maxBytes, got, want)
+			}
+		}
+	}
+	for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Partition: 1}) {
+		t.Errorf("partition 1: %v, %v", r, err)
+	}
+}
+
+// TestFollowBehindAGap: who follows from where nothing is left gets what comes.
+func TestFollowBehindAGap(t *testing.T) {
+	c, _ := compactedBroker(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var put sync.WaitGroup
+	put.Go(func() { putRecord(t, c, 1, record.Record{Key: []byte("k"), Value: []byte("new")}) })
+	came := false
+	for r, err := range c.Records(ctx, "t", client.ReadOptions{Partition: 1, Offset: 3, Follow: true}) {
+		if err != nil || r.Offset != 20 || string(r.Value) != "new" {
+			t.Errorf("%v, %v", r, err)
+		}
+		came = true
+		break
+	}
+	if put.Wait(); !came {
+		t.Error("nothing came")
+	}
+}
+
+// TestConsumerOfACompactedTopic: it gets what is left once, over several lives, and commits past what is gone at the end,
+// so that no lag stays.
+func TestConsumerOfACompactedTopic(t *testing.T) {
+	c, _ := compactedBroker(t)
+	var got []string
+	for range 2 { // two records each
+		k := consumer(t, c, client.ConsumerOptions{CommitEvery: -1, MaxBytes: 1})
+		for range 2 {
+			m, err := k.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(m.Value))
+			k.Done()
+		}
+		if err := k.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if at := committedOf(t, c)[0]; at != 31 {
+		t.Errorf("committed at %d", at)
+	}
+	if all := rest(t, consumer(t, c, client.ConsumerOptions{CommitEvery: -1})); all != "" || strings.Join(got, " ") != "10 12 19 30" {
+		t.Errorf("%v, then %q", got, all)
+	}
+	k := consumer(t, c, client.ConsumerOptions{})
+	if all := rest(t, k); all != "" {
+		t.Errorf("%q", all)
+	}
+	if err := k.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	noLag(t, c)
+}
+
+func noLag(t *testing.T, c *client.Client) {
+	t.Helper()
+	g, err := c.Group(t.Context(), "g")
+	if err != nil || g.Lag != 0 || len(g.Offsets) != 2 {
+		t.Errorf("%+v, %v", g, err)
+	}
+}
+
+// TestFollowingConsumerCommitsPastGaps: also while it waits for more, and then it gets that.
+func TestFollowingConsumerCommitsPastGaps(t *testing.T) {
+	c, _ := compactedBroker(t)
+	k := consumer(t, c, client.ConsumerOptions{Follow: true, CommitEvery: time.Millisecond})
+	values, failed := make(chan string, 10), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for m, err := range k.Records(ctx) {
+			if err != nil {
+				failed <- err
+				return
+			}
+			values <- string(m.Value)
+		}
+		close(failed)
+	}()
+	for until := time.Now().Add(30 * time.Second); ; {
+		g, err := c.Group(t.Context(), "g")
+		if err == nil && g.Lag == 0 && len(g.Offsets) == 2 && len(values) == 4 {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%+v, %v, %d values", g, err, len(values))
+		}
+	}
+	putRecord(t, c, 1, record.Record{Key: []byte("k"), Value: []byte("new")})
+	for _, want := range []string{"10", "12", "19", "30", "new"} {
+		select {
+		case v := <-values:
+			if v != want {
+				t.Errorf("got %q, want %q", v, want)
+			}
+		case err := <-failed:
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+}
