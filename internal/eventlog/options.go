@@ -35,7 +35,7 @@ type Options struct {
 
 // Timeouts bound single store requests. A request that exceeds its own has no verdict (rule R3).
 type Timeouts struct {
-	Read   time.Duration // GET without its bytes, LIST; 10 seconds
+	Read   time.Duration // GET without its bytes, LIST; 30 seconds: a store may be less patient by itself
 	Put    time.Duration // PUT without its bytes; 30 seconds
 	PerMiB time.Duration // for each MiB moved, PUT or GET; 1 second
 }
@@ -78,7 +78,7 @@ const (
 
 func (o Options) withDefaults() Options {
 	def(&o.QueueBytes, queueBytesDefault)
-	def(&o.Timeouts.Read, 10*time.Second)
+	def(&o.Timeouts.Read, 30*time.Second)
 	def(&o.Timeouts.Put, 30*time.Second)
 	def(&o.Timeouts.PerMiB, time.Second)
 	if o.Logger == nil {

@@ -32,7 +32,8 @@ type S3Options struct {
 	// NoChecksum leaves out x-amz-checksum-crc32c, for stores that refuse the header.
 	NoChecksum bool
 
-	// RequestTimeout bounds the wait for an answer, and for each further piece of a body that is read. Default 10 s.
+	// RequestTimeout bounds the wait for an answer, and for each further piece of a body that is read. Default 10 s. It
+	// grows up to three times that for a store that does not answer in time, and shrinks again when it does.
 	RequestTimeout time.Duration
 	// BytesPerSecondMin adds time for large bodies to RequestTimeout. Default 1 MiB/s.
 	BytesPerSecondMin int64
@@ -79,7 +80,9 @@ type S3 struct {
 	http     *http.Client
 	clock    storeClock
 	noBulk   atomic.Bool // the store has no DeleteObjects
-	attempts int         // of idempotent requests
+	reads    patience
+	writes   patience // of PUT and DELETE
+	attempts int      // of idempotent requests
 	pause    time.Duration
 }
 
@@ -104,6 +107,7 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 		return nil, errors.New("open s3 store: no region is set: add ?region=, or set AWS_REGION")
 	}
 	s := &S3{options: o, http: newHTTPClient(), attempts: 3, pause: 100 * time.Millisecond}
+	s.reads.base, s.writes.base = o.RequestTimeout, o.RequestTimeout
 	if o.Prefix != "" {
 		s.prefix = o.Prefix + "/"
 	}

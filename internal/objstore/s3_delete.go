@@ -52,8 +52,8 @@ func (s *S3) deleteChunk(ctx context.Context, keys []string) error {
 }
 
 func (s *S3) deleteOne(ctx context.Context, key string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.options.RequestTimeout, errStalled)
-	defer cancel()
+	ctx, done := s.writes.wait(ctx, 0)
+	defer done()
 	_, x, err := send(ctx, opDelete, func(ctx context.Context) (*s3.DeleteObjectOutput, error) {
 		return s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.options.Bucket, Key: aws.String(s.prefix + key)})
 	})
@@ -65,8 +65,8 @@ func (s *S3) deleteOne(ctx context.Context, key string) error {
 
 // deleteBulk makes one DeleteObjects; unknown says that this store does not have it.
 func (s *S3) deleteBulk(ctx context.Context, keys []string) (unknown bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(answerBytesMax), errStalled)
-	defer cancel()
+	ctx, done := s.writes.wait(ctx, s.moving(answerBytesMax))
+	defer done()
 	names := make([]types.ObjectIdentifier, len(keys))
 	for i, key := range keys {
 		names[i].Key = aws.String(s.prefix + key)

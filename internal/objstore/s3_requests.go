@@ -24,8 +24,8 @@ func (s *S3) Put(ctx context.Context, key string, body Body) error {
 	if err := checkBody(key, body); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(body.Size), errStalled)
-	defer cancel()
+	ctx, done := s.writes.wait(ctx, s.moving(body.Size))
+	defer done()
 	reader := newPartsReader(body)
 	defer reader.detach()
 	in := &s3.PutObjectInput{
@@ -46,9 +46,9 @@ func (s *S3) Put(ctx context.Context, key string, body Body) error {
 	return nil
 }
 
-// timeout is how long a request that moves so many bytes may take.
-func (s *S3) timeout(bytes int64) time.Duration {
-	return s.options.RequestTimeout + time.Duration(float64(bytes)/float64(s.options.BytesPerSecondMin)*float64(time.Second))
+// moving is how much longer a request may take that moves so many bytes.
+func (s *S3) moving(bytes int64) time.Duration {
+	return time.Duration(float64(bytes) / float64(s.options.BytesPerSecondMin) * float64(time.Second))
 }
 
 // Get implements Store.
@@ -71,12 +71,14 @@ func (s *S3) Get(ctx context.Context, key string, r Range) (Object, error) {
 }
 
 func (s *S3) getOnce(ctx context.Context, key string, r Range) (Object, error) {
-	ctx, dog := watch(ctx, s.options.RequestTimeout)
+	limit, begin := s.reads.limit(), time.Now()
+	ctx, dog := watch(ctx, limit)
 	in := &s3.GetObjectInput{Bucket: &s.options.Bucket, Key: aws.String(s.prefix + key), Range: rangeHeader(r)}
 	out, x, err := send(ctx, opGet, func(ctx context.Context) (*s3.GetObjectOutput, error) {
 		return s.client.GetObject(ctx, in)
 	})
 	dog.done()
+	s.reads.note(ctx, limit, begin)
 	if err != nil {
 		dog.stop()
 		if r.Offset == 0 && r != Whole && x.status == http.StatusRequestedRangeNotSatisfiable {
@@ -165,8 +167,8 @@ func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 	for {
 		var out *s3.ListObjectsV2Output
 		err := s.repeat(ctx, func() (err error) {
-			ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(answerBytesMax/4), errStalled)
-			defer cancel()
+			ctx, done := s.reads.wait(ctx, s.moving(answerBytesMax/4))
+			defer done()
 			out, _, err = send(ctx, opList, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
 				return s.client.ListObjectsV2(ctx, in)
 			})

@@ -1,0 +1,89 @@
+package objstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestAStoreThatIsAlwaysLateIsHeard: requests to a store that needs longer for each than it is given at first come through
+// after a few attempts, instead of being cut off for ever.
+func TestAStoreThatIsAlwaysLateIsHeard(t *testing.T) {
+	const given, needed = 50 * time.Millisecond, 110 * time.Millisecond
+	s := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-time.After(needed):
+		case <-r.Context().Done():
+			return // it took too long, so nothing is done
+		}
+		switch {
+		case r.URL.Query().Has("list-type"):
+			fmt.Fprint(w, "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+		case r.Method == http.MethodGet:
+			w.Header().Set("Content-Length", "1")
+			fmt.Fprint(w, "x")
+		case r.Method == http.MethodDelete:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			w.Header().Set("ETag", `"x"`)
+		}
+	}, func(o *S3Options) { o.RequestTimeout, o.BytesPerSecondMin = given, 1<<40 })
+	s.attempts = 1
+	s.noBulk.Store(true)
+	for name, request := range map[string]func() error{
+		"put": func() error { return s.Put(t.Context(), "k", NewBody([]byte("x"))) },
+		"get": func() error {
+			o, err := s.Get(t.Context(), "k", Whole)
+			if err == nil {
+				_, err = io.ReadAll(o.Body)
+				err = errors.Join(err, o.Body.Close())
+			}
+			return err
+		},
+		"list":   func() error { _, _, err := s.List(t.Context(), ListOptions{}); return err },
+		"delete": func() error { return s.Delete(t.Context(), "k") },
+	} {
+		// A busy machine may need more attempts than the three that are needed.
+		var err error
+		for range 40 {
+			if err = request(); err == nil {
+				break
+			}
+			if classOf(err) != ErrNoVerdict {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if err != nil {
+			t.Errorf("%s is never heard: %v", name, err)
+		}
+	}
+}
+
+func TestPatience(t *testing.T) {
+	p := patience{base: time.Second}
+	want := func(d time.Duration) {
+		t.Helper()
+		if got := p.limit(); got != d {
+			t.Fatalf("limit %s, want %s", got, d)
+		}
+	}
+	want(time.Second)
+	// Many requests that were late together are one reason to wait longer, not many.
+	for range 4 {
+		p.late(time.Second)
+	}
+	want(2 * time.Second)
+	p.late(2 * time.Second)
+	p.late(3 * time.Second)
+	want(3 * time.Second) // it does not grow for ever
+	p.heard(2 * time.Second)
+	want(3 * time.Second)
+	for _, d := range []time.Duration{2500, 2000, 1500, 1000, 1000} {
+		p.heard(10 * time.Millisecond)
+		want(d * time.Millisecond)
+	}
+}
