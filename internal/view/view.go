@@ -3,7 +3,9 @@ package view
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -25,43 +27,6 @@ var (
 	ErrInvalid = errors.New("invalid query")
 )
 
-// Log is what a view follows. Package node adapts a broker to it. Its methods may be called concurrently, except Read,
-// which the view calls from one goroutine.
-type Log interface {
-	// Cluster is the id of the cluster whose log this is.
-	Cluster() record.ID
-	// Partitions lists the partitions of all topics whose key-index is on, as committed.
-	Partitions() []Partition
-	// Topic lists those of one topic, by number; none if it is not there or its key-index is off.
-	Topic(topic record.ID) []Partition
-	// Origin is the nonce of the epoch in which an offset of a partition was committed; zero if that is not known.
-	Origin(topic record.ID, partition uint32, offset int64) record.ID
-	// Read gives whole committed batches: the one that holds offset first, then what follows it up to about bytesMax. None
-	// if nothing is there yet.
-	Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (Batches, error)
-	// Changed has an element whenever Partitions may have changed since it was last received from (capacity 1). Waiting on
-	// it makes no request.
-	Changed() <-chan struct{}
-	// Asked tells that somebody asks the view: a broker that only follows goes on following for a while.
-	Asked()
-}
-
-// Partition is a partition as committed: offsets [Start, Next) are there.
-type Partition struct {
-	Topic       record.ID
-	Partition   uint32
-	Start, Next int64
-	// Records is how many records there are; fewer than offsets where compaction took some away.
-	Records int64
-}
-
-// Batches are whole batches of one partition in offset order, cut anywhere between batches.
-type Batches struct {
-	Parts [][]byte // read-only, until Release
-	// Release gives them back; nil if there is nothing to give back. It is called once.
-	Release func()
-}
-
 // Options are what a View is opened with. Path and Log must be set; the zero value of every other field means its default.
 type Options struct {
 	// Path is the view's file; others beside it begin with the same name. They may be deleted while no view is open.
@@ -74,6 +39,8 @@ type Options struct {
 	Metrics *metrics.Set // an own set; it is not registered anywhere
 }
 
+const cacheBytes = 16 << 20
+
 // View is a local index of the newest record of each key, and of all records of each key. It holds no values: fetch
 // the record at an entry's offset. Its methods may be called concurrently.
 //
@@ -81,21 +48,60 @@ type Options struct {
 // the highest offset is the newest; of several partitions it is the one whose newest record has the highest timestamp,
 // and of equal ones that with the highest partition number.
 type View struct {
-	opt Options
+	opt  Options
+	met  *meters
+	stop context.CancelFunc
+	done chan struct{} // closed when the follower has returned
+
+	forgets chan *forget
+	wake    chan struct{} // capacity 1: the file is damaged
+
+	mu        sync.Mutex        // guards the fields below
+	snap      *snapshot         // nil while no file is open
+	err       error             // why none can be opened
+	opened    chan struct{}     // closed when snap or err is set
+	moved     chan struct{}     // closed when positions change
+	positions map[partKey]int64 // next offset to read
+	broken    error             // why the file must be made anew
+	readers   int               // that hold snapshots
+	idle      *sync.Cond        // told when readers turns 0
+	closed    bool
 }
 
-// Open returns a view that follows o.Log from where its file says. The file is not opened, or made, before a topic has
-// its key-index on. A file that can not be used is deleted and made anew from the log, which Lag tells and no error.
-// Error: options that are missing.
-func Open(o Options) (*View, error) {
+// Open returns a view that follows o.Log from where its file says, until Close. The file is not opened, or made, before
+// a topic has its key-index on. A file that can not be used is deleted and made anew from the log, which Lag tells and
+// no error. ctx gives values to the reads of the log; its end after Open does not matter. Error: options that are missing.
+func Open(ctx context.Context, o Options) (*View, error) {
 	if o.Path == "" || o.Log == nil {
 		return nil, errors.New("open view: path and log must be set")
 	}
-	return &View{opt: o}, nil
+	if o.CacheBytes <= 0 {
+		o.CacheBytes = cacheBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.NewSet()
+	}
+	v := &View{
+		opt: o, done: make(chan struct{}), forgets: make(chan *forget), wake: make(chan struct{}, 1),
+		opened: make(chan struct{}), moved: make(chan struct{}), positions: map[partKey]int64{},
+	}
+	v.idle = sync.NewCond(&v.mu)
+	v.met = newMeters(v)
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	v.stop = stop
+	go newFollower(v).run(run)
+	return v, nil
 }
 
 // Close stops following, waits for running queries, and closes the file. It may be called twice.
-func (v *View) Close() error { return nil }
+func (v *View) Close() error {
+	v.stop()
+	<-v.done
+	return nil
+}
 
 // Entry is a record of a key: where it is, not what it holds. The caller owns Key.
 type Entry struct {
@@ -107,10 +113,21 @@ type Entry struct {
 }
 
 // Get returns the newest record of a key in a partition, or in any with partition -1; that may be a tombstone. ok is
-// false if the view knows none. A tombstone's record may have been compacted away: all others are there, unless the
-// partition is trimmed meanwhile. Errors: ErrNotIndexed, ErrInvalid, ErrClosed, ErrUnavailable, ctx's.
+// false if the view knows none. The record is there unless it is deleted meanwhile, or the view lags (Lag): whoever
+// finds it gone takes the key for deleted, and tells Forget. Errors: ErrNotIndexed, ErrInvalid, ErrClosed,
+// ErrUnavailable, ctx's.
 func (v *View) Get(ctx context.Context, topic record.ID, key []byte, partition int) (e Entry, ok bool, err error) {
-	return Entry{}, false, ErrNotIndexed
+	err = v.query(ctx, topic, func(q *lookup) error {
+		if err := q.checkPartition(partition); err != nil {
+			return err
+		}
+		found, err := q.get(key, partition)
+		if err == nil && found != nil {
+			e, ok = found.public(), true
+		}
+		return err
+	})
+	return e, ok, err
 }
 
 // ListQuery says which keys List gives.
@@ -124,8 +141,15 @@ type ListQuery struct {
 // To go on, ask again with After as the last key. An empty answer is the end; one that is not may be short of Limit
 // when keys are long. A key that is there all the while comes exactly once, whatever is written meanwhile. Errors: those
 // of Get.
-func (v *View) List(ctx context.Context, topic record.ID, q ListQuery) ([]Entry, error) {
-	return nil, ErrNotIndexed
+func (v *View) List(ctx context.Context, topic record.ID, q ListQuery) (list []Entry, err error) {
+	if err := checkLimit(q.Limit); err != nil {
+		return nil, err
+	}
+	err = v.query(ctx, topic, func(l *lookup) (err error) {
+		list, err = l.list(&q)
+		return err
+	})
+	return list, err
 }
 
 // Place names a record of a topic.
@@ -144,24 +168,78 @@ type HistoryQuery struct {
 
 // History returns the records of a key, tombstones too. Those of one partition come by offset; if the key stands in
 // several they come by timestamp, as far as that goes without changing the order within a partition. To go on, ask again
-// with After as the place of the last one; an answer short of Limit is the end. Some of the records may have been compacted
-// away: whoever reads one and finds it gone tells Forget. Errors: those of Get.
-func (v *View) History(ctx context.Context, topic record.ID, key []byte, q HistoryQuery) ([]Entry, error) {
-	return nil, ErrNotIndexed
+// with After as the place of the last one; an answer short of Limit is the end. What a compaction has taken is left out
+// once that compaction is done; before, and while the view lags, whoever reads a record and finds it gone tells Forget.
+// Errors: those of Get.
+func (v *View) History(ctx context.Context, topic record.ID, key []byte, q HistoryQuery) (list []Entry, err error) {
+	if err := checkLimit(q.Limit); err != nil {
+		return nil, err
+	}
+	err = v.query(ctx, topic, func(l *lookup) (err error) {
+		if err := l.checkPartition(q.Partition); err != nil {
+			return err
+		}
+		list, err = l.history(key, &q)
+		return err
+	})
+	return list, err
 }
 
 // Forget takes entries out whose records were found to be gone, at most LimitMax of them; those that are not there are
 // skipped. Errors: those of Get.
 func (v *View) Forget(ctx context.Context, topic record.ID, gone []Entry) error {
-	return ErrNotIndexed
+	if len(gone) == 0 {
+		return nil
+	}
+	if err := checkLimit(len(gone)); err != nil {
+		return err
+	}
+	x := &forget{topic: topic, done: make(chan error, 1)}
+	err := v.query(ctx, topic, func(q *lookup) error {
+		x.entries = x.entries[:0]
+		for i := range gone {
+			e := entry{
+				key: append([]byte{}, gone[i].Key...), topic: q.topic, part: gone[i].Partition, offset: gone[i].Offset,
+				time: gone[i].Timestamp, flags: flagGone,
+			}
+			if ok, err := q.exists(&e); err != nil {
+				return err
+			} else if ok {
+				x.entries = append(x.entries, e)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(x.entries) == 0 {
+		return err
+	}
+	select {
+	case v.forgets <- x:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-v.done:
+		return ErrClosed
+	}
+	select {
+	case err := <-x.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-v.done:
+		return ErrClosed
+	}
 }
 
-// Lag is how many records of a topic are committed and not yet in the view (offsets, to be exact); 0 if the topic has no
-// key index.
-func (v *View) Lag(topic record.ID) int64 { return 0 }
+func checkLimit(n int) error {
+	if n < 1 || n > LimitMax {
+		return fmt.Errorf("%w: limit %d is not between 1 and %d", ErrInvalid, n, LimitMax)
+	}
+	return nil
+}
 
-// WaitFor waits until the record at an offset is in the view, and does not mind whether it is written yet. Errors: those
-// of Get.
-func (v *View) WaitFor(ctx context.Context, topic record.ID, partition uint32, offset int64) error {
-	return ErrNotIndexed
+func (q *lookup) checkPartition(partition int) error {
+	if partition < -1 || partition >= len(q.parts) {
+		return fmt.Errorf("%w: partition %d of a topic that has %d", ErrInvalid, partition, len(q.parts))
+	}
+	return nil
 }

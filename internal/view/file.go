@@ -1,0 +1,223 @@
+package view
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/sebbroker/seb/record"
+)
+
+const (
+	// schemaVersion is that of FORMAT.md. A file of another one is made anew.
+	schemaVersion = 1
+	// applicationID marks the file as a view: "sebv".
+	applicationID = 0x73656276
+
+	pageSize = 4096
+	// walPages is how much is written before it is moved from the write-ahead log into the file: 16 MiB.
+	walPages = 4096
+	// readersMax is how many queries read the file at once; each connection has a page cache of readerCache bytes.
+	readersMax  = 4
+	readerCache = 1 << 20
+)
+
+// schema is what the file holds, statement by statement.
+var schema = []string{
+	`CREATE TABLE manifest (id INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
+	`CREATE TABLE positions (topic BLOB NOT NULL, partition INTEGER NOT NULL, number INTEGER NOT NULL, ` +
+		`next INTEGER NOT NULL, origin BLOB NOT NULL, PRIMARY KEY (topic, partition)) WITHOUT ROWID`,
+	`CREATE TABLE journal (sequence INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
+	`CREATE TABLE blocks (id INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
+}
+
+// file is the SQLite file. The goroutine that follows the log owns it; others only read blocks of runs.
+type file struct {
+	path      string
+	wdb, rdb  *sql.DB
+	w         *sql.Conn // the only one that writes
+	put       statements
+	get       *sql.Stmt // a block, for readers
+	man       manifest  // as committed
+	positions map[partKey]position
+	recent    recent
+	runs      []*run     // oldest first, as in man.Runs
+	tops      nodes      // of their indexes
+	merges    []*merging // lowest tier first
+	dead      []*run     // whose blocks are to be deleted
+}
+
+// statements are those of the writing connection.
+type statements struct {
+	manifest, position, dropPosition, journal, trimJournal, block, sweep *sql.Stmt
+}
+
+// openFile opens the view's file, or makes it if there is none. If it returns errDamaged the file must be deleted.
+func openFile(ctx context.Context, path string, cluster record.ID, cacheBytes int64) (f *file, err error) {
+	f = &file{path: path, positions: map[partKey]position{}, tops: nodes{list: map[int64][]entry{}}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(classify(err), f.close())
+			f = nil
+		}
+	}()
+	fresh, err := checkHeader(path)
+	if err != nil {
+		return f, err
+	}
+	if fresh { // else what is left of a write-ahead log would come back to life
+		if err := removeFile(path); err != nil {
+			return f, err
+		}
+	}
+	if err := f.connect(ctx, fresh, cacheBytes); err != nil {
+		return f, err
+	}
+	if fresh {
+		if err := f.create(ctx, cluster); err != nil {
+			return f, err
+		}
+	}
+	if err := f.prepare(ctx); err != nil {
+		return f, err
+	}
+	return f, f.load(ctx, cluster)
+}
+
+// connect opens the connections.
+func (f *file) connect(ctx context.Context, fresh bool, cacheBytes int64) (err error) {
+	pragmas := []string{
+		"busy_timeout(5000)", "synchronous(NORMAL)", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
+		"cache_size(-" + strconv.FormatInt(cacheBytes>>10, 10) + ")",
+	}
+	if fresh {
+		pragmas = append([]string{"page_size(" + strconv.Itoa(pageSize) + ")", "journal_mode(WAL)"}, pragmas...)
+	}
+	if f.wdb, err = openDB(f.path, 1, pragmas); err != nil {
+		return err
+	}
+	if f.w, err = f.wdb.Conn(ctx); err != nil {
+		return err
+	}
+	f.rdb, err = openDB(f.path, readersMax, []string{
+		"busy_timeout(5000)", "query_only(1)", "cache_size(-" + strconv.Itoa(readerCache>>10) + ")",
+	})
+	return err
+}
+
+func openDB(path string, connections int, pragmas []string) (*sql.DB, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	dsn := url.URL{Scheme: "file", Path: abs, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+// create makes the tables and moves them into the file proper, so that its header can be checked from now on.
+func (f *file) create(ctx context.Context, cluster record.ID) error {
+	steps := append([]string{"BEGIN"}, schema...)
+	steps = append(steps, "COMMIT",
+		"PRAGMA user_version = "+strconv.Itoa(schemaVersion), "PRAGMA application_id = "+strconv.Itoa(applicationID))
+	for _, s := range steps {
+		if _, err := f.w.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("create: %w", err)
+		}
+	}
+	man := manifest{Cluster: cluster.String()}
+	if _, err := f.w.ExecContext(ctx, "INSERT INTO manifest VALUES (1, ?)", man.encode()); err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	return f.checkpoint(ctx)
+}
+
+// checkpoint moves all that was committed into the file proper.
+func (f *file) checkpoint(ctx context.Context) error {
+	_, err := f.w.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return err
+}
+
+func (f *file) prepare(ctx context.Context) (err error) {
+	for _, s := range []struct {
+		to  **sql.Stmt
+		sql string
+	}{
+		{&f.put.manifest, "INSERT OR REPLACE INTO manifest VALUES (1, ?)"},
+		{&f.put.position, "INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?, ?)"},
+		{&f.put.dropPosition, "DELETE FROM positions WHERE topic = ? AND partition = ?"},
+		{&f.put.journal, "INSERT INTO journal VALUES (?, ?)"},
+		{&f.put.trimJournal, "DELETE FROM journal WHERE sequence < ?"},
+		{&f.put.block, "INSERT INTO blocks VALUES (?, ?)"},
+		{&f.put.sweep, "DELETE FROM blocks WHERE id IN (SELECT id FROM blocks WHERE id >= ? AND id < ? LIMIT ?)"},
+	} {
+		if *s.to, err = f.w.PrepareContext(ctx, s.sql); err != nil {
+			return err
+		}
+	}
+	f.get, err = f.rdb.PrepareContext(ctx, "SELECT data FROM blocks WHERE id = ?")
+	return err
+}
+
+// run returns a run of the file for reading.
+func (f *file) run(info runInfo) *run { return &run{runInfo: info, get: f.get, tops: &f.tops} }
+
+// update runs f in a transaction that ends with the manifest as change has left it.
+func (f *file) update(ctx context.Context, change func(m *manifest) error) error {
+	m := f.man
+	m.Runs = slices.Clone(m.Runs)
+	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return classify(err)
+	}
+	err := change(&m)
+	if err == nil {
+		_, err = f.put.manifest.ExecContext(ctx, m.encode())
+	}
+	if err == nil {
+		_, err = f.w.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		// It may be over already. If it can not be ended, the next one can not begin, which ends the file.
+		_, _ = f.w.ExecContext(ctx, "ROLLBACK")
+		return classify(err)
+	}
+	f.man = m
+	return nil
+}
+
+// close closes the connections. Nobody may read any more.
+func (f *file) close() error {
+	var errs []error
+	if f.w != nil {
+		errs = append(errs, f.w.Close())
+	}
+	for _, db := range []*sql.DB{f.rdb, f.wdb} { // the last one empties the write-ahead log
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeFile deletes a view's file and what SQLite keeps beside it.
+func removeFile(path string) error {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
