@@ -47,7 +47,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	log, err := eventlog.Open(ctx, eventlog.Options{
 		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums,
 		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics,
-		Hooks: eventlog.Hooks{Committed: b.committed, Advanced: b.waiters.wakeAll, Keep: o.Keep},
+		Hooks: eventlog.Hooks{Committed: b.committed, Advanced: b.advanced, Keep: o.Keep},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)
@@ -64,6 +64,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 
 // committed is told of each own slot while the state is locked.
 func (b *Broker) committed(c *eventlog.Committed) {
+	defer b.changed(c.Topics)
 	b.tail.add(c)
 	if c.Topics {
 		b.waiters.wakeAll()

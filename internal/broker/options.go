@@ -36,6 +36,9 @@ type Options struct {
 	// that committed offsets are stamped with: time.Now.
 	RetentionEvery time.Duration
 	Now            func() time.Time
+	// Changed, if not nil, is called whenever the committed state has changed, while it is locked: it must be quick, and
+	// must not call the broker. topics says that it may be by more than new records.
+	Changed func(topics bool)
 	// Keep, if not nil, is given each committed object, for a cache. The parts are valid until it returns.
 	Keep func(key string, parts [][]byte)
 

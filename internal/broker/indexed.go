@@ -1,0 +1,144 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// IndexedPartition is a partition of a topic whose key-index is on, as committed.
+type IndexedPartition struct {
+	Topic       record.ID
+	Partition   uint32
+	Start, Next int64
+	// Clean is the offset below which each key stands once, Swept that below which there are no tombstones.
+	Clean, Swept int64
+}
+
+// Cluster is the id of the bucket's cluster.
+func (b *Broker) Cluster() (id record.ID) {
+	b.log.Read(func(s *state.State) { id = s.Cluster })
+	return id
+}
+
+// IndexedTopics lists the topics whose key-index is on. known is false while no state is.
+func (b *Broker) IndexedTopics() (ids []record.ID, known bool) {
+	b.log.Read(func(s *state.State) {
+		known = true
+		for _, t := range s.Topics() {
+			if indexed(t) {
+				ids = append(ids, t.ID)
+			}
+		}
+	})
+	return ids, known
+}
+
+// Indexed lists the partitions of those of the given topics that are there with their key-index on, topic by topic.
+func (b *Broker) Indexed(topics ...record.ID) (list []IndexedPartition) {
+	b.log.Read(func(s *state.State) {
+		for _, id := range topics {
+			if t := s.Topic(id); t != nil {
+				list = appendIndexed(list, t)
+			}
+		}
+	})
+	return list
+}
+
+// RecordCount is how many records are in the given topics.
+func (b *Broker) RecordCount(topics ...record.ID) (n int64) {
+	b.log.Read(func(s *state.State) {
+		for _, id := range topics {
+			t := s.Topic(id)
+			if t == nil {
+				continue
+			}
+			for _, p := range t.Partitions {
+				for i := range p.Ranges {
+					n += int64(p.Ranges[i].Records)
+				}
+			}
+		}
+	})
+	return n
+}
+
+func appendIndexed(list []IndexedPartition, t *state.Topic) []IndexedPartition {
+	if !indexed(t) {
+		return list
+	}
+	for i, p := range t.Partitions {
+		x := IndexedPartition{Topic: t.ID, Partition: uint32(i), Start: p.Start, Next: p.Next, Clean: p.Clean}
+		if len(p.Marks) == 0 {
+			x.Swept = p.Clean
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// indexed says whether a topic's key-index is on.
+func indexed(t *state.Topic) bool {
+	return len(t.Settings) > 0 && state.Resolve(t.Settings).KeyIndex
+}
+
+// Origin is the nonce of the epoch in which an offset was committed; zero if that is not known, or no longer.
+func (b *Broker) Origin(topic record.ID, partition uint32, offset int64) (nonce record.ID) {
+	b.log.Read(func(s *state.State) {
+		t := s.Topic(topic)
+		if t == nil || int(partition) >= len(t.Partitions) {
+			return
+		}
+		epochs := t.Partitions[partition].Epochs
+		i, found := slices.BinarySearchFunc(epochs, offset, func(e state.EpochStart, o int64) int { return cmp.Compare(e.Offset, o) })
+		if !found {
+			i--
+		}
+		if i < 0 || offset >= t.Partitions[partition].Next {
+			return
+		}
+		j, found := slices.BinarySearchFunc(s.Epochs, epochs[i].Epoch, func(e state.Epoch, n uint32) int { return cmp.Compare(e.Number, n) })
+		if found {
+			nonce = s.Epochs[j].Nonce
+		}
+	})
+	return nonce
+}
+
+// ReadIndexed reads committed batches of a partition from an offset on, like Fetch without waiting, for one that goes by
+// the topic's id and is no reader as rule R11 means it: a broker that only follows does not go on for its sake.
+func (b *Broker) ReadIndexed(ctx context.Context, topic record.ID, w Want) (*Fetched, error) {
+	p := newPlan([]Want{w})
+	p.parts[0].err = ErrUnknownTopic
+	b.log.Read(func(s *state.State) {
+		if t := s.Topic(topic); t != nil {
+			p.wants[0].Topic, p.parts[0].err = t.Name, nil
+			p.parts[0].look(s, &p.wants[0])
+		}
+	})
+	return b.read(ctx, p)
+}
+
+// Asked counts as a reader for a while: a broker that only follows goes on following.
+func (b *Broker) Asked() {
+	if b.ReadOnly() {
+		b.waiters.touch(followLinger)
+	}
+}
+
+// advanced is told when the committed state has changed by what others wrote.
+func (b *Broker) advanced() {
+	b.waiters.wakeAll()
+	b.changed(true)
+}
+
+// changed tells whoever wants to know that the committed state is another one.
+func (b *Broker) changed(topics bool) {
+	if b.opt.Changed != nil {
+		b.opt.Changed(topics)
+	}
+}
