@@ -14,18 +14,21 @@ import (
 	"github.com/sebbroker/seb/internal/merge"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/internal/view"
 	"github.com/sebbroker/seb/record"
 )
 
 // Node is a broker on its bucket with all that it needs.
 type Node struct {
 	*broker.Broker
-	folder *folder
-	store  objstore.Store // ours to close; nil if the caller's
-	cache  *cached        // nil without one
-	merger *merge.Merger  // nil if read-only
-	name   string
-	rest   func() error // closes what lies below the broker, once
+	folder  *folder
+	store   objstore.Store // ours to close; nil if the caller's
+	cache   *cached        // nil without one
+	merger  *merge.Merger  // nil if read-only
+	keys    *view.View
+	keysDir string // to be removed with it; "" if it may stay
+	name    string
+	rest    func() error // closes what lies below the broker, once
 }
 
 // Open opens the bucket, checks the store if need be (objstore.CheckError), and waits until the broker leads or, with
@@ -88,6 +91,8 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		opt.Store, opt.Keep = n.cache, n.cache.keep
 	}
 	opt.ShareReads = !local && n.cache == nil
+	keys := newKeyLog()
+	opt.Changed = keys.tell
 	if n.Broker, err = broker.Open(ctx, opt); err != nil {
 		return err
 	}
@@ -98,7 +103,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 			Logger: o.Logger, Metrics: o.Metrics,
 		})
 	}
-	return nil
+	return n.openKeys(ctx, keys, o)
 }
 
 // StoreName names the bucket for people.
@@ -110,7 +115,7 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.merger != nil {
 		n.merger.Close()
 	}
-	return errors.Join(n.Broker.Close(ctx), n.rest())
+	return errors.Join(n.closeKeys(), n.Broker.Close(ctx), n.rest())
 }
 
 // closeRest closes what lies below the broker: the cache, the store, the data folder.
