@@ -74,19 +74,20 @@ func (g *Collector) Referenced() int { return len(g.refs) }
 
 // Judge judges a name of the log, of a snapshot or of a pack.
 func (g *Collector) Judge(key string) Verdict {
-	if n, ok := parseSnap(g.a.Shard, key); ok {
-		if n.pos.Less(g.a.Pos) {
-			return Delete
-		}
-		return Keep
+	if epoch, nonce, slot, ok := state.ParseSlotKey(g.a.Shard, key); ok {
+		return g.judgeSlot(epoch, nonce, slot)
 	}
 	if epoch, nonce, number, ok := state.ParsePackKey(g.a.Shard, key); ok {
 		return g.judgePack(epoch, nonce, number)
 	}
-	epoch, nonce, slot, ok := state.ParseSlotKey(g.a.Shard, key)
-	if !ok {
-		return Keep
+	if n, ok := parseSnap(g.a.Shard, key); ok && n.pos.Less(g.a.Pos) {
+		return Delete
 	}
+	return Keep
+}
+
+// judgeSlot: a slot below the snapshot that it does not reference.
+func (g *Collector) judgeSlot(epoch uint32, nonce record.ID, slot uint64) Verdict {
 	at := state.Position{Epoch: epoch, Slot: slot}
 	switch {
 	case bug(bugHigherEpoch) && epoch > g.a.Pos.Epoch:

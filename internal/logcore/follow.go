@@ -7,7 +7,9 @@ import (
 
 // following is a read-only core's state at the end of the log: the missing slot there is provisional (rule R11).
 type following struct {
-	since     int64 // when the newest snapshot was listed whose chain led here: that old the end we know may be
+	since     int64 // that old the end we know may be: all that was on the chain then was applied
+	known     bool  // since is
+	missed    int64 // when the request was sent that found the slot at our position missing
 	pollAt    int64
 	busy      bool     // a poll or a confirmation is under way
 	lost      bool     // a referenced object is missing: the position must be confirmed
@@ -22,10 +24,9 @@ func (c *Core) followEnd() {
 		c.role = RoleFollower
 		c.emit(Effect{Kind: EffRole, Role: RoleFollower, Epoch: c.Epoch()})
 	}
-	f.since = max(f.since, c.load.listedAt)
 	f.busy = false
 	asked := c.waiting || len(c.confirms) > 0
-	if asked && (f.lost || c.since(f.since, c.cfg.IdleCheck)) && !bug(bugBelievesMissing) {
+	if asked && (f.lost || !f.known || c.since(f.since, c.cfg.IdleCheck)) && !bug(bugBelievesMissing) {
 		c.confirmPosition()
 		return
 	}
@@ -62,42 +63,49 @@ func (c *Core) pollNow() {
 // slot that was collected, or on a branch that is none.
 func (c *Core) confirmPosition() {
 	c.follow.busy = true
-	began := c.now
 	ours, nonce := c.committed.Pos, c.committed.Nonce
 	c.listSnaps(func(names []snapName) {
 		switch {
 		case len(names) == 0 && c.load.base == "":
-			c.positionConfirmed("", began)
+			c.positionConfirmed("")
 		case len(names) == 0:
 			c.reload()
 		case names[0].key == c.load.base || names[0].key == c.follow.confirmed:
-			c.positionConfirmed(names[0].key, began)
+			c.positionConfirmed(names[0].key)
 		case names[0].pos == ours && names[0].nonce == nonce:
-			c.positionConfirmed(names[0].key, began)
+			c.positionConfirmed(names[0].key)
 		default:
-			c.walkToPosition(names[0], ours, nonce, began)
+			c.walkToPosition(names[0], ours, nonce)
 		}
 	})
 }
 
-func (c *Core) walkToPosition(from snapName, ours state.Position, nonce record.ID, began int64) {
+func (c *Core) walkToPosition(from snapName, ours state.Position, nonce record.ID) {
 	c.startWalk(from.pos, from.nonce, true, func(s *Slot) bool {
 		next, n := state.Position{Epoch: s.Head.Epoch, Slot: s.Head.Slot + 1}, s.Head.Nonce
 		if s.Head.Kind == record.KindSeal {
 			next, n = state.Position{Epoch: s.Head.NextEpoch}, s.Head.NextNonce
 		}
 		if next == ours && n == nonce {
-			c.positionConfirmed(from.key, began)
+			c.positionConfirmed(from.key)
 			return false
 		}
 		return true
 	}, c.reload)
 }
 
-func (c *Core) positionConfirmed(newest string, began int64) {
-	c.follow.confirmed = newest
-	c.follow.since = began
-	c.follow.busy, c.follow.lost = false, false
+// positionConfirmed: no snapshot was beyond our position when the LIST began, so the slot there was not collected before:
+// when it was found missing it had never been put, and everything before it was applied. (A LIST that began earlier proves
+// nothing: the slot may have been collected between the two.)
+func (c *Core) positionConfirmed(newest string) {
+	f := &c.follow
+	f.confirmed = newest
+	f.since, f.known = f.missed, true
+	f.busy, f.lost = false, false
+	if c.since(f.since, c.cfg.IdleCheck) {
+		c.pollNow() // it took too long
+		return
+	}
 	c.atEnd()
 }
 

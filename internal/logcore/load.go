@@ -96,7 +96,7 @@ func (c *Core) listSnaps(done func([]snapName)) {
 	if bug(bugSnapshotsBySlot) {
 		max = 0
 	}
-	c.request(Effect{Kind: EffList, Prefix: snapPrefix(c.cfg.Shard), Max: max}, func(ev *Event) {
+	c.request(Effect{Kind: EffList, Prefix: SnapPrefix(c.cfg.Shard), Max: max}, func(ev *Event) {
 		done(parseSnaps(c.cfg.Shard, ev.Names))
 	})
 }

@@ -3,7 +3,6 @@ package logcore
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -55,32 +54,20 @@ type snapName struct {
 }
 
 // SnapPrefix is what the names of all snapshots of a shard begin with.
-func SnapPrefix(shard uint32) string { return snapPrefix(shard) }
+func SnapPrefix(shard uint32) string { return state.SnapPrefix(shard) }
 
 // WALPrefix is what the names of all commit objects of a shard begin with.
 func WALPrefix(shard uint32) string { return state.WALPrefix(shard) }
 
-func snapPrefix(shard uint32) string { return fmt.Sprintf("s%04d/snap/", shard) }
-
 // snapKey names the snapshot at a position: numbers are subtracted from the largest, so the newest sorts first.
 func snapKey(shard uint32, pos state.Position, nonce record.ID) string {
-	return fmt.Sprintf("%s%010d-%020d-%s", snapPrefix(shard), math.MaxUint32-pos.Epoch, math.MaxUint64-pos.Slot, nonce)
+	return state.SnapKey(shard, pos, nonce)
 }
 
 // parseSnap takes a snapshot's name apart; ok is false for any other name.
 func parseSnap(shard uint32, key string) (snapName, bool) {
-	rest, ok := strings.CutPrefix(key, snapPrefix(shard))
-	f := strings.SplitN(rest, "-", 3)
-	if !ok || len(f) != 3 || len(f[0]) != 10 || len(f[1]) != 20 {
-		return snapName{}, false
-	}
-	epoch, err1 := strconv.ParseUint(f[0], 10, 32)
-	slot, err2 := strconv.ParseUint(f[1], 10, 64)
-	nonce, err3 := record.ParseID(f[2])
-	if err1 != nil || err2 != nil || err3 != nil {
-		return snapName{}, false
-	}
-	return snapName{key, state.Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, nonce}, true
+	pos, nonce, ok := state.ParseSnapKey(shard, key)
+	return snapName{key, pos, nonce}, ok
 }
 
 // parseSnaps returns the names that parse, newest first as listed.

@@ -20,14 +20,20 @@ type walk struct {
 	found  uint64 // slots of the epoch that were there
 	issued uint64 // slots of the epoch below it were asked for
 	end    uint64 // no slot of the epoch from here on is wanted: one before it is known to be missing, or to hold a SEAL
-	got    map[uint64]*Event
+	got    map[uint64]answered
+}
+
+// answered is the answer to a request for a slot, and when that was first sent.
+type answered struct {
+	*Event
+	sent int64
 }
 
 // startWalk begins a walk at a position; onSlot returns false to end it. A walk that is replaced reads no further.
 func (c *Core) startWalk(pos state.Position, nonce record.ID, heads bool, onSlot func(*Slot) bool, onMissing func()) {
 	w := &walk{
 		pos: pos, nonce: nonce, heads: heads, onSlot: onSlot, onMissing: onMissing,
-		issued: pos.Slot, end: math.MaxUint64, got: map[uint64]*Event{},
+		issued: pos.Slot, end: math.MaxUint64, got: map[uint64]answered{},
 	}
 	c.walk = w
 	c.fill(w)
@@ -40,11 +46,11 @@ func (w *walk) window(most int) uint64 { return min(1+w.found/2, uint64(most)) }
 // fill asks for the slots of the window that were not asked for.
 func (c *Core) fill(w *walk) {
 	for ; w.issued < min(w.pos.Slot+w.window(c.cfg.ReadAhead), w.end); w.issued++ {
-		slot, epoch := w.issued, w.pos.Epoch
+		slot, epoch, sent := w.issued, w.pos.Epoch, c.now
 		key := state.SlotKey(c.cfg.Shard, epoch, w.nonce, slot)
 		r := c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: w.heads}, func(ev *Event) {
 			if c.walk == w && w.pos.Epoch == epoch {
-				w.came(slot, ev)
+				w.came(slot, answered{ev, sent})
 				c.drain(w)
 			}
 		})
@@ -53,7 +59,7 @@ func (c *Core) fill(w *walk) {
 }
 
 // came keeps an answer until it is its slot's turn.
-func (w *walk) came(slot uint64, ev *Event) {
+func (w *walk) came(slot uint64, ev answered) {
 	w.got[slot] = ev
 	switch {
 	case ev.Outcome == OutcomeNotFound:
@@ -67,7 +73,7 @@ func (w *walk) came(slot uint64, ev *Event) {
 func (c *Core) drain(w *walk) {
 	for c.walk == w {
 		ev := w.got[w.pos.Slot]
-		if ev == nil {
+		if ev.Event == nil {
 			c.fill(w)
 			return
 		}
@@ -75,6 +81,7 @@ func (c *Core) drain(w *walk) {
 		switch ev.Outcome {
 		case OutcomeNotFound:
 			c.walk = nil
+			c.follow.missed = ev.sent
 			w.onMissing()
 			return
 		case OutcomeCorrupt:

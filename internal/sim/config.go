@@ -57,7 +57,7 @@ func Draw(seed uint64) Config {
 		Seed: seed, Chaos: 60 * time.Second, Calm: 150 * time.Second,
 		Nodes: 1 + r.IntN(3), Followers: r.IntN(2), Topics: 1 + r.IntN(3), Parts: 1 + r.IntN(3),
 		Producers: 1 + r.IntN(6), Pipeline: 1 + r.IntN(4),
-		Think:     pick(5*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond),
+		Think:     pick(10*time.Millisecond, 30*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond),
 		BatchWait: pick(0, 5*time.Millisecond, 50*time.Millisecond, 250*time.Millisecond),
 		Latency:   pick(2*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond, 400*time.Millisecond),
 		Window:    1 + r.IntN(5), SnapshotSlots: 3 + r.IntN(60),
@@ -70,6 +70,12 @@ func Draw(seed uint64) Config {
 		GarbageWait:   pick(200*time.Millisecond, 2*time.Second, 10*time.Second),
 	}
 	c.Compacted = r.IntN(c.Topics + 1)
+	if r.IntN(2) == 0 {
+		c.SnapshotSlots += r.IntN(500)
+	}
+	if c.Nodes == 1 && r.IntN(3) > 0 {
+		c.Nodes = 2 + r.IntN(3)
+	}
 	return c
 }
 

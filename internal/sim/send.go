@@ -69,7 +69,7 @@ func decode(k logcore.EffectKind, b []byte, ev *logcore.Event) logcore.Outcome {
 	case logcore.EffGetMeta:
 		ev.Cluster, ev.Err = logcore.DecodeMeta(b)
 	case logcore.EffGetSnapshot:
-		ev.State, ev.Err = state.DecodeSnapshot(b)
+		ev.State, ev.Err = state.DecodeMessage(b)
 	case logcore.EffGetSlot:
 		ev.Slot, ev.Err = decodeSlot(b)
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,12 @@ var (
 	seedsFlag = flag.Int("seeds", 500, "number of seeds to run")
 	timeFlag  = flag.Duration("simtime", 0, "run fresh seeds for so long instead")
 )
+
+// A run makes much garbage and holds little: memory is there, time is short.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 func run(t *testing.T, seed uint64) sim.Result {
 	t.Helper()
@@ -78,6 +85,7 @@ func TestSeeds(t *testing.T) {
 // TestSeedsThatFailed repeats seeds that found something once.
 func TestSeedsThatFailed(t *testing.T) {
 	for name, seed := range map[string]uint64{
+		"a slot is collected between the LIST of a start and its GET":           26,
 		"a candidate that starts over goes back, and must not be read from":     1795238649403066668,
 		"a late DELETE takes a SEAL in a collected slot before it is put twice": 1795238897699166478,
 	} {

@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/hex"
+	"math"
 	"strconv"
 	"strings"
 
@@ -33,7 +34,8 @@ func SlotKey(shard, epoch uint32, nonce record.ID, slot uint64) string {
 
 // ParseSlotKey takes a commit object's name apart; ok is false for any other name.
 func ParseSlotKey(shard uint32, key string) (epoch uint32, nonce record.ID, slot uint64, ok bool) {
-	return parseName(appendFolder(nil, shard, "/wal/"), '/', key)
+	var room [16]byte
+	return parseName(appendFolder(room[:0], shard, "/wal/"), '/', key)
 }
 
 // PackPrefix is what the names of all packs of a shard begin with.
@@ -48,7 +50,32 @@ func PackKey(shard, epoch uint32, nonce record.ID, id uint64) string {
 
 // ParsePackKey takes a pack's name apart; ok is false for any other name.
 func ParsePackKey(shard uint32, key string) (epoch uint32, nonce record.ID, id uint64, ok bool) {
-	return parseName(appendFolder(nil, shard, "/pack/"), '-', key)
+	var room [16]byte
+	return parseName(appendFolder(room[:0], shard, "/pack/"), '-', key)
+}
+
+// SnapPrefix is what the names of all snapshots of a shard begin with.
+func SnapPrefix(shard uint32) string { return string(appendFolder(nil, shard, "/snap/")) }
+
+// SnapKey names the snapshot at a position: numbers are subtracted from the largest, so the newest sorts first.
+func SnapKey(shard uint32, pos Position, nonce record.ID) string {
+	var room [96]byte
+	b := appendPadded(appendFolder(room[:0], shard, "/snap/"), uint64(math.MaxUint32-pos.Epoch), epochDigits)
+	b = appendPadded(append(b, '-'), math.MaxUint64-pos.Slot, slotDigits)
+	return string(hex.AppendEncode(append(b, '-'), nonce[:]))
+}
+
+// ParseSnapKey takes a snapshot's name apart; ok is false for any other name.
+func ParseSnapKey(shard uint32, key string) (pos Position, nonce record.ID, ok bool) {
+	var room [16]byte
+	rest, found := strings.CutPrefix(key, string(appendFolder(room[:0], shard, "/snap/")))
+	if !found || len(rest) != epochDigits+1+slotDigits+1+nonceDigits || rest[epochDigits] != '-' || rest[epochDigits+1+slotDigits] != '-' {
+		return Position{}, record.ID{}, false
+	}
+	epoch, err1 := strconv.ParseUint(rest[:epochDigits], 10, 32)
+	slot, err2 := strconv.ParseUint(rest[epochDigits+1:][:slotDigits], 10, 64)
+	nonce, err3 := record.ParseID(rest[len(rest)-nonceDigits:])
+	return Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, nonce, err1 == nil && err2 == nil && err3 == nil
 }
 
 func appendFolder(b []byte, shard uint32, folder string) []byte {

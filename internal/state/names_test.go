@@ -24,6 +24,16 @@ func TestNamesGoRound(t *testing.T) {
 			t.Errorf("%s, %s", slot, pack)
 		}
 	}
+	pos := state.Position{Epoch: 3, Slot: 44}
+	snap := state.SnapKey(0, pos, nonce)
+	if p, id, ok := state.ParseSnapKey(0, snap); !ok || p != pos || id != nonce || snap != "s0000/snap/4294967292-18446744073709551571-"+nonce.String() {
+		t.Errorf("%s: %v %s %v", snap, p, id, ok)
+	}
+	for _, bad := range []string{"", snap[1:], snap + "0", snap[:len(snap)-1], strings.Replace(snap, "4294967292", "9999999999", 1)} {
+		if _, _, ok := state.ParseSnapKey(0, bad); ok {
+			t.Errorf("%q parses", bad)
+		}
+	}
 	want := "s0000/pack/0000000003-" + nonce.String() + "-00000000000000000044"
 	if got := state.PackKey(0, 3, nonce, 44); got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -173,11 +173,19 @@ func span(field func(*Settings) *time.Duration, unlimited bool) func(*Settings, 
 				return "", fmt.Errorf("%q is not a time span like 90s, 12h or 7d", v)
 			}
 		}
-		if d += days; d < 0 || unlimited && d < time.Second {
-			return "", fmt.Errorf("%s is too short", v)
+		least := time.Duration(0)
+		if unlimited {
+			least = time.Second
 		}
-		*field(s) = d
-		return d.String(), nil
+		sum := d + days
+		switch {
+		case sum < d: // it does not fit
+			return "", fmt.Errorf("%s is more than 100000d", v)
+		case sum < least:
+			return "", fmt.Errorf("%s is less than %s", v, least)
+		}
+		*field(s) = sum
+		return sum.String(), nil
 	}
 }
 

@@ -91,8 +91,9 @@ const (
 	groupOffset = 2 // repeated: the fields of a state record OffsetCommit
 )
 
-// EncodeSnapshot encodes a state, best a View. Equal states give equal bytes with one version of Seb.
-func EncodeSnapshot(s *State) []byte {
+// EncodeMessage encodes a state, best a View, as the message of a snapshot, without its frame. Equal states give equal
+// bytes with one version of Seb.
+func EncodeMessage(s *State) []byte {
 	b := appendBytes(nil, snapCluster, s.Cluster[:])
 	b = appendVarint(b, snapShard, uint64(s.Shard))
 	b = appendVarint(b, snapEpoch, uint64(s.Pos.Epoch))
@@ -114,6 +115,12 @@ func EncodeSnapshot(s *State) []byte {
 	if len(s.packs) > 0 {
 		b = appendBytes(b, snapPacks, s.encodePacks())
 	}
+	return b
+}
+
+// EncodeSnapshot encodes a state, best a View. Equal states give equal bytes with one version of Seb.
+func EncodeSnapshot(s *State) []byte {
+	b := EncodeMessage(s)
 	body := encoder().EncodeAll(b, nil)
 	head := make([]byte, snapHeadSize, snapHeadSize+len(body))
 	copy(head, snapMagic[:])
@@ -228,7 +235,7 @@ func DecodeSnapshot(b []byte) (*State, error) {
 	if err != nil || uint64(len(plain)) != size {
 		return fail("decompression: %v", err)
 	}
-	s, err := decodeState(plain)
+	s, err := DecodeMessage(plain)
 	if err != nil {
 		return fail("%v", err)
 	}

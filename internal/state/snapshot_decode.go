@@ -8,7 +8,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-func decodeState(b []byte) (*State, error) {
+// DecodeMessage reads what EncodeMessage made.
+func DecodeMessage(b []byte) (*State, error) {
 	s := Genesis(record.ID{}, 0)
 	s.Epochs = nil
 	err := fields(b, func(num protowire.Number, v uint64, m []byte) error {

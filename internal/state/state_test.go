@@ -294,6 +294,29 @@ func TestCheckSettingsNamesEveryFault(t *testing.T) {
 	}
 }
 
+func TestSpansAreBounded(t *testing.T) {
+	for given, want := range map[[2]string]string{
+		{"min-compaction-lag", "0s"}:               "",
+		{"min-compaction-lag", "100000d"}:          "",
+		{"delete-retention-time", "0s"}:            "",
+		{"delete-retention-time", "1d-24h"}:        "",
+		{"retention-time", "1s"}:                   "",
+		{"retention-time", "-1"}:                   "",
+		{"min-compaction-lag", "-1s"}:              "less than 0s",
+		{"min-compaction-lag", "unlimited"}:        "time span",
+		{"min-compaction-lag", "100001d"}:          "more than 100000d",
+		{"delete-retention-time", "100000d2e6h"}:   "time span",
+		{"delete-retention-time", "99999d999999h"}: "more than 100000d",
+		{"delete-retention-time", "-1"}:            "time span",
+		{"retention-time", "999ms"}:                "less than 1s",
+	} {
+		_, err := state.CheckSettings(map[string]string{given[0]: given[1]})
+		if (err == nil) != (want == "") || err != nil && !(strings.Contains(err.Error(), want) && strings.Contains(err.Error(), given[0]) && strings.Contains(err.Error(), given[1])) {
+			t.Errorf("%s: %v", given, err)
+		}
+	}
+}
+
 func TestCheckTopicName(t *testing.T) {
 	for _, good := range []string{"a", "A.b_c-9", "...", strings.Repeat("x", 249)} {
 		if err := state.CheckTopicName(good); err != nil {
