@@ -593,3 +593,27 @@ func TestFarRecordTakesFewRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestFetchOfMoreThanMemoryGivesItsBeginning: pieces that are read beside one another do not take the memory from the first.
+func TestFetchOfMoreThanMemoryGivesItsBeginning(t *testing.T) {
+	s := objstore.NewMemory()
+	b := open(t, options(s))
+	create(t, b, "a", 1)
+	for range 12 {
+		mustProduce(t, b, "a", 0, strings.Repeat("x", 900_000), strings.Repeat("y", 900_000))
+	}
+	kill(b)
+	o := options(s)
+	o.Budget = budget.New(20 << 20) // 2.6 MiB for fetches
+	b = open(t, o)
+	for i := range 200 {
+		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", MaxBytes: 20 << 20}}, 0, 0)
+		if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 || f.Parts[0].Chunks[0].Base != 0 {
+			t.Fatalf("fetch %d: %v, %+v", i, err, f)
+		}
+		f.Release()
+	}
+	if used := o.Budget.Class(budget.Fetch).Used(); used != 0 {
+		t.Errorf("%d bytes are still reserved", used)
+	}
+}

@@ -145,6 +145,25 @@ func (b *Broker) readPieces(ctx context.Context, pieces []piece) {
 		})
 	}
 	wg.Wait()
+	b.readStarved(ctx, pieces)
+}
+
+// readStarved reads the first piece of a want again, if the others have taken the memory that it needed: without it they
+// are of no use.
+func (b *Broker) readStarved(ctx context.Context, pieces []piece) {
+	for i := range pieces {
+		c := &pieces[i]
+		if !errors.Is(c.err, ErrOverBudget) || i > 0 && pieces[i-1].part == c.part {
+			continue
+		}
+		for j := i + 1; j < len(pieces) && pieces[j].part == c.part; j++ {
+			if later := &pieces[j]; later.release != nil {
+				later.release()
+				later.release, later.err = nil, c.err
+			}
+		}
+		b.readFar(ctx, c)
+	}
 }
 
 // readTail reads a piece from the newest objects' buffers, if it is there.
