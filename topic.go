@@ -19,6 +19,7 @@ type Topic struct {
 type Partition struct {
 	Start, Next  int64
 	LatestCommit time.Time // zero if never written
+	Records      int64     // that are left; after a trim into what compaction has left at most so many
 	Bytes        int64
 }
 
@@ -65,7 +66,7 @@ func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 func topicOf(info *broker.TopicInfo) Topic {
 	t := Topic{Name: info.Name, ID: info.ID.String(), Settings: info.Settings}
 	for _, p := range info.Partitions {
-		t.Partitions = append(t.Partitions, Partition{Start: p.Start, Next: p.Next, LatestCommit: p.LatestCommit, Bytes: p.Bytes})
+		t.Partitions = append(t.Partitions, Partition(p))
 	}
 	return t
 }

@@ -24,6 +24,7 @@ type Partition struct {
 	Start        int64     `json:"start_offset"`
 	Next         int64     `json:"next_offset"`
 	LatestCommit time.Time `json:"latest_commit_at"` // zero if never written
+	Records      int64     `json:"records"`          // that are left; after a trim into what compaction has left at most so many
 	Bytes        int64     `json:"bytes"`
 }
 

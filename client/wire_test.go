@@ -16,7 +16,7 @@ import (
 // the broker writes.
 func TestTypesAreThoseOfTheWire(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	partition := api.Partition{Partition: 1, StartOffset: 2, NextOffset: 3, LatestCommitAt: at, Bytes: 4}
+	partition := api.Partition{Partition: 1, StartOffset: 2, NextOffset: 3, LatestCommitAt: at, Records: 5, Bytes: 4}
 	for _, c := range []struct {
 		wire, ours any
 		left       []string // members that the client has no use for

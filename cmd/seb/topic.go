@@ -180,9 +180,9 @@ func printTopic(w io.Writer, t *client.Topic, asJSON bool) error {
 		fmt.Fprintf(w, "  %s = %s\n", name, t.Settings[name])
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "PARTITION\tSTART\tNEXT\tBYTES\tLATEST")
+	fmt.Fprintln(tw, "PARTITION\tSTART\tNEXT\tRECORDS\tBYTES\tLATEST")
 	for _, p := range t.Partitions {
-		fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t%s\n", p.Partition, p.Start, p.Next, p.Bytes, ago(p.LatestCommit))
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t%d\t%s\n", p.Partition, p.Start, p.Next, p.Records, p.Bytes, ago(p.LatestCommit))
 	}
 	return tw.Flush()
 }
@@ -195,7 +195,7 @@ func writeJSON(w io.Writer, v any) error {
 
 func totals(t *client.Topic) (records, bytes int64, latest time.Time) {
 	for _, p := range t.Partitions {
-		records += p.Next - p.Start
+		records += p.Records
 		bytes += p.Bytes
 		if p.LatestCommit.After(latest) {
 			latest = p.LatestCommit

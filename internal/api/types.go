@@ -74,12 +74,14 @@ type Topic struct {
 	LatestCommitAt time.Time         `json:"latest_commit_at"` // 0001-01-01T00:00:00Z if nothing was ever written
 }
 
-// Partition is one partition of a topic: offsets [StartOffset, NextOffset) are there.
+// Partition is one partition of a topic: offsets [StartOffset, NextOffset) are there. They have Records records: compaction
+// may have removed others, and where a trim went into what it has left they may be a little fewer.
 type Partition struct {
 	Partition      int32     `json:"partition"`
 	StartOffset    int64     `json:"start_offset"`
 	NextOffset     int64     `json:"next_offset"`
 	LatestCommitAt time.Time `json:"latest_commit_at"`
+	Records        int64     `json:"records"`
 	Bytes          int64     `json:"bytes"`
 }
 

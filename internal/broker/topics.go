@@ -72,6 +72,10 @@ func describePartition(p *state.Partition) PartitionInfo {
 	if p.LatestCommit != 0 {
 		info.LatestCommit = time.UnixMicro(p.LatestCommit)
 	}
+	for i := range p.Ranges {
+		r := &p.Ranges[i]
+		info.Records += min(int64(r.Records), r.End()-max(r.Base, p.Start))
+	}
 	return info
 }
 

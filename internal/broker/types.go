@@ -102,6 +102,7 @@ type PartitionInfo struct {
 	Start        int64     // first offset that is there
 	Next         int64     // high watermark
 	LatestCommit time.Time // append time of the newest object with data of this partition; zero if never written
+	Records      int64     // after a trim into a compacted range at most so many
 	Bytes        int64
 }
 

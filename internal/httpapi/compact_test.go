@@ -54,10 +54,10 @@ var gaps = []keyedBatch{
 var gapsLeft = []int64{10, 12, 19, 25, 26, 28, 29, 30, 31}
 
 // gapped makes a compacted topic of gaps on a store, in packs of about target bytes. Values have pad bytes more.
-func gapped(t *testing.T, store objstore.Store, target int64, pad int) *gappy {
+func gapped(t *testing.T, store objstore.Store, target int64, pad int, change ...func(*setup)) *gappy {
 	t.Helper()
 	set := metrics.NewSet()
-	g := &gappy{server: start(t, func(c *setup) { c.store, c.broker.Metrics = store, set }), offsets: gapsLeft, values: map[int64]string{}}
+	g := &gappy{server: start(t, append(change, func(c *setup) { c.store, c.broker.Metrics = store, set })...), offsets: gapsLeft, values: map[int64]string{}}
 	g.waiting = func() float64 { return set.GetOrCreateGauge("seb_broker_waiting_fetches", nil).Get() }
 	a := g.do(call{
 		method: "PUT", path: "/topic?topic-name=c", header: map[string]string{"Content-Type": api.JSON},
@@ -394,5 +394,61 @@ func TestGroupsPassGaps(t *testing.T) {
 	}
 	if at != g.end {
 		t.Errorf("the group has got to %d of %d", at, g.end)
+	}
+}
+
+// TestTopicsSayWhatIsLeft: GET /topic counts records, not offsets, also above a trim.
+func TestTopicsSayWhatIsLeft(t *testing.T) {
+	g := gapped(t, objstore.NewMemory(), 1<<20, 0)
+	p := func() api.Partition { return g.get("/topic?topic-name=c").topic(t).Partitions[0] }
+	if got := p(); got.Records != int64(len(g.offsets)) || got.StartOffset != 0 || got.NextOffset != g.end {
+		t.Errorf("%+v", got)
+	}
+	o := g.end
+	g.append(t, keyedBatch{record.None, "a=x b=x c=x"}, 0)
+	if got := p(); got.Records != int64(len(g.offsets))+3 {
+		t.Errorf("%+v", got)
+	}
+	if _, err := g.b.Trim(t.Context(), "c", 0, o+1); err != nil {
+		t.Fatal(err)
+	}
+	if got := p(); got.Records != 2 || got.StartOffset != o+1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestSettingsOfCompactedTopics: what is accepted, and what a fault says.
+func TestSettingsOfCompactedTopics(t *testing.T) {
+	s := start(t)
+	for _, policy := range []string{"compact", "compact,delete", "delete"} {
+		body := fmt.Sprintf(`{"settings":{"cleanup-policy":%q,"delete-retention-time":"0s","min-compaction-lag":"1d"}}`, policy)
+		want := fmt.Sprintf("map[cleanup-policy:%s delete-retention-time:0s min-compaction-lag:24h0m0s]", policy)
+		if got := s.put("t", body).topic(t); fmt.Sprint(got.Settings) != want {
+			t.Errorf("%s: %v", policy, got.Settings)
+		}
+	}
+	s.put("t", `{"settings":{"cleanup-policy":"compact","min-compaction-lag":null,"delete-retention-time":""}}`)
+	if got := s.get("/topic?topic-name=t").topic(t); fmt.Sprint(got.Settings) != "map[cleanup-policy:compact]" {
+		t.Errorf("%v", got.Settings)
+	}
+	for body, says := range map[string][]string{
+		`{"settings":{"cleanup-policy":"delete,compact"}}`:   {"cleanup-policy", "delete,compact", "compact,delete"},
+		`{"settings":{"cleanup-policy":true}}`:               {"cleanup-policy", "true"},
+		`{"settings":{"delete-retention-time":"unlimited"}}`: {"delete-retention-time", "unlimited"},
+		`{"settings":{"delete-retention-time":-1}}`:          {"delete-retention-time", "-1"},
+		`{"settings":{"delete-retention-time":"-1s"}}`:       {"delete-retention-time", "-1s", "less than 0s"},
+		`{"settings":{"min-compaction-lag":"200000d"}}`:      {"min-compaction-lag", "200000d", "100000d"},
+		`{"settings":{"min-compaction-lag-time":"1s"}}`:      {"min-compaction-lag-time", "min-compaction-lag,"},
+		`{"settings":{"min.compaction.lag.ms":"1"}}`:         {"min.compaction.lag.ms", "min-compaction-lag"},
+		`{"settings":{"delete.retention.ms":1}}`:             {"delete.retention.ms", "delete-retention-time"},
+		`{"partitions":2}`:                                   {"compacted"},
+		`{"settings":{"min-compaction-lag":"x"}}`:            {"min-compaction-lag", `"x"`},
+	} {
+		p := s.put("t", body).problem(t)
+		for _, part := range says {
+			if p.Code != api.BadRequest || !strings.Contains(p.Detail, part) {
+				t.Errorf("%s: %+v, want %q", body, p, part)
+			}
+		}
 	}
 }
