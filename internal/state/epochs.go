@@ -4,8 +4,8 @@ package state
 // the epoch of a name: one that the state knows needs no look at the object.
 const EpochsKept = 16
 
-// forgetEpochs drops the epochs of which nobody needs the name any more: no range and no pack lies in them, and they are
-// not among the newest. All that is left of them in the store are their SEALs, which nobody looks for. It goes over every
+// forgetEpochs drops the epochs of which nobody needs the name any more: no range and no pack lies in them, no partition's
+// newest record is of them, and they are not among the newest. All that is left of them in the store are their SEALs, which nobody looks for. It goes over every
 // range, once an epoch.
 func (s *State) forgetEpochs() {
 	old := len(s.Epochs) - EpochsKept
@@ -22,7 +22,8 @@ func (s *State) forgetEpochs() {
 	s.Epochs = kept
 }
 
-// usedEpochs lists the epochs in which data lies.
+// usedEpochs lists the epochs in which data lies, and those of the newest records: by them who follows the log knows
+// whether it is still the same one.
 func (s *State) usedEpochs() map[uint32]bool {
 	used := map[uint32]bool{}
 	for id := range s.packs {
@@ -30,6 +31,9 @@ func (s *State) usedEpochs() map[uint32]bool {
 	}
 	for _, t := range s.topics {
 		for _, p := range t.Partitions {
+			if n := len(p.Epochs); n > 0 {
+				used[p.Epochs[n-1].Epoch] = true
+			}
 			last, any := uint32(0), false // neighbours mostly lie in one epoch
 			for i := range p.Ranges {
 				if e := p.Ranges[i].Epoch; e != last || !any {

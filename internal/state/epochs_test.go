@@ -64,12 +64,13 @@ func TestStartsLeaveNothing(t *testing.T) {
 	t.Logf("%d bytes", size)
 }
 
-// TestEpochsWithDataStay: as long as a range or a pack lies in them, and equal logs give equal states wherever the fold
+// TestEpochsWithDataStay: as long as a range or a pack lies in them, or a partition's newest record is of them; and equal logs give equal states wherever the fold
 // begins.
 func TestEpochsWithDataStay(t *testing.T) {
 	l := newLog(t)
 	l.must([]state.Record{create(1, "slots", 1), create(2, "packed", 1)}, entry(1, 0, 0, 2), entry(2, 0, 0, 3))
 	l.next() // 2
+	l.must(nil, entry(1, 0, 2, 1))
 	l.next() // 3
 	at := l.s.TopicByName("packed").Partitions[0].Ranges[0]
 	packed := at
@@ -89,19 +90,21 @@ func TestEpochsWithDataStay(t *testing.T) {
 			t.Errorf("old epochs %v are known, want %v", old, want)
 		}
 	}
-	check(l, 1, 3)
+	check(l, 1, 2, 3)
 	again, err := state.DecodeSnapshot(state.EncodeSnapshot(half))
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := &log{t, again}
-	check(other, 1, 3)
+	check(other, 1, 2, 3)
 	if string(state.EncodeSnapshot(l.s)) != string(state.EncodeSnapshot(other.s)) {
 		t.Error("the fold from a snapshot is another")
 	}
-	l.must([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{1}, Offset: 2}})
-	check(l, 3)
+	l.must([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{1}, Offset: 3}})
+	check(l, 1, 2, 3) // 1: the newest record of the other topic
 	l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{2}}})
+	check(l, 2)
+	l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{1}}})
 	check(l)
 	if n := numbers(half); !slices.Equal(n, []uint32{0, 1, 2, 3}) {
 		t.Errorf("a view has changed: %v", n)
