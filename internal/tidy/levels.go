@@ -60,6 +60,7 @@ var levels = map[string]int{
 	"internal/quiet":    0,
 	"internal/planted":  0,
 	"internal/machine":  0,
+	"internal/keyrun":   0,
 }
 
 // support is code that only tests use, with everything below it: it may import what it likes, and no production code

@@ -11,13 +11,14 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/sebbroker/seb/internal/keyrun"
 	"github.com/sebbroker/seb/record"
 )
 
 // classify makes errDamaged of what SQLite says of a file that is not as it should be.
 func classify(err error) error {
 	var e *sqlite.Error
-	if !errors.As(err, &e) || errors.Is(err, errDamaged) {
+	if !errors.As(err, &e) || errors.Is(err, keyrun.ErrDamaged) {
 		return err
 	}
 	switch e.Code() & 0xff {
@@ -26,7 +27,7 @@ func classify(err error) error {
 		return err
 	}
 	// An I/O error too: when it is the disk's, making the file anew will fail as well, and that is told.
-	return fmt.Errorf("%w: %w", errDamaged, err)
+	return fmt.Errorf("%w: %w", keyrun.ErrDamaged, err)
 }
 
 // headerSize is that of SQLite's file header.
@@ -48,17 +49,17 @@ func checkHeader(path string) (fresh bool, err error) {
 	}
 	var h [headerSize]byte
 	if _, err := io.ReadFull(f, h[:]); err != nil {
-		return false, damaged("header: %v", err)
+		return false, keyrun.Damaged("header: %v", err)
 	}
 	u32 := func(pos int) uint32 { return binary.BigEndian.Uint32(h[pos:]) }
 	switch {
 	case string(h[:16]) != "SQLite format 3\x00" || u32(68) != applicationID:
-		return false, damaged("not a view's file")
+		return false, keyrun.Damaged("not a view's file")
 	case u32(60) != schemaVersion:
-		return false, damaged("its format is version %d, not %d", u32(60), schemaVersion)
+		return false, keyrun.Damaged("its format is version %d, not %d", u32(60), schemaVersion)
 	case binary.BigEndian.Uint16(h[16:]) != pageSize, u32(18) != 2<<24|2<<16|0<<8|64, h[22] != 32, h[23] != 32,
 		u32(44) != 4, u32(52) != 0, u32(56) != 1, u32(64) != 0, [20]byte(h[72:92]) != [20]byte{}:
-		return false, damaged("its header says what no view's says")
+		return false, keyrun.Damaged("its header says what no view's says")
 	}
 	return false, nil
 }
@@ -72,7 +73,7 @@ func (f *file) load(ctx context.Context, cluster record.ID) error {
 			return err
 		}
 		if f.man.Cluster != "" && f.man.Cluster != cluster.String() {
-			return damaged("it is of cluster %s, not %s", f.man.Cluster, cluster)
+			return keyrun.Damaged("it is of cluster %s, not %s", f.man.Cluster, cluster)
 		}
 	}
 	return nil
@@ -91,13 +92,13 @@ func (f *file) checkSchema(ctx context.Context) error {
 			return err
 		}
 		if n >= len(schema) || text != schema[n] {
-			return damaged("its tables are others")
+			return keyrun.Damaged("its tables are others")
 		}
 	}
 	if err := rows.Err(); err != nil || n == len(schema) {
 		return err
 	}
-	return damaged("it has %d tables, not %d", n, len(schema))
+	return keyrun.Damaged("it has %d tables, not %d", n, len(schema))
 }
 
 // checkPages has SQLite look at the structure of all pages, those of its free list too.
@@ -107,7 +108,7 @@ func (f *file) checkPages(ctx context.Context) error {
 		return err
 	}
 	if said != "ok" {
-		return damaged("%s", said)
+		return keyrun.Damaged("%s", said)
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ func (f *file) loadManifest(ctx context.Context) error {
 	var rows int
 	err := f.w.QueryRowContext(ctx, "SELECT data, (SELECT count(*) FROM manifest) FROM manifest WHERE id = 1").Scan(&data, &rows)
 	if err != nil || rows != 1 {
-		return damaged("manifest: %d rows: %v", rows, err)
+		return keyrun.Damaged("manifest: %d rows: %v", rows, err)
 	}
 	f.man, err = decodeManifest(data)
 	return err
@@ -135,10 +136,10 @@ func (f *file) loadPositions(ctx context.Context) error {
 		var k partKey
 		var p position
 		if err := rows.Scan(&topic, &k.partition, &p.number, &p.next, &origin); err != nil {
-			return damaged("position: %v", err)
+			return keyrun.Damaged("position: %v", err)
 		}
 		if copy(k.topic[:], topic) != len(topic) || copy(p.origin[:], origin) != len(origin) {
-			return damaged("position of a topic with an id of %d bytes", len(topic))
+			return keyrun.Damaged("position of a topic with an id of %d bytes", len(topic))
 		}
 		f.positions[k] = p
 		sum += p.sum(k)
@@ -147,7 +148,7 @@ func (f *file) loadPositions(ctx context.Context) error {
 		return err
 	}
 	if len(f.positions) != f.man.Positions || sum != f.man.PositionsSum {
-		return damaged("positions")
+		return keyrun.Damaged("positions")
 	}
 	return nil
 }
@@ -163,14 +164,14 @@ func (f *file) loadJournal(ctx context.Context) error {
 		var sequence int64
 		var data []byte
 		if err := rows.Scan(&sequence, &data); err != nil {
-			return damaged("journal: %v", err)
+			return keyrun.Damaged("journal: %v", err)
 		}
-		list, err := decodeBlock(journalID(sequence), data)
+		list, err := keyrun.Decode(journalID(sequence), data)
 		if err != nil {
 			return err
 		}
 		if sequence != next {
-			return damaged("journal has %d where %d should be", sequence, next)
+			return keyrun.Damaged("journal has %d where %d should be", sequence, next)
 		}
 		f.recent.add(list)
 	}
@@ -178,7 +179,7 @@ func (f *file) loadJournal(ctx context.Context) error {
 		return err
 	}
 	if next != f.man.JournalNext {
-		return damaged("journal ends at %d, not %d", next, f.man.JournalNext)
+		return keyrun.Damaged("journal ends at %d, not %d", next, f.man.JournalNext)
 	}
 	return nil
 }
@@ -188,11 +189,11 @@ func journalID(sequence int64) int64 { return -1 - sequence }
 
 func (f *file) loadRuns(ctx context.Context) error {
 	for _, info := range f.man.Runs {
-		r := f.run(info)
-		if info.Height < 0 || info.Height >= levelsMax || info.Blocks < 1 {
-			return damaged("run %d is of height %d and has %d blocks", info.ID, info.Height, info.Blocks)
+		r, err := f.run(info)
+		if err != nil {
+			return err
 		}
-		if err := r.check(); err != nil {
+		if err := r.Check(); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
@@ -215,10 +216,10 @@ func (f *file) findDead(ctx context.Context) error {
 		if err != nil || id < 0 {
 			return err
 		}
-		number := id >> runShift
+		number := keyrun.RunOf(id)
 		if !listed[number] {
-			f.dead = append(f.dead, &run{runInfo: runInfo{ID: number}})
+			f.dead = append(f.dead, deadRun(number))
 		}
-		from = (number + 1) << runShift
+		_, from = keyrun.IDs(number)
 	}
 }

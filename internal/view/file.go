@@ -13,6 +13,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"github.com/sebbroker/seb/internal/keyrun"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -49,8 +50,8 @@ type file struct {
 	man       manifest  // as committed
 	positions map[partKey]position
 	recent    recent
-	runs      []*run     // oldest first, as in man.Runs
-	tops      nodes      // of their indexes
+	runs      []*run // oldest first, as in man.Runs
+	blocks    *keyrun.Store
 	merges    []*merging // lowest tier first
 	dead      []*run     // whose blocks are to be deleted
 }
@@ -62,7 +63,8 @@ type statements struct {
 
 // openFile opens the view's file, or makes it if there is none. If it returns errDamaged the file must be deleted.
 func openFile(ctx context.Context, path string, cluster record.ID, cacheBytes int64) (f *file, err error) {
-	f = &file{path: path, positions: map[partKey]position{}, tops: nodes{list: map[int64][]entry{}}}
+	f = &file{path: path, positions: map[partKey]position{}}
+	f.blocks = keyrun.NewStore(f.block)
 	defer func() {
 		if err != nil {
 			err = errors.Join(classify(err), f.close())
@@ -172,8 +174,44 @@ func (f *file) prepare(ctx context.Context) (err error) {
 	return err
 }
 
+// run is a run in the file.
+type run struct {
+	*keyrun.Run
+	busy bool // takes part in a merge; the writer's
+	pins int  // snapshots that hold it; guarded by View.mu
+}
+
+// deadRun is one whose blocks are to be deleted.
+func deadRun(id int64) *run { return &run{Run: &keyrun.Run{Info: keyrun.Info{ID: id}}} }
+
 // run returns a run of the file for reading.
-func (f *file) run(info runInfo) *run { return &run{runInfo: info, get: f.get, tops: &f.tops} }
+func (f *file) run(info keyrun.Info) (*run, error) {
+	r, err := f.blocks.Run(info)
+	if err != nil {
+		return nil, err
+	}
+	return &run{Run: r}, nil
+}
+
+// block reads a block; it may be called concurrently.
+func (f *file) block(id int64) ([]keyrun.Entry, error) {
+	rows, err := f.get.Query(id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var data sql.RawBytes
+	if !rows.Next() {
+		if err := rows.Err(); err != nil {
+			return nil, err
+		}
+		return nil, keyrun.Damaged("no block %d", id)
+	}
+	if err := rows.Scan(&data); err != nil {
+		return nil, err
+	}
+	return keyrun.Decode(id, data)
+}
 
 // update runs f in a transaction that ends with the manifest as change has left it.
 func (f *file) update(ctx context.Context, change func(m *manifest) error) error {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sebbroker/seb/internal/keyrun"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -56,7 +57,7 @@ func (x *failure) again() time.Duration {
 // forget is a call of Forget.
 type forget struct {
 	topic   record.ID
-	entries []entry
+	entries []keyrun.Entry
 	done    chan error // capacity 1
 }
 
@@ -144,7 +145,7 @@ func (w *follower) fail(ctx context.Context, err error) time.Duration {
 	}
 	again := w.trouble.times > 0
 	wait := w.trouble.again()
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, keyrun.ErrDamaged) {
 		w.shut(nil)
 		if err := w.discard(err); err == nil && !again {
 			w.trouble.until = time.Time{}
@@ -173,7 +174,7 @@ func (w *follower) open(ctx context.Context) error {
 		return err
 	}
 	f, err := openFile(ctx, w.opt.Path, w.opt.Log.Cluster(), w.opt.CacheBytes)
-	if errors.Is(err, errDamaged) && ctx.Err() == nil {
+	if errors.Is(err, keyrun.ErrDamaged) && ctx.Err() == nil {
 		if err := w.discard(err); err != nil {
 			return err
 		}
@@ -298,9 +299,9 @@ func (w *follower) forget(ctx context.Context, x *forget) error {
 	if w.f == nil {
 		return nil // a new file will not have them
 	}
-	p := &progress{entries: sortBatch(x.entries)}
+	p := &progress{entries: keyrun.Sort(x.entries)}
 	if err := w.f.ingest(ctx, p, w.nextTopic); err != nil {
-		if errors.Is(err, errDamaged) {
+		if errors.Is(err, keyrun.ErrDamaged) {
 			w.fail(ctx, err)
 			return nil
 		}

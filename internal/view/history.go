@@ -4,22 +4,24 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/sebbroker/seb/internal/keyrun"
 )
 
 // walk goes through what is there of a key in one partition.
 type walk struct {
 	*lookup
-	m    merged
-	key  entry  // any entry of the key and partition
-	low  int64  // the first offset that may be there
-	seen *entry // the last one given; nil before the first
+	m    keyrun.Merged
+	key  keyrun.Entry  // any entry of the key and partition
+	low  int64         // the first offset that may be there
+	seen *keyrun.Entry // the last one given; nil before the first
 	// time is the highest timestamp so far, which is how several partitions are put in one order.
 	time int64
 }
 
 // newWalk returns a walk that stands nowhere.
 func (q *lookup) newWalk(key []byte, part uint32) (*walk, error) {
-	w := &walk{lookup: q, m: newMerged(q.sources), key: lowest(q.topic, key, part), time: math.MinInt64}
+	w := &walk{lookup: q, m: keyrun.NewMerged(q.sources), key: keyrun.Lowest(q.topic, key, part), time: math.MinInt64}
 	b := q.bounds(part)
 	w.low = b.start
 	if b.clean <= b.start {
@@ -27,30 +29,30 @@ func (q *lookup) newWalk(key []byte, part uint32) (*walk, error) {
 	}
 	// Of the records below clean only the newest is still there.
 	at := w.key
-	at.offset = b.clean
-	if err := w.m.seekBefore(&at); err != nil {
+	at.Offset = b.clean
+	if err := w.m.SeekBefore(&at); err != nil {
 		return nil, err
 	}
-	if e := w.m.last(); e != nil && samePart(e, &w.key) {
-		w.low = max(w.low, e.offset)
+	if e := w.m.Last(); e != nil && keyrun.SamePart(e, &w.key) {
+		w.low = max(w.low, e.Offset)
 	}
 	return w, nil
 }
 
 // up gives the next record upwards from an offset on, or nil; the first call goes there.
-func (w *walk) up(from int64) (*entry, error) {
-	return w.step(w.seen == nil, max(from, w.low), merged.seek, merged.first, merged.next)
+func (w *walk) up(from int64) (*keyrun.Entry, error) {
+	return w.step(w.seen == nil, max(from, w.low), keyrun.Merged.Seek, keyrun.Merged.First, keyrun.Merged.Next)
 }
 
 // down gives the next record downwards that is below an offset, or nil.
-func (w *walk) down(below int64) (*entry, error) {
-	return w.step(w.seen == nil, below, merged.seekBefore, merged.last, merged.prev)
+func (w *walk) down(below int64) (*keyrun.Entry, error) {
+	return w.step(w.seen == nil, below, keyrun.Merged.SeekBefore, keyrun.Merged.Last, keyrun.Merged.Prev)
 }
 
-func (w *walk) step(begin bool, offset int64, seek func(merged, *entry) error, at func(merged) *entry, next func(merged, *entry) error) (*entry, error) {
+func (w *walk) step(begin bool, offset int64, seek func(keyrun.Merged, *keyrun.Entry) error, at func(keyrun.Merged) *keyrun.Entry, next func(keyrun.Merged, *keyrun.Entry) error) (*keyrun.Entry, error) {
 	if begin {
 		to := w.key
-		to.offset = offset
+		to.Offset = offset
 		if err := seek(w.m, &to); err != nil {
 			return nil, err
 		}
@@ -59,14 +61,14 @@ func (w *walk) step(begin bool, offset int64, seek func(merged, *entry) error, a
 	}
 	for {
 		e := at(w.m)
-		if e == nil || !samePart(e, &w.key) || e.offset < w.low {
-			w.seen = &entry{topic: math.MaxUint32} // there is nothing to go on from
+		if e == nil || !keyrun.SamePart(e, &w.key) || e.Offset < w.low {
+			w.seen = &keyrun.Entry{Topic: math.MaxUint32} // there is nothing to go on from
 			return nil, nil
 		}
 		seen := *e
 		w.seen = &seen
 		if w.visible(e) {
-			w.time = max(w.time, e.time)
+			w.time = max(w.time, e.Time)
 			return w.seen, nil
 		}
 		if err := next(w.m, w.seen); err != nil {
@@ -98,14 +100,14 @@ func (q *lookup) historyOfOne(key []byte, part uint32, h *HistoryQuery) ([]Entry
 	if err != nil {
 		return nil, err
 	}
-	next := func() (*entry, error) { return w.up(0) }
+	next := func() (*keyrun.Entry, error) { return w.up(0) }
 	switch {
 	case h.NewestFirst && h.After != nil:
-		next = func() (*entry, error) { return w.down(h.After.Offset) }
+		next = func() (*keyrun.Entry, error) { return w.down(h.After.Offset) }
 	case h.NewestFirst:
-		next = func() (*entry, error) { return w.down(math.MaxInt64) }
+		next = func() (*keyrun.Entry, error) { return w.down(math.MaxInt64) }
 	case h.After != nil:
-		next = func() (*entry, error) { return w.up(h.After.Offset + 1) }
+		next = func() (*keyrun.Entry, error) { return w.up(h.After.Offset + 1) }
 	}
 	var out []Entry
 	for len(out) < h.Limit {
@@ -113,7 +115,7 @@ func (q *lookup) historyOfOne(key []byte, part uint32, h *HistoryQuery) ([]Entry
 		if err != nil || e == nil {
 			return out, err
 		}
-		out = append(out, e.public())
+		out = append(out, public(e))
 	}
 	return out, nil
 }
@@ -137,7 +139,7 @@ func (q *lookup) historyOfMany(key []byte, parts []uint32, h *HistoryQuery) ([]E
 		return nil, err
 	}
 	walks := make([]*walk, len(parts))
-	heads := make([]*entry, len(parts))
+	heads := make([]*keyrun.Entry, len(parts))
 	for i, part := range parts {
 		if walks[i], err = q.newWalk(key, part); err != nil {
 			return nil, err
@@ -167,11 +169,11 @@ func (q *lookup) historyOfMany(key []byte, parts []uint32, h *HistoryQuery) ([]E
 
 // ring keeps the last entries that it is given.
 type ring struct {
-	list []entry
+	list []keyrun.Entry
 	from int // of the oldest
 }
 
-func (r *ring) add(e *entry, most int) {
+func (r *ring) add(e *keyrun.Entry, most int) {
 	if len(r.list) < most {
 		r.list = append(r.list, *e)
 		return
@@ -183,7 +185,7 @@ func (r *ring) add(e *entry, most int) {
 func (r *ring) entries(newestFirst bool) []Entry {
 	out := make([]Entry, len(r.list))
 	for i := range out {
-		out[i] = r.list[(r.from+i)%len(r.list)].public()
+		out[i] = public(&r.list[(r.from+i)%len(r.list)])
 	}
 	if newestFirst {
 		slices.Reverse(out)
@@ -192,13 +194,13 @@ func (r *ring) entries(newestFirst bool) []Entry {
 }
 
 // least is the walk whose record comes next, -1 if none has one.
-func least(walks []*walk, heads []*entry) (best int, at rank) {
+func least(walks []*walk, heads []*keyrun.Entry) (best int, at rank) {
 	best = -1
 	for i, e := range heads {
 		if e == nil {
 			continue
 		}
-		if r := (rank{walks[i].time, e.part, e.offset}); best < 0 || r.compare(at) < 0 {
+		if r := (rank{walks[i].time, e.Part, e.Offset}); best < 0 || r.compare(at) < 0 {
 			best, at = i, r
 		}
 	}
@@ -217,7 +219,7 @@ func (q *lookup) rankOf(key []byte, p *Place) (rank, error) {
 	}
 	for {
 		e, err := w.up(0)
-		if err != nil || e == nil || e.offset > p.Offset {
+		if err != nil || e == nil || e.Offset > p.Offset {
 			return r, err
 		}
 		r.time = w.time

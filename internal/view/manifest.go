@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/sebbroker/seb/internal/keyrun"
 	"github.com/sebbroker/seb/record"
 )
 
 // manifest is the one row that says what else there is. It changes with every transaction.
 type manifest struct {
-	Cluster   string    `json:"cluster"`
-	NextTopic uint32    `json:"next_topic"` // the number that the next topic gets; none is used again
-	NextRun   int64     `json:"next_run"`
-	Runs      []runInfo `json:"runs"` // oldest first
+	Cluster   string        `json:"cluster"`
+	NextTopic uint32        `json:"next_topic"` // the number that the next topic gets; none is used again
+	NextRun   int64         `json:"next_run"`
+	Runs      []keyrun.Info `json:"runs"` // oldest first
 	// The journal holds the sequences [JournalFrom, JournalNext).
 	JournalFrom int64 `json:"journal_from"`
 	JournalNext int64 `json:"journal_next"`
@@ -32,15 +33,19 @@ func (m *manifest) encode() []byte {
 }
 
 func decodeManifest(b []byte) (m manifest, err error) {
-	body := b[:max(0, len(b)-crcSize)]
-	if len(b) < crcSize || binary.LittleEndian.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
-		return m, damaged("checksum of the manifest")
+	body := b[:max(0, len(b)-sumBytes)]
+	if len(b) < sumBytes || binary.LittleEndian.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
+		return m, keyrun.Damaged("checksum of the manifest")
 	}
 	if err := json.Unmarshal(body, &m); err != nil {
-		return m, damaged("manifest: %v", err)
+		return m, keyrun.Damaged("manifest: %v", err)
 	}
 	return m, nil
 }
+
+const sumBytes = 4
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // partKey names a partition.
 type partKey struct {
@@ -67,33 +72,33 @@ func (p *position) sum(k partKey) uint64 {
 // recent are the entries that are in no run yet: in the file they are the journal, in memory sorted lists, few of them
 // for any number of entries. The lists are never changed: queries read them.
 type recent struct {
-	lists   [][]entry // oldest first
+	lists   [][]keyrun.Entry // oldest first
 	entries int
 	bytes   int // of keys
 }
 
 // add takes a sorted list.
-func (r *recent) add(list []entry) {
+func (r *recent) add(list []keyrun.Entry) {
 	if len(list) == 0 {
 		return
 	}
-	lists := append([][]entry{}, r.lists...)
+	lists := append([][]keyrun.Entry{}, r.lists...)
 	lists = append(lists, list)
 	for n := len(lists); n > 1 && len(lists[n-2]) < 2*len(lists[n-1]); n-- {
-		lists = append(lists[:n-2], mergeTwo(lists[n-2], lists[n-1]))
+		lists = append(lists[:n-2], keyrun.MergeTwo(lists[n-2], lists[n-1]))
 	}
 	r.lists = lists
 	r.entries += len(list)
 	for i := range list {
-		r.bytes += len(list[i].key)
+		r.bytes += len(list[i].Key)
 	}
 }
 
 // all is everything in one list.
-func (r *recent) all() []entry {
-	var all []entry
+func (r *recent) all() []keyrun.Entry {
+	var all []keyrun.Entry
 	for i := len(r.lists) - 1; i >= 0; i-- {
-		all = mergeTwo(r.lists[i], all)
+		all = keyrun.MergeTwo(r.lists[i], all)
 	}
 	return all
 }

@@ -3,6 +3,8 @@ package view
 import (
 	"context"
 	"slices"
+
+	"github.com/sebbroker/seb/internal/keyrun"
 )
 
 // rules say what of each partition is still in the log. Entries of partitions that are not in it are of no use.
@@ -21,19 +23,19 @@ type pruner struct {
 	rules
 	// bottom: nothing older is left out, so an entry whose record is gone has nothing more to hide.
 	bottom bool
-	out    func(*entry) error
+	out    func(*keyrun.Entry) error
 
-	pending entry
+	pending keyrun.Entry
 	bounds  bounds // of its partition
 	any     bool   // there is a pending one
 }
 
-func (p *pruner) add(e *entry) error {
-	b, ok := p.rules[topicPart{e.topic, e.part}]
-	if !ok || e.offset < b.start {
+func (p *pruner) add(e *keyrun.Entry) error {
+	b, ok := p.rules[topicPart{e.Topic, e.Part}]
+	if !ok || e.Offset < b.start {
 		return nil
 	}
-	if p.any && !(samePart(&p.pending, e) && e.offset < b.clean) {
+	if p.any && !(keyrun.SamePart(&p.pending, e) && e.Offset < b.clean) {
 		if err := p.flush(); err != nil {
 			return err
 		}
@@ -48,7 +50,7 @@ func (p *pruner) flush() error {
 		return nil
 	}
 	p.any = false
-	if e := &p.pending; p.bottom && (e.gone() || e.deleted() && e.offset < p.bounds.swept) {
+	if e := &p.pending; p.bottom && (e.IsGone() || e.IsDeleted() && e.Offset < p.bounds.swept) {
 		return nil
 	}
 	return p.out(&p.pending)
@@ -59,10 +61,10 @@ type merging struct {
 	inputs []*run // that follow one another
 	tier   int    // of the result
 	all    bool   // everything takes part
-	src    merged
+	src    keyrun.Merged
 	prune  pruner
-	w      *runWriter // nil before the first slice
-	moved  int64      // entries read
+	w      *keyrun.Writer // nil before the first slice
+	moved  int64          // entries read
 }
 
 // pick begins the merges that are due: of the lowest tier that has enough runs, if they do not take part in one.
@@ -93,12 +95,12 @@ func (f *file) pickAll(r rules) {
 
 func (f *file) begin(inputs []*run, tier int, r rules) {
 	m := &merging{inputs: slices.Clone(inputs), tier: tier}
-	var sources []source
+	var sources []keyrun.Source
 	for _, in := range inputs {
 		in.busy = true
-		sources = append(sources, in)
+		sources = append(sources, in.Run)
 	}
-	m.src = newMerged(sources)
+	m.src = keyrun.NewMerged(sources)
 	m.prune = pruner{rules: r, bottom: inputs[0] == f.runs[0]}
 	f.merges = append(f.merges, m)
 	slices.SortStableFunc(f.merges, func(a, b *merging) int { return a.tier - b.tier })
@@ -107,12 +109,12 @@ func (f *file) begin(inputs []*run, tier int, r rules) {
 // merge goes on with the merge of the lowest tier, for so many entries.
 func (f *file) merge(ctx context.Context, entries int) (over bool, err error) {
 	m := f.merges[0]
-	var done *runInfo
+	var done *keyrun.Info
 	err = f.update(ctx, func(man *manifest) error {
 		if m.w == nil {
 			m.w = f.newRun(ctx, man)
-			m.prune.out = m.w.add
-			if err := m.src.seek(&entry{}); err != nil {
+			m.prune.out = m.w.Add
+			if err := m.src.Seek(&keyrun.Entry{}); err != nil {
 				return err
 			}
 		}
@@ -122,7 +124,7 @@ func (f *file) merge(ctx context.Context, entries int) (over bool, err error) {
 		}
 		info.Tier = m.tier
 		done = info
-		i := slices.IndexFunc(man.Runs, func(r runInfo) bool { return r.ID == m.inputs[0].ID })
+		i := slices.IndexFunc(man.Runs, func(r keyrun.Info) bool { return r.ID == m.inputs[0].ID })
 		man.Runs = slices.Delete(man.Runs, i, i+len(m.inputs))
 		if info.Entries > 0 {
 			man.Runs = slices.Insert(man.Runs, i, *info)
@@ -136,26 +138,25 @@ func (f *file) merge(ctx context.Context, entries int) (over bool, err error) {
 	case done == nil:
 		return false, nil
 	}
-	f.finish(m, *done)
-	return true, nil
+	return true, f.finish(m, *done)
 }
 
 // step merges some entries; it returns the run when it is complete.
-func (m *merging) step(entries int) (*runInfo, error) {
+func (m *merging) step(entries int) (*keyrun.Info, error) {
 	for range entries {
-		e := m.src.first()
+		e := m.src.First()
 		if e == nil {
 			if err := m.prune.flush(); err != nil {
 				return nil, err
 			}
-			info, err := m.w.finish()
+			info, err := m.w.Finish()
 			return &info, err
 		}
 		if err := m.prune.add(e); err != nil {
 			return nil, err
 		}
 		m.moved++
-		if err := m.src.next(e); err != nil {
+		if err := m.src.Next(e); err != nil {
 			return nil, err
 		}
 	}
@@ -163,15 +164,20 @@ func (m *merging) step(entries int) (*runInfo, error) {
 }
 
 // finish puts the result of a merge in the place of its inputs.
-func (f *file) finish(m *merging, info runInfo) {
+func (f *file) finish(m *merging, info keyrun.Info) error {
 	f.merges = f.merges[1:]
 	i := slices.Index(f.runs, m.inputs[0])
 	runs := slices.Delete(slices.Clone(f.runs), i, i+len(m.inputs))
 	f.dead = append(f.dead, m.inputs...)
-	if info.Entries > 0 {
-		runs = slices.Insert(runs, i, f.run(info))
-	}
 	f.runs = runs
+	if info.Entries == 0 {
+		return nil
+	}
+	made, err := f.run(info)
+	if err == nil {
+		f.runs = slices.Insert(runs, i, made)
+	}
+	return err
 }
 
 // abandon ends a merge that went wrong: its blocks are deleted, its inputs stay.
@@ -182,7 +188,7 @@ func (f *file) abandon(m *merging) {
 	}
 	if m.w != nil {
 		// The transaction that took its number may be the one that failed.
-		f.man.NextRun = max(f.man.NextRun, m.w.id+1)
-		f.dead = append(f.dead, &run{runInfo: runInfo{ID: m.w.id}})
+		f.man.NextRun = max(f.man.NextRun, m.w.ID()+1)
+		f.dead = append(f.dead, deadRun(m.w.ID()))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sebbroker/seb/internal/keyrun"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // batch is what was read and is not yet in the file.
 type batch struct {
-	entries []entry
+	entries []keyrun.Entry
 	arena   []byte
 	bytes   int
 	moved   map[partKey]position
@@ -137,9 +138,11 @@ func (w *follower) readBatch(ctx context.Context, p *Partition, r *record.Reader
 		if rec.Key == nil {
 			continue
 		}
-		e := entry{key: w.batch.key(rec.Key), topic: number, part: p.Partition, offset: rec.Offset, time: rec.Timestamp}
+		e := keyrun.Entry{
+			Key: w.batch.key(rec.Key), Topic: number, Part: p.Partition, Offset: rec.Offset, Time: rec.Timestamp,
+		}
 		if rec.Value == nil {
-			e.flags = flagDeleted
+			e.Flags = keyrun.Deleted
 		}
 		w.batch.entries = append(w.batch.entries, e)
 		if w.batch.full() {
@@ -164,7 +167,7 @@ func (w *follower) reached(p *Partition, next int64) {
 
 // commit stores the batch and makes it visible. If it fails, the batch is read again.
 func (w *follower) commit(ctx context.Context) error {
-	p := &progress{entries: sortBatch(w.batch.entries), moved: w.batch.moved}
+	p := &progress{entries: keyrun.Sort(w.batch.entries), moved: w.batch.moved}
 	w.batch.entries, w.batch.moved, w.batch.bytes = nil, nil, 0
 	if len(p.entries) == 0 && len(p.moved) == 0 {
 		return nil

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sebbroker/seb/internal/keyrun"
 	"github.com/sebbroker/seb/record"
 )
 
 // snapshot is what queries read: it never changes, and the blocks of its runs stay while somebody holds it.
 type snapshot struct {
 	file    *file
-	recent  [][]entry
+	recent  [][]keyrun.Entry
 	runs    []*run
 	topics  map[record.ID]uint32 // their numbers
 	readers int                  // guarded by View.mu, as is retired
@@ -175,7 +176,7 @@ func (v *View) query(ctx context.Context, topic record.ID, f func(*lookup) error
 		} else {
 			err = f(&lookup{parts: parts, topic: noTopic})
 		}
-		if !errors.Is(err, errDamaged) {
+		if !errors.Is(err, keyrun.ErrDamaged) {
 			v.release(s, nil)
 			return err
 		}
@@ -187,12 +188,12 @@ func (v *View) query(ctx context.Context, topic record.ID, f func(*lookup) error
 }
 
 func (s *snapshot) lookup(topic uint32, parts []Partition) *lookup {
-	q := &lookup{topic: topic, parts: parts, sources: make([]source, 0, len(s.runs)+len(s.recent))}
+	q := &lookup{topic: topic, parts: parts, sources: make([]keyrun.Source, 0, len(s.runs)+len(s.recent))}
 	for _, r := range s.runs {
-		q.sources = append(q.sources, &reading{run: r})
+		q.sources = append(q.sources, &keyrun.Reading{Run: r.Run})
 	}
 	for _, list := range s.recent {
-		q.sources = append(q.sources, memory(list))
+		q.sources = append(q.sources, keyrun.Memory(list))
 	}
 	return q
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/keyrun"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -112,6 +113,10 @@ type Entry struct {
 	Deleted   bool  // the record is a tombstone: its value is null
 }
 
+func public(e *keyrun.Entry) Entry {
+	return Entry{Key: append([]byte{}, e.Key...), Partition: e.Part, Offset: e.Offset, Timestamp: e.Time, Deleted: e.IsDeleted()}
+}
+
 // Get returns the newest record of a key in a partition, or in any with partition -1; that may be a tombstone. ok is
 // false if the view knows none. The record is there unless it is deleted meanwhile, or the view lags (Lag): whoever
 // finds it gone takes the key for deleted, and tells Forget. Errors: ErrNotIndexed, ErrInvalid, ErrClosed,
@@ -123,7 +128,7 @@ func (v *View) Get(ctx context.Context, topic record.ID, key []byte, partition i
 		}
 		found, err := q.get(key, partition)
 		if err == nil && found != nil {
-			e, ok = found.public(), true
+			e, ok = public(found), true
 		}
 		return err
 	})
@@ -198,9 +203,9 @@ func (v *View) Forget(ctx context.Context, topic record.ID, gone []Entry) error 
 	err := v.query(ctx, topic, func(q *lookup) error {
 		x.entries = x.entries[:0]
 		for i := range gone {
-			e := entry{
-				key: append([]byte{}, gone[i].Key...), topic: q.topic, part: gone[i].Partition, offset: gone[i].Offset,
-				time: gone[i].Timestamp, flags: flagGone,
+			e := keyrun.Entry{
+				Key: append([]byte{}, gone[i].Key...), Topic: q.topic, Part: gone[i].Partition, Offset: gone[i].Offset,
+				Time: gone[i].Timestamp, Flags: keyrun.Gone,
 			}
 			if ok, err := q.exists(&e); err != nil {
 				return err

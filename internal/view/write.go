@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"slices"
+
+	"github.com/sebbroker/seb/internal/keyrun"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 
 // progress is what has been read of the log: sorted entries, and how far partitions are now.
 type progress struct {
-	entries []entry
+	entries []keyrun.Entry
 	moved   map[partKey]position
 	dropped []partKey
 }
@@ -30,11 +32,11 @@ func (f *file) ingest(ctx context.Context, p *progress, nextTopic uint32) error 
 	err := f.update(ctx, func(m *manifest) error {
 		m.NextTopic = nextTopic
 		if len(p.entries) > 0 {
-			var x encoder
+			var x keyrun.Encoder
 			for i := range p.entries {
-				x.add(&p.entries[i])
+				x.Add(&p.entries[i])
 			}
-			if _, err := f.put.journal.ExecContext(ctx, m.JournalNext, x.seal(journalID(m.JournalNext))); err != nil {
+			if _, err := f.put.journal.ExecContext(ctx, m.JournalNext, x.Seal(journalID(m.JournalNext))); err != nil {
 				return err
 			}
 			m.JournalNext++
@@ -78,13 +80,13 @@ func (f *file) putPositions(ctx context.Context, m *manifest, p *progress) error
 }
 
 // newRun begins a run whose blocks are written in the transaction of m.
-func (f *file) newRun(ctx context.Context, m *manifest) *runWriter {
+func (f *file) newRun(ctx context.Context, m *manifest) *keyrun.Writer {
 	id := m.NextRun
 	m.NextRun++
-	return &runWriter{id: id, put: func(id int64, data []byte) error {
+	return keyrun.NewWriter(id, func(id int64, data []byte) error {
 		_, err := f.put.block.ExecContext(ctx, id, data)
 		return err
-	}}
+	})
 }
 
 // spill makes a run of what is recent.
@@ -96,7 +98,7 @@ func (f *file) spill(ctx context.Context, r rules) error {
 		}
 		m.JournalFrom = m.JournalNext
 		w := f.newRun(ctx, m)
-		p := pruner{rules: r, bottom: len(m.Runs) == 0, out: w.add}
+		p := pruner{rules: r, bottom: len(m.Runs) == 0, out: w.Add}
 		all := f.recent.all()
 		for i := range all {
 			if err := p.add(&all[i]); err != nil {
@@ -106,10 +108,10 @@ func (f *file) spill(ctx context.Context, r rules) error {
 		if err := p.flush(); err != nil {
 			return err
 		}
-		info, err := w.finish()
+		info, err := w.Finish()
 		if err == nil && info.Entries > 0 {
 			m.Runs = append(m.Runs, info)
-			made = f.run(info)
+			made, err = f.run(info)
 		}
 		return err
 	})
@@ -131,8 +133,8 @@ func (f *file) sweep(ctx context.Context, free func(*run) bool) (more bool, err 
 	}
 	var n int64
 	err = f.update(ctx, func(*manifest) error {
-		id := f.dead[i].ID
-		res, err := f.put.sweep.ExecContext(ctx, id<<runShift, (id+1)<<runShift, sweepBlocks)
+		first, end := keyrun.IDs(f.dead[i].ID)
+		res, err := f.put.sweep.ExecContext(ctx, first, end, sweepBlocks)
 		if err != nil {
 			return err
 		}

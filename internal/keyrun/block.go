@@ -1,4 +1,4 @@
-package view
+package keyrun
 
 import (
 	"encoding/binary"
@@ -18,51 +18,50 @@ const crcSize = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errDamaged: what is in the file is not what was written.
-var errDamaged = errors.New("view file is damaged")
+// ErrDamaged: what was read is not what was written.
+var ErrDamaged = errors.New("view file is damaged")
 
-func damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{errDamaged}, args...)...)
+// Damaged makes an ErrDamaged that says what is wrong.
+func Damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }
 
-// encoder makes a block of sorted entries (FORMAT.md).
-type encoder struct {
+// Encoder makes a block of sorted entries. The zero Encoder is ready.
+type Encoder struct {
 	buf   []byte
-	last  entry
-	first entry
+	last  Entry
 	count int
 }
 
-func (x *encoder) reset() { *x = encoder{buf: x.buf[:0]} }
+// reset begins another block, in the same memory.
+func (x *Encoder) reset() { *x = Encoder{buf: x.buf[:0]} }
 
-func (x *encoder) add(e *entry) {
-	flags := e.flags
-	same := x.count > 0 && samePart(e, &x.last)
+// Add takes the next entry, whose key it keeps until the one after.
+func (x *Encoder) Add(e *Entry) {
+	flags := e.Flags
+	same := x.count > 0 && SamePart(e, &x.last)
 	if same {
 		flags |= sameFlag
 	}
 	b := append(x.buf, flags)
 	if same {
-		b = binary.AppendUvarint(b, uint64(e.offset-x.last.offset))
+		b = binary.AppendUvarint(b, uint64(e.Offset-x.last.Offset))
 	} else {
-		b = binary.AppendUvarint(b, uint64(e.topic))
-		b = binary.AppendUvarint(b, uint64(e.part))
-		shared := sharedPrefix(x.last.key, e.key)
+		b = binary.AppendUvarint(b, uint64(e.Topic))
+		b = binary.AppendUvarint(b, uint64(e.Part))
+		shared := sharedPrefix(x.last.Key, e.Key)
 		b = binary.AppendUvarint(b, uint64(shared))
-		b = binary.AppendUvarint(b, uint64(len(e.key)-shared))
-		b = append(b, e.key[shared:]...)
-		b = binary.AppendUvarint(b, uint64(e.offset))
+		b = binary.AppendUvarint(b, uint64(len(e.Key)-shared))
+		b = append(b, e.Key[shared:]...)
+		b = binary.AppendUvarint(b, uint64(e.Offset))
 	}
-	x.buf = binary.AppendVarint(b, e.time-x.last.time)
-	if x.count == 0 {
-		x.first = *e
-	}
+	x.buf = binary.AppendVarint(b, e.Time-x.last.Time)
 	x.last = *e
 	x.count++
 }
 
-// seal ends the block that will be stored under id. It is valid until the next reset.
-func (x *encoder) seal(id int64) []byte {
+// Seal ends the block that will be stored under id and returns it.
+func (x *Encoder) Seal(id int64) []byte {
 	x.buf = binary.LittleEndian.AppendUint32(x.buf, blockSum(id, x.buf))
 	return x.buf
 }
@@ -84,22 +83,22 @@ func sharedPrefix(a, b []byte) int {
 	return n
 }
 
-// decodeBlock returns the entries of the block stored under id, or errDamaged. They do not alias b.
-func decodeBlock(id int64, b []byte) ([]entry, error) {
+// Decode returns the entries of the block stored under id, or ErrDamaged. They do not alias b.
+func Decode(id int64, b []byte) ([]Entry, error) {
 	if len(b) < crcSize {
-		return nil, damaged("block %d of %d bytes", id, len(b))
+		return nil, Damaged("block %d of %d bytes", id, len(b))
 	}
 	body := b[:len(b)-crcSize]
 	if binary.LittleEndian.Uint32(b[len(body):]) != blockSum(id, body) {
-		return nil, damaged("checksum of block %d", id)
+		return nil, Damaged("checksum of block %d", id)
 	}
 	d := decoder{b: body}
-	list := make([]entry, 0, len(body)/16+1)
-	var last entry
+	list := make([]Entry, 0, len(body)/16+1)
+	var last Entry
 	for len(d.b) > 0 {
 		e := d.entry(&last)
-		if d.bad || len(list) > 0 && compare(&last, &e) >= 0 {
-			return nil, damaged("entry %d of block %d", len(list), id)
+		if d.bad || len(list) > 0 && Compare(&last, &e) >= 0 {
+			return nil, Damaged("entry %d of block %d", len(list), id)
 		}
 		list = append(list, e)
 		last = e
@@ -114,19 +113,19 @@ type decoder struct {
 	bad   bool
 }
 
-func (d *decoder) entry(last *entry) entry {
+func (d *decoder) entry(last *Entry) Entry {
 	flags := d.b[0]
 	d.b = d.b[1:]
-	e := entry{flags: flags &^ sameFlag}
+	e := Entry{Flags: flags &^ sameFlag}
 	if flags&sameFlag != 0 {
-		e.topic, e.part, e.key = last.topic, last.part, last.key
-		e.offset = last.offset + int64(d.uvarint())
+		e.Topic, e.Part, e.Key = last.Topic, last.Part, last.Key
+		e.Offset = last.Offset + int64(d.uvarint())
 	} else {
 		topic, part := d.uvarint(), d.uvarint()
-		e.topic, e.part = uint32(topic), uint32(part)
+		e.Topic, e.Part = uint32(topic), uint32(part)
 		d.bad = d.bad || topic>>32 != 0 || part>>32 != 0
-		e.key = d.key(last.key)
-		e.offset = int64(d.uvarint())
+		e.Key = d.key(last.Key)
+		e.Offset = int64(d.uvarint())
 	}
 	t, n := binary.Varint(d.b)
 	if n <= 0 {
@@ -134,7 +133,7 @@ func (d *decoder) entry(last *entry) entry {
 		return e
 	}
 	d.b = d.b[n:]
-	e.time = last.time + t
+	e.Time = last.Time + t
 	return e
 }
 
