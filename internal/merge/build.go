@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/internal/state"
@@ -23,15 +21,15 @@ const gapMax = 256 << 10
 
 // pack is a built pack: a temporary file without a name, mapped. What of it is in memory belongs to the system's cache.
 type pack struct {
-	file *os.File
-	data []byte
-	size int64
-	head int64 // of data: head and index
+	*mapping // nil until mapFile
+	file     *os.File
+	size     int64
+	head     int64 // of data: head and index
 }
 
 func (p *pack) close() {
-	if p.data != nil {
-		_ = unix.Munmap(p.data)
+	if p.mapping != nil {
+		p.mapping.close()
 	}
 	_ = p.file.Close()
 }
@@ -108,10 +106,8 @@ func (m *Merger) tempFile() (*os.File, error) {
 
 // mapFile maps all of the file.
 func (p *pack) mapFile() (err error) {
-	if p.data, err = unix.Mmap(int(p.file.Fd()), 0, int(p.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return fmt.Errorf("map temporary file: %w", err)
-	}
-	return nil
+	p.mapping, err = mapFile(p.file, p.size)
+	return err
 }
 
 // seal writes head and index before the batches, and verifies the whole.
@@ -120,7 +116,9 @@ func (p *pack) seal(l *packer.Layout) error {
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	copy(p.data, prefix)
+	if _, err = p.file.WriteAt(prefix, 0); err != nil {
+		return fmt.Errorf("temporary file: %w", err)
+	}
 	if _, err = record.DecodeObject(p.data); err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
@@ -175,6 +173,7 @@ func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []
 func (m *Merger) verifySources(p *pack, objects map[string][]piece) error {
 	for key, pieces := range objects {
 		for _, c := range pieces {
+			p.forget()
 			sum, err := record.Verify(p.data[c.from : c.from+int64(c.r.Len)])
 			if err == nil && (sum.Span != int64(c.r.Span) || sum.Records != int(c.r.Records)) {
 				err = fmt.Errorf("%d records over %d offsets, want %d over %d", sum.Records, sum.Span, c.r.Records, c.r.Span)

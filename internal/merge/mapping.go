@@ -1,0 +1,55 @@
+package merge
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapping is a file in memory. Its pages belong to the system's cache, and it is seen to that few of them count as this
+// process's at a time: a pack may be as large as all the memory that the broker is given.
+type mapping struct {
+	data []byte
+	stop chan struct{}
+	wg   sync.WaitGroup
+}
+
+// spareEvery is how often pages are let go of: a few MiB are read meanwhile.
+const spareEvery = time.Millisecond
+
+// mapFile maps all of a file, which is size bytes long, to be read. The caller calls close, and uses data no more then.
+// What is written to the file is seen in data. It is not written through it: where the disk is full, that ends the process.
+func mapFile(f *os.File, size int64) (*mapping, error) {
+	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map temporary file: %w", err)
+	}
+	m := &mapping{data: data, stop: make(chan struct{})}
+	m.wg.Go(m.spare)
+	return m, nil
+}
+
+func (m *mapping) spare() {
+	tick := time.NewTicker(spareEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.stop:
+			return
+		case <-tick.C:
+			m.forget()
+		}
+	}
+}
+
+// forget lets go of all pages. Of a shared mapping nothing is lost by it.
+func (m *mapping) forget() { _ = unix.Madvise(m.data, unix.MADV_DONTNEED) } // advice: without it only the bound is wider
+
+func (m *mapping) close() {
+	close(m.stop)
+	m.wg.Wait()
+	_ = unix.Munmap(m.data)
+}
