@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/internal/failpoint"
 )
 
 // DiskOptions are the settings of a disk store.
@@ -152,6 +154,7 @@ func (d *Disk) Delete(ctx context.Context, keys ...string) error {
 		if err := d.root.Remove(key); err != nil && !missing(err) {
 			return fmt.Errorf("delete %s: %w", key, writeVerdict(err))
 		}
+		failpoint.Hit("disk.deleted")
 		emptied[path.Dir(key)] = true
 	}
 	for dir := range emptied {

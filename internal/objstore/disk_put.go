@@ -10,6 +10,8 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/internal/failpoint"
 )
 
 const (
@@ -62,7 +64,9 @@ func (d *Disk) write(temp *tempFolder, name string, parts [][]byte) error {
 	if err != nil {
 		return fmt.Errorf("create: %w", writeVerdict(err))
 	}
+	failpoint.Hit("disk.created")
 	err = d.writeParts(fd, parts)
+	failpoint.Hit("disk.written")
 	if err != nil {
 		err = fmt.Errorf("write: %w", writeVerdict(err))
 	} else if !d.options.NoSync {
@@ -70,6 +74,7 @@ func (d *Disk) write(temp *tempFolder, name string, parts [][]byte) error {
 			err = d.syncFailed(err)
 		}
 	}
+	failpoint.Hit("disk.synced")
 	if closeErr := unix.Close(fd); closeErr != nil && err == nil && !errors.Is(closeErr, unix.EINTR) {
 		err = fmt.Errorf("close: %w", writeVerdict(closeErr))
 	}
@@ -128,7 +133,9 @@ func (d *Disk) publish(key string, temp *tempFolder, name string) error {
 			return fmt.Errorf("make folder: %w", err)
 		}
 		err = d.calls.move(temp.file, name, f.file, base)
+		failpoint.Hit("disk.moved")
 		verdict := d.afterMove(f, base, err)
+		failpoint.Hit("disk.put")
 		gone := errors.Is(err, unix.ENOENT)
 		d.folders.release(f, gone)
 		if !gone {
@@ -173,6 +180,7 @@ func (d *Disk) makeFolder(dir string) (*os.File, error) {
 	if err := d.root.MkdirAll(dir, folderMode); err != nil {
 		return nil, d.folderVerdict(err)
 	}
+	failpoint.Hit("disk.folder")
 	f, err := d.root.Open(dir)
 	if err != nil {
 		return nil, d.folderVerdict(err)

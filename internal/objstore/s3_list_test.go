@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -193,52 +191,4 @@ func TestSecretsAreNotShown(t *testing.T) {
 			t.Errorf("%q shows a secret", text)
 		}
 	}
-}
-
-// FuzzErrorAnswers gives any answer to every operation. The verdict must be of exactly one class, and the two that say
-// something about the object only with their code.
-func FuzzErrorAnswers(f *testing.F) {
-	for _, code := range []string{"PreconditionFailed", "NoSuchKey", "SlowDown", "AccessDenied", ""} {
-		for _, status := range []int{200, 301, 404, 412, 500} {
-			f.Add(status-200, []byte(errorXML(code)))
-		}
-	}
-	f.Add(0, []byte(listing(lastPage, "p/a")))
-	f.Add(212, []byte("<Error><Code>Precondition</Code><Code>Failed</Code></Error>"))
-	type answer struct {
-		status int
-		body   []byte
-	}
-	var current atomic.Pointer[answer]
-	s := answering(f, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		a := current.Load()
-		w.Header().Set("ETag", `"x"`)
-		w.WriteHeader(a.status)
-		_, _ = w.Write(a.body)
-	})
-	s.attempts = 1
-	f.Fuzz(func(t *testing.T, n int, body []byte) {
-		status, text := 200+int(uint(n)%400), string(body)
-		current.Store(&answer{status, body})
-		s.noBulk.Store(false)
-		for op, err := range requests(t, s) {
-			class := classOf(err)
-			if err != nil && class == nil {
-				t.Fatalf("%s: %v has no class", op, err)
-			}
-			if class != nil && class != ErrThrottled && !slices.Contains(classes, class) {
-				t.Fatalf("%s: %v", op, class)
-			}
-			if class == ErrExists && (op != "put" || !strings.Contains(text, "PreconditionFailed")) {
-				t.Fatalf("%s: exists, by %d %q", op, status, body)
-			}
-			if class == ErrNotFound && (op != "get" || status != 404 || !strings.Contains(text, "NoSuchKey")) {
-				t.Fatalf("%s: not found, by %d %q", op, status, body)
-			}
-			if op == "put" && err == nil && (status != 200 || strings.TrimSpace(text) != "") {
-				t.Fatalf("put: stored, by %d %q", status, body)
-			}
-		}
-	})
 }

@@ -118,12 +118,12 @@ func (x *exchange) extent(r Range) (size, length int64, err error) {
 	}
 	var first, last, total int64
 	_, err = fmt.Sscanf(x.header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &total)
-	if x.status != http.StatusPartialContent || rangeHeader(r) == nil || err != nil {
+	if x.status != http.StatusPartialContent || rangeHeader(r) == nil || err != nil || total < 1 {
 		return 0, 0, fmt.Errorf("status %d with range %q", x.status, x.header.Get("Content-Range"))
 	}
 	_, wanted, err := clip(r, total)
 	if err != nil {
-		return 0, 0, fmt.Errorf("another range than asked for: %w", err)
+		return 0, 0, fmt.Errorf("another range than asked for: %v", err) // not wrapped: it has a class of its own
 	}
 	if first != r.Offset || last-first+1 != wanted || size >= 0 && size != wanted {
 		return 0, 0, fmt.Errorf("another range than asked for: %q with %d bytes", x.header.Get("Content-Range"), size)
@@ -177,11 +177,14 @@ func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 		if err != nil {
 			return nil, false, fmt.Errorf("list %s: %w", o.Prefix, err)
 		}
-		entries, last, err := s.entries(out, aws.ToString(in.StartAfter))
+		entries, last, err := s.entries(out, aws.ToString(in.StartAfter), o.Prefix)
 		if err != nil {
 			return nil, false, fmt.Errorf("list %s: %w", o.Prefix, err)
 		}
 		more := *out.IsTruncated
+		if n := pageSize(o.Max); len(entries) > n { // the store gives more than it was asked for
+			entries, more = entries[:n], true
+		}
 		if len(entries) > 0 || !more {
 			return entries, more, nil
 		}
@@ -189,8 +192,9 @@ func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 	}
 }
 
-// entries checks a page and takes our names out of it. last is the last name on it with the store's prefix.
-func (s *S3) entries(out *s3.ListObjectsV2Output, after string) (entries []Entry, last string, err error) {
+// entries checks a page and takes our names out of it that begin with prefix. last is the last name on it with the store's
+// prefix.
+func (s *S3) entries(out *s3.ListObjectsV2Output, after, prefix string) (entries []Entry, last string, err error) {
 	if out.IsTruncated == nil || *out.IsTruncated && len(out.Contents) == 0 {
 		return nil, "", fmt.Errorf("%w: the listing does not say how to go on", ErrNoVerdict)
 	}
@@ -202,9 +206,14 @@ func (s *S3) entries(out *s3.ListObjectsV2Output, after string) (entries []Entry
 		}
 		last = name
 		key, ours := strings.CutPrefix(name, s.prefix)
-		if ours && ValidKey(key) {
-			entries = append(entries, Entry{Key: key, Size: aws.ToInt64(o.Size)})
+		if !ours || !ValidKey(key) || !strings.HasPrefix(key, prefix) {
+			continue
 		}
+		size := aws.ToInt64(o.Size)
+		if size < 0 {
+			return nil, "", fmt.Errorf("%w: the store lists %q with %d bytes", ErrNoVerdict, name, size)
+		}
+		entries = append(entries, Entry{Key: key, Size: size})
 	}
 	return entries, last, nil
 }

@@ -1,0 +1,84 @@
+package objstore
+
+import (
+	"net/url"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// respell writes a spec as a person might, from what was understood.
+func respell(s *Spec) string {
+	switch q := (url.Values{}); s.Kind {
+	case KindMemory:
+		return "mem:"
+	case KindDisk:
+		return "file:" + s.Dir + "?fsync=" + strconv.FormatBool(!s.Disk.NoSync)
+	case KindS3:
+		q.Set("endpoint", s.S3.Endpoint)
+		q.Set("region", s.S3.Region)
+		q.Set("path-style", strconv.FormatBool(s.S3.PathStyle))
+		q.Set("checksum", strconv.FormatBool(!s.S3.NoChecksum))
+		return "s3://" + s.S3.Bucket + "/" + s.S3.Prefix + "?" + q.Encode()
+	}
+	return ""
+}
+
+// FuzzSpec: what is understood can be written again and means the same; what is not is an error that says what was given.
+func FuzzSpec(f *testing.F) {
+	for _, s := range []string{
+		"mem:", "./dir", "file:///var/lib/seb?fsync=false", "file:d%20?fsync=1", "s3://b/a/b/?endpoint=http://h:9000&region=r&path-style=true&checksum=0",
+		"s3://b?endpoint=http://u:p@h", "s3://b?region=a&region=b", "s3://", "http://x", "./a?b=%zz",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ParseSpec(text)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "bucket \"") || s != (Spec{}) {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			return
+		}
+		if s.Kind == KindS3 && s.S3.Validate() != nil || s.Kind == KindDisk && s.Dir == "" {
+			t.Fatalf("%q is understood as %+v", text, s)
+		}
+		if strings.HasPrefix(s.Dir, "//") {
+			return // file: and two slashes are a URL
+		}
+		again, err := ParseSpec(respell(&s))
+		if err != nil || again != s {
+			t.Fatalf("%q is understood as %+v, %q as %+v, %v", text, s, respell(&s), again, err)
+		}
+	})
+}
+
+// FuzzValidKey: a key that is allowed names one file below a folder, is the same in a URL, and any of its beginnings can be
+// listed.
+func FuzzValidKey(f *testing.F) {
+	for _, s := range []string{"a", "a/b-c_d~e.f", "..", "a/../b", "a//b", "/a", "a/", "a/.", "%2e%2e", "a\x00", "+tmp/x", "A.B", "é", strings.Repeat("a/", 256)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		if !ValidKey(key) {
+			if key != "" && len(key) <= KeyBytesMax && path.Clean(key) == key && filepath.IsLocal(key) && key != "." && url.PathEscape(strings.ReplaceAll(key, "/", "")) == strings.ReplaceAll(key, "/", "") &&
+				!strings.ContainsAny(key, "+:@&=$") {
+				t.Fatalf("%q is refused", key)
+			}
+			return
+		}
+		if !filepath.IsLocal(key) || path.Clean(key) != key || len(key) > KeyBytesMax || strings.HasPrefix(key, tempRoot) {
+			t.Fatalf("%q is allowed", key)
+		}
+		if u, err := url.Parse("http://h/" + key); err != nil || u.Path != "/"+key || u.EscapedPath() != "/"+key || u.RawQuery != "" || u.Fragment != "" {
+			t.Fatalf("%q is another path in a URL: %v, %v", key, u, err)
+		}
+		for i := range key[:min(len(key), 40)] {
+			if !possiblePrefix(key[:i]) {
+				t.Fatalf("%q begins with %q, which is said to be impossible", key, key[:i])
+			}
+		}
+	})
+}
