@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+
+	"github.com/sebbroker/seb/internal/failpoint"
 )
 
 // A file is a block's bytes, then a trailer that says what they are; see FORMAT.md.
@@ -165,7 +167,9 @@ func (c *Cache) write(x content, f *fill) *block {
 	c.temps++
 	temp := fmt.Sprintf("%s%d", tempPrefix, c.temps)
 	c.mu.Unlock()
+	failpoint.Hit("cache.write.before")
 	file, err := c.writeFile(temp, x, trailer)
+	failpoint.Hit("cache.write.after")
 	if err != nil {
 		c.failed("write", err)
 		c.undo(temp, file, alloc)
@@ -239,6 +243,7 @@ func (c *Cache) enter(b *block, temp string, f *fill) (*block, error) {
 	if err := c.folder.root.Rename(temp, b.name.file()); err != nil {
 		return nil, err
 	}
+	failpoint.Hit("cache.rename.after")
 	b.indexed, b.refs = true, 1
 	b.inRecent = c.recent.list.PushFront(b)
 	b.inOpened = c.opened.list.PushFront(b)

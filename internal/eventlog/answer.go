@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/state"
 )
@@ -71,6 +72,7 @@ func changesTopics(ops []logcore.Op) bool {
 
 // commit answers the members of a committed slot. Only the handling of EffCommit calls it.
 func (o *owner) commit(f *logcore.Frozen) {
+	failpoint.Hit("commit.before-answer")
 	p := f.Proposal.User.(*proposal)
 	for i, m := range p.ops {
 		o.settleOp(m, &p.p.Ops[i], p.p.Ops[i].Err, f)
@@ -78,6 +80,7 @@ func (o *owner) commit(f *logcore.Frozen) {
 	for i, m := range p.appends {
 		o.settleAppend(m, &p.p.Appends[i], p.p.Appends[i].Err, f)
 	}
+	failpoint.Hit("commit.after-answer")
 	o.met.committed(f, p, o.now())
 	o.keep.offer(p.object)
 	o.settled(p)
@@ -86,6 +89,7 @@ func (o *owner) commit(f *logcore.Frozen) {
 // unknown answers the members of a slot that was sent and has no verdict. Members that were left out of it are surely in
 // no slot, but why rests on a state that was not committed: they hear only that this log can not go on.
 func (o *owner) unknown(f *logcore.Frozen) {
+	failpoint.Hit("fenced.before-answer")
 	p := f.Proposal.User.(*proposal)
 	why := logcore.RejectFenced
 	if o.core.Role() == logcore.RoleStopped {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/state"
@@ -178,7 +179,9 @@ func (s *sweep) delete(ctx context.Context) error {
 		names = names[len(batch):]
 		begin := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, s.l.opt.Timeouts.Put)
+		failpoint.Hit("delete.before")
 		err := s.l.opt.Store.Delete(ctx, batch...)
+		failpoint.Hit("delete.after")
 		cancel()
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/state"
@@ -55,7 +56,9 @@ func (l *Log) page(ctx context.Context, o objstore.ListOptions) ([]objstore.Entr
 	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.Read)
 	defer cancel()
 	begin := time.Now()
+	failpoint.Hit("list.before")
 	entries, more, err := l.opt.Store.List(ctx, o)
+	failpoint.Hit("list.after")
 	l.met.list(time.Since(begin), err)
 	l.noted(ctx, "list", o.Prefix, err)
 	return entries, more, err

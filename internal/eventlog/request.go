@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/state"
@@ -76,8 +77,14 @@ func (o *owner) sizeInFlight(key string) int64 {
 func (l *Log) put(ctx context.Context, e *logcore.Effect, body objstore.Body) *logcore.Event {
 	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.moving(l.opt.Timeouts.Put, body.Size))
 	defer cancel()
+	if failpoint.Enabled {
+		failpoint.Hit(putName(e.Kind) + ".before")
+	}
 	begin := time.Now()
 	err := l.opt.Store.Put(ctx, e.Key, body)
+	if failpoint.Enabled {
+		failpoint.Hit(putName(e.Kind) + ".after")
+	}
 	l.met.put(e.Kind, time.Since(begin), body.Size, err)
 	l.noted(ctx, "put", e.Key, err)
 	ev := &logcore.Event{Kind: logcore.EvPut, Op: e.Op, Err: err}
@@ -94,6 +101,19 @@ func (l *Log) put(ctx context.Context, e *logcore.Effect, body objstore.Body) *l
 		ev.Outcome = logcore.OutcomeNoVerdict
 	}
 	return ev
+}
+
+// putName names a PUT as failpoints do.
+func putName(kind logcore.EffectKind) string {
+	switch kind {
+	case logcore.EffPutMeta:
+		return "put.meta"
+	case logcore.EffPutSeal:
+		return "put.seal"
+	case logcore.EffPutSnapshot:
+		return "put.snapshot"
+	}
+	return "put.data"
 }
 
 // putSnapshot encodes the view, away from the owner, and sends it. The bytes go to the owner first: they are the same
@@ -115,8 +135,10 @@ func (o *owner) putSnapshot(ctx context.Context, e *logcore.Effect, kept []byte)
 func (l *Log) read(ctx context.Context, key string, n int64) (b []byte, size int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.moving(l.opt.Timeouts.Read, n))
 	defer cancel()
+	failpoint.Hit("get.before")
 	begin := time.Now()
 	b, size, err = get(ctx, l.opt.Store, key, n)
+	failpoint.Hit("get.after")
 	l.met.get(time.Since(begin), err)
 	l.noted(ctx, "get", key, err)
 	return b, size, err

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/objstore"
 )
@@ -63,6 +64,7 @@ func (l *Log) ClockError() error {
 
 // setRole handles EffRole. The status is set already.
 func (o *owner) setRole(e *logcore.Effect) {
+	failpoint.Hit("role")
 	log := o.opt.Logger.With("shard", o.opt.Core.Shard, "epoch", e.Epoch)
 	switch e.Role {
 	case logcore.RoleFenced:

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
@@ -41,9 +42,11 @@ func (m *Merger) compact(ctx context.Context, c *packer.Compaction, view *state.
 	if len(recs) == 0 {
 		return false, nil // moved meanwhile: the next pass sees where to
 	}
+	failpoint.Hit("compacted.before")
 	if err := m.opt.Log.Compacted(ctx, recs); err != nil {
 		return false, fmt.Errorf("compact: %w", err)
 	}
+	failpoint.Hit("compacted.after")
 	m.compactions.Inc()
 	m.opt.Logger.Info("compacted", "partitions", len(recs), "dropped", dropped, "took", time.Since(begin))
 	return true, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/internal/state"
@@ -156,6 +157,7 @@ func (m *Merger) merge(ctx context.Context, plan *packer.Plan, view *state.State
 
 // finish stores the pack and has it installed, step by step as package packer says (rule R8).
 func (m *Merger) finish(ctx context.Context, l *packer.Layout, p *pack) error {
+	failpoint.Hit("pack.built")
 	step, attempts := packer.Next(packer.Built), 0
 	for {
 		switch step {
@@ -172,7 +174,9 @@ func (m *Merger) finish(ctx context.Context, l *packer.Layout, p *pack) error {
 			}
 			step = packer.Next(result)
 		case packer.Install:
+			failpoint.Hit("install.before")
 			result := m.opt.Log.Install(ctx, l.Content())
+			failpoint.Hit("install.after")
 			if step = packer.Next(result); result != packer.Acked {
 				return fmt.Errorf("install %s: not committed", l.Key())
 			}
@@ -189,7 +193,9 @@ func (m *Merger) put(ctx context.Context, key string, p *pack) (packer.Result, e
 	if m.opt.Checksums {
 		body.HasCRC, body.CRC32C = true, p.crc()
 	}
+	failpoint.Hit("put.pack.before")
 	err := m.opt.Store.Put(ctx, key, body)
+	failpoint.Hit("put.pack.after")
 	switch {
 	case err == nil, errors.Is(err, objstore.ErrExists): // the name holds our epoch's nonce: an earlier attempt of ours
 		return packer.Stored, nil

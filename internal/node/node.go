@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/cache"
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/merge"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -42,10 +43,12 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Hit("start.folder")
 	store, err := openStore(ctx, &o)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
+	failpoint.Hit("start.store")
 	n := &Node{folder: f, name: store.String()}
 	n.rest = sync.OnceValue(n.closeRest)
 	if o.Store == nil {
@@ -64,6 +67,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		}
 		return nil, errors.Join(err, n.rest())
 	}
+	failpoint.Hit("start.led")
 	return n, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -50,6 +51,7 @@ func (g *gate) check(ctx context.Context, o *Options, f *folder) error {
 	if err := objstore.Check(ctx, g.Store, objstore.CheckOptions{}); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	failpoint.Hit("start.checked")
 	if err := f.remember(name); err != nil {
 		o.Logger.Warn("store check not remembered", "err", err)
 	}

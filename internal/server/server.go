@@ -20,6 +20,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/packer"
@@ -58,6 +59,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
+	failpoint.Hit("start.listening")
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, ignoreClosed(s.listener.Close()))
 	}
@@ -136,6 +138,7 @@ func (s *Server) serve(set *metrics.Set) error {
 		// Commands will have to be told where the broker is; it serves all the same (a full disk must not stop it).
 		s.log.Warn("address not written to the data folder", "err", err)
 	}
+	failpoint.Hit("start.announced")
 	s.http = api.Server()
 	s.serving.Go(func() {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -207,6 +210,7 @@ func (s *Server) stop(ctx context.Context) error {
 	var errs []error
 	// Commands no longer find this broker.
 	errs = append(errs, ignoreMissing(os.Remove(filepath.Join(s.cfg.DataDir, RuntimeFile))))
+	failpoint.Hit("stop.begun")
 	// The listener closes, long polls end with what they have, and requests under way are waited for ...
 	shut := make(chan error, 1)
 	go func() { shut <- s.http.Shutdown(ctx) }()
@@ -216,6 +220,7 @@ func (s *Server) stop(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("requests under way: %w", err), s.http.Close())
 	}
 	s.serving.Wait()
+	failpoint.Hit("stop.flushed")
 	// Nobody uses the cache, the store and the data folder any more.
 	errs = append(errs, s.node.Close(ctx))
 	if s.debug != nil {

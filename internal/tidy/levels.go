@@ -61,6 +61,8 @@ var levels = map[string]int{
 	"internal/planted":  0,
 	"internal/machine":  0,
 	"internal/keyrun":   0,
+
+	"internal/failpoint": -1, // not in the program that anybody runs
 }
 
 // support is code that only tests use, with everything below it: it may import what it likes, and no production code
@@ -76,6 +78,7 @@ var support = []string{
 	"internal/killloop",
 	"internal/soak",
 	"internal/history",
+	"internal/faultproxy",
 	"internal/tidy",
 }
 

@@ -1,0 +1,23 @@
+//go:build failpoints
+
+package failpoint
+
+// Names are all failpoints, in groups by where they are.
+var Names = []string{
+	// start
+	"start.listening", "start.folder", "start.store", "start.checked", "start.led", "start.announced",
+	// requests of the log
+	"put.meta.before", "put.meta.after", "put.seal.before", "put.seal.after", "put.data.before", "put.data.after",
+	"put.snapshot.before", "put.snapshot.after", "get.before", "get.after", "list.before", "list.after",
+	"delete.before", "delete.after",
+	// what follows from them
+	"role", "commit.before-answer", "commit.after-answer", "fenced.before-answer",
+	// packs
+	"pack.built", "put.pack.before", "put.pack.after", "install.before", "install.after", "compacted.before", "compacted.after",
+	// the disk cache
+	"cache.write.before", "cache.write.after", "cache.rename.after",
+	// a bucket in a folder
+	"disk.created", "disk.written", "disk.synced", "disk.moved", "disk.put", "disk.folder", "disk.deleted",
+	// the end
+	"stop.begun", "stop.flushed",
+}

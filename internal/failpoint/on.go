@@ -1,0 +1,87 @@
+//go:build failpoints
+
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Enabled says whether failpoints are in the program.
+const Enabled = true
+
+// point is a failpoint at which something is to happen.
+type point struct {
+	action string
+	left   atomic.Int64 // hits until then
+	sleep  time.Duration
+}
+
+var points = map[string]*point{}
+
+func init() {
+	if err := parse(os.Getenv("SEB_FAILPOINTS")); err != nil {
+		fmt.Fprintln(os.Stderr, "SEB_FAILPOINTS:", err)
+		os.Exit(2)
+	}
+}
+
+func parse(text string) error {
+	for one := range strings.SplitSeq(text, ",") {
+		if one == "" {
+			continue
+		}
+		name, what, _ := strings.Cut(one, "=")
+		parts := strings.Split(what, ":")
+		if !slices.Contains(Names, name) || len(parts) < 2 {
+			return fmt.Errorf("%q: want a known name, \"=\", an action, \":\" and a number of hits", one)
+		}
+		n, err := strconv.ParseInt(parts[1], 10, 64)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%q: %q is no number of hits", one, parts[1])
+		}
+		p := &point{action: parts[0]}
+		p.left.Store(n)
+		switch p.action {
+		case "kill", "stop":
+		case "sleep":
+			if len(parts) != 3 {
+				return fmt.Errorf("%q: want sleep, hits and a time", one)
+			}
+			if p.sleep, err = time.ParseDuration(parts[2]); err != nil {
+				return fmt.Errorf("%q: %w", one, err)
+			}
+		default:
+			return fmt.Errorf("%q: want kill, stop or sleep", one)
+		}
+		points[name] = p
+	}
+	return nil
+}
+
+// Hit does what SEB_FAILPOINTS says for this place. The name must be one of Names.
+func Hit(name string) {
+	if !slices.Contains(Names, name) {
+		panic("failpoint: no name for " + name)
+	}
+	p := points[name]
+	if p == nil || p.left.Add(-1) != 0 {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "failpoint", name, p.action)
+	switch p.action {
+	case "kill":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	case "stop":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case "sleep":
+		time.Sleep(p.sleep)
+	}
+}
