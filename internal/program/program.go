@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// Build builds seb into a folder and returns its path.
-func Build(dir string) (string, error) {
+// Build builds seb into a folder and returns its path. Flags are those of go build, such as -tags.
+func Build(dir string, flags ...string) (string, error) {
 	path := filepath.Join(dir, "seb")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/sebbroker/seb/cmd/seb").CombinedOutput()
+	args := append([]string{"build", "-o", path}, flags...)
+	out, err := exec.Command("go", append(args, "github.com/sebbroker/seb/cmd/seb")...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build seb: %w\n%s", err, out)
 	}
@@ -34,7 +35,14 @@ type Broker struct {
 
 // Serve starts `seb serve` with arguments, and variables beside this process's. On Linux it dies with this process.
 func Serve(path string, env []string, args ...string) (*Broker, error) {
+	return ServeLogged(path, env, nil, args...)
+}
+
+// ServeLogged is Serve, and calls line with each line that the broker prints on either stream, without its end. line must
+// not wait for the broker.
+func ServeLogged(path string, env []string, line func(string), args ...string) (*Broker, error) {
 	b := &Broker{cmd: exec.Command(path, append([]string{"serve"}, args...)...), done: make(chan struct{})}
+	b.log.line = line
 	b.cmd.Env = append(os.Environ(), env...)
 	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
 	b.cmd.SysProcAttr = attributes()
@@ -59,6 +67,18 @@ func (b *Broker) Stop() int {
 	_ = b.cmd.Process.Signal(syscall.SIGTERM)
 	<-b.done
 	return b.cmd.ProcessState.ExitCode()
+}
+
+// Signal sends any signal. A process that is gone already is no error.
+func (b *Broker) Signal(s os.Signal) { _ = b.cmd.Process.Signal(s) }
+
+// Exit says how it ended, once Done is closed: an exit code, or -1 and the signal that ended it.
+func (b *Broker) Exit() (code int, by syscall.Signal) {
+	s := b.cmd.ProcessState
+	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		by = w.Signal()
+	}
+	return s.ExitCode(), by
 }
 
 // Done is closed when the process is gone.
@@ -100,13 +120,32 @@ func (b *Broker) Address(dataDir string) (string, error) {
 
 // tailBuffer keeps the last bytes written.
 type tailBuffer struct {
-	mu sync.Mutex // guards b
-	b  []byte
+	line func(string) // nil, or called with each line
+
+	mu   sync.Mutex // guards what follows
+	b    []byte
+	rest []byte // of a line that has not ended
 }
+
+// lineMax bounds a line that does not end.
+const lineMax = 64 << 10
 
 func (t *tailBuffer) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.line != nil {
+		t.rest = append(t.rest, p...)
+		for {
+			i := bytes.IndexByte(t.rest, '\n')
+			if i < 0 && len(t.rest) < lineMax {
+				break
+			} else if i < 0 {
+				i = len(t.rest) - 1
+			}
+			t.line(string(t.rest[:i]))
+			t.rest = t.rest[i+1:]
+		}
+	}
 	t.b = append(t.b, p...)
 	if n := len(t.b) - 8<<10; n > 0 {
 		t.b = t.b[n:]
