@@ -23,7 +23,6 @@ type API struct {
 	log     *slog.Logger
 	key     httpin.Key
 	metrics *apiMetrics
-	spec    []byte // openapi.json
 
 	produce, fetch *budget.Class
 	buffers        *budget.Buffers
@@ -39,12 +38,8 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("http: %w", err)
 	}
-	spec, err := specJSON()
-	if err != nil {
-		return nil, fmt.Errorf("http: read openapi.yaml: %w", err)
-	}
 	a := &API{
-		b: b, o: o.withDefaults(), key: httpin.KeyOf(o.APIKey), spec: spec,
+		b: b, o: o.withDefaults(), key: httpin.KeyOf(o.APIKey),
 		produce: b.Budget().Class(budget.Produce), fetch: b.Budget().Class(budget.Fetch),
 		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
 		stops: httpin.NewStops(),
