@@ -16,6 +16,10 @@ const (
 	SequenceGap          Code = "sequence_gap"
 	ProducerFenced       Code = "producer_fenced"
 	UnknownGroup         Code = "unknown_group"
+	KeyNotFound          Code = "key_not_found"
+	KeyIndexOff          Code = "key_index_off"
+	KeyIndexBehind       Code = "key_index_behind"
+	KeyIndexUnavailable  Code = "key_index_unavailable"
 	OffsetBelowStart     Code = "offset_below_start"
 	OffsetBeyondEnd      Code = "offset_beyond_end" // of a trim, or where a single record is asked for; other reads wait
 	OffsetCompacted      Code = "offset_compacted"
@@ -47,6 +51,10 @@ var Statuses = map[Code]int{
 	SequenceGap:          http.StatusConflict,
 	ProducerFenced:       http.StatusConflict,
 	UnknownGroup:         http.StatusNotFound,
+	KeyNotFound:          http.StatusNotFound,
+	KeyIndexOff:          http.StatusConflict,
+	KeyIndexBehind:       http.StatusServiceUnavailable,
+	KeyIndexUnavailable:  http.StatusServiceUnavailable,
 	OffsetBelowStart:     http.StatusNotFound,
 	OffsetBeyondEnd:      http.StatusNotFound,
 	OffsetCompacted:      http.StatusNotFound,
@@ -78,6 +86,10 @@ var Titles = map[Code]string{
 	SequenceGap:          "Gap in a producer's sequence",
 	ProducerFenced:       "A newer epoch of the producer has appended",
 	UnknownGroup:         "Unknown consumer group",
+	KeyNotFound:          "The key has no value",
+	KeyIndexOff:          "The topic has no key index",
+	KeyIndexBehind:       "The key index has not got that far",
+	KeyIndexUnavailable:  "The key index is not available",
 	OffsetBelowStart:     "Offset is below the partition's start",
 	OffsetBeyondEnd:      "Offset is beyond the partition's end",
 	OffsetCompacted:      "Record was removed by compaction",

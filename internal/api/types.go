@@ -28,7 +28,7 @@ const (
 	// HeaderResumeOffset is, on reads of records, where the next read goes on: behind the last record of the answer and behind
 	// what compaction has removed after it.
 	HeaderResumeOffset = "Seb-Resume-Offset"
-	// HeaderOffset is, on reads of a consumer group, the offset at which the read began.
+	// HeaderOffset is, on reads of a consumer group, the offset at which the read began; on GET /key the record's.
 	HeaderOffset = "Seb-Offset"
 	// HeaderProducerID, HeaderProducerEpoch and HeaderSequence make a produce to one partition idempotent: the first two
 	// name its producer, the third is the number of its first record among all that the producer sent to the partition,

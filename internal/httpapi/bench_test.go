@@ -65,3 +65,24 @@ func BenchmarkRead(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkKey looks a key of 10,000 up, lists 1,000 of them, and reads a history of 100 records, client included.
+func BenchmarkKey(b *testing.B) {
+	s := start(b, func(c *setup) { c.keys = true })
+	s.must(201, s.send("PUT", "/topic?topic-name=t", `{"settings":{"key-index":true}}`), nil)
+	var body strings.Builder
+	for i := range 10_100 {
+		fmt.Fprintf(&body, "{\"key\":\"k%05d\",\"value\":\"%0100d\"}\n", max(0, i-100), i)
+	}
+	s.exchange(b, "POST", "/records?topic-name=t", []byte(body.String()), "Content-Type", api.NDJSON)
+	s.must(200, s.get("/keys?topic-name=t&read=latest"), nil)
+	for name, path := range map[string]string{
+		"get": "/key?topic-name=t&key=k05000", "list": "/keys?topic-name=t&limit=1000&after=k05000", "history": "/key/history?topic-name=t&key=k00000",
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				s.exchange(b, "GET", path, nil, "Accept", api.JSON)
+			}
+		})
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/view"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -44,6 +45,10 @@ var faults = []struct {
 	{budget.ErrOver, api.OverBudget, false},
 	{broker.ErrCorrupt, api.CorruptData, false},
 	{record.ErrCorrupt, api.CorruptData, false},
+	{view.ErrNotIndexed, api.KeyIndexOff, false},
+	{view.ErrUnavailable, api.KeyIndexUnavailable, false},
+	{view.ErrClosed, api.ShuttingDown, false},
+	{view.ErrInvalid, api.BadRequest, true},
 	{broker.ErrInvalid, api.BadRequest, true},
 	{record.ErrInvalid, api.BadRequest, true},
 	{broker.ErrStoreUnavailable, api.StoreUnavailable, false},
@@ -132,6 +137,9 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	h := w.Header()
 	h.Del("Content-Length")
 	h.Set("Content-Type", api.ProblemJSON)
+	if p.Code != api.Unauthorized {
+		a.readHeaders(w) // what a broker refuses that is behind may rest on what it does not know
+	}
 	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", retryAfter)
 	}

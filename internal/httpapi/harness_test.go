@@ -36,6 +36,7 @@ type server struct {
 	budget *budget.Budget
 	log    *logged
 	client *http.Client
+	close  func(context.Context) error // of the broker
 }
 
 // logged keeps what was logged.
@@ -61,6 +62,8 @@ type setup struct {
 	broker broker.Options
 	http   Options
 	limit  int64
+	keys   bool // with a key index
+	wrap   func(KeyIndex) KeyIndex
 }
 
 // start opens a broker. Its end checks that all memory was given back and that the key was not logged.
@@ -82,8 +85,12 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var err error
-	if s.b, err = broker.Open(ctx, c.broker); err != nil {
+	if c.keys {
+		s.openNode(ctx, &c)
+	} else if s.b, err = broker.Open(ctx, c.broker); err != nil {
 		t.Fatal(err)
+	} else {
+		s.close = s.b.Close
 	}
 	if s.api, err = New(s.b, c.http); err != nil {
 		t.Fatal(err)
@@ -111,7 +118,7 @@ func (s *server) stop(served chan struct{}) {
 		s.t.Errorf("shut down: %v", err)
 	}
 	<-served
-	if err := s.b.Close(ctx); err != nil {
+	if err := s.close(ctx); err != nil {
 		s.t.Logf("close: %v", err)
 	}
 	if strings.Contains(s.log.String(), canary) {

@@ -132,10 +132,13 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"OffsetResult": api.OffsetResult{Code: api.Internal, Detail: "d", Committed: &n},
 		"Groups":       api.Groups{}, "Group": api.Group{}, "GroupOffset": api.GroupOffset{Metadata: "m"},
 		"Topic": api.Topic{}, "Partition": api.Partition{},
-		"Record":    api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}},
-		"Header":    api.Header{ValueBase64: &text},
-		"TopicSpec": api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
-		"Health":    api.Health{Epoch: 1},
+		"Record":       api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}},
+		"Header":       api.Header{ValueBase64: &text},
+		"PlacedRecord": api.PlacedRecord{Record: api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}}},
+		"KeyEntry":     api.KeyEntry{Key: &text, KeyBase64: &text}, "Keys": api.Keys{Next: &text, NextBase64: &text},
+		"KeyHistory": api.KeyHistory{Next: "n"},
+		"TopicSpec":  api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
+		"Health":     api.Health{Epoch: 1},
 	} {
 		b, err := json.Marshal(v)
 		if err != nil {
@@ -171,7 +174,9 @@ func TestSpecDescribesFormsAndParameters(t *testing.T) {
 	}
 	for _, name := range []string{
 		httpin.ParamTopic, httpin.ParamPartition, httpin.ParamOffset, httpin.ParamMaxRecords, httpin.ParamMaxBytes, httpin.ParamTimeout,
-		httpin.ParamRead, httpin.ParamExpectedOffset, httpin.ParamGroup,
+		httpin.ParamRead, httpin.ParamExpectedOffset, httpin.ParamGroup, httpin.ParamKey, httpin.ParamKey + httpin.Base64,
+		httpin.ParamPrefix, httpin.ParamPrefix + httpin.Base64, httpin.ParamAfter, httpin.ParamAfter + httpin.Base64,
+		httpin.ParamLimit, httpin.ParamOrder, httpin.ParamMinOffset,
 	} {
 		known[name] = false
 	}

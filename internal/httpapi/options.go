@@ -18,6 +18,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Metrics is the set that this package's metrics are added to; nil makes one.
 	Metrics *metrics.Set
+	// Keys is the index of record keys; nil: the routes of keys say that there is none.
+	Keys KeyIndex
 	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.
 	WriteMetrics func(io.Writer)
 

@@ -30,6 +30,7 @@ func (p *producing) answer(w http.ResponseWriter, results []broker.Result) error
 		p.a.metrics.produced.AddInt64(count)
 		p.a.metrics.producedIn.AddInt64(bytes)
 	}
+	p.a.readHeaders(w)
 	if p.kind == api.Multipart {
 		return p.answerOffsets(w, results[0])
 	}

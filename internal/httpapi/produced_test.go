@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/api"
@@ -72,5 +73,26 @@ func TestEveryErrorOfTheBrokerHasACode(t *testing.T) {
 	}
 	if p := problemOf(&broker.FencedError{Leader: "x", Epoch: 3}); p.Leader != "x" || p.Epoch != 3 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestWritesNameTheEpoch: whoever reads from another broker afterwards knows whether that one is behind (rule R11).
+func TestWritesNameTheEpoch(t *testing.T) {
+	s := start(t)
+	epoch := fmt.Sprint(s.b.Epoch())
+	s.mustPost("topic-name=t", api.TextPlain, "x")
+	body, kind := form("a", "b")
+	for name, a := range map[string]*answered{
+		"produced":  s.post("topic-name=t", api.TextPlain, "x"),
+		"offsets":   s.post("topic-name=t", kind, body),
+		"mismatch":  s.post("topic-name=t&partition=0&expected-offset=99", api.TextPlain, "x"),
+		"committed": s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`),
+	} {
+		if got := a.header.Get(api.HeaderEpoch); got != epoch {
+			t.Errorf("%s: %v names epoch %q, want %s", name, a, got, epoch)
+		}
+	}
+	if a := s.do(call{method: "GET", path: "/topics", noKey: true}); a.status != 401 || a.header.Get(api.HeaderEpoch) != "" {
+		t.Errorf("without the key: %v, epoch %q", a, a.header.Get(api.HeaderEpoch))
 	}
 }

@@ -119,7 +119,7 @@ func (s *Server) serve(set *metrics.Set) error {
 	s.keyMade = made
 	share := s.node.Budget().Class(budget.Connections).Limit() / connectionBytes
 	api, err := httpapi.New(s.node.Broker, httpapi.Options{
-		APIKey: key, Logger: s.log, Metrics: set, Connections: int(min(int64(s.cfg.HTTP.Connections), share)),
+		APIKey: key, Keys: s.node.Keys(), Logger: s.log, Metrics: set, Connections: int(min(int64(s.cfg.HTTP.Connections), share)),
 		WriteMetrics: func(w io.Writer) {
 			set.WritePrometheus(w)
 			metrics.WriteProcessMetrics(w)

@@ -1,0 +1,120 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/view"
+)
+
+// keyTypes are the forms of GET /key in the order of preference where the client has none.
+var keyTypes = []string{api.OctetStream, api.JSON}
+
+// staleMax is how many entries of the index may prove to be of records that are gone before a key counts as absent.
+const staleMax = 8
+
+// getKey answers with the newest value of a key. A HEAD request learns whether there is one from the index alone.
+func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
+	kind := httpin.Negotiate(r.Header.Values("Accept"), keyTypes)
+	if kind == "" {
+		return api.NewProblem(api.NotAcceptable, "want one of %s", strings.Join(keyTypes, ", "))
+	}
+	k := a.parseKeyed(r)
+	k.needKey()
+	if err := k.begin(w, r); err != nil {
+		return err
+	}
+	for stale := 0; ; stale++ {
+		e, ok, err := a.o.Keys.Get(r.Context(), k.info.ID, k.key, int(k.partition))
+		if err != nil {
+			return err
+		}
+		if !ok || e.Deleted || stale == staleMax {
+			return k.notFound(&e, ok && e.Deleted)
+		}
+		err = k.answer(w, r, kind, &e)
+		if !errors.Is(err, httpread.ErrGone) {
+			return err
+		}
+		if stale == 0 {
+			// Compaction leaves the newest record of a key, so there is one that the index does not have yet.
+			if err := k.refresh(r); err != nil {
+				return err
+			}
+			continue
+		}
+		k.forget(r.Context(), []view.Entry{e})
+	}
+}
+
+// refresh waits until the index has what is committed by now.
+func (k *keyed) refresh(r *http.Request) (err error) {
+	if k.info, err = k.a.b.Topic(r.Context(), k.topic, false); err != nil {
+		return err
+	}
+	return k.catchUp(r.Context())
+}
+
+// head sets the headers of a single record.
+func (k *keyed) head(w http.ResponseWriter, g *httpread.Reading, kind string, n int64, e *view.Entry) {
+	g.Head(w, kind, n)
+	h := w.Header()
+	h.Set(api.HeaderPartition, strconv.FormatUint(uint64(e.Partition), 10))
+	h.Set(api.HeaderOffset, strconv.FormatInt(e.Offset, 10))
+	h.Set(api.HeaderTimestamp, strconv.FormatInt(e.Timestamp, 10))
+}
+
+func (k *keyed) notFound(e *view.Entry, deleted bool) error {
+	p := api.NewProblem(api.KeyNotFound, "topic %s has no record of this key", k.topic)
+	if k.partition >= 0 {
+		p = api.NewProblem(api.KeyNotFound, "partition %d of topic %s has no record of this key", k.partition, k.topic)
+		p.Partition = &k.partition
+	}
+	if deleted {
+		partition := int32(e.Partition)
+		p = api.NewProblem(api.KeyNotFound, "the newest record of the key is a tombstone")
+		p.Partition, p.Offset = &partition, &e.Offset
+	}
+	p.Topic = k.topic
+	return p
+}
+
+// answer sends the record of an entry. With httpread.ErrGone nothing was sent.
+func (k *keyed) answer(w http.ResponseWriter, r *http.Request, kind string, e *view.Entry) error {
+	if k.trimmed(e) || int(e.Partition) >= len(k.info.Partitions) {
+		return httpread.ErrGone // of a partition that was added just now: it is found when looked up again
+	}
+	g := k.a.source.New(k.topic, int32(e.Partition))
+	defer g.Done()
+	g.Offset = e.Offset
+	g.End = k.info.Partitions[e.Partition].Next
+	if r.Method == http.MethodHead {
+		k.head(w, g, kind, -1, e)
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	if kind == api.JSON {
+		t := forms.Text{Form: forms.Single, Partition: g.Partition}
+		if err := g.One(r.Context(), &t); err != nil {
+			return err
+		}
+		k.head(w, g, kind, t.Out.Size, e)
+		k.a.pace.WriteStep(w)
+		w.WriteHeader(http.StatusOK)
+		return httpread.Sent(k.a.pace.SendAll(w, &t.Out))
+	}
+	var v forms.Values
+	if err := g.One(r.Context(), &v); err != nil {
+		return err
+	}
+	k.head(w, g, kind, v.Sum, e)
+	k.a.pace.WriteStep(w)
+	w.WriteHeader(http.StatusOK)
+	return httpread.Sent(k.a.pace.Send(w, v.Refs[0]))
+}

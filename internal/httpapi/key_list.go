@@ -1,0 +1,184 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/view"
+)
+
+const (
+	// entryBytes is above what an entry of the index takes in memory and in an answer, its key aside; keyTimes is how often
+	// the key itself is there, and listBytes what the index may give of keys.
+	entryBytes = 512
+	keyTimes   = 8
+	listBytes  = 4 << 20
+	// escapedMax bounds a key as text in a URL, where it takes up to three times its length; in base64 it always fits.
+	escapedMax = httpin.KeyMax
+)
+
+// getKeys answers with a page of the keys that have a value, by their bytes.
+func (a *API) getKeys(w http.ResponseWriter, r *http.Request) error {
+	k := a.parseKeyed(r)
+	q := view.ListQuery{Prefix: k.q.Key(httpin.ParamPrefix), After: k.q.Key(httpin.ParamAfter), Limit: k.limit()}
+	if k.partition >= 0 && k.minOffset < 0 {
+		k.q.Fail(httpin.ParamPartition, "goes with %s only: keys are listed from all partitions", httpin.ParamMinOffset)
+	}
+	if err := k.begin(w, r); err != nil {
+		return err
+	}
+	memory, err := a.fetch.Reserve(listBytes + int64(q.Limit)*entryBytes)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	out := api.Keys{Keys: []api.KeyEntry{}}
+	for {
+		last, err := k.page(r.Context(), q, memory, &out)
+		if err != nil {
+			return err
+		}
+		if out.Next, out.NextBase64 = keyText(last); out.Next != nil && len(url.QueryEscape(*out.Next)) > escapedMax {
+			out.Next, out.NextBase64 = nil, new(base64.StdEncoding.EncodeToString(last))
+		}
+		if len(last) <= httpin.KeyMax {
+			break
+		}
+		q.After = last // too long to be given as after: the page ends behind it
+	}
+	a.readHeaders(w)
+	return a.writeJSON(w, http.StatusOK, &out)
+}
+
+// page adds a page of the index to out, and returns its last key; nil at the end of all.
+func (k *keyed) page(ctx context.Context, q view.ListQuery, memory *budget.Reservation, out *api.Keys) ([]byte, error) {
+	entries, err := k.a.o.Keys.List(ctx, k.info.ID, q)
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	size := int64(0)
+	for i := range entries {
+		if entries[i].Key == nil {
+			entries[i].Key = []byte{} // the empty key: nil is none
+		}
+		size += entryBytes + keyTimes*int64(len(entries[i].Key))
+	}
+	if err := memory.Grow(size); err != nil {
+		return nil, err
+	}
+	last := entries[len(entries)-1].Key
+	for _, e := range k.present(entries) {
+		entry := api.KeyEntry{Partition: int32(e.Partition), Offset: e.Offset, Timestamp: e.Timestamp}
+		entry.Key, entry.KeyBase64 = keyText(e.Key)
+		out.Keys = append(out.Keys, entry)
+	}
+	return last, nil
+}
+
+// keyText is a key as JSON has it: as text if it is, else in base64; neither if there is none.
+func keyText(key []byte) (text, encoded *string) {
+	switch {
+	case key == nil:
+		return nil, nil
+	case utf8.Valid(key):
+		return new(string(key)), nil
+	}
+	return nil, new(base64.StdEncoding.EncodeToString(key))
+}
+
+// The orders of GET /key/history.
+const (
+	newestFirst = "newest"
+	oldestFirst = "oldest"
+)
+
+// getKeyHistory answers with a page of the records of a key, tombstones too.
+func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
+	k := a.parseKeyed(r)
+	k.needKey()
+	q := view.HistoryQuery{Partition: int(k.partition), NewestFirst: true, After: k.after(), Limit: k.limit()}
+	switch order, given := k.q.Text(httpin.ParamOrder); {
+	case order == oldestFirst:
+		q.NewestFirst = false
+	case given && order != newestFirst:
+		k.q.Fail(httpin.ParamOrder, "want %s or %s, given %s", newestFirst, oldestFirst, api.Quote(order))
+	}
+	bytesMax := k.q.Number(httpin.ParamMaxBytes, 0, 1<<62)
+	if err := k.begin(w, r); err != nil {
+		return err
+	}
+	memory, err := a.fetch.Reserve(int64(q.Limit) * (entryBytes + int64(len(k.key))))
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	entries, err := a.o.Keys.History(r.Context(), k.info.ID, k.key, q)
+	if err != nil {
+		return err
+	}
+	p := a.source.Places(k.topic, forms.Page)
+	p.BytesMax, p.Timeout = bytesMax, k.timeout
+	defer p.Memory.Release()
+	if err := k.records(r.Context(), p, entries, q.Limit); err != nil {
+		return err
+	}
+	a.readHeaders(w)
+	w.Header().Set("Content-Type", api.JSON)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	return p.Send(w)
+}
+
+// records collects the records of entries.
+func (k *keyed) records(ctx context.Context, p *httpread.Places, entries []view.Entry, limit int) error {
+	more := len(entries) == limit
+	var last *view.Entry // that the page has come past
+	if n := len(entries); n > 0 {
+		last = new(entries[n-1])
+	}
+	entries = k.present(entries)
+	places := make([]httpread.Place, len(entries))
+	for i, e := range entries {
+		places[i] = httpread.Place{Partition: int32(e.Partition), Offset: e.Offset}
+	}
+	done, missing, err := p.Collect(ctx, places)
+	if err != nil {
+		return err
+	}
+	gone := make([]view.Entry, len(missing))
+	for i, at := range missing {
+		gone[i] = entries[at]
+	}
+	k.forget(ctx, gone)
+	if done < len(entries) {
+		more, last = true, &entries[done-1]
+	}
+	if more {
+		p.Out.Next = strconv.FormatUint(uint64(last.Partition), 10) + ":" + strconv.FormatInt(last.Offset, 10)
+	}
+	return p.Out.Finish(&p.Memory)
+}
+
+// after reads where a page of a history begins: behind the record "<partition>:<offset>".
+func (k *keyed) after() *view.Place {
+	text, given := k.q.Text(httpin.ParamAfter)
+	if !given {
+		return nil
+	}
+	partition, offset, ok := strings.Cut(text, ":")
+	p, err := strconv.ParseUint(partition, 10, 31)
+	o, fault := strconv.ParseUint(offset, 10, 63)
+	if !ok || err != nil || fault != nil {
+		k.q.Fail(httpin.ParamAfter, "want what next was, like 0:17, given %s", api.Quote(text))
+	}
+	return &view.Place{Partition: uint32(p), Offset: int64(o)}
+}

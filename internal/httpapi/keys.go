@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/view"
+	"github.com/sebbroker/seb/record"
+)
+
+// KeyIndex knows where the records of keys are; *view.View is one and has the whole of the promises. All methods may be
+// called concurrently; their errors are view.ErrNotIndexed, ErrInvalid, ErrClosed, ErrUnavailable and ctx's.
+type KeyIndex interface {
+	// Get returns the newest record of a key in a partition, or in any (-1), which may be a tombstone.
+	Get(ctx context.Context, topic record.ID, key []byte, partition int) (view.Entry, bool, error)
+	// List returns the next keys that have a value, each with its newest record, by their bytes; none is the end.
+	List(ctx context.Context, topic record.ID, q view.ListQuery) ([]view.Entry, error)
+	// History returns the next records of a key; fewer than asked for is the end.
+	History(ctx context.Context, topic record.ID, key []byte, q view.HistoryQuery) ([]view.Entry, error)
+	// Forget takes out entries whose records were found to be gone.
+	Forget(ctx context.Context, topic record.ID, gone []view.Entry) error
+	// Lag is how many records of a topic are committed and not in the index yet.
+	Lag(topic record.ID) int64
+	// WaitFor waits until the record at an offset is in the index, written yet or not.
+	WaitFor(ctx context.Context, topic record.ID, partition uint32, offset int64) error
+}
+
+// keyed is a request about keys.
+type keyed struct {
+	a         *API
+	q         *httpin.Params
+	topic     string
+	key       []byte // nil where the request has none
+	partition int32  // -1: any
+	minOffset int64  // -1: not given
+	latest    bool
+	timeout   time.Duration
+
+	info broker.TopicInfo
+}
+
+// parseKeyed reads the parameters that all such requests have.
+func (a *API) parseKeyed(r *http.Request) *keyed {
+	q := httpin.ParseParams(r.URL.RawQuery)
+	return &keyed{
+		a: a, q: q, topic: q.Topic(), partition: q.Partition(), latest: q.Latest(),
+		minOffset: q.Number(httpin.ParamMinOffset, -1, math.MaxInt64), timeout: q.Duration(httpin.ParamTimeout, timeoutDefault, timeoutMax),
+	}
+}
+
+// needKey reads the required key.
+func (k *keyed) needKey() {
+	if k.key = k.q.Key(httpin.ParamKey); k.key == nil {
+		k.q.Fail(httpin.ParamKey, "required; an empty key is given as %s=", httpin.ParamKey)
+	}
+}
+
+// begin looks the topic up and waits until the index has what the request wants to see. From here on answers tell the
+// index's lag.
+func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
+	if k.q.Fault != nil {
+		return k.q.Fault
+	}
+	var err error
+	if k.info, err = k.a.b.Topic(r.Context(), k.topic, k.latest); err != nil {
+		return err
+	}
+	n := len(k.info.Partitions)
+	switch {
+	case int(k.partition) >= n:
+		return httpread.UnknownPartition(k.topic, k.partition, n)
+	case !state.Resolve(k.info.Settings).KeyIndex:
+		return api.NewProblem(api.KeyIndexOff, `switch it on with PUT /topic and {"settings":{"key-index":true}}, or `+
+			"`seb topic update %s -s key-index=true`; topics with cleanup-policy compact have one", k.topic)
+	case k.a.o.Keys == nil:
+		return api.NewProblem(api.KeyIndexOff, "this broker keeps none")
+	}
+	if k.minOffset >= 0 {
+		p := k.partition
+		if p < 0 && k.key == nil && n > 1 {
+			return api.BadField(httpin.ParamMinOffset, "needs %s: the topic has %d", httpin.ParamPartition, n)
+		} else if p < 0 {
+			p = forms.PartitionOf(k.key, n)
+		}
+		if err := k.wait(r.Context(), p, k.minOffset); err != nil {
+			return err
+		}
+	}
+	if k.latest {
+		if err := k.catchUp(r.Context()); err != nil {
+			return err
+		}
+	}
+	w.Header().Set(api.HeaderViewLag, strconv.FormatInt(k.a.o.Keys.Lag(k.info.ID), 10))
+	return nil
+}
+
+// wait waits until the index has the record at an offset.
+func (k *keyed) wait(ctx context.Context, partition int32, offset int64) error {
+	outer := ctx
+	ctx, done := k.a.stops.Until(ctx)
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	defer cancel()
+	err := k.a.o.Keys.WaitFor(ctx, k.info.ID, uint32(partition), offset)
+	if err == nil || outer.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	p := api.NewProblem(api.KeyIndexBehind, "waited %s for offset %d of partition %d; the index lacks %d records of the topic",
+		k.timeout, offset, partition, k.a.o.Keys.Lag(k.info.ID))
+	p.Partition, p.Offset = &partition, &offset
+	return p
+}
+
+// catchUp waits until the index has all that was committed when the topic was looked up.
+func (k *keyed) catchUp(ctx context.Context) error {
+	for i, p := range k.info.Partitions {
+		if (k.partition < 0 || int32(i) == k.partition) && p.Next > p.Start {
+			if err := k.wait(ctx, int32(i), p.Next-1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// trimmed says whether an entry's record is below its partition's start. A partition that was added since the topic was
+// looked up has none.
+func (k *keyed) trimmed(e *view.Entry) bool {
+	return int(e.Partition) < len(k.info.Partitions) && e.Offset < k.info.Partitions[e.Partition].Start
+}
+
+// present leaves out the entries whose records were trimmed away, in place.
+func (k *keyed) present(entries []view.Entry) []view.Entry {
+	return slices.DeleteFunc(entries, func(e view.Entry) bool { return k.trimmed(&e) })
+}
+
+// forget tells the index of records that were found to be gone. That it can not be told does not matter to the answer.
+func (k *keyed) forget(ctx context.Context, gone []view.Entry) {
+	if len(gone) == 0 {
+		return
+	}
+	if err := k.a.o.Keys.Forget(ctx, k.info.ID, gone); err != nil {
+		k.a.log.Debug("key index not told of records that are gone", "topic", k.topic, "err", err)
+	}
+}
+
+// limit reads how many entries are wanted.
+func (k *keyed) limit() int {
+	n := k.q.Number(httpin.ParamLimit, limitDefault, view.LimitMax)
+	if n == 0 {
+		n = limitDefault
+	}
+	return int(n)
+}
+
+const limitDefault = 100
