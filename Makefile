@@ -8,7 +8,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -X main.version=$(VERSION)
 
 # make fuzz TIME=5m            time for each fuzz target
-# make sim SEED=17, TIME=1h    one seed with its trace, or fresh seeds for so long
+# make sim SEED=17, TIME=1h    one seed with its trace (SHRINK=1: made small first), or fresh seeds for so long
 # make killloop KILLS=500      kills for each kind of bucket
 # make soak LIFE=25m           how long the load of the soak goes on
 # make bench BENCH=Produce PKG=./internal/broker
@@ -64,7 +64,7 @@ fuzz: ## every fuzz target for TIME
 	done
 
 sim: ## the simulator: SEED= repeats one seed with its trace, else new seeds for TIME
-	$(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED),-simtime=$(TIME))
+	$(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED) $(if $(SHRINK),-shrink),-simtime=$(TIME))
 
 planted: ## the tests of the tests: every planted bug must be found
 	$(GO) test -tags plantedbugs ./internal/sim -run '^TestPlantedBugs$$' -count=1 -v -timeout 0

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"sort"
 	"strings"
 
 	"github.com/sebbroker/seb/internal/logcore"
@@ -148,6 +149,7 @@ func (c *checker) deleted(key string, body []byte) {
 
 // snapshotAbove says whether the store holds a snapshot of a later position. Names sort newest first.
 func (c *checker) snapshotAbove(pos state.Position) bool {
-	newest := c.w.store.list(logcore.SnapPrefix(0), "", 1)
-	return len(newest) > 0 && pos.Less(c.snapAt[newest[0]])
+	s := c.w.store
+	i := sort.SearchStrings(s.keys, logcore.SnapPrefix(0))
+	return i < len(s.keys) && strings.HasPrefix(s.keys[i], logcore.SnapPrefix(0)) && pos.Less(c.snapAt[s.keys[i]])
 }

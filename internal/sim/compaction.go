@@ -210,7 +210,7 @@ func (c *checker) dropped(pack string, k partKey, p *state.Partition, src state.
 		if !tombstone {
 			c.w.fail("I1: %s leaves out %q at offset %d of %v, the newest of %s", pack, c.log[k][newest], newest, k, key)
 		}
-		if stood := c.w.now - came; stood < int64(deleteRetention) {
+		if stood := c.w.now - came; stood < int64(deleteRetention-2*c.w.cfg.ClockSkew) {
 			c.w.fail("I1: %s leaves out the tombstone at offset %d of %v after %v", pack, newest, k, time.Duration(stood))
 		}
 		for _, o := range at {

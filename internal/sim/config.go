@@ -29,8 +29,11 @@ type Config struct {
 	// Probabilities of a store request, and mean times between events; zero is off.
 	FailBefore, FailAfter, Late, Conflict, Damage float64
 	RefuseEvery, CrashEvery, PauseEvery           time.Duration
-	Restart                                       time.Duration // mean time until a dead or fenced broker comes back
-	ClientTimeout                                 time.Duration
+	ClockSkew                                     time.Duration // most that a broker's wall clock is off
+	// HideLists is how long a LIST may not show what was put: outside of what a store may do (rule R10), and never drawn.
+	HideLists     time.Duration
+	Restart       time.Duration // mean time until a dead or fenced broker comes back
+	ClientTimeout time.Duration
 
 	GarbageWait time.Duration // of the core
 }
@@ -57,7 +60,7 @@ func Draw(seed uint64) Config {
 		Seed: seed, Chaos: 60 * time.Second, Calm: 150 * time.Second,
 		Nodes: 1 + r.IntN(3), Followers: r.IntN(2), Topics: 1 + r.IntN(3), Parts: 1 + r.IntN(3),
 		Producers: 1 + r.IntN(6), Pipeline: 1 + r.IntN(4),
-		Think:     pick(10*time.Millisecond, 30*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond),
+		Think:     pick(15*time.Millisecond, 50*time.Millisecond, 150*time.Millisecond, 500*time.Millisecond),
 		BatchWait: pick(0, 5*time.Millisecond, 50*time.Millisecond, 250*time.Millisecond),
 		Latency:   pick(2*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond, 400*time.Millisecond),
 		Window:    1 + r.IntN(5), SnapshotSlots: 3 + r.IntN(60),
@@ -72,6 +75,9 @@ func Draw(seed uint64) Config {
 	c.Compacted = r.IntN(c.Topics + 1)
 	if r.IntN(2) == 0 {
 		c.SnapshotSlots += r.IntN(500)
+	}
+	if r.IntN(2) == 0 {
+		c.ClockSkew = pick(time.Second, time.Minute)
 	}
 	if c.Nodes == 1 && r.IntN(3) > 0 {
 		c.Nodes = 2 + r.IntN(3)

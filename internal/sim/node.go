@@ -17,6 +17,7 @@ type node struct {
 	readOnly bool
 	run      *run // nil between runs
 	runs     int
+	skew     int64 // of its wall clock
 }
 
 // run is one process: a core and the shell that performs its effects.
@@ -45,6 +46,7 @@ func (n *node) start() {
 	}
 	n.runs++
 	w := n.w
+	n.skew = int64(w.upTo(w.keyRand, 2*w.cfg.ClockSkew) - w.cfg.ClockSkew)
 	r := &run{
 		n: n, out: map[*op]bool{}, bodies: map[*logcore.Frozen][]byte{}, images: map[logcore.OpID][]byte{},
 		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(),
@@ -265,7 +267,7 @@ func (r *run) pump() {
 	for len(r.pending) > 0 && r.core.Room() && w.now-r.firstAt >= int64(w.cfg.BatchWait) && !r.dead {
 		ops := r.pending[:min(len(r.pending), opsPerSlot)]
 		r.pending = r.pending[len(ops):]
-		r.step(&logcore.Event{Kind: logcore.EvFreeze, Proposal: r.proposal(ops), Wall: w.now / 1000})
+		r.step(&logcore.Event{Kind: logcore.EvFreeze, Proposal: r.proposal(ops), Wall: (w.now + r.n.skew) / 1000})
 		r.n.w.check.window(r)
 	}
 }

@@ -31,8 +31,8 @@ func (w *world) packs() {
 	if r == nil || r.core.Role() != logcore.RoleLeader || r.packing {
 		return
 	}
-	view := r.core.State().View()
-	plan := packer.Choose(view, packConfig, w.now/1000)
+	view, wall := r.core.State().View(), (w.now+r.n.skew)/1000
+	plan := packer.Choose(view, packConfig, wall)
 	if plan != nil && w.keyRand.IntN(2) == 0 {
 		r.packing = true
 		r.gather(view, plan.Runs, func(parts [][]byte) {
@@ -44,7 +44,7 @@ func (w *world) packs() {
 		})
 		return
 	}
-	if c := packer.ChooseCompaction(view, packConfig, w.now/1000); c != nil {
+	if c := packer.ChooseCompaction(view, packConfig, wall); c != nil {
 		r.packing = true
 		(&compaction{r: r, pass: c, view: view, dirty: c.Dirty()}).next()
 	}

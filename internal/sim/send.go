@@ -13,10 +13,12 @@ func (r *run) send(e logcore.Effect) {
 	ev := &logcore.Event{Op: e.Op}
 	r.rules.open++
 	issued := w.check.tick()
+	answered := r.traceRequest(&e)
 	done := func(o logcore.Outcome) {
 		ev.Outcome = o
 		r.rules.open--
 		r.deliver(func() {
+			answered(o)
 			if e.Kind == logcore.EffList && o == logcore.OutcomeOK {
 				r.rules.listed(&e, ev.Names, issued)
 			}

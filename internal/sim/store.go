@@ -20,11 +20,14 @@ type store struct {
 	w        *world
 	objects  map[string][]byte
 	keys     []string // sorted
-	applied  uint64   // number of requests that took effect
+	putAt    map[string]int64
+	applied  uint64 // number of requests that took effect
 	refusing bool
 }
 
-func newStore(w *world) *store { return &store{w: w, objects: map[string][]byte{}} }
+func newStore(w *world) *store {
+	return &store{w: w, objects: map[string][]byte{}, putAt: map[string]int64{}}
+}
 
 // call sends a request: do is its effect, at one moment between sending and answer; done gets the verdict. A request
 // whose sender died goes on; done is then never called (the caller sees to that).
@@ -75,6 +78,9 @@ func (s *store) put(key string, body []byte) logcore.Outcome {
 		return logcore.OutcomeExists
 	}
 	s.objects[key] = body
+	if s.w.cfg.HideLists > 0 {
+		s.putAt[key] = s.w.now
+	}
 	i := sort.SearchStrings(s.keys, key)
 	s.keys = slices.Insert(s.keys, i, key)
 	s.w.check.landed(key, body)
@@ -86,7 +92,7 @@ func (s *store) list(prefix, after string, most int) []string {
 	i := sort.SearchStrings(s.keys, from)
 	var out []string
 	for ; i < len(s.keys) && strings.HasPrefix(s.keys[i], prefix) && (most == 0 || len(out) < most); i++ {
-		if s.keys[i] > after {
+		if s.keys[i] > after && s.w.now-s.putAt[s.keys[i]] >= int64(s.w.cfg.HideLists) {
 			out = append(out, s.keys[i])
 		}
 	}
