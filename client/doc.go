@@ -15,4 +15,6 @@
 // when RetryTime is over, or the context, is the outcome unknown to the caller. Repeating the call is then a new produce.
 //
 // A Consumer reads a topic for a consumer group, whose committed offsets the broker keeps.
+//
+// Topics whose key index is on are read by key as well: Key, Keys and KeyHistory.
 package client

@@ -46,6 +46,11 @@ var (
 	ErrBeyondEnd        error = codeError(api.OffsetBeyondEnd)
 	ErrSequenceGap      error = codeError(api.SequenceGap)
 	ErrProducerFenced   error = codeError(api.ProducerFenced)
+
+	ErrKeyNotFound         error = codeError(api.KeyNotFound)
+	ErrKeyIndexOff         error = codeError(api.KeyIndexOff)
+	ErrKeyIndexBehind      error = codeError(api.KeyIndexBehind)
+	ErrKeyIndexUnavailable error = codeError(api.KeyIndexUnavailable)
 )
 
 type codeError api.Code
@@ -117,6 +122,9 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) repeatable(r *request) bool {
 	if e.Code == string(api.Fenced) && e.RetryAfter == 0 {
 		return false
+	}
+	if e.Code == string(api.KeyIndexBehind) {
+		return false // it has waited for as long as it was to
 	}
 	free := !r.write || r.harmless
 	switch {
