@@ -219,14 +219,8 @@ var recordFormats = map[string]func(w *bufio.Writer, partition int32, r *record.
 	"json": writeJSONRecord,
 }
 
-// printedRecord is a record as --format json prints it.
-type printedRecord struct {
-	Partition int32 `json:"partition"`
-	api.Record
-}
-
 func writeJSONRecord(w *bufio.Writer, partition int32, r *record.Record) error {
-	p := printedRecord{Partition: partition, Record: api.Record{Offset: r.Offset, Timestamp: r.Timestamp}}
+	p := api.PlacedRecord{Partition: partition, Record: api.Record{Offset: r.Offset, Timestamp: r.Timestamp}}
 	p.Key, p.KeyBase64 = jsonBytes(r.Key)
 	p.Value, p.ValueBase64 = jsonBytes(r.Value)
 	for _, h := range r.Headers {

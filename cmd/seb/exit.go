@@ -94,6 +94,10 @@ func hint(err error) string {
 		return "`seb topic list` shows what there is, `seb topic create` makes one"
 	case errors.Is(err, client.ErrUnknownGroup):
 		return "`seb group list` shows what there is; a group is there once it has committed something"
+	case errors.Is(err, client.ErrKeyNotFound):
+		return "`seb key list` shows the keys that have a value"
+	case errors.Is(err, client.ErrKeyIndexBehind):
+		return "try again, or wait longer with --wait"
 	case errors.Is(err, client.ErrBelowStart):
 		return "these records are gone; begin with --offset earliest, or move the group with `seb group reset`"
 	case errors.Is(err, objstore.ErrNoVerdict):

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/spf13/cobra"
+)
+
+func newKey() *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{
+		Use:     "key",
+		Aliases: []string{"keys"},
+		Short:   "Read the newest value of a key, list keys, show a key's history",
+		Long: `Reads topics by the keys of their records. The topic needs a key index: those with cleanup-policy compact have one,
+others get it with ` + "`seb topic update TOPIC -s key-index=true`" + `. The index follows the log a moment behind; to see what
+one has just written, give its offset with --min-offset.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	r.register(cmd)
+	cmd.AddCommand(newKeyGet(&r), newKeyList(&r), newKeyHistory(&r))
+	return cmd
+}
+
+// keyFlags are the flags that the commands about keys have.
+type keyFlags struct {
+	partition int32
+	minOffset int64
+	wait      time.Duration
+	base64    bool
+	asJSON    bool
+}
+
+func (k *keyFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.Int32VarP(&k.partition, "partition", "p", -1, "only records of this partition (default all)")
+	f.Int64Var(&k.minOffset, "min-offset", -1, "wait until the index has the record at this offset")
+	f.DurationVar(&k.wait, "wait", 10*time.Second, "how long to wait for --min-offset")
+	f.BoolVar(&k.base64, "base64", false, "keys on the command line are in base64")
+	f.BoolVar(&k.asJSON, "json", false, "print JSON, an object a line")
+}
+
+// where is what the flags say of the partition and the offset.
+func (k *keyFlags) where() (partition *int32, seen client.Seen) {
+	if k.partition >= 0 {
+		partition = &k.partition
+	}
+	seen.Wait = k.wait
+	if k.minOffset >= 0 {
+		seen.MinOffset = &k.minOffset
+	}
+	return partition, seen
+}
+
+// key reads a key of the command line.
+func (k *keyFlags) key(name, text string) ([]byte, error) {
+	if !k.base64 {
+		return []byte(text), nil
+	}
+	key, err := base64.StdEncoding.AppendDecode([]byte{}, []byte(text))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %q, want base64: %w", name, text, err)}
+	}
+	return key, nil
+}
+
+func newKeyGet(r *remote) *cobra.Command {
+	var k keyFlags
+	cmd := &cobra.Command{
+		Use:               "get TOPIC KEY",
+		Short:             "Print the newest value of a key",
+		Long:              "Prints the newest value of KEY and a newline. A key without one, or whose newest record is a tombstone, is an error.",
+		Example:           "  seb key get users u1\n  seb key get users u1 --json",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: r.topicNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := k.key("KEY", args[1])
+			if err != nil {
+				return err
+			}
+			return r.with(cmd, func(c *client.Client) error {
+				var o client.KeyOptions
+				o.Partition, o.Seen = k.where()
+				rec, err := c.Key(cmd.Context(), args[0], key, o)
+				if err != nil {
+					return err
+				}
+				format := "value"
+				if k.asJSON {
+					format = "json"
+				}
+				w := bufio.NewWriter(cmd.OutOrStdout())
+				return errors.Join(recordFormats[format](w, rec.Partition, &rec.Record), w.Flush())
+			})
+		},
+	}
+	k.register(cmd)
+	return cmd
+}
+
+func newKeyList(r *remote) *cobra.Command {
+	var k keyFlags
+	var prefix, after string
+	var limit int
+	cmd := &cobra.Command{
+		Use:               "list TOPIC",
+		Aliases:           []string{"ls"},
+		Short:             "List the keys that have a value, in the order of their bytes",
+		Example:           "  seb key list users --prefix eu/\n  seb key list users --limit 0 --json",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.topicNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := client.KeysOptions{PageSize: pageOf(limit)}
+			o.Partition, o.Seen = k.where()
+			var err error
+			if o.Prefix, err = k.key("--prefix", prefix); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("after") {
+				if o.After, err = k.key("--after", after); err != nil {
+					return err
+				}
+			}
+			return r.with(cmd, func(c *client.Client) error {
+				return k.listing(c.Keys(cmd.Context(), args[0], o), limit).print(cmd)
+			})
+		},
+	}
+	k.register(cmd)
+	f := cmd.Flags()
+	f.Lookup("partition").Usage = "the partition of --min-offset"
+	f.StringVar(&prefix, "prefix", "", "only keys that begin so")
+	f.StringVar(&after, "after", "", "only keys behind this one")
+	f.IntVarP(&limit, "limit", "n", limitDefault, "stop after so many keys (0: do not)")
+	return cmd
+}
+
+// listing prints the keys.
+func (k *keyFlags) listing(keys iter.Seq2[client.KeyEntry, error], limit int) *listing[client.KeyEntry] {
+	return &listing[client.KeyEntry]{
+		all: keys, limit: limit, json: k.asJSON, head: "KEY\tPARTITION\tOFFSET\tTIME",
+		row: func(w *bufio.Writer, e *client.KeyEntry) error {
+			_, err := fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", cell(e.Key), e.Partition, e.Offset, stamp(e.Timestamp))
+			return err
+		},
+		object: func(w *bufio.Writer, e *client.KeyEntry) error {
+			out := api.KeyEntry{Partition: e.Partition, Offset: e.Offset, Timestamp: e.Timestamp}
+			out.Key, out.KeyBase64 = jsonBytes(e.Key)
+			enc := json.NewEncoder(w)
+			enc.SetEscapeHTML(false)
+			return enc.Encode(&out)
+		},
+		more: func(last *client.KeyEntry) string {
+			if k.base64 || !utf8.Valid(last.Key) {
+				return "go on with --base64 --after " + base64.StdEncoding.EncodeToString(last.Key)
+			}
+			return "go on with --after " + strconv.Quote(string(last.Key))
+		},
+	}
+}
