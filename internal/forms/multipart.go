@@ -106,6 +106,9 @@ func (m *MultipartReader) partHead(want string) error {
 		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 {
 			break
 		}
+		if bytes.ContainsFunc(line, isControl) {
+			return api.BadField(want, "a control character in a part's header line")
+		}
 		if line[0] == ' ' || line[0] == '\t' { // a folded line goes on with the header before it
 			if last == "content-disposition" {
 				disposition += " " + string(bytes.TrimSpace(line))
@@ -131,6 +134,9 @@ func (m *MultipartReader) partHead(want string) error {
 	}
 	return nil
 }
+
+// isControl tells what no header line holds; a tab is white space.
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func partName(disposition string) (string, bool) {
 	switch disposition {
