@@ -171,19 +171,35 @@ func (d *dump) stateRecord(r *state.Record) {
 			return
 		}
 		say("number %d, %d bytes, %d runs", r.Pack.ID, r.Pack.Size, len(r.Pack.Entries))
+	case state.CompactionDone:
+		say("topic %s partition %d, up to offset %d, tombstones removed below offset %d and %d left above, %s", r.Topic, r.Partition,
+			r.Clean.To, r.Clean.Swept, r.Clean.Tombstones, micros(r.Clean.Time))
 	default:
 		say("topic %s partition %d", r.Topic, r.Partition)
 	}
 }
 
+// batches prints the records of batches, and where compaction has removed some.
 func (d *dump) batches(b []byte) error {
 	var r record.Reader
-	r.Reset(b, 0)
-	for r.Next() {
-		rec := r.Record()
-		d.line("  %d: %s key %s value %s headers %d", rec.Offset, micros(rec.Timestamp*1000), d.text(rec.Key), d.text(rec.Value), len(rec.Headers))
+	for len(b) > 0 {
+		batch, rest, err := record.Split(b)
+		if err != nil {
+			return err
+		}
+		if n := int64(batch.Count()); n < batch.Span() {
+			d.line("  offsets %d to %d, %d records are left", batch.BaseOffset(), batch.BaseOffset()+batch.Span()-1, n)
+		}
+		for r.Reset(batch, batch.BaseOffset()); r.Next(); {
+			rec := r.Record()
+			d.line("  %d: %s key %s value %s headers %d", rec.Offset, micros(rec.Timestamp*1000), d.text(rec.Key), d.text(rec.Value), len(rec.Headers))
+		}
+		if r.Err() != nil {
+			return r.Err()
+		}
+		b = rest
 	}
-	return r.Err()
+	return nil
 }
 
 func (d *dump) fileV1(b []byte) error {
@@ -223,7 +239,15 @@ func (d *dump) snapshot(b []byte) error {
 	for _, t := range s.Topics() {
 		d.line("topic %s, id %s, settings %v", t.Name, t.ID, t.Settings)
 		for i, p := range t.Partitions {
-			d.line("  partition %d: offsets %d to %d, %d bytes in %d ranges", i, p.Start, p.Next-1, p.Bytes, len(p.Ranges))
+			records, compacted := int64(0), ""
+			for _, r := range p.Ranges {
+				records += int64(r.Records)
+			}
+			if p.Clean > 0 {
+				compacted = fmt.Sprintf(", compacted up to offset %d", p.Clean)
+			}
+			d.line("  partition %d: offsets %d to %d, %d records, %d bytes in %d ranges%s", i, p.Start, p.Next-1, records, p.Bytes,
+				len(p.Ranges), compacted)
 		}
 	}
 	return nil
