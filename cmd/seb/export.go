@@ -29,7 +29,8 @@ func newExport() *cobra.Command {
 		Short: "Write a topic as version-1 files",
 		Long: `Writes the values of a topic's records as .record_batch files of version 1, named by their offsets, up to the topic's
 end as it is now. Started again, it goes on behind what is there. Keys and headers have no place in these files, and each
-file has one time: that of its first record.`,
+file has one time: that of its first record. Gaps have no place either: of a compacted topic it writes what lies before the
+first offset whose record is gone, and then fails.`,
 		Example: "  seb export --topic orders --to ./old\n  seb export --topic orders --to 's3://old-bucket?region=eu-central-1' --split-times",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

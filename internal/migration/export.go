@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"strings"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/legacy"
@@ -32,7 +32,8 @@ type Exported struct {
 }
 
 // Export writes the values of a partition as version-1 files, up to its end when it begins. Each file is stored whole or
-// not at all; the next export compares the last file with the topic and goes on behind it.
+// not at all; the next export compares the last file with the topic and goes on behind it. A version-1 topic has no gaps: an
+// export ends with an error at the first offset whose record compaction has removed, behind what it could write.
 func Export(ctx context.Context, o ExportOptions) (Exported, error) {
 	e := &exporting{ExportOptions: o, say: o.sayFunc()}
 	err := e.open(ctx)
@@ -75,6 +76,9 @@ func (e *exporting) open(ctx context.Context) error {
 	}
 	if int(e.Partition) >= len(t.Partitions) {
 		return fmt.Errorf("topic %s has %d partitions", e.Topic, len(t.Partitions))
+	}
+	if strings.HasPrefix(t.Settings["cleanup-policy"], "compact") {
+		e.say("warning: topic %s is compacted, and the files have no place for gaps: they can go no further than to the first", e.Topic)
 	}
 	p := &t.Partitions[e.Partition]
 	e.next, e.end = p.Start, p.Next
@@ -134,7 +138,7 @@ func (e *exporting) all(ctx context.Context) error {
 			break
 		}
 		if r.Offset != at {
-			return errors.Join(e.flush(ctx), fmt.Errorf("the records at offsets %d to %d are gone: version-1 files have no place for gaps", at, r.Offset-1))
+			return errors.Join(e.flush(ctx), e.gap(at, r.Offset))
 		}
 		if e.full(r) {
 			if err := e.flush(ctx); err != nil {
@@ -148,9 +152,15 @@ func (e *exporting) all(ctx context.Context) error {
 		return err
 	}
 	if e.next != e.end {
-		return fmt.Errorf("topic %s gave no records from offset %d on: %w", e.Topic, e.next, io.ErrUnexpectedEOF)
+		return e.gap(e.next, e.end)
 	}
 	return nil
+}
+
+// gap is the refusal to go on behind offsets that have no records any more: the files would give them to others.
+func (e *exporting) gap(from, to int64) error {
+	return fmt.Errorf("partition %d of topic %s has no records at offsets %d to %d, compaction has removed them, and version-1 files have no place for gaps; `seb consume --format json` prints what is left",
+		e.Partition, e.Topic, from, to-1)
 }
 
 // fileRecords bounds the records of a file.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/client"
@@ -94,6 +95,9 @@ func (i *importing) open(ctx context.Context) error {
 	}
 	if t.Settings["timestamp-type"] == "LogAppendTime" {
 		i.say("warning: topic %s has timestamp-type=LogAppendTime: the times of the files are not kept", i.topic)
+	}
+	if strings.HasPrefix(t.Settings["cleanup-policy"], "compact") {
+		i.say("warning: topic %s is compacted, and records of the files have no keys: they stay for ever", i.topic)
 	}
 	i.batchMax = maxBatchBytesDefault
 	if v, set := t.Settings["max-batch-bytes"]; set {
