@@ -58,7 +58,7 @@ func wants(ranges []mediaRange, kind string) float64 {
 
 // Negotiate picks one of offers, or "". No header, or one that names nothing but the form of errors, means */*.
 func Negotiate(headers []string, offers []string) string {
-	if strings.TrimSpace(strings.Join(headers, "")) == "" {
+	if strings.Trim(strings.Join(headers, ""), ", \t") == "" {
 		return offers[0]
 	}
 	ranges := parseAccept(headers)
