@@ -1,0 +1,159 @@
+package fsck_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
+)
+
+// keyed appends records to topic c, "key=value" or "key" for a tombstone each.
+func keyed(t testing.TB, b *broker.Broker, codec record.Compression, texts ...string) {
+	t.Helper()
+	recs := make([]record.Record, len(texts))
+	for i, text := range texts {
+		key, value, given := strings.Cut(text, "=")
+		recs[i] = record.Record{Timestamp: 1000 + int64(i), Key: []byte(key)}
+		if given {
+			recs[i].Value = []byte(value)
+		}
+	}
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: codec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Submit(t.Context(), []broker.Append{{Topic: "c", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+// compacted writes a topic c of which compaction leaves b=2 at offset 3, c=4 at offset 8, and nothing of the last three of its
+// twelve offsets, beside a topic of 3 records that is not compacted.
+func compacted(t testing.TB, s objstore.Store, snapshotSlots int) {
+	t.Helper()
+	b := open(t, options(s, snapshotSlots))
+	if _, err := b.CreateTopic(t.Context(), "c", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact", "delete-retention-time": "0s"}}); err != nil {
+		t.Fatal(err)
+	}
+	create(t, b, "plain", 1)
+	keyed(t, b, record.None, "a=0", "a=1")
+	keyed(t, b, record.None, "b=1", "b=2", "a=3")
+	keyed(t, b, record.Zstd, "a=4", "c=1", "c=2", "c=4")
+	keyed(t, b, record.None, "a", "x")
+	keyed(t, b, record.Gzip, "y")
+	produce(t, b, "plain", 0, "0", "1", "2")
+	m := merge.Open(merge.Options{Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Small: 2}})
+	defer m.Close()
+	left := func() (n uint32) {
+		for _, r := range b.View().TopicByName("c").Partitions[0].Ranges {
+			n += r.Records
+		}
+		return n
+	}
+	for until := time.Now().Add(patience); left() != 2; {
+		if _, err := m.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%d records are left", left())
+		}
+	}
+	closeBroker(t, b)
+}
+
+// TestCleanAfterCompaction: emptied batches, gaps and tombstones that are gone are in order, and records are counted as they
+// are, also when the next broker has gone on.
+func TestCleanAfterCompaction(t *testing.T) {
+	for _, snapshotSlots := range []int{4, 1000} {
+		for name, s := range map[string]objstore.Store{"memory": objstore.NewMemory(), "disk": disk(t)} {
+			compacted(t, s, snapshotSlots)
+			settled(t, s)
+			r := clean(t, s)
+			if r.Records != 5 || r.Topics != 2 || r.Packs == 0 {
+				t.Errorf("%s: %+v", name, r)
+			}
+			b := open(t, options(s, 4))
+			keyed(t, b, record.None, "b=5")
+			for range 10 {
+				produce(t, b, "plain", 0, "more")
+			}
+			closeBroker(t, b)
+			settled(t, s)
+			if r := clean(t, s); r.Records != 16 {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+	}
+}
+
+// TestDamagedCompactedPack: no byte of a pack that compaction has made can change without being found, but for the epochs in
+// the batches' heads, which nothing depends on, and what is lost is named.
+func TestDamagedCompactedPack(t *testing.T) {
+	s := objstore.NewMemory()
+	compacted(t, s, 1000)
+	name, sound := compactedPack(t, s)
+	epochs := map[int]bool{}
+	first := int(leftOf(t, sound).Pos)
+	for at := first; at < len(sound); {
+		batch, _, err := record.Split(sound[at:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 12; i < 16; i++ {
+			epochs[at+i] = true
+		}
+		at += batch.Len()
+	}
+	want := []fsck.Records{{Topic: "c", From: 0, To: 12}}
+	for at := range sound {
+		if epochs[at] {
+			continue
+		}
+		change(t, s, name, func(b []byte) []byte {
+			b = slices.Clone(sound)
+			b[at] ^= 1
+			return b
+		})
+		r, found, err := check(t, fsck.Options{Store: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Damages != 1 || len(found) == 0 || found[len(found)-1].Key != name || !slices.Equal(found[len(found)-1].Lost, want) {
+			t.Errorf("byte %d of %d, batches from %d on: %+v", at, len(sound), first, found)
+		}
+	}
+	change(t, s, name, func([]byte) []byte { return sound })
+	clean(t, s)
+}
+
+// compactedPack returns the pack that holds topic c now.
+func compactedPack(t testing.TB, s objstore.Store) (name string, b []byte) {
+	t.Helper()
+	br := open(t, options(s, 1000))
+	v := br.View()
+	ranges := v.TopicByName("c").Partitions[0].Ranges
+	if len(ranges) != 1 || !ranges[0].Pack || ranges[0].Records != 2 || ranges[0].Span != 12 {
+		t.Fatalf("%+v", ranges)
+	}
+	name = v.RangeKey(&ranges[0])
+	closeBroker(t, br)
+	return name, read(t, s, name)
+}
+
+// leftOf is the first entry of a pack's index.
+func leftOf(t testing.TB, b []byte) record.IndexEntry {
+	t.Helper()
+	o, err := record.DecodeObject(b)
+	if err != nil || len(o.Index) == 0 {
+		t.Fatal(fmt.Sprint(err, o))
+	}
+	return o.Index[0]
+}
