@@ -11,7 +11,7 @@ import (
 )
 
 // deleteRetention is how long tombstones stand in compacted topics.
-const deleteRetention = 3 * time.Second
+const deleteRetention = 10 * time.Second
 
 // settings are those that a topic is created with.
 func (t *topic) settings() map[string]string {

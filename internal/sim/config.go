@@ -76,7 +76,7 @@ func Draw(seed uint64) Config {
 	if r.IntN(2) == 0 {
 		c.SnapshotSlots += r.IntN(500)
 	}
-	if r.IntN(2) == 0 {
+	if r.IntN(4) == 0 {
 		c.ClockSkew = pick(time.Second, time.Minute)
 	}
 	if c.Nodes == 1 && r.IntN(3) > 0 {
