@@ -1,8 +1,11 @@
 package httpin
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"math"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +102,31 @@ func TestKeysAreBytes(t *testing.T) {
 			t.Errorf("%.50s: %v (field %q), want a fault of %s", raw, q.Fault, fieldOf(q.Fault), field)
 		}
 	}
+}
+
+// FuzzKey: whatever is given is a key or a fault, and every key that is given in either way is the one that comes out.
+func FuzzKey(f *testing.F) {
+	f.Add([]byte("a/b"), "key-base64=_-8=")
+	f.Add([]byte{}, "key=%zz")
+	f.Add([]byte{0xff}, "key=&key-base64=")
+	f.Fuzz(func(t *testing.T, key []byte, raw string) {
+		if q := ParseParams(raw); len(q.Key(ParamKey)) > KeyMax && q.Fault == nil {
+			t.Errorf("%q is taken", raw)
+		}
+		if len(key) > KeyMax {
+			return
+		}
+		for _, query := range []string{
+			"key=" + url.QueryEscape(string(key)),
+			"key-base64=" + url.QueryEscape(base64.StdEncoding.EncodeToString(key)),
+			"key-base64=" + base64.RawURLEncoding.EncodeToString(key),
+		} {
+			q := ParseParams(query)
+			if got := q.Key(ParamKey); q.Fault != nil || got == nil || !bytes.Equal(got, key) {
+				t.Errorf("%s: %q (%v), want %q", query, got, q.Fault, key)
+			}
+		}
+	})
 }
 
 func fieldOf(p *api.Problem) string {
