@@ -130,6 +130,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		"a slot is collected between the LIST of a start and its GET":           169,
 		"a candidate that starts over goes back, and must not be read from":     1795238649403066668,
 		"a late DELETE takes a SEAL in a collected slot before it is put twice": 1795238897699166478,
+		"a SEAL in a collected slot leads a follower off the chain for a while": 8096,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed) })
 	}
