@@ -99,7 +99,7 @@ func (b *Broker) Ready() error {
 // ReadOnly says whether this broker only follows.
 func (b *Broker) ReadOnly() bool { return b.opt.Core.ReadOnly }
 
-// Epoch is the epoch it leads or follows.
+// Epoch is the epoch it leads or follows, or led until it was fenced: that of what it shows.
 func (b *Broker) Epoch() uint32 { return b.log.Status().Epoch }
 
 // Budget is the broker's memory: front ends reserve from it before they read a request's body.

@@ -156,6 +156,9 @@ func TestTakeover(t *testing.T) {
 	if r := produce(t, first, "a", 0, "three"); !errors.Is(r.Err, broker.ErrFenced) || errors.Is(r.Err, broker.ErrOutcomeUnknown) {
 		t.Fatalf("not sent: %v", r.Err)
 	}
+	if first.Epoch() != second.Epoch()-1 {
+		t.Errorf("epoch %d of what a deposed broker shows; %d deposed it", first.Epoch(), second.Epoch())
+	}
 	if err := first.Ready(); !errors.Is(err, broker.ErrFenced) {
 		t.Fatalf("ready: %v", err)
 	}

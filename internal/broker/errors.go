@@ -171,5 +171,5 @@ func (b *Broker) rejection(r *eventlog.RejectedError, expected int64) error {
 
 func (b *Broker) fenced() error {
 	s := b.log.Status()
-	return &FencedError{Epoch: s.Epoch, Leader: s.Leader}
+	return &FencedError{Epoch: s.Successor, Leader: s.Leader}
 }

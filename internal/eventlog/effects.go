@@ -41,7 +41,11 @@ func (o *owner) stepLocked(ev *logcore.Event) {
 		case logcore.EffApplied:
 			advanced = true
 		case logcore.EffRole: // before anybody hears of what follows from it
-			o.status.Store(&Status{Role: e.Role, Epoch: e.Epoch, Leader: e.Leader, Err: e.Err})
+			s := Status{Role: e.Role, Epoch: e.Epoch, Err: e.Err}
+			if e.Role == logcore.RoleFenced {
+				s.Epoch, s.Successor, s.Leader = o.Status().Epoch, e.Epoch, e.Leader
+			}
+			o.status.Store(&s)
 		}
 	}
 	if advanced && o.opt.Hooks.Advanced != nil {

@@ -37,10 +37,12 @@ type Log struct {
 
 // Status is what a log is at the moment.
 type Status struct {
-	Role   logcore.Role
-	Epoch  uint32
-	Leader string // with RoleFenced: the address of who took over, "" if unknown
-	Err    error  // with RoleStopped: why
+	Role  logcore.Role
+	Epoch uint32 // that it leads or follows; once fenced, the one it led: what it shows is of that one
+	// With RoleFenced, who took over: its epoch, and its address, "" if unknown.
+	Successor uint32
+	Leader    string
+	Err       error // with RoleStopped: why
 }
 
 // Open starts a log and waits until it leads or, with Core.ReadOnly, follows. If ctx ends first, the log is closed again.

@@ -97,7 +97,8 @@ func TestSecondLogFencesTheFirst(t *testing.T) {
 		t.Fatalf("sent by a fenced log: %v", err)
 	}
 	<-first.Done()
-	if s := first.Status(); s.Role != logcore.RoleFenced || s.Leader != "http://second:8080" || s.Epoch != second.Status().Epoch {
+	if s := first.Status(); s.Role != logcore.RoleFenced || s.Leader != "http://second:8080" || s.Successor != second.Status().Epoch ||
+		s.Epoch != s.Successor-1 { // what it still shows is of its own epoch
 		t.Fatalf("status %+v", s)
 	}
 	err = wait(t, first.Submit([]eventlog.Append{batch(t, id, 0, "three")}))[0].Err()

@@ -306,6 +306,10 @@ func TestFencedAndClosedAnswers503(t *testing.T) {
 	if a := first.get("/readyz"); a.problem(t).Code != api.Fenced {
 		t.Errorf("%s", a)
 	}
+	// It shows what it knows, and whose that is: not the newer epoch's.
+	if a := first.get("/topics"); a.status != 200 || a.header.Get(api.HeaderEpoch) != fmt.Sprint(second.b.Epoch()-1) {
+		t.Errorf("%s of epoch %s, the newer is %d", a, a.header.Get(api.HeaderEpoch), second.b.Epoch())
+	}
 	if got := strings.Join(second.values("t", 0), ""); got != "ab" {
 		t.Errorf("stored %q", got)
 	}
