@@ -54,22 +54,28 @@ func readSpec(t testing.TB) (s spec) {
 // checkSpec: every answer that a test sees must be described, with its status and its media type.
 func checkSpec(t testing.TB, method, target string, a *answered) {
 	t.Helper()
+	s := readSpec(t)
+	if fault := s.fault(method, target, a); fault != "" {
+		t.Error(fault)
+	}
+}
+
+// fault says what of an answer is not described, or "".
+func (s *spec) fault(method, target string, a *answered) string {
 	path, _, _ := strings.Cut(target, "?")
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	s := readSpec(t)
 	op, ok := s.Paths[path][strings.ToLower(method)]
 	if !ok {
 		if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
-			t.Errorf("%s %s: %d, and the spec does not know the route", method, path, a.status)
+			return fmt.Sprintf("%s %s: %d, and the spec does not know the route", method, path, a.status)
 		}
-		return
+		return ""
 	}
 	described, ok := op.Responses[strconv.Itoa(a.status)]
 	if !ok {
-		t.Errorf("%s %s: status %d is not in the spec", method, path, a.status)
-		return
+		return fmt.Sprintf("%s %s: status %d is not in the spec", method, path, a.status)
 	}
 	content := described.Content
 	if name, ok := strings.CutPrefix(described.Ref, "#/components/responses/"); ok {
@@ -77,8 +83,9 @@ func checkSpec(t testing.TB, method, target string, a *answered) {
 	}
 	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
 	if _, ok := content[kind]; !ok && a.status != http.StatusNoContent {
-		t.Errorf("%s %s: status %d with %q is not in the spec", method, path, a.status, kind)
+		return fmt.Sprintf("%s %s: status %d with %q is not in the spec", method, path, a.status, kind)
 	}
+	return ""
 }
 
 func TestSpecAndRoutesAreTheSame(t *testing.T) {

@@ -30,6 +30,9 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpin.Params, g
 		g.Begin(q)
 	}
 	left := q.Number(httpin.ParamMaxRecords, math.MaxInt64, math.MaxInt64)
+	if left == 0 {
+		left = math.MaxInt64 // as the other forms have it: 0 is the default
+	}
 	g.MaxBytes = q.Number(httpin.ParamMaxBytes, 256<<10, math.MaxInt64) // of one turn
 	life := q.Duration(httpin.ParamTimeout, math.MaxInt64, math.MaxInt64)
 	if q.Fault != nil {
@@ -55,18 +58,7 @@ type stream struct {
 
 func (s *stream) run(r *http.Request) error {
 	defer s.Done()
-	for s.left > 0 && r.Context().Err() == nil && !s.a.stops.Stopped() {
-		s.Timeout = s.a.o.Heartbeat
-		if !s.forever {
-			until := time.Until(s.ends)
-			if until <= 0 {
-				break
-			}
-			s.Timeout = min(s.Timeout, until)
-		}
-		if !s.started {
-			s.Timeout = 0 // the headers are sent at once, or an error instead of them
-		}
+	for s.goesOn(r) {
 		s.Again(min(s.left, streamRecords))
 		t := &forms.Text{Form: forms.Events}
 		if err := s.Collect(r.Context(), t); err != nil {
@@ -87,6 +79,23 @@ func (s *stream) run(r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// goesOn says whether there is another turn, and how long that may wait. The first is always: a client that is to come
+// back must see an event stream, even if it ends at once.
+func (s *stream) goesOn(r *http.Request) bool {
+	if !s.started {
+		s.Timeout = 0 // the headers are sent at once, or an error instead of them
+		return true
+	}
+	if s.left <= 0 || r.Context().Err() != nil || s.a.stops.Stopped() {
+		return false
+	}
+	s.Timeout = s.a.o.Heartbeat
+	if !s.forever {
+		s.Timeout = min(s.Timeout, time.Until(s.ends))
+	}
+	return s.Timeout > 0
 }
 
 // send writes one turn: its events, or a comment if there are none.

@@ -129,14 +129,22 @@ func TestEventStreamEndsWhenAsked(t *testing.T) {
 	if e, ok := <-ch; ok {
 		t.Errorf("%+v after the last", e)
 	}
-	n := 0
-	for e := range s.events(t.Context(), "topic-name=t&offset=0&timeout=100ms", "") {
-		if e.comment == "" {
-			n++
+	count := func(query string) (n int) {
+		for e := range s.events(t.Context(), "topic-name=t&offset=0&"+query, "") {
+			if e.comment == "" {
+				n++
+			}
+		}
+		return n
+	}
+	for _, query := range []string{"timeout=100ms", "timeout=0s", "timeout=0s&max-records=0"} {
+		if n := count(query); n != 3 {
+			t.Errorf("%s: %d events", query, n)
 		}
 	}
-	if n != 3 {
-		t.Errorf("%d events", n)
+	s.api.Stop()
+	if n := count(""); n != 3 { // it is a stream, so the client comes back
+		t.Errorf("of a server that stops: %d events", n)
 	}
 }
 

@@ -1,0 +1,256 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// handler is the API of a real broker, without a listener. Topic t has a partition and some records, z is compressed, p has
+// three partitions, s takes small batches only.
+func handler(f *testing.F) *API {
+	ctx := f.Context()
+	b, err := broker.Open(ctx, broker.Options{Store: objstore.NewMemory(), Budget: budget.New(64 << 20), NoWait: true})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		if err := b.Close(context.Background()); err != nil {
+			f.Error(err)
+		}
+	})
+	for name, spec := range map[string]broker.TopicSpec{
+		"t": {}, "z": {Settings: map[string]string{"compression": "zstd"}}, "p": {Partitions: 3}, "s": {Settings: map[string]string{"max-batch-bytes": "200"}},
+	} {
+		if _, err := b.CreateTopic(ctx, name, spec); err != nil {
+			f.Fatal(err)
+		}
+	}
+	for _, codec := range []record.Compression{record.None, record.Zstd} {
+		data, sum, err := record.Append(nil, []record.Record{value("a"), {Timestamp: 1, Key: []byte("k"), Value: nil}, value("ccc")}, record.EncodeOptions{Compression: codec})
+		if err != nil {
+			f.Fatal(err)
+		}
+		if r := b.Submit(ctx, []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(ctx)[0]; r.Err != nil {
+			f.Fatal(r.Err)
+		}
+	}
+	a, err := New(b, Options{APIKey: canary, RecordsMax: 100})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return a
+}
+
+// kinds are the content types of a produce.
+var kinds = []string{api.Multipart + "; boundary=b", api.OctetStream, api.TextPlain, api.NDJSON, api.JSON, api.RecordBatch}
+
+// produced is what becomes of a body before anything is submitted.
+type produced struct {
+	appends string
+	err     string
+}
+
+// produceOnce reads a body as POST /records does, up to where it would be submitted.
+func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
+	in := producing{a: a, now: time.UnixMilli(testNow)}
+	in.in = httpin.Body{W: httptest.NewRecorder(), R: r, Pace: a.pace, Memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
+	err := in.parse(r)
+	if err == nil {
+		err = in.lookUp(r)
+	}
+	if err == nil {
+		err = in.readBody()
+	}
+	if err == nil {
+		err = in.identify()
+	}
+	in.in.Memory.Release()
+	var text strings.Builder
+	for _, ap := range in.appends {
+		if err == nil {
+			sum, checkErr := record.Check(ap.Data, record.Limits{BatchBytes: 64 << 20})
+			if checkErr != nil || sum.Span != int64(sum.Records) || sum != ap.Summary {
+				t.Fatalf("%+v, %v, said to be %+v", sum, checkErr, ap.Summary)
+			}
+			fmt.Fprintf(&text, "%s/%d %x\n", ap.Topic, ap.Partition, ap.Data)
+		}
+		ap.Release()
+	}
+	p.appends = text.String()
+	if err != nil {
+		problem := problemOf(err)
+		if problem.Status = api.Statuses[problem.Code]; problem.Status == 0 || problem.Status >= 500 {
+			t.Fatalf("%v is told as %+v", err, problem)
+		}
+		p.err = fmt.Sprintf("%s %s %s", problem.Code, problem.Field, problem.Detail)
+		if problem.Code == api.TooLarge {
+			p.err = "too large" // how much was given is known beforehand or not
+		}
+	} else if len(in.appends) == 0 {
+		t.Fatal("nothing to store and no fault")
+	}
+	if n := a.produce.Used(); n != 0 {
+		t.Fatalf("%d bytes are still held", n)
+	}
+	return p
+}
+
+// FuzzProduce: a body of any content type means the same however it is cut into reads, and whether its length is known
+// beforehand or not; what is taken is what the broker takes, and a body that ends early is none.
+func FuzzProduce(f *testing.F) {
+	batch, _, err := record.Append(nil, []record.Record{value("v"), {Timestamp: 2, Key: []byte("k"), Value: []byte("w")}}, record.EncodeOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	zipped, _, err := record.Append(nil, []record.Record{value("v")}, record.EncodeOptions{Compression: record.LZ4})
+	if err != nil {
+		f.Fatal(err)
+	}
+	bodies := [][]byte{
+		[]byte(body("b", "[3,4]", "abcdefg")), []byte("one record"), []byte("a\n\nb\r\nc"), []byte("{\"value\":\"v\"}\n{\"value\":null,\"key\":\"k\"}\n"),
+		[]byte(`[{"value_base64":"/w==","headers":{"h":"1"},"timestamp":7},{"value":""}]`), append(batch, zipped...),
+	}
+	for i, b := range bodies {
+		for _, query := range []string{"topic-name=t", "topic-name=z", "topic-name=p", "topic-name=p&partition=2", "topic-name=s", "topic-name=new"} {
+			f.Add(uint8(i), query, b, uint64(3*i), uint16(0))
+		}
+		f.Add(uint8(i), "topic-name=t&partition=0&expected-offset=6", b, uint64(0), uint16(9))
+	}
+	a := handler(f)
+	f.Fuzz(func(t *testing.T, kind uint8, query string, b []byte, cuts uint64, missing uint16) {
+		make := func(cuts uint64, length int64, body io.ReadCloser) *http.Request {
+			r := &http.Request{Method: "POST", URL: &url.URL{Path: "/records", RawQuery: query}, Header: http.Header{}, ContentLength: length, Body: body}
+			r.Header.Set("Content-Type", kinds[int(kind)%len(kinds)])
+			return r
+		}
+		whole := produceOnce(t, a, make(0, int64(len(b)), io.NopCloser(bytes.NewReader(b))))
+		if len(b) == 0 {
+			return // no body and a body of unknown length without a byte are told in other words
+		}
+		if cut := produceOnce(t, a, make(cuts, int64(len(b)), fuzzing.Cut(b, cuts))); cut != whole {
+			t.Fatalf("cut by %d: %+v, in one piece %+v", cuts, cut, whole)
+		}
+		if unknown := produceOnce(t, a, make(cuts, -1, fuzzing.Cut(b, cuts))); unknown != whole {
+			t.Fatalf("of unknown length, cut by %d: %+v, in one piece %+v", cuts, unknown, whole)
+		}
+		if n := int(missing) % len(b); n > 0 {
+			short := io.MultiReader(fuzzing.Cut(b[:len(b)-n], cuts), broken{})
+			if got := produceOnce(t, a, make(cuts, int64(len(b)), io.NopCloser(short))); got.err == "" {
+				t.Fatalf("%d bytes are missing and nobody minds: %+v", n, got)
+			}
+		}
+	})
+}
+
+// broken is a connection that ended before the declared length.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// FuzzRequest: any request gets an answer that the specification describes, and leaves nothing behind. Those that write come
+// from a client who has gone, so that they change nothing.
+func FuzzRequest(f *testing.F) {
+	for i := range routes {
+		for _, query := range []string{"", "topic-name=t", "topic-name=t&offset=0", "topic-name=t&offset=3&max-records=2&group=g", "topic-name=p&partition=9&offset=1"} {
+			f.Add(uint8(i), query, "Accept: */*\nContent-Type: application/json", []byte(`{"partitions":3}`), uint64(i))
+		}
+	}
+	f.Add(uint8(1), "topic-name=t&offset=0", "Accept: text/event-stream\nLast-Event-ID: 2", []byte{}, uint64(0))
+	f.Add(uint8(1), "topic-name=t&offset=99&timeout=5m&read=latest", "Accept: application/vnd.seb.recordbatch", []byte{}, uint64(0))
+	f.Add(uint8(12), "", "Accept: */*", []byte(`{"group":"g","offsets":[{"topic":"t","offset":1}]}`), uint64(0))
+	f.Add(uint8(9), "topic-name=t&offset=1&partition=0", "Accept: */*", []byte{}, uint64(0))
+	f.Add(uint8(200), "", "", []byte{}, uint64(0))
+	a := handler(f)
+	a.Stop() // no request waits
+	described := readSpec(f)
+	gone, cancel := context.WithCancel(f.Context())
+	cancel()
+	before := a.b.Epoch()
+	f.Fuzz(func(t *testing.T, which uint8, query, header string, b []byte, cuts uint64) {
+		rt := route{method: fuzzing.Pick(&fuzzing.Source{B: b}, "GET", "PATCH", "HEAD"), path: "/nowhere"}
+		if int(which) < len(routes) {
+			rt = routes[which]
+		}
+		r := &http.Request{
+			Method: rt.method, URL: &url.URL{Path: rt.path, RawQuery: query}, Header: http.Header{}, ContentLength: -1, Body: fuzzing.Cut(b, cuts),
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		}
+		for line := range strings.Lines(header) {
+			if name, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+				r.Header.Add(name, strings.TrimSpace(v))
+			}
+		}
+		if cuts%8 != 0 {
+			r.Header.Set("Authorization", "Bearer "+canary)
+		}
+		ctx := t.Context()
+		if rt.method != http.MethodGet && rt.method != http.MethodHead {
+			ctx = gone
+		}
+		got, cut := serve(a, r.WithContext(ctx))
+		if !cut {
+			checkAnswer(t, &described, rt, got)
+		}
+		if n, m := a.produce.Used(), a.fetch.Used(); n != 0 || m != 0 {
+			t.Fatalf("%d and %d bytes are still held", n, m)
+		}
+		if a.b.Epoch() != before || len(a.b.Topics(t.Context())) != 4 {
+			t.Fatal("something was written")
+		}
+	})
+}
+
+// serve gives a request to the API. cut: the connection was cut instead of an answer.
+func serve(a *API, r *http.Request) (got *answered, cut bool) {
+	w := httptest.NewRecorder()
+	defer func() {
+		if e := recover(); e != nil {
+			if err, ok := e.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+				panic(e)
+			}
+			cut = true
+		}
+	}()
+	a.ServeHTTP(w, r)
+	return &answered{status: w.Code, header: w.Header(), body: w.Body.Bytes()}, false
+}
+
+func checkAnswer(t *testing.T, s *spec, rt route, a *answered) {
+	if fault := s.fault(rt.method, rt.path, a); fault != "" {
+		t.Fatal(fault)
+	}
+	if bytes.Contains(a.body, []byte(canary)) {
+		t.Fatal("the key is in the answer")
+	}
+	switch kind := a.header.Get("Content-Type"); {
+	case a.status >= 400:
+		var p api.Problem
+		if err := json.Unmarshal(a.body, &p); err != nil || kind != api.ProblemJSON || p.Status != a.status || api.Statuses[p.Code] != a.status {
+			t.Fatalf("%s %s: %v", kind, a, err)
+		}
+		if a.status >= 500 && p.Code != api.ShuttingDown && p.Code != api.StoreUnavailable && p.Code != api.KeyIndexUnavailable && p.Code != api.OutcomeUnknown {
+			t.Fatalf("%s", a)
+		}
+	case kind == api.JSON && !json.Valid(a.body) && rt.method != http.MethodHead:
+		t.Fatalf("not JSON: %s", a)
+	}
+}
