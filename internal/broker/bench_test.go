@@ -78,3 +78,51 @@ func BenchmarkTailFetch(b *testing.B) {
 		f.Release()
 	}
 }
+
+// BenchmarkFarFetch is a reader of data that is not in memory any more.
+func BenchmarkFarFetch(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		store func() objstore.Store
+		parts int // partitions, which lie side by side
+		size  int // of each one's records together
+		share bool
+	}{
+		{"memory/1x1MiB", func() objstore.Store { return objstore.NewMemory() }, 1, 1 << 20, false},
+		{"shared/1x1MiB", func() objstore.Store { return objstore.NewMemory() }, 1, 1 << 20, true},
+		{"disk/1x1MiB", func() objstore.Store { return disk(b) }, 1, 1 << 20, false},
+		{"memory/32x10KiB", func() objstore.Store { return objstore.NewMemory() }, 32, 10 << 10, false},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := c.store()
+			br := open(b, options(s))
+			create(b, br, "a", c.parts)
+			var appends []broker.Append
+			var wants []broker.Want
+			for p := range c.parts {
+				for range 8 {
+					appends = append(appends, data(b, "a", p, strings.Repeat("x", c.size/8)))
+				}
+				wants = append(wants, broker.Want{Topic: "a", Partition: int32(p), MaxBytes: 2 << 20})
+			}
+			for _, r := range br.Submit(b.Context(), appends).Wait(b.Context()) {
+				if r.Err != nil {
+					b.Fatal(r.Err)
+				}
+			}
+			kill(br)
+			o := options(s) // nothing in its tail
+			o.ShareReads, o.Budget = c.share, budget.New(256<<20)
+			br = open(b, o)
+			b.SetBytes(int64(c.parts * c.size))
+			b.ReportAllocs()
+			for b.Loop() {
+				f, err := br.Fetch(b.Context(), wants, 1, time.Second)
+				if err != nil || f.Parts[c.parts-1].Chunks == nil {
+					b.Fatal(err)
+				}
+				f.Release()
+			}
+		})
+	}
+}
