@@ -1,0 +1,601 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
+)
+
+// lifeTopic is what is known of a topic: what was acknowledged, and what may have become of it.
+type lifeTopic struct {
+	name   string
+	policy string
+	lag    bool // min-compaction-lag is so long that nothing is compacted
+	trims  bool // retention may have trimmed it
+	stays  bool // delete-retention-time is so long that tombstones stay
+	parts  [2]lifePart
+}
+
+type lifePart struct {
+	records []keyedRecord
+	start   int64 // trimmed by hand up to here
+	// exposed is how many records there were when the topic was last compacted without a lag. A record at or above can not
+	// have been compacted, nor be the one for which another was.
+	exposed int64
+}
+
+func (l *lifeTopic) compacts() bool { return strings.HasPrefix(l.policy, "compact") && !l.lag }
+
+func (l *lifeTopic) expose() {
+	for i := range l.parts {
+		if l.compacts() {
+			l.parts[i].exposed = int64(len(l.parts[i].records))
+		}
+	}
+}
+
+// life is a broker with all that can happen to it, and a model of its topics.
+type life struct {
+	t      *testing.T
+	rng    *rand.Rand
+	store  objstore.Store
+	b      *broker.Broker
+	topics []*lifeTopic
+	made   int // topics
+	dead   bool
+	happen map[string]int // what happened, and how often
+	met    *metrics.Set   // of mergers
+}
+
+// dropped is how many records compaction has removed.
+func (l *life) dropped() int {
+	return int(l.met.GetOrCreateCounter("seb_compaction_records_dropped_total").Get())
+}
+
+// seedOf is a seed drawn anew, or SEB_TEST_SEED.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("SEB_TEST_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("again: SEB_TEST_SEED=%d go test ./internal/node -run '%s'", seed, t.Name())
+	return seed
+}
+
+func newLife(t *testing.T, store objstore.Store) *life {
+	seed := seedOf(t)
+	l := &life{t: t, rng: rand.New(rand.NewPCG(seed, 2)), store: store, happen: map[string]int{}, met: metrics.NewSet()}
+	l.b = l.open(store)
+	for range 3 {
+		l.topics = append(l.topics, l.create(l.b))
+	}
+	return l
+}
+
+func (l *life) open(store objstore.Store) *broker.Broker {
+	l.t.Helper()
+	b, err := broker.Open(l.t.Context(), broker.Options{
+		Store: store, Core: logcore.Config{SnapshotSlots: 20}, Batch: batcher.Config{Wait: time.Microsecond}, RetentionEvery: 2 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { b.Close(context.Background()) })
+	return b
+}
+
+func (l *life) create(b *broker.Broker) *lifeTopic {
+	l.t.Helper()
+	l.made++
+	topic := &lifeTopic{name: fmt.Sprint("topic", l.made%7), policy: "delete", stays: l.rng.IntN(3) == 0}
+	set := map[string]string{"delete-retention-time": "1ms"}
+	if topic.stays {
+		set = nil // a day
+	}
+	if _, err := b.CreateTopic(l.t.Context(), topic.name, broker.TopicSpec{Partitions: 2, Settings: set}); err != nil {
+		l.t.Fatal(err)
+	}
+	return topic
+}
+
+func (l *life) topic() *lifeTopic { return l.topics[l.rng.IntN(len(l.topics))] }
+
+// write appends some batches to a topic.
+func (l *life) write(topic *lifeTopic, batches int) {
+	l.t.Helper()
+	k := &keyedLog{rng: l.rng}
+	for range batches {
+		n := l.rng.IntN(2)
+		part := &topic.parts[n]
+		var recs []record.Record
+		for range 1 + l.rng.IntN(6) {
+			r := k.record()
+			rec := record.Record{Timestamp: time.Now().UnixMilli(), Key: []byte(r.key), Value: []byte(r.value)}
+			if r.noKey {
+				rec.Key = nil
+			}
+			if r.tombstone {
+				rec.Value = nil
+			}
+			recs = append(recs, rec)
+			part.records = append(part.records, r)
+		}
+		data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: record.Compression(l.rng.IntN(5))})
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		topic.expose() // before: a pass may see it at once
+		r := l.b.Submit(l.t.Context(), []broker.Append{{Topic: topic.name, Partition: int32(n), Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(l.t.Context())[0]
+		if r.Err != nil || r.Base != int64(len(part.records)-len(recs)) {
+			l.t.Fatalf("%s: %v at %d", topic.name, r.Err, r.Base)
+		}
+	}
+}
+
+// change sets one of a topic's settings.
+func (l *life) change(topic *lifeTopic) {
+	l.t.Helper()
+	set := map[string]string{}
+	switch l.rng.IntN(5) {
+	case 0, 1:
+		set["cleanup-policy"] = []string{"delete", "compact", "compact", "compact,delete"}[l.rng.IntN(4)]
+		topic.policy = set["cleanup-policy"]
+	case 2:
+		topic.lag = l.rng.IntN(3) == 0
+		set["min-compaction-lag"] = map[bool]string{true: "1h", false: ""}[topic.lag]
+	case 3:
+		set["retention-bytes"] = []string{"", "3KiB", "20KiB", "1GiB"}[l.rng.IntN(4)]
+	case 4:
+		set["retention-time"] = []string{"", "1s", "1h"}[l.rng.IntN(3)]
+	}
+	topic.trims = topic.trims || set["retention-bytes"] != "" || set["retention-time"] != ""
+	topic.expose()
+	if _, err := l.b.UpdateTopic(l.t.Context(), topic.name, broker.TopicSpec{Settings: set}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *life) trim(topic *lifeTopic) {
+	l.t.Helper()
+	n := l.rng.IntN(2)
+	part := &topic.parts[n]
+	to := part.start + l.rng.Int64N(int64(len(part.records))-part.start+1)
+	if l.rng.IntN(4) > 0 {
+		to = part.start + (to-part.start)/8
+	}
+	p, err := l.b.Trim(l.t.Context(), topic.name, int32(n), to)
+	if err != nil || p.Start < to {
+		l.t.Fatalf("%s/%d: trim to %d: %+v, %v", topic.name, n, to, p, err)
+	}
+	part.start = to
+}
+
+// again deletes a topic and makes another, perhaps of the same name.
+func (l *life) again(i int) {
+	l.t.Helper()
+	if err := l.b.DeleteTopic(l.t.Context(), l.topics[i].name); err != nil {
+		l.t.Fatal(err)
+	}
+	if l.rng.IntN(2) == 0 { // of the same name
+		l.made += 6
+	}
+	for l.taken(i, fmt.Sprint("topic", (l.made+1)%7)) {
+		l.made++
+	}
+	l.topics[i] = l.create(l.b)
+}
+
+func (l *life) taken(but int, name string) bool {
+	for i, topic := range l.topics {
+		if i != but && topic.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// restart opens the next broker. The one before has stored all that is queued, or was killed.
+func (l *life) restart(kill bool) {
+	l.t.Helper()
+	ctx, cancel := context.WithCancel(l.t.Context())
+	defer cancel()
+	if kill {
+		cancel()
+	}
+	_ = l.b.Close(ctx)
+	l.b = l.open(l.store)
+	l.dead = false
+}
+
+// act does one thing, as may happen at any moment, also in the middle of a pass.
+func (l *life) act() {
+	l.t.Helper()
+	what := "write"
+	switch n := l.rng.IntN(20); {
+	case n < 12:
+		l.write(l.topic(), 1+l.rng.IntN(8))
+	case n < 15:
+		what = "trim"
+		l.trim(l.topic())
+	case n < 19:
+		what = "change"
+		l.change(l.topic())
+	default:
+		what = "delete"
+		l.again(l.rng.IntN(len(l.topics)))
+	}
+	l.happen[what]++
+}
+
+// check compares what a broker has with the model.
+func (l *life) check(b *broker.Broker) {
+	l.t.Helper()
+	for _, topic := range l.topics {
+		for n := range topic.parts {
+			l.checkPart(b, topic, n)
+		}
+	}
+}
+
+func (l *life) checkPart(b *broker.Broker, topic *lifeTopic, n int) {
+	l.t.Helper()
+	part := &topic.parts[n]
+	where := fmt.Sprintf("%s/%d", topic.name, n)
+	clean := b.View().TopicByName(topic.name).Partitions[n].Clean
+	got, start := l.read(b, topic, n)
+	if start < part.start || start > part.start && !topic.trims {
+		l.t.Fatalf("%s starts at %d, trimmed to %d", where, start, part.start)
+	}
+	newest, newestExposed, newestClean := map[string]int64{}, map[string]int64{}, map[string]int64{}
+	for o, r := range part.records {
+		if r.noKey {
+			continue
+		}
+		newest[r.key] = int64(o)
+		if int64(o) < part.exposed {
+			newestExposed[r.key] = int64(o)
+		}
+		if int64(o) < clean {
+			newestClean[r.key] = int64(o)
+		}
+	}
+	for o := start; o < int64(len(part.records)); o++ {
+		r := part.records[o]
+		have, there := got[o]
+		_, hidden := got[newest[r.key]]
+		switch {
+		case there && have != r:
+			l.t.Fatalf("%s offset %d holds %+v, want %+v", where, o, have, r)
+		case !there && r.noKey:
+			l.t.Fatalf("%s offset %d without a key is gone", where, o)
+		case !there && o >= part.exposed:
+			l.t.Fatalf("%s offset %d is gone, and only those below %d can have been compacted: %+v", where, o, part.exposed, r)
+		case !there && newestExposed[r.key] == o && (!r.tombstone || topic.stays):
+			l.t.Fatalf("%s offset %d is gone, and was the newest of its key: %+v", where, o, r)
+		case there && !r.noKey && !hidden:
+			l.t.Fatalf("%s offset %d has come back: the tombstone at %d is gone, %+v is there", where, o, newest[r.key], r)
+		case there && !r.noKey && o < clean && newestClean[r.key] != o:
+			l.t.Fatalf("%s offset %d is there, compacted up to %d, and %d has its key: %+v", where, o, clean, newestClean[r.key], r)
+		}
+	}
+}
+
+// read returns what is there of a partition, and where it starts, which retention may move meanwhile.
+func (l *life) read(b *broker.Broker, topic *lifeTopic, n int) (got map[int64]keyedRecord, start int64) {
+	l.t.Helper()
+	got = map[int64]keyedRecord{}
+	for next := int64(0); ; {
+		f, err := b.Fetch(l.t.Context(), []broker.Want{{Topic: topic.name, Partition: int32(n), Offset: next, MaxBytes: 5000}}, 0, 0)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		p := &f.Parts[0]
+		start = p.Start
+		switch {
+		case errors.Is(p.Err, broker.ErrBelowStart) && p.Start > next:
+			next = p.Start
+			f.Release()
+			continue
+		case p.Err != nil || p.HighWatermark != int64(len(topic.parts[n].records)):
+			l.t.Fatalf("%s/%d at %d: %v, ends at %d, want %d", topic.name, n, next, p.Err, p.HighWatermark, len(topic.parts[n].records))
+		case next == p.HighWatermark:
+			f.Release()
+			return got, start
+		case len(p.Chunks) == 0:
+			l.t.Fatalf("%s/%d has nothing at %d of %d", topic.name, n, next, p.HighWatermark)
+		}
+		for i := range p.Chunks {
+			var r record.Reader
+			for r.Reset(bytesOf(l.t, &p.Chunks[i]), next); r.Next(); {
+				rec := r.Record()
+				got[rec.Offset] = keyedRecord{string(rec.Key), string(rec.Value), rec.Key == nil, rec.Value == nil}
+			}
+			if r.Err() != nil {
+				l.t.Fatal(r.Err())
+			}
+			next = p.Chunks[i].End
+		}
+		f.Release()
+	}
+}
+
+// copied opens a broker on a copy of the bucket as it is now: that is what a crash of the machine would leave.
+func (l *life) copied() {
+	l.t.Helper()
+	to := copyOf(l.t, l.store)
+	sound(l.t, to)
+	b := l.open(to)
+	l.check(b)
+	_ = b.Close(l.t.Context())
+	l.happen["copy"]++
+}
+
+// copyOf copies a bucket that a broker may be writing to.
+func copyOf(t *testing.T, store objstore.Store) objstore.Store {
+	t.Helper()
+	for {
+		before := allKeys(t, store)
+		to := objstore.NewMemory()
+		gone := false
+		for _, key := range before {
+			o, err := store.Get(t.Context(), key, objstore.Whole)
+			if errors.Is(err, objstore.ErrNotFound) {
+				gone = true
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(o.Body)
+			_ = o.Body.Close()
+			if err == nil {
+				err = to.Put(t.Context(), key, objstore.NewBody(b))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !gone && strings.Join(before, "\n") == strings.Join(allKeys(t, store), "\n") {
+			return to
+		}
+	}
+}
+
+func allKeys(t *testing.T, store objstore.Store) (keys []string) {
+	t.Helper()
+	for o := (objstore.ListOptions{}); ; {
+		entries, more, err := store.List(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			keys = append(keys, e.Key)
+			o.After = e.Key
+		}
+		if !more {
+			return keys
+		}
+	}
+}
+
+// sound: fsck finds no damage.
+func sound(t *testing.T, store objstore.Store) {
+	t.Helper()
+	var found bytes.Buffer
+	r, err := fsck.Run(t.Context(), fsck.Options{Store: store, Found: func(f fsck.Finding) {
+		if f.Severity == fsck.Damage {
+			fmt.Fprintf(&found, "%+v\n", f)
+		}
+	}})
+	if err != nil || r.Damages > 0 {
+		t.Fatalf("%v, %s", err, found.String())
+	}
+}
+
+// between is a store with something that happens between a merger's requests.
+type between struct {
+	objstore.Store
+	happens func()
+}
+
+func (s *between) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	s.happens()
+	return s.Store.Get(ctx, key, r)
+}
+
+func (s *between) Put(ctx context.Context, key string, body objstore.Body) error {
+	s.happens()
+	err := s.Store.Put(ctx, key, body)
+	s.happens()
+	return err
+}
+
+var lifeConfig = packer.Config{Target: 8 << 10, Age: time.Microsecond, Small: 3, KeysMax: 30}
+
+// pass merges and compacts; between the requests anything may happen, also that the merger is closed, the broker killed or
+// the bucket copied.
+func (l *life) pass() {
+	l.t.Helper()
+	ctx, cancel := context.WithCancel(l.t.Context())
+	defer cancel()
+	disturbed := false
+	m := merge.Open(merge.Options{Log: l.b, Every: time.Hour, TempDir: l.t.TempDir(), Packer: lifeConfig, Metrics: l.met, Store: &between{l.store, func() {
+		if l.dead || l.rng.IntN(12) > 0 {
+			return
+		}
+		disturbed = true
+		switch n := l.rng.IntN(30); {
+		case n == 0:
+			killed, stop := context.WithCancel(context.Background())
+			stop()
+			_ = l.b.Close(killed)
+			l.dead = true
+			l.happen["kill in a pass"]++
+		case n == 1:
+			cancel()
+			l.happen["merger closed in a pass"]++
+		case n == 2:
+			l.copied()
+		default:
+			l.act()
+		}
+	}}})
+	defer m.Close()
+	for range 40 {
+		made, err := m.Once(ctx)
+		if err != nil && !disturbed {
+			l.t.Fatal(err)
+		}
+		if !made || err != nil {
+			break
+		}
+	}
+	if l.dead {
+		l.restart(true)
+	}
+}
+
+// end turns all topics into compacted ones and waits until what they have now is compacted.
+func (l *life) end() {
+	l.t.Helper()
+	m := merge.Open(merge.Options{Log: l.b, Store: l.store, TempDir: l.t.TempDir(), Packer: lifeConfig, Every: time.Hour})
+	defer m.Close()
+	ends := map[*lifeTopic][2]int64{}
+	for _, topic := range l.topics {
+		topic.policy, topic.lag = "compact", false
+		topic.expose()
+		if _, err := l.b.UpdateTopic(l.t.Context(), topic.name, broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact", "min-compaction-lag": ""}}); err != nil {
+			l.t.Fatal(err)
+		}
+		ends[topic] = [2]int64{int64(len(topic.parts[0].records)), int64(len(topic.parts[1].records))}
+	}
+	for until, behind := time.Now().Add(time.Minute), true; behind; {
+		behind = false
+		for _, topic := range l.topics {
+			l.write(topic, 6)
+		}
+		mergeAll(l.t, m)
+		for _, topic := range l.topics {
+			for n, end := range ends[topic] {
+				behind = behind || l.b.View().TopicByName(topic.name).Partitions[n].Clean < end
+			}
+		}
+		if time.Now().After(until) {
+			l.t.Fatal("what there was is not compacted after a minute")
+		}
+	}
+	l.check(l.b)
+	_ = l.b.Close(l.t.Context())
+	sound(l.t, l.store)
+}
+
+// TestLifeOfCompactedTopics: trims, retention, other settings, deletions, ends of the merger and of the broker come between
+// the requests of passes, and topics are what a model says.
+func TestLifeOfCompactedTopics(t *testing.T) {
+	total := map[string]int{}
+	for name, store := range stores(t) {
+		for run := range 3 {
+			t.Run(fmt.Sprintf("%s %d", name, run), func(t *testing.T) {
+				if run > 0 {
+					store = objstore.NewMemory()
+				}
+				l := newLife(t, store)
+				for step := range 60 {
+					for range 3 {
+						l.act()
+					}
+					l.pass()
+					switch {
+					case step%20 == 19:
+						l.restart(l.rng.IntN(2) == 0)
+						l.check(l.b)
+					case step%5 == 4:
+						l.check(l.b)
+					}
+				}
+				l.end()
+				for what, n := range l.happen {
+					total[what] += n
+				}
+				total["dropped"] += l.dropped()
+			})
+		}
+	}
+	for _, what := range []string{"write", "trim", "change", "delete", "copy", "kill in a pass", "merger closed in a pass", "dropped"} {
+		if total[what] == 0 {
+			t.Errorf("it never came to this: %s", what)
+		}
+	}
+	t.Log(total)
+}
+
+// TestLifeBesideAMerger: the same beside a merger that never rests, with reads while it works.
+func TestLifeBesideAMerger(t *testing.T) {
+	for name, store := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, store)
+			merger := func() *merge.Merger {
+				return merge.Open(merge.Options{Log: l.b, Store: store, TempDir: t.TempDir(), Packer: lifeConfig, Metrics: l.met, Every: time.Millisecond})
+			}
+			m := merger()
+			defer func() { m.Close() }()
+			for step := range 400 {
+				l.act()
+				topic := l.topic()
+				for n := range topic.parts {
+					got, _ := l.read(l.b, topic, n)
+					for o, r := range got {
+						if r != topic.parts[n].records[o] {
+							t.Fatalf("%s/%d offset %d holds %+v, want %+v", topic.name, n, o, r, topic.parts[n].records[o])
+						}
+					}
+				}
+				if step%20 < 19 {
+					continue
+				}
+				kill := l.rng.IntN(3) == 0
+				if kill {
+					l.restart(true) // and the merger goes on with the one before for a while
+				}
+				m.Close()
+				l.check(l.b)
+				if !kill && l.rng.IntN(2) == 0 {
+					l.restart(false)
+					l.check(l.b)
+				}
+				m = merger()
+			}
+			m.Close()
+			l.end()
+			if l.dropped() == 0 {
+				t.Error("nothing was compacted")
+			}
+			t.Log(l.happen, l.dropped())
+		})
+	}
+}
