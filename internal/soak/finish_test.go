@@ -37,6 +37,15 @@ func (s *soak) finish() {
 	o := s.p.objects()
 	s.t.Logf("at most seen: %d slots, %d packs, %d snapshots, %d MiB of memory; in the end: %v, %d of other kinds", s.most.count["wal"], s.most.count["pack"],
 		s.most.count["snap"], s.rssMax>>20, o, o.total()-o.count["wal"]-o.count["pack"]-o.count["snap"])
+	for _, name := range []string{
+		"seb_merge_packs_total", "seb_compactions_total", "seb_compaction_records_dropped_total", "seb_broker_retention_trims_total",
+		"seb_log_objects_deleted_total",
+	} {
+		if s.totals[name] == 0 {
+			s.t.Errorf("%s is 0 for all brokers together: this load shows nothing of it", name)
+		}
+	}
+	s.t.Logf("all brokers together: %v", s.totals)
 	s.garbageIsGone(left, garbage)
 	s.fsck()
 }

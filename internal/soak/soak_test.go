@@ -89,8 +89,9 @@ type soak struct {
 	starts  int // and so epochs
 	early   int // kills of brokers that were not ready yet
 	rssMax  int64
-	counts  s3proxy.Counts // at the last sample
-	most    objects        // what was seen of each part
+	counts  s3proxy.Counts     // at the last sample
+	most    objects            // what was seen of each part
+	totals  map[string]float64 // of the metrics of all brokers, but what they did in their last moment
 }
 
 func (s *soak) args() []string {
@@ -118,7 +119,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	t.Logf("SEB_SOAK_SEED=%d, %d topics, %v, %d kills, on %v", seed, z.topics, z.life, z.kills, machine.Here())
-	s := &soak{t: t, z: z, p: newPlace(t), rng: rand.New(rand.NewPCG(seed, 1)), port: freePort(t), most: noObjects()}
+	s := &soak{t: t, z: z, p: newPlace(t), rng: rand.New(rand.NewPCG(seed, 1)), port: freePort(t), most: noObjects(), totals: map[string]float64{}}
 	s.start()
 	topics := makeTopics(&z)
 	var err error
@@ -339,10 +340,12 @@ func (s *soak) metrics() {
 	}
 	var parts []string
 	for _, name := range []string{
-		"seb_log_alarms_total", "seb_merge_packs_total", "seb_merge_bytes_total", "seb_merge_failures_total", "seb_log_objects_deleted_total",
-		"seb_cache_hits_total", "seb_cache_misses_total", "seb_cache_damaged_total", "seb_cache_write_errors_total",
+		"seb_log_alarms_total", "seb_merge_packs_total", "seb_merge_bytes_total", "seb_merge_failures_total", "seb_compactions_total",
+		"seb_compaction_records_dropped_total", "seb_broker_retention_trims_total", "seb_log_objects_deleted_total",
+		"seb_cache_hits_total", "seb_cache_misses_total", "seb_cache_damaged_total",
 	} {
 		v := value(text, name)
+		s.totals[name] += v
 		parts = append(parts, fmt.Sprintf("%s %.0f", strings.TrimPrefix(name, "seb_"), v))
 		if v > 0 && (strings.Contains(name, "alarms") || strings.Contains(name, "failures") || strings.Contains(name, "damaged")) {
 			s.t.Errorf("%s is %v\n%s", name, v, s.current.Log())

@@ -3,6 +3,8 @@ package soak
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -104,17 +106,44 @@ func TestStart(t *testing.T) {
 			if !*long && (topics == 1) != (delay == 0) {
 				continue
 			}
-			behind := h.tail(topics)
-			h.p.proxy.SetDelay(delay)
-			h.start(behind, topics, delay)
-			h.p.proxy.SetDelay(0)
+			h.starts(topics, delay)
 		}
 	}
 }
 
+// starts measures a few starts. Promised are 2 s, and 4 s with 60 ms added to each request: the fastest of three, on a
+// machine that does nothing else, may take half as long again.
+func (h *history) starts(topics int, delay time.Duration) {
+	tries, most := 1, 3*time.Second
+	if *long {
+		tries = 3
+	}
+	if delay > 0 {
+		most *= 2
+	}
+	fastest := time.Hour
+	for range tries {
+		behind := h.tail(topics)
+		h.p.proxy.SetDelay(delay)
+		fastest = min(fastest, h.start(behind, topics, delay))
+		h.p.proxy.SetDelay(0)
+	}
+	if busy := loadAverage(); *long && busy < 2*float64(runtime.NumCPU()) && fastest > most {
+		h.p.t.Errorf("ready after %v, with a load of %.1f", fastest, busy)
+	}
+}
+
+// loadAverage is how many processes want to run, over the last minute; 0 if the system does not say.
+func loadAverage() (load float64) {
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(text), &load)
+	}
+	return load
+}
+
 // start measures one start. A GET for each slot, up to 32 beyond the end, some 50 for the check of the store that an empty
 // disk asks for, and the snapshot: no pack is opened. LISTs: the snapshots twice (rule R5) and what is beyond the end.
-func (h *history) start(behind, topics int, delay time.Duration) {
+func (h *history) start(behind, topics int, delay time.Duration) time.Duration {
 	t := h.p.t
 	before := h.p.proxy.Counts()
 	h.p.wipe()
@@ -122,8 +151,8 @@ func (h *history) start(behind, topics int, delay time.Duration) {
 	defer b.Kill()
 	all := h.p.proxy.Counts().Sub(before)
 	log := all.Without("probe", "many", "lifecycle")
-	t.Logf("%d slots of %d topics behind the snapshot, %v added: ready after %v, %d MiB; %d GETs; %v; check of the store: %v", behind, topics, delay,
-		b.took.Round(time.Millisecond), b.memory()>>20, all.Of(s3proxy.Get), log, all.Sub(log))
+	t.Logf("%d slots of %d topics behind the snapshot, %v added: ready after %v (load average %.1f), %d MiB; %d GETs; %v; check of the store: %v", behind,
+		topics, delay, b.took.Round(time.Millisecond), loadAverage(), b.memory()>>20, all.Of(s3proxy.Get), log, all.Sub(log))
 	if gets := all.Of(s3proxy.Get); gets > behind+100 {
 		t.Errorf("%d GETs for %d slots", gets, behind)
 	}
@@ -133,12 +162,5 @@ func (h *history) start(behind, topics int, delay time.Duration) {
 	if n := all.Of(s3proxy.Get, "pack"); n > 0 {
 		t.Errorf("%d GETs of packs", n)
 	}
-	// Promised are 2 s, and 4 s with 60 ms added to each request; on a machine that does other things, twice that is let pass.
-	most := 4 * time.Second
-	if delay > 0 {
-		most = 8 * time.Second
-	}
-	if *long && b.took > most {
-		t.Errorf("ready after %v", b.took)
-	}
+	return b.took
 }
