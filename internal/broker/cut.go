@@ -6,16 +6,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// batches is a run of whole batches in memory.
-type batches struct {
-	base, end int64
-	size      int64
-	parts     [][]byte
-}
-
 // cutBatches takes from parts, which begin at base and hold whole batches each, those from the one that holds offset on,
-// until max bytes are reached; at least one. It looks at headers only.
-func cutBatches(parts [][]byte, base, offset, max int64) (out batches, err error) {
+// until max bytes are reached; at least one. It looks at headers only: the parts are what was sent to the store.
+func cutBatches(parts [][]byte, base, offset, max int64) (out Chunk, err error) {
+	out.Verified = true
 	next := base
 	for _, p := range parts {
 		from := 0 // where the part's wanted batches begin
@@ -27,8 +21,9 @@ func cutBatches(parts [][]byte, base, offset, max int64) (out batches, err error
 			if batch.BaseOffset() != next {
 				return out, fmt.Errorf("batch at offset %d where %d should be", batch.BaseOffset(), next)
 			}
-			if out.size > 0 && out.size+int64(batch.Len()) > max {
-				return out.add(p[from:at]), nil
+			if out.Size > 0 && out.Size+int64(batch.Len()) > max {
+				out.add(p[from:at])
+				return out, nil
 			}
 			next += batch.Span()
 			at += batch.Len()
@@ -36,20 +31,19 @@ func cutBatches(parts [][]byte, base, offset, max int64) (out batches, err error
 				from = at
 				continue
 			}
-			if out.size == 0 {
-				out.base = batch.BaseOffset()
+			if out.Size == 0 {
+				out.Base = batch.BaseOffset()
 			}
-			out.size += int64(batch.Len())
-			out.end = next
+			out.Size += int64(batch.Len())
+			out.End = next
 		}
-		out = out.add(p[from:])
+		out.add(p[from:])
 	}
 	return out, nil
 }
 
-func (b batches) add(p []byte) batches {
+func (c *Chunk) add(p []byte) {
 	if len(p) > 0 {
-		b.parts = append(b.parts, p)
+		c.Parts = append(c.Parts, p)
 	}
-	return b
 }

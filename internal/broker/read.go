@@ -181,8 +181,7 @@ func (b *Broker) readTail(c *piece) bool {
 		b.corrupt(c, err)
 		return true
 	}
-	c.chunk = Chunk{Base: cut.base, End: cut.end, Size: cut.size, Parts: cut.parts, Verified: true}
-	c.release = o.Release
+	c.chunk, c.release = cut, o.Release
 	b.met.tailReads.Inc()
 	return true
 }

@@ -87,10 +87,9 @@ func (b *Broker) readSide(ctx context.Context, run []*piece) *memory {
 func (c *piece) take(mem *memory, buf []byte) {
 	v := verifier{piece: c, base: c.r.Base}
 	found, err := v.verify(buf)
-	if err != nil || found.end != c.r.End() {
+	if err != nil || found.End != c.r.End() {
 		return
 	}
 	mem.retain(1)
-	c.chunk = Chunk{Base: found.base, End: found.end, Size: found.size, Parts: found.parts, Verified: true}
-	c.release = mem.release
+	c.chunk, c.release = found, mem.release
 }

@@ -189,8 +189,8 @@ func (b *Broker) readBlocks(ctx context.Context, c *piece, near segment, body io
 			return Chunk{}, nil, err
 		}
 		b.index.add(c.rangeKey(), v.segments)
-		if found.size > 0 {
-			return Chunk{Base: found.base, End: found.end, Size: found.size, Parts: found.parts, Verified: true}, mem, nil
+		if found.Size > 0 {
+			return found, mem, nil
 		}
 		mem.release()
 		body, least = nil, max(skip, v.need)

@@ -19,8 +19,9 @@ type verifier struct {
 // verify checks the whole batches in buf, which begins at v.pos: checksums, and that offsets and the epoch, which no
 // batch's checksum covers, are those of the range. It stops when it has max bytes from the wanted offset on. Errors are
 // damage.
-func (v *verifier) verify(buf []byte) (out batches, err error) {
+func (v *verifier) verify(buf []byte) (out Chunk, err error) {
 	v.segments, v.need = v.segments[:0], 0
+	out.Verified = true
 	from := -1 // where the wanted batches begin in buf
 	at := 0
 	for at < len(buf) {
@@ -41,7 +42,7 @@ func (v *verifier) verify(buf []byte) (out batches, err error) {
 			return out, &damage{err}
 		}
 		n := int64(batch.Len())
-		if out.size > 0 && out.size+n > v.max {
+		if out.Size > 0 && out.Size+n > v.max {
 			break
 		}
 		if err := v.check(batch); err != nil {
@@ -52,15 +53,15 @@ func (v *verifier) verify(buf []byte) (out batches, err error) {
 		v.base += batch.Span()
 		if v.base > v.offset {
 			if from < 0 {
-				from, out.base = at, v.base-batch.Span()
+				from, out.Base = at, v.base-batch.Span()
 			}
-			out.size += n
-			out.end = v.base
+			out.Size += n
+			out.End = v.base
 		}
 		at += int(n)
 	}
 	if from >= 0 {
-		out.parts = [][]byte{buf[from:at:at]}
+		out.Parts = [][]byte{buf[from:at:at]}
 	}
 	return out, nil
 }
