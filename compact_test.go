@@ -1,0 +1,99 @@
+package seb_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
+)
+
+// TestRecordsOfACompactedTopic: of 30 offsets 9 and 19 are left, and nothing behind that.
+func TestRecordsOfACompactedTopic(t *testing.T) {
+	dir := t.TempDir()
+	compactedBucket(t, dir)
+	b := open(t, seb.Options{Bucket: dir, BatchWait: -1})
+	topic, err := b.Topic(t.Context(), "t")
+	if err != nil || topic.Partitions[0].Records != 2 || topic.Partitions[0].Next != 30 {
+		t.Fatalf("%+v, %v", topic, err)
+	}
+	for begin := range int64(31) {
+		var left []string
+		for _, o := range []int64{9, 19} {
+			if o >= begin {
+				left = append(left, fmt.Sprintf("%d=%d", o, o))
+			}
+		}
+		want := strings.Join(left, " ")
+		for _, maxBytes := range []int{0, 1} {
+			if got := read(t, b, "t", seb.ReadOptions{Offset: begin, MaxBytes: maxBytes}); got != want {
+				t.Errorf("from %d: %q, want %q", begin, got, want)
+			}
+		}
+	}
+	f, err := b.Fetch(t.Context(), "t", seb.FetchOptions{Offset: 25, Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range f.All() {
+		t.Errorf("%v, %v", r, err)
+	}
+	if f.Close(); f.Next() != 30 {
+		t.Errorf("the fetch goes on at %d", f.Next())
+	}
+	if o := produce(t, b, "t", "new"); o != 30 {
+		t.Errorf("the next offset is %d", o)
+	}
+	for r, err := range b.Records(t.Context(), "t", seb.ReadOptions{Offset: 25, Follow: true}) {
+		if err != nil || r.Offset != 30 || string(r.Value) != "new" {
+			t.Errorf("%v, %v", r, err)
+		}
+		break
+	}
+}
+
+// compactedBucket makes a bucket with a compacted topic t.
+func compactedBucket(t *testing.T, dir string) {
+	t.Helper()
+	b := open(t, seb.Options{Bucket: dir, BatchWait: -1})
+	if _, err := b.CreateTopic(t.Context(), "t", seb.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact", "delete-retention-time": "0s"}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		r := record.Record{Key: []byte{byte(i / 10)}, Value: fmt.Append(nil, i)}
+		if i >= 20 {
+			r.Value = nil
+		}
+		if _, err := b.Produce(t.Context(), "t", 0, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n, err := node.Open(t.Context(), node.Options{Bucket: dir, Pack: packer.Config{Age: time.Microsecond, Small: 2}, MergeEvery: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := n.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		info, err := n.Topic(t.Context(), "t", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Partitions[0].Records == 2 {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%+v", info)
+		}
+	}
+}
