@@ -111,9 +111,22 @@ func (s *specFlags) spec() (client.TopicSpec, error) {
 
 func newTopicCreate(r *remote) *cobra.Command {
 	return newTopicPut(r, (*client.Client).CreateTopic, &cobra.Command{
-		Use:     "create TOPIC",
-		Short:   "Create a topic",
-		Example: "  seb topic create orders --partitions 4 --setting retention-time=7d",
+		Use:   "create TOPIC",
+		Short: "Create a topic",
+		Long: `Creates a topic. Its settings, with their defaults:
+
+  cleanup-policy=delete        or compact (keep the newest record of each key), or compact,delete
+  retention-time=unlimited     how long records are kept, such as 7d; nothing with compact alone
+  retention-bytes=unlimited    how much of each partition is kept at least, such as 10GiB; likewise
+  delete-retention-time=24h    compact: how long a tombstone, a record without a value, stays once it was compacted
+  min-compaction-lag=0s        compact: what was written since then is left as it is
+  key-index=false              find records by key; true with compact
+  timestamp-type=CreateTime    or LogAppendTime
+  compression=producer         or none, gzip, snappy, lz4, zstd
+  max-batch-bytes=1048588      the largest batch that a client may make
+
+A compacted topic keeps records without a key for ever, and its partitions can not become more.`,
+		Example: "  seb topic create orders --partitions 4 --setting retention-time=7d\n  seb topic create users --setting cleanup-policy=compact",
 	})
 }
 
