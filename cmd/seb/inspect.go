@@ -239,14 +239,11 @@ func (d *dump) snapshot(b []byte) error {
 	for _, t := range s.Topics() {
 		d.line("topic %s, id %s, settings %v", t.Name, t.ID, t.Settings)
 		for i, p := range t.Partitions {
-			records, compacted := int64(0), ""
-			for _, r := range p.Ranges {
-				records += int64(r.Records)
-			}
+			compacted := ""
 			if p.Clean > 0 {
 				compacted = fmt.Sprintf(", compacted up to offset %d", p.Clean)
 			}
-			d.line("  partition %d: offsets %d to %d, %d records, %d bytes in %d ranges%s", i, p.Start, p.Next-1, records, p.Bytes,
+			d.line("  partition %d: offsets %d to %d, %d records, %d bytes in %d ranges%s", i, p.Start, p.Next-1, p.Records, p.Bytes,
 				len(p.Ranges), compacted)
 		}
 	}

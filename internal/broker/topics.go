@@ -68,13 +68,13 @@ func describe(t *state.Topic) TopicInfo {
 }
 
 func describePartition(p *state.Partition) PartitionInfo {
-	info := PartitionInfo{Start: p.Start, Next: p.Next, Bytes: p.Bytes}
+	info := PartitionInfo{Start: p.Start, Next: p.Next, Records: p.Records, Bytes: p.Bytes}
 	if p.LatestCommit != 0 {
 		info.LatestCommit = time.UnixMicro(p.LatestCommit)
 	}
-	for i := range p.Ranges {
-		r := &p.Ranges[i]
-		info.Records += min(int64(r.Records), r.End()-max(r.Base, p.Start))
+	if len(p.Ranges) > 0 { // a trim may have gone into the first
+		r := &p.Ranges[0]
+		info.Records -= max(0, int64(r.Records)-(r.End()-p.Start))
 	}
 	return info
 }

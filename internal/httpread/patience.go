@@ -70,8 +70,8 @@ func (g *Reading) estimate(ctx context.Context) int64 {
 		return 0
 	}
 	const perRecord = 128 // what a sink keeps beside the value
-	each := p.Bytes/(p.Next-p.Start) + 1
-	n := min(g.MaxRecords, p.Next-g.Offset)
+	each := p.Bytes/max(p.Records, 1) + 1
+	n := min(g.MaxRecords, p.Next-g.Offset, p.Records)
 	want := n * each
 	if g.MaxBytes > 0 {
 		want = min(want, g.MaxBytes) + each

@@ -266,7 +266,14 @@ func (l *life) checkPart(b *broker.Broker, topic *lifeTopic, n int) {
 	l.t.Helper()
 	part := &topic.parts[n]
 	where := fmt.Sprintf("%s/%d", topic.name, n)
-	clean := b.View().TopicByName(topic.name).Partitions[n].Clean
+	p := b.View().TopicByName(topic.name).Partitions[n]
+	clean, records, size := p.Clean, p.Records, p.Bytes
+	for _, r := range p.Ranges {
+		records, size = records-int64(r.Records), size-int64(r.Len)
+	}
+	if records != 0 || size != 0 {
+		l.t.Fatalf("%s counts %d records and %d bytes more than its ranges have", where, records, size)
+	}
 	got, start := l.read(b, topic, n)
 	if start < part.start || start > part.start && !topic.trims {
 		l.t.Fatalf("%s starts at %d, trimmed to %d", where, start, part.start)

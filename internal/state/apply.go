@@ -232,7 +232,7 @@ func (s *State) applyTrim(r *Record) {
 	p.Start = max(p.Start, min(r.Offset, p.Next))
 	n := 0
 	for n < len(p.Ranges) && p.Ranges[n].End() <= p.Start {
-		p.Bytes -= int64(p.Ranges[n].Len)
+		p.count(&p.Ranges[n], -1)
 		s.dereference(&p.Ranges[n])
 		n++
 	}
@@ -248,6 +248,12 @@ func (s *State) applyTrim(r *Record) {
 	}
 }
 
+// count adds a range to the partition's sums, or takes it off.
+func (p *Partition) count(r *Range, sign int64) {
+	p.Bytes += sign * int64(r.Len)
+	p.Records += sign * int64(r.Records)
+}
+
 func (s *State) applyEntry(h *record.Head, e *record.IndexEntry) {
 	t := s.topicForWrite(e.Topic)
 	p := s.partitionForWrite(t, e.Partition)
@@ -259,7 +265,7 @@ func (s *State) applyEntry(h *record.Head, e *record.IndexEntry) {
 		Base: e.Base, Span: e.Span, Records: e.Records, Epoch: h.Epoch, Slot: h.Slot, Pos: e.Pos, Len: e.Len,
 		MinTime: e.MinTime, MaxTime: e.MaxTime, AppendTime: e.AppendTime,
 	})
-	p.Bytes += int64(e.Len)
+	p.count(&p.Ranges[len(p.Ranges)-1], 1)
 	p.LatestCommit = e.AppendTime
 	if n := len(p.Epochs); n == 0 || p.Epochs[n-1].Epoch != h.Epoch {
 		p.Epochs = append(p.Epochs, EpochStart{Epoch: h.Epoch, Offset: e.Base})

@@ -69,12 +69,12 @@ func (s *State) installPack(epoch uint32, c *PackContent) {
 		p := s.partitionForWrite(s.topicForWrite(e.Topic), e.Partition)
 		for j := from; j < to; j++ {
 			s.dereference(&p.Ranges[j])
-			p.Bytes -= int64(p.Ranges[j].Len)
+			p.count(&p.Ranges[j], -1)
 		}
 		r := e.Range
 		r.Epoch, r.Slot, r.Pack = epoch, c.ID, true
 		p.Ranges = slices.Concat(p.Ranges[:from], []Range{r}, p.Ranges[to:]) // a new slice: views share the old one
-		p.Bytes += int64(r.Len)
+		p.count(&r, 1)
 		pack := s.packs[id]
 		pack.Live += int64(r.Len)
 		s.packs[id] = pack

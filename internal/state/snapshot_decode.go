@@ -184,7 +184,7 @@ func (p *Partition) decodeRanges(b []byte) error {
 			return fmt.Errorf("range at offset %d is not dense: %w", r.Base, errWire)
 		}
 		p.Ranges = append(p.Ranges, r)
-		p.Bytes += int64(r.Len)
+		p.count(&r, 1)
 		prev = r
 	}
 	return nil

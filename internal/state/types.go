@@ -127,7 +127,8 @@ type Partition struct {
 	Start, Next  int64 // offsets [Start, Next) are there
 	Ranges       []Range
 	Epochs       []EpochStart
-	Bytes        int64
+	Bytes        int64 // of all Ranges, as are the Records
+	Records      int64
 	LatestCommit int64 // append time of the newest range, µs; 0 if never written
 	// Producers by id: what is known of idempotent producers, bounded over all partitions (ProducersMax).
 	Producers map[int64]Producer
