@@ -3,7 +3,6 @@ package cache
 import (
 	"bytes"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"testing"
@@ -182,25 +181,4 @@ func TestFileThatShrinksWhileItIsOpen(t *testing.T) {
 		want(t, c, d.key, d.data)
 		mustClose(t, c)
 	}
-}
-
-func FuzzTrailer(f *testing.F) {
-	c := &Cache{block: 1000, o: Options{Cluster: "c"}}
-	x := content{key: "k", name: name{c.object("k"), 0}, size: 3, parts: [][]byte{[]byte("abc")}}
-	good := append([]byte("abc"), c.trailer(x)...)
-	f.Add(good)
-	f.Add(good[3:])
-	f.Add(make([]byte, fixedBytes))
-	f.Fuzz(func(t *testing.T, file []byte) {
-		last := file[max(0, len(file)-trailerMax):]
-		got, err := c.parseTrailer(last, int64(len(file)), "k", x.name)
-		if err != nil {
-			return
-		}
-		// Whatever passes says of the file what is so: then writing it again gives the same trailer.
-		y := content{key: "k", name: x.name, size: got.size, parts: [][]byte{file[:got.length]}}
-		if again := c.trailer(y); got.sum == crc32.Checksum(file[:got.length], castagnoli) && !bytes.Equal(again, file[got.length:]) {
-			t.Errorf("%x is taken for %x", file[got.length:], again)
-		}
-	})
 }

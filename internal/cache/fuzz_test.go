@@ -1,0 +1,109 @@
+package cache
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/fuzzing"
+)
+
+// fuzzCache is enough of a cache to write and to judge files.
+func fuzzCache(cluster string, block int64) *Cache {
+	return &Cache{block: block, o: Options{Cluster: cluster}}
+}
+
+// judge says what verify says of a file with these bytes.
+func judge(c *Cache, file []byte, key string, n name) (t trailerFields, err error) {
+	last := file[max(0, len(file)-trailerMax):]
+	if t, err = c.parseTrailer(last, int64(len(file)), key, n); err != nil {
+		return t, err
+	}
+	if crc32.Checksum(file[:t.length], castagnoli) != t.sum {
+		return t, errDamaged
+	}
+	return t, nil
+}
+
+// FuzzTrailer: whatever passes says of the file what is so: then writing it again gives the same file.
+func FuzzTrailer(f *testing.F) {
+	c := fuzzCache("c", 1000)
+	x := content{key: "k", name: name{c.object("k"), 0}, size: 3, parts: [][]byte{[]byte("abc")}}
+	good := append([]byte("abc"), c.trailer(x)...)
+	f.Add(good)
+	f.Add(good[3:])
+	f.Add(make([]byte, fixedBytes))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		var got trailerFields
+		var err error
+		fuzzing.Allocates(t, 512, file, func() { got, err = judge(c, file, "k", x.name) })
+		if err != nil {
+			if !errors.Is(err, errDamaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		y := content{key: "k", name: x.name, size: got.size, parts: [][]byte{file[:got.length]}}
+		if again := c.trailer(y); !bytes.Equal(again, file[got.length:]) {
+			t.Fatalf("%x is taken for %x", file[got.length:], again)
+		}
+	})
+}
+
+// FuzzFile: a file that was written is good; with any bit flipped, cut or grown, under another name, in another cluster or
+// a cache of another block size it is not.
+func FuzzFile(f *testing.F) {
+	f.Add("s0000/wal/1-a/7", "cluster", []byte("the block"), uint16(3), uint32(77))
+	f.Add("k", "c", []byte{}, uint16(0), uint32(0))
+	f.Add("k", "c", bytes.Repeat([]byte{7}, 1000), uint16(1500), uint32(1<<31))
+	f.Fuzz(func(t *testing.T, key, cluster string, data []byte, more uint16, bit uint32) {
+		if len(key) == 0 || len(key) > keyMax || len(cluster) == 0 || len(cluster) > clusterMax || len(data) > 1000 || len(data) == 0 {
+			return
+		}
+		c := fuzzCache(cluster, 1000)
+		size, number := int64(len(data)), uint32(0)
+		if len(data) == 1000 { // blocks before it, and perhaps behind it
+			number = uint32(more % 7)
+			size = int64(number+1)*1000 + int64(more)
+		}
+		n := name{c.object(key), number}
+		if back, ok := parseName(n.file()); !ok || back != n {
+			t.Fatalf("%s is read as %+v", n.file(), back)
+		}
+		cut := int(more) % (len(data) + 1)
+		file := append(bytes.Clone(data), c.trailer(content{key: key, name: n, size: size, parts: [][]byte{data[:cut], data[cut:]}})...)
+		if got, err := judge(c, file, key, n); err != nil || got.size != size || got.length != len(data) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		refused := func(what string, c *Cache, file []byte, key string, n name) {
+			if _, err := judge(c, file, key, n); !errors.Is(err, errDamaged) {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+		at := int(bit/8) % len(file)
+		file[at] ^= 1 << (bit % 8)
+		refused("a flipped bit", c, file, key, n)
+		file[at] ^= 1 << (bit % 8)
+		refused("cut", c, file[:at], key, n)
+		refused("cut at the front", c, file[at+1:], key, n)
+		refused("longer", c, append(bytes.Clone(file), byte(bit)), key, n)
+		refused("another key", c, file, key+"x", n)
+		refused("another block", c, file, key, name{n.object, number + 1})
+		refused("another cluster", fuzzCache(cluster+"x", 1000), file, key, n)
+		refused("another block size", fuzzCache(cluster, 999), file, key, n)
+	})
+}
+
+// FuzzParseName: what is taken for a block's file is named as such a file is, and no other.
+func FuzzParseName(f *testing.F) {
+	f.Add(name{object{1, 2, 3}, 77}.file())
+	f.Add("lock")
+	f.Add("tmp-1")
+	f.Add("0102030000000000000000000000000-+000004d")
+	f.Fuzz(func(t *testing.T, file string) {
+		if n, ok := parseName(file); ok && n.file() != file {
+			t.Fatalf("%q is read as %q", file, n.file())
+		}
+	})
+}
