@@ -244,6 +244,9 @@ func (c *checker) readAt(run *run, k partKey, p *state.Partition, offset int64) 
 	g := p.Ranges[i]
 	key := run.core.State().RangeKey(&g)
 	body, there := c.w.store.objects[key]
+	if !g.Pack && string(body) != string(c.archive[key]) {
+		there = false // a SEAL that came late lies where a slot was collected
+	}
 	if !there && (!c.leads(run) || c.fold.TopicByName(k.topic).Partitions[k.part].Start > offset) {
 		return // behind: a referenced object may be gone, and the reader looks for a newer state (rule R11)
 	}

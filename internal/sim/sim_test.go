@@ -131,6 +131,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		"a candidate that starts over goes back, and must not be read from":     1795238649403066668,
 		"a late DELETE takes a SEAL in a collected slot before it is put twice": 1795238897699166478,
 		"a SEAL in a collected slot leads a follower off the chain for a while": 8096,
+		"a SEAL in a collected slot lies where a follower reads records":        1795283306648534085,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed) })
 	}
