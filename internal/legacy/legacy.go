@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +53,9 @@ func CheckTopic(topic string) error {
 	}
 	if !objstore.ValidKey(topic) {
 		return fmt.Errorf("topic %q: want letters, digits, and . _ ~ - only", topic)
+	}
+	if n := len(Name(topic, math.MaxInt64)) - objstore.KeyBytesMax; n > 0 {
+		return fmt.Errorf("topic %q: too long by %d bytes: the names of its files are at most %d", topic, n, objstore.KeyBytesMax)
 	}
 	return nil
 }
@@ -105,7 +109,7 @@ func (l *Listing) add(topic string, e objstore.Entry) {
 	switch {
 	case strings.Contains(name, "/"):
 		l.Nested++
-	case batch && err == nil && Name(topic, first) == e.Key:
+	case batch && err == nil && first >= 0 && Name(topic, first) == e.Key:
 		l.Files = append(l.Files, File{First: first, Size: e.Size})
 		l.Bytes += e.Size
 	case strings.HasPrefix(name, offsetsPrefix) && strings.HasSuffix(name, offsetsSuffix):
