@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,4 +81,55 @@ func TestReadersDoNotWaitForWhatIsThere(t *testing.T) {
 			f.Release()
 		}
 	})
+}
+
+// TestRetentionOfCompactedTopics: with compact,delete retention goes by what compaction has left; with compact alone there is
+// none, as in Kafka.
+func TestRetentionOfCompactedTopics(t *testing.T) {
+	s, c := objstore.NewMemory(), &clock{}
+	o := options(s)
+	o.Now, o.RetentionEvery = c.now, time.Millisecond
+	b := open(t, o)
+	for name, settings := range map[string]map[string]string{
+		"hour": {"cleanup-policy": "compact,delete", "retention-time": "1h"},
+		"size": {"cleanup-policy": "compact,delete", "retention-bytes": "6000"},
+		"ever": {"cleanup-policy": "compact", "retention-time": "1h", "retention-bytes": "1"},
+	} {
+		if _, err := b.CreateTopic(t.Context(), name, broker.TopicSpec{Settings: settings}); err != nil {
+			t.Fatal(err)
+		}
+		for range 8 {
+			keyed(t, b, name, "k", 50)
+		}
+	}
+	until := func(topic string, start int64) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); partition(t, b, topic, 0).Start != start; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v, want a start at %d", topic, partition(t, b, topic, 0), start)
+			}
+		}
+	}
+	for _, name := range []string{"hour", "size", "ever"} {
+		compact(t, b, s, name, 1)
+		if p := partition(t, b, name, 0); p.Start != 0 || p.Next != 400 || p.Records != 1 {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	for range 20 {
+		mustProduce(t, b, "size", 0, strings.Repeat("x", 1000))
+	}
+	until("size", 414) // the last six of 1,000 and a little
+	if p := partition(t, b, "size", 0); p.Next != 420 || p.Bytes < 6000 {
+		t.Errorf("size: %+v", p)
+	}
+	c.ahead.Store(int64(2 * time.Hour))
+	until("hour", 400)
+	if p := partition(t, b, "hour", 0); p.Bytes != 0 || p.Records != 0 || p.Next != 400 {
+		t.Errorf("hour: %+v", p)
+	}
+	c.passes()
+	if p := partition(t, b, "ever", 0); p.Start != 0 || p.Records != 1 {
+		t.Errorf("ever: %+v", p)
+	}
 }
