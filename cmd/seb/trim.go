@@ -42,7 +42,8 @@ func (f *trimFlags) run(cmd *cobra.Command, c *client.Client, topic string) erro
 		return err
 	}
 	if int(f.partition) < len(t.Partitions) && !f.yes {
-		if n := f.before - t.Partitions[f.partition].Start; n > 0 {
+		now := &t.Partitions[f.partition]
+		if n := min(f.before-now.Start, now.Records); n > 0 {
 			return usageError{fmt.Errorf("would delete %d records for good; say so with --yes", n)}
 		}
 	}
