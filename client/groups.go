@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -71,10 +72,20 @@ func (c *Client) CommitOffsets(ctx context.Context, group string, commits ...Off
 	if err != nil {
 		return rejected(err)
 	}
-	return c.call(ctx, &request{
+	r := &request{
 		method: http.MethodPut, path: "/offsets", query: url.Values{"group": {group}}, body: raw, write: true, harmless: harmless,
 		header: map[string]string{"Content-Type": api.JSON},
-	}, nil)
+	}
+	return c.ask(ctx, r, func(resp *http.Response) error {
+		var out api.OffsetResults
+		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+			return err
+		}
+		if len(out.Offsets) != len(commits) {
+			return fmt.Errorf("%w: it acknowledges %d of %d offsets", errNotBroker, len(out.Offsets), len(commits))
+		}
+		return nil
+	})
 }
 
 // Offsets returns what a group has committed in a topic, or everywhere if that is "": perhaps nothing.

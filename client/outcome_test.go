@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/record"
 )
 
 // faulty is a server that does to requests what no broker should: it is scripted, one function a request, the last one
@@ -103,6 +104,8 @@ func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 		"cut after the whole request":          {small, []http.HandlerFunc{cut(-1, ""), stored}, unknown, nil, 1},
 		"cut within the request, then stored":  {large, []http.HandlerFunc{cut(1000, ""), stored}, acked, nil, 2},
 		"answer cut after its status":          {small, []http.HandlerFunc{cut(-1, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"), stored}, unknown, nil, 1},
+		"something in between says 200":        {small, []http.HandlerFunc{answer(200, "Content-Type: application/json", "{}"), stored}, unknown, nil, 1},
+		"other records are acknowledged":       {small, []http.HandlerFunc{answer(201, "", `{"partition":0,"first_offset":7,"count":2}`), stored}, unknown, nil, 1},
 		"several partitions, not alike, ended": {small, []http.HandlerFunc{answer(503, "Retry-After: 0\nContent-Type: application/problem+json", `{"code":"store_unavailable","results":[{"partition":0,"first_offset":3,"count":1}]}`), stored}, rejected, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,6 +132,21 @@ func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 				t.Errorf("%d requests, want %d", n.Load(), tc.requests)
 			}
 		})
+	}
+}
+
+// TestGoodStatusesOfSomethingInBetween are no acknowledgement of anything.
+func TestGoodStatusesOfSomethingInBetween(t *testing.T) {
+	c, _ := faultyFor(t, client.Options{RetryTime: -1}, answer(200, "Content-Type: application/json", `{"partitions":[{},{}]}`))
+	keyed := []record.Record{{Key: []byte("a")}, {Key: []byte("b")}, {Key: []byte("c")}}
+	for name, err := range map[string]error{
+		"records by key": func() error { _, err := c.Produce(t.Context(), "t", keyed, client.ProduceOptions{}); return err }(),
+		"offsets":        c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t"}),
+		"a deletion":     c.DeleteTopic(t.Context(), "t"),
+	} {
+		if !errors.Is(err, client.ErrOutcomeUnknown) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -71,23 +72,23 @@ func (c *Client) ProduceBatches(ctx context.Context, topic string, batches []byt
 	span, own, ok := batchesSpan(batches)
 	if c.lanes == nil || !ok {
 		r.harmless = own
-		return c.post(ctx, topic, r, o)
+		return c.post(ctx, topic, r, span, o)
 	}
 	r.harmless = true
 	if own {
-		return c.post(ctx, topic, r, o)
+		return c.post(ctx, topic, r, span, o)
 	}
 	to := partitionOf{topic, *o.Partition}
 	l := c.lanes.take(to)
 	defer c.lanes.give(to, l)
 	l.header(r.header)
-	placed, err := c.post(ctx, topic, r, o)
+	placed, err := c.post(ctx, topic, r, span, o)
 	l.settle(err, span)
 	return placed, err
 }
 
-// post sends a produce whose header says what its body is.
-func (c *Client) post(ctx context.Context, topic string, r *request, o ProduceOptions) ([]Placed, error) {
+// post sends a produce of so many records (0: not known) whose header says what its body is.
+func (c *Client) post(ctx context.Context, topic string, r *request, records int64, o ProduceOptions) (list []Placed, err error) {
 	q := url.Values{"topic-name": {topic}}
 	if o.Partition != nil {
 		q.Set("partition", strconv.Itoa(int(*o.Partition)))
@@ -100,15 +101,38 @@ func (c *Client) post(ctx context.Context, topic string, r *request, o ProduceOp
 		}
 	}
 	r.method, r.path, r.query, r.write = http.MethodPost, "/records", q, true
-	var p api.Produced
-	// An answer that says 2xx and breaks off is for the caller the same as none.
-	if err := c.call(ctx, r, &p); err != nil {
+	// An answer that says 2xx and breaks off, or acknowledges something else, is for the caller the same as none.
+	err = c.ask(ctx, r, func(resp *http.Response) error {
+		var p api.Produced
+		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
+			return err
+		}
+		list, err = acknowledged(&p, records)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
+	return list, nil
+}
+
+// acknowledged is where the records are, if the answer says so of all of them.
+func acknowledged(p *api.Produced, records int64) ([]Placed, error) {
+	list := placed(p.Results)
 	if p.Partition != nil && p.FirstOffset != nil {
-		return []Placed{{Partition: *p.Partition, First: *p.FirstOffset, Count: p.Count}}, nil
+		list = []Placed{{Partition: *p.Partition, First: *p.FirstOffset, Count: p.Count}}
 	}
-	return placed(p.Results), nil
+	sum := int64(0)
+	for _, at := range list {
+		if at.Code != "" || at.First < 0 || at.Count < 1 || at.Partition < 0 {
+			return nil, fmt.Errorf("%w: it places %d records of partition %d at %d", errNotBroker, at.Count, at.Partition, at.First)
+		}
+		sum += at.Count
+	}
+	if sum == 0 || records > 0 && sum != records {
+		return nil, fmt.Errorf("%w: it acknowledges %d of %d records", errNotBroker, sum, records)
+	}
+	return list, nil
 }
 
 func placed(results []api.PartitionResult) []Placed {

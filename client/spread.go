@@ -66,7 +66,7 @@ func (c *Client) spread(ctx context.Context, topic string, records []record.Reco
 		if err != nil {
 			return nil, rejected(err)
 		}
-		return c.post(ctx, topic, &request{header: map[string]string{"Content-Type": api.NDJSON}, body: body}, o)
+		return c.post(ctx, topic, &request{header: map[string]string{"Content-Type": api.NDJSON}, body: body}, int64(len(records)), o)
 	}
 	n, err := c.partitions(ctx, topic)
 	if err != nil {

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -93,17 +95,34 @@ func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 	return c.call(ctx, &request{method: http.MethodDelete, path: "/topic", query: url.Values{"topic-name": {name}}, write: true}, nil)
 }
 
-// call sends r and reads the answer into v, unless v is nil.
+// call sends r and reads the answer into v. If v is nil the answer must have no content.
 func (c *Client) call(ctx context.Context, r *request, v any) error {
+	return c.ask(ctx, r, func(resp *http.Response) error {
+		if v == nil {
+			return noContent(resp)
+		}
+		return json.NewDecoder(resp.Body).Decode(v)
+	})
+}
+
+// ask is do for answers in JSON, whose body it closes.
+func (c *Client) ask(ctx context.Context, r *request, read func(*http.Response) error) error {
 	if r.header == nil {
 		r.header = map[string]string{}
 	}
 	r.header["Accept"] = api.JSON + ", " + api.ProblemJSON
 	return c.do(ctx, r, func(resp *http.Response) error {
 		defer drain(resp.Body)
-		if v == nil {
-			return nil
-		}
-		return json.NewDecoder(resp.Body).Decode(v)
+		return read(resp)
 	})
+}
+
+// errNotBroker: an answer with a good status that no broker gives, as what lies between may give it.
+var errNotBroker = errors.New("not the answer of a broker")
+
+func noContent(resp *http.Response) error {
+	if resp.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("%w: status %d, want %d", errNotBroker, resp.StatusCode, http.StatusNoContent)
+	}
+	return nil
 }
