@@ -117,11 +117,9 @@ func TestDamagedCompactedPack(t *testing.T) {
 		if epochs[at] {
 			continue
 		}
-		change(t, s, name, func(b []byte) []byte {
-			b = slices.Clone(sound)
-			b[at] ^= 1
-			return b
-		})
+		damaged := slices.Clone(sound)
+		damaged[at] ^= 1
+		change(t, s, name, func([]byte) []byte { return damaged })
 		r, found, err := check(t, fsck.Options{Store: s})
 		if err != nil {
 			t.Fatal(err)
