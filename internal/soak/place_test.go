@@ -131,6 +131,23 @@ func (b *process) memory() (n int64) {
 	return 0
 }
 
+// cpu is the CPU time that a process has used; 0 if the system does not say.
+func (b *process) cpu() time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.Pid()))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name in front of it may hold anything
+	fields := strings.Fields(rest)
+	const user, system, perSecond = 11, 12, 100
+	if len(fields) <= system {
+		return 0
+	}
+	u, _ := strconv.Atoi(fields[user])
+	s, _ := strconv.Atoi(fields[system])
+	return time.Duration(u+s) * time.Second / perSecond
+}
+
 // objects counts what is in the bucket, without a request: by the part of the log, and the bytes of each.
 type objects struct {
 	count map[string]int

@@ -115,8 +115,8 @@ func TestStart(t *testing.T) {
 // machine that does nothing else, may take half as long again.
 func (h *history) starts(topics int, delay time.Duration) {
 	tries, most := 1, 3*time.Second
-	if *long {
-		tries = 3
+	if *long && topics == 1 {
+		tries = 3 // with every topic in each slot each try would add a million ranges that nobody merges
 	}
 	if delay > 0 {
 		most *= 2
@@ -151,8 +151,8 @@ func (h *history) start(behind, topics int, delay time.Duration) time.Duration {
 	defer b.Kill()
 	all := h.p.proxy.Counts().Sub(before)
 	log := all.Without("probe", "many", "lifecycle")
-	t.Logf("%d slots of %d topics behind the snapshot, %v added: ready after %v (load average %.1f), %d MiB; %d GETs; %v; check of the store: %v", behind,
-		topics, delay, b.took.Round(time.Millisecond), loadAverage(), b.memory()>>20, all.Of(s3proxy.Get), log, all.Sub(log))
+	t.Logf("%d slots of %d topics behind the snapshot, %v added: ready after %v, %v of it CPU (load average %.1f), %d MiB; %d GETs; %v; check of the store: %v", behind,
+		topics, delay, b.took.Round(time.Millisecond), b.cpu(), loadAverage(), b.memory()>>20, all.Of(s3proxy.Get), log, all.Sub(log))
 	if gets := all.Of(s3proxy.Get); gets > behind+100 {
 		t.Errorf("%d GETs for %d slots", gets, behind)
 	}
