@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/api"
@@ -39,12 +40,18 @@ type spec struct {
 	} `json:"components"`
 }
 
-func readSpec(t testing.TB) (s spec) {
-	t.Helper()
+// parsedSpec is the description, which every answer of every test is held against. Nobody changes it.
+var parsedSpec = sync.OnceValues(func() (s spec, err error) {
 	text, err := specJSON()
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
+	return s, err
+})
+
+func readSpec(t testing.TB) spec {
+	t.Helper()
+	s, err := parsedSpec()
 	if err != nil {
 		t.Fatal(err)
 	}
