@@ -26,9 +26,8 @@ const (
 	pageSize = 4096
 	// walPages is how much is written before it is moved from the write-ahead log into the file: 16 MiB.
 	walPages = 4096
-	// readersMax is how many queries read the file at once; each connection has a page cache of readerCache bytes.
-	readersMax  = 4
-	readerCache = 1 << 20
+	// readersMax is how many queries read the file at once.
+	readersMax = 4
 )
 
 // schema is what the file holds, statement by statement.
@@ -62,7 +61,8 @@ type statements struct {
 }
 
 // openFile opens the view's file, or makes it if there is none. If it returns errDamaged the file must be deleted.
-func openFile(ctx context.Context, path string, cluster record.ID, cacheBytes int64) (f *file, err error) {
+func openFile(ctx context.Context, o *Options) (f *file, err error) {
+	path := o.Path
 	f = &file{path: path, positions: map[partKey]position{}}
 	f.blocks = keyrun.NewStore(f.block)
 	defer func() {
@@ -80,25 +80,25 @@ func openFile(ctx context.Context, path string, cluster record.ID, cacheBytes in
 			return f, err
 		}
 	}
-	if err := f.connect(ctx, fresh, cacheBytes); err != nil {
+	if err := f.connect(ctx, fresh, o); err != nil {
 		return f, err
 	}
 	if fresh {
-		if err := f.create(ctx, cluster); err != nil {
+		if err := f.create(ctx, o.Log.Cluster()); err != nil {
 			return f, err
 		}
 	}
 	if err := f.prepare(ctx); err != nil {
 		return f, err
 	}
-	return f, f.load(ctx, cluster)
+	return f, f.load(ctx, o.Log.Cluster())
 }
 
 // connect opens the connections.
-func (f *file) connect(ctx context.Context, fresh bool, cacheBytes int64) (err error) {
+func (f *file) connect(ctx context.Context, fresh bool, o *Options) (err error) {
 	pragmas := []string{
-		"busy_timeout(5000)", "synchronous(NORMAL)", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
-		"cache_size(-" + strconv.FormatInt(cacheBytes>>10, 10) + ")",
+		"busy_timeout(5000)", "synchronous(" + o.sizes.synchronous + ")", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
+		"cache_size(-" + strconv.FormatInt(o.CacheBytes>>10, 10) + ")",
 	}
 	if fresh {
 		pragmas = append([]string{"page_size(" + strconv.Itoa(pageSize) + ")", "journal_mode(WAL)"}, pragmas...)
@@ -110,7 +110,7 @@ func (f *file) connect(ctx context.Context, fresh bool, cacheBytes int64) (err e
 		return err
 	}
 	f.rdb, err = openDB(f.path, readersMax, []string{
-		"busy_timeout(5000)", "query_only(1)", "cache_size(-" + strconv.Itoa(readerCache>>10) + ")",
+		"busy_timeout(5000)", "query_only(1)", "cache_size(-" + strconv.Itoa(o.sizes.readerCache>>10) + ")",
 	})
 	return err
 }
@@ -217,8 +217,9 @@ func (f *file) block(id int64) ([]keyrun.Entry, error) {
 func (f *file) update(ctx context.Context, change func(m *manifest) error) error {
 	m := f.man
 	m.Runs = slices.Clone(m.Runs)
+	ctx = context.WithoutCancel(ctx) // it is short, and half of one would stay open
 	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return classify(err)
+		return fmt.Errorf("begin: %w", classify(err))
 	}
 	err := change(&m)
 	if err == nil {
@@ -230,7 +231,7 @@ func (f *file) update(ctx context.Context, change func(m *manifest) error) error
 	if err != nil {
 		// It may be over already. If it can not be ended, the next one can not begin, which ends the file.
 		_, _ = f.w.ExecContext(ctx, "ROLLBACK")
-		return classify(err)
+		return fmt.Errorf("transaction: %w", classify(err))
 	}
 	f.man = m
 	return nil

@@ -13,18 +13,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-const (
-	// retryMin and retryMax bound the time to the next attempt after one that failed.
-	retryMin = time.Second
-	retryMax = time.Minute
-	// wasteEvery is how often it is looked at whether most of the file is of no use, and wasteMin how many entries are
-	// never worth it.
-	wasteEvery = time.Minute
-	wasteMin   = 100_000
-	// mergeShare is how many entries are merged for each that comes in, at least: no entry is merged more often, but for
-	// logs of more than a billion records.
-	mergeShare = 7
-)
+// mergeShare is how many entries are merged for each that comes in, at least: none is merged more often, but in logs of
+// more than a billion records.
+const mergeShare = 7
 
 // follower keeps the file in step with the log. One goroutine runs it.
 type follower struct {
@@ -47,8 +38,8 @@ type failure struct {
 	until time.Time
 }
 
-func (x *failure) again() time.Duration {
-	d := min(retryMin<<min(x.times, 10), retryMax)
+func (x *failure) again(s *sizes) time.Duration {
+	d := min(s.retryMin<<min(x.times, 10), s.retryMax)
 	x.times++
 	x.until = time.Now().Add(d)
 	return d
@@ -144,7 +135,7 @@ func (w *follower) fail(ctx context.Context, err error) time.Duration {
 		return 0
 	}
 	again := w.trouble.times > 0
-	wait := w.trouble.again()
+	wait := w.trouble.again(w.opt.sizes)
 	if errors.Is(err, keyrun.ErrDamaged) {
 		w.shut(nil)
 		if err := w.discard(err); err == nil && !again {
@@ -173,12 +164,12 @@ func (w *follower) open(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(w.opt.Path), 0o700); err != nil {
 		return err
 	}
-	f, err := openFile(ctx, w.opt.Path, w.opt.Log.Cluster(), w.opt.CacheBytes)
+	f, err := openFile(ctx, &w.opt)
 	if errors.Is(err, keyrun.ErrDamaged) && ctx.Err() == nil {
 		if err := w.discard(err); err != nil {
 			return err
 		}
-		f, err = openFile(ctx, w.opt.Path, w.opt.Log.Cluster(), w.opt.CacheBytes)
+		f, err = openFile(ctx, &w.opt)
 	}
 	if err != nil {
 		return err

@@ -30,7 +30,8 @@ type aLog struct {
 	mu     sync.Mutex // guards the fields below
 	topics []*aTopic
 	asked  int
-	fail   error // of Read
+	bad    record.ID // a topic whose Read fails with err
+	err    error
 	epoch  record.ID
 }
 
@@ -74,6 +75,11 @@ func (l *aLog) create(partitions int) record.ID {
 func (l *aLog) delete(id record.ID) {
 	defer l.lock()()
 	l.topics = slices.DeleteFunc(l.topics, func(t *aTopic) bool { return t.id == id })
+}
+
+func (l *aLog) failing(id record.ID, err error) {
+	defer l.lock()()
+	l.bad, l.err = id, err
 }
 
 func (l *aLog) index(id record.ID, on bool) {
@@ -139,6 +145,9 @@ func (l *aLog) rewind(id record.ID, part int, to int64) int64 {
 func (l *aLog) compact(id record.ID, part int, to, swept int64, done bool) {
 	defer l.lock()()
 	p := l.topicLocked(id).parts[part]
+	if len(p.batches) == 0 {
+		return
+	}
 	newest := map[string]int64{}
 	p.each(func(r *record.Record) {
 		if r.Key != nil && r.Offset < to {
@@ -244,8 +253,8 @@ func (l *aLog) Origin(id record.ID, part uint32, offset int64) record.ID {
 func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (Batches, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.fail != nil {
-		return Batches{}, l.fail
+	if id == l.bad {
+		return Batches{}, l.err
 	}
 	t := l.topicLocked(id)
 	if t == nil {
@@ -291,7 +300,19 @@ type testView struct {
 	log  *bytes.Buffer
 }
 
+// small sizes make many runs and merges of few records.
+var small = sizes{
+	batchEntries: 200, batchBytes: 10 << 10, recentEntries: 500, recentBytes: 20 << 10, mergeSlice: 100, sweepBlocks: 2,
+	wasteEvery: time.Millisecond, wasteMin: 1000, readerCache: 8 << 10, synchronous: "OFF",
+	retryMin: time.Millisecond, retryMax: 10 * time.Millisecond,
+}
+
 func open(t testing.TB, path string, l Log) *testView {
+	t.Helper()
+	return openSized(t, path, l, nil)
+}
+
+func openSized(t testing.TB, path string, l Log, s *sizes) *testView {
 	t.Helper()
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "keys.db")
@@ -299,7 +320,7 @@ func open(t testing.TB, path string, l Log) *testView {
 	v := &testView{t: t, path: path, set: metrics.NewSet(), log: &bytes.Buffer{}}
 	var err error
 	v.View, err = Open(t.Context(), Options{
-		Path: path, Log: l, Metrics: v.set, Logger: slog.New(slog.NewTextHandler(v.log, nil)),
+		Path: path, Log: l, Metrics: v.set, Logger: slog.New(slog.NewTextHandler(v.log, nil)), sizes: s,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -314,16 +335,19 @@ func (v *testView) rebuilds() uint64 { return v.met.rebuilds.Get() }
 // caughtUp waits until the view has all that is in the log.
 func (v *testView) caughtUp(l *aLog) {
 	v.t.Helper()
-	until(v.t, func() bool {
-		parts, _ := l.Partitions()
-		return v.lag(parts) == 0
-	})
+	end := time.Now().Add(10 * time.Second)
+	for parts, _ := l.Partitions(); v.lag(parts) > 0; parts, _ = l.Partitions() {
+		if time.Now().After(end) {
+			v.t.Fatalf("lags by %d: %+v, %v\n%s", v.lag(parts), parts, v.positions, v.log)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // until polls for what comes about in another goroutine.
 func until(t testing.TB, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it does not come about")
 		}

@@ -13,9 +13,6 @@ import (
 const (
 	// readBytes is how much of a partition is read at once.
 	readBytes = 1 << 20
-	// batchEntries and batchBytes (of keys) are the most that one transaction takes in.
-	batchEntries = 16 << 10
-	batchBytes   = 4 << 20
 	// arenaBytes is how much memory for keys is taken at once.
 	arenaBytes = 64 << 10
 )
@@ -28,7 +25,9 @@ type batch struct {
 	moved   map[partKey]position
 }
 
-func (b *batch) full() bool { return len(b.entries) >= batchEntries || b.bytes >= batchBytes }
+func (b *batch) full(s *sizes) bool {
+	return len(b.entries) >= s.batchEntries || b.bytes >= s.batchBytes
+}
 
 // key copies a key.
 func (b *batch) key(key []byte) []byte {
@@ -86,7 +85,7 @@ func (w *follower) unread(ctx context.Context, key partKey, err error) time.Dura
 		w.opt.Logger.Warn("keys of a partition can not be read, and are tried again", "topic", key.topic.String(),
 			"partition", key.partition, "err", err)
 	}
-	return x.again()
+	return x.again(w.opt.sizes)
 }
 
 // fileError is an error of the file, not of the log.
@@ -145,7 +144,7 @@ func (w *follower) readBatch(ctx context.Context, p *Partition, r *record.Reader
 			e.Flags = keyrun.Deleted
 		}
 		w.batch.entries = append(w.batch.entries, e)
-		if w.batch.full() {
+		if w.batch.full(w.opt.sizes) {
 			w.reached(p, rec.Offset+1)
 			if err := w.commit(ctx); err != nil {
 				return &fileError{err}
@@ -178,7 +177,7 @@ func (w *follower) commit(ctx context.Context) error {
 	w.met.records.Add(len(p.entries))
 	w.owed += mergeShare * len(p.entries)
 	w.publish(w.f, w.topics, p)
-	if w.f.recent.entries < recentEntries && w.f.recent.bytes < recentBytes {
+	if w.f.recent.entries < w.opt.sizes.recentEntries && w.f.recent.bytes < w.opt.sizes.recentBytes {
 		return nil
 	}
 	if err := w.spill(ctx); err != nil {

@@ -36,7 +36,7 @@ func (w *follower) tend(ctx context.Context, parts []Partition) (more bool, err 
 	} else if err := w.merge(ctx); err != nil {
 		return false, err
 	}
-	swept, err := f.sweep(ctx, w.free)
+	swept, err := f.sweep(ctx, w.opt.sizes.sweepBlocks, w.free)
 	return swept || len(f.merges) > 0, err
 }
 
@@ -44,7 +44,7 @@ func (w *follower) tend(ctx context.Context, parts []Partition) (more bool, err 
 func (w *follower) merge(ctx context.Context) error {
 	m := w.f.merges[0]
 	before := m.moved
-	n := min(max(w.owed, mergeSlice), 8*mergeSlice)
+	n := min(max(w.owed, w.opt.sizes.mergeSlice), 8*w.opt.sizes.mergeSlice)
 	w.owed = max(0, w.owed-n)
 	done, err := w.f.merge(ctx, n)
 	w.met.merged.AddInt64(m.moved - before)
@@ -60,12 +60,12 @@ func (w *follower) merge(ctx context.Context) error {
 
 // waste begins a merge of everything if most entries are of records that are no longer in the log.
 func (w *follower) waste(parts []Partition) {
-	if time.Since(w.wasteAt) < wasteEvery {
+	if time.Since(w.wasteAt) < w.opt.sizes.wasteEvery {
 		return
 	}
 	w.wasteAt = time.Now()
 	n := w.f.entries()
-	if n >= wasteMin && n >= 2*w.opt.Log.Records() && n >= w.compact+w.compact/2 {
+	if n >= w.opt.sizes.wasteMin && n >= 2*w.opt.Log.Records() && n >= w.compact+w.compact/2 {
 		w.f.pickAll(w.rules(parts))
 	}
 }

@@ -38,6 +38,8 @@ type Options struct {
 
 	Logger  *slog.Logger // slog.Default()
 	Metrics *metrics.Set // an own set; it is not registered anywhere
+
+	sizes *sizes // the usual ones
 }
 
 const cacheBytes = 16 << 20
@@ -84,6 +86,9 @@ func Open(ctx context.Context, o Options) (*View, error) {
 	}
 	if o.Metrics == nil {
 		o.Metrics = metrics.NewSet()
+	}
+	if o.sizes == nil {
+		o.sizes = &usualSizes
 	}
 	v := &View{
 		opt: o, done: make(chan struct{}), forgets: make(chan *forget), wake: make(chan struct{}, 1),

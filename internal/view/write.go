@@ -4,21 +4,43 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/sebbroker/seb/internal/keyrun"
 )
 
-const (
+// tierRuns runs of one tier are merged into one of the next. More make writing cheaper and reading dearer.
+const tierRuns = 4
+
+// sizes are the numbers by which the follower works; tests use smaller ones.
+type sizes struct {
+	// batchEntries and batchBytes (of keys) are the most that one transaction takes in.
+	batchEntries, batchBytes int
 	// recentEntries and recentBytes (of keys) are what is collected in memory and journal before it becomes a run.
-	recentEntries = 64 << 10
-	recentBytes   = 8 << 20
-	// tierRuns runs of one tier are merged into one of the next. More make writing cheaper and reading dearer.
-	tierRuns = 4
-	// mergeSlice is how many entries are merged in one transaction, while new records wait.
-	mergeSlice = 16 << 10
+	recentEntries, recentBytes int
+	// mergeSlice is how many entries are merged in one transaction while new records wait.
+	mergeSlice int
 	// sweepBlocks is how many blocks of dead runs are deleted in one transaction.
-	sweepBlocks = 512
-)
+	sweepBlocks int64
+	// wasteEvery is how often it is looked at whether most of the file is of no use, and wasteMin how many entries are
+	// never worth it.
+	wasteEvery time.Duration
+	wasteMin   int64
+	// readerCache is the page cache of each of the connections that queries use, in bytes.
+	readerCache int
+	synchronous string // SQLite's: NORMAL keeps the file whole when the machine goes down
+	// retryMin and retryMax bound the time to the next attempt after one that failed.
+	retryMin, retryMax time.Duration
+}
+
+var usualSizes = sizes{
+	batchEntries: 16 << 10, batchBytes: 4 << 20,
+	recentEntries: 64 << 10, recentBytes: 8 << 20,
+	mergeSlice: 16 << 10, sweepBlocks: 512,
+	wasteEvery: time.Minute, wasteMin: 100_000,
+	readerCache: 1 << 20, synchronous: "NORMAL",
+	retryMin: time.Second, retryMax: time.Minute,
+}
 
 // progress is what has been read of the log: sorted entries, and how far partitions are now.
 type progress struct {
@@ -125,8 +147,8 @@ func (f *file) spill(ctx context.Context, r rules) error {
 	return nil
 }
 
-// sweep deletes some blocks of dead runs that nobody reads any more; more says that there is more to do at once.
-func (f *file) sweep(ctx context.Context, free func(*run) bool) (more bool, err error) {
+// sweep deletes so many blocks of dead runs that nobody reads any more; more says that there is more to do at once.
+func (f *file) sweep(ctx context.Context, blocks int64, free func(*run) bool) (more bool, err error) {
 	i := slices.IndexFunc(f.dead, free)
 	if i < 0 {
 		return false, nil
@@ -134,17 +156,17 @@ func (f *file) sweep(ctx context.Context, free func(*run) bool) (more bool, err 
 	var n int64
 	err = f.update(ctx, func(*manifest) error {
 		first, end := keyrun.IDs(f.dead[i].ID)
-		res, err := f.put.sweep.ExecContext(ctx, first, end, sweepBlocks)
+		res, err := f.put.sweep.ExecContext(ctx, first, end, blocks)
 		if err != nil {
 			return err
 		}
 		n, err = res.RowsAffected()
 		return err
 	})
-	if err == nil && n < sweepBlocks {
+	if err == nil && n < blocks {
 		f.dead = slices.Delete(f.dead, i, i+1)
 	}
-	return err == nil && (n == sweepBlocks || slices.ContainsFunc(f.dead, free)), err
+	return err == nil && (n == blocks || slices.ContainsFunc(f.dead, free)), err
 }
 
 // entries is how many entries the file holds.
