@@ -97,10 +97,11 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 	fail := func(format string, args ...any) error {
 		return &ChainError{Pos: s.Pos, Reason: fmt.Sprintf(format, args...)}
 	}
-	var made map[record.ID]uint32 // partitions of topics created or changed by this object; 0: deleted
-	var names map[string]bool     // names taken (true) or freed (false) by this object
+	var made map[record.ID]uint32   // partitions of topics created or changed by this object; 0: deleted
+	var names map[string]bool       // names taken (true) or freed (false) by this object
+	var called map[record.ID]string // names of topics created by this object
 	if len(recs) > 0 {
-		made, names = map[record.ID]uint32{}, map[string]bool{}
+		made, names, called = map[record.ID]uint32{}, map[string]bool{}, map[record.ID]string{}
 	}
 	parts := func(id record.ID) uint32 {
 		if n, ok := made[id]; ok {
@@ -123,13 +124,15 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 			if n != 0 || taken || r.Partitions == 0 || r.Partitions > PartitionsMax {
 				return fail("record %d: topic %q can not be created", i, r.Name)
 			}
-			made[r.Topic], names[r.Name] = r.Partitions, true
+			made[r.Topic], names[r.Name], called[r.Topic] = r.Partitions, true, r.Name
 		case TopicDelete:
 			if n == 0 {
 				return fail("record %d: no topic %s to delete", i, r.Topic)
 			}
 			made[r.Topic] = 0
-			if t := s.topics[r.Topic]; t != nil {
+			if name, new := called[r.Topic]; new {
+				names[name] = false
+			} else if t := s.topics[r.Topic]; t != nil {
 				names[t.Name] = false
 			}
 		case TopicChange:

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -55,6 +57,9 @@ func decodeCompaction(c *Compaction, b []byte) error {
 	var v [4]uint64
 	if rest, ok := consumeVarints(b, v[:]); !ok || len(rest) > 0 {
 		return errWire
+	}
+	if int64(v[0]) < 0 || int64(v[1]) < 0 || v[2] > math.MaxUint32 {
+		return fmt.Errorf("compaction to %d, swept to %d, %d tombstones: %w", v[0], v[1], v[2], errWire)
 	}
 	*c = Compaction{To: int64(v[0]), Swept: int64(v[1]), Tombstones: uint32(v[2]), Time: int64(v[3])}
 	return nil

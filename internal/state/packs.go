@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -140,14 +141,16 @@ func (s *State) encodePacks() []byte {
 func (s *State) decodePacks(b []byte) error {
 	for len(b) > 0 {
 		var v [4]uint64
-		for i := range v {
-			u, n := protowire.ConsumeVarint(b)
-			if n < 0 {
-				return errWire
-			}
-			v[i], b = u, b[n:]
+		var ok bool
+		if b, ok = consumeVarints(b, v[:]); !ok {
+			return errWire
 		}
-		s.packs[PackID{uint32(v[0]), v[1]}] = Pack{Size: int64(v[2]), Live: int64(v[3]), Installed: true}
+		epoch, err := uint32Of(v[0])
+		p := Pack{Size: int64(v[2]), Live: int64(v[3]), Installed: true}
+		if err != nil || p.Size < 0 || p.Live < 0 {
+			return fmt.Errorf("pack %d of epoch %d with %d of %d bytes: %w", v[1], v[0], v[3], v[2], errWire)
+		}
+		s.packs[PackID{epoch, v[1]}] = p
 	}
 	return nil
 }
@@ -185,8 +188,13 @@ func encodePack(c *PackContent) []byte {
 	return b
 }
 
+var (
+	packFields  = schemaOf(packEntry, packNumber, packSize)
+	entryFields = schemaOf(entrySources, entryPartition)
+)
+
 func decodePack(c *PackContent, b []byte) error {
-	return fields(b, func(num protowire.Number, v uint64, m []byte) error {
+	return fields(b, packFields, func(num protowire.Number, v uint64, m []byte) error {
 		switch num {
 		case packNumber:
 			c.ID = v
@@ -202,12 +210,12 @@ func decodePack(c *PackContent, b []byte) error {
 }
 
 func decodePackEntry(b []byte) (e PackEntry, err error) {
-	err = fields(b, func(num protowire.Number, v uint64, m []byte) error {
+	err = fields(b, entryFields, func(num protowire.Number, v uint64, m []byte) (err error) {
 		switch num {
 		case entryTopic:
 			return copyID(&e.Topic, m)
 		case entryPartition:
-			e.Partition = uint32(v)
+			e.Partition, err = uint32Of(v)
 		case entryRange:
 			var p Partition
 			if err := p.decodeRanges(m); err != nil || len(p.Ranges) != 1 {
@@ -217,17 +225,14 @@ func decodePackEntry(b []byte) (e PackEntry, err error) {
 		case entrySources:
 			for len(m) > 0 {
 				var v [3]uint64
-				for i := range v {
-					u, n := protowire.ConsumeVarint(m)
-					if n < 0 {
-						return errWire
-					}
-					v[i], m = u, m[n:]
+				var ok bool
+				if m, ok = consumeVarints(m, v[:]); !ok || v[0] > math.MaxUint32 || v[2]>>1 > math.MaxUint32 {
+					return fmt.Errorf("source of a pack: %w", errWire)
 				}
 				e.Sources = append(e.Sources, Source{uint32(v[0]), v[1], uint32(v[2] >> 1), v[2]&1 != 0})
 			}
 		}
-		return nil
+		return err
 	})
 	if err == nil && (len(e.Sources) == 0 || e.Range.Span == 0) {
 		err = fmt.Errorf("entry of a pack without range or sources: %w", errWire)

@@ -133,6 +133,9 @@ func decodeProducerBatch(b *ProducerBatch, m []byte) error {
 	if err := packed(m, v[:]); err != nil {
 		return err
 	}
+	if v[1] > math.MaxUint16 || v[2] > math.MaxUint32 || v[3] > math.MaxUint32 {
+		return fmt.Errorf("producer's batch: %w", errWire)
+	}
 	*b = ProducerBatch{ID: int64(v[0]) - 1, Epoch: int16(v[1]), Sequence: int32(v[2]), Span: uint32(v[3])}
 	return nil
 }
@@ -189,7 +192,7 @@ func (p *Partition) decodeProducers(b []byte) error {
 			head[i] = v
 		}
 		e := Producer{Epoch: int16(head[1]), Silent: int64(head[2]), Count: uint8(head[3])}
-		if head[3] == 0 || head[3] > ProducerWindow {
+		if head[1] > math.MaxUint16 || head[3] == 0 || head[3] > ProducerWindow {
 			return fmt.Errorf("producer with %d batches: %w", head[3], errWire)
 		}
 		for i := range e.Last[:e.Count] {
@@ -200,6 +203,9 @@ func (p *Partition) decodeProducers(b []byte) error {
 					return err
 				}
 				run[j] = v
+			}
+			if run[0] > math.MaxUint32 || run[1] > math.MaxUint32 {
+				return fmt.Errorf("batch of a producer: %w", errWire)
 			}
 			e.Last[i] = ProducerRun{int32(run[0]), uint32(run[1]), int64(run[2])}
 		}

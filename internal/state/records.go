@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -98,7 +99,8 @@ func DecodeRecords(b []byte) ([]Record, error) {
 
 func decodeRecord(b []byte) (Record, error) {
 	var r Record
-	err := fields(b, func(num protowire.Number, v uint64, s []byte) error {
+	var producer, clean bool // given
+	err := fields(b, recordFields, func(num protowire.Number, v uint64, s []byte) (err error) {
 		switch num {
 		case recKind:
 			r.Kind = RecordKind(v)
@@ -117,25 +119,30 @@ func decodeRecord(b []byte) (Record, error) {
 		case recSetting:
 			return decodeSetting(&r.Settings, s)
 		case recPartition:
-			r.Partition = uint32(v)
+			r.Partition, err = uint32Of(v)
 		case recOffset:
-			r.Offset = int64(v)
+			if r.Offset = int64(v); r.Offset < 0 {
+				return fmt.Errorf("offset %d: %w", r.Offset, errWire)
+			}
 		case recMetadata:
 			r.Metadata = string(s)
 		case recTime:
 			r.Time = int64(v)
 		case recProducer:
+			producer = true
 			return decodeProducerBatch(&r.Producer, s)
 		case recPack:
 			r.Pack = &PackContent{}
 			return decodePack(r.Pack, s)
 		case recClean:
+			clean = true
 			return decodeCompaction(&r.Clean, s)
-		default:
-			return fmt.Errorf("field %d: written by a newer version", num)
 		}
-		return nil
+		return err
 	})
+	if err == nil && (producer != (r.Kind == ProducerAppend) || clean != (r.Kind == CompactionDone) || (r.Pack != nil) != (r.Kind == PackInstall)) {
+		err = fmt.Errorf("kind %d without its field, or with another's: %w", r.Kind, errWire)
+	}
 	if err == nil && r.Kind == 0 {
 		err = fmt.Errorf("no kind: %w", errWire)
 	}
@@ -154,7 +161,7 @@ func appendSettings(b []byte, num protowire.Number, settings map[string]string) 
 
 func decodeSetting(into *map[string]string, b []byte) error {
 	var k, v string
-	err := fields(b, func(num protowire.Number, _ uint64, s []byte) error {
+	err := fields(b, settingFields, func(num protowire.Number, _ uint64, s []byte) error {
 		switch num {
 		case settingKey:
 			k = string(s)
@@ -173,12 +180,39 @@ func decodeSetting(into *map[string]string, b []byte) error {
 	return nil
 }
 
-// fields calls f for each field of a message with its varint or bytes value. Other wire types are malformed.
-func fields(b []byte, f func(num protowire.Number, v uint64, s []byte) error) error {
+// schema is the fields that a message may have: the last number, and which of them hold varints, by bits; the others
+// hold bytes.
+type schema struct {
+	last    protowire.Number
+	varints uint32
+}
+
+func schemaOf(last protowire.Number, varints ...protowire.Number) schema {
+	s := schema{last: last}
+	for _, num := range varints {
+		s.varints |= 1 << num
+	}
+	return s
+}
+
+var (
+	recordFields  = schemaOf(recClean, recKind, recPartitions, recPartition, recOffset, recTime)
+	settingFields = schemaOf(settingValue)
+)
+
+// fields calls f for each field of a message with its varint or bytes value. A field that the schema does not know is an
+// error, for a newer version wrote it; one of another type is malformed.
+func fields(b []byte, known schema, f func(num protowire.Number, v uint64, s []byte) error) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return errWire
+		}
+		if num > known.last {
+			return fmt.Errorf("field %d: written by a newer version", num)
+		}
+		if (typ == protowire.VarintType) != (known.varints>>num&1 != 0) {
+			return fmt.Errorf("field %d: %w", num, errWire)
 		}
 		b = b[n:]
 		var v uint64
@@ -200,6 +234,14 @@ func fields(b []byte, f func(num protowire.Number, v uint64, s []byte) error) er
 		b = b[n:]
 	}
 	return nil
+}
+
+// uint32Of is v if it fits.
+func uint32Of(v uint64) (uint32, error) {
+	if v > math.MaxUint32 {
+		return 0, fmt.Errorf("%d does not fit into 32 bits: %w", v, errWire)
+	}
+	return uint32(v), nil
 }
 
 func copyID(id *record.ID, s []byte) error {

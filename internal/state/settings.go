@@ -125,7 +125,7 @@ func boolean(set func(*Settings, bool)) func(*Settings, string) (string, error) 
 	}
 }
 
-var bytesPattern = regexp.MustCompile(`^([0-9]{1,18})\s?(B|KiB|MiB|GiB|TiB)?$`)
+var bytesPattern = regexp.MustCompile(`^([0-9]{1,19})\s?(B|KiB|MiB|GiB|TiB)?$`)
 
 func bytesOf(set func(*Settings, int64), low, high int64, unlimited bool) func(*Settings, string) (string, error) {
 	units := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -46,12 +47,33 @@ var encoder = sync.OnceValue(func() *zstd.Encoder {
 
 var decoder = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(SnapshotMax), zstd.WithDecoderMaxWindow(8<<20))
+		zstd.WithDecoderMaxMemory(SnapshotMax), zstd.WithDecoderMaxWindow(decoderWindow), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(err)
 	}
 	return d
 })
+
+// decoderWindow is the largest window that a snapshot's encoder may have used.
+const decoderWindow = 8 << 20
+
+// inflateRatio is how much smaller a snapshot may be than what it decodes to for the memory to be taken as it claims. One
+// that claims more is decoded bit by bit.
+const inflateRatio = 64
+
+// inflate decompresses size bytes and no more, whatever body claims.
+func inflate(body []byte, size uint64) ([]byte, error) {
+	if size <= uint64(len(body))*inflateRatio+1024 {
+		return decoder().DecodeAll(body, make([]byte, 0, size))
+	}
+	d, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(decoderWindow))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return io.ReadAll(io.LimitReader(d, int64(size)+1))
+}
 
 // Field numbers of a snapshot (FORMAT.md). They are never reused.
 const (
@@ -231,9 +253,9 @@ func DecodeSnapshot(b []byte) (*State, error) {
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[24:]) {
 		return fail("checksum of the body")
 	}
-	plain, err := decoder().DecodeAll(body, make([]byte, 0, min(size, uint64(len(body))*64+1024)))
+	plain, err := inflate(body, size)
 	if err != nil || uint64(len(plain)) != size {
-		return fail("decompression: %v", err)
+		return fail("decompression: %d bytes of %d: %v", len(plain), size, err)
 	}
 	s, err := DecodeMessage(plain)
 	if err != nil {

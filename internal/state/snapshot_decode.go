@@ -2,30 +2,39 @@ package state
 
 import (
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/sebbroker/seb/record"
 )
 
+var (
+	snapFields  = schemaOf(snapPacks, snapShard, snapEpoch, snapSlot, snapPrevCRC, snapAppendTime)
+	chainFields = schemaOf(chainSeal, chainNumber, chainSeal)
+	topicFields = schemaOf(topicPartition)
+	groupFields = schemaOf(groupOffset)
+	partFields  = schemaOf(partMarks, partStart, partNext, partLatest, partClean)
+)
+
 // DecodeMessage reads what EncodeMessage made.
 func DecodeMessage(b []byte) (*State, error) {
 	s := Genesis(record.ID{}, 0)
 	s.Epochs = nil
-	err := fields(b, func(num protowire.Number, v uint64, m []byte) error {
+	err := fields(b, snapFields, func(num protowire.Number, v uint64, m []byte) (err error) {
 		switch num {
 		case snapCluster:
 			return copyID(&s.Cluster, m)
 		case snapShard:
-			s.Shard = uint32(v)
+			s.Shard, err = uint32Of(v)
 		case snapEpoch:
-			s.Pos.Epoch = uint32(v)
+			s.Pos.Epoch, err = uint32Of(v)
 		case snapSlot:
 			s.Pos.Slot = v
 		case snapNonce:
 			return copyID(&s.Nonce, m)
 		case snapPrevCRC:
-			s.PrevCRC = uint32(v)
+			s.PrevCRC, err = uint32Of(v)
 		case snapAppendTime:
 			s.AppendTime = int64(v)
 		case snapChain:
@@ -36,10 +45,8 @@ func DecodeMessage(b []byte) (*State, error) {
 			return s.decodeGroup(m)
 		case snapPacks:
 			return s.decodePacks(m)
-		default:
-			return fmt.Errorf("field %d: written by a newer version", num)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -52,16 +59,16 @@ func DecodeMessage(b []byte) (*State, error) {
 
 func (s *State) decodeEpoch(b []byte) error {
 	var e Epoch
-	err := fields(b, func(num protowire.Number, v uint64, m []byte) error {
+	err := fields(b, chainFields, func(num protowire.Number, v uint64, m []byte) (err error) {
 		switch num {
 		case chainNumber:
-			e.Number = uint32(v)
+			e.Number, err = uint32Of(v)
 		case chainNonce:
 			return copyID(&e.Nonce, m)
 		case chainSeal:
 			e.Seal = v
 		}
-		return nil
+		return err
 	})
 	if n := len(s.Epochs); err == nil && n > 0 && s.Epochs[n-1].Number >= e.Number {
 		err = fmt.Errorf("chain at epoch %d: %w", e.Number, errWire)
@@ -72,7 +79,7 @@ func (s *State) decodeEpoch(b []byte) error {
 
 func (s *State) decodeTopic(b []byte) error {
 	t := &Topic{}
-	err := fields(b, func(num protowire.Number, _ uint64, m []byte) error {
+	err := fields(b, topicFields, func(num protowire.Number, _ uint64, m []byte) error {
 		switch num {
 		case topicID:
 			return copyID(&t.ID, m)
@@ -92,8 +99,8 @@ func (s *State) decodeTopic(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("topic %q: %w", t.Name, err)
 	}
-	if s.topics[t.ID] != nil || s.names[t.Name] != nil || len(t.Partitions) == 0 {
-		return fmt.Errorf("topic %q twice or without partitions: %w", t.Name, errWire)
+	if s.topics[t.ID] != nil || s.names[t.Name] != nil || len(t.Partitions) == 0 || len(t.Partitions) > PartitionsMax {
+		return fmt.Errorf("topic %q twice or with %d partitions: %w", t.Name, len(t.Partitions), errWire)
 	}
 	s.topics[t.ID], s.names[t.Name] = t, t
 	for _, p := range t.Partitions {
@@ -104,12 +111,15 @@ func (s *State) decodeTopic(b []byte) error {
 
 func (s *State) decodeGroup(b []byte) error {
 	name := ""
-	return fields(b, func(num protowire.Number, _ uint64, m []byte) error {
+	return fields(b, groupFields, func(num protowire.Number, _ uint64, m []byte) error {
 		switch num {
 		case groupName:
 			name = string(m)
 		case groupOffset:
 			r, err := decodeRecord(m)
+			if err == nil && r.Kind != OffsetCommit {
+				err = fmt.Errorf("record of kind %d: %w", r.Kind, errWire)
+			}
 			if err != nil {
 				return fmt.Errorf("group %q: %w", name, err)
 			}
@@ -122,7 +132,7 @@ func (s *State) decodeGroup(b []byte) error {
 
 func decodePartition(b []byte) (*Partition, error) {
 	p := &Partition{}
-	err := fields(b, func(num protowire.Number, v uint64, m []byte) error {
+	err := fields(b, partFields, func(num protowire.Number, v uint64, m []byte) error {
 		switch num {
 		case partStart:
 			p.Start = int64(v)
@@ -132,16 +142,12 @@ func decodePartition(b []byte) (*Partition, error) {
 			p.LatestCommit = int64(v)
 		case partEpochs:
 			for len(m) > 0 {
-				epoch, n := protowire.ConsumeVarint(m)
-				if n < 0 {
-					return errWire
+				var v [2]uint64
+				var ok bool
+				if m, ok = consumeVarints(m, v[:]); !ok || v[0] > math.MaxUint32 {
+					return fmt.Errorf("epochs: %w", errWire)
 				}
-				offset, k := protowire.ConsumeVarint(m[n:])
-				if k < 0 {
-					return errWire
-				}
-				p.Epochs = append(p.Epochs, EpochStart{Epoch: uint32(epoch), Offset: int64(offset)})
-				m = m[n+k:]
+				p.Epochs = append(p.Epochs, EpochStart{Epoch: uint32(v[0]), Offset: int64(v[1])})
 			}
 		case partRanges:
 			return p.decodeRanges(m)
@@ -157,10 +163,21 @@ func decodePartition(b []byte) (*Partition, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := len(p.Ranges); p.Next < p.Start || n > 0 && (p.Ranges[n-1].End() != p.Next || p.Ranges[0].End() <= p.Start) || n == 0 && p.Next != p.Start {
+	if n := len(p.Ranges); p.Start < 0 || p.Next < p.Start || n > 0 && (p.Ranges[n-1].End() != p.Next || p.Ranges[0].End() <= p.Start) || n == 0 && p.Next != p.Start {
 		return nil, fmt.Errorf("ranges do not reach offset %d: %w", p.Next, errWire)
 	}
 	return p, nil
+}
+
+// rangeFits says whether the numbers of a range fit into their fields.
+func rangeFits(v *[rangeWidth]int64, prev *Range) bool {
+	span, records, epoch := v[1], v[1]+v[2], int64(prev.Epoch)+v[3]
+	for _, n := range [...]int64{span, records, epoch, v[5], v[6]} {
+		if n < 0 || n > math.MaxUint32 {
+			return false
+		}
+	}
+	return span > 0 && records <= span && (v[10] == 0 || v[10] == 1)
 }
 
 func (p *Partition) decodeRanges(b []byte) error {
@@ -174,13 +191,16 @@ func (p *Partition) decodeRanges(b []byte) error {
 			}
 			v[i], b = protowire.DecodeZigZag(u), b[n:]
 		}
+		if !rangeFits(&v, &prev) {
+			return fmt.Errorf("range after offset %d: %w", prev.End(), errWire)
+		}
 		r := Range{
 			Base: prev.End() + v[0], Span: uint32(v[1]), Records: uint32(v[1] + v[2]), Epoch: uint32(int64(prev.Epoch) + v[3]),
 			Slot: uint64(int64(prev.Slot) + v[4]), Pos: uint32(v[5]), Len: uint32(v[6]),
 			MinTime: prev.MinTime + v[7], AppendTime: prev.AppendTime + v[9], Pack: v[10] != 0,
 		}
 		r.MaxTime = r.MinTime + v[8]
-		if r.Span == 0 || len(p.Ranges) > 0 && r.Base != prev.End() {
+		if r.Base < 0 || r.End() < r.Base || len(p.Ranges) > 0 && r.Base != prev.End() {
 			return fmt.Errorf("range at offset %d is not dense: %w", r.Base, errWire)
 		}
 		p.Ranges = append(p.Ranges, r)

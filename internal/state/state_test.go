@@ -1,7 +1,6 @@
 package state_test
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -15,11 +14,11 @@ var cluster = record.ID{0xc1}
 
 // log writes slots to a state.
 type log struct {
-	t *testing.T
+	t testing.TB
 	s *state.State
 }
 
-func newLog(t *testing.T) *log {
+func newLog(t testing.TB) *log {
 	l := &log{t, state.Genesis(cluster, 0)}
 	l.seal(1)
 	return l
@@ -67,7 +66,7 @@ func entry(id byte, part uint32, base int64, span uint32) record.IndexEntry {
 	}
 }
 
-func sample(t *testing.T) *log {
+func sample(t testing.TB) *log {
 	l := newLog(t)
 	l.must([]state.Record{create(1, "a", 2), create(2, "b", 1)}, entry(1, 0, 0, 3))
 	l.must(nil, entry(1, 0, 3, 2), entry(1, 1, 0, 7))
@@ -225,31 +224,6 @@ func TestSnapshotDamageIsNoticed(t *testing.T) {
 			t.Fatalf("cut at %d", i)
 		}
 	}
-}
-
-func FuzzDecodeSnapshot(f *testing.F) {
-	f.Add([]byte("seb$"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := state.DecodeSnapshot(b); err == nil {
-			if _, err := state.DecodeSnapshot(state.EncodeSnapshot(s)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-}
-
-func FuzzDecodeRecords(f *testing.F) {
-	f.Add(state.EncodeRecords(nil, []state.Record{create(1, "a", 2), {Kind: state.LeaderHint, Name: "x:1"}, done(state.Compaction{To: 5, Swept: 3, Tombstones: 1, Time: 77})}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		recs, err := state.DecodeRecords(b)
-		if err != nil {
-			return
-		}
-		again, err := state.DecodeRecords(state.EncodeRecords(nil, recs))
-		if err != nil || fmt.Sprint(again) != fmt.Sprint(recs) {
-			t.Fatalf("%v: %v, %v", err, recs, again)
-		}
-	})
 }
 
 func TestRecordsOfANewerVersionAreRefused(t *testing.T) {
