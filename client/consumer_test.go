@@ -245,7 +245,6 @@ func TestConsumersThatAreDroppedMissNothing(t *testing.T) {
 		}
 	}
 	finished := map[string]bool{}
-	var last client.Marks
 	for round := 0; len(finished) < 3*records; round++ {
 		if round > 500 {
 			t.Fatalf("%d of %d after %d rounds", len(finished), 3*records, round)
@@ -271,17 +270,13 @@ func TestConsumersThatAreDroppedMissNothing(t *testing.T) {
 		} else if err := k.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		now := committedOf(t, c)
-		for p, offset := range now {
-			if offset < last[p] {
-				t.Errorf("partition %d went back from %d to %d", p, last[p], offset)
-			}
+		// A commit of one that was dropped may take effect late, and take the group back: then it gets records again.
+		for p, offset := range committedOf(t, c) {
 			for i := range offset {
 				if !finished[fmt.Sprint(p, "-", i)] {
 					t.Fatalf("partition %d committed at %d, and record %d was not finished", p, offset, i)
 				}
 			}
 		}
-		last = now
 	}
 }
