@@ -179,14 +179,17 @@ func (w *follower) open(ctx context.Context) error {
 	for k, p := range f.positions {
 		w.topics[k.topic] = p.number
 	}
-	w.publish(f, w.topics, &progress{moved: f.positions})
 	return nil
 }
 
 // work brings the file a step nearer to the log.
 func (w *follower) work(ctx context.Context, parts []Partition) (wait time.Duration, err error) {
+	fresh := !w.checked
 	if err := w.reconcile(ctx, parts); err != nil {
 		return 0, err
+	}
+	if fresh { // not before: it may be of a log that is no more
+		w.publish(w.f, w.topics, &progress{moved: w.f.positions})
 	}
 	wait, err = w.read(ctx, parts)
 	if err != nil {

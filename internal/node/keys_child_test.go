@@ -1,0 +1,78 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/record"
+)
+
+// busyBroker writes to a keyed topic until it is killed, and says after each hundred batches how far its view is.
+func busyBroker(t *testing.T, dir string) {
+	n, err := Open(context.Background(), busyOptions(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{"key-index": "true"}})
+	if err != nil && !errors.Is(err, broker.ErrTopicExists) {
+		t.Fatal(err)
+	}
+	info, err := n.Topic(t.Context(), "t", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		part := rand.IntN(2)
+		recs := make([]record.Record, 200)
+		for j := range recs {
+			// A key is in one partition only.
+			recs[j] = record.Record{Key: fmt.Appendf(nil, "key-%d", 2*rand.IntN(20_000)+part), Timestamp: 1}
+			if rand.IntN(5) > 0 {
+				recs[j].Value = []byte("value")
+			}
+		}
+		last := putRecords(t, n, "t", part, recs)
+		if i%100 == 99 {
+			if err := n.Keys().WaitFor(t.Context(), info.ID, uint32(part), last); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Println("view has", i)
+		}
+	}
+}
+
+// killed runs a child until its view has taken some records in, and kills it a moment later.
+func killed(t *testing.T, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKilledBrokers$", "-test.count=1")
+	child.Env = append(os.Environ(), keysChild+"="+dir)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for range 1 + rand.IntN(3) {
+		if !lines.Scan() {
+			t.Fatalf("the child has ended: %v", child.Wait())
+		}
+	}
+	time.Sleep(rand.N(50 * time.Millisecond)) // the random moment
+	if err := child.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = child.Wait() // that it was killed
+}

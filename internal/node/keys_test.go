@@ -1,0 +1,460 @@
+package node
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/view"
+	"github.com/sebbroker/seb/record"
+)
+
+// createKeyed makes a topic with a key index.
+func createKeyed(t *testing.T, n *Node, name string, partitions int) record.ID {
+	t.Helper()
+	info, err := n.CreateTopic(t.Context(), name, broker.TopicSpec{
+		Partitions: partitions, Settings: map[string]string{"key-index": "true"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.ID
+}
+
+// put stores records of one key with values, "" a tombstone, and returns the offset of the last.
+func put(t *testing.T, n *Node, topic string, part int, key string, values ...string) int64 {
+	t.Helper()
+	recs := make([]record.Record, len(values))
+	for i, v := range values {
+		if recs[i] = (record.Record{Key: []byte(key), Timestamp: int64(i)}); v != "" {
+			recs[i].Value = []byte(v)
+		}
+	}
+	return putRecords(t, n, topic, part, recs) + int64(len(recs)) - 1
+}
+
+func putRecords(t *testing.T, n *Node, topic string, part int, recs []record.Record) int64 {
+	t.Helper()
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := broker.Append{Topic: topic, Partition: int32(part), Data: data, Summary: sum, ExpectedOffset: -1}
+	r := n.Submit(t.Context(), []broker.Append{a}).Wait(t.Context())[0]
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	return r.Base
+}
+
+// newest is where the newest record of a key is, once the record at an offset is in the view.
+func newest(t *testing.T, n *Node, topic record.ID, key string, part int, offset int64) string {
+	t.Helper()
+	if err := n.Keys().WaitFor(t.Context(), topic, uint32(part), offset); err != nil {
+		t.Fatal(err)
+	}
+	e, ok, err := n.Keys().Get(t.Context(), topic, []byte(key), -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d/%d %v %v", e.Partition, e.Offset, e.Deleted, ok)
+}
+
+func stat(t *testing.T, set *metrics.Set, name string) (v float64) {
+	t.Helper()
+	var b bytes.Buffer
+	set.WritePrometheus(&b)
+	for line := range strings.Lines(b.String()) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			if _, err := fmt.Sscan(rest, &v); err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	t.Fatalf("no metric %s in:\n%s", name, b.String())
+	return 0
+}
+
+func TestKeysOutliveTheBroker(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone, Metrics: metrics.NewSet()}
+	n := open(t, o)
+	topic := createKeyed(t, n, "t", 2)
+	put(t, n, "t", 0, "a", "1", "2")
+	last := put(t, n, "t", 1, "a", "3", "4", "")
+	if got := newest(t, n, topic, "a", 1, last); got != "1/2 true true" {
+		t.Errorf("newest is %s", got)
+	}
+	last = put(t, n, "t", 1, "b", "1")
+	if got := newest(t, n, topic, "b", 1, last); got != "1/3 false true" {
+		t.Errorf("newest is %s", got)
+	}
+	if taken := stat(t, o.Metrics, "seb_view_records_total"); taken != 6 {
+		t.Errorf("%v records taken in", taken)
+	}
+	shut(t, n)
+
+	o.Metrics = metrics.NewSet()
+	n = open(t, o)
+	if got := newest(t, n, topic, "a", 1, last); got != "1/2 true true" {
+		t.Errorf("after a restart newest is %s", got)
+	}
+	if taken := stat(t, o.Metrics, "seb_view_records_total"); taken != 0 {
+		t.Errorf("%v records taken in again", taken)
+	}
+	if _, err := n.Trim(t.Context(), "t", 1, 3); err != nil {
+		t.Fatal(err)
+	}
+	if got := newest(t, n, topic, "a", 1, last); got != "0/1 false true" {
+		t.Errorf("after a trim newest is %s", got)
+	}
+	shut(t, n)
+	if err := os.RemoveAll(o.DataDir); err != nil {
+		t.Fatal(err)
+	}
+
+	// The view is made anew, while a broker that knows nothing but the bucket takes over.
+	o.Metrics = metrics.NewSet()
+	n = open(t, o)
+	if got := newest(t, n, topic, "b", 1, last); got != "1/3 false true" {
+		t.Errorf("without its file newest is %s", got)
+	}
+	if taken := stat(t, o.Metrics, "seb_view_records_total"); taken != 3 {
+		t.Errorf("%v records taken in", taken)
+	}
+	if lag := stat(t, o.Metrics, "seb_view_lag_records"); lag != 0 {
+		t.Errorf("lags by %v", lag)
+	}
+	if err := n.DeleteTopic(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := n.Keys().Get(t.Context(), topic, []byte("a"), -1); err != view.ErrNotIndexed {
+		t.Errorf("a topic that was deleted: %v", err)
+	}
+	again := createKeyed(t, n, "t", 1)
+	if got := newest(t, n, again, "a", 0, put(t, n, "t", 0, "c", "1")); got != "0/0 false false" {
+		t.Errorf("another topic of the name: %s", got)
+	}
+}
+
+// TestViewWithoutADataFolder: its file is temporary, and nobody has one who does not need it.
+func TestViewWithoutADataFolder(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	n := open(t, Options{Bucket: "mem:", BatchWait: BatchNone})
+	if err := n.EnsureTopic(t.Context(), "plain"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, n, "plain", 0, "a", "1")
+	files := func() []string {
+		list, err := filepath.Glob(filepath.Join(tmp, "*", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if list := files(); len(list) > 0 {
+		t.Errorf("made %s", list)
+	}
+	topic := createKeyed(t, n, "t", 1)
+	if got := newest(t, n, topic, "a", 0, put(t, n, "t", 0, "a", "1")); got != "0/0 false true" {
+		t.Error(got)
+	}
+	if list := files(); len(list) == 0 {
+		t.Error("no file below TMPDIR")
+	}
+	shut(t, n)
+	if list, _ := os.ReadDir(tmp); len(list) > 0 {
+		t.Errorf("left %s", list)
+	}
+}
+
+// TestIdleViewAsksTheBucketForNothing: a broker with a key index that nobody writes to makes no request, unless a reader
+// waits; nor does one that follows.
+func TestIdleViewAsksTheBucketForNothing(t *testing.T) {
+	dir := t.TempDir()
+	// What packages make once and keep must not be of the bubble's.
+	if _, err := state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		memory := objstore.NewMemory()
+		store, other := fault.NewCounter(memory), fault.NewCounter(memory)
+		n := open(t, Options{Store: store, DataDir: filepath.Join(dir, "leader"), BatchWait: BatchNone})
+		topic := createKeyed(t, n, "t", 1)
+		last := put(t, n, "t", 0, "a", "1", "2", "3")
+		if got := newest(t, n, topic, "a", 0, last); got != "0/2 false true" {
+			t.Error(got)
+		}
+		f := open(t, Options{Store: other, DataDir: filepath.Join(dir, "follower"), ReadOnly: true})
+		if got := newest(t, f, topic, "a", 0, last); got != "0/2 false true" {
+			t.Errorf("on a follower: %s", got)
+		}
+		time.Sleep(time.Hour) // what is still due
+		before, beforeOther := store.Counts(), other.Counts()
+		time.Sleep(time.Hour)
+		if d := store.Counts().Sub(before); d.Requests() != 0 {
+			t.Errorf("%+v in an hour", d)
+		}
+		if d := other.Counts().Sub(beforeOther); d.Requests() != 0 {
+			t.Errorf("a follower: %+v in an hour", d)
+		}
+		// Somebody who waits for the view makes a follower follow; here the record comes while he waits.
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if got := newest(t, f, topic, "a", 0, last+1); got != "0/3 true true" {
+				t.Errorf("on a follower: %s", got)
+			}
+		})
+		time.Sleep(10 * time.Minute)
+		put(t, n, "t", 0, "a", "")
+		wg.Wait()
+		before = store.Counts()
+		answer, err := n.Fetch(t.Context(), []broker.Want{{Topic: "t", Offset: last + 2}}, 1, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Release()
+		if d := store.Counts().Sub(before); d.Requests() == 0 {
+			t.Error("a reader who waits does not count: this test sees nothing")
+		}
+		shut(t, f)
+		shut(t, n)
+	})
+}
+
+// TestViewOfABucketThatWasRestored: what the view has read is no longer in the bucket, or is something else there.
+func TestViewOfABucketThatWasRestored(t *testing.T) {
+	for name, more := range map[string]bool{"shorter": false, "as long": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			var log bytes.Buffer
+			o := Options{
+				Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone,
+				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			}
+			n := open(t, o)
+			topic := createKeyed(t, n, "t", 1)
+			put(t, n, "t", 0, "a", "1", "2")
+			shut(t, n)
+			if err := os.CopyFS(filepath.Join(dir, "copy"), os.DirFS(o.Bucket)); err != nil {
+				t.Fatal(err)
+			}
+			n = open(t, o)
+			if got := newest(t, n, topic, "b", 0, put(t, n, "t", 0, "b", "1", "2")); got != "0/3 false true" {
+				t.Error(got)
+			}
+			shut(t, n)
+
+			o.Bucket = filepath.Join(dir, "copy")
+			if more {
+				writer := open(t, Options{Bucket: o.Bucket, BatchWait: BatchNone})
+				put(t, writer, "t", 0, "c", "1", "2")
+				shut(t, writer)
+			}
+			n = open(t, o)
+			if got := newest(t, n, topic, "b", 0, 1); got != "0/0 false false" {
+				t.Errorf("what is not in the bucket: %s", got)
+			}
+			if got := newest(t, n, topic, "a", 0, 1); got != "0/1 false true" {
+				t.Errorf("what is: %s", got)
+			}
+			if !strings.Contains(log.String(), "read anew") {
+				t.Errorf("nothing was said: %s", &log)
+			}
+		})
+	}
+}
+
+// TestKeysOfACompactedTopic: what compaction has taken is in no answer, and all that is left is.
+func TestKeysOfACompactedTopic(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	dir := t.TempDir()
+	o := Options{
+		Store: objstore.NewMemory(), DataDir: dir, BatchWait: BatchNone, SnapshotSlots: 50,
+		Pack: packer.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}, MergeEvery: time.Hour,
+	}
+	n := open(t, o)
+	if _, err := n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{"cleanup-policy": "compact"}}); err != nil {
+		t.Fatal(err)
+	}
+	written, left := 0, 0
+	for round := range 6 {
+		for range 150 {
+			part := rng.IntN(2)
+			recs := make([]record.Record, 1+rng.IntN(30))
+			for i := range recs {
+				recs[i] = record.Record{Key: fmt.Appendf(nil, "k%d", 2*rng.IntN(300)+part), Timestamp: int64(written + i)}
+				if rng.IntN(6) > 0 {
+					recs[i].Value = make([]byte, rng.IntN(100))
+				}
+			}
+			putRecords(t, n, "t", part, recs)
+			written += len(recs)
+		}
+		for made := true; made; {
+			var err error
+			if made, err = n.merger.Once(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		info, err := n.Topic(t.Context(), "t", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = compareKeys(t, n, &info)
+		switch round {
+		case 2: // a view that has seen all of the records
+			shut(t, n)
+			n = open(t, o)
+		case 4: // one that sees only what is left
+			shut(t, n)
+			o.DataDir = t.TempDir()
+			n = open(t, o)
+		}
+	}
+	if left > written/2 {
+		t.Errorf("%d of %d records are left: nothing was compacted", left, written)
+	}
+}
+
+// keysChild is the environment of a child of TestKilledBrokers: the folder it works in.
+const keysChild = "SEB_TEST_KEYS_CHILD"
+
+// TestKilledBrokers: brokers that are killed while their view is busy leave a file that the next one goes on with.
+func TestKilledBrokers(t *testing.T) {
+	if dir := os.Getenv(keysChild); dir != "" {
+		busyBroker(t, dir)
+		return
+	}
+	dir := t.TempDir()
+	for range 3 {
+		killed(t, dir)
+	}
+	o := busyOptions(dir)
+	o.Metrics = metrics.NewSet()
+	n := open(t, o)
+	if err := n.EnsureTopic(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := n.Topic(t.Context(), "t", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := compareKeys(t, n, &info)
+	if again := stat(t, o.Metrics, "seb_view_rebuilds_total"); again != 0 {
+		t.Errorf("the view was made anew %v times", again)
+	}
+	t.Logf("%d records, %v of them taken in after the last kill", total, stat(t, o.Metrics, "seb_view_records_total"))
+}
+
+func busyOptions(dir string) Options {
+	return Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: time.Millisecond}
+}
+
+// compareKeys compares the view of a topic with its records.
+func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
+	t.Helper()
+	want := map[string][]string{}
+	for part, p := range info.Partitions {
+		if p.Next > 0 {
+			if err := n.Keys().WaitFor(t.Context(), info.ID, uint32(part), p.Next-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eachRecord(t, n, info.Name, part, func(r *record.Record) {
+			want[string(r.Key)] = append(want[string(r.Key)], fmt.Sprintf("%d/%d %v", part, r.Offset, r.Value == nil))
+			total++
+		})
+	}
+	var live []string
+	for key, list := range want {
+		got, err := n.Keys().History(t.Context(), info.ID, []byte(key), view.HistoryQuery{Partition: -1, Limit: view.LimitMax})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := make([]string, len(got))
+		for i, e := range got {
+			shown[i] = fmt.Sprintf("%d/%d %v", e.Partition, e.Offset, e.Deleted)
+		}
+		if !slices.Equal(shown, list) {
+			t.Fatalf("history of %s is %s, want %s", key, shown, list)
+		}
+		if !strings.HasSuffix(list[len(list)-1], "true") {
+			live = append(live, key)
+		}
+	}
+	slices.Sort(live)
+	var keys []string
+	for q := (view.ListQuery{Limit: 1000}); ; q.After = []byte(keys[len(keys)-1]) {
+		page, err := n.Keys().List(t.Context(), info.ID, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, e := range page {
+			keys = append(keys, string(e.Key))
+		}
+	}
+	if !slices.Equal(keys, live) {
+		t.Fatalf("%d keys, want %d", len(keys), len(live))
+	}
+	return total
+}
+
+// eachRecord reads all of a partition that is there.
+func eachRecord(t *testing.T, n *Node, topic string, part int, f func(*record.Record)) {
+	t.Helper()
+	info, err := n.Topic(t.Context(), topic, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r record.Reader
+	for next := info.Partitions[part].Start; next < info.Partitions[part].Next; {
+		got, err := n.Fetch(t.Context(), []broker.Want{{Topic: topic, Partition: int32(part), Offset: next}}, 0, 0)
+		if err == nil {
+			err = got.Parts[0].Err
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range got.Parts[0].Chunks {
+			b := bytes.Join(c.Parts, nil)
+			if c.Section != nil {
+				b = make([]byte, c.Size)
+				if _, err := c.Section.File.ReadAt(b, c.Section.Off); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for r.Reset(b, next); r.Next(); {
+				f(r.Record())
+			}
+			if r.Err() != nil {
+				t.Fatal(r.Err())
+			}
+			next = c.End
+		}
+		got.Release()
+	}
+}
