@@ -132,6 +132,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		"a late DELETE takes a SEAL in a collected slot before it is put twice": 1795238897699166478,
 		"a SEAL in a collected slot leads a follower off the chain for a while": 8096,
 		"a SEAL in a collected slot lies where a follower reads records":        1795283306648534085,
+		"the only broker is away for most of the calm":                          1795284032144881161,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed) })
 	}

@@ -119,6 +119,9 @@ func (w *world) calmDown() {
 	w.store.refusing = false
 	for _, n := range w.nodes {
 		n.resume()
+		if n.run == nil {
+			w.after(5*time.Second, n.start) // if it does not come back sooner
+		}
 	}
 	w.logf("calm")
 }
