@@ -35,21 +35,23 @@ func FuzzChunks(f *testing.F) {
 	f.Add(whole, int64(3), uint16(0), int64(100))
 	f.Add(whole[:len(whole)-1], int64(5), uint16(61), int64(3))
 	f.Add([]byte("not a batch"), int64(0), uint16(3), int64(3))
-	path := filepath.Join(f.TempDir(), "chunk")
+	file, err := os.Create(filepath.Join(f.TempDir(), "chunk"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { file.Close() })
+	total := budget.New(64 << 20)
+	a := &Source{fetch: total.Class(budget.Fetch), buffers: total.Buffers(), requestMax: total.RequestMax()}
 	f.Fuzz(func(t *testing.T, data []byte, from int64, split uint16, maxRecords int64) {
-		total := budget.New(64 << 20)
-		a := &Source{fetch: total.Class(budget.Fetch), buffers: total.Buffers(), requestMax: total.RequestMax()}
 		at := min(int(split), len(data))
 		inMemory := broker.Chunk{Base: 0, End: 6, Size: int64(len(data)), Parts: [][]byte{data[:at], data[at:]}}
 		// A file that has something before and behind the section.
-		if err := os.WriteFile(path, append(append([]byte("before"), data...), "behind"...), 0o600); err != nil {
+		if err := file.Truncate(0); err != nil {
 			t.Fatal(err)
 		}
-		file, err := os.Open(path)
-		if err != nil {
+		if _, err := file.WriteAt(append(append([]byte("before"), data...), "behind"...), 0); err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close()
 		inFile := inMemory
 		inFile.Parts, inFile.Section = nil, &objstore.Section{File: file, Off: 6, Len: int64(len(data))}
 

@@ -43,6 +43,9 @@ func DecodeMeta(b []byte) (record.ID, error) {
 	if err != nil {
 		return record.ID{}, fmt.Errorf("%s: %w", MetaKey, err)
 	}
+	if id.IsZero() {
+		return record.ID{}, fmt.Errorf("%s: the cluster has no id", MetaKey)
+	}
 	return id, nil
 }
 

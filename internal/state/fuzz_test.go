@@ -436,3 +436,36 @@ func TestNameTakenAgainInOneObject(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// FuzzNames: a name that is taken apart is put together again as it was, and no other object's.
+func FuzzNames(f *testing.F) {
+	nonce := record.ID{0xab, 1}
+	pos := state.Position{Epoch: 7, Slot: 1 << 40}
+	for _, key := range []string{
+		state.SlotKey(0, 7, nonce, 99), state.PackKey(0, 7, nonce, 99), state.SnapKey(0, pos, nonce), strings.ToUpper(state.SnapKey(0, pos, nonce)), "", "s0000/wal/",
+	} {
+		f.Add(uint32(0), key)
+		f.Add(uint32(12345), strings.Replace(key, "s0000", "s12345", 1))
+	}
+	f.Fuzz(func(t *testing.T, shard uint32, key string) {
+		kinds := 0
+		if epoch, id, slot, ok := state.ParseSlotKey(shard, key); ok {
+			if kinds++; state.SlotKey(shard, epoch, id, slot) != key {
+				t.Fatalf("%q is taken for slot %d of epoch %d-%s", key, slot, epoch, id)
+			}
+		}
+		if epoch, id, number, ok := state.ParsePackKey(shard, key); ok {
+			if kinds++; state.PackKey(shard, epoch, id, number) != key {
+				t.Fatalf("%q is taken for pack %d of epoch %d-%s", key, number, epoch, id)
+			}
+		}
+		if p, id, ok := state.ParseSnapKey(shard, key); ok {
+			if kinds++; state.SnapKey(shard, p, id) != key {
+				t.Fatalf("%q is taken for the snapshot at %+v of %s", key, p, id)
+			}
+		}
+		if kinds > 1 || kinds == 1 && !objstore.ValidKey(key) {
+			t.Fatalf("%q is taken for %d names", key, kinds)
+		}
+	})
+}
