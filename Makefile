@@ -9,18 +9,18 @@ LDFLAGS  := -X main.version=$(VERSION)
 
 # make fuzz TIME=5m            time for each fuzz target
 # make sim SEED=17, TIME=1h    one seed with its trace (SHRINK=1: made small first), or fresh seeds for so long
-# make killloop KILLS=500      kills for each kind of bucket
+# make torture TIME=10m        fresh seeds for so long; KILLS=10000: until so many brokers were killed; SEED=17: one run
 # make soak LIFE=25m           how long the load of the soak goes on
 # make bench BENCH=Produce PKG=./internal/broker
 SEED     ?=
 TIME     ?= 30s
-KILLS    ?= 100
+KILLS    ?=
 LIFE     ?= 25m
 BENCH    ?= .
 PKG      ?= ./...
 COUNT    ?= 6
 
-.PHONY: help build test vet lint fmt race fuzz sim planted cost costs killloop soak bench run s3server
+.PHONY: help build test vet lint fmt race fuzz sim planted cost costs torture soak bench run s3server
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,7 @@ vet:
 test: s3server vet ## every test, the S3 server included
 	$(GO) test -timeout $(TIMEOUT) ./...
 	$(GO) test -tags plantedbugs -timeout $(TIMEOUT) -run '^TestPlantedBugs$$' ./internal/sim
+	$(GO) test -tags failpoints ./internal/failpoint
 
 race: s3server ## every test under the race detector
 	$(GO) test -race -timeout 90m ./...
@@ -49,6 +50,7 @@ lint: vet ## format, vet, staticcheck, and the same code for linux/arm64
 	  if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	$(TOOL) staticcheck ./...
 	$(GO) vet -tags plantedbugs ./internal/logcore ./internal/sim
+	$(GO) vet -tags failpoints ./cmd/seb ./internal/failpoint
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
 
@@ -78,8 +80,9 @@ costs: s3server ## the table of docs/costs.md, 100 minutes: requests of brokers 
 soak: s3server ## an hour of a broker's life in LIFE, with kills, on the real S3 server; starts with 1,000 packs; half an hour
 	$(GO) test ./internal/soak -count=1 -v -timeout 0 -args -long -life $(LIFE)
 
-killloop: build s3server ## SIGKILL a real broker again and again, on disk and on S3
-	SEB_KILLS=$(KILLS) $(GO) test ./internal/killloop/... -count=1 -v -timeout 0
+torture: s3server ## real brokers killed, stopped and cut off, on disk and on S3, and their history judged
+	$(GO) test ./internal/torture/campaign -run '^TestTorture$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED)) $(if $(KILLS),-kills=$(KILLS)) \
+	  $(if $(or $(filter-out file,$(origin TIME)),$(if $(SEED)$(KILLS),,yes)),-time=$(TIME))
 
 bench: ## benchmarks into bin/bench.txt, compared with bin/bench-old.txt if it is there
 	@mkdir -p bin

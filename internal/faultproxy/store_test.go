@@ -109,8 +109,18 @@ func TestWhatBecomesOfAGet(t *testing.T) {
 		kind   Kind
 		failed bool
 	}{
-		{Lost, true}, {Reset, true}, {Broken, true}, {Gateway, true}, {Throttled, true}, {Denied, true}, {Stalled, false}, {Slow, false},
-		{Cut, true}, {Longer, true}, {Hung, true}, {"", false},
+		{Lost, true},
+		{Reset, true},
+		{Broken, true},
+		{Gateway, true},
+		{Throttled, true},
+		{Denied, true},
+		{Stalled, false},
+		{Slow, false},
+		{Cut, true},
+		{Longer, true},
+		{Hung, true},
+		{"", false},
 	} {
 		key := "get/" + strings.ReplaceAll(string(c.kind), " ", "-") + "x"
 		if err := direct.Put(t.Context(), key, objstore.NewBody(body)); err != nil {

@@ -48,8 +48,14 @@ func TestWhatBecomesOfAConnection(t *testing.T) {
 		failed bool
 		effect int
 	}{
-		{"", false, applied}, {Delayed, false, applied}, {Trickled, false, applied}, {Refused, true, notApplied},
-		{CutUp, true, notApplied}, {CutDown, true, applied}, {AnswerLost, true, applied}, {HalfOpen, true, either},
+		{"", false, applied},
+		{Delayed, false, applied},
+		{Trickled, false, applied},
+		{Refused, true, notApplied},
+		{CutUp, true, notApplied},
+		{CutDown, true, applied},
+		{AnswerLost, true, applied},
+		{HalfOpen, true, either},
 	} {
 		w.SetConfig(WireConfig{Rates: Rates{c.kind: 1}, DelayMax: 3 * time.Millisecond, HoldMax: 50 * time.Millisecond})
 		for range 5 {

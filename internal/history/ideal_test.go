@@ -141,6 +141,10 @@ func (x *ideal) apply(r *running) {
 	case Read:
 		r.is = x.answer(r, is)
 	case Commit:
+		if x.old != nil && r.Want != nil && *r.Want != x.old.group.at && x.rng.IntN(4) == 0 {
+			r.is = &Event{Is: Rejected, Code: CodeMismatch, At: x.old.group.at, Epoch: x.old.epoch}
+			return
+		}
 		if r.Want != nil && *r.Want != x.group.at {
 			r.is = &Event{Is: Rejected, Code: CodeMismatch, At: x.group.at, Epoch: x.epoch}
 			return
@@ -162,6 +166,9 @@ func (x *ideal) apply(r *running) {
 }
 
 func (x *ideal) append(r *running, is Event) *Event {
+	if x.old != nil && r.Want != nil && *r.Want != x.old.end && x.rng.IntN(4) == 0 {
+		return &Event{Is: Rejected, Code: CodeMismatch, At: x.old.end, Epoch: x.old.epoch}
+	}
 	if r.Want != nil && *r.Want != x.end {
 		return &Event{Is: Rejected, Code: CodeMismatch, At: x.end, Epoch: x.epoch}
 	}

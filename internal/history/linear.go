@@ -24,8 +24,8 @@ type Linearity struct {
 // to its end.
 //
 // What is known from elsewhere makes it affordable. The place of an append of unknown outcome is where it was read; one that
-// nobody read has had no effect; so partitions that were trimmed are left out, of which nobody knows what was not read. Reads
-// that a deposed broker answered are left out: it shows an earlier list, which Checker judges.
+// nobody read has had no effect; so partitions that were trimmed are left out, of which nobody knows what was not read. Reads and
+// failed conditions that a deposed broker answered are left out: it knows an earlier list, which Checker judges.
 func Linear(in io.Reader, limit time.Duration) (*Linearity, error) {
 	p := parts{
 		logs: map[int32]*ops{}, groups: map[registerKey]*ops{}, open: map[int64]*open{}, places: map[[2]int64]int64{}, trimmed: map[int32]bool{},
@@ -107,8 +107,8 @@ func (p *parts) end(o *open, e *Event) {
 			p.places[[2]int64{r[1], r[2] + i}] = r[0] + i
 		}
 	}
-	mismatch := e.Is == Rejected && e.Code == CodeMismatch && o.Want != nil
 	stale := e.Epoch < o.epoch
+	mismatch := e.Is == Rejected && e.Code == CodeMismatch && o.Want != nil && !stale
 	switch {
 	case o.Do == Append && e.Is == Unknown:
 		p.maybe = append(p.maybe, o)

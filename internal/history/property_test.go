@@ -233,7 +233,7 @@ func TestRecordedHistoryIsReadBack(t *testing.T) {
 		t.Error("it is said to be bad")
 	default:
 	}
-	violations, err := r.Finish()
+	violations, err := r.Finish(true)
 	if err != nil || len(violations) > 0 {
 		t.Fatalf("%v, %v", violations, err)
 	}
@@ -261,7 +261,7 @@ func TestRecorderSaysWhenItTurnsBad(t *testing.T) {
 	}
 	r.Return(r.Invoke(Event{Do: Read}), Event{Is: OK, Bad: "x"})
 	<-r.Bad()
-	if violations, err := r.Finish(); err != nil || len(violations) == 0 {
+	if violations, err := r.Finish(true); err != nil || len(violations) == 0 {
 		t.Errorf("%v, %v", violations, err)
 	}
 }

@@ -99,11 +99,14 @@ func (r *Recorder) Ends(part int32) (start, end int64) {
 	return s.start, s.end
 }
 
-// Finish closes the file and judges the whole. Everything must have been read to its end before.
-func (r *Recorder) Finish() ([]Violation, error) {
+// Finish closes the file and gives what was found. complete says that everything was read to its end, so that what nobody
+// has seen is lost.
+func (r *Recorder) Finish(complete bool) ([]Violation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.checker.Finish()
+	if complete {
+		r.checker.Finish()
+	}
 	return r.checker.Violations(), r.closeLocked()
 }
 

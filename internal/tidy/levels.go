@@ -18,7 +18,6 @@ var levels = map[string]int{
 	"":                   7,
 	"internal/sim":       7,
 	"internal/torture":   7,
-	"internal/killloop":  7,
 	"internal/soak":      7,
 
 	"internal/httpapi": 6,
@@ -75,7 +74,6 @@ var support = []string{
 	"internal/program",
 	"internal/sim",
 	"internal/torture",
-	"internal/killloop",
 	"internal/soak",
 	"internal/history",
 	"internal/faultproxy",
