@@ -42,7 +42,7 @@ var shares = [kinds]struct {
 }{
 	Runtime:     {"runtime", 290, "code, stacks, garbage collection"},
 	Pool:        {"pool", 40, "idle buffers kept for reuse"},
-	Connections: {"connections", 120, "open connections; beyond it new ones wait for another's end"},
+	Connections: {"connections", 120, "open connections; beyond it idle ones give way"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
 	Objects:     {"objects", 130, "objects being filled or stored"},
 	Tail:        {"tail", 70, "newest records, for readers at the end"},
@@ -130,9 +130,13 @@ func (b *Budget) Buffers() *Buffers { return b.buffers }
 // RequestMax is the size in bytes of the largest record or request: an eighth of the limit, at most 30 MiB.
 func (b *Budget) RequestMax() int64 { return min(requestMax, b.limit/8) }
 
-// GoLimit is what to give to runtime/debug.SetMemoryLimit: three quarters of the limit, because the collector's limit
-// is a soft one and does not count the program's code or what the kernel holds for it.
-func (b *Budget) GoLimit() int64 { return b.limit / 4 * 3 }
+// outside is what the collector does not count: the program's code and data as far as they are in memory, and some room,
+// since its limit is a soft one.
+const outside = 20 << 20
+
+// GoLimit is what to give to runtime/debug.SetMemoryLimit: three quarters of the limit, and less where that leaves too
+// little for what the collector does not count, but at least half.
+func (b *Budget) GoLimit() int64 { return max(b.limit/2, min(b.limit/4*3, b.limit-outside)) }
 
 // Usage is a snapshot of one class, in bytes.
 type Usage struct {

@@ -396,7 +396,7 @@ func ExampleBudget_Ceiling() {
 	// memory limit 64.0 MiB, largest request 8192.0 KiB
 	//   runtime        18.6 MiB  code, stacks, garbage collection
 	//   pool         2621.4 KiB  idle buffers kept for reuse
-	//   connections  7864.3 KiB  open connections; beyond it new ones wait for another's end
+	//   connections  7864.3 KiB  open connections; beyond it idle ones give way
 	//   produce      9175.0 KiB  bodies of produce requests in flight
 	//   objects      8519.7 KiB  objects being filled or stored
 	//   tail         4587.5 KiB  newest records, for readers at the end
@@ -405,4 +405,12 @@ func ExampleBudget_Ceiling() {
 	//   groups        983.0 KiB  consumer groups
 	//   producers     983.0 KiB  idempotent producers
 	//   keys         1966.1 KiB  keys while a topic is compacted
+}
+
+func TestGoLimitLeavesRoomForTheProgram(t *testing.T) {
+	for limit, want := range map[int64]int64{16 << 20: 8 << 20, 32 << 20: 16 << 20, 64 << 20: 44 << 20, 256 << 20: 192 << 20, 4 << 30: 3 << 30} {
+		if got := New(limit).GoLimit(); got != want {
+			t.Errorf("of %s: %s, want %s", size(limit), size(got), size(want))
+		}
+	}
 }

@@ -95,7 +95,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	if s.api, err = New(s.b, c.http); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -50,18 +52,22 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	a.source = httpread.NewSource(b, httpread.Options{
 		BudgetWait: a.o.BudgetWait, Stops: a.stops, Pace: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
 	})
-	a.connections = httpin.Connections{Stops: a.stops, Open: a.metrics.connections, Held: a.metrics.held}
+	a.connections = httpin.Connections{
+		Stops: a.stops, Open: a.metrics.connections, Held: a.metrics.held, Evicted: a.metrics.evicted, Refused: a.metrics.refused,
+	}
 	return a, nil
 }
 
 // ServeHTTP finds the route, checks the key and writes the error that the route returns.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
+	place := httpin.PlaceOf(r.Context())
+	defer place.Leaving()
 	if r.ContentLength != 0 {
 		// Whoever answers without reading the body must not wait for it: net/http reads on to keep the connection.
 		a.pace.ReadStep(w)
 	}
-	if a.connections.Waiting() {
+	if place.Refused() || a.connections.Waiting() {
 		w.Header().Set("Connection", "close") // others wait for this one's place
 	}
 	rt, p := findRoute(r)
@@ -75,6 +81,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case rt.auth && !a.key.Matches(r.Header.Get("Authorization")):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
 		err = api.NewProblem(api.Unauthorized, "invalid auth")
+	case place.Refused() && rt.auth && rt.path != "/metrics":
+		err = api.NewProblem(api.OverBudget, "all connections are taken: %d are served at once", a.o.Connections)
 	default:
 		err = rt.serve(a, w, r)
 	}
@@ -86,6 +94,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.metrics.served(rt.name(), codeOf(err), time.Since(began))
 	if err == nil {
 		return
+	}
+	if errors.Is(err, budget.ErrOver) {
+		a.connections.ShedSlow()
 	}
 	if errors.Is(err, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)
@@ -133,9 +144,20 @@ func allowed(path string) string {
 func (a *API) Server() *http.Server {
 	return a.connections.Server(httpin.ServerOptions{
 		Handler: a, Logger: a.log, Max: a.o.Connections, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout,
+		DoorWait: a.o.DoorWait,
 	})
 }
+
+// Listen listens on a TCP address for Server: on Linux it gives no connection before that has sent something.
+func Listen(address string) (net.Listener, error) { return httpin.Listen(address) }
 
 // Stop ends long polls, with what they have, and event streams, now and from now on. Requests go on being served: a
 // server calls it when it begins to shut down. It may be called more than once and does not wait.
 func (a *API) Stop() { a.stops.Stop() }
+
+// Drain is Stop, and returns when they have got what they have, or ctx ends. The broker must not be closed before: what
+// they have is its.
+func (a *API) Drain(ctx context.Context) {
+	a.stops.Stop()
+	a.stops.Wait(ctx)
+}

@@ -12,6 +12,8 @@ type apiMetrics struct {
 	set         *metrics.Set
 	connections *metrics.Counter // gauge of open ones
 	held        *metrics.Counter
+	evicted     *metrics.Counter
+	refused     *metrics.Counter
 	produced    *metrics.Counter
 	producedIn  *metrics.Counter
 	read        *metrics.Counter
@@ -24,6 +26,8 @@ func newMetrics(set *metrics.Set) *apiMetrics {
 		set:         set,
 		connections: set.NewCounter("seb_http_connections"),
 		held:        set.NewCounter("seb_http_connections_held_total"),
+		evicted:     set.NewCounter("seb_http_connections_evicted_total"),
+		refused:     set.NewCounter("seb_http_connections_refused_total"),
 		produced:    set.NewCounter("seb_http_produced_records_total"),
 		producedIn:  set.NewCounter("seb_http_produced_bytes_total"),
 		read:        set.NewCounter("seb_http_read_records_total"),

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // Options are what New needs besides the broker. A zero field means its default.
@@ -23,8 +25,10 @@ type Options struct {
 	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.
 	WriteMetrics func(io.Writer)
 
-	// Connections is how many are served at once; those beyond wait in the kernel until one ends. Default 1024.
+	// Connections is how many are served at once. One more takes the place of one that asks for nothing, or waits for a place
+	// for DoorWait and is refused then. Defaults 1024 and 10 s.
 	Connections int
+	DoorWait    time.Duration
 	// RecordsMax is how many records one request may bring, and one answer in a form that decodes may hold. Default 262,144.
 	RecordsMax int
 	// HeaderTimeout is for a request's headers, IdleTimeout for the next request on a connection. Defaults 10 s, 2 min.
@@ -40,6 +44,9 @@ type Options struct {
 	// Heartbeat is the time between comments on an event stream that has nothing else to say. Default 15 s.
 	Heartbeat time.Duration
 }
+
+// ConnectionsWithin is the value of Options.Connections with which no more than open, but at least two, are open at once.
+func ConnectionsWithin(open int) int { return httpin.Served(open) }
 
 // Validate reports every fault at once.
 func (o *Options) Validate() error {
@@ -59,6 +66,7 @@ func (o *Options) Validate() error {
 	}{
 		{"header timeout", o.HeaderTimeout},
 		{"idle timeout", o.IdleTimeout},
+		{"door wait", o.DoorWait},
 		{"step timeout", o.StepTimeout},
 		{"ack timeout", o.AckTimeout},
 		{"budget wait", o.BudgetWait},
@@ -87,6 +95,7 @@ func (o Options) withDefaults() Options {
 	}{
 		{&o.HeaderTimeout, 10 * time.Second},
 		{&o.IdleTimeout, 2 * time.Minute},
+		{&o.DoorWait, 10 * time.Second},
 		{&o.StepTimeout, 15 * time.Second},
 		{&o.AckTimeout, time.Minute},
 		{&o.BudgetWait, time.Minute},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -167,57 +166,11 @@ func TestSlowHeadersAndLongOnes(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreLimited(t *testing.T) {
-	s := start(t, func(c *setup) { c.http.Connections = 3 })
-	var first []net.Conn
-	for range 3 {
-		conn := s.dial()
-		first = append(first, conn)
-		fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-		if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || resp.StatusCode != 200 {
-			t.Fatal(resp, err)
-		}
-	}
-	// Those beyond hear nothing, whatever they ask, until one of the three ends.
-	const over = 4
-	answers := make(chan error, over)
-	for range over {
-		conn := s.dial()
-		go func() {
-			fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err == nil && (resp.StatusCode != 200) {
-				err = fmt.Errorf("status %d", resp.StatusCode)
-			}
-			conn.Close()
-			answers <- err
-		}()
-	}
-	eventually(t, "one is held", func() bool { return s.api.connections.Waiting() })
-	// A connection in use makes room after its answer.
-	fmt.Fprintf(first[0], "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-	if resp, err := http.ReadResponse(bufio.NewReader(first[0]), nil); err != nil || resp.StatusCode != 200 || !resp.Close {
-		t.Errorf("%v %v", resp, err)
-	}
-	for range over {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
-	}
-	if n := s.api.metrics.held.Get(); n == 0 {
-		t.Error("none was counted as held")
-	}
-	eventually(t, "all places are free", func() bool { return s.api.metrics.connections.Get() == 2 })
-}
-
 // TestHeldConnectionsDoNotHoldTheEnd: a server whose places are all taken stops, and who waits for one hears nothing.
 func TestHeldConnectionsDoNotHoldTheEnd(t *testing.T) {
-	s := start(t, func(c *setup) { c.http.Connections = 1 })
-	busy := s.dial()
-	fmt.Fprintf(busy, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-	if _, err := http.ReadResponse(bufio.NewReader(busy), nil); err != nil {
-		t.Fatal(err)
-	}
+	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 1, time.Hour })
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	s.busy(1)
 	held := s.dial()
 	fmt.Fprint(held, originalPost("t", "[1]", "a"))
 	eventually(t, "it is held", func() bool { return s.api.connections.Waiting() })

@@ -137,6 +137,11 @@ func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
 
 // readSpec reads the body of PUT /topic; none at all means defaults, or no change.
 func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.TopicSpec, err error) {
+	memory, err := a.produce.Reserve(decodedTimes * httpin.BodyBound(r.ContentLength, topicBodyMax))
+	if err != nil {
+		return spec, err
+	}
+	defer memory.Release()
 	body, err := httpin.Small(w, r, topicBodyMax)
 	if err != nil {
 		return spec, err

@@ -25,6 +25,7 @@ type Body struct {
 	Max    int64        // bytes of body
 	Memory forms.Memory // Release is the caller's to call
 
+	place *Place
 	read  int64 // bytes of body read
 	step  int64 // where the next step of the read deadline is due
 	ended bool
@@ -46,12 +47,16 @@ func (in *Body) Open() error {
 	if declared == 0 {
 		return api.BadField("body", "empty; to write an empty record say so, in JSON or with a size of 0")
 	}
-	in.step = StepBytes
+	in.step, in.place = StepBytes, PlaceOf(in.R.Context())
 	n := max(declared, growMin)
 	if n += slackMin; n+n/8 <= in.Memory.Class.Limit() {
 		n += n / 8 // most bodies fit into that as batches, so that nothing has to grow
 	}
-	return in.Memory.Need(n)
+	if err := in.Memory.Need(n); err != nil {
+		return err
+	}
+	in.place.Reading()
+	return nil
 }
 
 // Patient makes the body wait for memory, up to limit, instead of being refused: budget.ErrOver comes only then. While it
@@ -62,6 +67,8 @@ func (in *Body) Patient(limit time.Duration, stops *Stops) {
 		defer cancel()
 		ctx, done := stops.Until(ctx)
 		defer done()
+		in.place.Read() // whoever waits for us is not slow
+		defer in.place.Reading()
 		r, err := in.Memory.Class.ReserveWait(ctx, n)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", budget.ErrOver, err)
@@ -74,6 +81,7 @@ func (in *Body) Patient(limit time.Duration, stops *Stops) {
 // Read reads the body at no less than the minimum rate and no further than the limit.
 func (in *Body) Read(p []byte) (int, error) {
 	n, err := in.R.Body.Read(p)
+	in.place.Got(n)
 	if in.read += int64(n); in.read > in.Max {
 		return n, api.OverLimit("body", in.Max, in.read)
 	}
@@ -83,6 +91,7 @@ func (in *Body) Read(p []byte) (int, error) {
 	}
 	if err == io.EOF && !in.ended {
 		in.ended = true
+		in.place.Read()
 		ReadDone(in.W)
 	}
 	return n, err

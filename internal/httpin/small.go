@@ -29,15 +29,30 @@ func Small(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) 
 	if r.ContentLength > limit {
 		return nil, api.OverLimit("body", limit, r.ContentLength)
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	place := PlaceOf(r.Context())
+	place.Reading()
+	body, err := io.ReadAll(io.LimitReader(&counted{r.Body, place}, limit+1))
 	if err != nil {
 		return nil, ReadFault(err)
 	}
+	place.Read()
 	ReadDone(w)
 	if int64(len(body)) > limit {
 		return nil, api.OverLimit("body", limit, int64(len(body)))
 	}
 	return body, nil
+}
+
+// counted tells the connection's place of what is read.
+type counted struct {
+	r     io.Reader
+	place *Place
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.place.Got(n)
+	return n, err
 }
 
 // BodyBound is how large a body can be: what it is said to be, or the limit.

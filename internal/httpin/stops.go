@@ -3,6 +3,7 @@ package httpin
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Stops ends the waits of requests when the server shuts down. All methods may be called concurrently.
@@ -51,6 +52,18 @@ func (s *Stops) Stop() {
 	s.stopped = true
 	for w := range s.waits {
 		w.cancel()
+	}
+}
+
+// Wait returns when all contexts of Until are done with, or ctx ends.
+func (s *Stops) Wait(ctx context.Context) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for s.Waits() > 0 && ctx.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
 	}
 }
 

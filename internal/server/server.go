@@ -32,6 +32,7 @@ type Server struct {
 	log      *slog.Logger
 	node     *node.Node
 	listener net.Listener
+	api      *httpapi.API
 	http     *http.Server
 	debug    *debugServer // nil unless enabled
 	runtime  Runtime
@@ -45,8 +46,9 @@ type Server struct {
 	stopErr error // of the first Close
 }
 
-// connectionBytes is what a connection is reckoned to cost: buffers both ways, a goroutine, what the handler holds.
-const connectionBytes = 64 << 10
+// connectionBytes is what a connection is reckoned to cost: buffers both ways, two goroutines, the largest headers. Most
+// take half of it.
+const connectionBytes = 40 << 10
 
 // Start starts a broker as cfg says and returns when it leads (or follows, if read-only) and accepts requests. It sets
 // the process's soft memory limit. Errors: config.Faults, objstore.CheckError, node.ErrFolderInUse, and others.
@@ -67,7 +69,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 }
 
 func (s *Server) listen() (err error) {
-	s.listener, err = net.Listen("tcp", net.JoinHostPort(s.cfg.HTTP.Address, strconv.Itoa(s.cfg.HTTP.Port)))
+	s.listener, err = httpapi.Listen(net.JoinHostPort(s.cfg.HTTP.Address, strconv.Itoa(s.cfg.HTTP.Port)))
 	if err != nil {
 		return fmt.Errorf("public listener: %w", err)
 	}
@@ -75,12 +77,12 @@ func (s *Server) listen() (err error) {
 }
 
 func (s *Server) start(ctx context.Context) error {
+	debug.SetMemoryLimit(budget.New(int64(s.cfg.MemoryLimit)).GoLimit())
 	set := metrics.NewSet()
 	var err error
 	if s.node, err = node.Open(ctx, s.nodeOptions(set)); err != nil {
 		return err
 	}
-	debug.SetMemoryLimit(s.node.Budget().GoLimit())
 	if err := s.serve(set); err != nil {
 		return errors.Join(err, s.node.Close(ctx))
 	}
@@ -117,9 +119,9 @@ func (s *Server) serve(set *metrics.Set) error {
 		return err
 	}
 	s.keyMade = made
-	share := s.node.Budget().Class(budget.Connections).Limit() / connectionBytes
-	api, err := httpapi.New(s.node.Broker, httpapi.Options{
-		APIKey: key, Keys: s.node.Keys(), Logger: s.log, Metrics: set, Connections: int(min(int64(s.cfg.HTTP.Connections), share)),
+	share := httpapi.ConnectionsWithin(int(s.node.Budget().Class(budget.Connections).Limit() / connectionBytes))
+	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
+		APIKey: key, Keys: s.node.Keys(), Logger: s.log, Metrics: set, Connections: min(s.cfg.HTTP.Connections, share),
 		WriteMetrics: func(w io.Writer) {
 			set.WritePrometheus(w)
 			metrics.WriteProcessMetrics(w)
@@ -139,7 +141,7 @@ func (s *Server) serve(set *metrics.Set) error {
 		s.log.Warn("address not written to the data folder", "err", err)
 	}
 	failpoint.Hit("start.announced")
-	s.http = api.Server()
+	s.http = s.api.Server()
 	s.serving.Go(func() {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 			s.end(fmt.Errorf("public listener: %w", err))
@@ -196,6 +198,9 @@ func (s *Server) Err() error {
 // stopTime bounds a graceful stop: beyond it what was not stored is rejected or unknown, and connections are cut.
 const stopTime = 20 * time.Second
 
+// pollTime bounds the part of it in which long polls get what they have.
+const pollTime = 2 * time.Second
+
 // Close stops in order: nothing new is accepted; what is there is stored and answered; then the rest is closed. It takes
 // at most stopTime, or until ctx ends. Closing twice waits for the first to end.
 func (s *Server) Close(ctx context.Context) error {
@@ -211,7 +216,10 @@ func (s *Server) stop(ctx context.Context) error {
 	// Commands no longer find this broker.
 	errs = append(errs, ignoreMissing(os.Remove(filepath.Join(s.cfg.DataDir, RuntimeFile))))
 	failpoint.Hit("stop.begun")
-	// The listener closes, long polls end with what they have, and requests under way are waited for ...
+	// Long polls end with what they have, the listener closes, and requests under way are waited for ...
+	polls, end := context.WithTimeout(ctx, pollTime)
+	s.api.Drain(polls)
+	end()
 	shut := make(chan error, 1)
 	go func() { shut <- s.http.Shutdown(ctx) }()
 	// ... while the broker stores what they wait for, without collecting any longer, and refuses more.

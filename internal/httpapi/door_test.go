@@ -1,0 +1,212 @@
+package httpapi
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/budget"
+)
+
+// Who gets a place for its connection when there are not enough.
+
+const health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+// ask sends text on a connection and wants an answer of that status.
+func ask(t *testing.T, conn net.Conn, text string, status int) *http.Response {
+	t.Helper()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Error(err)
+		return nil
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Errorf("%.40q: %v", text, err)
+		return nil
+	}
+	if _, err = io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != status {
+		t.Errorf("%.40q: %d %v, want %d", text, resp.StatusCode, err, status)
+	}
+	return resp
+}
+
+// ended waits for the end of a connection without an answer.
+func ended(t *testing.T, conn net.Conn) {
+	t.Helper()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	if n, err := io.Copy(io.Discard, conn); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// busy takes n places with readers that wait for a record of topic t.
+func (s *server) busy(n int) []net.Conn {
+	s.t.Helper()
+	var conns []net.Conn
+	for range n {
+		conn := s.dial()
+		fmt.Fprintf(conn, "GET /records?topic-name=t&offset=1&timeout=5m HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nAuthorization: %s\r\n\r\n", canary)
+		conns = append(conns, conn)
+	}
+	t := s.t.(*testing.T)
+	eventually(t, "the readers wait", func() bool { return s.api.stops.Waits() == n })
+	return conns
+}
+
+func TestConnectionsThatAskForNothingGiveWay(t *testing.T) {
+	for name, text := range map[string]string{
+		"silent":      "",
+		"half a head": "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+		"idle":        health,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, func(c *setup) { c.http.Connections = 3 })
+			var quiet []net.Conn
+			for range 30 {
+				conn := s.dial()
+				if text == health {
+					ask(t, conn, text, 200)
+				} else {
+					_, _ = io.WriteString(conn, text)
+				}
+				quiet = append(quiet, conn)
+			}
+			ask(t, s.dial(), health, 200)
+			if n := s.api.metrics.connections.Get(); n > 3 {
+				t.Errorf("%d connections", n)
+			}
+			if text == "" {
+				return // most are still the kernel's
+			}
+			// The oldest went first, and heard nothing.
+			for _, conn := range quiet[:27] {
+				ended(t, conn)
+			}
+			if n := s.api.metrics.evicted.Get(); n < 27 {
+				t.Errorf("%d were counted as evicted", n)
+			}
+		})
+	}
+}
+
+// TestNoWholeRequestIsLost: of many that come at once nobody is cut off, though there are few places.
+func TestNoWholeRequestIsLost(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 4, time.Hour })
+	var wg sync.WaitGroup
+	for range 400 {
+		conn := s.dial()
+		_, _ = io.WriteString(conn, health)
+		wg.Go(func() {
+			ask(t, conn, "", 200)
+			conn.Close()
+		})
+	}
+	wg.Wait()
+}
+
+func TestWhoHasNoPlaceIsTold(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 3, 50*time.Millisecond })
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	s.busy(3)
+	key := "Authorization: " + canary + "\r\n"
+	post := "POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nAccept: */*\r\nContent-Length: 1\r\n"
+	for _, c := range []struct {
+		text   string
+		status int
+	}{
+		{post + key + "\r\nx", http.StatusTooManyRequests},
+		{post + "Authorization: wrong\r\n\r\nx", http.StatusUnauthorized},
+		{"GET /topics HTTP/1.1\r\nHost: x\r\n" + key + "\r\n", http.StatusTooManyRequests},
+		// Whoever looks after the broker is told how it is.
+		{health, http.StatusOK},
+		{"GET /metrics HTTP/1.1\r\nHost: x\r\n" + key + "\r\n", http.StatusOK},
+	} {
+		resp := ask(t, s.dial(), c.text, c.status)
+		if resp == nil {
+			continue
+		}
+		if !resp.Close || c.status == http.StatusTooManyRequests && resp.Header.Get("Retry-After") == "" {
+			t.Errorf("%.40q: %+v", c.text, resp)
+		}
+	}
+	// The original's client takes any answer for success.
+	conn := s.dial()
+	fmt.Fprint(conn, originalPost("t", "[1]", "x"))
+	ended(t, conn)
+	if n := s.api.metrics.refused.Get(); n < 6 {
+		t.Errorf("%d were counted as refused", n)
+	}
+	if got := s.api.metrics.connections.Get(); got < 3 {
+		t.Errorf("%d connections: a busy one gave way", got)
+	}
+}
+
+func TestAPlaceThatBecomesFreeGoesToWhoWaits(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 2, time.Hour })
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	busy := s.busy(2)
+	var wg sync.WaitGroup
+	for range 4 {
+		conn := s.dial()
+		_, _ = io.WriteString(conn, health)
+		wg.Go(func() {
+			if resp := ask(t, conn, "", 200); resp != nil && !resp.Close {
+				conn.Close() // the last of them; nobody waits any more
+			}
+		})
+	}
+	eventually(t, "one is held", func() bool { return s.api.connections.Waiting() })
+	busy[0].Close()
+	wg.Wait()
+}
+
+// slowPost begins a body that never ends.
+func (s *server) slowPost(length int) net.Conn {
+	conn := s.dial()
+	fmt.Fprintf(conn, "POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nAccept: */*\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\nx",
+		canary, length)
+	return conn
+}
+
+func TestSlowBodiesGiveWay(t *testing.T) {
+	s := start(t, func(c *setup) {
+		c.http.Connections, c.http.DoorWait, c.http.StepTimeout = 3, time.Hour, time.Hour
+	})
+	var slow []net.Conn
+	for range 3 {
+		slow = append(slow, s.slowPost(1000))
+	}
+	eventually(t, "they are being read", func() bool { return s.budget.Class(budget.Produce).Used() > 3000 })
+	ask(t, s.dial(), health, 200)
+	told := 0
+	for _, conn := range slow {
+		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil && resp.StatusCode == http.StatusRequestTimeout {
+			told++
+		}
+		conn.Close()
+	}
+	if told == 0 || told == 3 {
+		t.Errorf("%d of 3 were told that they are too slow, for one that came", told)
+	}
+}
+
+func TestSlowBodiesGiveMemoryBack(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.StepTimeout, c.limit = time.Hour, 32<<20 })
+	for range 8 {
+		s.slowPost(1 << 20)
+	}
+	body := strings.Repeat("x", 1<<20)
+	eventually(t, "their memory is taken", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusTooManyRequests })
+	eventually(t, "and given back", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusCreated })
+}

@@ -1,0 +1,128 @@
+package httpin
+
+import (
+	"container/list"
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// Place is a connection that is served, as its requests see it. The methods may be called concurrently, and of a nil
+// Place, which belongs to a request without a real connection: then they do nothing.
+type Place struct {
+	c       *Connections
+	conn    net.Conn
+	refused bool         // set before the first request
+	read    atomic.Int64 // bytes of the request's body
+
+	// guarded by c.mu
+	phase phase
+	since time.Time     // when the phase was entered
+	place *list.Element // in c.asking
+
+	pressed time.Time // when it was last told to make room, in phase asking
+}
+
+// phase is what a connection is doing.
+type phase uint8
+
+const (
+	outside phase = iota // it has no place yet
+	asking               // there is no whole request, the first or the next
+	serving              // a request is at work
+	reading              // a request reads its body
+	leaving              // a request is over; its answer is being sent, or what is left of its body is received
+	ending               // closed by us
+	gone                 // net/http is done with it
+)
+
+const (
+	// askingMin is how long a connection may ask for nothing undisturbed, silentMin is that time for one that has not sent
+	// anything yet, and unreadMax while the kernel has bytes of it that nobody has read.
+	askingMin = 5 * time.Millisecond
+	silentMin = 500 * time.Millisecond
+	unreadMax = 5 * time.Second
+	// leavingMax is how long an answer may be on its way while others wait.
+	leavingMax = time.Second
+	// slowAfter and slowBytes say which bodies are slow enough to be given up for others: so many bytes a second, on
+	// average, once they have had some time.
+	slowAfter = 2 * time.Second
+	slowBytes = 16 << 10
+)
+
+type placeKey struct{}
+
+// PlaceOf returns the place of a request's connection, nil if there is none.
+func PlaceOf(ctx context.Context) *Place {
+	p, _ := ctx.Value(placeKey{}).(*Place)
+	return p
+}
+
+// Refused says whether the connection was let in only to be told that there is no place for it.
+func (p *Place) Refused() bool { return p != nil && p.refused }
+
+// Reading tells that the request begins to read its body; then it may be ended for being slow, which its reads hear.
+func (p *Place) Reading() {
+	if p != nil {
+		p.read.Store(0)
+		p.change(serving, reading)
+	}
+}
+
+// Got tells of bytes of the body.
+func (p *Place) Got(n int) {
+	if p != nil {
+		p.read.Add(int64(n))
+	}
+}
+
+// Read tells that the body has been read, or is not read for a while.
+func (p *Place) Read() {
+	if p != nil {
+		p.change(reading, serving)
+		p.change(leaving, serving) // it was slow, and came to its end all the same
+	}
+}
+
+// Leaving tells that the request is over.
+func (p *Place) Leaving() {
+	if p != nil {
+		p.change(serving, leaving)
+		p.change(reading, leaving)
+	}
+}
+
+func (p *Place) change(from, to phase) {
+	p.c.mu.Lock()
+	defer p.c.mu.Unlock()
+	if p.phase == from {
+		p.enterLocked(to)
+	}
+}
+
+func (p *Place) enterLocked(to phase) {
+	if p.phase >= ending && to < p.phase {
+		return // what net/http still says of a connection that was closed
+	}
+	if p.place != nil {
+		p.c.asking.Remove(p.place)
+		p.place = nil
+	}
+	p.phase, p.since, p.pressed = to, time.Now(), time.Time{}
+	if to == asking {
+		p.place = p.c.asking.PushBack(p)
+	}
+}
+
+// idleLocked says whether a connection that asks may be ended for another.
+func (p *Place) idleLocked(now time.Time) bool {
+	age := now.Sub(p.since)
+	return now.Sub(p.pressed) >= lookEvery && (age >= unreadMax || !unread(p.conn)) && (age >= silentMin || !silent(p.conn))
+}
+
+// slowLocked says whether a body is given up when others need its place or memory.
+func (p *Place) slowLocked(now time.Time) bool {
+	took := now.Sub(p.since)
+	return p.phase == reading && took >= slowAfter && p.read.Load() < int64(took.Seconds()*slowBytes)
+}
