@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/eventlog"
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/ranges"
 )
 
 // Broker is one shard's broker on a bucket. Its methods may be called concurrently.
@@ -19,8 +20,7 @@ type Broker struct {
 	met     *meters
 	tail    *tail
 	waiters *waiters
-	index   *segmentIndex
-	flights flights
+	far     *ranges.Reader // of what is not in the tail
 
 	topics  chan struct{} // capacity 1: held while a topic is changed
 	ensures ensures
@@ -39,11 +39,14 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	o = o.withDefaults()
 	b := &Broker{
-		opt: o, met: newMeters(&o), index: newSegmentIndex(segmentsMax),
+		opt: o, met: newMeters(&o),
 		topics: make(chan struct{}, 1), closing: make(chan struct{}),
 	}
 	b.tail = newTail(o.Budget.Class(budget.Tail), b.met)
 	b.waiters = newWaiters(b.met)
+	b.far = ranges.Open(ranges.Options{
+		Store: o.Store, Budget: o.Budget, Timeout: o.Timeouts.Read, PerMiB: o.Timeouts.PerMiB, Share: o.ShareReads, Metrics: o.Metrics,
+	})
 	log, err := eventlog.Open(ctx, eventlog.Options{
 		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums,
 		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics,
@@ -136,7 +139,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.running.Wait() // it waits for no I/O any more
 	b.waiters.stop()
 	err := b.log.Close(ctx)
-	b.flights.stop()
+	b.far.Close()
 	b.tail.clear()
 	if err != nil {
 		return fmt.Errorf("close broker: %w", err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/eventlog"
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/ranges"
 )
 
 // The errors that callers may test for with errors.Is. Front ends map them in one table each.
@@ -167,6 +168,18 @@ func (b *Broker) rejection(r *eventlog.RejectedError, expected int64) error {
 		}
 	}
 	return ErrNotLeader
+}
+
+// readError maps an error of the reader of ranges; others are the broker's own.
+func readError(err error) error {
+	var store *ranges.StoreError
+	switch {
+	case errors.As(err, &store):
+		return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
+	case errors.Is(err, ranges.ErrClosed):
+		return ErrClosed
+	}
+	return err
 }
 
 func (b *Broker) fenced() error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -424,48 +423,6 @@ func objstoreOf(t *testing.T, dir string) diskDir {
 	return diskDir{s, to}
 }
 
-func TestDamageOnTheWayIsReadAgain(t *testing.T) {
-	s := &hooked{Store: objstore.NewMemory()}
-	b := open(t, options(s))
-	create(t, b, "a", 1)
-	mustProduce(t, b, "a", 0, "x")
-	kill(b)
-	b = open(t, options(&flipping{hooked: s}))
-	if got := consume(t, b, "a", 0, 0); fmt.Sprint(got) != "[x]" {
-		t.Fatal(got)
-	}
-}
-
-// flipping damages the first answer of each read of data.
-type flipping struct {
-	*hooked
-	mu   sync.Mutex
-	seen map[string]bool
-}
-
-func (s *flipping) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
-	obj, err := s.hooked.Get(ctx, key, r)
-	if err != nil || r.Offset == 0 {
-		return obj, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.seen[key] {
-		return obj, nil
-	}
-	if s.seen == nil {
-		s.seen = map[string]bool{}
-	}
-	s.seen[key] = true
-	b, err := io.ReadAll(obj.Body)
-	if err != nil {
-		return obj, err
-	}
-	b[len(b)-1] ^= 1
-	obj.Body = io.NopCloser(strings.NewReader(string(b)))
-	return obj, nil
-}
-
 func TestFetchKeepsToItsBudget(t *testing.T) {
 	s := objstore.NewMemory()
 	b := open(t, options(s))
@@ -556,41 +513,6 @@ func TestEqualReadsShareOneRequest(t *testing.T) {
 	}
 	if n := o.Budget.Class(budget.Fetch).Used(); n != 0 {
 		t.Fatalf("%d bytes still reserved", n)
-	}
-}
-
-// TestFarRecordTakesFewRequests: where batches begin in a large range is not known before they were read, but the way to
-// one at its end is not gone in small steps.
-func TestFarRecordTakesFewRequests(t *testing.T) {
-	store := &hooked{Store: objstore.NewMemory()}
-	b := open(t, options(store))
-	create(t, b, "t", 1)
-	var whole broker.Append
-	const batches = 500
-	for range batches {
-		one := data(t, "t", 0, strings.Repeat("x", 16<<10))
-		whole.Data = append(whole.Data, one.Data...)
-	}
-	sum, err := record.Check(whole.Data, record.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole.Topic, whole.Summary, whole.ExpectedOffset = "t", sum, -1
-	if r := b.Submit(t.Context(), []broker.Append{whole}).Wait(t.Context())[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	kill(b)
-	b = open(t, options(store))
-	for i, most := range []int64{8, 1} {
-		before := store.gets.Load()
-		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "t", Offset: batches - 1, MaxBytes: 1}}, 0, 0)
-		if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) != 1 || f.Parts[0].Chunks[0].End != batches {
-			t.Fatalf("%+v, %v", f, err)
-		}
-		f.Release()
-		if n := store.gets.Load() - before; n > most {
-			t.Errorf("read %d of the last of %d batches: %d requests, want at most %d", i+1, batches, n, most)
-		}
 	}
 }
 

@@ -8,13 +8,11 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 )
 
-// meters are the metrics of a broker; the log under it has its own.
+// meters are the metrics of a broker; the log under it and the reader of ranges have their own.
 type meters struct {
 	refused               *metrics.Counter // appends that never reached the log
 	fetches, fetchedBytes *metrics.Counter
 	tailReads             *metrics.Counter // ranges read from memory
-	storeReads            *metrics.Counter // requests to the store, and their bytes
-	storeBytes            *metrics.Counter
 	corrupt               *metrics.Counter
 	retained              *metrics.Counter // trims of partitions that retention made
 	tailObjects, waiting  atomic.Int64
@@ -27,8 +25,6 @@ func newMeters(o *Options) *meters {
 		fetches:      s.GetOrCreateCounter(`seb_broker_fetches_total`),
 		fetchedBytes: s.GetOrCreateCounter(`seb_broker_fetched_bytes_total`),
 		tailReads:    s.GetOrCreateCounter(`seb_broker_tail_reads_total`),
-		storeReads:   s.GetOrCreateCounter(`seb_broker_store_reads_total`),
-		storeBytes:   s.GetOrCreateCounter(`seb_broker_store_read_bytes_total`),
 		retained:     s.GetOrCreateCounter(`seb_broker_retention_trims_total`),
 		corrupt:      s.GetOrCreateCounter(`seb_broker_corrupt_reads_total`),
 	}

@@ -54,12 +54,8 @@ const (
 	// readTimeout and readPerMiB bound one attempt to read data from the store.
 	readTimeout = 10 * time.Second
 	readPerMiB  = time.Second
-	// readTries is how often data is read that comes back damaged, or not at all.
-	readTries = 3
 	// readsMax is how many store reads one Fetch makes: what is beyond is for the next one.
 	readsMax = 64
-	// readsAtOnce is how many of them run at a time.
-	readsAtOnce = 8
 	// followLinger is how long a broker that only follows goes on following after its last reader came.
 	followLinger = 10 * time.Second
 )

@@ -4,32 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+
+	"github.com/sebbroker/seb/internal/ranges"
 )
 
 var errNoRange = errors.New("no range holds an offset that should be there")
 
-// piece is one range of one want, to be read for itself.
-type piece struct {
-	part   int // of the plan
-	want   *Want
-	id     partKey
-	r      planRange
-	offset int64 // the first that is wanted
-	max    int64 // bytes, soft
-
-	chunk   Chunk
-	release func()
-	err     error
-}
-
-func (c *piece) rangeKey() rangeKey { return rangeKey{slotKey{c.r.Epoch, c.r.Slot, c.r.Pack}, c.r.Pos} }
-
 // read reads what was planned. Pieces are read at once; those of a part count up to the first that fails.
 func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 	pieces := p.cut()
-	b.readPieces(ctx, pieces)
+	b.readPieces(ctx, p, pieces)
 	f := &Fetched{Parts: make([]FetchedPart, len(p.parts))}
 	var releases []func()
 	f.release = func() {
@@ -42,20 +26,19 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 		pp, out := &p.parts[i], &f.Parts[i]
 		out.Err, out.Start, out.HighWatermark = pp.err, pp.start, pp.next
 		ended := false // by a piece that is not there
-		for ; len(pieces) > 0 && pieces[0].part == i; pieces = pieces[1:] {
+		for ; len(pieces) > 0 && pieces[0].Part == i; pieces = pieces[1:] {
 			c := &pieces[0]
 			switch {
-			case c.err == nil && !ended && out.follows(c):
-				c.chunk.Records = min(c.chunk.End-c.chunk.Base, int64(c.r.Records))
-				out.Chunks = append(out.Chunks, c.chunk)
-				releases = append(releases, c.release)
+			case c.Err == nil && !ended && out.follows(c):
+				out.Chunks = append(out.Chunks, c.Chunk)
+				releases = append(releases, c.Release)
 				continue
-			case c.err == nil:
-				c.release()
-			case errors.Is(c.err, ErrOverBudget):
+			case c.Err == nil:
+				c.Release()
+			case errors.Is(c.Err, ranges.ErrOverBudget):
 				over, ended = true, true
 			case len(out.Chunks) == 0 && !ended:
-				out.fail(c.err)
+				out.fail(readError(c.Err))
 			}
 			ended = true
 		}
@@ -82,9 +65,9 @@ func (p *FetchedPart) fail(err error) {
 }
 
 // follows says whether a chunk goes on where the ones before it ended.
-func (p *FetchedPart) follows(c *piece) bool {
+func (p *FetchedPart) follows(c *ranges.Piece) bool {
 	n := len(p.Chunks)
-	return p.Err == nil && (n == 0 && c.offset >= c.chunk.Base || n > 0 && p.Chunks[n-1].End == c.chunk.Base)
+	return p.Err == nil && (n == 0 && c.Offset >= c.Chunk.Base || n > 0 && p.Chunks[n-1].End == c.Chunk.Base)
 }
 
 func (f *Fetched) empty() bool {
@@ -98,18 +81,18 @@ func (f *Fetched) empty() bool {
 
 // cut makes the pieces of a plan: for each want, ranges until MaxBytes are reached. Only the last may be cut short, since
 // what follows must go on where it ends.
-func (p *plan) cut() []piece {
-	var pieces []piece
+func (p *plan) cut() []ranges.Piece {
+	var pieces []ranges.Piece
 	most := max(1, readsMax/max(1, len(p.parts))) // so that the first wants do not take it all
 	for i := range p.parts {
 		pp, w := &p.parts[i], &p.wants[i]
 		rest := int64(w.MaxBytes)
 		for j, r := range pp.ranges {
-			c := piece{part: i, want: w, id: pp.id, r: r, offset: max(w.Offset, r.Base), max: rest}
-			rest -= left(&r.Range, c.offset)
+			c := ranges.Piece{Part: i, Range: r.Range, Key: r.key, Offset: max(w.Offset, r.Base), Max: rest}
+			rest -= left(&r.Range, c.Offset)
 			last := j == len(pp.ranges)-1 || j == most-1 || rest <= 0
 			if !last {
-				c.max = int64(r.Len)
+				c.Max = int64(r.Len)
 			}
 			pieces = append(pieces, c)
 			if last {
@@ -120,68 +103,34 @@ func (p *plan) cut() []piece {
 	return pieces
 }
 
-// readPieces reads the pieces that are in memory first, the others a few at a time.
-func (b *Broker) readPieces(ctx context.Context, pieces []piece) {
-	var far []*piece
-	for i := range pieces {
-		if !b.readTail(&pieces[i]) {
-			far = append(far, &pieces[i])
-		}
-	}
-	jobs := runs(far)
-	if len(jobs) < 2 {
-		for _, job := range jobs {
-			b.readRun(ctx, job)
-		}
-		return
-	}
-	var next atomic.Int32
-	var wg sync.WaitGroup
-	for range min(readsAtOnce, len(jobs)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; int(i) < len(jobs); i = next.Add(1) - 1 {
-				b.readRun(ctx, jobs[i])
-			}
-		})
-	}
-	wg.Wait()
-	b.readStarved(ctx, pieces)
-}
-
-// readStarved reads the first piece of a want again, if the others have taken the memory that it needed: without it they
-// are of no use.
-func (b *Broker) readStarved(ctx context.Context, pieces []piece) {
+// readPieces reads the pieces that are in memory first, the others from the store.
+func (b *Broker) readPieces(ctx context.Context, p *plan, pieces []ranges.Piece) {
+	far := false
 	for i := range pieces {
 		c := &pieces[i]
-		if !errors.Is(c.err, ErrOverBudget) || i > 0 && pieces[i-1].part == c.part {
-			continue
-		}
-		for j := i + 1; j < len(pieces) && pieces[j].part == c.part; j++ {
-			if later := &pieces[j]; later.release != nil {
-				later.release()
-				later.release, later.err = nil, c.err
-			}
-		}
-		b.readFar(ctx, c)
+		far = !b.readTail(&p.wants[c.Part], c) || far
+	}
+	if far {
+		b.far.Read(ctx, catalog{b, *p}, pieces)
 	}
 }
 
 // readTail reads a piece from the newest objects' buffers, if it is there.
-func (b *Broker) readTail(c *piece) bool {
-	o := b.tail.get(slotKey{c.r.Epoch, c.r.Slot, c.r.Pack})
+func (b *Broker) readTail(w *Want, c *ranges.Piece) bool {
+	o := b.tail.get(slotKey{c.Range.Epoch, c.Range.Slot, c.Range.Pack})
 	if o == nil {
 		return false
 	}
-	pos, end := int64(c.r.Pos), int64(c.r.Pos)+int64(c.r.Len)
-	mark := o.At(pos, end, c.offset)
+	pos, end := int64(c.Range.Pos), int64(c.Range.Pos)+int64(c.Range.Len)
+	mark := o.At(pos, end, c.Offset)
 	parts := o.Slice(mark.Pos, end-mark.Pos)
-	cut, err := cutBatches(parts, mark.Base, c.offset, c.max)
+	cut, err := ranges.Cut(parts, mark.Base, c.Offset, c.Max)
 	if err != nil { // can not be: these bytes were sent and have not changed since
 		o.Release()
-		b.corrupt(c, err)
+		c.Err = b.corrupt(w, c, err)
 		return true
 	}
-	c.chunk, c.release = cut, o.Release
+	c.Give(cut, o.Release)
 	b.met.tailReads.Inc()
 	return true
 }

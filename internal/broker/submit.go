@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/eventlog"
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/ranges"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -121,8 +122,8 @@ func (b *Broker) admit(a *Append, now int64) (logcore.Append, error) {
 	if err != nil {
 		return h, err
 	}
-	if room := b.opt.Budget.Class(budget.Fetch).Limit(); int64(budget.SizeFor(largest))+blockMin > room {
-		return h, fmt.Errorf("%w: batch of %d bytes, readers have memory for %d", ErrTooLarge, largest, room-blockMin)
+	if room := b.opt.Budget.Class(budget.Fetch).Limit(); int64(budget.SizeFor(largest))+ranges.BlockMin > room {
+		return h, fmt.Errorf("%w: batch of %d bytes, readers have memory for %d", ErrTooLarge, largest, room-ranges.BlockMin)
 	}
 	if a.ClientMade && largest > rules.maxBatch {
 		return h, fmt.Errorf("%w: batch of %d bytes, max-batch-bytes of topic %s is %d", ErrTooLarge, largest, a.Topic, rules.maxBatch)

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/ranges"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -79,15 +79,8 @@ type FetchedPart struct {
 	Chunks []Chunk
 }
 
-// Chunk is a run of whole batches as stored: bytes in memory, or a section of a file.
-type Chunk struct {
-	Base, End int64             // offsets [Base, End)
-	Size      int64             // bytes
-	Records   int64             // it holds at most so many: after compaction fewer than offsets
-	Parts     [][]byte          // in memory; valid until Fetched.Release, read-only
-	Section   *objstore.Section // or in a file (Parts nil); valid until Fetched.Release
-	Verified  bool              // batch CRCs are known good; a route that decodes checks them anyway
-}
+// Chunk is a run of whole batches, in memory or a section of a file; what it holds is valid until Fetched.Release.
+type Chunk = ranges.Chunk
 
 // TopicInfo describes a topic as committed.
 type TopicInfo struct {

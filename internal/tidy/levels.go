@@ -39,6 +39,7 @@ var levels = map[string]int{
 	"internal/logcore": 2,
 	"internal/groups":  2,
 	"internal/packer":  2,
+	"internal/ranges":  2,
 	"internal/auth":    2,
 	"internal/httpin":  2,
 

@@ -1,9 +1,11 @@
-package broker
+package ranges
 
 import (
 	"container/list"
 	"slices"
 	"sync"
+
+	"github.com/sebbroker/seb/internal/state"
 )
 
 const (
@@ -14,42 +16,36 @@ const (
 	segmentsMax = 64 << 10
 )
 
-// rangeKey names a range: objects never change, so what is known of it stays true.
-type rangeKey struct {
-	slotKey
-	pos uint32
-}
-
 // segment is a run of whole batches of a range whose checksums were verified.
 type segment struct {
 	pos, size int64 // from the range's beginning
 	base, end int64 // offsets
 }
 
-// segmentIndex remembers which parts of ranges were read and verified, and so where batches begin in them. It forgets the
-// ranges that were added first.
+// segmentIndex remembers which parts of ranges were read and verified, and so where batches begin in them: objects never
+// change, so that stays true. It forgets the ranges that were added first.
 type segmentIndex struct {
 	max int
 
 	mu     sync.Mutex // guards the fields below
 	count  int
-	ranges map[rangeKey]*rangeSegments
+	ranges map[state.Source]*rangeSegments
 	order  list.List // of *rangeSegments, oldest first
 }
 
 type rangeSegments struct {
-	key      rangeKey
+	key      state.Source
 	segments []segment // ascending, none overlaps another
 }
 
 func newSegmentIndex(max int) *segmentIndex {
-	return &segmentIndex{max: max, ranges: map[rangeKey]*rangeSegments{}}
+	return &segmentIndex{max: max, ranges: map[state.Source]*rangeSegments{}}
 }
 
 // find returns the verified segments from the one that holds offset on, one after the other, until max bytes are reached or
 // the range ends at end; none if not all of them are known. near is where reading has to begin then: a batch at or before
 // offset.
-func (x *segmentIndex) find(key rangeKey, base, end, offset, max int64) (known []segment, near segment) {
+func (x *segmentIndex) find(key state.Source, base, end, offset, max int64) (known []segment, near segment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	near = segment{base: base, end: base}
@@ -89,7 +85,7 @@ func (x *segmentIndex) find(key rangeKey, base, end, offset, max int64) (known [
 }
 
 // add remembers segments that were verified; those that overlap known ones are left out.
-func (x *segmentIndex) add(key rangeKey, segments []segment) {
+func (x *segmentIndex) add(key state.Source, segments []segment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r := x.ranges[key]

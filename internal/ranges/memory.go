@@ -1,4 +1,4 @@
-package broker
+package ranges
 
 import (
 	"errors"
@@ -25,12 +25,12 @@ func newMemory(file io.Closer) *memory {
 }
 
 // reserve gets a buffer of want bytes, or fewer but at least least if that is all the budget has.
-func (b *Broker) reserve(want, least int64) (*memory, error) {
-	class := b.opt.Budget.Class(budget.Fetch)
+func (r *Reader) reserve(want, least int64) (*memory, error) {
+	class := r.opt.Budget.Class(budget.Fetch)
 	for {
 		res, err := class.Reserve(int64(budget.SizeFor(int(want))))
 		if err == nil {
-			m := &memory{buf: b.opt.Budget.Buffers().Get(int(want)), res: res, buffers: b.opt.Budget.Buffers()}
+			m := &memory{buf: r.opt.Budget.Buffers().Get(int(want)), res: res, buffers: r.opt.Budget.Buffers()}
 			m.refs.Store(1)
 			return m, nil
 		}

@@ -1,4 +1,4 @@
-package broker
+package ranges
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 
 // verifier goes through a range's batches as they are read, checks them, and picks those that are wanted.
 type verifier struct {
-	*piece
+	*Piece
 	pos  int64 // of the next batch, from the range's beginning
 	base int64 // its offset
 	// need is how many bytes the next batch takes, if verify came to an end in it.
@@ -31,7 +31,7 @@ func (v *verifier) verify(buf []byte) (out Chunk, err error) {
 			break
 		}
 		if size := int64(binary.BigEndian.Uint32(rest[8:])) + 12; size > int64(len(rest)) {
-			if size > int64(v.r.Len)-v.pos {
+			if size > int64(v.Range.Len)-v.pos {
 				return out, damaged("batch at offset %d is longer than its range", v.base)
 			}
 			v.need = size
@@ -42,7 +42,7 @@ func (v *verifier) verify(buf []byte) (out Chunk, err error) {
 			return out, &damage{err}
 		}
 		n := int64(batch.Len())
-		if out.Size > 0 && out.Size+n > v.max {
+		if out.Size > 0 && out.Size+n > v.Max {
 			break
 		}
 		if err := v.check(batch); err != nil {
@@ -51,7 +51,7 @@ func (v *verifier) verify(buf []byte) (out Chunk, err error) {
 		v.remember(n, batch.Span())
 		v.pos += n
 		v.base += batch.Span()
-		if v.base > v.offset {
+		if v.base > v.Offset {
 			if from < 0 {
 				from, out.Base = at, v.base-batch.Span()
 			}
@@ -70,14 +70,14 @@ func (v *verifier) check(batch record.Batch) error {
 	if _, err := record.Verify(batch); err != nil {
 		return &damage{err}
 	}
-	last := v.pos+int64(batch.Len()) == int64(v.r.Len)
+	last := v.pos+int64(batch.Len()) == int64(v.Range.Len)
 	switch end := v.base + batch.Span(); {
 	case batch.BaseOffset() != v.base:
 		return damaged("batch at offset %d where %d should be", batch.BaseOffset(), v.base)
-	case uint32(batch.LeaderEpoch()) > v.r.Epoch:
-		return damaged("batch at offset %d is of epoch %d, its object of %d", v.base, batch.LeaderEpoch(), v.r.Epoch)
-	case end > v.r.End() || last != (end == v.r.End()):
-		return damaged("batch at offset %d ends at %d, its range at %d", v.base, end, v.r.End())
+	case uint32(batch.LeaderEpoch()) > v.Range.Epoch:
+		return damaged("batch at offset %d is of epoch %d, its object of %d", v.base, batch.LeaderEpoch(), v.Range.Epoch)
+	case end > v.Range.End() || last != (end == v.Range.End()):
+		return damaged("batch at offset %d ends at %d, its range at %d", v.base, end, v.Range.End())
 	}
 	return nil
 }

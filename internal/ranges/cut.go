@@ -1,4 +1,4 @@
-package broker
+package ranges
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// cutBatches takes from parts, which begin at base and hold whole batches each, those from the one that holds offset on,
+// Cut takes from parts, which begin at base and hold whole batches each, those from the one that holds offset on,
 // until max bytes are reached; at least one. It looks at headers only: the parts are what was sent to the store.
-func cutBatches(parts [][]byte, base, offset, max int64) (out Chunk, err error) {
+func Cut(parts [][]byte, base, offset, max int64) (out Chunk, err error) {
 	out.Verified = true
 	next := base
 	for _, p := range parts {

@@ -1,14 +1,15 @@
-package broker
+package ranges
 
 import (
 	"context"
-	"fmt"
 	"sync"
+
+	"github.com/sebbroker/seb/internal/state"
 )
 
 // flightKey names a read: equal ones give the same bytes.
 type flightKey struct {
-	rangeKey
+	state.Source
 	offset, max int64
 }
 
@@ -31,18 +32,18 @@ type flight struct {
 }
 
 // readShared reads a piece, together with whoever wants the same at the same time if reads are shared.
-func (b *Broker) readShared(ctx context.Context, c *piece) error {
-	if !b.opt.ShareReads {
-		chunk, mem, err := b.readOnce(ctx, c)
+func (r *Reader) readShared(ctx context.Context, p *Piece) error {
+	if !r.opt.Share {
+		chunk, mem, err := r.readOnce(ctx, p)
 		if err == nil {
-			c.chunk, c.release = chunk, mem.release
+			p.Give(chunk, mem.release)
 		}
 		return err
 	}
-	key := flightKey{c.rangeKey(), c.offset, c.max}
-	f := b.flights.join(ctx, key, func(ctx context.Context) (Chunk, *memory, error) {
-		own := *c // the one that began it may leave before it ends
-		return b.readOnce(ctx, &own)
+	key := flightKey{p.Range.Source(), p.Offset, p.Max}
+	f := r.flights.join(ctx, key, func(ctx context.Context) (Chunk, *memory, error) {
+		own := *p // the one that began it may leave before it ends
+		return r.readOnce(ctx, &own)
 	})
 	if f == nil {
 		return ErrClosed
@@ -50,11 +51,11 @@ func (b *Broker) readShared(ctx context.Context, c *piece) error {
 	select {
 	case <-f.done:
 	case <-ctx.Done():
-		b.flights.leave(key, f)
-		return fmt.Errorf("fetch: %w", context.Cause(ctx))
+		r.flights.leave(key, f)
+		return context.Cause(ctx)
 	}
 	if f.err == nil {
-		c.chunk, c.release = f.chunk, f.mem.release
+		p.Give(f.chunk, f.mem.release)
 	}
 	return f.err
 }
