@@ -75,8 +75,12 @@ type world struct {
 
 // Run runs one configuration. trace, if not nil, gets a line per step that a person can read.
 func Run(cfg Config, trace io.Writer) Result {
+	return runOn(cfg, trace, func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) })
+}
+
+// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 6.
+func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &world{cfg: cfg, now: int64(time.Second), trace: trace, hash: 14695981039346656037}
-	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) }
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
 	w.store = newStore(w)
 	w.check = newChecker(w)
