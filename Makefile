@@ -10,17 +10,19 @@ LDFLAGS  := -X main.version=$(VERSION)
 # make fuzz TIME=5m            time for each fuzz target
 # make sim SEED=17, TIME=1h    one seed with its trace (SHRINK=1: made small first), or fresh seeds for so long
 # make torture TIME=10m        fresh seeds for so long; KILLS=10000: until so many brokers were killed; SEED=17: one run
+# make memory TIME=1h          how long clients come and go; CLIENTS=2000: how many push at once
 # make soak LIFE=25m           how long the load of the soak goes on
 # make bench BENCH=Produce PKG=./internal/broker
 SEED     ?=
 TIME     ?= 30s
 KILLS    ?=
 LIFE     ?= 25m
+CLIENTS  ?= 2000
 BENCH    ?= .
 PKG      ?= ./...
 COUNT    ?= 6
 
-.PHONY: help build test vet lint fmt race fuzz sim planted cost costs torture soak bench run s3server
+.PHONY: help build test vet lint fmt race fuzz sim planted cost costs torture soak memory bench run s3server
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -83,6 +85,10 @@ soak: s3server ## an hour of a broker's life in LIFE, with kills, on the real S3
 torture: s3server ## real brokers killed, stopped and cut off, on disk and on S3, and their history judged
 	$(GO) test ./internal/torture/campaign -run '^TestTorture$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED)) $(if $(KILLS),-kills=$(KILLS)) \
 	  $(if $(or $(filter-out file,$(origin TIME)),$(if $(SEED)$(KILLS),,yes)),-time=$(TIME))
+
+memory: TIME = 10m
+memory: s3server ## a broker with 64 MiB: thousands of clients, a store that is late, clients that come and go for TIME
+	$(GO) test ./internal/pressure -count=1 -v -timeout 0 -clients $(CLIENTS) -push 3m -store-delay 10s -idle 5000 -churn $(TIME)
 
 bench: ## benchmarks into bin/bench.txt, compared with bin/bench-old.txt if it is there
 	@mkdir -p bin

@@ -19,6 +19,7 @@ var levels = map[string]int{
 	"internal/sim":       7,
 	"internal/torture":   7,
 	"internal/soak":      7,
+	"internal/pressure":  7,
 
 	"internal/httpapi": 6,
 	"internal/kafka":   6,
@@ -78,6 +79,7 @@ var support = []string{
 	"internal/soak",
 	"internal/history",
 	"internal/faultproxy",
+	"internal/pressure",
 	"internal/tidy",
 }
 

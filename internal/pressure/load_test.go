@@ -1,0 +1,306 @@
+package pressure
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime/multipart"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/record"
+)
+
+// The sizes of the bodies that clients push.
+const (
+	bodyMin = 1 << 10
+	bodyMax = 1 << 20
+)
+
+// value is a record that nobody else sends, of n bytes of plain text, which its first field gives away.
+func value(id string, n int) string {
+	text := id + " " + strconv.Itoa(n) + " "
+	return (text + strings.Repeat(id+".", n/(len(id)+1)+1))[:n]
+}
+
+// intact says whether a record is what value made, and of which id.
+func intact(text string) (id string, ok bool) {
+	id, rest, _ := strings.Cut(text, " ")
+	size, _, _ := strings.Cut(rest, " ")
+	n, err := strconv.Atoi(size)
+	return id, err == nil && n == len(text) && text == value(id, n)
+}
+
+// form is a way to send records.
+type form struct {
+	name     string
+	original bool // of the client that waits, and knows no refusal
+	make     func(values ...string) (body []byte, kind string)
+}
+
+var forms = []form{
+	{"multipart", false, multipartBody},
+	{"json", false, jsonBody},
+	{"batch", false, batchBody(record.None)},
+	{"gzip batch", false, batchBody(record.Gzip)},
+	{"original", true, multipartBody},
+}
+
+func multipartBody(values ...string) (body []byte, kind string) {
+	var buf bytes.Buffer
+	w := multipart.NewWriter(&buf)
+	sizes := make([]int, len(values))
+	for i, v := range values {
+		sizes[i] = len(v)
+	}
+	text, _ := json.Marshal(sizes)
+	part, _ := w.CreateFormField("sizes") // writing to a Buffer does not fail
+	_, _ = part.Write(text)
+	part, _ = w.CreateFormField("records")
+	_, _ = io.WriteString(part, strings.Join(values, ""))
+	_ = w.Close()
+	return buf.Bytes(), w.FormDataContentType()
+}
+
+func jsonBody(values ...string) (body []byte, kind string) {
+	list := make([]map[string]string, len(values))
+	for i, v := range values {
+		list[i] = map[string]string{"value": v}
+	}
+	text, _ := json.Marshal(list)
+	return text, api.JSON
+}
+
+func batchBody(codec record.Compression) func(values ...string) (body []byte, kind string) {
+	return func(values ...string) ([]byte, string) {
+		var list []record.Record
+		for _, v := range values {
+			list = append(list, record.Record{Value: []byte(v), Timestamp: 1})
+		}
+		data, _, err := record.Append(nil, list, record.EncodeOptions{Compression: codec})
+		if err != nil {
+			panic(err)
+		}
+		return data, api.RecordBatch
+	}
+}
+
+// The ends that a request can have.
+const (
+	acked   = "acknowledged"
+	refused = "refused with Retry-After"
+	door    = "never served" // no answer when the test ended: it waited to be accepted
+	cut     = "cut"          // closed without an answer: outcome unknown
+	unknown = "outcome unknown"
+	wrong   = "an answer that it must not be"
+)
+
+// load is what clients did.
+type load struct {
+	mu     sync.Mutex // guards what follows
+	ends   map[string]int
+	acked  map[string]bool // ids
+	sent   map[string]bool // ids that may be there
+	took   []time.Duration // of what was acknowledged
+	faults []string
+}
+
+func (l *load) end(kind, id, detail string, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ends[kind]++
+	switch kind {
+	case acked:
+		l.acked[id] = true
+		l.took = append(l.took, took)
+	case wrong:
+		l.faults = append(l.faults, id+": "+detail)
+	}
+}
+
+// push lets n clients send one request after another, each on a connection of its own, until the context ends; requests
+// that are not answered then have so long to be.
+func push(ctx context.Context, b *broker, n int, patience time.Duration) *load {
+	l := &load{ends: map[string]int{}, acked: map[string]bool{}, sent: map[string]bool{}}
+	var wg sync.WaitGroup
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })
+	for i := range n {
+		wg.Go(func() {
+			c := &http.Client{Transport: &http.Transport{}}
+			defer c.CloseIdleConnections()
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			f := forms[i%len(forms)]
+			for j := 0; ctx.Err() == nil; j++ {
+				id := fmt.Sprintf("c%d-%d", i, j)
+				size := bodyMin << r.IntN(11) // 1 KiB, 2 KiB, ... 1 MiB, of which a little is framing
+				body, kind := f.make(value(id, size-size/16))
+				l.one(last, b, c, &f, id, body, kind)
+			}
+		})
+	}
+	wg.Wait()
+	return l
+}
+
+// one sends a request and sorts its end.
+func (l *load) one(ctx context.Context, b *broker, c *http.Client, f *form, id string, body []byte, kind string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/records?topic-name=load", bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", kind)
+	if !f.original {
+		req.Header.Set("Accept", api.JSON+", "+api.ProblemJSON)
+	}
+	l.mu.Lock()
+	l.sent[id] = true
+	l.mu.Unlock()
+	begin := time.Now()
+	resp, err := c.Do(req)
+	if errors.Is(err, context.Canceled) {
+		l.end(door, id, "", 0)
+		return
+	}
+	if err != nil {
+		l.end(cut, id, err.Error(), 0)
+		pause(ctx, time.Second)
+		return
+	}
+	answer, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusCreated:
+		l.end(acked, id, "", time.Since(begin))
+		return
+	case http.StatusGatewayTimeout:
+		l.end(unknown, id, "", 0)
+		return
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		wait, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+		if err == nil && !f.original {
+			l.end(refused, id, "", 0)
+			pause(ctx, time.Duration(wait)*time.Second)
+			return
+		}
+	}
+	l.end(wrong, id, fmt.Sprintf("%s as %s: %d %.300s", f.name, kind, resp.StatusCode, answer), 0)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// check reads everything back and compares.
+func (l *load) check(t *testing.T, b *broker) {
+	t.Helper()
+	found := map[string]int{}
+	for offset := int64(0); ; {
+		list := b.read("load", offset)
+		if len(list) == 0 {
+			break
+		}
+		for _, r := range list {
+			if r.Offset != offset {
+				t.Fatalf("offset %d after %d", r.Offset, offset-1)
+			}
+			offset++
+			id, ok := intact(string(r.Value))
+			if !ok || !l.sent[id] {
+				t.Errorf("offset %d: %.60q was never sent", r.Offset, r.Value)
+			}
+			if found[id]++; found[id] > 1 {
+				t.Errorf("%s is there twice", id)
+			}
+		}
+	}
+	for id := range l.acked {
+		if found[id] == 0 {
+			t.Errorf("%s was acknowledged and is not there", id)
+		}
+	}
+	t.Logf("%d records read back, %d of them acknowledged", len(found), len(l.acked))
+}
+
+// read returns records from offset on, none at the end.
+func (b *broker) read(topic string, offset int64) (list []record.Record) {
+	b.t.Helper()
+	req, err := http.NewRequest(http.MethodGet,
+		fmt.Sprintf("%s/records?topic-name=%s&offset=%d&max-records=1000000&max-bytes=4000000&timeout=0s", b.url, topic, offset), nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Accept", api.RecordBatch)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.t.Fatalf("read: %v\n%s", err, b.Log())
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode > http.StatusPartialContent {
+		b.t.Fatalf("read: %d %.300s %v\n%s", resp.StatusCode, body, err, b.Log())
+	}
+	var r record.Reader
+	r.Reset(body, offset)
+	for r.Next() {
+		if rec := *r.Record(); rec.Offset >= offset {
+			rec.Value = bytes.Clone(rec.Value)
+			list = append(list, rec)
+		}
+	}
+	if r.Err() != nil {
+		b.t.Fatal(r.Err())
+	}
+	return list
+}
+
+// String is the numbers for people.
+func (l *load) String() string {
+	var s strings.Builder
+	for _, kind := range []string{acked, refused, door, cut, unknown, wrong} {
+		fmt.Fprintf(&s, "%s %d, ", kind, l.ends[kind])
+	}
+	if slices.Sort(l.took); len(l.took) > 0 {
+		fmt.Fprintf(&s, "an acknowledgement took %s (half), %s (99 %%), %s at most",
+			l.took[len(l.took)/2].Round(time.Millisecond), l.took[len(l.took)*99/100].Round(time.Millisecond), l.took[len(l.took)-1].Round(time.Millisecond))
+	}
+	return s.String()
+}
+
+// produce sends a record on a connection of its own, and wants it acknowledged.
+func (b *broker) produce(topic string, i int) {
+	b.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, b.url+"/records?topic-name="+topic, strings.NewReader(value(fmt.Sprintf("p%d", i), 100)))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", api.TextPlain)
+	req.Header.Set("Accept", api.JSON)
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.t.Fatalf("produce: %v\n%s", err, b.Log())
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		b.t.Fatalf("produce: %d %.300s %v\n%s", resp.StatusCode, answer, err, b.Log())
+	}
+}
