@@ -20,7 +20,7 @@ func (x catalog) Missing(ctx context.Context, c *ranges.Piece) (moved bool, err 
 		return moved, err
 	}
 	if err := x.b.log.ConfirmLost(ctx); err != nil {
-		return false, fmt.Errorf("%w: %s is missing, and the log can not be confirmed: %w", ErrStoreUnavailable, c.Key, x.b.logError(err, -1))
+		return false, fmt.Errorf("%w: %s does not hold the data, and the log can not be confirmed: %w", ErrStoreUnavailable, c.Key, x.b.logError(err, -1))
 	}
 	return x.lookAgain(c)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/merge"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
 )
 
 // mover moves data under a reader: each of the first reads of data finds that the object it is for was merged into a pack,
@@ -143,4 +144,57 @@ func TestDataThatMovesForEver(t *testing.T) {
 	if vals, part := fetchOne(t, v.b, 0, 1); fmt.Sprint(vals) != "[x]" {
 		t.Fatal(vals, part.Err)
 	}
+}
+
+// TestSealInACollectedSlot: a SEAL that came late may lie under the name of a slot that was collected. Who is behind, and
+// finds it where it expects records, looks for a newer state before it speaks of corruption (rules R9, R11).
+func TestSealInACollectedSlot(t *testing.T) {
+	stores(t, func(t *testing.T, s objstore.Store) {
+		o := options(s)
+		o.Core.GarbageWait = logcore.Duration(time.Millisecond)
+		leader := open(t, o)
+		create(t, leader, "a", 1)
+		for i := range 20 {
+			mustProduce(t, leader, "a", 0, fmt.Sprint(i))
+		}
+		readOnly := options(s)
+		readOnly.Core.ReadOnly = true
+		readOnly.Core.FollowPoll = logcore.Duration(time.Hour)
+		follower := open(t, readOnly)
+		before := names(t, s, "s0000/wal/")
+		if _, err := leader.Trim(t.Context(), "a", 0, 16); err != nil {
+			t.Fatal(err)
+		}
+		var gone []string
+		for until := time.Now().Add(20 * time.Second); len(gone) < 16; time.Sleep(time.Millisecond) {
+			gone = gone[:0]
+			after := names(t, s, "s0000/wal/")
+			for name := range before {
+				if !after[name] {
+					gone = append(gone, name)
+				}
+			}
+			if time.Now().After(until) {
+				t.Fatalf("%d objects were deleted", len(gone))
+			}
+		}
+		h := record.Head{Kind: record.KindSeal, Time: 1, Epoch: 1, NextEpoch: 2, NextNonce: record.NewID()}
+		seal, err := record.EncodeObject(&h, nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range gone {
+			if err := s.Put(t.Context(), name, objstore.NewBody(seal)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p := partition(t, follower, "a", 0); p.Start != 0 {
+			t.Fatalf("the follower knows already: %+v", p)
+		}
+		_, part := fetchOne(t, follower, 3, 0)
+		wantBelow(t, part, 3, 16)
+		if vals, _ := fetchOne(t, follower, 16, 0); fmt.Sprint(vals) != "[16 17 18 19]" {
+			t.Fatal(vals)
+		}
+	})
 }

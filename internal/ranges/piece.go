@@ -44,8 +44,9 @@ type Chunk struct {
 // Catalog knows where data lies: it is asked when something is not as a piece has it. Its methods may be called
 // concurrently for different pieces.
 type Catalog interface {
-	// Missing is told that a piece's object is not in the store. If the data lies elsewhere now it points Range and Key
-	// there and says that they moved; if they are not to be had it says why; neither means that they should be there.
+	// Missing is told that a piece's object is not in the store, or that something else is there. If the data lies elsewhere
+	// now it points Range and Key there and says that they moved; if they are not to be had it says why; neither means that
+	// they should be there.
 	Missing(ctx context.Context, p *Piece) (moved bool, err error)
 	// Damaged is told that what lies in the store for a piece is not what was written, and makes the piece's error of it.
 	Damaged(p *Piece, err error) error

@@ -21,8 +21,9 @@ const (
 	skipMax  = 4 << 20
 )
 
-// readPiece reads a piece for itself. Damage may come from the way, so it is read again before it is believed; a missing
-// object's data may lie elsewhere by now (rule R11), else it is corruption (rule R9).
+// readPiece reads a piece for itself. Damage may come from the way, so it is read again before it is believed. What is
+// missing or damaged may lie elsewhere by now (rule R11), since a SEAL that came late may have taken the name of an object
+// that was collected; else it is corruption (rule R9).
 func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 	moves := 0
 	for try := 1; ; try++ {
@@ -36,15 +37,23 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 				p.Err = &StoreError{"data moves faster than it can be read", errMissing}
 				return
 			}
-			if !p.follow(ctx, where) {
+			if !p.follow(ctx, where, errMissing) {
 				return
 			}
 			moves++
 			try = 0
 			continue
 		case try == tries && errors.As(p.Err, &d):
-			p.Err = where.Damaged(p, d.err)
-			return
+			if moves == tries {
+				p.Err = &StoreError{"data moves faster than it can be read", d.err}
+				return
+			}
+			if !p.follow(ctx, where, d.err) {
+				return
+			}
+			moves++
+			try = 0
+			continue
 		case try == tries:
 			return
 		}
@@ -54,11 +63,11 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 	}
 }
 
-// follow handles a missing object: again says that the data lies elsewhere.
-func (p *Piece) follow(ctx context.Context, where Catalog) (again bool) {
+// follow handles an object that is not there, or not what it must be: again says that the data lies elsewhere.
+func (p *Piece) follow(ctx context.Context, where Catalog, why error) (again bool) {
 	moved, err := where.Missing(ctx, p)
 	if err == nil && !moved {
-		err = where.Damaged(p, errMissing)
+		err = where.Damaged(p, why)
 	}
 	p.Err = err
 	return err == nil
