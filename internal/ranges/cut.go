@@ -18,8 +18,8 @@ func Cut(parts [][]byte, base, offset, max int64) (out Chunk, err error) {
 			if err != nil {
 				return out, err
 			}
-			if batch.BaseOffset() != next {
-				return out, fmt.Errorf("batch at offset %d where %d should be", batch.BaseOffset(), next)
+			if batch.BaseOffset() != next || batch.Span() <= 0 {
+				return out, fmt.Errorf("batch at offset %d of %d offsets where %d should be", batch.BaseOffset(), batch.Span(), next)
 			}
 			if out.Size > 0 && out.Size+int64(batch.Len()) > max {
 				out.add(p[from:at])

@@ -366,6 +366,26 @@ func TestRangeThatIsNotWhatTheStateSays(t *testing.T) {
 	}
 }
 
+// TestRangeThatEndsInAHead: a rest that is too short for a batch's head is damage, and not read for ever.
+func TestRangeThatEndsInAHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &hooked{Store: objstore.NewMemory()}
+		s.onGet = func(context.Context, string, objstore.Range) error {
+			if s.gets.Load() >= 100 {
+				return objstore.ErrNoVerdict
+			}
+			return nil
+		}
+		r := newRun(t, 10, 100, 100)
+		put(t, s, 1, r)
+		g := open(t, s, 16<<20, false)
+		p := r.from(0, 13, 1<<20)
+		p.Range.Len = uint32(r.batches[0].size + record.BatchHeadSize - 1)
+		p = g.read(t, p)[0]
+		expectDamage(t, r, &p, true)
+	})
+}
+
 // FuzzRead: no bytes make it panic or keep memory, and what it gives are whole batches of the range with good checksums, one
 // after the other, the first with the offset in it.
 func FuzzRead(f *testing.F) {

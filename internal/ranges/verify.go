@@ -27,6 +27,9 @@ func (v *verifier) verify(buf []byte) (out Chunk, err error) {
 	for at < len(buf) {
 		rest := buf[at:]
 		if len(rest) < record.BatchHeadSize {
+			if int64(v.Range.Len)-v.pos < record.BatchHeadSize {
+				return out, damaged("head of a batch at offset %d is longer than its range", v.base)
+			}
 			v.need = record.BatchHeadSize
 			break
 		}
