@@ -14,6 +14,7 @@ LDFLAGS  := -X main.version=$(VERSION)
 # make soak LIFE=25m           how long the load of the soak goes on
 # make bench BENCH=Produce PKG=./internal/broker
 SEED     ?=
+RUN      ?=
 TIME     ?= 30s
 KILLS    ?=
 LIFE     ?= 25m
@@ -22,7 +23,7 @@ BENCH    ?= .
 PKG      ?= ./...
 COUNT    ?= 6
 
-.PHONY: help build test vet lint fmt race fuzz sim planted cost costs torture soak memory bench run s3server
+.PHONY: help build test vet lint fmt race fuzz corpus sim planted cost costs torture soak memory bench run s3server
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,7 +42,7 @@ vet:
 
 test: s3server vet ## every test, the S3 server included
 	$(GO) test -timeout $(TIMEOUT) ./...
-	$(GO) test -tags plantedbugs -timeout $(TIMEOUT) -run '^TestPlantedBugs$$' ./internal/sim
+	$(GO) test -tags plantedbugs -timeout $(TIMEOUT) -run '^TestPlantedBugs' ./internal/sim
 	$(GO) test -tags failpoints ./internal/failpoint
 
 race: s3server ## every test under the race detector
@@ -59,19 +60,19 @@ lint: vet ## format, vet, staticcheck, and the same code for linux/arm64
 fmt: ## format in place
 	$(TOOL) gofumpt -w -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)
 
-fuzz: ## every fuzz target for TIME
-	@grep -rlE --include='*_test.go' '^func Fuzz' . | while read -r f; do \
-	  for t in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$f"); do \
-	    echo "== $$(dirname "$$f") $$t"; \
-	    $(GO) test -run '^$$' -fuzz "^$$t\$$" -fuzztime $(TIME) "$$(dirname "$$f")" || exit 1; \
-	  done; \
-	done
+fuzz: ## every fuzz target for TIME, then a table of inputs; RUN= only those that match, as in RUN=record/FuzzSplit
+	$(GO) build -o bin/campaign ./internal/fuzzing/cmd/campaign
+	bin/campaign -time $(TIME) $(if $(RUN),-run '$(RUN)')
+
+corpus: ## keep in testdata/fuzz what make fuzz has found, as far as it covers something new
+	$(GO) build -o bin/campaign ./internal/fuzzing/cmd/campaign
+	bin/campaign -keep $(if $(RUN),-run '$(RUN)')
 
 sim: ## the simulator: SEED= repeats one seed with its trace, else new seeds for TIME
 	$(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED) $(if $(SHRINK),-shrink),-simtime=$(TIME))
 
 planted: ## the tests of the tests: every planted bug must be found
-	$(GO) test -tags plantedbugs ./internal/sim -run '^TestPlantedBugs$$' -count=1 -v -timeout 0
+	$(GO) test -tags plantedbugs ./internal/sim -run '^TestPlantedBugs' -count=1 -v -timeout 0
 
 cost: s3server ## requests counted at the store's side, over minutes
 	$(GO) test ./internal/torture -run 'TestIdle|TestPuts' -count=1 -v -timeout 0 -idle 10m -write 1m -batch-wait 1s
