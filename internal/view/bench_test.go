@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -40,13 +41,22 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// written is how many bytes this process has written to files, as far as the system tells.
+func written() (n int64) {
+	b, _ := os.ReadFile("/proc/self/io")
+	for line := range strings.Lines(string(b)) {
+		_, _ = fmt.Sscanf(line, "wchar: %d", &n)
+	}
+	return n
+}
+
 // BenchmarkFollow takes in b.N records: how many a second, and how much processor time for each. Use -benchtime=3000000x.
 func BenchmarkFollow(b *testing.B) {
 	for _, keys := range []int{100, 100_000, 3_000_000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
 			l, topic := filled(b, b.N, keys)
 			b.ResetTimer()
-			busy := processorTime()
+			busy, before := processorTime(), written()
 			v := open(b, "", l)
 			if err := v.WaitFor(b.Context(), topic, 0, int64(b.N-1)); err != nil {
 				b.Fatal(err)
@@ -55,6 +65,7 @@ func BenchmarkFollow(b *testing.B) {
 			b.ReportMetric(float64((processorTime()-busy).Nanoseconds())/float64(b.N), "cpu-ns/record")
 			b.StopTimer()
 			v.Close()
+			b.ReportMetric(float64(written()-before)/float64(b.N), "written-B/record")
 			b.ReportMetric(float64(fileSize(b, v.path))/float64(b.N), "file-B/record")
 		})
 	}
