@@ -149,10 +149,10 @@ func (c *Core) collect() {
 	})
 }
 
-// reclaimWaits puts off what garbage asks for.
+// reclaimWaits says how long what garbage asks for has to wait from now on.
 func (c *Core) reclaimWaits() {
 	g := &c.reclaimed
 	wait := int64(c.cfg.GarbageWait)
 	wait += wait / 10 * (g.listed / garbagePage)
-	g.dueAt = max(g.dueAt, c.now+wait<<g.vain)
+	g.dueAt = c.now + wait<<g.vain // sooner than it was, if a pass has got on again
 }

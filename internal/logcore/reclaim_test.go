@@ -91,6 +91,27 @@ func TestUnfinishedPassIsRepeated(t *testing.T) {
 	}
 }
 
+// TestVainPassesAreForgotten: when a pass gets on again, garbage waits no longer than ever.
+func TestVainPassesAreForgotten(t *testing.T) {
+	r := &reclaimer{bench: leader(t, logcore.Config{SnapshotSlots: 4}), pass: logcore.Event{More: true}}
+	busy := func() {
+		for range 20 {
+			r.freeze(nil, one(-1))
+			r.settle()
+			r.watch(time.Second)
+		}
+	}
+	busy()
+	r.trim(5)
+	busy() // passes that get nothing done
+	r.pass = logcore.Event{Deleted: 1}
+	busy()
+	r.trim(30)
+	if r.watch(11 * time.Minute); r.passes == 0 || r.last.TopicByName("t").Partitions[0].Start != 30 {
+		t.Errorf("%d passes, the last by a snapshot that begins at offset %d", r.passes, r.last.TopicByName("t").Partitions[0].Start)
+	}
+}
+
 // TestLargeLogsAreListedSeldom: however many names there are, passes for garbage's sake list no more than ten pages in
 // five minutes, nor more often than that.
 func TestLargeLogsAreListedSeldom(t *testing.T) {

@@ -133,6 +133,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		"a SEAL in a collected slot leads a follower off the chain for a while": 8096,
 		"a SEAL in a collected slot lies where a follower reads records":        1795283306648534085,
 		"the only broker is away for most of the calm":                          1795284032144881161,
+		"passes that got nothing done put garbage off for long after":           1795285250414570104,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed) })
 	}
