@@ -78,7 +78,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if p.Code == api.MethodNotAllowed {
 			w.Header().Set("Allow", allowed(r.URL.Path))
 		}
-	case rt.auth && !a.key.Matches(r.Header.Get("Authorization")):
+	case rt.auth && !a.key.Matches(r.Header.Values("Authorization")):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
 		err = api.NewProblem(api.Unauthorized, "invalid auth")
 	case place.Refused() && rt.auth && rt.path != "/metrics":

@@ -13,8 +13,12 @@ type Key [sha256.Size]byte
 // KeyOf returns what stands for a key.
 func KeyOf(key string) Key { return sha256.Sum256([]byte(key)) }
 
-// Matches says whether an Authorization header carries the key, as "Bearer <key>" or alone, in constant time.
-func (k *Key) Matches(header string) bool {
-	given := KeyOf(strings.TrimPrefix(header, "Bearer "))
+// Matches says whether the Authorization headers of a request carry the key, as "Bearer <key>" or alone, in constant time.
+// More than one header is none: who is in between may go by the other.
+func (k *Key) Matches(headers []string) bool {
+	if len(headers) != 1 {
+		return false
+	}
+	given := KeyOf(strings.TrimPrefix(headers[0], "Bearer "))
 	return subtle.ConstantTimeCompare(given[:], k[:]) == 1
 }

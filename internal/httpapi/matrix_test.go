@@ -1,0 +1,234 @@
+package httpapi
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// lawful is a request that a route answers well, given the key.
+type lawful struct {
+	path   string // after the route's; %d is the number of the request, so that each has something of its own
+	kind   string
+	body   string
+	before func(s *server, n int)
+	status int
+}
+
+// lawfuls has a request for each route of the table: TestEveryRouteAsksForTheKey fails where one is missing.
+var lawfuls = map[string]lawful{
+	"POST /records":    {path: "?topic-name=t", kind: api.TextPlain, body: "v", status: 201},
+	"GET /records":     {path: "?topic-name=t&offset=0", status: 200},
+	"GET /record":      {path: "?topic-name=t&offset=0", status: 200},
+	"GET /key":         {path: "?topic-name=t&key=k&min-offset=0&partition=0", status: 200},
+	"GET /key/history": {path: "?topic-name=t&key=k&min-offset=0&partition=0", status: 200},
+	"GET /keys":        {path: "?topic-name=t", status: 200},
+	"GET /topic":       {path: "?topic-name=t", status: 200},
+	"PUT /topic":       {path: "?topic-name=new%d", body: "{}", status: 201},
+	"DELETE /topic": {path: "?topic-name=old%d", status: 204, before: func(s *server, n int) {
+		newTopic(s, fmt.Sprintf("old%d", n), 1)
+	}},
+	"POST /topic/trim": {path: "?topic-name=t&partition=0&offset=0", status: 200},
+	"GET /topics":      {status: 200},
+	"GET /offsets":     {path: "?group=g", status: 200},
+	"PUT /offsets":     {path: "?group=g&topic-name=t&partition=0", body: `{"offset":1}`, status: 200},
+	"DELETE /offsets":  {path: "?group=g%d&topic-name=t&partition=0", status: 204, before: ownGroup},
+	"GET /groups":      {status: 200},
+	"DELETE /groups":   {path: "?group=g%d", status: 204, before: ownGroup},
+	"GET /metrics":     {status: 200},
+	"GET /healthz":     {status: 200},
+	"GET /readyz":      {status: 200},
+
+	"GET /openapi.json": {status: 200},
+}
+
+func ownGroup(s *server, n int) {
+	s.must(200, s.send("PUT", fmt.Sprintf("/offsets?group=g%d&topic-name=t&partition=0", n), `{"offset":1}`), nil)
+}
+
+// credentials are ways to give a key, or something that is none. good: it is the key, where it belongs.
+var credentials = []struct {
+	name  string
+	give  func(r *http.Request)
+	good  bool
+	query string
+}{
+	{name: "bearer", give: authorization("Bearer " + canary), good: true},
+	{name: "bare", give: authorization(canary), good: true},
+	{name: "no key", give: func(*http.Request) {}},
+	{name: "empty", give: authorization("")},
+	{name: "empty bearer", give: authorization("Bearer ")},
+	{name: "wrong", give: authorization("Bearer wrong")},
+	{name: "wrong bare", give: authorization("wrong")},
+	{name: "of the same length", give: authorization("Bearer " + strings.Repeat("x", len(canary)))},
+	{name: "longer", give: authorization("Bearer " + canary + "x")},
+	{name: "shorter", give: authorization("Bearer " + canary[:len(canary)-1])},
+	{name: "twice in one", give: authorization("Bearer " + canary + ", Bearer " + canary)},
+	{name: "quoted", give: authorization(`Bearer "` + canary + `"`)},
+	{name: "two spaces", give: authorization("Bearer  " + canary)},
+	{name: "scheme twice", give: authorization("Bearer Bearer " + canary)},
+	{name: "no space", give: authorization("Bearer" + canary)},
+	{name: "other case", give: authorization("Bearer " + strings.ToLower(canary))},
+	{name: "user", give: func(r *http.Request) { r.SetBasicAuth(canary, "") }},
+	{name: "password", give: func(r *http.Request) { r.SetBasicAuth("seb", canary) }},
+	{name: "two headers, the first is wrong", give: authorization("Bearer wrong", "Bearer "+canary)},
+	{name: "two headers, the second is wrong", give: authorization("Bearer "+canary, "Bearer wrong")},
+	{name: "another header", give: header("X-Api-Key", canary)},
+	{name: "proxy's header", give: header("Proxy-Authorization", "Bearer "+canary)},
+	{name: "cookie", give: header("Cookie", "api-key="+canary+"; Authorization="+canary)},
+	{name: "query", give: func(*http.Request) {}, query: "api-key=" + canary + "&Authorization=" + canary + "&api_key=" + canary},
+	{name: "user of the URL", give: header("Host", canary+"@x")},
+}
+
+func authorization(values ...string) func(*http.Request) {
+	return func(r *http.Request) { r.Header["Authorization"] = values }
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+// matrix asks one thing in one way.
+func (s *server) matrix(method, path, kind, body string, give func(*http.Request)) *answered {
+	s.t.Helper()
+	var r io.Reader
+	if body != "" {
+		r = strings.NewReader(body)
+	}
+	req, err := http.NewRequest(method, "http://"+s.addr+path, r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Accept", "*/*")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	give(req)
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &answered{status: resp.StatusCode, header: resp.Header, body: answer}
+}
+
+// TestEveryRouteAsksForTheKey: every route and method of the table, with every kind of credentials, has just the status it
+// must have, and those without the key change nothing.
+func TestEveryRouteAsksForTheKey(t *testing.T) {
+	s := keyedServer(t, 1)
+	s.mustPost("topic-name=t", api.NDJSON, `{"key":"k","value":"v"}`)
+	ownGroup(s, 0)
+	s.must(200, s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`), nil)
+	cells := 0
+	for _, rt := range routes {
+		l, ok := lawfuls[rt.name()]
+		if !ok {
+			t.Errorf("no request for %s: the matrix does not cover it", rt.name())
+			continue
+		}
+		for _, c := range credentials {
+			methods := []string{rt.method}
+			if rt.method == http.MethodGet {
+				methods = append(methods, http.MethodHead)
+			}
+			for _, method := range methods {
+				cells++
+				s.cell(rt, &l, cells, method, c.query, c.good, c.name, c.give)
+			}
+		}
+	}
+	if len(lawfuls) != len(routes) {
+		t.Errorf("requests for %d routes, and %d routes", len(lawfuls), len(routes))
+	}
+	t.Logf("%d cells", cells)
+}
+
+func (s *server) cell(rt route, l *lawful, n int, method, query string, good bool, name string, give func(*http.Request)) {
+	s.t.Helper()
+	if l.before != nil {
+		l.before(s, n)
+	}
+	path := rt.path + strings.ReplaceAll(l.path, "%d", fmt.Sprint(n))
+	if query != "" {
+		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + query
+	}
+	want := l.status
+	if rt.auth && !good {
+		want = http.StatusUnauthorized
+	}
+	before := s.everything()
+	a := s.matrix(method, path, l.kind, l.body, give)
+	if a.status != want {
+		s.t.Errorf("%s %s with %s: %s, want %d", method, rt.path, name, a, want)
+	}
+	if want != http.StatusUnauthorized {
+		return
+	}
+	if after := s.everything(); after != before {
+		s.t.Errorf("%s %s with %s changed something:\n%s\n%s", method, rt.path, name, before, after)
+	}
+	if a.header.Get("WWW-Authenticate") == "" {
+		s.t.Errorf("%s %s with %s: no word of how to be authorized", method, rt.path, name)
+	}
+	if method != http.MethodHead {
+		if p := a.problem(s.t.(*testing.T)); p.Code != api.Unauthorized || p.Detail != "invalid auth" {
+			s.t.Errorf("%s %s with %s: %s", method, rt.path, name, a)
+		}
+	}
+}
+
+// everything is what a client can change, in one text.
+func (s *server) everything() string {
+	s.t.Helper()
+	return string(s.get("/topics").body) + string(s.get("/groups").body) + string(s.get("/offsets?group=g").body)
+}
+
+// TestOtherMethodsAreRefused: a method that is not in the table is 405 for everybody, whatever headers say that it should
+// have been another.
+func TestOtherMethodsAreRefused(t *testing.T) {
+	s := start(t)
+	newTopic(s, "t", 1)
+	of := map[string]map[string]bool{}
+	for _, rt := range routes {
+		if of[rt.path] == nil {
+			of[rt.path] = map[string]bool{}
+		}
+		of[rt.path][rt.method] = true
+		if rt.method == http.MethodGet {
+			of[rt.path][http.MethodHead] = true
+		}
+	}
+	for path, known := range of {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "get", "delete"} {
+			for _, c := range credentials {
+				if known[method] || c.query != "" {
+					continue
+				}
+				a := s.matrix(method, path+"?topic-name=t", "", "", c.give)
+				if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allowed(path) {
+					t.Errorf("%s %s with %s: %s", method, path, c.name, a)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"X-HTTP-Method-Override", "X-Method-Override", "X-HTTP-Method"} {
+		a := s.matrix("GET", "/topic?topic-name=t&_method=DELETE", "", "", func(r *http.Request) {
+			authorization("Bearer " + canary)(r)
+			header(name, "DELETE")(r)
+		})
+		if a.status != http.StatusOK {
+			t.Errorf("%s: %s", name, a)
+		}
+	}
+	if a := s.get("/topic?topic-name=t"); a.status != http.StatusOK {
+		t.Errorf("the topic is gone: %s", a)
+	}
+}
