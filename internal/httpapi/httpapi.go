@@ -71,6 +71,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // others wait for this one's place
 	}
 	rt, p := findRoute(r)
+	if fault := place.Begin(r); fault != nil {
+		w.Header().Set("Connection", "close") // who knows where the next request begins
+		p = fault
+	}
 	var err error
 	switch {
 	case p != nil:

@@ -185,43 +185,6 @@ func TestHeldConnectionsDoNotHoldTheEnd(t *testing.T) {
 	}
 }
 
-// TestNoSecondRequestIsSmuggled: heads whose length could be read in two ways are refused, and the connection ends.
-func TestNoSecondRequestIsSmuggled(t *testing.T) {
-	s := start(t)
-	hidden := "DELETE /topic?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\r\n\r\n"
-	s.mustPost("topic-name=t", api.TextPlain, "a")
-	auth := "Host: x\r\nAuthorization: " + canary + "\r\nContent-Type: text/plain\r\n"
-	for name, text := range map[string]string{
-		"two lengths":         "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Content-Length: 1\r\nContent-Length: 60\r\n\r\nx" + hidden,
-		"unknown coding":      "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden,
-		"negative length":     "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Content-Length: -1\r\n\r\n" + hidden,
-		"plus sign":           "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Content-Length: +1\r\n\r\nx" + hidden,
-		"two hosts":           "POST /records?topic-name=t HTTP/1.1\r\nHost: y\r\n" + auth + "Content-Length: 1\r\n\r\nx" + hidden,
-		"space before colon":  "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Content-Length : 1\r\n\r\nx" + hidden,
-		"bare LF in a chunk":  "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n1\nx\r\n0\r\n\r\n",
-		"chunk size overflow": "POST /records?topic-name=t HTTP/1.1\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n10000000000000001\r\nx\r\n0\r\n\r\n" + hidden,
-	} {
-		conn := s.dial()
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-		_, _ = io.WriteString(conn, text)
-		in := bufio.NewReader(conn)
-		resp, err := http.ReadResponse(in, nil)
-		if err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			if name != "bare LF in a chunk" && (resp.StatusCode < 400 || !resp.Close) {
-				t.Errorf("%s: %v", name, resp)
-			}
-			if second, err := http.ReadResponse(in, nil); err == nil && name != "bare LF in a chunk" {
-				t.Errorf("%s: a second answer: %v", name, second)
-			}
-		}
-		conn.Close()
-	}
-	if a := s.get("/topic?topic-name=t"); a.status != 200 {
-		t.Errorf("a hidden request was served: %s", a)
-	}
-}
-
 func TestClientsThatLeaveGiveMemoryBack(t *testing.T) {
 	s := start(t)
 	for _, text := range []string{

@@ -81,6 +81,7 @@ func (in *Body) Patient(limit time.Duration, stops *Stops) {
 // Read reads the body at no less than the minimum rate and no further than the limit.
 func (in *Body) Read(p []byte) (int, error) {
 	n, err := in.R.Body.Read(p)
+	err = bodyFault(err)
 	in.place.Got(n)
 	if in.read += int64(n); in.read > in.Max {
 		return n, api.OverLimit("body", in.Max, in.read)

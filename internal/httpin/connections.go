@@ -85,7 +85,6 @@ func (c *Connections) context(ctx context.Context, conn net.Conn) context.Contex
 }
 
 // state is called by net/http with a new connection before it accepts the next, so one that finds no place is held here.
-// Connections are not wrapped for it, as sendfile needs them bare.
 func (c *Connections) state(conn net.Conn, s http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,6 +96,9 @@ func (c *Connections) state(conn net.Conn, s http.ConnState) {
 	case http.StateActive:
 		p.enterLocked(serving)
 	case http.StateIdle:
+		if g, ok := conn.(*guarded); ok {
+			g.next(p.body)
+		}
 		p.enterLocked(asking)
 		c.signal()
 	case http.StateClosed, http.StateHijacked:

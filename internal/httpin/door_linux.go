@@ -11,8 +11,8 @@ import (
 // deferSeconds is how long the kernel keeps a connection to itself that has sent nothing: it rounds up to 7.
 const deferSeconds = 5
 
-// Listen listens on a TCP address for a server of Connections. The kernel gives no connection before it has sent something,
-// but for the time's end, so those that stay silent cost nothing here.
+// Listen listens on a TCP address for a server of Connections, which looks at the heads of requests. The kernel gives no
+// connection before it has sent something, but for the time's end, so those that stay silent cost nothing here.
 func Listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -21,7 +21,7 @@ func Listen(address string) (net.Listener, error) {
 	control(l, func(fd int) {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, deferSeconds) // without it they cost a little
 	})
-	return l, nil
+	return guardedListener{l.(*net.TCPListener)}, nil
 }
 
 // waited returns how long a new connection has waited to be accepted: since the last of its bytes came in, or since it was

@@ -7,8 +7,14 @@ import (
 	"time"
 )
 
-// Listen listens on a TCP address for a server of Connections.
-func Listen(address string) (net.Listener, error) { return net.Listen("tcp", address) }
+// Listen listens on a TCP address for a server of Connections, which looks at the heads of requests.
+func Listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return guardedListener{l.(*net.TCPListener)}, nil
+}
 
 // silent says whether a connection has never sent anything, where that is known.
 func silent(net.Conn) bool { return false }

@@ -4,8 +4,11 @@ import (
 	"container/list"
 	"context"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/sebbroker/seb/internal/api"
 )
 
 // Place is a connection that is served, as its requests see it. The methods may be called concurrently, and of a nil
@@ -14,6 +17,7 @@ type Place struct {
 	c       *Connections
 	conn    net.Conn
 	refused bool         // set before the first request
+	body    int64        // length of the request's; of the goroutine that serves the connection
 	read    atomic.Int64 // bytes of the request's body
 
 	// guarded by c.mu
@@ -61,6 +65,18 @@ func PlaceOf(ctx context.Context) *Place {
 
 // Refused says whether the connection was let in only to be told that there is no place for it.
 func (p *Place) Refused() bool { return p != nil && p.refused }
+
+// Begin looks at a request and says what is wrong with its head.
+func (p *Place) Begin(r *http.Request) *api.Problem {
+	if p == nil {
+		return nil
+	}
+	p.body = r.ContentLength
+	if g, ok := p.conn.(*guarded); ok {
+		return g.head.fault(r)
+	}
+	return nil
+}
 
 // Reading tells that the request begins to read its body; then it may be ended for being slow, which its reads hear.
 func (p *Place) Reading() {

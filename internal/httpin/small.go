@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/sebbroker/seb/internal/api"
@@ -52,7 +54,20 @@ type counted struct {
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.place.Got(n)
-	return n, err
+	return n, bodyFault(err)
+}
+
+// bodyFault tells what is the client's from what is the connection's in an error of reading a body as net/http gives it:
+// chunks that are malformed have no error of their own.
+func bodyFault(err error) error {
+	var broken net.Error
+	switch {
+	case err == nil, err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
+		return err
+	case errors.As(err, &broken), errors.Is(err, net.ErrClosed):
+		return api.BadField("body", "the connection broke off")
+	}
+	return api.BadField("body", "its coding is wrong: %v", err)
 }
 
 // BodyBound is how large a body can be: what it is said to be, or the limit.

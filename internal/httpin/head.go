@@ -1,0 +1,134 @@
+package httpin
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// guarded is a connection that looks at the heads of requests as they come in: what net/http puts right, or hides, others on
+// the way may have read in another way, and then the two disagree on where a request ends. All else is the connection's
+// own, sendfile included. Reads and heads are of one goroutine at a time, as net/http has them.
+type guarded struct {
+	*net.TCPConn
+	head  head
+	begun bool  // the head of a request is expected, or coming in
+	ahead int64 // bytes that came in when none was
+}
+
+// guardedListener makes its connections guarded.
+type guardedListener struct{ *net.TCPListener }
+
+// Accept implements net.Listener.
+func (l guardedListener) Accept() (net.Conn, error) {
+	conn, err := l.AcceptTCP()
+	if err != nil {
+		return nil, err
+	}
+	return &guarded{TCPConn: conn, begun: true}, nil
+}
+
+// Read implements net.Conn.
+func (g *guarded) Read(p []byte) (int, error) {
+	n, err := g.TCPConn.Read(p)
+	b := p[:n]
+	if g.begun {
+		b = g.head.take(b)
+		g.begun = !g.head.whole
+	}
+	g.ahead += int64(len(b))
+	return n, err
+}
+
+// next expects the head of the next request. body is the length of the body of the one before, -1 if it was not said.
+func (g *guarded) next(body int64) {
+	// net/http reads one byte ahead to see the end of the connection; a client that has its answer may have sent it.
+	early := body >= 0 && g.ahead > body+1
+	g.head, g.begun, g.ahead = head{early: early || g.head.early}, true, 0
+}
+
+// head is what is seen of a request's head.
+type head struct {
+	whole bool // its end was seen
+	early bool // it, or one before it on this connection, came before its time
+
+	lengths, codings int // headers Content-Length and Transfer-Encoding
+	folded, bare     bool
+
+	line  [nameMax]byte // the beginning of the line
+	n     int           // bytes of the line so far
+	lines int           // before this one
+	last  byte
+}
+
+// nameMax is enough of a line to tell its name.
+const nameMax = 20
+
+// take looks at bytes up to the end of the head and returns the others.
+func (h *head) take(b []byte) []byte {
+	for i, c := range b {
+		switch {
+		case c == '\n':
+			h.bare = h.bare || h.last != '\r'
+			if h.endLine() {
+				return b[i+1:]
+			}
+		case h.last == '\r': // of which a line may have only one, before its end
+			h.bare = true
+		}
+		if c != '\n' && c != '\r' {
+			if h.n < nameMax {
+				h.line[h.n] = c
+			}
+			h.n++
+		}
+		h.last = c
+	}
+	return nil
+}
+
+// endLine looks at a line and says whether it was the last.
+func (h *head) endLine() bool {
+	line := h.line[:min(h.n, nameMax)]
+	h.n = 0
+	if h.lines++; h.lines == 1 {
+		return false // the request's own
+	}
+	if len(line) == 0 {
+		h.whole = true
+		return true
+	}
+	name, _, _ := bytes.Cut(line, []byte(":"))
+	switch {
+	case line[0] == ' ' || line[0] == '\t':
+		h.folded = true
+	case bytes.EqualFold(name, []byte("Content-Length")):
+		h.lengths++
+	case bytes.EqualFold(name, []byte("Transfer-Encoding")):
+		h.codings++
+	}
+	return false
+}
+
+// fault says what is wrong with the head of a request that net/http has accepted.
+func (h *head) fault(r *http.Request) *api.Problem {
+	switch {
+	case h.early || !h.whole:
+		return api.BadField("request", "sent before the answer to the one before it")
+	case h.lengths > 1 || h.codings > 1 || h.lengths > 0 && h.codings > 0:
+		return api.BadField("Content-Length", "the length of the body is said more than once")
+	case h.codings > 0 && !r.ProtoAtLeast(1, 1):
+		return api.BadField("Transfer-Encoding", "not in HTTP/1.0")
+	case h.folded:
+		return api.BadField("header", "goes on in a second line")
+	case h.bare:
+		return api.BadField("header", "a line does not end in CR LF")
+	case r.ProtoMajor != 1:
+		return api.BadField("request", "want HTTP/1.1")
+	case r.URL.Host != "":
+		return api.BadField("request", "this is no proxy: want a path, not a URL")
+	}
+	return nil
+}
