@@ -45,7 +45,7 @@ func (s *soak) finish() {
 			s.t.Errorf("%s is 0 for all brokers together: this load shows nothing of it", name)
 		}
 	}
-	s.t.Logf("all brokers together: %v", s.totals)
+	s.t.Logf("all brokers together: %v; sizes of what was put: %+v", s.totals, s.p.proxy.Puts())
 	s.garbageIsGone(left, garbage)
 	s.fsck()
 }

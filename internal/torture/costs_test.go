@@ -169,8 +169,9 @@ func (r *runningRow) judge(t *testing.T, took time.Duration) {
 	if slots := r.counts.Of(s3proxy.Put, "wal"); float64(slots) > 1.1*float64(took)/float64(r.Wait)+5 {
 		t.Errorf("%d topics at %v: %d slots in %v", r.Topics, r.Wait, slots, took)
 	}
-	if n := r.counts.Of(s3proxy.Get, "wal"); n > 0 {
-		t.Errorf("%d topics at %v: %d GETs of slots, which are in the tail and in the cache", r.Topics, r.Wait, n)
+	// The tail has them, or the cache, but for those that came while it had too many to write.
+	if n := r.counts.Of(s3proxy.Get, "wal"); n > r.counts.Of(s3proxy.Put, "wal")/100 {
+		t.Errorf("%d topics at %v: %d GETs of slots", r.Topics, r.Wait, n)
 	}
 	if r.result.Read == 0 {
 		t.Errorf("%d topics at %v: the consumer read nothing of %d records", r.Topics, r.Wait, r.result.Sent)
