@@ -258,7 +258,12 @@ func FuzzMultipartWriter(f *testing.F) {
 		}{{"sizes", []byte(sizes)}, {"records", records}} {
 			head := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf("form-data; name=%q", part.name)}}
 			if tokenOnly(name) && !strings.HasPrefix(strings.ToLower(name), "content-") {
-				head.Set(name, strings.NewReplacer("\r", "", "\n", "").Replace(value))
+				head.Set(name, strings.Map(func(r rune) rune { // mime/multipart writes control characters, and does not read them
+					if isControl(r) {
+						return -1
+					}
+					return r
+				}, value))
 			}
 			pw, err := w.CreatePart(head)
 			if err != nil {
