@@ -39,6 +39,7 @@ func TestJudgeFindsEveryFault(t *testing.T) {
 	a, b, x := keyed("k")
 	compact := &topic{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, b, 1, now}}, unknown: map[int]bool{}}
 	removed := &topic{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, x, 1, now}}, unknown: map[int]bool{}}
+	perhaps := &topic{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, b, 1, now}}, unknown: map[int]bool{x: true}}
 	type at struct {
 		offset int64
 		seq    int
@@ -63,6 +64,8 @@ func TestJudgeFindsEveryFault(t *testing.T) {
 		"not yet compacted":            {compact, 0, []at{{0, a}, {1, b}}, nil},
 		"the newest is gone":           {compact, 0, []at{{0, a}}, []string{faultNewest}},
 		"all are gone":                 {compact, 0, nil, []string{faultNewest}},
+		"perhaps removed":              {perhaps, 0, nil, nil},
+		"perhaps removed, not the old": {perhaps, 0, []at{{0, a}}, []string{faultNewest}},
 		"removed":                      {removed, 0, []at{{1, x}}, nil},
 		"removed, tombstone gone":      {removed, 0, nil, nil},
 		"removed, and the value lives": {removed, 0, []at{{0, a}}, []string{faultRevived}},

@@ -137,9 +137,9 @@ func TestPutsDoNotGrowWithTopics(t *testing.T) {
 		}
 		n.Close(t.Context())
 	}
-	// Equal but for where the windows begin and end.
-	if d := puts[20] - puts[1]; d > 2 || d < -2 {
-		t.Errorf("PUTs by number of topics: %v", puts)
+	// One for each wait, however many topics; on a slow day fewer.
+	if most := int(*writeFor / *waitFor) + 2; puts[1] > most || puts[20] > most {
+		t.Errorf("PUTs by number of topics: %v, at most %d", puts, most)
 	}
 }
 
