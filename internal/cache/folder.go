@@ -37,7 +37,7 @@ func (f *folder) close() error {
 // openFolder makes or opens the folder, removes what a crash left behind, and lists the blocks in it. If that fails the
 // cache does without.
 func (c *Cache) openFolder(dir string) {
-	f, err := lockFolder(dir)
+	f, err := c.lockFolder(dir)
 	if err != nil {
 		c.logTrouble("open", err)
 		return
@@ -50,7 +50,10 @@ func (c *Cache) openFolder(dir string) {
 	}
 }
 
-func lockFolder(dir string) (*folder, error) {
+func (c *Cache) lockFolder(dir string) (*folder, error) {
+	if err := c.step("folder"); err != nil {
+		return nil, fmt.Errorf("make cache folder: %w", err)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make cache folder: %w", err)
 	}
@@ -58,7 +61,11 @@ func lockFolder(dir string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open cache folder: %w", err)
 	}
-	lock, err := root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
+	var lock *os.File
+	err = c.step("lock")
+	if err == nil {
+		lock, err = root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
+	}
 	if err != nil {
 		return &folder{root: root}, nil // a folder that can only be read is still good for that
 	}
@@ -81,6 +88,9 @@ type found struct {
 // they are first read. Names that are not the cache's are left alone.
 func (c *Cache) scan() error {
 	var blocks []found
+	if err := c.step("list"); err != nil {
+		return err
+	}
 	list, err := c.folder.root.Open(".")
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"fmt"
+	"os"
 	"syscall"
 	"testing"
 )
@@ -63,4 +65,47 @@ func TestReadOnlyFolder(t *testing.T) {
 	c.Forget("k")
 	want(t, c, "k", []byte("x"))
 	mustClose(t, c)
+}
+
+// TestDisksOfEverySize fills up at any write.
+func TestDisksOfEverySize(t *testing.T) {
+	for pages := 1; pages <= 10; pages++ {
+		t.Run(fmt.Sprint(pages), func(t *testing.T) {
+			if trouble := script(t, mount(t, fmt.Sprintf("size=%dk", 4*pages)), nil); (trouble > 0) != (pages < 6) {
+				t.Errorf("trouble %d times", trouble)
+			}
+		})
+	}
+}
+
+// TestFewDescriptors leaves the process so few file descriptors that it runs out of them at any step.
+func TestFewDescriptors(t *testing.T) {
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	})
+	dir, trouble := t.TempDir(), uint64(0)
+	for spare := range uint64(10) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Fatal(err)
+		}
+		open, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		// The numbers of descriptors are bounded, not how many there are; those in use are low.
+		few := syscall.Rlimit{Cur: uint64(len(open)) - 1 + spare, Max: before.Max}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+			t.Fatal(err)
+		}
+		trouble += script(t, dir, nil)
+	}
+	if trouble < 10 {
+		t.Errorf("trouble %d times: there were descriptors enough", trouble)
+	}
 }

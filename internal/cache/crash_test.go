@@ -1,0 +1,442 @@
+package cache
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+var allImages = flag.Bool("images", false, "try every image of the cache folder that a crash can leave, not a sample")
+
+// image is a folder's content by file name.
+type image map[string]string
+
+// crash is a run of a cache whose folder is looked at before each step on disk.
+type crash struct {
+	t    *testing.T
+	b    *bucket
+	tune tuning
+	o    Options
+
+	mu     sync.Mutex       // guards images and ever while the run goes on
+	images []image          // one for each step
+	ever   image            // every file that was ever there
+	gone   map[string]bool  // objects that were deleted
+	seen   map[[32]byte]int // images tried
+	dir    string           // for images
+	tried  int
+}
+
+// shoot notes what is in the folder.
+func (c *crash) shoot(dir string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := image{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err == nil && e.Name() != lockName { // the lock is empty, and of the process that lives
+			now[e.Name()] = string(text)
+			c.ever[e.Name()] = string(text)
+		}
+	}
+	if n := len(c.images); n == 0 || !maps.Equal(c.images[n-1], now) {
+		c.images = append(c.images, now)
+	}
+}
+
+// memoryDir is a temporary folder in memory, where there is one: images are many.
+func memoryDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "images-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// newCrash runs a cache through everything that touches its folder: fills of several blocks, objects handed over, evictions,
+// deletions, a close and an open.
+func newCrash(t *testing.T) *crash {
+	c := &crash{t: t, b: newBucket(), o: options(), ever: image{}, gone: map[string]bool{}, seen: map[[32]byte]int{}, dir: filepath.Join(memoryDir(t), "image")}
+	c.o.Bytes, c.tune = 6*pageBytes, tuning{block: 64, openMax: 2}
+	dir := t.TempDir()
+	tune := c.tune
+	tune.hook = func(string) error { c.shoot(dir); return nil }
+	for i, n := range []int{200, 64, 10, 130} {
+		c.b.fill(t, fmt.Sprintf("s0000/wal/%d", i), pattern(n, i))
+	}
+	k := mustTune(t, dir, c.b, c.o, tune)
+	want(t, k, "s0000/wal/0", pattern(200, 0))
+	kept := make(chan struct{})
+	k.Keep("s0000/wal/1", [][]byte{pattern(64, 1)[:30], pattern(64, 1)[30:]}, func() { close(kept) })
+	<-kept
+	want(t, k, "s0000/wal/2", pattern(10, 2))
+	want(t, k, "s0000/wal/3", pattern(130, 3)) // the oldest blocks go
+	if err := k.Delete(t.Context(), "s0000/wal/2"); err != nil {
+		t.Fatal(err)
+	}
+	c.gone["s0000/wal/2"] = true
+	mustClose(t, k)
+	c.shoot(dir)
+	k = mustTune(t, dir, c.b, c.o, tune)
+	want(t, k, "s0000/wal/0", pattern(200, 0))
+	mustClose(t, k)
+	c.shoot(dir)
+	return c
+}
+
+// try opens a cache on a folder with these files, and wants the bucket's answers from it, twice, and once more from the
+// next one.
+func (c *crash) try(what string, files image) {
+	id := files.id()
+	if c.seen[id]++; c.seen[id] > 1 {
+		return
+	}
+	c.tried++
+	if err := errors.Join(os.RemoveAll(c.dir), os.MkdirAll(c.dir, 0o700)); err != nil {
+		c.t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.answers(what, c.tune)
+}
+
+// answers wants the bucket's answers from the folder as it is.
+func (c *crash) answers(what string, tune tuning) {
+	for round := range 2 {
+		k, err := open(c.dir, c.b, c.o, tune)
+		if err != nil {
+			c.t.Fatalf("%s: open: %v", what, err)
+		}
+		for i := range 4 {
+			key := fmt.Sprintf("s0000/wal/%d", i)
+			for _, r := range []objstore.Range{objstore.Whole, {Offset: 60, Length: 10}} {
+				c.answer(fmt.Sprintf("%s, round %d", what, round), k, key, r)
+			}
+		}
+		used := k.Stats().Bytes
+		if err := k.Close(); err != nil {
+			c.t.Fatalf("%s: close: %v", what, err)
+		}
+		if got := c.regular(); got > c.o.Bytes && got > used {
+			c.t.Fatalf("%s: %d bytes on disk, %d counted, the bound is %d", what, got, used, c.o.Bytes)
+		}
+	}
+}
+
+// regular is what the folder's files take; folders and pipes are not the cache's.
+func (c *crash) regular() (sum int64) {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			sum += pages(info.Size())
+		}
+	}
+	return sum
+}
+
+func (c *crash) answer(what string, k *Cache, key string, r objstore.Range) {
+	got, size, err := read(c.t.Context(), k, key, r)
+	wanted, wantSize, wantErr := read(c.t.Context(), c.b.Store, key, r)
+	if c.gone[key] && err == nil {
+		// What was deleted may have come back with the folder: nobody asks for it, and it is what it was.
+		if all := pattern(10, 2); r != objstore.Whole || !bytes.Equal(got, all) {
+			c.t.Fatalf("%s: %s %+v: %q", what, key, r, got)
+		}
+		return
+	}
+	if c.gone[key] && errors.Is(err, objstore.ErrRefused) && r != objstore.Whole {
+		return // likewise: a range beyond its end
+	}
+	if !bytes.Equal(got, wanted) || size != wantSize || verdict(err) != verdict(wantErr) {
+		c.t.Fatalf("%s: %s %+v: %d bytes of %d, %v; without the cache %d of %d, %v", what, key, r, len(got), size, err, len(wanted), wantSize, wantErr)
+	}
+}
+
+func (f image) id() [32]byte {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		fmt.Fprintf(h, "%q %q\n", name, f[name])
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+// fates are what becomes of a file that was not synced. Any file may have each of the first few while others have others.
+var fates = []struct {
+	name string
+	of   func(text string) string // nil: it is missing
+}{
+	{"whole", func(s string) string { return s }},
+	{"missing", nil},
+	{"torn", func(s string) string { return s[:len(s)/2] }},
+	{"zeros", func(s string) string { return string(make([]byte, len(s))) }},
+	{"empty", func(string) string { return "" }},
+	{"zeros at its end", func(s string) string { return s[:len(s)/2] + string(make([]byte, len(s)-len(s)/2)) }},
+}
+
+const mixedFates = 4
+
+// unsynced is an image in which every file has the fate that number, in a system of mixedFates, says.
+func (f image) unsynced(number int) (image, string) {
+	out, what := image{}, ""
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		fate := fates[number%mixedFates]
+		number /= mixedFates
+		what += fmt.Sprintf(" %.8s is %s,", name, fate.name)
+		if fate.of != nil {
+			out[name] = fate.of(f[name])
+		}
+	}
+	return out, what
+}
+
+func power(base, n int) int {
+	p := 1
+	for range n {
+		p *= base
+	}
+	return p
+}
+
+// TestCrashImages: at every step of a run the machine may stop. Any file may then be whole, missing, empty, torn or full of
+// zeros, one that was removed may be back, one that was renamed may have its old name.
+func TestCrashImages(t *testing.T) {
+	c := newCrash(t)
+	step := 509 // a sample, in which every file has every fate
+	if *allImages {
+		step = 1
+	}
+	for i, files := range c.images {
+		c.try(fmt.Sprintf("step %d", i), files)
+		for n := i * 7 % step; n < power(mixedFates, len(files)); n += step {
+			torn, what := files.unsynced(n)
+			c.try(fmt.Sprintf("step %d:%s", i, what), torn)
+		}
+		for name := range files {
+			for _, fate := range fates {
+				one := maps.Clone(files)
+				if delete(one, name); fate.of != nil {
+					one[name] = fate.of(files[name])
+				}
+				c.try(fmt.Sprintf("step %d: %s is %s", i, name, fate.name), one)
+			}
+		}
+		back := maps.Clone(c.ever)
+		maps.Copy(back, files)
+		c.try(fmt.Sprintf("step %d, everything removed is back", i), back)
+		for name, text := range files {
+			renamed := maps.Clone(files)
+			delete(renamed, name)
+			renamed[tempPrefix+"9"] = text
+			c.try(fmt.Sprintf("step %d, %s has its old name", i, name), renamed)
+		}
+	}
+	if len(c.images) < 15 || len(c.ever) < 8 {
+		t.Errorf("%d images of %d files: the run did not do enough", len(c.images), len(c.ever))
+	}
+	t.Logf("%d steps, %d images", len(c.images), c.tried)
+}
+
+// fullest is the image with the most blocks.
+func (c *crash) fullest() image {
+	return slices.MaxFunc(c.images, func(a, b image) int { return a.blocks() - b.blocks() })
+}
+
+func (f image) blocks() (n int) {
+	for name := range f {
+		if _, ok := parseName(name); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// TestTornWrites cuts each file at each byte, and fills what was cut with zeros, or with what another file holds there.
+func TestTornWrites(t *testing.T) {
+	c := newCrash(t)
+	full := c.fullest()
+	names := slices.Sorted(maps.Keys(full))
+	step := 5
+	if *allImages {
+		step = 1
+	}
+	for i, name := range names {
+		text, other := full[name], full[names[(i+1)%len(names)]]
+		for at := i % step; at < len(text); at += step {
+			for how, end := range map[string]string{"": "", " and zeros": string(make([]byte, len(text)-at)), " and another's bytes": other[min(at, len(other)):]} {
+				torn := maps.Clone(full)
+				torn[name] = text[:at] + end
+				c.try(fmt.Sprintf("%s cut at %d%s", name, at, how), torn)
+			}
+		}
+	}
+	t.Logf("%d images", c.tried)
+}
+
+// TestForeignImages: files under another's name, of another cluster, of a newer version, of another block size, names that
+// are folders, links and pipes.
+func TestForeignImages(t *testing.T) {
+	c := newCrash(t)
+	full := c.fullest()
+	for a := range full {
+		for b := range full {
+			swapped := maps.Clone(full)
+			swapped[a], swapped[b] = full[b], full[a]
+			c.try("two files have changed places", swapped)
+			copied := maps.Clone(full)
+			copied[a] = full[b]
+			c.try("a file is a copy of another", copied)
+		}
+		for what, change := range map[string]func(*Cache, *content){
+			"of another cluster":    func(k *Cache, _ *content) { k.o.Cluster = "cluster-2" },
+			"of another block size": func(k *Cache, _ *content) { k.block = 63 },
+			"of another object":     func(_ *Cache, x *content) { x.key = "s0000/wal/9" },
+		} {
+			n, _ := parseName(a)
+			x := content{key: "s0000/wal/0", name: n, size: 200, parts: [][]byte{pattern(64, 99)}}
+			k := fuzzCache(c.o.Cluster, c.tune.block)
+			change(k, &x)
+			foreign := maps.Clone(full)
+			foreign[a] = string(pattern(64, 99)) + string(k.trailer(x))
+			c.try("a file is "+what, foreign)
+		}
+		newer := maps.Clone(full)
+		newer[a] = newVersion(full[a])
+		c.try("a file is of a newer version", newer)
+		long := maps.Clone(full)
+		long[a] += string(make([]byte, 2*(int(c.tune.block)+trailerMax)))
+		c.try("a file is longer than any", long)
+	}
+	t.Logf("%d images", c.tried)
+	c.oddFiles(full)
+}
+
+// newVersion is a file whose magic says so, with the right checksum.
+func newVersion(text string) string {
+	b := []byte(text)
+	fixed := b[len(b)-fixedBytes:]
+	copy(fixed, "sebcach2")
+	return string(b)
+}
+
+// oddFiles puts things in the place of files that are none.
+func (c *crash) oddFiles(full image) {
+	names := slices.Sorted(maps.Keys(full))
+	for what, make := range map[string]func(path string) error{
+		"a folder":            func(p string) error { return os.Mkdir(p, 0o700) },
+		"a folder with files": func(p string) error { return os.MkdirAll(filepath.Join(p, "x"), 0o700) },
+		"a link to nothing":   func(p string) error { return os.Symlink("nowhere", p) },
+		"a link to itself":    func(p string) error { return os.Symlink(filepath.Base(p), p) },
+		"a link to outside":   func(p string) error { return os.Symlink("/dev/zero", p) },
+		"a pipe":              mkfifo,
+	} {
+		for _, name := range []string{names[0], tempPrefix + "1", lockName} {
+			if err := errors.Join(os.RemoveAll(c.dir), os.MkdirAll(c.dir, 0o700)); err != nil {
+				c.t.Fatal(err)
+			}
+			for n, text := range full {
+				if n != name {
+					if err := os.WriteFile(filepath.Join(c.dir, n), []byte(text), 0o600); err != nil {
+						c.t.Fatal(err)
+					}
+				}
+			}
+			if err := make(filepath.Join(c.dir, name)); err != nil {
+				c.t.Fatal(err)
+			}
+			c.answers(fmt.Sprintf("%s is %s", name, what), c.tune)
+		}
+	}
+}
+
+// script is a run of a cache: it wants the bucket's answers, whatever the disk does. It returns how often there was trouble.
+func script(t *testing.T, dir string, hook func(string) error) (trouble uint64) {
+	b, o := newBucket(), options()
+	o.Bytes = 6 * pageBytes
+	tune := tuning{block: 64, openMax: 1, hook: hook}
+	for i, n := range []int{200, 64, 10, 130} {
+		b.fill(t, fmt.Sprint(i), pattern(n, i))
+	}
+	for range 2 {
+		k, err := open(dir, b, o, tune)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for round := range 2 {
+			for i, n := range []int{200, 64, 10, 130} {
+				want(t, k, fmt.Sprint(i), pattern(n, i))
+			}
+			kept := make(chan struct{})
+			k.Keep("1", [][]byte{pattern(64, 1)}, func() { close(kept) })
+			<-kept
+			k.Forget(fmt.Sprint(round))
+		}
+		settle(k)
+		if trouble += k.Stats().WriteErrors; k.folder == nil {
+			trouble++
+		}
+		if err := k.Close(); err != nil && hook == nil {
+			t.Fatal(err)
+		}
+	}
+	return trouble
+}
+
+// TestEveryDiskCallFails fails each step on disk of a run, by itself, and it with all after it: answers stay those of the
+// bucket, and the next run works as ever.
+func TestEveryDiskCallFails(t *testing.T) {
+	var mu sync.Mutex
+	steps := 0
+	count := func(string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		steps++
+		return nil
+	}
+	if trouble := script(t, t.TempDir(), count); steps < 60 || trouble > 0 {
+		t.Fatalf("%d steps, trouble %d times", steps, trouble)
+	}
+	dir := filepath.Join(memoryDir(t), "cache")
+	faults := []error{syscall.ENOSPC, syscall.EIO, syscall.EMFILE, syscall.EROFS}
+	for n := 1; n <= steps; n++ {
+		for _, forever := range []bool{false, true} {
+			at := 0
+			script(t, dir, func(string) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if at++; at == n || forever && at > n {
+					return faults[n%len(faults)]
+				}
+				return nil
+			})
+			if n%8 == 0 {
+				script(t, dir, nil)
+			}
+		}
+	}
+}
