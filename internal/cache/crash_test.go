@@ -194,6 +194,7 @@ var fates = []struct {
 	{"whole", func(s string) string { return s }},
 	{"missing", nil},
 	{"torn", func(s string) string { return s[:len(s)/2] }},
+	{"zeros at its beginning", func(s string) string { return string(make([]byte, len(s)/4)) + s[len(s)/4:] }}, // pages reach the disk in any order
 	{"zeros", func(s string) string { return string(make([]byte, len(s))) }},
 	{"empty", func(string) string { return "" }},
 	{"zeros at its end", func(s string) string { return s[:len(s)/2] + string(make([]byte, len(s)-len(s)/2)) }},
@@ -223,7 +224,7 @@ func power(base, n int) int {
 	return p
 }
 
-// TestCrashImages: at every step of a run the machine may stop. Any file may then be whole, missing, empty, torn or full of
+// TestCrashImages: at every step of a run the machine may stop. Any file may then be whole, missing, empty, torn or hold
 // zeros, one that was removed may be back, one that was renamed may have its old name.
 func TestCrashImages(t *testing.T) {
 	c := newCrash(t)
@@ -293,6 +294,9 @@ func TestTornWrites(t *testing.T) {
 				torn[name] = text[:at] + end
 				c.try(fmt.Sprintf("%s cut at %d%s", name, at, how), torn)
 			}
+			late := maps.Clone(full)
+			late[name] = string(make([]byte, at)) + text[at:]
+			c.try(fmt.Sprintf("%s with zeros up to %d", name, at), late)
 		}
 	}
 	t.Logf("%d images", c.tried)
