@@ -210,3 +210,16 @@ func TestSlowBodiesGiveMemoryBack(t *testing.T) {
 	eventually(t, "their memory is taken", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusTooManyRequests })
 	eventually(t, "and given back", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusCreated })
 }
+
+// TestWhoHasNoKeyHoldsNoPlace: 401 is not kept back until the body is there, and then the connection ends.
+func TestWhoHasNoKeyHoldsNoPlace(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait, c.http.StepTimeout = 2, time.Hour, time.Hour })
+	for range 20 {
+		conn := s.dial()
+		text := "POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\nx"
+		if resp := ask(t, conn, text, http.StatusUnauthorized); resp != nil && !resp.Close {
+			t.Error("the connection goes on")
+		}
+	}
+	ask(t, s.dial(), health, 200)
+}

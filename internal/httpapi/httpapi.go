@@ -84,6 +84,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case rt.auth && !a.key.Matches(r.Header.Values("Authorization")):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close") // else the answer would wait for the body
+			place.Dismiss()
+		}
 		err = api.NewProblem(api.Unauthorized, "invalid auth")
 	case place.Refused() && rt.auth && rt.path != "/metrics":
 		err = api.NewProblem(api.OverBudget, "all connections are taken: %d are served at once", a.o.Connections)

@@ -208,7 +208,7 @@ func TestOneRequestAfterAnotherIsServed(t *testing.T) {
 		case 2:
 			text, want = "GET /topics HTTP/1.1\r\n"+lawfulHead+"\r\n", http.StatusOK
 		case 3:
-			text, want = strings.Replace(text, canary, "no", 1), http.StatusUnauthorized
+			text, want = strings.Replace("GET /topics HTTP/1.1\r\n"+lawfulHead+"\r\n", canary, "no", 1), http.StatusUnauthorized
 		}
 		if _, err := io.WriteString(conn, text); err != nil {
 			t.Fatal(err)

@@ -177,7 +177,7 @@ func (c *Connections) evictLocked(now time.Time) {
 		}
 	}
 	for _, p := range c.places {
-		if p.phase == leaving && now.Sub(p.since) >= leavingMax {
+		if p.leftLocked(now) {
 			c.endLocked(p)
 			return
 		}

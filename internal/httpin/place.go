@@ -25,7 +25,8 @@ type Place struct {
 	since time.Time     // when the phase was entered
 	place *list.Element // in c.asking
 
-	pressed time.Time // when it was last told to make room, in phase asking
+	pressed   time.Time // when it was last told to make room, in phase asking
+	dismissed bool      // it is to end, and hardly matters how
 }
 
 // phase is what a connection is doing.
@@ -47,11 +48,11 @@ const (
 	askingMin = 5 * time.Millisecond
 	silentMin = 500 * time.Millisecond
 	unreadMax = 5 * time.Second
-	// leavingMax is how long an answer may be on its way while others wait.
-	leavingMax = time.Second
+	// leavingMax is how long the end of a request may take while others wait: for an answer to be on its way.
+	leavingMax = 250 * time.Millisecond
 	// slowAfter and slowBytes say which bodies are slow enough to be given up for others: so many bytes a second, on
 	// average, once they have had some time.
-	slowAfter = 2 * time.Second
+	slowAfter = time.Second
 	slowBytes = 16 << 10
 )
 
@@ -101,6 +102,15 @@ func (p *Place) Read() {
 	}
 }
 
+// Dismiss tells that the answer of the request ends the connection, of somebody who has no key.
+func (p *Place) Dismiss() {
+	if p != nil {
+		p.c.mu.Lock()
+		defer p.c.mu.Unlock()
+		p.dismissed = true
+	}
+}
+
 // Leaving tells that the request is over.
 func (p *Place) Leaving() {
 	if p != nil {
@@ -135,6 +145,12 @@ func (p *Place) enterLocked(to phase) {
 func (p *Place) idleLocked(now time.Time) bool {
 	age := now.Sub(p.since)
 	return now.Sub(p.pressed) >= lookEvery && (age >= unreadMax || !unread(p.conn)) && (age >= silentMin || !silent(p.conn))
+}
+
+// leftLocked says whether a connection whose request is over may be ended for another.
+func (p *Place) leftLocked(now time.Time) bool {
+	age := now.Sub(p.since)
+	return p.phase == leaving && (age >= leavingMax || p.dismissed && age >= askingMin)
 }
 
 // slowLocked says whether a body is given up when others need its place or memory.

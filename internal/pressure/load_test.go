@@ -286,6 +286,28 @@ func (l *load) String() string {
 // produce sends a record on a connection of its own, and wants it acknowledged.
 func (b *broker) produce(topic string, i int) {
 	b.t.Helper()
+	if status, answer := b.post(topic, i); status != http.StatusCreated {
+		b.t.Fatalf("produce: %d %.300s\n%s", status, answer, b.Log())
+	}
+}
+
+// produceEventually does what a good client does that is told to come again.
+func (b *broker) produceEventually(i int) {
+	b.t.Helper()
+	for until := time.Now().Add(time.Minute); ; {
+		status, answer := b.post("good", i)
+		if status == http.StatusCreated {
+			return
+		}
+		if status != http.StatusTooManyRequests || time.Now().After(until) {
+			b.t.Fatalf("produce: %d %.300s\n%s", status, answer, b.Log())
+		}
+		pause(b.t.Context(), time.Second) // it says so
+	}
+}
+
+func (b *broker) post(topic string, i int) (status int, answer []byte) {
+	b.t.Helper()
 	req, err := http.NewRequest(http.MethodPost, b.url+"/records?topic-name="+topic, strings.NewReader(value(fmt.Sprintf("p%d", i), 100)))
 	if err != nil {
 		b.t.Fatal(err)
@@ -299,8 +321,8 @@ func (b *broker) produce(topic string, i int) {
 		b.t.Fatalf("produce: %v\n%s", err, b.Log())
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusCreated {
-		b.t.Fatalf("produce: %d %.300s %v\n%s", resp.StatusCode, answer, err, b.Log())
+	if answer, err = io.ReadAll(resp.Body); err != nil {
+		b.t.Fatalf("produce: %v\n%s", err, b.Log())
 	}
+	return resp.StatusCode, answer
 }

@@ -1,0 +1,88 @@
+package pressure
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestSlowClients: many clients that send a byte now and then, and come again when they are sent away, do not keep one away
+// that has something to say.
+func TestSlowClients(t *testing.T) {
+	post := "POST /records?topic-name=slow HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nAccept: */*\r\nContent-Length: 10000\r\n"
+	b := start(t, "--batch-wait-time", "0")
+	alone := b.timed()
+	for _, kind := range []struct {
+		name, begin string
+		once        bool
+	}{
+		{"heads", post + "X-Slow: ", false},
+		{"bodies without the key", post + "\r\n", false},
+		{"bodies", post + "Authorization: Bearer " + key + "\r\n\r\n", true},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range *idle {
+			wg.Go(func() { b.dawdle(ctx, kind.begin, time.Duration(i)*time.Second/time.Duration(*idle), kind.once) })
+		}
+		ended := b.crowded()
+		crowd := b.timed()
+		t.Logf("%d slow %s: an acknowledgement took %s at most, alone %s; %.0f connections were ended for others",
+			*idle, kind.name, crowd.Round(time.Millisecond), alone.Round(time.Millisecond), b.metric("seb_http_connections_evicted_total")-ended)
+		cancel()
+		wg.Wait()
+	}
+	b.within(limit)
+}
+
+// timed produces a few records, each on a connection of its own, and returns the longest time one took.
+func (b *broker) timed() time.Duration {
+	b.t.Helper()
+	var took []time.Duration
+	for i := range 8 {
+		begin := time.Now()
+		b.produceEventually(i)
+		took = append(took, time.Since(begin))
+	}
+	return slices.Max(took)
+}
+
+// crowded waits until all places are taken, and returns how many connections were ended for others before.
+func (b *broker) crowded() (ended float64) {
+	b.t.Helper()
+	ended = b.metric("seb_http_connections_evicted_total")
+	held := b.metric("seb_http_connections_held_total")
+	for until := time.Now().Add(time.Minute); b.metric("seb_http_connections_held_total") == held; {
+		if time.Now().After(until) {
+			b.t.Fatal("there is no crowd")
+		}
+	}
+	return ended
+}
+
+// dawdle connects and sends a byte now and then; when its connection ends it comes again, unless it is to come only once.
+func (b *broker) dawdle(ctx context.Context, begin string, after time.Duration, once bool) {
+	pause(ctx, after)
+	for ctx.Err() == nil {
+		conn, err := net.DialTimeout("tcp", b.addr, 10*time.Second)
+		if err == nil {
+			stop := context.AfterFunc(ctx, func() { conn.Close() })
+			_, err = io.WriteString(conn, begin)
+			for err == nil {
+				pause(ctx, 500*time.Millisecond)
+				_, err = fmt.Fprint(conn, "x")
+			}
+			stop()
+			conn.Close()
+		}
+		if once {
+			return
+		}
+		pause(ctx, time.Second)
+	}
+}
