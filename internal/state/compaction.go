@@ -11,6 +11,7 @@ import (
 // compacted notes a finished compaction. Marks are copied, for views share them.
 func (p *Partition) compacted(c *Compaction) {
 	p.Clean = max(p.Clean, min(c.To, p.Next))
+	p.Swept = max(p.Swept, min(c.Swept, p.Clean))
 	marks := make([]Mark, 0, len(p.Marks)+1)
 	for _, m := range p.Marks {
 		if m.Offset > c.Swept {

@@ -34,8 +34,13 @@ func TestCompactionMarks(t *testing.T) {
 		t.Errorf("a view changed: %d, %+v", p.Clean, p.Marks)
 	}
 	l.must([]state.Record{done(state.Compaction{To: 40, Swept: 10, Tombstones: 1, Time: 4000})})
-	if p := part(); !slices.Equal(p.Marks, []state.Mark{{Offset: 30, Time: 3000}, {Offset: 40, Time: 4000}}) {
-		t.Errorf("after a sweep: %+v", p.Marks)
+	if p := part(); !slices.Equal(p.Marks, []state.Mark{{Offset: 30, Time: 3000}, {Offset: 40, Time: 4000}}) || p.Swept != 10 {
+		t.Errorf("after a sweep up to 10: %d, %+v", p.Swept, p.Marks)
+	}
+	l.must([]state.Record{done(state.Compaction{To: 40, Swept: 5, Time: 5000})})
+	b := state.EncodeSnapshot(l.s)
+	if got, err := state.DecodeSnapshot(b); err != nil || got.TopicByName("a").Partitions[0].Swept != 10 {
+		t.Errorf("the snapshot does not go round: %v", err)
 	}
 	if err := l.s.Catalog().Propose(&state.Record{Kind: state.CompactionDone, Topic: record.ID{9}}); !errors.Is(err, state.ErrNoTopic) {
 		t.Errorf("a topic that is not there: %v", err)

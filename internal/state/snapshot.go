@@ -108,6 +108,7 @@ const (
 	partProducers = 6 // packed varints (encodeProducers)
 	partClean     = 7
 	partMarks     = 8 // packed varints: offset, time
+	partSwept     = 9
 
 	groupName   = 1
 	groupOffset = 2 // repeated: the fields of a state record OffsetCommit
@@ -187,6 +188,9 @@ func encodePartition(p *Partition) []byte {
 	}
 	if len(p.Marks) > 0 {
 		b = appendBytes(b, partMarks, encodeMarks(p.Marks))
+	}
+	if p.Swept > 0 {
+		b = appendVarint(b, partSwept, uint64(p.Swept))
 	}
 	return b
 }

@@ -14,7 +14,7 @@ var (
 	chainFields = schemaOf(chainSeal, chainNumber, chainSeal)
 	topicFields = schemaOf(topicPartition)
 	groupFields = schemaOf(groupOffset)
-	partFields  = schemaOf(partMarks, partStart, partNext, partLatest, partClean)
+	partFields  = schemaOf(partSwept, partStart, partNext, partLatest, partClean, partSwept)
 )
 
 // DecodeMessage reads what EncodeMessage made.
@@ -157,6 +157,8 @@ func decodePartition(b []byte) (*Partition, error) {
 			p.Clean = int64(v)
 		case partMarks:
 			return p.decodeMarks(m)
+		case partSwept:
+			p.Swept = int64(v)
 		}
 		return nil
 	})

@@ -132,8 +132,8 @@ type Partition struct {
 	LatestCommit int64 // append time of the newest range, µs; 0 if never written
 	// Producers by id: what is known of idempotent producers, bounded over all partitions (ProducersMax).
 	Producers map[int64]Producer
-	// Clean is the offset up to which the partition was compacted.
-	Clean int64
+	// Clean is the offset up to which the partition was compacted, Swept that below which no tombstones are left.
+	Clean, Swept int64
 	// Marks are the compactions that left tombstones behind, ascending; at most MarksMax.
 	Marks []Mark
 	gen   uint64
