@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
@@ -14,8 +15,9 @@ type IndexedPartition struct {
 	Topic       record.ID
 	Partition   uint32
 	Start, Next int64
-	// Clean is the offset below which each key stands once, Swept that below which there are no tombstones.
-	Clean, Swept int64
+	// Clean is the offset below which each key stands once, Swept that below which there are no tombstones, Sweepable that
+	// below which they may go, or are gone.
+	Clean, Swept, Sweepable int64
 }
 
 // Cluster is the id of the bucket's cluster.
@@ -42,7 +44,7 @@ func (b *Broker) Indexed(topics ...record.ID) (list []IndexedPartition) {
 	b.log.Read(func(s *state.State) {
 		for _, id := range topics {
 			if t := s.Topic(id); t != nil {
-				list = appendIndexed(list, t)
+				list = b.appendIndexed(list, t)
 			}
 		}
 	})
@@ -58,25 +60,27 @@ func (b *Broker) RecordCount(topics ...record.ID) (n int64) {
 				continue
 			}
 			for _, p := range t.Partitions {
-				for i := range p.Ranges {
-					n += int64(p.Ranges[i].Records)
-				}
+				n += p.Records
 			}
 		}
 	})
 	return n
 }
 
-func appendIndexed(list []IndexedPartition, t *state.Topic) []IndexedPartition {
-	if !indexed(t) {
+// clockMargin is how much earlier than its time a tombstone is taken to be able to go: clocks differ.
+const clockMargin = 2 * time.Minute
+
+func (b *Broker) appendIndexed(list []IndexedPartition, t *state.Topic) []IndexedPartition {
+	settings := state.Resolve(t.Settings)
+	if !settings.KeyIndex {
 		return list
 	}
+	before := b.opt.Now().Add(clockMargin - settings.DeleteRetentionTime).UnixMicro()
 	for i, p := range t.Partitions {
-		x := IndexedPartition{Topic: t.ID, Partition: uint32(i), Start: p.Start, Next: p.Next, Clean: p.Clean}
-		if len(p.Marks) == 0 {
-			x.Swept = p.Clean
-		}
-		list = append(list, x)
+		list = append(list, IndexedPartition{
+			Topic: t.ID, Partition: uint32(i), Start: p.Start, Next: p.Next, Clean: p.Clean, Swept: p.Swept,
+			Sweepable: max(p.Swept, p.Sweepable(before)),
+		})
 	}
 	return list
 }

@@ -285,6 +285,12 @@ func TestViewOfABucketThatWasRestored(t *testing.T) {
 
 // TestKeysOfACompactedTopic: what compaction has taken is in no answer, and all that is left is.
 func TestKeysOfACompactedTopic(t *testing.T) {
+	for name, retention := range map[string]string{"tombstones stay": "24h", "tombstones go": "1ms"} {
+		t.Run(name, func(t *testing.T) { keysOfACompactedTopic(t, retention) })
+	}
+}
+
+func keysOfACompactedTopic(t *testing.T, tombstones string) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -294,7 +300,9 @@ func TestKeysOfACompactedTopic(t *testing.T) {
 		Pack: packer.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}, MergeEvery: time.Hour,
 	}
 	n := open(t, o)
-	if _, err := n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{"cleanup-policy": "compact"}}); err != nil {
+	if _, err := n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{
+		"cleanup-policy": "compact", "delete-retention-time": tombstones,
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	written, left := 0, 0

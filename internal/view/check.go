@@ -125,7 +125,7 @@ func (f *file) loadManifest(ctx context.Context) error {
 }
 
 func (f *file) loadPositions(ctx context.Context) error {
-	rows, err := f.w.QueryContext(ctx, "SELECT topic, partition, number, next, origin FROM positions")
+	rows, err := f.w.QueryContext(ctx, "SELECT topic, partition, number, next, origin, settled FROM positions")
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (f *file) loadPositions(ctx context.Context) error {
 		var topic, origin []byte
 		var k partKey
 		var p position
-		if err := rows.Scan(&topic, &k.partition, &p.number, &p.next, &origin); err != nil {
+		if err := rows.Scan(&topic, &k.partition, &p.number, &p.next, &origin, &p.settled); err != nil {
 			return keyrun.Damaged("position: %v", err)
 		}
 		if copy(k.topic[:], topic) != len(topic) || copy(p.origin[:], origin) != len(origin) {

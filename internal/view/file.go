@@ -34,7 +34,7 @@ const (
 var schema = []string{
 	`CREATE TABLE manifest (id INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
 	`CREATE TABLE positions (topic BLOB NOT NULL, partition INTEGER NOT NULL, number INTEGER NOT NULL, ` +
-		`next INTEGER NOT NULL, origin BLOB NOT NULL, PRIMARY KEY (topic, partition)) WITHOUT ROWID`,
+		`next INTEGER NOT NULL, origin BLOB NOT NULL, settled INTEGER NOT NULL, PRIMARY KEY (topic, partition)) WITHOUT ROWID`,
 	`CREATE TABLE journal (sequence INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
 	`CREATE TABLE blocks (id INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
 }
@@ -159,7 +159,7 @@ func (f *file) prepare(ctx context.Context) (err error) {
 		sql string
 	}{
 		{&f.put.manifest, "INSERT OR REPLACE INTO manifest VALUES (1, ?)"},
-		{&f.put.position, "INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?, ?)"},
+		{&f.put.position, "INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?, ?, ?)"},
 		{&f.put.dropPosition, "DELETE FROM positions WHERE topic = ? AND partition = ?"},
 		{&f.put.journal, "INSERT INTO journal VALUES (?, ?)"},
 		{&f.put.trimJournal, "DELETE FROM journal WHERE sequence < ?"},
@@ -240,6 +240,12 @@ func (f *file) update(ctx context.Context, change func(m *manifest) error) error
 // close closes the connections. Nobody may read any more.
 func (f *file) close() error {
 	var errs []error
+	// database/sql does not know those of a single connection: SQLite keeps its files open until they are gone.
+	for _, s := range []*sql.Stmt{f.put.manifest, f.put.position, f.put.dropPosition, f.put.journal, f.put.trimJournal, f.put.block, f.put.sweep} {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
 	if f.w != nil {
 		errs = append(errs, f.w.Close())
 	}

@@ -25,6 +25,7 @@ type follower struct {
 	nextTopic uint32
 	checked   bool // positions have been compared with the log's epochs
 	batch     batch
+	settled   int64                // that of the partition that is being read, before
 	failed    map[partKey]*failure // partitions that could not be read
 	trouble   failure              // with the file
 	owed      int                  // entries to be merged
@@ -251,6 +252,8 @@ func (w *follower) strange(p *Partition) string {
 		return ""
 	case pos.next > p.Next:
 		return fmt.Sprintf("offset %d was read, the log ends at %d", pos.next-1, p.Next)
+	case pos.unsettled(p):
+		return fmt.Sprintf("was read up to offset %d, tombstones up to %d may be gone since", pos.next, p.Sweepable)
 	case w.checked || pos.origin.IsZero():
 		return ""
 	}

@@ -220,7 +220,7 @@ func (t *aTopic) list() (list []Partition) {
 	}
 	for i, p := range t.parts {
 		list = append(list, Partition{
-			Topic: t.id, Partition: uint32(i), Start: p.start, Next: p.next, Clean: p.clean, Swept: p.swept,
+			Topic: t.id, Partition: uint32(i), Start: p.start, Next: p.next, Clean: p.clean, Swept: p.swept, Sweepable: p.swept,
 		})
 	}
 	return list
@@ -319,8 +319,12 @@ func openSized(t testing.TB, path string, l Log, s *sizes) *testView {
 	}
 	v := &testView{t: t, path: path, set: metrics.NewSet(), log: &bytes.Buffer{}}
 	var err error
+	cache := int64(0)
+	if s != nil {
+		cache = 8 << 10
+	}
 	v.View, err = Open(t.Context(), Options{
-		Path: path, Log: l, Metrics: v.set, Logger: slog.New(slog.NewTextHandler(v.log, nil)), sizes: s,
+		Path: path, Log: l, Metrics: v.set, Logger: slog.New(slog.NewTextHandler(v.log, nil)), sizes: s, CacheBytes: cache,
 	})
 	if err != nil {
 		t.Fatal(err)

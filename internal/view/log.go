@@ -36,8 +36,9 @@ type Partition struct {
 	Partition   uint32
 	Start, Next int64
 	// Clean is the offset up to which the partition was compacted: below it each key stands once, in its newest record
-	// below it. Swept is the offset below which there are no tombstones.
-	Clean, Swept int64
+	// below it. Swept is the offset below which there are no tombstones, Sweepable that below which they may go at any time,
+	// or are gone. What a tombstone has deleted is gone for longer.
+	Clean, Swept, Sweepable int64
 }
 
 // Batches are whole batches of one partition in offset order.

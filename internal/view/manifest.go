@@ -58,6 +58,8 @@ type position struct {
 	number uint32    // of the topic
 	next   int64     // first offset that was not read
 	origin record.ID // of the epoch of the offset before; zero if that is not known
+	// settled is an offset: of the tombstones below it none went unread that has deleted something in the view.
+	settled int64
 }
 
 // sum is a checksum of a row, never 0.
@@ -66,6 +68,7 @@ func (p *position) sum(k partKey) uint64 {
 	b = binary.LittleEndian.AppendUint32(b, k.partition)
 	b = binary.LittleEndian.AppendUint32(b, p.number)
 	b = binary.LittleEndian.AppendUint64(b, uint64(p.next))
+	b = binary.LittleEndian.AppendUint64(b, uint64(p.settled))
 	return uint64(crc32.Checksum(append(b, p.origin[:]...), castagnoli)) + 1
 }
 

@@ -91,6 +91,12 @@ func (w *follower) unread(ctx context.Context, key partKey, err error) time.Dura
 // fileError is an error of the file, not of the log.
 type fileError struct{ error }
 
+// unsettled says whether tombstones that were not read may be gone, whose keys the view takes for alive since: what they
+// have deleted was read before they were behind it.
+func (pos *position) unsettled(p *Partition) bool {
+	return pos.next < p.Sweepable && pos.settled < p.Sweepable
+}
+
 // readPartition reads some of a partition from an offset on, and returns the offset after it.
 func (w *follower) readPartition(ctx context.Context, p *Partition, from int64) (next int64, err error) {
 	b, err := w.opt.Log.Read(ctx, p.Topic, p.Partition, from, readBytes)
@@ -99,6 +105,13 @@ func (w *follower) readPartition(ctx context.Context, p *Partition, from int64) 
 	}
 	if b.Release != nil {
 		defer b.Release()
+	}
+	pos, ok := w.f.positions[partKey{p.Topic, p.Partition}]
+	if !ok {
+		pos = position{settled: p.Sweepable}
+	}
+	if pos.next = from; w.recheck(p, &pos) {
+		return from, nil // as the next turn will see as well
 	}
 	next = from
 	var r record.Reader
@@ -127,6 +140,18 @@ func (w *follower) readPartition(ctx context.Context, p *Partition, from int64) 
 		return from, errors.New("nothing at an offset that is committed")
 	}
 	return next, nil
+}
+
+// recheck looks at a partition again after a read: what is known of it then is no older than what was read. It says whether
+// what was read is of no use.
+func (w *follower) recheck(p *Partition, pos *position) bool {
+	now := w.opt.Log.Topic(p.Topic)
+	if int(p.Partition) >= len(now) || pos.unsettled(&now[p.Partition]) {
+		return true
+	}
+	*p = now[p.Partition]
+	w.settled = pos.settled
+	return false
 }
 
 // readBatch takes in the records of one batch from an offset on.
@@ -159,8 +184,12 @@ func (w *follower) reached(p *Partition, next int64) {
 	if w.batch.moved == nil {
 		w.batch.moved = map[partKey]position{}
 	}
+	settled := w.settled
+	if next >= p.Sweepable {
+		settled = p.Sweepable
+	}
 	w.batch.moved[partKey{p.Topic, p.Partition}] = position{
-		number: w.topics[p.Topic], next: next, origin: w.opt.Log.Origin(p.Topic, p.Partition, next-1),
+		number: w.topics[p.Topic], next: next, origin: w.opt.Log.Origin(p.Topic, p.Partition, next-1), settled: settled,
 	}
 }
 

@@ -25,6 +25,9 @@ func (v *View) publish(f *file, topics map[record.ID]uint32, p *progress) {
 	next := &snapshot{file: f, recent: f.recent.lists, runs: f.runs, topics: topics}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.broken != nil {
+		return // the next turn gives the file up
+	}
 	for _, r := range next.runs {
 		r.pins++
 	}
@@ -65,6 +68,7 @@ func (v *View) retireLocked() {
 // withdrawLocked makes queries wait for another file.
 func (v *View) withdrawLocked() {
 	v.retireLocked()
+	v.positions = map[partKey]int64{}
 	select {
 	case <-v.opened:
 		v.opened = make(chan struct{})
@@ -96,7 +100,6 @@ func (v *View) withdraw(err error) {
 	defer v.mu.Unlock()
 	v.withdrawLocked()
 	v.broken = nil
-	v.positions = map[partKey]int64{}
 	if v.err = err; err != nil {
 		v.openedLocked()
 	}

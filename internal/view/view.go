@@ -68,7 +68,6 @@ type View struct {
 	broken    error             // why the file must be made anew
 	readers   int               // that hold snapshots
 	idle      *sync.Cond        // told when readers turns 0
-	closed    bool
 }
 
 // Open returns a view that follows o.Log from where its file says, until Close. The file is not opened, or made, before

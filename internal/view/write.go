@@ -91,7 +91,8 @@ func (f *file) putPositions(ctx context.Context, m *manifest, p *progress) error
 		forget(k)
 	}
 	for k, pos := range p.moved {
-		if _, err := f.put.position.ExecContext(ctx, k.topic[:], k.partition, pos.number, pos.next, pos.origin[:]); err != nil {
+		_, err := f.put.position.ExecContext(ctx, k.topic[:], k.partition, pos.number, pos.next, pos.origin[:], pos.settled)
+		if err != nil {
 			return err
 		}
 		forget(k)
