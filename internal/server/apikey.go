@@ -34,7 +34,7 @@ func apiKey(cfg *config.Config) (key string, made bool, err error) {
 		return key, false, err
 	}
 	key = rand.Text()
-	if err := writeFile(file, []byte(key+"\n")); err != nil {
+	if err := errors.Join(writeFile(file, []byte(key+"\n")), syncFolder(cfg.DataDir)); err != nil {
 		return "", false, fmt.Errorf("keep the new API key: %w", err)
 	}
 	return key, true, nil
@@ -53,9 +53,29 @@ func ReadKey(file string) (string, error) {
 	return key, nil
 }
 
+// syncFolder makes sure that a key which people are told is still that of this folder after the machine lost its power.
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// newFile is how files are called before they have their names.
+const newFile = ".new-*"
+
+// removeNew removes what a killed process left of files that it was writing. Nobody else may be writing any.
+func removeNew(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, newFile)) // the pattern is well formed
+	for _, file := range left {
+		_ = os.Remove(file) // it is in nobody's way
+	}
+}
+
 // writeFile replaces a file, readable by its owner only, in one step.
 func writeFile(file string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".new-*") // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(file), newFile) // mode 0600
 	if err != nil {
 		return err
 	}

@@ -114,6 +114,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 
 // serve makes the API and starts the listeners.
 func (s *Server) serve(set *metrics.Set) error {
+	removeNew(s.cfg.DataDir) // the folder is ours: the node has its lock
 	key, made, err := apiKey(&s.cfg)
 	if err != nil {
 		return err

@@ -1,0 +1,65 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// mountAt mounts a small file system; the test is skipped where that is not allowed.
+func mountAt(t *testing.T, dir, options string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		t.Skipf("a file system can not be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSmallDataFolders gives a node a disk that is full at its first file, or at a later one.
+func TestSmallDataFolders(t *testing.T) {
+	w := newNodeImages(t, "one")
+	for _, pages := range []int{1, 2, 3, 5, 10, 20, 40, 80} {
+		t.Run(fmt.Sprint(pages), func(t *testing.T) {
+			w := *w
+			w.t, w.dir = t, filepath.Join(t.TempDir(), "data")
+			mountAt(t, w.dir, fmt.Sprintf("size=%dk", 4*pages))
+			for range 2 {
+				w.starts(fmt.Sprintf("a disk of %d pages", pages), w.dir)
+			}
+		})
+	}
+}
+
+// TestReadOnlyDataFolder: the lock can be had, or the error says where not.
+func TestReadOnlyDataFolder(t *testing.T) {
+	w := newNodeImages(t, "one")
+	for name, files := range map[string]folderImage{"of a killed node": w.crashed, "empty": {}} {
+		t.Run(name, func(t *testing.T) {
+			w := *w
+			w.t, w.dir = t, filepath.Join(t.TempDir(), "data")
+			mountAt(t, w.dir, "size=4m")
+			for name, text := range files {
+				path := filepath.Join(w.dir, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := syscall.Mount("", w.dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+			w.starts("read-only, "+name, w.dir)
+		})
+	}
+}

@@ -1,0 +1,353 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+var allImages = flag.Bool("images", false, "try every image of the data folder, not a sample")
+
+// remoteStore is a store in memory that a node takes for a remote one, so that it has a cache and a store check. It notes what was
+// deleted.
+type remoteStore struct {
+	objstore.Store
+	mu      sync.Mutex // guards deleted
+	deleted []string
+}
+
+func (s *remoteStore) Delete(ctx context.Context, keys ...string) error {
+	s.mu.Lock()
+	for _, k := range keys {
+		if !strings.HasPrefix(k, "probe/") {
+			s.deleted = append(s.deleted, k)
+		}
+	}
+	s.mu.Unlock()
+	return s.Store.Delete(ctx, keys...)
+}
+
+// clone is another store with the same objects.
+func (s *remoteStore) clone(t *testing.T) *remoteStore {
+	t.Helper()
+	out := &remoteStore{Store: objstore.NewMemory()}
+	entries, _, err := s.List(t.Context(), objstore.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		o, err := s.Get(t.Context(), e.Key, objstore.Whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(o.Body)
+		if err := errors.Join(err, o.Body.Close(), out.Put(t.Context(), e.Key, objstore.NewBody(b))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// folderImage is the files of a data folder by their path in it.
+type folderImage map[string]string
+
+func readFolder(t *testing.T, dir string) folderImage {
+	t.Helper()
+	files := folderImage{}
+	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // gone since it was listed
+		}
+		name, relErr := filepath.Rel(dir, path)
+		files[name] = string(text)
+		return errors.Join(err, relErr)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func (f folderImage) write(t *testing.T, dir string) {
+	t.Helper()
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range f {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// written is a node's work: what was acknowledged, and the data folder as a crash and as a clean end leave it.
+type nodeImages struct {
+	t       *testing.T
+	bucket  *remoteStore
+	values  []string // of topic t, by offset
+	keys    map[string]int64
+	keyed   record.ID
+	crashed folderImage
+	stopped folderImage
+	dir     string
+	tried   int
+}
+
+func (w *nodeImages) options(store objstore.Store) Options {
+	return Options{Store: store, DataDir: w.dir, CacheDir: filepath.Join(w.dir, "cache"), CacheBytes: 1 << 20, BatchWait: BatchNone, NoMerge: true}
+}
+
+// newNodeImages lets a node write, read through its cache, and index keys. seed tells one log from another.
+func newNodeImages(t *testing.T, seed string) *nodeImages {
+	dir, err := os.MkdirTemp("/dev/shm", "images-")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &nodeImages{t: t, bucket: &remoteStore{Store: objstore.NewMemory()}, keys: map[string]int64{}, dir: filepath.Join(dir, "data")}
+	n := open(t, w.options(w.bucket))
+	w.keyed = createKeyed(t, n, "keyed", 1)
+	for i := range 12 {
+		v := fmt.Sprintf("%s-%d-%s", seed, i, strings.Repeat("x", 300*i))
+		produce(t, n, []byte(v))
+		w.values = append(w.values, v)
+		key := fmt.Sprint("key", i%4)
+		w.keys[key] = put(t, n, "keyed", 0, key, v)
+	}
+	shut(t, n)
+	n = open(t, w.options(w.bucket)) // reads come from the store, and fill the cache
+	w.check("at first", n)
+	w.crashed = readFolder(t, w.dir)
+	shut(t, n)
+	w.stopped = readFolder(t, w.dir)
+	return w
+}
+
+// check reads all that was acknowledged, and looks each key up.
+func (w *nodeImages) check(what string, n *Node) {
+	w.t.Helper()
+	next := int64(0)
+	for next < int64(len(w.values)) {
+		f, err := n.Fetch(w.t.Context(), []broker.Want{{Topic: "t", Offset: next, MaxBytes: 4 << 10}}, 0, 0)
+		if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 {
+			w.t.Fatalf("%s: offset %d: %v, %+v", what, next, err, f)
+		}
+		for i := range f.Parts[0].Chunks {
+			var r record.Reader
+			for r.Reset(contentOf(w.t, &f.Parts[0].Chunks[i]), next); r.Next(); next++ {
+				if rec := r.Record(); rec.Offset != next || string(rec.Value) != w.values[next] {
+					w.t.Fatalf("%s: offset %d (want %d) holds %.40q", what, rec.Offset, next, rec.Value)
+				}
+			}
+			if r.Err() != nil {
+				w.t.Fatalf("%s: %v", what, r.Err())
+			}
+		}
+		f.Release()
+	}
+	for key, offset := range w.keys {
+		if got, want := newest(w.t, n, w.keyed, key, 0, int64(len(w.values)-1)), fmt.Sprintf("0/%d false true", offset); got != want {
+			w.t.Fatalf("%s: %s is at %s, want %s", what, key, got, want)
+		}
+	}
+}
+
+func contentOf(t *testing.T, c *broker.Chunk) (b []byte) {
+	t.Helper()
+	for _, p := range c.Parts {
+		b = append(b, p...)
+	}
+	if s := c.Section; s != nil {
+		b = make([]byte, s.Len)
+		if _, err := s.File.ReadAt(b, s.Off); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// try starts a node on the folder as it is and on the bucket as it was, and wants all of it there, twice, and nothing deleted.
+func (w *nodeImages) try(what string) {
+	w.t.Helper()
+	w.tried++
+	store := w.bucket.clone(w.t)
+	for round := range 2 {
+		n, err := Open(w.t.Context(), w.options(store))
+		if err != nil {
+			w.t.Fatalf("%s, start %d: %v", what, round+1, err)
+		}
+		w.check(fmt.Sprintf("%s, start %d", what, round+1), n)
+		if err := n.Close(context.Background()); err != nil {
+			w.t.Fatalf("%s: close: %v", what, err)
+		}
+	}
+	if len(store.deleted) > 0 {
+		w.t.Fatalf("%s: %q were deleted", what, store.deleted)
+	}
+}
+
+// damages are what becomes of a file.
+func damages(text string, sample int) map[string]string {
+	n := len(text)
+	out := map[string]string{
+		"empty": "", "zeros": string(make([]byte, n)), "a byte longer": text + "\x00", "zeros at its beginning": string(make([]byte, n/3)) + text[n/3:],
+		"its second half missing, as zeros": text[:n/2] + string(make([]byte, n-n/2)), "something else": "{\"no\": \"such thing\"}",
+	}
+	for i := range sample {
+		at := n * i / sample
+		out[fmt.Sprintf("cut at %d", at)] = text[:at]
+		if b := []byte(text); at < n {
+			b[at] ^= 1 << (i % 8)
+			out[fmt.Sprintf("another bit in byte %d", at)] = string(b)
+		}
+	}
+	return out
+}
+
+// TestImagesOfTheDataFolder: whatever a crash, a disk or a person has made of the data folder, a node starts on it, and all
+// that was acknowledged is there.
+func TestImagesOfTheDataFolder(t *testing.T) {
+	w := newNodeImages(t, "one")
+	if len(w.crashed) < 6 || len(w.stopped) < 5 {
+		t.Fatalf("%v, %v: too little to damage", slices.Sorted(maps.Keys(w.crashed)), slices.Sorted(maps.Keys(w.stopped)))
+	}
+	sample := 1
+	if *allImages {
+		sample = 40
+	}
+	for kind, files := range map[string]folderImage{"killed": w.crashed, "stopped": w.stopped} {
+		files.write(t, w.dir)
+		w.try(kind)
+		for i, name := range slices.Sorted(maps.Keys(files)) {
+			less := maps.Clone(files)
+			delete(less, name)
+			less.write(t, w.dir)
+			w.try(kind + ": " + name + " is missing")
+			if !*allImages && kind == "stopped" && i%3 != 0 {
+				continue
+			}
+			for what, text := range damages(files[name], sample) {
+				bad := maps.Clone(files)
+				bad[name] = text
+				bad.write(t, w.dir)
+				w.try(fmt.Sprintf("%s: %s has %s", kind, name, what))
+			}
+		}
+	}
+	folderImage{}.write(t, w.dir)
+	w.try("nothing is there")
+	t.Logf("%d images", w.tried)
+}
+
+// TestForeignDataFolders: files of another log's data folder, wholly and one by one, and files that have changed places.
+func TestForeignDataFolders(t *testing.T) {
+	w, other := newNodeImages(t, "one"), newNodeImages(t, "two")
+	other.crashed.write(t, w.dir)
+	w.try("another log's folder")
+	mixed := maps.Clone(other.crashed)
+	maps.Copy(mixed, w.crashed)
+	mixed.write(t, w.dir)
+	w.try("another log's files among them")
+	names := slices.Sorted(maps.Keys(w.crashed))
+	for i, name := range names {
+		if _, both := other.crashed[name]; both {
+			one := maps.Clone(w.crashed)
+			one[name] = other.crashed[name]
+			one.write(t, w.dir)
+			w.try(name + " is another log's")
+		}
+		swapped := maps.Clone(w.crashed)
+		next := names[(i+1)%len(names)]
+		swapped[name], swapped[next] = swapped[next], swapped[name]
+		swapped.write(t, w.dir)
+		w.try(name + " and " + next + " have changed places")
+	}
+	t.Logf("%d images", w.tried)
+}
+
+// TestOddDataFolders: things in the place of files that are none. A node starts, or says what is wrong with its folder.
+func TestOddDataFolders(t *testing.T) {
+	w := newNodeImages(t, "one")
+	for _, name := range []string{"lock", checksFile, checksFile + ".new", "cache", "cache/lock", "view", "view/keys.db", "view/keys.db-wal"} {
+		for what, place := range map[string]func(path string) error{
+			"a folder":         func(p string) error { return os.MkdirAll(filepath.Join(p, "x"), 0o700) },
+			"a file":           func(p string) error { return os.WriteFile(p, []byte("a file"), 0o600) },
+			"a link to itself": func(p string) error { return os.Symlink(filepath.Base(p), p) },
+			"a link to a file": func(p string) error { return os.Symlink(filepath.Join(filepath.Dir(w.dir), "elsewhere"), p) },
+		} {
+			if what == "a folder" && !strings.Contains(filepath.Base(name), ".") && name != "lock" && name != "cache/lock" {
+				continue // that is what it is
+			}
+			w.crashed.write(t, w.dir)
+			path := filepath.Join(w.dir, name)
+			if err := errors.Join(os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o700), place(path)); err != nil {
+				t.Fatal(err)
+			}
+			w.starts(name+" is "+what, path)
+		}
+	}
+	if err := errors.Join(os.RemoveAll(w.dir), os.WriteFile(w.dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.starts("the folder is a file", w.dir)
+}
+
+// starts wants a start that works or an error that names the file at fault, and lookups that work or say that they do not.
+func (w *nodeImages) starts(what, path string) {
+	w.t.Helper()
+	store := w.bucket.clone(w.t)
+	o := w.options(store)
+	var log bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	n, err := Open(w.t.Context(), o)
+	if err != nil {
+		if !strings.Contains(err.Error(), path) && !strings.Contains(err.Error(), w.dir) {
+			w.t.Errorf("%s: %v does not say where", what, err)
+		}
+		return
+	}
+	defer func() {
+		if err := n.Close(context.Background()); err != nil {
+			w.t.Errorf("%s: close: %v", what, err)
+		}
+	}()
+	if size := fetch(w.t, n); size < 10_000 {
+		w.t.Errorf("%s: %d bytes", what, size)
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Second) // with no room for an index there is nothing to wait for
+	defer cancel()
+	err = n.Keys().WaitFor(ctx, w.keyed, 0, int64(len(w.values)-1))
+	if err == nil {
+		w.check(what, n)
+	} else if log.Len() == 0 {
+		w.t.Errorf("%s: there is no index, and nothing is said: %v", what, err)
+	}
+	if len(store.deleted) > 0 {
+		w.t.Errorf("%s: %q were deleted", what, store.deleted)
+	}
+}

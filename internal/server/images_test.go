@@ -1,0 +1,101 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/server"
+)
+
+// TestImagesOfKeyAndAddress: whatever a crash, a disk or a person has made of the files of the key and the address, a broker
+// starts with a key that works, and with the old one if that is whole, or says which file is at fault; nothing in the bucket
+// is lost, and no half-written file stays.
+func TestImagesOfKeyAndAddress(t *testing.T) {
+	bucket := "file:" + t.TempDir()
+	cfg := settings(t, bucket)
+	s := start(t, cfg)
+	if err := produce(t, connect(t, s)); err != nil {
+		t.Fatal(err)
+	}
+	key := s.APIKey()
+	address, err := os.ReadFile(filepath.Join(cfg.DataDir, server.RuntimeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	records := int64(1)
+	for _, file := range []string{server.KeyFile, server.RuntimeFile, ".new-1"} {
+		whole := key + "\n"
+		if file == server.RuntimeFile {
+			whole = string(address)
+		}
+		images := map[string]string{"whole": whole, "empty": "", "zeros": string(make([]byte, len(whole))), "two lines": whole + whole, "no text": "\xff\xfe"}
+		for at := 1; at < len(whole); at += 7 {
+			images[fmt.Sprintf("cut at %d", at)] = whole[:at]
+		}
+		images["missing"] = "missing"
+		images["a folder"] = "a folder"
+		for what, text := range images {
+			t.Run(file+" "+what, func(t *testing.T) {
+				cfg := settings(t, bucket)
+				path := filepath.Join(cfg.DataDir, file)
+				err := os.WriteFile(filepath.Join(cfg.DataDir, server.KeyFile), []byte(key+"\n"), 0o600)
+				switch what {
+				case "missing":
+					err = errors.Join(err, os.RemoveAll(path))
+				case "a folder":
+					err = errors.Join(err, os.RemoveAll(path), os.MkdirAll(filepath.Join(path, "x"), 0o700))
+				default:
+					err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				started, err := server.Start(t.Context(), cfg, quiet)
+				if err != nil {
+					if !strings.Contains(err.Error(), path) || file != server.KeyFile {
+						t.Errorf("the error does not say where: %v", err)
+					}
+					return
+				}
+				defer func() {
+					if err := started.Close(context.Background()); err != nil && what != "a folder" { // which it can not take away
+						t.Error(err)
+					}
+				}()
+				if got := started.APIKey(); got == "" || (file != server.KeyFile || what == "whole") && got != key {
+					t.Errorf("the key is %q, it was %q", got, key)
+				}
+				c := connect(t, started)
+				if err := produce(t, c); err != nil {
+					t.Fatal(err)
+				}
+				records++
+				n := int64(0)
+				for _, err := range c.Records(t.Context(), "t", client.ReadOptions{}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					n++
+				}
+				if n != records {
+					t.Errorf("%d records are there, want %d", n, records)
+				}
+				if r, err := server.Discover(cfg.DataDir); what != "a folder" && (err != nil || r.Address != started.URL() || r.APIKey != started.APIKey()) {
+					t.Errorf("found %+v, %v", r, err)
+				}
+				if left, _ := filepath.Glob(filepath.Join(cfg.DataDir, ".new-*")); len(left) > 0 && what != "a folder" {
+					t.Errorf("%q are left", left)
+				}
+			})
+		}
+	}
+}
