@@ -275,7 +275,7 @@ func FuzzDecodeSnapshot(f *testing.F) {
 		mendSnapshot(b)
 		var s *state.State
 		var err error
-		bound := 512<<10 + 200*len(b)
+		bound := 3<<20 + 200*len(b) // a window, twice, and tables
 		if len(b) >= 32 {
 			if size := binary.LittleEndian.Uint64(b[8:]); size < uint64(64*len(b)+1024) {
 				bound += int(2 * size)
@@ -322,7 +322,7 @@ func TestSnapshotThatClaimsMuch(t *testing.T) {
 			if name == "a bomb" && claim == 512<<20 {
 				continue // it is given what it claims, through a window, up to what there is
 			}
-			fuzzing.Allocates(t, 24<<20, nil, func() {
+			fuzzing.Allocates(t, 6<<20, nil, func() {
 				if _, err := state.DecodeSnapshot(b); !errors.Is(err, state.ErrSnapshot) {
 					t.Errorf("%s, %d bytes claimed: %v", name, claim, err)
 				}

@@ -37,8 +37,11 @@ var (
 	ErrSnapshot = errors.New("unreadable snapshot")
 )
 
+// snapWindow is the window of a snapshot's compression: how far back it refers, which a decoder keeps in memory twice.
+const snapWindow = 1 << 20
+
 var encoder = sync.OnceValue(func() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(snapWindow))
 	if err != nil {
 		panic(err)
 	}
@@ -47,15 +50,12 @@ var encoder = sync.OnceValue(func() *zstd.Encoder {
 
 var decoder = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(SnapshotMax), zstd.WithDecoderMaxWindow(decoderWindow), zstd.WithDecodeAllCapLimit(true))
+		zstd.WithDecoderMaxMemory(SnapshotMax), zstd.WithDecoderMaxWindow(snapWindow), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(err)
 	}
 	return d
 })
-
-// decoderWindow is the largest window that a snapshot's encoder may have used.
-const decoderWindow = 8 << 20
 
 // inflateRatio is how much smaller a snapshot may be than what it decodes to for the memory to be taken as it claims. One
 // that claims more is decoded bit by bit.
@@ -67,7 +67,7 @@ func inflate(body []byte, size uint64) ([]byte, error) {
 		return decoder().DecodeAll(body, make([]byte, 0, size))
 	}
 	d, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxWindow(decoderWindow))
+		zstd.WithDecoderMaxWindow(snapWindow))
 	if err != nil {
 		return nil, err
 	}
