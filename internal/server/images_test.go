@@ -37,28 +37,11 @@ func TestImagesOfKeyAndAddress(t *testing.T) {
 		if file == server.RuntimeFile {
 			whole = string(address)
 		}
-		images := map[string]string{"whole": whole, "empty": "", "zeros": string(make([]byte, len(whole))), "two lines": whole + whole, "no text": "\xff\xfe"}
-		for at := 1; at < len(whole); at += 7 {
-			images[fmt.Sprintf("cut at %d", at)] = whole[:at]
-		}
-		images["missing"] = "missing"
-		images["a folder"] = "a folder"
-		for what, text := range images {
+		for what, text := range imagesOf(whole) {
 			t.Run(file+" "+what, func(t *testing.T) {
 				cfg := settings(t, bucket)
 				path := filepath.Join(cfg.DataDir, file)
-				err := os.WriteFile(filepath.Join(cfg.DataDir, server.KeyFile), []byte(key+"\n"), 0o600)
-				switch what {
-				case "missing":
-					err = errors.Join(err, os.RemoveAll(path))
-				case "a folder":
-					err = errors.Join(err, os.RemoveAll(path), os.MkdirAll(filepath.Join(path, "x"), 0o700))
-				default:
-					err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				putImage(t, cfg.DataDir, key, path, what, text)
 				started, err := server.Start(t.Context(), cfg, quiet)
 				if err != nil {
 					if !strings.Contains(err.Error(), path) || file != server.KeyFile {
@@ -97,5 +80,33 @@ func TestImagesOfKeyAndAddress(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// imagesOf lists what may be found in the place of a file.
+func imagesOf(whole string) map[string]string {
+	images := map[string]string{"whole": whole, "empty": "", "zeros": string(make([]byte, len(whole))), "two lines": whole + whole, "no text": "\xff\xfe"}
+	for at := 1; at < len(whole); at += 7 {
+		images[fmt.Sprintf("cut at %d", at)] = whole[:at]
+	}
+	images["missing"] = "missing"
+	images["a folder"] = "a folder"
+	return images
+}
+
+// putImage makes a data folder with a whole key, and in the place of a file what a crash has left.
+func putImage(t *testing.T, dir, key, path, what, text string) {
+	t.Helper()
+	err := os.WriteFile(filepath.Join(dir, server.KeyFile), []byte(key+"\n"), 0o600)
+	switch what {
+	case "missing":
+		err = errors.Join(err, os.RemoveAll(path))
+	case "a folder":
+		err = errors.Join(err, os.RemoveAll(path), os.MkdirAll(filepath.Join(path, "x"), 0o700))
+	default:
+		err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
