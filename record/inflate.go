@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sort"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -21,14 +22,7 @@ const (
 	// snappyRatioMax bounds what a snappy block may claim to hold: its densest element makes 64 bytes of 3.
 	snappyRatioMax = 24
 	scanBuffer     = 16 << 10
-
-	// InflatersMax is how many batches are decompressed at once in the process; others wait for their turn. A zstd frame may
-	// ask for a window of 8 MiB, so without it many small requests could take any amount of memory, each of them suspended
-	// in the middle of its work.
-	InflatersMax = 4
 )
-
-var inflateTurns = make(chan struct{}, InflatersMax)
 
 var (
 	errInflated    = errors.New("more than allowed")
@@ -51,21 +45,34 @@ type inflater struct {
 	snappy snappyReader
 	buf    *bufio.Reader // over the inflater itself, for scans
 	left   int64         // bytes still allowed
+	turn   int64         // of inflating
+	window int           // of zstd: which of zstdWindows is the largest that it takes
 }
 
-var inflaters [Zstd + 1]sync.Pool
+// zstdWindows are the largest windows of three sorts of decoders: a decoder holds on to the window that it has had, until a
+// collection finds it unused. Most producers ask for less than 1 MiB, zstd's level 3 for 2 MiB.
+var zstdWindows = [...]uint64{1 << 20, 2 << 20, zstdWindowMax}
 
-// openInflater returns an inflater of src, to be given back with close. It waits while InflatersMax are open, so nobody may
-// wait for anything else before closing one.
+// inflaters are those that are not in use.
+var inflaters [Zstd + 1][len(zstdWindows)]sync.Pool
+
+// openInflater returns an inflater of src, to be given back with close. It waits for its turn, so nobody may wait for
+// anything else before closing one.
 func openInflater(codec Compression, src []byte, limit int64) (*inflater, error) {
 	if codec == None || codec > Zstd {
 		return nil, errCodec
 	}
-	inflateTurns <- struct{}{}
-	f, _ := inflaters[codec].Get().(*inflater)
-	if f == nil {
-		f = &inflater{codec: codec}
+	window := 0
+	if codec == Zstd {
+		asked := zstdWindow(src)
+		window = sort.Search(len(zstdWindows)-1, func(i int) bool { return asked <= zstdWindows[i] })
 	}
+	turn := inflating.take(inflateNeed(codec, src))
+	f, _ := inflaters[codec][window].Get().(*inflater)
+	if f == nil {
+		f = &inflater{codec: codec, window: window}
+	}
+	f.turn = turn
 	f.src.Reset(src)
 	f.left = limit
 	if err := f.open(src); err != nil {
@@ -100,7 +107,7 @@ func (f *inflater) open(src []byte) (err error) {
 	case Zstd:
 		if f.zstd == nil {
 			f.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-				zstd.WithDecoderMaxWindow(zstdWindowMax))
+				zstd.WithDecoderMaxWindow(zstdWindows[f.window]))
 			if err != nil {
 				return fmt.Errorf("zstd decoder: %w", err)
 			}
@@ -152,9 +159,64 @@ func (f *inflater) close() {
 	if f.buf != nil {
 		f.buf.Reset(nil)
 	}
+	if cap(f.snappy.block) > snappyKeep {
+		f.snappy.block = nil
+	}
 	f.stream = nil
-	inflaters[f.codec].Put(f)
-	<-inflateTurns
+	turn := f.turn
+	inflaters[f.codec][f.window].Put(f)
+	inflating.give(turn)
+}
+
+// zstdWindow is the window that the first frame asks for, the largest allowed if that can not be told. A frame behind it
+// that asks for one of a larger sort is refused by the decoder.
+func zstdWindow(src []byte) uint64 {
+	var h zstd.Header
+	switch err := h.Decode(src[:min(len(src), zstd.HeaderMaxSize)]); {
+	case err != nil || h.Skippable:
+		return zstdWindowMax
+	case h.SingleSegment:
+		return min(h.FrameContentSize, zstdWindowMax)
+	}
+	return min(h.WindowSize, zstdWindowMax)
+}
+
+// inflateNeed is how many bytes decompressing src takes, beside what it gives; never much less than that.
+func inflateNeed(codec Compression, src []byte) int64 {
+	const tables = 64 << 10
+	switch codec {
+	case Gzip:
+		return tables
+	case Snappy:
+		return snappyBlockMax(src)
+	case LZ4:
+		block := int64(4 << 20)
+		if len(src) > 5 { // the frame's block descriptor: 4 is 64 KiB, 7 is 4 MiB
+			block = 64 << 10 << (2 * (max(4, int64(src[5]>>4&7)) - 4))
+		}
+		return 2*block + 2*tables
+	}
+	window := int64(zstdWindow(src))
+	return window + min(window, 1<<20) + 4*tables
+}
+
+// snappyBlockMax is the largest block of snappy data, if that is well formed.
+func snappyBlockMax(src []byte) (most int64) {
+	claim := func(block []byte) {
+		if n, err := snappy.DecodedLen(block); err == nil {
+			most = max(most, min(int64(n), snappyRatioMax*int64(len(block))))
+		}
+	}
+	if !bytes.HasPrefix(src, []byte(xerialMagic)) {
+		claim(src)
+		return most
+	}
+	for src = src[min(xerialHeadSize, len(src)):]; len(src) > 4; {
+		n := min(int64(binary.BigEndian.Uint32(src)), int64(len(src)-4))
+		claim(src[4 : 4+n])
+		src = src[4+n:]
+	}
+	return most
 }
 
 // xerialMagic begins the framing of Java's snappy streams: then version i32, lowest compatible version i32, and chunks of
@@ -173,15 +235,12 @@ type snappyReader struct {
 	pos   int    // how many of them were read
 }
 
-// snappyKeep is the largest block buffer that is kept for the next use.
+// snappyKeep is the largest block that is kept for the next use.
 const snappyKeep = 1 << 20
 
 // reset starts over with src, of which at most limit bytes are decompressed.
 func (s *snappyReader) reset(src []byte, limit int64) error {
 	s.raw, s.pos, s.left = true, 0, limit
-	if cap(s.block) > snappyKeep {
-		s.block = nil
-	}
 	s.block = s.block[:0]
 	if bytes.HasPrefix(src, []byte(xerialMagic)) {
 		if len(src) < xerialHeadSize {

@@ -74,6 +74,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 // open opens the broker on the store, behind the cache, and what runs beside it.
 func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err error) {
 	mem := budget.New(o.MemoryLimit)
+	record.SetInflateMemory(o.MemoryLimit / inflateShare)
 	local := objstore.IsLocal(store)
 	opt := broker.Options{
 		Store: store, Budget: mem, AutoCreate: !o.NoAutoCreate, Checksums: !local,
@@ -139,6 +140,10 @@ func (n *Node) closeRest() error {
 func (o *Options) batchBytes(mem *budget.Budget) int64 {
 	return min(o.BatchBytes, max(mem.Class(budget.Produce).Limit(), mem.Class(budget.Objects).Limit())/2)
 }
+
+// inflateShare is the part of the memory limit, an eighth, that decompressing may take at once in the process: so much as
+// the largest request.
+const inflateShare = 8
 
 // keyBytes is what a compaction needs for a key in memory.
 const keyBytes = 64

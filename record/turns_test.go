@@ -1,0 +1,118 @@
+package record
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+func TestTurnsAreBoundedAndInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := turns{size: 100}
+		var order []int64
+		var wg sync.WaitGroup
+		first := s.take(60)
+		for _, n := range []int64{50, 500, 10} { // the last is small enough, but not first
+			wg.Go(func() {
+				got := s.take(n)
+				order = append(order, got)
+				s.give(got)
+			})
+			synctest.Wait()
+		}
+		if len(order) != 0 || s.used != 60 {
+			t.Fatalf("%v came, %d are used", order, s.used)
+		}
+		s.give(first)
+		wg.Wait()
+		if len(order) != 3 || order[0] != 50 || order[1] != 100 || order[2] != 25 || s.used != 0 {
+			t.Fatalf("%v came, %d are used", order, s.used)
+		}
+	})
+}
+
+func TestTurnsAfterAResize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := turns{size: 100}
+		first := s.take(100)
+		var came atomic.Int32
+		for range 2 {
+			go func() {
+				n := s.take(100)
+				came.Add(1)
+				s.give(n)
+			}()
+		}
+		synctest.Wait()
+		s.resize(10) // less than those ask for who wait
+		synctest.Wait()
+		if came.Load() != 0 {
+			t.Fatal("one came beside another")
+		}
+		s.give(first)
+		synctest.Wait()
+		if came.Load() != 2 || s.used != 0 {
+			t.Fatalf("%d came, %d are used", came.Load(), s.used)
+		}
+	})
+}
+
+func TestWhatDecompressingTakes(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 1<<15) // 512 KiB
+	stream := func(window int) []byte {
+		var b bytes.Buffer
+		w, err := zstd.NewWriter(&b, zstd.WithWindowSize(window))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = w.Write(content[:1000])
+		_ = w.Flush() // so that the size is not known
+		_, _ = w.Write(content)
+		_ = w.Close()
+		return b.Bytes()
+	}
+	blocks := func(size lz4.BlockSize) []byte {
+		var b bytes.Buffer
+		w := lz4.NewWriter(&b)
+		if err := w.Apply(lz4.BlockSizeOption(size)); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = w.Write(content)
+		_ = w.Close()
+		return b.Bytes()
+	}
+	deflated := func(codec Compression) []byte {
+		b, err := deflate(nil, codec, content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for name, c := range map[string]struct {
+		codec    Compression
+		b        []byte
+		min, max int64
+	}{
+		"gzip":                     {Gzip, deflated(Gzip), 40 << 10, 128 << 10},
+		"snappy":                   {Snappy, deflated(Snappy), 32 << 10, 512 << 10},
+		"snappy that claims much":  {Snappy, []byte("\xff\xff\xff\xff\x0f"), 0, 24 * 5},
+		"snappy that claims wrong": {Snappy, []byte("\xff"), 0, 0},
+		"lz4 of small blocks":      {LZ4, blocks(lz4.Block64Kb), 128 << 10, 512 << 10},
+		"lz4 of large blocks":      {LZ4, blocks(lz4.Block4Mb), 8 << 20, 10 << 20},
+		"lz4 that ends at once":    {LZ4, nil, 0, 10 << 20},
+		"zstd, its size known":     {Zstd, deflated(Zstd), 512 << 10, 2 << 20},
+		"zstd, a small window":     {Zstd, stream(64 << 10), 128 << 10, 1 << 20},
+		"zstd, a large window":     {Zstd, stream(8 << 20), 8 << 20, 10 << 20},
+		"zstd, too large a window": {Zstd, stream(64 << 20), 8 << 20, 10 << 20},
+		"zstd that is none":        {Zstd, []byte("xxxxxxxxxxxx"), 0, 10 << 20},
+	} {
+		if n := inflateNeed(c.codec, c.b); n < c.min || n > c.max {
+			t.Errorf("%s: %d bytes, want %d to %d", name, n, c.min, c.max)
+		}
+	}
+}
