@@ -24,6 +24,8 @@ const (
 	deleteAtOnce = 1_000
 	// listAtOnce is a page of a LIST.
 	listAtOnce = 1_000
+	// headTries is how often a head is read that can not be.
+	headTries = 3
 	// headsAtOnce is how many heads a pass reads at a time.
 	headsAtOnce = 8
 	// sealsKnownMax bounds the names of SEALs that are remembered: some 2 MiB.
@@ -121,14 +123,22 @@ func (s *sweep) ask(ctx context.Context, keys []string) error {
 }
 
 func (s *sweep) askOne(ctx context.Context, key string) (logcore.Verdict, error) {
-	b, _, err := s.l.read(ctx, key, record.HeadSize)
-	if errors.Is(err, objstore.ErrNotFound) {
-		return logcore.Keep, nil
+	var h record.Head
+	var err error
+	for range headTries {
+		var b []byte
+		b, _, err = s.l.read(ctx, key, record.HeadSize)
+		if errors.Is(err, objstore.ErrNotFound) {
+			return logcore.Keep, nil
+		}
+		if err != nil {
+			return logcore.Keep, err
+		}
+		if h, err = record.DecodeHead(b); err == nil {
+			break
+		}
+		objstore.Forget(s.l.opt.Store, key) // it may have been damaged on the way
 	}
-	if err != nil {
-		return logcore.Keep, err
-	}
-	h, err := record.DecodeHead(b)
 	if err != nil {
 		s.l.met.alarms.Inc()
 		s.l.opt.Logger.Error("log alarm", "key", key, "err", err)

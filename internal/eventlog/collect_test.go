@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -358,6 +360,56 @@ func (s onlyOurs) List(ctx context.Context, o objstore.ListOptions) ([]objstore.
 		}
 	}
 	return ours, more, err
+}
+
+// damagedOnce damages the first answer about a name.
+type damagedOnce struct {
+	objstore.Store
+	key  string
+	once sync.Once
+}
+
+func (s *damagedOnce) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	obj, err := s.Store.Get(ctx, key, r)
+	if err != nil || key != s.key {
+		return obj, err
+	}
+	b, err := io.ReadAll(obj.Body)
+	if err != nil {
+		return obj, err
+	}
+	s.once.Do(func() { b = bytes.Clone(b); b[40] ^= 1 })
+	obj.Body = io.NopCloser(bytes.NewReader(b))
+	return obj, nil
+}
+
+// TestHeadDamagedOnTheWay is read again, and nobody is alarmed.
+func TestHeadDamagedOnTheWay(t *testing.T) {
+	once := &damagedOnce{Store: objstore.NewMemory(), key: fmt.Sprintf("s0000/wal/%010d-%s/%020d", 1, record.NewID(), 0)}
+	s := &passes{Store: once}
+	var log bytes.Buffer
+	o := options(s)
+	o.Core.SnapshotSlots = slotsBetween
+	o.NoWait, o.Logger = true, slog.New(slog.NewTextHandler(&log, nil))
+	l := open(t, o)
+	h := newHistory(topic(t, l, "a", 1), 0)
+	h.append(t, l, "x")
+	v := view(l)
+	r := v.Topic(h.id).Partitions[0].Ranges[0]
+	put(t, s, once.key, whole(t, s, v.Key(r.Epoch, r.Slot)))
+	for range 1000 { // collections come with commits
+		if !slices.Contains(names(t, s.Store, ""), once.key) {
+			break
+		}
+		h.append(t, l, "x")
+	}
+	l.Kill()
+	if strings.Contains(log.String(), "alarm") {
+		t.Errorf("the log says %s", log.String())
+	}
+	if slices.Contains(names(t, s.Store, ""), once.key) {
+		t.Error("the zombie's slot is there")
+	}
 }
 
 // TestPassIsBounded: one pass deletes a thousand objects, or half of what it listed if that is more; the rest is left to

@@ -74,6 +74,9 @@ func (l *Log) getSlot(ctx context.Context, e *logcore.Effect, size int64) *logco
 	if err == nil {
 		ev.Slot = slot
 	}
+	if ev.Outcome == logcore.OutcomeCorrupt {
+		objstore.Forget(l.opt.Store, e.Key) // the core has it read again before it believes that
+	}
 	return ev
 }
 

@@ -2,9 +2,9 @@
 // thing that it does to the world. In a build without the tag failpoints nothing of it is in the program. With it,
 // SEB_FAILPOINTS says what happens where:
 //
-//	SEB_FAILPOINTS="put.data.after=kill:3,list.before=stop:1,commit.before-answer=sleep:10:50ms"
+//	SEB_FAILPOINTS="put.data.after=kill:3,list.before=stop:1,commit.before-answer=sleep:10:50ms,get.after=slow:4:5ms"
 //
 // is to die (SIGKILL) after the third PUT of data, to stand still (SIGSTOP; whoever runs the broker lets it go on) before the
-// first LIST, and to hold up one goroutine for 50 ms at the tenth commit. Each happens once, and is announced by a line on
-// stderr: "failpoint put.data.after kill". Names lists what there is.
+// first LIST, to hold up one goroutine for 50 ms at the tenth commit, and one for 5 ms at every fourth GET. Each but the last
+// happens once. The first time is announced by a line on stderr: "failpoint put.data.after kill". Names lists what there is.
 package failpoint

@@ -20,6 +20,7 @@ const Enabled = true
 type point struct {
 	action string
 	left   atomic.Int64 // hits until then
+	every  int64        // of slow: hits from one time to the next
 	sleep  time.Duration
 }
 
@@ -46,19 +47,19 @@ func parse(text string) error {
 		if err != nil || n < 1 {
 			return fmt.Errorf("%q: %q is no number of hits", one, parts[1])
 		}
-		p := &point{action: parts[0]}
+		p := &point{action: parts[0], every: n}
 		p.left.Store(n)
 		switch p.action {
 		case "kill", "stop":
-		case "sleep":
+		case "sleep", "slow":
 			if len(parts) != 3 {
-				return fmt.Errorf("%q: want sleep, hits and a time", one)
+				return fmt.Errorf("%q: want %s, hits and a time", one, p.action)
 			}
 			if p.sleep, err = time.ParseDuration(parts[2]); err != nil {
 				return fmt.Errorf("%q: %w", one, err)
 			}
 		default:
-			return fmt.Errorf("%q: want kill, stop or sleep", one)
+			return fmt.Errorf("%q: want kill, stop, sleep or slow", one)
 		}
 		points[name] = p
 	}
@@ -71,7 +72,14 @@ func Hit(name string) {
 		panic("failpoint: no name for " + name)
 	}
 	p := points[name]
-	if p == nil || p.left.Add(-1) != 0 {
+	if p == nil {
+		return
+	}
+	left := p.left.Add(-1)
+	if p.action == "slow" && left < 0 && -left%p.every == 0 {
+		time.Sleep(p.sleep)
+	}
+	if left != 0 {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "failpoint", name, p.action)
@@ -81,7 +89,7 @@ func Hit(name string) {
 		select {}
 	case "stop":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	case "sleep":
+	case "sleep", "slow":
 		time.Sleep(p.sleep)
 	}
 }

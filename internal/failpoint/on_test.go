@@ -22,12 +22,30 @@ func TestParse(t *testing.T) {
 	if len(points) != 3 || p.action != "kill" || p.left.Load() != 3 || points["role"].sleep != 5*time.Millisecond {
 		t.Errorf("%v", points)
 	}
-	for _, bad := range []string{"nowhere=kill:1", "role", "role=kill", "role=kill:x", "role=kill:0", "role=dance:1", "role=sleep:1", "role=sleep:1:x"} {
+	for _, bad := range []string{"nowhere=kill:1", "role", "role=kill", "role=kill:x", "role=kill:0", "role=dance:1", "role=sleep:1", "role=sleep:1:x", "role=slow:2"} {
 		if err := parse(bad); err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
 	clear(points)
+}
+
+func TestSlowHappensAgainAndAgain(t *testing.T) {
+	defer clear(points)
+	if err := parse("role=slow:3:20ms"); err != nil {
+		t.Fatal(err)
+	}
+	slow := 0
+	for i := range 9 {
+		begin := time.Now()
+		Hit("role")
+		if time.Since(begin) >= 20*time.Millisecond && (i+1)%3 == 0 {
+			slow++
+		}
+	}
+	if slow != 3 {
+		t.Errorf("slow %d times of 3", slow)
+	}
 }
 
 func TestEachHappensOnce(t *testing.T) {

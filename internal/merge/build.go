@@ -85,7 +85,7 @@ func (m *Merger) gather(ctx context.Context, head int64, ranges []*state.Range, 
 	if err = p.mapFile(); err != nil {
 		return nil, err
 	}
-	if err = m.verifySources(p, objects); err != nil {
+	if err = m.verifySources(ctx, p, objects); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -168,15 +168,20 @@ func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []
 	return nil
 }
 
-// verifySources checks each range as it was read against what the state says of it. A damaged one is left where it is:
-// nothing is lost by merging around it, and readers get the named error.
-func (m *Merger) verifySources(p *pack, objects map[string][]piece) error {
+// verifySources checks each range as it was read against what the state says of it. A damaged one is read once more, as it
+// may have been damaged on the way; then it is left where it is: nothing is lost by merging around it, and readers get the
+// named error.
+func (m *Merger) verifySources(ctx context.Context, p *pack, objects map[string][]piece) error {
 	for key, pieces := range objects {
 		for _, c := range pieces {
 			p.forget()
-			sum, err := record.Verify(p.data[c.from : c.from+int64(c.r.Len)])
-			if err == nil && (sum.Span != int64(c.r.Span) || sum.Records != int(c.r.Records)) {
-				err = fmt.Errorf("%d records over %d offsets, want %d over %d", sum.Records, sum.Span, c.r.Records, c.r.Span)
+			err := c.verify(p.data)
+			if err != nil {
+				objstore.Forget(m.opt.Store, key)
+				if err := m.copyObject(ctx, p.file, key, []piece{c}); err != nil {
+					return err
+				}
+				err = c.verify(p.data)
 			}
 			if err != nil {
 				m.bad[c.r.Source()] = struct{}{}
@@ -185,4 +190,12 @@ func (m *Merger) verifySources(p *pack, objects map[string][]piece) error {
 		}
 	}
 	return nil
+}
+
+func (c *piece) verify(file []byte) error {
+	sum, err := record.Verify(file[c.from : c.from+int64(c.r.Len)])
+	if err == nil && (sum.Span != int64(c.r.Span) || sum.Records != int(c.r.Records)) {
+		err = fmt.Errorf("%d records over %d offsets, want %d over %d", sum.Records, sum.Span, c.r.Records, c.r.Span)
+	}
+	return err
 }

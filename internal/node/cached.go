@@ -54,6 +54,13 @@ func (c *cached) Delete(ctx context.Context, keys ...string) error {
 	return c.Store.Delete(ctx, keys...)
 }
 
+// Forget has the cache drop what it holds of objects.
+func (c *cached) Forget(keys ...string) {
+	if k := c.cache.Load(); k != nil {
+		k.Forget(keys...)
+	}
+}
+
 // Unwrap returns the remote store.
 func (c *cached) Unwrap() objstore.Store { return c.Store }
 

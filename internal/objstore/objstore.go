@@ -98,6 +98,20 @@ type Store interface {
 	String() string
 }
 
+// Forgetter is implemented by stores that keep copies of what they have read.
+type Forgetter interface {
+	// Forget drops the copies of objects: they are read from the bucket itself again.
+	Forget(keys ...string)
+}
+
+// Forget is for who has read what can not be: it may have been damaged on the way, and a store that keeps copies would
+// give the same again.
+func Forget(s Store, keys ...string) {
+	if f, ok := As[Forgetter](s); ok {
+		f.Forget(keys...)
+	}
+}
+
 // Clocked is implemented by stores that tell the time (S3: the Date header of the last answer).
 type Clocked interface {
 	// ClockSkew is local time minus the store's, from the newest answer; ok is false before the first.

@@ -29,6 +29,9 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 	for try := 1; ; try++ {
 		p.Err = r.readShared(ctx, p)
 		var d *damage
+		if errors.As(p.Err, &d) {
+			objstore.Forget(r.opt.Store, p.Key)
+		}
 		switch {
 		case p.Err == nil || errors.Is(p.Err, ErrOverBudget) || ctx.Err() != nil:
 			return
@@ -43,7 +46,7 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 			moves++
 			try = 0
 			continue
-		case try == tries && errors.As(p.Err, &d):
+		case try == tries && d != nil:
 			if moves == tries {
 				p.Err = &StoreError{"data moves faster than it can be read", d.err}
 				return

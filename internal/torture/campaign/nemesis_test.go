@@ -195,6 +195,10 @@ func (s *slot) failpoints() string {
 	default:
 		draw("kill:%d")
 	}
+	if s.rng.IntN(3) == 0 { // what has happened and is not known yet, or is known and has not happened
+		text += fmt.Sprintf(",%s=slow:%d:%v", pick(s.rng, "put.data.after", "put.data.before", "put.seal.after", "get.after", "commit.before-answer"),
+			1+s.rng.IntN(4), span(s.rng, time.Millisecond, 100*time.Millisecond))
+	}
 	return text
 }
 

@@ -78,7 +78,7 @@ func half(rng *rand.Rand) bool { return rng.IntN(2) == 0 }
 func newPlan(seed uint64, length time.Duration) *plan {
 	rng := stream(seed, streamPlan)
 	p := &plan{seed: seed, length: length, exact: seed%4 == 3, disk: seed%3 == 2, acts: map[act]float64{actKill: 1}}
-	p.slots = pick(rng, 1, 1, 2, 3)
+	p.slots = pick(rng, 1, 1, 2, 2, 3)
 	p.parts = 1 + rng.IntN(4)
 	p.drawFlags(rng)
 	p.drawFaults(rng)
