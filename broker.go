@@ -15,7 +15,8 @@ import (
 type Options struct {
 	// Bucket is where the records are: "./folder", "mem:" or "s3://name/prefix?endpoint=...&region=...&path-style=true".
 	Bucket string
-	// DataDir is a folder for what may be lost: the disk cache of remote buckets and the remembered check of the store.
+	// DataDir is a folder for what may be lost: the disk cache of remote buckets, the index of record keys and the remembered
+	// check of the store.
 	// "" keeps nothing. Two brokers can not share one.
 	DataDir string
 	// CacheBytes is the most that the disk cache holds, 1 GiB; negative: no cache. Without DataDir there is none.

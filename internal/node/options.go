@@ -20,7 +20,7 @@ type Options struct {
 	// Store is used instead of opening Bucket; it stays the caller's.
 	Store objstore.Store
 	// DataDir is the folder for what can be lost; it is made, and locked against other processes. "" keeps nothing: there
-	// is no disk cache then, and the store is checked at every start.
+	// is no disk cache then, the index of keys is a temporary file, and the store is checked at every start.
 	DataDir string
 	// ReadOnly follows the log and writes nothing.
 	ReadOnly bool

@@ -1,0 +1,219 @@
+package seb
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/view"
+	"github.com/sebbroker/seb/record"
+)
+
+// What errors of the calls by key may be tested for with errors.Is, besides those of a fetch.
+var (
+	ErrKeyNotFound = errors.New("the key has no record")
+	// ErrKeyIndexOff: the topic's setting key-index is off.
+	ErrKeyIndexOff = view.ErrNotIndexed
+	// ErrKeyIndexUnavailable: the file of the index can not be written.
+	ErrKeyIndexUnavailable = view.ErrUnavailable
+)
+
+// KeyRecord is a record of a key. Unlike the records of Records it is the caller's to keep.
+type KeyRecord struct {
+	Partition int32
+	record.Record
+}
+
+// KeyEntry is a key and where its newest record is. It is the caller's to keep.
+type KeyEntry struct {
+	Key       []byte
+	Partition int32
+	Offset    int64
+	Timestamp int64 // ms since 1970
+}
+
+// KeyHistoryOptions say which records of a key KeyHistory gives.
+type KeyHistoryOptions struct {
+	Partition   *int32 // nil: all
+	OldestFirst bool
+}
+
+const (
+	keysPage    = 1000
+	historyPage = 100
+	// staleMax is how many entries of the index may prove to be of records that are gone before a key counts as absent.
+	staleMax = 8
+)
+
+// Key returns the newest record of a key in a topic whose key index is on, of several partitions the one with the highest
+// timestamp. Like Keys and KeyHistory it waits until the index has all that was committed before the call; ctx bounds that.
+// Errors: ErrKeyNotFound if there is none or it is a tombstone, ErrKeyIndexOff, ErrUnknownTopic, and those of Fetch.
+func (b *Broker) Key(ctx context.Context, topic string, key []byte) (KeyRecord, error) {
+	info, err := b.indexed(ctx, topic)
+	if err != nil {
+		return KeyRecord{}, err
+	}
+	for stale := range staleMax {
+		e, ok, err := b.n.Keys().Get(ctx, info.ID, key, -1)
+		if err != nil {
+			return KeyRecord{}, keyError(err)
+		}
+		if !ok || e.Deleted {
+			break
+		}
+		r, there, err := b.recordAt(ctx, topic, &e)
+		if err != nil || there {
+			return r, err
+		}
+		if stale == 0 { // compaction leaves the newest record of a key: the index may not have that one yet
+			info, err = b.indexed(ctx, topic)
+		} else {
+			err = b.forget(ctx, &info, e)
+		}
+		if err != nil {
+			return KeyRecord{}, err
+		}
+	}
+	return KeyRecord{}, ErrKeyNotFound
+}
+
+// Keys gives the keys of a topic that begin with prefix and have a value, in the order of their bytes. A key that has one
+// all the while comes exactly once, whatever is written meanwhile. An error comes last.
+func (b *Broker) Keys(ctx context.Context, topic string, prefix []byte) iter.Seq2[KeyEntry, error] {
+	return func(yield func(KeyEntry, error) bool) {
+		info, err := b.indexed(ctx, topic)
+		q := view.ListQuery{Prefix: prefix, Limit: keysPage}
+		for err == nil {
+			var page []view.Entry
+			if page, err = b.n.Keys().List(ctx, info.ID, q); len(page) == 0 {
+				break
+			}
+			for _, e := range page {
+				if !yield(KeyEntry{Key: e.Key, Partition: int32(e.Partition), Offset: e.Offset, Timestamp: e.Timestamp}, nil) {
+					return
+				}
+			}
+			q.After = page[len(page)-1].Key
+		}
+		if err != nil {
+			yield(KeyEntry{}, keyError(err))
+		}
+	}
+}
+
+// KeyHistory gives the records of a key that are there, tombstones (with a nil Value) too, the newest first unless told
+// otherwise. Those of one partition come by offset. An error comes last. A key without records has an empty history.
+func (b *Broker) KeyHistory(ctx context.Context, topic string, key []byte, o KeyHistoryOptions) iter.Seq2[KeyRecord, error] {
+	return func(yield func(KeyRecord, error) bool) {
+		info, err := b.indexed(ctx, topic)
+		q := view.HistoryQuery{Partition: -1, NewestFirst: !o.OldestFirst, Limit: historyPage}
+		if o.Partition != nil {
+			q.Partition = int(*o.Partition)
+		}
+		for more := true; err == nil && more; {
+			var page []view.Entry
+			if page, err = b.n.Keys().History(ctx, info.ID, key, q); err != nil {
+				break
+			}
+			var stopped bool
+			if stopped, err = b.each(ctx, &info, page, yield); stopped {
+				return
+			}
+			if more = len(page) == q.Limit; more {
+				last := &page[len(page)-1]
+				q.After = &view.Place{Partition: last.Partition, Offset: last.Offset}
+			}
+		}
+		if err != nil {
+			yield(KeyRecord{}, keyError(err))
+		}
+	}
+}
+
+// each gives the records of entries, and tells the index of those that are gone.
+func (b *Broker) each(ctx context.Context, info *broker.TopicInfo, page []view.Entry, yield func(KeyRecord, error) bool) (stopped bool, err error) {
+	var gone []view.Entry
+	for i := range page {
+		r, there, err := b.recordAt(ctx, info.Name, &page[i])
+		switch {
+		case err != nil:
+			return false, err
+		case !there:
+			gone = append(gone, page[i])
+		case !yield(r, nil):
+			return true, nil
+		}
+	}
+	return false, b.forget(ctx, info, gone...)
+}
+
+// indexed describes a topic once its index has all that is committed now.
+func (b *Broker) indexed(ctx context.Context, topic string) (broker.TopicInfo, error) {
+	info, err := b.n.Topic(ctx, topic, false)
+	if err != nil {
+		return info, err
+	}
+	for i, p := range info.Partitions {
+		if p.Next == p.Start {
+			continue
+		}
+		if err := b.n.Keys().WaitFor(ctx, info.ID, uint32(i), p.Next-1); err != nil {
+			return info, keyError(err)
+		}
+	}
+	return info, nil
+}
+
+// recordAt reads the record of an entry; there is false if it is gone.
+func (b *Broker) recordAt(ctx context.Context, topic string, e *view.Entry) (r KeyRecord, there bool, err error) {
+	f, err := b.Fetch(ctx, topic, FetchOptions{Partition: int32(e.Partition), Offset: e.Offset, MaxBytes: 1})
+	if errors.Is(err, ErrBelowStart) || errors.Is(err, ErrUnknownPartition) {
+		return r, false, nil
+	}
+	if err != nil {
+		return r, false, err
+	}
+	defer f.Close()
+	for found, err := range f.All() {
+		if err != nil {
+			return r, false, err
+		}
+		if found.Offset >= e.Offset {
+			if there = found.Offset == e.Offset && bytes.Equal(found.Key, e.Key); there {
+				r = KeyRecord{Partition: int32(e.Partition), Record: cloned(found)}
+			}
+			break
+		}
+	}
+	return r, there, nil
+}
+
+// cloned copies a record with all it points to.
+func cloned(r *record.Record) record.Record {
+	c := *r
+	c.Key, c.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+	c.Headers = slices.Clone(r.Headers)
+	for i, h := range c.Headers {
+		c.Headers[i] = record.Header{Key: strings.Clone(h.Key), Value: bytes.Clone(h.Value)}
+	}
+	return c
+}
+
+func (b *Broker) forget(ctx context.Context, info *broker.TopicInfo, gone ...view.Entry) error {
+	return keyError(b.n.Keys().Forget(ctx, info.ID, gone))
+}
+
+// keyError maps an error of the index to those of this package.
+func keyError(err error) error {
+	switch {
+	case errors.Is(err, view.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, view.ErrInvalid):
+		return ErrUnknownPartition
+	}
+	return err
+}
