@@ -23,7 +23,8 @@ type model struct {
 	view   *testView
 	topics []record.ID
 	clock  int64
-	few    int // how many keys a check looks at
+	few    int  // how many keys a check looks at
+	cut    bool // a compaction was not finished: records may be gone, and nobody has said so
 }
 
 func newModel(t *testing.T, seed uint64) *model {
@@ -86,6 +87,7 @@ func (m *model) step() {
 		to := p.clean + m.rand.Int64N(p.next-p.clean+1)
 		if m.rand.IntN(4) == 0 { // not finished; it has not taken tombstones yet
 			m.log.compact(topic, part, to, p.swept, false)
+			m.cut = true
 		} else {
 			m.log.compact(topic, part, to, m.rand.Int64N(to+1), true)
 		}
@@ -218,7 +220,9 @@ func (m *model) check() {
 	for _, topic := range m.topics {
 		there := m.records(topic)
 		keys := m.some(there)
-		m.forget(topic, there, keys) // what an unfinished compaction has taken
+		if m.cut {
+			m.forget(topic, there, keys)
+		}
 		for _, key := range keys {
 			for part := -1; part < len(m.log.Topic(topic)); part++ {
 				want := "none"
