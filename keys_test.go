@@ -10,22 +10,29 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-func TestRecordsByKey(t *testing.T) {
-	b := open(t, seb.Options{Bucket: t.TempDir(), BatchWait: -1})
-	ctx := t.Context()
-	if _, err := b.CreateTopic(ctx, "t", seb.TopicSpec{Partitions: 2, Settings: map[string]string{"key-index": "true"}}); err != nil {
+// keyed opens a broker with a topic of two partitions and a key index, and returns how records get into it.
+func keyed(t *testing.T) (b *seb.Broker, put func(part int32, key, value string, time int64)) {
+	t.Helper()
+	b = open(t, seb.Options{Bucket: t.TempDir(), BatchWait: -1})
+	spec := seb.TopicSpec{Partitions: 2, Settings: map[string]string{"key-index": "true"}}
+	if _, err := b.CreateTopic(t.Context(), "t", spec); err != nil {
 		t.Fatal(err)
 	}
-	put := func(part int32, key, value string, time int64) {
+	return b, func(part int32, key, value string, time int64) {
 		t.Helper()
 		r := record.Record{Key: []byte(key), Timestamp: time, Headers: []record.Header{{Key: "h", Value: []byte(value)}}}
 		if value != "" {
 			r.Value = []byte(value)
 		}
-		if _, err := b.Produce(ctx, "t", part, r); err != nil {
+		if _, err := b.Produce(t.Context(), "t", part, r); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func TestRecordsByKey(t *testing.T) {
+	b, put := keyed(t)
+	ctx := t.Context()
 	key := func(key string) string {
 		t.Helper()
 		r, err := b.Key(ctx, "t", []byte(key))
@@ -63,6 +70,16 @@ func TestRecordsByKey(t *testing.T) {
 	if got := keys("") + ", " + keys("c/"); got != "a@0/1 c/1@1/1 c/2@1/2, c/1@1/1 c/2@1/2" {
 		t.Error(got)
 	}
+}
+
+func TestHistoryOfAKey(t *testing.T) {
+	b, put := keyed(t)
+	put(0, "a", "1", 10)
+	put(0, "a", "2", 30)
+	put(1, "a", "3", 20)
+	put(0, "b", "1", 1)
+	put(0, "b", "", 2)
+	ctx := t.Context()
 	history := func(key string, o seb.KeyHistoryOptions) string {
 		var list []string
 		for r, err := range b.KeyHistory(ctx, "t", []byte(key), o) {
