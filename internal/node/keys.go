@@ -123,11 +123,16 @@ func (o *Options) viewFile() (path, remove string) {
 	return filepath.Join(remove, "keys.db"), remove
 }
 
+// viewCache is the most of its file that the view keeps in memory; less where memory is short.
+const viewCache = 16 << 20
+
 // openKeys opens the view of keys, which opens its file when a topic wants it.
 func (n *Node) openKeys(ctx context.Context, l *keyLog, o *Options) (err error) {
 	l.Broker = n.Broker
 	path, remove := o.viewFile()
-	n.keys, err = view.Open(ctx, view.Options{Path: path, Log: l, Logger: o.Logger, Metrics: o.Metrics})
+	n.keys, err = view.Open(ctx, view.Options{
+		Path: path, Log: l, CacheBytes: min(viewCache, o.MemoryLimit/16), Logger: o.Logger, Metrics: o.Metrics,
+	})
 	n.keysDir = remove
 	return err
 }

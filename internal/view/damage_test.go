@@ -171,8 +171,8 @@ func TestFilesOfOthers(t *testing.T) {
 	other.append(topic, 0, rec("a", "1", 1))
 	v = open(t, v.path, other)
 	v.caughtUp(other)
-	if got := v.get(topic, "b", -1); got != "none" || v.rebuilds() != 1 || !strings.Contains(v.log.String(), "cluster") {
-		t.Errorf("of another cluster: %s, made anew %d times: %s", got, v.rebuilds(), v.log)
+	if got := v.get(topic, "b", -1); got != "none" || v.rebuilds() != 1 || !strings.Contains(v.logged(), "cluster") {
+		t.Errorf("of another cluster: %s, made anew %d times: %s", got, v.rebuilds(), v.logged())
 	}
 	v.Close()
 
@@ -186,8 +186,8 @@ func TestFilesOfOthers(t *testing.T) {
 	}
 	v = open(t, v.path, other)
 	v.caughtUp(other)
-	if got := v.get(topic, "a", -1); got != "a@0/0" || v.rebuilds() != 1 || !strings.Contains(v.log.String(), "version 2") {
-		t.Errorf("of another version: %s, made anew %d times: %s", got, v.rebuilds(), v.log)
+	if got := v.get(topic, "a", -1); got != "a@0/0" || v.rebuilds() != 1 || !strings.Contains(v.logged(), "version 2") {
+		t.Errorf("of another version: %s, made anew %d times: %s", got, v.rebuilds(), v.logged())
 	}
 }
 
@@ -239,5 +239,77 @@ func TestLogThatCanNotBeRead(t *testing.T) {
 	l.failing(record.ID{}, nil)
 	if err := v.WaitFor(t.Context(), bad, 0, 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFullDisk: what does not fit any more is missing, which the lag tells; what is there is found, and once there is room
+// again nothing was lost.
+func TestFullDisk(t *testing.T) {
+	m := newModel(t, 0)
+	m.view.Close()
+	little := small
+	little.pagesMax = 40
+	m.view = openSized(t, "", m.log, &little)
+	topic := m.topics[0]
+	m.append(topic, 0)
+	m.view.caughtUp(m.log)
+	m.log.append(topic, 0, rec("early", "1", 1))
+	m.view.caughtUp(m.log)
+	for range 300 {
+		m.append(topic, 0)
+	}
+	until(t, func() bool { return strings.Contains(m.view.logged(), "level=ERROR") })
+	if got := m.view.get(topic, "early", 0); !strings.HasPrefix(got, "early@0/") {
+		t.Errorf("what was there is %s", got)
+	}
+	if m.view.Lag(topic) == 0 || m.view.rebuilds() > 0 {
+		t.Errorf("lags by %d, was made anew %d times", m.view.Lag(topic), m.view.rebuilds())
+	}
+	m.view.Close()
+	if n := strings.Count(m.view.logged(), "level=ERROR"); n > 1 {
+		t.Errorf("said %d times: %s", n, m.view.logged())
+	}
+	m.view = openSized(t, m.view.path, m.log, &small)
+	if m.check(); m.view.rebuilds() > 0 {
+		t.Errorf("was made anew: %s", m.view.logged())
+	}
+}
+
+// TestLongKeys: keys may be as long as records.
+func TestLongKeys(t *testing.T) {
+	l := newLog()
+	topic := l.create(1)
+	var keys []string
+	for i := range 12 {
+		keys = append(keys, strings.Repeat("k", 3<<20)+string(rune('a'+i)))
+	}
+	v := openSized(t, "", l, &small)
+	for range 2 {
+		for _, key := range keys {
+			l.append(topic, 0, rec(key, "1", 1))
+		}
+	}
+	v.caughtUp(l)
+	list, err := v.List(t.Context(), topic, ListQuery{Limit: 100})
+	if err != nil || len(list) != 2 { // as many as are given at once
+		t.Fatalf("%d keys, %v", len(list), err)
+	}
+	for q := (ListQuery{Limit: 100, After: list[1].Key}); len(list) < len(keys); q.After = list[len(list)-1].Key {
+		more, err := v.List(t.Context(), topic, q)
+		if err != nil || len(more) == 0 {
+			t.Fatalf("%d keys, then %d: %v", len(list), len(more), err)
+		}
+		list = append(list, more...)
+	}
+	for i, e := range list {
+		if string(e.Key) != keys[i] || e.Offset != int64(len(keys)+i) {
+			t.Fatalf("key %d is another, at %d", i, e.Offset)
+		}
+	}
+	v.Close()
+	v = openSized(t, v.path, l, &small)
+	v.caughtUp(l)
+	if e, ok, err := v.Get(t.Context(), topic, []byte(keys[5]), -1); err != nil || !ok || e.Offset != 17 || v.rebuilds() > 0 {
+		t.Errorf("after a restart: %d, %v, %v", e.Offset, ok, err)
 	}
 }

@@ -100,6 +100,9 @@ func (f *file) connect(ctx context.Context, fresh bool, o *Options) (err error) 
 		"busy_timeout(5000)", "synchronous(" + o.sizes.synchronous + ")", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
 		"cache_size(-" + strconv.FormatInt(o.CacheBytes>>10, 10) + ")",
 	}
+	if o.sizes.pagesMax > 0 {
+		pragmas = append(pragmas, "max_page_count("+strconv.Itoa(o.sizes.pagesMax)+")")
+	}
 	if fresh {
 		pragmas = append([]string{"page_size(" + strconv.Itoa(pageSize) + ")", "journal_mode(WAL)"}, pragmas...)
 	}

@@ -28,6 +28,7 @@ type follower struct {
 	settled   int64                // that of the partition that is being read, before
 	failed    map[partKey]*failure // partitions that could not be read
 	trouble   failure              // with the file
+	unmerged  failure              // with merging
 	owed      int                  // entries to be merged
 	wasteAt   time.Time            // when waste was last looked at
 	compact   int64                // entries after the last merge of all

@@ -297,7 +297,26 @@ type testView struct {
 	t    testing.TB
 	path string
 	set  *metrics.Set
-	log  *bytes.Buffer
+	log  *safeBuffer
+}
+
+// safeBuffer takes what several write.
+type safeBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// logged is what the view has said.
+func (v *testView) logged() string {
+	v.log.mu.Lock()
+	defer v.log.mu.Unlock()
+	return v.log.buf.String()
 }
 
 // small sizes make many runs and merges of few records.
@@ -317,7 +336,7 @@ func openSized(t testing.TB, path string, l Log, s *sizes) *testView {
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "keys.db")
 	}
-	v := &testView{t: t, path: path, set: metrics.NewSet(), log: &bytes.Buffer{}}
+	v := &testView{t: t, path: path, set: metrics.NewSet(), log: &safeBuffer{}}
 	var err error
 	cache := int64(0)
 	if s != nil {
@@ -342,7 +361,7 @@ func (v *testView) caughtUp(l *aLog) {
 	end := time.Now().Add(10 * time.Second)
 	for parts, _ := l.Partitions(); v.lag(parts) > 0; parts, _ = l.Partitions() {
 		if time.Now().After(end) {
-			v.t.Fatalf("lags by %d: %+v, %v\n%s", v.lag(parts), parts, v.positions, v.log)
+			v.t.Fatalf("lags by %d: %+v, %v\n%s", v.lag(parts), parts, v.positions, v.logged())
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -2,7 +2,10 @@ package view
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/sebbroker/seb/internal/keyrun"
 )
 
 // spill makes a run of what is recent.
@@ -30,11 +33,18 @@ func (w *follower) rules(parts []Partition) rules {
 func (w *follower) tend(ctx context.Context, parts []Partition) (more bool, err error) {
 	f := w.f
 	w.waste(parts)
-	f.pick(func() rules { return w.rules(parts) })
+	if time.Now().After(w.unmerged.until) {
+		f.pick(func() rules { return w.rules(parts) })
+	}
 	if len(f.merges) == 0 {
 		w.owed = 0
 	} else if err := w.merge(ctx); err != nil {
-		return false, err
+		if errors.Is(err, keyrun.ErrDamaged) || ctx.Err() != nil {
+			return false, err
+		}
+		// It takes room on the disk that taking in what is new does not.
+		w.unmerged.again(w.opt.sizes)
+		w.opt.Logger.Warn("runs of the view of keys can not be merged, and are tried again", "path", w.opt.Path, "err", err)
 	}
 	swept, err := f.sweep(ctx, w.opt.sizes.sweepBlocks, w.free)
 	return swept || len(f.merges) > 0, err
@@ -51,6 +61,7 @@ func (w *follower) merge(ctx context.Context) error {
 	if err != nil || !done {
 		return err
 	}
+	w.unmerged = failure{}
 	if m.all {
 		w.compact = w.f.entries()
 	}

@@ -29,6 +29,8 @@ type sizes struct {
 	// readerCache is the page cache of each of the connections that queries use, in bytes.
 	readerCache int
 	synchronous string // SQLite's: NORMAL keeps the file whole when the machine goes down
+	// pagesMax is the most pages that the file may have; 0: as many as it wants.
+	pagesMax int
 	// retryMin and retryMax bound the time to the next attempt after one that failed.
 	retryMin, retryMax time.Duration
 }
