@@ -1,0 +1,491 @@
+package objstore
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+var allImages = flag.Bool("images", false, "try many more images of a folder that a power failure can leave")
+
+// A machine that stops leaves of a folder what was synced, and any part of what was not. The following notes what a store
+// does to a folder, and makes every such remainder of it:
+//
+//   - what a file holds is sure once it was synced; before, it is a part of it, or zeros, or nothing;
+//   - a name (of a file or folder, new, moved or removed) is sure once the folder that it is in was synced; before, it may or
+//     may not have happened, each by itself, a move's two ends included.
+
+// node is a file or folder while it lives; inode numbers are used again.
+type node struct {
+	id     int
+	folder bool
+	text   string // of a file, as last seen
+	sure   int    // the step after which the text is sure; 0: it is not
+}
+
+// nameStep is a name that came or went.
+type nameStep struct {
+	in   int // id of the folder
+	name string
+	node *node
+	come bool
+	at   int // step
+	sure int // the step after which it is sure; 0: it is not
+}
+
+// promise is what a store has answered of a key: its object is there, or was deleted and may be gone.
+type promise struct {
+	key, value string
+	deleted    bool
+	at         int
+}
+
+// tape is what happened.
+type tape struct {
+	t        *testing.T
+	dir      string
+	step     int
+	ids      int
+	live     map[uint64]*node // by inode
+	names    map[string]uint64
+	steps    []nameStep
+	promises []promise
+	values   map[string][]string // all that was ever tried to put, by key
+	fail     func(step int) error
+}
+
+func newTape(t *testing.T, dir string) *tape {
+	p := &tape{t: t, dir: dir, live: map[uint64]*node{}, names: map[string]uint64{}, values: map[string][]string{}}
+	p.look()
+	for i := range p.steps { // what was there at first is sure
+		p.steps[i].sure = 1
+	}
+	return p
+}
+
+func inode(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
+
+// look compares the folder with how it was when it was last looked at. The step counts whether or not something changed.
+func (p *tape) look() {
+	p.step++
+	now := map[string]uint64{}
+	infos := map[uint64]fs.FileInfo{}
+	err := filepath.WalkDir(p.dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(p.dir, path)
+		now[name], infos[inode(info)] = inode(info), info
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	went := slices.DeleteFunc(slices.Sorted(maps.Keys(p.names)), func(name string) bool { return now[name] == p.names[name] })
+	for _, name := range went {
+		p.steps = append(p.steps, nameStep{in: p.idOf(filepath.Dir(name), p.names), name: filepath.Base(name), node: p.live[p.names[name]], at: p.step})
+	}
+	before := p.names
+	p.names = now
+	for _, ino := range slices.Sorted(maps.Keys(p.live)) {
+		if infos[ino] == nil {
+			delete(p.live, ino)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		p.came(name, before, infos[now[name]])
+	}
+}
+
+// came notes a name that is there, if it is new, and what is in its file.
+func (p *tape) came(name string, before map[string]uint64, info fs.FileInfo) {
+	ino := p.names[name]
+	n := p.live[ino]
+	if n == nil {
+		p.ids++
+		n = &node{id: p.ids, folder: info.IsDir()}
+		p.live[ino] = n
+	}
+	if !n.folder {
+		if text, err := os.ReadFile(filepath.Join(p.dir, name)); err == nil && string(text) != n.text {
+			n.text, n.sure = string(text), 0
+		}
+	}
+	if before[name] != ino && name != "." {
+		p.steps = append(p.steps, nameStep{in: p.idOf(filepath.Dir(name), p.names), name: filepath.Base(name), node: n, come: true, at: p.step})
+	}
+}
+
+func (p *tape) idOf(folder string, names map[string]uint64) int {
+	if n := p.live[names[folder]]; n != nil {
+		return n.id
+	}
+	return -1 // it went too, and what was in it with it
+}
+
+// watch makes a store's calls pass by.
+func (p *tape) watch(d *Disk) {
+	honest := d.calls
+	call := func(f func() error) error {
+		p.look()
+		if p.fail != nil {
+			if err := p.fail(p.step); err != nil {
+				return err
+			}
+		}
+		err := f()
+		p.look()
+		return err
+	}
+	d.calls.writev = func(fd int, v [][]byte) (n int, err error) {
+		err = call(func() error { n, err = honest.writev(fd, v[:1]); return err }) // part by part
+		return n, err
+	}
+	d.calls.dataSync = func(fd int) error {
+		return call(func() error {
+			if err := honest.dataSync(fd); err != nil {
+				return err
+			}
+			var st unix.Stat_t
+			if err := unix.Fstat(fd, &st); err != nil {
+				return err
+			}
+			if n := p.live[st.Ino]; n != nil {
+				n.sure = p.step
+			}
+			return nil
+		})
+	}
+	d.calls.folderSync = func(f *os.File) error {
+		return call(func() error {
+			if err := honest.folderSync(f); err != nil {
+				return err
+			}
+			var st unix.Stat_t
+			if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+				return err
+			}
+			n := p.live[st.Ino]
+			for i := range p.steps {
+				if s := &p.steps[i]; n != nil && s.in == n.id && s.sure == 0 {
+					s.sure = p.step
+				}
+			}
+			return nil
+		})
+	}
+	d.calls.move = func(from *os.File, fromName string, to *os.File, toName string) error {
+		return call(func() error { return honest.move(from, fromName, to, toName) })
+	}
+}
+
+// put puts and notes what was promised.
+func (p *tape) put(d *Disk, key, value string) error {
+	p.values[key] = append(p.values[key], value)
+	half := len(value) / 2
+	err := d.Put(p.t.Context(), key, NewBody([]byte(value[:half]), []byte(value[half:])))
+	p.look()
+	switch {
+	case err == nil:
+		p.promises = append(p.promises, promise{key: key, value: value, at: p.step})
+	case errors.Is(err, ErrExists): // somebody's is there, and must stay
+		p.promises = append(p.promises, promise{key: key, value: p.values[key][0], at: p.step})
+	}
+	return err
+}
+
+func (p *tape) delete(d *Disk, keys ...string) error {
+	for _, key := range keys {
+		p.promises = append(p.promises, promise{key: key, deleted: true, at: p.step})
+	}
+	err := d.Delete(p.t.Context(), keys...)
+	p.look()
+	return err
+}
+
+// at gives what is promised after a step: values that must be there, and keys that may be.
+func (p *tape) at(step int) (must map[string]string) {
+	must = map[string]string{}
+	for _, x := range p.promises {
+		switch {
+		case x.deleted: // from the moment it was asked for
+			if x.at <= step {
+				delete(must, x.key)
+			}
+		case x.at <= step:
+			must[x.key] = x.value
+		}
+	}
+	return must
+}
+
+// open is how many choices there are after a step: names that are not sure.
+func (p *tape) open(step int) (choices []int) {
+	for i := range p.steps {
+		if s := &p.steps[i]; s.at <= step && (s.sure == 0 || s.sure > step) {
+			choices = append(choices, i)
+		}
+	}
+	return choices
+}
+
+// remains makes in a folder what is left after a step, if of the names that are not sure those in happened did, and what is
+// in files that are not sure is the fate's.
+func (p *tape) remains(to string, step int, happened map[int]bool, fate func(string) string) error {
+	inside := map[int]map[string]*node{}
+	for i := range p.steps {
+		s := &p.steps[i]
+		if s.at > step || (s.sure == 0 || s.sure > step) && !happened[i] {
+			continue
+		}
+		if inside[s.in] == nil {
+			inside[s.in] = map[string]*node{}
+		}
+		if s.come {
+			inside[s.in][s.name] = s.node
+		} else {
+			delete(inside[s.in], s.name)
+		}
+	}
+	var make func(dir string, id int) error
+	make = func(dir string, id int) error {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		for name, n := range inside[id] {
+			path := filepath.Join(dir, name)
+			if n.folder {
+				if err := make(path, n.id); err != nil {
+					return err
+				}
+				continue
+			}
+			text := n.text
+			if n.sure == 0 || n.sure > step {
+				text = fate(text)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return make(to, 1)
+}
+
+// memoryDir is a temporary folder in memory, where there is one: what is synced there is as good as on a disk here.
+func memoryDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "crash-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+var diskFates = []func(string) string{
+	func(s string) string { return s },
+	func(string) string { return "" },
+	func(s string) string { return s[:len(s)/2] },
+	func(s string) string { return strings.Repeat("\x00", len(s)) },
+}
+
+// check opens what is left and compares it with what was promised.
+func (p *tape) check(dir string, step int, what string) {
+	d, err := OpenDisk(dir, DiskOptions{NoSync: true})
+	if err != nil {
+		p.t.Fatalf("after step %d%s: %v", step, what, err)
+	}
+	defer d.Close()
+	must := p.at(step)
+	for key, values := range p.values {
+		got, err := readString(p.t, d, key)
+		want, sure := must[key]
+		switch {
+		case err == nil && (sure && got != want || !slices.Contains(values, got)):
+			p.t.Fatalf("after step %d%s: %s holds %.40q, want %.40q", step, what, key, got, want)
+		case err != nil && (sure || !errors.Is(err, ErrNotFound)):
+			p.t.Fatalf("after step %d%s: %s: %v", step, what, key, err)
+		}
+	}
+	entries, _, err := d.List(p.t.Context(), ListOptions{})
+	if err != nil {
+		p.t.Fatalf("after step %d%s: %v", step, what, err)
+	}
+	for _, e := range entries {
+		if p.values[e.Key] == nil {
+			p.t.Fatalf("after step %d%s: %s is listed", step, what, e.Key)
+		}
+	}
+	if err := putString(p.t, d, "after", "x"); err != nil {
+		p.t.Fatalf("after step %d%s: %v", step, what, err)
+	}
+	if left := tempFiles(p.t, dir); len(left) != 0 {
+		p.t.Fatalf("after step %d%s: %q is left", step, what, left)
+	}
+}
+
+// crashes tries what is left after each step, at most some images of each.
+func (p *tape) crashes(most int) (tried int) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	dir := filepath.Join(memoryDir(p.t), "left")
+	try := func(step int, happened map[int]bool, fate int) {
+		if err := errors.Join(os.RemoveAll(dir), p.remains(dir, step, happened, diskFates[fate])); err != nil {
+			p.t.Fatal(err)
+		}
+		p.check(dir, step, fmt.Sprintf(" (%d of %d names, fate %d)", len(happened), len(p.open(step)), fate))
+		tried++
+	}
+	for step := 1; step <= p.step; step++ {
+		choices := p.open(step)
+		all := len(diskFates) << min(len(choices), 20)
+		for i := range min(all, most) {
+			if all > most {
+				i = rng.IntN(all)
+			}
+			happened := map[int]bool{}
+			for b, c := range choices {
+				if i/len(diskFates)>>b&1 != 0 {
+					happened[c] = true
+				}
+			}
+			try(step, happened, i%len(diskFates))
+		}
+		try(step, nil, 1)
+	}
+	return tried
+}
+
+// script uses two stores on one folder: new folders, moves that meet, a folder that another has made, deletes that remove
+// folders, a name that is taken. Errors end no more than their call.
+func (p *tape) script(calls func(*diskCalls)) {
+	one, two := tempDisk(p.t, p.dir), tempDisk(p.t, p.dir)
+	for _, d := range []*Disk{one, two} {
+		calls(&d.calls)
+		p.watch(d)
+	}
+	p.look()
+	_ = p.put(one, "a/b/1", "first value")
+	_ = p.put(one, "a/b/2", strings.Repeat("second", 50))
+	_ = p.put(two, "top", "t")
+	_ = p.put(two, "a/b/1", "another first value")
+	// The second store puts the same name, and another one into the same new folder, while the first is within its own put.
+	for _, within := range []string{"n/m/x", "n/m/y", "n/n/x"} {
+		sync, once := one.calls.folderSync, false
+		one.calls.folderSync = func(f *os.File) error {
+			if !once {
+				once = true
+				_ = p.put(two, within, "value of two")
+				_ = p.put(two, within+"2", "other value of two")
+			}
+			return sync(f)
+		}
+		// Whoever comes first, its value is the object's.
+		p.values[within] = nil
+		if err := p.put(one, within, "value of one"); err == nil || errors.Is(err, ErrExists) {
+			p.settle(one, within)
+		}
+		one.calls.folderSync = sync
+	}
+	_ = p.delete(one, "a/b/1", "a/b/2", "n/m/x")
+	_ = p.put(two, "a/b/3", "the folder is a new one")
+	_ = p.put(one, "a/b/4", "and so for the other")
+	_ = p.put(one, "a/b/5", "known by now")
+}
+
+// settle makes the promises of a key that two have put name the value that is there.
+func (p *tape) settle(d *Disk, key string) {
+	got, err := readString(p.t, d, key)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for i := range p.promises {
+		if x := &p.promises[i]; x.key == key && !x.deleted {
+			x.value = got
+		}
+	}
+}
+
+// TestPowerFailures: at every step of its calls the machine may stop. What was acknowledged, or said to exist, is there and
+// whole; what was not is whole or absent; nothing else is listed.
+func TestPowerFailures(t *testing.T) {
+	most := 10
+	if *allImages {
+		most = 1000
+	}
+	for name, calls := range map[string]func(*diskCalls){
+		"rename": func(*diskCalls) {}, "link": func(c *diskCalls) { c.move = linkNoReplace },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTape(t, memoryDir(t))
+			p.script(calls)
+			if n := len(p.at(p.step)); n < 8 {
+				t.Fatalf("%d objects are there at the end", n)
+			}
+			t.Logf("%d steps, %d images", p.step, p.crashes(most))
+		})
+	}
+}
+
+// TestPowerFailuresAfterErrors fails every call in turn; then the machine stops at the end, with all or nothing of what was not
+// synced.
+func TestPowerFailuresAfterErrors(t *testing.T) {
+	steps := func() int {
+		p := newTape(t, memoryDir(t))
+		p.script(func(*diskCalls) {})
+		return p.step
+	}()
+	stride := 3
+	if *allImages {
+		stride = 1
+	}
+	for at := 1; at <= steps; at += stride {
+		fault := []error{unix.EIO, unix.ENOSPC, unix.EMFILE}[at/3%3]
+		p := newTape(t, memoryDir(t))
+		p.fail = func(step int) error {
+			if step == at {
+				return fault
+			}
+			return nil
+		}
+		p.script(func(*diskCalls) {})
+		for i, happened := range []map[int]bool{nil, {}} {
+			if i == 1 {
+				for _, c := range p.open(p.step) {
+					happened[c] = true
+				}
+			}
+			dir := filepath.Join(memoryDir(t), "left")
+			if err := p.remains(dir, p.step, happened, diskFates[1+at%3]); err != nil {
+				t.Fatal(err)
+			}
+			p.check(dir, p.step, fmt.Sprintf(" (%v at step %d)", fault, at))
+		}
+	}
+	t.Logf("%d steps", steps)
+}
