@@ -23,7 +23,7 @@ BENCH    ?= .
 PKG      ?= ./...
 COUNT    ?= 6
 
-.PHONY: help build test vet lint fmt race fuzz corpus sim planted cost costs torture soak memory bench run s3server
+.PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim planted cost costs torture soak memory bench run s3server
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,9 @@ fuzz: ## every fuzz target for TIME, then a table of inputs; RUN= only those tha
 corpus: ## keep in testdata/fuzz what make fuzz has found, as far as it covers something new
 	$(GO) build -o bin/campaign ./internal/fuzzing/cmd/campaign
 	bin/campaign -keep $(if $(RUN),-run '$(RUN)')
+
+cacheimages: ## every image of the cache folder, the data folder and a bucket in a folder that a crash can leave
+	$(GO) test ./internal/cache ./internal/node ./internal/objstore -run 'Images|TornWrites|DataFolders|PowerFailures' -count=1 -v -timeout 0 -images
 
 sim: ## the simulator: SEED= repeats one seed with its trace, else new seeds for TIME
 	$(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED) $(if $(SHRINK),-shrink),-simtime=$(TIME))
