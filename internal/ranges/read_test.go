@@ -208,7 +208,8 @@ func TestSectionsEndWhereBatchesDo(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: what does not fit is refused by name, and what others have taken is given to the first of a part.
+// TestMemoryIsBounded: what does not fit is refused by name, a part's first piece never in favour of a later one of that part,
+// and never all.
 func TestMemoryIsBounded(t *testing.T) {
 	s := objstore.NewMemory()
 	g := open(t, s, 20<<20, false)
@@ -235,8 +236,15 @@ func TestMemoryIsBounded(t *testing.T) {
 				refused++
 			}
 		}
-		if pieces[0].Err != nil || refused == 0 {
-			t.Fatalf("the first piece: %v; %d of %d refused", pieces[0].Err, refused, len(pieces))
+		if refused == 0 || refused == len(pieces) {
+			t.Fatalf("%d of %d refused", refused, len(pieces))
+		}
+		for first := range 2 {
+			for i, p := range pieces[6*first : 6*first+6] {
+				if p.Err == nil && pieces[6*first].Err != nil {
+					t.Fatalf("piece %d of part %d is given, its first: %v", i, first, pieces[6*first].Err)
+				}
+			}
 		}
 	}
 	if class.Peak() > class.Limit() {
