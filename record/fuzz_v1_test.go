@@ -73,12 +73,18 @@ func FuzzEncodeV1(f *testing.F) {
 			values, data = append(values, data[:n]), data[n:]
 		}
 		var plain, gzipped bytes.Buffer
-		if err := errors.Join(EncodeV1(&plain, micros, values, false), EncodeV1(&gzipped, micros, values, true)); err != nil {
+		if err := EncodeV1(&plain, micros, values, false); err != nil {
 			t.Fatal(err)
 		}
 		file, err := DecodeV1(plain.Bytes(), 0)
 		if err != nil || file.Time != micros || !slices.EqualFunc(bytesV1(file), values, bytes.Equal) {
 			t.Fatalf("%q comes back as %+v, %v", values, file, err)
+		}
+		if micros&7 != 7 {
+			return // a gzip writer is a megabyte
+		}
+		if err := EncodeV1(&gzipped, micros, values, true); err != nil {
+			t.Fatal(err)
 		}
 		z := gzipped.Bytes()
 		if again, err := DecodeV1(z, 0); err != nil || !sameV1(again, file) {
