@@ -9,8 +9,10 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/bench"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/spf13/cobra"
 )
@@ -56,6 +58,7 @@ topic. A request that fails, or gives fewer records than asked for, fails the ru
 // benchFlags gives cmd the flags that both benchmarks have, and what it does.
 func benchFlags(cmd *cobra.Command, p *bench.Params, batcherMaxBytes config.Bytes) {
 	var asJSON bool
+	var prof profiles
 	f := cmd.Flags()
 	f.IntVarP(&p.Runs, "runs", "r", 1, "how often to run")
 	f.IntVarP(&p.Workers, "workers", "w", 2*runtime.NumCPU(), "requests in flight at once")
@@ -63,6 +66,9 @@ func benchFlags(cmd *cobra.Command, p *bench.Params, batcherMaxBytes config.Byte
 	f.StringVar(&p.RemoteAddress, "remote-broker-address", "", "use the broker at this address instead, such as http://host:51313")
 	f.Var(&p.RemoteKey, "remote-broker-api-key", "that broker's API key; better in $SEB_API_KEY")
 	f.StringVar(&p.Bucket, "bucket", "", "bucket of the local broker: ./folder, mem: or s3://... (default: a temporary folder)")
+	f.StringVar(&p.Bare, "bare", "", "measure a bare HTTP server in this process instead of a broker, as a yardstick: it reads bodies and does none, "+
+		"file or sync with them; for reads: file, ranges of one")
+	f.StringVar(&p.BareDir, "bare-dir", "", "folder for that server's files (default: where temporary files go)")
 	f.IntVar(&p.Batches, "batches", 4096, "batches to write, one a request")
 	f.IntVar(&p.RecordSize, "record-size", 1024, "bytes of a record")
 	p.BatcherMaxBytes = batcherMaxBytes
@@ -72,7 +78,11 @@ func benchFlags(cmd *cobra.Command, p *bench.Params, batcherMaxBytes config.Byte
 	f.Var(&p.MemoryLimit, "memory-limit", "memory limit of the local broker")
 	f.StringVar(&p.Format, "format", bench.Multipart, "how records travel: multipart (as the original) or recordbatch (Seb's fast way)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runBenchmark(cmd, p, asJSON) }
+	f.StringVar(&prof.cpu, "cpuprofile", "", "write a CPU profile of this process to a file, for go tool pprof")
+	f.StringVar(&prof.memory, "memprofile", "", "write what this process has allocated to a file, for go tool pprof")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return prof.around(func() error { return runBenchmark(cmd, p, asJSON) })
+	}
 }
 
 func runBenchmark(cmd *cobra.Command, p *bench.Params, asJSON bool) error {
@@ -85,11 +95,25 @@ func runBenchmark(cmd *cobra.Command, p *bench.Params, asJSON bool) error {
 	if err := p.Validate(); err != nil {
 		return usageError{err}
 	}
+	if err := placeOf(p); err != nil { // before it is printed: one that is right has no password in it
+		return usageError{err}
+	}
 	o := bench.Options{Start: startLocal, Version: build(), Out: cmd.OutOrStdout(), JSON: asJSON}
 	if w := cmd.ErrOrStderr(); isTerminal(w) {
 		o.Bars = w
 	}
 	return bench.Run(cmd.Context(), *p, o)
+}
+
+// placeOf says what is wrong with the address or the bucket of a run, or nil.
+func placeOf(p *bench.Params) (err error) {
+	switch {
+	case !p.LocalBroker:
+		_, err = client.New(p.RemoteAddress, client.Options{})
+	case p.Bucket != "":
+		_, err = objstore.ParseSpec(p.Bucket)
+	}
+	return err
 }
 
 // startLocal starts the broker of a run in this process. Without --bucket it has a folder of its own, which goes with it.

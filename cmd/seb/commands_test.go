@@ -262,6 +262,21 @@ func TestBenchmarks(t *testing.T) {
 	}
 }
 
+func TestBenchmarkOfABareServerWithProfiles(t *testing.T) {
+	p := newPlace(t)
+	cpu, memory := filepath.Join(p.dir, "cpu"), filepath.Join(p.dir, "memory")
+	got := p.must("benchmark", "--bare", "file", "--batches", "20", "--cpuprofile", cpu, "--memprofile", memory)
+	if !strings.Contains(got, "a bare server, file") {
+		t.Errorf("%s", got)
+	}
+	for _, file := range []string{cpu, memory} {
+		if b, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(b), "\x1f\x8b") {
+			t.Errorf("%s is no profile: %.20q, %v", file, b, err)
+		}
+	}
+	p.refused(2, "--cpuprofile", "benchmark", "--cpuprofile", filepath.Join(p.dir, "no", "folder"))
+}
+
 func TestFailedRequestFailsTheBenchmark(t *testing.T) {
 	p := newPlace(t)
 	r := p.run("benchmark", "--batches", "3", "--record-size", fmt.Sprint(40<<20), "-b", "1")

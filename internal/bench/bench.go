@@ -19,7 +19,7 @@ func Run(ctx context.Context, p Params, o Options) error {
 	if p.Read != nil {
 		report.Benchmark = "read"
 	}
-	if p.Bucket == "" && p.LocalBroker {
+	if p.Bucket == "" && p.LocalBroker && p.Bare == "" {
 		report.Parameters.Bucket = "temporary folder"
 	}
 	if !o.JSON {
@@ -56,7 +56,7 @@ type job struct {
 }
 
 func (p *Params) runOnce(ctx context.Context, pay *payload, o *Options) (r run, err error) {
-	t, err := p.openTarget(ctx, o.Start)
+	t, err := p.openTarget(ctx, pay, o.Start)
 	if err != nil {
 		return run{}, err
 	}
@@ -76,20 +76,28 @@ func (j *job) write(ctx context.Context) (run, error) {
 	bar := progress(j.bars, j.params.Batches, "writing")
 	defer bar.Close()
 	l := load{workers: j.params.Workers, n: j.params.Batches, worker: func() request { return j.target.writeRequest(j.payload) }, bar: bar}
+	if j.params.Bare != "" {
+		l.worker = func() request { return j.target.bareRequest(j.payload) }
+	}
 	return l.run(ctx)
 }
 
 func (j *job) read(ctx context.Context) (run, error) {
-	if _, err := j.write(ctx); err != nil {
-		return run{}, fmt.Errorf("write the records to read: %w", err)
-	}
 	p := j.params
+	if p.Bare == "" {
+		if _, err := j.write(ctx); err != nil {
+			return run{}, fmt.Errorf("write the records to read: %w", err)
+		}
+	}
 	starts := int64(p.Batches*p.RecordsPerBatch - p.Read.RecordsPerRequest + 1)
 	worker := func() request {
 		r := &reader{target: j.target, count: p.Read.RecordsPerRequest, size: p.RecordSize, perBatch: p.RecordsPerBatch}
 		return func(ctx context.Context, i int) (int64, int64, error) {
 			offset := p.Read.offset(i, starts)
-			if p.Format == RecordBatch {
+			switch {
+			case p.Bare != "":
+				return r.bare(ctx, offset)
+			case p.Format == RecordBatch:
 				return r.batches(ctx, offset)
 			}
 			return r.multipart(ctx, offset)

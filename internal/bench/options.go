@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,9 @@ type Params struct {
 	LocalBroker      bool          `json:"local_broker"`
 	RemoteAddress    string        `json:"remote_broker_address,omitempty"` // used instead of a local broker
 	RemoteKey        config.Secret `json:"-"`
-	Bucket           string        `json:"bucket"` // of the local broker; "": a temporary folder
+	Bucket           string        `json:"bucket"`         // of the local broker; "": a temporary folder
+	Bare             string        `json:"bare,omitempty"` // measures a bare HTTP server in this process instead of a broker
+	BareDir          string        `json:"bare_dir,omitempty"`
 	Batches          int           `json:"batches"`
 	RecordSize       int           `json:"record_size"` // bytes
 	RecordsPerBatch  int           `json:"records_per_batch"`
@@ -91,6 +94,7 @@ func (p *Params) Validate() error {
 	if !p.LocalBroker && p.RemoteAddress == "" {
 		faults = append(faults, "--remote-broker-address: must be given with --local-broker=false")
 	}
+	faults = append(faults, p.bareFaults()...)
 	if r := p.Read; r != nil {
 		atLeastOne(r.Requests, "requests")
 		atLeastOne(r.RecordsPerRequest, "records-per-request")
@@ -105,4 +109,21 @@ func (p *Params) Validate() error {
 		return errors.New(strings.Join(faults, "; "))
 	}
 	return nil
+}
+
+func (p *Params) bareFaults() (faults []string) {
+	kinds := []string{BareNone, BareFile, BareSync}
+	if p.Read != nil {
+		kinds = []string{BareFile}
+	}
+	switch {
+	case p.Bare == "":
+		return nil
+	case !slices.Contains(kinds, p.Bare):
+		faults = append(faults, fmt.Sprintf("--bare: %q, want %s", p.Bare, strings.Join(kinds, ", ")))
+	}
+	if p.Bucket != "" || p.RemoteAddress != "" {
+		faults = append(faults, "--bare: measures no broker, so no --bucket and no --remote-broker-address")
+	}
+	return faults
 }

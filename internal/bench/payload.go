@@ -20,12 +20,13 @@ type payload struct {
 	bytes       int64
 	contentType string
 	body        []byte
+	data        []byte // the records' values
 }
 
 func newPayload(p *Params) (*payload, error) {
 	data := make([]byte, p.RecordsPerBatch*p.RecordSize)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(data)
-	out := &payload{records: p.RecordsPerBatch, bytes: int64(len(data))}
+	out := &payload{records: p.RecordsPerBatch, bytes: int64(len(data)), data: data}
 	var err error
 	if p.Format == RecordBatch {
 		records := make([]record.Record, p.RecordsPerBatch)
@@ -76,13 +77,7 @@ func (t *target) writeRequest(pay *payload) request {
 			}
 			return int64(pay.records), pay.bytes, err
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost,
-			t.url+"/records?"+url.Values{"topic-name": {t.topic}}.Encode(), bytes.NewReader(pay.body))
-		if err != nil {
-			return 0, 0, err
-		}
-		req.Header.Set("Content-Type", pay.contentType)
-		resp, err := t.do(req, http.StatusCreated)
+		resp, err := t.post(ctx, pay)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -96,4 +91,17 @@ func (t *target) writeRequest(pay *payload) request {
 		}
 		return int64(pay.records), pay.bytes, nil
 	}
+}
+
+// post sends the payload as it is.
+func (t *target) post(ctx context.Context, pay *payload) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		t.url+"/records?"+url.Values{"topic-name": {t.topic}}.Encode(), bytes.NewReader(pay.body))
+	if err != nil {
+		return nil, err
+	}
+	if pay.contentType != "" {
+		req.Header.Set("Content-Type", pay.contentType)
+	}
+	return t.do(req, http.StatusCreated)
 }

@@ -25,7 +25,7 @@ type report struct {
 	RecordsPerSecond  float64 `json:"records_per_second"`
 	CPUMicrosecRecord float64 `json:"cpu_us_per_record"`
 	RSSMaxBytes       int64   `json:"rss_max_bytes"`
-	Includes          string  `json:"cpu_and_rss_of"` // "broker and load generator" or "load generator"
+	Includes          string  `json:"cpu_and_rss_of"` // whose
 }
 
 // run is the result of one run.
@@ -85,7 +85,10 @@ func (b *report) finish() {
 	b.CPUMicrosecRecord = round(float64(cpu.Microseconds()) / float64(max(records, 1)))
 	b.RSSMaxBytes = machine.RSSMax()
 	b.Includes = "broker and load generator"
-	if !b.Parameters.LocalBroker {
+	switch {
+	case b.Parameters.Bare != "":
+		b.Includes = "bare server and load generator"
+	case !b.Parameters.LocalBroker:
 		b.Includes = "load generator"
 	}
 }
@@ -106,7 +109,10 @@ func (b *report) writeHead(w io.Writer) {
 	fmt.Fprintf(w, "version     %s\n", b.Version)
 	fmt.Fprintf(w, "machine     %s\n", b.Machine)
 	where := "local broker, bucket " + p.Bucket
-	if !p.LocalBroker {
+	switch {
+	case p.Bare != "":
+		where = "a bare server, " + p.Bare
+	case !p.LocalBroker:
 		where = "broker " + p.RemoteAddress
 	}
 	fmt.Fprintf(w, "against     %s, %s\n", where, p.Format)

@@ -22,7 +22,10 @@ type target struct {
 
 // openTarget starts the local broker, or connects to the remote one. Every run gets a topic of its own, deleted by stop
 // unless the broker's bucket goes with it.
-func (p *Params) openTarget(ctx context.Context, start func(context.Context, *Params) (Broker, error)) (*target, error) {
+func (p *Params) openTarget(ctx context.Context, pay *payload, start func(context.Context, *Params) (Broker, error)) (*target, error) {
+	if p.Bare != "" {
+		return p.openBare(pay)
+	}
 	t := &target{topic: p.Topic}
 	if t.topic == "" || p.Bucket != "" || !p.LocalBroker {
 		// What is not ours alone may hold a topic of this name.
@@ -44,9 +47,7 @@ func (p *Params) openTarget(ctx context.Context, start func(context.Context, *Pa
 		return nil, err
 	}
 	t.client = c
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = p.Workers
-	transport.DisableCompression = true
+	transport := p.transport()
 	t.http = &http.Client{Transport: transport}
 	if p.Bucket != "" || !p.LocalBroker {
 		closers = append(closers, func() error { return c.DeleteTopic(context.WithoutCancel(ctx), t.topic) })
@@ -67,6 +68,28 @@ func (p *Params) openTarget(ctx context.Context, start func(context.Context, *Pa
 		return nil, fmt.Errorf("create topic: %w", err)
 	}
 	return t, nil
+}
+
+// transport keeps a connection for every worker.
+func (p *Params) transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns = 0
+	t.MaxIdleConnsPerHost = p.Workers
+	t.DisableCompression = true
+	return t
+}
+
+// openBare starts a bare server instead of a broker, with what is to be read.
+func (p *Params) openBare(pay *payload) (*target, error) {
+	b, err := p.startBare(pay)
+	if err != nil {
+		return nil, err
+	}
+	transport := p.transport()
+	return &target{url: b.URL, topic: "bare", http: &http.Client{Transport: transport}, stop: func() error {
+		transport.CloseIdleConnections()
+		return b.Close()
+	}}, nil
 }
 
 // do sends req and demands a status.
