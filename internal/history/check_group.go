@@ -17,6 +17,7 @@ type commit struct {
 	begin  int64
 	done   int64 // when it is known to have happened; never, before
 	failed bool
+	again  bool // it may happen once more, so that nothing overwrites it for good
 	over   []overwrite
 }
 
@@ -40,7 +41,7 @@ func (c *Checker) register(o *open) *register {
 }
 
 func (r *register) begin(c *Checker, o *open) {
-	w := &commit{op: o.Op, offset: o.To, begin: c.now, done: never}
+	w := &commit{op: o.Op, offset: o.To, begin: c.now, done: never, again: o.Again}
 	r.commits[o.Op] = w
 	r.live = append(r.live, w)
 }
@@ -49,6 +50,7 @@ func (r *register) begin(c *Checker, o *open) {
 func (c *Checker) committed(o *open, e *Event) {
 	r := c.register(o)
 	w := r.commits[o.Op]
+	w.again = e.Again
 	switch e.Is {
 	case OK:
 		c.stats.Commits++
@@ -66,7 +68,7 @@ func (c *Checker) committed(o *open, e *Event) {
 func (r *register) happened(w *commit, epoch uint32, now int64) {
 	w.done = min(w.done, now)
 	r.live = slices.DeleteFunc(r.live, func(v *commit) bool {
-		if v.done >= w.begin || v == w {
+		if v.done >= w.begin || v == w || v.again {
 			return false
 		}
 		v.over = append(v.over, overwrite{now, epoch})

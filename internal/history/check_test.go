@@ -99,6 +99,43 @@ func TestOnlyOlderEpochsMayBeBehind(t *testing.T) {
 	}
 }
 
+// A commit that a client sends again, as it had no answer, may happen twice: another one between the two is overwritten. One
+// that was sent once happens once. (A campaign had this: the first attempt was stored by a broker that was killed, and read;
+// then another client's commit was acknowledged; then the second attempt was.)
+func TestCommitsThatAreSentAgain(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		may, was       bool // sent again
+		late           bool // the other one comes after its return
+		want           []string
+		faults, orders int // of Linear
+	}{
+		{"sent twice", true, true, false, nil, 0, 0},
+		{"sent twice, and the other one came later", true, true, true, nil, 0, 0},
+		{"sent once", true, false, true, []string{RuleGroup}, 1, 4},
+		{"never sent twice", false, false, false, []string{RuleGroup}, 1, 4},
+	} {
+		s := &script{}
+		a := s.do(Event{Do: Commit, Client: 1, Group: "g", To: 1, Again: c.may})
+		fetch(s, 1, a)
+		returned := Event{Is: OK, Epoch: 1, Again: c.was}
+		if c.late {
+			s.is(a, returned)
+		}
+		s.both(Event{Do: Commit, Client: 2, Group: "g", To: 2}, Event{Is: OK, Epoch: 1})
+		if !c.late {
+			s.is(a, returned)
+		}
+		fetch(s, 1, a)
+		if got := judge(s.events); !slices.Equal(got, c.want) {
+			t.Errorf("%s: broken are %q, want %q", c.name, got, c.want)
+		}
+		if l := linear(t, s.events); len(l.Faults) != c.faults || l.Checked != c.orders {
+			t.Errorf("%s: %+v", c.name, l)
+		}
+	}
+}
+
 func TestValuesAreKnownAgain(t *testing.T) {
 	var scratch []byte
 	for client := range int32(50) {

@@ -40,7 +40,10 @@ type Event struct {
 	Session string `json:"ses,omitempty"`  // Read: one run of reads, each of which goes on where the one before ended
 	Group   string `json:"g,omitempty"`    // Commit, Fetch; Read: for the group, which is to miss nothing
 	To      int64  `json:"to,omitempty"`   // Commit, Trim: the offset
-	Form    string `json:"form,omitempty"` // how it is asked, for people
+	// Again says of a Commit that it may be sent several times, and so happen again while it is under way; of its return,
+	// that it was, and so may happen again even later.
+	Again bool   `json:"again,omitempty"`
+	Form  string `json:"form,omitempty"` // how it is asked, for people
 
 	// Of a return.
 

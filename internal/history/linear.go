@@ -25,10 +25,12 @@ type Linearity struct {
 //
 // What is known from elsewhere makes it affordable. The place of an append of unknown outcome is where it was read; one that
 // nobody read has had no effect; so partitions that were trimmed are left out, of which nobody knows what was not read. Reads and
-// failed conditions that a deposed broker answered are left out: it knows an earlier list, which Checker judges.
+// failed conditions that a deposed broker answered are left out: it knows an earlier list, which Checker judges. So is a group's
+// offset in a partition if one of its commits was sent again, and may have happened twice.
 func Linear(in io.Reader, limit time.Duration) (*Linearity, error) {
 	p := parts{
 		logs: map[int32]*ops{}, groups: map[registerKey]*ops{}, open: map[int64]*open{}, places: map[[2]int64]int64{}, trimmed: map[int32]bool{},
+		twice: map[registerKey]bool{},
 	}
 	if err := Scan(in, func(e *Event) error { p.add(e); return nil }); err != nil {
 		return nil, err
@@ -42,6 +44,10 @@ func Linear(in io.Reader, limit time.Duration) (*Linearity, error) {
 		p.check(fmt.Sprintf("partition %d", part), logModel(), list, limit)
 	}
 	for key, list := range p.groups {
+		if p.twice[key] {
+			p.out.LeftOut += len(list.list)
+			continue
+		}
 		p.check(fmt.Sprintf("group %s, partition %d", key.group, key.part), groupModel(), list, limit)
 	}
 	slices.Sort(p.out.Faults)
@@ -59,6 +65,7 @@ type parts struct {
 	out    Linearity
 
 	trimmed map[int32]bool
+	twice   map[registerKey]bool // a commit may have happened twice
 }
 
 type ops struct{ list []porcupine.Operation }
@@ -107,6 +114,9 @@ func (p *parts) end(o *open, e *Event) {
 			p.places[[2]int64{r[1], r[2] + i}] = r[0] + i
 		}
 	}
+	if o.Do == Commit && e.Again {
+		p.twice[registerKey{o.Group, o.Part}] = true
+	}
 	stale := e.Epoch < o.epoch
 	mismatch := e.Is == Rejected && e.Code == CodeMismatch && o.Want != nil && !stale
 	switch {
@@ -135,6 +145,8 @@ func (p *parts) finish() {
 			p.maybe = append(p.maybe, o)
 		case Commit:
 			p.group(o, math.MaxInt64, answered{})
+			key := registerKey{o.Group, o.Part}
+			p.twice[key] = p.twice[key] || o.Again
 		}
 	}
 	for _, o := range p.maybe {
