@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -446,6 +448,51 @@ func TestHoleIsNotTheEnd(t *testing.T) {
 	var chain *state.ChainError
 	if !errors.As(b.core.Err(), &chain) || chain.Pos.Slot != 2 {
 		t.Fatalf("stopped with %v", b.core.Err())
+	}
+}
+
+// TestSnapshotsThatCanNotBeRead: rule R5 (1), (2). A program that can read no snapshot, being older than them for one, does
+// not take a collected slot for the end of the log, and puts nothing.
+func TestSnapshotsThatCanNotBeRead(t *testing.T) {
+	a := leader(t, logcore.Config{SnapshotSlots: 4})
+	for range 20 {
+		a.freeze(nil, one(-1))
+		a.settle()
+	}
+	s := a.core.State()
+	for slot := range s.Pos.Slot {
+		delete(a.objects, s.Key(s.Pos.Epoch, slot)) // and all that would show that it is a hole
+	}
+	for _, tries := range []int{1, 100} { // damaged on the way once, or for good
+		b := newBench(t, logcore.Config{SnapshotSlots: 4})
+		b.objects = maps.Clone(a.objects)
+		snapshots := len(b.list(logcore.Effect{Prefix: logcore.SnapPrefix(0)}))
+		if snapshots < 2 {
+			t.Fatalf("%d snapshots", snapshots)
+		}
+		unreadable := tries * snapshots
+		for range 1000 {
+			if len(b.open) == 0 {
+				break
+			}
+			e := b.next()
+			switch {
+			case e.Kind == logcore.EffGetSnapshot && unreadable > 0:
+				unreadable--
+				b.step(&logcore.Event{Kind: logcore.EvSnapshot, Op: e.Op, Outcome: logcore.OutcomeCorrupt, Err: errors.New("of a newer version")})
+				continue
+			case e.Kind == logcore.EffPutSeal && unreadable > 0:
+				t.Fatalf("seals %s", e.Key)
+			}
+			b.answer(e)
+		}
+		var chain *state.ChainError
+		switch role := b.core.Role(); {
+		case tries == 1 && role != logcore.RoleLeader:
+			t.Errorf("damaged on the way: %v, %v", role, b.core.Err())
+		case tries > 1 && (role != logcore.RoleStopped || !errors.As(b.core.Err(), &chain) || !strings.Contains(chain.Error(), "can not be read")):
+			t.Errorf("%v, %v", role, b.core.Err())
+		}
 	}
 }
 

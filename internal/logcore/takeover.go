@@ -9,7 +9,8 @@ import (
 
 // takeover is the part of a candidate's run from the end of the log to leadership: rule R5 (2) to (5).
 type takeover struct {
-	lost int // rounds in which somebody else took the slot
+	lost  int // rounds in which somebody else took the slot
+	short int // rounds that ended before the newest snapshot
 	// sealed holds the nonces of our SEALs put ahead, by slot of the epoch we walk.
 	sealed map[state.Position]record.ID
 	nonce  record.ID // only for a planted bug
@@ -25,6 +26,10 @@ const holeListed = 64
 // that it was committed (rule R5 (2)).
 func (c *Core) checkHole() {
 	pos := c.committed.Pos
+	if names := c.load.names; len(names) > 0 && pos.Less(names[0].pos) {
+		c.endsShort()
+		return
+	}
 	prefix := state.SlotPrefix(c.cfg.Shard, pos.Epoch, c.committed.Nonce)
 	after := prefix
 	if pos.Slot > 0 {
@@ -48,6 +53,19 @@ func (c *Core) checkHole() {
 		}
 		c.readBeyond(beyond)
 	})
+}
+
+// shortMost is how many rounds may end before the newest snapshot: it may have been damaged on the way alone.
+const shortMost = 3
+
+// endsShort: the newest snapshot could not be read, and slots before it were collected. That is not the end of the log, and a
+// SEAL there would only be one more round's litter.
+func (c *Core) endsShort() {
+	if c.take.short++; c.take.short < shortMost {
+		c.loadNewest()
+		return
+	}
+	c.stop(&state.ChainError{Pos: c.committed.Pos, Reason: fmt.Sprintf("is missing, and the newest snapshot, %s, can not be read", c.load.newest)})
 }
 
 // readBeyond reads the heads of what lies beyond the end.
