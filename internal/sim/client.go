@@ -274,6 +274,8 @@ func (w *world) faultsOf(n *node) {
 	if w.cfg.PauseEvery > 0 {
 		w.after(w.around(w.crashRand, w.cfg.PauseEvery), func() { w.pause(n) })
 	}
+	w.cuts(n)
+	w.clocks(n)
 }
 
 func (w *world) crash(n *node) {

@@ -27,7 +27,7 @@ func (c *collection) list(prefix, after string) {
 	var names []string
 	s := c.r.n.w.store
 	c.r.n.w.check.writes++
-	s.call(false, func() logcore.Outcome {
+	s.call(c.r.n, false, func() logcore.Outcome {
 		names = s.list(prefix, after, listedAtOnce)
 		for _, name := range names {
 			c.add(name, s.objects[name])
@@ -84,7 +84,7 @@ func (c *collection) sweep() {
 	}
 	for _, name := range c.garbage {
 		w.check.mayDelete(c.r, name)
-		w.store.call(true, func() logcore.Outcome { return w.store.remove(name) }, func(o logcore.Outcome) {
+		w.store.call(c.r.n, true, func() logcore.Outcome { return w.store.remove(name) }, func(o logcore.Outcome) {
 			c.r.deliver(func() {
 				if o == logcore.OutcomeOK {
 					c.deleted++

@@ -29,7 +29,11 @@ type Config struct {
 	// Probabilities of a store request, and mean times between events; zero is off.
 	FailBefore, FailAfter, Late, Conflict, Damage float64
 	RefuseEvery, CrashEvery, PauseEvery           time.Duration
+	CutEvery                                      time.Duration // a broker and the store do not hear each other, or one does not
 	ClockSkew                                     time.Duration // most that a broker's wall clock is off
+	ClockEvery                                    time.Duration // it is set to another time, earlier ones included
+	// Ghosts is how long a LIST may still show what was deleted.
+	Ghosts time.Duration
 	// HideLists is how long a LIST may not show what was put: outside of what a store may do (rule R10), and never drawn.
 	HideLists     time.Duration
 	Restart       time.Duration // mean time until a dead or fenced broker comes back
@@ -81,6 +85,36 @@ func Draw(seed uint64) Config {
 	}
 	if c.Nodes == 1 && r.IntN(3) > 0 {
 		c.Nodes = 2 + r.IntN(3)
+	}
+	c.drawMore()
+	return c
+}
+
+// drawMore draws the faults that came later, by themselves: the rest of a seed's configuration stays what it was.
+func (c *Config) drawMore() {
+	r := rand.New(rand.NewPCG(c.Seed, 0x5eb2))
+	some := func(d ...time.Duration) time.Duration {
+		v := d[r.IntN(len(d))]
+		if r.IntN(2) == 0 {
+			return 0
+		}
+		return v
+	}
+	c.CutEvery = some(3*time.Second, 10*time.Second, 30*time.Second)
+	c.Ghosts = some(100*time.Millisecond, 2*time.Second, 20*time.Second)
+	if year := some(365 * 24 * time.Hour); year > 0 && r.IntN(2) == 0 {
+		c.ClockSkew = year
+	}
+	if c.ClockSkew > 0 {
+		c.ClockEvery = some(3*time.Second, 20*time.Second)
+	}
+}
+
+// WithoutLater is the configuration without the faults of drawMore, for seeds that are older than these.
+func (c Config) WithoutLater() Config {
+	c.CutEvery, c.Ghosts, c.ClockEvery = 0, 0, 0
+	if c.ClockSkew > time.Minute {
+		c.ClockSkew = 0
 	}
 	return c
 }

@@ -38,6 +38,8 @@ func fuzzedConfig(src *fuzzing.Source) Config {
 		RefuseEvery: ms(0, 2000), CrashEvery: ms(0, 500, 2000), PauseEvery: ms(0, 500, 2000), Restart: ms(50, 500), ClientTimeout: ms(500, 5000), GarbageWait: ms(200, 2000),
 	}
 	c.Compacted = src.Int(c.Topics + 1)
+	c.CutEvery, c.Ghosts, c.ClockEvery = ms(0, 500, 2000), ms(0, 100, 1000), ms(0, 1000)
+	c.ClockSkew = fuzzing.Pick(src, 0, time.Second, 365*24*time.Hour)
 	return c
 }
 

@@ -18,6 +18,7 @@ type node struct {
 	run      *run // nil between runs
 	runs     int
 	skew     int64 // of its wall clock
+	cut      cut   // what does not get through between it and the store
 }
 
 // run is one process: a core and the shell that performs its effects.
@@ -46,7 +47,7 @@ func (n *node) start() {
 	}
 	n.runs++
 	w := n.w
-	n.skew = int64(w.upTo(w.keyRand, 2*w.cfg.ClockSkew) - w.cfg.ClockSkew)
+	n.setClock(w.keyRand)
 	r := &run{
 		n: n, out: map[*op]bool{}, bodies: map[*logcore.Frozen][]byte{}, images: map[logcore.OpID][]byte{},
 		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(),

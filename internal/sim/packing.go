@@ -63,7 +63,7 @@ func (r *run) gather(view *state.State, runs []packer.Run, then func(parts [][]b
 		for _, g := range runs[i].Ranges {
 			at := n
 			n++
-			s.call(false, func() logcore.Outcome {
+			s.call(r.n, false, func() logcore.Outcome {
 				body, there := s.objects[view.RangeKey(&g)]
 				if !there {
 					return logcore.OutcomeNotFound
@@ -104,14 +104,14 @@ func (p *packing) step(next packer.Step, last packer.Result) {
 	w := p.r.n.w
 	switch next {
 	case packer.Again:
-		w.store.call(true, func() logcore.Outcome { return w.store.remove(p.layout.Key()) }, func(logcore.Outcome) {})
+		w.store.call(p.r.n, true, func() logcore.Outcome { return w.store.remove(p.layout.Key()) }, func(logcore.Outcome) {})
 		p.put()
 	case packer.Put:
 		p.put()
 	case packer.Install:
 		p.install()
 	case packer.Remove:
-		w.store.call(true, func() logcore.Outcome { return w.store.remove(p.layout.Key()) }, func(logcore.Outcome) {})
+		w.store.call(p.r.n, true, func() logcore.Outcome { return w.store.remove(p.layout.Key()) }, func(logcore.Outcome) {})
 		p.ended(p.layout, false)
 	default:
 		p.ended(p.layout, last == packer.Acked)
@@ -122,7 +122,7 @@ func (p *packing) put() {
 	w := p.r.n.w
 	e := &logcore.Effect{Kind: logcore.EffPutSnapshot, Key: p.layout.Key(), Body: p.body, View: p.r.core.State()}
 	w.check.request(p.r, e)
-	w.store.call(true, func() logcore.Outcome { return w.store.put(e.Key, p.body) }, func(o logcore.Outcome) {
+	w.store.call(p.r.n, true, func() logcore.Outcome { return w.store.put(e.Key, p.body) }, func(o logcore.Outcome) {
 		p.r.deliver(func() {
 			if o == logcore.OutcomeOK || o == logcore.OutcomeExists {
 				p.step(packer.Next(packer.Stored), packer.Stored)

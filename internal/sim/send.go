@@ -29,10 +29,10 @@ func (r *run) send(e logcore.Effect) {
 	switch e.Kind {
 	case logcore.EffPutMeta, logcore.EffPutSeal, logcore.EffPutData, logcore.EffPutSnapshot:
 		ev.Kind, ev.Size = logcore.EvPut, int64(len(e.Body))
-		s.call(true, func() logcore.Outcome { return s.put(e.Key, e.Body) }, done)
+		s.call(r.n, true, func() logcore.Outcome { return s.put(e.Key, e.Body) }, done)
 	case logcore.EffList:
 		ev.Kind = logcore.EvList
-		s.call(false, func() logcore.Outcome {
+		s.call(r.n, false, func() logcore.Outcome {
 			ev.Names = s.list(e.Prefix, e.After, e.Max)
 			return logcore.OutcomeOK
 		}, func(o logcore.Outcome) {
@@ -42,7 +42,7 @@ func (r *run) send(e logcore.Effect) {
 			done(o)
 		})
 	default:
-		s.call(false, func() logcore.Outcome {
+		s.call(r.n, false, func() logcore.Outcome {
 			b, ok := s.objects[e.Key]
 			if !ok {
 				return logcore.OutcomeNotFound

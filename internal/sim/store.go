@@ -21,6 +21,7 @@ type store struct {
 	objects  map[string][]byte
 	keys     []string // sorted
 	putAt    map[string]int64
+	deleted  []ghost
 	applied  uint64 // number of requests that took effect
 	refusing bool
 }
@@ -29,10 +30,11 @@ func newStore(w *world) *store {
 	return &store{w: w, objects: map[string][]byte{}, putAt: map[string]int64{}}
 }
 
-// call sends a request: do is its effect, at one moment between sending and answer; done gets the verdict. A request
-// whose sender died goes on; done is then never called (the caller sees to that).
-func (s *store) call(put bool, do func() logcore.Outcome, done func(logcore.Outcome)) {
+// call sends a broker's request: do is its effect, at one moment between sending and answer; done gets the verdict. A
+// request whose sender died goes on; done is then never called (the caller sees to that).
+func (s *store) call(n *node, put bool, do func() logcore.Outcome, then func(logcore.Outcome)) {
 	w := s.w
+	done := n.hears(then)
 	before, after := w.around(w.schedRand, w.cfg.Latency/2), w.around(w.schedRand, w.cfg.Latency/2)
 	if w.calm {
 		before, after = min(before, time.Second), min(after, time.Second)
@@ -43,6 +45,8 @@ func (s *store) call(put bool, do func() logcore.Outcome, done func(logcore.Outc
 		return do()
 	}
 	switch {
+	case n.cut&cutRequests != 0:
+		w.after(w.upTo(w.cutRand, requestTimeout), func() { done(logcore.OutcomeNoVerdict) })
 	case s.refusing && !w.calm:
 		w.after(before+after, func() { done(logcore.OutcomeRefused) })
 	case fault(w.cfg.FailBefore):
@@ -96,7 +100,37 @@ func (s *store) list(prefix, after string, most int) []string {
 			out = append(out, s.keys[i])
 		}
 	}
-	return out
+	return s.haunt(out, prefix, after, most)
+}
+
+// ghost is a name that was deleted.
+type ghost struct {
+	key string
+	at  int64
+}
+
+// haunt adds to a listing names that were deleted a while ago.
+func (s *store) haunt(names []string, prefix, after string, most int) []string {
+	w := s.w
+	if w.cfg.Ghosts == 0 || w.calm {
+		return names
+	}
+	for len(s.deleted) > 0 && s.deleted[0].at < w.now-int64(w.cfg.Ghosts) {
+		s.deleted = s.deleted[1:]
+	}
+	for _, g := range s.deleted {
+		if !strings.HasPrefix(g.key, prefix) || g.key <= after {
+			continue
+		}
+		if i, there := slices.BinarySearch(names, g.key); !there {
+			names = slices.Insert(names, i, g.key)
+			w.stats.Ghosts++
+		}
+	}
+	if most > 0 && len(names) > most {
+		names = names[:most]
+	}
+	return names
 }
 
 // remove deletes a name; one that is not there is no matter.
@@ -107,6 +141,9 @@ func (s *store) remove(key string) logcore.Outcome {
 	}
 	s.w.check.deleted(key, body)
 	delete(s.objects, key)
+	if s.w.cfg.Ghosts > 0 {
+		s.deleted = append(s.deleted, ghost{key, s.w.now})
+	}
 	i := sort.SearchStrings(s.keys, key)
 	s.keys = slices.Delete(s.keys, i, i+1)
 	return logcore.OutcomeOK

@@ -13,6 +13,8 @@ import (
 type Stats struct {
 	Acks, Unknown, Rejected      int
 	Faults, Crashes, Pauses      int
+	Cuts, Clocks                 int // brokers cut off from the store, clocks set
+	Ghosts                       int // deleted names in listings
 	Leaders, Seals, Snapshots    int
 	Deleted, Commits, Trims      int
 	Packs, Compactions           int
@@ -27,6 +29,9 @@ func (s *Stats) add(o Stats) {
 	s.Faults += o.Faults
 	s.Crashes += o.Crashes
 	s.Pauses += o.Pauses
+	s.Cuts += o.Cuts
+	s.Clocks += o.Clocks
+	s.Ghosts += o.Ghosts
 	s.Leaders += o.Leaders
 	s.Seals += o.Seals
 	s.Snapshots += o.Snapshots
@@ -59,7 +64,7 @@ type world struct {
 	calm  bool
 
 	// One stream per purpose, so that taking one fault away leaves the rest alone.
-	schedRand, faultRand, loadRand, crashRand, idRand, keyRand *rand.Rand
+	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand *rand.Rand
 
 	store   *store
 	nodes   []*node
@@ -78,10 +83,11 @@ func Run(cfg Config, trace io.Writer) Result {
 	return runOn(cfg, trace, func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) })
 }
 
-// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 6.
+// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 7.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &world{cfg: cfg, now: int64(time.Second), trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
+	w.cutRand = stream(7)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
@@ -123,6 +129,7 @@ func (w *world) calmDown() {
 	w.store.refusing = false
 	for _, n := range w.nodes {
 		n.resume()
+		n.cut = 0
 		if n.run == nil {
 			w.after(5*time.Second, n.start) // if it does not come back sooner
 		}

@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/sebbroker/seb/internal/logcore"
+)
+
+// cut is what does not get through between a broker and the store. Clients reach the broker all the same.
+type cut uint8
+
+const (
+	cutRequests cut = 1 << iota
+	cutAnswers
+)
+
+// cutMean is the mean time of a cut: some last longer than a request's patience, few longer than R11's minute.
+const cutMean = 6 * time.Second
+
+// cuts cuts a broker off from the store now and then, in one direction or in both.
+func (w *world) cuts(n *node) {
+	if w.cfg.CutEvery == 0 {
+		return
+	}
+	w.after(w.around(w.cutRand, w.cfg.CutEvery), func() {
+		if w.calm {
+			return
+		}
+		n.cut = cut(1 + w.cutRand.IntN(3))
+		w.stats.Cuts++
+		w.stats.Faults++
+		w.logf("node %d is cut off: %d", n.id, n.cut)
+		w.after(w.around(w.cutRand, cutMean), func() {
+			n.cut = 0
+			w.logf("node %d is cut off no more", n.id)
+			w.cuts(n)
+		})
+	})
+}
+
+// hears wraps what an answer of the store does: who does not hear it gives up at some time.
+func (n *node) hears(then func(logcore.Outcome)) func(logcore.Outcome) {
+	return func(o logcore.Outcome) {
+		if n.cut&cutAnswers == 0 {
+			then(o)
+			return
+		}
+		n.w.after(n.w.upTo(n.w.cutRand, requestTimeout), func() { then(logcore.OutcomeNoVerdict) })
+	}
+}
+
+// clocks sets a broker's wall clock now and then.
+func (w *world) clocks(n *node) {
+	if w.cfg.ClockEvery == 0 {
+		return
+	}
+	w.after(w.around(w.cutRand, w.cfg.ClockEvery), func() {
+		if w.calm {
+			return
+		}
+		n.setClock(w.cutRand)
+		w.stats.Clocks++
+		w.stats.Faults++
+		w.logf("node %d: its clock is %v off", n.id, time.Duration(n.skew))
+		w.clocks(n)
+	})
+}
+
+func (n *node) setClock(r *rand.Rand) {
+	n.skew = int64(n.w.upTo(r, 2*n.w.cfg.ClockSkew) - n.w.cfg.ClockSkew)
+}
