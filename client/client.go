@@ -48,10 +48,19 @@ type Client struct {
 func New(baseURL string, o Options) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
-		return nil, fmt.Errorf("broker address: %w", err)
+		if parse, ok := errors.AsType[*url.Error](err); ok {
+			err = parse.Err // without the address: there may be a password in it
+		}
+		return nil, fmt.Errorf("broker address: want http://host:port: %w", err)
 	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+	if u.User != nil || u.RawQuery != "" {
+		return nil, errors.New("broker address: want http://host:port, without user, password and parameters")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("broker address %q: want http://host:port", baseURL)
+	}
+	if i := strings.IndexFunc(o.APIKey, func(r rune) bool { return r < ' ' || r == 0x7f }); i >= 0 {
+		return nil, fmt.Errorf("API key: a control character at position %d", i)
 	}
 	c := &Client{base: strings.TrimRight(baseURL, "/"), key: o.APIKey, http: o.HTTPClient, retryTime: o.RetryTime}
 	if !o.NotIdempotent {

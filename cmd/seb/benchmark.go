@@ -75,7 +75,7 @@ func benchFlags(cmd *cobra.Command, p *bench.Params, batcherMaxBytes config.Byte
 	f.Var(&p.BatcherMaxBytes, "batcher-max-bytes", "an object of so many bytes is stored at once")
 	f.DurationVar(&p.BatcherBlockTime, "batcher-block-time", 5*time.Millisecond, "how long records are collected for one object")
 	p.MemoryLimit = config.Default().MemoryLimit
-	f.Var(&p.MemoryLimit, "memory-limit", "memory limit of the local broker")
+	f.Var(&p.MemoryLimit, "memory-limit", "memory limit of the local broker (more by default if --workers need it)")
 	f.StringVar(&p.Format, "format", bench.Multipart, "how records travel: multipart (as the original) or recordbatch (Seb's fast way)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document")
 	f.StringVar(&prof.cpu, "cpuprofile", "", "write a CPU profile of this process to a file, for go tool pprof")
@@ -91,6 +91,9 @@ func runBenchmark(cmd *cobra.Command, p *bench.Params, asJSON bool) error {
 	}
 	if !cmd.Flags().Changed("remote-broker-api-key") {
 		p.RemoteKey = config.Secret(os.Getenv(config.EnvName("api-key")))
+	}
+	if !cmd.Flags().Changed("memory-limit") {
+		p.MemoryLimit = max(p.MemoryLimit, config.Bytes(server.MemoryFor(connectionsOf(p))))
 	}
 	if err := p.Validate(); err != nil {
 		return usageError{err}
@@ -116,6 +119,9 @@ func placeOf(p *bench.Params) (err error) {
 	return err
 }
 
+// connectionsOf is how many connections a run has at once: one for each worker, and those of the client beside them.
+func connectionsOf(p *bench.Params) int { return p.Workers + 8 }
+
 // startLocal starts the broker of a run in this process. Without --bucket it has a folder of its own, which goes with it.
 func startLocal(ctx context.Context, p *bench.Params) (bench.Broker, error) {
 	dir, err := os.MkdirTemp("", "seb_bench*")
@@ -129,7 +135,7 @@ func startLocal(ctx context.Context, p *bench.Params) (bench.Broker, error) {
 		cfg.Bucket = "file:" + filepath.Join(dir, "bucket")
 	}
 	cfg.HTTP.Port = 0
-	cfg.HTTP.Connections = max(cfg.HTTP.Connections, 2*p.Workers+8)
+	cfg.HTTP.Connections = max(cfg.HTTP.Connections, connectionsOf(p))
 	cfg.MemoryLimit = p.MemoryLimit
 	cfg.Batch = config.Batch{WaitTime: p.BatcherBlockTime, BytesSoftMax: p.BatcherMaxBytes}
 	if err := cfg.Validate(); err != nil {

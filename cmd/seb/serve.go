@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/spf13/cobra"
 )
@@ -26,6 +27,10 @@ A second broker on the same bucket takes over from the first, which exits with c
 				return usageError{err}
 			}
 			if err := cfg.Validate(); err != nil {
+				return usageError{err}
+			}
+			// Before the settings are logged: a spec that is right has no keys in it.
+			if _, err := objstore.ParseSpec(cfg.BucketSpec()); err != nil {
 				return usageError{err}
 			}
 			log := logger(cmd.ErrOrStderr(), &cfg.Log)

@@ -47,10 +47,14 @@ const (
 // Validate reports every fault of the options at once.
 func (o S3Options) Validate() error {
 	var faults []error
-	if o.Bucket == "" || strings.Contains(o.Bucket, "/") {
-		faults = append(faults, fmt.Errorf("bucket %q", o.Bucket))
+	at := strings.Contains(o.Bucket+o.Prefix, "@")
+	if at {
+		faults = append(faults, errors.New("bucket and prefix: no credentials in them, nor any other @"))
 	}
-	if o.Prefix != "" && !ValidKey(o.Prefix) {
+	if o.Bucket == "" || strings.Contains(o.Bucket, "/") {
+		faults = append(faults, fmt.Errorf("bucket %q", masked(o.Bucket)))
+	}
+	if o.Prefix != "" && !ValidKey(o.Prefix) && !at {
 		faults = append(faults, fmt.Errorf("prefix %q: not a valid key", o.Prefix))
 	}
 	if o.Endpoint != "" {

@@ -50,12 +50,13 @@ func Open(ctx context.Context, spec string, o Options) (Store, error) {
 //	mem:                                           memory
 //	s3://bucket/prefix                             ?endpoint=URL &region=NAME &path-style=true &checksum=false
 //
-// Anything else, and any other parameter, is an error that names it.
+// Anything else, and any other parameter, is an error that names it. Errors have no values of parameters and nothing before
+// an @: keys do not belong into a spec, so those that are there are somebody's mistake, and no reason to print them.
 func ParseSpec(spec string) (Spec, error) {
 	address, query, _ := strings.Cut(spec, "?")
 	parameters, err := parseParameters(query)
 	if err != nil {
-		return Spec{}, fmt.Errorf("bucket %q: %w", spec, err)
+		return Spec{}, fmt.Errorf("bucket %q: %w", masked(address), err)
 	}
 	var s Spec
 	switch {
@@ -68,22 +69,30 @@ func ParseSpec(spec string) (Spec, error) {
 		if rest, isURL := strings.CutPrefix(dir, "//"); isURL {
 			dir = rest
 			if !strings.HasPrefix(dir, "/") {
-				return Spec{}, fmt.Errorf("bucket %q: want file:dir or file:///dir", spec)
+				return Spec{}, fmt.Errorf("bucket %q: want file:dir or file:///dir", masked(address))
 			}
 		}
 		s, err = parseDisk(dir, parameters)
 	case isPath(address):
 		s, err = parseDisk(address, parameters)
 	default:
-		return Spec{}, fmt.Errorf("bucket %q: want ./dir, /dir, file:dir, mem: or s3://bucket/prefix", spec)
+		return Spec{}, fmt.Errorf("bucket %q: want ./dir, /dir, file:dir, mem: or s3://bucket/prefix", masked(address))
 	}
 	if err == nil {
 		err = parameters.unknown()
 	}
 	if err != nil {
-		return Spec{}, fmt.Errorf("bucket %q: %w", spec, err)
+		return Spec{}, fmt.Errorf("bucket %q: %w", masked(address), err)
 	}
 	return s, nil
+}
+
+// masked is an address without what may be a user and a password.
+func masked(address string) string {
+	if i := strings.LastIndexByte(address, '@'); i >= 0 {
+		return "***" + address[i:]
+	}
+	return address
 }
 
 func isPath(s string) bool {
