@@ -13,7 +13,8 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 )
 
-// debugServer serves pprof, without a key, on a loopback address and a mux of its own.
+// debugServer serves pprof, without a key, on a loopback address and a mux of its own. The command line is left out: the API
+// key may stand in it.
 type debugServer struct {
 	server  *http.Server
 	address string
@@ -27,7 +28,6 @@ func startDebug(c *config.Debug) (*debugServer, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
