@@ -1,0 +1,458 @@
+package main_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/sebbroker/seb/internal/s3server"
+)
+
+// The secrets that brokers and commands are given. Nothing that they print, log, answer or store may have one in it.
+const (
+	canaryKey    = "CANARY-api-key-7d1f0c"
+	canaryWrong  = "CANARY-wrong-key-52ab9e" // of a client
+	canarySecret = "CANARY-s3-secret-c81e44" // that the store does not know
+	canaryToken  = "CANARY-s3-token-0b66fa"
+)
+
+// leaks looks for secrets.
+type leaks struct {
+	t       *testing.T
+	secrets []string
+	looked  int // bytes
+}
+
+func newLeaks(t *testing.T) *leaks {
+	return &leaks{t: t, secrets: []string{canaryKey, canaryWrong, canarySecret, canaryToken, s3server.SecretKey}}
+}
+
+// in lists the secrets that are in b, in whatever way they are written.
+func (l *leaks) in(b []byte) (found []string) {
+	l.looked += len(b)
+	if z, err := gzip.NewReader(bytes.NewReader(b)); err == nil { // profiles
+		if plain, err := io.ReadAll(z); err == nil {
+			b = append(bytes.Clone(b), plain...)
+		}
+	}
+	for _, secret := range l.secrets {
+		for _, form := range []string{
+			secret, strings.ToLower(secret), url.QueryEscape(secret), hex.EncodeToString([]byte(secret)),
+			base64.StdEncoding.EncodeToString([]byte(secret))[:len(secret)], // whatever follows it
+		} {
+			if bytes.Contains(b, []byte(form)) {
+				found = append(found, secret)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// none fails the test if there are secrets in b.
+func (l *leaks) none(where string, b []byte) {
+	l.t.Helper()
+	if found := l.in(b); len(found) > 0 {
+		l.t.Errorf("%s: %q in\n%.3000s", where, found, b)
+	}
+}
+
+// some fails the test unless there is a secret in b: it shows that a look would find it.
+func (l *leaks) some(where, secret string, b []byte) {
+	l.t.Helper()
+	if found := strings.Join(l.in(b), " "); !strings.Contains(found, secret) {
+		l.t.Errorf("%s: only %q in\n%.3000s", where, found, b)
+	}
+}
+
+// run runs a command and looks at what it prints. good: it has to succeed, else to fail.
+func (l *leaks) run(p *place, good bool, in string, args ...string) result {
+	l.t.Helper()
+	r := p.runWith(strings.NewReader(in), args...)
+	if (r.code == 0) != good {
+		l.t.Errorf("seb %q: exit code %d\n%s%s", args, r.code, r.out, r.err)
+	}
+	l.none("seb "+args[0], []byte(r.out+r.err))
+	return r
+}
+
+// answer sends a request and looks at the head and the body of the answer.
+func (l *leaks) answer(req *http.Request) (*http.Response, []byte) {
+	l.t.Helper()
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := httputil.DumpResponse(resp, true)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.none(req.Method+" "+req.URL.Path, b)
+	return resp, b
+}
+
+// tapped is a proxy that keeps all that goes to a server, heads and bodies apart.
+type tapped struct {
+	*httptest.Server
+	refuse atomic.Bool // answer 403 instead of asking the server
+
+	mu            sync.Mutex // guards what follows
+	heads, bodies bytes.Buffer
+}
+
+func tap(t *testing.T, address string) *tapped {
+	t.Helper()
+	target, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &tapped{}
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host // it is signed
+	}}
+	w.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		head, _ := httputil.DumpRequest(r, false)
+		body, err := io.ReadAll(r.Body)
+		w.mu.Lock()
+		w.heads.Write(head)
+		w.bodies.Write(body)
+		w.mu.Unlock()
+		if err != nil || w.refuse.Load() {
+			http.Error(rw, "<Error><Code>InvalidAccessKeyId</Code><Message>no</Message></Error>", http.StatusForbidden)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		forward.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(w.Close)
+	return w
+}
+
+func (w *tapped) kept() (heads, bodies []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return bytes.Clone(w.heads.Bytes()), bytes.Clone(w.bodies.Bytes())
+}
+
+// files looks at every file below a folder but those that are to hold the key, which only their owner may read.
+func (l *leaks) files(dir string) {
+	l.t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		switch e.Name() {
+		case "broker.json", "api-key":
+			if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
+				l.t.Errorf("%s: %v %v", path, info, err)
+			}
+			l.some(path, canaryKey, b)
+			b = bytes.ReplaceAll(b, []byte(canaryKey), nil)
+		}
+		l.none(path, b)
+		return nil
+	})
+	if err != nil {
+		l.t.Error(err)
+	}
+}
+
+// TestSecretsAreNotShown: a built broker, with every secret known, goes through success and failure to its last dump of
+// goroutines; no secret is in anything that it prints, answers, stores or sends where it does not belong. The real S3 server
+// looks at signatures and takes no session tokens; the other store takes everything.
+func TestSecretsAreNotShown(t *testing.T) {
+	t.Run("real store", func(t *testing.T) {
+		l := newLeaks(t)
+		store := tap(t, s3server.ForTest(t).Endpoint)
+		p := newPlace(t)
+		p.env = []string{"SEB_API_KEY=" + canaryKey, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
+		bucket := "s3://" + s3server.Bucket + "/canary?endpoint=" + store.URL + "&region=us-east-1&path-style=true"
+		l.life(p, store, bucket)
+		l.strangers(p, bucket)
+		l.wire(store, canaryToken)
+	})
+	t.Run("store that takes tokens", func(t *testing.T) {
+		l := newLeaks(t)
+		backend := s3mem.New()
+		if err := backend.CreateBucket("b"); err != nil {
+			t.Fatal(err)
+		}
+		fake := httptest.NewServer(gofakes3.New(backend).Server())
+		t.Cleanup(fake.Close)
+		store := tap(t, fake.URL)
+		p := newPlace(t)
+		p.env = []string{
+			"SEB_API_KEY=" + canaryKey, "AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=" + canarySecret, "AWS_SESSION_TOKEN=" + canaryToken,
+		}
+		l.life(p, store, "s3://b/canary?endpoint="+store.URL+"&region=us-east-1&path-style=true")
+		l.wire(store, canaryToken)
+	})
+}
+
+// life is that of a broker until it dumps its goroutines.
+func (l *leaks) life(p *place, store *tapped, bucket string) {
+	l.t.Helper()
+	b := p.serve("--bucket", bucket, "--log-level", "debug", "--log-format", "json", "--http-debug-enable", "--http-debug-port", "0")
+	front := tap(l.t, b.address())
+	l.commands(p, front.URL, bucket)
+	l.requests(front.URL)
+	l.profiles(b)
+
+	store.refuse.Store(true)
+	l.run(p, false, "", "check-store", bucket)
+	// Who sends records waits for long for a store that refuses: it is enough that the broker says so.
+	ctx, cancel := context.WithCancel(l.t.Context())
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, front.URL+"/records?topic-name=refused", strings.NewReader("x"))
+		if err != nil {
+			l.t.Error(err)
+			return
+		}
+		req.Header = http.Header{"Authorization": {"Bearer " + canaryKey}, "Content-Type": {"text/plain"}, "Accept": {"*/*"}}
+		if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	waitFor(l.t, func() bool { return strings.Contains(b.err.String(), "InvalidAccessKeyId") })
+	cancel()
+	<-sent
+	store.refuse.Store(false)
+
+	l.files(p.dir)
+	if err := b.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		l.t.Fatal(err)
+	}
+	b.wait()
+	if log := b.err.String(); !strings.Contains(log, "\ngoroutine ") {
+		l.t.Errorf("no dump of goroutines:\n%.5000s", log)
+	}
+	l.none("stdout", []byte(b.out.String()))
+	l.none("stderr", []byte(b.err.String()))
+
+	heads, bodies := front.kept()
+	l.some("heads to the broker", canaryKey, heads)
+	l.some("heads to the broker", canaryWrong, heads)
+	l.none("bodies to the broker", bodies)
+}
+
+// wire looks at what went to the store: tokens have their header, and nothing else is there.
+func (l *leaks) wire(store *tapped, token string) {
+	l.t.Helper()
+	heads, bodies := store.kept()
+	l.some("heads to the store", token, heads)
+	l.none("heads to the store beside the token", bytes.ReplaceAll(heads, []byte("X-Amz-Security-Token: "+token), nil))
+	l.none("bodies to the store", bodies)
+	l.t.Logf("looked at %d bytes", l.looked)
+}
+
+// commands runs every command against a broker and its bucket, with the key and with a wrong one.
+func (l *leaks) commands(p *place, address, bucket string) {
+	l.t.Helper()
+	at := []string{"--address", address}
+	l.run(p, true, "", append([]string{"topic", "create", "keyed", "-s", "cleanup-policy=compact", "-s", "key-index=true"}, at...)...)
+	l.run(p, true, "one\ntwo\n", append([]string{"produce", "demo"}, at...)...)
+	for _, args := range [][]string{
+		{"consume", "demo"}, {"topic", "list"}, {"topic", "describe", "demo"}, {"key", "list", "keyed"}, {"key", "history", "keyed", "k"}, {"group", "list"}, {"export", "--topic", "demo", "--to", "./out"},
+	} {
+		l.run(p, true, "", append(args, at...)...)
+		l.run(p, false, "", append(append(args, at...), "--api-key", canaryWrong)...)
+	}
+	l.run(p, false, "x\n", append([]string{"produce", "demo", "--api-key", canaryWrong}, at...)...)
+	l.run(p, false, "x\n", append([]string{"produce", "demo", "--api-key", canaryWrong + "\n"}, at...)...)
+	l.run(p, true, "", "check-store", bucket)
+	l.run(p, true, "", "fsck", "--bucket", bucket)
+	l.run(p, true, "", "inspect", "meta/cluster", "--bucket", bucket)
+	l.run(p, false, "", "inspect", "meta/other", "--bucket", bucket)
+}
+
+// strangers come with a secret that the store does not know, or a token that it does not want.
+func (l *leaks) strangers(p *place, bucket string) {
+	l.t.Helper()
+	for variable, code := range map[string]string{
+		"AWS_SECRET_ACCESS_KEY=" + canarySecret: "SignatureDoesNotMatch",
+		"AWS_SESSION_TOKEN=" + canaryToken:      "InvalidToken",
+	} {
+		q := *p
+		q.env = append(append([]string{}, p.env...), variable)
+		for _, args := range [][]string{
+			{"check-store", bucket},
+			{"fsck", "--bucket", bucket},
+			{"inspect", "meta/cluster", "--bucket", bucket},
+			{"serve", "--bucket", bucket, "--http-port", "0", "--log-level", "debug", "--data-dir", "other"},
+		} {
+			if r := l.run(&q, false, "", args...); !strings.Contains(r.err, code) {
+				l.t.Errorf("%s: not refused as %s: %s", args[0], code, r.err)
+			}
+		}
+	}
+}
+
+// requests sends keys to where they belong and where they do not.
+func (l *leaks) requests(address string) {
+	l.t.Helper()
+	for _, path := range []string{
+		"/records?topic-name=demo&offset=0", "/records?topic-name=none&offset=0", "/records?topic-name=demo&offset=x", "/record?topic-name=demo&offset=99",
+		"/topic?topic-name=..", "/topics", "/groups", "/keys?topic-name=demo", "/metrics", "/healthz", "/readyz", "/openapi.json", "/none",
+		"/debug/pprof/cmdline", "/debug/pprof/", "/records?topic-name=demo&offset=0&api-key=" + canaryWrong,
+	} {
+		for _, authorization := range []string{"Bearer " + canaryKey, canaryKey, "Bearer " + canaryWrong, "Basic " + canaryKey, canaryKey + canaryKey} {
+			for _, method := range []string{"GET", "POST", "TRACE", "OPTIONS"} {
+				req, err := http.NewRequest(method, address+path, nil)
+				if err != nil {
+					l.t.Fatal(err)
+				}
+				req.Header = http.Header{"Authorization": {authorization}, "Accept": {"*/*"}, "Cookie": {"key=" + canaryKey}}
+				l.answer(req)
+			}
+		}
+	}
+}
+
+var pprofLine = regexp.MustCompile(`pprof    (http://127\.0\.0\.1:\S+)`)
+
+// profiles reads all that the listener of pprof serves.
+func (l *leaks) profiles(b *running) {
+	l.t.Helper()
+	m := pprofLine.FindStringSubmatch(b.out.String())
+	if m == nil {
+		l.t.Fatalf("no address in: %s", b.out.String())
+	}
+	for _, name := range []string{
+		"", "goroutine?debug=1", "goroutine?debug=2", "goroutine", "heap?debug=1", "heap?gc=1", "allocs", "block?debug=1", "mutex?debug=1",
+		"threadcreate?debug=1", "symbol", "trace?seconds=0.1", "profile?seconds=1", "cmdline",
+	} {
+		req, err := http.NewRequest(http.MethodGet, m[1]+name, nil)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		want := http.StatusOK
+		if name == "cmdline" { // the key may stand in it
+			want = http.StatusNotFound
+		}
+		if resp, body := l.answer(req); resp.StatusCode != want {
+			l.t.Errorf("pprof %s: %.300s", name, body)
+		}
+	}
+	for _, path := range []string{"/metrics", "/records?topic-name=demo&offset=0", "/topics"} {
+		req, err := http.NewRequest(http.MethodGet, strings.TrimSuffix(m[1], "/debug/pprof/")+path, nil)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+canaryKey)
+		if resp, body := l.answer(req); resp.StatusCode != http.StatusNotFound {
+			l.t.Errorf("%s on the listener of pprof: %.300s", path, body)
+		}
+	}
+}
+
+// TestKeysOfFlagsAndFilesAreNotShown: the same for a key on the command line, and in a file.
+func TestKeysOfFlagsAndFilesAreNotShown(t *testing.T) {
+	l := newLeaks(t)
+	p := newPlace(t)
+	if err := os.WriteFile(filepath.Join(p.dir, "api-key"), []byte(canaryKey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{"--http-api-key", canaryKey}, {"--http-api-key-file", "api-key"}} {
+		b := p.serve(append(flags, "--log-level", "debug", "--http-debug-enable", "--http-debug-port", "0")...)
+		l.run(p, true, "one\n", "produce", "demo")
+		l.run(p, false, "one\n", "produce", "demo", "--api-key", canaryWrong)
+		l.requests(b.address())
+		l.profiles(b)
+		l.files(p.dir)
+		if code := b.term(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		if !strings.Contains(b.err.String(), "settings.http-api-key") {
+			t.Errorf("the settings are not logged: %s", b.err.String())
+		}
+		l.none("stdout", []byte(b.out.String()))
+		l.none("stderr", []byte(b.err.String()))
+	}
+}
+
+// TestSecretsInTheWrongPlaceAreNotRepeated: a command that finds a secret where none belongs says so without it.
+func TestSecretsInTheWrongPlaceAreNotRepeated(t *testing.T) {
+	l := newLeaks(t)
+	p := newPlace(t)
+	for name, text := range map[string]string{"two": canaryKey + " " + canaryKey, "d/broker.json": `{"api_key":"` + canaryKey, "e/api-key": canaryKey + "\x00"} {
+		file := filepath.Join(p.dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"serve", "--http-api-key", canaryKey + " x"},
+		{"serve", "--http-api-key", canaryKey, "--http-api-key-file", "two"},
+		{"serve", "--http-api-key", canaryKey, "--http-port", "x"},
+		{"serve", "--http-api-keys", canaryKey},
+		{"serve", "--http-api-key-file", "two", "--http-port", "0"},
+		{"serve", "--data-dir", "e", "--http-port", "0"},
+		{"topic", "list", "--data-dir", "d"},
+		{"topic", "list", "--data-dir", "e"},
+		{"topic", "list", "--api-key-file", "two"},
+		{"topic", "list", "--address", "http://seb:" + canaryKey + "@127.0.0.1:1"},
+		{"topic", "list", "--address", "http://seb:" + canaryKey + "@127.0.0.1:x"},
+		{"topic", "list", "--address", "http://127.0.0.1:1?key=" + canaryKey},
+		{"topic", "list", "--address", "ftp://seb:" + canaryKey + "@127.0.0.1:1"},
+		{"benchmark", "--local-broker=false", "--remote-broker-address", "http://seb:" + canaryKey + "@127.0.0.1:1"},
+	} {
+		l.run(p, false, "", args...)
+	}
+	for _, bucket := range []string{
+		"s3://k:" + canarySecret + "@b/p?region=us-east-1",
+		"s3://k:abc/" + canarySecret + "@b/p?region=us-east-1",
+		"s3://b/p?region=us-east-1&endpoint=http://k:" + canarySecret + "@127.0.0.1:1",
+		"s3://b/p?region=us-east-1&endpoint=k:" + canarySecret + "@127.0.0.1:1",
+		"s3://b/p?region=us-east-1&endpoint=http://k:" + canarySecret + "@127.0.0.1:x",
+		"s3://b/p?region=us-east-1&endpoint=http://127.0.0.1:1/?secret=" + canarySecret,
+		"s3://b/p?region=us-east-1&secret-key=" + canarySecret,
+		"s3://b/p?region=us-east-1&session-token=" + canaryToken + "&session-token=" + canaryToken,
+		"s3://b/p?region=us-east-1;secret-key=" + canarySecret,
+		"s3://b/p?secret-key=" + canarySecret + "%zz",
+		"s3:k:" + canarySecret + "@b",
+		"https://k:" + canarySecret + "@b.s3.amazonaws.com",
+	} {
+		for _, args := range [][]string{
+			{"serve", "--http-port", "0", "--log-level", "debug", "--bucket", bucket},
+			{"check-store", bucket},
+			{"fsck", "--bucket", bucket},
+			{"inspect", "meta/cluster", "--bucket", bucket},
+			{"import", "--topic", "t", "--from", bucket},
+			{"export", "--topic", "t", "--to", bucket},
+			{"benchmark", "--bucket", bucket},
+		} {
+			if r := l.run(p, false, "", args...); r.code != 2 {
+				t.Errorf("seb %q: exit code %d: %s", args, r.code, r.err)
+			}
+		}
+	}
+}
