@@ -1,8 +1,6 @@
-//go:build failpoints
-
 package failpoint
 
-// Names are all failpoints, in groups by where they are.
+// Names are all failpoints, in groups by where they are. A program that does not ask for them does not have them in it.
 var Names = []string{
 	// start
 	"start.listening", "start.folder", "start.store", "start.checked", "start.led", "start.announced",

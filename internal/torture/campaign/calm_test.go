@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,7 +28,7 @@ func (r *run) carryOut(ctx context.Context, enough func() bool) {
 	defer kill()
 	var brokers, working sync.WaitGroup
 	brokers.Go(func() { r.slots[0].live(alive) })
-	if !r.createTopic(ctx) {
+	if !r.createTopics(ctx) {
 		kill()
 		brokers.Wait()
 		return
@@ -56,6 +55,11 @@ func (r *run) carryOut(ctx context.Context, enough func() bool) {
 		}
 	}
 	r.rec.Note("all", "calm")
+	if ctx.Err() != nil {
+		stopWork()
+		working.Wait()
+		return
+	}
 	r.finish(ctx, stopWork, &working)
 }
 
@@ -87,21 +91,21 @@ func (r *run) watch(ctx context.Context, enough func() bool) {
 	}
 }
 
-// createTopic makes the topic while only one broker is there, so that no broker ever leads that does not know it.
-func (r *run) createTopic(ctx context.Context) bool {
+// createTopics makes the topics while only one broker is there, so that no broker ever leads that does not know them.
+func (r *run) createTopics(ctx context.Context) bool {
 	u := r.newUser(client.Options{RetryTime: -1})
 	defer u.transport.CloseIdleConnections()
 	until := time.Now().Add(calmTime)
 	for ctx.Err() == nil && !r.failed.Load() && time.Now().Before(until) {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
-		_, err := u.api.CreateTopic(call, topic, client.TopicSpec{Partitions: r.p.parts})
+		made := u.make(call, r.topics())
 		cancel()
-		if err == nil || errors.Is(err, client.ErrTopicExists) {
+		if made {
 			return true
 		}
 		sleep(ctx, 5*time.Millisecond)
 	}
-	r.fault("the topic could not be made in %v", calmTime)
+	r.fault("the topics could not be made in %v", calmTime)
 	return false
 }
 
@@ -110,6 +114,9 @@ func (r *run) work(ctx context.Context, wg *sync.WaitGroup) {
 	rng := stream(r.p.seed, streamClient)
 	for _, k := range r.p.clients {
 		o := client.Options{RetryTime: span(rng, 100*time.Millisecond, 2*time.Second), NotIdempotent: k == plainProducer}
+		if k == register && r.p.exact {
+			o.RetryTime = -1 // a commit that may happen twice has no place in one order
+		}
 		u := r.newUser(o)
 		r.users = append(r.users, u)
 		start := func(f func()) { wg.Go(f) }
@@ -145,6 +152,8 @@ func (r *run) work(ctx context.Context, wg *sync.WaitGroup) {
 			start(func() { u.registers(ctx) })
 		case trimmer:
 			start(func() { u.trim(ctx) })
+		case keeper:
+			start(func() { u.keep(ctx, &r.kept) })
 		}
 	}
 }
@@ -162,15 +171,15 @@ func (r *run) finish(ctx context.Context, stopWork func(), working *sync.WaitGro
 	defer wg.Wait()
 	defer endLast()
 	before := r.acks.Load()
-	r.until("a broker leads", func() bool { return !s.leads().IsZero() })
-	r.until("clients are acknowledged records again", func() bool { return r.acks.Load() >= before+20 })
+	r.until(ctx, "a broker leads", func() bool { return !s.leads().IsZero() })
+	r.until(ctx, "clients are acknowledged records again", func() bool { return r.acks.Load() >= before+20 })
 	stopWork()
 	done := make(chan struct{})
 	go func() {
 		working.Wait()
 		close(done)
 	}()
-	r.until("every operation has ended", func() bool {
+	r.until(ctx, "every operation has ended", func() bool {
 		select {
 		case <-done:
 			return true
@@ -178,12 +187,16 @@ func (r *run) finish(ctx context.Context, stopWork func(), working *sync.WaitGro
 			return false
 		}
 	})
-	if r.failed.Load() {
+	if r.failed.Load() || ctx.Err() != nil {
 		<-done // each has its own limit
 		return
 	}
 	r.groupsReachTheEnd(ctx)
 	r.readAll(ctx, "from the last broker")
+	r.readKept(ctx, "from the last broker")
+	if ctx.Err() != nil {
+		return
+	}
 	r.stopLast(s)
 	endLast()
 	wg.Wait()
@@ -192,10 +205,10 @@ func (r *run) finish(ctx context.Context, stopWork func(), working *sync.WaitGro
 }
 
 // until waits for something that must come.
-func (r *run) until(what string, holds func() bool) {
+func (r *run) until(ctx context.Context, what string, holds func() bool) {
 	limit := time.Now().Add(calmTime)
 	for !holds() {
-		if r.failed.Load() {
+		if r.failed.Load() || ctx.Err() != nil {
 			return
 		}
 		if time.Now().After(limit) {
@@ -287,6 +300,7 @@ func (r *run) readBySomebodyElse(ctx context.Context) {
 	s.ready = time.Now()
 	s.mu.Unlock()
 	r.readAll(ctx, "from a follower")
+	r.readKept(ctx, "from a follower")
 }
 
 // fsck has the bucket verified by the program.
@@ -310,7 +324,7 @@ func (r *run) fsck(ctx context.Context) {
 			r.fault("fsck prints %q: %v", lines.Text(), err)
 		}
 	}
-	if last.Summary.Damages > 0 || last.Summary.Topics != 1 {
+	if last.Summary.Damages > 0 || last.Summary.Topics != len(r.topics()) {
 		r.fault("fsck: %+v", last.Summary)
 	}
 }

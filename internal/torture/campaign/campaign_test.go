@@ -8,16 +8,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/faultproxy"
 	"github.com/sebbroker/seb/internal/history"
-	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/program"
 	"github.com/sebbroker/seb/internal/s3server"
 )
@@ -28,6 +26,7 @@ var (
 	killsFlag   = flag.Int64("kills", 0, "go on until so many brokers were killed")
 	lengthFlag  = flag.Duration("length", 20*time.Second, "how long the chaos of one run lasts")
 	historyFlag = flag.String("history", "", "judge this history again")
+	atOnceFlag  = flag.Int("at-once", 2, "how many runs go on side by side with -time or -kills; with one seed and without them always one")
 	keepFlag    = flag.String("keep", "", "folder for what is kept of a faulty run; default: a temporary one")
 )
 
@@ -38,42 +37,23 @@ const (
 	exactTime = 20 * time.Second
 )
 
-// totals are those of all runs.
-type totals struct {
-	runs, exact int
-	undecided   int
-	checked     int
-	stats       history.Stats
-	counts      map[string]int64
-	store, wire map[faultproxy.Kind]int64
-	leads       []time.Duration
-}
-
 func TestTorture(t *testing.T) {
-	w := newWorld(t, failing)
-	sum := &totals{counts: map[string]int64{}, store: map[faultproxy.Kind]int64{}, wire: map[faultproxy.Kind]int64{}}
-	began := time.Now()
-	seed, length := *seedFlag, *lengthFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano()) % 1_000_000_000
-	}
-	more := func() bool { return sum.runs == 0 }
-	switch {
-	case *timeFlag > 0 || *killsFlag > 0:
-		more = func() bool {
-			return (*timeFlag == 0 || time.Since(began) < *timeFlag) && (*killsFlag == 0 || sum.counts[string(actKill)] < *killsFlag)
-		}
-	case *seedFlag == 0:
-		// One run on the server, one on a folder.
-		seed, length = seed/3*3+1, shortLength
-		more = func() bool { return sum.runs < 2 }
-	}
-	for ; more() && !t.Failed(); seed++ {
-		w.one(t, newPlan(seed, length), sum, func(kills int64) bool {
-			return *killsFlag > 0 && sum.counts[string(actKill)]+kills >= *killsFlag
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	c := newCampaign(t, newWorld(t, failing))
+	var wg sync.WaitGroup
+	for range c.atOnce {
+		wg.Go(func() {
+			for p := c.take(ctx); p != nil; p = c.take(ctx) {
+				c.one(ctx, p)
+			}
 		})
 	}
-	sum.print(t, time.Since(began))
+	wg.Wait()
+	if ctx.Err() != nil {
+		t.Error("stopped by a signal")
+	}
+	c.print()
 }
 
 // The ways in which the program is built.
@@ -149,37 +129,18 @@ func newWorld(t *testing.T, of *build) *world {
 	return w
 }
 
-// one carries out one plan and judges it.
-func (w *world) one(t *testing.T, p *plan, sum *totals, enough func(kills int64) bool) {
-	t.Helper()
-	t.Logf("go test ./internal/torture/campaign -run '^TestTorture$' -v -seed=%d -length=%v\n%v", p.seed, p.length, p)
-	r, violations := w.try(t, p, enough)
-	sum.add(r)
-	if p.exact && len(violations) == 0 && !r.failed.Load() {
-		w.exact(t, r, sum)
-	}
-	t.Logf("%v: %s", time.Since(r.began).Round(time.Millisecond), r.summary())
-	if len(violations) > 0 || len(r.faults) > 0 || t.Failed() {
-		w.report(t, r, violations)
-		return
-	}
-	r.remove(t)
-}
-
-// try carries out one plan.
-func (w *world) try(t *testing.T, p *plan, enough func(kills int64) bool) (*run, []history.Violation) {
-	t.Helper()
+// try carries out one plan. If ctx ends before it does, only what was seen until then is judged. started is called with the
+// run before anything happens.
+func (w *world) try(ctx context.Context, p *plan, started func(*run), enough func() bool) (*run, []history.Violation, error) {
 	r, err := newRun(w, p)
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
-	r.carryOut(t.Context(), func() bool { return enough(r.counts.all()[string(actKill)]) })
-	violations, err := r.rec.Finish(!r.failed.Load())
-	if err != nil {
-		t.Error(err)
-	}
+	started(r)
+	r.carryOut(ctx, enough)
+	violations, err := r.rec.Finish(!r.failed.Load() && ctx.Err() == nil)
 	r.close()
-	return r, violations
+	return r, violations, err
 }
 
 // remove removes all that a run has made.
@@ -193,23 +154,13 @@ func (r *run) remove(t *testing.T) {
 }
 
 // exact searches for an order of the operations of a short run.
-func (w *world) exact(t *testing.T, r *run, sum *totals) {
-	t.Helper()
+func (r *run) exact() (*history.Linearity, error) {
 	f, err := os.Open(r.historyFile())
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	defer f.Close()
-	l, err := history.Linear(f, exactTime)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum.exact++
-	sum.checked += l.Checked
-	sum.undecided += l.Undecided
-	for _, fault := range l.Faults {
-		t.Error(fault)
-	}
+	return history.Linear(f, exactTime)
 }
 
 // report prints what is wrong and where it is kept.
@@ -233,58 +184,6 @@ func (w *world) report(t *testing.T, r *run, violations []history.Violation) {
 		t.Error(f)
 	}
 	t.Errorf("seed %d: history %s, time line %s, logs and objects beside them", r.p.seed, r.historyFile(), page)
-}
-
-func (r *run) summary() string {
-	s := r.rec.Stats()
-	text := fmt.Sprintf("starts %s; %d appends acknowledged with %d records, %d rejected, %d unknown (%d records of them found), %d records read, %d stale answers; %s",
-		quantiles(r.leads), s.Acked, s.Records, s.Rejected, s.Unknown, s.Late, s.Read, s.Stale, listed(r.counts.all()))
-	if !r.p.disk {
-		text += "\n  store: " + listed(r.storeFaults())
-	}
-	return text + "\n  wire: " + listed(r.wireFaults())
-}
-
-func (sum *totals) add(r *run) {
-	sum.runs++
-	sum.stats.Add(r.rec.Stats())
-	sum.leads = append(sum.leads, r.leads...)
-	addAll(sum.counts, r.counts.all())
-	addAll(sum.store, r.storeFaults())
-	addAll(sum.wire, r.wireFaults())
-}
-
-// quantiles says how long most of something took.
-func quantiles(d []time.Duration) string {
-	if len(d) == 0 {
-		return "none"
-	}
-	d = slices.Sorted(slices.Values(d))
-	at := func(q int) time.Duration { return d[(len(d)-1)*q/100].Round(time.Millisecond) }
-	return fmt.Sprintf("%d (half within %v, 90 %% within %v, all within %v)", len(d), at(50), at(90), at(100))
-}
-
-// print gives the figures of the campaign.
-func (sum *totals) print(t *testing.T, took time.Duration) {
-	t.Helper()
-	s := &sum.stats
-	kills := sum.counts[string(actKill)]
-	points := map[string]int64{}
-	others := map[string]int64{}
-	for name, n := range sum.counts {
-		if point, ok := strings.CutPrefix(name, "at "); ok {
-			points[point] = n
-		} else {
-			others[name] = n
-		}
-	}
-	t.Logf("on %v\n%d runs in %v: %d SIGKILL (%.0f a minute), of them %d while starting; %d SIGSTOP; %d takeovers from a living broker; starts %s\n"+
-		"%d appends acknowledged with %d records, %d rejected, %d unknown of which %d records were found; %d records read; %d commits, %d fetches, %d trims; %d answers by deposed brokers\n"+
-		"exact: %d runs, %d operations ordered, %d partitions undecided\nfaults at the store: %s\nfaults on the wire: %s\nat failpoints: %s\nall: %s",
-		machine.Here(), sum.runs, took.Round(time.Second), kills, float64(kills)/took.Minutes(), sum.counts["SIGKILL while starting"],
-		sum.counts[string(actStop)]+sum.counts["failpoint stop"], sum.counts["fenced"], quantiles(sum.leads),
-		s.Acked, s.Records, s.Rejected, s.Unknown, s.Late, s.Read, s.Commits, s.Fetches, s.Trims, s.Stale,
-		sum.exact, sum.checked, sum.undecided, listed(sum.store), listed(sum.wire), listed(points), listed(others))
 }
 
 // TestHistory judges a history that was kept.

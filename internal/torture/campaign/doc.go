@@ -2,7 +2,7 @@
 // only.
 //
 //	make torture TIME=10m           fresh seeds for so long
-//	make torture KILLS=10000        until so many brokers were killed
+//	make torture KILLS=10000        until so many brokers were killed; with TIME=1h for so long at most
 //	make torture SEED=17            the run of one seed
 //
 // A run draws its plan from its seed and prints it: a folder or the real S3 server; one to three brokers that take over

@@ -2,11 +2,9 @@ package campaign
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -117,89 +115,6 @@ func (s *slot) resumeLater(b *program.Broker, after time.Duration) {
 // pauseTime is how long a failpoint lets a broker stand still.
 func (s *slot) pauseTime() time.Duration {
 	return span(stream(uint64(time.Now().UnixNano()), 1), time.Millisecond, s.r.p.stopMax)
-}
-
-// pointsByChance are the failpoints with how likely each is: those that are hit all the time are hit late.
-var pointsByChance = []struct {
-	name string
-	hits int // up to so many
-}{
-	{"start.listening", 1},
-	{"start.folder", 1},
-	{"start.store", 1},
-	{"start.checked", 1},
-	{"start.led", 1},
-	{"start.announced", 1},
-	{"put.meta.before", 1},
-	{"put.meta.after", 1},
-	{"put.seal.before", 2},
-	{"put.seal.after", 2},
-	{"put.data.before", 12},
-	{"put.data.after", 12},
-	{"put.snapshot.before", 2},
-	{"put.snapshot.after", 2},
-	{"get.before", 10},
-	{"get.after", 10},
-	{"list.before", 3},
-	{"list.after", 3},
-	{"delete.before", 2},
-	{"delete.after", 2},
-	{"role", 1},
-	{"commit.before-answer", 12},
-	{"commit.after-answer", 12},
-	{"fenced.before-answer", 1},
-	{"pack.built", 3},
-	{"put.pack.before", 3},
-	{"put.pack.after", 3},
-	{"install.before", 3},
-	{"install.after", 3},
-	{"cache.write.before", 8},
-	{"cache.write.after", 8},
-	{"cache.rename.after", 8},
-	{"disk.created", 12},
-	{"disk.written", 12},
-	{"disk.synced", 12},
-	{"disk.moved", 12},
-	{"disk.put", 12},
-	{"disk.folder", 3},
-	{"disk.deleted", 10},
-	{"stop.begun", 1},
-	{"stop.flushed", 1},
-}
-
-// failpoints draws what the next process is to meet: one place to die or stand still at, and perhaps one that holds a
-// goroutine up.
-func (s *slot) failpoints() string {
-	if s.rng.Float64() >= s.r.p.failpoints {
-		return ""
-	}
-	var text string
-	draw := func(action string) {
-		p := pointsByChance[s.rng.IntN(len(pointsByChance))]
-		absent := "disk."
-		if s.r.p.disk {
-			absent = "cache."
-		}
-		for strings.HasPrefix(p.name, absent) {
-			p = pointsByChance[s.rng.IntN(len(pointsByChance))]
-		}
-		text += fmt.Sprintf("%s=%s", p.name, fmt.Sprintf(action, 1+s.rng.IntN(p.hits)))
-	}
-	switch s.rng.IntN(4) {
-	case 0:
-		draw("stop:%d")
-	case 1:
-		draw("sleep:%d:" + span(s.rng, time.Millisecond, 300*time.Millisecond).String())
-		text += ","
-		draw("kill:%d")
-	default:
-		draw("kill:%d")
-	}
-	if s.rng.IntN(3) == 0 { // what has happened and is not known yet, or is known and has not happened
-		text += fmt.Sprintf(",%s=slow:%d:%v", pick(s.rng, "put.data.after", "put.data.before", "put.seal.after", "get.after", "commit.before-answer"),
-			1+s.rng.IntN(4), span(s.rng, time.Millisecond, 100*time.Millisecond))
-	}
-	return text
 }
 
 // sleep lets time pass, unless ctx ends.

@@ -41,6 +41,7 @@ type plan struct {
 	stopMax    time.Duration   // of SIGSTOP, and of a store out of reach
 	acksMean   float64         // between two acts
 	failpoints float64         // share of starts that are given one
+	focus      place           // one that some more are given; no name: none
 	wipeData   float64         // share of starts on an empty data folder
 	wipeCache  float64         // share of starts on an empty cache
 	restartMax time.Duration   // longest wait before a deposed broker comes back
@@ -80,6 +81,9 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	p := &plan{seed: seed, length: length, exact: seed%4 == 3, disk: seed%3 == 2, acts: map[act]float64{actKill: 1}}
 	p.slots = pick(rng, 1, 1, 2, 2, 3)
 	p.parts = 1 + rng.IntN(4)
+	if seed%8 != 7 {
+		p.aim(seed)
+	}
 	p.drawFlags(rng)
 	p.drawFaults(rng)
 	p.drawActs(rng)
@@ -87,13 +91,17 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	if p.exact {
 		p.length = min(length, 5*time.Second)
 	}
+	p.suitFocus()
 	return p
 }
 
 func (p *plan) drawFlags(rng *rand.Rand) {
 	add := func(flag string, values ...string) { p.flags = append(p.flags, "--"+flag, pick(rng, values...)) }
 	add("batch-wait-time", "0s", "0s", "1ms", "1ms", "5ms", "5ms", "20ms", "auto")
-	if half(rng) { // a short life of everything, so that packs, snapshots and collection are always under way
+	// A short life of everything, so that packs, snapshots and collection are always under way.
+	if short := half(rng); p.focus.short {
+		p.flags = append(p.flags, "--pack-bytes", "32KiB", "--pack-age", "50ms", "--merge-interval", "20ms", "--snapshot-slots", "10")
+	} else if short {
 		add("pack-bytes", "4KiB", "32KiB", "256KiB")
 		add("pack-age", "50ms", "500ms", "5s")
 		add("merge-interval", "20ms", "200ms")
@@ -165,8 +173,26 @@ func (p *plan) drawClients(rng *rand.Rand) {
 	for range rng.IntN(4) {
 		p.clients = append(p.clients, pick(rng, goProducer, sharedProducer, plainProducer, rawProducer, windowProducer, conditional, reader, follower, register))
 	}
+	if rng.IntN(3) == 0 {
+		p.clients = append(p.clients, keeper)
+	}
 	if p.trims {
 		p.clients = append(p.clients, trimmer)
+	}
+}
+
+// suitFocus changes what would keep brokers from the failpoint that is aimed at.
+func (p *plan) suitFocus() {
+	switch {
+	case p.focus.short:
+		p.acksMean = max(p.acksMean, 30)
+	case strings.HasPrefix(p.focus.name, "fenced"):
+		p.slots = max(p.slots, 2)
+	case strings.HasPrefix(p.focus.name, "stop"):
+		p.acts[actTerm] = max(p.acts[actTerm], 0.5)
+	}
+	if strings.HasPrefix(p.focus.name, "compacted") && !slices.Contains(p.clients, keeper) {
+		p.clients = append(p.clients, keeper)
 	}
 }
 
@@ -182,8 +208,8 @@ func (p *plan) String() string {
 		b.WriteString(", exact")
 	}
 	fmt.Fprintf(&b, "\n  flags %s", strings.Join(p.flags, " "))
-	fmt.Fprintf(&b, "\n  acts %s, after %.0f acknowledgements, stops up to %v, deposed ones wait up to %v, failpoints in %.0f %% of starts, data folder wiped in %.0f %%, cache in %.0f %%",
-		weights(p.acts), p.acksMean, p.stopMax.Round(time.Millisecond), p.restartMax.Round(time.Millisecond), 100*p.failpoints, 100*p.wipeData, 100*p.wipeCache)
+	fmt.Fprintf(&b, "\n  acts %s, after %.0f acknowledgements, stops up to %v, deposed ones wait up to %v, failpoints in %.0f %% of starts, aimed at %q, data folder wiped in %.0f %%, cache in %.0f %%",
+		weights(p.acts), p.acksMean, p.stopMax.Round(time.Millisecond), p.restartMax.Round(time.Millisecond), 100*p.failpoints, p.focus.name, 100*p.wipeData, 100*p.wipeCache)
 	if !p.disk {
 		fmt.Fprintf(&b, "\n  store %s; up to %v slower, stalls %v, late %v, bursts %v", weights(p.store.Rates), p.store.Latency.Round(time.Millisecond),
 			p.store.StallMax.Round(time.Millisecond), p.store.LateMax.Round(time.Millisecond), p.store.BurstMax.Round(time.Millisecond))

@@ -49,7 +49,10 @@ func TestPlanted(t *testing.T) {
 
 // finds says by what a run shows that something is wrong.
 func (w *world) finds(t *testing.T, p *plan) string {
-	r, violations := w.try(t, p, func(int64) bool { return false })
+	r, violations, err := w.try(t.Context(), p, func(*run) {}, func() bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer r.remove(t)
 	switch {
 	case len(violations) > 0:

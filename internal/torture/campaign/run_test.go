@@ -49,6 +49,7 @@ type run struct {
 	failed atomic.Bool
 
 	users []*user
+	kept  kept
 	began time.Time
 	leads []time.Duration // how long starts took; guarded by mu
 
@@ -70,6 +71,12 @@ func (c *tally) add(name string, n int64) {
 		c.n = map[string]int64{}
 	}
 	c.n[name] += n
+}
+
+func (c *tally) get(name string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[name]
 }
 
 func (c *tally) all() map[string]int64 {

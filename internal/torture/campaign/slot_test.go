@@ -128,7 +128,7 @@ func (s *slot) start(ctx context.Context) (*program.Broker, error) {
 		}
 	}
 	env := append(environment(), s.r.w.env...)
-	if points := s.failpoints(); points != "" && !s.r.calm.Load() {
+	if points := s.failpoints(first && s.n == 0); points != "" && !s.r.calm.Load() {
 		env = append(env, "SEB_FAILPOINTS="+points)
 	}
 	spec := s.r.spec()
@@ -208,6 +208,9 @@ func (s *slot) line(text string) {
 		name, action, _ := strings.Cut(rest, " ")
 		s.r.counts.add("failpoint "+action, 1)
 		s.r.counts.add("at "+name, 1)
+		if action == "kill" {
+			s.r.counts.add("killed at "+name, 1)
+		}
 		s.r.rec.Note(s.lane(), "failpoint %s", rest)
 		if action == "stop" {
 			s.resumeLater(s.current(), s.pauseTime())

@@ -36,6 +36,7 @@ const (
 	grouped        kind = "group"       // the Go client's consumer
 	register       kind = "register"    // commits and fetches of offsets
 	trimmer        kind = "trim"
+	keeper         kind = "keeper" // keys, in a compacted topic
 )
 
 // user is one client of the history.
@@ -111,12 +112,18 @@ func (r *run) dial(ctx context.Context, draw float64) (net.Conn, error) {
 	return conn, nil
 }
 
-// answeredBy is what an answer says about its broker, by the context of the call.
-type answeredBy struct{ epoch atomic.Uint32 }
+// answeredBy is what answers to a call say about its broker, and how often the call was sent to one, by its context.
+type answeredBy struct {
+	epoch atomic.Uint32
+	sent  atomic.Int32
+}
+
+// again says whether the call was sent more than once.
+func (a *answeredBy) again() bool { return a.sent.Load() > 1 }
 
 type answeredKey struct{}
 
-// withEpoch makes a context whose calls tell which epoch answered last.
+// withEpoch makes a context whose calls tell which epoch answered last, and how often they were sent.
 func withEpoch(ctx context.Context) (context.Context, *answeredBy) {
 	a := &answeredBy{}
 	return context.WithValue(ctx, answeredKey{}, a), a
@@ -130,6 +137,9 @@ func (e epochs) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := e.next.RoundTrip(req)
 	if a, ok := req.Context().Value(answeredKey{}).(*answeredBy); ok {
 		a.epoch.Store(0)
+		if !errors.Is(err, errNoBroker) {
+			a.sent.Add(1)
+		}
 		if err == nil {
 			n, _ := strconv.ParseUint(resp.Header.Get(api.HeaderEpoch), 10, 32)
 			a.epoch.Store(uint32(n))

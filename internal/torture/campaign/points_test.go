@@ -1,0 +1,161 @@
+package campaign
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/failpoint"
+)
+
+// place is a failpoint in a plan.
+type place struct {
+	name  string
+	hits  int  // it is met within so many: those that are hit all the time are hit late
+	short bool // it takes a short life of everything, and brokers that live long enough for that
+}
+
+var places = []place{
+	{"start.listening", 1, false},
+	{"start.folder", 1, false},
+	{"start.store", 1, false},
+	{"start.checked", 1, false},
+	{"start.led", 1, false},
+	{"start.announced", 1, false},
+	{"put.meta.before", 1, false},
+	{"put.meta.after", 1, false},
+	{"put.seal.before", 2, false},
+	{"put.seal.after", 2, false},
+	{"put.data.before", 12, false},
+	{"put.data.after", 12, false},
+	{"put.snapshot.before", 2, true},
+	{"put.snapshot.after", 2, true},
+	{"get.before", 10, false},
+	{"get.after", 10, false},
+	{"list.before", 3, false},
+	{"list.after", 3, false},
+	{"delete.before", 2, true},
+	{"delete.after", 2, true},
+	{"role", 1, false},
+	{"commit.before-answer", 12, false},
+	{"commit.after-answer", 12, false},
+	{"fenced.before-answer", 1, false},
+	{"pack.built", 3, true},
+	{"put.pack.before", 3, true},
+	{"put.pack.after", 3, true},
+	{"install.before", 3, true},
+	{"install.after", 3, true},
+	{"compacted.before", 2, true},
+	{"compacted.after", 2, true},
+	{"cache.write.before", 8, false},
+	{"cache.write.after", 8, false},
+	{"cache.rename.after", 8, false},
+	{"disk.created", 12, false},
+	{"disk.written", 12, false},
+	{"disk.synced", 12, false},
+	{"disk.moved", 12, false},
+	{"disk.put", 12, false},
+	{"disk.folder", 3, false},
+	{"disk.deleted", 10, true},
+	{"stop.begun", 1, false},
+	{"stop.flushed", 1, false},
+}
+
+// reachable says whether a run can come by a failpoint.
+func (p *plan) reachable(where place) bool {
+	if p.disk {
+		return !strings.HasPrefix(where.name, "cache.")
+	}
+	return !strings.HasPrefix(where.name, "disk.")
+}
+
+// aim gives most runs one failpoint at which brokers are killed again and again, in turn, so that a campaign of some hundred
+// runs leaves none out. Runs on a folder take those of the folder; the others come by on S3.
+func (p *plan) aim(seed uint64) {
+	var mine []place
+	for _, where := range places {
+		if p.reachable(where) && p.disk == strings.HasPrefix(where.name, "disk.") {
+			mine = append(mine, where)
+		}
+	}
+	turn := seed / 3
+	if !p.disk {
+		turn = seed/3*2 + seed%3
+	}
+	p.focus = mine[turn%uint64(len(mine))]
+}
+
+// focusShare is how many starts are to die at the plan's own failpoint.
+const focusShare = 0.3
+
+// failpoints draws what the next process is to meet: one place to die or stand still at, and perhaps one that holds a
+// goroutine up.
+func (s *slot) failpoints(first bool) string {
+	if s.r.p.focus.name != "" && (first || s.rng.Float64() < focusShare) {
+		return fmt.Sprintf("%s=kill:%d", s.r.p.focus.name, 1+s.rng.IntN(s.r.p.focus.hits))
+	}
+	if s.rng.Float64() >= s.r.p.failpoints {
+		return ""
+	}
+	var text string
+	draw := func(action string) {
+		where := places[s.rng.IntN(len(places))]
+		for !s.r.p.reachable(where) {
+			where = places[s.rng.IntN(len(places))]
+		}
+		text += fmt.Sprintf("%s=%s", where.name, fmt.Sprintf(action, 1+s.rng.IntN(where.hits)))
+	}
+	switch s.rng.IntN(4) {
+	case 0:
+		draw("stop:%d")
+	case 1:
+		draw("sleep:%d:" + span(s.rng, time.Millisecond, 300*time.Millisecond).String())
+		text += ","
+		draw("kill:%d")
+	default:
+		draw("kill:%d")
+	}
+	if s.rng.IntN(3) == 0 { // what has happened and is not known yet, or is known and has not happened
+		text += fmt.Sprintf(",%s=slow:%d:%v", pick(s.rng, "put.data.after", "put.data.before", "put.seal.after", "get.after", "commit.before-answer"),
+			1+s.rng.IntN(4), span(s.rng, time.Millisecond, 100*time.Millisecond))
+	}
+	return text
+}
+
+// missed says at which failpoints nothing has happened.
+func missed(at map[string]int64) string {
+	var none []string
+	for _, name := range failpoint.Names {
+		if at[name] == 0 {
+			none = append(none, name)
+		}
+	}
+	if len(none) == 0 {
+		return fmt.Sprintf("at every one of %d", len(failpoint.Names))
+	}
+	return fmt.Sprintf("never at %d of %d: %s", len(none), len(failpoint.Names), strings.Join(none, ", "))
+}
+
+// TestPlans: a plan can come by every failpoint there is, and 200 in a row aim at each twice.
+func TestPlans(t *testing.T) {
+	var names []string
+	for _, where := range places {
+		names = append(names, where.name)
+	}
+	want := slices.Sorted(slices.Values(failpoint.Names))
+	if slices.Sort(names); !slices.Equal(names, want) {
+		t.Errorf("plans have %q\nthere are  %q", names, want)
+	}
+	const runs = 200
+	at := map[string]int64{}
+	for seed := range uint64(runs) {
+		at[newPlan(1000+seed, time.Second).focus.name]++
+	}
+	for _, name := range want {
+		if at[name] < 2 {
+			t.Errorf("of %d plans %d aim at %s", runs, at[name], name)
+		}
+	}
+}
