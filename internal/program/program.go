@@ -81,6 +81,11 @@ func (b *Broker) Exit() (code int, by syscall.Signal) {
 	return s.ExitCode(), by
 }
 
+// CPU is how long it computed, once Done is closed.
+func (b *Broker) CPU() time.Duration {
+	return b.cmd.ProcessState.UserTime() + b.cmd.ProcessState.SystemTime()
+}
+
 // Done is closed when the process is gone.
 func (b *Broker) Done() <-chan struct{} { return b.done }
 
