@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"crypto/sha256"
 	"flag"
 	"os"
 	"runtime"
@@ -148,45 +147,4 @@ func TestSeedsThatFailed(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestDeterminism: the same seed gives the same run to the last word of its trace, whatever the number of threads, and
-// beside other runs.
-func TestDeterminism(t *testing.T) {
-	const first, seeds = 1000, 10
-	traced := func(seed uint64) outcome {
-		h := sha256.New()
-		res := sim.Run(sim.Draw(seed), h)
-		if res.Err != nil {
-			t.Errorf("seed %d: %v", seed, res.Err)
-		}
-		return outcome{res.Hash, res.Stats, [sha256.Size]byte(h.Sum(nil))}
-	}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var alone [seeds]outcome
-	for i := range alone {
-		alone[i] = traced(first + uint64(i))
-	}
-	t.Logf("hash of seed %d: %016x", first, alone[0].hash)
-	for _, threads := range []int{2, 7} {
-		runtime.GOMAXPROCS(threads)
-		var again [seeds]outcome
-		var wg sync.WaitGroup
-		for i := range again {
-			wg.Go(func() { again[i] = traced(first + uint64(i)) })
-		}
-		wg.Wait()
-		for i := range again {
-			if again[i] != alone[i] {
-				t.Errorf("seed %d: with %d threads %+v, with one %+v", first+i, threads, again[i], alone[i])
-			}
-		}
-	}
-}
-
-// outcome is what must not differ between two runs of a seed.
-type outcome struct {
-	hash  uint64
-	stats sim.Stats
-	trace [sha256.Size]byte
 }
