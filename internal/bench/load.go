@@ -36,7 +36,7 @@ func (l *load) run(ctx context.Context) (run, error) {
 		hist = newHistogram()
 		wg   sync.WaitGroup
 	)
-	cpu, start := machine.CPUTime(), time.Now()
+	cpu, heap, start := machine.CPUTime(), allocated(), time.Now()
 	for range l.workers {
 		wg.Go(func() {
 			mine, own, err := l.loop(ctx, &next)
@@ -56,6 +56,7 @@ func (l *load) run(ctx context.Context) (run, error) {
 		return run{}, err
 	}
 	sum.finish(time.Since(start), machine.CPUTime()-cpu)
+	sum.Allocated = allocated().since(heap, sum.Requests)
 	sum.Latency = latencyOf(hist)
 	return sum, nil
 }

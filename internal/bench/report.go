@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -38,9 +39,29 @@ type run struct {
 	RequestsPerSecond float64     `json:"requests_per_second"`
 	MiBPerSecond      float64     `json:"mib_per_second"`
 	CPUMicrosecRecord float64     `json:"cpu_us_per_record"`
+	Allocated         allocInfo   `json:"allocated_per_request"`
 	Latency           latencyInfo `json:"latency_ms"`
 
 	cpu time.Duration
+}
+
+// allocInfo is what this process has allocated on the heap, for each request.
+type allocInfo struct {
+	Objects float64 `json:"objects"`
+	Bytes   float64 `json:"bytes"`
+}
+
+// allocated is what the process has allocated so far.
+func allocated() allocInfo {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return allocInfo{Objects: float64(m.Mallocs), Bytes: float64(m.TotalAlloc)}
+}
+
+// since is what each of so many requests allocated after before.
+func (a allocInfo) since(before allocInfo, requests int64) allocInfo {
+	n := float64(max(requests, 1))
+	return allocInfo{Objects: round((a.Objects - before.Objects) / n), Bytes: round((a.Bytes - before.Bytes) / n)}
 }
 
 // latencyInfo is the response time of requests in milliseconds. Workers send the next request when the last is answered,
@@ -124,9 +145,9 @@ func (b *report) writeHead(w io.Writer) {
 }
 
 func (r *run) writeLine(w io.Writer, n int) {
-	fmt.Fprintf(w, "run %-3d     %.2f s, %.0f records/s, %.1f MiB/s, %.1f requests/s, %.2f us CPU/record, latency ms p50 %.2f p99 %.2f max %.2f\n",
+	fmt.Fprintf(w, "run %-3d     %.2f s, %.0f records/s, %.1f MiB/s, %.1f requests/s, %.2f us CPU/record, %.0f objects and %.1f KiB allocated a request, latency ms p50 %.2f p99 %.2f max %.2f\n",
 		n, r.Seconds, r.RecordsPerSecond, r.MiBPerSecond, r.RequestsPerSecond, r.CPUMicrosecRecord,
-		r.Latency.P50, r.Latency.P99, r.Latency.Max)
+		r.Allocated.Objects, r.Allocated.Bytes/(1<<10), r.Latency.P50, r.Latency.P99, r.Latency.Max)
 }
 
 func (b *report) writeTotal(w io.Writer) {

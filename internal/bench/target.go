@@ -70,10 +70,11 @@ func (p *Params) openTarget(ctx context.Context, pay *payload, start func(contex
 	return t, nil
 }
 
-// transport keeps a connection for every worker.
+// transport keeps a connection for every worker, and makes no others.
 func (p *Params) transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns = 0
+	t.MaxConnsPerHost = p.Workers
 	t.MaxIdleConnsPerHost = p.Workers
 	t.DisableCompression = true
 	return t

@@ -118,6 +118,12 @@ func part(limit, share int64) int64 {
 	return int64(quo)
 }
 
+// LimitFor is the least limit of a budget in which a class (not Runtime) has bytes, of which there are less than 2^50.
+func LimitFor(k Kind, bytes int64) int64 {
+	share := shares[k].share
+	return (bytes*thousand + share - 1) / share
+}
+
 // Limit is the limit that the budget was made with, in bytes.
 func (b *Budget) Limit() int64 { return b.limit }
 

@@ -414,3 +414,15 @@ func TestGoLimitLeavesRoomForTheProgram(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitForIsTheLeast(t *testing.T) {
+	for _, bytes := range []int64{1, 119, 120, 121, 40 << 10 * 600, 1<<40 + 7} {
+		limit := LimitFor(Connections, bytes)
+		if got := New(limit).Class(Connections).Limit(); got < bytes {
+			t.Errorf("a limit of %d gives %d bytes, want %d", limit, got, bytes)
+		}
+		if got := New(max(1, limit-9)).Class(Connections).Limit(); got >= bytes && limit > 9 {
+			t.Errorf("a limit of %d is enough for %d bytes", limit-9, bytes)
+		}
+	}
+}

@@ -48,6 +48,9 @@ type Options struct {
 // ConnectionsWithin is the value of Options.Connections with which no more than open, but at least two, are open at once.
 func ConnectionsWithin(open int) int { return httpin.Served(open) }
 
+// ConnectionsOpen is the least number of open connections of which n are served at once: ConnectionsWithin of it is n or more.
+func ConnectionsOpen(n int) int { return httpin.Open(n) }
+
 // Validate reports every fault at once.
 func (o *Options) Validate() error {
 	var errs []error

@@ -53,6 +53,9 @@ func mostOpen(n int) int { return n + n/4 + 1 }
 // Served is how many connections a server may serve, at least one, of which no more than open are to be open.
 func Served(open int) int { return max(1, (open-1)*4/5) }
 
+// Open is the least number of open connections with which a server may serve n.
+func Open(n int) int { return (5*n+3)/4 + 1 }
+
 // Server returns a server with its timeouts and limits set, to be given a listener. Its Shutdown calls Stops.Stop; call
 // Shutdown, or Stop, before its Close, which waits for a connection that is held over the limit.
 func (c *Connections) Server(o ServerOptions) *http.Server {

@@ -112,6 +112,11 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	return o
 }
 
+// MemoryFor is the least memory limit, in bytes, with which a broker serves so many connections at once.
+func MemoryFor(connections int) int64 {
+	return budget.LimitFor(budget.Connections, int64(httpapi.ConnectionsOpen(connections))*connectionBytes)
+}
+
 // serve makes the API and starts the listeners.
 func (s *Server) serve(set *metrics.Set) error {
 	removeNew(s.cfg.DataDir) // the folder is ours: the node has its lock
