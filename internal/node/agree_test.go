@@ -1,0 +1,244 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// term is one broker's life, and what its clients heard.
+type term struct {
+	n     *Node
+	set   *metrics.Set
+	first int64 // records that had been written when it began to lead
+
+	mu      sync.Mutex // guards what follows
+	acked   map[string]place
+	unknown map[string]bool
+	appends int // acknowledged
+	changes int // acknowledged trims and creations
+}
+
+// place is where a record is.
+type place struct {
+	part   int32
+	offset int64
+}
+
+const agreeParts = 2
+
+// ledger is what was ever seen in the log, trimmed since or not.
+type ledger struct {
+	there        map[string]place
+	sum, unheard int64 // counted by all brokers; of unknown outcome and there
+}
+
+// TestMetricsAgreeWithTheLog: over brokers that are closed, killed and taken over from, on a store that fails, what each
+// counted as written is what the log gained while it led, but for records of which it never heard that they are there; and
+// clients were told that the outcome of those is unknown.
+func TestMetricsAgreeWithTheLog(t *testing.T) {
+	rates := fault.Rates{fault.Before: .05, fault.Lost: .1, fault.Late: .05, fault.Throttle: .03}
+	faults := fault.Config{Put: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	s := fault.New(objstore.NewMemory(), seed, fault.Config{})
+	log := &ledger{there: map[string]place{}}
+	l := log.begin(t, s)
+	if _, err := l.n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: agreeParts}); err != nil {
+		t.Fatal(err)
+	}
+	l.changes++
+	for run := range 8 {
+		quiet := run%4 == 0
+		if !quiet {
+			s.SetConfig(faults)
+		}
+		l.load(t, run, quiet)
+		log.see(t, l.n)
+		l.trim(t)
+		switch run % 4 {
+		case 0, 1:
+			shut(t, l.n)
+		case 2:
+			kill(l.n)
+		}
+		s.SetConfig(fault.Config{})
+		next := log.begin(t, s) // in run 3 it takes over from one that lives
+		kill(l.n)
+		log.check(t, run, l, next.first)
+		l = next
+	}
+	s.Settle()
+	start, all := int64(0), int64(0)
+	for _, p := range partsOf(t, l.n) {
+		start, all = start+p.Start, all+p.Next
+	}
+	if start == 0 || int64(len(log.there)) != all || log.sum > all || log.sum < all-log.unheard {
+		t.Errorf("%d records were seen, %d of %d offsets trimmed; the brokers counted %d, %d more are of unknown outcome", len(log.there), start, all, log.sum, log.unheard)
+	}
+}
+
+// begin opens the next broker.
+func (l *ledger) begin(t *testing.T, s objstore.Store) *term {
+	t.Helper()
+	o := &term{set: metrics.NewSet(), acked: map[string]place{}, unknown: map[string]bool{}}
+	o.n = open(t, Options{Store: s, BatchWait: time.Millisecond, NoMerge: true, RetentionEvery: time.Hour, SnapshotSlots: 10, Metrics: o.set})
+	o.first = l.see(t, o.n)
+	return o
+}
+
+func partsOf(t *testing.T, n *Node) []broker.PartitionInfo {
+	t.Helper()
+	for _, topic := range n.Topics(t.Context()) {
+		return topic.Partitions
+	}
+	return nil
+}
+
+func kill(n *Node) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = n.Close(ctx)
+}
+
+// load writes from several producers, who wait for their answers to the end if it is quiet, else for a moment.
+func (l *term) load(t *testing.T, run int, quiet bool) {
+	var wg sync.WaitGroup
+	for p := range 3 {
+		wg.Go(func() {
+			for i := range 40 {
+				l.write(t, int32(i%agreeParts), quiet, fmt.Sprintf("%d.%d.%d a", run, p, i), fmt.Sprintf("%d.%d.%d b", run, p, i))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (l *term) trim(t *testing.T) {
+	for i, p := range partsOf(t, l.n) {
+		_, err := l.n.Trim(t.Context(), "t", int32(i), p.Start+(p.Next-p.Start)/4)
+		if err != nil {
+			t.Errorf("trim: %v", err)
+		}
+		l.changes++
+	}
+}
+
+func (l *term) write(t *testing.T, part int32, quiet bool, values ...string) {
+	ctx := t.Context()
+	if !quiet {
+		short, cancel := context.WithTimeout(ctx, time.Duration(2+rand.IntN(60))*time.Millisecond)
+		defer cancel()
+		ctx = short
+	}
+	var recs []record.Record
+	for _, v := range values {
+		recs = append(recs, record.Record{Value: []byte(v), Timestamp: 1})
+	}
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	r := l.n.Submit(ctx, []broker.Append{{Topic: "t", Partition: part, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(ctx)[0]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case r.Err == nil:
+		l.appends++
+		for i, v := range values {
+			l.acked[v] = place{part, r.Base + int64(i)}
+		}
+	case errors.Is(r.Err, broker.ErrOutcomeUnknown):
+		for _, v := range values {
+			l.unknown[v] = true
+		}
+	}
+}
+
+// see notes what is in the log. Offsets keep their records, so what is seen twice is the same.
+func (l *ledger) see(t *testing.T, n *Node) (next int64) {
+	t.Helper()
+	for i, p := range partsOf(t, n) {
+		next += p.Next
+		at := p.Start
+		for at < p.Next {
+			at = l.seeFrom(t, n, int32(i), at)
+		}
+	}
+	return next
+}
+
+func (l *ledger) seeFrom(t *testing.T, n *Node, part int32, offset int64) (next int64) {
+	t.Helper()
+	f, err := n.Fetch(t.Context(), []broker.Want{{Topic: "t", Partition: part, Offset: offset}}, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Release()
+	if f.Parts[0].Err != nil {
+		t.Fatal(f.Parts[0].Err)
+	}
+	next = offset
+	for i := range f.Parts[0].Chunks {
+		c := &f.Parts[0].Chunks[i]
+		var r record.Reader
+		for r.Reset(slices.Concat(c.Parts...), next); r.Next(); next++ {
+			v, at := string(r.Record().Value), place{part, r.Record().Offset}
+			if was, ok := l.there[v]; ok && was != at || at.offset != next {
+				t.Fatalf("%s is at %v and at %v, %d is next", v, was, at, next)
+			}
+			l.there[v] = at
+		}
+		if err := r.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if next == offset {
+		t.Fatalf("nothing at offset %d of partition %d", offset, part)
+	}
+	return next
+}
+
+// check compares a term's counters with the log, in which next records had been written when the next one began.
+func (l *ledger) check(t *testing.T, i int, o *term, next int64) {
+	t.Helper()
+	unheard := int64(0) // unknown to clients, and there
+	for v := range o.unknown {
+		if _, ok := l.there[v]; ok {
+			unheard++
+		}
+	}
+	for v, at := range o.acked {
+		if l.there[v] != at {
+			t.Errorf("broker %d: %s was acknowledged at %v and is at %v", i, v, at, l.there[v])
+		}
+	}
+	gained, heard := next-o.first, int64(len(o.acked))
+	counted := int64(stat(t, o.set, "seb_log_records_total"))
+	appends := int(stat(t, o.set, `seb_log_appends_total{outcome="acked"}`))
+	t.Logf("broker %d: the log gained %d records, it counted %d, clients heard of %d; %d unknown ones are there", i, gained, counted, heard, unheard)
+	if gained != heard+unheard {
+		t.Errorf("broker %d: the log gained %d records, its clients heard of %d and %d of unknown outcome are there", i, gained, heard, unheard)
+	}
+	if counted < heard || counted > gained {
+		t.Errorf("broker %d counted %d records, its clients heard of %d, the log gained %d", i, counted, heard, gained)
+	}
+	if known := o.appends + o.changes; appends < known || len(o.unknown) == 0 && appends != known {
+		t.Errorf("broker %d counted %d acknowledgements, its clients heard %d", i, appends, known)
+	}
+	l.unheard += unheard
+	l.sum += counted
+}
