@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -17,5 +19,23 @@ func TestBatchesAreGivenWithoutAGap(t *testing.T) {
 	a := s.get("/records?topic-name=t&offset=0&max-records=100&max-bytes=500", api.RecordBatch)
 	if sum, err := record.Verify(a.body); err != nil || sum.Span != 1 {
 		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+// TestOffsetsOfAClientMeanNothing: batches are placed by their keys, whatever a client has written where offsets go.
+func TestOffsetsOfAClientMeanNothing(t *testing.T) {
+	s := start(t)
+	s.must(201, s.send("PUT", "/topic?topic-name=p", `{"partitions":3}`), nil)
+	for _, base := range []int64{7, -1, math.MinInt64, math.MaxInt64} {
+		one, _, err := record.Append(nil, []record.Record{{Key: []byte("k"), Value: []byte("v")}}, record.EncodeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record.Patch(one, base, 9)
+		s.mustPost("topic-name=p", api.RecordBatch, string(one)+string(one))
+	}
+	at := int(forms.PartitionOf([]byte("k"), 3))
+	if got := len(s.values("p", at)); got != 8 {
+		t.Errorf("%d records in partition %d, want 8", got, at)
 	}
 }

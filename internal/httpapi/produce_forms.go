@@ -186,23 +186,13 @@ func (p *producing) batchTarget(body []byte) (int32, error) {
 	var r record.Reader
 	r.Limits.DecompressedBytes = p.a.requestMax
 	to := int32(-1)
-	// One batch after another: a Reader over all of them wants their offsets to follow each other.
-	for len(body) > 0 {
-		batch, rest, err := record.Split(body)
-		if err != nil {
-			return 0, err
+	record.Patch(body, 0, 0) // whatever offsets the client has put there, which would be called corruption; they are not final
+	for r.Reset(body, 0); r.Next(); {
+		at := forms.PartitionOf(r.Record().Key, p.partitions)
+		if to >= 0 && at != to {
+			return 0, api.BadField(httpin.ParamPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
 		}
-		for r.Reset(batch, 0); r.Next(); {
-			at := forms.PartitionOf(r.Record().Key, p.partitions)
-			if to >= 0 && at != to {
-				return 0, api.BadField(httpin.ParamPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
-			}
-			to = at
-		}
-		if r.Err() != nil {
-			return 0, r.Err()
-		}
-		body = rest
+		to = at
 	}
-	return to, nil
+	return to, r.Err()
 }
