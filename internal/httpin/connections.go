@@ -69,7 +69,10 @@ func (c *Connections) Server(o ServerOptions) *http.Server {
 		MaxHeaderBytes:    headerBytesMax,
 		ConnContext:       c.context,
 		ConnState:         c.state,
-		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug), // clients that break off; nothing else comes here
+		// "OPTIONS *" too goes through the handler, which looks at its head.
+		DisableGeneralOptionsHandler: true,
+
+		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug), // clients that break off; nothing else comes here
 	}
 	s.RegisterOnShutdown(c.Stops.Stop)
 	return s
