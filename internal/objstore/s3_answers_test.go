@@ -1,6 +1,7 @@
 package objstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -285,6 +286,37 @@ func TestAPutIsOneRequest(t *testing.T) {
 	_, _, err := s.List(t.Context(), ListOptions{})
 	if classOf(err) != ErrNoVerdict || n.Load() != 3+3 {
 		t.Fatalf("a list made %d requests: %v", n.Load()-3, err)
+	}
+}
+
+// TestASecondPutSendsTheSame: a body can be sent again, whole, when the first attempt was refused after half of it.
+func TestASecondPutSendsTheSame(t *testing.T) {
+	value := make([]byte, 3<<20)
+	for i := range value {
+		value[i] = byte(i * 7 >> 3)
+	}
+	var bodies [][]byte
+	s := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if len(bodies) == 0 {
+			half, _ := io.ReadAll(io.LimitReader(r.Body, int64(len(value)/2)))
+			bodies = append(bodies, half)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, errorXML("SlowDown"))
+			return
+		}
+		all, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, all)
+		w.Header().Set("ETag", `"x"`)
+	})
+	b := NewBody(value[:100], value[100:1<<20], value[1<<20:])
+	if err := s.Put(t.Context(), "k", b); classOf(err) != ErrThrottled && classOf(err) != ErrNoVerdict {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), "k", b); err != nil {
+		t.Fatal(err)
+	}
+	if len(bodies) != 2 || !bytes.Equal(bodies[0], value[:len(value)/2]) || !bytes.Equal(bodies[1], value) {
+		t.Fatalf("%d requests, the last of %d bytes", len(bodies), len(bodies[len(bodies)-1]))
 	}
 }
 

@@ -23,6 +23,7 @@ func Run(t *testing.T, open func(t *testing.T) objstore.Store) {
 	}{
 		{"put is refused when the name is taken", putIfAbsent},
 		{"one of 16 racers for a name wins", racers},
+		{"a name whose object was deleted is free for one racer", racersAfterDelete},
 		{"a put is read back at once by get and list", readAfterWrite},
 		{"list is in byte order", listOrder},
 		{"list begins after a name", listAfter},

@@ -20,9 +20,24 @@ func putIfAbsent(t *testing.T, s objstore.Store) {
 }
 
 func racers(t *testing.T, s objstore.Store) {
-	const racers, rounds = 16, 25
+	race(t, s, 25, func(round int) string { return fmt.Sprintf("race/folder-%d/name", round) })
+}
+
+// racersAfterDelete: the condition is about what is there, not about what once was.
+func racersAfterDelete(t *testing.T, s objstore.Store) {
+	race(t, s, 10, func(int) string {
+		if err := s.Delete(within(t), "race/again"); err != nil {
+			t.Fatal(err)
+		}
+		return "race/again"
+	})
+}
+
+// race lets 16 put different values under each of the names that next gives, and wants one of them to win.
+func race(t *testing.T, s objstore.Store, rounds int, next func(round int) string) {
+	const racers = 16
 	for round := range rounds {
-		key := fmt.Sprintf("race/folder-%d/name", round)
+		key := next(round)
 		errs := make([]error, racers)
 		value := func(racer int) string { return fmt.Sprintf("round %d racer %d", round, racer) }
 		start := make(chan struct{})

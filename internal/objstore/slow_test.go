@@ -1,0 +1,94 @@
+package objstore_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/s3server"
+)
+
+// narrows passes connections on to address; of what clients send it holds back all beyond the first pass bytes of each until
+// open is closed, and says on held that it does.
+func narrows(t *testing.T, address string, pass int64) (at string, held <-chan struct{}, open chan struct{}) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, open := make(chan struct{}, 16), make(chan struct{})
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", address)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			conns.Go(func() {
+				_, _ = io.Copy(client, server)
+				_ = client.Close()
+			})
+			conns.Go(func() {
+				if n, _ := io.CopyN(server, client, pass); n == pass {
+					waits <- struct{}{}
+					<-open
+				}
+				_, _ = io.Copy(server, client)
+				_ = server.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		conns.Wait()
+	})
+	return l.Addr().String(), waits, open
+}
+
+// TestASlowPutDoesNotOverwrite: a PUT that began before another of the same name, and ends after it, finds the name taken. A
+// store that looks at the condition when a request begins, and not when it takes effect, gives two winners here.
+func TestASlowPutDoesNotOverwrite(t *testing.T) {
+	server := s3server.ForTest(t)
+	o := server.Options("slow")
+	fast := openS3(t, o)
+	u, err := url.Parse(o.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := bytes.Repeat([]byte("slow"), 1<<18)
+	at, held, open := narrows(t, u.Host, int64(len(value)/2))
+	o.Endpoint = strings.Replace(o.Endpoint, u.Host, at, 1)
+	slow := openS3(t, o)
+	ended := make(chan error, 1)
+	go func() { ended <- slow.Put(t.Context(), "k", objstore.NewBody(value)) }()
+	select {
+	case <-held:
+	case err := <-ended:
+		t.Fatalf("the slow put ended by itself: %v", err)
+	}
+	if err := fast.Put(t.Context(), "k", objstore.NewBody([]byte("fast"))); err != nil {
+		t.Errorf("the fast put: %v", err)
+	}
+	close(open)
+	if err := <-ended; !errors.Is(err, objstore.ErrExists) && !errors.Is(err, objstore.ErrNoVerdict) {
+		t.Errorf("the slow put: %v", err)
+	}
+	obj, err := fast.Get(t.Context(), "k", objstore.Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer obj.Body.Close()
+	if got, err := io.ReadAll(obj.Body); err != nil || string(got) != "fast" {
+		t.Errorf("%.20q is there, %v", got, err)
+	}
+}
