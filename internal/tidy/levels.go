@@ -80,6 +80,7 @@ var support = []string{
 	"internal/history",
 	"internal/faultproxy",
 	"internal/pressure",
+	"internal/perf",
 	"internal/hostile",
 	"internal/tidy",
 }

@@ -212,6 +212,21 @@ func TestPhrases(t *testing.T) {
 	}
 }
 
+func TestTestNames(t *testing.T) {
+	tree := source{
+		"a.go":              "package a\nfunc TestNone() {}\n",
+		"a_test.go":         "package a\nfunc TestRoot() {}\nfunc (x) TestMethod() {}\n",
+		"deep/in/x_test.go": "package in\nfunc TestThere() {}\nfunc FuzzThere() {}\n",
+		"docs/good.md":      "`TestThere`, in.FuzzThere, seb.TestRoot. Testing, TestX is none of ours: no, it is",
+		"docs/bad.md":       "`TestGone`\n`out.TestThere` TestMethod\nTestNone",
+	}
+	expect(
+		t, checkTestNames, tree, "docs/good.md:1: test-name: there is no test TestX", "docs/bad.md:1: test-name: there is no test TestGone",
+		"docs/bad.md:2: test-name: there is no test out.TestThere", "docs/bad.md:2: test-name: there is no test TestMethod",
+		"docs/bad.md:3: test-name: there is no test TestNone",
+	)
+}
+
 func TestPure(t *testing.T) {
 	core := func(text string) source {
 		return source{"internal/logcore/a.go": "package logcore\n" + text, "internal/logcore/a_test.go": "package logcore\nimport _ \"time\"\n"}

@@ -1,6 +1,6 @@
 // Package tidy keeps the rules of the source tree that a compiler does not: which package may import which, how long
 // functions, files and packages may be, that exported names are described, that the links of the documents lead
-// somewhere, and that the log's core stays free of clocks, randomness and I/O. Its test runs every rule over the
+// somewhere and the tests that they name exist, and that the log's core stays free of clocks, randomness and I/O. Its test runs every rule over the
 // repository; it is no part of the program.
 package tidy
 
@@ -47,6 +47,7 @@ func Rules() []Rule {
 		{"links", checkLinks},
 		{"pure", checkPure},
 		{"phrases", checkPhrases},
+		{"test-names", checkTestNames},
 	}
 }
 

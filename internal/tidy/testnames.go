@@ -1,0 +1,51 @@
+package tidy
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// testName is a test or fuzz target in a document, with its package before it or without: cache.TestFullDisk.
+var testName = regexp.MustCompile(`(?:\b([a-z0-9]+)\.)?\b((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\b`)
+
+// checkTestNames finds tests that a document names and that are not there, or not in that package.
+func checkTestNames(t *Tree) []Finding {
+	declared := t.tests()
+	var found []Finding
+	for _, name := range t.names() {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for i, line := range strings.Split(string(t.files[name]), "\n") {
+			for _, m := range testName.FindAllStringSubmatch(line, -1) {
+				if pkg := m[1]; !declared[m[2]] || pkg != "" && !declared[pkg+"."+m[2]] {
+					found = append(found, Finding{
+						Rule: "test-name", Path: name, Line: i + 1, Name: m[0], Text: fmt.Sprintf("there is no test %s", m[0]),
+					})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// tests is the names of all tests and fuzz targets, each with and without the last element of its folder ("seb" for the
+// root).
+func (t *Tree) tests() map[string]bool {
+	declared := make(map[string]bool)
+	for _, g := range t.gofiles {
+		pkg := path.Base(g.dir)
+		if g.dir == "" {
+			pkg = "seb"
+		}
+		for _, d := range g.ast.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && g.test && f.Recv == nil {
+				declared[f.Name.Name], declared[pkg+"."+f.Name.Name] = true, true
+			}
+		}
+	}
+	return declared
+}
