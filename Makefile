@@ -12,7 +12,8 @@ LDFLAGS  := -X main.version=$(VERSION)
 # make torture TIME=10m        fresh seeds for so long; KILLS=10000: until so many brokers were killed; SEED=17: one run
 # make memory TIME=1h          how long clients come and go; CLIENTS=2000: how many push at once
 # make soak LIFE=25m           how long the load of the soak goes on
-# make bench BENCH=Produce PKG=./internal/broker
+# make bench RUN=read           rows that match; PICTURE=docs/performance.svg: draws throughput over workers and sizes too
+# make microbench BENCH=Produce PKG=./internal/broker
 SEED     ?=
 RUN      ?=
 TIME     ?= 30s
@@ -23,7 +24,7 @@ BENCH    ?= .
 PKG      ?= ./...
 COUNT    ?= 6
 
-.PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim planted cost costs torture soak memory bench run s3server
+.PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim planted cost costs torture soak memory bench microbench run s3server
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -94,7 +95,12 @@ memory: TIME = 10m
 memory: s3server ## a broker with 64 MiB: thousands of clients, a store that is late, clients that come and go for TIME
 	$(GO) test ./internal/pressure -count=1 -v -timeout 0 -clients $(CLIENTS) -push 3m -store-delay 10s -idle 5000 -churn $(TIME)
 
-bench: ## benchmarks into bin/bench.txt, compared with bin/bench-old.txt if it is there
+bench: ## the table of docs/performance.md: Seb beside a bare HTTP server, in turns; RUN= only rows that match; half an hour
+	@mkdir -p bin
+	$(GO) build -o bin/perf ./internal/perf/cmd/perf
+	bin/perf -version $(VERSION) $(if $(RUN),-run '$(RUN)') $(if $(PICTURE),-picture '$(PICTURE)')
+
+microbench: ## Go benchmarks into bin/bench.txt, compared with bin/bench-old.txt if it is there
 	@mkdir -p bin
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(COUNT) -timeout 0 $(PKG) >bin/bench.txt \
 	  || { cat bin/bench.txt; exit 1; }

@@ -1,0 +1,82 @@
+package perf
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/program"
+	"github.com/sebbroker/seb/record"
+)
+
+// broker is a broker of its own process.
+type broker struct {
+	*program.Broker
+	url, key string
+	client   *client.Client
+	started  time.Duration // from its start until it took requests
+}
+
+// serve starts one on a bucket, with a data folder.
+func (p *Place) serve(bucket, data string, args ...string) (*broker, error) {
+	began := time.Now()
+	run, err := program.Serve(p.Program, nil, append([]string{"--bucket", bucket, "--data-dir", data, "--http-port", "0"}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	b := &broker{Broker: run}
+	if b.url, err = run.Address(data); err == nil {
+		b.started = time.Since(began)
+		var key []byte
+		key, err = os.ReadFile(filepath.Join(data, "api-key"))
+		b.key = strings.TrimSpace(string(key))
+	}
+	if err == nil {
+		b.client, err = client.New(b.url, client.Options{APIKey: b.key})
+	}
+	if err != nil {
+		run.Kill()
+		return nil, err
+	}
+	return b, nil
+}
+
+// stop ends it in order.
+func (b *broker) stop() error {
+	b.client.Close()
+	if code := b.Stop(); code != 0 {
+		return fmt.Errorf("exit code %d\n%s", code, b.Log())
+	}
+	return nil
+}
+
+// history writes so many objects of so many records of 100 bytes each, one after the other.
+func (p *Place) history(ctx context.Context, bucket, data string, objects, records int, done func()) error {
+	b, err := p.serve(bucket, data, "--batch-wait-time", "0s", "--merge-interval", "24h")
+	if err != nil {
+		return err
+	}
+	defer b.Kill()
+	if _, err := b.client.PutTopic(ctx, "history", client.TopicSpec{Partitions: 1}); err != nil {
+		return err
+	}
+	list := make([]record.Record, records)
+	for i := range list {
+		list[i].Value = []byte(strings.Repeat(string(rune('a'+i%26)), 100))
+	}
+	batch, _, err := record.Append(nil, list, record.EncodeOptions{})
+	if err != nil {
+		return err
+	}
+	for range objects {
+		if _, err := b.client.ProduceBatches(ctx, "history", batch, client.ProduceOptions{}); err != nil {
+			return err
+		}
+		done()
+	}
+	return b.stop()
+}

@@ -1,0 +1,121 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Size says how large the stripped program is.
+func (p *Place) Size(stripped string) (Check, error) {
+	info, err := os.Stat(stripped)
+	if err != nil {
+		return Check{}, err
+	}
+	mb := float64(info.Size()) / 1e6
+	return Check{"program, stripped", "≤ 25 MB", fmt.Sprintf("%.1f MB", mb), mb <= 25}, nil
+}
+
+// Start measures n starts on an empty bucket in a folder, each in folders of its own, the check of the store included.
+func (p *Place) Start(n int) (Check, error) {
+	var took []time.Duration
+	for range n {
+		err := p.within(func(_, disk string) error {
+			b, err := p.serve("file:"+filepath.Join(disk, "bucket"), filepath.Join(disk, "data"))
+			if err != nil {
+				return err
+			}
+			took = append(took, b.started)
+			return b.stop()
+		})
+		if err != nil {
+			return Check{}, err
+		}
+	}
+	s := spreadOf(took, func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 })
+	return Check{"ready after a start on an empty disk bucket", "≤ 50 ms", s.text("%.0f ms"), s.Middle <= 50}, nil
+}
+
+// within runs f with folders of its own.
+func (p *Place) within(f func(tmpfs, disk string) error) (err error) {
+	tmpfs, disk, remove, err := p.folders()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	return f(tmpfs, disk)
+}
+
+// openMost is how long the start on a bucket with history may take.
+const openMost = 2 * time.Second
+
+// History compares a bucket with a history of so many objects of 1,000 records to an empty one: appends and reads near the
+// end, in turns, by CPU time a record; and says how long opening it takes. done is called now and then.
+func (p *Place) History(ctx context.Context, objects, n int, done func()) (list []Check, err error) {
+	err = p.within(func(tmpfs, disk string) error {
+		full, data := "file:"+filepath.Join(tmpfs, "full")+"?fsync=false", filepath.Join(disk, "data")
+		if err := p.history(ctx, full, data, objects, 1000, done); err != nil {
+			return err
+		}
+		var took []time.Duration
+		for range n {
+			b, err := p.serve(full, data, "--merge-interval", "24h")
+			if err != nil {
+				return err
+			}
+			took = append(took, b.started)
+			if err := b.stop(); err != nil {
+				return err
+			}
+		}
+		open := spreadOf(took, func(d time.Duration) float64 { return float64(d.Milliseconds()) })
+		list = append(list, Check{
+			fmt.Sprintf("open of a bucket with %d records in %d objects", objects*1000, objects), fmt.Sprintf("≤ %v", openMost),
+			open.text("%.0f ms"), open.Middle <= float64(openMost.Milliseconds()),
+		})
+		for _, c := range []struct {
+			name string
+			load []string
+		}{
+			{"appends", []string{"benchmark", "-w", "16", "--batches", "1024"}},
+			{"reads near the end", []string{"benchmark-read", "-w", "16", "--batches", "512", "--requests", "4096", "--skew", "recent"}},
+		} {
+			check, err := p.beside(ctx, c.name, c.load, full, n, done)
+			if err != nil {
+				return err
+			}
+			list = append(list, check)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// beside measures a load on a full bucket and on an empty one.
+func (p *Place) beside(ctx context.Context, what string, load []string, full string, n int, done func()) (Check, error) {
+	var rate, cpu []float64
+	for range n {
+		empty, err := p.measure(ctx, slices.Concat(load, []string{"--bucket", "file:{tmpfs}/empty?fsync=false"})...)
+		if err != nil {
+			return Check{}, err
+		}
+		done()
+		with, err := p.measure(ctx, slices.Concat(load, []string{"--bucket", full})...)
+		if err != nil {
+			return Check{}, err
+		}
+		done()
+		rate = append(rate, with.RecordsPerSecond/empty.RecordsPerSecond)
+		cpu = append(cpu, with.CPU/empty.CPU)
+	}
+	same := func(v float64) float64 { return v }
+	c, r := spreadOf(cpu, same), spreadOf(rate, same)
+	return Check{
+		what + " with that history, of those on an empty bucket", "CPU 0.90 to 1.10",
+		fmt.Sprintf("CPU %s, rate %s", c.text("%.2f"), r.text("%.2f")), c.Middle <= 1.1 && c.Middle >= 0.9,
+	}, nil
+}

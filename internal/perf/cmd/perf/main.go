@@ -1,0 +1,173 @@
+// Command perf measures Seb beside a bare HTTP server and prints the table of docs/performance.md:
+//
+//	perf                          all of it, with pictures
+//	perf -run 'read' -repeat 3    only what matches
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/perf"
+	"github.com/sebbroker/seb/internal/program"
+)
+
+type options struct {
+	run     *regexp.Regexp
+	repeat  int
+	scale   float64
+	place   perf.Place
+	picture string
+	json    string
+	version string
+}
+
+func main() {
+	var o options
+	run := flag.String("run", ".", "only rows whose name matches")
+	flag.IntVar(&o.repeat, "repeat", 5, "samples of each row")
+	flag.Float64Var(&o.scale, "scale", 1, "part of the loads' size")
+	flag.StringVar(&o.place.TmpFS, "tmpfs", "/dev/shm", "a folder in memory")
+	flag.StringVar(&o.place.Disk, "disk", "bin", "a folder on a disk")
+	flag.StringVar(&o.picture, "picture", "", "draw throughput over workers and record sizes into this file")
+	flag.StringVar(&o.json, "json", "bin/perf.json", "write all samples to this file")
+	flag.StringVar(&o.version, "version", "unknown", "what is measured, for the report")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var err error
+	if o.run, err = regexp.Compile(*run); err == nil {
+		err = o.measure(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "perf:", err)
+		os.Exit(1)
+	}
+}
+
+func (o *options) measure(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "seb-perf-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if o.place.Program, err = program.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
+		return err
+	}
+	r := perf.Report{Started: time.Now(), Version: o.version, Machine: machine.Here()}
+	if err := o.pairs(ctx, &r); err != nil {
+		return err
+	}
+	if err := o.checks(ctx, &r); err != nil {
+		return err
+	}
+	if err := r.Write(os.Stdout); err != nil {
+		return err
+	}
+	if o.picture != "" {
+		if err := o.draw(ctx, &r); err != nil {
+			return err
+		}
+	}
+	if o.json == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(&r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.json, append(text, '\n'), 0o644)
+}
+
+func (o *options) pairs(ctx context.Context, r *perf.Report) error {
+	for _, p := range perf.Pairs(o.scale) {
+		if !o.run.MatchString(p.Name) {
+			continue
+		}
+		bar := progress(2*o.repeat, p.Name)
+		result, err := p.Run(ctx, &o.place, o.repeat, func() { _ = bar.Add(1) })
+		_ = bar.Finish()
+		if err != nil {
+			return err
+		}
+		r.Results = append(r.Results, result)
+	}
+	return nil
+}
+
+// checks are what is measured without a counterpart: run chooses among size, start, follow and history.
+func (o *options) checks(ctx context.Context, r *perf.Report) error {
+	one := func(c perf.Check, err error) ([]perf.Check, error) { return []perf.Check{c}, err }
+	objects := max(10, int(10_000*o.scale))
+	for _, c := range []struct {
+		name string
+		n    int
+		do   func(done func()) ([]perf.Check, error)
+	}{
+		{"size", 1, func(func()) ([]perf.Check, error) { return one(o.place.Size(o.place.Program)) }},
+		{"start", 1, func(func()) ([]perf.Check, error) { return one(o.place.Start(max(3, int(30*o.scale)))) }},
+		{"follow", 1, func(func()) ([]perf.Check, error) {
+			return o.place.Follow(ctx, time.Duration(o.scale*float64(30*time.Second)))
+		}},
+		{"history", objects + 4*o.repeat, func(done func()) ([]perf.Check, error) { return o.place.History(ctx, objects, o.repeat, done) }},
+	} {
+		if !o.run.MatchString(c.name) {
+			continue
+		}
+		bar := progress(c.n, c.name)
+		list, err := c.do(func() { _ = bar.Add(1) })
+		_ = bar.Finish()
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		r.Checks = append(r.Checks, list...)
+	}
+	return nil
+}
+
+func (o *options) draw(ctx context.Context, r *perf.Report) error {
+	sweeps := perf.Sweeps(o.scale)
+	repeat := min(3, o.repeat)
+	var lines [][]perf.Line
+	for _, s := range sweeps {
+		var results []*perf.Result
+		bar := progress(2*repeat*len(s.Pairs), s.Title)
+		for _, p := range s.Pairs {
+			result, err := p.Run(ctx, &o.place, repeat, func() { _ = bar.Add(1) })
+			if err != nil {
+				return err
+			}
+			results = append(results, result)
+		}
+		_ = bar.Finish()
+		r.Swept = append(r.Swept, results...)
+		lines = append(lines, perf.Lines(results))
+	}
+	caption := fmt.Sprintf("records/s on tmpfs, middle and range of %d runs in turns; %s, %d cores, %s", repeat, r.Machine.CPU, r.Machine.Cores, r.Version)
+	if err := os.MkdirAll(filepath.Dir(o.picture), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(o.picture, []byte(perf.Picture(sweeps, lines, strings.ReplaceAll(caption, "&", "and"))), 0o644)
+}
+
+// progress shows how far something is, with the time left, on a terminal; nothing elsewhere.
+func progress(n int, what string) *progressbar.ProgressBar {
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return progressbar.DefaultSilent(int64(n))
+	}
+	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
+}

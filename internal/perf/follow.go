@@ -1,0 +1,217 @@
+package perf
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/sebbroker/seb/client"
+)
+
+const (
+	followWait  = 20 * time.Millisecond // the batch wait
+	followMore  = 5 * time.Millisecond  // what a record may take beyond batch wait and PUT
+	followTopic = "busy"
+	followRate  = 5 * time.Millisecond // between two records of a producer
+	producers   = 4
+)
+
+// Follow measures how long it takes from a producer's call to a consumer that follows a busy topic, as server-sent events and
+// by long polls, for so long.
+func (p *Place) Follow(ctx context.Context, d time.Duration) (list []Check, err error) {
+	err = p.within(func(_, disk string) error {
+		b, err := p.serve("file:"+filepath.Join(disk, "bucket"), filepath.Join(disk, "data"), "--batch-wait-time", followWait.String())
+		if err != nil {
+			return err
+		}
+		defer b.Kill()
+		if _, err := b.client.PutTopic(ctx, followTopic, client.TopicSpec{Partitions: 1}); err != nil {
+			return err
+		}
+		events, polls := newLatencies(), newLatencies()
+		if err := b.follow(ctx, d, events, polls); err != nil {
+			return err
+		}
+		put, err := b.put99(ctx)
+		if err != nil {
+			return err
+		}
+		for _, c := range []struct {
+			name string
+			h    *hdrhistogram.Histogram
+		}{{"server-sent events", events}, {"long polls", polls}} {
+			p99 := time.Duration(c.h.ValueAtQuantile(99)) * time.Microsecond
+			most := followWait + put + followMore
+			list = append(list, Check{
+				"from producer to consumer by " + c.name + ", p99",
+				fmt.Sprintf("≤ %.1f ms: batch wait %v, PUT p99 %.1f ms, and %v", ms(most), followWait, ms(put), followMore),
+				fmt.Sprintf("%.1f ms (p50 %.1f, %d records)", ms(p99), float64(c.h.ValueAtQuantile(50))/1000, c.h.TotalCount()), p99 <= most,
+			})
+		}
+		return b.stop()
+	})
+	return list, err
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// newLatencies is a histogram of microseconds.
+func newLatencies() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
+}
+
+// follow lets producers write for so long while two consumers note when what arrives.
+func (b *broker) follow(ctx context.Context, d time.Duration, events, polls *hdrhistogram.Histogram) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards failed
+	var failed error
+	run := func(f func() error) {
+		wg.Go(func() {
+			if err := f(); err != nil && ctx.Err() == nil {
+				cancel()
+				mu.Lock()
+				defer mu.Unlock()
+				failed = errors.Join(failed, err)
+			}
+		})
+	}
+	run(func() error { return b.events(ctx, events) })
+	run(func() error { return b.polls(ctx, polls) })
+	for range producers {
+		run(func() error {
+			tick := time.NewTicker(followRate)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				now := strconv.FormatInt(time.Now().UnixMicro(), 10)
+				if _, err := b.client.ProduceValues(ctx, followTopic, [][]byte{[]byte(now)}, client.ProduceOptions{}); err != nil {
+					return err
+				}
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		})
+	}
+	wg.Wait()
+	return failed
+}
+
+// polls follows by the Go client.
+func (b *broker) polls(ctx context.Context, h *hdrhistogram.Histogram) error {
+	for r, err := range b.client.Records(ctx, followTopic, client.ReadOptions{Offset: client.Latest, Follow: true}) {
+		if err != nil {
+			return err
+		}
+		if err := note(h, string(r.Value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// events follows a stream of server-sent events.
+func (b *broker) events(ctx context.Context, h *hdrhistogram.Histogram) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/records?topic-name="+followTopic+"&offset=0", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+b.key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("follow by events: %s", resp.Status)
+	}
+	for in := bufio.NewScanner(resp.Body); ; {
+		if !in.Scan() {
+			return errors.Join(in.Err(), errors.New("the stream of events ended"))
+		}
+		// {"offset":…,"value":"…"}
+		if _, rest, ok := strings.Cut(in.Text(), `"value":"`); ok {
+			sent, _, _ := strings.Cut(rest, `"`)
+			if err := note(h, sent); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// note takes a record that was sent at a time, in microseconds.
+func note(h *hdrhistogram.Histogram, sent string) error {
+	at, err := strconv.ParseInt(sent, 10, 64)
+	if err != nil {
+		return err
+	}
+	return h.RecordValue(max(1, time.Now().UnixMicro()-at))
+}
+
+// put99 is how long 99 of 100 PUTs took at most, by the broker's own metrics, linear within a bucket.
+func (b *broker) put99(ctx context.Context) (time.Duration, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+b.key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	return quantile(string(text), "seb_store_put_seconds", 0.99)
+}
+
+// quantile reads a histogram in Prometheus's text form.
+func quantile(text, name string, q float64) (time.Duration, error) {
+	type bucket struct{ most, count float64 }
+	var all []bucket
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, name+`_bucket{le="`)
+		if !ok {
+			continue
+		}
+		var b bucket
+		if le, count, ok := strings.Cut(strings.TrimSpace(rest), `"} `); ok && le != "+Inf" {
+			var err1, err2 error
+			b.most, err1 = strconv.ParseFloat(le, 64)
+			b.count, err2 = strconv.ParseFloat(count, 64)
+			if err := errors.Join(err1, err2); err != nil {
+				return 0, fmt.Errorf("%q: %w", line, err)
+			}
+			all = append(all, b)
+		}
+	}
+	if len(all) == 0 {
+		return 0, fmt.Errorf("no histogram %s", name)
+	}
+	want := q * all[len(all)-1].count
+	last := bucket{}
+	for _, b := range all {
+		if b.count >= want && b.count > last.count {
+			s := last.most + (b.most-last.most)*(want-last.count)/(b.count-last.count)
+			return time.Duration(s * float64(time.Second)), nil
+		}
+		last = b
+	}
+	return time.Duration(last.most * float64(time.Second)), nil
+}

@@ -1,0 +1,165 @@
+package perf
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Pair is a load that Seb and the bare server are given in turns.
+type Pair struct {
+	Name string `json:"name"`
+	// Load is the command and what both get; Seb and Bare are what only one gets. {tmpfs} and {disk} stand for folders that
+	// each run has for itself.
+	Load []string `json:"load"`
+	Seb  []string `json:"seb"`
+	Bare []string `json:"bare"`
+	// Ratio is how much of the bare server's rate Seb is to reach; CPU is how much CPU time a record may take, in
+	// microseconds, 0 for any.
+	Ratio float64 `json:"target_ratio"`
+	CPU   float64 `json:"target_cpu_us_per_record,omitempty"`
+	// OwnMemory says that the memory limit is the default one, so that the peak is judged by it.
+	OwnMemory bool `json:"default_memory_limit"`
+	// Bound says what limits the rate.
+	Bound string `json:"bound"`
+}
+
+// Sample is what one run of `seb benchmark` reports, load generator included.
+type Sample struct {
+	RecordsPerSecond float64 `json:"records_per_second"`
+	CPU              float64 `json:"cpu_us_per_record"`
+	RSS              int64   `json:"rss_max_bytes"`
+	MemoryLimit      int64   `json:"memory_limit"`
+	Objects          float64 `json:"objects_per_request"` // allocated
+	Bytes            float64 `json:"bytes_per_request"`
+	P50              float64 `json:"latency_p50_ms"`
+	P99              float64 `json:"latency_p99_ms"`
+}
+
+// Place is where things are measured.
+type Place struct {
+	Program string // the built seb
+	TmpFS   string // a folder in memory
+	Disk    string // a folder on a disk
+}
+
+// folders gives a run folders of its own, and what removes them.
+func (p *Place) folders() (tmpfs, disk string, remove func() error, err error) {
+	if tmpfs, err = os.MkdirTemp(p.TmpFS, "seb-perf-"); err != nil {
+		return "", "", nil, err
+	}
+	if disk, err = os.MkdirTemp(p.Disk, "seb-perf-"); err != nil {
+		return "", "", nil, errors.Join(err, os.RemoveAll(tmpfs))
+	}
+	return tmpfs, disk, func() error { return errors.Join(os.RemoveAll(tmpfs), os.RemoveAll(disk)) }, nil
+}
+
+// measure runs the program once, in folders of its own.
+func (p *Place) measure(ctx context.Context, args ...string) (s Sample, err error) {
+	tmpfs, disk, remove, err := p.folders()
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	in := strings.NewReplacer("{tmpfs}", tmpfs, "{disk}", disk)
+	full := []string{}
+	for _, a := range args {
+		full = append(full, in.Replace(a))
+	}
+	cmd := exec.CommandContext(ctx, p.Program, append(full, "--json")...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+disk)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return s, fmt.Errorf("%s %s: %w\n%.2000s", filepath.Base(p.Program), strings.Join(full, " "), err, errs.String())
+	}
+	return parse(out)
+}
+
+// parse reads the report of one run.
+func parse(out []byte) (Sample, error) {
+	var r struct {
+		RecordsPerSecond float64 `json:"records_per_second"`
+		CPU              float64 `json:"cpu_us_per_record"`
+		RSS              int64   `json:"rss_max_bytes"`
+		Parameters       struct {
+			MemoryLimit int64 `json:"memory_limit"`
+		} `json:"parameters"`
+		Runs []struct {
+			Allocated struct{ Objects, Bytes float64 } `json:"allocated_per_request"`
+			Latency   struct{ P50, P99 float64 }       `json:"latency_ms"`
+		} `json:"runs"`
+	}
+	if err := json.Unmarshal(out, &r); err != nil || len(r.Runs) != 1 {
+		return Sample{}, fmt.Errorf("not a report of one run: %.200q, %w", out, err)
+	}
+	one := &r.Runs[0]
+	return Sample{
+		RecordsPerSecond: r.RecordsPerSecond, CPU: r.CPU, RSS: r.RSS, MemoryLimit: r.Parameters.MemoryLimit,
+		Objects: one.Allocated.Objects, Bytes: one.Allocated.Bytes, P50: one.Latency.P50, P99: one.Latency.P99,
+	}, nil
+}
+
+// Result is a pair with its samples: the first of Seb and the first of the bare server were taken one after the other, and so
+// on.
+type Result struct {
+	Pair
+	SebSamples  []Sample `json:"seb_samples"`
+	BareSamples []Sample `json:"bare_samples"`
+}
+
+// Run takes n samples of each, in turns. done is called after each.
+func (p *Pair) Run(ctx context.Context, at *Place, n int, done func()) (*Result, error) {
+	r := &Result{Pair: *p}
+	for range n {
+		bare, err := at.measure(ctx, slices.Concat(p.Load, p.Bare)...)
+		if err != nil {
+			return nil, err
+		}
+		done()
+		seb, err := at.measure(ctx, slices.Concat(p.Load, p.Seb)...)
+		if err != nil {
+			return nil, err
+		}
+		done()
+		r.BareSamples, r.SebSamples = append(r.BareSamples, bare), append(r.SebSamples, seb)
+	}
+	return r, nil
+}
+
+// ratios are those of the samples that were taken one after the other: what slows the machine down for a while slows down
+// both.
+func (r *Result) ratios() []float64 {
+	var out []float64
+	for i := range r.SebSamples {
+		out = append(out, r.SebSamples[i].RecordsPerSecond/r.BareSamples[i].RecordsPerSecond)
+	}
+	return out
+}
+
+// spread is the least, the middle and the largest of some numbers.
+type spread struct{ Least, Middle, Most float64 }
+
+func spreadOf[T any](list []T, of func(T) float64) spread {
+	var v []float64
+	for _, e := range list {
+		v = append(v, of(e))
+	}
+	if len(v) == 0 {
+		return spread{}
+	}
+	slices.Sort(v)
+	middle := v[len(v)/2]
+	if len(v)%2 == 0 {
+		middle = (v[len(v)/2-1] + middle) / 2
+	}
+	return spread{v[0], middle, v[len(v)-1]}
+}

@@ -1,0 +1,82 @@
+package perf
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Pairs are the rows of the table: the loads of the original's own commands, and single records. scale is a part of their
+// size, 1 for the table.
+func Pairs(scale float64) []Pair {
+	n := func(v int) string { return strconv.Itoa(max(32, int(float64(v)*scale))) }
+	write := []string{"benchmark", "-w", "16", "--batches", n(4096)}
+	read := []string{"benchmark-read", "-w", "16", "--batches", n(4096), "--requests", n(20000), "--records-per-request", "1024"}
+	batches := func(load []string) []string { return slices.Concat(load, []string{"--format", "recordbatch"}) }
+	tmpfs := []string{"--bucket", "file:{tmpfs}/bucket?fsync=false"}
+	disk := []string{"--bucket", "file:{disk}/bucket"}
+	bare := func(kind, dir string) []string { return []string{"--bare", kind, "--bare-dir", dir} }
+	pairs := []Pair{
+		{Name: "write, multipart, tmpfs, no fsync", Load: write, Seb: tmpfs, Bare: bare("file", "{tmpfs}"), Ratio: 1, CPU: 2.8, OwnMemory: true},
+		{Name: "write, multipart, disk, fsync", Load: write, Seb: disk, Bare: bare("sync", "{disk}"), Ratio: 0.85, OwnMemory: true},
+		{Name: "write, RecordBatch, tmpfs, no fsync", Load: batches(write), Seb: tmpfs, Bare: bare("file", "{tmpfs}"), Ratio: 1.3, CPU: 2, OwnMemory: true},
+		{Name: "write, RecordBatch, disk, fsync", Load: batches(write), Seb: disk, Bare: bare("sync", "{disk}"), Ratio: 0.9, OwnMemory: true},
+		{Name: "write, multipart, memory", Load: write, Seb: []string{"--bucket", "mem:"}, Bare: bare("none", "{tmpfs}"), Ratio: 0.6},
+		{Name: "read, multipart", Load: read, Seb: tmpfs, Bare: bare("file", "{tmpfs}"), Ratio: 0.6, OwnMemory: true},
+		{Name: "read, RecordBatch", Load: batches(read), Seb: tmpfs, Bare: bare("file", "{tmpfs}"), Ratio: 0.85, OwnMemory: true},
+	}
+	for _, workers := range []int{600, 2400, 4800} {
+		pairs = append(pairs, Pair{
+			Name: fmt.Sprintf("write, 1 record a request, %d workers", workers),
+			Load: []string{"benchmark", "-b", "1", "-w", strconv.Itoa(workers), "--batches", n(200_000)},
+			Seb:  tmpfs, Bare: bare("none", "{tmpfs}"), Ratio: 0.8,
+		})
+	}
+	return pairs
+}
+
+// Sweep is a picture's line: the same load over a range of something.
+type Sweep struct {
+	Title  string
+	Label  string // of the points
+	Points []string
+	Pairs  []Pair
+}
+
+// Sweeps are writes and reads over the number of workers and the size of records, as in the original author's article.
+func Sweeps(scale float64) []Sweep {
+	n := func(v int) string { return strconv.Itoa(max(32, int(float64(v)*scale))) }
+	workers := []string{"1", "2", "4", "8", "16", "32", "64"}
+	sizes := []string{"64", "256", "1024", "4096", "16384"}
+	out := []Sweep{
+		{Title: "writes, records of 1 KiB, 1,024 a request", Label: "workers", Points: workers},
+		{Title: "reads, records of 1 KiB, 1,024 a request", Label: "workers", Points: workers},
+		{Title: "writes, 1 MiB a request, 16 workers", Label: "bytes of a record", Points: sizes},
+		{Title: "reads, 1 MiB a request, 16 workers", Label: "bytes of a record", Points: sizes},
+	}
+	for i := range out {
+		reads := i%2 == 1
+		for _, at := range out[i].Points {
+			load := []string{"benchmark"}
+			if reads {
+				load = []string{"benchmark-read", "--requests", n(4096)}
+			}
+			load = append(load, "--batches", n(2048))
+			if i < 2 {
+				load = append(load, "-w", at)
+			} else {
+				size, _ := strconv.Atoi(at) // one of those above
+				count := strconv.Itoa(1 << 20 / size)
+				load = append(load, "-w", "16", "--record-size", at, "--records-per-batch", count)
+				if reads {
+					load = append(load, "--records-per-request", count)
+				}
+			}
+			out[i].Pairs = append(out[i].Pairs, Pair{
+				Name: out[i].Title + ", " + at, Load: load,
+				Seb: []string{"--bucket", "file:{tmpfs}/bucket?fsync=false"}, Bare: []string{"--bare", "file", "--bare-dir", "{tmpfs}"},
+			})
+		}
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+package perf
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/program"
+)
+
+// TestPairsRun: every load of the table runs, on the built program, and leaves nothing behind.
+func TestPairsRun(t *testing.T) {
+	program, err := program.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := &Place{Program: program, TmpFS: t.TempDir(), Disk: t.TempDir()}
+	pairs := Pairs(0)
+	for i := range pairs {
+		if testing.Short() && i > 0 {
+			break
+		}
+		p := &pairs[i]
+		r, err := p.Run(t.Context(), place, 1, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []Sample{r.SebSamples[0], r.BareSamples[0]} {
+			if s.RecordsPerSecond <= 0 || s.CPU <= 0 || s.RSS < 1<<20 || s.MemoryLimit < 256<<20 || s.Objects <= 0 || s.Bytes <= 0 || s.P99 <= 0 {
+				t.Errorf("%s: %+v", p.Name, s)
+			}
+		}
+		var out strings.Builder
+		if err := (&Report{Results: []*Result{r}}).Write(&out); err != nil || !strings.Contains(out.String(), p.Name) {
+			t.Errorf("%v: %s", err, &out)
+		}
+	}
+	checks, err := place.History(t.Context(), 5, 1, func() {})
+	if err != nil || len(checks) != 3 || !strings.Contains(checks[0].Name, "5000 records in 5 objects") {
+		t.Errorf("history: %+v, %v", checks, err)
+	}
+	checks, err = place.Follow(t.Context(), 300*time.Millisecond)
+	if err != nil || len(checks) != 2 || strings.Contains(checks[0].Value, " 0 records") || strings.Contains(checks[1].Value, " 0 records") {
+		t.Errorf("follow: %+v, %v", checks, err)
+	}
+	if check, err := place.Start(1); err != nil || !strings.HasSuffix(check.Value, " ms") {
+		t.Errorf("start: %+v, %v", check, err)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	sample := func(rate, cpu float64, rss int64) Sample {
+		return Sample{RecordsPerSecond: rate, CPU: cpu, RSS: rss, MemoryLimit: 1 << 20}
+	}
+	bare := []Sample{sample(100, 1, 0), sample(10, 1, 0), sample(100, 1, 0)}
+	for name, c := range map[string]struct {
+		seb []Sample
+		met bool
+	}{
+		"the middle counts":      {[]Sample{sample(10, 1, 0), sample(10, 1, 0), sample(120, 1, 0)}, true},
+		"each with its own pair": {[]Sample{sample(100, 1, 0), sample(9, 1, 0), sample(90, 1, 0)}, false},
+		"CPU":                    {[]Sample{sample(100, 2, 0), sample(10, 2, 0), sample(100, 1, 0)}, false},
+		"memory at worst":        {[]Sample{sample(100, 1, 0), sample(10, 1, 0), sample(100, 1, 33<<20+1)}, false},
+		"memory a little beyond": {[]Sample{sample(100, 1, 0), sample(10, 1, 0), sample(100, 1, 33<<20)}, true},
+	} {
+		r := Result{Pair: Pair{Ratio: 1, CPU: 1, OwnMemory: true}, SebSamples: c.seb, BareSamples: bare}
+		if r.met() != c.met {
+			t.Errorf("%s: %v, ratios %v", name, !c.met, r.ratios())
+		}
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	text := "x_bucket{le=\"0.001\"} 0\nx_bucket{le=\"0.01\"} 50\nx_bucket{le=\"0.1\"} 100\nx_bucket{le=\"+Inf\"} 100\ny_bucket{le=\"9\"} 100\n"
+	for q, want := range map[float64]time.Duration{0.5: 10 * time.Millisecond, 0.25: 5500 * time.Microsecond, 1: 100 * time.Millisecond} {
+		if got, err := quantile(text, "x", q); err != nil || (got-want).Abs() > time.Microsecond {
+			t.Errorf("%v: %v, %v; want %v", q, got, err, want)
+		}
+	}
+	if _, err := quantile(text, "z", 0.5); err == nil {
+		t.Error("a histogram that is not there has a quantile")
+	}
+}
+
+func TestPictureIsXML(t *testing.T) {
+	sweeps := Sweeps(1)
+	var lines [][]Line
+	for _, s := range sweeps {
+		if len(s.Pairs) != len(s.Points) {
+			t.Errorf("%s: %d pairs for %d points", s.Title, len(s.Pairs), len(s.Points))
+		}
+		l := Line{Name: "Seb"}
+		for i := range s.Points {
+			l.Points = append(l.Points, spread{float64(i), float64(i) * 1.1e5, float64(i) * 2e5})
+		}
+		lines = append(lines, []Line{l, l})
+	}
+	d := xml.NewDecoder(strings.NewReader(Picture(sweeps, lines, "caption")))
+	texts := 0
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := tok.(xml.StartElement); ok && e.Name.Local == "text" {
+			texts++
+		}
+	}
+	if texts < 4*8 {
+		t.Errorf("%d texts", texts)
+	}
+}

@@ -1,0 +1,100 @@
+package perf
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sebbroker/seb/internal/machine"
+)
+
+// Report is all that was measured: the JSON document beside the table.
+type Report struct {
+	Started time.Time    `json:"started"`
+	Version string       `json:"version"`
+	Machine machine.Info `json:"machine"`
+	Results []*Result    `json:"results"`
+	Checks  []Check      `json:"checks"`
+	Swept   []*Result    `json:"swept,omitempty"` // what the pictures show
+}
+
+// Check is a measurement without a counterpart.
+type Check struct {
+	Name   string `json:"name"`
+	Target string `json:"target"`
+	Value  string `json:"value"`
+	Met    bool   `json:"met"`
+}
+
+// memoryBeyond is by how much a process may go beyond its memory limit.
+const memoryBeyond = 32 << 20
+
+// met says whether all targets of a pair are reached, by the middle of the samples.
+func (r *Result) met() bool {
+	cpu := spreadOf(r.SebSamples, func(s Sample) float64 { return s.CPU })
+	return spreadOf(r.ratios(), func(v float64) float64 { return v }).Middle >= r.Ratio &&
+		(r.CPU == 0 || cpu.Middle <= r.CPU) && (!r.OwnMemory || r.overMemory() <= memoryBeyond)
+}
+
+// overMemory is by how many bytes the peak of a sample was over the memory limit, at most.
+func (r *Result) overMemory() int64 {
+	over := int64(0)
+	for _, s := range r.SebSamples {
+		over = max(over, s.RSS-s.MemoryLimit)
+	}
+	return over
+}
+
+// Write prints the table as Markdown, with aligned columns.
+func (r *Report) Write(out io.Writer) error {
+	fmt.Fprintf(out, "%s, %s, %s\n\n", r.Version, r.Started.UTC().Format(time.DateOnly), r.Machine)
+	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	row := func(cells ...string) { fmt.Fprintln(w, "| "+strings.Join(cells, "\t| ")+"\t|") }
+	row("path", "Seb, records/s", "bare server", "ratio", "target", "CPU µs/record", "of the bare server", "peak MiB", "objects a request", "")
+	row("---", "---", "---", "---", "---", "---", "---", "---", "---", "---")
+	for _, p := range r.Results {
+		target := fmt.Sprintf("≥ %.2f", p.Ratio)
+		if p.CPU > 0 {
+			target += fmt.Sprintf(", ≤ %.1f µs", p.CPU)
+		}
+		rate := func(s Sample) float64 { return s.RecordsPerSecond }
+		cpu := func(s Sample) float64 { return s.CPU }
+		row(p.Name, rates(spreadOf(p.SebSamples, rate)), rates(spreadOf(p.BareSamples, rate)),
+			spreadOf(p.ratios(), func(v float64) float64 { return v }).text("%.2f"), target,
+			spreadOf(p.SebSamples, cpu).text("%.2f"), spreadOf(p.BareSamples, cpu).text("%.2f"),
+			fmt.Sprintf("%.0f", spreadOf(p.SebSamples, func(s Sample) float64 { return float64(s.RSS) }).Most/(1<<20)),
+			fmt.Sprintf("%.0f", spreadOf(p.SebSamples, func(s Sample) float64 { return s.Objects }).Middle), verdict(p.met()))
+	}
+	if err := w.Flush(); err != nil || len(r.Checks) == 0 {
+		return err
+	}
+	fmt.Fprintln(out)
+	row("", "measured", "target", "")
+	row("---", "---", "---", "---")
+	for _, c := range r.Checks {
+		row(c.Name, c.Value, c.Target, verdict(c.Met))
+	}
+	return w.Flush()
+}
+
+func verdict(met bool) string {
+	if met {
+		return "met"
+	}
+	return "**missed**"
+}
+
+// text is the middle, and the range if there is one.
+func (s spread) text(format string) string {
+	if s.Least == s.Most {
+		return fmt.Sprintf(format, s.Middle)
+	}
+	return fmt.Sprintf(format+" ("+format+" to "+format+")", s.Middle, s.Least, s.Most)
+}
+
+// rates are in thousands.
+func rates(s spread) string {
+	return spread{s.Least / 1000, s.Middle / 1000, s.Most / 1000}.text("%.0f k")
+}
