@@ -225,6 +225,28 @@ func TestConsumerOnABadLine(t *testing.T) {
 	}
 }
 
+// An answer that breaks off before its first record, or between two batches, is no short answer: the partition does not end
+// there.
+func TestConsumerWhoseAnswersBreakOffBetweenBatches(t *testing.T) {
+	whole, two := len(batches(t, 0, 12)), len(batches(t, 0, 6))
+	c, _ := faulty(t,
+		answer(200, "Content-Type: application/json", `{"name":"t","partitions":[{"partition":0,"next_offset":12}]}`),
+		answer(200, "Content-Type: application/json", `{"group":"g","offsets":[{"topic":"t","offset":0}]}`),
+		give(t, 12, whole), give(t, 12, whole-two), cut(-1, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\nSeb-Next-Offset: 12\r\n\r\n"), give(t, 12, 0),
+	)
+	k := consumer(t, c, client.ConsumerOptions{CommitEvery: -1})
+	offset := int64(0)
+	for m, err := range k.Records(t.Context()) {
+		if err != nil || m.Offset != offset {
+			t.Fatalf("offset %d, want %d: %v", m.Offset, offset, err)
+		}
+		offset++
+	}
+	if offset != 12 {
+		t.Errorf("ended at %d", offset)
+	}
+}
+
 // A consumer that is dropped at any moment, with a commit under way or not, leaves its group where the next one misses
 // nothing.
 func TestConsumersThatAreDroppedMissNothing(t *testing.T) {

@@ -91,8 +91,8 @@ func (k *Consumer) deliver(ctx context.Context, r *reading, done chan error) err
 	}
 	err = <-done
 	r.from = f.Next()
-	if errors.Is(err, io.ErrUnexpectedEOF) && broken != nil {
-		err = broken // and not that the answer ends too early
+	if broken != nil && (err == nil || errors.Is(err, io.ErrUnexpectedEOF)) {
+		err = broken // what came of it may be whole batches, or nothing: the answer ends too early all the same
 	}
 	return err
 }
