@@ -228,7 +228,7 @@ func (r *run) groupsReachTheEnd(ctx context.Context) {
 		u := r.users[i]
 		group := fmt.Sprintf("group-%d", u.id)
 		life, cancel := context.WithTimeout(ctx, calmTime)
-		u.session(life, group, group+"-last", client.ConsumerOptions{Partitions: r.untrimmed()})
+		ended := u.session(life, group, group+"-last", client.ConsumerOptions{Partitions: r.untrimmed()})
 		list, err := u.api.Offsets(life, group, topic)
 		cancel()
 		at := map[int32]int64{}
@@ -237,7 +237,7 @@ func (r *run) groupsReachTheEnd(ctx context.Context) {
 		}
 		for _, part := range r.untrimmed() {
 			if _, end := r.rec.Ends(part); err != nil || at[part] < end {
-				r.fault("%s has read partition %d up to %d of %d: %v", group, part, at[part], end, err)
+				r.fault("%s has read partition %d up to %d of %d, and ended: %v; its offsets: %v", group, part, at[part], end, ended, err)
 			}
 		}
 	}
@@ -284,7 +284,7 @@ func (r *run) stopLast(s *slot) {
 func (r *run) readBySomebodyElse(ctx context.Context) {
 	s := r.slots[0]
 	dir := filepath.Join(r.dir, "data-follower")
-	b, err := program.ServeLogged(r.w.plain, environment(), s.line, "--bucket", r.spec(), "--data-dir", dir, "--http-port", "0", "--read-only")
+	b, err := program.ServeLogged(r.w.plain, environment(r.key()), s.line, "--bucket", r.spec(), "--data-dir", dir, "--http-port", "0", "--read-only")
 	if err != nil {
 		r.fault("%v", err)
 		return
@@ -307,7 +307,7 @@ func (r *run) readBySomebodyElse(ctx context.Context) {
 func (r *run) fsck(ctx context.Context) {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, r.w.plain, "fsck", "--json", "--bucket", r.spec())
-	cmd.Env = append(os.Environ(), environment()...)
+	cmd.Env = append(os.Environ(), environment(r.key())...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		r.fault("fsck: %v\n%.4000s%s", err, out.String(), errs.String())

@@ -275,23 +275,25 @@ func (u *user) consume(ctx context.Context) {
 	group := fmt.Sprintf("group-%d", u.id)
 	for n := 0; ctx.Err() == nil; n++ {
 		life, cancel := context.WithTimeout(ctx, span(u.rng, 200*time.Millisecond, 8*time.Second))
-		u.session(life, group, fmt.Sprintf("%s-%d", group, n), client.ConsumerOptions{
+		session := fmt.Sprintf("%s-%d", group, n)
+		ended := u.session(life, group, session, client.ConsumerOptions{
 			Follow: true, CommitEvery: span(u.rng, 5*time.Millisecond, 500*time.Millisecond), MaxBytes: 1 + u.rng.IntN(64<<10),
 			Partitions: u.r.untrimmed(),
 		})
 		cancel()
+		u.r.rec.Note("sessions", "%s ended: %v", session, ended)
 		u.rest(ctx, true)
 	}
 }
 
-// session is one consumer's life. Some end without a last commit, as those that are killed.
-func (u *user) session(ctx context.Context, group, session string, o client.ConsumerOptions) {
+// session is one consumer's life, and says why it ended. Some end without a last commit, as those that are killed.
+func (u *user) session(ctx context.Context, group, session string, o client.ConsumerOptions) error {
 	begin, cancel := u.patience(ctx)
 	k, err := u.api.Consumer(begin, group, topic, o)
 	cancel()
 	if err != nil {
 		u.notedError(err)
-		return
+		return fmt.Errorf("begin: %w", err)
 	}
 	got := map[int32]*history.Event{}
 	flush := func() {
@@ -303,9 +305,11 @@ func (u *user) session(ctx context.Context, group, session string, o client.Cons
 		}
 		clear(got)
 	}
+	var ended error
 	for count, begun := 0, time.Now(); ; count++ {
 		m, err := k.Next(ctx)
 		if err != nil {
+			ended = err
 			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
 				u.notedError(err)
 			}
@@ -328,9 +332,11 @@ func (u *user) session(ctx context.Context, group, session string, o client.Cons
 	last, cancelLast := u.patience(end)
 	if err := k.Close(last); err != nil {
 		u.notedError(err)
+		ended = fmt.Errorf("%w; close: %w", ended, err)
 	}
 	cancelLast()
 	cancel()
+	return ended
 }
 
 // registers commits and fetches offsets of a group that several clients share, until ctx ends.

@@ -19,7 +19,7 @@ import (
 
 const (
 	topic  = "tortured"
-	apiKey = "campaign-key"
+	apiKey = "campaign-key-" // and the run's bucket
 	// calmTime bounds everything that must come to an end once nothing is in the way.
 	calmTime = 60 * time.Second
 )
@@ -142,9 +142,12 @@ func (r *run) close() {
 	_ = r.rec.Close()
 }
 
-// environment is what every broker has.
-func environment() []string {
-	return []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
+// key is the API key of the run's brokers. Another run's do not take it.
+func (r *run) key() string { return apiKey + r.bucket }
+
+// environment is what every broker with a key has.
+func environment(key string) []string {
+	return []string{"SEB_API_KEY=" + key, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
 }
 
 // storeFaults are the faults between brokers and store, by kind.

@@ -127,7 +127,7 @@ func (s *slot) start(ctx context.Context) (*program.Broker, error) {
 			return nil, err
 		}
 	}
-	env := append(environment(), s.r.w.env...)
+	env := append(environment(s.r.key()), s.r.w.env...)
 	if points := s.failpoints(first && s.n == 0); points != "" && !s.r.calm.Load() {
 		env = append(env, "SEB_FAILPOINTS="+points)
 	}

@@ -84,7 +84,7 @@ func startAndFill(t *testing.T, bucket, dir string) {
 
 func startBroker(t *testing.T, bucket, dir string) (b *program.Broker, address string) {
 	t.Helper()
-	b, err := program.Serve(built(t, delivered), environment(), "--bucket", bucket, "--data-dir", dir, "--http-port", "0", "--batch-wait-time", "0s")
+	b, err := program.Serve(built(t, delivered), environment(apiKey), "--bucket", bucket, "--data-dir", dir, "--http-port", "0", "--batch-wait-time", "0s")
 	if err != nil {
 		t.Fatal(err)
 	}
