@@ -46,9 +46,10 @@ func (r *run) draw(rng *rand.Rand) act {
 	return actKill
 }
 
-// progressMax bounds the wait for acknowledgements: if there are none, because all brokers stand still, it goes on all the
-// same.
-const progressMax = 300 * time.Millisecond
+const (
+	shortProgress = 300 * time.Millisecond
+	longProgress  = 1500 * time.Millisecond // packs, snapshots and collections take that
+)
 
 // leadMax bounds the wait for a broker that leads.
 const leadMax = 1500 * time.Millisecond
@@ -63,7 +64,7 @@ func (r *run) progress(ctx context.Context, rng *rand.Rand) {
 	}
 	want := r.acks.Load() + int64(rng.ExpFloat64()*r.p.acksMean)
 	moment := time.Duration(rng.IntN(int(20 * time.Millisecond)))
-	until := time.Now().Add(progressMax)
+	until := time.Now().Add(r.p.progressMax)
 	for r.acks.Load() < want && time.Now().Before(until) && ctx.Err() == nil {
 		sleep(ctx, time.Millisecond)
 	}

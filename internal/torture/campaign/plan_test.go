@@ -37,14 +37,17 @@ type plan struct {
 	store faultproxy.StoreConfig
 	wire  faultproxy.WireConfig
 
-	acts       map[act]float64 // weights
-	stopMax    time.Duration   // of SIGSTOP, and of a store out of reach
-	acksMean   float64         // between two acts
-	failpoints float64         // share of starts that are given one
-	focus      place           // one that some more are given; no name: none
-	wipeData   float64         // share of starts on an empty data folder
-	wipeCache  float64         // share of starts on an empty cache
-	restartMax time.Duration   // longest wait before a deposed broker comes back
+	acts     map[act]float64 // weights
+	stopMax  time.Duration   // of SIGSTOP, and of a store out of reach
+	acksMean float64         // between two acts
+	// progressMax bounds the wait for acknowledgements: if there are none, because all brokers stand still, it goes on all
+	// the same.
+	progressMax time.Duration
+	failpoints  float64       // share of starts that are given one
+	focus       place         // one that some more are given; no name: none
+	wipeData    float64       // share of starts on an empty data folder
+	wipeCache   float64       // share of starts on an empty cache
+	restartMax  time.Duration // longest wait before a deposed broker comes back
 
 	clients []kind
 	pause   time.Duration // of a client between operations, at most
@@ -151,7 +154,7 @@ func (p *plan) drawActs(rng *rand.Rand) {
 	if p.slots == 1 {
 		p.stopMax = min(p.stopMax, time.Second) // nobody takes over
 	}
-	p.acksMean = pick(rng, 2.0, 10, 30, 100)
+	p.acksMean, p.progressMax = pick(rng, 2.0, 10, 30, 100), shortProgress
 	if half(rng) {
 		p.failpoints = 0.2 + 0.6*rng.Float64()
 	}
@@ -185,7 +188,7 @@ func (p *plan) drawClients(rng *rand.Rand) {
 func (p *plan) suitFocus() {
 	switch {
 	case p.focus.short:
-		p.acksMean = max(p.acksMean, 30)
+		p.acksMean, p.progressMax = max(p.acksMean, 100), longProgress
 	case strings.HasPrefix(p.focus.name, "fenced"):
 		p.slots = max(p.slots, 2)
 	case strings.HasPrefix(p.focus.name, "stop"):

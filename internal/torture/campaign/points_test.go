@@ -30,14 +30,14 @@ var places = []place{
 	{"put.seal.after", 2, false},
 	{"put.data.before", 12, false},
 	{"put.data.after", 12, false},
-	{"put.snapshot.before", 2, true},
-	{"put.snapshot.after", 2, true},
+	{"put.snapshot.before", 1, true},
+	{"put.snapshot.after", 1, true},
 	{"get.before", 10, false},
 	{"get.after", 10, false},
 	{"list.before", 3, false},
 	{"list.after", 3, false},
-	{"delete.before", 2, true},
-	{"delete.after", 2, true},
+	{"delete.before", 1, true},
+	{"delete.after", 1, true},
 	{"role", 1, false},
 	{"commit.before-answer", 12, false},
 	{"commit.after-answer", 12, false},
@@ -47,8 +47,8 @@ var places = []place{
 	{"put.pack.after", 3, true},
 	{"install.before", 3, true},
 	{"install.after", 3, true},
-	{"compacted.before", 2, true},
-	{"compacted.after", 2, true},
+	{"compacted.before", 1, true},
+	{"compacted.after", 1, true},
 	{"cache.write.before", 8, false},
 	{"cache.write.after", 8, false},
 	{"cache.rename.after", 8, false},
@@ -58,7 +58,7 @@ var places = []place{
 	{"disk.moved", 12, false},
 	{"disk.put", 12, false},
 	{"disk.folder", 3, false},
-	{"disk.deleted", 10, true},
+	{"disk.deleted", 3, true},
 	{"stop.begun", 1, false},
 	{"stop.flushed", 1, false},
 }
@@ -87,13 +87,20 @@ func (p *plan) aim(seed uint64) {
 	p.focus = mine[turn%uint64(len(mine))]
 }
 
-// focusShare is how many starts are to die at the plan's own failpoint.
-const focusShare = 0.3
+// The share of starts that are to die at the plan's own failpoint: more where few get as far.
+const (
+	focusShare      = 0.3
+	focusShareShort = 0.7
+)
 
 // failpoints draws what the next process is to meet: one place to die or stand still at, and perhaps one that holds a
 // goroutine up.
 func (s *slot) failpoints(first bool) string {
-	if s.r.p.focus.name != "" && (first || s.rng.Float64() < focusShare) {
+	share := focusShare
+	if s.r.p.focus.short {
+		share = focusShareShort
+	}
+	if s.r.p.focus.name != "" && (first || s.rng.Float64() < share) {
 		return fmt.Sprintf("%s=kill:%d", s.r.p.focus.name, 1+s.rng.IntN(s.r.p.focus.hits))
 	}
 	if s.rng.Float64() >= s.r.p.failpoints {
