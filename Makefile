@@ -13,6 +13,7 @@ LDFLAGS  := -X main.version=$(VERSION)
 # make memory TIME=1h          how long clients come and go; CLIENTS=2000: how many push at once
 # make soak LIFE=25m           how long the load of the soak goes on
 # make bench RUN=read           rows that match; PICTURE=docs/performance.svg: draws throughput over workers and sizes too
+# make lint VULNDB=file:///dir a copy of the database of known holes, where vuln.go.dev is out of reach
 # make microbench BENCH=Produce PKG=./internal/broker
 SEED     ?=
 RUN      ?=
@@ -22,6 +23,7 @@ LIFE     ?= 25m
 CLIENTS  ?= 2000
 BENCH    ?= .
 PKG      ?= ./...
+VULNDB   ?=
 COUNT    ?= 6
 
 .PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim planted cost costs torture soak memory bench microbench run s3server
@@ -49,7 +51,7 @@ test: s3server vet ## every test, the S3 server included
 race: s3server ## every test under the race detector
 	$(GO) test -race -timeout 90m ./...
 
-lint: vet ## format, vet, staticcheck, and the same code for linux/arm64
+lint: vet ## format, vet, staticcheck, known holes, and the same code for linux/arm64
 	@out=$$($(TOOL) gofumpt -l -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)); \
 	  if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	$(TOOL) staticcheck ./...
@@ -57,6 +59,7 @@ lint: vet ## format, vet, staticcheck, and the same code for linux/arm64
 	$(GO) vet -tags failpoints ./cmd/seb ./internal/failpoint
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	@TOOL='$(TOOL)' VULNDB='$(VULNDB)' tools/vuln ./...
 
 fmt: ## format in place
 	$(TOOL) gofumpt -w -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)
