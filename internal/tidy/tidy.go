@@ -47,6 +47,7 @@ func Rules() []Rule {
 		{"links", checkLinks},
 		{"pure", checkPure},
 		{"phrases", checkPhrases},
+		{"secrets", checkSecrets},
 		{"test-names", checkTestNames},
 	}
 }
