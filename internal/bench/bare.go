@@ -183,12 +183,13 @@ func (r *reader) bare(ctx context.Context, offset int64) (int64, int64, error) {
 		return 0, 0, err
 	}
 	defer resp.Body.Close()
-	size := r.count * r.size
-	if cap(r.data) < size+1 {
-		r.data = make([]byte, size+1)
+	size := int64(r.count) * int64(r.size)
+	if resp.ContentLength != size {
+		return 0, 0, fmt.Errorf("%d bytes, asked for %d", resp.ContentLength, size)
 	}
-	if n, err := io.ReadFull(resp.Body, r.data[:size+1]); err != io.ErrUnexpectedEOF || n != size {
-		return 0, 0, fmt.Errorf("%d bytes, asked for %d: %w", n, size, err)
+	if err := r.values(resp.Body, size); err != nil {
+		return 0, 0, err
 	}
-	return int64(r.count), int64(size), nil
+	_, err = io.Copy(io.Discard, resp.Body)
+	return int64(r.count), size, err
 }

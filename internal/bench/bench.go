@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/machine"
 )
 
@@ -91,7 +93,7 @@ func (j *job) read(ctx context.Context) (run, error) {
 	}
 	starts := int64(p.Batches*p.RecordsPerBatch - p.Read.RecordsPerRequest + 1)
 	worker := func() request {
-		r := &reader{target: j.target, count: p.Read.RecordsPerRequest, size: p.RecordSize, perBatch: p.RecordsPerBatch}
+		r := &reader{in: bufio.NewReaderSize(nil, forms.HeadMax), target: j.target, count: p.Read.RecordsPerRequest, size: p.RecordSize, perBatch: p.RecordsPerBatch}
 		return func(ctx context.Context, i int) (int64, int64, error) {
 			offset := p.Read.offset(i, starts)
 			switch {

@@ -1,18 +1,18 @@
 package bench
 
 import (
+	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"mime"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -24,7 +24,8 @@ type reader struct {
 
 	perBatch int // records of a batch
 
-	sizes []int
+	in    *bufio.Reader
+	sizes forms.Sizes
 	data  []byte
 }
 
@@ -48,41 +49,39 @@ func (r *reader) multipart(ctx context.Context, offset int64) (int64, int64, err
 	if err != nil {
 		return 0, 0, fmt.Errorf("read answer: %w", err)
 	}
-	m := multipart.NewReader(resp.Body, params["boundary"])
-	part, err := m.NextPart()
-	if err != nil {
+	boundary, problem := forms.Boundary(params)
+	if problem != nil {
+		return 0, 0, fmt.Errorf("read answer: %w", problem)
+	}
+	r.in.Reset(resp.Body)
+	m := forms.NewMultipartReader(r.in, boundary)
+	r.sizes.Reset(r.count, nil)
+	if err := m.ReadSizes(&r.sizes); err != nil {
 		return 0, 0, fmt.Errorf("read sizes: %w", err)
 	}
-	r.sizes = r.sizes[:0]
-	if err := json.NewDecoder(part).Decode(&r.sizes); err != nil {
-		return 0, 0, fmt.Errorf("read sizes: %w", err)
-	}
-	if part, err = m.NextPart(); err != nil {
-		return 0, 0, fmt.Errorf("read records: %w", err)
-	}
-	return r.body(part)
-}
-
-// body reads the bytes of the records whose sizes are known and compares.
-func (r *reader) body(part io.Reader) (int64, int64, error) {
-	var sum int
-	for _, n := range r.sizes {
-		if n != r.size {
+	for _, n := range r.sizes.Lengths {
+		if int(n) != r.size {
 			return 0, 0, fmt.Errorf("a record of %d bytes, want %d", n, r.size)
 		}
-		sum += n
 	}
-	if cap(r.data) < sum+1 {
-		r.data = make([]byte, sum+1)
+	if r.sizes.Count != int64(r.count) {
+		return 0, 0, fmt.Errorf("%d records, asked for %d", r.sizes.Count, r.count)
 	}
-	n, err := io.ReadFull(part, r.data[:sum+1])
-	if err != io.ErrUnexpectedEOF || n != sum {
-		return 0, 0, fmt.Errorf("read records: %d bytes, sizes add up to %d: %w", n, sum, err)
+	if err := r.values(m.R, r.sizes.Sum); err != nil {
+		return 0, 0, err
 	}
-	if len(r.sizes) != r.count {
-		return 0, 0, fmt.Errorf("%d records, asked for %d", len(r.sizes), r.count)
+	return int64(r.count), r.sizes.Sum, m.End(r.sizes.Sum)
+}
+
+// values reads so many bytes of records.
+func (r *reader) values(in io.Reader, n int64) error {
+	if int64(cap(r.data)) < n {
+		r.data = make([]byte, n)
 	}
-	return int64(r.count), int64(sum), nil
+	if got, err := io.ReadFull(in, r.data[:n]); err != nil {
+		return fmt.Errorf("read records: %d bytes of %d: %w", got, n, err)
+	}
+	return nil
 }
 
 // batches reads count records from offset as RecordBatches. Whole batches come: how many bytes to ask for follows from the
