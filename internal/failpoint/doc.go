@@ -7,4 +7,6 @@
 // is to die (SIGKILL) after the third PUT of data, to stand still (SIGSTOP; whoever runs the broker lets it go on) before the
 // first LIST, to hold up one goroutine for 50 ms at the tenth commit, and one for 5 ms at every fourth GET. Each but the last
 // happens once. The first time is announced by a line on stderr: "failpoint put.data.after kill". Names lists what there is.
+//
+// SEB_HURRY=1 has a broker on a folder make snapshots as often as one on S3.
 package failpoint

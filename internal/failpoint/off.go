@@ -8,3 +8,6 @@ const Enabled = false
 
 // Hit does nothing.
 func Hit(string) {}
+
+// Hurried is false.
+func Hurried() bool { return false }

@@ -83,7 +83,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
 		Logger: o.Logger, Metrics: o.Metrics,
 	}
-	if local {
+	if local && !failpoint.Hurried() {
 		opt.Core.SnapshotBytes = snapshotBytesLocal
 	}
 	if !local && o.CacheBytes > 0 && o.CacheDir != "" {

@@ -218,7 +218,7 @@ func TestNoFailpointsInTheProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"SEB_FAILPOINTS", "commit.before-answer", "internal/failpoint.Hit"} {
+		for _, name := range []string{"SEB_FAILPOINTS", "SEB_HURRY", "commit.before-answer", "internal/failpoint.Hit"} {
 			if bytes.Contains(text, []byte(name)) != c.want {
 				t.Errorf("built with %q: has %q: %v", c.b.flags, name, !c.want)
 			}

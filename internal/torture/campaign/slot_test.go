@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -128,6 +129,9 @@ func (s *slot) start(ctx context.Context) (*program.Broker, error) {
 		}
 	}
 	env := append(environment(s.r.key()), s.r.w.env...)
+	if s.r.p.disk && slices.Contains(s.r.p.flags, "--snapshot-slots") {
+		env = append(env, "SEB_HURRY=1")
+	}
 	if points := s.failpoints(first && s.n == 0); points != "" && !s.r.calm.Load() {
 		env = append(env, "SEB_FAILPOINTS="+points)
 	}
