@@ -115,6 +115,11 @@ func lived(t *testing.T) (s *objstore.Memory, kept, trimmed *history) {
 			trimmed.append(t, l, fmt.Sprintf("trimmed %d.%d", epoch, i))
 		}
 		trimmed.trim(t, l, trimmed.next-2)
+		for end := time.Now().Add(20 * time.Second); len(names(t, s, "s0000/snap/")) < min(epoch+1, 2); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("no snapshot comes")
+			}
+		}
 		l.Kill()
 	}
 	return s, kept, trimmed
