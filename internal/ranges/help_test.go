@@ -141,7 +141,7 @@ func newRun(t testing.TB, base int64, sizes ...int) *run {
 	next := base
 	for i, size := range sizes {
 		recs := make([]record.Record, 3)
-		if size > 1<<20 {
+		if size > record.BatchTarget*9/10 {
 			recs = recs[:1]
 		}
 		for j := range recs {

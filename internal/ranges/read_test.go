@@ -345,7 +345,7 @@ func TestBlocksThatEndAnywhere(t *testing.T) {
 	s := objstore.NewMemory()
 	size := len(newRun(t, 0, 60_000).bytes)
 	for d := range 80 {
-		r := newRun(t, 0, 3*((60_000+ranges.BlockMin-size-d)/3), 3*d, 200_000, 100)
+		r := newRun(t, 0, 3*((60_000+ranges.BlockMin-size-d)/3), 3*d, 110_000, 100)
 		put(t, s, uint64(d), r)
 		for offset := int64(2); offset < r.at.End(); offset += 3 { // in each batch
 			g := open(t, s, 64<<20, false) // that knows nothing yet
