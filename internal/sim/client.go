@@ -319,6 +319,7 @@ func (w *world) refusals() {
 		}
 		w.store.refusing = true
 		w.stats.Faults++
+		w.stats.Refusals++
 		w.logf("the store refuses")
 		w.after(w.around(w.faultRand, 3*time.Second), func() { w.store.refusing = false })
 		w.refusals()

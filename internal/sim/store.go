@@ -51,12 +51,15 @@ func (s *store) call(n *node, put bool, do func() logcore.Outcome, then func(log
 		w.after(before+after, func() { done(logcore.OutcomeRefused) })
 	case fault(w.cfg.FailBefore):
 		w.stats.Faults++
+		w.stats.Failed++
 		w.after(before+after, func() { done(logcore.OutcomeNoVerdict) })
 	case put && fault(w.cfg.Conflict):
 		w.stats.Faults++
+		w.stats.Conflicts++
 		w.after(before+after, func() { done(logcore.OutcomeConflict) })
 	case fault(w.cfg.FailAfter):
 		w.stats.Faults++
+		w.stats.Applied++
 		w.after(before, func() { apply() })
 		w.after(before+after, func() { done(logcore.OutcomeNoVerdict) })
 	case put && fault(w.cfg.Late):
@@ -69,6 +72,7 @@ func (s *store) call(n *node, put bool, do func() logcore.Outcome, then func(log
 			o := apply()
 			if !put && fault(w.cfg.Damage) {
 				w.stats.Faults++
+				w.stats.Damaged++
 				o = logcore.OutcomeCorrupt
 			}
 			w.after(after, func() { done(o) })

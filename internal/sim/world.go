@@ -12,7 +12,9 @@ import (
 // Stats counts what a run did.
 type Stats struct {
 	Acks, Unknown, Rejected      int
-	Faults, Crashes, Pauses      int
+	Faults, Crashes, Pauses      int // Faults: of all kinds, Ghosts apart
+	Failed, Applied, Conflicts   int // requests without an answer: without effect, with it; PUTs refused by 409
+	Damaged, Refusals            int // answers with other bytes; times in which all is refused
 	Cuts, Clocks                 int // brokers cut off from the store, clocks set
 	Ghosts                       int // deleted names in listings
 	Leaders, Seals, Snapshots    int
@@ -29,6 +31,11 @@ func (s *Stats) add(o Stats) {
 	s.Faults += o.Faults
 	s.Crashes += o.Crashes
 	s.Pauses += o.Pauses
+	s.Failed += o.Failed
+	s.Applied += o.Applied
+	s.Conflicts += o.Conflicts
+	s.Damaged += o.Damaged
+	s.Refusals += o.Refusals
 	s.Cuts += o.Cuts
 	s.Clocks += o.Clocks
 	s.Ghosts += o.Ghosts
