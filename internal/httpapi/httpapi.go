@@ -33,6 +33,7 @@ type API struct {
 	connections    httpin.Connections
 	stops          *httpin.Stops
 	pace           httpin.Pace
+	cuts           cutLog
 }
 
 // New returns the front end of b, which stays the caller's to close, after Stop and the end of all requests.
@@ -95,8 +96,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = rt.serve(a, w, r)
 	}
 	if err != nil && misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
-		a.log.Warn("connection of a client cut that may take the answer for success, as it sends no Accept header that says "+
-			"otherwise", "method", r.Method, "path", r.URL.Path, "code", string(problemOf(err).Code), "err", err)
+		a.cuts.log(a.log, r, err)
 		err = http.ErrAbortHandler
 	}
 	a.metrics.served(rt.name(), codeOf(err), time.Since(began))

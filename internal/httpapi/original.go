@@ -1,8 +1,11 @@
 package httpapi
 
 import (
+	"log/slog"
 	"mime"
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/httpin"
@@ -48,4 +51,28 @@ func misleads(rt route, r *http.Request, err error) bool {
 	// to any request, and whoever does not know problems is not trusted to look at them.
 	return noAccept(r) || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout ||
 		status == http.StatusConflict || status >= http.StatusInternalServerError
+}
+
+// cutLog says in the log that a connection was cut, once in a while: what makes one request fail makes all of them fail.
+type cutLog struct {
+	mu     sync.Mutex // guards what follows
+	next   time.Time
+	others int // since the last line
+}
+
+// cutLogEvery is the least time between two lines.
+const cutLogEvery = 10 * time.Second
+
+func (c *cutLog) log(to *slog.Logger, r *http.Request, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if now.Before(c.next) {
+		c.others++
+		return
+	}
+	c.next = now.Add(cutLogEvery)
+	to.Warn("connection of a client cut that may take the answer for success, as it sends no Accept header that says otherwise",
+		"method", r.Method, "path", r.URL.Path, "code", string(problemOf(err).Code), "err", err, "others_before", c.others)
+	c.others = 0
 }
