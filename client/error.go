@@ -118,6 +118,13 @@ func (e *Error) Is(target error) bool {
 // Unwrap returns the transport's or context's error.
 func (e *Error) Unwrap() error { return e.Err }
 
+// notAnswer says whether err is of an answer that came whole and is none of a broker: another one will not be better.
+func notAnswer(err error) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	return errors.Is(err, errNotBroker) || errors.As(err, &syntax) || errors.As(err, &kind)
+}
+
 // repeatable reports whether r may be sent again without harm, and with hope.
 func (e *Error) repeatable(r *request) bool {
 	if e.Code == string(api.Fenced) && e.RetryAfter == 0 {
@@ -132,7 +139,7 @@ func (e *Error) repeatable(r *request) bool {
 		// No answer: a read can be repeated, a write only if it never left, unless that does not matter.
 		return !isContext(e.Err) && (free || e.Outcome == OutcomeRejected)
 	case e.Status/100 == 2:
-		return r.harmless && !isContext(e.Err) // an answer that broke off
+		return free && !isContext(e.Err) && !notAnswer(e.Err) // an answer that broke off
 	case !free:
 		return e.Outcome == OutcomeRejected && len(e.Results) == 0 && e.RetryAfter > 0 &&
 			(e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable)

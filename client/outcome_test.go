@@ -223,3 +223,25 @@ func TestNewRefusesWhatIsNoAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestReadsThatBreakOffAreRepeated: an answer that ends too early is none; one that is no broker's stays that.
+func TestReadsThatBreakOffAreRepeated(t *testing.T) {
+	topic := answer(200, "Content-Type: application/json", `{"topic":"t","partitions":[]}`)
+	early := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{\"topic\":"
+	for name, c := range map[string]struct {
+		first    http.HandlerFunc
+		good     bool
+		requests int64
+	}{
+		"within the body":     {cut(-1, early), true, 2},
+		"before the body":     {cut(-1, strings.TrimSuffix(early, `{"topic":`)), true, 2},
+		"whole, and too soon": {answer(200, "", `{"topic":`), true, 2},
+		"no JSON":             {answer(200, "", "<html>"), false, 1},
+		"other JSON":          {answer(200, "", `{"partitions":7}`), false, 1},
+	} {
+		api, n := faulty(t, c.first, topic)
+		if got, err := api.Topic(t.Context(), "t"); (err == nil) != c.good || n.Load() != c.requests {
+			t.Errorf("%s: %+v, %v after %d requests", name, got, err, n.Load())
+		}
+	}
+}
