@@ -17,8 +17,10 @@ const (
 	// have under way (KIP-98, max.in.flight.requests.per.connection).
 	ProducerWindow = 5
 	// ProducersMax bounds the remembered producers over all partitions. Beyond it an eighth is forgotten, the longest
-	// silent first; a producer that was forgotten may go on with any sequence.
-	ProducersMax = 32_768
+	// silent first; a producer that was forgotten may go on with any sequence. It is the same for every broker, since equal
+	// logs make equal states, so it must fit the smallest: a broker holds up to three copies (committed, frozen, a snapshot
+	// being written) of about 200 bytes each, 5 MB in all.
+	ProducersMax = 8_192
 )
 
 // Producer is what a partition remembers of an idempotent producer.
