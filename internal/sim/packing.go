@@ -68,7 +68,9 @@ func (r *run) gather(view *state.State, runs []packer.Run, then func(parts [][]b
 				if !there {
 					return logcore.OutcomeNotFound
 				}
-				parts[at] = slices.Clone(body[g.Pos : g.Pos+g.Len])
+				if parts[at] = rangeOf(body, &g); parts[at] == nil {
+					return logcore.OutcomeCorrupt
+				}
 				return logcore.OutcomeOK
 			}, func(o logcore.Outcome) {
 				r.deliver(func() {
@@ -84,6 +86,19 @@ func (r *run) gather(view *state.State, runs []packer.Run, then func(parts [][]b
 			})
 		}
 	}
+}
+
+// rangeOf cuts a range out of an object; nil if that is another object, as a SEAL that came late to the name of a collected
+// slot.
+func rangeOf(body []byte, g *state.Range) []byte {
+	if uint64(g.Pos)+uint64(g.Len) > uint64(len(body)) {
+		return nil
+	}
+	data := slices.Clone(body[g.Pos : g.Pos+g.Len])
+	if sum, err := record.Verify(data); err != nil || sum.Span != int64(g.Span) {
+		return nil
+	}
+	return data
 }
 
 // pack builds a pack and takes it through its steps.
