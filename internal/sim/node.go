@@ -23,22 +23,23 @@ type node struct {
 
 // run is one process: a core and the shell that performs its effects.
 type run struct {
-	n       *node
-	core    *logcore.Core
-	dead    bool
-	paused  bool
-	inbox   []func() // while paused
-	pending []*op    // not handed to the core yet
-	firstAt int64    // when the first of them came
-	wakeAt  int64
-	out     map[*op]bool // every op that has no answer yet
-	bodies  map[*logcore.Frozen][]byte
-	images  map[logcore.OpID][]byte // encoded snapshots
-	confirm map[uint64]int64        // tags asked: the chain's length when asked
-	seen    map[partKey]int64       // highest next offset served
-	rules   ruleState
-	packing bool
-	packed  uint64 // packs begun
+	n        *node
+	core     *logcore.Core
+	dead     bool
+	paused   bool
+	inbox    []func() // while paused
+	pending  []*op    // not handed to the core yet
+	creating bool     // topics again, in a while
+	firstAt  int64    // when the first of them came
+	wakeAt   int64
+	out      map[*op]bool // every op that has no answer yet
+	bodies   map[*logcore.Frozen][]byte
+	images   map[logcore.OpID][]byte // encoded snapshots
+	confirm  map[uint64]int64        // tags asked: the chain's length when asked
+	seen     map[partKey]int64       // highest next offset served
+	rules    ruleState
+	packing  bool
+	packed   uint64 // packs begun
 }
 
 func (n *node) start() {
@@ -240,11 +241,22 @@ func (r *run) role(e logcore.Effect) {
 	}
 }
 
-// createTopics proposes the topics that are missing.
+// createTopics proposes the topics that are missing, again and again while it leads: who waits for one would wait for ever.
 func (r *run) createTopics() {
-	for _, t := range r.n.w.topics {
+	w := r.n.w
+	again := func(o *op) {
+		if o.outcome != acked && !r.creating {
+			r.creating = true
+			w.after(time.Second, func() {
+				if r.creating = false; !r.dead && r.core.Role() == logcore.RoleLeader {
+					r.createTopics()
+				}
+			})
+		}
+	}
+	for _, t := range w.topics {
 		if r.core.State().TopicByName(t.name) == nil {
-			r.submit(&op{w: r.n.w, run: r, create: t.name, settings: t.settings()})
+			r.submit(&op{w: w, run: r, create: t.name, settings: t.settings(), done: again})
 		}
 	}
 }
