@@ -41,7 +41,7 @@ var shares = [kinds]struct {
 	use   string
 }{
 	Runtime:     {"runtime", 290, "code, stacks, garbage collection"},
-	Pool:        {"pool", 40, "idle buffers kept for reuse"},
+	Pool:        {"pool", 40, "idle buffers kept for reuse; more while requests leave theirs free"},
 	Connections: {"connections", 120, "open connections; beyond it idle ones give way"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
 	Objects:     {"objects", 130, "objects being filled or stored"},
@@ -108,6 +108,9 @@ func New(limit int64) *Budget {
 	}
 	b.classes[Runtime].limit += rest
 	b.buffers = NewBuffers(b.classes[Pool].limit)
+	b.buffers.more = func() int64 {
+		return b.classes[Produce].spare() + b.classes[Objects].spare() + b.classes[Fetch].spare()
+	}
 	return b
 }
 

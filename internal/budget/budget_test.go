@@ -395,7 +395,7 @@ func ExampleBudget_Ceiling() {
 	// Output:
 	// memory limit 64.0 MiB, largest request 8192.0 KiB
 	//   runtime        18.6 MiB  code, stacks, garbage collection
-	//   pool         2621.4 KiB  idle buffers kept for reuse
+	//   pool         2621.4 KiB  idle buffers kept for reuse; more while requests leave theirs free
 	//   connections  7864.3 KiB  open connections; beyond it idle ones give way
 	//   produce      9175.0 KiB  bodies of produce requests in flight
 	//   objects      8519.7 KiB  objects being filled or stored

@@ -17,8 +17,13 @@ const (
 
 // Buffers is a pool of byte slices in fixed sizes, bounded by the bytes that idle in it. It counts nothing against a
 // class: callers reserve SizeFor(n) bytes before they Get(n). All methods may be called concurrently.
+//
+// An object of 10 MiB gives all its buffers back at once, which the next requests take again one by one. So while there
+// are requests more may idle than the pool's own share: what the classes whose buffers these are leave free, as far as
+// they are in use. Together that is never more than all their shares.
 type Buffers struct {
 	idleMax int64
+	more    func() int64 // beyond idleMax; nil: none
 
 	mu     sync.Mutex // guards what follows
 	free   [sizeCount][][]byte
@@ -77,8 +82,17 @@ func (b *Buffers) Get(n int) []byte {
 		b.mu.Unlock()
 		return buf[:n]
 	}
+	b.evictLocked(b.idleMost()) // what was reserved for this one may have left less for idle ones
 	b.mu.Unlock()
 	return make([]byte, n, size)
+}
+
+// idleMost is how many bytes may idle now.
+func (b *Buffers) idleMost() int64 {
+	if b.more == nil {
+		return b.idleMax
+	}
+	return b.idleMax + b.more()
 }
 
 // Put gives a slice back that Get returned; no one may use it afterwards, nor any slice of it. It must begin where the
@@ -99,10 +113,12 @@ func (b *Buffers) Put(buf []byte) {
 			buf[:size][i] = 0xdb
 		}
 	}
-	if int64(size) > b.idleMax {
+	most := b.idleMost()
+	if int64(size) > most {
+		b.evictLocked(most)
 		return
 	}
-	b.evictLocked(b.idleMax - int64(size))
+	b.evictLocked(most - int64(size))
 	b.idle += int64(size)
 	b.free[index] = append(b.free[index], buf[:0])
 }
@@ -120,7 +136,7 @@ func (b *Buffers) evictLocked(idleMax int64) {
 	}
 }
 
-// Idle is how many bytes wait for reuse. It is never above the bound given to NewBuffers.
+// Idle is how many bytes wait for reuse. Without a budget it is never above the bound given to NewBuffers.
 func (b *Buffers) Idle() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

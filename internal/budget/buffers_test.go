@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math/rand/v2"
 	"sync"
 	"testing"
 )
@@ -127,5 +128,64 @@ func BenchmarkBuffers(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		pool.Put(pool.Get(16 << 10))
+	}
+}
+
+// TestIdleBuffersFitIntoWhatIsFree: while requests come and go more may idle than the pool's share, but with what is used
+// never more than the shares; and when all have gone and one more came, no more than that share.
+func TestIdleBuffersFitIntoWhatIsFree(t *testing.T) {
+	type held struct {
+		res *Reservation
+		buf []byte
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	b := New(64 << 20)
+	classes := []*Class{b.Class(Produce), b.Class(Objects), b.Class(Fetch)}
+	all := b.Class(Pool).Limit()
+	for _, c := range classes {
+		all += c.Limit()
+	}
+	var have []held
+	beyond := false
+	take := func(c *Class, n int) {
+		if res, err := c.Reserve(int64(SizeFor(n))); err == nil {
+			have = append(have, held{res, b.Buffers().Get(n)})
+		}
+	}
+	drop := func(i int) {
+		b.Buffers().Put(have[i].buf)
+		have[i].res.Release()
+		have[i] = have[len(have)-1]
+		have = have[:len(have)-1]
+	}
+	for range 20_000 {
+		if rnd.IntN(40) == 0 {
+			for range rnd.IntN(len(have) + 1) { // an object is done
+				drop(rnd.IntN(len(have)))
+			}
+		}
+		take(classes[rnd.IntN(len(classes))], 1<<(10+rnd.IntN(11))-rnd.IntN(500))
+		if len(have) > 0 && rnd.IntN(3) == 0 {
+			drop(rnd.IntN(len(have)))
+		}
+		idle, used := b.Buffers().Idle(), int64(0)
+		for _, c := range classes {
+			used += c.Used()
+		}
+		beyond = beyond || idle > b.Class(Pool).Limit()
+		if idle+used > all {
+			t.Fatalf("%d idle and %d used, of %d", idle, used, all)
+		}
+	}
+	if !beyond {
+		t.Error("no more than the pool's share was ever idle")
+	}
+	for len(have) > 0 {
+		drop(0)
+	}
+	take(classes[0], 1000)
+	drop(0)
+	if idle := b.Buffers().Idle(); idle > b.Class(Pool).Limit()+1024 {
+		t.Errorf("%d bytes idle when nobody needs any", idle)
 	}
 }

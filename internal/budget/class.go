@@ -5,12 +5,15 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // Class is one share of a budget. All methods may be called concurrently.
 type Class struct {
 	kind  Kind
 	limit int64
+
+	shown atomic.Int64 // used, for whoever can do without the lock
 
 	mu      sync.Mutex // guards what follows
 	used    int64
@@ -108,7 +111,7 @@ func (c *Class) leave(place *list.Element) {
 	w := place.Value.(*waiter)
 	select {
 	case <-w.granted:
-		c.used -= w.n
+		c.giveLocked(w.n)
 	default:
 		c.waiting.Remove(place)
 	}
@@ -118,7 +121,7 @@ func (c *Class) leave(place *list.Element) {
 func (c *Class) release(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.used -= n
+	c.giveLocked(n)
 	if c.used < 0 {
 		panic(fmt.Sprintf("budget: %s has %d bytes in use after a release of %d", c.kind, c.used, n))
 	}
@@ -140,7 +143,19 @@ func (c *Class) grantLocked() {
 
 func (c *Class) takeLocked(n int64) {
 	c.used += n
+	c.shown.Store(c.used)
 	c.peak = max(c.peak, c.used)
+}
+
+func (c *Class) giveLocked(n int64) {
+	c.used -= n
+	c.shown.Store(c.used)
+}
+
+// spare is what is free of the class, but no more than is used.
+func (c *Class) spare() int64 {
+	used := c.shown.Load()
+	return min(c.limit-used, used)
 }
 
 func (c *Class) refuseLocked(wanted, free int64) error {
