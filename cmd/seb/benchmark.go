@@ -39,7 +39,8 @@ func newBenchmarkRead() *cobra.Command {
 		Short: "Measure how fast records are read",
 		Long: `Writes --batches batches, then reads at random offsets over real HTTP. Offsets are spread evenly, or, with --skew
 recent, as consumers that mostly keep up have them: the distance from the end is exponential with a mean of 2 % of the
-topic. A request that fails, or gives fewer records than asked for, fails the run.`,
+topic. With --format recordbatch reads begin where a written batch does, as consumers do that go on where one ended. A request
+that fails, or gives fewer records than asked for, fails the run.`,
 		Example: "  seb benchmark-read -r 5 -w 16 --records-per-batch=256 --requests 20000",
 		Args:    cobra.NoArgs,
 	}

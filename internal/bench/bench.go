@@ -92,10 +92,14 @@ func (j *job) read(ctx context.Context) (run, error) {
 		}
 	}
 	starts := int64(p.Batches*p.RecordsPerBatch - p.Read.RecordsPerRequest + 1)
+	step := int64(1)
+	if p.Format == RecordBatch {
+		step = int64(p.RecordsPerBatch) // consumers go on where a batch begins: batches are not cut for them
+	}
 	worker := func() request {
-		r := &reader{in: bufio.NewReaderSize(nil, forms.HeadMax), target: j.target, count: p.Read.RecordsPerRequest, size: p.RecordSize, perBatch: p.RecordsPerBatch}
+		r := &reader{in: bufio.NewReaderSize(nil, forms.HeadMax), target: j.target, count: p.Read.RecordsPerRequest, size: p.RecordSize}
 		return func(ctx context.Context, i int) (int64, int64, error) {
-			offset := p.Read.offset(i, starts)
+			offset := p.Read.offset(i, starts, step)
 			switch {
 			case p.Bare != "":
 				return r.bare(ctx, offset)

@@ -22,8 +22,6 @@ type reader struct {
 	count  int // records a request
 	size   int // bytes of a record
 
-	perBatch int // records of a batch
-
 	in    *bufio.Reader
 	sizes forms.Sizes
 	data  []byte
@@ -84,8 +82,8 @@ func (r *reader) values(in io.Reader, n int64) error {
 	return nil
 }
 
-// batches reads count records from offset as RecordBatches. Whole batches come: how many bytes to ask for follows from the
-// batches that were written, and what is left is asked for again.
+// batches reads count records from offset, where a batch begins, as RecordBatches. Whole batches come: what is left is asked
+// for again.
 func (r *reader) batches(ctx context.Context, offset int64) (records, bytes int64, err error) {
 	for records < int64(r.count) {
 		before := records
@@ -112,7 +110,7 @@ const recordOverhead = 16
 
 // fetch gives at most want records to take, until that returns false.
 func (r *reader) fetch(ctx context.Context, offset int64, take func(*record.Record) bool, want int64) error {
-	bytes := (int(want) + r.perBatch) * (r.size + recordOverhead)
+	bytes := int(want) * (r.size + recordOverhead)
 	f, err := r.target.client.Fetch(ctx, r.target.topic, client.FetchOptions{Offset: offset, MaxBytes: bytes})
 	if err != nil {
 		return err
@@ -135,12 +133,15 @@ func (r *reader) fetch(ctx context.Context, offset int64, take func(*record.Reco
 // recentMean is the mean distance from the end, as a part of the topic, with Recent.
 const recentMean = 0.02
 
-// offset is where read number i begins: the same for every run of the same parameters.
-func (r *ReadParams) offset(i int, starts int64) int64 {
+// offset is where read number i begins, a multiple of step below starts: the same for every run of the same parameters.
+func (r *ReadParams) offset(i int, starts, step int64) int64 {
 	rng := rand.New(rand.NewPCG(uint64(i), 1))
+	at := int64(0)
 	if r.Skew == Uniform {
-		return rng.Int64N(starts)
+		at = rng.Int64N(starts)
+	} else {
+		back := int64(rng.ExpFloat64() * recentMean * float64(starts))
+		at = max(0, starts-1-back)
 	}
-	back := int64(rng.ExpFloat64() * recentMean * float64(starts))
-	return max(0, starts-1-back)
+	return at / step * step
 }
