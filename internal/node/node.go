@@ -49,6 +49,9 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		return nil, errors.Join(err, f.close())
 	}
 	failpoint.Hit("start.store")
+	if m, ok := store.(*objstore.Memory); ok && o.OnMemoryStore != nil {
+		m.Watch(o.OnMemoryStore)
+	}
 	n := &Node{folder: f, name: store.String()}
 	n.rest = sync.OnceValue(n.closeRest)
 	if o.Store == nil {

@@ -13,9 +13,32 @@ import (
 // Memory is a bucket in this process's memory: for tests, examples and brokers that may forget. It has no limit of its
 // own and is safe for concurrent use.
 type Memory struct {
-	mu      sync.RWMutex      // guards the two fields below
+	mu      sync.RWMutex      // guards the fields below
 	objects map[string][]byte // the slices never change
 	names   []string          // the keys of objects, ascending
+	bytes   int64             // of all objects
+	told    int64             // what grown was told last
+	grown   func(bytes int64)
+}
+
+// growthStep is by how much a store's size has changed when it tells.
+const growthStep = 16 << 20
+
+// Watch has f called with the bytes of all objects whenever they have become 16 MiB more or fewer: memory that a program
+// holds beside what it works with. f must not call the store.
+func (m *Memory) Watch(f func(bytes int64)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.grown = f
+}
+
+// changeLocked counts bytes that came, or went if n is negative.
+func (m *Memory) changeLocked(n int) {
+	m.bytes += int64(n)
+	if m.grown != nil && (m.bytes-m.told >= growthStep || m.told-m.bytes >= growthStep) {
+		m.told = m.bytes
+		m.grown(m.bytes)
+	}
 }
 
 // NewMemory returns an empty store.
@@ -43,6 +66,7 @@ func (m *Memory) Put(ctx context.Context, key string, body Body) error {
 	}
 	m.names = slices.Insert(m.names, i, key)
 	m.objects[key] = data
+	m.changeLocked(len(data))
 	return nil
 }
 
@@ -105,6 +129,7 @@ func (m *Memory) Delete(ctx context.Context, keys ...string) error {
 	for _, key := range keys {
 		if i, ok := slices.BinarySearch(m.names, key); ok {
 			m.names = slices.Delete(m.names, i, i+1)
+			m.changeLocked(-len(m.objects[key]))
 			delete(m.objects, key)
 		}
 	}

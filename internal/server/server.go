@@ -77,10 +77,14 @@ func (s *Server) listen() (err error) {
 }
 
 func (s *Server) start(ctx context.Context) error {
-	debug.SetMemoryLimit(budget.New(int64(s.cfg.MemoryLimit)).GoLimit())
+	limit := budget.New(int64(s.cfg.MemoryLimit)).GoLimit()
+	debug.SetMemoryLimit(limit)
 	set := metrics.NewSet()
+	options := s.nodeOptions(set)
+	// Else the collector would run all the time for what it can not collect.
+	options.OnMemoryStore = func(held int64) { debug.SetMemoryLimit(limit + held) }
 	var err error
-	if s.node, err = node.Open(ctx, s.nodeOptions(set)); err != nil {
+	if s.node, err = node.Open(ctx, options); err != nil {
 		return err
 	}
 	if err := s.serve(set); err != nil {
