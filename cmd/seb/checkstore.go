@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/storecheck"
 	"github.com/spf13/cobra"
 )
 
@@ -36,7 +37,7 @@ for each bucket and remembers it in its data folder.`,
 				return usageError{err}
 			}
 			start := time.Now()
-			if err := objstore.Check(cmd.Context(), store, objstore.CheckOptions{}); err != nil {
+			if err := storecheck.Run(cmd.Context(), store, storecheck.Options{}); err != nil {
 				return fmt.Errorf("%s: %w", store, err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s passes every check (%v)\n", store, time.Since(start).Round(time.Millisecond))

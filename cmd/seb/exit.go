@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/storecheck"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 )
@@ -53,7 +54,7 @@ func (e usageError) Unwrap() error { return e.error }
 func exitCode(err error) int {
 	var usage usageError
 	var faults config.Faults
-	var check *objstore.CheckError
+	var check *storecheck.Error
 	switch {
 	case err == nil:
 		return exitOK

@@ -32,7 +32,7 @@ type Node struct {
 	rest    func() error // closes what lies below the broker, once
 }
 
-// Open opens the bucket, checks the store if need be (objstore.CheckError), and waits until the broker leads or, with
+// Open opens the bucket, checks the store if need be (storecheck.Error), and waits until the broker leads or, with
 // ReadOnly, follows. If ctx ends first all is closed again; its end after Open does not matter.
 func Open(ctx context.Context, o Options) (*Node, error) {
 	o = o.withDefaults()

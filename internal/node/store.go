@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/storecheck"
 )
 
 // openStore opens the bucket, or takes the one that is given.
@@ -48,7 +49,7 @@ func (g *gate) check(ctx context.Context, o *Options, f *folder) error {
 		return nil
 	}
 	o.Logger.Info("checking the store", "store", name)
-	if err := objstore.Check(ctx, g.Store, objstore.CheckOptions{}); err != nil {
+	if err := storecheck.Run(ctx, g.Store, storecheck.Options{}); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	failpoint.Hit("start.checked")

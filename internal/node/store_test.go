@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/storecheck"
 )
 
 // far is a store in memory that does not look like one, and notes what is put.
@@ -61,8 +62,8 @@ func TestNothingIsWrittenBeforeTheStoreHasPassed(t *testing.T) {
 func TestStoreThatFailsTheCheckIsNotWritten(t *testing.T) {
 	store := &far{Store: objstore.NewMemory(), lies: true}
 	_, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()})
-	var failed *objstore.CheckError
-	if !errors.As(err, &failed) || failed.Check != objstore.CheckPutIfAbsent {
+	var failed *storecheck.Error
+	if !errors.As(err, &failed) || failed.Check != storecheck.PutIfAbsent {
 		t.Errorf("got %v", err)
 	}
 	if puts, _ := store.log(); len(puts) > 0 {
@@ -75,7 +76,7 @@ func TestOpenThatIsGivenUpSaysWhatItWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
 	_, err := Open(ctx, Options{Store: &far{Store: objstore.NewMemory()}})
-	var failed *objstore.CheckError
+	var failed *storecheck.Error
 	if !errors.Is(err, stop) || errors.As(err, &failed) {
 		t.Errorf("got %v", err)
 	}

@@ -51,7 +51,7 @@ type Server struct {
 const connectionBytes = 40 << 10
 
 // Start starts a broker as cfg says and returns when it leads (or follows, if read-only) and accepts requests. It sets
-// the process's soft memory limit. Errors: config.Faults, objstore.CheckError, node.ErrFolderInUse, and others.
+// the process's soft memory limit. Errors: config.Faults, storecheck.Error, node.ErrFolderInUse, and others.
 func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

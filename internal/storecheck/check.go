@@ -1,4 +1,5 @@
-package objstore
+// Package storecheck finds out whether an object store does what Seb stands on (rule R10), before it is trusted.
+package storecheck
 
 import (
 	"bytes"
@@ -9,42 +10,44 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// The checks of Check, as CheckError names them.
+// The checks of Run, as Error names them.
 const (
-	CheckPutIfAbsent     = "put-if-absent"
-	CheckRacers          = "racers for one name"
-	CheckReadAfterWrite  = "read-after-write by GET"
-	CheckListAfterWrite  = "read-after-write by LIST"
-	CheckListAfterDelete = "LIST after DELETE"
-	CheckRanges          = "range reads"
-	CheckMissing         = "a missing name is not found"
+	PutIfAbsent     = "put-if-absent"
+	Racers          = "racers for one name"
+	ReadAfterWrite  = "read-after-write by GET"
+	ListAfterWrite  = "read-after-write by LIST"
+	ListAfterDelete = "LIST after DELETE"
+	Ranges          = "range reads"
+	Missing         = "a missing name is not found"
 )
 
-// CheckOptions size the check. Zero means what rule R10 asks for.
-type CheckOptions struct {
+// Options size the check. Zero means what rule R10 asks for.
+type Options struct {
 	Racers int // for one name at a time; default 16
 	Rounds int // of races, and of writes that are read back; default 20
 }
 
-// CheckError says which check a store has failed. If it wraps ErrNoVerdict or ErrRefused a request of the check was not
+// Error says which check a store has failed. If it wraps objstore.ErrNoVerdict or objstore.ErrRefused a request of the check was not
 // answered, even when repeated: the store is out of reach, or cannot do what was asked.
-type CheckError struct {
+type Error struct {
 	Check string // one of the Check constants
 	Err   error
 }
 
 // Error implements error.
-func (e *CheckError) Error() string { return "store check: " + e.Check + ": " + e.Err.Error() }
+func (e *Error) Error() string { return "store check: " + e.Check + ": " + e.Err.Error() }
 
 // Unwrap gives Err.
-func (e *CheckError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
-// Check finds out whether a store does what Seb stands on (rule R10). It works under probe/<random> and removes what it
+// Run finds out whether a store does what Seb stands on (rule R10). It works under probe/<random> and removes what it
 // has made. It costs some 550 requests, up to about 100 at a time: a broker that starts on an empty disk waits for it.
-// Of the checks that fail one is returned as a *CheckError.
-func Check(ctx context.Context, s Store, o CheckOptions) error {
+// Of the checks that fail one is returned as a *Error.
+func Run(ctx context.Context, s objstore.Store, o Options) error {
 	if o.Racers <= 0 {
 		o.Racers = 16
 	}
@@ -57,18 +60,18 @@ func Check(ctx context.Context, s Store, o CheckOptions) error {
 		name string
 		run  func(context.Context) error
 	}{
-		{CheckPutIfAbsent, p.putIfAbsent},
-		{CheckMissing, p.missing},
-		{CheckReadAfterWrite, p.readAfterWrite},
-		{CheckListAfterWrite, p.listAfterWrite},
-		{CheckListAfterDelete, p.listAfterDelete},
-		{CheckRanges, p.ranges},
-		{CheckRacers, p.racers},
+		{PutIfAbsent, p.putIfAbsent},
+		{Missing, p.missing},
+		{ReadAfterWrite, p.readAfterWrite},
+		{ListAfterWrite, p.listAfterWrite},
+		{ListAfterDelete, p.listAfterDelete},
+		{Ranges, p.ranges},
+		{Racers, p.racers},
 	}
 	faults := atOnce(len(checks), func(i int) error { return checks[i].run(ctx) })
 	for i, err := range faults {
 		if err != nil {
-			return &CheckError{Check: checks[i].name, Err: err}
+			return &Error{Check: checks[i].name, Err: err}
 		}
 	}
 	return nil
@@ -87,8 +90,8 @@ func atOnce(n int, f func(i int) error) []error {
 
 // prober runs the checks. It keeps rule R1: a name is put with one content by one writer, and never after its DELETE.
 type prober struct {
-	store   Store
-	options CheckOptions
+	store   objstore.Store
+	options Options
 	prefix  string
 	pause   time.Duration
 
@@ -110,7 +113,7 @@ func (p *prober) patiently(ctx context.Context, request func() error) (doubt boo
 	const triesMax = 6
 	for try := 0; ; try++ {
 		err = request()
-		if !errors.Is(err, ErrNoVerdict) || try == triesMax-1 {
+		if !errors.Is(err, objstore.ErrNoVerdict) || try == triesMax-1 {
 			return doubt, err
 		}
 		doubt = true
@@ -124,8 +127,8 @@ func (p *prober) patiently(ctx context.Context, request func() error) (doubt boo
 
 // put says whether the store took our value for a name. After a request without verdict "exists" may be our own doing.
 func (p *prober) put(ctx context.Context, key, value string) (won, doubt bool, err error) {
-	doubt, err = p.patiently(ctx, func() error { return p.store.Put(ctx, key, NewBody([]byte(value))) })
-	if errors.Is(err, ErrExists) {
+	doubt, err = p.patiently(ctx, func() error { return p.store.Put(ctx, key, objstore.NewBody([]byte(value))) })
+	if errors.Is(err, objstore.ErrExists) {
 		return false, doubt, nil
 	}
 	return err == nil, doubt, err
@@ -140,7 +143,7 @@ func (p *prober) putNew(ctx context.Context, key, value string) error {
 	return err
 }
 
-func (p *prober) get(ctx context.Context, key string, r Range) (value string, err error) {
+func (p *prober) get(ctx context.Context, key string, r objstore.Range) (value string, err error) {
 	_, err = p.patiently(ctx, func() error {
 		object, err := p.store.Get(ctx, key, r)
 		if err != nil {
@@ -155,7 +158,7 @@ func (p *prober) get(ctx context.Context, key string, r Range) (value string, er
 
 // want reads a value back.
 func (p *prober) want(ctx context.Context, key, value string) error {
-	got, err := p.get(ctx, key, Whole)
+	got, err := p.get(ctx, key, objstore.Whole)
 	if err != nil {
 		return err
 	}
@@ -167,9 +170,9 @@ func (p *prober) want(ctx context.Context, key, value string) error {
 
 func (p *prober) list(ctx context.Context, prefix string) (map[string]int64, error) {
 	names := map[string]int64{}
-	o := ListOptions{Prefix: prefix}
+	o := objstore.ListOptions{Prefix: prefix}
 	for {
-		var page []Entry
+		var page []objstore.Entry
 		var more bool
 		_, err := p.patiently(ctx, func() (err error) {
 			page, more, err = p.store.List(ctx, o)
@@ -236,7 +239,7 @@ func (p *prober) race(ctx context.Context, key string) error {
 		o.won, o.doubt, o.err = p.put(ctx, key, value(i))
 		return nil
 	})
-	stored, err := p.get(ctx, key, Whole)
+	stored, err := p.get(ctx, key, objstore.Whole)
 	if err != nil {
 		return err
 	}
@@ -319,24 +322,27 @@ func (p *prober) ranges(ctx context.Context) error {
 	if err := p.putNew(ctx, key, whole); err != nil {
 		return err
 	}
-	for _, r := range []Range{Whole, {Offset: 0, Length: 1}, {Offset: 5000, Length: 333}, {Offset: 16_999, Length: 1}, {Offset: 16_000, Length: 5000}, {Offset: 9000, Length: -1}} {
+	for _, r := range []objstore.Range{objstore.Whole, {Offset: 0, Length: 1}, {Offset: 5000, Length: 333}, {Offset: 16_999, Length: 1}, {Offset: 16_000, Length: 5000}, {Offset: 9000, Length: -1}} {
 		got, err := p.get(ctx, key, r)
 		if err != nil {
 			return fmt.Errorf("%d bytes from %d: %w", r.Length, r.Offset, err)
 		}
-		offset, length, _ := clip(r, int64(len(whole)))
-		if got != whole[offset:offset+length] {
+		want := whole[r.Offset:]
+		if r.Length > 0 {
+			want = want[:min(r.Length, int64(len(want)))]
+		}
+		if got != want {
 			return fmt.Errorf("%d bytes from %d: got other bytes (%d of them)", r.Length, r.Offset, len(got))
 		}
 	}
-	if _, err := p.get(ctx, key, Range{Offset: int64(len(whole)), Length: 1}); !errors.Is(err, ErrRefused) {
+	if _, err := p.get(ctx, key, objstore.Range{Offset: int64(len(whole)), Length: 1}); !errors.Is(err, objstore.ErrRefused) {
 		return fmt.Errorf("a range beyond the end gives %w", orNothing(err))
 	}
 	return nil
 }
 
 func (p *prober) missing(ctx context.Context) error {
-	if _, err := p.get(ctx, p.key("missing", 0), Whole); !errors.Is(err, ErrNotFound) {
+	if _, err := p.get(ctx, p.key("missing", 0), objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
 		return fmt.Errorf("it gives %w", orNothing(err))
 	}
 	return nil

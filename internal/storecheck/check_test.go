@@ -1,4 +1,4 @@
-package objstore_test
+package storecheck_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/fault"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/internal/storecheck"
 )
 
 // liar is a store in memory whose answers a test can bend. Nil functions tell the truth.
@@ -92,13 +93,13 @@ var lies = map[string]struct {
 }{
 	"the condition is ignored": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
 		return overwrite(l, key, b)
-	}}, objstore.CheckPutIfAbsent},
+	}}, storecheck.PutIfAbsent},
 	"the second put is a success without effect": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
 		if try > 1 {
 			return nil
 		}
 		return errTruth
-	}}, objstore.CheckPutIfAbsent},
+	}}, storecheck.PutIfAbsent},
 	"the same bytes are let through": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
 		if o, err := l.Memory.Get(context.Background(), key, objstore.Whole); err == nil {
 			old, _ := io.ReadAll(o.Body)
@@ -107,34 +108,34 @@ var lies = map[string]struct {
 			}
 		}
 		return errTruth
-	}}, objstore.CheckPutIfAbsent},
-	"a new name exists": {&liar{put: func(*liar, string, int, objstore.Body) error { return objstore.ErrExists }}, objstore.CheckPutIfAbsent},
+	}}, storecheck.PutIfAbsent},
+	"a new name exists": {&liar{put: func(*liar, string, int, objstore.Body) error { return objstore.ErrExists }}, storecheck.PutIfAbsent},
 	"the second put is stored and refused": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
 		if try > 1 {
 			_ = overwrite(l, key, b)
 			return objstore.ErrExists
 		}
 		return errTruth
-	}}, objstore.CheckPutIfAbsent},
+	}}, storecheck.PutIfAbsent},
 	"two racers win at times": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
 		if try == 9 {
 			return overwrite(l, key, b)
 		}
 		return errTruth
-	}}, objstore.CheckRacers},
+	}}, storecheck.Racers},
 	"two racers are told that they won": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
 		if try == 16 {
 			return nil
 		}
 		return errTruth
-	}}, objstore.CheckRacers},
+	}}, storecheck.Racers},
 	"all racers lose": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
 		if strings.Contains(key, "race") {
 			_ = l.Memory.Put(context.Background(), key, b)
 			return objstore.ErrExists
 		}
 		return errTruth
-	}}, objstore.CheckRacers},
+	}}, storecheck.Racers},
 	"the first get comes too early": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -143,49 +144,49 @@ var lies = map[string]struct {
 			return objstore.Object{}, objstore.ErrNotFound
 		}
 		return objstore.Object{}, errTruth
-	}}, objstore.CheckReadAfterWrite},
+	}}, storecheck.ReadAfterWrite},
 	"list hides the newest": {&liar{list: func(e []objstore.Entry) []objstore.Entry {
 		return e[:max(0, len(e)-1)]
-	}}, objstore.CheckListAfterWrite},
-	"delete does nothing": {&liar{delete: func(*liar, []string) error { return nil }}, objstore.CheckListAfterDelete},
+	}}, storecheck.ListAfterWrite},
+	"delete does nothing": {&liar{delete: func(*liar, []string) error { return nil }}, storecheck.ListAfterDelete},
 	"delete takes only the first of many": {&liar{delete: func(l *liar, keys []string) error {
 		return l.Memory.Delete(context.Background(), keys[:1]...)
-	}}, objstore.CheckListAfterDelete},
+	}}, storecheck.ListAfterDelete},
 	"ranges are ignored": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
 		return l.Memory.Get(context.Background(), key, objstore.Whole)
-	}}, objstore.CheckRanges},
+	}}, storecheck.Ranges},
 	"ranges are off by one": {&liar{get: func(l *liar, key string, r objstore.Range) (objstore.Object, error) {
 		if r.Offset > 0 && r.Length > 0 {
 			r.Length++
 		}
 		return l.Memory.Get(context.Background(), key, r)
-	}}, objstore.CheckRanges},
+	}}, storecheck.Ranges},
 	"a range beyond the end is empty": {&liar{get: func(_ *liar, _ string, r objstore.Range) (objstore.Object, error) {
 		if r.Offset == 17_000 {
 			return object(""), nil
 		}
 		return objstore.Object{}, errTruth
-	}}, objstore.CheckRanges},
+	}}, storecheck.Ranges},
 	"a missing name is empty": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
 		if !l.tried(key) {
 			return object(""), nil
 		}
 		return objstore.Object{}, errTruth
-	}}, objstore.CheckMissing},
+	}}, storecheck.Missing},
 	"a missing name is refused": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
 		if !l.tried(key) {
 			return objstore.Object{}, objstore.ErrRefused
 		}
 		return objstore.Object{}, errTruth
-	}}, objstore.CheckMissing},
+	}}, storecheck.Missing},
 }
 
 func TestCheckNamesWhatAStoreLiesAbout(t *testing.T) {
 	for name, c := range lies {
 		t.Run(name, func(t *testing.T) {
 			c.store.Memory = objstore.NewMemory()
-			err := objstore.Check(t.Context(), c.store, objstore.CheckOptions{})
-			var failed *objstore.CheckError
+			err := storecheck.Run(t.Context(), c.store, storecheck.Options{})
+			var failed *storecheck.Error
 			if !errors.As(err, &failed) || failed.Check != c.want {
 				t.Fatalf("got %v, want the check %q to fail", err, c.want)
 			}
@@ -199,18 +200,34 @@ func TestCheckNamesWhatAStoreLiesAbout(t *testing.T) {
 func TestCheckPassesAndCleansUp(t *testing.T) {
 	stores := map[string]func(t *testing.T) objstore.Store{
 		"memory": func(*testing.T) objstore.Store { return objstore.NewMemory() },
-		"disk":   func(t *testing.T) objstore.Store { return openDisk(t, t.TempDir(), objstore.DiskOptions{NoSync: true}) },
-		"server": func(t *testing.T) objstore.Store { return openS3(t, s3server.ForTest(t).Options("a/b")) },
+		"disk":   func(t *testing.T) objstore.Store { return openStore(t, "file:"+t.TempDir()+"/bucket?fsync=false") },
+		"server": func(t *testing.T) objstore.Store { return openStore(t, s3server.ForTest(t).Spec("a/b")) },
 	}
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) { checkPasses(t, open(t)) })
 	}
 }
 
+func openStore(t *testing.T, spec string) objstore.Store {
+	t.Helper()
+	store, err := objstore.Open(t.Context(), spec, objstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, ok := store.(io.Closer); ok {
+		t.Cleanup(func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return store
+}
+
 func checkPasses(t *testing.T, store objstore.Store) {
 	t.Helper()
 	counter := fault.NewCounter(store)
-	if err := objstore.Check(t.Context(), counter, objstore.CheckOptions{}); err != nil {
+	if err := storecheck.Run(t.Context(), counter, storecheck.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := counter.Counts().Puts; n < 20*16 {
@@ -247,8 +264,8 @@ func TestCheckIsPatientWithHonestStores(t *testing.T) {
 
 func TestCheckOfAStoreThatRefuses(t *testing.T) {
 	store := fault.New(objstore.NewMemory(), 1, fault.All(fault.Rates{fault.Refuse: 1}))
-	err := objstore.Check(t.Context(), store, objstore.CheckOptions{})
-	var failed *objstore.CheckError
+	err := storecheck.Run(t.Context(), store, storecheck.Options{})
+	var failed *storecheck.Error
 	if !errors.Is(err, objstore.ErrRefused) || !errors.As(err, &failed) {
 		t.Fatalf("got %v", err)
 	}
