@@ -203,15 +203,17 @@ func (m *MultipartReader) delimiter() (closed bool, err error) {
 
 // End reads what follows the records: it must be the closing boundary, else the sizes do not add up.
 func (m *MultipartReader) End(sum int64) error {
-	mismatch := api.BadField("records", "the part is not %d bytes long, which is the sum of the sizes", sum)
+	mismatch := func() *api.Problem {
+		return api.BadField("records", "the part is not %d bytes long, which is the sum of the sizes", sum)
+	}
 	for _, want := range []byte("\r\n") {
 		if c, err := m.R.ReadByte(); err != nil || c != want {
-			return Ended(err, mismatch)
+			return Ended(err, mismatch())
 		}
 	}
 	switch closed, err := m.delimiter(); {
 	case err != nil:
-		return Ended(err, mismatch)
+		return Ended(err, mismatch())
 	case !closed:
 		return api.BadField("body", "more than the parts sizes and records")
 	}

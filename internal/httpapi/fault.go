@@ -108,7 +108,7 @@ func problemOf(err error) *api.Problem {
 func codeOf(err error) string {
 	switch {
 	case err == nil:
-		return "ok"
+		return codeOK
 	case errors.Is(err, http.ErrAbortHandler):
 		return "cut"
 	}

@@ -18,7 +18,13 @@ type apiMetrics struct {
 	producedIn  *metrics.Counter
 	read        *metrics.Counter
 	readOut     *metrics.Counter
-	routes      map[string]*metrics.PrometheusHistogram
+	routes      map[string]routeMetrics
+}
+
+// routeMetrics are those of one route that every request needs.
+type routeMetrics struct {
+	duration *metrics.PrometheusHistogram
+	ok       *metrics.Counter
 }
 
 func newMetrics(set *metrics.Set) *apiMetrics {
@@ -32,16 +38,31 @@ func newMetrics(set *metrics.Set) *apiMetrics {
 		producedIn:  set.NewCounter("seb_http_produced_bytes_total"),
 		read:        set.NewCounter("seb_http_read_records_total"),
 		readOut:     set.NewCounter("seb_http_read_bytes_total"),
-		routes:      map[string]*metrics.PrometheusHistogram{},
+		routes:      map[string]routeMetrics{},
 	}
 	for _, rt := range append([]route{{}}, routes...) {
-		m.routes[rt.name()] = set.NewPrometheusHistogram(fmt.Sprintf("seb_http_request_duration_seconds{route=%q}", rt.name()))
+		m.routes[rt.name()] = routeMetrics{
+			duration: set.NewPrometheusHistogram(fmt.Sprintf("seb_http_request_duration_seconds{route=%q}", rt.name())),
+			ok:       set.NewCounter(requestsOf(rt.name(), codeOK)),
+		}
 	}
 	return m
 }
 
 // served counts an answer; code is "ok" or that of the problem.
 func (m *apiMetrics) served(route, code string, took time.Duration) {
-	m.set.GetOrCreateCounter(fmt.Sprintf("seb_http_requests_total{route=%q,code=%q}", route, code)).Inc()
-	m.routes[route].Update(took.Seconds())
+	r := m.routes[route]
+	if code == codeOK {
+		r.ok.Inc()
+	} else {
+		m.set.GetOrCreateCounter(requestsOf(route, code)).Inc()
+	}
+	r.duration.Update(took.Seconds())
+}
+
+// codeOK is the code of an answer that is no problem.
+const codeOK = "ok"
+
+func requestsOf(route, code string) string {
+	return fmt.Sprintf("seb_http_requests_total{route=%q,code=%q}", route, code)
 }

@@ -60,9 +60,12 @@ func (c *counted) Read(p []byte) (int, error) {
 // bodyFault tells what is the client's from what is the connection's in an error of reading a body as net/http gives it:
 // chunks that are malformed have no error of their own.
 func bodyFault(err error) error {
+	if err == nil || err == io.EOF {
+		return err // before anything is allocated: this is every read
+	}
 	var broken net.Error
 	switch {
-	case err == nil, err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case errors.As(err, &broken), errors.Is(err, net.ErrClosed):
 		return api.BadField("body", "the connection broke off")
