@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -93,7 +94,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case place.Refused() && rt.auth && rt.path != "/metrics":
 		err = api.NewProblem(api.OverBudget, "all connections are taken: %d are served at once", a.o.Connections)
 	default:
-		err = rt.serve(a, w, r)
+		err = a.serve(rt, w, r)
 	}
 	if err != nil && misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
 		a.cuts.log(a.log, r, err)
@@ -110,6 +111,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	a.writeError(w, r, err)
+}
+
+// serve has a route answer, under its name in profiles if that is wanted.
+func (a *API) serve(rt route, w http.ResponseWriter, r *http.Request) (err error) {
+	if !a.o.ProfileLabels {
+		return rt.serve(a, w, r)
+	}
+	labels := pprof.Labels("request", rt.name(), "topic", r.URL.Query().Get(httpin.ParamTopic))
+	pprof.Do(r.Context(), labels, func(ctx context.Context) { err = rt.serve(a, w, r.WithContext(ctx)) })
+	return err
 }
 
 func findRoute(r *http.Request) (route, *api.Problem) {

@@ -22,6 +22,8 @@ type Options struct {
 	Metrics *metrics.Set
 	// Keys is the index of record keys; nil: the routes of keys say that there is none.
 	Keys KeyIndex
+	// ProfileLabels marks what requests do in profiles of the process with the kind of request and its topic. It costs a little.
+	ProfileLabels bool
 	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.
 	WriteMetrics func(io.Writer)
 

@@ -1,0 +1,35 @@
+package httpapi
+
+import (
+	"bytes"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestProfilesNameTheRequest: a read that waits is in the profile of goroutines with its kind and topic, if that was asked
+// for.
+func TestProfilesNameTheRequest(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		s := start(t, func(c *setup) { c.http.ProfileLabels = wanted })
+		s.mustPost("topic-name=named", "text/plain", "a")
+		done := make(chan *answered)
+		go func() { done <- s.get("/records?topic-name=named&offset=1&timeout=2s") }()
+		found, waits := false, false
+		for until := time.Now().Add(time.Minute); !waits && time.Now().Before(until); time.Sleep(time.Millisecond) {
+			var out bytes.Buffer
+			if err := pprof.Lookup("goroutine").WriteTo(&out, 1); err != nil {
+				t.Fatal(err)
+			}
+			waits = strings.Contains(out.String(), "httpread.(*Reading).wait")
+			for stack := range strings.SplitSeq(out.String(), "\n\n") {
+				found = found || strings.Contains(stack, "httpread.(*Reading).wait") &&
+					strings.Contains(stack, `"request":"GET /records"`) && strings.Contains(stack, `"topic":"named"`)
+			}
+		}
+		if <-done; !waits || found != wanted {
+			t.Errorf("labels wanted: %v; the read waits: %v, with labels: %v", wanted, waits, found)
+		}
+	}
+}
