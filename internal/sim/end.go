@@ -41,7 +41,7 @@ func (c *checker) atEnd() {
 		w.fail("I13: nothing was acknowledged in the calm")
 	}
 	for _, n := range w.nodes {
-		if r := n.run; r != nil && (n.readOnly || c.leads(r)) {
+		if r := n.run; r != nil && w.err == nil && (n.readOnly || c.leads(r)) {
 			c.readAll(r)
 		}
 	}

@@ -216,6 +216,9 @@ func (r *run) encode(f *logcore.Frozen) uint32 {
 	return crc
 }
 
+// leaveMost is how long a broker that is done may take to leave: the heavy tail of its time must not outlast the calm.
+const leaveMost = 30 * time.Second
+
 // role follows what the core became.
 func (r *run) role(e logcore.Effect) {
 	w := r.n.w
@@ -226,14 +229,14 @@ func (r *run) role(e logcore.Effect) {
 		w.stats.Leaders++
 		r.createTopics()
 	case logcore.RoleFenced:
-		w.after(w.around(w.crashRand, w.cfg.Restart), func() {
+		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {
 			if !r.dead {
 				r.n.kill("leaves after it was fenced")
 			}
 		})
 	case logcore.RoleStopped:
 		w.check.stopped(r, e.Err)
-		w.after(w.around(w.crashRand, w.cfg.Restart), func() {
+		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {
 			if !r.dead {
 				r.n.kill("leaves after it stopped")
 			}
