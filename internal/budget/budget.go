@@ -40,12 +40,12 @@ var shares = [kinds]struct {
 	share int64
 	use   string
 }{
-	Runtime:     {"runtime", 290, "code, stacks, garbage collection"},
-	Pool:        {"pool", 40, "idle buffers kept for reuse; more while requests leave theirs free"},
-	Connections: {"connections", 120, "open connections; beyond it idle ones give way"},
+	Runtime:     {"runtime", 330, "code, stacks, garbage collection"},
+	Pool:        {"pool", 20, "idle buffers kept for reuse; more while requests leave theirs free"},
+	Connections: {"connections", 110, "open connections; beyond it idle ones give way"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
 	Objects:     {"objects", 130, "objects being filled or stored"},
-	Tail:        {"tail", 70, "newest records, for readers at the end"},
+	Tail:        {"tail", 60, "newest records, for readers at the end"},
 	Fetch:       {"fetch", 130, "answers to readers"},
 	CacheIndex:  {"cache-index", 20, "index of the disk cache"},
 	Groups:      {"groups", 15, "consumer groups"},

@@ -394,12 +394,12 @@ func ExampleBudget_Ceiling() {
 	fmt.Print(New(64 << 20).Ceiling())
 	// Output:
 	// memory limit 64.0 MiB, largest request 8192.0 KiB
-	//   runtime        18.6 MiB  code, stacks, garbage collection
-	//   pool         2621.4 KiB  idle buffers kept for reuse; more while requests leave theirs free
-	//   connections  7864.3 KiB  open connections; beyond it idle ones give way
+	//   runtime        21.1 MiB  code, stacks, garbage collection
+	//   pool         1310.7 KiB  idle buffers kept for reuse; more while requests leave theirs free
+	//   connections  7209.0 KiB  open connections; beyond it idle ones give way
 	//   produce      9175.0 KiB  bodies of produce requests in flight
 	//   objects      8519.7 KiB  objects being filled or stored
-	//   tail         4587.5 KiB  newest records, for readers at the end
+	//   tail         3932.2 KiB  newest records, for readers at the end
 	//   fetch        8519.7 KiB  answers to readers
 	//   cache-index  1310.7 KiB  index of the disk cache
 	//   groups        983.0 KiB  consumer groups
