@@ -197,7 +197,7 @@ func CheckTopicName(name string) error {
 		if len(name) > 300 {
 			name = name[:300] + "..."
 		}
-		return fmt.Errorf("topic name %q: want 1 to 249 of A-Z a-z 0-9 . _ - and neither . nor .. alone", name)
+		return fmt.Errorf("topic name %.100q: want 1 to 249 of A-Z a-z 0-9 . _ - and neither . nor .. alone", name)
 	}
 	return nil
 }
