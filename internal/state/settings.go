@@ -194,10 +194,10 @@ var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 // CheckTopicName says what is wrong with a topic's name, or nil.
 func CheckTopicName(name string) error {
 	if !topicName.MatchString(name) || name == "." || name == ".." {
-		if len(name) > 300 {
-			name = name[:300] + "..."
+		if len(name) > 100 {
+			name = name[:100] + "..."
 		}
-		return fmt.Errorf("topic name %.100q: want 1 to 249 of A-Z a-z 0-9 . _ - and neither . nor .. alone", name)
+		return fmt.Errorf("topic name %q: want 1 to 249 of A-Z a-z 0-9 . _ - and neither . nor .. alone", name)
 	}
 	return nil
 }
