@@ -200,28 +200,36 @@ func TestCheckNamesWhatAStoreLiesAbout(t *testing.T) {
 func TestCheckPassesAndCleansUp(t *testing.T) {
 	stores := map[string]func(t *testing.T) objstore.Store{
 		"memory": func(*testing.T) objstore.Store { return objstore.NewMemory() },
-		"disk":   func(t *testing.T) objstore.Store { return openStore(t, "file:"+t.TempDir()+"/bucket?fsync=false") },
-		"server": func(t *testing.T) objstore.Store { return openStore(t, s3server.ForTest(t).Spec("a/b")) },
+		"disk": func(t *testing.T) objstore.Store {
+			s, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
+			return closed(t, s, err)
+		},
+		"server": func(t *testing.T) objstore.Store {
+			s, err := objstore.OpenS3(t.Context(), s3server.ForTest(t).Options("a/b"))
+			return closed(t, s, err)
+		},
 	}
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) { checkPasses(t, open(t)) })
 	}
 }
 
-func openStore(t *testing.T, spec string) objstore.Store {
+// closed is a store that was opened, and is closed at the end.
+func closed(t *testing.T, s interface {
+	objstore.Store
+	io.Closer
+}, err error,
+) objstore.Store {
 	t.Helper()
-	store, err := objstore.Open(t.Context(), spec, objstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, ok := store.(io.Closer); ok {
-		t.Cleanup(func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	return store
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 func checkPasses(t *testing.T, store objstore.Store) {
