@@ -111,6 +111,9 @@ func New(limit int64) *Budget {
 	b.buffers.more = func() int64 {
 		return b.classes[Produce].spare() + b.classes[Objects].spare() + b.classes[Fetch].spare()
 	}
+	for _, k := range []Kind{Produce, Objects, Fetch} {
+		b.classes[k].empty = b.buffers.trim
+	}
 	return b
 }
 

@@ -123,6 +123,13 @@ func (b *Buffers) Put(buf []byte) {
 	b.free[index] = append(b.free[index], buf[:0])
 }
 
+// trim drops what may no longer idle: who has no requests keeps no more than the pool's share.
+func (b *Buffers) trim() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.evictLocked(b.idleMost())
+}
+
 // evictLocked drops idle buffers until at most idleMax bytes are left. It goes round the sizes, so that sizes which
 // nobody asks for any more make room for those in use.
 func (b *Buffers) evictLocked(idleMax int64) {

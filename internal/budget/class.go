@@ -14,6 +14,7 @@ type Class struct {
 	limit int64
 
 	shown atomic.Int64 // used, for whoever can do without the lock
+	empty func()       // called when the last byte was given back; nil: nobody wants to know
 
 	mu      sync.Mutex // guards what follows
 	used    int64
@@ -119,6 +120,13 @@ func (c *Class) leave(place *list.Element) {
 }
 
 func (c *Class) release(n int64) {
+	c.releaseLocking(n)
+	if c.empty != nil && c.shown.Load() == 0 {
+		c.empty()
+	}
+}
+
+func (c *Class) releaseLocking(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.giveLocked(n)
