@@ -86,6 +86,8 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 	for _, path := range []string{"/record?topic-name=t&offset=3", "/records?topic-name=t&offset=3&max-records=200"} {
 		// All but a little is taken: enough to begin with, not enough for all.
 		for _, left := range []int64{0, 200 << 10} {
+			// A handler gives its memory back after its client has the answer.
+			eventually(t, "the memory of the request before is back", func() bool { return c.Used() == 0 })
 			room, err := c.Reserve(c.Limit() - left)
 			if err != nil {
 				t.Fatal(err)
