@@ -60,7 +60,11 @@ func (h held) String() string {
 // TestClientsThatComeAndGo: whatever clients do before they leave, nothing of them stays.
 func TestClientsThatComeAndGo(t *testing.T) {
 	b := start(t)
-	visits := b.churn(t.Context(), max(*churnFor/10, 500*time.Millisecond))
+	warm := max(*churnFor/10, 500*time.Millisecond)
+	if *churnFor >= 5*time.Minute {
+		warm = max(warm, 3*time.Minute) // until newest records and producers have reached their shares
+	}
+	visits := b.churn(t.Context(), warm)
 	fresh := b.fresh
 	if *churnFor < 5*time.Minute {
 		fresh.heap = math.MaxInt64 // else the log is given its time to come to rest
