@@ -12,7 +12,7 @@ LDFLAGS  := -X main.version=$(VERSION)
 # make torture TIME=10m        fresh seeds for so long; KILLS=10000: until so many brokers were killed; SEED=17: one run
 # make memory TIME=1h          how long clients come and go; CLIENTS=2000: how many push at once
 # make soak LIFE=25m           how long the load of the soak goes on
-# make bench RUN=read           rows that match; PICTURE=docs/performance.svg: draws throughput over workers and sizes too
+# make bench RUN=read           rows that match; PICTURE=bin/performance.svg: draws throughput over workers and sizes too
 # make lint VULNDB=file:///dir a copy of the database of known holes, where vuln.go.dev is out of reach
 # make microbench BENCH=Produce PKG=./internal/broker
 SEED     ?=
@@ -98,7 +98,7 @@ memory: TIME = 10m
 memory: s3server ## a broker with 64 MiB: thousands of clients, a store that is late, clients that come and go for TIME
 	$(GO) test ./internal/pressure -count=1 -v -timeout 0 -clients $(CLIENTS) -push 3m -store-delay 10s -idle 5000 -churn $(TIME)
 
-bench: ## the table of docs/performance.md: Seb beside a bare HTTP server, in turns; RUN= only rows that match; half an hour
+bench: ## Seb beside a bare HTTP server, in turns; RUN= only rows that match; half an hour
 	@mkdir -p bin
 	$(GO) build -o bin/perf ./internal/perf/cmd/perf
 	bin/perf -version $(VERSION) $(if $(RUN),-run '$(RUN)') $(if $(PICTURE),-picture '$(PICTURE)')

@@ -22,10 +22,8 @@ const (
 	BareSync = "sync" // as file, with an fsync of each file when it is full
 )
 
-const (
-	bareFileSize = 10 << 20 // a file is left for a new one when it has so many bytes
-	bareBuffer   = 1 << 20  // and a little for what a form has around the records
-)
+// bareFileSize is how many bytes a file has when it is left for a new one.
+const bareFileSize = 10 << 20
 
 // bare is the yardstick: net/http, bodies read whole into pooled buffers, each appended by one write; ranges of one open
 // file. It promises nothing, checks nothing and finds nothing again.
@@ -55,7 +53,7 @@ func (p *Params) startBare(pay *payload) (_ Broker, err error) {
 			return Broker{}, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	b.buffers.New = func() any { buf := make([]byte, bareBuffer+64<<10); return &buf }
+	b.buffers.New = func() any { return new([]byte) } // as large as the first body: thousands of workers send small ones
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return Broker{}, errors.Join(err, os.RemoveAll(dir))

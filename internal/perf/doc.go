@@ -1,2 +1,2 @@
-// Package perf measures Seb beside a bare HTTP server, in turns: the table and the pictures of docs/performance.md.
+// Package perf measures Seb beside a bare HTTP server, in turns: a table and pictures.
 package perf

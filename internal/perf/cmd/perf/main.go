@@ -1,4 +1,4 @@
-// Command perf measures Seb beside a bare HTTP server and prints the table of docs/performance.md:
+// Command perf measures Seb beside a bare HTTP server and prints a table:
 //
 //	perf                          all of it, with pictures
 //	perf -run 'read' -repeat 3    only what matches
