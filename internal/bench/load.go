@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/sebbroker/seb/internal/machine"
@@ -32,14 +31,14 @@ func (l *load) run(ctx context.Context) (run, error) {
 	var (
 		sum  run
 		next atomic.Int64
-		mu   sync.Mutex // guards sum and hist
-		hist = newHistogram()
+		mu   sync.Mutex // guards sum
+		took = newLatencies()
 		wg   sync.WaitGroup
 	)
 	cpu, heap, start := machine.CPUTime(), allocated(), time.Now()
-	for range l.workers {
+	for w := range l.workers {
 		wg.Go(func() {
-			mine, own, err := l.loop(ctx, &next)
+			mine, err := l.loop(ctx, &next, took.of(w))
 			if err != nil {
 				cancel(err)
 			}
@@ -48,7 +47,6 @@ func (l *load) run(ctx context.Context) (run, error) {
 			sum.Requests += mine.Requests
 			sum.Records += mine.Records
 			sum.Bytes += mine.Bytes
-			hist.Merge(own)
 		})
 	}
 	wg.Wait()
@@ -57,14 +55,13 @@ func (l *load) run(ctx context.Context) (run, error) {
 	}
 	sum.finish(time.Since(start), machine.CPUTime()-cpu)
 	sum.Allocated = allocated().since(heap, sum.Requests)
-	sum.Latency = latencyOf(hist)
+	sum.Latency = took.info()
 	return sum, nil
 }
 
 // loop is one worker.
-func (l *load) loop(ctx context.Context, next *atomic.Int64) (run, *hdrhistogram.Histogram, error) {
+func (l *load) loop(ctx context.Context, next *atomic.Int64, took *latencies) (run, error) {
 	var r run
-	hist := newHistogram()
 	send := l.worker()
 	for ctx.Err() == nil {
 		i := int(next.Add(1)) - 1
@@ -74,15 +71,15 @@ func (l *load) loop(ctx context.Context, next *atomic.Int64) (run, *hdrhistogram
 		start := time.Now()
 		records, bytes, err := send(ctx, i)
 		if err != nil {
-			return r, hist, fmt.Errorf("request %d: %w", i, err)
+			return r, fmt.Errorf("request %d: %w", i, err)
 		}
-		_ = hist.RecordValue(time.Since(start).Microseconds())
+		took.add(time.Since(start))
 		r.Requests++
 		r.Records += records
 		r.Bytes += bytes
 		_ = l.bar.Add(1)
 	}
-	return r, hist, nil
+	return r, nil
 }
 
 // progress is a bar on w, silent if that is nil.

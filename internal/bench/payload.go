@@ -69,6 +69,7 @@ func multipartBody(count, size int, data []byte) (contentType string, body []byt
 
 // writeRequest makes a worker's request that appends the payload.
 func (t *target) writeRequest(pay *payload) request {
+	var a answer
 	return func(ctx context.Context, _ int) (int64, int64, error) {
 		if pay.contentType == "" {
 			placed, err := t.client.ProduceBatches(ctx, t.topic, pay.body, client.ProduceOptions{})
@@ -82,12 +83,12 @@ func (t *target) writeRequest(pay *payload) request {
 			return 0, 0, err
 		}
 		defer resp.Body.Close()
-		var answer struct{ Offsets []int64 }
-		if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-			return 0, 0, fmt.Errorf("read answer: %w", err)
+		n, err := a.offsets(resp.Body)
+		if err != nil {
+			return 0, 0, err
 		}
-		if len(answer.Offsets) != pay.records {
-			return 0, 0, fmt.Errorf("%d offsets for %d records", len(answer.Offsets), pay.records)
+		if n != pay.records {
+			return 0, 0, fmt.Errorf("%d offsets for %d records", n, pay.records)
 		}
 		return int64(pay.records), pay.bytes, nil
 	}

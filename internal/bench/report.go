@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/sebbroker/seb/internal/machine"
 )
 
@@ -62,23 +60,6 @@ func allocated() allocInfo {
 func (a allocInfo) since(before allocInfo, requests int64) allocInfo {
 	n := float64(max(requests, 1))
 	return allocInfo{Objects: round((a.Objects - before.Objects) / n), Bytes: round((a.Bytes - before.Bytes) / n)}
-}
-
-// latencyInfo is the response time of requests in milliseconds. Workers send the next request when the last is answered,
-// so a stall delays what should have been measured during it: good for comparing runs, not for service levels.
-type latencyInfo struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
-}
-
-func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, int64(10*time.Minute/time.Microsecond), 3)
-}
-
-func latencyOf(h *hdrhistogram.Histogram) latencyInfo {
-	ms := func(us int64) float64 { return round(float64(us) / 1000) }
-	return latencyInfo{P50: ms(h.ValueAtQuantile(50)), P99: ms(h.ValueAtQuantile(99)), Max: ms(h.Max())}
 }
 
 // finish computes the rates from the counts.
