@@ -112,7 +112,7 @@ func New(limit int64) *Budget {
 		return b.classes[Produce].spare() + b.classes[Objects].spare() + b.classes[Fetch].spare()
 	}
 	for _, k := range []Kind{Produce, Objects, Fetch} {
-		b.classes[k].empty = b.buffers.trim
+		b.classes[k].rested = b.buffers.trim
 	}
 	return b
 }

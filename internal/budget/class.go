@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Class is one share of a budget. All methods may be called concurrently.
@@ -13,8 +14,10 @@ type Class struct {
 	kind  Kind
 	limit int64
 
-	shown atomic.Int64 // used, for whoever can do without the lock
-	empty func()       // called when the last byte was given back; nil: nobody wants to know
+	shown   atomic.Int64 // used, for whoever can do without the lock
+	high    atomic.Int64 // the most that was used since it last was at rest
+	resting atomic.Bool  // a look at whether it is at rest is due
+	rested  func()       // called when it is; nil: nobody wants to know
 
 	mu      sync.Mutex // guards what follows
 	used    int64
@@ -121,9 +124,28 @@ func (c *Class) leave(place *list.Element) {
 
 func (c *Class) release(n int64) {
 	c.releaseLocking(n)
-	if c.empty != nil && c.shown.Load() == 0 {
-		c.empty()
+	if c.rested != nil && c.shown.Load() == 0 && c.resting.CompareAndSwap(false, true) {
+		time.AfterFunc(restAfter, c.rest)
 	}
+}
+
+// restAfter is when it is looked whether a class whose last byte was given back is still empty: then nobody needs it now.
+const restAfter = time.Second
+
+func (c *Class) rest() {
+	c.resting.Store(false)
+	if c.atRest() {
+		c.rested()
+	}
+}
+
+func (c *Class) atRest() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.used == 0 {
+		c.high.Store(0)
+	}
+	return c.used == 0
 }
 
 func (c *Class) releaseLocking(n int64) {
@@ -153,6 +175,9 @@ func (c *Class) takeLocked(n int64) {
 	c.used += n
 	c.shown.Store(c.used)
 	c.peak = max(c.peak, c.used)
+	if c.used > c.high.Load() {
+		c.high.Store(c.used)
+	}
 }
 
 func (c *Class) giveLocked(n int64) {
@@ -160,11 +185,8 @@ func (c *Class) giveLocked(n int64) {
 	c.shown.Store(c.used)
 }
 
-// spare is what is free of the class, but no more than is used.
-func (c *Class) spare() int64 {
-	used := c.shown.Load()
-	return min(c.limit-used, used)
-}
+// spare is what is free of the class, but no more than was used since it last was at rest.
+func (c *Class) spare() int64 { return min(c.limit-c.shown.Load(), c.high.Load()) }
 
 func (c *Class) refuseLocked(wanted, free int64) error {
 	c.refused++

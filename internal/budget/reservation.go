@@ -11,6 +11,18 @@ type Reservation struct {
 	done  bool
 }
 
+// ReserveNow is Reserve for who can do without: nil is not counted as a refusal.
+func (c *Class) ReserveNow(n int64) *Reservation {
+	check(n)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting.Len() > 0 || n > c.limit-c.used {
+		return nil
+	}
+	c.takeLocked(n)
+	return &Reservation{class: c, n: n}
+}
+
 // Size is how many bytes are held; 0 after Release.
 func (r *Reservation) Size() int64 {
 	if r == nil {
