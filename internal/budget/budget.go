@@ -55,6 +55,10 @@ var shares = [kinds]struct {
 
 const (
 	thousand = 1000
+	// tight is a limit below which nothing idles beyond the pool's share. Of what is above, one part in idleShare may: enough
+	// for the bodies of two objects by default.
+	tight     = 64 << 20
+	idleShare = 8
 	// LimitMin is the smallest limit with which a broker is any use.
 	LimitMin = 16 << 20
 	// requestMax is the largest record or request whatever the limit.
@@ -108,8 +112,9 @@ func New(limit int64) *Budget {
 	}
 	b.classes[Runtime].limit += rest
 	b.buffers = NewBuffers(b.classes[Pool].limit)
+	beyond := max(0, limit-tight) / idleShare
 	b.buffers.more = func() int64 {
-		return b.classes[Produce].spare() + b.classes[Objects].spare() + b.classes[Fetch].spare()
+		return min(beyond, b.classes[Produce].spare()+b.classes[Objects].spare()+b.classes[Fetch].spare())
 	}
 	for _, k := range []Kind{Produce, Objects, Fetch} {
 		b.classes[k].rested = b.buffers.trim

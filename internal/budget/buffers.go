@@ -20,7 +20,8 @@ const (
 //
 // An object of 10 MiB gives all its buffers back at once, which the next requests take again one by one. So while there
 // are requests more may idle than the pool's own share: what the classes whose buffers these are leave free, as far as
-// they were in use since they last were at rest. Together that is never more than all their shares.
+// they were in use since they last were at rest, and not below a limit of tight. Together that is never more than all their
+// shares.
 type Buffers struct {
 	idleMax int64
 	more    func() int64 // beyond idleMax; nil: none

@@ -145,7 +145,7 @@ func idleBuffersFitIntoWhatIsFree(t *testing.T) {
 		buf []byte
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
-	b := New(64 << 20)
+	b := New(256 << 20)
 	classes := []*Class{b.Class(Produce), b.Class(Objects), b.Class(Fetch)}
 	all := b.Class(Pool).Limit()
 	for _, c := range classes {
