@@ -118,6 +118,34 @@ func TestOverBudgetAndTooLargeAreToldApart(t *testing.T) {
 	}
 }
 
+func TestReserveNowNeitherWaitsNorOvertakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(64 << 20).Class(Fetch)
+		all := c.ReserveNow(c.Limit())
+		if all == nil || c.Used() != c.Limit() || c.ReserveNow(1) != nil || c.Usage().Refused != 0 {
+			t.Fatalf("%+v", c.Usage())
+		}
+		done := make(chan *Reservation)
+		go func() {
+			r, err := c.ReserveWait(t.Context(), c.Limit())
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+		synctest.Wait()
+		all.Shrink(1)
+		if c.ReserveNow(1) != nil {
+			t.Error("overtook who waits")
+		}
+		all.Release()
+		(<-done).Release()
+		if r := c.ReserveNow(0); r == nil || c.Used() != 0 {
+			t.Error("nothing does not fit")
+		}
+	})
+}
+
 func TestGrowShrinkRelease(t *testing.T) {
 	c := class()
 	r := mustReserve(t, c, 100)
