@@ -189,11 +189,14 @@ func span(field func(*Settings) *time.Duration, unlimited bool) func(*Settings, 
 	}
 }
 
-var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
-
 // CheckTopicName says what is wrong with a topic's name, or nil.
 func CheckTopicName(name string) error {
-	if !topicName.MatchString(name) || name == "." || name == ".." {
+	good := len(name) >= 1 && len(name) <= 249 && name != "." && name != ".."
+	for i := 0; i < len(name) && good; i++ {
+		c := name[i]
+		good = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+	}
+	if !good {
 		if len(name) > 100 {
 			name = name[:100] + "..."
 		}
