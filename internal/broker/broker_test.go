@@ -190,8 +190,13 @@ func TestHangingStoreGivesUnknown(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 	}
 	cancel()
-	for _, k := range tickets {
-		err := k.Wait(ctx)[0].Err
+	for i, k := range tickets {
+		var err error
+		if i%2 == 0 {
+			err = k.Wait(ctx)[0].Err
+		} else { // a time span alone ends it as well
+			err = k.WaitFor(context.Background(), time.Millisecond)[0].Err
+		}
 		known := false
 		for _, kind := range kinds {
 			if errors.Is(err, kind) {

@@ -216,7 +216,18 @@ func (t *Ticket) Wait(ctx context.Context) []Result {
 	if t.log == nil {
 		return t.results
 	}
-	logged := t.log.Wait(ctx)
+	return t.mapped(t.log.Wait(ctx))
+}
+
+// WaitFor is Wait with a context that ends after d, at less cost.
+func (t *Ticket) WaitFor(ctx context.Context, d time.Duration) []Result {
+	if t.log == nil {
+		return t.results
+	}
+	return t.mapped(t.log.WaitFor(ctx, d))
+}
+
+func (t *Ticket) mapped(logged []eventlog.Result) []Result {
 	t.once.Do(func() {
 		for i := range logged {
 			t.results[t.passed[i]] = t.broker.result(&logged[i], t.expected[i])

@@ -53,6 +53,17 @@ func (b *Broker) Partitions(name string) (int, error) {
 	return n, err
 }
 
+// Resolved returns how many partitions a topic has, and its settings with the defaults filled in, or ErrUnknownTopic.
+func (b *Broker) Resolved(name string) (partitions int, settings state.Settings, err error) {
+	err = ErrUnknownTopic
+	b.log.Read(func(s *state.State) {
+		if t := s.TopicByName(name); t != nil {
+			partitions, settings, err = len(t.Partitions), state.Resolve(t.Settings), nil
+		}
+	})
+	return partitions, settings, err
+}
+
 // Limits returns what record.Check is to hold batches against that a client made for a topic, or ErrUnknownTopic.
 func (b *Broker) Limits(name string) (record.Limits, error) {
 	r, err := b.rules(name, 0)

@@ -2,6 +2,8 @@ package eventlog
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/budget"
@@ -189,18 +191,43 @@ func (t *Ticket) Done() <-chan struct{} { return t.done }
 // Wait returns a result for each append, in order. If ctx ends first, what was not sent yet is taken out and rejected
 // with the context's cause, and the rest is unknown. The results are read-only. Wait may be called again, and
 // concurrently.
-func (t *Ticket) Wait(ctx context.Context) []Result {
+func (t *Ticket) Wait(ctx context.Context) []Result { return t.wait(ctx, nil) }
+
+// timers of WaitFor, stopped.
+var timers = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}}
+
+// WaitFor is Wait with a context that ends after d, which costs a fifth of one.
+func (t *Ticket) WaitFor(ctx context.Context, d time.Duration) []Result {
+	timer := timers.Get().(*time.Timer)
+	timer.Reset(d)
+	defer func() {
+		timer.Stop() // nothing is left in its channel then
+		timers.Put(timer)
+	}()
+	return t.wait(ctx, timer.C)
+}
+
+func (t *Ticket) wait(ctx context.Context, late <-chan time.Time) []Result {
 	select {
 	case <-t.done:
 		return t.results
 	default:
 	}
+	var why error
 	select {
 	case <-t.done:
+		return t.results
 	case <-ctx.Done():
-		t.log.in.put(message{cancel: t, why: context.Cause(ctx)}) // refused: the owner has answered, or will
-		<-t.done
+		why = context.Cause(ctx)
+	case <-late:
+		why = context.DeadlineExceeded
 	}
+	t.log.in.put(message{cancel: t, why: why}) // refused: the owner has answered, or will
+	<-t.done
 	return t.results
 }
 
