@@ -12,13 +12,14 @@ import (
 type Memory struct {
 	Class   *budget.Class
 	Buffers *budget.Buffers
-	// Wait, if not nil, reserves by waiting what does not fit at once. It is called while nothing is held.
+	// Wait, if not nil, reserves by waiting what does not fit at once. It is called only then, while nothing is held.
 	Wait func(n int64) (*budget.Reservation, error)
 
 	res   *budget.Reservation
 	slack int64 // reserved and in no use
 	fixed int64 // counted by Hold
 	bufs  [][]byte
+	one   [1][]byte // bufs of most requests
 }
 
 // Need makes sure that n bytes are reserved and not in use yet. Errors: *budget.OverError, those of Wait.
@@ -44,15 +45,17 @@ func (m *Memory) Need(n int64) error {
 }
 
 func (m *Memory) reserve(n int64) (err error) {
-	reserve := m.Wait
-	if reserve == nil {
-		reserve = m.Class.Reserve
+	n += m.fixed
+	if m.Wait == nil {
+		m.res, err = m.Class.Reserve(n)
+	} else if m.res = m.Class.ReserveNow(n); m.res == nil {
+		m.res, err = m.Wait(n)
 	}
-	if m.res, err = reserve(n + m.fixed); err != nil {
+	if err != nil {
 		m.res = nil
 		return err
 	}
-	m.slack = n
+	m.slack = n - m.fixed
 	return nil
 }
 
@@ -64,6 +67,9 @@ func (m *Memory) Get(n int) ([]byte, error) {
 	}
 	m.slack -= size
 	b := m.Buffers.Get(n)
+	if m.bufs == nil {
+		m.bufs = m.one[:0]
+	}
 	m.bufs = append(m.bufs, b)
 	return b, nil
 }

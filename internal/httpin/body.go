@@ -55,8 +55,15 @@ func (in *Body) Open() error {
 	if err := in.Memory.Need(n); err != nil {
 		return err
 	}
-	in.place.Reading()
+	in.reading()
 	return nil
+}
+
+// reading tells that the body is read from now on, if that can take time.
+func (in *Body) reading() {
+	if !in.place.Whole() {
+		in.place.Reading()
+	}
 }
 
 // Patient makes the body wait for memory, up to limit, instead of being refused: budget.ErrOver comes only then. While it
@@ -68,12 +75,14 @@ func (in *Body) Patient(limit time.Duration, stops *Stops) {
 		ctx, done := stops.Until(ctx)
 		defer done()
 		in.place.Read() // whoever waits for us is not slow
-		defer in.place.Reading()
+		defer in.reading()
 		r, err := in.Memory.Class.ReserveWait(ctx, n)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", budget.ErrOver, err)
 		}
-		in.Pace.ReadStep(in.W)
+		if !in.place.Whole() {
+			in.Pace.ReadStep(in.W)
+		}
 		return r, err
 	}
 }
@@ -82,10 +91,13 @@ func (in *Body) Patient(limit time.Duration, stops *Stops) {
 func (in *Body) Read(p []byte) (int, error) {
 	n, err := in.R.Body.Read(p)
 	err = bodyFault(err)
-	in.place.Got(n)
 	if in.read += int64(n); in.read > in.Max {
 		return n, api.OverLimit("body", in.Max, in.read)
 	}
+	if in.place.Whole() {
+		return n, err
+	}
+	in.place.Got(n)
 	if err == nil && in.read >= in.step {
 		in.step = in.read + StepBytes
 		in.Pace.ReadStep(in.W)

@@ -50,7 +50,7 @@ func readParams(query string, h http.Header) (r read, fault *api.Problem) {
 func FuzzParams(f *testing.F) {
 	for _, s := range []string{
 		"topic-name=a&offset=5&group=g", "topic-name=a.B_-9&offset=0&max-records=0&timeout=0s&group=g&key=%ff%00&prefix-base64=_-8&read=latest&partition=3",
-		"topic-name=..&offset=1", "topic-name=a%00b", "offset=18446744073709551615&topic-name=x&group=", "a;b", "key=a&key-base64=YQ", "timeout=-1s",
+		"topic-name=..&offset=1", "topic-name=a%00b", "offset=18446744073709551615&topic-name=x&group=", "a;b", "key=a&key-base64=YQ", "timeout=-1s", "&&a&=&a=&b==&a=1&",
 	} {
 		f.Add(s, "7", "1", "5")
 		f.Add(s, "", "", "")
@@ -80,6 +80,11 @@ func FuzzParams(f *testing.F) {
 		values, err := url.ParseQuery(query)
 		if err != nil {
 			return
+		}
+		for name, want := range values {
+			if v, n := ParseParams(query).find(name); name != "" && (n != len(want) || v != want[0]) {
+				t.Fatalf("%q: %d times %q, first %q, want %q", query, n, name, v, want)
+			}
 		}
 		if again, _ := readParams(values.Encode(), h); !reflect.DeepEqual(again, got) {
 			t.Fatalf("%q is read as %+v, %q as %+v", query, got, values.Encode(), again)

@@ -36,11 +36,15 @@ const (
 // Params reads parameters and keeps the first fault. A parameter given twice is one. It belongs to one goroutine.
 type Params struct {
 	Fault  *api.Problem // nil: none so far
-	values url.Values
+	plain  string       // the query, if nothing in it is escaped
+	values url.Values   // nil: plain
 }
 
 // ParseParams parses the query of a URL.
 func ParseParams(query string) *Params {
+	if !strings.ContainsAny(query, "%+;") {
+		return &Params{plain: query} // a map of slices would cost more than the few looks that a request takes
+	}
 	values, err := url.ParseQuery(query)
 	q := &Params{values: values}
 	if err != nil {
@@ -58,14 +62,30 @@ func (q *Params) Fail(name, format string, args ...any) {
 
 // Text returns a parameter as it is given, and whether it is.
 func (q *Params) Text(name string) (string, bool) {
-	v := q.values[name]
-	if len(v) > 1 {
-		q.Fail(name, "given %d times", len(v))
+	v, times := q.find(name)
+	if times > 1 {
+		q.Fail(name, "given %d times", times)
 	}
-	if len(v) == 0 {
-		return "", false
+	return v, times > 0
+}
+
+// find returns the first value of a parameter, and how many there are.
+func (q *Params) find(name string) (first string, times int) {
+	if q.values != nil {
+		v := q.values[name]
+		if len(v) > 0 {
+			first = v[0]
+		}
+		return first, len(v)
 	}
-	return v[0], true
+	for pair := range strings.SplitSeq(q.plain, "&") {
+		if key, v, _ := strings.Cut(pair, "="); key == name {
+			if times++; times == 1 {
+				first = v
+			}
+		}
+	}
+	return first, times
 }
 
 // KeyMax is the most bytes of a key in a parameter: in base64 it still fits into a request's head.

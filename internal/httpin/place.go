@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,8 @@ type Place struct {
 	c       *Connections
 	conn    net.Conn
 	refused bool         // set before the first request
-	body    int64        // length of the request's; of the goroutine that serves the connection
+	body    int64        // length of the request's; this and the next of the goroutine that serves the connection
+	whole   bool         // the request's body was there when its head was
 	read    atomic.Int64 // bytes of the request's body
 
 	// guarded by c.mu
@@ -72,18 +74,25 @@ func (p *Place) Begin(r *http.Request) *api.Problem {
 	if p == nil {
 		return nil
 	}
-	p.body = r.ContentLength
-	if g, ok := p.conn.(*guarded); ok {
-		return g.head.fault(r)
+	p.body, p.whole = r.ContentLength, false
+	g, ok := p.conn.(*guarded)
+	if !ok {
+		return nil
 	}
-	return nil
+	// With no body at all net/http may be reading ahead by now, and the rest of g is its.
+	p.whole = r.ContentLength > 0 && g.ahead >= r.ContentLength
+	return g.head.fault(r)
 }
+
+// Whole says, after Begin, whether all of the request's body has come in already, as small ones do: reading it waits for
+// nobody, so there is nothing to time and nothing to give up.
+func (p *Place) Whole() bool { return p != nil && p.whole }
 
 // Reading tells that the request begins to read its body; then it may be ended for being slow, which its reads hear.
 func (p *Place) Reading() {
 	if p != nil {
 		p.read.Store(0)
-		p.change(serving, reading)
+		p.change(reading, serving)
 	}
 }
 
@@ -97,8 +106,7 @@ func (p *Place) Got(n int) {
 // Read tells that the body has been read, or is not read for a while.
 func (p *Place) Read() {
 	if p != nil {
-		p.change(reading, serving)
-		p.change(leaving, serving) // it was slow, and came to its end all the same
+		p.change(serving, reading, leaving) // leaving: it was slow, and came to its end all the same
 	}
 }
 
@@ -114,15 +122,15 @@ func (p *Place) Dismiss() {
 // Leaving tells that the request is over.
 func (p *Place) Leaving() {
 	if p != nil {
-		p.change(serving, leaving)
-		p.change(reading, leaving)
+		p.change(leaving, serving, reading)
 	}
 }
 
-func (p *Place) change(from, to phase) {
+// change enters a phase if p is in one of others.
+func (p *Place) change(to phase, from ...phase) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
-	if p.phase == from {
+	if slices.Contains(from, p.phase) {
 		p.enterLocked(to)
 	}
 }
