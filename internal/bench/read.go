@@ -47,8 +47,8 @@ func (r *reader) multipart(ctx context.Context, offset int64) (int64, int64, err
 	if err != nil {
 		return 0, 0, fmt.Errorf("read answer: %w", err)
 	}
-	boundary, problem := forms.Boundary(params)
-	if problem != nil {
+	boundary := params["boundary"]
+	if problem := forms.CheckBoundary(boundary); problem != nil {
 		return 0, 0, fmt.Errorf("read answer: %w", problem)
 	}
 	r.in.Reset(resp.Body)

@@ -26,13 +26,12 @@ type MultipartReader struct {
 	dash []byte        // "--" and the boundary
 }
 
-// Boundary returns the boundary of a multipart/form-data content type.
-func Boundary(params map[string]string) (string, *api.Problem) {
-	b := params["boundary"]
+// CheckBoundary says what is wrong with the boundary of a multipart/form-data content type, or nil.
+func CheckBoundary(b string) *api.Problem {
 	if b == "" || len(b) > boundaryMax || strings.ContainsAny(b, "\r\n") {
-		return "", api.BadField("Content-Type", "multipart/form-data needs a boundary of 1 to %d bytes, given %d", boundaryMax, len(b))
+		return api.BadField("Content-Type", "multipart/form-data needs a boundary of 1 to %d bytes, given %d", boundaryMax, len(b))
 	}
-	return b, nil
+	return nil
 }
 
 // NewMultipartReader reads from r, whose buffer must hold HeadMax bytes.

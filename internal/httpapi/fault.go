@@ -151,7 +151,6 @@ func (a *API) write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Content-Type-Options", "nosniff")
-	a.pace.WriteStep(w)
 	w.WriteHeader(status)
 	_ = a.pace.Send(w, body) // the client has gone, or net/http closes the connection: nothing is left to do
 }

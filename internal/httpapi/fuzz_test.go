@@ -75,7 +75,7 @@ func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
 	in.in = httpin.Body{W: httptest.NewRecorder(), R: r, Pace: a.pace, Memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
 	err := in.parse(r)
 	if err == nil {
-		err = in.lookUp(r)
+		err = in.lookUp()
 	}
 	if err == nil {
 		err = in.readBody()

@@ -10,6 +10,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
@@ -35,6 +36,7 @@ type API struct {
 	stops          *httpin.Stops
 	pace           httpin.Pace
 	cuts           cutLog
+	epoch          atomic.Pointer[epochValue]
 }
 
 // New returns the front end of b, which stays the caller's to close, after Stop and the end of all requests.
@@ -65,7 +67,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	place := httpin.PlaceOf(r.Context())
 	defer place.Leaving()
-	if r.ContentLength != 0 {
+	fault := place.Begin(r)
+	if r.ContentLength != 0 && !place.Whole() {
 		// Whoever answers without reading the body must not wait for it: net/http reads on to keep the connection.
 		a.pace.ReadStep(w)
 	}
@@ -73,7 +76,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // others wait for this one's place
 	}
 	rt, p := findRoute(r)
-	if fault := place.Begin(r); fault != nil {
+	if fault != nil {
 		w.Header().Set("Connection", "close") // who knows where the next request begins
 		p = fault
 	}
@@ -100,7 +103,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.cuts.log(a.log, r, err)
 		err = http.ErrAbortHandler
 	}
-	a.metrics.served(rt.name(), codeOf(err), time.Since(began))
+	a.metrics.served(rt, codeOf(err), time.Since(began))
 	if err == nil {
 		return
 	}

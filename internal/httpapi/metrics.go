@@ -18,8 +18,13 @@ type apiMetrics struct {
 	producedIn  *metrics.Counter
 	read        *metrics.Counter
 	readOut     *metrics.Counter
-	routes      map[string]routeMetrics
+	routes      map[routeKey]routeMetrics
 }
+
+// routeKey is a route without its function: names would be put together for each request.
+type routeKey struct{ method, path string }
+
+func (rt route) key() routeKey { return routeKey{rt.method, rt.path} }
 
 // routeMetrics are those of one route that every request needs.
 type routeMetrics struct {
@@ -38,10 +43,10 @@ func newMetrics(set *metrics.Set) *apiMetrics {
 		producedIn:  set.NewCounter("seb_http_produced_bytes_total"),
 		read:        set.NewCounter("seb_http_read_records_total"),
 		readOut:     set.NewCounter("seb_http_read_bytes_total"),
-		routes:      map[string]routeMetrics{},
+		routes:      map[routeKey]routeMetrics{},
 	}
 	for _, rt := range append([]route{{}}, routes...) {
-		m.routes[rt.name()] = routeMetrics{
+		m.routes[rt.key()] = routeMetrics{
 			duration: set.NewPrometheusHistogram(fmt.Sprintf("seb_http_request_duration_seconds{route=%q}", rt.name())),
 			ok:       set.NewCounter(requestsOf(rt.name(), codeOK)),
 		}
@@ -50,12 +55,12 @@ func newMetrics(set *metrics.Set) *apiMetrics {
 }
 
 // served counts an answer; code is "ok" or that of the problem.
-func (m *apiMetrics) served(route, code string, took time.Duration) {
-	r := m.routes[route]
+func (m *apiMetrics) served(rt route, code string, took time.Duration) {
+	r := m.routes[rt.key()]
 	if code == codeOK {
 		r.ok.Inc()
 	} else {
-		m.set.GetOrCreateCounter(requestsOf(route, code)).Inc()
+		m.set.GetOrCreateCounter(requestsOf(rt.name(), code)).Inc()
 	}
 	r.duration.Update(took.Seconds())
 }

@@ -29,8 +29,7 @@ func (f *framing) done() {
 
 // multipart reads lengths, then the records straight into their places in a batch.
 func (p *producing) multipart() error {
-	boundary, fault := forms.Boundary(p.params)
-	if fault != nil {
+	if fault := forms.CheckBoundary(p.boundary); fault != nil {
 		return fault
 	}
 	br, done, err := p.in.Buffered()
@@ -40,7 +39,7 @@ func (p *producing) multipart() error {
 	defer done()
 	f := framings.Get().(*framing)
 	defer f.done()
-	m, s := forms.NewMultipartReader(br, boundary), &f.sizes
+	m, s := forms.NewMultipartReader(br, p.boundary), &f.sizes
 	s.Reset(p.a.o.RecordsMax, p.in.Memory.Need)
 	if err := m.ReadSizes(s); err != nil {
 		return httpin.ReadFault(err)

@@ -94,17 +94,20 @@ func unknownOutcome(err error) bool {
 	return status == http.StatusGatewayTimeout || status == http.StatusInternalServerError
 }
 
+// netHTTPCounts is what net/http certainly holds back until a handler returns, and gives a length itself. The body is
+// 2 KiB there.
+const netHTTPCounts = 1 << 10
+
 // answerOffsets writes {"offsets":[...]}, in pieces: the list may be long.
 func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error {
-	buf := p.a.buffers.Get(httpin.StepBytes)[:0]
+	const longest = 48 // a comma, 19 digits, and the end
+	buf := p.a.buffers.Get(int(min(httpin.StepBytes, longest*(1+r.Span))))[:0]
 	defer func() { p.a.buffers.Put(buf) }()
 	h := w.Header()
-	h.Set("Content-Type", api.JSON)
+	h["Content-Type"] = jsonType
 	buf = append(buf, `{"offsets":[`...)
-	const longest = 48 // a comma, 19 digits, and the end
 	started := false
 	flush := func() {
-		p.a.pace.WriteStep(w)
 		if !started {
 			started = true
 			w.WriteHeader(http.StatusCreated)
@@ -126,7 +129,7 @@ func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error 
 		buf = append(buf, `,"duplicate":true`...)
 	}
 	buf = append(buf, '}')
-	if !started {
+	if !started && len(buf) > netHTTPCounts {
 		h.Set("Content-Length", strconv.Itoa(len(buf)))
 	}
 	flush()

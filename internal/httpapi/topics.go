@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/sebbroker/seb/internal/api"
@@ -115,12 +114,6 @@ func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
 func (a *API) writeTopic(w http.ResponseWriter, status int, t api.Topic) error {
 	a.readHeaders(w)
 	return a.writeJSON(w, status, &t)
-}
-
-// readHeaders sets what answers about committed state carry.
-func (a *API) readHeaders(w http.ResponseWriter) {
-	w.Header().Set(api.HeaderEpoch, strconv.FormatUint(uint64(a.b.Epoch()), 10))
-	w.Header().Set("Cache-Control", "no-store")
 }
 
 func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
