@@ -210,6 +210,48 @@ func TestFrameAllocatesNothing(t *testing.T) {
 	}
 }
 
+// BenchmarkFrameOrAppend compares reading values into their places with reading all, then encoding them.
+func BenchmarkFrameOrAppend(b *testing.B) {
+	src := make([]byte, 1<<20)
+	sizes := make([]uint32, 1024)
+	for i := range sizes {
+		sizes[i] = 1024
+	}
+	buf := make([]byte, FrameLen(sizes))
+	r := bytes.NewReader(src)
+	b.Run("frame", func(b *testing.B) {
+		var f Frame
+		b.SetBytes(int64(len(src)))
+		b.ReportAllocs()
+		for b.Loop() {
+			r.Seek(0, io.SeekStart)
+			if err := f.Reset(sizes, 1, buf); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := f.ReadFrom(r); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("append", func(b *testing.B) {
+		body, records := make([]byte, len(src)), make([]Record, len(sizes))
+		b.SetBytes(int64(len(src)))
+		b.ReportAllocs()
+		for b.Loop() {
+			r.Seek(0, io.SeekStart)
+			if _, err := io.ReadFull(r, body); err != nil {
+				b.Fatal(err)
+			}
+			for i := range records {
+				records[i] = Record{Timestamp: 1, Value: body[i<<10 : (i+1)<<10]}
+			}
+			if _, _, err := Append(buf[:0], records, EncodeOptions{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 func BenchmarkFrame(b *testing.B) {
 	src := make([]byte, 1<<20)
 	for _, size := range []int{100, 1 << 10, 64 << 10} {

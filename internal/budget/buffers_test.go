@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -125,11 +126,39 @@ func TestBuffersOfManyAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
+// BenchmarkBuffers compares the pool with sync.Pool and with allocating, each buffer being written to as a body does. What
+// sync.Pool keeps nobody bounds, and a collection drops it.
 func BenchmarkBuffers(b *testing.B) {
-	pool := NewBuffers(1 << 20)
-	b.ReportAllocs()
-	for b.Loop() {
-		pool.Put(pool.Get(16 << 10))
+	for _, n := range []int{1 << 10, 64 << 10, 1 << 20} {
+		pool := NewBuffers(16 << 20)
+		std := sync.Pool{New: func() any { b := make([]byte, n); return &b }}
+		for _, c := range []struct {
+			name string
+			use  func(fill func([]byte))
+		}{
+			{"buffers", func(fill func([]byte)) {
+				buf := pool.Get(n)
+				fill(buf)
+				pool.Put(buf)
+			}},
+			{"sync.Pool", func(fill func([]byte)) {
+				buf := std.Get().(*[]byte)
+				fill(*buf)
+				std.Put(buf)
+			}},
+			{"make", func(fill func([]byte)) { fill(make([]byte, n)) }},
+		} {
+			b.Run(fmt.Sprintf("%s-%d", c.name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				b.SetBytes(int64(n))
+				b.RunParallel(func(pb *testing.PB) {
+					src := make([]byte, n)
+					for pb.Next() {
+						c.use(func(buf []byte) { copy(buf, src) })
+					}
+				})
+			})
+		}
 	}
 }
 
