@@ -167,27 +167,6 @@ func Patch(b []byte, base int64, leaderEpoch int32) (next int64) {
 	return base
 }
 
-// StampAppendTime marks the concatenated batches in b, which Check has accepted, as timestamp-type=LogAppendTime: sets
-// the attribute bit and the max timestamp (milliseconds), and mends the checksum. From then on now is the timestamp of
-// every record. It touches headers only: the checksum changes by the difference of the two headers, so damage that came
-// after Check is still found. It panics if b is not whole batches.
-func StampAppendTime(b []byte, now int64) {
-	for len(b) > 0 {
-		batch, rest, err := Split(b)
-		if err != nil {
-			panic("record: stamp of unchecked batches: " + err.Error())
-		}
-		old := CRC32C(batch[posAttributes:BatchHeadSize])
-		attr := uint16(batch.Attributes()) | AttrLogAppendTime
-		binary.BigEndian.PutUint16(batch[posAttributes:], attr)
-		binary.BigEndian.PutUint64(batch[posMaxTimestamp:], uint64(now))
-		diff := old ^ CRC32C(batch[posAttributes:BatchHeadSize])
-		crc := batch.CRC() ^ crcShift(diff, int64(len(batch)-BatchHeadSize))
-		binary.BigEndian.PutUint32(batch[posCRC:], crc)
-		b = rest
-	}
-}
-
 // batchHead is what putBatchHead writes; base offset and leader epoch come with Patch.
 type batchHead struct {
 	length            int // of the whole batch

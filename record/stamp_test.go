@@ -2,8 +2,13 @@ package record
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
 )
 
 func TestStampedBatchesAreAsIfEncodedSo(t *testing.T) {
@@ -32,6 +37,105 @@ func TestStampedBatchesAreAsIfEncodedSo(t *testing.T) {
 		StampProducer(got, Producer{ID: 1})
 		if _, err := Check(got, Limits{}); err == nil {
 			t.Errorf("%s: a stamp hid damage", codec)
+		}
+	}
+}
+
+// TestAppendTimeIsAllThatAStampChanges: batches of every codec, several at once, stamped once or twice, read by another
+// implementation of the format and by this one.
+func TestAppendTimeIsAllThatAStampChanges(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		codec := Compression(rapid.IntRange(int(None), int(Zstd)).Draw(rt, "codec"))
+		var sent, stored []byte
+		var recs []Record
+		for range rapid.IntRange(1, 3).Draw(rt, "batches") {
+			some := genRecords(rt)
+			var err error
+			if sent, _, err = Append(sent, some, EncodeOptions{Compression: codec}); err != nil {
+				rt.Fatal(err)
+			}
+			recs = append(recs, some...)
+		}
+		before, err := Check(sent, Limits{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		base := rapid.Int64Range(0, 1<<50).Draw(rt, "base")
+		Patch(sent, base, 3)
+		stored = bytes.Clone(sent)
+		if rapid.Bool().Draw(rt, "twice") {
+			StampAppendTime(stored, rapid.Int64().Draw(rt, "earlier"))
+		}
+		now := rapid.Int64().Draw(rt, "now")
+		StampAppendTime(stored, now)
+
+		want, got := kmsgHeads(rt, sent), kmsgHeads(rt, stored)
+		for i := range want {
+			want[i].Attributes |= AttrLogAppendTime
+			want[i].MaxTimestamp = now
+			want[i].CRC = int32(CRC32C(want[i].AppendTo(nil)[posAttributes:]))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			rt.Fatal(diff)
+		}
+		after, err := Verify(stored)
+		before.MinTimestamp, before.MaxTimestamp = now, now
+		if err != nil || after != before {
+			rt.Fatalf("%+v, want %+v, %v", after, before, err)
+		}
+		for i := range recs {
+			recs[i].Offset, recs[i].Timestamp = base+int64(i), now
+		}
+		if diff := cmp.Diff(recs, readAll(t, stored, base)); diff != "" {
+			rt.Fatal(diff)
+		}
+		var invalid *InvalidError
+		if _, err := Check(stored, Limits{}); !errors.As(err, &invalid) || invalid.Field != FieldAttributes {
+			rt.Fatalf("a client sends it: %v", err)
+		}
+	})
+}
+
+// kmsgHeads reads batches, whatever their codec, with another implementation of the format.
+func kmsgHeads(t interface{ Fatal(...any) }, b []byte) (batches []kmsg.RecordBatch) {
+	for len(b) > 0 {
+		var kb kmsg.RecordBatch
+		n := int(Batch(b).i32(posLength)) + lengthBase
+		if err := kb.ReadFrom(b[:n]); err != nil {
+			t.Fatal(err)
+		}
+		batches, b = append(batches, kb), b[n:]
+	}
+	return batches
+}
+
+// TestCompactionKeepsAppendTime: the records that stay have the timestamps that they were committed with, however few they are.
+func TestCompactionKeepsAppendTime(t *testing.T) {
+	recs := make([]Record, 9)
+	for i := range recs {
+		recs[i] = Record{Key: []byte{byte(i)}, Value: bytes.Repeat([]byte{'v'}, 50), Timestamp: int64(100 + i)}
+	}
+	for codec := None; codec <= Zstd; codec++ {
+		b, _, err := Append(nil, recs, EncodeOptions{Compression: codec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		Patch(b, 20, 1)
+		StampAppendTime(b, 7_000)
+		for left := range 4 { // of none, one, two and three records
+			var c Compactor
+			out, sum, err := c.Append(nil, b, func(e *CompactEntry) bool { return e.Offset%3 == 0 && e.Offset < 20+3*int64(left) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum.Span != 9 || sum.Records != left || sum.MinTimestamp != 7_000 || sum.MaxTimestamp != 7_000 {
+				t.Errorf("%s: %+v", codec, sum)
+			}
+			for _, r := range readAll(t, out, 20) {
+				if r.Timestamp != 7_000 || r.Key[0] != byte(r.Offset-20) {
+					t.Errorf("%s: %+v", codec, r)
+				}
+			}
 		}
 	}
 }
