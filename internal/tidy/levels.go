@@ -36,6 +36,7 @@ var levels = map[string]int{
 
 	"internal/eventlog": 3,
 	"internal/merge":    3,
+	"driplang/monitor":  3,
 
 	"internal/logcore": 2,
 	"internal/groups":  2,
@@ -43,6 +44,7 @@ var levels = map[string]int{
 	"internal/ranges":  2,
 	"internal/auth":    2,
 	"internal/httpin":  2,
+	"driplang":         2,
 
 	"internal/state":      1,
 	"internal/cache":      1,
@@ -53,9 +55,10 @@ var levels = map[string]int{
 	"internal/fault":      1,
 	"internal/forms":      1,
 
+	"driplang/internal/form": 1,
+
 	"record":            0,
 	"internal/objstore": 0,
-	"driplang":          0,
 	"internal/api":      0,
 	"internal/config":   0,
 	"internal/budget":   0,
@@ -63,6 +66,8 @@ var levels = map[string]int{
 	"internal/planted":  0,
 	"internal/machine":  0,
 	"internal/keyrun":   0,
+
+	"driplang/internal/filter": 0,
 
 	"internal/failpoint": -1, // not in the program that anybody runs
 }

@@ -1,0 +1,110 @@
+package driplang
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sebbroker/seb/driplang/internal/filter"
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+// Expr is an expression that was read without fault. It is immutable; copies share it.
+type Expr struct {
+	root   *term
+	normal *form.Expression
+}
+
+// Names is the event names that e mentions, sorted, each once. Events of other names do not change its value.
+func (e Expr) Names() []string {
+	var names []string
+	e.root.walk(func(t *term) {
+		if t.op == opEvent || t.op == opCount {
+			names = append(names, t.event.Name)
+		}
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Equal is whether two expressions are the same, operator by operator. Where they were read from does not matter.
+func (e Expr) Equal(other Expr) bool { return e.String() == other.String() }
+
+// Normal is e in normal form, for the monitor; nil for the zero Expr.
+func (e Expr) Normal() *form.Expression { return e.normal }
+
+type op uint8
+
+const (
+	opEvent op = iota + 1
+	opCount
+	opNot
+	opAnd
+	opOr
+	opThen
+	opWithin
+	opAfter
+)
+
+var opWords = [...]string{opNot: "NOT", opAnd: "AND", opOr: "OR", opThen: "THEN", opWithin: "WITHIN", opAfter: "AFTER"}
+
+// term is a node of the expression as written.
+type term struct {
+	op     op
+	kids   []*term        // AND, OR, THEN: two or more; NOT, WITHIN, AFTER: one
+	event  form.Kind      // opEvent, opCount
+	is     filter.Compare // opCount
+	n      int            // opCount
+	millis int64          // WITHIN, AFTER
+	at     place          // of the operator's word, or the name
+}
+
+// key tells kinds of event apart: two of the same key match the same events.
+func key(k form.Kind) string {
+	var b strings.Builder
+	printEvent(&b, k)
+	return b.String()
+}
+
+// String is the term in canonical text form.
+func (t *term) String() string {
+	var b strings.Builder
+	printTerm(&b, t)
+	return b.String()
+}
+
+func (t *term) walk(f func(*term)) {
+	f(t)
+	for _, k := range t.kids {
+		k.walk(f)
+	}
+}
+
+// finish checks what is common to all forms an expression is read from.
+func finish(root *term) (Expr, error) {
+	e := Expr{root: root}
+	names, kinds := map[string]bool{}, map[string]bool{}
+	var fault *Error
+	root.walk(func(t *term) {
+		if fault != nil || t.op != opEvent && t.op != opCount {
+			return
+		}
+		names[t.event.Name], kinds[key(t.event)] = true, true
+		switch {
+		case len(names) > MaxNames:
+			fault = t.at.fault("more than %d event names", MaxNames)
+		case len(kinds) > MaxNames:
+			fault = t.at.fault("more than %d names with different filters", MaxNames)
+		}
+	})
+	if fault != nil {
+		return Expr{}, fault
+	}
+	if n := len(e.String()); n > MaxText {
+		return Expr{}, root.at.fault("the expression has %d bytes when it is written out in full, the limit is %d", n, MaxText)
+	}
+	var err *Error
+	if e.normal, err = normalize(root); err != nil {
+		return Expr{}, err
+	}
+	return e, nil
+}

@@ -1,0 +1,99 @@
+package filter
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"strconv"
+)
+
+// Kind is a type of JSON value.
+type Kind uint8
+
+// Null is also what is missing or malformed.
+const (
+	Null Kind = iota
+	True
+	False
+	Number
+	String
+	other // objects and arrays: equal to nothing
+)
+
+// Literal is a constant in a filter. Numbers that are integers of 64 bits compare exactly, others as IEEE doubles.
+type Literal struct {
+	Kind    Kind
+	Text    string // String
+	integer bool
+	i       int64
+	f       float64
+}
+
+// Bool is true or false.
+func Bool(v bool) Literal {
+	if v {
+		return Literal{Kind: True}
+	}
+	return Literal{Kind: False}
+}
+
+// ParseNumber reads a number as JSON writes it. Not ok: it is none, or beyond a double.
+func ParseNumber(text string) (v Literal, ok bool) {
+	if !isNumber(text) {
+		return Literal{}, false
+	}
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return Literal{Kind: Number, integer: true, i: i, f: float64(i)}, true
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return Literal{}, false
+	}
+	const exact = 1 << 53
+	if f == math.Trunc(f) && math.Abs(f) < exact {
+		return Literal{Kind: Number, integer: true, i: int64(f), f: f}, true
+	}
+	return Literal{Kind: Number, f: f}, true
+}
+
+// Order compares two numbers.
+func (v Literal) Order(w Literal) int {
+	if v.integer && w.integer {
+		return cmp.Compare(v.i, w.i)
+	}
+	return cmp.Compare(v.f, w.f)
+}
+
+// String is v as JSON.
+func (v Literal) String() string {
+	switch v.Kind {
+	case String:
+		return Quote(v.Text)
+	case True:
+		return "true"
+	case False:
+		return "false"
+	case Number:
+		if v.integer {
+			return strconv.FormatInt(v.i, 10)
+		}
+		return strconv.FormatFloat(v.f, 'g', -1, 64)
+	}
+	return "null"
+}
+
+// isNumber is whether text is a number by JSON's grammar.
+func isNumber(text string) bool {
+	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') || len(text) > maxNumber {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return json.Valid([]byte(text))
+}
+
+// maxNumber bounds the digits of a number that is worth comparing.
+const maxNumber = 400

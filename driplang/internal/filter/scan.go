@@ -1,0 +1,174 @@
+package filter
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// value is a value in a JSON document, not decoded. Its zero value is null.
+type value struct {
+	kind Kind
+	raw  []byte // of a string with its quotes
+}
+
+// find is the value at a path of members; null if there is none. Of members with one name the last counts, as in most
+// readers of JSON. It does not allocate, except for names with escapes, and does not recurse, whatever the data is;
+// in what is not JSON it finds anything or nothing, but always the same.
+func find(data []byte, path []string) value {
+	s := scanner{data: data}
+	v := s.value()
+	for _, member := range path {
+		if len(v) == 0 || v[0] != '{' {
+			return value{}
+		}
+		s := scanner{data: v, pos: 1}
+		v = nil
+		for {
+			key := s.value()
+			if len(key) < 2 || key[0] != '"' || !s.take(':') {
+				break
+			}
+			v2 := s.value()
+			if len(v2) == 0 {
+				break
+			}
+			if sameName(key, member) {
+				v = v2
+			}
+			if !s.take(',') {
+				break
+			}
+		}
+	}
+	return value{kind: kindOf(v), raw: v}
+}
+
+func kindOf(raw []byte) Kind {
+	if len(raw) == 0 {
+		return Null
+	}
+	switch raw[0] {
+	case '"':
+		return String
+	case 't':
+		return True
+	case 'f':
+		return False
+	case 'n':
+		return Null
+	case '{', '[':
+		return other
+	}
+	return Number
+}
+
+// sameName is whether a quoted JSON string is name.
+func sameName(quoted []byte, name string) bool {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1:len(quoted)-1]) == name
+	}
+	var s string
+	return json.Unmarshal(quoted, &s) == nil && s == name
+}
+
+// string is what a value of kind String stands for.
+func (v value) string() (string, bool) {
+	if bytes.IndexByte(v.raw, '\\') < 0 {
+		return string(v.raw[1 : len(v.raw)-1]), true
+	}
+	var s string
+	err := json.Unmarshal(v.raw, &s)
+	return s, err == nil
+}
+
+// scanner finds where values of a JSON document end.
+type scanner struct {
+	data []byte
+	pos  int
+}
+
+func (s *scanner) space() {
+	for s.pos < len(s.data) {
+		switch s.data[s.pos] {
+		case ' ', '\t', '\r', '\n':
+			s.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (s *scanner) take(c byte) bool {
+	s.space()
+	if s.pos < len(s.data) && s.data[s.pos] == c {
+		s.pos++
+		return true
+	}
+	return false
+}
+
+// value takes the next value; empty if there is none.
+func (s *scanner) value() []byte {
+	s.space()
+	from, depth := s.pos, 0
+	for s.pos < len(s.data) {
+		switch s.data[s.pos] {
+		case '"':
+			if !s.skipString() {
+				return nil
+			}
+		case '{', '[':
+			depth++
+			s.pos++
+			continue
+		case '}', ']':
+			if depth == 0 {
+				return nil
+			}
+			depth--
+			s.pos++
+		case ',', ':', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return nil
+			}
+			s.pos++
+			continue
+		default:
+			s.skipWord()
+		}
+		if depth == 0 {
+			return s.data[from:s.pos]
+		}
+	}
+	return nil
+}
+
+// skipString leaves a string behind; its opening quote is at pos.
+func (s *scanner) skipString() bool {
+	for i := s.pos + 1; i < len(s.data); i++ {
+		switch s.data[i] {
+		case '\\':
+			i++
+		case '"':
+			s.pos = i + 1
+			return true
+		}
+	}
+	return false
+}
+
+func (s *scanner) skipWord() {
+	for s.pos < len(s.data) && bytes.IndexByte([]byte(" \t\r\n,:{}[]\""), s.data[s.pos]) < 0 {
+		s.pos++
+	}
+}
+
+// Quote is s as a JSON string, with no more escapes than needed.
+func Quote(s string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string into a buffer: cannot fail
+	return strings.TrimSuffix(b.String(), "\n")
+}

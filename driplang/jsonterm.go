@@ -1,0 +1,193 @@
+package driplang
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/driplang/internal/filter"
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// jsonOps are the members that name an operator, and what must stand beside them, or may.
+var jsonOps = map[string]struct {
+	op            op
+	needs, allows []string
+}{
+	"event":  {op: opEvent, allows: []string{"where"}},
+	"count":  {op: opCount, needs: []string{"is", "n"}},
+	"not":    {op: opNot},
+	"and":    {op: opAnd},
+	"or":     {op: opOr},
+	"then":   {op: opThen},
+	"within": {op: opWithin, needs: []string{"for"}},
+	"after":  {op: opAfter, needs: []string{"by"}},
+}
+
+// operators is the names of jsonOps for messages.
+const operators = "event, count, not, and, or, then, within or after"
+
+// jsonTerm is a term of which the members are being read.
+type jsonTerm struct {
+	*term
+	at     *pointer
+	depth  int
+	name   string          // the operator's
+	beside map[string]bool // other members
+}
+
+func (r *jsonReader) term(at *pointer, depth int) (*term, *Error) {
+	if depth > MaxDepth {
+		return nil, place{pointer: at}.fault("operators are nested more than %d deep", MaxDepth)
+	}
+	t := &jsonTerm{term: &term{at: place{pointer: at}}, at: at, depth: depth, beside: map[string]bool{}}
+	err := r.object(at, "an expression", func(key string, at *pointer) *Error { return r.member(t, key, at) })
+	if err != nil {
+		return nil, err
+	}
+	here := place{pointer: at}
+	if t.name == "" {
+		return nil, here.fault("expected one of %s", operators)
+	}
+	form := jsonOps[t.name]
+	for _, need := range form.needs {
+		if !t.beside[need] {
+			return nil, here.fault("missing %q beside %q", need, t.name)
+		}
+	}
+	for _, key := range []string{"where", "is", "n", "for", "by"} {
+		if t.beside[key] && !slices.Contains(form.needs, key) && !slices.Contains(form.allows, key) {
+			return nil, place{pointer: &pointer{at, key}}.fault("%q does not belong beside %q", key, t.name)
+		}
+	}
+	if t.op == opCount {
+		return t.term, here.checkCount(t.is, t.n)
+	}
+	return t.term, nil
+}
+
+func (r *jsonReader) member(t *jsonTerm, key string, at *pointer) *Error {
+	form, ok := jsonOps[key]
+	if !ok {
+		t.beside[key] = true
+		return r.besides(t, key, at)
+	}
+	if t.name != "" {
+		return place{pointer: at}.fault("an expression has one operator, found %q and %q", t.name, key)
+	}
+	t.name, t.op = key, form.op
+	switch t.op {
+	case opEvent:
+		var err *Error
+		if t.event.Name, err = r.string(at); err == nil {
+			err = place{pointer: at}.checkName(t.event.Name)
+		}
+		return err
+	case opCount:
+		kind, err := r.term(at, t.depth)
+		if err == nil && kind.op != opEvent {
+			err = place{pointer: at}.fault("only events can be counted")
+		}
+		if err == nil {
+			t.event = kind.event
+		}
+		return err
+	case opAnd, opOr, opThen:
+		return r.list(at, func(at *pointer) *Error { return r.kid(t, at) })
+	}
+	return r.kid(t, at)
+}
+
+func (r *jsonReader) kid(t *jsonTerm, at *pointer) *Error {
+	kid, err := r.term(at, t.depth+1)
+	t.kids = append(t.kids, kid)
+	return err
+}
+
+// besides takes the members that go with an operator.
+func (r *jsonReader) besides(t *jsonTerm, key string, at *pointer) *Error {
+	here := place{pointer: at}
+	switch key {
+	case "where":
+		var err *Error
+		t.event.Where, err = r.filter(at, 1)
+		return err
+	case "is":
+		word, err := r.string(at)
+		return orElse(err, func() (err *Error) { t.is, err = here.compare(word); return err })
+	case "for", "by":
+		text, err := r.string(at)
+		return orElse(err, func() (err *Error) { t.millis, err = parseDuration(text, here); return err })
+	case "n":
+		v, err := r.token()
+		if err != nil {
+			return err
+		}
+		n, ok := v.(json.Number)
+		t.n, err = parseCount(token{kind: tokNumber, text: string(n), at: here})
+		if !ok {
+			err = here.fault("expected a number, found %s", kindName(v))
+		}
+		return err
+	case "operator":
+		return here.fault("this is the older form with operator, a, b and d, which has an import of its own")
+	}
+	return here.fault("unknown member, expected one of %s", operators)
+}
+
+func orElse(err *Error, next func() *Error) *Error {
+	if err != nil {
+		return err
+	}
+	return next()
+}
+
+func (p place) compare(word string) (filter.Compare, *Error) {
+	c, ok := filter.ParseCompare(word)
+	if !ok {
+		return 0, p.fault("expected =, !=, <, <=, > or >=, found %q", clip(word))
+	}
+	return c, nil
+}
+
+func writeTerm(b *strings.Builder, t *term) {
+	switch t.op {
+	case opEvent:
+		writeEvent(b, t.event)
+	case opCount:
+		b.WriteString(`{"count":`)
+		writeEvent(b, t.event)
+		b.WriteString(`,"is":` + filter.Quote(t.is.String()) + `,"n":` + itoa(t.n) + `}`)
+	case opAnd, opOr, opThen:
+		b.WriteString(`{"` + strings.ToLower(opWords[t.op]) + `":[`)
+		for i, k := range t.kids {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			writeTerm(b, k)
+		}
+		b.WriteString("]}")
+	default:
+		b.WriteString(`{"` + strings.ToLower(opWords[t.op]) + `":`)
+		writeTerm(b, t.kids[0])
+		switch t.op {
+		case opWithin:
+			b.WriteString(`,"for":"` + formatMillis(t.millis) + `"`)
+		case opAfter:
+			b.WriteString(`,"by":"` + formatMillis(t.millis) + `"`)
+		}
+		b.WriteByte('}')
+	}
+}
+
+func writeEvent(b *strings.Builder, k form.Kind) {
+	b.WriteString(`{"event":` + filter.Quote(k.Name))
+	if k.Where != nil {
+		b.WriteString(`,"where":`)
+		writeFilter(b, k.Where)
+	}
+	b.WriteByte('}')
+}

@@ -1,0 +1,206 @@
+package driplang
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+type tokenKind uint8
+
+const (
+	tokEnd tokenKind = iota
+	tokWord
+	tokString
+	tokNumber
+	tokSign // a parenthesis, bracket, dot or comparison, in text
+)
+
+// token is a piece of an expression. Of a word, text is as written; of a string, what it stands for.
+type token struct {
+	kind tokenKind
+	text string
+	at   place
+	from int // first byte
+}
+
+// is is whether t is a keyword (any case) or a sign.
+func (t token) is(word string) bool {
+	switch t.kind {
+	case tokWord:
+		return strings.EqualFold(t.text, word)
+	case tokSign:
+		return t.text == word
+	}
+	return false
+}
+
+func (t token) String() string {
+	const most = 40
+	text := t.text
+	if utf8.RuneCountInString(text) > most {
+		text = string([]rune(text)[:most]) + "..."
+	}
+	switch t.kind {
+	case tokEnd:
+		return "end of expression"
+	case tokString:
+		return fmt.Sprintf("%q", text)
+	}
+	return "'" + text + "'"
+}
+
+var keywords = map[string]bool{"AND": true, "OR": true, "NOT": true, "THEN": true, "WITHIN": true, "AFTER": true}
+
+func isKeyword(word string) bool {
+	return len(word) <= len("WITHIN") && keywords[strings.ToUpper(word)]
+}
+
+func startsWord(r rune) bool { return r == '_' || unicode.IsLetter(r) }
+
+func inWord(r rune) bool {
+	return startsWord(r) || unicode.IsDigit(r) || strings.ContainsRune(".:/-", r)
+}
+
+func printable(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
+
+// lexer cuts a text into tokens, one ahead of the parser.
+type lexer struct {
+	text      string
+	pos       int
+	line, col int
+}
+
+// peek is the next character; 0 at the end, utf8.RuneError where the text is not UTF-8.
+func (l *lexer) peek() rune {
+	if l.pos >= len(l.text) {
+		return 0
+	}
+	r, _ := utf8.DecodeRuneInString(l.text[l.pos:])
+	return r
+}
+
+func (l *lexer) advance() {
+	r, n := utf8.DecodeRuneInString(l.text[l.pos:])
+	l.pos += n
+	l.col++
+	if r == '\n' {
+		l.line, l.col = l.line+1, 1
+	}
+}
+
+func (l *lexer) here() place { return place{line: l.line, col: l.col} }
+
+func (l *lexer) skipSpace() {
+	for l.pos < len(l.text) && strings.IndexByte(" \t\r\n", l.text[l.pos]) >= 0 {
+		l.advance()
+	}
+}
+
+func (l *lexer) takeWhile(ok func(rune) bool) string {
+	from := l.pos
+	for l.pos < len(l.text) && ok(l.peek()) {
+		l.advance()
+	}
+	return l.text[from:l.pos]
+}
+
+func (l *lexer) next() (token, *Error) {
+	l.skipSpace()
+	t := token{at: l.here(), from: l.pos}
+	if l.pos >= len(l.text) {
+		return t, nil
+	}
+	r := l.peek()
+	switch {
+	case startsWord(r):
+		t.kind, t.text = tokWord, l.takeWhile(inWord)
+		return t, nil
+	case r == '"':
+		t.kind = tokString
+		var err *Error
+		t.text, err = l.quoted()
+		return t, err
+	case isDigit(r) || r == '-':
+		t.kind, t.text = tokNumber, l.number()
+		return t, nil
+	case strings.ContainsRune("()[].=<>!", r):
+		t.kind, t.text = tokSign, l.sign()
+		return t, nil
+	case r == utf8.RuneError && !strings.HasPrefix(l.text[l.pos:], string(utf8.RuneError)):
+		return t, t.at.fault("the text is not valid UTF-8")
+	case !printable(r):
+		return t, t.at.fault("unexpected character %U", r)
+	}
+	return t, t.at.fault("unexpected character '%c'", r)
+}
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
+
+func (l *lexer) sign() string {
+	if len(l.text)-l.pos >= 2 {
+		switch two := l.text[l.pos : l.pos+2]; two {
+		case "<=", ">=", "!=", "==", "<>":
+			l.advance()
+			l.advance()
+			return two
+		}
+	}
+	one := l.text[l.pos : l.pos+1]
+	l.advance()
+	return one
+}
+
+// number takes what looks like a JSON number; whoever uses it parses it.
+func (l *lexer) number() string {
+	from := l.pos
+	if l.peek() == '-' {
+		l.advance()
+	}
+	l.takeWhile(isDigit)
+	if l.peek() == '.' {
+		l.advance()
+		l.takeWhile(isDigit)
+	}
+	if r := l.peek(); r == 'e' || r == 'E' {
+		rest := strings.TrimLeft(l.text[l.pos+1:], "+-")
+		if rest != "" && isDigit(rune(rest[0])) {
+			l.advance()
+			l.takeWhile(func(r rune) bool { return r == '+' || r == '-' || isDigit(r) })
+		}
+	}
+	return l.text[from:l.pos]
+}
+
+// quoted takes a JSON string.
+func (l *lexer) quoted() (string, *Error) {
+	at, from := l.here(), l.pos
+	l.advance()
+	for l.pos < len(l.text) {
+		switch l.text[l.pos] {
+		case '\n':
+			return "", at.fault("the string is not closed on its line")
+		case '\\':
+			l.advance()
+			if l.pos < len(l.text) {
+				l.advance()
+			}
+		case '"':
+			l.advance()
+			var s string
+			raw := l.text[from:l.pos]
+			if !utf8.ValidString(raw) {
+				return "", at.fault("the text is not valid UTF-8")
+			}
+			if err := json.Unmarshal([]byte(raw), &s); err != nil {
+				return "", at.fault("the string has an escape or character that JSON does not allow")
+			}
+			return s, nil
+		default:
+			l.advance()
+		}
+	}
+	return "", at.fault("the string is not closed")
+}

@@ -1,0 +1,295 @@
+package monitor
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/driplang"
+)
+
+var compareTime = flag.Duration("comparetime", 0, "compare monitor and definitions on random histories for so long")
+
+// comparison is one history, followed by the monitor and by the definitions.
+type comparison struct {
+	expr    driplang.Expr
+	ref     *ref
+	history []happening
+	plain   *Monitor // as triggers use it
+	pending *Monitor // with exact pending
+	choose  *chooser
+	out     bool
+	fires   []int64
+}
+
+// horizon is an instant after which nothing changes by time alone.
+func (c *comparison) horizon() int64 {
+	var sum int64 = 2
+	c.ref.walk(func(r *ref) { sum += r.millis })
+	if len(c.history) > 0 {
+		sum += c.history[len(c.history)-1].at
+	}
+	return sum
+}
+
+func (c *comparison) at(p point) Value {
+	h := reference{c.history, p}
+	return h.val(c.ref, point{0, -1 << 40, true}, never, ever, nil)
+}
+
+// compareHistory returns what differs.
+func compareHistory(text string, history []happening, choose *chooser) error {
+	e, err := driplang.Parse(text)
+	if err != nil {
+		return nil // an empty window, say
+	}
+	p, err := Compile(e, Options{})
+	if err != nil {
+		return fmt.Errorf("does not compile: %w", err)
+	}
+	exact, _ := Compile(e, Options{Pending: true})
+	c := &comparison{
+		expr: e, ref: refOf(e), history: history, plain: New(p), pending: New(exact), choose: choose,
+	}
+	if c.out = p.Initially() == True; exact.Initially() != c.at(point{0, -1, true}) {
+		return fmt.Errorf("initially %v, by definition %v", exact.Initially(), c.at(point{0, -1, true}))
+	}
+	if err := c.run(); err != nil {
+		return fmt.Errorf("%s\nhistory %v\n%w", e, history, err)
+	}
+	return nil
+}
+
+func (c *comparison) run() error {
+	for k, e := range c.history {
+		if err := c.advance(k, e.at-1); err != nil {
+			return err
+		}
+		kinds := c.plain.program.Match(e.name, []byte(e.data))
+		if kinds == 0 && c.choose.below(2) > 0 {
+			continue
+		}
+		ref := uint64(k + 1)
+		c.plain.Step(kinds, e.at, ref)
+		c.pending.Step(kinds, e.at, ref)
+		if err := c.check(point{k + 1, e.at, false}); err != nil {
+			return err
+		}
+	}
+	if err := c.advance(len(c.history), c.horizon()); err != nil {
+		return err
+	}
+	return c.checkFires()
+}
+
+// advance goes to an instant after k events, by deadlines or millisecond by millisecond.
+func (c *comparison) advance(k int, to int64) error {
+	each := c.choose.below(2) > 0
+	now, _ := c.plain.Now()
+	for at := max(now, 0); each && at < to; at++ {
+		if err := c.advanceTo(k, at); err != nil {
+			return err
+		}
+	}
+	for {
+		at, ok := c.plain.Next()
+		if !ok || at > to {
+			break
+		}
+		if err := c.advanceTo(k, at); err != nil {
+			return err
+		}
+	}
+	if c.choose.below(3) == 0 && k < len(c.history) {
+		return nil // straight to the next event
+	}
+	return c.advanceTo(k, to)
+}
+
+func (c *comparison) advanceTo(k int, at int64) error {
+	if at < 0 {
+		return nil
+	}
+	c.plain.Advance(at)
+	c.pending.Advance(at)
+	return c.check(point{k, at, true})
+}
+
+// check compares all that is known at a point.
+func (c *comparison) check(p point) error {
+	if now, done := c.plain.Now(); now != p.t || done != p.done {
+		return nil // nothing new: the monitor is ahead
+	}
+	if err := c.reload(); err != nil {
+		return fmt.Errorf("at %+v: %w", p, err)
+	}
+	want := c.at(p)
+	if got := c.pending.Value(); got != want {
+		return fmt.Errorf("at %+v: %v, by definition %v", p, got, want)
+	}
+	if got := c.plain.Value(); (got == True) != (want == True) {
+		return fmt.Errorf("at %+v, without pending: %v, by definition %v", p, got, want)
+	}
+	next, ok := c.next(p, want)
+	for _, m := range []*Monitor{c.plain, c.pending} {
+		if got, gotOk := m.Next(); gotOk != ok || ok && got != next {
+			return fmt.Errorf("at %+v: next change %d, %v, by definition %d, %v", p, got, gotOk, next, ok)
+		}
+		if m.Settled() && ok {
+			return fmt.Errorf("at %+v: settled, but changes at %d", p, next)
+		}
+		if m.Degraded() || m.Instances() != m.count(m.program.root, m.root) {
+			return fmt.Errorf("at %+v: %d instances, counted %d", p, m.Instances(), m.count(m.program.root, m.root))
+		}
+	}
+	if is := want == True; is != c.out {
+		if c.out = is; is {
+			c.fires = append(c.fires, p.t)
+		}
+	}
+	return c.checkWitness(p)
+}
+
+func (m *Monitor) count(r *region, f *frame) int {
+	n := 0
+	for i := range f.cells {
+		for _, right := range f.cells[i].rights {
+			n += 1 + m.count(r.cells[i].right, right)
+		}
+	}
+	return n
+}
+
+// next tries every millisecond.
+func (c *comparison) next(p point, now Value) (int64, bool) {
+	for at := p.t; at <= c.horizon(); at++ {
+		if q := (point{p.k, at, true}); q != p && (c.at(q) == True) != (now == True) {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// reload puts a monitor away and takes it out again.
+func (c *comparison) reload() error {
+	for _, m := range []**Monitor{&c.plain, &c.pending} {
+		if c.choose.below(3) > 0 {
+			continue
+		}
+		state := (*m).AppendState(nil)
+		fresh := New((*m).program)
+		if c.choose.below(2) > 0 { // one that was used before
+			fresh = *m
+		}
+		now, done := (*m).Now()
+		if err := fresh.Load(state); err != nil {
+			return fmt.Errorf("state %x: %w", state, err)
+		}
+		if len(state) == 0 {
+			fresh.now, fresh.done = now, done
+		}
+		if again := fresh.AppendState(nil); !slices.Equal(again, state) {
+			return fmt.Errorf("state %x, loaded and written again %x", state, again)
+		}
+		*m = fresh
+	}
+	return nil
+}
+
+// checkWitness takes all other events away: the expression must still be true. Of a count, and
+// of a THEN that did not happen, the witness is not complete.
+func (c *comparison) checkWitness(p point) error {
+	unclear := false
+	c.ref.walk(func(r *ref) { unclear = unclear || r.need > 1 || r.op == "then" && r.not })
+	witness := c.plain.Witness(nil)
+	if unclear || c.plain.Value() != True {
+		return nil
+	}
+	var kept []happening
+	for _, ref := range witness {
+		if ref < 1 || ref > uint64(p.k) {
+			return fmt.Errorf("at %+v: witness %v", p, witness)
+		}
+		kept = append(kept, c.history[ref-1])
+	}
+	h := reference{kept, point{len(kept), p.t, p.done}}
+	if v := h.val(c.ref, point{0, -1 << 40, true}, never, ever, nil); v != True {
+		return fmt.Errorf("at %+v: with the witness %v alone it is %v", p, kept, v)
+	}
+	return nil
+}
+
+// checkFires compares the rising edges with those of every event and every millisecond.
+func (c *comparison) checkFires() error {
+	var want []int64
+	out := c.at(point{0, -1, true}) == True
+	edge := func(p point) {
+		if is := c.at(p) == True; is != out {
+			if out = is; is {
+				want = append(want, p.t)
+			}
+		}
+	}
+	k := 0
+	for at := int64(0); at <= c.horizon(); at++ {
+		for ; k < len(c.history) && c.history[k].at == at; k++ {
+			edge(point{k + 1, at, false})
+		}
+		edge(point{k, at, true})
+	}
+	if !slices.Equal(c.fires, want) {
+		return fmt.Errorf("fires at %v, by definition %v", c.fires, want)
+	}
+	return nil
+}
+
+// compareBytes is one comparison, made from a fuzzer's bytes.
+func compareBytes(b []byte) (string, error) {
+	c := &chooser{b}
+	history := c.history(9)
+	text := c.expression(4, false)
+	return text, compareHistory(text, history, c)
+}
+
+func FuzzMonitor(f *testing.F) {
+	for seed := range 40 {
+		f.Add(randomBytes(uint64(seed)))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 400 {
+			return
+		}
+		if text, err := compareBytes(b); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	})
+}
+
+func randomBytes(seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 6))
+	b := make([]byte, 30+r.IntN(150))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+func TestMonitorAgainstDefinitions(t *testing.T) {
+	const few = 20_000
+	until := time.Now().Add(*compareTime)
+	first := uint64(0)
+	if *compareTime > 0 {
+		first = rand.Uint64() >> 8
+	}
+	n := 0
+	for seed := first; n < few || time.Now().Before(until); seed++ {
+		n++
+		if text, err := compareBytes(randomBytes(seed)); err != nil {
+			t.Fatalf("seed %d: %s\n%v", seed, text, err)
+		}
+	}
+	t.Logf("%d histories", n)
+}

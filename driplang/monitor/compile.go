@@ -1,0 +1,158 @@
+package monitor
+
+import (
+	"fmt"
+
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+// aspect is what of a node's value somebody looks at. A node keeps only what its aspects need.
+type aspect uint8
+
+const (
+	aspectTrue      aspect = 1 << iota // whether it is true
+	aspectPossible                     // whether it is not false; what is below an odd number of NOTs
+	aspectCompletes                    // when it completes; the left side of a THEN
+)
+
+// node is a part of a program. It is the same for all entities; what differs is in the cells of a frame.
+type node struct {
+	op            form.Op
+	not           bool
+	aspects       aspect
+	inner         aspect // THEN: of what follows a completion
+	kinds         uint64 // leaf: the events that count
+	need          uint32 // leaf: how many of them
+	after, within int64
+	open          bool   // the frame's end does not apply: left of a THEN, or a guard
+	bounded       bool   // its window ends
+	cell          int    // -1: none
+	guards        uint64 // leaf: guards of the region
+	kids          []*node
+	left          *node
+	right         *region
+	from          fmt.Stringer
+}
+
+// region is the nodes that share an anchor: a right side of a THEN down to the next right sides. A frame is a region
+// with an anchor and cells.
+type region struct {
+	root   *node
+	guards []*node
+	cells  []*node // by cell
+	timed  bool    // the anchor's time matters
+}
+
+// anchorless is the root's surroundings.
+type compiler struct {
+	program *Program
+	nodes   int
+	guards  map[*form.Form]int // of the region being compiled
+	region  *region
+}
+
+// surroundings of a form within its region.
+type surroundings struct {
+	aspects aspect
+	open    bool
+	bounded bool // the frame has an end
+}
+
+// fits is false once the program or one of its regions has grown too large.
+func (c *compiler) fits() bool { return c.nodes <= form.MaxNodes }
+
+func (c *compiler) makeRegion(f *form.Form, s surroundings) *region {
+	outer, guards := c.region, c.guards
+	r := &region{}
+	c.region, c.guards = r, make(map[*form.Form]int)
+	r.root = c.node(f, s)
+	c.region, c.guards = outer, guards
+	return r
+}
+
+func (c *compiler) node(f *form.Form, s surroundings) *node {
+	n := &node{
+		op: f.Op, not: f.Not, aspects: s.aspects, need: uint32(f.Need), after: f.After, within: f.Within, open: s.open,
+		bounded: f.Within > 0 || s.bounded && !s.open, cell: -1, from: f.From,
+	}
+	if c.nodes++; !c.fits() {
+		return n
+	}
+	c.region.timed = c.region.timed || f.After > 0 || f.Within > 0
+	switch f.Op {
+	case form.Leaf:
+		n.kinds = 1 << f.Kind
+		for _, g := range f.Guards {
+			n.guards |= 1 << c.guard(g)
+		}
+		if n.not || n.need > 1 || n.aspects != aspectCompletes {
+			c.addCell(n)
+		}
+		c.program.timers = c.program.timers || n.completesByTime()
+	case form.Then:
+		c.then(n, f, s)
+	case form.Not:
+		n.not = true
+		c.program.timers = c.program.timers || n.completesByTime()
+		s.aspects = n.underNot()
+		n.kids = append(n.kids, c.node(f.Kids[0], s))
+	default:
+		if s.aspects&aspectCompletes != 0 && f.Op == form.And {
+			s.aspects |= aspectTrue // an AND completes where the others are true
+		}
+		for _, k := range f.Kids {
+			n.kids = append(n.kids, c.node(k, s))
+		}
+	}
+	return n
+}
+
+func (c *compiler) addCell(n *node) {
+	n.cell = len(c.region.cells)
+	c.region.cells = append(c.region.cells, n)
+}
+
+func (c *compiler) then(n *node, f *form.Form, s surroundings) {
+	n.inner = s.aspects
+	if n.not {
+		n.inner = n.underNot()
+	}
+	c.program.timers = c.program.timers || n.completesByTime()
+	c.addCell(n)
+	n.left = c.node(f.Kids[0], surroundings{aspects: aspectCompletes, open: true})
+	n.right = c.makeRegion(f.Kids[1], surroundings{aspects: n.inner, bounded: n.bounded})
+}
+
+// underNot is the aspects of what n is the NOT of.
+func (n *node) underNot() aspect {
+	var inner aspect
+	if n.aspects&aspectTrue != 0 || n.completesByTime() {
+		inner |= aspectPossible
+	}
+	if n.aspects&aspectPossible != 0 {
+		inner |= aspectTrue
+	}
+	return inner
+}
+
+// completesByTime is whether n completes at the end of its window: a bounded absence on the left of a THEN.
+func (n *node) completesByTime() bool {
+	return n.not && n.bounded && n.aspects&aspectCompletes != 0
+}
+
+// guard is the number of a guard within the region.
+func (c *compiler) guard(f *form.Form) int {
+	if i, ok := c.guards[f]; ok {
+		return i
+	}
+	const most = 64
+	if len(c.region.guards) == most {
+		c.nodes = form.MaxNodes
+		return 0
+	}
+	i := len(c.region.guards)
+	c.guards[f] = i
+	c.region.guards = append(c.region.guards, nil)
+	c.region.guards[i] = c.node(f, surroundings{aspects: aspectTrue, open: true})
+	return i
+}

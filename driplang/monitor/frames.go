@@ -1,0 +1,179 @@
+package monitor
+
+import (
+	"slices"
+
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+// get is an empty frame of a region.
+func (m *Monitor) get(r *region) *frame {
+	var f *frame
+	if last := len(m.spare) - 1; last >= 0 {
+		f, m.spare = m.spare[last], m.spare[:last]
+	} else {
+		f = &frame{}
+	}
+	n := len(r.cells)
+	f.cells = slices.Grow(f.cells[:0], n)[:n]
+	for i := range f.cells { // what an earlier use left is room, not content
+		c := &f.cells[i]
+		c.n, c.refs, c.rights = 0, c.refs[:0], c.rights[:0]
+	}
+	f.at, f.lo, f.hi, f.symbolic, f.refs = 0, 0, 0, false, f.refs[:0]
+	return f
+}
+
+// put takes back a frame that nothing refers to any more, with those below it.
+func (m *Monitor) put(f *frame) {
+	m.wipe(f)
+	m.spare = append(m.spare, f)
+}
+
+// wipe empties a frame's cells.
+func (m *Monitor) wipe(f *frame) {
+	for i := range f.cells {
+		m.wipeCell(&f.cells[i])
+	}
+}
+
+func (m *Monitor) wipeCell(c *cell) {
+	for _, r := range c.rights {
+		m.put(r)
+		m.live--
+	}
+	c.n, c.refs, c.rights = 0, c.refs[:0], c.rights[:0]
+}
+
+// remove takes out one of the frames of a THEN.
+func (m *Monitor) remove(c *cell, i int) {
+	m.put(c.rights[i])
+	m.live--
+	c.rights = slices.Delete(c.rights, i, i+1)
+}
+
+// clone is a copy of a frame and of all below it.
+func (m *Monitor) clone(r *region, f *frame) *frame {
+	g := m.get(r)
+	g.at, g.lo, g.hi, g.refs = f.at, f.lo, f.hi, append(g.refs, f.refs...)
+	for i := range f.cells {
+		from, to := &f.cells[i], &g.cells[i]
+		to.n, to.refs = from.n, append(to.refs, from.refs...)
+		for _, right := range from.rights {
+			to.rights = append(to.rights, m.clone(r.cells[i].right, right))
+			m.live++
+		}
+	}
+	return g
+}
+
+// pruneFrame drops, all over a frame, what can no longer matter at the present time.
+func (m *Monitor) pruneFrame(r *region, f *frame) {
+	for _, n := range r.cells {
+		if n.op == form.Then {
+			for _, right := range f.cells[n.cell].rights {
+				m.pruneFrame(n.right, right)
+			}
+			m.prune(n, f)
+		}
+	}
+}
+
+// prune drops frames of a THEN that can no longer matter: those that are false for good, those that do no more
+// than another one does, and all of them once one is true for good.
+func (m *Monitor) prune(n *node, f *frame) {
+	c := &f.cells[n.cell]
+	if len(c.rights) == 0 {
+		return
+	}
+	if c.n == 0 {
+		m.latch(n, f, c)
+	}
+	wanted := n.wanted(c)
+	for i := len(c.rights) - 1; i >= 0; i-- {
+		r := c.rights[i]
+		switch last := i+1 == len(c.rights); {
+		case m.useless(wanted, n.right, r):
+			m.remove(c, i)
+		case last:
+		case m.covers(wanted, n.right, r, c.rights[i+1]):
+			m.remove(c, i+1)
+		case m.covers(wanted, n.right, c.rights[i+1], r):
+			m.remove(c, i)
+		}
+	}
+}
+
+// wanted is the aspects of a THEN's frames that still matter.
+func (n *node) wanted(c *cell) aspect {
+	if c.n > 0 {
+		return n.inner & aspectCompletes
+	}
+	return n.inner
+}
+
+// latch notes that the THEN is true for good, or never false, whichever matters.
+func (m *Monitor) latch(n *node, f *frame, c *cell) {
+	look := aspectTrue
+	if n.inner&aspectTrue == 0 {
+		look = aspectPossible
+	}
+	if n.inner&look == 0 {
+		return
+	}
+	for _, r := range c.rights {
+		if !m.always(look, n.right.root, r) {
+			continue
+		}
+		refs := append(append(c.refs[:0], r.refs...), m.appendWitness(nil, n.right.root, r)...)
+		refs = refs[:min(len(refs), maxRefs)]
+		if n.inner&aspectCompletes == 0 {
+			m.wipeCell(c)
+			m.wipeNode(n.left, f)
+		}
+		c.n, c.refs = 1, refs
+		return
+	}
+}
+
+// wipeNode forgets the state of a node and of what is below it in its frame.
+func (m *Monitor) wipeNode(n *node, f *frame) {
+	if n.cell >= 0 {
+		m.wipeCell(&f.cells[n.cell])
+	}
+	for _, k := range n.kids {
+		m.wipeNode(k, f)
+	}
+	if n.left != nil {
+		m.wipeNode(n.left, f)
+	}
+}
+
+// add gives a THEN a new frame, unless another one does as much.
+func (m *Monitor) add(n *node, f *frame, r *frame) {
+	c := &f.cells[n.cell]
+	wanted := n.wanted(c)
+	for i := len(c.rights) - 1; i >= 0; i-- {
+		switch {
+		case m.covers(wanted, n.right, c.rights[i], r):
+			m.put(r)
+			m.live--
+			return
+		case m.covers(wanted, n.right, r, c.rights[i]):
+			m.remove(c, i)
+		}
+	}
+	c.rights = append(c.rights, r)
+}
+
+// useless is whether a frame can be left out of the largest of its THEN's: it is at the bottom for good in every
+// wanted aspect.
+func (m *Monitor) useless(wanted aspect, r *region, f *frame) bool {
+	dead := m.deadGuards(r, f)
+	for _, a := range []aspect{aspectTrue, aspectPossible, aspectCompletes} {
+		if wanted&a != 0 && !m.never(a, r.root, f, dead) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,158 @@
+package monitor
+
+import "github.com/sebbroker/seb/driplang/internal/form"
+
+// Next is the first instant after now at which the truth of the expression changes if no more events come: true
+// becomes not true, or the other way round. It is exact: the value changes there, and at no instant before. ok is false
+// if there is none.
+func (m *Monitor) Next() (at int64, ok bool) {
+	root := m.program.root.root
+	was := m.Value()
+	if !m.program.timers {
+		// Nothing completes by time alone, so truth can come with time but not go.
+		if was == True {
+			return 0, false
+		}
+		at = m.becomesTrue(root, m.root)
+		return at, at < ever
+	}
+	return m.simulate(was == True)
+}
+
+// simulate passes the deadlines of a copy until the truth is another.
+func (m *Monitor) simulate(was bool) (int64, bool) {
+	root, now, done, live, degraded := m.root, m.now, m.done, m.live, m.degraded
+	m.root = m.clone(m.program.root, root)
+	m.root.lo, m.root.hi = never, ever
+	defer func() {
+		m.put(m.root)
+		m.root, m.now, m.done, m.live, m.degraded = root, now, done, live, degraded
+	}()
+	m.live = live // the copy stands for the original
+	for {
+		at := m.nextDeadline(m.program.root, m.root)
+		if at == ever {
+			return 0, false
+		}
+		if (m.Advance(at) == True) != was {
+			return at, true
+		}
+	}
+}
+
+// nextDeadline is the next instant at which any window begins or ends; ever if there is none.
+func (m *Monitor) nextDeadline(r *region, f *frame) int64 {
+	at := m.nodeDeadline(r.root, f)
+	for _, g := range r.guards {
+		at = min(at, m.nodeDeadline(g, f))
+	}
+	return at
+}
+
+func (m *Monitor) nodeDeadline(n *node, f *frame) int64 {
+	at := int64(ever)
+	for _, k := range n.kids {
+		at = min(at, m.nodeDeadline(k, f))
+	}
+	if n.op == form.And || n.op == form.Or || n.cell < 0 && !n.not || n.hit(f) {
+		return at
+	}
+	lo, hi := n.window(f)
+	if !m.passed(lo) {
+		at = min(at, lo)
+	}
+	if !m.passed(hi) {
+		at = min(at, hi)
+	}
+	if n.op == form.Then {
+		at = min(at, m.nodeDeadline(n.left, f))
+		for _, r := range f.cells[n.cell].rights {
+			at = min(at, m.nextDeadline(n.right, r))
+		}
+	}
+	return at
+}
+
+// becomesTrue is the instant from which a node is true if nothing happens any more; ever if it stays untrue. It may be in
+// the past.
+func (m *Monitor) becomesTrue(n *node, f *frame) int64 {
+	switch {
+	case n.op == form.And:
+		at := int64(never)
+		for _, k := range n.kids {
+			at = max(at, m.becomesTrue(k, f))
+		}
+		return at
+	case n.op == form.Or:
+		at := int64(ever)
+		for _, k := range n.kids {
+			at = min(at, m.becomesTrue(k, f))
+		}
+		return at
+	case n.op == form.Not:
+		return m.becomesFalse(n.kids[0], f)
+	case n.not:
+		return m.turnsFalse(n, f)
+	}
+	return m.turnsTrue(n, f)
+}
+
+// becomesFalse is the instant from which a node is false if nothing happens any more.
+func (m *Monitor) becomesFalse(n *node, f *frame) int64 {
+	switch {
+	case n.op == form.And:
+		at := int64(ever)
+		for _, k := range n.kids {
+			at = min(at, m.becomesFalse(k, f))
+		}
+		return at
+	case n.op == form.Or:
+		at := int64(never)
+		for _, k := range n.kids {
+			at = max(at, m.becomesFalse(k, f))
+		}
+		return at
+	case n.op == form.Not:
+		return m.becomesTrue(n.kids[0], f)
+	case n.not:
+		return m.turnsTrue(n, f)
+	}
+	return m.turnsFalse(n, f)
+}
+
+// turnsTrue is becomesTrue for a leaf or THEN, without its NOT.
+func (m *Monitor) turnsTrue(n *node, f *frame) int64 {
+	if n.op == form.Leaf {
+		if n.hit(f) {
+			return never
+		}
+		return ever
+	}
+	c := &f.cells[n.cell]
+	if c.n > 0 {
+		return never
+	}
+	at := int64(ever)
+	for _, r := range c.rights {
+		at = min(at, m.becomesTrue(n.right.root, r))
+	}
+	return at
+}
+
+// turnsFalse is becomesFalse for a leaf or THEN, without its NOT.
+func (m *Monitor) turnsFalse(n *node, f *frame) int64 {
+	if n.hit(f) || n.op == form.Then && f.cells[n.cell].n > 0 {
+		return ever
+	}
+	lo, hi := n.window(f)
+	at := hi
+	if hi == ever {
+		at = lo
+	}
+	if n.op == form.Then {
+		for _, r := range f.cells[n.cell].rights {
+			at = max(at, m.becomesFalse(n.right.root, r))
+		}
+	}
+	return at
+}

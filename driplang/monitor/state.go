@@ -1,0 +1,251 @@
+package monitor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+// A state is, in this order, with numbers as varints and differences of events zigzag-coded:
+//
+//	version and flags   1 byte: version in the low four bits, bit 4 instant complete, bit 5 degraded
+//	program             2 bytes: a checksum of the expression and the options
+//	now                 zigzag, milliseconds
+//	cells of the root
+//
+//	leaf's cell         events counted; if that is all it needs, and it is no absence: the event that completed it
+//	THEN's cell         2 * frames + 1 if latched; if latched: its events; the frames
+//	frame               if its time matters: now - anchor; its events; its cells
+//	events              their number, then each as a difference to the one written before it
+//
+// Where a frame's time does not matter it is not there, and bounds from the windows around a frame are worked out again
+// from those windows: nothing is kept that follows from something else.
+const (
+	stateVersion  = 1
+	flagDone      = 1 << 4
+	flagDegraded  = 1 << 5
+	stateVersions = 1<<4 - 1
+)
+
+// ErrState is what Load's errors wrap: the bytes are no state, or not one of this program. The history has to be
+// replayed.
+var ErrState = errors.New("driplang: state not understood")
+
+// AppendState adds the monitor's state to dst, for Load. It is a few tens of bytes for most expressions, and empty if
+// nothing has happened that matters: such an entity needs no row.
+func (m *Monitor) AppendState(dst []byte) []byte {
+	if m.blank() {
+		return dst
+	}
+	flags := byte(stateVersion)
+	if m.done {
+		flags |= flagDone
+	}
+	if m.degraded {
+		flags |= flagDegraded
+	}
+	dst = append(dst, flags, byte(m.program.print), byte(m.program.print>>8))
+	w := stateWriter{b: binary.AppendVarint(dst, m.now), now: m.now}
+	w.cells(m.program.root, m.root)
+	return w.b
+}
+
+// blank is whether the state is that of an entity of which nothing has happened.
+func (m *Monitor) blank() bool {
+	for i := range m.root.cells {
+		if c := &m.root.cells[i]; c.n > 0 || len(c.rights) > 0 {
+			return false
+		}
+	}
+	return !m.degraded
+}
+
+type stateWriter struct {
+	b    []byte
+	now  int64
+	last uint64 // event written last
+}
+
+func (w *stateWriter) refs(refs []uint64) {
+	w.b = binary.AppendUvarint(w.b, uint64(len(refs)))
+	for _, r := range refs {
+		w.ref(r)
+	}
+}
+
+func (w *stateWriter) ref(r uint64) {
+	w.b = binary.AppendVarint(w.b, int64(r-w.last))
+	w.last = r
+}
+
+func (w *stateWriter) cells(r *region, f *frame) {
+	for i, n := range r.cells {
+		c := &f.cells[i]
+		if n.op == form.Leaf {
+			w.b = binary.AppendUvarint(w.b, uint64(c.n))
+			if n.keepsRef(c) {
+				w.ref(c.refs[0])
+			}
+			continue
+		}
+		w.b = binary.AppendUvarint(w.b, uint64(len(c.rights))<<1|uint64(c.n))
+		if c.n > 0 {
+			w.refs(c.refs)
+		}
+		for _, right := range c.rights {
+			if n.right.timed {
+				w.b = binary.AppendUvarint(w.b, uint64(w.now-right.at))
+			}
+			w.refs(right.refs)
+			w.cells(n.right, right)
+		}
+	}
+}
+
+// keepsRef is whether a leaf's cell names the event that completed it.
+func (n *node) keepsRef(c *cell) bool { return c.n >= n.need && !n.not }
+
+// Load replaces the monitor's entity by that of a state; an empty one is an entity of which nothing has happened.
+// Bytes that are no state of this program are refused with an error that wraps ErrState, and leave the monitor reset.
+// The memory used is bounded by the length of the state, and that by MaxState. state is not kept.
+func (m *Monitor) Load(state []byte) error {
+	m.Reset()
+	if len(state) == 0 {
+		return nil
+	}
+	err := m.load(state)
+	if err != nil {
+		m.Reset()
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	return nil
+}
+
+var errTruncated = errors.New("truncated")
+
+func (m *Monitor) load(state []byte) error {
+	switch {
+	case len(state) > MaxState:
+		return fmt.Errorf("%d bytes, the limit is %d", len(state), MaxState)
+	case len(state) < 4:
+		return errTruncated
+	case state[0]&stateVersions != stateVersion || state[0]&^(stateVersions|flagDone|flagDegraded) != 0:
+		return fmt.Errorf("version byte %#x", state[0])
+	case uint16(state[1])|uint16(state[2])<<8 != m.program.print:
+		return errors.New("it belongs to another expression")
+	}
+	r := stateReader{b: state[3:], m: m}
+	m.now = r.varint()
+	if m.now < MinTime || m.now > MaxTime+1 {
+		return fmt.Errorf("time %d", m.now)
+	}
+	m.done, m.degraded = state[0]&flagDone != 0, state[0]&flagDegraded != 0
+	r.cells(m.program.root, m.root)
+	if r.err == nil && len(r.b) > 0 {
+		r.err = fmt.Errorf("%d bytes more than expected", len(r.b))
+	}
+	return r.err
+}
+
+// stateReader reads until its first error; from then on everything is zero.
+type stateReader struct {
+	b    []byte
+	m    *Monitor
+	last uint64
+	err  error
+}
+
+func (r *stateReader) fail(err error) {
+	if r.err == nil {
+		r.err, r.b = err, nil
+	}
+}
+
+func (r *stateReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.fail(errTruncated)
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *stateReader) varint() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.fail(errTruncated)
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *stateReader) ref() uint64 {
+	r.last += uint64(r.varint())
+	return r.last
+}
+
+func (r *stateReader) refs(dst []uint64) []uint64 {
+	n := r.uvarint()
+	if n > maxRefs {
+		r.fail(fmt.Errorf("%d events of one completion", n))
+		return dst
+	}
+	for range n {
+		dst = append(dst, r.ref())
+	}
+	return dst
+}
+
+func (r *stateReader) cells(reg *region, f *frame) {
+	for i, n := range reg.cells {
+		if r.err != nil {
+			return
+		}
+		c, v := &f.cells[i], r.uvarint()
+		if n.op == form.Then {
+			r.then(n, f, v)
+			continue
+		}
+		if v > uint64(n.need) {
+			r.fail(fmt.Errorf("a count of %d where %d are enough", v, n.need))
+			return
+		}
+		if c.n = uint32(v); n.keepsRef(c) {
+			c.refs = append(c.refs, r.ref())
+		}
+	}
+}
+
+func (r *stateReader) then(n *node, f *frame, v uint64) {
+	c := &f.cells[n.cell]
+	if c.n = uint32(v & 1); c.n > 0 {
+		c.refs = r.refs(c.refs)
+	}
+	for range v >> 1 {
+		if r.err != nil {
+			return
+		}
+		if r.m.live >= MaxInstances {
+			r.fail(fmt.Errorf("more than %d instances", MaxInstances))
+			return
+		}
+		right := r.m.get(n.right)
+		r.m.live++
+		c.rights = append(c.rights, right)
+		right.lo, right.hi = n.window(f)
+		if n.right.timed {
+			ago := r.uvarint()
+			if ago > MaxTime-MinTime+1 {
+				r.fail(fmt.Errorf("an anchor %d ms ago", ago))
+				return
+			}
+			right.at = r.m.now - int64(ago)
+		}
+		right.refs = r.refs(right.refs)
+		r.cells(n.right, right)
+	}
+}

@@ -1,0 +1,179 @@
+package monitor
+
+import "github.com/sebbroker/seb/driplang/internal/form"
+
+// stepFrame applies the current event and reports whether the region completes at it. Guards count as they were just
+// before.
+func (m *Monitor) stepFrame(r *region, f *frame, event uint64) bool {
+	guards := ^uint64(0)
+	for i, g := range r.guards {
+		if m.value(g, f) != True {
+			guards &^= 1 << i
+		}
+	}
+	for _, g := range r.guards {
+		m.step(g, f, event, guards)
+	}
+	return m.step(r.root, f, event, guards)
+}
+
+// step applies the current event to a node and reports whether the node completes at it; if so, the events that did it are
+// added to m.witness.
+func (m *Monitor) step(n *node, f *frame, event, guards uint64) bool {
+	switch n.op {
+	case form.Leaf:
+		return m.stepLeaf(n, f, event, guards)
+	case form.Then:
+		return m.stepThen(n, f, event, guards)
+	case form.Not:
+		mark := len(m.witness)
+		m.step(n.kids[0], f, event, guards)
+		m.witness = m.witness[:mark]
+		return false
+	}
+	completed, from := false, len(m.witness)
+	for _, k := range n.kids {
+		mark := len(m.witness)
+		if m.step(k, f, event, guards) {
+			if completed && n.op == form.Or {
+				m.witness = m.witness[:mark] // one reason is enough
+			}
+			completed = true
+		}
+	}
+	return completed && m.completes(n, f, from)
+}
+
+func (m *Monitor) stepLeaf(n *node, f *frame, event, guards uint64) bool {
+	if event&n.kinds == 0 || n.guards&^guards != 0 {
+		return false
+	}
+	if lo, hi := n.window(f); m.now < lo || m.now > hi {
+		return false
+	}
+	if n.cell >= 0 {
+		c := &f.cells[n.cell]
+		if c.n < n.need {
+			if c.n++; c.n == n.need && !n.not {
+				c.refs = append(c.refs[:0], m.ref)
+			}
+		}
+		if c.n < n.need {
+			return false
+		}
+	}
+	if n.not || n.aspects&aspectCompletes == 0 {
+		return false
+	}
+	m.witness = append(m.witness, m.ref)
+	return true
+}
+
+func (m *Monitor) stepThen(n *node, f *frame, event, guards uint64) bool {
+	c := &f.cells[n.cell]
+	if c.n > 0 && n.inner&aspectCompletes == 0 {
+		return false
+	}
+	completed, from := false, len(m.witness)
+	for _, r := range c.rights {
+		mark := len(m.witness)
+		if m.stepFrame(n.right, r, event) {
+			completed = m.keepWitness(r, mark, completed)
+		}
+	}
+	mark := len(m.witness)
+	if m.step(n.left, f, event, guards) {
+		completed = m.spawn(n, f, mark, completed)
+	}
+	m.prune(n, f)
+	if completed && !n.not && n.aspects&aspectCompletes != 0 {
+		return true
+	}
+	m.witness = m.witness[:from]
+	return false
+}
+
+// keepWitness adds the frame's own events to those of its completion, or drops them if there was one before.
+func (m *Monitor) keepWitness(r *frame, mark int, before bool) bool {
+	if before {
+		m.witness = m.witness[:mark]
+	} else {
+		m.witness = append(m.witness, r.refs...)
+	}
+	return true
+}
+
+// completes is whether a node, an operand of which has just completed, does so too. Its witness begins at from.
+func (m *Monitor) completes(n *node, f *frame, from int) bool {
+	ok := n.aspects&aspectCompletes != 0 && (n.op == form.Or || m.value(n, f) == True)
+	switch {
+	case !ok:
+		m.witness = m.witness[:from]
+	case n.op == form.And:
+		m.witness = m.appendWitness(m.witness, n, f)
+	}
+	return ok
+}
+
+// maxRefs bounds the events that are remembered of one completion.
+const maxRefs = 64
+
+// spawn follows a completion of the left side, whose witness begins at from, and reports whether the whole THEN
+// completed, now or before.
+func (m *Monitor) spawn(n *node, f *frame, from int, completed bool) bool {
+	refs := m.witness[from:]
+	lo, hi := n.window(f)
+	if m.now > hi || !m.room(n, f) {
+		m.witness = m.witness[:from]
+		return completed
+	}
+	r := m.get(n.right)
+	m.live++
+	r.lo, r.hi = lo, hi
+	if n.right.timed {
+		r.at = m.now
+	}
+	r.refs = append(r.refs, refs[:min(len(refs), maxRefs)]...)
+	m.witness = m.witness[:from]
+
+	started := m.starts(n.right.root, r)
+	if m.done && m.tickFrame(n.right, r) {
+		started = true
+	}
+	if started {
+		completed = m.keepWitness(r, len(m.witness), completed)
+	}
+	m.add(n, f, r)
+	return completed
+}
+
+// starts is whether a region completes at its own anchor: an absence without an end holds from the start.
+func (m *Monitor) starts(n *node, f *frame) bool {
+	if n.aspects&aspectCompletes == 0 {
+		return false
+	}
+	switch n.op {
+	case form.Leaf, form.Then, form.Not:
+		return n.not && !n.bounded
+	}
+	for _, k := range n.kids {
+		if m.starts(k, f) {
+			return n.op == form.Or || m.value(n, f) == True
+		}
+	}
+	return false
+}
+
+// room makes sure that one more frame may be added to a THEN, giving up the middle one if need be.
+func (m *Monitor) room(n *node, f *frame) bool {
+	if m.live < MaxInstances {
+		return true
+	}
+	m.degraded = true
+	c := &f.cells[n.cell]
+	if len(c.rights) < 2 {
+		return false
+	}
+	m.remove(c, len(c.rights)/2)
+	return true
+}

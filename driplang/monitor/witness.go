@@ -1,0 +1,52 @@
+package monitor
+
+import (
+	"slices"
+
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+// Witness adds to dst the events, by the numbers that Step was given, because of which the expression is true: of every
+// event that had to happen the one that was used, of a count the one that completed it. Sorted, each once; nothing if the
+// expression is not true. What is true because something did not happen has no event to show.
+func (m *Monitor) Witness(dst []uint64) []uint64 {
+	if m.Value() != True {
+		return dst
+	}
+	from := len(dst)
+	dst = m.appendWitness(dst, m.program.root.root, m.root)
+	slices.Sort(dst[from:])
+	return dst[:from+len(slices.Compact(dst[from:]))]
+}
+
+// appendWitness adds the events that make a node true; it is true.
+func (m *Monitor) appendWitness(dst []uint64, n *node, f *frame) []uint64 {
+	switch {
+	case n.op == form.And:
+		for _, k := range n.kids {
+			dst = m.appendWitness(dst, k, f)
+		}
+	case n.op == form.Or:
+		for _, k := range n.kids {
+			if m.value(k, f) == True {
+				return m.appendWitness(dst, k, f)
+			}
+		}
+	case n.not:
+	case n.op == form.Leaf:
+		if n.cell >= 0 {
+			dst = append(dst, f.cells[n.cell].refs...)
+		}
+	default:
+		c := &f.cells[n.cell]
+		if c.n > 0 {
+			return append(dst, c.refs...)
+		}
+		for _, r := range c.rights {
+			if m.value(n.right.root, r) == True {
+				return m.appendWitness(append(dst, r.refs...), n.right.root, r)
+			}
+		}
+	}
+	return dst
+}

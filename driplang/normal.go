@@ -1,0 +1,167 @@
+package driplang
+
+import (
+	"github.com/sebbroker/seb/driplang/internal/filter"
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+// scope is what is known of the surroundings of a term.
+type scope struct {
+	anchored bool  // there is an instant to measure from
+	since    int64 // greatest AFTER that is measured from the same anchor
+	sinceAt  place
+	span     int64 // least WITHIN around the term, from whatever anchor; 0 is none
+}
+
+type normalizer struct {
+	form.Builder
+	kinds map[string]int
+	list  []form.Kind
+}
+
+// normalize checks what an expression means and brings it into normal form.
+func normalize(root *term) (*form.Expression, *Error) {
+	n := &normalizer{kinds: make(map[string]int)}
+	f, err := n.term(root, scope{})
+	if err != nil {
+		return nil, err
+	}
+	f = n.Expand(f)
+	if n.Full() {
+		return nil, root.at.fault("the expression is too large once its guards, the absences on the left of a THEN, are written out")
+	}
+	return &form.Expression{Root: f, Kinds: n.list}, nil
+}
+
+func (n *normalizer) term(t *term, s scope) (*form.Form, *Error) {
+	switch t.op {
+	case opEvent:
+		return n.leaf(t, 1, 0), nil
+	case opCount:
+		return n.count(t), nil
+	case opNot:
+		f, err := n.term(t.kids[0], s)
+		if err != nil {
+			return nil, err
+		}
+		return n.Negate(f), nil
+	case opThen:
+		return n.chain(t.kids, s, t)
+	case opWithin, opAfter:
+		return n.window(t, s)
+	}
+	f := form.Form{Op: form.And, From: t}
+	if t.op == opOr {
+		f.Op = form.Or
+	}
+	for _, k := range t.kids {
+		kid, err := n.term(k, s)
+		if err != nil {
+			return nil, err
+		}
+		f.Kids = append(f.Kids, kid)
+	}
+	return n.Make(f), nil
+}
+
+// leaf is at least so many events of the kind that a term names.
+func (n *normalizer) leaf(t *term, need int, within int64) *form.Form {
+	name := key(t.event)
+	i, ok := n.kinds[name]
+	if !ok {
+		i = len(n.list)
+		n.kinds[name] = i
+		n.list = append(n.list, t.event)
+	}
+	return n.Make(form.Form{Op: form.Leaf, Kind: i, Need: need, Within: within, From: t})
+}
+
+// count reduces every comparison to "at least so many".
+func (n *normalizer) count(t *term) *form.Form {
+	switch t.is {
+	case filter.AtLeast:
+		return n.leaf(t, t.n, 0)
+	case filter.Greater:
+		return n.leaf(t, t.n+1, 0)
+	case filter.Less:
+		return n.Negate(n.leaf(t, t.n, 0))
+	case filter.AtMost:
+		return n.Negate(n.leaf(t, t.n+1, 0))
+	}
+	f := n.Negate(n.leaf(t, t.n+1, 0))
+	if t.n > 0 {
+		f = n.Make(form.Form{Op: form.And, Kids: []*form.Form{n.leaf(t, t.n, 0), f}, From: t})
+	}
+	if t.is == filter.Unequal {
+		f = n.Negate(f)
+	}
+	return f
+}
+
+// chain is a list joined by THEN, right-associated.
+func (n *normalizer) chain(list []*term, s scope, from *term) (*form.Form, *Error) {
+	left, err := n.term(list[0], s)
+	if err != nil || len(list) == 1 {
+		return left, err
+	}
+	if s.anchored || !form.MaybeGuard(left) {
+		s = scope{anchored: true, span: s.span}
+	}
+	right, err := n.chain(list[1:], s, from)
+	if err != nil {
+		return nil, err
+	}
+	return n.Chain(left, right, from), nil
+}
+
+// window is WITHIN or AFTER.
+func (n *normalizer) window(t *term, s scope) (*form.Form, *Error) {
+	const (
+		noStart = `%s has no starting point: it measures from the left side of a THEN, e.g. "A THEN (B %s 2 days)"`
+		empty   = "the window is empty: AFTER is longer than WITHIN"
+	)
+	if !s.anchored {
+		if f := n.sliding(t); f != nil {
+			return f, nil
+		}
+		return nil, t.at.fault(noStart, opWords[t.op], opWords[t.op])
+	}
+	var w form.Window
+	if t.op == opAfter {
+		if s.span > 0 && t.millis > s.span {
+			return nil, t.at.fault(empty)
+		}
+		if w.After = t.millis; t.millis > s.since {
+			s.since, s.sinceAt = t.millis, t.at
+		}
+	} else {
+		if s.since > t.millis {
+			return nil, s.sinceAt.fault(empty)
+		}
+		if w.Within = t.millis; s.span == 0 || t.millis < s.span {
+			s.span = t.millis
+		}
+	}
+	f, err := n.term(t.kids[0], s)
+	if err != nil {
+		return nil, err
+	}
+	return n.Restrict(f, w), nil
+}
+
+// sliding is a count within a time that has nothing to its left: it starts at any of the counted events, so that
+// count(x) >= 3 WITHIN 7d is x THEN (count(x) >= 2 WITHIN 7d). nil if t is no such count.
+func (n *normalizer) sliding(t *term) *form.Form {
+	c := t.kids[0]
+	if t.op != opWithin || c.op != opCount || c.is != filter.AtLeast && c.is != filter.Greater {
+		return nil
+	}
+	need := c.n
+	if c.is == filter.Greater {
+		need++
+	}
+	if need < 2 {
+		return nil
+	}
+	return n.Chain(n.leaf(c, 1, 0), n.leaf(c, need-1, t.millis), t)
+}

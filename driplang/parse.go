@@ -1,0 +1,282 @@
+package driplang
+
+import (
+	"strconv"
+
+	"github.com/sebbroker/seb/driplang/internal/filter"
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+// Parse reads an expression in text form. Every fault is an [*Error] with line and column; the limits of this package
+// are among them, and so is what Compile would refuse: a WITHIN without a starting point, or an empty window.
+func Parse(text string) (Expr, error) {
+	if len(text) > MaxText {
+		return Expr{}, &Error{Message: "the expression has " + strconv.Itoa(len(text)) + " bytes, the limit is " + strconv.Itoa(MaxText)}
+	}
+	p := parser{lexer: lexer{text: text, line: 1, col: 1}}
+	root, err := p.whole()
+	if err != nil {
+		return Expr{}, err
+	}
+	return finish(root)
+}
+
+// parser is a Pratt parser: every operator has a power, and an operand takes in what binds more strongly than what
+// surrounds it.
+type parser struct {
+	lexer
+	cur     token // read, not taken
+	nesting int
+}
+
+// power is how strongly an infix operator binds; 0 if t is none.
+func power(t token) (op, int) {
+	switch {
+	case t.is("THEN"):
+		return opThen, 1
+	case t.is("OR"):
+		return opOr, 2
+	case t.is("AND"):
+		return opAnd, 3
+	}
+	return 0, 0
+}
+
+func (p *parser) take() *Error {
+	var err *Error
+	p.cur, err = p.next()
+	return err
+}
+
+func (p *parser) whole() (*term, *Error) {
+	if err := p.take(); err != nil {
+		return nil, err
+	}
+	t, _, err := p.expr(1)
+	if err != nil {
+		return nil, err
+	}
+	if p.cur.kind != tokEnd {
+		return nil, p.cur.at.fault("expected AND, OR, THEN, WITHIN, AFTER or the end, found %v", p.cur)
+	}
+	return t, nil
+}
+
+// expr takes operators of at least the given power, and says how deep the result is.
+func (p *parser) expr(least int) (*term, int, *Error) {
+	left, depth, err := p.unary()
+	if err != nil {
+		return nil, 0, err
+	}
+	for {
+		infix, pow := power(p.cur)
+		if pow < max(least, 1) {
+			return left, depth, nil
+		}
+		joined := &term{op: infix, kids: []*term{left}, at: p.cur.at}
+		for power := pow; power == pow; _, power = p.power() {
+			if err := p.take(); err != nil {
+				return nil, 0, err
+			}
+			right, d, err := p.expr(pow + 1)
+			if err != nil {
+				return nil, 0, err
+			}
+			joined.kids, depth = append(joined.kids, right), max(depth, d)
+		}
+		if left, depth = joined, depth+1; depth > MaxDepth {
+			return nil, 0, joined.at.fault("operators are nested more than %d deep", MaxDepth)
+		}
+	}
+}
+
+func (p *parser) power() (op, int) { return power(p.cur) }
+
+// nest guards the parser's own recursion.
+func (p *parser) nest() *Error {
+	if p.nesting++; p.nesting > maxNesting {
+		return p.cur.at.fault("operators and parentheses are nested more than %d deep", maxNesting)
+	}
+	return nil
+}
+
+func (p *parser) unary() (*term, int, *Error) {
+	if !p.cur.is("NOT") {
+		return p.postfix()
+	}
+	if err := p.nest(); err != nil {
+		return nil, 0, err
+	}
+	defer func() { p.nesting-- }()
+	not := &term{op: opNot, at: p.cur.at}
+	if err := p.take(); err != nil {
+		return nil, 0, err
+	}
+	kid, depth, err := p.unary()
+	if err != nil {
+		return nil, 0, err
+	}
+	if depth++; depth > MaxDepth {
+		return nil, 0, not.at.fault("operators are nested more than %d deep", MaxDepth)
+	}
+	not.kids = []*term{kid}
+	return not, depth, nil
+}
+
+func (p *parser) postfix() (*term, int, *Error) {
+	t, depth, err := p.primary()
+	if err != nil {
+		return nil, 0, err
+	}
+	for {
+		window := &term{op: opWithin, kids: []*term{t}, at: p.cur.at}
+		switch {
+		case p.cur.is("WITHIN"):
+		case p.cur.is("AFTER"):
+			window.op = opAfter
+		default:
+			return t, depth, nil
+		}
+		if window.millis, err = p.duration(" after " + opWords[window.op]); err != nil {
+			return nil, 0, err
+		}
+		if err := p.take(); err != nil {
+			return nil, 0, err
+		}
+		if t, depth = window, depth+1; depth > MaxDepth {
+			return nil, 0, window.at.fault("operators are nested more than %d deep", MaxDepth)
+		}
+	}
+}
+
+func (p *parser) primary() (*term, int, *Error) {
+	first := p.cur
+	switch {
+	case first.is("("):
+		return p.parenthesis()
+	case first.kind == tokWord && !isKeyword(first.text), first.kind == tokString:
+	default:
+		return nil, 0, first.at.fault("expected an event name, NOT or '(', found %v", first)
+	}
+	if err := p.take(); err != nil {
+		return nil, 0, err
+	}
+	if first.kind == tokWord && first.is("count") && p.cur.is("(") {
+		t, err := p.count(first)
+		return t, 1, err
+	}
+	kind, err := p.eventKind(first)
+	return &term{op: opEvent, event: kind, at: first.at}, 1, err
+}
+
+func (p *parser) parenthesis() (*term, int, *Error) {
+	if err := p.nest(); err != nil {
+		return nil, 0, err
+	}
+	defer func() { p.nesting-- }()
+	if err := p.take(); err != nil {
+		return nil, 0, err
+	}
+	t, depth, err := p.expr(1)
+	if err != nil {
+		return nil, 0, err
+	}
+	return t, depth, p.expect(")", " or AND, OR, THEN, WITHIN, AFTER")
+}
+
+func (p *parser) expect(sign, or string) *Error {
+	if !p.cur.is(sign) {
+		return p.cur.at.fault("expected '%s'%s, found %v", sign, or, p.cur)
+	}
+	return p.take()
+}
+
+// eventKind is a name, taken already, and the filter that may follow.
+func (p *parser) eventKind(name token) (form.Kind, *Error) {
+	if err := name.at.checkName(name.text); err != nil {
+		return form.Kind{}, err
+	}
+	k := form.Kind{Name: name.text}
+	if !p.cur.is("[") {
+		return k, nil
+	}
+	if err := p.take(); err != nil {
+		return k, err
+	}
+	var err *Error
+	if k.Where, _, err = p.filterOr(); err != nil {
+		return k, err
+	}
+	return k, p.expect("]", " or AND, OR")
+}
+
+func (p place) checkName(name string) *Error {
+	switch {
+	case name == "":
+		return p.fault("an event name must not be empty")
+	case len(name) > MaxName:
+		return p.fault("the event name has %d bytes, the limit is %d", len(name), MaxName)
+	}
+	return nil
+}
+
+// count is count(name) >= 3; the word is taken.
+func (p *parser) count(word token) (*term, *Error) {
+	t := &term{op: opCount, at: word.at}
+	if err := p.take(); err != nil { // (
+		return nil, err
+	}
+	name := p.cur
+	if name.kind != tokString && (name.kind != tokWord || isKeyword(name.text)) {
+		return nil, name.at.fault("expected the name of the event to count, found %v", name)
+	}
+	err := p.take()
+	if err != nil {
+		return nil, err
+	}
+	if t.event, err = p.eventKind(name); err != nil {
+		return nil, err
+	}
+	if err := p.expect(")", ""); err != nil {
+		return nil, err
+	}
+	if t.is, err = p.comparison(); err != nil {
+		return nil, err
+	}
+	n := p.cur
+	if t.n, err = parseCount(n); err != nil {
+		return nil, err
+	}
+	if err := n.at.checkCount(t.is, t.n); err != nil {
+		return nil, err
+	}
+	return t, p.take()
+}
+
+func (p *parser) comparison() (filter.Compare, *Error) {
+	c, ok := filter.ParseCompare(p.cur.text)
+	if p.cur.kind != tokSign || !ok {
+		return 0, p.cur.at.fault("expected =, !=, <, <=, > or >=, found %v", p.cur)
+	}
+	return c, p.take()
+}
+
+func parseCount(t token) (int, *Error) {
+	n, err := strconv.ParseUint(t.text, 10, 16)
+	if t.kind != tokNumber || err != nil || n > MaxCount {
+		return 0, t.at.fault("expected a whole number from 0 to %d, found %v", MaxCount, t)
+	}
+	return int(n), nil
+}
+
+// checkCount refuses counts that are always or never true.
+func (p place) checkCount(is filter.Compare, n int) *Error {
+	switch {
+	case n > 0:
+	case is == filter.AtLeast:
+		return p.fault("a count is always >= 0")
+	case is == filter.Less:
+		return p.fault("a count is never < 0")
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package driplang
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/driplang/internal/filter"
+)
+
+// maxFilterDepth bounds filters within filters, and with it recursion.
+const maxFilterDepth = 16
+
+func (p *parser) filterOr() (*filter.Filter, int, *Error) {
+	return p.filterList("OR", filter.Or, p.filterAnd)
+}
+
+func (p *parser) filterAnd() (*filter.Filter, int, *Error) {
+	return p.filterList("AND", filter.And, p.filterUnary)
+}
+
+func (p *parser) filterList(word string, op filter.Op, operand func() (*filter.Filter, int, *Error)) (*filter.Filter, int, *Error) {
+	left, depth, err := operand()
+	if err != nil || !p.cur.is(word) {
+		return left, depth, err
+	}
+	list := &filter.Filter{Op: op, Kids: []*filter.Filter{left}}
+	for p.cur.is(word) {
+		at := p.cur.at
+		if err := p.take(); err != nil {
+			return nil, 0, err
+		}
+		right, d, err := operand()
+		if err != nil {
+			return nil, 0, err
+		}
+		if depth = max(depth, d); depth >= maxFilterDepth {
+			return nil, 0, at.fault("the filter is nested more than %d deep", maxFilterDepth)
+		}
+		list.Kids = append(list.Kids, right)
+	}
+	return list, depth + 1, nil
+}
+
+func (p *parser) filterUnary() (*filter.Filter, int, *Error) {
+	at := p.cur.at
+	not := p.cur.is("NOT")
+	if !not && !p.cur.is("(") {
+		f, err := p.filterCompare()
+		return f, 1, err
+	}
+	if err := p.nest(); err != nil {
+		return nil, 0, err
+	}
+	defer func() { p.nesting-- }()
+	if err := p.take(); err != nil {
+		return nil, 0, err
+	}
+	if !not {
+		f, depth, err := p.filterOr()
+		if err != nil {
+			return nil, 0, err
+		}
+		return f, depth, p.expect(")", " or AND, OR")
+	}
+	kid, depth, err := p.filterUnary()
+	if err != nil {
+		return nil, 0, err
+	}
+	if depth++; depth > maxFilterDepth {
+		return nil, 0, at.fault("the filter is nested more than %d deep", maxFilterDepth)
+	}
+	return &filter.Filter{Op: filter.Not, Kids: []*filter.Filter{kid}}, depth, nil
+}
+
+func (p *parser) filterCompare() (*filter.Filter, *Error) {
+	f := &filter.Filter{Op: filter.Is}
+	var err *Error
+	if f.Path, err = p.path(); err != nil {
+		return nil, err
+	}
+	if f.Cmp, err = p.comparison(); err != nil {
+		return nil, err
+	}
+	lit := p.cur
+	if f.Want, err = p.literal(); err != nil {
+		return nil, err
+	}
+	return f, lit.at.checkOrder(f.Cmp, f.Want)
+}
+
+// path is members of objects, joined by dots: user.plan, or user."first name" where a member is not a word.
+func (p *parser) path() ([]string, *Error) {
+	var path []string
+	for at := p.cur.at; ; {
+		switch {
+		case p.cur.kind == tokString:
+			path = append(path, p.cur.text)
+		case p.cur.kind == tokWord && (len(path) > 0 || !isKeyword(p.cur.text)):
+			if strings.Contains(p.cur.text, "..") {
+				return nil, p.cur.at.fault("two dots in a row in the path '%s'", clip(p.cur.text))
+			}
+			path = append(path, strings.Split(p.cur.text, ".")...)
+		default:
+			return nil, p.cur.at.fault("expected a property of the event's data, found %v", p.cur)
+		}
+		if len(path) > MaxPath {
+			return nil, at.fault("the path has more than %d members", MaxPath)
+		}
+		word := p.cur.kind == tokWord
+		if err := p.take(); err != nil {
+			return nil, err
+		}
+		switch {
+		case word && path[len(path)-1] == "": // the word ended in a dot
+			path = path[:len(path)-1]
+		case p.cur.is("."):
+			if err := p.take(); err != nil {
+				return nil, err
+			}
+		default:
+			return path, at.checkMembers(path)
+		}
+	}
+}
+
+func (p place) checkMembers(path []string) *Error {
+	for _, member := range path {
+		if len(member) > MaxName {
+			return p.fault("a member of the path has %d bytes, the limit is %d", len(member), MaxName)
+		}
+	}
+	return nil
+}
+
+func (p *parser) literal() (filter.Literal, *Error) {
+	t := p.cur
+	var v filter.Literal
+	switch {
+	case t.kind == tokString:
+		v = filter.Literal{Kind: filter.String, Text: t.text}
+	case t.kind == tokNumber:
+		var ok bool
+		if v, ok = filter.ParseNumber(t.text); !ok {
+			return v, t.at.fault("%v is not a number as JSON writes them, or too large", t)
+		}
+	case t.is("true"):
+		v.Kind = filter.True
+	case t.is("false"):
+		v.Kind = filter.False
+	case t.is("null"):
+		v.Kind = filter.Null
+	default:
+		return v, t.at.fault(`expected a number, "string", true, false or null, found %v`, t)
+	}
+	return v, p.take()
+}
+
+// checkOrder refuses true < false and the like.
+func (p place) checkOrder(is filter.Compare, v filter.Literal) *Error {
+	if is != filter.Equal && is != filter.Unequal && v.Kind != filter.String && v.Kind != filter.Number {
+		return p.fault("only numbers and strings have an order: use = or !=")
+	}
+	return nil
+}
+
+// plainMember is whether a member of a path is written without quotes.
+func plainMember(s string) bool {
+	if s == "" || isKeyword(s) {
+		return false
+	}
+	for i, r := range s {
+		if r == utf8.RuneError || r == '.' || i == 0 && !startsWord(r) || !inWord(r) {
+			return false
+		}
+	}
+	return true
+}

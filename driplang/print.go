@@ -1,0 +1,115 @@
+package driplang
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/driplang/internal/filter"
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+// String is e in canonical text form: keywords in capitals, every operand that is itself an operation in parentheses,
+// durations as 7d or 1h30m. Parsing it gives e again.
+func (e Expr) String() string {
+	if e.root == nil {
+		return ""
+	}
+	return e.root.String()
+}
+
+func printTerm(b *strings.Builder, t *term) {
+	switch t.op {
+	case opEvent:
+		printEvent(b, t.event)
+	case opCount:
+		b.WriteString("count(")
+		printEvent(b, t.event)
+		b.WriteString(") " + t.is.String() + " " + strconv.Itoa(t.n))
+	case opNot:
+		b.WriteString("NOT ")
+		printOperand(b, t.kids[0])
+	case opWithin, opAfter:
+		printOperand(b, t.kids[0])
+		b.WriteString(" " + opWords[t.op] + " " + formatMillis(t.millis))
+	default:
+		for i, k := range t.kids {
+			if i > 0 {
+				b.WriteString(" " + opWords[t.op] + " ")
+			}
+			printOperand(b, k)
+		}
+	}
+}
+
+func printOperand(b *strings.Builder, t *term) {
+	if t.op == opEvent {
+		printEvent(b, t.event)
+		return
+	}
+	b.WriteByte('(')
+	printTerm(b, t)
+	b.WriteByte(')')
+}
+
+func printEvent(b *strings.Builder, k form.Kind) {
+	if plainName(k.Name) {
+		b.WriteString(k.Name)
+	} else {
+		b.WriteString(filter.Quote(k.Name))
+	}
+	if k.Where != nil {
+		b.WriteByte('[')
+		printFilter(b, k.Where)
+		b.WriteByte(']')
+	}
+}
+
+// plainName is whether an event's name is written without quotes.
+func plainName(name string) bool {
+	for i, r := range name {
+		if i == 0 && !startsWord(r) || !inWord(r) {
+			return false
+		}
+	}
+	return name != "" && !isKeyword(name)
+}
+
+var filterWords = [...]string{filter.And: " AND ", filter.Or: " OR "}
+
+func printFilter(b *strings.Builder, f *filter.Filter) {
+	switch f.Op {
+	case filter.Is:
+		b.WriteString(formatPath(f.Path) + " " + f.Cmp.String() + " " + f.Want.String())
+	case filter.Not:
+		b.WriteString("NOT ")
+		printFilterOperand(b, f.Kids[0])
+	default:
+		for i, k := range f.Kids {
+			if i > 0 {
+				b.WriteString(filterWords[f.Op])
+			}
+			printFilterOperand(b, k)
+		}
+	}
+}
+
+func printFilterOperand(b *strings.Builder, f *filter.Filter) {
+	if f.Op == filter.Is {
+		printFilter(b, f)
+		return
+	}
+	b.WriteByte('(')
+	printFilter(b, f)
+	b.WriteByte(')')
+}
+
+// formatPath is a path in text form.
+func formatPath(path []string) string {
+	members := make([]string, len(path))
+	for i, m := range path {
+		if members[i] = m; !plainMember(m) {
+			members[i] = filter.Quote(m)
+		}
+	}
+	return strings.Join(members, ".")
+}
