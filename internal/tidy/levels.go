@@ -54,6 +54,7 @@ var levels = map[string]int{
 	"internal/storecheck": 1,
 	"internal/fault":      1,
 	"internal/forms":      1,
+	"internal/webhook":    1,
 
 	"driplang/internal/form": 1,
 

@@ -1,0 +1,87 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The headers of Standard Webhooks.
+const (
+	HeaderID        = "Webhook-Id"
+	HeaderTimestamp = "Webhook-Timestamp"
+	HeaderSignature = "Webhook-Signature"
+)
+
+const (
+	// SecretsMax is how many secrets a message may be signed with at once, and be verified with: two are enough for a
+	// rotation, more are for rotations that overlap.
+	SecretsMax = 8
+	// IDBytesMax is how long a message's ID may be.
+	IDBytesMax = 256
+
+	signatureVersion = "v1"
+	signaturePrefix  = signatureVersion + ","
+)
+
+// Sign writes the three headers for a message into h: id, the second of at, and a signature for each of the secrets, of
+// which there must be one at least. An id consists of printable ASCII without spaces and full stops, since a full stop ends it
+// in what is signed. h is untouched if there is an error.
+func Sign(h http.Header, id string, at time.Time, body []byte, secrets ...Secret) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	if err := checkSecrets(secrets); err != nil {
+		return err
+	}
+	if at.Unix() < 0 {
+		return errors.New("webhook timestamp: before 1970")
+	}
+	seconds := strconv.FormatInt(at.Unix(), 10)
+	signatures := make([]string, len(secrets))
+	for i, s := range secrets {
+		signatures[i] = signaturePrefix + base64.StdEncoding.EncodeToString(s.sum(id, seconds, body))
+	}
+	h.Set(HeaderID, id)
+	h.Set(HeaderTimestamp, seconds)
+	h.Set(HeaderSignature, strings.Join(signatures, " "))
+	return nil
+}
+
+// sum is the HMAC-SHA256 of "id.seconds.body".
+func (s Secret) sum(id, seconds string, body []byte) []byte {
+	mac := hmac.New(sha256.New, s.key())
+	mac.Write([]byte(id + "." + seconds + "."))
+	mac.Write(body)
+	return mac.Sum(nil)
+}
+
+func checkID(id string) error {
+	if id == "" || len(id) > IDBytesMax {
+		return fmt.Errorf("webhook id: %d bytes, want 1 to %d", len(id), IDBytesMax)
+	}
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c > '~' || c == '.' {
+			return fmt.Errorf("webhook id: byte %d is %q, want printable ASCII without spaces and full stops", i, c)
+		}
+	}
+	return nil
+}
+
+func checkSecrets(secrets []Secret) error {
+	if len(secrets) == 0 || len(secrets) > SecretsMax {
+		return fmt.Errorf("webhook secrets: %d of them, want 1 to %d", len(secrets), SecretsMax)
+	}
+	for i, s := range secrets {
+		if s.IsZero() {
+			return fmt.Errorf("webhook secrets: number %d is empty", i+1)
+		}
+	}
+	return nil
+}
