@@ -59,6 +59,7 @@ var levels = map[string]int{
 	"driplang/internal/form": 1,
 
 	"record":            0,
+	"webhook":           0,
 	"internal/objstore": 0,
 	"internal/api":      0,
 	"internal/config":   0,
