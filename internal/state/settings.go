@@ -22,11 +22,17 @@ type Settings struct {
 	RetentionBytes      int64         // Unlimited: keep
 	DeleteRetentionTime time.Duration
 	MinCompactionLag    time.Duration
-	TimestampType       string // CreateTime | LogAppendTime
+	TimestampType       string // TimestampCreate | TimestampAppend
 	Compression         string // producer | none | gzip | snappy | lz4 | zstd
 	MaxBatchBytes       int
 	KeyIndex            bool
 }
+
+// The values of timestamp-type in canonical form, Kafka's names. CheckSettings takes create and append for them too.
+const (
+	TimestampCreate = "CreateTime"    // records have the time that their producer gave them
+	TimestampAppend = "LogAppendTime" // records have the append time of the slot that they were committed in
+)
 
 // MaxBatchBytesDefault is the default of max-batch-bytes, Kafka's.
 const MaxBatchBytesDefault = 1_048_588
@@ -46,7 +52,7 @@ var settings = []setting{
 	{"retention-bytes", bytesOf(func(s *Settings, n int64) { s.RetentionBytes = n }, 1, math.MaxInt64, true)},
 	{"delete-retention-time", span(func(s *Settings) *time.Duration { return &s.DeleteRetentionTime }, false)},
 	{"min-compaction-lag", span(func(s *Settings) *time.Duration { return &s.MinCompactionLag }, false)},
-	{"timestamp-type", oneOf(func(s *Settings) *string { return &s.TimestampType }, "CreateTime", "LogAppendTime")},
+	{"timestamp-type", timestampType},
 	{"compression", oneOf(func(s *Settings) *string { return &s.Compression }, "producer", "none", "gzip", "snappy", "lz4", "zstd")},
 	{"max-batch-bytes", bytesOf(func(s *Settings, n int64) { s.MaxBatchBytes = int(n) }, 128, maxBatchBytesMax, false)},
 	{"key-index", boolean(func(s *Settings, b bool) { s.KeyIndex = b })},
@@ -90,7 +96,7 @@ func CheckSettings(given map[string]string) (map[string]string, error) {
 func Resolve(canonical map[string]string) Settings {
 	s := Settings{
 		CleanupPolicy: "delete", RetentionTime: Unlimited, RetentionBytes: Unlimited, DeleteRetentionTime: 24 * time.Hour,
-		TimestampType: "CreateTime", Compression: "producer", MaxBatchBytes: MaxBatchBytesDefault,
+		TimestampType: TimestampCreate, Compression: "producer", MaxBatchBytes: MaxBatchBytesDefault,
 	}
 	s.KeyIndex = strings.HasPrefix(canonical["cleanup-policy"], "compact")
 	for _, d := range settings {
@@ -113,6 +119,23 @@ func oneOf(field func(*Settings) *string, allowed ...string) func(*Settings, str
 		return v, nil
 	}
 }
+
+// timestampType takes the names of Kafka and shorter ones.
+func timestampType(s *Settings, v string) (string, error) {
+	switch v {
+	case TimestampCreate, "create":
+		s.TimestampType = TimestampCreate
+	case TimestampAppend, "append":
+		s.TimestampType = TimestampAppend
+	default:
+		return "", fmt.Errorf("%q is neither create (%s) nor append (%s)", v, TimestampCreate, TimestampAppend)
+	}
+	return s.TimestampType, nil
+}
+
+// LogAppendTime says whether the records of the topic have the log's append time instead of their producers'. It costs no
+// more than a look into the settings.
+func (t *Topic) LogAppendTime() bool { return t.Settings["timestamp-type"] == TimestampAppend }
 
 func boolean(set func(*Settings, bool)) func(*Settings, string) (string, error) {
 	return func(s *Settings, v string) (string, error) {

@@ -333,3 +333,28 @@ func BenchmarkSnapshot(b *testing.B) {
 		}
 	})
 }
+
+func TestTimestampTypeGoesByTwoNames(t *testing.T) {
+	for given, want := range map[string]string{
+		"create": state.TimestampCreate, "append": state.TimestampAppend, "CreateTime": state.TimestampCreate,
+		"LogAppendTime": state.TimestampAppend, " append ": state.TimestampAppend,
+	} {
+		got, err := state.CheckSettings(map[string]string{"timestamp-type": given})
+		if err != nil || got["timestamp-type"] != want {
+			t.Errorf("%q: %v, %v", given, got, err)
+		}
+		s, topic := state.Resolve(got), state.Topic{Settings: got}
+		if s.TimestampType != want || topic.LogAppendTime() != (want == state.TimestampAppend) {
+			t.Errorf("%q: %+v", given, s)
+		}
+	}
+	if s := state.Resolve(nil); s.TimestampType != state.TimestampCreate || new(state.Topic).LogAppendTime() {
+		t.Errorf("default %+v", s)
+	}
+	for _, bad := range []string{"", "Append", "logappendtime", "1", "create,append"} {
+		_, err := state.CheckSettings(map[string]string{"timestamp-type": bad})
+		if err == nil || !strings.Contains(err.Error(), "setting timestamp-type: ") || !strings.Contains(err.Error(), "append (LogAppendTime)") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
