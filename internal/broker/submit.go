@@ -46,13 +46,12 @@ func (b *Broker) Submit(ctx context.Context, appends []Append) *Ticket {
 		passing = make([]eventlog.Append, 0, len(appends))
 	}
 	refuse := b.refuses(ctx)
-	now := time.Now().UnixMilli()
 	for i := range appends {
 		a := &appends[i]
 		err := refuse
 		var head logcore.Append
 		if err == nil {
-			head, err = b.admit(a, now)
+			head, err = b.admit(a)
 		}
 		if err != nil {
 			t.results[i].Err = err
@@ -97,8 +96,8 @@ const FramingShare = 8
 // framingMax is the most that is let pass as one record's framing: the head of a batch of its own, and its lengths.
 const framingMax = record.BatchHeadSize + 40
 
-// admit checks an append against its topic and stamps it if the topic wants that.
-func (b *Broker) admit(a *Append, now int64) (logcore.Append, error) {
+// admit checks an append against its topic.
+func (b *Broker) admit(a *Append) (logcore.Append, error) {
 	h := logcore.Append{
 		Partition: uint32(a.Partition), Span: uint32(a.Summary.Span), Records: uint32(a.Summary.Records),
 		Bytes: uint32(len(a.Data)), MinTime: a.Summary.MinTimestamp, MaxTime: a.Summary.MaxTimestamp,
@@ -127,10 +126,6 @@ func (b *Broker) admit(a *Append, now int64) (logcore.Append, error) {
 	}
 	if a.ClientMade && largest > rules.maxBatch {
 		return h, fmt.Errorf("%w: batch of %d bytes, max-batch-bytes of topic %s is %d", ErrTooLarge, largest, a.Topic, rules.maxBatch)
-	}
-	if rules.stamp {
-		record.StampAppendTime(a.Data, now)
-		h.MinTime, h.MaxTime = now, now
 	}
 	return h, nil
 }
@@ -175,7 +170,6 @@ func checkProducer(s *record.Summary, batch record.Batch) error {
 type rules struct {
 	id       record.ID
 	maxBatch int
-	stamp    bool // timestamp-type=LogAppendTime
 }
 
 func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
@@ -195,7 +189,6 @@ func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
 		if v, ok := t.Settings["max-batch-bytes"]; ok {
 			r.maxBatch, err = strconv.Atoi(v) // its canonical form
 		}
-		r.stamp = t.Settings["timestamp-type"] == "LogAppendTime"
 	})
 	return r, err
 }

@@ -14,7 +14,7 @@ type Append struct {
 	Partition int32
 	// Data is one or more concatenated RecordBatch v2, checked by record.Check or made by package record; the base
 	// offsets in it are ignored. The broker owns Data from Submit until Release: it patches base offsets and leader
-	// epoch in place.
+	// epoch in place, and in a topic with timestamp-type=LogAppendTime the append time and the checksums.
 	Data []byte
 	// Summary is that of Data. ProducerID >= 0 makes the append idempotent: each of a producer's last 5 appends to a
 	// partition is answered with its original offsets when it comes again, once those are committed (Result.Duplicate);

@@ -93,7 +93,7 @@ func (o *Object) overhead() int64 { return int64(cap(o.Marks))*markSize + o.Pref
 
 const markSize = 16
 
-// build makes the object of a frozen slot: takes the data of its members, gives it offsets, encodes the head.
+// build makes the object of a frozen slot: takes the data of its members, makes it what the slot holds, encodes the head.
 func build(f *logcore.Frozen, members []*member, mem *budget.Budget) (o *Object, headCRC uint32, err error) {
 	o = &Object{Key: f.Key, Parts: make([][]byte, 1, 4), Marks: make([]Mark, 0, len(f.Order)), run: -1}
 	o.refs.Store(1)
@@ -102,7 +102,7 @@ func build(f *logcore.Frozen, members []*member, mem *budget.Budget) (o *Object,
 	for _, i := range f.Order {
 		base := f.Proposal.Appends[i].Base
 		data := o.adopt(members[i])
-		record.Patch(data, base, int32(f.Head.Epoch))
+		f.Place(i, data)
 		o.Marks = append(o.Marks, Mark{Base: base, Pos: o.Size}) // moved behind the prefix below
 		o.Size += int64(len(data))
 		parts = append(parts, data)

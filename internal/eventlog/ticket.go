@@ -15,7 +15,8 @@ import (
 type Append struct {
 	// Head says what it is; Base, Err and Next in it do not count.
 	Head logcore.Append
-	// Data is whole batches as record.Check accepts them. The log owns it from Submit until Release, and patches it.
+	// Data is whole batches as record.Check accepts them. The log owns it from Submit until Release, and patches
+	// it: offsets and epoch, and in a topic with timestamp-type=LogAppendTime timestamp and checksum.
 	Data []byte
 	// Release, if not nil, is called exactly once when the log holds no reference to Data any more; from any goroutine,
 	// before or after the ticket is answered. It must not block.

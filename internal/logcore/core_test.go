@@ -64,7 +64,7 @@ var payload = func() []byte {
 func bodyOf(f *logcore.Frozen) (parts [][]byte) {
 	for _, i := range f.Order {
 		data := slices.Clone(payload)
-		record.Patch(data, f.Proposal.Appends[i].Base, int32(f.Head.Epoch))
+		f.Place(i, data)
 		parts = append(parts, data)
 	}
 	return parts

@@ -80,7 +80,7 @@ type Append struct {
 	Span             uint32 // offsets it takes
 	Records          uint32
 	Bytes            uint32
-	MinTime, MaxTime int64 // record timestamps, ms
+	MinTime, MaxTime int64 // record timestamps, ms; of Frozen.Stamp from freeze on, if Stamp is set
 	Expected         int64 // expected base offset, or -1
 	// Idempotent: Producer says who appends it, as which of its batches.
 	Idempotent bool
@@ -88,7 +88,9 @@ type Append struct {
 
 	Base int64     // set at freeze: its first offset; with RejectDuplicate that of the original
 	Err  Rejection // set at freeze: why it is not in the slot, or RejectNone
-	Next int64     // with RejectOffset: the partition's next offset
+	// Stamp is set at freeze: the topic's timestamp-type is LogAppendTime, so the batches get the slot's append time (Place).
+	Stamp bool
+	Next  int64 // with RejectOffset: the partition's next offset
 }
 
 // Op is a proposed state record (topic create, delete, ...) that callers wait for like for data.
@@ -221,4 +223,5 @@ type Frozen struct {
 	Index []record.IndexEntry
 	Order []int32
 	Bytes int64 // of batches
+	stamp int64 // append time for records, ms
 }

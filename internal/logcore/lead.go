@@ -15,12 +15,18 @@ type leading struct {
 	refused bool         // the store refuses; a verdict on a slot ends it
 	seenAt  int64        // when we last knew that nobody had fenced us: commit, or a look at the next slot (rule R11)
 	probing bool
-	groups  map[groupKey]int32 // scratch of freeze
+	groups  map[groupKey]group // scratch of freeze
 }
 
 type groupKey struct {
 	topic     record.ID
 	partition uint32
+}
+
+// group is the appends of a slot for one partition.
+type group struct {
+	entry int32 // of the index
+	stamp bool  // with the append time
 }
 
 // slot is one frozen slot in flight.
@@ -85,6 +91,7 @@ func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
 	}
 	f := &Frozen{Key: state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), Proposal: p, Head: h}
 	f.State = state.EncodeRecords(nil, records)
+	f.stamp = h.Time / 1000
 	c.group(f)
 	ahead.Froze(h.Time)
 	s := &slot{frozen: f, records: records}
@@ -207,10 +214,11 @@ func (c *Core) rejectLater(p *Proposal) {
 	last.after = append(last.after, p)
 }
 
-// group makes one index entry per partition and orders the appends by partition, keeping their order within it.
+// group makes one index entry per partition and orders the appends by partition, keeping their order within it. Whether
+// their batches are stamped is what the topic says with all frozen slots and this one's operations applied.
 func (c *Core) group(f *Frozen) {
 	if c.lead.groups == nil {
-		c.lead.groups = map[groupKey]int32{}
+		c.lead.groups = map[groupKey]group{}
 	}
 	clear(c.lead.groups)
 	appends := f.Proposal.Appends
@@ -224,18 +232,23 @@ func (c *Core) group(f *Frozen) {
 		k := groupKey{a.Topic, a.Partition}
 		g, ok := c.lead.groups[k]
 		if !ok {
-			g = int32(len(f.Index))
+			g = group{entry: int32(len(f.Index)), stamp: c.lead.ahead.Topic(a.Topic).LogAppendTime()}
 			c.lead.groups[k] = g
+		}
+		if a.Stamp = g.stamp; a.Stamp {
+			a.MinTime, a.MaxTime = f.stamp, f.stamp
+		}
+		if !ok {
 			f.Index = append(f.Index, record.IndexEntry{
 				Topic: a.Topic, Partition: a.Partition, Base: a.Base,
 				MinTime: a.MinTime, MaxTime: a.MaxTime, AppendTime: f.Head.Time,
 			})
 			counts = append(counts, 0)
 		}
-		of[i] = g
-		counts[g]++
+		of[i] = g.entry
+		counts[g.entry]++
 		f.Bytes += int64(a.Bytes)
-		e := &f.Index[g]
+		e := &f.Index[g.entry]
 		e.Span += a.Span
 		e.Records += a.Records
 		e.Len += a.Bytes
@@ -262,8 +275,19 @@ func order(of, counts []int32) []int32 {
 	return out
 }
 
+// Place makes data, the batches of Proposal.Appends[i], what the slot holds: it gives them their base offset and epoch,
+// and with Stamp the slot's append time. The shell calls it once for each i of f.Order before Encode, on bytes that it
+// owns. From then on they never change, so every attempt to store the slot sends the same (rule R1).
+func (f *Frozen) Place(i int32, data []byte) {
+	a := &f.Proposal.Appends[i]
+	record.Patch(data, a.Base, int32(f.Head.Epoch))
+	if a.Stamp {
+		record.StampAppendTime(data, f.stamp)
+	}
+}
+
 // Encode fills in the head's lengths and checksums and returns head, state and index: the object is that, then parts.
-// parts is the data of Proposal.Appends in the order of f.Order, base offsets already patched in.
+// parts is the data of Proposal.Appends in the order of f.Order, after Place.
 func (f *Frozen) Encode(parts [][]byte) (prefix []byte, headCRC uint32, err error) {
 	prefix, err = record.EncodeObject(&f.Head, f.State, f.Index, parts)
 	if err != nil {

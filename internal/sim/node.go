@@ -204,7 +204,7 @@ func (r *run) encode(f *logcore.Frozen) uint32 {
 	var parts [][]byte
 	for _, i := range f.Order {
 		o := ops[len(f.Proposal.Ops)+int(i)]
-		record.Patch(o.data, f.Proposal.Appends[i].Base, int32(f.Head.Epoch))
+		f.Place(i, o.data)
 		parts = append(parts, o.data)
 	}
 	prefix, crc, err := f.Encode(parts)
