@@ -29,6 +29,8 @@ type Encoder struct {
 	group int // records in pending
 	bytes int // of keys, values and headers in pending
 	count int64
+
+	headers []record.Header // of the records in pending
 }
 
 // Encoded is the batches of one partition.
@@ -97,7 +99,10 @@ func (e *Encoder) add(rec *record.Record) error {
 		}
 	}
 	kept := *rec
-	kept.Headers = slices.Clone(rec.Headers)
+	if n := len(e.headers); len(rec.Headers) > 0 {
+		e.headers = append(e.headers, rec.Headers...)
+		kept.Headers = e.headers[n:len(e.headers):len(e.headers)]
+	}
 	o.pending = append(o.pending, kept)
 	o.bound += bound
 	e.group++
@@ -117,7 +122,8 @@ func (e *Encoder) flush() error {
 			return err
 		}
 	}
-	e.group, e.bytes = 0, 0
+	clear(e.headers)
+	e.group, e.bytes, e.headers = 0, 0, e.headers[:0]
 	return nil
 }
 

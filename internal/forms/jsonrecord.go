@@ -111,7 +111,7 @@ func (t *recordText) headerList() *api.Problem {
 	switch t.peek() {
 	case '{':
 		return t.members(func(name []byte) *api.Problem {
-			h := record.Header{Key: string(name)}
+			h := record.Header{Key: t.headerKey(name)}
 			if p := t.nullable(memberHeaders, &h.Value, false); p != nil {
 				return p
 			}
@@ -152,7 +152,7 @@ func (t *recordText) header() *api.Problem {
 			if p == nil && key == nil {
 				p = api.BadField(memberHeaders, "a header's key must not be null")
 			}
-			h.Key = string(key)
+			h.Key = t.headerKey(key)
 			return p
 		case memberValue:
 			values++
@@ -170,6 +170,14 @@ func (t *recordText) header() *api.Problem {
 		return api.BadField(memberHeaders, "a header has one key and one value")
 	}
 	return t.addHeader(h)
+}
+
+// headerKey is string(key), of the next header. Records have the same headers as a rule: then it is that of the record before.
+func (t *recordText) headerKey(key []byte) string {
+	if i := len(t.headers); i < cap(t.headers) && t.headers[:i+1][i].Key == string(key) {
+		return t.headers[:i+1][i].Key
+	}
+	return string(key)
 }
 
 func (t *recordText) addHeader(h record.Header) *api.Problem {

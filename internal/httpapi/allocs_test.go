@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/record"
+)
+
+// nobody is a client that takes any answer.
+type nobody struct {
+	header http.Header
+	status int
+}
+
+func (n *nobody) Header() http.Header         { return n.header }
+func (n *nobody) WriteHeader(status int)      { n.status = status }
+func (n *nobody) Write(b []byte) (int, error) { return len(b), nil }
+
+// produceAllocs is how many objects the process allocates for a produce of a body, up to the acknowledgement.
+func (s *server) produceAllocs(t *testing.T, kind string, body []byte) float64 {
+	r, err := http.NewRequest("POST", "/records?topic-name=t", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+canary)
+	r.Header.Set("Content-Type", kind)
+	r.ContentLength = int64(len(body))
+	in := bytes.NewReader(nil)
+	w := nobody{header: http.Header{}}
+	return testing.AllocsPerRun(30, func() {
+		in.Reset(body)
+		r.Body = io.NopCloser(in)
+		if s.api.ServeHTTP(&w, r); w.status != http.StatusCreated {
+			t.Fatal(w.status)
+		}
+	})
+}
+
+// TestAllocationsDoNotGrowWithRecords: what a request allocates is for the request, not for each of its records.
+func TestAllocationsDoNotGrowWithRecords(t *testing.T) {
+	const many = 4096
+	s := start(t)
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties the pools
+	multipart := func(n int) (string, []byte) {
+		body, kind := form(values(n, 20)...)
+		return kind, []byte(body)
+	}
+	batches := func(n int) (string, []byte) {
+		records := make([]record.Record, n)
+		for i := range records {
+			records[i].Key, records[i].Value = []byte("key"), []byte("value")
+		}
+		body, _, err := record.Append(nil, records, record.EncodeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return api.RecordBatch, body
+	}
+	text := func(kind, line string) func(n int) (string, []byte) {
+		return func(n int) (string, []byte) { return kind, []byte(strings.Repeat(line, n)) }
+	}
+	for name, of := range map[string]func(n int) (kind string, body []byte){
+		"multipart": multipart, "recordbatch": batches, "lines": text(api.TextPlain, "abc\n"),
+		"ndjson": text(api.NDJSON, `{"key":"k","value":"v","headers":[{"key":"h","value":"x"}]}`+"\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var allocs [2]float64
+			for i, n := range []int{1, many} {
+				kind, body := of(n)
+				allocs[i] = s.produceAllocs(t, kind, body)
+			}
+			t.Logf("%.0f objects with 1 record, %.0f with %d", allocs[0], allocs[1], many)
+			if allocs[1]-allocs[0] > many/100 {
+				t.Errorf("a request of %d records allocates more than one of 1: want the same, and a few for buffers that grow", many)
+			}
+		})
+	}
+}
