@@ -36,7 +36,14 @@ func CheckBoundary(b string) *api.Problem {
 
 // NewMultipartReader reads from r, whose buffer must hold HeadMax bytes.
 func NewMultipartReader(r *bufio.Reader, boundary string) *MultipartReader {
-	return &MultipartReader{R: r, dash: []byte("--" + boundary)}
+	m := new(MultipartReader)
+	m.Reset(r, boundary)
+	return m
+}
+
+// Reset makes m one that reads from r, as NewMultipartReader does, in the memory that it has.
+func (m *MultipartReader) Reset(r *bufio.Reader, boundary string) {
+	m.R, m.dash = r, append(append(m.dash[:0], "--"...), boundary...)
 }
 
 // ReadSizes reads all that comes before the first record's first byte.
@@ -96,7 +103,7 @@ func (m *MultipartReader) line(left *int) ([]byte, error) {
 // partHead reads a part's headers and checks its name.
 func (m *MultipartReader) partHead(want string) error {
 	var disposition string
-	last := ""
+	inDisposition := false
 	for left := HeadMax; ; {
 		line, err := m.line(&left)
 		if err != nil {
@@ -109,7 +116,7 @@ func (m *MultipartReader) partHead(want string) error {
 			return api.BadField(want, "a control character in a part's header line")
 		}
 		if line[0] == ' ' || line[0] == '\t' { // a folded line goes on with the header before it
-			if last == "content-disposition" {
+			if inDisposition {
 				disposition += " " + string(bytes.TrimSpace(line))
 			}
 			continue
@@ -119,10 +126,9 @@ func (m *MultipartReader) partHead(want string) error {
 			return api.BadField(want, "a part's header line without a colon")
 		}
 		value = bytes.TrimSpace(value)
-		switch last = strings.ToLower(string(name)); last {
-		case "content-disposition":
-			disposition = string(value)
-		case "content-transfer-encoding":
+		if inDisposition = isName(name, "content-disposition"); inDisposition {
+			disposition = dispositionText(value)
+		} else if isName(name, "content-transfer-encoding") {
 			if e := strings.ToLower(string(value)); e != "binary" && e != "8bit" && e != "7bit" {
 				return api.BadField(want, "Content-Transfer-Encoding %q is not supported", e)
 			}
@@ -134,14 +140,36 @@ func (m *MultipartReader) partHead(want string) error {
 	return nil
 }
 
+// isName says whether a header has a name, given in lower case. With equal lengths nothing folds but ASCII.
+func isName(name []byte, want string) bool {
+	return len(name) == len(want) && strings.EqualFold(string(name), want)
+}
+
+// The dispositions that nearly all requests have.
+const (
+	sizesDisposition   = `form-data; name="sizes"`
+	recordsDisposition = `form-data; name="records"`
+)
+
+// dispositionText is string(value), of the usual ones without a copy.
+func dispositionText(value []byte) string {
+	switch string(value) {
+	case sizesDisposition:
+		return sizesDisposition
+	case recordsDisposition:
+		return recordsDisposition
+	}
+	return string(value)
+}
+
 // isControl tells what no header line holds; a tab is white space.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func partName(disposition string) (string, bool) {
 	switch disposition {
-	case `form-data; name="sizes"`:
+	case sizesDisposition:
 		return fieldSizes, true
-	case `form-data; name="records"`:
+	case recordsDisposition:
 		return "records", true
 	}
 	kind, params, err := mime.ParseMediaType(disposition)
@@ -217,6 +245,9 @@ func (m *MultipartReader) End(sum int64) error {
 		return api.BadField("body", "more than the parts sizes and records")
 	}
 	// The rest is an epilogue, normally nothing. It is read so that the connection can go on being used.
+	if _, err := m.R.Peek(1); err == io.EOF {
+		return nil
+	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(m.R, HeadMax+1)); err != nil || n > HeadMax {
 		return orProblem(err, api.BadField("body", "more than %d bytes after the last boundary", HeadMax))
 	}

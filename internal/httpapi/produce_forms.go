@@ -15,15 +15,16 @@ import (
 
 // framing is what reading values into their places needs, kept between requests.
 type framing struct {
+	parts forms.MultipartReader
 	sizes forms.Sizes
 	frame record.Frame
 }
 
 var framings = sync.Pool{New: func() any { return new(framing) }}
 
-// done gives f back for another request; it lets go of the buffer it read into.
+// done gives f back for another request; it lets go of what it read from and of the buffer it read into.
 func (f *framing) done() {
-	f.frame = record.Frame{}
+	f.parts.R, f.frame = nil, record.Frame{}
 	framings.Put(f)
 }
 
@@ -32,14 +33,15 @@ func (p *producing) multipart() error {
 	if fault := forms.CheckBoundary(p.boundary); fault != nil {
 		return fault
 	}
-	br, done, err := p.in.Buffered()
+	br, err := p.in.Buffered()
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer p.in.GiveBack(br)
 	f := framings.Get().(*framing)
 	defer f.done()
-	m, s := forms.NewMultipartReader(br, p.boundary), &f.sizes
+	m, s := &f.parts, &f.sizes
+	m.Reset(br, p.boundary)
 	s.Reset(p.a.o.RecordsMax, p.in.Memory.Need)
 	if err := m.ReadSizes(s); err != nil {
 		return httpin.ReadFault(err)

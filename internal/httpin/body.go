@@ -2,7 +2,6 @@ package httpin
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -161,22 +160,28 @@ var (
 	largeReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, StepBytes) }}
 )
 
-// Buffered returns a reader of the body and what gives it back: call it once.
-func (in *Body) Buffered() (*bufio.Reader, func(), error) {
-	pool := &largeReaders
+// readers is where the reader of the body comes from.
+func (in *Body) readers() *sync.Pool {
 	if n := in.R.ContentLength; n >= 0 && n <= smallBody {
-		pool = &smallReaders
+		return &smallReaders
 	}
-	br := pool.Get().(*bufio.Reader)
-	size := int64(br.Size())
-	if err := in.Memory.Hold(size); err != nil {
-		pool.Put(br)
-		return nil, nil, err
+	return &largeReaders
+}
+
+// Buffered returns a reader of the body, which GiveBack takes.
+func (in *Body) Buffered() (*bufio.Reader, error) {
+	br := in.readers().Get().(*bufio.Reader)
+	if err := in.Memory.Hold(int64(br.Size())); err != nil {
+		in.readers().Put(br)
+		return nil, err
 	}
 	br.Reset(in)
-	return br, func() {
-		_ = in.Memory.Hold(-size) // less is always there
-		br.Reset(bytes.NewReader(nil))
-		pool.Put(br)
-	}, nil
+	return br, nil
+}
+
+// GiveBack takes the reader of Buffered, which is not to be used any more. Call it once.
+func (in *Body) GiveBack(br *bufio.Reader) {
+	_ = in.Memory.Hold(-int64(br.Size())) // less is always there
+	br.Reset(nil)
+	in.readers().Put(br)
 }
