@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -94,13 +93,5 @@ func (k *Consumer) deliver(ctx context.Context, r *reading, done chan error) err
 	if broken != nil && (err == nil || errors.Is(err, io.ErrUnexpectedEOF)) {
 		err = broken // what came of it may be whole batches, or nothing: the answer ends too early all the same
 	}
-	return err
-}
-
-// load reads the rest of the answer into memory. What came before an error is there.
-func (f *Fetched) load() error {
-	var b bytes.Buffer
-	_, err := b.ReadFrom(f.in)
-	f.in.Reset(&b)
 	return err
 }

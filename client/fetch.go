@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -41,14 +40,18 @@ type Fetched struct {
 
 // fetchState is what a Fetched reads with; pooled.
 type fetchState struct {
-	in     *bufio.Reader
-	batch  []byte
-	reader record.Reader
-	from   int64 // first offset not yet given
-	base   int64 // where the next batch must begin; -1 before the first
+	in       io.Reader
+	buf      []byte // as long as there is room
+	pos, end int    // buf[pos:end] has been read, and no batch taken of it
+	reader   record.Reader
+	from     int64 // first offset not yet given
+	base     int64 // where the next batch must begin; -1 before the first
 }
 
-var fetchStates = sync.Pool{New: func() any { return &fetchState{in: bufio.NewReaderSize(nil, 64<<10)} }}
+var fetchStates = sync.Pool{New: func() any { return new(fetchState) }}
+
+// readAhead is how much is read at once where batches are small.
+const readAhead = 64 << 10
 
 // batchBytesMax is far above what any broker stores as one batch; a length beyond it is no batch.
 const batchBytesMax = 64 << 20
@@ -83,7 +86,7 @@ func (c *Client) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetc
 	if n, err := strconv.ParseUint(resp.Header.Get(api.HeaderEpoch), 10, 32); err == nil {
 		f.Epoch = uint32(n)
 	}
-	f.in.Reset(resp.Body)
+	f.in = resp.Body
 	f.from, f.base = o.Offset, -1
 	f.reader.Reset(nil, 0)
 	return f, nil
@@ -118,28 +121,24 @@ func (f *Fetched) All() iter.Seq2[*record.Record, error] {
 	}
 }
 
-// nextBatch reads one batch into the buffer; false at the end of the answer.
-func (f *Fetched) nextBatch() (bool, error) {
-	head, err := f.in.Peek(record.BatchHeadSize)
-	if err == io.EOF && len(head) == 0 {
+// nextBatch takes one batch, which lives until the next is taken; false at the end of the answer.
+func (f *fetchState) nextBatch() (bool, error) {
+	err := f.fill(record.BatchHeadSize)
+	if err == io.EOF && f.pos == f.end {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("read answer: %w", noEOF(err))
 	}
 	// The length counts from byte 12 of the batch on.
-	n := int64(int32(binary.BigEndian.Uint32(head[8:]))) + 12
+	n := int64(int32(binary.BigEndian.Uint32(f.buf[f.pos+8:]))) + 12
 	if n < record.BatchHeadSize || n > batchBytesMax {
 		return false, fmt.Errorf("batch from the broker: %d bytes long", n)
 	}
-	if int64(cap(f.batch)) < n {
-		f.batch = make([]byte, n)
-	}
-	f.batch = f.batch[:n]
-	if _, err := io.ReadFull(f.in, f.batch); err != nil {
+	if err := f.fill(int(n)); err != nil {
 		return false, fmt.Errorf("read answer: %w", noEOF(err))
 	}
-	b, _, err := record.Split(f.batch)
+	b, _, err := record.Split(f.buf[f.pos : f.pos+int(n)])
 	if err != nil {
 		return false, fmt.Errorf("batch from the broker: %w", err)
 	}
@@ -147,8 +146,55 @@ func (f *Fetched) nextBatch() (bool, error) {
 		return false, fmt.Errorf("batch from the broker: begins at offset %d, want %d", b.BaseOffset(), f.base)
 	}
 	f.base = b.BaseOffset() + b.Span()
-	f.reader.Reset(f.batch, f.from)
+	f.reader.Reset(b, f.from)
+	f.pos += int(n)
 	return true, nil
+}
+
+// fill makes sure that n bytes are there from pos on. Behind a large batch it reads no more than the head of the next one,
+// which says how large that is: so each is read into its place, and only heads are moved.
+func (f *fetchState) fill(n int) error {
+	have := f.end - f.pos
+	if have >= n {
+		return nil
+	}
+	most := max(n+record.BatchHeadSize, readAhead)
+	f.room(most)
+	read, err := io.ReadAtLeast(f.in, f.buf[f.end:f.pos+most], n-have)
+	f.end += read
+	return err
+}
+
+// room makes sure that n bytes have room from pos on.
+func (f *fetchState) room(n int) {
+	if f.pos+n <= len(f.buf) {
+		return
+	}
+	to := f.buf
+	if n > len(to) {
+		to = make([]byte, n)
+	}
+	f.end = copy(to, f.buf[f.pos:f.end])
+	f.buf, f.pos = to, 0
+}
+
+// load reads the rest of the answer into memory. What came before an error is there.
+func (f *fetchState) load() error {
+	for {
+		if have := f.end - f.pos; f.end == len(f.buf) {
+			f.room(max(2*have, readAhead))
+		}
+		n, err := f.in.Read(f.buf[f.end:])
+		f.end += n
+		if err == nil {
+			continue
+		}
+		f.in = http.NoBody
+		if err == io.EOF {
+			return nil
+		}
+		return err
+	}
 }
 
 func noEOF(err error) error {
@@ -172,10 +218,10 @@ func (f *Fetched) Close() error {
 	drain(f.body)
 	s := f.fetchState
 	f.body, f.fetchState = nil, &fetchState{from: s.from}
-	s.in.Reset(nil)
+	s.in, s.pos, s.end = nil, 0, 0
 	s.reader.Reset(nil, 0)
-	if cap(s.batch) > batchKeepMax {
-		s.batch = nil
+	if len(s.buf) > batchKeepMax {
+		s.buf = nil
 	}
 	fetchStates.Put(s)
 	return nil
