@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
@@ -27,10 +28,12 @@ type node struct {
 	open          bool   // the frame's end does not apply: left of a THEN, or a guard
 	bounded       bool   // its window ends
 	cell          int    // -1: none
-	guards        uint64 // leaf: guards of the region
+	guards        uint64 // leaf: guards of its region
+	region        *region
 	kids          []*node
 	left          *node
 	right         *region
+	wakes         bool // THEN: its left side can complete by time alone
 	from          fmt.Stringer
 }
 
@@ -56,6 +59,7 @@ type surroundings struct {
 	aspects aspect
 	open    bool
 	bounded bool // the frame has an end
+	negated bool // inside a NOT of a THEN
 }
 
 // fits is false once the program or one of its regions has grown too large.
@@ -73,7 +77,7 @@ func (c *compiler) makeRegion(f *form.Form, s surroundings) *region {
 func (c *compiler) node(f *form.Form, s surroundings) *node {
 	n := &node{
 		op: f.Op, not: f.Not, aspects: s.aspects, need: uint32(f.Need), after: f.After, within: f.Within, open: s.open,
-		bounded: f.Within > 0 || s.bounded && !s.open, cell: -1, from: f.From,
+		bounded: f.Within > 0 || s.bounded && !s.open, cell: -1, from: f.From, region: c.region,
 	}
 	if c.nodes++; !c.fits() {
 		return n
@@ -88,13 +92,13 @@ func (c *compiler) node(f *form.Form, s surroundings) *node {
 		if n.not || n.need > 1 || n.aspects != aspectCompletes {
 			c.addCell(n)
 		}
-		c.program.timers = c.program.timers || n.completesByTime()
+		c.timer(n, s)
 	case form.Then:
 		c.then(n, f, s)
 	case form.Not:
 		n.not = true
-		c.program.timers = c.program.timers || n.completesByTime()
-		s.aspects = n.underNot()
+		c.timer(n, s)
+		s.aspects, s.negated = n.underNot(), true
 		n.kids = append(n.kids, c.node(f.Kids[0], s))
 	default:
 		if s.aspects&aspectCompletes != 0 && f.Op == form.And {
@@ -117,10 +121,28 @@ func (c *compiler) then(n *node, f *form.Form, s surroundings) {
 	if n.not {
 		n.inner = n.underNot()
 	}
-	c.program.timers = c.program.timers || n.completesByTime()
+	c.timer(n, s)
 	c.addCell(n)
-	n.left = c.node(f.Kids[0], surroundings{aspects: aspectCompletes, open: true})
-	n.right = c.makeRegion(f.Kids[1], surroundings{aspects: n.inner, bounded: n.bounded})
+	s.negated = s.negated || n.not
+	n.left = c.node(f.Kids[0], surroundings{aspects: aspectCompletes, open: true, negated: s.negated})
+	n.right = c.makeRegion(f.Kids[1], surroundings{aspects: n.inner, bounded: n.bounded, negated: s.negated})
+	n.wakes = n.left.timed()
+}
+
+// timed is whether a left side can complete by time alone.
+func (n *node) timed() bool {
+	if n.completesByTime() || n.op == form.Then && (n.wakes || n.right.root.timed()) {
+		return true
+	}
+	return slices.ContainsFunc(n.kids, (*node).timed)
+}
+
+// timer notes what a node that completes by time means for the whole.
+func (c *compiler) timer(n *node, s surroundings) {
+	if n.completesByTime() {
+		c.program.timers = true
+		c.program.steady = c.program.steady && !s.negated
+	}
 }
 
 // underNot is the aspects of what n is the NOT of.

@@ -7,20 +7,11 @@ import "github.com/sebbroker/seb/driplang/internal/form"
 // later end is enough, of two that wait for its absence the one with the earlier. It may miss cases.
 func (m *Monitor) covers(wanted aspect, r *region, a, b *frame) bool {
 	for _, look := range []aspect{aspectTrue, aspectPossible, aspectCompletes} {
-		if wanted&look != 0 && !m.coversFrame(look, r, a, b) {
+		if wanted&look != 0 && !m.coversNode(look, r.root, a, b) {
 			return false
 		}
 	}
 	return true
-}
-
-func (m *Monitor) coversFrame(look aspect, r *region, a, b *frame) bool {
-	for _, g := range r.guards {
-		if !m.coversNode(aspectTrue, g, a, b) {
-			return false
-		}
-	}
-	return m.coversNode(look, r.root, a, b)
 }
 
 // coversNode is whether, at any time from now on, if the node is true (possible, completing) in b then it is so in a.
@@ -74,6 +65,11 @@ func (m *Monitor) coversPlain(look aspect, n *node, a, b *frame) bool {
 	if look == aspectPossible && !m.coversAbsent(n, a, b) {
 		return false
 	}
+	for i, g := range n.region.guards {
+		if n.guards&(1<<i) != 0 && !m.coversNode(aspectTrue, g, a, b) {
+			return false
+		}
+	}
 	return m.coversWindow(n, a, b)
 }
 
@@ -113,7 +109,7 @@ func (m *Monitor) coversThen(look aspect, n *node, a, b *frame) bool {
 	for _, rb := range cb.rights {
 		covered := false
 		for _, ra := range ca.rights {
-			if covered = m.coversFrame(look, n.right, ra, rb); covered {
+			if covered = m.coversNode(look, n.right.root, ra, rb); covered {
 				break
 			}
 		}
@@ -135,7 +131,7 @@ func (m *Monitor) coversLater(look aspect, n *node, a, b *frame) bool {
 		return false
 	}
 	fa, fb := m.future(n, a), m.future(n, b)
-	ok := fa.lo == fb.lo && fa.hi == fb.hi || m.coversFrame(look, n.right, fa, fb)
+	ok := fa.lo == fb.lo && fa.hi == fb.hi || m.coversNode(look, n.right.root, fa, fb)
 	m.put(fa)
 	m.put(fb)
 	return ok

@@ -8,8 +8,7 @@ import "github.com/sebbroker/seb/driplang/internal/form"
 func (m *Monitor) Next() (at int64, ok bool) {
 	root := m.program.root.root
 	was := m.Value()
-	if !m.program.timers {
-		// Nothing completes by time alone, so truth can come with time but not go.
+	if m.program.steady {
 		if was == True {
 			return 0, false
 		}
@@ -135,6 +134,9 @@ func (m *Monitor) turnsTrue(n *node, f *frame) int64 {
 	at := int64(ever)
 	for _, r := range c.rights {
 		at = min(at, m.becomesTrue(n.right.root, r))
+	}
+	if n.wakes {
+		at = min(at, m.futureTrue(n, f))
 	}
 	return at
 }

@@ -24,6 +24,7 @@ type Program struct {
 	root    *region
 	byName  map[string][]matcher
 	timers  bool // something completes by time alone, other than the whole
+	steady  bool // truth can come with time, but not go
 	print   uint16
 }
 
@@ -47,7 +48,7 @@ func Compile(e driplang.Expr, o Options) (*Program, error) {
 	if normal == nil {
 		return nil, errors.New("there is no expression")
 	}
-	p := &Program{expr: e, options: o, byName: make(map[string][]matcher)}
+	p := &Program{expr: e, options: o, byName: make(map[string][]matcher), steady: true}
 	for i, k := range normal.Kinds {
 		p.byName[k.Name] = append(p.byName[k.Name], matcher{1 << i, k.Where})
 	}

@@ -1,0 +1,114 @@
+package monitor
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+)
+
+const day = 24 * 3600 * 1000
+
+var benchmarks = []struct {
+	name, expr string
+	events     []string
+	gap        int64
+}{
+	{"week", "user_created THEN (NOT use_feature_x WITHIN 7 days)", []string{"user_created", "use_feature_x", "user_created"}, 3 * day},
+	{"chain", "a THEN b THEN (c WITHIN 2 days)", []string{"a", "b", "a", "b", "c"}, day},
+	{"guard", "a THEN (NOT b) THEN c", []string{"a", "b", "a", "c"}, day},
+	{"sliding", "count(login) >= 5 WITHIN 7 days", []string{"login"}, 2 * day},
+	{"filter", `cart THEN (purchase[amount > 100 AND currency = "EUR"] WITHIN 2 days)`, []string{"cart", "purchase"}, day},
+	{"quiet", "a THEN (NOT b WITHIN 2 days) THEN (NOT c WITHIN 3 days)", []string{"a", "c", "a", "b"}, day},
+	{"mixed", "a THEN ((b AND NOT c) WITHIN 20 days)", []string{"a", "a", "a", "b"}, day},
+}
+
+var data = []byte(`{"user":{"id":17,"plan":"pro"},"items":[{"sku":"x-1","n":2}],"amount":99.5,"currency":"EUR"}`)
+
+func compile(t testing.TB, text string) *Program {
+	t.Helper()
+	e, err := driplang.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(e, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// BenchmarkEvent is all that an event costs an engine for one entity: the state is loaded, the event matched and
+// applied, the next instant worked out, and the state written.
+func BenchmarkEvent(b *testing.B) {
+	for _, c := range benchmarks {
+		b.Run(c.name, func(b *testing.B) {
+			p := compile(b, c.expr)
+			m := New(p)
+			at, state, length, n := int64(1_700_000_000_000), []byte(nil), 0, 0
+			b.ReportAllocs()
+			for b.Loop() {
+				n++
+				at += c.gap
+				if err := m.Load(state); err != nil {
+					b.Fatal(err)
+				}
+				m.Step(p.Match(c.events[n%len(c.events)], data), at, uint64(1_000_000_000+n))
+				if m.Settled() {
+					m.Reset()
+				}
+				m.Next()
+				state = m.AppendState(state[:0])
+				length += len(state)
+			}
+			b.ReportMetric(float64(length)/float64(n), "stateB")
+		})
+	}
+}
+
+// BenchmarkStep is the event alone, with an entity whose state is at hand.
+func BenchmarkStep(b *testing.B) {
+	for _, c := range benchmarks {
+		b.Run(c.name, func(b *testing.B) {
+			p := compile(b, c.expr)
+			m := New(p)
+			at, n := int64(1_700_000_000_000), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				n++
+				at += c.gap
+				m.Step(p.Match(c.events[n%len(c.events)], data), at, uint64(1_000_000_000+n))
+				if m.Settled() {
+					m.Reset()
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkDegenerate is an expression at its worst: as many instances as are kept.
+func BenchmarkDegenerate(b *testing.B) {
+	for _, text := range []string{
+		"a THEN ((b AND NOT c) WITHIN 20 days)",
+		"a THEN (NOT b WITHIN 20 days) THEN (c WITHIN 1 day)",
+	} {
+		b.Run(fmt.Sprintf("%.30s", text), func(b *testing.B) {
+			p := compile(b, text)
+			m := New(p)
+			at := int64(1_700_000_000_000)
+			for range 2 * MaxInstances {
+				at++
+				m.Step(p.Match("a", nil), at, 1)
+			}
+			if m.Instances() != MaxInstances || !m.Degraded() {
+				b.Fatalf("%d instances", m.Instances())
+			}
+			b.ReportMetric(float64(len(m.AppendState(nil))), "stateB")
+			for b.Loop() {
+				at++
+				m.Step(p.Match("a", nil), at, 1)
+				m.Next()
+			}
+		})
+	}
+}
