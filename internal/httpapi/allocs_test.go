@@ -68,7 +68,7 @@ func TestAllocationsDoNotGrowWithRecords(t *testing.T) {
 	}
 	for name, of := range map[string]func(n int) (kind string, body []byte){
 		"multipart": multipart, "recordbatch": batches, "lines": text(api.TextPlain, "abc\n"),
-		"ndjson": text(api.NDJSON, `{"key":"k","value":"v","headers":[{"key":"h","value":"x"}]}`+"\n"),
+		"ndjson": text(api.NDJSON, `{"key":"k","value":"v","headers":[{"key":"trace","value":"x"}]}`+"\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var allocs [2]float64
