@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -109,9 +110,10 @@ var errFrameUnset = errors.New("frame: not set up")
 func (f *Frame) Len() int { return len(f.buf) }
 
 // ReadFrom reads the values that are still missing from r, one after another with nothing between them, and returns how
-// many bytes that took; it reads nothing beyond. Too few bytes is an error that wraps io.ErrUnexpectedEOF; after an error
-// the Frame is of no more use.
+// many bytes that took; it reads nothing beyond. Values that a *bufio.Reader has in its buffer cost least. Too few bytes is an
+// error that wraps io.ErrUnexpectedEOF; after an error the Frame is of no more use.
 func (f *Frame) ReadFrom(r io.Reader) (int64, error) {
+	buffered, _ := r.(*bufio.Reader)
 	var total int64
 	for f.next < len(f.sizes) || f.err != nil {
 		n, err := f.readValue(r)
@@ -119,8 +121,23 @@ func (f *Frame) ReadFrom(r io.Reader) (int64, error) {
 		if err != nil {
 			return total, err
 		}
+		if buffered != nil {
+			total += int64(f.takeBuffered(buffered))
+		}
 	}
 	return total, nil
+}
+
+// takeBuffered takes the values that r has in its buffer as a whole, and returns how many bytes they have.
+func (f *Frame) takeBuffered(r *bufio.Reader) (taken int) {
+	p, _ := r.Peek(r.Buffered())
+	for f.next < len(f.sizes) && int(f.sizes[f.next]) <= len(p)-taken {
+		place := f.open()
+		taken += copy(place, p[taken:])
+		f.close(len(place))
+	}
+	_, _ = r.Discard(taken) // they are buffered
+	return taken
 }
 
 // ReadNext reads the next value from r, for values that come from a reader each. Errors are those of ReadFrom.
@@ -136,11 +153,26 @@ func (f *Frame) readValue(r io.Reader) (int, error) {
 	if f.err != nil {
 		return 0, f.err
 	}
+	place := f.open()
+	got, err := io.ReadFull(r, place)
+	if err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		f.err = fmt.Errorf("read record %d of %d: %d of %d bytes: %w", f.next+1, len(f.sizes), got, len(place), err)
+		return got, f.err
+	}
+	f.close(got)
+	return got, nil
+}
+
+// open writes what stands before the next value, and returns the value's place.
+func (f *Frame) open() []byte {
 	if f.next == f.end {
 		f.openBatch()
 	}
-	i, size := f.next, int(f.sizes[f.next])
-	delta := int64(i - f.first)
+	size := int(f.sizes[f.next])
+	delta := int64(f.next - f.first)
 	body := frameFixed + varintSize(delta) + varintSize(int64(size)) + size
 	b := f.buf[f.pos:]
 	n := binary.PutVarint(b, int64(body))
@@ -150,24 +182,21 @@ func (f *Frame) readValue(r io.Reader) (int, error) {
 	b[n] = 1 // -1: null key
 	n++
 	n += binary.PutVarint(b[n:], int64(size))
-	got, err := io.ReadFull(r, b[n:n+size])
-	if err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		f.err = fmt.Errorf("read record %d of %d: %d of %d bytes: %w", i+1, len(f.sizes), got, size, err)
-		return got, f.err
-	}
-	n += size
-	b[n] = 0
-	f.pos += n + 1
+	f.pos += n
+	return b[n : n+size]
+}
+
+// close goes on behind the value of n bytes that is now in its place.
+func (f *Frame) close(n int) {
+	f.pos += n
+	f.buf[f.pos] = 0 // headers
+	f.pos++
 	f.next++
 	if f.next == f.end {
 		f.closeBatch()
 	} else if f.pos-f.crcAt >= frameChecksum {
 		f.sum()
 	}
-	return got, nil
 }
 
 // openBatch writes the header of the next batch, all of which is known before its values are.

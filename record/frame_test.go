@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -29,9 +30,13 @@ func frameOf(t testing.TB, values [][]byte, read func(io.Reader) io.Reader) (fra
 	}
 	body := bytes.Join(values, nil)
 	src := bytes.NewReader(append(body, "next request"...))
-	n, err := f.ReadFrom(read(src))
+	r := read(src)
+	n, err := f.ReadFrom(r)
 	if err != nil || n != int64(len(body)) {
 		t.Fatalf("read %d of %d: %v", n, len(body), err)
+	}
+	if rest, err := io.ReadAll(r); err != nil || string(rest) != "next request" {
+		t.Fatalf("left %q, %v", rest, err)
 	}
 	framed, sum, err := f.Finish()
 	if err != nil {
@@ -51,6 +56,10 @@ func frameOf(t testing.TB, values [][]byte, read func(io.Reader) io.Reader) (fra
 }
 
 func plainReader(r io.Reader) io.Reader { return r }
+
+func bufferedReader(size int) func(io.Reader) io.Reader {
+	return func(r io.Reader) io.Reader { return bufio.NewReaderSize(r, size) }
+}
 
 func TestFrameIsWhatAppendMakes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
@@ -94,11 +103,13 @@ func TestFrameIsWhatAppendMakes(t *testing.T) {
 				}
 				b = rest
 			}
+			readers := []func(io.Reader) io.Reader{bufferedReader(100), bufferedReader(4096), bufferedReader(1 << 20)}
 			if len(framed) < 10_000 {
-				for _, read := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
-					if again, _ := frameOf(t, values, read); !bytes.Equal(again, framed) {
-						t.Fatal("depends on how the reader cuts")
-					}
+				readers = append(readers, iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader)
+			}
+			for _, read := range readers {
+				if again, _ := frameOf(t, values, read); !bytes.Equal(again, framed) {
+					t.Fatal("depends on how the reader cuts")
 				}
 			}
 			var r Reader
@@ -254,29 +265,37 @@ func BenchmarkFrameOrAppend(b *testing.B) {
 
 func BenchmarkFrame(b *testing.B) {
 	src := make([]byte, 1<<20)
-	for _, size := range []int{100, 1 << 10, 64 << 10} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			sizes := make([]uint32, len(src)/size)
-			for i := range sizes {
-				sizes[i] = uint32(size)
-			}
-			buf := make([]byte, FrameLen(sizes))
-			r := bytes.NewReader(src)
-			var f Frame
-			b.SetBytes(int64(len(sizes) * size))
-			b.ReportAllocs()
-			for b.Loop() {
-				r.Seek(0, io.SeekStart)
-				if err := f.Reset(sizes, 1, buf); err != nil {
-					b.Fatal(err)
+	for _, size := range []int{64, 1 << 10, 64 << 10} {
+		sizes := make([]uint32, len(src)/size)
+		for i := range sizes {
+			sizes[i] = uint32(size)
+		}
+		buf := make([]byte, FrameLen(sizes))
+		r := bytes.NewReader(src)
+		for _, c := range []struct {
+			name string
+			r    io.Reader
+		}{
+			{"buffered", bufio.NewReaderSize(r, 64<<10)},
+			{"plain", struct{ io.Reader }{bufio.NewReaderSize(r, 64<<10)}}, // of which a Frame does not know that it is buffered
+		} {
+			b.Run(fmt.Sprintf("%s-%d", c.name, size), func(b *testing.B) {
+				var f Frame
+				b.SetBytes(int64(len(sizes) * size))
+				b.ReportAllocs()
+				for b.Loop() {
+					r.Seek(0, io.SeekStart)
+					if err := f.Reset(sizes, 1, buf); err != nil {
+						b.Fatal(err)
+					}
+					if _, err := f.ReadFrom(c.r); err != nil {
+						b.Fatal(err)
+					}
+					if _, _, err := f.Finish(); err != nil {
+						b.Fatal(err)
+					}
 				}
-				if _, err := f.ReadFrom(r); err != nil {
-					b.Fatal(err)
-				}
-				if _, _, err := f.Finish(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+			})
+		}
 	}
 }
