@@ -68,25 +68,39 @@ const nameMax = 20
 
 // take looks at bytes up to the end of the head and returns the others.
 func (h *head) take(b []byte) []byte {
-	for i, c := range b {
-		switch {
-		case c == '\n':
-			h.bare = h.bare || h.last != '\r'
-			if h.endLine() {
-				return b[i+1:]
-			}
-		case h.last == '\r': // of which a line may have only one, before its end
-			h.bare = true
+	for len(b) > 0 {
+		end := bytes.IndexByte(b, '\n')
+		if end < 0 {
+			h.add(b)
+			return nil
 		}
-		if c != '\n' && c != '\r' {
-			if h.n < nameMax {
-				h.line[h.n] = c
-			}
-			h.n++
+		h.add(b[:end])
+		b = b[end+1:]
+		h.bare = h.bare || h.last != '\r'
+		if h.endLine() {
+			return b
 		}
-		h.last = c
+		h.last = '\n'
 	}
 	return nil
+}
+
+// add looks at bytes of a line without its LF. A line may have one CR, before that.
+func (h *head) add(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	h.bare = h.bare || h.last == '\r'
+	h.last = b[len(b)-1]
+	for len(b) > 0 {
+		text, rest, found := bytes.Cut(b, []byte("\r"))
+		h.bare = h.bare || found && len(rest) > 0
+		if h.n < nameMax {
+			copy(h.line[h.n:], text)
+		}
+		h.n += len(text)
+		b = rest
+	}
 }
 
 // endLine looks at a line and says whether it was the last.

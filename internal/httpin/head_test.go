@@ -19,6 +19,7 @@ func FuzzHead(f *testing.F) {
 		"GET / HTTP/1.1\r\nHost: x\r\nA: b\rc\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: x\r\r\n\r\n",
 		"\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\nContent\r-Length: 3\r\nA\r\rB: c\n\r\n\r\nabc",
 	} {
 		f.Add([]byte(text), uint16(1))
 		f.Add([]byte(text), uint16(7))
@@ -37,6 +38,9 @@ func FuzzHead(f *testing.F) {
 		if cut != whole {
 			t.Fatalf("cut: %+v, in one piece: %+v", cut, whole)
 		}
+		if plain := (head{}); len(plain.bytewise(b)) != len(b)-end || plain != whole {
+			t.Fatalf("byte by byte: %+v, in one piece: %+v", plain, whole)
+		}
 		in := bufio.NewReaderSize(bytes.NewReader(b), len(b)+16)
 		r, err := http.ReadRequest(in)
 		if err != nil || whole.fault(r) != nil {
@@ -49,4 +53,43 @@ func FuzzHead(f *testing.F) {
 			t.Fatalf("%d lengths and %d codings, for net/http %d bytes: %q", whole.lengths, whole.codings, r.ContentLength, b)
 		}
 	})
+}
+
+// bytewise is what take means.
+func (h *head) bytewise(b []byte) []byte {
+	for i, c := range b {
+		switch {
+		case c == '\n':
+			h.bare = h.bare || h.last != '\r'
+			if h.endLine() {
+				return b[i+1:]
+			}
+		case h.last == '\r': // of which a line may have only one, before its end
+			h.bare = true
+		}
+		if c != '\n' && c != '\r' {
+			if h.n < nameMax {
+				h.line[h.n] = c
+			}
+			h.n++
+		}
+		h.last = c
+	}
+	return nil
+}
+
+func BenchmarkHead(b *testing.B) {
+	text := []byte("POST /records?topic-name=bench-0123456789ab HTTP/1.1\r\nHost: 127.0.0.1:45678\r\nUser-Agent: Go-http-client/1.1\r\n" +
+		"Content-Length: 1424\r\nAuthorization: Bearer 0123456789abcdef0123456789abcdef\r\n" +
+		"Content-Type: multipart/form-data; boundary=0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab\r\nAccept-Encoding: gzip\r\n\r\n")
+	for name, take := range map[string]func(*head, []byte) []byte{"take": (*head).take, "bytewise": (*head).bytewise} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				var h head
+				if take(&h, text); !h.whole {
+					b.Fatal("no end")
+				}
+			}
+		})
+	}
 }
