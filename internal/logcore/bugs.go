@@ -38,6 +38,8 @@ const (
 	bugEarlySnapshot     plantedBug = "snapshot written before R5 (4)"
 	bugBelievesMissing   plantedBug = "a reader believes a missing slot"
 	bugGarbageStays      plantedBug = "garbage stays on an idle log"
+	bugStampWall         plantedBug = "records stamped with the clock instead of the append time"
+	bugStampCommitted    plantedBug = "records stamped as the committed settings say"
 )
 
 func bug(b plantedBug) bool { return planted.On(string(b)) }
@@ -51,7 +53,8 @@ func PlantedBugs() []string {
 		string(bugServeOverlay), string(bugUnknownIsRejected),
 		string(bugNoDedup), string(bugDedupCommitted), string(bugDuplicateEarly), string(bugOffsetEarly),
 		string(bugSealCollected), string(bugAboveSnapshot), string(bugReferenced), string(bugHigherEpoch),
-		string(bugEarlySnapshot), string(bugBelievesMissing), string(bugGarbageStays), state.BugProducersTrimmed,
+		string(bugEarlySnapshot), string(bugBelievesMissing), string(bugGarbageStays), string(bugStampWall),
+		string(bugStampCommitted), state.BugProducersTrimmed,
 	}
 }
 

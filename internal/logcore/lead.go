@@ -92,6 +92,9 @@ func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
 	f := &Frozen{Key: state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), Proposal: p, Head: h}
 	f.State = state.EncodeRecords(nil, records)
 	f.stamp = h.Time / 1000
+	if bug(bugStampWall) {
+		f.stamp = wall / 1000
+	}
 	c.group(f)
 	ahead.Froze(h.Time)
 	s := &slot{frozen: f, records: records}
@@ -214,8 +217,7 @@ func (c *Core) rejectLater(p *Proposal) {
 	last.after = append(last.after, p)
 }
 
-// group makes one index entry per partition and orders the appends by partition, keeping their order within it. Whether
-// their batches are stamped is what the topic says with all frozen slots and this one's operations applied.
+// group makes one index entry per partition and orders the appends by partition, keeping their order within it.
 func (c *Core) group(f *Frozen) {
 	if c.lead.groups == nil {
 		c.lead.groups = map[groupKey]group{}
@@ -232,7 +234,7 @@ func (c *Core) group(f *Frozen) {
 		k := groupKey{a.Topic, a.Partition}
 		g, ok := c.lead.groups[k]
 		if !ok {
-			g = group{entry: int32(len(f.Index)), stamp: c.lead.ahead.Topic(a.Topic).LogAppendTime()}
+			g = group{entry: int32(len(f.Index)), stamp: c.stamps(a.Topic)}
 			c.lead.groups[k] = g
 		}
 		if a.Stamp = g.stamp; a.Stamp {
@@ -256,6 +258,16 @@ func (c *Core) group(f *Frozen) {
 		e.MaxTime = max(e.MaxTime, a.MaxTime)
 	}
 	f.Order = order(of, counts)
+}
+
+// stamps says whether batches get the append time: what the topic says with all frozen slots and this one's operations
+// applied, so that everybody who reads the log knows it of each batch.
+func (c *Core) stamps(topic record.ID) bool {
+	known := c.lead.ahead
+	if bug(bugStampCommitted) && c.committed.Topic(topic) != nil {
+		known = c.committed
+	}
+	return known.Topic(topic).LogAppendTime()
 }
 
 // order lists positions by group, keeping their order within each: a counting sort.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/sim/sent"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -18,6 +19,9 @@ type checker struct {
 	on      map[string]bool // keys of slots on the chain
 	values  map[string]*value
 	log     map[partKey][]string // what each offset holds
+	times   map[partKey][]int64  // and its timestamp
+	stamps  map[partKey]int64    // newest append time that was stamped
+	sent    *sent.Batches
 	slots   int
 	grew    []int64 // when each slot came
 	records int
@@ -47,6 +51,7 @@ type value struct {
 func newChecker(w *world) *checker {
 	return &checker{
 		w: w, on: map[string]bool{}, values: map[string]*value{}, log: map[partKey][]string{},
+		times: map[partKey][]int64{}, stamps: map[partKey]int64{}, sent: sent.New(),
 		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
 		packs: map[string]bool{}, gone: map[string]bool{},
@@ -118,7 +123,7 @@ func (c *checker) advance() bool {
 	c.grew = append(c.grew, c.w.now)
 	c.groupsMove(recs)
 	for i := range o.Index {
-		c.appendRecords(&o.Index[i], o.Batches(i))
+		c.appendRecords(&o.Head, &o.Index[i], o.Batches(i))
 	}
 	for i := range recs {
 		if recs[i].Kind == state.PackInstall {
@@ -129,9 +134,13 @@ func (c *checker) advance() bool {
 	return true
 }
 
-// appendRecords adds what a slot holds for one partition to the truth: I2 and the "at most once" of I2, I4.
-func (c *checker) appendRecords(e *record.IndexEntry, batches []byte) {
-	k := partKey{c.fold.Topic(e.Topic).Name, e.Partition}
+// appendRecords adds what a slot holds for one partition to the truth: I2 and the "at most once" of I2, I4, I16.
+func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []byte) {
+	t := c.fold.Topic(e.Topic)
+	k := partKey{t.Name, e.Partition}
+	if err := c.sent.Check(batches, t.LogAppendTime()); err != nil {
+		c.w.fail("I4: %v in slot %d: %v", k, h.Slot, err)
+	}
 	var r record.Reader
 	r.Reset(batches, e.Base)
 	for r.Next() {
@@ -148,6 +157,7 @@ func (c *checker) appendRecords(e *record.IndexEntry, batches []byte) {
 			c.w.fail("I2: %q is at offset %d and again at %d", v, x.at, rec.Offset)
 		}
 		x.at = int(rec.Offset)
+		c.timed(h, e, k, rec)
 		c.keyed(k, rec)
 		c.log[k] = append(c.log[k], v)
 		c.records++
@@ -258,6 +268,7 @@ func (c *checker) readAt(run *run, k partKey, p *state.Partition, offset int64) 
 	r.Reset(body[g.Pos:g.Pos+g.Len], offset)
 	there = r.Next()
 	if there && r.Record().Offset == offset && identity(r.Record()) == c.log[k][offset] {
+		c.sameTime(k, r.Record(), key, g.MinTime, g.MaxTime)
 		return
 	}
 	if r.Err() != nil || there && r.Record().Offset == offset || !c.keysOf(k).gone[offset] {

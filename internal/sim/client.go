@@ -14,6 +14,7 @@ import (
 type topic struct {
 	name      string
 	compacted bool
+	stamped   bool // when it is created
 }
 
 type partKey struct {
@@ -45,6 +46,7 @@ type op struct {
 	done        func(*op)            // told of the answer, besides
 	values      []string
 	data        []byte
+	sum         record.Summary // of data
 	expected    int64
 	conditional bool
 	outcome     outcome
@@ -198,10 +200,11 @@ func (p *producer) nextIdempotent(key partKey, late bool) {
 func (p *producer) send(o *op) {
 	w := p.w
 	var err error
-	if o.data, _, err = record.Append(nil, o.records(), record.EncodeOptions{}); err != nil {
+	if o.data, o.sum, err = record.Append(nil, o.records(), record.EncodeOptions{}); err != nil {
 		w.fail("encode records: %v", err)
 		return
 	}
+	w.check.sent.Note(o.data)
 	p.under++
 	r := p.at
 	r.deliver(func() { r.submit(o) })

@@ -15,10 +15,14 @@ const deleteRetention = 10 * time.Second
 
 // settings are those that a topic is created with.
 func (t *topic) settings() map[string]string {
-	if !t.compacted {
-		return nil
+	s := map[string]string{}
+	if t.compacted {
+		s["cleanup-policy"], s["delete-retention-time"] = "compact", deleteRetention.String()
 	}
-	return map[string]string{"cleanup-policy": "compact", "delete-retention-time": deleteRetention.String()}
+	if t.stamped {
+		s["timestamp-type"] = state.TimestampAppend
+	}
+	return s
 }
 
 // identity is the value by which the checker knows a record. A tombstone has it in a header.
@@ -34,8 +38,8 @@ func (o *op) records() []record.Record {
 	w := o.w
 	compacted := slices.ContainsFunc(w.topics, func(t *topic) bool { return t.name == o.key.topic && t.compacted })
 	var recs []record.Record
-	for _, v := range o.values {
-		r := record.Record{Value: []byte(v), Timestamp: w.now / 1e6}
+	for i, v := range o.values {
+		r := record.Record{Value: []byte(v), Timestamp: w.now/1e6 - int64(3*i)}
 		if compacted && w.keyRand.IntN(12) > 0 {
 			r.Key = fmt.Append(nil, "k", w.keyRand.IntN(15))
 			if w.keyRand.IntN(5) == 0 {

@@ -16,6 +16,7 @@ type Config struct {
 	Followers int           // read-only brokers
 	Topics    int
 	Compacted int // of these
+	Stamped   int // of these: timestamp-type=LogAppendTime
 	Parts     int // partitions of each topic
 	Producers int
 	Pipeline  int           // appends a producer has under way
@@ -32,6 +33,7 @@ type Config struct {
 	CutEvery                                      time.Duration // a broker and the store do not hear each other, or one does not
 	ClockSkew                                     time.Duration // most that a broker's wall clock is off
 	ClockEvery                                    time.Duration // it is set to another time, earlier ones included
+	RetypeEvery                                   time.Duration // a topic's timestamp-type is changed
 	// Ghosts is how long a LIST may still show what was deleted.
 	Ghosts time.Duration
 	// HideLists is how long a LIST may not show what was put: outside of what a store may do (rule R10), and never drawn.
@@ -90,7 +92,7 @@ func Draw(seed uint64) Config {
 	return c
 }
 
-// drawMore draws the faults that came later, by themselves: the rest of a seed's configuration stays what it was.
+// drawMore draws what came later, by themselves: the rest of a seed's configuration stays what it was.
 func (c *Config) drawMore() {
 	r := rand.New(rand.NewPCG(c.Seed, 0x5eb2))
 	some := func(d ...time.Duration) time.Duration {
@@ -108,10 +110,19 @@ func (c *Config) drawMore() {
 	if c.ClockSkew > 0 {
 		c.ClockEvery = some(3*time.Second, 20*time.Second)
 	}
+	r = rand.New(rand.NewPCG(c.Seed, 0x5eb3))
+	c.Stamped, c.RetypeEvery = r.IntN(c.Topics+1), some(time.Second, 10*time.Second)
 }
 
-// WithoutLater is the configuration without the faults of drawMore, for seeds that are older than these.
+// WithoutStamps is the configuration without topics that stamp, for seeds that are older than these.
+func (c Config) WithoutStamps() Config {
+	c.Stamped, c.RetypeEvery = 0, 0
+	return c
+}
+
+// WithoutLater is the configuration without anything of drawMore, for seeds that are older than that.
 func (c Config) WithoutLater() Config {
+	c = c.WithoutStamps()
 	c.CutEvery, c.Ghosts, c.ClockEvery = 0, 0, 0
 	if c.ClockSkew > time.Minute {
 		c.ClockSkew = 0

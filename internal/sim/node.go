@@ -313,7 +313,7 @@ func (r *run) proposal(ops []*op) *logcore.Proposal {
 	for _, o := range rest {
 		a := logcore.Append{
 			Partition: o.key.part, Span: uint32(len(o.values)), Records: uint32(len(o.values)), Bytes: uint32(len(o.data)),
-			Expected: o.expected, Idempotent: o.batch != nil,
+			Expected: o.expected, Idempotent: o.batch != nil, MinTime: o.sum.MinTimestamp, MaxTime: o.sum.MaxTimestamp,
 		}
 		if o.batch != nil {
 			a.Producer = *o.batch

@@ -216,6 +216,7 @@ func (c *checker) packed(key string, k partKey, e *record.IndexEntry, batches []
 		if c.log[k][rec.Offset] != identity(rec) {
 			c.w.fail("R8: %s holds %q at offset %d of %v", key, identity(rec), rec.Offset, k)
 		}
+		c.sameTime(k, rec, key, e.MinTime, e.MaxTime)
 	}
 	if r.Err() != nil {
 		c.w.fail("R8: %s: %v", key, r.Err())

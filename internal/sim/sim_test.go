@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/sim"
+	"github.com/sebbroker/seb/internal/sim/shrink"
 )
 
 var (
@@ -94,7 +95,8 @@ func TestSeeds(t *testing.T) {
 	}
 	little := total.Acks == 0 || total.Leaders < ran || total.Faults == 0
 	if ran >= 50 {
-		little = little || total.Late == 0 || total.Cuts == 0 || total.Clocks == 0 || total.Ghosts == 0 || total.Pauses == 0 || total.Crashes == 0
+		little = little || total.Late == 0 || total.Cuts == 0 || total.Clocks == 0 || total.Ghosts == 0 || total.Pauses == 0 || total.Crashes == 0 ||
+			total.Stamped == 0 || total.Stamped == total.Records || total.Retypes == 0
 	}
 	if !t.Failed() && little {
 		t.Errorf("the runs did not do enough to mean anything")
@@ -114,7 +116,7 @@ func oneSeed(t *testing.T, seed uint64) {
 	cfg := sim.Draw(seed)
 	t.Logf("config: %v", cfg)
 	if *shrinkFlag {
-		cfg = sim.Shrink(cfg, func(c sim.Config, fails bool) { t.Logf("fails %v: %v", fails, c) })
+		cfg = shrink.Config(cfg, func(c sim.Config, fails bool) { t.Logf("fails %v: %v", fails, c) })
 		t.Logf("smallest: %v", cfg)
 	}
 	res := sim.Run(cfg, os.Stdout)
@@ -151,7 +153,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		"passes that got nothing done put garbage off for long after":           1795285250414570104,
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, cfg := range []sim.Config{sim.Draw(seed).WithoutLater(), sim.Draw(seed)} {
+			for _, cfg := range []sim.Config{sim.Draw(seed).WithoutLater(), sim.Draw(seed).WithoutStamps(), sim.Draw(seed)} {
 				if res := sim.Run(cfg, nil); res.Err != nil {
 					t.Errorf("seed %d: %v\n  config: %v", seed, res.Err, cfg)
 				}

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
+	"reflect"
 	"time"
 )
 
@@ -20,38 +21,16 @@ type Stats struct {
 	Leaders, Seals, Snapshots    int
 	Deleted, Commits, Trims      int
 	Packs, Compactions           int
+	Stamped, Retypes             int // records that got the append time; times that a topic's timestamp-type was changed
 	Late                         int // PUTs that took effect after their sender had given up
 	Slots, Records, Reads, Steps int
 }
 
 func (s *Stats) add(o Stats) {
-	s.Acks += o.Acks
-	s.Unknown += o.Unknown
-	s.Rejected += o.Rejected
-	s.Faults += o.Faults
-	s.Crashes += o.Crashes
-	s.Pauses += o.Pauses
-	s.Failed += o.Failed
-	s.Applied += o.Applied
-	s.Conflicts += o.Conflicts
-	s.Damaged += o.Damaged
-	s.Refusals += o.Refusals
-	s.Cuts += o.Cuts
-	s.Clocks += o.Clocks
-	s.Ghosts += o.Ghosts
-	s.Leaders += o.Leaders
-	s.Seals += o.Seals
-	s.Snapshots += o.Snapshots
-	s.Late += o.Late
-	s.Deleted += o.Deleted
-	s.Commits += o.Commits
-	s.Trims += o.Trims
-	s.Packs += o.Packs
-	s.Compactions += o.Compactions
-	s.Slots += o.Slots
-	s.Records += o.Records
-	s.Reads += o.Reads
-	s.Steps += o.Steps
+	sum, more := reflect.ValueOf(s).Elem(), reflect.ValueOf(o)
+	for i := range sum.NumField() {
+		sum.Field(i).SetInt(sum.Field(i).Int() + more.Field(i).Int())
+	}
 }
 
 // Result is what a run gave.
@@ -71,7 +50,7 @@ type world struct {
 	calm  bool
 
 	// One stream per purpose, so that taking one fault away leaves the rest alone.
-	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand *rand.Rand
+	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand *rand.Rand
 
 	store   *store
 	nodes   []*node
@@ -90,11 +69,11 @@ func Run(cfg Config, trace io.Writer) Result {
 	return runOn(cfg, trace, func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) })
 }
 
-// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 7.
+// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 8.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &world{cfg: cfg, now: int64(time.Second), trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
-	w.cutRand = stream(7)
+	w.cutRand, w.typeRand = stream(7), stream(8)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
@@ -111,7 +90,7 @@ func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result
 
 func (w *world) build() {
 	for i := range w.cfg.Topics {
-		w.topics = append(w.topics, &topic{name: fmt.Sprintf("t%d", i), compacted: i < w.cfg.Compacted})
+		w.topics = append(w.topics, &topic{name: fmt.Sprintf("t%d", i), compacted: i < w.cfg.Compacted, stamped: i >= w.cfg.Topics-w.cfg.Stamped})
 	}
 	for i := range w.cfg.Nodes + w.cfg.Followers {
 		n := &node{w: w, id: i, readOnly: i >= w.cfg.Nodes}
@@ -126,6 +105,7 @@ func (w *world) build() {
 	}
 	w.keepers()
 	w.packs()
+	w.retypes()
 	w.readers()
 	w.refusals()
 }
