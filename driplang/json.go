@@ -70,14 +70,14 @@ func (r *jsonReader) token() (json.Token, *Error) {
 	if err == nil {
 		return t, nil
 	}
-	offset, message := r.dec.InputOffset(), strings.TrimPrefix(err.Error(), "json: ")
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		offset = max(syntax.Offset-1, 0)
-	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		offset, message = int64(len(r.text)), "unexpected end of the JSON document"
+	offset, message := min(int(r.dec.InputOffset()), len(r.text)), strings.TrimPrefix(err.Error(), "json: ")
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		offset, message = len(r.text), "unexpected end of the JSON document"
 	}
-	before := r.text[:min(int(offset), len(r.text))]
+	for offset < len(r.text) && bytes.IndexByte([]byte(" \t\r\n,:"), r.text[offset]) >= 0 { // up to what is wrong
+		offset++
+	}
+	before := r.text[:offset]
 	line := bytes.Count(before, []byte("\n")) + 1
 	col := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
 	return nil, &Error{Line: line, Col: col, Message: message}

@@ -63,6 +63,16 @@ func (b *Builder) Full() bool { return b.forms > MaxNodes }
 
 // Make adds a form made of finished ones.
 func (b *Builder) Make(f Form) *Form {
+	if f.measure(); f.size > MaxNodes {
+		b.forms = MaxNodes
+	}
+	if b.forms++; b.Full() { // cut short, to come to an end
+		return &Form{Op: Leaf, Need: 1, From: f.From, size: 1}
+	}
+	return &f
+}
+
+func (f *Form) measure() {
 	f.size = 1
 	for _, k := range f.Kids {
 		f.size += k.size
@@ -70,13 +80,6 @@ func (b *Builder) Make(f Form) *Form {
 	for _, g := range f.Guards {
 		f.size += g.size
 	}
-	if f.size > MaxNodes {
-		b.forms = MaxNodes
-	}
-	if b.forms++; b.Full() { // cut short, to come to an end
-		return &Form{Op: Leaf, Need: 1, From: f.From, size: 1}
-	}
-	return &f
 }
 
 // Negate is NOT f.

@@ -80,7 +80,7 @@ func endsInGuard(f *Form) bool {
 	case f.Op == Then && !f.Not:
 		return plain(f) && endsInGuard(f.Kids[1])
 	case f.Op == guarded:
-		return plain(f)
+		return plain(f) || guardOf(f) != nil
 	case f.Op == Or:
 		return slices.ContainsFunc(f.Kids, endsInGuard)
 	}
@@ -96,11 +96,15 @@ func guardOf(f *Form) *Form {
 			return f
 		}
 		return nil
-	case guarded:
-		if !plain(f) {
+	case guarded: // G THEN R, where R is an absence, is G AND R
+		part := guardOf(f.Kids[0])
+		if f.Within > 0 || part == nil {
 			return nil
 		}
-		g.Op, g.Kids = And, slices.Clone(f.Guards)
+		g = *f
+		g.Kids = []*Form{part}
+		g.measure()
+		return &g
 	}
 	for _, k := range f.Kids {
 		switch part := guardOf(k); {
@@ -116,8 +120,6 @@ func guardOf(f *Form) *Form {
 	case 1:
 		return g.Kids[0]
 	}
-	for _, k := range g.Kids {
-		g.size += k.size
-	}
+	g.measure()
 	return &g
 }

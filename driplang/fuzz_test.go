@@ -1,0 +1,72 @@
+package driplang_test
+
+import (
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/fuzzing"
+)
+
+// parseBound is what reading an expression may allocate: the tree, its canonical text, and the normal form of at most
+// some thousand nodes.
+func parseBound(text string) int { return 4<<20 + 400*len(text) }
+
+var texts = []string{
+	"A AND (NOT (B OR C))", "A THEN ((NOT B) WITHIN 2s) THEN ((NOT C) WITHIN 3s)", `"order placed" THEN (NOT "and" WITHIN 2h30m)`,
+	`purchase[amount > 100 AND (currency = "EUR" OR NOT user."x y".z != null)]`, "count(login[ok = true]) >= 3 WITHIN 7 days",
+	"(A OR NOT B) THEN (NOT (C THEN D)) THEN E AFTER 1.5h WITHIN 2h", "A THEN (B WITHIN 2 parsecs)", "A[x = -1.5e+10]", "é.b:c/d-1",
+	"((((((((A", `"\ud800"`, "A\xff", "count(A) <= 0 AND count(B) != 7", "A THEN (B WITHIN 99999999999999 weeks)",
+}
+
+// FuzzParse reads a text. Whatever is read is written so that it reads the same, in both forms.
+func FuzzParse(f *testing.F) {
+	for _, text := range texts {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var e driplang.Expr
+		var err error
+		fuzzing.Allocates(t, parseBound(text), []byte(text), func() { e, err = driplang.Parse(text) })
+		check(t, text, e, err)
+	})
+}
+
+// FuzzParseJSON is FuzzParse for both JSON forms. What the schema refuses is refused.
+func FuzzParseJSON(f *testing.F) {
+	for _, text := range texts {
+		if e, err := driplang.Parse(text); err == nil {
+			doc, _ := e.MarshalJSON()
+			f.Add(doc)
+		}
+	}
+	f.Add([]byte(`{"operator":"then","a":{"operator":"event_name","a":"A"},"b":{"operator":"after","a":{"operator":"event_name","a":"B"},"d":"42133742"}}`))
+	f.Add([]byte(`{"then":[{"event":"A"},{"within":{"event":"B"},"for":"1 parsec"},{}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var e, original driplang.Expr
+		var err, originalErr error
+		fuzzing.Allocates(t, 2*parseBound(string(text)), text, func() {
+			e, err = driplang.ParseJSON(text)
+			original, originalErr = driplang.ParseOriginal(text)
+		})
+		check(t, string(text), e, err)
+		check(t, string(text), original, originalErr)
+		if err == nil {
+			if err := validate(text); err != nil {
+				t.Fatalf("%s was read as %s: %v", text, e, err)
+			}
+		}
+	})
+}
+
+func check(t *testing.T, text string, e driplang.Expr, err error) {
+	t.Helper()
+	if err == nil {
+		roundTrip(t, e)
+		return
+	}
+	fault, ok := err.(*driplang.Error)
+	if !ok || fault.Message == "" || fault.Line > 0 != (fault.Col > 0) || fault.Line > 0 && fault.Pointer != "" {
+		t.Fatalf("error %#v", err)
+	}
+	fault.Caret(text)
+}
