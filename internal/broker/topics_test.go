@@ -12,7 +12,6 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/record"
 )
 
 func TestTopics(t *testing.T) {
@@ -217,26 +216,5 @@ func TestFramingDoesNotCount(t *testing.T) {
 	defer f.Release()
 	if n := f.Parts[0].HighWatermark; n != 1 || len(f.Parts[0].Chunks) != 1 || f.Parts[0].Chunks[0].Size < int64(largest) {
 		t.Errorf("%d records, %d chunks", n, len(f.Parts[0].Chunks))
-	}
-}
-
-func TestLogAppendTime(t *testing.T) {
-	b := open(t, options(objstore.NewMemory()))
-	if _, err := b.CreateTopic(context.Background(), "a", broker.TopicSpec{Settings: map[string]string{"timestamp-type": "LogAppendTime"}}); err != nil {
-		t.Fatal(err)
-	}
-	before := time.Now().UnixMilli()
-	mustProduce(t, b, "a", 0, "x", "y")
-	f := one(t, b, broker.Want{Topic: "a"})
-	defer f.Release()
-	var r record.Reader
-	n := 0
-	for r.Reset(chunkBytes(t, &f.Parts[0].Chunks[0]), 0); r.Next(); n++ {
-		if ts := r.Record().Timestamp; ts < before || ts > time.Now().UnixMilli() {
-			t.Fatalf("timestamp %d", ts)
-		}
-	}
-	if r.Err() != nil || n != 2 {
-		t.Fatal(n, r.Err())
 	}
 }
