@@ -44,7 +44,11 @@ func (n *normalizer) term(t *term, s scope) (*form.Form, *Error) {
 		if err != nil {
 			return nil, err
 		}
-		return n.Negate(f), nil
+		not := *n.Negate(f)
+		if not.Op != form.Leaf { // of which the event is wanted
+			not.From = t
+		}
+		return &not, nil
 	case opThen:
 		return n.chain(t.kids, s, t)
 	case opWithin, opAfter:

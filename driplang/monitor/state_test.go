@@ -1,0 +1,253 @@
+package monitor
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/fuzzing"
+)
+
+func TestStateIsSmall(t *testing.T) {
+	for _, c := range benchmarks {
+		p := compile(t, c.expr)
+		m := New(p)
+		if state := m.AppendState(nil); len(state) != 0 {
+			t.Errorf("%s: %d bytes before anything has happened", c.expr, len(state))
+		}
+		at, total, n := int64(1_700_000_000_000), 0, 200
+		for i := range n {
+			at += c.gap
+			m.Step(p.Match(c.events[i%len(c.events)], data), at, uint64(5_000_000_000+i))
+			total += len(m.AppendState(nil))
+		}
+		if total/n > 60 {
+			t.Errorf("%s: %d bytes on average", c.expr, total/n)
+		}
+	}
+}
+
+// TestStateIsStable: what one version has written, the next must read. A change of these bytes needs a new version.
+func TestStateIsStable(t *testing.T) {
+	p := compile(t, "user_created THEN (NOT use_feature_x WITHIN 7 days)")
+	m := New(p)
+	m.Step(p.Match("user_created", nil), 1_700_000_000_000, 4711)
+	state := m.AppendState(nil)
+	want := []byte{1, byte(p.print), byte(p.print >> 8)}
+	want = binary.AppendVarint(want, 1_700_000_000_000)
+	want = append(want, 2, 0, 1)           // one frame, anchored now, by one event
+	want = binary.AppendVarint(want, 4711) // that event
+	want = append(want, 0)                 // none of what must not come
+	const print = 0x69ea                   // of the expression; it is in every stored state
+	if !slices.Equal(state, want) || p.print != print {
+		t.Fatalf("state %x, want %x; checksum %#x, want %#x", state, want, p.print, print)
+	}
+	fresh := New(p)
+	if err := fresh.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	if at, ok := fresh.Next(); !ok || at != 1_700_000_000_000+7*day {
+		t.Errorf("next %d, %v", at, ok)
+	}
+	if v := fresh.Advance(1_700_000_000_000 + 7*day); v != True {
+		t.Errorf("after a week %v", v)
+	}
+	if got := fresh.Witness(nil); !slices.Equal(got, []uint64{4711}) {
+		t.Errorf("witness %v", got)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	p, other := compile(t, "A THEN (B WITHIN 2d)"), compile(t, "A THEN (C WITHIN 2d)")
+	m := New(p)
+	m.Step(p.Match("A", nil), 5, 1)
+	good := m.AppendState(nil)
+	changed := func(i int, b byte) []byte {
+		bad := slices.Clone(good)
+		bad[i] = b
+		return bad
+	}
+	for name, bad := range map[string][]byte{
+		"another version":      changed(0, 2),
+		"unknown flags":        changed(0, 0x81),
+		"another expression":   changed(1, good[1]+1),
+		"more than the state":  append(slices.Clone(good), 0),
+		"a count too high":     changed(len(good)-1, 2),
+		"too long":             make([]byte, MaxState+1),
+		"a time out of bounds": append(slices.Clone(good[:3]), binary.AppendVarint(nil, math.MaxInt64)...),
+	} {
+		if err := m.Load(bad); !errors.Is(err, ErrState) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if state := m.AppendState(nil); len(state) != 0 || m.Value() != False {
+			t.Errorf("%s: the monitor is not reset: %x", name, state)
+		}
+	}
+	for n := 1; n < len(good); n++ {
+		if err := m.Load(good[:n]); !errors.Is(err, ErrState) {
+			t.Errorf("%d of %d bytes: %v", n, len(good), err)
+		}
+	}
+	if err := New(other).Load(good); !errors.Is(err, ErrState) {
+		t.Errorf("a state of another expression: %v", err)
+	}
+	if err := m.Load(good); err != nil || m.Instances() != 1 {
+		t.Errorf("%v, %d instances", err, m.Instances())
+	}
+}
+
+// TestInstancesAreBounded fills a monitor beyond what it keeps.
+func TestInstancesAreBounded(t *testing.T) {
+	p := compile(t, "A THEN ((B AND NOT C) WITHIN 20 days)")
+	m := New(p)
+	for i := range int64(3 * MaxInstances) {
+		m.Step(p.Match("A", nil), i, uint64(i))
+	}
+	state := m.AppendState(nil)
+	if m.Instances() != MaxInstances || !m.Degraded() || len(state) > MaxState {
+		t.Errorf("%d instances, degraded %v, %d bytes", m.Instances(), m.Degraded(), len(state))
+	}
+	fresh := New(p)
+	if err := fresh.Load(state); err != nil || !fresh.Degraded() || fresh.Instances() != MaxInstances {
+		t.Errorf("%v: %d instances", err, fresh.Instances())
+	}
+	fresh.Step(p.Match("B", nil), 3*MaxInstances, 1)
+	// The oldest and the newest are still there.
+	if at, ok := fresh.Next(); !ok || at != 20*day {
+		t.Errorf("next %d, %v", at, ok)
+	}
+	if v := fresh.Advance(20*day - 1); v != Pending {
+		t.Errorf("before the first window ends: %v", v)
+	}
+	if v := fresh.Advance(20 * day); v != True || len(fresh.AppendState(nil)) > 30 {
+		t.Errorf("when it ends: %v, %d bytes", v, len(fresh.AppendState(nil)))
+	}
+}
+
+var hostile = []string{
+	"A THEN (B WITHIN 2d)",
+	"A THEN ((NOT B) WITHIN 2s) THEN ((NOT (C THEN D)) WITHIN 3s)",
+	"count(A) >= 3 WITHIN 7 days",
+	"(A AND (C THEN (NOT B AFTER 1s))) THEN (D AND (NOT count(A) < 3 WITHIN 4s))",
+	"NOT (((NOT A) THEN B) THEN (NOT C WITHIN 3s) THEN (D WITHIN 2s)) AND A",
+}
+
+// FuzzLoad loads any bytes and goes on from there: nothing panics, memory is bounded, and what was understood is written
+// the same way again.
+func FuzzLoad(f *testing.F) {
+	programs := make([]*Program, len(hostile))
+	for i, text := range hostile {
+		programs[i] = compile(f, text)
+		m := New(programs[i])
+		for k, name := range []string{"A", "C", "A", "A", "D", "B"} {
+			m.Step(programs[i].Match(name, nil), int64(1000*k), uint64(k))
+			if state := m.AppendState(nil); len(state) > 3 {
+				f.Add(i, state[0], state[3:])
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, which int, flags byte, body []byte) {
+		p := programs[uint(which)%uint(len(programs))]
+		state := append([]byte{flags, byte(p.print), byte(p.print >> 8)}, body...)
+		m := New(p)
+		var err error
+		fuzzing.Allocates(t, 8<<10+1000*len(state), state, func() { err = m.Load(state) })
+		if err != nil {
+			if !errors.Is(err, ErrState) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again := m.AppendState(nil)
+		if err := New(p).Load(again); err != nil {
+			t.Fatalf("%x, written again as %x: %v", state, again, err)
+		}
+		now, _ := m.Now()
+		m.Witness(nil)
+		m.Waits(nil, 10)
+		m.Next()
+		for i, name := range []string{"B", "A", "C", "D"} {
+			m.Step(p.Match(name, nil), now+int64(i)*500, uint64(i))
+			m.Advance(now + int64(i)*700)
+		}
+		if at, ok := m.Next(); ok {
+			if was := m.Value() == True; (m.Advance(at) == True) == was {
+				t.Fatalf("no change at %d", at)
+			}
+		}
+		if n := m.Instances(); n > MaxInstances || n != m.count(p.root, m.root) {
+			t.Fatalf("%d instances, counted %d", n, m.count(p.root, m.root))
+		}
+	})
+}
+
+func TestWaits(t *testing.T) {
+	const start = 1_700_000_000_000
+	p := compile(t, `user_created THEN ((NOT use[x = 1] WITHIN 7 days) AND (count(login) >= 3))`)
+	m := New(p)
+	want := []Wait{{Expr: "user_created", Need: 1, From: math.MinInt64, Until: math.MaxInt64}}
+	if got := m.Waits(nil, 10); !slices.Equal(got, want) {
+		t.Errorf("at first %+v", got)
+	}
+	m.Step(p.Match("user_created", nil), start, 1)
+	m.Step(p.Match("login", nil), start+5, 2)
+	want = append(want,
+		Wait{Expr: "use[x = 1]", Absent: true, Need: 1, From: math.MinInt64, Until: start + 7*day},
+		Wait{Expr: "count(login) >= 3", Have: 1, Need: 3, From: math.MinInt64, Until: math.MaxInt64},
+	)
+	if got := m.Waits(nil, 10); !slices.Equal(got, want) {
+		t.Errorf("then %+v", got)
+	}
+	if got := m.Waits(nil, 2); len(got) != 2 {
+		t.Errorf("at most two: %+v", got)
+	}
+	for i := range int64(3) {
+		m.Step(p.Match("login", nil), start+8+i, 3)
+	}
+	if m.Advance(start + 7*day); m.Value() != True || !m.Settled() || m.Waits(nil, 10) != nil {
+		t.Errorf("at last %v %+v", m.Value(), m.Waits(nil, 10))
+	}
+}
+
+func TestTimes(t *testing.T) {
+	p := compile(t, "A THEN (NOT B WITHIN 2ms)")
+	m := New(p)
+	if at, done := m.Now(); at >= MinTime || done {
+		t.Errorf("at first %d, %v", at, done)
+	}
+	a := p.Match("A", nil)
+	m.Step(a, math.MinInt64, 1)
+	if at, _ := m.Now(); at != MinTime {
+		t.Errorf("the earliest time is %d", at)
+	}
+	m.Reset()
+	m.Step(a, 10, 1)
+	m.Step(a, 5, 1)
+	if at, done := m.Now(); at != 10 || done {
+		t.Errorf("time ran backwards to %d, %v", at, done)
+	}
+	m.Advance(10)
+	if m.Step(p.Match("B", nil), 10, 2); m.Advance(12) != False {
+		t.Error("an event after its instant was complete did not count")
+	}
+	if at, _ := m.Now(); at != 12 {
+		t.Errorf("now %d", at)
+	}
+	if m.Advance(11); m.Value() != False {
+		t.Error("an advance to the past changed the value")
+	}
+	m.Step(a, math.MaxInt64, 3)
+	m.Advance(math.MaxInt64)
+	if at, done := m.Now(); at != MaxTime || !done {
+		t.Errorf("the latest time is %d, %v", at, done)
+	}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	if _, err := Compile(driplang.Expr{}, Options{}); err == nil {
+		t.Error("the zero expression compiles")
+	}
+}

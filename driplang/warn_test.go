@@ -1,0 +1,50 @@
+package driplang_test
+
+import (
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+)
+
+func TestWarnings(t *testing.T) {
+	const atOnce = "NOT without WITHIN: true at once when "
+	for _, c := range []struct {
+		text string
+		want []driplang.Warning
+	}{
+		{"A THEN (NOT B WITHIN 7d)", nil},
+		{"A THEN (B WITHIN 7d)", nil},
+		{"A AND NOT B", nil},
+		{"A THEN B AND NOT C", nil},
+		{"A THEN (NOT B) THEN C", nil},
+		{"A THEN ((B THEN C) WITHIN 2d)", nil},
+		{"A THEN ((B WITHIN 2d) AND (C WITHIN 3d))", nil},
+		{"count(A) >= 5 WITHIN 7d", nil},
+		{"A THEN (NOT B AFTER 7d)", nil},
+		{"NOT (A THEN NOT B)", nil},
+		{"A THEN NOT B", []driplang.Warning{{driplang.FiresAtOnce, atOnce + "A is complete; did you mean A THEN ((NOT B) WITHIN ...)?"}}},
+		{
+			"A OR B THEN (NOT (C THEN D))",
+			[]driplang.Warning{{driplang.FiresAtOnce, atOnce + "A OR B is complete; did you mean (A OR B) THEN ((NOT (C THEN D)) WITHIN ...)?"}},
+		},
+		{"A THEN B THEN (C OR NOT D)", []driplang.Warning{{driplang.FiresAtOnce, atOnce + "B is complete; did you mean B THEN ((C OR (NOT D)) WITHIN ...)?"}}},
+		{"A THEN (B AFTER 1d WITHIN 2d)", []driplang.Warning{{driplang.KeepsMany, "keeps one instance for each completion of A in the last 2d"}}},
+		{"A THEN ((B AND NOT C) WITHIN 9s)", []driplang.Warning{{driplang.KeepsMany, "keeps one instance for each completion of A in the last 9s"}}},
+		{
+			"A THEN (NOT B WITHIN 2s) THEN (C WITHIN 3s)",
+			[]driplang.Warning{{driplang.KeepsMany, "keeps one instance for each completion of A in the last 5s"}},
+		},
+	} {
+		e, err := driplang.Parse(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := e.Warnings()
+		if len(got) != len(c.want) || len(got) > 0 && got[0] != c.want[0] {
+			t.Errorf("%s: %q, want %q", c.text, got, c.want)
+		}
+	}
+	if got := (driplang.Expr{}).Warnings(); got != nil {
+		t.Errorf("the zero value: %q", got)
+	}
+}
