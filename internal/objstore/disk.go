@@ -42,6 +42,7 @@ type Disk struct {
 // diskCalls are the system calls that tests let fail.
 type diskCalls struct {
 	writev     func(fd int, iovs [][]byte) (int, error)
+	writeBack  func(fd int, offset, size int64) error
 	dataSync   func(fd int) error
 	folderSync func(*os.File) error
 	move       func(from *os.File, fromName string, to *os.File, toName string) error
@@ -65,7 +66,9 @@ func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 	}
 	d := &Disk{
 		dir: dir, options: options, root: root,
-		calls: diskCalls{writev: unix.Writev, dataSync: dataSync, folderSync: (*os.File).Sync, move: moveNoReplace},
+		calls: diskCalls{
+			writev: unix.Writev, writeBack: writeBack, dataSync: dataSync, folderSync: (*os.File).Sync, move: moveNoReplace,
+		},
 	}
 	d.folders = newFolderCache(d.makeFolder)
 	d.close = sync.OnceValue(func() error {

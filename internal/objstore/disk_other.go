@@ -19,6 +19,11 @@ func dataSync(fd int) error {
 	return err
 }
 
+// allocate and writeBack are hints that only Linux takes.
+func allocate(int, int64) {}
+
+func writeBack(int, int64, int64) error { return nil }
+
 func moveNoReplace(from *os.File, fromName string, to *os.File, toName string) error {
 	return linkNoReplace(from, fromName, to, toName)
 }

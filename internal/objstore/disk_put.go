@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -17,9 +16,6 @@ import (
 const (
 	folderMode = 0o700
 	fileMode   = 0o600
-
-	// vectorsMax is how many parts one writev takes: IOV_MAX of Linux and Darwin.
-	vectorsMax = 1024
 
 	// moveTriesMax bounds the race with a Delete that keeps removing the folder as empty.
 	moveTriesMax = 8
@@ -44,7 +40,7 @@ func (d *Disk) Put(ctx context.Context, key string, body Body) error {
 		return fmt.Errorf("put %s: %w", key, writeVerdict(err))
 	}
 	name := temp.name()
-	err = d.write(temp, name, body.Parts)
+	err = d.write(temp, name, body)
 	if err == nil {
 		err = alive(ctx, "stopped before the object had its name")
 	}
@@ -56,69 +52,6 @@ func (d *Disk) Put(ctx context.Context, key string, body Body) error {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	return nil
-}
-
-// write makes the temporary file and its bytes durable.
-func (d *Disk) write(temp *tempFolder, name string, parts [][]byte) error {
-	fd, err := unix.Openat(int(temp.file.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, fileMode)
-	if err != nil {
-		return fmt.Errorf("create: %w", writeVerdict(err))
-	}
-	failpoint.Hit("disk.created")
-	err = d.writeParts(fd, parts)
-	failpoint.Hit("disk.written")
-	if err != nil {
-		err = fmt.Errorf("write: %w", writeVerdict(err))
-	} else if !d.options.NoSync {
-		if err = d.calls.dataSync(fd); err != nil {
-			err = d.syncFailed(err)
-		}
-	}
-	failpoint.Hit("disk.synced")
-	if closeErr := unix.Close(fd); closeErr != nil && err == nil && !errors.Is(closeErr, unix.EINTR) {
-		err = fmt.Errorf("close: %w", writeVerdict(closeErr))
-	}
-	return err
-}
-
-// writeParts hands the parts to the kernel as they are, without joining them.
-func (d *Disk) writeParts(fd int, parts [][]byte) error {
-	var vectors [][]byte
-	for len(parts) > 0 || len(vectors) > 0 {
-		if len(vectors) == 0 {
-			n := min(len(parts), vectorsMax)
-			vectors = append(vectors, parts[:n]...) // a copy of the headers: advance changes them
-			parts = parts[n:]
-		}
-		if vectors = advance(vectors, 0); len(vectors) == 0 {
-			continue
-		}
-		n, err := d.calls.writev(fd, vectors)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return io.ErrShortWrite
-		}
-		vectors = advance(vectors, n)
-	}
-	return nil
-}
-
-// advance drops n bytes and then any empty parts from the front.
-func advance(vectors [][]byte, n int) [][]byte {
-	for len(vectors) > 0 {
-		if n < len(vectors[0]) {
-			vectors[0] = vectors[0][n:]
-			return vectors
-		}
-		n -= len(vectors[0])
-		vectors = vectors[1:]
-	}
-	return vectors
 }
 
 // publish gives the temporary file its name and makes the name durable.

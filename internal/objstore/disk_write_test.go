@@ -1,0 +1,99 @@
+package objstore
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// longParts are a body of three steps and a bit, in parts of all sizes.
+func longParts() (parts [][]byte) {
+	size := 0
+	for i := 0; size < 3*writeStep+5; i++ {
+		part := bytes.Repeat([]byte{byte(i), byte(i >> 8), 7}, i*i%(writeStep/2))
+		parts = append(parts, part)
+		size += len(part)
+	}
+	return parts
+}
+
+// TestTheDiskBeginsWhileAFileIsWritten: each step is handed to the disk once, whole, as soon as it is there, and all is
+// synced after that.
+func TestTheDiskBeginsWhileAFileIsWritten(t *testing.T) {
+	for name, short := range map[string]int{"whole": writeStep, "in short writes": writeStep / 3} {
+		t.Run(name, func(t *testing.T) {
+			d := tempDisk(t, t.TempDir())
+			parts := longParts()
+			all := bytes.Join(parts, nil)
+			var written, begun, synced int64
+			honest := d.calls
+			d.calls.writev = func(fd int, vectors [][]byte) (int, error) {
+				next := bytes.Join(vectors, nil)
+				if written/writeStep != (written+int64(len(next))-1)/writeStep {
+					t.Errorf("%d bytes at %d lie in two steps", len(next), written)
+				}
+				n, err := unix.Write(fd, next[:min(len(next), short)])
+				written += int64(n)
+				return n, err
+			}
+			d.calls.writeBack = func(fd int, offset, size int64) error {
+				if offset != begun || size != writeStep || begun+size != written {
+					t.Errorf("the disk begins with %d bytes at %d, having begun with %d of %d", size, offset, begun, written)
+				}
+				begun += size
+				return honest.writeBack(fd, offset, size)
+			}
+			d.calls.dataSync = func(fd int) error {
+				synced = written
+				return honest.dataSync(fd)
+			}
+			if err := d.Put(t.Context(), "k", NewBody(parts...)); err != nil {
+				t.Fatal(err)
+			}
+			if size := int64(len(all)); written != size || synced != size || begun != size-size%writeStep {
+				t.Errorf("of %d bytes %d were written, %d begun, %d synced", size, written, begun, synced)
+			}
+			if got, err := readString(t, d, "k"); err != nil || got != string(all) {
+				t.Errorf("%d bytes came back, %v", len(got), err)
+			}
+		})
+	}
+}
+
+// TestTheDiskFailsWhileAFileIsWritten: what the disk says before the fdatasync counts as well.
+func TestTheDiskFailsWhileAFileIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	d := tempDisk(t, dir)
+	honest := d.calls.writeBack
+	d.calls.writeBack = func(int, int64, int64) error { return unix.EIO }
+	if err := d.Put(t.Context(), "k", NewBody(longParts()...)); !errors.Is(err, ErrRefused) || !errors.Is(err, unix.EIO) {
+		t.Errorf("put: %v", err)
+	}
+	if _, err := readString(t, d, "k"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("get: %v", err)
+	}
+	if left := tempFiles(t, dir); len(left) != 0 {
+		t.Errorf("%q is left", left)
+	}
+	d.calls.writeBack = honest
+	if err := d.Put(t.Context(), "k", NewBody(longParts()...)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWithoutSyncNothingIsBegun: the kernel writes back when it likes.
+func TestWithoutSyncNothingIsBegun(t *testing.T) {
+	d, err := OpenDisk(t.TempDir(), DiskOptions{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.calls.writeBack = func(int, int64, int64) error { return unix.EIO }
+	if err := d.Put(t.Context(), "k", NewBody(longParts()...)); err != nil {
+		t.Error(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
