@@ -121,7 +121,7 @@ func newTopicCreate(r *remote) *cobra.Command {
   delete-retention-time=24h    compact: how long a tombstone, a record without a value, stays once it was compacted
   min-compaction-lag=0s        compact: what was written since then is left as it is
   key-index=false              find records by key; true with compact
-  timestamp-type=CreateTime    or LogAppendTime
+  timestamp-type=CreateTime    or LogAppendTime: the log's time instead of the producers'; create and append for short
   compression=producer         or none, gzip, snappy, lz4, zstd
   max-batch-bytes=1048588      the largest batch that a client may make
 
