@@ -44,6 +44,7 @@ var levels = map[string]int{
 	"internal/ranges":  2,
 	"internal/auth":    2,
 	"internal/httpin":  2,
+	"internal/webhook": 2,
 	"driplang":         2,
 
 	"internal/state":      1,
@@ -54,7 +55,7 @@ var levels = map[string]int{
 	"internal/storecheck": 1,
 	"internal/fault":      1,
 	"internal/forms":      1,
-	"internal/webhook":    1,
+	"internal/body":       1,
 
 	"driplang/internal/form": 1,
 

@@ -2,10 +2,7 @@
 // finds firings, nor of the log: the engine keeps the queue and calls this package.
 //
 //   - Config, Parse, Target: where and how a trigger's messages are sent, checked when the trigger is made.
-//   - Template: bodies with variables from the events that made a trigger fire. The syntax is that of text/template, read by
-//     text/template/parse; what executes it is our own, so that it calls nothing but the functions listed here and its steps
-//     and its output are counted.
 //   - Sender: HTTP, with limits in time, bytes and number, and no way into private networks unless a Policy allows it.
-//   - Outcome, Backoff, QuietHours, Cap: what an attempt has come to and when the next may be made, as pure functions of
+//   - Outcome, Backoff, Rules, Cooldown: what an attempt has come to and when the next may be made, as pure functions of
 //     their arguments, so that the engine can store the answer.
 package webhook

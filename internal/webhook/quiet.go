@@ -3,9 +3,9 @@ package webhook
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	_ "time/tzdata" // zones mean the same on every machine, also on one that has none of its own
+
+	"github.com/sebbroker/seb/internal/body"
 )
 
 const day = 24 * time.Hour
@@ -33,7 +33,7 @@ func ParseQuietHours(from, to, zone string) (QuietHours, error) {
 	if len(faults) == 0 && q.from == q.to {
 		faults = append(faults, fmt.Errorf("quiet hours: from and to are both %s: nothing would ever be sent", from))
 	}
-	if q.zone, err = loadZone(zone); err != nil {
+	if q.zone, err = body.Zone(zone); err != nil {
 		faults = append(faults, fmt.Errorf("quiet hours: zone: %w", err))
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -49,20 +49,6 @@ func parseClock(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%.32q, want a time of day such as 22:00", s)
 	}
 	return time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute, nil
-}
-
-const zoneNameMax = 64
-
-// loadZone refuses what a machine, and not the database, gives a meaning to.
-func loadZone(name string) (*time.Location, error) {
-	if name == "" || len(name) > zoneNameMax || strings.EqualFold(name, "local") {
-		return nil, fmt.Errorf("%.*q, want a name such as Europe/Berlin or UTC", zoneNameMax, name)
-	}
-	zone, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, fmt.Errorf("%q is no time zone of the IANA database", name)
-	}
-	return zone, nil
 }
 
 // Next is the first instant from t on that is not quiet: t itself if it is not.
