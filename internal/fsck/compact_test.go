@@ -40,7 +40,9 @@ func keyed(t testing.TB, b *broker.Broker, codec record.Compression, texts ...st
 func compacted(t testing.TB, s objstore.Store, snapshotSlots int) {
 	t.Helper()
 	b := open(t, options(s, snapshotSlots))
-	if _, err := b.CreateTopic(t.Context(), "c", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact", "delete-retention-time": "0s"}}); err != nil {
+	if _, err := b.CreateTopic(t.Context(), "c", broker.TopicSpec{Settings: map[string]string{
+		"cleanup-policy": "compact", "delete-retention-time": "0s", "timestamp-type": "LogAppendTime", // plain keeps the times it is given
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	create(t, b, "plain", 1)
