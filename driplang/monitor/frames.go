@@ -125,8 +125,11 @@ func (m *Monitor) latch(n *node, f *frame, c *cell) {
 		if !m.always(look, n.right.root, r) {
 			continue
 		}
-		refs := append(append(c.refs[:0], r.refs...), m.appendWitness(nil, n.right.root, r)...)
-		refs = refs[:min(len(refs), maxRefs)]
+		refs := c.refs[:0]
+		if look == aspectTrue {
+			refs = m.appendWitness(append(refs, r.refs...), n.right.root, r, true)
+			refs = refs[:min(len(refs), maxRefs)]
+		}
 		if n.inner&aspectCompletes == 0 {
 			m.wipeCell(c)
 			m.wipeNode(n.left, f)

@@ -110,7 +110,7 @@ func (m *Monitor) completes(n *node, f *frame, from int) bool {
 	case !ok:
 		m.witness = m.witness[:from]
 	case n.op == form.And:
-		m.witness = m.appendWitness(m.witness, n, f)
+		m.witness = m.appendWitness(m.witness, n, f, false)
 	}
 	return ok
 }

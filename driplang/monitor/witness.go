@@ -14,22 +14,25 @@ func (m *Monitor) Witness(dst []uint64) []uint64 {
 		return dst
 	}
 	from := len(dst)
-	dst = m.appendWitness(dst, m.program.root.root, m.root)
+	dst = m.appendWitness(dst, m.program.root.root, m.root, false)
 	slices.Sort(dst[from:])
 	return dst[:from+len(slices.Compact(dst[from:]))]
 }
 
-// appendWitness adds the events that make a node true; it is true.
-func (m *Monitor) appendWitness(dst []uint64, n *node, f *frame) []uint64 {
+// appendWitness adds the events that make a node true; it is true, and if lasting for good, whatever happens.
+func (m *Monitor) appendWitness(dst []uint64, n *node, f *frame, lasting bool) []uint64 {
+	reason := func(n *node, f *frame) bool {
+		return m.value(n, f) == True && (!lasting || m.always(aspectTrue, n, f))
+	}
 	switch {
 	case n.op == form.And:
 		for _, k := range n.kids {
-			dst = m.appendWitness(dst, k, f)
+			dst = m.appendWitness(dst, k, f, lasting)
 		}
 	case n.op == form.Or:
 		for _, k := range n.kids {
-			if m.value(k, f) == True {
-				return m.appendWitness(dst, k, f)
+			if reason(k, f) {
+				return m.appendWitness(dst, k, f, lasting)
 			}
 		}
 	case n.not:
@@ -43,8 +46,8 @@ func (m *Monitor) appendWitness(dst []uint64, n *node, f *frame) []uint64 {
 			return append(dst, c.refs...)
 		}
 		for _, r := range c.rights {
-			if m.value(n.right.root, r) == True {
-				return m.appendWitness(append(dst, r.refs...), n.right.root, r)
+			if reason(n.right.root, r) {
+				return m.appendWitness(append(dst, r.refs...), n.right.root, r, lasting)
 			}
 		}
 	}

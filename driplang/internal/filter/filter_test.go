@@ -1,0 +1,157 @@
+package filter
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/fuzzing"
+)
+
+func number(t testing.TB, text string) Literal {
+	v, ok := ParseNumber(text)
+	if !ok {
+		t.Fatalf("%s is no number", text)
+	}
+	return v
+}
+
+func TestMatches(t *testing.T) {
+	text := func(s string) Literal { return Literal{Kind: String, Text: s} }
+	n := func(s string) Literal { return number(t, s) }
+	null := Literal{}
+	for _, c := range []struct {
+		data, path string
+		cmp        Compare
+		want       Literal
+		matches    bool
+	}{
+		{`{"a":1}`, "a", Equal, n("1"), true},
+		{`{"a":1}`, "a", Equal, n("1.0"), true},
+		{`{"a":1e2}`, "a", Equal, n("100"), true},
+		{`{"a":1}`, "a", Unequal, n("1"), false},
+		{`{"a":1}`, "a", Greater, n("0.5"), true},
+		{`{"a":-0.5}`, "a", Less, n("0"), true},
+		{`{"a":9007199254740993}`, "a", Equal, n("9007199254740992"), false},
+		{`{"a":9007199254740993}`, "a", Greater, n("9007199254740992"), true},
+		{`{"a":18446744073709551616}`, "a", Greater, n("9223372036854775807"), true},
+		{`{"a":01}`, "a", Equal, n("1"), false},
+		{`{"a":1x}`, "a", Equal, n("1"), false},
+		{`{"a":1e999}`, "a", Greater, n("1"), false},
+		{`{"a":"1"}`, "a", Equal, n("1"), false},
+		{`{"a":"1"}`, "a", Unequal, n("1"), true},
+		{`{"a":"x"}`, "a", Equal, text("x"), true},
+		{`{"a":"2024-05"}`, "a", AtLeast, text("2024-04-30"), true},
+		{`{"a":"\u0078\""}`, "a", Equal, text(`x"`), true},
+		{`{"a":"\q"}`, "a", Equal, text("q"), false},
+		{`{"\u0061":"x"}`, "a", Equal, text("x"), true},
+		{`{"a":true}`, "a", Equal, Bool(true), true},
+		{`{"a":true}`, "a", Equal, Bool(false), false},
+		{`{"a":null}`, "a", Equal, null, true},
+		{`{"b":1}`, "a", Equal, null, true},
+		{`{"a":0}`, "a", Unequal, null, true},
+		{`{"a":{}}`, "a", Unequal, null, true},
+		{`{"a":[1]}`, "a", Equal, n("1"), false},
+		{`{"a":1,"a":2}`, "a", Equal, n("2"), true},
+		{`{"a":{"b":{"c":3}}}`, "a.b.c", Equal, n("3"), true},
+		{`{"x":[{"b":1},"}\"",{}],"a":{"y":"{","b":4}}`, "a.b", Equal, n("4"), true},
+		{"{ \"a\" :\n{\t\"b\": 5 , \"c\":6}\r}", "a.b", Equal, n("5"), true},
+		{`{"a":[{"b":5}]}`, "a.b", Equal, null, true},
+		{`[{"a":1}]`, "a", Equal, null, true},
+		{`"a"`, "a", Equal, null, true},
+		{``, "a", Equal, null, true},
+		{`{"a":`, "a", Equal, null, true},
+		{`{"a"`, "a", Equal, null, true},
+		{strings.Repeat(`{"a":`, 100_000), "a.a", Equal, null, true},
+		{strings.Repeat(`[`, 100_000), "a", Equal, null, true},
+	} {
+		f := &Filter{Op: Is, Path: strings.Split(c.path, "."), Cmp: c.cmp, Want: c.want}
+		if got := f.Matches([]byte(c.data)); got != c.matches {
+			t.Errorf("%.60s: %s %v %v is %v", c.data, c.path, c.cmp, c.want, got)
+		}
+		if got := (&Filter{Op: Not, Kids: []*Filter{f}}).Matches([]byte(c.data)); got == c.matches {
+			t.Errorf("%.60s: NOT %s %v %v is %v too", c.data, c.path, c.cmp, c.want, got)
+		}
+		yes := &Filter{Op: Not, Kids: []*Filter{{Op: And, Kids: []*Filter{f, {Op: Not, Kids: []*Filter{f}}}}}}
+		if !yes.Matches([]byte(c.data)) || !(&Filter{Op: Or, Kids: []*Filter{f, yes}}).Matches([]byte(c.data)) {
+			t.Errorf("%.60s: AND and OR", c.data)
+		}
+	}
+}
+
+// FuzzFind looks for a property in any bytes; in JSON it finds what encoding/json does.
+func FuzzFind(f *testing.F) {
+	f.Add([]byte(`{"a":{"b":[1,"}"],"c\u0064":-1.5e3},"a":{"cd":"x"}}`), "a", "cd")
+	f.Add([]byte(`{"a":tru}`), "a", "")
+	f.Add([]byte(`{"":{"":null}}`), "", "")
+	f.Fuzz(func(t *testing.T, data []byte, first, second string) {
+		var v value
+		fuzzing.Allocates(t, 4<<10+4*len(data), data, func() { v = find(data, []string{first, second}) })
+		if !json.Valid(data) || !utf8.Valid(data) || !utf8.ValidString(first+second) || deep(data) {
+			return
+		}
+		var want any
+		outer, inner := map[string]json.RawMessage{}, map[string]any{}
+		_ = json.Unmarshal(data, &outer)
+		dec := json.NewDecoder(strings.NewReader(string(outer[first])))
+		dec.UseNumber()
+		_ = dec.Decode(&inner)
+		want = inner[second]
+		switch want := want.(type) {
+		case nil:
+			if v.kind != Null {
+				t.Fatalf("%s: found %s", data, v.raw)
+			}
+		case string:
+			if got, ok := v.string(); v.kind != String || !ok || got != want {
+				t.Fatalf("%s: found %s, want %q", data, v.raw, want)
+			}
+		case bool:
+			if v.kind != Bool(want).Kind {
+				t.Fatalf("%s: found %s, want %v", data, v.raw, want)
+			}
+		case json.Number:
+			if v.kind != Number || string(v.raw) != want.String() {
+				t.Fatalf("%s: found %s, want %v", data, v.raw, want)
+			}
+		default:
+			if v.kind != other {
+				t.Fatalf("%s: found %s, want %v", data, v.raw, want)
+			}
+		}
+	})
+}
+
+// deep is whether encoding/json might give up.
+func deep(data []byte) bool {
+	return strings.Count(string(data), "[")+strings.Count(string(data), "{") > 5000
+}
+
+func FuzzNumber(f *testing.F) {
+	for _, text := range []string{"0", "-1.5e+10", "01", "1.", ".5", "+1", "0x1p4", "1_0", "inf", "1e", "-", "1e5.5", "--1"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		v, ok := ParseNumber(text)
+		valid := json.Valid([]byte(text)) && text != "" && strings.ContainsRune("-0123456789", rune(text[0])) && strings.TrimSpace(text) == text
+		if ok && !valid {
+			t.Fatalf("%q was read as %v", text, v)
+		}
+		if again, _ := ParseNumber(v.String()); ok && v.Order(again) != 0 {
+			t.Fatalf("%q is %v, read again %v", text, v, again)
+		}
+		if ok != valid && len(text) < 20 && !strings.ContainsAny(text, "eE") {
+			t.Fatalf("%q was refused", text)
+		}
+	})
+}
+
+func BenchmarkMatches(b *testing.B) {
+	data := []byte(`{"user":{"id":17,"plan":"pro"},"items":[{"sku":"x-1","n":2}],"amount":99.5,"currency":"EUR"}`)
+	f := &Filter{Op: Is, Path: []string{"amount"}, Cmp: Greater, Want: number(b, "100")}
+	b.ReportAllocs()
+	for b.Loop() {
+		f.Matches(data)
+	}
+}
