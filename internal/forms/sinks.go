@@ -24,13 +24,15 @@ var ErrFull = errors.New("no more fits into the answer")
 // Values collects values for a multipart answer. The zero value is empty.
 type Values struct {
 	Sizes Segments // their lengths in JSON, with commas between, without brackets
-	Refs  [][]byte // the values
+	Refs  [][]byte // the values one after another; those that were copied are strung together
+	Count int      // of values
 	Sum   int64    // of their lengths
 	// SizesMax, if not 0, bounds the JSON array of the lengths, brackets included; ErrFull is what is beyond. The first
 	// value is always taken.
 	SizesMax int64
 
-	arena Segments // of copies of values that will not stay where they are
+	arena  Segments // of copies of values that will not stay where they are
+	strung bool     // the last of Refs is the end of what is in arena
 }
 
 // ValuesOnly is part of Sink.
@@ -45,9 +47,51 @@ const (
 // Take is part of Sink.
 func (v *Values) Take(m *Memory, rec *record.Record, volatile bool) error {
 	value := rec.Value
-	if v.SizesMax > 0 && len(v.Refs) > 0 && v.Sizes.Size+int64(len("[,]")+digits(len(value))) > v.SizesMax {
+	if v.SizesMax > 0 && v.Count > 0 && v.Sizes.Size+int64(len("[,]")+digits(len(value))) > v.SizesMax {
 		return ErrFull
 	}
+	text, err := v.Sizes.room(m, sizeText)
+	if err != nil {
+		return err
+	}
+	if volatile {
+		err = v.copy(m, value)
+	} else {
+		err = v.ref(m, value)
+	}
+	if err != nil {
+		return err
+	}
+	if v.Count > 0 {
+		text = append(text, ',')
+	}
+	v.Sizes.grow(len(strconv.AppendInt(text, int64(len(value)), 10)))
+	v.Count++
+	v.Sum += int64(len(value))
+	return nil
+}
+
+// copy adds a copy of a value, which lengthens the last of Refs if it lies behind it.
+func (v *Values) copy(m *Memory, value []byte) error {
+	segments := len(v.arena.List)
+	place, err := v.arena.room(m, len(value))
+	if err != nil {
+		return err
+	}
+	place = append(place, value...)
+	if v.strung && len(v.arena.List) == segments {
+		last := &v.Refs[len(v.Refs)-1]
+		*last = (*last)[:len(*last)+len(value)]
+	} else if err := v.ref(m, place); err != nil {
+		return err
+	}
+	v.arena.grow(len(value))
+	v.strung = true
+	return nil
+}
+
+// ref adds a value where it lies.
+func (v *Values) ref(m *Memory, value []byte) error {
 	if len(v.Refs) == cap(v.Refs) {
 		n := max(refsMin, 2*cap(v.Refs))
 		if err := m.Hold(int64(n) * refSize); err != nil { // the old ones stay counted: they go with the next collection
@@ -55,24 +99,8 @@ func (v *Values) Take(m *Memory, rec *record.Record, volatile bool) error {
 		}
 		v.Refs = append(make([][]byte, 0, n), v.Refs...)
 	}
-	if volatile {
-		place, err := v.arena.room(m, len(value))
-		if err != nil {
-			return err
-		}
-		value = append(place, value...)
-		v.arena.grow(len(value))
-	}
-	place, err := v.Sizes.room(m, sizeText)
-	if err != nil {
-		return err
-	}
-	if len(v.Refs) > 0 {
-		place = append(place, ',')
-	}
-	v.Sizes.grow(len(strconv.AppendInt(place, int64(len(value)), 10)))
 	v.Refs = append(v.Refs, value)
-	v.Sum += int64(len(value))
+	v.strung = false
 	return nil
 }
 
@@ -201,8 +229,12 @@ type Segments struct {
 	Size int64 // of all
 }
 
-// segmentSize is the usual size of a segment.
-const segmentSize = 64 << 10
+const (
+	// segmentSize is the usual size of a segment.
+	segmentSize = 64 << 10
+	// segmentMax is that of a segment behind two of that size: an answer of 1 MiB is half a dozen pieces for the connection.
+	segmentMax = 256 << 10
+)
 
 // room returns an empty slice at the end of the last segment with capacity for n bytes or more. Append to it and call
 // grow.
@@ -211,6 +243,9 @@ func (g *Segments) room(m *Memory, n int) ([]byte, error) {
 		return g.List[last][len(g.List[last]):], nil
 	}
 	size := max(n, segmentSize)
+	if g.Size >= 2*segmentSize {
+		size = max(n, segmentMax)
+	}
 	if len(g.List) == 0 {
 		size = max(n, 1<<10) // many answers are small
 	}

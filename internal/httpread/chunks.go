@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -19,8 +20,8 @@ type answer struct {
 	window  int // least bytes read of a file at a time
 }
 
-// windowSize is the usual window of an answer.
-const windowSize = 64 << 10
+// windowSize is the usual window of an answer: a batch as large as they are made, and the head of the next one.
+const windowSize = record.BatchTarget + record.BatchHeadSize
 
 func (s *Source) newAnswer() answer {
 	return answer{s: s, memory: forms.Memory{Class: s.fetch, Buffers: s.buffers}, window: windowSize}
@@ -56,8 +57,11 @@ func (o *order) check(head record.Batch) error {
 	return nil
 }
 
-// walk calls each for every batch of c that ends after offset from. The batch lives as long as the answer.
-func (a *answer) walk(c *broker.Chunk, from int64, each func(record.Batch) error) error {
+// eachFunc gets a batch, which lives as long as the answer, or if it is volatile during the call.
+type eachFunc func(b record.Batch, volatile bool) error
+
+// walk calls each for every batch of c that ends after offset from.
+func (a *answer) walk(c *broker.Chunk, from int64, each eachFunc) error {
 	if c.Section != nil {
 		return a.walkSection(c, from, each)
 	}
@@ -72,7 +76,7 @@ func (a *answer) walk(c *broker.Chunk, from int64, each func(record.Batch) error
 				}
 				return o.walk(joined, from, each)
 			}
-			if err := o.give(batch, from, each); err != nil {
+			if err := o.give(batch, from, each, false); err != nil {
 				return err
 			}
 			part = rest
@@ -98,13 +102,13 @@ func (a *answer) join(parts [][]byte, pos int) ([]byte, error) {
 	return joined, nil
 }
 
-func (o *order) walk(b []byte, from int64, each func(record.Batch) error) error {
+func (o *order) walk(b []byte, from int64, each eachFunc) error {
 	for len(b) > 0 {
 		batch, rest, err := record.Split(b)
 		if err != nil {
 			return &record.CorruptError{What: "batch", Err: err}
 		}
-		if err := o.give(batch, from, each); err != nil {
+		if err := o.give(batch, from, each, false); err != nil {
 			return err
 		}
 		b = rest
@@ -112,68 +116,119 @@ func (o *order) walk(b []byte, from int64, each func(record.Batch) error) error 
 	return nil
 }
 
-func (o *order) give(batch record.Batch, from int64, each func(record.Batch) error) error {
+func (o *order) give(batch record.Batch, from int64, each eachFunc, volatile bool) error {
 	if err := o.check(batch); err != nil {
 		return err
 	}
 	if o.next <= from {
 		return nil
 	}
-	return each(batch)
+	return each(batch, volatile)
 }
 
-// walkSection reads a section of a file in windows. Batches below from are skipped by their heads.
-func (a *answer) walkSection(c *broker.Chunk, from int64, each func(record.Batch) error) error {
-	sec, o := c.Section, orderOf(c)
-	want := int64(0) // bytes of the batch at the window's start, if known
-	for pos := int64(0); pos < sec.Len; {
-		window, err := a.memory.Get(int(min(sec.Len-pos, max(int64(a.window), want))))
-		if err != nil {
+// walkSection reads a section of a file batch by batch, each to where the one before it was: so what is read is looked at
+// and copied while the processor has it at hand. Batches below from are skipped by their heads.
+func (a *answer) walkSection(c *broker.Chunk, from int64, each eachFunc) error {
+	o, w := orderOf(c), window{sec: c.Section, least: a.window, memory: &a.memory}
+	defer w.close()
+	for w.pos < w.sec.Len {
+		left := w.sec.Len - w.pos
+		if left < record.BatchHeadSize {
+			return &record.CorruptError{What: "batch head", Pos: w.pos, Want: record.BatchHeadSize, Got: left}
+		}
+		if err := w.fill(record.BatchHeadSize); err != nil {
 			return err
 		}
-		if _, err := sec.File.ReadAt(window, sec.Off+pos); err != nil {
-			return brokenSection(err)
+		head := record.Batch(w.buf[w.at : w.at+record.BatchHeadSize])
+		n := batchLen(head)
+		if n < record.BatchHeadSize || n > left {
+			return &record.CorruptError{What: "batch length", Pos: w.pos, Want: left, Got: n}
 		}
-		w := window
-		kept := false
-		for want = 0; len(w) >= record.BatchHeadSize; {
-			head := record.Batch(w[:record.BatchHeadSize])
-			n := batchLen(head)
-			if n < record.BatchHeadSize || n > sec.Len-pos {
-				return &record.CorruptError{What: "batch length", Pos: pos, Want: sec.Len - pos, Got: n}
-			}
-			if needed := head.BaseOffset()+head.Span() > from; needed && n > int64(len(w)) {
-				want = n
-				break
-			} else if needed {
-				kept = true
-			}
-			if err := o.giveIn(w, n, from, each); err != nil {
+		if head.BaseOffset()+head.Span() <= from {
+			if err := o.check(head); err != nil {
 				return err
 			}
-			pos += n
-			w = w[min(n, int64(len(w))):]
+			w.skip(n)
+			continue
 		}
-		if !kept {
-			a.memory.Put(window)
+		if err := w.fill(int(n)); err != nil {
+			return err
 		}
-		if want == 0 && len(w) > 0 && int64(len(w)) == sec.Len-pos {
-			return &record.CorruptError{What: "batch head", Pos: pos, Want: record.BatchHeadSize, Got: int64(len(w))}
+		batch, _, err := record.Split(w.buf[w.at : w.at+int(n)])
+		if err != nil {
+			return &record.CorruptError{What: "batch", Err: err}
 		}
+		if err := o.give(batch, from, each, true); err != nil {
+			return err
+		}
+		w.skip(n)
 	}
 	return nil
 }
 
-// giveIn is give for the batch of n bytes at the start of a window, which holds it whole if it ends after from.
-func (o *order) giveIn(w []byte, n, from int64, each func(record.Batch) error) error {
-	if n > int64(len(w)) {
-		return o.check(record.Batch(w[:record.BatchHeadSize]))
+// window is the part of a section that has been read: buf[at:end] is what lies at pos.
+type window struct {
+	sec     *objstore.Section
+	memory  *forms.Memory
+	least   int // bytes to read at a time
+	pos     int64
+	buf     []byte
+	at, end int
+}
+
+// fill makes sure that n bytes are there; the section has them. Behind a large batch it reads no more than the head of the
+// next one, which says how large that is.
+func (w *window) fill(n int) error {
+	have := w.end - w.at
+	if have >= n {
+		return nil
 	}
-	batch, _, err := record.Split(w[:n])
-	if err != nil {
-		return &record.CorruptError{What: "batch", Err: err}
+	most := int(min(w.sec.Len-w.pos, int64(max(n+record.BatchHeadSize, w.least))))
+	if w.at+most > len(w.buf) {
+		if err := w.room(most); err != nil {
+			return err
+		}
 	}
-	return o.give(batch, from, each)
+	if _, err := w.sec.File.ReadAt(w.buf[w.end:w.at+most], w.sec.Off+w.pos+int64(have)); err != nil {
+		return brokenSection(err)
+	}
+	w.end = w.at + most
+	return nil
+}
+
+// room moves what is there to the beginning of a buffer of n bytes or more.
+func (w *window) room(n int) error {
+	to, old := w.buf, []byte(nil)
+	if n > len(to) {
+		larger, err := w.memory.Get(n)
+		if err != nil {
+			return err
+		}
+		to, old = larger[:cap(larger)], w.buf
+	}
+	w.end = copy(to, w.buf[w.at:w.end])
+	w.buf, w.at = to, 0
+	if old != nil {
+		w.memory.Put(old)
+	}
+	return nil
+}
+
+// skip goes on n bytes further.
+func (w *window) skip(n int64) {
+	w.pos += n
+	if n > int64(w.end-w.at) {
+		w.at, w.end = 0, 0
+		return
+	}
+	w.at += int(n)
+}
+
+// close gives the buffer back.
+func (w *window) close() {
+	if w.buf != nil {
+		w.memory.Put(w.buf)
+	}
 }
 
 func brokenSection(err error) error {

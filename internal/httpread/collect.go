@@ -56,6 +56,7 @@ func (g *Reading) fetchBytes() int {
 		each = g.Bytes/g.Count + 32
 	}
 	n := min(g.MaxRecords-g.Count, fetchMax/each+1) * each
+	n += n / 4 // what surrounds them, and batches that are wanted only to a part: a second fetch costs more
 	if g.MaxBytes > 0 {
 		n = min(n, g.MaxBytes-g.Bytes)
 	}
@@ -114,7 +115,7 @@ func (g *Reading) more(ctx context.Context, began time.Time) (*broker.FetchedPar
 // part collects from what one fetch gave.
 func (g *Reading) part(part *broker.FetchedPart, dst forms.Sink) error {
 	for i := range part.Chunks {
-		err := g.walk(&part.Chunks[i], g.Offset, func(b record.Batch) error { return g.batch(b, dst) })
+		err := g.walk(&part.Chunks[i], g.Offset, func(b record.Batch, volatile bool) error { return g.batch(b, dst, volatile) })
 		if err == errStop {
 			return nil
 		}
@@ -126,9 +127,9 @@ func (g *Reading) part(part *broker.FetchedPart, dst forms.Sink) error {
 }
 
 // batch collects from one batch. Its checksum is checked by the reader.
-func (g *Reading) batch(b record.Batch, dst forms.Sink) error {
+func (g *Reading) batch(b record.Batch, dst forms.Sink, volatile bool) error {
 	if b.Compression() == record.None {
-		return g.records(b, dst, false)
+		return g.records(b, dst, volatile)
 	}
 	for inflate := max(inflateMin, 8*int64(len(b))); ; inflate *= 4 {
 		inflate = min(inflate, g.s.requestMax+record.BatchTarget)
