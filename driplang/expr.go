@@ -19,7 +19,7 @@ func (e Expr) Names() []string {
 	var names []string
 	e.root.walk(func(t *term) {
 		if t.op == opEvent || t.op == opCount {
-			names = append(names, t.event.Name)
+			names = append(names, t.event.name)
 		}
 	})
 	slices.Sort(names)
@@ -51,15 +51,21 @@ var opWords = [...]string{opNot: "NOT", opAnd: "AND", opOr: "OR", opThen: "THEN"
 type term struct {
 	op     op
 	kids   []*term        // AND, OR, THEN: two or more; NOT, WITHIN, AFTER: one
-	event  form.Kind      // opEvent, opCount
+	event  eventKind      // opEvent, opCount
 	is     filter.Compare // opCount
 	n      int            // opCount
 	millis int64          // WITHIN, AFTER
 	at     place          // of the operator's word, or the name
 }
 
+// eventKind is a name and what the event's data must be like.
+type eventKind struct {
+	name  string
+	where *filter.Filter // nil: anything
+}
+
 // key tells kinds of event apart: two of the same key match the same events.
-func key(k form.Kind) string {
+func key(k eventKind) string {
 	var b strings.Builder
 	printEvent(&b, k)
 	return b.String()
@@ -88,7 +94,7 @@ func finish(root *term) (Expr, error) {
 		if fault != nil || t.op != opEvent && t.op != opCount {
 			return
 		}
-		names[t.event.Name], kinds[key(t.event)] = true, true
+		names[t.event.name], kinds[key(t.event)] = true, true
 		switch {
 		case len(names) > MaxNames:
 			fault = t.at.fault("more than %d event names", MaxNames)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/driplang/internal/filter"
-	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -82,8 +81,8 @@ func (r *jsonReader) member(t *jsonTerm, key string, at *pointer) *Error {
 	switch t.op {
 	case opEvent:
 		var err *Error
-		if t.event.Name, err = r.string(at); err == nil {
-			err = place{pointer: at}.checkName(t.event.Name)
+		if t.event.name, err = r.string(at); err == nil {
+			err = place{pointer: at}.checkName(t.event.name)
 		}
 		return err
 	case opCount:
@@ -113,7 +112,7 @@ func (r *jsonReader) besides(t *jsonTerm, key string, at *pointer) *Error {
 	switch key {
 	case "where":
 		var err *Error
-		t.event.Where, err = r.filter(at, 1)
+		t.event.where, err = r.filter(at, 1)
 		return err
 	case "is":
 		word, err := r.string(at)
@@ -183,11 +182,11 @@ func writeTerm(b *strings.Builder, t *term) {
 	}
 }
 
-func writeEvent(b *strings.Builder, k form.Kind) {
-	b.WriteString(`{"event":` + filter.Quote(k.Name))
-	if k.Where != nil {
+func writeEvent(b *strings.Builder, k eventKind) {
+	b.WriteString(`{"event":` + filter.Quote(k.name))
+	if k.where != nil {
 		b.WriteString(`,"where":`)
-		writeFilter(b, k.Where)
+		writeFilter(b, k.where)
 	}
 	b.WriteByte('}')
 }

@@ -75,7 +75,11 @@ func (n *normalizer) leaf(t *term, need int, within int64) *form.Form {
 	if !ok {
 		i = len(n.list)
 		n.kinds[name] = i
-		n.list = append(n.list, t.event)
+		k := form.Kind{Name: t.event.name}
+		if t.event.where != nil {
+			k.Where = t.event.where
+		}
+		n.list = append(n.list, k)
 	}
 	return n.Make(form.Form{Op: form.Leaf, Kind: i, Need: need, Within: within, From: t})
 }

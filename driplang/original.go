@@ -108,7 +108,7 @@ func (o *originalTerm) term(at place) (*term, *Error) {
 	}
 	switch t.op {
 	case opEvent:
-		t.event.Name = o.name
+		t.event.name = o.name
 		return t, at.checkName(o.name)
 	case opAnd, opOr, opThen:
 		t.kids = []*term{o.a, o.b}

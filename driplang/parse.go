@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/sebbroker/seb/driplang/internal/filter"
-	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
 // Parse reads an expression in text form. Every fault is an [*Error] with line and column; the limits of this package
@@ -192,11 +191,11 @@ func (p *parser) expect(sign, or string) *Error {
 }
 
 // eventKind is a name, taken already, and the filter that may follow.
-func (p *parser) eventKind(name token) (form.Kind, *Error) {
+func (p *parser) eventKind(name token) (eventKind, *Error) {
 	if err := name.at.checkName(name.text); err != nil {
-		return form.Kind{}, err
+		return eventKind{}, err
 	}
-	k := form.Kind{Name: name.text}
+	k := eventKind{name: name.text}
 	if !p.cur.is("[") {
 		return k, nil
 	}
@@ -204,7 +203,7 @@ func (p *parser) eventKind(name token) (form.Kind, *Error) {
 		return k, err
 	}
 	var err *Error
-	if k.Where, _, err = p.filterOr(); err != nil {
+	if k.where, _, err = p.filterOr(); err != nil {
 		return k, err
 	}
 	return k, p.expect("]", " or AND, OR")

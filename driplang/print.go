@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/driplang/internal/filter"
-	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
 // String is e in canonical text form: keywords in capitals, every operand that is itself an operation in parentheses,
@@ -51,15 +50,15 @@ func printOperand(b *strings.Builder, t *term) {
 	b.WriteByte(')')
 }
 
-func printEvent(b *strings.Builder, k form.Kind) {
-	if plainName(k.Name) {
-		b.WriteString(k.Name)
+func printEvent(b *strings.Builder, k eventKind) {
+	if plainName(k.name) {
+		b.WriteString(k.name)
 	} else {
-		b.WriteString(filter.Quote(k.Name))
+		b.WriteString(filter.Quote(k.name))
 	}
-	if k.Where != nil {
+	if k.where != nil {
 		b.WriteByte('[')
-		printFilter(b, k.Where)
+		printFilter(b, k.where)
 		b.WriteByte(']')
 	}
 }

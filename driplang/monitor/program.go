@@ -6,7 +6,7 @@ import (
 	"hash/fnv"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/driplang/internal/filter"
+	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
 // Options choose what a program keeps track of. The zero value is what a trigger needs.
@@ -30,7 +30,7 @@ type Program struct {
 
 type matcher struct {
 	kind  Kinds
-	where *filter.Filter
+	where form.Filter
 }
 
 // Kinds is a set of the kinds of event that a program tells apart; zero is an event that it does not look at.

@@ -36,7 +36,6 @@ var levels = map[string]int{
 
 	"internal/eventlog": 3,
 	"internal/merge":    3,
-	"driplang/monitor":  3,
 
 	"internal/logcore": 2,
 	"internal/groups":  2,
@@ -45,7 +44,7 @@ var levels = map[string]int{
 	"internal/auth":    2,
 	"internal/httpin":  2,
 	"internal/webhook": 2,
-	"driplang":         2,
+	"driplang/monitor": 2,
 
 	"internal/state":      1,
 	"internal/cache":      1,
@@ -57,7 +56,7 @@ var levels = map[string]int{
 	"internal/forms":      1,
 	"internal/body":       1,
 
-	"driplang/internal/form": 1,
+	"driplang": 1,
 
 	"record":            0,
 	"webhook":           0,
@@ -71,6 +70,7 @@ var levels = map[string]int{
 	"internal/keyrun":   0,
 
 	"driplang/internal/filter": 0,
+	"driplang/internal/form":   0,
 
 	"internal/failpoint": -1, // not in the program that anybody runs
 }

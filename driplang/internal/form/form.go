@@ -6,8 +6,6 @@ package form
 import (
 	"fmt"
 	"slices"
-
-	"github.com/sebbroker/seb/driplang/internal/filter"
 )
 
 // MaxNodes bounds what is written out: guards are distributed over OR and AND.
@@ -44,7 +42,13 @@ type Form struct {
 // Kind is a name and what the event's data must be like.
 type Kind struct {
 	Name  string
-	Where *filter.Filter // nil: anything
+	Where Filter // nil: anything
+}
+
+// Filter decides whether an event's data is as wanted.
+type Filter interface {
+	// Matches is the same each time for the same bytes, whatever they are. It does not keep data.
+	Matches(data []byte) bool
 }
 
 // Expression is a whole in normal form.
