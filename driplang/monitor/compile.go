@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/sebbroker/seb/driplang/internal/form"
@@ -46,7 +47,27 @@ type region struct {
 	timed  bool    // the anchor's time matters
 }
 
-// anchorless is the root's surroundings.
+// print writes down all of a region that a state depends on.
+func (r *region) print(w io.Writer) {
+	fmt.Fprintf(w, "[%v", r.timed)
+	for _, n := range append([]*node{r.root}, r.guards...) {
+		n.print(w)
+	}
+	fmt.Fprint(w, "]")
+}
+
+func (n *node) print(w io.Writer) {
+	fmt.Fprint(w, "(", n.op, n.not, n.aspects, n.inner, n.kinds, n.need, n.after, n.within, n.open, n.cell, n.guards)
+	for _, k := range n.kids {
+		k.print(w)
+	}
+	if n.op == form.Then {
+		n.left.print(w)
+		n.right.print(w)
+	}
+	fmt.Fprint(w, ")")
+}
+
 type compiler struct {
 	program *Program
 	nodes   int

@@ -36,7 +36,8 @@ type matcher struct {
 // Kinds is a set of the kinds of event that a program tells apart; zero is an event that it does not look at.
 type Kinds uint64
 
-// layout counts the changes of what states mean; a state of another layout is refused.
+// layout counts the changes of what states mean, as far as they do not follow from the shape of the program; a state of
+// another layout or shape is refused.
 const layout = 1
 
 var errTooLarge = errors.New("the expression is too large")
@@ -62,7 +63,8 @@ func Compile(e driplang.Expr, o Options) (*Program, error) {
 		return nil, errTooLarge
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %v %s", layout, o.Pending, e)
+	fmt.Fprintf(h, "%d %s", layout, e)
+	p.root.print(h)
 	p.print = uint16(h.Sum64())
 	return p, nil
 }
