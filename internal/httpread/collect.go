@@ -168,15 +168,14 @@ func (g *Reading) release() {
 func (g *Reading) records(b record.Batch, dst forms.Sink, volatile bool) error {
 	g.r.Reset(b, g.Offset)
 	rec, values := g.r.Record(), dst.ValuesOnly()
-	var value record.Record
 	for g.Count < g.MaxRecords {
 		if values {
 			v, ok := g.r.NextValue()
 			if !ok {
 				return g.batchEnd(b)
 			}
-			value.Offset, value.Value = g.r.Offset(), v
-			rec = &value
+			g.value.Offset, g.value.Value = g.r.Offset(), v
+			rec = &g.value
 		} else if !g.r.Next() {
 			return g.batchEnd(b)
 		}

@@ -35,6 +35,7 @@ type Reading struct {
 	short    bool  // there would have been more, but not the memory for it
 	inflated int64 // bytes reserved for r's own buffer
 	r        record.Reader
+	value    record.Record // of r, where values are all that is wanted: an object for all of them
 
 	gathers bool   // buf is needed if there are records
 	buf     []byte // of gatherSize, of memory

@@ -1,0 +1,87 @@
+package httpapi
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// connected is nobody with what a connection has besides: it takes from a reader by itself, and knows deadlines.
+type connected struct {
+	nobody
+	buf   []byte
+	bytes int
+}
+
+func (c *connected) Write(b []byte) (int, error) {
+	c.bytes += len(b)
+	return len(b), nil
+}
+
+func (c *connected) SetReadDeadline(time.Time) error  { return nil }
+func (c *connected) SetWriteDeadline(time.Time) error { return nil }
+
+func (c *connected) ReadFrom(r io.Reader) (n int64, err error) {
+	for {
+		m, err := r.Read(c.buf)
+		n += int64(m)
+		c.bytes += m
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// TestAllocationsOfReadsDoNotGrowWithRecords: what an answer allocates is for the request, not for each of its records, from
+// memory as from files.
+func TestAllocationsOfReadsDoNotGrowWithRecords(t *testing.T) {
+	const many, size = 4096, 600
+	body, kind := form(values(many, size)...)
+	disk := func(c *setup) {
+		store, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.store, c.limit = store, 32<<20 // of which one object takes more than the newest in memory may have
+	}
+	for from, change := range map[string]func(*setup){"memory": func(*setup) {}, "files": disk} {
+		s := start(t, change)
+		s.mustPost("topic-name=t", kind, body)
+		for _, form := range readTypes[:4] {
+			t.Run(from+" "+form, func(t *testing.T) {
+				defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties the pools
+				one, all := s.readAllocs(t, form, 1, 0), s.readAllocs(t, form, many, many*size)
+				t.Logf("%.0f objects with 1 record, %.0f with %d", one, all, many)
+				if all-one > many/100 {
+					t.Errorf("an answer of %d records allocates more than one of 1: want the same, and a few for buffers", many)
+				}
+			})
+		}
+	}
+}
+
+// readAllocs is how many objects a read of n records allocates, whose answer has least bytes or more.
+func (s *server) readAllocs(t *testing.T, form string, n, least int) float64 {
+	r, err := http.NewRequest("GET", fmt.Sprintf("/records?topic-name=t&offset=0&max-records=%d", n), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+canary)
+	r.Header.Set("Accept", form)
+	w := connected{nobody: nobody{header: http.Header{}}, buf: make([]byte, 64<<10)}
+	return testing.AllocsPerRun(20, func() {
+		w.bytes = 0
+		if s.api.ServeHTTP(&w, r); w.status != http.StatusOK || w.bytes < max(least, 1) {
+			t.Fatal(w.status, w.bytes)
+		}
+	})
+}
+
