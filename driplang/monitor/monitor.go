@@ -11,6 +11,10 @@ const (
 	// MaxInstances is how many completed left sides of THEN are followed at once. Beyond it the middle ones are given
 	// up, and [Monitor.Degraded] says so.
 	MaxInstances = 1024
+	// MaxUnsteady is the same for programs whose truth can also go away by time alone: where a NOT stands around a THEN
+	// with a bounded absence to its left. The next instant of these is found by trying, which takes the square of
+	// the instances.
+	MaxUnsteady = 128
 	// MaxState is the greatest length of a state, in bytes.
 	MaxState = 256 << 10
 )

@@ -229,8 +229,8 @@ func (r *stateReader) then(n *node, f *frame, v uint64) {
 		if r.err != nil {
 			return
 		}
-		if r.m.live >= MaxInstances {
-			r.fail(fmt.Errorf("more than %d instances", MaxInstances))
+		if most := r.m.program.most(); r.m.live >= most {
+			r.fail(fmt.Errorf("more than %d instances", most))
 			return
 		}
 		right := r.m.get(n.right)

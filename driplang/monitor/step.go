@@ -166,7 +166,7 @@ func (m *Monitor) starts(n *node, f *frame) bool {
 
 // room makes sure that one more frame may be added to a THEN, giving up the middle one if need be.
 func (m *Monitor) room(n *node, f *frame) bool {
-	if m.live < MaxInstances {
+	if m.live < m.program.most() {
 		return true
 	}
 	m.degraded = true
