@@ -249,8 +249,8 @@ func (c *comparison) checkFires() error {
 // compareBytes is one comparison, made from a fuzzer's bytes.
 func compareBytes(b []byte) (string, error) {
 	c := &chooser{b}
-	history := c.history(9)
-	text := c.expression(4, false)
+	history := c.history(9 + 6*c.below(2))
+	text := c.expression(4+c.below(2), false)
 	return text, compareHistory(text, history, c)
 }
 

@@ -1,73 +1,87 @@
 package monitor
 
-import "github.com/sebbroker/seb/driplang/internal/form"
+import (
+	"slices"
 
-// futureTrue is the first instant from which a frame that is still to be spawned is true.
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+// futureTrue is the first instant from which a frame that a THEN is still to spawn, if nothing happens any more, is true. It
+// is for steady programs, as all here.
 func (m *Monitor) futureTrue(n *node, f *frame) int64 {
-	at := int64(ever)
-	m.eachFuture(n, f, func(start int64, r *frame) {
-		at = min(at, max(start, m.becomesTrue(n.right.root, r)))
-	})
-	return at
+	first, from := int64(ever), len(m.times)
+	m.completions(n.left, f)
+	for i := from; i < len(m.times); i++ {
+		at := m.times[i]
+		if r := m.spawnAt(n, f, at); r != nil {
+			first = min(first, max(at, m.becomesTrue(n.right.root, r)))
+			m.put(r)
+		}
+	}
+	m.times = m.times[:from]
+	return first
 }
 
-// eachFuture calls visit for every frame that a THEN will spawn if nothing happens any more, with the time at which that
-// will be. The frame is only lent.
-func (m *Monitor) eachFuture(n *node, f *frame, visit func(start int64, r *frame)) {
+// spawnAt is the frame that a THEN will spawn at a later time; nil if that is too late.
+func (m *Monitor) spawnAt(n *node, f *frame, at int64) *frame {
+	lo, hi := n.window(f)
+	if at > hi {
+		return nil
+	}
+	r := m.get(n.right)
+	r.lo, r.hi = lo, hi
+	if n.right.timed {
+		r.at = at
+	}
+	return r
+}
+
+// completions adds to m.times the instants at which a node will complete if nothing happens any more; some of them
+// twice.
+func (m *Monitor) completions(n *node, f *frame) {
+	if n.completesByTime() {
+		if _, hi := n.window(f); !m.passed(hi) && m.becomesTrue(n, f) <= hi {
+			m.times = append(m.times, hi)
+		}
+		return
+	}
+	from := len(m.times)
+	for _, k := range n.kids {
+		m.completions(k, f)
+	}
+	switch {
+	case n.op == form.And && len(m.times) > from:
+		since := m.becomesTrue(n, f)
+		m.times = append(m.times[:from], slices.DeleteFunc(m.times[from:], func(at int64) bool { return at < since })...)
+	case n.op == form.Then && !n.not:
+		for _, r := range f.cells[n.cell].rights {
+			m.completions(n.right.root, r)
+		}
+		m.futureCompletions(n, f)
+	}
+}
+
+// futureCompletions is the completions of frames that a THEN is still to spawn.
+func (m *Monitor) futureCompletions(n *node, f *frame) {
 	if !n.wakes {
 		return
 	}
-	lo, hi := n.window(f)
-	m.eachCompletion(n.left, f, func(at int64) {
-		if at > hi {
-			return
+	from := len(m.times)
+	m.completions(n.left, f)
+	to := len(m.times)
+	for i := from; i < to; i++ {
+		at := m.times[i]
+		r := m.spawnAt(n, f, at)
+		if r == nil {
+			continue
 		}
-		r := m.get(n.right)
-		r.lo, r.hi = lo, hi
-		if n.right.timed {
-			r.at = at
+		if m.startsAt(n.right.root, r, at) {
+			m.times = append(m.times, at)
 		}
-		visit(at, r)
+		m.completions(n.right.root, r)
 		m.put(r)
-	})
-}
-
-// eachCompletion calls visit for every instant at which a node will complete if nothing happens any more; for some of them
-// twice. It is for steady programs.
-func (m *Monitor) eachCompletion(n *node, f *frame, visit func(at int64)) {
-	if n.completesByTime() {
-		if _, hi := n.window(f); !m.passed(hi) && m.becomesTrue(n, f) <= hi {
-			visit(hi)
-		}
-		return
 	}
-	switch n.op {
-	case form.Or:
-		for _, k := range n.kids {
-			m.eachCompletion(k, f, visit)
-		}
-	case form.And:
-		for _, k := range n.kids {
-			m.eachCompletion(k, f, func(at int64) {
-				if m.becomesTrue(n, f) <= at {
-					visit(at)
-				}
-			})
-		}
-	case form.Then:
-		if n.not {
-			return
-		}
-		for _, r := range f.cells[n.cell].rights {
-			m.eachCompletion(n.right.root, r, visit)
-		}
-		m.eachFuture(n, f, func(start int64, r *frame) {
-			if m.startsAt(n.right.root, r, start) {
-				visit(start)
-			}
-			m.eachCompletion(n.right.root, r, visit)
-		})
-	}
+	m.times = slices.Delete(m.times, from, to)
 }
 
 // startsAt is starts for a frame that begins at a later time.

@@ -57,6 +57,7 @@ type Monitor struct {
 	spare   []*frame // frames not in use
 	witness []uint64 // of the completions of the current step
 	ref     uint64   // of the current event
+	times   []int64  // a stack of instants being looked at
 }
 
 // frame is a region with an anchor. Its lo and hi are what the THENs around it impose on all windows in it.
