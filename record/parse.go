@@ -97,6 +97,10 @@ func varint32(b []byte) (v, size int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return int(b[0]>>1) ^ -int(b[0]&1), 1
 	}
+	if len(b) > 1 && b[1] < 0x80 { // lengths of 64 to 8,191 bytes
+		u := int(b[0]&0x7f) | int(b[1])<<7
+		return u>>1 ^ -(u & 1), 2
+	}
 	var u uint64
 	for i := 0; i < len(b) && i < 5; i++ {
 		u |= uint64(b[i]&0x7f) << (7 * i)
