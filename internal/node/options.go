@@ -38,8 +38,8 @@ type Options struct {
 	BatchBytes int64
 	// MemoryLimit is the ceiling of all buffers in bytes; 256 MiB.
 	MemoryLimit int64
-	// OnMemoryStore is told now and then what a store in memory (mem:) holds, in bytes, beyond MemoryLimit; nil is not. It
-	// must not wait.
+	// OnMemoryStore is told now and then what a store in memory (mem:) holds of Go's heap, in bytes, beyond MemoryLimit; nil
+	// is not. It must not wait.
 	OnMemoryStore func(bytes int64)
 	// Pack says when commit objects are merged into packs, MergeEvery how often that is looked at; NoMerge leaves them.
 	Pack       packer.Config

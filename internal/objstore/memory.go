@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -13,37 +14,49 @@ import (
 // Memory is a bucket in this process's memory: for tests, examples and brokers that may forget. It has no limit of its
 // own and is safe for concurrent use.
 type Memory struct {
-	mu      sync.RWMutex      // guards the fields below
-	objects map[string][]byte // the slices never change
-	names   []string          // the keys of objects, ascending
-	bytes   int64             // of all objects
-	told    int64             // what grown was told last
+	arena arena
+
+	mu      sync.RWMutex // guards the fields below
+	objects map[string]stored
+	names   []string // the keys of objects, ascending
+	heap    int64    // bytes of the objects that are not in slabs
+	told    int64    // what grown was told last
 	grown   func(bytes int64)
+}
+
+// stored is an object. It never changes.
+type stored struct {
+	data []byte
+	slab *slab // that data lies in, the object being one of its users; nil: data is Go's
 }
 
 // growthStep is by how much a store's size has changed when it tells.
 const growthStep = 16 << 20
 
-// Watch has f called with the bytes of all objects whenever they have become 16 MiB more or fewer: memory that a program
-// holds beside what it works with. f must not call the store.
+// Watch has f called with the bytes that objects take of Go's heap whenever they have become 16 MiB more or fewer: memory
+// that a program holds beside what it works with, and that counts for debug.SetMemoryLimit. Objects from 64 KiB on are
+// not in the heap. f must not call the store.
 func (m *Memory) Watch(f func(bytes int64)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.grown = f
 }
 
-// changeLocked counts bytes that came, or went if n is negative.
-func (m *Memory) changeLocked(n int) {
-	m.bytes += int64(n)
-	if m.grown != nil && (m.bytes-m.told >= growthStep || m.told-m.bytes >= growthStep) {
-		m.told = m.bytes
-		m.grown(m.bytes)
+// changeLocked counts an object that came (sign 1) or went (-1).
+func (m *Memory) changeLocked(o stored, sign int) {
+	if o.slab != nil {
+		return
+	}
+	m.heap += int64(sign * len(o.data))
+	if m.grown != nil && (m.heap-m.told >= growthStep || m.told-m.heap >= growthStep) {
+		m.told = m.heap
+		m.grown(m.heap)
 	}
 }
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
-	return &Memory{objects: map[string][]byte{}}
+	return &Memory{objects: map[string]stored{}}
 }
 
 // Put implements Store. The bytes are copied.
@@ -54,20 +67,32 @@ func (m *Memory) Put(ctx context.Context, key string, body Body) error {
 	if err := checkBody(key, body); err != nil {
 		return err
 	}
-	data := make([]byte, 0, body.Size)
+	if m.has(key) { // before room is taken for it
+		return fmt.Errorf("put %s: %w", key, ErrExists)
+	}
+	o := m.arena.take(int(body.Size))
+	to := o.data
 	for _, p := range body.Parts {
-		data = append(data, p...)
+		to = to[copy(to, p):]
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i, taken := slices.BinarySearch(m.names, key)
 	if taken {
+		o.slab.release()
 		return fmt.Errorf("put %s: %w", key, ErrExists)
 	}
 	m.names = slices.Insert(m.names, i, key)
-	m.objects[key] = data
-	m.changeLocked(len(data))
+	m.objects[key] = o
+	m.changeLocked(o, 1)
 	return nil
+}
+
+func (m *Memory) has(key string) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	_, ok := m.objects[key]
+	return ok
 }
 
 // Get implements Store. Reading the body does not look at ctx.
@@ -76,23 +101,62 @@ func (m *Memory) Get(ctx context.Context, key string, r Range) (Object, error) {
 		return Object{}, err
 	}
 	m.mu.RLock()
-	data, ok := m.objects[key]
+	o, ok := m.objects[key]
+	if ok {
+		o.slab.retain()
+	}
 	m.mu.RUnlock()
 	if !ok {
 		return Object{}, fmt.Errorf("get %s: %w", key, ErrNotFound)
 	}
-	offset, length, err := clip(r, int64(len(data)))
+	offset, length, err := clip(r, int64(len(o.data)))
 	if err != nil {
+		o.slab.release()
 		return Object{}, fmt.Errorf("get %s: %w", key, err)
 	}
-	return Object{Size: int64(len(data)), Body: memoryBody{bytes.NewReader(data[offset : offset+length])}}, nil
+	body := &memoryBody{slab: o.slab}
+	body.left.Reset(o.data[offset : offset+length])
+	return Object{Size: int64(len(o.data)), Body: body}, nil
 }
 
-type memoryBody struct{ *bytes.Reader }
+// memoryBody reads an object, which may be deleted meanwhile.
+type memoryBody struct {
+	mu     sync.Mutex // guards the fields below: who closes it waits for who reads
+	left   bytes.Reader
+	slab   *slab // what left reads from
+	closed bool
+}
 
-func (memoryBody) Close() error { return nil }
+// Read implements io.Reader.
+func (b *memoryBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, os.ErrClosed
+	}
+	return b.left.Read(p)
+}
 
-var _ io.WriterTo = memoryBody{}
+// WriteTo implements io.WriterTo.
+func (b *memoryBody) WriteTo(w io.Writer) (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, os.ErrClosed
+	}
+	return b.left.WriteTo(w)
+}
+
+// Close ends the reading. Closing twice is no error.
+func (b *memoryBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.closed = true
+		b.slab.release()
+	}
+	return nil
+}
 
 // List implements Store.
 func (m *Memory) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
@@ -114,7 +178,7 @@ func (m *Memory) List(ctx context.Context, o ListOptions) ([]Entry, bool, error)
 		if len(entries) == pageSize(o.Max) {
 			return entries, true, nil
 		}
-		entries = append(entries, Entry{Key: name, Size: int64(len(m.objects[name]))})
+		entries = append(entries, Entry{Key: name, Size: int64(len(m.objects[name].data))})
 	}
 	return entries, false, nil
 }
@@ -129,7 +193,9 @@ func (m *Memory) Delete(ctx context.Context, keys ...string) error {
 	for _, key := range keys {
 		if i, ok := slices.BinarySearch(m.names, key); ok {
 			m.names = slices.Delete(m.names, i, i+1)
-			m.changeLocked(-len(m.objects[key]))
+			o := m.objects[key]
+			m.changeLocked(o, -1)
+			o.slab.release()
 			delete(m.objects, key)
 		}
 	}

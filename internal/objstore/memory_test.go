@@ -1,31 +1,43 @@
 package objstore_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestMemorySaysWhatItHolds: whoever watches hears of growth and shrinking, in steps, and of nothing else.
+// TestMemorySaysWhatItHolds: whoever watches hears of growth and shrinking of the heap, in steps, and of nothing else.
 func TestMemorySaysWhatItHolds(t *testing.T) {
 	m := objstore.NewMemory()
 	var heard []int64
 	m.Watch(func(bytes int64) { heard = append(heard, bytes) })
-	put := func(key string, size int) {
-		if err := m.Put(t.Context(), key, objstore.NewBody(make([]byte, size))); err != nil {
-			t.Fatal(err)
+	const size = 1 << 15
+	keys := func(mib int, name string) (all []string) {
+		for i := range mib << 20 / size {
+			all = append(all, fmt.Sprintf("%s/%d", name, i))
+		}
+		return all
+	}
+	put := func(size int, keys ...string) {
+		for _, key := range keys {
+			if err := m.Put(t.Context(), key, objstore.NewBody(make([]byte, size))); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	put("a", 10<<20)
-	put("b", 5<<20)
+	put(size, keys(10, "a")...)
+	put(size, keys(5, "b")...)
+	put(20<<20, "large") // not in the heap
 	if len(heard) != 0 {
 		t.Errorf("heard %d of little", heard)
 	}
-	put("c", 1<<20)
-	if err := m.Delete(t.Context(), "a", "none"); err != nil {
+	put(size, keys(1, "c")...)
+	if err := m.Delete(t.Context(), append(keys(10, "a"), "none", "large")...); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Delete(t.Context(), "a", "b", "c"); err != nil {
+	if err := m.Delete(t.Context(), slices.Concat(keys(10, "a"), keys(5, "b"), keys(1, "c"))...); err != nil {
 		t.Fatal(err)
 	}
 	if len(heard) != 2 || heard[0] != 16<<20 || heard[1] != 0 {
