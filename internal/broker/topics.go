@@ -205,6 +205,11 @@ func (b *Broker) propose(ctx context.Context, r state.Record) error {
 // settings and waits until that is committed; callers at the same time share one attempt. An error means that nothing
 // was appended: ErrUnknownTopic if it may not, ErrInvalid, and those of an append but for ErrOutcomeUnknown.
 func (b *Broker) EnsureTopic(ctx context.Context, name string) error {
+	return b.EnsureTopicAs(ctx, name, TopicSpec{})
+}
+
+// EnsureTopicAs is EnsureTopic, but that a topic that it creates is as spec says. One that is there stays as it is.
+func (b *Broker) EnsureTopicAs(ctx context.Context, name string, spec TopicSpec) error {
 	for {
 		if _, err := b.Partitions(name); err == nil {
 			return nil
@@ -217,7 +222,7 @@ func (b *Broker) EnsureTopic(ctx context.Context, name string) error {
 		}
 		e, mine := b.ensures.join(name)
 		if mine {
-			_, err := b.CreateTopic(ctx, name, TopicSpec{})
+			_, err := b.CreateTopic(ctx, name, spec)
 			switch {
 			case errors.Is(err, ErrTopicExists):
 				err = nil

@@ -179,6 +179,12 @@ func FuzzRequest(f *testing.F) {
 	f.Add(uint8(12), "", "Accept: */*", []byte(`{"group":"g","offsets":[{"topic":"t","offset":1}]}`), uint64(0))
 	f.Add(uint8(9), "topic-name=t&offset=1&partition=0", "Accept: */*", []byte{}, uint64(0))
 	f.Add(uint8(200), "", "", []byte{}, uint64(0))
+	for i, rt := range routes {
+		if rt.path == "/event" {
+			f.Add(uint8(i), "topic-name=p", "Accept: */*", []byte(`{"event":"e","entity_id":"1","data":{"x":[1]}}`), uint64(1))
+			f.Add(uint8(i), "topic-name=t", "Accept: */*\nContent-Type: application/x-ndjson", []byte("{\"event\":\"e\",\"entity_id\":\"1\"}\n\n{}"), uint64(1))
+		}
+	}
 	a := handler(f)
 	a.Stop() // no request waits
 	described := readSpec(f)

@@ -45,6 +45,7 @@ var lawfuls = map[string]lawful{
 	"GET /readyz":      {status: 200, open: true},
 
 	"GET /openapi.json": {status: 200, open: true},
+	"POST /event":       {body: `{"event":"e","entity_id":"1"}`, status: 201},
 }
 
 func ownGroup(s *server, n int) {

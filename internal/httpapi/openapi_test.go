@@ -150,9 +150,10 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"Header":       api.Header{ValueBase64: &text},
 		"PlacedRecord": api.PlacedRecord{Record: api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}}},
 		"KeyEntry":     api.KeyEntry{Key: &text, KeyBase64: &text}, "Keys": api.Keys{Next: &text, NextBase64: &text},
-		"KeyHistory": api.KeyHistory{Next: "n"},
-		"TopicSpec":  api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
-		"Health":     api.Health{Epoch: 1},
+		"KeyHistory":  api.KeyHistory{Next: "n"},
+		"EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n},
+		"TopicSpec":   api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
+		"Health":      api.Health{Epoch: 1},
 	} {
 		b, err := json.Marshal(v)
 		if err != nil {

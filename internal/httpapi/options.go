@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/state"
 )
 
 // Options are what New needs besides the broker. A zero field means its default.
@@ -22,6 +23,11 @@ type Options struct {
 	Metrics *metrics.Set
 	// Keys is the index of record keys; nil: the routes of keys say that there is none.
 	Keys KeyIndex
+	// EventsTopic is where POST /event puts events unless the request names a topic. Default "events".
+	EventsTopic string
+	// KnownEvent says where the event of a topic is whose entity and id another one repeats that is about to be appended, if
+	// the engine of triggers will ignore it for that. It must not wait for anything. nil: nobody knows, and answers say nothing about it.
+	KnownEvent func(topic, entity, id string) (offset int64, known bool)
 	// ProfileLabels marks what requests do in profiles of the process with the kind of request and its topic. It costs a little.
 	ProfileLabels bool
 	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.
@@ -64,6 +70,11 @@ func (o *Options) Validate() error {
 	}
 	if o.RecordsMax < 0 {
 		errs = append(errs, fmt.Errorf("records of a request %d: want 1 or more", o.RecordsMax))
+	}
+	if o.EventsTopic != "" {
+		if err := state.CheckTopicName(o.EventsTopic); err != nil {
+			errs = append(errs, fmt.Errorf("topic of events: %w", err))
+		}
 	}
 	for _, d := range []struct {
 		name string
@@ -115,6 +126,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.RecordsMax == 0 {
 		o.RecordsMax = 256 << 10
+	}
+	if o.EventsTopic == "" {
+		o.EventsTopic = "events"
 	}
 	return o
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 
@@ -12,35 +11,37 @@ import (
 
 // answer tells the client what became of its records.
 func (p *producing) answer(w http.ResponseWriter, results []broker.Result) error {
-	if len(results) != len(p.appends) {
-		return errors.New("the broker answered another number of appends")
-	}
 	for _, r := range results {
 		if r.Err != nil {
 			return p.failed(results)
 		}
 	}
-	var count, bytes int64
-	for i := range p.appends {
-		count += p.appends[i].Summary.Span
-		bytes += int64(len(p.appends[i].Data))
-	}
 	duplicate := results[0].Duplicate // a producer's request has one append
 	if !duplicate {
-		p.a.metrics.produced.AddInt64(count)
-		p.a.metrics.producedIn.AddInt64(bytes)
+		p.countProduced()
 	}
 	p.a.readHeaders(w)
 	if p.kind == api.Multipart {
 		return p.answerOffsets(w, results[0])
 	}
-	out := api.Produced{Topic: p.topic, Count: count, Duplicate: duplicate}
+	out := api.Produced{Topic: p.topic, Duplicate: duplicate}
+	for i := range p.appends {
+		out.Count += p.appends[i].Summary.Span
+	}
 	if len(results) == 1 {
 		out.Partition, out.FirstOffset = &p.appends[0].Partition, &results[0].Base
 	} else {
 		out.Results = p.results(results)
 	}
 	return p.a.writeJSON(w, http.StatusCreated, &out)
+}
+
+// countProduced counts what was stored.
+func (p *producing) countProduced() {
+	for i := range p.appends {
+		p.a.metrics.produced.AddInt64(p.appends[i].Summary.Span)
+		p.a.metrics.producedIn.AddInt64(int64(len(p.appends[i].Data)))
+	}
 }
 
 func (p *producing) results(results []broker.Result) []api.PartitionResult {

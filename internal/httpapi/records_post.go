@@ -29,6 +29,9 @@ type producing struct {
 	kind      string
 	boundary  string // of a multipart body
 
+	spec  broker.TopicSpec // of the topic, if it is not there
+	keyed bool             // every record must be in the partition of its key
+
 	known      bool // the topic is there
 	partitions int
 	settings   state.Settings
@@ -49,7 +52,11 @@ func (a *API) postRecords(w http.ResponseWriter, r *http.Request) error {
 		p.in.Patient(a.o.BudgetWait, a.stops)
 	}
 	defer p.in.Memory.Release()
-	return p.run(w, r)
+	results, err := p.store(r, (*producing).readBody)
+	if err != nil {
+		return err
+	}
+	return p.answer(w, results)
 }
 
 func (p *producing) parse(r *http.Request) error {
@@ -94,18 +101,19 @@ func quotable(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
 }
 
-func (p *producing) run(w http.ResponseWriter, r *http.Request) error {
+// store has the body read, with read, and stores what that has added. There is a result for each append.
+func (p *producing) store(r *http.Request, read func(*producing) error) ([]broker.Result, error) {
 	if p.a.b.ReadOnly() {
-		return broker.ErrReadOnly
+		return nil, broker.ErrReadOnly
 	}
 	if err := p.lookUp(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := p.readBody(); err != nil {
-		return err
+	if err := read(p); err != nil {
+		return nil, err
 	}
 	if err := p.identify(); err != nil {
-		return err
+		return nil, err
 	}
 	ctx := r.Context()
 	if !p.known || p.timeout == 0 {
@@ -114,16 +122,30 @@ func (p *producing) run(w http.ResponseWriter, r *http.Request) error {
 		defer cancel()
 	}
 	if !p.known {
-		if err := p.a.b.EnsureTopic(ctx, p.topic); err != nil {
+		if err := p.ensure(ctx); err != nil {
 			for _, ap := range p.appends {
 				ap.Release() // never submitted
 			}
-			return err
+			return nil, err
 		}
 	}
 	p.in.Memory.Release() // what is still held is the appends'
 	results := p.a.b.Submit(ctx, p.appends).WaitFor(ctx, p.timeout)
-	return p.answer(w, results)
+	if len(results) != len(p.appends) {
+		return nil, errors.New("the broker answered another number of appends")
+	}
+	return results, nil
+}
+
+// ensure makes the topic.
+func (p *producing) ensure(ctx context.Context) error {
+	if err := p.a.b.EnsureTopicAs(ctx, p.topic, p.spec); err != nil {
+		return err
+	}
+	if n, err := p.a.b.Partitions(p.topic); p.keyed && (err != nil || n != p.partitions) {
+		return api.NewProblem(api.StoreUnavailable, "topic %s has been created by somebody else just now; try again", p.topic)
+	}
+	return nil
 }
 
 // lookUp learns about the topic. One that is not there is not made before the body was read.

@@ -33,6 +33,7 @@ var routes = []route{
 	{http.MethodGet, "/healthz", false, (*API).getHealth},
 	{http.MethodGet, "/readyz", false, (*API).getReady},
 	{http.MethodGet, "/openapi.json", false, (*API).getSpec},
+	{http.MethodPost, "/event", true, (*API).postEvent},
 }
 
 // name is the route's label in metrics.

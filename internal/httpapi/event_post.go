@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// postEvent appends an event, or several, to the topic of events. An event is a record like any other: its key is the
+// entity, so that all events of one are in one partition, its value the event.
+func (a *API) postEvent(w http.ResponseWriter, r *http.Request) error {
+	p := producing{a: a, now: time.Now(), partition: -1, expected: -1, keyed: true}
+	// Time in expressions is the log's: whatever a sender's clock says, no event is older than the one before it.
+	p.spec.Settings = map[string]string{"timestamp-type": state.TimestampAppend}
+	p.in = httpin.Body{W: w, R: r, Pace: a.pace, Memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
+	if err := p.parseEvent(r); err != nil {
+		return err
+	}
+	defer p.in.Memory.Release()
+	var known originalEvent
+	results, err := p.store(r, func(p *producing) error { return p.readEvents(&known) })
+	if err != nil {
+		return err
+	}
+	if p.kind == api.NDJSON {
+		return p.answer(w, results)
+	}
+	return p.answerEvent(w, &results[0], known)
+}
+
+func (p *producing) parseEvent(r *http.Request) error {
+	q := httpin.ParseParams(r.URL.RawQuery)
+	p.topic = p.a.o.EventsTopic
+	if _, given := q.Text(httpin.ParamTopic); given {
+		p.topic = q.Topic()
+	}
+	if _, given := q.Text(httpin.ParamPartition); given {
+		q.Fail(httpin.ParamPartition, "not for events: the entity decides")
+	}
+	p.timeout = q.Duration(httpin.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
+	if q.Fault != nil {
+		return q.Fault
+	}
+	return p.parseEventType(r.Header)
+}
+
+// parseEventType reads which form the body has: one event, unless it says that there are more.
+func (p *producing) parseEventType(h http.Header) (err error) {
+	p.kind = api.JSON
+	if given := h.Get("Content-Type"); given != "" {
+		if p.kind, _, err = contentType(given); err != nil || p.kind != api.JSON && p.kind != api.NDJSON {
+			return api.NewProblem(api.UnsupportedMediaType, "%s is not one of application/json, for one event, and application/x-ndjson, for many",
+				api.Quote(given))
+		}
+	}
+	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return api.NewProblem(api.UnsupportedMediaType, "Content-Encoding %s is not supported", api.Quote(encoding))
+	}
+	return nil
+}
+
+// originalEvent is where the event is that a request repeats.
+type originalEvent struct {
+	offset int64
+	known  bool
+}
+
+// readEvents makes appends of the events of the body. Of a single one it finds out whether it is there already.
+func (p *producing) readEvents(original *originalEvent) error {
+	p.in.Max = p.a.requestMax
+	if err := p.in.Open(); err != nil {
+		return err
+	}
+	body, err := p.in.Whole()
+	if err != nil {
+		return err
+	}
+	defer p.in.Memory.Put(body)
+	source := forms.NewEventBody(body, p.now.UnixMilli(), p.kind == api.NDJSON)
+	if err := p.encode(source); err != nil {
+		return err
+	}
+	if e := &source.Last; p.kind == api.JSON && e.ID != nil && p.a.o.KnownEvent != nil {
+		original.offset, original.known = p.a.o.KnownEvent(p.topic, string(e.Entity), string(e.ID))
+	}
+	return nil
+}
+
+func (p *producing) answerEvent(w http.ResponseWriter, r *broker.Result, original originalEvent) error {
+	if r.Err != nil {
+		return p.failed([]broker.Result{*r})
+	}
+	p.countProduced()
+	p.a.readHeaders(w)
+	// Milliseconds are what the record has.
+	out := api.EventStored{Topic: p.topic, Partition: p.appends[0].Partition, Offset: r.Base, Time: time.UnixMilli(r.AppendTime.UnixMilli()).UTC()}
+	if p.a.o.KnownEvent != nil {
+		out.Duplicate = &original.known
+	}
+	if original.known {
+		out.OriginalOffset = &original.offset
+	}
+	return p.a.writeJSON(w, http.StatusCreated, &out)
+}
