@@ -28,7 +28,8 @@ func normalize(root *term) (*form.Expression, *Error) {
 	}
 	f = n.Expand(f)
 	if n.Full() {
-		return nil, root.at.fault("the expression is too large once its guards, the absences on the left of a THEN, are written out")
+		return nil, root.at.fault("the expression is too large: it has more than %d parts when absences on the left of a THEN are "+
+			"written before each event that may follow", form.MaxNodes)
 	}
 	return &form.Expression{Root: f, Kinds: n.list}, nil
 }

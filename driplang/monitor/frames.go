@@ -30,6 +30,28 @@ func (m *Monitor) put(f *frame) {
 	m.spare = append(m.spare, f)
 }
 
+// take is an empty frame that counts as an instance, until drop.
+func (m *Monitor) take(r *region) *frame {
+	m.live++
+	m.cells += len(r.cells)
+	return m.get(r)
+}
+
+func (m *Monitor) drop(f *frame) {
+	m.live--
+	m.cells -= len(f.cells)
+	m.put(f)
+}
+
+// full is whether one more instance of a region would be too many.
+func (m *Monitor) full(r *region) bool {
+	most := MaxInstances
+	if !m.program.steady {
+		most = MaxUnsteady
+	}
+	return m.live >= most || m.cells+len(r.cells) > maxCells
+}
+
 // wipe empties a frame's cells.
 func (m *Monitor) wipe(f *frame) {
 	for i := range f.cells {
@@ -39,32 +61,29 @@ func (m *Monitor) wipe(f *frame) {
 
 func (m *Monitor) wipeCell(c *cell) {
 	for _, r := range c.rights {
-		m.put(r)
-		m.live--
+		m.drop(r)
 	}
 	c.n, c.refs, c.rights = 0, c.refs[:0], c.rights[:0]
 }
 
 // remove takes out one of the frames of a THEN.
 func (m *Monitor) remove(c *cell, i int) {
-	m.put(c.rights[i])
-	m.live--
+	m.drop(c.rights[i])
 	c.rights = slices.Delete(c.rights, i, i+1)
 }
 
-// clone is a copy of a frame and of all below it.
-func (m *Monitor) clone(r *region, f *frame) *frame {
-	g := m.get(r)
+// copyTo makes g, a frame of the same region, a copy of f and of all below it.
+func (m *Monitor) copyTo(g *frame, r *region, f *frame) {
 	g.at, g.lo, g.hi, g.refs = f.at, f.lo, f.hi, append(g.refs, f.refs...)
 	for i := range f.cells {
 		from, to := &f.cells[i], &g.cells[i]
 		to.n, to.refs = from.n, append(to.refs, from.refs...)
 		for _, right := range from.rights {
-			to.rights = append(to.rights, m.clone(r.cells[i].right, right))
-			m.live++
+			child := m.take(r.cells[i].right)
+			m.copyTo(child, r.cells[i].right, right)
+			to.rights = append(to.rights, child)
 		}
 	}
-	return g
 }
 
 // pruneFrame drops, all over a frame, what can no longer matter at the present time.
@@ -127,8 +146,7 @@ func (m *Monitor) latch(n *node, f *frame, c *cell) {
 		}
 		refs := c.refs[:0]
 		if look == aspectTrue {
-			refs = m.appendWitness(append(refs, r.refs...), n.right.root, r, true)
-			refs = refs[:min(len(refs), maxRefs)]
+			refs = distinct(m.appendWitness(append(refs, r.refs...), n.right.root, r, true))
 		}
 		if n.inner&aspectCompletes == 0 {
 			m.wipeCell(c)
@@ -159,8 +177,7 @@ func (m *Monitor) add(n *node, f *frame, r *frame) {
 	for i := len(c.rights) - 1; i >= 0; i-- {
 		switch {
 		case m.covers(wanted, n.right, c.rights[i], r):
-			m.put(r)
-			m.live--
+			m.drop(r)
 			return
 		case m.covers(wanted, n.right, r, c.rights[i]):
 			m.remove(c, i)

@@ -15,8 +15,14 @@ const (
 	// with a bounded absence to its left. The next instant of these is found by trying, which takes the square of
 	// the instances.
 	MaxUnsteady = 128
-	// MaxState is the greatest length of a state, in bytes.
-	MaxState = 256 << 10
+	// MaxState is the greatest length of a state, in bytes. A state comes near it only if an expression of the
+	// greatest size is given the most instances.
+	MaxState = 4 << 20
+
+	// maxCells and maxRefs bound the instances of large expressions, so that every state fits into MaxState: the cells of
+	// all of them together, and the events that are remembered of one completion.
+	maxCells = 16 << 10
+	maxRefs  = 16
 )
 
 // Value is what an expression is worth at an instant.
@@ -54,6 +60,7 @@ type Monitor struct {
 	degraded bool
 
 	live    int      // frames in use, the root not counted
+	cells   int      // of these
 	spare   []*frame // frames not in use
 	witness []uint64 // of the completions of the current step
 	ref     uint64   // of the current event

@@ -20,14 +20,15 @@ func (m *Monitor) Next() (at int64, ok bool) {
 
 // simulate passes the deadlines of a copy until the truth is another.
 func (m *Monitor) simulate(was bool) (int64, bool) {
-	root, now, done, live, degraded := m.root, m.now, m.done, m.live, m.degraded
-	m.root = m.clone(m.program.root, root)
+	root, now, done, live, cells, degraded := m.root, m.now, m.done, m.live, m.cells, m.degraded
+	m.root = m.get(m.program.root)
+	m.copyTo(m.root, m.program.root, root)
 	m.root.lo, m.root.hi = never, ever
 	defer func() {
 		m.put(m.root)
-		m.root, m.now, m.done, m.live, m.degraded = root, now, done, live, degraded
+		m.root, m.now, m.done, m.live, m.cells, m.degraded = root, now, done, live, cells, degraded
 	}()
-	m.live = live // the copy stands for the original
+	m.live, m.cells = live, cells // the copy stands for the original
 	for {
 		at := m.nextDeadline(m.program.root, m.root)
 		if at == ever {

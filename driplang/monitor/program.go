@@ -72,14 +72,6 @@ func Compile(e driplang.Expr, o Options) (*Program, error) {
 // Expr is what was compiled.
 func (p *Program) Expr() driplang.Expr { return p.expr }
 
-// most is how many instances are followed.
-func (p *Program) most() int {
-	if p.steady {
-		return MaxInstances
-	}
-	return MaxUnsteady
-}
-
 // Match is which kinds of event one of that name and data is. It is zero if the program does not look at it; such an
 // event changes nothing and needs no Step. data is JSON or empty, is read only if there is a filter on the name, and is
 // not kept.

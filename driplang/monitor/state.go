@@ -229,12 +229,11 @@ func (r *stateReader) then(n *node, f *frame, v uint64) {
 		if r.err != nil {
 			return
 		}
-		if most := r.m.program.most(); r.m.live >= most {
-			r.fail(fmt.Errorf("more than %d instances", most))
+		if r.m.full(n.right) {
+			r.fail(fmt.Errorf("more than %d instances", r.m.live))
 			return
 		}
-		right := r.m.get(n.right)
-		r.m.live++
+		right := r.m.take(n.right)
 		c.rights = append(c.rights, right)
 		right.lo, right.hi = n.window(f)
 		if n.right.timed {

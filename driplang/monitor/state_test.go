@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
@@ -57,6 +58,31 @@ func TestStateIsStable(t *testing.T) {
 	}
 	if got := fresh.Witness(nil); !slices.Equal(got, []uint64{4711}) {
 		t.Errorf("witness %v", got)
+	}
+}
+
+// TestLargestStates: what is written can be read, also of expressions at the limits.
+func TestLargestStates(t *testing.T) {
+	all := strings.Repeat("B AND ", 60) + "B"
+	for text, events := range map[string]uint64{
+		"A THEN ((B AND NOT C) WITHIN 20 days)":                                         1200,
+		"A THEN (((NOT C) THEN (" + all + ")) WITHIN 2 days)":                           300,
+		"A THEN ((" + strings.Repeat("(B THEN C) AND ", 500) + "NOT D) WITHIN 20 days)": 60,
+		"(" + strings.Repeat("A AND ", 100) + "A) THEN ((B AND NOT C) WITHIN 20 days)":  1200,
+	} {
+		p := compile(t, text)
+		m := New(p)
+		for i := range events {
+			m.Step(p.Match("A", nil), int64(i), i*0x9e3779b97f4a7c15)
+		}
+		state := m.AppendState(nil)
+		if err := m.Load(state); err != nil {
+			t.Errorf("%.40s: %v", text, err)
+		}
+		if again := m.AppendState(nil); !slices.Equal(state, again) {
+			t.Errorf("%.40s: another state when written again", text)
+		}
+		t.Logf("%.40s: %d instances, %d bytes", text, m.Instances(), len(state))
 	}
 }
 

@@ -115,9 +115,6 @@ func (m *Monitor) completes(n *node, f *frame, from int) bool {
 	return ok
 }
 
-// maxRefs bounds the events that are remembered of one completion.
-const maxRefs = 64
-
 // spawn follows a completion of the left side, whose witness begins at from, and reports whether the whole THEN
 // completed, now or before.
 func (m *Monitor) spawn(n *node, f *frame, from int, completed bool) bool {
@@ -127,13 +124,12 @@ func (m *Monitor) spawn(n *node, f *frame, from int, completed bool) bool {
 		m.witness = m.witness[:from]
 		return completed
 	}
-	r := m.get(n.right)
-	m.live++
+	r := m.take(n.right)
 	r.lo, r.hi = lo, hi
 	if n.right.timed {
 		r.at = m.now
 	}
-	r.refs = append(r.refs, refs[:min(len(refs), maxRefs)]...)
+	r.refs = append(r.refs, distinct(refs)...)
 	m.witness = m.witness[:from]
 
 	started := m.starts(n.right.root, r)
@@ -166,7 +162,7 @@ func (m *Monitor) starts(n *node, f *frame) bool {
 
 // room makes sure that one more frame may be added to a THEN, giving up the middle one if need be.
 func (m *Monitor) room(n *node, f *frame) bool {
-	if m.live < m.program.most() {
+	if !m.full(n.right) {
 		return true
 	}
 	m.degraded = true
@@ -175,5 +171,5 @@ func (m *Monitor) room(n *node, f *frame) bool {
 		return false
 	}
 	m.remove(c, len(c.rights)/2)
-	return true
+	return !m.full(n.right)
 }

@@ -7,8 +7,9 @@ import (
 )
 
 // Witness adds to dst the events, by the numbers that Step was given, because of which the expression is true: of every
-// event that had to happen the one that was used, of a count the one that completed it. Sorted, each once; nothing if the
-// expression is not true. What is true because something did not happen has no event to show.
+// event that had to happen the one that was used, of a count the one that completed it, of a left side that needed more
+// than 16 the latest 16. Sorted, each once; nothing if the expression is not true. What is true because something did not
+// happen has no event to show.
 func (m *Monitor) Witness(dst []uint64) []uint64 {
 	if m.Value() != True {
 		return dst
@@ -17,6 +18,13 @@ func (m *Monitor) Witness(dst []uint64) []uint64 {
 	dst = m.appendWitness(dst, m.program.root.root, m.root, false)
 	slices.Sort(dst[from:])
 	return dst[:from+len(slices.Compact(dst[from:]))]
+}
+
+// distinct is refs in order, each once, and of too many the latest. It reuses the slice.
+func distinct(refs []uint64) []uint64 {
+	slices.Sort(refs)
+	refs = slices.Compact(refs)
+	return refs[max(0, len(refs)-maxRefs):]
 }
 
 // appendWitness adds the events that make a node true; it is true, and if lasting for good, whatever happens.

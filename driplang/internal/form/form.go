@@ -8,8 +8,11 @@ import (
 	"slices"
 )
 
-// MaxNodes bounds what is written out: guards are distributed over OR and AND.
+// MaxNodes bounds the size of a form: guards are written before each event that they may meet.
 const MaxNodes = 4096
+
+// maxForms bounds the work: a form may be made several times until it is finished.
+const maxForms = 8 * MaxNodes
 
 // Op is what a form consists of.
 type Op uint8
@@ -63,12 +66,12 @@ type Builder struct {
 }
 
 // Full is whether the form has become too large. What was built is then of no use.
-func (b *Builder) Full() bool { return b.forms > MaxNodes }
+func (b *Builder) Full() bool { return b.forms > maxForms }
 
 // Make adds a form made of finished ones.
 func (b *Builder) Make(f Form) *Form {
 	if f.measure(); f.size > MaxNodes {
-		b.forms = MaxNodes
+		b.forms = maxForms
 	}
 	if b.forms++; b.Full() { // cut short, to come to an end
 		return &Form{Op: Leaf, Need: 1, From: f.From, size: 1}
