@@ -84,4 +84,3 @@ func (s *server) readAllocs(t *testing.T, form string, n, least int) float64 {
 		}
 	})
 }
-
