@@ -278,7 +278,7 @@ func randomBytes(seed uint64) []byte {
 }
 
 func TestMonitorAgainstDefinitions(t *testing.T) {
-	const few = 6_000
+	const few = 3_000
 	until := time.Now().Add(*compareTime)
 	first := uint64(0)
 	if *compareTime > 0 {

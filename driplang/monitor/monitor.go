@@ -133,7 +133,7 @@ func (m *Monitor) Advance(at int64) Value {
 // Value is what the expression is worth now.
 func (m *Monitor) Value() Value { return m.value(m.program.root.root, m.root) }
 
-// Settled is whether the value can never change again, whatever happens. It does not find all such cases.
+// Settled is whether the expression is true, or not true, for good, whatever happens. It does not find all such cases.
 func (m *Monitor) Settled() bool {
 	n := m.program.root.root
 	return m.always(aspectTrue, n, m.root) || m.never(aspectTrue, n, m.root, m.deadGuards(m.program.root, m.root))

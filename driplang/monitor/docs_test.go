@@ -1,0 +1,47 @@
+package monitor
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+)
+
+// docRow is an example in docs/driplang.md: expression, events with their times in seconds or as a duration, value.
+var docRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([A-Z]@.*) \\| (true|false|pending)\\b")
+
+func TestExamplesOfDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/driplang.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := docRow.FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 14 {
+		t.Fatalf("only %d examples found", len(rows))
+	}
+	for _, row := range rows {
+		e, err := driplang.Parse(row[1])
+		if err != nil {
+			t.Errorf("%s: %v", row[1], err)
+			continue
+		}
+		p, err := Compile(e, Options{Pending: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := follower{m: New(p)}
+		for event := range strings.FieldsSeq(row[2]) {
+			name, at, _ := strings.Cut(event, "@")
+			if !strings.HasSuffix(at, "m") {
+				at += "s"
+			}
+			f.advance(offset(t, at) - 1)
+			f.step(happening{name: name, at: offset(t, at)})
+		}
+		if got := f.m.Value().String(); got != row[3] {
+			t.Errorf("%s after %s is %s", row[0], row[2], got)
+		}
+	}
+}
