@@ -22,6 +22,8 @@ func TestWarnings(t *testing.T) {
 		{"count(A) >= 5 WITHIN 7d", nil},
 		{"A THEN (NOT B AFTER 7d)", nil},
 		{"NOT (A THEN NOT B)", nil},
+		{"visit THEN (NOT visit WITHIN 30d) THEN (visit WITHIN 60d)", nil},
+		{"A THEN ((B AND NOT A) WITHIN 2d)", nil},
 		{"A THEN NOT B", []driplang.Warning{{driplang.FiresAtOnce, atOnce + "A is complete; did you mean A THEN ((NOT B) WITHIN ...)?"}}},
 		{
 			"A OR B THEN (NOT (C THEN D))",

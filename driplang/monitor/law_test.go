@@ -163,6 +163,18 @@ func TestLawSettledWindows(t *testing.T) {
 	}
 }
 
+func TestNewCompletionEndsOldOnes(t *testing.T) {
+	for _, text := range []string{"A THEN (NOT A WITHIN 30d) THEN (A WITHIN 60d)", "A THEN ((B AND NOT A) WITHIN 30d)"} {
+		p := compile(t, text)
+		m := New(p)
+		for at := range int64(200) {
+			if m.Step(p.Match("A", nil), at, 1); m.Instances() > 1 {
+				t.Fatalf("%s: %d instances", text, m.Instances())
+			}
+		}
+	}
+}
+
 // TestStateStaysSmall: without a warning, a long history leaves few instances. How few, nothing promises; a
 // change that lets them grow should be noticed.
 func TestStateStaysSmall(t *testing.T) {

@@ -49,10 +49,28 @@ func KeepsMany(f *Form) []*Form {
 	for _, k := range slices.Concat(f.Kids, f.Guards) {
 		found = append(found, KeepsMany(k)...)
 	}
-	if f.Op == Then && pulls(f.Kids[1], false) == both {
-		found = append(found, f)
+	if f.Op != Then || pulls(f.Kids[1], false) != both {
+		return found
 	}
-	return found
+	if left := f.Kids[0]; left.Op == Leaf && endedBy(f.Kids[1], left.Kind) {
+		return found // a completion ends those before it
+	}
+	return append(found, f)
+}
+
+// endedBy is whether an event of a kind makes f false for good, while it is still open.
+func endedBy(f *Form, kind int) bool {
+	switch f.Op {
+	case Leaf:
+		return f.Not && f.Kind == kind && f.Need == 1 && f.After == 0
+	case Then:
+		return !f.Not && endedBy(f.Kids[0], kind)
+	case And:
+		return slices.ContainsFunc(f.Kids, func(k *Form) bool { return endedBy(k, kind) })
+	case Or:
+		return !slices.ContainsFunc(f.Kids, func(k *Form) bool { return !endedBy(k, kind) })
+	}
+	return false
 }
 
 // pulls is the directions in which the windows of f, measured from its anchor, pull. completes is whether it matters
