@@ -74,9 +74,11 @@ func (l *lexer) duration(before string) (int64, *Error) {
 	return total, nil
 }
 
+// clip is s, or its beginning, for a message.
 func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "..."
+	const most = 40
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
 	}
 	return s
 }

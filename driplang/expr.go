@@ -8,7 +8,8 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
-// Expr is an expression that was read without fault. It is immutable; copies share it.
+// Expr is an expression that was read without fault. It is immutable; copies share it. The zero value is no expression:
+// it has no text and no names.
 type Expr struct {
 	root   *term
 	normal *form.Expression
@@ -16,6 +17,9 @@ type Expr struct {
 
 // Names is the event names that e mentions, sorted, each once. Events of other names do not change its value.
 func (e Expr) Names() []string {
+	if e.root == nil {
+		return nil
+	}
 	var names []string
 	e.root.walk(func(t *term) {
 		if t.op == opEvent || t.op == opCount {

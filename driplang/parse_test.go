@@ -192,6 +192,9 @@ func TestNames(t *testing.T) {
 	if got := e.Names(); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("names %q", got)
 	}
+	if none := (driplang.Expr{}); none.Names() != nil || none.String() != "" || none.Equal(e) {
+		t.Errorf("the zero value: %q, %q", none, none.Names())
+	}
 }
 
 func TestCaret(t *testing.T) {
