@@ -33,9 +33,12 @@ var levels = map[string]int{
 	"internal/broker":   4,
 	"internal/triggers": 4,
 	"internal/fsck":     4,
+	"internal/drip":     4,
 
 	"internal/eventlog": 3,
 	"internal/merge":    3,
+
+	"internal/triggers/rule": 3,
 
 	"internal/logcore": 2,
 	"internal/groups":  2,
@@ -45,6 +48,8 @@ var levels = map[string]int{
 	"internal/httpin":  2,
 	"internal/webhook": 2,
 	"driplang/monitor": 2,
+
+	"internal/triggers/store": 2,
 
 	"internal/state":      1,
 	"internal/cache":      1,
@@ -57,6 +62,8 @@ var levels = map[string]int{
 	"internal/body":       1,
 
 	"driplang": 1,
+
+	"internal/triggers/entry": 1,
 
 	"record":            0,
 	"webhook":           0,
@@ -91,6 +98,7 @@ var support = []string{
 	"internal/pressure",
 	"internal/perf",
 	"internal/hostile",
+	"internal/drip/cases",
 	"internal/tidy",
 }
 

@@ -1,0 +1,164 @@
+package entry
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ID names a firing: the same for the same cause, whoever computes it and however often.
+type ID [16]byte
+
+// ParseID reads what String wrote.
+func ParseID(s string) (id ID, err error) {
+	if b, err := hex.DecodeString(s); err != nil || copy(id[:], b) != len(id) || len(b) != len(id) {
+		return ID{}, fmt.Errorf("firing id %q is not 32 hex digits", s)
+	}
+	return id, nil
+}
+
+// String returns 32 hex digits.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// MakeID is the id of the firing of a trigger for an entity because of a cause.
+func MakeID(trigger string, version int, entity, cause string) ID {
+	var b []byte
+	for _, s := range [...]string{trigger, strconv.Itoa(version), entity, cause} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	sum := sha256.Sum256(b)
+	return ID(sum[:16])
+}
+
+// EventCause is the cause of what fires at an event.
+func EventCause(partition uint32, offset int64) string {
+	return "o:" + strconv.FormatUint(uint64(partition), 10) + ":" + strconv.FormatInt(offset, 10)
+}
+
+// DeadlineCause is the cause of what fires at an instant, by time alone. An entity has its events in one partition.
+func DeadlineCause(millis int64, partition uint32) string {
+	return "d:" + strconv.FormatInt(millis, 10) + ":" + strconv.FormatUint(uint64(partition), 10)
+}
+
+// StartCause is the cause of what fires because it was true when its trigger was made.
+func StartCause(millis int64, partition uint32) string {
+	return "c:" + strconv.FormatInt(millis, 10) + ":" + strconv.FormatUint(uint64(partition), 10)
+}
+
+// Kind says what a record of the topic of firings is about.
+type Kind string
+
+// The kinds.
+const (
+	Fired   Kind = "firing"  // a trigger has fired: the first record of an id counts, others are ignored
+	Retract Kind = "retract" // the expression is no longer true: ID is the firing's
+	Attempt Kind = "attempt" // to deliver, without success; another one comes at NextTry
+	Done    Kind = "done"    // no more attempts; State says with what result
+	Resend  Kind = "resend"  // deliver it again
+	Tick    Kind = "tick"    // nothing: makes the log's time advance
+)
+
+// State is what becomes of a firing.
+type State string
+
+// The states. The first four are in a record of kind Fired too: what was decided when it was recorded.
+const (
+	Pending    State = "pending"    // to be delivered
+	Suppressed State = "suppressed" // it fell into the cooldown, or the trigger was paused
+	Carried    State = "carried"    // an earlier version of the trigger has fired already
+	Historic   State = "historic"   // it happened before the trigger was made
+	Delivered  State = "delivered"
+	Dead       State = "dead"      // could not be delivered
+	Retracted  State = "retracted" // was taken back before anybody heard of it
+	Cancelled  State = "cancelled" // the trigger was deleted before it was delivered
+	Forgotten  State = "forgotten" // is older than what the topic of firings still has, so that nobody knows
+	Computed   State = "computed"  // not in the log yet
+)
+
+// Record is the value of a record in the topic of firings; its key is the id in hex.
+type Record struct {
+	Kind Kind   `json:"kind"`
+	ID   string `json:"id,omitempty"`
+	// Of Fired.
+	Trigger string `json:"trigger,omitempty"`
+	Version int    `json:"version,omitempty"`
+	Entity  string `json:"entity,omitempty"`
+	// Witness is the offsets, in Partition of Topic, of the events because of which the expression is true.
+	Topic     string  `json:"topic,omitempty"`
+	Partition uint32  `json:"partition,omitempty"`
+	Witness   []int64 `json:"witness,omitempty"`
+	// Of Fired and Retract: the instant (ms since 1970), and why then.
+	At    int64  `json:"at,omitempty"`
+	Cause string `json:"cause,omitempty"`
+	// State is of Fired and Done.
+	State State `json:"state,omitempty"`
+	// Of Attempt and Done: whether it was the message that takes the firing back, and what came of it.
+	Retraction bool            `json:"retraction,omitempty"`
+	Outcome    json.RawMessage `json:"outcome,omitempty"`
+	NextTry    int64           `json:"next_try,omitempty"` // of Attempt: when to try again, ms since 1970
+}
+
+// ErrRecord is what ParseRecord's errors wrap.
+var ErrRecord = errors.New("not a record of a firing")
+
+// ParseRecord reads the value of a record.
+func ParseRecord(value []byte) (r Record, id ID, err error) {
+	if err := json.Unmarshal(value, &r); err != nil {
+		return r, id, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	if r.Kind == Tick {
+		return r, id, nil
+	}
+	if id, err = ParseID(r.ID); err != nil {
+		return r, id, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	ok := false
+	switch r.Kind {
+	case Fired:
+		ok = r.Trigger != "" && r.Version > 0 && r.Entity != "" && r.Cause != "" && (r.State == Pending || r.State == Suppressed || r.State == Carried)
+		if ok && MakeID(r.Trigger, r.Version, r.Entity, r.Cause) != id {
+			return r, id, fmt.Errorf("%w: its id is not that of its cause", ErrRecord)
+		}
+	case Done:
+		ok = r.State == Delivered || r.State == Dead
+	case Retract, Attempt, Resend:
+		ok = true
+	}
+	if !ok {
+		return r, id, fmt.Errorf("%w: kind %q, state %q", ErrRecord, r.Kind, r.State)
+	}
+	return r, id, nil
+}
+
+// Encode is the value of a record.
+func (r *Record) Encode() []byte {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(fmt.Sprintf("record of a firing: %v", err)) // it holds nothing that JSON can not say
+	}
+	return b
+}
+
+// Behind is whether a cause lies behind a cut: an event with an offset that from does not include (of a partition that is
+// not in from, every one), or an instant (ms) after at.
+func Behind(cause string, from []int64, at int64) bool {
+	parts := strings.Split(cause, ":")
+	if len(parts) != 3 {
+		return false
+	}
+	a, _ := strconv.ParseInt(parts[1], 10, 64)
+	b, _ := strconv.ParseInt(parts[2], 10, 64)
+	if parts[0] == "o" {
+		return a >= int64(len(from)) || b >= from[a]
+	}
+	return a > at
+}
+
+// IsZero is whether it is none.
+func (id ID) IsZero() bool { return id == ID{} }

@@ -1,0 +1,252 @@
+package triggers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/triggers/store"
+	"github.com/sebbroker/seb/record"
+)
+
+// appendTime are the settings of topics whose records the engine reads for their times; compacted those of definitions.
+var (
+	appendTime = map[string]string{"timestamp-type": "append"}
+	compacted  = map[string]string{"cleanup-policy": "compact"}
+)
+
+// ensure finds a topic, or makes it.
+func (e *Engine) ensure(ctx context.Context, name string, partitions int, settings map[string]string) (Topic, error) {
+	t, ok := e.opt.Log.Topic(name)
+	if !ok {
+		if err := e.opt.Log.Create(ctx, name, partitions, settings); err != nil {
+			return t, fmt.Errorf("create topic %s: %w", name, err)
+		}
+		if t, ok = e.opt.Log.Topic(name); !ok {
+			return t, fmt.Errorf("topic %s is not there after it was made", name)
+		}
+	}
+	if settings["timestamp-type"] != "" && !t.AppendTime {
+		return t, fmt.Errorf("%w: topic %s must have timestamp-type=append: triggers go by the time at which the log took an event",
+			ErrInvalid, name)
+	}
+	return t, nil
+}
+
+// Put is what came of a change.
+type Put struct {
+	Version  int
+	Names    []string // of the events that it mentions
+	Warnings []string // what its author may not have meant
+	// History is the offset of the first event of each partition that is still there: absence before is not known.
+	History []int64
+}
+
+// Put makes a trigger, or a new version of it if what it says of events is another; else only how it is delivered and
+// whether it is paused. d's members from TopicID on, and Version, are ignored. It returns when the engine follows it.
+// Errors: ErrInvalid, ErrNotLeader, ErrUnavailable, those of an append, after which it may come yet.
+func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
+	d = d.WithDefaults()
+	if err := d.Validate(); err != nil {
+		return Put{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if len(d.Deliver) > 0 && !json.Valid(d.Deliver) {
+		return Put{}, fmt.Errorf("%w: deliver is not JSON", ErrInvalid)
+	}
+	r, err := rule.Compile(d)
+	if err != nil {
+		return Put{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	topic, err := e.ready(ctx, &d)
+	if err != nil {
+		return Put{}, err
+	}
+	e.change.Lock()
+	defer e.change.Unlock()
+	if err := e.caughtUp(ctx); err != nil {
+		return Put{}, err
+	}
+	out := Put{Names: r.Names(), Warnings: rule.Warnings(d.Expr)}
+	more, err := e.unknown(ctx, topic.ID, out.Names)
+	if err != nil {
+		return Put{}, err
+	}
+	out.Warnings = append(out.Warnings, more...)
+	p, known := e.opt.Log.Position(topic.ID)
+	if !known || len(p.Topics[0]) == 0 {
+		return Put{}, ErrUnavailable
+	}
+	d.TopicID, d.From, d.At, d.Version = topic.ID.String(), nil, p.complete(), 1
+	for _, span := range p.Topics[0] {
+		d.From, out.History = append(d.From, span.Next), append(out.History, span.Start)
+	}
+	d.Created = d.At
+	if err := e.follows(ctx, &d); err != nil {
+		return Put{}, err
+	}
+	out.Version = d.Version
+	return out, e.define(ctx, d.ID, &d)
+}
+
+// ready makes the topics that a trigger needs, and finds that of its events.
+func (e *Engine) ready(ctx context.Context, d *rule.Definition) (Topic, error) {
+	if !e.opt.Log.Leads() {
+		return Topic{}, ErrNotLeader
+	}
+	if d.Topic == e.opt.Triggers || d.Topic == e.opt.Firings {
+		return Topic{}, fmt.Errorf("%w: topic: %s is no topic of events", ErrInvalid, d.Topic)
+	}
+	if _, err := e.ensure(ctx, e.opt.Triggers, 1, compacted); err != nil {
+		return Topic{}, err
+	}
+	if _, err := e.ensure(ctx, e.opt.Firings, 1, appendTime); err != nil {
+		return Topic{}, err
+	}
+	return e.ensure(ctx, d.Topic, e.opt.EventPartitions, appendTime)
+}
+
+// caughtUp waits until all definitions that are in the log are known.
+func (e *Engine) caughtUp(ctx context.Context) error {
+	t, ok := e.opt.Log.Topic(e.opt.Triggers)
+	if !ok {
+		return nil
+	}
+	p, known := e.opt.Log.Position(t.ID)
+	if !known || len(p.Topics[0]) == 0 {
+		return ErrUnavailable
+	}
+	e.rouse()
+	return e.wait(ctx, func(q *published) bool { return q.defined >= p.Topics[0][0].Next })
+}
+
+// follows makes d what comes after the version that is there: all that has fired by d.At is recorded then.
+func (e *Engine) follows(ctx context.Context, d *rule.Definition) error {
+	old, err := e.Trigger(d.ID)
+	if err != nil {
+		return e.again(ctx, d)
+	}
+	d.Version, d.Created = old.Version+1, old.Created
+	same := *d
+	if same.TopicID == old.TopicID && same.Evaluated(&old.Definition) {
+		d.Version, d.From, d.At = old.Version, old.From, old.At
+		return nil
+	}
+	topic := old.topic
+	if t, ok := e.opt.Log.Topic(old.Topic); !ok || t.ID != topic {
+		return nil // its topic is gone
+	}
+	e.rouse()
+	err = e.wait(ctx, func(p *published) bool {
+		at, ok := p.complete[topic]
+		return ok && at >= d.At
+	})
+	if err != nil {
+		return err
+	}
+	var last int64
+	err = e.query(func(q store.Queries) (err error) {
+		last, err = q.LastOut(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.wait(ctx, func(*published) bool {
+		n := int64(1)
+		err := e.query(func(q store.Queries) (err error) {
+			n, err = q.Unrecorded(ctx, d.ID, last)
+			return err
+		})
+		return err == nil && n == 0
+	})
+}
+
+// again numbers a trigger whose name was used before by one that was deleted.
+func (e *Engine) again(ctx context.Context, d *rule.Definition) error {
+	return e.query(func(q store.Queries) error {
+		v, err := q.LastVersion(ctx, d.ID)
+		d.Version = v + 1
+		return err
+	})
+}
+
+// define appends a definition, or with nil that there is none any more, and waits until the engine knows.
+func (e *Engine) define(ctx context.Context, id string, d *rule.Definition) error {
+	t, ok := e.opt.Log.Topic(e.opt.Triggers)
+	if !ok {
+		return ErrUnavailable
+	}
+	r := record.Record{Key: []byte(id)}
+	if d != nil {
+		value, err := d.Encode()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		r.Value = value
+	}
+	r.Timestamp = e.opt.Now().UnixMilli()
+	base, err := e.opt.Log.Append(ctx, t.ID, 0, []record.Record{r})
+	if err != nil {
+		return fmt.Errorf("trigger %s: %w", id, err)
+	}
+	e.rouse()
+	return e.wait(ctx, func(p *published) bool { return p.defined > base })
+}
+
+// Pause suppresses what fires from now on, and delivers nothing more, or with paused false ends that. Errors:
+// ErrUnknownTrigger and those of Put.
+func (e *Engine) Pause(ctx context.Context, id string, paused bool) error {
+	return e.alter(ctx, id, func(d *rule.Definition) *rule.Definition {
+		d.Status = rule.Active
+		if paused {
+			d.Status = rule.Paused
+		}
+		return d
+	})
+}
+
+// Delete deletes a trigger; what was not delivered is not delivered any more. Errors: those of Pause.
+func (e *Engine) Delete(ctx context.Context, id string) error {
+	return e.alter(ctx, id, func(*rule.Definition) *rule.Definition { return nil })
+}
+
+func (e *Engine) alter(ctx context.Context, id string, f func(d *rule.Definition) *rule.Definition) error {
+	if !e.opt.Log.Leads() {
+		return ErrNotLeader
+	}
+	e.change.Lock()
+	defer e.change.Unlock()
+	if err := e.caughtUp(ctx); err != nil {
+		return err
+	}
+	old, err := e.Trigger(id)
+	if err != nil {
+		return err
+	}
+	return e.define(ctx, id, f(&old.Definition))
+}
+
+// unknown warns of names that no event of a topic has had yet.
+func (e *Engine) unknown(ctx context.Context, topic record.ID, names []string) (warnings []string, err error) {
+	var known []string
+	err = e.query(func(q store.Queries) (err error) {
+		known, err = q.Names(ctx, topic, namesMax)
+		return err
+	})
+	if err != nil || len(known) == 0 { // the first trigger of a topic
+		return nil, err
+	}
+	for _, name := range names {
+		if _, ok := slices.BinarySearch(known, name); ok {
+			continue
+		}
+		s := fmt.Sprintf("no event named %q was seen yet", name)
+		if near := rule.Nearest(name, known); near != "" {
+			s += fmt.Sprintf("; did you mean %q?", near)
+		}
+		warnings = append(warnings, s)
+	}
+	return warnings, nil
+}

@@ -1,0 +1,127 @@
+package triggers
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/triggers/store"
+)
+
+// cached is a row in memory. One that is not there is the zero Row.
+type cached struct {
+	row   rule.Row
+	there bool // in the file
+	dirty bool
+}
+
+// rowCache holds rows of entities that were touched lately: those of the current transaction, which it writes at its end, and
+// others. What is not touched while half of the limit comes in is given up.
+type rowCache struct {
+	limit      int64
+	young, old map[store.InstKey]*cached
+	bytes      int64 // of young
+	dirty      []store.InstKey
+}
+
+// rowBytes is about what a row takes in memory beside its state and entity.
+const rowBytes = 240
+
+// get returns the row of a key; the caller says so if it changes it (touch).
+func (c *rowCache) get(tx *store.Tx, k store.InstKey) (*cached, error) {
+	if x, ok := c.young[k]; ok {
+		return x, nil
+	}
+	x, ok := c.old[k]
+	if !ok {
+		x = &cached{}
+		in, there, err := tx.Inst(k)
+		if err != nil {
+			return nil, err
+		}
+		if x.there = there; there {
+			if err := decodeRow(&x.row, &in); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if c.young == nil {
+		c.young = map[store.InstKey]*cached{}
+	}
+	c.young[k] = x
+	c.bytes += rowBytes + int64(len(k.Entity)+len(x.row.State))
+	return x, nil
+}
+
+// touch notes that a row was changed.
+func (c *rowCache) touch(k store.InstKey, x *cached) {
+	if !x.dirty {
+		x.dirty = true
+		c.dirty = append(c.dirty, k)
+	}
+}
+
+// flush writes what was changed. written is called for each row that is there then.
+func (c *rowCache) flush(tx *store.Tx, written func(k *store.InstKey, row *rule.Row)) error {
+	for i := range c.dirty {
+		k := c.dirty[i]
+		x := c.young[k]
+		x.dirty = false
+		switch {
+		case !x.row.Blank():
+			if err := tx.PutInst(k, encodeRow(&x.row)); err != nil {
+				return err
+			}
+			x.there = true
+			written(&k, &x.row)
+		case x.there:
+			if err := tx.DropInst(k); err != nil {
+				return err
+			}
+			x.there = false
+		}
+	}
+	c.dirty = c.dirty[:0]
+	if c.bytes > c.limit/2 {
+		c.young, c.old, c.bytes = nil, c.young, 0
+	}
+	return nil
+}
+
+const hasRise = 1 << 7
+
+func encodeRow(w *rule.Row) store.Inst {
+	flags := byte(w.Flags)
+	if !w.Rise.IsZero() {
+		flags |= hasRise
+	}
+	b := binary.AppendVarint(append(make([]byte, 0, 40+len(w.State)), flags), w.Last)
+	if flags&hasRise != 0 {
+		b = append(b, w.Rise[:]...)
+	}
+	return store.Inst{Due: w.Due, Data: append(b, w.State...)}
+}
+
+var errRow = errors.Join(store.ErrDamaged, errors.New("instance is not understood"))
+
+func decodeRow(w *rule.Row, in *store.Inst) error {
+	if len(in.Data) < 2 {
+		return errRow
+	}
+	last, n := binary.Varint(in.Data[1:])
+	if n <= 0 {
+		return errRow
+	}
+	flags, rest := in.Data[0], in.Data[1+n:]
+	*w = rule.Row{Due: in.Due, Last: last, Flags: rule.Flags(flags &^ hasRise)}
+	if flags&hasRise != 0 {
+		if len(rest) < len(w.Rise) {
+			return errRow
+		}
+		rest = rest[copy(w.Rise[:], rest):]
+	}
+	if len(rest) > 0 {
+		w.State = append([]byte(nil), rest...)
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// Main is the reader that serves all triggers that have caught up with it. A trigger that has not is a reader of its own,
+// with its number.
+const Main = 0
+
+// CursorKey is a reader's place in a partition.
+type CursorKey struct {
+	Reader    int64
+	Topic     record.ID
+	Partition uint32
+}
+
+// Cursor says how far a partition was read.
+type Cursor struct {
+	Next   int64     // offset of what is read next
+	Clock  int64     // time (ms) of the newest event
+	Origin record.ID // nonce of the epoch of what was read last
+}
+
+func (k *CursorKey) sum(c *Cursor) int64 {
+	b := binary.AppendVarint(nil, k.Reader)
+	b = append(b, k.Topic[:]...)
+	b = binary.AppendUvarint(b, uint64(k.Partition))
+	b = binary.AppendVarint(b, c.Next)
+	b = binary.AppendVarint(b, c.Clock)
+	return int64(record.CRC32C(append(b, c.Origin[:]...)))
+}
+
+// Cursors are all there are.
+func (f *File) Cursors(ctx context.Context) (map[CursorKey]Cursor, error) {
+	all := map[CursorKey]Cursor{}
+	err := f.tx.query(ctx, func(scan func(...any) error) error {
+		var k CursorKey
+		var c Cursor
+		var topic, origin []byte
+		var sum int64
+		if err := scan(&k.Reader, &topic, &k.Partition, &c.Next, &c.Clock, &origin, &sum); err != nil {
+			return damaged("cursor: %v", err)
+		}
+		if copy(k.Topic[:], topic) != len(topic) || copy(c.Origin[:], origin) != len(origin) || sum != k.sum(&c) {
+			return damaged("cursor")
+		}
+		all[k] = c
+		return nil
+	}, "SELECT reader, topic, part, next, clock, origin, sum FROM cursor")
+	return all, err
+}
+
+// Tx is a transaction, valid until the function that it was given to returns.
+type Tx struct {
+	*conn
+	ctx context.Context
+	seq int64 // the highest of a firing
+}
+
+func (t *Tx) put(text string, args ...any) error {
+	_, err := t.exec(t.ctx, text, args...)
+	return err
+}
+
+// PutCursor sets a cursor.
+func (t *Tx) PutCursor(k CursorKey, c Cursor) error {
+	return t.put("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?, ?, ?, ?, ?)",
+		k.Reader, k.Topic[:], k.Partition, c.Next, c.Clock, c.Origin[:], k.sum(&c))
+}
+
+// DropReader forgets the cursors of a reader, and what it has seen.
+func (t *Tx) DropReader(reader int64) error {
+	if err := t.put("DELETE FROM cursor WHERE reader = ?", reader); err != nil {
+		return err
+	}
+	return t.put("DELETE FROM seen WHERE reader = ?", reader)
+}
+
+// Floor is the time (ms) before which it is not known which firings were recorded, because the topic of firings was
+// trimmed before they were read; 0: all are known.
+func (f *File) Floor() int64 { return f.floor }
+
+// SetFloor sets it, for the next who opens the file too.
+func (f *File) SetFloor(ctx context.Context, millis int64) error {
+	err := f.Update(ctx, func(tx *Tx) error { return tx.put("UPDATE meta SET floor = ?", millis) })
+	if err == nil {
+		f.floor = millis
+	}
+	return err
+}
+
+// Hash is what entities and ids of events are kept as where they are not needed themselves.
+type Hash [16]byte
+
+// Seen notes, for a reader, that an event with an id was there at a time (ms), unless one was at or after since: ok is false
+// then.
+func (t *Tx) Seen(reader int64, h Hash, time, since int64) (ok bool, err error) {
+	n, err := t.exec(t.ctx, "INSERT INTO seen VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET time = excluded.time WHERE time < ?",
+		reader, h[:], time, since)
+	return n > 0, err
+}
+
+// PruneSeen forgets up to limit events of a reader before a time (ms).
+func (t *Tx) PruneSeen(reader, before int64, limit int) error {
+	return t.put("DELETE FROM seen WHERE (reader, hash) IN "+
+		"(SELECT reader, hash FROM seen WHERE reader = ? AND time < ? LIMIT ?)", reader, before, limit)
+}
+
+// Erase notes that an entity was erased at a time (ms).
+func (t *Tx) Erase(h Hash, time int64) error {
+	return t.put("INSERT INTO erased VALUES (?, ?) ON CONFLICT DO UPDATE SET time = max(time, excluded.time)", h[:], time)
+}
+
+// Erased is when an entity was erased; ok is false if it was not.
+func (t *Tx) Erased(h Hash) (time int64, ok bool, err error) {
+	err = t.query(t.ctx, func(scan func(...any) error) error {
+		ok = true
+		return scan(&time)
+	}, "SELECT time FROM erased WHERE hash = ?", h[:])
+	return time, ok, err
+}
+
+// PutName notes that a topic has events of a name.
+func (t *Tx) PutName(topic record.ID, name string) error {
+	return t.put("INSERT OR IGNORE INTO name VALUES (?, ?)", topic[:], name)
+}
+
+// Queries read what was committed. They may be used concurrently.
+type Queries struct{ *conn }
+
+// Names are the names of events that a topic has, at most limit, sorted.
+func (q Queries) Names(ctx context.Context, topic record.ID, limit int) ([]string, error) {
+	return q.names(ctx, topic, limit)
+}
+
+// Names are the names of events that a topic has, at most limit, sorted.
+func (t *Tx) Names(topic record.ID, limit int) ([]string, error) { return t.names(t.ctx, topic, limit) }
+
+func (c *conn) names(ctx context.Context, topic record.ID, limit int) (names []string, err error) {
+	err = c.query(ctx, func(scan func(...any) error) error {
+		var s string
+		if err := scan(&s); err != nil {
+			return err
+		}
+		names = append(names, s)
+		return nil
+	}, "SELECT name FROM name WHERE topic = ? ORDER BY name LIMIT ?", topic[:], limit)
+	return names, err
+}

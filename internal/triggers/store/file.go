@@ -1,0 +1,285 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+const (
+	// schemaVersion is that of FORMAT.md. A file of another one is made anew.
+	schemaVersion = 1
+	// applicationID marks the file as one of this package: "sebt".
+	applicationID = 0x73656274
+
+	pageSize = 4096
+	// walPages is how much is written before it is moved from the write-ahead log into the file: 16 MiB.
+	walPages = 4096
+	// readersMax is how many queries read the file at once.
+	readersMax = 4
+	// readerCache is what each of them keeps of it in memory.
+	readerCache = 1 << 20
+	cacheBytes  = 32 << 20
+)
+
+// schema is what the file holds, statement by statement.
+var schema = []string{
+	`CREATE TABLE meta (id INTEGER PRIMARY KEY, cluster TEXT NOT NULL, floor INTEGER NOT NULL)`,
+	`CREATE TABLE cursor (reader INTEGER NOT NULL, topic BLOB NOT NULL, part INTEGER NOT NULL, next INTEGER NOT NULL, ` +
+		`clock INTEGER NOT NULL, origin BLOB NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (reader, topic, part)) WITHOUT ROWID`,
+	`CREATE TABLE trig (no INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, version INTEGER NOT NULL, status INTEGER NOT NULL, ` +
+		`def BLOB NOT NULL, sum INTEGER NOT NULL)`,
+	`CREATE TABLE inst (trig INTEGER NOT NULL, entity BLOB NOT NULL, part INTEGER NOT NULL, due INTEGER, data BLOB NOT NULL, ` +
+		`PRIMARY KEY (trig, entity, part)) WITHOUT ROWID`,
+	`CREATE INDEX inst_due ON inst (trig, due) WHERE due IS NOT NULL`,
+	`CREATE TABLE fire (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, trig TEXT NOT NULL, entity BLOB NOT NULL, due INTEGER, ` +
+		`data BLOB NOT NULL, sum INTEGER NOT NULL)`,
+	`CREATE UNIQUE INDEX fire_id ON fire (id)`,
+	`CREATE INDEX fire_entity ON fire (entity, trig)`,
+	`CREATE INDEX fire_trig ON fire (trig, seq)`,
+	`CREATE INDEX fire_due ON fire (trig, due) WHERE due IS NOT NULL`,
+	`CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, falls INTEGER NOT NULL, id BLOB NOT NULL, at INTEGER NOT NULL, ` +
+		`cause TEXT NOT NULL)`,
+	`CREATE UNIQUE INDEX outbox_id ON outbox (id, falls)`,
+	`CREATE TABLE seen (reader INTEGER NOT NULL, hash BLOB NOT NULL, time INTEGER NOT NULL, PRIMARY KEY (reader, hash)) WITHOUT ROWID`,
+	`CREATE INDEX seen_time ON seen (reader, time)`,
+	`CREATE TABLE erased (hash BLOB PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID`,
+	`CREATE TABLE name (topic BLOB NOT NULL, name TEXT NOT NULL, PRIMARY KEY (topic, name)) WITHOUT ROWID`,
+}
+
+// Options are what a File is opened with. Path and Cluster must be set.
+type Options struct {
+	// Path is the file; others beside it begin with the same name.
+	Path string
+	// Cluster is the id of the log that it is made from. A file of another one is refused as damaged.
+	Cluster string
+	// CacheBytes is what SQLite keeps of the file in memory for the writer: 32 MiB.
+	CacheBytes int64
+	// Unsafe leaves out waiting for the disk at checkpoints: for tests.
+	Unsafe bool
+}
+
+// File is the open file. Update is for one goroutine at a time, the methods of Queries may be called concurrently.
+type File struct {
+	Queries  // see what was committed
+	wdb, rdb *sql.DB
+	w        *sql.Conn // the only one that writes
+	tx       Tx
+	// Floor is the time (ms) before which it is not known which firings were recorded; 0: all are known.
+	floor int64
+}
+
+// Open opens a file, or makes it if there is none. An error that is ErrDamaged says that it must be deleted (Remove).
+func Open(ctx context.Context, o Options) (f *File, err error) {
+	if o.CacheBytes <= 0 {
+		o.CacheBytes = cacheBytes
+	}
+	f = &File{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(classify(err), f.Close())
+			f = nil
+		}
+	}()
+	fresh, err := checkHeader(o.Path)
+	if err != nil {
+		return f, err
+	}
+	if fresh { // else what is left of a write-ahead log would come back to life
+		if err := Remove(o.Path); err != nil {
+			return f, err
+		}
+	}
+	if err := f.connect(ctx, fresh, &o); err != nil {
+		return f, err
+	}
+	if fresh {
+		if err := f.create(ctx, o.Cluster); err != nil {
+			return f, err
+		}
+	}
+	return f, f.check(ctx, o.Cluster)
+}
+
+// connect opens the connections.
+func (f *File) connect(ctx context.Context, fresh bool, o *Options) (err error) {
+	synchronous := "NORMAL"
+	if o.Unsafe {
+		synchronous = "OFF"
+	}
+	pragmas := []string{
+		"busy_timeout(5000)", "synchronous(" + synchronous + ")", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
+		"cache_size(-" + strconv.FormatInt(o.CacheBytes>>10, 10) + ")",
+	}
+	if fresh {
+		pragmas = append([]string{"page_size(" + strconv.Itoa(pageSize) + ")", "journal_mode(WAL)"}, pragmas...)
+	}
+	if f.wdb, err = openDB(o.Path, 1, pragmas); err != nil {
+		return err
+	}
+	if f.w, err = f.wdb.Conn(ctx); err != nil {
+		return err
+	}
+	f.tx.conn = &conn{prepare: f.w.PrepareContext}
+	f.rdb, err = openDB(o.Path, readersMax, []string{"busy_timeout(5000)", "query_only(1)", "cache_size(-" + strconv.Itoa(readerCache>>10) + ")"})
+	if err != nil {
+		return err
+	}
+	f.conn = &conn{prepare: f.rdb.PrepareContext}
+	return nil
+}
+
+func openDB(path string, connections int, pragmas []string) (*sql.DB, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	dsn := url.URL{Scheme: "file", Path: abs, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+// create makes the tables and moves them into the file proper, so that its header can be checked from now on.
+func (f *File) create(ctx context.Context, cluster string) error {
+	steps := append([]string{"BEGIN"}, schema...)
+	steps = append(steps, "COMMIT",
+		"PRAGMA user_version = "+strconv.Itoa(schemaVersion), "PRAGMA application_id = "+strconv.Itoa(applicationID))
+	for _, s := range steps {
+		if _, err := f.w.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("create: %w", err)
+		}
+	}
+	if _, err := f.w.ExecContext(ctx, "INSERT INTO meta VALUES (1, ?, 0)", cluster); err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	_, err := f.w.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return err
+}
+
+// Update runs change in a transaction. If it returns an error nothing was changed, and what was read from the file is to
+// be forgotten; ErrDamaged says that the file is to be deleted.
+func (f *File) Update(ctx context.Context, change func(tx *Tx) error) error {
+	ctx = context.WithoutCancel(ctx) // it is short, and half of one would stay open
+	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return fmt.Errorf("begin: %w", classify(err))
+	}
+	f.tx.ctx = ctx
+	err := change(&f.tx)
+	if err == nil {
+		_, err = f.w.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		// It may be over already. If it can not be ended, the next one can not begin, which ends the file.
+		_, _ = f.w.ExecContext(ctx, "ROLLBACK")
+		return fmt.Errorf("transaction: %w", classify(err))
+	}
+	return nil
+}
+
+// Close closes the file. Nobody may read any more.
+func (f *File) Close() error {
+	var errs []error
+	// database/sql does not know those of a single connection: SQLite keeps its files open until they are gone.
+	for _, c := range []*conn{f.tx.conn, f.conn} {
+		if c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	if f.w != nil {
+		errs = append(errs, f.w.Close())
+	}
+	for _, db := range []*sql.DB{f.rdb, f.wdb} { // the last one empties the write-ahead log
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Remove deletes a file and what SQLite keeps beside it. It must not be open.
+func Remove(path string) error {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// conn has statements prepared once, by their text.
+type conn struct {
+	prepare func(ctx context.Context, text string) (*sql.Stmt, error)
+
+	mu         sync.Mutex // guards statements
+	statements map[string]*sql.Stmt
+}
+
+func (c *conn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.statements[text]
+	if ok {
+		return s, nil
+	}
+	s, err := c.prepare(context.WithoutCancel(ctx), text)
+	if err != nil {
+		return nil, err
+	}
+	if c.statements == nil {
+		c.statements = map[string]*sql.Stmt{}
+	}
+	c.statements[text] = s
+	return s, nil
+}
+
+func (c *conn) close() error {
+	var errs []error
+	for _, s := range c.statements {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// query runs a query and calls row for each of its rows.
+func (c *conn) query(ctx context.Context, row func(scan func(...any) error) error, text string, args ...any) error {
+	s, err := c.stmt(ctx, text)
+	if err != nil {
+		return classify(err)
+	}
+	rows, err := s.QueryContext(ctx, args...)
+	if err != nil {
+		return classify(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return classify(err)
+		}
+	}
+	return classify(rows.Err())
+}
+
+func (c *conn) exec(ctx context.Context, text string, args ...any) (int64, error) {
+	s, err := c.stmt(ctx, text)
+	if err != nil {
+		return 0, err
+	}
+	r, err := s.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"math"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// InstKey names the row of an entity: of a trigger, by its number in this file, and of the partition of the entity's events.
+type InstKey struct {
+	Trigger   int64
+	Entity    string
+	Partition uint32
+}
+
+// Inst is what is kept of an entity: whatever the caller makes of it, and when it is to be looked at.
+type Inst struct {
+	Due  int64 // ms; 0: never
+	Data []byte
+}
+
+// seal appends a checksum over key, due and data.
+func (k *InstKey) seal(in *Inst) []byte {
+	return binary.LittleEndian.AppendUint32(append(make([]byte, 0, len(in.Data)+4), in.Data...), k.sum(in))
+}
+
+func (k *InstKey) sum(in *Inst) uint32 {
+	var b [32]byte
+	head := binary.AppendVarint(b[:0], k.Trigger)
+	head = binary.AppendUvarint(head, uint64(k.Partition))
+	head = binary.AppendVarint(head, in.Due)
+	sum := record.CRC32C(head)
+	sum = record.CombineCRC32C(sum, record.CRC32C([]byte(k.Entity)), int64(len(k.Entity)))
+	return record.CombineCRC32C(sum, record.CRC32C(in.Data), int64(len(in.Data)))
+}
+
+// open takes the checksum off.
+func (k *InstKey) open(due sql.NullInt64, data []byte) (Inst, error) {
+	if len(data) < 4 {
+		return Inst{}, damaged("instance of %d bytes", len(data))
+	}
+	in := Inst{Due: due.Int64, Data: data[:len(data)-4]}
+	if binary.LittleEndian.Uint32(data[len(data)-4:]) != k.sum(&in) {
+		return Inst{}, damaged("instance of trigger %d", k.Trigger)
+	}
+	return in, nil
+}
+
+// Inst is the row of a key; ok is false if there is none.
+func (t *Tx) Inst(k InstKey) (in Inst, ok bool, err error) {
+	err = t.query(t.ctx, func(scan func(...any) error) (err error) {
+		var due sql.NullInt64
+		var data []byte
+		if err := scan(&due, &data); err != nil {
+			return err
+		}
+		ok = true
+		in, err = k.open(due, data)
+		return err
+	}, "SELECT due, data FROM inst WHERE trig = ? AND entity = ? AND part = ?", k.Trigger, []byte(k.Entity), k.Partition)
+	return in, ok, err
+}
+
+// PutInst sets a row.
+func (t *Tx) PutInst(k InstKey, in Inst) error {
+	var due any
+	if in.Due != 0 {
+		due = in.Due
+	}
+	return t.put("INSERT OR REPLACE INTO inst VALUES (?, ?, ?, ?, ?)", k.Trigger, []byte(k.Entity), k.Partition, due, k.seal(&in))
+}
+
+// DropInst deletes a row, if it is there.
+func (t *Tx) DropInst(k InstKey) error {
+	return t.put("DELETE FROM inst WHERE trig = ? AND entity = ? AND part = ?", k.Trigger, []byte(k.Entity), k.Partition)
+}
+
+// SweepInst deletes up to limit rows of a trigger, and says how many there were.
+func (t *Tx) SweepInst(trigger int64, limit int) (int64, error) {
+	return t.exec(t.ctx, "DELETE FROM inst WHERE (trig, entity, part) IN "+
+		"(SELECT trig, entity, part FROM inst WHERE trig = ? LIMIT ?)", trigger, limit)
+}
+
+// Due is a row that is to be looked at.
+type Due struct {
+	Key InstKey
+	At  int64
+}
+
+// Due appends to dst up to limit rows of a trigger that are due at an instant or before, in order.
+func (t *Tx) Due(dst []Due, trigger, at int64, limit int) ([]Due, error) {
+	err := t.query(t.ctx, func(scan func(...any) error) error {
+		d := Due{Key: InstKey{Trigger: trigger}}
+		var entity []byte
+		if err := scan(&d.At, &entity, &d.Key.Partition); err != nil {
+			return err
+		}
+		d.Key.Entity = string(entity)
+		dst = append(dst, d)
+		return nil
+	}, "SELECT due, entity, part FROM inst WHERE trig = ? AND due <= ? ORDER BY due, entity, part LIMIT ?", trigger, at, limit)
+	return dst, err
+}
+
+// FirstDue is when the first row of a trigger is due; math.MaxInt64 if none is.
+func (f *File) FirstDue(ctx context.Context, trigger int64) (int64, error) {
+	return f.tx.firstDue(ctx, trigger)
+}
+
+// FirstDue is when the first row of a trigger is due; math.MaxInt64 if none is.
+func (t *Tx) FirstDue(trigger int64) (int64, error) { return t.firstDue(t.ctx, trigger) }
+
+func (c *conn) firstDue(ctx context.Context, trigger int64) (at int64, err error) {
+	at = math.MaxInt64
+	err = c.query(ctx, func(scan func(...any) error) error { return scan(&at) },
+		"SELECT due FROM inst WHERE trig = ? AND due IS NOT NULL ORDER BY due LIMIT 1", trigger)
+	return at, err
+}
+
+// Scan gives rows of a trigger behind a key, in order, at most limit.
+func (t *Tx) Scan(after InstKey, limit int) (keys []InstKey, rows []Inst, err error) {
+	err = t.query(t.ctx, func(scan func(...any) error) error {
+		k := InstKey{Trigger: after.Trigger}
+		var entity, data []byte
+		var due sql.NullInt64
+		if err := scan(&entity, &k.Partition, &due, &data); err != nil {
+			return err
+		}
+		k.Entity = string(entity)
+		in, err := k.open(due, data)
+		keys, rows = append(keys, k), append(rows, in)
+		return err
+	}, "SELECT entity, part, due, data FROM inst WHERE trig = ? AND (entity, part) > (?, ?) ORDER BY entity, part LIMIT ?",
+		after.Trigger, []byte(after.Entity), int64(after.Partition), limit)
+	return keys, rows, err
+}
+
+// Insts gives the rows of an entity for a trigger: more than one if its events stand in several partitions.
+func (q Queries) Insts(ctx context.Context, trigger int64, entity string) (keys []InstKey, rows []Inst, err error) {
+	err = q.query(ctx, func(scan func(...any) error) error {
+		k := InstKey{Trigger: trigger, Entity: entity}
+		var due sql.NullInt64
+		var data []byte
+		if err := scan(&k.Partition, &due, &data); err != nil {
+			return err
+		}
+		in, err := k.open(due, data)
+		keys, rows = append(keys, k), append(rows, in)
+		return err
+	}, "SELECT part, due, data FROM inst WHERE trig = ? AND entity = ? ORDER BY part", trigger, []byte(entity))
+	return keys, rows, err
+}
+
+// Count is how many rows a trigger has, and how many of them are waiting for an instant.
+func (q Queries) Count(ctx context.Context, trigger int64) (rows, due int64, err error) {
+	err = q.query(ctx, func(scan func(...any) error) error { return scan(&rows, &due) },
+		"SELECT count(*), count(due) FROM inst WHERE trig = ?", trigger)
+	return rows, due, err
+}

@@ -1,0 +1,73 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// Status says how far a trigger of a version has come.
+type Status int
+
+// The statuses.
+const (
+	Behind Status = 1 // it reads the history
+	Joined Status = 2 // it has caught up with the main reader
+	Gone   Status = 3 // it was deleted, or there is a newer version; what is left of it is swept away
+)
+
+// Trigger is a version of a trigger.
+type Trigger struct {
+	No      int64 // its number in this file, from 1
+	ID      string
+	Version int
+	Status  Status
+	Def     []byte
+}
+
+func (g *Trigger) sum() int64 {
+	b := binary.AppendVarint(nil, g.No)
+	b = append(binary.AppendVarint(b, int64(g.Version)), byte(g.Status))
+	return int64(record.CRC32C(append(append(b, g.ID...), g.Def...)))
+}
+
+// Triggers are all there are, in the order of their numbers.
+func (f *File) Triggers(ctx context.Context) (list []Trigger, err error) {
+	err = f.tx.query(ctx, func(scan func(...any) error) error {
+		var g Trigger
+		var sum int64
+		if err := scan(&g.No, &g.ID, &g.Version, &g.Status, &g.Def, &sum); err != nil {
+			return damaged("trigger: %v", err)
+		}
+		if sum != g.sum() {
+			return damaged("trigger %d", g.No)
+		}
+		list = append(list, g)
+		return nil
+	}, "SELECT no, id, version, status, def, sum FROM trig ORDER BY no")
+	return list, err
+}
+
+// PutTrigger sets a trigger; one with number 0 is new and gets its number. No number is used twice.
+func (t *Tx) PutTrigger(g *Trigger) error {
+	if g.No == 0 {
+		if err := t.put("INSERT INTO trig (id, version, status, def, sum) VALUES ('', 0, 0, x'', 0)"); err != nil {
+			return err
+		}
+		row := func(scan func(...any) error) error { return scan(&g.No) }
+		if err := t.query(t.ctx, row, "SELECT max(no) FROM trig"); err != nil {
+			return err
+		}
+	}
+	return t.put("INSERT OR REPLACE INTO trig (no, id, version, status, def, sum) VALUES (?, ?, ?, ?, ?, ?)",
+		g.No, g.ID, g.Version, int(g.Status), g.Def, g.sum())
+}
+
+// DropTrigger deletes a trigger of which there are no rows any more.
+func (t *Tx) DropTrigger(no int64) error {
+	if err := t.DropReader(no); err != nil {
+		return err
+	}
+	return t.put("DELETE FROM trig WHERE no = ?", no)
+}
