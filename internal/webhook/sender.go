@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,8 @@ type Options struct {
 	Policy Policy
 	// Proxy is what all requests go through, nil for none: the environment is not looked at.
 	Proxy *url.URL
+	// Resolver looks names up; nil means the machine's.
+	Resolver *net.Resolver
 	// RootCAs are who may vouch for receivers; nil means the machine's.
 	RootCAs *x509.CertPool
 	// UserAgent is sent unless a Target has its own; "" means "Seb-Webhooks".
@@ -125,7 +128,7 @@ func NewSender(o Options) (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}
-	dialer := &net.Dialer{Timeout: o.ConnectTimeout, Control: o.Policy.control}
+	dialer := &net.Dialer{Timeout: o.ConnectTimeout, Control: o.Policy.control, Resolver: o.Resolver}
 	t := &http.Transport{
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
@@ -147,7 +150,8 @@ func NewSender(o Options) (*Sender, error) {
 }
 
 // Close lets no more messages in, waits for those under way, and closes connections. Who wants it to be quick ends their
-// contexts first; it takes no longer than the timeout otherwise. It may be called twice.
+// contexts first; it takes no longer than the timeout otherwise. A connection that is being made for a message which was
+// stopped ends by itself, after the connect timeout at most. Close may be called twice.
 func (s *Sender) Close() {
 	s.slots.close()
 	s.transport.CloseIdleConnections()
@@ -218,6 +222,9 @@ func (s *Slot) send(ctx context.Context) Outcome {
 	}
 	defer resp.Body.Close()
 	o := judge(resp, s.s.o.Now())
+	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
+		return o
+	}
 	defer time.AfterFunc(bodyTimeout, cancel).Stop()
 	o.Detail = detail(resp.Body)
 	return o
@@ -268,6 +275,8 @@ func failure(u *url.URL, err error) Outcome {
 		reason = "no answer in time"
 	case isTLS(err):
 		reason = "TLS: " + err.Error()
+	case strings.Contains(err.Error(), "readLoopPeekFailLocked"): // net/http has no better name for it
+		reason = "answered before it was asked"
 	default:
 		reason = cause(err).Error()
 	}
