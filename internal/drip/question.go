@@ -1,0 +1,240 @@
+package drip
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/driplang"
+)
+
+// Limits of a question.
+const (
+	BodyMax   = 1 << 20 // bytes of it in JSON
+	EventsMax = 10_000
+	IDMax     = 256 // bytes of an event's id
+)
+
+// Event is one event of the entity that a question is about.
+type Event struct {
+	Name string
+	At   int64  // ms since 1970
+	ID   string // "": it has none
+	Data []byte // JSON, or nil
+}
+
+// Question is what an expression is worth at an instant, of which all events have come.
+type Question struct {
+	Expr   driplang.Expr
+	Events []Event // in the order of the log
+	At     int64   // ms since 1970
+}
+
+// Fault is what is wrong with a question, but for its expression: that is a *driplang.Error.
+type Fault struct {
+	Field   string // the member at fault
+	Event   int    // place of the event at fault, from 0; -1: none
+	Message string
+}
+
+// Error is "field: message", with the number of the event.
+func (f *Fault) Error() string {
+	text := f.Message
+	if f.Field != "" {
+		text = f.Field + ": " + text
+	}
+	if f.Event >= 0 {
+		text = fmt.Sprintf("event %d: %s", f.Event, text)
+	}
+	return text
+}
+
+func fault(field, format string, args ...any) *Fault {
+	return &Fault{Field: field, Event: -1, Message: fmt.Sprintf(format, args...)}
+}
+
+// jsonEvent is an event in JSON.
+type jsonEvent struct {
+	Event *string         `json:"event"`
+	At    *string         `json:"at"`
+	ID    string          `json:"id"`
+	Data  json.RawMessage `json:"data"`
+}
+
+// Parse reads {"expr": text or JSON form, "events": [{"event","at","id"?,"data"?}], "at"} of at most BodyMax bytes. Errors:
+// *driplang.Error, *Fault. The question shares no memory with body.
+func Parse(body []byte) (*Question, error) {
+	var given struct {
+		Expr   json.RawMessage `json:"expr"`
+		Events eventList       `json:"events"`
+		At     *string         `json:"at"`
+	}
+	if len(body) > BodyMax {
+		return nil, fault("body", "%d bytes, the limit is %d", len(body), BodyMax)
+	}
+	if err := strict(body, "body", &given); err != nil {
+		return nil, err
+	}
+	if given.Expr == nil {
+		return nil, fault("expr", "missing")
+	}
+	q := &Question{Events: given.Events}
+	var err error
+	if q.Expr, err = ParseExpr(given.Expr); err != nil {
+		return nil, err
+	}
+	if q.At, err = instant("at", given.At); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// eventList is an array of at most EventsMax events in JSON.
+type eventList []Event
+
+// UnmarshalJSON is part of json.Unmarshaler. What is over the limit is not read: a list of 0,0,0 would grow a lot.
+func (l *eventList) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return fault("events", "want an array")
+	}
+	for i := 0; d.More(); i++ {
+		if i == EventsMax {
+			return fault("events", "more than the limit, %d", EventsMax)
+		}
+		var one json.RawMessage
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		e, err := parseEvent(one, i)
+		if err != nil {
+			return err
+		}
+		*l = append(*l, e)
+	}
+	return nil
+}
+
+// ParseExpr reads an expression in JSON: a string that holds the text form, or the JSON form. Errors: *driplang.Error, of
+// which Line and Col are in the string.
+func ParseExpr(text json.RawMessage) (driplang.Expr, error) {
+	if len(text) > 0 && text[0] == '"' {
+		var s string
+		if err := json.Unmarshal(text, &s); err != nil {
+			return driplang.Expr{}, fault("expr", "%v", err)
+		}
+		return driplang.Parse(s)
+	}
+	return driplang.ParseJSON(text)
+}
+
+// linesMax is the most bytes of events that are read from a file.
+const linesMax = 256 << 20
+
+// ReadEvents adds the events of NDJSON, {"event","at","id"?,"data"?} on each line that is not blank, at most 256 MiB. Errors:
+// *Fault, those of r.
+func (q *Question) ReadEvents(r io.Reader) error {
+	lines := &io.LimitedReader{R: r, N: linesMax + 1}
+	text, err := io.ReadAll(lines)
+	if err != nil {
+		return err
+	}
+	if lines.N == 0 {
+		return fault("", "more than %d bytes of events", linesMax)
+	}
+	n := 0
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		e, err := parseEvent(line, n)
+		if err != nil {
+			return err
+		}
+		q.Events = append(q.Events, e)
+		n++
+	}
+	return nil
+}
+
+// parseEvent reads the event at a place.
+func parseEvent(text []byte, i int) (Event, error) {
+	var given jsonEvent
+	err := strict(text, "", &given)
+	if err == nil {
+		err = given.check()
+	}
+	at := int64(0)
+	if err == nil {
+		at, err = instant("at", given.At)
+	}
+	var f *Fault
+	if errors.As(err, &f) {
+		f.Event = i
+	}
+	if err != nil {
+		return Event{}, err
+	}
+	return Event{Name: *given.Event, At: at, ID: given.ID, Data: given.Data}, nil
+}
+
+func (e *jsonEvent) check() error {
+	switch {
+	case e.Event == nil:
+		return fault("event", "missing")
+	case *e.Event == "":
+		return fault("event", "empty")
+	case len(*e.Event) > driplang.MaxName:
+		return fault("event", "%d bytes, the limit is %d", len(*e.Event), driplang.MaxName)
+	case len(e.ID) > IDMax:
+		return fault("id", "%d bytes, the limit is %d", len(e.ID), IDMax)
+	case len(e.Data) > 0 && e.Data[0] != '{' && e.Data[0] != 'n':
+		return fault("data", "want an object, or null")
+	}
+	return nil
+}
+
+// instant reads a time, of which what is below a millisecond is left out.
+func instant(field string, text *string) (int64, error) {
+	if text == nil {
+		return 0, fault(field, "missing")
+	}
+	var at time.Time
+	if at.UnmarshalText([]byte(*text)) != nil {
+		return 0, fault(field, "want RFC 3339, such as 2026-03-01T12:00:00Z, given %.60q", *text)
+	}
+	return at.UnixMilli(), nil
+}
+
+// strict decodes a single value whose members are all there are. whole is the field of faults that belong to no member.
+func strict(text []byte, whole string, v any) error {
+	if !utf8.Valid(text) {
+		return fault(whole, "not valid UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	var wrong *json.UnmarshalTypeError
+	var known *Fault
+	switch err := d.Decode(v); {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return fault(wrong.Field, "want %s, given a JSON %s", wrong.Type, wrong.Value)
+	case errors.Is(err, io.EOF):
+		return fault(whole, "empty")
+	case err != nil:
+		return fault(whole, "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fault(whole, "more than one JSON value")
+	}
+	return nil
+}
