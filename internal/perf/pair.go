@@ -77,6 +77,9 @@ func (p *Place) measure(ctx context.Context, args ...string) (s Sample, err erro
 	cmd.Env = append(os.Environ(), "TMPDIR="+disk)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
+	if err := warm(); err != nil {
+		return s, err
+	}
 	out, err := cmd.Output()
 	if err != nil {
 		return s, fmt.Errorf("%s %s: %w\n%.2000s", filepath.Base(p.Program), strings.Join(full, " "), err, errs.String())

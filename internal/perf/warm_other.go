@@ -1,0 +1,6 @@
+//go:build !linux
+
+package perf
+
+// warm does nothing here.
+func warm() error { return nil }
