@@ -1,0 +1,143 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DeliveryBytesMax is how long a delivery may be in JSON.
+const DeliveryBytesMax = 256 << 10
+
+// Delivery is what a trigger's author says about its webhook, in JSON. Encoding it masks secrets and the values of headers:
+// it can be shown, and not be read again.
+type Delivery struct {
+	Config
+	QuietHours   *Hours     `json:"quiet_hours,omitempty"`
+	FrequencyCap *Frequency `json:"frequency_cap,omitempty"`
+	// Retries are the waits between attempts, such as "5s", "30m" or "1d"; nil means those of DefaultBackoff, an empty list one
+	// attempt.
+	Retries []string `json:"retries,omitempty"`
+}
+
+// Hours are quiet hours as ParseQuietHours reads them.
+type Hours struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Zone string `json:"zone"`
+}
+
+// Frequency is a Cap with its span as a text.
+type Frequency struct {
+	Count int    `json:"count"`
+	Per   string `json:"per"`
+}
+
+// Plan is a Delivery that was checked. It may be used concurrently.
+type Plan struct {
+	Target  *Target
+	Rules   Rules
+	Backoff Backoff
+}
+
+// ParseDelivery reads the JSON of a Delivery. A fault in the JSON itself is the only one.
+func ParseDelivery(text []byte) (Delivery, error) {
+	var d Delivery
+	if len(text) > DeliveryBytesMax {
+		return d, fmt.Errorf("delivery: %d bytes, at most %d", len(text), DeliveryBytesMax)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&d); err != nil {
+		return Delivery{}, fmt.Errorf("delivery: %w", withoutValue(err))
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return Delivery{}, errors.New("delivery: there is more after the object")
+	}
+	return d, nil
+}
+
+// withoutValue takes out of a decoder's error what was in the place of something else: it may be a secret.
+func withoutValue(err error) error {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s: not a value of the kind that belongs there", strings.TrimPrefix(kind.Field, "Config."))
+	}
+	return err
+}
+
+// Plan checks a delivery and reports every fault at once, each with its field. p and events are those of Parse.
+func (d Delivery) Plan(p Policy, events []string) (*Plan, error) {
+	plan := &Plan{Backoff: DefaultBackoff()}
+	var faults []error
+	fault := func(err error) {
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	var err error
+	plan.Target, err = Parse(d.Config, p, events)
+	fault(err)
+	if q := d.QuietHours; q != nil {
+		plan.Rules.Quiet, err = ParseQuietHours(q.From, q.To, q.Zone)
+		fault(err)
+	}
+	if f := d.FrequencyCap; f != nil {
+		if plan.Rules.Cap, err = f.parse(); err != nil {
+			fault(fmt.Errorf("frequency cap: per: %w", err))
+		} else if plan.Rules.Cap == (Cap{}) {
+			fault(errors.New("frequency cap: count and per are 0"))
+		} else {
+			fault(plan.Rules.Cap.Validate())
+		}
+	}
+	if d.Retries != nil {
+		plan.Backoff.Delays, err = parseDelays(d.Retries)
+		fault(err)
+	}
+	if err == nil {
+		fault(plan.Backoff.Validate())
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return plan, nil
+}
+
+func (f Frequency) parse() (Cap, error) {
+	per, err := parseDuration(f.Per)
+	return Cap{Count: f.Count, Per: per}, err
+}
+
+// parseDelays puts the first attempt, which does not wait, before the others.
+func parseDelays(texts []string) ([]time.Duration, error) {
+	delays := []time.Duration{0}
+	for i, text := range texts {
+		if i >= delaysMax-1 {
+			return nil, fmt.Errorf("retries: %d of them, at most %d", len(texts), delaysMax-1)
+		}
+		d, err := parseDuration(text)
+		if err != nil {
+			return nil, fmt.Errorf("retries: number %d: %w", i+1, err)
+		}
+		delays = append(delays, d)
+	}
+	return delays, nil
+}
+
+// parseDuration takes whole days as well as what package time knows.
+func parseDuration(text string) (time.Duration, error) {
+	const daysMax = 100_000
+	if number, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(number, 10, 32); err == nil && n <= daysMax {
+			return time.Duration(n) * day, nil
+		}
+	} else if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return d, nil
+	}
+	return 0, fmt.Errorf("%.32q, want a duration such as 30m, 1h30m or 7d", text)
+}

@@ -1,0 +1,105 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/webhook"
+)
+
+func TestDelivery(t *testing.T) {
+	d, err := webhook.ParseDelivery([]byte(`{
+		"url": "https://example.com/hook", "secrets": ["` + secret.Reveal() + `"], "headers": {"Authorization": "swordfish"},
+		"template": "{{json .Entity}}", "content_type": "application/json",
+		"quiet_hours": {"from": "22:00", "to": "07:00", "zone": "Europe/Berlin"},
+		"frequency_cap": {"count": 2, "per": "7d"},
+		"retries": ["5s", "1h30m", "1d"]
+	}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := d.Plan(webhook.Policy{}, []string{"signup"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	night := noon.Add(9 * time.Hour) // 23:00 in Berlin
+	if plan.Rules.Cap != (webhook.Cap{Count: 2, Per: 7 * 24 * time.Hour}) || !plan.Rules.Next(night, nil).Equal(night.Add(8*time.Hour)) {
+		t.Errorf("rules %+v", plan.Rules)
+	}
+	if want := []time.Duration{0, 5 * time.Second, 90 * time.Minute, 24 * time.Hour}; !slices.Equal(plan.Backoff.Delays, want) {
+		t.Errorf("delays %v, want %v", plan.Backoff.Delays, want)
+	}
+	if out, err := plan.Target.Body(message("t")); err != nil || string(out) != `"u7"` {
+		t.Errorf("body %s, %v", out, err)
+	}
+	shown, err := json.Marshal(d)
+	if err != nil || strings.Contains(string(shown), "swordfish") || strings.Contains(string(shown), secret.Reveal()[6:]) {
+		t.Errorf("shown as %s, %v", shown, err)
+	}
+	if _, err := webhook.ParseDelivery(shown); err == nil {
+		t.Error("what is masked is taken for a secret")
+	}
+}
+
+func TestDeliveryDefaults(t *testing.T) {
+	for text, attempts := range map[string]int{"": 10, `, "retries": null`: 10, `, "retries": []`: 1} {
+		d, err := webhook.ParseDelivery([]byte(`{"url": "https://example.com", "secrets": ["` + secret.Reveal() + `"]` + text + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := d.Plan(webhook.Policy{}, nil)
+		if err != nil || len(plan.Backoff.Delays) != attempts || plan.Rules != (webhook.Rules{}) {
+			t.Errorf("%s: %+v, %v", text, plan, err)
+		}
+	}
+}
+
+func TestDeliveryFaults(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{``, "delivery: EOF"},
+		{`{"url": 5}`, "delivery: url: not a value"},
+		{`{"secrets": [{"swordfish": 1}]}`, "delivery: secrets: not a value"},
+		{`{"uri": "x"}`, `unknown field "uri"`},
+		{`{} {}`, "there is more after the object"},
+		{`{"secrets": ["swordfish"]}`, "webhook secret: does not begin with whsec_"},
+		{strings.Repeat(" ", webhook.DeliveryBytesMax+1), "at most 262144"},
+		{`{"quiet_hours": {"from": "x"}}`, "quiet hours: from: \"x\""},
+		{`{"quiet_hours": {}}`, "quiet hours: zone: \"\""},
+		{`{"frequency_cap": {"count": 0, "per": "0s"}}`, "frequency cap: count and per are 0"},
+		{`{"frequency_cap": {"count": 1, "per": "forever"}}`, `frequency cap: per: "forever", want a duration`},
+		{`{"frequency_cap": {"count": 1, "per": "367d"}}`, "frequency cap: per is 8808h0m0s"},
+		{`{"frequency_cap": {"count": 1, "per": "99999999999d"}}`, "want a duration"},
+		{`{"retries": ["-5s"]}`, `retries: number 1: "-5s", want a duration`},
+		{`{"retries": ["8d"]}`, "backoff: delay 2 is 192h0m0s"},
+		{`{"retries": [` + strings.Repeat(`"1s",`, 70) + `"1s"]}`, "retries: 71 of them, at most 63"},
+	} {
+		d, err := webhook.ParseDelivery([]byte(tt.text))
+		if err == nil {
+			_, err = d.Plan(webhook.Policy{}, nil)
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "swordfish") {
+			t.Errorf("%.80s: %v, want %s", tt.text, err, tt.want)
+		}
+	}
+}
+
+func FuzzParseDelivery(f *testing.F) {
+	f.Add([]byte(`{"url": "https://example.com/hook", "secrets": ["` + secret.Reveal() + `"], "headers": {"A": "b"}, "retries": ["1d"]}`))
+	f.Add([]byte(`{"quiet_hours": {"from": "22:00", "to": "07:00", "zone": "UTC"}, "frequency_cap": {"count": 2, "per": "7d"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d, err := webhook.ParseDelivery(text)
+		if err != nil {
+			return
+		}
+		plan, err := d.Plan(webhook.Policy{}, nil)
+		if (plan == nil) == (err == nil) {
+			t.Fatalf("%+v, %v", plan, err)
+		}
+		if plan != nil && (plan.Backoff.Validate() != nil || plan.Rules.Cap.Validate() != nil || plan.Rules.Next(noon, nil).Before(noon)) {
+			t.Fatalf("%+v", plan)
+		}
+	})
+}
