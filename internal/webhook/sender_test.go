@@ -134,67 +134,69 @@ func TestWhatArrives(t *testing.T) {
 	}
 }
 
+// answers are receivers that answer, and what comes of it without Took.
+var answers = []struct {
+	name   string
+	answer http.HandlerFunc
+	want   webhook.Outcome // without Took
+}{
+	{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, webhook.Outcome{Kind: webhook.Delivered, Status: 204}},
+	{"202 with a body", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(202)
+		fmt.Fprint(w, "thanks\x1b[31m\x00\xff")
+	}, webhook.Outcome{Kind: webhook.Delivered, Status: 202, Detail: "thanks.[31m.."}},
+	{"500", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", 500) }, webhook.Outcome{
+		Kind: webhook.Retry, Status: 500, Reason: "answered 500 Internal Server Error", Detail: "broken\n",
+	}},
+	{"404", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, webhook.Outcome{
+		Kind: webhook.Retry, Status: 404, Reason: "answered 404 Not Found",
+	}},
+	{"410", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) }, webhook.Outcome{
+		Kind: webhook.Permanent, Status: 410, Reason: "answered 410 Gone: the receiver wants no more messages",
+	}},
+	{"301", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "http://user:pass@elsewhere.invalid/new?token=secret#x")
+		w.WriteHeader(301)
+	}, webhook.Outcome{
+		Kind: webhook.Retry, Status: 301, Reason: "answered 301 Moved Permanently; redirects are not followed: set the URL to http://elsewhere.invalid/new",
+	}},
+	{"307 to nowhere", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(307) }, webhook.Outcome{
+		Kind: webhook.Retry, Status: 307, Reason: "answered 307 Temporary Redirect; redirects are not followed",
+	}},
+	{"429 with seconds", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "120")
+		w.WriteHeader(429)
+	}, webhook.Outcome{Kind: webhook.Retry, Status: 429, Reason: "answered 429 Too Many Requests", RetryAfter: 2 * time.Minute}},
+	{"503 with a date", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", noon.Add(time.Hour).Format(http.TimeFormat))
+		w.WriteHeader(503)
+	}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable", RetryAfter: time.Hour}},
+	{"a date that is over", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", noon.Add(-time.Hour).Format(http.TimeFormat))
+		w.WriteHeader(503)
+	}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable"}},
+	{"far too many seconds", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "18446744073709551615")
+		w.WriteHeader(503)
+	}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable", RetryAfter: 24 * time.Hour}},
+	{"seconds without sense", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "-5")
+		w.WriteHeader(503)
+	}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable"}},
+	{"a status that nobody knows", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(799) }, webhook.Outcome{
+		Kind: webhook.Retry, Status: 799, Reason: "answered 799",
+	}},
+	{"a long answer", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, strings.Repeat("x", 5000))
+	}, webhook.Outcome{Kind: webhook.Delivered, Status: 200, Detail: strings.Repeat("x", 1024)}},
+	{"an answer that breaks off", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		fmt.Fprint(w, "half")
+	}, webhook.Outcome{Kind: webhook.Delivered, Status: 200, Detail: "half"}},
+}
+
 func TestAnswers(t *testing.T) {
-	elsewhere := server(t, func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })
-	for _, tt := range []struct {
-		name   string
-		answer http.HandlerFunc
-		want   webhook.Outcome // without Took
-	}{
-		{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, webhook.Outcome{Kind: webhook.Delivered, Status: 204}},
-		{"202 with a body", func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(202)
-			fmt.Fprint(w, "thanks\x1b[31m\x00\xff")
-		}, webhook.Outcome{Kind: webhook.Delivered, Status: 202, Detail: "thanks.[31m.."}},
-		{"500", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", 500) }, webhook.Outcome{
-			Kind: webhook.Retry, Status: 500, Reason: "answered 500 Internal Server Error", Detail: "broken\n",
-		}},
-		{"404", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, webhook.Outcome{
-			Kind: webhook.Retry, Status: 404, Reason: "answered 404 Not Found",
-		}},
-		{"410", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) }, webhook.Outcome{
-			Kind: webhook.Permanent, Status: 410, Reason: "answered 410 Gone: the receiver wants no more messages",
-		}},
-		{"301", func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Location", strings.Replace(elsewhere, "http://", "http://user:pass@", 1)+"/new?token=secret#x")
-			w.WriteHeader(301)
-		}, webhook.Outcome{
-			Kind: webhook.Retry, Status: 301, Reason: "answered 301 Moved Permanently; redirects are not followed: set the URL to " + elsewhere + "/new",
-		}},
-		{"307 to nowhere", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(307) }, webhook.Outcome{
-			Kind: webhook.Retry, Status: 307, Reason: "answered 307 Temporary Redirect; redirects are not followed",
-		}},
-		{"429 with seconds", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "120")
-			w.WriteHeader(429)
-		}, webhook.Outcome{Kind: webhook.Retry, Status: 429, Reason: "answered 429 Too Many Requests", RetryAfter: 2 * time.Minute}},
-		{"503 with a date", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", noon.Add(time.Hour).Format(http.TimeFormat))
-			w.WriteHeader(503)
-		}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable", RetryAfter: time.Hour}},
-		{"a date that is over", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", noon.Add(-time.Hour).Format(http.TimeFormat))
-			w.WriteHeader(503)
-		}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable"}},
-		{"far too many seconds", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "18446744073709551615")
-			w.WriteHeader(503)
-		}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable", RetryAfter: 24 * time.Hour}},
-		{"seconds without sense", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "-5")
-			w.WriteHeader(503)
-		}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable"}},
-		{"a status that nobody knows", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(799) }, webhook.Outcome{
-			Kind: webhook.Retry, Status: 799, Reason: "answered 799",
-		}},
-		{"a long answer", func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, strings.Repeat("x", 5000))
-		}, webhook.Outcome{Kind: webhook.Delivered, Status: 200, Detail: strings.Repeat("x", 1024)}},
-		{"an answer that breaks off", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", "100")
-			fmt.Fprint(w, "half")
-		}, webhook.Outcome{Kind: webhook.Delivered, Status: 200, Detail: "half"}},
-	} {
+	for _, tt := range answers {
 		o := local(t)
 		o.Now = func() time.Time { return noon }
 		s := newSender(t, o)
@@ -255,65 +257,69 @@ func head(conn net.Conn) {
 // gone waits until the other side has closed a connection.
 func gone(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
-// TestReceiversThatMisbehave on the wire: every attempt ends with an outcome and without its connection.
+const statusOK = "HTTP/1.1 200 OK\r\n"
+
+// misbehaving are receivers on the wire, and what comes of them.
+var misbehaving = []struct {
+	name   string
+	short  bool // the time runs out, which is all that this test waits for
+	serve  func(net.Conn)
+	kind   webhook.Kind
+	reason string
+}{
+	{"says nothing", true, func(c net.Conn) { gone(c) }, webhook.Retry, "no answer in time"},
+	{"reads and does not answer", true, func(c net.Conn) { head(c); gone(c) }, webhook.Retry, "no answer in time"},
+	{"slow headers", true, func(c net.Conn) {
+		head(c)
+		for i := 0; ; i++ {
+			if _, err := fmt.Fprintf(c, "%c", (statusOK + "X-Slow: " + strings.Repeat("x", 1<<16))[i%(1<<16)]); err != nil {
+				return
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+	}, webhook.Retry, "no answer in time"},
+	{"a body that does not come", false, func(c net.Conn) { head(c); fmt.Fprint(c, statusOK+"Content-Length: 5\r\n\r\n"); gone(c) }, webhook.Delivered, ""},
+	{"a body without an end", false, func(c net.Conn) {
+		head(c)
+		fmt.Fprint(c, statusOK+"Transfer-Encoding: chunked\r\n\r\n")
+		for {
+			if _, err := fmt.Fprintf(c, "400\r\n%s\r\n", strings.Repeat("y", 1024)); err != nil {
+				return
+			}
+		}
+	}, webhook.Delivered, ""},
+	{"headers without an end", false, func(c net.Conn) {
+		head(c)
+		fmt.Fprint(c, statusOK)
+		for i := 0; ; i++ {
+			if _, err := fmt.Fprintf(c, "X-%d: %s\r\n", i, strings.Repeat("y", 100)); err != nil {
+				return
+			}
+		}
+	}, webhook.Retry, "exceeded"},
+	{"continues without an end", false, func(c net.Conn) {
+		head(c)
+		for {
+			if _, err := fmt.Fprint(c, "HTTP/1.1 102 Processing\r\nX: "+strings.Repeat("y", 1000)+"\r\n\r\n"); err != nil {
+				return
+			}
+		}
+	}, webhook.Retry, "exceeded"},
+	{"resets the connection", false, func(c net.Conn) { head(c); _ = c.(*net.TCPConn).SetLinger(0) }, webhook.Retry, "read: connection reset by peer"},
+	{"hangs up", false, func(c net.Conn) { head(c) }, webhook.Retry, "EOF"},
+	{"is no HTTP server", false, func(c net.Conn) { head(c); fmt.Fprint(c, "220 mail\r\n"); gone(c) }, webhook.Retry, "malformed HTTP"},
+	{"speaks first", false, func(c net.Conn) { fmt.Fprint(c, "220 mail\r\n"); gone(c) }, webhook.Retry, ""},
+	{"is no TLS server", false, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.0 400 Bad Request\r\n\r\n"); gone(c) }, webhook.Retry, "TLS: "},
+	{"switches protocols", false, func(c net.Conn) {
+		head(c)
+		fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+		gone(c)
+	}, webhook.Retry, "answered 101"},
+}
+
+// TestReceiversThatMisbehave: every attempt ends with an outcome and without its connection.
 func TestReceiversThatMisbehave(t *testing.T) {
-	const ok = "HTTP/1.1 200 OK\r\n"
-	for _, tt := range []struct {
-		name   string
-		short  bool // the time runs out, which is all that this test waits for
-		serve  func(net.Conn)
-		kind   webhook.Kind
-		reason string
-	}{
-		{"says nothing", true, func(c net.Conn) { gone(c) }, webhook.Retry, "no answer in time"},
-		{"reads and does not answer", true, func(c net.Conn) { head(c); gone(c) }, webhook.Retry, "no answer in time"},
-		{"slow headers", true, func(c net.Conn) {
-			head(c)
-			for i := 0; ; i++ {
-				if _, err := fmt.Fprintf(c, "%c", (ok + "X-Slow: " + strings.Repeat("x", 1<<16))[i%(1<<16)]); err != nil {
-					return
-				}
-				<-time.After(5 * time.Millisecond)
-			}
-		}, webhook.Retry, "no answer in time"},
-		{"a body that does not come", false, func(c net.Conn) { head(c); fmt.Fprint(c, ok+"Content-Length: 5\r\n\r\n"); gone(c) }, webhook.Delivered, ""},
-		{"a body without an end", false, func(c net.Conn) {
-			head(c)
-			fmt.Fprint(c, ok+"Transfer-Encoding: chunked\r\n\r\n")
-			for {
-				if _, err := fmt.Fprintf(c, "400\r\n%s\r\n", strings.Repeat("y", 1024)); err != nil {
-					return
-				}
-			}
-		}, webhook.Delivered, ""},
-		{"headers without an end", false, func(c net.Conn) {
-			head(c)
-			fmt.Fprint(c, ok)
-			for i := 0; ; i++ {
-				if _, err := fmt.Fprintf(c, "X-%d: %s\r\n", i, strings.Repeat("y", 100)); err != nil {
-					return
-				}
-			}
-		}, webhook.Retry, "exceeded"},
-		{"continues without an end", false, func(c net.Conn) {
-			head(c)
-			for {
-				if _, err := fmt.Fprint(c, "HTTP/1.1 102 Processing\r\nX: "+strings.Repeat("y", 1000)+"\r\n\r\n"); err != nil {
-					return
-				}
-			}
-		}, webhook.Retry, "exceeded"},
-		{"resets the connection", false, func(c net.Conn) { head(c); _ = c.(*net.TCPConn).SetLinger(0) }, webhook.Retry, "read: connection reset by peer"},
-		{"hangs up", false, func(c net.Conn) { head(c) }, webhook.Retry, "EOF"},
-		{"is no HTTP server", false, func(c net.Conn) { head(c); fmt.Fprint(c, "220 mail\r\n"); gone(c) }, webhook.Retry, "malformed HTTP"},
-		{"speaks first", false, func(c net.Conn) { fmt.Fprint(c, "220 mail\r\n"); gone(c) }, webhook.Retry, ""},
-		{"is no TLS server", false, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.0 400 Bad Request\r\n\r\n"); gone(c) }, webhook.Retry, "TLS: "},
-		{"switches protocols", false, func(c net.Conn) {
-			head(c)
-			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
-			gone(c)
-		}, webhook.Retry, "answered 101"},
-	} {
+	for _, tt := range misbehaving {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			o := local(t)
