@@ -21,6 +21,8 @@ type Config struct {
 	ReadOnly bool // follow the log, write nothing
 	// AutoCreate creates a topic at the first record sent to it.
 	AutoCreate bool
+	// EventsTopic is where events go whose sender names no topic.
+	EventsTopic string
 	// Advertise is the address that the broker which fences this one's predecessor passes on as a hint; "" means the URL
 	// it listens on.
 	Advertise   string
@@ -88,6 +90,7 @@ func Default() Config {
 	return Config{
 		DataDir:     "seb-data",
 		AutoCreate:  true,
+		EventsTopic: "events",
 		MemoryLimit: 256 << 20,
 		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 64 * runtime.NumCPU()},
 		Debug:       Debug{Address: "127.0.0.1", Port: 5000},

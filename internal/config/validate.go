@@ -42,6 +42,7 @@ func (c *Config) Validate() error {
 	}
 	check(c.DataDir != "", "data-dir", "must name a folder")
 	check(c.Bucket == "" || c.S3Bucket == "", "s3-bucket", "give either this or --bucket")
+	check(c.EventsTopic != "", "events-topic", "must name a topic")
 	check(c.MemoryLimit >= MemoryLimitMin, "memory-limit", "%v is below the least, %v", c.MemoryLimit, MemoryLimitMin)
 
 	check(c.HTTP.Address != "", "http-address", "must not be empty (0.0.0.0 listens everywhere)")

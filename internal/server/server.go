@@ -132,7 +132,7 @@ func (s *Server) serve(set *metrics.Set) error {
 	share := httpapi.ConnectionsWithin(int(s.node.Budget().Class(budget.Connections).Limit() / connectionBytes))
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		APIKey: key, Keys: s.node.Keys(), Logger: s.log, Metrics: set, Connections: min(s.cfg.HTTP.Connections, share),
-		ProfileLabels: s.cfg.Debug.Enable,
+		ProfileLabels: s.cfg.Debug.Enable, EventsTopic: s.cfg.EventsTopic,
 		WriteMetrics: func(w io.Writer) {
 			set.WritePrometheus(w)
 			metrics.WriteProcessMetrics(w)
