@@ -14,3 +14,12 @@ type EventStored struct {
 	Duplicate      *bool  `json:"duplicate,omitempty"`
 	OriginalOffset *int64 `json:"original_offset,omitempty"`
 }
+
+// Evaluation is the answer to POST /evaluate.
+type Evaluation struct {
+	Value   bool       `json:"value"`
+	Pending bool       `json:"pending"` // not true, and a window is open that may make it true
+	Next    *time.Time `json:"next"`    // when Value changes if nothing more happens; null: never
+	Why     string     `json:"why"`     // for people
+	Witness []int      `json:"witness"` // the events that made it true, by their places in the request, from 0
+}

@@ -26,8 +26,13 @@ type Problem struct {
 	Record      *int64 `json:"record,omitempty"`       // place in the request, from 0, of the record at fault
 	Limit       *int64 `json:"limit,omitempty"`
 	Given       *int64 `json:"given,omitempty"`
-	Leader      string `json:"leader,omitempty"` // a hint: address of the broker that took over
-	Epoch       uint32 `json:"epoch,omitempty"`  // of the broker that took over
+	// Line, Column and Pointer are where the fault of an expression is: in its text, both from 1, or, in its JSON form, a JSON
+	// Pointer.
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Pointer string `json:"pointer,omitempty"`
+	Leader  string `json:"leader,omitempty"` // a hint: address of the broker that took over
+	Epoch   uint32 `json:"epoch,omitempty"`  // of the broker that took over
 	// Results tells the partitions apart when a produce that spans several did not end alike everywhere.
 	Results []PartitionResult `json:"results,omitempty"`
 	// Group is the consumer group that the request is about; Committed what it has committed, with offset_mismatch (-1:

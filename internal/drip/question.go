@@ -211,8 +211,18 @@ func instant(field string, text *string) (int64, error) {
 	if at.UnmarshalText([]byte(*text)) != nil {
 		return 0, fault(field, "want RFC 3339, such as 2026-03-01T12:00:00Z, given %.60q", *text)
 	}
+	if y := at.UTC().Year(); y < yearMin || y > yearMax {
+		return 0, fault(field, "want a year from %d to %d, given %d", yearMin, yearMax, y)
+	}
 	return at.UnixMilli(), nil
 }
+
+// yearMin and yearMax bound the instants of a question, so that those of answers, which are later by all durations of an
+// expression at most, can be written too: RFC 3339 ends with the year 9999.
+const (
+	yearMin = 1
+	yearMax = 3000
+)
 
 // strict decodes a single value whose members are all there are. whole is the field of faults that belong to no member.
 func strict(text []byte, whole string, v any) error {

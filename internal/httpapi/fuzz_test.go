@@ -180,6 +180,9 @@ func FuzzRequest(f *testing.F) {
 	f.Add(uint8(9), "topic-name=t&offset=1&partition=0", "Accept: */*", []byte{}, uint64(0))
 	f.Add(uint8(200), "", "", []byte{}, uint64(0))
 	for i, rt := range routes {
+		if rt.path == "/evaluate" {
+			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":"A THEN (NOT B WITHIN 2h)","events":[{"event":"A","at":"2026-01-01T00:00:00Z","data":{"x":1}}],"at":"2026-01-01T01:00:00Z"}`), uint64(1))
+		}
 		if rt.path == "/event" {
 			f.Add(uint8(i), "topic-name=p", "Accept: */*", []byte(`{"event":"e","entity_id":"1","data":{"x":[1]}}`), uint64(1))
 			f.Add(uint8(i), "topic-name=t", "Accept: */*\nContent-Type: application/x-ndjson", []byte("{\"event\":\"e\",\"entity_id\":\"1\"}\n\n{}"), uint64(1))

@@ -37,6 +37,7 @@ type API struct {
 	pace           httpin.Pace
 	cuts           cutLog
 	epoch          atomic.Pointer[epochValue]
+	evaluating     chan struct{} // holds a token for each evaluation under way
 }
 
 // New returns the front end of b, which stays the caller's to close, after Stop and the end of all requests.
@@ -48,7 +49,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		b: b, o: o.withDefaults(), key: httpin.KeyOf(o.APIKey),
 		produce: b.Budget().Class(budget.Produce), fetch: b.Budget().Class(budget.Fetch),
 		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
-		stops: httpin.NewStops(),
+		stops: httpin.NewStops(), evaluating: make(chan struct{}, evaluationsMax()),
 	}
 	a.o.APIKey = ""
 	a.log, a.pace = a.o.Logger, httpin.Pace(a.o.StepTimeout)

@@ -45,6 +45,7 @@ var lawfuls = map[string]lawful{
 	"GET /readyz":      {status: 200, open: true},
 
 	"GET /openapi.json": {status: 200, open: true},
+	"POST /evaluate":    {body: `{"expr":"A","at":"2026-01-01T00:00:00Z"}`, status: 200},
 	"POST /event":       {body: `{"event":"e","entity_id":"1"}`, status: 201},
 }
 

@@ -137,6 +137,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"Problem": api.Problem{
 			Topic: "t", Detail: "d", Partition: &one, Offset: &n, NextOffset: &n, StartOffset: &n, Field: "f", Record: &n, Limit: &n,
 			Given: &n, Leader: "l", Epoch: 1, Results: []api.PartitionResult{{}}, Group: "g", Committed: &n, Offsets: []api.OffsetResult{{}},
+			Line: 1, Column: 2, Pointer: "/then/0",
 		},
 		"Produced":        api.Produced{Partition: &one, FirstOffset: &n, Results: []api.PartitionResult{{}}, Duplicate: true},
 		"PartitionResult": api.PartitionResult{FirstOffset: &n, Code: api.Internal, Detail: "d"},
@@ -151,6 +152,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"PlacedRecord": api.PlacedRecord{Record: api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}}},
 		"KeyEntry":     api.KeyEntry{Key: &text, KeyBase64: &text}, "Keys": api.Keys{Next: &text, NextBase64: &text},
 		"KeyHistory":  api.KeyHistory{Next: "n"},
+		"Evaluation":  api.Evaluation{},
 		"EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n},
 		"TopicSpec":   api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
 		"Health":      api.Health{Epoch: 1},

@@ -34,6 +34,7 @@ var routes = []route{
 	{http.MethodGet, "/readyz", false, (*API).getReady},
 	{http.MethodGet, "/openapi.json", false, (*API).getSpec},
 	{http.MethodPost, "/event", true, (*API).postEvent},
+	{http.MethodPost, "/evaluate", true, (*API).postEvaluate},
 }
 
 // name is the route's label in metrics.

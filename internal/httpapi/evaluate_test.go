@@ -1,0 +1,132 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/drip"
+	"github.com/sebbroker/seb/internal/drip/cases"
+)
+
+func (s *server) evaluation(question any) *answered {
+	s.t.Helper()
+	b, err := json.Marshal(question)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.send("POST", "/evaluate", string(b))
+}
+
+// TestEvaluateCases: all rows of the table over HTTP, as text and in JSON form.
+func TestEvaluateCases(t *testing.T) {
+	s := start(t)
+	for _, c := range cases.Load(t) {
+		question := map[string]any{"expr": c.Expr, "events": c.Events, "at": c.At}
+		if c.Error != "" {
+			p := s.evaluation(question).problem(t)
+			if p.Code != api.BadRequest || p.Field != "expr" || !strings.HasPrefix(p.Detail, "expr: "+c.Error) || p.Line == 0 || p.Column == 0 {
+				t.Errorf("%s: %+v, want %s", c.ID, p, c.Error)
+			}
+			continue
+		}
+		e, err := driplang.Parse(c.Expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, form := range []any{c.Expr, e} {
+			question["expr"] = form
+			var out api.Evaluation
+			s.must(200, s.evaluation(question), &out)
+			if out.Value != c.Value || out.Why == "" || out.Witness == nil {
+				t.Errorf("%s: %s: %+v: %s", c.ID, c.Expr, out, c.Why)
+			}
+			if c.NextKnown && ((out.Next == nil) != (c.Next == nil) || out.Next != nil && !out.Next.Equal(*c.Next)) {
+				t.Errorf("%s: %s changes at %v, want %v", c.ID, c.Expr, out.Next, c.Next)
+			}
+		}
+	}
+}
+
+func TestEvaluateAnswers(t *testing.T) {
+	s := start(t)
+	for body, want := range map[string]string{
+		`{"expr":"A THEN (NOT B WITHIN 7 days)","events":[{"event":"A","at":"2026-03-01T12:00:00Z"}],"at":"2026-03-05T00:00:00Z"}`: `{"value":false,"pending":true,"next":"2026-03-08T12:00:00Z","why":"not true yet; what can still make a difference: ` +
+			`B (must not come) until 2026-03-08T12:00:00Z and A; if nothing more happens it becomes true at 2026-03-08T12:00:00Z","witness":[]}`,
+		`{"expr":"A","events":null,"at":"2026-03-01T12:00:00Z"}`: `{"value":false,"pending":false,"next":null,"why":"false; what can still make a difference: A","witness":[]}`,
+		`{"expr":"A THEN (B WITHIN 1 day)","events":[{"event":"C","at":"2026-03-01T12:00:00Z"},{"event":"A","at":"2026-03-01T12:00:00Z"},{"event":"B","at":"2026-03-01T13:00:00.5Z"}],"at":"2026-03-05T00:00:00Z"}`: `{"value":true,"pending":false,"next":null,` +
+			`"why":"true since 2026-03-01T13:00:00.5Z, when B came (event 2); because of A at 2026-03-01T12:00:00Z (event 1) and B at 2026-03-01T13:00:00.5Z (event 2); nothing can change that any more","witness":[1,2]}`,
+	} {
+		if a := s.send("POST", "/evaluate", body); a.status != 200 || string(a.body) != want {
+			t.Errorf("%s:\n%s\nwant\n%s", body, a, want)
+		}
+	}
+	if a := s.get("/topics"); string(a.body) != `{"topics":[]}` {
+		t.Errorf("something was made: %s", a)
+	}
+}
+
+func TestEvaluateFaults(t *testing.T) {
+	s := start(t)
+	const at = `,"at":"2026-03-01T12:00:00Z"}`
+	for body, want := range map[string]api.Problem{
+		`{"expr":"A\nTHEN (B WITHIN 2 parsecs)"` + at:   {Field: "expr", Line: 2, Column: 16, Detail: "expr: 2:16: unknown unit 'parsecs': use ms, s, m, h, d or w"},
+		`{"expr":{"then":[{"event":"A"},{"x":1}]}` + at: {Field: "expr", Pointer: "/then/1/x", Detail: "expr: /then/1/x: "},
+		`{"events":[]` + at:                             {Field: "expr", Detail: "expr: missing"},
+		`{"expr":"A"}`:                                  {Field: "at", Detail: "at: missing"},
+		`{"expr":"A","more":1` + at:                     {Field: "body", Detail: `body: unknown field "more"`},
+		`{"expr":"A","events":[{"event":"A","at":"2026-03-01T12:00:00Z"},{"event":"A","at":"12:00"}]` + at: {Field: "at", Record: new(int64(1)), Detail: `event 1: at: want RFC 3339`},
+	} {
+		p := s.send("POST", "/evaluate", body).problem(t)
+		if p.Code != api.BadRequest || p.Field != want.Field || p.Line != want.Line || p.Column != want.Column || p.Pointer != want.Pointer ||
+			!strings.HasPrefix(p.Detail, want.Detail) || (p.Record == nil) != (want.Record == nil) || p.Record != nil && *p.Record != *want.Record {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	if p := s.send("POST", "/evaluate", strings.Repeat(" ", drip.BodyMax+1)).problem(t); p.Code != api.TooLarge || *p.Limit != drip.BodyMax {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestEvaluationsTakeTurns: one that waits for its turn ends with its request, and with the server.
+func TestEvaluationsTakeTurns(t *testing.T) {
+	s := start(t)
+	q, err := drip.Parse([]byte(`{"expr":"A","at":"2026-03-01T12:00:00Z"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range cap(s.api.evaluating) {
+		s.api.evaluating <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := s.api.evaluate(ctx, q); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := s.api.evaluate(t.Context(), q)
+		done <- err
+	}()
+	<-s.api.evaluating
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	s.api.evaluating <- struct{}{}
+	go func() {
+		_, err := s.api.evaluate(t.Context(), q)
+		done <- err
+	}()
+	s.api.Stop()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for range cap(s.api.evaluating) {
+		<-s.api.evaluating
+	}
+}
