@@ -65,7 +65,7 @@ const (
 	headBytesMax    = 16 << 10        // of an answer's headers
 	idleConnections = 64
 	idlePerHost     = 2
-	idleTimeout     = 30 * time.Second
+	idleTimeout     = 4 * time.Second // less than the five seconds after which many servers close, so as not to meet that
 )
 
 // withDefaults fills in what is zero, and names every value that is out of range.

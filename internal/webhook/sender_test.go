@@ -128,6 +128,9 @@ func TestWhatArrives(t *testing.T) {
 			a.header.Get("Authorization") != "Bearer abc" || a.header.Get("X-Team") != "mail" || a.header.Get("User-Agent") != "Seb-Webhooks" {
 			t.Errorf("%s %s with %v", a.method, a.path, a.header)
 		}
+		if got := a.header.Get("Accept-Encoding"); got != "" {
+			t.Errorf("an answer may be compressed: %q", got)
+		}
 		if n := len(strings.Fields(a.header.Get(signed.HeaderSignature))); n != 2 {
 			t.Errorf("%d signatures, want 2", n)
 		}

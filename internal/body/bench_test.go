@@ -1,0 +1,20 @@
+package body_test
+
+import (
+	"testing"
+
+	"github.com/sebbroker/seb/internal/body"
+)
+
+func BenchmarkTemplate(b *testing.B) {
+	t, err := body.ParseTemplate(`Hello {{.Witness.signup.Data.name | default "there"}}, {{date "2 January" .At}}{{if eq .State "fired"}}!{{end}}`, typeText, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := sample()
+	for b.Loop() {
+		if _, err := t.Execute(m); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
