@@ -48,6 +48,7 @@ type Place struct {
 	Program string // the built seb
 	TmpFS   string // a folder in memory
 	Disk    string // a folder on a disk
+	Warm    bool   // touch the memory that a run may need before each
 }
 
 // folders gives a run folders of its own, and what removes them.
@@ -77,8 +78,10 @@ func (p *Place) measure(ctx context.Context, args ...string) (s Sample, err erro
 	cmd.Env = append(os.Environ(), "TMPDIR="+disk)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if err := warm(); err != nil {
-		return s, err
+	if p.Warm {
+		if err := warm(); err != nil {
+			return s, err
+		}
 	}
 	out, err := cmd.Output()
 	if err != nil {

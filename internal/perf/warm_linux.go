@@ -7,7 +7,7 @@ import (
 )
 
 // warmBytes is more than a run writes.
-const warmBytes = 6 << 30
+const warmBytes = 5 << 30
 
 // warm touches as much memory as a run needs, or most of what is free. A virtual machine may have given free pages back
 // to its host, and getting one again can cost more than all that is measured here: ten times what writing to it does.

@@ -42,6 +42,7 @@ func main() {
 	flag.Float64Var(&o.scale, "scale", 1, "part of the loads' size")
 	flag.StringVar(&o.place.TmpFS, "tmpfs", "/dev/shm", "a folder in memory")
 	flag.StringVar(&o.place.Disk, "disk", "bin", "a folder on a disk")
+	flag.BoolVar(&o.place.Warm, "warm", true, "touch 5 GiB of memory before each sample, so that a virtual machine has them")
 	flag.StringVar(&o.picture, "picture", "", "draw throughput over workers and record sizes into this file")
 	flag.StringVar(&o.json, "json", "bin/perf.json", "write all samples to this file")
 	flag.StringVar(&o.version, "version", "unknown", "what is measured, for the report")
