@@ -48,7 +48,7 @@ type Place struct {
 	Program string // the built seb
 	TmpFS   string // a folder in memory
 	Disk    string // a folder on a disk
-	Warm    bool   // touch the memory that a run may need before each
+	Toucher string // a program that calls Touch for its argument -touch, run before each sample; "": none is
 }
 
 // folders gives a run folders of its own, and what removes them.
@@ -78,8 +78,8 @@ func (p *Place) measure(ctx context.Context, args ...string) (s Sample, err erro
 	cmd.Env = append(os.Environ(), "TMPDIR="+disk)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if p.Warm {
-		if err := warm(); err != nil {
+	if p.Toucher != "" {
+		if err := warm(ctx, p.Toucher); err != nil {
 			return s, err
 		}
 	}
