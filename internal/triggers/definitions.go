@@ -76,8 +76,9 @@ func (w *worker) definitions(ctx context.Context) (more bool, err error) {
 	for {
 		p, err := w.system(ctx, 0)
 		if p == nil {
-			return false, err
+			return more, err
 		}
+		more = true // the position has no topics that were not known
 		err = w.apply(ctx, p, func(tx *store.Tx) error {
 			return w.each(p, func(r *record.Record, _ bool) error { return w.define(tx, r) })
 		})

@@ -60,18 +60,16 @@ func (w *worker) histories(ctx context.Context) (more bool, err error) {
 			for part, span := range w.pos.Topics[i] {
 				key := store.CursorKey{Reader: l.trig.No, Topic: id, Partition: uint32(part)}
 				span.Next = max(w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}].Next, span.Start)
-				if d := &l.rule.Def; d.Backfill == rule.None && part < len(d.From) {
-					span.Start = max(span.Start, d.From[part])
-				}
 				if err := w.events(ctx, key, span, []*live{l}); err != nil {
 					return false, err
 				}
 				behind = behind || max(w.cursors[key].Next, span.Start) < span.Next
 			}
-			if behind {
-				more = true
-			} else if err := w.join(ctx, l); err != nil {
-				return false, err
+			more = true // once it has caught up, its deadlines are done
+			if !behind {
+				if err := w.join(ctx, l); err != nil {
+					return false, err
+				}
 			}
 		}
 	}
@@ -150,7 +148,7 @@ func (r *reading) record(rec *record.Record, stamped bool) error {
 	c := &r.p.cursor
 	c.Clock = max(c.Clock, rec.Timestamp)
 	if rec.Value == nil {
-		return r.erase(string(rec.Key))
+		return r.erase(string(rec.Key), rec.Offset)
 	}
 	e, err := entry.ParseEvent(rec.Key, rec.Value)
 	if err != nil {
@@ -264,7 +262,7 @@ func (w *worker) flush(tx *store.Tx) error {
 }
 
 // erase forgets an entity, as a record with its key and no value says: what triggers know of it, and its firings.
-func (r *reading) erase(entity string) error {
+func (r *reading) erase(entity string, offset int64) error {
 	k := store.InstKey{Entity: entity, Partition: r.p.key.Partition}
 	for _, l := range r.lives {
 		k.Trigger = l.trig.No
@@ -279,7 +277,8 @@ func (r *reading) erase(entity string) error {
 		r.rows.touch(k, x)
 	}
 	if r.p.key.Reader == store.Main {
-		if err := r.tx.Erase(hash(r.p.key.Topic, k.Partition, entity, ""), r.p.cursor.Clock); err != nil {
+		h := hash(r.p.key.Topic, k.Partition, entity, "")
+		if err := r.tx.Erase(h, store.Erasure{Offset: offset, Time: r.p.cursor.Clock}); err != nil {
 			return err
 		}
 	}
@@ -289,7 +288,7 @@ func (r *reading) erase(entity string) error {
 	}
 	for i := range list {
 		x := &list[i]
-		if r.ofTopic(x) && x.Partition == k.Partition && x.At <= r.p.cursor.Clock {
+		if r.ofTopic(x) && x.Partition == k.Partition && entry.Before(x.Cause, offset, r.p.cursor.Clock) {
 			if err := r.tx.DropFire(x.ID); err != nil {
 				return err
 			}

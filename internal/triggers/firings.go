@@ -115,7 +115,7 @@ func (w *worker) recorded(tx *store.Tx, x *store.Fire, rec *entry.Record, at int
 		return nil // the first one counts
 	}
 	if x == nil {
-		if gone, err := w.erased(tx, rec.Topic, rec.Partition, rec.Entity, rec.At); err != nil || gone {
+		if gone, err := w.erased(tx, &place{rec.Topic, rec.Partition, rec.Entity}, rec.Cause); err != nil || gone {
 			return err
 		}
 		id, _ := entry.ParseID(rec.ID)
@@ -141,14 +141,21 @@ func (w *worker) recorded(tx *store.Tx, x *store.Fire, rec *entry.Record, at int
 	return tx.SetFire(x)
 }
 
-// erased is whether an entity was erased after an instant (ms).
-func (w *worker) erased(tx *store.Tx, topic string, partition uint32, entity string, at int64) (bool, error) {
-	t, ok := w.opt.Log.Topic(topic)
+// place is where an entity has its events.
+type place struct {
+	topic     string
+	partition uint32
+	entity    string
+}
+
+// erased is whether an entity was erased after a cause.
+func (w *worker) erased(tx *store.Tx, p *place, cause string) (bool, error) {
+	t, ok := w.opt.Log.Topic(p.topic)
 	if !ok {
 		return false, nil
 	}
-	time, ok, err := tx.Erased(hash(t.ID, partition, entity, ""))
-	return ok && at <= time, err
+	x, ok, err := tx.Erased(hash(t.ID, p.partition, p.entity, ""))
+	return ok && entry.Before(cause, x.Offset, x.Time), err
 }
 
 // follow changes a firing as a later record of it says; false if the record says nothing new.

@@ -367,13 +367,23 @@ func (s *stepped) settle() {
 	s.t.Helper()
 	for range 10_000 {
 		if wait := s.w.turn(s.t.Context()); wait > 0 {
-			if wait > 5*time.Millisecond {
+			if wait > 20*time.Millisecond {
+				s.settled()
 				return
 			}
 			s.b.advance(wait)
 		}
 	}
 	s.t.Fatalf("it does not settle\n%s", s.logs)
+}
+
+// settled is whether all that has fired is recorded, where this broker leads.
+func (s *stepped) settled() {
+	s.t.Helper()
+	last, err := s.w.f.LastOut(s.t.Context())
+	if err != nil || last != 0 && s.b.Leads() {
+		s.t.Fatalf("not all is recorded (%d, %v): %+v\n%s", last, err, s.w.pos, s.logs)
+	}
 }
 
 // definition is a trigger as Put would make it.

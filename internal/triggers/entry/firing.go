@@ -148,16 +148,31 @@ func (r *Record) Encode() []byte {
 // Behind is whether a cause lies behind a cut: an event with an offset that from does not include (of a partition that is
 // not in from, every one), or an instant (ms) after at.
 func Behind(cause string, from []int64, at int64) bool {
-	parts := strings.Split(cause, ":")
-	if len(parts) != 3 {
-		return false
-	}
-	a, _ := strconv.ParseInt(parts[1], 10, 64)
-	b, _ := strconv.ParseInt(parts[2], 10, 64)
-	if parts[0] == "o" {
+	event, a, b := parse(cause)
+	if event {
 		return a >= int64(len(from)) || b >= from[a]
 	}
 	return a > at
+}
+
+// Before is whether a cause lies before a record of its partition: an event with a lower offset, or an instant (ms) before
+// that of the record.
+func Before(cause string, offset, at int64) bool {
+	event, a, b := parse(cause)
+	if event {
+		return b < offset
+	}
+	return a < at
+}
+
+// parse takes a cause apart: of an event partition and offset, else instant and partition.
+func parse(cause string) (event bool, a, b int64) {
+	parts := strings.Split(cause, ":")
+	if len(parts) == 3 {
+		a, _ = strconv.ParseInt(parts[1], 10, 64)
+		b, _ = strconv.ParseInt(parts[2], 10, 64)
+	}
+	return parts[0] == "o", a, b
 }
 
 // IsZero is whether it is none.

@@ -110,18 +110,21 @@ func (t *Tx) PruneSeen(reader, before int64, limit int) error {
 		"(SELECT reader, hash FROM seen WHERE reader = ? AND time < ? LIMIT ?)", reader, before, limit)
 }
 
-// Erase notes that an entity was erased at a time (ms).
-func (t *Tx) Erase(h Hash, time int64) error {
-	return t.put("INSERT INTO erased VALUES (?, ?) ON CONFLICT DO UPDATE SET time = max(time, excluded.time)", h[:], time)
+// Erasure is where in its partition, and when (ms), an entity was erased last.
+type Erasure struct{ Offset, Time int64 }
+
+// Erase notes that an entity was erased.
+func (t *Tx) Erase(h Hash, x Erasure) error {
+	return t.put("INSERT OR REPLACE INTO erased VALUES (?, ?, ?)", h[:], x.Offset, x.Time)
 }
 
 // Erased is when an entity was erased; ok is false if it was not.
-func (t *Tx) Erased(h Hash) (time int64, ok bool, err error) {
+func (t *Tx) Erased(h Hash) (x Erasure, ok bool, err error) {
 	err = t.query(t.ctx, func(scan func(...any) error) error {
 		ok = true
-		return scan(&time)
-	}, "SELECT time FROM erased WHERE hash = ?", h[:])
-	return time, ok, err
+		return scan(&x.Offset, &x.Time)
+	}, "SELECT offset, time FROM erased WHERE hash = ?", h[:])
+	return x, ok, err
 }
 
 // PutName notes that a topic has events of a name.

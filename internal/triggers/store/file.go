@@ -51,7 +51,7 @@ var schema = []string{
 	`CREATE UNIQUE INDEX outbox_id ON outbox (id, falls)`,
 	`CREATE TABLE seen (reader INTEGER NOT NULL, hash BLOB NOT NULL, time INTEGER NOT NULL, PRIMARY KEY (reader, hash)) WITHOUT ROWID`,
 	`CREATE INDEX seen_time ON seen (reader, time)`,
-	`CREATE TABLE erased (hash BLOB PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID`,
+	`CREATE TABLE erased (hash BLOB PRIMARY KEY, offset INTEGER NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID`,
 	`CREATE TABLE name (topic BLOB NOT NULL, name TEXT NOT NULL, PRIMARY KEY (topic, name)) WITHOUT ROWID`,
 }
 
