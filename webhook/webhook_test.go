@@ -176,6 +176,7 @@ func TestParseSecret(t *testing.T) {
 		{of(64), true},
 		{of(23), false},
 		{of(65), false},
+		{strings.Replace(of(25), "A==", "B==", 1), false}, // bits that belong to no byte
 		{of(66), false},
 		{"", false},
 		{vectorKey, false},

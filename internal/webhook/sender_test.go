@@ -326,6 +326,7 @@ func TestReceiversThatMisbehave(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			o := local(t)
+			o.Timeout = 5 * time.Minute // longer than a test
 			if tt.short {
 				o.Timeout = 200 * time.Millisecond
 			}

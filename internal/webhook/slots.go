@@ -27,7 +27,7 @@ func (s *slots) take(trigger string, bytes int) bool {
 	if s.sum >= s.total/2 || s.filled >= s.bytes/2 {
 		limit = 1
 	}
-	if s.closed || s.sum >= s.total || s.used[trigger] >= limit || !s.fitsLocked(bytes) {
+	if s.closed || s.sum >= s.total || s.used[trigger] >= limit || s.filled+bytes > s.bytes {
 		return false
 	}
 	s.used[trigger]++
@@ -40,15 +40,12 @@ func (s *slots) take(trigger string, bytes int) bool {
 func (s *slots) grow(bytes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sum > 1 && !s.fitsLocked(bytes) {
+	if s.sum > 1 && s.filled+bytes > s.bytes { // whatever it needs, one alone has room
 		return false
 	}
 	s.filled += bytes
 	return true
 }
-
-// fitsLocked: whatever it needs, one alone has room.
-func (s *slots) fitsLocked(bytes int) bool { return s.sum == 0 || s.filled+bytes <= s.bytes }
 
 func (s *slots) give(trigger string, bytes int) {
 	s.mu.Lock()
