@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/sebbroker/seb/internal/api"
 )
 
 // DuplicateWithin is how long the id of an event is remembered: a second event of the same id that comes no later than that
@@ -20,6 +21,15 @@ type Answer struct {
 	Why string
 	// Witness is which events made it true, by their places in the question, from 0.
 	Witness []int
+}
+
+// Evaluation is the answer as POST /evaluate gives it.
+func (a *Answer) Evaluation() api.Evaluation {
+	out := api.Evaluation{Value: a.Value, Pending: a.Pending, Why: a.Why, Witness: append([]int{}, a.Witness...)}
+	if a.Next != nil {
+		out.Next = new(time.UnixMilli(*a.Next).UTC())
+	}
+	return out
 }
 
 // Skip says why an event has not counted.

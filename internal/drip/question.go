@@ -202,17 +202,26 @@ func (e *jsonEvent) check() error {
 	return nil
 }
 
-// instant reads a time, of which what is below a millisecond is left out.
+// instant reads a time that must be there.
 func instant(field string, text *string) (int64, error) {
 	if text == nil {
 		return 0, fault(field, "missing")
 	}
+	at, err := ParseTime(*text)
+	if err != nil {
+		return 0, fault(field, "%v", err)
+	}
+	return at, nil
+}
+
+// ParseTime reads an instant in RFC 3339, and leaves out what is below a millisecond.
+func ParseTime(text string) (int64, error) {
 	var at time.Time
-	if at.UnmarshalText([]byte(*text)) != nil {
-		return 0, fault(field, "want RFC 3339, such as 2026-03-01T12:00:00Z, given %.60q", *text)
+	if at.UnmarshalText([]byte(text)) != nil {
+		return 0, fmt.Errorf("want RFC 3339, such as 2026-03-01T12:00:00Z, given %.60q", text)
 	}
 	if y := at.UTC().Year(); y < yearMin || y > yearMax {
-		return 0, fault(field, "want a year from %d to %d, given %d", yearMin, yearMax, y)
+		return 0, fmt.Errorf("want a year from %d to %d, given %d", yearMin, yearMax, y)
 	}
 	return at.UnixMilli(), nil
 }

@@ -47,11 +47,7 @@ func (a *API) postEvaluate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return questionFault(err)
 	}
-	out := api.Evaluation{Value: answer.Value, Pending: answer.Pending, Why: answer.Why, Witness: append([]int{}, answer.Witness...)}
-	if answer.Next != nil {
-		next := time.UnixMilli(*answer.Next).UTC()
-		out.Next = &next
-	}
+	out := answer.Evaluation()
 	a.readHeaders(w)
 	return a.writeJSON(w, http.StatusOK, &out)
 }

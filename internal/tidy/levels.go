@@ -15,6 +15,7 @@ var levels = map[string]int{
 	"internal/server":    7,
 	"internal/migration": 7,
 	"internal/bench":     7,
+	"internal/dripcmd":   7,
 	"":                   7,
 	"internal/sim":       7,
 	"internal/torture":   7,

@@ -1,0 +1,164 @@
+package dripcmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/spf13/cobra"
+)
+
+// New makes `seb drip`. usage makes the error of a wrong command line.
+func New(usage func(error) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drip",
+		Short: "Try expressions over events out, without a broker",
+		Long: `Expressions say something about one entity's events over time, such as
+
+  user_created THEN (NOT use_feature_x WITHIN 7 days)
+
+They are given as text, in the JSON form, or in the JSON of the project that Seb is named after.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newEval(usage), newFmt(usage), newCheck(usage))
+	return cmd
+}
+
+// expression is where a command has its expression from.
+type expression struct {
+	file  string
+	usage func(error) error
+}
+
+func (x *expression) register(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&x.file, "file", "f", "", "read the expression from a file, - for stdin")
+}
+
+// read takes the expression from the file, or from the first of args, and returns the others. A fault is shown with a caret
+// on stderr.
+func (x *expression) read(cmd *cobra.Command, args []string) (e driplang.Expr, rest []string, err error) {
+	var text string
+	switch {
+	case x.file != "":
+		if text, err = readFile(cmd, x.file); err != nil {
+			return e, nil, err
+		}
+	case len(args) == 0:
+		return e, nil, x.usage(errors.New("give an expression, or its file with -f"))
+	default:
+		text, args = args[0], args[1:]
+	}
+	if e, err = parse(text); err != nil {
+		var fault *driplang.Error
+		if errors.As(err, &fault) {
+			if caret := fault.Caret(text); caret != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), caret)
+			}
+		}
+		return e, nil, err
+	}
+	return e, args, nil
+}
+
+// readFile reads an expression, and a little more than the longest there is.
+func readFile(cmd *cobra.Command, name string) (string, error) {
+	in := cmd.InOrStdin()
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, 2*driplang.MaxJSON))
+	return string(text), err
+}
+
+// parse reads an expression in any of its forms: only JSON begins with a brace, and only the original's has operators.
+func parse(text string) (driplang.Expr, error) {
+	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
+		return driplang.Parse(text)
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &members) == nil && members["operator"] != nil {
+		return driplang.ParseOriginal([]byte(text))
+	}
+	return driplang.ParseJSON([]byte(text))
+}
+
+func newFmt(usage func(error) error) *cobra.Command {
+	x := expression{usage: usage}
+	var to string
+	cmd := &cobra.Command{
+		Use:   "fmt [EXPRESSION]",
+		Short: "Print an expression in canonical form, as text or JSON",
+		Example: "  seb drip fmt 'a then not b within 90 min'\n  seb drip fmt --to json 'a THEN b'\n" +
+			`  seb drip fmt '{"then":[{"event":"a"},{"event":"b"}]}'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to != "text" && to != "json" {
+				return usage(fmt.Errorf("--to: %q, want text or json", to))
+			}
+			e, rest, err := x.read(cmd, args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return usage(errors.New("give an expression or its file, not both"))
+			}
+			if to == "text" {
+				fmt.Fprintln(cmd.OutOrStdout(), e)
+				return nil
+			}
+			text, err := e.MarshalJSON()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
+			return nil
+		},
+	}
+	x.register(cmd)
+	cmd.Flags().StringVar(&to, "to", "text", "text or json")
+	return cmd
+}
+
+func newCheck(usage func(error) error) *cobra.Command {
+	x := expression{usage: usage}
+	cmd := &cobra.Command{
+		Use:   "check [EXPRESSION]",
+		Short: "Say whether an expression is one, and what is seldom meant about it",
+		Long: `Prints warnings, if there are any. The exit code is 1 if the expression is faulty, or is true before anything has happened:
+no trigger could fire because of it.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, rest, err := x.read(cmd, args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return usage(errors.New("give an expression or its file, not both"))
+			}
+			for _, w := range e.Warnings() {
+				fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", w.Message)
+			}
+			p, err := monitor.Compile(e, monitor.Options{})
+			if err != nil {
+				return err
+			}
+			if p.Initially() == monitor.True {
+				return errors.New("the expression is true before anything has happened; add an event that starts it, such as \"signup AND ...\"")
+			}
+			return nil
+		},
+	}
+	x.register(cmd)
+	return cmd
+}

@@ -1,0 +1,203 @@
+package dripcmd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/drip/cases"
+	"github.com/sebbroker/seb/internal/dripcmd"
+	"github.com/spf13/cobra"
+)
+
+// wrong marks errors of the command line.
+type wrong struct{ error }
+
+func usage(err error) error { return wrong{err} }
+
+// ran is what a command has left.
+type ran struct {
+	out, err string
+	fault    error
+}
+
+func run(t *testing.T, cmd *cobra.Command, in string, args ...string) ran {
+	t.Helper()
+	var out, stderr bytes.Buffer
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(in))
+	cmd.SetOut(&out)
+	cmd.SetErr(&stderr)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	fault := cmd.ExecuteContext(t.Context())
+	return ran{out.String(), stderr.String(), fault}
+}
+
+func dripped(t *testing.T, in string, args ...string) ran {
+	t.Helper()
+	return run(t, dripcmd.New(usage), in, args...)
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestEvalCases: all rows of the table, with the expression as an argument, from a file and in JSON, and the events from a file
+// and from stdin.
+func TestEvalCases(t *testing.T) {
+	for _, c := range cases.Load(t) {
+		var lines strings.Builder
+		enc := json.NewEncoder(&lines)
+		for _, e := range c.Events {
+			if err := enc.Encode(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at := c.At.Format(time.RFC3339Nano)
+		if c.Error != "" {
+			r := dripped(t, lines.String(), "eval", c.Expr, "--at", at)
+			var fault *driplang.Error
+			if !errors.As(r.fault, &fault) || !strings.HasPrefix(r.fault.Error(), c.Error) || !strings.HasSuffix(r.err, "^\n") || r.out != "" {
+				t.Errorf("%s: %+v, want %s", c.ID, r, c.Error)
+			}
+			continue
+		}
+		e, err := driplang.Parse(c.Expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		form, err := e.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, r := range map[string]ran{
+			"argument, stdin": dripped(t, lines.String(), "eval", c.Expr, "--at", at, "--json"),
+			"JSON, -":         dripped(t, lines.String(), "eval", string(form), "-", "--at", at, "--json"),
+			"files":           dripped(t, "", "eval", "-f", file(t, c.Expr+"\n"), file(t, lines.String()), "--at", at, "--json"),
+		} {
+			var out api.Evaluation
+			if err := json.Unmarshal([]byte(r.out), &out); err != nil || r.fault != nil {
+				t.Fatalf("%s, %s: %+v, %v", c.ID, name, r, err)
+			}
+			if out.Value != c.Value {
+				t.Errorf("%s, %s: %s: %+v: %s", c.ID, name, c.Expr, out, c.Why)
+			}
+			if c.NextKnown && ((out.Next == nil) != (c.Next == nil) || out.Next != nil && !out.Next.Equal(*c.Next)) {
+				t.Errorf("%s, %s: %s changes at %v, want %v", c.ID, name, c.Expr, out.Next, c.Next)
+			}
+		}
+	}
+}
+
+const events = `{"event":"a","at":"2026-03-01T12:00:00Z","id":"k"}
+
+{"event":"a","at":"2026-03-01T13:00:00Z","id":"k"}
+{"event":"x","at":"2026-03-02T12:00:00Z"}
+{"event":"b","at":"2026-03-09T12:00:00Z"}
+{"event":"b","at":"2026-03-20T12:00:00Z"}
+`
+
+func TestEvalPrints(t *testing.T) {
+	const expr = "a THEN (NOT b WITHIN 7 days)"
+	for at, want := range map[string]string{
+		"2026-03-02T12:00:00Z": `value  false
+next   2026-03-08T12:00:00Z
+why    not true yet; what can still make a difference: b (must not come) until 2026-03-08T12:00:00Z and a; if nothing more happens it becomes true at 2026-03-08T12:00:00Z
+`,
+		"2026-03-10T12:00:00Z": `value  true
+next   never, if nothing more happens
+why    true since 2026-03-08T12:00:00Z, when a time was over; because of a at 2026-03-01T12:00:00Z (event 0); nothing can change that any more
+`,
+	} {
+		if r := dripped(t, events, "eval", expr, "--at", at); r.out != want || r.fault != nil || r.err != "" {
+			t.Errorf("at %s:\n%s%s%v", at, r.out, r.err, r.fault)
+		}
+	}
+	r := dripped(t, events, "eval", expr, "--at", "2026-03-10T12:00:00Z", "--trace")
+	if want := `2026-03-01T12:00:00Z a pending
+2026-03-01T13:00:00Z a (its id was there) pending
+2026-03-02T12:00:00Z x (not mentioned) pending
+2026-03-08T12:00:00Z (time) true
+2026-03-09T12:00:00Z b true
+2026-03-20T12:00:00Z b (not yet) true
+value true
+`; !strings.HasPrefix(squeezed(r.out), want) {
+		t.Errorf("trace:\n%s", r.out)
+	}
+	if r := dripped(t, events, "eval", expr); !strings.Contains(r.out, "value  true") { // now is later
+		t.Errorf("now: %+v", r)
+	}
+}
+
+// squeezed has one space where s has several.
+func squeezed(s string) string {
+	for strings.Contains(s, "  ") {
+		s = strings.ReplaceAll(s, "  ", " ")
+	}
+	return s
+}
+
+func TestFaultsAreShown(t *testing.T) {
+	r := dripped(t, "", "eval", "a THEN\n(b WITHIN 2 parsecs)")
+	if r.fault == nil || r.fault.Error() != "2:11: unknown unit 'parsecs': use ms, s, m, h, d or w" || r.err != "(b WITHIN 2 parsecs)\n          ^\n" {
+		t.Errorf("%q, %v", r.err, r.fault)
+	}
+	for name, c := range map[string]struct {
+		in    string
+		args  []string
+		fault string
+		usage bool
+	}{
+		"no expression":        {args: []string{"eval"}, fault: "give an expression", usage: true},
+		"a bad instant":        {args: []string{"eval", "a", "--at", "noon"}, fault: "--at: want RFC 3339", usage: true},
+		"trace and JSON":       {args: []string{"eval", "a", "--trace", "--json"}, fault: "--trace", usage: true},
+		"too much":             {args: []string{"eval", "-f", "x", "a", "b"}, fault: "no such file"},
+		"all from stdin":       {in: "a", args: []string{"eval", "-f", "-"}, fault: "can not both come from stdin", usage: true},
+		"two expressions":      {args: []string{"eval", "-f", file(t, "a"), "a", "b"}, fault: "not both", usage: true},
+		"no such events":       {args: []string{"eval", "a", "/nowhere/at/all"}, fault: "no such file"},
+		"a bad event":          {in: "{\"event\":\"a\",\"at\":\"2026-03-01T12:00:00Z\"}\n{\"event\":\"a\"}", args: []string{"eval", "a"}, fault: "event 1: at: missing"},
+		"a fault in JSON form": {args: []string{"check", `{"then":[{"event":"a"}]}`}, fault: "/then: "},
+		"a form for fmt":       {args: []string{"fmt", "a", "--to", "xml"}, fault: "want text or json", usage: true},
+		"two for fmt":          {args: []string{"fmt", "-f", file(t, "a"), "a"}, fault: "not both", usage: true},
+		"two for check":        {args: []string{"check", "-f", file(t, "a"), "a"}, fault: "not both", usage: true},
+		"true at once":         {args: []string{"check", "NOT a"}, fault: "true before anything has happened"},
+	} {
+		r := dripped(t, c.in, c.args...)
+		var w wrong
+		if r.fault == nil || !strings.Contains(r.fault.Error(), c.fault) || errors.As(r.fault, &w) != c.usage || r.out != "" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+func TestFmtAndCheck(t *testing.T) {
+	const text, form = "a THEN ((NOT b) WITHIN 1h30m)\n", `{"then":[{"event":"a"},{"within":{"not":{"event":"b"}},"for":"1h30m"}]}` + "\n"
+	original := `{"operator":"then","a":{"operator":"event_name","a":"a"},"b":{"operator":"within","d":"5400000000000",` +
+		`"a":{"operator":"not","a":{"operator":"event_name","a":"b"}}}}`
+	for _, given := range []string{"a then (not b) within 90 min", text, form, " " + form, original} {
+		if r := dripped(t, "", "fmt", given); r.out != text || r.fault != nil {
+			t.Errorf("%s: %+v", given, r)
+		}
+		if r := dripped(t, given, "fmt", "--to", "json", "-f", "-"); r.out != form || r.fault != nil {
+			t.Errorf("%s: %+v", given, r)
+		}
+	}
+	if r := dripped(t, "", "check", text); r.out != "" || r.fault != nil {
+		t.Errorf("%+v", r)
+	}
+	if r := dripped(t, "", "check", "a THEN NOT b"); !strings.HasPrefix(r.out, "warning: NOT without WITHIN") || r.fault != nil {
+		t.Errorf("%+v", r)
+	}
+}

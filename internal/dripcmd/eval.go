@@ -1,0 +1,129 @@
+package dripcmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sebbroker/seb/internal/drip"
+	"github.com/spf13/cobra"
+)
+
+// evalFlags are the flags of `seb drip eval`.
+type evalFlags struct {
+	expression expression
+	at         string
+	trace      bool
+	asJSON     bool
+}
+
+func newEval(usage func(error) error) *cobra.Command {
+	f := evalFlags{expression: expression{usage: usage}}
+	cmd := &cobra.Command{
+		Use:   "eval [EXPRESSION] [EVENTS]",
+		Short: "Say whether an expression is true for some events, until when, and why",
+		Long: `Reads the events of one entity from the file EVENTS, or from stdin, one on a line and in the order in which they came:
+
+  {"event":"user_created","at":"2026-03-01T12:00:00Z"}
+  {"event":"use_feature_x","at":"2026-03-03T08:00:00Z","id":"optional","data":{"optional":1}}
+
+and answers as POST /evaluate does. Events later than --at have not happened yet.`,
+		Example: "  seb drip eval 'a THEN (NOT b WITHIN 7 days)' events.ndjson --at 2026-03-08T12:00:00Z --trace\n  seb drip eval -f expression.txt events.ndjson",
+		Args:    cobra.MaximumNArgs(2),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	f.expression.register(cmd)
+	cmd.Flags().StringVar(&f.at, "at", "", "the instant of the question, in RFC 3339 (default: now)")
+	cmd.Flags().BoolVar(&f.trace, "trace", false, "print the value at each event and deadline first")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
+	q, err := f.question(cmd, args)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var trace func(drip.Moment)
+	if f.trace {
+		trace = func(m drip.Moment) {
+			fmt.Fprintf(table, "%s\t%s\t%s\n", drip.Time(m.At), happened(q, m), m.Value)
+		}
+	}
+	a, err := q.Answer(cmd.Context(), trace)
+	if err != nil {
+		return err
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if f.asJSON {
+		return json.NewEncoder(out).Encode(a.Evaluation())
+	}
+	next := "never, if nothing more happens"
+	if a.Next != nil {
+		next = drip.Time(*a.Next)
+	}
+	_, err = fmt.Fprintf(out, "value  %t\nnext   %s\nwhy    %s\n", a.Value, next, a.Why)
+	return err
+}
+
+// question reads all that is asked.
+func (f *evalFlags) question(cmd *cobra.Command, args []string) (*drip.Question, error) {
+	q := &drip.Question{At: time.Now().UnixMilli()}
+	var err error
+	if f.at != "" {
+		if q.At, err = drip.ParseTime(f.at); err != nil {
+			return nil, f.expression.usage(fmt.Errorf("--at: %w", err))
+		}
+	}
+	if f.trace && f.asJSON {
+		return nil, f.expression.usage(errors.New("--trace: not together with --json"))
+	}
+	if q.Expr, args, err = f.expression.read(cmd, args); err != nil {
+		return nil, err
+	}
+	name := "-"
+	switch {
+	case len(args) > 1:
+		return nil, f.expression.usage(errors.New("give an expression or its file, not both"))
+	case len(args) == 1:
+		name = args[0]
+	}
+	if name == "-" && f.expression.file == "-" {
+		return nil, f.expression.usage(errors.New("--file: the expression and the events can not both come from stdin"))
+	}
+	var in io.Reader = cmd.InOrStdin()
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	return q, q.ReadEvents(in)
+}
+
+// happened is what a line of the trace is about.
+func happened(q *drip.Question, m drip.Moment) string {
+	if m.Event < 0 {
+		return "(time)"
+	}
+	name := q.Events[m.Event].Name
+	switch m.Skip {
+	case drip.Unmentioned:
+		return name + " (not mentioned)"
+	case drip.Repeated:
+		return name + " (its id was there)"
+	case drip.NotYet:
+		return name + " (not yet)"
+	}
+	return name
+}

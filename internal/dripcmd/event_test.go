@@ -1,0 +1,162 @@
+package dripcmd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/dripcmd"
+	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/spf13/cobra"
+)
+
+// realBroker is a client of a broker on a folder.
+func realBroker(t *testing.T) *client.Client {
+	t.Helper()
+	store, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := broker.Open(t.Context(), broker.Options{Store: store, NoWait: true, AutoCreate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := httpapi.New(b, httpapi.Options{
+		APIKey:     "k",
+		KnownEvent: func(_, entity, id string) (int64, bool) { return 7, entity+id == "u1seen" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := a.Server()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l)
+	}()
+	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: "k", RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		ctx := context.Background()
+		_ = srv.Shutdown(ctx)
+		<-done
+		if err := b.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func sent(t *testing.T, c *client.Client, in string, args ...string) ran {
+	t.Helper()
+	return run(t, dripcmd.NewEvent(dripcmd.Remote{
+		Register: func(*cobra.Command) {},
+		With:     func(_ *cobra.Command, f func(*client.Client) error) error { return f(c) },
+		Usage:    usage,
+	}), in, args...)
+}
+
+func values(t *testing.T, c *client.Client, topic string) (list []string) {
+	t.Helper()
+	for r, err := range c.Records(t.Context(), topic, client.ReadOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%s %s", r.Key, r.Value))
+	}
+	return list
+}
+
+func TestEventIsSent(t *testing.T) {
+	c := realBroker(t)
+	r := sent(t, c, "", "created", "u1")
+	if r.fault != nil || r.out != "" || !strings.HasPrefix(r.err, "event stored in events partition 0 at offset 0, 20") {
+		t.Errorf("%+v", r)
+	}
+	r = sent(t, c, "", "purchase", "u1", "--data", `{"amount": 12.50}`, "--id", "seen", "--occurred-at", "2026-03-01T12:00:00Z")
+	if r.fault != nil || !strings.Contains(r.err, "its id was there at offset 7") {
+		t.Errorf("%+v", r)
+	}
+	if r = sent(t, c, "", "created", "u2", "-q", "--topic-name", "other"); r.fault != nil || r.err != "" {
+		t.Errorf("%+v", r)
+	}
+	want := []string{
+		`u1 {"event":"created","entity_id":"u1"}`,
+		`u1 {"event":"purchase","entity_id":"u1","data":{"amount":12.50},"id":"seen","occurred_at":"2026-03-01T12:00:00Z"}`,
+	}
+	if got := values(t, c, "events"); strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Errorf("%s", got)
+	}
+	if got := values(t, c, "other"); len(got) != 1 {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestEventsOfAFileAreSent(t *testing.T) {
+	c := realBroker(t)
+	var lines strings.Builder
+	for i := range 25_000 {
+		fmt.Fprintf(&lines, "{\"event\":\"e%d\",\"entity_id\":\"u%d\",\"data\":{\"n\":%d}}\n\n", i, i%7, i)
+	}
+	if r := sent(t, c, "", "-f", file(t, lines.String())); r.fault != nil || r.err != "25000 events stored\n" {
+		t.Errorf("%+v", r)
+	}
+	got := values(t, c, "events")
+	for i, v := range got {
+		if want := fmt.Sprintf(`u%d {"event":"e%d","entity_id":"u%d","data":{"n":%d}}`, i%7, i, i%7, i); v != want {
+			t.Fatalf("record %d is %s", i, v)
+		}
+	}
+	if len(got) != 25_000 {
+		t.Errorf("%d records", len(got))
+	}
+	// What is before a bad line is stored, and the line is named.
+	r := sent(t, c, "{\"event\":\"a\",\"entity_id\":\"1\"}\n\n{\"event\":\"b\",\"entity\":\"1\"}\n{\"event\":\"c\",\"entity_id\":\"1\"}\n", "-f", "-", "--topic-name", "t")
+	if r.fault == nil || r.fault.Error() != `after 1 events that are stored: line 3: json: unknown field "entity"` {
+		t.Errorf("%v", r.fault)
+	}
+	r = sent(t, c, "{\"event\":\"a\",\"entity_id\":\"1\"}\n{\"event\":\"\",\"entity_id\":\"1\"}\n", "-f", "-", "--topic-name", "u")
+	if !errors.Is(r.fault, client.ErrRejected) || !strings.HasPrefix(r.fault.Error(), "after 0 events that are stored: lines 1 to 2: ") ||
+		!strings.Contains(r.fault.Error(), "record 1: event: empty") {
+		t.Errorf("%v", r.fault)
+	}
+	if got := values(t, c, "t"); len(got) != 1 {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestEventUsage(t *testing.T) {
+	c := realBroker(t)
+	for text, args := range map[string][]string{
+		"give the name of an event":      {"created"},
+		"--data: not JSON":               {"created", "u1", "--data", "{"},
+		"--occurred-at: want RFC 3339":   {"created", "u1", "--occurred-at", "now"},
+		"--file: not together":           {"created", "u1", "-f", "x"},
+		"--file: not together with an e": {"-f", "x", "--id", "i"},
+	} {
+		r := sent(t, c, "", args...)
+		var w wrong
+		if !errors.As(r.fault, &w) || !strings.Contains(r.fault.Error(), text) {
+			t.Errorf("%q: %v", args, r.fault)
+		}
+	}
+	if r := sent(t, c, strings.Repeat(" ", 2<<20), "-f", "-"); r.fault == nil || !strings.Contains(r.fault.Error(), "line 1: ") {
+		t.Error(r.fault)
+	}
+	if r := sent(t, c, "", "created", "u1", "--data", "[]"); !errors.Is(r.fault, client.ErrRejected) {
+		t.Error(r.fault)
+	}
+}
