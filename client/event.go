@@ -36,10 +36,10 @@ type StoredEvent struct {
 	Partition int32
 	Offset    int64
 	Time      time.Time // when the log took it, to the millisecond
-	// Duplicate: an event of the entity with this ID was there already, at Original, and triggers ignore this one. If it is
-	// false the broker may also not know.
+	// Duplicate: an event of the entity with this ID was there already, at Original (-1: not known), and triggers ignore this
+	// one. If it is false the broker may also not know.
 	Duplicate bool
-	Original  int64 // -1 without Duplicate
+	Original  int64
 }
 
 // ProduceEvent appends an event and returns once it is durable. If it has an ID it is sent again after an attempt whose outcome
@@ -59,8 +59,9 @@ func (c *Client) ProduceEvent(ctx context.Context, e Event, o EventOptions) (Sto
 			return fmt.Errorf("%w: it places an event in partition %d of topic %q at %d", errNotBroker, stored.Partition, stored.Topic, stored.Offset)
 		}
 		out = StoredEvent{Topic: stored.Topic, Partition: stored.Partition, Offset: stored.Offset, Time: stored.Time, Original: -1}
-		if stored.Duplicate != nil && *stored.Duplicate && stored.OriginalOffset != nil {
-			out.Duplicate, out.Original = true, *stored.OriginalOffset
+		out.Duplicate = stored.Duplicate != nil && *stored.Duplicate
+		if out.Duplicate && stored.OriginalOffset != nil {
+			out.Original = *stored.OriginalOffset
 		}
 		return nil
 	})

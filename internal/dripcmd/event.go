@@ -86,7 +86,7 @@ func (f *eventFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		text := fmt.Sprintf("event stored in %s partition %d at offset %d, %s", at.Topic, at.Partition, at.Offset, at.Time.Format(time.RFC3339Nano))
 		if at.Duplicate {
-			text += fmt.Sprintf("; its id was there at offset %d, so that triggers ignore it", at.Original)
+			text += "; its id was there already, so that triggers ignore it"
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), text)
 		return nil

@@ -87,7 +87,7 @@ func TestEventIsSent(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r = sent(t, c, "", "purchase", "u1", "--data", `{"amount": 12.50}`, "--id", "seen", "--occurred-at", "2026-03-01T12:00:00Z")
-	if r.fault != nil || !strings.Contains(r.err, "its id was there at offset 7") {
+	if r.fault != nil || !strings.Contains(r.err, "its id was there already") {
 		t.Errorf("%+v", r)
 	}
 	if r = sent(t, c, "", "created", "u2", "-q", "--topic-name", "other"); r.fault != nil || r.err != "" {

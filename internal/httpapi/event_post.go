@@ -102,7 +102,7 @@ func (p *producing) answerEvent(w http.ResponseWriter, r *broker.Result, origina
 	if p.a.o.KnownEvent != nil {
 		out.Duplicate = &original.known
 	}
-	if original.known {
+	if original.known && original.offset >= 0 {
 		out.OriginalOffset = &original.offset
 	}
 	return p.a.writeJSON(w, http.StatusCreated, &out)

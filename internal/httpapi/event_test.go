@@ -175,18 +175,24 @@ func TestEventsTopicStaysAsItIs(t *testing.T) {
 
 func TestEventsThatAreKnown(t *testing.T) {
 	s := eventServer(t, func(c *setup) {
-		c.http.KnownEvent = func(topic, entity, id string) (int64, bool) { return 7, topic+entity+id == "eventsu1k" }
+		c.http.KnownEvent = func(topic, entity, id string) (int64, bool) {
+			if id == "old" {
+				return -1, true
+			}
+			return 7, topic+entity+id == "eventsu1k"
+		}
 	})
 	for body, want := range map[string]string{
-		`{"event":"e","entity_id":"u1","id":"k"}`: `"duplicate":true,"original_offset":7`,
-		`{"event":"e","entity_id":"u1","id":"l"}`: `"duplicate":false`,
-		`{"event":"e","entity_id":"u1"}`:          `"duplicate":false`,
+		`{"event":"e","entity_id":"u1","id":"k"}`:   `"duplicate":true,"original_offset":7`,
+		`{"event":"e","entity_id":"u1","id":"l"}`:   `"duplicate":false`,
+		`{"event":"e","entity_id":"u1"}`:            `"duplicate":false`,
+		`{"event":"e","entity_id":"u1","id":"old"}`: `"duplicate":true`,
 	} {
 		if a := s.event("", "", body); a.status != 201 || !strings.HasSuffix(string(a.body), want+"}") {
 			t.Errorf("%s: %s", body, a)
 		}
 	}
-	if n := len(s.records("events", 0)); n != 3 {
+	if n := len(s.records("events", 0)); n != 4 {
 		t.Errorf("%d records: those that are known are appended too", n)
 	}
 }

@@ -25,8 +25,9 @@ type Options struct {
 	Keys KeyIndex
 	// EventsTopic is where POST /event puts events unless the request names a topic. Default "events".
 	EventsTopic string
-	// KnownEvent says where the event of a topic is whose entity and id another one repeats that is about to be appended, if
-	// the engine of triggers will ignore it for that. It must not wait for anything. nil: nobody knows, and answers say nothing about it.
+	// KnownEvent says whether the engine of triggers will ignore an event that is about to be appended, as one of the entity with
+	// its id was there in the topic, and at which offset that is (-1: not known). It must not wait for anything. nil: nobody knows, and
+	// answers say nothing about it.
 	KnownEvent func(topic, entity, id string) (offset int64, known bool)
 	// ProfileLabels marks what requests do in profiles of the process with the kind of request and its topic. It costs a little.
 	ProfileLabels bool

@@ -34,8 +34,8 @@ var levels = map[string]int{
 	"internal/broker":   4,
 	"internal/triggers": 4,
 	"internal/fsck":     4,
-	"internal/drip":     4,
 
+	"internal/drip":     3,
 	"internal/eventlog": 3,
 	"internal/merge":    3,
 
