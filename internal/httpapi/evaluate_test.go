@@ -1,12 +1,9 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/api"
@@ -90,43 +87,5 @@ func TestEvaluateFaults(t *testing.T) {
 	}
 	if p := s.send("POST", "/evaluate", strings.Repeat(" ", drip.BodyMax+1)).problem(t); p.Code != api.TooLarge || *p.Limit != drip.BodyMax {
 		t.Errorf("%+v", p)
-	}
-}
-
-// TestEvaluationsTakeTurns: one that waits for its turn ends with its request, and with the server.
-func TestEvaluationsTakeTurns(t *testing.T) {
-	s := start(t)
-	q, err := drip.Parse([]byte(`{"expr":"A","at":"2026-03-01T12:00:00Z"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range cap(s.api.evaluating) {
-		s.api.evaluating <- struct{}{}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := s.api.evaluate(ctx, q); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
-	done := make(chan error)
-	go func() {
-		_, err := s.api.evaluate(t.Context(), q)
-		done <- err
-	}()
-	<-s.api.evaluating
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	s.api.evaluating <- struct{}{}
-	go func() {
-		_, err := s.api.evaluate(t.Context(), q)
-		done <- err
-	}()
-	s.api.Stop()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	for range cap(s.api.evaluating) {
-		<-s.api.evaluating
 	}
 }

@@ -107,3 +107,13 @@ func (p *producing) answerEvent(w http.ResponseWriter, r *broker.Result, origina
 	}
 	return p.a.writeJSON(w, http.StatusCreated, &out)
 }
+
+// postEvaluate answers what an expression is worth for the events of the body.
+func (a *API) postEvaluate(w http.ResponseWriter, r *http.Request) error {
+	out, err := a.evaluator.Evaluate(w, r, forms.Memory{Class: a.produce, Buffers: a.buffers})
+	if err != nil {
+		return err
+	}
+	a.readHeaders(w)
+	return a.writeJSON(w, http.StatusOK, out)
+}

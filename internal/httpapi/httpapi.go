@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpdrip"
 	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/httpread"
 )
@@ -37,7 +38,7 @@ type API struct {
 	pace           httpin.Pace
 	cuts           cutLog
 	epoch          atomic.Pointer[epochValue]
-	evaluating     chan struct{} // holds a token for each evaluation under way
+	evaluator      *httpdrip.Evaluator
 }
 
 // New returns the front end of b, which stays the caller's to close, after Stop and the end of all requests.
@@ -49,11 +50,12 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		b: b, o: o.withDefaults(), key: httpin.KeyOf(o.APIKey),
 		produce: b.Budget().Class(budget.Produce), fetch: b.Budget().Class(budget.Fetch),
 		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
-		stops: httpin.NewStops(), evaluating: make(chan struct{}, evaluationsMax()),
+		stops: httpin.NewStops(),
 	}
 	a.o.APIKey = ""
 	a.log, a.pace = a.o.Logger, httpin.Pace(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics)
+	a.evaluator = httpdrip.NewEvaluator(a.pace, a.stops)
 	a.source = httpread.NewSource(b, httpread.Options{
 		BudgetWait: a.o.BudgetWait, Stops: a.stops, Pace: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
 	})

@@ -30,6 +30,7 @@ var levels = map[string]int{
 
 	"internal/node":     5,
 	"internal/httpread": 5,
+	"internal/httpdrip": 5,
 
 	"internal/broker":   4,
 	"internal/triggers": 4,
@@ -112,8 +113,9 @@ var onlyFrom = map[string][]string{
 	"internal/cache": {"internal/node"},
 	// A program that embeds a broker links no front end.
 	"internal/httpapi":  {"internal/server", "cmd/seb"},
-	"internal/httpin":   {"internal/httpapi", "internal/httpread"},
+	"internal/httpin":   {"internal/httpapi", "internal/httpread", "internal/httpdrip"},
 	"internal/httpread": {"internal/httpapi"},
+	"internal/httpdrip": {"internal/httpapi"},
 	"internal/kafka":    {"internal/server", "cmd/seb"},
 	"internal/riemann":  {"internal/server", "cmd/seb"},
 	"internal/console":  {"internal/server", "cmd/seb"},

@@ -1,4 +1,4 @@
-package httpapi
+package httpdrip
 
 import (
 	"context"
@@ -22,48 +22,58 @@ const (
 	decodedShare = 8
 )
 
-// evaluationsMax is how many evaluations run at once: whatever they cost, half of the machine is left for everything else.
-func evaluationsMax() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+// Evaluator answers POST /evaluate. All methods may be called concurrently.
+type Evaluator struct {
+	pace  httpin.Pace
+	stops *httpin.Stops
+	turns chan struct{} // holds a token for each evaluation under way
+}
 
-// postEvaluate answers what an expression is worth for the events of the body. It knows and changes nothing of the broker.
-func (a *API) postEvaluate(w http.ResponseWriter, r *http.Request) error {
-	in := httpin.Body{W: w, R: r, Pace: a.pace, Max: drip.BodyMax, Memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
+// NewEvaluator returns one that reads bodies at a pace and ends when stops says so. As many evaluations run at once as leave
+// half of the processors for everything else, whatever they cost.
+func NewEvaluator(pace httpin.Pace, stops *httpin.Stops) *Evaluator {
+	return &Evaluator{pace: pace, stops: stops, turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+}
+
+// Evaluate answers what an expression is worth for the events of the body. m, which it releases, bounds the memory that this
+// takes. Errors: *api.Problem, those of reading a body and of memory, the context's.
+func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m forms.Memory) (*api.Evaluation, error) {
+	in := httpin.Body{W: w, R: r, Pace: e.pace, Max: drip.BodyMax, Memory: m}
 	defer in.Memory.Release()
 	if err := in.Open(); err != nil {
-		return err
+		return nil, err
 	}
 	body, err := in.Whole()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := in.Memory.Hold(decodedShare * int64(len(body))); err != nil {
-		return err
+		return nil, err
 	}
 	q, err := drip.Parse(body)
 	if err != nil {
-		return questionFault(err)
+		return nil, questionFault(err)
 	}
-	answer, err := a.evaluate(r.Context(), q)
+	answer, err := e.answer(r.Context(), q)
 	if err != nil {
-		return questionFault(err)
+		return nil, questionFault(err)
 	}
 	out := answer.Evaluation()
-	a.readHeaders(w)
-	return a.writeJSON(w, http.StatusOK, &out)
+	return &out, nil
 }
 
-// evaluate waits for its turn and answers q.
-func (a *API) evaluate(ctx context.Context, q *drip.Question) (*drip.Answer, error) {
+// answer waits for its turn and answers q.
+func (e *Evaluator) answer(ctx context.Context, q *drip.Question) (*drip.Answer, error) {
 	outer := ctx
-	ctx, done := a.stops.Until(ctx)
+	ctx, done := e.stops.Until(ctx)
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, evaluationTime)
 	defer cancel()
 	select {
-	case a.evaluating <- struct{}{}:
-		defer func() { <-a.evaluating }()
+	case e.turns <- struct{}{}:
+		defer func() { <-e.turns }()
 	case <-ctx.Done():
-		if outer.Err() == nil && !a.stops.Stopped() {
+		if outer.Err() == nil && !e.stops.Stopped() {
 			return nil, api.NewProblem(api.OverBudget, "others are being evaluated, for more than %s", evaluationTime)
 		}
 		return nil, context.Cause(ctx)
