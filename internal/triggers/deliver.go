@@ -70,10 +70,12 @@ func (e *Engine) Pending(ctx context.Context, trigger string, now time.Time, lim
 type Attempt struct {
 	// Retraction is that of the firing as it was handed out.
 	Retraction bool
-	// State is Delivered or Dead when there are to be no more attempts, or Pending: the next one comes at NextTry.
-	State   entry.State
-	NextTry time.Time
-	Outcome json.RawMessage // kept with it; at most OutcomeBytesMax of JSON
+	// State is Delivered or Dead when there are to be no more attempts, or Pending: the next one comes at NextTry. With
+	// Deferred there was none yet, and it is to wait until then.
+	State    entry.State
+	NextTry  time.Time
+	Deferred bool
+	Outcome  json.RawMessage // kept with it; at most OutcomeBytesMax of JSON
 }
 
 // OutcomeBytesMax is how long an attempt's outcome may be.
@@ -90,6 +92,9 @@ func (e *Engine) Report(ctx context.Context, id entry.ID, a Attempt) error {
 		return fmt.Errorf("%w: outcome is not JSON", ErrInvalid)
 	case a.State == entry.Pending:
 		rec.Kind, rec.NextTry = entry.Attempt, a.NextTry.UnixMilli()
+		if a.Deferred {
+			rec.Kind = entry.Defer
+		}
 	case a.State == entry.Delivered || a.State == entry.Dead:
 		rec.Kind, rec.State = entry.Done, a.State
 	default:
@@ -131,14 +136,14 @@ func (e *Engine) tell(ctx context.Context, id entry.ID, rec *entry.Record) error
 func (e *Engine) Firing(ctx context.Context, id entry.ID) (x Firing, err error) {
 	err = e.query(func(q store.Queries) error {
 		found, err := q.Fire(ctx, id)
-		if err == nil && found == nil {
-			err = fmt.Errorf("%w: %s", ErrUnknownFiring, id)
-		}
 		if found != nil {
 			x = *found
 		}
 		return err
 	})
+	if err == nil && x.ID != id {
+		err = fmt.Errorf("%w: %s", ErrUnknownFiring, id)
+	}
 	return x, err
 }
 

@@ -111,6 +111,7 @@ type Engine struct {
 	mu  sync.Mutex // guards what follows
 	pub published
 	err error         // why there is no file
+	new bool          // there is none because no trigger was ever made
 	ch  chan struct{} // closed when pub changes
 }
 

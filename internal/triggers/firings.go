@@ -175,6 +175,11 @@ func follow(x *store.Fire, rec *entry.Record, at int64) bool {
 		}
 		x.Tries++
 		x.NextTry, x.Outcome = rec.NextTry, rec.Outcome
+	case entry.Defer:
+		if x.State != entry.Pending || !same {
+			return false
+		}
+		x.NextTry = rec.NextTry
 	case entry.Done:
 		if heard && rec.State == entry.Delivered {
 			retract(x, at)

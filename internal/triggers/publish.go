@@ -13,6 +13,7 @@ import (
 
 // published is what the worker lets others know after each turn.
 type published struct {
+	open              bool                  // there is a file
 	defined, followed int64                 // next offsets of the topics of definitions and firings
 	applied           map[record.ID][]int64 // next offsets of the main reader
 	complete          map[record.ID]int64   // instants (ms)
@@ -32,7 +33,7 @@ type Trigger struct {
 // publish tells how far the file is.
 func (w *worker) publish() {
 	p := published{
-		defined: w.cursors[store.CursorKey{Topic: w.topics[0]}].Next, followed: w.cursors[store.CursorKey{Topic: w.topics[1]}].Next,
+		open: true, defined: w.cursors[store.CursorKey{Topic: w.topics[0]}].Next, followed: w.cursors[store.CursorKey{Topic: w.topics[1]}].Next,
 		applied: map[record.ID][]int64{}, complete: map[record.ID]int64{},
 	}
 	for i, id := range w.topics {
@@ -63,12 +64,19 @@ func (w *worker) publish() {
 func (e *Engine) fault(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.err, e.broken = err, nil
+	e.err, e.broken, e.new = err, nil, false
 	if err != nil {
 		e.pub = published{}
 	}
 	close(e.ch)
 	e.ch = make(chan struct{})
+}
+
+// idle says that no trigger was ever made.
+func (e *Engine) idle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err, e.new = nil, true
 }
 
 // found is what a reader has found wrong with the file.
@@ -105,13 +113,18 @@ func (e *Engine) wait(ctx context.Context, ok func(p *published) bool) error {
 	}
 }
 
-// query calls f with the file.
+// query calls f with the file. While no trigger was ever made there is none, and nothing in it: f is not called then.
 func (e *Engine) query(f func(q store.Queries) error) error {
 	e.reading.RLock()
 	defer e.reading.RUnlock()
 	if e.file == nil {
-		if _, _, err := e.peek(); err != nil {
-			return err
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		switch {
+		case e.err != nil:
+			return e.err
+		case e.new:
+			return nil
 		}
 		return ErrUnavailable
 	}

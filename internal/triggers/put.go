@@ -118,7 +118,7 @@ func (e *Engine) caughtUp(ctx context.Context) error {
 		return ErrUnavailable
 	}
 	e.rouse()
-	return e.wait(ctx, func(q *published) bool { return q.defined >= p.Topics[0][0].Next })
+	return e.wait(ctx, func(q *published) bool { return q.open && q.defined >= p.Topics[0][0].Next })
 }
 
 // follows makes d what comes after the version that is there: all that has fired by d.At is recorded then.

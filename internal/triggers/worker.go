@@ -209,6 +209,10 @@ func (w *worker) sameLog() error {
 // work brings the file a step nearer to the log.
 func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 	if w.f == nil {
+		if _, ok := w.opt.Log.Topic(w.opt.Triggers); !ok { // nothing is made for those who have no triggers
+			w.idle()
+			return forever, nil
+		}
 		if err := w.open(ctx); err != nil {
 			return 0, err
 		}

@@ -60,6 +60,7 @@ const (
 	Retract Kind = "retract" // the expression is no longer true: ID is the firing's
 	Attempt Kind = "attempt" // to deliver, without success; another one comes at NextTry
 	Done    Kind = "done"    // no more attempts; State says with what result
+	Defer   Kind = "defer"   // there was no attempt: it may not be delivered before NextTry
 	Resend  Kind = "resend"  // deliver it again
 	Tick    Kind = "tick"    // nothing: makes the log's time advance
 )
@@ -101,7 +102,7 @@ type Record struct {
 	// Of Attempt and Done: whether it was the message that takes the firing back, and what came of it.
 	Retraction bool            `json:"retraction,omitempty"`
 	Outcome    json.RawMessage `json:"outcome,omitempty"`
-	NextTry    int64           `json:"next_try,omitempty"` // of Attempt: when to try again, ms since 1970
+	NextTry    int64           `json:"next_try,omitempty"` // of Attempt and Defer: when to try again, ms since 1970
 }
 
 // ErrRecord is what ParseRecord's errors wrap.
@@ -127,7 +128,7 @@ func ParseRecord(value []byte) (r Record, id ID, err error) {
 		}
 	case Done:
 		ok = r.State == Delivered || r.State == Dead
-	case Retract, Attempt, Resend:
+	case Retract, Attempt, Defer, Resend:
 		ok = true
 	}
 	if !ok {
