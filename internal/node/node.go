@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/merge"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/view"
 	"github.com/sebbroker/seb/record"
 )
@@ -28,8 +29,13 @@ type Node struct {
 	merger  *merge.Merger  // nil if read-only
 	keys    *view.View
 	keysDir string // to be removed with it; "" if it may stay
-	name    string
-	rest    func() error // closes what lies below the broker, once
+
+	triggers    *triggers.Engine // nil if read-only
+	triggersDir string           // to be removed with it
+	eventLog    *eventLog        // nil if read-only
+
+	name string
+	rest func() error // closes what lies below the broker, once
 }
 
 // Open opens the bucket, checks the store if need be (storecheck.Error), and waits until the broker leads or, with
@@ -100,7 +106,11 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	}
 	opt.ShareReads = !local && n.cache == nil
 	keys := newKeyLog()
-	opt.Changed = keys.tell
+	events := newEventLog()
+	opt.Changed = func(topics bool) {
+		keys.tell(topics)
+		events.tell(topics)
+	}
 	if n.Broker, err = broker.Open(ctx, opt); err != nil {
 		return err
 	}
@@ -111,7 +121,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 			Logger: o.Logger, Metrics: o.Metrics,
 		})
 	}
-	return n.openKeys(ctx, keys, o)
+	return errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, o))
 }
 
 // StoreName names the bucket for people.
@@ -123,7 +133,7 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.merger != nil {
 		n.merger.Close()
 	}
-	return errors.Join(n.closeKeys(), n.Broker.Close(ctx), n.rest())
+	return errors.Join(n.closeTriggers(), n.closeKeys(), n.Broker.Close(ctx), n.rest())
 }
 
 // closeRest closes what lies below the broker: the cache, the store, the data folder.

@@ -1,0 +1,62 @@
+package broker
+
+import (
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// OffsetSpan says that offsets [Start, Next) of a partition are there.
+type OffsetSpan struct{ Start, Next int64 }
+
+// Position is the append time (µs) of the newest committed slot, and the partitions of topics as that slot left them, by
+// number; none of a topic that is not there. All is of one moment: what is committed later has a later append time. known is
+// false while no state is known.
+func (b *Broker) Position(topics ...record.ID) (appendTime int64, spans [][]OffsetSpan, known bool) {
+	spans = make([][]OffsetSpan, len(topics))
+	b.log.Read(func(s *state.State) {
+		known, appendTime = true, s.AppendTime
+		for i, id := range topics {
+			t := s.Topic(id)
+			if t == nil {
+				continue
+			}
+			spans[i] = make([]OffsetSpan, len(t.Partitions))
+			for j, p := range t.Partitions {
+				spans[i][j] = OffsetSpan{p.Start, p.Next}
+			}
+		}
+	})
+	return appendTime, spans, known
+}
+
+// TopicRef says how to find a topic, and what its records' timestamps are.
+type TopicRef struct {
+	Name       string
+	ID         record.ID
+	Partitions int
+	AppendTime bool // they are the log's append times
+}
+
+// TopicNamed finds a topic by its name; ok is false if it is not there.
+func (b *Broker) TopicNamed(name string) (r TopicRef, ok bool) {
+	b.log.Read(func(s *state.State) { r, ok = refTo(s.TopicByName(name)) })
+	return r, ok
+}
+
+// TopicOf finds a topic by its id.
+func (b *Broker) TopicOf(id record.ID) (r TopicRef, ok bool) {
+	b.log.Read(func(s *state.State) { r, ok = refTo(s.Topic(id)) })
+	return r, ok
+}
+
+func refTo(t *state.Topic) (TopicRef, bool) {
+	if t == nil {
+		return TopicRef{}, false
+	}
+	return TopicRef{Name: t.Name, ID: t.ID, Partitions: len(t.Partitions), AppendTime: t.LogAppendTime()}, true
+}
+
+// Leads is whether this broker leads, as far as it knows: another one may have taken over without its having noticed. What
+// others committed before it began to lead is in its state then.
+func (b *Broker) Leads() bool { return b.log.Status().Role == logcore.RoleLeader }

@@ -1,0 +1,173 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/triggers"
+	"github.com/sebbroker/seb/record"
+)
+
+// triggersTopic is the topic of the definitions of triggers. While it is not there, records wake nobody.
+const triggersTopic = "triggers"
+
+// eventLog is the broker's log as the engine of triggers follows it.
+type eventLog struct {
+	*broker.Broker // set before the engine is opened
+	changed        chan struct{}
+	stale          atomic.Bool // topics have changed
+	any            atomic.Bool // there is a topic of definitions
+}
+
+func newEventLog() *eventLog {
+	l := &eventLog{changed: make(chan struct{}, 1)}
+	l.stale.Store(true)
+	return l
+}
+
+// tell is the broker's hook.
+func (l *eventLog) tell(topics bool) {
+	if topics {
+		l.stale.Store(true)
+	}
+	if !topics && !l.any.Load() {
+		return
+	}
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (l *eventLog) Changed() <-chan struct{} { return l.changed }
+
+func (l *eventLog) Topic(name string) (triggers.Topic, bool) {
+	r, ok := l.TopicNamed(name)
+	return triggers.Topic{ID: r.ID, Partitions: r.Partitions, AppendTime: r.AppendTime}, ok
+}
+
+func (l *eventLog) Create(ctx context.Context, name string, partitions int, settings map[string]string) error {
+	_, err := l.CreateTopic(ctx, name, broker.TopicSpec{Partitions: partitions, Settings: settings})
+	if errors.Is(err, broker.ErrTopicExists) {
+		return nil
+	}
+	return err
+}
+
+func (l *eventLog) Position(topics ...record.ID) (p triggers.Position, known bool) {
+	if l.stale.Swap(false) {
+		_, there := l.TopicNamed(triggersTopic)
+		l.any.Store(there)
+	}
+	at, spans, known := l.Broker.Position(topics...)
+	p = triggers.Position{Time: at, Topics: make([][]triggers.Span, len(spans))}
+	for i, list := range spans {
+		for _, s := range list {
+			p.Topics[i] = append(p.Topics[i], triggers.Span(s))
+		}
+	}
+	return p, known
+}
+
+func (l *eventLog) Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (triggers.Batches, error) {
+	f, err := l.ReadIndexed(ctx, topic, broker.Want{Partition: int32(partition), Offset: offset, MaxBytes: bytesMax})
+	if err != nil {
+		return triggers.Batches{}, err
+	}
+	p := &f.Parts[0]
+	if p.Err != nil {
+		f.Release()
+		return triggers.Batches{}, p.Err
+	}
+	out := triggers.Batches{Release: f.Release}
+	for i := range p.Chunks {
+		c := &p.Chunks[i]
+		if c.Section == nil {
+			out.Parts = append(out.Parts, c.Parts...)
+			continue
+		}
+		b := make([]byte, c.Size)
+		if _, err := c.Section.File.ReadAt(b, c.Section.Off); err != nil {
+			f.Release()
+			return triggers.Batches{}, fmt.Errorf("%w: read: %w", broker.ErrStoreUnavailable, err)
+		}
+		out.Parts = append(out.Parts, b)
+	}
+	return out, nil
+}
+
+func (l *eventLog) Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record) (int64, error) {
+	r, ok := l.TopicOf(topic)
+	if !ok {
+		return 0, broker.ErrUnknownTopic
+	}
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
+	if err != nil {
+		return 0, err
+	}
+	res := l.Submit(ctx, []broker.Append{{
+		Topic: r.Name, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1,
+	}}).Wait(ctx)[0]
+	return res.Base, res.Err
+}
+
+// triggersFile is where the engine keeps what it has worked out, and the folder to be removed with it at the end, if any.
+func (o *Options) triggersFile() (path, remove string) {
+	if o.DataDir != "" {
+		return filepath.Join(o.DataDir, "view", "triggers.db"), ""
+	}
+	remove = filepath.Join(os.TempDir(), "seb-triggers-"+record.NewID().String())
+	return filepath.Join(remove, "triggers.db"), remove
+}
+
+// The most that the engine of triggers keeps in memory, of its file and of entities' rows; less where memory is short.
+const (
+	triggersCache = 32 << 20
+	triggersRows  = 32 << 20
+)
+
+// openTriggers opens the engine of triggers. A broker that only follows has none.
+func (n *Node) openTriggers(ctx context.Context, l *eventLog, o *Options) (err error) {
+	if o.ReadOnly {
+		return nil
+	}
+	l.Broker = n.Broker
+	path, remove := o.triggersFile()
+	n.triggers, err = triggers.Open(ctx, triggers.Options{
+		Path: path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/16), RowBytes: min(triggersRows, o.MemoryLimit/32),
+		Logger: o.Logger, Metrics: o.Metrics,
+	})
+	n.eventLog, n.triggersDir = l, remove
+	return err
+}
+
+// closeTriggers closes it.
+func (n *Node) closeTriggers() error {
+	if n.triggers == nil {
+		return nil
+	}
+	err := n.triggers.Close()
+	if n.triggersDir != "" {
+		if e := os.RemoveAll(n.triggersDir); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// Triggers is the engine of triggers, which follows the broker's events and ends with it; nil if the broker only follows.
+// While no trigger was ever made it does nothing.
+func (n *Node) Triggers() *triggers.Engine { return n.triggers }
+
+// EventLog is the broker's log as the engine of triggers sees it; nil if there is no engine.
+func (n *Node) EventLog() triggers.Log {
+	if n.eventLog == nil {
+		return nil
+	}
+	return n.eventLog
+}

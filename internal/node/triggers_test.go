@@ -1,0 +1,153 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/triggers"
+	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/record"
+)
+
+// TestNoTriggers: without triggers there is no file, and no request beyond those for records.
+func TestNoTriggers(t *testing.T) {
+	dir := t.TempDir()
+	store := fault.NewCounter(objstore.NewMemory())
+	n := open(t, Options{Store: store, DataDir: dir, BatchWait: BatchNone, NoMerge: true})
+	produce(t, n, []byte("x"))
+	before := store.Counts()
+	produce(t, n, []byte("y"))
+	now := store.Counts()
+	if got := now.Puts - before.Puts; got != 1 || now.Gets != before.Gets || now.Lists != before.Lists {
+		t.Errorf("a record took %d PUT: from %+v to %+v", got, before, now)
+	}
+	if list, err := n.Triggers().Triggers(); err != nil || len(list) != 0 {
+		t.Errorf("triggers are %v, %v", list, err)
+	}
+	if _, err := n.Triggers().Firing(t.Context(), entry.ID{1}); !errors.Is(err, triggers.ErrUnknownFiring) {
+		t.Errorf("a firing: %v", err)
+	}
+	if list, err := n.Triggers().Firings(t.Context(), triggers.FiringQuery{Limit: 1}); err != nil || len(list) != 0 {
+		t.Errorf("firings are %v, %v", list, err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "view", "*")); len(files) != 0 {
+		t.Errorf("there are %q", files)
+	}
+}
+
+// TestFollowerHasNoTriggers: who only reads watches nothing.
+func TestFollowerHasNoTriggers(t *testing.T) {
+	store := objstore.NewMemory()
+	open(t, Options{Store: store})
+	n := open(t, Options{Store: store, ReadOnly: true})
+	if n.Triggers() != nil || n.EventLog() != nil {
+		t.Error("a follower has an engine")
+	}
+}
+
+// TestEventLog: the position is of one moment, of topics that are there or not, and grows with each slot.
+func TestEventLog(t *testing.T) {
+	n := open(t, Options{Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: BatchNone})
+	l := n.EventLog()
+	if err := l.Create(t.Context(), "ev", 2, map[string]string{"timestamp-type": "append"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Create(t.Context(), "ev", 1, nil); err != nil {
+		t.Errorf("creating it twice: %v", err)
+	}
+	topic, ok := l.Topic("ev")
+	if !ok || topic.Partitions != 2 || !topic.AppendTime {
+		t.Fatalf("topic is %+v, %v", topic, ok)
+	}
+	if _, ok := l.Topic("none"); ok {
+		t.Error("a topic that is not there was found")
+	}
+	before, _ := l.Position(topic.ID)
+	base, err := l.Append(t.Context(), topic.ID, 1, []record.Record{{Key: []byte("k")}, {Key: []byte("k")}})
+	if err != nil || base != 0 {
+		t.Fatalf("append: %d, %v", base, err)
+	}
+	p, known := l.Position(record.NewID(), topic.ID)
+	if !known || len(p.Topics[0]) != 0 || len(p.Topics[1]) != 2 || p.Topics[1][1] != (triggers.Span{Next: 2}) || p.Time <= before.Time {
+		t.Errorf("position is %+v after %+v", p, before)
+	}
+	b, err := l.Read(t.Context(), topic.ID, 1, 1, 1)
+	if err != nil || len(b.Parts) != 1 {
+		t.Fatalf("read: %v, %v", b, err)
+	}
+	var r record.Reader
+	if r.Reset(b.Parts[0], 1); !r.Next() || r.Offset() != 1 || r.Record().Timestamp != p.Time/1000 {
+		t.Errorf("record is %+v, the slot's time %d", r.Record(), p.Time)
+	}
+	b.Release()
+	if l.Origin(topic.ID, 1, 1).IsZero() || !l.Leads() {
+		t.Error("who wrote it is not known, or nobody leads")
+	}
+	if _, err := l.Append(t.Context(), record.NewID(), 0, []record.Record{{}}); !errors.Is(err, broker.ErrUnknownTopic) {
+		t.Errorf("append to no topic: %v", err)
+	}
+}
+
+// TestTriggersOutliveTheirFile: made anew from the log it has the same firing.
+func TestTriggersOutliveTheirFile(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
+	n := open(t, o)
+	expr, err := driplang.Parse("a THEN b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
+		t.Fatal(err)
+	}
+	topic, _ := n.EventLog().Topic("events")
+	for _, name := range []string{"a", "b"} {
+		value, _ := json.Marshal(entry.Event{Name: name, EntityID: "e"})
+		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := theFiring(t, n)
+	shut(t, n)
+	files, _ := filepath.Glob(filepath.Join(o.DataDir, "view", "triggers.db*"))
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(files) == 0 {
+		t.Error("there was no file")
+	}
+	n = open(t, o)
+	if again := theFiring(t, n); again.ID != first.ID || again.Recorded != first.Recorded {
+		t.Errorf("firing was %+v, is %+v", first, again)
+	}
+}
+
+// theFiring waits for the one firing.
+func theFiring(t *testing.T, n *Node) triggers.Firing {
+	t.Helper()
+	for {
+		changed := n.Triggers().Changed()
+		list, err := n.Triggers().Firings(t.Context(), triggers.FiringQuery{Limit: 10})
+		if err == nil && len(list) == 1 && list[0].Recorded != 0 {
+			return list[0]
+		}
+		if len(list) > 1 {
+			t.Fatalf("firings are %+v", list)
+		}
+		select {
+		case <-changed:
+		case <-t.Context().Done():
+			t.Fatal("no firing")
+		}
+	}
+}
