@@ -2,11 +2,6 @@ package store
 
 import "context"
 
-// EntityFires are an entity's firings of a trigger, the newest first, at most limit.
-func (q Queries) EntityFires(ctx context.Context, entity, trigger string, limit int) ([]Fire, error) {
-	return q.fires(ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
-}
-
 // Backlog is how many firings are to be delivered, and when the first of them is (ms; 0 if none is).
 func (q Queries) Backlog(ctx context.Context) (n, first int64, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error { return scan(&n, &first) },

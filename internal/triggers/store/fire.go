@@ -118,6 +118,11 @@ func (t *Tx) EntityFires(entity, trigger string) ([]Fire, error) {
 	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? ORDER BY seq", []byte(entity), trigger)
 }
 
+// EntityFires are the last firings of an entity by a trigger, at most limit, the newest first.
+func (q Queries) EntityFires(ctx context.Context, entity, trigger string, limit int) ([]Fire, error) {
+	return q.fires(ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
+}
+
 // DropFire deletes a firing, and what is to be recorded of it.
 func (t *Tx) DropFire(id entry.ID) error {
 	if err := t.put("DELETE FROM fire WHERE id = ?", id[:]); err != nil {
