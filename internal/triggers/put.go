@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
@@ -68,7 +69,7 @@ func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 	if err := e.caughtUp(ctx); err != nil {
 		return Put{}, err
 	}
-	out := Put{Names: r.Names(), Warnings: rule.Warnings(d.Expr)}
+	out := Put{Names: r.Names(), Warnings: rule.Warnings(&d)}
 	more, err := e.unknown(ctx, topic.ID, out.Names)
 	if err != nil {
 		return Put{}, err
@@ -243,7 +244,7 @@ func (e *Engine) unknown(ctx context.Context, topic record.ID, names []string) (
 			continue
 		}
 		s := fmt.Sprintf("no event named %q was seen yet", name)
-		if near := rule.Nearest(name, known); near != "" {
+		if near := driplang.Suggest(name, known); near != "" {
 			s += fmt.Sprintf("; did you mean %q?", near)
 		}
 		warnings = append(warnings, s)

@@ -172,3 +172,11 @@ func ParseDefinition(key, value []byte) (d Definition, err error) {
 
 // Encode is the value of the record.
 func (d *Definition) Encode() ([]byte, error) { return json.Marshal(d) }
+
+// Warnings are what the author of a definition may not have meant.
+func Warnings(d *Definition) (list []string) {
+	for _, w := range d.Expr.Warnings() {
+		list = append(list, w.Message)
+	}
+	return list
+}

@@ -36,6 +36,9 @@ func Compile(d Definition) (*Rule, error) {
 // Names is the event names that it mentions, sorted.
 func (r *Rule) Names() []string { return r.names }
 
+// Instances is how many left sides of THEN the entity has that was looked at last.
+func (r *Rule) Instances() int { return r.m.Instances() }
+
 // Match is which kinds of event, among those that the expression tells apart, an event is; 0 if it does not matter.
 func (r *Rule) Match(e *entry.Event) monitor.Kinds {
 	return r.program.Match(e.Name, e.Data)

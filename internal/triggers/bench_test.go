@@ -1,0 +1,112 @@
+package triggers
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/record"
+)
+
+// fill appends events of random entities, a thousand to a slot, a millisecond apart.
+func fill(b testing.TB, s *stepped, n, entities, names int) (total int) {
+	t, _ := s.b.Topic("events")
+	r := rand.New(rand.NewPCG(1, 2))
+	for total < n {
+		var recs [2][]record.Record
+		for range 1000 {
+			e := ev(fmt.Sprintf("user-%07d", r.IntN(entities)), fmt.Sprintf("event-%d", r.IntN(names)))
+			value, err := json.Marshal(e)
+			if err != nil {
+				b.Fatal(err)
+			}
+			part := s.b.partOf(t, e.EntityID)
+			recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: value})
+		}
+		s.b.mu.Lock()
+		for part := range recs {
+			s.b.appendLocked(t.ID, uint32(part), recs[part])
+		}
+		s.b.mu.Unlock()
+		s.b.advance(time.Millisecond)
+		total += 1000
+	}
+	return total
+}
+
+func usual(b testing.TB) *stepped {
+	s := step(b, newLog().broker(true), filepath.Join(b.TempDir(), "triggers.db"))
+	sizes := usualSizes
+	s.opt.sizes = &sizes
+	return s
+}
+
+// BenchmarkEvents is what an event costs with 100 triggers of which 3 mention it.
+func BenchmarkEvents(b *testing.B) {
+	for _, entities := range []int{10_000, 1_000_000} {
+		b.Run(fmt.Sprintf("entities=%d", entities), func(b *testing.B) {
+			s := usual(b)
+			const names = 66 // each trigger mentions two
+			for i := range 100 {
+				expr := fmt.Sprintf(`"event-%d" THEN (NOT "event-%d" WITHIN 7 days)`, i*2%names, (i*2+1)%names)
+				s.put(s.definition(fmt.Sprint("t", i), expr, nil))
+			}
+			s.settle()
+			for b.Loop() {
+				b.StopTimer()
+				n := fill(b, s, 100_000, entities, names)
+				b.StartTimer()
+				before, at := s.met.steps.Get(), time.Now()
+				for s.w.turn(b.Context()) == 0 {
+				}
+				b.ReportMetric(float64(n)/time.Since(at).Seconds(), "events/s")
+				b.ReportMetric(float64(s.met.steps.Get()-before)/float64(n), "steps/event")
+			}
+		})
+	}
+}
+
+// BenchmarkInstances is what a live instance takes on the disk.
+func BenchmarkInstances(b *testing.B) {
+	const entities = 1_000_000
+	for b.Loop() {
+		s := usual(b)
+		s.put(s.definition("week", `signup THEN (NOT use WITHIN 7 days)`, func(d *rule.Definition) { d.Fire = rule.OnEdge }))
+		s.settle()
+		t, _ := s.b.Topic("events")
+		for i := 0; i < entities; i += 1000 {
+			var recs [2][]record.Record
+			for j := range 1000 {
+				e := ev(fmt.Sprintf("user-%07d", (i+j)*7919%entities), "signup")
+				value, _ := json.Marshal(e)
+				part := s.b.partOf(t, e.EntityID)
+				recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: value})
+			}
+			s.b.mu.Lock()
+			for part := range recs {
+				s.b.appendLocked(t.ID, uint32(part), recs[part])
+			}
+			s.b.mu.Unlock()
+			s.b.advance(time.Millisecond)
+		}
+		at := time.Now()
+		s.settle()
+		b.ReportMetric(entities/time.Since(at).Seconds(), "events/s")
+		rows, due, err := s.file.Count(b.Context(), s.w.live[0].trig.No)
+		if err != nil || rows != entities || due != entities {
+			b.Fatalf("%d rows, %d due: %v", rows, due, err)
+		}
+		s.end()
+		info, err := os.Stat(s.path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(info.Size())/1e6, "MB")
+		b.ReportMetric(float64(info.Size())/entities, "bytes/instance")
+	}
+}

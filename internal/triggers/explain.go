@@ -1,0 +1,105 @@
+package triggers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/triggers/store"
+)
+
+// explainFirings is how many firings an Explanation has at most.
+const explainFirings = 100
+
+// Explanation is what a trigger knows of an entity.
+type Explanation struct {
+	Trigger  string
+	Version  int
+	Entity   string
+	Known    bool  // something has happened to it that matters
+	True     bool  // the expression is
+	Complete int64 // the instant (ms) as of which that is so
+	Next     int64 // the instant (ms) at which that changes if nothing more happens; 0: none
+	// Over is whether nothing will ever come of it again. Names are those of the events that it waits for otherwise.
+	Over      bool
+	Names     []string
+	Instances int  // left sides of THEN that are followed
+	Degraded  bool // there were too many: the value may be wrong
+	Fired     bool // at least once, historic ones too
+	Witness   []int64
+	Waits     string // the same in words
+	Firings   []Firing
+}
+
+// Explain says what a trigger knows of an entity. Errors: ErrUnknownTrigger, ErrUnavailable.
+func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explanation, err error) {
+	p, _, err := e.peek()
+	if err != nil {
+		return x, err
+	}
+	t, err := e.Trigger(trigger)
+	if err != nil {
+		return x, err
+	}
+	r, err := rule.Compile(t.Definition)
+	if err != nil {
+		return x, err
+	}
+	x = Explanation{Trigger: t.ID, Version: t.Version, Entity: entity, Complete: p.complete[t.topic], Names: r.Names()}
+	err = e.query(func(q store.Queries) error {
+		_, rows, err := q.Insts(ctx, t.no, entity)
+		if err != nil {
+			return err
+		}
+		for i := range rows { // of several partitions the last one: an entity has its events in one
+			if err := x.add(r, &rows[i]); err != nil {
+				return err
+			}
+		}
+		x.Firings, err = q.EntityFires(ctx, entity, trigger, explainFirings)
+		return err
+	})
+	x.Waits = x.words(&t)
+	return x, err
+}
+
+// add takes in what a row says.
+func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
+	var row rule.Row
+	if err := decodeRow(&row, in); err != nil {
+		return err
+	}
+	truth, err := r.Truth(&row)
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
+	}
+	x.Known, x.True, x.Next, x.Instances, x.Witness = true, truth.True, truth.Next, truth.Instances, truth.Witness
+	x.Over, x.Fired = row.Flags&rule.Over != 0, row.Flags&rule.Fired != 0
+	x.Degraded = row.Flags&rule.Lossy != 0
+	return nil
+}
+
+func (x *Explanation) words(t *Trigger) string {
+	names := ""
+	for i, n := range x.Names {
+		if i > 0 {
+			names += ", "
+		}
+		names += n
+	}
+	switch {
+	case t.Backfilling:
+		return "the trigger is still reading the history"
+	case x.Over && x.Fired && t.Fire == rule.Once:
+		return "nothing: it has fired, and fires once"
+	case x.Over:
+		return "nothing: its value can not change any more"
+	case !x.Known:
+		return "nothing has happened that matters; it waits for one of " + names
+	case x.Next != 0 && x.True:
+		return "it is true until the instant in next, or one of " + names
+	case x.Next != 0:
+		return "it becomes true at the instant in next, unless one of " + names + " comes before"
+	}
+	return "it waits for one of " + names
+}
