@@ -9,15 +9,19 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sebbroker/seb/internal/state"
 )
 
 // DeliveryBytesMax is how long a delivery may be in JSON.
 const DeliveryBytesMax = 256 << 10
 
-// Delivery is what a trigger's author says about its webhook, in JSON. Encoding it masks secrets and the values of headers:
+// Delivery is what a trigger's author says about where its messages go, in JSON: to a webhook or a topic. Encoding it masks secrets and the values of headers:
 // it can be shown, and not be read again.
 type Delivery struct {
 	Config
+	// Topic has the messages appended instead of posted: it stands in the place of a Config.
+	Topic string `json:"topic,omitempty"`
 	QuietHours   *Hours     `json:"quiet_hours,omitempty"`
 	FrequencyCap *Frequency `json:"frequency_cap,omitempty"`
 	// Retries are the waits between attempts, such as "5s", "30m" or "1d"; nil means those of DefaultBackoff, an empty list one
@@ -40,7 +44,8 @@ type Frequency struct {
 
 // Plan is a Delivery that was checked. It may be used concurrently.
 type Plan struct {
-	Target  *Target
+	Target  *Target // nil with a Topic
+	Topic   string
 	Rules   Rules
 	Backoff Backoff
 }
@@ -80,7 +85,11 @@ func (d Delivery) Plan(p Policy, events []string) (*Plan, error) {
 		}
 	}
 	var err error
-	plan.Target, err = Parse(d.Config, p, events)
+	if plan.Topic = d.Topic; d.Topic != "" {
+		err = d.checkTopic()
+	} else {
+		plan.Target, err = Parse(d.Config, p, events)
+	}
 	fault(err)
 	if q := d.QuietHours; q != nil {
 		plan.Rules.Quiet, err = ParseQuietHours(q.From, q.To, q.Zone)
@@ -106,6 +115,17 @@ func (d Delivery) Plan(p Policy, events []string) (*Plan, error) {
 		return nil, err
 	}
 	return plan, nil
+}
+
+// checkTopic says what is wrong with a delivery to a topic.
+func (d Delivery) checkTopic() error {
+	if d.URL != "" || len(d.Headers)+len(d.Secrets) > 0 || d.Template != "" || d.ContentType != "" {
+		return errors.New("topic: url, headers, secrets, template and content_type are of webhooks: give either them or a topic")
+	}
+	if err := state.CheckTopicName(d.Topic); err != nil {
+		return fmt.Errorf("topic: %w", err)
+	}
+	return nil
 }
 
 func (f Frequency) parse() (Cap, error) {

@@ -57,6 +57,21 @@ func TestDeliveryDefaults(t *testing.T) {
 	}
 }
 
+// TestDeliveryToTopic: a topic stands in the place of a URL, with the same rules.
+func TestDeliveryToTopic(t *testing.T) {
+	d, err := webhook.ParseDelivery([]byte(`{"topic": "mails", "frequency_cap": {"count": 2, "per": "7d"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := d.Plan(webhook.Policy{}, nil)
+	if err != nil || plan.Topic != "mails" || plan.Target != nil || plan.Rules.Cap.Count != 2 {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	if shown, err := json.Marshal(d); err != nil || string(shown) != `{"topic":"mails","frequency_cap":{"count":2,"per":"7d"}}` {
+		t.Errorf("shown as %s, %v", shown, err)
+	}
+}
+
 func TestDeliveryFaults(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{``, "delivery: EOF"},
@@ -65,6 +80,8 @@ func TestDeliveryFaults(t *testing.T) {
 		{`{"uri": "x"}`, `unknown field "uri"`},
 		{`{} {}`, "there is more after the object"},
 		{`{"secrets": ["swordfish"]}`, "webhook secret: does not begin with whsec_"},
+		{`{"topic": "t", "url": "https://example.com"}`, "topic: url, headers, secrets"},
+		{`{"topic": "a b"}`, "topic: "},
 		{strings.Repeat(" ", webhook.DeliveryBytesMax+1), "at most 262144"},
 		{`{"quiet_hours": {"from": "x"}}`, "quiet hours: from: \"x\""},
 		{`{"quiet_hours": {}}`, "quiet hours: zone: \"\""},

@@ -28,11 +28,11 @@ const (
 // Config is where and how the messages of a trigger are sent, as its author wrote it. Printing it shows neither secrets nor
 // the headers' values; the URL may have a secret in its path or parameters, so it is not for logs.
 type Config struct {
-	URL string `json:"url"`
+	URL string `json:"url,omitempty"`
 	// Headers are sent with every message, such as Authorization. What the protocol or the signature needs can not be set.
 	Headers map[string]config.Secret `json:"headers,omitempty"`
 	// Secrets sign every message: at least one, and more while secrets are changed.
-	Secrets []webhook.Secret `json:"secrets"`
+	Secrets []webhook.Secret `json:"secrets,omitempty"`
 	// Template makes the body; "" means the JSON of webhook.Firing.
 	Template string `json:"template,omitempty"`
 	// ContentType is that of the Template's output, "" means application/json. Strings that the template puts in are escaped
