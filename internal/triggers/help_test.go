@@ -124,6 +124,13 @@ func (l *aLog) advance(d time.Duration) {
 	l.wall += d.Microseconds()
 }
 
+// until moves the clock to a time since its start.
+func (l *aLog) until(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wall = start*1000 + d.Microseconds()
+}
+
 func (l *aLog) now() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,24 +1,226 @@
 package triggers
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/record"
 )
 
-func TestAFiringIsRecordedOnce(t *testing.T) {
+const day = 24 * time.Hour
+
+func TestAFiringComesAtItsInstantOnce(t *testing.T) {
 	s := step(t, newLog().broker(true), "")
 	s.put(s.definition("week", "signup THEN (NOT use WITHIN 7 days)", nil))
 	s.b.post(ev("ann", "signup"))
 	s.b.post(ev("bob", "signup"))
-	s.b.advance(24 * time.Hour)
+	s.b.advance(day)
 	s.b.post(ev("bob", "use"))
 	s.settle()
 	same(t, s.fires(), []string{})
-	s.b.advance(6*24*time.Hour + time.Second)
+	s.b.advance(6*day - 2*time.Millisecond)
 	s.settle()
 	same(t, s.fires(), []string{"week ann +604800000 pending"})
+	s.b.advance(day)
 	s.settle()
-	_ = rule.Once
+	same(t, s.fires(), []string{"week ann +604800000 pending"})
+}
+
+func TestABrokerThatWasDownReadsItsBacklogFirst(t *testing.T) {
+	s := step(t, newLog().broker(true), "")
+	s.put(s.definition("week", "signup THEN (NOT use WITHIN 7 days)", nil))
+	s.b.post(ev("ann", "signup"), ev("ann", "x"))
+	s.settle()
+	s.b.advance(3 * day)
+	for range 50 {
+		s.b.post(ev("zoe", "x")) // more than is read at a time
+	}
+	s.b.post(ev("ann", "use"))
+	s.b.advance(5 * day)
+	s.settle()
+	same(t, s.fires(), []string{})
+}
+
+// TestFireModes has A at 0, B at 1 s, A at 2 s and B at 3 s.
+func TestFireModes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		expr   string
+		change func(d *rule.Definition)
+		want   []string
+	}{
+		{"once", "A THEN B", func(*rule.Definition) {}, []string{"t e +1000 pending"}},
+		{"edge", "A THEN B", func(d *rule.Definition) { d.Fire = rule.OnEdge }, []string{"t e +1000 pending"}},
+		{
+			"edge that falls", "A THEN (NOT B)", func(d *rule.Definition) { d.Fire = rule.OnEdge },
+			[]string{"t e +0 pending", "t e +2000 pending"},
+		},
+		{"reset", "A THEN B", func(d *rule.Definition) { d.Fire = rule.OnReset }, []string{"t e +1000 pending", "t e +3000 pending"}},
+		{
+			"cooldown", "A THEN B", func(d *rule.Definition) { d.Fire, d.Cooldown = rule.OnReset, 2001 },
+			[]string{"t e +1000 pending", "t e +3000 suppressed"},
+		},
+		{
+			"cooldown that is over", "A THEN B", func(d *rule.Definition) { d.Fire, d.Cooldown = rule.OnReset, 2000 },
+			[]string{"t e +1000 pending", "t e +3000 pending"},
+		},
+		{
+			"retraction", "A THEN (NOT B)", func(d *rule.Definition) { d.Fire, d.OnRetract = rule.OnEdge, rule.Notify },
+			[]string{"t e +0 retracted taken +1000", "t e +2000 retracted taken +3000"},
+		},
+		{
+			"retraction, once", "A THEN (NOT B)", func(d *rule.Definition) { d.OnRetract = rule.Notify },
+			[]string{"t e +0 retracted taken +1000"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := step(t, newLog().broker(true), "")
+			s.put(s.definition("t", c.expr, c.change))
+			for i, name := range []string{"A", "B", "A", "B"} {
+				s.b.post(ev("e", name))
+				s.settle()
+				s.b.until(time.Duration(i+1) * time.Second)
+			}
+			s.settle()
+			same(t, s.fires(), c.want)
+		})
+	}
+}
+
+// TestBackfill has ann who is true in the past, bob who was and is no longer, and zoe who becomes so later.
+func TestBackfill(t *testing.T) {
+	for _, c := range []struct {
+		policy rule.Backfill
+		want   []string
+	}{
+		{rule.Silent, []string{"t ann +0 historic", "t bob +0 historic", "t zoe +40 pending"}},
+		{rule.Current, []string{"t ann +0 historic", "t bob +0 historic", "t ann +19 pending", "t zoe +40 pending"}},
+		{rule.Replay, []string{"t ann +0 pending", "t bob +0 pending", "t zoe +40 pending"}},
+		{rule.None, []string{"t ann +40 pending", "t zoe +40 pending"}},
+	} {
+		t.Run(string(c.policy), func(t *testing.T) {
+			s := step(t, newLog().broker(true), "")
+			s.put(s.definition("other", "nothing", nil)) // the main reader has read the history
+			s.b.post(ev("ann", "A"))
+			s.b.post(ev("bob", "A"))
+			s.b.advance(10 * time.Millisecond)
+			s.b.post(ev("bob", "B"))
+			s.settle()
+			s.b.advance(10 * time.Millisecond)
+			s.b.post(ev("x", "nothing else"))
+			s.put(s.definition("t", "A AND NOT B", func(d *rule.Definition) { d.Backfill = c.policy }))
+			s.settle()
+			s.b.until(40 * time.Millisecond)
+			s.b.post(ev("ann", "A"))
+			s.b.post(ev("zoe", "A"))
+			s.settle()
+			same(t, s.fires(), c.want)
+		})
+	}
+}
+
+func TestDuplicatesCountOnceADay(t *testing.T) {
+	s := step(t, newLog().broker(true), "")
+	s.put(s.definition("two", "count(A) >= 2", nil))
+	post := func(id string) {
+		e := ev("e", "A")
+		e.ID = id
+		s.b.post(e)
+		s.settle()
+	}
+	post("1")
+	post("1")
+	s.b.advance(day - time.Second)
+	post("1")
+	same(t, s.fires(), []string{})
+	s.b.advance(2 * time.Second)
+	post("1")
+	same(t, s.fires(), []string{"two e +86401000 pending"})
+	if n := s.met.duplicates.Get(); n != 2 {
+		t.Errorf("%d duplicates", n)
+	}
+}
+
+func TestWhatIsNoEventIsSkipped(t *testing.T) {
+	s := step(t, newLog().broker(true), "")
+	s.put(s.definition("a", "A", nil))
+	topic, _ := s.b.Topic("events")
+	for _, value := range []string{``, `{`, `[]`, `{"event":"A"}`, `{"event":"A","entity_id":"other"}`, `{"event":"","entity_id":"e"}`} {
+		s.b.mu.Lock()
+		s.b.appendLocked(topic.ID, 0, []record.Record{{Key: []byte("e"), Value: []byte(value)}})
+		s.b.mu.Unlock()
+	}
+	s.b.post(ev("e", "A"))
+	s.settle()
+	same(t, s.fires(), []string{"a e +0 pending"})
+	if n := s.met.skipped.Get(); n != 6 {
+		t.Errorf("%d were skipped", n)
+	}
+}
+
+// report reports an attempt as the engine would follow it.
+func (s *stepped) report(rec entry.Record) {
+	s.t.Helper()
+	t, _ := s.b.Topic("firings")
+	s.b.mu.Lock()
+	s.b.appendLocked(t.ID, 0, []record.Record{aRecord(&rec)})
+	s.b.mu.Unlock()
+	s.settle()
+}
+
+func TestRetractionOfWhatWasHeard(t *testing.T) {
+	outcome := json.RawMessage(`{"status":500}`)
+	for _, c := range []struct {
+		name   string
+		before *entry.Record // what came of the first message before it was taken back
+		after  *entry.Record // and after
+		want   string
+	}{
+		{"not sent", nil, nil, "t e +0 retracted taken +10"},
+		{"tried", &entry.Record{Kind: entry.Attempt, NextTry: 1, Outcome: outcome}, nil, "t e +0 pending taken +10"},
+		{"delivered", &entry.Record{Kind: entry.Done, State: entry.Delivered}, nil, "t e +0 pending taken +10"},
+		{"dead", &entry.Record{Kind: entry.Done, State: entry.Dead}, nil, "t e +0 dead taken +10"},
+		{"on its way, delivered", nil, &entry.Record{Kind: entry.Done, State: entry.Delivered}, "t e +0 pending taken +10"},
+		{"on its way, failed", nil, &entry.Record{Kind: entry.Attempt, NextTry: 1}, "t e +0 pending taken +10"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := step(t, newLog().broker(true), "")
+			s.put(s.definition("t", "A THEN (NOT B)", func(d *rule.Definition) { d.OnRetract = rule.Notify }))
+			s.b.post(ev("e", "A"))
+			s.settle()
+			id := entry.MakeID("t", 1, "e", entry.EventCause(s.b.partOf(Topic{Partitions: 2}, "e"), 0)).String()
+			if c.before != nil {
+				c.before.ID = id
+				s.report(*c.before)
+			}
+			s.b.advance(10 * time.Millisecond)
+			s.b.post(ev("e", "B"))
+			s.settle()
+			if c.after != nil {
+				c.after.ID = id
+				s.report(*c.after)
+			}
+			same(t, s.fires(), []string{c.want})
+			list, err := s.Firings(t.Context(), FiringQuery{Limit: 1})
+			if err != nil || (list[0].State == entry.Pending) != list[0].Retraction {
+				t.Errorf("%+v, %v", list, err)
+			}
+			s.report(entry.Record{Kind: entry.Done, ID: id, State: entry.Delivered, Retraction: true})
+			s.crashed()
+			if got := s.fires(); list[0].Retraction != (got[0] == "t e +0 delivered taken +10") {
+				t.Errorf("made anew: %q", got)
+			}
+		})
+	}
+}
+
+// crashed begins again without the file.
+func (s *stepped) crashed() {
+	s.t.Helper()
+	s.end()
+	*s = *step(s.t, s.b, "")
+	s.settle()
 }
