@@ -3,6 +3,7 @@ package driplang
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // units in milliseconds; the names of one unit in a row, the first is the canonical one.
@@ -142,3 +143,16 @@ func parseDuration(text string, at place) (int64, *Error) {
 	}
 	return millis, err
 }
+
+// ParseDuration reads a duration as it stands in expressions, such as "7 days" or "1h30m": whole milliseconds, more than 0, at
+// most 10 years. Errors are *Error.
+func ParseDuration(text string) (time.Duration, error) {
+	millis, err := parseDuration(text, place{line: 1, col: 1})
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(millis) * time.Millisecond, nil
+}
+
+// FormatDuration is the canonical form of a duration, such as 7d or 1h30m, in whole milliseconds.
+func FormatDuration(d time.Duration) string { return formatMillis(d.Milliseconds()) }

@@ -20,6 +20,10 @@ const (
 	KeyIndexOff          Code = "key_index_off"
 	KeyIndexBehind       Code = "key_index_behind"
 	KeyIndexUnavailable  Code = "key_index_unavailable"
+	TriggersOff          Code = "triggers_off"         // this broker follows none
+	TriggersUnavailable  Code = "triggers_unavailable" // for now
+	UnknownTrigger       Code = "unknown_trigger"
+	UnknownFiring        Code = "unknown_firing"
 	OffsetBelowStart     Code = "offset_below_start"
 	OffsetBeyondEnd      Code = "offset_beyond_end" // of a trim, or where a single record is asked for; other reads wait
 	OffsetCompacted      Code = "offset_compacted"
@@ -55,6 +59,10 @@ var Statuses = map[Code]int{
 	KeyIndexOff:          http.StatusConflict,
 	KeyIndexBehind:       http.StatusServiceUnavailable,
 	KeyIndexUnavailable:  http.StatusServiceUnavailable,
+	TriggersOff:          http.StatusNotFound,
+	TriggersUnavailable:  http.StatusServiceUnavailable,
+	UnknownTrigger:       http.StatusNotFound,
+	UnknownFiring:        http.StatusNotFound,
 	OffsetBelowStart:     http.StatusNotFound,
 	OffsetBeyondEnd:      http.StatusNotFound,
 	OffsetCompacted:      http.StatusNotFound,
@@ -90,6 +98,10 @@ var Titles = map[Code]string{
 	KeyIndexOff:          "The topic has no key index",
 	KeyIndexBehind:       "The key index has not got that far",
 	KeyIndexUnavailable:  "The key index is not available",
+	TriggersOff:          "The broker follows no triggers",
+	TriggersUnavailable:  "The engine of triggers is not available",
+	UnknownTrigger:       "Unknown trigger",
+	UnknownFiring:        "Unknown firing",
 	OffsetBelowStart:     "Offset is below the partition's start",
 	OffsetBeyondEnd:      "Offset is beyond the partition's end",
 	OffsetCompacted:      "Record was removed by compaction",

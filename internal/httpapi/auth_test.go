@@ -24,7 +24,7 @@ func TestUnknownRoutes(t *testing.T) {
 			t.Errorf("%s: %+v", path, p)
 		}
 	}
-	if got := allowed("/topic"); got != "DELETE, GET, HEAD, PUT" {
+	if got := allowedAt("/topic"); got != "DELETE, GET, HEAD, PUT" {
 		t.Errorf("Allow: %s", got)
 	}
 }

@@ -39,6 +39,7 @@ type API struct {
 	cuts           cutLog
 	epoch          atomic.Pointer[epochValue]
 	evaluator      *httpdrip.Evaluator
+	triggers       *httpdrip.Triggers
 }
 
 // New returns the front end of b, which stays the caller's to close, after Stop and the end of all requests.
@@ -56,6 +57,9 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	a.log, a.pace = a.o.Logger, httpin.Pace(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics)
 	a.evaluator = httpdrip.NewEvaluator(a.pace, a.stops)
+	a.triggers = httpdrip.NewTriggers(httpdrip.TriggersOptions{
+		Engine: a.o.Triggers, EventsTopic: a.o.EventsTopic, Targets: a.o.WebhookTargets, AckTimeout: a.o.AckTimeout, Pace: a.pace, Stops: a.stops,
+	})
 	a.source = httpread.NewSource(b, httpread.Options{
 		BudgetWait: a.o.BudgetWait, Stops: a.stops, Pace: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
 	})
@@ -88,7 +92,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p != nil:
 		err = p
 		if p.Code == api.MethodNotAllowed {
-			w.Header().Set("Allow", allowed(r.URL.Path))
+			w.Header().Set("Allow", allowed(r))
 		}
 	case rt.auth && !a.key.Matches(r.Header.Values("Authorization")):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
@@ -136,7 +140,7 @@ func findRoute(r *http.Request) (route, *api.Problem) {
 		method = http.MethodGet
 	}
 	for _, rt := range routes {
-		if rt.path != r.URL.Path {
+		if !rt.matches(r) {
 			continue
 		}
 		if rt.method == method {
@@ -150,10 +154,10 @@ func findRoute(r *http.Request) (route, *api.Problem) {
 	return route{}, api.NewProblem(api.NotFound, "no route %s; see /openapi.json", api.Quote(r.URL.Path))
 }
 
-func allowed(path string) string {
+func allowed(r *http.Request) string {
 	var methods []string
 	for _, rt := range routes {
-		if rt.path == path {
+		if rt.matches(r) {
 			methods = append(methods, rt.method)
 			if rt.method == http.MethodGet {
 				methods = append(methods, http.MethodHead)

@@ -30,7 +30,7 @@ func (s *server) openNode(ctx context.Context, c *setup) {
 		s.t.Fatal(err)
 	}
 	s.b, s.close, s.budget = n.Broker, n.Close, n.Budget()
-	c.http.Keys = n.Keys()
+	c.http.Keys, c.http.Triggers = n.Keys(), n.Triggers()
 	if c.wrap != nil {
 		c.http.Keys = c.wrap(n.Keys())
 	}

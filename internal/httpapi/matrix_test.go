@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/triggers/entry"
 )
 
 // lawful is a request that a route answers well, given the key.
 type lawful struct {
+	at     string // in place of a route's path that has variables; %d as in path
 	path   string // after the route's; %d is the number of the request, so that each has something of its own
 	kind   string
 	body   string
@@ -47,7 +50,58 @@ var lawfuls = map[string]lawful{
 	"GET /openapi.json": {status: 200, open: true},
 	"POST /evaluate":    {body: `{"expr":"A","at":"2026-01-01T00:00:00Z"}`, status: 200},
 	"POST /event":       {body: `{"event":"e","entity_id":"1"}`, status: 201},
+
+	"GET /triggers":                        {status: 200},
+	"POST /triggers/dry-run":               {body: `{"expr":"a THEN b"}`, status: 200},
+	"GET /triggers/{id}/entities/{entity}": {at: "/triggers/fires/entities/u0", status: 200},
+	"GET /triggers/{id}":                   {at: "/triggers/fires", status: 200},
+	"PUT /triggers/{id}":                   {at: "/triggers/new%d", body: `{"expr":"a THEN b"}`, status: 201},
+	"DELETE /triggers/{id}":                {at: "/triggers/old%d", status: 204, before: ownTrigger},
+	"POST /triggers/{id}/pause":            {at: "/triggers/old%d/pause", status: 200, before: ownTrigger},
+	"POST /triggers/{id}/resume":           {at: "/triggers/old%d/resume", status: 200, before: ownTrigger},
+	"GET /firings":                         {path: "?trigger=fires", status: 200},
+	"GET /firings/{id}":                    {at: "/firings/" + firedID, status: 200},
+	"POST /firings/{id}/resend":            {at: "/firings/" + firedID + "/resend", status: 200},
+	"DELETE /entities/{entity}":            {at: "/entities/nobody%d", status: 204},
 }
+
+// firedID is the id of what fires with the server of everyRoute.
+var firedID = entry.MakeID("fires", 1, "u0", entry.EventCause(0, 0)).String()
+
+// everyRoute is a server that has something for each route of the table.
+func everyRoute(t *testing.T) *server {
+	t.Helper()
+	s := keyedServer(t, 1)
+	s.mustPost("topic-name=t", api.NDJSON, `{"key":"k","value":"v"}`)
+	ownGroup(s, 0)
+	s.must(200, s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`), nil)
+	s.must(201, s.send("PUT", "/triggers/fires", `{"expr":"hit"}`), nil)
+	s.must(201, s.send("POST", "/event", `{"event":"hit","entity_id":"u0"}`), nil)
+	eventually(t, "it is recorded that it has fired", func() bool {
+		return strings.Contains(string(s.get("/firings/"+firedID).body), "recorded_at")
+	})
+	return s
+}
+
+func ownTrigger(s *server, n int) {
+	s.send("PUT", fmt.Sprintf("/triggers/old%d", n), `{"expr":"a THEN b"}`)
+}
+
+// target is the path of a route with values for its variables.
+func (l *lawful) target(rt route, n int) string {
+	path := rt.path
+	if l.at != "" {
+		path = l.at
+	}
+	return strings.ReplaceAll(path+l.path, "%d", fmt.Sprint(n))
+}
+
+// requestAt is a request as the table of routes looks at it.
+func requestAt(method, path string) *http.Request {
+	return &http.Request{Method: method, URL: &url.URL{Path: path}}
+}
+
+func allowedAt(path string) string { return allowed(requestAt("", path)) }
 
 func ownGroup(s *server, n int) {
 	s.must(200, s.send("PUT", fmt.Sprintf("/offsets?group=g%d&topic-name=t&partition=0", n), `{"offset":1}`), nil)
@@ -126,10 +180,7 @@ func (s *server) matrix(method, path, kind, body string, give func(*http.Request
 // TestEveryRouteAsksForTheKey: every route and method of the table, with every kind of credentials, has just the status it
 // must have, and those without the key change nothing.
 func TestEveryRouteAsksForTheKey(t *testing.T) {
-	s := keyedServer(t, 1)
-	s.mustPost("topic-name=t", api.NDJSON, `{"key":"k","value":"v"}`)
-	ownGroup(s, 0)
-	s.must(200, s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`), nil)
+	s := everyRoute(t)
 	cells := 0
 	for _, rt := range routes {
 		l, ok := lawfuls[rt.name()]
@@ -159,7 +210,7 @@ func (s *server) cell(rt route, l *lawful, n int, method, query string, good boo
 	if l.before != nil {
 		l.before(s, n)
 	}
-	path := rt.path + strings.ReplaceAll(l.path, "%d", fmt.Sprint(n))
+	path := l.target(rt, n)
 	if query != "" {
 		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + query
 	}
@@ -191,7 +242,17 @@ func (s *server) cell(rt route, l *lawful, n int, method, query string, good boo
 // everything is what a client can change, in one text.
 func (s *server) everything() string {
 	s.t.Helper()
-	return string(s.get("/topics").body) + string(s.get("/groups").body) + string(s.get("/offsets?group=g").body)
+	// Of topics of the engine only the names: it writes by itself.
+	var topics api.Topics
+	s.must(200, s.get("/topics"), &topics)
+	text := ""
+	for _, topic := range topics.Topics {
+		if topic.Name == "triggers" || topic.Name == "firings" {
+			topic = api.Topic{Name: topic.Name}
+		}
+		text += fmt.Sprintf("%+v\n", topic)
+	}
+	return text + string(s.get("/groups").body) + string(s.get("/offsets?group=g").body) + string(s.get("/triggers").body)
 }
 
 // TestOtherMethodsAreRefused: a method that is not in the table is 405 for everybody, whatever headers say that it should
@@ -201,12 +262,14 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 	newTopic(s, "t", 1)
 	of := map[string]map[string]bool{}
 	for _, rt := range routes {
-		if of[rt.path] == nil {
-			of[rt.path] = map[string]bool{}
-		}
-		of[rt.path][rt.method] = true
-		if rt.method == http.MethodGet {
-			of[rt.path][http.MethodHead] = true
+		of[rt.path] = map[string]bool{}
+	}
+	for path := range of {
+		for _, rt := range routes {
+			if rt.matches(requestAt(rt.method, path)) {
+				of[path][rt.method] = true
+				of[path][http.MethodHead] = of[path][http.MethodGet]
+			}
 		}
 	}
 	for path, known := range of {
@@ -216,7 +279,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 					continue
 				}
 				a := s.matrix(method, path+"?topic-name=t", "", "", c.give)
-				if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allowed(path) {
+				if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allowedAt(path) {
 					t.Errorf("%s %s with %s: %s", method, path, c.name, a)
 				}
 			}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/triggers"
+	"github.com/sebbroker/seb/internal/webhook"
 )
 
 // Options are what New needs besides the broker. A zero field means its default.
@@ -29,6 +31,10 @@ type Options struct {
 	// its id was there in the topic, and at which offset that is (-1: not known). It must not wait for anything. nil: nobody knows, and
 	// answers say nothing about it.
 	KnownEvent func(topic, entity, id string) (offset int64, known bool)
+	// Triggers is the engine of triggers; nil: the routes of triggers say that there is none. WebhookTargets is which addresses
+	// their webhooks may go to.
+	Triggers       *triggers.Engine
+	WebhookTargets webhook.Policy
 	// ProfileLabels marks what requests do in profiles of the process with the kind of request and its topic. It costs a little.
 	ProfileLabels bool
 	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.

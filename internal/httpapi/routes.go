@@ -1,12 +1,19 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpdrip"
+)
 
 // route is one line of the table. GET routes serve HEAD as well.
 type route struct {
 	method string
-	path   string
-	auth   bool // the API key is needed
+	path   string // a segment in braces stands for any text but none
+	auth   bool   // the API key is needed
 	// serve answers the request, or returns the error that is to be the answer; then it has written nothing.
 	serve func(*API, http.ResponseWriter, *http.Request) error
 }
@@ -35,6 +42,18 @@ var routes = []route{
 	{http.MethodGet, "/openapi.json", false, (*API).getSpec},
 	{http.MethodPost, "/event", true, (*API).postEvent},
 	{http.MethodPost, "/evaluate", true, (*API).postEvaluate},
+	{http.MethodGet, "/triggers", true, answering(budget.Fetch, (*httpdrip.Triggers).List)},
+	{http.MethodPost, "/triggers/dry-run", true, (*API).postDryRun},
+	{http.MethodGet, "/triggers/{id}", true, answering(budget.Fetch, (*httpdrip.Triggers).Get)},
+	{http.MethodPut, "/triggers/{id}", true, (*API).putTrigger},
+	{http.MethodDelete, "/triggers/{id}", true, doing((*httpdrip.Triggers).Delete)},
+	{http.MethodPost, "/triggers/{id}/pause", true, answering(budget.Fetch, pauseTrigger)},
+	{http.MethodPost, "/triggers/{id}/resume", true, answering(budget.Fetch, resumeTrigger)},
+	{http.MethodGet, "/triggers/{id}/entities/{entity}", true, answering(budget.Fetch, (*httpdrip.Triggers).Explain)},
+	{http.MethodGet, "/firings", true, answering(budget.Fetch, (*httpdrip.Triggers).Firings)},
+	{http.MethodGet, "/firings/{id}", true, answering(budget.Fetch, (*httpdrip.Triggers).Firing)},
+	{http.MethodPost, "/firings/{id}/resend", true, answering(budget.Fetch, (*httpdrip.Triggers).Resend)},
+	{http.MethodDelete, "/entities/{entity}", true, doing((*httpdrip.Triggers).Erase)},
 }
 
 // name is the route's label in metrics.
@@ -43,4 +62,33 @@ func (rt route) name() string {
 		return "none"
 	}
 	return rt.method + " " + rt.path
+}
+
+// matches says whether a path is the route's. The values of its segments in braces, without escapes, are the request's from
+// then on (http.Request.PathValue). None is a dot or two: what lies between may take them for a way.
+func (rt *route) matches(r *http.Request) bool {
+	if !strings.Contains(rt.path, "{") {
+		return rt.path == r.URL.Path
+	}
+	ours, theirs := strings.Split(rt.path, "/"), strings.Split(r.URL.EscapedPath(), "/")
+	if len(ours) != len(theirs) {
+		return false
+	}
+	for i, text := range theirs {
+		value, err := url.PathUnescape(text)
+		if err != nil {
+			return false
+		}
+		if !strings.HasPrefix(ours[i], "{") {
+			if value != ours[i] {
+				return false
+			}
+			continue
+		}
+		if value == "" || value == "." || value == ".." {
+			return false
+		}
+		r.SetPathValue(strings.Trim(ours[i], "{}"), value)
+	}
+	return true
 }

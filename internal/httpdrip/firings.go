@@ -1,0 +1,155 @@
+package httpdrip
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/triggers"
+	"github.com/sebbroker/seb/internal/triggers/entry"
+)
+
+const (
+	firingsDefault = 100
+	firingsMax     = 1000
+	// A page of firings is read from the engine in steps, and ends before it has more than answerBytes, whatever its limit.
+	firingsStep = 50
+	answerBytes = 2 << 20
+	// firingBytes is above what a firing takes in memory, its outcome aside.
+	firingBytes = 8 << 10
+	// witnessBytes is above what the events take that a firing rests on: each may have 256 KiB, and is read with its batch.
+	witnessBytes = 4 << 20
+)
+
+// ParamTrigger is the trigger whose firings are wanted.
+const ParamTrigger = "trigger"
+
+// Firings answers GET /firings.
+func (t *Triggers) Firings(r *http.Request, m *forms.Memory) (*api.Firings, error) {
+	e, err := t.engine()
+	if err != nil {
+		return nil, err
+	}
+	q := httpin.ParseParams(r.URL.RawQuery)
+	trigger, _ := q.Text(ParamTrigger)
+	query := triggers.FiringQuery{Trigger: trigger, After: q.Number(httpin.ParamAfter, 0, math.MaxInt64)}
+	limit := int(q.Number(httpin.ParamLimit, firingsDefault, firingsMax))
+	if limit == 0 {
+		limit = firingsDefault
+	}
+	if q.Fault != nil {
+		return nil, q.Fault
+	}
+	if err := m.Hold(firingsStep*(firingBytes+triggers.OutcomeBytesMax) + 3*answerBytes); err != nil {
+		return nil, err
+	}
+	out := &api.Firings{Firings: []api.Firing{}}
+	for size := 0; len(out.Firings) < limit; {
+		query.Limit = min(firingsStep, limit-len(out.Firings))
+		list, err := e.Firings(r.Context(), query)
+		if err != nil {
+			return nil, fault(err)
+		}
+		for i := range list {
+			if size += firingBytes/8 + len(list[i].Entity) + len(list[i].Outcome) + 8*len(list[i].Witness); size > answerBytes {
+				out.Next = &query.After
+				return out, nil
+			}
+			out.Firings, query.After = append(out.Firings, firing(&list[i])), list[i].Seq
+		}
+		if len(list) < query.Limit {
+			return out, nil
+		}
+	}
+	out.Next = &query.After
+	return out, nil
+}
+
+// Firing answers GET /firings/{id}, with the events that it rests on.
+func (t *Triggers) Firing(r *http.Request, m *forms.Memory) (*api.Firing, error) {
+	e, err := t.engine()
+	if err != nil {
+		return nil, err
+	}
+	id, err := firingID(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Hold(witnessBytes); err != nil {
+		return nil, err
+	}
+	return one(r.Context(), e, id)
+}
+
+func firingID(r *http.Request) (entry.ID, error) {
+	id, err := entry.ParseID(r.PathValue(VariableID))
+	if err != nil {
+		return id, api.NewProblem(api.UnknownFiring, "an id has 32 hex digits, given %s", api.Quote(r.PathValue(VariableID)))
+	}
+	return id, nil
+}
+
+func one(ctx context.Context, e *triggers.Engine, id entry.ID) (*api.Firing, error) {
+	x, err := e.Firing(ctx, id)
+	if err != nil {
+		return nil, fault(err)
+	}
+	out := firing(&x)
+	list, err := e.Witnesses(ctx, &x)
+	if err != nil {
+		return nil, fault(err)
+	}
+	for i := range list {
+		out.Witness = append(out.Witness, witness(&list[i]))
+	}
+	return &out, nil
+}
+
+// Resend answers POST /firings/{id}/resend with the firing.
+func (t *Triggers) Resend(r *http.Request, m *forms.Memory) (out *api.Firing, err error) {
+	if _, err := t.engine(); err != nil {
+		return nil, err
+	}
+	id, err := firingID(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Hold(firingBytes + triggers.OutcomeBytesMax); err != nil {
+		return nil, err
+	}
+	err = t.change(r.Context(), func(ctx context.Context, e *triggers.Engine) error {
+		if err := e.Resend(ctx, id); err != nil {
+			return err
+		}
+		x, err := e.Firing(ctx, id)
+		if err == nil {
+			out = new(firing(&x))
+		}
+		return err
+	})
+	return out, err
+}
+
+// firing is a firing as answers have it.
+func firing(x *triggers.Firing) api.Firing {
+	out := api.Firing{
+		Seq: x.Seq, ID: x.ID.String(), Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, At: instant(x.At), Cause: x.Cause,
+		State: string(x.State), RecordedAt: instantIf(x.Recorded), RetractedAt: instantIf(x.Taken), Retraction: x.Retraction,
+		Attempts: x.Tries, Topic: x.Topic, Partition: int32(x.Partition), Offsets: append([]int64{}, x.Witness...),
+	}
+	if x.State == entry.Pending {
+		out.NextAttempt = instantIf(x.NextTry)
+	}
+	if json.Valid(x.Outcome) {
+		out.Outcome = x.Outcome
+	}
+	return out
+}
+
+func witness(w *triggers.Witness) api.WitnessEvent {
+	return api.WitnessEvent{Event: w.Name, Offset: w.Offset, Time: instant(w.Time), ID: w.ID, Data: w.Data}
+}

@@ -1,0 +1,202 @@
+package httpdrip
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/forms"
+	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/triggers"
+	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/webhook"
+)
+
+// TriggersOptions are what NewTriggers needs.
+type TriggersOptions struct {
+	Engine      *triggers.Engine // nil: this broker follows no triggers, and says so
+	EventsTopic string           // of triggers that name none
+	Targets     webhook.Policy   // which addresses webhooks may go to
+	AckTimeout  time.Duration    // how long a change waits for the store and the engine
+	Pace        httpin.Pace
+	Stops       *httpin.Stops // ends dry runs
+}
+
+// Triggers answers requests about triggers and firings. All methods may be called concurrently. What they return has the
+// memory of a request m behind it, which the caller releases when the answer is sent. Errors: *api.Problem, those of
+// reading a body and of memory, those of the broker that the engine stands on.
+type Triggers struct {
+	o    TriggersOptions
+	turn chan struct{} // holds a token while there is a dry run
+}
+
+// NewTriggers returns Triggers.
+func NewTriggers(o TriggersOptions) *Triggers { return &Triggers{o, make(chan struct{}, 1)} }
+
+// The variables of paths, see http.Request.PathValue.
+const (
+	VariableID     = "id"
+	VariableEntity = "entity"
+)
+
+// engine is the engine if it can be asked.
+func (t *Triggers) engine() (*triggers.Engine, error) {
+	if t.o.Engine == nil {
+		return nil, api.NewProblem(api.TriggersOff, "this broker follows no triggers")
+	}
+	return t.o.Engine, nil
+}
+
+// change has the engine change something. What has failed before anything was sent is told from what may come yet.
+func (t *Triggers) change(ctx context.Context, f func(ctx context.Context, e *triggers.Engine) error) error {
+	e, err := t.engine()
+	if err != nil {
+		return err
+	}
+	if _, err := e.Triggers(); err != nil {
+		return fault(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.o.AckTimeout)
+	defer cancel()
+	err = f(ctx, e)
+	if err != nil && (err == context.Cause(ctx) || errors.Is(err, triggers.ErrUnavailable) || errors.Is(err, triggers.ErrClosed)) {
+		return api.NewProblem(api.OutcomeUnknown, "it may have been stored: ask whether it was, or do it again")
+	}
+	return fault(err)
+}
+
+// fault makes problems of the engine's errors; others stay as they are.
+func fault(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rule.ErrInitiallyTrue):
+		return api.BadField("expr", "%s", rule.ErrInitiallyTrue)
+	case errors.Is(err, triggers.ErrInvalid):
+		return invalid(strings.TrimPrefix(err.Error(), triggers.ErrInvalid.Error()+": "))
+	case errors.Is(err, triggers.ErrUnknownTrigger):
+		return api.NewProblem(api.UnknownTrigger, "%s", err)
+	case errors.Is(err, triggers.ErrUnknownFiring):
+		return api.NewProblem(api.UnknownFiring, "%s", err)
+	case errors.Is(err, triggers.ErrNotLeader):
+		return api.NewProblem(api.Fenced, "%s: only the broker that leads changes triggers", err)
+	case errors.Is(err, triggers.ErrClosed):
+		return api.NewProblem(api.ShuttingDown, "%s", err)
+	case errors.Is(err, triggers.ErrUnavailable):
+		return api.NewProblem(api.TriggersUnavailable, "it can not use its file, or is making it; it tries again")
+	}
+	return err
+}
+
+// members are what a fault may name first.
+var members = []string{"expr", "topic", "fire", "cooldown", "backfill", "carry_fired", "on_retract", "status", "deliver", "id", "entity", "limit"}
+
+// invalid is a bad_request of faults on lines, each of which may begin with the name of its member.
+func invalid(text string) *api.Problem {
+	p := api.NewProblem(api.BadRequest, "%s", strings.ReplaceAll(text, "\n", "; "))
+	for _, m := range members {
+		if strings.HasPrefix(text, m+": ") {
+			p.Field = m
+		}
+	}
+	return p
+}
+
+// entity is the entity of the path.
+func entity(r *http.Request, variable string) (string, error) {
+	text := r.PathValue(variable)
+	if !utf8.ValidString(text) || text == "" || len(text) > entry.EntityBytesMax {
+		return "", api.BadField("entity", "want 1 to %d bytes of UTF-8, given %d", entry.EntityBytesMax, len(text))
+	}
+	return text, nil
+}
+
+// List answers GET /triggers.
+func (t *Triggers) List(_ *http.Request, m *forms.Memory) (*api.Triggers, error) {
+	e, err := t.engine()
+	if err != nil {
+		return nil, err
+	}
+	list, err := e.Triggers()
+	if err != nil {
+		return nil, fault(err)
+	}
+	size := int64(0)
+	for i := range list {
+		size += shownBytes(&list[i])
+	}
+	if err := m.Hold(size); err != nil {
+		return nil, err
+	}
+	out := &api.Triggers{Triggers: make([]api.Trigger, len(list))}
+	for i := range list {
+		if out.Triggers[i], err = shown(&list[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Get answers GET /triggers/{id}.
+func (t *Triggers) Get(r *http.Request, m *forms.Memory) (*api.Trigger, error) {
+	e, err := t.engine()
+	if err != nil {
+		return nil, err
+	}
+	return get(e, r.PathValue(VariableID), m)
+}
+
+func get(e *triggers.Engine, id string, m *forms.Memory) (*api.Trigger, error) {
+	found, err := e.Trigger(id)
+	if errors.Is(err, triggers.ErrUnknownTrigger) {
+		return nil, api.NewProblem(api.UnknownTrigger, "no trigger %s", api.Quote(id))
+	}
+	if err != nil {
+		return nil, fault(err)
+	}
+	if err := m.Hold(shownBytes(&found)); err != nil {
+		return nil, err
+	}
+	out, err := shown(&found)
+	return &out, err
+}
+
+// Pause answers POST /triggers/{id}/pause, and with paused false /resume.
+func (t *Triggers) Pause(r *http.Request, m *forms.Memory, paused bool) (out *api.Trigger, err error) {
+	id := r.PathValue(VariableID)
+	err = t.change(r.Context(), func(ctx context.Context, e *triggers.Engine) error {
+		if err := e.Pause(ctx, id, paused); err != nil {
+			return err
+		}
+		out, err = get(e, id, m)
+		return err
+	})
+	return out, err
+}
+
+// Delete answers DELETE /triggers/{id}, which has no content.
+func (t *Triggers) Delete(r *http.Request) error {
+	return t.change(r.Context(), func(ctx context.Context, e *triggers.Engine) error { return e.Delete(ctx, r.PathValue(VariableID)) })
+}
+
+// Erase answers DELETE /entities/{entity}, which has no content.
+func (t *Triggers) Erase(r *http.Request) error {
+	q := httpin.ParseParams(r.URL.RawQuery)
+	topic := t.o.EventsTopic
+	if _, given := q.Text(httpin.ParamTopic); given {
+		topic = q.Topic()
+	}
+	if q.Fault != nil {
+		return q.Fault
+	}
+	name, err := entity(r, VariableEntity)
+	if err != nil {
+		return err
+	}
+	return t.change(r.Context(), func(ctx context.Context, e *triggers.Engine) error { return e.Erase(ctx, topic, name) })
+}
