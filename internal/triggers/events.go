@@ -109,7 +109,6 @@ type reading struct {
 	p     *piece
 	lives []*live
 	index map[string][]*live
-	spot  rule.Spot
 }
 
 // events applies what follows a cursor to triggers.

@@ -31,14 +31,13 @@ var expressions = []string{
 
 // world is a log, two brokers with an engine each, and what happens to them.
 type world struct {
-	t      *testing.T
-	r      *rand.Rand
-	log    *aLog
-	nodes  [2]*stepped
-	lead   int
-	defs   []rule.Definition // all versions, in the order of the log
-	ends   []int64           // the last instant of each; 0: it goes on
-	faulty bool
+	t     *testing.T
+	r     *rand.Rand
+	log   *aLog
+	nodes [2]*stepped
+	lead  int
+	defs  []rule.Definition // all versions, in the order of the log
+	ends  []int64           // the last instant of each; 0: it goes on
 }
 
 func newWorld(t *testing.T, seed uint64) *world {

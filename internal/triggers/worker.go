@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -285,17 +284,6 @@ func (w *worker) position() (known bool, err error) {
 }
 
 func contains(list []record.ID, id record.ID) bool { return slices.Contains(list, id) }
-
-// nextDue is when the first deadline of any trigger comes; math.MaxInt64 if there is none.
-func (w *worker) nextDue() int64 {
-	due := int64(math.MaxInt64)
-	for _, l := range w.live {
-		if l.trig.Status == store.Joined {
-			due = min(due, l.due)
-		}
-	}
-	return due
-}
 
 // sweep takes away some of what is left of triggers that are gone.
 func (w *worker) sweep(ctx context.Context) (more bool, err error) {
