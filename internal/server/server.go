@@ -131,7 +131,7 @@ func (s *Server) serve(set *metrics.Set) error {
 	s.keyMade = made
 	share := httpapi.ConnectionsWithin(int(s.node.Budget().Class(budget.Connections).Limit() / connectionBytes))
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
-		APIKey: key, Keys: s.node.Keys(), Logger: s.log, Metrics: set, Connections: min(s.cfg.HTTP.Connections, share),
+		APIKey: key, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: min(s.cfg.HTTP.Connections, share),
 		ProfileLabels: s.cfg.Debug.Enable, EventsTopic: s.cfg.EventsTopic,
 		WriteMetrics: func(w io.Writer) {
 			set.WritePrometheus(w)
