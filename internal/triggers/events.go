@@ -109,6 +109,9 @@ type reading struct {
 	p     *piece
 	lives []*live
 	index map[string][]*live
+
+	parsed []parsed
+	wanted map[int64][]store.InstKey // by trigger
 }
 
 // events applies what follows a cursor to triggers.
@@ -118,7 +121,7 @@ func (w *worker) events(ctx context.Context, key store.CursorKey, span Span, liv
 		return err
 	}
 	defer p.release()
-	r := &reading{worker: w, p: p, lives: lives, index: w.index[key.Topic]}
+	r := &reading{worker: w, p: p, lives: lives, index: w.index[key.Topic], wanted: map[int64][]store.InstKey{}}
 	if key.Reader != store.Main {
 		r.index = map[string][]*live{}
 		for _, name := range lives[0].rule.Names() {
@@ -127,8 +130,16 @@ func (w *worker) events(ctx context.Context, key store.CursorKey, span Span, liv
 	}
 	return w.apply(ctx, p, func(tx *store.Tx) error {
 		r.tx = tx
-		if err := w.each(p, r.record); err != nil {
+		if err := w.each(p, r.parse); err != nil {
 			return err
+		}
+		if err := r.fetch(); err != nil {
+			return err
+		}
+		for i := range r.parsed {
+			if err := r.record(&r.parsed[i]); err != nil {
+				return err
+			}
 		}
 		if err := tx.PruneSeen(key.Reader, p.cursor.Clock-horizon, chunk); err != nil {
 			return err
@@ -137,23 +148,59 @@ func (w *worker) events(ctx context.Context, key store.CursorKey, span Span, liv
 	})
 }
 
-// record applies one record.
-func (r *reading) record(rec *record.Record, stamped bool) error {
+// parsed is a record that was read.
+type parsed struct {
+	entry.Event
+	offset, time int64
+	erases       bool // EntityID, and is no event
+	skip         bool // is no event either
+}
+
+// parse reads a record, and notes which rows it will need.
+func (r *reading) parse(rec *record.Record, stamped bool) error {
 	r.met.events.Inc()
 	if !stamped { // from before the topic had append times
 		r.met.unstamped.Inc()
 		return nil
 	}
-	c := &r.p.cursor
-	c.Clock = max(c.Clock, rec.Timestamp)
+	p := parsed{offset: rec.Offset, time: rec.Timestamp}
 	if rec.Value == nil {
-		return r.erase(string(rec.Key), rec.Offset)
-	}
-	e, err := entry.ParseEvent(rec.Key, rec.Value)
-	if err != nil {
+		p.erases, p.EntityID = true, string(rec.Key)
+	} else if e, err := entry.ParseEvent(rec.Key, rec.Value); err != nil {
 		r.met.skipped.Inc()
+		p.skip = true
+	} else {
+		p.Event = e
+		for _, l := range r.index[e.Name] {
+			k := store.InstKey{Trigger: l.trig.No, Entity: e.EntityID, Partition: r.p.key.Partition}
+			r.wanted[l.trig.No] = append(r.wanted[l.trig.No], k)
+		}
+	}
+	r.parsed = append(r.parsed, p)
+	return nil
+}
+
+// fetch reads the rows that will be needed.
+func (r *reading) fetch() error {
+	for _, keys := range r.wanted {
+		if err := r.rows.fetch(r.tx, keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record applies one record.
+func (r *reading) record(p *parsed) error {
+	c := &r.p.cursor
+	c.Clock = max(c.Clock, p.time)
+	if p.erases {
+		return r.erase(p.EntityID, p.offset)
+	}
+	if p.skip {
 		return nil
 	}
+	e := &p.Event
 	if e.ID != "" {
 		h := hash(r.p.key.Topic, r.p.key.Partition, e.EntityID, e.ID)
 		fresh, err := r.tx.Seen(r.p.key.Reader, h, c.Clock, c.Clock-horizon)
@@ -168,7 +215,7 @@ func (r *reading) record(rec *record.Record, stamped bool) error {
 	if err := r.name(r.tx, r.p.key.Topic, e.Name); err != nil {
 		return err
 	}
-	return r.event(&e, rec.Offset)
+	return r.event(e, p.offset)
 }
 
 // event applies an event to the triggers that mention it.

@@ -1,8 +1,10 @@
 package triggers
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
@@ -45,12 +47,43 @@ func (c *rowCache) get(tx *store.Tx, k store.InstKey) (*cached, error) {
 			}
 		}
 	}
+	c.add(k, x)
+	return x, nil
+}
+
+// fetch reads rows of one trigger and partition that will be asked for, many at a time. keys may hold some twice.
+func (c *rowCache) fetch(tx *store.Tx, keys []store.InstKey) error {
+	keys = slices.DeleteFunc(keys, func(k store.InstKey) bool {
+		_, young := c.young[k]
+		_, old := c.old[k]
+		return young || old
+	})
+	slices.SortFunc(keys, compareKeys)
+	keys = slices.Compact(keys)
+	if len(keys) < 2 {
+		return nil
+	}
+	for _, k := range keys {
+		c.add(k, &cached{})
+	}
+	return tx.EachInst(keys, func(k store.InstKey, in store.Inst) error {
+		x := c.young[k]
+		x.there = true
+		c.bytes += int64(len(in.Data))
+		return decodeRow(&x.row, &in)
+	})
+}
+
+func compareKeys(a, b store.InstKey) int {
+	return cmp.Or(cmp.Compare(a.Trigger, b.Trigger), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Partition, b.Partition))
+}
+
+func (c *rowCache) add(k store.InstKey, x *cached) {
 	if c.young == nil {
 		c.young = map[store.InstKey]*cached{}
 	}
 	c.young[k] = x
 	c.bytes += rowBytes + int64(len(k.Entity)+len(x.row.State))
-	return x, nil
 }
 
 // touch notes that a row was changed.
@@ -61,17 +94,17 @@ func (c *rowCache) touch(k store.InstKey, x *cached) {
 	}
 }
 
-// flush writes what was changed. written is called for each row that is there then.
+// flush writes what was changed, in the order of the file. written is called for each row that is there then.
 func (c *rowCache) flush(tx *store.Tx, written func(k *store.InstKey, row *rule.Row)) error {
-	for i := range c.dirty {
-		k := c.dirty[i]
+	slices.SortFunc(c.dirty, compareKeys)
+	keys := c.dirty[:0]
+	var rows []store.Inst
+	for _, k := range c.dirty {
 		x := c.young[k]
 		x.dirty = false
 		switch {
 		case !x.row.Blank():
-			if err := tx.PutInst(k, encodeRow(&x.row)); err != nil {
-				return err
-			}
+			keys, rows = append(keys, k), append(rows, encodeRow(&x.row))
 			x.there = true
 			written(&k, &x.row)
 		case x.there:
@@ -80,6 +113,9 @@ func (c *rowCache) flush(tx *store.Tx, written func(k *store.InstKey, row *rule.
 			}
 			x.there = false
 		}
+	}
+	if err := tx.PutInsts(keys, rows); err != nil {
+		return err
 	}
 	c.dirty = c.dirty[:0]
 	if c.bytes > c.limit/2 {

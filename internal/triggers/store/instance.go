@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"math"
+	"strings"
 
 	"github.com/sebbroker/seb/record"
 )
@@ -64,13 +65,66 @@ func (t *Tx) Inst(k InstKey) (in Inst, ok bool, err error) {
 	return in, ok, err
 }
 
-// PutInst sets a row.
-func (t *Tx) PutInst(k InstKey, in Inst) error {
-	var due any
-	if in.Due != 0 {
-		due = in.Due
+// manyRows is how many rows a statement writes or reads where there are many: statements cost more than rows.
+const manyRows = 32
+
+var (
+	putInst   = "INSERT OR REPLACE INTO inst VALUES (?, ?, ?, ?, ?)"
+	putInsts  = putInst + strings.Repeat(", (?, ?, ?, ?, ?)", manyRows-1)
+	someInsts = "SELECT entity, due, data FROM inst WHERE trig = ? AND part = ? AND entity IN (?" + strings.Repeat(", ?", manyRows-1) + ")"
+)
+
+// PutInsts sets rows: keys[i] to rows[i].
+func (t *Tx) PutInsts(keys []InstKey, rows []Inst) error {
+	for len(keys) > 0 {
+		n, text := 1, putInst
+		if len(keys) >= manyRows {
+			n, text = manyRows, putInsts
+		}
+		args := make([]any, 0, 5*manyRows)
+		for i := range n {
+			var due any
+			if rows[i].Due != 0 {
+				due = rows[i].Due
+			}
+			args = append(args, keys[i].Trigger, []byte(keys[i].Entity), keys[i].Partition, due, keys[i].seal(&rows[i]))
+		}
+		if err := t.put(text, args...); err != nil {
+			return err
+		}
+		keys, rows = keys[n:], rows[n:]
 	}
-	return t.put("INSERT OR REPLACE INTO inst VALUES (?, ?, ?, ?, ?)", k.Trigger, []byte(k.Entity), k.Partition, due, k.seal(&in))
+	return nil
+}
+
+// EachInst calls f for those rows that are there, of one trigger and one partition.
+func (t *Tx) EachInst(keys []InstKey, f func(k InstKey, in Inst) error) error {
+	row := func(scan func(...any) error) error {
+		k := InstKey{Trigger: keys[0].Trigger, Partition: keys[0].Partition}
+		var entity, data []byte
+		var due sql.NullInt64
+		if err := scan(&entity, &due, &data); err != nil {
+			return err
+		}
+		k.Entity = string(entity)
+		in, err := k.open(due, data)
+		if err != nil {
+			return err
+		}
+		return f(k, in)
+	}
+	for len(keys) > 0 {
+		n := min(len(keys), manyRows)
+		args := []any{keys[0].Trigger, keys[0].Partition}
+		for i := range manyRows { // the last one again and again, if there are fewer
+			args = append(args, []byte(keys[min(i, n-1)].Entity))
+		}
+		if err := t.query(t.ctx, row, someInsts, args...); err != nil {
+			return err
+		}
+		keys = keys[n:]
+	}
+	return nil
 }
 
 // DropInst deletes a row, if it is there.
