@@ -28,6 +28,7 @@ var levels = map[string]int{
 	"internal/console": 6,
 	"client":           6,
 
+	"internal/dispatch": 5,
 	"internal/node":     5,
 	"internal/httpread": 5,
 	"internal/httpdrip": 5,

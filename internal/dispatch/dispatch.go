@@ -1,0 +1,235 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/triggers"
+	"github.com/sebbroker/seb/internal/webhook"
+)
+
+// Options are what a Dispatcher is opened with. Engine and Log must be set.
+type Options struct {
+	Engine *triggers.Engine
+	Log    triggers.Log
+	// Lost is closed when this broker can not go on, such as when another one leads: all stops at once then.
+	Lost <-chan struct{}
+	// Webhooks say how messages are posted, and where to. Its PerTrigger holds for topics too.
+	Webhooks webhook.Options
+
+	Logger  *slog.Logger // slog.Default()
+	Metrics *metrics.Set // an own set; it is not registered anywhere
+}
+
+const (
+	perTrigger  = 4  // attempts at once, if Options.Webhooks does not say
+	flightsMax  = 64 // of a trigger, with those whose outcome is not recorded yet
+	builtMax    = 16 // messages that are made at once: each reads its events from the log
+	restMin     = 10 * time.Millisecond
+	restMax     = 500 * time.Millisecond
+	restShare   = 20          // of the time that a look takes: so that looking takes a twentieth of a core at most
+	lookEvery   = time.Second // while anything is under way, which hides what of its trigger comes next
+	troubleRest = time.Second
+	backlogRest = 5 * time.Second // counting reads an index of all that is to be delivered
+	closeTime   = 2 * time.Second // in which outcomes may still be recorded
+	idle        = time.Hour
+)
+
+// Dispatcher delivers until Close.
+type Dispatcher struct {
+	opt     Options
+	sender  *webhook.Sender
+	met     *meters
+	stop    context.CancelFunc // ends the loop and attempts
+	abandon context.CancelFunc // ends reports too, which outlive attempts
+	done    chan struct{}      // closed when the loop has returned
+	wake    chan struct{}      // capacity 1: something that was under way is not any more
+	flights sync.WaitGroup
+
+	lanes   map[string]*lane // by trigger; the loop's
+	last    string           // the trigger that was served last
+	counted time.Time        // when the backlog was
+
+	mu        sync.Mutex           // guards what follows, and what lanes say is guarded
+	built     int                  // messages that are being made
+	landings  uint64               // attempts that have ended, and given back what they had
+	receivers map[string]time.Time // until when a URL wants to be left alone
+}
+
+// Open returns a Dispatcher that delivers what o.Engine has until Close; ctx gives values to its requests, its end after
+// Open does not matter. Errors: options that are missing or out of range.
+func Open(ctx context.Context, o Options) (*Dispatcher, error) {
+	if o.Engine == nil || o.Log == nil {
+		return nil, errors.New("deliveries: engine and log must be set")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.NewSet()
+	}
+	o.Webhooks.PerTrigger = cmp.Or(o.Webhooks.PerTrigger, perTrigger)
+	if o.Webhooks.Total > 0 {
+		o.Webhooks.PerTrigger = min(o.Webhooks.PerTrigger, o.Webhooks.Total)
+	}
+	if o.Webhooks.Now == nil {
+		o.Webhooks.Now = time.Now
+	}
+	sender, err := webhook.NewSender(o.Webhooks)
+	if err != nil {
+		return nil, fmt.Errorf("deliveries: %w", err)
+	}
+	d := &Dispatcher{
+		opt: o, sender: sender, met: newMeters(&o), done: make(chan struct{}), wake: make(chan struct{}, 1),
+		lanes: map[string]*lane{}, receivers: map[string]time.Time{},
+	}
+	ctx = context.WithoutCancel(ctx)
+	reports, abandon := context.WithCancel(ctx)
+	attempts, stop := context.WithCancel(reports)
+	d.stop, d.abandon = stop, abandon
+	go d.run(attempts, reports)
+	return d, nil
+}
+
+// Close ends attempts under way, which are made again by whoever delivers next, records the outcomes of those that are over,
+// for two seconds at most, and waits for all that. It may be called twice.
+func (d *Dispatcher) Close() {
+	d.stop()
+	late := time.AfterFunc(closeTime, d.abandon)
+	<-d.done
+	d.flights.Wait()
+	late.Stop()
+	d.abandon()
+	d.sender.Close()
+}
+
+func (d *Dispatcher) run(ctx, reports context.Context) {
+	defer close(d.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		changed := d.opt.Engine.Changed()
+		start := time.Now()
+		wait := d.turn(ctx, reports)
+		next := start.Add(min(max(restMin, restShare*time.Since(start)), restMax))
+		timer.Reset(wait)
+		select {
+		case <-changed:
+		case <-d.wake:
+		case <-timer.C:
+		case <-d.opt.Lost:
+		case <-ctx.Done():
+		}
+		timer.Reset(time.Until(next))
+		select {
+		case <-timer.C:
+		case <-d.opt.Lost:
+			d.abandon()
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// turn begins what is due, as far as there is room, and returns how long there is nothing more, if nobody calls.
+func (d *Dispatcher) turn(ctx, reports context.Context) time.Duration {
+	now := d.opt.Webhooks.Now()
+	ids, next, err := d.opt.Engine.Due(ctx, now)
+	if err != nil {
+		return troubleRest // the engine says what is wrong, and calls when it is right again
+	}
+	wait := idle
+	earlier := func(at time.Time) {
+		if !at.IsZero() {
+			wait = max(0, min(wait, at.Sub(now)))
+		}
+	}
+	earlier(next)
+	for _, id := range d.inTurn(ids) {
+		at, err := d.serve(ctx, reports, id, now)
+		if err != nil {
+			at = now.Add(troubleRest)
+		}
+		earlier(at)
+	}
+	d.count(ctx, now, len(ids) > 0 || !next.IsZero())
+	if d.tidy(ids, now) {
+		wait = min(wait, lookEvery)
+	}
+	return wait
+}
+
+// inTurn begins with whoever comes behind the one that was served last.
+func (d *Dispatcher) inTurn(ids []string) []string {
+	slices.Sort(ids)
+	i, found := slices.BinarySearch(ids, d.last)
+	if found {
+		i++
+	}
+	return slices.Concat(ids[i:], ids[:i])
+}
+
+// serve begins what is due of a trigger, as far as there is room. It returns when to come again at the latest; zero if
+// something else calls then.
+func (d *Dispatcher) serve(ctx, reports context.Context, id string, now time.Time) (again time.Time, err error) {
+	t, err := d.opt.Engine.Trigger(id)
+	if err != nil {
+		return time.Time{}, nil // it was deleted
+	}
+	l := d.lane(&t)
+	if l.plan.Plan == nil {
+		return time.Time{}, nil
+	}
+	if at := d.heldUntil(l, now); at.After(now) {
+		return at, nil
+	}
+	room, under := d.room(l)
+	if room == 0 {
+		return time.Time{}, nil
+	}
+	list, err := d.opt.Engine.Pending(ctx, id, now, room+under) // those under way are still pending
+	if err != nil {
+		return time.Time{}, err
+	}
+	plan := l.plan
+	for i := range list {
+		if !d.begin(l, &list[i]) {
+			continue
+		}
+		d.last = id
+		d.flights.Go(func() { d.fly(ctx, reports, l, plan, &list[i]) })
+	}
+	return time.Time{}, nil
+}
+
+// count notes how much is to be delivered, now and then.
+func (d *Dispatcher) count(ctx context.Context, now time.Time, any bool) {
+	if !any {
+		d.met.note(0, 0)
+		return
+	}
+	if now.Sub(d.counted).Abs() < backlogRest {
+		return
+	}
+	d.counted = now
+	if n, first, err := d.opt.Engine.Backlog(ctx); err == nil {
+		d.met.note(n, first)
+	}
+}
+
+// rouse has the loop have a look.
+func (d *Dispatcher) rouse() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
