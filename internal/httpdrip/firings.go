@@ -90,6 +90,9 @@ func firingID(r *http.Request) (entry.ID, error) {
 	if err != nil {
 		return id, api.NewProblem(api.UnknownFiring, "an id has 32 hex digits, given %s", api.Quote(r.PathValue(VariableID)))
 	}
+	if id.IsZero() {
+		return id, api.NewProblem(api.UnknownFiring, "no firing has this id")
+	}
 	return id, nil
 }
 

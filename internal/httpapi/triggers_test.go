@@ -1,0 +1,327 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/triggers/entry"
+)
+
+// triggerServer is a broker with an engine of triggers.
+func triggerServer(t *testing.T, change ...func(*setup)) *server {
+	t.Helper()
+	return start(t, append(change, func(c *setup) { c.keys = true })...)
+}
+
+// put makes or changes a trigger.
+func (s *server) putTrigger(status int, id, body string) (out api.TriggerStored) {
+	s.t.Helper()
+	s.must(status, s.send("PUT", "/triggers/"+id, body), &out)
+	return out
+}
+
+func (s *server) happened(list ...string) {
+	s.t.Helper()
+	for _, e := range list {
+		name, entity, _ := strings.Cut(e, " ")
+		s.must(201, s.event("", "", fmt.Sprintf(`{"event":%q,"entity_id":%q,"data":{"n":1.50}}`, name, entity)), nil)
+	}
+}
+
+// fired waits until a trigger has so many firings that are recorded, and returns them.
+func (s *server) fired(t *testing.T, trigger string, n int) (out api.Firings) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d firings of %s", n, trigger), func() bool {
+		s.must(200, s.get("/firings?trigger="+trigger), &out)
+		return len(out.Firings) == n && !slices.ContainsFunc(out.Firings, func(x api.Firing) bool { return x.RecordedAt == nil })
+	})
+	return out
+}
+
+const signed = `{"url":"https://example.com/hook","secrets":["whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"],"headers":{"Authorization":"swordfish"}}`
+
+func TestLifeOfATrigger(t *testing.T) {
+	s := triggerServer(t)
+	var none api.Triggers
+	if a := s.get("/triggers"); a.status != 200 || string(a.body) != `{"triggers":[]}` {
+		t.Errorf("%s", a)
+	}
+	if a := s.get("/firings"); a.status != 200 || string(a.body) != `{"firings":[],"next":null}` {
+		t.Errorf("%s", a)
+	}
+	body := `{"expr":"created\nTHEN (NOT used WITHIN 7 days)","fire":"edge","cooldown":"90 min","on_retract":"notify","deliver":` + signed + `}`
+	a := s.send("PUT", "/triggers/no-x", body)
+	for _, secret := range []string{"c2VjcmV0", "swordfish"} {
+		if bytes.Contains(a.body, []byte(secret)) {
+			t.Errorf("%s is in %s", secret, a)
+		}
+	}
+	var made api.TriggerStored
+	s.must(201, a, &made)
+	if made.Version != 1 || made.Class != "windowed" || fmt.Sprint(made.Names) != "[created used]" || made.Text != "created\nTHEN (NOT used WITHIN 7 days)" ||
+		made.Cooldown != "1h30m" || made.Topic != "events" || made.Status != "active" || made.Backfill != "silent" || !made.CarryFired ||
+		made.OnRetract != "notify" || made.Warnings == nil || len(made.History) != 1 || made.CreatedAt.IsZero() ||
+		string(made.Expr) != `{"then":[{"event":"created"},{"not":{"within":{"event":"used"},"for":"7d"}}]}` ||
+		string(made.Deliver) != `{"url":"https://example.com/hook","headers":{"Authorization":"***"},"secrets":["whsec_***"]}` {
+		t.Errorf("%+v", made)
+	}
+	if again := s.putTrigger(200, "no-x", body); again.Version != 1 || !again.VersionAt.Equal(made.VersionAt) {
+		t.Errorf("%+v", again)
+	}
+	for path, status := range map[string]string{"/pause": "paused", "/resume": "active"} {
+		var got api.Trigger
+		s.must(200, s.send("POST", "/triggers/no-x"+path, ""), &got)
+		if got.Status != status {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+	s.must(200, s.send("POST", "/triggers/no-x/pause", ""), nil)
+	changed := s.putTrigger(200, "no-x", `{"expr":{"then":[{"event":"created"},{"event":"b"}]}}`)
+	if changed.Version != 2 || changed.Status != "paused" || changed.Text != "created THEN b" || changed.Class != "constant" || changed.Deliver != nil ||
+		changed.Fire != "once" || !changed.CreatedAt.Equal(made.CreatedAt) || !changed.VersionAt.After(made.VersionAt) {
+		t.Errorf("%+v", changed)
+	}
+	if active := s.putTrigger(200, "no-x", `{"expr":"created THEN b","status":"active"}`); active.Version != 2 || active.Status != "active" {
+		t.Errorf("%+v", active)
+	}
+	var got api.Trigger
+	s.must(200, s.get("/triggers/no-x"), &got)
+	s.must(200, s.get("/triggers"), &none)
+	if len(none.Triggers) != 1 || none.Triggers[0].ID != "no-x" || got.Version != 2 {
+		t.Errorf("%+v, %+v", none, got)
+	}
+	s.must(204, s.send("DELETE", "/triggers/no-x", ""), nil)
+	for _, c := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/pause"}, {"POST", "/resume"}, {"GET", "/entities/u1"}} {
+		if p := s.send(c[0], "/triggers/no-x"+c[1], "").problem(t); p.Code != api.UnknownTrigger {
+			t.Errorf("%s %s: %+v", c[0], c[1], p)
+		}
+	}
+	if again := s.putTrigger(201, "no-x", `{"expr":"created"}`); again.Version < 1 {
+		t.Errorf("%+v", again)
+	}
+}
+
+func TestTriggerFaults(t *testing.T) {
+	s := triggerServer(t)
+	for body, want := range map[string]api.Problem{
+		`{"expr":"A\nTHEN (B WITHIN 2 parsecs)"}`:   {Field: "expr", Line: 2, Column: 16, Detail: "expr: 2:16: unknown unit 'parsecs'"},
+		`{"expr":{"then":[{"event":"A"},{"x":1}]}}`: {Field: "expr", Pointer: "/then/1/x", Detail: "expr: /then/1/x: "},
+		`{"expr":"NOT A"}`:                          {Field: "expr", Detail: "expr: is true before anything has happened"},
+		`{"expr":null}`:                             {Field: "expr", Detail: "expr: missing"},
+		`{}`:                                        {Field: "expr", Detail: "expr: missing"},
+		`{"expr":"A","colour":1}`:                   {Field: "body", Detail: `body: unknown field "colour"`},
+		`{"expr":"A","version":1}`:                  {Field: "body", Detail: `body: unknown field "version"`},
+		`{"expr":"A","fire":7}`:                     {Field: "fire", Detail: "fire: want string, given a JSON number"},
+		`{"expr":"A"} {}`:                           {Field: "body", Detail: "body: more than one JSON value"},
+		`{"expr":"A"`:                               {Field: "body", Detail: "body: unexpected EOF"},
+		`{"expr":"A","fire":"twice"}`:               {Field: "fire", Detail: `fire: "twice" is not one of once | edge | reset`},
+		`{"expr":"A","cooldown":"1d"}`:              {Field: "cooldown", Detail: "cooldown: a trigger that fires once has none"},
+		`{"expr":"A","fire":"edge","cooldown":"1 fortnight"}`:                                         {Field: "cooldown", Detail: "cooldown: unknown unit 'fortnight'"},
+		`{"expr":"A","backfill":"all"}`:                                                               {Field: "backfill", Detail: `backfill: "all"`},
+		`{"expr":"A","on_retract":"x"}`:                                                               {Field: "on_retract", Detail: `on_retract: "x"`},
+		`{"expr":"A","status":"off"}`:                                                                 {Field: "status", Detail: `status: "off"`},
+		`{"expr":"A","topic":"triggers"}`:                                                             {Field: "topic", Detail: "topic: triggers is no topic of events"},
+		`{"expr":"A","deliver":{"uri":"x"}}`:                                                          {Field: "deliver", Detail: `deliver: json: unknown field "uri"`},
+		`{"expr":"A","deliver":{"url":"http://127.0.0.1/","secrets":[]}}`:                             {Field: "deliver", Detail: "deliver: url: the host is refused"},
+		`{"expr":"A","deliver":` + strings.Replace(signed, "swordfish", "***", 1) + `}`:               {Field: "deliver", Detail: `deliver: headers: the value of "Authorization" is masked`},
+		`{"expr":"A","deliver":{"url":"https://e.com","secrets":["whsec_***"]}}`:                      {Field: "deliver", Detail: "deliver: "},
+		`{"expr":"A","deliver":` + strings.TrimSuffix(signed, "}") + `,"template":"{{.Witness.B}}"}}`: {Field: "deliver", Detail: "deliver: template: "},
+	} {
+		for _, path := range []string{"/triggers/t", "/triggers/dry-run"} {
+			method := "PUT"
+			if path != "/triggers/t" {
+				if method = "POST"; want.Field == "status" || want.Field == "topic" || want.Field == "backfill" {
+					continue // it does not matter, or is told in other words
+				}
+			}
+			p := s.send(method, path, body).problem(t)
+			if p.Code != api.BadRequest || p.Field != want.Field || p.Line != want.Line || p.Column != want.Column || p.Pointer != want.Pointer ||
+				!strings.HasPrefix(p.Detail, want.Detail) {
+				t.Errorf("%s %s: %+v", path, body, p)
+			}
+			if strings.Contains(p.Detail, "c2VjcmV0") || strings.Contains(p.Detail, "swordfish") {
+				t.Errorf("a secret: %s", p.Detail)
+			}
+		}
+	}
+	for _, id := range []string{"a%20b", "%C3%A4", strings.Repeat("a", 129)} {
+		if p := s.send("PUT", "/triggers/"+id, `{"expr":"A"}`).problem(t); p.Code != api.BadRequest || p.Field != "id" {
+			t.Errorf("%s: %+v", id, p)
+		}
+	}
+	if p := s.send("PUT", "/triggers/t", strings.Repeat(" ", 512<<10+1)).problem(t); p.Code != api.TooLarge || *p.Limit != 512<<10 {
+		t.Errorf("%+v", p)
+	}
+	s.must(201, s.send("PUT", "/topic?topic-name=plain", `{}`), nil)
+	if p := s.send("PUT", "/triggers/t", `{"expr":"A","topic":"plain"}`).problem(t); p.Code != api.BadRequest || !strings.Contains(p.Detail, "timestamp-type=append") {
+		t.Errorf("%+v", p)
+	}
+	if a := s.get("/triggers"); string(a.body) != `{"triggers":[]}` {
+		t.Errorf("something was made: %s", a)
+	}
+	for _, query := range []string{"limit=1001", "limit=x", "after=-1", "trigger=a&trigger=b"} {
+		if p := s.get("/firings?" + query).problem(t); p.Code != api.BadRequest {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+	for _, path := range []string{"/firings/1", "/firings/" + strings.Repeat("0", 32), "/firings/" + strings.Repeat("g", 32)} {
+		if p := s.get(path).problem(t); p.Code != api.UnknownFiring {
+			t.Errorf("%s: %+v", path, p)
+		}
+		if p := s.send("POST", path+"/resend", "").problem(t); p.Code != api.UnknownFiring {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+}
+
+func TestFiringsOverHTTP(t *testing.T) {
+	s := triggerServer(t)
+	s.putTrigger(201, "ab", `{"expr":"a THEN b","fire":"reset"}`)
+	s.putTrigger(201, "never", `{"expr":"x"}`)
+	s.happened("a u1", "b u1", "a u1", "b u1", "a ü/2", "b ü/2")
+	all := s.fired(t, "ab", 3)
+	if all.Next != nil || all.Firings[0].Entity != "u1" || all.Firings[2].Entity != "ü/2" || fmt.Sprint(all.Firings[1].Offsets) != "[2 3]" {
+		t.Errorf("%+v", all)
+	}
+	first := all.Firings[0]
+	if want := entry.MakeID("ab", 1, "u1", entry.EventCause(0, 1)).String(); first.ID != want || first.Cause != "o:0:1" || first.Version != 1 ||
+		first.Topic != "events" || first.State != "pending" && first.State != "delivered" || first.At.IsZero() || first.Witness != nil {
+		t.Errorf("%+v", first)
+	}
+	var seen []string
+	for path := "/firings?limit=1&trigger=ab"; ; {
+		var page api.Firings
+		s.must(200, s.get(path), &page)
+		for _, x := range page.Firings {
+			seen = append(seen, x.ID)
+		}
+		if page.Next == nil {
+			break
+		}
+		path = fmt.Sprintf("/firings?limit=1&trigger=ab&after=%d", *page.Next)
+	}
+	if len(seen) != 3 || seen[0] != all.Firings[0].ID || seen[2] != all.Firings[2].ID {
+		t.Errorf("%q", seen)
+	}
+	var one api.Firing
+	s.must(200, s.get("/firings/"+first.ID), &one)
+	if len(one.Witness) != 2 || one.Witness[0].Event != "a" || one.Witness[1].Event != "b" || string(one.Witness[1].Data) != `{"n":1.50}` ||
+		one.Witness[1].Offset != 1 || one.Witness[1].Time.IsZero() {
+		t.Errorf("%+v", one)
+	}
+	s.must(200, s.send("POST", "/firings/"+first.ID+"/resend", ""), &one)
+	if one.ID != first.ID || one.Attempts != 0 {
+		t.Errorf("%+v", one)
+	}
+	if n := s.fired(t, "ab", 3); len(n.Firings) != 3 {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestEntitiesAreExplainedAndForgotten(t *testing.T) {
+	s := triggerServer(t)
+	s.putTrigger(201, "no-x", `{"expr":"created THEN (NOT used WITHIN 7 days)"}`)
+	s.putTrigger(201, "now", `{"expr":"created"}`)
+	const name = "a b/ü?"
+	explain := func(trigger string) (x api.Explanation) {
+		t.Helper()
+		s.must(200, s.get("/triggers/"+trigger+"/entities/"+url.PathEscape(name)), &x)
+		return x
+	}
+	if x := explain("no-x"); x.Known || x.Value || x.Next != nil || x.Entity != name || x.Waits == "" || fmt.Sprint(x.Names) != "[created used]" {
+		t.Errorf("%+v", x)
+	}
+	var at api.EventStored
+	s.must(201, s.event("", "", fmt.Sprintf(`{"event":"created","entity_id":%q}`, name)), &at)
+	s.fired(t, "now", 1)
+	eventually(t, "the entity is known", func() bool { return explain("no-x").Known })
+	if x := explain("no-x"); x.Value || x.Over || x.Next == nil || !x.Next.Equal(at.Time.Add(7*24*time.Hour)) || x.Instances == 0 || len(x.Firings) != 0 {
+		t.Errorf("%+v", x)
+	}
+	if x := explain("now"); !x.Fired || !x.Over || len(x.Firings) != 1 || x.Firings[0].Entity != name {
+		t.Errorf("%+v", x)
+	}
+	s.must(204, s.send("DELETE", "/entities/"+url.PathEscape(name), ""), nil)
+	if x := explain("no-x"); x.Known {
+		t.Errorf("%+v", x)
+	}
+	s.fired(t, "now", 0)
+	for path, field := range map[string]string{
+		"/entities/" + strings.Repeat("a", 1025): "entity", "/entities/%ff": "entity", "/entities/u?topic-name=none": "", "/entities/u?topic-name=a%20b": "topic-name",
+	} {
+		if p := s.send("DELETE", path, "").problem(t); p.Code != api.BadRequest || p.Field != field {
+			t.Errorf("%.40s: %+v", path, p)
+		}
+	}
+}
+
+func TestDryRunOverHTTP(t *testing.T) {
+	s := triggerServer(t)
+	if p := s.send("POST", "/triggers/dry-run", `{"expr":"a"}`).problem(t); p.Code != api.BadRequest || p.Field != "topic" {
+		t.Errorf("without events: %+v", p)
+	}
+	s.happened("a u1", "b u1", "c u1", "a u2", "a u3", "b u3")
+	var out api.DryRun
+	s.must(200, s.send("POST", "/triggers/dry-run", `{"expr":"a THEN b"}`), &out)
+	days := int64(0)
+	for _, n := range out.Days {
+		days += n
+	}
+	if out.Events != 6 || out.Matched != 5 || out.Entities != 3 || out.Firings != 2 || out.True != 2 || days != 2 || out.Truncated || out.Class != "constant" ||
+		fmt.Sprint(out.Names) != "[a b]" || len(out.Samples) != 2 || len(out.Samples[1].Witness) != 2 || out.Samples[1].Entity != "u3" || out.AsOf.IsZero() {
+		t.Errorf("%+v", out)
+	}
+	if a := s.get("/triggers"); string(a.body) != `{"triggers":[]}` {
+		t.Errorf("something was made: %s", a)
+	}
+	var topics api.Topics
+	if s.must(200, s.get("/topics"), &topics); len(topics.Topics) != 1 {
+		t.Errorf("%+v", topics)
+	}
+}
+
+// TestBrokersWithoutTriggersSaySo: on every route of triggers.
+func TestBrokersWithoutTriggersSaySo(t *testing.T) {
+	s := start(t)
+	for _, rt := range routes {
+		if !strings.HasPrefix(rt.path, "/triggers") && !strings.HasPrefix(rt.path, "/firings") && !strings.HasPrefix(rt.path, "/entities") {
+			continue
+		}
+		l := lawfuls[rt.name()]
+		if p := s.send(rt.method, l.target(rt, 1), l.body).problem(t); p.Code != api.TriggersOff || p.Status != http.StatusNotFound {
+			t.Errorf("%s: %+v", rt.name(), p)
+		}
+	}
+}
+
+// TestTriggersWithoutAStore: a change that may have been stored is unknown, and can be repeated.
+func TestTriggersWithoutAStore(t *testing.T) {
+	var store *fault.Store
+	s := triggerServer(t, func(c *setup) {
+		store = fault.New(c.store, 1, fault.Config{})
+		c.store, c.http.AckTimeout = store, 300*time.Millisecond
+	})
+	s.putTrigger(201, "t", `{"expr":"a"}`)
+	store.SetConfig(fault.Config{Put: fault.Rates{fault.Before: 1}})
+	for _, c := range [][3]string{{"PUT", "/triggers/t", `{"expr":"b"}`}, {"POST", "/triggers/t/pause", ""}, {"DELETE", "/entities/u", ""}} {
+		p := s.send(c[0], c[1], c[2]).problem(t)
+		if p.Code != api.OutcomeUnknown && p.Code != api.StoreUnavailable {
+			t.Errorf("%s %s: %+v", c[0], c[1], p)
+		}
+	}
+	store.SetConfig(fault.Config{})
+	eventually(t, "the change is made", func() bool {
+		a := s.send("PUT", "/triggers/t", `{"expr":"c","status":"active"}`)
+		var out api.TriggerStored
+		return a.status == 200 && json.Unmarshal(a.body, &out) == nil && out.Text == "c" && out.Status == "active"
+	})
+}
