@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -28,12 +29,13 @@ type Config struct {
 	Advertise   string
 	MemoryLimit Bytes // ceiling of all buffers together
 
-	HTTP  HTTP
-	Debug Debug
-	Cache Cache
-	Batch Batch
-	Life  Life
-	Log   Log
+	HTTP     HTTP
+	Webhooks Webhooks
+	Debug    Debug
+	Cache    Cache
+	Batch    Batch
+	Life     Life
+	Log      Log
 }
 
 // HTTP is the public listener.
@@ -43,6 +45,12 @@ type HTTP struct {
 	APIKey      Secret
 	APIKeyFile  string // holds the key; white space around it is ignored
 	Connections int    // served at once; more wait to be accepted
+}
+
+// Webhooks are what triggers send.
+type Webhooks struct {
+	// Targets are prefixes and addresses that webhooks may go to beyond the public Internet, with commas between them, or "all".
+	Targets string
 }
 
 // Debug is the pprof listener: no key, so loopback only.
@@ -113,6 +121,14 @@ func (c *Config) BucketSpec() string {
 		return "s3://" + c.S3Bucket
 	}
 	return "file:" + filepath.Join(c.DataDir, "bucket")
+}
+
+// WebhookTargets are the entries of Webhooks.Targets; their meaning is not checked here.
+func (c *Config) WebhookTargets() []string {
+	if strings.TrimSpace(c.Webhooks.Targets) == "" {
+		return nil
+	}
+	return strings.Split(c.Webhooks.Targets, ",")
 }
 
 // CacheDir is the folder of the disk cache.

@@ -26,6 +26,8 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.HTTP.APIKeyFile, "http-api-key-file", c.HTTP.APIKeyFile, "file that holds the API key")
 	fs.IntVar(&c.HTTP.Connections, "http-connections", c.HTTP.Connections, "connections served at once")
 
+	fs.StringVar(&c.Webhooks.Targets, "webhook-targets", c.Webhooks.Targets, "private addresses that webhooks may go to: prefixes such as 10.0.0.0/8,127.0.0.1 or all (default none)")
+
 	fs.BoolVar(&c.Debug.Enable, "http-debug-enable", c.Debug.Enable, "serve pprof on a loopback address of its own")
 	fs.StringVar(&c.Debug.Address, "http-debug-address", c.Debug.Address, "loopback address of pprof")
 	fs.IntVar(&c.Debug.Port, "http-debug-port", c.Debug.Port, "port of pprof, 0 for any")

@@ -316,7 +316,9 @@ func TestAnswers(t *testing.T) {
 	})
 	w.put("busy", "c", to(busy.URL, ""), nil)
 	w.event("user", "c")
-	w.firings(func(list []triggers.Firing) bool { return len(list) == 2 && list[1].NextTry >= list[1].Recorded+600_000 })
+	w.firings(func(list []triggers.Firing) bool {
+		return len(list) == 2 && list[1].NextTry >= list[1].Recorded+600_000
+	})
 	w.put("same", "d", to(busy.URL, ""), nil)
 	w.event("user", "d")
 

@@ -174,10 +174,10 @@ func all(n int, state entry.State) func([]triggers.Firing) bool {
 // receiver is a real receiver, that keeps what it has verified.
 type receiver struct {
 	*httptest.Server
-	t     *testing.T
-	came  chan struct{} // capacity 1: something has
-	mu    sync.Mutex    // guards what follows
-	got   []delivery
+	t    *testing.T
+	came chan struct{} // capacity 1: something has
+	mu   sync.Mutex    // guards what follows
+	got  []delivery
 }
 
 type delivery struct {

@@ -20,10 +20,12 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/dispatch"
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/internal/webhook"
 )
 
 // Server is a running broker with its listeners. Its methods may be called concurrently.
@@ -37,6 +39,8 @@ type Server struct {
 	debug    *debugServer // nil unless enabled
 	runtime  Runtime
 	keyMade  bool
+	targets  webhook.Policy       // where webhooks may go to
+	dispatch *dispatch.Dispatcher // nil if read-only
 
 	serving sync.WaitGroup // goroutines of the listeners
 	done    chan struct{}  // closed when it can not go on
@@ -57,6 +61,10 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: log, done: make(chan struct{})}
+	var err error
+	if s.targets, err = webhook.ParsePolicy(cfg.WebhookTargets()); err != nil {
+		return nil, config.Faults{fmt.Errorf("--webhook-targets: %w", err)}
+	}
 	// The port comes first: a broker that could not be reached must not take the bucket from one that can.
 	if err := s.listen(); err != nil {
 		return nil, err
@@ -87,8 +95,11 @@ func (s *Server) start(ctx context.Context) error {
 	if s.node, err = node.Open(ctx, options); err != nil {
 		return err
 	}
-	if err := s.serve(set); err != nil {
-		return errors.Join(err, s.node.Close(ctx))
+	if err = s.deliver(ctx, set); err == nil {
+		err = s.serve(set)
+	}
+	if err != nil {
+		return errors.Join(err, s.stopDeliveries(), s.node.Close(ctx))
 	}
 	go s.watch()
 	return nil
@@ -133,6 +144,7 @@ func (s *Server) serve(set *metrics.Set) error {
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		APIKey: key, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: min(s.cfg.HTTP.Connections, share),
 		ProfileLabels: s.cfg.Debug.Enable, EventsTopic: s.cfg.EventsTopic,
+		WebhookTargets: s.targets,
 		WriteMetrics: func(w io.Writer) {
 			set.WritePrometheus(w)
 			metrics.WriteProcessMetrics(w)
@@ -233,6 +245,7 @@ func (s *Server) stop(ctx context.Context) error {
 	end()
 	shut := make(chan error, 1)
 	go func() { shut <- s.http.Shutdown(ctx) }()
+	errs = append(errs, s.stopDeliveries())
 	// ... while the broker stores what they wait for, without collecting any longer, and refuses more.
 	errs = append(errs, s.node.Broker.Close(ctx))
 	if err := <-shut; err != nil {

@@ -259,3 +259,16 @@ func TestConnectionsAreLimited(t *testing.T) {
 		t.Error("both are open")
 	}
 }
+
+// TestWebhookTargets: what is no address is refused by the flag's name before anything is started.
+func TestWebhookTargets(t *testing.T) {
+	c := settings(t, "mem:")
+	c.Webhooks.Targets = "10.0.0.0/8, localhost"
+	_, err := server.Start(t.Context(), c, quiet)
+	var faults config.Faults
+	if !errors.As(err, &faults) || !strings.Contains(err.Error(), `--webhook-targets: allowed targets: "localhost"`) {
+		t.Errorf("started with %v", err)
+	}
+	c.Webhooks.Targets = "10.0.0.0/8, 127.0.0.1,all"
+	start(t, c)
+}

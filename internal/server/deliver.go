@@ -1,0 +1,36 @@
+package server
+
+import (
+	"context"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/dispatch"
+	"github.com/sebbroker/seb/internal/webhook"
+)
+
+// deliveryShare is the part of the memory limit that messages of triggers take at most while they are under way.
+const deliveryShare = 16
+
+// deliver delivers what triggers fire, on a broker that leads.
+func (s *Server) deliver(ctx context.Context, set *metrics.Set) (err error) {
+	if s.node.Triggers() == nil {
+		return nil
+	}
+	const bytesMax = 32 << 20
+	s.dispatch, err = dispatch.Open(ctx, dispatch.Options{
+		Engine: s.node.Triggers(), Log: s.node.EventLog(), Lost: s.node.Done(),
+		Webhooks: webhook.Options{Policy: s.targets, Bytes: min(bytesMax, int(s.cfg.MemoryLimit/deliveryShare))},
+		Logger:   s.log, Metrics: set,
+	})
+	return err
+}
+
+// stopDeliveries ends deliveries and the engine that feeds them, while the broker still takes what is to be recorded.
+func (s *Server) stopDeliveries() error {
+	if s.dispatch == nil {
+		return nil
+	}
+	s.dispatch.Close()
+	return s.node.Triggers().Close()
+}
