@@ -129,6 +129,7 @@ func TestWhatPutRefuses(t *testing.T) {
 		change func(d *rule.Definition)
 	}{
 		{"is true before anything has happened", func(d *rule.Definition) { d.Expr, _ = driplang.Parse("NOT A") }},
+		{"expr: it is missing", func(d *rule.Definition) { d.Expr = driplang.Expr{} }},
 		{"fire:", func(d *rule.Definition) { d.Fire = "twice" }},
 		{"cooldown: a trigger that fires once", func(d *rule.Definition) { d.Cooldown = 1 }},
 		{"cooldown: -1 ms", func(d *rule.Definition) { d.Cooldown, d.Fire = -1, rule.OnEdge }},
@@ -345,6 +346,24 @@ func TestTrimmedFiringsAreNotSentAgain(t *testing.T) {
 	b.post(ev("zoe", "A"))
 	s.settle()
 	same(t, s.fires(), []string{"t ann +0 forgotten", "t bob +1000 pending", "t zoe +2000 pending"})
+}
+
+// TestALogThatCanNotBeRead keeps the file open, and goes on when it can.
+func TestALogThatCanNotBeRead(t *testing.T) {
+	b := newLog().broker(true)
+	s := step(t, b, "")
+	s.put(s.definition("t", "A", nil))
+	b.post(ev("ann", "A"))
+	s.settle()
+	b.setUnreadable(errFault)
+	b.post(ev("bob", "A"))
+	if wait := s.w.turn(t.Context()); wait == 0 || s.w.f == nil {
+		t.Errorf("waits %v, file %v", wait, s.w.f)
+	}
+	same(t, s.fires(), []string{"t ann +0 pending"})
+	b.setUnreadable(nil)
+	s.settle()
+	same(t, s.fires(), []string{"t ann +0 pending", "t bob +0 pending"})
 }
 
 func TestCloseEndsThoseWhoWait(t *testing.T) {

@@ -2,10 +2,15 @@ package triggers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
 )
+
+// errLog says that the log could not be read. What is in memory is as the file is.
+var errLog = errors.New("reading the log")
 
 // piece is what was read of a partition, and how far that goes.
 type piece struct {
@@ -31,7 +36,7 @@ func (w *worker) next(ctx context.Context, key store.CursorKey, span Span) (p *p
 	}
 	b, err := w.opt.Log.Read(ctx, key.Topic, key.Partition, from, w.opt.sizes.readBytes)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: partition %d, offset %d: %w", errLog, key.Partition, from, err)
 	}
 	p = &piece{key: key, cursor: c, to: span.Next, parts: b.Parts, free: b.Release}
 	p.cursor.Next = from

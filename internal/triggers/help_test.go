@@ -37,6 +37,13 @@ type aLog struct {
 	leader *aBroker
 	subs   []*aBroker
 	epoch  record.ID
+	bad    error // of Read
+}
+
+func (l *aLog) setUnreadable(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bad = err
 }
 
 // aSlot is where all partitions end behind a slot.
@@ -203,8 +210,8 @@ func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.topicLocked(id)
-	if t == nil {
-		return Batches{}, errors.New("unknown topic")
+	if t == nil || l.bad != nil {
+		return Batches{}, cmp.Or(l.bad, errors.New("unknown topic"))
 	}
 	p := t.parts[part]
 	if offset < p.start {

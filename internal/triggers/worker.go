@@ -124,11 +124,14 @@ func (w *worker) turn(ctx context.Context) time.Duration {
 	return wait
 }
 
-// fail handles an error. What is in memory may be ahead of the file, so the file is opened anew; a damaged one is made anew.
+// fail handles an error. What is in memory may be ahead of the file, so the file is opened anew, unless it was the log's; a
+// damaged one is made anew.
 func (w *worker) fail(ctx context.Context, err error) time.Duration {
-	w.shut(errors.Join(ErrUnavailable, err))
 	if ctx.Err() != nil {
 		return 0
+	}
+	if !errors.Is(err, errLog) {
+		w.shut(errors.Join(ErrUnavailable, err))
 	}
 	w.met.failures.Inc()
 	first := w.trouble.times == 0

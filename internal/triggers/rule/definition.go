@@ -110,6 +110,9 @@ func (d *Definition) Validate() error {
 	if d.ID == "" || len(d.ID) > IDBytesMax || strings.IndexFunc(d.ID, notInID) >= 0 {
 		bad("id: %q must have 1 to %d of the characters A-Z a-z 0-9 . _ -", d.ID, IDBytesMax)
 	}
+	if len(d.Expr.Names()) == 0 {
+		bad("expr: it is missing")
+	}
 	if len(d.Text) > driplang.MaxText {
 		bad("text: %d bytes, the limit is %d", len(d.Text), driplang.MaxText)
 	}

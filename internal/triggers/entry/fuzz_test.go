@@ -1,0 +1,74 @@
+package entry
+
+import (
+	"bytes"
+	"testing"
+)
+
+func FuzzParseEvent(f *testing.F) {
+	f.Add([]byte("ann"), []byte(`{"event":"A","entity_id":"ann","data":{"x":1},"id":"1","occurred_at":"2026-03-01T00:00:00Z"}`))
+	f.Add([]byte("ann"), []byte(`{"event":"A"}`))
+	f.Add([]byte(nil), []byte(`null`))
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		e, err := ParseEvent(key, value)
+		if err != nil {
+			return
+		}
+		if e.Name == "" || len(e.Name) > NameBytesMax || e.EntityID != string(key) || len(key) > EntityBytesMax || len(e.ID) > IDBytesMax {
+			t.Fatalf("%+v of key %q", e, key)
+		}
+	})
+}
+
+func FuzzParseRecord(f *testing.F) {
+	r := Record{Kind: Fired, Trigger: "t", Version: 1, Entity: "e", Topic: "events", Witness: []int64{1, 2}, At: 5, Cause: EventCause(0, 2), State: Pending}
+	r.ID = MakeID(r.Trigger, r.Version, r.Entity, r.Cause).String()
+	f.Add(r.Encode())
+	for _, r := range []Record{
+		{Kind: Tick},
+		{Kind: Done, ID: r.ID, State: Dead},
+		{Kind: Attempt, ID: r.ID, NextTry: 1, Outcome: []byte(`{}`)},
+		{Kind: Retract, ID: r.ID, At: 1, Cause: DeadlineCause(1, 0)},
+		{Kind: Resend, ID: r.ID},
+	} {
+		f.Add(r.Encode())
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		r, id, err := ParseRecord(value)
+		if err != nil {
+			return
+		}
+		again, id2, err := ParseRecord(r.Encode())
+		if err != nil || id2 != id || !bytes.Equal(again.Encode(), r.Encode()) {
+			t.Fatalf("%+v comes back as %+v, %v", r, again, err)
+		}
+		if r.Kind == Fired && (r.Trigger == "" || r.Entity == "" || MakeID(r.Trigger, r.Version, r.Entity, r.Cause) != id) {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+func TestCauses(t *testing.T) {
+	from := []int64{10, 20}
+	for _, c := range []struct {
+		cause          string
+		behind, before bool // of the cut (from, 100); of a record with offset 15 at 100
+	}{
+		{EventCause(0, 9), false, true},
+		{EventCause(0, 10), true, true},
+		{EventCause(1, 19), false, false},
+		{EventCause(1, 15), false, false},
+		{EventCause(2, 0), true, true},
+		{DeadlineCause(99, 0), false, true},
+		{DeadlineCause(100, 0), false, false},
+		{DeadlineCause(101, 0), true, false},
+		{StartCause(100, 1), false, false},
+	} {
+		if Behind(c.cause, from, 100) != c.behind || Before(c.cause, 15, 100) != c.before {
+			t.Errorf("%s: behind %v, before %v", c.cause, Behind(c.cause, from, 100), Before(c.cause, 15, 100))
+		}
+	}
+	if MakeID("a", 1, "bc", "d") == MakeID("ab", 1, "c", "d") {
+		t.Error("two firings with one id")
+	}
+}

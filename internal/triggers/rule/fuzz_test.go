@@ -1,0 +1,42 @@
+package rule
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+)
+
+func FuzzParseDefinition(f *testing.F) {
+	e, err := driplang.Parse("A THEN (NOT B WITHIN 7 days)")
+	if err != nil {
+		f.Fatal(err)
+	}
+	d := Definition{ID: "t", Version: 1, Expr: e, From: []int64{1, 2}, At: 5, Deliver: []byte(`{"x":1}`)}.WithDefaults()
+	value, err := d.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte("t"), value)
+	f.Add([]byte("t"), []byte(`{"id":"t","version":1,"expr":{"event":"A"},"fire":"reset","on_retract":"notify"}`))
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		d, err := ParseDefinition(key, value)
+		if err != nil {
+			return
+		}
+		text, err := d.Encode()
+		if err != nil {
+			t.Fatalf("%+v: %v", d, err)
+		}
+		again, err := ParseDefinition(key, text)
+		if err != nil || !again.Evaluated(&d) {
+			t.Fatalf("%s comes back as %+v: %v", text, again, err)
+		}
+		if other, _ := again.Encode(); !bytes.Equal(text, other) {
+			t.Fatalf("%s\n%s", text, other)
+		}
+		if d.Expr.Normal() == nil {
+			t.Fatalf("no expression: %s", text)
+		}
+	})
+}
