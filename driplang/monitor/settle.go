@@ -46,16 +46,26 @@ func (m *Monitor) never(a aspect, n *node, f *frame, dead uint64) bool {
 	return m.neverHappens(a, n, f, dead)
 }
 
-// neverAll is never for an AND.
+// neverAll is never for an AND. It completes with one of its operands, where all are true.
 func (m *Monitor) neverAll(a aspect, n *node, f *frame, dead uint64) bool {
-	completes := false
+	must := a
+	if a == aspectCompletes {
+		must = aspectTrue
+	}
 	for _, k := range n.kids {
-		if a != aspectCompletes && m.never(a, k, f, dead) || a == aspectCompletes && m.never(aspectTrue, k, f, dead) {
+		if m.never(must, k, f, dead) {
 			return true
 		}
-		completes = completes || !m.never(aspectCompletes, k, f, dead)
 	}
-	return a == aspectCompletes && !completes
+	if a != aspectCompletes {
+		return false
+	}
+	for _, k := range n.kids {
+		if !m.never(a, k, f, dead) {
+			return false
+		}
+	}
+	return true
 }
 
 // neverHappens is never for a leaf or THEN, without its NOT.

@@ -277,3 +277,30 @@ func TestCompileRefuses(t *testing.T) {
 		t.Error("the zero expression compiles")
 	}
 }
+
+// TestSettledOfDeepExpressions: what is asked of a node is asked of its operands once, or the work doubles at each level.
+func TestSettledOfDeepExpressions(t *testing.T) {
+	text := "a"
+	for i := range 30 {
+		if i%2 == 0 {
+			text = "((" + text + ") AND b)"
+		} else {
+			text = "((" + text + ") OR c)"
+		}
+	}
+	e, err := driplang.Parse("s THEN (" + text + " WITHIN 1h)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(e, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := New(p)
+	for i, name := range []string{"s", "b", "s", "a"} {
+		m.Step(p.Match(name, nil), int64(i), uint64(i))
+		if settled, yes := m.Settled(), name == "a"; settled != yes {
+			t.Fatalf("settled %v after %s", settled, name)
+		}
+	}
+}
