@@ -281,7 +281,7 @@ func TestCompileRefuses(t *testing.T) {
 // TestSettledOfDeepExpressions: what is asked of a node is asked of its operands once, or the work doubles at each level.
 func TestSettledOfDeepExpressions(t *testing.T) {
 	text := "a"
-	for i := range 30 {
+	for i := range 58 {
 		if i%2 == 0 {
 			text = "((" + text + ") AND b)"
 		} else {
