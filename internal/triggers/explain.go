@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
 )
@@ -28,7 +29,9 @@ type Explanation struct {
 	Fired     bool // at least once, historic ones too
 	Witness   []int64
 	Waits     string // the same in words
-	Firings   []Firing
+	// Events are those that can still make a difference, with the times at which they count; none while nothing has happened.
+	Events  []monitor.Wait
+	Firings []Firing
 }
 
 // Explain says what a trigger knows of an entity. Errors: ErrUnknownTrigger, ErrUnavailable.
@@ -73,7 +76,8 @@ func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
 	}
-	x.Known, x.True, x.Next, x.Instances, x.Witness = true, truth.True, truth.Next, truth.Instances, truth.Witness
+	x.Known, x.True, x.Next, x.Instances = true, truth.True, truth.Next, truth.Instances
+	x.Witness, x.Events = truth.Witness, truth.Waits
 	x.Over, x.Fired = row.Flags&rule.Over != 0, row.Flags&rule.Fired != 0
 	x.Degraded = row.Flags&rule.Lossy != 0
 	return nil
@@ -102,4 +106,23 @@ func (x *Explanation) words(t *Trigger) string {
 		return "it becomes true at the instant in next, unless one of " + names + " comes before"
 	}
 	return "it waits for one of " + names
+}
+
+// Duplicate is whether an event of an entity with an id would not count, as far as the engine has read: one of that id was
+// there within a day before. It is false for what no trigger reads. Errors: ErrUnavailable.
+func (e *Engine) Duplicate(ctx context.Context, topic string, partition uint32, entity, id string) (yes bool, err error) {
+	t, ok := e.opt.Log.Topic(topic)
+	if !ok || id == "" {
+		return false, nil
+	}
+	p, known := e.opt.Log.Position(t.ID)
+	if !known {
+		return false, ErrUnavailable
+	}
+	err = e.query(func(q store.Queries) error {
+		at, ok, err := q.SeenAt(ctx, hash(t.ID, partition, entity, id))
+		yes = ok && at >= p.Time/1000-horizon
+		return err
+	})
+	return yes, err
 }

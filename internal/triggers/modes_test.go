@@ -139,6 +139,12 @@ func TestDuplicatesCountOnceADay(t *testing.T) {
 	s.b.advance(2 * time.Second)
 	post("1")
 	same(t, s.fires(), []string{"two e +86401000 pending"})
+	for id, want := range map[string]bool{"1": true, "2": false, "": false} {
+		part := s.b.partOf(Topic{Partitions: 2}, "e")
+		if is, err := s.Duplicate(t.Context(), "events", part, "e", id); err != nil || is != want {
+			t.Errorf("id %q: %v, %v", id, is, err)
+		}
+	}
 	if n := s.met.duplicates.Get(); n != 2 {
 		t.Errorf("%d duplicates", n)
 	}

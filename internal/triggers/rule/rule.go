@@ -243,7 +243,11 @@ type Truth struct {
 	Settled   bool  // it can not change any more
 	Instances int
 	Witness   []int64
+	Waits     []monitor.Wait // events that can still make a difference, at most WaitsMax
 }
+
+// WaitsMax is how many events a Truth names at most that can still make a difference.
+const WaitsMax = 64
 
 // Truth says what a row is worth at the instant that was last complete.
 func (r *Rule) Truth(w *Row) (t Truth, err error) {
@@ -254,6 +258,7 @@ func (r *Rule) Truth(w *Row) (t Truth, err error) {
 		return t, err
 	}
 	t = Truth{True: w.Flags&True != 0, Next: w.Due, Settled: r.m.Settled(), Instances: r.m.Instances()}
+	t.Waits = r.m.Waits(nil, WaitsMax)
 	for _, offset := range slices.Compact(r.m.Witness(nil)) {
 		t.Witness = append(t.Witness, int64(offset))
 	}

@@ -135,6 +135,15 @@ func (t *Tx) PutName(topic record.ID, name string) error {
 // Queries read what was committed. They may be used concurrently.
 type Queries struct{ *conn }
 
+// SeenAt is when the main reader has seen an event with an id; ok is false if it has not, or it was forgotten.
+func (q Queries) SeenAt(ctx context.Context, h Hash) (time int64, ok bool, err error) {
+	err = q.query(ctx, func(scan func(...any) error) error {
+		ok = true
+		return scan(&time)
+	}, "SELECT time FROM seen WHERE reader = ? AND hash = ?", Main, h[:])
+	return time, ok, err
+}
+
 // Names are the names of events that a topic has, at most limit, sorted.
 func (q Queries) Names(ctx context.Context, topic record.ID, limit int) ([]string, error) {
 	return q.names(ctx, topic, limit)
