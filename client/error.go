@@ -51,6 +51,11 @@ var (
 	ErrKeyIndexOff         error = codeError(api.KeyIndexOff)
 	ErrKeyIndexBehind      error = codeError(api.KeyIndexBehind)
 	ErrKeyIndexUnavailable error = codeError(api.KeyIndexUnavailable)
+
+	ErrTriggersOff         error = codeError(api.TriggersOff)
+	ErrTriggersUnavailable error = codeError(api.TriggersUnavailable)
+	ErrUnknownTrigger      error = codeError(api.UnknownTrigger)
+	ErrUnknownFiring       error = codeError(api.UnknownFiring)
 )
 
 type codeError api.Code
@@ -69,6 +74,9 @@ type Error struct {
 	Start      int64 // first offset that is there, with ErrBelowStart; else -1
 	Committed  int64 // what the group has committed, with ErrOffsetMismatch of a commit; else, and for nothing, -1
 	Leader     string
+	// Line and Column, both from 1, or Pointer, a JSON Pointer, are where the fault of an expression is.
+	Line, Column int
+	Pointer      string
 	// Results tells the partitions apart when a produce to several did not end alike everywhere.
 	Results []Placed
 	// Offsets tells what became of each of several committed offsets, when they did not all succeed.
@@ -161,6 +169,7 @@ func errorOf(resp *http.Response, write bool) *Error {
 	var p api.Problem
 	if err == nil && strings.HasPrefix(resp.Header.Get("Content-Type"), api.ProblemJSON) && json.Unmarshal(body, &p) == nil {
 		e.Code, e.Detail, e.Leader = string(p.Code), p.Detail, p.Leader
+		e.Line, e.Column, e.Pointer = p.Line, p.Column, p.Pointer
 		e.Results = placed(p.Results)
 		if p.NextOffset != nil {
 			e.NextOffset = *p.NextOffset

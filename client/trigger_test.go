@@ -1,0 +1,128 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// triggerBroker is a client of a broker with an engine of triggers.
+func triggerBroker(t *testing.T) *client.Client {
+	t.Helper()
+	n, err := node.Open(t.Context(), node.Options{
+		Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: node.BatchNone, NoMerge: true, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := httpapi.New(n.Broker, httpapi.Options{APIKey: testKey, Triggers: n.Triggers()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := a.Server()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l)
+	}()
+	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: testKey, RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		_ = srv.Close()
+		<-done
+		if err := n.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestTriggersOfAClient(t *testing.T) {
+	c, ctx := triggerBroker(t), t.Context()
+	made, err := c.PutTrigger(ctx, "ab", client.TriggerSpec{Expr: "a THEN b", Fire: "edge", Cooldown: "1h", Deliver: json.RawMessage(`{"topic":"out"}`)})
+	if err != nil || made.Version != 1 || made.Cooldown != "1h" || !made.CarryFired || string(made.Deliver) != `{"topic":"out"}` || len(made.History) != 1 {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	changed, err := c.PutTrigger(ctx, "ab", client.TriggerSpec{Expr: ` {"then":[{"event":"a"},{"event":"b"}]}`, FiredAnew: true})
+	if err != nil || changed.Version != 2 || changed.Text != "a THEN b" || changed.CarryFired {
+		t.Fatalf("%+v, %v", changed, err)
+	}
+	if _, err := c.ProduceEvents(ctx, []client.Event{{Name: "a", EntityID: "ü/1"}, {Name: "b", EntityID: "ü/1"}}, client.EventOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var list []client.Firing
+	for until := time.Now().Add(20 * time.Second); len(list) == 0 || list[0].RecordedAt.IsZero(); time.Sleep(time.Millisecond) {
+		var next int64
+		if list, next, err = c.Firings(ctx, client.FiringQuery{Trigger: "ab"}); err != nil || next != 0 || time.Now().After(until) {
+			t.Fatalf("%+v, %d, %v", list, next, err)
+		}
+	}
+	one, err := c.Firing(ctx, list[0].ID)
+	if err != nil || len(one.Witness) != 2 || one.Entity != "ü/1" {
+		t.Errorf("%+v, %v", one, err)
+	}
+	if again, err := c.ResendFiring(ctx, one.ID); err != nil || again.ID != one.ID {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if x, err := c.Explain(ctx, "ab", "ü/1"); err != nil || !x.Fired || !x.Next.IsZero() || len(x.Firings) != 1 {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if run, err := c.DryRun(ctx, client.TriggerSpec{Expr: "a"}); err != nil || run.Firings != 1 || len(run.Samples) != 1 {
+		t.Errorf("%+v, %v", run, err)
+	}
+	if got, err := c.PauseTrigger(ctx, "ab", true); err != nil || got.Status != "paused" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := c.PauseTrigger(ctx, "ab", false); err != nil || got.Status != "active" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := c.EraseEntity(ctx, "", "ü/1"); err != nil {
+		t.Error(err)
+	}
+	if list, _, err := c.Firings(ctx, client.FiringQuery{}); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if all, err := c.Triggers(ctx); err != nil || len(all) != 1 || all[0].ID != "ab" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := c.DeleteTrigger(ctx, "ab"); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Trigger(ctx, "ab"); !errors.Is(err, client.ErrUnknownTrigger) {
+		t.Error(err)
+	}
+	if _, err := c.ResendFiring(ctx, one.ID); !errors.Is(err, client.ErrUnknownFiring) || !errors.Is(err, client.ErrRejected) {
+		t.Error(err)
+	}
+}
+
+func TestFaultsOfExpressionsHaveTheirPlace(t *testing.T) {
+	c := triggerBroker(t)
+	for expr, want := range map[string]string{"a\nTHEN": "2 5 ", `{"and":[{"event":"a"},{"or":1}]}`: "0 0 /and/1/or"} {
+		_, err := c.PutTrigger(t.Context(), "t", client.TriggerSpec{Expr: expr})
+		e, ok := errors.AsType[*client.Error](err)
+		if !ok || e.Outcome != client.OutcomeRejected || fmt.Sprintf("%d %d %s", e.Line, e.Column, e.Pointer) != want {
+			t.Errorf("%q: %+v", expr, err)
+		}
+	}
+	if _, err := realBroker(t).Triggers(t.Context()); !errors.Is(err, client.ErrTriggersOff) {
+		t.Error(err)
+	}
+}
