@@ -48,7 +48,6 @@ type Place struct {
 	Program string // the built seb
 	TmpFS   string // a folder in memory
 	Disk    string // a folder on a disk
-	Toucher string // a program that calls Touch for its argument -touch, run before each sample; "": none is
 }
 
 // folders gives a run folders of its own, and what removes them.
@@ -78,11 +77,6 @@ func (p *Place) measure(ctx context.Context, args ...string) (s Sample, err erro
 	cmd.Env = append(os.Environ(), "TMPDIR="+disk)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if p.Toucher != "" {
-		if err := warm(ctx, p.Toucher); err != nil {
-			return s, err
-		}
-	}
 	out, err := cmd.Output()
 	if err != nil {
 		return s, fmt.Errorf("%s %s: %w\n%.2000s", filepath.Base(p.Program), strings.Join(full, " "), err, errs.String())

@@ -42,18 +42,10 @@ func main() {
 	flag.Float64Var(&o.scale, "scale", 1, "part of the loads' size")
 	flag.StringVar(&o.place.TmpFS, "tmpfs", "/dev/shm", "a folder in memory")
 	flag.StringVar(&o.place.Disk, "disk", "bin", "a folder on a disk")
-	touch := flag.Int64("touch", 0, "only write to so many bytes of memory, so that a virtual machine has them: done before each sample")
 	flag.StringVar(&o.picture, "picture", "", "draw throughput over workers and record sizes into this file")
 	flag.StringVar(&o.json, "json", "bin/perf.json", "write all samples to this file")
 	flag.StringVar(&o.version, "version", "unknown", "what is measured, for the report")
 	flag.Parse()
-	if *touch > 0 {
-		if err := perf.Touch(*touch); err != nil {
-			fmt.Fprintln(os.Stderr, "perf:", err)
-			os.Exit(1)
-		}
-		return
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var err error
@@ -72,9 +64,6 @@ func (o *options) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if o.place.Toucher, err = os.Executable(); err != nil {
-		return err
-	}
 	if o.place.Program, err = program.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
 		return err
 	}
