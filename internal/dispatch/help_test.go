@@ -35,7 +35,9 @@ type world struct {
 	dir  string
 	node *node.Node
 	disp *dispatch.Dispatcher
-	set  *metrics.Set
+	set  *metrics.Set // of the dispatcher
+
+	hooks inner.Options // beside what is set here
 }
 
 func newWorld(t *testing.T) *world {
@@ -47,8 +49,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) options() node.Options {
-	w.set = metrics.NewSet()
-	return node.Options{Bucket: filepath.Join(w.dir, "bucket"), DataDir: filepath.Join(w.dir, "data"), BatchWait: node.BatchNone, Metrics: w.set}
+	return node.Options{Bucket: filepath.Join(w.dir, "bucket"), DataDir: filepath.Join(w.dir, "data"), BatchWait: node.BatchNone}
 }
 
 func (w *world) open() {
@@ -63,9 +64,11 @@ func (w *world) deliver() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.set = metrics.NewSet()
+	hooks := w.hooks
+	hooks.Policy, hooks.Timeout, hooks.HeaderTimeout = policy, 5*time.Minute, 5*time.Minute
 	w.disp, err = dispatch.Open(w.t.Context(), dispatch.Options{
-		Engine: w.node.Triggers(), Log: w.node.EventLog(), Lost: w.node.Done(), Metrics: w.set,
-		Webhooks: inner.Options{Policy: policy, Timeout: 5 * time.Minute, HeaderTimeout: 5 * time.Minute},
+		Engine: w.node.Triggers(), Log: w.node.EventLog(), Lost: w.node.Done(), Metrics: w.set, Webhooks: hooks,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -154,7 +157,7 @@ func (w *world) firings(ok func(list []triggers.Firing) bool) []triggers.Firing 
 		select {
 		case <-changed:
 		case <-deadline.C:
-			w.t.Fatalf("firings are %+v, %v", list, err)
+			w.t.Fatalf("%d firings, %v; the first are %+v", len(list), err, list[:min(len(list), 4)])
 		}
 	}
 }
