@@ -46,7 +46,7 @@ Every flag can also be given in the environment as SEB_ and its name: SEB_BUCKET
 		},
 	}
 	root.AddCommand(
-		newServe(), newProduce(), newConsume(), newTopic(), newGroup(), newKey(), newEvent(), newDrip(), newInspect(), newCheckStore(),
+		newServe(), newProduce(), newConsume(), newTopic(), newGroup(), newKey(), newEvent(), newTrigger(), newDrip(), newInspect(), newCheckStore(),
 		newFsck(), newImport(), newExport(),
 		newBenchmark(), newBenchmarkRead(), newVersion(), newExitCodes(),
 	)

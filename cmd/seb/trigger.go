@@ -1,0 +1,11 @@
+package main
+
+import (
+	"github.com/sebbroker/seb/internal/triggercmd"
+	"github.com/spf13/cobra"
+)
+
+func newTrigger() *cobra.Command {
+	var r remote
+	return triggercmd.New(triggercmd.Remote{Register: r.register, With: r.with, Usage: wrongUsage})
+}

@@ -1,0 +1,149 @@
+package triggercmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// fileMax is how long a file with a trigger may be.
+const fileMax = 1 << 20
+
+// trigger is a trigger as a file has it: the body of PUT /triggers/{id}, with the id.
+type trigger struct {
+	ID string `json:"id"`
+	api.TriggerSpec
+	expr driplang.Expr
+	text string // of the expression, if it is in text form
+}
+
+// readTrigger reads a file in YAML or JSON, - is in. The id is the file's name without its ending if it has none.
+func readTrigger(in io.Reader, name string) (t trigger, err error) {
+	base := filepath.Base(name)
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return t, err
+		}
+		defer f.Close()
+		in = f
+		t.ID = strings.TrimSuffix(base, filepath.Ext(base))
+	}
+	text, err := io.ReadAll(io.LimitReader(in, fileMax+1))
+	if err != nil {
+		return t, err
+	}
+	if len(text) > fileMax {
+		return t, fmt.Errorf("%s: more than %d bytes", name, fileMax)
+	}
+	if err := t.parse(text); err != nil {
+		return t, fmt.Errorf("%s: %w", name, err)
+	}
+	return t, nil
+}
+
+func (t *trigger) parse(text []byte) error {
+	// What is JSON is not read as YAML, which is not quite the same.
+	if trimmed := bytes.TrimSpace(text); !bytes.HasPrefix(trimmed, []byte("{")) || !json.Valid(trimmed) {
+		d := yaml.NewDecoder(bytes.NewReader(text))
+		var v map[string]any
+		if err := d.Decode(&v); err != nil {
+			return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		if err := d.Decode(new(any)); err != io.EOF {
+			return errors.New("more than one document: give each trigger a file")
+		}
+		var err error
+		if text, err = json.Marshal(v); err != nil {
+			return err
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(t); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("more than one JSON value")
+	}
+	return errors.Join(t.parseExpr(), t.fillIn())
+}
+
+func (t *trigger) parseExpr() (err error) {
+	switch {
+	case len(t.Expr) == 0 || string(t.Expr) == "null":
+		return errors.New("expr: missing")
+	case t.Expr[0] == '"':
+		if err = json.Unmarshal(t.Expr, &t.text); err == nil {
+			t.expr, err = driplang.Parse(t.text)
+		}
+	default:
+		t.expr, err = driplang.ParseJSON(t.Expr)
+	}
+	if err != nil {
+		return fmt.Errorf("expr: %w", err)
+	}
+	return nil
+}
+
+var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// fillIn puts values of the environment in the places of ${NAME} in the URL, the secrets and the headers of a delivery, so that
+// files need not hold secrets.
+func (t *trigger) fillIn() error {
+	if len(t.Deliver) == 0 || string(t.Deliver) == "null" {
+		t.Deliver = nil
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(t.Deliver, &members); err != nil {
+		return errors.New("deliver: want an object")
+	}
+	var missing []string
+	for _, name := range []string{"url", "secrets", "headers"} {
+		if members[name] == nil {
+			continue
+		}
+		members[name] = reference.ReplaceAllFunc(members[name], func(ref []byte) []byte {
+			value, ok := os.LookupEnv(string(ref[2 : len(ref)-1]))
+			quoted, err := json.Marshal(value)
+			if !ok || err != nil {
+				missing = append(missing, string(ref))
+				return ref
+			}
+			return quoted[1 : len(quoted)-1]
+		})
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return fmt.Errorf("deliver: not in the environment: %s", strings.Join(missing, ", "))
+	}
+	var err error
+	t.Deliver, err = json.Marshal(members)
+	return err
+}
+
+// spec is what the client sends.
+func (t *trigger) spec() client.TriggerSpec {
+	s := client.TriggerSpec{
+		Expr: t.text, Topic: t.Topic, Fire: t.Fire, Cooldown: t.Cooldown, Backfill: t.Backfill,
+		FiredAnew: t.CarryFired != nil && !*t.CarryFired, OnRetract: t.OnRetract, Status: t.Status, Deliver: t.Deliver,
+	}
+	if s.Expr == "" {
+		s.Expr = string(t.Expr)
+	}
+	return s
+}

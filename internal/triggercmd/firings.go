@@ -1,0 +1,194 @@
+package triggercmd
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/spf13/cobra"
+)
+
+func newFires(r *Remote) *cobra.Command {
+	var q client.FiringQuery
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "fires [ID]",
+		Aliases: []string{"firings"},
+		Short:   "List what has fired, of one trigger or of all",
+		Long: `Lists firings in the order in which the broker learned of them, each with what became of it. With --json each is a line, to
+go on from with --after and its seq.`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: r.names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				q.Trigger = args[0]
+			}
+			if q.Limit < 1 || q.After < 0 {
+				return r.Usage(fmt.Errorf("--limit: %d, want 1 or more; --after: %d, want 0 or more", q.Limit, q.After))
+			}
+			return r.With(cmd, func(c *client.Client) error { return fires(cmd, c, q, asJSON) })
+		},
+	}
+	cmd.Flags().Int64Var(&q.After, "after", 0, "only those behind this seq")
+	cmd.Flags().IntVar(&q.Limit, "limit", 100, "at most so many")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, a firing on a line")
+	return cmd
+}
+
+// pageMax is how many firings a request asks for.
+const pageMax = 1000
+
+func fires(cmd *cobra.Command, c *client.Client, q client.FiringQuery, asJSON bool) error {
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	if !asJSON {
+		fmt.Fprintln(w, "SEQ\tAT\tTRIGGER\tENTITY\tSTATE\tATTEMPTS\tID")
+	}
+	for left := q.Limit; left > 0; {
+		q.Limit = min(left, pageMax)
+		list, next, err := c.Firings(cmd.Context(), q)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			x := &list[i]
+			if asJSON {
+				if err := writeLine(cmd.OutOrStdout(), x); err != nil {
+					return err
+				}
+				continue
+			}
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\n", x.Seq, instant(x.At), x.Trigger, x.Entity, state(x), x.Attempts, x.ID)
+		}
+		if next == 0 || len(list) == 0 {
+			break
+		}
+		q.After, left = next, left-len(list)
+	}
+	return w.Flush()
+}
+
+// state is what became of a firing, for people.
+func state(x *client.Firing) string {
+	switch {
+	case x.State == "pending" && !x.NextAttempt.IsZero() && x.Attempts > 0:
+		return "pending, again " + instant(x.NextAttempt)
+	case x.Retraction:
+		return x.State + ", taken back"
+	}
+	return x.State
+}
+
+func newFiring(r *Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "firing ID",
+		Short: "Show a firing, with the events because of which it has fired",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return r.With(cmd, func(c *client.Client) error {
+				x, err := c.Firing(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return writeJSON(cmd.OutOrStdout(), x)
+			})
+		},
+	}
+}
+
+func newResend(r *Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resend FIRING",
+		Short: "Deliver a firing once more, whatever became of it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return r.With(cmd, func(c *client.Client) error {
+				_, err := c.ResendFiring(cmd.Context(), args[0])
+				return err
+			})
+		},
+	}
+}
+
+func newExplain(r *Remote) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "explain ID ENTITY",
+		Short:             "Say what a trigger knows of an entity: whether it is true, what it waits for, what has fired",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: r.names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return r.With(cmd, func(c *client.Client) error {
+				x, err := c.Explain(cmd.Context(), args[0], args[1])
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), x)
+				}
+				return explain(cmd.OutOrStdout(), &x)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func explain(out io.Writer, x *client.Explanation) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "value\t%t\n", x.Value)
+	if x.Degraded {
+		fmt.Fprintf(w, "\tit may be wrong: too many instances, %d were kept\n", x.Instances)
+	}
+	fmt.Fprintf(w, "as of\t%s\nnext\t%s\nwaits\t%s\n", instant(x.AsOf), instant(x.Next), x.Waits)
+	for i := range x.Firings {
+		f := &x.Firings[i]
+		fmt.Fprintf(w, "fired\t%s  %s  %s\n", instant(f.At), state(f), f.ID)
+	}
+	return w.Flush()
+}
+
+// barMax is how many characters the day with the most firings has.
+const barMax = 40
+
+func printDryRun(out io.Writer, run *client.DryRun) error {
+	for _, text := range run.Warnings {
+		fmt.Fprintf(out, "warning: %s\n", text)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "events\t%d, of which %d matter, of %d entities, until %s\n", run.Events, run.Matched, run.Entities, instant(run.AsOf))
+	fmt.Fprintf(w, "firings\t%d\ntrue now\t%d\n", run.Firings, run.True)
+	fmt.Fprintf(w, "waiting\t%d, the first until %s\n", run.Waiting, instant(run.Next))
+	fmt.Fprintf(w, "instances\t%d at most for an entity\n", run.Instances)
+	if run.Truncated {
+		fmt.Fprintln(w, "\tnot all of the history: there are too many entities")
+	}
+	for _, h := range run.History {
+		if h.Offset > 0 {
+			fmt.Fprintf(w, "\tpartition %d begins at offset %d: what was before is not known\n", h.Partition, h.Offset)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	most := int64(1)
+	for _, n := range run.Days {
+		most = max(most, n)
+	}
+	for _, day := range slices.Sorted(maps.Keys(run.Days)) {
+		n := run.Days[day]
+		fmt.Fprintf(out, "%s %8d %s\n", day, n, strings.Repeat("#", int(max(1, n*barMax/most))))
+	}
+	for i := range run.Samples {
+		s := &run.Samples[i]
+		fmt.Fprintf(out, "%s %s", instant(s.At), s.Entity)
+		for j := range s.Witness {
+			fmt.Fprintf(out, "  %s at %s", s.Witness[j].Event, instant(s.Witness[j].Time))
+		}
+		fmt.Fprintln(out)
+	}
+	return nil
+}

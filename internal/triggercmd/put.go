@@ -1,0 +1,149 @@
+package triggercmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/spf13/cobra"
+)
+
+// specFlags are the flags that say what a trigger shall be.
+type specFlags struct {
+	remote  *Remote
+	file    string
+	deliver string
+	spec    trigger
+	carry   bool
+}
+
+func (f *specFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.file, "file", "f", "", "read the trigger from a file in YAML or JSON, - for stdin")
+	cmd.Flags().StringVar(&f.spec.Topic, "topic-name", "", "topic of its events (default: that of the broker)")
+	cmd.Flags().StringVar(&f.spec.Fire, "fire", "", "once, edge or reset (default once)")
+	cmd.Flags().StringVar(&f.spec.Cooldown, "cooldown", "", "with edge and reset: others are suppressed for so long after a firing, such as 7d")
+}
+
+// read reads the trigger: from the file, or an expression and flags.
+func (f *specFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error) {
+	switch {
+	case f.file != "" && len(exprs) > 0:
+		return nil, f.remote.Usage(errors.New("give an expression or a file, not both"))
+	case f.file != "":
+		for _, name := range []string{"topic-name", "fire", "cooldown", "backfill", "carry-fired", "on-retract", "deliver"} {
+			if cmd.Flags().Changed(name) {
+				return nil, f.remote.Usage(fmt.Errorf("--%s: not together with --file, which says that too", name))
+			}
+		}
+		t, err := readTrigger(cmd.InOrStdin(), f.file)
+		if err != nil {
+			caret(cmd, t.text, err)
+		}
+		return &t, err
+	case len(exprs) == 0:
+		return nil, f.remote.Usage(errors.New("give an expression, or a file with -f"))
+	}
+	t := f.spec
+	t.CarryFired = &f.carry
+	if f.deliver != "" {
+		t.Deliver = json.RawMessage(f.deliver)
+		if !json.Valid(t.Deliver) {
+			return nil, f.remote.Usage(errors.New("--deliver: not JSON"))
+		}
+	}
+	// Where it is faulty the broker says, as it does of JSON.
+	t.text = exprs[0]
+	return &t, t.fillIn()
+}
+
+func newPut(r *Remote) *cobra.Command {
+	f := specFlags{remote: r}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "put ID [EXPRESSION]",
+		Short: "Make a trigger, or change one",
+		Long: `Makes a trigger of an expression, or of a file that has the members of PUT /triggers/{id}:
+
+  expr: user_created THEN (NOT use_feature_x WITHIN 7 days)
+  fire: once
+  deliver:
+    url: https://mail.example.com/hook
+    secrets: ["${HOOK_SECRET}"]
+
+All of the trigger is given: what is left out has its default, but for whether it is paused. ${NAME} in url, secrets and headers
+is taken from the environment.`,
+		Example: "  seb trigger put no-x 'user_created THEN (NOT use_x WITHIN 7 days)'\n  seb trigger put no-x -f no-x.yaml",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := f.read(cmd, args[1:])
+			if err != nil {
+				return err
+			}
+			return r.With(cmd, func(c *client.Client) error {
+				out, err := c.PutTrigger(cmd.Context(), args[0], t.spec())
+				if err != nil {
+					caret(cmd, t.text, err)
+					return err
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), out)
+				}
+				stored(cmd, &out)
+				return nil
+			})
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&f.spec.Backfill, "backfill", "", "what events do that were there before: silent, current, replay or none (default silent)")
+	cmd.Flags().BoolVar(&f.carry, "carry-fired", true, "with once: what an earlier version has fired counts")
+	cmd.Flags().StringVar(&f.spec.OnRetract, "on-retract", "", "notify: a second message when it is true no longer")
+	cmd.Flags().StringVar(&f.deliver, "deliver", "", "where firings go, in JSON (default: nowhere, they are listed)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// stored tells what came of a trigger.
+func stored(cmd *cobra.Command, out *client.StoredTrigger) {
+	w := cmd.ErrOrStderr()
+	fmt.Fprintf(w, "trigger %s is stored as version %d\n", out.ID, out.Version)
+	for _, text := range out.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", text)
+	}
+	for _, h := range out.History {
+		if h.Offset > 0 {
+			fmt.Fprintf(w, "warning: events of partition %d begin at offset %d: what was before is not known\n", h.Partition, h.Offset)
+		}
+	}
+}
+
+func newDryRun(r *Remote) *cobra.Command {
+	f := specFlags{remote: r, carry: true}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "dry-run [EXPRESSION]",
+		Short:   "Say what a trigger would have done had it always been there",
+		Example: "  seb trigger dry-run 'user_created THEN (NOT use_x WITHIN 7 days)'\n  seb trigger dry-run -f no-x.yaml",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := f.read(cmd, args)
+			if err != nil {
+				return err
+			}
+			return r.With(cmd, func(c *client.Client) error {
+				run, err := c.DryRun(cmd.Context(), t.spec())
+				if err != nil {
+					caret(cmd, t.text, err)
+					return err
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), run)
+				}
+				return printDryRun(cmd.OutOrStdout(), &run)
+			})
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}

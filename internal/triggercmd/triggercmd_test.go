@@ -1,0 +1,289 @@
+package triggercmd_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/triggercmd"
+)
+
+// broker is a client of a broker with an engine of triggers.
+func broker(t *testing.T) *client.Client {
+	t.Helper()
+	n, err := node.Open(t.Context(), node.Options{
+		Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: node.BatchNone, NoMerge: true, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := httpapi.New(n.Broker, httpapi.Options{APIKey: "k", Triggers: n.Triggers()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := a.Server()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l)
+	}()
+	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: "k", RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		_ = srv.Close()
+		<-done
+		if err := n.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// wrong marks errors of the command line.
+type wrong struct{ error }
+
+// ran is what a command has left.
+type ran struct {
+	out, err string
+	fault    error
+}
+
+func run(t *testing.T, c *client.Client, in string, args ...string) ran {
+	t.Helper()
+	cmd := triggercmd.New(triggercmd.Remote{
+		Register: func(*cobra.Command) {},
+		With:     func(_ *cobra.Command, f func(*client.Client) error) error { return f(c) },
+		Usage:    func(err error) error { return wrong{err} },
+	})
+	var out, stderr bytes.Buffer
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(in))
+	cmd.SetOut(&out)
+	cmd.SetErr(&stderr)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	fault := cmd.ExecuteContext(t.Context())
+	return ran{out.String(), stderr.String(), fault}
+}
+
+// must runs what has to work, and returns what it prints.
+func must(t *testing.T, c *client.Client, args ...string) string {
+	t.Helper()
+	r := run(t, c, "", args...)
+	if r.fault != nil {
+		t.Fatalf("%q: %v\n%s", args, r.fault, r.err)
+	}
+	return r.out
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func events(t *testing.T, c *client.Client, list ...string) {
+	t.Helper()
+	for _, e := range list {
+		name, entity, _ := strings.Cut(e, " ")
+		if _, err := c.ProduceEvent(t.Context(), client.Event{Name: name, EntityID: entity}, client.EventOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCommandsOfATrigger(t *testing.T) {
+	c := broker(t)
+	r := run(t, c, "", "put", "ab", "a THEN b", "--fire", "edge", "--cooldown", "2 h", "--deliver", `{"topic":"mails"}`)
+	if r.fault != nil || r.out != "" || r.err != "trigger ab is stored as version 1\n" {
+		t.Fatalf("%+v", r)
+	}
+	if r := run(t, c, `{"expr":{"then":[{"event":"a"},{"not":{"event":"c"}}]}}`, "put", "open", "-f", "-"); r.fault != nil || !strings.Contains(r.err, "warning: NOT without WITHIN") {
+		t.Errorf("%+v", r)
+	}
+	events(t, c, "a u1", "b u1")
+	fires := ""
+	for until := time.Now().Add(20 * time.Second); !strings.Contains(fires, "u1"); time.Sleep(time.Millisecond) {
+		if fires = must(t, c, "fires", "ab"); time.Now().After(until) {
+			t.Fatal(fires)
+		}
+	}
+	list, _, err := c.Firings(t.Context(), client.FiringQuery{Trigger: "ab"})
+	if err != nil || len(list) != 1 || !strings.Contains(fires, list[0].ID) || !strings.HasPrefix(fires, "SEQ  AT ") {
+		t.Fatalf("%s, %+v, %v", fires, list, err)
+	}
+	for text, args := range map[string][]string{
+		"a THEN b":                    {"list"},
+		"cooldown    2h":              {"show", "ab"},
+		`"text": "a THEN b"`:          {"show", "ab", "--json"},
+		`{"topic":"mails"}`:           {"show", "ab"},
+		"value  true":                 {"explain", "ab", "u1"},
+		"fired  2":                    {"explain", "ab", "u1"},
+		`"known": false`:              {"explain", "ab", "u2", "--json"},
+		`"event": "b"`:                {"firing", list[0].ID},
+		`"trigger":"ab"`:              {"fires", "--json", "--limit", "2000"},
+		"firings    1\n":              {"dry-run", "a THEN b"},
+		" 1 ########################": {"dry-run", "a"},
+		"u1  a at 2":                  {"dry-run", "a"},
+		`"firings": 1`:                {"dry-run", "b", "--json"},
+		"":                            {"pause", "ab"},
+	} {
+		if out := must(t, c, args...); !strings.Contains(out, text) {
+			t.Errorf("%q: %q is not in\n%s", args, text, out)
+		}
+	}
+	if out := must(t, c, "list"); !strings.Contains(out, "paused") {
+		t.Error(out)
+	}
+	must(t, c, "resume", "ab")
+	must(t, c, "resend", list[0].ID)
+	must(t, c, "delete", "ab")
+	if r := run(t, c, "", "show", "ab"); !errors.Is(r.fault, client.ErrUnknownTrigger) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestFaultyExpressionsShowTheCaret(t *testing.T) {
+	c := broker(t)
+	dir := t.TempDir()
+	write(t, dir, "bad.yaml", "expr: |\n  a\n  THEN (b WITHIN 2 parsecs)\n")
+	const shown = "THEN (b WITHIN 2 parsecs)\n               ^\n"
+	for _, args := range [][]string{
+		{"put", "t", "a\nTHEN (b WITHIN 2 parsecs)"},
+		{"dry-run", "a\nTHEN (b WITHIN 2 parsecs)"},
+		{"put", "t", "-f", filepath.Join(dir, "bad.yaml")},
+		{"apply", "-f", dir, "--yes"},
+	} {
+		if r := run(t, c, "", args...); r.fault == nil || r.err != shown || !strings.Contains(r.fault.Error(), "unknown unit 'parsecs'") {
+			t.Errorf("%q: %v\n%s", args, r.fault, r.err)
+		}
+	}
+	for text, args := range map[string][]string{
+		"give an expression, or a file": {"put", "t"},
+		"not both":                      {"put", "t", "a", "-f", "x"},
+		"--fire: not together":          {"put", "t", "-f", "x", "--fire", "edge"},
+		"--deliver: not JSON":           {"put", "t", "a", "--deliver", "{"},
+		"--limit: 0":                    {"fires", "--limit", "0"},
+		"give a file or a folder":       {"apply"},
+	} {
+		r := run(t, c, "", args...)
+		if _, ok := errors.AsType[wrong](r.fault); !ok || !strings.Contains(r.fault.Error(), text) {
+			t.Errorf("%q: %v", args, r.fault)
+		}
+	}
+}
+
+func TestApply(t *testing.T) {
+	c := broker(t)
+	t.Setenv("HOOK_SECRET", "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0")
+	dir := t.TempDir()
+	write(t, dir, "one.yaml", "expr: a THEN b\n")
+	write(t, dir, "two.yml", "# with a secret\nid: second\nexpr:\n  then: [{event: a}, {not: {within: {event: b}, for: 7 days}}]\nfire: edge\ncooldown: 24h\ndeliver:\n  url: https://example.com/hook\n  secrets: [\"${HOOK_SECRET}\"]\n")
+	write(t, dir, "three.json", `{"expr":"c","carry_fired":false}`)
+	write(t, dir, "README.md", "no trigger")
+	must(t, c, "put", "other", "x")
+
+	if r := run(t, c, "", "apply", "-f", dir); r.fault == nil || r.fault.Error() != "nothing was changed" || !strings.Contains(r.err, "[y/N]") {
+		t.Errorf("%+v", r)
+	}
+	const first = `+ one: new
+    + expr: a THEN b
+? other: has no file; --prune deletes it
++ second: new
+    + expr: a THEN (NOT (b WITHIN 7d))
+    - fire: once
+    + fire: edge
+    + cooldown: 1d
+    + deliver: {"url":"https://example.com/hook","secrets":["whsec_***"]}
++ three: new
+    + expr: c
+    - carry_fired: true
+    + carry_fired: false
+`
+	if out := must(t, c, "apply", "-f", dir, "--diff"); out != first {
+		t.Errorf("%s\nwant\n%s", out, first)
+	}
+	if r := run(t, c, "y\n", "apply", "-f", dir); r.fault != nil || r.out != first || !strings.Contains(r.err, "trigger three is stored as version 1\n") {
+		t.Errorf("%+v", r)
+	}
+	// Now there is nothing to do but for what nobody can see.
+	if out := must(t, c, "apply", "-f", dir, "--yes"); !strings.Contains(out, "= one: unchanged\n") ||
+		!strings.Contains(out, "= second: unchanged, but perhaps for secrets") || !strings.Contains(out, "= three: unchanged\n") {
+		t.Error(out)
+	}
+	must(t, c, "pause", "one")
+	write(t, dir, "one.yaml", "expr: b THEN a\nbackfill: none\n")
+	if err := os.Remove(filepath.Join(dir, "three.json")); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, c, "", "apply", "-f", dir, "--yes", "--prune")
+	for _, text := range []string{
+		"~ one\n    - expr: a THEN b\n    + expr: b THEN a\n    - backfill: silent\n    + backfill: none\n", "- other: deleted\n", "- three: deleted\n",
+	} {
+		if r.fault != nil || !strings.Contains(r.out, text) {
+			t.Errorf("%q is not in %s, %v", text, r.out, r.fault)
+		}
+	}
+	list, err := c.Triggers(t.Context())
+	if err != nil || len(list) != 2 || list[0].ID != "one" || list[0].Version != 2 || list[0].Status != "paused" || list[1].ID != "second" || list[1].Version != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+func TestFilesThatAreWrong(t *testing.T) {
+	c := broker(t)
+	for name, text := range map[string]string{
+		"unknown.yaml": "expr: a\ncolour: red\n", "two.yaml": "expr: a\n---\nexpr: b\n", "none.json": "{}", "list.yaml": "- a\n", "type.json": `{"expr":"a","fire":1}`,
+		"pointer.yaml": "expr: {then: [{event: a}, {x: 1}]}\n", "secret.yaml": "expr: a\ndeliver: {url: https://e.com, secrets: [\"${NO_SUCH_SECRET}\"]}\n",
+		"deliver.yaml": "expr: a\ndeliver: x\n", "large.json": strings.Repeat(" ", 1<<20+1),
+	} {
+		dir := t.TempDir()
+		write(t, dir, name, text)
+		want := map[string]string{
+			"unknown.yaml": `unknown field "colour"`, "two.yaml": "more than one document", "none.json": "expr: missing", "list.yaml": "cannot unmarshal",
+			"type.json": "cannot unmarshal", "pointer.yaml": "expr: /then/1/x: ", "secret.yaml": "not in the environment: ${NO_SUCH_SECRET}", "deliver.yaml": "want an object",
+			"large.json": "more than 1048576 bytes",
+		}[name]
+		if r := run(t, c, "", "apply", "-f", dir, "--yes"); r.fault == nil || !strings.Contains(r.fault.Error(), name) || !strings.Contains(r.fault.Error(), want) {
+			t.Errorf("%s: %v", name, r.fault)
+		}
+	}
+	dir := t.TempDir()
+	write(t, dir, "a.yaml", "expr: a\n")
+	write(t, dir, "b.yaml", "id: a\nexpr: b\n")
+	if r := run(t, c, "", "apply", "-f", dir, "--yes"); r.fault == nil || !strings.Contains(r.fault.Error(), "b.yaml: id a is that of") {
+		t.Errorf("%v", r.fault)
+	}
+	if r := run(t, c, "", "apply", "-f", t.TempDir()); r.fault == nil || !strings.Contains(r.fault.Error(), "no files") {
+		t.Errorf("%v", r.fault)
+	}
+	// What only the broker finds wrong stops the others, and says how far it came.
+	write(t, dir, "b.yaml", "id: b\nexpr: NOT b\n")
+	r := run(t, c, "", "apply", "-f", dir, "--yes")
+	if r.fault == nil || !strings.HasPrefix(r.fault.Error(), "trigger b, after 1 of 2: bad request: expr: is true before") {
+		t.Errorf("%v", r.fault)
+	}
+	if list, err := c.Triggers(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
