@@ -125,7 +125,7 @@ func (b *bruteForce) cross() {
 	}
 	b.crossed = true
 	if b.out {
-		b.fire(b.d.At, entry.StartCause(b.d.At, b.part), false)
+		b.fire(b.d.At, entry.StartCause(b.d.At, b.part, b.d.From[b.part]), false)
 	}
 }
 

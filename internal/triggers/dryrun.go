@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/rule"
@@ -12,38 +11,21 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Limits of a dry run.
-const (
-	dryEntities = 1_000_000 // entities, and ids of events, that are kept in memory
-	drySamples  = 20
-)
+// dryIDs is how many ids of events a dry run keeps in memory.
+const dryIDs = 1_000_000
 
 // DryRun is what a trigger would have done had it always been there.
 type DryRun struct {
-	Events   int64 // in the history; Matched of them matter
-	Matched  int64
-	Entities int // to which something has happened that matters
-	Firings  int64
-	True     int // entities of which the expression is true now
-	// Waiting is how many entities will change by themselves, the first at Next (ms).
-	Waiting int
-	Next    int64
-	Days    map[string]int64 // firings by day, UTC, as 2006-01-02
-	Samples []Firing         // the last ones, at most 20
-	// Instances is the most left sides of THEN that were followed at once for one entity.
-	Instances int
-	History   []int64 // the offset of the first event of each partition: what came before is not known
-	Complete  int64   // the instant (ms) up to which it was looked at
-	Truncated bool    // there were too many entities: the rest of the history was left out
-	Warnings  []string
+	rule.Trial
+	Samples  []Firing // the last ones, at most 20
+	History  []int64  // the offset of the first event of each partition: what came before is not known
+	Complete int64    // the instant (ms) up to which it was looked at
+	Warnings []string
 }
 
 // dry is a dry run in the making.
 type dry struct {
-	*DryRun
-	r    *rule.Rule
-	d    *rule.Definition
-	rows map[store.InstKey]*rule.Row
+	*rule.Trial
 	seen map[store.Hash]int64
 }
 
@@ -70,17 +52,22 @@ func (e *Engine) DryRun(ctx context.Context, d rule.Definition) (*DryRun, error)
 	if !known {
 		return nil, ErrUnavailable
 	}
-	run := &dry{
-		DryRun: &DryRun{Days: map[string]int64{}, Complete: p.complete(), Warnings: rule.Warnings(&d)},
-		r:      r, d: &d, rows: map[store.InstKey]*rule.Row{}, seen: map[store.Hash]int64{},
-	}
+	run, out := &dry{rule.NewTrial(r), map[store.Hash]int64{}}, &DryRun{Complete: p.complete(), Warnings: rule.Warnings(&d)}
 	for part, span := range p.Topics[0] {
-		run.History = append(run.History, span.Start)
+		out.History = append(out.History, span.Start)
 		if err := run.partition(ctx, e.opt.Log, lane{t.ID, uint32(part)}, span); err != nil {
 			return nil, err
 		}
 	}
-	return run.DryRun, run.finish()
+	err = run.Finish(out.Complete)
+	out.Trial = *run.Trial
+	for _, x := range run.Last {
+		out.Samples = append(out.Samples, Firing{
+			ID: x.ID, Trigger: d.ID, Entity: x.Entity, Version: d.Version, Topic: d.Topic, Partition: x.Partition,
+			At: x.At, Cause: x.Cause, Witness: x.Witness, State: x.State,
+		})
+	}
+	return out, err
 }
 
 // lane is a partition of a topic.
@@ -147,16 +134,14 @@ func (x *dry) batches(part []byte, at lane, clock *int64, span Span) (next int64
 }
 
 func (x *dry) record(rec *record.Record, at lane, clock int64) error {
-	k := store.InstKey{Entity: string(rec.Key), Partition: at.part}
 	if rec.Value == nil {
-		delete(x.rows, k)
+		x.Erase(string(rec.Key), at.part)
 		return nil
 	}
 	e, err := entry.ParseEvent(rec.Key, rec.Value)
 	if err != nil {
 		return nil // as the engine skips it
 	}
-	x.Events++
 	if e.ID != "" {
 		h := hash(at.topic, at.part, e.EntityID, e.ID)
 		if before, ok := x.seen[h]; ok && before >= clock-horizon {
@@ -164,79 +149,18 @@ func (x *dry) record(rec *record.Record, at lane, clock int64) error {
 		}
 		x.remember(h, clock)
 	}
-	kinds := x.r.Match(&e)
-	if kinds == 0 {
-		return nil
-	}
-	x.Matched++
-	row := x.rows[k]
-	if row == nil {
-		if x.Truncated = x.Truncated || len(x.rows) >= dryEntities; x.Truncated {
-			return nil
-		}
-		row = &rule.Row{}
-		x.rows[k] = row
-	}
-	s := &rule.Spot{Entity: k.Entity, Partition: k.Partition, Row: row}
-	if err := x.r.Event(s, kinds, clock, rec.Offset); err != nil {
-		return err
-	}
-	x.Instances = max(x.Instances, x.r.Instances())
-	x.edges(s)
-	return nil
+	return x.Event(&e, at.part, clock, rec.Offset)
 }
 
 // remember notes an id, and forgets those that are too old when there are too many.
 func (x *dry) remember(h store.Hash, clock int64) {
-	if len(x.seen) >= dryEntities {
+	if len(x.seen) >= dryIDs {
 		for h, at := range x.seen {
 			if at < clock-horizon {
 				delete(x.seen, h)
 			}
 		}
-		x.Truncated = x.Truncated || len(x.seen) >= dryEntities
+		x.Truncated = x.Truncated || len(x.seen) >= dryIDs
 	}
 	x.seen[h] = clock
-}
-
-// edges counts what has happened.
-func (x *dry) edges(s *rule.Spot) {
-	for i := range s.Edges {
-		e := &s.Edges[i]
-		if e.Falls || e.State == entry.Suppressed {
-			continue
-		}
-		x.Firings++
-		x.Days[time.UnixMilli(e.At).UTC().Format(time.DateOnly)]++
-		f := Firing{
-			ID: e.ID, Trigger: x.d.ID, Entity: s.Entity, Version: x.d.Version, Topic: x.d.Topic, Partition: s.Partition,
-			At: e.At, Cause: e.Cause, Witness: e.Witness, State: e.State,
-		}
-		if len(x.Samples) == drySamples {
-			copy(x.Samples, x.Samples[1:])
-			x.Samples = x.Samples[:drySamples-1]
-		}
-		x.Samples = append(x.Samples, f)
-	}
-}
-
-// finish passes what is due by now.
-func (x *dry) finish() error {
-	for k, row := range x.rows {
-		s := &rule.Spot{Entity: k.Entity, Partition: k.Partition, Row: row}
-		if err := x.r.Until(s, x.Complete); err != nil {
-			return err
-		}
-		x.edges(s)
-		if row.Flags&rule.True != 0 {
-			x.True++
-		}
-		if row.Due != 0 {
-			if x.Waiting++; x.Next == 0 || row.Due < x.Next {
-				x.Next = row.Due
-			}
-		}
-	}
-	x.Entities = len(x.rows)
-	return nil
 }

@@ -135,6 +135,8 @@ func newEngine(o Options) (*Engine, error) {
 	}
 	e := &Engine{opt: o.withDefaults(), done: make(chan struct{}), wake: make(chan struct{}, 1), ch: make(chan struct{})}
 	e.met = newMeters(e)
+	_, there := e.opt.Log.Topic(e.opt.Triggers)
+	e.new = !there // known before the worker has had a look
 	return e, nil
 }
 

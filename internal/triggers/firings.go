@@ -98,7 +98,7 @@ func (w *worker) outcome(tx *store.Tx, r *record.Record, stamped bool) error {
 	if rec.Kind == entry.Fired {
 		return w.recorded(tx, x, &rec, r.Timestamp)
 	}
-	if x == nil || x.Recorded == 0 || !follow(x, &rec, r.Timestamp) {
+	if x == nil || x.Recorded == 0 || !x.Follow(&rec, r.Timestamp) {
 		return nil
 	}
 	if rec.Kind == entry.Retract {
@@ -156,62 +156,4 @@ func (w *worker) erased(tx *store.Tx, p *place, cause string) (bool, error) {
 	}
 	x, ok, err := tx.Erased(hash(t.ID, p.partition, p.entity, ""))
 	return ok && entry.Before(cause, x.Offset, x.Time), err
-}
-
-// follow changes a firing as a later record of it says; false if the record says nothing new.
-func follow(x *store.Fire, rec *entry.Record, at int64) bool {
-	same := rec.Retraction == x.Retraction
-	heard := x.State == entry.Retracted && !rec.Retraction // it was on its way when it was taken back
-	switch rec.Kind {
-	case entry.Retract:
-		return takeBack(x, rec, at)
-	case entry.Attempt:
-		if heard {
-			retract(x, at)
-			return true
-		}
-		if x.State != entry.Pending || !same {
-			return false
-		}
-		x.Tries++
-		x.NextTry, x.Outcome = rec.NextTry, rec.Outcome
-	case entry.Defer:
-		if x.State != entry.Pending || !same {
-			return false
-		}
-		x.NextTry = rec.NextTry
-	case entry.Done:
-		if heard && rec.State == entry.Delivered {
-			retract(x, at)
-			return true
-		}
-		if x.State != entry.Pending || !same {
-			return false
-		}
-		x.Tries++
-		x.State, x.NextTry, x.Outcome = rec.State, 0, rec.Outcome
-	case entry.Resend:
-		x.State, x.Tries, x.NextTry = entry.Pending, 0, at
-	}
-	return true
-}
-
-// takeBack applies the record that what has fired is no longer true.
-func takeBack(x *store.Fire, rec *entry.Record, at int64) bool {
-	if x.Taken != 0 {
-		return false
-	}
-	x.Taken, x.TakenCause = rec.At, rec.Cause
-	switch {
-	case x.State == entry.Pending && x.Tries == 0:
-		x.State, x.NextTry = entry.Retracted, 0
-	case x.State == entry.Pending, x.State == entry.Delivered:
-		retract(x, at)
-	}
-	return true
-}
-
-// retract has the message delivered that takes a firing back.
-func retract(x *store.Fire, at int64) {
-	x.State, x.Retraction, x.Tries, x.NextTry = entry.Pending, true, 0, at
 }

@@ -362,8 +362,11 @@ func (w *world) story(entity string) (text string) {
 // TestEveryFiringOnceInEffect lets random things happen to random triggers, and compares what has fired with what should
 // have: exactly once, never early, never because of events that were not read yet, under the same ids.
 func TestEveryFiringOnceInEffect(t *testing.T) {
+	seeds := []uint64{20095} // was erased in the millisecond after its trigger was made
 	for i := range *worlds {
-		seed := *first + uint64(i)
+		seeds = append(seeds, *first+uint64(i))
+	}
+	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
 			for range 250 {

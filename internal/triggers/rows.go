@@ -2,8 +2,7 @@ package triggers
 
 import (
 	"cmp"
-	"encoding/binary"
-	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/sebbroker/seb/internal/triggers/rule"
@@ -124,40 +123,11 @@ func (c *rowCache) flush(tx *store.Tx, written func(k *store.InstKey, row *rule.
 	return nil
 }
 
-const hasRise = 1 << 7
-
-func encodeRow(w *rule.Row) store.Inst {
-	flags := byte(w.Flags)
-	if !w.Rise.IsZero() {
-		flags |= hasRise
-	}
-	b := binary.AppendVarint(append(make([]byte, 0, 40+len(w.State)), flags), w.Last)
-	if flags&hasRise != 0 {
-		b = append(b, w.Rise[:]...)
-	}
-	return store.Inst{Due: w.Due, Data: append(b, w.State...)}
-}
-
-var errRow = errors.Join(store.ErrDamaged, errors.New("instance is not understood"))
+func encodeRow(w *rule.Row) store.Inst { return store.Inst{Due: w.Due, Data: w.Encode()} }
 
 func decodeRow(w *rule.Row, in *store.Inst) error {
-	if len(in.Data) < 2 {
-		return errRow
-	}
-	last, n := binary.Varint(in.Data[1:])
-	if n <= 0 {
-		return errRow
-	}
-	flags, rest := in.Data[0], in.Data[1+n:]
-	*w = rule.Row{Due: in.Due, Last: last, Flags: rule.Flags(flags &^ hasRise)}
-	if flags&hasRise != 0 {
-		if len(rest) < len(w.Rise) {
-			return errRow
-		}
-		rest = rest[copy(w.Rise[:], rest):]
-	}
-	if len(rest) > 0 {
-		w.State = append([]byte(nil), rest...)
+	if err := w.Decode(in.Data, in.Due); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
 	}
 	return nil
 }

@@ -46,9 +46,10 @@ func DeadlineCause(millis int64, partition uint32) string {
 	return "d:" + strconv.FormatInt(millis, 10) + ":" + strconv.FormatUint(uint64(partition), 10)
 }
 
-// StartCause is the cause of what fires because it was true when its trigger was made.
-func StartCause(millis int64, partition uint32) string {
-	return "c:" + strconv.FormatInt(millis, 10) + ":" + strconv.FormatUint(uint64(partition), 10)
+// StartCause is the cause of what fires because it was true when its trigger was made: at an instant, before the event of an
+// offset.
+func StartCause(millis int64, partition uint32, offset int64) string {
+	return "c:" + strconv.FormatInt(millis, 10) + ":" + strconv.FormatUint(uint64(partition), 10) + ":" + strconv.FormatInt(offset, 10)
 }
 
 // Kind says what a record of the topic of firings is about.
@@ -149,31 +150,33 @@ func (r *Record) Encode() []byte {
 // Behind is whether a cause lies behind a cut: an event with an offset that from does not include (of a partition that is
 // not in from, every one), or an instant (ms) after at.
 func Behind(cause string, from []int64, at int64) bool {
-	event, a, b := parse(cause)
-	if event {
-		return a >= int64(len(from)) || b >= from[a]
+	kind, n := parse(cause)
+	if kind == "o" {
+		return n[0] < 0 || n[0] >= int64(len(from)) || n[1] >= from[n[0]]
 	}
-	return a > at
+	return n[0] > at
 }
 
 // Before is whether a cause lies before a record of its partition: an event with a lower offset, or an instant (ms) before
 // that of the record.
 func Before(cause string, offset, at int64) bool {
-	event, a, b := parse(cause)
-	if event {
-		return b < offset
+	switch kind, n := parse(cause); kind {
+	case "o":
+		return n[1] < offset
+	case "c":
+		return n[2] <= offset
+	default:
+		return n[0] < at
 	}
-	return a < at
 }
 
-// parse takes a cause apart: of an event partition and offset, else instant and partition.
-func parse(cause string) (event bool, a, b int64) {
-	parts := strings.Split(cause, ":")
-	if len(parts) == 3 {
-		a, _ = strconv.ParseInt(parts[1], 10, 64)
-		b, _ = strconv.ParseInt(parts[2], 10, 64)
+// parse takes a cause apart: its kind, and the numbers in it.
+func parse(cause string) (kind string, n [3]int64) {
+	kind, rest, _ := strings.Cut(cause, ":")
+	for i, s := range strings.SplitN(rest, ":", len(n)) {
+		n[i], _ = strconv.ParseInt(s, 10, 64)
 	}
-	return parts[0] == "o", a, b
+	return kind, n
 }
 
 // IsZero is whether it is none.

@@ -62,7 +62,9 @@ func TestCauses(t *testing.T) {
 		{DeadlineCause(99, 0), false, true},
 		{DeadlineCause(100, 0), false, false},
 		{DeadlineCause(101, 0), true, false},
-		{StartCause(100, 1), false, false},
+		{StartCause(100, 1, 16), false, false},
+		{StartCause(100, 1, 15), false, true},
+		{StartCause(101, 1, 3), true, true},
 	} {
 		if Behind(c.cause, from, 100) != c.behind || Before(c.cause, 15, 100) != c.before {
 			t.Errorf("%s: behind %v, before %v", c.cause, Behind(c.cause, from, 100), Before(c.cause, 15, 100))

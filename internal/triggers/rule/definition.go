@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/triggers/entry"
 )
 
 // Limits of a definition.
@@ -157,6 +158,15 @@ func (d *Definition) Evaluated(o *Definition) bool {
 // Past is whether an event was there before the trigger.
 func (d *Definition) Past(partition uint32, offset int64) bool {
 	return int(partition) < len(d.From) && offset < d.From[partition]
+}
+
+// start is the cause of what fires because it was true when the trigger was made.
+func (d *Definition) start(partition uint32) string {
+	offset := int64(0)
+	if int(partition) < len(d.From) {
+		offset = d.From[partition]
+	}
+	return entry.StartCause(d.At, partition, offset)
 }
 
 // ParseDefinition reads the value of a record.

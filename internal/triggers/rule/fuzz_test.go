@@ -40,3 +40,18 @@ func FuzzParseDefinition(f *testing.F) {
 		}
 	})
 }
+
+func FuzzRow(f *testing.F) {
+	for _, w := range []Row{{}, {State: []byte{1, 2}, Last: -5, Flags: True | Fired}, {Rise: [16]byte{1}, Flags: Over}} {
+		f.Add(w.Encode())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var w, again Row
+		if err := w.Decode(data, 7); err != nil {
+			return
+		}
+		if err := again.Decode(w.Encode(), 7); err != nil || !bytes.Equal(again.Encode(), w.Encode()) || again.Due != 7 {
+			t.Fatalf("%+v comes back as %+v, %v", w, again, err)
+		}
+	})
+}

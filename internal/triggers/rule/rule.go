@@ -36,9 +36,6 @@ func Compile(d Definition) (*Rule, error) {
 // Names is the event names that it mentions, sorted.
 func (r *Rule) Names() []string { return r.names }
 
-// Instances is how many left sides of THEN the entity has that was looked at last.
-func (r *Rule) Instances() int { return r.m.Instances() }
-
 // Match is which kinds of event, among those that the expression tells apart, an event is; 0 if it does not matter.
 func (r *Rule) Match(e *entry.Event) monitor.Kinds {
 	return r.program.Match(e.Name, e.Data)
@@ -133,7 +130,7 @@ func (r *Rule) cross(s *Spot) {
 	r.deadlines(s, r.Def.At)
 	s.Row.Flags |= Crossed
 	if s.Row.Flags&True != 0 && s.Row.Flags&Over == 0 {
-		r.rise(s, moment{at: r.Def.At, cause: func() string { return entry.StartCause(r.Def.At, s.Partition) }})
+		r.rise(s, moment{at: r.Def.At, cause: func() string { return r.Def.start(s.Partition) }})
 	}
 	r.finish(s.Row)
 }

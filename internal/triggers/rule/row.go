@@ -1,0 +1,46 @@
+package rule
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+const hasRise = 1 << 7 // beside the flags
+
+var errRow = errors.New("row is not understood")
+
+// Encode is the row without Due, for Decode: flags, Last, Rise if there is one, the monitor's state.
+func (w *Row) Encode() []byte {
+	flags := byte(w.Flags)
+	if !w.Rise.IsZero() {
+		flags |= hasRise
+	}
+	b := binary.AppendVarint(append(make([]byte, 0, 40+len(w.State)), flags), w.Last)
+	if flags&hasRise != 0 {
+		b = append(b, w.Rise[:]...)
+	}
+	return append(b, w.State...)
+}
+
+// Decode reads what Encode made. The row keeps nothing of data.
+func (w *Row) Decode(data []byte, due int64) error {
+	if len(data) < 2 {
+		return errRow
+	}
+	last, n := binary.Varint(data[1:])
+	if n <= 0 {
+		return errRow
+	}
+	flags, rest := data[0], data[1+n:]
+	*w = Row{Due: due, Last: last, Flags: Flags(flags &^ hasRise)}
+	if flags&hasRise != 0 {
+		if len(rest) < len(w.Rise) {
+			return errRow
+		}
+		rest = rest[copy(w.Rise[:], rest):]
+	}
+	if len(rest) > 0 {
+		w.State = append([]byte(nil), rest...)
+	}
+	return nil
+}
