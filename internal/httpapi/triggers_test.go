@@ -153,6 +153,14 @@ func TestTriggerFaults(t *testing.T) {
 			}
 		}
 	}
+	if a := s.get("/triggers"); string(a.body) != `{"triggers":[]}` {
+		t.Errorf("something was made: %s", a)
+	}
+}
+
+// TestTriggerRequestsThatAreWrong: in their path, their size, their query, or what is there.
+func TestTriggerRequestsThatAreWrong(t *testing.T) {
+	s := triggerServer(t)
 	for _, id := range []string{"a%20b", "%C3%A4", strings.Repeat("a", 129)} {
 		if p := s.send("PUT", "/triggers/"+id, `{"expr":"A"}`).problem(t); p.Code != api.BadRequest || p.Field != "id" {
 			t.Errorf("%s: %+v", id, p)
