@@ -30,9 +30,11 @@ type Options struct {
 }
 
 const (
-	perTrigger  = 4  // attempts at once, if Options.Webhooks does not say
-	flightsMax  = 64 // of a trigger, with those whose outcome is not recorded yet
-	builtMax    = 16 // messages that are made at once: each reads its events from the log
+	perTrigger  = 4   // attempts at once, if Options.Webhooks does not say
+	flightsMax  = 256 // of a trigger, with those whose outcome is not recorded yet
+	queueMax    = 64  // of a trigger: firings that are read ahead
+	chainMax    = 16  // attempts of a trigger in a row, before others have a look
+	builtMax    = 16  // messages that are made at once: each reads its events from the log
 	restMin     = 10 * time.Millisecond
 	restMax     = 500 * time.Millisecond
 	restShare   = 20          // of the time that a look takes: so that looking takes a twentieth of a core at most
@@ -189,24 +191,25 @@ func (d *Dispatcher) serve(ctx, reports context.Context, id string, now time.Tim
 	if l.plan.Plan == nil {
 		return time.Time{}, nil
 	}
-	if at := d.heldUntil(l, now); at.After(now) {
+	if at := d.heldUntil(l, l.plan, now); at.After(now) {
 		return at, nil
 	}
-	room, under := d.room(l)
-	if room == 0 {
-		return time.Time{}, nil
+	room, under, queued := d.room(l)
+	if room > 0 && queued == 0 {
+		list, err := d.opt.Engine.Pending(ctx, id, now, under+queueMax) // those under way are still pending
+		if err != nil {
+			return time.Time{}, err
+		}
+		d.queue(l, list)
 	}
-	list, err := d.opt.Engine.Pending(ctx, id, now, room+under) // those under way are still pending
-	if err != nil {
-		return time.Time{}, err
-	}
-	plan := l.plan
-	for i := range list {
-		if !d.begin(l, &list[i]) {
-			continue
+	for range room {
+		x, p := d.begin(l, now)
+		if x == nil {
+			break
 		}
 		d.last = id
-		d.flights.Go(func() { d.fly(ctx, reports, l, plan, &list[i]) })
+		d.flies(l, 1)
+		d.flights.Go(func() { d.fly(ctx, reports, l, p, x) })
 	}
 	return time.Time{}, nil
 }

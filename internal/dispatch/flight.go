@@ -32,9 +32,21 @@ func lastAttempt(x *triggers.Firing) (a attempt) {
 	return a
 }
 
-// fly makes one delivery.
+// fly makes a delivery, and others of the trigger after it. The place for the next is free before an outcome is recorded.
 func (d *Dispatcher) fly(ctx, reports context.Context, l *lane, p *plan, x *triggers.Firing) {
-	defer d.gone(l, x.ID)
+	defer d.rouse()
+	defer d.flies(l, -1)
+	for n := 1; x != nil; n++ {
+		d.one(ctx, reports, l, p, x)
+		if n == chainMax || ctx.Err() != nil {
+			return
+		}
+		x, p = d.begin(l, d.opt.Webhooks.Now())
+	}
+}
+
+// one makes one delivery.
+func (d *Dispatcher) one(ctx, reports context.Context, l *lane, p *plan, x *triggers.Firing) {
 	begun := d.ended()
 	a, gone, err := d.try(ctx, p, x)
 	until := time.Time{}
@@ -45,13 +57,17 @@ func (d *Dispatcher) fly(ctx, reports context.Context, l *lane, p *plan, x *trig
 		}
 	}
 	d.landed(l, errors.Is(err, errFull), begun, until)
-	d.rouse()
-	if gone {
-		d.pause(reports, p, x)
+	if a == nil {
+		d.gone(l, x.ID)
+		return
 	}
-	if a != nil {
+	d.flights.Go(func() {
+		defer d.gone(l, x.ID)
+		if gone {
+			d.pause(reports, p, x)
+		}
 		d.report(reports, x, *a)
-	}
+	})
 }
 
 var (

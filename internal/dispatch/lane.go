@@ -17,8 +17,11 @@ type lane struct {
 	plan *plan // as its definition says now; the loop's, a flight has its own
 
 	// Guarded by Dispatcher.mu.
+	queued   []triggers.Firing   // to be begun, as they were when they were read
+	by       *plan               // for these
 	under    map[entry.ID]string // firings whose outcome is not recorded yet, with their entities
 	attempts int                 // of these, under way
+	flying   int                 // flights, which may begin more
 	full     bool                // there was no room for one more,
 	fullAt   uint64              // when so many attempts had ended
 	until    time.Time           // it has had trouble, and rests
@@ -46,6 +49,7 @@ func (d *Dispatcher) lane(t *triggers.Trigger) *lane {
 		d.opt.Logger.Error("the firings of a trigger wait: what it says of their delivery can not be used", "trigger", t.ID, "err", err)
 	}
 	l.plan = &p
+	d.queue(l, nil) // what was read ahead would go by what it said before
 	return l
 }
 
@@ -64,12 +68,12 @@ func readPlan(text json.RawMessage, policy webhook.Policy) (p plan, err error) {
 	return p, err
 }
 
-// heldUntil is when the trigger may have something delivered: behind quiet hours, trouble, and what its receiver has asked for.
-func (d *Dispatcher) heldUntil(l *lane, now time.Time) time.Time {
+// heldUntil is when a trigger may have something delivered: behind quiet hours, trouble, and what its receiver has asked for.
+func (d *Dispatcher) heldUntil(l *lane, p *plan, now time.Time) time.Time {
 	d.mu.Lock()
-	at := later(l.until, d.receivers[l.plan.receiver])
+	at := later(l.until, d.receivers[p.receiver])
 	d.mu.Unlock()
-	return l.plan.Rules.Quiet.Next(later(now, at))
+	return p.Rules.Quiet.Next(later(now, at))
 }
 
 func later(a, b time.Time) time.Time {
@@ -79,31 +83,59 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// room is how many more deliveries of a trigger may begin, and how many are not recorded yet.
-func (d *Dispatcher) room(l *lane) (room, under int) {
+// room is how many more deliveries of a trigger may begin, how many are not recorded yet, and how many are read ahead.
+func (d *Dispatcher) room(l *lane) (room, under, queued int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	under = len(l.under)
-	if l.full && l.fullAt == d.landings {
-		return 0, under
-	}
-	return max(0, min(d.opt.Webhooks.PerTrigger-l.attempts, flightsMax-under, builtMax-d.built)), under
+	return d.roomLocked(l), len(l.under), len(l.queued)
 }
 
-// begin takes a place for a delivery, if there is one for it and it is not under way.
-func (d *Dispatcher) begin(l *lane, x *triggers.Firing) bool {
+func (d *Dispatcher) roomLocked(l *lane) int {
+	if l.full && l.fullAt == d.landings {
+		return 0
+	}
+	return max(0, min(d.opt.Webhooks.PerTrigger-l.attempts, flightsMax-len(l.under), builtMax-d.built))
+}
+
+// queue reads ahead.
+func (d *Dispatcher) queue(l *lane, list []triggers.Firing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, there := l.under[x.ID]; there || l.attempts >= d.opt.Webhooks.PerTrigger || len(l.under) >= flightsMax || d.built >= builtMax {
-		return false
+	l.queued, l.by = list, l.plan
+}
+
+// begin takes the next delivery of a trigger and a place for it; nil if there is none that may begin now.
+func (d *Dispatcher) begin(l *lane, now time.Time) (*triggers.Firing, *plan) {
+	d.mu.Lock()
+	p := l.by
+	d.mu.Unlock()
+	if p.Plan == nil || d.heldUntil(l, p, now).After(now) {
+		return nil, nil
 	}
-	if l.plan.Rules.Cap.Count > 0 && slices.Contains(slices.Collect(maps.Values(l.under)), x.Entity) {
-		return false // what the cap allows depends on what comes of the other one
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(l.queued) > 0 && l.by == p && d.roomLocked(l) > 0 {
+		x := &l.queued[0]
+		l.queued = l.queued[1:]
+		if _, there := l.under[x.ID]; there {
+			continue
+		}
+		if p.Rules.Cap.Count > 0 && slices.Contains(slices.Collect(maps.Values(l.under)), x.Entity) {
+			continue // what the cap allows depends on what comes of the other one; it is read again
+		}
+		l.under[x.ID] = x.Entity
+		l.attempts++
+		d.built++
+		return x, p
 	}
-	l.under[x.ID] = x.Entity
-	l.attempts++
-	d.built++
-	return true
+	return nil, nil
+}
+
+// flies counts flights.
+func (d *Dispatcher) flies(l *lane, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.flying += n
 }
 
 // made gives the place back that making a message has.
@@ -159,7 +191,7 @@ func (d *Dispatcher) tidy(due []string, now time.Time) (busy bool) {
 	n := 0
 	for id, l := range d.lanes {
 		n += len(l.under)
-		if len(l.under) == 0 && !l.until.After(now) && !slices.Contains(due, id) {
+		if len(l.under) == 0 && l.flying == 0 && !l.until.After(now) && !slices.Contains(due, id) {
 			delete(d.lanes, id)
 		}
 	}
