@@ -1,0 +1,78 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/webhook"
+)
+
+// ask sends a request with a body in JSON.
+func ask(t *testing.T, s *server.Server, method, path, body string) (status int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.APIKey())
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// TestWebhook: from a trigger and an event over HTTP to a message at a receiver, which only the flag allows; a stop does not
+// wait for a receiver that hangs.
+func TestWebhook(t *testing.T) {
+	secret := webhook.NewSecret()
+	verifier := webhook.Verifier{Secrets: []webhook.Secret{secret}}
+	came := make(chan string, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		m, err := verifier.Receive(r)
+		if err != nil {
+			t.Error(err)
+		}
+		came <- string(m.Body)
+		<-r.Context().Done()
+	}))
+	t.Cleanup(receiver.Close)
+	trigger := `{"expr": "a THEN b", "deliver": {"url": "` + receiver.URL + `", "secrets": ["` + secret.Reveal() + `"]}}`
+
+	c := settings(t, "mem:")
+	s := start(t, c)
+	if status, answer := ask(t, s, http.MethodPut, "/triggers/x", trigger); status != http.StatusBadRequest || !strings.Contains(answer, "loopback") {
+		t.Errorf("without the flag: %d %s", status, answer)
+	}
+	if err := s.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+
+	c.Webhooks.Targets = "127.0.0.0/8"
+	s = start(t, c)
+	if status, answer := ask(t, s, http.MethodPut, "/triggers/x", trigger); status/100 != 2 || strings.Contains(answer, secret.Reveal()) {
+		t.Fatalf("%d %s", status, answer)
+	}
+	for _, name := range []string{"a", "b"} {
+		if status, answer := ask(t, s, http.MethodPost, "/event", `{"event": "`+name+`", "entity_id": "u1"}`); status/100 != 2 {
+			t.Fatalf("%d %s", status, answer)
+		}
+	}
+	if body := <-came; !strings.Contains(body, `"trigger":"x"`) || !strings.Contains(body, `"entity":"u1"`) {
+		t.Errorf("message %s", body)
+	}
+	if err := s.Close(context.Background()); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
