@@ -110,3 +110,46 @@ func BenchmarkInstances(b *testing.B) {
 		b.ReportMetric(float64(info.Size())/entities, "bytes/instance")
 	}
 }
+
+// BenchmarkDeadline is how long after its instant a firing that time alone makes is recorded, on a log without latency.
+func BenchmarkDeadline(b *testing.B) {
+	log := newLog().broker(true)
+	stop, done := make(chan struct{}), make(chan struct{})
+	began := time.Now()
+	go func() { // the log's clock is the real one
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				log.until(time.Since(began))
+			}
+		}
+	}()
+	e, err := Open(b.Context(), Options{Path: filepath.Join(b.TempDir(), "triggers.db"), Log: log, Now: log.now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	put(b, e, aDefinition(b, "t", "A THEN (NOT B WITHIN 50 ms)"))
+	most, n := int64(0), 0
+	for b.Loop() {
+		n++
+		log.post(ev(fmt.Sprint("user", n), "A"))
+		for recorded := false; !recorded; { // without waking it
+			changed := e.Changed()
+			list, err := e.Firings(b.Context(), FiringQuery{After: int64(n - 1), Limit: 1})
+			if recorded = err == nil && len(list) > 0 && list[0].Recorded != 0; recorded {
+				most = max(most, list[0].Recorded-list[0].At)
+				break
+			}
+			<-changed
+		}
+	}
+	b.ReportMetric(float64(most), "ms-late-at-most")
+	if err := e.Close(); err != nil {
+		b.Fatal(err)
+	}
+	close(stop)
+	<-done
+}
