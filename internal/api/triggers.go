@@ -67,7 +67,7 @@ type Firing struct {
 	Version int       `json:"version"`
 	Entity  string    `json:"entity"`
 	At      time.Time `json:"at"`    // when the expression became true, in the log's time
-	Cause   string    `json:"cause"` // o:partition:offset, d:ms:partition or c:ms:partition
+	Cause   string    `json:"cause"` // o:partition:offset, d:ms:partition or c:ms:partition:offset
 	State   string    `json:"state"`
 	// RecordedAt is when it was recorded in the log; absent: not yet, or never.
 	RecordedAt *time.Time `json:"recorded_at,omitempty"`

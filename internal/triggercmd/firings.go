@@ -161,7 +161,9 @@ func printDryRun(out io.Writer, run *client.DryRun) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "events\t%d, of which %d matter, of %d entities, until %s\n", run.Events, run.Matched, run.Entities, instant(run.AsOf))
 	fmt.Fprintf(w, "firings\t%d\ntrue now\t%d\n", run.Firings, run.True)
-	fmt.Fprintf(w, "waiting\t%d, the first until %s\n", run.Waiting, instant(run.Next))
+	if run.Waiting > 0 {
+		fmt.Fprintf(w, "waiting\t%d entities, the first until %s\n", run.Waiting, instant(run.Next))
+	}
 	fmt.Fprintf(w, "instances\t%d at most for an entity\n", run.Instances)
 	if run.Truncated {
 		fmt.Fprintln(w, "\tnot all of the history: there are too many entities")
