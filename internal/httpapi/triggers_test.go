@@ -333,3 +333,49 @@ func TestTriggersWithoutAStore(t *testing.T) {
 		return a.status == 200 && json.Unmarshal(a.body, &out) == nil && out.Text == "c" && out.Status == "active"
 	})
 }
+
+// TestFiringsFitIntoLittleMemory: a broker with little memory answers all the same, and large answers end early.
+func TestFiringsFitIntoLittleMemory(t *testing.T) {
+	s := triggerServer(t, func(c *setup) { c.limit = 64 << 20 })
+	s.putTrigger(201, "abc", `{"expr":"a THEN b THEN c THEN d"}`)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		s.must(201, s.event("", "", fmt.Sprintf(`{"event":%q,"entity_id":"u","data":{"x":%q}}`, name, strings.Repeat("x", 250<<10))), nil)
+	}
+	id := s.fired(t, "abc", 1).Firings[0].ID
+	var one api.Firing
+	s.must(200, s.get("/firings/"+id), &one)
+	if len(one.Offsets) != 4 || len(one.Witness) != 3 || one.Witness[2].Event != "c" {
+		t.Errorf("%d events at %v", len(one.Witness), one.Offsets)
+	}
+	s.must(200, s.get("/triggers/abc/entities/u"), nil)
+	var run api.DryRun
+	s.must(200, s.send("POST", "/triggers/dry-run", `{"expr":"a THEN b THEN c THEN d"}`), &run)
+	if len(run.Samples) != 1 || len(run.Samples[0].Offsets) != 4 || len(run.Samples[0].Witness) != 3 {
+		t.Errorf("%d samples", len(run.Samples))
+	}
+	// Entities with long names, so that a page is full before its limit.
+	s.putTrigger(201, "hit", `{"expr":"hit"}`)
+	const n = 400
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, "{\"event\":\"hit\",\"entity_id\":\"%01000d\"}\n", i)
+	}
+	s.must(201, s.event("", api.NDJSON, lines.String()), nil)
+	seen := map[string]bool{}
+	eventually(t, "all are listed", func() bool {
+		for path := "/firings?limit=1000&trigger=hit"; ; {
+			var page api.Firings
+			s.must(200, s.get(path), &page)
+			for _, x := range page.Firings {
+				seen[x.Entity] = true
+			}
+			if len(page.Firings) >= n {
+				t.Fatalf("%d in one page", len(page.Firings))
+			}
+			if page.Next == nil {
+				return len(seen) == n
+			}
+			path = fmt.Sprintf("/firings?limit=1000&trigger=hit&after=%d", *page.Next)
+		}
+	})
+}

@@ -25,7 +25,7 @@ func (t *Triggers) Explain(r *http.Request, m *forms.Memory) (*api.Explanation, 
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Hold(explainFirings * 2 * (firingBytes + triggers.OutcomeBytesMax)); err != nil {
+	if err := m.Hold(explainFirings * (firingBytes + triggers.OutcomeBytesMax)); err != nil {
 		return nil, err
 	}
 	x, err := e.Explain(r.Context(), r.PathValue(VariableID), name)
@@ -43,12 +43,8 @@ func (t *Triggers) Explain(r *http.Request, m *forms.Memory) (*api.Explanation, 
 	return out, nil
 }
 
-const (
-	// dryRunTime is how long a dry run may take, with the wait for its turn: there is one at a time.
-	dryRunTime = 5 * time.Minute
-	// sampleBytes is how much the events of the samples may have together.
-	sampleBytes = 1 << 20
-)
+// dryRunTime is how long a dry run may take, with the wait for its turn: there is one at a time.
+const dryRunTime = 5 * time.Minute
 
 // DryRun answers POST /triggers/dry-run.
 func (t *Triggers) DryRun(w http.ResponseWriter, r *http.Request, m *forms.Memory) (*api.DryRun, error) {
@@ -60,7 +56,7 @@ func (t *Triggers) DryRun(w http.ResponseWriter, r *http.Request, m *forms.Memor
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Hold(witnessBytes + 4*sampleBytes); err != nil {
+	if err := m.Hold(witnessBytes); err != nil {
 		return nil, err
 	}
 	outer := r.Context()
@@ -101,21 +97,16 @@ func (t *Triggers) DryRun(w http.ResponseWriter, r *http.Request, m *forms.Memor
 // samples are firings with their events, as far as these are not too large.
 func samples(ctx context.Context, e *triggers.Engine, list []triggers.Firing) ([]api.Sample, error) {
 	out := []api.Sample{}
-	size := 0
+	left := eventBytes
 	for i := range list {
 		x := &list[i]
-		s := api.Sample{Entity: x.Entity, At: instant(x.At), Cause: x.Cause, Offsets: append([]int64{}, x.Witness...)}
-		if size < sampleBytes {
-			events, err := e.Witnesses(ctx, x)
-			if err != nil {
-				return nil, fault(err)
-			}
-			for j := range events {
-				size += len(events[j].Data)
-				s.Witness = append(s.Witness, witness(&events[j]))
-			}
+		events, err := witnesses(ctx, e, x, &left)
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, s)
+		out = append(out, api.Sample{
+			Entity: x.Entity, At: instant(x.At), Cause: x.Cause, Offsets: append([]int64{}, x.Witness...), Witness: events,
+		})
 	}
 	return out, nil
 }

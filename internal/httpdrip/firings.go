@@ -17,12 +17,13 @@ const (
 	firingsDefault = 100
 	firingsMax     = 1000
 	// A page of firings is read from the engine in steps, and ends before it has more than answerBytes, whatever its limit.
-	firingsStep = 50
-	answerBytes = 2 << 20
+	firingsStep = 20
+	answerBytes = 512 << 10
 	// firingBytes is above what a firing takes in memory, its outcome aside.
 	firingBytes = 8 << 10
-	// witnessBytes is above what the events take that a firing rests on: each may have 256 KiB, and is read with its batch.
-	witnessBytes = 4 << 20
+	// An answer has the events that firings rest on up to eventBytes of data and one more; witnessBytes is above what they take.
+	eventBytes   = 512 << 10
+	witnessBytes = 3 << 20
 )
 
 // ParamTrigger is the trigger whose firings are wanted.
@@ -102,14 +103,30 @@ func one(ctx context.Context, e *triggers.Engine, id entry.ID) (*api.Firing, err
 		return nil, fault(err)
 	}
 	out := firing(&x)
-	list, err := e.Witnesses(ctx, &x)
-	if err != nil {
-		return nil, fault(err)
+	left := eventBytes
+	out.Witness, err = witnesses(ctx, e, &x, &left)
+	return &out, err
+}
+
+// witnesses are the events that a firing rests on, as long as some of left is left, which is how much data they may have.
+func witnesses(ctx context.Context, e *triggers.Engine, x *triggers.Firing, left *int) (out []api.WitnessEvent, err error) {
+	single := *x
+	for _, offset := range x.Witness {
+		if *left <= 0 {
+			break
+		}
+		single.Witness = []int64{offset} // one after the other: there is no telling how large they are
+		list, err := e.Witnesses(ctx, &single)
+		if err != nil {
+			return nil, fault(err)
+		}
+		for i := range list {
+			w := &list[i]
+			*left -= len(w.Data)
+			out = append(out, api.WitnessEvent{Event: w.Name, Offset: w.Offset, Time: instant(w.Time), ID: w.ID, Data: w.Data})
+		}
 	}
-	for i := range list {
-		out.Witness = append(out.Witness, witness(&list[i]))
-	}
-	return &out, nil
+	return out, nil
 }
 
 // Resend answers POST /firings/{id}/resend with the firing.
@@ -151,8 +168,4 @@ func firing(x *triggers.Firing) api.Firing {
 		out.Outcome = x.Outcome
 	}
 	return out
-}
-
-func witness(w *triggers.Witness) api.WitnessEvent {
-	return api.WitnessEvent{Event: w.Name, Offset: w.Offset, Time: instant(w.Time), ID: w.ID, Data: w.Data}
 }
