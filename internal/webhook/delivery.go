@@ -125,6 +125,9 @@ func (d Delivery) checkTopic() error {
 	if err := state.CheckTopicName(d.Topic); err != nil {
 		return fmt.Errorf("topic: %w", err)
 	}
+	if d.Topic == "triggers" || d.Topic == "firings" { // the engine reads them
+		return fmt.Errorf("topic: %s is the engine's own", d.Topic)
+	}
 	return nil
 }
 

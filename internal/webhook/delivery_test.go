@@ -82,6 +82,7 @@ func TestDeliveryFaults(t *testing.T) {
 		{`{"secrets": ["swordfish"]}`, "webhook secret: does not begin with whsec_"},
 		{`{"topic": "t", "url": "https://example.com"}`, "topic: url, headers, secrets"},
 		{`{"topic": "a b"}`, "topic: "},
+		{`{"topic": "firings"}`, "topic: firings is the engine's own"},
 		{strings.Repeat(" ", webhook.DeliveryBytesMax+1), "at most 262144"},
 		{`{"quiet_hours": {"from": "x"}}`, "quiet hours: from: \"x\""},
 		{`{"quiet_hours": {}}`, "quiet hours: zone: \"\""},
