@@ -29,7 +29,7 @@ func realBroker(t *testing.T) *client.Client {
 	}
 	a, err := httpapi.New(b, httpapi.Options{
 		APIKey:     "k",
-		KnownEvent: func(_, entity, id string) (int64, bool) { return 7, entity+id == "u1seen" },
+		KnownEvent: func(_ context.Context, _ string, _ int32, entity, id string) (int64, bool) { return 7, entity+id == "u1seen" },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func (p *producing) readEvents(original *originalEvent) error {
 		return err
 	}
 	if e := &source.Last; p.kind == api.JSON && e.ID != nil && p.a.o.KnownEvent != nil {
-		original.offset, original.known = p.a.o.KnownEvent(p.topic, string(e.Entity), string(e.ID))
+		original.offset, original.known = p.a.o.KnownEvent(p.in.R.Context(), p.topic, p.appends[0].Partition, string(e.Entity), string(e.ID))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -175,7 +176,7 @@ func TestEventsTopicStaysAsItIs(t *testing.T) {
 
 func TestEventsThatAreKnown(t *testing.T) {
 	s := eventServer(t, func(c *setup) {
-		c.http.KnownEvent = func(topic, entity, id string) (int64, bool) {
+		c.http.KnownEvent = func(_ context.Context, topic string, _ int32, entity, id string) (int64, bool) {
 			if id == "old" {
 				return -1, true
 			}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,9 +29,9 @@ type Options struct {
 	// EventsTopic is where POST /event puts events unless the request names a topic. Default "events".
 	EventsTopic string
 	// KnownEvent says whether the engine of triggers will ignore an event that is about to be appended, as one of the entity with
-	// its id was there in the topic, and at which offset that is (-1: not known). It must not wait for anything. nil: nobody knows, and
-	// answers say nothing about it.
-	KnownEvent func(topic, entity, id string) (offset int64, known bool)
+	// its id was there in that partition, and at which offset that is (-1: not known). It must not wait for other machines. nil:
+	// nobody knows, and answers say nothing about it.
+	KnownEvent func(ctx context.Context, topic string, partition int32, entity, id string) (offset int64, known bool)
 	// Triggers is the engine of triggers; nil: the routes of triggers say that there is none. WebhookTargets is which addresses
 	// their webhooks may go to.
 	Triggers       *triggers.Engine

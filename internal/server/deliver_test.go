@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/webhook"
@@ -71,6 +72,22 @@ func TestWebhook(t *testing.T) {
 	}
 	if body := <-came; !strings.Contains(body, `"trigger":"x"`) || !strings.Contains(body, `"entity":"u1"`) {
 		t.Errorf("message %s", body)
+	}
+	// Once the engine has read an event with an id, whoever posts it again hears so.
+	again := func() string {
+		status, answer := ask(t, s, http.MethodPost, "/event", `{"event": "a", "entity_id": "u2", "id": "k"}`)
+		if status/100 != 2 {
+			t.Fatalf("%d %s", status, answer)
+		}
+		return answer
+	}
+	if answer := again(); !strings.Contains(answer, `"duplicate":false`) {
+		t.Errorf("the first: %s", answer)
+	}
+	for end := time.Now().Add(time.Minute); !strings.Contains(again(), `"duplicate":true`); {
+		if time.Now().After(end) {
+			t.Fatal("nobody knows of the first")
+		}
 	}
 	if err := s.Close(context.Background()); err != nil {
 		t.Errorf("stop: %v", err)

@@ -141,10 +141,17 @@ func (s *Server) serve(set *metrics.Set) error {
 	}
 	s.keyMade = made
 	share := httpapi.ConnectionsWithin(int(s.node.Budget().Class(budget.Connections).Limit() / connectionBytes))
+	var known func(context.Context, string, int32, string, string) (int64, bool)
+	if engine := s.node.Triggers(); engine != nil {
+		known = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool) {
+			yes, err := engine.Duplicate(ctx, topic, uint32(partition), entity, id)
+			return -1, err == nil && yes // where it is the engine does not keep
+		}
+	}
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		APIKey: key, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: min(s.cfg.HTTP.Connections, share),
 		ProfileLabels: s.cfg.Debug.Enable, EventsTopic: s.cfg.EventsTopic,
-		WebhookTargets: s.targets,
+		WebhookTargets: s.targets, KnownEvent: known,
 		WriteMetrics: func(w io.Writer) {
 			set.WritePrometheus(w)
 			metrics.WriteProcessMetrics(w)
