@@ -28,8 +28,10 @@ func realBroker(t *testing.T) *client.Client {
 		t.Fatal(err)
 	}
 	a, err := httpapi.New(b, httpapi.Options{
-		APIKey:     "k",
-		KnownEvent: func(_ context.Context, _ string, _ int32, entity, id string) (int64, bool) { return 7, entity+id == "u1seen" },
+		APIKey: "k",
+		KnownEvent: func(_ context.Context, _ string, _ int32, entity, id string) (int64, bool) {
+			return 7, entity+id == "u1seen"
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

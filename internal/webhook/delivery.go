@@ -21,7 +21,7 @@ const DeliveryBytesMax = 256 << 10
 type Delivery struct {
 	Config
 	// Topic has the messages appended instead of posted: it stands in the place of a Config.
-	Topic string `json:"topic,omitempty"`
+	Topic        string     `json:"topic,omitempty"`
 	QuietHours   *Hours     `json:"quiet_hours,omitempty"`
 	FrequencyCap *Frequency `json:"frequency_cap,omitempty"`
 	// Retries are the waits between attempts, such as "5s", "30m" or "1d"; nil means those of DefaultBackoff, an empty list one
