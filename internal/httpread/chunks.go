@@ -126,8 +126,8 @@ func (o *order) give(batch record.Batch, from int64, each eachFunc, volatile boo
 	return each(batch, volatile)
 }
 
-// walkSection reads a section of a file batch by batch, each to where the one before it was: so what is read is looked at
-// and copied while the processor has it at hand. Batches below from are skipped by their heads.
+// walkSection reads a section of a file batch by batch, each of usual size to where the one before it was: so what is read is
+// looked at and copied while the processor has it at hand. Batches below from are skipped by their heads.
 func (a *answer) walkSection(c *broker.Chunk, from int64, each eachFunc) error {
 	o, w := orderOf(c), window{sec: c.Section, least: a.window, memory: &a.memory}
 	defer w.close()
@@ -158,10 +158,15 @@ func (a *answer) walkSection(c *broker.Chunk, from int64, each eachFunc) error {
 		if err != nil {
 			return &record.CorruptError{What: "batch", Err: err}
 		}
-		if err := o.give(batch, from, each, true); err != nil {
+		// A large one keeps its buffer: there may not be memory for it and for copies of its values.
+		large := int(n) > w.least
+		if err := o.give(batch, from, each, !large); err != nil {
 			return err
 		}
 		w.skip(n)
+		if large {
+			w.leave()
+		}
 	}
 	return nil
 }
@@ -223,6 +228,9 @@ func (w *window) skip(n int64) {
 	}
 	w.at += int(n)
 }
+
+// leave leaves the buffer to the answer; what lies behind is read again.
+func (w *window) leave() { w.buf, w.at, w.end = nil, 0, 0 }
 
 // close gives the buffer back.
 func (w *window) close() {
