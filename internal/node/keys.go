@@ -2,11 +2,9 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/view"
@@ -16,9 +14,7 @@ import (
 // keyLog is the broker's log as the view of keys follows it.
 type keyLog struct {
 	*broker.Broker // set before the view is opened
-	changed        chan struct{}
-	stale          atomic.Bool // topics have changed
-	any            atomic.Bool // there are topics with a key index
+	waker
 
 	mu     sync.Mutex // guards topics
 	topics []record.ID
@@ -28,26 +24,10 @@ type keyLog struct {
 }
 
 func newKeyLog() *keyLog {
-	l := &keyLog{changed: make(chan struct{}, 1)}
+	l := &keyLog{waker: newWaker()}
 	l.stale.Store(true)
 	return l
 }
-
-// tell is the broker's hook. Where no topic has a key index, records wake nobody.
-func (l *keyLog) tell(topics bool) {
-	if topics {
-		l.stale.Store(true)
-	}
-	if !topics && !l.any.Load() {
-		return
-	}
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
-}
-
-func (l *keyLog) Changed() <-chan struct{} { return l.changed }
 
 // indexed lists the topics with a key index.
 func (l *keyLog) indexed() ([]record.ID, bool) {
@@ -85,33 +65,11 @@ func (l *keyLog) Read(ctx context.Context, topic record.ID, partition uint32, of
 	if err != nil {
 		return view.Batches{}, err
 	}
-	p := &f.Parts[0]
-	if p.Err != nil {
-		f.Release()
-		return view.Batches{}, p.Err
+	parts, buf, err := batchesOf(f, l.buf)
+	if l.buf = buf; err != nil {
+		return view.Batches{}, err
 	}
-	out := view.Batches{Release: f.Release}
-	for i := range p.Chunks {
-		c := &p.Chunks[i]
-		if c.Section == nil {
-			out.Parts = append(out.Parts, c.Parts...)
-			continue
-		}
-		if i > 0 {
-			break // there is one buffer; the rest is for the next read
-		}
-		if int64(cap(l.buf)) < c.Size {
-			l.buf = make([]byte, c.Size)
-		}
-		b := l.buf[:c.Size]
-		if _, err := c.Section.File.ReadAt(b, c.Section.Off); err != nil {
-			f.Release()
-			return view.Batches{}, fmt.Errorf("%w: read: %w", broker.ErrStoreUnavailable, err)
-		}
-		out.Parts = append(out.Parts, b)
-		break
-	}
-	return out, nil
+	return view.Batches{Parts: parts, Release: f.Release}, nil
 }
 
 // viewFile is where the index of keys is kept, and the folder to be removed with it at the end, if any.

@@ -3,10 +3,8 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/triggers"
@@ -19,32 +17,14 @@ const triggersTopic = "triggers"
 // eventLog is the broker's log as the engine of triggers follows it.
 type eventLog struct {
 	*broker.Broker // set before the engine is opened
-	changed        chan struct{}
-	stale          atomic.Bool // topics have changed
-	any            atomic.Bool // there is a topic of definitions
+	waker
 }
 
 func newEventLog() *eventLog {
-	l := &eventLog{changed: make(chan struct{}, 1)}
+	l := &eventLog{waker: newWaker()}
 	l.stale.Store(true)
 	return l
 }
-
-// tell is the broker's hook.
-func (l *eventLog) tell(topics bool) {
-	if topics {
-		l.stale.Store(true)
-	}
-	if !topics && !l.any.Load() {
-		return
-	}
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
-}
-
-func (l *eventLog) Changed() <-chan struct{} { return l.changed }
 
 func (l *eventLog) Topic(name string) (triggers.Topic, bool) {
 	r, ok := l.TopicNamed(name)
@@ -79,26 +59,11 @@ func (l *eventLog) Read(ctx context.Context, topic record.ID, partition uint32, 
 	if err != nil {
 		return triggers.Batches{}, err
 	}
-	p := &f.Parts[0]
-	if p.Err != nil {
-		f.Release()
-		return triggers.Batches{}, p.Err
+	parts, _, err := batchesOf(f, nil)
+	if err != nil {
+		return triggers.Batches{}, err
 	}
-	out := triggers.Batches{Release: f.Release}
-	for i := range p.Chunks {
-		c := &p.Chunks[i]
-		if c.Section == nil {
-			out.Parts = append(out.Parts, c.Parts...)
-			continue
-		}
-		b := make([]byte, c.Size)
-		if _, err := c.Section.File.ReadAt(b, c.Section.Off); err != nil {
-			f.Release()
-			return triggers.Batches{}, fmt.Errorf("%w: read: %w", broker.ErrStoreUnavailable, err)
-		}
-		out.Parts = append(out.Parts, b)
-	}
-	return out, nil
+	return triggers.Batches{Parts: parts, Release: f.Release}, nil
 }
 
 func (l *eventLog) Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record) (int64, error) {

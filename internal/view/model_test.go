@@ -25,13 +25,13 @@ type model struct {
 	clock  int64
 	few    int  // how many keys a check looks at
 	cut    bool // a compaction was not finished: records may be gone, and nobody has said so
-	// The log was cut off below what compaction had looked at: records may be gone for newer ones that are gone too, which a view
-	// that had not come so far has never seen.
-	lost bool
+	// lost says of partitions whose log was cut off below what compaction had looked at how far that was: records below may be gone
+	// for newer ones that are gone too, which a view that had not come so far has never seen.
+	lost map[aPlace]int64
 }
 
 func newModel(t *testing.T, seed uint64) *model {
-	m := &model{t: t, rand: seeded(t, seed), log: newLog(), few: 100}
+	m := &model{t: t, rand: seeded(t, seed), log: newLog(), few: 100, lost: map[aPlace]int64{}}
 	m.topics = append(m.topics, m.log.create(1+m.rand.IntN(3)))
 	m.view = openSized(t, "", m.log, &small)
 	return m
@@ -100,7 +100,10 @@ func (m *model) step() {
 		m.view.Close()
 		clean := p.clean
 		to := p.next - m.rand.Int64N(min(p.next, 300)+1)
-		m.lost = m.lost || to < clean
+		if to < clean {
+			at := aPlace{topic, uint32(part)}
+			m.lost[at] = max(m.lost[at], clean)
+		}
 		if m.log.rewind(topic, part, to) < p.next && m.rand.IntN(2) == 0 {
 			m.append(topic, part) // the log is as long again, and another
 		}
@@ -226,12 +229,10 @@ func (m *model) check() {
 	for _, topic := range m.topics {
 		there := m.records(topic)
 		keys := m.some(there)
-		if m.cut || m.lost {
+		if m.cut {
 			m.forget(topic, there, keys)
 		}
-		if m.lost {
-			m.forget(topic, there, m.listed(topic))
-		}
+		m.forget(topic, there, m.listedOfLost(topic))
 		for _, key := range keys {
 			for part := -1; part < len(m.log.Topic(topic)); part++ {
 				want := "none"
@@ -254,14 +255,22 @@ func (m *model) check() {
 	}
 }
 
-// listed are the keys that the view takes for present, at most LimitMax of them.
-func (m *model) listed(topic record.ID) (keys []string) {
+// aPlace is a partition.
+type aPlace struct {
+	topic record.ID
+	part  uint32
+}
+
+// listedOfLost are the keys that the view lists with a record that may be lost; there are fewer than LimitMax keys.
+func (m *model) listedOfLost(topic record.ID) (keys []string) {
 	list, err := m.view.List(m.t.Context(), topic, ListQuery{Limit: LimitMax})
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	for _, e := range list {
-		keys = append(keys, string(e.Key))
+		if e.Offset < m.lost[aPlace{topic, e.Partition}] {
+			keys = append(keys, string(e.Key))
+		}
 	}
 	return keys
 }
