@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/dispatch"
 	"github.com/sebbroker/seb/internal/node"
 )
 
@@ -32,6 +33,12 @@ type Options struct {
 	BatchBytes int64
 	// MemoryLimit is the ceiling of all buffers in bytes: 256 MiB.
 	MemoryLimit int64
+	// WebhookTargets are private addresses that webhooks of triggers may go to: prefixes such as "10.0.0.0/8", addresses, or "all".
+	// Those of the public Internet are always allowed. What is none of these is an error of Open.
+	WebhookTargets []string
+	// NoDelivery delivers nothing of what triggers fire, to webhooks or topics: it waits for the next broker that does. Triggers
+	// are followed all the same.
+	NoDelivery bool
 	// Logger; nil logs nothing.
 	Logger *slog.Logger
 }
@@ -63,14 +70,20 @@ var (
 
 // Broker is a broker in this process. Its methods may be called concurrently.
 type Broker struct {
-	n *node.Node
+	n        *node.Node
+	dispatch *dispatch.Dispatcher // nil: it delivers nothing
 }
 
 // Open opens a broker and waits until it leads, or follows if read-only. If ctx ends first all is closed again; its end
-// after Open does not matter. A remote bucket that was not used before is checked first, which takes seconds.
+// after Open does not matter. A remote bucket that was not used before is checked first, which takes seconds. A broker that leads
+// delivers what the bucket's triggers fire, as a server would: triggers are made by one, or by `seb trigger`, on the same bucket.
 func Open(ctx context.Context, o Options) (*Broker, error) {
 	if o.Bucket == "" {
 		return nil, errors.New("open broker: Options.Bucket is required")
+	}
+	targets, err := policy(&o)
+	if err != nil {
+		return nil, err
 	}
 	no := node.Options{
 		Bucket: o.Bucket, DataDir: o.DataDir, ReadOnly: o.ReadOnly, NoAutoCreate: o.NoAutoCreate,
@@ -89,12 +102,22 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Broker{n: n}, nil
+	b := &Broker{n: n}
+	if b.dispatch, err = deliver(ctx, n, targets, &o); err != nil {
+		return nil, errors.Join(err, n.Close(ctx))
+	}
+	return b, nil
 }
 
-// Close stores and answers what is under way and closes the broker. When ctx ends first, what was not sent is refused, the
-// rest is unknown, and Close returns ctx's error. It may be called twice.
-func (b *Broker) Close(ctx context.Context) error { return b.n.Close(ctx) }
+// Close breaks deliveries off, which are made again by whoever opens the bucket next, stores and answers what is under way and
+// closes the broker. When ctx ends first, what was not sent is refused, the rest is unknown, and Close returns ctx's error. It may
+// be called twice.
+func (b *Broker) Close(ctx context.Context) error {
+	if b.dispatch != nil {
+		b.dispatch.Close()
+	}
+	return b.n.Close(ctx)
+}
 
 // Done is closed when the broker can not go on: it was fenced, its data is corrupt, or it was closed. Err says which.
 func (b *Broker) Done() <-chan struct{} { return b.n.Done() }

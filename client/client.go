@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,9 @@ import (
 // Options say how a Client works. The zero Options are usable against a broker that wants no key.
 type Options struct {
 	APIKey string
+	// TLS is how a broker at https:// is spoken to, such as with RootCAs for an authority of one's own; nil: as the system trusts. A
+	// client with an HTTPClient does not look at it.
+	TLS *tls.Config
 	// HTTPClient is used instead of the client's own. Its Timeout would cut long polls off; use contexts instead.
 	HTTPClient *http.Client
 	// RetryTime is how long one call goes on repeating what can be repeated safely, from its first failure on; 0 means 30
@@ -75,6 +79,9 @@ func New(baseURL string, o Options) (*Client, error) {
 		t.MaxIdleConns = 0
 		t.MaxIdleConnsPerHost = connectionsIdleMax
 		t.DisableCompression = true
+		if o.TLS != nil {
+			t.TLSClientConfig = o.TLS.Clone()
+		}
 		t.WriteBufferSize, t.ReadBufferSize = 64<<10, 64<<10
 		c.http = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse // a redirected POST would come back as a GET

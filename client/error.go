@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ var (
 	ErrBadRequest       error = codeError(api.BadRequest)
 	ErrReadOnly         error = codeError(api.ReadOnly)
 	ErrUnknownGroup     error = codeError(api.UnknownGroup)
+	ErrGroupActive      error = codeError(api.GroupActive)
 	ErrBeyondEnd        error = codeError(api.OffsetBeyondEnd)
 	ErrSequenceGap      error = codeError(api.SequenceGap)
 	ErrProducerFenced   error = codeError(api.ProducerFenced)
@@ -145,7 +147,7 @@ func (e *Error) repeatable(r *request) bool {
 	switch {
 	case e.Status == 0:
 		// No answer: a read can be repeated, a write only if it never left, unless that does not matter.
-		return !isContext(e.Err) && (free || e.Outcome == OutcomeRejected)
+		return !isContext(e.Err) && !isUntrusted(e.Err) && (free || e.Outcome == OutcomeRejected)
 	case e.Status/100 == 2:
 		return free && !isContext(e.Err) && !notAnswer(e.Err) // an answer that broke off
 	case !free:
@@ -157,6 +159,18 @@ func (e *Error) repeatable(r *request) bool {
 		return true
 	}
 	return false
+}
+
+// isUntrusted says whether the broker's certificate is not trusted, or there is no TLS where https:// wants some: waiting does not help.
+func isUntrusted(err error) bool {
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return true
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[tls.RecordHeaderError](err)
+	return ok
 }
 
 // problemMax bounds what is read of an answer that is an error.

@@ -131,7 +131,7 @@ type DryRun struct {
 	Next      time.Time        `json:"next,omitzero"`
 	Instances int              `json:"instances"`
 	AsOf      time.Time        `json:"as_of"`
-	Truncated bool             `json:"truncated"`
+	Truncated bool             `json:"truncated"` // more entities than fit into memory: those that came first count
 	History   []HistoryStart   `json:"history"`
 	Names     []string         `json:"names"`
 	Class     string           `json:"class"`

@@ -82,7 +82,18 @@ func (n *normalizer) leaf(t *term, need int, within int64) *form.Form {
 		}
 		n.list = append(n.list, k)
 	}
-	return n.Make(form.Form{Op: form.Leaf, Kind: i, Need: need, Within: within, From: t})
+	return n.Make(form.Form{Op: form.Leaf, Kind: i, Need: need, Within: within, From: t.counted(need)})
+}
+
+// counted is what a leaf of a term looks for: of a count not what it says of the number, which may be the opposite.
+func (t *term) counted(need int) *term {
+	if t.op != opCount {
+		return t
+	}
+	if need == 1 {
+		return &term{op: opEvent, at: t.at, event: t.event}
+	}
+	return &term{op: opCount, at: t.at, event: t.event, is: filter.AtLeast, n: need}
 }
 
 // count reduces every comparison to "at least so many".

@@ -26,6 +26,10 @@ func TestWarnings(t *testing.T) {
 		{"A THEN ((B AND NOT A) WITHIN 2d)", nil},
 		{"A THEN NOT B", []driplang.Warning{{driplang.FiresAtOnce, atOnce + "A is complete; did you mean A THEN ((NOT B) WITHIN ...)?"}}},
 		{
+			"A THEN (count(B) < 3)",
+			[]driplang.Warning{{driplang.FiresAtOnce, atOnce + "A is complete; did you mean A THEN ((NOT (count(B) >= 3)) WITHIN ...)?"}},
+		},
+		{
 			"A OR B THEN (NOT (C THEN D))",
 			[]driplang.Warning{{driplang.FiresAtOnce, atOnce + "A OR B is complete; did you mean (A OR B) THEN ((NOT (C THEN D)) WITHIN ...)?"}},
 		},

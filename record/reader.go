@@ -1,6 +1,9 @@
 package record
 
-import "io"
+import (
+	"io"
+	"slices"
+)
 
 // Reader iterates over the records of concatenated stored batches. The zero Reader needs Reset; it may be reset any
 // number of times and keeps its buffers. It checks the checksum of each batch that it opens.
@@ -160,7 +163,8 @@ func (r *Reader) decompress(codec Compression) bool {
 	}
 	for {
 		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
+			// More than the limit by a byte, so that its end is seen. append would leave five times as much behind.
+			buf = slices.Grow(buf, int(max(1, min(limit+1, 2*int64(cap(buf)))-int64(len(buf)))))
 		}
 		n, err := f.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]

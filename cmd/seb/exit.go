@@ -38,7 +38,7 @@ func newExitCodes() *cobra.Command {
 3  serve: another broker has taken over this bucket
 4  serve, check-store: the store fails a check that Seb stands on, or refuses this caller
 5  stored data is corrupt: nothing was deleted or skipped
-6  produce, topic: no answer in time: what was sent may appear once, or never
+6  produce, event, topic, trigger: no answer in time: what was sent may appear once, or never
 130  interrupted (not serve and consume --follow, which are ended so)
 
 The first three are what shells and service managers expect. A service manager that restarts serve should not do so

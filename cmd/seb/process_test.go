@@ -159,7 +159,7 @@ func (r *running) wait() int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-var addressLine = regexp.MustCompile(`(?m)^  address  (http://\S+)$`)
+var addressLine = regexp.MustCompile(`(?m)^  address  (https?://\S+)$`)
 
 func (r *running) address() string {
 	r.t.Helper()

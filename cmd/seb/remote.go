@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/url"
@@ -20,6 +21,7 @@ type remote struct {
 	address string
 	key     config.Secret
 	keyFile string
+	caFile  string
 	dataDir string
 }
 
@@ -27,9 +29,10 @@ const addressDefault = "http://127.0.0.1:51313"
 
 func (r *remote) register(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
-	f.StringVar(&r.address, "address", "", "the broker's address, such as http://host:51313 (default: the local broker's)")
+	f.StringVar(&r.address, "address", "", "the broker's address, such as http://host:51313 or https://host:51313 (default: the local broker's)")
 	f.Var(&r.key, "api-key", "its API key; better in $SEB_API_KEY (default: the local broker's)")
 	f.StringVar(&r.keyFile, "api-key-file", "", "file that holds the API key")
+	f.StringVar(&r.caFile, "ca-file", "", "file with the authorities, in PEM, one of which has signed the certificate of a broker at https:// (default: the system's)")
 	f.StringVar(&r.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker")
 }
 
@@ -58,14 +61,24 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 			address = addressDefault
 		}
 	}
-	if key == "" && (r.address == "" || r.address == local.Address) {
+	own := r.address == "" || r.address == local.Address
+	if key == "" && own {
 		// Only the local broker is given the local broker's key.
 		key = local.APIKey
+	}
+	o := client.Options{APIKey: key, RetryTime: retryTime}
+	switch {
+	case r.caFile != "":
+		if o.TLS, err = trustAuthorities(r.caFile); err != nil {
+			return nil, usageError{fmt.Errorf("--ca-file: %w", err)}
+		}
+	case own && local.Certificate != "":
+		o.TLS = trustFile(local.Certificate)
 	}
 	if err := answers(cmd.Context(), address); err != nil {
 		return nil, err
 	}
-	c, err := client.New(address, client.Options{APIKey: key, RetryTime: retryTime})
+	c, err := client.New(address, o)
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -46,9 +46,9 @@ Every flag can also be given in the environment as SEB_ and its name: SEB_BUCKET
 		},
 	}
 	root.AddCommand(
-		newServe(), newProduce(), newConsume(), newTopic(), newGroup(), newKey(), newEvent(), newTrigger(), newDrip(), newInspect(), newCheckStore(),
+		newServe(), newProduce(), newConsume(), newTopic(), newGroup(), newKey(), newEvent(), newTrigger(), newEntity(), newDrip(), newInspect(), newCheckStore(),
 		newFsck(), newImport(), newExport(),
-		newBenchmark(), newBenchmarkRead(), newVersion(), newExitCodes(),
+		newBench(), newBenchmark(), newBenchmarkRead(), newVersion(), newExitCodes(),
 	)
 	return root, began
 }

@@ -9,3 +9,8 @@ func newTrigger() *cobra.Command {
 	var r remote
 	return triggercmd.New(triggercmd.Remote{Register: r.register, With: r.with, Usage: wrongUsage})
 }
+
+func newEntity() *cobra.Command {
+	var r remote
+	return triggercmd.NewEntity(triggercmd.Remote{Register: r.register, With: r.with, Usage: wrongUsage})
+}

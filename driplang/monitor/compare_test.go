@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/drip/reference"
 )
 
 var compareTime = flag.Duration("comparetime", 0, "compare monitor and definitions on random histories for so long")
@@ -16,10 +17,11 @@ var compareTime = flag.Duration("comparetime", 0, "compare monitor and definitio
 // comparison is one history, followed by the monitor and by the definitions.
 type comparison struct {
 	expr    driplang.Expr
-	ref     *ref
+	ref     *reference.Expr
 	history []happening
-	plain   *Monitor // as triggers use it
-	pending *Monitor // with exact pending
+	events  []reference.Event // the same
+	plain   *Monitor          // as triggers use it
+	pending *Monitor          // with exact pending
 	choose  *chooser
 	out     bool
 	fires   []int64
@@ -27,18 +29,14 @@ type comparison struct {
 
 // horizon is an instant after which nothing changes by time alone.
 func (c *comparison) horizon() int64 {
-	var sum int64 = 2
-	c.ref.walk(func(r *ref) { sum += r.millis })
+	sum := 2 + c.ref.Span()
 	if len(c.history) > 0 {
 		sum += c.history[len(c.history)-1].at
 	}
 	return sum
 }
 
-func (c *comparison) at(p point) Value {
-	h := reference{c.history, p}
-	return h.val(c.ref, point{0, -1 << 40, true}, never, ever, nil)
-}
+func (c *comparison) at(p point) Value { return byDefinition(c.ref, c.events, p) }
 
 // compareHistory returns what differs.
 func compareHistory(text string, history []happening, choose *chooser) error {
@@ -52,7 +50,7 @@ func compareHistory(text string, history []happening, choose *chooser) error {
 	}
 	exact, _ := Compile(e, Options{Pending: true})
 	c := &comparison{
-		expr: e, ref: refOf(e), history: history, plain: New(p), pending: New(exact), choose: choose,
+		expr: e, ref: reference.Of(e), history: history, events: given(history), plain: New(p), pending: New(exact), choose: choose,
 	}
 	if c.out = p.Initially() == True; exact.Initially() != c.at(point{0, -1, true}) {
 		return fmt.Errorf("initially %v, by definition %v", exact.Initially(), c.at(point{0, -1, true}))
@@ -202,10 +200,8 @@ func (c *comparison) reload() error {
 // checkWitness takes all other events away: the expression must still be true. Of a count, and
 // of a THEN that did not happen, the witness is not complete.
 func (c *comparison) checkWitness(p point) error {
-	unclear := false
-	c.ref.walk(func(r *ref) { unclear = unclear || r.need > 1 || r.op == "then" && r.not })
 	witness := c.plain.Witness(nil)
-	if unclear || c.plain.Value() != True {
+	if c.ref.Counting() || c.plain.Value() != True {
 		return nil
 	}
 	var kept []happening
@@ -215,8 +211,7 @@ func (c *comparison) checkWitness(p point) error {
 		}
 		kept = append(kept, c.history[ref-1])
 	}
-	h := reference{kept, point{len(kept), p.t, p.done}}
-	if v := h.val(c.ref, point{0, -1 << 40, true}, never, ever, nil); v != True {
+	if v := byDefinition(c.ref, given(kept), point{len(kept), p.t, p.done}); v != True {
 		return fmt.Errorf("at %+v: with the witness %v alone it is %v", p, kept, v)
 	}
 	return nil
@@ -242,6 +237,14 @@ func (c *comparison) checkFires() error {
 	}
 	if !slices.Equal(c.fires, want) {
 		return fmt.Errorf("fires at %v, by definition %v", c.fires, want)
+	}
+	// Looking at few instants finds the same.
+	var few []int64
+	for _, f := range c.ref.Firings(c.events, reference.Edge) {
+		few = append(few, f.At)
+	}
+	if !slices.Equal(few, want) {
+		return fmt.Errorf("found at %v, by definition %v", few, want)
 	}
 	return nil
 }

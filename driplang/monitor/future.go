@@ -14,7 +14,7 @@ func (m *Monitor) futureTrue(n *node, f *frame) int64 {
 	for i := from; i < len(m.times); i++ {
 		at := m.times[i]
 		if r := m.spawnAt(n, f, at); r != nil {
-			first = min(first, max(at, m.becomesTrue(n.right.root, r)))
+			first = min(first, max(at, m.becomes(true, n.right.root, r)))
 			m.put(r)
 		}
 	}
@@ -40,7 +40,7 @@ func (m *Monitor) spawnAt(n *node, f *frame, at int64) *frame {
 // twice.
 func (m *Monitor) completions(n *node, f *frame) {
 	if n.completesByTime() {
-		if _, hi := n.window(f); !m.passed(hi) && m.becomesTrue(n, f) <= hi {
+		if _, hi := n.window(f); !m.passed(hi) && m.becomes(true, n, f) <= hi {
 			m.times = append(m.times, hi)
 		}
 		return
@@ -51,7 +51,7 @@ func (m *Monitor) completions(n *node, f *frame) {
 	}
 	switch {
 	case n.op == form.And && len(m.times) > from:
-		since := m.becomesTrue(n, f)
+		since := m.becomes(true, n, f)
 		m.times = append(m.times[:from], slices.DeleteFunc(m.times[from:], func(at int64) bool { return at < since })...)
 	case n.op == form.Then && !n.not:
 		for _, r := range f.cells[n.cell].rights {
@@ -95,7 +95,7 @@ func (m *Monitor) startsAt(n *node, f *frame, at int64) bool {
 	}
 	for _, k := range n.kids {
 		if m.startsAt(k, f, at) {
-			return n.op == form.Or || m.becomesTrue(n, f) <= at
+			return n.op == form.Or || m.becomes(true, n, f) <= at
 		}
 	}
 	return false

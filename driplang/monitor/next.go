@@ -12,7 +12,7 @@ func (m *Monitor) Next() (at int64, ok bool) {
 		if was == True {
 			return 0, false
 		}
-		at = m.becomesTrue(root, m.root)
+		at = m.becomes(true, root, m.root)
 		return at, at < ever
 	}
 	return m.simulate(was == True)
@@ -73,54 +73,31 @@ func (m *Monitor) nodeDeadline(n *node, f *frame) int64 {
 	return at
 }
 
-// becomesTrue is the instant from which a node is true if nothing happens any more; ever if it stays untrue. It may be in
-// the past.
-func (m *Monitor) becomesTrue(n *node, f *frame) int64 {
+// becomes is the instant from which a node is true, or with false, false, if nothing happens any more; ever if it never is.
+// It may be in the past.
+func (m *Monitor) becomes(truth bool, n *node, f *frame) int64 {
 	switch {
-	case n.op == form.And:
+	case n.op == form.Not:
+		return m.becomes(!truth, n.kids[0], f)
+	case n.op == form.And && truth, n.op == form.Or && !truth: // when the last one is
 		at := int64(never)
 		for _, k := range n.kids {
-			at = max(at, m.becomesTrue(k, f))
+			at = max(at, m.becomes(truth, k, f))
 		}
 		return at
-	case n.op == form.Or:
+	case n.op == form.And, n.op == form.Or:
 		at := int64(ever)
 		for _, k := range n.kids {
-			at = min(at, m.becomesTrue(k, f))
+			at = min(at, m.becomes(truth, k, f))
 		}
 		return at
-	case n.op == form.Not:
-		return m.becomesFalse(n.kids[0], f)
-	case n.not:
-		return m.turnsFalse(n, f)
-	}
-	return m.turnsTrue(n, f)
-}
-
-// becomesFalse is the instant from which a node is false if nothing happens any more.
-func (m *Monitor) becomesFalse(n *node, f *frame) int64 {
-	switch {
-	case n.op == form.And:
-		at := int64(ever)
-		for _, k := range n.kids {
-			at = min(at, m.becomesFalse(k, f))
-		}
-		return at
-	case n.op == form.Or:
-		at := int64(never)
-		for _, k := range n.kids {
-			at = max(at, m.becomesFalse(k, f))
-		}
-		return at
-	case n.op == form.Not:
-		return m.becomesTrue(n.kids[0], f)
-	case n.not:
+	case truth != n.not:
 		return m.turnsTrue(n, f)
 	}
 	return m.turnsFalse(n, f)
 }
 
-// turnsTrue is becomesTrue for a leaf or THEN, without its NOT.
+// turnsTrue is becomes(true) for a leaf or THEN, without its NOT.
 func (m *Monitor) turnsTrue(n *node, f *frame) int64 {
 	if n.op == form.Leaf {
 		if n.hit(f) {
@@ -134,7 +111,7 @@ func (m *Monitor) turnsTrue(n *node, f *frame) int64 {
 	}
 	at := int64(ever)
 	for _, r := range c.rights {
-		at = min(at, m.becomesTrue(n.right.root, r))
+		at = min(at, m.becomes(true, n.right.root, r))
 	}
 	if n.wakes {
 		at = min(at, m.futureTrue(n, f))
@@ -142,7 +119,7 @@ func (m *Monitor) turnsTrue(n *node, f *frame) int64 {
 	return at
 }
 
-// turnsFalse is becomesFalse for a leaf or THEN, without its NOT.
+// turnsFalse is becomes(false) for a leaf or THEN, without its NOT.
 func (m *Monitor) turnsFalse(n *node, f *frame) int64 {
 	if n.hit(f) || n.op == form.Then && f.cells[n.cell].n > 0 {
 		return ever
@@ -154,7 +131,7 @@ func (m *Monitor) turnsFalse(n *node, f *frame) int64 {
 	}
 	if n.op == form.Then {
 		for _, r := range f.cells[n.cell].rights {
-			at = max(at, m.becomesFalse(n.right.root, r))
+			at = max(at, m.becomes(false, n.right.root, r))
 		}
 	}
 	return at

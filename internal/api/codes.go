@@ -16,6 +16,7 @@ const (
 	SequenceGap          Code = "sequence_gap"
 	ProducerFenced       Code = "producer_fenced"
 	UnknownGroup         Code = "unknown_group"
+	GroupActive          Code = "group_active" // it has members, who commit its offsets
 	KeyNotFound          Code = "key_not_found"
 	KeyIndexOff          Code = "key_index_off"
 	KeyIndexBehind       Code = "key_index_behind"
@@ -55,6 +56,7 @@ var Statuses = map[Code]int{
 	SequenceGap:          http.StatusConflict,
 	ProducerFenced:       http.StatusConflict,
 	UnknownGroup:         http.StatusNotFound,
+	GroupActive:          http.StatusConflict,
 	KeyNotFound:          http.StatusNotFound,
 	KeyIndexOff:          http.StatusConflict,
 	KeyIndexBehind:       http.StatusServiceUnavailable,
@@ -94,6 +96,7 @@ var Titles = map[Code]string{
 	SequenceGap:          "Gap in a producer's sequence",
 	ProducerFenced:       "A newer epoch of the producer has appended",
 	UnknownGroup:         "Unknown consumer group",
+	GroupActive:          "The consumer group has members",
 	KeyNotFound:          "The key has no value",
 	KeyIndexOff:          "The topic has no key index",
 	KeyIndexBehind:       "The key index has not got that far",

@@ -9,7 +9,7 @@ type EventStored struct {
 	Partition int32     `json:"partition"`
 	Offset    int64     `json:"offset"`
 	Time      time.Time `json:"time"`
-	// Duplicate: an event of the entity with the same id was there already, at OriginalOffset if that is known, so that triggers
+	// Duplicate: an event of the entity with the same id was there already, at OriginalOffset, so that triggers
 	// ignore this one. nil: not known.
 	Duplicate      *bool  `json:"duplicate,omitempty"`
 	OriginalOffset *int64 `json:"original_offset,omitempty"`

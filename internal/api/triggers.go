@@ -131,8 +131,8 @@ type DryRun struct {
 	Next     *time.Time       `json:"next"`
 	// Instances is the most left sides of THEN that were followed at once for one entity.
 	Instances int            `json:"instances"`
-	AsOf      time.Time      `json:"as_of"` // up to when it was looked at, in the log's time
-	Truncated bool           `json:"truncated"`
+	AsOf      time.Time      `json:"as_of"`     // up to when it was looked at, in the log's time
+	Truncated bool           `json:"truncated"` // more entities than fit into memory: those that came first count
 	History   []HistoryStart `json:"history"`
 	Names     []string       `json:"names"`
 	Class     string         `json:"class"`

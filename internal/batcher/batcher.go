@@ -52,8 +52,12 @@ type Batcher[T any] interface {
 type Config struct {
 	Wait     time.Duration // Blocking: from an object's first item to its freezing; 0 freezes at once
 	Patience time.Duration // the same for patient items, where it is longer
-	BytesMax int64         // soft limit of an object; BytesMax
-	ItemsMax int           // limit of items in an object; ItemsMax
+	// Blocking: once QuietBytes have come, and nothing more for Quiet, waiting is over: producers who have as many requests under
+	// way as they may send nothing before they are answered. 0: no such thing.
+	Quiet      time.Duration
+	QuietBytes int64
+	BytesMax   int64 // soft limit of an object; BytesMax
+	ItemsMax   int   // limit of items in an object; ItemsMax
 }
 
 func (c Config) withDefaults() Config {
@@ -66,7 +70,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// NewBlocking returns a batcher that collects from the first item for Wait, or until the soft limit is reached. An
+// NewBlocking returns a batcher that collects from the first item for Wait, or until the soft limit is reached, or it is quiet. An
 // object takes no more than the soft limit, but at least one item: one that is larger goes alone.
 func NewBlocking[T any](c Config) *Blocking[T] {
 	return &Blocking[T]{queue: queue[T]{cfg: c.withDefaults()}}
@@ -83,7 +87,11 @@ func (b *Blocking[T]) Due() (at int64, ok bool) {
 	case b.full():
 		return b.first.at, true
 	}
-	return b.deadline(b.cfg.Wait), true
+	at = b.deadline(b.cfg.Wait)
+	if b.cfg.Quiet > 0 && b.bytes >= b.cfg.QuietBytes {
+		at = min(at, b.last.at+int64(b.cfg.Quiet))
+	}
+	return at, true
 }
 
 // Take is part of Batcher.

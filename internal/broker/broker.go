@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/eventlog"
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/ranges"
+	"github.com/sebbroker/seb/internal/state"
 )
 
 // Broker is one shard's broker on a bucket. Its methods may be called concurrently.
@@ -69,6 +70,11 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 func (b *Broker) committed(c *eventlog.Committed) {
 	defer b.changed(c.Topics)
 	b.tail.add(c)
+	for i := range c.Index {
+		e := &c.Index[i]
+		at := ranges.Place{Source: state.Source{Epoch: c.Epoch, Slot: c.Slot, Pos: e.Pos}, Base: e.Base, Len: e.Len}
+		b.far.Written(at, func() [][]byte { return c.Object.Slice(int64(e.Pos), int64(e.Len)) })
+	}
 	if c.Topics {
 		b.waiters.wakeAll()
 		return

@@ -28,6 +28,8 @@ var (
 	ErrClosed           = errors.New("broker is closing")
 	ErrUnknownGroup     = errors.New("unknown consumer group")
 	ErrBeyondEnd        = errors.New("offset beyond the partition's end")
+	// ErrGroupActive: the group has members (package groups), who commit its offsets. The broker itself knows of none.
+	ErrGroupActive = errors.New("the consumer group has members")
 	// ErrFull: the table of committed offsets is full. It is ErrOverBudget.
 	ErrFull = fmt.Errorf("%w: the table of committed offsets is full", ErrOverBudget)
 	// ErrSequenceGap: an idempotent producer's append does not follow its last one, and is none of its last ones. A

@@ -17,6 +17,21 @@ import (
 // A want gives whole batches until MaxBytes are reached, at least one. What does not fit into the memory budget is left
 // out, and is for the next call; if nothing fits, the error is ErrOverBudget. The caller must Release the answer.
 func (b *Broker) Fetch(ctx context.Context, wants []Want, minBytes int, maxWait time.Duration) (*Fetched, error) {
+	return b.FetchWithin(ctx, wants, Volume{Min: minBytes}, maxWait)
+}
+
+// Volume is how much a fetch is to give for all wants together, in bytes.
+type Volume struct {
+	// Min is what it waits for.
+	Min int
+	// Max, if not 0, ends the answer: the wants behind the one that reaches it get nothing, as if nothing were there. It is
+	// soft as Want.MaxBytes is.
+	Max int
+}
+
+// FetchWithin is Fetch with a bound for all wants together.
+func (b *Broker) FetchWithin(ctx context.Context, wants []Want, v Volume, maxWait time.Duration) (*Fetched, error) {
+	minBytes := v.Min
 	select {
 	case <-b.closing:
 		return nil, ErrClosed
@@ -25,6 +40,7 @@ func (b *Broker) Fetch(ctx context.Context, wants []Want, minBytes int, maxWait 
 	var timer *time.Timer
 	for {
 		p := newPlan(wants)
+		p.most = int64(v.Max)
 		var w *waiter
 		if minBytes > 0 && maxWait > 0 {
 			w = &waiter{wake: make(chan struct{}, 1)}
@@ -65,6 +81,7 @@ func (b *Broker) wait(ctx context.Context, w *waiter, timer *time.Timer) (over b
 type plan struct {
 	wants []Want
 	parts []partPlan
+	most  int64 // bytes of all parts; 0: no bound
 }
 
 // partPlan is one want's part of the plan.
@@ -104,6 +121,9 @@ func (b *Broker) plan(p *plan, minBytes int64, w *waiter) (waits bool) {
 		for i := range p.wants {
 			pp := &p.parts[i]
 			pp.look(s, &p.wants[i])
+			if p.most > 0 {
+				pp.bound(&p.wants[i], p.most-bytes)
+			}
 			bytes += pp.bytes
 			ready = ready || pp.err != nil || pp.full
 		}
@@ -130,7 +150,7 @@ func (b *Broker) plan(p *plan, minBytes int64, w *waiter) (waits bool) {
 // look fills in a part.
 func (pp *partPlan) look(s *state.State, w *Want) {
 	t := s.TopicByName(w.Topic)
-	if t == nil {
+	if t == nil || !w.ID.IsZero() && w.ID != t.ID {
 		pp.err = ErrUnknownTopic
 		return
 	}
@@ -159,6 +179,19 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 		pp.bytes += left(&r, w.Offset)
 	}
 	pp.full = len(pp.ranges) == readsMax || pp.bytes >= int64(w.MaxBytes)
+}
+
+// bound leaves of a part what fits into so many bytes; a batch that is not the answer's first fits only if there is room.
+func (pp *partPlan) bound(w *Want, room int64) {
+	switch {
+	case len(pp.ranges) == 0 || pp.bytes <= room:
+		return
+	case room <= 0:
+		pp.ranges, pp.bytes = nil, 0
+	default:
+		w.MaxBytes = min(w.MaxBytes, int(room))
+	}
+	pp.full = true
 }
 
 // left estimates how many bytes of a range hold the offset and what follows: its batches are taken to be of one size. It is

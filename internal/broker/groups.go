@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sebbroker/seb/internal/eventlog"
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/state"
 )
@@ -47,19 +48,42 @@ type GroupOffset struct {
 	Start, Next int64 // of the partition
 }
 
+// OffsetTicket stands for one SubmitOffsets.
+type OffsetTicket struct {
+	broker *Broker
+	group  string
+	log    *eventlog.Ticket // of the commits that passed, in order; nil if none did
+	errs   []error          // of those that did not
+	passed []int            // where in errs each commit of log belongs
+	ops    []logcore.Op
+}
+
+// nothingWaits is closed: the outcome of a ticket of which nothing passed is there.
+var nothingWaits = func() chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}()
+
 // CommitOffsets stores offsets of a group and waits until they are committed; a group is there from its first offset on.
 // Each is answered for itself, in order; nil means durable (rule R4). They ride in the next commit object, and alone
 // they wait for Options.Batch.Patience, so that consumers do not run up a bill.
 //
 // Errors: *OffsetMismatchError, ErrUnknownTopic, ErrUnknownPartition, ErrInvalid, ErrFull, and those of an append.
 func (b *Broker) CommitOffsets(ctx context.Context, group string, commits []OffsetCommit) []error {
-	errs := make([]error, len(commits))
+	return b.SubmitOffsets(ctx, group, commits).Wait(ctx)
+}
+
+// SubmitOffsets is CommitOffsets, but that it queues them in call order and returns at once.
+func (b *Broker) SubmitOffsets(ctx context.Context, group string, commits []OffsetCommit) *OffsetTicket {
+	t := &OffsetTicket{
+		broker: b, group: group, errs: make([]error, len(commits)),
+		ops: make([]logcore.Op, 0, len(commits)), passed: make([]int, 0, len(commits)),
+	}
 	refuse := b.refuses(ctx)
 	if refuse == nil {
-		refuse = checkGroup(group)
+		refuse = CheckGroup(group)
 	}
-	ops := make([]logcore.Op, 0, len(commits))
-	of := make([]int, 0, len(commits)) // which commit each op is
 	now := b.opt.Now().UnixMicro()
 	for i := range commits {
 		c := &commits[i]
@@ -71,7 +95,7 @@ func (b *Broker) CommitOffsets(ctx context.Context, group string, commits []Offs
 			id, err = b.partition(c.Topic, c.Partition)
 		}
 		if err != nil {
-			errs[i] = err
+			t.errs[i] = err
 			continue
 		}
 		op := logcore.Op{Record: state.Record{
@@ -81,14 +105,32 @@ func (b *Broker) CommitOffsets(ctx context.Context, group string, commits []Offs
 		if c.Expected != nil {
 			op.Conditional, op.Expected = true, *c.Expected
 		}
-		ops, of = append(ops, op), append(of, i)
+		t.ops, t.passed = append(t.ops, op), append(t.passed, i)
 	}
-	if len(ops) == 0 {
+	if len(t.ops) > 0 {
+		t.log = b.log.ProposePatiently(t.ops)
+	}
+	return t
+}
+
+// Done is closed when every commit has its answer: it is durable, or never will be, or nobody knows and the broker is done.
+func (t *OffsetTicket) Done() <-chan struct{} {
+	if t.log == nil {
+		return nothingWaits
+	}
+	return t.log.Done()
+}
+
+// Wait returns an error for each commit, in order. If ctx ends first, what was not sent yet is taken out (ErrNotSent), and what
+// was sent is ErrOutcomeUnknown. Wait may be called again, and concurrently.
+func (t *OffsetTicket) Wait(ctx context.Context) []error {
+	errs := slices.Clone(t.errs)
+	if t.log == nil {
 		return errs
 	}
-	results := b.log.ProposePatiently(ops).Wait(ctx)
+	results := t.log.Wait(ctx)
 	for i := range results {
-		errs[of[i]] = b.commitError(results[i].Err(), group, ops[i].Expected)
+		errs[t.passed[i]] = t.broker.commitError(results[i].Err(), t.group, t.ops[i].Expected)
 	}
 	return errs
 }
@@ -102,7 +144,8 @@ func (b *Broker) commitError(err error, group string, expected int64) error {
 	return err
 }
 
-func checkGroup(name string) error {
+// CheckGroup says whether a group may have a name: *InvalidError.
+func CheckGroup(name string) error {
 	if name == "" || len(name) > GroupNameMax {
 		return &InvalidError{Field: "group", Reason: fmt.Sprintf("name of %d bytes, want 1 to %d", len(name), GroupNameMax)}
 	}

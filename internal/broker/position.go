@@ -60,3 +60,27 @@ func refTo(t *state.Topic) (TopicRef, bool) {
 // Leads is whether this broker leads, as far as it knows: another one may have taken over without its having noticed. What
 // others committed before it began to lead is in its state then.
 func (b *Broker) Leads() bool { return b.log.Status().Role == logcore.RoleLeader }
+
+// Place is the committed position, with the nonce of its epoch; known is false while no state is known.
+func (b *Broker) Place() (pos state.Position, nonce record.ID, known bool) {
+	b.log.Read(func(s *state.State) { pos, nonce, known = s.Pos, s.Nonce, true })
+	return pos, nonce, known
+}
+
+// Passed is whether a position, of an epoch with a nonce, is one of this log up to where it is known. Of an epoch that the
+// state has forgotten that is not known any more: then it is taken to be.
+func (b *Broker) Passed(pos state.Position, nonce record.ID) (passed bool) {
+	b.log.Read(func(s *state.State) {
+		if pos.Epoch == s.Pos.Epoch {
+			passed = nonce == s.Nonce && !s.Pos.Less(pos)
+			return
+		}
+		passed = pos.Epoch < s.Pos.Epoch
+		for _, e := range s.Epochs {
+			if e.Number == pos.Epoch {
+				passed = passed && e.Nonce == nonce && pos.Slot <= e.Seal
+			}
+		}
+	})
+	return passed
+}

@@ -121,9 +121,25 @@ func (b *Broker) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (
 	case <-ctx.Done():
 		return TopicInfo{}, fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
 	}
-	now, err := b.Topic(ctx, name, false)
+	now, settings, err := b.updated(ctx, name, spec)
 	if err != nil {
 		return TopicInfo{}, err
+	}
+	return b.change(ctx, name, state.Record{
+		Kind: state.TopicChange, Topic: now.ID, Partitions: uint32(spec.Partitions), Settings: settings,
+	})
+}
+
+// CheckUpdate says what UpdateTopic would refuse, and changes nothing.
+func (b *Broker) CheckUpdate(ctx context.Context, name string, spec TopicSpec) error {
+	_, _, err := b.updated(ctx, name, spec)
+	return err
+}
+
+// updated is a topic as it is, and its settings as they would be.
+func (b *Broker) updated(ctx context.Context, name string, spec TopicSpec) (now TopicInfo, settings map[string]string, err error) {
+	if now, err = b.Topic(ctx, name, false); err != nil {
+		return now, nil, err
 	}
 	merged := maps.Clone(now.Settings)
 	if merged == nil {
@@ -136,16 +152,10 @@ func (b *Broker) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (
 			merged[k] = v
 		}
 	}
-	settings, err := checkSettings(merged)
-	if err != nil {
-		return TopicInfo{}, err
+	if settings, err = checkSettings(merged); err == nil {
+		err = checkGrowth(len(now.Partitions), spec.Partitions, settings)
 	}
-	if err := checkGrowth(len(now.Partitions), spec.Partitions, settings); err != nil {
-		return TopicInfo{}, err
-	}
-	return b.change(ctx, name, state.Record{
-		Kind: state.TopicChange, Topic: now.ID, Partitions: uint32(spec.Partitions), Settings: settings,
-	})
+	return now, settings, err
 }
 
 // DeleteTopic deletes a topic and waits until that is committed. Errors: ErrUnknownTopic, and those of an append.

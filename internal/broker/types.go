@@ -50,7 +50,8 @@ type Want struct {
 	Topic     string
 	Partition int32
 	Offset    int64
-	MaxBytes  int // soft: at least one batch is given; 0 means a default of 1 MiB
+	ID        record.ID // of the topic, if it must be this one; zero: any of its name
+	MaxBytes  int       // soft: at least one batch is given; 0 means a default of 1 MiB
 }
 
 // Fetched is the answer to Fetch, a part per Want in order. The caller must call Release once.

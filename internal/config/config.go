@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type Config struct {
 	MemoryLimit Bytes // ceiling of all buffers together
 
 	HTTP     HTTP
+	TLS      TLS
+	Kafka    Kafka
 	Webhooks Webhooks
 	Debug    Debug
 	Cache    Cache
@@ -46,6 +49,45 @@ type HTTP struct {
 	APIKeyFile  string // holds the key; white space around it is ignored
 	Connections int    // served at once; more wait to be accepted
 }
+
+// TLS is what secures the listeners.
+type TLS struct {
+	// CertFile has the certificate and those between it and its authority, KeyFile its private key, in PEM. "" for both: no TLS.
+	CertFile, KeyFile string
+	// Listeners are those that have TLS, of ListenerHTTP and ListenerKafka, with a comma between them.
+	Listeners string
+}
+
+// The listeners that can have TLS.
+const (
+	ListenerHTTP  = "http"
+	ListenerKafka = "kafka"
+)
+
+// On says whether a listener has TLS.
+func (t *TLS) On(listener string) bool {
+	return t.CertFile != "" && slices.Contains(t.list(), listener)
+}
+
+func (t *TLS) list() []string {
+	var names []string
+	for name := range strings.SplitSeq(t.Listeners, ",") {
+		names = append(names, strings.TrimSpace(name))
+	}
+	return names
+}
+
+// Kafka is the listener for clients of Kafka.
+type Kafka struct {
+	Listen string // host:port; port 0: any free port; "": none
+	// Advertise is the host:port that clients are told to connect to; "": where each of them has connected to.
+	Advertise string
+	// Offered says that Listen is nobody's wish: if it is taken the broker goes without.
+	Offered bool
+}
+
+// KafkaListen is where the broker listens for clients of Kafka unless it is told otherwise.
+const KafkaListen = "127.0.0.1:9092"
 
 // Webhooks are what triggers send.
 type Webhooks struct {
@@ -101,6 +143,8 @@ func Default() Config {
 		EventsTopic: "events",
 		MemoryLimit: 256 << 20,
 		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 64 * runtime.NumCPU()},
+		Kafka:       Kafka{Listen: KafkaListen, Offered: true},
+		TLS:         TLS{Listeners: ListenerHTTP + "," + ListenerKafka},
 		Debug:       Debug{Address: "127.0.0.1", Port: 5000},
 		Cache:       Cache{Size: 1 << 30},
 		Batch:       Batch{WaitTime: AutoWait, BytesSoftMax: 10 << 20},

@@ -70,6 +70,44 @@ func TestOriginalCommandLineIsUnderstood(t *testing.T) {
 	}
 }
 
+// TestKafkaListen: whoever names an address, even the default, wants that one.
+func TestKafkaListen(t *testing.T) {
+	for given, offered := range map[string]bool{"": true, "--kafka-listen=127.0.0.1:9092": false, "--kafka-listen=": false, "env": false} {
+		c, fs := config.Default(), pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		config.Register(fs, &c)
+		var args []string
+		if strings.HasPrefix(given, "--") {
+			args = []string{given}
+		}
+		err := fs.Parse(args)
+		err = errors.Join(err, config.FromEnv(fs, func(k string) (string, bool) { return ":0", given == "env" && k == "SEB_KAFKA_LISTEN" }))
+		config.Wished(fs, &c)
+		if err = errors.Join(err, c.Validate()); err != nil || c.Kafka.Offered != offered {
+			t.Errorf("%q: %+v %v", given, c.Kafka, err)
+		}
+	}
+}
+
+// TestTLS: a certificate is for both listeners unless one is named.
+func TestTLS(t *testing.T) {
+	for given, want := range map[string][2]bool{"": {true, true}, "http": {true, false}, "kafka": {false, true}, "kafka, http": {true, true}} {
+		args := []string{"--tls-cert", "c", "--tls-key", "k"}
+		if given != "" {
+			args = append(args, "--tls-listeners", given)
+		}
+		c, err := parse(t, nil, args...)
+		if err = errors.Join(err, c.Validate()); err != nil || [2]bool{c.TLS.On(config.ListenerHTTP), c.TLS.On(config.ListenerKafka)} != want {
+			t.Errorf("%q: %+v %v", given, c.TLS, err)
+		}
+	}
+	if c := config.Default(); c.TLS.On(config.ListenerHTTP) {
+		t.Error("on without a certificate")
+	}
+	if c, err := parse(t, nil, "--tls-key", "k"); err != nil || c.Validate() == nil {
+		t.Errorf("a key alone: %v", err)
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	env := map[string]string{"SEB_BUCKET": "mem:", "SEB_API_KEY": "from-env", "SEB_HTTP_PORT": "99", "SEB_DATA_DIR": ""}
 	c, err := parse(t, env, "--http-port", "100")
@@ -97,6 +135,8 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	c.DataDir = ""
 	c.MemoryLimit = 1
 	c.HTTP = config.HTTP{Port: 70000, APIKey: "with space", APIKeyFile: "f"}
+	c.Kafka = config.Kafka{Listen: "9092", Advertise: ":9092"}
+	c.TLS = config.TLS{CertFile: "f", Listeners: "http,webhooks"}
 	c.Debug.Address, c.Debug.Port = "0.0.0.0", -1
 	c.Batch.WaitTime, c.Batch.BytesSoftMax = time.Hour, 1
 	c.Life = config.Life{PackBytes: 2 << 30, SnapshotSlots: 9}
@@ -109,13 +149,13 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	for _, flag := range []string{
 		"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
 		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "pack-bytes",
-		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format",
+		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners",
 	} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("no fault for --%s in: %v", flag, err)
 		}
 	}
-	if len(faults) != 18 {
+	if len(faults) != 22 {
 		t.Errorf("%d faults: %v", len(faults), err)
 	}
 }

@@ -26,6 +26,13 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.HTTP.APIKeyFile, "http-api-key-file", c.HTTP.APIKeyFile, "file that holds the API key")
 	fs.IntVar(&c.HTTP.Connections, "http-connections", c.HTTP.Connections, "connections served at once")
 
+	fs.StringVar(&c.TLS.CertFile, "tls-cert", c.TLS.CertFile, "file with the certificate of the listeners, in PEM, with those between it and its authority; read again when it changes")
+	fs.StringVar(&c.TLS.KeyFile, "tls-key", c.TLS.KeyFile, "file with the certificate's private key, in PEM")
+	fs.StringVar(&c.TLS.Listeners, "tls-listeners", c.TLS.Listeners, "which listeners speak TLS, and nothing else, if there is a certificate: http, kafka or both")
+
+	fs.StringVar(&c.Kafka.Listen, "kafka-listen", c.Kafka.Listen, "address to listen on for clients of Kafka, empty for none; if only the default is taken the broker goes without")
+	fs.StringVar(&c.Kafka.Advertise, "kafka-advertise", c.Kafka.Advertise, "host:port that clients of Kafka are told to connect to (default: where they have connected to)")
+
 	fs.StringVar(&c.Webhooks.Targets, "webhook-targets", c.Webhooks.Targets, "private addresses that webhooks may go to: prefixes such as 10.0.0.0/8,127.0.0.1 or all (default none)")
 
 	fs.BoolVar(&c.Debug.Enable, "http-debug-enable", c.Debug.Enable, "serve pprof on a loopback address of its own")
@@ -35,7 +42,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.Cache.Dir, "cache-dir", c.Cache.Dir, "folder of the disk cache of remote buckets (default <data-dir>/cache)")
 	fs.Var(&c.Cache.Size, "cache-size", "most that the disk cache holds, 0 for none")
 
-	fs.Var((*autoDuration)(&c.Batch.WaitTime), "batch-wait-time", "how long records are collected for one object; auto is 250ms on S3, 5ms on disk and memory")
+	fs.Var((*autoDuration)(&c.Batch.WaitTime), "batch-wait-time", "how long records are collected for one object; auto is 250ms on S3, at most 5ms on disk and memory")
 	fs.Var(&c.Batch.BytesSoftMax, "batch-bytes-soft-max", "an object of so many bytes is sent at once")
 
 	lifeFlags(fs, &c.Life)
@@ -79,6 +86,11 @@ func EnvName(flag string) string {
 		return "SEB_API_KEY"
 	}
 	return "SEB_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// Wished settles what depends on whether a flag was given, after fs was parsed, and FromEnv.
+func Wished(fs *pflag.FlagSet, c *Config) {
+	c.Kafka.Offered = !fs.Changed("kafka-listen")
 }
 
 // FromEnv sets every flag of fs that the command line did not set and lookup (os.LookupEnv) knows. An empty variable

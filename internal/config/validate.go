@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -54,6 +55,15 @@ func (c *Config) Validate() error {
 		check(err == nil, "http-api-key", "%v", err)
 	}
 
+	check(c.TLS.KeyFile != "" || c.TLS.CertFile == "", "tls-key", "needed with --tls-cert")
+	check(c.TLS.CertFile != "" || c.TLS.KeyFile == "", "tls-cert", "needed with --tls-key")
+	for _, name := range c.TLS.list() {
+		check(name == ListenerHTTP || name == ListenerKafka, "tls-listeners", "%q, want %s, %s or both with a comma", name, ListenerHTTP, ListenerKafka)
+	}
+
+	check(c.Kafka.Listen == "" || isAddress(c.Kafka.Listen, 0), "kafka-listen", "%q, want host:port or nothing", c.Kafka.Listen)
+	check(c.Kafka.Advertise == "" || isAddress(c.Kafka.Advertise, 1), "kafka-advertise", "%q, want host:port with a port from 1 to 65535", c.Kafka.Advertise)
+
 	check(isLoopback(c.Debug.Address), "http-debug-address", "%q is no loopback address; pprof has no key", c.Debug.Address)
 	check(isPort(c.Debug.Port), "http-debug-port", "%d is no port (0 to 65535)", c.Debug.Port)
 
@@ -81,6 +91,13 @@ func CheckAPIKey(key string) error {
 		}
 	}
 	return nil
+}
+
+// isAddress is whether an address is of the form host:port, with at least that port; one to listen on may have no host.
+func isAddress(address string, least int) bool {
+	host, port, err := net.SplitHostPort(address)
+	n, bad := strconv.Atoi(port)
+	return err == nil && bad == nil && n >= least && isPort(n) && (host != "" || least == 0)
 }
 
 func isPort(p int) bool { return p >= 0 && p <= 65535 }

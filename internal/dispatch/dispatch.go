@@ -45,6 +45,12 @@ const (
 	idle        = time.Hour
 )
 
+// BytesWithin is how many bytes messages may take at once, for Options.Webhooks, in a broker with a memory limit.
+func BytesWithin(memoryLimit int64) int {
+	const share, most = 16, 32 << 20
+	return int(min(most, memoryLimit/share))
+}
+
 // Dispatcher delivers until Close.
 type Dispatcher struct {
 	opt     Options

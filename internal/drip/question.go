@@ -2,6 +2,7 @@ package drip
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/api"
 )
 
 // Limits of a question.
@@ -245,8 +247,8 @@ func strict(text []byte, whole string, v any) error {
 	switch err := d.Decode(v); {
 	case errors.As(err, &known):
 		return known
-	case errors.As(err, &wrong) && wrong.Field != "":
-		return fault(wrong.Field, "want %s, given a JSON %s", wrong.Type, wrong.Value)
+	case errors.As(err, &wrong):
+		return fault(cmp.Or(wrong.Field, whole), "%s", api.WrongKind(wrong))
 	case errors.Is(err, io.EOF):
 		return fault(whole, "empty")
 	case err != nil:

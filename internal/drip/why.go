@@ -104,11 +104,13 @@ func waitsText(waits []monitor.Wait, now int64) string {
 
 func waitText(w *monitor.Wait, now int64) string {
 	text := w.Expr
-	if w.Need > 1 && !w.Absent {
-		text += fmt.Sprintf(" (%d so far)", w.Have)
-	}
-	if w.Absent {
+	switch {
+	case w.Absent && w.Need > 1:
+		text += fmt.Sprintf(" (must not come; %d so far)", w.Have)
+	case w.Absent:
 		text += " (must not come)"
+	case w.Need > 1:
+		text += fmt.Sprintf(" (%d so far)", w.Have)
 	}
 	if w.From > now {
 		text += " from " + Time(w.From)

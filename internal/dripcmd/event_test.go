@@ -29,8 +29,8 @@ func realBroker(t *testing.T) *client.Client {
 	}
 	a, err := httpapi.New(b, httpapi.Options{
 		APIKey: "k",
-		KnownEvent: func(_ context.Context, _ string, _ int32, entity, id string) (int64, bool) {
-			return 7, entity+id == "u1seen"
+		OriginalEvent: func(_ context.Context, _ string, _ int32, entity, id string) (int64, bool, bool) {
+			return 7, entity+id == "u1seen", true
 		},
 	})
 	if err != nil {

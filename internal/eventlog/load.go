@@ -12,17 +12,33 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
+// getMeta reads the cluster's id. Where it has no checksum, as in older buckets, it must come twice the same.
 func (l *Log) getMeta(ctx context.Context, e *logcore.Effect) *logcore.Event {
 	ev := &logcore.Event{Kind: logcore.EvMeta, Op: e.Op}
-	b, _, err := l.read(ctx, e.Key, clusterMax)
-	if err == nil {
-		if ev.Cluster, err = logcore.DecodeMeta(b); err != nil {
-			ev.Outcome, ev.Err = logcore.OutcomeCorrupt, err
-			return ev
+	id, checked, err := l.readMeta(ctx, e.Key)
+	if err == nil && !checked {
+		var again record.ID
+		objstore.Forget(l.opt.Store, e.Key)
+		if again, _, err = l.readMeta(ctx, e.Key); err == nil && again != id {
+			err = fmt.Errorf("%w: %s names %s, and %s when it is read again", record.ErrCorrupt, e.Key, id, again)
 		}
 	}
-	ev.Outcome, ev.Err = readOutcome(err), err
+	ev.Cluster, ev.Outcome, ev.Err = id, readOutcome(err), err
+	if ev.Outcome == logcore.OutcomeCorrupt {
+		objstore.Forget(l.opt.Store, e.Key) // the core has it read again before it believes that
+	}
 	return ev
+}
+
+func (l *Log) readMeta(ctx context.Context, key string) (id record.ID, checked bool, err error) {
+	b, _, err := l.read(ctx, key, clusterMax)
+	if err != nil {
+		return id, false, err
+	}
+	if id, checked, err = logcore.DecodeMeta(b); err != nil {
+		err = fmt.Errorf("%w: %w", record.ErrCorrupt, err)
+	}
+	return id, checked, err
 }
 
 // list pages through the names that are asked for.

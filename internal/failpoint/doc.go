@@ -8,5 +8,5 @@
 // first LIST, to hold up one goroutine for 50 ms at the tenth commit, and one for 5 ms at every fourth GET. Each but the last
 // happens once. The first time is announced by a line on stderr: "failpoint put.data.after kill". Names lists what there is.
 //
-// SEB_HURRY=1 has a broker on a folder make snapshots as often as one on S3.
+// SEB_HURRY=1 has a broker on a folder make snapshots as often as one on S3, SEB_HURRY_GROUPS=1 has consumer groups begin at once.
 package failpoint

@@ -16,6 +16,7 @@ var Names = []string{
 	"cache.write.before", "cache.write.after", "cache.rename.after",
 	// a bucket in a folder
 	"disk.created", "disk.written", "disk.synced", "disk.moved", "disk.put", "disk.folder", "disk.deleted",
+	"disk.stage.created", "disk.stage.written", "disk.stage.synced",
 	// the end
 	"stop.begun", "stop.flushed",
 }

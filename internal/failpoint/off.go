@@ -11,3 +11,6 @@ func Hit(string) {}
 
 // Hurried is false.
 func Hurried() bool { return false }
+
+// HurriedGroups is false in this build.
+func HurriedGroups() bool { return false }

@@ -97,3 +97,7 @@ func Hit(name string) {
 		time.Sleep(p.sleep)
 	}
 }
+
+// HurriedGroups says whether SEB_HURRY_GROUPS is set: consumer groups do not wait for more members then, and take session timeouts of half
+// a second.
+func HurriedGroups() bool { return os.Getenv("SEB_HURRY_GROUPS") != "" }

@@ -48,7 +48,7 @@ func (c *checker) readMeta(ctx context.Context) error {
 	}
 	missing := err != nil
 	if !missing {
-		if c.cluster, err = logcore.DecodeMeta(b); err == nil {
+		if c.cluster, _, err = logcore.DecodeMeta(b); err == nil {
 			c.verified(int64(len(b)), true)
 			return nil
 		}

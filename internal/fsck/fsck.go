@@ -71,6 +71,7 @@ type Report struct {
 	Packs      int    `json:"packs"`     // that the state refers to
 	Snapshots  int    `json:"snapshots"` // read and right
 	Compared   int    `json:"compared"`  // of these, equal to the fold of the log
+	Views      int    `json:"views"`     // copies of views that are whole and right
 	Seals      int    `json:"seals"`
 	Topics     int    `json:"topics"`
 	Partitions int    `json:"partitions"`
@@ -187,6 +188,9 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	l := newListing(c)
 	if err := l.run(ctx); err != nil {
+		return err
+	}
+	if err := l.views(ctx); err != nil {
 		return err
 	}
 	end := c.st.Pos

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/viewsnap"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -33,6 +34,7 @@ type listing struct {
 	pending []objstore.Entry
 	numbers map[uint32]struct{} // of epochs
 	end     uint32              // the epoch in which the log ended when the listing began
+	copies  viewsnap.Gather     // of views
 	jobs    chan job
 	errs    chan error // the first error of a reader
 
@@ -95,6 +97,7 @@ func newListing(c *checker) *listing {
 		seen: map[ref]bool{}, seals: map[record.ID]oldSeal{},
 		jobs: make(chan job, c.o.Readers), errs: make(chan error, 1),
 	}
+	l.copies.Shard = c.o.Shard
 	for _, e := range c.chain {
 		l.epochs[e.Nonce] = e
 		l.numbers[e.Number] = struct{}{}
@@ -157,6 +160,8 @@ func (l *listing) add(e objstore.Entry) {
 	case ok && s.pos.Less(c.floor):
 		c.superseded(e.Size)
 	case ok, e.Key == logcore.MetaKey:
+	case isView(c.o.Shard, e.Key):
+		l.copies.Add(e)
 	case strings.HasPrefix(e.Key, probePrefix):
 		c.orphan("probe", e.Key, e.Size, "left over from a check of the store, unless one is running")
 	default:

@@ -77,6 +77,9 @@ func (p *Printer) Summary(store string, r *Report, took time.Duration) {
 	line("cluster", "%s, ends at epoch %d slot %d%s", r.Cluster, r.Epoch, r.Slot, map[bool]string{true: ", and a broker is writing to it"}[r.Grew])
 	line("holds", "%s", counted(r.Listed))
 	line("verified", "%s, %d seals, %d snapshots (%d of them compared with the log)", counted(r.Verified), r.Seals, r.Snapshots, r.Compared)
+	if r.Views > 0 {
+		line("views", "%d copies that machines without the file begin from", r.Views)
+	}
 	line("records", "%d in %d topics, %d partitions, %d ranges", r.Records, r.Topics, r.Partitions, r.Ranges)
 	line("superseded", "%s that a broker will collect", counted(r.Superseded))
 	line("orphans", "%s", counted(r.Orphans))

@@ -25,6 +25,7 @@ const (
 	RuleStart   = "early trim"     // the start is above what anybody asked for
 	RuleGroup   = "group register" // an offset of a group that was overwritten, or that nobody committed
 	RuleSkip    = "skipped record" // a group's reader begins behind what the group was given
+	RuleBack    = "progress"       // what members of a group have committed goes back, or is beyond what they were given
 	RuleWant    = "condition"      // an append or commit whose condition did not hold
 	RuleHistory = "history"        // the history contradicts itself: the fault is the recorder's
 )
@@ -87,6 +88,7 @@ type Checker struct {
 	registers  map[registerKey]*register
 	sessions   map[sessionKey]int64 // the next offset of each
 	given      map[registerKey]int64
+	progress   map[registerKey]*stream // end: what was committed
 	open       map[int64]*open
 	violations []Violation
 	stats      Stats
@@ -117,7 +119,7 @@ type open struct {
 func NewChecker() *Checker {
 	return &Checker{
 		clients: map[int32]*client{}, registers: map[registerKey]*register{}, sessions: map[sessionKey]int64{},
-		given: map[registerKey]int64{}, open: map[int64]*open{},
+		given: map[registerKey]int64{}, progress: map[registerKey]*stream{}, open: map[int64]*open{},
 	}
 }
 
@@ -165,6 +167,8 @@ func (c *Checker) invoke(e *Event) {
 		c.client(e.Client).send(c, o)
 	case Commit:
 		c.register(o).begin(c, o)
+	case Progress:
+		o.marks = c.progressOf(o).snapshot()
 	case Trim:
 		s.trimMost = max(s.trimMost, e.To)
 	}
@@ -184,6 +188,8 @@ func (c *Checker) end(o *open, e *Event) {
 		c.committed(o, e)
 	case Fetch:
 		c.fetched(o, e)
+	case Progress:
+		c.progressed(o, e)
 	case Trim:
 		c.trimmed(o, e)
 	}

@@ -106,3 +106,27 @@ func (c *Checker) fetched(o *open, e *Event) {
 	}
 	r.happened(w, e.Epoch, c.now)
 }
+
+func (c *Checker) progressOf(o *open) *stream {
+	key := registerKey{o.Group, o.Part}
+	if c.progress[key] == nil {
+		c.progress[key] = &stream{part: o.Part}
+	}
+	return c.progress[key]
+}
+
+// progressed is the end of a fetch of what members have committed.
+func (c *Checker) progressed(o *open, e *Event) {
+	if e.Is != OK {
+		return
+	}
+	c.stats.Fetches++
+	at := max(e.At, 0)
+	if least := floor(&o.marks, e.Epoch); at < least.end {
+		c.fail(RuleBack, o.Part, "group %s has committed %d, says epoch %d; one no newer had said %d before it was asked", o.Group, at, e.Epoch, least.end)
+	}
+	if given := c.given[registerKey{o.Group, o.Part}]; at > given {
+		c.fail(RuleBack, o.Part, "group %s has committed %d, and was given what is below %d", o.Group, at, given)
+	}
+	c.progressOf(o).raise(e.Epoch, at, 0)
+}

@@ -7,6 +7,8 @@ const (
 	Commit = "commit" // of a group's offset in one partition
 	Fetch  = "fetch"  // of that
 	Trim   = "trim"   // of one partition
+	// Progress is Fetch of a group whose members go on from what was committed, so that it only grows.
+	Progress = "progress"
 )
 
 // The outcomes, in Event.Is.

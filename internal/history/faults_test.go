@@ -29,7 +29,29 @@ func three(s *script) {
 	s.see(1, Run{0, 1, 0, 3})
 }
 
+// progress is what a broker of an epoch says that a group has committed.
+func progress(s *script, at int64, epoch uint32) {
+	s.both(Event{Do: Progress, Group: "g"}, Event{Is: OK, At: at, Epoch: epoch})
+}
+
 var faults = map[string]faulty{
+	"what members have committed goes back": {func(s *script) {
+		three(s)
+		poll(s, "a", "g", Run{0, 1, 0, 3})
+		progress(s, 2, 1)
+		progress(s, 1, 1)
+	}, []string{RuleBack}},
+	"what members have committed goes back for a newer broker": {func(s *script) {
+		three(s)
+		poll(s, "a", "g", Run{0, 1, 0, 3})
+		progress(s, 2, 1)
+		progress(s, None, 2)
+	}, []string{RuleBack}},
+	"members commit what they were not given": {func(s *script) {
+		three(s)
+		poll(s, "a", "g", Run{0, 1, 0, 1})
+		progress(s, 2, 1)
+	}, []string{RuleBack}},
 	"a rejected record is read": {func(s *script) {
 		s.both(Event{Do: Append, Client: 1, Seq: 0, N: 1}, Event{Is: Rejected})
 		s.see(1, Run{0, 1, 0, 1})

@@ -22,15 +22,15 @@ func (a *API) postEvent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer p.in.Memory.Release()
-	var known originalEvent
-	results, err := p.store(r, func(p *producing) error { return p.readEvents(&known) })
+	var original originalEvent
+	results, err := p.store(r, func(p *producing) error { return p.readEvents(&original) })
 	if err != nil {
 		return err
 	}
 	if p.kind == api.NDJSON {
 		return p.answer(w, results)
 	}
-	return p.answerEvent(w, &results[0], known)
+	return p.answerEvent(w, &results[0], original)
 }
 
 func (p *producing) parseEvent(r *http.Request) error {
@@ -38,6 +38,9 @@ func (p *producing) parseEvent(r *http.Request) error {
 	p.topic = p.a.o.EventsTopic
 	if _, given := q.Text(httpin.ParamTopic); given {
 		p.topic = q.Topic()
+	}
+	if p.topic == "triggers" || p.topic == "firings" { // an event is neither, and would make the topic with other settings
+		q.Fail(httpin.ParamTopic, "%s is the engine's own", p.topic)
 	}
 	if _, given := q.Text(httpin.ParamPartition); given {
 		q.Fail(httpin.ParamPartition, "not for events: the entity decides")
@@ -64,10 +67,10 @@ func (p *producing) parseEventType(h http.Header) (err error) {
 	return nil
 }
 
-// originalEvent is where the event is that a request repeats.
+// originalEvent is where the event is that a request repeats, if it is there, and if that is known.
 type originalEvent struct {
-	offset int64
-	known  bool
+	offset       int64
+	there, known bool
 }
 
 // readEvents makes appends of the events of the body. Of a single one it finds out whether it is there already.
@@ -85,8 +88,12 @@ func (p *producing) readEvents(original *originalEvent) error {
 	if err := p.encode(source); err != nil {
 		return err
 	}
-	if e := &source.Last; p.kind == api.JSON && e.ID != nil && p.a.o.KnownEvent != nil {
-		original.offset, original.known = p.a.o.KnownEvent(p.in.R.Context(), p.topic, p.appends[0].Partition, string(e.Entity), string(e.ID))
+	if e := &source.Last; p.kind == api.JSON && p.a.o.OriginalEvent != nil {
+		original.known = true // without an id two are two
+		if e.ID != nil {
+			original.offset, original.there, original.known = p.a.o.OriginalEvent(p.in.R.Context(), p.topic, p.appends[0].Partition,
+				string(e.Entity), string(e.ID))
+		}
 	}
 	return nil
 }
@@ -99,10 +106,10 @@ func (p *producing) answerEvent(w http.ResponseWriter, r *broker.Result, origina
 	p.a.readHeaders(w)
 	// Milliseconds are what the record has.
 	out := api.EventStored{Topic: p.topic, Partition: p.appends[0].Partition, Offset: r.Base, Time: time.UnixMilli(r.AppendTime.UnixMilli()).UTC()}
-	if p.a.o.KnownEvent != nil {
-		out.Duplicate = &original.known
+	if original.known {
+		out.Duplicate = &original.there
 	}
-	if original.known && original.offset >= 0 {
+	if original.there {
 		out.OriginalOffset = &original.offset
 	}
 	return p.a.writeJSON(w, http.StatusCreated, &out)

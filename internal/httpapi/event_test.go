@@ -137,6 +137,8 @@ func TestEventsAreCheckedBeforeAnyIsStored(t *testing.T) {
 		"a bad type":          {kind: "a b", body: good, code: api.UnsupportedMediaType},
 		"a partition":         {query: "?partition=0", body: good, code: api.BadRequest, field: "partition", detail: "the entity decides"},
 		"a bad topic":         {query: "?topic-name=a%20b", body: good, code: api.BadRequest, field: "topic-name"},
+		"the engine's own":    {query: "?topic-name=triggers", body: good, code: api.BadRequest, field: "topic-name"},
+		"its other one":       {query: "?topic-name=firings", body: good, code: api.BadRequest, field: "topic-name"},
 		"an empty topic":      {query: "?topic-name=", body: good, code: api.BadRequest, field: "topic-name"},
 		"a bad timeout":       {query: "?timeout=soon", body: good, code: api.BadRequest, field: "timeout"},
 		"a name that is null": {body: `{"event":null,"entity_id":"1"}`, code: api.BadRequest, field: "event", detail: "want a string"},
@@ -176,24 +178,22 @@ func TestEventsTopicStaysAsItIs(t *testing.T) {
 
 func TestEventsThatAreKnown(t *testing.T) {
 	s := eventServer(t, func(c *setup) {
-		c.http.KnownEvent = func(_ context.Context, topic string, _ int32, entity, id string) (int64, bool) {
-			if id == "old" {
-				return -1, true
-			}
-			return 7, topic+entity+id == "eventsu1k"
+		c.http.OriginalEvent = func(_ context.Context, topic string, _ int32, entity, id string) (int64, bool, bool) {
+			return 7, topic+entity+id == "eventsu1k", entity == "u1"
 		}
 	})
 	for body, want := range map[string]string{
-		`{"event":"e","entity_id":"u1","id":"k"}`:   `"duplicate":true,"original_offset":7`,
-		`{"event":"e","entity_id":"u1","id":"l"}`:   `"duplicate":false`,
-		`{"event":"e","entity_id":"u1"}`:            `"duplicate":false`,
-		`{"event":"e","entity_id":"u1","id":"old"}`: `"duplicate":true`,
+		`{"event":"e","entity_id":"u1","id":"k"}`: `"duplicate":true,"original_offset":7`,
+		`{"event":"e","entity_id":"u1","id":"l"}`: `"duplicate":false`,
+		`{"event":"e","entity_id":"u1"}`:          `"duplicate":false`,
+		`{"event":"e","entity_id":"u2","id":"k"}`: `Z"`, // nobody knows
+		`{"event":"e","entity_id":"u2"}`:          `"duplicate":false`,
 	} {
 		if a := s.event("", "", body); a.status != 201 || !strings.HasSuffix(string(a.body), want+"}") {
 			t.Errorf("%s: %s", body, a)
 		}
 	}
-	if n := len(s.records("events", 0)); n != 4 {
+	if n := len(s.records("events", 0)); n != 5 {
 		t.Errorf("%d records: those that are known are appended too", n)
 	}
 }

@@ -33,6 +33,7 @@ var faults = []struct {
 	{broker.ErrSequenceGap, api.SequenceGap, true},
 	{broker.ErrProducerFenced, api.ProducerFenced, true},
 	{broker.ErrUnknownGroup, api.UnknownGroup, true},
+	{broker.ErrGroupActive, api.GroupActive, true},
 	{broker.ErrFull, api.OverBudget, true},
 	{broker.ErrBelowStart, api.OffsetBelowStart, true},
 	{broker.ErrFenced, api.Fenced, true},

@@ -77,7 +77,7 @@ func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
-	if err := a.b.DeleteGroup(ctx, name); err != nil {
+	if err := a.o.Groups.DeleteGroup(ctx, name); err != nil {
 		return inGroup(err, name)
 	}
 	a.pace.WriteStep(w)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,6 +34,7 @@ type server struct {
 	api    *API
 	http   *http.Server
 	addr   string
+	tls    *tls.Config // of clients; nil: plain text
 	budget *budget.Budget
 	log    *logged
 	client *http.Client
@@ -95,7 +97,9 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	if s.api, err = New(s.b, c.http); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Listen("127.0.0.1:0")
+	port, client := tlsPort(t, logger)
+	s.tls = client
+	l, err := Listen("127.0.0.1:0", port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +109,9 @@ func start(t testing.TB, change ...func(*setup)) *server {
 		defer close(served)
 		_ = s.http.Serve(l)
 	}()
-	s.client = &http.Client{Transport: &http.Transport{}}
+	s.client = &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return s.connect()
+	}}}
 	t.Cleanup(func() { s.stop(served) })
 	return s
 }
@@ -306,7 +312,7 @@ func (s *server) raw(text string) (*http.Response, error) {
 
 func (s *server) dial() net.Conn {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.addr)
+	conn, err := s.connect()
 	if err != nil {
 		s.t.Fatal(err)
 	}

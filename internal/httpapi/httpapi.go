@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpdrip"
 	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/tlsport"
 )
 
 // API serves the HTTP API of one broker. All methods may be called concurrently.
@@ -42,6 +43,9 @@ type API struct {
 	triggers       *httpdrip.Triggers
 }
 
+// dryRunBytes is what a dry run may keep in memory where there is enough of it: one is under way at a time.
+const dryRunBytes = 64 << 20
+
 // New returns the front end of b, which stays the caller's to close, after Stop and the end of all requests.
 func New(b *broker.Broker, o Options) (*API, error) {
 	if err := o.Validate(); err != nil {
@@ -54,11 +58,15 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		stops: httpin.NewStops(),
 	}
 	a.o.APIKey = ""
+	if a.o.Groups == nil {
+		a.o.Groups = b
+	}
 	a.log, a.pace = a.o.Logger, httpin.Pace(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics)
 	a.evaluator = httpdrip.NewEvaluator(a.pace, a.stops)
 	a.triggers = httpdrip.NewTriggers(httpdrip.TriggersOptions{
 		Engine: a.o.Triggers, EventsTopic: a.o.EventsTopic, Targets: a.o.WebhookTargets, AckTimeout: a.o.AckTimeout, Pace: a.pace, Stops: a.stops,
+		DryRunBytes: min(dryRunBytes, b.Budget().Limit()/16),
 	})
 	a.source = httpread.NewSource(b, httpread.Options{
 		BudgetWait: a.o.BudgetWait, Stops: a.stops, Pace: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
@@ -177,8 +185,11 @@ func (a *API) Server() *http.Server {
 	})
 }
 
-// Listen listens on a TCP address for Server: on Linux it gives no connection before that has sent something.
-func Listen(address string) (net.Listener, error) { return httpin.Listen(address) }
+// Listen listens on a TCP address for Server, with TLS if port says so; nil does not. On Linux it gives no connection before that has
+// sent something.
+func Listen(address string, port *tlsport.Port) (net.Listener, error) {
+	return httpin.Listen(address, port)
+}
 
 // Stop ends long polls, with what they have, and event streams, now and from now on. Requests go on being served: a
 // server calls it when it begins to shut down. It may be called more than once and does not wait.

@@ -54,7 +54,7 @@ func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
-	if err := a.b.DeleteOffset(ctx, name, topic, partition); err != nil {
+	if err := a.o.Groups.DeleteOffset(ctx, name, topic, partition); err != nil {
 		return inGroup(err, name)
 	}
 	a.pace.WriteStep(w)
@@ -100,7 +100,7 @@ func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
-	return a.answerCommits(w, name, commits, a.b.CommitOffsets(ctx, name, commits))
+	return a.answerCommits(w, name, commits, a.o.Groups.CommitOffsets(ctx, name, commits))
 }
 
 // onePartition takes the partition of a body with a single offset from the query.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/triggers"
@@ -28,14 +29,16 @@ type Options struct {
 	Keys KeyIndex
 	// EventsTopic is where POST /event puts events unless the request names a topic. Default "events".
 	EventsTopic string
-	// KnownEvent says whether the engine of triggers will ignore an event that is about to be appended, as one of the entity with
-	// its id was there in that partition, and at which offset that is (-1: not known). It must not wait for other machines. nil:
-	// nobody knows, and answers say nothing about it.
-	KnownEvent func(ctx context.Context, topic string, partition int32, entity, id string) (offset int64, known bool)
+	// OriginalEvent says whether the engine of triggers will ignore an event that is about to be appended, as one of the entity
+	// with its id was there in that partition, and at which offset that is; known is false if it can not tell. It must not wait for
+	// other machines. nil: nobody knows, and answers say nothing about it.
+	OriginalEvent func(ctx context.Context, topic string, partition int32, entity, id string) (offset int64, there, known bool)
 	// Triggers is the engine of triggers; nil: the routes of triggers say that there is none. WebhookTargets is which addresses
 	// their webhooks may go to.
 	Triggers       *triggers.Engine
 	WebhookTargets webhook.Policy
+	// Groups changes what consumer groups have committed; nil: the broker does, which knows of no members.
+	Groups Groups
 	// ProfileLabels marks what requests do in profiles of the process with the kind of request and its topic. It costs a little.
 	ProfileLabels bool
 	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.
@@ -59,6 +62,17 @@ type Options struct {
 	BudgetWait time.Duration
 	// Heartbeat is the time between comments on an event stream that has nothing else to say. Default 15 s.
 	Heartbeat time.Duration
+}
+
+// Groups is where offsets are committed and deleted, with the errors of package broker: broker.ErrGroupActive of a group with
+// members.
+type Groups interface {
+	// CommitOffsets is broker.Broker.CommitOffsets.
+	CommitOffsets(ctx context.Context, group string, commits []broker.OffsetCommit) []error
+	// DeleteGroup is broker.Broker.DeleteGroup.
+	DeleteGroup(ctx context.Context, group string) error
+	// DeleteOffset is broker.Broker.DeleteOffset.
+	DeleteOffset(ctx context.Context, group, topic string, partition int32) error
 }
 
 // ConnectionsWithin is the value of Options.Connections with which no more than open, but at least two, are open at once.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -232,7 +231,7 @@ func TestBrokenConnectionsAreNoFaultOfTheBrokers(t *testing.T) {
 			conn := s.dial()
 			fmt.Fprintf(conn, "%s HTTP/1.1\r\n%s%s\r\n\r\n5\r\nabcde\r\n", target, lawfulHead, length)
 			eventually(t, "the body is being read", func() bool { return s.budget.Class(budget.Produce).Used() > 0 })
-			_ = conn.(*net.TCPConn).SetLinger(0)
+			_ = socketOf(conn).SetLinger(0)
 			conn.Close()
 			eventually(t, "it is given up", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
 		}

@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"strings"
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
@@ -143,13 +141,8 @@ func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.Topi
 		return spec, nil
 	}
 	var in api.TopicSpec
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return spec, api.BadField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return spec, api.BadField("body", "more than one JSON value")
+	if err := httpin.Decode(body, &in); err != nil {
+		return spec, err
 	}
 	if in.Partitions < 0 {
 		return spec, api.BadField("partitions", "want 1 or more, given %d", in.Partitions)

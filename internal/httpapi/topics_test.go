@@ -86,12 +86,12 @@ func TestBadTopics(t *testing.T) {
 		{"..%2f..%2fevil", `{}`, "topic-name", "evil"},
 		{"t", `{"partitions":1}`, "partitions", "fewer"},
 		{"t", `{"partitions":-1}`, "partitions", "-1"},
-		{"t", `{"partitions":1.5}`, "body", "partitions"},
+		{"t", `{"partitions":1.5}`, "partitions", "want a whole number"},
 		{"t", `{"partition":1}`, "body", "partition"},
 		{"t", `{"settings":{"retention-tme":"7d"}}`, "settings", "retention-tme"},
 		{"t", `{"settings":{"retention-time":"soon"}}`, "settings", "soon"},
 		{"t", `{"settings":{"retention-time":{"days":7}}}`, "retention-time", "want a string"},
-		{"t", `{"settings":[]}`, "body", "settings"},
+		{"t", `{"settings":[]}`, "settings", "want an object"},
 		{"t", `{`, "body", ""},
 		{"t", `{} {}`, "body", "more than one"},
 		{"new", `{"partitions":100000000}`, "partitions", "100000000"},
@@ -107,5 +107,15 @@ func TestBadTopics(t *testing.T) {
 	}
 	if a := s.get("/topic?topic-name=new"); a.status != 404 {
 		t.Errorf("%s", a)
+	}
+}
+
+// TestABodyOfAnotherKind: faults are in the words of JSON.
+func TestABodyOfAnotherKind(t *testing.T) {
+	s := triggerServer(t)
+	for _, path := range []string{"/topic?topic-name=t", "/triggers/t", "/offsets?group=g&topic-name=t"} {
+		if p := s.send("PUT", path, `["x"]`).problem(t); p.Field != "body" || p.Detail != "body: want an object, given a JSON array" {
+			t.Errorf("%s: %+v", path, p)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,10 +12,10 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/drip"
 	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/webhook"
@@ -139,29 +138,12 @@ func (t *Triggers) readSpec(w http.ResponseWriter, r *http.Request, m *forms.Mem
 	if err := m.Hold(decodedShare * int64(len(body))); err != nil {
 		return d, false, err
 	}
-	s, err := parseSpec(body)
-	if err != nil {
+	var s api.TriggerSpec
+	if err := httpin.Decode(body, &s); err != nil {
 		return d, false, err
 	}
-	d, err = t.definition(s)
+	d, err = t.definition(&s)
 	return d, s.Status == "", err
-}
-
-// parseSpec reads a TriggerSpec. Members that there are not are refused by their name.
-func parseSpec(body []byte) (*api.TriggerSpec, error) {
-	var s api.TriggerSpec
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&s); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			return nil, api.BadField(wrong.Field, "want %s, given a JSON %s", wrong.Type, wrong.Value)
-		}
-		return nil, api.BadField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return nil, api.BadField("body", "more than one JSON value")
-	}
-	return &s, nil
 }
 
 // definition is what a spec says, with defaults and checked as far as that needs nobody else. It shares no memory with s.
@@ -184,6 +166,9 @@ func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, err error)
 	}
 	if d.Topic == "" {
 		d.Topic = t.o.EventsTopic
+	}
+	if err := state.CheckTopicName(d.Topic); err != nil {
+		return d, api.BadField("topic", "%s", err)
 	}
 	if s.Cooldown != "" {
 		cooldown, err := driplang.ParseDuration(s.Cooldown)
@@ -208,17 +193,6 @@ func (t *Triggers) delivery(text json.RawMessage, events []string) (json.RawMess
 	if err != nil {
 		text := strings.TrimPrefix(err.Error(), "delivery: ")
 		return nil, api.BadField("deliver", "%s", strings.ReplaceAll(text, "\n", "; "))
-	}
-	var given struct {
-		Headers map[string]string `json:"headers"`
-	}
-	if err := json.Unmarshal(text, &given); err != nil {
-		return nil, err
-	}
-	for name, value := range given.Headers {
-		if value == config.Secret("any").String() {
-			return nil, api.BadField("deliver", "headers: the value of %s is masked, as answers show it: give the value itself", api.Quote(name))
-		}
 	}
 	var out bytes.Buffer
 	err = json.Compact(&out, text)

@@ -73,7 +73,7 @@ func (t *Triggers) DryRun(w http.ResponseWriter, r *http.Request, m *forms.Memor
 		}
 		return nil, context.Cause(ctx)
 	}
-	run, err := e.DryRun(ctx, d)
+	run, err := e.DryRun(ctx, d, t.o.DryRunBytes)
 	if errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
 		return nil, api.NewProblem(api.TooLarge, "the history was not read within %s", dryRunTime)
 	}

@@ -25,6 +25,7 @@ type TriggersOptions struct {
 	AckTimeout  time.Duration    // how long a change waits for the store and the engine
 	Pace        httpin.Pace
 	Stops       *httpin.Stops // ends dry runs
+	DryRunBytes int64         // what one may keep in memory
 }
 
 // Triggers answers requests about triggers and firings. All methods may be called concurrently. What they return has the
@@ -80,9 +81,11 @@ func fault(err error) error {
 	case errors.Is(err, triggers.ErrInvalid):
 		return invalid(strings.TrimPrefix(err.Error(), triggers.ErrInvalid.Error()+": "))
 	case errors.Is(err, triggers.ErrUnknownTrigger):
-		return api.NewProblem(api.UnknownTrigger, "%s", err)
+		return api.NewProblem(api.UnknownTrigger, "%s", strings.TrimPrefix(err.Error(), triggers.ErrUnknownTrigger.Error()+": "))
 	case errors.Is(err, triggers.ErrUnknownFiring):
 		return api.NewProblem(api.UnknownFiring, "%s", err)
+	case errors.Is(err, triggers.ErrTooLarge):
+		return api.NewProblem(api.TooLarge, "%s", strings.TrimPrefix(err.Error(), triggers.ErrTooLarge.Error()+": "))
 	case errors.Is(err, triggers.ErrNotLeader):
 		return api.NewProblem(api.Fenced, "%s: only the broker that leads changes triggers", err)
 	case errors.Is(err, triggers.ErrClosed):

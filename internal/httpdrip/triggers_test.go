@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/webhook"
@@ -57,11 +58,11 @@ func FuzzTriggerSpec(f *testing.F) {
 	}
 	o := NewTriggers(TriggersOptions{EventsTopic: "events"})
 	read := func(body []byte) (rule.Definition, error) {
-		s, err := parseSpec(body)
-		if err != nil {
+		var s api.TriggerSpec
+		if err := httpin.Decode(body, &s); err != nil {
 			return rule.Definition{}, err
 		}
-		return o.definition(s)
+		return o.definition(&s)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d, err := read(body)

@@ -102,8 +102,8 @@ func (c *Connections) state(conn net.Conn, s http.ConnState) {
 	case http.StateActive:
 		p.enterLocked(serving)
 	case http.StateIdle:
-		if g, ok := conn.(*guarded); ok {
-			g.next(p.body)
+		if g, ok := conn.(seenConn); ok {
+			g.seen().next(p.body)
 		}
 		p.enterLocked(asking)
 		c.signal()
@@ -160,7 +160,7 @@ func (c *Connections) admitLocked(p *Place) {
 		case <-c.changed:
 		case <-tick.C:
 		case <-c.Stops.ended:
-			_ = p.conn.Close() // the server's first read fails and ends the connection
+			cut(p.conn) // the server's first read fails and ends the connection
 			stopped = true
 		}
 		c.mu.Lock()
@@ -213,7 +213,7 @@ func (c *Connections) pressLocked(p *Place, now time.Time) {
 func (c *Connections) endLocked(p *Place) {
 	c.Evicted.Inc()
 	p.enterLocked(ending)
-	_ = p.conn.Close()
+	cut(p.conn)
 }
 
 // hurryLocked lets the reading of a slow body fail, which its request answers.

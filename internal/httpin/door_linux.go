@@ -6,14 +6,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/internal/tlsport"
 )
 
 // deferSeconds is how long the kernel keeps a connection to itself that has sent nothing: it rounds up to 7.
 const deferSeconds = 5
 
-// Listen listens on a TCP address for a server of Connections, which looks at the heads of requests. The kernel gives no
+// Listen listens on a TCP address for a server of Connections, which looks at the heads of requests. port says whether they come over TLS; nil: plain text. The kernel gives no
 // connection before it has sent something, but for the time's end, so those that stay silent cost nothing here.
-func Listen(address string) (net.Listener, error) {
+func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
@@ -21,7 +23,7 @@ func Listen(address string) (net.Listener, error) {
 	control(l, func(fd int) {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, deferSeconds) // without it they cost a little
 	})
-	return guardedListener{l.(*net.TCPListener)}, nil
+	return guardedListener{l.(*net.TCPListener), port}, nil
 }
 
 // waited returns how long a new connection has waited to be accepted: since the last of its bytes came in, or since it was

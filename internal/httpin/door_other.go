@@ -5,15 +5,17 @@ package httpin
 import (
 	"net"
 	"time"
+
+	"github.com/sebbroker/seb/internal/tlsport"
 )
 
-// Listen listens on a TCP address for a server of Connections, which looks at the heads of requests.
-func Listen(address string) (net.Listener, error) {
+// Listen listens on a TCP address for a server of Connections, which looks at the heads of requests. port says whether they come over TLS; nil: plain text.
+func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return guardedListener{l.(*net.TCPListener)}, nil
+	return guardedListener{l.(*net.TCPListener), port}, nil
 }
 
 // silent says whether a connection has never sent anything, where that is known.

@@ -2,10 +2,15 @@ package httpin
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/tlsport"
 )
 
 // guarded is a connection that looks at the heads of requests as they come in: what net/http puts right, or hides, others on
@@ -13,13 +18,32 @@ import (
 // own, sendfile included. Reads and heads are of one goroutine at a time, as net/http has them.
 type guarded struct {
 	*net.TCPConn
+	guard
+	port *tlsport.Port
+	read bool // something has come
+}
+
+// secured is such a connection with TLS. To net/http it is a connection like others, so there is no HTTP/2: its many requests on one
+// connection would go past what is limited for each connection here.
+type secured struct {
+	*tlsport.Conn
+	guard
+	begun bool        // the handshake is over
+	heard atomic.Bool // something has come since
+}
+
+// guard is what is seen of a connection.
+type guard struct {
 	head  head
-	begun bool  // the head of a request is expected, or coming in
-	ahead int64 // bytes that came in when none was
+	inner bool  // the head of a request is neither expected nor coming in
+	ahead int64 // bytes that came in then
 }
 
 // guardedListener makes its connections guarded.
-type guardedListener struct{ *net.TCPListener }
+type guardedListener struct {
+	*net.TCPListener
+	port *tlsport.Port
+}
 
 // Accept implements net.Listener.
 func (l guardedListener) Accept() (net.Conn, error) {
@@ -27,26 +51,98 @@ func (l guardedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guarded{TCPConn: conn, begun: true}, nil
+	if l.port.Secure() {
+		return &secured{Conn: l.port.Server(conn)}, nil
+	}
+	return &guarded{TCPConn: conn, port: l.port}, nil
 }
 
 // Read implements net.Conn.
 func (g *guarded) Read(p []byte) (int, error) {
 	n, err := g.TCPConn.Read(p)
-	b := p[:n]
-	if g.begun {
-		b = g.head.take(b)
-		g.begun = !g.head.whole
+	if n > 0 && !g.read {
+		g.read = true
+		if tlsport.IsTLS(p[:n]) {
+			g.port.FoundTLS(g.RemoteAddr()) // and net/http answers that this is no HTTP
+		}
 	}
-	g.ahead += int64(len(b))
+	g.see(p[:n])
 	return n, err
 }
 
+// noTLS is what a client hears that sends plain text to a port with TLS.
+const noTLS = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nThis port speaks TLS: want https://\n"
+
+// Read implements net.Conn.
+func (s *secured) Read(p []byte) (int, error) {
+	if !s.begun {
+		if err := s.Handshake(); err != nil {
+			if errors.Is(err, tlsport.ErrPlain) {
+				s.refuse()
+			}
+			return 0, io.EOF // it was logged, and there is nobody to answer to
+		}
+		s.begun = true
+	}
+	n, err := s.Conn.Read(p)
+	if n > 0 {
+		s.heard.Store(true)
+	}
+	s.see(p[:n])
+	return n, err
+}
+
+// refuseTime and refuseBytes bound the wait for a client to take noTLS: what it has sent and nobody has read would have the kernel
+// reset the connection.
+const (
+	refuseTime  = 250 * time.Millisecond
+	refuseBytes = 64 << 10
+)
+
+func (s *secured) refuse() {
+	c := s.Plain()
+	_, _ = c.Write([]byte(noTLS)) // into the empty buffer of the socket
+	_ = c.CloseWrite()
+	_ = c.SetReadDeadline(time.Now().Add(refuseTime))
+	_, _ = io.CopyN(io.Discard, c, refuseBytes)
+}
+
+// see looks at what has come in.
+func (g *guard) see(b []byte) {
+	if !g.inner {
+		b = g.head.take(b)
+		g.inner = g.head.whole
+	}
+	g.ahead += int64(len(b))
+}
+
+func (g *guard) seen() *guard { return g }
+
+// seenConn is a connection with a guard.
+type seenConn interface{ seen() *guard }
+
+// cut ends a connection at once, whatever it is doing.
+func cut(conn net.Conn) {
+	if s, ok := conn.(*secured); ok {
+		_ = s.Cut()
+		return
+	}
+	_ = conn.Close()
+}
+
+// mute says whether a connection has never sent anything of a request.
+func mute(conn net.Conn) bool {
+	if s, ok := conn.(*secured); ok {
+		return !s.heard.Load()
+	}
+	return silent(conn)
+}
+
 // next expects the head of the next request. body is the length of the body of the one before, -1 if it was not said.
-func (g *guarded) next(body int64) {
+func (g *guard) next(body int64) {
 	// net/http reads one byte ahead to see the end of the connection; a client that has its answer may have sent it.
 	early := body >= 0 && g.ahead > body+1
-	g.head, g.begun, g.ahead = head{early: early || g.head.early}, true, 0
+	g.head, g.inner, g.ahead = head{early: early || g.head.early}, false, 0
 }
 
 // head is what is seen of a request's head.

@@ -75,10 +75,11 @@ func (p *Place) Begin(r *http.Request) *api.Problem {
 		return nil
 	}
 	p.body, p.whole = r.ContentLength, false
-	g, ok := p.conn.(*guarded)
+	seen, ok := p.conn.(seenConn)
 	if !ok {
 		return nil
 	}
+	g := seen.seen()
 	// With no body at all net/http may be reading ahead by now, and the rest of g is its.
 	p.whole = r.ContentLength > 0 && g.ahead >= r.ContentLength
 	return g.head.fault(r)
@@ -152,7 +153,7 @@ func (p *Place) enterLocked(to phase) {
 // idleLocked says whether a connection that asks may be ended for another.
 func (p *Place) idleLocked(now time.Time) bool {
 	age := now.Sub(p.since)
-	return now.Sub(p.pressed) >= lookEvery && (age >= unreadMax || !unread(p.conn)) && (age >= silentMin || !silent(p.conn))
+	return now.Sub(p.pressed) >= lookEvery && (age >= unreadMax || !unread(p.conn)) && (age >= silentMin || !mute(p.conn))
 }
 
 // leftLocked says whether a connection whose request is over may be ended for another.

@@ -29,7 +29,7 @@ func TestWholeBodies(t *testing.T) {
 		}),
 		Logger: slog.New(slog.DiscardHandler), Max: 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute, DoorWait: time.Minute,
 	})
-	l, err := Listen("127.0.0.1:0")
+	l, err := Listen("127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

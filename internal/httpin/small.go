@@ -2,6 +2,7 @@ package httpin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,13 +88,17 @@ func JSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	if err != nil {
 		return err
 	}
+	return Decode(body, v)
+}
+
+// Decode reads a body that is one JSON value into v, whose members are all there are. Faults name the member.
+func Decode(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) && wrong.Field != "" {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
-			return api.BadField(field, "want %s, given a JSON %s", wrong.Type, wrong.Value)
+			return api.BadField(cmp.Or(field, "body"), "%s", api.WrongKind(wrong))
 		}
 		if err == io.EOF {
 			return api.BadField("body", "empty")

@@ -105,7 +105,7 @@ func (b *bench) answer(e logcore.Effect) {
 	case logcore.EffGetMeta:
 		ev.Kind = logcore.EvMeta
 		if there {
-			ev.Cluster, _ = logcore.DecodeMeta(body)
+			ev.Cluster, _, _ = logcore.DecodeMeta(body)
 		}
 	case logcore.EffGetSnapshot:
 		ev.Kind = logcore.EvSnapshot
@@ -647,13 +647,25 @@ func TestFollowerSeesCommits(t *testing.T) {
 
 func TestMeta(t *testing.T) {
 	id := record.ID{1, 2, 3}
-	got, err := logcore.DecodeMeta(logcore.EncodeMeta(id))
-	if err != nil || got != id {
-		t.Fatalf("%v, %v", got, err)
+	good := logcore.EncodeMeta(id)
+	got, checked, err := logcore.DecodeMeta(good)
+	if err != nil || !checked || got != id {
+		t.Fatalf("%v, %v, %v", got, checked, err)
 	}
-	for _, bad := range []string{"", "{}", `{"format":2,"cluster":"` + id.String() + `"}`, `{"format":1,"cluster":"xx"}`} {
-		if _, err := logcore.DecodeMeta([]byte(bad)); err == nil {
+	old := `{"format":1,"cluster":"` + id.String() + `"}`
+	if got, checked, err = logcore.DecodeMeta([]byte(old)); err != nil || checked || got != id {
+		t.Errorf("without a checksum: %v, %v, %v", got, checked, err)
+	}
+	for _, bad := range []string{"", "{}", strings.Replace(old, "1", "2", 1), `{"format":1,"cluster":"xx"}`} {
+		if _, _, err := logcore.DecodeMeta([]byte(bad)); err == nil {
 			t.Errorf("%q is accepted", bad)
+		}
+	}
+	for i := range len(good) * 8 {
+		b := slices.Clone(good)
+		b[i/8] ^= 1 << (i % 8)
+		if got, _, err := logcore.DecodeMeta(b); err == nil && got != id {
+			t.Errorf("%q: %v", b, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package logcore
 import (
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 	"strings"
 
@@ -19,34 +20,46 @@ const formatVersion = 1
 type clusterMeta struct {
 	Format  int    `json:"format"`
 	Cluster string `json:"cluster"`
+	CRC32C  string `json:"crc32c,omitempty"` // of Cluster, in hexadecimal; older buckets have none
 }
+
+func (m *clusterMeta) sum() string {
+	return fmt.Sprintf("%08x", crc32.Checksum([]byte(m.Cluster), castagnoli))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // EncodeMeta is the content of MetaKey.
 func EncodeMeta(cluster record.ID) []byte {
-	b, err := json.Marshal(clusterMeta{Format: formatVersion, Cluster: cluster.String()})
+	m := clusterMeta{Format: formatVersion, Cluster: cluster.String()}
+	m.CRC32C = m.sum()
+	b, err := json.Marshal(m)
 	if err != nil {
 		panic(err)
 	}
 	return append(b, '\n')
 }
 
-// DecodeMeta reads the content of MetaKey.
-func DecodeMeta(b []byte) (record.ID, error) {
+// DecodeMeta reads the content of MetaKey. Where it has no checksum, as in older buckets, checked is false: a bit that is flipped
+// on its way makes another id of it, and a broker that believed that would begin another log in the same bucket.
+func DecodeMeta(b []byte) (id record.ID, checked bool, err error) {
 	var m clusterMeta
 	if err := json.Unmarshal(b, &m); err != nil {
-		return record.ID{}, fmt.Errorf("parse %s: %w", MetaKey, err)
+		return id, false, fmt.Errorf("parse %s: %w", MetaKey, err)
 	}
 	if m.Format != formatVersion {
-		return record.ID{}, fmt.Errorf("%s: format %d, this Seb reads %d", MetaKey, m.Format, formatVersion)
+		return id, false, fmt.Errorf("%s: format %d, this Seb reads %d", MetaKey, m.Format, formatVersion)
 	}
-	id, err := record.ParseID(m.Cluster)
-	if err != nil {
-		return record.ID{}, fmt.Errorf("%s: %w", MetaKey, err)
+	if m.CRC32C != "" && m.CRC32C != m.sum() {
+		return id, false, fmt.Errorf("%s: its checksum is %s, and %s says it", MetaKey, m.sum(), m.CRC32C)
+	}
+	if id, err = record.ParseID(m.Cluster); err != nil {
+		return id, false, fmt.Errorf("%s: %w", MetaKey, err)
 	}
 	if id.IsZero() {
-		return record.ID{}, fmt.Errorf("%s: the cluster has no id", MetaKey)
+		return id, false, fmt.Errorf("%s: the cluster has no id", MetaKey)
 	}
-	return id, nil
+	return id, m.CRC32C != "", nil
 }
 
 // snapName is a snapshot's name taken apart.

@@ -19,10 +19,11 @@ import (
 // gapMax is how many unwanted bytes between two wanted ranges of an object are read rather than asking twice.
 const gapMax = 256 << 10
 
-// pack is a built pack: a temporary file without a name, mapped. What of it is in memory belongs to the system's cache.
+// pack is a built pack in a file that goes away with it, mapped. What of it is in memory belongs to the system's cache.
 type pack struct {
 	*mapping // nil until mapFile
 	file     *os.File
+	staged   *objstore.Staged // what file is part of, if the store takes it as it is
 	size     int64
 	head     int64 // of data: head and index
 }
@@ -30,6 +31,10 @@ type pack struct {
 func (p *pack) close() {
 	if p.mapping != nil {
 		p.mapping.close()
+	}
+	if p.staged != nil {
+		_ = p.staged.Close()
+		return
 	}
 	_ = p.file.Close()
 }
@@ -44,51 +49,78 @@ type piece struct {
 
 // build writes the pack and verifies all of it against its sources: checksums, offsets, record counts.
 func (m *Merger) build(ctx context.Context, l *packer.Layout, view *state.State) (_ *pack, err error) {
-	head := int64(record.HeadSize) + int64(len(l.Index))*record.IndexEntrySize
-	p, err := m.gather(ctx, head, l.Sources(), view)
+	sources := l.Sources()
+	p, err := m.newPack(ctx, len(l.Index), sizeOf(sources))
 	if err != nil {
 		return nil, err
 	}
-	if err = p.seal(l); err != nil {
-		p.close()
-		return nil, err
-	}
-	return p, nil
-}
-
-// gather reads ranges to a temporary file, one after another behind room for a head, and verifies each.
-func (m *Merger) gather(ctx context.Context, head int64, ranges []*state.Range, view *state.State) (_ *pack, err error) {
-	f, err := m.tempFile()
-	if err != nil {
-		return nil, err
-	}
-	p := &pack{file: f, head: head, size: head}
 	defer func() {
 		if err != nil {
 			p.close()
 		}
 	}()
-	objects := map[string][]piece{}
-	for _, r := range ranges {
-		key := view.RangeKey(r)
-		objects[key] = append(objects[key], piece{r, p.size})
-		p.size += int64(r.Len)
+	if err = m.gather(ctx, p, sources, view); err != nil {
+		return nil, err
 	}
-	if err = f.Truncate(p.size); err != nil {
+	return p, p.seal(l)
+}
+
+func sizeOf(ranges []*state.Range) (size int64) {
+	for _, r := range ranges {
+		size += int64(r.Len)
+	}
+	return size
+}
+
+// newPack makes the file of a pack with so many index entries and bytes of batches: where the store keeps its objects, if
+// these are files.
+func (m *Merger) newPack(ctx context.Context, entries int, batches int64) (*pack, error) {
+	head := int64(record.HeadSize) + int64(entries)*record.IndexEntrySize
+	stager, ok := m.opt.Store.(objstore.Stager)
+	if !ok {
+		return m.scratch(head, batches)
+	}
+	staged, err := stager.Stage(ctx, head+batches)
+	if err != nil {
+		return nil, err
+	}
+	return newPack(&pack{file: staged.File, staged: staged, head: head, size: head + batches})
+}
+
+// scratch makes a temporary file of a head and batches.
+func (m *Merger) scratch(head, batches int64) (*pack, error) {
+	f, err := m.tempFile()
+	if err != nil {
+		return nil, err
+	}
+	return newPack(&pack{file: f, head: head, size: head + batches})
+}
+
+func newPack(p *pack) (*pack, error) {
+	if err := p.file.Truncate(p.size); err != nil {
+		p.close()
 		return nil, fmt.Errorf("temporary file: %w", err)
 	}
+	return p, nil
+}
+
+// gather reads ranges to their places behind the head, one after another, maps the file and verifies each.
+func (m *Merger) gather(ctx context.Context, p *pack, ranges []*state.Range, view *state.State) error {
+	objects, at := map[string][]piece{}, p.head
+	for _, r := range ranges {
+		key := view.RangeKey(r)
+		objects[key] = append(objects[key], piece{r, at})
+		at += int64(r.Len)
+	}
 	for key, pieces := range objects {
-		if err = m.copyObject(ctx, f, key, pieces); err != nil {
-			return nil, err
+		if err := m.copyObject(ctx, p.file, key, pieces); err != nil {
+			return err
 		}
 	}
-	if err = p.mapFile(); err != nil {
-		return nil, err
+	if err := p.mapFile(); err != nil {
+		return err
 	}
-	if err = m.verifySources(ctx, p, objects); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return m.verifySources(ctx, p, objects)
 }
 
 // tempFile makes a file without a name: it is gone when it is closed, however this process ends.
@@ -156,6 +188,9 @@ func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []
 		return err
 	}
 	defer o.Body.Close()
+	if s, ok := o.Body.(*objstore.Section); ok {
+		return copySection(f, s, pieces)
+	}
 	for _, p := range pieces {
 		if _, err := io.CopyN(io.Discard, o.Body, int64(p.r.Pos)-pos); err != nil {
 			return err
@@ -164,6 +199,21 @@ func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []
 			return err
 		}
 		pos = int64(p.r.Pos) + int64(p.r.Len)
+	}
+	return nil
+}
+
+// copySection has the kernel copy from one file to another.
+func copySection(f *os.File, s *objstore.Section, pieces []piece) error {
+	begin := int64(pieces[0].r.Pos)
+	for _, p := range pieces {
+		from, n := s.Off+int64(p.r.Pos)-begin, int64(p.r.Len)
+		if from+n > s.Off+s.Len {
+			return io.EOF
+		}
+		if err := copyFile(f, p.from, s.File, from, n); err != nil {
+			return err
+		}
 	}
 	return nil
 }

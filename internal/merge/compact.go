@@ -53,7 +53,7 @@ func (m *Merger) compact(ctx context.Context, c *packer.Compaction, view *state.
 }
 
 func (m *Merger) scan(ctx context.Context, c *packer.Compaction, runs []packer.Run, view *state.State, r *record.Reader) error {
-	src, err := m.gather(ctx, 0, rangesOf(runs), view)
+	src, err := m.read(ctx, runs, view)
 	if err != nil {
 		return err
 	}
@@ -72,6 +72,20 @@ func (m *Merger) scan(ctx context.Context, c *packer.Compaction, runs []packer.R
 	return nil
 }
 
+// read gathers what the runs are made of.
+func (m *Merger) read(ctx context.Context, runs []packer.Run, view *state.State) (*pack, error) {
+	ranges := rangesOf(runs)
+	src, err := m.scratch(0, sizeOf(ranges))
+	if err != nil {
+		return nil, err
+	}
+	if err := m.gather(ctx, src, ranges, view); err != nil {
+		src.close()
+		return nil, err
+	}
+	return src, nil
+}
+
 func rangesOf(runs []packer.Run) []*state.Range {
 	var all []*state.Range
 	for i := range runs {
@@ -84,7 +98,7 @@ func rangesOf(runs []packer.Run) []*state.Range {
 
 // rewrite filters runs and makes a pack of those that lost something. It returns how many records went.
 func (m *Merger) rewrite(ctx context.Context, c *packer.Compaction, runs []packer.Run, view *state.State) (dropped int, err error) {
-	src, err := m.gather(ctx, 0, rangesOf(runs), view)
+	src, err := m.read(ctx, runs, view)
 	if err != nil {
 		return 0, err
 	}
@@ -100,7 +114,7 @@ func (m *Merger) rewrite(ctx context.Context, c *packer.Compaction, runs []packe
 		return 0, err
 	}
 	layout := packer.Lay(plan, view, m.opt.Log.NextPack())
-	p, err := m.withHead(f, filter.size, layout)
+	p, err := m.withHead(ctx, f, filter.size, layout)
 	if err != nil {
 		return 0, fmt.Errorf("build %s: %w", layout.Key(), err)
 	}
@@ -116,22 +130,17 @@ func (m *Merger) rewrite(ctx context.Context, c *packer.Compaction, runs []packe
 }
 
 // withHead makes the pack of the batches in a file.
-func (m *Merger) withHead(batches *os.File, size int64, l *packer.Layout) (_ *pack, err error) {
-	f, err := m.tempFile()
+func (m *Merger) withHead(ctx context.Context, batches *os.File, size int64, l *packer.Layout) (_ *pack, err error) {
+	p, err := m.newPack(ctx, len(l.Index), size)
 	if err != nil {
 		return nil, err
 	}
-	head := int64(record.HeadSize) + int64(len(l.Index))*record.IndexEntrySize
-	p := &pack{file: f, head: head, size: head + size}
 	defer func() {
 		if err != nil {
 			p.close()
 		}
 	}()
-	if err = f.Truncate(p.size); err != nil {
-		return nil, fmt.Errorf("temporary file: %w", err)
-	}
-	if _, err = io.Copy(io.NewOffsetWriter(f, head), io.NewSectionReader(batches, 0, size)); err != nil {
+	if err = copyFile(p.file, p.head, batches, 0, size); err != nil {
 		return nil, fmt.Errorf("temporary file: %w", err)
 	}
 	if err = p.mapFile(); err != nil {

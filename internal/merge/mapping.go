@@ -2,6 +2,7 @@ package merge
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -52,4 +53,13 @@ func (m *mapping) close() {
 	close(m.stop)
 	m.wg.Wait()
 	_ = unix.Munmap(m.data)
+}
+
+// copyBytes copies n bytes from a position of one file to a position of another.
+func copyBytes(to *os.File, at int64, from *os.File, pos, n int64) error {
+	done, err := io.Copy(io.NewOffsetWriter(to, at), io.NewSectionReader(from, pos, n))
+	if err == nil && done < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }

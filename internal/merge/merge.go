@@ -32,7 +32,7 @@ type Log interface {
 type Options struct {
 	Log   Log
 	Store objstore.Store
-	// TempDir is the folder of the temporary file, the system's if "".
+	// TempDir is the folder of temporary files, the system's if "". Packs for an objstore.Stager are built in the store.
 	TempDir string
 	Packer  packer.Config
 	// Every is how often it looks whether a pack is due; that costs no request. 1 minute.
@@ -59,6 +59,8 @@ type Merger struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	bad    map[state.Source]struct{} // ranges that could not be read or verified: left where they are
+	busy   bool                      // much has come in since left, by the last look
+	left   int64                     // bytes that waited after the last look
 
 	packs, bytes, failed *metrics.Counter
 
@@ -105,6 +107,7 @@ func (m *Merger) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		m.look()
 		for ctx.Err() == nil {
 			more, err := m.Once(ctx)
 			if err != nil && ctx.Err() == nil {
@@ -115,7 +118,34 @@ func (m *Merger) run(ctx context.Context) {
 				break
 			}
 		}
+		m.left = m.waiting()
 	}
+}
+
+// busyRate is how many bytes a second, over the time between two looks, make a broker busy: producers want the disk or the
+// network for themselves, and what merging takes of it can wait.
+const busyRate = 8 << 20
+
+// look sees how much has come in since the last one.
+func (m *Merger) look() {
+	m.busy = float64(m.waiting()-m.left) >= busyRate*m.opt.Every.Seconds()
+}
+
+// waiting is how many bytes are to be merged.
+func (m *Merger) waiting() int64 {
+	view := m.opt.Log.View()
+	if view == nil {
+		return 0
+	}
+	return packer.Waiting(view, m.config())
+}
+
+// config is how packs are made now.
+func (m *Merger) config() packer.Config {
+	cfg := m.opt.Packer
+	cfg.Busy = m.busy
+	cfg.Skip = func(s state.Source) bool { _, bad := m.bad[s]; return bad }
+	return cfg
 }
 
 // Once makes a pack if one is due, else compacts if something is due, and says whether it did either. It must not be called
@@ -125,8 +155,7 @@ func (m *Merger) Once(ctx context.Context) (made bool, err error) {
 	if view == nil {
 		return false, nil
 	}
-	cfg := m.opt.Packer
-	cfg.Skip = func(s state.Source) bool { _, bad := m.bad[s]; return bad }
+	cfg := m.config()
 	now := time.Now().UnixMicro()
 	if plan := packer.Choose(view, cfg, now); plan != nil {
 		return m.merge(ctx, plan, view)
@@ -189,12 +218,8 @@ func (m *Merger) finish(ctx context.Context, l *packer.Layout, p *pack) error {
 func (m *Merger) put(ctx context.Context, key string, p *pack) (packer.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, putTimeout+time.Duration(p.size>>20)*time.Second)
 	defer cancel()
-	body := objstore.NewBody(p.data)
-	if m.opt.Checksums {
-		body.HasCRC, body.CRC32C = true, p.crc()
-	}
 	failpoint.Hit("put.pack.before")
-	err := m.opt.Store.Put(ctx, key, body)
+	err := m.store(ctx, key, p)
 	failpoint.Hit("put.pack.after")
 	switch {
 	case err == nil, errors.Is(err, objstore.ErrExists): // the name holds our epoch's nonce: an earlier attempt of ours
@@ -203,6 +228,17 @@ func (m *Merger) put(ctx context.Context, key string, p *pack) (packer.Result, e
 		return 0, err
 	}
 	return packer.NoVerdict, nil
+}
+
+func (m *Merger) store(ctx context.Context, key string, p *pack) error {
+	if p.staged != nil {
+		return p.staged.Publish(ctx, key)
+	}
+	body := objstore.NewBody(p.data)
+	if m.opt.Checksums {
+		body.HasCRC, body.CRC32C = true, p.crc()
+	}
+	return m.opt.Store.Put(ctx, key, body)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

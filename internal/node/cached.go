@@ -38,7 +38,7 @@ func (c *cached) Get(ctx context.Context, key string, r objstore.Range) (objstor
 	if err != nil {
 		return objstore.Object{}, err
 	}
-	if id, err := logcore.DecodeMeta(b); err == nil {
+	if id, _, err := logcore.DecodeMeta(b); err == nil {
 		k, err := c.open(id)
 		if err == nil && !c.cache.CompareAndSwap(nil, k) {
 			_ = k.Close()

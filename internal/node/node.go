@@ -88,7 +88,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	opt := broker.Options{
 		Store: store, Budget: mem, AutoCreate: !o.NoAutoCreate, Checksums: !local,
 		Core:   logcore.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised, SnapshotSlots: o.SnapshotSlots},
-		Batch:  batcher.Config{Wait: o.batchWait(local), Patience: o.offsetWait(local), BytesMax: o.batchBytes(mem)},
+		Batch:  o.batching(local, mem),
 		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
 		Logger: o.Logger, Metrics: o.Metrics,
 	}
@@ -121,7 +121,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 			Logger: o.Logger, Metrics: o.Metrics,
 		})
 	}
-	return errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, o))
+	return errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o))
 }
 
 // StoreName names the bucket for people.
@@ -146,6 +146,15 @@ func (n *Node) closeRest() error {
 		errs = append(errs, closeStore(n.store))
 	}
 	return errors.Join(append(errs, n.folder.close())...)
+}
+
+// batching is how records become objects.
+func (o *Options) batching(local bool, mem *budget.Budget) batcher.Config {
+	c := batcher.Config{Wait: o.batchWait(local), Patience: o.offsetWait(local), BytesMax: o.batchBytes(mem)}
+	if local && o.BatchWait == BatchAuto {
+		c.Quiet, c.QuietBytes = quiet, quietBytes // an object more costs nothing here
+	}
+	return c
 }
 
 // batchBytes is the soft limit of an object: at most a quarter of what objects and bodies in flight may take, so that

@@ -64,8 +64,12 @@ const (
 )
 
 const (
-	batchWaitRemote  = 250 * time.Millisecond
-	batchWaitLocal   = 5 * time.Millisecond
+	batchWaitRemote = 250 * time.Millisecond
+	batchWaitLocal  = 5 * time.Millisecond
+
+	// Of a local store what has come in is stored before the wait is over when it is this much and nothing follows.
+	quiet            = 500 * time.Microsecond
+	quietBytes       = 128 << 10
 	offsetWaitRemote = time.Second
 	batchBytes       = 10 << 20
 	memoryLimit      = 256 << 20

@@ -2,12 +2,18 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/triggers"
+	triggerstore "github.com/sebbroker/seb/internal/triggers/store"
+	"github.com/sebbroker/seb/internal/viewsnap"
+	"github.com/sebbroker/seb/internal/webhook"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -96,8 +102,21 @@ const (
 	triggersRows  = 32 << 20
 )
 
-// openTriggers opens the engine of triggers. A broker that only follows has none.
-func (n *Node) openTriggers(ctx context.Context, l *eventLog, o *Options) (err error) {
+// snapshots are the copies of the engine's file in the bucket. They do not pass through the disk cache.
+func (n *Node) snapshots(store objstore.Store, o *Options) *viewsnap.Snapshots {
+	return viewsnap.Open(viewsnap.Options{
+		Store: store, View: triggersTopic, Schema: triggerstore.Schema, Cluster: n.Cluster, Logger: o.Logger,
+		PieceBytes: min(viewsnap.PieceBytes, o.MemoryLimit/64),
+		At: func() (viewsnap.Place, bool) {
+			pos, nonce, known := n.Place()
+			return viewsnap.Place{Position: pos, Nonce: nonce}, known
+		},
+		On: func(p viewsnap.Place) bool { return n.Passed(p.Position, p.Nonce) },
+	})
+}
+
+// openTriggers opens the engine of triggers, with copies of its file in the store. A broker that only follows has none.
+func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Store, o *Options) (err error) {
 	if o.ReadOnly {
 		return nil
 	}
@@ -105,7 +124,8 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, o *Options) (err e
 	path, remove := o.triggersFile()
 	n.triggers, err = triggers.Open(ctx, triggers.Options{
 		Path: path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/16), RowBytes: min(triggersRows, o.MemoryLimit/32),
-		Logger: o.Logger, Metrics: o.Metrics,
+		Counts:    func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
+		Snapshots: n.snapshots(store, o), Logger: o.Logger, Metrics: o.Metrics,
 	})
 	n.eventLog, n.triggersDir = l, remove
 	return err

@@ -1,6 +1,8 @@
 package objstore_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
@@ -17,6 +19,36 @@ func TestDiskContract(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) objstore.Store { return openDisk(t, t.TempDir(), options) })
 		})
 	}
+}
+
+// TestStagedContract: what is staged and published is put, in every way.
+func TestStagedContract(t *testing.T) {
+	for name, options := range map[string]objstore.DiskOptions{"sync": {}, "nosync": {NoSync: true}} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) objstore.Store { return staging{openDisk(t, t.TempDir(), options)} })
+		})
+	}
+}
+
+// staging is a Disk that stages all that is put.
+type staging struct{ *objstore.Disk }
+
+// Put implements objstore.Store.
+func (s staging) Put(ctx context.Context, key string, body objstore.Body) (err error) {
+	if body.Size != objstore.NewBody(body.Parts...).Size {
+		return objstore.ErrRefused
+	}
+	file, err := s.Stage(ctx, body.Size)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	for _, part := range body.Parts {
+		if _, err := file.File.Write(part); err != nil {
+			return err
+		}
+	}
+	return file.Publish(ctx, key)
 }
 
 func openDisk(t *testing.T, dir string, options objstore.DiskOptions) *objstore.Disk {

@@ -31,6 +31,7 @@ type Disk struct {
 	dir     string
 	options DiskOptions
 	root    *os.Root // nothing outside of dir can be reached through it, not even by symbolic links
+	base    *os.File // the folder of root
 	temp    lazyTemp
 	folders *folderCache
 	calls   diskCalls
@@ -43,6 +44,7 @@ type Disk struct {
 type diskCalls struct {
 	writev     func(fd int, iovs [][]byte) (int, error)
 	writeBack  func(fd int, offset, size int64) error
+	settle     func(fd int, offset, size int64) error
 	dataSync   func(fd int) error
 	folderSync func(*os.File) error
 	move       func(from *os.File, fromName string, to *os.File, toName string) error
@@ -64,10 +66,15 @@ func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open disk store: %w", err)
 	}
+	base, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open disk store: %w", err), root.Close())
+	}
 	d := &Disk{
-		dir: dir, options: options, root: root,
+		dir: dir, options: options, root: root, base: base,
 		calls: diskCalls{
-			writev: unix.Writev, writeBack: writeBack, dataSync: dataSync, folderSync: (*os.File).Sync, move: moveNoReplace,
+			writev: unix.Writev, writeBack: writeBack, settle: settle, dataSync: dataSync, folderSync: (*os.File).Sync,
+			move: moveNoReplace,
 		},
 	}
 	d.folders = newFolderCache(d.makeFolder)
@@ -76,11 +83,11 @@ func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 		d.writing.Lock()
 		defer d.writing.Unlock()
 		d.folders.closeAll()
-		return errors.Join(d.temp.close(root), root.Close())
+		return errors.Join(d.temp.close(root), base.Close(), root.Close())
 	})
 	if !options.Existing {
 		if _, err := d.temp.open(root); err != nil {
-			return nil, errors.Join(fmt.Errorf("open disk store: %w", err), root.Close())
+			return nil, errors.Join(fmt.Errorf("open disk store: %w", err), base.Close(), root.Close())
 		}
 	}
 	return d, nil
@@ -119,7 +126,10 @@ func (d *Disk) Get(ctx context.Context, key string, r Range) (Object, error) {
 	if err := begin(ctx, "get", key); err != nil {
 		return Object{}, err
 	}
-	f, err := d.root.Open(key)
+	f, err := openBeneath(d.base, key)
+	if err != nil && !missing(err) { // a kernel without it, a symbolic link, a folder moved meanwhile: step by step
+		f, err = d.root.Open(key)
+	}
 	if err != nil {
 		return Object{}, fmt.Errorf("get %s: %w", key, readVerdict(err))
 	}

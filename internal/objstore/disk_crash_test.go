@@ -63,6 +63,7 @@ type tape struct {
 	promises []promise
 	values   map[string][]string // all that was ever tried to put, by key
 	fail     func(step int) error
+	staged   bool // objects are staged and published
 }
 
 func newTape(t *testing.T, dir string) *tape {
@@ -204,7 +205,12 @@ func (p *tape) watch(d *Disk) {
 func (p *tape) put(d *Disk, key, value string) error {
 	p.values[key] = append(p.values[key], value)
 	half := len(value) / 2
-	err := d.Put(p.t.Context(), key, NewBody([]byte(value[:half]), []byte(value[half:])))
+	var err error
+	if p.staged {
+		err = p.stage(d, key, value[:half], value[half:])
+	} else {
+		err = d.Put(p.t.Context(), key, NewBody([]byte(value[:half]), []byte(value[half:])))
+	}
 	p.look()
 	switch {
 	case err == nil:
@@ -213,6 +219,23 @@ func (p *tape) put(d *Disk, key, value string) error {
 		p.promises = append(p.promises, promise{key: key, value: p.values[key][0], at: p.step})
 	}
 	return err
+}
+
+// stage puts by way of a staged file.
+func (p *tape) stage(d *Disk, key string, parts ...string) (err error) {
+	file, err := d.Stage(p.t.Context(), int64(len(strings.Join(parts, ""))))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	p.look()
+	for _, part := range parts {
+		if _, err := file.File.WriteString(part); err != nil {
+			return err
+		}
+		p.look()
+	}
+	return file.Publish(p.t.Context(), key)
 }
 
 func (p *tape) delete(d *Disk, keys ...string) error {
@@ -439,10 +462,11 @@ func TestPowerFailures(t *testing.T) {
 		most = 1000
 	}
 	for name, calls := range map[string]func(*diskCalls){
-		"rename": func(*diskCalls) {}, "link": func(c *diskCalls) { c.move = linkNoReplace },
+		"rename": func(*diskCalls) {}, "link": func(c *diskCalls) { c.move = linkNoReplace }, "staged": func(*diskCalls) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newTape(t, memoryDir(t))
+			p.staged = name == "staged"
 			p.script(calls)
 			if n := len(p.at(p.step)); n < 8 {
 				t.Fatalf("%d objects are there at the end", n)
@@ -455,8 +479,14 @@ func TestPowerFailures(t *testing.T) {
 // TestPowerFailuresAfterErrors fails every call in turn; then the machine stops at the end, with all or nothing of what was not
 // synced.
 func TestPowerFailuresAfterErrors(t *testing.T) {
+	t.Run("put", func(t *testing.T) { failEach(t, false) })
+	t.Run("staged", func(t *testing.T) { failEach(t, true) })
+}
+
+func failEach(t *testing.T, staged bool) {
 	steps := func() int {
 		p := newTape(t, memoryDir(t))
+		p.staged = staged
 		p.script(func(*diskCalls) {})
 		return p.step
 	}()
@@ -467,6 +497,7 @@ func TestPowerFailuresAfterErrors(t *testing.T) {
 	for at := 1; at <= steps; at += stride {
 		fault := []error{unix.EIO, unix.ENOSPC, unix.EMFILE}[at/3%3]
 		p := newTape(t, memoryDir(t))
+		p.staged = staged
 		p.fail = func(step int) error {
 			if step == at {
 				return fault

@@ -24,6 +24,31 @@ func writeBack(fd int, offset, size int64) error {
 	return err
 }
 
+// settle has the kernel write a part of a file to the disk and waits until it has. An error that it returns is one that the
+// fdatasync would have returned, and now does not.
+func settle(fd int, offset, size int64) error {
+	for {
+		err := unix.SyncFileRange(fd, offset, size, unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL):
+			return nil // a file system or a sandbox without it
+		}
+		return err
+	}
+}
+
+// openBeneath opens a file for reading with one system call, and nothing that is not below the folder.
+func openBeneath(folder *os.File, name string) (*os.File, error) {
+	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH}
+	fd, err := unix.Openat2(int(folder.Fd()), name, &how)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
 // moveNoReplace renames unless the new name is taken (EEXIST). File systems without that (NFS, some FUSE) get a link
 // and an unlink.
 func moveNoReplace(from *os.File, fromName string, to *os.File, toName string) error {

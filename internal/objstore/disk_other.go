@@ -19,10 +19,15 @@ func dataSync(fd int) error {
 	return err
 }
 
-// allocate and writeBack are hints that only Linux takes.
+// allocate, writeBack and settle are hints that only Linux takes.
 func allocate(int, int64) {}
 
 func writeBack(int, int64, int64) error { return nil }
+
+func settle(int, int64, int64) error { return nil }
+
+// openBeneath is a call that only Linux has.
+func openBeneath(*os.File, string) (*os.File, error) { return nil, unix.ENOSYS }
 
 func moveNoReplace(from *os.File, fromName string, to *os.File, toName string) error {
 	return linkNoReplace(from, fromName, to, toName)

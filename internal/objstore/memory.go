@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sebbroker/seb/internal/slab"
 )
 
 // Memory is a bucket in this process's memory: for tests, examples and brokers that may forget. It has no limit of its
 // own and is safe for concurrent use.
 type Memory struct {
-	arena arena
+	arena slab.Arena
 
 	mu      sync.RWMutex // guards the fields below
 	objects map[string]stored
@@ -27,7 +29,7 @@ type Memory struct {
 // stored is an object. It never changes.
 type stored struct {
 	data []byte
-	slab *slab // that data lies in, the object being one of its users; nil: data is Go's
+	slab *slab.Slab // that data lies in, the object being one of its users; nil: data is Go's
 }
 
 // growthStep is by how much a store's size has changed when it tells.
@@ -70,7 +72,8 @@ func (m *Memory) Put(ctx context.Context, key string, body Body) error {
 	if m.has(key) { // before room is taken for it
 		return fmt.Errorf("put %s: %w", key, ErrExists)
 	}
-	o := m.arena.take(int(body.Size))
+	var o stored
+	o.data, o.slab = m.arena.Take(int(body.Size))
 	to := o.data
 	for _, p := range body.Parts {
 		to = to[copy(to, p):]
@@ -79,7 +82,7 @@ func (m *Memory) Put(ctx context.Context, key string, body Body) error {
 	defer m.mu.Unlock()
 	i, taken := slices.BinarySearch(m.names, key)
 	if taken {
-		o.slab.release()
+		o.slab.Release()
 		return fmt.Errorf("put %s: %w", key, ErrExists)
 	}
 	m.names = slices.Insert(m.names, i, key)
@@ -103,7 +106,7 @@ func (m *Memory) Get(ctx context.Context, key string, r Range) (Object, error) {
 	m.mu.RLock()
 	o, ok := m.objects[key]
 	if ok {
-		o.slab.retain()
+		o.slab.Retain()
 	}
 	m.mu.RUnlock()
 	if !ok {
@@ -111,7 +114,7 @@ func (m *Memory) Get(ctx context.Context, key string, r Range) (Object, error) {
 	}
 	offset, length, err := clip(r, int64(len(o.data)))
 	if err != nil {
-		o.slab.release()
+		o.slab.Release()
 		return Object{}, fmt.Errorf("get %s: %w", key, err)
 	}
 	body := &memoryBody{slab: o.slab}
@@ -123,7 +126,7 @@ func (m *Memory) Get(ctx context.Context, key string, r Range) (Object, error) {
 type memoryBody struct {
 	mu     sync.Mutex // guards the fields below: who closes it waits for who reads
 	left   bytes.Reader
-	slab   *slab // what left reads from
+	slab   *slab.Slab // what left reads from
 	closed bool
 }
 
@@ -153,7 +156,7 @@ func (b *memoryBody) Close() error {
 	defer b.mu.Unlock()
 	if !b.closed {
 		b.closed = true
-		b.slab.release()
+		b.slab.Release()
 	}
 	return nil
 }
@@ -195,7 +198,7 @@ func (m *Memory) Delete(ctx context.Context, keys ...string) error {
 			m.names = slices.Delete(m.names, i, i+1)
 			o := m.objects[key]
 			m.changeLocked(o, -1)
-			o.slab.release()
+			o.slab.Release()
 			delete(m.objects, key)
 		}
 	}

@@ -18,6 +18,10 @@ type Config struct {
 	Small  int           // so many small packs are merged; 8
 	// KeysMax bounds the keys that a compaction keeps in memory, about 64 bytes each; 250,000. More take several passes.
 	KeysMax int
+	// Busy says that much is coming in: commit objects that are merged for their bytes alone wait, until there are Backlog ranges
+	// of them; 16,384, some megabytes of state.
+	Busy    bool
+	Backlog int
 	// Skip, if not nil, says of a range that it stays where it is.
 	Skip func(state.Source) bool
 }
@@ -31,6 +35,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Small <= 0 {
 		c.Small = 8
+	}
+	if c.Backlog <= 0 {
+		c.Backlog = 16 << 10
 	}
 	if c.KeysMax <= 0 {
 		c.KeysMax = 250_000
@@ -82,7 +89,7 @@ func Choose(s *state.State, c Config, now int64) *Plan {
 	c = c.withDefaults()
 	f := survey(s, &c, now)
 	switch {
-	case f.slotBytes >= c.Target || f.slots > 1 && f.old:
+	case f.slotBytes >= c.Target && (!c.Busy || f.slots >= c.Backlog) || f.slots > 1 && f.old:
 		return plan(collect(s, &c, func(r *state.Range) bool { return !r.Pack && f.wanted(r) }), c.Target)
 	case len(f.small) >= c.Small || f.dead > 0:
 		chosen := f.choosePacks()
@@ -92,6 +99,12 @@ func Choose(s *state.State, c Config, now int64) *Plan {
 }
 
 func packOf(r *state.Range) state.PackID { return state.PackID{Epoch: r.Epoch, ID: r.Slot} }
+
+// Waiting is how many bytes are in commit objects that may be merged.
+func Waiting(s *state.State, c Config) int64 {
+	c = c.withDefaults()
+	return survey(s, &c, 0).slotBytes
+}
 
 // found is what may be merged.
 type found struct {

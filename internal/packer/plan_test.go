@@ -204,6 +204,41 @@ func TestNothingIsDue(t *testing.T) {
 }
 
 // TestDeadPackIsRewritten: when most of a pack was trimmed away, what is alive moves and the pack can be deleted.
+// TestBusy: while much comes in what is only large waits, until there is too much of it, or it is old.
+func TestBusy(t *testing.T) {
+	h := newHistory(t, 2)
+	c := packer.Config{Target: 1000, Age: time.Hour, Backlog: 40, Busy: true}
+	for range 15 {
+		h.slot(nil, 400, 400)
+	}
+	if got := packer.Waiting(h.s, c); got != 30*400 {
+		t.Errorf("%d bytes wait", got)
+	}
+	if n := h.merge(c); n != 0 {
+		t.Errorf("%d packs while busy", n)
+	}
+	for range 5 {
+		h.slot(nil, 400, 400)
+	}
+	if n := h.merge(c); n == 0 {
+		t.Error("no pack with 40 ranges that wait")
+	}
+	left := packer.Waiting(h.s, c)
+	if left == 0 || left >= 40*400 {
+		t.Errorf("%d bytes wait after that", left)
+	}
+	h.now += time.Hour.Microseconds() + 1
+	if n := h.merge(c); n == 0 || packer.Waiting(h.s, c) >= left {
+		t.Errorf("%d packs of what is old", n)
+	}
+	h.slot(nil, 400, 400)
+	h.slot(nil, 400, 400)
+	c.Busy = false
+	if n := h.merge(c); n == 0 || packer.Waiting(h.s, c) >= 1000 {
+		t.Errorf("%d packs when it is quiet again", n)
+	}
+}
+
 func TestDeadPackIsRewritten(t *testing.T) {
 	h := newHistory(t, 2)
 	for range 10 {

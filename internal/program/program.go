@@ -16,11 +16,17 @@ import (
 
 // Build builds seb into a folder and returns its path. Flags are those of go build, such as -tags.
 func Build(dir string, flags ...string) (string, error) {
-	path := filepath.Join(dir, "seb")
+	return BuildPackage(dir, "github.com/sebbroker/seb/cmd/seb", flags...)
+}
+
+// BuildPackage is Build of another command, named by its import path.
+func BuildPackage(dir, pkg string, flags ...string) (string, error) {
+	name := filepath.Base(pkg)
+	path := filepath.Join(dir, name)
 	args := append([]string{"build", "-o", path}, flags...)
-	out, err := exec.Command("go", append(args, "github.com/sebbroker/seb/cmd/seb")...).CombinedOutput()
+	out, err := exec.Command("go", append(args, pkg)...).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("build seb: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
 	return path, nil
 }
@@ -41,13 +47,18 @@ func Serve(path string, env []string, args ...string) (*Broker, error) {
 // ServeLogged is Serve, and calls line with each line that the broker prints on either stream, without its end. line must
 // not wait for the broker.
 func ServeLogged(path string, env []string, line func(string), args ...string) (*Broker, error) {
-	b := &Broker{cmd: exec.Command(path, append([]string{"serve"}, args...)...), done: make(chan struct{})}
+	return Start(path, env, line, append([]string{"serve"}, args...)...)
+}
+
+// Start is ServeLogged of any program: what a broker works with in a test can be killed like it.
+func Start(path string, env []string, line func(string), args ...string) (*Broker, error) {
+	b := &Broker{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	b.log.line = line
 	b.cmd.Env = append(os.Environ(), env...)
 	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
 	b.cmd.SysProcAttr = attributes()
 	if err := b.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start seb: %w", err)
+		return nil, fmt.Errorf("start %s: %w", filepath.Base(path), err)
 	}
 	go func() {
 		b.err = b.cmd.Wait()

@@ -193,6 +193,12 @@ func TestSectionsEndWhereBatchesDo(t *testing.T) {
 		t.Fatalf("the first read: %d batches, section %v", n, p.Chunk.Section)
 	}
 	p.Release()
+	sections(t, g, r)
+}
+
+// sections reads a run of batches of 40, 40, 40, 100 and 40 KB from offset 10 on, all as sections.
+func sections(t *testing.T, g *rig, r *run) {
+	t.Helper()
 	for _, c := range []struct {
 		offset, most int64
 		batches      int
@@ -205,6 +211,31 @@ func TestSectionsEndWhereBatchesDo(t *testing.T) {
 	}
 	if n := g.budget.Class(budget.Fetch).Used(); n != 0 {
 		t.Errorf("%d bytes are reserved for sections", n)
+	}
+}
+
+// TestWrittenIsNotReadToBeChecked: what this process has stored is a section at its first read, with the same ends; what is
+// too small to be one is not remembered, and a reader who shares reads nothing as one.
+func TestWrittenIsNotReadToBeChecked(t *testing.T) {
+	s := disk(t)
+	r, little := newRun(t, 10, 40_000, 40_000, 40_000, 100_000, 40_000), newRun(t, 0, 1000)
+	put(t, s, 1, r, little)
+	cut := r.batches[3].pos
+	tell := func(g *rig) {
+		at := ranges.Place{Source: r.at.Source(), Base: r.at.Base, Len: r.at.Len}
+		g.Written(at, func() [][]byte { return [][]byte{r.bytes[:cut], r.bytes[cut:]} })
+		g.Written(ranges.Place{Source: little.at.Source(), Base: 0, Len: little.at.Len}, func() [][]byte { return [][]byte{little.bytes} })
+	}
+	g := open(t, s, 64<<20, false)
+	tell(g)
+	sections(t, g, r)
+	shared := open(t, s, 64<<20, true)
+	tell(shared)
+	for _, p := range []ranges.Piece{g.read(t, little.whole(0))[0], shared.read(t, r.whole(0))[0]} {
+		if p.Chunk.Section != nil || !p.Chunk.Verified {
+			t.Errorf("%+v", p.Chunk)
+		}
+		p.Release()
 	}
 }
 

@@ -3,6 +3,7 @@ package ranges
 import (
 	"encoding/binary"
 
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -83,6 +84,35 @@ func (v *verifier) check(batch record.Batch) error {
 		return damaged("batch at offset %d ends at %d, its range at %d", v.base, end, v.Range.End())
 	}
 	return nil
+}
+
+// Place is where a range lies, and its first offset.
+type Place struct {
+	state.Source
+	Base int64
+	Len  uint32 // bytes
+}
+
+// Written tells of a range that this process has stored: it was checked before, so that a reader need not do that again, and can
+// have it as a section of a file at once. parts gives its whole batches, if they are wanted; they are not kept.
+func (r *Reader) Written(at Place, parts func() [][]byte) {
+	if r.opt.Share || at.Len < sectionMin {
+		return // it will not be a section
+	}
+	v := verifier{base: at.Base}
+	for _, rest := range parts() {
+		for len(rest) > 0 {
+			batch, more, err := record.Split(rest)
+			if err != nil {
+				return // a reader will say what is wrong
+			}
+			v.remember(int64(batch.Len()), batch.Span())
+			v.pos += int64(batch.Len())
+			v.base += batch.Span()
+			rest = more
+		}
+	}
+	r.index.add(at.Source, v.segments)
 }
 
 // remember adds a batch to the segments.

@@ -2,7 +2,6 @@ package s3server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/sebbroker/seb/internal/install"
 )
 
 // Version is the server's version. Its binary is kept by it.
@@ -54,30 +53,12 @@ func Installed() bool {
 
 // cachedPath is found once: the repository does not move while a process runs.
 var cachedPath = sync.OnceValues(func() (string, error) {
-	root, err := repositoryRoot()
+	root, err := install.Root()
 	if err != nil {
 		return "", err
 	}
 	return filepath.Join(root, ".cache", program+"-"+Version, program), nil
 })
-
-// repositoryRoot is the nearest folder above the working one that has a go.mod.
-func repositoryRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		above := filepath.Dir(dir)
-		if above == dir {
-			return "", errors.New("no go.mod here or above: cannot tell where the repository is")
-		}
-		dir = above
-	}
-}
 
 func isProgram(path string) bool {
 	info, err := os.Stat(path)
@@ -89,7 +70,7 @@ func build(ctx context.Context, path string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	unlock, err := lockFile(filepath.Join(dir, "lock"))
+	unlock, err := install.Lock(filepath.Join(dir, "lock"))
 	if err != nil {
 		return err
 	}
@@ -105,24 +86,6 @@ func build(ctx context.Context, path string) error {
 		return fmt.Errorf("go install: %w: %s", err, strings.TrimSpace(string(output)))
 	}
 	return os.Rename(filepath.Join(partial, program), path)
-}
-
-// lockFile waits for an exclusive lock, which also ends with the process that has it.
-func lockFile(name string) (unlock func(), err error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
-	}
-	return func() { _ = f.Close() }, nil
 }
 
 // cleanEnvironment is ours without what would change where the go command builds to, or whom the server trusts.

@@ -17,6 +17,13 @@ func (s *Server) Banner(w io.Writer, program string) {
 	fmt.Fprintf(w, "seb %s epoch %d\n", role, s.node.Epoch())
 	fmt.Fprintf(w, "  bucket   %s\n", s.node.StoreName())
 	fmt.Fprintf(w, "  address  %s\n", s.URL())
+	if a := s.KafkaAddress(); a != "" {
+		over := ""
+		if s.ports.kafka.Secure() {
+			over = "TLS, "
+		}
+		fmt.Fprintf(w, "  Kafka    %s  (%sSASL PLAIN or SCRAM, the API key as password)\n", a, over)
+	}
 	if s.debug != nil {
 		fmt.Fprintf(w, "  pprof    http://%s/debug/pprof/\n", s.debug.address)
 	}

@@ -9,18 +9,14 @@ import (
 	"github.com/sebbroker/seb/internal/webhook"
 )
 
-// deliveryShare is the part of the memory limit that messages of triggers take at most while they are under way.
-const deliveryShare = 16
-
 // deliver delivers what triggers fire, on a broker that leads.
 func (s *Server) deliver(ctx context.Context, set *metrics.Set) (err error) {
 	if s.node.Triggers() == nil {
 		return nil
 	}
-	const bytesMax = 32 << 20
 	s.dispatch, err = dispatch.Open(ctx, dispatch.Options{
 		Engine: s.node.Triggers(), Log: s.node.EventLog(), Lost: s.node.Done(),
-		Webhooks: webhook.Options{Policy: s.targets, Bytes: min(bytesMax, int(s.cfg.MemoryLimit/deliveryShare))},
+		Webhooks: webhook.Options{Policy: s.targets, Bytes: dispatch.BytesWithin(int64(s.cfg.MemoryLimit))},
 		Logger:   s.log, Metrics: set,
 	})
 	return err

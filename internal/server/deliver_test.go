@@ -81,10 +81,16 @@ func TestWebhook(t *testing.T) {
 		}
 		return answer
 	}
-	if answer := again(); !strings.Contains(answer, `"duplicate":false`) {
-		t.Errorf("the first: %s", answer)
+	first := again()
+	_, rest, _ := strings.Cut(first, `"offset":`)
+	offset, _, _ := strings.Cut(rest, ",")
+	if strings.Contains(first, `"duplicate":true`) || offset == "" {
+		t.Errorf("the first: %s", first)
 	}
-	for end := time.Now().Add(time.Minute); !strings.Contains(again(), `"duplicate":true`); {
+	for end := time.Now().Add(time.Minute); !strings.Contains(again(), `"duplicate":true,"original_offset":`+offset+"}"); {
+		if now := again(); strings.Contains(now, `"duplicate":false`) {
+			t.Fatalf("the first was there: %s", now)
+		}
 		if time.Now().After(end) {
 			t.Fatal("nobody knows of the first")
 		}

@@ -21,6 +21,8 @@ type Runtime struct {
 	Bucket  string    `json:"bucket"`
 	PID     int       `json:"pid"`
 	Started time.Time `json:"started"`
+	// Certificate is the file with that of Address, if it begins with https: commands of this machine trust it, whatever its name.
+	Certificate string `json:"certificate,omitempty"`
 }
 
 // Discover reads what the broker of a data folder left there: how to reach it, or, if none runs, the key that it will

@@ -22,7 +22,9 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/dispatch"
 	"github.com/sebbroker/seb/internal/failpoint"
+	"github.com/sebbroker/seb/internal/groups/coordinator"
 	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/internal/webhook"
@@ -36,7 +38,10 @@ type Server struct {
 	listener net.Listener
 	api      *httpapi.API
 	http     *http.Server
-	debug    *debugServer // nil unless enabled
+	kafka    *kafkaServer // nil if it is off
+	ports    ports
+	groups   *coordinator.Coordinator // nil if there is no Kafka: nobody else has members
+	debug    *debugServer             // nil unless enabled
 	runtime  Runtime
 	keyMade  bool
 	targets  webhook.Policy       // where webhooks may go to
@@ -66,28 +71,35 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 		return nil, config.Faults{fmt.Errorf("--webhook-targets: %w", err)}
 	}
 	// The port comes first: a broker that could not be reached must not take the bucket from one that can.
+	set := metrics.NewSet()
+	if s.ports, err = newPorts(&cfg.TLS, log, set); err != nil {
+		return nil, err
+	}
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
 	failpoint.Hit("start.listening")
-	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(err, ignoreClosed(s.listener.Close()))
+	if err := s.start(ctx, set); err != nil {
+		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon())
 	}
 	return s, nil
 }
 
 func (s *Server) listen() (err error) {
-	s.listener, err = httpapi.Listen(net.JoinHostPort(s.cfg.HTTP.Address, strconv.Itoa(s.cfg.HTTP.Port)))
+	s.listener, err = httpapi.Listen(net.JoinHostPort(s.cfg.HTTP.Address, strconv.Itoa(s.cfg.HTTP.Port)), s.ports.http)
 	if err != nil {
 		return fmt.Errorf("public listener: %w", err)
 	}
+	if s.kafka, err = listenKafka(&s.cfg.Kafka, s.log); err != nil {
+		return errors.Join(err, s.listener.Close())
+	}
+	s.ports.warn(s.log, s.listener.Addr().String(), s.kafka.address())
 	return nil
 }
 
-func (s *Server) start(ctx context.Context) error {
+func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 	limit := budget.New(int64(s.cfg.MemoryLimit)).GoLimit()
 	debug.SetMemoryLimit(limit)
-	set := metrics.NewSet()
 	options := s.nodeOptions(set)
 	// Else the collector would run all the time for what it can not collect.
 	options.OnMemoryStore = func(held int64) { debug.SetMemoryLimit(limit + held) }
@@ -96,9 +108,10 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	if err = s.deliver(ctx, set); err == nil {
-		err = s.serve(set)
+		err = s.serve(ctx, set)
 	}
 	if err != nil {
+		s.closeGroups()
 		return errors.Join(err, s.stopDeliveries(), s.node.Close(ctx))
 	}
 	go s.watch()
@@ -127,31 +140,33 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	return o
 }
 
-// MemoryFor is the least memory limit, in bytes, with which a broker serves so many connections at once.
+// MemoryFor is the least memory limit, in bytes, with which a broker serves so many connections without TLS at once.
 func MemoryFor(connections int) int64 {
-	return budget.LimitFor(budget.Connections, int64(httpapi.ConnectionsOpen(connections))*connectionBytes)
+	open := httpapi.ConnectionsOpen(connections)
+	return budget.LimitFor(budget.Connections, int64(open+open/(kafkaShare-1)+1)*connectionBytes)
 }
 
 // serve makes the API and starts the listeners.
-func (s *Server) serve(set *metrics.Set) error {
+func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	removeNew(s.cfg.DataDir) // the folder is ours: the node has its lock
 	key, made, err := apiKey(&s.cfg)
 	if err != nil {
 		return err
 	}
 	s.keyMade = made
-	share := httpapi.ConnectionsWithin(int(s.node.Budget().Class(budget.Connections).Limit() / connectionBytes))
-	var known func(context.Context, string, int32, string, string) (int64, bool)
+	places := int(s.node.Budget().Class(budget.Connections).Limit() / s.ports.connectionBytes())
+	share := httpapi.ConnectionsWithin(places - s.kafka.places(places))
+	var original func(context.Context, string, int32, string, string) (int64, bool, bool)
 	if engine := s.node.Triggers(); engine != nil {
-		known = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool) {
-			yes, err := engine.Duplicate(ctx, topic, uint32(partition), entity, id)
-			return -1, err == nil && yes // where it is the engine does not keep
+		original = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool, bool) {
+			return engine.Duplicate(ctx, topic, uint32(partition), entity, id)
 		}
 	}
+	s.openGroups(ctx, set)
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		APIKey: key, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: min(s.cfg.HTTP.Connections, share),
 		ProfileLabels: s.cfg.Debug.Enable, EventsTopic: s.cfg.EventsTopic,
-		WebhookTargets: s.targets, KnownEvent: known,
+		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(),
 		WriteMetrics: func(w io.Writer) {
 			set.WritePrometheus(w)
 			metrics.WriteProcessMetrics(w)
@@ -165,7 +180,15 @@ func (s *Server) serve(set *metrics.Set) error {
 			return err
 		}
 	}
+	if err := s.kafka.start(ctx, s, places, kafka.Options{
+		APIKey: key, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
+	}); err != nil {
+		return errors.Join(err, s.stopDebug())
+	}
 	s.runtime = Runtime{Address: s.URL(), APIKey: key, Bucket: s.node.StoreName(), PID: os.Getpid(), Started: time.Now().UTC()}
+	if s.ports.http.Secure() {
+		s.runtime.Certificate = absolute(s.cfg.TLS.CertFile)
+	}
 	if err := s.runtime.write(s.cfg.DataDir); err != nil {
 		// Commands will have to be told where the broker is; it serves all the same (a full disk must not stop it).
 		s.log.Warn("address not written to the data folder", "err", err)
@@ -205,8 +228,14 @@ func (s *Server) URL() string {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
+	if s.ports.http.Secure() {
+		return "https://" + net.JoinHostPort(host, port)
+	}
 	return "http://" + net.JoinHostPort(host, port)
 }
+
+// KafkaAddress is where clients of Kafka connect to, host:port; "" if nothing listens for them.
+func (s *Server) KafkaAddress() string { return s.kafka.address() }
 
 // APIKey is the key that requests must carry.
 func (s *Server) APIKey() string { return s.runtime.APIKey }
@@ -248,10 +277,11 @@ func (s *Server) stop(ctx context.Context) error {
 	failpoint.Hit("stop.begun")
 	// Long polls end with what they have, the listener closes, and requests under way are waited for ...
 	polls, end := context.WithTimeout(ctx, pollTime)
+	s.kafka.drain()
 	s.api.Drain(polls)
 	end()
 	shut := make(chan error, 1)
-	go func() { shut <- s.http.Shutdown(ctx) }()
+	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx)) }()
 	errs = append(errs, s.stopDeliveries())
 	// ... while the broker stores what they wait for, without collecting any longer, and refuses more.
 	errs = append(errs, s.node.Broker.Close(ctx))
@@ -259,14 +289,20 @@ func (s *Server) stop(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("requests under way: %w", err), s.http.Close())
 	}
 	s.serving.Wait()
+	s.closeGroups()
 	failpoint.Hit("stop.flushed")
 	// Nobody uses the cache, the store and the data folder any more.
 	errs = append(errs, s.node.Close(ctx))
-	if s.debug != nil {
-		errs = append(errs, s.debug.close())
-	}
+	errs = append(errs, s.stopDebug())
 	s.end(nil)
 	return errors.Join(errs...)
+}
+
+func (s *Server) stopDebug() error {
+	if s.debug == nil {
+		return nil
+	}
+	return s.debug.close()
 }
 
 func ignoreMissing(err error) error {

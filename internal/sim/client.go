@@ -40,6 +40,7 @@ type op struct {
 	id          uint64
 	create      string
 	settings    map[string]string // of the topic to create
+	parts       int               // of it, if not as usual
 	rec         *state.Record     // a trim or an offset commit
 	key         partKey
 	batch       *state.ProducerBatch // of an idempotent producer
@@ -254,14 +255,14 @@ func (p *producer) timeout(o *op, r *run) {
 
 // readers reads something from some broker now and then, and asks for confirmed ends.
 func (w *world) readers() {
-	w.after(w.around(w.loadRand, 30*time.Millisecond), func() {
+	w.after(w.around(w.loadRand, w.slow(30*time.Millisecond)), func() {
 		n := w.nodes[w.loadRand.IntN(len(w.nodes))]
 		if r := n.run; r != nil && !r.paused {
 			w.check.read(r)
 			if w.loadRand.IntN(20) == 0 {
 				w.check.askConfirm(r)
 			}
-			if w.loadRand.IntN(50) == 0 && !n.readOnly {
+			if w.loadRand.IntN(50) == 0 && !n.readOnly && w.cfg.Slow == 0 { // else it would look for a month
 				r.step(&logcore.Event{Kind: logcore.EvReaders, Waiting: w.loadRand.IntN(2) == 0})
 			}
 		}
@@ -302,7 +303,7 @@ func (w *world) pause(n *node) {
 		w.stats.Faults++
 		r.paused = true
 		w.logf("node %d is paused", n.id)
-		w.after(w.around(w.crashRand, 5*time.Second), func() {
+		w.after(w.around(w.crashRand, w.slow(5*time.Second)), func() {
 			if n.run == r {
 				n.resume()
 			}
@@ -324,7 +325,7 @@ func (w *world) refusals() {
 		w.stats.Faults++
 		w.stats.Refusals++
 		w.logf("the store refuses")
-		w.after(w.around(w.faultRand, 3*time.Second), func() { w.store.refusing = false })
+		w.after(w.around(w.faultRand, w.trouble(3*time.Second)), func() { w.store.refusing = false })
 		w.refusals()
 	})
 }

@@ -31,7 +31,7 @@ func (w *world) cuts(n *node) {
 		w.stats.Cuts++
 		w.stats.Faults++
 		w.logf("node %d is cut off: %d", n.id, n.cut)
-		w.after(w.around(w.cutRand, cutMean), func() {
+		w.after(w.around(w.cutRand, w.trouble(cutMean)), func() {
 			n.cut = 0
 			w.logf("node %d is cut off no more", n.id)
 			w.cuts(n)
@@ -69,4 +69,18 @@ func (w *world) clocks(n *node) {
 
 func (n *node) setClock(r *rand.Rand) {
 	n.skew = int64(n.w.upTo(r, 2*n.w.cfg.ClockSkew) - n.w.cfg.ClockSkew)
+	if n.w.watch != nil {
+		n.skew += watchEpoch
+	}
+	n.rightClock()
+}
+
+// watchEpoch is when runs with triggers begin by a right clock, ns: no broker's clock is before 1970.
+const watchEpoch = int64(100 * 24 * time.Hour)
+
+// rightClock sets a clock in the calm of a run with triggers: it is not behind the log, or nothing would ever be due.
+func (n *node) rightClock() {
+	if fold := n.w.check.fold; n.w.calm && n.w.watch != nil && fold != nil {
+		n.skew = max(watchEpoch, fold.AppendTime*1000-n.w.now)
+	}
 }

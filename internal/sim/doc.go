@@ -2,4 +2,6 @@
 // loses answers, answers late, refuses and conflicts, brokers that are killed, paused and started beside one another,
 // producers and readers. Invariants (check.go, rules.go) are checked at every acknowledgement, at every request to the
 // store and at the end. The same seed gives the same run.
+//
+// Seeds from Months on are a month long; each broker runs the engine of triggers too, of which package watch knows all.
 package sim

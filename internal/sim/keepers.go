@@ -53,7 +53,7 @@ func (g *group) next() {
 	if w.late() {
 		return
 	}
-	w.after(w.around(w.loadRand, 300*time.Millisecond), g.next)
+	w.after(w.around(w.loadRand, w.slow(300*time.Millisecond)), g.next)
 	r := w.anyRun()
 	if g.busy || r == nil {
 		return
@@ -97,7 +97,7 @@ func (w *world) trim() {
 	if w.late() {
 		return
 	}
-	w.after(w.around(w.loadRand, 3*time.Second), w.trim)
+	w.after(w.around(w.loadRand, w.slow(3*time.Second)), w.trim)
 	r := w.anyRun()
 	if r == nil || r.core.State() == nil {
 		return
@@ -124,7 +124,7 @@ func (w *world) trim() {
 
 // late is the part of the calm in which nothing new begins.
 func (w *world) late() bool {
-	return w.calm && w.now > int64(time.Second)+int64(w.cfg.Chaos+w.cfg.Calm/2)
+	return w.calm && w.now > begin+int64(w.cfg.Chaos+w.cfg.Calm/2)
 }
 
 func (c *checker) offsetRejected(g *group, value int64) {

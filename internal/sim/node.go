@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"time"
 
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/sim/watch"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -39,7 +41,10 @@ type run struct {
 	seen     map[partKey]int64       // highest next offset served
 	rules    ruleState
 	packing  bool
-	packed   uint64 // packs begun
+	packed   uint64         // packs begun
+	engine   *watch.Broker  // of triggers; nil: there is none
+	shown    state.Position // when the engine was told last
+	was      logcore.Role
 }
 
 func (n *node) start() {
@@ -58,6 +63,9 @@ func (n *node) start() {
 		GarbageWait: logcore.Duration(w.cfg.GarbageWait),
 	})
 	n.run = r
+	if w.watch != nil {
+		r.engine = w.watch.Start(r)
+	}
 	w.logf("node %d starts run %d", n.id, n.runs)
 	w.mark("start", uint64(n.id))
 	r.step(&logcore.Event{Kind: logcore.EvStart})
@@ -79,6 +87,7 @@ func (n *node) kill(why string) {
 	for _, o := range sortedOps(r.out) {
 		o.answer(unknown, 0)
 	}
+	r.engine.Kill()
 	if n.w.late() && r.core.Role() == logcore.RoleFenced {
 		return // another leads and answers: it does not stand again (rule R6)
 	}
@@ -112,6 +121,7 @@ func (r *run) deliver(f func()) {
 	default:
 		f()
 		r.pump()
+		r.look()
 	}
 }
 
@@ -306,7 +316,7 @@ func (r *run) proposal(ops []*op) *logcore.Proposal {
 		binary.LittleEndian.PutUint64(id[:], r.n.w.idRand.Uint64())
 		binary.LittleEndian.PutUint64(id[8:], r.n.w.idRand.Uint64())
 		p.Ops = append(p.Ops, logcore.Op{Record: state.Record{
-			Kind: state.TopicCreate, Topic: id, Name: o.create, Partitions: uint32(r.n.w.cfg.Parts), Settings: o.settings,
+			Kind: state.TopicCreate, Topic: id, Name: o.create, Partitions: uint32(cmp.Or(o.parts, r.n.w.cfg.Parts)), Settings: o.settings,
 		}})
 		order = append(order, o)
 	}

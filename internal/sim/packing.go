@@ -26,7 +26,7 @@ func (w *world) packs() {
 	if w.late() {
 		return
 	}
-	w.after(w.around(w.loadRand, time.Second), w.packs)
+	w.after(w.around(w.loadRand, w.slow(time.Second)), w.packs)
 	r := w.anyRun()
 	if r == nil || r.core.Role() != logcore.RoleLeader || r.packing {
 		return

@@ -69,7 +69,7 @@ func answerKind(k logcore.EffectKind) logcore.EventKind {
 func decode(k logcore.EffectKind, b []byte, ev *logcore.Event) logcore.Outcome {
 	switch k {
 	case logcore.EffGetMeta:
-		ev.Cluster, ev.Err = logcore.DecodeMeta(b)
+		ev.Cluster, _, ev.Err = logcore.DecodeMeta(b)
 	case logcore.EffGetSnapshot:
 		ev.State, ev.Err = state.DecodeMessage(b)
 	case logcore.EffGetSlot:

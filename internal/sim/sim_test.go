@@ -6,10 +6,10 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/sim"
 	"github.com/sebbroker/seb/internal/sim/shrink"
 )
@@ -48,7 +48,7 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	began, said := time.Now(), time.Now()
-	hours := func(seeds int) float64 { return float64(seeds) * 210 / 3600 }
+	hours := func(seeds int) float64 { return float64(seeds) * 210 / 3600 } // of seeds that are no months
 	first, n := uint64(1), *seedsFlag
 	if *timeFlag > 0 {
 		first, n = uint64(time.Now().UnixNano()), 1<<40
@@ -67,12 +67,15 @@ func TestSeeds(t *testing.T) {
 		ran++
 		if *timeFlag > 0 && time.Since(said) > time.Minute {
 			said = time.Now()
-			t.Logf("%d seeds, %.1f virtual hours, %d acknowledgements, %d faults; %v left",
-				ran, hours(ran), total.Acks, total.Faults, (*timeFlag - time.Since(began)).Round(time.Second))
+			t.Logf("%d seeds, %.1f virtual hours, %d months, %d acknowledgements, %d faults, %d firings; %v left", ran, hours(ran-total.Months),
+				total.Months, total.Acks, total.Faults, total.Watch.Firings, (*timeFlag - time.Since(began)).Round(time.Second))
+		}
+		if *timeFlag > 0 && ran%*shareFlag == 0 {
+			return sim.Months + first + uint64(ran-1), true
 		}
 		return first + uint64(ran-1), true
 	}
-	cpu := cpuTime()
+	cpu := machine.CPUTime()
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -80,7 +83,7 @@ func TestSeeds(t *testing.T) {
 				res := run(t, seed)
 				mu.Lock()
 				total = sim.Sum(total, res.Stats)
-				if res.Config.Nodes > 1 {
+				if res.Config.Nodes > 1 && res.Stats.Months == 0 {
 					counted, several = sim.Sum(counted, res.Stats), several+1
 				}
 				mu.Unlock()
@@ -88,10 +91,10 @@ func TestSeeds(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d seeds, %.1f virtual hours, %+v", ran, hours(ran), total)
+	t.Logf("%d seeds, %.1f virtual hours, %.0f of months, %+v", ran, hours(ran-total.Months), monthHours(total), total)
 	if h := hours(several); several > 0 {
 		t.Logf("%.1f of the hours with two brokers or more: %.0f acknowledgements and %.0f faults an hour; %.1f such hours in a minute of one core",
-			h, float64(counted.Acks)/h, float64(counted.Faults)/h, h/(cpuTime()-cpu).Minutes())
+			h, float64(counted.Acks)/h, float64(counted.Faults)/h, h/(machine.CPUTime()-cpu).Minutes())
 	}
 	little := total.Acks == 0 || total.Leaders < ran || total.Faults == 0
 	if ran >= 50 {
@@ -101,14 +104,6 @@ func TestSeeds(t *testing.T) {
 	if !t.Failed() && little {
 		t.Errorf("the runs did not do enough to mean anything")
 	}
-}
-
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // oneSeed repeats a seed with its trace, made small first if asked for.

@@ -1,37 +1,22 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
-	"reflect"
 	"time"
+
+	"github.com/sebbroker/seb/internal/sim/plan"
+	"github.com/sebbroker/seb/internal/sim/queue"
+	"github.com/sebbroker/seb/internal/sim/watch"
 )
 
 // Stats counts what a run did.
-type Stats struct {
-	Acks, Unknown, Rejected      int
-	Faults, Crashes, Pauses      int // Faults: of all kinds, Ghosts apart
-	Failed, Applied, Conflicts   int // requests without an answer: without effect, with it; PUTs refused by 409
-	Damaged, Refusals            int // answers with other bytes; times in which all is refused
-	Cuts, Clocks                 int // brokers cut off from the store, clocks set
-	Ghosts                       int // deleted names in listings
-	Leaders, Seals, Snapshots    int
-	Deleted, Commits, Trims      int
-	Packs, Compactions           int
-	Stamped, Retypes             int // records that got the append time; times that a topic's timestamp-type was changed
-	Late                         int // PUTs that took effect after their sender had given up
-	Slots, Records, Reads, Steps int
-}
+type Stats = plan.Stats
 
-func (s *Stats) add(o Stats) {
-	sum, more := reflect.ValueOf(s).Elem(), reflect.ValueOf(o)
-	for i := range sum.NumField() {
-		sum.Field(i).SetInt(sum.Field(i).Int() + more.Field(i).Int())
-	}
-}
+// Sum adds up two runs' counts.
+func Sum(a, b Stats) Stats { return a.Plus(b) }
 
 // Result is what a run gave.
 type Result struct {
@@ -45,12 +30,11 @@ type Result struct {
 type world struct {
 	cfg   Config
 	now   int64
-	queue queue
-	seq   uint64
+	queue queue.Queue
 	calm  bool
 
 	// One stream per purpose, so that taking one fault away leaves the rest alone.
-	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand *rand.Rand
+	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand, watchRand *rand.Rand
 
 	store   *store
 	nodes   []*node
@@ -58,10 +42,13 @@ type world struct {
 	groups  []*group
 	check   *checker
 	topics  []*topic
+	watch   *watch.Sim // nil: there are no triggers
 	stats   Stats
 	err     error
 	hash    uint64
 	trace   io.Writer // nil: none
+
+	watchOps uint64 // that were handed to brokers
 }
 
 // Run runs one configuration. trace, if not nil, gets a line per step that a person can read.
@@ -69,11 +56,11 @@ func Run(cfg Config, trace io.Writer) Result {
 	return runOn(cfg, trace, func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) })
 }
 
-// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 8.
+// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 9.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
-	w := &world{cfg: cfg, now: int64(time.Second), trace: trace, hash: 14695981039346656037}
+	w := &world{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
-	w.cutRand, w.typeRand = stream(7), stream(8)
+	w.cutRand, w.typeRand, w.watchRand = stream(7), stream(8), stream(9)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
@@ -84,6 +71,7 @@ func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result
 	if w.err == nil {
 		w.check.atEnd()
 	}
+	w.watchedEnd()
 	w.stats.Slots, w.stats.Records = w.check.slots, w.check.records
 	return Result{Config: cfg, Stats: w.stats, Hash: w.hash, Err: w.err}
 }
@@ -104,6 +92,7 @@ func (w *world) build() {
 		w.after(w.upTo(w.loadRand, w.cfg.Think), p.next)
 	}
 	w.keepers()
+	w.watchers()
 	w.packs()
 	w.retypes()
 	w.readers()
@@ -117,7 +106,10 @@ func (w *world) calmDown() {
 	for _, n := range w.nodes {
 		n.resume()
 		n.cut = 0
-		if n.run == nil {
+		n.rightClock()
+		if n.run != nil {
+			n.run.engine.Calm()
+		} else {
 			w.after(5*time.Second, n.start) // if it does not come back sooner
 		}
 	}
@@ -152,16 +144,15 @@ func (w *world) mark(kind string, v ...uint64) {
 
 // after schedules f. Each event gets its own place in the order, also at equal times.
 func (w *world) after(d time.Duration, f func()) {
-	w.seq++
-	heap.Push(&w.queue, event{at: w.now + int64(max(d, 0)), seq: w.seq, do: f})
+	w.queue.Push(w.now+int64(max(d, 0)), f)
 }
 
 func (w *world) runUntil(end int64) {
-	for len(w.queue) > 0 && w.queue[0].at <= end && w.err == nil {
-		e := heap.Pop(&w.queue).(event)
-		w.now = e.at
+	for w.queue.Until(end) && w.err == nil {
+		at, do := w.queue.Pop()
+		w.now = at
 		w.stats.Steps++
-		e.do()
+		do()
 	}
 	w.now = max(w.now, end)
 }
@@ -183,31 +174,3 @@ func (w *world) around(r *rand.Rand, mean time.Duration) time.Duration {
 }
 
 func chance(r *rand.Rand, p float64) bool { return p > 0 && r.Float64() < p }
-
-type event struct {
-	at  int64
-	seq uint64
-	do  func()
-}
-
-type queue []event
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *queue) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*q = old[:len(old)-1]
-	return e
-}
-
-// Sum adds up two runs' counts.
-func Sum(a, b Stats) Stats {
-	a.add(b)
-	return a
-}

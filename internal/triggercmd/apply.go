@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,7 @@ func newApply(r *Remote) *cobra.Command {
 		Short: "Make the broker's triggers those of files, after showing the differences",
 		Long: `Reads a file, or all .yaml, .yml and .json files of a folder, one trigger each, with the members of PUT /triggers/{id}
 and an id; without one it is the name of the file. Shows what would change and asks before it does that. Triggers of which there
-is no file are left alone, or deleted with --prune. A trigger with secrets is always stored again, as nobody can see whether
+is no file are left alone, or deleted with --prune. If a file is wrong nothing is changed. A trigger with secrets is always stored again, as nobody can see whether
 the broker has the same ones; that is no new version.`,
 		Example: "  seb trigger apply -f triggers/\n  seb trigger apply -f triggers/ --yes --prune",
 		Args:    cobra.NoArgs,
@@ -104,6 +105,11 @@ func readAll(cmd *cobra.Command, paths []string) (list []trigger, err error) {
 	from := map[string]string{}
 	for _, name := range names {
 		t, err := readTrigger(nil, name)
+		if err == nil {
+			if err = t.check(); err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+		}
 		switch {
 		case err != nil:
 			caret(cmd, t.text, err)
@@ -174,35 +180,74 @@ func planOf(wanted []trigger, present []client.Trigger, prune bool) *plan {
 	return p
 }
 
-// differences are lines for what of a trigger is another than what is there, nil if nothing is.
+// differences are lines for what of a trigger is another than what is there, nil if nothing is. Of a new one they are what is no
+// default.
 func differences(t *trigger, old *client.Trigger) (lines []string) {
-	was := map[string]string{}
+	was := map[string]string{"fire": "once", "backfill": "silent", "carry_fired": "true", "status": "active"}
 	if old != nil {
 		was = map[string]string{
 			"topic": old.Topic, "fire": old.Fire, "cooldown": old.Cooldown, "backfill": old.Backfill, "carry_fired": fmt.Sprint(old.CarryFired),
-			"on_retract": old.OnRetract, "status": old.Status, "deliver": string(old.Deliver),
+			"on_retract": old.OnRetract, "status": old.Status,
 		}
 		var e driplang.Expr
 		if json.Unmarshal(old.Expr, &e) == nil {
 			was["expr"] = e.String()
 		}
-	} else {
-		was["fire"], was["backfill"], was["carry_fired"], was["status"] = "once", "silent", "true", "active"
+		addMembers(was, string(old.Deliver))
 	}
 	is := map[string]string{
 		"expr": t.expr.String(), "topic": cmp.Or(t.Topic, was["topic"]), "fire": cmp.Or(t.Fire, "once"), "cooldown": canonical(t.Cooldown),
 		"backfill": cmp.Or(t.Backfill, "silent"), "carry_fired": fmt.Sprint(t.CarryFired == nil || *t.CarryFired), "on_retract": t.OnRetract,
-		"status": cmp.Or(t.Status, was["status"]), "deliver": masked(t.Deliver),
+		"status": cmp.Or(t.Status, was["status"]),
 	}
-	for _, name := range []string{"expr", "topic", "fire", "cooldown", "backfill", "carry_fired", "on_retract", "status", "deliver"} {
+	addMembers(is, masked(t.Deliver))
+	names := []string{"expr", "topic", "fire", "cooldown", "backfill", "carry_fired", "on_retract", "status"}
+	both := maps.Clone(was)
+	maps.Copy(both, is)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
 		if was[name] == is[name] {
 			continue
 		}
-		for _, side := range []struct{ sign, value string }{{"-", was[name]}, {"+", is[name]}} {
-			if side.value != "" {
-				lines = append(lines, fmt.Sprintf("%s %s: %s", side.sign, name, side.value))
-			}
+		if old != nil {
+			lines = appendSide(lines, "-", name, was[name])
 		}
+		lines = appendSide(lines, "+", name, is[name])
+	}
+	return lines
+}
+
+// addMembers adds the members of a delivery, each by itself: a template is long, and mostly the same.
+func addMembers(to map[string]string, deliver string) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(deliver), &members) != nil {
+		to["deliver"] = deliver
+		return
+	}
+	for name, value := range members {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			text = string(value)
+		}
+		to["deliver."+name] = text
+	}
+}
+
+// appendSide adds what was or is: texts of several lines on lines of their own.
+func appendSide(lines []string, sign, name, value string) []string {
+	switch {
+	case value == "":
+		return lines
+	case !strings.Contains(value, "\n"):
+		return append(lines, fmt.Sprintf("%s %s: %s", sign, name, value))
+	}
+	lines = append(lines, fmt.Sprintf("%s %s:", sign, name))
+	for line := range strings.Lines(value) {
+		lines = append(lines, fmt.Sprintf("%s   %s", sign, strings.TrimRight(line, "\r\n")))
 	}
 	return lines
 }

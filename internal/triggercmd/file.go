@@ -17,6 +17,9 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/webhook"
 )
 
 // fileMax is how long a file with a trigger may be.
@@ -61,7 +64,7 @@ func (t *trigger) parse(text []byte) error {
 		d := yaml.NewDecoder(bytes.NewReader(text))
 		var v map[string]any
 		if err := d.Decode(&v); err != nil {
-			return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+			return plainYAML(err)
 		}
 		if err := d.Decode(new(any)); err != io.EOF {
 			return errors.New("more than one document: give each trigger a file")
@@ -74,12 +77,76 @@ func (t *trigger) parse(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(t); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return fmt.Errorf("%s: %s", strings.TrimPrefix(wrong.Field, "TriggerSpec."), api.WrongKind(wrong))
+		}
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("more than one JSON value")
 	}
 	return errors.Join(t.parseExpr(), t.fillIn())
+}
+
+// plainYAML is a fault of YAML on one line.
+func plainYAML(err error) error {
+	if err == io.EOF {
+		return errors.New("it has no trigger")
+	}
+	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
+		return errors.New(strings.Join(wrong.Errors, ", "))
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+}
+
+// check says what the broker would refuse, as far as that can be known here, so that of several files none is stored if one is
+// wrong.
+func (t *trigger) check() error {
+	d := rule.Definition{
+		ID: t.ID, Expr: t.expr, Fire: rule.Fire(t.Fire), Backfill: rule.Backfill(t.Backfill), CarryFired: t.CarryFired == nil || *t.CarryFired,
+		OnRetract: rule.Retraction(t.OnRetract), Status: rule.Status(t.Status),
+	}
+	var faults []error
+	if t.Cooldown != "" {
+		cooldown, err := driplang.ParseDuration(t.Cooldown)
+		if fault, ok := errors.AsType[*driplang.Error](err); ok {
+			faults = append(faults, errors.New("cooldown: "+fault.Message))
+		}
+		d.Cooldown = cooldown.Milliseconds()
+	}
+	d = d.WithDefaults()
+	if err := d.Validate(); err != nil {
+		faults = append(faults, err)
+	} else if _, err := rule.Compile(d); err != nil {
+		faults = append(faults, err)
+	}
+	if t.Topic != "" {
+		if err := state.CheckTopicName(t.Topic); err != nil {
+			faults = append(faults, fmt.Errorf("topic: %w", err))
+		}
+	}
+	if t.Deliver != nil {
+		if err := checkDelivery(t.Deliver, t.expr.Names()); err != nil {
+			faults = append(faults, fmt.Errorf("deliver: %w", err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// checkDelivery leaves addresses to the broker, which knows its targets.
+func checkDelivery(text []byte, events []string) error {
+	anywhere, err := webhook.ParsePolicy([]string{webhook.AllowAll})
+	if err != nil {
+		return err
+	}
+	d, err := webhook.ParseDelivery(text)
+	if err == nil {
+		_, err = d.Plan(anywhere, events)
+	}
+	if err != nil {
+		return errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "delivery: "), "\n", "; "))
+	}
+	return nil
 }
 
 func (t *trigger) parseExpr() (err error) {

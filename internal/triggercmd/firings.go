@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/spf13/cobra"
@@ -27,8 +28,11 @@ go on from with --after and its seq.`,
 			if len(args) == 1 {
 				q.Trigger = args[0]
 			}
-			if q.Limit < 1 || q.After < 0 {
-				return r.Usage(fmt.Errorf("--limit: %d, want 1 or more; --after: %d, want 0 or more", q.Limit, q.After))
+			if q.Limit < 1 {
+				return r.Usage(fmt.Errorf("--limit: %d, want 1 or more", q.Limit))
+			}
+			if q.After < 0 {
+				return r.Usage(fmt.Errorf("--after: %d, want 0 or more", q.After))
 			}
 			return r.With(cmd, func(c *client.Client) error { return fires(cmd, c, q, asJSON) })
 		},
@@ -53,6 +57,12 @@ func fires(cmd *cobra.Command, c *client.Client, q client.FiringQuery, asJSON bo
 		if err != nil {
 			return err
 		}
+		if len(list) == 0 && q.After == 0 && q.Trigger != "" {
+			// One that was deleted has its firings still: where there are none it may be a slip.
+			if _, err := c.Trigger(cmd.Context(), q.Trigger); err != nil {
+				return err
+			}
+		}
 		for i := range list {
 			x := &list[i]
 			if asJSON {
@@ -61,7 +71,7 @@ func fires(cmd *cobra.Command, c *client.Client, q client.FiringQuery, asJSON bo
 				}
 				continue
 			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\n", x.Seq, instant(x.At), x.Trigger, x.Entity, state(x), x.Attempts, x.ID)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\n", x.Seq, instant(x.At), x.Trigger, x.Entity, became(x), x.Attempts, x.ID)
 		}
 		if next == 0 || len(list) == 0 {
 			break
@@ -71,11 +81,13 @@ func fires(cmd *cobra.Command, c *client.Client, q client.FiringQuery, asJSON bo
 	return w.Flush()
 }
 
-// state is what became of a firing, for people.
-func state(x *client.Firing) string {
+// became is what became of a firing, for people.
+func became(x *client.Firing) string {
 	switch {
 	case x.State == "pending" && !x.NextAttempt.IsZero() && x.Attempts > 0:
 		return "pending, again " + instant(x.NextAttempt)
+	case x.State == "pending" && x.NextAttempt.After(time.Now()):
+		return "pending, not before " + instant(x.NextAttempt)
 	case x.Retraction:
 		return x.State + ", taken back"
 	}
@@ -121,6 +133,9 @@ func newExplain(r *Remote) *cobra.Command {
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: r.names,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := nameable(args[1]); err != nil {
+				return r.Usage(err)
+			}
 			return r.With(cmd, func(c *client.Client) error {
 				x, err := c.Explain(cmd.Context(), args[0], args[1])
 				if err != nil {
@@ -146,7 +161,7 @@ func explain(out io.Writer, x *client.Explanation) error {
 	fmt.Fprintf(w, "as of\t%s\nnext\t%s\nwaits\t%s\n", instant(x.AsOf), instant(x.Next), x.Waits)
 	for i := range x.Firings {
 		f := &x.Firings[i]
-		fmt.Fprintf(w, "fired\t%s  %s  %s\n", instant(f.At), state(f), f.ID)
+		fmt.Fprintf(w, "fired\t%s  %s  %s\n", instant(f.At), became(f), f.ID)
 	}
 	return w.Flush()
 }
@@ -166,7 +181,7 @@ func printDryRun(out io.Writer, run *client.DryRun) error {
 	}
 	fmt.Fprintf(w, "instances\t%d at most for an entity\n", run.Instances)
 	if run.Truncated {
-		fmt.Fprintln(w, "\tnot all of the history: there are too many entities")
+		fmt.Fprintln(w, "\tonly those entities that came first: there are more than fit into memory")
 	}
 	for _, h := range run.History {
 		if h.Offset > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/webhook"
 	"github.com/spf13/cobra"
 )
 
@@ -33,7 +34,7 @@ func New(r Remote) *cobra.Command {
 	r.Register(cmd)
 	cmd.AddCommand(
 		newPut(&r), newApply(&r), newList(&r), newShow(&r), newDelete(&r), newPause(&r, true), newPause(&r, false), newDryRun(&r),
-		newExplain(&r), newFires(&r), newFiring(&r), newResend(&r),
+		newExplain(&r), newFires(&r), newFiring(&r), newResend(&r), newSecret(),
 	)
 	return cmd
 }
@@ -215,4 +216,17 @@ func writeLine(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+func newSecret() *cobra.Command {
+	return &cobra.Command{
+		Use:     "secret",
+		Short:   "Print a new secret, for the webhooks of a trigger and whoever verifies them",
+		Example: "  export HOOK_SECRET=$(seb trigger secret)",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), webhook.NewSecret().Reveal())
+			return err
+		},
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/triggercmd"
+	"github.com/sebbroker/seb/webhook"
 )
 
 // broker is a client of a broker with an engine of triggers.
@@ -70,7 +72,12 @@ type ran struct {
 
 func run(t *testing.T, c *client.Client, in string, args ...string) ran {
 	t.Helper()
-	cmd := triggercmd.New(triggercmd.Remote{
+	return execute(t, triggercmd.New, c, in, args...)
+}
+
+func execute(t *testing.T, newCommand func(triggercmd.Remote) *cobra.Command, c *client.Client, in string, args ...string) ran {
+	t.Helper()
+	cmd := newCommand(triggercmd.Remote{
 		Register: func(*cobra.Command) {},
 		With:     func(_ *cobra.Command, f func(*client.Client) error) error { return f(c) },
 		Usage:    func(err error) error { return wrong{err} },
@@ -183,7 +190,10 @@ func TestFaultyExpressionsShowTheCaret(t *testing.T) {
 		"not both":                      {"put", "t", "a", "-f", "x"},
 		"--fire: not together":          {"put", "t", "-f", "x", "--fire", "edge"},
 		"--deliver: not JSON":           {"put", "t", "a", "--deliver", "{"},
-		"--limit: 0":                    {"fires", "--limit", "0"},
+		"--limit: 0, want 1 or more":    {"fires", "--limit", "0"},
+		"--after: -1, want 0 or more":   {"fires", "--after", "-1"},
+		"ENTITY: it is empty":           {"explain", "x", ""},
+		"ENTITY: .. can not be named":   {"explain", "x", ".."},
 		"give a file or a folder":       {"apply"},
 	} {
 		r := run(t, c, "", args...)
@@ -211,13 +221,12 @@ func TestApply(t *testing.T) {
 ? other: has no file; --prune deletes it
 + second: new
     + expr: a THEN (NOT (b WITHIN 7d))
-    - fire: once
     + fire: edge
     + cooldown: 1d
-    + deliver: {"url":"https://example.com/hook","secrets":["whsec_***"]}
+    + deliver.secrets: ["whsec_***"]
+    + deliver.url: https://example.com/hook
 + three: new
     + expr: c
-    - carry_fired: true
     + carry_fired: false
 `
 	if out := must(t, c, "apply", "-f", dir, "--diff"); out != first {
@@ -256,16 +265,27 @@ func TestFilesThatAreWrong(t *testing.T) {
 		"unknown.yaml": "expr: a\ncolour: red\n", "two.yaml": "expr: a\n---\nexpr: b\n", "none.json": "{}", "list.yaml": "- a\n", "type.json": `{"expr":"a","fire":1}`,
 		"pointer.yaml": "expr: {then: [{event: a}, {x: 1}]}\n", "secret.yaml": "expr: a\ndeliver: {url: https://e.com, secrets: [\"${NO_SUCH_SECRET}\"]}\n",
 		"deliver.yaml": "expr: a\ndeliver: x\n", "large.json": strings.Repeat(" ", 1<<20+1),
+		"empty.yaml": "", "twice.yaml": "expr: a\nexpr: b\n", "id.yaml": "id: a/b\nexpr: a\n", "fires.yaml": "expr: a\nfire: twice\n", "true.yaml": "expr: NOT a\n",
+		"cooldown.yaml": "expr: a\nfire: edge\ncooldown: soon\n", "topic.yaml": "expr: a\ntopic: a b\n",
+		"both.yaml": "expr: a\ndeliver: {url: 'ftp://e.com', secrets: [swordfish]}\n", "member.yaml": "expr: a\ndeliver: {topic: t, colour: red}\n",
 	} {
 		dir := t.TempDir()
 		write(t, dir, name, text)
 		want := map[string]string{
-			"unknown.yaml": `unknown field "colour"`, "two.yaml": "more than one document", "none.json": "expr: missing", "list.yaml": "cannot unmarshal",
-			"type.json": "cannot unmarshal", "pointer.yaml": "expr: /then/1/x: ", "secret.yaml": "not in the environment: ${NO_SUCH_SECRET}", "deliver.yaml": "want an object",
-			"large.json": "more than 1048576 bytes",
+			"unknown.yaml": `unknown field "colour"`, "two.yaml": "more than one document", "none.json": "expr: missing", "list.yaml": "cannot unmarshal !!seq",
+			"type.json": "fire: want a string, given a JSON number", "pointer.yaml": "expr: /then/1/x: ", "secret.yaml": "not in the environment: ${NO_SUCH_SECRET}", "deliver.yaml": "want an object",
+			"large.json": "more than 1048576 bytes", "empty.yaml": "it has no trigger", "twice.yaml": `mapping key "expr" already defined`,
+			"id.yaml": `id: "a/b" must have`, "fires.yaml": `fire: "twice" is not one of`, "true.yaml": "is true before anything has happened",
+			"cooldown.yaml": "cooldown: expected a duration", "topic.yaml": `topic: topic name "a b"`, "member.yaml": `deliver: unknown field "colour"`,
+			"both.yaml": "deliver: url: want https:// or http://; secrets: number 1 does not begin",
 		}[name]
-		if r := run(t, c, "", "apply", "-f", dir, "--yes"); r.fault == nil || !strings.Contains(r.fault.Error(), name) || !strings.Contains(r.fault.Error(), want) {
+		write(t, dir, "0.yaml", "expr: a\n")
+		r := run(t, c, "", "apply", "-f", dir, "--yes")
+		if r.fault == nil || !strings.Contains(r.fault.Error(), name) || !strings.Contains(r.fault.Error(), want) || r.out != "" || strings.Contains(r.fault.Error(), "swordfish") {
 			t.Errorf("%s: %v", name, r.fault)
+		}
+		if list, err := c.Triggers(t.Context()); err != nil || len(list) != 0 {
+			t.Fatalf("%s: the others were stored: %+v, %v", name, list, err)
 		}
 	}
 	dir := t.TempDir()
@@ -278,12 +298,102 @@ func TestFilesThatAreWrong(t *testing.T) {
 		t.Errorf("%v", r.fault)
 	}
 	// What only the broker finds wrong stops the others, and says how far it came.
-	write(t, dir, "b.yaml", "id: b\nexpr: NOT b\n")
+	write(t, dir, "b.yaml", "id: b\nexpr: b\ntopic: triggers\n")
 	r := run(t, c, "", "apply", "-f", dir, "--yes")
-	if r.fault == nil || !strings.HasPrefix(r.fault.Error(), "trigger b, after 1 of 2: bad request: expr: is true before") {
+	if r.fault == nil || !strings.HasPrefix(r.fault.Error(), "trigger b, after 1 of 2: bad request: topic: triggers is no topic") {
 		t.Errorf("%v", r.fault)
 	}
 	if list, err := c.Triggers(t.Context()); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+func TestWhatIsNotThere(t *testing.T) {
+	c := broker(t)
+	for _, args := range [][]string{
+		{"show", "nope"},
+		{"delete", "nope"},
+		{"pause", "nope"},
+		{"resume", "nope"},
+		{"explain", "nope", "u1"},
+		{"fires", "nope"},
+		{"fires", "nope", "--json"},
+	} {
+		r := run(t, c, "", args...)
+		if !errors.Is(r.fault, client.ErrUnknownTrigger) || r.out != "" || strings.Count(r.fault.Error(), "unknown trigger") != 1 || !strings.Contains(r.fault.Error(), `"nope"`) {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	for _, id := range []string{"nope", strings.Repeat("0", 32)} {
+		for _, command := range []string{"firing", "resend"} {
+			if r := run(t, c, "", command, id); !errors.Is(r.fault, client.ErrUnknownFiring) {
+				t.Errorf("%s %s: %+v", command, id, r)
+			}
+		}
+	}
+	if r := run(t, c, "", "dry-run", "a"); r.fault == nil || !strings.Contains(r.fault.Error(), "there is no topic events yet: the first event makes it") {
+		t.Errorf("%+v", r)
+	}
+	// A trigger that has not fired yet is no fault, nor are firings of one that is gone.
+	must(t, c, "put", "a", "a")
+	if out := must(t, c, "fires", "a"); !strings.HasPrefix(out, "SEQ ") {
+		t.Error(out)
+	}
+	if r := run(t, c, "", "fires", "nope", "--after", "7"); r.fault != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestSecret(t *testing.T) {
+	one, other := run(t, nil, "", "secret"), run(t, nil, "", "secret")
+	if _, err := webhook.ParseSecret(strings.TrimSpace(one.out)); err != nil || one.out == other.out {
+		t.Errorf("%v, %+v, %+v", err, one, other)
+	}
+}
+
+func TestApplyShowsDeliveriesByMember(t *testing.T) {
+	c := broker(t)
+	t.Setenv("HOOK_SECRET", "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0")
+	dir := t.TempDir()
+	const file = "expr: a\ndeliver:\n  url: https://example.com/hook\n  secrets: [\"${HOOK_SECRET}\"]\n  content_type: text/plain\n  template: |\n    Hello {{.Entity}},\n    %s\n"
+	write(t, dir, "m.yaml", fmt.Sprintf(file, "welcome."))
+	const first = `+ m: new
+    + expr: a
+    + deliver.content_type: text/plain
+    + deliver.secrets: ["whsec_***"]
+    + deliver.template:
+    +   Hello {{.Entity}},
+    +   welcome.
+    + deliver.url: https://example.com/hook
+`
+	if out := must(t, c, "apply", "-f", dir, "--yes"); out != first {
+		t.Errorf("%s\nwant\n%s", out, first)
+	}
+	write(t, dir, "m.yaml", fmt.Sprintf(file, "goodbye."))
+	const second = `~ m
+    - deliver.template:
+    -   Hello {{.Entity}},
+    -   welcome.
+    + deliver.template:
+    +   Hello {{.Entity}},
+    +   goodbye.
+`
+	if out := must(t, c, "apply", "-f", dir, "--yes"); out != second {
+		t.Errorf("%s\nwant\n%s", out, second)
+	}
+	if out := must(t, c, "apply", "-f", dir, "--yes"); !strings.HasPrefix(out, "= m: unchanged, but perhaps for secrets") {
+		t.Error(out)
+	}
+	write(t, dir, "m.yaml", "expr: a\n")
+	const third = `~ m
+    - deliver.content_type: text/plain
+    - deliver.secrets: ["whsec_***"]
+    - deliver.template:
+    -   Hello {{.Entity}},
+    -   goodbye.
+    - deliver.url: https://example.com/hook
+`
+	if out := must(t, c, "apply", "-f", dir, "--yes"); out != third {
+		t.Errorf("%s\nwant\n%s", out, third)
 	}
 }

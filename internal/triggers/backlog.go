@@ -12,7 +12,7 @@ func (e *Engine) EntityFirings(ctx context.Context, trigger, entity string, limi
 	if limit < 1 || limit > LimitMax {
 		return nil, fmt.Errorf("%w: limit %d is not between 1 and %d", ErrInvalid, limit, LimitMax)
 	}
-	err = e.query(func(q store.Queries) (err error) {
+	err = e.fold.Query(func(q store.Queries) (err error) {
 		list, err = q.EntityFires(ctx, entity, trigger, limit)
 		return err
 	})
@@ -21,7 +21,7 @@ func (e *Engine) EntityFirings(ctx context.Context, trigger, entity string, limi
 
 // Backlog is how many firings are to be delivered, now or later, and when the first of them is (ms; 0 if none is).
 func (e *Engine) Backlog(ctx context.Context) (n, first int64, err error) {
-	err = e.query(func(q store.Queries) (err error) {
+	err = e.fold.Query(func(q store.Queries) (err error) {
 		n, first, err = q.Backlog(ctx)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -40,10 +41,7 @@ func fill(b testing.TB, s *stepped, n, entities, names int) (total int) {
 }
 
 func usual(b testing.TB) *stepped {
-	s := step(b, newLog().broker(true), filepath.Join(b.TempDir(), "triggers.db"))
-	sizes := usualSizes
-	s.opt.sizes = &sizes
-	return s
+	return stepBy(b, newLog().broker(true), filepath.Join(b.TempDir(), "triggers.db"), nil)
 }
 
 // BenchmarkEvents is what an event costs with 100 triggers of which 3 mention it.
@@ -61,11 +59,11 @@ func BenchmarkEvents(b *testing.B) {
 				b.StopTimer()
 				n := fill(b, s, 100_000, entities, names)
 				b.StartTimer()
-				before, at := s.met.steps.Get(), time.Now()
-				for s.w.turn(b.Context()) == 0 {
+				before, at := s.counted("steps_total"), time.Now()
+				for s.w.Step(b.Context()) == 0 {
 				}
 				b.ReportMetric(float64(n)/time.Since(at).Seconds(), "events/s")
-				b.ReportMetric(float64(s.met.steps.Get()-before)/float64(n), "steps/event")
+				b.ReportMetric(float64(s.counted("steps_total")-before)/float64(n), "steps/event")
 			}
 		})
 	}
@@ -97,7 +95,15 @@ func BenchmarkInstances(b *testing.B) {
 		at := time.Now()
 		s.settle()
 		b.ReportMetric(entities/time.Since(at).Seconds(), "events/s")
-		rows, due, err := s.file.Count(b.Context(), s.w.live[0].trig.No)
+		list, err := s.Triggers()
+		if err != nil {
+			b.Fatal(err)
+		}
+		var rows, due int64
+		err = s.fold.Query(func(q store.Queries) (err error) {
+			rows, due, err = q.Count(b.Context(), list[0].No)
+			return err
+		})
 		if err != nil || rows != entities || due != entities {
 			b.Fatalf("%d rows, %d due: %v", rows, due, err)
 		}

@@ -34,7 +34,7 @@ func (l *aLog) histories(t testing.TB, part uint32) map[string][]happening {
 					continue
 				}
 				k := [2]string{h.EntityID, h.ID}
-				if before, ok := seen[k]; h.ID != "" && ok && h.at-before <= horizon {
+				if before, ok := seen[k]; h.ID != "" && ok && h.at-before <= entry.Horizon {
 					continue
 				}
 				seen[k] = h.at

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
@@ -21,16 +22,17 @@ type Firing = store.Fire
 const LimitMax = 10_000
 
 // Due says for which triggers something is to be delivered at an instant, and when the next of others comes; zero if
-// nothing is. What is paused has nothing to be delivered. Only the leader has: others are told nothing.
+// nothing is. What is paused has nothing to be delivered. Only the leader has, once it knows what those have delivered who led
+// before: others are told nothing.
 func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next time.Time, err error) {
-	p, _, err := e.peek()
-	if err != nil || !e.opt.Log.Leads() {
+	p, _, err := e.fold.Peek()
+	if err != nil || !p.Firm || !e.opt.Log.Leads() {
 		return nil, time.Time{}, err
 	}
 	first := int64(math.MaxInt64)
-	err = e.query(func(q store.Queries) error {
-		for i := range p.list {
-			t := &p.list[i]
+	err = e.fold.Query(func(q store.Queries) error {
+		for i := range p.Triggers {
+			t := &p.Triggers[i]
 			if t.Status == rule.Paused {
 				continue
 			}
@@ -56,10 +58,10 @@ func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next tim
 // is recorded, and stays pending until Report. What was delivered and could not be reported, as in a crash, comes again.
 func (e *Engine) Pending(ctx context.Context, trigger string, now time.Time, limit int) (list []Firing, err error) {
 	t, err := e.Trigger(trigger)
-	if err != nil || t.Status == rule.Paused || !e.opt.Log.Leads() {
+	if p, _, _ := e.fold.Peek(); err != nil || t.Status == rule.Paused || !p.Firm || !e.opt.Log.Leads() {
 		return nil, err
 	}
-	err = e.query(func(q store.Queries) (err error) {
+	err = e.fold.Query(func(q store.Queries) (err error) {
 		list, err = q.Pending(ctx, trigger, now.UnixMilli(), min(limit, LimitMax))
 		return err
 	})
@@ -124,17 +126,17 @@ func (e *Engine) tell(ctx context.Context, id entry.ID, rec *entry.Record) error
 	if !ok {
 		return ErrUnavailable
 	}
-	base, err := e.opt.Log.Append(ctx, t.ID, 0, []record.Record{aRecord(rec)})
+	base, err := e.opt.Log.Append(ctx, t.ID, 0, []record.Record{rec.Encoded()})
 	if err != nil {
 		return fmt.Errorf("firing %s: %w", id, err)
 	}
-	e.rouse()
-	return e.wait(ctx, func(p *published) bool { return p.followed > base })
+	e.fold.Rouse()
+	return e.fold.Wait(ctx, func(p *fold.Progress) bool { return p.Followed > base })
 }
 
 // Firing is a firing by its id, or ErrUnknownFiring.
 func (e *Engine) Firing(ctx context.Context, id entry.ID) (x Firing, err error) {
-	err = e.query(func(q store.Queries) error {
+	err = e.fold.Query(func(q store.Queries) error {
 		found, err := q.Fire(ctx, id)
 		if found != nil {
 			x = *found
@@ -156,7 +158,7 @@ func (e *Engine) Firings(ctx context.Context, q FiringQuery) (list []Firing, err
 	if q.Limit < 1 || q.Limit > LimitMax {
 		return nil, fmt.Errorf("%w: limit %d is not between 1 and %d", ErrInvalid, q.Limit, LimitMax)
 	}
-	err = e.query(func(f store.Queries) (err error) {
+	err = e.fold.Query(func(f store.Queries) (err error) {
 		list, err = f.Fires(ctx, q)
 		return err
 	})

@@ -2,17 +2,17 @@ package triggers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/rule"
-	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
 )
 
-// dryIDs is how many ids of events a dry run keeps in memory.
-const dryIDs = 1_000_000
+// dryRead is how many bytes a dry run reads of a partition at a time.
+const dryRead = 512 << 10
 
 // DryRun is what a trigger would have done had it always been there.
 type DryRun struct {
@@ -24,14 +24,15 @@ type DryRun struct {
 }
 
 // dry is a dry run in the making.
-type dry struct {
-	*rule.Trial
-	seen map[store.Hash]int64
-}
+type dry struct{ *rule.Trial }
 
-// DryRun applies a definition to the history, in memory and without writing anything. Its Backfill and what is the engine's
-// in it do not matter. Errors: ErrInvalid, ErrUnavailable, ctx's, those of the log.
-func (e *Engine) DryRun(ctx context.Context, d rule.Definition) (*DryRun, error) {
+// ErrTooLarge: something does not fit into the memory there is for it; the text names it.
+var ErrTooLarge = errors.New("too large")
+
+// DryRun applies a definition to the history, in about limit bytes of memory and without writing anything. Of more entities than
+// fit those that come first count (Truncated). Its Backfill and what is the engine's
+// in it do not matter. Errors: ErrInvalid, ErrUnavailable, ErrTooLarge, ctx's, those of the log.
+func (e *Engine) DryRun(ctx context.Context, d rule.Definition, limit int64) (*DryRun, error) {
 	d = d.WithDefaults()
 	if d.ID == "" {
 		d.ID = "dry-run"
@@ -45,17 +46,24 @@ func (e *Engine) DryRun(ctx context.Context, d rule.Definition) (*DryRun, error)
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	t, ok := e.opt.Log.Topic(d.Topic)
-	if !ok || !t.AppendTime {
+	if !ok {
+		return nil, fmt.Errorf("%w: topic: there is no topic %s yet: the first event makes it", ErrInvalid, d.Topic)
+	}
+	if !t.AppendTime {
 		return nil, fmt.Errorf("%w: topic: %s is no topic of events", ErrInvalid, d.Topic)
 	}
 	p, known := e.opt.Log.Position(t.ID)
 	if !known {
 		return nil, ErrUnavailable
 	}
-	run, out := &dry{rule.NewTrial(r), map[store.Hash]int64{}}, &DryRun{Complete: p.complete(), Warnings: rule.Warnings(&d)}
+	run, out := &dry{rule.NewTrial(r, limit)}, &DryRun{Complete: p.Complete(), Warnings: rule.Warnings(&d)}
 	for part, span := range p.Topics[0] {
 		out.History = append(out.History, span.Start)
 		if err := run.partition(ctx, e.opt.Log, lane{t.ID, uint32(part)}, span); err != nil {
+			if errors.Is(err, rule.ErrTrialMemory) {
+				err = fmt.Errorf("%w: %w; a trigger that is made paused, with backfill silent, lists as historic what would have fired",
+					ErrTooLarge, err)
+			}
 			return nil, err
 		}
 	}
@@ -79,17 +87,17 @@ type lane struct {
 // partition applies the events of one.
 func (x *dry) partition(ctx context.Context, log Log, at lane, span Span) error {
 	clock := int64(0)
-	for from := span.Start; from < span.Next && !x.Truncated; {
+	for from := span.Start; from < span.Next; {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		b, err := log.Read(ctx, at.topic, at.part, from, usualSizes.readBytes)
+		b, err := log.Read(ctx, at.topic, at.part, from, dryRead)
 		if err != nil {
 			return err
 		}
 		before := from
 		for _, part := range b.Parts {
-			if from, err = x.batches(part, at, &clock, Span{from, span.Next}); err != nil {
+			if from, err = x.batches(part, at, &clock, Span{Start: from, Next: span.Next}); err != nil {
 				break
 			}
 		}
@@ -143,24 +151,10 @@ func (x *dry) record(rec *record.Record, at lane, clock int64) error {
 		return nil // as the engine skips it
 	}
 	if e.ID != "" {
-		h := hash(at.topic, at.part, e.EntityID, e.ID)
-		if before, ok := x.seen[h]; ok && before >= clock-horizon {
-			return nil
+		fresh, err := x.Fresh(entry.Hash(at.topic, at.part, e.EntityID, e.ID), &e, at.part, clock)
+		if err != nil || !fresh {
+			return err
 		}
-		x.remember(h, clock)
 	}
 	return x.Event(&e, at.part, clock, rec.Offset)
-}
-
-// remember notes an id, and forgets those that are too old when there are too many.
-func (x *dry) remember(h store.Hash, clock int64) {
-	if len(x.seen) >= dryIDs {
-		for h, at := range x.seen {
-			if at < clock-horizon {
-				delete(x.seen, h)
-			}
-		}
-		x.Truncated = x.Truncated || len(x.seen) >= dryIDs
-	}
-	x.seen[h] = clock
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/record"
 )
@@ -26,7 +27,7 @@ func running(t testing.TB, b *aBroker, path string) *Engine {
 		path = filepath.Join(t.TempDir(), "triggers.db")
 	}
 	e, err := Open(t.Context(), Options{
-		Path: path, Log: b, Now: b.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), sizes: &small, EventPartitions: 2,
+		Path: path, Log: b, Now: b.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Sizes: &small, EventPartitions: 2,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +65,7 @@ func until(t testing.TB, e *Engine, f func() bool) {
 		case <-e.Changed():
 		case <-time.After(time.Millisecond):
 		}
-		e.rouse()
+		e.fold.Rouse()
 	}
 }
 
@@ -258,11 +259,14 @@ func TestExplainDryRunAndErase(t *testing.T) {
 	if x := explain("zoe"); x.Known || x.Waits == "" {
 		t.Errorf("%+v", x)
 	}
-	run, err := e.DryRun(t.Context(), aDefinition(t, "", "signup"))
+	if _, err := e.DryRun(t.Context(), aDefinition(t, "", "signup"), 100); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "than 100 bytes") {
+		t.Error(err)
+	}
+	run, err := e.DryRun(t.Context(), aDefinition(t, "", "signup"), 1<<20)
 	if err != nil || run.Firings != 2 || run.Events != 3 || run.Matched != 2 || run.Days["1970-01-01"] != 2 || len(run.Samples) != 2 {
 		t.Errorf("%+v, %v", run, err)
 	}
-	if run, err = e.DryRun(t.Context(), aDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)")); err != nil || run.Waiting != 1 || run.Next != start+week {
+	if run, err = e.DryRun(t.Context(), aDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), 1<<20); err != nil || run.Waiting != 1 || run.Next != start+week {
 		t.Errorf("%+v, %v", run, err)
 	}
 	if err := e.Erase(t.Context(), "events", "ann"); err != nil {
@@ -271,7 +275,7 @@ func TestExplainDryRunAndErase(t *testing.T) {
 	if x := explain("ann"); x.Known {
 		t.Errorf("erased: %+v", x)
 	}
-	if run, err = e.DryRun(t.Context(), aDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)")); err != nil || run.Waiting != 0 {
+	if run, err = e.DryRun(t.Context(), aDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), 1<<20); err != nil || run.Waiting != 0 {
 		t.Errorf("erased: %+v, %v", run, err)
 	}
 	b.advance(8 * day)
@@ -357,8 +361,8 @@ func TestALogThatCanNotBeRead(t *testing.T) {
 	s.settle()
 	b.setUnreadable(errFault)
 	b.post(ev("bob", "A"))
-	if wait := s.w.turn(t.Context()); wait == 0 || s.w.f == nil {
-		t.Errorf("waits %v, file %v", wait, s.w.f)
+	if wait := s.w.Step(t.Context()); wait == 0 {
+		t.Errorf("waits %v", wait)
 	}
 	same(t, s.fires(), []string{"t ann +0 pending"})
 	b.setUnreadable(nil)
@@ -370,7 +374,7 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 	b := newLog().broker(true)
 	e := running(t, b, "")
 	done := make(chan error, 1)
-	go func() { done <- e.wait(context.Background(), func(*published) bool { return false }) }()
+	go func() { done <- e.fold.Wait(context.Background(), func(*fold.Progress) bool { return false }) }()
 	e.Close()
 	if err := <-done; !errors.Is(err, ErrClosed) {
 		t.Error(err)

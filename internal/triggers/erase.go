@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -31,9 +32,9 @@ func (e *Engine) Erase(ctx context.Context, topic, entity string) error {
 		}
 		ends[part] = base + 1
 	}
-	e.rouse()
-	return e.wait(ctx, func(p *published) bool {
-		next, followed := p.applied[t.ID]
+	e.fold.Rouse()
+	return e.fold.Wait(ctx, func(p *fold.Progress) bool {
+		next, followed := p.Applied[t.ID]
 		for part := range ends {
 			if followed && (part >= len(next) || next[part] < ends[part]) {
 				return false

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
 )
@@ -36,7 +37,7 @@ type Explanation struct {
 
 // Explain says what a trigger knows of an entity. Errors: ErrUnknownTrigger, ErrUnavailable.
 func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explanation, err error) {
-	p, _, err := e.peek()
+	p, _, err := e.fold.Peek()
 	if err != nil {
 		return x, err
 	}
@@ -48,9 +49,9 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 	if err != nil {
 		return x, err
 	}
-	x = Explanation{Trigger: t.ID, Version: t.Version, Entity: entity, Complete: p.complete[t.topic], Names: r.Names()}
-	err = e.query(func(q store.Queries) error {
-		_, rows, err := q.Insts(ctx, t.no, entity)
+	x = Explanation{Trigger: t.ID, Version: t.Version, Entity: entity, Complete: p.Complete[t.Events], Names: r.Names()}
+	err = e.fold.Query(func(q store.Queries) error {
+		_, rows, err := q.Insts(ctx, t.No, entity)
 		if err != nil {
 			return err
 		}
@@ -69,8 +70,8 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 // add takes in what a row says.
 func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
 	var row rule.Row
-	if err := decodeRow(&row, in); err != nil {
-		return err
+	if err := row.Decode(in.Data, in.Due); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
 	}
 	truth, err := r.Truth(&row)
 	if err != nil {
@@ -99,7 +100,7 @@ func (x *Explanation) words(t *Trigger) string {
 	case x.Over:
 		return "nothing: its value can not change any more"
 	case !x.Known:
-		return "nothing has happened that matters; it waits for one of " + names
+		return "nothing that has happened matters now; it waits for one of " + names
 	case x.Next != 0 && x.True:
 		return "it is true until the instant in next, or one of " + names
 	case x.Next != 0:
@@ -108,21 +109,25 @@ func (x *Explanation) words(t *Trigger) string {
 	return "it waits for one of " + names
 }
 
-// Duplicate is whether an event of an entity with an id would not count, as far as the engine has read: one of that id was
-// there within a day before. It is false for what no trigger reads. Errors: ErrUnavailable.
-func (e *Engine) Duplicate(ctx context.Context, topic string, partition uint32, entity, id string) (yes bool, err error) {
+// Duplicate is whether an event of an entity with an id would not count: one of that id was there within a day before, at an
+// offset of the partition. known is false if the engine can not tell: no trigger reads the topic, or it has not read all of the
+// partition yet.
+func (e *Engine) Duplicate(ctx context.Context, topic string, partition uint32, entity, id string) (offset int64, yes, known bool) {
 	t, ok := e.opt.Log.Topic(topic)
 	if !ok || id == "" {
-		return false, nil
+		return 0, false, true
 	}
-	p, known := e.opt.Log.Position(t.ID)
-	if !known {
-		return false, ErrUnavailable
+	at, ok := e.opt.Log.Position(t.ID)
+	if p, _, err := e.fold.Peek(); ok && err == nil && int(partition) < min(len(p.Applied[t.ID]), len(at.Topics[0])) {
+		known = p.Applied[t.ID][partition] >= at.Topics[0][partition].Next
 	}
-	err = e.query(func(q store.Queries) error {
-		at, ok, err := q.SeenAt(ctx, hash(t.ID, partition, entity, id))
-		yes = ok && at >= p.Time/1000-horizon
+	err := e.fold.Query(func(q store.Queries) error {
+		x, ok, err := q.SeenAt(ctx, entry.Hash(t.ID, partition, entity, id))
+		offset, yes = x.Offset, ok && x.Time >= at.Time/1000-entry.Horizon
 		return err
 	})
-	return yes, err
+	if err != nil {
+		return 0, false, false
+	}
+	return offset, yes, yes || known
 }

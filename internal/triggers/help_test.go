@@ -20,7 +20,9 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -37,7 +39,8 @@ type aLog struct {
 	leader *aBroker
 	subs   []*aBroker
 	epoch  record.ID
-	bad    error // of Read
+	bad    error                                               // of Read
+	ill    func(topic string, part uint32, offset int64) error // of Read too, of each batch
 }
 
 func (l *aLog) setUnreadable(err error) {
@@ -62,6 +65,7 @@ type aTopic struct {
 type aPartition struct {
 	start, next int64
 	batches     []record.Batch
+	slots       []int // of batches
 	origins     []record.ID
 }
 
@@ -191,7 +195,7 @@ func (b *aBroker) Position(topics ...record.ID) (p Position, known bool) {
 	p.Time = s.time
 	for i, id := range topics {
 		for part, end := range s.ends[id] {
-			p.Topics[i] = append(p.Topics[i], Span{min(b.topicLocked(id).parts[part].start, end), end})
+			p.Topics[i] = append(p.Topics[i], Span{Start: min(b.topicLocked(id).parts[part].start, end), Next: end})
 		}
 	}
 	return p, true
@@ -222,6 +226,11 @@ func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, 
 	})
 	var out Batches
 	for size := 0; i < len(p.batches) && (size == 0 || size+p.batches[i].Len() <= bytesMax); i++ {
+		if l.ill != nil {
+			if err := l.ill(t.name, part, p.batches[i].BaseOffset()); err != nil {
+				return Batches{}, err
+			}
+		}
 		out.Parts = append(out.Parts, p.batches[i])
 		size += p.batches[i].Len()
 	}
@@ -271,7 +280,7 @@ func (l *aLog) appendLocked(id record.ID, part uint32, recs []record.Record) int
 		if err != nil {
 			panic(err)
 		}
-		p.batches, data = append(p.batches, one), rest
+		p.batches, p.slots, data = append(p.batches, one), append(p.slots, len(l.slots)), rest
 	}
 	for range recs {
 		p.origins = append(p.origins, l.epoch)
@@ -298,8 +307,10 @@ func (l *aLog) trim(name string, part uint32, to int64) {
 }
 
 // post appends events of one entity to the topic events.
-func (l *aLog) post(list ...entry.Event) {
-	t, _ := l.Topic("events")
+func (l *aLog) post(list ...entry.Event) { l.postTo("events", list...) }
+
+func (l *aLog) postTo(name string, list ...entry.Event) {
+	t, _ := l.Topic(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var recs []record.Record
@@ -322,9 +333,9 @@ func (l *aLog) partOf(t Topic, entity string) uint32 {
 func ev(entity, name string) entry.Event { return entry.Event{EntityID: entity, Name: name} }
 
 // small sizes make many transactions of few records.
-var small = sizes{
-	readBytes: 300, outbox: 3, dues: 2, sweep: 3, tickEvery: time.Millisecond,
-	retryMin: time.Millisecond, retryMax: 10 * time.Millisecond, unsafe: true,
+var small = fold.Sizes{
+	ReadBytes: 300, Pieces: 1, Outbox: 3, Dues: 2, Sweep: 3, Prune: 2, TickEvery: time.Millisecond,
+	RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, Unsafe: true,
 }
 
 // safeBuffer takes what several write.
@@ -348,39 +359,61 @@ func (b *safeBuffer) String() string {
 // stepped is an engine that goes on only when the test says so.
 type stepped struct {
 	*Engine
-	w    *worker
+	w    *fold.Stepped
 	t    testing.TB
 	b    *aBroker
 	path string
 	logs *safeBuffer
+
+	counts time.Duration // of a delivery (Options.Counts)
+	park   func()        // what happens while somebody waits; nil: the engine goes on
 }
 
 func step(t testing.TB, b *aBroker, path string) *stepped {
+	t.Helper()
+	return stepBy(t, b, path, &small)
+}
+
+func stepBy(t testing.TB, b *aBroker, path string, sizes *fold.Sizes, change ...func(o *Options)) *stepped {
 	t.Helper()
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "triggers.db")
 	}
 	s := &stepped{t: t, b: b, path: path, logs: &safeBuffer{}}
+	o := Options{
+		Path: path, Log: b, Now: b.now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)), Sizes: sizes, EventPartitions: 2,
+		Counts: func(json.RawMessage) time.Duration { return s.counts },
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	o = o.WithDefaults()
 	var err error
-	s.Engine, err = newEngine(Options{
-		Path: path, Log: b, Now: b.now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)), sizes: &small, EventPartitions: 2,
-	})
-	if err != nil {
+	if s.w, err = fold.OpenStepped(o, s.parked); err != nil {
 		t.Fatal(err)
 	}
-	s.w = newWorker(s.Engine)
+	s.Engine = &Engine{opt: o, fold: s.w.Follower}
 	t.Cleanup(s.end)
 	return s
 }
 
+// parked is what happens while a caller waits for the engine.
+func (s *stepped) parked(ctx context.Context) {
+	if s.park != nil {
+		s.park()
+	} else if wait := s.w.Step(ctx); wait > 0 {
+		s.b.advance(min(wait, 20*time.Millisecond))
+	}
+}
+
 // end closes the file, as after a crash: nothing more is done.
-func (s *stepped) end() { s.w.shut(ErrClosed) }
+func (s *stepped) end() { s.w.Close() }
 
 // settle lets the engine do all there is to do now, moving the clock as deadlines of the log's past need it.
 func (s *stepped) settle() {
 	s.t.Helper()
 	for range 10_000 {
-		if wait := s.w.turn(s.t.Context()); wait > 0 {
+		if wait := s.w.Step(s.t.Context()); wait > 0 {
 			if wait > 20*time.Millisecond {
 				s.settled()
 				return
@@ -391,12 +424,21 @@ func (s *stepped) settle() {
 	s.t.Fatalf("it does not settle\n%s", s.logs)
 }
 
+// counted is a counter of the engine.
+func (s *stepped) counted(name string) uint64 {
+	return s.opt.Metrics.GetOrCreateCounter("seb_triggers_" + name).Get()
+}
+
 // settled is whether all that has fired is recorded, where this broker leads.
 func (s *stepped) settled() {
 	s.t.Helper()
-	last, err := s.w.f.LastOut(s.t.Context())
+	var last int64
+	err := s.w.Query(func(q store.Queries) (err error) {
+		last, err = q.LastOut(s.t.Context())
+		return err
+	})
 	if err != nil || last != 0 && s.b.Leads() {
-		s.t.Fatalf("not all is recorded (%d, %v): %+v\n%s", last, err, s.w.pos, s.logs)
+		s.t.Fatalf("not all is recorded (%d, %v)\n%s", last, err, s.logs)
 	}
 }
 
@@ -420,7 +462,7 @@ func (s *stepped) definition(id, expr string, change func(d *rule.Definition)) r
 		s.t.Fatal(err)
 	}
 	p, _ := s.b.Position(topic.ID)
-	d.TopicID, d.At = topic.ID.String(), p.complete()
+	d.TopicID, d.At = topic.ID.String(), p.Complete()
 	for _, span := range p.Topics[0] {
 		d.From = append(d.From, span.Next)
 	}

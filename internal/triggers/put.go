@@ -7,34 +7,14 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
 )
 
-// appendTime are the settings of topics whose records the engine reads for their times; compacted those of definitions.
-var (
-	appendTime = map[string]string{"timestamp-type": "append"}
-	compacted  = map[string]string{"cleanup-policy": "compact"}
-)
-
-// ensure finds a topic, or makes it.
-func (e *Engine) ensure(ctx context.Context, name string, partitions int, settings map[string]string) (Topic, error) {
-	t, ok := e.opt.Log.Topic(name)
-	if !ok {
-		if err := e.opt.Log.Create(ctx, name, partitions, settings); err != nil {
-			return t, fmt.Errorf("create topic %s: %w", name, err)
-		}
-		if t, ok = e.opt.Log.Topic(name); !ok {
-			return t, fmt.Errorf("topic %s is not there after it was made", name)
-		}
-	}
-	if settings["timestamp-type"] != "" && !t.AppendTime {
-		return t, fmt.Errorf("%w: topic %s must have timestamp-type=append: triggers go by the time at which the log took an event",
-			ErrInvalid, name)
-	}
-	return t, nil
-}
+// compacted are the settings of the topic of definitions.
+var compacted = map[string]string{"cleanup-policy": "compact"}
 
 // Put is what came of a change.
 type Put struct {
@@ -79,7 +59,7 @@ func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 	if !known || len(p.Topics[0]) == 0 {
 		return Put{}, ErrUnavailable
 	}
-	d.TopicID, d.From, d.At, d.Version = topic.ID.String(), nil, p.complete(), 1
+	d.TopicID, d.From, d.At, d.Version = topic.ID.String(), nil, p.Complete(), 1
 	for _, span := range p.Topics[0] {
 		d.From, out.History = append(d.From, span.Next), append(out.History, span.Start)
 	}
@@ -99,13 +79,13 @@ func (e *Engine) ready(ctx context.Context, d *rule.Definition) (Topic, error) {
 	if d.Topic == e.opt.Triggers || d.Topic == e.opt.Firings {
 		return Topic{}, fmt.Errorf("%w: topic: %s is no topic of events", ErrInvalid, d.Topic)
 	}
-	if _, err := e.ensure(ctx, e.opt.Triggers, 1, compacted); err != nil {
+	if _, err := fold.Ensure(ctx, e.opt.Log, e.opt.Triggers, 1, compacted); err != nil {
 		return Topic{}, err
 	}
-	if _, err := e.ensure(ctx, e.opt.Firings, 1, appendTime); err != nil {
+	if _, err := fold.Ensure(ctx, e.opt.Log, e.opt.Firings, 1, fold.AppendTimes); err != nil {
 		return Topic{}, err
 	}
-	return e.ensure(ctx, d.Topic, e.opt.EventPartitions, appendTime)
+	return fold.Ensure(ctx, e.opt.Log, d.Topic, e.opt.EventPartitions, fold.AppendTimes)
 }
 
 // caughtUp waits until all definitions that are in the log are known.
@@ -118,11 +98,12 @@ func (e *Engine) caughtUp(ctx context.Context) error {
 	if !known || len(p.Topics[0]) == 0 {
 		return ErrUnavailable
 	}
-	e.rouse()
-	return e.wait(ctx, func(q *published) bool { return q.open && q.defined >= p.Topics[0][0].Next })
+	e.fold.Rouse()
+	return e.fold.Wait(ctx, func(q *fold.Progress) bool { return q.Open && q.Defined >= p.Topics[0][0].Next })
 }
 
-// follows makes d what comes after the version that is there: all that has fired by d.At is recorded then.
+// follows makes d what comes after the version that is there: all that has fired by d.At is recorded then. It takes the place of
+// one that still reads the history.
 func (e *Engine) follows(ctx context.Context, d *rule.Definition) error {
 	old, err := e.Trigger(d.ID)
 	if err != nil {
@@ -134,29 +115,38 @@ func (e *Engine) follows(ctx context.Context, d *rule.Definition) error {
 		d.Version, d.From, d.At = old.Version, old.From, old.At
 		return nil
 	}
-	topic := old.topic
+	if old.Backfilling && same.TopicID == old.TopicID { // what came since it was made would be history to both
+		d.From, d.At = old.From, old.At
+		return nil
+	}
+	topic := old.Events
 	if t, ok := e.opt.Log.Topic(old.Topic); !ok || t.ID != topic {
 		return nil // its topic is gone
 	}
-	e.rouse()
-	err = e.wait(ctx, func(p *published) bool {
-		at, ok := p.complete[topic]
+	e.fold.Rouse()
+	err = e.fold.Wait(ctx, func(p *fold.Progress) bool {
+		at, ok := p.Complete[topic]
+		if same.TopicID == old.TopicID { // slots of one millisecond may hold more; of another topic the cut is the instant
+			for part, next := range p.Applied[topic] {
+				ok = ok && (part >= len(d.From) || next >= d.From[part])
+			}
+		}
 		return ok && at >= d.At
 	})
 	if err != nil {
 		return err
 	}
 	var last int64
-	err = e.query(func(q store.Queries) (err error) {
+	err = e.fold.Query(func(q store.Queries) (err error) {
 		last, err = q.LastOut(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return e.wait(ctx, func(*published) bool {
+	return e.fold.Wait(ctx, func(*fold.Progress) bool {
 		n := int64(1)
-		err := e.query(func(q store.Queries) (err error) {
+		err := e.fold.Query(func(q store.Queries) (err error) {
 			n, err = q.Unrecorded(ctx, d.ID, last)
 			return err
 		})
@@ -166,7 +156,7 @@ func (e *Engine) follows(ctx context.Context, d *rule.Definition) error {
 
 // again numbers a trigger whose name was used before by one that was deleted.
 func (e *Engine) again(ctx context.Context, d *rule.Definition) error {
-	return e.query(func(q store.Queries) error {
+	return e.fold.Query(func(q store.Queries) error {
 		v, err := q.LastVersion(ctx, d.ID)
 		d.Version = v + 1
 		return err
@@ -192,8 +182,8 @@ func (e *Engine) define(ctx context.Context, id string, d *rule.Definition) erro
 	if err != nil {
 		return fmt.Errorf("trigger %s: %w", id, err)
 	}
-	e.rouse()
-	return e.wait(ctx, func(p *published) bool { return p.defined > base })
+	e.fold.Rouse()
+	return e.fold.Wait(ctx, func(p *fold.Progress) bool { return p.Defined > base })
 }
 
 // Pause suppresses what fires from now on, and delivers nothing more, or with paused false ends that. Errors:
@@ -232,8 +222,8 @@ func (e *Engine) alter(ctx context.Context, id string, f func(d *rule.Definition
 // unknown warns of names that no event of a topic has had yet.
 func (e *Engine) unknown(ctx context.Context, topic record.ID, names []string) (warnings []string, err error) {
 	var known []string
-	err = e.query(func(q store.Queries) (err error) {
-		known, err = q.Names(ctx, topic, namesMax)
+	err = e.fold.Query(func(q store.Queries) (err error) {
+		known, err = q.Names(ctx, topic, fold.NamesMax)
 		return err
 	})
 	if err != nil || len(known) == 0 { // the first trigger of a topic

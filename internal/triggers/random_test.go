@@ -1,7 +1,9 @@
 package triggers
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
@@ -36,19 +39,50 @@ type world struct {
 	log   *aLog
 	nodes [2]*stepped
 	lead  int
+	led   [2]bool           // since they were opened, or before
 	defs  []rule.Definition // all versions, in the order of the log
 	ends  []int64           // the last instant of each; 0: it goes on
+	until []int64           // the time of the record that ended it
+
+	known     int // definitions of the log that are in defs, or in pauses
+	pauses    []pause
+	delivered map[handed]bool // of which the log says so
+	saved     *bucket         // with copies of files; nil: there is none
+
+	trimmed bool   // what was there before can not be read any more
+	lost    uint64 // files that were there again
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, r: seeded(t, seed), log: newLog()}
+// pause is that a trigger was paused, or is no more, as of a slot of the log.
+type pause struct {
+	slot   int
+	id     string
+	paused bool
+}
+
+// handed is a message.
+type handed struct {
+	id         entry.ID
+	retraction bool
+}
+
+func newWorld(t *testing.T, seed uint64, saved *bucket) *world {
+	w := &world{t: t, r: seeded(t, seed), log: newLog(), delivered: map[handed]bool{}, saved: saved}
 	dir := t.TempDir()
 	for i := range w.nodes {
-		w.nodes[i] = step(t, w.log.broker(i == 0), filepath.Join(dir, fmt.Sprint(i, ".db")))
+		w.nodes[i] = w.open(w.log.broker(i == 0), filepath.Join(dir, fmt.Sprint(i, ".db")))
 	}
 	w.nodes[1].b.behind = true
+	w.led[0] = true
 	w.nodes[0].definition("x", "A", nil) // makes the topics
 	return w
+}
+
+func (w *world) open(b *aBroker, path string) *stepped {
+	if w.saved == nil {
+		return step(w.t, b, path)
+	}
+	return w.saved.step(w.t, b, path)
 }
 
 func (w *world) leader() *stepped { return w.nodes[w.lead] }
@@ -64,19 +98,25 @@ func (w *world) act() {
 		w.log.advance(time.Duration(w.r.IntN(80)) * time.Millisecond)
 	case n < 80:
 		for range 1 + w.r.IntN(6) {
-			w.leader().w.turn(w.t.Context())
+			w.leader().w.Step(w.t.Context())
 		}
 	case n < 87:
 		w.nodes[1-w.lead].b.catchUp(w.r.IntN(12))
-		w.nodes[1-w.lead].w.turn(w.t.Context())
+		w.nodes[1-w.lead].w.Step(w.t.Context())
 	case n < 90:
 		w.crash(w.r.IntN(2))
 	case n < 92:
 		w.takeOver()
-	case n < 95:
+	case n < 94:
 		w.fault()
-	case n < 96:
+	case n < 95:
 		w.erase()
+	case n < 97:
+		w.deliver()
+	case n < 98:
+		w.pause()
+	case n < 99:
+		w.put()
 	default:
 		w.define()
 	}
@@ -104,25 +144,39 @@ func (w *world) post() {
 func (w *world) crash(i int) {
 	n := w.nodes[i]
 	n.end()
+	w.lost += n.counted("restores_total")
 	if w.r.IntN(2) == 0 {
+		if w.trimmed {
+			n.b.catchUp(1 << 30) // a copy that is newer than all it knows would be of no use
+		}
 		if err := store.Remove(n.path); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	n.b.fault = nil
-	w.nodes[i] = step(w.t, n.b, n.path)
+	w.nodes[i] = w.open(n.b, n.path)
 }
 
-// takeOver has the other broker lead; the one that led goes on for a while without knowing.
+// takeOver has the other broker lead; the one that led goes on for a while without knowing. If it is to lead again it has
+// ended before, as one that was fenced does.
 func (w *world) takeOver() {
 	old := w.leader()
 	w.lead = 1 - w.lead
+	if w.led[w.lead] {
+		n := w.leader()
+		n.end()
+		w.lost += n.counted("restores_total")
+		n.b.fault = nil
+		w.nodes[w.lead] = w.open(n.b, n.path)
+	}
+	w.led[w.lead] = true
 	w.log.takeOver(w.leader().b)
 	old.b.mu.Lock()
 	old.b.behind = true
 	old.b.mu.Unlock()
+	w.leader().w.Step(w.t.Context()) // it is told
 	if w.r.IntN(2) == 0 {
-		old.w.turn(w.t.Context())
+		old.w.Step(w.t.Context())
 	}
 }
 
@@ -138,7 +192,7 @@ func (w *world) fault() {
 		return kept, false
 	}
 	for range 8 {
-		n.w.turn(w.t.Context())
+		n.w.Step(w.t.Context())
 		if hit {
 			break
 		}
@@ -161,36 +215,181 @@ func (w *world) erase() {
 
 // define makes a trigger, or a new version of one, or deletes one.
 func (w *world) define() {
+	if w.trimmed {
+		return // it would be made from less than what there was
+	}
 	id := fmt.Sprint("t", w.r.IntN(4))
 	n := w.leader()
 	n.settle() // as Put waits until all is recorded
-	old := -1
-	for i, d := range w.defs {
-		if d.ID == id && w.ends[i] == 0 {
-			old = i
-		}
-	}
-	d := n.definition(id, expressions[w.r.IntN(len(expressions))], func(d *rule.Definition) {
-		d.Fire = []rule.Fire{rule.Once, rule.OnEdge, rule.OnReset}[w.r.IntN(3)]
-		d.Backfill = []rule.Backfill{rule.Silent, rule.Current, rule.Replay, rule.None}[w.r.IntN(4)]
-		d.CarryFired = w.r.IntN(2) == 0
-		if d.Fire != rule.Once && w.r.IntN(3) == 0 {
-			d.Cooldown = int64(1 + w.r.IntN(60))
-		}
-		if d.Fire != rule.OnReset && w.r.IntN(2) == 0 {
-			d.OnRetract = rule.Notify
-		}
-	})
+	old := w.current(id)
+	d := n.definition(id, expressions[w.r.IntN(len(expressions))], w.vary)
 	for _, e := range w.defs {
 		if e.ID == id {
 			d.Version = max(d.Version, e.Version+1)
 		}
 	}
 	if old >= 0 {
-		w.ends[old] = d.At
 		d.Created = w.defs[old].Created
 	}
-	w.defs, w.ends = append(w.defs, n.put(d)), append(w.ends, 0)
+	n.put(d)
+	w.learn()
+}
+
+// vary gives a definition some modes.
+func (w *world) vary(d *rule.Definition) {
+	d.Fire = []rule.Fire{rule.Once, rule.OnEdge, rule.OnReset}[w.r.IntN(3)]
+	d.Backfill = []rule.Backfill{rule.Silent, rule.Current, rule.Replay, rule.None}[w.r.IntN(4)]
+	d.CarryFired = w.r.IntN(2) == 0
+	if d.Fire != rule.Once && w.r.IntN(3) == 0 {
+		d.Cooldown = int64(1 + w.r.IntN(60))
+	}
+	if d.Fire != rule.OnReset && w.r.IntN(2) == 0 {
+		d.OnRetract = rule.Notify
+	}
+}
+
+// current is the version of a trigger that is followed; -1 if there is none.
+func (w *world) current(id string) int {
+	for i, d := range w.defs {
+		if d.ID == id && w.ends[i] == 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// learn takes note of the definitions that the log has got.
+func (w *world) learn() {
+	t, _ := w.log.Topic("triggers")
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	p := w.log.topicLocked(t.ID).parts[0]
+	var r record.Reader
+	for ; w.known < len(p.batches); w.known++ {
+		slot := p.slots[w.known]
+		for r.Reset(p.batches[w.known], 0); r.Next(); {
+			d, err := rule.ParseDefinition(r.Record().Key, r.Record().Value)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.pauses = append(w.pauses, pause{slot, d.ID, d.Status == rule.Paused})
+			old := w.current(d.ID)
+			if old >= 0 && w.defs[old].Version == d.Version {
+				continue
+			}
+			if old >= 0 {
+				w.ends[old], w.until[old] = d.At, w.log.slots[slot].time/1000
+			}
+			w.defs, w.ends, w.until = append(w.defs, d), append(w.ends, 0), append(w.until, 0)
+		}
+	}
+}
+
+// paused is whether a trigger was when something was recorded in a slot.
+func (w *world) paused(id string, slot int) (is bool) {
+	for _, p := range w.pauses {
+		if p.id == id && p.slot < slot {
+			is = p.paused
+		}
+	}
+	return is
+}
+
+// change has the leader's engine do something that waits, while other things happen; another broker may begin to lead.
+func (w *world) change(f func(ctx context.Context, n *stepped) error) error {
+	n := w.leader()
+	ctx, stop := context.WithCancel(w.t.Context())
+	defer stop()
+	turns := 0
+	n.park = func() {
+		switch k := w.r.IntN(200); {
+		case turns > 10_000:
+			w.t.Errorf("it waits for ever\n%s", n.logs)
+			stop()
+		case k < 120:
+			n.w.Step(ctx)
+		case k < 150:
+			w.log.advance(time.Duration(w.r.IntN(5000)) * time.Microsecond)
+		case k < 170:
+			w.post()
+		case k < 199:
+			w.nodes[1-w.lead].b.catchUp(w.r.IntN(12))
+			w.nodes[1-w.lead].w.Step(ctx)
+		default:
+			w.takeOver()
+			stop()
+		}
+		turns++
+	}
+	err := f(ctx, n)
+	n.park = nil
+	w.learn()
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
+		w.t.Fatalf("%v\n%s", err, n.logs)
+	}
+	return err
+}
+
+// put makes a version as who asks for it does.
+func (w *world) put() {
+	if w.trimmed {
+		return // as in define
+	}
+	x, err := driplang.Parse(expressions[w.r.IntN(len(expressions))])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	d := rule.Definition{ID: fmt.Sprint("t", w.r.IntN(4)), Expr: x}
+	w.vary(&d)
+	_ = w.change(func(ctx context.Context, n *stepped) error {
+		_, err := n.Put(ctx, d)
+		return err
+	})
+}
+
+// pause pauses a trigger, or ends that.
+func (w *world) pause() {
+	_ = w.change(func(ctx context.Context, n *stepped) error {
+		err := n.Pause(ctx, fmt.Sprint("t", w.r.IntN(4)), w.r.IntN(2) == 0)
+		if errors.Is(err, ErrUnknownTrigger) {
+			return nil
+		}
+		return err
+	})
+}
+
+// deliver takes what is to be delivered, and reports some of it.
+func (w *world) deliver() {
+	n := w.leader()
+	ids, _, err := n.Due(w.t.Context(), w.log.now())
+	if err != nil && !errors.Is(err, ErrUnavailable) {
+		w.t.Fatal(err)
+	}
+	for _, id := range ids {
+		if n != w.leader() {
+			return
+		}
+		list, err := n.Pending(w.t.Context(), id, w.log.now(), 3)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, x := range list {
+			message := handed{x.ID, x.Retraction}
+			if w.delivered[message] {
+				w.t.Fatalf("%+v was delivered, and is handed out again\n%s", x, n.logs)
+			}
+			if n != w.leader() || w.r.IntN(3) == 0 {
+				continue
+			}
+			_ = w.change(func(ctx context.Context, n *stepped) error {
+				err := n.Report(ctx, x.ID, Attempt{State: entry.Delivered, Retraction: x.Retraction})
+				if w.delivered[message] = err == nil; errors.Is(err, ErrUnknownFiring) { // its entity was erased
+					return nil
+				}
+				return err
+			})
+		}
+	}
 }
 
 // finish lets everybody know everything, with the clock beyond all deadlines.
@@ -209,6 +408,7 @@ func (w *world) finish() {
 type firstRecord struct {
 	entry.Record
 	time  int64
+	slot  int
 	taken int64
 }
 
@@ -216,7 +416,8 @@ func (w *world) records() map[entry.ID]*firstRecord {
 	t, _ := w.log.Topic("firings")
 	all := map[entry.ID]*firstRecord{}
 	var r record.Reader
-	for _, b := range w.log.topicLocked(t.ID).parts[0].batches {
+	p := w.log.topicLocked(t.ID).parts[0]
+	for i, b := range p.batches {
 		for r.Reset(b, 0); r.Next(); {
 			rec, id, err := entry.ParseRecord(r.Record().Value)
 			if err != nil {
@@ -224,7 +425,9 @@ func (w *world) records() map[entry.ID]*firstRecord {
 			}
 			switch x := all[id]; {
 			case rec.Kind == entry.Fired && x == nil:
-				all[id] = &firstRecord{Record: rec, time: r.Record().Timestamp}
+				all[id] = &firstRecord{Record: rec, time: r.Record().Timestamp, slot: p.slots[i]}
+			case rec.Kind == entry.Fired: // who records waits until all that was recorded is known
+				w.t.Fatalf("%+v is recorded twice\n%s%s", rec, w.nodes[0].logs, w.nodes[1].logs)
 			case rec.Kind == entry.Retract && x.taken == 0:
 				x.taken = rec.At
 			}
@@ -239,19 +442,22 @@ func (w *world) check() {
 	p, _ := w.leader().b.Position()
 	left := maps.Clone(records)
 	for i, d := range w.defs {
-		until := w.ends[i]
-		if until == 0 {
-			until = p.complete()
+		until := w.until[i]
+		if w.ends[i] == 0 {
+			until = p.Complete()
 		}
 		want := w.log.expect(w.t, d, until)
 		for id, x := range want {
-			if w.ends[i] != 0 && entry.Behind(x.cause, w.defs[w.after(i)].From, until) {
-				continue // of the next version
-			}
 			rec := records[id]
 			delete(left, id)
+			if rec == nil && w.ends[i] != 0 && (w.ends[i] == d.At || entry.Behind(x.cause, w.defs[w.after(i)].From, w.ends[i])) {
+				continue // of the next version, unless it came while that was made, or in the place of this one
+			}
 			if x.erased || x.state == entry.Historic {
 				continue
+			}
+			if x.state == entry.Pending && rec != nil && w.paused(d.ID, rec.slot) {
+				x.state = entry.Suppressed
 			}
 			if d.CarryFired && x.state == entry.Pending && rec != nil {
 				if yes, unless := w.carried(records, &d, x); yes && !(unless && rec.State == entry.Pending) {
@@ -362,13 +568,14 @@ func (w *world) story(entity string) (text string) {
 // TestEveryFiringOnceInEffect lets random things happen to random triggers, and compares what has fired with what should
 // have: exactly once, never early, never because of events that were not read yet, under the same ids.
 func TestEveryFiringOnceInEffect(t *testing.T) {
-	seeds := []uint64{20095} // was erased in the millisecond after its trigger was made
+	// Was erased in the millisecond after its trigger was made; a version was made in the millisecond of an event.
+	seeds := []uint64{20095, 2015, 2052}
 	for i := range *worlds {
 		seeds = append(seeds, *first+uint64(i))
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			w := newWorld(t, seed)
+			w := newWorld(t, seed, nil)
 			for range 250 {
 				w.act()
 			}

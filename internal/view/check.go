@@ -2,67 +2,10 @@ package view
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/sebbroker/seb/internal/keyrun"
 	"github.com/sebbroker/seb/record"
 )
-
-// classify makes errDamaged of what SQLite says of a file that is not as it should be.
-func classify(err error) error {
-	var e *sqlite.Error
-	if !errors.As(err, &e) || errors.Is(err, keyrun.ErrDamaged) {
-		return err
-	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PERM,
-		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_INTERRUPT:
-		return err
-	}
-	// An I/O error too: when it is the disk's, making the file anew will fail as well, and that is told.
-	return fmt.Errorf("%w: %w", keyrun.ErrDamaged, err)
-}
-
-// headerSize is that of SQLite's file header.
-const headerSize = 100
-
-// checkHeader compares the fields of SQLite's header that never change in a view's file with what they must be: SQLite
-// itself would believe some of them. fresh says that there is no file.
-func checkHeader(path string) (fresh bool, err error) {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return false, fmt.Errorf("%s is not a file (%w)", path, err)
-	}
-	var h [headerSize]byte
-	if _, err := io.ReadFull(f, h[:]); err != nil {
-		return false, keyrun.Damaged("header: %v", err)
-	}
-	u32 := func(pos int) uint32 { return binary.BigEndian.Uint32(h[pos:]) }
-	switch {
-	case string(h[:16]) != "SQLite format 3\x00" || u32(68) != applicationID:
-		return false, keyrun.Damaged("not a view's file")
-	case u32(60) != schemaVersion:
-		return false, keyrun.Damaged("its format is version %d, not %d", u32(60), schemaVersion)
-	case binary.BigEndian.Uint16(h[16:]) != pageSize, u32(18) != 2<<24|2<<16|0<<8|64, h[22] != 32, h[23] != 32,
-		u32(44) != 4, u32(52) != 0, u32(56) != 1, u32(64) != 0, [20]byte(h[72:92]) != [20]byte{}:
-		return false, keyrun.Damaged("its header says what no view's says")
-	}
-	return false, nil
-}
 
 // load reads what is in the file, and checks all of it: nothing that SQLite does not look at stays unseen.
 func (f *file) load(ctx context.Context, cluster record.ID) error {
@@ -101,17 +44,7 @@ func (f *file) checkSchema(ctx context.Context) error {
 	return keyrun.Damaged("it has %d tables, not %d", n, len(schema))
 }
 
-// checkPages has SQLite look at the structure of all pages, those of its free list too.
-func (f *file) checkPages(ctx context.Context) error {
-	var said string
-	if err := f.w.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&said); err != nil {
-		return err
-	}
-	if said != "ok" {
-		return keyrun.Damaged("%s", said)
-	}
-	return nil
-}
+func (f *file) checkPages(ctx context.Context) error { return format.CheckPages(ctx, f.w) }
 
 func (f *file) loadManifest(ctx context.Context) error {
 	var data []byte

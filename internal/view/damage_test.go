@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/sqlitefile"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -18,7 +19,7 @@ var damages = []struct {
 }{
 	{"a bit", func(r *rand.Rand, b []byte) []byte { b[r.IntN(len(b))] ^= 1 << r.IntN(8); return b }},
 	{"a byte of the first page", func(r *rand.Rand, b []byte) []byte {
-		b[r.IntN(min(len(b), pageSize))] ^= byte(1 + r.IntN(255))
+		b[r.IntN(min(len(b), sqlitefile.PageSize))] ^= byte(1 + r.IntN(255))
 		return b
 	}},
 	{"some bytes", func(r *rand.Rand, b []byte) []byte {
@@ -35,13 +36,13 @@ var damages = []struct {
 		return b
 	}},
 	{"a page of zeros", func(r *rand.Rand, b []byte) []byte {
-		at := r.IntN(1+len(b)/pageSize) * pageSize
-		clear(b[min(at, len(b)):min(at+pageSize, len(b))])
+		at := r.IntN(1+len(b)/sqlitefile.PageSize) * sqlitefile.PageSize
+		clear(b[min(at, len(b)):min(at+sqlitefile.PageSize, len(b))])
 		return b
 	}},
 	{"a page in the place of another", func(r *rand.Rand, b []byte) []byte {
-		n := len(b) / pageSize
-		copy(b[r.IntN(n)*pageSize:], b[r.IntN(n)*pageSize:][:pageSize])
+		n := len(b) / sqlitefile.PageSize
+		copy(b[r.IntN(n)*sqlitefile.PageSize:], b[r.IntN(n)*sqlitefile.PageSize:][:sqlitefile.PageSize])
 		return b
 	}},
 	{"an end that is cut off", func(r *rand.Rand, b []byte) []byte { return b[:r.IntN(len(b))] }},
@@ -126,7 +127,7 @@ func TestDamageWhileOpen(t *testing.T) {
 		m.append(m.topics[0], 0)
 	}
 	m.check()
-	for name, from := range map[string]int64{m.view.path: pageSize, m.view.path + "-wal": 32} {
+	for name, from := range map[string]int64{m.view.path: sqlitefile.PageSize, m.view.path + "-wal": 32} {
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -5,15 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
-
 	"github.com/sebbroker/seb/internal/keyrun"
+	"github.com/sebbroker/seb/internal/sqlitefile"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -23,12 +19,13 @@ const (
 	// applicationID marks the file as a view: "sebv".
 	applicationID = 0x73656276
 
-	pageSize = 4096
-	// walPages is how much is written before it is moved from the write-ahead log into the file: 16 MiB.
-	walPages = 4096
 	// readersMax is how many queries read the file at once.
 	readersMax = 4
 )
+
+var format = &sqlitefile.Format{
+	ApplicationID: applicationID, Version: schemaVersion, Name: "a view's file", Damaged: keyrun.ErrDamaged,
+}
 
 // schema is what the file holds, statement by statement.
 var schema = []string{
@@ -67,16 +64,16 @@ func openFile(ctx context.Context, o *Options) (f *file, err error) {
 	f.blocks = keyrun.NewStore(f.block)
 	defer func() {
 		if err != nil {
-			err = errors.Join(classify(err), f.close())
+			err = errors.Join(format.Classify(err), f.close())
 			f = nil
 		}
 	}()
-	fresh, err := checkHeader(path)
+	fresh, err := format.CheckHeader(path)
 	if err != nil {
 		return f, err
 	}
 	if fresh { // else what is left of a write-ahead log would come back to life
-		if err := removeFile(path); err != nil {
+		if err := sqlitefile.Remove(path); err != nil {
 			return f, err
 		}
 	}
@@ -96,48 +93,24 @@ func openFile(ctx context.Context, o *Options) (f *file, err error) {
 
 // connect opens the connections.
 func (f *file) connect(ctx context.Context, fresh bool, o *Options) (err error) {
-	pragmas := []string{
-		"busy_timeout(5000)", "synchronous(" + o.sizes.synchronous + ")", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
-		"cache_size(-" + strconv.FormatInt(o.CacheBytes>>10, 10) + ")",
-	}
+	pragmas := sqlitefile.Writing(fresh, o.sizes.synchronous, o.CacheBytes)
 	if o.sizes.pagesMax > 0 {
 		pragmas = append(pragmas, "max_page_count("+strconv.Itoa(o.sizes.pagesMax)+")")
 	}
-	if fresh {
-		pragmas = append([]string{"page_size(" + strconv.Itoa(pageSize) + ")", "journal_mode(WAL)"}, pragmas...)
-	}
-	if f.wdb, err = openDB(f.path, 1, pragmas); err != nil {
+	if f.wdb, err = sqlitefile.Open(f.path, 1, pragmas); err != nil {
 		return err
 	}
 	if f.w, err = f.wdb.Conn(ctx); err != nil {
 		return err
 	}
-	f.rdb, err = openDB(f.path, readersMax, []string{
-		"busy_timeout(5000)", "query_only(1)", "cache_size(-" + strconv.Itoa(o.sizes.readerCache>>10) + ")",
-	})
+	f.rdb, err = sqlitefile.Open(f.path, readersMax, sqlitefile.Reading(int64(o.sizes.readerCache)))
 	return err
-}
-
-func openDB(path string, connections int, pragmas []string) (*sql.DB, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	dsn := url.URL{Scheme: "file", Path: abs, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
-	db, err := sql.Open("sqlite", dsn.String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	return db, nil
 }
 
 // create makes the tables and moves them into the file proper, so that its header can be checked from now on.
 func (f *file) create(ctx context.Context, cluster record.ID) error {
 	steps := append([]string{"BEGIN"}, schema...)
-	steps = append(steps, "COMMIT",
-		"PRAGMA user_version = "+strconv.Itoa(schemaVersion), "PRAGMA application_id = "+strconv.Itoa(applicationID))
+	steps = append(append(steps, "COMMIT"), format.Stamp()...)
 	for _, s := range steps {
 		if _, err := f.w.ExecContext(ctx, s); err != nil {
 			return fmt.Errorf("create: %w", err)
@@ -222,7 +195,7 @@ func (f *file) update(ctx context.Context, change func(m *manifest) error) error
 	m.Runs = slices.Clone(m.Runs)
 	ctx = context.WithoutCancel(ctx) // it is short, and half of one would stay open
 	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return fmt.Errorf("begin: %w", classify(err))
+		return fmt.Errorf("begin: %w", format.Classify(err))
 	}
 	err := change(&m)
 	if err == nil {
@@ -234,7 +207,7 @@ func (f *file) update(ctx context.Context, change func(m *manifest) error) error
 	if err != nil {
 		// It may be over already. If it can not be ended, the next one can not begin, which ends the file.
 		_, _ = f.w.ExecContext(ctx, "ROLLBACK")
-		return fmt.Errorf("transaction: %w", classify(err))
+		return fmt.Errorf("transaction: %w", format.Classify(err))
 	}
 	f.man = m
 	return nil
@@ -258,14 +231,4 @@ func (f *file) close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// removeFile deletes a view's file and what SQLite keeps beside it.
-func removeFile(path string) error {
-	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }

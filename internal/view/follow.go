@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/keyrun"
+	"github.com/sebbroker/seb/internal/sqlitefile"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -158,7 +159,7 @@ func (w *follower) fail(ctx context.Context, err error) time.Duration {
 func (w *follower) discard(why error) error {
 	w.met.rebuilds.Inc()
 	w.opt.Logger.Warn("the view of keys is made anew from the log", "path", w.opt.Path, "err", why)
-	return removeFile(w.opt.Path)
+	return sqlitefile.Remove(w.opt.Path)
 }
 
 // open opens the file, or makes it.

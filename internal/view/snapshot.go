@@ -175,7 +175,7 @@ func (v *View) query(ctx context.Context, topic record.ID, f func(*lookup) error
 			return err
 		}
 		if number, ok := s.topics[topic]; ok {
-			err = classify(f(s.lookup(number, parts)))
+			err = format.Classify(f(s.lookup(number, parts)))
 		} else {
 			err = f(&lookup{parts: parts, topic: noTopic})
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/webhook"
 )
 
 // DeliveryBytesMax is how long a delivery may be in JSON.
@@ -27,6 +28,8 @@ type Delivery struct {
 	// Retries are the waits between attempts, such as "5s", "30m" or "1d"; nil means those of DefaultBackoff, an empty list one
 	// attempt.
 	Retries []string `json:"retries,omitempty"`
+
+	secretFaults []error // of what was given in the place of Secrets
 }
 
 // Hours are quiet hours as ParseQuietHours reads them.
@@ -50,29 +53,61 @@ type Plan struct {
 	Backoff Backoff
 }
 
-// ParseDelivery reads the JSON of a Delivery. A fault in the JSON itself is the only one.
+// ParseDelivery reads the JSON of a Delivery. A fault in the JSON itself is the only one: Plan says what is wrong with values,
+// secrets too.
 func ParseDelivery(text []byte) (Delivery, error) {
-	var d Delivery
 	if len(text) > DeliveryBytesMax {
-		return d, fmt.Errorf("delivery: %d bytes, at most %d", len(text), DeliveryBytesMax)
+		return Delivery{}, fmt.Errorf("delivery: %d bytes, at most %d", len(text), DeliveryBytesMax)
+	}
+	var given struct {
+		Delivery
+		Secrets []string `json:"secrets"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&d); err != nil {
+	if err := decoder.Decode(&given); err != nil {
 		return Delivery{}, fmt.Errorf("delivery: %w", withoutValue(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return Delivery{}, errors.New("delivery: there is more after the object")
 	}
+	d := given.Delivery
+	for i, text := range given.Secrets {
+		secret, err := parseSecret(text)
+		if err != nil {
+			d.secretFaults = append(d.secretFaults, fmt.Errorf("secrets: number %d %w", i+1, err))
+			continue
+		}
+		d.Secrets = append(d.Secrets, secret)
+	}
 	return d, nil
+}
+
+// parseSecret does not repeat what it was given.
+func parseSecret(text string) (webhook.Secret, error) {
+	switch text {
+	case "":
+		return webhook.Secret{}, errors.New("is empty")
+	case webhook.NewSecret().String():
+		return webhook.Secret{}, errors.New("is masked, as answers show it: give the secret itself")
+	}
+	secret, err := webhook.ParseSecret(text)
+	if err != nil {
+		return secret, errors.New(strings.TrimPrefix(err.Error(), "webhook secret: "))
+	}
+	return secret, nil
 }
 
 // withoutValue takes out of a decoder's error what was in the place of something else: it may be a secret.
 func withoutValue(err error) error {
-	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("%s: not a value of the kind that belongs there", strings.TrimPrefix(kind.Field, "Config."))
+	kind, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	case kind.Field == "":
+		return errors.New("want an object")
 	}
-	return err
+	return fmt.Errorf("%s: not a value of the kind that belongs there", strings.TrimPrefix(strings.TrimPrefix(kind.Field, "Delivery."), "Config."))
 }
 
 // Plan checks a delivery and reports every fault at once, each with its field. p and events are those of Parse.
@@ -88,9 +123,13 @@ func (d Delivery) Plan(p Policy, events []string) (*Plan, error) {
 	if plan.Topic = d.Topic; d.Topic != "" {
 		err = d.checkTopic()
 	} else {
+		if len(d.secretFaults) > 0 && len(d.Secrets) == 0 { // it is said what is wrong with those that there are
+			d.Secrets = []webhook.Secret{webhook.NewSecret()}
+		}
 		plan.Target, err = Parse(d.Config, p, events)
 	}
 	fault(err)
+	fault(errors.Join(d.secretFaults...))
 	if q := d.QuietHours; q != nil {
 		plan.Rules.Quiet, err = ParseQuietHours(q.From, q.To, q.Zone)
 		fault(err)
@@ -117,9 +156,29 @@ func (d Delivery) Plan(p Policy, events []string) (*Plan, error) {
 	return plan, nil
 }
 
+// CapSpan is how long a delivery decides about others to the same entity, by the JSON of a Delivery: the span of its frequency
+// cap, 0 without one. Of what can not be read it is the longest there is.
+func CapSpan(text []byte) time.Duration {
+	if len(text) == 0 || string(text) == "null" {
+		return 0
+	}
+	d, err := ParseDelivery(text)
+	if err != nil {
+		return CapPerMax
+	}
+	if d.FrequencyCap == nil {
+		return 0
+	}
+	c, err := d.FrequencyCap.parse()
+	if err != nil {
+		return CapPerMax
+	}
+	return c.Per
+}
+
 // checkTopic says what is wrong with a delivery to a topic.
 func (d Delivery) checkTopic() error {
-	if d.URL != "" || len(d.Headers)+len(d.Secrets) > 0 || d.Template != "" || d.ContentType != "" {
+	if d.URL != "" || len(d.Headers)+len(d.Secrets)+len(d.secretFaults) > 0 || d.Template != "" || d.ContentType != "" {
 		return errors.New("topic: url, headers, secrets, template and content_type are of webhooks: give either them or a topic")
 	}
 	if err := state.CheckTopicName(d.Topic); err != nil {
@@ -146,6 +205,9 @@ func parseDelays(texts []string) ([]time.Duration, error) {
 		d, err := parseDuration(text)
 		if err != nil {
 			return nil, fmt.Errorf("retries: number %d: %w", i+1, err)
+		}
+		if d > delayMax {
+			return nil, fmt.Errorf("retries: number %d: %.32q, at most %dd", i+1, text, delayMax/day)
 		}
 		delays = append(delays, d)
 	}

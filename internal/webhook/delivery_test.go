@@ -39,8 +39,14 @@ func TestDelivery(t *testing.T) {
 	if err != nil || strings.Contains(string(shown), "swordfish") || strings.Contains(string(shown), secret.Reveal()[6:]) {
 		t.Errorf("shown as %s, %v", shown, err)
 	}
-	if _, err := webhook.ParseDelivery(shown); err == nil {
-		t.Error("what is masked is taken for a secret")
+	again, err := webhook.ParseDelivery(shown)
+	if err == nil {
+		_, err = again.Plan(webhook.Policy{}, nil)
+	}
+	for _, want := range []string{"the value of Authorization is masked", "secrets: number 1 is masked"} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "there are 0") {
+			t.Errorf("what is masked is given: %v, want %s", err, want)
+		}
 	}
 }
 
@@ -79,7 +85,12 @@ func TestDeliveryFaults(t *testing.T) {
 		{`{"secrets": [{"swordfish": 1}]}`, "delivery: secrets: not a value"},
 		{`{"uri": "x"}`, `unknown field "uri"`},
 		{`{} {}`, "there is more after the object"},
-		{`{"secrets": ["swordfish"]}`, "webhook secret: does not begin with whsec_"},
+		{`{"secrets": ["swordfish"]}`, "secrets: number 1 does not begin with whsec_"},
+		{`{"url": "https://example.com", "secrets": ["", "` + secret.Reveal() + `"]}`, "secrets: number 1 is empty"},
+		{`{"url": "ftp://a", "secrets": ["` + secret.Reveal() + `", "swordfish"], "retries": ["x"]}`, "url: want https:// or http://\nsecrets: number 2 does not begin with whsec_\nretries: number 1"},
+		{`["swordfish"]`, "delivery: want an object"},
+		{`"swordfish"`, "delivery: want an object"},
+		{`{"topic": "t", "secrets": ["swordfish"]}`, "topic: url, headers, secrets"},
 		{`{"topic": "t", "url": "https://example.com"}`, "topic: url, headers, secrets"},
 		{`{"topic": "a b"}`, "topic: "},
 		{`{"topic": "firings"}`, "topic: firings is the engine's own"},
@@ -91,7 +102,7 @@ func TestDeliveryFaults(t *testing.T) {
 		{`{"frequency_cap": {"count": 1, "per": "367d"}}`, "frequency cap: per is 8808h0m0s"},
 		{`{"frequency_cap": {"count": 1, "per": "99999999999d"}}`, "want a duration"},
 		{`{"retries": ["-5s"]}`, `retries: number 1: "-5s", want a duration`},
-		{`{"retries": ["8d"]}`, "backoff: delay 2 is 192h0m0s"},
+		{`{"retries": ["8d"]}`, `retries: number 1: "8d", at most 7d`},
 		{`{"retries": [` + strings.Repeat(`"1s",`, 70) + `"1s"]}`, "retries: 71 of them, at most 63"},
 	} {
 		d, err := webhook.ParseDelivery([]byte(tt.text))
@@ -120,4 +131,16 @@ func FuzzParseDelivery(f *testing.F) {
 			t.Fatalf("%+v", plan)
 		}
 	})
+}
+
+func TestCapSpan(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		``: 0, `null`: 0, `{"topic": "x"}`: 0, `{`: webhook.CapPerMax,
+		`{"topic": "x", "frequency_cap": {"count": 1, "per": "7d"}}`:    7 * 24 * time.Hour,
+		`{"topic": "x", "frequency_cap": {"count": 1, "per": "never"}}`: webhook.CapPerMax,
+	} {
+		if got := webhook.CapSpan([]byte(text)); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
 }

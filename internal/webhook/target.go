@@ -170,6 +170,8 @@ func checkHeaders(headers map[string]config.Secret) (http.Header, error) {
 			faults = append(faults, fmt.Errorf("%s can not be set", canonical))
 		case h[canonical] != nil:
 			faults = append(faults, fmt.Errorf("%s is there twice", canonical))
+		case value == headers[name].String() && value != "":
+			faults = append(faults, fmt.Errorf("the value of %s is masked, as answers show it: give the value itself", canonical))
 		case len(value) > HeaderValueBytesMax || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
 			faults = append(faults, fmt.Errorf("value of %s: want at most %d characters of printable ASCII", canonical, HeaderValueBytesMax))
 		default:

@@ -154,6 +154,8 @@ func (r *run) work(ctx context.Context, wg *sync.WaitGroup) {
 			start(func() { u.trim(ctx) })
 		case keeper:
 			start(func() { u.keep(ctx, &r.kept) })
+		default:
+			r.workKafka(ctx, k, u, start)
 		}
 	}
 }
@@ -192,6 +194,7 @@ func (r *run) finish(ctx context.Context, stopWork func(), working *sync.WaitGro
 		return
 	}
 	r.groupsReachTheEnd(ctx)
+	r.kafkaGroupsReachTheEnd(ctx)
 	r.readAll(ctx, "from the last broker")
 	r.readKept(ctx, "from the last broker")
 	if ctx.Err() != nil {
@@ -284,7 +287,7 @@ func (r *run) stopLast(s *slot) {
 func (r *run) readBySomebodyElse(ctx context.Context) {
 	s := r.slots[0]
 	dir := filepath.Join(r.dir, "data-follower")
-	b, err := program.ServeLogged(r.w.plain, environment(r.key()), s.line, "--bucket", r.spec(), "--data-dir", dir, "--http-port", "0", "--read-only")
+	b, err := program.ServeLogged(r.w.plain, environment(r.key()), s.line, "--bucket", r.spec(), "--data-dir", dir, "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--read-only")
 	if err != nil {
 		r.fault("%v", err)
 		return

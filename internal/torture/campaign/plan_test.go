@@ -49,6 +49,9 @@ type plan struct {
 	wipeCache   float64       // share of starts on an empty cache
 	restartMax  time.Duration // longest wait before a deposed broker comes back
 
+	// sessions is the session timeout of members of groups; below what brokers take they are hurried.
+	sessions time.Duration
+
 	clients []kind
 	pause   time.Duration // of a client between operations, at most
 	trims   bool
@@ -95,6 +98,12 @@ func newPlan(seed uint64, length time.Duration) *plan {
 		p.length = min(length, 5*time.Second)
 	}
 	p.suitFocus()
+	p.sessions = 700 * time.Millisecond
+	if seed%5 == 1 {
+		// Groups as they are: they need seconds until they read again after each broker.
+		p.sessions = 6 * time.Second
+		p.acksMean, p.progressMax = 1e6, 8*time.Second
+	}
 	return p
 }
 
@@ -168,13 +177,16 @@ func (p *plan) drawClients(rng *rand.Rand) {
 	if p.exact {
 		// A partition has few operations, and few at a time.
 		p.pause = 60 * time.Millisecond
-		p.clients = []kind{goProducer, rawProducer, conditional, reader, register, register}
+		p.clients = []kind{goProducer, rawProducer, conditional, reader, register, register, kafkaProducer, kafkaReader, kafkaRegister}
 		p.trims = false
 		return
 	}
-	p.clients = []kind{goProducer, pick(rng, sharedProducer, plainProducer), rawProducer, windowProducer, reader, follower, grouped, register}
+	p.clients = []kind{
+		goProducer, pick(rng, sharedProducer, plainProducer), rawProducer, windowProducer, reader, follower, grouped, register,
+		kafkaClient, kafkaProducer, kafkaReader, kafkaFollower, kafkaGroup, kafkaRegister,
+	}
 	for range rng.IntN(4) {
-		p.clients = append(p.clients, pick(rng, goProducer, sharedProducer, plainProducer, rawProducer, windowProducer, conditional, reader, follower, register))
+		p.clients = append(p.clients, pick(rng, goProducer, sharedProducer, plainProducer, rawProducer, windowProducer, conditional, reader, follower, register, kafkaClient, kafkaProducer, kafkaReader, kafkaGroup))
 	}
 	if rng.IntN(3) == 0 {
 		p.clients = append(p.clients, keeper)
@@ -218,7 +230,7 @@ func (p *plan) String() string {
 			p.store.StallMax.Round(time.Millisecond), p.store.LateMax.Round(time.Millisecond), p.store.BurstMax.Round(time.Millisecond))
 	}
 	fmt.Fprintf(&b, "\n  wire %s; delays %v, half-open %v", weights(p.wire.Rates), p.wire.DelayMax.Round(time.Millisecond), p.wire.HoldMax.Round(time.Millisecond))
-	fmt.Fprintf(&b, "\n  clients %v, pause up to %v, trims %v", p.clients, p.pause.Round(time.Millisecond), p.trims)
+	fmt.Fprintf(&b, "\n  clients %v, pause up to %v, sessions of members %v, trims %v", p.clients, p.pause.Round(time.Millisecond), p.sessions, p.trims)
 	return b.String()
 }
 

@@ -59,6 +59,9 @@ var places = []place{
 	{"disk.put", 12, false},
 	{"disk.folder", 3, false},
 	{"disk.deleted", 3, true},
+	{"disk.stage.created", 3, true},
+	{"disk.stage.written", 3, true},
+	{"disk.stage.synced", 3, true},
 	{"stop.begun", 1, false},
 	{"stop.flushed", 1, false},
 }

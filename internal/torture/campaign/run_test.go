@@ -53,9 +53,10 @@ type run struct {
 	began time.Time
 	leads []time.Duration // how long starts took; guarded by mu
 
-	mu     sync.Mutex // guards what follows
-	faults []string   // what should not have happened, beside the history
-	nextID int32      // of clients
+	mu      sync.Mutex // guards what follows
+	faults  []string   // what should not have happened, beside the history
+	nextID  int32      // of clients
+	members []*members
 }
 
 // tally counts things by name.
@@ -166,6 +167,7 @@ func (r *run) wireFaults() map[faultproxy.Kind]int64 {
 	all := map[faultproxy.Kind]int64{}
 	for _, s := range r.slots {
 		addAll(all, s.wire.Counts())
+		addAll(all, s.kafka.Counts())
 	}
 	return all
 }

@@ -23,6 +23,7 @@ type slot struct {
 	n     int
 	rng   *rand.Rand
 	wire  *faultproxy.Wire
+	kafka *faultproxy.Wire  // of clients of Kafka
 	store *faultproxy.Store // nil if the bucket is a folder
 
 	mu     sync.Mutex // guards what follows
@@ -41,6 +42,9 @@ func newSlot(r *run, n int) (*slot, error) {
 	if s.wire, err = faultproxy.NewWire(s.rng.Uint64()); err != nil {
 		return nil, err
 	}
+	if s.kafka, err = faultproxy.NewWire(s.rng.Uint64()); err != nil {
+		return nil, err
+	}
 	if s.log, err = os.Create(filepath.Join(r.dir, fmt.Sprintf("broker-%d.log", n))); err != nil {
 		return nil, err
 	}
@@ -55,6 +59,7 @@ func newSlot(r *run, n int) (*slot, error) {
 
 func (s *slot) close() {
 	s.wire.Close()
+	s.kafka.Close()
 	if s.store != nil {
 		s.store.Close()
 	}
@@ -70,6 +75,7 @@ func (s *slot) disturb(on bool) {
 		wire, store = s.r.p.wire, s.r.p.store
 	}
 	s.wire.SetConfig(wire)
+	s.kafka.SetConfig(wire)
 	if s.store == nil {
 		return
 	}
@@ -108,6 +114,7 @@ func (s *slot) live(ctx context.Context) {
 		}
 		<-announced
 		s.wire.SetTarget("")
+		s.kafka.SetTarget("")
 		delay = s.ended(b, ctx.Err() != nil)
 	}
 }
@@ -132,6 +139,9 @@ func (s *slot) start(ctx context.Context) (*program.Broker, error) {
 	if s.r.p.disk && slices.Contains(s.r.p.flags, "--snapshot-slots") {
 		env = append(env, "SEB_HURRY=1")
 	}
+	if s.r.p.sessions < 6*time.Second {
+		env = append(env, "SEB_HURRY_GROUPS=1")
+	}
 	if points := s.failpoints(first && s.n == 0); points != "" && !s.r.calm.Load() {
 		env = append(env, "SEB_FAILPOINTS="+points)
 	}
@@ -139,7 +149,7 @@ func (s *slot) start(ctx context.Context) (*program.Broker, error) {
 	if s.store != nil {
 		spec = s.store.Spec(s.r.bucket)
 	}
-	args := append([]string{"--bucket", spec, "--data-dir", s.dataDir(), "--http-port", "0", "--auto-create-topics=false"}, s.r.p.flags...)
+	args := append([]string{"--bucket", spec, "--data-dir", s.dataDir(), "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--auto-create-topics=false"}, s.r.p.flags...)
 	b, err := program.ServeLogged(s.r.w.seb, env, s.line, args...)
 	if err != nil {
 		return nil, err
@@ -208,6 +218,11 @@ func (s *slot) ended(b *program.Broker, over bool) time.Duration {
 // line looks at what a broker prints.
 func (s *slot) line(text string) {
 	_, _ = fmt.Fprintln(s.log, text)
+	if rest, ok := strings.CutPrefix(text, "  Kafka    "); ok {
+		address, _, _ := strings.Cut(rest, " ")
+		s.kafka.SetTarget(address)
+		return
+	}
 	if rest, ok := strings.CutPrefix(text, "failpoint "); ok {
 		name, action, _ := strings.Cut(rest, " ")
 		s.r.counts.add("failpoint "+action, 1)

@@ -37,6 +37,13 @@ const (
 	register       kind = "register"    // commits and fetches of offsets
 	trimmer        kind = "trim"
 	keeper         kind = "keeper" // keys, in a compacted topic
+
+	kafkaProducer kind = "kafka"          // batches over the Kafka protocol, never again
+	kafkaClient   kind = "kafka-client"   // franz-go, idempotent
+	kafkaReader   kind = "kafka-reader"   // from anywhere, ends
+	kafkaFollower kind = "kafka-follower" // franz-go, from the beginning or where it was
+	kafkaGroup    kind = "kafka-group"    // franz-go, members of a group that come and go
+	kafkaRegister kind = "kafka-register" // offsets of the group of register
 )
 
 // user is one client of the history.
@@ -49,6 +56,8 @@ type user struct {
 	http      *http.Client
 	api       *client.Client
 	scratch   []byte
+	kafkaDial func(context.Context, string, string) (net.Conn, error)
+	link      *kafkaLink      // nil: none
 	ends      map[int32]int64 // of partitions, as far as this client knows
 	committed map[int32]int64 // of the shared group
 }
@@ -59,7 +68,7 @@ func (r *run) newUser(o client.Options) *user {
 	r.nextID++
 	id := r.nextID
 	r.mu.Unlock()
-	u := &user{r: r, id: id, rng: stream(r.p.seed, streamClient+int(id)), ends: map[int32]int64{}, committed: map[int32]int64{}}
+	u := &user{r: r, id: id, kafkaDial: r.kafkaDial(id), rng: stream(r.p.seed, streamClient+int(id)), ends: map[int32]int64{}, committed: map[int32]int64{}}
 	dice := rand.New(rand.NewPCG(r.p.seed, uint64(id)+1<<32)) // dials come from many goroutines
 	var busy atomic.Bool
 	u.transport = &http.Transport{
@@ -90,6 +99,11 @@ const strayShare = 0.12
 
 // dial connects to a broker: mostly to the one that has led for the shortest time, sometimes, before the calm, to any.
 func (r *run) dial(ctx context.Context, draw float64) (net.Conn, error) {
+	return r.dialTo(ctx, draw, func(s *slot) string { return s.wire.Address() })
+}
+
+// dialTo is dial to one of the addresses of brokers.
+func (r *run) dialTo(ctx context.Context, draw float64, address func(*slot) string) (net.Conn, error) {
 	var to *slot
 	var since time.Time
 	for _, s := range r.slots {
@@ -105,7 +119,7 @@ func (r *run) dial(ctx context.Context, draw float64) (net.Conn, error) {
 		return nil, errNoBroker
 	}
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", to.wire.Address())
+	conn, err := d.DialContext(ctx, "tcp", address(to))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoBroker, err)
 	}

@@ -2,10 +2,14 @@ package entry
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sebbroker/seb/record"
 )
 
 // Limits of an event.
@@ -58,4 +62,15 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("%w: id has %d bytes, the limit is %d", ErrEvent, len(e.ID), IDBytesMax)
 	}
 	return nil
+}
+
+// Horizon is how long (ms, of the log's time) an event with an id keeps others of that id from counting.
+const Horizon = 24 * 3600 * 1000
+
+// Hash is what an entity of a partition, or one of its events with an id, is remembered by.
+func Hash(topic record.ID, partition uint32, entity, id string) [16]byte {
+	b := binary.BigEndian.AppendUint32(append([]byte{}, topic[:]...), partition)
+	b = append(binary.AppendUvarint(b, uint64(len(entity))), entity...)
+	sum := sha256.Sum256(append(b, id...))
+	return [16]byte(sum[:16])
 }

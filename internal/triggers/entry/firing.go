@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/sebbroker/seb/record"
 )
 
 // ID names a firing: the same for the same cause, whoever computes it and however often.
@@ -145,6 +147,15 @@ func (r *Record) Encode() []byte {
 		panic(fmt.Sprintf("record of a firing: %v", err)) // it holds nothing that JSON can not say
 	}
 	return b
+}
+
+// Encoded is the record as it is appended to the topic.
+func (r *Record) Encoded() record.Record {
+	key := r.ID
+	if r.Kind == Tick {
+		key = string(Tick)
+	}
+	return record.Record{Key: []byte(key), Value: r.Encode()}
 }
 
 // Behind is whether a cause lies behind a cut: an event with an offset that from does not include (of a partition that is

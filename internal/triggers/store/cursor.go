@@ -35,9 +35,11 @@ func (k *CursorKey) sum(c *Cursor) int64 {
 }
 
 // Cursors are all there are.
-func (f *File) Cursors(ctx context.Context) (map[CursorKey]Cursor, error) {
+func (f *File) Cursors(ctx context.Context) (map[CursorKey]Cursor, error) { return f.tx.cursors(ctx) }
+
+func (c *conn) cursors(ctx context.Context) (map[CursorKey]Cursor, error) {
 	all := map[CursorKey]Cursor{}
-	err := f.tx.query(ctx, func(scan func(...any) error) error {
+	err := c.query(ctx, func(scan func(...any) error) error {
 		var k CursorKey
 		var c Cursor
 		var topic, origin []byte
@@ -96,11 +98,13 @@ func (f *File) SetFloor(ctx context.Context, millis int64) error {
 // Hash is what entities and ids of events are kept as where they are not needed themselves.
 type Hash [16]byte
 
-// Seen notes, for a reader, that an event with an id was there at a time (ms), unless one was at or after since: ok is false
-// then.
-func (t *Tx) Seen(reader int64, h Hash, time, since int64) (ok bool, err error) {
-	n, err := t.exec(t.ctx, "INSERT INTO seen VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET time = excluded.time WHERE time < ?",
-		reader, h[:], time, since)
+// Sight is when (ms) and where in its partition an event with an id was.
+type Sight struct{ Time, Offset int64 }
+
+// Seen notes, for a reader, that an event with an id was there, unless one was at or after since (ms): ok is false then.
+func (t *Tx) Seen(reader int64, h Hash, x Sight, since int64) (ok bool, err error) {
+	n, err := t.exec(t.ctx, "INSERT INTO seen VALUES (?, ?, ?, ?) "+
+		"ON CONFLICT DO UPDATE SET time = excluded.time, offset = excluded.offset WHERE time < ?", reader, h[:], x.Time, x.Offset, since)
 	return n > 0, err
 }
 
@@ -135,13 +139,13 @@ func (t *Tx) PutName(topic record.ID, name string) error {
 // Queries read what was committed. They may be used concurrently.
 type Queries struct{ *conn }
 
-// SeenAt is when the main reader has seen an event with an id; ok is false if it has not, or it was forgotten.
-func (q Queries) SeenAt(ctx context.Context, h Hash) (time int64, ok bool, err error) {
+// SeenAt is where the main reader has seen an event with an id; ok is false if it has not, or it was forgotten.
+func (q Queries) SeenAt(ctx context.Context, h Hash) (x Sight, ok bool, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error {
 		ok = true
-		return scan(&time)
-	}, "SELECT time FROM seen WHERE reader = ? AND hash = ?", Main, h[:])
-	return time, ok, err
+		return scan(&x.Time, &x.Offset)
+	}, "SELECT time, offset FROM seen WHERE reader = ? AND hash = ?", Main, h[:])
+	return x, ok, err
 }
 
 // Names are the names of events that a topic has, at most limit, sorted.

@@ -5,30 +5,27 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"github.com/sebbroker/seb/internal/sqlitefile"
 )
 
 const (
-	// schemaVersion is that of FORMAT.md. A file of another one is made anew.
-	schemaVersion = 1
+	// Schema is the version of FORMAT.md. A file of another one is made anew.
+	Schema = 2
 	// applicationID marks the file as one of this package: "sebt".
 	applicationID = 0x73656274
 
-	pageSize = 4096
-	// walPages is how much is written before it is moved from the write-ahead log into the file: 16 MiB.
-	walPages = 4096
 	// readersMax is how many queries read the file at once.
 	readersMax = 4
 	// readerCache is what each of them keeps of it in memory.
 	readerCache = 1 << 20
 	cacheBytes  = 32 << 20
 )
+
+var format = &sqlitefile.Format{
+	ApplicationID: applicationID, Version: Schema, Name: "a file of triggers", Damaged: ErrDamaged,
+}
 
 // schema is what the file holds, statement by statement.
 var schema = []string{
@@ -49,7 +46,8 @@ var schema = []string{
 	`CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, falls INTEGER NOT NULL, id BLOB NOT NULL, at INTEGER NOT NULL, ` +
 		`cause TEXT NOT NULL)`,
 	`CREATE UNIQUE INDEX outbox_id ON outbox (id, falls)`,
-	`CREATE TABLE seen (reader INTEGER NOT NULL, hash BLOB NOT NULL, time INTEGER NOT NULL, PRIMARY KEY (reader, hash)) WITHOUT ROWID`,
+	`CREATE TABLE seen (reader INTEGER NOT NULL, hash BLOB NOT NULL, time INTEGER NOT NULL, offset INTEGER NOT NULL, ` +
+		`PRIMARY KEY (reader, hash)) WITHOUT ROWID`,
 	`CREATE INDEX seen_time ON seen (reader, time)`,
 	`CREATE TABLE erased (hash BLOB PRIMARY KEY, offset INTEGER NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID`,
 	`CREATE TABLE name (topic BLOB NOT NULL, name TEXT NOT NULL, PRIMARY KEY (topic, name)) WITHOUT ROWID`,
@@ -73,6 +71,9 @@ type File struct {
 	wdb, rdb *sql.DB
 	w        *sql.Conn // the only one that writes
 	tx       Tx
+
+	path, cluster string
+	cache         int64 // bytes, of the writer
 	// Floor is the time (ms) before which it is not known which firings were recorded; 0: all are known.
 	floor int64
 }
@@ -82,14 +83,14 @@ func Open(ctx context.Context, o Options) (f *File, err error) {
 	if o.CacheBytes <= 0 {
 		o.CacheBytes = cacheBytes
 	}
-	f = &File{}
+	f = &File{path: o.Path, cluster: o.Cluster, cache: o.CacheBytes}
 	defer func() {
 		if err != nil {
-			err = errors.Join(classify(err), f.Close())
+			err = errors.Join(format.Classify(err), f.Close())
 			f = nil
 		}
 	}()
-	fresh, err := checkHeader(o.Path)
+	fresh, err := format.CheckHeader(o.Path)
 	if err != nil {
 		return f, err
 	}
@@ -115,48 +116,24 @@ func (f *File) connect(ctx context.Context, fresh bool, o *Options) (err error) 
 	if o.Unsafe {
 		synchronous = "OFF"
 	}
-	pragmas := []string{
-		"busy_timeout(5000)", "synchronous(" + synchronous + ")", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
-		"cache_size(-" + strconv.FormatInt(o.CacheBytes>>10, 10) + ")",
-	}
-	if fresh {
-		pragmas = append([]string{"page_size(" + strconv.Itoa(pageSize) + ")", "journal_mode(WAL)"}, pragmas...)
-	}
-	if f.wdb, err = openDB(o.Path, 1, pragmas); err != nil {
+	if f.wdb, err = sqlitefile.Open(o.Path, 1, sqlitefile.Writing(fresh, synchronous, o.CacheBytes)); err != nil {
 		return err
 	}
 	if f.w, err = f.wdb.Conn(ctx); err != nil {
 		return err
 	}
 	f.tx.conn = &conn{prepare: f.w.PrepareContext}
-	f.rdb, err = openDB(o.Path, readersMax, []string{"busy_timeout(5000)", "query_only(1)", "cache_size(-" + strconv.Itoa(readerCache>>10) + ")"})
-	if err != nil {
+	if f.rdb, err = sqlitefile.Open(o.Path, readersMax, sqlitefile.Reading(readerCache)); err != nil {
 		return err
 	}
 	f.conn = &conn{prepare: f.rdb.PrepareContext}
 	return nil
 }
 
-func openDB(path string, connections int, pragmas []string) (*sql.DB, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	dsn := url.URL{Scheme: "file", Path: abs, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
-	db, err := sql.Open("sqlite", dsn.String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	return db, nil
-}
-
 // create makes the tables and moves them into the file proper, so that its header can be checked from now on.
 func (f *File) create(ctx context.Context, cluster string) error {
 	steps := append([]string{"BEGIN"}, schema...)
-	steps = append(steps, "COMMIT",
-		"PRAGMA user_version = "+strconv.Itoa(schemaVersion), "PRAGMA application_id = "+strconv.Itoa(applicationID))
+	steps = append(append(steps, "COMMIT"), format.Stamp()...)
 	for _, s := range steps {
 		if _, err := f.w.ExecContext(ctx, s); err != nil {
 			return fmt.Errorf("create: %w", err)
@@ -174,7 +151,7 @@ func (f *File) create(ctx context.Context, cluster string) error {
 func (f *File) Update(ctx context.Context, change func(tx *Tx) error) error {
 	ctx = context.WithoutCancel(ctx) // it is short, and half of one would stay open
 	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return fmt.Errorf("begin: %w", classify(err))
+		return fmt.Errorf("begin: %w", format.Classify(err))
 	}
 	f.tx.ctx = ctx
 	err := change(&f.tx)
@@ -184,7 +161,7 @@ func (f *File) Update(ctx context.Context, change func(tx *Tx) error) error {
 	if err != nil {
 		// It may be over already. If it can not be ended, the next one can not begin, which ends the file.
 		_, _ = f.w.ExecContext(ctx, "ROLLBACK")
-		return fmt.Errorf("transaction: %w", classify(err))
+		return fmt.Errorf("transaction: %w", format.Classify(err))
 	}
 	return nil
 }
@@ -210,14 +187,7 @@ func (f *File) Close() error {
 }
 
 // Remove deletes a file and what SQLite keeps beside it. It must not be open.
-func Remove(path string) error {
-	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
+func Remove(path string) error { return sqlitefile.Remove(path) }
 
 // conn has statements prepared once, by their text.
 type conn struct {
@@ -257,19 +227,19 @@ func (c *conn) close() error {
 func (c *conn) query(ctx context.Context, row func(scan func(...any) error) error, text string, args ...any) error {
 	s, err := c.stmt(ctx, text)
 	if err != nil {
-		return classify(err)
+		return format.Classify(err)
 	}
 	rows, err := s.QueryContext(ctx, args...)
 	if err != nil {
-		return classify(err)
+		return format.Classify(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		if err := row(rows.Scan); err != nil {
-			return classify(err)
+			return format.Classify(err)
 		}
 	}
-	return classify(rows.Err())
+	return format.Classify(rows.Err())
 }
 
 func (c *conn) exec(ctx context.Context, text string, args ...any) (int64, error) {

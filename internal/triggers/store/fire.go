@@ -26,6 +26,8 @@ type Fire struct {
 	State     entry.State `json:"s"`
 	// Recorded is the time (ms) of its record, 0 while it has none.
 	Recorded int64 `json:"r,omitempty"`
+	// Changed is the time (ms) of the last record of it that said something new; 0: there was none but the first.
+	Changed int64 `json:"ch,omitempty"`
 	// Taken is the instant (ms) at which its expression was no longer true, as recorded; 0: not yet. Retraction is whether what
 	// is delivered is the message that says so.
 	Taken      int64  `json:"t,omitempty"`

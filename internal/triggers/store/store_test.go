@@ -129,12 +129,16 @@ func TestEventsAreSeenOnceWithinATime(t *testing.T) {
 			{Main, 201, 101, true},
 			{Main, 300, 200, false},
 		} {
-			if fresh, err := tx.Seen(c.reader, Hash{1}, c.time, c.since); err != nil || fresh != c.fresh {
+			if fresh, err := tx.Seen(c.reader, Hash{1}, Sight{Time: c.time, Offset: c.time * 10}, c.since); err != nil || fresh != c.fresh {
 				t.Errorf("%d: %v, %v", i, fresh, err)
 			}
 		}
-		return tx.PruneSeen(Main, 202, 10)
+		return nil
 	})
+	if x, ok, err := f.SeenAt(t.Context(), Hash{1}); x != (Sight{201, 2010}) || !ok || err != nil {
+		t.Errorf("%+v, %v, %v", x, ok, err)
+	}
+	update(t, f, func(tx *Tx) error { return tx.PruneSeen(Main, 202, 10) })
 	if _, ok, err := f.SeenAt(t.Context(), Hash{1}); ok || err != nil {
 		t.Errorf("it was pruned and is there, %v", err)
 	}

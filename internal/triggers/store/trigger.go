@@ -33,8 +33,10 @@ func (g *Trigger) sum() int64 {
 }
 
 // Triggers are all there are, in the order of their numbers.
-func (f *File) Triggers(ctx context.Context) (list []Trigger, err error) {
-	err = f.tx.query(ctx, func(scan func(...any) error) error {
+func (f *File) Triggers(ctx context.Context) ([]Trigger, error) { return f.tx.triggers(ctx) }
+
+func (c *conn) triggers(ctx context.Context) (list []Trigger, err error) {
+	err = c.query(ctx, func(scan func(...any) error) error {
 		var g Trigger
 		var sum int64
 		if err := scan(&g.No, &g.ID, &g.Version, &g.Status, &g.Def, &sum); err != nil {

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// benchProgram is what `seb bench` runs. It is a module of its own, so that no client of another broker is in Seb.
+const benchProgram = "seb-bench"
+
+func newBench() *cobra.Command {
+	return &cobra.Command{
+		Use:   "bench [command]",
+		Short: "Measure the latency of Seb and other brokers, with the program seb-bench",
+		Long: `Runs seb-bench, found beside this program or in $PATH, with the same arguments. It measures the latency of Seb, Kafka, NATS, Redis
+and RabbitMQ under the same load, by a fixed schedule. "make seb-bench" builds it.`,
+		Example:            "  seb bench run article-b --target seb\n  seb bench help",
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := findBench()
+			if err != nil {
+				return err
+			}
+			// In place of this program: signals, the terminal and the exit code are its own.
+			err = syscall.Exec(path, append([]string{benchProgram}, args...), os.Environ())
+			return fmt.Errorf("start %s: %w", path, err)
+		},
+	}
+}
+
+// findBench looks beside the running program, then in $PATH.
+func findBench() (string, error) {
+	var tried string
+	if own, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(own), benchProgram)
+		_, err := os.Stat(beside)
+		if err == nil {
+			return beside, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		tried = filepath.Dir(own) + " and "
+	}
+	path, err := exec.LookPath(benchProgram)
+	if err != nil {
+		return "", fmt.Errorf("there is no %s in %s$PATH: build it from Seb's sources with \"make seb-bench\", or "+
+			"\"cd bench && go build -o DIR ./cmd/seb-bench\"", benchProgram, tried)
+	}
+	return path, nil
+}

@@ -1,0 +1,64 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/tlsport/certtest"
+)
+
+// TestCommandsOverTLS: the local broker is trusted by its file, whatever names the certificate has; others by the system's authorities
+// or those of a file.
+func TestCommandsOverTLS(t *testing.T) {
+	p := newPlace(t)
+	authority := certtest.New(t)
+	files := authority.Files(t, p.dir, certtest.Leaf{})
+	own := authority.File(t, p.dir)
+	b := p.serve("--tls-cert", "cert.pem", "--tls-key", "key.pem", "--kafka-listen", "127.0.0.1:0")
+	address := b.address()
+	if !strings.HasPrefix(address, "https://") {
+		t.Fatal(address)
+	}
+	p.mustWith("one\n", "produce", "demo")
+	p.mustWith("two\n", "produce", "demo", "--address", address, "--ca-file", own)
+	if got := p.must("consume", "demo", "--address", address); got != "one\ntwo\n" {
+		t.Errorf("got %q", got)
+	}
+
+	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := newPlace(t)
+	far.env = []string{"SEB_API_KEY=" + strings.TrimSpace(string(key)), "SEB_ADDRESS=" + address}
+	far.refused(1, "unknown authority", "topic", "list")
+	far.refused(1, "unknown authority", "topic", "list", "--ca-file", certtest.New(t).File(t, far.dir))
+	far.refused(2, "--ca-file: open missing", "topic", "list", "--ca-file", "missing")
+	far.refused(2, "no certificate in it", "topic", "list", "--ca-file", files.Key)
+	far.refused(1, "This port speaks TLS", "topic", "list", "--address", strings.Replace(address, "https", "http", 1))
+	far.env = append(far.env, "SEB_CA_FILE="+own)
+	if got := far.must("consume", "demo"); got != "one\ntwo\n" {
+		t.Errorf("got %q", got)
+	}
+
+	// Another broker at the address that the folder knows is not the local one.
+	other := newPlace(t)
+	theirs := certtest.New(t).Files(t, other.dir, certtest.Leaf{})
+	if err := os.Rename(theirs.Cert, files.Cert); err != nil {
+		t.Fatal(err)
+	}
+	p.refused(1, "not that of the local broker", "topic", "list")
+	authority.MustBeSecret(t, b.out.String()+b.err.String(), files)
+}
+
+func TestServeNamesFilesOfTLS(t *testing.T) {
+	p := newPlace(t)
+	p.refused(2, "--tls-key: needed with --tls-cert", "serve", "--tls-cert", "c")
+	p.refused(2, `--tls-listeners: "webhooks"`, "serve", "--tls-cert", "c", "--tls-key", "k", "--tls-listeners", "http,webhooks")
+	r := p.run("serve", "--tls-cert", "c", "--tls-key", "k")
+	if r.code != 2 || !strings.Contains(r.err, "--tls-cert: open c: no such file") {
+		t.Errorf("%d %s", r.code, r.err)
+	}
+}

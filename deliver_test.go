@@ -1,0 +1,116 @@
+package seb_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb"
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/webhook"
+)
+
+// trigger makes a trigger on a bucket that no broker has open, as a server would.
+func trigger(t *testing.T, bucket, expr, deliver string) {
+	t.Helper()
+	n, err := node.Open(t.Context(), node.Options{Bucket: bucket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := driplang.Parse(expr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Text: expr, Expr: e, Version: 1, Deliver: json.RawMessage(deliver)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatTriggersFireIsDelivered(t *testing.T) {
+	secret := webhook.NewSecret()
+	verifier := webhook.Verifier{Secrets: []webhook.Secret{secret}}
+	came := make(chan webhook.Firing, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		m, err := verifier.Receive(r)
+		var f webhook.Firing
+		if err == nil {
+			err = json.Unmarshal(m.Body, &f)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		came <- f
+	}))
+	t.Cleanup(receiver.Close)
+	bucket := t.TempDir()
+	trigger(t, bucket, "signup THEN purchase", `{"url":"`+receiver.URL+`","secrets":["`+secret.Reveal()+`"]}`)
+
+	// A broker that is told to deliver nothing leaves it to the next one.
+	b := open(t, seb.Options{Bucket: bucket, NoDelivery: true})
+	event := func(name, entity string) {
+		value := `{"event":"` + name + `","entity_id":"` + entity + `"}`
+		if _, err := b.Produce(t.Context(), "events", 0, record.Record{Key: []byte(entity), Value: []byte(value)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event("signup", "u1")
+	event("purchase", "u1")
+	firing(t, b)
+	select {
+	case f := <-came:
+		t.Fatalf("without delivery: %+v", f)
+	default:
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	b = open(t, seb.Options{Bucket: bucket, WebhookTargets: []string{"127.0.0.0/8"}})
+	event("signup", "u2")
+	event("purchase", "u2")
+	got := map[string]int{}
+	for range 2 {
+		select {
+		case f := <-came:
+			got[f.Data.Entity] = len(f.Data.Witness)
+		case <-time.After(time.Minute):
+			t.Fatalf("delivered %v", got)
+		}
+	}
+	if got["u1"] != 2 || got["u2"] != 2 {
+		t.Errorf("delivered %v", got)
+	}
+	if err := b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// firing waits until something that has fired is in the log.
+func firing(t *testing.T, b *seb.Broker) {
+	t.Helper()
+	for r, err := range b.Records(t.Context(), "firings", seb.ReadOptions{Follow: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Value) > 0 {
+			return
+		}
+	}
+}
+
+func TestWebhookTargetsAreChecked(t *testing.T) {
+	_, err := seb.Open(t.Context(), seb.Options{Bucket: "mem:", WebhookTargets: []string{"10.0.0.0/8", "localhost"}})
+	if err == nil || !strings.Contains(err.Error(), "Options.WebhookTargets") || !strings.Contains(err.Error(), `"localhost"`) {
+		t.Errorf("got %v", err)
+	}
+}

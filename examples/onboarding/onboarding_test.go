@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestOnboarding is the example in small: real processes, and real kills.
+func TestOnboarding(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: a month takes a quarter of a minute")
+	}
+	var out bytes.Buffer
+	o := options{users: 300, seed: 1, day: 400 * time.Millisecond, dir: t.TempDir(), triggers: "triggers", progress: io.Discard}
+	rep, err := run(t.Context(), &o, &out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	rep.print(&out)
+	t.Log(out.String())
+	if !rep.ok() {
+		t.Error("the mails are not those that should be")
+	}
+	for _, x := range rep.rows {
+		if x.sent == 0 {
+			t.Errorf("%s: none were sent", x.trigger)
+		}
+	}
+}
+
+// TestComparisonFindsWhatIsWrong: a mailbox in which something was changed is never taken for good.
+func TestComparisonFindsWhatIsWrong(t *testing.T) {
+	at := time.UnixMilli(1_000_000)
+	one := sent{ID: "1", SentAt: at.Add(time.Second), Trigger: "a", State: "fired", Entity: "u", At: at}
+	two := sent{ID: "2", SentAt: at.Add(time.Second), Trigger: "b", State: "fired", Entity: "u", At: at}
+	back := sent{ID: "2-retracted", SentAt: at.Add(3 * time.Second), Trigger: "b", State: "retracted", Entity: "u", At: at.Add(2 * time.Second)}
+	over := back.mail()
+	want := map[mail]*mail{one.mail(): nil, two.mail(): &over}
+	rules := []rule{{id: "a"}, {id: "b"}}
+	heard, unheard := map[mail]bool{}, map[mail]bool{two.mail(): true}
+	with := func(s sent, change func(*sent)) sent {
+		change(&s)
+		return s
+	}
+	for name, c := range map[string]struct {
+		got     []sent
+		unheard map[mail]bool
+		want    string // missing, extra, early
+	}{
+		"as it should be":           {[]sent{one, two, back}, heard, "ok"},
+		"neither was heard":         {[]sent{one}, unheard, "ok"},
+		"none":                      {nil, heard, "missing"},
+		"one is missing":            {[]sent{two, back}, heard, "missing"},
+		"a pair is missing":         {[]sent{one}, heard, "missing"},
+		"is not taken back":         {[]sent{one, two}, heard, "missing"},
+		"takes back what never was": {[]sent{one, back}, unheard, "missing"},
+		"the same again":            {[]sent{one, one, two, back}, heard, "extra"},
+		"twice":                     {[]sent{one, with(one, func(s *sent) { s.ID = "3" }), two, back}, heard, "extra"},
+		"of nobody":                 {[]sent{one, two, back, with(one, func(s *sent) { s.ID, s.Entity = "3", "v" })}, heard, "extra"},
+		"of no trigger":             {[]sent{one, two, back, with(one, func(s *sent) { s.ID, s.Trigger = "3", "c" })}, heard, "extra"},
+		"at another instant":        {[]sent{with(one, func(s *sent) { s.At = at.Add(time.Millisecond) }), two, back}, heard, "missing"},
+		"early":                     {[]sent{with(one, func(s *sent) { s.SentAt = at.Add(-time.Millisecond) }), two, back}, heard, "early"},
+	} {
+		rep := compared(rules, want, c.got, c.unheard, &world{})
+		all := rep.rows[len(rep.rows)-1]
+		found := map[string]int{"missing": all.missing, "extra": all.extra, "early": all.early}
+		if rep.ok() != (c.want == "ok") || c.want != "ok" && found[c.want] == 0 {
+			t.Errorf("%s: %+v", name, *all)
+		}
+		var out strings.Builder
+		rep.print(&out)
+		if !rep.ok() && len(rep.notes) == 0 && all.sent > 0 {
+			t.Errorf("%s: nothing says what is wrong\n%s", name, out.String())
+		}
+	}
+}

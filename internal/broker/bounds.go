@@ -1,0 +1,125 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// Bounds is where a partition begins and ends.
+type Bounds struct {
+	Start, Next int64
+	Epoch       uint32 // that the newest record was committed in; 0: none was
+}
+
+// inPartition runs f on a partition as committed. Errors: ErrNotLeader while no state is known, ErrUnknownTopic,
+// ErrUnknownPartition.
+func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.Partition)) (err error) {
+	err = ErrNotLeader
+	b.log.Read(func(s *state.State) {
+		t := s.Topic(topic)
+		switch {
+		case t == nil:
+			err = ErrUnknownTopic
+		case partition < 0 || int(partition) >= len(t.Partitions):
+			err = ErrUnknownPartition
+		default:
+			err = nil
+			f(t.Partitions[partition])
+		}
+	})
+	return err
+}
+
+// Confirm asks the store whether anything newer is there, if that is not known anyway (rule R11). Errors: ErrFenced,
+// ErrStoreUnavailable, the context's.
+func (b *Broker) Confirm(ctx context.Context) error { return b.logError(b.log.Confirm(ctx), -1) }
+
+// Bounds says where a partition begins and ends, as committed. Errors: ErrUnknownTopic, ErrUnknownPartition, ErrNotLeader.
+func (b *Broker) Bounds(topic record.ID, partition int32) (o Bounds, err error) {
+	err = b.inPartition(topic, partition, func(p *state.Partition) {
+		o = Bounds{Start: p.Start, Next: p.Next}
+		if n := len(p.Epochs); n > 0 {
+			o.Epoch = p.Epochs[n-1].Epoch
+		}
+	})
+	return o, err
+}
+
+// EpochEnd says where a leader epoch ends in a partition, as Kafka's OffsetForLeaderEpoch does: the newest epoch up to the
+// given one that wrote there, and the offset at which the next one that did begins, or the partition's end. known is false
+// of an epoch above the broker's. Errors are those of Bounds.
+func (b *Broker) EpochEnd(topic record.ID, partition int32, epoch uint32) (found uint32, end int64, known bool, err error) {
+	current := b.Epoch()
+	err = b.inPartition(topic, partition, func(p *state.Partition) {
+		found, end, known = epoch, p.Next, epoch <= current
+		if epoch == current {
+			return
+		}
+		for i := len(p.Epochs) - 1; i >= 0; i-- {
+			if p.Epochs[i].Epoch <= epoch {
+				found = p.Epochs[i].Epoch
+				return
+			}
+			end = max(p.Epochs[i].Offset, p.Start)
+		}
+	})
+	return found, end, known, err
+}
+
+// EpochAt is the leader epoch that an offset was committed in, of offsets that are there; the newest one of the partition at
+// its end. known is false if nothing was written yet. Errors are those of Bounds.
+func (b *Broker) EpochAt(topic record.ID, partition int32, offset int64) (epoch uint32, known bool, err error) {
+	err = b.inPartition(topic, partition, func(p *state.Partition) {
+		for i := len(p.Epochs) - 1; i >= 0; i-- {
+			if p.Epochs[i].Offset <= offset || i == 0 {
+				epoch, known = p.Epochs[i].Epoch, true
+				return
+			}
+		}
+	})
+	return epoch, known, err
+}
+
+// TimeSpan is a run of offsets that lies together, with the timestamps of its records in milliseconds. After compaction or a
+// trim they may be those of records that are gone.
+type TimeSpan struct {
+	Base, End        int64
+	Bytes            int
+	MinTime, MaxTime int64
+}
+
+func timeSpan(p *state.Partition, r *state.Range) TimeSpan {
+	return TimeSpan{Base: max(r.Base, p.Start), End: r.End(), Bytes: int(r.Len), MinTime: r.MinTime, MaxTime: r.MaxTime}
+}
+
+// SpanSince finds the first run of offsets from one on with a timestamp of at least millis; found is false if there is none.
+// It looks at the state alone, at no data. Errors are those of Bounds.
+func (b *Broker) SpanSince(topic record.ID, partition int32, offset, millis int64) (span TimeSpan, found bool, err error) {
+	err = b.inPartition(topic, partition, func(p *state.Partition) {
+		for i := range p.Ranges {
+			if r := &p.Ranges[i]; r.End() > offset && r.MaxTime >= millis {
+				span, found = timeSpan(p, r), true
+				return
+			}
+		}
+	})
+	return span, found, err
+}
+
+// NewestTime finds the first run of offsets with the largest timestamp of a partition, as SpanSince does.
+func (b *Broker) NewestTime(topic record.ID, partition int32) (span TimeSpan, found bool, err error) {
+	err = b.inPartition(topic, partition, func(p *state.Partition) {
+		at := -1
+		for i := range p.Ranges {
+			if at < 0 || p.Ranges[i].MaxTime > p.Ranges[at].MaxTime {
+				at = i
+			}
+		}
+		if found = at >= 0; found {
+			span = timeSpan(p, &p.Ranges[at])
+		}
+	})
+	return span, found, err
+}

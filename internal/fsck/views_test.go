@@ -1,0 +1,73 @@
+package fsck_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/viewsnap"
+	"github.com/sebbroker/seb/record"
+)
+
+// TestCopiesOfViews: they are counted and read; what is wrong with them costs no record.
+func TestCopiesOfViews(t *testing.T) {
+	store := objstore.NewMemory()
+	live(t, store, 1000)
+	settled(t, store)
+	cluster, _, err := logcore.DecodeMeta(read(t, store, logcore.MetaKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := viewsnap.Place{Position: state.Position{Epoch: 1}, Nonce: record.ID{1}}
+	copies := viewsnap.Open(viewsnap.Options{
+		Store: store, View: "triggers", Schema: 1, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
+		At: func() (viewsnap.Place, bool) { return place, true }, On: func(viewsnap.Place) bool { return true },
+	})
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		place.Slot++
+		if _, err := copies.Save(t.Context(), path, viewsnap.Note{}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := clean(t, store)
+	if r.Views != 2 || r.Verified.Objects+r.Superseded.Objects < r.Listed.Objects {
+		t.Errorf("%+v", r)
+	}
+	var names []string
+	for key := range keys(t, store) {
+		if strings.HasPrefix(key, viewsnap.Prefix(0)) {
+			names = append(names, key)
+		}
+	}
+	slices.Sort(names) // four pieces and a manifest of each
+	change(t, store, names[1], func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+	remove(t, store, names[9])
+	put(t, store, viewsnap.Prefix(0)+"triggers/what-is-this", nil)
+	r, found, err := check(t, fsck.Options{Store: store})
+	if err != nil || r.Damages != 0 || r.Views != 0 || r.Orphans.Objects != 4 {
+		t.Errorf("%v: %+v", err, r)
+	}
+	var kinds []string
+	for _, f := range found {
+		kinds = append(kinds, string(f.Severity)+" "+f.Kind)
+	}
+	slices.Sort(kinds)
+	if want := []string{"note corrupt copy of a view", "note unknown name", "orphan copy of a view"}; !slices.Equal(kinds, want) {
+		t.Errorf("%q", kinds)
+	}
+	remove(t, store, names[2])
+	if r, found, err = check(t, fsck.Options{Store: store}); err != nil || r.Damages != 0 || r.Orphans.Objects != 8 {
+		t.Errorf("%v: %+v %+v", err, r, found)
+	}
+}

@@ -1,0 +1,176 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/groups"
+)
+
+// Commit admits a commit of offsets as the group's rules are for the caller, and queues it. What it returns waits for the
+// outcome: an error for each offset as broker.CommitOffsets gives it; or a code, if none was admitted, or the outcome is not
+// known by the end of its ctx or of Options.CommitTimeout (groups.RequestTimedOut): then it may become any.
+func (c *Coordinator) Commit(caller *groups.Caller, commits []broker.OffsetCommit) (wait func(ctx context.Context) ([]error, groups.Code)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	code := c.leadLocked()
+	var admitted uint64
+	if code == groups.OK {
+		admitted, code = c.core.Begin(c.now(), caller)
+	}
+	if code != groups.OK {
+		return func(context.Context) ([]error, groups.Code) { return nil, code }
+	}
+	ticket := c.queueLocked(caller.Group, admitted, commits)
+	return func(ctx context.Context) ([]error, groups.Code) {
+		late := time.NewTimer(c.o.CommitTimeout)
+		defer late.Stop()
+		select {
+		case <-ticket.Done():
+			return ticket.Wait(ctx), groups.OK
+		case <-ctx.Done():
+		case <-late.C:
+		}
+		return nil, groups.RequestTimedOut
+	}
+}
+
+// queueLocked queues what the core has admitted.
+func (c *Coordinator) queueLocked(group string, admitted uint64, commits []broker.OffsetCommit) *broker.OffsetTicket {
+	t := c.b.SubmitOffsets(c.ctx, group, commits)
+	c.countLocked()
+	c.done.Go(func() {
+		t.Wait(c.ctx)
+		c.ended(group, admitted)
+	})
+	return t
+}
+
+// ended tells the core that something that it admitted is settled.
+func (c *Coordinator) ended(group string, admitted uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.core != nil {
+		c.core.End(c.now(), group, admitted, &c.out)
+		c.settleLocked()
+	}
+}
+
+// Offsets is what a group has committed, no older than broker.Group promises if it is asked to confirm. A group that has nothing
+// is no error. Errors: those of broker.Group; broker.ErrNotLeader, broker.ErrReadOnly or why the broker is done while groups are not
+// coordinated here.
+func (c *Coordinator) Offsets(ctx context.Context, group string) (broker.GroupInfo, error) {
+	if c.Ready() != groups.OK {
+		return broker.GroupInfo{}, c.away()
+	}
+	info, err := c.b.Group(ctx, group, true)
+	if errors.Is(err, broker.ErrUnknownGroup) {
+		return broker.GroupInfo{Name: group}, nil
+	}
+	return info, err
+}
+
+// away says why groups are not coordinated here.
+func (c *Coordinator) away() error {
+	if err := c.b.Err(); err != nil {
+		return err
+	}
+	if c.b.ReadOnly() {
+		return broker.ErrReadOnly
+	}
+	return broker.ErrNotLeader
+}
+
+// CommitOffsets is broker.CommitOffsets for who is no member: those of the commits that do not say what they expect are
+// refused with broker.ErrGroupActive while the group has members.
+func (c *Coordinator) CommitOffsets(ctx context.Context, group string, commits []broker.OffsetCommit) []error {
+	c.mu.Lock()
+	var ticket *broker.OffsetTicket
+	admitted, code := c.admitLocked(group)
+	if code == groups.OK {
+		ticket = c.queueLocked(group, admitted, commits)
+	}
+	c.mu.Unlock()
+	switch code {
+	case groups.OK:
+		return ticket.Wait(ctx)
+	case groups.NonEmptyGroup:
+		return c.commitExpected(ctx, group, commits)
+	case groups.CoordinatorNotAvailable:
+		errs := make([]error, len(commits))
+		for i := range errs {
+			errs[i] = broker.ErrOverBudget
+		}
+		return errs
+	}
+	return c.b.CommitOffsets(ctx, group, commits) // it knows what is wrong, or there are no members
+}
+
+// admitLocked reserves a group for a change by who is no member.
+func (c *Coordinator) admitLocked(group string) (uint64, groups.Code) {
+	if code := c.leadOfLocked(group); code != groups.OK {
+		return 0, code
+	}
+	return c.core.Reserve(c.now(), group)
+}
+
+// commitExpected commits to a group that has members.
+func (c *Coordinator) commitExpected(ctx context.Context, group string, commits []broker.OffsetCommit) []error {
+	errs := make([]error, len(commits))
+	var let []broker.OffsetCommit
+	var of []int
+	for i := range commits {
+		if commits[i].Expected == nil {
+			errs[i] = broker.ErrGroupActive
+			continue
+		}
+		let, of = append(let, commits[i]), append(of, i)
+	}
+	for i, err := range c.b.CommitOffsets(ctx, group, let) {
+		errs[of[i]] = err
+	}
+	return errs
+}
+
+// DeleteGroup is broker.DeleteGroup; broker.ErrGroupActive while the group has members.
+func (c *Coordinator) DeleteGroup(ctx context.Context, group string) error {
+	return c.change(ctx, group, func(ctx context.Context) error { return c.b.DeleteGroup(ctx, group) })
+}
+
+// DeleteOffset is broker.DeleteOffset; broker.ErrGroupActive while the group has members.
+func (c *Coordinator) DeleteOffset(ctx context.Context, group, topic string, partition int32) error {
+	return c.change(ctx, group, func(ctx context.Context) error { return c.b.DeleteOffset(ctx, group, topic, partition) })
+}
+
+// change changes the offsets of a group that has no members; those that come wait until it is settled, whether or not the
+// caller does.
+func (c *Coordinator) change(ctx context.Context, group string, do func(ctx context.Context) error) error {
+	done := make(chan error, 1)
+	c.mu.Lock()
+	admitted, code := c.admitLocked(group)
+	if code == groups.OK {
+		c.countLocked()
+		c.done.Go(func() {
+			done <- do(c.ctx)
+			c.ended(group, admitted)
+		})
+	}
+	c.mu.Unlock()
+	switch code {
+	case groups.OK:
+	case groups.NonEmptyGroup:
+		return broker.ErrGroupActive
+	case groups.CoordinatorNotAvailable:
+		return broker.ErrOverBudget
+	default:
+		return do(ctx)
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return broker.ErrOutcomeUnknown
+	}
+}

@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"bytes"
+	"crypto/tls"
+	"flag"
+	"log/slog"
+	"net"
+	"testing"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/internal/tlsport/certtest"
+)
+
+var tlsFlag = flag.Bool("tls", false, "run all tests over TLS: go test ./internal/httpapi -args -tls")
+
+// tlsPort is a port with TLS, and settings of a client that trusts it; nothing without the flag.
+func tlsPort(t testing.TB, log *slog.Logger) (*tlsport.Port, *tls.Config) {
+	if !*tlsFlag {
+		return nil, nil
+	}
+	return secure(t, log)
+}
+
+func secure(t testing.TB, log *slog.Logger) (*tlsport.Port, *tls.Config) {
+	t.Helper()
+	authority, set := certtest.New(t), metrics.NewSet()
+	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), certtest.Leaf{}), log, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tlsport.NewPort(tlsport.Options{Name: "http", Certificate: cert, Protocols: []string{"http/1.1"}, Logger: log, Metrics: set}), authority.Trusted()
+}
+
+// connect makes a connection to the server.
+func (s *server) connect() (net.Conn, error) {
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil || s.tls == nil {
+		return conn, err
+	}
+	config := s.tls.Clone()
+	config.ServerName = "127.0.0.1"
+	return &patient{Conn: tls.Client(conn, config)}, nil
+}
+
+// patient is a connection whose first bytes are sent in the background, with the handshake: it may wait at the door, as those without
+// TLS do, whose first bytes the kernel takes.
+type patient struct {
+	*tls.Conn
+	first chan struct{} // nil: not yet begun
+}
+
+// socketOf is the TCP connection of one of connect.
+func socketOf(conn net.Conn) *net.TCPConn {
+	if p, ok := conn.(*patient); ok {
+		conn = p.NetConn()
+	}
+	return conn.(*net.TCPConn)
+}
+
+func (p *patient) Write(b []byte) (int, error) {
+	if p.first != nil {
+		<-p.first
+		return p.Conn.Write(b)
+	}
+	p.first = make(chan struct{})
+	sent := bytes.Clone(b)
+	go func() {
+		defer close(p.first)
+		_, _ = p.Conn.Write(sent) // a failure shows when the answer is read
+	}()
+	return len(b), nil
+}

@@ -1,0 +1,123 @@
+package differential
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// Where things are in a batch of magic 2.
+const (
+	atLength      = 8
+	atEpoch       = 12
+	atMagic       = 16
+	atCRC         = 17
+	atAttributes  = 21
+	atLastDelta   = 23
+	atFirstTime   = 27
+	atMaxTime     = 35
+	atProducer    = 43
+	atProdEpoch   = 51
+	atSequence    = 53
+	atCount       = 57
+	batchHead     = 61
+	lengthIsAfter = 12
+
+	attrCodec      = 7
+	attrAppendTime = 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seal makes the checksum of a batch right again.
+func seal(b []byte) []byte {
+	binary.BigEndian.PutUint32(b[atCRC:], crc32.Checksum(b[atAttributes:], castagnoli))
+	return b
+}
+
+// batches flattens batches of an answer to Fetch: heads, and records as they are when nothing is compressed. Checksums are
+// those of each broker's bytes, as producer ids and append times are below them; here it is only checked that they are right. One that is
+// cut off at the end, which Kafka may send and clients ignore, does not count.
+func (f *flattener) batches(path string, b []byte) {
+	n := 0
+	for len(b) >= batchHead {
+		size := int(binary.BigEndian.Uint32(b[atLength:])) + lengthIsAfter
+		if size < batchHead || size > len(b) {
+			break
+		}
+		base := int64(binary.BigEndian.Uint64(b))
+		f.batch(path+"["+strconv.FormatInt(base, 10)+"]", b[:size])
+		b = b[size:]
+		n++
+	}
+	f.out[path+".len"] = strconv.Itoa(n)
+}
+
+func (f *flattener) batch(path string, b []byte) {
+	f.out[path] = here
+	i16 := func(at int) int64 { return int64(int16(binary.BigEndian.Uint16(b[at:]))) }
+	i32 := func(at int) int64 { return int64(int32(binary.BigEndian.Uint32(b[at:]))) }
+	i64 := func(at int) int64 { return int64(binary.BigEndian.Uint64(b[at:])) }
+	set := func(name, value string) { f.out[path+"."+name] = value }
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	attributes := i16(atAttributes)
+	set("PartitionLeaderEpoch", f.epoch(i32(atEpoch)))
+	set("Magic", number(int64(b[atMagic])))
+	set("CRC", strconv.FormatBool(crc32.Checksum(b[atAttributes:], castagnoli) == binary.BigEndian.Uint32(b[atCRC:])))
+	set("Attributes", number(attributes))
+	set("LastOffsetDelta", number(i32(atLastDelta)))
+	set("FirstTimestamp", number(i64(atFirstTime)))
+	set("MaxTimestamp", number(i64(atMaxTime)))
+	if attributes&attrAppendTime != 0 {
+		set("MaxTimestamp", "now")
+	}
+	set("Producer", f.side.symbols.of("producer", number(i64(atProducer))))
+	set("ProducerEpoch", number(i16(atProdEpoch)))
+	set("Sequence", number(i32(atSequence)))
+	set("Count", number(i32(atCount)))
+	data, err := kgo.DefaultDecompressor().Decompress(b[batchHead:], kgo.CompressionCodecType(attributes&attrCodec))
+	if err != nil {
+		set("Records", fmt.Sprintf("broken: %v", err))
+		return
+	}
+	set("Records", hex.EncodeToString(data))
+}
+
+// content is what a batch of a produce holds; the generator chooses, and each side encodes it with its own producer id.
+type content struct {
+	records  []record.Record
+	codec    record.Compression
+	producer int // -1: none
+	stranger bool
+	epoch    int16 // above that which the producer was given
+	sequence int32
+	spoil    func(b []byte) []byte // after encoding; nil: nothing
+	alone    bool                  // nothing else may be in its request
+}
+
+// encode is the batch as a side is sent it.
+func (c *content) encode(s *side) []byte {
+	o := record.EncodeOptions{Compression: c.codec}
+	if c.producer >= 0 {
+		p := s.producers[c.producer]
+		o.Producer = &record.Producer{ID: p.id, Epoch: p.epoch + c.epoch, Sequence: c.sequence}
+		if c.stranger {
+			const unknown = 1 << 50
+			o.Producer.ID = unknown
+		}
+	}
+	b, _, err := record.Append(nil, c.records, o)
+	if err != nil {
+		panic(fmt.Sprintf("a batch that can not be made: %v", err)) // the generator's fault
+	}
+	if c.spoil != nil {
+		b = c.spoil(b)
+	}
+	return b
+}

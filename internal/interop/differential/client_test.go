@@ -1,0 +1,172 @@
+package differential
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// apiKey is the password of SASL on both sides, user its user.
+const (
+	user   = "differential"
+	apiKey = "differential-key"
+)
+
+// clientID is what connections call themselves.
+const clientID = "diff"
+
+// errClosed says that a broker ended the connection instead of answering.
+var errClosed = errors.New("the connection was closed")
+
+// answerWait is the longest that an answer may take that is not one of a member that waits for others.
+const answerWait = 30 * time.Second
+
+// client is one connection, for one goroutine at a time but for receive.
+type client struct {
+	net.Conn
+	last int32
+	// open is the request that waits for others, and where its outcome will be.
+	open *waiting
+}
+
+type waiting struct {
+	step *step
+	came chan outcome
+}
+
+// outcome is what came of a request.
+type outcome struct {
+	resp   kmsg.Response // nil: none
+	closed bool          // the broker ended the connection
+	none   bool          // no answer, and the connection lives, as is right for acks=0
+	err    error         // what is no answer at all
+}
+
+// connect connects without showing who it is.
+func connect(address string) (*client, error) {
+	c, err := net.DialTimeout("tcp", address, answerWait)
+	if err != nil {
+		return nil, err
+	}
+	return &client{Conn: c}, nil
+}
+
+// dial connects and shows who it is.
+func dial(address string) (*client, error) {
+	cl, err := connect(address)
+	if err != nil {
+		return nil, err
+	}
+	hand := kmsg.NewPtrSASLHandshakeRequest()
+	hand.Mechanism = "PLAIN"
+	auth := kmsg.NewPtrSASLAuthenticateRequest()
+	auth.SASLAuthBytes = []byte("\x00" + user + "\x00" + apiKey)
+	for _, r := range []kmsg.Request{hand, auth} {
+		o := cl.ask(r, 1)
+		code := int16(0)
+		switch resp := o.resp.(type) {
+		case *kmsg.SASLHandshakeResponse:
+			code = resp.ErrorCode
+		case *kmsg.SASLAuthenticateResponse:
+			code = resp.ErrorCode
+		}
+		if o.resp == nil || code != 0 {
+			_ = cl.Close()
+			return nil, fmt.Errorf("%s: %T: code %d, %+v", address, r, code, o)
+		}
+	}
+	return cl, nil
+}
+
+// send writes a request with its length and head.
+func (c *client) send(r kmsg.Request, version int16) error {
+	r.SetVersion(version)
+	c.last++
+	b := header(r.Key(), version, c.last, r.IsFlexible())
+	b = r.AppendTo(b)
+	return c.frame(b)
+}
+
+// header is a length that is still missing, and a request's head.
+func header(key, version int16, id int32, flexible bool) []byte {
+	b := make([]byte, 4, 256)
+	b = binary.BigEndian.AppendUint16(b, uint16(key))
+	b = binary.BigEndian.AppendUint16(b, uint16(version))
+	b = binary.BigEndian.AppendUint32(b, uint32(id))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(clientID)))
+	b = append(b, clientID...)
+	if flexible {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func (c *client) frame(b []byte) error {
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	_ = c.SetWriteDeadline(time.Now().Add(answerWait)) // an error shows when it is used
+	_, err := c.Write(b)
+	return err
+}
+
+// receive reads the answer to the request that was sent last.
+func (c *client) receive(r kmsg.Request, version int16, wait time.Duration) outcome {
+	_ = c.SetReadDeadline(time.Now().Add(wait)) // an error shows when it is used
+	head := make([]byte, 8)
+	if _, err := io.ReadFull(c, head); err != nil {
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			return outcome{err: fmt.Errorf("no answer within %s", wait)}
+		}
+		return outcome{closed: true}
+	}
+	size := binary.BigEndian.Uint32(head)
+	const most = 64 << 20
+	if size < 4 || size > most {
+		return outcome{err: fmt.Errorf("an answer of %d bytes", size)}
+	}
+	b := make([]byte, size-4)
+	if _, err := io.ReadFull(c, b); err != nil {
+		return outcome{err: fmt.Errorf("the answer is cut off: %w", err)}
+	}
+	if id := int32(binary.BigEndian.Uint32(head[4:])); id != c.last {
+		return outcome{err: fmt.Errorf("the answer to %d, want that to %d", id, c.last)}
+	}
+	resp, err := decode(r, version, b)
+	return outcome{resp: resp, err: err}
+}
+
+// decode decodes an answer behind its correlation id.
+func decode(r kmsg.Request, version int16, b []byte) (kmsg.Response, error) {
+	resp := r.ResponseKind()
+	if _, versions := resp.(*kmsg.ApiVersionsResponse); versions {
+		// A version that is not known is answered as v0.
+		if code := binary.BigEndian.Uint16(append(b[:len(b):len(b)], 0, 0)); code == unsupportedVersion {
+			version = 0
+		}
+	} else if r.IsFlexible() {
+		if len(b) == 0 || b[0] != 0 {
+			return nil, errors.New("tagged fields in the head of the answer")
+		}
+		b = b[1:]
+	}
+	resp.SetVersion(version)
+	if err := resp.ReadFrom(b); err != nil {
+		return nil, fmt.Errorf("the answer can not be decoded: %w: %x", err, b)
+	}
+	return resp, nil
+}
+
+const unsupportedVersion = 35
+
+// ask sends a request and reads its answer.
+func (c *client) ask(r kmsg.Request, version int16) outcome {
+	if err := c.send(r, version); err != nil {
+		return outcome{closed: true}
+	}
+	return c.receive(r, version, answerWait)
+}

@@ -1,0 +1,130 @@
+package differential
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// answer is a Fetch of two batches in one partition.
+func answer(t *testing.T, id [16]byte, values ...string) *kmsg.FetchResponse {
+	t.Helper()
+	var data []byte
+	for i, v := range values {
+		b, _, err := record.Append(nil, []record.Record{{Timestamp: 1000, Value: []byte(v)}}, record.EncodeOptions{Compression: codecs[i%len(codecs)]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		binary.BigEndian.PutUint64(b, uint64(i))
+		data = append(data, b...)
+	}
+	p := kmsg.NewFetchResponseTopicPartition()
+	p.RecordBatches, p.HighWatermark = data, int64(len(values))
+	topic := kmsg.NewFetchResponseTopic()
+	topic.TopicID, topic.Partitions = id, []kmsg.FetchResponseTopicPartition{p}
+	r := kmsg.NewPtrFetchResponse()
+	r.Version, r.Topics = 13, []kmsg.FetchResponseTopic{topic}
+	return r
+}
+
+func compared(a, b kmsg.Response) []*difference {
+	one, other := newSide("one", "127.0.0.1:1"), newSide("other", "127.0.0.1:2")
+	one.topicIs("s1-t", [16]byte{1})
+	other.topicIs("s1-t", [16]byte{2})
+	st := &step{key: kmsg.Key(a.Key())}
+	return compare(st, a.GetVersion(), flatten(one, a, "s1-"), flatten(other, b, "s1-"))
+}
+
+// TestAnswersAreCompared: ids that stand for the same topic are the same; each other field that differs is found, with its path.
+func TestAnswersAreCompared(t *testing.T) {
+	one := answer(t, [16]byte{1}, "a", "b")
+	if list := compared(one, answer(t, [16]byte{2}, "a", "b")); len(list) != 0 {
+		t.Fatalf("the same answers: %v", list)
+	}
+	partition := func(r *kmsg.FetchResponse) *kmsg.FetchResponseTopicPartition { return &r.Topics[0].Partitions[0] }
+	const in = "Topics[s1-t#0].Partitions[0]."
+	for path, change := range map[string]func(r *kmsg.FetchResponse){
+		"ErrorCode":                 func(r *kmsg.FetchResponse) { r.ErrorCode = 1 },
+		"Topics[s1-t#0]":            func(r *kmsg.FetchResponse) { r.Topics[0].TopicID[3]++ },
+		in + "HighWatermark":        func(r *kmsg.FetchResponse) { partition(r).HighWatermark++ },
+		in + "RecordBatches[1]":     func(r *kmsg.FetchResponse) { partition(r).RecordBatches = partition(r).RecordBatches[:80] },
+		in + "RecordBatches[0].CRC": func(r *kmsg.FetchResponse) { partition(r).RecordBatches[atCRC]++ },
+		in + "RecordBatches[0].Records": func(r *kmsg.FetchResponse) {
+			*r = *answer(t, [16]byte{2}, "x", "b")
+		},
+		in + "RecordBatches[0].PartitionLeaderEpoch": func(r *kmsg.FetchResponse) { partition(r).RecordBatches[atEpoch+3]++ },
+		in + "AbortedTransactions.len": func(r *kmsg.FetchResponse) {
+			partition(r).AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+		},
+		"Topics.len": func(r *kmsg.FetchResponse) { r.Topics = nil },
+	} {
+		other := answer(t, [16]byte{2}, "a", "b")
+		change(other)
+		found := false
+		for _, d := range compared(one, other) {
+			found = found || d.path == path
+		}
+		if !found {
+			t.Errorf("a change of %s is not found: %v", path, compared(one, other))
+		}
+	}
+	cut := answer(t, [16]byte{2}, "a", "b", "c")
+	b := partition(cut)
+	b.RecordBatches = b.RecordBatches[:len(b.RecordBatches)-1]
+	b.HighWatermark = 2
+	if list := compared(one, cut); len(list) != 0 {
+		t.Errorf("a batch that is cut off at the end, which clients ignore: %v", list)
+	}
+}
+
+// TestASeedIsASequence: a seed makes the same steps again, another one others. A world that learns nothing only makes topics, so
+// it is told of some.
+func TestASeedIsASequence(t *testing.T) {
+	steps := func(seed uint64) string {
+		w := newWorld(seed, "nonce0")
+		w.sees(map[string]*topic{"a": {name: "a", partitions: 2}, "b": {name: "b", partitions: 1}})
+		var all strings.Builder
+		s := newSide("one", "127.0.0.1:1")
+		for range 500 {
+			st := w.next()
+			all.WriteString(st.what)
+			if st.build != nil {
+				r := st.build(s)
+				r.SetVersion(r.MaxVersion())
+				all.Write(r.AppendTo(nil))
+			}
+		}
+		return all.String()
+	}
+	five, again := steps(5), steps(5)
+	if five != again {
+		t.Error("seed 5 makes other steps when it is repeated")
+	}
+	if five == steps(6) {
+		t.Error("seeds 5 and 6 make the same steps")
+	}
+}
+
+// TestEveryAreaIsMet: the generator makes requests of every key that a client of Kafka would, but those for the login.
+func TestEveryAreaIsMet(t *testing.T) {
+	w := newWorld(1, "nonce0")
+	w.sees(map[string]*topic{"a": {name: "a", partitions: 2}, "b": {name: "b", partitions: 1}})
+	met := map[kmsg.Key]int{}
+	for range 2000 {
+		met[w.next().key]++
+	}
+	for _, key := range []kmsg.Key{
+		kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.Metadata, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.FindCoordinator, kmsg.JoinGroup,
+		kmsg.DescribeGroups, kmsg.ListGroups, kmsg.SASLHandshake, kmsg.ApiVersions, kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.DeleteRecords,
+		kmsg.InitProducerID, kmsg.OffsetForLeaderEpoch, kmsg.DescribeConfigs, kmsg.AlterConfigs, kmsg.CreatePartitions, kmsg.DeleteGroups,
+		kmsg.IncrementalAlterConfigs, kmsg.OffsetDelete, kmsg.DescribeCluster, kmsg.DescribeTopicPartitions,
+	} {
+		if met[key] == 0 {
+			t.Errorf("%s is never asked", key.Name())
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package differential
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// wanted is a difference that is as it should be. docs/kafka.md has a row for each, with the same words.
+type wanted struct {
+	what string // that differs, and how
+	why  string
+	// diverges says that the brokers hold different data after it, so the topics are deleted.
+	diverges bool
+	is       func(d *difference) bool
+}
+
+// codes says that answers to a key have one of Kafka's codes here and one of Seb's there; no codes: any.
+func codes(d *difference, key kmsg.Key, kafka, seb []string) bool {
+	fits := func(list []string, s string) bool { return len(list) == 0 || slices.Contains(list, s) }
+	return d.key == key && strings.HasSuffix(d.path, "ErrorCode") && d.kafka != "" && d.seb != "" && fits(kafka, d.kafka) && fits(seb, d.seb)
+}
+
+// of makes a list.
+func of(s ...string) []string { return s }
+
+// at says that a difference is in a field of the answers to a key.
+func at(d *difference, key kmsg.Key, path string) bool { return d.key == key && d.bare() == path }
+
+// wantedFor finds a difference in the table; nil if nobody wants it.
+func wantedFor(d *difference) *wanted {
+	for _, list := range [][]wanted{wantedOfTopics, wantedOfData, wantedOfGroups} {
+		for i := range list {
+			if list[i].is(d) {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// allWanted is the table.
+func allWanted() []wanted { return slices.Concat(wantedOfTopics, wantedOfData, wantedOfGroups) }
+
+// moreVersions are keys of which Seb serves versions that this Kafka has given up; see the row of ApiVersions.
+var moreVersions = []kmsg.Key{kmsg.ListOffsets, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.DeleteGroups}
+
+const moreVersionsRow = "ApiVersions: ListOffsets, OffsetCommit and OffsetFetch from v0, DeleteGroups up to v3; Kafka 4.3 has dropped or not released them"
+
+var wantedOfTopics = []wanted{
+	{
+		what: moreVersionsRow, why: "older and newer clients are served",
+		is: func(*difference) bool { return false }, // see run.subset
+	},
+	{
+		what: "`ErrorMessage` is there where the other broker has none", why: "words for people; the codes are the same",
+		is: func(d *difference) bool { return strings.HasSuffix(d.path, "ErrorMessage") },
+	},
+	{
+		what: "CreateTopics, DescribeConfigs: only the settings that Seb has are listed, and `seb.key.index`; of synonyms the value itself",
+		why:  "segments, flushes and replicas have no settings, and those of the broker are flags",
+		is: func(d *difference) bool {
+			p := d.bare()
+			switch {
+			case d.key != kmsg.CreateTopics && d.key != kmsg.DescribeConfigs:
+				return false
+			case strings.HasSuffix(p, "Configs[]"):
+				return d.seb == "" && !ours(d.path) || strings.Contains(d.path, "seb.key.index")
+			case strings.HasSuffix(p, "Configs[].Source"): // what the test sets for Kafka's broker
+				return d.kafka+d.seb == "45" || d.kafka == "STATIC_BROKER_CONFIG" && d.seb == "DEFAULT_CONFIG"
+			}
+			return strings.HasSuffix(p, "Configs.len") || strings.Contains(p, "ConfigSynonyms")
+		},
+	},
+	{
+		what: "`cleanup.policy`: `delete,compact` is shown as `compact,delete`, and an empty list is refused", why: "there is one way to write it",
+		diverges: true,
+		is: func(d *difference) bool {
+			return strings.Contains(d.path, `["cleanup.policy"]`) && strings.Contains(d.kafka, "delete") && d.seb == `"compact,delete"` ||
+				(strings.Contains(d.step.what, `cleanup.policy=""`) || strings.Contains(d.step.what, `SUBTRACT cleanup.policy`)) && (codes(d, kmsg.CreateTopics, of("0"), of("40")) ||
+					codes(d, kmsg.AlterConfigs, of("0"), of("40")) || codes(d, kmsg.IncrementalAlterConfigs, of("0"), of("40")))
+		},
+	},
+	{
+		what: "Metadata, DescribeTopicPartitions: no authorized operations", why: "who has the key may do everything",
+		is: func(d *difference) bool { return strings.HasSuffix(d.path, "AuthorizedOperations") },
+	},
+	{
+		what: "Metadata that creates a topic: UNKNOWN_TOPIC_OR_PARTITION by Kafka, which creates it meanwhile; Seb answers with the topic",
+		why:  "the client need not ask again",
+		is:   func(d *difference) bool { return codes(d, kmsg.Metadata, of("3"), of("0")) },
+	},
+	{
+		what: "Metadata v10 and v11 by topic id: INVALID_REQUEST by Kafka; Seb answers", why: "the request has all that it takes", diverges: true,
+		is: func(d *difference) bool {
+			return d.key == kmsg.Metadata && (d.version == 10 || d.version == 11) && someCode(d.kafkaSays, "42")
+		},
+	},
+	{
+		what: "CreateTopics, CreatePartitions: any replication factor and assignment is taken", why: "copies are the bucket's affair", diverges: true,
+		is: func(d *difference) bool {
+			return codes(d, kmsg.CreateTopics, of("38", "39"), of("0")) || codes(d, kmsg.CreatePartitions, of("38", "39"), of("0"))
+		},
+	},
+	{
+		what: "CreateTopics that is only to be validated: Kafka tells the id that the topic would have", why: "there is none",
+		is: func(d *difference) bool {
+			return at(d, kmsg.CreateTopics, "Topics[].TopicID") && d.step.dry && d.seb == "0"
+		},
+	},
+	{
+		what: "CreateTopics, AlterConfigs: values of settings without effect are not looked at", why: "they say nothing here", diverges: true,
+		is: func(d *difference) bool {
+			return strings.Contains(d.step.what, `segment.bytes="x"`) && strings.HasSuffix(d.path, "ErrorCode") && d.kafka == "40" && d.seb == "0"
+		},
+	},
+	{
+		what: "CreatePartitions of a compacted topic: INVALID_PARTITIONS", why: "keys would move to other partitions", diverges: true,
+		is: func(d *difference) bool { return codes(d, kmsg.CreatePartitions, of("0"), of("37")) },
+	},
+	{
+		what: "`message.timestamp.type` may be `create` or `append`", why: "Seb's own words are taken", diverges: true,
+		is: func(d *difference) bool {
+			return strings.Contains(d.step.what, `message.timestamp.type="create"`) && strings.HasSuffix(d.path, "ErrorCode") && d.kafka == "40" && d.seb == "0"
+		},
+	},
+	{
+		what: "IncrementalAlterConfigs that takes back a setting that no topic has: nothing to Kafka, INVALID_CONFIG by Seb", why: "the name is wrong",
+		diverges: true,
+		is: func(d *difference) bool {
+			return codes(d, kmsg.IncrementalAlterConfigs, of("0"), of("40")) && strings.Contains(d.step.what, "DELETE")
+		},
+	},
+	{
+		what: "CreateTopics with too many partitions: POLICY_VIOLATION by Kafka, INVALID_PARTITIONS by Seb", why: "10,000 are allowed; the number is what is wrong",
+		is: func(d *difference) bool { return codes(d, kmsg.CreateTopics, of("44"), of("37")) },
+	},
+	{
+		what: "a request with two faults: which one is told", why: "the order of checks is no promise",
+		is: func(d *difference) bool {
+			return slices.Contains([]kmsg.Key{kmsg.CreateTopics, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.CreatePartitions, kmsg.Produce, kmsg.JoinGroup, kmsg.OffsetCommit, kmsg.DeleteRecords, kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.Fetch}, d.key) &&
+				strings.HasSuffix(d.path, "ErrorCode") && slices.Contains(twoFaults[d.key], [2]string{d.kafka, d.seb})
+		},
+	},
+	{
+		what: "UNKNOWN_SERVER_ERROR by Kafka: Seb names the fault", why: "producers may write twice after it, and nobody knows what to do",
+		is: func(d *difference) bool {
+			return strings.HasSuffix(d.path, "ErrorCode") && d.kafka == "-1" && d.seb != "0" && d.seb != ""
+		},
+	},
+	{
+		what: "SaslHandshake of one who has shown who he is: ILLEGAL_SASL_STATE by Kafka; Seb begins anew", why: "clients may show it again before a key changes",
+		is: func(d *difference) bool { return codes(d, kmsg.SASLHandshake, of("34"), of("0", "33")) },
+	},
+	{
+		what: "SaslHandshake: the mechanisms are PLAIN and SCRAM", why: "both are served",
+		is: func(d *difference) bool { return at(d, kmsg.SASLHandshake, "SupportedMechanisms") },
+	},
+}
+
+// twoFaults are codes of Kafka and Seb for requests that are wrong in two ways, by key.
+var twoFaults = map[kmsg.Key][][2]string{
+	kmsg.CreateTopics:            {{"40", "42"}, {"38", "40"}, {"39", "40"}, {"42", "40"}, {"39", "37"}, {"44", "40"}, {"44", "38"}, {"40", "38"}, {"40", "37"}, {"38", "37"}, {"37", "38"}},
+	kmsg.IncrementalAlterConfigs: {{"40", "3"}, {"40", "17"}, {"42", "17"}},
+	kmsg.AlterConfigs:            {{"40", "3"}, {"42", "17"}},
+	kmsg.Produce:                 {{"2", "3"}, {"2", "100"}, {"53", "3"}, {"87", "10"}, {"21", "2"}, {"21", "87"}, {"76", "87"}, {"53", "100"}, {"87", "21"}, {"2", "21"}, {"76", "32"}, {"87", "32"}, {"32", "2"}, {"21", "32"}},
+	kmsg.JoinGroup:               {{"23", "25"}},
+	kmsg.CreatePartitions:        {{"39", "37"}},
+}
+
+// ours says that a path is of a setting that Seb has.
+func ours(path string) bool {
+	for _, name := range []string{
+		"cleanup.policy", "compression.type", "delete.retention.ms", "max.message.bytes", "message.timestamp.type", "min.compaction.lag.ms",
+		"retention.bytes", "retention.ms",
+	} {
+		if strings.Contains(path, `"`+name+`"`) {
+			return true
+		}
+	}
+	return false
+}
+
+// someCode says that some code in an answer is this one.
+func someCode(f fields, code string) bool {
+	for path, value := range f {
+		if strings.HasSuffix(path, "ErrorCode") && value == code {
+			return true
+		}
+	}
+	return false
+}

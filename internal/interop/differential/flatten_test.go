@@ -1,0 +1,336 @@
+package differential
+
+import (
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// answers are the fields of an answer by their paths, such as Topics[a].Partitions[0].ErrorCode. Elements of arrays go by what
+// they are about, as their order means nothing.
+type fields map[string]string
+
+// flattener makes fields of an answer.
+type flattener struct {
+	side   *side
+	out    fields
+	prefix string // names of the seed begin with it
+	topic  string // the one that what follows is about
+}
+
+// flatten makes fields of an answer, with the names of the run instead of ids.
+func flatten(s *side, resp kmsg.Response, prefix string) fields {
+	f := flattener{side: s, out: fields{}, prefix: prefix}
+	if r, ok := resp.(*kmsg.FetchResponse); ok {
+		resp = merged(r)
+	}
+	f.walk("", reflect.ValueOf(resp).Elem())
+	return f.out
+}
+
+// merged has each topic once: Kafka gives partitions with errors for themselves.
+func merged(r *kmsg.FetchResponse) *kmsg.FetchResponse {
+	one := *r
+	one.Topics = nil
+	for _, t := range r.Topics {
+		same := func(o kmsg.FetchResponseTopic) bool { return o.Topic == t.Topic && o.TopicID == t.TopicID }
+		if i := slices.IndexFunc(one.Topics, same); i >= 0 {
+			one.Topics[i].Partitions = slices.Concat(one.Topics[i].Partitions, t.Partitions)
+			continue
+		}
+		one.Topics = append(one.Topics, t)
+	}
+	return &one
+}
+
+// unseen are fields that are not compared: versions are the same by construction, and how long a client is to wait is each
+// broker's affair.
+var unseen = []string{"Version", "ThrottleMillis", "UnknownTags"}
+
+func (f *flattener) walk(path string, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		before := f.topic
+		if name := f.topicOf(v); name != "" {
+			f.topic = name
+		}
+		for i := range v.NumField() {
+			if name := v.Type().Field(i).Name; !slices.Contains(unseen, name) {
+				f.field(path, name, v.Field(i))
+			}
+		}
+		f.topic = before
+	case reflect.Pointer:
+		if v.IsNil() {
+			f.out[path] = "null"
+			return
+		}
+		f.walk(path, v.Elem())
+	default:
+		f.out[path] = plain(v)
+	}
+}
+
+// field flattens a field of a struct.
+func (f *flattener) field(path, name string, v reflect.Value) {
+	at := name
+	if path != "" {
+		at = path + "." + name
+	}
+	elem := v
+	if v.Kind() == reflect.Pointer && !v.IsNil() {
+		elem = v.Elem()
+	}
+	switch {
+	case name == "RecordBatches":
+		f.batches(at, v.Bytes())
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		f.array(at, v)
+	case name == "ErrorMessage" && v.Kind() == reflect.Pointer:
+		f.out[at] = strconv.FormatBool(!v.IsNil())
+	case v.Kind() == reflect.Pointer && v.IsNil():
+		f.out[at] = "null"
+	case elem.Kind() == reflect.Struct:
+		f.walk(at, elem)
+	default:
+		f.out[at] = f.named(name, elem)
+	}
+}
+
+// array flattens an array by what its elements are about.
+func (f *flattener) array(path string, v reflect.Value) {
+	if v.IsNil() {
+		f.out[path+".len"] = "null"
+		return
+	}
+	seen := map[string]int{}
+	n := 0
+	for i := range v.Len() {
+		key := f.keyOf(v.Index(i))
+		if f.stranger(v.Index(i)) {
+			continue
+		}
+		n++
+		if seen[key]++; seen[key] > 1 {
+			key += "'" + strconv.Itoa(seen[key])
+		}
+		f.out[path+"["+key+"]"] = here
+		f.walk(path+"["+key+"]", v.Index(i))
+	}
+	f.out[path+".len"] = strconv.Itoa(n)
+}
+
+// here is the value of an element of an array itself.
+const here = "here"
+
+// stranger says that an element is about a topic or a group of another seed, or one of the broker's own.
+func (f *flattener) stranger(v reflect.Value) bool {
+	switch t := v.Interface().(type) {
+	case kmsg.MetadataResponseTopic:
+		return t.Topic != nil && t.ErrorCode == 0 && !strings.HasPrefix(*t.Topic, f.prefix)
+	case kmsg.DescribeTopicPartitionsResponseTopic:
+		return t.Topic != nil && t.ErrorCode == 0 && !strings.HasPrefix(*t.Topic, f.prefix)
+	case kmsg.DescribeLogDirsResponseDirTopic:
+		return !strings.HasPrefix(t.Topic, f.prefix)
+	case kmsg.ListGroupsResponseGroup:
+		return !strings.HasPrefix(t.Group, f.prefix)
+	}
+	return false
+}
+
+// keyFields are what elements of arrays are about, the first that is there.
+var keyFields = []string{"Topic", "TopicID", "Group", "Key", "Name", "Partition", "MemberID", "NodeID", "ResourceName", "Dir", "ApiKey"}
+
+func (f *flattener) keyOf(v reflect.Value) string {
+	if v.Kind() != reflect.Struct {
+		return ""
+	}
+	for _, name := range keyFields {
+		k := v.FieldByName(name)
+		if !k.IsValid() || k.Kind() == reflect.Pointer && k.IsNil() || name == "Topic" && k.IsZero() && v.FieldByName("TopicID").IsValid() {
+			continue
+		}
+		if k.Kind() == reflect.Pointer {
+			k = k.Elem()
+		}
+		return f.named(name, k)
+	}
+	return ""
+}
+
+// topicOf is the name of the topic that a struct is about.
+func (f *flattener) topicOf(v reflect.Value) string {
+	if t := v.FieldByName("Topic"); t.IsValid() && !t.IsZero() {
+		return fmt.Sprint(reflect.Indirect(t).Interface())
+	}
+	if id := v.FieldByName("TopicID"); id.IsValid() {
+		name, _, _ := strings.Cut(f.named("TopicID", id), "#")
+		return name
+	}
+	return ""
+}
+
+// named is a value as text, or the name it has in the run.
+func (f *flattener) named(name string, v reflect.Value) string {
+	s := f.side.symbols
+	switch name {
+	case "TopicID":
+		id, ok := v.Interface().([16]byte)
+		if !ok || id == [16]byte{} {
+			return "0"
+		}
+		if known := s.of("topic", string(id[:])); known != string(id[:]) {
+			return known
+		}
+		return hex.EncodeToString(id[:])
+	case "ProducerID":
+		return s.of("producer", plain(v))
+	case "MemberID", "LeaderID":
+		if v.Kind() == reflect.String {
+			return f.member(v.String())
+		}
+	case "Host":
+		return s.of("host", v.String())
+	case "Port":
+		return s.of("port", plain(v))
+	case "ClusterID":
+		return s.of("cluster", v.String())
+	case "LeaderEpoch":
+		return f.epoch(v.Int())
+	case "LogAppendTime", "Timestamp":
+		const from, to = 1_750_000_000_000, 3_900_000_000_000 // no record that is made up is of such a time
+		if v.Int() > from && v.Int() < to {
+			return "now"
+		}
+	case "Generation":
+		if v.Int() > 0 {
+			return "positive"
+		}
+	}
+	return plain(v)
+}
+
+// member is the name of a member id; one that nobody was told of yet is somebody's.
+func (f *flattener) member(id string) string {
+	name := f.side.symbols.of("member", id)
+	if name == id && id != "" && id != "nobody" {
+		return "somebody"
+	}
+	return name
+}
+
+// epoch is a leader epoch: that of now, or another.
+func (f *flattener) epoch(n int64) string {
+	if current, ok := f.side.epochs[f.topic]; n >= 0 && ok && n == int64(current) {
+		return "current"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func plain(v reflect.Value) string {
+	switch v.Kind() {
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			if v.IsNil() {
+				return "null"
+			}
+			return hex.EncodeToString(v.Bytes())
+		}
+		if v.IsNil() {
+			return "null"
+		}
+	case reflect.String:
+		return strconv.Quote(v.String())
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// difference is a field in which two answers differ.
+type difference struct {
+	key        kmsg.Key
+	version    int16
+	path       string
+	kafka, seb string // values; "" of a field that is not there
+	step       *step
+	kafkaSays  fields
+	sebSays    fields
+}
+
+// bare is the path without what elements are about.
+func (d *difference) bare() string {
+	var b strings.Builder
+	depth := 0
+	for _, c := range d.path {
+		switch c {
+		case '[':
+			if depth++; depth == 1 {
+				b.WriteString("[]")
+			}
+		case ']':
+			depth--
+		default:
+			if depth == 0 {
+				b.WriteRune(c)
+			}
+		}
+	}
+	return b.String()
+}
+
+// beside is what a broker says in another field of the same struct.
+func (d *difference) beside(f fields, name string) string {
+	at := strings.LastIndexByte(d.path, '.')
+	return f[d.path[:at+1]+name]
+}
+
+func (d *difference) String() string {
+	show := func(s string) string {
+		const most = 200
+		switch {
+		case s == "":
+			return "(nothing)"
+		case len(s) > most:
+			return s[:most] + "…"
+		}
+		return s
+	}
+	return fmt.Sprintf("%s v%d %s: Kafka %s, Seb %s", d.key.Name(), d.version, d.path, show(d.kafka), show(d.seb))
+}
+
+// compare lists the fields in which two answers differ, in the order of their paths. What is inside something that only one of
+// them has is not listed further.
+func compare(st *step, version int16, kafka, seb fields) []*difference {
+	var list []*difference
+	paths := map[string]bool{}
+	for p := range kafka {
+		paths[p] = true
+	}
+	for p := range seb {
+		paths[p] = true
+	}
+	sorted := make([]string, 0, len(paths))
+	for p := range paths {
+		sorted = append(sorted, p)
+	}
+	slices.Sort(sorted)
+	within := "" // an element that only one of them has
+	for _, p := range sorted {
+		if within != "" && strings.HasPrefix(p, within+".") {
+			continue
+		}
+		if k, s := kafka[p], seb[p]; k != s {
+			if k == here || s == here {
+				within = p
+			}
+			list = append(list, &difference{
+				key: st.key, version: version, path: p, kafka: k, seb: s, step: st, kafkaSays: kafka, sebSays: seb,
+			})
+		}
+	}
+	return list
+}

@@ -1,0 +1,40 @@
+package differential
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDocumentedDifferences: docs/kafka.md lists the table of wanted differences, row by row, in the same words.
+func TestDocumentedDifferences(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/kafka.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(doc), "\n## Differences to Kafka\n")
+	if !found {
+		t.Fatal("docs/kafka.md has no section about differences")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	var rows []string
+	for line := range strings.Lines(section) {
+		if strings.HasPrefix(line, "| ") {
+			rows = append(rows, strings.TrimSpace(line))
+		}
+	}
+	var want []string
+	for _, w := range allWanted() {
+		want = append(want, "| "+w.what+" | "+w.why+" |")
+	}
+	for _, row := range want {
+		if !slices.Contains(rows, row) {
+			t.Errorf("docs/kafka.md needs the row\n%s", row)
+		}
+	}
+	const head = 1
+	if len(rows) != len(want)+head {
+		t.Errorf("docs/kafka.md has %d rows, the table %d", len(rows)-head, len(want))
+	}
+}

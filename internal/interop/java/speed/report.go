@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sebbroker/seb/internal/machine"
+)
+
+// report is all that was measured.
+type report struct {
+	Started time.Time    `json:"started"`
+	Machine machine.Info `json:"machine"`
+	Load    string       `json:"load_average_at_start"`
+	Options *options     `json:"parameters"`
+	Results []*result    `json:"results"`
+}
+
+// result is the turns of one broker, in their order.
+type result struct {
+	System  string   `json:"system"`
+	Samples []sample `json:"samples"`
+}
+
+func (r *report) add(name string, s *sample) {
+	for _, one := range r.Results {
+		if one.System == name {
+			one.Samples = append(one.Samples, *s)
+			return
+		}
+	}
+	r.Results = append(r.Results, &result{name, []sample{*s}})
+}
+
+func (r *report) of(name string) *result {
+	for _, one := range r.Results {
+		if one.System == name {
+			return one
+		}
+	}
+	return nil
+}
+
+// values are a figure of each turn.
+func (r *result) values(of func(*sample) float64) []float64 {
+	list := make([]float64, len(r.Samples))
+	for i := range r.Samples {
+		list[i] = of(&r.Samples[i])
+	}
+	return list
+}
+
+// ratios are those of turns of one round: what slows the machine down for a while slows down both.
+func ratios(a, b *result, of func(*sample) float64) []float64 {
+	x, y := a.values(of), b.values(of)
+	var list []float64
+	for i := range min(len(x), len(y)) {
+		list = append(list, x[i]/y[i])
+	}
+	return list
+}
+
+// middle is the median.
+func middle(list []float64) float64 {
+	v := slices.Sorted(slices.Values(list))
+	if len(v) == 0 {
+		return 0
+	}
+	m := v[len(v)/2]
+	if len(v)%2 == 0 {
+		m = (v[len(v)/2-1] + m) / 2
+	}
+	return m
+}
+
+// spread is the median, and the range if there is one.
+func spread(list []float64, format string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	least, most := slices.Min(list), slices.Max(list)
+	if least == most {
+		return fmt.Sprintf(format, least)
+	}
+	return fmt.Sprintf(format+" ("+format+" to "+format+")", middle(list), least, most)
+}
+
+// What the figures are, in the units of the table.
+var (
+	writeRate = func(s *sample) float64 { return s.Produce.Rate / 1000 }
+	writeCPU  = func(s *sample) float64 { return s.Produce.CPU }
+	readRate  = func(s *sample) float64 { return s.Consume.Rate / 1000 }
+	readCPU   = func(s *sample) float64 { return s.Consume.CPU }
+	rss       = func(s *sample) float64 { return float64(s.RSS) / (1 << 20) }
+	later     = func(s *sample) float64 { return s.Later }
+	peak      = func(s *sample) float64 { return float64(s.Peak) / (1 << 20) }
+)
+
+// write prints the tables.
+func (r *report) write(out io.Writer) error {
+	o := r.Options
+	fmt.Fprintf(out, "%s, %s; %s; load average %s at the start.\n", o.Version, r.Started.UTC().Format(time.DateOnly), r.Machine, r.Load)
+	fmt.Fprintf(out, "%d turns of each, in turns, each on a new broker after %d records: kafka-producer-perf-test with %d records of %d bytes, %d partitions, %s;\n",
+		o.Rounds, o.Warmup, o.Records, o.Size, o.Partitions, strings.Join(strings.Fields(o.Properties), ", "))
+	fmt.Fprintf(out, "kafka-consumer-perf-test, %s, without the time to join its group. Seb with %q. Median, and range.\n\n", o.Consumer, o.SebFlags)
+	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	row := func(cells ...string) { fmt.Fprintln(w, "| "+strings.Join(cells, "\t| ")+"\t|") }
+	cells := []string{"broker", "written, records/s", "broker's CPU, µs/record", "read, records/s", "broker's CPU, µs/record", "resident MiB", "peak MiB"}
+	if o.Settle > 0 {
+		cells = append(cells, fmt.Sprintf("CPU in %v afterwards, µs/record", o.Settle))
+	}
+	row(cells...)
+	row(slices.Repeat([]string{"---"}, len(cells))...)
+	for _, one := range r.Results {
+		s, err := find(one.System)
+		if err != nil {
+			return err
+		}
+		row([]string{
+			s.title, spread(one.values(writeRate), "%.0f k"), spread(one.values(writeCPU), "%.2f"), spread(one.values(readRate), "%.0f k"),
+			spread(one.values(readCPU), "%.2f"), spread(one.values(rss), "%.0f"), spread(one.values(peak), "%.0f"), spread(one.values(later), "%.2f"),
+		}[:len(cells)]...)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return r.verdicts(out)
+}
+
+// verdicts holds Seb with fsync against Kafka without.
+func (r *report) verdicts(out io.Writer) error {
+	ours, theirs := r.of(sebName), r.of(kafkaName)
+	if ours == nil || theirs == nil {
+		return nil
+	}
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	row := func(what, measured, target string, met bool) {
+		verdict := "**missed**"
+		if met {
+			verdict = "met"
+		}
+		fmt.Fprintln(w, "| "+strings.Join([]string{what, measured, target, verdict}, "\t| ")+"\t|")
+	}
+	fmt.Fprintln(w, "| Seb with fsync, of Kafka without\t| measured\t| target\t| \t|\n| ---\t| ---\t| ---\t| ---\t|")
+	rate := ratios(ours, theirs, writeRate)
+	row("records/s written", spread(rate, "%.2f"), "≥ 1.00", middle(rate) >= 1)
+	for _, c := range []struct {
+		what string
+		of   func(*sample) float64
+	}{{"broker's CPU for a record written", writeCPU}, {"broker's CPU for a record read", readCPU}} {
+		v := ratios(ours, theirs, c.of)
+		row(c.what, spread(v, "%.2f"), "≤ 0.50", middle(v) <= 0.5)
+	}
+	resident := ours.values(func(s *sample) float64 { return float64(s.RSS) / 1e6 })
+	row("resident memory of Seb, MB", spread(resident, "%.0f"), "≤ 128", middle(resident) <= 128)
+	return w.Flush()
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestProduced(t *testing.T) {
+	const out = `300 records sent, 60.0 records/sec (0.06 MB/sec), 13.0 ms avg latency, 91.0 ms max latency.
+1000 records sent, 2000.5 records/sec (1.95 MB/sec), 38.67 ms avg latency, 94.00 ms max latency, 34 ms 50th, 37 ms 95th, 91 ms 99th, 93 ms 99.9th.
+`
+	if p, err := produced(out, 1000); err != nil || p.Rate != 2000.5 || p.Wait != 91 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := produced(out, 1001); err == nil {
+		t.Error("a tool that sent fewer records is believed")
+	}
+	if _, err := produced("", 1); err == nil {
+		t.Error("nothing is believed")
+	}
+}
+
+func TestConsumed(t *testing.T) {
+	const out = `start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec
+2026-11-22 09:37:35:845, 2026-11-22 09:37:52:825, 488.2813, 28.7563, 500000, 29446.4075, 3347, 7633, 63.9698, 65505.0439
+`
+	if p, err := consumed(out, 500000); err != nil || p.Rate != 65505.0439 || p.Join != 3.347 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := consumed(out, 500001); err == nil {
+		t.Error("a tool that read fewer records is believed")
+	}
+	if _, err := consumed("WARNING: Exiting before consuming the expected number of records", 1); err == nil {
+		t.Error("a warning is believed")
+	}
+}
+
+func TestProcess(t *testing.T) {
+	before, err := cpu(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ends := time.Now().Add(time.Minute); ; {
+		after, err := cpu(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after >= before+30*time.Millisecond {
+			break
+		}
+		if time.Now().After(ends) {
+			t.Fatal("no CPU time was used in a minute of asking")
+		}
+	}
+	now, most, anonymous, err := memory(os.Getpid())
+	if err != nil || now <= 0 || most < now || anonymous > now {
+		t.Errorf("%d now, %d at most, %d without files, %v", now, most, anonymous, err)
+	}
+}
+
+// turnOf is a turn with a peak of 100 MB above what it has.
+func turnOf(write, writeCPU, read, readCPU float64, rss int64) sample {
+	return sample{Produce: path{Rate: write, CPU: writeCPU}, Consume: path{Rate: read, CPU: readCPU}, RSS: rss, Peak: rss + 100e6}
+}
+
+func TestReport(t *testing.T) {
+	r := report{Options: &options{Version: "abc", Rounds: 2, Properties: "acks=all"}}
+	turns := func(name string, samples ...sample) {
+		for i := range samples {
+			r.add(name, &samples[i])
+		}
+	}
+	turns(kafkaName, turnOf(1e5, 10, 2e5, 4, 500e6), turnOf(2e5, 10, 2e5, 4, 500e6))
+	turns(sebName, turnOf(2e5, 4, 4e5, 3, 100e6), turnOf(2e5, 4, 4e5, 3, 100e6))
+	var b strings.Builder
+	if err := r.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	flat := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{
+		"| Kafka 4.3.1, no fsync | 150 k (100 k to 200 k) | 10.00 | 200 k | 4.00 | 477 | 572 |",
+		"| records/s written | 1.50 (1.00 to 2.00) | ≥ 1.00 | met |",
+		"| broker's CPU for a record written | 0.40 | ≤ 0.50 | met |",
+		"| broker's CPU for a record read | 0.75 | ≤ 0.50 | **missed** |",
+		"| resident memory of Seb, MB | 100 | ≤ 128 | met |",
+	} {
+		if !strings.Contains(flat, want) {
+			t.Errorf("want %s in:\n%s", want, b.String())
+		}
+	}
+}

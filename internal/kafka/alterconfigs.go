@@ -1,0 +1,213 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// AlterConfigs (33), v0 to v2: a topic's settings (configs.go) become those that are given, the others the default. The
+// broker is set by flags, and has none.
+var alterConfigsAPI = api{
+	key: kmsg.AlterConfigs, min: 0, max: 2,
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
+		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Text)), wire.Bool,
+	}},
+	begin: serving((*call).alterConfigs),
+}
+
+// IncrementalAlterConfigs (44), v0 and v1: single settings of a topic are set or go back to the default; to cleanup.policy, which
+// is a list, something may be added, or taken away.
+var incrementalAlterConfigsAPI = api{
+	key: kmsg.IncrementalAlterConfigs, min: 0, max: 1,
+	shape: wire.Shape{Flexible: 1, Fields: []wire.Field{
+		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Int8, wire.Text)), wire.Bool,
+	}},
+	begin: serving((*call).incrementalAlterConfigs),
+}
+
+func (c *call) alterConfigs(ctx context.Context, r *kmsg.AlterConfigsRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrAlterConfigsResponse()
+	ctx, cancel := waitFor(ctx, int32(commitTime.Milliseconds()))
+	defer cancel()
+	for i := range r.Resources {
+		ask := &r.Resources[i]
+		out := kmsg.NewAlterConfigsResponseResource()
+		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
+		change := map[string]string{}
+		for j := range configs {
+			change[configs[j].ours] = "" // the default
+		}
+		names := make([]string, len(ask.Configs))
+		for j := range ask.Configs {
+			names[j] = ask.Configs[j].Name
+		}
+		err := c.alterable(ask.ResourceType, ask.ResourceName, names)
+		if err == nil && slices.ContainsFunc(ask.Configs, func(g kmsg.AlterConfigsRequestResourceConfig) bool { return g.Value == nil }) {
+			err = errNoValue
+		}
+		for j := range ask.Configs {
+			name, value, bad := settingOf(ask.Configs[j].Name, ask.Configs[j].Value)
+			if err = errors.Join(err, bad); name != "" {
+				change[name] = value
+			}
+		}
+		out.ErrorCode, out.ErrorMessage = c.changeConfigs(ctx, ask.ResourceName, change, r.ValidateOnly, err)
+		resp.Resources = append(resp.Resources, out)
+	}
+	return resp, nil
+}
+
+func (c *call) incrementalAlterConfigs(ctx context.Context, r *kmsg.IncrementalAlterConfigsRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+	ctx, cancel := waitFor(ctx, int32(commitTime.Milliseconds()))
+	defer cancel()
+	for i := range r.Resources {
+		ask := &r.Resources[i]
+		out := kmsg.NewIncrementalAlterConfigsResponseResource()
+		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
+		names := make([]string, len(ask.Configs))
+		for j := range ask.Configs {
+			names[j] = ask.Configs[j].Name
+		}
+		var change map[string]string
+		err := c.alterable(ask.ResourceType, ask.ResourceName, names)
+		if err == nil && slices.ContainsFunc(ask.Configs, func(g kmsg.IncrementalAlterConfigsRequestResourceConfig) bool {
+			return g.Value == nil && g.Op != kmsg.IncrementalAlterConfigOpDelete
+		}) {
+			err = errNoValue
+		}
+		if err == nil {
+			change, err = c.increments(ctx, ask)
+		}
+		out.ErrorCode, out.ErrorMessage = c.changeConfigs(ctx, ask.ResourceName, change, r.ValidateOnly, err)
+		resp.Resources = append(resp.Resources, out)
+	}
+	return resp, nil
+}
+
+var (
+	errNoTopic = errors.New("only topics have configs that can be changed; the broker's are flags")
+	errNoValue = errors.New("a config has no value")
+	errTwice   = errors.New("a config is named twice")
+)
+
+// alterable says what is wrong with changing configs of these names, whatever they become.
+func (c *call) alterable(kind kmsg.ConfigResourceType, topic string, names []string) error {
+	slices.Sort(names)
+	if len(slices.Compact(slices.Clone(names))) < len(names) {
+		return errTwice
+	}
+	if kind != kmsg.ConfigResourceTypeTopic {
+		return errNoTopic
+	}
+	if err := state.CheckTopicName(topic); err != nil {
+		return &broker.InvalidError{Field: "topic-name", Reason: err.Error()}
+	}
+	if _, ok := c.b.TopicNamed(topic); !ok {
+		return broker.ErrUnknownTopic
+	}
+	return nil
+}
+
+// increments is what becomes of the settings that a request names.
+func (c *call) increments(ctx context.Context, ask *kmsg.IncrementalAlterConfigsRequestResource) (map[string]string, error) {
+	change := map[string]string{}
+	var errs []error
+	for i := range ask.Configs {
+		g := &ask.Configs[i]
+		value := g.Value
+		switch g.Op {
+		case kmsg.IncrementalAlterConfigOpDelete:
+			if of := configNamed(g.Name); of != nil {
+				change[of.ours] = ""
+				continue
+			}
+			value = new(string) // it may be one that is ignored
+		case kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
+			policies, err := c.policies(ctx, ask.ResourceName, g)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			value = &policies
+		case kmsg.IncrementalAlterConfigOpSet:
+		default:
+			errs = append(errs, fmt.Errorf("config %.100s: operation %d is not known", g.Name, g.Op))
+			continue
+		}
+		name, setting, err := settingOf(g.Name, value)
+		if errs = append(errs, err); name != "" {
+			change[name] = setting
+		}
+	}
+	return change, errors.Join(errs...)
+}
+
+// policies is cleanup.policy with something more, or less.
+func (c *call) policies(ctx context.Context, topic string, g *kmsg.IncrementalAlterConfigsRequestResourceConfig) (string, error) {
+	if g.Name != "cleanup.policy" || g.Value == nil {
+		return "", fmt.Errorf("config %.100s is no list", g.Name)
+	}
+	info, err := c.b.Topic(ctx, topic, false)
+	if err != nil {
+		return "", err
+	}
+	has := map[string]bool{}
+	for _, p := range strings.Split(state.Resolve(info.Settings).CleanupPolicy, ",") {
+		has[p] = true
+	}
+	for _, p := range strings.Split(strings.ReplaceAll(*g.Value, " ", ""), ",") {
+		if p != "compact" && p != "delete" {
+			return "", fmt.Errorf("config cleanup.policy: %.100q is neither compact nor delete", p)
+		}
+		has[p] = g.Op == kmsg.IncrementalAlterConfigOpAppend
+	}
+	switch {
+	case has["compact"] && has["delete"]:
+		return "compact,delete", nil
+	case has["compact"]:
+		return "compact", nil
+	case has["delete"]:
+		return "delete", nil
+	}
+	return "", errors.New("config cleanup.policy: nothing would be left of it")
+}
+
+// changeConfigs merges settings into a topic's, "" being the default, unless something is wrong already.
+func (c *call) changeConfigs(ctx context.Context, topic string, change map[string]string, dry bool, err error) (int16, *string) {
+	var invalid *broker.InvalidError
+	switch {
+	case errors.Is(err, errNoTopic), errors.Is(err, errTwice), errors.Is(err, errNoValue):
+		return invalidRequest, text(err)
+	case errors.Is(err, broker.ErrUnknownTopic), errors.As(err, &invalid):
+		return topicCode(err), text(err)
+	case err != nil:
+		return invalidConfig, text(err)
+	}
+	if !dry {
+		_, err = c.b.UpdateTopic(ctx, topic, broker.TopicSpec{Settings: change})
+		return topicCode(err), text(err)
+	}
+	set := map[string]string{}
+	for k, v := range change {
+		if v != "" {
+			set[k] = v
+		}
+	}
+	if _, err = state.CheckSettings(set); err != nil {
+		return invalidConfig, text(err)
+	}
+	if _, ok := c.b.TopicNamed(topic); !ok {
+		return unknownTopicOrPartition, text(broker.ErrUnknownTopic)
+	}
+	return none, nil
+}

@@ -1,0 +1,47 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// ApiVersions (18), v0 to v4: which keys are served in which versions. No features are named, as there are none to negotiate.
+// A version that is not known is answered as v0, with UNSUPPORTED_VERSION and what is known (KIP-511).
+var apiVersionsAPI = api{
+	key: kmsg.ApiVersions, min: 0, max: 4, open: true,
+	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.Text.Since(3), wire.Text.Since(3)}},
+	begin: serving((*call).apiVersions),
+}
+
+func (c *call) apiVersions(context.Context, *kmsg.ApiVersionsRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrApiVersionsResponse()
+	resp.ApiKeys = c.versions()
+	return resp, nil
+}
+
+// versionsUnknown answers a version of ApiVersions that is not known, which only a newer client sends.
+func (c *call) versionsUnknown() (conn.Finish, error) {
+	return func(context.Context) (conn.Answer, error) {
+		resp := kmsg.NewPtrApiVersionsResponse()
+		resp.ErrorCode, resp.ApiKeys = unsupportedVersion, c.versions()
+		c.version = 0
+		return c.answer(resp), nil
+	}, nil
+}
+
+func (s *Server) versions() []kmsg.ApiVersionsResponseApiKey {
+	keys := make([]kmsg.ApiVersionsResponseApiKey, 0, len(s.apis))
+	for _, a := range s.apis {
+		k := kmsg.NewApiVersionsResponseApiKey()
+		k.ApiKey, k.MinVersion, k.MaxVersion = a.key.Int16(), a.min, a.max
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b kmsg.ApiVersionsResponseApiKey) int { return cmp.Compare(a.ApiKey, b.ApiKey) })
+	return keys
+}

@@ -1,0 +1,354 @@
+package kafka_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+	xscram "github.com/xdg-go/scram"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// TestStrangers: who has not shown who it is may ask for versions and show it, and nothing else, whatever key; not in a
+// pipeline either, nor with more than 64 KiB.
+func TestStrangers(t *testing.T) {
+	s := memory(t)
+	for version := range int16(5) {
+		if got := stranger(t, s).ask(kmsg.NewPtrApiVersionsRequest(), version).(*kmsg.ApiVersionsResponse); got.ErrorCode != 0 || len(got.ApiKeys) < 15 {
+			t.Errorf("v%d: %+v", version, got)
+		}
+	}
+	served := stranger(t, s).ask(kmsg.NewPtrApiVersionsRequest(), 0).(*kmsg.ApiVersionsResponse).ApiKeys
+	for key := int16(0); key <= kmsg.MaxKey; key++ {
+		open := key == 17 || key == 18 || key == 36
+		if open {
+			continue
+		}
+		c := stranger(t, s)
+		r := kmsg.RequestForKey(key)
+		if r == nil {
+			continue
+		}
+		version := int16(0)
+		for _, k := range served {
+			if k.ApiKey == key {
+				version = k.MaxVersion
+			}
+		}
+		c.send(r, version)
+		c.ended()
+	}
+	if code := stranger(t, s).login("wrong"); code != 58 {
+		t.Errorf("wrong password: %d", code)
+	}
+	c := stranger(t, s)
+	if code := c.login("wrong"); code != 58 {
+		t.Errorf("wrong password: %d", code)
+	}
+	c.ended()
+	// An answer to what comes right behind a wrong password would be one too many.
+	c = stranger(t, s)
+	hand := kmsg.NewPtrSASLHandshakeRequest()
+	hand.Mechanism = "PLAIN"
+	wrong := kmsg.NewPtrSASLAuthenticateRequest()
+	wrong.SASLAuthBytes = []byte("\x00u\x00wrong")
+	all := append(append(c.encode(hand, 1), c.encode(wrong, 2)...), c.encode(kmsg.NewPtrMetadataRequest(), 9)...)
+	if _, err := c.Write(all); err != nil {
+		t.Fatal(err)
+	}
+	c.receive(hand, 1, 1)
+	c.receive(wrong, 2, 2)
+	c.ended()
+	c = stranger(t, s)
+	hand.Mechanism = "GSSAPI"
+	if got := c.ask(hand, 1).(*kmsg.SASLHandshakeResponse); got.ErrorCode != 33 || len(got.SupportedMechanisms) != 3 {
+		t.Errorf("%+v", got)
+	}
+	if got := c.ask(wrong, 2).(*kmsg.SASLAuthenticateResponse); got.ErrorCode != 34 {
+		t.Errorf("%+v", got)
+	}
+	c = stranger(t, s)
+	large := kmsg.NewPtrSASLAuthenticateRequest()
+	large.SASLAuthBytes = make([]byte, 64<<10)
+	c.send(large, 2)
+	c.ended()
+}
+
+// TestVersionsUnknown: a newer client hears which versions there are; of other requests the connection ends.
+func TestVersionsUnknown(t *testing.T) {
+	s := memory(t)
+	c := stranger(t, s)
+	b := c.encode(kmsg.NewPtrApiVersionsRequest(), 4)
+	binary.BigEndian.PutUint16(b[6:], 99)
+	if _, err := c.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.receive(kmsg.NewPtrApiVersionsRequest(), 0, 1).(*kmsg.ApiVersionsResponse); got.ErrorCode != 35 || len(got.ApiKeys) < 15 {
+		t.Errorf("%+v", got)
+	}
+	c.login(apiKey)
+	b = c.encode(kmsg.NewPtrMetadataRequest(), 9)
+	binary.BigEndian.PutUint16(b[6:], 99)
+	if _, err := c.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	c.ended()
+}
+
+// TestHostileFrames: nothing that a client claims is believed before its bytes are there, so hostile requests, of
+// strangers and of others, leave nothing reserved and take no more than they have sent.
+func TestHostileFrames(t *testing.T) {
+	b := openBroker(t, objstore.NewMemory(), nil)
+	s := serve(t, b, kafka.Options{})
+	claims := func(key, version int16, body []byte) []byte {
+		f := binary.BigEndian.AppendUint32(nil, uint32(8+2+len(body)))
+		f = binary.BigEndian.AppendUint16(f, uint16(key))
+		f = binary.BigEndian.AppendUint16(f, uint16(version))
+		return append(append(f, 0, 0, 0, 1, 0xff, 0xff), body...)
+	}
+	many := []byte{0x7f, 0xff, 0xff, 0xff}
+	for name, f := range map[string][]byte{
+		"a length of 2 GiB":     append(many, claims(0, 9, nil)[4:]...),
+		"topics of metadata":    claims(3, 1, many),
+		"as many as bytes":      claims(3, 1, append([]byte{0, 0, 0xff, 0xff}, bytes.Repeat([]byte{0xff}, 0xffff)...)),
+		"topics of produce":     claims(0, 3, append([]byte{0xff, 0xff, 0, 1, 0, 0, 0, 1}, many...)),
+		"a produce with a hole": claims(0, 3, append([]byte{0xff, 0xff, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1, 0, 0, 0, 0}, many...)),
+		"tags":                  claims(18, 3, []byte{1, 1, 0xff, 0xff, 0xff, 0xff, 0x0f}),
+		"a negative text":       claims(17, 1, []byte{0x80, 0}),
+	} {
+		for _, known := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, known), func(t *testing.T) {
+				c := stranger(t, s)
+				if known {
+					c.login(apiKey)
+				}
+				if _, err := c.Write(f); err != nil {
+					t.Fatal(err)
+				}
+				_ = c.Conn.(interface{ CloseWrite() error }).CloseWrite()
+				c.ended()
+			})
+		}
+	}
+	for _, class := range []budget.Kind{budget.Produce, budget.Fetch} {
+		if u := b.Budget().Class(class).Usage(); u.Used != 0 || u.Peak > 2<<20 {
+			t.Errorf("%s: %d reserved, %d at most", class, u.Used, u.Peak)
+		}
+	}
+}
+
+// TestScram: the two mechanisms of SCRAM let in who has the API key, and nobody else; nor who skips a step.
+func TestScram(t *testing.T) {
+	s := memory(t)
+	for name, mechanism := range map[string]func(scram.Auth) sasl.Mechanism{
+		"SCRAM-SHA-256": scram.Auth.AsSha256Mechanism, "SCRAM-SHA-512": scram.Auth.AsSha512Mechanism,
+	} {
+		for password, good := range map[string]bool{apiKey: true, "wrong": false, "": false} {
+			c, err := kgo.NewClient(kgo.SeedBrokers(s.addr), kgo.SASL(mechanism(scram.Auth{User: "anybody", Pass: password})), kgo.RequestRetries(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Ping(t.Context()); (err == nil) != good {
+				t.Errorf("%s with %q: %v", name, password, err)
+			}
+			c.Close()
+		}
+		hand := kmsg.NewPtrSASLHandshakeRequest()
+		hand.Mechanism = name
+		for _, message := range []string{"", "\x00u\x00" + apiKey, "n,,n=u,r=abc", "c=biws,r=abc,p=AAAA"} {
+			c := stranger(t, s)
+			if got := c.ask(hand, 1).(*kmsg.SASLHandshakeResponse); got.ErrorCode != 0 {
+				t.Fatalf("%+v", got)
+			}
+			auth := kmsg.NewPtrSASLAuthenticateRequest()
+			auth.SASLAuthBytes = []byte(message)
+			got := c.ask(auth, 2).(*kmsg.SASLAuthenticateResponse)
+			if begins := message == "n,,n=u,r=abc"; (got.ErrorCode == 0) != begins || (len(got.SASLAuthBytes) > 0) != begins {
+				t.Errorf("%s %q: %+v", name, message, got)
+			}
+			if got.ErrorCode == 0 { // it has begun, no more
+				c.send(kmsg.NewPtrMetadataRequest(), 9)
+			}
+			c.ended()
+		}
+	}
+}
+
+// TestBareSASL: librdkafka believes in SASL only where SaslHandshake v0 is there, and its old versions use it: messages of SASL
+// without heads, the last answered by an empty one, and no answer to a wrong one.
+func TestBareSASL(t *testing.T) {
+	s := memory(t)
+	for _, k := range stranger(t, s).ask(kmsg.NewPtrApiVersionsRequest(), 0).(*kmsg.ApiVersionsResponse).ApiKeys {
+		if k.ApiKey == 17 && k.MinVersion != 0 {
+			t.Errorf("SaslHandshake begins with v%d", k.MinVersion)
+		}
+	}
+	c := bare(t, s, "PLAIN")
+	c.message([]byte("\x00user\x00" + apiKey))
+	if got := c.answer(); len(got) > 0 {
+		t.Errorf("the right password is answered with %q", got)
+	}
+	if got := c.ask(kmsg.NewPtrMetadataRequest(), 9).(*kmsg.MetadataResponse); len(got.Brokers) != 1 {
+		t.Errorf("%+v", got)
+	}
+	for _, message := range []string{"\x00user\x00wrong", "no message of PLAIN", string(make([]byte, 64<<10+1))} {
+		c := bare(t, s, "PLAIN")
+		c.message([]byte(message))
+		c.ended()
+	}
+	// A request is no message.
+	c = bare(t, s, "PLAIN")
+	c.send(kmsg.NewPtrMetadataRequest(), 9)
+	c.ended()
+
+	for _, password := range []string{apiKey, "wrong"} {
+		c := bare(t, s, "SCRAM-SHA-256")
+		client, err := xscram.SHA256.NewClient("anybody", password, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		talk := client.NewConversation()
+		for said := ""; !talk.Done(); said = string(c.answer()) {
+			message, err := talk.Step(said)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if message == "" {
+				break // it has checked the server's last
+			}
+			c.message([]byte(message))
+			if password == "wrong" && said != "" {
+				c.ended()
+				break
+			}
+		}
+		if password == apiKey {
+			if got := c.ask(kmsg.NewPtrMetadataRequest(), 9).(*kmsg.MetadataResponse); !talk.Valid() || len(got.Brokers) != 1 {
+				t.Errorf("%v %+v", talk.Valid(), got)
+			}
+		}
+	}
+	// With a mechanism that is not there nothing has begun: heads go on.
+	c = stranger(t, s)
+	hand := kmsg.NewPtrSASLHandshakeRequest()
+	hand.Mechanism = "GSSAPI"
+	if got := c.ask(hand, 0).(*kmsg.SASLHandshakeResponse); got.ErrorCode != 33 {
+		t.Errorf("%+v", got)
+	}
+	if code := c.login(apiKey); code != 0 {
+		t.Errorf("the next mechanism: %d", code)
+	}
+}
+
+// bare is a client for which messages of SASL without heads have begun.
+func bare(t testing.TB, s *served, mechanism string) *raw {
+	t.Helper()
+	c := stranger(t, s)
+	hand := kmsg.NewPtrSASLHandshakeRequest()
+	hand.Mechanism = mechanism
+	if got := c.ask(hand, 0).(*kmsg.SASLHandshakeResponse); got.ErrorCode != 0 || len(got.SupportedMechanisms) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	return c
+}
+
+// message sends bytes with their length.
+func (c *raw) message(b []byte) {
+	c.t.Helper()
+	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// answer reads bytes with their length.
+func (c *raw) answer() []byte {
+	c.t.Helper()
+	length := make([]byte, 4)
+	if _, err := io.ReadFull(c, length); err != nil {
+		c.t.Fatal(err)
+	}
+	b := make([]byte, binary.BigEndian.Uint32(length))
+	if _, err := io.ReadFull(c, b); err != nil {
+		c.t.Fatal(err)
+	}
+	return b
+}
+
+// TestScramWithRepeatedNonce: librdkafka before 2.6.1 puts its own nonce in front of the nonce in its last message. Kafka up to 3.9
+// takes it, with a proof that is right.
+func TestScramWithRepeatedNonce(t *testing.T) {
+	s := memory(t)
+	for mechanism, hash := range map[string]xscram.HashGeneratorFcn{"SCRAM-SHA-256": xscram.SHA256, "SCRAM-SHA-512": xscram.SHA512} {
+		for _, c := range []struct {
+			password, head, nonce string // "" is none; otherwise what stands in front of the nonce
+			good                  bool
+		}{
+			{apiKey, "n,,", "mine", true},
+			{apiKey, "n,,", "", true},
+			{apiKey, "n,,", "yours", false},
+			{apiKey, "y,,", "mine", false}, // another head than that of the first message
+			{"wrong", "n,,", "mine", false},
+		} {
+			link := stranger(t, s)
+			hand := kmsg.NewPtrSASLHandshakeRequest()
+			hand.Mechanism = mechanism
+			link.ask(hand, 1)
+			say := func(message string) *kmsg.SASLAuthenticateResponse {
+				auth := kmsg.NewPtrSASLAuthenticateRequest()
+				auth.SASLAuthBytes = []byte(message)
+				return link.ask(auth, 2).(*kmsg.SASLAuthenticateResponse)
+			}
+			server := string(say("n,,n=u,r=mine").SASLAuthBytes) // r=mine…,s=salt,i=4096
+			fields := strings.Split(server, ",")
+			salt, err := base64.StdEncoding.DecodeString(fields[1][2:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := hash.NewClient("", c.password, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, err := client.GetStoredCredentialsWithError(xscram.KeyFactors{Salt: string(salt), Iters: 4096})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := "c=" + base64.StdEncoding.EncodeToString([]byte(c.head)) + ",r=" + c.nonce + fields[0][2:]
+			said := "n=u,r=mine," + server + "," + last
+			mac := func(key []byte, text string) []byte {
+				m := hmac.New(hash, key)
+				m.Write([]byte(text))
+				return m.Sum(nil)
+			}
+			salted, err := pbkdf2.Key(hash, c.password, salt, 4096, hash().Size())
+			if err != nil {
+				t.Fatal(err)
+			}
+			proof := mac(salted, "Client Key")
+			for i, b := range mac(keys.StoredKey, said) {
+				proof[i] ^= b
+			}
+			got := say(last + ",p=" + base64.StdEncoding.EncodeToString(proof))
+			if want := "v=" + base64.StdEncoding.EncodeToString(mac(keys.ServerKey, said)); (got.ErrorCode == 0) != c.good || c.good && string(got.SASLAuthBytes) != want {
+				t.Errorf("%s %+v: %+v", mechanism, c, got)
+			}
+			if c.good {
+				link.ask(kmsg.NewPtrMetadataRequest(), 9)
+			} else {
+				link.ended()
+			}
+		}
+	}
+}

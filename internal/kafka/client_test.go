@@ -1,0 +1,58 @@
+package kafka_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// codecs are those of the protocol.
+var codecs = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+}
+
+// TestEveryCodec: what franz-go writes it reads, with keys, headers, timestamps, nulls and empty values.
+func TestEveryCodec(t *testing.T) {
+	s := memory(t)
+	for name, codec := range codecs {
+		t.Run(name, func(t *testing.T) {
+			p := client(t, s, kgo.ProducerBatchCompression(codec))
+			var sent []*kgo.Record
+			for i := range 500 {
+				r := &kgo.Record{
+					Topic: "codec-" + name, Key: fmt.Appendf(nil, "k%d", i), Value: fmt.Appendf(nil, "value %d of some length, %s", i, name),
+					Headers:   []kgo.RecordHeader{{Key: "h", Value: []byte{byte(i)}}, {Key: "", Value: nil}},
+					Timestamp: time.UnixMilli(1_700_000_000_000 + int64(i)),
+				}
+				switch i % 4 {
+				case 1:
+					r.Key, r.Headers = nil, nil
+				case 2:
+					r.Value = nil
+				case 3:
+					r.Value = []byte{}
+				}
+				sent = append(sent, r)
+			}
+			for _, r := range p.ProduceSync(t.Context(), sent...) {
+				if r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+			got := consume(t, client(t, s, kgo.ConsumeTopics("codec-"+name)), len(sent))
+			for i, r := range got {
+				if r.Offset != int64(i) || sent[i].Offset != r.Offset {
+					t.Fatalf("record %d has offset %d, told %d", i, r.Offset, sent[i].Offset)
+				}
+				want := sent[i]
+				if d := cmp.Diff(want, r, cmpopts.IgnoreFields(kgo.Record{}, "Attrs", "LeaderEpoch", "Context", "ProducerID", "ProducerEpoch"), cmpopts.IgnoreUnexported(kgo.Record{})); d != "" {
+					t.Fatalf("record %d: %s", i, d)
+				}
+			}
+		})
+	}
+}

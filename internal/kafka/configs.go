@@ -1,0 +1,108 @@
+package kafka
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// config is a topic's setting under the name that Kafka has for it.
+type config struct {
+	name, ours string
+	kind       int8                          // as DescribeConfigs tells it
+	take       func(v string) (string, bool) // Kafka's value in our words; false: it is none
+	show       func(s *state.Settings) string
+}
+
+// The kinds of values.
+const (
+	kindBool   = 1
+	kindString = 2
+	kindInt    = 3
+	kindLong   = 5
+	kindList   = 7
+)
+
+// configs are the settings that count. Of what else Kafka has see ignoredConfigs.
+var configs = []config{
+	{"cleanup.policy", "cleanup-policy", kindList, takePolicy, func(s *state.Settings) string { return s.CleanupPolicy }},
+	{"compression.type", "compression", kindString, same, func(s *state.Settings) string { return s.Compression }},
+	{"delete.retention.ms", "delete-retention-time", kindLong, takeMillis, func(s *state.Settings) string { return millis(s.DeleteRetentionTime) }},
+	{"max.message.bytes", "max-batch-bytes", kindInt, same, func(s *state.Settings) string { return strconv.Itoa(s.MaxBatchBytes) }},
+	{"message.timestamp.type", "timestamp-type", kindString, same, func(s *state.Settings) string { return s.TimestampType }},
+	{"min.compaction.lag.ms", "min-compaction-lag", kindLong, takeMillis, func(s *state.Settings) string { return millis(s.MinCompactionLag) }},
+	{"retention.bytes", "retention-bytes", kindLong, same, func(s *state.Settings) string { return strconv.FormatInt(s.RetentionBytes, 10) }},
+	{"retention.ms", "retention-time", kindLong, takeMillis, func(s *state.Settings) string { return millis(s.RetentionTime) }},
+	{"seb.key.index", "key-index", kindBool, same, func(s *state.Settings) string { return strconv.FormatBool(s.KeyIndex) }},
+}
+
+// ignoredConfigs are about segments, replicas and caches, which are none here: who creates a topic with them gets it without.
+var ignoredConfigs = []string{
+	"file.delete.delay.ms", "flush.messages", "flush.ms", "follower.replication.throttled.replicas", "index.interval.bytes",
+	"leader.replication.throttled.replicas", "max.compaction.lag.ms", "message.format.version", "message.timestamp.after.max.ms",
+	"message.timestamp.before.max.ms", "message.timestamp.difference.max.ms", "message.downconversion.enable",
+	"min.cleanable.dirty.ratio", "min.insync.replicas", "preallocate", "segment.bytes", "segment.index.bytes",
+	"segment.jitter.ms", "segment.ms", "unclean.leader.election.enable",
+}
+
+func same(v string) (string, bool) { return v, true }
+
+// takePolicy takes policies in any order.
+func takePolicy(v string) (string, bool) {
+	if strings.ReplaceAll(v, " ", "") == "delete,compact" {
+		return "compact,delete", true
+	}
+	return strings.ReplaceAll(v, " ", ""), true
+}
+
+// takeMillis takes a time in milliseconds; -1 is for ever.
+func takeMillis(v string) (string, bool) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < -1 || n > int64(100_000*24*time.Hour/time.Millisecond) {
+		return "", false
+	}
+	if n == -1 {
+		return "unlimited", true
+	}
+	return (time.Duration(n) * time.Millisecond).String(), true
+}
+
+func millis(d time.Duration) string {
+	if d == state.Unlimited {
+		return "-1"
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10)
+}
+
+func configNamed(name string) *config {
+	for i := range configs {
+		if configs[i].name == name {
+			return &configs[i]
+		}
+	}
+	return nil
+}
+
+// settingOf translates a topic's config; name is "" if it is one that does not count.
+func settingOf(config string, value *string) (name, setting string, err error) {
+	c := configNamed(config)
+	if c == nil {
+		for _, ignored := range ignoredConfigs {
+			if ignored == config {
+				return "", "", nil
+			}
+		}
+		return "", "", fmt.Errorf("config %.100q is not known", config)
+	}
+	if value == nil {
+		return "", "", fmt.Errorf("config %s has no value", config)
+	}
+	v, ok := c.take(*value)
+	if !ok {
+		return "", "", fmt.Errorf("config %s: %.100q is no number of milliseconds that is allowed", config, *value)
+	}
+	return c.ours, v, nil
+}

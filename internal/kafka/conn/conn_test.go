@@ -1,0 +1,486 @@
+package conn_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// echo answers requests with themselves. What their key is says how: see Begin.
+type echo struct {
+	class   *budget.Class
+	begun   *atomic.Int64
+	trusted atomic.Bool
+	hold    chan struct{} // what waits for it is answered when it is closed, or when nobody waits
+	file    *os.File
+}
+
+const (
+	keyEcho  = 1
+	keyWait  = 2 // waits for hold
+	keyDone  = 3 // is not answered
+	keyBad   = 4 // Begin fails
+	keyLast  = 5
+	keyFile  = 6 // answered with a file
+	keyTrust = 7
+	keyFail  = 8 // Finish fails
+	keyLarge = 9 // its memory is of the class, not of the allowance
+)
+
+var errBad = errors.New("bad")
+
+func (e *echo) Trusted() bool { return e.trusted.Load() }
+
+func (e *echo) Admit(head []byte, size int) (conn.Admission, error) {
+	if size > 1<<20 {
+		return conn.Admission{}, errBad
+	}
+	if wire.Peek(head).Key == keyLarge {
+		return conn.Admission{Class: e.class}, nil
+	}
+	return conn.Admission{Spill: e.class}, nil
+}
+
+func (e *echo) Begin(_ context.Context, f *conn.Frame) (conn.Finish, error) {
+	e.begun.Add(1)
+	key := wire.Peek(f.Bytes).Key
+	switch key {
+	case keyBad:
+		return nil, errBad
+	case keyTrust:
+		e.trusted.Store(true)
+	}
+	return func(ctx context.Context) (conn.Answer, error) {
+		if key == keyWait {
+			select {
+			case <-e.hold:
+			case <-ctx.Done():
+			}
+		}
+		a := conn.Answer{Head: append(make([]byte, 4), f.Bytes...), Last: key == keyLast}
+		switch key {
+		case keyDone:
+			a.Head = nil
+		case keyFail:
+			return a, errBad
+		case keyFile:
+			info, err := e.file.Stat()
+			if err != nil {
+				return a, err
+			}
+			a.Parts = []conn.Part{{Bytes: []byte("<")}, {Section: &objstore.Section{File: e.file, Off: 1, Len: info.Size() - 1}}, {Bytes: []byte(">")}}
+		}
+		return a, nil
+	}, nil
+}
+
+// server is one that echoes.
+type server struct {
+	*conn.Server
+	addr  string
+	class *budget.Class
+	begun atomic.Int64
+	hold  chan struct{}
+	done  chan error
+	file  atomic.Pointer[os.File]
+}
+
+func start(t testing.TB, o conn.Options) *server {
+	t.Helper()
+	b := budget.New(64 << 20)
+	s := &server{class: b.Class(budget.Produce), hold: make(chan struct{}), done: make(chan error, 1)}
+	o.Buffers = b.Buffers()
+	o.Buffers.Poison()
+	o.Open = func(net.Conn) conn.Session {
+		return &echo{class: s.class, begun: &s.begun, hold: s.hold, file: s.file.Load()}
+	}
+	s.Server = conn.New(o)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	ctx := context.Background()
+	go func() { s.done <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		s.Drain()
+		if err := errors.Join(s.Close(context.Background()), <-s.done); err != nil {
+			t.Error(err)
+		}
+		if n := s.class.Used(); n != 0 {
+			t.Errorf("%d bytes are still reserved", n)
+		}
+	})
+	return s
+}
+
+func (s *server) dial(t testing.TB) *peer {
+	t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	return &peer{t, c}
+}
+
+// peer is a client.
+type peer struct {
+	t testing.TB
+	net.Conn
+}
+
+// frame is a request of a key with a number, and so many bytes behind.
+func frame(key int16, number int32, more int) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(8+more))
+	b = binary.BigEndian.AppendUint16(b, uint16(key))
+	b = binary.BigEndian.AppendUint32(append(b, 0, 0), uint32(number))
+	for i := range more {
+		b = append(b, byte(int(number)+i))
+	}
+	return b
+}
+
+func (p *peer) send(b []byte) {
+	p.t.Helper()
+	if _, err := p.Write(b); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *peer) expect(want []byte) {
+	p.t.Helper()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(p, got); err != nil || !bytes.Equal(got, want) {
+		p.t.Fatalf("got %.40x %v, want %.40x", got, err, want)
+	}
+}
+
+// ended expects that the server has closed the connection.
+func (p *peer) ended() {
+	p.t.Helper()
+	if n, err := io.Copy(io.Discard, p.Conn); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		p.t.Fatalf("%d bytes, %v: want the end", n, err)
+	}
+}
+
+// until waits for what becomes true.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// TestOrder: requests sent without waiting are answered in their order, whatever their size and how their bytes come; what
+// waits holds up what is behind it, and no other connection.
+func TestOrder(t *testing.T) {
+	s := start(t, conn.Options{})
+	p, other := s.dial(t), s.dial(t)
+	var sent, want []byte
+	for i := range int32(50) {
+		key := int16(keyEcho)
+		switch i {
+		case 20:
+			key = keyWait
+		case 7, 30:
+			key = keyDone
+		}
+		f := frame(key, i, int(i)*int(i)*50)
+		sent = append(sent, f...)
+		if key != keyDone {
+			want = append(want, f...)
+		}
+	}
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		for n := 1; len(sent) > 0; n = n*5 + 1 {
+			n = min(n, len(sent), 70_000)
+			_, _ = p.Write(sent[:n]) // what is missing will not be answered
+			sent = sent[n:]
+		}
+	}()
+	at := bytes.Index(want, frame(keyWait, 20, 20*20*50))
+	p.expect(want[:at])
+	other.send(frame(keyEcho, 99, 5))
+	other.expect(frame(keyEcho, 99, 5))
+	close(s.hold)
+	p.expect(want[at:])
+	<-wrote
+}
+
+// TestFiles: a section of a file goes between what is in memory.
+func TestFiles(t *testing.T) {
+	s := start(t, conn.Options{})
+	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000) // several pieces
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	s.file.Store(file)
+	p := s.dial(t)
+	f := frame(keyFile, 1, 3)
+	p.send(f)
+	want := append(append(append(f, '<'), content[1:]...), '>')
+	binary.BigEndian.PutUint32(want, uint32(len(want)-4))
+	p.expect(want)
+	p.send(frame(keyEcho, 2, 0))
+	p.expect(frame(keyEcho, 2, 0))
+}
+
+// TestEnds: what is wrong with a request ends its connection once those before it are answered.
+func TestEnds(t *testing.T) {
+	for name, b := range map[string][]byte{
+		"begin fails":   frame(keyBad, 2, 0),
+		"not admitted":  {0x47, 0x45, 0x54, 0x20, '/', ' ', 'H', 'T', 'T', 'P', '/', '1'}, // a length of 1.2 GB
+		"negative":      {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0},
+		"too short":     {0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0},
+		"finish fails":  frame(keyFail, 2, 0),
+		"nothing":       {},
+		"half a length": {0, 0},
+		"half":          frame(keyEcho, 2, 100)[:50],
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, conn.Options{})
+			p := s.dial(t)
+			p.send(append(frame(keyEcho, 1, 10), b...))
+			_ = p.Conn.(*net.TCPConn).CloseWrite()
+			p.expect(frame(keyEcho, 1, 10))
+			p.ended()
+			until(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+		})
+	}
+	t.Run("last", func(t *testing.T) {
+		s := start(t, conn.Options{})
+		p := s.dial(t)
+		p.send(append(frame(keyLast, 1, 10), frame(keyEcho, 2, 10)...))
+		p.expect(frame(keyLast, 1, 10))
+		p.ended()
+	})
+}
+
+// TestQueueIsBounded: with requests waiting the socket is not read beyond the bound, in bytes or in number.
+func TestQueueIsBounded(t *testing.T) {
+	for name, o := range map[string]conn.Options{"bytes": {QueueBytes: 10_000}, "requests": {QueueRequests: 8}} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, o)
+			p := s.dial(t)
+			var all []byte
+			for i := range int32(100) {
+				key := int16(keyEcho)
+				if i == 0 {
+					key = keyWait
+				}
+				all = append(all, frame(key, i, 992)...)
+			}
+			go func() { _, _ = p.Write(all) }() // what is missing will not be answered
+			// The first is being finished; beside the queue one more may have been read.
+			until(t, "the queue is full", func() bool { return s.begun.Load() >= 9 })
+			if n := s.begun.Load(); n > 11 {
+				t.Errorf("%d requests have begun", n)
+			}
+			close(s.hold)
+			p.expect(all)
+		})
+	}
+}
+
+// TestMemoryIsWaitedFor: a request that finds no memory waits, unread, until there is some; so does every other connection's.
+func TestMemoryIsWaitedFor(t *testing.T) {
+	s := start(t, conn.Options{})
+	held, err := s.class.Reserve(s.class.Limit() - 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.dial(t)
+	large := frame(keyEcho, 1, 500_000)
+	go func() { _, _ = p.Write(large) }() // what is missing will not be answered
+	until(t, "it waits for memory", func() bool { return s.class.Usage().Waiting == 1 })
+	if s.begun.Load() != 0 {
+		t.Error("it has begun")
+	}
+	held.Release()
+	p.expect(large)
+	until(t, "all is given back", func() bool { return s.class.Used() == 0 })
+}
+
+// TestSlowGiveWay: who sends a large request slowly loses its memory, and the connection, to who waits for some.
+func TestSlowGiveWay(t *testing.T) {
+	s := start(t, conn.Options{})
+	held, err := s.class.Reserve(s.class.Limit() - 1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Release()
+	slow, other := s.dial(t), s.dial(t)
+	slow.send(frame(keyLarge, 1, 900_000)[:100_000])
+	until(t, "it has its memory", func() bool { return s.class.Limit()-s.class.Used() < 500_000 })
+	want := frame(keyLarge, 2, 500_000)
+	go func() { _, _ = other.Write(want) }() // what is missing will not be answered
+	other.expect(want)
+	slow.ended()
+}
+
+// TestSlowAndSilent: who does not say who it is, stops in the middle of a request, or asks for nothing, is cut off.
+func TestSlowAndSilent(t *testing.T) {
+	short := 50 * time.Millisecond
+	for name, c := range map[string]struct {
+		o    conn.Options
+		send []byte
+	}{
+		"silent":       {conn.Options{TrustWithin: short}, nil},
+		"never trusts": {conn.Options{TrustWithin: short}, frame(keyEcho, 1, 0)},
+		"idle":         {conn.Options{Idle: short}, frame(keyTrust, 1, 0)},
+		"half":         {conn.Options{Step: short}, frame(keyTrust, 1, 100)[:60]},
+		"half a head":  {conn.Options{Step: short}, frame(keyTrust, 1, 100)[:6]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, c.o)
+			p := s.dial(t)
+			if c.send != nil {
+				p.send(c.send)
+			}
+			if _, err := io.Copy(io.Discard, p.Conn); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("it is still open")
+			}
+		})
+	}
+	t.Run("who waits for an answer is not idle", func(t *testing.T) {
+		s := start(t, conn.Options{Idle: short})
+		p := s.dial(t)
+		p.send(append(frame(keyTrust, 1, 0), frame(keyWait, 2, 0)...))
+		p.expect(frame(keyTrust, 1, 0))
+		_ = p.SetReadDeadline(time.Now().Add(5 * short))
+		if _, err := p.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("cut off while it waits: %v", err)
+		}
+		close(s.hold)
+		_ = p.SetReadDeadline(time.Now().Add(time.Minute))
+		p.expect(frame(keyWait, 2, 0))
+	})
+}
+
+// TestWhoTakesNothing: a client that does not read its answers is cut off.
+func TestWhoTakesNothing(t *testing.T) {
+	s := start(t, conn.Options{Step: 50 * time.Millisecond})
+	p := s.dial(t)
+	_ = p.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	for range 50 {
+		if _, err := p.Write(frame(keyEcho, 1, 900_000)); err != nil {
+			break
+		}
+	}
+	until(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+}
+
+// TestConnectionsAreLimited: one more takes the place of the oldest that has not shown who it is, or is closed.
+func TestConnectionsAreLimited(t *testing.T) {
+	s := start(t, conn.Options{Connections: 2})
+	trusted, stranger := s.dial(t), s.dial(t)
+	trusted.send(frame(keyTrust, 1, 0))
+	trusted.expect(frame(keyTrust, 1, 0))
+	stranger.send(frame(keyEcho, 1, 0))
+	stranger.expect(frame(keyEcho, 1, 0))
+	third := s.dial(t)
+	third.send(frame(keyTrust, 2, 0))
+	third.expect(frame(keyTrust, 2, 0))
+	stranger.ended()
+	s.dial(t).ended()
+	trusted.send(frame(keyEcho, 3, 0))
+	trusted.expect(frame(keyEcho, 3, 0))
+}
+
+// TestDrain: waits end with what they have, what has begun is answered, nothing more is read, and the port is free. Who has not shown who
+// it is yet does not take the end for a refusal.
+func TestDrain(t *testing.T) {
+	s := start(t, conn.Options{})
+	p, silent, stranger := s.dial(t), s.dial(t), s.dial(t)
+	p.send(append(append(frame(keyTrust, 0, 0), frame(keyWait, 1, 0)...), frame(keyEcho, 2, 0)...))
+	stranger.send(frame(keyEcho, 3, 0))
+	stranger.expect(frame(keyEcho, 3, 0))
+	p.expect(frame(keyTrust, 0, 0))
+	until(t, "all have begun", func() bool { return s.begun.Load() == 4 && s.Connections() == 3 })
+	s.Drain()
+	p.expect(append(frame(keyWait, 1, 0), frame(keyEcho, 2, 0)...))
+	p.ended()
+	for name, p := range map[string]*peer{"silent": silent, "stranger": stranger} {
+		if n, err := io.Copy(io.Discard, p.Conn); n > 0 || !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: %d bytes, %v: want a reset", name, n, err)
+		}
+	}
+	if _, err := net.Dial("tcp", s.addr); err == nil {
+		t.Error("it listens")
+	}
+}
+
+// FuzzFrames: whatever bytes come, whole requests in front of what is wrong are answered in order, and the connection ends.
+func FuzzFrames(f *testing.F) {
+	f.Add(frame(keyEcho, 1, 3))
+	f.Add(append(frame(keyEcho, 1, 0), frame(keyDone, 2, 9)...))
+	f.Add(append(frame(keyLast, 1, 0), frame(keyEcho, 2, 9)...))
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := start(t, conn.Options{})
+		close(s.hold)
+		p := s.dial(t)
+		go func() {
+			_, _ = p.Write(b)
+			_ = p.Conn.(*net.TCPConn).CloseWrite()
+		}()
+		got, _ := io.ReadAll(p)
+		if want := answers(b); !bytes.HasPrefix(want, got) || len(got) < len(want) && !bytes.Contains(b, []byte{0, keyFail}) && len(b) < 1<<16 {
+			t.Fatalf("%x was answered with %x, want %x", b, got, want)
+		}
+	})
+}
+
+// answers is what is answered to b.
+func answers(b []byte) (want []byte) {
+	for len(b) >= 12 {
+		n := int(int32(binary.BigEndian.Uint32(b)))
+		if n < 8 || n > 1<<20 || n > len(b)-4 {
+			return want
+		}
+		one := b[:4+n]
+		switch wire.Peek(one[4:]).Key {
+		case keyBad, keyFail:
+			return want
+		case keyFile:
+			return want // there is none
+		case keyLast:
+			return append(want, one...)
+		case keyDone:
+		default:
+			want = append(want, one...)
+		}
+		b = b[4+n:]
+	}
+	return want
+}

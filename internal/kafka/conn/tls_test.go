@@ -1,0 +1,228 @@
+package conn_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/internal/tlsport/certtest"
+)
+
+// startTLS starts a server with TLS, and returns settings of clients.
+func startTLS(t testing.TB, o conn.Options) (*server, *tls.Config) {
+	t.Helper()
+	authority, set, log := certtest.New(t), metrics.NewSet(), slog.New(slog.DiscardHandler)
+	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), certtest.Leaf{}), log, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Port = tlsport.NewPort(tlsport.Options{Name: "kafka", Certificate: cert, Logger: log, Metrics: set})
+	return start(t, o), authority.Trusted()
+}
+
+func (s *server) dialTLS(t testing.TB, config *tls.Config) *peer {
+	t.Helper()
+	c, err := tls.Dial("tcp", s.addr, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	return &peer{t, c}
+}
+
+// TestTLSAnswers: answers of any size, from memory and files, in order; after the last one the client hears of the end.
+func TestTLSAnswers(t *testing.T) {
+	s, config := startTLS(t, conn.Options{})
+	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000) // several pieces
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	s.file.Store(file)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		config.MaxVersion = version
+		p := s.dialTLS(t, config)
+		ask := frame(keyFile, 1, 3)
+		sent := append(append(frame(keyEcho, 0, 900_000), ask...), frame(keyLast, 2, 70_000)...)
+		go func() { _, _ = p.Write(sent) }() // what is missing will not be answered
+		want := append(append(ask, '<'), append(content[1:], '>')...)
+		binary.BigEndian.PutUint32(want, uint32(len(want)-4))
+		p.expect(frame(keyEcho, 0, 900_000))
+		p.expect(want)
+		p.expect(frame(keyLast, 2, 70_000))
+		if n, err := p.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("%s: %d %v", tls.VersionName(version), n, err)
+		}
+	}
+}
+
+// TestSlowHandshakes: who begins no handshake, or does not end it, is cut off, and makes room for others before.
+func TestSlowHandshakes(t *testing.T) {
+	short := 50 * time.Millisecond
+	for name, send := range map[string]string{"nothing": "", "half a record": "\x16\x03\x01\x02\x00\x01", "one that goes on": "\x16\x03\x01\x00\x04\x01\x00\x20\x00"} {
+		for which, o := range map[string]conn.Options{"step": {Step: short}, "trust": {TrustWithin: short}} {
+			t.Run(name+", "+which, func(t *testing.T) {
+				s, _ := startTLS(t, o)
+				p := s.dial(t)
+				p.send([]byte(send))
+				if _, err := io.Copy(io.Discard, p.Conn); errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Error("it is still open")
+				}
+				until(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+			})
+		}
+	}
+	t.Run("they count", func(t *testing.T) {
+		s, config := startTLS(t, conn.Options{Connections: 3})
+		var slow []*peer
+		for range 20 {
+			p := s.dial(t)
+			p.send([]byte("\x16\x03\x01\x02\x00\x01"))
+			slow = append(slow, p)
+		}
+		until(t, "the places are taken", func() bool { return s.Connections() == 3 })
+		good := s.dialTLS(t, config)
+		good.send(frame(keyTrust, 1, 0))
+		good.expect(frame(keyTrust, 1, 0))
+		for range 20 { // who has shown who it is stays
+			slow = append(slow, s.dial(t))
+		}
+		good.send(frame(keyEcho, 2, 0))
+		good.expect(frame(keyEcho, 2, 0))
+		if n := s.Connections(); n > 3 {
+			t.Errorf("%d connections", n)
+		}
+		for _, p := range slow[:17] {
+			p.ended()
+		}
+	})
+	t.Run("the server ends", func(t *testing.T) {
+		s, _ := startTLS(t, conn.Options{})
+		p := s.dial(t)
+		p.send([]byte("\x16\x03\x01\x02\x00\x01"))
+		until(t, "it is there", func() bool { return s.Connections() == 1 })
+		s.Drain()
+		if _, err := io.Copy(io.Discard, p.Conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("it is still open")
+		}
+	})
+}
+
+// TestTLSWhoTakesNothing: a client that does not read its answers is cut off, and its end keeps nobody waiting.
+func TestTLSWhoTakesNothing(t *testing.T) {
+	s, config := startTLS(t, conn.Options{Step: 50 * time.Millisecond})
+	p := s.dialTLS(t, config)
+	_ = p.Conn.(*tls.Conn).NetConn().(*net.TCPConn).SetReadBuffer(4 << 10)
+	for range 50 {
+		if _, err := p.Write(frame(keyEcho, 1, 900_000)); err != nil {
+			break
+		}
+	}
+	until(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+}
+
+// TestTLSMemory: an idle connection after large requests and answers takes no more than what a connection with TLS is reckoned to
+// cost, 64 KiB, the client's half of it here included.
+func TestTLSMemory(t *testing.T) {
+	const n = 100
+	s, config := startTLS(t, conn.Options{Connections: 2 * n})
+	measure := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapInuse + m.StackInuse)
+	}
+	use := func(f func() *peer) {
+		p := f()
+		p.send(frame(keyTrust, 1, 100_000))
+		p.expect(frame(keyTrust, 1, 100_000))
+	}
+	use(func() *peer { return s.dialTLS(t, config) })
+	before := measure()
+	for range n {
+		use(func() *peer { return s.dialTLS(t, config) })
+	}
+	each := (measure() - before) / n
+	t.Logf("%d bytes for each connection and its client", each)
+	if each > 2*64<<10 {
+		t.Errorf("%d bytes for each connection and its client", each)
+	}
+}
+
+// BenchmarkFile sends 64 MiB from a file, which a plain connection leaves to the kernel. The client takes bytes as they are on the wire.
+func BenchmarkFile(b *testing.B) {
+	const size = 64 << 20
+	name := filepath.Join(b.TempDir(), "f")
+	if err := os.WriteFile(name, make([]byte, size+1), 0o600); err != nil { // the first byte is left out
+		b.Fatal(err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	for _, name := range []string{"plain", "TLS"} {
+		b.Run(name, func(b *testing.B) {
+			var s *server
+			var c, wire net.Conn
+			if name == "plain" {
+				s = start(b, conn.Options{})
+				s.file.Store(file)
+				c = s.dial(b).Conn
+				wire = c
+			} else {
+				var config *tls.Config
+				s, config = startTLS(b, conn.Options{})
+				s.file.Store(file)
+				c = s.dialTLS(b, config).Conn
+				wire = c.(*tls.Conn).NetConn()
+			}
+			_ = c.SetDeadline(time.Time{})
+			buffer := make([]byte, 256<<10)
+			b.SetBytes(size)
+			before := cpu()
+			for b.Loop() {
+				if _, err := c.Write(frame(keyFile, 1, 0)); err != nil {
+					b.Fatal(err)
+				}
+				for n := 0; n < size; {
+					m, err := wire.Read(buffer)
+					if err != nil {
+						b.Fatal(err)
+					}
+					n += m
+				}
+			}
+			b.ReportMetric(float64((cpu()-before).Milliseconds())/float64(b.N)*(1<<30)/size, "cpu-ms/GiB")
+			_ = wire.Close()
+		})
+	}
+}
+
+// cpu is what this process has computed so far.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,53 @@
+package kafka
+
+import (
+	"context"
+	"net"
+
+	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/group"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// groupAPIs is the API keys about consumer groups. What is supported of each is said in package group, file by file.
+func groupAPIs() []api {
+	var list []api
+	for _, a := range group.Table() {
+		list = append(list, api{
+			key: a.Key, min: a.Min, max: a.Max, shape: a.Shape, groups: true,
+			begin: func(c *call, _ context.Context) (conn.Finish, error) { return c.beginGroup(&a) },
+		})
+	}
+	return list
+}
+
+// beginGroup begins a request about groups, when it comes: what is behind a joining that waits is begun all the same.
+func (c *call) beginGroup(a *group.API) (conn.Finish, error) {
+	head, _, err := wire.ParseHead(c.frame.Bytes, c.api.shape.IsFlexible(c.version))
+	if err != nil {
+		return nil, err
+	}
+	self := c.host()
+	finish, err := a.Begin(c.groups, &group.Call{
+		Version: c.version, Body: c.body, Client: string(head.Client), Host: hostOf(c.remote),
+		Self: group.Node{ID: nodeID, Host: self.host, Port: self.port},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (conn.Answer, error) {
+		resp, memory := finish(ctx)
+		answer := c.answer(resp)
+		answer.Release = memory.Release
+		return answer, nil
+	}, nil
+}
+
+// hostOf is the host of an address, as Kafka shows it.
+func hostOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		host = a.String()
+	}
+	return "/" + host
+}

@@ -1,0 +1,612 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/groups"
+	"github.com/sebbroker/seb/internal/groups/coordinator"
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// site is a bucket, and the broker that serves it at an address which stays the same.
+type site struct {
+	t     *testing.T
+	store objstore.Store
+	addr  string
+	b     *broker.Broker
+	c     *coordinator.Coordinator
+	k     *kafka.Server
+	ended chan error
+}
+
+func newSite(t *testing.T) *site {
+	s := &site{t: t, store: objstore.NewMemory(), addr: "127.0.0.1:0"}
+	s.start()
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+// start opens the next broker.
+func (s *site) start() {
+	s.t.Helper()
+	var err error
+	s.b, err = broker.Open(s.t.Context(), broker.Options{
+		Store: s.store, Budget: budget.New(256 << 20), Batch: batcher.Config{Wait: 2 * time.Millisecond}, Logger: quiet,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.c = coordinator.Open(context.Background(), coordinator.Options{
+		Broker: s.b, InitialDelay: 20 * time.Millisecond, SessionMin: time.Millisecond, Session: 2 * time.Second, Beat: 50 * time.Millisecond,
+		Logger: quiet,
+	})
+	s.k, err = kafka.New(s.b, kafka.Options{APIKey: apiKey, Groups: s.c})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.addr, s.ended = l.Addr().String(), make(chan error, 1)
+	k, ended := s.k, s.ended
+	go func() { ended <- k.Serve(context.Background(), l) }()
+}
+
+// stop ends the broker as a crash would, its connections first.
+func (s *site) stop() {
+	s.t.Helper()
+	dead, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.b.Close(dead)
+	_ = s.k.Close(dead)
+	s.c.Close()
+	if err := <-s.ended; err != nil {
+		s.t.Error(err)
+	}
+}
+
+// takeOver has another broker lead while this one still answers, and then end.
+func (s *site) takeOver(while func()) {
+	s.t.Helper()
+	old := *s
+	s.addr = "127.0.0.1:0"
+	s.start()
+	while()
+	old.stop()
+}
+
+func (s *site) client(opts ...kgo.Opt) *kgo.Client {
+	s.t.Helper()
+	c, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(s.addr), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()), kgo.MetadataMinAge(20 * time.Millisecond),
+		kgo.MetadataMaxAge(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }),
+		kgo.RecordRetries(1 << 30), kgo.ConnIdleTimeout(time.Minute),
+	}, opts...)...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+type spot struct {
+	partition int32
+	offset    int64
+}
+
+// crowd is the consumers of one group, and what they have seen together.
+type crowd struct {
+	s  *site
+	wg sync.WaitGroup
+
+	mu        sync.Mutex // guards what follows
+	committed map[int32]int64
+	seen      map[spot]string
+	again     int
+	owners    map[int32]map[string]bool
+	failures  []string
+}
+
+func newCrowd(s *site) *crowd {
+	return &crowd{s: s, committed: map[int32]int64{}, seen: map[spot]string{}, owners: map[int32]map[string]bool{}}
+}
+
+// consumer is one member.
+type consumer struct {
+	*crowd
+	name   string
+	c      *kgo.Client
+	cancel context.CancelFunc
+	wire   *cord
+	as     string // member id when it was last assigned something; guarded by crowd.mu
+}
+
+// cord is a client's connections, which can be cut for good.
+type cord struct {
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+func (c *cord) dial(ctx context.Context, network, host string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, host)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut {
+		if err == nil {
+			_ = conn.Close()
+		}
+		return nil, errors.New("cut off")
+	}
+	if err == nil {
+		c.conns = append(c.conns, conn)
+	}
+	return conn, err
+}
+
+func (c *cord) sever() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = true
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+}
+
+// add starts a member, which commits what it has read, batch by batch. Where it begins in a partition must not be below what was
+// acknowledged as committed before it was assigned it.
+func (c *crowd) add(name string, opts ...kgo.Opt) *consumer {
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &consumer{crowd: c, name: name, cancel: cancel, wire: &cord{}}
+	before := map[int32]int64{} // committed when the partition was assigned; of the client's own goroutine
+	m.c = c.s.client(append([]kgo.Opt{
+		kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.DisableAutoCommit(), kgo.Dialer(m.wire.dial), kgo.ClientID(name),
+		kgo.SessionTimeout(2 * time.Second), kgo.HeartbeatInterval(50 * time.Millisecond), kgo.RebalanceTimeout(10 * time.Second),
+		kgo.BlockRebalanceOnPoll(), kgo.FetchMaxWait(50 * time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.OnPartitionsAssigned(func(_ context.Context, client *kgo.Client, added map[string][]int32) {
+			id, _ := client.GroupMetadata()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			m.as = id
+			for _, p := range added["t"] {
+				before[p] = c.committed[p]
+				c.own(p, name, true)
+			}
+		}),
+		kgo.OnPartitionsRevoked(m.gone), kgo.OnPartitionsLost(m.gone),
+		kgo.AdjustFetchOffsetsFn(func(_ context.Context, at map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for p, o := range at["t"] {
+				if from := max(0, o.EpochOffset().Offset); from < before[p] {
+					c.failures = append(c.failures, fmt.Sprintf("%s begins partition %d at %d, %d was committed", name, p, from, before[p]))
+				}
+			}
+			return at, nil
+		}),
+	}, opts...)...)
+	c.wg.Go(func() { m.run(ctx) })
+	return m
+}
+
+func (c *crowd) own(p int32, name string, owns bool) {
+	if c.owners[p] == nil {
+		c.owners[p] = map[string]bool{}
+	}
+	if owns {
+		c.owners[p][name] = true
+	} else {
+		delete(c.owners[p], name)
+	}
+}
+
+func (m *consumer) gone(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range lost["t"] {
+		m.own(p, m.name, false)
+	}
+}
+
+var errOther = errors.New("read as another member")
+
+// run reads and commits. franz-go sends a commit as the member that it is by then, and a broker can not tell that a member commits
+// what it read as another one, when the partition was its own: so what was read before a restart of the broker is not committed
+// after it.
+func (m *consumer) run(ctx context.Context) {
+	commits := kgo.PreCommitFnContext(ctx, func(r *kmsg.OffsetCommitRequest) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if r.MemberID != m.as {
+			return errOther
+		}
+		return nil
+	})
+	for ctx.Err() == nil {
+		recs := m.c.PollRecords(ctx, 20).Records()
+		m.see(recs)
+		if len(recs) > 0 && m.c.CommitRecords(commits, recs...) == nil {
+			m.commit(recs)
+		}
+		m.c.AllowRebalance()
+	}
+}
+
+func (m *consumer) see(recs []*kgo.Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range recs {
+		at := spot{r.Partition, r.Offset}
+		if was, ok := m.seen[at]; ok {
+			if m.again++; was != string(r.Value) {
+				m.failures = append(m.failures, fmt.Sprintf("%v is %q and %q", at, was, r.Value))
+			}
+		}
+		m.seen[at] = string(r.Value)
+	}
+}
+
+func (m *consumer) commit(recs []*kgo.Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range recs {
+		m.committed[r.Partition] = max(m.committed[r.Partition], r.Offset+1)
+	}
+}
+
+// leave has a member go in an orderly way.
+func (m *consumer) leave() {
+	m.cancel()
+	m.c.CloseAllowingRebalance()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for p := range m.owners {
+		m.own(p, m.name, false)
+	}
+}
+
+// kill cuts a member off: nobody hears of it any more.
+func (m *consumer) kill() {
+	m.wire.sever()
+	m.leave()
+}
+
+// until waits until something holds of the crowd.
+func (c *crowd) until(what string, is func() bool) {
+	c.s.t.Helper()
+	end := time.Now().Add(time.Minute)
+	for {
+		c.mu.Lock()
+		ok, state := is(), fmt.Sprintf("%d seen, committed %v, owners %v, failures %v", len(c.seen), c.committed, c.owners, c.failures)
+		c.mu.Unlock()
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			c.s.t.Fatalf("never: %s; %s", what, state)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// shared says whether each of n partitions has one owner, and each of so many members has some.
+func (c *crowd) shared(n, members int) func() bool {
+	return func() bool {
+		names := map[string]bool{}
+		for p := range int32(n) {
+			if len(c.owners[p]) != 1 {
+				return false
+			}
+			for name := range c.owners[p] {
+				names[name] = true
+			}
+		}
+		return len(names) == members
+	}
+}
+
+// producer writes until it is stopped, to as many partitions as it is told of.
+type producer struct {
+	s     *site
+	c     *kgo.Client
+	parts chan int
+	stop  chan struct{}
+	done  chan map[spot]string // what was acknowledged
+}
+
+func (s *site) produce(partitions int) *producer {
+	p := &producer{s: s, c: s.client(kgo.RecordPartitioner(kgo.ManualPartitioner())), parts: make(chan int), stop: make(chan struct{}), done: make(chan map[spot]string)}
+	go p.run(partitions)
+	return p
+}
+
+func (p *producer) run(partitions int) {
+	wrote, first := map[spot]string{}, int32(partitions)
+	for i := 0; ; i++ {
+		select {
+		case <-p.stop:
+			p.done <- wrote
+			return
+		case partitions = <-p.parts:
+		default:
+		}
+		r := &kgo.Record{Topic: "t", Partition: int32(i % partitions), Value: fmt.Appendf(nil, "%d", i)}
+		if err := p.c.ProduceSync(context.Background(), r).FirstErr(); err != nil {
+			if r.Partition < first {
+				p.s.t.Error(err)
+			}
+			p.c.ForceMetadataRefresh() // a partition that was added and is not known yet
+			continue
+		}
+		wrote[spot{r.Partition, r.Offset}] = string(r.Value)
+	}
+}
+
+func (p *producer) end() map[spot]string {
+	close(p.stop)
+	wrote := <-p.done
+	p.c.Close()
+	return wrote
+}
+
+// check ends a run: all that was written is seen and committed, and nothing went wrong.
+func (c *crowd) check(wrote map[spot]string, members ...*consumer) {
+	c.s.t.Helper()
+	ends := map[int32]int64{}
+	for at := range wrote {
+		ends[at.partition] = max(ends[at.partition], at.offset+1)
+	}
+	c.until("all is seen and committed", func() bool {
+		for at, value := range wrote {
+			if c.seen[at] != value {
+				return false
+			}
+		}
+		info, err := c.s.b.Group(c.s.t.Context(), "g", false)
+		for _, o := range info.Offsets { // a commit may be there whose sender was killed before it heard of it
+			if o.Offset != ends[o.Partition] {
+				return false
+			}
+		}
+		return err == nil && len(info.Offsets) == len(ends)
+	})
+	for _, m := range members {
+		m.leave()
+	}
+	c.wg.Wait()
+	info, err := c.s.b.Group(c.s.t.Context(), "g", false)
+	if err != nil || len(info.Offsets) != len(ends) {
+		c.s.t.Fatalf("%+v, %v", info, err)
+	}
+	for _, o := range info.Offsets {
+		if o.Offset != ends[o.Partition] {
+			c.s.t.Errorf("partition %d is committed up to %d of %d", o.Partition, o.Offset, ends[o.Partition])
+		}
+	}
+	if len(c.failures) > 0 {
+		c.s.t.Fatal(c.failures)
+	}
+	c.s.t.Logf("%d records, %d read again", len(wrote), c.again)
+}
+
+func (s *site) topic(partitions int) {
+	s.t.Helper()
+	if _, err := s.b.CreateTopic(s.t.Context(), "t", broker.TopicSpec{Partitions: partitions}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ways are how groups rebalance: classic groups eagerly or cooperatively, others as the broker says.
+var ways = map[string][]kgo.Opt{
+	"range":              {kgo.Balancers(kgo.RangeBalancer())},
+	"cooperative-sticky": {kgo.Balancers(kgo.CooperativeStickyBalancer())},
+	"server-side":        {kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer()},
+}
+
+// TestMembersComeGoAndDie: under all ways of rebalancing, while records are written and partitions are added.
+func TestMembersComeGoAndDie(t *testing.T) {
+	for name, how := range ways {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.topic(4)
+			p := s.produce(4)
+			c := newCrowd(s)
+			a, b := c.add("a", how...), c.add("b", how...)
+			c.until("two share", c.shared(4, 2))
+			d := c.add("d", how...)
+			c.until("three share", c.shared(4, 3))
+			a.kill()
+			c.until("two are left", c.shared(4, 2))
+			if _, err := s.b.UpdateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 7}); err != nil {
+				t.Fatal(err)
+			}
+			p.parts <- 7
+			c.until("partitions that were added are read", c.shared(7, 2))
+			b.leave()
+			c.until("one is left", c.shared(7, 1))
+			e := c.add("e", how...)
+			c.until("two share again", c.shared(7, 2))
+			c.check(p.end(), d, e)
+		})
+	}
+}
+
+// TestGroupsOutliveBrokers: restarts and takeovers while records are written; what is committed is where members go on.
+func TestGroupsOutliveBrokers(t *testing.T) {
+	for _, name := range []string{"cooperative-sticky", "server-side"} {
+		t.Run(name, func(t *testing.T) { outlive(t, ways[name]) })
+	}
+}
+
+func outlive(t *testing.T, how []kgo.Opt) {
+	s := newSite(t)
+	s.topic(6)
+	p := s.produce(6)
+	c := newCrowd(s)
+	var members []*consumer
+	for i := range 3 {
+		members = append(members, c.add(fmt.Sprint("m", i), how...))
+	}
+	c.until("three share", c.shared(6, 3))
+	for range 3 {
+		s.stop()
+		s.start()
+		c.until("all have joined the next broker", func() bool {
+			v, _ := s.c.Describe(t.Context(), "g")
+			n := len(v.Members)
+			if v.Consumers != nil {
+				n = len(v.Consumers.Members)
+			}
+			return v.State == groups.Stable && n == 3
+		})
+		at := len(c.snapshot())
+		c.until("it goes on", func() bool { return len(c.seen) > at+100 })
+	}
+	c.until("three share after restarts", c.shared(6, 3))
+	c.check(p.end(), members...)
+}
+
+func (c *crowd) snapshot() map[spot]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[spot]string, len(c.seen))
+	for at, v := range c.seen {
+		all[at] = v
+	}
+	return all
+}
+
+// TestATakeoverWhileMembersRun: the deposed broker still answers its members, who go on without being able to commit; those of
+// the next one begin where the last acknowledged commit is, and nothing that the others do changes that.
+func TestATakeoverWhileMembersRun(t *testing.T) {
+	s := newSite(t)
+	s.topic(3)
+	p := s.produce(3)
+	old := newCrowd(s)
+	a, b := old.add("a"), old.add("b")
+	old.until("two share", old.shared(3, 2))
+	old.until("they commit", func() bool { return len(old.committed) == 3 })
+	var next *crowd
+	var d *consumer
+	before := p.end()
+	s.takeOver(func() {
+		next = newCrowd(s)
+		old.mu.Lock()
+		for part, offset := range old.committed {
+			next.committed[part] = offset
+		}
+		old.mu.Unlock()
+		p = s.produce(3)
+		d = next.add("d")
+		next.until("it reads", func() bool { return len(next.seen) > 30 })
+		for part := range int32(3) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			for _, zombie := range []*consumer{a, b} {
+				if err := zombie.c.CommitRecords(ctx, &kgo.Record{Topic: "t", Partition: part}); err == nil {
+					t.Error("a member of the deposed broker commits")
+				}
+			}
+			cancel()
+		}
+		next.until("it reads on", func() bool { return len(next.seen) > 60 })
+	})
+	a.kill()
+	b.kill()
+	old.wg.Wait()
+	wrote := p.end()
+	for at, v := range before { // seen by the one crowd or the other
+		if old.seen[at] == "" {
+			wrote[at] = v
+		}
+	}
+	next.check(wrote, d)
+	if len(old.failures) > 0 {
+		t.Fatal(old.failures)
+	}
+}
+
+// TestStaticMembersRestart: a member with an instance id comes back within its session, and nobody notices.
+func TestStaticMembersRestart(t *testing.T) {
+	s := newSite(t)
+	s.topic(4)
+	p := s.produce(4)
+	c := newCrowd(s)
+	static := func(name string) []kgo.Opt {
+		return []kgo.Opt{kgo.InstanceID(name), kgo.SessionTimeout(30 * time.Second)}
+	}
+	a, b := c.add("a", static("a")...), c.add("b", static("b")...)
+	c.until("two share", c.shared(4, 2))
+	c.until("they read", func() bool { return len(c.seen) > 100 })
+	view, _ := s.c.Describe(t.Context(), "g")
+	a.kill()
+	again := c.add("a", static("a")...)
+	c.until("it is back", c.shared(4, 2))
+	now, _ := s.c.Describe(t.Context(), "g")
+	if now.Generation != view.Generation || now.State != view.State || len(now.Members) != 2 {
+		t.Fatalf("%+v was %+v", now, view)
+	}
+	at := len(c.snapshot())
+	c.until("they read on", func() bool { return len(c.seen) > at+100 })
+	c.check(p.end(), again, b)
+}
+
+// TestAdministration: groups as kadm sees them, and offsets set by hand.
+func TestAdministration(t *testing.T) {
+	s := newSite(t)
+	s.topic(2)
+	p := s.produce(2)
+	c := newCrowd(s)
+	m := c.add("a")
+	c.until("it commits", func() bool { return len(c.committed) == 2 && len(c.seen) > 100 })
+	client := s.client()
+	defer client.Close()
+	adm := kadm.NewClient(client)
+	ctx := t.Context()
+	list, err := adm.ListGroups(ctx)
+	if err != nil || list["g"].State != "Stable" || list["g"].ProtocolType != "consumer" || list["g"].Coordinator != 1 {
+		t.Fatalf("%+v %v", list, err)
+	}
+	described, err := adm.DescribeGroups(ctx, "g")
+	if err != nil || len(described["g"].Members) != 1 || described["g"].Members[0].ClientID != "a" || described["g"].Members[0].ClientHost != "/127.0.0.1" {
+		t.Fatalf("%+v %v", described, err)
+	}
+	var by kadm.Offsets
+	by.AddOffset("t", 0, 1, -1)
+	if refused, err := adm.CommitOffsets(ctx, "g", by); err != nil || refused.Error() == nil {
+		t.Fatalf("a commit by hand beside members: %+v %v", refused, err)
+	}
+	if _, err := adm.DeleteGroup(ctx, "g"); err == nil {
+		t.Fatal("a group with members is deleted")
+	}
+	c.check(p.end(), m)
+	if done, err := adm.CommitOffsets(ctx, "g", by); err != nil || done.Error() != nil {
+		t.Fatalf("%+v %v", done, err)
+	}
+	got, err := adm.FetchOffsets(ctx, "g")
+	if o, ok := got.Lookup("t", 0); err != nil || !ok || o.At != 1 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	lags, err := adm.Lag(ctx, "g")
+	if lag := lags["g"]; err != nil || lag.Error() != nil || lag.Lag.Total() == 0 {
+		t.Fatalf("%+v %v", lags, err)
+	}
+	if _, err := adm.DeleteGroup(ctx, "g"); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,53 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// CreatePartitions (37), v0 to v3: more partitions for a topic, one topic after the other. Where replicas are to be does not
+// count. Compacted topics get none: keys would move to others.
+var createPartitionsAPI = api{
+	key: kmsg.CreatePartitions, min: 0, max: 3,
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
+		wire.Array(wire.Text, wire.Int32, wire.Array(wire.List(wire.Int32))), wire.Int32, wire.Bool,
+	}},
+	begin: serving((*call).createPartitions),
+}
+
+func (c *call) createPartitions(ctx context.Context, r *kmsg.CreatePartitionsRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrCreatePartitionsResponse()
+	ctx, cancel := waitFor(ctx, r.TimeoutMillis)
+	defer cancel()
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		out := kmsg.NewCreatePartitionsResponseTopic()
+		out.Topic = t.Topic
+		if err := c.addPartitions(ctx, t, r.ValidateOnly); err != nil {
+			out.ErrorCode, out.ErrorMessage = topicCode(err), text(err)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp, nil
+}
+
+func (c *call) addPartitions(ctx context.Context, t *kmsg.CreatePartitionsRequestTopic, dry bool) error {
+	have, err := c.b.Partitions(t.Topic)
+	if err != nil {
+		return err
+	}
+	if int(t.Count) <= have {
+		return &broker.InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is not more than the %d there are", t.Count, have)}
+	}
+	spec := broker.TopicSpec{Partitions: int(t.Count)}
+	if dry {
+		return c.b.CheckUpdate(ctx, t.Topic, spec)
+	}
+	_, err = c.b.UpdateTopic(ctx, t.Topic, spec)
+	return err
+}

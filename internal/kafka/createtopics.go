@@ -1,0 +1,128 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// CreateTopics (19), v2 to v7: each topic for itself, one after the other. A number of partitions of -1 is 1. How many
+// replicas, and where, is the bucket's affair: any number is taken, and 1 is said to be there. Configs are those of
+// configs.go; such as have no meaning here are taken without effect, others refused.
+var createTopicsAPI = api{
+	key: kmsg.CreateTopics, min: 2, max: 7,
+	shape: wire.Shape{Flexible: 5, Fields: []wire.Field{
+		wire.Array(
+			wire.Text, wire.Int32, wire.Int16,
+			wire.Array(wire.Int32, wire.List(wire.Int32)),
+			wire.Array(wire.Text, wire.Text),
+		),
+		wire.Int32, wire.Bool,
+	}},
+	begin: serving((*call).createTopics),
+}
+
+func (c *call) createTopics(ctx context.Context, r *kmsg.CreateTopicsRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrCreateTopicsResponse()
+	ctx, cancel := waitFor(ctx, r.TimeoutMillis)
+	defer cancel()
+	count := map[string]int{}
+	for i := range r.Topics {
+		count[r.Topics[i].Topic]++
+	}
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		out := kmsg.NewCreateTopicsResponseTopic()
+		out.Topic, out.NumPartitions, out.ReplicationFactor = t.Topic, -1, -1
+		out.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
+		if count[t.Topic] < 0 {
+			continue
+		}
+		if count[t.Topic] > 1 {
+			count[t.Topic] = -1 // answered once
+			out.ErrorCode, out.ErrorMessage = invalidRequest, text(errors.New("the topic is named twice"))
+		} else {
+			c.createTopic(ctx, t, r.ValidateOnly, &out)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp, nil
+}
+
+func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic, dry bool, out *kmsg.CreateTopicsResponseTopic) {
+	fail := func(code int16, err error) { out.ErrorCode, out.ErrorMessage = code, text(err) }
+	spec := broker.TopicSpec{Partitions: int(t.NumPartitions), Settings: map[string]string{}}
+	if err := state.CheckTopicName(t.Topic); err != nil {
+		fail(invalidTopic, err)
+		return
+	}
+	if _, there := c.b.TopicNamed(t.Topic); there {
+		fail(topicAlreadyExists, broker.ErrTopicExists)
+		return
+	}
+	switch {
+	case len(t.ReplicaAssignment) > 0 && (t.NumPartitions != -1 || t.ReplicationFactor != -1):
+		fail(invalidRequest, errors.New("there are replicas for each partition, and a number of partitions or a replication factor"))
+		return
+	case len(t.ReplicaAssignment) > 0:
+		spec.Partitions = len(t.ReplicaAssignment)
+	case t.NumPartitions == -1:
+		spec.Partitions = 1
+	}
+	if spec.Partitions < 1 || spec.Partitions > state.PartitionsMax {
+		fail(invalidPartitions, errors.New("the number of partitions is not between 1 and 10000"))
+		return
+	}
+	if len(t.ReplicaAssignment) == 0 && t.ReplicationFactor != -1 && t.ReplicationFactor < 1 {
+		fail(invalidReplicationFactor, errors.New("the replication factor is less than 1"))
+		return
+	}
+	for _, g := range t.Configs {
+		name, value, err := settingOf(g.Name, g.Value)
+		if err != nil {
+			fail(invalidConfig, err)
+			return
+		}
+		if name != "" {
+			spec.Settings[name] = value
+		}
+	}
+	settings, err := state.CheckSettings(spec.Settings)
+	if err != nil {
+		fail(invalidConfig, err)
+		return
+	}
+	if !dry {
+		info, err := c.b.CreateTopic(ctx, t.Topic, spec)
+		if err != nil {
+			fail(topicCode(err), err)
+			return
+		}
+		out.TopicID = info.ID
+	}
+	out.NumPartitions, out.ReplicationFactor = int32(spec.Partitions), 1
+	out.Configs = createdConfigs(settings)
+}
+
+func createdConfigs(settings map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
+	resolved := state.Resolve(settings)
+	list := make([]kmsg.CreateTopicsResponseTopicConfig, 0, len(configs))
+	for i := range configs {
+		g := kmsg.NewCreateTopicsResponseTopicConfig()
+		value := configs[i].show(&resolved)
+		_, given := settings[configs[i].ours]
+		g.Name, g.Value, g.Source = configs[i].name, &value, int8(sourceOf(given))
+		list = append(list, g)
+	}
+	return list
+}
+
+// waitFor bounds what changes topics by the time that a client gives; what has begun goes on if the client leaves.
+func waitFor(ctx context.Context, millis int32) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), within(millis, commitTime))
+}

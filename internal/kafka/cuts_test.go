@@ -1,0 +1,107 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/faultproxy"
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// TestCuts: idempotent producers whose connections are cut in the middle of requests and answers, delayed and trickled, store
+// every record once and in order, at the offset that they are told; a consumer behind the same network reads them all.
+func TestCuts(t *testing.T) {
+	const seed = 20
+	wire, err := faultproxy.NewWire(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(wire.Close)
+	s := serve(t, openBroker(t, objstore.NewMemory(), nil), kafka.Options{Advertised: wire.Address(), Step: time.Second})
+	wire.SetTarget(s.addr)
+	const partitions, producers, each = 3, 3, 8000
+	topic(t, s.b, "t", broker.TopicSpec{Partitions: partitions})
+	wire.SetConfig(faultproxy.WireConfig{
+		Rates: faultproxy.Rates{
+			faultproxy.Refused: .05, faultproxy.CutUp: .5, faultproxy.CutDown: .35, faultproxy.AnswerLost: .08,
+			faultproxy.HalfOpen: .02,
+		},
+		DelayMax: 5 * time.Millisecond, HoldMax: 100 * time.Millisecond,
+	})
+	connect := func(opts ...kgo.Opt) *kgo.Client {
+		c, err := kgo.NewClient(append([]kgo.Opt{
+			kgo.SeedBrokers(wire.Address()), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()),
+			kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }), kgo.RequestRetries(1000),
+			kgo.RequestTimeoutOverhead(2 * time.Second), kgo.MetadataMinAge(10 * time.Millisecond), kgo.ConnIdleTimeout(30 * time.Second),
+			kgo.RetryTimeout(time.Minute),
+		}, opts...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	told := map[string][2]int64{} // partition and offset of each value
+	var mu sync.Mutex
+	var producing sync.WaitGroup
+	for p := range producers {
+		c := connect(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(4<<10), kgo.ProducerLinger(0), kgo.UnknownTopicRetries(-1), kgo.ProducerBatchCompression(kgo.NoCompression()))
+		producing.Go(func() {
+			for i := range each {
+				r := &kgo.Record{Topic: "t", Partition: int32(i % partitions), Value: fmt.Appendf(nil, "%d.%06d %0200d", p, i, 0)}
+				c.Produce(ctx, r, func(r *kgo.Record, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if err != nil {
+						t.Errorf("%s: %v", r.Value, err)
+					}
+					told[string(r.Value)] = [2]int64{int64(r.Partition), r.Offset}
+				})
+			}
+			if err := c.Flush(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	var got []*kgo.Record
+	consumer := connect(kgo.ConsumeTopics("t"), kgo.FetchMaxWait(100*time.Millisecond), kgo.FetchMaxBytes(20<<10))
+	for len(got) < producers*each && ctx.Err() == nil {
+		got = append(got, consumer.PollFetches(ctx).Records()...)
+	}
+	producing.Wait()
+	once(t, got, told, producers*each)
+	counts := wire.Counts()
+	t.Logf("%v", counts)
+	if counts[faultproxy.CutUp]+counts[faultproxy.CutDown]+counts[faultproxy.AnswerLost] < 10 {
+		t.Errorf("hardly a connection was cut: %v", counts)
+	}
+}
+
+// once holds what was read against what producers were told: each record once, in order, where it was said to be.
+func once(t *testing.T, got []*kgo.Record, told map[string][2]int64, n int) {
+	t.Helper()
+	next := map[int32]int64{}
+	last := map[string]string{}
+	seen := map[string]bool{}
+	for _, r := range got {
+		v := string(r.Value)
+		line := fmt.Sprint(r.Partition, v[:1])
+		if r.Offset != next[r.Partition] || seen[v] || told[v] != [2]int64{int64(r.Partition), r.Offset} || v <= last[line] {
+			t.Fatalf("%s at %d of %d: seen %v, told %v, before it %s, next is %d", v, r.Offset, r.Partition, seen[v], told[v], last[line], next[r.Partition])
+		}
+		seen[v], last[line], next[r.Partition] = true, v, r.Offset+1
+	}
+	if len(seen) != n {
+		t.Errorf("%d records of %d", len(seen), n)
+	}
+}

@@ -1,0 +1,51 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// DeleteTopics (20), v1 to v6: by name, or by id from v6 on, one after the other.
+var deleteTopicsAPI = api{
+	key: kmsg.DeleteTopics, min: 1, max: 6,
+	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
+		wire.List(wire.Text).Until(5), wire.Array(wire.Text, wire.UUID).Since(6), wire.Int32,
+	}},
+	begin: serving((*call).deleteTopics),
+}
+
+func (c *call) deleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrDeleteTopicsResponse()
+	ctx, cancel := waitFor(ctx, r.TimeoutMillis)
+	defer cancel()
+	for i := range r.TopicNames {
+		resp.Topics = append(resp.Topics, c.deleteTopic(ctx, &r.TopicNames[i], [16]byte{}))
+	}
+	for i := range r.Topics {
+		resp.Topics = append(resp.Topics, c.deleteTopic(ctx, r.Topics[i].Topic, r.Topics[i].TopicID))
+	}
+	return resp, nil
+}
+
+// deleteTopic deletes by name, or if that is nil by id.
+func (c *call) deleteTopic(ctx context.Context, name *string, id [16]byte) kmsg.DeleteTopicsResponseTopic {
+	out := kmsg.NewDeleteTopicsResponseTopic()
+	out.Topic, out.TopicID = name, id
+	if name == nil {
+		ref, ok := c.b.TopicOf(id)
+		if !ok {
+			out.ErrorCode = unknownTopicID
+			return out
+		}
+		out.Topic, name = &ref.Name, &ref.Name
+	} else if ref, ok := c.b.TopicNamed(*name); ok {
+		out.TopicID = ref.ID
+	}
+	if err := c.b.DeleteTopic(ctx, *name); err != nil {
+		out.ErrorCode, out.ErrorMessage = topicCode(err), text(err)
+	}
+	return out
+}

@@ -1,0 +1,46 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// DescribeCluster (60), v0 to v2: the one broker. Controllers, which are no brokers anywhere here, can not be asked for. No
+// authorized operations.
+var describeClusterAPI = api{
+	key: kmsg.DescribeCluster, min: 0, max: 2,
+	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Bool, wire.Int8.Since(1), wire.Bool.Since(2)}},
+	begin: serving((*call).describeCluster),
+}
+
+// The types of endpoints.
+const (
+	endpointBrokers     = 1
+	endpointControllers = 2
+)
+
+func (c *call) describeCluster(_ context.Context, r *kmsg.DescribeClusterRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrDescribeClusterResponse()
+	resp.EndpointType = endpointBrokers
+	if c.version >= 1 && r.EndpointType != endpointBrokers {
+		const (
+			mismatchedEndpointType  = 114
+			unsupportedEndpointType = 115
+		)
+		if resp.ErrorCode = unsupportedEndpointType; r.EndpointType == endpointControllers {
+			resp.ErrorCode = mismatchedEndpointType
+		}
+		resp.ErrorMessage = text(errors.New("only brokers can be asked for"))
+		return resp, nil
+	}
+	h := c.host()
+	b := kmsg.NewDescribeClusterResponseBroker()
+	b.NodeID, b.Host, b.Port = nodeID, h.host, h.port
+	resp.ClusterID, resp.ControllerID = c.b.Cluster().String(), nodeID
+	resp.Brokers = []kmsg.DescribeClusterResponseBroker{b}
+	return resp, nil
+}

@@ -1,0 +1,61 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// DescribeLogDirs (35), v1 to v5: one folder, the bucket, with the bytes of the partitions that are asked for, or all. How much
+// the bucket holds and could hold is not known.
+var describeLogDirsAPI = api{
+	key: kmsg.DescribeLogDirs, min: 1, max: 5,
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Array(wire.Text, wire.List(wire.Int32))}},
+	begin: serving((*call).describeLogDirs),
+}
+
+// bucketDir is what the bucket is called where a folder is expected.
+const bucketDir = "/bucket"
+
+func (c *call) describeLogDirs(ctx context.Context, r *kmsg.DescribeLogDirsRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrDescribeLogDirsResponse()
+	dir := kmsg.NewDescribeLogDirsResponseDir()
+	dir.Dir = bucketDir
+	asked := map[string]map[int32]bool{} // none: all
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		if asked[t.Topic] == nil {
+			asked[t.Topic] = map[int32]bool{}
+		}
+		for _, p := range t.Partitions {
+			asked[t.Topic][p] = true
+		}
+	}
+	var found []broker.TopicInfo
+	var refs []broker.TopicRef
+	for _, t := range c.b.Topics(ctx) {
+		if r.Topics == nil || asked[t.Name] != nil {
+			found, refs = append(found, t), append(refs, broker.TopicRef{Partitions: len(t.Partitions)})
+		}
+	}
+	if err := c.chargeTopics(refs); err != nil {
+		return nil, err
+	}
+	for i := range found {
+		t := kmsg.NewDescribeLogDirsResponseDirTopic()
+		t.Topic = found[i].Name
+		for n, info := range found[i].Partitions {
+			if want := asked[t.Topic]; want == nil || want[int32(n)] {
+				p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
+				p.Partition, p.Size = int32(n), info.Bytes
+				t.Partitions = append(t.Partitions, p)
+			}
+		}
+		dir.Topics = append(dir.Topics, t)
+	}
+	resp.Dirs = []kmsg.DescribeLogDirsResponseDir{dir}
+	return resp, nil
+}

@@ -1,0 +1,89 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// DescribeTopicPartitions (75), v0: topics by name, all if none is named, page by page: as many partitions as are asked for, at
+// most 2,000, and a cursor to go on with. Topics come sorted by name.
+var describeTopicPartitionsAPI = api{
+	key: kmsg.DescribeTopicPartitions, min: 0, max: 0,
+	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Array(wire.Text), wire.Int32, wire.Optional(wire.Text, wire.Int32)}},
+	begin: serving((*call).describeTopicPartitions),
+}
+
+// pagePartitions is the most partitions of an answer.
+const pagePartitions = 2000
+
+func (c *call) describeTopicPartitions(ctx context.Context, r *kmsg.DescribeTopicPartitionsRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
+	var names []string
+	for i := range r.Topics {
+		names = append(names, r.Topics[i].Topic)
+	}
+	if len(names) == 0 {
+		for _, t := range c.b.Topics(ctx) {
+			names = append(names, t.Name)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	room := min(pagePartitions, max(1, int(r.ResponsePartitionLimit)))
+	if err := c.frame.Charge(int64(room+len(names)) * partitionBytes); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		from := 0
+		if r.Cursor != nil {
+			if name < r.Cursor.Topic {
+				continue
+			}
+			if name == r.Cursor.Topic {
+				from = int(max(0, r.Cursor.Partition))
+			}
+		}
+		if room == 0 {
+			next := kmsg.NewDescribeTopicPartitionsResponseNextCursor()
+			next.Topic = name
+			resp.NextCursor = &next
+			break
+		}
+		t, n := c.topicPage(name, from, room)
+		room -= len(t.Partitions)
+		resp.Topics = append(resp.Topics, t)
+		if at := from + len(t.Partitions); at < n {
+			next := kmsg.NewDescribeTopicPartitionsResponseNextCursor()
+			next.Topic, next.Partition = name, int32(at)
+			resp.NextCursor = &next
+			break
+		}
+	}
+	return resp, nil
+}
+
+// topicPage describes up to most partitions of a topic, which has n.
+func (c *call) topicPage(name string, from, most int) (t kmsg.DescribeTopicPartitionsResponseTopic, n int) {
+	t = kmsg.NewDescribeTopicPartitionsResponseTopic()
+	t.Topic = &name
+	var ref broker.TopicRef
+	var ok bool
+	if ref, ok = c.b.TopicNamed(name); !ok {
+		t.ErrorCode = unknownTopicOrPartition
+		return t, 0
+	}
+	t.TopicID = ref.ID
+	all, epoch := []int32{nodeID}, int32(c.b.Epoch())
+	for i := from; i < min(ref.Partitions, from+most); i++ {
+		p := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
+		p.Partition, p.LeaderID, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), nodeID, epoch, all, all
+		p.EligibleLeaderReplicas, p.LastKnownELR = []int32{}, []int32{} // the Java client takes no null
+		t.Partitions = append(t.Partitions, p)
+	}
+	return t, ref.Partitions
+}

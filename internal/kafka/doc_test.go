@@ -1,0 +1,36 @@
+package kafka
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDocumentedKeys: the table of docs/kafka.md has every API key with the versions that are served, in order, and says
+// something of each.
+func TestDocumentedKeys(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/kafka.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(string(doc)) {
+		if cells := strings.Split(line, "|"); len(cells) == 6 && strings.Trim(cells[1], " 0123456789") == "" && strings.TrimSpace(cells[1]) != "" {
+			rows = append(rows, line)
+		}
+	}
+	list := table()
+	slices.SortFunc(list, func(a, b api) int { return cmp.Compare(a.key, b.key) })
+	for i, a := range list {
+		want := fmt.Sprintf("| %d | %s | %d–%d | ", a.key, a.key.Name(), a.min, a.max)
+		if i >= len(rows) || !strings.HasPrefix(rows[i], want) || len(rows[i]) < len(want)+10 {
+			t.Errorf("docs/kafka.md needs a row %q", want)
+		}
+	}
+	if len(rows) > len(list) {
+		t.Errorf("docs/kafka.md has %d rows, %d keys are served", len(rows), len(list))
+	}
+}

@@ -1,0 +1,327 @@
+package kafka_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// pipes is a listener of connections in memory: a fuzz target makes more of them than there are ports.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.ended); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// piped is a server whose connections are pipes.
+type piped struct {
+	*pipes
+	b *broker.Broker
+}
+
+func servePipes(f *testing.F) *piped {
+	f.Helper()
+	s := &piped{&pipes{make(chan net.Conn), make(chan struct{})}, openBroker(f, objstore.NewMemory(), nil)}
+	k, err := kafka.New(s.b, kafka.Options{APIKey: apiKey, Advertised: "127.0.0.1:9092", Logger: quiet})
+	if err != nil {
+		f.Fatal(err)
+	}
+	done := make(chan error, 1)
+	ctx := context.Background()
+	go func() { done <- k.Serve(ctx, s.pipes) }()
+	f.Cleanup(func() {
+		if err := errors.Join(k.Close(context.Background()), <-done); err != nil {
+			f.Error(err)
+		}
+	})
+	return s
+}
+
+// dial connects a client. At the test's end it is closed, and nothing may be reserved any more.
+func (s *piped) dial(t *testing.T) *raw {
+	t.Helper()
+	here, there := net.Pipe()
+	s.conns <- there
+	_ = here.SetDeadline(time.Now().Add(time.Minute))
+	t.Cleanup(func() {
+		_ = here.Close()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Microsecond) {
+			used := s.b.Budget().Class(budget.Fetch).Used() + s.b.Budget().Class(budget.Produce).Used()
+			if used == 0 {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatal(used, "bytes are still reserved")
+			}
+		}
+	})
+	return &raw{t: t, Conn: here}
+}
+
+// answered sends a request as it is and returns the answer behind its correlation id; nil if the connection ended, or none came for a
+// while, as of a long poll.
+func (c *raw) answered(request []byte) []byte {
+	c.t.Helper()
+	go func() { _, _ = c.Write(request) }() // who has heard enough reads no more
+	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	var size [4]byte
+	if _, err := io.ReadFull(c, size[:]); err != nil {
+		return nil
+	}
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+	b := make([]byte, binary.BigEndian.Uint32(size[:]))
+	if _, err := io.ReadFull(c, b); err != nil {
+		c.t.Fatalf("an answer that breaks off: %v", err)
+	}
+	if !bytes.Equal(b[:4], request[8:12]) {
+		c.t.Fatalf("correlation id %x, want %x", b[:4], request[8:12])
+	}
+	return b[4:]
+}
+
+// enveloped is a request of a key and version with any body.
+func enveloped(key, version int16, flexible bool, body []byte) []byte {
+	b := binary.BigEndian.AppendUint16(make([]byte, 4, 32+len(body)), uint16(key))
+	b = binary.BigEndian.AppendUint16(b, uint16(version))
+	b = append(b, 0, 0, 0, 77, 0, 1, 'f')
+	if flexible {
+		b = append(b, 0)
+	}
+	b = append(b, body...)
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	return b
+}
+
+// FuzzServer: any body of any request, of a client that has shown who it is and of one that has not, is answered with what a client can
+// read, or ends the connection; the next client is served.
+func FuzzServer(f *testing.F) {
+	s := servePipes(f)
+	if _, err := s.b.CreateTopic(f.Context(), "t", broker.TopicSpec{Partitions: 2}); err != nil {
+		f.Fatal(err)
+	}
+	apis := offered(f, s)
+	for i, a := range apis {
+		for version := a.MinVersion; version <= a.MaxVersion; version++ {
+			r := kmsg.RequestForKey(a.ApiKey)
+			r.SetVersion(version)
+			f.Add(uint8(i), uint8(version-a.MinVersion), true, r.AppendTo(nil))
+		}
+	}
+	f.Fuzz(func(t *testing.T, which, v uint8, trusted bool, body []byte) {
+		if len(body) > 256<<10 {
+			return
+		}
+		a := apis[int(which)%len(apis)]
+		version := a.MinVersion + int16(v)%(a.MaxVersion-a.MinVersion+1)
+		r := kmsg.RequestForKey(a.ApiKey)
+		r.SetVersion(version)
+		c := s.dial(t)
+		if trusted {
+			c.login(apiKey)
+		}
+		got := c.answered(enveloped(a.ApiKey, version, r.IsFlexible(), body))
+		if got != nil {
+			resp := r.ResponseKind()
+			resp.SetVersion(version)
+			if resp.IsFlexible() && a.ApiKey != int16(kmsg.ApiVersions) {
+				got = got[1:]
+			}
+			if err := resp.ReadFrom(got); err != nil && a.ApiKey != int16(kmsg.ApiVersions) {
+				t.Fatalf("%T v%d: %v: %x", r, version, err, got)
+			}
+			open := a.ApiKey == int16(kmsg.ApiVersions) || a.ApiKey == int16(kmsg.SASLHandshake) || a.ApiKey == int16(kmsg.SASLAuthenticate)
+			if !trusted && !open {
+				t.Fatalf("%T of a stranger was answered", r)
+			}
+		}
+		s.dial(t).login(apiKey)
+	})
+}
+
+// offered is what the server says that it serves.
+func offered(f *testing.F, s *piped) []kmsg.ApiVersionsResponseApiKey {
+	f.Helper()
+	here, there := net.Pipe()
+	defer here.Close()
+	s.conns <- there
+	c := &raw{t: f, Conn: here}
+	got := make(chan []kmsg.ApiVersionsResponseApiKey, 1)
+	go func() { got <- c.ask(kmsg.NewPtrApiVersionsRequest(), 3).(*kmsg.ApiVersionsResponse).ApiKeys }()
+	select {
+	case apis := <-got:
+		return apis
+	case <-time.After(time.Minute):
+		f.Fatal("no answer")
+		return nil
+	}
+}
+
+// FuzzRecordBatch: any bytes as the records of a Produce are refused with a code, or stored: then they come back, whole, readable, and the
+// same but for what the log gives them.
+func FuzzRecordBatch(f *testing.F) {
+	s := servePipes(f)
+	if _, err := s.b.CreateTopic(f.Context(), "t", broker.TopicSpec{Partitions: 1}); err != nil {
+		f.Fatal(err)
+	}
+	for codec := record.Compression(0); codec <= record.Zstd; codec++ {
+		for _, n := range []int{1, 3} {
+			recs := make([]record.Record, n)
+			for i := range recs {
+				recs[i] = record.Record{Timestamp: int64(i), Key: []byte("k"), Value: []byte("value"), Headers: []record.Header{{Key: "h", Value: []byte("v")}}}
+			}
+			b, _, err := record.Append(nil, recs, record.EncodeOptions{Compression: codec})
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(b, int16(-1))
+			f.Add(append(b, b...), int16(1))
+			f.Add(b[:len(b)-1], int16(0))
+		}
+	}
+	f.Fuzz(func(t *testing.T, batch []byte, acks int16) {
+		if len(batch) > 256<<10 {
+			return
+		}
+		c := s.dial(t)
+		c.login(apiKey)
+		req := kmsg.NewPtrProduceRequest()
+		req.Acks, req.TimeoutMillis = acks, 10_000
+		top, p := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
+		top.Topic, p.Records = "t", batch
+		top.Partitions = append(top.Partitions, p)
+		req.Topics = append(req.Topics, top)
+		b := c.encode(req, 9)
+		got := c.answered(b)
+		if acks == 0 {
+			if got != nil {
+				t.Fatalf("acks=0 is answered: %x", got)
+			}
+			return
+		}
+		var resp kmsg.ProduceResponse
+		resp.SetVersion(9)
+		if got == nil || resp.ReadFrom(got[1:]) != nil {
+			t.Fatalf("answer %x", got)
+		}
+		q := resp.Topics[0].Partitions[0]
+		if q.ErrorCode != 0 {
+			if q.BaseOffset != -1 {
+				t.Fatalf("code %d and offset %d", q.ErrorCode, q.BaseOffset)
+			}
+			return
+		}
+		stored(t, s, q.BaseOffset, batch)
+	})
+}
+
+// stored reads what was taken.
+func stored(t *testing.T, s *piped, from int64, batch []byte) {
+	t.Helper()
+	got, err := s.b.Fetch(t.Context(), []broker.Want{{Topic: "t", Offset: from, MaxBytes: 1}}, 1, 0)
+	if err != nil || got.Parts[0].Err != nil || len(got.Parts[0].Chunks) == 0 {
+		t.Fatalf("taken at %d, and can not be read: %+v %v", from, got, err)
+	}
+	defer got.Release()
+	var back []byte
+	for _, p := range got.Parts[0].Chunks[0].Parts {
+		back = append(back, p...)
+	}
+	const places = 21 // base offset, length, epoch, magic, checksum
+	first, _, err := record.Split(back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := min(len(first), len(batch)); n <= places || !bytes.Equal(first[places:n], batch[places:n]) {
+		t.Fatalf("stored %x of %x", first, batch)
+	}
+	var rd record.Reader
+	rd.Reset(first, from)
+	for rd.Next() {
+	}
+	if err := rd.Err(); err != nil {
+		t.Fatalf("what was taken can not be read: %v: %x", err, batch)
+	}
+}
+
+// FuzzSASL: whatever a client says to show who it is, it is not believed unless it has the key. With known the second message of SCRAM has
+// the server's nonce, so that its proof is looked at.
+func FuzzSASL(f *testing.F) {
+	s := servePipes(f)
+	f.Add(uint8(0), []byte("\x00u\x00"+apiKey), []byte{}, false)
+	f.Add(uint8(1), []byte("n,,n=u,r=abc"), []byte("c=biws,r=abc,p=AAAA"), false)
+	f.Add(uint8(2), []byte("n,,n=u,r=abc"), []byte("c=biws,r=abc,p="), true)
+	f.Fuzz(func(t *testing.T, which uint8, first, second []byte, known bool) {
+		if len(first)+len(second) > 32<<10 {
+			return
+		}
+		mechanism := []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}[which%3]
+		c := s.dial(t)
+		hand := kmsg.NewPtrSASLHandshakeRequest()
+		hand.Mechanism = mechanism
+		if code := c.ask(hand, 1).(*kmsg.SASLHandshakeResponse).ErrorCode; code != 0 {
+			t.Fatal(code)
+		}
+		believed := false
+		messages := [][]byte{first, second}
+		for i := 0; i < len(messages) && !believed; i++ {
+			r := kmsg.NewPtrSASLAuthenticateRequest()
+			r.SASLAuthBytes = messages[i]
+			got := c.answered(c.encode(r, 2))
+			if got == nil {
+				return
+			}
+			var resp kmsg.SASLAuthenticateResponse
+			resp.SetVersion(2)
+			if err := resp.ReadFrom(got[1:]); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(resp.SASLAuthBytes), apiKey) || resp.ErrorMessage != nil && strings.Contains(*resp.ErrorMessage, apiKey) {
+				t.Fatalf("the key is in the answer: %+v", resp)
+			}
+			if resp.ErrorCode != 0 {
+				break
+			}
+			if i == 0 && known {
+				messages[1] = proof(resp.SASLAuthBytes, second)
+			}
+			believed = mechanism == "PLAIN"
+		}
+		if answer := c.answered(enveloped(int16(kmsg.Metadata), 1, false, []byte{0, 0, 0, 0})); answer != nil {
+			parts := bytes.SplitN(first, []byte{0}, 3)
+			if mechanism != "PLAIN" || len(parts) != 3 || string(parts[2]) != apiKey {
+				t.Fatalf("%s, %q, %q: believed", mechanism, first, second)
+			}
+		}
+	})
+}
+
+// proof goes on with the nonce of the server's message, so that the proof in rest is looked at.
+func proof(server, rest []byte) []byte {
+	nonce, _, _ := bytes.Cut(server, []byte(","))
+	return append(append([]byte("c=biws,"), nonce...), append([]byte(",p="), rest...)...)
+}

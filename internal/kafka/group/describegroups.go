@@ -1,0 +1,69 @@
+package group
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/groups"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// DescribeGroups (15), v0 to v6: a group that is not there is Dead, from v6 on GROUP_ID_NOT_FOUND; so is one of the consumer
+// protocol. What members told and were assigned is shown while the group is stable. Who may do what is not listed.
+var describeGroupsAPI = API{
+	Key: kmsg.DescribeGroups, Min: 0, Max: 6,
+	Shape: wire.Shape{Flexible: 5, Fields: []wire.Field{wire.List(wire.Text), wire.Bool.Since(3)}},
+	Begin: serving((*Server).describeGroups),
+}
+
+func (s *Server) describeGroups(c *Call, ctx context.Context, r *kmsg.DescribeGroupsRequest) (kmsg.Response, *budget.Reservation) {
+	resp := kmsg.NewPtrDescribeGroupsResponse()
+	memory, err := s.Memory.Reserve(0)
+	for _, name := range r.Groups {
+		g := kmsg.NewDescribeGroupsResponseGroup()
+		g.Group, g.State = name, groups.Dead.String()
+		view, code := groups.View{}, groups.CoordinatorNotAvailable
+		if err == nil {
+			if view, code = s.Coordinator.Describe(ctx, name); code == groups.OK {
+				err = memory.Grow(viewBytes(&view))
+			}
+		}
+		switch {
+		case code != groups.OK:
+		case err != nil:
+			code = groups.CoordinatorNotAvailable // it is for all that follow
+		case view.State == groups.Dead || view.Consumers != nil:
+			if c.Version >= 6 {
+				why := "there is no such group of the classic protocol"
+				code, g.ErrorMessage = groups.GroupIDNotFound, &why
+			}
+		default:
+			g.State, g.ProtocolType, g.Protocol = view.State.String(), view.ProtocolType, view.Protocol
+			for i := range view.Members {
+				g.Members = append(g.Members, describedMember(&view.Members[i]))
+			}
+		}
+		g.ErrorCode = int16(code)
+		resp.Groups = append(resp.Groups, g)
+	}
+	return resp, memory
+}
+
+func describedMember(v *groups.MemberView) kmsg.DescribeGroupsResponseGroupMember {
+	m := kmsg.NewDescribeGroupsResponseGroupMember()
+	m.MemberID, m.InstanceID, m.ClientID, m.ClientHost = v.Member, orNil(v.Instance), v.Client, v.Host
+	m.ProtocolMetadata, m.MemberAssignment = v.Metadata, v.Assignment
+	return m
+}
+
+// viewBytes is what the answer about a group takes.
+func viewBytes(v *groups.View) int64 {
+	size := int64(0)
+	for i := range v.Members {
+		m := &v.Members[i]
+		size += elementBytes + 2*int64(len(m.Member)+len(m.Client)+len(m.Host)+len(m.Metadata)+len(m.Assignment))
+	}
+	return size
+}

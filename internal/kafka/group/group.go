@@ -1,0 +1,194 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/groups"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/record"
+)
+
+// Coordinator is who decides, a *coordinator.Coordinator.
+type Coordinator interface {
+	// Ready says whether this is where groups are coordinated.
+	Ready() groups.Code
+	// Join begins a joining; one answer comes on the channel.
+	Join(r *groups.JoinRequest) <-chan groups.JoinAnswer
+	// Sync begins to wait for an assignment; one answer comes on the channel.
+	Sync(r *groups.SyncRequest) <-chan groups.SyncAnswer
+	// Heartbeat says that a member lives.
+	Heartbeat(r *groups.Caller) groups.Code
+	// HeartbeatConsumer makes and hears members of the consumer protocol, and says how soon the next heartbeat is due.
+	HeartbeatConsumer(r *groups.HeartbeatRequest) (groups.HeartbeatAnswer, time.Duration)
+	// CheckReader says whether a member of the consumer protocol that asks for offsets is one.
+	CheckReader(r *groups.Caller) groups.Code
+	// Leave removes members, with a code for each, or one for all.
+	Leave(group string, leaving []groups.Leaving) ([]groups.Code, groups.Code)
+	// Commit queues a commit; what it returns waits for an error for each offset, or a code for all.
+	Commit(caller *groups.Caller, commits []broker.OffsetCommit) func(ctx context.Context) ([]error, groups.Code)
+	// Offsets is what a group has committed.
+	Offsets(ctx context.Context, group string) (broker.GroupInfo, error)
+	// Describe describes a group with its members.
+	Describe(ctx context.Context, name string) (groups.View, groups.Code)
+	// List describes all groups by name, without their members.
+	List(ctx context.Context) ([]groups.View, groups.Code)
+	// DeleteGroup forgets what a group without members has committed.
+	DeleteGroup(ctx context.Context, group string) error
+	// DeleteOffset forgets what a group without members has committed in one partition.
+	DeleteOffset(ctx context.Context, group, topic string, partition int32) error
+}
+
+// Topics finds topics, a *broker.Broker.
+type Topics interface {
+	// TopicNamed finds a topic by its name.
+	TopicNamed(name string) (broker.TopicRef, bool)
+	// TopicOf finds a topic by its id.
+	TopicOf(id record.ID) (broker.TopicRef, bool)
+}
+
+// Server is what requests are answered with.
+type Server struct {
+	Coordinator Coordinator
+	Topics      Topics
+	// Memory is what large answers are reserved from.
+	Memory *budget.Class
+}
+
+// Call is one request. Body is its bytes behind the head, good until its Finish has returned; Skim must have accepted them.
+type Call struct {
+	Version int16
+	Body    []byte
+	Client  string // what the client calls itself
+	Host    string // where it connects from
+	Self    Node
+}
+
+// Node is a broker as clients are told of it.
+type Node struct {
+	ID   int32
+	Host string
+	Port int32
+}
+
+// Finish waits for the answer, until ctx ends, and returns it with the memory that it takes; whoever has sent it releases that.
+type Finish func(ctx context.Context) (kmsg.Response, *budget.Reservation)
+
+// API is how an API key is served.
+type API struct {
+	Key      kmsg.Key
+	Min, Max int16 // versions
+	Shape    wire.Shape
+	// Begin begins a request, in the order of requests, and does not wait. An error is wire.ErrMalformed.
+	Begin func(s *Server, c *Call) (Finish, error)
+}
+
+// Table is every API key that is served here.
+func Table() []API {
+	return []API{
+		offsetCommitAPI, offsetFetchAPI, findCoordinatorAPI, joinGroupAPI, heartbeatAPI, leaveGroupAPI, syncGroupAPI, describeGroupsAPI,
+		listGroupsAPI, deleteGroupsAPI, offsetDeleteAPI, consumerGroupHeartbeatAPI, consumerGroupDescribeAPI,
+	}
+}
+
+// request is what kmsg decodes into.
+type request[T any] interface {
+	*T
+	kmsg.Request
+}
+
+// beginning makes an API's Begin of a function that begins a decoded request. Its texts are its own, its bytes are the call's.
+func beginning[T any, R request[T]](begin func(s *Server, c *Call, r R) Finish) func(*Server, *Call) (Finish, error) {
+	return func(s *Server, c *Call) (Finish, error) {
+		r := R(new(T))
+		r.SetVersion(c.Version)
+		if err := r.ReadFrom(c.Body); err != nil {
+			return nil, fmt.Errorf("%s v%d: %w: %w", kmsg.Key(r.Key()).Name(), c.Version, wire.ErrMalformed, err)
+		}
+		return begin(s, c, r), nil
+	}
+}
+
+// answered is a Finish that need not wait.
+func answered(resp kmsg.Response) Finish {
+	return func(context.Context) (kmsg.Response, *budget.Reservation) { return resp, nil }
+}
+
+// serving is for requests that are served when their answer's turn comes.
+func serving[T any, R request[T]](serve func(s *Server, c *Call, ctx context.Context, r R) (kmsg.Response, *budget.Reservation)) func(*Server, *Call) (Finish, error) {
+	return beginning(func(s *Server, c *Call, r R) Finish {
+		return func(ctx context.Context) (kmsg.Response, *budget.Reservation) { return serve(s, c, ctx, r) }
+	})
+}
+
+// elementBytes is above what an element of an answer takes, decoded and encoded, its texts aside.
+const elementBytes = 256
+
+// callerOf is who a request says it is from.
+func callerOf(group, member string, instance *string, generation int32) groups.Caller {
+	return groups.Caller{Group: group, Member: member, Instance: deref(instance), Generation: generation}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// orNil is a nullable text.
+func orNil(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// faults are what clients hear of the broker's errors; the first that fits. What is not here is COORDINATOR_NOT_AVAILABLE, after
+// which clients look for the coordinator and try again.
+var faults = []struct {
+	err  error
+	code groups.Code
+}{
+	{broker.ErrUnknownTopic, groups.UnknownTopicOrPartition},
+	{broker.ErrUnknownPartition, groups.UnknownTopicOrPartition},
+	{broker.ErrUnknownGroup, groups.GroupIDNotFound},
+	{broker.ErrGroupActive, groups.NonEmptyGroup},
+	{broker.ErrFull, groups.InvalidCommitOffsetSize}, // trying again does not help
+	{broker.ErrOutcomeUnknown, groups.RequestTimedOut},
+	{broker.ErrNotSent, groups.RequestTimedOut},
+	{broker.ErrFenced, groups.NotCoordinator},
+	{broker.ErrNotLeader, groups.NotCoordinator},
+	{broker.ErrReadOnly, groups.NotCoordinator},
+	{broker.ErrClosed, groups.NotCoordinator},
+	{context.Canceled, groups.NotCoordinator}, // the end of the server, or nobody hears it
+}
+
+// codeOf is what a client hears of an error of the broker.
+func codeOf(err error) int16 {
+	var invalid *broker.InvalidError
+	switch {
+	case err == nil:
+		return int16(groups.OK)
+	case errors.As(err, &invalid):
+		switch invalid.Field {
+		case "group":
+			return int16(groups.InvalidGroupID)
+		case "metadata":
+			return int16(groups.OffsetMetadataTooLarge)
+		}
+		return int16(groups.InvalidRequest)
+	}
+	for _, f := range faults {
+		if errors.Is(err, f.err) {
+			return int16(f.code)
+		}
+	}
+	return int16(groups.CoordinatorNotAvailable)
+}

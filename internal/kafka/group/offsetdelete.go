@@ -1,0 +1,61 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/groups"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// OffsetDelete (47), v0: only of groups without members; while there are some, each topic is GROUP_SUBSCRIBED_TO_TOPIC, whatever
+// they subscribe to. One partition after the other.
+var offsetDeleteAPI = API{
+	Key: kmsg.OffsetDelete, Min: 0, Max: 0,
+	Shape: wire.Shape{Flexible: -1, Fields: []wire.Field{wire.Text, wire.Array(wire.Text, wire.Array(wire.Int32))}},
+	Begin: serving((*Server).offsetDelete),
+}
+
+// changeTime bounds the wait for deletions to be committed; clients ask for less.
+const changeTime = 30 * time.Second
+
+func (s *Server) offsetDelete(_ *Call, ctx context.Context, r *kmsg.OffsetDeleteRequest) (kmsg.Response, *budget.Reservation) {
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
+	resp := kmsg.NewPtrOffsetDeleteResponse()
+	view, code := s.Coordinator.Describe(ctx, r.Group)
+	if code == groups.OK && r.Group == "" {
+		code = groups.InvalidGroupID
+	}
+	if code == groups.OK && view.State == groups.Dead {
+		code = groups.GroupIDNotFound
+	}
+	if resp.ErrorCode = int16(code); code != groups.OK {
+		return resp, nil
+	}
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		out := kmsg.NewOffsetDeleteResponseTopic()
+		out.Topic = t.Topic
+		for j := range t.Partitions {
+			p := kmsg.NewOffsetDeleteResponseTopicPartition()
+			p.Partition = t.Partitions[j].Partition
+			err := s.Coordinator.DeleteOffset(ctx, r.Group, t.Topic, p.Partition)
+			switch {
+			case errors.Is(err, broker.ErrGroupActive):
+				p.ErrorCode = int16(groups.GroupSubscribedToTopic)
+			case errors.Is(err, broker.ErrUnknownGroup): // the last offset is gone, and the group with it
+			default:
+				p.ErrorCode = codeOf(err)
+			}
+			out.Partitions = append(out.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp, nil
+}

@@ -1,0 +1,56 @@
+package group
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/groups"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// SyncGroup (14), v0 to v5: the leader's assignment goes to the members of its generation, as it came. From v5 on the
+// protocol and its type have to be named.
+var syncGroupAPI = API{
+	Key: kmsg.SyncGroup, Min: 0, Max: 5,
+	Shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
+		wire.Text, wire.Int32, wire.Text, wire.Text.Since(3), wire.Text.Since(5), wire.Text.Since(5),
+		wire.Array(wire.Text, wire.Bytes),
+	}},
+	Begin: beginning(syncGroup),
+}
+
+func syncGroup(s *Server, c *Call, r *kmsg.SyncGroupRequest) Finish {
+	if c.Version >= 5 && (r.ProtocolType == nil || r.Protocol == nil) {
+		resp := kmsg.NewPtrSyncGroupResponse()
+		resp.ErrorCode = int16(groups.InconsistentGroupProtocol)
+		return answered(resp)
+	}
+	ask := &groups.SyncRequest{
+		Caller:       callerOf(r.Group, r.MemberID, r.InstanceID, r.Generation),
+		ProtocolType: deref(r.ProtocolType), Protocol: deref(r.Protocol),
+		Assignments: make([]groups.Assignment, len(r.GroupAssignment)),
+	}
+	for i, a := range r.GroupAssignment {
+		ask.Assignments[i] = groups.Assignment{Member: a.MemberID, Data: a.MemberAssignment}
+	}
+	answer := s.Coordinator.Sync(ask)
+	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
+		a := groups.SyncAnswer{Code: groups.NotCoordinator}
+		select {
+		case a = <-answer:
+		case <-ctx.Done():
+		}
+		resp := kmsg.NewPtrSyncGroupResponse()
+		memory, err := s.Memory.Reserve(2 * int64(len(a.Assignment)))
+		if err != nil {
+			resp.ErrorCode = int16(groups.CoordinatorNotAvailable)
+			return resp, nil
+		}
+		if resp.ErrorCode = int16(a.Code); a.Code == groups.OK {
+			resp.ProtocolType, resp.Protocol, resp.MemberAssignment = &a.ProtocolType, &a.Protocol, a.Assignment
+		}
+		return resp, memory
+	}
+}

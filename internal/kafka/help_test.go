@@ -1,0 +1,128 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const apiKey = "the-api-key"
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// served is a broker with the Kafka protocol on a port.
+type served struct {
+	b      *broker.Broker
+	k      *kafka.Server
+	addr   string
+	served chan error
+	met    *metrics.Set
+}
+
+// asked waits until n requests of an API have begun.
+func (s *served) asked(t testing.TB, api string, n uint64) {
+	t.Helper()
+	c := s.met.GetOrCreateCounter(fmt.Sprintf("seb_kafka_requests_total{api=%q}", api))
+	for end := time.Now().Add(time.Minute); c.Get() < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d requests %s have begun", c.Get(), n, api)
+		}
+	}
+}
+
+func openBroker(t testing.TB, store objstore.Store, change func(*broker.Options)) *broker.Broker {
+	t.Helper()
+	o := broker.Options{
+		Store: store, Budget: budget.New(256 << 20), Batch: batcher.Config{Wait: 2 * time.Millisecond}, AutoCreate: true, Logger: quiet,
+	}
+	if change != nil {
+		change(&o)
+	}
+	b, err := broker.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close(context.Background()) })
+	return b
+}
+
+func serve(t testing.TB, b *broker.Broker, o kafka.Options) *served {
+	t.Helper()
+	if o.APIKey == "" {
+		o.APIKey = apiKey
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.NewSet()
+	}
+	k, err := kafka.New(b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{b: b, k: k, addr: l.Addr().String(), served: make(chan error, 1), met: o.Metrics}
+	ctx := context.Background()
+	go func() { s.served <- k.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		if err := errors.Join(k.Close(context.Background()), <-s.served); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func memory(t testing.TB) *served {
+	return serve(t, openBroker(t, objstore.NewMemory(), nil), kafka.Options{})
+}
+
+func client(t testing.TB, s *served, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	opts = append([]kgo.Opt{
+		kgo.SeedBrokers(s.addr), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()), kgo.AllowAutoTopicCreation(),
+		kgo.MetadataMinAge(10 * time.Millisecond),
+	}, opts...)
+	c, err := kgo.NewClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func admin(t testing.TB, s *served) *kadm.Client { return kadm.NewClient(client(t, s)) }
+
+// consume reads n records.
+func consume(t testing.TB, c *kgo.Client, n int) []*kgo.Record {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var got []*kgo.Record
+	for len(got) < n {
+		f := c.PollFetches(ctx)
+		if err := f.Err(); err != nil {
+			t.Fatalf("after %d of %d records: %v", len(got), n, err)
+		}
+		got = append(got, f.Records()...)
+	}
+	return got
+}

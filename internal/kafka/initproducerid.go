@@ -1,0 +1,35 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// InitProducerId (22), v0 to v5: an id for an idempotent producer, always a new one, with epoch 0. Transactions are not
+// served: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which ends a producer at once instead of having it try again.
+var initProducerIDAPI = api{
+	key: kmsg.InitProducerID, min: 0, max: 5,
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Text, wire.Int32, wire.Int64.Since(3), wire.Int16.Since(3)}},
+	begin: serving((*call).initProducerID),
+}
+
+func (c *call) initProducerID(_ context.Context, r *kmsg.InitProducerIDRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrInitProducerIDResponse()
+	resp.ProducerID, resp.ProducerEpoch = -1, -1
+	switch {
+	case r.TransactionalID != nil:
+		resp.ErrorCode = transactionalIDAuthorizationFailed
+	case (r.ProducerID == -1) != (r.ProducerEpoch == -1): // one of them alone says nothing
+		resp.ErrorCode = invalidRequest
+	case c.b.ReadOnly() || !c.b.Leads():
+		resp.ErrorCode = coordinatorLoadInProgress // try again: somebody will lead
+	default:
+		// No other broker leads in this epoch, ever, so no id is given out twice (rule R12).
+		resp.ProducerID = int64(c.b.Epoch()&0x7fff_ffff)<<32 | int64(c.producers.Add(1))
+		resp.ProducerEpoch = 0
+	}
+	return resp, nil
+}

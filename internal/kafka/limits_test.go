@@ -1,0 +1,111 @@
+package kafka_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// TestFetchWithoutMemory: a fetch that finds no memory waits for some, and else gives nothing, without an error.
+func TestFetchWithoutMemory(t *testing.T) {
+	store := objstore.NewMemory()
+	b := openBroker(t, store, nil)
+	ref := topic(t, b, "t", broker.TopicSpec{})
+	s := serve(t, b, kafka.Options{})
+	if p := produced(dial(t, s).ask(produceRequest(ref, -1, batch(t, nil, "v")), 9)); p.ErrorCode != 0 {
+		t.Fatal(p)
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b = openBroker(t, store, nil) // which has nothing in memory
+	s = serve(t, b, kafka.Options{})
+	class := b.Budget().Class(budget.Fetch)
+	held, err := class.Reserve(class.Limit())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, s)
+	r := fetchRequest(ref, 0)
+	r.MinBytes, r.MaxWaitMillis = 1, 50
+	if p := fetched(c.ask(r, 12)); p.ErrorCode != 0 || len(p.RecordBatches) != 0 || p.HighWatermark != 1 {
+		t.Errorf("%+v", p)
+	}
+	r.MaxWaitMillis = 60_000
+	c.send(r, 12)
+	s.asked(t, "Fetch", 2)
+	held.Release()
+	if p := fetched(c.receive(r, 12, c.last)); p.ErrorCode != 0 || len(p.RecordBatches) == 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestReadOnly: a broker that only follows is read from, and sends producers elsewhere.
+func TestReadOnly(t *testing.T) {
+	store := objstore.NewMemory()
+	leader := openBroker(t, store, nil)
+	ref := topic(t, leader, "t", broker.TopicSpec{})
+	first := serve(t, leader, kafka.Options{})
+	if p := produced(dial(t, first).ask(produceRequest(ref, -1, batch(t, nil, "v")), 9)); p.ErrorCode != 0 {
+		t.Fatal(p)
+	}
+	s := serve(t, openBroker(t, store, func(o *broker.Options) { o.Core.ReadOnly = true }), kafka.Options{})
+	if got := consume(t, client(t, s, kgo.ConsumeTopics("t")), 1); string(got[0].Value) != "v" {
+		t.Errorf("%q", got[0].Value)
+	}
+	c := dial(t, s)
+	if p := produced(c.ask(produceRequest(ref, -1, batch(t, nil, "v")), 9)); p.ErrorCode != 6 {
+		t.Errorf("produce: %+v", p)
+	}
+	if r := c.ask(kmsg.NewPtrInitProducerIDRequest(), 4).(*kmsg.InitProducerIDResponse); r.ErrorCode != 14 || r.ProducerID != -1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestManyProducersInLittleMemory: many connections that send more at once than there is memory for are all served, one
+// after the other; the memory for requests is never exceeded, and all of it comes back.
+func TestManyProducersInLittleMemory(t *testing.T) {
+	b := openBroker(t, objstore.NewMemory(), func(o *broker.Options) { o.Budget = budget.New(16 << 20) })
+	s := serve(t, b, kafka.Options{})
+	ref := topic(t, b, "t", broker.TopicSpec{})
+	const clients, each = 16, 10
+	large := string(make([]byte, 700_000))
+	var sending sync.WaitGroup
+	for range clients {
+		c := dial(t, s)
+		for range each {
+			sent := batch(t, nil, large)
+			sending.Go(func() { _, _ = c.Write(c.encodeAs(produceRequest(ref, -1, sent), 9, 7)) }) // what is missing is not answered
+		}
+		sending.Go(func() {
+			for range each {
+				resp, err := c.next(9)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if p := produced(resp); p.ErrorCode != 0 && p.ErrorCode != 19 { // no memory to store it: try again
+					t.Errorf("%+v", p)
+				}
+			}
+		})
+	}
+	sending.Wait()
+	u := b.Budget().Class(budget.Produce).Usage()
+	if u.Peak > u.Limit || u.Peak == 0 {
+		t.Errorf("%+v", u)
+	}
+	for end := time.Now().Add(time.Minute); b.Budget().Class(budget.Produce).Used() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are still reserved", b.Budget().Class(budget.Produce).Used())
+		}
+	}
+}

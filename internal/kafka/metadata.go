@@ -1,0 +1,128 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// Metadata (3), v0 to v13: the topics and where to find them, by name or id. The one broker leads every partition and is the
+// controller; its address is what is advertised. Topics that are not there are made if the client and the broker allow it. No
+// racks, no authorized operations.
+var metadataAPI = api{
+	key: kmsg.Metadata, min: 0, max: 13,
+	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
+		wire.Array(wire.UUID.Since(10), wire.Text), wire.Bool.Since(4), wire.Bool.Since(8).Until(10), wire.Bool.Since(8),
+	}},
+	begin: serving((*call).metadata),
+}
+
+func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrMetadataResponse()
+	h := c.host()
+	b := kmsg.NewMetadataResponseBroker()
+	b.NodeID, b.Host, b.Port = nodeID, h.host, h.port
+	resp.Brokers, resp.ControllerID = []kmsg.MetadataResponseBroker{b}, nodeID
+	cluster := c.b.Cluster().String()
+	resp.ClusterID = &cluster
+	var found []broker.TopicRef
+	if r.Topics == nil || c.version == 0 && len(r.Topics) == 0 {
+		for _, t := range c.b.Topics(ctx) {
+			found = append(found, broker.TopicRef{Name: t.Name, ID: t.ID, Partitions: len(t.Partitions)})
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitTime) // for all topics that are made
+	defer cancel()
+	create := r.AllowAutoTopicCreation || c.version < 4
+	seen := map[string]bool{} // a name that comes again would be answered again, with all its partitions
+	ids := map[record.ID]bool{}
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		switch {
+		case t.Topic == nil || t.TopicID != record.ID{}: // the Java client sends an empty name beside an id
+			if ids[t.TopicID] {
+				continue
+			}
+			ids[t.TopicID] = true
+			ref, ok := c.b.TopicOf(t.TopicID)
+			if ok {
+				found = append(found, ref)
+				continue
+			}
+			m := kmsg.NewMetadataResponseTopic()
+			m.ErrorCode, m.TopicID = unknownTopicID, t.TopicID
+			resp.Topics = append(resp.Topics, m)
+		case !seen[*t.Topic]:
+			seen[*t.Topic] = true
+			ref, code := c.named(ctx, *t.Topic, create)
+			if code == none {
+				found = append(found, ref)
+				continue
+			}
+			m := kmsg.NewMetadataResponseTopic()
+			m.ErrorCode, m.Topic = code, t.Topic
+			resp.Topics = append(resp.Topics, m)
+		}
+	}
+	if err := c.chargeTopics(found); err != nil {
+		return nil, err
+	}
+	for i := range found {
+		resp.Topics = append(resp.Topics, c.describeTopic(&found[i]))
+	}
+	return resp, nil
+}
+
+// named finds a topic, and makes it if it may be made.
+func (c *call) named(ctx context.Context, name string, create bool) (broker.TopicRef, int16) {
+	ref, ok := c.b.TopicNamed(name)
+	if !ok && create {
+		switch code := topicCode(c.b.EnsureTopic(ctx, name)); code {
+		case none:
+			ref, ok = c.b.TopicNamed(name)
+		case invalidTopic:
+			return ref, code
+		case unknownTopicOrPartition:
+		default:
+			return ref, leaderNotAvailable // try again
+		}
+	}
+	switch {
+	case ok:
+		return ref, none
+	case state.CheckTopicName(name) != nil:
+		return ref, invalidTopic
+	}
+	return ref, unknownTopicOrPartition
+}
+
+// partitionBytes is what an answer takes for a partition, decoded and encoded.
+const partitionBytes = 256
+
+// chargeTopics reserves memory for an answer about topics, which has little to do with how long the request is.
+func (c *call) chargeTopics(found []broker.TopicRef) error {
+	n := int64(0)
+	for i := range found {
+		n += int64(found[i].Partitions+1) * partitionBytes
+	}
+	return c.frame.Charge(n)
+}
+
+func (c *call) describeTopic(ref *broker.TopicRef) kmsg.MetadataResponseTopic {
+	m := kmsg.NewMetadataResponseTopic()
+	m.Topic, m.TopicID = &ref.Name, ref.ID
+	m.Partitions = make([]kmsg.MetadataResponseTopicPartition, ref.Partitions)
+	epoch, all := int32(c.b.Epoch()), []int32{nodeID}
+	for i := range m.Partitions {
+		p := &m.Partitions[i]
+		p.Default()
+		p.Partition, p.Leader, p.LeaderEpoch = int32(i), nodeID, epoch
+		p.Replicas, p.ISR = all, all
+	}
+	return m
+}

@@ -1,0 +1,67 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// OffsetForLeaderEpoch (23), v2 to v4: where a leader epoch ends in a partition. Leader epochs are those of the log: one for
+// each leadership of a broker. Nothing that was committed is ever cut off, so no end is below what a client has read.
+var offsetForLeaderEpochAPI = api{
+	key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4,
+	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
+		wire.Int32.Since(3), wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int32.Since(2), wire.Int32)),
+	}},
+	begin: serving((*call).offsetForLeaderEpoch),
+}
+
+func (c *call) offsetForLeaderEpoch(_ context.Context, r *kmsg.OffsetForLeaderEpochRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		out := kmsg.NewOffsetForLeaderEpochResponseTopic()
+		out.Topic = t.Topic
+		ref, known := c.b.TopicNamed(t.Topic)
+		for j := range t.Partitions {
+			p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+			p.Partition, p.LeaderEpoch, p.EndOffset = t.Partitions[j].Partition, -1, -1
+			p.ErrorCode = unknownTopicOrPartition
+			if known {
+				c.epochEnd(&ref, &t.Partitions[j], &p)
+			}
+			out.Partitions = append(out.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp, nil
+}
+
+func (c *call) epochEnd(ref *broker.TopicRef, ask *kmsg.OffsetForLeaderEpochRequestTopicPartition, p *kmsg.OffsetForLeaderEpochResponseTopicPartition) {
+	if _, err := c.b.Bounds(ref.ID, ask.Partition); err != nil {
+		p.ErrorCode = readCode(err)
+		return
+	}
+	if p.ErrorCode = c.epochCode(ask.CurrentLeaderEpoch); p.ErrorCode != none || ask.LeaderEpoch < 0 {
+		return
+	}
+	found, end, known, err := c.b.EpochEnd(ref.ID, ask.Partition, uint32(ask.LeaderEpoch))
+	if p.ErrorCode = readCode(err); err == nil && known {
+		p.LeaderEpoch, p.EndOffset = int32(found), end
+	}
+}
+
+// epochCode holds the leader epoch that a client has in mind, if it is not negative, against the broker's.
+func (s *Server) epochCode(given int32) int16 {
+	current := int32(s.b.Epoch())
+	switch {
+	case given < 0 || given == current:
+		return none
+	case given < current:
+		return fencedLeaderEpoch
+	}
+	return unknownLeaderEpoch
+}

@@ -1,0 +1,193 @@
+package kafka_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/record"
+)
+
+// raw is a client that sends any version of any request.
+type raw struct {
+	t testing.TB
+	net.Conn
+	last int32
+}
+
+func stranger(t testing.TB, s *served) *raw {
+	t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	return &raw{t: t, Conn: c}
+}
+
+func dial(t testing.TB, s *served) *raw {
+	t.Helper()
+	c := stranger(t, s)
+	c.login(apiKey)
+	return c
+}
+
+func (c *raw) login(password string) int16 {
+	c.t.Helper()
+	hand := kmsg.NewPtrSASLHandshakeRequest()
+	hand.Mechanism = "PLAIN"
+	c.ask(hand, 1)
+	auth := kmsg.NewPtrSASLAuthenticateRequest()
+	auth.SASLAuthBytes = []byte("\x00user\x00" + password)
+	return c.ask(auth, 2).(*kmsg.SASLAuthenticateResponse).ErrorCode
+}
+
+// encode is a request with its length and head.
+func (c *raw) encode(r kmsg.Request, version int16) []byte {
+	c.last++
+	r.SetVersion(version)
+	b := make([]byte, 4, 100)
+	b = binary.BigEndian.AppendUint16(b, uint16(r.Key()))
+	b = binary.BigEndian.AppendUint16(b, uint16(version))
+	b = binary.BigEndian.AppendUint32(b, uint32(c.last))
+	b = append(b, 0, 3, 'r', 'a', 'w')
+	if r.IsFlexible() {
+		b = append(b, 0)
+	}
+	b = r.AppendTo(b)
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	return b
+}
+
+func (c *raw) send(r kmsg.Request, version int16) {
+	c.t.Helper()
+	if _, err := c.Write(c.encode(r, version)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// receive reads the answer to a request that was sent with a number.
+func (c *raw) receive(r kmsg.Request, version int16, number int32) kmsg.Response {
+	c.t.Helper()
+	head := make([]byte, 8)
+	if _, err := io.ReadFull(c, head); err != nil {
+		c.t.Fatalf("%T v%d: %v", r, version, err)
+	}
+	b := make([]byte, binary.BigEndian.Uint32(head)-4)
+	if _, err := io.ReadFull(c, b); err != nil {
+		c.t.Fatal(err)
+	}
+	if got := int32(binary.BigEndian.Uint32(head[4:])); got != number {
+		c.t.Fatalf("%T v%d: the answer to %d, want that to %d", r, version, got, number)
+	}
+	resp := r.ResponseKind()
+	resp.SetVersion(version)
+	if resp.IsFlexible() && r.Key() != int16(kmsg.ApiVersions) {
+		if b[0] != 0 {
+			c.t.Fatalf("%T v%d: tagged fields in the head", r, version)
+		}
+		b = b[1:]
+	}
+	if err := resp.ReadFrom(b); err != nil {
+		c.t.Fatalf("%T v%d: %v", r, version, err)
+	}
+	return resp
+}
+
+func (c *raw) ask(r kmsg.Request, version int16) kmsg.Response {
+	c.t.Helper()
+	c.send(r, version)
+	return c.receive(r, version, c.last)
+}
+
+// ended expects the end of the connection.
+func (c *raw) ended() {
+	c.t.Helper()
+	if n, err := io.Copy(io.Discard, c.Conn); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		c.t.Fatalf("%d bytes, %v: want the end", n, err)
+	}
+}
+
+// topic makes a topic.
+func topic(t testing.TB, b *broker.Broker, name string, spec broker.TopicSpec) broker.TopicRef {
+	t.Helper()
+	if _, err := b.CreateTopic(t.Context(), name, spec); err != nil {
+		t.Fatal(err)
+	}
+	ref, _ := b.TopicNamed(name)
+	return ref
+}
+
+// batch is a batch with a record for each value; timestamps are 1000, 1001, ...
+func batch(t testing.TB, p *record.Producer, values ...string) []byte {
+	t.Helper()
+	recs := make([]record.Record, len(values))
+	for i, v := range values {
+		recs[i] = record.Record{Timestamp: 1000 + int64(i), Key: []byte("k"), Value: []byte(v)}
+	}
+	b, _, err := record.Append(nil, recs, record.EncodeOptions{Producer: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// produceRequest is a produce of batches for partition 0 of a topic.
+func produceRequest(ref broker.TopicRef, acks int16, batches []byte) *kmsg.ProduceRequest {
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Records = batches
+	top := kmsg.NewProduceRequestTopic()
+	top.Topic, top.TopicID, top.Partitions = ref.Name, ref.ID, []kmsg.ProduceRequestTopicPartition{p}
+	r := kmsg.NewPtrProduceRequest()
+	r.Acks, r.TimeoutMillis, r.Topics = acks, 30_000, []kmsg.ProduceRequestTopic{top}
+	return r
+}
+
+// produced is the answer for the first partition.
+func produced(r kmsg.Response) *kmsg.ProduceResponseTopicPartition {
+	return &r.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+}
+
+// fetchRequest is a fetch of partition 0 of a topic from an offset on.
+func fetchRequest(ref broker.TopicRef, offset int64) *kmsg.FetchRequest {
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = offset, 1<<20, -1
+	top := kmsg.NewFetchRequestTopic()
+	top.Topic, top.TopicID, top.Partitions = ref.Name, ref.ID, []kmsg.FetchRequestTopicPartition{p}
+	r := kmsg.NewPtrFetchRequest()
+	r.MaxBytes, r.Topics = 1<<20, []kmsg.FetchRequestTopic{top}
+	return r
+}
+
+func fetched(r kmsg.Response) *kmsg.FetchResponseTopicPartition {
+	return &r.(*kmsg.FetchResponse).Topics[0].Partitions[0]
+}
+
+// encodeAs is encode with a correlation id that is given, for several goroutines.
+func (c *raw) encodeAs(r kmsg.Request, version int16, id int32) []byte {
+	one := raw{t: c.t, last: id - 1}
+	return one.encode(r, version)
+}
+
+// next reads the next answer to a produce, whatever its correlation id.
+func (c *raw) next(version int16) (kmsg.Response, error) {
+	head := make([]byte, 9) // and no tagged fields
+	if _, err := io.ReadFull(c, head); err != nil {
+		return nil, err
+	}
+	b := make([]byte, binary.BigEndian.Uint32(head)-5)
+	if _, err := io.ReadFull(c, b); err != nil {
+		return nil, err
+	}
+	resp := kmsg.NewPtrProduceResponse()
+	resp.SetVersion(version)
+	return resp, resp.ReadFrom(b)
+}

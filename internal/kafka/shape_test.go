@@ -1,0 +1,191 @@
+package kafka
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/fuzzing"
+)
+
+// filler fills requests with anything.
+type filler struct {
+	*rand.Rand
+	most int // elements of an array
+}
+
+func (f filler) fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if tags, ok := v.Addr().Interface().(*kmsg.Tags); ok {
+			if f.IntN(4) == 0 {
+				tags.Set(1000+f.Uint32N(1<<20), f.bytes())
+			}
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).Name != "Version" {
+				f.fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			v.SetBytes(f.bytes())
+			return
+		}
+		n := f.IntN(f.most + 1)
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			f.fill(v.Index(i))
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			f.fill(v.Index(i))
+		}
+	case reflect.Pointer:
+		if f.IntN(2) == 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			f.fill(v.Elem())
+		}
+	case reflect.String:
+		v.SetString(string(f.bytes()))
+	case reflect.Bool:
+		v.SetBool(f.IntN(2) == 0)
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(f.Int64() >> f.IntN(64))
+	case reflect.Uint8:
+		v.SetUint(uint64(f.Uint32N(256)))
+	default:
+		panic(v.Kind().String())
+	}
+}
+
+func (f filler) bytes() []byte {
+	b := make([]byte, f.IntN(20))
+	for i := range b {
+		b[i] = byte(f.Uint32())
+	}
+	return b
+}
+
+// request is a random request behind its head.
+func (f filler) request(a *api, version int16) []byte {
+	r := kmsg.RequestForKey(a.key.Int16())
+	f.fill(reflect.ValueOf(r).Elem())
+	r.SetVersion(version)
+	return r.AppendTo(nil)
+}
+
+// decoded decodes a request as calls do.
+func decoded(a *api, version int16, body []byte) error {
+	r := kmsg.RequestForKey(a.key.Int16())
+	r.SetVersion(version)
+	return r.ReadFrom(body)
+}
+
+// TestShapes: every version of every request is of the shape that its API says, and decoding takes no more memory than was
+// reckoned; none that is cut off anywhere is.
+func TestShapes(t *testing.T) {
+	f := filler{rand.New(rand.NewPCG(1, 2)), 4}
+	for _, a := range table() {
+		for version := a.min; version <= a.max; version++ {
+			r := kmsg.RequestForKey(a.key.Int16())
+			r.SetVersion(version)
+			if version > r.MaxVersion() || r.IsFlexible() != a.shape.IsFlexible(version) {
+				t.Fatalf("%s v%d: newest is %d, flexible %v", a.key.Name(), version, r.MaxVersion(), r.IsFlexible())
+			}
+			for i := range 100 {
+				f.most = i % 5
+				body := f.request(&a, version)
+				cost, rest, err := a.shape.Skim(version, append(body[:len(body):len(body)], 0))
+				if err != nil || len(rest) != 1 {
+					t.Fatalf("%s v%d: %v, %d bytes are left of %x", a.key.Name(), version, err, len(rest), body)
+				}
+				fuzzing.Allocates(t, int(cost)+4<<10, body, func() {
+					if err := decoded(&a, version, body); err != nil {
+						t.Fatal(err)
+					}
+				})
+				cut := body[:f.IntN(max(1, len(body)))]
+				if _, _, err := a.shape.Skim(version, cut); err == nil && decoded(&a, version, cut) != nil {
+					t.Fatalf("%s v%d: %d of %d bytes pass", a.key.Name(), version, len(cut), len(body))
+				}
+			}
+		}
+	}
+}
+
+// TestClaims: a count that no bytes stand for is refused before anything is made for it. The decoder alone would make 64 KiB
+// into some MiB, or go round four thousand million times.
+func TestClaims(t *testing.T) {
+	body := func(head []byte, count []byte) []byte { return append(append(head, count...), make([]byte, 60<<10)...) }
+	i32 := binary.BigEndian.AppendUint32(nil, 60<<10)
+	varint := binary.AppendUvarint(nil, 60<<10)
+	for _, c := range []struct {
+		name    string
+		a       *api
+		version int16
+		body    []byte
+	}{
+		{"fetch topics", &fetchAPI, 4, body(make([]byte, 17), i32)},
+		{"fetch topics compact", &fetchAPI, 12, body(make([]byte, 25), varint)},
+		{"tags", &apiVersionsAPI, 3, append([]byte{1, 1}, binary.AppendUvarint(nil, 1<<32-1)...)},
+		{"tags of a tag", &fetchAPI, 15, append(make([]byte, 24-3), append([]byte{1, 1, 1, 1, 1, 17}, append(make([]byte, 12), 0xff, 0xff, 0xff, 0xff, 0x0f)...)...)},
+	} {
+		if cost, _, err := c.a.shape.Skim(c.version, c.body); err == nil {
+			t.Errorf("%s: passes, at %d bytes", c.name, cost)
+		}
+	}
+}
+
+// TestWorstAmplification: what a request of a stranger's size may take when its bytes stand for as many small elements as they
+// can. All of it is reserved before it is decoded.
+func TestWorstAmplification(t *testing.T) {
+	const size = 64 << 10
+	most, of := 0.0, ""
+	for _, a := range table() {
+		for version := a.min; version <= a.max; version++ {
+			for _, fill := range []byte{0, 1, 2, 3} {
+				for lead := range 40 {
+					b := bytes.Repeat([]byte{fill}, size)
+					binary.BigEndian.PutUint32(b[lead:], uint32(size-lead-4)/3)
+					cost, _, err := a.shape.Skim(version, b)
+					if err != nil {
+						continue
+					}
+					if ratio := float64(cost) / size; ratio > most {
+						most, of = ratio, a.key.Name()
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%.0f bytes are reckoned for a byte (%s)", most, of)
+	if most > 200 {
+		t.Errorf("%.0f bytes for a byte of %s", most, of)
+	}
+}
+
+// FuzzRequest: whatever the bytes of a request, what passes decodes without taking more memory than was reckoned.
+func FuzzRequest(f *testing.F) {
+	list := table()
+	fill := filler{rand.New(rand.NewPCG(3, 4)), 3}
+	for i := range list {
+		for version := list[i].min; version <= list[i].max; version++ {
+			f.Add(uint8(i), uint8(version), fill.request(&list[i], version))
+		}
+	}
+	f.Fuzz(func(t *testing.T, which, v uint8, body []byte) {
+		a := &list[int(which)%len(list)]
+		version := a.min + int16(v)%(a.max-a.min+1)
+		cost, _, err := a.shape.Skim(version, body)
+		if err != nil {
+			return
+		}
+		fuzzing.Allocates(t, int(cost)+4<<10, body, func() { _ = decoded(a, version, body) })
+	})
+}

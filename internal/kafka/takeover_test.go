@@ -1,0 +1,87 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/faultproxy"
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// TestTakeovers: while an idempotent producer and a consumer work, one broker after the other takes over, some from one that
+// has been closed and some from one that has not noticed. Every record is there once, in order, where the producer was
+// told, and the consumer has read each once, without an offset that went back.
+func TestTakeovers(t *testing.T) {
+	wire, err := faultproxy.NewWire(1) // an address that stays
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(wire.Close)
+	store := objstore.NewMemory()
+	o := kafka.Options{Advertised: wire.Address()}
+	s := serve(t, openBroker(t, store, nil), o)
+	wire.SetTarget(s.addr)
+	topic(t, s.b, "t", broker.TopicSpec{Partitions: 2})
+	connect := func(opts ...kgo.Opt) *kgo.Client {
+		return client(t, s, append([]kgo.Opt{
+			kgo.SeedBrokers(wire.Address()), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()), kgo.RetryTimeout(time.Minute),
+			kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }), kgo.RequestRetries(1000),
+		}, opts...)...)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	const takeovers, between = 6, 2000
+	told := map[string][2]int64{}
+	var mu sync.Mutex
+	progress := make(chan struct{}, takeovers*between)
+	p := connect(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(2<<10), kgo.MaxBufferedRecords(200))
+	c := connect(kgo.ConsumeTopics("t"), kgo.FetchMaxWait(100*time.Millisecond))
+	var producing sync.WaitGroup
+	producing.Go(func() {
+		for i := range takeovers * between {
+			r := &kgo.Record{Topic: "t", Partition: int32(i % 2), Value: fmt.Appendf(nil, "0.%06d", i)}
+			p.Produce(ctx, r, func(r *kgo.Record, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Errorf("%s: %v", r.Value, err)
+				}
+				told[string(r.Value)] = [2]int64{int64(r.Partition), r.Offset}
+				progress <- struct{}{}
+			})
+		}
+	})
+	producing.Go(func() {
+		for i := range takeovers - 1 {
+			for range between {
+				<-progress
+			}
+			old := s
+			if i%2 == 0 {
+				if err := old.b.Close(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+			s = serve(t, openBroker(t, store, nil), o)
+			wire.SetTarget(s.addr)
+			old.k.Drain()
+		}
+	})
+	var got []*kgo.Record
+	for len(got) < takeovers*between && ctx.Err() == nil {
+		got = append(got, c.PollFetches(ctx).Records()...)
+	}
+	producing.Wait()
+	if err := p.Flush(ctx); err != nil {
+		t.Error(err)
+	}
+	once(t, got, told, takeovers*between)
+}

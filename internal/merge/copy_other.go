@@ -1,0 +1,10 @@
+//go:build !linux
+
+package merge
+
+import "os"
+
+// copyFile copies n bytes from a position of one file to a position of another.
+func copyFile(to *os.File, at int64, from *os.File, pos, n int64) error {
+	return copyBytes(to, at, from, pos, n)
+}

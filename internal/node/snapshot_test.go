@@ -1,0 +1,219 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/triggers"
+	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/viewsnap"
+	"github.com/sebbroker/seb/record"
+)
+
+// events posts events of an entity, and returns the offset behind them.
+func events(t *testing.T, n *Node, entity string, names ...string) (end int64) {
+	t.Helper()
+	topic, _ := n.EventLog().Topic("events")
+	for _, name := range names {
+		value, err := json.Marshal(entry.Event{Name: name, EntityID: entity})
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end = base + 1
+	}
+	return end
+}
+
+// firingsOf waits until an entity has a recorded firing, and returns all there are, by entity.
+func firingsOf(t *testing.T, n *Node, entity string) map[string]triggers.Firing {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		changed := n.Triggers().Changed()
+		list, err := n.Triggers().Firings(ctx, triggers.FiringQuery{Limit: 100})
+		all := map[string]triggers.Firing{}
+		for _, x := range list {
+			all[x.Entity] = x
+		}
+		if err == nil && len(all) != len(list) {
+			t.Fatalf("an entity has fired twice: %+v", list)
+		}
+		if x, ok := all[entity]; ok && x.Recorded != 0 {
+			return all
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatalf("no firing of %s: %+v, %v", entity, list, err)
+		}
+	}
+}
+
+// copied waits until a copy of the engine's file is in the bucket.
+func copied(t *testing.T, store objstore.Store) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		list, _, err := store.List(t.Context(), objstore.ListOptions{Prefix: viewsnap.Prefix(0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			if n, ok := viewsnap.ParseName(0, e.Key); ok && n.Manifest {
+				return
+			}
+		}
+	}
+	t.Fatal("nothing was saved")
+}
+
+func define(t *testing.T, n *Node, text string) {
+	t.Helper()
+	expr, err := driplang.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestALostFolderOfATrimmedLog: a machine that has only the bucket knows what can not be read any more, and nothing fires
+// twice.
+func TestALostFolderOfATrimmedLog(t *testing.T) {
+	for _, name := range []string{"disk", "s3"} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{DataDir: filepath.Join(t.TempDir(), "data"), BatchWait: BatchNone}
+			var err error
+			if name == "disk" {
+				o.Store, err = objstore.Open(t.Context(), t.TempDir(), objstore.Options{})
+			} else {
+				o.Store, err = objstore.OpenS3(t.Context(), s3server.ForTest(t).Options("p"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeStore(o.Store)
+			n := open(t, o)
+			define(t, n, "(NOT b) THEN a")
+			events(t, n, "known", "b")
+			end := events(t, n, "first", "a")
+			first := firingsOf(t, n, "first")["first"]
+			if _, err := n.Trim(t.Context(), "events", 0, end); err != nil {
+				t.Fatal(err)
+			}
+			copied(t, o.Store)
+			shut(t, n)
+			if err := os.RemoveAll(o.DataDir); err != nil {
+				t.Fatal(err)
+			}
+			n = open(t, o)
+			events(t, n, "known", "a")
+			events(t, n, "last", "a")
+			all := firingsOf(t, n, "last")
+			if len(all) != 2 || all["first"].ID != first.ID || all["first"].Recorded != first.Recorded {
+				t.Errorf("fired: %+v, before %+v", all, first)
+			}
+			shut(t, n)
+			r, err := fsck.Run(t.Context(), fsck.Options{Store: o.Store})
+			if err != nil || r.Damages != 0 || r.Views == 0 {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// TestACopyOfALogThatIsNoMore is not believed: the log was restored from an earlier state, and the copies were not.
+func TestACopyOfALogThatIsNoMore(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
+	n := open(t, o)
+	define(t, n, "(NOT b) THEN a")
+	events(t, n, "first", "a")
+	firingsOf(t, n, "first")
+	shut(t, n)
+	earlier := filepath.Join(dir, "earlier")
+	if err := os.CopyFS(earlier, os.DirFS(o.Bucket)); err != nil {
+		t.Fatal(err)
+	}
+	n = open(t, o)
+	events(t, n, "ann", "b")
+	if _, err := n.Trim(t.Context(), "events", 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	later, err := objstore.Open(t.Context(), o.Bucket, objstore.Options{Existing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(later)
+	copied(t, later)
+	shut(t, n)
+	view := strings.TrimSuffix(viewsnap.Prefix(0), "/")
+	if err := os.CopyFS(filepath.Join(earlier, view), os.DirFS(filepath.Join(o.Bucket, view))); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time the log is longer than it was then
+		if err := os.RemoveAll(o.DataDir); err != nil {
+			t.Fatal(err)
+		}
+		o.Bucket = earlier
+		n = open(t, o)
+		for range 30 {
+			events(t, n, "first", "c")
+		}
+		events(t, n, "ann", "a")
+		if all := firingsOf(t, n, "ann"); len(all) != 2 {
+			t.Errorf("fired: %+v", all)
+		}
+		shut(t, n)
+	}
+}
+
+// TestPassed: a position is one of the log, of another one, or not there yet.
+func TestPassed(t *testing.T) {
+	o := Options{Store: objstore.NewMemory(), BatchWait: BatchNone, NoMerge: true}
+	n := open(t, o)
+	passed := func(pos state.Position, nonce record.ID, want bool) {
+		t.Helper()
+		if n.Passed(pos, nonce) != want {
+			t.Errorf("%+v of %s: not %v", pos, nonce, want)
+		}
+	}
+	before, nonce, known := n.Place()
+	if !known {
+		t.Fatal("no position is known")
+	}
+	produce(t, n, []byte("x"))
+	now, same, _ := n.Place()
+	if same != nonce || !before.Less(now) {
+		t.Fatalf("%+v, then %+v", before, now)
+	}
+	next := state.Position{Epoch: now.Epoch, Slot: now.Slot + 1}
+	for range 2 { // the second time of an epoch that is over
+		passed(before, nonce, true)
+		passed(now, nonce, true)
+		passed(next, nonce, false)
+		passed(before, record.NewID(), false)
+		passed(state.Position{Epoch: now.Epoch + 2}, nonce, false)
+		shut(t, n)
+		n = open(t, o)
+	}
+	if after, _, _ := n.Place(); after.Epoch <= now.Epoch {
+		t.Fatalf("%+v, then %+v", now, after)
+	}
+}

@@ -1,0 +1,109 @@
+package objstore
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/internal/failpoint"
+)
+
+// Stager is a store whose objects are files of this machine: what is built in a staged file need not be copied to its place.
+// Wrappers of stores are none, so that nothing goes past them.
+type Stager interface {
+	// Stage makes an empty file for an object of that many bytes. The caller closes it, published or not.
+	Stage(ctx context.Context, size int64) (*Staged, error)
+}
+
+// Staged is a file which lies where a Disk keeps what has no name yet. For one goroutine at a time.
+type Staged struct {
+	File *os.File // to be written and read; not written any more once Publish was called
+
+	disk *Disk
+	temp *tempFolder
+	name string
+}
+
+// Stage implements Stager.
+func (d *Disk) Stage(ctx context.Context, size int64) (*Staged, error) {
+	if err := alive(ctx, "stage"); err != nil {
+		return nil, err
+	}
+	d.writing.RLock()
+	defer d.writing.RUnlock()
+	if err := d.refusing(); err != nil {
+		return nil, fmt.Errorf("stage: %w", err)
+	}
+	temp, err := d.temp.open(d.root)
+	if err != nil {
+		return nil, fmt.Errorf("stage: %w", writeVerdict(err))
+	}
+	name := temp.name()
+	fd, err := unix.Openat(int(temp.file.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, fileMode)
+	if err != nil {
+		return nil, fmt.Errorf("stage: %w", writeVerdict(err))
+	}
+	failpoint.Hit("disk.stage.created")
+	if !d.options.NoSync {
+		allocate(fd, size)
+	}
+	return &Staged{File: os.NewFile(uintptr(fd), "staged file"), disk: d, temp: temp, name: name}, nil
+}
+
+// Publish makes the file an object: first all of it durable, then its name. What comes of it is as for Put, and after
+// ErrNoVerdict it may be called again with the same key. The disk gets the file in steps, each when the one before has
+// arrived, so that what others want to be durable meanwhile does not have to wait for all of it.
+func (s *Staged) Publish(ctx context.Context, key string) error {
+	if err := begin(ctx, "put", key); err != nil {
+		return err
+	}
+	d := s.disk
+	d.writing.RLock()
+	defer d.writing.RUnlock()
+	err := d.refusing()
+	if err == nil {
+		err = s.settle()
+	}
+	failpoint.Hit("disk.stage.synced")
+	if err == nil {
+		err = alive(ctx, "stopped before the object had its name")
+	}
+	if err == nil {
+		err = d.publish(key, s.temp, s.name)
+	}
+	if err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+// settle makes what was written durable.
+func (s *Staged) settle() error {
+	failpoint.Hit("disk.stage.written")
+	d := s.disk
+	if d.options.NoSync {
+		return nil
+	}
+	info, err := s.File.Stat()
+	if err != nil {
+		return writeVerdict(err)
+	}
+	fd := int(s.File.Fd())
+	for at := int64(0); at < info.Size(); at += writeStep {
+		if err := d.calls.settle(fd, at, writeStep); err != nil {
+			return d.syncFailed(err)
+		}
+	}
+	if err := d.calls.dataSync(fd); err != nil {
+		return d.syncFailed(err)
+	}
+	return nil
+}
+
+// Close takes the file away unless it is an object by now.
+func (s *Staged) Close() error {
+	s.temp.remove(s.name)
+	return s.File.Close()
+}

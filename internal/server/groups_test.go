@@ -1,0 +1,86 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/sebbroker/seb/client"
+)
+
+// TestGroupsOfKafkaAndHTTP: a group is the same one from both sides, over a restart. While it has members, HTTP commits only with
+// what it expects.
+func TestGroupsOfKafkaAndHTTP(t *testing.T) {
+	cfg := settings(t, "file:"+t.TempDir())
+	cfg.Kafka.Listen = "127.0.0.1:0"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s := start(t, cfg)
+	h := connect(t, s)
+	for range 3 {
+		if err := produce(t, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func() string {
+		offsets, err := h.Offsets(ctx, "g", "t")
+		if err != nil || len(offsets) != 1 {
+			return fmt.Sprint(offsets, err)
+		}
+		return fmt.Sprint(offsets[0].Offset, " ", offsets[0].Metadata)
+	}
+	if err := h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 1, Metadata: "by HTTP"}); err != nil {
+		t.Fatal(err)
+	}
+	member := []kgo.Opt{kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
+	k := kafkaClient(t, s, member...)
+	first := k.PollRecords(ctx, 1).Records()
+	if len(first) != 1 || first[0].Offset != 1 {
+		t.Fatalf("%+v, want what follows the offset that HTTP has committed", first)
+	}
+	if err := k.CommitRecords(ctx, first...); err != nil {
+		t.Fatal(err)
+	}
+	if got := at(); got[:2] != "2 " || got == "2 by HTTP" {
+		t.Fatal(got)
+	}
+	two, nine := int64(2), int64(9)
+	for _, err := range []error{
+		h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 3}), h.DeleteGroup(ctx, "g"), h.DeleteOffset(ctx, "g", "t", 0),
+	} {
+		if !errors.Is(err, client.ErrGroupActive) || !errors.Is(err, client.ErrRejected) {
+			t.Fatal(err)
+		}
+	}
+	if err := h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 3, Expected: &nine}); !errors.Is(err, client.ErrOffsetMismatch) {
+		t.Fatal(err)
+	}
+	if err := h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 2, Metadata: "expected", Expected: &two}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(ctx); err != nil { // while it has a member
+		t.Fatal(err)
+	}
+	k.Close()
+
+	s = start(t, cfg)
+	h = connect(t, s)
+	if got := at(); got != "2 expected" {
+		t.Fatal(got)
+	}
+	k = kafkaClient(t, s, member...)
+	if next := k.PollRecords(ctx, 1).Records(); len(next) != 1 || next[0].Offset != 2 {
+		t.Fatalf("%+v", next)
+	}
+	k.Close()
+	if err := h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 3}); err != nil {
+		t.Fatal("its members have left:", err)
+	}
+	if err := h.DeleteGroup(ctx, "g"); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,224 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/record"
+)
+
+func kafkaClient(t *testing.T, s *server.Server, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	c, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(s.KafkaAddress()), kgo.SASL(plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()),
+		kgo.AllowAutoTopicCreation(),
+	}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestKafka: a server as it is started serves clients of Kafka beside those of HTTP, on disk and in memory, and stops while
+// one of them waits for records.
+func TestKafka(t *testing.T) {
+	for _, bucket := range []string{"mem:", "file:" + t.TempDir()} {
+		cfg := settings(t, bucket)
+		cfg.Kafka.Listen = "127.0.0.1:0"
+		s := start(t, cfg)
+		if err := produce(t, connect(t, s)); err != nil {
+			t.Fatal(err)
+		}
+		if err := kafkaClient(t, s).ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("w")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var got []string
+		c := kafkaClient(t, s, kgo.ConsumeTopics("t"), kgo.FetchMaxWait(time.Minute))
+		for len(got) < 2 {
+			f := c.PollFetches(ctx)
+			if err := f.Err(); err != nil {
+				t.Fatal(err)
+			}
+			f.EachRecord(func(r *kgo.Record) { got = append(got, string(r.Value)) })
+		}
+		n := 0
+		for r, err := range connect(t, s).Records(t.Context(), "t", client.ReadOptions{}) {
+			if err != nil || string(r.Value) != got[n] {
+				t.Errorf("%d: %q %v, Kafka gave %q", n, r.Value, err, got[n])
+			}
+			n++
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := net.Dial("tcp", s.KafkaAddress()); err == nil {
+			t.Error("it listens")
+		}
+		c.Close()
+	}
+}
+
+// TestKafkaCrossesHTTP: what is written over HTTP is read over Kafka and the other way round without loss, from memory, disk and
+// S3: keys, headers, timestamps, null and empty values, every codec; keyed records go to the same partitions.
+func TestKafkaCrossesHTTP(t *testing.T) {
+	buckets := map[string]func(t *testing.T) string{
+		"memory": func(*testing.T) string { return "mem:" },
+		"disk":   func(t *testing.T) string { return "file:" + t.TempDir() },
+		"s3": func(t *testing.T) string {
+			t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
+			t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
+			return "s3://" + s3server.Bucket + "/kafka?endpoint=" + s3server.ForTest(t).Endpoint + "&region=us-east-1&path-style=true"
+		},
+	}
+	for name, bucket := range buckets {
+		t.Run(name, func(t *testing.T) {
+			cfg := settings(t, bucket(t))
+			cfg.Kafka.Listen = "127.0.0.1:0"
+			s := start(t, cfg)
+			crossing(t, s)
+		})
+	}
+}
+
+// sample is records of every kind; odd ones have no key.
+func sample() []record.Record {
+	list := make([]record.Record, 60)
+	for i := range list {
+		r := &list[i]
+		r.Timestamp, r.Value = 1_700_000_000_000+int64(i), fmt.Appendf(nil, "value %d", i)
+		if i%2 == 0 {
+			r.Key = fmt.Appendf(nil, "key %d", i)
+		}
+		switch i % 5 {
+		case 1:
+			r.Value = nil
+		case 2:
+			r.Value = []byte{}
+		case 3:
+			r.Headers = []record.Header{{Key: "h", Value: []byte{0, 1, byte(i)}}, {Key: "h"}, {Key: "e", Value: []byte{}}}
+		}
+	}
+	return list
+}
+
+func crossing(t *testing.T, s *server.Server) {
+	http := connect(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	const partitions = 4
+	for _, topic := range []string{"over-http", "over-kafka"} {
+		if _, err := http.CreateTopic(ctx, topic, client.TopicSpec{Partitions: partitions}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := sample()
+	if _, err := http.Produce(ctx, "over-http", want, client.ProduceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
+	for i, codec := range codecs {
+		var list []*kgo.Record
+		for _, r := range want[i*len(want)/len(codecs) : (i+1)*len(want)/len(codecs)] {
+			k := &kgo.Record{Topic: "over-kafka", Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp)}
+			for _, h := range r.Headers {
+				k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+			}
+			list = append(list, k)
+		}
+		if err := kafkaClient(t, s, kgo.ProducerBatchCompression(codec)).ProduceSync(ctx, list...).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := map[string]int32{} // of each key
+	for _, topic := range []string{"over-http", "over-kafka"} {
+		byHTTP := overHTTP(t, http, topic, partitions)
+		byKafka := map[int64]record.Record{}
+		c := kafkaClient(t, s, kgo.ConsumeTopics(topic))
+		for len(byKafka) < len(want) {
+			f := c.PollFetches(ctx)
+			if err := f.Err(); err != nil {
+				t.Fatal(err)
+			}
+			f.EachRecord(func(r *kgo.Record) {
+				c := record.Record{Timestamp: r.Timestamp.UnixMilli(), Key: r.Key, Value: r.Value}
+				for _, h := range r.Headers {
+					c.Headers = append(c.Headers, record.Header{Key: h.Key, Value: h.Value})
+				}
+				byKafka[c.Timestamp] = c
+				if at, known := place[string(r.Key)]; r.Key != nil && known && at != r.Partition {
+					t.Errorf("key %s is in %d and %d", r.Key, at, r.Partition)
+				}
+				place[string(r.Key)] = r.Partition
+			})
+		}
+		for _, w := range want {
+			if d := cmp.Diff(w, byHTTP[w.Timestamp]); d != "" {
+				t.Errorf("%s, read over HTTP: %s", topic, d)
+			}
+			if d := cmp.Diff(w, byKafka[w.Timestamp]); d != "" {
+				t.Errorf("%s, read over Kafka: %s", topic, d)
+			}
+		}
+		c.Close()
+	}
+}
+
+// overHTTP reads a topic's records, by their timestamps.
+func overHTTP(t *testing.T, http *client.Client, topic string, partitions int32) map[int64]record.Record {
+	t.Helper()
+	byTime := map[int64]record.Record{}
+	for p := range partitions {
+		for r, err := range http.Records(t.Context(), topic, client.ReadOptions{Partition: p}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := record.Record{Timestamp: r.Timestamp, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value)}
+			for _, h := range r.Headers {
+				c.Headers = append(c.Headers, record.Header{Key: strings.Clone(h.Key), Value: bytes.Clone(h.Value)})
+			}
+			byTime[r.Timestamp] = c
+		}
+	}
+	return byTime
+}
+
+// TestKafkaAddress: an address that is wished for must be had, one that is offered need not, and none is none.
+func TestKafkaAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := settings(t, "mem:")
+	c.Kafka = config.Kafka{Listen: l.Addr().String()}
+	if _, err := server.Start(t.Context(), c, quiet); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "--kafka-listen") {
+		t.Errorf("taken: %v", err)
+	}
+	c.Kafka.Offered = true
+	if s := start(t, c); s.KafkaAddress() != "" {
+		t.Errorf("listens at %s", s.KafkaAddress())
+	}
+	c = settings(t, "mem:")
+	c.Kafka = config.Kafka{}
+	if s := start(t, c); s.KafkaAddress() != "" {
+		t.Errorf("listens at %s", s.KafkaAddress())
+	}
+}

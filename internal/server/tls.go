@@ -1,0 +1,72 @@
+package server
+
+import (
+	"log/slog"
+	"net"
+	"path/filepath"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/tlsport"
+)
+
+// ports are the TLS sides of the listeners.
+type ports struct{ http, kafka *tlsport.Port }
+
+// newPorts reads the certificate, if there is one.
+func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (ports, error) {
+	var cert *tlsport.Certificate
+	if c.CertFile != "" {
+		var err error
+		if cert, err = tlsport.Load(tlsport.Files{Cert: c.CertFile, Key: c.KeyFile}, log, set); err != nil {
+			return ports{}, config.Faults{err}
+		}
+	}
+	port := func(listener string, protocols ...string) *tlsport.Port {
+		o := tlsport.Options{Name: listener, Protocols: protocols, Logger: log, Metrics: set}
+		if c.On(listener) {
+			o.Certificate = cert
+		}
+		return tlsport.NewPort(o)
+	}
+	return ports{port(config.ListenerHTTP, "http/1.1"), port(config.ListenerKafka)}, nil
+}
+
+// tlsBytes is what TLS is reckoned to add to connectionBytes: the last record, the ciphers' state.
+const tlsBytes = 24 << 10
+
+// connectionBytes is what a connection is reckoned to cost.
+func (p *ports) connectionBytes() int64 {
+	if p.http.Secure() || p.kafka.Secure() {
+		return connectionBytes + tlsBytes
+	}
+	return connectionBytes
+}
+
+// warn names the listeners whose clients send API keys and data through a network in plain text.
+func (p *ports) warn(log *slog.Logger, httpAddress, kafkaAddress string) {
+	for _, l := range []struct {
+		name, address string
+		port          *tlsport.Port
+	}{{config.ListenerHTTP, httpAddress, p.http}, {config.ListenerKafka, kafkaAddress, p.kafka}} {
+		if l.address != "" && !l.port.Secure() && !loopback(l.address) {
+			log.Warn("API keys and records go through the network in plain text: the listener is not on a loopback address and has no TLS (--tls-cert)",
+				"listener", l.name, "address", l.address)
+		}
+	}
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && ip != nil && ip.IsLoopback()
+}
+
+// absolute is a path for commands that run in other folders.
+func absolute(file string) string {
+	if path, err := filepath.Abs(file); err == nil {
+		return path
+	}
+	return file
+}

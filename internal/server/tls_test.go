@@ -1,0 +1,344 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/internal/tlsport/certtest"
+)
+
+// logs is a log that can be read while it is written.
+type logs struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// secured is a server with TLS.
+type secured struct {
+	*server.Server
+	authority *certtest.Authority
+	files     tlsport.Files
+	log       logs
+}
+
+func startSecured(t *testing.T, change func(*config.Config)) *secured {
+	t.Helper()
+	s := &secured{authority: certtest.New(t)}
+	s.files = s.authority.Files(t, t.TempDir(), certtest.Leaf{})
+	c := settings(t, "mem:")
+	c.Kafka.Listen = "127.0.0.1:0"
+	c.TLS.CertFile, c.TLS.KeyFile = s.files.Cert, s.files.Key
+	change(&c)
+	var err error
+	s.Server, err = server.Start(t.Context(), c, slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		s.authority.MustBeSecret(t, s.log.String(), s.files)
+	})
+	return s
+}
+
+func (s *secured) http(t *testing.T, config *tls.Config) *client.Client {
+	t.Helper()
+	c, err := client.New(s.URL(), client.Options{APIKey: s.APIKey(), TLS: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (s *secured) kafka(t *testing.T, config *tls.Config, how sasl.Mechanism, more ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	c, err := kgo.NewClient(append(more, kgo.SeedBrokers(s.KafkaAddress()), kgo.DialTLSConfig(config), kgo.SASL(how), kgo.AllowAutoTopicCreation(),
+		kgo.RetryTimeout(5*time.Second), kgo.RecordDeliveryTimeout(20*time.Second), kgo.ProducerBatchMaxBytes(4<<20))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestTLS: one certificate for both listeners; clients of both kinds, by PLAIN and SCRAM, write and read what the other has written,
+// small and large, from memory and from files.
+func TestTLS(t *testing.T) {
+	for _, bucket := range []string{"mem:", "file:" + t.TempDir()} {
+		s := startSecured(t, func(c *config.Config) { c.Bucket = bucket })
+		if !strings.HasPrefix(s.URL(), "https://") {
+			t.Fatal(s.URL())
+		}
+		values := [][]byte{[]byte("v"), bytes.Repeat([]byte("0123456789abcdef"), 60_000)}
+		if _, err := s.http(t, s.authority.Trusted()).ProduceValues(t.Context(), "t", values, client.ProduceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, how := range []sasl.Mechanism{
+			plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism(), scram.Auth{User: "u", Pass: s.APIKey()}.AsSha512Mechanism(),
+		} {
+			c := s.kafka(t, s.authority.Trusted(), how, kgo.ConsumeTopics("t"))
+			if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: values[1]}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			values = append(values, values[1])
+			var got [][]byte
+			for len(got) < len(values) {
+				f := c.PollFetches(t.Context())
+				if err := f.Err(); err != nil {
+					t.Fatal(err)
+				}
+				f.EachRecord(func(r *kgo.Record) { got = append(got, r.Value) })
+			}
+			for i := range got {
+				if !bytes.Equal(got[i], values[i]) {
+					t.Errorf("Kafka, %d: %d bytes, want %d", i, len(got[i]), len(values[i]))
+				}
+			}
+		}
+		n := 0
+		for r, err := range s.http(t, s.authority.Trusted()).Records(t.Context(), "t", client.ReadOptions{}) {
+			if err != nil || !bytes.Equal(r.Value, values[n]) {
+				t.Fatalf("HTTP, %d: %d bytes %v", n, len(r.Value), err)
+			}
+			n++
+		}
+		if n != len(values) {
+			t.Errorf("%d records", n)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTLSThatIsNotTrusted: clients that do not trust the certificate send no key, end at once, and the log says why.
+func TestTLSThatIsNotTrusted(t *testing.T) {
+	s := startSecured(t, func(*config.Config) {})
+	other := certtest.New(t).Trusted()
+	began := time.Now()
+	_, err := s.http(t, other).ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{})
+	var wrong *tls.CertificateVerificationError
+	if !errors.As(err, &wrong) || !errors.Is(err, client.ErrRejected) {
+		t.Errorf("HTTP: %v", err)
+	}
+	if took := time.Since(began); took > 25*time.Second { // it would be 30 if it were repeated
+		t.Errorf("after %s", took)
+	}
+	err = s.kafka(t, other, plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context())
+	if !errors.As(err, &wrong) {
+		t.Errorf("Kafka: %v", err)
+	}
+	for _, listener := range []string{"http", "kafka"} {
+		eventually(t, &s.log, `msg="TLS: the client refused the connection" listener=`+listener)
+	}
+	c := s.kafka(t, s.authority.Trusted(), plain.Auth{User: "u", Pass: "wrong"}.AsMechanism())
+	if err := c.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "SASL_AUTHENTICATION_FAILED") {
+		t.Errorf("wrong password: %v", err)
+	}
+}
+
+func eventually(t *testing.T, l *logs, want string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !strings.Contains(l.String(), want); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never logged: %s\n%s", want, l.String())
+		}
+	}
+}
+
+// TestTLSIsRenewed: a certificate that has ended is replaced while the broker runs, and those that were connected stay so.
+func TestTLSIsRenewed(t *testing.T) {
+	var dir string
+	s := startSecured(t, func(c *config.Config) {
+		dir = t.TempDir()
+		ended := certtest.New(t).Files(t, dir, certtest.Leaf{Ended: true})
+		c.TLS.CertFile, c.TLS.KeyFile = ended.Cert, ended.Key
+	})
+	eventually(t, &s.log, "ends soon or has ended")
+	// Who does not look at certificates is connected all the same.
+	old := s.kafka(t, &tls.Config{InsecureSkipVerify: true}, plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism())
+	if err := old.ProduceSync(t.Context(), &kgo.Record{Topic: "t"}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{}.AsMechanism()).Ping(t.Context()); err == nil {
+		t.Fatal("a certificate that has ended is trusted")
+	}
+	s.authority.Files(t, dir, certtest.Leaf{})
+	eventuallyTrusted(t, s)
+	eventually(t, &s.log, "certificate read again")
+	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := old.ProduceSync(t.Context(), &kgo.Record{Topic: "t"}).FirstErr(); err != nil {
+		t.Error(err)
+	}
+}
+
+func eventuallyTrusted(t *testing.T, s *secured) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		c, err := tls.Dial("tcp", s.KafkaAddress(), s.authority.Trusted())
+		if err == nil {
+			_ = c.Close()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTLSAndPlainText: each where the other is wanted ends the connection without a word of Kafka, and is logged; HTTP says what is
+// wanted.
+func TestTLSAndPlainText(t *testing.T) {
+	s := startSecured(t, func(*config.Config) {})
+	c, err := net.Dial("tcp", s.KafkaAddress())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := c.Write([]byte("\x00\x00\x00\x10\x00\x12\x00\x00\x00\x00\x00\x01\x00\x06client")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(c); len(b) > 0 || err != nil { // in particular it is not reset
+		t.Errorf("%q %v", b, err)
+	}
+	eventually(t, &s.log, `msg="plain text on a port with TLS, connection closed" listener=kafka`)
+	resp, err := http.Get("http" + strings.TrimPrefix(s.URL(), "https"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "https://") {
+		t.Errorf("%d %q %v", resp.StatusCode, body, err)
+	}
+	eventually(t, &s.log, `msg="plain text on a port with TLS, connection closed" listener=http`)
+
+	s = startSecured(t, func(c *config.Config) { c.TLS = config.TLS{Listeners: "http,kafka"} })
+	for listener, address := range map[string]string{"kafka": s.KafkaAddress(), "http": strings.TrimPrefix(s.URL(), "http://")} {
+		if _, err := tls.Dial("tcp", address, s.authority.Trusted()); err == nil {
+			t.Errorf("%s speaks TLS", listener)
+		}
+		eventually(t, &s.log, `msg="TLS on a port without TLS, connection closed" listener=`+listener)
+	}
+}
+
+// TestTLSOfOneListener: the other one stays plain.
+func TestTLSOfOneListener(t *testing.T) {
+	s := startSecured(t, func(c *config.Config) { c.TLS.Listeners = "kafka" })
+	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := produce(t, connect(t, s.Server)); err != nil || !strings.HasPrefix(s.URL(), "http://") {
+		t.Error(s.URL(), err)
+	}
+	s = startSecured(t, func(c *config.Config) { c.TLS.Listeners = "http" })
+	if err := produce(t, s.http(t, s.authority.Trusted())); err != nil {
+		t.Error(err)
+	}
+	if err := kafkaClient(t, s.Server).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHTTP2IsNotOffered: who asks for it gets HTTP/1.1, and who wants nothing else no connection.
+func TestHTTP2IsNotOffered(t *testing.T) {
+	s := startSecured(t, func(*config.Config) {})
+	tr := &http.Transport{TLSClientConfig: s.authority.Trusted(), ForceAttemptHTTP2: true}
+	defer tr.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: tr}).Get(s.URL() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.ProtoMajor != 1 || resp.StatusCode != http.StatusOK {
+		t.Errorf("%s %d", resp.Proto, resp.StatusCode)
+	}
+	only := s.authority.Trusted()
+	only.NextProtos = []string{"h2"}
+	if c, err := tls.Dial("tcp", strings.TrimPrefix(s.URL(), "https://"), only); err == nil {
+		t.Errorf("protocol %q", c.ConnectionState().NegotiatedProtocol)
+		_ = c.Close()
+	}
+}
+
+// TestTLSFilesAreChecked: a broker whose certificate can not be used does not start, and takes no bucket from one that runs.
+func TestTLSFilesAreChecked(t *testing.T) {
+	c := settings(t, "mem:")
+	c.TLS.CertFile, c.TLS.KeyFile = "/missing/cert.pem", "/missing/key.pem"
+	var faults config.Faults
+	if _, err := server.Start(t.Context(), c, quiet); !errors.As(err, &faults) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "--tls-cert: open /missing/cert.pem") {
+		t.Error(err)
+	}
+}
+
+// TestPlainTextBeyondLoopbackIsWarnedOf names each such listener, and none that has TLS or is on loopback.
+func TestPlainTextBeyondLoopbackIsWarnedOf(t *testing.T) {
+	const warning = "go through the network in plain text"
+	for name, c := range map[string]struct {
+		change func(*config.Config)
+		want   []string
+	}{
+		"loopback": {func(c *config.Config) { c.TLS = config.Default().TLS }, nil},
+		"both": {func(c *config.Config) {
+			c.TLS, c.HTTP.Address, c.Kafka.Listen = config.Default().TLS, "0.0.0.0", ":0"
+		}, []string{"listener=http", "listener=kafka"}},
+		"TLS":        {func(c *config.Config) { c.HTTP.Address, c.Kafka.Listen = "0.0.0.0", ":0" }, nil},
+		"TLS of one": {func(c *config.Config) { c.HTTP.Address, c.Kafka.Listen, c.TLS.Listeners = "0.0.0.0", ":0", "http" }, []string{"listener=kafka"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startSecured(t, c.change)
+			var lines []string
+			for line := range strings.Lines(s.log.String()) {
+				if strings.Contains(line, warning) {
+					lines = append(lines, line)
+				}
+			}
+			if len(lines) != len(c.want) {
+				t.Fatalf("%q", lines)
+			}
+			for i, want := range c.want {
+				if !strings.Contains(lines[i], want) {
+					t.Errorf("%s, want %s", lines[i], want)
+				}
+			}
+		})
+	}
+}

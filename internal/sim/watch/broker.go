@@ -1,0 +1,197 @@
+package watch
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sebbroker/seb/internal/triggers"
+	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/fold"
+)
+
+// Broker is one run of a broker with its engine, from when it leads for the first time.
+type Broker struct {
+	s      *Sim
+	host   Host
+	ctx    context.Context
+	cancel context.CancelFunc
+	log    *hostLog
+	engine *triggers.Stepped // nil before it leads
+	calls  []*call
+	dead   bool
+
+	turning, again bool
+	stalled        bool
+	due            int64  // when the next turn is, ns; 0: none
+	timer          uint64 // its number
+	changing       bool   // a definition
+	under          map[entry.ID]bool
+	waiting        []*call // for the engine to go on
+}
+
+// Start is told when a broker starts.
+func (s *Sim) Start(host Host) *Broker {
+	b := &Broker{s: s, host: host, under: map[entry.ID]bool{}}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.log = &hostLog{b: b}
+	return b
+}
+
+// Look is to be called whenever what a broker knows of the log has changed.
+func (b *Broker) Look() {
+	if b.engine == nil && !b.dead && b.host.Leads() {
+		b.open()
+	}
+	if b.engine != nil {
+		b.soon(0)
+	}
+}
+
+// sizes are those of a world's engines.
+func (s *Sim) sizes() *fold.Sizes {
+	return &fold.Sizes{
+		ReadBytes: s.cfg.ReadBytes, Pieces: 4, Outbox: s.cfg.Out, Dues: s.cfg.Dues, Sweep: 50, TickEvery: 50 * time.Millisecond,
+		RetryMin: 100 * time.Millisecond, RetryMax: time.Minute, Unsafe: true,
+	}
+}
+
+func (b *Broker) options(path string, log triggers.Log) triggers.Options {
+	return triggers.Options{
+		Path: path, Log: log, EventPartitions: eventParts, Now: b.host.Wall, Sizes: b.s.sizes(), CacheBytes: 1 << 20,
+		Logger: slog.New(slog.NewTextHandler(traced{b}, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: untimed})),
+	}
+}
+
+// traced writes what an engine logs into the trace.
+type traced struct{ b *Broker }
+
+func (t traced) Write(p []byte) (int, error) {
+	t.b.s.w.Logf("%s: its engine: %s", t.b.host.Name(), p[:len(p)-1])
+	return len(p), nil
+}
+
+func untimed(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey || a.Key == "path" {
+		return slog.Attr{}
+	}
+	return a
+}
+
+func (b *Broker) open() {
+	path := b.s.path(b.host.Name())
+	if err := b.s.view(path); err != nil {
+		b.s.w.Fail("simulator: %v", err)
+		return
+	}
+	var err error
+	if b.engine, err = triggers.OpenStepped(b.options(path, b.log), b.wait); err != nil {
+		b.s.w.Fail("simulator: %v", err)
+		return
+	}
+	b.stalls()
+}
+
+// wait parks a call until its engine has gone on. It asks for a turn, ever more seldom.
+func (b *Broker) wait(ctx context.Context) {
+	c := callOf(ctx)
+	b.waiting = append(b.waiting, c)
+	b.soon(time.Millisecond << min(c.waits, 20))
+	c.waits++
+	c.park()
+}
+
+// soon has the engine have a turn, if none comes before.
+func (b *Broker) soon(d time.Duration) {
+	at := b.s.w.Now() + int64(d)
+	if b.due != 0 && b.due <= at {
+		return
+	}
+	b.due = at
+	b.timer++
+	n := b.timer
+	b.s.w.After(d, func() {
+		b.host.Do(func() {
+			if n == b.timer {
+				b.due = 0
+				b.turn()
+			}
+		})
+	})
+}
+
+// turn lets the engine do some of what there is to do, and those go on that wait for that.
+func (b *Broker) turn() {
+	if b.turning || b.stalled || b.dead {
+		b.again = true
+		return
+	}
+	b.turning, b.again = true, false
+	b.begin(func(ctx context.Context, c *call) {
+		d := b.engine.Step(ctx)
+		b.turning = false
+		if b.dead {
+			return
+		}
+		c.sleep(b.s.upTo(3 * time.Millisecond)) // it takes some time
+		if b.dead {
+			return
+		}
+		waiting := b.waiting
+		b.waiting = nil
+		for _, x := range waiting {
+			x.wake(0)
+		}
+		b.deliver()
+		if b.again {
+			d = 0
+		}
+		b.soon(d)
+	})
+}
+
+// stalls lets the engine stand still now and then, while the broker goes on.
+func (b *Broker) stalls() {
+	if b.s.cfg.StallEvery == 0 {
+		return
+	}
+	b.s.w.After(b.s.around(b.s.cfg.StallEvery), func() {
+		if b.dead || b.s.w.Calm() {
+			return
+		}
+		b.s.Counts.Stalls++
+		b.stalled = true
+		b.s.w.Logf("%s: its engine stands still", b.host.Name())
+		b.s.w.After(b.s.around(10*time.Hour), func() { b.goOn() })
+		b.stalls()
+	})
+}
+
+func (b *Broker) goOn() {
+	b.stalled = false
+	b.Look()
+}
+
+// Calm ends what hinders the engine.
+func (b *Broker) Calm() {
+	if b != nil {
+		b.goOn()
+	}
+}
+
+// Kill ends the run where it is: what waits is not heard of again.
+func (b *Broker) Kill() {
+	if b == nil {
+		return
+	}
+	b.dead = true
+	b.cancel()
+	for len(b.calls) > 0 {
+		b.calls[0].resume()
+	}
+	if b.engine != nil {
+		if err := b.engine.Close(); err != nil {
+			b.s.w.Fail("simulator: close a view: %v", err)
+		}
+	}
+}

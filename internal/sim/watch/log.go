@@ -1,0 +1,194 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/triggers"
+	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/record"
+)
+
+var (
+	errUnknown = errors.New("unknown outcome")
+	errGone    = errors.New("not to be read now")
+)
+
+// hostLog is a broker's log as its engine follows it.
+type hostLog struct {
+	b       *Broker
+	silent  bool  // leads nobody, and reads without faults
+	firings int64 // end of the topic of firings when the engine last looked
+}
+
+func (l *hostLog) state() *state.State { return l.b.host.State() }
+
+func (l *hostLog) Cluster() record.ID { return l.state().Cluster }
+
+func (l *hostLog) Topic(name string) (triggers.Topic, bool) {
+	s := l.state()
+	if s == nil {
+		return triggers.Topic{}, false
+	}
+	t := s.TopicByName(name)
+	if t == nil {
+		return triggers.Topic{}, false
+	}
+	return triggers.Topic{ID: t.ID, Partitions: len(t.Partitions), AppendTime: t.LogAppendTime()}, true
+}
+
+func (l *hostLog) Create(ctx context.Context, name string, partitions int, settings map[string]string) error {
+	c, done, made := callOf(ctx), false, false
+	l.b.host.Create(name, partitions, settings, func(ok bool) {
+		done, made = true, ok
+		c.wake(0)
+	})
+	c.until(&done)
+	if _, there := l.Topic(name); !made && !there {
+		return errUnknown
+	}
+	return nil
+}
+
+func (l *hostLog) Position(topics ...record.ID) (p triggers.Position, known bool) {
+	s := l.state()
+	if s == nil {
+		return p, false
+	}
+	p = triggers.Position{Time: s.AppendTime, Topics: make([][]triggers.Span, len(topics))}
+	for i, id := range topics {
+		t := s.Topic(id)
+		if t == nil {
+			continue
+		}
+		for _, q := range t.Partitions {
+			p.Topics[i] = append(p.Topics[i], triggers.Span{Start: q.Start, Next: q.Next})
+		}
+	}
+	if t := s.TopicByName(topicFirings); t != nil {
+		l.firings = t.Partitions[0].Next
+	}
+	return p, true
+}
+
+func (l *hostLog) partition(topic record.ID, part uint32) *state.Partition {
+	s := l.state()
+	if s == nil {
+		return nil
+	}
+	if t := s.Topic(topic); t != nil && int(part) < len(t.Partitions) {
+		return t.Partitions[part]
+	}
+	return nil
+}
+
+func (l *hostLog) Origin(topic record.ID, part uint32, offset int64) record.ID {
+	p := l.partition(topic, part)
+	if p == nil || offset < 0 || offset >= p.Next {
+		return record.ID{}
+	}
+	i, found := slices.BinarySearchFunc(p.Epochs, offset, func(e state.EpochStart, o int64) int { return cmp.Compare(e.Offset, o) })
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return record.ID{}
+	}
+	for _, e := range l.state().Epochs {
+		if e.Number == p.Epochs[i].Epoch {
+			return e.Nonce
+		}
+	}
+	return record.ID{}
+}
+
+func (l *hostLog) Read(ctx context.Context, topic record.ID, part uint32, offset int64, bytesMax int) (b triggers.Batches, err error) {
+	p := l.partition(topic, part)
+	if p == nil {
+		return b, errGone
+	}
+	i := p.Find(offset)
+	if i < 0 {
+		return b, errGone
+	}
+	type place struct {
+		state.Range
+		key string
+	}
+	var places []place
+	for size := 0; i < len(p.Ranges) && (size == 0 || size < bytesMax); i++ {
+		g := p.Ranges[i]
+		places = append(places, place{g, l.state().RangeKey(&g)})
+		size += int(g.Len)
+	}
+	for _, g := range places {
+		body := l.object(ctx, g.key)
+		if uint64(g.Pos)+uint64(g.Len) > uint64(len(body)) {
+			return b, errGone
+		}
+		data := slices.Clone(body[g.Pos : g.Pos+g.Len])
+		if sum, err := record.Verify(data); err != nil || sum.Span != int64(g.Span) {
+			return b, errGone // a SEAL that came late to the name of a collected slot
+		}
+		b.Parts = append(b.Parts, data)
+	}
+	return b, nil
+}
+
+// object reads an object: mostly from the cache.
+func (l *hostLog) object(ctx context.Context, key string) []byte {
+	c := callOf(ctx)
+	if l.silent || c == nil || l.b.s.r.IntN(8) > 0 {
+		return l.b.host.Cached(key)
+	}
+	done := false
+	var body []byte
+	l.b.host.Get(key, func(b []byte) {
+		done, body = true, b
+		c.wake(0)
+	})
+	c.until(&done)
+	return body
+}
+
+func (l *hostLog) Append(ctx context.Context, topic record.ID, part uint32, recs []record.Record) (base int64, err error) {
+	t := l.state().Topic(topic)
+	if t == nil {
+		return 0, errGone
+	}
+	if t.Name == topicFirings {
+		l.known(recs)
+	}
+	c, done, there := callOf(ctx), false, false
+	l.b.host.Append(t.Name, part, recs, func(at int64, ok bool) {
+		base, there, done = at, ok, true
+		c.wake(0)
+	})
+	c.until(&done)
+	if !there {
+		return 0, errUnknown
+	}
+	return base, nil
+}
+
+// known: nobody records a firing again that was there when he last looked at the log.
+func (l *hostLog) known(recs []record.Record) {
+	for i := range recs {
+		rec, id, err := entry.ParseRecord(recs[i].Value)
+		if err != nil || rec.Kind != entry.Fired {
+			continue
+		}
+		if x := l.b.s.truth.firsts[id]; x != nil && x.offset < l.firings {
+			l.b.s.w.Fail("W5: %s records the firing %s of %s for %s again, which is at offset %d; it has seen %d",
+				l.b.host.Name(), id, rec.Trigger, rec.Entity, x.offset, l.firings)
+		}
+	}
+}
+
+func (l *hostLog) Leads() bool { return !l.silent && l.b.host.Leads() }
+
+// Changed is not needed: the simulator says when to look.
+func (l *hostLog) Changed() <-chan struct{} { return nil }

@@ -1,0 +1,243 @@
+package watch
+
+import (
+	"github.com/sebbroker/seb/internal/drip/reference"
+	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/record"
+)
+
+// dayMillis is for how long an event's id keeps others of that id from counting.
+const dayMillis = 24 * 3600 * 1000
+
+// truth is what lies in the log, and what follows from it by definition.
+type truth struct {
+	s        *Sim
+	time     int64 // append time of the newest slot, µs
+	history  map[place][]happening
+	places   []place // in the order in which they came
+	seen     map[seenKey]int64
+	versions map[string][]*version
+	ids      []string // of triggers
+	firsts   map[entry.ID]*first
+	order    []entry.ID
+	causes   map[cause]entry.ID
+}
+
+// place is an entity of a partition.
+type place struct {
+	part   uint32
+	entity string
+}
+
+type seenKey struct {
+	place
+	id string
+}
+
+// version is a version of a trigger.
+type version struct {
+	rule.Definition
+	meaning meaning
+	next    *version
+	paused  bool // was, at some time
+	walks   map[place]*walk
+}
+
+// first is the first record of a firing.
+type first struct {
+	entry.Record
+	offset, time int64
+	taken        int64
+}
+
+type cause struct {
+	trigger, entity, cause string
+	version                int
+}
+
+func newTruth(s *Sim) *truth {
+	return &truth{
+		s: s, history: map[place][]happening{}, seen: map[seenKey]int64{}, versions: map[string][]*version{},
+		firsts: map[entry.ID]*first{}, causes: map[cause]entry.ID{},
+	}
+}
+
+// Slot is told of each slot of the log as it is committed, before its records.
+func (s *Sim) Slot(appendTime int64) {
+	if s != nil {
+		s.truth.time = appendTime
+	}
+}
+
+// Committed is told of each record of the topics that Owns means, as it is committed.
+func (s *Sim) Committed(topic string, part uint32, r *record.Record) {
+	switch topic {
+	case topicEvents:
+		s.truth.event(part, r)
+	case topicTriggers:
+		s.truth.define(r)
+	case topicFirings:
+		s.truth.firing(r)
+	}
+}
+
+// complete is the last instant of which no event can come any more.
+func (t *truth) complete() int64 { return t.time/1000 - 1 }
+
+func (t *truth) event(part uint32, r *record.Record) {
+	e, err := entry.ParseEvent(r.Key, r.Value)
+	if err != nil {
+		t.s.w.Fail("simulator: %v", err)
+		return
+	}
+	k := place{part, e.EntityID}
+	if e.ID != "" {
+		before, ok := t.seen[seenKey{k, e.ID}]
+		if ok && r.Timestamp-before <= dayMillis {
+			return
+		}
+		t.seen[seenKey{k, e.ID}] = r.Timestamp
+	}
+	if t.history[k] == nil {
+		t.places = append(t.places, k)
+	}
+	t.history[k] = append(t.history[k], happening{reference.Event{Name: e.Name, At: r.Timestamp, Data: string(e.Data)}, r.Offset})
+}
+
+// define follows the topic of triggers: of a version the first definition counts, and whether it is paused changes.
+func (t *truth) define(r *record.Record) {
+	d, err := rule.ParseDefinition(r.Key, r.Value)
+	if err != nil {
+		t.s.w.Fail("W6: definition at offset %d: %v", r.Offset, err)
+		return
+	}
+	t.s.w.Logf("%s v%d %s at %d from %v: %s, %s, %s", d.ID, d.Version, d.Status, d.At, d.From, d.Fire, d.Backfill, d.Text)
+	list := t.versions[d.ID]
+	v := &version{Definition: d, meaning: meaningOf(d.Expr), paused: d.Status == rule.Paused, walks: map[place]*walk{}}
+	if len(list) == 0 {
+		t.ids = append(t.ids, d.ID)
+		t.versions[d.ID] = []*version{v}
+		return
+	}
+	old := list[len(list)-1]
+	switch {
+	case d.Version == old.Version && old.Evaluated(&d):
+		old.Status, old.paused = d.Status, old.paused || d.Status == rule.Paused
+	case d.Version > old.Version:
+		old.next = v
+		t.versions[d.ID] = append(list, v)
+	}
+}
+
+// version finds a version of a trigger; nil if there is none.
+func (t *truth) version(id string, number int) *version {
+	for _, v := range t.versions[id] {
+		if v.Version == number {
+			return v
+		}
+	}
+	return nil
+}
+
+// walk is a version's walk along a place, up to now.
+func (t *truth) walk(v *version, p place) *walk {
+	k := v.walks[p]
+	if k == nil {
+		k = newWalk(&v.Definition, &v.meaning, p.part, p.entity)
+		k.edges = &t.s.Counts.Edges
+		v.walks[p] = k
+	}
+	k.extend(t.history[p], t.complete())
+	return k
+}
+
+// expected is what a record of a firing says, by definition; nil if it should not be there.
+func (t *truth) expected(rec *entry.Record) *expected {
+	v := t.version(rec.Trigger, rec.Version)
+	if v == nil {
+		return nil
+	}
+	t.s.Counts.Checked++
+	x := t.walk(v, place{rec.Partition, rec.Entity}).found[rec.Cause]
+	if x == nil || x.at != rec.At || x.state == entry.Historic {
+		return nil
+	}
+	return x
+}
+
+// firing checks a record of the topic of firings as it is committed.
+func (t *truth) firing(r *record.Record) {
+	rec, id, err := entry.ParseRecord(r.Value)
+	if err != nil {
+		t.s.w.Fail("W4: record at offset %d of the topic of firings: %v", r.Offset, err)
+		return
+	}
+	f := t.firsts[id]
+	switch {
+	case rec.Kind == entry.Fired && f == nil:
+		t.fired(&rec, id, r)
+	case rec.Kind == entry.Retract && f != nil && f.taken == 0:
+		t.taken(&rec, f)
+	case rec.Kind != entry.Tick && f == nil:
+		t.s.w.Fail("W4: offset %d of the topic of firings tells what became of %s, which was not recorded", r.Offset, id)
+	}
+}
+
+// fired: W2 it is not early, W3 it is so by definition, with all that was read and all that was not, W4 a cause has one id.
+func (t *truth) fired(rec *entry.Record, id entry.ID, r *record.Record) {
+	fail := t.s.w.Fail
+	t.s.Counts.Firings++
+	if rec.At > r.Timestamp {
+		fail("W2: %s of %s for %s is of %d and recorded at %d", id, rec.Trigger, rec.Entity, rec.At, r.Timestamp)
+	}
+	c := cause{rec.Trigger, rec.Entity, rec.Cause, rec.Version}
+	if other, there := t.causes[c]; there {
+		fail("W4: %+v has the ids %s and %s", c, other, id)
+	}
+	x := t.expected(rec)
+	if x == nil {
+		fail("W3: %s v%d has fired for %s at %d because of %s, which is not so by definition: %s", rec.Trigger, rec.Version, rec.Entity,
+			rec.At, rec.Cause, t.story(rec))
+		return
+	}
+	v := t.version(rec.Trigger, rec.Version)
+	carried := t.carried(v, rec)
+	good := false
+	switch rec.State {
+	case entry.Pending:
+		good = x.state == entry.Pending && !carried
+	case entry.Suppressed:
+		good = x.state == entry.Suppressed || v.paused
+	case entry.Carried:
+		good = v.CarryFired && v.Version > 1
+	}
+	if !good {
+		fail("W3: %s v%d has fired for %s at %d because of %s and is %s; by definition it is %s, paused %v, carried %v", rec.Trigger,
+			rec.Version, rec.Entity, rec.At, rec.Cause, rec.State, x.state, v.paused, carried)
+	}
+	t.firsts[id] = &first{Record: *rec, offset: r.Offset, time: r.Timestamp}
+	t.order, t.causes[c] = append(t.order, id), id
+}
+
+// carried is whether an earlier version's firing in the place of this one lies in the log before it.
+func (t *truth) carried(v *version, rec *entry.Record) bool {
+	if !v.CarryFired {
+		return false
+	}
+	for _, id := range t.order {
+		f := t.firsts[id]
+		if f.Trigger == rec.Trigger && f.Entity == rec.Entity && f.Version < rec.Version && (v.Fire == rule.Once || f.Cause == rec.Cause) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *truth) taken(rec *entry.Record, f *first) {
+	x := t.expected(&f.Record)
+	if x == nil || x.taken != rec.At {
+		t.s.w.Fail("W3: %s of %s for %s is taken back at %d, by definition %+v", f.ID, f.Trigger, f.Entity, rec.At, x)
+	}
+	f.taken = rec.At
+}

@@ -1,0 +1,175 @@
+package watch
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/drip/reference"
+	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/rule"
+)
+
+// happening is an event of an entity as the log has it.
+type happening struct {
+	reference.Event
+	offset int64
+}
+
+// expected is a firing by definition.
+type expected struct {
+	entity, cause string
+	at, taken     int64
+	state         entry.State
+	start         bool // it was true when the version was made
+}
+
+// meaning is what an expression says, and the instants at which it may change by time alone: so long after some event.
+type meaning struct {
+	ref   *reference.Expr
+	names []string
+	sums  []int64 // ms
+}
+
+func meaningOf(e driplang.Expr) meaning {
+	m := meaning{ref: reference.Of(e), names: e.Names(), sums: []int64{0}}
+	text := e.String()
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '(' || r == ')' }) {
+		d, err := driplang.ParseDuration(word)
+		if err != nil {
+			continue
+		}
+		for _, sum := range slices.Clone(m.sums) {
+			m.sums = append(m.sums, sum+d.Milliseconds())
+		}
+	}
+	slices.Sort(m.sums)
+	m.sums = slices.Compact(m.sums)[1:]
+	return m
+}
+
+// walk goes along an entity's history with a version of a trigger, and finds what fires: it asks for the value by definition
+// after every event and at every instant at which it may change. It has nothing of the engine, nor of its monitor.
+type walk struct {
+	d       *rule.Definition
+	m       *meaning
+	part    uint32
+	entity  string
+	read    int // of the history
+	events  []reference.Event
+	from    int     // the first that counts: the others came before a reset
+	instant []int64 // ahead, ascending
+
+	out, fired, crossed bool
+	last                int64
+	rise                *expected
+	found               map[string]*expected // by cause
+	edges               *int                 // events at instants at which something was due
+}
+
+func newWalk(d *rule.Definition, m *meaning, part uint32, entity string) *walk {
+	k := &walk{d: d, m: m, part: part, entity: entity, found: map[string]*expected{}}
+	if d.Backfill == rule.Current {
+		k.ahead(d.At + 1)
+	}
+	return k
+}
+
+func (k *walk) ahead(at int64) {
+	if i, there := slices.BinarySearch(k.instant, at); !there {
+		k.instant = slices.Insert(k.instant, i, at)
+	}
+}
+
+// extend goes on to an instant that is complete, and over all events that are there.
+func (k *walk) extend(history []happening, complete int64) {
+	for {
+		more := k.read < len(history)
+		switch {
+		case len(k.instant) > 0 && k.instant[0] <= complete && (!more || k.instant[0] < history[k.read].At):
+			at := k.instant[0]
+			k.instant = k.instant[1:]
+			k.deadline(at)
+		case more:
+			k.event(&history[k.read])
+			k.read++
+		default:
+			return
+		}
+	}
+}
+
+func (k *walk) event(h *happening) {
+	past := k.d.Past(k.part, h.offset)
+	if !past {
+		k.cross()
+	}
+	if past && k.d.Backfill == rule.None || !slices.Contains(k.m.names, h.Name) {
+		return
+	}
+	if slices.Contains(k.instant, h.At) {
+		*k.edges++
+	}
+	k.events = append(k.events, h.Event)
+	for _, sum := range k.m.sums {
+		k.ahead(h.At + sum)
+		k.ahead(h.At + sum + 1)
+	}
+	k.look(reference.Point{At: h.At}, entry.EventCause(k.part, h.offset), past)
+}
+
+func (k *walk) deadline(at int64) {
+	if at > k.d.At {
+		k.cross()
+	}
+	k.look(reference.Point{At: at, Done: true}, entry.DeadlineCause(at, k.part), at <= k.d.At)
+}
+
+func (k *walk) look(p reference.Point, cause string, past bool) {
+	p.Events = len(k.events) - k.from
+	is := k.m.ref.Value(k.events[k.from:], p) == reference.True
+	if is && !k.out && (k.d.Fire != rule.Once || !k.fired) {
+		k.fire(p.At, cause, past)
+		if k.d.Fire == rule.OnReset {
+			k.from, is = len(k.events), false
+		}
+	}
+	if !is && k.out && k.rise != nil {
+		k.rise.taken, k.rise = p.At, nil
+	}
+	k.out = is
+}
+
+// cross goes over to the time in which the trigger is there.
+func (k *walk) cross() {
+	if k.d.Backfill != rule.Current || k.crossed {
+		return
+	}
+	k.crossed = true
+	if k.out {
+		cause := entry.StartCause(k.d.At, k.part, k.d.From[k.part])
+		k.fire(k.d.At, cause, false)
+		k.found[cause].start = true
+		if k.d.Fire == rule.OnReset {
+			k.from, k.out = len(k.events), false
+		}
+	}
+}
+
+func (k *walk) fire(at int64, cause string, past bool) {
+	x := &expected{entity: k.entity, cause: cause, at: at, state: entry.Pending}
+	cool := k.d.Cooldown > 0 && k.fired && at < k.last+k.d.Cooldown
+	switch {
+	case past && k.d.Backfill != rule.Replay:
+		x.state = entry.Historic
+	case cool:
+		x.state = entry.Suppressed
+	case k.d.OnRetract == rule.Notify:
+		k.rise = x
+	}
+	if !cool {
+		k.last = at
+	}
+	k.fired = true
+	k.found[cause] = x
+}

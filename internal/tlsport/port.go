@@ -1,0 +1,110 @@
+package tlsport
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// Port is a listener's side of TLS, or of its absence. Its methods may be called concurrently.
+type Port struct {
+	config *tls.Config // nil: plain text
+	name   string
+	log    *slog.Logger
+	failed *metrics.Counter
+
+	mu    sync.Mutex // guards what follows
+	lines map[string]*line
+}
+
+// line is what was last logged of one kind.
+type line struct {
+	at     time.Time
+	hidden int // since
+}
+
+// lineEvery is how often each kind of fault is logged: who sends nonsense must not fill the log.
+const lineEvery = time.Minute
+
+// Options are what NewPort needs; Name, Logger and Metrics are required.
+type Options struct {
+	Name        string       // of the listener, in logs and metrics
+	Certificate *Certificate // nil: plain text
+	Protocols   []string     // offered by ALPN
+	Logger      *slog.Logger
+	Metrics     *metrics.Set
+}
+
+// NewPort makes the TLS side of a listener.
+func NewPort(o Options) *Port {
+	p := &Port{name: o.Name, log: o.Logger, lines: map[string]*line{}}
+	p.failed = o.Metrics.NewCounter(fmt.Sprintf("seb_tls_failures_total{listener=%q}", o.Name))
+	if o.Certificate != nil {
+		p.config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.Certificate.get, NextProtos: o.Protocols}
+	}
+	return p
+}
+
+// Secure says whether the port has TLS. That of a nil Port has none.
+func (p *Port) Secure() bool { return p != nil && p.config != nil }
+
+// IsTLS says whether the first bytes of a connection are those of TLS.
+func IsTLS(b []byte) bool { return len(b) >= 2 && b[0] == handshakeRecord && b[1] == 3 }
+
+// handshakeRecord begins what a client of TLS sends first.
+const handshakeRecord = 22
+
+// FoundTLS tells that a client has begun a TLS connection on a port without.
+func (p *Port) FoundTLS(remote net.Addr) {
+	if p != nil {
+		p.failed.Inc()
+		p.note(p.log.Warn, "TLS on a port without TLS, connection closed", remote, nil)
+	}
+}
+
+// fail tells why a connection did not become secure.
+func (p *Port) fail(remote net.Addr, err error) {
+	p.failed.Inc()
+	var op *net.OpError
+	switch {
+	case errors.Is(err, ErrPlain):
+		p.note(p.log.Warn, "plain text on a port with TLS, connection closed", remote, nil)
+	case errors.As(err, &op) && op.Op == "remote error": // as package tls calls a client's alert
+		p.note(p.log.Warn, "TLS: the client refused the connection", remote, err)
+	default: // clients that break off or are too slow
+		p.note(p.log.Debug, "TLS: the handshake failed", remote, err)
+	}
+}
+
+// note logs with write, a method of the logger.
+func (p *Port) note(write func(string, ...any), what string, remote net.Addr, err error) {
+	p.mu.Lock()
+	l := p.lines[what]
+	if l == nil {
+		l = &line{}
+		p.lines[what] = l
+	}
+	now := time.Now()
+	if now.Sub(l.at) < lineEvery {
+		l.hidden++
+		p.mu.Unlock()
+		return
+	}
+	hidden := l.hidden
+	l.at, l.hidden = now, 0
+	p.mu.Unlock()
+	args := []any{"listener", p.name, "remote", remote.String()}
+	if err != nil {
+		args = append(args, "err", err)
+	}
+	if hidden > 0 {
+		args = append(args, "more_before", hidden)
+	}
+	write(what, args...)
+}

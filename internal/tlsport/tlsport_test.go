@@ -1,0 +1,271 @@
+package tlsport_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/internal/tlsport/certtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// logs is a log that can be read while it is written.
+type logs struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logs) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// echo is a port that sends back what comes.
+func echo(t *testing.T, files tlsport.Files, l *logs) (address string) {
+	t.Helper()
+	set := metrics.NewSet()
+	cert, err := tlsport.Load(files, l.logger(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := tlsport.NewPort(tlsport.Options{Name: "test", Certificate: cert, Logger: l.logger(), Metrics: set})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				s := port.Server(c.(*net.TCPConn))
+				defer s.Close()
+				_ = s.SetReadDeadline(time.Now().Add(time.Minute))
+				if s.Handshake() == nil {
+					_, _ = io.Copy(s, s)
+					_ = s.CloseWrite()
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		serving.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// TestCertificatesAreReadAgain: in place, by rename, and one file after the other: what does not fit is not used, and said once.
+func TestCertificatesAreReadAgain(t *testing.T) {
+	authority := certtest.New(t)
+	files := authority.Files(t, t.TempDir(), certtest.Leaf{})
+	var l logs
+	address := echo(t, files, &l)
+	serial := func() string {
+		t.Helper()
+		c, err := tls.Dial("tcp", address, authority.Trusted())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	wait := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); serial() != want; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("never: %s\n%s", want, l.String())
+			}
+		}
+	}
+	first := serial()
+	inPlace := authority.Files(t, t.TempDir(), certtest.Leaf{})
+	copyFile(t, inPlace.Cert, files.Cert)
+	for end := time.Now().Add(time.Minute); !strings.Contains(l.String(), "the one before stays"); time.Sleep(50 * time.Millisecond) {
+		if got := serial(); got != first || time.Now().After(end) {
+			t.Fatalf("serial %s, was %s\n%s", got, first, l.String())
+		}
+	}
+	copyFile(t, inPlace.Key, files.Key)
+	wait(certtest.Serial(t, inPlace.Cert))
+	renamed := authority.Files(t, t.TempDir(), certtest.Leaf{Ended: true})
+	for from, to := range map[string]string{renamed.Cert: files.Cert, renamed.Key: files.Key} {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		c, err := tls.Dial("tcp", address, authority.Trusted())
+		if err != nil && strings.Contains(err.Error(), "expired") {
+			break
+		}
+		if c != nil {
+			_ = c.Close()
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never: the one that has ended: %v", err)
+		}
+	}
+	if text := l.String(); !strings.Contains(text, "has ended") || strings.Count(text, "certificate read again") != 2 {
+		t.Error(text)
+	}
+	authority.MustBeSecret(t, l.String(), files)
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFilesThatCanNotBeUsed: the error names the setting and the file, and has nothing of a key in it.
+func TestFilesThatCanNotBeUsed(t *testing.T) {
+	authority := certtest.New(t)
+	good, other := authority.Files(t, t.TempDir(), certtest.Leaf{}), authority.Files(t, t.TempDir(), certtest.Leaf{})
+	nonsense := filepath.Join(t.TempDir(), "nonsense")
+	if err := os.WriteFile(nonsense, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		files tlsport.Files
+		want  []string
+	}{
+		"no certificate":       {tlsport.Files{Cert: "/missing", Key: good.Key}, []string{"--tls-cert", "/missing"}},
+		"no key":               {tlsport.Files{Cert: good.Cert, Key: "/missing"}, []string{"--tls-key", "/missing"}},
+		"a folder":             {tlsport.Files{Cert: t.TempDir(), Key: good.Key}, []string{"--tls-cert", "is a directory"}},
+		"another's key":        {tlsport.Files{Cert: good.Cert, Key: other.Key}, []string{other.Key, "does not match"}},
+		"the wrong way round":  {tlsport.Files{Cert: good.Key, Key: good.Cert}, []string{"--tls-cert " + good.Key}},
+		"nonsense certificate": {tlsport.Files{Cert: nonsense, Key: good.Key}, []string{nonsense, "--tls-cert"}},
+		"nonsense key":         {tlsport.Files{Cert: good.Cert, Key: nonsense}, []string{nonsense, "--tls-key"}},
+	} {
+		_, err := tlsport.Load(c.files, slog.New(slog.DiscardHandler), metrics.NewSet())
+		if err == nil {
+			t.Errorf("%s: taken", name)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: no %q in %v", name, want, err)
+			}
+		}
+		authority.MustBeSecret(t, err.Error(), good, other)
+	}
+}
+
+// TestVersions: TLS 1.2 and 1.3 are spoken, nothing older.
+func TestVersions(t *testing.T) {
+	authority := certtest.New(t)
+	var l logs
+	address := echo(t, authority.Files(t, t.TempDir(), certtest.Leaf{}), &l)
+	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		config := authority.Trusted()
+		config.MinVersion, config.MaxVersion = version, version
+		c, err := tls.Dial("tcp", address, config)
+		if (err == nil) != want {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+		if err != nil {
+			continue
+		}
+		sent := bytes.Repeat([]byte("0123456789"), 10_000)
+		go func() {
+			_, _ = c.Write(sent)
+			_ = c.CloseWrite()
+		}()
+		if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, sent) {
+			t.Errorf("%s: %d bytes, %v", tls.VersionName(version), len(got), err)
+		}
+		_ = c.Close()
+	}
+}
+
+// TestHandshakesAreBounded: a client hello of more than 16 KiB ends the connection before all of it was taken.
+func TestHandshakesAreBounded(t *testing.T) {
+	authority := certtest.New(t)
+	var l logs
+	address := echo(t, authority.Files(t, t.TempDir(), certtest.Leaf{}), &l)
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	// A message of 60,000 bytes in records of 4,000, which package tls alone would collect.
+	message := append([]byte{1, 0, 60_000 >> 8, 60_000 & 0xff}, make([]byte, 60_000)...)
+	sent := 0
+	for at := 0; at < len(message) && err == nil; at += 4000 {
+		part := message[at:min(at+4000, len(message))]
+		if _, err = c.Write(append([]byte{22, 3, 1, byte(len(part) >> 8), byte(len(part))}, part...)); err == nil {
+			sent += len(part)
+		}
+		time.Sleep(5 * time.Millisecond) // so that what is refused is noticed
+	}
+	if n, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) || n > 100 {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if sent > 50_000 {
+		t.Errorf("%d bytes were taken", sent)
+	}
+}
+
+// TestWhatIsLogged: plain text and refusals by clients, each once a minute however often they come; what breaks off is not.
+func TestWhatIsLogged(t *testing.T) {
+	authority := certtest.New(t)
+	var l logs
+	address := echo(t, authority.Files(t, t.TempDir(), certtest.Leaf{}), &l)
+	for range 3 {
+		for _, send := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x00"} {
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = c.Write([]byte(send)) // the other side may have had enough
+			_ = c.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		}
+		if _, err := tls.Dial("tcp", address, certtest.New(t).Trusted()); err == nil {
+			t.Fatal("another authority is trusted")
+		}
+	}
+	for end := time.Now().Add(time.Minute); strings.Count(l.String(), "\n") < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(l.String())
+		}
+	}
+	text := l.String()
+	if strings.Count(text, "\n") != 2 || strings.Count(text, "plain text on a port with TLS") != 1 || strings.Count(text, "the client refused the connection") != 1 {
+		t.Error(text)
+	}
+}

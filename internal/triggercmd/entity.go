@@ -1,0 +1,58 @@
+package triggercmd
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/spf13/cobra"
+)
+
+// NewEntity makes `seb entity`.
+func NewEntity(r Remote) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "entity",
+		Short: "Have triggers forget an entity",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	r.Register(cmd)
+	cmd.AddCommand(newErase(&r))
+	return cmd
+}
+
+func newErase(r *Remote) *cobra.Command {
+	var topic string
+	cmd := &cobra.Command{
+		Use:   "erase ENTITY",
+		Short: "Forget what triggers know of an entity, and what they have fired for it",
+		Long: `Has every trigger of the topic forget an entity, with its firings, delivered or not. What comes later is of an entity that is
+new. It can not be undone. The events themselves stay in the log until they are trimmed.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := nameable(args[0]); err != nil {
+				return r.Usage(err)
+			}
+			return r.With(cmd, func(c *client.Client) error {
+				if err := c.EraseEntity(cmd.Context(), topic, args[0]); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "triggers have forgotten %s; its events stay until they are trimmed\n", args[0])
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&topic, "topic-name", "", "topic of its events (default: that of the broker)")
+	return cmd
+}
+
+// nameable refuses what can not stand in the path of a request.
+func nameable(entity string) error {
+	switch entity {
+	case "":
+		return errors.New("ENTITY: it is empty")
+	case ".", "..":
+		return fmt.Errorf("ENTITY: %s can not be named in the path of a request", entity)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package triggercmd_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/triggercmd"
+)
+
+func TestErase(t *testing.T) {
+	c := broker(t)
+	must(t, c, "put", "ab", "a THEN b")
+	events(t, c, "a u1", "b u1", "a u2", "b u2")
+	explained := func(entity string) client.Explanation {
+		x, err := c.Explain(t.Context(), "ab", entity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	for until := time.Now().Add(20 * time.Second); !explained("u1").Fired || !explained("u2").Fired; {
+		if time.Now().After(until) {
+			t.Fatal("nothing has fired")
+		}
+	}
+	erase := func(args ...string) ran {
+		return execute(t, triggercmd.NewEntity, c, "", append([]string{"erase"}, args...)...)
+	}
+	if r := erase("u1"); r.fault != nil || r.out != "" || !strings.HasPrefix(r.err, "triggers have forgotten u1;") {
+		t.Errorf("%+v", r)
+	}
+	if x := explained("u1"); x.Known || x.Fired || len(x.Firings) != 0 {
+		t.Errorf("still known: %+v", x)
+	}
+	if x := explained("u2"); !x.Fired || len(x.Firings) != 1 {
+		t.Errorf("forgotten too: %+v", x)
+	}
+	if r := erase("u1", "--topic-name", "nothing"); r.fault == nil || !strings.Contains(r.fault.Error(), "nothing is no topic of events") {
+		t.Errorf("%+v", r)
+	}
+	if r := erase("u2", "--topic-name", "events"); r.fault != nil || explained("u2").Known {
+		t.Errorf("%+v", r)
+	}
+	for _, args := range [][]string{nil, {"u1", "u2"}} {
+		if r := erase(args...); r.fault == nil || !strings.Contains(r.fault.Error(), "accepts 1 arg") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	for _, entity := range []string{"", ".", ".."} {
+		if _, ok := errors.AsType[wrong](erase(entity).fault); !ok {
+			t.Errorf("%q: no error of the command line", entity)
+		}
+	}
+	var bad *client.Error
+	if r := erase(strings.Repeat("x", 1025)); !errors.As(r.fault, &bad) {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,15 @@
+// Package fold works out what fires, as a pure function of the log: of the definitions, of the events in the order of their
+// partitions, and of the log's time, which is the append time of the newest slot. No clock decides anything but when to
+// look. It keeps the result in a file (package store) that may be lost: made anew, it has the same firings with the same ids.
+//
+// A firing counts once its record was read back from the topic of firings; only the leader writes there, and of several
+// records of one id the first counts. So neither a crash, nor a lost file, nor another broker's taking over makes a second
+// one.
+//
+//   - follower.go, publish.go: what others see of it
+//   - worker.go, follow.go: one goroutine reads the log and writes the file
+//   - definitions.go, events.go, deadlines.go, firings.go: what it does with what it reads
+//   - record.go: what a leader appends
+//
+// Most of its tests are those of package triggers, which has the questions that they ask.
+package fold

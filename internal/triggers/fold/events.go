@@ -1,0 +1,397 @@
+package fold
+
+import (
+	"context"
+
+	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/triggers/store"
+	"github.com/sebbroker/seb/record"
+)
+
+// NamesMax is how many names of events of a topic are remembered, for suggestions.
+const NamesMax = 10_000
+
+// mainEvents reads a piece of each partition for the triggers that have caught up, and notes which instants are complete.
+func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
+	for i, id := range w.topics {
+		if i < 2 || len(w.pos.Topics[i]) == 0 {
+			continue
+		}
+		behind := false
+		for part, span := range w.pos.Topics[i] {
+			key := store.CursorKey{Topic: id, Partition: uint32(part)}
+			held, err := w.tryEvents(ctx, key, span, w.served(id))
+			if err != nil {
+				return false, err
+			}
+			left := max(w.cursors[key].Next, span.Start) < span.Next
+			behind, more = behind || left, more || left && !held
+		}
+		if !behind || bug(bugBacklog) {
+			w.complete[id] = max(w.complete[id], w.pos.Complete())
+		}
+	}
+	return more, nil
+}
+
+// served are the triggers of a topic that the main reader serves.
+func (w *worker) served(topic record.ID) (list []*live) {
+	for _, l := range w.live {
+		if l.topic == topic && l.trig.Status == store.Joined {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// histories reads a piece of each partition for each trigger that has not caught up with the main reader.
+func (w *worker) histories(ctx context.Context) (more bool, err error) {
+	for i, id := range w.topics {
+		for _, l := range w.live {
+			if i < 2 || l.topic != id || l.trig.Status != store.Behind {
+				continue
+			}
+			behind, can := false, false
+			for part, span := range w.pos.Topics[i] {
+				key := store.CursorKey{Reader: l.trig.No, Topic: id, Partition: uint32(part)}
+				span.Next = max(w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}].Next, span.Start)
+				held, err := w.tryEvents(ctx, key, span, []*live{l})
+				if err != nil {
+					return false, err
+				}
+				left := max(w.cursors[key].Next, span.Start) < span.Next
+				behind, can = behind || left, can || left && !held
+			}
+			more = more || can || !behind // once it has caught up, its deadlines are done
+			if !behind {
+				if err := w.join(ctx, l); err != nil {
+					return false, err
+				}
+			}
+		}
+	}
+	return more, nil
+}
+
+// join hands a trigger that has caught up to the main reader.
+func (w *worker) join(ctx context.Context, l *live) (err error) {
+	g := l.trig
+	g.Status = store.Joined
+	err = w.f.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.DropReader(g.No); err != nil {
+			return err
+		}
+		return tx.PutTrigger(&g)
+	})
+	if err != nil {
+		return err
+	}
+	for k := range w.cursors {
+		if k.Reader == g.No {
+			delete(w.cursors, k)
+		}
+	}
+	l.trig, w.listed = g, false
+	if l.due, err = w.f.FirstDue(ctx, g.No); err != nil {
+		return err
+	}
+	w.reindex()
+	return nil
+}
+
+// reading is a transaction over a piece of events.
+type reading struct {
+	*worker
+	tx    *store.Tx
+	p     *piece
+	lives []*live
+	index map[string][]*live
+
+	parsed []parsed
+	wanted map[int64][]store.InstKey // by trigger
+}
+
+// events applies what follows a cursor to triggers.
+func (w *worker) events(ctx context.Context, key store.CursorKey, span Span, lives []*live) error {
+	p, err := w.next(ctx, key, span)
+	if p == nil {
+		return err
+	}
+	defer p.release()
+	r := &reading{worker: w, p: p, lives: lives, index: w.index[key.Topic], wanted: map[int64][]store.InstKey{}}
+	if key.Reader != store.Main {
+		r.index = map[string][]*live{}
+		for _, name := range lives[0].rule.Names() {
+			r.index[name] = lives
+		}
+	}
+	return w.apply(ctx, p, func(tx *store.Tx) error {
+		r.tx = tx
+		if err := w.each(p, r.parse); err != nil {
+			return err
+		}
+		if err := r.fetch(); err != nil {
+			return err
+		}
+		for i := range r.parsed {
+			if err := r.record(&r.parsed[i]); err != nil {
+				return err
+			}
+		}
+		if err := tx.PruneSeen(key.Reader, w.reached(key.Reader, p)-entry.Horizon, chunk); err != nil {
+			return err
+		}
+		return w.flush(tx)
+	})
+}
+
+// reached is the time (ms) that a reader has reached with a piece, in all its partitions: of those that it has read to their
+// end nothing older can come.
+func (w *worker) reached(reader int64, p *piece) int64 {
+	at := p.cursor.Clock
+	if bug(bugSeen) {
+		return at
+	}
+	for i, id := range w.topics {
+		if i < 2 || reader != store.Main && id != p.key.Topic {
+			continue
+		}
+		for part, span := range w.pos.Topics[i] {
+			key := store.CursorKey{Reader: reader, Topic: id, Partition: uint32(part)}
+			c, end := w.cursors[key], span.Next
+			if reader != store.Main {
+				end = w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}].Next
+			}
+			if key != p.key && max(c.Next, span.Start) < end {
+				at = min(at, c.Clock)
+			}
+		}
+	}
+	return at
+}
+
+// parsed is a record that was read.
+type parsed struct {
+	entry.Event
+	offset, time int64
+	erases       bool // EntityID, and is no event
+	skip         bool // is no event either
+}
+
+// parse reads a record, and notes which rows it will need.
+func (r *reading) parse(rec *record.Record, stamped bool) error {
+	r.met.events.Inc()
+	if !stamped { // from before the topic had append times
+		r.met.unstamped.Inc()
+		return nil
+	}
+	p := parsed{offset: rec.Offset, time: rec.Timestamp}
+	if rec.Value == nil {
+		p.erases, p.EntityID = true, string(rec.Key)
+	} else if e, err := entry.ParseEvent(rec.Key, rec.Value); err != nil {
+		r.met.skipped.Inc()
+		p.skip = true
+	} else {
+		p.Event = e
+		for _, l := range r.index[e.Name] {
+			k := store.InstKey{Trigger: l.trig.No, Entity: e.EntityID, Partition: r.p.key.Partition}
+			r.wanted[l.trig.No] = append(r.wanted[l.trig.No], k)
+		}
+	}
+	r.parsed = append(r.parsed, p)
+	return nil
+}
+
+// fetch reads the rows that will be needed.
+func (r *reading) fetch() error {
+	for _, keys := range r.wanted {
+		if err := r.rows.fetch(r.tx, keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record applies one record.
+func (r *reading) record(p *parsed) error {
+	c := &r.p.cursor
+	c.Clock = max(c.Clock, p.time)
+	if p.erases {
+		return r.erase(p.EntityID, p.offset)
+	}
+	if p.skip {
+		return nil
+	}
+	e := &p.Event
+	if e.ID != "" {
+		h := entry.Hash(r.p.key.Topic, r.p.key.Partition, e.EntityID, e.ID)
+		fresh, err := r.tx.Seen(r.p.key.Reader, h, store.Sight{Time: c.Clock, Offset: p.offset}, c.Clock-entry.Horizon)
+		if err != nil {
+			return err
+		}
+		if !fresh {
+			r.met.duplicates.Inc()
+			return nil
+		}
+	}
+	if err := r.name(r.tx, r.p.key.Topic, e.Name); err != nil {
+		return err
+	}
+	return r.event(e, p.offset)
+}
+
+// event applies an event to the triggers that mention it.
+func (r *reading) event(e *entry.Event, offset int64) error {
+	for _, l := range r.index[e.Name] {
+		kinds := l.rule.Match(e)
+		if kinds == 0 {
+			continue
+		}
+		k := store.InstKey{Trigger: l.trig.No, Entity: e.EntityID, Partition: r.p.key.Partition}
+		x, err := r.rows.get(r.tx, k)
+		if err != nil {
+			return err
+		}
+		if x.row.Flags&rule.Over != 0 {
+			continue
+		}
+		lossy := x.row.Flags & rule.Lossy
+		s := r.at(k, x)
+		if err := l.rule.Event(s, kinds, r.p.cursor.Clock, offset); err != nil {
+			return err
+		}
+		r.met.steps.Inc()
+		if x.row.Flags&rule.Lossy > lossy {
+			r.met.degraded.Inc()
+		}
+		r.rows.touch(k, x)
+		for i := range s.Edges {
+			if err := r.edge(r.tx, l, k, &s.Edges[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// at is the spot of a row, of which there is one.
+func (w *worker) at(k store.InstKey, x *cached) *rule.Spot {
+	w.spot = rule.Spot{Entity: k.Entity, Partition: k.Partition, Row: &x.row, Edges: w.spot.Edges[:0]}
+	return &w.spot
+}
+
+// edge notes what has happened to an entity.
+func (w *worker) edge(tx *store.Tx, l *live, k store.InstKey, e *rule.Edge) error {
+	if e.Falls {
+		return w.falls(tx, e)
+	}
+	d := &l.rule.Def
+	x := store.Fire{
+		ID: e.ID, Trigger: d.ID, Entity: k.Entity, Version: d.Version, Topic: d.Topic, Partition: k.Partition,
+		At: e.At, Cause: e.Cause, Witness: e.Witness, State: e.State,
+	}
+	if floor := w.f.Floor(); e.At < floor && d.At < floor && x.State != entry.Historic { // nothing of a later version was trimmed
+		x.State = entry.Forgotten
+	}
+	added, err := tx.AddFire(&x)
+	if err != nil || !added { // it was recorded before
+		return err
+	}
+	if x.State == entry.Historic || x.State == entry.Forgotten {
+		return nil
+	}
+	w.met.fired.Inc()
+	w.owed = true
+	return tx.PutOut(&store.Out{ID: x.ID, At: x.At, Cause: x.Cause})
+}
+
+// falls notes that what has fired is no longer true.
+func (w *worker) falls(tx *store.Tx, e *rule.Edge) error {
+	x, err := tx.Fire(e.ID)
+	if err != nil || x == nil || x.Taken != 0 {
+		return err
+	}
+	switch x.State {
+	case entry.Computed, entry.Pending, entry.Delivered, entry.Dead:
+		w.met.retracted.Inc()
+		w.owed = true
+		return tx.PutOut(&store.Out{Falls: true, ID: e.ID, At: e.At, Cause: e.Cause})
+	}
+	return nil
+}
+
+// flush writes the rows that were changed.
+func (w *worker) flush(tx *store.Tx) error {
+	return w.rows.flush(tx, func(k *store.InstKey, row *rule.Row) {
+		if l := w.byNo[k.Trigger]; l != nil && row.Due != 0 {
+			l.due = min(l.due, row.Due)
+		}
+	})
+}
+
+// erase forgets an entity, as a record with its key and no value says: what triggers know of it, and its firings.
+func (r *reading) erase(entity string, offset int64) error {
+	k := store.InstKey{Entity: entity, Partition: r.p.key.Partition}
+	for _, l := range r.lives {
+		k.Trigger = l.trig.No
+		x, err := r.rows.get(r.tx, k)
+		if err != nil {
+			return err
+		}
+		if x.row.Blank() && !x.there {
+			continue
+		}
+		x.row = rule.Row{}
+		r.rows.touch(k, x)
+	}
+	if r.p.key.Reader == store.Main {
+		h := entry.Hash(r.p.key.Topic, k.Partition, entity, "")
+		if err := r.tx.Erase(h, store.Erasure{Offset: offset, Time: r.p.cursor.Clock}); err != nil {
+			return err
+		}
+	}
+	list, err := r.tx.EntityFires(entity, "")
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		x := &list[i]
+		if r.ofTopic(x) && x.Partition == k.Partition && entry.Before(x.Cause, offset, r.p.cursor.Clock) {
+			if err := r.tx.DropFire(x.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ofTopic is whether a firing comes from the topic that is read, by any version of its trigger.
+func (r *reading) ofTopic(x *store.Fire) bool {
+	if r.p.key.Reader != store.Main {
+		return x.Trigger == r.lives[0].trig.ID
+	}
+	t, ok := r.opt.Log.Topic(x.Topic)
+	return ok && t.ID == r.p.key.Topic
+}
+
+// name remembers the names of a topic's events.
+func (w *worker) name(tx *store.Tx, topic record.ID, name string) error {
+	known := w.names[topic]
+	if known == nil {
+		known = map[string]bool{}
+		list, err := tx.Names(topic, NamesMax)
+		if err != nil {
+			return err
+		}
+		for _, n := range list {
+			known[n] = true
+		}
+		w.names[topic] = known
+	}
+	if known[name] || len(known) >= NamesMax {
+		return nil
+	}
+	known[name] = true
+	return tx.PutName(topic, name)
+}

@@ -1,0 +1,161 @@
+package fold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/triggers/store"
+	"github.com/sebbroker/seb/record"
+)
+
+// Progress is what others are let know after each turn. What is in it must not be changed.
+type Progress struct {
+	Open              bool                  // there is a file
+	Defined, Followed int64                 // next offsets of the topics of definitions and firings
+	Applied           map[record.ID][]int64 // next offsets of the main reader
+	Complete          map[record.ID]int64   // instants (ms)
+	Triggers          []Trigger             // by id
+	Lag               int64                 // records
+	Firm              bool                  // this broker leads, and all is known that was recorded and delivered before it did
+	Unreadable        int                   // partitions of events with something in them that can not be read
+}
+
+// Trigger is a trigger as it is followed.
+type Trigger struct {
+	rule.Definition
+	// Backfilling is whether it reads what was there before it, and does not fire at what is new yet.
+	Backfilling bool
+	No          int64     // in the file
+	Events      record.ID // the topic of its events
+}
+
+// publish tells how far the file is.
+func (w *worker) publish(unreadable int) {
+	p := Progress{
+		Open: true, Defined: w.cursors[store.CursorKey{Topic: w.topics[0]}].Next, Followed: w.followed(),
+		Applied: map[record.ID][]int64{}, Complete: map[record.ID]int64{}, Unreadable: unreadable, Firm: w.firm(),
+	}
+	for i, id := range w.topics {
+		for part, span := range w.pos.Topics[i] {
+			next := max(w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}].Next, span.Start)
+			p.Lag += max(span.Next-next, 0)
+			p.Applied[id] = append(p.Applied[id], next)
+		}
+		if at, ok := w.complete[id]; ok {
+			p.Complete[id] = at
+		}
+	}
+	w.mu.Lock()
+	p.Triggers = w.pub.Triggers
+	if !w.listed {
+		p.Triggers, w.listed = nil, true
+		for _, l := range w.live {
+			p.Triggers = append(p.Triggers, Trigger{l.rule.Def, l.trig.Status == store.Behind, l.trig.No, l.topic})
+		}
+	}
+	w.pub, w.err = p, nil
+	close(w.ch)
+	w.ch = make(chan struct{})
+	w.mu.Unlock()
+}
+
+// fault says why there is no file, or that there is one.
+func (e *Follower) fault(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err, e.broken, e.new = err, nil, false
+	if err != nil {
+		e.pub = Progress{}
+	}
+	close(e.ch)
+	e.ch = make(chan struct{})
+}
+
+// idle says that no trigger was ever made.
+func (e *Follower) idle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err, e.new = nil, true
+}
+
+// found is what a reader has found wrong with the file.
+func (e *Follower) found() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.broken
+}
+
+// Peek returns what was published last, and a channel that is closed when there is something newer.
+func (e *Follower) Peek() (p Progress, newer <-chan struct{}, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.pub, e.ch, e.err
+}
+
+// Wait waits until what Peek gives is as ok wants it.
+func (e *Follower) Wait(ctx context.Context, ok func(p *Progress) bool) error {
+	for {
+		p, newer, err := e.Peek()
+		if errors.Is(err, ErrClosed) {
+			return err
+		}
+		if err == nil && ok(&p) {
+			return nil
+		}
+		if e.park != nil {
+			if e.park(ctx); ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			continue
+		}
+		select {
+		case <-newer:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-e.done:
+			return ErrClosed
+		}
+	}
+}
+
+// Query calls f with the file. While no trigger was ever made there is none, and nothing in it: f is not called then.
+func (e *Follower) Query(f func(q store.Queries) error) error {
+	e.reading.RLock()
+	defer e.reading.RUnlock()
+	if e.file == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		switch {
+		case e.err != nil:
+			return e.err
+		case e.new:
+			return nil
+		}
+		return ErrUnavailable
+	}
+	err := f(e.file.Queries)
+	if errors.Is(err, store.ErrDamaged) {
+		e.mu.Lock()
+		e.broken = err
+		e.mu.Unlock()
+		e.Rouse()
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+// Rouse has the worker have a look.
+func (e *Follower) Rouse() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Lag is how many records of its topics the engine has not read yet.
+func (e *Follower) Lag() int64 {
+	p, _, _ := e.Peek()
+	return p.Lag
+}
