@@ -1,0 +1,402 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/machine"
+	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+// Run is a run of a team.
+type Run struct {
+	Workload workload.Workload
+	Target   workload.Target // as the agents reach it; pid and data are of this machine
+	Spin     time.Duration
+	Floor    time.Duration
+	// Progress is called once a second, by one goroutine; nil for nobody.
+	Progress func(load.Progress)
+}
+
+// How long the steps of a run may take at most, beside what the workload takes.
+const (
+	readyMax   = 3 * time.Minute // agents connect
+	outcomeMax = 2 * time.Minute // they exchange what has arrived, and encode what they measured
+	stopMax    = 10 * time.Second
+)
+
+// startLead is how long before the first message the agents are told: it is longer than it takes the last of them to hear of it.
+const startLead = 300 * time.Millisecond
+
+// Do does a run. The error names the agent that is to blame, if one is; the others have then stopped, or were left after some
+// seconds, and what was set up is removed.
+func (t *Team) Do(ctx context.Context, r Run) (*result.Run, error) {
+	if err := r.validate(len(t.o.Agents)); err != nil {
+		return nil, err
+	}
+	if err := t.connect(ctx); err != nil {
+		return nil, err
+	}
+	d := newDuty(t, &r)
+	res, err := d.do(ctx)
+	if err != nil {
+		// What is removed now is not in use any more.
+		t.stop()
+		t.Close()
+	}
+	if d.host != nil {
+		if e := d.host.Close(ctx); e != nil && res != nil {
+			res.Errors = append(res.Errors, result.Problem{Text: "close: " + e.Error(), Count: 1})
+		}
+	}
+	return res, err
+}
+
+func (r *Run) validate(agents int) error {
+	if err := r.Workload.Validate(); err != nil {
+		return fmt.Errorf("workload: %w", err)
+	}
+	if _, err := load.DealOut(&r.Workload, agents); err != nil {
+		return fmt.Errorf("agents: %w", err)
+	}
+	return nil
+}
+
+// stop has all agents stop, and waits a while until they have.
+func (t *Team) stop() {
+	for _, c := range t.agents {
+		if c.running && c.w.send(&frame{Kind: kindStop}) != nil {
+			c.running = false
+		}
+	}
+	patience := time.After(stopMax)
+	for t.running() {
+		select {
+		case e := <-t.events:
+			e.settle()
+		case <-patience:
+			return
+		}
+	}
+}
+
+// running says whether an agent does a run.
+func (t *Team) running() bool {
+	return slices.ContainsFunc(t.agents, func(c *colleague) bool { return c.running })
+}
+
+// settle notes that an agent does no run any more, if that is what it says.
+func (e *event) settle() {
+	if e.err != nil || e.frame.Kind == kindFailed || e.frame.Kind == kindResult {
+		e.from.running = false
+	}
+}
+
+// duty is a run from the coordinator's side. One goroutine does it.
+type duty struct {
+	t      *Team
+	r      *Run
+	id     uint64
+	inside bool
+	host   *load.Host // nil: the system is inside the agents
+
+	start  time.Time // when the first message is due
+	sent   []time.Time
+	apart  time.Duration // how far apart the agents began, at most
+	totals []load.Totals // by part
+	fresh  map[int]bool  // the parts of which totals have come since progress was last told
+	last   load.Totals   // of all, when progress was last told
+	told   time.Time
+	over   bool // the agents know that all has arrived
+	seen   [][]load.Sighting
+	res    []result.Run
+	broker *usage
+}
+
+func newDuty(t *Team, r *Run) *duty {
+	n := len(t.agents)
+	d := &duty{
+		t: t, r: r, inside: sut.Inside(r.Target.Driver), sent: make([]time.Time, n), totals: make([]load.Totals, n), fresh: map[int]bool{},
+		seen: make([][]load.Sighting, n), res: make([]result.Run, n),
+	}
+	for d.id == 0 {
+		d.id = rand.Uint64()
+	}
+	return d
+}
+
+func (d *duty) do(ctx context.Context) (*result.Run, error) {
+	if !d.inside {
+		host, err := load.OpenHost(ctx, load.Options{Workload: d.r.Workload, Target: d.r.Target, Run: d.id})
+		if err != nil {
+			return nil, err
+		}
+		d.host = host
+	}
+	for _, step := range []func(context.Context) error{d.order, d.ready, d.begin, d.watch, d.exchange, d.collect} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d.merge()
+}
+
+// each sends a frame to every agent.
+func (d *duty) each(make func(c *colleague) *frame) error {
+	for _, c := range d.t.agents {
+		if err := c.w.send(make(c)); err != nil {
+			return &AgentError{c.address, err}
+		}
+	}
+	return nil
+}
+
+// wait gives what agents say to take until it says that this is enough.
+func (d *duty) wait(ctx context.Context, most time.Duration, what string, take func(e event) (enough bool, err error)) error {
+	patience := time.NewTimer(most)
+	defer patience.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-patience.C:
+			return fmt.Errorf("agents: not all %s within %v", what, most)
+		case e := <-d.t.events:
+			e.settle()
+			if e.err != nil {
+				return &AgentError{e.from.address, e.err}
+			}
+			if e.frame.Kind == kindFailed {
+				return &AgentError{e.from.address, errors.New(e.frame.Error)}
+			}
+			enough, err := take(e)
+			if err != nil {
+				return &AgentError{e.from.address, err}
+			}
+			if enough {
+				return nil
+			}
+		}
+	}
+}
+
+// once is a take that wants one frame of a kind from every agent; others are given to it if there is a handler.
+func (d *duty) once(want kind, f func(e event) error) func(e event) (bool, error) {
+	had := make([]bool, len(d.t.agents))
+	n := 0
+	return func(e event) (bool, error) {
+		switch {
+		case e.frame.Kind == kindTotals && e.frame.Totals != nil: // one that was under way
+			d.totals[e.from.part] = *e.frame.Totals
+			return false, nil
+		case e.frame.Kind != want || had[e.from.part]:
+			return false, fmt.Errorf("%w: %q while it should say %q", ErrFrame, e.frame.Kind, want)
+		}
+		had[e.from.part] = true
+		n++
+		return n == len(had), f(e)
+	}
+}
+
+// order tells the agents what to do.
+func (d *duty) order(context.Context) error {
+	target := d.r.Target
+	target.PID, target.Data, target.Start = 0, "", "" // of this machine
+	return d.each(func(c *colleague) *frame {
+		c.running = true
+		return &frame{Kind: kindRun, Run: &order{
+			Run: d.id, Part: c.part, Parts: len(d.t.agents), Workload: d.r.Workload, Target: target, Spin: d.r.Spin, Floor: d.r.Floor,
+		}}
+	})
+}
+
+// ready waits until all agents have connected.
+func (d *duty) ready(ctx context.Context) error {
+	most := readyMax
+	if d.r.Floor > 0 {
+		most += d.r.Floor + time.Duration(d.r.Workload.Timeout)
+	}
+	n := 0
+	return d.wait(ctx, most, "were ready", d.once(kindReady, func(e event) error {
+		n++
+		d.t.o.Say(fmt.Sprintf("agent %s is ready, %d of %d", e.from.address, n, len(d.t.agents)))
+		return nil
+	}))
+}
+
+// begin tells the agents when to begin: in how long, by no clock but their own. They say at once that they have heard it, so
+// that each began between what was agreed and the time of its round trip after it.
+func (d *duty) begin(ctx context.Context) error {
+	d.start = time.Now().Add(startLead)
+	if err := d.each(func(c *colleague) *frame {
+		d.sent[c.part] = time.Now()
+		return &frame{Kind: kindStart, After: d.start.Sub(d.sent[c.part])}
+	}); err != nil {
+		return err
+	}
+	err := d.wait(ctx, Silence, "began", d.once(kindBegan, func(e event) error {
+		d.apart = max(d.apart, e.at.Sub(d.sent[e.from.part]))
+		return nil
+	}))
+	if err == nil && d.host != nil {
+		d.broker = watchUsage(d.host.Info().PID, d.start)
+	}
+	return err
+}
+
+// watch follows the run until all has arrived, or the time for it is over.
+func (d *duty) watch(ctx context.Context) error {
+	defer func() {
+		if d.broker != nil {
+			d.broker.stop()
+		}
+	}()
+	gave := 0 // agents that wait no more
+	most := time.Until(d.start) + d.r.Workload.Length() + time.Duration(d.r.Workload.Timeout) + outcomeMax
+	return d.wait(ctx, most, "were done", func(e event) (bool, error) {
+		switch {
+		case e.frame.Kind == kindTotals && e.frame.Totals != nil:
+			d.totals[e.from.part], d.fresh[e.from.part] = *e.frame.Totals, true
+		case e.frame.Kind == kindSeen:
+			gave++
+			return gave == len(d.t.agents), d.route(e)
+		default:
+			return false, fmt.Errorf("%w: %q in a run", ErrFrame, e.frame.Kind)
+		}
+		d.progress()
+		if d.over || !load.Complete(&d.r.Workload, d.totals, d.inside) {
+			return false, nil
+		}
+		d.over = true
+		return false, d.each(func(*colleague) *frame { return &frame{Kind: kindOver} })
+	})
+}
+
+// route notes for whom what an agent has seen is: who has sent it.
+func (d *duty) route(e event) error {
+	deals, err := load.DealOut(&d.r.Workload, len(d.t.agents))
+	if err != nil {
+		return err
+	}
+	for _, s := range e.frame.Seen {
+		i := 0
+		for i < len(deals) && s.Publisher >= deals[i].PublisherFirst+deals[i].Publishers {
+			i++
+		}
+		if i == len(deals) || s.Publisher < 0 {
+			return fmt.Errorf("it has seen messages of publisher %d: there is none", s.Publisher)
+		}
+		d.seen[i] = append(d.seen[i], s)
+	}
+	return nil
+}
+
+// exchange tells each agent which of its messages have arrived at others.
+func (d *duty) exchange(context.Context) error {
+	return d.each(func(c *colleague) *frame { return &frame{Kind: kindSeen, Seen: d.seen[c.part]} })
+}
+
+// collect waits for the results.
+func (d *duty) collect(ctx context.Context) error {
+	return d.wait(ctx, outcomeMax, "sent their results", d.once(kindResult, func(e event) error {
+		if e.frame.Result == nil {
+			return ErrFrame
+		}
+		d.res[e.from.part] = *e.frame.Result
+		return nil
+	}))
+}
+
+// merge makes one result of all.
+func (d *duty) merge() (*result.Run, error) {
+	res, err := result.Merge(d.res)
+	if err != nil {
+		return nil, err
+	}
+	res.Target = d.r.Target.Public()
+	if d.host != nil {
+		res.System = d.host.Info()
+	}
+	res.Colocated = res.Colocated || d.r.Target.PID > 0
+	if data := d.r.Target.Data; data != "" {
+		if res.Filesystem, err = machine.Filesystem(data); err != nil {
+			res.Errors = append(res.Errors, result.Problem{Text: err.Error(), Count: 1})
+		}
+	}
+	if d.broker != nil {
+		d.broker.fill(res.Seconds)
+	}
+	res.Validity.Reasons = nil
+	for i, c := range d.t.agents {
+		p := &d.res[i]
+		for _, reason := range p.Validity.Reasons {
+			res.Validity.Reasons = append(res.Validity.Reasons, "agent "+c.address+": "+reason)
+		}
+		one := result.Agent{Address: c.address, Machine: p.Machine, Commit: c.tool.Commit, Counts: p.Counts}
+		_, headline := p.Curves.Headline()
+		one.Measured = headline.Count
+		res.Agents = append(res.Agents, one)
+	}
+	res.StartApart = workload.Duration(d.apart)
+	d.notes(&res)
+	return &res, nil
+}
+
+// notes says what to know of a run with several clocks.
+func (d *duty) notes(res *result.Run) {
+	add := func(format string, args ...any) {
+		res.Validity.Notes = append(res.Validity.Notes, fmt.Sprintf(format, args...))
+	}
+	add("%d agents, which began within %v of one another", len(d.t.agents), d.apart)
+	if c := res.Counts; c.Others > 0 {
+		add("%d of %d deliveries were to another agent than the sender: they are counted, and not measured, because clocks differ", c.Others, c.Received)
+	}
+	for _, c := range d.t.agents {
+		if c.tool.Commit != d.t.o.Tool.Commit || c.tool.Dirty != d.t.o.Tool.Dirty {
+			add("agent %s is another build: commit %s, this one %s", c.address, c.tool.Commit, d.t.o.Tool.Commit)
+		}
+	}
+}
+
+// progress tells how the run is doing, once a second.
+func (d *duty) progress() {
+	now := time.Now()
+	took := now.Sub(d.told)
+	if d.r.Progress == nil || took < progressEvery || len(d.fresh) < len(d.totals) {
+		return
+	}
+	clear(d.fresh)
+	sum := load.Totals{Phase: result.Drain}
+	for i := range d.totals {
+		t := &d.totals[i]
+		sum.Sent += t.Sent
+		sum.Acked += t.Acked
+		sum.Failed += t.Failed
+		sum.LagMax = max(sum.LagMax, t.LagMax)
+		if t.Left > sum.Left || i == 0 {
+			sum.Left = t.Left
+			sum.Phase = t.Phase
+		}
+	}
+	p := load.Progress{
+		Label: d.r.Target.Name(), Phase: sum.Phase, At: max(0, now.Sub(d.start)), Left: sum.Left, Wanted: d.r.Workload.Rate.Float(),
+		InFlight: sum.Sent - sum.Acked - sum.Failed, Failed: sum.Failed, Lag: sum.LagMax,
+	}
+	if !d.told.IsZero() {
+		p.Rate = float64(sum.Sent-d.last.Sent) / took.Seconds()
+	} else if since := now.Sub(d.start).Seconds(); since > 0 {
+		p.Rate = float64(sum.Sent) / since
+	}
+	d.last, d.told = sum, now
+	d.r.Progress(p)
+}
+
+// progressEvery is a little less than the second between two reports of an agent.
+const progressEvery = 900 * time.Millisecond

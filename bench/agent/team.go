@@ -1,0 +1,237 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/bench/result"
+)
+
+// TeamOptions are a coordinator's.
+type TeamOptions struct {
+	Agents []string // host:port, in the order of their parts
+	Token  Token
+	Tool   result.Tool
+	Say    func(line string) // what happens, for people; nil for nobody
+}
+
+// Team is a coordinator and its agents. It does one run at a time.
+type Team struct {
+	o       TeamOptions
+	version int           // of the protocol
+	agents  []*colleague  // nil: not connected
+	events  chan event    // what agents say; a reader waits until it is taken
+	closing chan struct{} // closed when what they say is no longer wanted
+}
+
+// agentsMax is the most agents.
+const agentsMax = 1000
+
+// NewTeam returns a team that connects with its first run. The error says what is wrong with the options.
+func NewTeam(o TeamOptions) (*Team, error) {
+	if o.Say == nil {
+		o.Say = func(string) {}
+	}
+	switch {
+	case o.Token == (Token{}):
+		return nil, ErrNoToken
+	case len(o.Agents) == 0 || len(o.Agents) > agentsMax:
+		return nil, fmt.Errorf("agents: want 1 to %d, have %d", agentsMax, len(o.Agents))
+	}
+	seen := map[string]bool{}
+	for _, address := range o.Agents {
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+			return nil, fmt.Errorf("agents: want host:port, have %q", address)
+		}
+		if seen[address] {
+			return nil, fmt.Errorf("agents: %s is there twice", address)
+		}
+		seen[address] = true
+	}
+	return &Team{o: o, version: Version}, nil
+}
+
+// colleague is a connected agent.
+type colleague struct {
+	address string
+	part    int
+	w       *wire
+	tool    result.Tool
+	running bool // it was told to do a run, and has not said what came of it; of the goroutine that does the run
+	reading sync.WaitGroup
+}
+
+// event is a frame of an agent, or why there are no more.
+type event struct {
+	from  *colleague
+	at    time.Time
+	frame *frame
+	err   error
+}
+
+// AgentError is what went wrong with an agent.
+type AgentError struct {
+	Address string
+	Err     error
+}
+
+// Error implements error.
+func (e *AgentError) Error() string { return "agent " + e.Address + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *AgentError) Unwrap() error { return e.Err }
+
+// connect connects to all agents, unless it has.
+func (t *Team) connect(ctx context.Context) error {
+	if t.agents != nil {
+		return nil
+	}
+	agents := make([]*colleague, len(t.o.Agents))
+	errs := make([]error, len(agents))
+	var dialing sync.WaitGroup
+	for i, address := range t.o.Agents {
+		dialing.Go(func() {
+			c, err := t.dial(ctx, address)
+			if err != nil {
+				errs[i] = &AgentError{address, err}
+				return
+			}
+			c.part = i
+			agents[i] = c
+		})
+	}
+	dialing.Wait()
+	if err := errors.Join(errs...); err != nil {
+		for _, c := range agents {
+			if c != nil {
+				c.w.close()
+			}
+		}
+		return err
+	}
+	t.agents, t.events, t.closing = agents, make(chan event), make(chan struct{})
+	for _, c := range agents {
+		c.reading.Go(func() { t.read(c) })
+	}
+	return nil
+}
+
+// read hands on what an agent says, until its connection ends.
+func (t *Team) read(c *colleague) {
+	for {
+		f, err := c.w.receive()
+		select {
+		case t.events <- event{c, time.Now(), f, err}:
+		case <-t.closing:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Close ends all connections; agents stop what they do. Another run connects again.
+func (t *Team) Close() {
+	if t.agents == nil {
+		return
+	}
+	close(t.closing)
+	for _, c := range t.agents {
+		c.w.close()
+		c.reading.Wait()
+	}
+	t.agents = nil
+}
+
+// busyWait is for how long an agent may be busy: it may have to end what it did for this coordinator.
+const (
+	busyWait  = 5 * time.Second
+	busyEvery = 200 * time.Millisecond
+)
+
+// errBusy is a refusal that may pass.
+var errBusy = errors.New("it is busy")
+
+// dial connects to an agent.
+func (t *Team) dial(ctx context.Context, address string) (*colleague, error) {
+	for patience := time.Now().Add(busyWait); ; {
+		c, err := t.dialOnce(ctx, address)
+		if !errors.Is(err, errBusy) || time.Now().After(patience) {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(busyEvery):
+		}
+	}
+}
+
+func (t *Team) dialOnce(ctx context.Context, address string) (*colleague, error) {
+	c, err := t.dialUnproven(ctx, address)
+	if err == nil {
+		c.w.proven()
+	}
+	return c, err
+}
+
+// dialUnproven is dialOnce without a beat.
+func (t *Team) dialUnproven(ctx context.Context, address string) (*colleague, error) {
+	ctx, cancel := context.WithTimeout(ctx, helloWait)
+	defer cancel()
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	c := tls.Client(raw, clientTLS())
+	w := newWire(c)
+	// A handshake under way ends with ctx.
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	f, err := t.greet(ctx, c, w)
+	if err == nil && !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		stop()
+		w.close()
+		return nil, err
+	}
+	return &colleague{address: address, w: w, tool: f.Hello.Tool}, nil
+}
+
+// greet proves this side and wants the other's proof.
+func (t *Team) greet(ctx context.Context, c *tls.Conn, w *wire) (*frame, error) {
+	if err := c.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("handshake: %w", err)
+	}
+	proof, err := t.o.Token.proof(c, sideCoordinator)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.send(&frame{Kind: kindHello, Hello: &hello{Version: t.version, Proof: proof}}); err != nil {
+		return nil, err
+	}
+	f, err := w.next()
+	switch {
+	case err != nil:
+		return nil, err
+	case f.Kind == kindRefused && strings.HasPrefix(f.Error, busyText):
+		return nil, fmt.Errorf("it refuses: %w: %s", errBusy, f.Error)
+	case f.Kind == kindRefused:
+		return nil, fmt.Errorf("it refuses: %s", f.Error)
+	case f.Kind != kindWelcome || f.Hello == nil:
+		return nil, ErrFrame
+	case f.Hello.Version != Version:
+		return nil, fmt.Errorf("it speaks version %d of the protocol, and not version %d", f.Hello.Version, Version)
+	case !t.o.Token.proves(c, sideAgent, f.Hello.Proof):
+		return nil, errors.New("it has not proven that it has the token: do not trust it")
+	}
+	return f, nil
+}

@@ -1,0 +1,160 @@
+package campaign
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sebbroker/seb/bench/report"
+	"github.com/sebbroker/seb/bench/result"
+)
+
+// Output is where what came of a campaign is written.
+type Output struct {
+	Results  string // the folder of all campaigns' results
+	Document string // a Markdown file with marks between which everything is written anew
+	Pictures string // the folder of pictures
+	Summary  string // a JSON file with all figures; "": none
+	Root     string // the folder of the source, which is left out of paths
+}
+
+// The sections of the document.
+const (
+	sectionSetup    = "set-up"
+	sectionSystems  = "systems"
+	sectionRuns     = "runs"
+	sectionWaits    = "batch wait"
+	sectionFollower = "follower"
+	sectionLoops    = "open and closed loop"
+	sectionLong     = "long runs"
+)
+
+// parts are the results of a plan, by part.
+type parts map[string]*result.File
+
+// errNothing says that no run is there.
+var errNothing = errors.New("nothing was measured")
+
+// Write makes the document's sections, the pictures and the summary of what is there of the plan. A long campaign has a section of
+// its own and leaves the others.
+func (p *Plan) Write(o Output) error {
+	s := store{filepath.Join(o.Results, p.Name())}
+	steps := p.Steps()
+	all, count := parts{}, 0
+	for _, part := range []string{PartRuns, PartWaits, PartFollower, PartLoops} {
+		f, err := s.all(steps, part)
+		if err != nil {
+			return err
+		}
+		all[part] = f
+		count += len(f.Runs)
+	}
+	if count == 0 {
+		return fmt.Errorf("%s: %w", s.dir, errNothing)
+	}
+	text, err := os.ReadFile(o.Document)
+	if err != nil {
+		return err
+	}
+	d := &document{plan: p, all: all, pictures: o.Pictures, link: linkTo(o.Document, o.Pictures), root: o.Root, missing: len(steps) - count}
+	sections, err := d.sections()
+	if err != nil {
+		return err
+	}
+	for _, x := range sections {
+		if text, err = replace(text, x.name, x.text); err != nil {
+			return fmt.Errorf("%s: %w", o.Document, err)
+		}
+	}
+	if o.Summary != "" {
+		if err := writeSummary(o.Summary, p, all); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(o.Document, text, 0o644)
+}
+
+// linkTo is how a document names a folder.
+func linkTo(document, folder string) string {
+	path, err := filepath.Rel(filepath.Dir(document), folder)
+	if err != nil {
+		return folder
+	}
+	return filepath.ToSlash(path)
+}
+
+// marks are the lines around a section.
+func marks(name string) (begin, end string) {
+	return "<!-- begin: " + name + " (written by make bench-peers) -->\n", "<!-- end: " + name + " -->\n"
+}
+
+var errMarks = errors.New("no section")
+
+// replace puts a text between the marks of a section; everything else stays.
+func replace(document []byte, name, text string) ([]byte, error) {
+	begin, end := marks(name)
+	before, rest, ok := bytes.Cut(document, []byte(begin))
+	_, after, closed := bytes.Cut(rest, []byte(end))
+	if !ok || !closed {
+		return nil, fmt.Errorf("%w %q: want the lines %q and %q", errMarks, name, strings.TrimSpace(begin), strings.TrimSpace(end))
+	}
+	return []byte(string(before) + begin + "\n" + strings.TrimSpace(text) + "\n\n" + end + string(after)), nil
+}
+
+// section is a text with its name.
+type section struct{ name, text string }
+
+// document is what is written.
+type document struct {
+	plan     *Plan
+	all      parts
+	pictures string
+	link     string // to the pictures, from the document
+	root     string
+	missing  int // runs of the plan that are not there
+}
+
+func (d *document) sections() ([]section, error) {
+	if d.plan.Settings.Long {
+		text, err := d.runs("long-")
+		return []section{{sectionLong, d.setup() + "\n" + text}}, err
+	}
+	list := []section{{sectionSetup, d.setup()}, {sectionSystems, d.systems()}}
+	for _, x := range []struct {
+		name string
+		make func() (string, error)
+	}{
+		{sectionRuns, func() (string, error) { return d.runs("") }},
+		{sectionWaits, d.waits},
+		{sectionFollower, d.follower},
+		{sectionLoops, d.loops},
+	} {
+		text, err := x.make()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", x.name, err)
+		}
+		list = append(list, section{x.name, text})
+	}
+	return list, nil
+}
+
+// picture writes a chart and returns the link to it.
+func (d *document) picture(name string, c *report.Chart) (string, error) {
+	if len(c.Lines) == 0 {
+		return "", nil
+	}
+	if err := os.MkdirAll(d.pictures, 0o755); err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	if err := c.SVG(&b); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(d.pictures, name+".svg"), b.Bytes(), 0o644); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("![%s](%s/%s.svg)\n\n", c.Title, d.link, name), nil
+}

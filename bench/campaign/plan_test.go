@@ -1,0 +1,148 @@
+package campaign
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/bench/peers"
+	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/bench/workload"
+
+	_ "github.com/sebbroker/seb/bench/drivers/all" // so that there are drivers to look up
+)
+
+func newPlan(t *testing.T, s Settings) *Plan {
+	t.Helper()
+	p, err := NewPlan(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestThePlanFitsItsBudget(t *testing.T) {
+	p := newPlan(t, Settings{})
+	if p.Estimate() > budgetDefault || p.Settings.Duration < durationLeast || p.Settings.Repeats != repeatsDefault {
+		t.Errorf("%v of %v, %d repeats", p.Estimate(), p.Settings.Duration, p.Settings.Repeats)
+	}
+	for _, step := range p.Steps() {
+		if d := time.Duration(step.Workload.Duration); d != p.Settings.Duration && (step.Workload.Name != "article-e" || d != largeLeast) {
+			t.Errorf("%s for %v", step.name(), d)
+		}
+	}
+	if more := newPlan(t, Settings{Budget: 2 * time.Hour}); more.Settings.Duration != durationDefault {
+		t.Errorf("in two hours: runs of %v", more.Settings.Duration)
+	}
+	if less := newPlan(t, Settings{Budget: time.Minute}); less.Settings.Duration != durationLeast {
+		t.Errorf("in a minute: runs of %v", less.Settings.Duration)
+	}
+	if given := newPlan(t, Settings{Duration: 3 * time.Second, Repeats: 1, Budget: time.Second}); given.Settings.Duration != 3*time.Second || given.Name() != "3s-x1" {
+		t.Errorf("what is asked for: %+v", given.Settings)
+	}
+	for _, s := range []Settings{{Repeats: -1}, {Repeats: 1000}, {Duration: -1}, {Budget: -1}} {
+		if _, err := NewPlan(s); !errors.Is(err, errSettings) {
+			t.Errorf("%+v: error %v", s, err)
+		}
+	}
+}
+
+func TestEveryStepIsPossibleAndHasAFileOfItsOwn(t *testing.T) {
+	kinds := peers.Kinds()
+	for _, s := range []Settings{{}, {Long: true}, {Duration: time.Second, Repeats: 2}} {
+		names := map[string]bool{}
+		for _, step := range newPlan(t, s).Steps() {
+			if names[step.name()] {
+				t.Errorf("two steps have the file %s", step.name())
+			}
+			names[step.name()] = true
+			if err := step.Workload.Validate(); err != nil {
+				t.Errorf("%s: %v", step.name(), err)
+			}
+			if step.System.peer != "" && !slices.ContainsFunc(kinds, func(k peers.Kind) bool { return k.Name == step.System.peer }) {
+				t.Errorf("%s: no peer %s", step.name(), step.System.peer)
+			}
+			if !slices.ContainsFunc(sut.Drivers(), func(d sut.Driver) bool { return d.Name == step.System.driver }) {
+				t.Errorf("%s: no driver %s", step.name(), step.System.driver)
+			}
+		}
+	}
+}
+
+// TestRepeatsAreInTurns: between two repeats of a step lies every other step of the runs, or half of them at least.
+func TestRepeatsAreInTurns(t *testing.T) {
+	p := newPlan(t, Settings{})
+	last, seen := map[string]int{}, map[string]int{}
+	for i, step := range p.Steps() {
+		if step.Part != PartRuns {
+			continue
+		}
+		key := step.System.label + step.Workload.Name
+		if before, ok := last[key]; ok && i-before < len(systems)*len(workload.Presets())/2 {
+			t.Errorf("%s again after %d steps", step.name(), i-before)
+		}
+		last[key] = i
+		seen[key]++
+	}
+	if len(seen) != len(systems)*len(workload.Presets()) {
+		t.Errorf("%d kinds of runs", len(seen))
+	}
+	for key, n := range seen {
+		want := repeatsDefault
+		if strings.HasPrefix(key, "nothing") {
+			want = 1
+		}
+		if n != want {
+			t.Errorf("%s: %d times", key, n)
+		}
+	}
+}
+
+func TestChoosing(t *testing.T) {
+	p := newPlan(t, Settings{})
+	for _, c := range []struct {
+		only, runs, parts []string
+		systems, steps    int
+	}{
+		{[]string{"kafka"}, nil, nil, 2, 2 * 5 * 3},
+		{[]string{"Kafka flushed", "redis-memory"}, []string{"a", "article-d"}, []string{PartRuns}, 3, 3 * 2 * 3},
+		{[]string{"SEB"}, []string{"b"}, []string{PartWaits}, 10, 10},
+		{nil, []string{"b"}, []string{PartLoops}, 2, 4},
+		{nil, nil, nil, 15 + 10 + 4, 13*5*3 + 2*5 + 10 + 4 + 4},
+	} {
+		chosen, err := p.Choose(c.only, c.runs, c.parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, step := range chosen.Steps() {
+			found[step.Label()] = true
+		}
+		if len(found) != c.systems || len(chosen.Steps()) != c.steps {
+			t.Errorf("%q, %q, %q: %d systems, %d steps, want %d and %d", c.only, c.runs, c.parts, len(found), len(chosen.Steps()), c.systems, c.steps)
+		}
+	}
+	if _, err := p.Choose([]string{"abacus"}, nil, nil); err == nil || !strings.Contains(err.Error(), "RabbitMQ quorum") {
+		t.Errorf("error %v", err)
+	}
+	long := newPlan(t, Settings{Long: true})
+	for _, step := range long.Steps() {
+		family, _, _ := strings.Cut(step.System.peer, "-")
+		if !slices.Contains(longPeers, family) || time.Duration(step.Workload.Duration) != durationLong || step.Repeat > repeatsLong {
+			t.Errorf("a long campaign does %s for %v", step.name(), step.Workload.Duration)
+		}
+	}
+}
+
+// TestPace: five requests of Seb's driver take a batch wait.
+func TestPace(t *testing.T) {
+	for want, one := range map[time.Duration]system{
+		2 * time.Millisecond: {peer: "seb-fsync"}, 51 * time.Millisecond: {peer: "seb-s3-follower"}, 21 * time.Millisecond: {peer: "seb-s3", wait: 100 * time.Millisecond},
+	} {
+		if got := paceOf(&Step{System: one}); got != want {
+			t.Errorf("%+v: %v, want %v", one, got, want)
+		}
+	}
+}

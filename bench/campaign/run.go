@@ -1,0 +1,345 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/bench/clock"
+	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/peers"
+	"github.com/sebbroker/seb/bench/report"
+	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+// Options are where a campaign measures, and who is told.
+type Options struct {
+	Repository string // the folder of Seb's source
+	Results    string // the folder of all campaigns' results
+	Data       string // the folder of the brokers' data and logs
+	Clock      clock.Clock
+	Spin       time.Duration // of the clock, for the result
+	Tool       result.Tool
+	Out        io.Writer           // gets a line for each run
+	Live       func(load.Progress) // is told how a run is doing; nil: nobody
+	LiveDone   func()              // is called after each run, if Live is set
+}
+
+// errFailed says that some runs could not be done.
+var errFailed = errors.New("not measured")
+
+// stopWait bounds the end of a broker after ctx has ended.
+const stopWait = time.Minute
+
+// Run measures what of the plan was not measured before. It goes on after a run or a broker that fails, and returns an error
+// in the end.
+func (p *Plan) Run(ctx context.Context, o Options) error {
+	r := &runner{o: o, store: store{filepath.Join(o.Results, p.Name())}, began: time.Now()}
+	r.peers = peers.Options{Repository: o.Repository, Data: o.Data, Progress: o.Out}
+	left, err := r.remaining(p)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	if names := peersOf(left); len(names) > 0 {
+		guard, err := lock(o.Data)
+		if err != nil {
+			return err
+		}
+		defer guard.Close()
+		// What a campaign that was killed has left.
+		if err := peers.Down(ctx, r.peers); err != nil {
+			return err
+		}
+		// All at once, so that no run has an installation beside it.
+		if r.missing, err = peers.Install(ctx, r.peers, names...); err != nil {
+			return err
+		}
+		for _, err := range r.missing {
+			r.say("%v", err)
+		}
+		r.peers.Installed = true
+	}
+	r.began = time.Now()
+	for i := range left {
+		if err := r.session(ctx, &left[i]); err != nil {
+			return err
+		}
+	}
+	if len(r.failures) > 0 {
+		return fmt.Errorf("%d of %d runs: %w; the first: %s", len(r.failures), r.total, errFailed, r.failures[0])
+	}
+	return nil
+}
+
+// runner is a campaign under way.
+type runner struct {
+	o          Options
+	store      store
+	peers      peers.Options
+	missing    map[string]error // why peers can not be started
+	failures   []string
+	number     int           // of the step, among total
+	total      int           // steps that are to be done
+	began      time.Time     // when measuring did
+	ahead      time.Duration // estimate of what is still to be done
+	estimateOf time.Duration // of all
+}
+
+// remaining is what is still to be done, and says so.
+func (r *runner) remaining(p *Plan) ([]session, error) {
+	todo := &Plan{Settings: p.Settings}
+	there := 0
+	for _, s := range p.sessions {
+		var steps []Step
+		for i := range s.steps {
+			done, err := r.store.done(&s.steps[i])
+			if err != nil {
+				return nil, err
+			}
+			if done {
+				there++
+				continue
+			}
+			steps = append(steps, s.steps[i])
+		}
+		if len(steps) > 0 {
+			s.steps = steps
+			todo.sessions = append(todo.sessions, s)
+			r.total += len(steps)
+		}
+	}
+	r.ahead = todo.Estimate()
+	r.estimateOf = r.ahead
+	r.say("%d runs of %v, results in %s", r.total+there, p.Settings.Duration, r.store.dir)
+	if there > 0 {
+		r.say("%d of them are there already; FRESH=1 (--fresh) measures them again", there)
+	}
+	if r.total > 0 {
+		r.say("the rest takes about %v, after installing what is missing", r.ahead.Round(time.Minute))
+	}
+	return todo.sessions, nil
+}
+
+func (r *runner) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.o.Out, format+"\n", args...) // whoever reads it is gone: nothing is lost
+}
+
+// peersOf names the peers of sessions, each once.
+func peersOf(list []session) (names []string) {
+	for i := range list {
+		if name := list[i].peer; name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// session starts a broker, measures, and stops it.
+func (r *runner) session(ctx context.Context, s *session) (err error) {
+	r.ahead -= s.overhead()
+	if s.peer == "" {
+		return r.steps(ctx, s, nil)
+	}
+	if err := r.missing[s.peer]; err != nil {
+		return r.giveUp(s, err)
+	}
+	options := r.peers
+	if s.wait > 0 {
+		options.SebFlags = []string{"--batch-wait-time=" + s.wait.String()}
+	}
+	up, err := peers.Up(ctx, options, s.peer)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return r.giveUp(s, err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+		defer cancel()
+		err = errors.Join(err, peers.Down(ctx, r.peers, s.peer))
+	}()
+	return r.steps(ctx, s, &up[0])
+}
+
+// giveUp notes that no run of a session can be done.
+func (r *runner) giveUp(s *session, why error) error {
+	for i := range s.steps {
+		r.number++
+		r.ahead -= s.steps[i].estimate()
+		if err := r.fail(&s.steps[i], why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) fail(step *Step, why error) error {
+	text := strings.ReplaceAll(why.Error(), "\n", "; ")
+	r.failures = append(r.failures, step.System.label+", "+step.Workload.Name+": "+text)
+	r.say("[%d/%d] %s, %s: NOT MEASURED: %s", r.number, r.total, step.System.label, step.Workload.Name, text)
+	return r.store.write(step, &result.File{Tool: r.o.Tool, Failures: []result.Failure{{Label: step.System.label, Workload: step.Workload, Error: text}}})
+}
+
+// steps does the runs of a session.
+func (r *runner) steps(ctx context.Context, s *session, p *peers.Peer) error {
+	if p != nil && s.steps[0].Part == PartRuns {
+		if err := r.prime(ctx, &s.steps[0], p); err != nil {
+			return r.giveUp(s, err)
+		}
+	}
+	for i := range s.steps {
+		step := &s.steps[i]
+		r.number++
+		run, err := r.measure(ctx, step.Workload, step, p)
+		r.ahead -= step.estimate()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			if err := r.fail(step, err); err != nil {
+				return err
+			}
+			continue
+		}
+		run.Repeat = step.Repeat
+		if err := r.store.write(step, &result.File{Tool: r.o.Tool, Runs: []result.Run{*run}}); err != nil {
+			return err
+		}
+		r.say("[%d/%d, %v left] %s, %s, run %d: %s", r.number, r.total, r.left(), step.System.label, step.Workload.Name, step.Repeat, line(run))
+	}
+	return nil
+}
+
+// left is about how long the rest takes, by how long it has taken so far.
+func (r *runner) left() time.Duration {
+	guessed, spent := r.estimateOf-r.ahead, time.Since(r.began)
+	if guessed <= 0 {
+		return r.ahead.Round(time.Second)
+	}
+	return time.Duration(float64(r.ahead) * float64(spent) / float64(guessed)).Round(time.Second)
+}
+
+// prime puts some load on a broker that has just started, so that the first run does not measure what is compiled or allocated
+// at first. What it measures is thrown away.
+func (r *runner) prime(ctx context.Context, step *Step, p *peers.Peer) error {
+	w := step.Workload
+	w.Warmup, w.Duration, w.Faults = 0, workload.Duration(primeFor), nil
+	_, err := r.measure(ctx, w, step, p)
+	return err
+}
+
+// measure does a run.
+func (r *runner) measure(ctx context.Context, w workload.Workload, step *Step, p *peers.Peer) (*result.Run, error) {
+	o := load.Options{Workload: w, Clock: r.o.Clock, Spin: r.o.Spin, Target: workload.Target{Label: step.System.label, Driver: step.System.driver}}
+	if p != nil {
+		target, err := targetOf(step, p)
+		if err != nil {
+			return nil, err
+		}
+		o.Target = target
+	}
+	if r.o.Live != nil {
+		o.Progress = func(now load.Progress) {
+			now.Label = fmt.Sprintf("%d/%d, %v left: %s, %s", r.number, r.total, r.left(), step.System.label, step.Workload.Name)
+			r.o.Live(now)
+		}
+		defer r.o.LiveDone()
+	}
+	return load.Run(ctx, o)
+}
+
+// targetOf is how a step reaches a peer.
+func targetOf(step *Step, p *peers.Peer) (workload.Target, error) {
+	i := slices.IndexFunc(p.Targets, func(t peers.Target) bool { return t.Driver == step.System.driver })
+	if i < 0 {
+		return workload.Target{}, fmt.Errorf("%s is nothing for the driver %s", p.Name, step.System.driver)
+	}
+	t := workload.Target{
+		Label: step.System.label, Driver: p.Targets[i].Driver, Address: p.Targets[i].Address, PID: p.PID, Data: p.Dir,
+		Options: maps.Clone(p.Targets[i].Options),
+	}
+	var commands []string
+	for _, one := range p.Processes {
+		commands = append(commands, one.Command)
+	}
+	t.Start = strings.Join(commands, "; ")
+	if t.Options == nil {
+		t.Options = map[string]string{}
+	}
+	switch t.Driver {
+	case "nats-jetstream", "redis-streams":
+		if step.Workload.Topics > 1 {
+			t.Options["keep-bytes"] = strconv.Itoa(largeStream) // so many streams of the default size have no room
+		}
+	case "seb":
+		t.Options["pace"] = paceOf(step).String()
+	}
+	return t, nil
+}
+
+// paceOf is how far apart the requests of a publisher of Seb are: a fifth of what one takes, because five are under way at once.
+func paceOf(step *Step) time.Duration {
+	wait := step.System.wait
+	if wait == 0 {
+		wait = waitLocal
+		if strings.HasPrefix(step.System.peer, "seb-s3") {
+			wait = waitS3
+		}
+	}
+	return max(paceLeast, wait/5+time.Millisecond)
+}
+
+// Seb's batch waits where nothing else is said, and the least pace at which its requests rarely overtake each other.
+const (
+	waitLocal = 5 * time.Millisecond
+	waitS3    = 250 * time.Millisecond
+	paceLeast = 2 * time.Millisecond
+)
+
+// line is a run in a line.
+func line(run *result.Run) string {
+	name, curve := run.Curves.Headline()
+	cells := []string{name}
+	for _, p := range []float64{50, 99, 99.9} {
+		if d, ok := curve.At(p); ok {
+			cells = append(cells, fmt.Sprintf("p%v %s", p, result.Time(float64(d))))
+		}
+	}
+	cells = append(cells, "max "+result.Time(float64(curve.MaxNs)))
+	counted := *run
+	counted.Validity.Valid = true // what is not is said below, with the reason
+	if faults := (&report.Line{Runs: []*result.Run{&counted}}).Faults(); len(faults) > 0 {
+		cells = append(cells, strings.Join(faults, ", "))
+	}
+	if !run.Validity.Valid {
+		cells = append(cells, "INVALID: "+strings.Join(run.Validity.Reasons, "; "))
+	}
+	for _, f := range run.Faults {
+		if f.Error != "" {
+			cells = append(cells, "fault: "+f.Error)
+		}
+	}
+	return strings.Join(cells, "  ")
+}
+
+// Remove removes what is there of the plan's results, so that Run measures it again.
+func (p *Plan) Remove(results string) error {
+	s := store{filepath.Join(results, p.Name())}
+	var faults []error
+	for _, step := range p.Steps() {
+		if err := os.Remove(s.path(&step)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,241 @@
+package campaign
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/bench/clock"
+	"github.com/sebbroker/seb/bench/peers"
+	"github.com/sebbroker/seb/bench/result"
+)
+
+// place is where a test's campaign is.
+type place struct {
+	Options
+	Output
+	said *bytes.Buffer
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	root, err := peers.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	p := &place{said: &bytes.Buffer{}}
+	results := filepath.Join(dir, "results")
+	p.Options = Options{
+		Repository: root, Results: results, Data: filepath.Join(dir, "data"), Clock: clock.NewMonotonic(0), Tool: result.ThisTool("v0"), Out: p.said,
+	}
+	p.Output = Output{
+		Results: results, Document: filepath.Join(dir, "l.md"), Pictures: filepath.Join(dir, "pictures"), Summary: filepath.Join(dir, "summary.json"), Root: root,
+	}
+	text := "# Latency\n\nprose\n\n"
+	for _, name := range []string{sectionSetup, sectionSystems, sectionRuns, sectionWaits, sectionFollower, sectionLoops, sectionLong} {
+		begin, end := marks(name)
+		text += begin + "as it was: " + name + "\n" + end + "\nmore prose\n"
+	}
+	if err := os.WriteFile(p.Document, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// document is the text that was written.
+func (p *place) document(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(p.Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func choose(t *testing.T, p *Plan, only, runs string, parts ...string) *Plan {
+	t.Helper()
+	chosen, err := p.Choose([]string{only}, strings.Split(runs, ","), parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chosen
+}
+
+// TestGoingOn has real runs, on nothing.
+func TestGoingOn(t *testing.T) {
+	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 2}), newPlace(t)
+	chosen := choose(t, plan, "nothing", "a,b")
+	if err := plan.Write(at.Output); !errors.Is(err, errNothing) {
+		t.Errorf("a document of nothing: %v", err)
+	}
+	// Cut off in the second run.
+	ctx, cancel := context.WithCancel(t.Context())
+	at.Out = writerFunc(func(text []byte) (int, error) {
+		if strings.HasPrefix(string(text), "[1/") {
+			cancel()
+		}
+		return at.said.Write(text)
+	})
+	if err := chosen.Run(ctx, at.Options); !errors.Is(err, context.Canceled) {
+		t.Fatalf("cut off: %v", err)
+	}
+	first := filepath.Join(at.Options.Results, plan.Name(), "runs", "article-a-nothing-1.json")
+	before, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Out = at.said
+	if err := chosen.Run(t.Context(), at.Options); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 runs of 200ms", "1 of them are there already", "[1/1, 0s left] nothing, article-b, run 1: e2e_intended"} {
+		if !strings.Contains(at.said.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, at.said)
+		}
+	}
+	if after, err := os.ReadFile(first); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("what was there was measured again, error %v", err)
+	}
+	f, err := result.Read(filepath.Join(at.Options.Results, plan.Name(), "runs", "article-b-nothing-1.json"))
+	if err != nil || len(f.Runs) != 1 || f.Runs[0].Repeat != 1 || f.Runs[0].Counts.Measured != 600 || !f.Runs[0].Counts.Clean() {
+		t.Fatalf("%+v, error %v", f, err)
+	}
+	if err := plan.Write(at.Output); err != nil {
+		t.Fatal(err)
+	}
+	text := at.document(t)
+	for _, want := range []string{
+		"### article-a, 3000 messages/s of 256B", "| nothing | none | 1 × 600 |", "](pictures/article-a-memory.svg)", "Not complete", "as it was: long runs",
+		"share", "prose\n\n<!-- begin: set-up", "more prose", "Not measured yet.", "| nothing | noop |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "as it was: runs") || strings.Contains(text, at.Repository) || strings.Count(text, "more prose") != 7 {
+		t.Errorf("the document is\n%s", text)
+	}
+	if err := plan.Write(at.Output); err != nil || at.document(t) != text {
+		t.Errorf("written again it differs, error %v", err)
+	}
+	if err := chosen.Remove(at.Options.Results); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := (store{filepath.Join(at.Options.Results, plan.Name())}).done(&chosen.Steps()[0]); done || err != nil {
+		t.Errorf("removed, and there: %v, %v", done, err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
+
+// TestASebIsStartedMeasuredAndStopped measures a real broker that stands still for a second.
+func TestASebIsStartedMeasuredAndStopped(t *testing.T) {
+	plan, at := newPlan(t, Settings{Duration: 2 * time.Second, Repeats: 1}), newPlace(t)
+	if err := choose(t, plan, "Seb disk", "b", PartLoops).Run(t.Context(), at.Options); err != nil {
+		t.Fatalf("%v\n%s", err, at.said)
+	}
+	left, err := peers.Running(peers.Options{Repository: at.Repository, Data: at.Data})
+	if err != nil || len(left) != 0 {
+		t.Errorf("left running: %+v, %v", left, err)
+	}
+	if err := plan.Write(at.Output); err != nil {
+		t.Fatal(err)
+	}
+	text := at.document(t)
+	for _, want := range []string{"| Seb disk (fsync) | open | 6000 | from when it was due |", "| Seb disk (fsync) | closed |", "](pictures/loops.svg)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	f, err := result.Read(filepath.Join(at.Options.Results, plan.Name(), PartLoops, "article-b-seb-disk-1.json"))
+	if err != nil || len(f.Runs) != 1 {
+		t.Fatalf("%+v, error %v", f, err)
+	}
+	r := &f.Runs[0]
+	if len(r.Faults) != 1 || r.Faults[0].Error != "" || r.Curves.E2EIntended.MaxNs < int64(900*time.Millisecond) {
+		t.Errorf("faults %+v, longest %v", r.Faults, time.Duration(r.Curves.E2EIntended.MaxNs))
+	}
+	if !strings.Contains(r.Target.Start, "serve") || r.System.Settings["pace"] != "2ms" || r.Filesystem == "" {
+		t.Errorf("target %+v, settings %v, file system %q", r.Target, r.System.Settings, r.Filesystem)
+	}
+}
+
+// TestWhatCanNotBeMeasured: a broker that can not be installed is named, in the end and in the document, and tried again.
+func TestWhatCanNotBeMeasured(t *testing.T) {
+	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 1}), newPlace(t)
+	at.Repository = t.TempDir() // there is nothing to build Seb of
+	some, err := plan.Choose([]string{"Seb memory", "nothing"}, []string{"a"}, []string{PartRuns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		at.said.Reset()
+		err := some.Run(t.Context(), at.Options)
+		if !errors.Is(err, errFailed) || !strings.Contains(err.Error(), "Seb memory, article-a: seb-memory: install") || !strings.Contains(at.said.String(), "NOT MEASURED") {
+			t.Fatalf("error %v\n%s", err, at.said)
+		}
+	}
+	if err := plan.Write(at.Output); err != nil {
+		t.Fatal(err)
+	}
+	if text := at.document(t); !strings.Contains(text, "Not measured: Seb memory: seb-memory: install") || !strings.Contains(text, "| nothing | none |") {
+		t.Errorf("the document is\n%s", text)
+	}
+}
+
+func TestOneCampaignAtATime(t *testing.T) {
+	dir := t.TempDir()
+	f, err := lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock(dir); !errors.Is(err, errBusy) {
+		t.Errorf("error %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err = lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+}
+
+func TestMarks(t *testing.T) {
+	begin, end := marks("x")
+	text, err := replace([]byte("a\n"+begin+"old\n"+end+"b\n"), "x", "new")
+	if err != nil || string(text) != "a\n"+begin+"\nnew\n\n"+end+"b\n" {
+		t.Errorf("%q, error %v", text, err)
+	}
+	for _, bad := range []string{"", begin, end + begin, "a" + end} {
+		if _, err := replace([]byte(bad), "x", "new"); !errors.Is(err, errMarks) {
+			t.Errorf("%q: error %v", bad, err)
+		}
+	}
+}
+
+// TestTheDocumentHasAllSections: the one that is in the repository.
+func TestTheDocumentHasAllSections(t *testing.T) {
+	root, err := peers.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "latency.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{sectionSetup, sectionSystems, sectionRuns, sectionWaits, sectionFollower, sectionLoops, sectionLong} {
+		if _, err := replace(text, name, "x"); err != nil {
+			t.Error(err)
+		}
+	}
+}

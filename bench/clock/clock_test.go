@@ -1,0 +1,150 @@
+package clock_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/bench/clock"
+)
+
+func TestStandard(t *testing.T) {
+	t.Run("a sleep in a bubble ends exactly when it should", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := clock.NewStandard()
+			for _, d := range []time.Duration{1, time.Microsecond + 7, time.Hour} {
+				until := c.Now() + int64(d)
+				if err := c.SleepUntil(t.Context(), until); err != nil {
+					t.Fatal(err)
+				}
+				if now := c.Now(); now != until {
+					t.Errorf("slept until %d, wanted %d", now, until)
+				}
+			}
+		})
+	})
+	t.Run("the past needs no sleep", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := clock.NewStandard()
+			before := c.Now()
+			if err := c.SleepUntil(t.Context(), before-5); err != nil || c.Now() != before {
+				t.Errorf("error %v, %d ns passed", err, c.Now()-before)
+			}
+		})
+	})
+	t.Run("an ended context ends a sleep", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := clock.NewStandard()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			start := c.Now()
+			err := c.SleepUntil(ctx, start+int64(time.Hour))
+			if !errors.Is(err, context.DeadlineExceeded) || c.Now()-start != int64(time.Second) {
+				t.Errorf("error %v after %d ns", err, c.Now()-start)
+			}
+		})
+	})
+}
+
+func TestMonotonic(t *testing.T) {
+	for _, spin := range []time.Duration{0, 50 * time.Microsecond} {
+		c := clock.NewMonotonic(spin)
+		t.Run("no sleep ends early, with spin "+spin.String(), func(t *testing.T) {
+			for _, d := range []time.Duration{time.Microsecond, 300 * time.Microsecond, 30 * time.Millisecond} {
+				until := c.Now() + int64(d)
+				if err := c.SleepUntil(t.Context(), until); err != nil {
+					t.Fatal(err)
+				}
+				if now := c.Now(); now < until {
+					t.Errorf("%v: woke %d ns early", d, until-now)
+				}
+			}
+		})
+		t.Run("an ended context ends a sleep, with spin "+spin.String(), func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := c.SleepUntil(ctx, c.Now()+int64(time.Hour)); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	t.Run("who sleeps is in nobody's way", besideSleepers)
+	t.Run("two clocks of one machine agree", func(t *testing.T) {
+		a, b := clock.NewMonotonic(0), clock.NewMonotonic(0)
+		before, other, after := a.Now(), b.Now(), a.Now()
+		const apart = int64(time.Millisecond) // of calibration; the process may be off the core between two readings
+		if other < before-apart || other > after+apart {
+			t.Errorf("one clock says %d to %d, the other %d", before, after, other)
+		}
+	})
+}
+
+// besideSleepers: what comes over a socket is there at once while others sleep, as publishers do until the next message is due. One
+// that sleeps in a system call keeps its processor for up to 10 ms from who has something to do: readers get what they wait for
+// that much later.
+func besideSleepers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	m := clock.NewMonotonic(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	var sleepers sync.WaitGroup
+	defer sleepers.Wait()
+	defer cancel()
+	for range 4 {
+		sleepers.Go(func() {
+			for at := m.Now(); m.SleepUntil(ctx, at) == nil; at += int64(300 * time.Microsecond) {
+				at = max(at, m.Now())
+			}
+		})
+	}
+	const wrong = 5 * time.Millisecond // 100 times what it takes on a quiet machine
+	median := time.Duration(0)
+	for range 5 { // the machine may be slow for a while
+		if median = echoes(t, 100); median < wrong {
+			return
+		}
+	}
+	t.Errorf("an echo takes %v beside sleepers", median)
+}
+
+// echoes is the median time that a byte takes to a goroutine and back, over a socket, when one is sent each millisecond.
+func echoes(t *testing.T, n int) time.Duration {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			_, _ = io.Copy(c, c)
+			_ = c.Close()
+		}
+	}()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	took := make([]time.Duration, n)
+	b := []byte{1}
+	for i := range took {
+		time.Sleep(time.Millisecond)
+		begin := time.Now()
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, b); err != nil {
+			t.Fatal(err)
+		}
+		took[i] = time.Since(begin)
+	}
+	slices.Sort(took)
+	return took[n/2]
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sebbroker/seb/bench/agent"
+	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/result"
+)
+
+// agentListen is where an agent listens when nothing else is said.
+const agentListen = "127.0.0.1:51320"
+
+func newAgent() *cobra.Command {
+	var listen, tokenFile string
+	cmd := &cobra.Command{
+		Use:   "agent --token-file FILE",
+		Short: "Generate load for a coordinator elsewhere: seb-bench run --agents",
+		Long: `Waits for a coordinator (run, sweep and max with --agents) and does its part of each run, for one coordinator at a time. Both
+sides need the same token of at least 16 bytes, in a file or in ` + agent.TokenVariable + `. It never crosses the wire: the connection is TLS,
+and both sides prove over it that they have the token. Whoever has it may put load on whatever this machine can reach.`,
+		Example: `  head -c 32 /dev/urandom | base64 > token
+  seb-bench agent --listen 10.0.0.5:51320 --token-file token`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := agent.ReadToken(tokenFile)
+			if err != nil {
+				return err
+			}
+			var mu sync.Mutex // guards the output
+			a, err := agent.New(agent.Options{Token: token, Tool: result.ThisTool(version), Say: func(line string) {
+				mu.Lock()
+				defer mu.Unlock()
+				fmt.Fprintln(cmd.OutOrStdout(), time.Now().UTC().Format(time.RFC3339), line)
+			}})
+			if err != nil {
+				return err
+			}
+			l, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", listen)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			fmt.Fprintln(cmd.OutOrStdout(), "listening on", l.Addr())
+			mu.Unlock()
+			return a.Serve(cmd.Context(), l)
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", agentListen, "host:port; port 0 takes a free one")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file of the token (default: the environment's "+agent.TokenVariable+")")
+	return cmd
+}
+
+// together is what a session with agents has.
+type together struct {
+	agents    []string
+	tokenFile string
+	team      *agent.Team // nil: this process does the load
+}
+
+// flags gives cmd the flags of agents.
+func (g *together) flags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&g.agents, "agents", nil, "host:port of each load machine (seb-bench agent), with commas between; they share the workload's connections and rate")
+	cmd.Flags().StringVar(&g.tokenFile, "token-file", "", "file of the agents' token (default: the environment's "+agent.TokenVariable+")")
+}
+
+// open makes the team, which connects with the first run.
+func (g *together) open(cmd *cobra.Command) error {
+	if len(g.agents) == 0 {
+		if g.tokenFile != "" {
+			return fmt.Errorf("--token-file: there are no --agents that it is for")
+		}
+		return nil
+	}
+	token, err := agent.ReadToken(g.tokenFile)
+	if err != nil {
+		return err
+	}
+	g.team, err = agent.NewTeam(agent.TeamOptions{
+		Agents: g.agents, Token: token, Tool: result.ThisTool(version),
+		Say: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) },
+	})
+	if err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	return nil
+}
+
+// close lets the agents go.
+func (g *together) close() {
+	if g.team != nil {
+		g.team.Close()
+	}
+}
+
+// run is load.Run with the team.
+func (g *together) run(ctx context.Context, o load.Options) (*result.Run, error) {
+	res, err := g.team.Do(ctx, agent.Run{Workload: o.Workload, Target: o.Target, Spin: o.Spin, Floor: o.Floor, Progress: o.Progress})
+	if err != nil || o.Second == nil {
+		return res, err
+	}
+	return res, eachSecond(res, o.Second)
+}
+
+// eachSecond hands the seconds of a result on as load.Run does those of a run.
+func eachSecond(r *result.Run, hand func(from, to time.Time, hists load.Hists) error) error {
+	from := r.Started
+	for i := range r.Seconds {
+		row := &r.Seconds[i]
+		to := r.Started.Add(time.Duration(row.At * float64(time.Second)))
+		ack, err := row.Ack.Histogram()
+		if err != nil {
+			return err
+		}
+		hists := load.Hists{Ack: ack}
+		if row.E2E != nil {
+			if hists.E2E, err = row.E2E.Histogram(); err != nil {
+				return err
+			}
+		}
+		if err := hand(from, to, hists); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/bench/agent"
+	"github.com/sebbroker/seb/bench/result"
+)
+
+// startAgents builds the program and runs it as an agent, once for each token file.
+func startAgents(t *testing.T, tokenFiles ...string) (addresses []string) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "seb-bench")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, file := range tokenFiles {
+		cmd := exec.Command(program, "agent", "--listen", "127.0.0.1:0", "--token-file", file)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		in := bufio.NewReader(out)
+		line, err := in.ReadString('\n')
+		address, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+		if !ok {
+			t.Errorf("it says %q, error %v", line, err)
+		}
+		addresses = append(addresses, address)
+		drained := make(chan struct{})
+		go func() {
+			defer close(drained)
+			_, _ = in.WriteTo(t.Output()) // until it ends
+		}()
+		t.Cleanup(func() {
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Error(err)
+			}
+			<-drained
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("an agent that is interrupted: %v", err)
+			}
+		})
+	}
+	return addresses
+}
+
+func TestAgents(t *testing.T) {
+	dir := t.TempDir()
+	token, other := filepath.Join(dir, "token"), filepath.Join(dir, "other")
+	for path, text := range map[string]string{token: "a token of sixteen bytes\n", other: "another token of so many\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addresses := startAgents(t, token, token, other)
+	out := filepath.Join(dir, "r.json")
+	base := []string{
+		"--size", "64B", "--publishers", "3", "--subscribers", "2", "--warmup", "0s", "--timeout", "1m", "--floor", "100ms", "-t", "noop", "-o", out,
+		"--token-file", token,
+	}
+	t.Run("sweep, with the histograms of seconds", func(t *testing.T) {
+		args := append([]string{"sweep", "--rates", "300,600", "--duration", "1s", "--hdr", filepath.Join(dir, "hdr")}, base...)
+		said, err := call(t, append(args, "--agents", strings.Join(addresses[:2], ","))...)
+		if err != nil {
+			t.Fatal(err, said)
+		}
+		f, err := result.Read(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Runs) != 2 || f.Runs[1].Counts.Sent != 600 || len(f.Runs[1].Agents) != 2 || f.Runs[0].Agents[1].Address != addresses[1] {
+			t.Errorf("%d runs:\n%s", len(f.Runs), said)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "hdr", "002-noop.hlog")); err != nil || !strings.Contains(string(text), "Tag=e2e") {
+			t.Errorf("%q, error %v", text, err)
+		}
+	})
+	t.Run("one has another token", func(t *testing.T) {
+		args := append([]string{"run", "--duration", "1s", "--agents", strings.Join(addresses, ",")}, base...)
+		said, err := call(t, args...)
+		if err == nil || !strings.Contains(err.Error(), "agent "+addresses[2]+": it refuses: wrong token") || !strings.Contains(said, "NOT MEASURED") {
+			t.Errorf("error %v, it says:\n%s", err, said)
+		}
+	})
+}
+
+func TestAgentRefusals(t *testing.T) {
+	t.Setenv(agent.TokenVariable, "")
+	short := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(short, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for word, args := range map[string][]string{
+		"no token":        {"agent"},
+		"16 bytes":        {"agent", "--token-file", short},
+		"no such file":    {"agent", "--token-file", short + "er"},
+		"want one":        {"run", "-t", "noop", "--agents", "127.0.0.1:1"},
+		"no --agents":     {"run", "-t", "noop", "--token-file", short},
+		"unknown command": {"agent", "smith"},
+	} {
+		if _, err := call(t, args...); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%v: error %v, want one about %q", args, err, word)
+		}
+	}
+	t.Setenv(agent.TokenVariable, "a token of sixteen bytes")
+	for word, agents := range map[string]string{"host:port": "somewhere", "twice": "127.0.0.1:1,127.0.0.1:1"} {
+		if _, err := call(t, "run", "-t", "noop", "--publishers", "2", "--agents", agents); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: error %v, want one about %q", agents, err, word)
+		}
+	}
+}

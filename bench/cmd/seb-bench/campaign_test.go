@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/bench/peers"
+)
+
+func TestCampaign(t *testing.T) {
+	root, err := peers.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	document := filepath.Join(dir, "latency.md")
+	text, err := os.ReadFile(filepath.Join(root, "docs", "latency.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(document, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin := []string{"campaign", "--document", document, "--results", filepath.Join(dir, "raw")}
+	t.Run("says what it would do", func(t *testing.T) {
+		said, err := call(t, append(begin, "--dry-run", "--only", "seb-s3,Redis streams", "--runs", "b")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"runs: Seb S3, 3000/s of 1KiB, open loop", "batch-wait: Seb S3, 250ms, 3000/s", "loops: Redis streams, 3000/s of 1KiB, closed loop", " runs, about ",
+		} {
+			if !strings.Contains(said, want) {
+				t.Errorf("no %q in\n%s", want, said)
+			}
+		}
+	})
+	t.Run("measures and writes", func(t *testing.T) {
+		said, err := call(t, append(begin, "--only", "nothing", "--runs", "a", "--duration", "200ms", "--repeats", "1")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(document)
+		if err != nil || !strings.Contains(string(text), "](latency/article-a-memory.svg)") || !strings.Contains(said, "written to "+document) {
+			t.Errorf("error %v, the document is\n%s\nit says\n%s", err, text, said)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "latency", "article-a-memory.svg")); err != nil {
+			t.Error(err)
+		}
+	})
+	for word, args := range map[string][]string{
+		"nothing was measured": append(begin, "--report", "--duration", "7s"), "there are the systems": append(begin, "--only", "abacus"),
+		"repeats": append(begin, "--repeats", "-3"), "none.md": {"campaign", "--document", filepath.Join(dir, "none.md"), "--dry-run"},
+	} {
+		if _, err := call(t, args...); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%v: error %v, want one about %q", args, err, word)
+		}
+	}
+}

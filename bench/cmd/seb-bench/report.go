@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sebbroker/seb/bench/report"
+	"github.com/sebbroker/seb/bench/result"
+)
+
+func newReport() *cobra.Command {
+	var to reportOutput
+	cmd := &cobra.Command{
+		Use:   "report RESULT.json...",
+		Short: "Make tables, pictures and a page of results",
+		Long: `Puts the runs of one or more files of results together: runs of the same work stand beside each other, repeats become a median
+and a range. Without a flag the tables go to the standard output as Markdown.`,
+		Example: `  seb-bench report my.json --html my.html
+  seb-bench report monday.json friday.json --svg pictures/ --markdown tables.md`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			files, works, err := readWorks(paths)
+			if err != nil {
+				return err
+			}
+			return to.write(cmd.OutOrStdout(), files, works)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&to.html, "html", "", "file of a page with tables and charts, which needs nothing else")
+	f.StringVar(&to.svg, "svg", "", "folder of the pictures, or what their names begin with")
+	f.StringVar(&to.markdown, "markdown", "", "file of the tables; - is the standard output")
+	return cmd
+}
+
+// reportOutput is where a report goes; "" is nowhere.
+type reportOutput struct{ html, svg, markdown string }
+
+var errNoRuns = errors.New("no runs: nothing was measured")
+
+// readWorks reads files of results and sorts their runs.
+func readWorks(paths []string) (files []*result.File, works []*report.Work, err error) {
+	for _, path := range paths {
+		f, err := result.Read(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		files = append(files, f)
+	}
+	if works, err = report.Works(files...); err != nil {
+		return nil, nil, err
+	}
+	if len(works) == 0 {
+		return nil, nil, fmt.Errorf("%s: %w", strings.Join(paths, ", "), errNoRuns)
+	}
+	return files, works, nil
+}
+
+func (o *reportOutput) write(out io.Writer, files []*result.File, works []*report.Work) error {
+	if o.html == "" && o.svg == "" && o.markdown == "" {
+		o.markdown = "-"
+	}
+	if o.markdown == "-" {
+		if err := report.Markdown(out, works); err != nil {
+			return err
+		}
+		reportFailures(out, files)
+	} else if o.markdown != "" {
+		err := writeFile(out, o.markdown, func(w io.Writer) error {
+			err := report.Markdown(w, works)
+			reportFailures(w, files)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if o.html != "" {
+		err := writeFile(out, o.html, func(w io.Writer) error { return report.HTML(w, works, files[0].Tool) })
+		if err != nil {
+			return err
+		}
+	}
+	if o.svg == "" {
+		return nil
+	}
+	return writePictures(out, o.svg, works)
+}
+
+// reportFailures names the runs that could not be done.
+func reportFailures(w io.Writer, files []*result.File) {
+	for _, f := range files {
+		for i := range f.Failures {
+			x := &f.Failures[i]
+			fmt.Fprintf(w, "Not measured: %s, %s: %s\n", x.Label, x.Workload.Name, x.Error)
+		}
+	}
+}
+
+// writePictures writes a file for each chart, into a folder or with a prefix.
+func writePictures(out io.Writer, place string, works []*report.Work) error {
+	info, err := os.Stat(place)
+	switch {
+	case strings.HasSuffix(place, "/"):
+		err = os.MkdirAll(place, 0o755)
+	case err == nil && info.IsDir():
+		place += "/"
+	default:
+		place, err = place+"-", os.MkdirAll(filepath.Dir(place), 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	pictures, err := report.Pictures(works)
+	if err != nil {
+		return err
+	}
+	for _, p := range pictures {
+		if err := writeFile(out, place+p.Name+".svg", p.Chart.SVG); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file, once its text is known as a whole, and says so.
+func writeFile(out io.Writer, path string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "written to", path)
+	return nil
+}

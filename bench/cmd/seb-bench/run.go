@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sebbroker/seb/bench/report"
+	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+func newRun() *cobra.Command {
+	var s session
+	cmd := &cobra.Command{
+		Use:   "run [FILE|PRESET]",
+		Short: "Measure the targets, one after the other, with one workload",
+		Long: `Puts the workload of a YAML file, a preset (article-a to article-e) or flags on each target, and writes everything that was
+measured into one JSON file. Flags go before what the file says. With --repeat the targets take turns, so that what the
+machine does meanwhile meets all of them.
+
+Percentiles are shown when at least ten samples lie above them. A run is INVALID when the generator itself was late: its
+figures are then not the target's.`,
+		Example: `  seb-bench run article-a --target seb
+  seb-bench run --rate 20000 --size 1KiB --publishers 25 --topics 25 --target "nats label=nats-core" --repeat 3`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.open(cmd, args); err != nil {
+				return err
+			}
+			return s.all(cmd.Context(), []workload.Workload{s.file.Workload})
+		},
+	}
+	s.flags(cmd)
+	return cmd
+}
+
+// all measures every target with every workload, in turns, and shows what came of it. A target that fails does not keep the
+// others from being measured; it is an error in the end.
+func (s *session) all(ctx context.Context, workloads []workload.Workload) error {
+	for range s.repeat {
+		for _, w := range workloads {
+			for _, t := range s.file.Targets {
+				r, err := s.measure(ctx, w, t)
+				switch {
+				case ctx.Err() != nil:
+					return ctx.Err()
+				case err == nil:
+					printRun(s.print, r)
+				default:
+					s.failed(w, t, err)
+				}
+			}
+		}
+	}
+	if len(s.done.Runs) > 0 {
+		works, err := report.Works(&s.done)
+		if err != nil {
+			return err
+		}
+		printSummaries(s.print, works)
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	return s.verdict()
+}
+
+// end writes the results, and is an error if some runs could not be done.
+func (s *session) end() error {
+	s.together.close()
+	if err := s.done.Write(s.out); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.print, "written to", s.out)
+	if n := len(s.done.Failures); n > 0 {
+		return fmt.Errorf("%d of %d runs could not be done; the first: %s", n, n+len(s.done.Runs), s.done.Failures[0].Error)
+	}
+	return nil
+}
+
+// failed writes down that a run could not be done; the others can.
+func (s *session) failed(w workload.Workload, t workload.Target, err error) {
+	fmt.Fprintf(s.print, "%s: NOT MEASURED: %v\n", t.Name(), err)
+	s.done.Failures = append(s.done.Failures, result.Failure{Label: t.Name(), Workload: w, Error: err.Error()})
+}
+
+func newDrivers() *cobra.Command {
+	return &cobra.Command{
+		Use:   "drivers",
+		Short: "List what can be measured, with the form of addresses and the options",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, d := range sut.Drivers() {
+				fmt.Fprintf(w, "%s\t%s\n", d.Name, d.Doc)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func newVersion() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print which seb-bench this is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t := result.ThisTool(version)
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(t)
+			}
+			commit := t.Commit
+			if t.Dirty {
+				commit += " with changes"
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "seb-bench %s (commit %s, %s)\n", t.Version, commit, t.Go)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with all libraries")
+	return cmd
+}

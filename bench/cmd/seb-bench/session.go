@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/sebbroker/seb/bench/clock"
+	"github.com/sebbroker/seb/bench/live"
+	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+// session is one call of a command that measures: what all of them have in common.
+type session struct {
+	targets []string
+	faults  []string
+	repeat  int
+	out     string
+	hdr     string
+	floor   time.Duration
+	spin    time.Duration
+	quiet   bool
+	strict  bool
+
+	together together // with agents
+
+	file  workload.File
+	clock clock.Clock
+	view  *live.View
+	print io.Writer // for people
+	done  result.File
+}
+
+// workloadFlags are the fields of a workload that have a flag of the same name.
+var workloadFlags = []struct{ name, usage string }{
+	{"name", "name of the workload in the result"},
+	{"rate", "messages a second, of all publishers together"},
+	{"arrivals", "fixed, or poisson: as from many independent senders"},
+	{"seed", "of arrivals, sizes, keys and fillers"},
+	{"loop", "open, or closed: wait for each answer, which hides what a stall costs (to show it)"},
+	{"warmup", "messages due in it are not measured"},
+	{"duration", "messages due in it are measured"},
+	{"cooldown", "messages due in it, after those measured, keep the load up"},
+	{"timeout", "how long after the last message the rest may arrive"},
+	{"size", "bytes of a message: 1KiB, 256B..4KiB, or with weights 256B:90,1MiB:10"},
+	{"compressible", "fraction of a message that repeats, 0 to 1"},
+	{"keys", "how many different keys; 0: none"},
+	{"key-skew", "exponent of a Zipf distribution of the keys, above 1; 0: all alike"},
+	{"topics", "topics, which publishers take in turns"},
+	{"partitions", "partitions of each topic"},
+	{"publishers", "connections that publish"},
+	{"subscribers", "connections that receive, of each topic; 0: nobody"},
+	{"shared", "true: subscribers share the messages instead of each getting all"},
+	{"in-flight", "messages without an acknowledgement, of all publishers; 0: as many as 256 MiB hold, up to 20,000"},
+	{"lag-limit", "percent of the measured p99 that the generator's own lag may have in a valid run"},
+}
+
+// flags gives cmd the flags that all measuring commands have.
+func (s *session) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVarP(&s.targets, "target", "t", nil, `what to measure, again for each: "DRIVER address=... label=... pid=... data=... OPTION=..."; see seb-bench drivers`)
+	f.StringArrayVar(&s.faults, "fault", nil, `what goes wrong, again for each: "pause at=10s for=1s", "slow at=5s for=2s delay=1ms", "hold at=5s for=2s", `+
+		`"restart at=9s run=COMMAND", "command at=9s run=COMMAND"`)
+	f.IntVar(&s.repeat, "repeat", 1, "how often to do each, in turns")
+	f.StringVarP(&s.out, "out", "o", "", "file of the results (default NAME-DATE-TIME.json)")
+	f.StringVar(&s.hdr, "hdr", "", "folder for each run's histograms as text: .hlog by seconds, .hgrm by percentiles")
+	f.DurationVar(&s.floor, "floor", 2*time.Second, "how long the same load is put on nothing before each run; 0: not at all")
+	f.DurationVar(&s.spin, "spin", defaultSpin(), "how long before each send the time is polled instead of slept: exact, and takes a core")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "do not show how a run is doing")
+	f.BoolVar(&s.strict, "strict", false, "an error if a run is invalid, or messages failed, were lost, damaged or came twice")
+	for _, w := range workloadFlags {
+		f.String(w.name, "", w.usage)
+	}
+	s.together.flags(cmd)
+}
+
+// defaultSpin takes a core only where there are some to spare.
+func defaultSpin() time.Duration {
+	if runtime.NumCPU() <= 2 {
+		return 0
+	}
+	return 100 * time.Microsecond
+}
+
+// repeatMax is the most repeats.
+const repeatMax = 1000
+
+// open reads the workload, from a file or preset and then from flags.
+func (s *session) open(cmd *cobra.Command, args []string) error {
+	s.file = workload.File{Workload: workload.Default()}
+	if len(args) > 0 {
+		file, err := workload.Read(args[0])
+		if err != nil {
+			return err
+		}
+		s.file = file
+	}
+	for _, w := range workloadFlags {
+		if f := cmd.Flags().Lookup(w.name); f.Changed {
+			if err := s.file.Set(w.name, f.Value.String()); err != nil {
+				return err
+			}
+		}
+	}
+	for _, text := range s.faults {
+		fault, err := workload.ParseFault(text)
+		if err != nil {
+			return err
+		}
+		s.file.Faults = append(s.file.Faults, fault)
+	}
+	if len(s.targets) > 0 {
+		s.file.Targets = nil
+	}
+	for _, text := range s.targets {
+		target, err := workload.ParseTarget(text)
+		if err != nil {
+			return err
+		}
+		s.file.Targets = append(s.file.Targets, target)
+	}
+	switch {
+	case len(s.file.Targets) == 0:
+		return errors.New("no target: give one with --target or in the file; seb-bench drivers lists what there is")
+	case s.repeat < 1 || s.repeat > repeatMax:
+		return fmt.Errorf("--repeat: want 1 to %d, have %d", repeatMax, s.repeat)
+	case s.spin < 0 || s.spin > time.Second:
+		return fmt.Errorf("--spin: want 0 to 1s, have %v", s.spin)
+	case s.floor < 0:
+		return fmt.Errorf("--floor: want 0 or more, have %v", s.floor)
+	}
+	if err := s.file.Validate(); err != nil {
+		return err
+	}
+	if err := s.together.open(cmd); err != nil {
+		return err
+	}
+	s.clock = clock.NewMonotonic(s.spin)
+	s.print = cmd.OutOrStdout()
+	s.done.Tool = result.ThisTool(version)
+	if !s.quiet {
+		s.view = live.New(cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr()), 5*time.Second)
+	}
+	if s.out == "" {
+		s.out = fmt.Sprintf("%s-%s.json", fileName(s.file.Name), time.Now().Format("20060102-150405"))
+	}
+	return nil
+}
+
+// isTerminal says whether a person looks at w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// measure does a run and keeps its result.
+func (s *session) measure(ctx context.Context, w workload.Workload, t workload.Target) (*result.Run, error) {
+	o := load.Options{Workload: w, Target: t, Clock: s.clock, Spin: s.spin, Floor: s.floor}
+	if s.view != nil {
+		o.Progress = s.view.Show
+		defer s.view.Done()
+	}
+	number := len(s.done.Runs) + 1
+	var log *hdrLog
+	if s.hdr != "" {
+		var err error
+		if log, err = newHDRLog(s.hdr, fmt.Sprintf("%03d-%s", number, fileName(t.Name()))); err != nil {
+			return nil, err
+		}
+		defer log.close()
+		o.Second = log.second
+	}
+	do := load.Run
+	if s.together.team != nil {
+		do = s.together.run
+	}
+	res, err := do(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Name(), err)
+	}
+	if log != nil {
+		if err := log.finish(res); err != nil {
+			return nil, err
+		}
+	}
+	s.done.Runs = append(s.done.Runs, *res)
+	kept := &s.done.Runs[len(s.done.Runs)-1]
+	kept.Repeat = s.repeats(kept)
+	// What was measured so far is there even if something goes wrong later.
+	return kept, s.done.Write(s.out)
+}
+
+// repeats is how many of the runs so far are like r, r included.
+func (s *session) repeats(r *result.Run) (n int) {
+	for i := range s.done.Runs {
+		o := &s.done.Runs[i]
+		if o.Label == r.Label && o.Workload.Rate == r.Workload.Rate && o.Workload.Size.String() == r.Workload.Size.String() &&
+			o.Workload.Duration == r.Workload.Duration {
+			n++
+		}
+	}
+	return n
+}
+
+// fileName makes a name safe for files.
+func fileName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, filepath.Base(name))
+}
+
+// verdict is the error of a strict session whose runs are not as they should be.
+func (s *session) verdict() error {
+	if !s.strict {
+		return nil
+	}
+	for i := range s.done.Runs {
+		r := &s.done.Runs[i]
+		if !r.Validity.Valid {
+			return fmt.Errorf("run %d, %s: invalid: %s", i+1, r.Label, strings.Join(r.Validity.Reasons, "; "))
+		}
+		if !r.Counts.Clean() {
+			return fmt.Errorf("run %d, %s: %s", i+1, r.Label, wrong(&r.Counts))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sebbroker/seb/bench/report"
+	"github.com/sebbroker/seb/bench/result"
+)
+
+// Change is a figure of one system doing one work, before and after.
+type Change struct {
+	Work          string // what was done
+	Label         string // who did it
+	Figure        string // as conditions name it
+	Nanos         bool   // its values are nanoseconds
+	Before, After report.Spread
+	// P is how likely a difference like this one is when nothing has changed, by the ranks of the repeats. 1 if one side has
+	// a single run.
+	P float64
+	// Apart says that the difference is more than noise: P is below 5 %, or too few repeats were made for P to get there and
+	// the two ranges (of single runs: the intervals that hold the true percentile with 95 %) do not touch.
+	Apart bool
+}
+
+// Ratio is After over Before; NaN if Before is zero.
+func (c *Change) Ratio() float64 {
+	if c.Before.Middle == 0 {
+		return math.NaN()
+	}
+	return c.After.Middle / c.Before.Middle
+}
+
+// figure is something that is compared. values are of each run; low and high are what single runs leave open.
+type figure struct {
+	name   string
+	nanos  bool
+	values func(l *report.Line, curve string) []interval
+}
+
+type interval struct{ value, low, high float64 }
+
+func percentile(p float64) figure {
+	return figure{name: fmt.Sprintf("p%v", p), nanos: true, values: func(l *report.Line, curve string) (list []interval) {
+		for _, r := range l.Runs {
+			c := r.Curves.Named(curve)
+			if c == nil {
+				return nil
+			}
+			for _, x := range c.Percentiles {
+				if x.Percentile == p {
+					list = append(list, interval{float64(x.Ns), float64(x.LowNs), float64(x.HighNs)})
+				}
+			}
+		}
+		if len(list) < len(l.Runs) {
+			return nil // not every run has enough samples
+		}
+		return list
+	}}
+}
+
+func plain(name string, nanos bool, of func(r *result.Run, curve string) float64) figure {
+	return figure{name: name, nanos: nanos, values: func(l *report.Line, curve string) (list []interval) {
+		for _, r := range l.Runs {
+			x := interval{value: of(r, curve)}
+			x.low, x.high = x.value, x.value
+			if nanos || name == moreIsBetter { // a single run does not say how it varies; a message that is lost is lost
+				x.low, x.high = math.Inf(-1), math.Inf(1)
+			}
+			list = append(list, x)
+		}
+		return list
+	}}
+}
+
+// figures are all that are compared, in the order in which they are shown.
+var figures = []figure{
+	percentile(50), percentile(75), percentile(90), percentile(95), percentile(99), percentile(99.9), percentile(99.99),
+	percentile(99.999), percentile(99.9999),
+	plain("mean", true, func(r *result.Run, curve string) float64 {
+		if c := r.Curves.Named(curve); c != nil {
+			return float64(c.MeanNs)
+		}
+		return 0
+	}),
+	plain("max", true, func(r *result.Run, curve string) float64 {
+		if c := r.Curves.Named(curve); c != nil {
+			return float64(c.MaxNs)
+		}
+		return 0
+	}),
+	plain("rate", false, func(r *result.Run, _ string) float64 { return r.Counts.SentRate }),
+	plain("lost", false, func(r *result.Run, _ string) float64 { return float64(r.Counts.Lost) }),
+	plain("duplicates", false, func(r *result.Run, _ string) float64 { return float64(r.Counts.Duplicates) }),
+	plain("corrupt", false, func(r *result.Run, _ string) float64 { return float64(r.Counts.Corrupt) }),
+	plain("failed", false, func(r *result.Run, _ string) float64 {
+		return float64(r.Counts.Failed + r.Counts.Unanswered + r.Counts.Unsent)
+	}),
+}
+
+// Figures are the names of what is compared.
+func Figures() (names []string) {
+	for _, f := range figures {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// Compare pairs the lines of two results: the same work, done by a target of the same label. Unpaired are those that only
+// one of them has.
+func Compare(before, after *result.File) (changes []Change, unpaired []string, err error) {
+	old, err := report.Works(before)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the first result: %w", err)
+	}
+	recent, err := report.Works(after)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the second result: %w", err)
+	}
+	name := func(w *report.Work, l *report.Line) string {
+		return fmt.Sprintf("%s, %s, for %v after %v", l.Name(), w.Title(), w.Workload.Duration, w.Workload.Warmup)
+	}
+	used := map[*report.Line]bool{}
+	for _, w := range recent {
+		first, err := counterpart(old, w)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, l := range w.Lines {
+			i := -1
+			if first != nil {
+				i = slices.IndexFunc(first.Lines, func(o *report.Line) bool { return o.Label == l.Label && !used[o] })
+			}
+			if i < 0 {
+				unpaired = append(unpaired, "only in the second: "+name(w, l))
+				continue
+			}
+			used[first.Lines[i]] = true
+			changes = append(changes, compareLines(w, first.Lines[i], l)...)
+		}
+	}
+	for _, w := range old {
+		for _, l := range w.Lines {
+			if !used[l] {
+				unpaired = append(unpaired, "only in the first: "+name(w, l))
+			}
+		}
+	}
+	slices.Sort(unpaired)
+	return changes, unpaired, nil
+}
+
+// counterpart is the one of works that is the same as w but for its name; nil if there is none.
+func counterpart(works []*report.Work, w *report.Work) (*report.Work, error) {
+	want, err := report.Key(&w.Workload)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range works {
+		key, err := report.Key(&o.Workload)
+		if err != nil {
+			return nil, err
+		}
+		if key == want {
+			return o, nil
+		}
+	}
+	return nil, nil
+}
+
+// moreIsBetter is the figure of which more is better.
+const moreIsBetter = "rate"
+
+// Verdict is the change in a word or two: better, worse, the same, or not significant.
+func (c *Change) Verdict() string {
+	switch {
+	case c.Before == c.After && c.Before.Least == c.Before.Most:
+		return "the same"
+	case !c.Apart:
+		return "not significant"
+	case (c.After.Middle > c.Before.Middle) == (c.Figure == moreIsBetter):
+		return "BETTER"
+	}
+	return "WORSE"
+}
+
+func compareLines(w *report.Work, before, after *report.Line) (changes []Change) {
+	for _, f := range figures {
+		a, b := f.values(before, w.Headline()), f.values(after, w.Headline())
+		if len(a) == 0 || len(b) == 0 {
+			continue
+		}
+		c := Change{Work: w.Title(), Label: after.Label, Figure: f.name, Nanos: f.nanos, Before: spread(a), After: spread(b), P: 1}
+		if len(a) > 1 && len(b) > 1 {
+			c.P = MannWhitney(plainValues(a), plainValues(b))
+		}
+		c.Apart = c.P < significant || (fewest(len(a), len(b)) >= significant && disjoint(a, b))
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// significant is below which probability a difference is taken for one.
+const significant = 0.05
+
+// fewest is the least P that so many repeats can have: both samples apart, in either order.
+func fewest(n, m int) float64 {
+	if n < 2 || m < 2 {
+		return 1
+	}
+	orders := 1.0
+	for i := 1; i <= n; i++ {
+		orders = orders * float64(m+i) / float64(i)
+	}
+	return 2 / orders
+}
+
+func plainValues(list []interval) []float64 {
+	values := make([]float64, len(list))
+	for i, x := range list {
+		values[i] = x.value
+	}
+	return values
+}
+
+func spread(list []interval) report.Spread { return report.SpreadOf(plainValues(list)) }
+
+// disjoint says whether two samples' ranges do not touch.
+func disjoint(a, b []interval) bool {
+	aLow, aHigh := rangeOf(a)
+	bLow, bHigh := rangeOf(b)
+	return aHigh < bLow || bHigh < aLow
+}
+
+func rangeOf(list []interval) (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, x := range list {
+		if len(list) == 1 {
+			return x.low, x.high
+		}
+		low, high = min(low, x.value), max(high, x.value)
+	}
+	return low, high
+}

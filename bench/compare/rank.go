@@ -1,0 +1,90 @@
+package compare
+
+import (
+	"math"
+	"slices"
+)
+
+// exactMax is up to how many values in both samples together their orders are counted one by one: C(20, 10) = 184,756.
+const exactMax = 20
+
+// MannWhitney is the probability that two samples of one population differ in rank at least as much as a and b do (two
+// sided); 1 if one is empty. Up to 20 values in all it is exact, above that a normal approximation; ties count half.
+func MannWhitney(a, b []float64) float64 {
+	if len(a) == 0 || len(b) == 0 {
+		return 1
+	}
+	all := append(slices.Clone(a), b...)
+	ranks := ranksOf(all)
+	sum := 0.0
+	for _, r := range ranks[:len(a)] {
+		sum += r
+	}
+	mean := float64(len(a)) * float64(len(all)+1) / 2
+	distance := math.Abs(sum - mean)
+	if len(all) > exactMax {
+		return approximate(ranks, len(a), len(b), distance)
+	}
+	var extreme, orders int
+	choose(ranks, len(a), 0, func(sum float64) {
+		orders++
+		if math.Abs(sum-mean) >= distance-1e-9 {
+			extreme++
+		}
+	})
+	return float64(extreme) / float64(orders)
+}
+
+// ranksOf are the ranks of values, from 1; equal ones share the mean of theirs.
+func ranksOf(values []float64) []float64 {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		switch {
+		case values[i] < values[j]:
+			return -1
+		case values[i] > values[j]:
+			return 1
+		}
+		return 0
+	})
+	ranks := make([]float64, len(values))
+	for i := 0; i < len(order); {
+		j := i
+		for j < len(order) && values[order[j]] == values[order[i]] {
+			j++
+		}
+		for k := i; k < j; k++ {
+			ranks[order[k]] = float64(i+j+1) / 2
+		}
+		i = j
+	}
+	return ranks
+}
+
+// choose calls f with the sum of every choice of n ranks.
+func choose(ranks []float64, n int, sum float64, f func(float64)) {
+	switch {
+	case n == 0:
+		f(sum)
+	case n <= len(ranks):
+		choose(ranks[1:], n-1, sum+ranks[0], f)
+		choose(ranks[1:], n, sum, f)
+	}
+}
+
+// approximate is the normal approximation, with the correction for ties.
+func approximate(ranks []float64, n, m int, distance float64) float64 {
+	total := float64(n + m)
+	squares, mean := 0.0, (total+1)/2
+	for _, r := range ranks {
+		squares += (r - mean) * (r - mean)
+	}
+	variance := float64(n) * float64(m) / (total * (total - 1)) * squares
+	if variance == 0 {
+		return 1
+	}
+	return min(1, math.Erfc(max(0, distance-0.5)/math.Sqrt(2*variance)))
+}

@@ -1,0 +1,388 @@
+// Package contract is the test that every driver passes: what package sut promises of publishers and subscribers, tried on
+// a real system.
+package contract
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/bench/sut"
+)
+
+// Target is a system to be tried.
+type Target struct {
+	Driver string
+	Config sut.Config // its Name, Partitions and PayloadBytes are set by the tests
+	// Left lists what there is of a run's name in the system after its teardown; nil: there is nothing to be left.
+	Left func(ctx context.Context, address, name string) ([]string, error)
+	// NoSharing: subscribers that share are refused.
+	NoSharing bool
+	// Victim starts a system of the same kind that may die, and what kills it. nil: none can be had.
+	Victim func(t *testing.T) (c sut.Config, kill func())
+}
+
+const (
+	patience = 30 * time.Second // of the whole of one test
+	leakWait = 5 * time.Second
+	small    = 1 << 10
+	large    = 1 << 20
+)
+
+// Run runs the contract's tests.
+func Run(t *testing.T, target Target) {
+	t.Run("an unknown option is refused", target.refusal)
+	for _, c := range []load{
+		{name: "1 B", publishers: 1, subscribers: 2, messages: 200, bytes: 1},
+		{name: "1 KiB from several publishers", publishers: 3, subscribers: 2, messages: 400, bytes: small},
+		{name: "1 MiB from several publishers", publishers: 2, subscribers: 2, messages: 8, bytes: large},
+		{name: "keys over partitions", publishers: 2, subscribers: 1, messages: 200, bytes: small, partitions: 3, keys: 7},
+		{name: "shared", publishers: 2, subscribers: 2, messages: 200, bytes: small, partitions: 2, keys: 16, shared: true},
+	} {
+		t.Run("every message arrives once, intact and in order: "+c.name, func(t *testing.T) { target.deliver(t, c) })
+	}
+	t.Run("a subscriber gets what comes after it", target.fromNowOn)
+	t.Run("several processes use it together", func(t *testing.T) { target.crowd(t, false) })
+	t.Run("several processes share it", func(t *testing.T) { target.crowd(t, true) })
+	t.Run("what is in flight when a publisher may wait no longer is done", target.impatience)
+	t.Run("what a run makes is gone after it", target.removal)
+	t.Run("a broker that dies", target.death)
+}
+
+// load is a run of the contract.
+type load struct {
+	name                    string
+	publishers, subscribers int
+	messages, bytes         int // of each publisher
+	partitions, keys        int
+	shared                  bool
+}
+
+// open opens and sets up a system of a fresh name, which is torn down with the test. No goroutine may be left after that.
+func (target *Target) open(t *testing.T, base sut.Config, partitions, bytes int) (context.Context, sut.System, string) {
+	t.Helper()
+	return target.openTo(t, base, partitions, bytes, false)
+}
+
+// openTo is open for a system that will be broken by the test, or not.
+func (target *Target) openTo(t *testing.T, base sut.Config, partitions, bytes int, broken bool) (context.Context, sut.System, string) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	c := base
+	c.Name, c.Partitions, c.PayloadBytes, c.Options = freshName(), max(partitions, 1), bytes, maps.Clone(base.Options)
+	s, err := sut.Open(ctx, target.Driver, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := s.Teardown(ctx); err != nil && !broken {
+			t.Errorf("teardown: %v", err)
+		}
+		err := goleak.Find(before)
+		for ends := time.Now().Add(leakWait); err != nil && time.Now().Before(ends); { // some clients' end a moment later
+			err = goleak.Find(before)
+		}
+		if err != nil {
+			t.Errorf("after teardown: %v", err)
+		}
+	})
+	info, err := s.Setup(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.System == "" || info.Ack == "" || info.Durability == "" {
+		t.Errorf("system, acknowledgement or durability are missing: %+v", info)
+	}
+	return ctx, s, c.Name
+}
+
+func freshName() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "contract-" + hex.EncodeToString(b[:])
+}
+
+func (target *Target) refusal(t *testing.T) {
+	c := target.Config
+	c.Name, c.Partitions, c.PayloadBytes = freshName(), 1, small
+	c.Options = maps.Clone(c.Options)
+	if c.Options == nil {
+		c.Options = map[string]string{}
+	}
+	c.Options["no-such-option"] = "1"
+	s, err := sut.Open(t.Context(), target.Driver, c)
+	if err == nil {
+		t.Fatal("accepted", s.Teardown(t.Context()))
+	}
+	if !strings.Contains(err.Error(), `"no-such-option"`) {
+		t.Errorf("the error does not name the option: %v", err)
+	}
+}
+
+func (target *Target) deliver(t *testing.T, l load) {
+	ctx, s, _ := target.open(t, target.Config, l.partitions, l.bytes)
+	if l.shared && target.NoSharing {
+		if b, err := s.Subscriber(ctx, true); err == nil {
+			t.Errorf("a subscriber that shares is not refused: %v", b.Close())
+		}
+		return
+	}
+	seen := newRecorder(l)
+	stop := subscribe(t, ctx, s, l.subscribers, l.shared, seen)
+	var publishing sync.WaitGroup
+	for p := range l.publishers {
+		pub, err := s.Publisher(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		publishing.Go(func() { publish(t, ctx, pub, p, l) })
+	}
+	publishing.Wait()
+	seen.wait(t, ctx)
+	stop(nil)
+	seen.check(t)
+}
+
+// subscribe opens subscribers that receive into seen until stop is called, which wants this error of Receive.
+func subscribe(t *testing.T, ctx context.Context, s sut.System, n int, shared bool, seen *recorder) (stop func(want error)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	var list []sut.Subscriber
+	for range n {
+		b, err := s.Subscriber(ctx, shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, b)
+	}
+	faults := make([]error, n)
+	var receiving sync.WaitGroup
+	for i, b := range list {
+		receiving.Go(func() { faults[i] = b.Receive(ctx, func(payload []byte) { seen.add(i, payload) }) })
+	}
+	return func(want error) {
+		if want == nil {
+			cancel()
+		}
+		receiving.Wait()
+		cancel()
+		for i, b := range list {
+			if (faults[i] == nil) != (want == nil) {
+				t.Errorf("subscriber %d: Receive returned %v", i, faults[i])
+			}
+			if err := b.Close(); err != nil && want == nil {
+				t.Errorf("close subscriber %d: %v", i, err)
+			}
+		}
+	}
+}
+
+// publish sends the messages of publisher p, in buffers that are overwritten as soon as they are given back.
+func publish(t *testing.T, ctx context.Context, pub sut.Publisher, p int, l load) {
+	dones := newDones(l.messages)
+	for i := range l.messages {
+		payload := payloadOf(p, i, l.bytes)
+		pub.Publish(ctx, keyOf(p, i, l), payload, func(err error) {
+			clear(payload)
+			dones.add(i, err)
+		})
+	}
+	if err := pub.Close(ctx); err != nil {
+		t.Errorf("close publisher %d: %v", p, err)
+	}
+	once, failed := dones.counts(t)
+	if once != l.messages || failed != nil {
+		t.Errorf("publisher %d: %d of %d messages are done after Close: %v", p, once, l.messages, failed)
+	}
+}
+
+func keyOf(p, i int, l load) []byte {
+	if l.keys == 0 {
+		return nil
+	}
+	return fmt.Appendf(nil, "%d-%d", p, i%l.keys)
+}
+
+// dones counts the calls of done by message.
+type dones struct {
+	mu    sync.Mutex // guards what follows
+	calls []int
+	last  error // one of them
+	fails int
+}
+
+func newDones(n int) *dones { return &dones{calls: make([]int, n)} }
+
+func (d *dones) add(i int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls[i]++
+	if err != nil {
+		d.last = err
+		d.fails++
+	}
+}
+
+// failed says how many were done with an error.
+func (d *dones) failed() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fails
+}
+
+// counts says how many were done, and the last error. More than one call is a fault.
+func (d *dones) counts(t *testing.T) (done int, last error) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, n := range d.calls {
+		if n > 0 {
+			done++
+		}
+		if n > 1 {
+			t.Errorf("message %d was done %d times", i, n)
+		}
+	}
+	return done, d.last
+}
+
+func (target *Target) fromNowOn(t *testing.T) {
+	l := load{publishers: 1, subscribers: 1, messages: 20, bytes: small}
+	ctx, s, _ := target.open(t, target.Config, 1, small)
+	for p := 7; p >= 0; p -= 7 { // publisher 7 before the subscriber, publisher 0 after it
+		pub, err := s.Publisher(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p == 7 {
+			publish(t, ctx, pub, p, l)
+			continue
+		}
+		seen := newRecorder(l)
+		stop := subscribe(t, ctx, s, 1, false, seen)
+		publish(t, ctx, pub, p, l)
+		seen.wait(t, ctx)
+		stop(nil)
+		seen.check(t)
+	}
+}
+
+func (target *Target) impatience(t *testing.T) {
+	ctx, s, _ := target.open(t, target.Config, 1, small)
+	pub, err := s.Publisher(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 100
+	dones := newDones(n)
+	for i := range n {
+		pub.Publish(ctx, nil, payloadOf(0, i, small), func(err error) { dones.add(i, err) })
+	}
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	_ = pub.Close(over) // it may have had enough time
+	if done, _ := dones.counts(t); done != n {
+		t.Errorf("%d of %d messages are done", done, n)
+	}
+}
+
+func (target *Target) removal(t *testing.T) {
+	if target.Left == nil {
+		t.Skip("nothing outlives its process")
+	}
+	ctx, s, name := target.open(t, target.Config, 2, small)
+	var stops []func(error)
+	l := load{publishers: 1, subscribers: 2, messages: 10, bytes: small}
+	seen := newRecorder(l)
+	stops = append(stops, subscribe(t, ctx, s, 2, false, seen))
+	if !target.NoSharing {
+		stops = append(stops, subscribe(t, ctx, s, 2, true, newRecorder(l)))
+	}
+	pub, err := s.Publisher(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, ctx, pub, 0, l)
+	seen.wait(t, ctx)
+	for _, stop := range stops {
+		stop(nil)
+	}
+	if err := s.Teardown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	left, err := target.Left(ctx, target.Config.Address, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// errAny stands for whatever error it is.
+var errAny = errors.New("any")
+
+func (target *Target) death(t *testing.T) {
+	if target.Victim == nil {
+		t.Skip("no broker of this kind may be killed here")
+	}
+	c, kill := target.Victim(t)
+	ctx, s, _ := target.openTo(t, c, 1, small, true)
+	seen := newRecorder(load{publishers: 1, subscribers: 1, messages: deathMessages, bytes: small})
+	stop := subscribe(t, ctx, s, 1, false, seen)
+	pub, err := s.Publisher(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dones := newDones(deathMessages)
+	sent := 0
+	send := func(n int) {
+		for range n {
+			i := sent
+			sent++
+			pub.Publish(ctx, nil, payloadOf(0, i, small), func(err error) { dones.add(i, err) })
+		}
+	}
+	send(deathBurst)
+	seen.some(t, ctx)
+	send(deathBurst)
+	kill()
+	send(deathBurst) // who was replaced learns it at a write
+	stop(errAny)     // Receive returns an error by itself
+	// Who is told nothing by the broker notices when its connection does.
+	for ends := time.Now().Add(deathWait); sent < deathMessages && dones.failed() == 0 && time.Now().Before(ends); {
+		send(1)
+	}
+	within, cancel := context.WithTimeout(ctx, deathWait)
+	defer cancel()
+	_ = pub.Close(within) // with or without an error
+	done, failed := dones.counts(t)
+	if done != sent || failed == nil {
+		t.Errorf("%d of %d messages are done, one of them with the error: %v", done, sent, failed)
+	}
+	t.Logf("%d of %d messages failed: %v", dones.failed(), sent, failed)
+	torn, cancelTorn := context.WithTimeout(ctx, deathWait)
+	defer cancelTorn()
+	if err := s.Teardown(torn); err != nil {
+		t.Logf("teardown without a broker: %v", err)
+	}
+}
+
+const (
+	deathMessages = 20_000 // most of them for who is told nothing
+	deathBurst    = 200
+	deathWait     = 5 * time.Second
+)

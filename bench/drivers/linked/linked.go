@@ -1,0 +1,23 @@
+// Package linked says which versions of libraries are in this binary.
+package linked
+
+import (
+	"runtime/debug"
+	"slices"
+)
+
+// Module returns a module's path and version, or its path alone where the binary does not say (that of a test, say).
+func Module(path string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return path
+	}
+	if info.Main.Path == path {
+		return path + " " + info.Main.Version
+	}
+	i := slices.IndexFunc(info.Deps, func(m *debug.Module) bool { return m.Path == path })
+	if i < 0 {
+		return path
+	}
+	return path + " " + info.Deps[i].Version
+}

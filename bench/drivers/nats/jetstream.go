@@ -1,0 +1,305 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sebbroker/seb/bench/drivers/setting"
+	"github.com/sebbroker/seb/bench/sut"
+)
+
+const (
+	keepDefault = 4 << 30
+	inFlightMax = 1 << 16 // messages of a publisher that wait for their acknowledgement; beyond it Publish waits
+	stallWait   = 30 * time.Second
+	pullBytes   = 16 << 20
+	pullMax     = 500
+	ackWait     = time.Minute
+	unknown     = "not told"
+
+	// inactive is how long a server keeps a consumer that it hears nothing of: 5 seconds by itself, which one that flushes
+	// each message and has fallen behind may need for a request.
+	inactive = time.Hour
+)
+
+func openStream(_ context.Context, c sut.Config) (sut.System, error) {
+	r := setting.Read(&c)
+	s := &stream{
+		base: base{c: c}, storage: r.OneOf("storage", "file", "memory"), keep: r.Int("keep-bytes", keepDefault, 1<<20, math.MaxInt),
+		monitor:    r.Text("monitor", ""),
+		durability: sut.Durability(r.OneOf("durability", "", string(sut.PageCache), string(sut.FsyncInterval), string(sut.Fsync))),
+	}
+	return s, r.Done()
+}
+
+// stream is JetStream: a stream for a run.
+type stream struct {
+	base
+	storage, monitor string
+	durability       sut.Durability
+	keep             int
+	js               jetstream.JetStream
+	made             jetstream.Stream
+	group            jetstream.Consumer // of those who share
+}
+
+// Setup implements sut.System.
+func (s *stream) Setup(ctx context.Context) (sut.Info, error) {
+	info := sut.Info{
+		System: "nats jetstream", Settings: map[string]string{"storage": s.storage, "replicas": "1", "keep bytes": fmt.Sprint(s.keep)},
+		Ack: "the stream has the message, in memory",
+	}
+	if err := s.setup(&info); err != nil {
+		return info, err
+	}
+	var err error
+	if s.js, err = jetstream.New(s.main); err != nil {
+		return info, err
+	}
+	config := jetstream.StreamConfig{
+		Name: s.c.Name, Subjects: []string{s.c.Name}, MaxBytes: int64(s.keep), Storage: jetstream.MemoryStorage, Replicas: 1,
+		Discard: jetstream.DiscardOld,
+	}
+	info.Durability = sut.Memory
+	if s.storage == "file" {
+		config.Storage = jetstream.FileStorage
+		info.Ack = "the stream has the message, in a file: flushed as sync_interval says"
+		info.Settings["sync_interval"] = s.syncInterval(ctx)
+		info.Durability = s.durable(info.Settings["sync_interval"])
+	}
+	if !s.c.Makes() {
+		return info, nil
+	}
+	if s.made, err = s.js.CreateStream(ctx, config); err != nil {
+		return info, fmt.Errorf("create stream %s: %w", s.c.Name, err)
+	}
+	return info, nil
+}
+
+// syncInterval asks the server's monitoring when files are flushed.
+func (s *stream) syncInterval(ctx context.Context) string {
+	if s.monitor == "" {
+		return unknown
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.monitor+"/varz", http.NoBody)
+	if err != nil {
+		return unknown + ": " + err.Error()
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return unknown + ": " + err.Error()
+	}
+	defer resp.Body.Close()
+	var v struct {
+		JetStream struct {
+			Config struct {
+				SyncInterval time.Duration `json:"sync_interval"`
+				SyncAlways   bool          `json:"sync_always"`
+			} `json:"config"`
+		} `json:"jetstream"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
+		return unknown + ": " + err.Error()
+	}
+	if v.JetStream.Config.SyncAlways {
+		return "always"
+	}
+	return v.JetStream.Config.SyncInterval.String()
+}
+
+func (s *stream) durable(sync string) sut.Durability {
+	switch {
+	case s.durability != "":
+		return s.durability
+	case sync == "always":
+		return sut.Fsync
+	}
+	return sut.FsyncInterval // it is two minutes by itself
+}
+
+// Publisher implements sut.System.
+func (s *stream) Publisher(context.Context) (sut.Publisher, error) {
+	p := &streamPublisher{subject: s.c.Name, waits: map[*nats.Msg]func(error){}}
+	c, err := s.connect(nats.ClosedHandler(func(c *nats.Conn) { p.fail(errors.Join(nats.ErrConnectionClosed, c.LastError())) }))
+	if err != nil {
+		return nil, err
+	}
+	p.c = c
+	p.js, err = jetstream.New(c, jetstream.WithPublishAsyncMaxPending(inFlightMax),
+		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, _ *jetstream.PubAck) { p.settle(m, nil) }),
+		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) { p.settle(m, err) }))
+	return p, err
+}
+
+// streamPublisher publishes and is called back for each acknowledgement.
+type streamPublisher struct {
+	c       *nats.Conn
+	js      jetstream.JetStream
+	subject string
+
+	mu    sync.Mutex // guards what follows
+	waits map[*nats.Msg]func(error)
+	ended error         // nil: it goes on
+	empty chan struct{} // closed by the last that was waited for; nil: nobody waits
+}
+
+// Publish implements sut.Publisher. A message that no stream takes is not sent again.
+func (p *streamPublisher) Publish(_ context.Context, _, payload []byte, done func(error)) {
+	m := &nats.Msg{Subject: p.subject, Data: payload}
+	p.mu.Lock()
+	if err := p.ended; err != nil {
+		p.mu.Unlock()
+		done(err)
+		return
+	}
+	p.waits[m] = done
+	p.mu.Unlock()
+	if _, err := p.js.PublishMsgAsync(m, jetstream.WithRetryAttempts(0), jetstream.WithStallWait(stallWait)); err != nil {
+		p.settle(m, err)
+	}
+}
+
+// settle tells a message's sender what became of it, unless it knows.
+func (p *streamPublisher) settle(m *nats.Msg, err error) {
+	p.mu.Lock()
+	done := p.waits[m]
+	delete(p.waits, m)
+	if len(p.waits) == 0 && p.empty != nil {
+		close(p.empty)
+		p.empty = nil
+	}
+	p.mu.Unlock()
+	if done != nil {
+		done(err)
+	}
+}
+
+// fail ends the publisher: nothing is acknowledged any more.
+func (p *streamPublisher) fail(err error) {
+	p.mu.Lock()
+	if p.ended == nil {
+		p.ended = err
+	}
+	list := make([]*nats.Msg, 0, len(p.waits))
+	for m := range p.waits {
+		list = append(list, m)
+	}
+	p.mu.Unlock()
+	for _, m := range list {
+		p.settle(m, err)
+	}
+}
+
+// Close implements sut.Publisher.
+func (p *streamPublisher) Close(ctx context.Context) error {
+	defer p.c.Close()
+	p.mu.Lock()
+	empty := make(chan struct{})
+	if len(p.waits) == 0 {
+		close(empty)
+	} else {
+		p.empty = empty
+	}
+	p.mu.Unlock()
+	select {
+	case <-empty:
+		p.fail(errClosed)
+		return nil
+	case <-ctx.Done():
+		p.fail(context.Cause(ctx))
+		return context.Cause(ctx)
+	}
+}
+
+var errClosed = errors.New("the publisher is closed")
+
+// Subscriber implements sut.System.
+func (s *stream) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, error) {
+	c, err := s.connect()
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(c)
+	if err != nil {
+		return nil, err
+	}
+	config := jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, InactiveThreshold: inactive,
+	}
+	if shared {
+		config.AckPolicy, config.AckWait, config.Durable, config.MaxAckPending = jetstream.AckExplicitPolicy, ackWait, s.c.Name, -1
+	}
+	consumer := s.group
+	if !shared || consumer == nil {
+		if consumer, err = js.CreateConsumer(ctx, s.c.Name, config); err != nil {
+			return nil, fmt.Errorf("create consumer: %w", err)
+		}
+	}
+	if shared {
+		s.group = consumer
+		if consumer, err = js.Consumer(ctx, s.c.Name, s.c.Name); err != nil { // over this connection
+			return nil, err
+		}
+	}
+	count := min(max(pullBytes/max(s.c.PayloadBytes, 1), 1), pullMax)
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(count))
+	if err != nil {
+		return nil, fmt.Errorf("pull: %w", err)
+	}
+	return &streamSubscriber{c: c, messages: messages, ack: shared}, nil
+}
+
+// streamSubscriber pulls from a consumer.
+type streamSubscriber struct {
+	c        *nats.Conn
+	messages jetstream.MessagesContext
+	ack      bool
+}
+
+// Receive implements sut.Subscriber.
+func (b *streamSubscriber) Receive(ctx context.Context, f func([]byte)) error {
+	for {
+		m, err := b.messages.Next(jetstream.NextContext(ctx))
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return errors.Join(err, b.c.LastError())
+		}
+		f(m.Data())
+		if b.ack {
+			if err := m.Ack(); err != nil {
+				return fmt.Errorf("acknowledge: %w", err)
+			}
+		}
+	}
+}
+
+// Close implements sut.Subscriber.
+func (b *streamSubscriber) Close() error {
+	b.messages.Stop()
+	b.c.Close()
+	return nil
+}
+
+// Teardown implements sut.System.
+func (s *stream) Teardown(ctx context.Context) error {
+	defer s.closeAll()
+	if s.made == nil {
+		return nil
+	}
+	s.made = nil
+	if err := s.js.DeleteStream(ctx, s.c.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("delete stream %s: %w", s.c.Name, err)
+	}
+	return nil
+}

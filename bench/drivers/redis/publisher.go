@@ -1,0 +1,80 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sebbroker/seb/bench/drivers/outbox"
+)
+
+// publisher sends what it has as one pipeline, and what has come meanwhile as the next.
+type publisher struct {
+	c      *redis.Client
+	box    *outbox.Box
+	cancel context.CancelCauseFunc
+	loop   sync.WaitGroup
+}
+
+// newPublisher starts a publisher whose messages become commands by add.
+func (s *base) newPublisher(ctx context.Context, add func(ctx context.Context, p redis.Pipeliner, payload []byte)) (*publisher, error) {
+	c, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	p := &publisher{c: c, box: outbox.New(queueBytes), cancel: cancel}
+	p.loop.Go(func() {
+		for {
+			list, err := p.box.Take(s.pipeline, pipelineBytes)
+			if err != nil {
+				return
+			}
+			send(ctx, c, list, add)
+		}
+	})
+	return p, nil
+}
+
+// send sends messages in one round trip and tells each what became of it.
+func send(ctx context.Context, c *redis.Client, list []outbox.Message, add func(context.Context, redis.Pipeliner, []byte)) {
+	if err := context.Cause(ctx); err != nil {
+		outbox.DoneAll(list, err)
+		return
+	}
+	pipe := c.Pipeline()
+	for i := range list {
+		add(ctx, pipe, list[i].Payload)
+	}
+	commands, err := pipe.Exec(ctx)
+	for i := range list {
+		if i < len(commands) {
+			list[i].Done(commands[i].Err())
+			continue
+		}
+		list[i].Done(errors.Join(errors.New("not sent"), err))
+	}
+}
+
+// Publish implements sut.Publisher.
+func (p *publisher) Publish(ctx context.Context, key, payload []byte, done func(error)) {
+	p.box.Put(ctx, outbox.Message{Key: key, Payload: payload, Done: done})
+}
+
+// Close implements sut.Publisher.
+func (p *publisher) Close(ctx context.Context) error {
+	p.box.Close()
+	stop := context.AfterFunc(ctx, func() {
+		p.cancel(context.Cause(ctx))
+		_ = p.c.Close() // ends a round trip under way
+		p.box.Fail(context.Cause(ctx))
+	})
+	p.loop.Wait()
+	defer p.cancel(outbox.ErrClosed)
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return p.c.Close()
+}

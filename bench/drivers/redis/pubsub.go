@@ -1,0 +1,89 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sebbroker/seb/bench/drivers/setting"
+	"github.com/sebbroker/seb/bench/sut"
+)
+
+var errNoSharing = errors.New("subscribers of Redis's channels can not share messages; streams can (redis-streams)")
+
+func openPubSub(_ context.Context, c sut.Config) (sut.System, error) {
+	r := setting.Read(&c)
+	s := &pubSub{base: newBase(r, c)}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	s.main = s.client()
+	return s, nil
+}
+
+// pubSub is Redis's channels.
+type pubSub struct{ base }
+
+// Setup implements sut.System.
+func (s *pubSub) Setup(ctx context.Context) (sut.Info, error) {
+	info := sut.Info{
+		System: "redis pub/sub", Durability: sut.None, Settings: map[string]string{"pipeline": strconv.Itoa(s.pipeline)},
+		Ack: "the server has put the message into the output buffers of its subscribers; it comes with those of the whole round trip",
+	}
+	return info, s.describe(ctx, &info)
+}
+
+// Publisher implements sut.System.
+func (s *pubSub) Publisher(ctx context.Context) (sut.Publisher, error) {
+	return s.newPublisher(ctx, func(ctx context.Context, p redis.Pipeliner, payload []byte) { p.Publish(ctx, s.c.Name, payload) })
+}
+
+// Subscriber implements sut.System.
+func (s *pubSub) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, error) {
+	if shared {
+		return nil, errNoSharing
+	}
+	c := s.client()
+	sub := c.Subscribe(ctx, s.c.Name)
+	if _, err := sub.Receive(ctx); err != nil { // what comes first says that it is subscribed
+		return nil, errors.Join(err, sub.Close())
+	}
+	return &channel{c, sub}, nil
+}
+
+// Teardown implements sut.System.
+func (s *pubSub) Teardown(context.Context) error {
+	s.closeAll()
+	return nil
+}
+
+type channel struct {
+	c   *redis.Client
+	sub *redis.PubSub
+}
+
+// Receive implements sut.Subscriber. The client would subscribe again after an error, and hide what was lost: so the first
+// one is the last.
+func (b *channel) Receive(ctx context.Context, f func([]byte)) error {
+	defer context.AfterFunc(ctx, func() { _ = b.sub.Close() })() // it does not heed ctx while it reads
+	for {
+		message, err := b.sub.ReceiveTimeout(ctx, 0)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if m, ok := message.(*redis.Message); ok {
+			f([]byte(m.Payload))
+		}
+	}
+}
+
+// Close implements sut.Subscriber.
+func (b *channel) Close() error {
+	_ = b.sub.Close() // Receive may have done so
+	return b.c.Close()
+}

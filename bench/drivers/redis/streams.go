@@ -1,0 +1,164 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sebbroker/seb/bench/drivers/setting"
+	"github.com/sebbroker/seb/bench/sut"
+)
+
+// payload is the field of a stream's entries.
+const payload = "p"
+
+func openStreams(_ context.Context, c sut.Config) (sut.System, error) {
+	r := setting.Read(&c)
+	s := &streams{base: newBase(r, c), keep: r.Int("keep-bytes", keepDefault, 1<<20, math.MaxInt)}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	s.entries = int64(max(s.keep/max(c.PayloadBytes, 1), entriesMin))
+	s.main = s.client()
+	return s, nil
+}
+
+const (
+	keepDefault = 512 << 20
+	entriesMin  = 100
+)
+
+// streams is Redis's streams: one for a run.
+type streams struct {
+	base
+	keep    int
+	entries int64
+	members int
+	made    bool
+}
+
+// Setup implements sut.System.
+func (s *streams) Setup(ctx context.Context) (sut.Info, error) {
+	info := sut.Info{
+		System: "redis streams", Settings: map[string]string{
+			"pipeline": strconv.Itoa(s.pipeline), "kept of the stream": fmt.Sprintf("about %d entries", s.entries),
+		},
+		Ack: "the message is in the stream; it comes with those of the whole round trip",
+	}
+	if err := s.describe(ctx, &info); err != nil {
+		return info, err
+	}
+	info.Durability = durability(info.Settings)
+	if !s.c.Makes() {
+		return info, nil
+	}
+	if err := s.main.XGroupCreateMkStream(ctx, s.c.Name, s.c.Name, "$").Err(); err != nil {
+		return info, fmt.Errorf("create stream %s: %w", s.c.Name, err)
+	}
+	s.made = true
+	return info, nil
+}
+
+// Publisher implements sut.System.
+func (s *streams) Publisher(ctx context.Context) (sut.Publisher, error) {
+	return s.newPublisher(ctx, func(ctx context.Context, p redis.Pipeliner, message []byte) {
+		p.XAdd(ctx, &redis.XAddArgs{Stream: s.c.Name, MaxLen: s.entries, Approx: true, Values: []any{payload, message}})
+	})
+}
+
+// Subscriber implements sut.System.
+func (s *streams) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, error) {
+	c, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := &stream{s: s, c: c}
+	if shared {
+		b.consumer = fmt.Sprintf("consumer-%d", s.c.SubscriberNumber(s.members))
+		s.members++
+		return b, nil
+	}
+	info, err := c.XInfoStream(ctx, s.c.Name).Result()
+	if err != nil {
+		return nil, err
+	}
+	b.last = info.LastGeneratedID
+	return b, nil
+}
+
+// Teardown implements sut.System.
+func (s *streams) Teardown(ctx context.Context) error {
+	defer s.closeAll()
+	if !s.made {
+		return nil
+	}
+	s.made = false
+	return s.main.Del(ctx, s.c.Name).Err()
+}
+
+// stream reads a stream, by itself or as one of the group.
+type stream struct {
+	s        *streams
+	c        *redis.Client
+	consumer string // "": by itself
+	last     string // id of the last entry that was read
+	seen     []string
+}
+
+// readBytes bounds what is asked for at once.
+const readBytes = 16 << 20
+
+// Receive implements sut.Subscriber.
+func (b *stream) Receive(ctx context.Context, f func([]byte)) error {
+	defer context.AfterFunc(ctx, func() { _ = b.c.Close() })() // it does not heed ctx while it waits
+	count := int64(max(readBytes/max(b.s.c.PayloadBytes, 1), 1))
+	for {
+		list, err := b.read(ctx, min(count, pipelineDefault))
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, from := range list {
+			for _, m := range from.Messages {
+				text, ok := m.Values[payload].(string)
+				if !ok {
+					return fmt.Errorf("entry %s of stream %s has no field %q", m.ID, b.s.c.Name, payload)
+				}
+				f([]byte(text))
+				b.last = m.ID
+				b.seen = append(b.seen, m.ID)
+			}
+		}
+	}
+}
+
+// read waits for entries. In a group those of the last time are acknowledged in the same round trip.
+func (b *stream) read(ctx context.Context, count int64) ([]redis.XStream, error) {
+	name := b.s.c.Name
+	if b.consumer == "" {
+		b.seen = b.seen[:0]
+		return b.c.XRead(ctx, &redis.XReadArgs{Streams: []string{name, b.last}, Count: count, Block: 0}).Result()
+	}
+	pipe := b.c.Pipeline()
+	if len(b.seen) > 0 {
+		pipe.XAck(ctx, name, name, slices.Clone(b.seen)...)
+		b.seen = b.seen[:0]
+	}
+	got := pipe.XReadGroup(ctx, &redis.XReadGroupArgs{Group: name, Consumer: b.consumer, Streams: []string{name, ">"}, Count: count, Block: 0})
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	return got.Result()
+}
+
+// Close implements sut.Subscriber.
+func (b *stream) Close() error {
+	_ = b.c.Close() // Receive may have done so
+	return nil
+}

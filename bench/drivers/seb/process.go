@@ -1,0 +1,100 @@
+package seb
+
+import (
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/bench/sut"
+)
+
+// durabilityOf says where what a bucket acknowledges is.
+func durabilityOf(bucket string) sut.Durability {
+	switch {
+	case strings.HasPrefix(bucket, "mem:"):
+		return sut.Memory
+	case strings.HasPrefix(bucket, "s3:"):
+		return sut.ObjectStore
+	case strings.Contains(bucket, "fsync=false"):
+		return sut.PageCache
+	}
+	return sut.Fsync
+}
+
+var errBucketUnknown = errors.New(`what bucket the broker has is not known, and with it how durable messages are: give option "bucket" as the broker has it`)
+
+// version is that of the program of a process: its module's, and the commit that it was built of.
+func version(pid int) string {
+	info, err := buildinfo.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
+	if err != nil {
+		return ""
+	}
+	parts := []string{info.Main.Version}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" {
+			parts = append(parts, s.Key+"="+s.Value)
+		}
+	}
+	return strings.Join(append(parts, info.GoVersion), " ")
+}
+
+// flags are the flags of the broker's process, as Linux shows them. A key is left out.
+func flags(pid int) (map[string]string, error) {
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil {
+		return nil, fmt.Errorf("flags of the broker: %w", err)
+	}
+	args := strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
+	list := map[string]string{}
+	for i := 1; i < len(args); i++ {
+		name, ok := strings.CutPrefix(args[i], "--")
+		if !ok {
+			continue
+		}
+		name, value, given := strings.Cut(name, "=")
+		if !given && i+1 < len(args) && !strings.HasPrefix(args[i+1], "--") {
+			i++
+			value = args[i]
+		}
+		if name != "http-api-key" {
+			list[name] = value
+		}
+	}
+	return list, nil
+}
+
+// bucketOf is the bucket of the broker: as told, or as its process was.
+func bucketOf(told string, pid int, settings map[string]string) (string, error) {
+	if pid == 0 {
+		if told == "" {
+			return "", errBucketUnknown
+		}
+		return told, nil
+	}
+	list, err := flags(pid)
+	if err != nil {
+		if told != "" {
+			return told, nil
+		}
+		return "", err
+	}
+	for name, value := range list {
+		settings["broker "+name] = value
+	}
+	if settings["broker batch-wait-time"] == "" {
+		settings["broker batch-wait-time"] = "auto: 250ms on S3, 5ms elsewhere"
+	}
+	switch {
+	case told != "":
+		return told, nil
+	case list["bucket"] != "":
+		return list["bucket"], nil
+	case list["s3-bucket"] != "":
+		return "s3://" + list["s3-bucket"], nil
+	}
+	return filepath.Join(list["data-dir"], "bucket"), nil // as Seb has it, without a flag
+}

@@ -1,0 +1,139 @@
+package seb
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/bench/sut"
+)
+
+func TestABucketSaysHowDurableMessagesAre(t *testing.T) {
+	for bucket, want := range map[string]sut.Durability{
+		"mem:": sut.Memory, "s3://b/p?endpoint=http://127.0.0.1:1": sut.ObjectStore, "./folder": sut.Fsync, "file:/x": sut.Fsync,
+		"file:/x?fsync=false": sut.PageCache,
+	} {
+		if got := durabilityOf(bucket); got != want {
+			t.Errorf("%s: %s, want %s", bucket, got, want)
+		}
+	}
+}
+
+// TestTheBucketIsReadFromTheBrokersProcess has a shell that is given a broker's flags.
+func TestTheBucketIsReadFromTheBrokersProcess(t *testing.T) {
+	c := exec.Command("sh", "-c", "echo; read line", "serve", "--bucket", "mem:", "--http-api-key=secret", "--read-only", "--batch-wait-time", "5ms")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil { // the kernel shows its arguments a little after it has begun
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = in.Close()
+		_ = c.Wait()
+	}()
+	settings := map[string]string{}
+	bucket, err := bucketOf("", c.Process.Pid, settings)
+	if err != nil || bucket != "mem:" {
+		t.Errorf("bucket %q, %v", bucket, err)
+	}
+	if settings["broker batch-wait-time"] != "5ms" {
+		t.Errorf("settings: %v", settings)
+	}
+	for name, value := range settings {
+		if strings.Contains(name+value, "secret") || strings.Contains(name, "api-key") {
+			t.Errorf("a secret: %s=%s", name, value)
+		}
+	}
+	if told, err := bucketOf("s3://x", c.Process.Pid, settings); err != nil || told != "s3://x" {
+		t.Errorf("as told: %q, %v", told, err)
+	}
+}
+
+func TestAnUnknownBucketIsAnError(t *testing.T) {
+	if _, err := bucketOf("", 0, nil); err == nil || !strings.Contains(err.Error(), `option "bucket"`) {
+		t.Error(err)
+	}
+	const none = 1 << 30 // beyond what Linux gives
+	if _, err := bucketOf("", none, map[string]string{}); err == nil {
+		t.Error("no error")
+	}
+	if bucket, err := bucketOf("mem:", none, map[string]string{}); err != nil || bucket != "mem:" {
+		t.Errorf("as told: %q, %v", bucket, err)
+	}
+}
+
+func TestVersionIsThatOfTheProgram(t *testing.T) {
+	if v := version(os.Getpid()); !strings.Contains(v, "go1.") {
+		t.Errorf("version %q", v)
+	}
+	if v := version(1 << 30); v != "" {
+		t.Errorf("of no process: %q", v)
+	}
+}
+
+func TestEventsAreParsed(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"offset":7,"value":"text"}`:            "text",
+		`{"offset":7,"value_base64":"AAEC/w=="}`: "\x00\x01\x02\xff",
+	} {
+		r, err := parseEvent([]byte(data))
+		if err != nil || r.Offset != 7 || string(r.Value) != want {
+			t.Errorf("%s: %+v, %v", data, r, err)
+		}
+	}
+	for _, data := range []string{`{"value":"no offset"}`, `{"offset":`, `[]`} {
+		if _, err := parseEvent([]byte(data)); err == nil {
+			t.Errorf("%s: no error", data)
+		}
+	}
+}
+
+func TestWhoSharesIsDealtPartitionsOnce(t *testing.T) {
+	var s sharing
+	for i := range 2 {
+		if n, err := s.join(&sut.Config{}); n != i || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	parts := []part{{0, 0}, {1, 0}, {2, 0}}
+	first, second := s.share(0, parts), s.share(1, parts)
+	if len(first) != 2 || first[1].partition != 2 || len(second) != 1 || second[0].partition != 1 {
+		t.Errorf("%v, %v", first, second)
+	}
+	if _, err := s.join(&sut.Config{}); err == nil {
+		t.Error("late, and not refused")
+	}
+}
+
+func TestWhoSharesFromOtherProcessesHasItsPartitions(t *testing.T) {
+	var s sharing
+	c := sut.Config{Crowd: &sut.Crowd{Subscribers: []int{1, 3}, SubscribersAll: 4}}
+	var members []int
+	for range c.Crowd.Subscribers {
+		n, err := s.join(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, n)
+	}
+	var own []int32
+	for _, n := range members {
+		for _, p := range s.share(n, []part{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}}) {
+			own = append(own, p.partition)
+		}
+	}
+	if !slices.Equal(own, []int32{1, 5, 3}) {
+		t.Errorf("members %v have partitions %v, want 1 and 5, and 3", members, own)
+	}
+}

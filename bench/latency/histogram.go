@@ -1,0 +1,159 @@
+// Package latency keeps distributions of durations: HDR histograms whose percentiles are only given when enough samples
+// stand behind them.
+package latency
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The range of a histogram. Shorter durations are counted with the shortest; longer ones at the top, as overflow.
+const (
+	Lowest  = time.Microsecond
+	Highest = 120 * time.Second
+	digits  = 3
+)
+
+// Histogram is a distribution of durations in nanoseconds, exact to three digits; it takes 160 KB. It is not for concurrent
+// use.
+type Histogram struct {
+	h        *hdrhistogram.Histogram
+	overflow int64
+	negative int64
+}
+
+// New returns an empty histogram.
+func New() *Histogram {
+	return &Histogram{h: hdrhistogram.New(int64(Lowest), int64(Highest), digits)}
+}
+
+// Record adds a duration. One above Highest is counted there and as overflow; a negative one, of clocks that do not agree,
+// as zero and as negative.
+func (l *Histogram) Record(ns int64) {
+	switch {
+	case ns > int64(Highest):
+		l.overflow++
+		ns = int64(Highest)
+	case ns < 0:
+		l.negative++
+		ns = 0
+	}
+	if err := l.h.RecordValue(ns); err != nil {
+		panic("histogram: " + err.Error()) // ns is in its range
+	}
+}
+
+// Merge adds all samples of other: the result is what one histogram of both would hold.
+func (l *Histogram) Merge(other *Histogram) {
+	if dropped := l.h.Merge(other.h); dropped != 0 {
+		panic(fmt.Sprintf("histogram: %d samples do not fit one of the same range", dropped))
+	}
+	l.overflow += other.overflow
+	l.negative += other.negative
+}
+
+// Reset empties the histogram.
+func (l *Histogram) Reset() {
+	if l.h.TotalCount() > 0 {
+		l.h.Reset()
+	}
+	l.overflow, l.negative = 0, 0
+}
+
+// Count is the number of samples.
+func (l *Histogram) Count() int64 { return l.h.TotalCount() }
+
+// Overflow is how many samples were longer than Highest; they are in Count.
+func (l *Histogram) Overflow() int64 { return l.overflow }
+
+// Negative is how many samples were below zero; they are in Count.
+func (l *Histogram) Negative() int64 { return l.negative }
+
+// Max is the longest duration, to three digits; 0 without samples.
+func (l *Histogram) Max() time.Duration {
+	if l.Count() == 0 {
+		return 0
+	}
+	return l.value(l.h.Max())
+}
+
+// Min is the shortest duration, to three digits; 0 without samples.
+func (l *Histogram) Min() time.Duration {
+	if l.Count() == 0 {
+		return 0
+	}
+	return l.value(l.h.Min())
+}
+
+// Mean is the mean of the samples.
+func (l *Histogram) Mean() time.Duration { return time.Duration(l.h.Mean()) }
+
+// value is a duration the histogram gives, which may be a little above Highest for those counted at the top.
+func (l *Histogram) value(ns int64) time.Duration { return min(time.Duration(ns), Highest) }
+
+// Above is how many samples must be longer than a percentile for it to be worth showing.
+const Above = 10
+
+// Shown says whether n samples are enough for percentile p (0 to 100).
+func Shown(p float64, n int64) bool {
+	// Rounded, because 100-99.9 is a little less than it should be.
+	return math.Round(float64(n)*(100-p)*1e4)/1e6 >= Above
+}
+
+// Percentile is the duration that p percent of the samples do not exceed, and whether it is worth showing; 0 without
+// samples.
+func (l *Histogram) Percentile(p float64) (d time.Duration, shown bool) {
+	if l.Count() == 0 {
+		return 0, false
+	}
+	return l.value(l.h.ValueAtPercentile(p)), Shown(p, l.Count())
+}
+
+// z95 is the number of standard deviations on either side that hold 95 % of a normal distribution.
+const z95 = 1.959964
+
+// Interval is between which durations percentile p of the whole population lies with a probability of 95 %, as the ranks
+// of a binomial distribution say; it needs no assumption about the shape, but that samples do not depend on one another.
+func (l *Histogram) Interval(p float64) (low, high time.Duration) {
+	n := float64(l.Count())
+	if n == 0 {
+		return 0, 0
+	}
+	spread := 100 * z95 * math.Sqrt(p/100*(1-p/100)/n)
+	low = l.value(l.h.ValueAtPercentile(max(p-spread, 0)))
+	high = l.value(l.h.ValueAtPercentile(min(p+spread, 100)))
+	return low, high
+}
+
+// WritePercentiles writes the distribution as the text that HDR plotters read (.hgrm), in milliseconds.
+func (l *Histogram) WritePercentiles(w io.Writer) error {
+	const ticks = 5 // lines for each halving of the distance to 100 %
+	_, err := l.h.PercentilesPrint(w, ticks, float64(time.Millisecond))
+	return err
+}
+
+// Equal says whether two histograms hold the same.
+func (l *Histogram) Equal(other *Histogram) bool {
+	return l.h.Equals(other.h) && l.overflow == other.overflow && l.negative == other.negative
+}
+
+// Bar is the samples that a histogram does not tell apart.
+type Bar struct {
+	To    time.Duration // none of them is longer
+	Count int64
+}
+
+// Bars are the parts of the histogram that hold samples, the shortest first.
+func (l *Histogram) Bars() []Bar {
+	var bars []Bar
+	for _, b := range l.h.Distribution() {
+		if b.Count > 0 {
+			bars = append(bars, Bar{To: l.value(b.To), Count: b.Count})
+		}
+	}
+	return bars
+}

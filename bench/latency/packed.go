@@ -1,0 +1,45 @@
+package latency
+
+import "github.com/HdrHistogram/hdrhistogram-go"
+
+// Packed is a histogram in little memory that was made in little time: encoding one costs milliseconds, which a run cannot
+// spare every second.
+type Packed struct {
+	counts   []packedCount
+	overflow int64
+	negative int64
+}
+
+// packedCount is n samples in the bucket at an index.
+type packedCount struct {
+	index int32
+	n     int64
+}
+
+// Pack copies the histogram.
+func (l *Histogram) Pack() Packed {
+	p := Packed{overflow: l.overflow, negative: l.negative}
+	left := l.Count()
+	for i, n := range l.h.Export().Counts {
+		if n == 0 {
+			continue
+		}
+		p.counts = append(p.counts, packedCount{int32(i), n})
+		if left -= n; left == 0 {
+			break
+		}
+	}
+	return p
+}
+
+// Histogram is what was packed.
+func (p *Packed) Histogram() *Histogram {
+	l := New()
+	s := l.h.Export()
+	for _, c := range p.counts {
+		s.Counts[c.index] = c.n
+	}
+	l.h = hdrhistogram.Import(s)
+	l.overflow, l.negative = p.overflow, p.negative
+	return l
+}

@@ -1,0 +1,93 @@
+// Package live shows how a run is doing while it is: one line that changes on a terminal, a plain line every few seconds in
+// a pipe.
+package live
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/bench/latency"
+	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/result"
+)
+
+// View writes progress. It is used by one goroutine.
+type View struct {
+	w        io.Writer
+	terminal bool
+	every    time.Duration
+	label    string
+	phase    string
+	next     time.Duration // of a run: when it is time for another line
+	drawn    bool          // the line on the terminal is ours
+}
+
+// New returns a view that writes to w: to a terminal each time it is called, else once in every.
+func New(w io.Writer, terminal bool, every time.Duration) *View {
+	return &View{w: w, terminal: terminal, every: every}
+}
+
+// clearLine returns to the beginning of a terminal's line and empties it.
+const clearLine = "\r\x1b[K"
+
+// Show shows progress. What cannot be written is left out: a run does not fail because nobody looks.
+func (v *View) Show(p load.Progress) {
+	again := p.Label != v.label || p.At < v.next-v.every // another run has begun
+	if v.terminal {
+		if again && v.label != "" {
+			v.Done()
+		}
+		v.label, v.next = p.Label, p.At+v.every
+		v.drawn = true
+		_, _ = fmt.Fprint(v.w, clearLine+Line(p))
+		return
+	}
+	if !again && p.Phase == v.phase && p.At < v.next {
+		return
+	}
+	v.label, v.phase, v.next = p.Label, p.Phase, p.At+v.every
+	_, _ = fmt.Fprintln(v.w, Line(p))
+}
+
+// Done leaves the last line where it is and goes to the next.
+func (v *View) Done() {
+	if v.drawn {
+		_, _ = fmt.Fprintln(v.w)
+	}
+	v.drawn, v.next = false, 0
+}
+
+// Line is progress in a line.
+func Line(p load.Progress) string {
+	what := "ack"
+	if p.EndToEnd {
+		what = "e2e"
+	}
+	parts := []string{
+		fmt.Sprintf("%s: %-8s", p.Label, p.Phase),
+		fmt.Sprintf("%.0f/s of %.0f", p.Rate, p.Wanted),
+		fmt.Sprintf("in flight %d", p.InFlight),
+		"lag " + result.Time(float64(p.Lag)),
+	}
+	if p.Headline != nil {
+		parts = append(parts, fmt.Sprintf("%s p50 %s  p99 %s  p99.9 %s", what, at(p.Headline, 50), at(p.Headline, 99), at(p.Headline, 99.9)))
+	}
+	if p.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("FAILED %d", p.Failed))
+	}
+	if p.Phase != result.Drain {
+		parts = append(parts, fmt.Sprintf("%v left", p.Left.Round(time.Second)))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// at is a percentile, or a dash if there are too few samples for it.
+func at(h *latency.Histogram, p float64) string {
+	d, shown := h.Percentile(p)
+	if !shown {
+		return "-"
+	}
+	return result.Time(float64(d))
+}

@@ -1,0 +1,292 @@
+package load_test
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/bench/clock"
+	_ "github.com/sebbroker/seb/bench/drivers/noop"
+	"github.com/sebbroker/seb/bench/latency"
+	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/bench/schedule"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+// lateClock wakes sleepers late, as a machine does that is too busy.
+type lateClock struct {
+	*clock.Standard
+	late time.Duration
+}
+
+func (c lateClock) SleepUntil(ctx context.Context, t int64) error {
+	if t <= c.Now() {
+		return nil
+	}
+	return c.Standard.SleepUntil(ctx, t+int64(c.late))
+}
+
+func TestValidity(t *testing.T) {
+	t.Run("a generator that is late makes a run invalid", func(t *testing.T) {
+		s := &simulation{service: time.Millisecond / 2}
+		res := simulate(t, s, simWorkload(), func(o *load.Options) { o.Clock = lateClock{clock.NewStandard(), 300 * time.Microsecond} })
+		v := res.Validity
+		if v.Valid || len(v.Reasons) != 1 || !strings.Contains(v.Reasons[0], "generator itself") {
+			t.Errorf("%+v", v)
+		}
+		if d := time.Duration(v.LagNs); d < 299*time.Microsecond || d > 301*time.Microsecond {
+			t.Errorf("lag %v, want 300µs", d)
+		}
+		if d, _ := res.Curves.E2ESent.At(50); d > 501*time.Microsecond {
+			t.Errorf("from the send it took %v, want 500µs", d)
+		}
+	})
+	t.Run("its delay adds up until it has caught up", func(t *testing.T) {
+		// It wakes up 3 ms late and has three more messages to send by then: none of them is the system's fault.
+		s := &simulation{service: time.Microsecond}
+		res := simulate(t, s, simWorkload(), func(o *load.Options) { o.Clock = lateClock{clock.NewStandard(), 3500 * time.Microsecond} })
+		own, lag := histogram(t, &res.Generator.OwnLag), histogram(t, &res.Generator.Lag)
+		if !own.Equal(lag) {
+			t.Errorf("its own lag has mean %v, all has %v", own.Mean(), lag.Mean())
+		}
+		if d := lag.Max(); d < 3499*time.Microsecond || d > 3505*time.Microsecond {
+			t.Errorf("lag of up to %v, want 3.5ms", d)
+		}
+	})
+	t.Run("a system that takes no messages for a while does not", func(t *testing.T) {
+		s := &simulation{service: 100 * time.Microsecond, blockAt: 5 * time.Second, block: time.Second}
+		res := simulate(t, s, simWorkload())
+		if !res.Validity.Valid || res.Validity.LagNs > int64(time.Microsecond) {
+			t.Errorf("%+v", res.Validity)
+		}
+		lag := histogram(t, &res.Generator.Lag)
+		if lag.Max() < 990*time.Millisecond || above(lag, time.Millisecond) < 990 {
+			t.Errorf("%d messages were sent late, by up to %v", above(lag, time.Millisecond), lag.Max())
+		}
+		if n := above(histogram(t, res.Curves.E2EIntended), 500*time.Millisecond); n < 500 {
+			t.Errorf("%d messages took more than 500 ms from the intended time", n)
+		}
+		if n := above(histogram(t, res.Curves.E2ESent), 500*time.Millisecond); n != 1 {
+			t.Errorf("%d messages took more than 500 ms from the send, want the one that was blocked", n)
+		}
+		if d := histogram(t, &res.Generator.Inside).Max(); d < 999*time.Millisecond {
+			t.Errorf("the driver took %v at most", d)
+		}
+	})
+	t.Run("nor does one that leaves too many in flight", func(t *testing.T) {
+		w := simWorkload()
+		w.InFlight = 10
+		res := simulate(t, &simulation{service: 100 * time.Microsecond, stallAt: 5 * time.Second, stall: time.Second}, w)
+		if !res.Validity.Valid || res.Validity.LagNs > int64(time.Microsecond) || res.Counts.Waited < 900 {
+			t.Errorf("%+v, %d waited", res.Validity, res.Counts.Waited)
+		}
+		for i, s := range res.Seconds {
+			if s.InFlight > 10 {
+				t.Errorf("second %d: %d in flight", i, s.InFlight)
+			}
+		}
+	})
+	t.Run("few samples are judged by their maxima", func(t *testing.T) {
+		w := simWorkload()
+		w.Rate = 20 * schedule.PerSecond
+		res := simulate(t, &simulation{service: time.Millisecond}, w)
+		if !res.Validity.Valid || !strings.Contains(strings.Join(res.Validity.Notes, "\n"), "200 messages are too few") {
+			t.Errorf("%+v", res.Validity)
+		}
+	})
+}
+
+func TestFailures(t *testing.T) {
+	t.Run("failed messages count the timeout, and why they failed", func(t *testing.T) {
+		refused := errors.New("no more room")
+		s := &simulation{service: time.Microsecond, refuse: func(n int) error {
+			if n >= 2000 && n < 2100 {
+				return refused
+			}
+			return nil
+		}}
+		res := simulate(t, s, simWorkload())
+		if c := res.Counts; c.Failed != 100 || c.Lost != 0 || c.Received != 10_900 || c.Expected != 10_900 {
+			t.Errorf("%+v", c)
+		}
+		if len(res.Errors) != 1 || res.Errors[0].Count != 100 || !strings.Contains(res.Errors[0].Text, "no more room") {
+			t.Errorf("%+v", res.Errors)
+		}
+		for _, name := range result.Names() {
+			if n := above(histogram(t, res.Curves.Named(name)), 9*time.Second); n != 100 {
+				t.Errorf("%s: %d samples of at least the timeout", name, n)
+			}
+		}
+	})
+	t.Run("what could not be sent before the end counts from when it was due", func(t *testing.T) {
+		s := &simulation{service: time.Microsecond, blockAt: 6 * time.Second, block: time.Hour}
+		w := simWorkload()
+		w.Timeout = workload.Duration(2 * time.Second)
+		res := simulate(t, s, w)
+		c := res.Counts
+		// The one that is blocked fails at the end, 13 s after the start; the rest of the eleven seconds is not sent.
+		if c.Unsent != 4999 || c.Failed != 1 || c.Received != 6000 || c.Measured != 5001 {
+			t.Errorf("%+v", c)
+		}
+		for _, name := range []string{result.AckIntended, result.E2EIntended} {
+			h := histogram(t, res.Curves.Named(name))
+			if h.Count() != 10_000 || above(h, 1999*time.Millisecond) != 5000 || h.Max() < 6990*time.Millisecond {
+				t.Errorf("%s: %d samples, %d of at least 2 s, max %v", name, h.Count(), above(h, 1999*time.Millisecond), h.Max())
+			}
+		}
+	})
+	t.Run("what has no answer at the end counts as well", func(t *testing.T) {
+		s := &simulation{service: time.Microsecond, stallAt: 10 * time.Second, stall: 20 * time.Second}
+		w := simWorkload()
+		w.Timeout = workload.Duration(5 * time.Second)
+		res := simulate(t, s, w)
+		if c := res.Counts; c.Unanswered != 1000 || c.Lost != 0 || c.Received != 10_000 {
+			t.Errorf("%+v", c)
+		}
+		h := histogram(t, &res.Curves.AckIntended)
+		if h.Count() != 10_000 || above(h, 4900*time.Millisecond) != 1000 {
+			t.Errorf("%d samples, %d of at least the timeout", h.Count(), above(h, 4900*time.Millisecond))
+		}
+	})
+}
+
+func TestLimits(t *testing.T) {
+	t.Run("more than two minutes are an overflow", func(t *testing.T) {
+		w := simWorkload()
+		w.Timeout = workload.Duration(10 * time.Minute)
+		res := simulate(t, &simulation{service: time.Microsecond, stallAt: 10 * time.Second, stall: 3 * time.Minute}, w)
+		if c := res.Curves.E2EIntended; c.Overflow != 1000 || c.MaxNs != int64(latency.Highest) || !res.Counts.Clean() {
+			t.Errorf("%d overflows, max %v, %+v", c.Overflow, time.Duration(c.MaxNs), res.Counts)
+		}
+	})
+	t.Run("a workload that makes no sense is refused", func(t *testing.T) {
+		w := simWorkload()
+		w.Publishers = 0
+		if _, err := load.Run(t.Context(), load.Options{Workload: w}); err == nil || !strings.Contains(err.Error(), "publishers") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("an end from outside ends the run", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			s := &simulation{service: time.Microsecond}
+			_, err := load.Run(ctx, load.Options{Workload: simWorkload(), Clock: clock.NewStandard(), Open: s.open})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v", err)
+			}
+		})
+	})
+}
+
+func TestFaults(t *testing.T) {
+	t.Run("a slow consumer is late, and the acknowledgements are not", func(t *testing.T) {
+		w := simWorkload()
+		w.Faults = []workload.Fault{{Kind: workload.Slow, At: 2 * time.Second, For: time.Second, Delay: 2 * time.Millisecond}}
+		res := simulate(t, &simulation{service: time.Microsecond}, w)
+		// It takes 500 of 1000 messages in the second, so that the last of them waits for half a second.
+		if d := histogram(t, res.Curves.E2EIntended).Max(); d < 490*time.Millisecond || d > 510*time.Millisecond {
+			t.Errorf("end to end it took up to %v", d)
+		}
+		if d := histogram(t, &res.Curves.AckIntended).Max(); d > time.Millisecond {
+			t.Errorf("an acknowledgement took %v", d)
+		}
+		if len(res.Faults) != 1 || res.Faults[0].From != 3 || res.Faults[0].To != 4 || res.Faults[0].Error != "" {
+			t.Errorf("%+v", res.Faults)
+		}
+	})
+	t.Run("a consumer on hold gets what has piled up", func(t *testing.T) {
+		w := simWorkload()
+		w.Faults = []workload.Fault{{Kind: workload.Hold, At: time.Second, For: 3 * time.Second}}
+		res := simulate(t, &simulation{service: time.Microsecond}, w)
+		h := histogram(t, res.Curves.E2EIntended)
+		if n := above(h, 500*time.Millisecond); n < 2490 || n > 2510 || !res.Counts.Clean() {
+			t.Errorf("%d samples of more than half a second, %+v", n, res.Counts)
+		}
+	})
+	t.Run("a command runs and says which process the broker is now", func(t *testing.T) {
+		broker := exec.Command("sleep", "100")
+		if err := broker.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = broker.Wait() }()
+		w := simWorkload()
+		w.Faults = []workload.Fault{
+			{Kind: workload.Pause, At: time.Second, For: time.Second},
+			{Kind: workload.Restart, At: 3 * time.Second, Run: "echo started after $PID; echo 17 and; echo " + strconv.Itoa(1<<22+5)},
+			{Kind: workload.Pause, At: 5 * time.Second, For: time.Second},
+			{Kind: workload.Command, At: 7 * time.Second, Run: "echo broken; exit 3"},
+		}
+		res := simulate(t, &simulation{service: time.Microsecond}, w, func(o *load.Options) { o.Target.PID = broker.Process.Pid })
+		if len(res.Faults) != 4 || res.Faults[0].Error != "" || res.Faults[0].To-res.Faults[0].From != 1 || res.Faults[1].Error != "" {
+			t.Fatalf("%+v", res.Faults)
+		}
+		if e := res.Faults[2].Error; !strings.Contains(e, strconv.Itoa(1<<22+5)) {
+			t.Errorf("the pause after the restart says %q, want the new process", e)
+		}
+		if e := res.Faults[3].Error; !strings.Contains(e, "exit status 3") || !strings.Contains(e, "broken") {
+			t.Errorf("the command that failed says %q", e)
+		}
+	})
+	t.Run("a fault of a process needs to know which", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := simWorkload()
+			w.Faults = []workload.Fault{{Kind: workload.Pause, For: time.Second}}
+			_, err := load.Run(t.Context(), load.Options{Workload: w, Clock: clock.NewStandard(), Open: (&simulation{}).open})
+			if err == nil || !strings.Contains(err.Error(), "pid") {
+				t.Errorf("error %v", err)
+			}
+		})
+	})
+}
+
+func TestNoop(t *testing.T) {
+	w := workload.Default()
+	w.Warmup, w.Duration, w.Timeout = workload.Duration(50*time.Millisecond), workload.Duration(300*time.Millisecond), workload.Duration(time.Minute)
+	w.Rate, w.Publishers, w.Topics, w.Subscribers, w.Keys = 7000*schedule.PerSecond, 4, 2, 2, 5
+	size, err := workload.ParseSizes("64..4KiB:3,48")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Size = size
+	for _, shared := range []bool{false, true} {
+		w.Shared = shared
+		times := int64(2)
+		if shared {
+			times = 1
+		}
+		t.Run("every message arrives, shared: "+strconv.FormatBool(shared), func(t *testing.T) {
+			res, err := load.Run(t.Context(), load.Options{
+				Workload: w, Clock: clock.NewMonotonic(0), Target: workload.Target{Driver: "noop"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := res.Counts
+			if c.Sent != 2450 || c.Acked != 2450 || c.Measured != 2100 || c.Expected != 2450*times || c.Received != c.Expected || !c.Clean() {
+				t.Errorf("%+v %v", c, res.Errors)
+			}
+			if n := res.Curves.E2ESent.Count; n != 2100*times {
+				t.Errorf("%d samples", n)
+			}
+		})
+	}
+}
+
+func TestFloor(t *testing.T) {
+	w := simWorkload()
+	res := simulate(t, &simulation{service: time.Millisecond / 2}, w, func(o *load.Options) { o.Floor = 3 * time.Second })
+	f := res.Floor
+	if f == nil || f.Curves.E2EIntended.Count != 3000 || f.SentRate != 1000 || f.Curves.E2EIntended.MaxNs > 1000 {
+		t.Errorf("%+v", f)
+	}
+	if res.Curves.E2EIntended.Count != 10_000 {
+		t.Errorf("%d samples of the run itself", res.Curves.E2EIntended.Count)
+	}
+}

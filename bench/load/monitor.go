@@ -1,0 +1,222 @@
+package load
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/sebbroker/seb/bench/latency"
+	"github.com/sebbroker/seb/bench/machine"
+	"github.com/sebbroker/seb/bench/result"
+)
+
+// Progress is how a run is doing.
+type Progress struct {
+	Label    string // what is measured
+	Phase    string // as in result.Second
+	At, Left time.Duration
+	Rate     float64 // messages sent in the last second
+	Wanted   float64 // messages due in a second
+	InFlight int64
+	Failed   int64
+	Lag      time.Duration // the longest of the last second
+	// Headline is the curve that percentiles are of: end to end, or until the acknowledgement if nobody receives, from the
+	// intended time. It holds what was answered since measuring began, or since the start before that. It is valid during
+	// the call. Of a run of several machines it is nil.
+	Headline *latency.Histogram
+	EndToEnd bool
+}
+
+// Hists are the latencies from the intended time of all that was answered in a second. E2E is nil without subscribers.
+type Hists struct{ Ack, E2E *latency.Histogram }
+
+// monitor writes down what happens in each second until ctx ends.
+func (r *run) monitor(ctx context.Context) {
+	m := newMonitor(r)
+	for n := int64(1); ; n++ {
+		// A second that is cut short by the end counts as well.
+		ended := r.clock.SleepUntil(ctx, r.start+n*int64(time.Second)) != nil
+		if now := r.clock.Now(); now > r.start {
+			m.second(now)
+		}
+		if ended {
+			return
+		}
+	}
+}
+
+type monitor struct {
+	r         *run
+	ack, e2e  *latency.Histogram // of a second
+	sofar     *latency.Histogram // headline of Progress
+	measuring bool
+	last      sample
+}
+
+// sample is counters at a time.
+type sample struct {
+	at                            int64
+	sent, acked, failed, received int64
+	broker, generator             machine.Usage
+}
+
+func newMonitor(r *run) *monitor {
+	m := &monitor{r: r, ack: latency.New(), e2e: latency.New(), sofar: latency.New()}
+	m.last = m.sample(r.start)
+	return m
+}
+
+func (m *monitor) sample(now int64) sample {
+	r := m.r
+	s := sample{at: now, sent: r.sent.Load(), acked: r.acked.Load(), failed: r.failed.Load(), received: r.received.Load()}
+	// A process that is gone, or a system without /proc, uses nothing.
+	if pid := r.pid.Load(); pid > 0 {
+		s.broker, _ = machine.Process(int(pid))
+	}
+	s.generator, _ = machine.Process(os.Getpid())
+	return s
+}
+
+// second ends a second.
+func (m *monitor) second(now int64) {
+	r := m.r
+	m.ack.Reset()
+	m.e2e.Reset()
+	for _, s := range r.sends {
+		s.collect(m.ack)
+	}
+	for _, s := range r.receives {
+		s.collect(m.e2e)
+	}
+	s := m.sample(now)
+	took := time.Duration(now - m.last.at).Seconds()
+	row := result.Second{
+		At: r.seconds(now), Phase: r.phase(now), Sent: s.sent - m.last.sent, Acked: s.acked - m.last.acked,
+		Failed: s.failed - m.last.failed, Received: s.received - m.last.received, InFlight: s.sent - s.acked - s.failed,
+		LagMaxNs:  r.lagMax.Swap(0),
+		BrokerCPU: cores(s.broker.CPU-m.last.broker.CPU, took), BrokerRSS: s.broker.RSSBytes,
+		GeneratorCPU: cores(s.generator.CPU-m.last.generator.CPU, took), GeneratorRSS: s.generator.RSSBytes,
+	}
+	m.write(&row, now)
+	m.progress(row, now, took)
+	m.last = s
+}
+
+// write adds the second to the result, but for its curves: encoding them takes time that a run cannot spare.
+func (m *monitor) write(row *result.Second, now int64) {
+	r := m.r
+	p := packedSecond{from: m.last.at, to: now, ack: m.ack.Pack()}
+	if len(r.groups) > 0 {
+		p.e2e = m.e2e.Pack()
+	}
+	r.packed = append(r.packed, p)
+	r.res.Seconds = append(r.res.Seconds, *row)
+}
+
+// packedSecond is the curves of a second.
+type packedSecond struct {
+	from, to int64 // of the clock
+	ack, e2e latency.Packed
+}
+
+// secondCurves adds the curves of all seconds to the result.
+func (r *run) secondCurves() error {
+	for i := range r.packed {
+		p, row := &r.packed[i], &r.res.Seconds[i]
+		hists := Hists{Ack: p.ack.Histogram()}
+		ack, err := hists.Ack.Curve()
+		if err != nil {
+			return err
+		}
+		row.Ack = ack
+		if len(r.groups) > 0 {
+			hists.E2E = p.e2e.Histogram()
+			e2e, err := hists.E2E.Curve()
+			if err != nil {
+				return err
+			}
+			row.E2E = &e2e
+		}
+		if r.o.Second != nil {
+			from, to := r.res.Started.Add(time.Duration(p.from-r.start)), r.res.Started.Add(time.Duration(p.to-r.start))
+			if err := r.o.Second(from, to, hists); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *monitor) progress(row result.Second, now int64, took float64) {
+	r := m.r
+	if r.o.Others != nil && !r.draining.Load() { // a draining part reports by itself
+		t := r.totals(now, false)
+		t.LagMax = time.Duration(row.LagMaxNs)
+		r.o.Others.Report(t)
+	}
+	if r.o.Progress == nil {
+		return
+	}
+	if !m.measuring && m.last.at >= r.measureFrom {
+		m.measuring = true
+		m.sofar.Reset()
+	}
+	endToEnd := len(r.groups) > 0
+	if endToEnd {
+		m.sofar.Merge(m.e2e)
+	} else {
+		m.sofar.Merge(m.ack)
+	}
+	r.o.Progress(Progress{
+		Label: r.o.Target.Name(), Phase: row.Phase, At: time.Duration(now - r.start), Left: time.Duration(max(0, r.end-now)),
+		Rate: float64(row.Sent) / took, Wanted: r.w.Rate.Float() * float64(r.deal.Publishers) / float64(r.w.Publishers), InFlight: row.InFlight, Failed: r.failed.Load(),
+		Lag: time.Duration(row.LagMaxNs), Headline: m.sofar, EndToEnd: endToEnd,
+	})
+}
+
+// cores is CPU time by time; a process that was started again has used less than before.
+func cores(cpu time.Duration, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return max(0, cpu.Seconds()) / seconds
+}
+
+// jitterSleep is the sleep whose excess is measured all through the run.
+const jitterSleep = 5 * time.Millisecond
+
+// jitter measures how long the machine keeps a goroutine waiting that does nothing but sleep.
+func (r *run) jitter(ctx context.Context) {
+	if r.clock.SleepUntil(ctx, r.measureFrom) != nil {
+		return
+	}
+	for now := r.clock.Now(); now < r.measureTo; {
+		until := now + int64(jitterSleep)
+		if r.clock.SleepUntil(ctx, until) != nil {
+			return
+		}
+		now = r.clock.Now()
+		r.jitters.Record(now - until)
+	}
+}
+
+// usage is what the generator has used while measuring.
+type usage struct {
+	before, after       runtime.MemStats
+	cpuBefore, cpuAfter time.Duration
+}
+
+// collectUsage looks at the generator when measuring begins and when it ends.
+func (r *run) collectUsage(ctx context.Context) {
+	if r.clock.SleepUntil(ctx, r.measureFrom) != nil {
+		return
+	}
+	runtime.ReadMemStats(&r.use.before)
+	own, _ := machine.Process(os.Getpid())
+	r.use.cpuBefore = own.CPU
+	_ = r.clock.SleepUntil(ctx, r.measureTo) // an early end is one
+	runtime.ReadMemStats(&r.use.after)
+	own, _ = machine.Process(os.Getpid())
+	r.use.cpuAfter = own.CPU
+}

@@ -1,0 +1,233 @@
+package load
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/bench/latency"
+	"github.com/sebbroker/seb/bench/machine"
+	"github.com/sebbroker/seb/bench/message"
+	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+// describe says what is measured, where and with what, before the run.
+func (r *run) describe() {
+	r.res.ID = runID(r.o.Run)
+	r.res.Label = r.o.Target.Name()
+	r.res.Target = r.o.Target.Public()
+	r.res.Workload = *r.w
+	r.res.Machine = machine.Here()
+	if r.o.Target.Data != "" {
+		fs, err := machine.Filesystem(r.o.Target.Data)
+		if err != nil {
+			r.problem(err.Error())
+		}
+		r.res.Filesystem = fs
+	}
+}
+
+// outcome counts what became of every message, and makes the result.
+func (r *run) outcome() (*result.Run, error) {
+	c := &r.res.Counts
+	for _, p := range r.publishers {
+		c.Unanswered += p.abandon()
+	}
+	c.Unsent = r.unsent()
+	here := map[Group]*group{}
+	for _, g := range r.groups {
+		here[g.Group] = g
+	}
+	for _, p := range r.publishers {
+		for _, of := range groupsOf(r.w, p.topic) {
+			if g := here[of]; g != nil || !r.apart {
+				r.settle(p, of, g)
+			}
+		}
+	}
+	r.seal()
+	r.count()
+	if err := r.curves(); err != nil {
+		return nil, err
+	}
+	if err := r.secondCurves(); err != nil {
+		return nil, err
+	}
+	for text, n := range r.problems {
+		r.res.Errors = append(r.res.Errors, result.Problem{Text: text, Count: n})
+	}
+	slices.SortFunc(r.res.Errors, func(a, b result.Problem) int { return strings.Compare(a.Text, b.Text) })
+	slices.SortFunc(r.faults, func(a, b result.Fault) int { return int(a.Fault.At - b.Fault.At) })
+	r.res.Faults = r.faults
+	r.res.Colocated = r.pid.Load() > 0 || local(r.o.Target.Address)
+	r.judge()
+	return r.res, nil
+}
+
+// abandon gives up the publishes that had no answer, and returns how many there are.
+func (p *publisher) abandon() (n int64) {
+	for _, s := range p.slots {
+		if s.state.CompareAndSwap(slotInFlight, slotAbandoned) {
+			n++
+			p.shard.answered(p.r.gaveUp(s.due), p.r.gaveUp(s.sent), p.r.measures(s.due))
+		}
+	}
+	return n
+}
+
+// gaveUp is the latency of what has not come at all: how long was waited for it, at least the workload's timeout.
+func (r *run) gaveUp(since int64) int64 { return max(r.over-since, int64(r.w.Timeout)) }
+
+// unsent counts the messages that were due and could not be sent at all, and records them as unanswered.
+func (r *run) unsent() (n int64) {
+	if r.w.Loop == workload.Closed {
+		return 0 // by its nature it sends fewer
+	}
+	for _, p := range r.publishers {
+		sent := p.next.Load()
+		times := r.schedule(p.number)
+		for seq := uint64(0); ; seq++ {
+			due, ok := times.Next()
+			if !ok {
+				break
+			}
+			if seq >= sent {
+				n++
+				p.shard.answered(r.gaveUp(due), r.gaveUp(due), r.measures(due))
+			}
+		}
+	}
+	return n
+}
+
+// settle counts what a group of subscribers got of a publisher, and records what it did not. g is the group as far as it is
+// here, nil if it is elsewhere: then nothing of it is measured here.
+func (r *run) settle(p *publisher, of Group, g *group) {
+	c := &r.res.Counts
+	seen := &message.Set{}
+	if g != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		seen = g.tracker(p.number).Seen()
+	}
+	for _, other := range r.elsewhere[sightingOf{of, p.number}] {
+		// What has reached several of those who share was new to each of them.
+		common := int64(seen.Join(other))
+		r.duplicates.Add(common)
+		r.received.Add(-common)
+	}
+	p.mu.Lock()
+	c.Expected += int64(p.acked.Len())
+	c.Lost += int64(p.acked.Without(seen))
+	c.Unexpected += int64(seen.Without(&p.acked))
+	p.mu.Unlock()
+	if g != nil && (seen.Len() < p.next.Load() || c.Unsent > 0) {
+		r.missing(p, seen)
+	}
+}
+
+// missing records the messages of a publisher that are not in seen. The schedule tells when those were due that have not
+// come; a closed loop follows none, and they count the timeout.
+func (r *run) missing(p *publisher, seen *message.Set) {
+	shard := r.receives[0]
+	if r.w.Loop == workload.Closed {
+		for range p.next.Load() - seen.Len() {
+			shard.missing(int64(r.w.Timeout))
+		}
+		return
+	}
+	times := r.schedule(p.number)
+	for seq := uint64(0); ; seq++ {
+		due, ok := times.Next()
+		if !ok {
+			return
+		}
+		if !seen.Has(seq) && r.measures(due) {
+			shard.missing(r.gaveUp(due))
+		}
+	}
+}
+
+// count writes the counters down.
+func (r *run) count() {
+	c := &r.res.Counts
+	c.Sent, c.Acked, c.Failed = r.sent.Load(), r.acked.Load(), r.failed.Load()
+	c.Measured, c.Waited, c.DoneTwice = r.measured.Load(), r.waited.Load(), r.doneTwice.Load()
+	c.Received, c.Duplicates, c.Reordered = r.received.Load(), r.duplicates.Load(), r.reordered.Load()
+	c.Corrupt, c.Foreign, c.Others = r.corrupt.Load(), r.foreign.Load(), r.others.Load()
+	var sent int64
+	for _, p := range r.publishers {
+		sent = max(sent, p.last)
+	}
+	c.SentRate = r.rate(c.Measured, sent)
+	c.ReceivedRate = r.rate(r.measuredReceived.Load(), r.came.Load())
+}
+
+// rate is messages a second of the measured time, which is longer if the last of them came later.
+func (r *run) rate(n, last int64) float64 {
+	return float64(n) / time.Duration(max(r.measureTo, last)-r.measureFrom).Seconds()
+}
+
+// curves merges the shards.
+func (r *run) curves() error {
+	var all [7]*latency.Histogram
+	for i := range all {
+		all[i] = latency.New()
+	}
+	for _, s := range r.sends {
+		for i, h := range []*latency.Histogram{s.ackIntended, s.ackSent, s.lag, s.own, s.inside} {
+			all[i].Merge(h)
+		}
+	}
+	for _, s := range r.receives {
+		all[5].Merge(s.e2eIntended)
+		all[6].Merge(s.e2eSent)
+	}
+	var e2eIntended, e2eSent latency.Curve
+	g := &r.res.Generator
+	for i, into := range []*latency.Curve{
+		&r.res.Curves.AckIntended, &r.res.Curves.AckSent, &g.Lag, &g.OwnLag, &g.Inside, &e2eIntended, &e2eSent,
+	} {
+		curve, err := all[i].Curve()
+		if err != nil {
+			return err
+		}
+		*into = curve
+	}
+	if len(r.groups) > 0 {
+		r.res.Curves.E2EIntended, r.res.Curves.E2ESent = &e2eIntended, &e2eSent
+	}
+	jitter, err := r.jitters.Curve()
+	g.Jitter = jitter
+	g.Spin = workload.Duration(r.o.Spin)
+	g.Scheduling = machine.Scheduling()
+	g.GOMAXPROCS = runtime.GOMAXPROCS(0)
+	g.CPUSeconds = (r.use.cpuAfter - r.use.cpuBefore).Seconds()
+	g.GC = r.use.gc()
+	return err
+}
+
+// gc is what the garbage collector did.
+func (u *usage) gc() result.GC {
+	before, after := &u.before, &u.after
+	gc := result.GC{
+		Count: after.NumGC - before.NumGC, PauseNs: int64(after.PauseTotalNs - before.PauseTotalNs), HeapBytes: after.HeapAlloc,
+		AllocBytes: after.TotalAlloc - before.TotalAlloc, Allocs: after.Mallocs - before.Mallocs,
+	}
+	for i := range min(gc.Count, uint32(len(after.PauseNs))) {
+		gc.PauseMaxNs = max(gc.PauseMaxNs, int64(after.PauseNs[(after.NumGC-1-i)%uint32(len(after.PauseNs))]))
+	}
+	return gc
+}
+
+// local says whether an address is on this machine; drivers' defaults are.
+func local(address string) bool {
+	for _, host := range []string{"127.0.0.1", "localhost", "[::1]"} {
+		if strings.Contains(address, host) {
+			return true
+		}
+	}
+	return address == ""
+}

@@ -1,0 +1,69 @@
+package load_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/bench/clock"
+	_ "github.com/sebbroker/seb/bench/drivers/seb" // registers itself
+	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/peers"
+	"github.com/sebbroker/seb/bench/schedule"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+// TestPause stops a real broker for a second. What it asserts is what a stop of that length must cost; how much more it
+// costs is the machine's.
+func TestPause(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and starts a broker")
+	}
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := peers.Start(t.Context(), peers.Options{Repository: repository, Progress: t.Output()}, "seb-memory", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	w := workload.Default()
+	w.Rate, w.Size = 500*schedule.PerSecond, workload.FixedSize(100)
+	w.Warmup, w.Duration = workload.Duration(500*time.Millisecond), workload.Duration(3*time.Second)
+	w.Timeout = workload.Duration(time.Minute)
+	w.Faults = []workload.Fault{{Kind: workload.Pause, At: time.Second, For: time.Second}}
+	const late = 250 * time.Millisecond
+	found := map[string]int64{}
+	for _, loop := range []string{workload.Open, workload.Closed} {
+		w.Loop = loop
+		res, err := load.Run(t.Context(), load.Options{
+			Workload: w, Clock: clock.NewMonotonic(0),
+			Target: workload.Target{Driver: p.Targets[0].Driver, Address: p.Targets[0].Address, Options: p.Targets[0].Options, PID: p.PID},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !res.Counts.Clean() || len(res.Faults) != 1 || res.Faults[0].Error != "" || res.Faults[0].To-res.Faults[0].From < 1 {
+			t.Errorf("%s loop: %+v, %v, faults %+v", loop, res.Counts, res.Errors, res.Faults)
+		}
+		h := histogram(t, res.Curves.E2EIntended)
+		found[loop] = above(h, late)
+		t.Logf("%s loop: %d of %d messages took more than %v, the longest %v", loop, found[loop], h.Count(), late, h.Max())
+		if h.Max() < 900*time.Millisecond {
+			t.Errorf("%s loop: the longest took %v", loop, h.Max())
+		}
+	}
+	// Those due in the first three quarters of the second wait for at least a quarter: 375 of them.
+	if n := found[workload.Open]; n < 300 {
+		t.Errorf("%d messages are late, want about 375", n)
+	}
+	if closed, open := found[workload.Closed], found[workload.Open]; closed > open/4 {
+		t.Errorf("the closed loop has %d late messages, the open one %d: it should hide them", closed, open)
+	}
+}

@@ -1,0 +1,106 @@
+package load
+
+import (
+	"sync"
+
+	"github.com/sebbroker/seb/bench/latency"
+)
+
+// sendShard is the samples of some publishers.
+type sendShard struct {
+	mu     sync.Mutex // guards all below
+	sealed bool       // takes no more samples
+	// Those of measured messages.
+	ackIntended, ackSent, lag, own, inside *latency.Histogram
+	// Those of all messages, from the intended time, since they were last collected; spare is empty.
+	second, spare *latency.Histogram
+}
+
+func newSendShard() *sendShard {
+	return &sendShard{
+		ackIntended: latency.New(), ackSent: latency.New(), lag: latency.New(), own: latency.New(), inside: latency.New(),
+		second: latency.New(), spare: latency.New(),
+	}
+}
+
+// sent records how late a measured message was handed to the driver, for how much of that the generator is to blame, and
+// how long the driver took.
+func (s *sendShard) sent(lag, own, inside int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed {
+		return
+	}
+	s.lag.Record(lag)
+	s.own.Record(own)
+	s.inside.Record(inside)
+}
+
+// answered records how long an acknowledgement took.
+func (s *sendShard) answered(intended, sent int64, measured bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed {
+		return
+	}
+	s.second.Record(intended)
+	if measured {
+		s.ackIntended.Record(intended)
+		s.ackSent.Record(sent)
+	}
+}
+
+// collect adds what has come since the last call to into. It is called by one goroutine.
+func (s *sendShard) collect(into *latency.Histogram) {
+	s.mu.Lock()
+	s.second, s.spare = s.spare, s.second
+	taken := s.spare
+	s.mu.Unlock()
+	into.Merge(taken)
+	taken.Reset()
+}
+
+// receiveShard is the samples of some subscribers.
+type receiveShard struct {
+	mu            sync.Mutex // guards all below
+	sealed        bool
+	e2eIntended   *latency.Histogram // of measured messages
+	e2eSent       *latency.Histogram
+	second, spare *latency.Histogram // as those of a sendShard
+}
+
+func newReceiveShard() *receiveShard {
+	return &receiveShard{e2eIntended: latency.New(), e2eSent: latency.New(), second: latency.New(), spare: latency.New()}
+}
+
+// received records how long a message took.
+func (s *receiveShard) received(intended, sent int64, measured bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed {
+		return
+	}
+	s.second.Record(intended)
+	if measured {
+		s.e2eIntended.Record(intended)
+		s.e2eSent.Record(sent)
+	}
+}
+
+// missing records a measured message that has not come in so long.
+func (s *receiveShard) missing(ns int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.e2eIntended.Record(ns)
+	s.e2eSent.Record(ns)
+}
+
+// collect adds what has come since the last call to into. It is called by one goroutine.
+func (s *receiveShard) collect(into *latency.Histogram) {
+	s.mu.Lock()
+	s.second, s.spare = s.spare, s.second
+	taken := s.spare
+	s.mu.Unlock()
+	into.Merge(taken)
+	taken.Reset()
+}

@@ -1,0 +1,407 @@
+package load_test
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/bench/clock"
+	"github.com/sebbroker/seb/bench/latency"
+	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/bench/schedule"
+	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+// simulation is a broker of one server, which takes a message at a time, in the time of the test's bubble. It delivers, and
+// then acknowledges. Its times count from the first message.
+type simulation struct {
+	service        time.Duration
+	stallAt, stall time.Duration // the server does nothing from stallAt on, for so long
+	blockAt, block time.Duration // Publish does not return: for the same
+	queue          chan job
+	publishes      func(n int, j *job) []job // what becomes of the n-th message; nil: itself
+	refuse         func(n int) error
+	deliver        func(n, subscriber int) int // how often the n-th that is served goes to a subscriber; nil: once
+	first          time.Time
+	mu             sync.Mutex // guards the rest
+	subscribers    []chan []byte
+	n              int
+	serving        sync.WaitGroup
+}
+
+type job struct {
+	payload []byte
+	done    func(error)
+}
+
+// queueMax holds all the messages of a test.
+const queueMax = 1 << 20
+
+func (s *simulation) open(context.Context, sut.Config) (sut.System, error) {
+	s.queue = make(chan job, queueMax)
+	s.serving.Go(s.serve)
+	return s, nil
+}
+
+func (s *simulation) serve() {
+	served := 0
+	for j := range s.queue {
+		s.rest(s.stallAt, s.stall)
+		time.Sleep(s.service)
+		s.mu.Lock()
+		for i, to := range s.subscribers {
+			times := 1
+			if s.deliver != nil {
+				times = s.deliver(served, i)
+			}
+			for range times {
+				to <- slices.Clone(j.payload)
+			}
+		}
+		served++
+		s.mu.Unlock()
+		if j.done != nil {
+			j.done(nil)
+		}
+	}
+}
+
+// rest waits for the end of a pause if it is now.
+func (s *simulation) rest(at, pause time.Duration) {
+	if since := time.Since(s.first); since >= at && since < at+pause {
+		time.Sleep(at + pause - since)
+	}
+}
+
+func (s *simulation) Setup(context.Context) (sut.Info, error) {
+	return sut.Info{System: "simulation", Durability: sut.None}, nil
+}
+
+func (s *simulation) Publisher(context.Context) (sut.Publisher, error) {
+	return (*simPublisher)(s), nil
+}
+
+func (s *simulation) Subscriber(context.Context, bool) (sut.Subscriber, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := make(chan []byte, queueMax)
+	s.subscribers = append(s.subscribers, c)
+	return simSubscriber(c), nil
+}
+
+func (s *simulation) Teardown(context.Context) error {
+	close(s.queue)
+	s.serving.Wait()
+	return nil
+}
+
+type simPublisher simulation
+
+func (p *simPublisher) Publish(ctx context.Context, _, payload []byte, done func(error)) {
+	s := (*simulation)(p)
+	s.mu.Lock()
+	n := s.n
+	s.n++
+	s.mu.Unlock()
+	if n == 0 {
+		s.first = time.Now()
+	}
+	if s.block > 0 {
+		if since := time.Since(s.first); since >= s.blockAt && since < s.blockAt+s.block {
+			select {
+			case <-time.After(s.blockAt + s.block - since):
+			case <-ctx.Done():
+				done(ctx.Err())
+				return
+			}
+		}
+	}
+	if s.refuse != nil {
+		if err := s.refuse(n); err != nil {
+			done(err)
+			return
+		}
+	}
+	j := job{slices.Clone(payload), done}
+	if s.publishes == nil {
+		s.queue <- j
+		return
+	}
+	for _, j := range s.publishes(n, &j) {
+		s.queue <- j
+	}
+}
+
+func (p *simPublisher) Close(context.Context) error { return nil }
+
+type simSubscriber chan []byte
+
+func (s simSubscriber) Receive(ctx context.Context, f func([]byte)) error {
+	for {
+		select {
+		case p := <-s:
+			f(p)
+			clear(p) // it was valid during the call
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (s simSubscriber) Close() error { return nil }
+
+// simWorkload is 1000 messages a second for ten seconds, after one of warm-up.
+func simWorkload() workload.Workload {
+	w := workload.Default()
+	w.Warmup, w.Duration = workload.Duration(time.Second), workload.Duration(10*time.Second)
+	w.Rate, w.Size = 1000*schedule.PerSecond, workload.FixedSize(100)
+	return w
+}
+
+// simulate does a run to a simulation in a bubble.
+func simulate(t *testing.T, s *simulation, w workload.Workload, change ...func(*load.Options)) *result.Run {
+	t.Helper()
+	var res *result.Run
+	synctest.Test(t, func(t *testing.T) {
+		o := load.Options{Workload: w, Clock: clock.NewStandard(), Open: s.open, Target: workload.Target{Driver: "simulation"}}
+		for _, f := range change {
+			f(&o)
+		}
+		var err error
+		if res, err = load.Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return res
+}
+
+// expected is what the simulation does to messages that come by a fixed schedule, computed without it.
+func expected(s *simulation, w *workload.Workload) *latency.Histogram {
+	h := latency.New()
+	free := int64(0)
+	for n := range w.Rate.Within(w.Length()) {
+		due := w.Rate.After(n)
+		begin := max(due, free)
+		if begin >= int64(s.stallAt) && begin < int64(s.stallAt+s.stall) {
+			begin = int64(s.stallAt + s.stall)
+		}
+		free = begin + int64(s.service)
+		if due >= int64(w.Warmup) {
+			h.Record(free - due)
+		}
+	}
+	return h
+}
+
+func histogram(t *testing.T, c *latency.Curve) *latency.Histogram {
+	t.Helper()
+	if c == nil {
+		t.Fatal("there is no such curve")
+	}
+	h, err := c.Histogram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// above counts the samples that are longer than d.
+func above(h *latency.Histogram, d time.Duration) (n int64) {
+	for _, b := range h.Bars() {
+		if b.To > d {
+			n += b.Count
+		}
+	}
+	return n
+}
+
+func TestStall(t *testing.T) {
+	s := &simulation{service: 100 * time.Microsecond, stallAt: 5 * time.Second, stall: time.Second}
+	w := simWorkload()
+	res := simulate(t, s, w)
+	want := expected(s, &w)
+	for _, name := range result.Names() {
+		if got := histogram(t, res.Curves.Named(name)); !got.Equal(want) {
+			t.Errorf("%s: %d samples with max %v, want %d with max %v", name, got.Count(), got.Max(), want.Count(), want.Max())
+		}
+	}
+	t.Run("late samples are spread evenly over its length", func(t *testing.T) {
+		// The k-th message of the stall waits for the rest of it and for those before: 1000.1 - 0.9 k ms.
+		h := histogram(t, res.Curves.E2EIntended)
+		for _, d := range []time.Duration{100, 250, 500, 750, 900} {
+			want := (1000.1 - float64(d)) / 0.9
+			if got := float64(above(h, d*time.Millisecond)); got < want-2 || got > want+2 {
+				t.Errorf("%.0f samples are longer than %d ms, want %.0f", got, d, want)
+			}
+		}
+	})
+	t.Run("a closed loop hides it", func(t *testing.T) {
+		closed := w
+		closed.Loop = workload.Closed
+		res := simulate(t, &simulation{service: s.service, stallAt: s.stallAt, stall: s.stall}, closed)
+		h := histogram(t, &res.Curves.AckIntended)
+		if late := above(h, time.Millisecond); late != 1 {
+			t.Errorf("%d samples are late, want 1", late)
+		}
+		if n := h.Count(); n < 8990 || n > 9010 {
+			t.Errorf("%d messages, want about 9,000: those of a second were not even sent", n)
+		}
+		if p, _ := res.Curves.AckIntended.At(99.9); p > time.Millisecond {
+			t.Errorf("p99.9 is %v; a closed loop should hide the stall", p)
+		}
+		if p, _ := histogram(t, res.Curves.E2EIntended).Percentile(99); p > time.Millisecond {
+			t.Errorf("p99 is %v", p)
+		}
+	})
+	t.Run("nothing is wrong with the run", func(t *testing.T) {
+		c := res.Counts
+		if !res.Validity.Valid || !c.Clean() || c.Sent != 11_000 || c.Measured != 10_000 || c.Received != 11_000 || len(res.Errors) != 0 {
+			t.Errorf("%+v, %+v, %v", c, res.Validity, res.Errors)
+		}
+		if c.SentRate != 1000 {
+			t.Errorf("%v messages a second", c.SentRate)
+		}
+	})
+	t.Run("the seconds add up", func(t *testing.T) {
+		var sent, received int64
+		all := latency.New()
+		for _, s := range res.Seconds {
+			sent, received = sent+s.Sent, received+s.Received
+			all.Merge(histogram(t, s.E2E))
+		}
+		if sent != 11_000 || received != 11_000 || all.Count() != 11_000 || len(res.Seconds) < 11 {
+			t.Errorf("%d seconds: %d sent, %d received, %d in the histograms", len(res.Seconds), sent, received, all.Count())
+		}
+		if row := res.Seconds[5]; row.Received != 0 || row.InFlight < 999 || row.Phase != result.Measure {
+			t.Errorf("in the stall: %+v", row)
+		}
+	})
+}
+
+func TestManyConnections(t *testing.T) {
+	w := simWorkload()
+	w.Publishers, w.Subscribers, w.Arrivals, w.Keys, w.KeySkew = 25, 3, workload.Poisson, 10, 1.2
+	s := &simulation{service: time.Microsecond}
+	res := simulate(t, s, w)
+	c := res.Counts
+	if !c.Clean() || c.Expected != 3*c.Sent || c.Received != c.Expected || c.Sent < 10_500 || c.Sent > 11_500 {
+		t.Errorf("%+v %v", c, res.Errors)
+	}
+	if n := res.Curves.E2EIntended.Count; n != 3*c.Measured {
+		t.Errorf("%d samples of %d messages to three", n, c.Measured)
+	}
+}
+
+// misdeed is what a broker should not do with the n-th message, and what the result says of a run in which it did.
+type misdeed struct {
+	does func(n int, j *job) []job
+	want result.Counts
+}
+
+func misdeeds() map[string]misdeed {
+	every := func(n, k int) bool { return n > 0 && n%k == 0 }
+	var held []job
+	return map[string]misdeed{
+		"duplicates": {
+			func(n int, j *job) []job {
+				if every(n, 100) {
+					return []job{*j, {payload: slices.Clone(j.payload)}}
+				}
+				return []job{*j}
+			}, result.Counts{Received: 11_000, Duplicates: 109},
+		},
+		"drops": {
+			func(n int, j *job) []job {
+				if every(n, 50) {
+					j.done(nil)
+					return nil
+				}
+				return []job{*j}
+			}, result.Counts{Received: 10_781, Lost: 219},
+		},
+		"swaps": {
+			func(n int, j *job) []job {
+				if every(n, 40) {
+					held = []job{*j}
+					return nil
+				}
+				out := append([]job{*j}, held...)
+				held = nil
+				return out
+			}, result.Counts{Received: 11_000, Reordered: 274},
+		},
+		"corrupts": {
+			func(n int, j *job) []job {
+				if every(n, 1000) {
+					j.payload[60] ^= 1
+				}
+				return []job{*j}
+			}, result.Counts{Received: 10_990, Corrupt: 10, Lost: 10},
+		},
+		"cuts short": {
+			func(n int, j *job) []job {
+				if every(n, 1000) {
+					j.payload = j.payload[:20]
+				}
+				return []job{*j}
+			}, result.Counts{Received: 10_990, Corrupt: 10, Lost: 10},
+		},
+		"answers twice": {
+			func(n int, j *job) []job {
+				if every(n, 1000) {
+					j.done(nil)
+				}
+				return []job{*j}
+			}, result.Counts{Received: 11_000, DoneTwice: 10},
+		},
+	}
+}
+
+func TestMisdeeds(t *testing.T) {
+	for name, c := range misdeeds() {
+		t.Run(name, func(t *testing.T) {
+			res := simulate(t, &simulation{service: time.Microsecond, publishes: c.does}, simWorkload())
+			got := res.Counts
+			got = result.Counts{
+				Received: got.Received, Duplicates: got.Duplicates, Lost: got.Lost, Reordered: got.Reordered, Corrupt: got.Corrupt,
+				DoneTwice: got.DoneTwice, Foreign: got.Foreign, Failed: got.Failed, Unanswered: got.Unanswered, Unsent: got.Unsent,
+			}
+			if got != c.want {
+				t.Errorf("the result says %+v, want %+v", got, c.want)
+			}
+			if clean := res.Counts.Clean(); clean != (name == "swaps") {
+				t.Errorf("clean: %v", clean)
+			}
+			if n := res.Curves.E2EIntended.Count; n != res.Counts.Measured {
+				t.Errorf("%d samples end to end of %d messages: what is lost has to count", n, res.Counts.Measured)
+			}
+			if h := histogram(t, res.Curves.E2EIntended); c.want.Lost > 0 && h.Max() < 10*time.Second {
+				t.Errorf("lost messages count %v, want at least the timeout", h.Max())
+			}
+		})
+	}
+}
+
+func TestForeign(t *testing.T) {
+	var other []byte
+	simulate(t, &simulation{publishes: func(n int, j *job) []job {
+		other = bytes.Clone(j.payload)
+		return []job{*j}
+	}}, simWorkload())
+	s := &simulation{publishes: func(n int, j *job) []job {
+		if n == 100 {
+			return []job{{payload: other}, *j}
+		}
+		return []job{*j}
+	}}
+	res := simulate(t, s, simWorkload())
+	if c := res.Counts; c.Foreign != 1 || c.Received != 11_000 || c.Lost != 0 {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,125 @@
+package load
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sebbroker/seb/bench/message"
+	"github.com/sebbroker/seb/bench/sut"
+)
+
+// group is one or more subscribers of a topic that together get each of its messages.
+type group struct {
+	Group
+	r *run
+
+	mu       sync.Mutex        // guards trackers and deaf
+	trackers []message.Tracker // of the topic's publishers, of all parts; see tracker
+	deaf     bool              // what still comes is not counted
+
+	received atomic.Int64 // first deliveries
+}
+
+func newGroup(r *run, of Group) *group {
+	return &group{Group: of, r: r, trackers: make([]message.Tracker, (r.w.Publishers-of.Topic+r.w.Topics-1)/r.w.Topics)}
+}
+
+// tracker is that of a publisher of the topic: every so many publishers as there are topics is one.
+func (g *group) tracker(publisher int) *message.Tracker { return &g.trackers[publisher/g.r.w.Topics] }
+
+// saw judges a message that has arrived, and counts it; fresh says that it is the first of its number.
+func (g *group) saw(publisher int, seq uint64) (fresh bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.deaf {
+		return false
+	}
+	switch g.tracker(publisher).Saw(seq) {
+	case message.Duplicate:
+		g.r.duplicates.Add(1)
+		return false
+	case message.Reordered:
+		g.r.reordered.Add(1)
+	}
+	g.received.Add(1)
+	g.r.received.Add(1)
+	return true
+}
+
+// subscriber receives over one connection.
+type subscriber struct {
+	r     *run
+	index int
+	group *group
+	shard *receiveShard
+	conn  sut.Subscriber
+}
+
+// receive takes messages until ctx ends or the connection fails.
+func (s *subscriber) receive(ctx context.Context) {
+	err := s.conn.Receive(ctx, func(payload []byte) {
+		s.take(payload)
+		s.dawdle(ctx)
+	})
+	if err != nil && ctx.Err() == nil {
+		s.r.problem("receive: " + err.Error())
+	}
+}
+
+// take verifies and measures a message.
+func (s *subscriber) take(payload []byte) {
+	now := s.r.clock.Now()
+	h, err := message.Decode(payload)
+	if err != nil {
+		s.r.corrupt.Add(1)
+		s.r.problem("a message was received that is " + describe(err))
+		return
+	}
+	r := s.r
+	number := int64(h.Producer)
+	if h.Run != r.o.Run || number >= int64(r.w.Publishers) || int(number)%r.w.Topics != s.group.Topic {
+		r.foreign.Add(1)
+		return
+	}
+	p := r.publisher(int(number))
+	sent := r.sequencesMax // how many other parts have sent is not known
+	if p != nil {
+		sent = p.next.Load()
+	}
+	if p == nil && r.apart || h.Sequence >= sent {
+		r.foreign.Add(1)
+		return
+	}
+	if !s.group.saw(int(number), h.Sequence) {
+		return
+	}
+	measured := r.measuresAfter(h.Intended)
+	if measured {
+		r.measuredReceived.Add(1)
+		atLeast(&r.came, now)
+	}
+	if p == nil {
+		r.others.Add(1)
+		return
+	}
+	s.shard.received(now-r.start-h.Intended, now-r.start-h.Sent, measured)
+}
+
+// describe makes an error of Decode part of a sentence.
+func describe(err error) string {
+	if err == message.ErrChecksum {
+		return "damaged: its " + err.Error()
+	}
+	return err.Error()
+}
+
+// dawdle takes the time that a fault wants a subscriber to take.
+func (s *subscriber) dawdle(ctx context.Context) {
+	delay, until := s.r.delay.Load(), s.r.holdUntil.Load()
+	if delay == 0 && until == 0 {
+		return
+	}
+	// What ends the sleep early ends the run.
+	_ = s.r.clock.SleepUntil(ctx, max(until, s.r.clock.Now()+delay))
+}

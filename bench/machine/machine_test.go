@@ -1,0 +1,110 @@
+package machine
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestHere(t *testing.T) {
+	m := Here()
+	if m.Cores < 1 || m.Kernel == "" || !strings.HasPrefix(m.System, runtime.GOOS) {
+		t.Errorf("this machine is %+v", m)
+	}
+	if runtime.GOOS == "linux" && m.MemoryBytes < 1<<20 {
+		t.Errorf("it has %d bytes of memory", m.MemoryBytes)
+	}
+	if s := m.String(); !strings.Contains(s, m.Kernel) {
+		t.Errorf("%q does not name the kernel", s)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	u, err := Process(os.Getpid())
+	if err != nil || u.RSSBytes < 1<<20 {
+		t.Errorf("this process uses %+v, error %v", u, err)
+	}
+	if _, err := Process(1 << 30); err == nil {
+		t.Error("a process that is not there uses something")
+	}
+}
+
+func TestStat(t *testing.T) {
+	u, err := parseStat("7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 9 0 5000 1000000 25 184467440 1 1")
+	if err != nil || u.CPU != 2*time.Second || u.RSSBytes != 25*int64(os.Getpagesize()) {
+		t.Errorf("%+v, error %v", u, err)
+	}
+	for _, s := range []string{"", "7 (a", "7 (a) S 1", "7 (a) S" + strings.Repeat(" x", 30)} {
+		if _, err := parseStat(s); err == nil {
+			t.Errorf("%q is taken", s)
+		}
+	}
+}
+
+func TestFilesystem(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	fs, err := Filesystem(t.TempDir())
+	if err != nil || !strings.Contains(fs, " on ") {
+		t.Errorf("%q, error %v", fs, err)
+	}
+	if _, err := Filesystem(t.TempDir() + "/none"); err == nil {
+		t.Error("a folder that is not there lies on something")
+	}
+	at, what, ok := mount("36 35 98:0 / /a\\040b rw,noatime shared:1 - ext4 /dev/x rw")
+	if !ok || at != "/a b" || what != "ext4 on /dev/x (rw,noatime)" || !below("/a b/c", at) || below("/a bc", at) {
+		t.Errorf("%q, %q, %v", at, what, ok)
+	}
+}
+
+func TestScheduling(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells")
+	}
+	before := Scheduling()
+	if before == "" {
+		t.Error("it is not known")
+	}
+	// nice is that of a process that Ordinarily starts.
+	nice := func() string {
+		var out []byte
+		err := Ordinarily(func() (err error) {
+			out, err = exec.Command("nice").Output()
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if os.Geteuid() != 0 && before != "nice 0" {
+		t.Skip("needs privileges")
+	}
+	if n := nice(); n != "0" {
+		t.Errorf("nice %s", n)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 5); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) }()
+	if s := Scheduling(); s != "nice 5" {
+		t.Errorf("scheduling is %q, want nice 5", s)
+	}
+	if n := nice(); n != "0" || Scheduling() != "nice 5" {
+		t.Errorf("a process that is started has nice %s, and we have %s then", n, Scheduling())
+	}
+}

@@ -1,0 +1,127 @@
+// Package message is what the bench sends: a payload that says who sent it, as which message, and when it should have been
+// and was sent, with a checksum over all of it.
+package message
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"math/rand/v2"
+)
+
+// The header, little-endian:
+//
+//	 0  magic        4 bytes, "SEBm"
+//	 4  checksum     4 bytes, CRC-32C of the filler, then of the header from byte 8
+//	 8  run          8 bytes
+//	16  producer     4 bytes
+//	20  length       4 bytes, of header and filler
+//	24  sequence     8 bytes, from 0 for each producer
+//	32  intended     8 bytes, nanoseconds from the start of the run, as the sender's clock has it
+//	40  sent         8 bytes, as intended
+//	48  filler
+//
+// The filler stands first in the checksum so that it is computed once for a buffer that is sent many times.
+const HeaderBytes = 48
+
+const magic = 0x6d424553 // "SEBm"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Header is what a message says about itself.
+type Header struct {
+	Run      uint64
+	Producer uint32
+	Sequence uint64
+	Intended int64 // when the schedule wanted it sent, nanoseconds from the start of the run
+	Sent     int64 // when it was
+}
+
+// The ways in which a payload is not a message of any run.
+var (
+	ErrShort    = errors.New("shorter than a header")
+	ErrForeign  = errors.New("not a message of this bench")
+	ErrLength   = errors.New("not as long as it says")
+	ErrChecksum = errors.New("checksum does not match")
+)
+
+// Buffer is room for one message at a time. It is used by one goroutine at a time.
+type Buffer struct {
+	bytes  []byte
+	length int    // that sum is of
+	sum    uint32 // checksum of the filler
+}
+
+// NewBuffer returns room for messages of up to size bytes, at least HeaderBytes. Of its filler the fraction compressible
+// (0 to 1) repeats; the rest is random, drawn from seed.
+func NewBuffer(size int, compressible float64, seed uint64) *Buffer {
+	b := &Buffer{bytes: make([]byte, max(size, HeaderBytes)), length: -1}
+	fill(b.bytes[HeaderBytes:], compressible, seed)
+	binary.LittleEndian.PutUint32(b.bytes, magic)
+	return b
+}
+
+// fillUnit is the stretch of which a fraction is compressible, so that any part of a payload is as compressible as all.
+const fillUnit = 256
+
+func fill(p []byte, compressible float64, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var word [8]byte
+	for len(p) > 0 {
+		unit := p[:min(fillUnit, len(p))]
+		p = p[len(unit):]
+		same := int(float64(len(unit))*compressible + 0.5)
+		for i := range unit[:same] {
+			unit[i] = 'a'
+		}
+		for rest := unit[same:]; len(rest) > 0; {
+			binary.LittleEndian.PutUint64(word[:], rng.Uint64())
+			rest = rest[copy(rest, word[:]):]
+		}
+	}
+}
+
+// Prepare makes the next message length bytes long, header included. It is worth calling before the time is taken: what it
+// computes grows with the length.
+func (b *Buffer) Prepare(length int) {
+	if length != b.length {
+		b.length = length
+		b.sum = crc32.Checksum(b.bytes[HeaderBytes:length], castagnoli)
+	}
+}
+
+// Encode returns the message, valid until the next call. Prepare has been called.
+func (b *Buffer) Encode(h Header) []byte {
+	p := b.bytes[:b.length]
+	binary.LittleEndian.PutUint64(p[8:], h.Run)
+	binary.LittleEndian.PutUint32(p[16:], h.Producer)
+	binary.LittleEndian.PutUint32(p[20:], uint32(b.length))
+	binary.LittleEndian.PutUint64(p[24:], h.Sequence)
+	binary.LittleEndian.PutUint64(p[32:], uint64(h.Intended))
+	binary.LittleEndian.PutUint64(p[40:], uint64(h.Sent))
+	binary.LittleEndian.PutUint32(p[4:], crc32.Update(b.sum, castagnoli, p[8:HeaderBytes]))
+	return p
+}
+
+// Decode checks a payload and returns its header. Its errors are ErrShort, ErrForeign, ErrLength and ErrChecksum.
+func Decode(p []byte) (Header, error) {
+	switch {
+	case len(p) < HeaderBytes:
+		return Header{}, ErrShort
+	case binary.LittleEndian.Uint32(p) != magic:
+		return Header{}, ErrForeign
+	case uint64(binary.LittleEndian.Uint32(p[20:])) != uint64(len(p)):
+		return Header{}, ErrLength
+	}
+	sum := crc32.Update(crc32.Checksum(p[HeaderBytes:], castagnoli), castagnoli, p[8:HeaderBytes])
+	if sum != binary.LittleEndian.Uint32(p[4:]) {
+		return Header{}, ErrChecksum
+	}
+	return Header{
+		Run:      binary.LittleEndian.Uint64(p[8:]),
+		Producer: binary.LittleEndian.Uint32(p[16:]),
+		Sequence: binary.LittleEndian.Uint64(p[24:]),
+		Intended: int64(binary.LittleEndian.Uint64(p[32:])),
+		Sent:     int64(binary.LittleEndian.Uint64(p[40:])),
+	}, nil
+}

@@ -1,0 +1,128 @@
+package message
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/bits"
+)
+
+// Set is a set of sequence numbers, a bit for each up to the highest: 1.25 MB for ten million. It is not for concurrent use.
+type Set struct {
+	words []uint64
+	n     uint64
+}
+
+// Add adds a number and says whether it was missing. Whoever calls it bounds seq: memory grows with it.
+func (s *Set) Add(seq uint64) bool {
+	i, bit := seq/64, uint64(1)<<(seq%64)
+	if i >= uint64(len(s.words)) {
+		s.words = append(s.words, make([]uint64, i+1-uint64(len(s.words)))...)
+	}
+	if s.words[i]&bit != 0 {
+		return false
+	}
+	s.words[i] |= bit
+	s.n++
+	return true
+}
+
+// Has says whether a number is in the set.
+func (s *Set) Has(seq uint64) bool {
+	i := seq / 64
+	return i < uint64(len(s.words)) && s.words[i]&(1<<(seq%64)) != 0
+}
+
+// Len is how many numbers are in the set.
+func (s *Set) Len() uint64 { return s.n }
+
+// Without is how many numbers of s are not in other.
+func (s *Set) Without(other *Set) uint64 {
+	var n int
+	for i, w := range s.words {
+		if i < len(other.words) {
+			w &^= other.words[i]
+		}
+		n += bits.OnesCount64(w)
+	}
+	return uint64(n)
+}
+
+// Join adds all numbers of other, and returns how many of them were there already.
+func (s *Set) Join(other *Set) (common uint64) {
+	if n := len(other.words); n > len(s.words) {
+		s.words = append(s.words, make([]uint64, n-len(s.words))...)
+	}
+	for i, w := range other.words {
+		common += uint64(bits.OnesCount64(s.words[i] & w))
+		s.words[i] |= w
+	}
+	s.n += other.n - common
+	return common
+}
+
+// Pack writes the set down, compressed: what has few holes is small.
+func (s *Set) Pack() []byte {
+	var out bytes.Buffer
+	z, err := flate.NewWriter(&out, flate.BestSpeed)
+	if err == nil {
+		err = binary.Write(z, binary.LittleEndian, s.words)
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		panic("pack a set: " + err.Error()) // the level is one there is, and memory takes all
+	}
+	return out.Bytes()
+}
+
+// ErrSet says that bytes are not those of a set below its limit.
+var ErrSet = errors.New("not a set of sequence numbers, or one beyond its limit")
+
+// Unpack reads what Pack has written. It takes no more memory than a set of numbers below limit, and the error is ErrSet if
+// there are others.
+func Unpack(p []byte, limit uint64) (*Set, error) {
+	room := int64(limit/64+1) * 8
+	raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(p)), room+1))
+	if err != nil || int64(len(raw)) > room || len(raw)%8 != 0 {
+		return nil, ErrSet
+	}
+	s := &Set{words: make([]uint64, len(raw)/8)}
+	for i := range s.words {
+		s.words[i] = binary.LittleEndian.Uint64(raw[8*i:])
+		s.n += uint64(bits.OnesCount64(s.words[i]))
+	}
+	return s, nil
+}
+
+// Verdict is what a Tracker finds about a message that arrives.
+type Verdict uint8
+
+// The verdicts.
+const (
+	InOrder   Verdict = iota // the first time, and no later message of its producer was here before
+	Reordered                // the first time, after a later one of its producer
+	Duplicate                // not the first time
+)
+
+// Tracker follows the messages of one producer as one consumer, or several that share, get them. It is not for concurrent
+// use.
+type Tracker struct {
+	seen Set
+	next uint64 // one above the highest that was here
+}
+
+// Saw judges a message that has arrived. Whoever calls it has checked that seq was sent.
+func (t *Tracker) Saw(seq uint64) Verdict {
+	if !t.seen.Add(seq) {
+		return Duplicate
+	}
+	if seq < t.next {
+		return Reordered
+	}
+	t.next = seq + 1
+	return InOrder
+}
+
+// Seen is what has arrived. It is the tracker's.
+func (t *Tracker) Seen() *Set { return &t.seen }

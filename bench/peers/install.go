@@ -1,0 +1,110 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/bench/machine"
+)
+
+// command runs a program to its end; an error has the end of what it said.
+func command(ctx context.Context, dir string, env []string, program string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, program, args...)
+	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	var out, faults strings.Builder
+	c.Stdout, c.Stderr = &out, &faults
+	err := machine.Ordinarily(c.Start)
+	if err == nil {
+		err = c.Wait()
+	}
+	if err != nil {
+		said := strings.TrimSpace(faults.String() + out.String())
+		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, said[max(0, len(said)-tailMax):])
+	}
+	return out.String(), nil
+}
+
+// once calls make with a new folder that takes its place in the cache when make has succeeded, if it is not there yet.
+func (o *Options) once(name, what string, build func(dir string) error) error {
+	place := filepath.Join(o.Cache, name)
+	if _, err := os.Stat(place); err == nil {
+		return nil
+	}
+	began := time.Now()
+	o.say("%s: %s, into %s", name, what, place)
+	dir, err := os.MkdirTemp(o.Cache, name+"-new-*")
+	if err != nil {
+		return err
+	}
+	if err := build(dir); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := os.Rename(dir, place); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	o.say("%s: installed in %.1f s", name, time.Since(began).Seconds())
+	return nil
+}
+
+// debian unpacks Debian packages into a folder of the cache: nothing of them runs, and no service starts.
+func (o *Options) debian(ctx context.Context, name, program string, packages []string) error {
+	return o.once(name, "unpacking Debian packages", func(dir string) error {
+		for _, tool := range []string{"apt-get", "dpkg"} {
+			if _, err := exec.LookPath(tool); err != nil {
+				return fmt.Errorf("%s is not installed, and without %s it can not be fetched: install it so that it is in the PATH", program, tool)
+			}
+		}
+		if err := download(ctx, o, dir, packages); err != nil {
+			return fmt.Errorf("%s is not installed, and its packages can not be fetched (apt-get update as root may help): %w", program, err)
+		}
+		list, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+		if err != nil {
+			return err
+		}
+		for _, file := range list {
+			if _, err := command(ctx, dir, nil, "dpkg", "-x", file, dir); err != nil {
+				return err
+			}
+			if err := os.Remove(file); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func download(ctx context.Context, o *Options, dir string, packages []string) error {
+	args := append([]string{"-q", "-o", "APT::Sandbox::User=root", "download"}, packages...)
+	_, err := command(ctx, dir, nil, "apt-get", args...)
+	if err == nil || os.Geteuid() != 0 {
+		return err
+	}
+	o.say("the lists of packages are old: apt-get update")
+	if _, err := command(ctx, dir, nil, "apt-get", "-q", "update"); err != nil {
+		return err
+	}
+	_, err = command(ctx, dir, nil, "apt-get", args...)
+	return err
+}
+
+// libraries is the environment in which programs of unpacked packages find theirs.
+func libraries(dir string) []string {
+	list, _ := filepath.Glob(filepath.Join(dir, "usr/lib/*-linux-gnu*")) // the pattern is right
+	return []string{"LD_LIBRARY_PATH=" + strings.Join(append(list, filepath.Join(dir, "usr/lib")), ":")}
+}
+
+// needs wants programs in the PATH and says where they come from.
+func needs(what string, programs map[string]string) error {
+	for program, from := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%s needs the program %s: %s", what, program, from)
+		}
+	}
+	return nil
+}

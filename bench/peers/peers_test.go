@@ -1,0 +1,172 @@
+package peers_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/bench/peers"
+)
+
+// options are those of a data folder of the test's own; programs are in the cache of the repository.
+func options(t *testing.T) peers.Options {
+	t.Helper()
+	return peers.Options{Data: t.TempDir(), Progress: t.Output()}
+}
+
+func downAtEnd(t *testing.T, o peers.Options) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := peers.Down(ctx, o); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func exists(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func TestAPeerOutlivesTheCallAndAnotherFindsAndStopsIt(t *testing.T) {
+	o := options(t)
+	downAtEnd(t, o)
+	up, err := peers.Up(t.Context(), o, "seb-memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := up[0]
+	if p.Name != "seb-memory" || !exists(p.PID) || p.Start <= 0 || len(p.Targets) != 1 || p.Targets[0].Driver != "seb" {
+		t.Errorf("up: %+v", p)
+	}
+	if n, err := p.MemoryBytes(); err != nil || n < 1<<20 {
+		t.Errorf("memory: %d bytes, %v", n, err)
+	}
+	again, err := peers.Up(t.Context(), o, "seb-memory")
+	if err != nil || again[0].PID != p.PID {
+		t.Errorf("up once more: %+v, %v", again, err)
+	}
+	list, err := peers.Running(o)
+	if err != nil || len(list) != 1 || list[0].PID != p.PID || list[0].Targets[0].Address != p.Targets[0].Address {
+		t.Errorf("running: %+v, %v", list, err)
+	}
+	if err := peers.Down(t.Context(), o, "seb"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(p.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its folder: %v", err)
+	}
+	if list, err := peers.Running(o); err != nil || len(list) != 0 || exists(p.PID) {
+		t.Errorf("after down: %+v, %v, process: %v", list, err, exists(p.PID))
+	}
+}
+
+func TestAPeerThatHasDiedIsStartedAnew(t *testing.T) {
+	o := options(t)
+	downAtEnd(t, o)
+	up, err := peers.Up(t.Context(), o, "seb-memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := up[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for ends := time.Now().Add(20 * time.Second); ; {
+		list, err := peers.Running(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 0 {
+			break
+		}
+		if time.Now().After(ends) {
+			t.Fatal("it is still alive")
+		}
+	}
+	again, err := peers.Up(t.Context(), o, "seb-memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again[0].PID == up[0].PID || !exists(again[0].PID) {
+		t.Errorf("process %d, before %d", again[0].PID, up[0].PID)
+	}
+}
+
+// TestAnotherProcessOfTheNumberIsLeftAlone has a state whose process was born at another time.
+func TestAnotherProcessOfTheNumberIsLeftAlone(t *testing.T) {
+	o := options(t)
+	up, err := peers.Up(t.Context(), o, "seb-memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(o.Data, "peers.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := regexp.MustCompile(`"born": \d+`).ReplaceAllString(string(text), `"born": 1`)
+	if other == string(text) {
+		t.Fatalf("no birth in %s", text)
+	}
+	if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := peers.Down(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+	if !exists(up[0].PID) {
+		t.Error("it was ended")
+	}
+	if err := up[0].Stop(t.Context()); err != nil || exists(up[0].PID) {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+func TestUnknownNamesAreRefusedWithThoseThereAre(t *testing.T) {
+	_, err := peers.Up(t.Context(), options(t), "seb-memory", "sebb")
+	if !errors.Is(err, peers.ErrUnknown) || !strings.Contains(err.Error(), `"sebb"`) || !strings.Contains(err.Error(), "redis-fsync") {
+		t.Error(err)
+	}
+	if err := peers.Down(t.Context(), options(t), "nobody"); !errors.Is(err, peers.ErrUnknown) {
+		t.Error(err)
+	}
+	if _, err := peers.Start(t.Context(), options(t), "seb", t.TempDir()); !errors.Is(err, peers.ErrUnknown) || !strings.Contains(err.Error(), "several") {
+		t.Error(err)
+	}
+}
+
+func TestKindsAreListed(t *testing.T) {
+	list := peers.Kinds()
+	for _, name := range []string{
+		"redis-memory", "redis-fsync", "nats-memory", "nats-fsync", "rabbitmq-memory", "rabbitmq-fsync", "kafka-memory", "kafka-fsync",
+		"seb-memory", "seb-fsync", "seb-s3",
+	} {
+		if !slices.ContainsFunc(list, func(k peers.Kind) bool { return k.Name == name && k.Doc != "" }) {
+			t.Errorf("%s is missing, or what it is", name)
+		}
+	}
+}
+
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	o := options(t)
+	o.Cache = t.TempDir()
+	for name, want := range map[string]string{
+		"redis-memory": "redis-server is not installed", "kafka-memory": "Kafka needs the program",
+		"nats-fsync": "nats-server needs the program go", "seb-memory": "Seb needs the program go",
+	} {
+		_, err := peers.Up(t.Context(), o, name)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), name+": ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	left, err := os.ReadDir(o.Cache)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left in the cache: %v, %v", left, err)
+	}
+}

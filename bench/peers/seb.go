@@ -1,0 +1,209 @@
+package peers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var sebKinds = []kind{
+	sebKind("seb-memory", "Seb, of this repository, with its bucket in memory", installSeb, startSebMemory),
+	sebKind("seb-fsync", "Seb, of this repository, with its bucket in a folder: every object is flushed", installSeb, startSebDisk),
+	sebKind("seb-s3", "Seb, of this repository, with a real S3 server on loopback (versitygw, which never flushes)", installSebS3, startSebS3),
+	sebKind("seb-fsync-follower", "as seb-fsync, and messages are received from a second broker, which follows the folder", installSeb, followed(startSebDisk)),
+	sebKind("seb-s3-follower", "as seb-s3, and messages are received from a second broker, which follows the bucket", installSebS3, followed(startSebS3)),
+}
+
+func sebKind(name, doc string, install func(context.Context, *Options) error, start func(context.Context, *Peer) error) kind {
+	return kind{name: name, doc: doc, patience: time.Minute, install: install, start: start, ready: askSeb}
+}
+
+var errNoRepository = errors.New("name the folder of Seb's source: it is built of it")
+
+// installSeb builds Seb for each call of Up, Start and Install: the source may have changed, and Go's cache makes it quick.
+func installSeb(ctx context.Context, o *Options) error {
+	if o.Repository == "" {
+		return errNoRepository
+	}
+	if o.built {
+		return nil
+	}
+	if err := needs("Seb", map[string]string{"go": "https://go.dev/dl"}); err != nil {
+		return err
+	}
+	began := time.Now()
+	args := []string{"build", "-trimpath", "-o", sebProgram(o)}
+	if _, err := command(ctx, o.Repository, nil, "git", "rev-parse", "HEAD"); err == nil {
+		args = append(args, "-buildvcs=auto") // the result names the commit; without git there is none
+	}
+	_, err := command(ctx, o.Repository, []string{"GOFLAGS=", "GOWORK=off"}, "go", append(args, "./cmd/seb")...)
+	if err == nil {
+		o.built = true
+		o.say("seb: built in %.1f s", time.Since(began).Seconds())
+	}
+	return err
+}
+
+// installSebS3 builds Seb and, once, the S3 server.
+func installSebS3(ctx context.Context, o *Options) error {
+	if err := installSeb(ctx, o); err != nil {
+		return err
+	}
+	path := filepath.Join(o.Cache, s3Path)
+	if program, err := s3Program(o); err == nil {
+		if _, err := os.Stat(program); err == nil {
+			return nil
+		}
+	}
+	o.say("s3 server: built at its first use, which takes minutes")
+	program, err := command(ctx, o.Repository, []string{"GOFLAGS=", "GOWORK=off"}, "go", "run", "./internal/s3server/cmd/install")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(program), 0o600)
+}
+
+// s3Path is a file in the cache that says where the S3 server is.
+const s3Path = "s3server.path"
+
+func s3Program(o *Options) (string, error) {
+	path, err := os.ReadFile(filepath.Join(o.Cache, s3Path))
+	return strings.TrimSpace(string(path)), err
+}
+
+func sebProgram(o *Options) string { return filepath.Join(o.Cache, "seb") }
+
+func startSebMemory(_ context.Context, p *Peer) error { return startSeb(p, "mem:", nil) }
+
+func startSebDisk(_ context.Context, p *Peer) error {
+	return startSeb(p, filepath.Join(p.Dir, "bucket"), nil)
+}
+
+// The account of the S3 server.
+const (
+	s3Access = "benchaccess"
+	s3Secret = "benchsecret12"
+	s3Bucket = "seb"
+)
+
+func startSebS3(ctx context.Context, p *Peer) error {
+	program, err := s3Program(p.o)
+	if err != nil {
+		return err
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	endpoint, objects := loopback(ports[0]), filepath.Join(p.Dir, "s3")
+	if err := os.MkdirAll(filepath.Join(objects, s3Bucket), 0o750); err != nil {
+		return err
+	}
+	account := []string{"ROOT_ACCESS_KEY=" + s3Access, "ROOT_SECRET_KEY=" + s3Secret}
+	if err := p.run("s3", account, program, "--quiet", "--port", endpoint, "--health", "/healthz", "posix", objects); err != nil {
+		return err
+	}
+	if err := until(ctx, p, func(ctx context.Context) error { return ask(ctx, "http://"+endpoint+"/healthz") }); err != nil {
+		return err
+	}
+	bucket := "s3://" + s3Bucket + "/bench?endpoint=http://" + endpoint + "&region=us-east-1&path-style=true"
+	return startSeb(p, bucket, []string{"AWS_ACCESS_KEY_ID=" + s3Access, "AWS_SECRET_ACCESS_KEY=" + s3Secret})
+}
+
+func startSeb(p *Peer, bucket string, env []string) error {
+	ports, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	keyFile := filepath.Join(p.Dir, "key")
+	if err := os.WriteFile(keyFile, []byte(rand.Text()+"\n"), 0o600); err != nil {
+		return err
+	}
+	p.address = loopback(ports[0])
+	p.Targets = []Target{{Driver: "seb", Address: "http://" + p.address, Options: map[string]string{"key-file": keyFile}}}
+	p.follow = func() error {
+		ports, err := freePorts(1)
+		if err != nil {
+			return err
+		}
+		p.Targets[0].Options["read-from"] = "http://" + loopback(ports[0])
+		args := append(sebArgs(p, bucket, "follower-data", ports[0]), "--read-only")
+		return p.run("follower", env, sebProgram(p.o), append(args, p.o.SebFlags...)...)
+	}
+	return p.run("seb", env, sebProgram(p.o), append(sebArgs(p, bucket, "data", ports[0]), p.o.SebFlags...)...)
+}
+
+// sebArgs are the flags of a broker. It has more memory than the default, for the sake of 1 MB messages in flight, and
+// connections for many publishers. The port of Kafka's protocol is left to others.
+func sebArgs(p *Peer, bucket, data string, port int) []string {
+	return []string{
+		"serve", "--bucket", bucket, "--data-dir", filepath.Join(p.Dir, data), "--http-port", strconv.Itoa(port),
+		"--http-api-key-file", filepath.Join(p.Dir, "key"), "--memory-limit", "1GiB", "--http-connections", "512", "--kafka-listen", "",
+	}
+}
+
+// followed starts a broker and then a second one that follows its bucket. The first stays the broker that is measured.
+func followed(start func(context.Context, *Peer) error) func(context.Context, *Peer) error {
+	return func(ctx context.Context, p *Peer) error {
+		if err := start(ctx, p); err != nil {
+			return err
+		}
+		writer := p.PID
+		defer func() { p.PID = writer }()
+		// There is nothing to follow before.
+		if err := until(ctx, p, func(ctx context.Context) error { return askSeb(ctx, p) }); err != nil {
+			return err
+		}
+		if err := p.follow(); err != nil {
+			return err
+		}
+		return until(ctx, p, func(ctx context.Context) error { return ask(ctx, p.Targets[0].Options["read-from"]+"/readyz") })
+	}
+}
+
+// until asks until there is an answer, one of the processes has ended, or it has taken too long.
+func until(ctx context.Context, p *Peer, asking func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, followWait)
+	defer cancel()
+	last := &p.Processes[len(p.Processes)-1]
+	for {
+		err := asking(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil || !last.alive() {
+			return fmt.Errorf("%s: %w; it says: %s", last.Name, err, last.tail())
+		}
+		time.Sleep(askEvery)
+	}
+}
+
+const followWait = 30 * time.Second
+
+func askSeb(ctx context.Context, p *Peer) error { return ask(ctx, "http://"+p.address+"/readyz") }
+
+// ask wants 200 from an address.
+func ask(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answers %s", resp.Status)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package report
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/bench/result"
+)
+
+//go:embed assets/uPlot.iife.min.js assets/uPlot.min.css assets/uPlot.LICENSE assets/page.html assets/page.js assets/page.css
+var assets embed.FS
+
+func asset(name string) string {
+	b, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it was there when the program was built
+	}
+	return string(b)
+}
+
+var page = template.Must(template.New("page").Parse(asset("page.html")))
+
+// section is a work on the page.
+type section struct {
+	Title  string
+	Curve  string
+	Note   string
+	Head   []string
+	Rows   [][]string
+	Charts []int // numbers of the page's charts
+	Runs   []runInfo
+}
+
+// runInfo is what the page says about a run.
+type runInfo struct {
+	Label, Repeat string
+	Valid         bool
+	Reasons       []string
+	Notes         []string
+	Errors        []result.Problem
+	Facts         [][2]string
+}
+
+type pageData struct {
+	Sections    []section
+	Across      []int // charts of several works
+	Tool        result.Tool
+	Style       template.CSS
+	UPlot, Code template.JS
+	Data        template.JS
+	License     string
+}
+
+// HTML writes one file with everything that works show; a browser needs nothing else to draw it.
+func HTML(out io.Writer, works []*Work, tool result.Tool) error {
+	d := pageData{
+		Tool: tool, Style: template.CSS(asset("uPlot.min.css") + asset("page.css")), // ours, as was built in
+		UPlot: template.JS(asset("uPlot.iife.min.js")), Code: template.JS(asset("page.js")), License: asset("uPlot.LICENSE"),
+	}
+	var charts []*Chart
+	draw := func(c *Chart) int {
+		charts = append(charts, c)
+		return len(charts) - 1
+	}
+	knees, err := Knees(works, 99)
+	if err != nil {
+		return err
+	}
+	omissions, err := Omissions(works)
+	if err != nil {
+		return err
+	}
+	for _, c := range append(knees, omissions...) {
+		d.Across = append(d.Across, draw(c))
+	}
+	for _, w := range works {
+		curve := w.Headline()
+		rows := w.Table(curve)
+		s := section{Title: w.Title(), Curve: curveNames[curve], Note: w.note(), Head: rows[0], Rows: rows[1:]}
+		s.Charts = append(s.Charts, draw(w.Percentiles(curve, sentBeside(curve))))
+		if curve == result.E2EIntended {
+			s.Charts = append(s.Charts, draw(w.Percentiles(result.AckIntended, result.AckSent)))
+		}
+		s.Charts = append(s.Charts, draw(w.Seconds(99)))
+		for _, l := range w.Lines {
+			for _, r := range l.Runs {
+				s.Runs = append(s.Runs, infoOf(r))
+			}
+		}
+		d.Sections = append(d.Sections, s)
+	}
+	data, err := json.Marshal(charts) // escapes <, > and &, so that it may stand in a script
+	if err != nil {
+		return err
+	}
+	d.Data = template.JS(data)
+	return page.Execute(out, d)
+}
+
+// sentBeside is the curve from the send that belongs to one from the intended time.
+func sentBeside(curve string) string {
+	if curve == result.E2EIntended {
+		return result.E2ESent
+	}
+	return result.AckSent
+}
+
+func infoOf(r *result.Run) runInfo {
+	x := runInfo{
+		Label: r.Label, Repeat: fmt.Sprint(r.Repeat), Valid: r.Validity.Valid, Reasons: r.Validity.Reasons,
+		Notes: r.Validity.Notes, Errors: r.Errors,
+	}
+	add := func(name, format string, args ...any) {
+		x.Facts = append(x.Facts, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	c := &r.Counts
+	add("system", "%s %s", r.System.System, r.System.Version)
+	add("client", "%s", r.System.Client)
+	add("acknowledged means", "%s", r.System.Ack)
+	for _, name := range sortedKeys(r.System.Settings) {
+		add(name, "%s", r.System.Settings[name])
+	}
+	if r.Target.Start != "" {
+		add("started by", "%s", r.Target.Start)
+	}
+	if r.Filesystem != "" {
+		add("data on", "%s", r.Filesystem)
+	}
+	add("started", "%s", r.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
+	add("messages", "%d sent, %d acknowledged, %d measured, %d of %d deliveries", c.Sent, c.Acked, c.Measured, c.Received, c.Expected)
+	add("schedule lag, p99", "%s in all, %s of it the generator's own", p99(&r.Generator.Lag), p99(&r.Generator.OwnLag))
+	add("sleeps too long by, p99", "%s", p99(&r.Generator.Jitter))
+	if f := r.Floor; f != nil {
+		name, curve := f.Curves.Headline()
+		add("floor, p99", "%s (%s, no system at all, %s)", p99(curve), curveNames[name], f.Duration)
+	}
+	for _, f := range r.Faults {
+		add("fault", "%v from %.3f s to %.3f s %s", f.Fault, f.From, f.To, f.Error)
+	}
+	add("arrivals", "%s, %s loop, seed %d", r.Workload.Arrivals, r.Workload.Loop, r.Workload.Seed)
+	machine, _ := json.Marshal(r.Machine) // plain fields
+	add("machine", "%s", machine)
+	return x
+}
+
+func sortedKeys(m map[string]string) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func p99(c interface {
+	At(p float64) (time.Duration, bool)
+},
+) string {
+	d, ok := c.At(99)
+	if !ok {
+		return "–"
+	}
+	return duration(float64(d))
+}

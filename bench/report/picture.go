@@ -1,0 +1,62 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sebbroker/seb/bench/result"
+)
+
+// Picture is a chart with a name for its file, without an ending.
+type Picture struct {
+	Name  string
+	Chart *Chart
+}
+
+// Pictures are all charts of works: those of each, and those of several together. No two have one name.
+func Pictures(works []*Work) (list []Picture, err error) {
+	taken := map[string]int{}
+	add := func(name string, c *Chart) {
+		if len(c.Lines) == 0 {
+			return
+		}
+		taken[name]++
+		if n := taken[name]; n > 1 {
+			name = fmt.Sprintf("%s-%d", name, n)
+		}
+		list = append(list, Picture{name, c})
+	}
+	knees, err := Knees(works, 99)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range knees {
+		add("rates", c)
+	}
+	omissions, err := Omissions(works)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range omissions {
+		add("loops", c)
+	}
+	for i, w := range works {
+		name := fmt.Sprintf("%02d-%s", i+1, plain(w.Workload.Name))
+		if w.Headline() == result.E2EIntended {
+			add(name+"-delivered", w.Percentiles(result.E2EIntended, result.E2ESent))
+		}
+		add(name+"-acknowledged", w.Percentiles(result.AckIntended, result.AckSent))
+		add(name+"-seconds", w.Seconds(99))
+	}
+	return list, nil
+}
+
+// plain makes a name safe for files and links.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, name)
+}

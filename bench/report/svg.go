@@ -1,0 +1,266 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"math"
+	"strings"
+)
+
+// The places in a picture.
+const (
+	svgWidth, svgHeight = 760.0, 430.0
+	marginLeft          = 70.0
+	marginRight         = 20.0
+	marginTop           = 48.0
+	marginBottom        = 56.0
+	legendLine          = 17.0
+)
+
+// tick is a mark of an axis.
+type tick struct {
+	at    float64
+	label string
+}
+
+// frame maps values to places.
+type frame struct {
+	x0, x1, y0, y1 float64 // ranges of the axes, after the logarithm where there is one
+	logX, logY     bool
+}
+
+func (f *frame) px(v float64) float64 {
+	if f.logX {
+		v = max(math.Log10(v), f.x0) // what is zero stands at the edge
+	}
+	return marginLeft + (v-f.x0)/(f.x1-f.x0)*(svgWidth-marginLeft-marginRight)
+}
+
+func (f *frame) py(v float64) float64 {
+	if f.logY {
+		v = max(math.Log10(v), f.y0)
+	}
+	return svgHeight - marginBottom - (v-f.y0)/(f.y1-f.y0)*(svgHeight-marginTop-marginBottom)
+}
+
+// fit finds the ranges of a chart's values; ok is false if there are none.
+func (c *Chart) fit() (frame, bool) {
+	f := frame{x0: math.Inf(1), x1: math.Inf(-1), y0: math.Inf(1), y1: math.Inf(-1), logX: c.X == Log, logY: c.Y == Log}
+	within := func(from, to *float64, log bool, v float64) {
+		if log && v <= 0 {
+			return // has no place on such an axis
+		}
+		if log {
+			v = math.Log10(v)
+		}
+		*from, *to = min(*from, v), max(*to, v)
+	}
+	for _, t := range c.Lines {
+		for i := range t.X {
+			within(&f.x0, &f.x1, f.logX, t.X[i])
+			within(&f.y0, &f.y1, f.logY, t.Y[i])
+			if t.Low != nil {
+				within(&f.y0, &f.y1, f.logY, t.Low[i])
+				within(&f.y0, &f.y1, f.logY, t.High[i])
+			}
+		}
+	}
+	if f.x0 > f.x1 || f.y0 > f.y1 {
+		return f, false
+	}
+	if c.X == Nines {
+		f.x0, f.x1 = 0, math.Ceil(f.x1*10)/10
+	}
+	if f.logY { // whole thirds of a decade
+		f.y0, f.y1 = math.Floor(f.y0*3)/3, math.Ceil(f.y1*3)/3
+	} else {
+		f.y0 = min(f.y0, 0)
+	}
+	f.x0, f.x1 = widen(f.x0, f.x1)
+	f.y0, f.y1 = widen(f.y0, f.y1)
+	return f, true
+}
+
+// widen gives a range that is too narrow to be divided some width.
+func widen(from, to float64) (float64, float64) {
+	if to-from <= 1e-9*max(math.Abs(from), math.Abs(to)) {
+		return from - 0.5, to + 0.5
+	}
+	return from, to
+}
+
+// SVG draws the chart as a picture that needs nothing else.
+func (c *Chart) SVG(w io.Writer) error {
+	height := svgHeight + legendLine*float64(len(c.Lines)) + 8
+	if c.Note != "" {
+		height += legendLine
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12">`+"\n",
+		svgWidth, height, svgWidth, height)
+	b.WriteString(`<style>text{fill:#333}.title{font-size:14px;font-weight:bold}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.8}</style>` +
+		`<rect width="100%" height="100%" fill="#fff"/>` + "\n")
+	fmt.Fprintf(&b, `<text class="title" x="%.0f" y="20">%s</text><text x="%.0f" y="38">%s</text>`+"\n",
+		marginLeft, html.EscapeString(c.Title), marginLeft, html.EscapeString(c.YLabel))
+	if f, ok := c.fit(); ok {
+		c.axes(&b, &f)
+		for _, t := range c.Lines {
+			t.draw(&b, &f)
+		}
+	} else {
+		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f">no figures</text>`+"\n", marginLeft, svgHeight/2)
+	}
+	c.legend(&b)
+	b.WriteString("</svg>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (c *Chart) axes(b *strings.Builder, f *frame) {
+	bottom := svgHeight - marginBottom
+	for _, t := range c.xTicks(f) {
+		x := f.px(t.at)
+		fmt.Fprintf(b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.0f" y2="%.0f"/><text x="%.1f" y="%.0f" text-anchor="middle">%s</text>`+"\n",
+			x, x, marginTop, bottom, x, bottom+17, t.label)
+	}
+	for _, t := range c.yTicks(f) {
+		y := f.py(t.at)
+		fmt.Fprintf(b, `<line class="grid" x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">%s</text>`+"\n",
+			marginLeft, svgWidth-marginRight, y, y, marginLeft-7, y+4, t.label)
+	}
+	fmt.Fprintf(b, `<text x="%.0f" y="%.0f" text-anchor="middle">%s</text>`+"\n",
+		(marginLeft+svgWidth-marginRight)/2, bottom+38, html.EscapeString(c.XLabel))
+}
+
+func (t *Trace) draw(b *strings.Builder, f *frame) {
+	place := func(x, y float64) string { return fmt.Sprintf("%.1f,%.1f", f.px(x), f.py(y)) }
+	if t.Low != nil {
+		var band []string
+		for i := range t.X {
+			band = append(band, place(t.X[i], t.High[i]))
+		}
+		for i := len(t.X) - 1; i >= 0; i-- {
+			band = append(band, place(t.X[i], t.Low[i]))
+		}
+		fmt.Fprintf(b, `<polygon fill="%s" fill-opacity="0.12" points="%s"/>`+"\n", t.Colour, strings.Join(band, " "))
+	}
+	path := make([]string, len(t.X))
+	for i := range t.X {
+		path[i] = place(t.X[i], t.Y[i])
+	}
+	fmt.Fprintf(b, `<polyline class="line" stroke="%s"%s points="%s"/>`+"\n", t.Colour, t.dash(), strings.Join(path, " "))
+	if len(path) < 20 { // few points are shown as such
+		for i := range t.X {
+			fmt.Fprintf(b, `<circle fill="%s" cx="%.1f" cy="%.1f" r="3"/>`+"\n", t.Colour, f.px(t.X[i]), f.py(t.Y[i]))
+		}
+	}
+}
+
+func (t *Trace) dash() string {
+	if t.Dashed {
+		return ` stroke-dasharray="5 4"`
+	}
+	return ""
+}
+
+func (c *Chart) legend(b *strings.Builder) {
+	y := svgHeight + 4
+	for _, t := range c.Lines {
+		fmt.Fprintf(b, `<line stroke="%s" stroke-width="2.5"%s x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f"/><text x="%.0f" y="%.1f">%s</text>`+"\n",
+			t.Colour, t.dash(), marginLeft, marginLeft+26, y-4, y-4, marginLeft+34, y, html.EscapeString(t.Name))
+		y += legendLine
+	}
+	if c.Note != "" {
+		fmt.Fprintf(b, `<text x="%.0f" y="%.1f" font-style="italic">%s</text>`+"\n", marginLeft, y, html.EscapeString(c.Note))
+	}
+}
+
+// xTicks are the marks of the lower side.
+func (c *Chart) xTicks(f *frame) (ticks []tick) {
+	switch {
+	case c.X == Nines:
+		ticks = append(ticks, tick{0, "0"}, tick{-math.Log10(0.5), "50 %"})
+		for n := 1; float64(n) <= f.x1+1e-9; n++ {
+			ticks = append(ticks, tick{float64(n), nines(n)})
+		}
+		return ticks
+	case f.logX:
+		return decades(f.x0, f.x1, number)
+	}
+	return steps(f.x0, f.x1, number)
+}
+
+// yTicks are the marks of the left side.
+func (c *Chart) yTicks(f *frame) []tick {
+	text := number
+	if c.YTime {
+		text = duration
+	}
+	if f.logY {
+		return decades(f.y0, f.y1, text)
+	}
+	return steps(f.y0, f.y1, text)
+}
+
+// nines is the percentile of so many nines: 90 %, 99 %, 99.9 %.
+func nines(n int) string {
+	switch n {
+	case 1:
+		return "90 %"
+	case 2:
+		return "99 %"
+	}
+	return "99." + strings.Repeat("9", n-2) + " %"
+}
+
+// decades are marks at 1, 2 and 5 times each power of ten between two logarithms.
+func decades(from, to float64, text func(float64) string) (ticks []tick) {
+	for e := math.Floor(from); e <= to; e++ {
+		for _, m := range []float64{1, 2, 5} {
+			v := m * math.Pow(10, e)
+			if l := math.Log10(v); l < from-1e-9 || l > to+1e-9 || (m != 1 && to-from > 5) {
+				continue
+			}
+			ticks = append(ticks, tick{v, text(v)})
+		}
+	}
+	return ticks
+}
+
+// steps are marks at round distances.
+func steps(from, to float64, text func(float64) string) (ticks []tick) {
+	step := math.Pow(10, math.Floor(math.Log10(to-from)))
+	for _, m := range []float64{0.1, 0.2, 0.5, 1, 2} {
+		if (to-from)/(step*m) <= 8 {
+			step *= m
+			break
+		}
+	}
+	for n := math.Ceil(from / step); n*step <= to+step*1e-6; n++ {
+		ticks = append(ticks, tick{n * step, text(n * step)})
+	}
+	return ticks
+}
+
+// number is a count as people write it.
+func number(v float64) string {
+	switch {
+	case math.Abs(v) >= 1e6:
+		return fmt.Sprintf("%.4g M", v/1e6)
+	case math.Abs(v) >= 1e4:
+		return fmt.Sprintf("%.4g k", v/1e3)
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+// duration is nanoseconds with three digits and a unit.
+func duration(ns float64) string {
+	switch {
+	case ns >= 1e9:
+		return fmt.Sprintf("%.3g s", ns/1e9)
+	case ns >= 1e6:
+		return fmt.Sprintf("%.3g ms", ns/1e6)
+	}
+	return fmt.Sprintf("%.3g µs", ns/1e3)
+}

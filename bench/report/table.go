@@ -1,0 +1,158 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/sebbroker/seb/bench/result"
+)
+
+// tablePercentiles are those that tables have a column for, if any line has them.
+var tablePercentiles = []float64{50, 99, 99.9, 99.99, 99.999, 99.9999}
+
+// Table is a work's figures as rows of text: the first row names the columns.
+func (w *Work) Table(curve string) (rows [][]string) {
+	var percentiles []float64
+	for _, p := range tablePercentiles {
+		for _, l := range w.Lines {
+			if _, ok := l.Percentile(curve, p); ok {
+				percentiles = append(percentiles, p)
+				break
+			}
+		}
+	}
+	head := []string{"system", "durability", "samples", "rate/s"}
+	for _, p := range percentiles {
+		head = append(head, percentName(p))
+	}
+	if curve == result.E2EIntended {
+		head = append(head, "max", "acknowledged p50", "acknowledged p99")
+	} else {
+		head = append(head, "max")
+	}
+	rows = append(rows, append(head, "broker µs/message", "broker MB", "what went wrong"))
+	for _, l := range w.Lines {
+		rows = append(rows, l.row(curve, percentiles))
+	}
+	return rows
+}
+
+func (l *Line) row(curve string, percentiles []float64) []string {
+	samples := l.Of(func(r *result.Run) float64 {
+		if c := r.Curves.Named(curve); c != nil {
+			return float64(c.Count)
+		}
+		return 0
+	})
+	row := []string{
+		l.Label, string(l.Durability()), fmt.Sprintf("%d × %s", len(l.Runs), number(samples.Middle)),
+		number(l.Of(func(r *result.Run) float64 { return r.Counts.SentRate }).Middle),
+	}
+	for _, p := range percentiles {
+		s, ok := l.Percentile(curve, p)
+		row = append(row, s.Text(ok))
+	}
+	most, ok := l.Max(curve)
+	row = append(row, most.Text(ok))
+	if curve == result.E2EIntended {
+		for _, p := range []float64{50, 99} {
+			s, ok := l.Percentile(result.AckIntended, p)
+			row = append(row, s.Text(ok))
+		}
+	}
+	if cpu, rss := l.Of(brokerCPU), l.Of(brokerRSS); rss.Middle > 0 {
+		row = append(row, three(cpu.Middle), fmt.Sprintf("%.0f", rss.Middle/1e6))
+	} else { // not a process of its own on this machine
+		row = append(row, "–", "–")
+	}
+	faults := strings.Join(l.Faults(), ", ")
+	if faults == "" {
+		faults = "nothing"
+	}
+	return append(row, faults)
+}
+
+// Text is the middle of durations in nanoseconds, and the range if there are several; "–" where too few samples stand behind it.
+func (s Spread) Text(ok bool) string {
+	switch {
+	case !ok:
+		return "–"
+	case s.N == 1:
+		return duration(s.Middle)
+	}
+	return fmt.Sprintf("%s (%s to %s)", duration(s.Middle), duration(s.Least), duration(s.Most))
+}
+
+// three is a figure with three digits, or all those before the point.
+func three(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+// brokerCPU is the broker's CPU time for each message that was sent in the seconds that were measured, µs.
+func brokerCPU(r *result.Run) float64 {
+	var cpu float64
+	var sent int64
+	last := 0.0
+	for _, s := range r.Seconds {
+		if s.Phase == result.Measure {
+			cpu += s.BrokerCPU * (s.At - last)
+			sent += s.Sent
+		}
+		last = s.At
+	}
+	if sent == 0 {
+		return 0
+	}
+	return cpu / float64(sent) * 1e6
+}
+
+// brokerRSS is the most memory that the broker had resident at the end of any second, bytes.
+func brokerRSS(r *result.Run) float64 {
+	most := int64(0)
+	for _, s := range r.Seconds {
+		most = max(most, s.BrokerRSS)
+	}
+	return float64(most)
+}
+
+// MarkdownTable is rows as a table of Markdown, of which the first is the head.
+func MarkdownTable(rows [][]string) string {
+	var b strings.Builder
+	for i, row := range rows {
+		cells := make([]string, len(row))
+		for j, cell := range row {
+			cells[j] = strings.NewReplacer("|", `\|`, "\n", " ").Replace(cell)
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		if i == 0 {
+			fmt.Fprintf(&b, "|%s\n", strings.Repeat("---|", len(row)))
+		}
+	}
+	return b.String()
+}
+
+// Markdown writes the tables of works, one after the other.
+func Markdown(out io.Writer, works []*Work) error {
+	var b strings.Builder
+	for _, w := range works {
+		fmt.Fprintf(&b, "### %s\n\n%s.\n\n", w.Title(), join(curveNames[w.Headline()], w.note()))
+		b.WriteString(MarkdownTable(w.Table(w.Headline())) + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// join puts those of the texts that are not empty into one.
+func join(texts ...string) string {
+	var list []string
+	for _, s := range texts {
+		if s != "" {
+			list = append(list, s)
+		}
+	}
+	return strings.Join(list, "; ")
+}

@@ -1,0 +1,225 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sebbroker/seb/bench/latency"
+	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+// Work is what was asked of several systems: runs whose workloads differ in nothing but their name.
+type Work struct {
+	Workload workload.Workload
+	Lines    []*Line // in the order in which they were first met
+}
+
+// Line is all repeats of one system doing one work.
+type Line struct {
+	Label string
+	Runs  []*result.Run
+	hists map[string][]*latency.Histogram // by the name of the curve, one for each run that has it
+}
+
+// Works sorts runs by what they did. Error: a histogram that can not be read.
+func Works(files ...*result.File) ([]*Work, error) {
+	var works []*Work
+	byKey := map[string]*Work{}
+	for _, f := range files {
+		for i := range f.Runs {
+			r := &f.Runs[i]
+			key, err := Key(&r.Workload)
+			if err != nil {
+				return nil, err
+			}
+			w := byKey[key]
+			if w == nil {
+				w = &Work{Workload: r.Workload}
+				byKey[key] = w
+				works = append(works, w)
+			}
+			if err := w.add(r); err != nil {
+				return nil, fmt.Errorf("run %s of %s: %w", r.ID, r.Label, err)
+			}
+		}
+	}
+	return works, nil
+}
+
+// Key tells workloads apart, whatever they are called.
+func Key(w *workload.Workload) (string, error) {
+	same := *w
+	same.Name = ""
+	b, err := json.Marshal(&same)
+	return string(b), err
+}
+
+func (w *Work) add(r *result.Run) error {
+	i := slices.IndexFunc(w.Lines, func(l *Line) bool {
+		return l.Label == r.Label && l.Runs[0].System.System == r.System.System && l.Durability() == r.System.Durability
+	})
+	if i < 0 {
+		i = len(w.Lines)
+		w.Lines = append(w.Lines, &Line{Label: r.Label, hists: map[string][]*latency.Histogram{}})
+	}
+	l := w.Lines[i]
+	l.Runs = append(l.Runs, r)
+	for _, name := range result.Names() {
+		c := r.Curves.Named(name)
+		if c == nil {
+			continue
+		}
+		h, err := c.Histogram()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		l.hists[name] = append(l.hists[name], h)
+	}
+	return nil
+}
+
+// Title says what the work is, in a line.
+func (w *Work) Title() string {
+	x := &w.Workload
+	parts := []string{}
+	if x.Name != "" {
+		parts = append(parts, x.Name)
+	}
+	parts = append(parts, fmt.Sprintf("%v messages/s of %v", x.Rate, x.Size))
+	if x.Publishers > 1 {
+		parts = append(parts, fmt.Sprintf("%d publishers", x.Publishers))
+	}
+	if x.Subscribers != 1 {
+		parts = append(parts, fmt.Sprintf("%d subscribers", x.Subscribers))
+	}
+	if x.Loop == workload.Closed {
+		parts = append(parts, "closed loop")
+	}
+	if x.Arrivals == workload.Poisson {
+		parts = append(parts, "Poisson arrivals")
+	}
+	for _, f := range x.Faults {
+		parts = append(parts, f.String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Headline is the name of the curve that the work is judged by: end to end if somebody receives.
+func (w *Work) Headline() string {
+	if w.Workload.Subscribers > 0 {
+		return result.E2EIntended
+	}
+	return result.AckIntended
+}
+
+// Unlike says whether its systems keep messages in different ways, so that their figures are not of the same thing.
+func (w *Work) Unlike() bool {
+	for _, l := range w.Lines {
+		if l.Durability() != w.Lines[0].Durability() {
+			return true
+		}
+	}
+	return false
+}
+
+// Durability is what its acknowledgements are worth.
+func (l *Line) Durability() sut.Durability { return l.Runs[0].System.Durability }
+
+// Name is the line's label with what its acknowledgements are worth.
+func (l *Line) Name() string { return l.Label + " (" + string(l.Durability()) + ")" }
+
+// Spread is a figure over the repeats of a line. N of them have it.
+type Spread struct {
+	Middle, Least, Most float64
+	N                   int
+}
+
+// SpreadOf is the spread of values; NaN of none. It sorts them.
+func SpreadOf(values []float64) Spread {
+	if len(values) == 0 {
+		return Spread{Middle: math.NaN(), Least: math.NaN(), Most: math.NaN()}
+	}
+	slices.SortFunc(values, cmp.Compare[float64])
+	n := len(values)
+	return Spread{(values[(n-1)/2] + values[n/2]) / 2, values[0], values[n-1], n}
+}
+
+// Of is a figure of every run.
+func (l *Line) Of(figure func(*result.Run) float64) Spread {
+	values := make([]float64, len(l.Runs))
+	for i, r := range l.Runs {
+		values[i] = figure(r)
+	}
+	return SpreadOf(values)
+}
+
+// Percentile is a percentile (0 to 100) of a curve over the repeats, in nanoseconds. ok is false unless all repeats have
+// enough samples above it.
+func (l *Line) Percentile(curve string, p float64) (s Spread, ok bool) {
+	var values []float64
+	for _, h := range l.hists[curve] {
+		d, shown := h.Percentile(p)
+		if !shown {
+			return Spread{}, false
+		}
+		values = append(values, float64(d))
+	}
+	return SpreadOf(values), len(values) > 0
+}
+
+// Max is the longest time of a curve over the repeats, in nanoseconds; ok is false if no run has it.
+func (l *Line) Max(curve string) (s Spread, ok bool) {
+	var values []float64
+	for _, h := range l.hists[curve] {
+		values = append(values, float64(h.Max()))
+	}
+	return SpreadOf(values), len(values) > 0
+}
+
+// behind says whether a run ended while messages were still coming.
+func behind(r *result.Run) bool {
+	last := r.Seconds[max(0, len(r.Seconds)-2):] // of which one is a part of a second
+	return r.Counts.Unanswered+r.Counts.Unsent > 0 || slices.ContainsFunc(last, func(s result.Second) bool { return s.Received > 0 })
+}
+
+// Faults are what is wrong with the line's runs, in words; none if nothing is.
+func (l *Line) Faults() (list []string) {
+	var invalid int
+	sum := map[string]int64{}
+	for _, r := range l.Runs {
+		if !r.Validity.Valid {
+			invalid++
+		}
+		c := &r.Counts
+		lost := "lost"
+		if behind(r) { // who knows what would have come
+			lost = "not delivered by the end"
+		}
+		for name, n := range map[string]int64{
+			"failed": c.Failed, "unanswered": c.Unanswered, "unsent": c.Unsent, lost: c.Lost,
+			"duplicate": c.Duplicates, "corrupt": c.Corrupt, "foreign": c.Foreign, "answered twice": c.DoneTwice,
+		} {
+			sum[name] += n
+		}
+		if !r.Workload.Shared && r.Workload.Partitions == 1 {
+			sum["out of order"] += c.Reordered
+		}
+	}
+	if invalid > 0 {
+		list = append(list, fmt.Sprintf("%d of %d runs invalid", invalid, len(l.Runs)))
+	}
+	for _, name := range []string{
+		"lost", "duplicate", "corrupt", "out of order", "failed", "unanswered", "unsent", "not delivered by the end", "foreign", "answered twice",
+	} {
+		if sum[name] > 0 {
+			list = append(list, fmt.Sprintf("%d %s", sum[name], name))
+		}
+	}
+	return list
+}

@@ -1,0 +1,228 @@
+// Package result is what a run leaves behind: one JSON file, with a version of its form, that holds all that a report, a
+// comparison or another program needs to know.
+package result
+
+import (
+	"time"
+
+	"github.com/sebbroker/seb/bench/latency"
+	"github.com/sebbroker/seb/bench/machine"
+	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+// Schema is the version of the form. It grows when a reader of the one before would misunderstand a file.
+const Schema = 1
+
+// File is one or more runs: repeats, targets, the steps of a sweep or of a search.
+type File struct {
+	Schema   int       `json:"schema"`
+	Tool     Tool      `json:"tool"`
+	Runs     []Run     `json:"runs"`
+	Failures []Failure `json:"failures,omitempty"`
+}
+
+// Failure is a run that could not be done, and why.
+type Failure struct {
+	Label    string            `json:"label"`
+	Workload workload.Workload `json:"workload"`
+	Error    string            `json:"error"`
+}
+
+// Run is one workload done once to one target.
+type Run struct {
+	ID       string            `json:"id"`     // 16 hexadecimal digits; messages carry it
+	Label    string            `json:"label"`  // of the target
+	Repeat   int               `json:"repeat"` // from 1
+	Started  time.Time         `json:"started"`
+	Target   workload.Target   `json:"target"` // without secrets
+	Workload workload.Workload `json:"workload"`
+	System   sut.Info          `json:"system"`
+	Machine  machine.Info      `json:"machine"` // of the generator, before the run
+	// Colocated says that broker and generator share this machine's cores. Such results say nothing about machines apart.
+	Colocated  bool   `json:"colocated"`
+	Filesystem string `json:"filesystem,omitempty"` // of the target's data folder
+
+	Counts    Counts    `json:"counts"`
+	Errors    []Problem `json:"errors,omitempty"`
+	Curves    Curves    `json:"curves"`
+	Generator Generator `json:"generator"`
+	Floor     *Floor    `json:"floor,omitempty"`
+	Validity  Validity  `json:"validity"`
+	Seconds   []Second  `json:"seconds"`
+	Faults    []Fault   `json:"faults,omitempty"`
+
+	// Agents are the load machines that shared the run; none: one alone did it. Machine and Workload are then the first one's and
+	// that of all.
+	Agents     []Agent           `json:"agents,omitempty"`
+	StartApart workload.Duration `json:"start_apart,omitempty"` // they began within this of one another
+}
+
+// Agent is a load machine of several.
+type Agent struct {
+	Address  string       `json:"address"`
+	Commit   string       `json:"commit"` // that it was built of
+	Machine  machine.Info `json:"machine"`
+	Counts   Counts       `json:"counts"`
+	Measured int64        `json:"measured"` // samples of its headline curve
+}
+
+// Counts is what became of the messages, warm-up and cool-down included.
+type Counts struct {
+	Sent       int64 `json:"sent"`
+	Acked      int64 `json:"acked"`
+	Failed     int64 `json:"failed"`     // publishes that ended with an error
+	Unanswered int64 `json:"unanswered"` // publishes that had no answer at the end
+	Unsent     int64 `json:"unsent"`     // messages that were due and could not be sent before the end
+	Measured   int64 `json:"measured"`   // of Sent, those due in the workload's duration
+	Waited     int64 `json:"waited"`     // sends that waited because too many messages were in flight
+	DoneTwice  int64 `json:"done_twice"` // a fault of the driver: publishes that were answered again
+
+	Expected   int64 `json:"expected"`   // deliveries of acknowledged messages, one for each subscriber that gets all
+	Received   int64 `json:"received"`   // deliveries, the first of each message to each such subscriber
+	Lost       int64 `json:"lost"`       // of Expected, those that never came
+	Unexpected int64 `json:"unexpected"` // of Received, those of messages that were not acknowledged
+	Duplicates int64 `json:"duplicates"` // deliveries after the first
+	Reordered  int64 `json:"reordered"`  // deliveries after that of a later message of the same publisher
+	Corrupt    int64 `json:"corrupt"`    // deliveries that are not as they were sent
+	Foreign    int64 `json:"foreign"`    // deliveries of another run or topic
+	Others     int64 `json:"others"`     // of Received, those of messages that another machine has sent: counted, not measured
+
+	SentRate     float64 `json:"sent_rate"`     // of messages due in the duration, a second, by when they were sent
+	ReceivedRate float64 `json:"received_rate"` // of their first deliveries, a second, by when they came
+}
+
+// Clean says whether every message arrived as it was sent, once. The order is not looked at: partitions and shared
+// subscriptions promise none.
+func (c *Counts) Clean() bool {
+	return c.Failed+c.Unanswered+c.Unsent+c.DoneTwice+c.Lost+c.Duplicates+c.Corrupt+c.Foreign == 0
+}
+
+// Problem is an error and how often it was seen.
+type Problem struct {
+	Text  string `json:"text"`
+	Count int64  `json:"count"`
+}
+
+// Curves are the four distributions of a run: until the acknowledgement and until the delivery, each from the time that the
+// schedule intended and from the time that the message was handed to the driver. Failed, unanswered, unsent and lost
+// messages stand in them with the time until it was clear, at least the workload's timeout.
+type Curves struct {
+	AckIntended latency.Curve  `json:"ack_intended"`
+	AckSent     latency.Curve  `json:"ack_sent"`
+	E2EIntended *latency.Curve `json:"e2e_intended,omitempty"` // nil without subscribers
+	E2ESent     *latency.Curve `json:"e2e_sent,omitempty"`
+}
+
+// Headline is the curve that a run is judged by, and its name: end to end if somebody receives, else until the
+// acknowledgement, from the intended time.
+func (c *Curves) Headline() (name string, curve *latency.Curve) {
+	if c.E2EIntended != nil {
+		return E2EIntended, c.E2EIntended
+	}
+	return AckIntended, &c.AckIntended
+}
+
+// The names of the curves.
+const (
+	AckIntended = "ack_intended"
+	AckSent     = "ack_sent"
+	E2EIntended = "e2e_intended"
+	E2ESent     = "e2e_sent"
+)
+
+// Names are the names of the curves, in the order in which people are shown them.
+func Names() []string { return []string{E2EIntended, E2ESent, AckIntended, AckSent} }
+
+// Named is a curve by its name, nil if the run has none.
+func (c *Curves) Named(name string) *latency.Curve {
+	switch name {
+	case AckIntended:
+		return &c.AckIntended
+	case AckSent:
+		return &c.AckSent
+	case E2EIntended:
+		return c.E2EIntended
+	case E2ESent:
+		return c.E2ESent
+	}
+	return nil
+}
+
+// Generator is what the load generator did and used while measuring.
+type Generator struct {
+	Lag    latency.Curve `json:"lag"`     // from the intended time to the send, whoever is to blame
+	OwnLag latency.Curve `json:"own_lag"` // the part that the generator itself is to blame for
+	Inside latency.Curve `json:"inside"`  // time inside the driver's Publish
+	Jitter latency.Curve `json:"jitter"`  // how much too long a sleep of 5 ms took, all through the run
+
+	Spin       workload.Duration `json:"spin"`       // how long before a send the time is polled instead of slept
+	Scheduling string            `json:"scheduling"` // as in "nice 0" or "fifo 1"
+	GOMAXPROCS int               `json:"gomaxprocs"`
+	GC         GC                `json:"gc"`
+	CPUSeconds float64           `json:"cpu_seconds"`
+}
+
+// GC is the garbage collector's work in the generator.
+type GC struct {
+	Count      uint32 `json:"count"`
+	PauseNs    int64  `json:"pause_ns"`
+	PauseMaxNs int64  `json:"pause_max_ns"` // of the last 256 pauses
+	AllocBytes uint64 `json:"alloc_bytes"`
+	Allocs     uint64 `json:"allocs"`
+	HeapBytes  uint64 `json:"heap_bytes"` // at the end
+}
+
+// Floor is the same load on no system at all, right before: what the generator adds by itself. Nothing is subtracted.
+type Floor struct {
+	Duration workload.Duration `json:"duration"`
+	Curves   Curves            `json:"curves"`
+	OwnLag   latency.Curve     `json:"own_lag"`
+	SentRate float64           `json:"sent_rate"`
+}
+
+// Validity says whether the figures are the system's.
+type Validity struct {
+	Valid   bool     `json:"valid"`
+	Reasons []string `json:"reasons,omitempty"` // why not
+	Notes   []string `json:"notes,omitempty"`   // what else to know
+	Curve   string   `json:"curve"`             // that the lag was compared with
+	LagNs   int64    `json:"lag_p99_ns"`        // of OwnLag
+	P99Ns   int64    `json:"p99_ns"`            // of Curve
+	Limit   float64  `json:"limit_percent"`
+}
+
+// Second is a second of a run, by the time at which things happened. Its curves hold warm-up and cool-down too.
+type Second struct {
+	At       float64        `json:"at"`    // seconds from the first message due to the end of this one
+	Phase    string         `json:"phase"` // at its end
+	Sent     int64          `json:"sent"`
+	Acked    int64          `json:"acked"`
+	Failed   int64          `json:"failed,omitempty"`
+	Received int64          `json:"received"`
+	InFlight int64          `json:"in_flight"` // at its end
+	LagMaxNs int64          `json:"lag_max_ns"`
+	Ack      latency.Curve  `json:"ack"` // from the intended time
+	E2E      *latency.Curve `json:"e2e,omitempty"`
+
+	BrokerCPU    float64 `json:"broker_cpu"` // cores
+	BrokerRSS    int64   `json:"broker_rss"` // bytes
+	GeneratorCPU float64 `json:"generator_cpu"`
+	GeneratorRSS int64   `json:"generator_rss"`
+}
+
+// The phases of a run.
+const (
+	Warmup   = "warmup"
+	Measure  = "measure"
+	Cooldown = "cooldown"
+	Drain    = "drain"
+)
+
+// Fault is a fault that was done, in seconds from the first message due.
+type Fault struct {
+	Fault workload.Fault `json:"fault"`
+	From  float64        `json:"from"`
+	To    float64        `json:"to"`
+	Error string         `json:"error,omitempty"`
+}

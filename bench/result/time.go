@@ -1,0 +1,25 @@
+package result
+
+import "time"
+
+// Time is a figure in nanoseconds as people read it, to three digits.
+func Time(ns float64) string {
+	d := time.Duration(ns)
+	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+		if d >= unit {
+			return d.Round(max(unit/1000, 1) * pow10(d/unit)).String()
+		}
+	}
+	return d.String()
+}
+
+// pow10 is 1, 10 or 100: by how much digits behind the point are too many beside n before it.
+func pow10(n time.Duration) time.Duration {
+	switch {
+	case n >= 100:
+		return 100
+	case n >= 10:
+		return 10
+	}
+	return 1
+}

@@ -1,0 +1,42 @@
+package result
+
+import (
+	"runtime"
+	"runtime/debug"
+)
+
+// Tool is the program that measured.
+type Tool struct {
+	Version string            `json:"version"`
+	Commit  string            `json:"commit"`
+	Dirty   bool              `json:"dirty"` // built from a tree with changes of its own
+	Go      string            `json:"go"`
+	Modules map[string]string `json:"modules,omitempty"` // path and version of every library in it
+}
+
+// ThisTool describes the running program; version is what its build was given, or "".
+func ThisTool(version string) Tool {
+	t := Tool{Version: version, Commit: "unknown", Go: runtime.Version(), Modules: map[string]string{}}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return t
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			t.Commit = s.Value
+		case "vcs.modified":
+			t.Dirty = s.Value == "true"
+		}
+	}
+	for _, m := range info.Deps {
+		t.Modules[m.Path] = m.Version
+		if m.Replace != nil {
+			t.Modules[m.Path] = m.Replace.Version
+		}
+	}
+	if t.Version == "" {
+		t.Version = info.Main.Version
+	}
+	return t
+}

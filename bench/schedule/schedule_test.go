@@ -1,0 +1,134 @@
+package schedule_test
+
+import (
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/bench/schedule"
+)
+
+func all(o schedule.Options) []int64 {
+	var times []int64
+	s := schedule.New(o)
+	for t, ok := s.Next(); ok; t, ok = s.Next() {
+		times = append(times, t)
+	}
+	return times
+}
+
+func TestFixed(t *testing.T) {
+	t.Run("rates that do not divide a second stay exact for hours", func(t *testing.T) {
+		for _, rate := range []schedule.Rate{3 * schedule.PerSecond, 7_000 * schedule.PerSecond, 2_333_333, 99_991 * schedule.PerSecond, 1} {
+			for _, n := range []uint64{0, 1, 2, 3, 1_000_003, 99_991 * 3600 * 24} {
+				want := new(big.Int).Mul(new(big.Int).SetUint64(n), big.NewInt(1e15))
+				want.Div(want, new(big.Int).SetUint64(uint64(rate)))
+				if !want.IsInt64() {
+					want.SetInt64(math.MaxInt64)
+				}
+				if got := rate.After(n); got != want.Int64() {
+					t.Errorf("message %d at %v/s: %d, want %v", n, rate, got, want)
+				}
+			}
+		}
+	})
+	t.Run("six hours at 7/s hold what they should", func(t *testing.T) {
+		times := all(schedule.Options{Start: 42, Length: 6 * time.Hour, Rate: 7 * schedule.PerSecond, Parts: 1})
+		if len(times) != 7*6*3600 {
+			t.Fatalf("%d messages", len(times))
+		}
+		for n, at := range times {
+			if want := 42 + int64(n)*1_000_000_000/7; at != want {
+				t.Fatalf("message %d at %d, want %d", n, at, want)
+			}
+		}
+	})
+	t.Run("parts take turns", func(t *testing.T) {
+		o := schedule.Options{Length: time.Second, Rate: 1000 * schedule.PerSecond, Parts: 3}
+		whole := all(schedule.Options{Length: time.Second, Rate: o.Rate, Parts: 1})
+		found := 0
+		for o.Part = range o.Parts {
+			for i, at := range all(o) {
+				if want := whole[i*o.Parts+o.Part]; at != want {
+					t.Fatalf("message %d of part %d at %d, want %d", i, o.Part, at, want)
+				}
+				found++
+			}
+		}
+		if found != len(whole) {
+			t.Errorf("the parts hold %d messages, want %d", found, len(whole))
+		}
+	})
+	t.Run("Within counts them without going through", func(t *testing.T) {
+		for _, rate := range []schedule.Rate{1, 333_333, 7 * schedule.PerSecond, 999 * schedule.PerSecond, 1_234_567_891} {
+			for _, d := range []time.Duration{0, 1, 999_999_999, time.Second, 13*time.Second + 7} {
+				want := len(all(schedule.Options{Length: d, Rate: rate, Parts: 1}))
+				if got := rate.Within(d); got != uint64(want) {
+					t.Errorf("%v/s within %v: %d, want %d", rate, d, got, want)
+				}
+			}
+		}
+	})
+}
+
+func TestPoisson(t *testing.T) {
+	o := schedule.Options{Start: 7, Length: 100 * time.Second, Rate: 2000 * schedule.PerSecond, Parts: 2, Poisson: true, Seed: 1}
+	first := all(o)
+	t.Run("has the mean and the spread of an exponential distribution", func(t *testing.T) {
+		n := float64(len(first))
+		if math.Abs(n-100_000) > 5*math.Sqrt(100_000) {
+			t.Errorf("%v messages, want about 100,000", n)
+		}
+		var sum, squares float64
+		for i := 1; i < len(first); i++ {
+			gap := float64(first[i] - first[i-1])
+			sum, squares = sum+gap, squares+gap*gap
+		}
+		mean := sum / (n - 1)
+		deviation := math.Sqrt(squares/(n-1) - mean*mean)
+		if math.Abs(mean-1e6) > 2e4 || math.Abs(deviation-1e6) > 3e4 {
+			t.Errorf("gaps have mean %.0f and deviation %.0f, want 1,000,000 for both", mean, deviation)
+		}
+	})
+	t.Run("a seed repeats it", func(t *testing.T) {
+		again := all(o)
+		for i := range first {
+			if first[i] != again[i] {
+				t.Fatalf("message %d at %d, then at %d", i, first[i], again[i])
+			}
+		}
+	})
+	t.Run("another seed or part differs", func(t *testing.T) {
+		seed, part := o, o
+		seed.Seed, part.Part = 2, 1
+		if all(seed)[0] == first[0] || all(part)[0] == first[0] {
+			t.Error("the first message is due at the same time")
+		}
+	})
+	t.Run("never goes back", func(t *testing.T) {
+		last := o.Start
+		for i, at := range first {
+			if at < last {
+				t.Fatalf("message %d at %d, after one at %d", i, at, last)
+			}
+			last = at
+		}
+	})
+}
+
+func TestParseRate(t *testing.T) {
+	for text, want := range map[string]schedule.Rate{"3000": 3000 * schedule.PerSecond, "0.25": 250_000, "1e5": 100_000 * schedule.PerSecond, "0.000001": 1} {
+		if got, err := schedule.ParseRate(text); err != nil || got != want {
+			t.Errorf("%s: %d, error %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "fast", "0", "-1", "NaN", "Inf", "1e12", "0.0000001", "1.00000015"} {
+		if got, err := schedule.ParseRate(text); err == nil {
+			t.Errorf("%q is taken as %d", text, got)
+		}
+	}
+	if s := schedule.Rate(2_500_000).String(); s != "2.5" {
+		t.Errorf("2.5/s is written %s", s)
+	}
+}

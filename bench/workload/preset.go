@@ -1,0 +1,39 @@
+package workload
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/bench/schedule"
+)
+
+// presets are the five runs of the article "Benchmarking Message Queue Latency" (Tyler Treat, 2016), as far as a request
+// there, a message out and the same back, is a message here: a publisher and a subscriber for each of its connections. Its
+// sizes are taken as powers of two.
+var presets = map[string]func(*Workload){
+	"article-a": func(w *Workload) { w.Rate, w.Size = 3000*schedule.PerSecond, FixedSize(256) },
+	"article-b": func(w *Workload) { w.Rate, w.Size = 3000*schedule.PerSecond, FixedSize(1<<10) },
+	"article-c": func(w *Workload) { w.Rate, w.Size = 2000*schedule.PerSecond, FixedSize(5<<10) },
+	"article-d": func(w *Workload) {
+		w.Rate, w.Size = 20_000*schedule.PerSecond, FixedSize(1<<10)
+		w.Publishers, w.Topics = 25, 25
+	},
+	"article-e": func(w *Workload) { w.Rate, w.Size = 100*schedule.PerSecond, FixedSize(1<<20) },
+}
+
+// Preset is a workload by its name.
+func Preset(name string) (Workload, bool) {
+	change, ok := presets[name]
+	if !ok {
+		return Workload{}, false
+	}
+	w := Default()
+	w.Name = name
+	w.Duration = Duration(30 * time.Second)
+	change(&w)
+	return w, true
+}
+
+// Presets are the names that Preset knows.
+func Presets() []string { return slices.Sorted(maps.Keys(presets)) }

@@ -1,0 +1,187 @@
+// Package workload says what a run does: how many messages of which size at which rate, by whom to whom, for how long,
+// and what goes wrong meanwhile. It comes from a YAML file, flags or a preset.
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sebbroker/seb/bench/message"
+	"github.com/sebbroker/seb/bench/schedule"
+)
+
+// Workload is the work that every target of a comparison is given.
+type Workload struct {
+	Name string `yaml:"name" json:"name"`
+
+	// The schedule.
+	Rate     schedule.Rate `yaml:"rate" json:"rate"`         // messages a second, of all publishers together
+	Arrivals string        `yaml:"arrivals" json:"arrivals"` // Fixed or Poisson
+	Seed     uint64        `yaml:"seed" json:"seed"`         // of arrivals, sizes, keys and fillers
+	Loop     string        `yaml:"loop" json:"loop"`         // Open or Closed
+	Warmup   Duration      `yaml:"warmup" json:"warmup"`     // messages due in it are sent and not measured
+	Duration Duration      `yaml:"duration" json:"duration"` // messages due in it are measured
+	Cooldown Duration      `yaml:"cooldown" json:"cooldown"` // messages due in it keep the load up, and are not measured
+	Timeout  Duration      `yaml:"timeout" json:"timeout"`   // how long after the last message the rest may arrive
+
+	// The messages.
+	Size         Sizes   `yaml:"size" json:"size"`
+	Compressible float64 `yaml:"compressible" json:"compressible"` // fraction of a message that repeats, 0 to 1
+	Keys         int     `yaml:"keys" json:"keys"`                 // how many different keys; 0: messages have none
+	KeySkew      float64 `yaml:"key-skew" json:"key_skew"`         // exponent of a Zipf distribution of keys, above 1; 0: all alike
+
+	// Who sends and receives.
+	Topics      int  `yaml:"topics" json:"topics"`           // publishers take them in turns
+	Partitions  int  `yaml:"partitions" json:"partitions"`   // of each topic
+	Publishers  int  `yaml:"publishers" json:"publishers"`   // connections
+	Subscribers int  `yaml:"subscribers" json:"subscribers"` // connections of each topic; 0: nobody receives
+	Shared      bool `yaml:"shared" json:"shared"`           // subscribers of a topic share its messages instead of each getting all
+	InFlight    int  `yaml:"in-flight" json:"in_flight"`     // messages without an acknowledgement, of all publishers together
+
+	LagLimit float64 `yaml:"lag-limit" json:"lag_limit"` // percent of the measured p99 that the generator's own lag may have
+	Faults   []Fault `yaml:"faults" json:"faults,omitempty"`
+}
+
+// How messages arrive, and whether the schedule waits for them.
+const (
+	Fixed   = "fixed"   // at equal distances
+	Poisson = "poisson" // as from many independent senders
+	Open    = "open"    // messages are due whether or not those before were acknowledged
+	Closed  = "closed"  // a publisher waits for its last message before the next is due: hides what a stall costs; to show it
+)
+
+// Default is the workload that files, presets and flags change.
+func Default() Workload {
+	return Workload{
+		Name: "custom", Rate: 1000 * schedule.PerSecond, Arrivals: Fixed, Seed: 1, Loop: Open,
+		Warmup: Duration(5 * time.Second), Duration: Duration(30 * time.Second), Timeout: Duration(10 * time.Second),
+		Size: FixedSize(1024), Topics: 1, Partitions: 1, Publishers: 1, Subscribers: 1, InFlight: 0, LagLimit: 10,
+	}
+}
+
+// The limits of a workload.
+const (
+	connectionsMax = 10_000
+	pairsMax       = 1_000_000 // of a publisher and a subscriber that gets all
+	keysMax        = 10_000_000
+	inFlightMax    = 10_000_000
+	lengthMax      = 7 * 24 * time.Hour
+	messagesMax    = 1 << 40
+	memoryMax      = 4 << 30 // of the messages in flight
+)
+
+// InFlightBytes is what the messages in flight may take when nothing else is said.
+const InFlightBytes = 256 << 20
+
+// inFlightDefault is the most messages in flight when nothing else is said.
+const inFlightDefault = 20_000
+
+// Window is the most messages in flight for each publisher: InFlight, or what 256 MiB hold but not more than 20,000, divided
+// among them.
+func (w *Workload) Window() int {
+	n := w.InFlight
+	if n == 0 {
+		n = min(inFlightDefault, InFlightBytes/max(w.Size.Max(), 1))
+	}
+	if w.Loop == Closed {
+		n = w.Publishers
+	}
+	return max(1, n/max(w.Publishers, 1))
+}
+
+// Length is how long messages are due.
+func (w *Workload) Length() time.Duration {
+	return time.Duration(w.Warmup + w.Duration + w.Cooldown)
+}
+
+// Validate names every fault, with the field, the limit and the value.
+func (w *Workload) Validate() error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(w.Rate > 0 && w.Rate <= schedule.RateMax, "rate: want messages a second, at most %v, have %v", schedule.RateMax, w.Rate)
+	check(w.Arrivals == Fixed || w.Arrivals == Poisson, "arrivals: want %s or %s, have %q", Fixed, Poisson, w.Arrivals)
+	check(w.Loop == Open || w.Loop == Closed, "loop: want %s or %s, have %q", Open, Closed, w.Loop)
+	check(w.Duration > 0, "duration: want more than 0, have %v", w.Duration)
+	check(w.Warmup >= 0, "warmup: want 0 or more, have %v", w.Warmup)
+	check(w.Cooldown >= 0, "cooldown: want 0 or more, have %v", w.Cooldown)
+	check(w.Timeout > 0, "timeout: want more than 0, have %v", w.Timeout)
+	for _, d := range []Duration{w.Duration, w.Warmup, w.Cooldown, w.Timeout} {
+		check(d <= Duration(lengthMax), "warmup, duration, cooldown, timeout: want at most %v, have %v", lengthMax, d)
+	}
+	check(w.Size.Min() >= message.HeaderBytes, "size: want at least %d bytes, which the header takes, have %v", message.HeaderBytes, w.Size)
+	check(w.Compressible >= 0 && w.Compressible <= 1, "compressible: want 0 to 1, have %v", w.Compressible)
+	check(w.Keys >= 0 && w.Keys <= keysMax, "keys: want 0 to %d, have %d", keysMax, w.Keys)
+	check(w.KeySkew == 0 || w.KeySkew > 1 && w.KeySkew <= 100, "key-skew: want 0, or more than 1 and at most 100, have %v", w.KeySkew)
+	faults = append(faults, w.validateConnections()...)
+	check(w.LagLimit > 0 && w.LagLimit <= 100, "lag-limit: want above 0 and at most 100 percent, have %v", w.LagLimit)
+	if len(faults) == 0 {
+		count := w.Rate.Float() * w.Length().Seconds()
+		check(count <= messagesMax, "rate, duration: %.0f messages in all, the limit is %d", count, messagesMax)
+		memory := float64(w.Window()) * float64(w.Publishers) * float64(w.Size.Max())
+		check(memory <= memoryMax, "in-flight, size: %.0f bytes of messages in flight, the limit is %d", memory, memoryMax)
+	}
+	for i := range w.Faults {
+		if err := w.Faults[i].validate(); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (w *Workload) validateConnections() []error {
+	var faults []error
+	for _, f := range []struct {
+		name             string
+		value, low, high int
+	}{
+		{"topics", w.Topics, 1, connectionsMax},
+		{"partitions", w.Partitions, 1, connectionsMax},
+		{"publishers", w.Publishers, 1, connectionsMax},
+		{"subscribers", w.Subscribers, 0, connectionsMax},
+		{"in-flight", w.InFlight, 0, inFlightMax},
+	} {
+		if f.value < f.low || f.value > f.high {
+			faults = append(faults, fmt.Errorf("%s: want %d to %d, have %d", f.name, f.low, f.high, f.value))
+		}
+	}
+	if w.Topics > w.Publishers {
+		faults = append(faults, fmt.Errorf("topics: want at most as many as publishers (%d), have %d", w.Publishers, w.Topics))
+	}
+	if w.InFlight > 0 && w.InFlight < w.Publishers {
+		faults = append(faults, fmt.Errorf("in-flight: want 0, or at least one for each of %d publishers, have %d", w.Publishers, w.InFlight))
+	}
+	if n := w.Topics * w.Subscribers; n > connectionsMax {
+		faults = append(faults, fmt.Errorf("topics, subscribers: want at most %d connections, have %d", connectionsMax, n))
+	}
+	if n := w.Publishers * w.Subscribers; !w.Shared && n > pairsMax {
+		faults = append(faults, fmt.Errorf("publishers, subscribers: want at most %d pairs to verify, have %d", pairsMax, n))
+	}
+	return faults
+}
+
+// Duration is a time.Duration that is written as in 30s.
+type Duration time.Duration
+
+// String is as in 30s.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// Seconds is the duration in seconds.
+func (d Duration) Seconds() float64 { return time.Duration(d).Seconds() }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q: want a duration, such as 30s", text)
+	}
+	*d = Duration(v)
+	return nil
+}
