@@ -9,6 +9,7 @@ import (
 	"io"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
@@ -68,10 +69,7 @@ func openInflater(codec Compression, src []byte, limit int64) (*inflater, error)
 		window = sort.Search(len(zstdWindows)-1, func(i int) bool { return asked <= zstdWindows[i] })
 	}
 	turn := inflating.take(inflateNeed(codec, src))
-	f, _ := inflaters[codec][window].Get().(*inflater)
-	if f == nil {
-		f = &inflater{codec: codec, window: window}
-	}
+	f := idleInflater(codec, window)
 	f.turn = turn
 	f.src.Reset(src)
 	f.left = limit
@@ -146,7 +144,7 @@ func (f *inflater) scanner() *bufio.Reader {
 	return f.buf
 }
 
-// close lets go of the source and gives f back to its pool.
+// close lets go of the source and gives f to the next, or to its pool.
 func (f *inflater) close() {
 	f.src.Reset(nil)
 	f.snappy.src = nil
@@ -159,13 +157,71 @@ func (f *inflater) close() {
 	if f.buf != nil {
 		f.buf.Reset(nil)
 	}
+	f.stream = nil
+	turn := f.turn
+	next := f
+	if !inflating.awaited() {
+		f.idle()
+		next = nil
+	}
+	if last := heir.Swap(next); last != nil {
+		last.idle()
+	}
+	inflating.give(turn)
+}
+
+// heir is for whoever's turn comes next, if it is of the right sort. It is there only while somebody waits for a turn: then memory is short, and
+// what a collection has taken from a pool would be made anew for each batch, windows and blocks of many MiB.
+var heir atomic.Pointer[inflater]
+
+// idleInflater takes one that is not in use, or makes one.
+func idleInflater(codec Compression, window int) *inflater {
+	if f := heir.Swap(nil); f != nil {
+		if f.codec == codec && f.window == window {
+			return f
+		}
+		f.idle()
+	}
+	if f, _ := inflaters[codec][window].Get().(*inflater); f != nil {
+		return f
+	}
+	return &inflater{codec: codec, window: window}
+}
+
+// idle gives f to its pool.
+func (f *inflater) idle() {
 	if cap(f.snappy.block) > snappyKeep {
 		f.snappy.block = nil
 	}
-	f.stream = nil
-	turn := f.turn
 	inflaters[f.codec][f.window].Put(f)
-	inflating.give(turn)
+}
+
+// DecompressedSize is how many bytes the records of a stored batch decompress to, at most limit. It takes the time of decompressing
+// them and no memory for what comes of it. More is an *InvalidError that is ErrTooLarge; what can not be decompressed is a *CorruptError. The
+// checksum is not checked.
+func (b Batch) DecompressedSize(limit int64) (int64, error) {
+	codec, src := b.Compression(), b[BatchHeadSize:]
+	if codec == None {
+		return int64(len(src)), nil
+	}
+	f, err := openInflater(codec, src, limit)
+	if err != nil {
+		return 0, &CorruptError{What: "compressed records", Err: err}
+	}
+	defer f.close()
+	n, err := io.Copy(io.Discard, f.scanner())
+	switch {
+	case errors.Is(err, errInflated):
+		return 0, inflatedMore(codec, FieldDecompressed, limit)
+	case err != nil:
+		return 0, &CorruptError{What: "compressed records", Err: err}
+	}
+	return n, nil
+}
+
+// inflatedMore says that a batch decompresses to more than the limit, in bytes, of a field.
+func inflatedMore(codec Compression, field string, limit int64) error {
+	return &InvalidError{Field: field, Reason: codec.String() + " batch decompresses to more", Limit: limit, Given: limit + 1}
 }
 
 // zstdWindow is the window that the first frame asks for, the largest allowed if that can not be told. A frame behind it

@@ -173,7 +173,7 @@ func (r *Reader) decompress(codec Compression) bool {
 		}
 		if err == errInflated {
 			r.inflate, r.left = buf, 0
-			r.err = &InvalidError{Field: field, Reason: codec.String() + " batch decompresses to more", Limit: limit, Given: limit + 1}
+			r.err = inflatedMore(codec, field, limit)
 			return false
 		}
 		if err != nil {
@@ -183,6 +183,14 @@ func (r *Reader) decompress(codec Compression) bool {
 	}
 	r.inflate, r.records = buf, buf
 	return true
+}
+
+// Grow gives the Reader a buffer of its own for batches that decompress to so many bytes, which must not be negative. What it would
+// find that way itself takes several, one after the other.
+func (r *Reader) Grow(decompressed int64) {
+	if int64(cap(r.inflate)) <= decompressed {
+		r.inflate = make([]byte, 0, decompressed+1) // and one by which the end is seen
+	}
 }
 
 // corrupt ends the iteration with a fault in the open batch.

@@ -57,6 +57,13 @@ func (t *turns) give(n int64) {
 	t.nextLocked()
 }
 
+// awaited says whether somebody waits.
+func (t *turns) awaited() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waiting.Len() > 0
+}
+
 func (t *turns) resize(size int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -114,5 +115,46 @@ func TestWhatDecompressingTakes(t *testing.T) {
 		if n := inflateNeed(c.codec, c.b); n < c.min || n > c.max {
 			t.Errorf("%s: %d bytes, want %d to %d", name, n, c.min, c.max)
 		}
+	}
+}
+
+// TestWhoWaitsInherits: while somebody waits for a turn, collections do not take away what the next one needs; afterwards nothing is kept.
+func TestWhoWaitsInherits(t *testing.T) {
+	t.Cleanup(func() { SetInflateMemory(DefaultInflateMemory) })
+	SetInflateMemory(1 << 20)
+	src, err := deflate(nil, Zstd, bytes.Repeat([]byte("0123456789abcdef"), 1<<15))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() *inflater {
+		f, err := openInflater(Zstd, src, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	first := open()
+	next := make(chan int64)
+	go func() { next <- inflating.take(1 << 20) }()
+	for !inflating.awaited() {
+		runtime.Gosched()
+	}
+	first.close()
+	turn := <-next
+	for range 3 {
+		runtime.GC() // which empties the pools
+	}
+	if f := idleInflater(Zstd, first.window); f != first {
+		t.Error("another one was made")
+	}
+	heir.Store(first)
+	if f := idleInflater(Gzip, 0); f == first || heir.Load() != nil {
+		t.Error("one of another sort is kept")
+	}
+	inflating.give(turn)
+	heir.Store(first)
+	open().close()
+	if heir.Load() != nil {
+		t.Error("one is kept, though nobody waits")
 	}
 }

@@ -131,18 +131,30 @@ func (g *Reading) batch(b record.Batch, dst forms.Sink, volatile bool) error {
 	if b.Compression() == record.None {
 		return g.records(b, dst, volatile)
 	}
-	for inflate := max(inflateMin, 8*int64(len(b))); ; inflate *= 4 {
-		inflate = min(inflate, g.s.requestMax+record.BatchTarget)
-		if err := g.inflateRoom(inflate); err != nil {
-			return err
-		}
-		g.r.Limits = record.Limits{DecompressedBytes: inflate, Ratio: 1 << 20} // the ratio was checked when it came
-		err := g.records(b, dst, true)
-		if !errors.Is(err, record.ErrTooLarge) || inflate > g.s.requestMax {
-			return err
-		}
-		// No record was given yet, as a batch is decompressed whole: again with more memory.
+	most := g.s.requestMax + record.BatchTarget
+	err := g.compressed(b, dst, min(most, max(inflateMin, 8*int64(len(b)))))
+	if !errors.Is(err, record.ErrTooLarge) {
+		return err
 	}
+	// No record was given yet, as a batch is decompressed whole: again with as much memory as it takes.
+	n, err := b.DecompressedSize(most)
+	if err != nil {
+		return err
+	}
+	if err := g.inflateRoom(n); err != nil {
+		return err
+	}
+	g.r.Grow(n)
+	return g.compressed(b, dst, n)
+}
+
+// compressed collects from a batch that decompresses to n bytes at most.
+func (g *Reading) compressed(b record.Batch, dst forms.Sink, n int64) error {
+	if err := g.inflateRoom(n); err != nil {
+		return err
+	}
+	g.r.Limits = record.Limits{DecompressedBytes: n, Ratio: 1 << 20} // the ratio was checked when it came
+	return g.records(b, dst, true)
 }
 
 // inflateRoom makes sure that n bytes are reserved for the reader's own buffer, which it keeps.

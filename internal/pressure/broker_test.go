@@ -31,6 +31,7 @@ type broker struct {
 	fresh   held          // when it had done nothing yet
 	stop    chan struct{} // ends the sampling
 	sampled sync.WaitGroup
+	program int64 // bytes of files that were in memory when it had started: of the program, above all
 	most    int64 // bytes that the kernel could not have taken back; after sampled
 }
 

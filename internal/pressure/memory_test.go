@@ -38,6 +38,7 @@ func TestMemoryUnderLoad(t *testing.T) {
 // sample follows what of the process the kernel can not take back: all but the pages of files.
 func (b *broker) sample() {
 	program := b.status("RssFile")
+	b.program = program
 	b.sampled.Go(func() {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
@@ -68,7 +69,7 @@ func (b *broker) within(limit int64) {
 	b.t.Helper()
 	close(b.stop)
 	b.sampled.Wait()
-	b.t.Logf("peak: %s of its own and of the program, %s resident with all pages of files", mib(b.most), mib(b.status("VmHWM")))
+	b.t.Logf("peak: %s of its own and of the program, whose pages were %s at the start; %s resident with all pages of files", mib(b.most), mib(b.program), mib(b.status("VmHWM")))
 	bytes, kills, ok := b.cell.peak()
 	if !ok {
 		if b.most > limit {

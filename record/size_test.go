@@ -1,0 +1,64 @@
+package record_test
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/hostile"
+	"github.com/sebbroker/seb/record"
+)
+
+// TestDecompressedSize: it is what a Reader then needs, whatever the codec; a byte less is too little for both; counting takes no
+// memory for what it counts, and a Reader that was told takes it once.
+func TestDecompressedSize(t *testing.T) {
+	value := bytes.Repeat([]byte("seb "), 1<<20)
+	plain := int64(len(hostile.Batch(record.None, value)) - record.BatchHeadSize)
+	for codec := record.None; codec <= record.Zstd; codec++ {
+		t.Run(codec.String(), func(t *testing.T) {
+			b := record.Batch(hostile.Batch(codec, value))
+			if n, err := b.DecompressedSize(plain); n != plain || err != nil {
+				t.Fatalf("%d, %v: want %d", n, err, plain)
+			}
+			if codec == record.None {
+				return
+			}
+			if _, err := b.DecompressedSize(plain - 1); !errors.Is(err, record.ErrTooLarge) {
+				t.Errorf("a byte less: %v", err)
+			}
+			if _, err := record.Batch(b[:len(b)-1]).DecompressedSize(plain); !errors.Is(err, record.ErrCorrupt) {
+				t.Errorf("cut short: %v", err)
+			}
+			blocks := codec == record.Snappy || codec == record.LZ4 // which are decompressed whole, and can be as large as all
+			if n := allocated(func() { _, _ = b.DecompressedSize(plain) }); n > 1<<20 && !blocks {
+				t.Errorf("%d bytes allocated for the size", n)
+			}
+			r := record.Reader{Limits: record.Limits{DecompressedBytes: plain, Ratio: 1 << 20}}
+			n := allocated(func() {
+				r.Grow(plain)
+				r.Reset(b, 0)
+				if !r.Next() || !bytes.Equal(r.Record().Value, value) || r.Next() || r.Err() != nil {
+					t.Error("not the record", r.Err())
+				}
+			})
+			if n > uint64(plain)+1<<20 && codec == record.Gzip {
+				t.Errorf("%d bytes allocated for %d", n, plain)
+			}
+			r.Limits.DecompressedBytes = plain - 1
+			if r.Reset(b, 0); r.Next() || !errors.Is(r.Err(), record.ErrTooLarge) {
+				t.Errorf("a byte less: %v", r.Err())
+			}
+		})
+	}
+}
+
+// allocated is how many bytes do allocates the second time: decoders are kept.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	do()
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
