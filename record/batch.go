@@ -3,6 +3,8 @@ package record
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/sebbroker/seb/internal/codec"
 )
 
 // Batch is exactly one Kafka RecordBatch v2 (magic 2), big-endian:
@@ -55,22 +57,15 @@ type Compression uint8
 
 // The codecs of Kafka.
 const (
-	None Compression = iota
-	Gzip
-	Snappy
-	LZ4
-	Zstd
+	None   = Compression(codec.None)
+	Gzip   = Compression(codec.Gzip)
+	Snappy = Compression(codec.Snappy)
+	LZ4    = Compression(codec.LZ4)
+	Zstd   = Compression(codec.Zstd)
 )
 
 // String returns the codec's name as topic settings write it.
-func (c Compression) String() string {
-	if int(c) < len(codecNames) {
-		return codecNames[c]
-	}
-	return "unknown"
-}
-
-var codecNames = [...]string{None: "none", Gzip: "gzip", Snappy: "snappy", LZ4: "lz4", Zstd: "zstd"}
+func (c Compression) String() string { return codec.Kind(c).String() }
 
 func (b Batch) u16(pos int) uint16 { return binary.BigEndian.Uint16(b[pos:]) }
 func (b Batch) u32(pos int) uint32 { return binary.BigEndian.Uint32(b[pos:]) }

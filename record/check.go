@@ -3,6 +3,8 @@ package record
 import (
 	"errors"
 	"math"
+
+	"github.com/sebbroker/seb/internal/codec"
 )
 
 // The limits that a zero field of Limits stands for.
@@ -96,10 +98,10 @@ func (c *checker) batch(b Batch) *InvalidError {
 	}
 	scan := recordScan{count: b.Count(), baseTime: b.BaseTimestamp(), min: math.MaxInt64, max: math.MinInt64}
 	var fault *InvalidError
-	if codec := b.Compression(); codec == None {
+	if kind := b.Compression(); kind == None {
 		fault = scan.plain(b[BatchHeadSize:])
 	} else {
-		fault = c.compressed(codec, b[BatchHeadSize:], &scan)
+		fault = c.compressed(kind, b[BatchHeadSize:], &scan)
 	}
 	if fault != nil {
 		return fault
@@ -174,17 +176,17 @@ func (c *checker) producer(b Batch) *InvalidError {
 }
 
 // compressed scans compressed records within the limits.
-func (c *checker) compressed(codec Compression, b []byte, scan *recordScan) *InvalidError {
+func (c *checker) compressed(kind Compression, b []byte, scan *recordScan) *InvalidError {
 	limit, field := c.limits.inflateLimit(len(b), c.left)
-	f, err := openInflater(codec, b, limit)
+	f, err := codec.Open(codec.Kind(kind), b, limit)
 	if err != nil {
-		return &InvalidError{Field: FieldCompression, Reason: codec.String(), Err: err}
+		return &InvalidError{Field: FieldCompression, Reason: kind.String(), Err: err}
 	}
-	defer f.close()
-	fault := scan.stream(f.scanner())
-	if fault != nil && errors.Is(fault.Err, errInflated) {
-		return &InvalidError{Field: field, Reason: codec.String() + " batch decompresses to more", Limit: limit, Given: limit + 1}
+	defer f.Close()
+	fault := scan.stream(f.Scanner())
+	if fault != nil && errors.Is(fault.Err, codec.ErrLimit) {
+		return &InvalidError{Field: field, Reason: kind.String() + " batch decompresses to more", Limit: limit, Given: limit + 1}
 	}
-	c.left -= limit - f.left
+	c.left -= limit - f.Left()
 	return fault
 }

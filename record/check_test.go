@@ -116,7 +116,7 @@ func TestCheckRefusesRecords(t *testing.T) {
 				kb.MaxTimestamp, kb.Records, kb.Attributes = 100, plain, int16(codec)
 				if codec != None {
 					var err error
-					if kb.Records, err = deflate(nil, codec, plain); err != nil {
+					if kb.Records, err = deflate(codec, plain); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -246,7 +246,7 @@ func TestCheckLimits(t *testing.T) {
 func TestCheckCompressedForms(t *testing.T) {
 	plain := append(rawFields{key: -1, value: -1}.encode(), rawFields{offset: 1, key: -1, value: -1}.encode()...)
 	z := func(codec Compression) []byte {
-		b, err := deflate(nil, codec, plain)
+		b, err := deflate(codec, plain)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,8 @@ package record
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/sebbroker/seb/internal/codec"
 )
 
 // CompactEntry is what a Compactor asks about: a record by its offset and key. Null says that its value is null: with a
@@ -39,7 +41,7 @@ func (c *Compactor) Append(dst, b []byte, keep func(e *CompactEntry) bool) (out 
 		if err != nil {
 			return dst, Summary{}, err
 		}
-		count, codec, err := c.filter(batch, keep)
+		count, kind, err := c.filter(batch, keep)
 		if err != nil {
 			return dst, Summary{}, err
 		}
@@ -50,7 +52,7 @@ func (c *Compactor) Append(dst, b []byte, keep func(e *CompactEntry) bool) (out 
 		case count == batch.Count() && count > 0:
 			out = append(out, batch...)
 		default:
-			if out, err = c.rewrite(out, batch, count, codec); err != nil {
+			if out, err = c.rewrite(out, batch, count, kind); err != nil {
 				return dst, Summary{}, err
 			}
 		}
@@ -66,7 +68,7 @@ func (c *Compactor) Append(dst, b []byte, keep func(e *CompactEntry) bool) (out 
 }
 
 // filter collects in c.kept the records that stay, uncompressed, and returns how many they are.
-func (c *Compactor) filter(batch Batch, keep func(*CompactEntry) bool) (count int, codec Compression, err error) {
+func (c *Compactor) filter(batch Batch, keep func(*CompactEntry) bool) (count int, kind Compression, err error) {
 	r := &c.reader
 	r.Limits = c.Limits
 	r.Reset(batch, math.MinInt64)
@@ -90,23 +92,23 @@ func (c *Compactor) filter(batch Batch, keep func(*CompactEntry) bool) (count in
 }
 
 // rewrite appends the batch with the records that stay, count of them.
-func (c *Compactor) rewrite(dst []byte, batch Batch, count int, codec Compression) ([]byte, error) {
+func (c *Compactor) rewrite(dst []byte, batch Batch, count int, kind Compression) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, batch[:BatchHeadSize]...)
 	head := len(dst)
-	if count > 0 && codec != None {
+	if count > 0 && kind != None {
 		var err error
-		if dst, err = deflate(dst, codec, c.kept); err != nil {
+		if dst, err = codec.Compress(dst, codec.Kind(kind), c.kept); err != nil {
 			return dst[:start], err
 		}
 	}
-	if count == 0 || codec == None || len(dst)-head >= len(c.kept) {
-		codec = None
+	if count == 0 || kind == None || len(dst)-head >= len(c.kept) {
+		kind = None
 		dst = append(dst[:head], c.kept...)
 	}
 	b := Batch(dst[start:])
 	binary.BigEndian.PutUint32(b[posLength:], uint32(len(b)-lengthBase))
-	binary.BigEndian.PutUint16(b[posAttributes:], uint16(b.Attributes()&^AttrCompression|int16(codec)))
+	binary.BigEndian.PutUint16(b[posAttributes:], uint16(b.Attributes()&^AttrCompression|int16(kind)))
 	binary.BigEndian.PutUint32(b[posCount:], uint32(count))
 	if count > 0 {
 		binary.BigEndian.PutUint64(b[posMaxTimestamp:], uint64(c.maxTime))

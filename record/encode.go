@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/sebbroker/seb/internal/codec"
 )
 
 // Producer names an idempotent producer and the sequence of the first record.
@@ -28,7 +30,7 @@ func Append(dst []byte, recs []Record, o EncodeOptions) ([]byte, Summary, error)
 		return dst, Summary{}, fmt.Errorf("encode: no records")
 	}
 	if o.Compression > Zstd {
-		return dst, Summary{}, fmt.Errorf("encode: %w", errCodec)
+		return dst, Summary{}, fmt.Errorf("encode: %w", codec.ErrUnknown)
 	}
 	sum := Summary{
 		Records: len(recs), Span: int64(len(recs)), ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1,
@@ -84,8 +86,8 @@ func appendBatch(dst []byte, recs []Record, size int, h *batchHead) ([]byte, err
 	h.count, h.baseTime, h.minTime, h.maxTime = len(recs), recs[0].Timestamp, recs[0].Timestamp, recs[0].Timestamp
 	var head [BatchHeadSize]byte
 	var plain []byte
-	codec := Compression(h.attributes & AttrCompression)
-	if dst = append(dst, head[:]...); codec == None {
+	kind := Compression(h.attributes & AttrCompression)
+	if dst = append(dst, head[:]...); kind == None {
 		plain = dst
 	} else {
 		plain = make([]byte, 0, size)
@@ -95,11 +97,11 @@ func appendBatch(dst []byte, recs []Record, size int, h *batchHead) ([]byte, err
 		h.minTime, h.maxTime = min(h.minTime, r.Timestamp), max(h.maxTime, r.Timestamp)
 		plain = appendRecord(plain, r, h.baseTime, i)
 	}
-	if codec == None {
+	if kind == None {
 		dst = plain
 	} else {
 		var err error
-		if dst, err = deflate(dst, codec, plain); err != nil {
+		if dst, err = codec.Compress(dst, codec.Kind(kind), plain); err != nil {
 			return dst, err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
+
+	"github.com/sebbroker/seb/internal/codec"
 )
 
 // kmsgEncode makes a batch of recs with another implementation of the format.
@@ -157,4 +159,9 @@ func TestAppendCutsAtTheTarget(t *testing.T) {
 	if diff := cmp.Diff(sum, checked); diff != "" || sum.Batches != 4 || sum.MinTimestamp != 995 || sum.MaxTimestamp != 1000 {
 		t.Errorf("%+v %s", sum, diff)
 	}
+}
+
+// deflate compresses src.
+func deflate(kind Compression, src []byte) ([]byte, error) {
+	return codec.Compress(nil, codec.Kind(kind), src)
 }

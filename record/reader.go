@@ -3,6 +3,8 @@ package record
 import (
 	"io"
 	"slices"
+
+	"github.com/sebbroker/seb/internal/codec"
 )
 
 // Reader iterates over the records of concatenated stored batches. The zero Reader needs Reset; it may be reset any
@@ -142,21 +144,21 @@ func (r *Reader) open() bool {
 		return r.corrupt("batch checksum", nil)
 	}
 	r.records, r.left = batch[BatchHeadSize:], batch.Count()
-	if codec := batch.Compression(); codec != None && r.left > 0 {
-		return r.decompress(codec)
+	if kind := batch.Compression(); kind != None && r.left > 0 {
+		return r.decompress(kind)
 	}
 	return true
 }
 
 // decompress replaces r.records by what they decompress to.
-func (r *Reader) decompress(codec Compression) bool {
+func (r *Reader) decompress(kind Compression) bool {
 	limits := r.Limits.withDefaults()
 	limit, field := limits.inflateLimit(len(r.records), limits.DecompressedBytes)
-	f, err := openInflater(codec, r.records, limit)
+	f, err := codec.Open(codec.Kind(kind), r.records, limit)
 	if err != nil {
 		return r.corrupt("compressed records", err)
 	}
-	defer f.close()
+	defer f.Close()
 	buf := r.inflate[:0]
 	if cap(buf) == 0 {
 		buf = make([]byte, 0, min(limit, int64(4*len(r.records)+512)))
@@ -171,9 +173,9 @@ func (r *Reader) decompress(codec Compression) bool {
 		if err == io.EOF {
 			break
 		}
-		if err == errInflated {
+		if err == codec.ErrLimit {
 			r.inflate, r.left = buf, 0
-			r.err = inflatedMore(codec, field, limit)
+			r.err = inflatedMore(kind, field, limit)
 			return false
 		}
 		if err != nil {

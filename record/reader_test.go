@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/codec"
 )
 
 // compacted returns a batch at base of five offsets, of which only those at delta 1 and 3 are left.
@@ -165,8 +167,8 @@ func TestConcurrentChecksAndReads(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if inflating.used != 0 {
-		t.Errorf("%d bytes of decompressors were never given back", inflating.used)
+	if n := codec.InUse(); n != 0 {
+		t.Errorf("%d bytes of decompressors were never given back", n)
 	}
 }
 

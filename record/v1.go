@@ -8,6 +8,8 @@ import (
 	"math"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/sebbroker/seb/internal/codec"
 )
 
 const (
@@ -115,16 +117,16 @@ func gunzipV1(b []byte, limit int64) ([]byte, error) {
 	if limit <= 0 {
 		limit = DefaultV1Bytes
 	}
-	f, err := openInflater(Gzip, b, limit)
+	f, err := codec.Open(codec.Gzip, b, limit)
 	if err != nil {
 		return nil, &CorruptError{What: "gzip stream", Err: err}
 	}
-	defer f.close()
+	defer f.Close()
 	var out bytes.Buffer
 	switch _, err := out.ReadFrom(f); err {
 	case nil:
 		return out.Bytes(), nil
-	case errInflated:
+	case codec.ErrLimit:
 		return nil, fmt.Errorf("decode version 1: over %d bytes decompressed: %w", limit, ErrTooLarge)
 	default:
 		return nil, &CorruptError{What: "gzip stream", Err: err}

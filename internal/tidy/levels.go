@@ -93,6 +93,7 @@ var levels = map[string]int{
 	"driplang/internal/filter": -1,
 	"driplang/internal/form":   -1,
 
+	"internal/codec":     -1,
 	"internal/slab":      -1,
 	"internal/failpoint": -1, // not in the program that anybody runs
 

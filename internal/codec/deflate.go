@@ -1,4 +1,4 @@
-package record
+package codec
 
 import (
 	"bytes"
@@ -26,13 +26,13 @@ func newLZ4Writer() *lz4.Writer {
 	w := lz4.NewWriter(nil)
 	// 64 KiB blocks are what Java's client makes; these options are constants and always apply.
 	if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ConcurrencyOption(1)); err != nil {
-		panic("record: lz4 options: " + err.Error())
+		panic("codec: lz4 options: " + err.Error())
 	}
 	return w
 }
 
-// deflate appends src, compressed, to dst. Snappy is written in the framing of Java's clients, which all clients read.
-func deflate(dst []byte, codec Compression, src []byte) ([]byte, error) {
+// Compress appends src, compressed, to dst. Snappy is written in the framing of Java's clients, which all clients read.
+func Compress(dst []byte, codec Kind, src []byte) ([]byte, error) {
 	out := bytes.NewBuffer(dst)
 	var err error
 	switch codec {
@@ -55,7 +55,7 @@ func deflate(dst []byte, codec Compression, src []byte) ([]byte, error) {
 		}
 		return w.EncodeAll(src, dst), nil
 	default:
-		err = errCodec
+		err = ErrUnknown
 	}
 	if err != nil {
 		return dst, fmt.Errorf("compress %s: %w", codec, err)

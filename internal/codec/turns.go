@@ -1,4 +1,4 @@
-package record
+package codec
 
 import (
 	"container/list"
@@ -8,18 +8,18 @@ import (
 const (
 	// InflatersMax is how many batches are decompressed at once in the process; others wait for their turn.
 	InflatersMax = 4
-	// DefaultInflateMemory is what SetInflateMemory sets unless it is called.
-	DefaultInflateMemory = 32 << 20
+	// DefaultMemory is what SetMemory sets unless it is called.
+	DefaultMemory = 32 << 20
 )
 
 // inflating is what decompressing takes in the process: a zstd frame may ask for a window of 8 MiB, an lz4 frame for blocks
 // of 4 MiB, so without a bound many small requests could take any amount of memory, each of them suspended in the middle
 // of its work.
-var inflating = turns{size: DefaultInflateMemory}
+var inflating = turns{size: DefaultMemory}
 
-// SetInflateMemory bounds the bytes that decompressing takes in the process at once, beside what it gives. A batch that asks
+// SetMemory bounds the bytes that decompressing takes in the process at once, beside what it gives. A batch that asks
 // for more is decompressed when no other is. It must be positive, and may be called at any time.
-func SetInflateMemory(bytes int64) { inflating.resize(bytes) }
+func SetMemory(bytes int64) { inflating.resize(bytes) }
 
 // turns gives bytes to whoever asks, first come, first served, to at most InflatersMax at once.
 type turns struct {
@@ -32,6 +32,13 @@ type turns struct {
 type turn struct {
 	n    int64
 	come chan struct{} // closed once n is counted as used
+}
+
+// InUse is how many bytes are being used of what SetMemory allows.
+func InUse() int64 {
+	inflating.mu.Lock()
+	defer inflating.mu.Unlock()
+	return inflating.used
 }
 
 // take waits for n bytes and returns what to give back. Nobody may wait for anything else before giving back.

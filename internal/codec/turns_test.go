@@ -1,4 +1,4 @@
-package record
+package codec
 
 import (
 	"bytes"
@@ -87,15 +87,15 @@ func TestWhatDecompressingTakes(t *testing.T) {
 		_ = w.Close()
 		return b.Bytes()
 	}
-	deflated := func(codec Compression) []byte {
-		b, err := deflate(nil, codec, content)
+	deflated := func(codec Kind) []byte {
+		b, err := Compress(nil, codec, content)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
 	for name, c := range map[string]struct {
-		codec    Compression
+		codec    Kind
 		b        []byte
 		min, max int64
 	}{
@@ -120,14 +120,14 @@ func TestWhatDecompressingTakes(t *testing.T) {
 
 // TestWhoWaitsInherits: while somebody waits for a turn, collections do not take away what the next one needs; afterwards nothing is kept.
 func TestWhoWaitsInherits(t *testing.T) {
-	t.Cleanup(func() { SetInflateMemory(DefaultInflateMemory) })
-	SetInflateMemory(1 << 20)
-	src, err := deflate(nil, Zstd, bytes.Repeat([]byte("0123456789abcdef"), 1<<15))
+	t.Cleanup(func() { SetMemory(DefaultMemory) })
+	SetMemory(1 << 20)
+	src, err := Compress(nil, Zstd, bytes.Repeat([]byte("0123456789abcdef"), 1<<15))
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func() *inflater {
-		f, err := openInflater(Zstd, src, 1<<30)
+	open := func() *Inflater {
+		f, err := Open(Zstd, src, 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestWhoWaitsInherits(t *testing.T) {
 	for !inflating.awaited() {
 		runtime.Gosched()
 	}
-	first.close()
+	first.Close()
 	turn := <-next
 	for range 3 {
 		runtime.GC() // which empties the pools
@@ -153,7 +153,7 @@ func TestWhoWaitsInherits(t *testing.T) {
 	}
 	inflating.give(turn)
 	heir.Store(first)
-	open().close()
+	open().Close()
 	if heir.Load() != nil {
 		t.Error("one is kept, though nobody waits")
 	}
