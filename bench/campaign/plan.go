@@ -67,9 +67,12 @@ var systems = []system{
 	{label: "Redis pub/sub", peer: "redis-memory", driver: "redis-pubsub"},
 	{label: "Redis streams", peer: "redis-memory", driver: "redis-streams"},
 	{label: "Redis streams AOF", peer: "redis-fsync", driver: "redis-streams"},
-	{label: "nothing over TCP", driver: "noop-tcp"},
+	{label: "nothing over TCP", driver: tcpFloor},
 	{label: "nothing", driver: "noop"},
 }
+
+// tcpFloor is the driver of what does nothing over TCP.
+const tcpFloor = "noop-tcp"
 
 // waits are the batch waits that are tried.
 var waits = []time.Duration{time.Millisecond, 5 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond}

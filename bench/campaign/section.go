@@ -27,7 +27,7 @@ func (d *document) setup() string {
 	slices.SortFunc(runs, func(a, b *result.Run) int { return a.Started.Compare(b.Started) })
 	first, last := runs[0], runs[len(runs)-1]
 	machines, tools, generators := set{}, set{}, set{}
-	invalid, apart, averages := 0, 0, []float64{}
+	invalid, floors, apart, averages := 0, 0, 0, []float64{}
 	for _, r := range runs {
 		machines.add(r.Machine.String())
 		g := &r.Generator
@@ -36,7 +36,10 @@ func (d *document) setup() string {
 			sleeps = fmt.Sprintf("polls the time for %v before a send", g.Spin)
 		}
 		generators.add(fmt.Sprintf("scheduled as %s, GOMAXPROCS %d, %s", cmp.Or(g.Scheduling, "unknown"), g.GOMAXPROCS, sleeps))
-		if !r.Validity.Valid && r.Target.Driver != load.FloorDriver {
+		switch {
+		case r.Target.Driver == load.FloorDriver || r.Target.Driver == tcpFloor:
+			floors++
+		case !r.Validity.Valid:
 			invalid++
 		}
 		if !r.Colocated {
@@ -66,7 +69,8 @@ func (d *document) setup() string {
 		fmt.Sprintf("Each run: %v measured (1 MiB: %v) after %v of warm-up, %v for what is late at the end; %s arrivals; %s in turns. A broker is started, "+
 			"put under load for %v that is not looked at, measured, and stopped before the next.",
 			w.Duration, d.longest(), w.Warmup, w.Timeout, w.Arrivals, repeats(d.plan.Settings.Repeats), primeFor),
-		fmt.Sprintf("Load average before the runs: %.2g (%.2g to %.2g). Invalid, because the generator was late: %d of %d.", loads.Middle, loads.Least, loads.Most, invalid, len(runs)),
+		fmt.Sprintf("Load average before the runs: %.2g (%.2g to %.2g). Invalid, because the generator was late: %d of %d runs of brokers.",
+			loads.Middle, loads.Least, loads.Most, invalid, len(runs)-floors),
 	}
 	if d.missing > 0 {
 		lines = append(lines, fmt.Sprintf("**Not complete: %d runs of the plan are missing.**", d.missing))
