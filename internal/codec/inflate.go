@@ -58,7 +58,7 @@ var zstdWindows = [...]uint64{1 << 20, 2 << 20, zstdWindowMax}
 // inflaters are those that are not in use.
 var inflaters [Zstd + 1][len(zstdWindows)]sync.Pool
 
-// Open returns an Inflater of src, to be given back with close. It waits for its turn, so nobody may wait for
+// Open returns an Inflater of src, to be given back with Close. It waits for its turn, so nobody may wait for
 // anything else before closing one.
 func Open(codec Kind, src []byte, limit int64) (*Inflater, error) {
 	if codec == None || codec > Zstd {
@@ -139,7 +139,7 @@ func (f *Inflater) Read(p []byte) (int, error) {
 // Left is how many bytes more are allowed.
 func (f *Inflater) Left() int64 { return f.left }
 
-// Scanner returns a buffered reader of f, valid until close.
+// Scanner returns a buffered reader of f, valid until Close.
 func (f *Inflater) Scanner() *bufio.Reader {
 	if f.buf == nil {
 		f.buf = bufio.NewReaderSize(nil, scanBuffer)

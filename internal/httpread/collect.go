@@ -132,7 +132,7 @@ func (g *Reading) batch(b record.Batch, dst forms.Sink, volatile bool) error {
 		return g.records(b, dst, volatile)
 	}
 	most := g.s.requestMax + record.BatchTarget
-	err := g.compressed(b, dst, min(most, max(inflateMin, 8*int64(len(b)))))
+	err := g.compressed(b, dst, min(most, max(inflateMin, 8*int64(len(b)), g.inflated)))
 	if !errors.Is(err, record.ErrTooLarge) {
 		return err
 	}

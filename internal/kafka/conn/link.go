@@ -83,7 +83,7 @@ func (l *link) run(ctx context.Context) {
 	_ = l.c.Close()
 }
 
-// reset has c reset when it is closed. Clients take the end of a connection that has shown nothing for a mistake in how they are
+// reset has c, which has not shown who it is, reset when it is closed. Clients take the end of a connection that has shown nothing for a mistake in how they are
 // set up, which they do not try again (franz-go); a reset is a fault of the network to them, which they do.
 func reset(c net.Conn) {
 	if tls, ok := c.(*tlsport.Conn); ok {

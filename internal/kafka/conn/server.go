@@ -134,6 +134,7 @@ func (s *Server) placeLocked() bool {
 		if left <= 0 {
 			s.met.evicted.Inc()
 			delete(s.links, oldest)
+			reset(oldest.c)
 			_ = oldest.cut()
 			return true
 		}
