@@ -97,6 +97,8 @@ var (
 	readCPU   = func(s *sample) float64 { return s.Consume.CPU }
 	rss       = func(s *sample) float64 { return float64(s.RSS) / (1 << 20) }
 	later     = func(s *sample) float64 { return s.Later }
+	batch     = func(s *sample) float64 { return s.Produce.Batch / 1024 }
+	request   = func(s *sample) float64 { return s.Produce.Request }
 	peak      = func(s *sample) float64 { return float64(s.Peak) / (1 << 20) }
 )
 
@@ -109,7 +111,10 @@ func (r *report) write(out io.Writer) error {
 	fmt.Fprintf(out, "kafka-consumer-perf-test, %s, without the time to join its group. Seb with %q. Median, and range.\n\n", o.Consumer, o.SebFlags)
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
 	row := func(cells ...string) { fmt.Fprintln(w, "| "+strings.Join(cells, "\t| ")+"\t|") }
-	cells := []string{"broker", "written, records/s", "broker's CPU, µs/record", "read, records/s", "broker's CPU, µs/record", "resident MiB", "peak MiB"}
+	cells := []string{
+		"broker", "written, records/s", "broker's CPU, µs/record", "batch, KiB", "answered after, ms",
+		"read, records/s", "broker's CPU, µs/record", "resident MiB", "peak MiB",
+	}
 	if o.Settle > 0 {
 		cells = append(cells, fmt.Sprintf("CPU in %v afterwards, µs/record", o.Settle))
 	}
@@ -121,8 +126,10 @@ func (r *report) write(out io.Writer) error {
 			return err
 		}
 		row([]string{
-			s.title, spread(one.values(writeRate), "%.0f k"), spread(one.values(writeCPU), "%.2f"), spread(one.values(readRate), "%.0f k"),
-			spread(one.values(readCPU), "%.2f"), spread(one.values(rss), "%.0f"), spread(one.values(peak), "%.0f"), spread(one.values(later), "%.2f"),
+			s.title, spread(one.values(writeRate), "%.0f k"), spread(one.values(writeCPU), "%.2f"),
+			spread(one.values(batch), "%.0f"), spread(one.values(request), "%.1f"),
+			spread(one.values(readRate), "%.0f k"), spread(one.values(readCPU), "%.2f"),
+			spread(one.values(rss), "%.0f"), spread(one.values(peak), "%.0f"), spread(one.values(later), "%.2f"),
 		}[:len(cells)]...)
 	}
 	if err := w.Flush(); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +11,13 @@ import (
 func TestProduced(t *testing.T) {
 	const out = `300 records sent, 60.0 records/sec (0.06 MB/sec), 13.0 ms avg latency, 91.0 ms max latency.
 1000 records sent, 2000.5 records/sec (1.95 MB/sec), 38.67 ms avg latency, 94.00 ms max latency, 34 ms 50th, 37 ms 95th, 91 ms 99th, 93 ms 99.9th.
+
+Metric Name                                                                                 Value
+producer-metrics:batch-size-avg:{client-id=perf-producer-client}                            : 15555.923
+producer-metrics:request-latency-avg:{client-id=perf-producer-client}                       : 4.144
+producer-node-metrics:request-latency-avg:{client-id=perf-producer-client, node-id=node--1} : NaN
 `
-	if p, err := produced(out, 1000); err != nil || p.Rate != 2000.5 || p.Wait != 91 {
+	if p, err := produced(out, 1000); err != nil || p.Rate != 2000.5 || p.Wait != 91 || p.Batch != 15555.923 || p.Request != 4.144 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if _, err := produced(out, 1001); err == nil {
@@ -19,6 +25,24 @@ func TestProduced(t *testing.T) {
 	}
 	if _, err := produced("", 1); err == nil {
 		t.Error("nothing is believed")
+	}
+}
+
+func TestSettings(t *testing.T) {
+	if got := properties(" a=1  b=2"); !slices.Equal(got, []string{"--command-property", "a=1", "b=2"}) {
+		t.Errorf("%q: a second flag has the tool forget the first", got)
+	}
+	const settings = "acks=all batch.size=131072"
+	if err := heeded(settings, 128492); err != nil {
+		t.Error(err)
+	}
+	if err := heeded("acks=all", 15555); err != nil {
+		t.Error(err)
+	}
+	for _, batch := range []float64{15555, 0, 140000} {
+		if heeded(settings, batch) == nil {
+			t.Errorf("batches of %.0f bytes are believed to be of 128 KiB", batch)
+		}
 	}
 }
 
@@ -80,7 +104,7 @@ func TestReport(t *testing.T) {
 	}
 	flat := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
-		"| Kafka 4.3.1, no fsync | 150 k (100 k to 200 k) | 10.00 | 200 k | 4.00 | 477 | 572 |",
+		"| Kafka 4.3.1, no fsync | 150 k (100 k to 200 k) | 10.00 | 0 | 0.0 | 200 k | 4.00 | 477 | 572 |",
 		"| records/s written | 1.50 (1.00 to 2.00) | ≥ 1.00 | met |",
 		"| broker's CPU for a record written | 0.40 | ≤ 0.50 | met |",
 		"| broker's CPU for a record read | 0.75 | ≤ 0.50 | **missed** |",

@@ -18,6 +18,10 @@ type path struct {
 	CPU  float64 `json:"broker_cpu_us_per_record"`     // of all threads of the broker, user and system, from before the tool until after it
 	Wait float64 `json:"latency_p99_ms,omitempty"`     // until a record is confirmed, its time in the producer's buffer included
 	Join float64 `json:"group_join_seconds,omitempty"` // not part of the rate
+
+	// What the producer says of itself.
+	Batch   float64 `json:"batch_bytes_mean,omitempty"`
+	Request float64 `json:"request_latency_ms_mean,omitempty"` // from a request until its answer
 }
 
 // sample is one turn of a broker.
@@ -90,20 +94,25 @@ func (c *clients) both(ctx context.Context, topic string, records int) (*sample,
 	if _, err := c.run(ctx, "TopicCommand", "--create", "--topic", topic, "--partitions", strconv.Itoa(c.o.Partitions)); err != nil {
 		return nil, err
 	}
-	args := []string{"--topic", topic, "--num-records", strconv.Itoa(records), "--record-size", strconv.Itoa(c.o.Size), "--throughput", "-1"}
-	for _, p := range strings.Fields(c.o.Properties) {
-		args = append(args, "--command-property", p)
-	}
+	args := []string{"--topic", topic, "--num-records", strconv.Itoa(records), "--record-size", strconv.Itoa(c.o.Size), "--throughput", "-1", "--print-metrics"}
+	args = append(args, properties(c.o.Properties)...)
 	s := &sample{}
 	err := c.measure(&s.Produce, records, produced, func() (string, error) { return c.run(ctx, "ProducerPerformance", args...) })
+	if err == nil {
+		err = heeded(c.o.Properties, s.Produce.Batch)
+	}
 	if err != nil {
 		return nil, err
 	}
 	args = []string{"--topic", topic, "--num-records", strconv.Itoa(records), "--timeout", "60000"}
-	for _, p := range strings.Fields(c.o.Consumer) {
-		args = append(args, "--command-property", p)
-	}
+	args = append(args, properties(c.o.Consumer)...)
 	return s, c.measure(&s.Consume, records, consumed, func() (string, error) { return c.run(ctx, "ConsumerPerformance", args...) })
+}
+
+// properties are settings of a client as the tools take them: all behind one flag, as ProducerPerformance, unlike
+// ConsumerPerformance, forgets those of an earlier one.
+func properties(settings string) []string {
+	return append([]string{"--command-property"}, strings.Fields(settings)...)
 }
 
 // measure runs a tool and reads what it says and what the broker used meanwhile.
@@ -134,12 +143,39 @@ func (c *clients) run(ctx context.Context, class string, args ...string) (string
 	return place.Command(ctx, ".", "java", all...)
 }
 
-// produced reads the last line of kafka-producer-perf-test: 1000 records sent, 2000.5 records/sec (…), …, 7 ms 99th, ….
+// heeded says whether batches are as large as the settings have them: a tool that overlooks its settings measures something else.
+func heeded(settings string, batch float64) error {
+	for _, p := range strings.Fields(settings) {
+		text, ok := strings.CutPrefix(p, "batch.size=")
+		if !ok {
+			continue
+		}
+		if want, err := strconv.ParseFloat(text, 64); err != nil || batch < want/2 || batch > want {
+			return fmt.Errorf("the producer was told %s, and its batches have %.0f bytes", p, batch)
+		}
+	}
+	return nil
+}
+
+// produced reads the last line of kafka-producer-perf-test about records, 1000 records sent, 2000.5 records/sec (…), …, 7 ms 99th, …,
+// and of its metrics those that path has.
 func produced(out string, records int) (path, error) {
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	last := lines[len(lines)-1]
-	var n int
 	var p path
+	var n int
+	var last string
+	for line := range strings.Lines(out) {
+		name, value, _ := strings.Cut(line, "}")
+		figure, err := strconv.ParseFloat(strings.Trim(value, " :\n"), 64)
+		switch {
+		case strings.Contains(line, " records sent, "):
+			last = line
+		case err != nil:
+		case strings.HasPrefix(name, "producer-metrics:batch-size-avg:"):
+			p.Batch = figure
+		case strings.HasPrefix(name, "producer-metrics:request-latency-avg:"):
+			p.Request = figure
+		}
+	}
 	if _, err := fmt.Sscanf(last, "%d records sent, %f records/sec", &n, &p.Rate); err != nil || n != records || p.Rate <= 0 {
 		return p, fmt.Errorf("not the end of %d records: %q", records, last)
 	}
