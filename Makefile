@@ -161,5 +161,5 @@ microbench: ## Go benchmarks into bin/bench.txt, compared with bin/bench-old.txt
 	$(TOOL) benchstat $$(ls bin/bench-old.txt 2>/dev/null) bin/bench.txt
 
 .PHONY: kafka-speed
-kafka-speed: build seb-bench ## Kafka's perf tools on Kafka and on Seb, in turns; ROUNDS=3; some 8 minutes on a quiet machine
+kafka-speed: build seb-bench ## Kafka's perf tools on Kafka and on Seb, in turns; ROUNDS=3; five minutes on a quiet machine
 	$(GO) run ./internal/interop/java/speed -version $(VERSION) $(if $(ROUNDS),-rounds $(ROUNDS)) $(SPEED)
