@@ -191,7 +191,8 @@ func configsScene(t *testing.T, b *place.Broker) {
 
 func versionsScene(t *testing.T, b *place.Broker) {
 	out := tool(t, b, versionsTool)
-	says(t, out, "(id: 1 rack: null", "Produce(0): 0 to 13", "Fetch(1): 4 to 18", "InitProducerId(22): 0 to 5", "ConsumerGroupHeartbeat(68): UNSUPPORTED")
+	says(t, out, "(id: 1 rack: null", "Produce(0): 0 to 13", "Fetch(1): 4 to 18", "InitProducerId(22): 0 to 5",
+		"ConsumerGroupHeartbeat(68): 0 to 1", "ShareGroupHeartbeat(76): UNSUPPORTED")
 }
 
 func verifiableScene(t *testing.T, b *place.Broker) {
