@@ -52,12 +52,12 @@ type Batcher[T any] interface {
 type Config struct {
 	Wait     time.Duration // Blocking: from an object's first item to its freezing; 0 freezes at once
 	Patience time.Duration // the same for patient items, where it is longer
-	// Blocking: once QuietBytes have come, and nothing more for Quiet, waiting is over: producers who have as many requests under
-	// way as they may send nothing before they are answered. 0: no such thing.
-	Quiet      time.Duration
-	QuietBytes int64
-	BytesMax   int64 // soft limit of an object; BytesMax
-	ItemsMax   int   // limit of items in an object; ItemsMax
+	// Blocking: with so many bytes queued waiting is over; 0: it is not before BytesMax. Much less than BytesMax has objects follow
+	// each other closely while the log has room, which keeps producers busy that send no more before they are answered; what
+	// comes while it has none goes into one object, which is the larger the busier they are.
+	BytesEnough int64
+	BytesMax    int64 // soft limit of an object; BytesMax
+	ItemsMax    int   // limit of items in an object; ItemsMax
 }
 
 func (c Config) withDefaults() Config {
@@ -67,11 +67,14 @@ func (c Config) withDefaults() Config {
 	if c.ItemsMax <= 0 {
 		c.ItemsMax = ItemsMax
 	}
+	if c.BytesEnough <= 0 {
+		c.BytesEnough = c.BytesMax
+	}
 	return c
 }
 
-// NewBlocking returns a batcher that collects from the first item for Wait, or until the soft limit is reached, or it is quiet. An
-// object takes no more than the soft limit, but at least one item: one that is larger goes alone.
+// NewBlocking returns a batcher that collects from the first item for Wait, or until there is enough. An object takes no
+// more than the soft limit, but at least one item: one that is larger goes alone.
 func NewBlocking[T any](c Config) *Blocking[T] {
 	return &Blocking[T]{queue: queue[T]{cfg: c.withDefaults()}}
 }
@@ -84,14 +87,10 @@ func (b *Blocking[T]) Due() (at int64, ok bool) {
 	switch {
 	case b.n == 0:
 		return 0, false
-	case b.full():
+	case b.full() || b.bytes >= b.cfg.BytesEnough:
 		return b.first.at, true
 	}
-	at = b.deadline(b.cfg.Wait)
-	if b.cfg.Quiet > 0 && b.bytes >= b.cfg.QuietBytes {
-		at = min(at, b.last.at+int64(b.cfg.Quiet))
-	}
-	return at, true
+	return b.deadline(b.cfg.Wait), true
 }
 
 // Take is part of Batcher.

@@ -18,7 +18,11 @@ func TestTake(t *testing.T) {
 	blocking := func(c batcher.Config) batcher.Batcher[int] { return batcher.NewBlocking[int](c) }
 	null := func(c batcher.Config) batcher.Batcher[int] { return batcher.NewNull[int](c) }
 	type add struct{ at, bytes int64 }
-	ten := batcher.Config{Wait: 10 * time.Millisecond, BytesMax: 100, ItemsMax: 4, Quiet: 2 * time.Millisecond, QuietBytes: 50}
+	early := func(c batcher.Config) batcher.Batcher[int] {
+		c.BytesEnough = 50
+		return blocking(c)
+	}
+	ten := batcher.Config{Wait: 10 * time.Millisecond, BytesMax: 100, ItemsMax: 4}
 	for _, c := range []struct {
 		name  string
 		make  func(batcher.Config) batcher.Batcher[int]
@@ -39,10 +43,9 @@ func TestTake(t *testing.T) {
 		{"the limit of items ends the wait", blocking, []add{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, 1, false, 1, [][]int{{0, 1, 2, 3}}},
 		{"null does not wait", null, []add{{5 * ms, 1}}, 5 * ms, false, 5 * ms, [][]int{{0}}},
 		{"null gathers what is there", null, []add{{1, 50}, {2, 50}, {3, 1}}, 5, false, 1, [][]int{{0, 1}, {2}}},
-		{"quiet ends the wait", blocking, []add{{5 * ms, 30}, {6 * ms, 30}}, 8 * ms, false, 8 * ms, [][]int{{0, 1}}},
-		{"it is not quiet yet", blocking, []add{{5 * ms, 30}, {6 * ms, 30}}, 8*ms - 1, false, 8 * ms, nil},
-		{"quiet makes no wait longer", blocking, []add{{5 * ms, 30}, {14 * ms, 30}}, 15 * ms, false, 15 * ms, [][]int{{0, 1}}},
-		{"quiet with little changes nothing", blocking, []add{{5 * ms, 30}, {6 * ms, 19}}, 15*ms - 1, false, 15 * ms, nil},
+		{"enough ends the wait", early, []add{{5 * ms, 30}, {6 * ms, 20}}, 6 * ms, false, 5 * ms, [][]int{{0, 1}}},
+		{"what is not enough waits", early, []add{{5 * ms, 30}, {6 * ms, 19}}, 15*ms - 1, false, 15 * ms, nil},
+		{"what queued while there was no room is not cut where there is enough", early, []add{{1, 30}, {2, 30}, {3, 30}, {4, 30}}, 5, false, 1, [][]int{{0, 1, 2}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := c.make(ten)
@@ -148,14 +151,13 @@ type model struct {
 	vals  []int
 	bytes map[int]int64
 	until map[int]int64 // when each has waited for long enough
-	at    map[int]int64 // when each came
 }
 
 // due says whether an object may be cut.
 func (m *model) due(cfg batcher.Config, now int64) bool {
 	waited := slices.ContainsFunc(m.vals, func(v int) bool { return m.until[v] <= now })
-	if n := len(m.vals); n > 0 && cfg.Quiet > 0 && m.sum() >= cfg.QuietBytes {
-		waited = waited || m.at[m.vals[n-1]]+int64(cfg.Quiet) <= now
+	if cfg.BytesEnough > 0 && m.sum() >= cfg.BytesEnough {
+		waited = true
 	}
 	return waited || len(m.vals) > 0 && m.sum() >= cfg.BytesMax || len(m.vals) >= cfg.ItemsMax
 }
@@ -188,15 +190,14 @@ func TestRandomAgainstModel(t *testing.T) {
 			BytesMax: rapid.Int64Range(1, 100).Draw(t, "bytesMax"),
 			ItemsMax: rapid.IntRange(1, 8).Draw(t, "itemsMax"),
 
-			Quiet:      time.Duration(rapid.Int64Range(0, 10).Draw(t, "quiet")),
-			QuietBytes: rapid.Int64Range(0, 90).Draw(t, "quietBytes"),
+			BytesEnough: rapid.Int64Range(0, 120).Draw(t, "bytesEnough"),
 		}
 		null := rapid.Bool().Draw(t, "null")
 		var b batcher.Batcher[int] = batcher.NewBlocking[int](cfg)
 		if null {
-			b, cfg.Wait, cfg.Quiet = batcher.NewNull[int](cfg), 0, 0
+			b, cfg.Wait, cfg.BytesEnough = batcher.NewNull[int](cfg), 0, 0
 		}
-		m := &model{bytes: map[int]int64{}, until: map[int]int64{}, at: map[int]int64{}}
+		m := &model{bytes: map[int]int64{}, until: map[int]int64{}}
 		items, now := []*item{}, int64(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
@@ -207,7 +208,7 @@ func TestRandomAgainstModel(t *testing.T) {
 				}
 				items = append(items, it)
 				n := rapid.Int64Range(0, 150).Draw(t, "bytes")
-				m.vals, m.bytes[it.Value], m.until[it.Value], m.at[it.Value] = append(m.vals, it.Value), n, now+int64(wait), now
+				m.vals, m.bytes[it.Value], m.until[it.Value] = append(m.vals, it.Value), n, now+int64(wait)
 				b.Add(it, n, now)
 			},
 			"cancel": func(t *rapid.T) {

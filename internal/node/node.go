@@ -152,7 +152,7 @@ func (n *Node) closeRest() error {
 func (o *Options) batching(local bool, mem *budget.Budget) batcher.Config {
 	c := batcher.Config{Wait: o.batchWait(local), Patience: o.offsetWait(local), BytesMax: o.batchBytes(mem)}
 	if local && o.BatchWait == BatchAuto {
-		c.Quiet, c.QuietBytes = quiet, quietBytes // an object more costs nothing here
+		c.BytesEnough = batchBytesLocal // an object more costs nothing here
 	}
 	return c
 }

@@ -67,9 +67,8 @@ const (
 	batchWaitRemote = 250 * time.Millisecond
 	batchWaitLocal  = 5 * time.Millisecond
 
-	// Of a local store what has come in is stored before the wait is over when it is this much and nothing follows.
-	quiet            = 500 * time.Microsecond
-	quietBytes       = 128 << 10
+	// batchBytesLocal is what a local store is given before the wait is over.
+	batchBytesLocal  = 128 << 10
 	offsetWaitRemote = time.Second
 	batchBytes       = 10 << 20
 	memoryLimit      = 256 << 20
