@@ -42,6 +42,8 @@ type Batcher[T any] interface {
 	// due at once. It is called when the log has room for an object: until then items go on queueing, and the object
 	// that is then cut may be as large as the soft limit.
 	Take(dst []T, now int64, force bool) []T
+	// Storing says how many bytes of taken items are being stored. It is called when that changes.
+	Storing(bytes int64)
 	// Len is the number of queued items.
 	Len() int
 	// Bytes is the sum of their sizes.
@@ -52,9 +54,9 @@ type Batcher[T any] interface {
 type Config struct {
 	Wait     time.Duration // Blocking: from an object's first item to its freezing; 0 freezes at once
 	Patience time.Duration // the same for patient items, where it is longer
-	// Blocking: with so many bytes queued waiting is over; 0: it is not before BytesMax. Much less than BytesMax has objects follow
-	// each other closely while the log has room, which keeps producers busy that send no more before they are answered; what
-	// comes while it has none goes into one object, which is the larger the busier they are.
+	// Blocking: with so many bytes queued, and twice what is being stored, waiting is over; 0: it is not before BytesMax. Much
+	// less than BytesMax has objects follow each other closely, which keeps producers busy that send no more before they are
+	// answered; each is larger than those before it that are not stored yet, so that a few hold what comes however much it is.
 	BytesEnough int64
 	BytesMax    int64 // soft limit of an object; BytesMax
 	ItemsMax    int   // limit of items in an object; ItemsMax
@@ -87,7 +89,7 @@ func (b *Blocking[T]) Due() (at int64, ok bool) {
 	switch {
 	case b.n == 0:
 		return 0, false
-	case b.full() || b.bytes >= b.cfg.BytesEnough:
+	case b.full() || b.bytes >= max(b.cfg.BytesEnough, 2*b.storing):
 		return b.first.at, true
 	}
 	return b.deadline(b.cfg.Wait), true

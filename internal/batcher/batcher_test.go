@@ -22,6 +22,12 @@ func TestTake(t *testing.T) {
 		c.BytesEnough = 50
 		return blocking(c)
 	}
+	busy := func(c batcher.Config) batcher.Batcher[int] {
+		b := early(c)
+		b.Storing(100)
+		b.Storing(40)
+		return b
+	}
 	ten := batcher.Config{Wait: 10 * time.Millisecond, BytesMax: 100, ItemsMax: 4}
 	for _, c := range []struct {
 		name  string
@@ -45,6 +51,8 @@ func TestTake(t *testing.T) {
 		{"null gathers what is there", null, []add{{1, 50}, {2, 50}, {3, 1}}, 5, false, 1, [][]int{{0, 1}, {2}}},
 		{"enough ends the wait", early, []add{{5 * ms, 30}, {6 * ms, 20}}, 6 * ms, false, 5 * ms, [][]int{{0, 1}}},
 		{"what is not enough waits", early, []add{{5 * ms, 30}, {6 * ms, 19}}, 15*ms - 1, false, 15 * ms, nil},
+		{"less than twice what is being stored waits", busy, []add{{5 * ms, 30}, {6 * ms, 49}}, 15*ms - 1, false, 15 * ms, nil},
+		{"twice what is being stored does not", busy, []add{{5 * ms, 30}, {6 * ms, 50}}, 6 * ms, false, 5 * ms, [][]int{{0, 1}}},
 		{"what queued while there was no room is not cut where there is enough", early, []add{{1, 30}, {2, 30}, {3, 30}, {4, 30}}, 5, false, 1, [][]int{{0, 1, 2}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,12 +159,14 @@ type model struct {
 	vals  []int
 	bytes map[int]int64
 	until map[int]int64 // when each has waited for long enough
+
+	storing int64
 }
 
 // due says whether an object may be cut.
 func (m *model) due(cfg batcher.Config, now int64) bool {
 	waited := slices.ContainsFunc(m.vals, func(v int) bool { return m.until[v] <= now })
-	if cfg.BytesEnough > 0 && m.sum() >= cfg.BytesEnough {
+	if cfg.BytesEnough > 0 && m.sum() >= cfg.BytesEnough && m.sum() >= 2*m.storing {
 		waited = true
 	}
 	return waited || len(m.vals) > 0 && m.sum() >= cfg.BytesMax || len(m.vals) >= cfg.ItemsMax
@@ -223,6 +233,10 @@ func TestRandomAgainstModel(t *testing.T) {
 				if b.Cancel(items[v]) != (i >= 0) {
 					t.Fatalf("cancel of %d", v)
 				}
+			},
+			"store": func(t *rapid.T) {
+				m.storing = rapid.Int64Range(0, 60).Draw(t, "storing")
+				b.Storing(m.storing)
 			},
 			"wait": func(t *rapid.T) { now += rapid.Int64Range(1, 15).Draw(t, "ns") },
 			"take": func(t *rapid.T) {

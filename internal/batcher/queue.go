@@ -11,6 +11,7 @@ type queue[T any] struct {
 	eager       *Item[T] // the first that is not
 	n           int
 	bytes       int64
+	storing     int64
 }
 
 // Add is part of Batcher.
@@ -44,6 +45,9 @@ func (q *queue[T]) Cancel(it *Item[T]) bool {
 	q.unlink(it)
 	return true
 }
+
+// Storing is part of Batcher.
+func (q *queue[T]) Storing(bytes int64) { q.storing = bytes }
 
 // Len is part of Batcher.
 func (q *queue[T]) Len() int { return q.n }

@@ -136,6 +136,8 @@ func (o *owner) turnDown(lp *logcore.Proposal, why logcore.Rejection) {
 // settled ends a proposal. Attempts that still run hold the object.
 func (o *owner) settled(p *proposal) {
 	delete(o.open, p)
+	o.storing -= p.bytes
+	o.batch.Storing(o.storing)
 	if p.object != nil {
 		p.object.Release()
 		p.object = nil

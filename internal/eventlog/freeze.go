@@ -14,6 +14,7 @@ type proposal struct {
 	ops     []*member // by position in p.Ops
 	object  *Object   // from the first attempt on
 	started int64     // when it was frozen
+	bytes   int64     // of the members
 }
 
 // freeze gives the core what is due, as long as it has room. A core that does not lead has room, and rejects.
@@ -36,6 +37,7 @@ func (o *owner) propose(ctx context.Context, taken []*member) {
 	for _, m := range taken {
 		m.state = memberSent
 		o.queued.Add(-m.bytes)
+		p.bytes += m.bytes
 		if m.op != nil {
 			p.p.Ops = append(p.p.Ops, *m.op)
 			p.ops = append(p.ops, m)
@@ -45,6 +47,8 @@ func (o *owner) propose(ctx context.Context, taken []*member) {
 		p.appends = append(p.appends, m)
 	}
 	o.open[p] = struct{}{}
+	o.storing += p.bytes
+	o.batch.Storing(o.storing)
 	o.step(ctx, &logcore.Event{Kind: logcore.EvFreeze, Proposal: &p.p, Wall: time.Now().UnixMicro()})
 }
 

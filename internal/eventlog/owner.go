@@ -19,6 +19,7 @@ type owner struct {
 	encoded  []logcore.Event // EvEncoded, to be stepped when the effects at hand are performed
 	delayed  []delayed
 	open     map[*proposal]struct{} // proposals not answered
+	storing  int64                  // bytes of their members
 	puts     pool
 	gets     pool
 	snapshot snapshot // the last one sent

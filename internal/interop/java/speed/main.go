@@ -94,21 +94,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	r := report{Started: time.Now(), Machine: machine.Here(), Options: o, Load: load()}
-	for round := range o.Rounds {
-		for _, name := range o.Systems {
-			s, err := find(name)
-			if err != nil {
-				return err
-			}
-			began := time.Now()
-			sample, err := turn(ctx, o, tools, s)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			r.add(name, sample)
-			fmt.Fprintf(os.Stderr, "round %d, %s: %.0f s; wrote %.0f/s at %.2f µs, read %.0f/s at %.2f µs, %d MiB\n", round+1, name,
-				time.Since(began).Seconds(), sample.Produce.Rate, sample.Produce.CPU, sample.Consume.Rate, sample.Consume.CPU, sample.RSS>>20)
-		}
+	if err := r.turns(ctx, tools); err != nil {
+		return err
 	}
 	text, err := json.MarshalIndent(&r, "", "  ")
 	if err != nil {
@@ -118,4 +105,35 @@ func run(ctx context.Context) error {
 		return err
 	}
 	return r.write(os.Stdout)
+}
+
+// turns measures each broker in each round. What they have stored stays until the end: ext4 looks at each file that was deleted in the
+// last minutes before it makes another one, and the next turn would pay for that.
+func (r *report) turns(ctx context.Context, tools string) (err error) {
+	o := r.Options
+	if err := os.MkdirAll(o.Dir, 0o750); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(o.Dir, "turns-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	for round := range o.Rounds {
+		for _, name := range o.Systems {
+			s, err := find(name)
+			if err != nil {
+				return err
+			}
+			began := time.Now()
+			sample, err := turn(ctx, o, tools, dir, s)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			r.add(name, sample)
+			fmt.Fprintf(os.Stderr, "round %d, %s: %.0f s; wrote %.0f/s at %.2f µs, read %.0f/s at %.2f µs, %d MiB\n", round+1, name,
+				time.Since(began).Seconds(), sample.Produce.Rate, sample.Produce.CPU, sample.Consume.Rate, sample.Consume.CPU, sample.RSS>>20)
+		}
+	}
+	return nil
 }

@@ -35,16 +35,11 @@ type sample struct {
 	Later float64 `json:"later_cpu_us_per_record,omitempty"`
 }
 
-// turn starts a broker, warms it up, and measures both tools.
-func turn(ctx context.Context, o *options, tools string, s *system) (got *sample, err error) {
-	if err := os.MkdirAll(o.Dir, 0o750); err != nil {
+// turn starts a broker in a folder of its own below dir, warms it up, and measures both tools.
+func turn(ctx context.Context, o *options, tools, dir string, s *system) (got *sample, err error) {
+	if dir, err = os.MkdirTemp(dir, s.name+"-"); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(o.Dir, s.name+"-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b, err := s.start(ctx, o, dir)
 	if err != nil {
 		return nil, err
