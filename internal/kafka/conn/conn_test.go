@@ -143,6 +143,21 @@ func (s *server) dial(t testing.TB) *peer {
 	return &peer{t, c}
 }
 
+// refuses expects that a client which connects is reset, as early as it may be.
+func (s *server) refuses(t testing.TB) {
+	t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if errors.Is(err, syscall.ECONNRESET) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	(&peer{t, c}).reset()
+}
+
 // peer is a client.
 type peer struct {
 	t testing.TB
@@ -420,9 +435,34 @@ func TestConnectionsAreLimited(t *testing.T) {
 	third.send(frame(keyTrust, 2, 0))
 	third.expect(frame(keyTrust, 2, 0))
 	stranger.reset()
-	s.dial(t).reset()
+	s.refuses(t)
 	trusted.send(frame(keyEcho, 3, 0))
 	trusted.expect(frame(keyEcho, 3, 0))
+}
+
+// TestIdleGiveWay: with no place left the connection that has asked for nothing for longest makes room, if that is long, but none that has
+// something under way.
+func TestIdleGiveWay(t *testing.T) {
+	const long = 300 * time.Millisecond
+	s := start(t, conn.Options{Connections: 3, GiveWay: long})
+	asking, waiting, idle := s.dial(t), s.dial(t), s.dial(t)
+	for i, p := range []*peer{waiting, idle, asking} {
+		p.send(frame(keyTrust, int32(i), 0))
+		p.expect(frame(keyTrust, int32(i), 0))
+	}
+	waiting.send(frame(keyWait, 5, 0))
+	until(t, "the wait has begun", func() bool { return s.begun.Load() == 4 })
+	time.Sleep(long)
+	asking.send(frame(keyEcho, 6, 0))
+	asking.expect(frame(keyEcho, 6, 0))
+	more := s.dial(t)
+	more.send(frame(keyTrust, 7, 0))
+	more.expect(frame(keyTrust, 7, 0))
+	idle.ended()
+	asking.send(frame(keyEcho, 8, 0))
+	asking.expect(frame(keyEcho, 8, 0))
+	close(s.hold)
+	waiting.expect(frame(keyWait, 5, 0))
 }
 
 // TestDrain: waits end with what they have, what has begun is answered, nothing more is read, and the port is free. Who has not shown who

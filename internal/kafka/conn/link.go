@@ -36,8 +36,9 @@ type link struct {
 	queue   chan pending // begun and not answered, in order
 	room    chan struct{}
 	queued  atomic.Int64 // bytes of them
-	count   atomic.Int64 // of them
+	count   atomic.Int64 // of them, and of the one that is being read
 	own     atomic.Int64 // of the allowance in use
+	active  atomic.Int64 // when a request was answered last, or it began, by the server's clock
 	secure  bool         // the handshake of tls is over; of the goroutine that reads
 	trusted atomic.Bool
 	end     context.CancelFunc // ends waits, and with them the reading
@@ -55,7 +56,6 @@ var errDone = errors.New("done")
 
 // run serves the connection until it ends.
 func (l *link) run(ctx context.Context) {
-	ctx, l.end = context.WithCancel(ctx)
 	defer l.end()
 	stop := context.AfterFunc(ctx, func() { _ = l.c.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -128,6 +128,7 @@ func (l *link) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		l.count.Add(1)
 		head, err := l.r.Peek(lengthBytes + wire.HeadMin)
 		if err != nil {
 			return errGone
@@ -154,7 +155,6 @@ func (l *link) read(ctx context.Context) error {
 		}
 		l.trusted.Store(l.session.Trusted())
 		l.queued.Add(int64(n))
-		l.count.Add(1)
 		l.queue <- pending{finish, f, int64(n)} // finish takes them until it is closed
 	}
 }
@@ -279,6 +279,7 @@ func (l *link) finish(ctx context.Context) {
 		}
 		p.frame.Release()
 		l.queued.Add(-p.size)
+		l.active.Store(l.s.clock())
 		l.count.Add(-1)
 		select {
 		case l.room <- struct{}{}:

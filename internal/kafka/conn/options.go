@@ -85,8 +85,9 @@ type Options struct {
 	// Buffers are what frames are read into.
 	Buffers *budget.Buffers
 	// Connections is how many may be open: 256. One more takes the place of one that has not shown who it is for half a second, for which it
-	// waits, or is closed if all have.
+	// waits; if all have, that of the one which has asked for nothing for longest, if that is GiveWay, 10 s; else it is closed.
 	Connections int
+	GiveWay     time.Duration
 	// QueueBytes and QueueRequests bound the requests of a connection that are not answered: 16 MiB, 100. A single request
 	// of any size fits an empty queue.
 	QueueBytes    int64
@@ -122,7 +123,7 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		to        *time.Duration
 		otherwise time.Duration
-	}{{&o.Idle, 10 * time.Minute}, {&o.TrustWithin, 30 * time.Second}, {&o.Step, 15 * time.Second}} {
+	}{{&o.Idle, 10 * time.Minute}, {&o.TrustWithin, 30 * time.Second}, {&o.Step, 15 * time.Second}, {&o.GiveWay, 10 * time.Second}} {
 		if *d.to == 0 {
 			*d.to = d.otherwise
 		}

@@ -11,8 +11,9 @@ import (
 
 // Server serves the connections of a listener. Its methods may be called concurrently.
 type Server struct {
-	o   Options
-	met counters
+	o     Options
+	met   counters
+	began time.Time
 
 	ending  chan struct{} // closed by Drain
 	left    chan struct{} // a connection has ended
@@ -26,7 +27,7 @@ type Server struct {
 
 // New makes a server; Serve starts it.
 func New(o Options) *Server {
-	s := &Server{o: o.withDefaults(), ending: make(chan struct{}), left: make(chan struct{}, 1), links: map[*link]struct{}{}}
+	s := &Server{o: o.withDefaults(), began: time.Now(), ending: make(chan struct{}), left: make(chan struct{}, 1), links: map[*link]struct{}{}}
 	s.met = newCounters(s.o.Metrics)
 	return s
 }
@@ -97,6 +98,8 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 		l.c, l.cut = l.tls, l.tls.Cut
 	}
 	l.r = bufio.NewReaderSize(l.c, readerBytes)
+	ctx, l.end = context.WithCancel(ctx)
+	l.active.Store(s.clock())
 	s.links[l] = struct{}{}
 	s.serving.Add(1)
 	s.mu.Unlock()
@@ -119,8 +122,8 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 // one that does so soon is not in their way: it waits its turn.
 const strangerTime = 500 * time.Millisecond
 
-// placeLocked says whether there is a place for one more: a free one, or that of the connection that has not shown who it is for longest,
-// which is closed. It unlocks while it waits for either.
+// placeLocked says whether there is a place for one more: a free one, that of the connection that has not shown who it is for longest, or
+// that of an idle one, which is closed. It unlocks while it waits for either of the first two.
 func (s *Server) placeLocked() bool {
 	for !s.draining {
 		if len(s.links) < s.o.Connections {
@@ -128,7 +131,7 @@ func (s *Server) placeLocked() bool {
 		}
 		oldest := s.strangerLocked()
 		if oldest == nil {
-			return false
+			return s.idleLocked()
 		}
 		left := time.Until(oldest.since.Add(strangerTime))
 		if left <= 0 {
@@ -159,6 +162,27 @@ func (s *Server) strangerLocked() (oldest *link) {
 		}
 	}
 	return oldest
+}
+
+// clock is the time since the server was made.
+func (s *Server) clock() int64 { return int64(time.Since(s.began)) }
+
+// idleLocked ends the connection that has asked for nothing for longest, if that is long enough. Its client has no answer to wait for, and
+// connects again when it wants something.
+func (s *Server) idleLocked() bool {
+	var idle *link
+	for l := range s.links {
+		if l.count.Load() == 0 && (idle == nil || l.active.Load() < idle.active.Load()) {
+			idle = l
+		}
+	}
+	if idle == nil || s.clock()-idle.active.Load() < int64(s.o.GiveWay) {
+		return false
+	}
+	s.met.evicted.Inc()
+	delete(s.links, idle)
+	idle.end()
+	return true
 }
 
 // Drain closes the listener and ends waits, with what they have, and the reading of requests. It does not wait, and may be
