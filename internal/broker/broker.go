@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/eventlog"
@@ -110,6 +111,14 @@ func (b *Broker) ReadOnly() bool { return b.opt.Core.ReadOnly }
 
 // Epoch is the epoch it leads or follows, or led until it was fenced: that of what it shows.
 func (b *Broker) Epoch() uint32 { return b.log.Status().Epoch }
+
+// BatchWait is the longest that an append waits for others to share its object, while the log has room.
+func (b *Broker) BatchWait() time.Duration {
+	if b.opt.NoWait {
+		return 0
+	}
+	return b.opt.Batch.Wait
+}
 
 // Budget is the broker's memory: front ends reserve from it before they read a request's body.
 func (b *Broker) Budget() *budget.Budget { return b.opt.Budget }

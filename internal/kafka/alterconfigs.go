@@ -36,7 +36,7 @@ var incrementalAlterConfigsAPI = api{
 
 func (c *call) alterConfigs(ctx context.Context, r *kmsg.AlterConfigsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrAlterConfigsResponse()
-	ctx, cancel := waitFor(ctx, int32(commitTime.Milliseconds()))
+	ctx, cancel := c.waitFor(ctx, int32(commitTime.Milliseconds()))
 	defer cancel()
 	for i := range r.Resources {
 		ask := &r.Resources[i]
@@ -68,7 +68,7 @@ func (c *call) alterConfigs(ctx context.Context, r *kmsg.AlterConfigsRequest) (k
 
 func (c *call) incrementalAlterConfigs(ctx context.Context, r *kmsg.IncrementalAlterConfigsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
-	ctx, cancel := waitFor(ctx, int32(commitTime.Milliseconds()))
+	ctx, cancel := c.waitFor(ctx, int32(commitTime.Milliseconds()))
 	defer cancel()
 	for i := range r.Resources {
 		ask := &r.Resources[i]

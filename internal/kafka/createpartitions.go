@@ -22,7 +22,7 @@ var createPartitionsAPI = api{
 
 func (c *call) createPartitions(ctx context.Context, r *kmsg.CreatePartitionsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrCreatePartitionsResponse()
-	ctx, cancel := waitFor(ctx, r.TimeoutMillis)
+	ctx, cancel := c.waitFor(ctx, r.TimeoutMillis)
 	defer cancel()
 	for i := range r.Topics {
 		t := &r.Topics[i]

@@ -29,7 +29,7 @@ var createTopicsAPI = api{
 
 func (c *call) createTopics(ctx context.Context, r *kmsg.CreateTopicsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrCreateTopicsResponse()
-	ctx, cancel := waitFor(ctx, r.TimeoutMillis)
+	ctx, cancel := c.waitFor(ctx, r.TimeoutMillis)
 	defer cancel()
 	count := map[string]int{}
 	for i := range r.Topics {
@@ -123,6 +123,6 @@ func createdConfigs(settings map[string]string) []kmsg.CreateTopicsResponseTopic
 }
 
 // waitFor bounds what changes topics by the time that a client gives; what has begun goes on if the client leaves.
-func waitFor(ctx context.Context, millis int32) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), within(millis, commitTime))
+func (s *Server) waitFor(ctx context.Context, millis int32) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), s.within(millis, commitTime))
 }

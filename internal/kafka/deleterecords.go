@@ -20,7 +20,7 @@ var deleteRecordsAPI = api{
 
 func (c *call) deleteRecords(ctx context.Context, r *kmsg.DeleteRecordsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDeleteRecordsResponse()
-	ctx, cancel := waitFor(ctx, r.TimeoutMillis)
+	ctx, cancel := c.waitFor(ctx, r.TimeoutMillis)
 	defer cancel()
 	for i := range r.Topics {
 		t := &r.Topics[i]

@@ -19,7 +19,7 @@ var deleteTopicsAPI = api{
 
 func (c *call) deleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDeleteTopicsResponse()
-	ctx, cancel := waitFor(ctx, r.TimeoutMillis)
+	ctx, cancel := c.waitFor(ctx, r.TimeoutMillis)
 	defer cancel()
 	for i := range r.TopicNames {
 		resp.Topics = append(resp.Topics, c.deleteTopic(ctx, &r.TopicNames[i], [16]byte{}))

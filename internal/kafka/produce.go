@@ -167,7 +167,7 @@ func (p *produced) fail(o *kmsg.ProduceResponseTopicPartition, code int16, err e
 // finish waits for the store, whether the client still does or not: what was submitted is not taken back.
 func (p *produced) finish(ctx context.Context) (conn.Answer, error) {
 	if p.ticket != nil {
-		results := p.ticket.WaitFor(context.WithoutCancel(ctx), within(p.r.TimeoutMillis, p.o.AckTimeout))
+		results := p.ticket.WaitFor(context.WithoutCancel(ctx), p.within(p.r.TimeoutMillis, p.o.AckTimeout))
 		for i := range results {
 			p.result(i, &results[i])
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -229,6 +230,19 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 	if len(seen) != codes[7] {
 		t.Errorf("%d records are there, %d may be", len(seen), codes[7])
+	}
+}
+
+// TestShortTimeout: who gives less time than an append waits for others is served all the same.
+func TestShortTimeout(t *testing.T) {
+	b := openBroker(t, objstore.NewMemory(), func(o *broker.Options) { o.Batch.Wait = 250 * time.Millisecond })
+	s := serve(t, b, kafka.Options{})
+	ref := topic(t, s.b, "t", broker.TopicSpec{})
+	c := dial(t, s)
+	r := produceRequest(ref, -1, batch(t, nil, "v"))
+	r.TimeoutMillis = 1
+	if p := produced(c.ask(r, 9)); p.ErrorCode != 0 {
+		t.Errorf("%+v", p)
 	}
 }
 

@@ -198,9 +198,12 @@ func (s *session) host() address {
 // commitTime bounds the wait for what is not data to be committed; clients ask for less.
 const commitTime = 30 * time.Second
 
-// within is the time that a client gives, in milliseconds, within bounds.
-func within(millis int32, most time.Duration) time.Duration {
-	return min(most, max(time.Millisecond, time.Duration(millis)*time.Millisecond))
+// within is the time that a client gives, in milliseconds, but at most most, and no less than something takes that waits for others to share
+// its object: what is not sent to the store in time is taken back, so who gives less, and tries again with as little, would never
+// get anything stored.
+func (s *Server) within(millis int32, most time.Duration) time.Duration {
+	const sending = 50 * time.Millisecond
+	return min(most, max(2*s.b.BatchWait()+sending, time.Duration(millis)*time.Millisecond))
 }
 
 // meters are this package's metrics.
