@@ -225,11 +225,11 @@ func (g *members) sessionOf(u *user) string {
 	return fmt.Sprintf("%s-%d-%d", g.name, u.id, g.sessions)
 }
 
-// asRead refuses a commit by another member than the records were read by (docs/kafka.md): the client sends what has waited over a
-// restart of the broker as the member that it is by then.
+// asRead refuses a commit by another member than a partition was assigned to (docs/kafka.md): the client sends what has waited over a
+// restart of the broker as the member that it is by then, and what it polls while it joins again was read as the one before.
 type asRead struct {
-	mu sync.Mutex // guards id
-	id string
+	mu  sync.Mutex // guards ids
+	ids map[int32]string
 }
 
 var errMember = errors.New("read as another member")
@@ -237,10 +237,24 @@ var errMember = errors.New("read as another member")
 func (a *asRead) check(req *kmsg.OffsetCommitRequest) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if req.MemberID != a.id {
-		return errMember
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			if a.ids[req.Topics[i].Partitions[j].Partition] != req.MemberID {
+				return errMember
+			}
+		}
 	}
 	return nil
+}
+
+// assigned notes who a client is when it is given partitions.
+func (a *asRead) assigned(c *kgo.Client, parts []int32) {
+	id, _ := c.GroupMetadata()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, part := range parts {
+		a.ids[part] = id
+	}
 }
 
 // pollTime is how long a member waits for records before it looks whether there is something to commit.
@@ -248,14 +262,15 @@ const pollTime = 300 * time.Millisecond
 
 // consume is one member's life. What it has got is written down before it is committed.
 func (g *members) consume(ctx context.Context, u *user) {
-	var as asRead
+	as := asRead{ids: map[int32]string{}}
 	var mu sync.Mutex // guards sessions
 	sessions := map[int32]string{}
 	c := u.franz(
 		kgo.ConsumerGroup(g.name), kgo.ConsumeTopics(topic), kgo.Balancers(g.balancer), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.SessionTimeout(g.r.p.sessions), kgo.HeartbeatInterval(g.r.p.sessions/10), kgo.RebalanceTimeout(4*time.Second),
 		kgo.FetchMaxWait(100*time.Millisecond), kgo.FetchMaxPartitionBytes(1+u.rng.Int32N(64<<10)),
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
+		kgo.OnPartitionsAssigned(func(_ context.Context, c *kgo.Client, got map[string][]int32) {
+			as.assigned(c, got[topic])
 			mu.Lock()
 			defer mu.Unlock()
 			for _, part := range got[topic] {
@@ -268,9 +283,6 @@ func (g *members) consume(ctx context.Context, u *user) {
 		poll, cancel := context.WithTimeout(ctx, pollTime)
 		f := c.PollRecords(poll, 100)
 		cancel()
-		as.mu.Lock()
-		as.id, _ = c.GroupMetadata()
-		as.mu.Unlock()
 		u.polled(f, func(part int32) (string, string) {
 			mu.Lock()
 			defer mu.Unlock()
