@@ -301,6 +301,41 @@ func TestOwnSlotCutOffInTheStoreIsNotAcked(t *testing.T) {
 	}
 }
 
+// TestObjectsFollowEachOther: with enough bytes an object leaves at once, and the next when it is twice as large, or when what is being stored
+// has been.
+func TestObjectsFollowEachOther(t *testing.T) {
+	store := newHooked(objstore.NewMemory())
+	first := open(t, options(store))
+	id := topic(t, first, "a", 1)
+	first.Kill()
+	o := options(store)
+	o.Batch.Wait, o.Batch.BytesEnough = time.Hour, 1000
+	l := open(t, o)
+	began, block := make(chan struct{}, 4), make(chan struct{})
+	store.set(func(_ context.Context, _ string, _ objstore.Body, pass func() error) error {
+		began <- struct{}{}
+		<-block
+		return pass()
+	})
+	large := strings.Repeat("x", 1500)
+	tickets := []*eventlog.Ticket{l.Submit([]eventlog.Append{batch(t, id, 0, large)})}
+	<-began
+	tickets = append(tickets, l.Submit([]eventlog.Append{batch(t, id, 0, large)}))
+	time.Sleep(20 * time.Millisecond)
+	if len(began) > 0 {
+		t.Error("an object left that is no larger than the one being stored")
+	}
+	tickets = append(tickets, l.Submit([]eventlog.Append{batch(t, id, 0, large)}))
+	<-began
+	tickets = append(tickets, l.Submit([]eventlog.Append{batch(t, id, 0, large)}))
+	close(block)
+	for _, k := range tickets {
+		if err := wait(t, k)[0].Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestCloseFlushes(t *testing.T) {
 	store := objstore.NewMemory()
 	o := options(store)

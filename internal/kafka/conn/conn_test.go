@@ -182,6 +182,14 @@ func (p *peer) send(b []byte) {
 	}
 }
 
+// asks sends a request, and expects it back.
+func (p *peer) asks(key int16, number int32) {
+	p.t.Helper()
+	f := frame(key, number, 0)
+	p.send(f)
+	p.expect(f)
+}
+
 func (p *peer) expect(want []byte) {
 	p.t.Helper()
 	got := make([]byte, len(want))
@@ -274,8 +282,7 @@ func TestFiles(t *testing.T) {
 	want := append(append(append(f, '<'), content[1:]...), '>')
 	binary.BigEndian.PutUint32(want, uint32(len(want)-4))
 	p.expect(want)
-	p.send(frame(keyEcho, 2, 0))
-	p.expect(frame(keyEcho, 2, 0))
+	p.asks(keyEcho, 2)
 }
 
 // TestEnds: what is wrong with a request ends its connection once those before it are answered.
@@ -427,17 +434,13 @@ func TestWhoTakesNothing(t *testing.T) {
 func TestConnectionsAreLimited(t *testing.T) {
 	s := start(t, conn.Options{Connections: 2})
 	trusted, stranger := s.dial(t), s.dial(t)
-	trusted.send(frame(keyTrust, 1, 0))
-	trusted.expect(frame(keyTrust, 1, 0))
-	stranger.send(frame(keyEcho, 1, 0))
-	stranger.expect(frame(keyEcho, 1, 0))
+	trusted.asks(keyTrust, 1)
+	stranger.asks(keyEcho, 1)
 	third := s.dial(t)
-	third.send(frame(keyTrust, 2, 0))
-	third.expect(frame(keyTrust, 2, 0))
+	third.asks(keyTrust, 2)
 	stranger.reset()
 	s.refuses(t)
-	trusted.send(frame(keyEcho, 3, 0))
-	trusted.expect(frame(keyEcho, 3, 0))
+	trusted.asks(keyEcho, 3)
 }
 
 // TestIdleGiveWay: with no place left the connection that has asked for nothing for longest makes room, if that is long, but none that has
@@ -447,20 +450,16 @@ func TestIdleGiveWay(t *testing.T) {
 	s := start(t, conn.Options{Connections: 3, GiveWay: long})
 	asking, waiting, idle := s.dial(t), s.dial(t), s.dial(t)
 	for i, p := range []*peer{waiting, idle, asking} {
-		p.send(frame(keyTrust, int32(i), 0))
-		p.expect(frame(keyTrust, int32(i), 0))
+		p.asks(keyTrust, int32(i))
 	}
 	waiting.send(frame(keyWait, 5, 0))
 	until(t, "the wait has begun", func() bool { return s.begun.Load() == 4 })
 	time.Sleep(long)
-	asking.send(frame(keyEcho, 6, 0))
-	asking.expect(frame(keyEcho, 6, 0))
+	asking.asks(keyEcho, 6)
 	more := s.dial(t)
-	more.send(frame(keyTrust, 7, 0))
-	more.expect(frame(keyTrust, 7, 0))
+	more.asks(keyTrust, 7)
 	idle.ended()
-	asking.send(frame(keyEcho, 8, 0))
-	asking.expect(frame(keyEcho, 8, 0))
+	asking.asks(keyEcho, 8)
 	close(s.hold)
 	waiting.expect(frame(keyWait, 5, 0))
 }
@@ -471,8 +470,7 @@ func TestDrain(t *testing.T) {
 	s := start(t, conn.Options{})
 	p, silent, stranger := s.dial(t), s.dial(t), s.dial(t)
 	p.send(append(append(frame(keyTrust, 0, 0), frame(keyWait, 1, 0)...), frame(keyEcho, 2, 0)...))
-	stranger.send(frame(keyEcho, 3, 0))
-	stranger.expect(frame(keyEcho, 3, 0))
+	stranger.asks(keyEcho, 3)
 	p.expect(frame(keyTrust, 0, 0))
 	until(t, "all have begun", func() bool { return s.begun.Load() == 4 && s.Connections() == 3 })
 	s.Drain()

@@ -42,6 +42,7 @@ type link struct {
 	secure  bool         // the handshake of tls is over; of the goroutine that reads
 	trusted atomic.Bool
 	end     context.CancelFunc // ends waits, and with them the reading
+	leaving bool               // it has given its place away; guarded by the server's mu
 }
 
 // pending is a request that has begun.

@@ -23,6 +23,7 @@ type Server struct {
 	draining bool
 	listener net.Listener
 	links    map[*link]struct{}
+	leaving  int // of links: idle ones that have given their places away
 }
 
 // New makes a server; Serve starts it.
@@ -111,6 +112,9 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.links, l)
+		if l.leaving {
+			s.leaving--
+		}
 		select {
 		case s.left <- struct{}{}:
 		default:
@@ -126,7 +130,7 @@ const strangerTime = 500 * time.Millisecond
 // that of an idle one, which is closed. It unlocks while it waits for either of the first two.
 func (s *Server) placeLocked() bool {
 	for !s.draining {
-		if len(s.links) < s.o.Connections {
+		if len(s.links)-s.leaving < s.o.Connections {
 			return true
 		}
 		oldest := s.strangerLocked()
@@ -172,7 +176,7 @@ func (s *Server) clock() int64 { return int64(time.Since(s.began)) }
 func (s *Server) idleLocked() bool {
 	var idle *link
 	for l := range s.links {
-		if l.count.Load() == 0 && (idle == nil || l.active.Load() < idle.active.Load()) {
+		if !l.leaving && l.count.Load() == 0 && (idle == nil || l.active.Load() < idle.active.Load()) {
 			idle = l
 		}
 	}
@@ -180,7 +184,8 @@ func (s *Server) idleLocked() bool {
 		return false
 	}
 	s.met.evicted.Inc()
-	delete(s.links, idle)
+	idle.leaving = true
+	s.leaving++
 	idle.end()
 	return true
 }
