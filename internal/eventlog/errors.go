@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
 )
 
 var (
@@ -63,4 +64,7 @@ var reasons = [...]string{
 	logcore.RejectFull:             "the table of committed offsets is full",
 	logcore.RejectBeyondEnd:        "offset beyond the end",
 	logcore.RejectPackKnown:        "a pack of that number is installed already",
+	logcore.RejectLevel:            fmt.Sprintf(`needs format level %d: run "seb upgrade --finalize"`, state.LevelMax),
+	logcore.RejectLevelKnown:       "the bucket is at this format level already",
+	logcore.RejectNotLater:         "the log's time is not later than that",
 }

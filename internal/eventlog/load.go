@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -137,7 +138,7 @@ func decodeSlot(b []byte, headOnly bool) (h record.Head, recs []state.Record, in
 	if err != nil || need > 0 {
 		return h, nil, nil, need, err
 	}
-	if recs, err = state.DecodeRecords(encoded); err != nil {
+	if recs, err = state.DecodeRecords(encoded); err != nil && !errors.Is(err, state.ErrNewer) {
 		err = &record.CorruptError{What: "state records", Err: err}
 	}
 	return h, recs, index, 0, err
@@ -154,7 +155,7 @@ func (l *Log) getSnapshot(ctx context.Context, e *logcore.Effect) *logcore.Event
 		b, _, err = l.read(ctx, e.Key, min(size, state.SnapshotMax))
 	}
 	if err == nil {
-		if ev.State, err = state.DecodeSnapshot(b); err != nil {
+		if ev.State, err = state.DecodeSnapshot(b); err != nil && !errors.Is(err, state.ErrNewer) {
 			ev.Outcome, ev.Err = logcore.OutcomeCorrupt, fmt.Errorf("decode %s: %w", e.Key, err)
 			return ev
 		}

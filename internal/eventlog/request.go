@@ -175,6 +175,8 @@ func readOutcome(err error) logcore.Outcome {
 		return logcore.OutcomeRefused
 	case errors.Is(err, record.ErrCorrupt):
 		return logcore.OutcomeCorrupt
+	case errors.Is(err, state.ErrNewer):
+		return logcore.OutcomeNewer
 	}
 	return logcore.OutcomeNoVerdict
 }

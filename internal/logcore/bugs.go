@@ -37,6 +37,7 @@ const (
 	bugHigherEpoch       plantedBug = "a zombie's sweep touches a higher epoch"
 	bugEarlySnapshot     plantedBug = "snapshot written before R5 (4)"
 	bugBelievesMissing   plantedBug = "a reader believes a missing slot"
+	bugEndUnproven       plantedBug = "the end of the log is not proven"
 	bugGarbageStays      plantedBug = "garbage stays on an idle log"
 	bugStampWall         plantedBug = "records stamped with the clock instead of the append time"
 	bugStampCommitted    plantedBug = "records stamped as the committed settings say"
@@ -53,7 +54,7 @@ func PlantedBugs() []string {
 		string(bugServeOverlay), string(bugUnknownIsRejected),
 		string(bugNoDedup), string(bugDedupCommitted), string(bugDuplicateEarly), string(bugOffsetEarly),
 		string(bugSealCollected), string(bugAboveSnapshot), string(bugReferenced), string(bugHigherEpoch),
-		string(bugEarlySnapshot), string(bugBelievesMissing), string(bugGarbageStays), string(bugStampWall),
+		string(bugEarlySnapshot), string(bugBelievesMissing), string(bugEndUnproven), string(bugGarbageStays), string(bugStampWall),
 		string(bugStampCommitted), state.BugProducersTrimmed,
 	}
 }

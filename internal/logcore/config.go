@@ -25,6 +25,9 @@ type Config struct {
 	RetryMin      Duration // first delay after "no verdict"; 50 ms
 	RetryMax      Duration // 5 s
 	RefusedRetry  Duration // delay while the store refuses; 5 s
+	// RaiseAfter is how long a leader of a bucket at a lower format level waits before the first commit that a client makes
+	// raises the bucket to state.LevelMax; 10 minutes. Negative: only a proposed FormatLevel record does.
+	RaiseAfter Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -38,6 +41,7 @@ func (c Config) withDefaults() Config {
 	def(&c.RetryMin, 50*millisecond)
 	def(&c.RetryMax, 5*second)
 	def(&c.RefusedRetry, 5*second)
+	def(&c.RaiseAfter, 600*second)
 	return c
 }
 

@@ -144,6 +144,10 @@ func (c *Core) answer(ev *Event) {
 		}
 	}
 	delete(c.ops, ev.Op)
+	if ev.Outcome == OutcomeNewer {
+		c.stop(orUnknown(ev.Err)) // whatever was asked for: a newer program wrote it
+		return
+	}
 	r.done(ev)
 }
 

@@ -490,7 +490,7 @@ func TestSnapshotsThatCanNotBeRead(t *testing.T) {
 		switch role := b.core.Role(); {
 		case tries == 1 && role != logcore.RoleLeader:
 			t.Errorf("damaged on the way: %v, %v", role, b.core.Err())
-		case tries > 1 && (role != logcore.RoleStopped || !errors.As(b.core.Err(), &chain) || !strings.Contains(chain.Error(), "can not be read")):
+		case tries > 1 && (role != logcore.RoleStopped || !errors.As(b.core.Err(), &chain) || !strings.Contains(chain.Error(), "cannot be read")):
 			t.Errorf("%v, %v", role, b.core.Err())
 		}
 	}

@@ -41,6 +41,7 @@ const (
 	OutcomeRefused                      // 401, 403, no bucket: will not heal by repeating fast
 	OutcomeCorrupt                      // read, but not what it must be: checksum, identity, version
 	OutcomeConflict                     // 409: like OutcomeNoVerdict, told apart only where it is known
+	OutcomeNewer                        // read, and a newer program wrote it: a format level above state.LevelMax
 )
 
 // Event is a tagged struct; Kind says which fields count.
@@ -138,6 +139,9 @@ const (
 	RejectFull                       // the table of committed offsets is full
 	RejectBeyondEnd                  // trim beyond the next offset
 	RejectPackKnown                  // a pack of that number is installed already
+	RejectLevel                      // the bucket's format level is too low
+	RejectLevelKnown                 // the bucket is at this format level already
+	RejectNotLater                   // the log's time is not later than the time to which it should go back
 )
 
 // EffectKind says which fields of an Effect count.

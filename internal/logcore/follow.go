@@ -19,6 +19,16 @@ type following struct {
 
 // followEnd is reached at the first missing slot.
 func (c *Core) followEnd() {
+	if c.role == RoleStarting && !bug(bugBelievesMissing) {
+		c.follow.busy = true
+		c.proveEnd(c.atMissing)
+		return
+	}
+	c.atMissing()
+}
+
+// atMissing waits at the first missing slot.
+func (c *Core) atMissing() {
 	f := &c.follow
 	if c.role == RoleStarting {
 		c.role = RoleFollower
@@ -67,13 +77,13 @@ func (c *Core) confirmPosition() {
 	c.listSnaps(func(names []snapName) {
 		switch {
 		case len(names) == 0 && c.load.base == "":
-			c.positionConfirmed("")
+			c.onChain("")
 		case len(names) == 0:
 			c.reload()
 		case names[0].key == c.load.base || names[0].key == c.follow.confirmed:
-			c.positionConfirmed(names[0].key)
+			c.onChain(names[0].key)
 		case names[0].pos == ours && names[0].nonce == nonce:
-			c.positionConfirmed(names[0].key)
+			c.onChain(names[0].key)
 		default:
 			c.walkToPosition(names[0], ours, nonce)
 		}
@@ -87,11 +97,17 @@ func (c *Core) walkToPosition(from snapName, ours state.Position, nonce record.I
 			next, n = state.Position{Epoch: s.Head.NextEpoch}, s.Head.NextNonce
 		}
 		if next == ours && n == nonce {
-			c.positionConfirmed(from.key)
+			c.onChain(from.key)
 			return false
 		}
 		return true
 	}, c.reload)
+}
+
+// onChain: the position is on the chain. That no object refers to the log behind it is the other half of the proof.
+func (c *Core) onChain(newest string) {
+	c.follow.confirmed = newest
+	c.proveEnd(func() { c.positionConfirmed(newest) })
 }
 
 // positionConfirmed: no snapshot was beyond our position when the LIST began, so the slot there was not collected before:

@@ -16,6 +16,7 @@ type leading struct {
 	seenAt  int64        // when we last knew that nobody had fenced us: commit, or a look at the next slot (rule R11)
 	probing bool
 	groups  map[groupKey]group // scratch of freeze
+	since   int64              // when this core became the leader
 }
 
 type groupKey struct {
@@ -90,6 +91,7 @@ func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
 		Epoch: ahead.Pos.Epoch, Nonce: ahead.Nonce, Slot: ahead.Pos.Slot, Low: c.committed.Pos.Slot, PrevCRC: ahead.PrevCRC,
 	}
 	f := &Frozen{Key: state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), Proposal: p, Head: h}
+	records = c.raise(p, records)
 	f.State = state.EncodeRecords(nil, records)
 	f.stamp = h.Time / 1000
 	if bug(bugStampWall) {
@@ -103,6 +105,20 @@ func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
 	if s.early = bug(bugOffsetEarly) && len(p.Appends) == 0; s.early {
 		c.emit(Effect{Kind: EffCommit, Frozen: f})
 	}
+}
+
+// raise adds the record that raises the bucket's format level to the first slot of a client in which it is due. An empty
+// slot, which the core makes itself, raises nothing: an idle broker changes no format.
+func (c *Core) raise(p *Proposal, records []state.Record) []state.Record {
+	due := c.cfg.RaiseAfter >= 0 && c.since(c.lead.since, c.cfg.RaiseAfter)
+	if !due || p.User == nil || c.lead.ahead.Level >= state.LevelMax {
+		return records
+	}
+	r := state.RaiseTo(state.LevelMax)
+	if err := c.lead.ahead.Propose(&r); err != nil {
+		panic(fmt.Sprintf("logcore: raise the format level: %v", err))
+	}
+	return append([]state.Record{r}, records...)
 }
 
 func (c *Core) checkOps(p *Proposal) []state.Record {
@@ -201,6 +217,12 @@ func rejection(err error) Rejection {
 		return RejectBeyondEnd
 	case errors.Is(err, state.ErrPackKnown):
 		return RejectPackKnown
+	case errors.Is(err, state.ErrLevel):
+		return RejectLevel
+	case errors.Is(err, state.ErrLevelKnown):
+		return RejectLevelKnown
+	case errors.Is(err, state.ErrNotLater):
+		return RejectNotLater
 	}
 	panic(fmt.Sprintf("logcore: no rejection for %v", err))
 }

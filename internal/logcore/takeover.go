@@ -19,102 +19,10 @@ type takeover struct {
 // sealAheadAfter is how many rounds a candidate loses to a busy leader before it also seals beyond the end.
 const sealAheadAfter = 3
 
-// holeListed bounds the LIST beyond the end: at most K slots of DATA and a few SEALs put ahead can be there.
-const holeListed = 64
-
-// checkHole makes sure that the missing slot is the end and not a hole: a DATA beyond it whose `low` is above it shows
-// that it was committed (rule R5 (2)).
-func (c *Core) checkHole() {
-	pos := c.committed.Pos
-	if names := c.load.names; len(names) > 0 && pos.Less(names[0].pos) {
-		c.endsShort()
-		return
-	}
-	prefix := state.SlotPrefix(c.cfg.Shard, pos.Epoch, c.committed.Nonce)
-	after := prefix
-	if pos.Slot > 0 {
-		after = state.SlotKey(c.cfg.Shard, pos.Epoch, c.committed.Nonce, pos.Slot-1)
-	}
-	c.request(Effect{Kind: EffList, Prefix: prefix, After: after, Max: holeListed}, func(ev *Event) {
-		var beyond []uint64
-		for _, name := range ev.Names {
-			slot, ok := parseSlot(prefix, name)
-			if ok && slot == pos.Slot {
-				c.walkOn() // written since
-				return
-			}
-			if ok && slot > pos.Slot {
-				beyond = append(beyond, slot)
-			}
-		}
-		if len(beyond) == 0 {
-			c.draw()
-			return
-		}
-		c.readBeyond(beyond)
-	})
-}
-
-// shortMost is how many rounds may end before the newest snapshot: it may have been damaged on the way alone.
-const shortMost = 3
-
-// endsShort: the newest snapshot could not be read, and slots before it were collected. That is not the end of the log, and a
-// SEAL there would only be one more round's litter.
-func (c *Core) endsShort() {
-	if c.take.short++; c.take.short < shortMost {
-		c.loadNewest()
-		return
-	}
-	c.stop(&state.ChainError{Pos: c.committed.Pos, Reason: fmt.Sprintf("is missing, and the newest snapshot, %s, can not be read", c.load.newest)})
-}
-
-// readBeyond reads the heads of what lies beyond the end.
-func (c *Core) readBeyond(slots []uint64) {
-	pos, left, hole := c.committed.Pos, len(slots), false
-	for _, slot := range slots {
-		key := state.SlotKey(c.cfg.Shard, pos.Epoch, c.committed.Nonce, slot)
-		c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true}, func(ev *Event) {
-			if ev.Outcome == OutcomeCorrupt {
-				c.stop(fmt.Errorf("read %s: %w", key, orUnknown(ev.Err)))
-				return
-			}
-			if ev.Outcome == OutcomeOK && ev.Slot.Head.Kind == record.KindData && ev.Slot.Head.Low > pos.Slot {
-				hole = true
-			}
-			if left--; left > 0 {
-				return
-			}
-			if hole {
-				c.readHole()
-				return
-			}
-			c.draw()
-		})
-	}
-}
-
-// readHole reads the missing slot, which was committed, again; if it is still missing it was collected and a newer
-// snapshot says so, or it is lost.
-func (c *Core) readHole() {
-	key := c.committed.Key(c.committed.Pos.Epoch, c.committed.Pos.Slot)
-	c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true}, func(ev *Event) {
-		if ev.Outcome != OutcomeNotFound {
-			c.walkOn()
-			return
-		}
-		c.listSnaps(func(names []snapName) {
-			if len(names) > 0 && names[0].key != c.load.newest {
-				c.loadNewest()
-				return
-			}
-			c.stop(&state.ChainError{Pos: c.committed.Pos, Reason: "was committed and is missing"})
-		})
-	})
-}
-
 // ownSeal is a SEAL this run has sent. Its name is never sent with other bytes (rule R1).
 type ownSeal struct {
 	head    record.Head
+	records []state.Record
 	body    []byte
 	settled bool // there was a verdict
 }
@@ -158,14 +66,12 @@ func (c *Core) sealHead(slot uint64, nonce record.ID) record.Head {
 	}
 }
 
-// encodeSeal fixes the bytes of a SEAL, for every attempt (rule R1).
-func (c *Core) encodeSeal(h *record.Head) []byte {
-	hint := state.EncodeRecords(nil, []state.Record{{Kind: state.LeaderHint, Name: c.cfg.Advertised}})
-	b, err := record.EncodeObject(h, hint, nil, nil)
-	if err != nil {
+// encode fixes the bytes of a SEAL, for every attempt (rule R1).
+func (own *ownSeal) encode() {
+	var err error
+	if own.body, err = record.EncodeObject(&own.head, state.EncodeRecords(nil, own.records), nil, nil); err != nil {
 		panic(fmt.Sprintf("logcore: encode a seal: %v", err))
 	}
-	return b
 }
 
 // seal makes the SEAL for the end of the log.
@@ -175,8 +81,11 @@ func (c *Core) seal(nonce record.ID) {
 }
 
 func (c *Core) newSeal(h record.Head) *ownSeal {
-	own := &ownSeal{head: h}
-	own.body = c.encodeSeal(&own.head)
+	own := &ownSeal{head: h, records: []state.Record{{Kind: state.LeaderHint, Name: c.cfg.Advertised}}}
+	if h.Epoch == 0 { // a new bucket begins at the highest level
+		own.records = append([]state.Record{state.RaiseTo(state.LevelMax)}, own.records...)
+	}
+	own.encode()
 	if c.seals == nil {
 		c.seals = map[string]*ownSeal{}
 	}
@@ -199,7 +108,7 @@ func (c *Core) sendSeal(own *ownSeal) {
 				c.takenTwice(key)
 				return
 			}
-			c.sealed(&own.head)
+			c.sealed(own)
 		})
 	})
 }
@@ -225,7 +134,7 @@ func (c *Core) readSeal(key string, own *ownSeal) {
 		case ev.Outcome == OutcomeNotFound:
 			c.loadNewest() // collected in between (rule R3)
 		case ev.Slot.Head.Kind == record.KindSeal && ev.Slot.Head.NextNonce == own.head.NextNonce:
-			c.sealed(&own.head)
+			c.sealed(own)
 		default:
 			c.take.lost++
 			c.walkOn()
@@ -234,8 +143,8 @@ func (c *Core) readSeal(key string, own *ownSeal) {
 }
 
 // sealed: our SEAL is durable at the end of the log.
-func (c *Core) sealed(h *record.Head) {
-	if err := c.committed.Apply(h, nil, nil); err != nil {
+func (c *Core) sealed(own *ownSeal) {
+	if err := c.committed.Apply(&own.head, own.records, nil); err != nil {
 		c.stop(err)
 		return
 	}
@@ -324,7 +233,7 @@ func (c *Core) becomeLeader() {
 	c.take = takeover{}
 	c.role = RoleLeader
 	c.lead.ahead = c.committed.Catalog()
-	c.lead.seenAt = c.now
+	c.lead.seenAt, c.lead.since = c.now, c.now
 	c.startReclaiming()
 	c.emit(Effect{Kind: EffRole, Role: RoleLeader, Epoch: c.committed.Pos.Epoch})
 	c.confirmed()

@@ -108,7 +108,7 @@ func (c *Core) checkHead(w *walk, h *record.Head) error {
 	if h.Cluster != c.cluster || h.Shard != c.cfg.Shard || h.Epoch != w.pos.Epoch || h.Nonce != w.nonce || h.Slot != w.pos.Slot {
 		return &state.ChainError{Pos: w.pos, Reason: "holds the object of another place"}
 	}
-	if h.Kind == record.KindSeal && h.NextEpoch != w.pos.Epoch+1 {
+	if h.Kind == record.KindSeal && !state.NamesNext(h) {
 		return &state.ChainError{Pos: w.pos, Reason: fmt.Sprintf("seal names epoch %d", h.NextEpoch)}
 	}
 	return nil
@@ -164,5 +164,5 @@ func (c *Core) endOfLog() {
 		c.followEnd()
 		return
 	}
-	c.checkHole()
+	c.proveEnd(c.draw)
 }

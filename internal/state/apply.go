@@ -14,6 +14,9 @@ const BugProducersTrimmed = "producer state dropped by retention"
 // FlagAhead in a SEAL's head says that it was put beyond the end of the log: it can not name the head before it.
 const FlagAhead = 1
 
+// FlagRecovery in a SEAL's head says that an operator put it with LossAccepted: it may name a later epoch than the next.
+const FlagRecovery = 2
+
 // ChainError says that an object does not belong at the position where it was found: corruption (rule R9).
 type ChainError struct {
 	Pos    Position
@@ -41,10 +44,27 @@ func (s *State) Check(h *record.Head) error {
 		return fail("names %08x as the head before it, which is %08x", h.PrevCRC, s.PrevCRC)
 	case h.Kind == record.KindData && s.Pos.Epoch == 0:
 		return fail("data in epoch 0")
-	case h.Kind == record.KindData && h.Time <= s.AppendTime:
-		return fail("append time %d is not after %d", h.Time, s.AppendTime)
-	case h.Kind == record.KindSeal && h.NextEpoch != s.Pos.Epoch+1:
+	case h.Kind == record.KindSeal && !NamesNext(h):
 		return fail("seal names epoch %d", h.NextEpoch)
+	}
+	return nil
+}
+
+// NamesNext says whether a SEAL names an epoch that may follow its own.
+func NamesNext(h *record.Head) bool {
+	return h.NextEpoch == h.Epoch+1 || h.Flags&FlagRecovery != 0 && h.NextEpoch > h.Epoch
+}
+
+// checkTime makes sure that append times grow, but for a TimeReset.
+func (s *State) checkTime(h *record.Head, recs []Record) error {
+	after := s.AppendTime
+	for i := range recs {
+		if recs[i].Kind == TimeReset {
+			after = recs[i].Time
+		}
+	}
+	if h.Time <= after {
+		return &ChainError{Pos: s.Pos, Reason: fmt.Sprintf("append time %d is not after %d", h.Time, after)}
 	}
 	return nil
 }
@@ -59,8 +79,10 @@ func (s *State) Apply(h *record.Head, recs []Record, index []record.IndexEntry) 
 		return err
 	}
 	if h.Kind == record.KindSeal {
-		s.applySeal(h)
-		return nil
+		return s.applySeal(h, recs)
+	}
+	if err := s.checkTime(h, recs); err != nil {
+		return err
 	}
 	if err := s.validate(h, recs, index); err != nil {
 		return err
@@ -78,10 +100,14 @@ func (s *State) Apply(h *record.Head, recs []Record, index []record.IndexEntry) 
 	s.Pos.Slot++
 	s.PrevCRC = h.CRC
 	s.AppendTime = h.Time
+	s.Latest = max(s.Latest, h.Time)
 	return nil
 }
 
-func (s *State) applySeal(h *record.Head) {
+func (s *State) applySeal(h *record.Head, recs []Record) error {
+	if err := s.checkSealRecords(h, recs); err != nil {
+		return err
+	}
 	s.Epochs = slices.Clone(s.Epochs) // a view may share it
 	s.Epochs[len(s.Epochs)-1].Seal = h.Slot
 	s.Pos = Position{Epoch: h.NextEpoch}
@@ -90,6 +116,15 @@ func (s *State) applySeal(h *record.Head) {
 	s.forgetPacks()
 	s.forgetEpochs()
 	s.Epochs = append(s.Epochs, Epoch{Number: h.NextEpoch, Nonce: h.NextNonce})
+	for i := range recs {
+		switch r := &recs[i]; r.Kind {
+		case FormatLevel:
+			s.Level = r.Level
+		case LossAccepted:
+			s.acceptLoss(h, r.Loss)
+		}
+	}
+	return nil
 }
 
 // validate checks that every record and entry can be applied, in order, without applying any.
@@ -145,6 +180,14 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 				return fail("record %d: no partition %s/%d", i, r.Topic, r.Partition)
 			}
 		case OffsetDelete:
+		case FormatLevel:
+			if r.Level <= s.Level {
+				return fail("record %d: format level %d, it is %d", i, r.Level, s.Level)
+			}
+		case TimeReset:
+			if s.Level < LevelRecovery {
+				return fail("record %d: a %s at format level %d", i, r.Kind, s.Level)
+			}
 		case PackInstall:
 			if r.Pack == nil || r.Pack.ID == 0 || s.packs[PackID{h.Epoch, r.Pack.ID}].Installed {
 				return fail("record %d: pack can not be installed", i)
@@ -223,6 +266,10 @@ func (s *State) applyRecord(r *Record) {
 		s.deleteOffset(r)
 	case ProducerAppend:
 		s.applyProducer(r)
+	case FormatLevel:
+		s.Level = r.Level
+	case TimeReset:
+		s.AppendTime = r.Time
 	case CompactionDone:
 		p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
 		p.compacted(&r.Clean)

@@ -19,6 +19,7 @@ var (
 	ErrOldProducer = errors.New("producer epoch is over")
 	ErrPackKnown   = errors.New("pack is installed already")
 	ErrBeyondEnd   = errors.New("offset beyond the end")
+	ErrNotLater    = errors.New("the log's time is not later than that")
 )
 
 // Propose applies one state record to a catalog, or says why it does not fit and changes nothing. What it accepts, Apply
@@ -56,6 +57,17 @@ func (s *State) Propose(r *Record) error {
 			return ErrPackKnown
 		}
 		s.packsForWrite()[id] = Pack{Installed: true}
+	case FormatLevel:
+		if r.Level <= s.Level {
+			return ErrLevelKnown
+		}
+	case TimeReset:
+		if s.Level < LevelRecovery {
+			return &LevelError{Needs: LevelRecovery, Has: s.Level}
+		}
+		if r.Time >= s.AppendTime {
+			return ErrNotLater
+		}
 	case OffsetDelete:
 		if s.groups[r.Name] == nil {
 			return ErrNoGroup
@@ -89,4 +101,5 @@ func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64)
 func (s *State) Froze(appendTime int64) {
 	s.Pos.Slot++
 	s.AppendTime = appendTime
+	s.Latest = max(s.Latest, appendTime)
 }

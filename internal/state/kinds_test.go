@@ -13,8 +13,13 @@ func TestEveryKindHasAName(t *testing.T) {
 	for k := range 256 {
 		kind := state.RecordKind(k)
 		rec := state.Record{Kind: kind}
-		if kind == state.PackInstall {
+		switch kind {
+		case state.PackInstall:
 			rec.Pack = &state.PackContent{}
+		case state.FormatLevel:
+			rec.Level = state.LevelMax
+		case state.LossAccepted:
+			rec.Loss = &state.Loss{}
 		}
 		_, err := state.DecodeRecords(state.EncodeRecords(nil, []state.Record{rec}))
 		if known := err == nil; known == strings.HasPrefix(kind.String(), "kind ") || seen[kind.String()] {

@@ -26,6 +26,11 @@ func SlotPrefix(shard, epoch uint32, nonce record.ID) string {
 	return string(appendSlotPrefix(room[:0], shard, epoch, nonce))
 }
 
+// EpochPrefix comes before the names of all slots of an epoch and behind those of earlier ones, whatever the nonce.
+func EpochPrefix(shard, epoch uint32) string {
+	return string(appendPadded(appendFolder(nil, shard, "/wal/"), uint64(epoch), epochDigits))
+}
+
 // SlotKey names the commit object in a slot.
 func SlotKey(shard, epoch uint32, nonce record.ID, slot uint64) string {
 	var room [96]byte
@@ -40,6 +45,26 @@ func ParseSlotKey(shard uint32, key string) (epoch uint32, nonce record.ID, slot
 
 // PackPrefix is what the names of all packs of a shard begin with.
 func PackPrefix(shard uint32) string { return string(appendFolder(nil, shard, "/pack/")) }
+
+// PackEpochPrefix comes before the names of all packs of an epoch and behind those of earlier ones, whatever the nonce.
+func PackEpochPrefix(shard, epoch uint32) string {
+	return string(appendPadded(appendFolder(nil, shard, "/pack/"), uint64(epoch), epochDigits))
+}
+
+// ViewPrefix is what the names of all copies of views of a shard begin with.
+func ViewPrefix(shard uint32) string { return string(appendFolder(nil, shard, "/view/")) }
+
+// ParseViewPosition returns the position of the log that a copy of a view was made at, from the name of one of its objects.
+func ParseViewPosition(shard uint32, key string) (Position, bool) {
+	rest, found := strings.CutPrefix(key, ViewPrefix(shard))
+	_, rest, slash := strings.Cut(rest, "/")
+	if !found || !slash || len(rest) <= epochDigits+1+slotDigits || rest[epochDigits] != '-' {
+		return Position{}, false
+	}
+	epoch, err1 := strconv.ParseUint(rest[:epochDigits], 10, 32)
+	slot, err2 := strconv.ParseUint(rest[epochDigits+1:][:slotDigits], 10, 64)
+	return Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, err1 == nil && err2 == nil
+}
 
 // PackKey names a pack.
 func PackKey(shard, epoch uint32, nonce record.ID, id uint64) string {

@@ -31,6 +31,8 @@ const (
 	recProducer   = 10 // id + 1, then epoch, sequence, span: packed varints
 	recPack       = 11 // message (packs.go)
 	recClean      = 12 // to, swept, tombstones, time: packed varints
+	recLevel      = 13
+	recLoss       = 14 // message (recovery.go)
 	settingKey    = 1
 	settingValue  = 2
 )
@@ -75,6 +77,12 @@ func encodeRecord(r *Record) []byte {
 	if r.Kind == CompactionDone {
 		b = appendBytes(b, recClean, encodeCompaction(&r.Clean))
 	}
+	if r.Level != 0 {
+		b = appendVarint(b, recLevel, uint64(r.Level))
+	}
+	if r.Loss != nil {
+		b = appendBytes(b, recLoss, encodeLoss(r.Loss))
+	}
 	return b
 }
 
@@ -104,7 +112,7 @@ func decodeRecord(b []byte) (Record, error) {
 		switch num {
 		case recKind:
 			r.Kind = RecordKind(v)
-			if v < uint64(TopicCreate) || v > uint64(CompactionDone) {
+			if v < uint64(TopicCreate) || v > uint64(TimeReset) {
 				return fmt.Errorf("kind %d: written by a newer version", v)
 			}
 		case recTopic:
@@ -137,10 +145,19 @@ func decodeRecord(b []byte) (Record, error) {
 		case recClean:
 			clean = true
 			return decodeCompaction(&r.Clean, s)
+		case recLevel:
+			r.Level, err = uint32Of(v)
+		case recLoss:
+			r.Loss = &Loss{}
+			return decodeLoss(r.Loss, s)
 		}
 		return err
 	})
-	if err == nil && (producer != (r.Kind == ProducerAppend) || clean != (r.Kind == CompactionDone) || (r.Pack != nil) != (r.Kind == PackInstall)) {
+	if err == nil && r.Kind == FormatLevel {
+		err = checkLevel(r.Level, r.Name)
+	}
+	if err == nil && (producer != (r.Kind == ProducerAppend) || clean != (r.Kind == CompactionDone) || (r.Pack != nil) != (r.Kind == PackInstall) ||
+		(r.Level != 0) != (r.Kind == FormatLevel) || (r.Loss != nil) != (r.Kind == LossAccepted)) {
 		err = fmt.Errorf("kind %d without its field, or with another's: %w", r.Kind, errWire)
 	}
 	if err == nil && r.Kind == 0 {
@@ -196,7 +213,7 @@ func schemaOf(last protowire.Number, varints ...protowire.Number) schema {
 }
 
 var (
-	recordFields  = schemaOf(recClean, recKind, recPartitions, recPartition, recOffset, recTime)
+	recordFields  = schemaOf(recLoss, recKind, recPartitions, recPartition, recOffset, recTime, recLevel)
 	settingFields = schemaOf(settingValue)
 )
 

@@ -88,6 +88,9 @@ const (
 	snapTopic // repeated: id, name, setting (repeated), partition (repeated)
 	snapGroup // repeated: name, offset (repeated)
 	snapPacks // packed varints: epoch, id, size, live bytes; by epoch and id
+	snapLevel // message (level.go), first in a snapshot; absent at level 1
+	snapLost  // packed varints: epoch, slot, last epoch of each lost branch
+	snapLatest
 )
 
 const (
@@ -117,7 +120,11 @@ const (
 // EncodeMessage encodes a state, best a View, as the message of a snapshot, without its frame. Equal states give equal
 // bytes with one version of Seb.
 func EncodeMessage(s *State) []byte {
-	b := appendBytes(nil, snapCluster, s.Cluster[:])
+	var b []byte
+	if s.Level > LevelFirst {
+		b = appendBytes(b, snapLevel, encodeLevel(s.Level))
+	}
+	b = appendBytes(b, snapCluster, s.Cluster[:])
 	b = appendVarint(b, snapShard, uint64(s.Shard))
 	b = appendVarint(b, snapEpoch, uint64(s.Pos.Epoch))
 	b = appendVarint(b, snapSlot, s.Pos.Slot)
@@ -137,6 +144,12 @@ func EncodeMessage(s *State) []byte {
 	}
 	if len(s.packs) > 0 {
 		b = appendBytes(b, snapPacks, s.encodePacks())
+	}
+	if len(s.LostBranches) > 0 {
+		b = appendBytes(b, snapLost, encodeLost(s.LostBranches))
+	}
+	if s.Latest > s.AppendTime {
+		b = appendVarint(b, snapLatest, uint64(s.Latest))
 	}
 	return b
 }
@@ -236,7 +249,7 @@ func packed01(b bool) int64 {
 	return 0
 }
 
-// DecodeSnapshot parses a snapshot. Errors wrap ErrSnapshot.
+// DecodeSnapshot parses a snapshot. Errors are a *NewerError or wrap ErrSnapshot.
 func DecodeSnapshot(b []byte) (*State, error) {
 	fail := func(format string, args ...any) (*State, error) {
 		return nil, fmt.Errorf("%w: %s", ErrSnapshot, fmt.Sprintf(format, args...))
@@ -262,6 +275,9 @@ func DecodeSnapshot(b []byte) (*State, error) {
 		return fail("decompression: %d bytes of %d: %v", len(plain), size, err)
 	}
 	s, err := DecodeMessage(plain)
+	if errors.Is(err, ErrNewer) {
+		return nil, err
+	}
 	if err != nil {
 		return fail("%v", err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	snapFields  = schemaOf(snapPacks, snapShard, snapEpoch, snapSlot, snapPrevCRC, snapAppendTime)
+	snapFields  = schemaOf(snapLatest, snapShard, snapEpoch, snapSlot, snapPrevCRC, snapAppendTime, snapLatest)
 	chainFields = schemaOf(chainSeal, chainNumber, chainSeal)
 	topicFields = schemaOf(topicPartition)
 	groupFields = schemaOf(groupOffset)
@@ -45,12 +45,19 @@ func DecodeMessage(b []byte) (*State, error) {
 			return s.decodeGroup(m)
 		case snapPacks:
 			return s.decodePacks(m)
+		case snapLevel:
+			s.Level, err = decodeLevel(m)
+		case snapLost:
+			s.LostBranches, err = decodeLost(m)
+		case snapLatest:
+			s.Latest = int64(v)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.Latest = max(s.Latest, s.AppendTime)
 	if n := len(s.Epochs); n == 0 || s.Epochs[n-1] != (Epoch{Number: s.Pos.Epoch, Nonce: s.Nonce}) {
 		return nil, fmt.Errorf("chain does not end in epoch %d: %w", s.Pos.Epoch, errWire)
 	}

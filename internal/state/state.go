@@ -18,6 +18,12 @@ type State struct {
 	AppendTime int64     // newest append time, µs
 	// Epochs are those of the chain that somebody may still ask for (forgetEpochs), ascending; the last is Pos.Epoch.
 	Epochs []Epoch
+	// Level is the format level: what kinds of records and objects the log may hold.
+	Level uint32
+	// LostBranches are what recoveries have cut off the log, oldest first.
+	LostBranches []LostBranch
+	// Latest is the newest append time there ever was, µs: above AppendTime after a TimeReset.
+	Latest int64
 
 	topics    map[record.ID]*Topic
 	names     map[string]*Topic
@@ -34,7 +40,7 @@ type State struct {
 // Genesis is the state before the first slot: epoch 0, whose nonce is the cluster id.
 func Genesis(cluster record.ID, shard uint32) *State {
 	return &State{
-		Cluster: cluster, Shard: shard, Nonce: cluster,
+		Cluster: cluster, Shard: shard, Nonce: cluster, Level: LevelFirst,
 		Epochs: []Epoch{{Number: 0, Nonce: cluster}},
 		topics: map[record.ID]*Topic{}, names: map[string]*Topic{}, groups: map[string]*Group{}, packs: map[PackID]Pack{},
 	}

@@ -26,6 +26,14 @@ const (
 	PackInstall RecordKind = 9
 	// CompactionDone: Topic, Partition, Clean. A compaction of the partition has been installed as a whole.
 	CompactionDone RecordKind = 10
+
+	// FormatLevel: Level, Name (the oldest version of Seb that reads it). From here on the log may hold what the level adds.
+	// In the SEAL of epoch 0 it is the level that the bucket begins with.
+	FormatLevel RecordKind = 11
+	// LossAccepted: Loss. An operator accepted that committed objects are lost. It stands only in a SEAL with FlagRecovery.
+	LossAccepted RecordKind = 12
+	// TimeReset: Time. The log's time, which a wrong clock had set too late, goes back to Time.
+	TimeReset RecordKind = 13
 )
 
 // Record is one change of state other than data; Kind says which fields count.
@@ -42,6 +50,8 @@ type Record struct {
 	Producer   ProducerBatch
 	Pack       *PackContent
 	Clean      Compaction
+	Level      uint32
+	Loss       *Loss
 }
 
 // Compaction is what a finished compaction of a partition says.
@@ -85,6 +95,32 @@ type ProducerBatch struct {
 	Span     uint32
 }
 
+// Loss is what a recovery records: the log goes on behind objects that are lost.
+type Loss struct {
+	// LastEpoch is the highest epoch that any object, data folder or position named. The lost branch has no higher one, and
+	// the log continues in the epoch after it.
+	LastEpoch uint32
+	// Next lists partitions whose next offset grows, because the lost branch may have given out the offsets before it.
+	Next []LostOffsets
+}
+
+// LostOffsets is the next offset of a partition after a recovery.
+type LostOffsets struct {
+	Topic     record.ID
+	Partition uint32
+	Next      int64
+}
+
+// LostBranch is a part of the bucket that a recovery has cut off the log: what lies at or after From in epochs up to
+// LastEpoch. Its objects stay in the bucket until an operator discards them.
+type LostBranch struct {
+	From      Position
+	LastEpoch uint32
+}
+
+// Holds says whether a position lies on the lost branch.
+func (b LostBranch) Holds(p Position) bool { return !p.Less(b.From) && p.Epoch <= b.LastEpoch }
+
 // Position is the next slot to replay; ordered by Epoch, then Slot.
 type Position struct {
 	Epoch uint32
@@ -109,6 +145,9 @@ type Range struct {
 	MaxTime    int64
 	AppendTime int64 // µs
 }
+
+// Lost says that the range stands for offsets of a lost branch: no object holds records for them.
+func (r *Range) Lost() bool { return r.Len == 0 }
 
 // Source is the range's place.
 func (r *Range) Source() Source { return Source{r.Epoch, r.Slot, r.Pos, r.Pack} }
