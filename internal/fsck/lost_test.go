@@ -1,0 +1,378 @@
+package fsck_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// bucket is the objects of a bucket by name.
+type bucket map[string][]byte
+
+func contentOf(t testing.TB, s objstore.Store) bucket {
+	b := bucket{}
+	for key := range keys(t, s) {
+		b[key] = read(t, s, key)
+	}
+	return b
+}
+
+func (b bucket) store(t testing.TB) *objstore.Memory {
+	s := objstore.NewMemory()
+	for key, body := range b {
+		put(t, s, key, body)
+	}
+	return s
+}
+
+// reading is what a reader sees of a broker: values by partition and offset, or the error that ends a partition.
+type reading struct {
+	values map[string]string // by "topic/partition@offset"
+	next   map[string]int64  // by "topic/partition"
+	errs   map[string]error
+}
+
+func readAll(t testing.TB, b *broker.Broker) *reading {
+	r := &reading{values: map[string]string{}, next: map[string]int64{}, errs: map[string]error{}}
+	for _, topic := range b.Topics(t.Context()) {
+		for i, p := range topic.Partitions {
+			r.partition(t, b, topic.Name, int32(i), p.Start, p.Next)
+		}
+	}
+	return r
+}
+
+func (r *reading) partition(t testing.TB, b *broker.Broker, topic string, partition int32, from, to int64) {
+	name := fmt.Sprintf("%s/%d", topic, partition)
+	r.next[name] = to
+	var reader record.Reader
+	for from < to {
+		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: topic, Partition: partition, Offset: from}}, 0, 0)
+		if err == nil {
+			err = f.Parts[0].Err
+		}
+		if err != nil {
+			r.errs[name] = err
+			f.Release()
+			return
+		}
+		before := from
+		for _, c := range f.Parts[0].Chunks {
+			reader.Reset(slices.Concat(c.Parts...), from)
+			for reader.Next() {
+				r.values[fmt.Sprintf("%s@%d", name, reader.Offset())] = string(reader.Record().Value)
+				from = reader.Offset() + 1
+			}
+		}
+		f.Release()
+		if from == before {
+			r.errs[name] = fmt.Errorf("%s: nothing to read at offset %d of %d", name, from, to)
+			return
+		}
+	}
+}
+
+// manyEpochs makes a small bucket that holds one of everything: epochs with and without data, one that ended with a kill, a pack, snapshots, and
+// epochs behind the newest snapshot.
+func manyEpochs(t testing.TB) bucket {
+	s := objstore.NewMemory()
+	live(t, s, 12)
+	settled(t, s)
+	const never = 1000 // snapshots
+	for run := range 5 {
+		b := open(t, options(s, never))
+		if run != 1 && run != 3 { // two epochs hold their SEAL alone
+			for i := range 2 {
+				produce(t, b, "a", i%2, fmt.Sprintf("late %d.%d", run, i))
+			}
+		}
+		if run == 2 {
+			kill(b)
+		} else {
+			closeBroker(t, b)
+		}
+	}
+	return contentOf(t, s)
+}
+
+// history is a bucket's log before anything was lost.
+type history struct {
+	whole   bucket
+	chain   []string // names of the slots on the log, in order
+	heads   map[string]record.Head
+	snaps   map[string]state.Position
+	expect  *reading
+	offsets int64
+}
+
+// refers says whether an object refers to the log behind a slot of it. It is rule R13, written once more from the references
+// between objects.
+func (h *history) refers(key string, slot record.Head) bool {
+	if pos, _, ok := state.ParseSnapKey(0, key); ok {
+		return state.Position{Epoch: slot.Epoch, Slot: slot.Slot}.Less(pos)
+	}
+	if epoch, _, _, ok := state.ParsePackKey(0, key); ok {
+		return epoch > slot.Epoch
+	}
+	o, on := h.heads[key]
+	return on && (o.Epoch > slot.Epoch || o.Epoch == slot.Epoch && o.Low > slot.Slot)
+}
+
+func newHistory(t testing.TB, whole bucket) *history {
+	h := &history{whole: whole, heads: map[string]record.Head{}, snaps: map[string]state.Position{}}
+	id, _, err := logcore.DecodeMeta(whole[logcore.MetaKey])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := state.Genesis(id, 0)
+	pos, nonce := s.Pos, s.Nonce
+	for key := range whole {
+		if p, _, ok := state.ParseSnapKey(0, key); ok {
+			h.snaps[key] = p
+		}
+		if _, _, _, ok := state.ParseSlotKey(0, key); ok {
+			head, err := record.DecodeHead(whole[key])
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.heads[key] = head
+		}
+	}
+	for {
+		key := state.SlotKey(0, pos.Epoch, nonce, pos.Slot)
+		head, ok := h.heads[key]
+		if ok {
+			h.chain = append(h.chain, key)
+		}
+		switch {
+		case ok && head.Kind == record.KindSeal:
+			pos, nonce = state.Position{Epoch: head.NextEpoch}, head.NextNonce
+		case ok:
+			pos.Slot++
+		case pos.Slot < 64 && h.collected(pos, nonce): // below the oldest snapshot
+			pos.Slot++
+		default:
+			b := open(t, options(whole.store(t), 1000))
+			h.expect = readAll(t, b)
+			if len(h.expect.errs) > 0 {
+				t.Fatal(h.expect.errs)
+			}
+			return h
+		}
+	}
+}
+
+// collected says whether slots of the epoch follow.
+func (h *history) collected(pos state.Position, nonce record.ID) bool {
+	for _, head := range h.heads {
+		if head.Epoch == pos.Epoch && head.Nonce == nonce && head.Slot > pos.Slot {
+			return true
+		}
+	}
+	return false
+}
+
+// cut returns the first slot that a walk needs and that is not in the bucket, and whether what remains refers to the log
+// behind it. ok is false if a walk needs no missing slot.
+func (h *history) cut(left bucket) (slot string, proven, ok bool) {
+	var from state.Position
+	for key, pos := range h.snaps {
+		if body := left[key]; body != nil && from.Less(pos) {
+			if _, err := state.DecodeSnapshot(body); err == nil {
+				from = pos
+			}
+		}
+	}
+	for _, key := range h.chain {
+		head := h.heads[key]
+		if at := (state.Position{Epoch: head.Epoch, Slot: head.Slot}); at.Less(from) || left[key] != nil {
+			continue
+		}
+		for other := range left {
+			proven = proven || h.refers(other, head)
+		}
+		return key, proven, true
+	}
+	return "", false, false
+}
+
+// result is how a role started on a damaged bucket.
+type result struct {
+	err  error // it refused
+	seen *reading
+	at   map[string]int64 // offsets of the records that the leader took afterwards
+}
+
+func start(t testing.TB, s objstore.Store, readOnly bool) (r result) {
+	o := options(s, 1000)
+	o.Core.ReadOnly = readOnly
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	b, err := broker.Open(ctx, o)
+	if err != nil {
+		return result{err: err}
+	}
+	defer kill(b)
+	r = result{seen: readAll(t, b), at: map[string]int64{}}
+	for name := range r.seen.next {
+		if !readOnly {
+			data, sum, err := record.Append(nil, []record.Record{{Value: []byte("new")}}, record.EncodeOptions{})
+			if err != nil {
+				t.Error(err)
+			}
+			topic, partition, _ := strings.Cut(name, "/")
+			a := broker.Append{Topic: topic, Partition: int32(partition[0] - '0'), Data: data, Summary: sum, ExpectedOffset: -1}
+			answer := b.Submit(ctx, []broker.Append{a}).Wait(ctx)[0]
+			if answer.Err != nil {
+				t.Errorf("%s: %v", name, answer.Err)
+			}
+			r.at[name] = answer.Base
+		}
+	}
+	return r
+}
+
+// verdict says what is wrong with how a role started, and whether the loss is one that nobody can see.
+func (h *history) verdict(left bucket, r result) (wrong string, unseen bool) {
+	slot, proven, needed := h.cut(left)
+	switch {
+	case r.err != nil && errors.Is(r.err, context.DeadlineExceeded):
+		return fmt.Sprintf("no verdict: %v", r.err), false
+	case r.err != nil:
+		return "", false
+	case needed && proven:
+		return fmt.Sprintf("%s is lost, other objects refer to the log behind it, and the start went well", slot), false
+	}
+	unseen = needed
+	for name, next := range h.expect.next {
+		switch got, there := r.seen.next[name]; {
+		case unseen:
+		case !there || got != next:
+			return fmt.Sprintf("%s ends at %d, want %d", name, got, next), false
+		case r.at != nil && len(r.at) > 0 && r.at[name] != next:
+			return fmt.Sprintf("%s: the next record got offset %d, want %d", name, r.at[name], next), false
+		}
+	}
+	for at, value := range r.seen.values {
+		if want, ok := h.expect.values[at]; !ok || want != value {
+			return fmt.Sprintf("%s holds %q, want %q", at, value, want), false
+		}
+	}
+	for at := range h.expect.values {
+		name, _, _ := strings.Cut(at, "@")
+		if _, ok := r.seen.values[at]; !ok && !unseen && r.seen.errs[name] == nil {
+			return fmt.Sprintf("%s was not served, and no error says why", at), false
+		}
+	}
+	for name, err := range r.seen.errs {
+		if !errors.Is(err, broker.ErrCorrupt) {
+			return fmt.Sprintf("%s: %v", name, err), false
+		}
+	}
+	return "", unseen
+}
+
+// damageCase is one way to damage a bucket.
+type damageCase struct {
+	name  string
+	apply func(bucket)
+}
+
+func damageCases(b bucket, pairs bool) (all []damageCase) {
+	names := slices.Sorted(maps.Keys(b))
+	for i, key := range names {
+		all = append(all, damageCase{"delete " + key, func(b bucket) { delete(b, key) }})
+		for _, n := range []int{0, 100, len(b[key]) / 2, len(b[key]) - 1} {
+			all = append(all, damageCase{fmt.Sprintf("truncate %s to %d", key, n), func(b bucket) { b[key] = b[key][:min(n, len(b[key]))] }})
+		}
+		if !pairs {
+			continue
+		}
+		for _, other := range names[i+1:] {
+			all = append(all,
+				damageCase{"swap " + key + " and " + other, func(b bucket) { b[key], b[other] = b[other], b[key] }},
+				damageCase{"delete " + key + " and " + other, func(b bucket) { delete(b, key); delete(b, other) }})
+		}
+	}
+	return all
+}
+
+// TestLostObjects deletes, truncates and swaps every object of a small bucket, and deletes every pair. Each role then either
+// serves exactly what was acknowledged, or refuses and says why; and fsck finds the same.
+func TestLostObjects(t *testing.T) {
+	h := newHistory(t, manyEpochs(t))
+	cases := damageCases(h.whole, !testing.Short())
+	t.Logf("%d objects, %d slots on the log, %d ways to damage them", len(h.whole), len(h.chain), len(cases))
+	var mu sync.Mutex
+	counts, unseenCases := map[string]int{}, []string{}
+	work := make(chan damageCase)
+	var workers sync.WaitGroup
+	for range 64 { // what a start does most of the time is to wait before it reads something once more
+		workers.Go(func() {
+			for c := range work {
+				left := maps.Clone(h.whole)
+				c.apply(left)
+				outcomes, unseen := h.try(t, c.name, left)
+				mu.Lock()
+				for _, o := range outcomes {
+					counts[o]++
+				}
+				if unseen {
+					unseenCases = append(unseenCases, c.name)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, c := range cases {
+		work <- c
+	}
+	close(work)
+	workers.Wait()
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%6d %s", counts[name], name)
+	}
+	t.Logf("%d losses of the end of the log to which no remaining object refers: %s", len(unseenCases), strings.Join(unseenCases, "\n  "))
+}
+
+// try starts each role on a damaged bucket.
+func (h *history) try(t testing.TB, name string, left bucket) (outcomes []string, unseen bool) {
+	damages := -1
+	r, _, err := check(t, fsck.Options{Store: left.store(t)})
+	if err == nil {
+		damages = r.Damages
+	}
+	for _, readOnly := range []bool{false, true} {
+		role := map[bool]string{false: "leader", true: "follower"}[readOnly]
+		res := start(t, left.store(t), readOnly)
+		wrong, lost := h.verdict(left, res)
+		unseen = unseen || lost
+		whole := res.err == nil && len(res.seen.errs) == 0
+		switch {
+		case wrong != "":
+			t.Errorf("%s: %s: %s", name, role, wrong)
+		case !whole && damages == 0:
+			t.Errorf("%s: %s refused (%v %v), and fsck finds nothing", name, role, res.err, res.seen)
+		}
+		outcomes = append(outcomes, role+" "+map[bool]string{true: "serves", false: "refuses"}[res.err == nil])
+		if res.err == nil && len(res.seen.errs) > 0 {
+			outcomes = append(outcomes, role+" names records that cannot be read")
+		}
+	}
+	if damages > 0 {
+		outcomes = append(outcomes, "fsck finds damage")
+	}
+	return outcomes, unseen
+}
