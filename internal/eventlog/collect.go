@@ -3,7 +3,6 @@ package eventlog
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,8 +27,6 @@ const (
 	headTries = 3
 	// headsAtOnce is how many heads a pass reads at a time.
 	headsAtOnce = 8
-	// sealsKnownMax bounds the names of SEALs that are remembered: some 2 MiB.
-	sealsKnownMax = 1 << 16
 )
 
 // sweep is one pass over the names of snapshots, slots and packs (rule R7). Any trouble ends it: garbage stays garbage.
@@ -45,12 +42,13 @@ type sweep struct {
 // collect deletes garbage as the older of a leader's two newest snapshots shows it, and says how far it came. It runs
 // beside the owner.
 func (l *Log) collect(ctx context.Context, older *state.State) *logcore.Event {
-	s := &sweep{l: l, judge: logcore.NewCollector(older)}
+	s := &sweep{l: l, judge: logcore.NewCollector(older, &l.proven)}
 	var err error
 	for _, prefix := range []string{logcore.SnapPrefix(older.Shard), logcore.WALPrefix(older.Shard), state.PackPrefix(older.Shard)} {
 		if err = s.list(ctx, prefix); err != nil {
 			break
 		}
+		s.garbage = append(s.garbage, s.judge.Settle()...)
 	}
 	if err == nil {
 		err = s.delete(ctx)
@@ -93,90 +91,54 @@ func (s *sweep) add(ctx context.Context, page []objstore.Entry) error {
 		case logcore.Delete:
 			s.garbage = append(s.garbage, key)
 		case logcore.AskHead:
-			if !s.l.seals.has(key) {
-				ask = append(ask, key)
-			}
+			ask = append(ask, key)
 		}
 	}
 	return s.ask(ctx, ask)
 }
 
-// ask judges names by their objects' heads, a few at a time.
+// ask judges names by their objects' heads, read a few at a time.
 func (s *sweep) ask(ctx context.Context, keys []string) error {
-	verdicts, errs := make([]logcore.Verdict, len(keys)), make([]error, len(keys))
+	heads, errs := make([]*record.Head, len(keys)), make([]error, len(keys))
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(headsAtOnce, len(keys)) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(keys) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				verdicts[i], errs[i] = s.askOne(ctx, keys[i])
+				heads[i], errs[i] = s.head(ctx, keys[i])
 			}
 		})
 	}
 	wg.Wait()
-	for i, v := range verdicts {
-		if v == logcore.Delete {
+	for i, h := range heads {
+		if h != nil && s.judge.Head(keys[i], h) == logcore.Delete {
 			s.garbage = append(s.garbage, keys[i])
 		}
 	}
 	return errors.Join(errors.Join(errs...), ctx.Err())
 }
 
-func (s *sweep) askOne(ctx context.Context, key string) (logcore.Verdict, error) {
+// head reads a head; nil if the object is gone, or unreadable, which is an alarm.
+func (s *sweep) head(ctx context.Context, key string) (*record.Head, error) {
 	var h record.Head
 	var err error
 	for range headTries {
 		var b []byte
 		b, _, err = s.l.read(ctx, key, record.HeadSize)
 		if errors.Is(err, objstore.ErrNotFound) {
-			return logcore.Keep, nil
+			return nil, nil
 		}
 		if err != nil {
-			return logcore.Keep, err
+			return nil, err
 		}
 		if h, err = record.DecodeHead(b); err == nil {
-			break
+			return &h, nil
 		}
 		objstore.Forget(s.l.opt.Store, key) // it may have been damaged on the way
 	}
-	if err != nil {
-		s.l.met.alarms.Inc()
-		s.l.opt.Logger.Error("log alarm", "key", key, "err", err)
-		return logcore.Keep, nil // never deleted because it is unreadable (rule R9)
-	}
-	v := s.judge.JudgeHead(&h)
-	if v == logcore.Keep {
-		s.l.seals.add(key)
-	}
-	return v, nil
-}
-
-// sealNames remembers names under which a SEAL was found. A SEAL stays for ever, one for each start, and an epoch that is
-// long over is not known to the state any more: without this, every pass would read them all.
-type sealNames struct {
-	mu   sync.Mutex // guards the fields below
-	seed maphash.Seed
-	// known holds hashes. Another name with the same one is kept, which does no harm.
-	known map[uint64]struct{}
-}
-
-func (n *sealNames) has(key string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, ok := n.known[maphash.String(n.seed, key)]
-	return ok
-}
-
-// add remembers a name, up to a bound; a SEAL beyond it is read in every pass.
-func (n *sealNames) add(key string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.known == nil {
-		n.known = map[uint64]struct{}{}
-	}
-	if len(n.known) < sealsKnownMax {
-		n.known[maphash.String(n.seed, key)] = struct{}{}
-	}
+	s.l.met.alarms.Inc()
+	s.l.opt.Logger.Error("log alarm", "key", key, "err", err)
+	return nil, nil // never deleted because it is unreadable (rule R9)
 }
 
 // delete deletes what the pass may.

@@ -150,7 +150,7 @@ func settle(t testing.TB, l *eventlog.Log, s objstore.Store, h *history) {
 		h.append(t, l, "settle")
 		h.trim(t, l, h.next)
 		v := view(l)
-		most := logcore.NewCollector(v).Referenced() + len(v.Epochs) + 4*slotsBetween
+		most := logcore.NewCollector(v, nil).Referenced() + len(v.Epochs) + 4*slotsBetween
 		if len(names(t, s, "s0000/wal/")) <= most && len(names(t, s, "s0000/snap/")) <= 3 {
 			return
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +24,7 @@ type Log struct {
 	core *logcore.Core
 
 	health  health
-	seals   sealNames
+	proven  logcore.Proven // of the collection: one pass runs at a time
 	status  atomic.Pointer[Status]
 	decided chan struct{} // closed when the role is no longer RoleStarting
 	done    chan struct{} // closed when the log can not go on: fenced, stopped or closed
@@ -55,7 +54,6 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	l := &Log{
 		opt: o, start: time.Now(), core: logcore.New(o.Core),
 		in:      inbox{wake: make(chan struct{}, 1)},
-		seals:   sealNames{seed: maphash.MakeSeed()},
 		decided: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}), closing: make(chan struct{}),
 	}
 	l.status.Store(&Status{})

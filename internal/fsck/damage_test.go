@@ -333,7 +333,7 @@ func orphans(t *testing.T, s objstore.Store) (garbage, stays []string) {
 		return key
 	}
 	ended, off := st.Epochs[1], state.Epoch{Number: 1, Nonce: record.NewID()}
-	garbage = append(garbage, object(record.KindData, ended, ended.Seal+2), object(record.KindData, off, 0))
+	garbage = append(garbage, object(record.KindData, ended, ended.Seal+2))
 	stays = append(stays, object(record.KindSeal, ended, ended.Seal+4), object(record.KindSeal, off, 1))
 	higher := state.Epoch{Number: st.Pos.Epoch + 1, Nonce: record.NewID()}
 	stays = append(stays, object(record.KindSeal, higher, 1))

@@ -63,13 +63,41 @@ type oldSeal struct {
 	next uint32
 }
 
+// oldData is a DATA in an epoch of which only the number is known.
+type oldData struct {
+	job
+	low uint64
+}
+
+// lostBranch reports DATA or a pack that is not on the log. Only leaders write them, so the log led there once: a SEAL or a
+// slot was lost, and a broker went on without it. Of each epoch one object is reported as damage.
+func (c *checker) lostBranch(key string, size int64, n slotName) {
+	if c.st.OnLostBranch(n.pos()) {
+		c.note("accepted loss", key, "of a branch that a recovery has cut off: seb recover --discard removes it")
+		return
+	}
+	c.mu.Lock()
+	first := !c.branches[n.nonce]
+	if c.branches == nil {
+		c.branches = map[record.ID]bool{}
+	}
+	c.branches[n.nonce] = true
+	c.mu.Unlock()
+	if !first {
+		c.orphan("lost branch", key, size, "of epoch %d, as reported", n.epoch)
+		return
+	}
+	c.damage("lost branch", key, "epoch %d was led here, and the log does not come by: a part of the log was lost, and a broker "+
+		"continued without it. What this branch holds was acknowledged; nothing of it is deleted", n.epoch)
+}
+
 // forgotten says whether an epoch of that number was part of the log, and is not known.
 func (l *listing) forgotten(number uint32) bool {
 	_, known := l.numbers[number]
 	return !known && number < l.end
 }
 
-// old reads a slot of an epoch that is forgotten. DATA there is garbage, whether the epoch was on the log or not.
+// old reads a slot of an epoch that is forgotten. DATA there is garbage if the epoch was on the log, which link finds out.
 func (l *listing) old(ctx context.Context, j job) error {
 	h, missing, err := l.c.readHead(ctx, j.key)
 	switch {
@@ -82,7 +110,9 @@ func (l *listing) old(ctx context.Context, j job) error {
 		return err
 	case h.Kind != record.KindSeal:
 		l.c.verified(0, false)
-		l.c.superseded(j.size)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.oldData = append(l.oldData, oldData{j, h.Low})
 		return nil
 	}
 	o := l.c.readObject(ctx, j.key)
@@ -124,6 +154,14 @@ func (l *listing) link() {
 	}
 	c.chain = append(c.chain, found...)
 	slices.SortFunc(c.chain, func(a, b state.Epoch) int { return cmp.Compare(a.Number, b.Number) })
+	for _, d := range l.oldData {
+		e, on := c.epoch(d.name.epoch)
+		if on = on && e.Nonce == d.name.nonce; on && (d.name.slot < e.Seal || d.low <= e.Seal) {
+			c.superseded(d.size)
+			continue
+		}
+		c.lostBranch(d.key, d.size, d.name)
+	}
 	for _, s := range l.seals { //tidy:unordered findings are not ordered
 		c.orphan("void slot", s.key, s.size, "seal in an epoch that never led, never part of the log")
 	}

@@ -163,7 +163,8 @@ type checker struct {
 	walked   map[record.ID][]span // slots that the walk has verified, by the epoch's nonce
 	sealed   map[record.ID]bool   // epochs whose SEAL was seen
 	suspects []suspect
-	probes   map[string]bool // names below probe/ that the first listing showed
+	probes   map[string]bool    // names below probe/ that the first listing showed
+	branches map[record.ID]bool // epochs that are reported as lost branches
 }
 
 // span is the slots [from, to) of an epoch.

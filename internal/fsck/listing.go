@@ -38,9 +38,10 @@ type listing struct {
 	jobs    chan job
 	errs    chan error // the first error of a reader
 
-	mu    sync.Mutex // guards the fields below
-	seen  map[ref]bool
-	seals map[record.ID]oldSeal // of forgotten epochs, by the nonce that they name
+	mu      sync.Mutex // guards the fields below
+	seen    map[ref]bool
+	seals   map[record.ID]oldSeal // of forgotten epochs, by the nonce that they name
+	oldData []oldData             // in forgotten epochs
 }
 
 // place is a range of the state with where it belongs.
@@ -334,10 +335,15 @@ func (l *listing) void(ctx context.Context, j job) error {
 		return err
 	}
 	where := "in an epoch that never led"
-	if _, on := l.epochs[j.name.nonce]; on {
+	e, on := l.epochs[j.name.nonce]
+	if on {
 		where = "beyond the end of its epoch"
 	}
 	l.c.verified(0, false)
+	if h.Kind == record.KindData && (!on || h.Low > e.Seal || l.c.st.OnLostBranch(j.name.pos())) {
+		l.c.lostBranch(j.key, j.size, j.name)
+		return nil
+	}
 	l.c.orphan("void slot", j.key, j.size, "%s, never part of the log", h.Kind.String()+" "+where)
 	return nil
 }
@@ -378,6 +384,12 @@ func (l *listing) settle(ctx context.Context) error {
 	return nil
 }
 
+// linked says whether an epoch that was forgotten has been found to be on the log.
+func (l *listing) linked(n slotName) bool {
+	e, known := l.c.epoch(n.epoch)
+	return known && e.Nonce == n.nonce
+}
+
 // looseEnd judges a pack that was not wanted when it was listed.
 func (l *listing) looseEnd(e objstore.Entry, installed map[ref][]place) {
 	c := l.c
@@ -392,10 +404,10 @@ func (l *listing) looseEnd(e objstore.Entry, installed map[ref][]place) {
 			return
 		}
 		c.orphan("pack", e.Key, e.Size, "not installed: it is being made, or was given up")
-	case on && epoch.Number == n.epoch, l.forgotten(n.epoch):
-		c.orphan("pack", e.Key, e.Size, "nobody refers to it")
+	case on && epoch.Number == n.epoch, l.linked(n):
+		c.orphan("pack", e.Key, e.Size, "nothing refers to it")
 	default:
-		c.orphan("pack", e.Key, e.Size, "of an epoch that is not on the log")
+		c.lostBranch(e.Key, e.Size, n)
 	}
 }
 
@@ -409,7 +421,9 @@ func (l *listing) higher(ctx context.Context, e objstore.Entry, n slotName, led 
 		l.c.orphan("beyond the end", e.Key, e.Size, "in an epoch that the log does not lead to, and not readable: %v", err)
 	case err != nil:
 		return err
-	case h.Kind == record.KindData:
+	case l.c.st.OnLostBranch(n.pos()):
+		l.c.lostBranch(e.Key, e.Size, n)
+	case h.Kind == record.KindData || h.Time == l.c.st.AppendTime || h.Time > l.c.st.Latest: // rule R13
 		led[n.nonce] = true
 		l.c.damage("lost epoch", e.Key, "epoch %d was led, and the log, which ends in epoch %d, does not lead there: a seal is missing", n.epoch, l.c.st.Pos.Epoch)
 	default:

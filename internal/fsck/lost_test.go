@@ -376,3 +376,63 @@ func (h *history) try(t testing.TB, name string, left bucket) (outcomes []string
 	}
 	return outcomes, unseen
 }
+
+// TestForkedBucket: a program without rule R13 has led a fork of the log, and overtaken the lost branch. No broker sees that
+// at its start any more; the check says it, however many starts there were, and nothing of the branch is deleted.
+func TestForkedBucket(t *testing.T) {
+	whole := manyEpochs(t)
+	h := newHistory(t, whole)
+	var seal string // the last but two: behind the snapshots
+	for _, key := range h.chain {
+		if head := h.heads[key]; head.Kind == record.KindSeal && head.Epoch == 5 {
+			seal = key
+		}
+	}
+	pos := h.heads[seal]
+	s := whole.store(t)
+	remove(t, s, seal)
+	head := pos // what the old program put in its place
+	head.NextNonce = record.NewID()
+	b, err := record.EncodeObject(&head, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, seal, b)
+	// The old program leads, and is killed, until its epochs are higher than those of the branch: a hidden end has the same effect.
+	hidden := bucket{}
+	for key, head := range h.heads {
+		if head.Epoch > pos.Epoch {
+			hidden[key] = read(t, s, key)
+			remove(t, s, key)
+		}
+	}
+	for range 5 {
+		b := open(t, options(s, 4))
+		for i := range 6 {
+			produce(t, b, "a", i%2, "on the fork")
+		}
+		closeBroker(t, b)
+	}
+	settled(t, s)
+	for key, body := range hidden {
+		put(t, s, key, body)
+	}
+	for range 2 {
+		b := open(t, options(s, 4))
+		for i := range 24 {
+			produce(t, b, "a", i%2, "on the fork")
+		}
+		closeBroker(t, b)
+		settled(t, s)
+	}
+	left := keys(t, s)
+	for key := range hidden {
+		if _, there := left[key]; !there {
+			t.Errorf("%s of the lost branch was deleted", key)
+		}
+	}
+	r, found, err := check(t, fsck.Options{Store: s, Repair: true, Quiet: 1})
+	if !errors.Is(err, fsck.ErrDamaged) || r.Damages == 0 || !slices.ContainsFunc(found, func(f fsck.Finding) bool { return f.Kind == "lost branch" }) {
+		t.Errorf("%d damages, %v: %v", r.Damages, err, found)
+	}
+}

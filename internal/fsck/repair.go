@@ -1,9 +1,11 @@
 package fsck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/internal/logcore"
@@ -30,18 +32,22 @@ func (c *checker) repair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &removal{c: c, judge: judge}
-	err = c.list(ctx, "", "", func(e objstore.Entry) bool {
-		r.err = r.add(ctx, e)
-		return r.err == nil
-	})
-	if err == nil {
-		err = r.err
+	r := &removal{c: c, judge: judge, asked: map[string]objstore.Entry{}}
+	wal := logcore.WALPrefix(c.o.Shard)
+	if err := r.list(ctx, wal, func(string) bool { return true }); err != nil {
+		return err
 	}
-	if err == nil {
-		err = r.flush(ctx)
+	if judge != nil {
+		for _, key := range judge.Settle() {
+			if err := r.remove(ctx, r.asked[key]); err != nil {
+				return err
+			}
+		}
 	}
-	return err
+	if err := r.list(ctx, "", func(key string) bool { return !strings.HasPrefix(key, wal) }); err != nil {
+		return err
+	}
+	return r.flush(ctx)
 }
 
 // quiet waits, and looks whether anybody has written since the walk.
@@ -88,7 +94,7 @@ func (c *checker) judge(ctx context.Context) (*logcore.Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return logcore.NewCollector(older), nil
+	return logcore.NewCollector(older, nil), nil
 }
 
 // removal deletes what is judged to be garbage, some at a time.
@@ -96,13 +102,23 @@ type removal struct {
 	c     *checker
 	judge *logcore.Collector
 	names []objstore.Entry
+	asked map[string]objstore.Entry // whose heads were read
 	err   error
 }
 
-func (r *removal) add(ctx context.Context, e objstore.Entry) error {
-	if !r.garbage(ctx, e.Key) {
-		return r.err
-	}
+// list removes what is garbage of the names below a prefix that are wanted.
+func (r *removal) list(ctx context.Context, prefix string, wanted func(string) bool) error {
+	err := r.c.list(ctx, prefix, "", func(e objstore.Entry) bool {
+		if wanted(e.Key) && r.garbage(ctx, e) && r.err == nil {
+			r.err = r.remove(ctx, e)
+		}
+		return r.err == nil
+	})
+	return cmp.Or(err, r.err)
+}
+
+// remove takes a name into the next request.
+func (r *removal) remove(ctx context.Context, e objstore.Entry) error {
 	r.names = append(r.names, e)
 	if len(r.names) < deleteAtOnce {
 		return nil
@@ -110,7 +126,8 @@ func (r *removal) add(ctx context.Context, e objstore.Entry) error {
 	return r.flush(ctx)
 }
 
-func (r *removal) garbage(ctx context.Context, key string) bool {
+func (r *removal) garbage(ctx context.Context, e objstore.Entry) bool {
+	key := e.Key
 	if r.c.probes[key] {
 		return true // it was there at the beginning: no check takes that long
 	}
@@ -127,7 +144,8 @@ func (r *removal) garbage(ctx context.Context, key string) bool {
 			r.err = err
 			return false
 		}
-		v = r.judge.JudgeHead(&h)
+		v = r.judge.Head(key, &h)
+		r.asked[key] = e
 	}
 	return v == logcore.Delete && !r.forbidden(key)
 }

@@ -201,7 +201,7 @@ func (c *checker) endOfWalk(ctx context.Context, o *object) error {
 			c.stopped = true
 		case err != nil:
 			return err
-		case h.Kind == record.KindData && h.Low > at.Slot:
+		case h.Low > at.Slot:
 			return c.hole(ctx, o.key, name)
 		}
 	}

@@ -38,6 +38,7 @@ const (
 	bugEarlySnapshot     plantedBug = "snapshot written before R5 (4)"
 	bugBelievesMissing   plantedBug = "a reader believes a missing slot"
 	bugEndUnproven       plantedBug = "the end of the log is not proven"
+	bugBranchCollected   plantedBug = "objects of a lost branch are collected"
 	bugGarbageStays      plantedBug = "garbage stays on an idle log"
 	bugStampWall         plantedBug = "records stamped with the clock instead of the append time"
 	bugStampCommitted    plantedBug = "records stamped as the committed settings say"
@@ -54,7 +55,7 @@ func PlantedBugs() []string {
 		string(bugServeOverlay), string(bugUnknownIsRejected),
 		string(bugNoDedup), string(bugDedupCommitted), string(bugDuplicateEarly), string(bugOffsetEarly),
 		string(bugSealCollected), string(bugAboveSnapshot), string(bugReferenced), string(bugHigherEpoch),
-		string(bugEarlySnapshot), string(bugBelievesMissing), string(bugEndUnproven), string(bugGarbageStays), string(bugStampWall),
+		string(bugEarlySnapshot), string(bugBelievesMissing), string(bugEndUnproven), string(bugBranchCollected), string(bugGarbageStays), string(bugStampWall),
 		string(bugStampCommitted), state.BugProducersTrimmed,
 	}
 }

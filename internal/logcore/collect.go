@@ -11,28 +11,75 @@ type Verdict uint8
 // The verdicts.
 const (
 	Keep    Verdict = iota // not garbage, not ours to judge, or a name that does not parse
-	Delete                 // garbage for ever: a DELETE that comes late, twice or from a deposed leader does no harm
-	AskHead                // a slot that is garbage if its head says DATA: a SEAL is never deleted, whatever it seals
+	Delete                 // garbage permanently: a DELETE that comes late, twice or from a deposed leader does no harm
+	AskHead                // the object's head decides: Head
 )
 
 // Collector judges names by the four tests of rule R7. It needs only the older of the two newest snapshots that this
-// leader wrote in this epoch, both durable: what that state does not reference is garbage for ever. It is immutable
-// after NewCollector.
+// leader wrote in this epoch, both durable: what that state does not reference is garbage permanently.
+//
+// A state forgets the epochs in which nothing lies any more, and only leaders write DATA. So DATA of an epoch that the state
+// does not know is either garbage of a forgotten epoch, or all that is left of a branch that was cut off the log when a SEAL
+// was lost. The SEALs tell the two apart: each names the next epoch, so they lead back from the oldest epoch that the state
+// knows through those that it has forgotten. What they do not lead to is never deleted (rule R9).
+//
+// Use: Judge every slot's name; Head for each AskHead; then Settle once; then judge packs and snapshots. It is not safe for
+// concurrent use.
 type Collector struct {
-	a     *state.State
-	refs  map[slotRef]struct{}
-	packs map[state.PackID]struct{}
-	chain map[record.ID]state.Epoch
+	a      *state.State
+	refs   map[slotRef]struct{}
+	packs  map[state.PackID]struct{}
+	chain  map[record.ID]state.Epoch
+	proven *Proven
+	links  map[record.ID]sealLink // SEALs of epochs that are not known, by the nonce that they name
+	asked  []unknownData
 }
+
+// sealLink is where a SEAL lies.
+type sealLink struct {
+	nonce record.ID
+	slot  uint64
+	key   string
+}
+
+// unknownData is a DATA of an epoch that is not known.
+type unknownData struct {
+	key   string
+	nonce record.ID
+	low   uint64
+}
+
+// Proven are forgotten epochs that were found to be on the log, with the slots of their SEALs. It grows from pass to pass, so
+// that each pass reads only what is new.
+type Proven struct {
+	seals map[record.ID]uint64
+	names map[string]struct{} // of their SEALs
+}
+
+// provenMax bounds how many forgotten epochs are remembered: some 10 MiB. DATA that others have left stays.
+const provenMax = 1 << 16
+
+// has says whether an epoch is proven.
+func (p *Proven) has(nonce record.ID) bool { _, ok := p.seals[nonce]; return ok }
 
 type slotRef struct {
 	epoch uint32
 	slot  uint64
 }
 
-// NewCollector returns the collector of a snapshot's state. It goes over every range: call it off the log's owner.
-func NewCollector(a *state.State) *Collector {
-	g := &Collector{a: a, refs: map[slotRef]struct{}{}, packs: map[state.PackID]struct{}{}, chain: map[record.ID]state.Epoch{}}
+// NewCollector returns the collector of a snapshot's state. It goes over every range: call it off the log's owner. proven is
+// kept from pass to pass; nil begins without.
+func NewCollector(a *state.State, proven *Proven) *Collector {
+	if proven == nil {
+		proven = &Proven{}
+	}
+	if proven.seals == nil {
+		proven.seals, proven.names = map[record.ID]uint64{}, map[string]struct{}{}
+	}
+	g := &Collector{
+		a: a, refs: map[slotRef]struct{}{}, packs: map[state.PackID]struct{}{}, chain: map[record.ID]state.Epoch{},
+		proven: proven, links: map[record.ID]sealLink{},
+	}
 	for _, e := range a.Epochs {
 		g.chain[e.Nonce] = e
 	}
@@ -56,8 +103,9 @@ func (g *Collector) judgePack(epoch uint32, nonce record.ID, number uint64) Verd
 	id := state.PackID{Epoch: epoch, ID: number}
 	_, used := g.packs[id]
 	e, on := g.chain[nonce]
+	known := on && e.Number == epoch || !on && g.proven.has(nonce) || bug(bugBranchCollected)
 	switch {
-	case on && e.Number == epoch && used:
+	case !known, on && used:
 		return Keep
 	case epoch < g.a.Pos.Epoch:
 		return Delete
@@ -97,7 +145,7 @@ func (g *Collector) judgeSlot(epoch uint32, nonce record.ID, slot uint64) Verdic
 		return Keep
 	}
 	e, on := g.chain[nonce]
-	if on && e.Number != epoch {
+	if on && e.Number != epoch || g.a.OnLostBranch(at) && !bug(bugBranchCollected) {
 		return Keep
 	}
 	if _, used := g.refs[slotRef{epoch, slot}]; on && used && !bug(bugReferenced) {
@@ -107,6 +155,9 @@ func (g *Collector) judgeSlot(epoch uint32, nonce record.ID, slot uint64) Verdic
 	case bug(bugSealCollected):
 		return Delete
 	case !on:
+		if _, read := g.proven.names[g.key(epoch, nonce, slot)]; read {
+			return Keep // the SEAL of a forgotten epoch
+		}
 		return AskHead
 	case epoch < g.a.Pos.Epoch && slot == e.Seal:
 		return Keep // it is the SEAL
@@ -116,10 +167,55 @@ func (g *Collector) judgeSlot(epoch uint32, nonce record.ID, slot uint64) Verdic
 	return AskHead
 }
 
-// JudgeHead settles AskHead.
-func (g *Collector) JudgeHead(h *record.Head) Verdict {
-	if h.Kind == record.KindData {
+func (g *Collector) key(epoch uint32, nonce record.ID, slot uint64) string {
+	return state.SlotKey(g.a.Shard, epoch, nonce, slot)
+}
+
+// Head settles AskHead, with the head of the object of that name. What it keeps Settle may still find to be garbage.
+func (g *Collector) Head(key string, h *record.Head) Verdict {
+	e, on := g.chain[h.Nonce]
+	switch {
+	case bug(bugBranchCollected) && h.Kind == record.KindData:
 		return Delete
+	case on && h.Kind == record.KindData && g.inFlight(h.Low, e.Seal, h.Epoch):
+		return Delete
+	case on:
+	case h.Kind == record.KindSeal:
+		g.links[h.NextNonce] = sealLink{nonce: h.Nonce, slot: h.Slot, key: key}
+	case h.Kind == record.KindData:
+		g.asked = append(g.asked, unknownData{key, h.Nonce, h.Low})
 	}
 	return Keep
+}
+
+// inFlight says whether a DATA behind the SEAL of its epoch was in flight when the SEAL was put. One whose `low` is above the
+// SEAL is not: its writer had seen another object in the SEAL's slot, which was lost (rule R13).
+func (g *Collector) inFlight(low, seal uint64, epoch uint32) bool {
+	return low <= seal || epoch == g.a.Pos.Epoch
+}
+
+// Settle follows the SEALs back through the forgotten epochs, and returns the names of their DATA, which is garbage: no range
+// of the state lies in it.
+func (g *Collector) Settle() (garbage []string) {
+	for i, e := range g.a.Epochs {
+		if e.Number == 0 || i > 0 && g.a.Epochs[i-1].Number+1 == e.Number {
+			continue
+		}
+		for next := e.Nonce; ; {
+			s, ok := g.links[next]
+			if !ok || len(g.proven.seals) >= provenMax {
+				break
+			}
+			g.proven.seals[s.nonce] = s.slot
+			g.proven.names[s.key] = struct{}{}
+			next = s.nonce
+		}
+	}
+	for _, d := range g.asked {
+		if seal, ok := g.proven.seals[d.nonce]; ok && d.low <= seal {
+			garbage = append(garbage, d.key)
+		}
+	}
+	g.asked = nil
+	return garbage
 }

@@ -42,6 +42,7 @@ func (c *collection) list(prefix, after string) {
 			case len(names) == listedAtOnce:
 				c.list(prefix, names[len(names)-1])
 			case prefix == logcore.WALPrefix(0):
+				c.garbage = append(c.garbage, c.judge.Settle()...)
 				c.list(state.PackPrefix(0), "")
 			case prefix == state.PackPrefix(0):
 				c.list(logcore.SnapPrefix(0), "")
@@ -61,7 +62,7 @@ func (c *collection) add(name string, body []byte) {
 		if err != nil {
 			return
 		}
-		v = c.judge.JudgeHead(&h)
+		v = c.judge.Head(name, &h)
 	}
 	if v == logcore.Delete {
 		c.garbage = append(c.garbage, name)

@@ -171,7 +171,7 @@ func (r *run) perform(e logcore.Effect) {
 		r.n.w.check.confirmed(r, e)
 	case logcore.EffApplied:
 	case logcore.EffCollect:
-		c := &collection{r: r, op: e.Op, judge: logcore.NewCollector(e.View)}
+		c := &collection{r: r, op: e.Op, judge: logcore.NewCollector(e.View, nil)}
 		c.list(logcore.WALPrefix(0), "")
 	case logcore.EffNonce:
 		var id record.ID
