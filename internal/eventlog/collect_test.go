@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -287,6 +288,17 @@ func put(t testing.TB, s objstore.Store, key string, b []byte) {
 	}
 }
 
+// inFlight is a DATA that was in flight when its epoch ended: in epoch 0, which holds a SEAL in slot 0.
+func inFlight(t testing.TB, v *state.State, slot uint64) (key string, body []byte) {
+	t.Helper()
+	h := record.Head{Kind: record.KindData, Time: 1, Cluster: v.Cluster, Nonce: v.Cluster, Slot: slot}
+	body, err := record.EncodeObject(&h, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.SlotKey(0, 0, v.Cluster, slot), body
+}
+
 // TestLitter: what zombies left is found, and what is not garbage for ever stays (rules R7, R9).
 func TestLitter(t *testing.T) {
 	s := &passes{Store: objstore.NewMemory()}
@@ -298,13 +310,23 @@ func TestLitter(t *testing.T) {
 	}
 	unreadable := bytes.Clone(data)
 	unreadable[40] ^= 1
+	other := record.NewID()
+	branch := func(slot uint64) string { return state.SlotKey(0, 1, other, slot) }
+	foreign, err := record.EncodeObject(&record.Head{Kind: record.KindData, Time: 1, Cluster: v.Cluster, Epoch: 1, Nonce: other, Slot: 1}, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pack := func(epoch uint32, nonce record.ID) string {
 		return fmt.Sprintf("s0000/pack/%010d-%s-%020d", epoch, nonce, 1)
 	}
-	garbage := []string{zombie(1, 0), pack(0, record.NewID()), pack(0, v.Cluster)}
+	left, body := inFlight(t, v, 3)
+	garbage := []string{left, pack(0, v.Cluster)}
 	stays := map[string][]byte{
 		pack(1, v.Nonce):        nil, // may yet be installed
 		pack(1, record.NewID()): nil, // no lower epoch
+		pack(0, record.NewID()): nil, // of an epoch that is not on the log: a branch that was lost
+		zombie(1, 0):            data,
+		branch(1):               foreign,
 		pack(2, record.NewID()): nil,
 		"s0000/pack/readme":     nil,
 		zombie(1, 3):            seal,
@@ -318,7 +340,7 @@ func TestLitter(t *testing.T) {
 		strings.ToUpper(v.Key(v.Pos.Epoch, 0)) + ".x": data,
 	}
 	for _, key := range garbage {
-		put(t, s, key, data)
+		put(t, s, key, body)
 	}
 	for key, b := range stays {
 		put(t, s, key, b)
@@ -365,13 +387,13 @@ func (s onlyOurs) List(ctx context.Context, o objstore.ListOptions) ([]objstore.
 // damagedOnce damages the first answer about a name.
 type damagedOnce struct {
 	objstore.Store
-	key  string
+	key  atomic.Pointer[string]
 	once sync.Once
 }
 
 func (s *damagedOnce) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	obj, err := s.Store.Get(ctx, key, r)
-	if err != nil || key != s.key {
+	if name := s.key.Load(); err != nil || name == nil || key != *name {
 		return obj, err
 	}
 	b, err := io.ReadAll(obj.Body)
@@ -385,7 +407,7 @@ func (s *damagedOnce) Get(ctx context.Context, key string, r objstore.Range) (ob
 
 // TestHeadDamagedOnTheWay is read again, and nobody is alarmed.
 func TestHeadDamagedOnTheWay(t *testing.T) {
-	once := &damagedOnce{Store: objstore.NewMemory(), key: fmt.Sprintf("s0000/wal/%010d-%s/%020d", 1, record.NewID(), 0)}
+	once := &damagedOnce{Store: objstore.NewMemory()}
 	s := &passes{Store: once}
 	var log bytes.Buffer
 	o := options(s)
@@ -394,11 +416,11 @@ func TestHeadDamagedOnTheWay(t *testing.T) {
 	l := open(t, o)
 	h := newHistory(topic(t, l, "a", 1), 0)
 	h.append(t, l, "x")
-	v := view(l)
-	r := v.Topic(h.id).Partitions[0].Ranges[0]
-	put(t, s, once.key, whole(t, s, v.Key(r.Epoch, r.Slot)))
+	key, body := inFlight(t, view(l), 3)
+	once.key.Store(&key)
+	put(t, s, key, body)
 	for range 1000 { // collections come with commits
-		if !slices.Contains(names(t, s.Store, ""), once.key) {
+		if !slices.Contains(names(t, s.Store, ""), key) {
 			break
 		}
 		h.append(t, l, "x")
@@ -407,7 +429,7 @@ func TestHeadDamagedOnTheWay(t *testing.T) {
 	if strings.Contains(log.String(), "alarm") {
 		t.Errorf("the log says %s", log.String())
 	}
-	if slices.Contains(names(t, s.Store, ""), once.key) {
+	if slices.Contains(names(t, s.Store, ""), key) {
 		t.Error("the zombie's slot is there")
 	}
 }
@@ -416,10 +438,11 @@ func TestHeadDamagedOnTheWay(t *testing.T) {
 // later ones.
 func TestPassIsBounded(t *testing.T) {
 	s := &passes{Store: objstore.NewMemory()}
-	l, h, data := collecting(t, s)
+	l, h, _ := collecting(t, s)
 	const litter = 3500
 	for i := range litter {
-		put(t, s, fmt.Sprintf("s0000/wal/%010d-%s/%020d", i%2, record.NewID(), 0), data)
+		key, body := inFlight(t, view(l), uint64(3+i))
+		put(t, s, key, body)
 	}
 	settle(t, l, s.Store, h)
 	deleted, full := 0, 0
@@ -440,9 +463,10 @@ func TestPassIsBounded(t *testing.T) {
 // TestThrottledDelete: a store that does not want to delete ends the pass, and that is all.
 func TestThrottledDelete(t *testing.T) {
 	s := &passes{Store: objstore.NewMemory(), throttle: 3}
-	l, h, data := collecting(t, s)
+	l, h, _ := collecting(t, s)
 	for i := range 1500 {
-		put(t, s, fmt.Sprintf("s0000/wal/%010d-%s/%020d", i%2, record.NewID(), 0), data)
+		key, body := inFlight(t, view(l), uint64(3+i))
+		put(t, s, key, body)
 	}
 	settle(t, l, s.Store, h)
 	all := s.seen()

@@ -173,7 +173,11 @@ func (g *Collector) key(epoch uint32, nonce record.ID, slot uint64) string {
 
 // Head settles AskHead, with the head of the object of that name. What it keeps Settle may still find to be garbage.
 func (g *Collector) Head(key string, h *record.Head) Verdict {
-	e, on := g.chain[h.Nonce]
+	epoch, nonce, slot, ok := state.ParseSlotKey(g.a.Shard, key)
+	if !ok || h.Epoch != epoch || h.Nonce != nonce || h.Slot != slot {
+		return Keep // another object's content: corruption (rule R9)
+	}
+	e, on := g.chain[nonce]
 	switch {
 	case bug(bugBranchCollected) && h.Kind == record.KindData:
 		return Delete
@@ -181,9 +185,9 @@ func (g *Collector) Head(key string, h *record.Head) Verdict {
 		return Delete
 	case on:
 	case h.Kind == record.KindSeal:
-		g.links[h.NextNonce] = sealLink{nonce: h.Nonce, slot: h.Slot, key: key}
+		g.links[h.NextNonce] = sealLink{nonce: nonce, slot: slot, key: key}
 	case h.Kind == record.KindData:
-		g.asked = append(g.asked, unknownData{key, h.Nonce, h.Low})
+		g.asked = append(g.asked, unknownData{key, nonce, h.Low})
 	}
 	return Keep
 }
