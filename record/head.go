@@ -5,6 +5,14 @@ import (
 	"math"
 )
 
+// The flags of a SEAL's head.
+const (
+	// FlagAhead: the SEAL was put beyond the end of the log, so it cannot name the head before it.
+	FlagAhead = 1
+	// FlagRecovery: an operator accepted that a part of the log is lost. The SEAL may name a later epoch than the next.
+	FlagRecovery = 2
+)
+
 // Kind says what an object of version 2 is. Zero is invalid.
 type Kind uint8
 
@@ -59,7 +67,7 @@ const (
 // All checksums are CRC-32C.
 type Head struct {
 	Kind  Kind
-	Flags uint8 // none are defined
+	Flags uint8 // FlagAhead, FlagRecovery
 	// Time is the append time in microseconds since the Unix epoch.
 	Time int64
 	// Records is the number of records in the batches.
@@ -189,7 +197,8 @@ func (h *Head) check() error {
 		return &CorruptError{What: "object length", Pos: 88, Want: int64(h.metaEnd()), Got: int64(h.ObjectLen)}
 	}
 	if h.Kind == KindSeal {
-		if uint64(h.NextEpoch) != uint64(h.Epoch)+1 || h.NextNonce.IsZero() {
+		next := h.NextEpoch > h.Epoch && h.Flags&FlagRecovery != 0 || uint64(h.NextEpoch) == uint64(h.Epoch)+1
+		if !next || h.NextNonce.IsZero() {
 			return &CorruptError{What: "next epoch of a seal", Pos: 116, Want: int64(h.Epoch) + 1, Got: int64(h.NextEpoch)}
 		}
 	} else if h.NextEpoch != 0 || !h.NextNonce.IsZero() {

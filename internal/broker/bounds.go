@@ -99,7 +99,7 @@ func timeSpan(p *state.Partition, r *state.Range) TimeSpan {
 func (b *Broker) SpanSince(topic record.ID, partition int32, offset, millis int64) (span TimeSpan, found bool, err error) {
 	err = b.inPartition(topic, partition, func(p *state.Partition) {
 		for i := range p.Ranges {
-			if r := &p.Ranges[i]; r.End() > offset && r.MaxTime >= millis {
+			if r := &p.Ranges[i]; r.End() > offset && r.MaxTime >= millis && !r.Lost() {
 				span, found = timeSpan(p, r), true
 				return
 			}
@@ -113,6 +113,9 @@ func (b *Broker) NewestTime(topic record.ID, partition int32) (span TimeSpan, fo
 	err = b.inPartition(topic, partition, func(p *state.Partition) {
 		at := -1
 		for i := range p.Ranges {
+			if p.Ranges[i].Lost() {
+				continue
+			}
 			if at < 0 || p.Ranges[i].MaxTime > p.Ranges[at].MaxTime {
 				at = i
 			}

@@ -57,6 +57,9 @@ func rangeOf(s *state.State, id partKey, offset int64) planRange {
 		return planRange{}
 	}
 	r := p.Ranges[i]
+	if r.Lost() {
+		return planRange{}
+	}
 	return planRange{r, s.RangeKey(&r)}
 }
 

@@ -175,6 +175,9 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 	}
 	for i := first; i < len(part.Ranges) && len(pp.ranges) < readsMax && pp.bytes < int64(w.MaxBytes); i++ {
 		r := part.Ranges[i]
+		if r.Lost() {
+			continue // a reader continues behind offsets that a recovery has skipped
+		}
 		pp.ranges = append(pp.ranges, planRange{r, s.RangeKey(&r)})
 		pp.bytes += left(&r, w.Offset)
 	}

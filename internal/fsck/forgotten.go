@@ -78,9 +78,6 @@ func (c *checker) lostBranch(key string, size int64, n slotName) {
 	}
 	c.mu.Lock()
 	first := !c.branches[n.nonce]
-	if c.branches == nil {
-		c.branches = map[record.ID]bool{}
-	}
 	c.branches[n.nonce] = true
 	c.mu.Unlock()
 	if !first {
@@ -147,7 +144,7 @@ func (l *listing) link() {
 	c := l.c
 	var found []state.Epoch
 	for i, e := range c.chain {
-		if e.Number == 0 || i > 0 && c.chain[i-1].Number == e.Number-1 {
+		if e.Number == 0 || i > 0 && (c.chain[i-1].Number == e.Number-1 || c.skips(c.chain[i-1].Number, e.Number)) {
 			continue
 		}
 		found = append(found, l.linkBack(e)...)
@@ -165,6 +162,11 @@ func (l *listing) link() {
 	for _, s := range l.seals { //tidy:unordered findings are not ordered
 		c.orphan("void slot", s.key, s.size, "seal in an epoch that never led, never part of the log")
 	}
+}
+
+// skips says whether a recovery made the log continue in an epoch behind another one.
+func (c *checker) skips(from, to uint32) bool {
+	return slices.ContainsFunc(c.st.LostBranches, func(b state.LostBranch) bool { return b.From.Epoch == from && b.LastEpoch == to-1 })
 }
 
 // linkBack follows the SEALs back from an epoch, until it comes to one that is known.

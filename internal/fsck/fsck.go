@@ -117,6 +117,16 @@ var ErrDamaged = errors.New("nothing was removed: the bucket is damaged")
 // or ErrDamaged. A SEAL and a name of a newer epoch are never removed. A leader that is idle makes no request, so it can
 // not be seen; nor need it: what is garbage for ever is of no use to it either, whatever it does next.
 func Run(ctx context.Context, o Options) (*Report, error) {
+	c := newChecker(o)
+	err := c.run(ctx)
+	c.readers.Wait()
+	if c.st != nil {
+		c.sumUp()
+	}
+	return &c.report, err
+}
+
+func newChecker(o Options) *checker {
 	if o.Readers <= 0 {
 		o.Readers = 8
 	}
@@ -126,16 +136,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Quiet <= 0 {
 		o.Quiet = 10 * time.Second
 	}
-	c := &checker{
+	return &checker{
 		o: o, memory: newGate(o.MemoryBytes), walked: map[record.ID][]span{}, sealed: map[record.ID]bool{},
-		seen: map[string]bool{},
+		seen: map[string]bool{}, branches: map[record.ID]bool{},
 	}
-	err := c.run(ctx)
-	c.readers.Wait()
-	if c.st != nil {
-		c.sumUp()
-	}
-	return &c.report, err
 }
 
 // checker is one run. Its fields belong to the goroutine of Run but for those that mu guards.

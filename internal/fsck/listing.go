@@ -83,7 +83,7 @@ func (c *checker) places(wanted func(ref, record.ID) bool) map[ref][]place {
 		for i, p := range t.Partitions {
 			for _, r := range p.Ranges {
 				at := refOf(&r)
-				if wanted(at, nonces[r.Epoch]) {
+				if !r.Lost() && wanted(at, nonces[r.Epoch]) {
 					found[at] = append(found[at], place{t, i, r})
 				}
 			}
@@ -163,6 +163,7 @@ func (l *listing) add(e objstore.Entry) {
 	case ok, e.Key == logcore.MetaKey:
 	case isView(c.o.Shard, e.Key):
 		l.copies.Add(e)
+	case strings.HasSuffix(e.Key, state.RecoverySuffix): // read where its slot cannot be
 	case strings.HasPrefix(e.Key, probePrefix):
 		c.orphan("probe", e.Key, e.Size, "left over from a check of the store, unless one is running")
 	default:
@@ -228,7 +229,7 @@ func (l *listing) read(ctx context.Context, j job) error {
 	case readOld:
 		return l.old(ctx, j)
 	}
-	o := l.c.readObject(ctx, j.key)
+	o := l.c.readSlot(ctx, j.key)
 	if err := o.fatal(); err != nil || o.missing() {
 		return err
 	}
@@ -313,6 +314,9 @@ func checkPlace(index []record.IndexEntry, p place) error {
 // checkSeal makes sure that an epoch of the log ends with a SEAL that names the next.
 func (l *listing) checkSeal(h *record.Head) error {
 	next, known := l.c.epoch(h.Epoch + 1)
+	if i := slices.IndexFunc(l.c.chain, func(e state.Epoch) bool { return e.Number > h.Epoch }); i >= 0 && h.Flags&record.FlagRecovery != 0 {
+		next, known = l.c.chain[i], true
+	}
 	if !known { // forgotten: checkSeals looks at it again
 		next = state.Epoch{Number: h.Epoch + 1, Nonce: h.NextNonce}
 	}

@@ -44,6 +44,9 @@ type reading struct {
 	errs   map[string]error
 }
 
+// errNothing: a reader gets no records and no error, below the end. Only the offsets that a recovery skips are read so.
+var errNothing = errors.New("nothing to read")
+
 func readAll(t testing.TB, b *broker.Broker) *reading {
 	r := &reading{values: map[string]string{}, next: map[string]int64{}, errs: map[string]error{}}
 	for _, topic := range b.Topics(t.Context()) {
@@ -78,7 +81,7 @@ func (r *reading) partition(t testing.TB, b *broker.Broker, topic string, partit
 		}
 		f.Release()
 		if from == before {
-			r.errs[name] = fmt.Errorf("%s: nothing to read at offset %d of %d", name, from, to)
+			r.errs[name] = fmt.Errorf("%s: %w at offset %d of %d", name, errNothing, from, to)
 			return
 		}
 	}
@@ -434,5 +437,92 @@ func TestForkedBucket(t *testing.T) {
 	r, found, err := check(t, fsck.Options{Store: s, Repair: true, Quiet: 1})
 	if !errors.Is(err, fsck.ErrDamaged) || r.Damages == 0 || !slices.ContainsFunc(found, func(f fsck.Finding) bool { return f.Kind == "lost branch" }) {
 		t.Errorf("%d damages, %v: %v", r.Damages, err, found)
+	}
+}
+
+// TestRecover: a bucket in which a slot is lost or unreadable is led again once an operator accepts the loss. What the log
+// held before the slot is served, and no offset is given out twice.
+func TestRecover(t *testing.T) {
+	h := newHistory(t, manyEpochs(t))
+	for _, kind := range []record.Kind{record.KindData, record.KindSeal} {
+		for _, damage := range []string{"deleted", "truncated"} {
+			t.Run(kind.String()+" "+damage, func(t *testing.T) {
+				var lost string // the last one that other objects refer to
+				for _, key := range h.chain {
+					left := maps.Clone(h.whole)
+					delete(left, key)
+					if at, proven, _ := h.cut(left); at == key && proven && h.heads[key].Kind == kind {
+						lost = key
+					}
+				}
+				s := h.whole.store(t)
+				if damage == "truncated" {
+					change(t, s, lost, func(b []byte) []byte { return b[:record.HeadSize/2] })
+				} else {
+					remove(t, s, lost)
+				}
+				if r := start(t, s, false); r.err == nil {
+					t.Fatalf("a broker leads without %s", lost)
+				}
+				head := h.heads[lost]
+				at := state.Position{Epoch: head.Epoch, Slot: head.Slot}
+				if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &state.Position{Epoch: at.Epoch, Slot: at.Slot + 1}}); !errors.Is(err, fsck.ErrOtherLoss) {
+					t.Errorf("another position: %v", err)
+				}
+				before := keys(t, s)
+				r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &at})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%+v", r)
+				for range 2 {
+					b := open(t, options(s, 4))
+					seen := readAll(t, b)
+					for _, err := range seen.errs {
+						if !errors.Is(err, errNothing) {
+							t.Fatal(err)
+						}
+					}
+					for at, value := range seen.values {
+						if h.expect.values[at] != value && value != "after" {
+							t.Errorf("%s holds %q, want %q", at, value, h.expect.values[at])
+						}
+					}
+					for name, next := range seen.next {
+						if next < h.expect.next[name] {
+							t.Errorf("%s continues at %d, and %d was given out before", name, next, h.expect.next[name]-1)
+						}
+					}
+					for i := range 20 {
+						produce(t, b, "a", i%2, "after")
+					}
+					for i := range 2 { // over the gap, from before it
+						f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", Partition: int32(i), Offset: seen.next[fmt.Sprintf("a/%d", i)] - 1}}, 1, patience)
+						if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 {
+							t.Errorf("a reader in the gap: %v %+v", err, f)
+						}
+						f.Release()
+					}
+					closeBroker(t, b)
+					settled(t, s)
+				}
+				after := keys(t, s)
+				for key := range before {
+					if _, there := after[key]; !there && h.heads[key].Epoch > at.Epoch {
+						t.Errorf("%s of the lost branch was deleted", key)
+					}
+				}
+				if r := start(t, s, true); r.err != nil || len(r.seen.errs) > 0 {
+					t.Errorf("a follower: %v", r)
+				}
+				report, found, err := check(t, fsck.Options{Store: s})
+				if err != nil || report.Damages != 0 {
+					t.Errorf("%d damages, %v: %+v", report.Damages, err, found)
+				}
+				if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s}); !errors.Is(err, fsck.ErrNothingLost) {
+					t.Errorf("a whole log: %v", err)
+				}
+			})
+		}
 	}
 }

@@ -66,6 +66,18 @@ func (c *checker) readObject(ctx context.Context, key string) *object {
 	return o
 }
 
+// readSlot reads a commit object, or if it is not right the SEAL that a recovery has put beside it (rule R14).
+func (c *checker) readSlot(ctx context.Context, key string) *object {
+	o := c.readObject(ctx, key)
+	if o.err == nil || o.fatal() != nil || o.missing() {
+		return o
+	}
+	if r := c.readObject(ctx, key+state.RecoverySuffix); r.err == nil && r.head.Kind == record.KindSeal && r.head.Flags&record.FlagRecovery != 0 {
+		return r
+	}
+	return o
+}
+
 func (c *checker) readOnce(ctx context.Context, o *object) error {
 	got, err := c.o.Store.Get(ctx, o.key, objstore.Whole)
 	if err != nil {
@@ -109,7 +121,10 @@ func (o *object) decode(b []byte) error {
 	if err != nil {
 		return err
 	}
-	if o.recs, err = state.DecodeRecords(encoded); err != nil {
+	if o.recs, err = state.DecodeRecords(encoded); errors.Is(err, state.ErrNewer) {
+		return err
+	}
+	if err != nil {
 		return &record.CorruptError{What: "state records", Err: err}
 	}
 	o.head, o.index = h, index
@@ -218,7 +233,7 @@ func (a *ahead) get(ctx context.Context, slot uint64) *object {
 	for ; a.issued < slot+a.window; a.issued++ {
 		key, answer := state.SlotKey(a.c.o.Shard, a.epoch, a.nonce, a.issued), make(chan *object, 1)
 		a.got[a.issued] = answer
-		a.c.readers.Go(func() { answer <- a.c.readObject(ctx, key) })
+		a.c.readers.Go(func() { answer <- a.c.readSlot(ctx, key) })
 	}
 	a.window = min(2*a.window, uint64(a.c.o.Readers))
 	o := <-a.got[slot]

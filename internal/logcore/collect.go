@@ -86,7 +86,9 @@ func NewCollector(a *state.State, proven *Proven) *Collector {
 	for _, t := range a.Topics() {
 		for _, p := range t.Partitions {
 			for i := range p.Ranges {
-				if r := &p.Ranges[i]; r.Pack {
+				if r := &p.Ranges[i]; r.Lost() {
+					continue
+				} else if r.Pack {
 					g.packs[state.PackID{Epoch: r.Epoch, ID: r.Slot}] = struct{}{}
 				} else {
 					g.refs[slotRef{r.Epoch, r.Slot}] = struct{}{}

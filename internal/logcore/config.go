@@ -28,6 +28,8 @@ type Config struct {
 	// RaiseAfter is how long a leader of a bucket at a lower format level waits before the first commit that a client makes
 	// raises the bucket to state.LevelMax; 10 minutes. Negative: only a proposed FormatLevel record does.
 	RaiseAfter Duration
+	// Seen is what an earlier run knew of this log; nil: nothing. A candidate that finds less does not lead.
+	Seen *Seen
 }
 
 func (c Config) withDefaults() Config {

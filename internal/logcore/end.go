@@ -35,6 +35,15 @@ func (c *Core) proveEnd(atEnd func()) {
 		atEnd()
 		return
 	}
+	if s := c.cfg.Seen; s != nil && !c.cfg.ReadOnly && (s.Cluster != c.cluster || s.Beyond(c.committed)) {
+		// What was seen may have been written since this walk began: the walk starts over before it is believed.
+		if c.take.older++; c.take.older < shortMost {
+			c.loadAgain()
+			return
+		}
+		c.stop(&OlderCopyError{Seen: *s, Cluster: c.cluster, Pos: pos})
+		return
+	}
 	folder := state.SlotPrefix(c.cfg.Shard, pos.Epoch, c.committed.Nonce)
 	after := folder
 	if pos.Slot > 0 {

@@ -77,7 +77,7 @@ func (c *Core) foundCluster() {
 func (c *Core) loadNewest() {
 	clear(c.ops)
 	c.walk = nil
-	c.take = takeover{lost: c.take.lost, short: c.take.short}
+	c.take = takeover{lost: c.take.lost, short: c.take.short, older: c.take.older}
 	c.load = loading{listedAt: c.now}
 	c.listSnaps(func(names []snapName) {
 		c.load.names = names

@@ -11,6 +11,7 @@ import (
 type takeover struct {
 	lost  int // rounds in which somebody else took the slot
 	short int // rounds that ended before the newest snapshot
+	older int // rounds that ended before what an earlier run knew
 	// sealed holds the nonces of our SEALs put ahead, by slot of the epoch we walk.
 	sealed map[state.Position]record.ID
 	nonce  record.ID // only for a planted bug
@@ -173,7 +174,7 @@ func (c *Core) sealAhead() {
 				return
 			}
 			h := c.sealHead(at.Slot, ev.Nonce)
-			h.PrevCRC, h.Flags = 0, state.FlagAhead
+			h.PrevCRC, h.Flags = 0, record.FlagAhead
 			c.take.sealed[at] = ev.Nonce
 			own := c.newSeal(h)
 			c.request(Effect{Kind: EffPutSeal, Key: key, Body: own.body}, func(*Event) { own.settled = true })

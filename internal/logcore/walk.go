@@ -85,7 +85,7 @@ func (c *Core) drain(w *walk) {
 			w.onMissing()
 			return
 		case OutcomeCorrupt:
-			c.stop(fmt.Errorf("read %s: %w", state.SlotKey(c.cfg.Shard, w.pos.Epoch, w.nonce, w.pos.Slot), orUnknown(ev.Err)))
+			c.readRecovery(w, orUnknown(ev.Err))
 			return
 		}
 		h := &ev.Slot.Head
@@ -103,12 +103,31 @@ func (c *Core) drain(w *walk) {
 	}
 }
 
+// readRecovery looks whether a recovery has put its SEAL beside a slot that cannot be read (rule R14). Without one the log
+// stops there (rule R9).
+func (c *Core) readRecovery(w *walk, why error) {
+	pos := w.pos
+	slot := state.SlotKey(c.cfg.Shard, pos.Epoch, w.nonce, pos.Slot)
+	r := c.request(Effect{Kind: EffGetSlot, Key: state.RecoveryKey(c.cfg.Shard, pos.Epoch, w.nonce, pos.Slot)}, func(ev *Event) {
+		if c.walk != w || w.pos != pos {
+			return
+		}
+		if ev.Outcome != OutcomeOK || ev.Slot.Head.Kind != record.KindSeal || ev.Slot.Head.Flags&record.FlagRecovery == 0 {
+			c.stop(fmt.Errorf("read %s: %w", slot, why))
+			return
+		}
+		w.got[pos.Slot] = answered{ev, c.now}
+		c.drain(w)
+	})
+	r.live = func() bool { return c.walk == w && w.pos == pos }
+}
+
 // checkHead is the part of the identity that every walk checks, of heads too.
 func (c *Core) checkHead(w *walk, h *record.Head) error {
 	if h.Cluster != c.cluster || h.Shard != c.cfg.Shard || h.Epoch != w.pos.Epoch || h.Nonce != w.nonce || h.Slot != w.pos.Slot {
 		return &state.ChainError{Pos: w.pos, Reason: "holds the object of another place"}
 	}
-	if h.Kind == record.KindSeal && !state.NamesNext(h) {
+	if h.Kind == record.KindSeal && h.NextEpoch != w.pos.Epoch+1 && h.Flags&record.FlagRecovery == 0 {
 		return &state.ChainError{Pos: w.pos, Reason: fmt.Sprintf("seal names epoch %d", h.NextEpoch)}
 	}
 	return nil

@@ -90,6 +90,10 @@ func (k *compacting) due(p *state.Partition, s *state.Settings, c *Config, now i
 	end, cleanBytes, dirtyBytes := p.Start, int64(0), int64(0)
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
+		if r.Lost() {
+			end = r.End()
+			continue
+		}
 		if !r.Pack || r.AppendTime > newest || c.Skip != nil && c.Skip(r.Source()) {
 			break
 		}
@@ -279,7 +283,9 @@ func (k *compacting) inPlace(p *state.Partition) bool {
 		if p.Ranges[i].Base >= k.to {
 			break
 		}
-		found = append(found, p.Ranges[i].Source())
+		if !p.Ranges[i].Lost() {
+			found = append(found, p.Ranges[i].Source())
+		}
 	}
 	return len(found) <= len(k.places) && slices.Equal(found, k.places[len(k.places)-len(found):])
 }

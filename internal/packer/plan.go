@@ -130,7 +130,7 @@ func survey(s *state.State, c *Config, now int64) *found {
 		for _, p := range t.Partitions {
 			for i := range p.Ranges {
 				r := &p.Ranges[i]
-				if !f.wanted(r) {
+				if r.Lost() || !f.wanted(r) {
 					continue
 				}
 				if r.Pack {
@@ -203,7 +203,7 @@ func collect(s *state.State, c *Config, wanted func(*state.Range) bool) []Run {
 			}
 			for j := range p.Ranges {
 				r := &p.Ranges[j]
-				if !wanted(r) {
+				if r.Lost() || !wanted(r) {
 					flush()
 					continue
 				}

@@ -11,12 +11,6 @@ import (
 // BugProducersTrimmed is a planted bug (package planted).
 const BugProducersTrimmed = "producer state dropped by retention"
 
-// FlagAhead in a SEAL's head says that it was put beyond the end of the log: it can not name the head before it.
-const FlagAhead = 1
-
-// FlagRecovery in a SEAL's head says that an operator put it with LossAccepted: it may name a later epoch than the next.
-const FlagRecovery = 2
-
 // ChainError says that an object does not belong at the position where it was found: corruption (rule R9).
 type ChainError struct {
 	Pos    Position
@@ -40,19 +34,14 @@ func (s *State) Check(h *record.Head) error {
 		return fail("cluster %s, want %s", h.Cluster, s.Cluster)
 	case h.Shard != s.Shard || h.Epoch != s.Pos.Epoch || h.Slot != s.Pos.Slot || h.Nonce != s.Nonce:
 		return fail("holds shard %d epoch %d nonce %s slot %d", h.Shard, h.Epoch, h.Nonce, h.Slot)
-	case h.PrevCRC != s.PrevCRC && !(h.Kind == record.KindSeal && h.Flags&FlagAhead != 0):
+	case h.PrevCRC != s.PrevCRC && !(h.Kind == record.KindSeal && h.Flags&record.FlagAhead != 0):
 		return fail("names %08x as the head before it, which is %08x", h.PrevCRC, s.PrevCRC)
 	case h.Kind == record.KindData && s.Pos.Epoch == 0:
 		return fail("data in epoch 0")
-	case h.Kind == record.KindSeal && !NamesNext(h):
+	case h.Kind == record.KindSeal && h.NextEpoch != s.Pos.Epoch+1 && h.Flags&record.FlagRecovery == 0:
 		return fail("seal names epoch %d", h.NextEpoch)
 	}
 	return nil
-}
-
-// NamesNext says whether a SEAL names an epoch that may follow its own.
-func NamesNext(h *record.Head) bool {
-	return h.NextEpoch == h.Epoch+1 || h.Flags&FlagRecovery != 0 && h.NextEpoch > h.Epoch
 }
 
 // checkTime makes sure that append times grow, but for a TimeReset.

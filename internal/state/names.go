@@ -37,6 +37,14 @@ func SlotKey(shard, epoch uint32, nonce record.ID, slot uint64) string {
 	return string(appendPadded(appendSlotPrefix(room[:0], shard, epoch, nonce), slot, slotDigits))
 }
 
+// RecoveryKey names the SEAL of a recovery whose slot is taken by an object that cannot be read.
+func RecoveryKey(shard, epoch uint32, nonce record.ID, slot uint64) string {
+	return SlotKey(shard, epoch, nonce, slot) + RecoverySuffix
+}
+
+// RecoverySuffix ends the name of such a SEAL.
+const RecoverySuffix = ".recovery"
+
 // ParseSlotKey takes a commit object's name apart; ok is false for any other name.
 func ParseSlotKey(shard uint32, key string) (epoch uint32, nonce record.ID, slot uint64, ok bool) {
 	var room [16]byte

@@ -20,7 +20,7 @@ func (s *State) checkSealRecords(h *record.Head, recs []Record) error {
 		switch r := &recs[i]; r.Kind {
 		case LeaderHint:
 		case FormatLevel:
-			if level = r.Level; r.Level <= s.Level || h.Epoch != 0 && h.Flags&FlagRecovery == 0 {
+			if level = r.Level; r.Level <= s.Level || h.Epoch != 0 && h.Flags&record.FlagRecovery == 0 {
 				return fail("record %d: format level %d in a seal, it is %d", i, r.Level, s.Level)
 			}
 		case LossAccepted:
@@ -31,7 +31,7 @@ func (s *State) checkSealRecords(h *record.Head, recs []Record) error {
 			return fail("record %d: a %s in a seal", i, r.Kind)
 		}
 	}
-	if recovery := h.Flags&FlagRecovery != 0; recovery != (losses == 1) || recovery && level < LevelRecovery {
+	if recovery := h.Flags&record.FlagRecovery != 0; recovery != (losses == 1) || recovery && level < LevelRecovery {
 		return fail("%d losses accepted in a seal with flags %d at format level %d", losses, h.Flags, level)
 	}
 	return nil

@@ -1,0 +1,344 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// RecoverOptions say how to recover. Store and Accept, or Store and Seen, must be set.
+type RecoverOptions struct {
+	Store objstore.Store
+	Shard uint32
+	// Accept is the position of the slot that is lost or unreadable; nil accepts no loss.
+	Accept *state.Position
+	// Seen is the last position that a data folder knows of this bucket; nil if there is none. With OlderCopy it is accepted
+	// that the bucket holds less.
+	Seen      *logcore.Seen
+	OlderCopy bool
+}
+
+// Recovery is what a recovery did.
+type Recovery struct {
+	Level  uint32         // the format level of the bucket from now on
+	At     state.Position // where the log was cut
+	Epoch  uint32         // in which it continues
+	Lost   []Records      // offsets that were given out on the lost branch and hold no records from now on
+	Slots  int            // commit objects on the lost branch that are left in the bucket
+	Topics int            // topics that were created on the lost branch
+	Fenced []string       // names of the SEALs that end the lost branch
+}
+
+var (
+	// ErrNothingLost says that there is nothing to recover.
+	ErrNothingLost = errors.New("nothing to recover: the log is whole")
+	// ErrOtherLoss says that the accepted position is not where the log is cut.
+	ErrOtherLoss = errors.New("that is not where the log is cut")
+)
+
+// unreadableSpan is how many offsets of each partition an object that is lost, or cannot be read, is taken to have given out:
+// more than fit into one by far.
+const unreadableSpan = 1 << 24
+
+// Recover records in the log that committed objects are lost, so that brokers lead again. The decision is one object, a SEAL
+// in the place of the first lost slot (rule R14): it names an epoch above every epoch that any object or the data folder
+// names, and gives each partition a next offset above every offset that they name. Before it is put the lost branch is
+// fenced, so that a broker that still leads there stops. Nothing is deleted.
+//
+// Errors: ErrNoLog, ErrNothingLost, ErrOtherLoss, state.ErrNewer, and objstore's.
+func Recover(ctx context.Context, o RecoverOptions) (*Recovery, error) {
+	c := newChecker(Options{Store: o.Store, Shard: o.Shard})
+	defer c.readers.Wait()
+	if err := c.readMeta(ctx); err != nil {
+		return nil, err
+	}
+	r := &recovery{checker: c, o: o, next: map[partition]int64{}}
+	if err := r.walk(ctx); err != nil {
+		return nil, err
+	}
+	return r.run(ctx)
+}
+
+type partition struct {
+	topic  record.ID
+	number uint32
+}
+
+// recovery is one call of Recover.
+type recovery struct {
+	*checker
+	o         RecoverOptions
+	out       Recovery
+	cut       *object // the slot at the end of the walk: missing or corrupt
+	lastEpoch uint32  // the highest that anything names
+	beyond    []slotName
+	data      bool // the slot at the cut held data: a later slot of its epoch saw it
+	damaged   int  // objects of the lost branch that cannot be read
+	next      map[partition]int64
+	topics    map[record.ID]bool // created on the lost branch
+}
+
+// walk goes to the end of the log as a candidate does: from the newest snapshot that can be read.
+func (r *recovery) walk(ctx context.Context) error {
+	if err := r.listSnapshots(ctx); err != nil {
+		return err
+	}
+	r.st = state.Genesis(r.cluster, r.o.Shard)
+	for i := len(r.snaps) - 1; i >= 0; i-- {
+		st, _, err := r.loadSnapshot(ctx, r.snaps[i])
+		if err == nil && st.Cluster == r.cluster && st.Pos == r.snaps[i].pos && st.Nonce == r.snaps[i].nonce {
+			r.st = st
+			break
+		}
+		if err != nil && !errors.Is(err, state.ErrSnapshot) {
+			return err
+		}
+		r.lastEpoch = max(r.lastEpoch, r.snaps[i].pos.Epoch)
+	}
+	for {
+		o := r.readSlot(ctx, r.st.Key(r.st.Pos.Epoch, r.st.Pos.Slot))
+		if err := o.fatal(); err != nil {
+			return err
+		}
+		if o.err != nil {
+			r.cut = o
+			return nil
+		}
+		if err := r.st.Apply(&o.head, o.recs, o.index); err != nil {
+			o.err = fmt.Errorf("%w: %w", record.ErrCorrupt, err)
+			r.cut = o
+			return nil
+		}
+	}
+}
+
+func (r *recovery) run(ctx context.Context) (*Recovery, error) {
+	at := r.st.Pos
+	r.out.At = at
+	if r.o.Accept != nil && *r.o.Accept != at {
+		return nil, fmt.Errorf("%w: it is epoch %d slot %d, given was %d:%d", ErrOtherLoss, at.Epoch, at.Slot, r.o.Accept.Epoch, r.o.Accept.Slot)
+	}
+	r.lastEpoch = max(r.lastEpoch, at.Epoch)
+	if err := r.survey(ctx); err != nil {
+		return nil, err
+	}
+	older := r.o.Seen != nil && r.o.Seen.Beyond(r.st)
+	switch {
+	case older && !r.o.OlderCopy:
+		return nil, fmt.Errorf("%w: the data folder knows epoch %d slot %d, and the bucket ends at %d:%d: add --accept-older-copy",
+			ErrOtherLoss, r.o.Seen.Epoch, r.o.Seen.Slot, at.Epoch, at.Slot)
+	case !older && r.cut.missing() && !r.refers():
+		return nil, fmt.Errorf("%w up to epoch %d slot %d", ErrNothingLost, at.Epoch, at.Slot)
+	case r.o.Accept == nil && !r.o.OlderCopy:
+		return nil, fmt.Errorf("%w: run with --accept-loss %d:%d", ErrOtherLoss, at.Epoch, at.Slot)
+	}
+	if err := r.fence(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.survey(ctx); err != nil { // with what a leader has stored until it was fenced
+		return nil, err
+	}
+	if older {
+		r.lastEpoch = max(r.lastEpoch, r.o.Seen.Epoch)
+	}
+	if err := r.seal(ctx); err != nil {
+		return nil, err
+	}
+	return &r.out, nil
+}
+
+// survey lists what lies behind the cut, and notes every epoch and offset that it names.
+func (r *recovery) survey(ctx context.Context) error {
+	at, nonce := r.st.Pos, r.st.Nonce
+	r.beyond, r.damaged, r.topics = nil, 0, map[record.ID]bool{}
+	var failed error
+	err := r.list(ctx, logcore.WALPrefix(r.o.Shard), "", func(e objstore.Entry) bool {
+		n, ok := parseSlot(r.o.Shard, e.Key)
+		if !ok || n.epoch < at.Epoch || n.epoch == at.Epoch && n.nonce == nonce && n.slot <= at.Slot {
+			return true
+		}
+		r.beyond = append(r.beyond, n)
+		r.lastEpoch = max(r.lastEpoch, n.epoch)
+		failed = r.note(ctx, e.Key)
+		return failed == nil
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	return r.list(ctx, state.PackPrefix(r.o.Shard), "", func(e objstore.Entry) bool {
+		if n, ok := parsePack(r.o.Shard, e.Key); ok && n.epoch > at.Epoch {
+			r.lastEpoch = max(r.lastEpoch, n.epoch)
+			failed = r.note(ctx, e.Key)
+		}
+		return failed == nil
+	})
+}
+
+// note reads an object behind the cut and notes what it names.
+func (r *recovery) note(ctx context.Context, key string) error {
+	o := r.readObject(ctx, key)
+	switch {
+	case o.fatal() != nil:
+		return o.err
+	case o.missing():
+		return nil
+	case o.err != nil:
+		r.damaged++
+		return nil
+	}
+	if o.head.Kind == record.KindSeal {
+		r.lastEpoch = max(r.lastEpoch, o.head.NextEpoch)
+	}
+	if h := &o.head; h.Epoch == r.st.Pos.Epoch && h.Nonce == r.st.Nonce && h.Kind == record.KindData && h.Low > r.st.Pos.Slot {
+		r.data = true
+	}
+	for i := range o.index {
+		e := &o.index[i]
+		p := partition{e.Topic, e.Partition}
+		r.next[p] = max(r.next[p], e.Base+int64(e.Span))
+	}
+	for i := range o.recs {
+		switch rec := &o.recs[i]; rec.Kind {
+		case state.TopicCreate:
+			r.topics[rec.Topic] = true
+		case state.OffsetCommit:
+			p := partition{rec.Topic, rec.Partition}
+			r.next[p] = max(r.next[p], rec.Offset)
+		}
+	}
+	return nil
+}
+
+// refers says whether anything behind the cut shows that the log went on there (rule R13).
+func (r *recovery) refers() bool { return r.lastEpoch > r.st.Pos.Epoch || len(r.beyond) > 0 }
+
+// fence puts a SEAL at the end of every epoch behind the cut, so that a broker that leads there stops.
+func (r *recovery) fence(ctx context.Context) error {
+	type epoch struct {
+		number uint32
+		nonce  record.ID
+	}
+	ends := map[epoch]uint64{} // the slot behind the last
+	for _, n := range r.beyond {
+		e := epoch{n.epoch, n.nonce}
+		ends[e] = max(ends[e], n.slot+1)
+		o := r.readObject(ctx, state.SlotKey(r.o.Shard, n.epoch, n.nonce, n.slot))
+		if o.err == nil && o.head.Kind == record.KindSeal {
+			next := epoch{o.head.NextEpoch, o.head.NextNonce}
+			ends[next] = max(ends[next], 0) // it may be led, without a slot so far
+		}
+	}
+	order := make([]epoch, 0, len(ends))
+	for e := range ends {
+		order = append(order, e)
+	}
+	slices.SortFunc(order, func(a, b epoch) int { return int(int64(a.number) - int64(b.number)) })
+	for _, e := range order {
+		for slot := ends[e]; ; slot++ {
+			h := record.Head{
+				Kind: record.KindSeal, Flags: record.FlagAhead, Cluster: r.cluster, Shard: r.o.Shard,
+				Epoch: e.number, Nonce: e.nonce, Slot: slot, NextEpoch: e.number + 1, NextNonce: record.NewID(),
+			}
+			key := state.SlotKey(r.o.Shard, e.number, e.nonce, slot)
+			done, err := r.put(ctx, key, &h, nil)
+			if err != nil {
+				return err
+			}
+			if done {
+				r.out.Fenced = append(r.out.Fenced, key)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// put stores a SEAL under a free name, and says whether it did.
+func (r *recovery) put(ctx context.Context, key string, h *record.Head, recs []state.Record) (bool, error) {
+	body, err := record.EncodeObject(h, state.EncodeRecords(nil, recs), nil, nil)
+	if err != nil {
+		return false, err
+	}
+	err = patiently(ctx, func() error { return r.o.Store.Put(ctx, key, objstore.NewBody(body)) })
+	if errors.Is(err, objstore.ErrExists) {
+		o := r.readObject(ctx, key) // perhaps an attempt of ours that had no answer
+		return o.err == nil && o.head.Kind == record.KindSeal && o.head.NextNonce == h.NextNonce, o.fatal()
+	}
+	return err == nil, err
+}
+
+// unknown counts the objects behind the cut, and in it, that were stored and whose offsets nothing names: those that cannot
+// be read, and those that are missing below others.
+func (r *recovery) unknown() (n int64) {
+	at := r.st.Pos
+	slots := map[record.ID]map[uint64]bool{}
+	ends := map[record.ID]uint64{}
+	for _, name := range r.beyond {
+		if slots[name.nonce] == nil {
+			slots[name.nonce] = map[uint64]bool{}
+		}
+		slots[name.nonce][name.slot] = true
+		ends[name.nonce] = max(ends[name.nonce], name.slot)
+	}
+	for nonce, there := range slots { //tidy:unordered a sum
+		first := uint64(0)
+		if nonce == r.st.Nonce {
+			first = at.Slot + 1
+		}
+		n += int64(ends[nonce]+1-first) - int64(len(there))
+	}
+	if r.data || len(r.beyond) == 0 && !r.cut.missing() {
+		n++ // the slot at the cut held data, or may have; else it held the SEAL of its epoch
+	}
+	return n + int64(r.damaged)
+}
+
+// seal puts the decision.
+func (r *recovery) seal(ctx context.Context) error {
+	at := r.st.Pos
+	loss := &state.Loss{LastEpoch: r.lastEpoch}
+	unknown := r.unknown()
+	for _, t := range r.st.Topics() {
+		for i, p := range t.Partitions {
+			next := max(p.Next, r.next[partition{t.ID, uint32(i)}])
+			if r.o.Seen != nil && r.o.OlderCopy {
+				next = max(next, r.o.Seen.Highest)
+			}
+			next += unknown * unreadableSpan
+			if next > p.Next {
+				loss.Next = append(loss.Next, state.LostOffsets{Topic: t.ID, Partition: uint32(i), Next: next})
+				r.out.Lost = append(r.out.Lost, Records{Topic: t.Name, Partition: i, From: p.Next, To: next})
+			}
+		}
+	}
+	var recs []state.Record
+	if r.st.Level < state.LevelRecovery {
+		recs = append(recs, state.RaiseTo(state.LevelRecovery))
+	}
+	recs = append(recs, state.Record{Kind: state.LossAccepted, Loss: loss}, state.Record{Kind: state.LeaderHint})
+	h := record.Head{
+		Kind: record.KindSeal, Flags: record.FlagRecovery, Time: r.st.AppendTime, Cluster: r.cluster, Shard: r.o.Shard,
+		Epoch: at.Epoch, Nonce: r.st.Nonce, Slot: at.Slot, Low: at.Slot, PrevCRC: r.st.PrevCRC,
+		NextEpoch: r.lastEpoch + 1, NextNonce: record.NewID(),
+	}
+	key := r.cut.key
+	if !r.cut.missing() { // the name is taken, by bytes that nobody can read: nothing is deleted
+		key = state.RecoveryKey(r.o.Shard, at.Epoch, r.st.Nonce, at.Slot)
+	}
+	done, err := r.put(ctx, key, &h, recs)
+	if err != nil {
+		return err
+	}
+	if !done {
+		return fmt.Errorf("%w: %s was written meanwhile: run it again", ErrActive, key)
+	}
+	r.out.Slots, r.out.Topics, r.out.Epoch = len(r.beyond), len(r.topics), h.NextEpoch
+	r.out.Level = max(r.st.Level, state.LevelRecovery)
+	return nil
+}
