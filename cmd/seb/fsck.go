@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // fsckFlags are the flags of `seb fsck`.
@@ -41,13 +42,18 @@ is idle makes no request and can not be seen; it loses nothing that it, or any o
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.bucket, "bucket", "", "the bucket: ./folder or s3://name/prefix?... (default <data-dir>/bucket)")
-	fl.StringVar(&f.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker, for the default bucket")
+	f.bucketFlags(fl)
 	fl.BoolVar(&f.repair, "repair", false, "remove orphans that are garbage for ever")
 	fl.DurationVar(&f.quiet, "quiet-time", 10*time.Second, "repair: how long nobody may have written")
 	fl.BoolVar(&f.json, "json", false, "print each finding, and last the summary, as a line of JSON")
 	fl.BoolVarP(&f.all, "all", "a", false, "print every orphan, not only the first of each kind")
 	return cmd
+}
+
+// bucketFlags are the flags that name a bucket without a broker.
+func (f *fsckFlags) bucketFlags(fl *pflag.FlagSet) {
+	fl.StringVar(&f.bucket, "bucket", "", "the bucket: ./folder or s3://name/prefix?... (default <data-dir>/bucket)")
+	fl.StringVar(&f.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker, for the default bucket")
 }
 
 func (f *fsckFlags) run(cmd *cobra.Command) error {

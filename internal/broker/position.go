@@ -84,3 +84,18 @@ func (b *Broker) Passed(pos state.Position, nonce record.ID) (passed bool) {
 	})
 	return passed
 }
+
+// Seen is the end of the committed log as a data folder remembers it; known is false while no state is known. It goes over
+// every partition.
+func (b *Broker) Seen() (seen logcore.Seen, known bool) {
+	b.log.Read(func(s *state.State) {
+		known = true
+		seen = logcore.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot}
+		for _, t := range s.Topics() {
+			for _, p := range t.Partitions {
+				seen.Highest = max(seen.Highest, p.Next)
+			}
+		}
+	})
+	return seen, known
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -72,7 +73,10 @@ type oldData struct {
 // lostBranch reports DATA or a pack that is not on the log. Only leaders write them, so the log led there once: a SEAL or a
 // slot was lost, and a broker went on without it. Of each epoch one object is reported as damage.
 func (c *checker) lostBranch(key string, size int64, n slotName) {
-	if c.st.OnLostBranch(n.pos()) {
+	if c.accepts(n) {
+		c.mu.Lock()
+		c.accepted = append(c.accepted, objstore.Entry{Key: key, Size: size})
+		c.mu.Unlock()
 		c.note("accepted loss", key, "of a branch that a recovery has cut off: seb recover --discard removes it")
 		return
 	}
@@ -86,6 +90,11 @@ func (c *checker) lostBranch(key string, size int64, n slotName) {
 	}
 	c.damage("lost branch", key, "epoch %d was led here, and the log does not come by: a part of the log was lost, and a broker "+
 		"continued without it. What this branch holds was acknowledged; nothing of it is deleted", n.epoch)
+}
+
+// accepts says whether a recovery has accepted that objects of an epoch which is not on the log are lost.
+func (c *checker) accepts(n slotName) bool {
+	return slices.ContainsFunc(c.st.LostBranches, func(b state.LostBranch) bool { return n.epoch <= b.LastEpoch })
 }
 
 // forgotten says whether an epoch of that number was part of the log, and is not known.

@@ -96,6 +96,8 @@ type Options struct {
 	MemoryBytes int64
 	// Repair removes orphans that are garbage for ever. See Run.
 	Repair bool
+	// Discard removes what lost branches hold that a recovery has cut off the log: see Recover.
+	Discard bool
 	// Quiet is how long the log has to stand still before anything is removed; 10 seconds.
 	Quiet time.Duration
 }
@@ -168,6 +170,7 @@ type checker struct {
 	sealed   map[record.ID]bool   // epochs whose SEAL was seen
 	suspects []suspect
 	probes   map[string]bool    // names below probe/ that the first listing showed
+	accepted []objstore.Entry   // of lost branches that were accepted
 	branches map[record.ID]bool // epochs that are reported as lost branches
 }
 
@@ -214,7 +217,10 @@ func (c *checker) run(ctx context.Context) error {
 		return err
 	}
 	c.checkOffsets()
-	if c.o.Repair {
+	switch {
+	case c.o.Discard:
+		return c.discard(ctx)
+	case c.o.Repair:
 		return c.repair(ctx)
 	}
 	return nil

@@ -425,8 +425,6 @@ func (l *listing) higher(ctx context.Context, e objstore.Entry, n slotName, led 
 		l.c.orphan("beyond the end", e.Key, e.Size, "in an epoch that the log does not lead to, and not readable: %v", err)
 	case err != nil:
 		return err
-	case l.c.st.OnLostBranch(n.pos()):
-		l.c.lostBranch(e.Key, e.Size, n)
 	case h.Kind == record.KindData || h.Time == l.c.st.AppendTime || h.Time > l.c.st.Latest: // rule R13
 		led[n.nonce] = true
 		l.c.damage("lost epoch", e.Key, "epoch %d was led, and the log, which ends in epoch %d, does not lead there: a seal is missing", n.epoch, l.c.st.Pos.Epoch)

@@ -69,7 +69,8 @@ func (c *checker) readObject(ctx context.Context, key string) *object {
 // readSlot reads a commit object, or if it is not right the SEAL that a recovery has put beside it (rule R14).
 func (c *checker) readSlot(ctx context.Context, key string) *object {
 	o := c.readObject(ctx, key)
-	if o.err == nil || o.fatal() != nil || o.missing() {
+	n, _ := parseSlot(c.o.Shard, key)
+	if o.err == nil && c.place(&o.head, n) == nil || o.fatal() != nil || o.missing() {
 		return o
 	}
 	if r := c.readObject(ctx, key+state.RecoverySuffix); r.err == nil && r.head.Kind == record.KindSeal && r.head.Flags&record.FlagRecovery != 0 {

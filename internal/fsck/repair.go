@@ -178,3 +178,18 @@ func (r *removal) flush(ctx context.Context) error {
 	r.names = r.names[:0]
 	return nil
 }
+
+// discard removes what lost branches hold that a recovery has cut off the log. SEALs stay: they fence. No name of them is ever
+// used again, so a DELETE that comes late does no harm.
+func (c *checker) discard(ctx context.Context) error {
+	if c.report.Damages > 0 {
+		return ErrDamaged
+	}
+	r := &removal{c: c}
+	for _, e := range c.accepted {
+		if err := r.remove(ctx, e); err != nil {
+			return err
+		}
+	}
+	return r.flush(ctx)
+}

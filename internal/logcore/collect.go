@@ -130,7 +130,7 @@ func (g *Collector) Judge(key string) Verdict {
 	if epoch, nonce, number, ok := state.ParsePackKey(g.a.Shard, key); ok {
 		return g.judgePack(epoch, nonce, number)
 	}
-	if n, ok := parseSnap(g.a.Shard, key); ok && n.pos.Less(g.a.Pos) {
+	if n, ok := parseSnap(g.a.Shard, key); ok && n.pos.Less(g.a.Pos) && !g.a.OnLostBranch(n.pos) {
 		return Delete
 	}
 	return Keep

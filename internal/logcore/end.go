@@ -2,7 +2,6 @@ package logcore
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
@@ -199,22 +198,36 @@ func (c *Core) lookAgain(proof string) {
 				c.loadAgain()
 				return
 			}
-			c.stop(&LostError{ChainError: state.ChainError{
-				Pos: c.committed.Pos, Reason: "was stored and is missing: " + strings.TrimPrefix(proof, "/") + " refers to the log behind it",
-			}, Key: key, Proof: proof})
+			c.stop(&LostError{Pos: c.committed.Pos, Key: key, Why: "was stored and is missing: " + proof + " refers to the log behind it"})
 		})
 	})
 }
 
-// LostError says that a slot of the log is lost: another object refers to it (rule R13). It is a state.ChainError.
+// LostError says that no walk goes past a slot: it is missing and other objects refer to it (rule R13), or it cannot be read
+// (rule R9). A recovery ends that (rule R14).
 type LostError struct {
-	state.ChainError
-	Key   string // of the lost slot
-	Proof string // the name of the object that refers to it
+	Pos state.Position
+	Key string // of the slot
+	Why string
+	Err error // of a slot that cannot be read
 }
 
-// Unwrap returns the ChainError.
-func (e *LostError) Unwrap() error { return &e.ChainError }
+func (e *LostError) Error() string {
+	why := e.Why
+	if e.Err != nil {
+		why += ": " + e.Err.Error()
+	}
+	return fmt.Sprintf(`epoch %d slot %d (%s) %s. Bring the object back, or accept the loss: "seb recover --accept-loss %d:%d"`,
+		e.Pos.Epoch, e.Pos.Slot, e.Key, why, e.Pos.Epoch, e.Pos.Slot)
+}
+
+// Unwrap returns Err, or that the log's chain is broken.
+func (e *LostError) Unwrap() error {
+	if e.Err != nil {
+		return e.Err
+	}
+	return &state.ChainError{Pos: e.Pos, Reason: e.Why}
+}
 
 // loadAgain starts over from the newest snapshot, as a candidate or as a follower does.
 func (c *Core) loadAgain() {
@@ -235,5 +248,6 @@ func (c *Core) endsShort() {
 		c.loadAgain()
 		return
 	}
-	c.stop(&state.ChainError{Pos: c.committed.Pos, Reason: fmt.Sprintf("is missing, and the newest snapshot, %s, cannot be read", c.load.newest)})
+	pos := c.committed.Pos
+	c.stop(&LostError{Pos: pos, Key: c.committed.Key(pos.Epoch, pos.Slot), Why: "is missing, and the newest snapshot, " + c.load.newest + ", cannot be read"})
 }

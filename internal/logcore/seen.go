@@ -39,9 +39,9 @@ type OlderCopyError struct {
 
 func (e *OlderCopyError) Error() string {
 	if e.Cluster != e.Seen.Cluster {
-		return fmt.Sprintf("the data folder knows log %s in this bucket up to epoch %d slot %d, and the bucket holds log %s: it was emptied, or is another one",
+		return fmt.Sprintf("the data folder knows log %s in this bucket up to epoch %d slot %d, and the bucket holds log %s: it was emptied, or is another one. If that is right: \"seb recover --accept-older-copy\"",
 			e.Seen.Cluster, e.Seen.Epoch, e.Seen.Slot, e.Cluster)
 	}
-	return fmt.Sprintf("the data folder knows epoch %d slot %d of this log, and the bucket ends at epoch %d slot %d: it holds an older copy, or its newest objects are lost",
+	return fmt.Sprintf("the data folder knows epoch %d slot %d of this log, and the bucket ends at epoch %d slot %d: it holds an older copy, or its newest objects are lost. Bring them back, or accept the loss: \"seb recover --accept-older-copy\"",
 		e.Seen.Epoch, e.Seen.Slot, e.Pos.Epoch, e.Pos.Slot)
 }

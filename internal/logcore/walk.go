@@ -90,7 +90,7 @@ func (c *Core) drain(w *walk) {
 		}
 		h := &ev.Slot.Head
 		if err := c.checkHead(w, h); err != nil {
-			c.stop(err)
+			c.readRecovery(w, err)
 			return
 		}
 		if !w.onSlot(ev.Slot) {
@@ -112,8 +112,9 @@ func (c *Core) readRecovery(w *walk, why error) {
 		if c.walk != w || w.pos != pos {
 			return
 		}
-		if ev.Outcome != OutcomeOK || ev.Slot.Head.Kind != record.KindSeal || ev.Slot.Head.Flags&record.FlagRecovery == 0 {
-			c.stop(fmt.Errorf("read %s: %w", slot, why))
+		ok := ev.Outcome == OutcomeOK && ev.Slot.Head.Kind == record.KindSeal && ev.Slot.Head.Flags&record.FlagRecovery != 0
+		if !ok || c.checkHead(w, &ev.Slot.Head) != nil {
+			c.stop(&LostError{Pos: pos, Key: slot, Why: "cannot be read", Err: why})
 			return
 		}
 		w.got[pos.Slot] = answered{ev, c.now}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/sebbroker/seb/internal/batcher"
@@ -29,6 +30,8 @@ type Node struct {
 	merger  *merge.Merger  // nil if read-only
 	keys    *view.View
 	keysDir string // to be removed with it; "" if it may stay
+
+	seen *positionKeeper // nil without a data folder, or if read-only
 
 	triggers    *triggers.Engine // nil if read-only
 	triggersDir string           // to be removed with it
@@ -92,6 +95,12 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
 		Logger: o.Logger, Metrics: o.Metrics,
 	}
+	if n.folder != nil && !o.ReadOnly && !strings.HasPrefix(n.name, objstore.MemoryName) {
+		if opt.Core.Seen, err = ReadSeen(o.DataDir, n.name); err != nil {
+			return err
+		}
+		n.seen = newPositionKeeper(o.DataDir, n.name, o.Logger)
+	}
 	if local && !failpoint.Hurried() {
 		opt.Core.SnapshotBytes = snapshotBytesLocal
 	}
@@ -110,10 +119,12 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	opt.Changed = func(topics bool) {
 		keys.tell(topics)
 		events.tell(topics)
+		n.seen.tell()
 	}
 	if n.Broker, err = broker.Open(ctx, opt); err != nil {
 		return err
 	}
+	n.seen.start(n.Broker)
 	n.registerMetrics(o.Metrics)
 	if !o.ReadOnly && !o.NoMerge {
 		n.merger = merge.Open(merge.Options{
@@ -138,6 +149,7 @@ func (n *Node) Close(ctx context.Context) error {
 
 // closeRest closes what lies below the broker: the cache, the store, the data folder.
 func (n *Node) closeRest() error {
+	n.seen.close()
 	var errs []error
 	if n.cache != nil {
 		errs = append(errs, n.cache.close())

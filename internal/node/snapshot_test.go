@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/s3server"
 	"github.com/sebbroker/seb/internal/state"
@@ -167,11 +169,33 @@ func TestACopyOfALogThatIsNoMore(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(earlier, view), os.DirFS(filepath.Join(o.Bucket, view))); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time the log is longer than it was then
+	o.Bucket = earlier
+	if err := os.RemoveAll(o.DataDir); err != nil {
+		t.Fatal(err)
+	}
+	// The copy was made behind the end of this log: something is lost (rule R13).
+	if n, err := Open(t.Context(), o); !errors.As(err, new(*logcore.LostError)) {
+		t.Errorf("opened with a copy of a view from behind the end: %v", err)
+		if err == nil {
+			shut(t, n)
+		}
+	}
+	aside := filepath.Join(dir, "aside")
+	if err := os.Rename(filepath.Join(earlier, view), aside); err != nil {
+		t.Fatal(err)
+	}
+	for again := range 2 { // the second time the log is longer than it was then, and the copy is of another branch
+		if again == 1 {
+			if err := os.RemoveAll(filepath.Join(earlier, view)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.CopyFS(filepath.Join(earlier, view), os.DirFS(aside)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := os.RemoveAll(o.DataDir); err != nil {
 			t.Fatal(err)
 		}
-		o.Bucket = earlier
 		n = open(t, o)
 		for range 30 {
 			events(t, n, "first", "c")

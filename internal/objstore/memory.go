@@ -206,4 +206,7 @@ func (m *Memory) Delete(ctx context.Context, keys ...string) error {
 }
 
 // String implements Store.
-func (m *Memory) String() string { return "mem:" }
+func (m *Memory) String() string { return MemoryName }
+
+// MemoryName is what every store in memory is called: each is another one.
+const MemoryName = "mem:"

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// recoverFlags are the flags of `seb recover`.
+type recoverFlags struct {
+	fsckFlags
+	loss      string
+	olderCopy bool
+	discard   bool
+}
+
+func newRecover() *cobra.Command {
+	var f recoverFlags
+	cmd := &cobra.Command{
+		Use:   "recover",
+		Short: "Continue a log of which a part is lost",
+		Long: `A broker refuses to lead a log of which it knows that a part is missing. seb fsck says what is lost; first try to
+bring the missing objects back, from a backup or an older version of them: then nothing needs to be recovered.
+
+--accept-loss EPOCH:SLOT cuts the log at that slot, which the broker's error names. What lies behind it, the lost branch,
+is served no more, and stays in the bucket until --discard. The decision is recorded in the log. It continues at offsets above
+every offset that anything in the bucket or the data folder names: consumers see a gap, and no offset twice.
+
+--accept-older-copy does the same where the data folder knows more of the log than the bucket holds.
+
+Stop the brokers first. One that still writes to the lost branch is fenced and stops by itself. A bucket at format level 1
+is raised to level 2: programs that know level 1 only cannot open it any more.`,
+		Example: "  seb recover --accept-loss 12:345\n  seb recover --accept-older-copy --bucket 's3://events/prod?region=eu-central-1'\n  seb recover --discard",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fl := cmd.Flags()
+	f.bucketFlags(fl)
+	fl.StringVar(&f.loss, "accept-loss", "", "EPOCH:SLOT of the first slot that is lost")
+	fl.BoolVar(&f.olderCopy, "accept-older-copy", false, "accept that the bucket holds less than the data folder knows")
+	fl.BoolVar(&f.discard, "discard", false, "delete what lost branches hold that were accepted before")
+	return cmd
+}
+
+func (f *recoverFlags) run(cmd *cobra.Command) error {
+	at, err := parsePosition(f.loss)
+	if err != nil {
+		return usageError{fmt.Errorf("--accept-loss: %w", err)}
+	}
+	if f.discard && (at != nil || f.olderCopy) {
+		return usageError{errors.New("--discard: give it alone, after the loss was accepted")}
+	}
+	store, err := f.open(cmd)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if f.discard {
+		r, err := fsck.Run(cmd.Context(), fsck.Options{Store: store, Discard: true})
+		if err != nil {
+			return fmt.Errorf("%s: %w", store, err)
+		}
+		fmt.Fprintf(out, "%s: deleted %d objects of lost branches, %d bytes\n", store, r.Deleted.Objects, r.Deleted.Bytes)
+		return nil
+	}
+	seen, err := node.ReadSeen(f.dataDir, store.String())
+	if err != nil {
+		return err
+	}
+	o := fsck.RecoverOptions{Store: store, Accept: at, Seen: seen, OlderCopy: f.olderCopy}
+	r, err := fsck.Recover(cmd.Context(), o)
+	forget := f.olderCopy && seen != nil
+	if err != nil && !(forget && (errors.Is(err, fsck.ErrNothingLost) || errors.Is(err, fsck.ErrNoLog))) {
+		return fmt.Errorf("%s: %w", store, err)
+	}
+	if forget {
+		if err := node.ForgetSeen(f.dataDir, store.String()); err != nil {
+			return fmt.Errorf("%s: %w", f.dataDir, err)
+		}
+		fmt.Fprintf(out, "%s: forgot epoch %d slot %d\n", f.dataDir, seen.Epoch, seen.Slot)
+	}
+	if r != nil {
+		printRecovery(cmd, store.String(), r)
+	}
+	return nil
+}
+
+func printRecovery(cmd *cobra.Command, store string, r *fsck.Recovery) {
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%s: the log is cut at epoch %d slot %d and continues in epoch %d, at format level %d\n", store, r.At.Epoch, r.At.Slot, r.Epoch, r.Level)
+	fmt.Fprintf(out, "lost branch: %d objects, kept until seb recover --discard; %d topics were created on it\n", r.Slots, r.Topics)
+	for _, l := range r.Lost {
+		fmt.Fprintf(out, "%s/%d: offsets %d to %d hold no records; consumers continue at %d\n", l.Topic, l.Partition, l.From, l.To-1, l.To)
+	}
+	for _, name := range r.Fenced {
+		fmt.Fprintf(out, "fenced: %s\n", name)
+	}
+}
+
+// parsePosition reads EPOCH:SLOT; nil if it is empty.
+func parsePosition(s string) (*state.Position, error) {
+	if s == "" {
+		return nil, nil
+	}
+	epoch, slot, ok := strings.Cut(s, ":")
+	e, err1 := strconv.ParseUint(epoch, 10, 32)
+	n, err2 := strconv.ParseUint(slot, 10, 64)
+	if !ok || err1 != nil || err2 != nil {
+		return nil, fmt.Errorf("%q: want EPOCH:SLOT, such as 12:345", s)
+	}
+	return &state.Position{Epoch: uint32(e), Slot: n}, nil
+}

@@ -1,0 +1,193 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/record"
+)
+
+// The data folder remembers the last position of each bucket's log. A broker that finds less in the bucket than it knows does
+// not lead: the bucket was put back to an older copy, or its newest objects are lost.
+
+// positionsFile holds the positions; positionsMax bounds it, the oldest go first.
+const (
+	positionsFile = "positions.json"
+	positionsMax  = 64
+)
+
+// savedPosition is a position in the file.
+type savedPosition struct {
+	Store   string    `json:"store"` // bucket, prefix and endpoint
+	Cluster string    `json:"cluster"`
+	Epoch   uint32    `json:"epoch"`
+	Nonce   string    `json:"nonce"` // of the epoch
+	Slot    uint64    `json:"slot"`  // the next
+	Highest int64     `json:"highest_offset"`
+	At      time.Time `json:"at"`
+}
+
+// readPositions reads the file. One that is missing, or was cut off by a crash, holds nothing.
+func readPositions(dir string) ([]savedPosition, error) {
+	b, err := os.ReadFile(filepath.Join(dir, positionsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []savedPosition
+	if json.Unmarshal(b, &all) != nil {
+		return nil, nil
+	}
+	return all, nil
+}
+
+// ReadSeen returns what a data folder knows of a store's log, or nil.
+func ReadSeen(dir, store string) (*logcore.Seen, error) {
+	all, err := readPositions(dir)
+	if err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	for _, p := range all {
+		if p.Store != store {
+			continue
+		}
+		cluster, err1 := record.ParseID(p.Cluster)
+		nonce, err2 := record.ParseID(p.Nonce)
+		if err1 != nil || err2 != nil {
+			return nil, nil
+		}
+		return &logcore.Seen{Cluster: cluster, Epoch: p.Epoch, Nonce: nonce, Slot: p.Slot, Highest: p.Highest}, nil
+	}
+	return nil, nil
+}
+
+// ForgetSeen makes a data folder forget a store's position.
+func ForgetSeen(dir, store string) error {
+	f, err := openFolder(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(saveSeen(dir, store, nil), f.close())
+}
+
+// saveSeen replaces a store's position; nil forgets it.
+func saveSeen(dir, store string, s *logcore.Seen) error {
+	all, err := readPositions(dir)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(p savedPosition) bool { return p.Store == store })
+	if s != nil {
+		all = append(all, savedPosition{
+			Store: store, Cluster: s.Cluster.String(), Epoch: s.Epoch, Nonce: s.Nonce.String(), Slot: s.Slot,
+			Highest: s.Highest, At: time.Now().UTC(),
+		})
+	}
+	if n := len(all) - positionsMax; n > 0 {
+		all = all[n:]
+	}
+	b, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, positionsFile)
+	if err := os.WriteFile(file+".new", append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// seenEvery is how often the position is saved at most. What is committed after the last time is not remembered if the
+// machine dies: an older copy of the bucket that lacks only that is not noticed.
+const seenEvery = time.Second
+
+// positionKeeper saves the position of a broker's log.
+type positionKeeper struct {
+	dir, store string
+	broker     *broker.Broker
+	log        *slog.Logger
+	changed    chan struct{} // capacity 1
+	stop       chan struct{}
+	once       sync.Once
+	done       sync.WaitGroup
+	last       logcore.Seen
+}
+
+func newPositionKeeper(dir, store string, log *slog.Logger) *positionKeeper {
+	return &positionKeeper{dir: dir, store: store, log: log, changed: make(chan struct{}, 1), stop: make(chan struct{})}
+}
+
+// tell is the broker's hook: it never waits.
+func (k *positionKeeper) tell() {
+	if k == nil {
+		return
+	}
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// start saves the position of a broker that leads, now and as it changes.
+func (k *positionKeeper) start(b *broker.Broker) {
+	if k == nil {
+		return
+	}
+	k.broker = b
+	k.save()
+	k.done.Go(func() {
+		t := time.NewTimer(0)
+		defer t.Stop()
+		for {
+			select {
+			case <-k.changed:
+			case <-k.stop:
+				return
+			}
+			t.Reset(seenEvery)
+			select {
+			case <-t.C:
+			case <-k.stop:
+				return
+			}
+			k.save()
+		}
+	})
+}
+
+// save writes the position if it is another. A full disk must not stop a broker: the position is then an older one.
+func (k *positionKeeper) save() {
+	seen, known := k.broker.Seen()
+	if !known || seen == k.last {
+		return
+	}
+	if err := saveSeen(k.dir, k.store, &seen); err != nil {
+		k.log.Warn("position not saved in the data folder", "err", err)
+		return
+	}
+	k.last = seen
+}
+
+// close saves the last position.
+func (k *positionKeeper) close() {
+	if k == nil || k.broker == nil {
+		return
+	}
+	k.once.Do(func() {
+		close(k.stop)
+		k.done.Wait()
+		k.save()
+	})
+}
