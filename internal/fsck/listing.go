@@ -369,9 +369,15 @@ func (l *listing) settle(ctx context.Context) error {
 				return err
 			}
 		case c.stopped && n.nonce == c.st.Nonce:
+			led[n.nonce] = true
 			c.note("unreachable", e.Key, "behind the damage at epoch %d slot %d", c.st.Pos.Epoch, c.st.Pos.Slot)
 		default:
 			c.orphan("beyond the end", e.Key, e.Size, "a broker is writing it, or stopped while it did: of no use once the epoch is sealed")
+		}
+	}
+	if len(led) > 0 || c.stopped {
+		if err := l.behind(ctx); err != nil {
+			return err
 		}
 	}
 	missing := c.places(func(at ref, _ record.ID) bool { return l.wanted[at] != nil && !l.seen[at] })
@@ -385,6 +391,49 @@ func (l *listing) settle(ctx context.Context) error {
 		}
 		c.lost("missing object", key, "records that can be read are in it, and it is not there", places)
 	}
+	return nil
+}
+
+// behind says which records lie behind the damage at which the log ends: those that its slots there name. What a lost slot
+// held itself nothing names, unless a later slot of the partition does.
+func (l *listing) behind(ctx context.Context) error {
+	c := l.c
+	epochs, slots := map[uint32]bool{}, 0
+	next, made := map[partition]int64{}, 0
+	for _, e := range l.pending {
+		n, slot := parseSlot(c.o.Shard, e.Key)
+		if !slot || n.pos().Less(c.st.Pos) {
+			continue
+		}
+		o := c.readObject(ctx, e.Key)
+		if err := o.fatal(); err != nil {
+			return err
+		}
+		epochs[n.epoch] = true
+		slots++
+		for i := range o.index {
+			x := &o.index[i]
+			p := partition{x.Topic, x.Partition}
+			next[p] = max(next[p], x.Base+int64(x.Span))
+		}
+		for i := range o.recs {
+			if o.recs[i].Kind == state.TopicCreate {
+				made++
+			}
+		}
+	}
+	f := Finding{Severity: Note, Kind: "lost records"}
+	for _, t := range c.st.Topics() {
+		for i, p := range t.Partitions {
+			if to := next[partition{t.ID, uint32(i)}]; to > p.Next {
+				f.Lost = append(f.Lost, Records{Topic: t.Name, Partition: i, From: p.Next, To: to})
+			}
+		}
+	}
+	f.Text = fmt.Sprintf("behind epoch %d slot %d lie %d objects in %d epochs, which no broker reads; %d topics were created there. "+
+		"Bring the lost object back, or accept the loss: seb recover --accept-loss %d:%d",
+		c.st.Pos.Epoch, c.st.Pos.Slot, slots, len(epochs), made, c.st.Pos.Epoch, c.st.Pos.Slot)
+	c.found(f)
 	return nil
 }
 

@@ -221,6 +221,9 @@ func (e *LostError) Error() string {
 		e.Pos.Epoch, e.Pos.Slot, e.Key, why, e.Pos.Epoch, e.Pos.Slot)
 }
 
+// Is makes it record.ErrCorrupt: acknowledged data is not what it was.
+func (e *LostError) Is(target error) bool { return target == record.ErrCorrupt }
+
 // Unwrap returns Err, or that the log's chain is broken.
 func (e *LostError) Unwrap() error {
 	if e.Err != nil {

@@ -37,6 +37,9 @@ type OlderCopyError struct {
 	Pos     state.Position
 }
 
+// Is makes it record.ErrCorrupt: acknowledged data is not there.
+func (e *OlderCopyError) Is(target error) bool { return target == record.ErrCorrupt }
+
 func (e *OlderCopyError) Error() string {
 	if e.Cluster != e.Seen.Cluster {
 		return fmt.Sprintf("the data folder knows log %s in this bucket up to epoch %d slot %d, and the bucket holds log %s: it was emptied, or is another one. If that is right: \"seb recover --accept-older-copy\"",
