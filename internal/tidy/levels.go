@@ -133,6 +133,7 @@ var levels = map[string]int{
 var support = []string{
 	"internal/objstore/storetest",
 	"internal/fuzzing",
+	"internal/golden",
 	"internal/s3server",
 	"internal/s3proxy",
 	"internal/program",

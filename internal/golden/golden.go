@@ -1,0 +1,166 @@
+// Package golden keeps buckets that earlier commits wrote, with the answers that their programs gave. Every later version
+// must open them, answer the same, and write to them.
+package golden
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// objectMax bounds an object of an archive.
+const objectMax = 16 << 20
+
+// Listing is the SHA-256 of each object of a store, by name.
+func Listing(ctx context.Context, store objstore.Store) (map[string]string, error) {
+	sums := map[string]string{}
+	err := walk(ctx, store, func(key string, data []byte) error {
+		sum := sha256.Sum256(data)
+		sums[key] = hex.EncodeToString(sum[:])
+		return nil
+	})
+	return sums, err
+}
+
+// Pack writes all objects of a store as a tar.gz, by name.
+func Pack(ctx context.Context, store objstore.Store, w io.Writer) error {
+	zip, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	files := tar.NewWriter(zip)
+	err = walk(ctx, store, func(key string, data []byte) error {
+		if err := files.WriteHeader(&tar.Header{Name: key, Size: int64(len(data)), Mode: 0o600}); err != nil {
+			return err
+		}
+		_, err := files.Write(data)
+		return err
+	})
+	return errors.Join(err, files.Close(), zip.Close())
+}
+
+// Unpack puts the objects of an archive that Pack wrote into a store.
+func Unpack(ctx context.Context, r io.Reader, store objstore.Store) error {
+	zip, err := gzip.NewReader(r)
+	if err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
+	for files := tar.NewReader(zip); ; {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("unpack: %w", err)
+		}
+		data, err := io.ReadAll(io.LimitReader(files, objectMax))
+		if err != nil {
+			return fmt.Errorf("unpack %s: %w", h.Name, err)
+		}
+		if err := store.Put(ctx, h.Name, objstore.NewBody(data)); err != nil {
+			return fmt.Errorf("unpack %s: %w", h.Name, err)
+		}
+	}
+}
+
+func walk(ctx context.Context, store objstore.Store, each func(key string, data []byte) error) error {
+	for o := (objstore.ListOptions{}); ; {
+		entries, more, err := store.List(ctx, o)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			o.After = e.Key
+			object, err := store.Get(ctx, e.Key, objstore.Whole)
+			if err != nil {
+				return err
+			}
+			data, err := io.ReadAll(object.Body)
+			if err = errors.Join(err, object.Body.Close()); err != nil {
+				return err
+			}
+			if err := each(e.Key, data); err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// Caller sends requests to a broker over HTTP.
+type Caller struct{ Address, APIKey string }
+
+// Call sends a request with further headers, given as names and values in turn, and returns the body of a 2xx answer.
+func (c Caller) Call(ctx context.Context, method, path, body string, headers ...string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.Address+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.APIKey)
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
+	}
+	return answer, err
+}
+
+// Expectation is what a broker answers, by path: JSON, or lines of JSON as text.
+type Expectation map[string]string
+
+// Observe asks a broker for everything that a bucket must keep: topics, records, groups, newest values, triggers, firings.
+func Observe(ctx context.Context, c Caller) (Expectation, error) {
+	seen := Expectation{}
+	get := func(path string, headers ...string) error {
+		answer, err := c.Call(ctx, http.MethodGet, path, "", headers...)
+		seen[path] = string(answer)
+		return err
+	}
+	for _, path := range []string{"/topics", "/groups", "/triggers", "/firings"} {
+		if err := get(path); err != nil {
+			return nil, err
+		}
+	}
+	var list api.Topics
+	if err := json.Unmarshal([]byte(seen["/topics"]), &list); err != nil {
+		return nil, err
+	}
+	for i := range list.Topics {
+		t := &list.Topics[i]
+		name := url.QueryEscape(t.Name)
+		for _, p := range t.Partitions {
+			path := fmt.Sprintf("/records?topic-name=%s&partition=%d&offset=%d&max-records=100000", name, p.Partition, p.StartOffset)
+			if p.NextOffset > p.StartOffset {
+				if err := get(path, "Accept", api.NDJSON); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if t.Settings["cleanup-policy"] == "compact" {
+			if err := get("/keys?read=latest&topic-name=" + name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return seen, nil
+}
