@@ -24,6 +24,9 @@ type Options struct {
 	CacheBytes int64
 	// ReadOnly follows what another broker writes, and writes nothing.
 	ReadOnly bool
+	// HoldUpgrade leaves the bucket of an older program at its format level. Otherwise the first write 10 minutes or more
+	// after Open raises it to the highest level that this program knows, and older programs refuse it from then on.
+	HoldUpgrade bool
 	// NoAutoCreate refuses records for topics that were not created.
 	NoAutoCreate bool
 	// BatchWait is how long records are collected for one object: 250 ms on remote buckets, 5 ms on local ones; negative
@@ -86,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		return nil, err
 	}
 	no := node.Options{
-		Bucket: o.Bucket, DataDir: o.DataDir, ReadOnly: o.ReadOnly, NoAutoCreate: o.NoAutoCreate,
+		Bucket: o.Bucket, DataDir: o.DataDir, ReadOnly: o.ReadOnly, HoldUpgrade: o.HoldUpgrade, NoAutoCreate: o.NoAutoCreate,
 		BatchWait: o.BatchWait, BatchBytes: o.BatchBytes, MemoryLimit: o.MemoryLimit, Logger: o.Logger,
 	}
 	if o.BatchWait < 0 {

@@ -127,7 +127,7 @@ func (b *Broker) Budget() *budget.Budget { return b.opt.Budget }
 // says which.
 func (b *Broker) Done() <-chan struct{} { return b.log.Done() }
 
-// Err says why Done is closed: a *FencedError, ErrCorrupt, or ErrClosed; nil before.
+// Err says why Done is closed: a *FencedError, ErrCorrupt, state.ErrNewer, or ErrClosed; nil before.
 func (b *Broker) Err() error {
 	select {
 	case <-b.log.Done():
@@ -138,7 +138,7 @@ func (b *Broker) Err() error {
 	case logcore.RoleFenced:
 		return b.fenced()
 	case logcore.RoleStopped:
-		return fmt.Errorf("%w: the log has stopped: %w", ErrCorrupt, s.Err)
+		return stopped(s.Err)
 	}
 	return ErrClosed
 }

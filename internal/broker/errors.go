@@ -7,6 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/eventlog"
 	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/ranges"
+	"github.com/sebbroker/seb/internal/state"
 )
 
 // The errors that callers may test for with errors.Is. Front ends map them in one table each.
@@ -41,6 +42,8 @@ var (
 	// ErrNotSent: the caller stopped waiting before its append was sent; it was taken out and will never appear. The
 	// error wraps the context's cause as well.
 	ErrNotSent = errors.New("gave up before the append was sent: it will not appear")
+	// ErrLevel: the bucket's format level is too low for the request.
+	ErrLevel = state.ErrLevel
 )
 
 // OffsetMismatchError says where a partition really ends, or with Group what that group has committed. It is
@@ -162,8 +165,10 @@ func (b *Broker) rejection(r *eventlog.RejectedError, expected int64) error {
 			return ErrStoreUnavailable
 		}
 		return fmt.Errorf("%w: %w", ErrStoreUnavailable, r.Err)
+	case logcore.RejectLevel:
+		return &state.LevelError{Needs: state.LevelMax, Has: b.Level().Now}
 	case logcore.RejectStopped:
-		return fmt.Errorf("%w: the log has stopped: %w", ErrCorrupt, r.Err)
+		return stopped(r.Err)
 	case logcore.RejectNotLeader:
 		if b.ReadOnly() {
 			return ErrReadOnly
@@ -182,6 +187,14 @@ func readError(err error) error {
 		return ErrClosed
 	}
 	return err
+}
+
+// stopped is why a log that has stopped answers nothing: corruption, or a bucket that a newer program has raised.
+func stopped(err error) error {
+	if errors.Is(err, state.ErrNewer) {
+		return err
+	}
+	return fmt.Errorf("%w: the log has stopped: %w", ErrCorrupt, err)
 }
 
 func (b *Broker) fenced() error {

@@ -18,7 +18,7 @@ func (b *Broker) NextPack() uint64 { return b.packs.Add(1) }
 
 // Install has a stored pack installed by a committed record (rule R8), and says what came of it.
 func (b *Broker) Install(ctx context.Context, c *state.PackContent) packer.Result {
-	err := b.log.Propose(state.Record{Kind: state.PackInstall, Pack: c}).Wait(ctx)[0].Err()
+	err := b.log.ProposeAll([]logcore.Op{{Record: state.Record{Kind: state.PackInstall, Pack: c}, Own: true}}).Wait(ctx)[0].Err()
 	switch {
 	case err == nil:
 		return packer.Acked
@@ -32,7 +32,7 @@ func (b *Broker) Install(ctx context.Context, c *state.PackContent) packer.Resul
 func (b *Broker) Compacted(ctx context.Context, recs []state.Record) error {
 	ops := make([]logcore.Op, len(recs))
 	for i := range recs {
-		ops[i].Record = recs[i]
+		ops[i] = logcore.Op{Record: recs[i], Own: true}
 	}
 	results := b.log.ProposePatiently(ops).Wait(ctx)
 	for i := range results {

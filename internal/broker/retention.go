@@ -66,7 +66,7 @@ func overdue(s *state.State, now time.Time) []logcore.Op {
 		settings := state.Resolve(t.Settings)
 		for i, p := range t.Partitions {
 			if start := keepFrom(p, &settings, now); start > p.Start {
-				ops = append(ops, logcore.Op{Record: state.Record{
+				ops = append(ops, logcore.Op{Own: true, Record: state.Record{
 					Kind: state.TopicTrim, Topic: t.ID, Partition: uint32(i), Offset: start,
 				}})
 			}

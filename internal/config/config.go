@@ -21,6 +21,8 @@ type Config struct {
 	// DataDir is the folder for what can be lost: disk cache, generated API key, remembered store check.
 	DataDir  string
 	ReadOnly bool // follow the log, write nothing
+	// HoldUpgrade leaves the bucket of an older program at its format level until `seb upgrade --finalize`.
+	HoldUpgrade bool
 	// AutoCreate creates a topic at the first record sent to it.
 	AutoCreate bool
 	// EventsTopic is where events go whose sender names no topic.

@@ -17,6 +17,10 @@ import (
 func (l *Log) getMeta(ctx context.Context, e *logcore.Effect) *logcore.Event {
 	ev := &logcore.Event{Kind: logcore.EvMeta, Op: e.Op}
 	id, checked, err := l.readMeta(ctx, e.Key)
+	if errors.Is(err, state.ErrNewer) { // no checksum covers the layout's number, so it must come twice
+		objstore.Forget(l.opt.Store, e.Key)
+		id, checked, err = l.readMeta(ctx, e.Key)
+	}
 	if err == nil && !checked {
 		var again record.ID
 		objstore.Forget(l.opt.Store, e.Key)
@@ -36,7 +40,7 @@ func (l *Log) readMeta(ctx context.Context, key string) (id record.ID, checked b
 	if err != nil {
 		return id, false, err
 	}
-	if id, checked, err = logcore.DecodeMeta(b); err != nil {
+	if id, checked, err = logcore.DecodeMeta(b); err != nil && !errors.Is(err, state.ErrNewer) {
 		err = fmt.Errorf("%w: %w", record.ErrCorrupt, err)
 	}
 	return id, checked, err

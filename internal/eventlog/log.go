@@ -83,7 +83,10 @@ func (l *Log) openError(cause error) error {
 }
 
 // now is the time on the log's clock: nanoseconds that never go back, and never 0.
-func (l *Log) now() int64 { return int64(time.Since(l.start)) + int64(time.Second) }
+func (l *Log) now() int64 { return int64(time.Since(l.start) + firstNow) }
+
+// firstNow is the time on a log's clock when it starts.
+const firstNow = time.Second
 
 // Read calls f with the committed state, which does not change until f returns. f must be quick: while it runs nothing
 // is committed. It must keep nothing but what the state's package says is immutable.

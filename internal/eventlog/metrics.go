@@ -62,6 +62,7 @@ func newMeters(l *Log) *meters {
 		})
 	}
 	s.GetOrCreateGauge(`seb_log_epoch`, func() float64 { return float64(l.Status().Epoch) })
+	s.GetOrCreateGauge(`seb_log_format_level`, func() float64 { return float64(l.Level().Now) })
 	s.GetOrCreateGauge(`seb_log_queue_bytes`, func() float64 { return float64(l.queued.Load()) })
 	return m
 }

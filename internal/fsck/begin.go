@@ -52,6 +52,9 @@ func (c *checker) readMeta(ctx context.Context) error {
 			c.verified(int64(len(b)), true)
 			return nil
 		}
+		if errors.Is(err, state.ErrNewer) {
+			return err
+		}
 	}
 	known := false
 	listErr := c.list(ctx, logcore.WALPrefix(c.o.Shard), "", func(e objstore.Entry) bool {

@@ -112,7 +112,7 @@ var ErrActive = errors.New("nothing was removed: a broker is writing to the buck
 var ErrDamaged = errors.New("nothing was removed: the bucket is damaged")
 
 // Run checks a bucket. The report is filled in as far as the run came. An error says that the check itself could not be
-// done (objstore's errors, ErrNoLog); damage is no error but counted in the report.
+// done (objstore's errors, ErrNoLog, state.ErrNewer); damage is no error but counted in the report.
 //
 // With Repair it then removes what is garbage for ever by rule R7, as seen from the two newest snapshots, both of which
 // it has found to be on the log; and leftovers of store checks that were there all the time. It refuses with ErrActive

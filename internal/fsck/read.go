@@ -122,7 +122,8 @@ func (o *object) decode(b []byte) error {
 	if err != nil {
 		return err
 	}
-	if o.recs, err = state.DecodeRecords(encoded); errors.Is(err, state.ErrNewer) {
+	o.recs, err = state.DecodeRecords(encoded)
+	if errors.Is(err, state.ErrNewer) {
 		return err
 	}
 	if err != nil {

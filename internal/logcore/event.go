@@ -100,6 +100,8 @@ type Op struct {
 	// Conditional: an OffsetCommit is made only if the group's offset is Expected; -1 is none.
 	Conditional bool
 	Expected    int64
+	// Own: the broker proposes it by itself, for no client. Alone it does not raise the bucket's format level.
+	Own bool
 
 	Err  Rejection // set at freeze
 	Next int64     // with RejectOffset: what it is

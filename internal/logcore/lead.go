@@ -107,11 +107,11 @@ func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
 	}
 }
 
-// raise adds the record that raises the bucket's format level to the first slot of a client in which it is due. An empty
-// slot, which the core makes itself, raises nothing: an idle broker changes no format.
+// raise adds the record that raises the bucket's format level to the first slot of a client in which it is due. A slot of
+// which no member is a client's raises nothing: an idle broker changes no format.
 func (c *Core) raise(p *Proposal, records []state.Record) []state.Record {
 	due := c.cfg.RaiseAfter >= 0 && c.since(c.lead.since, c.cfg.RaiseAfter)
-	if !due || p.User == nil || c.lead.ahead.Level >= state.LevelMax {
+	if !due || c.lead.ahead.Level >= state.LevelMax || !p.ofClient() {
 		return records
 	}
 	r := state.RaiseTo(state.LevelMax)
@@ -119,6 +119,30 @@ func (c *Core) raise(p *Proposal, records []state.Record) []state.Record {
 		panic(fmt.Sprintf("logcore: raise the format level: %v", err))
 	}
 	return append([]state.Record{r}, records...)
+}
+
+// ofClient says whether a client made any member that is in the slot.
+func (p *Proposal) ofClient() bool {
+	for i := range p.Appends {
+		if p.Appends[i].Err == RejectNone {
+			return true
+		}
+	}
+	for i := range p.Ops {
+		if op := &p.Ops[i]; op.Err == RejectNone && !op.Own {
+			return true
+		}
+	}
+	return false
+}
+
+// RaiseAt is when the first commit of a client raises the bucket's format level, on the clock of Step; ok is false where
+// no commit does: the bucket is at state.LevelMax, Config.RaiseAfter is negative, or this core does not lead.
+func (c *Core) RaiseAt() (at int64, ok bool) {
+	if c.role != RoleLeader || c.cfg.RaiseAfter < 0 || c.committed.Level >= state.LevelMax {
+		return 0, false
+	}
+	return c.lead.since + int64(c.cfg.RaiseAfter), true
 }
 
 func (c *Core) checkOps(p *Proposal) []state.Record {

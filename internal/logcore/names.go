@@ -14,9 +14,6 @@ import (
 // MetaKey names the object that makes a bucket a Seb log: put once, by whoever comes first.
 const MetaKey = "meta/cluster"
 
-// formatVersion is the version of the bucket's layout.
-const formatVersion = 1
-
 type clusterMeta struct {
 	Format  int    `json:"format"`
 	Cluster string `json:"cluster"`
@@ -31,7 +28,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // EncodeMeta is the content of MetaKey.
 func EncodeMeta(cluster record.ID) []byte {
-	m := clusterMeta{Format: formatVersion, Cluster: cluster.String()}
+	m := clusterMeta{Format: state.Layout, Cluster: cluster.String()}
 	m.CRC32C = m.sum()
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -41,14 +38,18 @@ func EncodeMeta(cluster record.ID) []byte {
 }
 
 // DecodeMeta reads the content of MetaKey. Where it has no checksum, as in older buckets, checked is false: a bit that is flipped
-// on its way makes another id of it, and a broker that believed that would begin another log in the same bucket.
+// on its way makes another id of it, and a broker that believed that would begin another log in the same bucket. A later layout is a
+// *state.NewerError.
 func DecodeMeta(b []byte) (id record.ID, checked bool, err error) {
 	var m clusterMeta
 	if err := json.Unmarshal(b, &m); err != nil {
 		return id, false, fmt.Errorf("parse %s: %w", MetaKey, err)
 	}
-	if m.Format != formatVersion {
-		return id, false, fmt.Errorf("%s: format %d, this Seb reads %d", MetaKey, m.Format, formatVersion)
+	if m.Format > state.Layout {
+		return id, false, &state.NewerError{Layout: m.Format}
+	}
+	if m.Format != state.Layout {
+		return id, false, fmt.Errorf("%s: format %d, this Seb reads %d", MetaKey, m.Format, state.Layout)
 	}
 	if m.CRC32C != "" && m.CRC32C != m.sum() {
 		return id, false, fmt.Errorf("%s: its checksum is %s, and %s says it", MetaKey, m.sum(), m.CRC32C)

@@ -101,6 +101,9 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		}
 		n.seen = newPositionKeeper(o.DataDir, n.name, o.Logger)
 	}
+	if o.HoldUpgrade {
+		opt.Core.RaiseAfter = -1
+	}
 	if local && !failpoint.Hurried() {
 		opt.Core.SnapshotBytes = snapshotBytesLocal
 	}

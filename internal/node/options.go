@@ -24,6 +24,8 @@ type Options struct {
 	DataDir string
 	// ReadOnly follows the log and writes nothing.
 	ReadOnly bool
+	// HoldUpgrade leaves a bucket of an older program at its format level until Raise is called.
+	HoldUpgrade bool
 	// NoAutoCreate refuses records for topics that were not created.
 	NoAutoCreate bool
 	// Advertised is the address that clients of a broker we take over from are told.

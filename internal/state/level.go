@@ -16,6 +16,9 @@ const (
 	LevelRecovery = 2
 	// LevelMax is the highest level that this program reads and writes.
 	LevelMax = LevelRecovery
+
+	// Layout is the layout of the bucket that this program reads and writes: what meta/cluster names as its format.
+	Layout = 1
 )
 
 // levelVersions are the first versions of Seb that read a level. A FormatLevel record carries the version, so that an older
@@ -33,13 +36,19 @@ var ErrNewer = errors.New("the bucket needs a newer Seb")
 // NewerError says that a bucket is at a format level that this program does not know. It is ErrNewer.
 type NewerError struct {
 	Level   uint32
-	Version string // the oldest Seb that reads the level
+	Version string // the oldest Seb that reads the level, "" if the bucket does not name it
+	// Layout, if not 0, is the layout that meta/cluster names, which this program does not know. Level is 0 then: nothing
+	// else of the bucket was read.
+	Layout int
 }
 
 func (e *NewerError) Error() string {
 	needs := "a newer Seb"
 	if e.Version != "" {
 		needs = "Seb " + e.Version + " or newer"
+	}
+	if e.Layout != 0 {
+		return fmt.Sprintf("the bucket has layout %d, which needs %s; this program reads layout %d", e.Layout, needs, Layout)
 	}
 	return fmt.Sprintf("the bucket is at format level %d, which needs %s; this program reads levels up to %d", e.Level, needs, LevelMax)
 }
@@ -76,20 +85,38 @@ func encodeLevel(level uint32) []byte {
 	return appendBytes(appendVarint(nil, 1, uint64(level)), 2, []byte(levelVersions[level]))
 }
 
+// decodeLevel reads what encodeLevel made. A newer program may add fields, so the level alone decides whether this one
+// continues: of a level that it knows it accepts no other fields.
 func decodeLevel(b []byte) (level uint32, err error) {
-	version := ""
-	// A newer program may add fields: the level alone decides whether this one may go on.
-	err = fields(b, schema{last: 1 << 20, varints: 1 << 1}, func(num protowire.Number, v uint64, m []byte) (err error) {
-		switch num {
-		case 1:
-			level, err = uint32Of(v)
-		case 2:
-			version = string(m)
+	version, unknown := "", protowire.Number(0)
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return 0, errWire
 		}
-		return err
-	})
-	if err == nil {
-		err = checkLevel(level, version)
+		value := b[n:]
+		if n = protowire.ConsumeFieldValue(num, typ, value); n < 0 {
+			return 0, errWire
+		}
+		b = value[n:]
+		switch {
+		case num == 1 && typ == protowire.VarintType:
+			v, _ := protowire.ConsumeVarint(value)
+			if level, err = uint32Of(v); err != nil {
+				return 0, err
+			}
+		case num == 2 && typ == protowire.BytesType:
+			s, _ := protowire.ConsumeBytes(value)
+			version = string(s)
+		default:
+			unknown = num
+		}
 	}
-	return level, err
+	if err := checkLevel(level, version); err != nil {
+		return 0, err
+	}
+	if unknown != 0 || level <= LevelFirst {
+		return 0, fmt.Errorf("format level %d, field %d: %w", level, unknown, errWire)
+	}
+	return level, nil
 }

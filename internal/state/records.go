@@ -87,7 +87,7 @@ func encodeRecord(r *Record) []byte {
 }
 
 // DecodeRecords parses what EncodeRecords made. A kind or field it does not know is an error: a newer version wrote it,
-// and skipping it would give another state (rule R12).
+// and skipping it would give another state (rule R12). A FormatLevel that is too high is a *NewerError, whatever follows it.
 func DecodeRecords(b []byte) ([]Record, error) {
 	var recs []Record
 	for len(b) > 0 {
@@ -96,6 +96,9 @@ func DecodeRecords(b []byte) ([]Record, error) {
 			return nil, fmt.Errorf("record %d: %w", len(recs), errWire)
 		}
 		r, err := decodeRecord(m)
+		if errors.Is(err, ErrNewer) {
+			return nil, err
+		}
 		if err != nil {
 			return nil, fmt.Errorf("record %d: %w", len(recs), err)
 		}
@@ -146,7 +149,10 @@ func decodeRecord(b []byte) (Record, error) {
 			clean = true
 			return decodeCompaction(&r.Clean, s)
 		case recLevel:
-			r.Level, err = uint32Of(v)
+			// At once: behind the level there may be fields that only a newer program knows.
+			if r.Level, err = uint32Of(v); err == nil && r.Kind == FormatLevel {
+				err = checkLevel(r.Level, r.Name)
+			}
 		case recLoss:
 			r.Loss = &Loss{}
 			return decodeLoss(r.Loss, s)

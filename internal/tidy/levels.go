@@ -147,6 +147,7 @@ var support = []string{
 	"internal/pressure",
 	"internal/perf",
 	"internal/hostile",
+	"internal/forged",
 	"internal/drip/cases",
 	"internal/drip/reference",
 	"internal/tlsport/certtest",

@@ -1,0 +1,184 @@
+// Package forged makes buckets of older and newer programs, for the tests of what this one does with them.
+package forged
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// NewerVersion is the version of Seb that a newer bucket names.
+const NewerVersion = "9.9.9"
+
+// Bucket is a bucket whose log ends at a position.
+type Bucket struct {
+	store objstore.Store
+	end   *state.State
+}
+
+// Old founds a bucket at format level 1, as the programs did that knew no levels.
+func Old(ctx context.Context, store objstore.Store) (*Bucket, error) {
+	id := record.ID{0x0f, 0x01}
+	b := &Bucket{store: store, end: state.Genesis(id, 0)}
+	if err := b.put(ctx, logcore.MetaKey, logcore.EncodeMeta(id)); err != nil {
+		return nil, err
+	}
+	return b, b.seal(ctx, hint())
+}
+
+// Raise puts a slot that raises the bucket to the level after state.LevelMax.
+func (b *Bucket) Raise(ctx context.Context) error { return b.data(ctx, NewerRecords()) }
+
+// Newer are buckets that a newer program has raised to the level after state.LevelMax, each of which names it elsewhere.
+// What comes behind the level is of kinds and fields that this program does not know.
+var Newer = []struct {
+	Name  string
+	Found func(ctx context.Context, store objstore.Store) error
+}{
+	{"in the first seal", func(ctx context.Context, store objstore.Store) error {
+		id := record.ID{0x0f, 0x02}
+		b := &Bucket{store: store, end: state.Genesis(id, 0)}
+		if err := b.put(ctx, logcore.MetaKey, logcore.EncodeMeta(id)); err != nil {
+			return err
+		}
+		return b.seal(ctx, NewerRecords())
+	}},
+	{"in a slot", func(ctx context.Context, store objstore.Store) error {
+		b, err := Old(ctx, store)
+		if err != nil {
+			return err
+		}
+		return b.Raise(ctx)
+	}},
+	{"in a snapshot", func(ctx context.Context, store objstore.Store) error {
+		b, err := Old(ctx, store)
+		if err != nil {
+			return err
+		}
+		return b.put(ctx, state.SnapKey(0, b.end.Pos, b.end.Nonce), Frame(NewerMessage(b.end)))
+	}},
+}
+
+// NewerLayout founds a bucket whose meta/cluster names a later layout.
+func NewerLayout(ctx context.Context, store objstore.Store) error {
+	b := &Bucket{store: store}
+	text := fmt.Sprintf(`{"format":%d,"cluster":"not what it was"}`, state.Layout+1)
+	return b.put(ctx, logcore.MetaKey, []byte(text))
+}
+
+// NewerRecords are state records as they stand in a commit object: the level after state.LevelMax, with a field that this
+// program does not know, and a record of a kind that it does not know.
+func NewerRecords() []byte {
+	level := state.Record{Kind: state.FormatLevel, Level: state.LevelMax + 1, Name: NewerVersion}
+	m, _ := protowire.ConsumeBytes(state.EncodeRecords(nil, []state.Record{level}))
+	m = protowire.AppendVarint(protowire.AppendTag(m[:len(m):len(m)], 200, protowire.VarintType), 1)
+	b := protowire.AppendBytes(nil, m)
+	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 100)
+	return append(protowire.AppendBytes(b, unknown), hint()...)
+}
+
+// NewerMessage is the message of a snapshot of the level after state.LevelMax, with fields that this program does not
+// know: one in the message of the level, and one at the end.
+func NewerMessage(s *state.State) []byte {
+	level := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), state.LevelMax+1)
+	level = protowire.AppendString(protowire.AppendTag(level, 2, protowire.BytesType), NewerVersion)
+	level = protowire.AppendVarint(protowire.AppendTag(level, 3, protowire.VarintType), 7)
+	b := protowire.AppendBytes(protowire.AppendTag(nil, 12, protowire.BytesType), level)
+	b = append(b, state.EncodeMessage(s)...)
+	return protowire.AppendVarint(protowire.AppendTag(b, 300, protowire.VarintType), 1)
+}
+
+// Frame puts a message into the frame of a snapshot.
+func Frame(message []byte) []byte {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic(err)
+	}
+	defer encoder.Close()
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	body := encoder.EncodeAll(message, nil)
+	b := append([]byte("seb$"), 1, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(message)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(body)))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(body, castagnoli))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return append(b, body...)
+}
+
+// Contents are the objects of a bucket, by name, with the checksum of each.
+func Contents(ctx context.Context, store objstore.Store) (map[string]uint32, error) {
+	sums := map[string]uint32{}
+	entries, more, err := store.List(ctx, objstore.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if more {
+		return nil, fmt.Errorf("%s: more than %d objects", store, len(entries))
+	}
+	for _, e := range entries {
+		o, err := store.Get(ctx, e.Key, objstore.Whole)
+		if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(o.Body)
+		if err = errors.Join(err, o.Body.Close()); err != nil {
+			return nil, err
+		}
+		sums[e.Key] = crc32.ChecksumIEEE(b)
+	}
+	return sums, nil
+}
+
+func hint() []byte {
+	return state.EncodeRecords(nil, []state.Record{{Kind: state.LeaderHint, Name: "http://forged"}})
+}
+
+// seal ends the epoch with a SEAL that holds encoded state records, and goes to the next.
+func (b *Bucket) seal(ctx context.Context, records []byte) error {
+	h := b.head(record.KindSeal)
+	h.NextEpoch, h.NextNonce = h.Epoch+1, record.ID{0x0f, byte(h.Epoch + 1)}
+	if err := b.object(ctx, &h, records); err != nil {
+		return err
+	}
+	return b.end.Apply(&h, nil, nil)
+}
+
+// data puts a slot that holds encoded state records and no batches.
+func (b *Bucket) data(ctx context.Context, records []byte) error {
+	h := b.head(record.KindData)
+	if err := b.object(ctx, &h, records); err != nil {
+		return err
+	}
+	return b.end.Apply(&h, nil, nil)
+}
+
+func (b *Bucket) head(kind record.Kind) record.Head {
+	s := b.end
+	return record.Head{
+		Kind: kind, Time: s.AppendTime + 1, Cluster: s.Cluster, Shard: s.Shard, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot,
+		Low: s.Pos.Slot, PrevCRC: s.PrevCRC,
+	}
+}
+
+func (b *Bucket) object(ctx context.Context, h *record.Head, records []byte) error {
+	body, err := record.EncodeObject(h, records, nil, nil)
+	if err != nil {
+		return err
+	}
+	return b.put(ctx, state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), body)
+}
+
+func (b *Bucket) put(ctx context.Context, key string, body []byte) error {
+	return b.store.Put(ctx, key, objstore.NewBody(body))
+}

@@ -1,0 +1,52 @@
+package fsck_test
+
+import (
+	"errors"
+	"maps"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/forged"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// TestANewerBucketIsNotChecked: what a newer program wrote is no damage, with and without --repair.
+func TestANewerBucketIsNotChecked(t *testing.T) {
+	for _, c := range forged.Newer {
+		t.Run(c.Name, func(t *testing.T) {
+			store := objstore.NewMemory()
+			if err := c.Found(t.Context(), store); err != nil {
+				t.Fatal(err)
+			}
+			notChecked(t, store)
+		})
+	}
+	t.Run("in its layout", func(t *testing.T) {
+		store := objstore.NewMemory()
+		if err := forged.NewerLayout(t.Context(), store); err != nil {
+			t.Fatal(err)
+		}
+		notChecked(t, store)
+	})
+}
+
+func notChecked(t *testing.T, store objstore.Store) {
+	t.Helper()
+	before, err := forged.Contents(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, repair := range []bool{false, true} {
+		r, err := fsck.Run(t.Context(), fsck.Options{
+			Store: store, Repair: repair, Quiet: 1,
+			Found: func(f fsck.Finding) { t.Errorf("repair %v: found %+v", repair, f) },
+		})
+		if !errors.Is(err, state.ErrNewer) || r.Damages != 0 {
+			t.Errorf("repair %v: %d damages, %v", repair, r.Damages, err)
+		}
+	}
+	if after, err := forged.Contents(t.Context(), store); err != nil || !maps.Equal(before, after) {
+		t.Errorf("there was %v and is %v, %v", before, after, err)
+	}
+}
