@@ -69,6 +69,7 @@ var (
 	ErrStoreUnavailable = broker.ErrStoreUnavailable
 	ErrCorrupt          = broker.ErrCorrupt // stored data is damaged; nothing was deleted or skipped
 	ErrClosed           = broker.ErrClosed
+	ErrNewer            = broker.ErrNewer // a newer program has raised the bucket to a format level that this one does not know
 )
 
 // Broker is a broker in this process. Its methods may be called concurrently.
@@ -133,3 +134,16 @@ func (b *Broker) Ready() error { return b.n.Ready() }
 
 // Epoch is the number of the broker's term of leadership; it grows with every broker that takes over.
 func (b *Broker) Epoch() uint32 { return b.n.Epoch() }
+
+// FormatLevel is the format level of the bucket, and the highest that this program knows.
+func (b *Broker) FormatLevel() (now, highest uint32) {
+	v := b.n.Level()
+	return v.Now, v.Max
+}
+
+// FinalizeUpgrade raises the bucket to the highest format level that this program knows, and waits until that is durable.
+// Programs that do not know the level refuse the bucket from then on. A bucket that is there already stays as it is.
+func (b *Broker) FinalizeUpgrade(ctx context.Context) error {
+	_, err := b.n.Raise(ctx)
+	return err
+}

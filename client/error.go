@@ -48,6 +48,7 @@ var (
 	ErrBeyondEnd        error = codeError(api.OffsetBeyondEnd)
 	ErrSequenceGap      error = codeError(api.SequenceGap)
 	ErrProducerFenced   error = codeError(api.ProducerFenced)
+	ErrFormatLevel      error = codeError(api.FormatLevel) // of the bucket: too low for the call, or too high for the broker
 
 	ErrKeyNotFound         error = codeError(api.KeyNotFound)
 	ErrKeyIndexOff         error = codeError(api.KeyIndexOff)

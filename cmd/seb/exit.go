@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/storecheck"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
@@ -34,7 +35,7 @@ func newExitCodes() *cobra.Command {
 		Short: "What the exit codes mean",
 		Long: `0  done; for serve: stopped as asked, everything acknowledged is stored
 1  an error; the line on stderr says what to do
-2  the command line or a setting is wrong
+2  the command line or a setting is wrong, or the bucket needs a newer Seb
 3  serve: another broker has taken over this bucket
 4  serve, check-store: the store fails a check that Seb stands on, or refuses this caller
 5  stored data is corrupt: nothing was deleted or skipped
@@ -58,7 +59,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &usage), errors.As(err, &faults):
+	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, state.ErrNewer):
 		return exitUsage
 	case errors.Is(err, broker.ErrFenced):
 		return exitFenced
@@ -76,6 +77,10 @@ func exitCode(err error) int {
 
 // oneLine is what a person reads of an error: one line that says what happened and, where we know, what to do.
 func oneLine(err error) string {
+	var newer *state.NewerError
+	if errors.As(err, &newer) {
+		return newer.Error() // where it was met does not matter
+	}
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	if h := hint(err); h != "" {
 		text += ": " + h

@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -72,7 +73,7 @@ func (f *fsckFlags) run(cmd *cobra.Command) error {
 		},
 	})
 	_ = bar.Finish()
-	if r.Cluster != "" {
+	if r.Cluster != "" && !errors.Is(err, state.ErrNewer) {
 		p.Summary(store.String(), r, time.Since(start))
 	}
 	switch {

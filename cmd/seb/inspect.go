@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/logcore"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/viewsnap"
@@ -99,6 +100,9 @@ func (d *dump) line(format string, args ...any) { fmt.Fprintf(d.w, format+"\n", 
 func (d *dump) object(name string, b []byte) error {
 	switch {
 	case strings.HasSuffix(name, "meta/cluster"):
+		if _, _, err := logcore.DecodeMeta(b); errors.Is(err, state.ErrNewer) {
+			return err
+		}
 		d.line("cluster object\n%s", bytes.TrimSpace(b))
 		return nil
 	case strings.Contains(name, "/snap/"):
@@ -126,12 +130,15 @@ func (d *dump) object(name string, b []byte) error {
 
 func (d *dump) objectV2(o *record.Object, size int) error {
 	h := &o.Head
+	changes, err := state.DecodeRecords(o.State)
+	if errors.Is(err, state.ErrNewer) {
+		return err
+	}
 	d.line("version 2, %s, %d bytes, %d records, %s", h.Kind, size, h.Records, micros(h.Time))
 	d.line("cluster %s, shard %d, epoch %d nonce %s, slot %d, committed below %d", h.Cluster, h.Shard, h.Epoch, h.Nonce, h.Slot, h.Low)
 	if h.Kind == record.KindSeal {
 		d.line("next epoch %d nonce %s", h.NextEpoch, h.NextNonce)
 	}
-	changes, err := state.DecodeRecords(o.State)
 	if err != nil {
 		return err
 	}
@@ -181,6 +188,8 @@ func (d *dump) stateRecord(r *state.Record) {
 	case state.CompactionDone:
 		say("topic %s partition %d, up to offset %d, tombstones removed below offset %d and %d left above, %s", r.Topic, r.Partition,
 			r.Clean.To, r.Clean.Swept, r.Clean.Tombstones, micros(r.Clean.Time))
+	case state.FormatLevel:
+		say("%d, needs Seb %s or newer", r.Level, r.Name)
 	default:
 		say("topic %s partition %d", r.Topic, r.Partition)
 	}
@@ -242,7 +251,7 @@ func (d *dump) snapshot(b []byte) error {
 	if err != nil {
 		return err
 	}
-	d.line("snapshot, %d bytes, at epoch %d slot %d", len(b), s.Pos.Epoch, s.Pos.Slot)
+	d.line("snapshot, %d bytes, at epoch %d slot %d, format level %d", len(b), s.Pos.Epoch, s.Pos.Slot, s.Level)
 	for _, t := range s.Topics() {
 		d.line("topic %s, id %s, settings %v", t.Name, t.ID, t.Settings)
 		for i, p := range t.Partitions {

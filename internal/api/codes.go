@@ -44,6 +44,7 @@ const (
 	RequestTimeout       Code = "request_timeout" // the body came too slowly
 	ReadOnly             Code = "read_only"
 	ShuttingDown         Code = "shutting_down"
+	FormatLevel          Code = "format_level" // the bucket's is too low for the request, or too high for the broker
 	Internal             Code = "internal"
 )
 
@@ -84,6 +85,7 @@ var Statuses = map[Code]int{
 	RequestTimeout:       http.StatusRequestTimeout,
 	ReadOnly:             http.StatusMethodNotAllowed,
 	ShuttingDown:         http.StatusServiceUnavailable,
+	FormatLevel:          http.StatusConflict,
 	Internal:             http.StatusInternalServerError,
 }
 
@@ -124,5 +126,6 @@ var Titles = map[Code]string{
 	RequestTimeout:       "The request body came too slowly",
 	ReadOnly:             "The broker is read-only",
 	ShuttingDown:         "The broker is stopping",
+	FormatLevel:          "The bucket is at another format level",
 	Internal:             "Internal error",
 }

@@ -120,4 +120,14 @@ type Header struct {
 type Health struct {
 	Status string `json:"status"` // "ok"
 	Epoch  uint32 `json:"epoch,omitempty"`
+	// FormatLevel is that of the bucket.
+	FormatLevel uint32 `json:"format_level,omitempty"`
+}
+
+// Upgrade is the answer to GET and POST /upgrade: the format level of the bucket.
+type Upgrade struct {
+	Level        uint32 `json:"level"`
+	HighestLevel uint32 `json:"highest_level"` // that the broker knows
+	// RaiseAt is when the first write raises the bucket to HighestLevel; absent if none does.
+	RaiseAt *time.Time `json:"raise_at,omitempty"`
 }

@@ -44,6 +44,8 @@ var (
 	ErrNotSent = errors.New("gave up before the append was sent: it will not appear")
 	// ErrLevel: the bucket's format level is too low for the request.
 	ErrLevel = state.ErrLevel
+	// ErrNewer: a newer program has raised the bucket to a format level that this one does not know.
+	ErrNewer = state.ErrNewer
 )
 
 // OffsetMismatchError says where a partition really ends, or with Group what that group has committed. It is

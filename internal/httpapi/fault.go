@@ -42,6 +42,8 @@ var faults = []struct {
 	{broker.ErrTooLarge, api.TooLarge, true},
 	{record.ErrTooLarge, api.TooLarge, true},
 	{budget.ErrTooLarge, api.TooLarge, true},
+	{broker.ErrLevel, api.FormatLevel, true},
+	{broker.ErrNewer, api.FormatLevel, true},
 	{broker.ErrOverBudget, api.OverBudget, false},
 	{budget.ErrOver, api.OverBudget, false},
 	{broker.ErrCorrupt, api.CorruptData, false},

@@ -20,7 +20,7 @@ func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
 	if err := a.b.Ready(); err != nil {
 		return err
 	}
-	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok", Epoch: a.b.Epoch()})
+	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok", Epoch: a.b.Epoch(), FormatLevel: a.b.Level().Now})
 }
 
 // getMetrics answers in the Prometheus text format.

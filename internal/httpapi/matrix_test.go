@@ -43,6 +43,8 @@ var lawfuls = map[string]lawful{
 	"DELETE /offsets":  {path: "?group=g%d&topic-name=t&partition=0", status: 204, before: ownGroup},
 	"GET /groups":      {status: 200},
 	"DELETE /groups":   {path: "?group=g%d", status: 204, before: ownGroup},
+	"GET /upgrade":     {status: 200},
+	"POST /upgrade":    {status: 200},
 	"GET /metrics":     {status: 200},
 	"GET /healthz":     {status: 200, open: true},
 	"GET /readyz":      {status: 200, open: true},

@@ -165,7 +165,8 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"Evaluation":  api.Evaluation{},
 		"EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n},
 		"TopicSpec":   api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
-		"Health":      api.Health{Epoch: 1},
+		"Health":      api.Health{Epoch: 1, FormatLevel: 1},
+		"Upgrade":     api.Upgrade{RaiseAt: &time.Time{}},
 		"TriggerSpec": api.TriggerSpec{
 			Topic: "t", Fire: "f", Cooldown: "1d", Backfill: "b", CarryFired: new(true), OnRetract: "n", Status: "s", Deliver: []byte("{}"),
 		},

@@ -36,6 +36,8 @@ var routes = []route{
 	{http.MethodDelete, "/offsets", true, (*API).deleteOffset},
 	{http.MethodGet, "/groups", true, (*API).getGroups},
 	{http.MethodDelete, "/groups", true, (*API).deleteGroup},
+	{http.MethodGet, "/upgrade", true, (*API).getUpgrade},
+	{http.MethodPost, "/upgrade", true, (*API).postUpgrade},
 	{http.MethodGet, "/metrics", true, (*API).getMetrics},
 	{http.MethodGet, "/healthz", false, (*API).getHealth},
 	{http.MethodGet, "/readyz", false, (*API).getReady},

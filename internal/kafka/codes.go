@@ -76,6 +76,7 @@ var appendFaults = []fault{
 	{broker.ErrStoreUnavailable, notEnoughReplicas},
 	{broker.ErrNotSent, notEnoughReplicas},
 	{broker.ErrCorrupt, kafkaStorageError},
+	{broker.ErrNewer, kafkaStorageError},
 	{broker.ErrInvalid, invalidRecord},
 }
 
@@ -120,6 +121,7 @@ var readFaults = []fault{
 	{broker.ErrReadOnly, notLeaderOrFollower},
 	{broker.ErrClosed, notLeaderOrFollower},
 	{broker.ErrCorrupt, kafkaStorageError},
+	{broker.ErrNewer, kafkaStorageError},
 	{record.ErrCorrupt, kafkaStorageError},
 	{record.ErrTooLarge, kafkaStorageError},
 	{broker.ErrOutcomeUnknown, requestTimedOut},
@@ -139,6 +141,7 @@ var topicFaults = []fault{
 	{broker.ErrReadOnly, notController},
 	{broker.ErrClosed, notController},
 	{broker.ErrCorrupt, kafkaStorageError},
+	{broker.ErrNewer, kafkaStorageError},
 	{broker.ErrOverBudget, throttlingQuotaExceeded},
 }
 

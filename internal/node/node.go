@@ -80,7 +80,20 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		return nil, errors.Join(err, n.rest())
 	}
 	failpoint.Hit("start.led")
+	n.logLevel(&o)
 	return n, nil
+}
+
+// logLevel says until when an older program can lead the bucket, if that is so.
+func (n *Node) logLevel(o *Options) {
+	v := n.Level()
+	switch {
+	case v.Now >= v.Max || o.ReadOnly:
+	case v.RaiseAt.IsZero():
+		o.Logger.Info("format level held", "level", v.Now, "highest", v.Max)
+	default:
+		o.Logger.Info("format level raised by the first write after a time", "level", v.Now, "highest", v.Max, "after", v.RaiseAt.UTC())
+	}
 }
 
 // open opens the broker on the store, behind the cache, and what runs beside it.

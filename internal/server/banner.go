@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/sebbroker/seb/internal/config"
 )
@@ -30,6 +31,9 @@ func (s *Server) Banner(w io.Writer, program string) {
 	if s.keyMade {
 		fmt.Fprintf(w, "  API key  %s  (new; kept in %s/%s, shown only now)\n", s.runtime.APIKey, s.cfg.DataDir, KeyFile)
 	}
+	if line := s.formatLine(); line != "" {
+		fmt.Fprintf(w, "  format   %s\n", line)
+	}
 	fmt.Fprint(w, "\n", s.node.Budget().Ceiling())
 	dir := ""
 	if s.cfg.DataDir != config.Default().DataDir {
@@ -39,4 +43,18 @@ func (s *Server) Banner(w io.Writer, program string) {
 	fmt.Fprintf(w, "consume:  %s consume demo%s\n", program, dir)
 	fmt.Fprintf(w, "or:       curl -H \"Authorization: Bearer $KEY\" --data-binary hello -H 'Content-Type: text/plain' '%s/records?topic-name=demo'\n", s.URL())
 	fmt.Fprintf(w, "          curl -H \"Authorization: Bearer $KEY\" -H 'Accept: application/json' '%s/records?topic-name=demo&offset=0'\n\n", s.URL())
+}
+
+// formatLine says until when an older program can lead the bucket, or "" if the bucket is at the highest format level, or
+// this broker only follows.
+func (s *Server) formatLine() string {
+	v := s.node.Level()
+	switch {
+	case v.Now >= v.Max || s.cfg.ReadOnly:
+		return ""
+	case v.RaiseAt.IsZero():
+		return fmt.Sprintf("level %d of %d, held: an older Seb can lead this bucket until you run \"seb upgrade --finalize\"", v.Now, v.Max)
+	}
+	return fmt.Sprintf("level %d of %d: an older Seb can lead this bucket until the first write after %s "+
+		"(\"seb upgrade --finalize\" raises the level now, --hold-upgrade never)", v.Now, v.Max, v.RaiseAt.Local().Format(time.TimeOnly))
 }

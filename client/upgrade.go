@@ -1,0 +1,32 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Upgrade is the format level of the broker's bucket.
+type Upgrade struct {
+	Level        int `json:"level"`
+	HighestLevel int `json:"highest_level"` // that the broker knows
+	// RaiseAt is when the first write raises the bucket to HighestLevel; before, an older program can lead the bucket
+	// again. Zero: no write raises it.
+	RaiseAt time.Time `json:"raise_at"`
+}
+
+// Upgrade returns the format level of the broker's bucket.
+func (c *Client) Upgrade(ctx context.Context) (Upgrade, error) {
+	var u Upgrade
+	err := c.call(ctx, &request{method: http.MethodGet, path: "/upgrade"}, &u)
+	return u, err
+}
+
+// FinalizeUpgrade raises the bucket to the highest format level that the broker knows, and returns the level once that is
+// durable. Programs that do not know the level refuse the bucket from then on. A bucket that is there already stays as it
+// is.
+func (c *Client) FinalizeUpgrade(ctx context.Context) (Upgrade, error) {
+	var u Upgrade
+	err := c.call(ctx, &request{method: http.MethodPost, path: "/upgrade", write: true, harmless: true}, &u)
+	return u, err
+}

@@ -1,0 +1,119 @@
+package main_test
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/forged"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// folder opens the bucket in a folder.
+func folder(t *testing.T, dir string) objstore.Store {
+	t.Helper()
+	store, err := objstore.Open(t.Context(), "file:"+dir, objstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func contents(t *testing.T, store objstore.Store) map[string]uint32 {
+	t.Helper()
+	sums, err := forged.Contents(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums
+}
+
+// newest is the object of a forged bucket that was put last, which names the level.
+func newest(objects map[string]uint32) string {
+	last := ""
+	for _, key := range slices.Sorted(maps.Keys(objects)) {
+		if last = key; strings.Contains(key, "/snap/") {
+			break
+		}
+	}
+	return last
+}
+
+// TestCommandsRefuseANewerBucket: with one sentence and exit code 2, and nothing is written.
+func TestCommandsRefuseANewerBucket(t *testing.T) {
+	found := map[string]func(context.Context, objstore.Store) error{"in its layout": forged.NewerLayout}
+	for _, n := range forged.Newer {
+		found[n.Name] = n.Found
+	}
+	for name, f := range found {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			store := folder(t, filepath.Join(p.dir, "bucket"))
+			if err := f(t.Context(), store); err != nil {
+				t.Fatal(err)
+			}
+			before := contents(t, store)
+			says := "format level 3, which needs Seb 9.9.9 or newer"
+			if name == "in its layout" {
+				says = "layout 2, which needs a newer Seb"
+			}
+			p.refused(2, says, "fsck", "--bucket", "./bucket")
+			p.refused(2, says, "fsck", "--bucket", "./bucket", "--repair", "--quiet-time", "1ms")
+			p.refused(2, says, "inspect", newest(before), "--bucket", "./bucket")
+			for _, more := range [][]string{nil, {"--read-only"}, {"--hold-upgrade"}} {
+				r := p.run(append([]string{"serve", "--http-port", "0", "--kafka-listen", "", "--bucket", "./bucket"}, more...)...)
+				lines := strings.Split(strings.TrimSpace(r.err), "\n")
+				last := lines[len(lines)-1]
+				if r.code != 2 || r.out != "" || !strings.HasPrefix(last, "seb serve: the bucket ") || !strings.Contains(last, says) {
+					t.Errorf("serve %v: exit code %d, %q: %s", more, r.code, r.out, r.err)
+				}
+			}
+			if after := contents(t, store); !maps.Equal(before, after) {
+				t.Errorf("there was %v and is %v", before, after)
+			}
+		})
+	}
+}
+
+func TestUpgradeCommand(t *testing.T) {
+	p := newPlace(t)
+	if _, err := forged.Old(t.Context(), folder(t, filepath.Join(p.dir, "bucket"))); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--kafka-listen", "", "--bucket", "./bucket"}
+	b := p.serve(append(flags, "--hold-upgrade")...)
+	if out := b.out.String(); !strings.Contains(out, "format   level 1 of 2, held") {
+		t.Errorf("held: %s", out)
+	}
+	if got := p.must("upgrade"); !strings.Contains(got, "at format level 1;") || !strings.Contains(got, "no write raises it") {
+		t.Errorf("held: %s", got)
+	}
+	b.term()
+	b = p.serve(flags...)
+	if out := b.out.String(); !strings.Contains(out, "format   level 1 of 2: an older Seb can lead this bucket until the first write after ") {
+		t.Errorf("not held: %s", out)
+	}
+	if got := p.must("upgrade"); !strings.Contains(got, "until the first write at or after ") {
+		t.Errorf("not held: %s", got)
+	}
+	if got := p.must("upgrade", "--finalize"); got != "the bucket is at format level 2 now, it was at 1\n" {
+		t.Errorf("finalized: %s", got)
+	}
+	if got := p.must("upgrade", "--finalize"); got != "the bucket is at format level 2 already\n" {
+		t.Errorf("finalized again: %s", got)
+	}
+	if got := p.must("upgrade"); got != "the bucket is at format level 2, the highest that the broker knows\n" {
+		t.Errorf("after: %s", got)
+	}
+	b.term()
+	b = p.serve(flags...)
+	if out := b.out.String(); strings.Contains(out, "format ") {
+		t.Errorf("at the highest level: %s", out)
+	}
+	if got := p.must("fsck", "--bucket", "./bucket"); !strings.Contains(got, "damages     0") {
+		t.Errorf("fsck: %s", got)
+	}
+}

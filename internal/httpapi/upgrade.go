@@ -1,0 +1,35 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+)
+
+// getUpgrade says at which format level the bucket is. It makes no request.
+func (a *API) getUpgrade(w http.ResponseWriter, _ *http.Request) error {
+	return a.writeLevel(w, a.b.Level())
+}
+
+// postUpgrade raises the bucket to the highest format level that the broker knows.
+func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
+	defer cancel()
+	level, err := a.b.Raise(ctx)
+	if err != nil {
+		return err
+	}
+	return a.writeLevel(w, level)
+}
+
+func (a *API) writeLevel(w http.ResponseWriter, v broker.Level) error {
+	out := api.Upgrade{Level: v.Now, HighestLevel: v.Max}
+	if !v.RaiseAt.IsZero() {
+		at := v.RaiseAt.UTC()
+		out.RaiseAt = &at
+	}
+	a.readHeaders(w)
+	return a.writeJSON(w, http.StatusOK, &out)
+}

@@ -1,0 +1,39 @@
+package seb_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/sebbroker/seb"
+	"github.com/sebbroker/seb/internal/forged"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
+)
+
+// TestFinalizeUpgrade: a bucket of an older program stays at its format level until the embedder raises it.
+func TestFinalizeUpgrade(t *testing.T) {
+	dir := t.TempDir()
+	store, err := objstore.Open(t.Context(), "file:"+dir, objstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := forged.Old(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	b, err := seb.Open(t.Context(), seb.Options{Bucket: dir, HoldUpgrade: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close(context.Background())
+	if now, highest := b.FormatLevel(); now != state.LevelFirst || highest != state.LevelMax {
+		t.Errorf("level %d of %d", now, highest)
+	}
+	for range 2 {
+		if err := b.FinalizeUpgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now, _ := b.FormatLevel(); now != state.LevelMax {
+		t.Errorf("level %d", now)
+	}
+}
