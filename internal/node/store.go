@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/sebbroker/seb/internal/failpoint"
@@ -19,22 +20,32 @@ func openStore(ctx context.Context, o *Options) (objstore.Store, error) {
 	return objstore.Open(ctx, o.Bucket, objstore.Options{Existing: o.ReadOnly})
 }
 
-// gate is a remote store whose check (rule R10) goes on while the log is being read: nothing is written before it has
-// passed. A local store has none, nor has a reader, who writes nothing.
+// gate is a remote store that is checked (rule R10) before the first PUT. By then the log was read to its end, so a bucket
+// that this program must refuse (state.ErrNewer) holds not even an object of the check. A local store has no gate, nor has
+// a reader, which writes nothing.
 type gate struct {
 	objstore.Store
-	done chan struct{} // closed at the end of the check
-	err  error         // of it; after done
+	once  sync.Once
+	begin chan struct{} // closed by the first PUT
+	done  chan struct{} // closed at the end of the check
+	err   error         // of it; after done
 }
 
-// check begins to check a store, unless it is known to be good, and calls fail if it is not. ctx ends it.
+// check returns the gate of a store, which checks it unless it is known to be good, and calls fail if it is not. ctx ends
+// the check, or the wait for the first PUT.
 func check(ctx context.Context, store objstore.Store, o *Options, f *folder, fail func(error)) *gate {
 	if o.ReadOnly || objstore.IsLocal(store) {
 		return nil // our own stores are checked by our own tests
 	}
-	g := &gate{Store: store, done: make(chan struct{})}
+	g := &gate{Store: store, begin: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(g.done)
+		select {
+		case <-g.begin:
+		case <-ctx.Done():
+			g.err = fmt.Errorf("store not checked: %w", context.Cause(ctx))
+			return
+		}
 		if g.err = g.check(ctx, o, f); g.err != nil {
 			fail(g.err)
 		}
@@ -70,6 +81,7 @@ func (g *gate) wait() error {
 
 // Put waits until the check has passed. After a fault nothing is sent.
 func (g *gate) Put(ctx context.Context, key string, body objstore.Body) error {
+	g.once.Do(func() { close(g.begin) })
 	select {
 	case <-g.done:
 	case <-ctx.Done():

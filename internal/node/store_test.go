@@ -3,11 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/forged"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/storecheck"
 )
 
@@ -68,6 +71,28 @@ func TestStoreThatFailsTheCheckIsNotWritten(t *testing.T) {
 	}
 	if puts, _ := store.log(); len(puts) > 0 {
 		t.Errorf("put %q", puts)
+	}
+}
+
+// TestANewerBucketIsNotEvenChecked: on a remote store that this data folder does not know, nothing is put, no probe either.
+func TestANewerBucketIsNotEvenChecked(t *testing.T) {
+	for _, newer := range forged.Newer {
+		t.Run(newer.Name, func(t *testing.T) {
+			store := &far{Store: objstore.NewMemory()}
+			if err := newer.Found(t.Context(), store.Store); err != nil {
+				t.Fatal(err)
+			}
+			before, err := forged.Contents(t.Context(), store.Store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()}); !errors.Is(err, state.ErrNewer) {
+				t.Errorf("got %v", err)
+			}
+			if after, err := forged.Contents(t.Context(), store.Store); err != nil || len(store.puts) > 0 || !maps.Equal(before, after) {
+				t.Errorf("put %q; there was %v and is %v, %v", store.puts, before, after, err)
+			}
+		})
 	}
 }
 
