@@ -476,35 +476,7 @@ func TestRecover(t *testing.T) {
 				}
 				t.Logf("%+v", r)
 				for range 2 {
-					b := open(t, options(s, 4))
-					seen := readAll(t, b)
-					for _, err := range seen.errs {
-						if !errors.Is(err, errNothing) {
-							t.Fatal(err)
-						}
-					}
-					for at, value := range seen.values {
-						if h.expect.values[at] != value && value != "after" {
-							t.Errorf("%s holds %q, want %q", at, value, h.expect.values[at])
-						}
-					}
-					for name, next := range seen.next {
-						if next < h.expect.next[name] {
-							t.Errorf("%s continues at %d, and %d was given out before", name, next, h.expect.next[name]-1)
-						}
-					}
-					for i := range 20 {
-						produce(t, b, "a", i%2, "after")
-					}
-					for i := range 2 { // over the gap, from before it
-						f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", Partition: int32(i), Offset: seen.next[fmt.Sprintf("a/%d", i)] - 1}}, 1, patience)
-						if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 {
-							t.Errorf("a reader in the gap: %v %+v", err, f)
-						}
-						f.Release()
-					}
-					closeBroker(t, b)
-					settled(t, s)
+					h.continues(t, s)
 				}
 				after := keys(t, s)
 				for key := range before {
@@ -525,4 +497,38 @@ func TestRecover(t *testing.T) {
 			})
 		}
 	}
+}
+
+// continues starts a leader after a recovery: it serves what was there before the loss, gives out no offset twice, and readers
+// get over the gap.
+func (h *history) continues(t *testing.T, s objstore.Store) {
+	b := open(t, options(s, 4))
+	seen := readAll(t, b)
+	for _, err := range seen.errs {
+		if !errors.Is(err, errNothing) {
+			t.Fatal(err)
+		}
+	}
+	for at, value := range seen.values {
+		if h.expect.values[at] != value && value != "after" {
+			t.Errorf("%s holds %q, want %q", at, value, h.expect.values[at])
+		}
+	}
+	for name, next := range seen.next {
+		if next < h.expect.next[name] {
+			t.Errorf("%s continues at %d, and %d was given out before", name, next, h.expect.next[name]-1)
+		}
+	}
+	for i := range 20 {
+		produce(t, b, "a", i%2, "after")
+	}
+	for i := range 2 { // over the gap, from before it
+		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", Partition: int32(i), Offset: seen.next[fmt.Sprintf("a/%d", i)] - 1}}, 1, patience)
+		if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 {
+			t.Errorf("a reader in the gap: %v %+v", err, f)
+		}
+		f.Release()
+	}
+	closeBroker(t, b)
+	settled(t, s)
 }
