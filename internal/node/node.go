@@ -137,6 +137,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		events.tell(topics)
 		n.seen.tell()
 	}
+	opt.InUse = n.topicInUse
 	if n.Broker, err = broker.Open(ctx, opt); err != nil {
 		return err
 	}

@@ -45,6 +45,11 @@ func (l *eventLog) Create(ctx context.Context, name string, partitions int, sett
 	return err
 }
 
+func (l *eventLog) Stamp(ctx context.Context, name string) error {
+	_, err := l.UpdateTopic(ctx, name, broker.TopicSpec{Settings: map[string]string{"timestamp-type": "append"}})
+	return err
+}
+
 func (l *eventLog) Position(topics ...record.ID) (p triggers.Position, known bool) {
 	if l.stale.Swap(false) {
 		_, there := l.TopicNamed(triggersTopic)
@@ -129,6 +134,23 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 	})
 	n.eventLog, n.triggersDir = l, remove
 	return err
+}
+
+// usersWait is how long the deletion of a topic waits until the engine knows all definitions that are in the log.
+const usersWait = 5 * time.Second
+
+// topicInUse returns an error if triggers use a topic, or if that is not known.
+func (n *Node) topicInUse(ctx context.Context, topic string) error {
+	if n.triggers == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, usersWait)
+	defer cancel()
+	by, err := n.triggers.Users(ctx, topic)
+	if len(by) == 0 && err == nil {
+		return nil
+	}
+	return &broker.TopicInUseError{Topic: topic, By: by, Err: err}
 }
 
 // closeTriggers closes it.

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/record"
 )
@@ -149,5 +150,63 @@ func theFiring(t *testing.T, n *Node) triggers.Firing {
 		case <-t.Context().Done():
 			t.Fatal("no firing")
 		}
+	}
+}
+
+// TestTheTopicOfTriggersIsDeletedByForceOnly: what a trigger waits for survives the topic, a restart and the loss of the machine,
+// and the trigger follows the next topic of that name.
+func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
+	n := open(t, o)
+	expr, err := driplang.Parse("a THEN b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
+		t.Fatal(err)
+	}
+	event := func(name string) {
+		t.Helper()
+		topic, err := fold.Ensure(t.Context(), n.EventLog(), "events", 1, fold.AppendTimes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, _ := json.Marshal(entry.Event{Name: name, EntityID: "e"})
+		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	missing := func(want bool) {
+		t.Helper()
+		for {
+			changed := n.Triggers().Changed()
+			x, err := n.Triggers().Trigger("x")
+			if err == nil && x.Missing == want && n.Triggers().Lag() == 0 {
+				return
+			}
+			select {
+			case <-changed:
+			case <-t.Context().Done():
+				t.Fatal(t.Context().Err())
+			}
+		}
+	}
+	event("a")
+	missing(false)
+	if err := n.DeleteTopic(t.Context(), "events"); !errors.Is(err, broker.ErrTopicInUse) {
+		t.Fatalf("delete: %v, want %v", err, broker.ErrTopicInUse)
+	}
+	if err := n.ForceDeleteTopic(t.Context(), "events"); err != nil {
+		t.Fatal(err)
+	}
+	missing(true)
+	shut(t, n)
+	n = open(t, o)
+	missing(true)
+	event("b")
+	missing(false)
+	if x := theFiring(t, n); x.Trigger != "x" || x.Entity != "e" {
+		t.Errorf("firing %+v", x)
 	}
 }

@@ -164,7 +164,7 @@ func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []
 // comes: I2 for a record that is committed. What a topic of triggers holds may be there twice, and be sent again.
 func (c *checker) comes(v string, k partKey, rec *record.Record) {
 	if c.w.watch.Owns(k.topic) {
-		c.w.watch.Committed(k.topic, k.part, rec)
+		c.w.watch.Committed(k.topic, c.fold.TopicByName(k.topic).ID, k.part, rec)
 		return
 	}
 	x := c.value(v)

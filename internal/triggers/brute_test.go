@@ -78,7 +78,7 @@ func (b *bruteForce) run(history []happening, until int64) []*expected {
 	for t := history[0].at; t <= until+1; t++ { // of the instant behind, events may be there that are not all
 		for ; i < len(history) && history[i].at == t; i++ {
 			h := history[i]
-			past := int(b.part) < len(b.d.From) && h.offset < b.d.From[b.part]
+			past := h.at <= b.d.At || int(b.part) < len(b.d.From) && h.offset < b.d.From[b.part]
 			if !past {
 				b.cross()
 			}

@@ -183,14 +183,14 @@ func (e *Engine) Witnesses(ctx context.Context, x *Firing) (list []Witness, err 
 		if !known {
 			return nil, ErrUnavailable
 		}
-		if int(x.Partition) >= len(p.Topics[0]) || offset < p.Topics[0][x.Partition].Start {
-			continue
+		if int(x.Partition) >= len(p.Topics[0]) || offset < p.Topics[0][x.Partition].Start || offset >= p.Topics[0][x.Partition].Next {
+			continue // trimmed, or of a topic of that name that was deleted
 		}
 		w, err := e.witness(ctx, t.ID, x.Partition, offset)
 		if err != nil {
 			return nil, err
 		}
-		if w != nil {
+		if w != nil && w.EntityID == x.Entity && w.Time <= x.At { // else it is of a topic that was created later
 			list = append(list, *w)
 		}
 	}

@@ -81,6 +81,22 @@ func (e *Engine) Triggers() ([]Trigger, error) {
 	return slices.Clone(p.Triggers), err
 }
 
+// Users are the ids of the triggers that a topic must not be taken from: those that follow its events, and of the topics of
+// definitions and firings all. It waits until the engine knows all definitions that are in the log. Errors: ErrUnavailable,
+// ErrClosed, ctx's.
+func (e *Engine) Users(ctx context.Context, topic string) (ids []string, err error) {
+	if err := e.caughtUp(ctx); err != nil {
+		return nil, err
+	}
+	list, err := e.Triggers()
+	for i := range list {
+		if t := &list[i]; t.Topic == topic || topic == e.opt.Triggers || topic == e.opt.Firings {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids, err
+}
+
 // Trigger is a trigger by its id, or ErrUnknownTrigger.
 func (e *Engine) Trigger(id string) (Trigger, error) {
 	p, _, err := e.fold.Peek()

@@ -49,6 +49,7 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 	if err != nil {
 		return x, err
 	}
+	r.Bind(t.Events)
 	x = Explanation{Trigger: t.ID, Version: t.Version, Entity: entity, Complete: p.Complete[t.Events], Names: r.Names()}
 	err = e.fold.Query(func(q store.Queries) error {
 		_, rows, err := q.Insts(ctx, t.No, entity)
@@ -93,6 +94,8 @@ func (x *Explanation) words(t *Trigger) string {
 		names += n
 	}
 	switch {
+	case t.Missing:
+		return fmt.Sprintf("topic missing: the topic %s was deleted; the trigger follows the next topic of that name", t.Topic)
 	case t.Backfilling:
 		return "the trigger is still reading the history"
 	case x.Over && x.Fired && t.Fire == rule.Once:

@@ -184,6 +184,23 @@ func (l *aLog) Create(_ context.Context, name string, partitions int, settings m
 	return nil
 }
 
+func (l *aLog) Stamp(_ context.Context, name string) error {
+	t, _ := l.Topic(name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.topicLocked(t.ID).stamp = true
+	l.commitLocked()
+	return nil
+}
+
+// remove deletes a topic.
+func (l *aLog) remove(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.topics = slices.DeleteFunc(l.topics, func(t *aTopic) bool { return t.name == name })
+	l.commitLocked()
+}
+
 func (b *aBroker) Position(topics ...record.ID) (p Position, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,6 +212,9 @@ func (b *aBroker) Position(topics ...record.ID) (p Position, known bool) {
 	p.Time = s.time
 	for i, id := range topics {
 		for part, end := range s.ends[id] {
+			if b.topicLocked(id) == nil {
+				continue // deleted since
+			}
 			p.Topics[i] = append(p.Topics[i], Span{Start: min(b.topicLocked(id).parts[part].start, end), Next: end})
 		}
 	}

@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
 )
 
-// compacted are the settings of the topic of definitions.
-var compacted = map[string]string{"cleanup-policy": "compact"}
+// definitions are the settings of the topic of definitions: the append time of a definition is the border of its past.
+var definitions = map[string]string{"cleanup-policy": "compact", "timestamp-type": "append"}
 
 // Put is what came of a change.
 type Put struct {
@@ -55,20 +56,39 @@ func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 		return Put{}, err
 	}
 	out.Warnings = append(out.Warnings, more...)
-	p, known := e.opt.Log.Position(topic.ID)
-	if !known || len(p.Topics[0]) == 0 {
-		return Put{}, ErrUnavailable
-	}
-	d.TopicID, d.From, d.At, d.Version = topic.ID.String(), nil, p.Complete(), 1
-	for _, span := range p.Topics[0] {
-		d.From, out.History = append(d.From, span.Next), append(out.History, span.Start)
+	d.TopicID, d.Version, d.Border = topic.ID.String(), 1, rule.BorderAppend
+	if out.History, err = e.cut(&d, topic.ID); err != nil {
+		return Put{}, err
 	}
 	d.Created = d.At
-	if err := e.follows(ctx, &d); err != nil {
+	if err := e.follows(ctx, &d, topic.ID); err != nil {
 		return Put{}, err
 	}
 	out.Version = d.Version
 	return out, e.define(ctx, d.ID, &d)
+}
+
+// cut sets the border of a definition to where the log ends, and returns where the partitions of its topic begin.
+func (e *Engine) cut(d *rule.Definition, topic record.ID) (history []int64, err error) {
+	p, known := e.opt.Log.Position(topic)
+	if !known || len(p.Topics[0]) == 0 {
+		return nil, ErrUnavailable
+	}
+	d.From, d.At = nil, p.Complete()
+	for _, span := range p.Topics[0] {
+		d.From, history = append(d.From, span.Next), append(history, span.Start)
+	}
+	return history, nil
+}
+
+// tick appends a record that makes the log's time advance to now, and changes nothing.
+func (e *Engine) tick(ctx context.Context) error {
+	t, ok := e.opt.Log.Topic(e.opt.Firings)
+	if !ok {
+		return ErrUnavailable
+	}
+	_, err := e.opt.Log.Append(ctx, t.ID, 0, []record.Record{(&entry.Record{Kind: entry.Tick}).Encoded()})
+	return err
 }
 
 // ready makes the topics that a trigger needs, and finds that of its events.
@@ -79,7 +99,12 @@ func (e *Engine) ready(ctx context.Context, d *rule.Definition) (Topic, error) {
 	if d.Topic == e.opt.Triggers || d.Topic == e.opt.Firings {
 		return Topic{}, fmt.Errorf("%w: topic: %s is no topic of events", ErrInvalid, d.Topic)
 	}
-	if _, err := fold.Ensure(ctx, e.opt.Log, e.opt.Triggers, 1, compacted); err != nil {
+	if t, ok := e.opt.Log.Topic(e.opt.Triggers); ok && !t.AppendTime { // an earlier version of the program has made it
+		if err := e.opt.Log.Stamp(ctx, e.opt.Triggers); err != nil {
+			return Topic{}, fmt.Errorf("topic %s: %w", e.opt.Triggers, err)
+		}
+	}
+	if _, err := fold.Ensure(ctx, e.opt.Log, e.opt.Triggers, 1, definitions); err != nil {
 		return Topic{}, err
 	}
 	if _, err := fold.Ensure(ctx, e.opt.Log, e.opt.Firings, 1, fold.AppendTimes); err != nil {
@@ -102,31 +127,59 @@ func (e *Engine) caughtUp(ctx context.Context) error {
 	return e.fold.Wait(ctx, func(q *fold.Progress) bool { return q.Open && q.Defined >= p.Topics[0][0].Next })
 }
 
-// follows makes d what comes after the version that is there: all that has fired by d.At is recorded then. It takes the place of
-// one that still reads the history.
-func (e *Engine) follows(ctx context.Context, d *rule.Definition) error {
+// follows makes d, which is of a topic, what comes after the version that is there: all that has fired by d.At is recorded then. It
+// takes the place of one that still reads the history.
+func (e *Engine) follows(ctx context.Context, d *rule.Definition, events record.ID) error {
 	old, err := e.Trigger(d.ID)
 	if err != nil {
 		return e.again(ctx, d)
 	}
-	d.Version, d.Created = old.Version+1, old.Created
+	if old.Topic == d.Topic && old.Events != events { // the topic was created again, and the engine has not seen it yet
+		if old, err = e.bound(ctx, d.ID, events); err != nil {
+			return err
+		}
+	}
+	d.Version, d.Created, d.Border = old.Version+1, old.Created, rule.BorderGiven
 	same := *d
-	if same.TopicID == old.TopicID && same.Evaluated(&old.Definition) {
-		d.Version, d.From, d.At = old.Version, old.From, old.At
+	if old.Events == events {
+		same.TopicID = old.TopicID
+	}
+	if same.Evaluated(&old.Definition) {
+		d.Version, d.TopicID, d.From, d.At = old.Version, old.TopicID, old.From, old.At
 		return nil
 	}
-	if old.Backfilling && same.TopicID == old.TopicID { // what came since it was made would be history to both
-		d.From, d.At = old.From, old.At
+	if old.Backfilling && old.Events == events { // what came since it was made would be history to both
+		d.TopicID, d.From, d.At = old.TopicID, old.From, old.At
 		return nil
 	}
-	topic := old.Events
-	if t, ok := e.opt.Log.Topic(old.Topic); !ok || t.ID != topic {
-		return nil // its topic is gone
+	// The last record may be old: what has become true by time alone since then is the earlier version's too.
+	if err := e.tick(ctx); err != nil {
+		return err
 	}
+	if _, err := e.cut(d, events); err != nil {
+		return err
+	}
+	return e.recorded(ctx, d, &old)
+}
+
+// bound waits until a trigger follows a topic.
+func (e *Engine) bound(ctx context.Context, id string, events record.ID) (t Trigger, err error) {
 	e.fold.Rouse()
-	err = e.fold.Wait(ctx, func(p *fold.Progress) bool {
+	err = e.fold.Wait(ctx, func(*fold.Progress) bool {
+		x, err := e.Trigger(id)
+		t = x
+		return err != nil || t.Events == events
+	})
+	return t, err
+}
+
+// recorded waits until all that the version before d has fired by d.At is recorded.
+func (e *Engine) recorded(ctx context.Context, d *rule.Definition, old *Trigger) error {
+	topic := old.Events
+	e.fold.Rouse()
+	err := e.fold.Wait(ctx, func(p *fold.Progress) bool {
 		at, ok := p.Complete[topic]
-		if same.TopicID == old.TopicID { // slots of one millisecond may hold more; of another topic the cut is the instant
+		if d.Topic == old.Topic { // slots of one millisecond may hold more; of another topic the cut is the instant
 			for part, next := range p.Applied[topic] {
 				ok = ok && (part >= len(d.From) || next >= d.From[part])
 			}

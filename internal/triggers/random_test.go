@@ -272,6 +272,7 @@ func (w *world) learn() {
 			if err != nil {
 				w.t.Fatal(err)
 			}
+			d.Appended(r.Record().Timestamp)
 			w.pauses = append(w.pauses, pause{slot, d.ID, d.Status == rule.Paused})
 			old := w.current(d.ID)
 			if old >= 0 && w.defs[old].Version == d.Version {
@@ -450,7 +451,7 @@ func (w *world) check() {
 		for id, x := range want {
 			rec := records[id]
 			delete(left, id)
-			if rec == nil && w.ends[i] != 0 && (w.ends[i] == d.At || entry.Behind(x.cause, w.defs[w.after(i)].From, w.ends[i])) {
+			if rec == nil && w.ends[i] != 0 && (w.ends[i] == d.At || (&entry.Cut{From: w.defs[w.after(i)].From, At: w.ends[i]}).Behind(x.cause, x.at)) {
 				continue // of the next version, unless it came while that was made, or in the place of this one
 			}
 			if x.erased || x.state == entry.Historic {
@@ -515,7 +516,7 @@ func (w *world) carried(records map[entry.ID]*firstRecord, d *rule.Definition, x
 		if rec.Trigger == d.ID && rec.Version < d.Version && rec.Entity == x.entity && (d.Fire == rule.Once || rec.Cause == x.cause) {
 			yes = true
 			unless = unless && slices.ContainsFunc(w.log.histories(w.t, rec.Partition)[rec.Entity], func(h happening) bool {
-				return h.Name == "" && entry.Before(rec.Cause, h.offset, h.at)
+				return h.Name == "" && entry.Before(rec.Cause, rec.At, entry.Mark{Offset: h.offset, At: h.at})
 			})
 		}
 	}

@@ -53,7 +53,7 @@ func (s *Sim) recorded(v *version, k *walk) {
 		if v.next != nil && v.next.At == v.At && slices.Equal(v.next.From, v.From) {
 			continue // it was replaced before it had caught up
 		}
-		if x.state == entry.Historic || v.next != nil && (entry.Behind(c, v.next.From, v.next.At) || x.start && v.next.At <= v.At) {
+		if x.state == entry.Historic || v.next != nil && (v.next.Cut().Behind(c, x.at) || x.start && v.next.At <= v.At) {
 			continue // the next version's; or no instant was complete between the two
 		}
 		f := s.truth.firsts[entry.MakeID(v.ID, v.Version, k.entity, c)]

@@ -53,6 +53,19 @@ func (l *hostLog) Create(ctx context.Context, name string, partitions int, setti
 	return nil
 }
 
+func (l *hostLog) Stamp(ctx context.Context, name string) error {
+	c, done := callOf(ctx), false
+	l.b.host.Change(name, map[string]string{"timestamp-type": "append", "cleanup-policy": "compact"}, func(bool) {
+		done = true
+		c.wake(0)
+	})
+	c.until(&done)
+	if t, ok := l.Topic(name); !ok || !t.AppendTime {
+		return errUnknown
+	}
+	return nil
+}
+
 func (l *hostLog) Position(topics ...record.ID) (p triggers.Position, known bool) {
 	s := l.state()
 	if s == nil {

@@ -71,10 +71,10 @@ func (s *Sim) Slot(appendTime int64) {
 }
 
 // Committed is told of each record of the topics that Owns means, as it is committed.
-func (s *Sim) Committed(topic string, part uint32, r *record.Record) {
+func (s *Sim) Committed(topic string, id record.ID, part uint32, r *record.Record) {
 	switch topic {
 	case topicEvents:
-		s.truth.event(part, r)
+		s.truth.event(id.String(), part, r)
 	case topicTriggers:
 		s.truth.define(r)
 	case topicFirings:
@@ -85,7 +85,7 @@ func (s *Sim) Committed(topic string, part uint32, r *record.Record) {
 // complete is the last instant of which no event can come any more.
 func (t *truth) complete() int64 { return t.time/1000 - 1 }
 
-func (t *truth) event(part uint32, r *record.Record) {
+func (t *truth) event(topic string, part uint32, r *record.Record) {
 	e, err := entry.ParseEvent(r.Key, r.Value)
 	if err != nil {
 		t.s.w.Fail("simulator: %v", err)
@@ -102,7 +102,7 @@ func (t *truth) event(part uint32, r *record.Record) {
 	if t.history[k] == nil {
 		t.places = append(t.places, k)
 	}
-	t.history[k] = append(t.history[k], happening{reference.Event{Name: e.Name, At: r.Timestamp, Data: string(e.Data)}, r.Offset})
+	t.history[k] = append(t.history[k], happening{reference.Event{Name: e.Name, At: r.Timestamp, Data: string(e.Data)}, topic, r.Offset})
 }
 
 // define follows the topic of triggers: of a version the first definition counts, and whether it is paused changes.
@@ -112,6 +112,7 @@ func (t *truth) define(r *record.Record) {
 		t.s.w.Fail("W6: definition at offset %d: %v", r.Offset, err)
 		return
 	}
+	t.border(&d)
 	t.s.w.Logf("%s v%d %s at %d from %v: %s, %s, %s", d.ID, d.Version, d.Status, d.At, d.From, d.Fire, d.Backfill, d.Text)
 	list := t.versions[d.ID]
 	v := &version{Definition: d, meaning: meaningOf(d.Expr), paused: d.Status == rule.Paused, walks: map[place]*walk{}}
@@ -127,6 +128,14 @@ func (t *truth) define(r *record.Record) {
 	case d.Version > old.Version:
 		old.next = v
 		t.versions[d.ID] = append(list, v)
+	}
+}
+
+// border is the instant that divides the past of a first version from its future: that of the slot which has its record.
+func (t *truth) border(d *rule.Definition) {
+	if d.Border == rule.BorderAppend {
+		d.At = t.complete()
+		d.Created, d.Border = d.At, rule.BorderGiven
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // happening is an event of an entity as the log has it.
 type happening struct {
 	reference.Event
+	topic  string // its id
 	offset int64
 }
 
@@ -100,7 +101,7 @@ func (k *walk) extend(history []happening, complete int64) {
 }
 
 func (k *walk) event(h *happening) {
-	past := k.d.Past(k.part, h.offset)
+	past := k.past(h)
 	if !past {
 		k.cross()
 	}
@@ -115,7 +116,16 @@ func (k *walk) event(h *happening) {
 		k.ahead(h.At + sum)
 		k.ahead(h.At + sum + 1)
 	}
-	k.look(reference.Point{At: h.At}, entry.EventCause(k.part, h.offset), past)
+	cause := entry.EventCause(k.part, h.offset)
+	if h.topic != k.d.TopicID {
+		cause += ":" + h.topic
+	}
+	k.look(reference.Point{At: h.At}, cause, past)
+}
+
+// past is whether an event was there before the version: the log had taken it by the border, or it has an offset that was there.
+func (k *walk) past(h *happening) bool {
+	return h.At <= k.d.At || h.topic == k.d.TopicID && h.offset < k.d.From[k.part]
 }
 
 func (k *walk) deadline(at int64) {

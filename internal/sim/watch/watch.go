@@ -76,6 +76,10 @@ type Host interface {
 	Append(topic string, part uint32, recs []record.Record, done func(base int64, ok bool))
 	// Create makes a topic, and calls done with whether it is known to be there.
 	Create(topic string, parts int, settings map[string]string, done func(ok bool))
+	// Change changes the settings of a topic, and calls done with whether that is known to be so.
+	Change(topic string, settings map[string]string, done func(ok bool))
+	// Delete deletes a topic, and calls done with whether it is known to be gone.
+	Delete(topic string, done func(ok bool))
 	// Get reads an object, with all that may go wrong; nil: it was not found.
 	Get(key string, done func(body []byte))
 	// Cached reads it as from a disk; nil: it is not there.

@@ -43,6 +43,12 @@ func EventCause(partition uint32, offset int64) string {
 	return "o:" + strconv.FormatUint(uint64(partition), 10) + ":" + strconv.FormatInt(offset, 10)
 }
 
+// EventCauseAgain is EventCause in a topic that was created again under the name that a trigger knows it by: its offsets
+// repeat those of the topic before, so the cause has its id too.
+func EventCauseAgain(partition uint32, offset int64, topic record.ID) string {
+	return EventCause(partition, offset) + ":" + topic.String()
+}
+
 // DeadlineCause is the cause of what fires at an instant, by time alone. An entity has its events in one partition.
 func DeadlineCause(millis int64, partition uint32) string {
 	return "d:" + strconv.FormatInt(millis, 10) + ":" + strconv.FormatUint(uint64(partition), 10)
@@ -158,22 +164,33 @@ func (r *Record) Encoded() record.Record {
 	return record.Record{Key: []byte(key), Value: r.Encode()}
 }
 
-// Behind is whether a cause lies behind a cut: an event with an offset that from does not include (of a partition that is
-// not in from, every one), or an instant (ms) after at.
-func Behind(cause string, from []int64, at int64) bool {
-	kind, n := parse(cause)
-	if kind == "o" {
-		return n[0] < 0 || n[0] >= int64(len(from)) || n[1] >= from[n[0]]
-	}
-	return n[0] > at
+// Cut is a border in the log: the first offset of each partition that lies behind it, and an instant (ms). What happens at
+// that instant or earlier lies before it, whatever its offset.
+type Cut struct {
+	From []int64
+	At   int64
 }
 
-// Before is whether a cause lies before a record of its partition: an event with a lower offset, or an instant (ms) before
-// that of the record.
-func Before(cause string, offset, at int64) bool {
+// Behind is whether a cause that has happened at an instant (ms) lies behind a cut: an event later than the cut's instant
+// with an offset that From does not include (of a partition that is not in From, every one), or a later instant.
+func (c *Cut) Behind(cause string, happened int64) bool {
+	kind, n := parse(cause)
+	if kind == "o" {
+		return happened > c.At && (n[0] < 0 || n[0] >= int64(len(c.From)) || n[1] >= c.From[n[0]])
+	}
+	return n[0] > c.At
+}
+
+// Mark is a record of a partition: its offset, and its time (ms).
+type Mark struct{ Offset, At int64 }
+
+// Before is whether a cause that has happened at an instant (ms) lies before a record of its partition: an event with a lower
+// offset or an earlier time (of a topic that was there before), or an earlier instant.
+func Before(cause string, happened int64, m Mark) bool {
+	offset, at := m.Offset, m.At
 	switch kind, n := parse(cause); kind {
 	case "o":
-		return n[1] < offset
+		return n[1] < offset || happened < at
 	case "c":
 		return n[2] <= offset
 	default:

@@ -3,6 +3,8 @@ package entry
 import (
 	"bytes"
 	"testing"
+
+	"github.com/sebbroker/seb/record"
 )
 
 func FuzzParseEvent(f *testing.F) {
@@ -49,25 +51,29 @@ func FuzzParseRecord(f *testing.F) {
 }
 
 func TestCauses(t *testing.T) {
-	from := []int64{10, 20}
+	cut, mark := Cut{From: []int64{10, 20}, At: 100}, Mark{Offset: 15, At: 100}
 	for _, c := range []struct {
 		cause          string
-		behind, before bool // of the cut (from, 100); of a record with offset 15 at 100
+		happened       int64
+		behind, before bool
 	}{
-		{EventCause(0, 9), false, true},
-		{EventCause(0, 10), true, true},
-		{EventCause(1, 19), false, false},
-		{EventCause(1, 15), false, false},
-		{EventCause(2, 0), true, true},
-		{DeadlineCause(99, 0), false, true},
-		{DeadlineCause(100, 0), false, false},
-		{DeadlineCause(101, 0), true, false},
-		{StartCause(100, 1, 16), false, false},
-		{StartCause(100, 1, 15), false, true},
-		{StartCause(101, 1, 3), true, true},
+		{EventCause(0, 9), 101, false, true},
+		{EventCause(0, 10), 101, true, true},
+		{EventCause(0, 10), 100, false, true},
+		{EventCause(1, 19), 101, false, false},
+		{EventCause(1, 15), 101, false, false},
+		{EventCause(1, 25), 99, false, true},
+		{EventCause(2, 0), 101, true, true},
+		{EventCauseAgain(0, 10, record.ID{1}), 101, true, true},
+		{DeadlineCause(99, 0), 99, false, true},
+		{DeadlineCause(100, 0), 100, false, false},
+		{DeadlineCause(101, 0), 101, true, false},
+		{StartCause(100, 1, 16), 100, false, false},
+		{StartCause(100, 1, 15), 100, false, true},
+		{StartCause(101, 1, 3), 101, true, true},
 	} {
-		if Behind(c.cause, from, 100) != c.behind || Before(c.cause, 15, 100) != c.before {
-			t.Errorf("%s: behind %v, before %v", c.cause, Behind(c.cause, from, 100), Before(c.cause, 15, 100))
+		if cut.Behind(c.cause, c.happened) != c.behind || Before(c.cause, c.happened, mark) != c.before {
+			t.Errorf("%s at %d: behind %v, before %v", c.cause, c.happened, cut.Behind(c.cause, c.happened), Before(c.cause, c.happened, mark))
 		}
 	}
 	if MakeID("a", 1, "bc", "d") == MakeID("ab", 1, "c", "d") {

@@ -18,6 +18,8 @@ const (
 	bugBeforeRead  plantedBug = "delivered before it is read back"
 	bugNoWait      plantedBug = "no wait for firings at a takeover"
 	bugCounted     plantedBug = "ids of firings from a counter"
+	bugBorder      plantedBug = "the border of a definition is the last record before it"
+	bugGone        plantedBug = "a topic that was created again is not followed"
 	bugSeen        plantedBug = "ids of events forgotten by one partition's clock"
 )
 
@@ -27,7 +29,7 @@ func bug(b plantedBug) bool { return planted.On(string(b)) }
 func PlantedBugs() []string {
 	return []string{
 		string(bugWallClock), string(bugBacklog), string(bugMillisecond), string(bugBeforeRead), string(bugNoWait), string(bugCounted),
-		string(bugSeen), rule.BugDeadlinesFirst,
+		string(bugSeen), string(bugBorder), string(bugGone), rule.BugDeadlinesFirst,
 	}
 }
 

@@ -31,6 +31,20 @@ func newLive(g store.Trigger) (*live, error) {
 	return l, nil
 }
 
+// resolved is the value of a definition's record with its border resolved.
+func resolved(r *record.Record, stamped bool) ([]byte, error) {
+	value := slices.Clone(r.Value)
+	d, err := rule.ParseDefinition(r.Key, value)
+	if err != nil || d.Border == rule.BorderGiven {
+		return value, err
+	}
+	if stamped && !bug(bugBorder) {
+		d.Appended(r.Timestamp)
+	}
+	d.Border = rule.BorderGiven
+	return d.Encode()
+}
+
 // addLive puts a trigger on the list.
 func (w *worker) addLive(l *live) {
 	w.live = append(w.live, l)
@@ -82,7 +96,7 @@ func (w *worker) definitions(ctx context.Context) (more bool, err error) {
 		err = w.each(p, func(*record.Record, bool) error { return nil }) // what comes of the first can not be undone in memory
 		if err == nil {
 			err = w.apply(ctx, p, func(tx *store.Tx) error {
-				return w.each(p, func(r *record.Record, _ bool) error { return w.define(tx, r) })
+				return w.each(p, func(r *record.Record, stamped bool) error { return w.define(tx, r, stamped) })
 			})
 		}
 		p.release()
@@ -101,8 +115,8 @@ func (w *worker) system(ctx context.Context, i int) (*piece, error) {
 	return w.next(ctx, store.CursorKey{Topic: w.topics[i]}, spans[0])
 }
 
-// define applies a record of the topic of definitions.
-func (w *worker) define(tx *store.Tx, r *record.Record) error {
+// define applies a record of the topic of definitions. stamped is whether its timestamp is its append time.
+func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 	id := string(r.Key)
 	old := w.find(id)
 	if r.Value == nil {
@@ -111,8 +125,11 @@ func (w *worker) define(tx *store.Tx, r *record.Record) error {
 		}
 		return w.remove(tx, old)
 	}
-	g := store.Trigger{ID: id, Status: store.Behind, Def: slices.Clone(r.Value)}
-	l, err := newLive(g)
+	var l *live
+	def, err := resolved(r, stamped)
+	if err == nil {
+		l, err = newLive(store.Trigger{ID: id, Status: store.Behind, Def: def})
+	}
 	if err == nil && old != nil && old.rule.Def.Version == l.rule.Def.Version && !old.rule.Def.Evaluated(&l.rule.Def) {
 		err = fmt.Errorf("version %d is there already, with another meaning", l.rule.Def.Version)
 	}
@@ -143,7 +160,7 @@ func (w *worker) install(tx *store.Tx, l, old *live) error {
 		if err := w.retire(tx, old); err != nil {
 			return err
 		}
-		behind := func(x *store.Fire) bool { return entry.Behind(x.Cause, d.From, d.At) }
+		behind := func(x *store.Fire) bool { return d.Cut().Behind(x.Cause, x.At) }
 		if old.topic != l.topic { // d.From are offsets of another topic
 			behind = func(x *store.Fire) bool { return x.At > d.At }
 		}

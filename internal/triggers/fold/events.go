@@ -15,7 +15,13 @@ const NamesMax = 10_000
 // mainEvents reads a piece of each partition for the triggers that have caught up, and notes which instants are complete.
 func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 	for i, id := range w.topics {
-		if i < 2 || len(w.pos.Topics[i]) == 0 {
+		if i < 2 {
+			continue
+		}
+		if len(w.pos.Topics[i]) == 0 {
+			if w.sees { // no event of a topic that was deleted can come any more; time passes all the same
+				w.complete[id] = max(w.complete[id], w.pos.Complete())
+			}
 			continue
 		}
 		behind := false
@@ -49,7 +55,7 @@ func (w *worker) served(topic record.ID) (list []*live) {
 func (w *worker) histories(ctx context.Context) (more bool, err error) {
 	for i, id := range w.topics {
 		for _, l := range w.live {
-			if i < 2 || l.topic != id || l.trig.Status != store.Behind {
+			if i < 2 || l.topic != id || l.trig.Status != store.Behind || len(w.pos.Topics[i]) == 0 && !w.sees {
 				continue
 			}
 			behind, can := false, false
@@ -357,7 +363,7 @@ func (r *reading) erase(entity string, offset int64) error {
 	}
 	for i := range list {
 		x := &list[i]
-		if r.ofTopic(x) && x.Partition == k.Partition && entry.Before(x.Cause, offset, r.p.cursor.Clock) {
+		if r.ofTopic(x) && x.Partition == k.Partition && entry.Before(x.Cause, x.At, entry.Mark{Offset: offset, At: r.p.cursor.Clock}) {
 			if err := r.tx.DropFire(x.ID); err != nil {
 				return err
 			}

@@ -101,7 +101,7 @@ func (w *worker) recorded(tx *store.Tx, x *store.Fire, rec *entry.Record, at int
 		return nil // the first one counts
 	}
 	if x == nil {
-		if gone, err := w.erased(tx, &place{rec.Topic, rec.Partition, rec.Entity}, rec.Cause); err != nil || gone {
+		if gone, err := w.erased(tx, &place{rec.Topic, rec.Partition, rec.Entity}, rec.Cause, rec.At); err != nil || gone {
 			return err
 		}
 		id, _ := entry.ParseID(rec.ID)
@@ -116,7 +116,7 @@ func (w *worker) recorded(tx *store.Tx, x *store.Fire, rec *entry.Record, at int
 	x.Recorded, x.State, x.NextTry = at, rec.State, 0
 	if x.State == entry.Pending {
 		x.NextTry = at
-		if l := w.find(x.Trigger); l != nil && at < l.rule.Def.Created { // of a trigger of that name that was deleted
+		if l := w.find(x.Trigger); l != nil && at <= l.rule.Def.Created { // of a trigger of that name that was deleted
 			x.State, x.NextTry = entry.Cancelled, 0
 		}
 	}
@@ -134,12 +134,12 @@ type place struct {
 	entity    string
 }
 
-// erased is whether an entity was erased after a cause.
-func (w *worker) erased(tx *store.Tx, p *place, cause string) (bool, error) {
+// erased is whether an entity was erased after a cause that has happened at an instant (ms).
+func (w *worker) erased(tx *store.Tx, p *place, cause string, happened int64) (bool, error) {
 	t, ok := w.opt.Log.Topic(p.topic)
 	if !ok {
 		return false, nil
 	}
 	x, ok, err := tx.Erased(entry.Hash(t.ID, p.partition, p.entity, ""))
-	return ok && entry.Before(cause, x.Offset, x.Time), err
+	return ok && entry.Before(cause, happened, entry.Mark{Offset: x.Offset, At: x.Time}), err
 }

@@ -15,6 +15,8 @@ type Log interface {
 	Topic(name string) (t Topic, ok bool)
 	// Create makes a topic. It returns nil if there is one of the name already.
 	Create(ctx context.Context, name string, partitions int, settings map[string]string) error
+	// Stamp makes a topic give its records the log's append time from now on.
+	Stamp(ctx context.Context, name string) error
 	// Position is a committed position, all of one moment: the append time of the newest committed slot, and the offsets that
 	// were there then. Whatever is committed later has a later append time. known is false if no state is known.
 	Position(topics ...record.ID) (p Position, known bool)

@@ -27,8 +27,10 @@ type Trigger struct {
 	rule.Definition
 	// Backfilling is whether it reads what was there before it, and does not fire at what is new yet.
 	Backfilling bool
-	No          int64     // in the file
-	Events      record.ID // the topic of its events
+	// Missing is whether there is no topic of its events: it was deleted. The trigger follows the next one of that name.
+	Missing bool
+	No      int64     // in the file
+	Events  record.ID // the topic of its events
 }
 
 // publish tells how far the file is.
@@ -52,7 +54,9 @@ func (w *worker) publish(unreadable int) {
 	if !w.listed {
 		p.Triggers, w.listed = nil, true
 		for _, l := range w.live {
-			p.Triggers = append(p.Triggers, Trigger{l.rule.Def, l.trig.Status == store.Behind, l.trig.No, l.topic})
+			p.Triggers = append(p.Triggers, Trigger{
+				Definition: l.rule.Def, Backfilling: l.trig.Status == store.Behind, Missing: l.missing, No: l.trig.No, Events: l.topic,
+			})
 		}
 	}
 	w.pub, w.err = p, nil

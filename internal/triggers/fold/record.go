@@ -133,7 +133,7 @@ func (w *worker) verdict(tx *store.Tx, o *store.Out) (*entry.Record, error) {
 	if err != nil || x == nil {
 		return nil, err
 	}
-	if gone, err := w.erased(tx, &place{x.Topic, x.Partition, x.Entity}, x.Cause); err != nil {
+	if gone, err := w.erased(tx, &place{x.Topic, x.Partition, x.Entity}, x.Cause, x.At); err != nil {
 		return nil, err
 	} else if gone {
 		return nil, tx.DropFire(x.ID)

@@ -101,7 +101,7 @@ func (w *worker) unstick() (n int, wait time.Duration) {
 	wait = forever
 	for key, s := range w.stuck {
 		switch {
-		case !contains(w.topics, key.Topic), key.Reader != store.Main && w.byNo[key.Reader] == nil:
+		case !contains(w.topics, key.Topic), w.lost(key.Topic), key.Reader != store.Main && w.byNo[key.Reader] == nil:
 			delete(w.stuck, key)
 		case s.told:
 			n++

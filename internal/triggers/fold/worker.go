@@ -3,7 +3,6 @@ package fold
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +34,7 @@ type worker struct {
 	topics   []record.ID // that pos is of; the first two are those of definitions and firings
 	complete map[record.ID]int64
 
+	sees     bool  // this broker led before pos was taken: a topic that pos does not have is not in the log
 	leads    bool  // since when firings were followed up to firmEnd
 	firmEnd  int64 // of the topic of firings, as of when this broker began to lead
 	sent     int64 // firings up to here were appended and not read yet
@@ -53,9 +53,10 @@ type worker struct {
 type live struct {
 	trig    store.Trigger
 	rule    *rule.Rule
-	topic   record.ID
-	due     int64 // no row is due before
-	crossed bool  // all rows of today were looked at (rule.Current)
+	topic   record.ID // of its events: that of the definition, or one that was created later under its name
+	missing bool      // there is no topic of that name
+	due     int64     // no row is due before
+	crossed bool      // all rows of today were looked at (rule.Current)
 	scanned store.InstKey
 }
 
@@ -235,7 +236,8 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 		}
 	}
 	leads := w.opt.Log.Leads() // before the position is taken, so that this holds what others have written
-	if known, err := w.position(); err != nil || !known {
+	w.sees = leads
+	if known, err := w.position(ctx); err != nil || !known {
 		return forever, err
 	}
 	switch {
@@ -278,43 +280,6 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 		again = 0
 	}
 	return min(wait, again), nil
-}
-
-// position takes the log's position, of all topics that are followed. known is false while there is none.
-func (w *worker) position() (known bool, err error) {
-	w.topics = w.topics[:0]
-	for _, name := range []string{w.opt.Triggers, w.opt.Firings} {
-		t, _ := w.opt.Log.Topic(name)
-		w.topics = append(w.topics, t.ID)
-	}
-	for _, l := range w.live {
-		if !contains(w.topics[2:], l.topic) {
-			w.topics = append(w.topics, l.topic)
-		}
-	}
-	n := len(w.topics)
-	for k := range w.cursors {
-		if !contains(w.topics, k.Topic) {
-			w.topics = append(w.topics, k.Topic)
-		}
-	}
-	if w.pos, known = w.opt.Log.Position(w.topics...); !known {
-		return false, nil
-	}
-	for i, id := range w.topics {
-		for part, span := range w.pos.Topics[i] {
-			if c := w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}]; c.Next > span.Next {
-				return false, fmt.Errorf("%w: offset %d was read, the log ends at %d", store.ErrDamaged, c.Next-1, span.Next)
-			}
-		}
-	}
-	for k := range w.cursors {
-		if i := slices.Index(w.topics, k.Topic); len(w.pos.Topics[i]) == 0 {
-			return false, fmt.Errorf("%w: topic %s is no more", store.ErrDamaged, k.Topic)
-		}
-	}
-	w.topics = w.topics[:n]
-	return true, nil
 }
 
 func contains(list []record.ID, id record.ID) bool { return slices.Contains(list, id) }

@@ -75,14 +75,41 @@ type Definition struct {
 	// Deliver is for whoever delivers: any JSON.
 	Deliver json.RawMessage `json:"deliver,omitempty"`
 
-	// What follows is the engine's. TopicID is that of Topic, in hex. From is the first offset of each of its partitions that
-	// was not there yet when this version was made; a partition that is not in it was not there at all. At is the last
-	// instant (ms) that was complete then. Created is At of the first version.
+	// What follows is the engine's. TopicID is that of Topic, in hex, when the version was made. Its past is every event with an
+	// offset below From, by partition, every event at or before At (ms), and every deadline at or before At. Created is At of
+	// the first version.
 	TopicID string  `json:"topic_id"`
 	From    []int64 `json:"from"`
 	At      int64   `json:"at"`
 	Created int64   `json:"created"`
+	// Border says where At and Created come from.
+	Border Border `json:"border,omitempty"`
 }
+
+// Border says which instant divides the past of a version from its future.
+type Border string
+
+// The borders.
+const (
+	// BorderGiven: At and Created are as the record says. A later version has this border: what fires up to At is the earlier
+	// version's, and recorded before the later one is appended.
+	BorderGiven Border = ""
+	// BorderAppend: the append time of the record itself. At and Created are a lower bound, which counts where the topic of
+	// definitions has no append times. A record that changes the version later has the instant, and BorderGiven.
+	BorderAppend Border = "append"
+)
+
+// Appended resolves the border of a definition that was read from the log, in a record with an append time (ms). The
+// millisecond of the record itself is not past: a later slot may share it.
+func (d *Definition) Appended(millis int64) {
+	if d.Border == BorderAppend {
+		d.At = max(d.At, millis-1)
+		d.Created, d.Border = d.At, BorderGiven
+	}
+}
+
+// Cut is the border of the version.
+func (d *Definition) Cut() *entry.Cut { return &entry.Cut{From: d.From, At: d.At} }
 
 // WithDefaults fills in what was left out.
 func (d Definition) WithDefaults() Definition {
@@ -155,9 +182,10 @@ func (d *Definition) Evaluated(o *Definition) bool {
 		d.Backfill == o.Backfill && d.CarryFired == o.CarryFired && d.OnRetract == o.OnRetract
 }
 
-// Past is whether an event was there before the trigger.
-func (d *Definition) Past(partition uint32, offset int64) bool {
-	return int(partition) < len(d.From) && offset < d.From[partition]
+// Past is whether an event with an offset and a time (ms) of the topic TopicID was there before the version. Of another topic
+// of that name, which was created later, the time alone says so.
+func (d *Definition) Past(partition uint32, offset, at int64) bool {
+	return at <= d.At || int(partition) < len(d.From) && offset < d.From[partition]
 }
 
 // start is the cause of what fires because it was true when the trigger was made.

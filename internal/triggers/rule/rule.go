@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/internal/planted"
 	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/record"
 )
 
 // ErrInitiallyTrue is what Compile says of an expression that no event can make true.
@@ -23,6 +25,40 @@ type Rule struct {
 	m       *monitor.Monitor
 	names   []string
 	past    []uint64 // reused
+
+	topic record.ID // that the events are read from, if it is not Def.TopicID; else zero
+	tag   uint64    // in the references to its events
+}
+
+// offsetBits is how many bits of a reference to an event are its offset. The others tell a topic that was created again from
+// the one before it, whose events are no longer there.
+const offsetBits = 48
+
+// Bind says which topic the events come from. Without it that is Def.TopicID.
+func (r *Rule) Bind(topic record.ID) {
+	r.topic, r.tag = record.ID{}, 0
+	if topic.String() != r.Def.TopicID {
+		r.topic, r.tag = topic, uint64(binary.BigEndian.Uint16(topic[:])|1)<<offsetBits
+	}
+}
+
+// eventCause is the cause of what fires at an event.
+func (r *Rule) eventCause(partition uint32, offset int64) string {
+	if r.topic != (record.ID{}) {
+		return entry.EventCauseAgain(partition, offset, r.topic)
+	}
+	return entry.EventCause(partition, offset)
+}
+
+// witness appends the offsets of the events because of which the expression is true, as far as the topic has them.
+func (r *Rule) witness(dst []int64) []int64 {
+	r.past = r.m.Witness(r.past[:0])
+	for _, ref := range r.past {
+		if ref&^(1<<offsetBits-1) == r.tag {
+			dst = append(dst, int64(ref-r.tag))
+		}
+	}
+	return dst
 }
 
 // Compile makes a definition ready.
@@ -90,7 +126,7 @@ type Spot struct {
 
 // Event applies an event that Match has looked at, at its time (ms), to the row.
 func (r *Rule) Event(s *Spot, k monitor.Kinds, at, offset int64) error {
-	past := r.Def.Past(s.Partition, offset)
+	past := r.isPast(s.Partition, offset, at)
 	if s.Row.Flags&Over != 0 || past && r.Def.Backfill == None {
 		return nil
 	}
@@ -106,12 +142,20 @@ func (r *Rule) Event(s *Spot, k monitor.Kinds, at, offset int64) error {
 	}
 	r.deadlines(s, before)
 	if s.Row.Flags&Over == 0 {
-		r.m.Step(k, at, uint64(offset))
-		cause := func() string { return entry.EventCause(s.Partition, offset) }
+		r.m.Step(k, at, uint64(offset)|r.tag)
+		cause := func() string { return r.eventCause(s.Partition, offset) }
 		r.look(s, moment{at: at, past: past, cause: cause})
 	}
 	r.store(s.Row)
 	return nil
+}
+
+// isPast is whether an event was there before the version.
+func (r *Rule) isPast(partition uint32, offset, at int64) bool {
+	if r.topic != (record.ID{}) {
+		return at <= r.Def.At // From are offsets of another topic
+	}
+	return r.Def.Past(partition, offset, at)
 }
 
 // Until completes the instant at: all deadlines up to it are done. All events of the partition up to then were applied.
@@ -187,10 +231,7 @@ func (r *Rule) rise(s *Spot, m moment) {
 	}
 	e := Edge{At: m.at, Cause: m.cause(), State: entry.Computed}
 	e.ID = entry.MakeID(r.Def.ID, r.Def.Version, s.Entity, e.Cause)
-	r.past = r.m.Witness(r.past[:0])
-	for _, offset := range r.past {
-		e.Witness = append(e.Witness, int64(offset))
-	}
+	e.Witness = r.witness(nil)
 	cool := r.Def.Cooldown > 0 && w.Flags&Fired != 0 && m.at < w.Last+r.Def.Cooldown
 	switch {
 	case m.past && r.Def.Backfill != Replay:
@@ -264,8 +305,6 @@ func (r *Rule) Truth(w *Row) (t Truth, err error) {
 	}
 	t = Truth{True: w.Flags&True != 0, Next: w.Due, Settled: r.m.Settled(), Instances: r.m.Instances()}
 	t.Waits = r.m.Waits(nil, WaitsMax)
-	for _, offset := range slices.Compact(r.m.Witness(nil)) {
-		t.Witness = append(t.Witness, int64(offset))
-	}
+	t.Witness = slices.Compact(r.witness(nil))
 	return t, nil
 }
