@@ -55,6 +55,7 @@ var (
 	ErrUnknownTopic     = broker.ErrUnknownTopic
 	ErrUnknownPartition = broker.ErrUnknownPartition
 	ErrTopicExists      = broker.ErrTopicExists
+	ErrTopicInUse       = broker.ErrTopicInUse // by triggers
 	ErrOffsetMismatch   = broker.ErrOffsetMismatch
 	ErrBelowStart       = broker.ErrBelowStart // the records are no longer there
 	ErrUnknownGroup     = broker.ErrUnknownGroup

@@ -57,10 +57,16 @@ func (b *Broker) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (
 	return topicOf(&info), err
 }
 
-// DeleteTopic deletes a topic with all its records and returns when that is durable. Errors: ErrUnknownTopic, and those of
-// a produce.
+// DeleteTopic deletes a topic with all its records, unless triggers use it, and returns when that is durable. Errors:
+// ErrUnknownTopic, ErrTopicInUse, and those of a produce.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 	return b.n.DeleteTopic(ctx, name)
+}
+
+// ForceDeleteTopic is DeleteTopic of a topic that triggers may use. They say that their topic is missing, and follow the next
+// topic of that name.
+func (b *Broker) ForceDeleteTopic(ctx context.Context, name string) error {
+	return b.n.ForceDeleteTopic(ctx, name)
 }
 
 func topicOf(info *broker.TopicInfo) Topic {

@@ -33,6 +33,7 @@ var (
 	ErrUnknownTopic     error = codeError(api.UnknownTopic)
 	ErrUnknownPartition error = codeError(api.UnknownPartition)
 	ErrTopicExists      error = codeError(api.TopicExists)
+	ErrTopicInUse       error = codeError(api.TopicInUse) // by triggers
 	ErrOffsetMismatch   error = codeError(api.OffsetMismatch)
 	ErrBelowStart       error = codeError(api.OffsetBelowStart)
 	ErrFenced           error = codeError(api.Fenced)

@@ -90,9 +90,19 @@ func (c *Client) putTopic(ctx context.Context, name string, spec TopicSpec, head
 	return t, err
 }
 
-// DeleteTopic deletes a topic and all its records. ErrUnknownTopic if there is none.
+// DeleteTopic deletes a topic and all its records. ErrUnknownTopic if there is none, ErrTopicInUse if triggers use it.
 func (c *Client) DeleteTopic(ctx context.Context, name string) error {
-	return c.call(ctx, &request{method: http.MethodDelete, path: "/topic", query: url.Values{"topic-name": {name}}, write: true}, nil)
+	return c.deleteTopic(ctx, url.Values{"topic-name": {name}})
+}
+
+// ForceDeleteTopic is DeleteTopic of a topic that triggers may use. They say that their topic is missing, and follow the next
+// topic of that name.
+func (c *Client) ForceDeleteTopic(ctx context.Context, name string) error {
+	return c.deleteTopic(ctx, url.Values{"topic-name": {name}, "force": {"true"}})
+}
+
+func (c *Client) deleteTopic(ctx context.Context, query url.Values) error {
+	return c.call(ctx, &request{method: http.MethodDelete, path: "/topic", query: query, write: true}, nil)
 }
 
 // call sends r and reads the answer into v. If v is nil the answer must have no content.

@@ -45,8 +45,10 @@ type Trigger struct {
 	Status      string          `json:"status"`
 	Deliver     json.RawMessage `json:"deliver,omitempty"` // with its secrets masked
 	Backfilling bool            `json:"backfilling"`       // it reads what was there before it
-	CreatedAt   time.Time       `json:"created_at"`
-	VersionAt   time.Time       `json:"version_at"`
+	// TopicMissing: the topic of its events was deleted. It follows the next one of that name.
+	TopicMissing bool      `json:"topic_missing"`
+	CreatedAt    time.Time `json:"created_at"`
+	VersionAt    time.Time `json:"version_at"`
 }
 
 // StoredTrigger is what came of PutTrigger.

@@ -172,6 +172,19 @@ func TestTopicCommands(t *testing.T) {
 		t.Errorf("list: %s", got)
 	}
 	p.refused(2, "--yes", "topic", "delete", "orders")
+	p.must("trigger", "put", "late", "a", "--topic-name", "late-events")
+	p.refused(1, "late; force deletes it all the same", "topic", "delete", "late-events")
+	p.must("topic", "delete", "late-events", "--force")
+	for end := time.Now().Add(time.Minute); ; {
+		if got := p.must("trigger", "list"); strings.Contains(got, "topic missing") {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("trigger list: %s", got)
+		}
+	}
+	p.must("trigger", "delete", "late")
+	p.must("topic", "delete", "triggers", "--yes")
+	p.must("topic", "delete", "firings", "--yes")
 	p.must("topic", "delete", "orders", "--yes")
 	p.refused(1, "unknown topic", "topic", "delete", "orders")
 	if got := p.must("topic", "list", "--json"); strings.TrimSpace(got) != "[]" {

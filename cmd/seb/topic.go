@@ -160,7 +160,7 @@ func newTopicPut(r *remote, put func(*client.Client, context.Context, string, cl
 }
 
 func newTopicDelete(r *remote) *cobra.Command {
-	var yes bool
+	var yes, force bool
 	cmd := &cobra.Command{
 		Use:               "delete TOPIC",
 		Aliases:           []string{"rm"},
@@ -176,10 +176,14 @@ func newTopicDelete(r *remote) *cobra.Command {
 				if records, _, _ := totals(&t); records > 0 && !yes {
 					return usageError{errors.New("would delete " + fmt.Sprint(records) + " records for good; say so with --yes")}
 				}
+				if force {
+					return c.ForceDeleteTopic(cmd.Context(), args[0])
+				}
 				return c.DeleteTopic(cmd.Context(), args[0])
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&force, "force", false, "delete it even if triggers use it; they follow the next topic of that name")
 	cmd.Flags().BoolVar(&yes, "yes", false, "delete it even if it has records")
 	return cmd
 }

@@ -12,6 +12,7 @@ const (
 	UnknownTopic         Code = "unknown_topic"
 	UnknownPartition     Code = "unknown_partition"
 	TopicExists          Code = "topic_exists"
+	TopicInUse           Code = "topic_in_use" // by triggers
 	OffsetMismatch       Code = "offset_mismatch"
 	SequenceGap          Code = "sequence_gap"
 	ProducerFenced       Code = "producer_fenced"
@@ -53,6 +54,7 @@ var Statuses = map[Code]int{
 	UnknownTopic:         http.StatusNotFound,
 	UnknownPartition:     http.StatusNotFound,
 	TopicExists:          http.StatusConflict,
+	TopicInUse:           http.StatusConflict,
 	OffsetMismatch:       http.StatusConflict,
 	SequenceGap:          http.StatusConflict,
 	ProducerFenced:       http.StatusConflict,
@@ -94,6 +96,7 @@ var Titles = map[Code]string{
 	UnknownTopic:         "Unknown topic",
 	UnknownPartition:     "Unknown partition",
 	TopicExists:          "Topic exists",
+	TopicInUse:           "Triggers use the topic",
 	OffsetMismatch:       "The partition's end, or the group's offset, is not the expected one",
 	SequenceGap:          "Gap in a producer's sequence",
 	ProducerFenced:       "A newer epoch of the producer has appended",

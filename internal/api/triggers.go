@@ -35,9 +35,11 @@ type Trigger struct {
 	Status     string          `json:"status"`
 	Deliver    json.RawMessage `json:"deliver,omitempty"`
 	// Backfilling: it reads what was there before it, and does not fire at what is new yet.
-	Backfilling bool      `json:"backfilling"`
-	CreatedAt   time.Time `json:"created_at"` // of the first version
-	VersionAt   time.Time `json:"version_at"` // of this one
+	Backfilling bool `json:"backfilling"`
+	// TopicMissing: there is no topic of its events. It follows the next one of that name.
+	TopicMissing bool      `json:"topic_missing"`
+	CreatedAt    time.Time `json:"created_at"` // of the first version
+	VersionAt    time.Time `json:"version_at"` // of this one
 }
 
 // Triggers is the answer to GET /triggers, by id.

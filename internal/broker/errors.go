@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/sebbroker/seb/internal/eventlog"
 	"github.com/sebbroker/seb/internal/logcore"
@@ -15,6 +16,7 @@ var (
 	ErrUnknownTopic     = errors.New("unknown topic")
 	ErrUnknownPartition = errors.New("unknown partition")
 	ErrTopicExists      = errors.New("topic exists")
+	ErrTopicInUse       = errors.New("topic in use")
 	ErrFenced           = errors.New("fenced: another broker leads")
 	ErrNotLeader        = errors.New("this broker does not lead (yet)")
 	ErrReadOnly         = errors.New("broker is read-only")
@@ -64,6 +66,34 @@ func (e *OffsetMismatchError) Error() string {
 
 // Is makes it ErrOffsetMismatch.
 func (e *OffsetMismatchError) Is(t error) bool { return t == ErrOffsetMismatch }
+
+// TopicInUseError says why a topic is not deleted. It is ErrTopicInUse.
+type TopicInUseError struct {
+	Topic string
+	By    []string // ids of triggers
+	Err   error    // why it is not known whether triggers use it; By is empty then
+}
+
+// usersNamed is how many triggers the text of a TopicInUseError names.
+const usersNamed = 5
+
+func (e *TopicInUseError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("topic %q: cannot tell whether triggers use it: %v; force deletes it all the same", e.Topic, e.Err)
+	}
+	names := e.By[:min(len(e.By), usersNamed)]
+	more := ""
+	if n := len(e.By) - len(names); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("topic %q is in use by triggers: %s%s; force deletes it all the same", e.Topic, strings.Join(names, ", "), more)
+}
+
+// Is makes it ErrTopicInUse.
+func (e *TopicInUseError) Is(t error) bool { return t == ErrTopicInUse }
+
+// Unwrap returns why it is not known.
+func (e *TopicInUseError) Unwrap() error { return e.Err }
 
 // BelowStartError says what the first offset is. It is ErrBelowStart.
 type BelowStartError struct{ Offset, Start int64 }

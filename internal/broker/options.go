@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -39,6 +40,8 @@ type Options struct {
 	// Changed, if not nil, is called whenever the committed state has changed, while it is locked: it must be quick, and
 	// must not call the broker. topics says that it may be by more than new records.
 	Changed func(topics bool)
+	// InUse, if not nil, returns an ErrTopicInUse if something uses a topic, so that it is not deleted.
+	InUse func(ctx context.Context, topic string) error
 	// Keep, if not nil, is given each committed object, for a cache. The parts are valid until it returns.
 	Keep func(key string, parts [][]byte)
 

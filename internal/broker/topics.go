@@ -158,8 +158,23 @@ func (b *Broker) updated(ctx context.Context, name string, spec TopicSpec) (now 
 	return now, settings, err
 }
 
-// DeleteTopic deletes a topic and waits until that is committed. Errors: ErrUnknownTopic, and those of an append.
+// DeleteTopic deletes a topic that nothing uses (Options.InUse) and waits until that is committed. Errors: ErrUnknownTopic,
+// ErrTopicInUse, and those of an append.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
+	if _, err := b.Topic(ctx, name, false); err != nil {
+		return err
+	}
+	if b.opt.InUse != nil {
+		if err := b.opt.InUse(ctx, name); err != nil {
+			return err
+		}
+	}
+	return b.ForceDeleteTopic(ctx, name)
+}
+
+// ForceDeleteTopic deletes a topic whatever uses it, and waits until that is committed. Errors: ErrUnknownTopic, and those of an
+// append.
+func (b *Broker) ForceDeleteTopic(ctx context.Context, name string) error {
 	now, err := b.Topic(ctx, name, false)
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ var faults = []struct {
 	{broker.ErrUnknownTopic, api.UnknownTopic, false},
 	{broker.ErrUnknownPartition, api.UnknownPartition, true},
 	{broker.ErrTopicExists, api.TopicExists, false},
+	{broker.ErrTopicInUse, api.TopicInUse, true}, // before what it wraps
 	{broker.ErrOffsetMismatch, api.OffsetMismatch, true},
 	{broker.ErrBeyondEnd, api.OffsetBeyondEnd, true},
 	{broker.ErrSequenceGap, api.SequenceGap, true},

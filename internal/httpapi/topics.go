@@ -92,7 +92,10 @@ func created(spec broker.TopicSpec) broker.TopicSpec {
 
 func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
 	q := httpin.ParseParams(r.URL.RawQuery)
-	name := q.Topic()
+	name, remove := q.Topic(), a.b.DeleteTopic
+	if q.Force() {
+		remove = a.b.ForceDeleteTopic
+	}
 	if q.Fault != nil {
 		return q.Fault
 	}
@@ -101,7 +104,7 @@ func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
-	if err := a.b.DeleteTopic(ctx, name); err != nil {
+	if err := remove(ctx, name); err != nil {
 		return err
 	}
 	a.pace.WriteStep(w)

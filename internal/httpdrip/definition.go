@@ -55,7 +55,7 @@ func shown(t *triggers.Trigger) (api.Trigger, error) {
 	out := api.Trigger{
 		ID: d.ID, Version: d.Version, Text: d.Text, Expr: expr, Names: d.Expr.Names(), Class: class(expr), Topic: d.Topic, Fire: string(d.Fire),
 		Backfill: string(d.Backfill), CarryFired: d.CarryFired, OnRetract: string(d.OnRetract), Status: string(d.Status),
-		Backfilling: t.Backfilling, CreatedAt: instant(d.Created), VersionAt: instant(d.At),
+		Backfilling: t.Backfilling, TopicMissing: t.Missing, CreatedAt: instant(d.Created), VersionAt: instant(d.At),
 	}
 	slices.Sort(out.Names)
 	if d.Cooldown > 0 {

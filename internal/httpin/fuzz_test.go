@@ -56,7 +56,7 @@ func FuzzParams(f *testing.F) {
 		f.Add(s, "", "", "")
 	}
 	names := []string{
-		ParamTopic, ParamPartition, ParamOffset, ParamMaxRecords, ParamTimeout, ParamRead, ParamGroup, ParamKey, ParamPrefix, ParamAfter,
+		ParamTopic, ParamPartition, ParamOffset, ParamMaxRecords, ParamTimeout, ParamRead, ParamForce, ParamGroup, ParamKey, ParamPrefix, ParamAfter,
 		ParamKey + Base64, ParamPrefix + Base64, ParamAfter + Base64, "query", api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence,
 	}
 	f.Fuzz(func(t *testing.T, query, id, epoch, sequence string) {

@@ -21,6 +21,7 @@ const (
 	ParamMaxBytes       = "max-bytes"
 	ParamTimeout        = "timeout"
 	ParamRead           = "read"
+	ParamForce          = "force"
 	ParamExpectedOffset = "expected-offset"
 	ParamGroup          = "group" // a consumer group
 	ParamKey            = "key"
@@ -185,6 +186,15 @@ func (q *Params) Duration(name string, otherwise, limit time.Duration) time.Dura
 		q.Fail(name, "want a time span like 10s or 100ms, given %s", api.Quote(v))
 	}
 	return min(d, limit)
+}
+
+// Force says whether something is to be done although a check is against it.
+func (q *Params) Force() bool {
+	v, ok := q.Text(ParamForce)
+	if ok && v != "true" && v != "false" {
+		q.Fail(ParamForce, "want true or false, given %s", api.Quote(v))
+	}
+	return v == "true"
 }
 
 // Latest says whether the answer must show everything committed before the request.

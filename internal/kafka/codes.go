@@ -41,6 +41,7 @@ const (
 	kafkaStorageError                  int16 = 56
 	saslAuthenticationFailed           int16 = 58
 	fetchSessionIDNotFound             int16 = 70
+	topicDeletionDisabled              int16 = 73
 	fencedLeaderEpoch                  int16 = 74
 	unknownLeaderEpoch                 int16 = 75
 	unsupportedCompressionType         int16 = 76
@@ -136,6 +137,7 @@ func readCode(err error) int16 { return codeIn(readFaults, err, requestTimedOut)
 var topicFaults = []fault{
 	{broker.ErrUnknownTopic, unknownTopicOrPartition},
 	{broker.ErrTopicExists, topicAlreadyExists},
+	{broker.ErrTopicInUse, topicDeletionDisabled},
 	{broker.ErrFenced, notController},
 	{broker.ErrNotLeader, notController},
 	{broker.ErrReadOnly, notController},

@@ -22,7 +22,11 @@ func (c *call) deleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) (k
 	ctx, cancel := c.waitFor(ctx, r.TimeoutMillis)
 	defer cancel()
 	for i := range r.TopicNames {
-		resp.Topics = append(resp.Topics, c.deleteTopic(ctx, &r.TopicNames[i], [16]byte{}))
+		out := c.deleteTopic(ctx, &r.TopicNames[i], [16]byte{})
+		if out.ErrorCode == topicDeletionDisabled && r.Version < 3 {
+			out.ErrorCode = invalidRequest // the other code came with version 3
+		}
+		resp.Topics = append(resp.Topics, out)
 	}
 	for i := range r.Topics {
 		resp.Topics = append(resp.Topics, c.deleteTopic(ctx, r.Topics[i].Topic, r.Topics[i].TopicID))

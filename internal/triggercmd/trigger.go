@@ -116,6 +116,9 @@ func newList(r *Remote) *cobra.Command {
 }
 
 func status(t *client.Trigger) string {
+	if t.TopicMissing {
+		return t.Status + ", topic missing"
+	}
 	if t.Backfilling {
 		return t.Status + ", reads the history"
 	}

@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// TestATopicThatTriggersUseIsDeletedByForceOnly: and the triggers say so, and follow the next topic of that name.
+func TestATopicThatTriggersUseIsDeletedByForceOnly(t *testing.T) {
+	s := triggerServer(t)
+	s.putTrigger(201, "first", `{"expr":"a","fire":"edge"}`)
+	s.putTrigger(201, "other", `{"expr":"a","topic":"others"}`)
+	s.happened("a ann")
+	s.fired(t, "first", 1)
+	refused := func(topic string, users ...string) {
+		t.Helper()
+		a := s.send("DELETE", "/topic?topic-name="+topic, "")
+		p := a.problem(t)
+		if p.Code != api.TopicInUse {
+			t.Errorf("delete %s: %s", topic, a)
+		}
+		for _, id := range append(users, `"`+topic+`"`) {
+			if !strings.Contains(p.Detail, id) {
+				t.Errorf("delete %s: detail %q does not name %s", topic, p.Detail, id)
+			}
+		}
+	}
+	refused("events", "first")
+	refused("others", "other")
+	refused("triggers", "first", "other")
+	refused("firings", "first", "other")
+	s.must(400, s.send("DELETE", "/topic?topic-name=events&force=yes", ""), nil)
+	s.must(204, s.send("DELETE", "/topic?topic-name=events&force=true", ""), nil)
+	missing := func(want bool) {
+		t.Helper()
+		eventually(t, "topic_missing", func() bool {
+			var x api.Trigger
+			s.must(200, s.get("/triggers/first"), &x)
+			return x.TopicMissing == want
+		})
+	}
+	missing(true)
+	var x api.Explanation
+	s.must(200, s.get("/triggers/first/entities/ann"), &x)
+	if !strings.HasPrefix(x.Waits, "topic missing") {
+		t.Errorf("explain says %q", x.Waits)
+	}
+	s.happened("a ann") // at the offset that the first one had
+	missing(false)
+	s.happened("a zoe")
+	s.fired(t, "first", 2) // of ann the value has not become true a second time
+	s.must(204, s.send("DELETE", "/triggers/other", ""), nil)
+	s.must(204, s.send("DELETE", "/topic?topic-name=others", ""), nil)
+}
