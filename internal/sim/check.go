@@ -113,6 +113,7 @@ func (c *checker) advance() bool {
 		c.w.fail("I4: state records of %s: %v", key, err)
 		return false
 	}
+	c.removed(recs)
 	if err := c.fold.Apply(&o.Head, recs, o.Index); err != nil {
 		c.w.fail("I4: %s does not apply: %v", key, err)
 		return false
@@ -133,6 +134,29 @@ func (c *checker) advance() bool {
 		}
 	}
 	return true
+}
+
+// removed forgets topics that records delete: others may be created under their names.
+func (c *checker) removed(recs []state.Record) {
+	for i := range recs {
+		t := c.fold.Topic(recs[i].Topic)
+		if recs[i].Kind != state.TopicDelete || t == nil {
+			continue
+		}
+		for part := range t.Partitions {
+			k := partKey{t.Name, uint32(part)}
+			delete(c.log, k)
+			delete(c.times, k)
+			delete(c.stamps, k)
+			delete(c.keys, k)
+			for _, n := range c.w.nodes {
+				if n.run != nil {
+					delete(n.run.seen, k)
+				}
+			}
+		}
+		c.w.watch.Removed(t.Name, t.ID)
+	}
 }
 
 // appendRecords adds what a slot holds for one partition to the truth: I2 and the "at most once" of I2, I4, I16.
@@ -240,6 +264,9 @@ func (c *checker) read(r *run) {
 	c.w.stats.Reads++
 	topics := s.Topics()
 	t := topics[c.w.loadRand.IntN(len(topics))]
+	if now := c.fold.TopicByName(t.Name); now == nil || now.ID != t.ID {
+		return // deleted, or created again, which this broker does not know yet
+	}
 	k := partKey{t.Name, uint32(c.w.loadRand.IntN(len(t.Partitions)))}
 	p := t.Partitions[k.part]
 	if p.Next > int64(len(c.log[k])) {

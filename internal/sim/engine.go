@@ -123,21 +123,9 @@ func (r *run) Create(name string, parts int, settings map[string]string, done fu
 	r.hand(&op{create: name, parts: parts, settings: canonical}, func(o *op) { done(o.outcome == acked) })
 }
 
-// Change changes the settings of a topic and tells of the answer.
-func (r *run) Change(name string, settings map[string]string, done func(ok bool)) {
-	canonical, err := state.CheckSettings(settings)
-	if err != nil {
-		r.n.w.fail("simulator: %v", err)
-		return
-	}
-	o := &op{key: partKey{topic: name}, rec: &state.Record{Kind: state.TopicChange, Settings: canonical}}
-	r.hand(o, func(o *op) { done(o.outcome == acked) })
-}
-
-// Delete deletes a topic and tells of the answer.
-func (r *run) Delete(name string, done func(ok bool)) {
-	o := &op{key: partKey{topic: name}, rec: &state.Record{Kind: state.TopicDelete}}
-	r.hand(o, func(o *op) { done(o.outcome == acked) })
+// Change changes a topic and tells of the answer.
+func (r *run) Change(topic string, rec *state.Record, done func(ok bool)) {
+	r.hand(&op{key: partKey{topic: topic}, rec: rec}, func(o *op) { done(o.outcome == acked) })
 }
 
 // Get reads an object.

@@ -46,7 +46,7 @@ func TestMonths(t *testing.T) {
 	w := total.Watch
 	little := w.Firings == 0 || w.Messages == 0 || w.Puts == 0 || w.Edges == 0
 	if n >= 6 {
-		little = little || w.Again == 0 || w.LostViews == 0 || w.OldViews == 0 || w.Stalls == 0
+		little = little || w.Again == 0 || w.LostViews == 0 || w.OldViews == 0 || w.Stalls == 0 || w.Quiet == 0 || w.Removed == 0
 	}
 	if !t.Failed() && little {
 		t.Error("the runs did not do enough to mean anything")

@@ -24,6 +24,14 @@ func (s *stepped) missing() (ids []string) {
 	return ids
 }
 
+// waits wants a trigger to wait for the end of an entity's window.
+func (s *stepped) waits(trigger, entity string) {
+	s.t.Helper()
+	if x, err := s.Explain(s.t.Context(), trigger, entity); err != nil || !x.Known || x.Next == 0 {
+		s.t.Errorf("%s: %+v, %v, want that it waits for the end of its window", entity, x, err)
+	}
+}
+
 // TestATopicIsDeletedAndCreatedAgain: triggers say that their topic is missing, what they wait for goes on, and they follow the
 // next topic of that name from its beginning.
 func TestATopicIsDeletedAndCreatedAgain(t *testing.T) {
@@ -70,9 +78,7 @@ func TestATopicIsDeletedAndCreatedAgain(t *testing.T) {
 			l.until(150 * time.Millisecond)
 			s.settle()
 			same(t, s.missing(), []string{"each", "quiet"})
-			if x, err := s.Explain(t.Context(), "quiet", "ann"); err != nil || !x.Known || x.Next == 0 {
-				t.Errorf("ann: %+v, %v, want that it waits for the end of its window", x, err)
-			}
+			s.waits("quiet", "ann")
 			if err := l.Create(t.Context(), "events", 2, fold.AppendTimes); err != nil {
 				t.Fatal(err)
 			}

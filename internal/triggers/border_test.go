@@ -22,6 +22,14 @@ func (s *stepped) define(id, expr string, change func(d *rule.Definition)) {
 	}
 }
 
+// topics creates the topics that triggers of the topic events need.
+func (s *stepped) topics() {
+	s.t.Helper()
+	if _, err := s.ready(s.t.Context(), &rule.Definition{Topic: "events"}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // TestTheAppendTimeOfADefinitionIsItsBorder: the topic is quiet when a trigger is put. A window that ended since the last event
 // is past.
 func TestTheAppendTimeOfADefinitionIsItsBorder(t *testing.T) {
@@ -38,9 +46,7 @@ func TestTheAppendTimeOfADefinitionIsItsBorder(t *testing.T) {
 		t.Run("backfill "+string(c.policy), func(t *testing.T) {
 			l := newLog()
 			s := step(t, l.broker(true), "")
-			if _, err := s.ready(t.Context(), &rule.Definition{Topic: "events"}); err != nil {
-				t.Fatal(err)
-			}
+			s.topics()
 			l.post(ev("ann", "A"))
 			l.until(60 * time.Millisecond)
 			s.define("t", window, func(d *rule.Definition) { d.Backfill = c.policy })
@@ -56,13 +62,16 @@ func TestTheAppendTimeOfADefinitionIsItsBorder(t *testing.T) {
 			same(t, s.fires(), c.want)
 		})
 	}
+}
+
+// TestTheBorderAndTheLog: what the log has when a definition is appended, and what it has later.
+func TestTheBorderAndTheLog(t *testing.T) {
+	const window = "A THEN (NOT B WITHIN 10ms)"
 	t.Run("time passes between the last look at the log and the append", func(t *testing.T) {
 		l := newLog()
 		b := l.broker(true)
 		s := step(t, b, "")
-		if _, err := s.ready(t.Context(), &rule.Definition{Topic: "events"}); err != nil {
-			t.Fatal(err)
-		}
+		s.topics()
 		l.post(ev("ann", "A"))
 		b.fault = func(topic string) (kept, ok bool) {
 			if topic == "triggers" {
@@ -107,11 +116,10 @@ func TestTheAppendTimeOfADefinitionIsItsBorder(t *testing.T) {
 		l.post(ev("ann", "A"))
 		l.until(60 * time.Millisecond)
 		s.settle()
-		if err := s.Pause(t.Context(), "t", true); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Pause(t.Context(), "t", false); err != nil {
-			t.Fatal(err)
+		for _, paused := range []bool{true, false} {
+			if err := s.Pause(t.Context(), "t", paused); err != nil {
+				t.Fatal(err)
+			}
 		}
 		before, _ := s.Trigger("t")
 		s.end()

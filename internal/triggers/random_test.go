@@ -451,7 +451,7 @@ func (w *world) check() {
 		for id, x := range want {
 			rec := records[id]
 			delete(left, id)
-			if rec == nil && w.ends[i] != 0 && (w.ends[i] == d.At || (&entry.Cut{From: w.defs[w.after(i)].From, At: w.ends[i]}).Behind(x.cause, x.at)) {
+			if rec == nil && w.ends[i] != 0 && (w.ends[i] == d.At || (&entry.Cut{Topic: d.TopicID, From: w.defs[w.after(i)].From, At: w.ends[i]}).Behind(x.cause, d.TopicID, x.at)) {
 				continue // of the next version, unless it came while that was made, or in the place of this one
 			}
 			if x.erased || x.state == entry.Historic {

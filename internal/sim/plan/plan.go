@@ -84,7 +84,9 @@ func month(seed uint64) Config {
 	if r.IntN(2) == 0 {
 		c.BatchWait = 0
 	}
-	c.Watch = watch.Draw(r)
+	if c.Watch = watch.Draw(r); c.Watch.RemoveEvery > 0 {
+		c.Nodes = 1
+	}
 	return c
 }
 

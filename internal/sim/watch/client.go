@@ -46,6 +46,8 @@ func (s *Sim) clients() {
 	every(2*s.cfg.EventEvery, s.close)
 	every(s.cfg.PutEvery, s.put)
 	every(s.cfg.PauseEvery, s.pause)
+	every(s.cfg.QuietEvery, s.quietly)
+	every(s.cfg.RemoveEvery, s.remove)
 }
 
 // entity is one of the newest: now and then a new one comes.
@@ -59,7 +61,7 @@ func (s *Sim) entity() string {
 // post posts some events of an entity, and has others follow: at once, or when a window ends, to the millisecond.
 func (s *Sim) post(entity string, depth int) {
 	b := s.w.Leader()
-	if b == nil || s.w.Calm() {
+	if b == nil || s.w.Calm() || s.silent() {
 		return
 	}
 	for range 1 + s.r.IntN(5)/4 {
@@ -120,7 +122,7 @@ func (s *Sim) close() {
 
 // say appends an event of a name.
 func (s *Sim) say(entity, name string) {
-	if b := s.w.Leader(); b != nil && !s.w.Calm() {
+	if b := s.w.Leader(); b != nil && !s.w.Calm() && !s.silent() {
 		s.posted++
 		s.send(b, entry.Event{Name: name, EntityID: entity, Data: json.RawMessage(fmt.Sprintf(`{"x":3,"n":%d}`, s.posted))}, 0)
 	}
@@ -141,12 +143,14 @@ func (s *Sim) send(b *Broker, e entry.Event, times int) {
 	h.Write([]byte(e.EntityID))
 	part := h.Sum32() % uint32(t.Partitions)
 	s.Counts.Events++
+	s.flying[b]++
 	b.host.Append(topicEvents, part, []record.Record{{Key: []byte(e.EntityID), Value: value}}, func(_ int64, ok bool) {
+		s.flying[b]--
 		if ok && s.r.IntN(10) > 0 || e.ID == "" || times == 0 {
 			return
 		}
 		s.w.After(s.around(time.Hour), func() {
-			if b := s.w.Leader(); b != nil && !s.w.Calm() {
+			if b := s.w.Leader(); b != nil && !s.w.Calm() && !s.silent() {
 				s.send(b, e, times-1)
 			}
 		})
@@ -156,7 +160,7 @@ func (s *Sim) send(b *Broker, e entry.Event, times int) {
 // change has a broker change a definition, and gives up at some time.
 func (s *Sim) change(f func(ctx context.Context, b *Broker) error) {
 	b := s.w.Leader()
-	if b == nil || b.engine == nil || b.changing {
+	if b == nil || b.engine == nil || b.changing || s.again != nil && !s.again.deleted {
 		return
 	}
 	b.changing = true

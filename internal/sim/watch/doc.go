@@ -6,6 +6,7 @@
 //   - watch.go: what is drawn for a world, and what it has
 //   - broker.go, call.go, log.go: an engine on a simulated broker, which goes on in turns
 //   - client.go: who posts events and changes triggers
+//   - again.go: the topic of events is quiet, is deleted, and is created again
 //   - deliver.go: what delivers, and the receiver
 //   - truth.go, walk.go: what should fire, by definition
 //   - end.go: what must hold when all is quiet

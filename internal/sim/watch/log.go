@@ -21,6 +21,7 @@ var (
 type hostLog struct {
 	b       *Broker
 	silent  bool  // leads nobody, and reads without faults
+	events  int64 // records of the topic of events when the engine last had a turn
 	firings int64 // end of the topic of firings when the engine last looked
 }
 
@@ -54,8 +55,12 @@ func (l *hostLog) Create(ctx context.Context, name string, partitions int, setti
 }
 
 func (l *hostLog) Stamp(ctx context.Context, name string) error {
+	settings, err := state.CheckSettings(map[string]string{"timestamp-type": "append", "cleanup-policy": "compact"})
+	if err != nil {
+		return err
+	}
 	c, done := callOf(ctx), false
-	l.b.host.Change(name, map[string]string{"timestamp-type": "append", "cleanup-policy": "compact"}, func(bool) {
+	l.b.host.Change(name, &state.Record{Kind: state.TopicChange, Settings: settings}, func(bool) {
 		done = true
 		c.wake(0)
 	})
@@ -81,10 +86,25 @@ func (l *hostLog) Position(topics ...record.ID) (p triggers.Position, known bool
 			p.Topics[i] = append(p.Topics[i], triggers.Span{Start: q.Start, Next: q.Next})
 		}
 	}
+	if len(topics) > 1 { // of a turn; others ask of one topic
+		l.events = l.eventsEnd()
+	}
 	if t := s.TopicByName(topicFirings); t != nil {
 		l.firings = t.Partitions[0].Next
 	}
 	return p, true
+}
+
+// eventsEnd is how many records the topic of events has had.
+func (l *hostLog) eventsEnd() (n int64) {
+	if s := l.state(); s != nil {
+		if t := s.TopicByName(topicEvents); t != nil {
+			for _, p := range t.Partitions {
+				n += p.Next
+			}
+		}
+	}
+	return n
 }
 
 func (l *hostLog) partition(topic record.ID, part uint32) *state.Partition {

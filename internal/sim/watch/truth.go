@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"slices"
+
 	"github.com/sebbroker/seb/internal/drip/reference"
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/rule"
@@ -22,6 +24,7 @@ type truth struct {
 	firsts   map[entry.ID]*first
 	order    []entry.ID
 	causes   map[cause]entry.ID
+	removed  []string // ids of topics of events that were deleted
 }
 
 // place is an entity of a partition.
@@ -32,7 +35,7 @@ type place struct {
 
 type seenKey struct {
 	place
-	id string
+	topic, id string
 }
 
 // version is a version of a trigger.
@@ -42,6 +45,7 @@ type version struct {
 	next    *version
 	paused  bool // was, at some time
 	walks   map[place]*walk
+	gone    []string // ids of topics that were deleted before it was made: their events are not known to it
 }
 
 // first is the first record of a firing.
@@ -93,11 +97,11 @@ func (t *truth) event(topic string, part uint32, r *record.Record) {
 	}
 	k := place{part, e.EntityID}
 	if e.ID != "" {
-		before, ok := t.seen[seenKey{k, e.ID}]
+		before, ok := t.seen[seenKey{k, topic, e.ID}]
 		if ok && r.Timestamp-before <= dayMillis {
 			return
 		}
-		t.seen[seenKey{k, e.ID}] = r.Timestamp
+		t.seen[seenKey{k, topic, e.ID}] = r.Timestamp
 	}
 	if t.history[k] == nil {
 		t.places = append(t.places, k)
@@ -115,7 +119,7 @@ func (t *truth) define(r *record.Record) {
 	t.border(&d)
 	t.s.w.Logf("%s v%d %s at %d from %v: %s, %s, %s", d.ID, d.Version, d.Status, d.At, d.From, d.Fire, d.Backfill, d.Text)
 	list := t.versions[d.ID]
-	v := &version{Definition: d, meaning: meaningOf(d.Expr), paused: d.Status == rule.Paused, walks: map[place]*walk{}}
+	v := &version{Definition: d, meaning: meaningOf(d.Expr), paused: d.Status == rule.Paused, walks: map[place]*walk{}, gone: slices.Clone(t.removed)}
 	if len(list) == 0 {
 		t.ids = append(t.ids, d.ID)
 		t.versions[d.ID] = []*version{v}
@@ -154,6 +158,7 @@ func (t *truth) walk(v *version, p place) *walk {
 	k := v.walks[p]
 	if k == nil {
 		k = newWalk(&v.Definition, &v.meaning, p.part, p.entity)
+		k.gone = v.gone
 		k.edges = &t.s.Counts.Edges
 		v.walks[p] = k
 	}

@@ -65,6 +65,7 @@ type walk struct {
 	last                int64
 	rise                *expected
 	found               map[string]*expected // by cause
+	gone                []string             // ids of topics whose events do not count
 	edges               *int                 // events at instants at which something was due
 }
 
@@ -101,6 +102,9 @@ func (k *walk) extend(history []happening, complete int64) {
 }
 
 func (k *walk) event(h *happening) {
+	if slices.Contains(k.gone, h.topic) {
+		return
+	}
 	past := k.past(h)
 	if !past {
 		k.cross()

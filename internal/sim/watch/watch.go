@@ -19,7 +19,11 @@ type Config struct {
 	EventEvery time.Duration // mean time between events that do not follow from others
 	PutEvery   time.Duration // a trigger is made or changed
 	PauseEvery time.Duration // or paused, or goes on
-	StallEvery time.Duration // an engine stands still for a while, beside a broker that does not; zero is off
+	QuietEvery time.Duration // no events come for a while; zero is off
+	// RemoveEvery: the topic of events is deleted by force, and created again; zero is off. What engines then know of events that
+	// are gone depends on their files, so there must be one broker, which keeps its file.
+	RemoveEvery time.Duration
+	StallEvery  time.Duration // an engine stands still for a while, beside a broker that does not; zero is off
 
 	LoseView, OldView    float64 // at a start, the file is gone, or is an old copy
 	LostAnswer, Refused  float64 // of the receiver: it has taken a message, or not, and the broker does not know
@@ -42,7 +46,7 @@ func Draw(r *rand.Rand) Config {
 		}
 		return v
 	}
-	return Config{
+	c := Config{
 		Triggers: 2 + r.IntN(5), Entities: 2 + r.IntN(6),
 		EventEvery: []time.Duration{2 * time.Hour, 4 * time.Hour, 8 * time.Hour}[r.IntN(3)],
 		PutEvery:   []time.Duration{12 * time.Hour, 2 * 24 * time.Hour, 6 * 24 * time.Hour}[r.IntN(3)],
@@ -50,6 +54,12 @@ func Draw(r *rand.Rand) Config {
 		LoseView: rate(0.5), OldView: rate(0.5), LostAnswer: rate(0.3), Refused: rate(0.3),
 		ReadBytes: []int{500, 5000, 60_000}[r.IntN(3)], Dues: []int{2, 100}[r.IntN(2)], Out: []int{3, 100}[r.IntN(2)],
 	}
+	c.QuietEvery = some(3*24*time.Hour, 8*24*time.Hour)
+	if r.IntN(3) == 0 {
+		c.RemoveEvery = []time.Duration{4 * 24 * time.Hour, 10 * 24 * time.Hour}[r.IntN(2)]
+		c.LoseView, c.OldView = 0, 0
+	}
+	return c
 }
 
 // World is the simulation around it.
@@ -76,10 +86,8 @@ type Host interface {
 	Append(topic string, part uint32, recs []record.Record, done func(base int64, ok bool))
 	// Create makes a topic, and calls done with whether it is known to be there.
 	Create(topic string, parts int, settings map[string]string, done func(ok bool))
-	// Change changes the settings of a topic, and calls done with whether that is known to be so.
-	Change(topic string, settings map[string]string, done func(ok bool))
-	// Delete deletes a topic, and calls done with whether it is known to be gone.
-	Delete(topic string, done func(ok bool))
+	// Change changes a topic, or deletes it, and calls done with whether that is known to be so. The record gets its id.
+	Change(topic string, rec *state.Record, done func(ok bool))
 	// Get reads an object, with all that may go wrong; nil: it was not found.
 	Get(key string, done func(body []byte))
 	// Cached reads it as from a disk; nil: it is not there.
@@ -88,7 +96,7 @@ type Host interface {
 
 // Counts are what a run did.
 type Counts struct {
-	Events, Puts, Stalls, LostViews, OldViews, Firings, Messages, Again, Checked, Edges int
+	Events, Puts, Quiet, Removed, Stalls, LostViews, OldViews, Firings, Messages, Again, Checked, Edges int
 }
 
 // Sim is what triggers are about in one run.
@@ -102,8 +110,11 @@ type Sim struct {
 	truth    *truth
 	receiver receiver
 	posted   int
-	entities int // that were begun
-	closed   int // and those whose window was to end with an event
+	entities int             // that were begun
+	quiet    int64           // until when no events are posted, ns
+	again    *again          // nil: the topic of events is to stay
+	flying   map[*Broker]int // appends of events without an answer
+	closed   int             // and those whose window was to end with an event
 }
 
 // New begins a run. It is to be closed.
@@ -112,7 +123,7 @@ func New(cfg Config, w World, r *rand.Rand) (*Sim, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sim{cfg: cfg, w: w, r: r, dir: dir}
+	s := &Sim{cfg: cfg, w: w, r: r, dir: dir, flying: map[*Broker]int{}}
 	s.truth = newTruth(s)
 	s.receiver.taken = map[string]int{}
 	s.clients()

@@ -164,21 +164,27 @@ func (r *Record) Encoded() record.Record {
 	return record.Record{Key: []byte(key), Value: r.Encode()}
 }
 
-// Cut is a border in the log: the first offset of each partition that lies behind it, and an instant (ms). What happens at
-// that instant or earlier lies before it, whatever its offset.
+// Cut is a border in the log: the first offset of each partition of a topic that lies behind it, and an instant (ms). What happens
+// at that instant or earlier lies before it, whatever its offset.
 type Cut struct {
-	From []int64
-	At   int64
+	Topic string // its id in hex
+	From  []int64
+	At    int64
 }
 
 // Behind is whether a cause that has happened at an instant (ms) lies behind a cut: an event later than the cut's instant
-// with an offset that From does not include (of a partition that is not in From, every one), or a later instant.
-func (c *Cut) Behind(cause string, happened int64) bool {
+// with an offset that From does not include (of a partition that is not in From, or of another topic, every one), or a later
+// instant. An event of a cause that names no topic is one of home.
+func (c *Cut) Behind(cause, home string, happened int64) bool {
 	kind, n := parse(cause)
-	if kind == "o" {
-		return happened > c.At && (n[0] < 0 || n[0] >= int64(len(c.From)) || n[1] >= c.From[n[0]])
+	if kind != "o" {
+		return n[0] > c.At
 	}
-	return n[0] > c.At
+	if parts := strings.Split(cause, ":"); len(parts) > 3 {
+		home = parts[3]
+	}
+	before := home == c.Topic && n[0] >= 0 && n[0] < int64(len(c.From)) && n[1] < c.From[n[0]]
+	return happened > c.At && !before
 }
 
 // Mark is a record of a partition: its offset, and its time (ms).

@@ -51,7 +51,7 @@ func FuzzParseRecord(f *testing.F) {
 }
 
 func TestCauses(t *testing.T) {
-	cut, mark := Cut{From: []int64{10, 20}, At: 100}, Mark{Offset: 15, At: 100}
+	cut, mark := Cut{Topic: "t", From: []int64{10, 20}, At: 100}, Mark{Offset: 15, At: 100}
 	for _, c := range []struct {
 		cause          string
 		happened       int64
@@ -64,7 +64,8 @@ func TestCauses(t *testing.T) {
 		{EventCause(1, 15), 101, false, false},
 		{EventCause(1, 25), 99, false, true},
 		{EventCause(2, 0), 101, true, true},
-		{EventCauseAgain(0, 10, record.ID{1}), 101, true, true},
+		{EventCauseAgain(0, 9, record.ID{1}), 101, true, true},
+		{EventCauseAgain(0, 10, record.ID{1}), 100, false, true},
 		{DeadlineCause(99, 0), 99, false, true},
 		{DeadlineCause(100, 0), 100, false, false},
 		{DeadlineCause(101, 0), 101, true, false},
@@ -72,8 +73,8 @@ func TestCauses(t *testing.T) {
 		{StartCause(100, 1, 15), 100, false, true},
 		{StartCause(101, 1, 3), 101, true, true},
 	} {
-		if cut.Behind(c.cause, c.happened) != c.behind || Before(c.cause, c.happened, mark) != c.before {
-			t.Errorf("%s at %d: behind %v, before %v", c.cause, c.happened, cut.Behind(c.cause, c.happened), Before(c.cause, c.happened, mark))
+		if cut.Behind(c.cause, "t", c.happened) != c.behind || Before(c.cause, c.happened, mark) != c.before {
+			t.Errorf("%s at %d: behind %v, before %v", c.cause, c.happened, cut.Behind(c.cause, "t", c.happened), Before(c.cause, c.happened, mark))
 		}
 	}
 	if MakeID("a", 1, "bc", "d") == MakeID("ab", 1, "c", "d") {

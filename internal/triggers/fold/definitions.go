@@ -160,10 +160,7 @@ func (w *worker) install(tx *store.Tx, l, old *live) error {
 		if err := w.retire(tx, old); err != nil {
 			return err
 		}
-		behind := func(x *store.Fire) bool { return d.Cut().Behind(x.Cause, x.At) }
-		if old.topic != l.topic { // d.From are offsets of another topic
-			behind = func(x *store.Fire) bool { return x.At > d.At }
-		}
+		behind := func(x *store.Fire) bool { return d.Cut().Behind(x.Cause, old.rule.Def.TopicID, x.At) }
 		if err := w.dropOut(tx, d.ID, behind); err != nil {
 			return err
 		}

@@ -109,7 +109,7 @@ func (d *Definition) Appended(millis int64) {
 }
 
 // Cut is the border of the version.
-func (d *Definition) Cut() *entry.Cut { return &entry.Cut{From: d.From, At: d.At} }
+func (d *Definition) Cut() *entry.Cut { return &entry.Cut{Topic: d.TopicID, From: d.From, At: d.At} }
 
 // WithDefaults fills in what was left out.
 func (d Definition) WithDefaults() Definition {

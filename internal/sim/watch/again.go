@@ -1,0 +1,105 @@
+package watch
+
+import (
+	"context"
+	"time"
+
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/triggers/fold"
+	"github.com/sebbroker/seb/record"
+)
+
+// quietly leaves the topic of events quiet for a while, and puts a trigger between two events: windows have ended since the last
+// one.
+func (s *Sim) quietly() {
+	span := s.around(2 * 24 * time.Hour)
+	s.Counts.Quiet++
+	s.quiet = s.w.Now() + int64(span)
+	s.w.After(s.upTo(span), s.put)
+}
+
+// silent is whether no events are posted now.
+func (s *Sim) silent() bool { return s.again != nil || s.w.Now() < s.quiet }
+
+// again is a topic of events that is to be deleted by force, and created again.
+type again struct {
+	id      record.ID
+	deleted bool
+}
+
+// remove deletes the topic of events, by force, once all that is in it was read: what is not is lost, and the definitions would
+// say that something has fired which nobody can know of.
+func (s *Sim) remove() {
+	b := s.w.Leader()
+	if b == nil || s.again != nil || s.w.Calm() {
+		return
+	}
+	t, ok := b.log.Topic(topicEvents)
+	if !ok {
+		return
+	}
+	s.again = &again{id: t.ID}
+	s.w.After(time.Hour, s.removing)
+}
+
+// removing goes on with a deletion until the topic is gone, then creates the topic again in a while.
+func (s *Sim) removing() {
+	next := func() { s.w.After(s.around(30*time.Minute), s.removing) }
+	b := s.w.Leader()
+	if b == nil {
+		next()
+		return
+	}
+	if t, ok := b.log.Topic(topicEvents); !ok || t.ID != s.again.id {
+		s.again.deleted = true
+		s.Counts.Removed++
+		s.w.After(s.around(24*time.Hour), s.create)
+		return
+	}
+	if s.w.Calm() {
+		s.again = nil
+		return
+	}
+	if b.engine == nil || b.changing || s.flying[b] > 0 || !b.read() {
+		next()
+		return
+	}
+	b.host.Change(topicEvents, &state.Record{Kind: state.TopicDelete}, func(bool) {}) // it is looked at later
+	next()
+}
+
+// read is whether the engine has read all events, for all triggers.
+func (b *Broker) read() bool {
+	list, err := b.engine.Triggers()
+	if err != nil || b.engine.Lag() != 0 {
+		return false
+	}
+	for i := range list {
+		if list[i].Backfilling {
+			return false
+		}
+	}
+	return b.log.events == b.log.eventsEnd()
+}
+
+// create creates the topic of events again, unless a trigger that was put has done so.
+func (s *Sim) create() {
+	b := s.w.Leader()
+	if b != nil {
+		if _, ok := b.log.Topic(topicEvents); ok {
+			s.again = nil
+			return
+		}
+		b.begin(func(ctx context.Context, _ *call) {
+			_ = b.log.Create(ctx, topicEvents, eventParts, fold.AppendTimes) // it is tried again
+		})
+	}
+	s.w.After(s.around(30*time.Minute), s.create)
+}
+
+// Removed is told of each topic that is deleted, by its name and id.
+func (s *Sim) Removed(topic string, id record.ID) {
+	if s != nil && topic == topicEvents {
+		s.truth.removed = append(s.truth.removed, id.String())
+	}
+}
