@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/sebbroker/seb/internal/state"
@@ -9,13 +10,17 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// quietly leaves the topic of events quiet for a while, and puts a trigger between two events: windows have ended since the last
-// one.
+// quietly lets something happen, then leaves the topic of events quiet for a while, and puts new triggers between two events:
+// windows have ended since the last one.
 func (s *Sim) quietly() {
-	span := s.around(2 * 24 * time.Hour)
+	s.say(s.entity(), []string{"A", "A", "B"}[s.r.IntN(3)])
 	s.Counts.Quiet++
-	s.quiet = s.w.Now() + int64(span)
-	s.w.After(s.upTo(span), s.put)
+	s.quiet = s.w.Now() + int64(s.around(2*24*time.Hour))
+	for range 2 {
+		s.late++
+		id := fmt.Sprint("late", s.late)
+		s.w.After(spans[s.r.IntN(len(spans))]+s.upTo(time.Hour), func() { s.putAs(id) })
+	}
 }
 
 // silent is whether no events are posted now.

@@ -184,13 +184,15 @@ func (s *Sim) change(f func(ctx context.Context, b *Broker) error) {
 func (s *Sim) name() string { return fmt.Sprint("t", s.r.IntN(s.cfg.Triggers)) }
 
 // put makes a trigger, or a new version of it.
-func (s *Sim) put() {
+func (s *Sim) put() { s.putAs(s.name()) }
+
+func (s *Sim) putAs(id string) {
 	expr, err := driplang.Parse(expressions[s.r.IntN(len(expressions))])
 	if err != nil {
 		s.w.Fail("simulator: %v", err)
 		return
 	}
-	d := rule.Definition{ID: s.name(), Expr: expr, CarryFired: s.r.IntN(2) == 0}
+	d := rule.Definition{ID: id, Expr: expr, CarryFired: s.r.IntN(2) == 0}
 	d.Fire = []rule.Fire{rule.Once, rule.OnEdge, rule.OnReset}[s.r.IntN(3)]
 	d.Backfill = []rule.Backfill{rule.Silent, rule.Current, rule.Replay, rule.None}[s.r.IntN(4)]
 	if d.Fire != rule.Once && s.r.IntN(3) == 0 {

@@ -112,6 +112,7 @@ type Sim struct {
 	posted   int
 	entities int             // that were begun
 	quiet    int64           // until when no events are posted, ns
+	late     int             // triggers that were put while it was quiet
 	again    *again          // nil: the topic of events is to stay
 	flying   map[*Broker]int // appends of events without an answer
 	closed   int             // and those whose window was to end with an event
