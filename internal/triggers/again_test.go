@@ -198,3 +198,37 @@ func TestATopicOfNoTriggerIsDeleted(t *testing.T) {
 		t.Errorf("after a restart the file was made again %d times\n%s", n, s.logs)
 	}
 }
+
+// TestTheTopicOfFiringsIsDeleted: what fires later is recorded in the next topic of that name, and what has fired before is not
+// recorded again.
+func TestTheTopicOfFiringsIsDeleted(t *testing.T) {
+	l := newLog()
+	s := step(t, l.broker(true), "")
+	s.define("t", "A", nil)
+	for _, entity := range []string{"ann", "bob", "cid"} {
+		l.advance(10 * time.Millisecond)
+		l.post(ev(entity, "A"))
+		s.settle()
+	}
+	l.remove("firings")
+	s.settle()
+	l.until(100 * time.Millisecond)
+	l.post(ev("zoe", "A"))
+	s.settle()
+	topic, ok := l.Topic("firings")
+	if !ok {
+		t.Fatalf("there is no topic of firings\n%s", s.logs)
+	}
+	if p, _ := s.b.Position(topic.ID); len(p.Topics[0]) != 1 || p.Topics[0][0].Next < 1 {
+		t.Errorf("the topic of firings is %+v, want a record of zoe's firing", p.Topics[0])
+	}
+	list, err := s.Firings(t.Context(), FiringQuery{Limit: 10})
+	if err != nil || len(list) != 4 {
+		t.Fatalf("%d firings, %v, want 4", len(list), err)
+	}
+	for _, x := range list {
+		if before := x.Entity != "zoe"; x.Recorded == 0 || before != (x.Recorded < start+100) {
+			t.Errorf("the firing for %s was recorded at +%d", x.Entity, x.Recorded-start)
+		}
+	}
+}

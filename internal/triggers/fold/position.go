@@ -16,6 +16,9 @@ import (
 func (w *worker) position(ctx context.Context) (known bool, err error) {
 	for {
 		n := w.listTopics()
+		if w.topics[1] != w.recordIn { // what is known of its offsets is of another topic
+			w.recordIn, w.leads = w.topics[1], false
+		}
 		if w.pos, known = w.opt.Log.Position(w.topics...); !known {
 			return false, nil
 		}

@@ -34,12 +34,13 @@ type worker struct {
 	topics   []record.ID // that pos is of; the first two are those of definitions and firings
 	complete map[record.ID]int64
 
-	sees     bool  // this broker led before pos was taken: a topic that pos does not have is not in the log
-	leads    bool  // since when firings were followed up to firmEnd
-	firmEnd  int64 // of the topic of firings, as of when this broker began to lead
-	sent     int64 // firings up to here were appended and not read yet
-	owed     bool  // something may be to be recorded
-	listed   bool  // the published list of triggers is as w.live
+	sees     bool      // this broker led before pos was taken: a topic that pos does not have is not in the log
+	leads    bool      // since when firings were followed up to firmEnd
+	recordIn record.ID // the topic of firings at the last position
+	firmEnd  int64     // of the topic of firings, as of when this broker began to lead
+	sent     int64     // firings up to here were appended and not read yet
+	owed     bool      // something may be to be recorded
+	listed   bool      // the published list of triggers is as w.live
 	old      pruning
 	stuck    map[store.CursorKey]*stuck // of events
 	tickedAt time.Time
