@@ -220,7 +220,7 @@ func TestSpecDescribesFormsAndParameters(t *testing.T) {
 		httpin.ParamTopic, httpin.ParamPartition, httpin.ParamOffset, httpin.ParamMaxRecords, httpin.ParamMaxBytes, httpin.ParamTimeout,
 		httpin.ParamRead, httpin.ParamExpectedOffset, httpin.ParamGroup, httpin.ParamKey, httpin.ParamKey + httpin.Base64,
 		httpin.ParamPrefix, httpin.ParamPrefix + httpin.Base64, httpin.ParamAfter, httpin.ParamAfter + httpin.Base64,
-		httpin.ParamLimit, httpin.ParamOrder, httpin.ParamMinOffset,
+		httpin.ParamLimit, httpin.ParamOrder, httpin.ParamMinOffset, httpin.ParamForce,
 	} {
 		known[name] = false
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -22,11 +23,11 @@ func openStore(ctx context.Context, o *Options) (objstore.Store, error) {
 
 // gate is a remote store that is checked (rule R10) before the first PUT. By then the log was read to its end, so a bucket
 // that this program must refuse (state.ErrNewer) holds not even an object of the check. A local store has no gate, nor has
-// a reader, which writes nothing.
+// a reader, which writes nothing. A store that refuses to be read fails the check at once.
 type gate struct {
 	objstore.Store
 	once  sync.Once
-	begin chan struct{} // closed by the first PUT
+	begin chan error    // what the check begins by: nil for the first PUT, or why the store has refused to be read
 	done  chan struct{} // closed at the end of the check
 	err   error         // of it; after done
 }
@@ -37,27 +38,31 @@ func check(ctx context.Context, store objstore.Store, o *Options, f *folder, fai
 	if o.ReadOnly || objstore.IsLocal(store) {
 		return nil // our own stores are checked by our own tests
 	}
-	g := &gate{Store: store, begin: make(chan struct{}), done: make(chan struct{})}
+	g := &gate{Store: store, begin: make(chan error, 1), done: make(chan struct{})}
 	go func() {
 		defer close(g.done)
 		select {
-		case <-g.begin:
+		case refused := <-g.begin:
+			g.err = g.check(ctx, refused, o, f)
 		case <-ctx.Done():
 			g.err = fmt.Errorf("store not checked: %w", context.Cause(ctx))
 			return
 		}
-		if g.err = g.check(ctx, o, f); g.err != nil {
+		if g.err != nil {
 			fail(g.err)
 		}
 	}()
 	return g
 }
 
-func (g *gate) check(ctx context.Context, o *Options, f *folder) error {
+func (g *gate) check(ctx context.Context, refused error, o *Options, f *folder) error {
 	warnLifecycle(ctx, g.Store, o.Logger)
 	name := g.Store.String()
 	if f.hasPassed(name) {
 		return nil
+	}
+	if refused != nil {
+		return fmt.Errorf("%s: %w", name, refused)
 	}
 	o.Logger.Info("checking the store", "store", name)
 	if err := storecheck.Run(ctx, g.Store, storecheck.Options{}); err != nil {
@@ -81,7 +86,7 @@ func (g *gate) wait() error {
 
 // Put waits until the check has passed. After a fault nothing is sent.
 func (g *gate) Put(ctx context.Context, key string, body objstore.Body) error {
-	g.once.Do(func() { close(g.begin) })
+	g.open(nil)
 	select {
 	case <-g.done:
 	case <-ctx.Done():
@@ -91,6 +96,27 @@ func (g *gate) Put(ctx context.Context, key string, body objstore.Body) error {
 		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrRefused, g.err)
 	}
 	return g.Store.Put(ctx, key, body)
+}
+
+// open has the check begin, once.
+func (g *gate) open(refused error) { g.once.Do(func() { g.begin <- refused }) }
+
+// Get has the check fail if the store refuses to be read.
+func (g *gate) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	o, err := g.Store.Get(ctx, key, r)
+	if errors.Is(err, objstore.ErrRefused) && r.Offset == 0 { // beyond the end of an object says nothing of the store
+		g.open(err)
+	}
+	return o, err
+}
+
+// List has the check fail if the store refuses to be read.
+func (g *gate) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
+	entries, more, err := g.Store.List(ctx, o)
+	if errors.Is(err, objstore.ErrRefused) {
+		g.open(err)
+	}
+	return entries, more, err
 }
 
 // Unwrap returns the store below.
