@@ -84,7 +84,7 @@ type Kafka struct {
 	Listen string // host:port; port 0: any free port; "": none
 	// Advertise is the host:port that clients are told to connect to; "": where each of them has connected to.
 	Advertise string
-	// Offered says that Listen is nobody's wish: if it is taken the broker goes without.
+	// Offered says that Listen is nobody's wish: if it is taken the broker starts without, and tries it again.
 	Offered bool
 }
 

@@ -31,7 +31,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.TLS.KeyFile, "tls-key", c.TLS.KeyFile, "file with the certificate's private key, in PEM")
 	fs.StringVar(&c.TLS.Listeners, "tls-listeners", c.TLS.Listeners, "which listeners speak TLS, and nothing else, if there is a certificate: http, kafka or both")
 
-	fs.StringVar(&c.Kafka.Listen, "kafka-listen", c.Kafka.Listen, "address to listen on for clients of Kafka, empty for none; if only the default is taken the broker goes without")
+	fs.StringVar(&c.Kafka.Listen, "kafka-listen", c.Kafka.Listen, "address to listen on for clients of Kafka, empty for none; if only the default is taken, the broker starts and tries it again every 5s")
 	fs.StringVar(&c.Kafka.Advertise, "kafka-advertise", c.Kafka.Advertise, "host:port that clients of Kafka are told to connect to (default: where they have connected to)")
 
 	fs.StringVar(&c.Webhooks.Targets, "webhook-targets", c.Webhooks.Targets, "private addresses that webhooks may go to: prefixes such as 10.0.0.0/8,127.0.0.1 or all (default none)")

@@ -33,6 +33,9 @@ func join(faults []error) error {
 // MemoryLimitMin is the least --memory-limit: below it the shares are too small to be of use.
 const MemoryLimitMin Bytes = 16 << 20
 
+// advertiseMax is the most bytes of an advertised address: a host name of the longest form, with a scheme and a port.
+const advertiseMax = 280
+
 // Validate reports every fault at once, as Faults.
 func (c *Config) Validate() error {
 	var faults []error
@@ -44,6 +47,7 @@ func (c *Config) Validate() error {
 	check(c.DataDir != "", "data-dir", "must name a folder")
 	check(c.Bucket == "" || c.S3Bucket == "", "s3-bucket", "give either this or --bucket")
 	check(c.EventsTopic != "", "events-topic", "must name a topic")
+	check(len(c.Advertise) <= advertiseMax, "advertise", "%d bytes, the most is %d", len(c.Advertise), advertiseMax)
 	check(c.MemoryLimit >= MemoryLimitMin, "memory-limit", "%v is below the least, %v", c.MemoryLimit, MemoryLimitMin)
 
 	check(c.HTTP.Address != "", "http-address", "must not be empty (0.0.0.0 listens everywhere)")

@@ -53,6 +53,11 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	failpoint.Hit("start.folder")
+	if o.Prepare != nil {
+		if err := o.Prepare(); err != nil {
+			return nil, errors.Join(err, f.close())
+		}
+	}
 	store, err := openStore(ctx, &o)
 	if err != nil {
 		return nil, errors.Join(err, f.close())

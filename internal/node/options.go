@@ -19,6 +19,9 @@ type Options struct {
 	Bucket string
 	// Store is used instead of opening Bucket; it stays the caller's.
 	Store objstore.Store
+	// Prepare, if not nil, is called once the data folder is locked and before the log is opened. Its error ends Open: nothing was
+	// written to the bucket, and a broker that leads it goes on.
+	Prepare func() error
 	// DataDir is the folder for what can be lost; it is made, and locked against other processes. "" keeps nothing: there
 	// is no disk cache then, the index of keys is a temporary file, and the store is checked at every start.
 	DataDir string

@@ -25,6 +25,10 @@ func (s *Server) Banner(w io.Writer, program string) {
 		}
 		fmt.Fprintf(w, "  Kafka    %s  (%sSASL PLAIN or SCRAM, the API key as password)\n", a, over)
 	}
+	if a := s.KafkaAddress(); a == "" && s.kafka != nil {
+		fmt.Fprintf(w, "  Kafka    not yet: %s is taken by another program, and tried again every %s (--kafka-listen names another address)\n",
+			s.kafka.taken, kafkaRetry)
+	}
 	if s.debug != nil {
 		fmt.Fprintf(w, "  pprof    http://%s/debug/pprof/\n", s.debug.address)
 	}

@@ -200,7 +200,7 @@ func overHTTP(t *testing.T, http *client.Client, topic string, partitions int32)
 	return byTime
 }
 
-// TestKafkaAddress: an address that is wished for must be had, one that is offered need not, and none is none.
+// TestKafkaAddress: an address that is wished for must be had, one that is offered is waited for, and none is none.
 func TestKafkaAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -212,10 +212,27 @@ func TestKafkaAddress(t *testing.T) {
 	if _, err := server.Start(t.Context(), c, quiet); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "--kafka-listen") {
 		t.Errorf("taken: %v", err)
 	}
+	server.SetKafkaRetry(10 * time.Millisecond)
 	c.Kafka.Offered = true
-	if s := start(t, c); s.KafkaAddress() != "" {
-		t.Errorf("listens at %s", s.KafkaAddress())
+	s := start(t, c)
+	var banner strings.Builder
+	s.Banner(&banner, "seb")
+	if s.KafkaAddress() != "" || !strings.Contains(banner.String(), c.Kafka.Listen+" is taken") {
+		t.Errorf("listens at %q: %s", s.KafkaAddress(), banner.String())
 	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); s.KafkaAddress() != c.Kafka.Listen; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the address is free and not listened to")
+		}
+	}
+	d, err := net.Dial("tcp", c.Kafka.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = d.Close()
 	c = settings(t, "mem:")
 	c.Kafka = config.Kafka{}
 	if s := start(t, c); s.KafkaAddress() != "" {

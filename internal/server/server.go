@@ -26,7 +26,9 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/webhook"
 )
 
@@ -44,6 +46,8 @@ type Server struct {
 	debug    *debugServer             // nil unless enabled
 	runtime  Runtime
 	keyMade  bool
+	key      string
+	stopping chan struct{}        // closed when Close begins
 	targets  webhook.Policy       // where webhooks may go to
 	dispatch *dispatch.Dispatcher // nil if read-only
 
@@ -65,7 +69,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: log, done: make(chan struct{})}
+	s := &Server{cfg: cfg, log: log, done: make(chan struct{}), stopping: make(chan struct{})}
 	var err error
 	if s.targets, err = webhook.ParsePolicy(cfg.WebhookTargets()); err != nil {
 		return nil, config.Faults{fmt.Errorf("--webhook-targets: %w", err)}
@@ -80,9 +84,49 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	}
 	failpoint.Hit("start.listening")
 	if err := s.start(ctx, set); err != nil {
-		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon())
+		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.stopDebug())
 	}
 	return s, nil
+}
+
+// prepare does what can fail for reasons of settings, files and addresses, before the log is opened: a broker that cannot start must
+// not take the log from one that runs. The data folder is locked.
+func (s *Server) prepare() (err error) {
+	removeNew(s.cfg.DataDir)
+	if s.key, s.keyMade, err = apiKey(&s.cfg); err != nil {
+		return err
+	}
+	if err := state.CheckTopicName(s.cfg.EventsTopic); err != nil {
+		return config.Faults{fmt.Errorf("--events-topic: %w", err)}
+	}
+	if o := (kafka.Options{APIKey: s.key, Advertised: s.cfg.Kafka.Advertise}); s.kafka != nil {
+		if err := o.Validate(); err != nil {
+			return config.Faults{fmt.Errorf("--kafka-advertise: %w", err)}
+		}
+	}
+	if err := s.checkCacheDir(); err != nil {
+		return err
+	}
+	if s.cfg.Debug.Enable {
+		s.debug, err = startDebug(&s.cfg.Debug)
+	}
+	return err
+}
+
+// checkCacheDir makes sure that the folder of the disk cache can be made, if a remote bucket has one.
+func (s *Server) checkCacheDir() error {
+	spec, err := objstore.ParseSpec(s.cfg.BucketSpec())
+	if err != nil || spec.Kind != objstore.KindS3 || s.cfg.Cache.Size == 0 || s.cfg.CacheDir() == "" {
+		return err
+	}
+	if err := os.MkdirAll(s.cfg.CacheDir(), 0o700); err != nil {
+		return fmt.Errorf("--cache-dir: %w", err)
+	}
+	f, err := os.CreateTemp(s.cfg.CacheDir(), newFile)
+	if err != nil {
+		return fmt.Errorf("--cache-dir: %w", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func (s *Server) listen() (err error) {
@@ -126,7 +170,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
 		Pack:       packer.Config{Target: int64(c.Life.PackBytes), Age: c.Life.PackAge},
 		MergeEvery: c.Life.MergeInterval, SnapshotSlots: c.Life.SnapshotSlots, RetentionEvery: c.Life.RetentionInterval,
-		Logger: s.log, Metrics: set,
+		Prepare: s.prepare, Logger: s.log, Metrics: set,
 	}
 	if o.Advertised == "" {
 		o.Advertised = s.URL()
@@ -148,12 +192,7 @@ func MemoryFor(connections int) int64 {
 
 // serve makes the API and starts the listeners.
 func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
-	removeNew(s.cfg.DataDir) // the folder is ours: the node has its lock
-	key, made, err := apiKey(&s.cfg)
-	if err != nil {
-		return err
-	}
-	s.keyMade = made
+	key, err := s.key, error(nil)
 	places := int(s.node.Budget().Class(budget.Connections).Limit() / s.ports.connectionBytes())
 	share := httpapi.ConnectionsWithin(places - s.kafka.places(places))
 	var original func(context.Context, string, int32, string, string) (int64, bool, bool)
@@ -175,15 +214,10 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	if err != nil {
 		return err
 	}
-	if s.cfg.Debug.Enable {
-		if s.debug, err = startDebug(&s.cfg.Debug); err != nil {
-			return err
-		}
-	}
 	if err := s.kafka.start(ctx, s, places, kafka.Options{
 		APIKey: key, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
 	}); err != nil {
-		return errors.Join(err, s.stopDebug())
+		return err
 	}
 	s.runtime = Runtime{Address: s.URL(), APIKey: key, Bucket: s.node.StoreName(), PID: os.Getpid(), Started: time.Now().UTC()}
 	if s.ports.http.Secure() {
@@ -263,7 +297,10 @@ const pollTime = 2 * time.Second
 // Close stops in order: nothing new is accepted; what is there is stored and answered; then the rest is closed. It takes
 // at most stopTime, or until ctx ends. Closing twice waits for the first to end.
 func (s *Server) Close(ctx context.Context) error {
-	s.closed.Do(func() { s.stopErr = s.stop(ctx) })
+	s.closed.Do(func() {
+		close(s.stopping)
+		s.stopErr = s.stop(ctx)
+	})
 	return s.stopErr
 }
 

@@ -1,0 +1,122 @@
+package main_test
+
+import (
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/s3server"
+)
+
+// wrongValues has a value for each flag of serve with which no broker can start. $FILE is a file where a folder must be.
+var wrongValues = map[string]string{
+	"bucket": "s4://bucket", "s3-bucket": "both", "data-dir": "$FILE", "events-topic": "bad/name", "memory-limit": "1KiB",
+	"advertise": strings.Repeat("a", 300), "read-only": "maybe", "hold-upgrade": "maybe", "auto-create-topics": "maybe",
+	"http-address": "256.0.0.1", "http-port": "65536", "http-api-key": "with space", "http-api-key-file": "no-such-file", "http-connections": "0",
+	"tls-cert": "no-such-file", "tls-key": "no-such-file", "tls-listeners": "smtp",
+	"kafka-listen": "nowhere", "kafka-advertise": "host:0", "webhook-targets": "10.0.0.0/99",
+	"http-debug-enable": "maybe", "http-debug-address": "192.0.2.1", "http-debug-port": "65536",
+	"cache-dir": "$FILE", "cache-size": "-1", "batch-wait-time": "2h", "batch-bytes-soft-max": "1",
+	"pack-bytes": "1", "pack-age": "0s", "merge-interval": "0s", "snapshot-slots": "0", "retention-interval": "0s",
+	"log-level": "loud", "log-format": "xml",
+	"cache-eviction-interval": "x", "batch-bytes-hard-max": "x", "batch-records-hard-max": "x",
+}
+
+// TestABrokerThatCannotStartTakesNothing: for each flag a wrong value, and each address taken, beside a broker that leads.
+func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
+	p := newPlace(t)
+	p.env = []string{"AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
+	server := s3server.ForTest(t)
+	bucket := server.Spec("starts")
+	leader := p.serve("--bucket", bucket, "--kafka-listen", "127.0.0.1:0", "--batch-wait-time", "0")
+	p.mustWith("one\n", "produce", "demo")
+	epochs := epochsOf(t, bucket)
+
+	file := filepath.Join(p.dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	settings := config.Default()
+	config.Register(fs, &settings)
+	var starts [][]string
+	fs.VisitAll(func(f *pflag.Flag) {
+		v, ok := wrongValues[f.Name]
+		if !ok {
+			t.Errorf("no wrong value for --%s", f.Name)
+		}
+		delete(wrongValues, f.Name)
+		starts = append(starts, []string{"--" + f.Name + "=" + strings.ReplaceAll(v, "$FILE", file)})
+	})
+	if len(wrongValues) > 0 {
+		t.Errorf("no such flags: %v", slices.Sorted(maps.Keys(wrongValues)))
+	}
+	starts = append(starts,
+		[]string{"--http-port=" + port}, []string{"--kafka-listen=127.0.0.1:" + port},
+		[]string{"--http-debug-enable", "--http-debug-port=" + port},
+		[]string{"--tls-cert=" + file, "--tls-key=" + file}, []string{"--http-api-key-file=" + file}, []string{"--data-dir=seb-data"},
+	)
+	for _, wrong := range starts {
+		b := p.launch(append([]string{"--bucket", bucket, "--data-dir", "other", "--http-port", "0", "--kafka-listen", ""}, wrong...)...)
+		waitFor(t, func() bool {
+			select {
+			case <-b.done:
+				return true
+			default:
+				return strings.Contains(b.out.String(), "consume:")
+			}
+		})
+		b.kill()
+		said := b.err.String()
+		if b.cmd.ProcessState.ExitCode() <= 0 {
+			t.Errorf("%s: starts: %s", wrong, said)
+		}
+		if now := epochsOf(t, bucket); !slices.Equal(now, epochs) {
+			t.Errorf("%s: epochs %v, there were %v: %s", wrong, now, epochs, said)
+		}
+		if !strings.Contains(said, strings.Split(strings.TrimPrefix(wrong[len(wrong)-1], "--"), "=")[0]) {
+			t.Errorf("%s: does not name the flag: %s", wrong, said)
+		}
+		p.mustWith("more\n", "produce", "demo")
+	}
+	if code := leader.term(); code != 0 {
+		t.Errorf("exit code %d: %s", code, leader.err.String())
+	}
+}
+
+// epochsOf lists the epochs' folders below wal/.
+func epochsOf(t *testing.T, bucket string) (folders []string) {
+	t.Helper()
+	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for o := (objstore.ListOptions{Prefix: "s0000/wal/"}); ; {
+		entries, more, err := store.List(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			folders = append(folders, filepath.Dir(e.Key))
+			o.After = e.Key
+		}
+		if !more {
+			return slices.Compact(folders)
+		}
+	}
+}

@@ -1,0 +1,6 @@
+package server
+
+import "time"
+
+// SetKafkaRetry is for tests that do not wait for 5 s.
+func SetKafkaRetry(d time.Duration) { kafkaRetry = d }
