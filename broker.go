@@ -136,6 +136,13 @@ func (b *Broker) Ready() error { return b.n.Ready() }
 // Epoch is the number of the broker's term of leadership; it grows with every broker that takes over.
 func (b *Broker) Epoch() uint32 { return b.n.Epoch() }
 
+// ResetTime takes the machine's clock to be right, and sets the log's time back to it if that is later, durably. While the clock
+// contradicts the log's time, or the store's clock, nothing is stored.
+func (b *Broker) ResetTime(ctx context.Context) error {
+	_, err := b.n.ResetTime(ctx)
+	return err
+}
+
 // FormatLevel is the format level of the bucket, and the highest that this program knows.
 func (b *Broker) FormatLevel() (now, highest uint32) {
 	v := b.n.Level()

@@ -47,7 +47,7 @@ Every flag can also be given in the environment as SEB_ and its name: SEB_BUCKET
 	}
 	root.AddCommand(
 		newServe(), newProduce(), newConsume(), newTopic(), newGroup(), newKey(), newEvent(), newTrigger(), newEntity(), newDrip(), newInspect(), newCheckStore(),
-		newFsck(), newRecover(), newUpgrade(), newImport(), newExport(),
+		newFsck(), newRecover(), newUpgrade(), newTime(), newImport(), newExport(),
 		newBench(), newBenchmark(), newBenchmarkRead(), newVersion(), newExitCodes(),
 	)
 	return root, began

@@ -46,6 +46,7 @@ const (
 	ReadOnly             Code = "read_only"
 	ShuttingDown         Code = "shutting_down"
 	FormatLevel          Code = "format_level" // the bucket's is too low for the request, or too high for the broker
+	ClockWrong           Code = "clock_wrong"  // the machine's contradicts the store's, or the log's time
 	Internal             Code = "internal"
 )
 
@@ -88,6 +89,7 @@ var Statuses = map[Code]int{
 	ReadOnly:             http.StatusMethodNotAllowed,
 	ShuttingDown:         http.StatusServiceUnavailable,
 	FormatLevel:          http.StatusConflict,
+	ClockWrong:           http.StatusServiceUnavailable,
 	Internal:             http.StatusInternalServerError,
 }
 
@@ -130,5 +132,6 @@ var Titles = map[Code]string{
 	ReadOnly:             "The broker is read-only",
 	ShuttingDown:         "The broker is stopping",
 	FormatLevel:          "The bucket is at another format level",
+	ClockWrong:           "The machine's clock is wrong",
 	Internal:             "Internal error",
 }

@@ -124,6 +124,13 @@ type Health struct {
 	FormatLevel uint32 `json:"format_level,omitempty"`
 }
 
+// LogTime is the answer to GET /time and POST /time/reset.
+type LogTime struct {
+	Last  *time.Time `json:"last,omitempty"`  // append time of the last commit
+	Now   time.Time  `json:"now"`             // that a commit would have
+	Error string     `json:"error,omitempty"` // why no commit is made at that time
+}
+
 // Upgrade is the answer to GET and POST /upgrade: the format level of the bucket.
 type Upgrade struct {
 	Level        uint32 `json:"level"`

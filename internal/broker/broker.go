@@ -50,7 +50,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		Store: o.Store, Budget: o.Budget, Timeout: o.Timeouts.Read, PerMiB: o.Timeouts.PerMiB, Share: o.ShareReads, Metrics: o.Metrics,
 	})
 	log, err := eventlog.Open(ctx, eventlog.Options{
-		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums,
+		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
 		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics,
 		Hooks: eventlog.Hooks{Committed: b.committed, Advanced: b.advanced, Keep: o.Keep},
 	})
@@ -58,6 +58,9 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		return nil, fmt.Errorf("open broker: %w", err)
 	}
 	b.log = log
+	if b.opt.Now == nil {
+		b.opt.Now = log.Now
+	}
 	b.waiters.start(log.Readers)
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop = stop

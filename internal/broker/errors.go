@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/eventlog"
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/logtime"
 	"github.com/sebbroker/seb/internal/ranges"
 	"github.com/sebbroker/seb/internal/state"
 )
@@ -44,6 +45,8 @@ var (
 	// ErrNotSent: the caller stopped waiting before its append was sent; it was taken out and will never appear. The
 	// error wraps the context's cause as well.
 	ErrNotSent = errors.New("gave up before the append was sent: it will not appear")
+	// ErrClock: the machine's clock contradicts the store's or the log's time, so nothing is committed.
+	ErrClock = logtime.ErrClock
 	// ErrLevel: the bucket's format level is too low for the request.
 	ErrLevel = state.ErrLevel
 	// ErrNewer: a newer program has raised the bucket to a format level that this one does not know.
@@ -163,6 +166,9 @@ func (b *Broker) logError(err error, expected int64) error {
 	case errors.Is(err, eventlog.ErrQueueFull):
 		return fmt.Errorf("%w: too much waits to be stored", ErrOverBudget)
 	case r != nil:
+		if wrong := b.log.ClockError(); wrong != nil {
+			return fmt.Errorf("%w: %w: %w", ErrNotSent, wrong, r.Err)
+		}
 		return fmt.Errorf("%w: %w", ErrNotSent, r.Err)
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/eventlog"
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/logtime"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -23,6 +24,10 @@ type Options struct {
 	// Batch says when waiting appends become an object; NoWait stores them at once.
 	Batch  batcher.Config
 	NoWait bool
+	// AcceptClock believes the machine's clock at the start, however far it is from the log's last time (rule R15).
+	AcceptClock bool
+	// Clocks shows the clocks; nil for those of the machine and the store.
+	Clocks func() logtime.Reading
 	// Timeouts bound single store requests.
 	Timeouts eventlog.Timeouts
 	// Budget is the memory. 256 MiB.
@@ -34,7 +39,7 @@ type Options struct {
 	// Checksums sends a CRC-32C with each object, for stores that take one.
 	Checksums bool
 	// RetentionEvery is how often the topics' retention is looked at: once a minute. Now is the clock that it goes by, and
-	// that committed offsets are stamped with: time.Now.
+	// that committed offsets are stamped with: that of the log.
 	RetentionEvery time.Duration
 	Now            func() time.Time
 	// Changed, if not nil, is called whenever the committed state has changed, while it is locked: it must be quick, and
@@ -75,9 +80,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.RetentionEvery <= 0 {
 		o.RetentionEvery = retentionEvery
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

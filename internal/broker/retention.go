@@ -27,9 +27,9 @@ func (b *Broker) retain(ctx context.Context) {
 	}
 }
 
-// retainOnce makes no request if nothing is over. By a clock that is wrong nothing is: it might all be.
+// retainOnce makes no request if nothing is over. By a clock that may be wrong nothing is: it might all be.
 func (b *Broker) retainOnce(ctx context.Context) {
-	if b.log.ClockError() != nil {
+	if b.log.TimeDoubted() {
 		return
 	}
 	var ops []logcore.Op

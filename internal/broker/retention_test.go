@@ -164,7 +164,6 @@ func (s *skewed) ClockSkew() (time.Duration, bool) { return time.Duration(s.skew
 
 func TestRetentionMistrustsWrongClock(t *testing.T) {
 	s := &skewed{Store: objstore.NewMemory()}
-	s.skew.Store(int64(2 * time.Minute))
 	c := &clock{}
 	o := options(s)
 	o.Now, o.RetentionEvery = c.now, time.Millisecond
@@ -173,6 +172,7 @@ func TestRetentionMistrustsWrongClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustProduce(t, b, "a", 0, "x")
+	s.skew.Store(int64(2 * time.Minute))
 	c.ahead.Store(int64(time.Hour))
 	for range 10 {
 		time.Sleep(time.Millisecond)

@@ -23,6 +23,8 @@ type Config struct {
 	ReadOnly bool // follow the log, write nothing
 	// HoldUpgrade leaves the bucket of an older program at its format level until `seb upgrade --finalize`.
 	HoldUpgrade bool
+	// AcceptClock: the machine's clock is right at the start, however far it is from the log's last time.
+	AcceptClock bool
 	// AutoCreate creates a topic at the first record sent to it.
 	AutoCreate bool
 	// EventsTopic is where events go whose sender names no topic.

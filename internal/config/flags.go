@@ -16,6 +16,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "folder for what may be lost: cache, API key, remembered store check")
 	fs.BoolVar(&c.ReadOnly, "read-only", c.ReadOnly, "follow the log and serve reads, write nothing")
 	fs.BoolVar(&c.HoldUpgrade, "hold-upgrade", c.HoldUpgrade, "leave the bucket of an older program at its format level until seb upgrade --finalize (default: the first write 10m after the start raises it)")
+	fs.BoolVar(&c.AcceptClock, "accept-clock", c.AcceptClock, "believe the machine's clock although it is behind the time of the log, or more than 400 days ahead (buckets on disk)")
 	fs.BoolVar(&c.AutoCreate, "auto-create-topics", c.AutoCreate, "create a topic at the first record sent to it")
 	fs.StringVar(&c.EventsTopic, "events-topic", c.EventsTopic, "topic of events, of POST /event and seb event")
 	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "address for clients of a broker that this one takes over from (default: where it listens)")

@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"time"
 
 	"github.com/sebbroker/seb/internal/logcore"
 )
@@ -17,9 +16,10 @@ type proposal struct {
 	bytes   int64     // of the members
 }
 
-// freeze gives the core what is due, as long as it has room. A core that does not lead has room, and rejects.
+// freeze gives the core what is due, as long as it has room and the clock is right. A core that does not lead has room, and
+// rejects.
 func (o *owner) freeze(ctx context.Context) {
-	for o.batch.Len() > 0 && o.core.Room() {
+	for o.batch.Len() > 0 && o.core.Room() && !o.held(ctx) {
 		clear(o.taken)
 		atOnce := o.flushing || o.core.Role() != logcore.RoleLeader
 		if o.taken = o.batch.Take(o.taken[:0], o.now(), atOnce); len(o.taken) == 0 {
@@ -49,7 +49,8 @@ func (o *owner) propose(ctx context.Context, taken []*member) {
 	o.open[p] = struct{}{}
 	o.storing += p.bytes
 	o.batch.Storing(o.storing)
-	o.step(ctx, &logcore.Event{Kind: logcore.EvFreeze, Proposal: &p.p, Wall: time.Now().UnixMicro()})
+	at, _ := o.time()
+	o.step(ctx, &logcore.Event{Kind: logcore.EvFreeze, Proposal: &p.p, Wall: at})
 }
 
 // encode makes the object of a slot at its first attempt. Its checksum goes back to the core as soon as the effects at

@@ -30,6 +30,7 @@ type Log struct {
 	done    chan struct{} // closed when the log can not go on: fenced, stopped or closed
 	ended   chan struct{} // closed when the owner and all it started have returned
 	closing chan struct{} // closed by the first Close
+	clock   clock
 	closed  sync.Once
 	kill    context.CancelFunc // ends running requests
 }
@@ -56,6 +57,8 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		in:      inbox{wake: make(chan struct{}, 1)},
 		decided: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}), closing: make(chan struct{}),
 	}
+	l.clock.time.Accept = o.AcceptClock
+	_, _ = l.time() // begins
 	l.status.Store(&Status{})
 	l.met = newMeters(l)
 	run, kill := context.WithCancel(context.WithoutCancel(ctx))

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/logtime"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -20,6 +21,10 @@ type Options struct {
 	// Batch says when waiting appends become an object. NoWait takes the batcher that freezes at once.
 	Batch  batcher.Config
 	NoWait bool
+	// AcceptClock: the machine's clock is right at the start, however far it is from the log's last time (rule R15).
+	AcceptClock bool
+	// Clocks shows the clocks. Those of the machine, and of the store if it is objstore.Clocked.
+	Clocks func() logtime.Reading
 	// QueueBytes bounds what waits to be frozen: beyond it appends are rejected with ErrQueueFull. 64 MiB.
 	QueueBytes int64
 	Timeouts   Timeouts

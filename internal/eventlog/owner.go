@@ -27,6 +27,8 @@ type owner struct {
 	tag      uint64
 	flushing bool
 	readers  bool
+	waits    bool  // writes wait for the clock
+	askAt    int64 // when the store may be asked for its time again
 	keep     keeper
 
 	decide, finish sync.Once
@@ -65,8 +67,8 @@ func (o *owner) run(ctx context.Context) {
 	o.step(ctx, &logcore.Event{Kind: logcore.EvStart})
 	for {
 		o.freeze(ctx)
-		if o.flushing && o.idle() {
-			return
+		if o.flushing && (o.idle() || o.waits && len(o.open) == 0) {
+			return // what waits for the clock is rejected
 		}
 		o.arm(timer)
 		select {
@@ -118,7 +120,11 @@ func (o *owner) arm(t *time.Timer) {
 		earlier(o.delayed[i].at)
 	}
 	if o.core.Room() {
-		if due, ok := o.batch.Due(); ok {
+		due, ok := o.batch.Due()
+		if o.waits {
+			due = o.now() + int64(heldLook)
+		}
+		if ok {
 			earlier(due)
 		}
 	}

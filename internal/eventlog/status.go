@@ -3,15 +3,10 @@ package eventlog
 import (
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/objstore"
 )
-
-// skewMax is how far the clock may be from the store's: append times come from it, and retention goes by them.
-const skewMax = 60 * time.Second
 
 // health is the store's last answer.
 type health struct {
@@ -51,17 +46,6 @@ func (l *Log) Ready() error {
 	return l.ClockError()
 }
 
-// ClockError says how wrong the clock is by the store's, or nil if it is right as far as is known. It makes no request.
-func (l *Log) ClockError() error {
-	if c, ok := objstore.As[objstore.Clocked](l.opt.Store); ok {
-		if skew, known := c.ClockSkew(); known && skew.Abs() > skewMax {
-			return fmt.Errorf("clock is %s off the store's (at most %s is allowed): set the machine's clock",
-				skew.Round(time.Second), skewMax)
-		}
-	}
-	return nil
-}
-
 // setRole handles EffRole. The status is set already.
 func (o *owner) setRole(e *logcore.Effect) {
 	failpoint.Hit("role")
@@ -73,6 +57,9 @@ func (o *owner) setRole(e *logcore.Effect) {
 		log.Error("log stopped", "err", e.Err)
 	default:
 		log.Info("log role", "role", e.Role.String())
+	}
+	if e.Role == logcore.RoleLeader {
+		o.leads()
 	}
 	if e.Role == logcore.RoleStarting {
 		return

@@ -164,7 +164,7 @@ func open(t *testing.T, bucket string) objstore.Store {
 func serve(t *testing.T, bucket string) (*server.Server, golden.Caller) {
 	t.Helper()
 	c := config.Default()
-	c.Bucket, c.DataDir, c.HTTP.Port, c.Kafka.Listen, c.Batch.WaitTime = bucket, t.TempDir(), 0, "", 0
+	c.Bucket, c.DataDir, c.HTTP.Port, c.Kafka.Listen, c.Batch.WaitTime, c.AcceptClock = bucket, t.TempDir(), 0, "", 0, true
 	s, err := server.Start(t.Context(), c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -45,6 +45,7 @@ var faults = []struct {
 	{budget.ErrTooLarge, api.TooLarge, true},
 	{broker.ErrLevel, api.FormatLevel, true},
 	{broker.ErrNewer, api.FormatLevel, true},
+	{broker.ErrClock, api.ClockWrong, true},
 	{broker.ErrOverBudget, api.OverBudget, false},
 	{budget.ErrOver, api.OverBudget, false},
 	{broker.ErrCorrupt, api.CorruptData, false},

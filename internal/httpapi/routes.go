@@ -38,6 +38,8 @@ var routes = []route{
 	{http.MethodDelete, "/groups", true, (*API).deleteGroup},
 	{http.MethodGet, "/upgrade", true, (*API).getUpgrade},
 	{http.MethodPost, "/upgrade", true, (*API).postUpgrade},
+	{http.MethodGet, "/time", true, (*API).getTime},
+	{http.MethodPost, "/time/reset", true, (*API).postTimeReset},
 	{http.MethodGet, "/metrics", true, (*API).getMetrics},
 	{http.MethodGet, "/healthz", false, (*API).getHealth},
 	{http.MethodGet, "/readyz", false, (*API).getReady},

@@ -9,6 +9,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/logtime"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/packer"
 )
@@ -29,6 +30,10 @@ type Options struct {
 	ReadOnly bool
 	// HoldUpgrade leaves a bucket of an older program at its format level until Raise is called.
 	HoldUpgrade bool
+	// AcceptClock believes the machine's clock at the start, however far it is from the log's last time (rule R15).
+	AcceptClock bool
+	// Clocks shows the clocks; nil for those of the machine and the store.
+	Clocks func() logtime.Reading
 	// NoAutoCreate refuses records for topics that were not created.
 	NoAutoCreate bool
 	// Advertised is the address that clients of a broker we take over from are told.

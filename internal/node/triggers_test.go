@@ -5,11 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/logtime"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/triggers/entry"
@@ -208,5 +211,72 @@ func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 	missing(false)
 	if x := theFiring(t, n); x.Trigger != "x" || x.Entity != "e" {
 		t.Errorf("firing %+v", x)
+	}
+}
+
+// TestTriggersAfterATimeReset: a wrong clock lets the log's time leap by ten years, and the time is reset. Triggers go on at the
+// right time.
+func TestTriggersAfterATimeReset(t *testing.T) {
+	dir := t.TempDir()
+	var off atomic.Int64
+	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
+	o.Clocks = func() logtime.Reading {
+		now := time.Now().Add(time.Duration(off.Load()))
+		return logtime.Reading{Mono: time.Now().UnixNano(), Wall: now.UnixMicro()}
+	}
+	n := open(t, o)
+	expr, err := driplang.Parse("a THEN (NOT b WITHIN 1 second)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
+		t.Fatal(err)
+	}
+	event := func(entity string) {
+		t.Helper()
+		topic, err := fold.Ensure(t.Context(), n.EventLog(), "events", 1, fold.AppendTimes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, _ := json.Marshal(entry.Event{Name: "a", EntityID: entity})
+		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fired := func(entity string) triggers.Firing {
+		t.Helper()
+		for {
+			changed := n.Triggers().Changed()
+			list, err := n.Triggers().Firings(t.Context(), triggers.FiringQuery{Limit: 10})
+			for i := range list {
+				if err == nil && list[i].Entity == entity && list[i].Recorded != 0 {
+					return list[i]
+				}
+			}
+			select {
+			case <-changed:
+			case <-t.Context().Done():
+				t.Fatal("no firing for " + entity)
+			}
+		}
+	}
+	const years = 10 * 365 * 24 * time.Hour
+	event("before")
+	shut(t, n)
+	off.Store(int64(years))
+	o.AcceptClock = true
+	n = open(t, o)
+	event("future")
+	fired("before") // by the wrong clock
+	shut(t, n)
+	off.Store(0)
+	o.AcceptClock = false
+	n = open(t, o)
+	if _, err := n.ResetTime(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	event("after")
+	if x := fired("after"); time.UnixMilli(x.At).Sub(time.Now()) > time.Hour {
+		t.Errorf("fired at %v", time.UnixMilli(x.At))
 	}
 }

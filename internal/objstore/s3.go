@@ -190,9 +190,11 @@ func (s *S3) String() string {
 
 // storeClock compares the local clock with the store's.
 type storeClock struct {
-	offset atomic.Int64 // nanoseconds, local minus store
-	known  atomic.Bool
+	newest atomic.Pointer[dated]
 }
+
+// dated is what the newest answer said: at the local moment at, the store's clock showed date.
+type dated struct{ at, date time.Time }
 
 // observe takes the Date header of an answer to a request sent at begin.
 func (c *storeClock) observe(begin time.Time, header http.Header) {
@@ -200,11 +202,16 @@ func (c *storeClock) observe(begin time.Time, header http.Header) {
 	if err != nil {
 		return
 	}
-	local := begin.Add(time.Since(begin) / 2).Round(0)
-	c.offset.Store(int64(local.Sub(date.Add(500 * time.Millisecond))))
-	c.known.Store(true)
+	c.newest.Store(&dated{at: begin.Add(time.Since(begin) / 2), date: date.Add(500 * time.Millisecond)})
 }
 
+// skew compares the clock as it is now: one that was set since the newest answer is off by that much.
 func (c *storeClock) skew() (time.Duration, bool) {
-	return time.Duration(c.offset.Load()), c.known.Load()
+	d := c.newest.Load()
+	if d == nil {
+		return 0, false
+	}
+	now := time.Now()
+	passed := now.Sub(d.at) // by the monotonic clock
+	return now.Round(0).Sub(d.date.Add(passed)), true
 }

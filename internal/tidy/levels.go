@@ -63,6 +63,7 @@ var levels = map[string]int{
 	"internal/cache":      1,
 	"internal/view":       1,
 	"internal/batcher":    1,
+	"internal/logtime":    1,
 	"internal/legacy":     1,
 	"internal/storecheck": 1,
 	"internal/fault":      1,

@@ -222,7 +222,7 @@ func (r *reading) fetch() error {
 // record applies one record.
 func (r *reading) record(p *parsed) error {
 	c := &r.p.cursor
-	c.Clock = max(c.Clock, p.time)
+	c.Clock = p.time // it goes back only where the time of the log was reset
 	if p.erases {
 		return r.erase(p.EntityID, p.offset)
 	}

@@ -169,7 +169,11 @@ func (w *worker) untilSave(ctx context.Context, now time.Time) (due time.Duratio
 	case max(records-k.newest.Records, k.newest.Records-records) < s.SaveRecords && !w.trimmed():
 		return never, false, nil
 	}
-	return max(0, time.UnixMicro(k.newest.Time).Add(every).Sub(now)), only, nil
+	due = max(0, time.UnixMicro(k.newest.Time).Add(every).Sub(now))
+	if due > every { // it was saved in a false future
+		due = 0
+	}
+	return due, only, nil
 }
 
 // recordsRead is how many records the file was made from: where it has come, in all partitions.

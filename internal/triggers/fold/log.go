@@ -45,7 +45,8 @@ type Topic struct {
 
 // Position is a moment of the log.
 type Position struct {
-	// Time is the append time of the newest committed slot, µs since 1970. It never goes back, and no two slots share it.
+	// Time is the append time of the newest committed slot, µs since 1970. It goes back only where an operator has reset the log's
+	// time; else it grows with each slot.
 	Time int64
 	// Topics are the partitions of each topic that was asked for, by number; none if the topic is not there.
 	Topics [][]Span

@@ -19,8 +19,14 @@ func (w *worker) position(ctx context.Context) (known bool, err error) {
 		if w.topics[1] != w.recordIn { // what is known of its offsets is of another topic
 			w.recordIn, w.leads = w.topics[1], false
 		}
+		was := w.pos.Time
 		if w.pos, known = w.opt.Log.Position(w.topics...); !known {
 			return false, nil
+		}
+		if w.pos.Time < was { // an operator has ended a false future
+			for id, at := range w.complete {
+				w.complete[id] = min(at, w.pos.Complete())
+			}
 		}
 		if err := w.checkCursors(ctx); err != nil {
 			return false, err

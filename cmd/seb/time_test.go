@@ -1,0 +1,47 @@
+package main_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/logtime"
+	"github.com/sebbroker/seb/internal/node"
+)
+
+// TestTimeCommand: in a bucket with commits from ten years ahead writes wait, until the time is reset.
+func TestTimeCommand(t *testing.T) {
+	p := newPlace(t)
+	n, err := node.Open(t.Context(), node.Options{Bucket: filepath.Join(p.dir, "bucket"), Clocks: func() logtime.Reading {
+		return logtime.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().AddDate(10, 0, 0).UnixMicro()}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.CreateTopic(t.Context(), "demo", broker.TopicSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	b := p.serve("--kafka-listen", "", "--bucket", "./bucket")
+	if got := p.must("time"); !strings.Contains(got, "writes wait   clock is ") || !strings.Contains(got, "behind the log's last time") {
+		t.Errorf("held: %s", got)
+	}
+	if got := p.must("time", "reset"); !strings.HasPrefix(got, "the log's time is ") {
+		t.Errorf("reset: %s", got)
+	}
+	p.mustWith("one\n", "produce", "demo")
+	if got := p.must("time", "reset"); !strings.HasPrefix(got, "the log's time is not ahead of the broker's clock, ") {
+		t.Errorf("reset again: %s", got)
+	}
+	if got := p.must("time"); strings.Contains(got, "writes wait") {
+		t.Errorf("after: %s", got)
+	}
+	if code := b.term(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}

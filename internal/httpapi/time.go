@@ -1,0 +1,38 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+)
+
+// getTime says what the log's time is. It makes no request.
+func (a *API) getTime(w http.ResponseWriter, _ *http.Request) error {
+	return a.writeTime(w, a.b.LogTime())
+}
+
+// postTimeReset ends a future that a wrong clock has left in the log.
+func (a *API) postTimeReset(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
+	defer cancel()
+	t, err := a.b.ResetTime(ctx)
+	if err != nil {
+		return err
+	}
+	return a.writeTime(w, t)
+}
+
+func (a *API) writeTime(w http.ResponseWriter, t broker.LogTime) error {
+	out := api.LogTime{Now: t.Now.UTC()}
+	if !t.Last.IsZero() {
+		last := t.Last.UTC()
+		out.Last = &last
+	}
+	if t.Err != nil {
+		out.Error = t.Err.Error()
+	}
+	a.readHeaders(w)
+	return a.writeJSON(w, http.StatusOK, &out)
+}

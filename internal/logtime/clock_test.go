@@ -1,0 +1,130 @@
+package logtime
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	us   = int64(1)
+	sec  = 1_000_000 * us
+	day  = 24 * 3600 * sec
+	last = 1_700_000_000 * sec // a log's last time
+)
+
+// at is what the clocks show some time after the start, where the machine's clock showed wall then.
+func at(wall int64, passed time.Duration) Reading {
+	return Reading{Mono: 5_000 + int64(passed), Wall: wall + passed.Microseconds()}
+}
+
+func TestTheProcessGoesByAClockThatNobodySets(t *testing.T) {
+	var c Clock
+	if got, err := c.Time(at(last, 0)); got != last || err != nil {
+		t.Fatal(got, err)
+	}
+	c.Lead(0)
+	for _, jump := range []int64{3650 * day, -3650 * day, sec} {
+		r := at(last, time.Minute)
+		r.Wall += jump
+		if got, err := c.Time(r); got != last+60*sec || err != nil {
+			t.Errorf("after a jump of %d us: %d, %v", jump, got, err)
+		}
+	}
+}
+
+func TestStarts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		wall   int64
+		accept bool
+		says   string // "": commits are made
+		leapt  bool
+	}{
+		{"at once", last + 1, false, "", false},
+		{"next week", last + 7*day, false, "", true},
+		{"next day", last + day - 1, false, "", false},
+		{"after 400 days", last + 400*day, false, "", true},
+		{"after more", last + 401*day, false, "401 days ahead", false},
+		{"after more, accepted", last + 3650*day, true, "", true},
+		{"a moment before", last, false, "0s behind", false},
+		{"ten years before", last - 3650*day, false, "87600h0m0s behind", false},
+		{"ten years before, accepted", last - 3650*day, true, "", false},
+		{"at the end of time", 1<<62 - 1, false, "days ahead", false},
+		{"at its beginning", 0, false, "behind", false},
+	} {
+		clock := Clock{Accept: c.accept}
+		clock.Lead(last)
+		got, err := clock.Time(at(c.wall, 0))
+		if got != c.wall || (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || !errors.Is(err, ErrClock)) {
+			t.Errorf("%s: %d, %v", c.name, got, err)
+		}
+		if clock.Leapt() != c.leapt {
+			t.Errorf("%s: leapt %v", c.name, clock.Leapt())
+		}
+	}
+}
+
+func TestAClockThatIsBehindCatchesUp(t *testing.T) {
+	var c Clock
+	c.Lead(last)
+	if _, err := c.Time(at(last-sec, 0)); err == nil {
+		t.Fatal("commits in the past")
+	}
+	if got, err := c.Time(at(last-sec, time.Second+time.Microsecond)); got != last+1 || err != nil {
+		t.Error(got, err)
+	}
+}
+
+func TestAnEmptyLogContradictsNoClock(t *testing.T) {
+	for _, empty := range []int64{0, 17} {
+		var c Clock
+		c.Lead(empty)
+		if _, err := c.Time(at(last, 0)); err != nil || c.Leapt() {
+			t.Error(err, c.Leapt())
+		}
+	}
+}
+
+func TestTheStoreTellsTheTime(t *testing.T) {
+	var c Clock
+	c.Lead(last)
+	r := Reading{Wall: last + day, Store: true, Skew: SkewMax}
+	if got, err := c.Time(r); got != r.Wall || err != nil {
+		t.Error(got, err)
+	}
+	for _, skew := range []time.Duration{SkewMax + 1, -SkewMax - 1, 3650 * 24 * time.Hour} {
+		r.Skew = skew
+		var wrong *Error
+		if _, err := c.Time(r); !errors.As(err, &wrong) || wrong.Skew != skew {
+			t.Errorf("%v: %v", skew, err)
+		}
+		if _, err := c.Set(r); err == nil {
+			t.Error("the clock was set to what the store contradicts")
+		}
+	}
+	late := Clock{}
+	late.Lead(last)
+	if _, err := late.Time(Reading{Wall: last - day, Store: true}); err != nil {
+		t.Errorf("the store agrees, and the log is in the future: %v", err)
+	}
+}
+
+func TestSet(t *testing.T) {
+	var c Clock
+	c.Lead(last)
+	if _, err := c.Time(at(last-day, 0)); err == nil {
+		t.Fatal("commits in the past")
+	}
+	r := at(last-day, time.Second)
+	r.Wall -= day // somebody has set the clock
+	if got, err := c.Set(r); got != r.Wall || err != nil {
+		t.Error(got, err)
+	}
+	next := r
+	next.Mono += int64(time.Second)
+	if got, err := c.Time(next); got != r.Wall+sec || err != nil {
+		t.Error(got, err)
+	}
+}
