@@ -27,7 +27,7 @@ const (
 	UnknownTrigger       Code = "unknown_trigger"
 	UnknownFiring        Code = "unknown_firing"
 	OffsetBelowStart     Code = "offset_below_start"
-	OffsetBeyondEnd      Code = "offset_beyond_end" // of a trim, or where a single record is asked for; other reads wait
+	OffsetBeyondEnd      Code = "offset_beyond_end" // of a trim or a read; a read at the end waits, but for that of a single record
 	OffsetCompacted      Code = "offset_compacted"
 	Fenced               Code = "fenced"
 	OverBudget           Code = "over_budget"

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"math"
 
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
@@ -35,6 +36,27 @@ func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.P
 // Confirm asks the store whether anything newer is there, if that is not known anyway (rule R11). Errors: ErrFenced,
 // ErrStoreUnavailable, the context's.
 func (b *Broker) Confirm(ctx context.Context) error { return b.logError(b.log.Confirm(ctx), -1) }
+
+// Within returns a *BeyondEndError if an offset is beyond the end of a partition, whose end nobody can have been told: where this
+// broker does not know it, the store is asked first. Errors: those of Confirm. A topic or partition that is not there has no end.
+// The largest offset there is stands for none: who reads there waits.
+func (b *Broker) Within(ctx context.Context, topic string, partition int32, offset int64) error {
+	beyond := func() (end int64, yes bool) {
+		r, _ := b.TopicNamed(topic)
+		o, err := b.Bounds(r.ID, partition)
+		return o.Next, err == nil && offset > o.Next && offset < math.MaxInt64
+	}
+	if _, yes := beyond(); !yes {
+		return nil
+	}
+	if err := b.Confirm(ctx); err != nil {
+		return err
+	}
+	if end, yes := beyond(); yes {
+		return &BeyondEndError{Offset: offset, End: end}
+	}
+	return nil
+}
 
 // Bounds says where a partition begins and ends, as committed. Errors: ErrUnknownTopic, ErrUnknownPartition, ErrNotLeader.
 func (b *Broker) Bounds(topic record.ID, partition int32) (o Bounds, err error) {

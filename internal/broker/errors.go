@@ -108,6 +108,16 @@ func (e *BelowStartError) Error() string {
 // Is makes it ErrBelowStart.
 func (e *BelowStartError) Is(t error) bool { return t == ErrBelowStart }
 
+// BeyondEndError says where a partition ends. It is ErrBeyondEnd.
+type BeyondEndError struct{ Offset, End int64 }
+
+func (e *BeyondEndError) Error() string {
+	return fmt.Sprintf("offset %d is beyond the partition's end, %d: it is of another topic, or the bucket was put back to an older copy", e.Offset, e.End)
+}
+
+// Is makes it ErrBeyondEnd.
+func (e *BeyondEndError) Is(t error) bool { return t == ErrBeyondEnd }
+
 // FencedError says who took over, as a hint. It is ErrFenced.
 type FencedError struct {
 	Epoch  uint32 // the epoch that took over

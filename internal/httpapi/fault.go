@@ -82,6 +82,7 @@ func problemOf(err error) *api.Problem {
 	var (
 		mismatch *broker.OffsetMismatchError
 		below    *broker.BelowStartError
+		beyond   *broker.BeyondEndError
 		fenced   *broker.FencedError
 		invalid  *broker.InvalidError
 		batch    *record.InvalidError
@@ -94,6 +95,8 @@ func problemOf(err error) *api.Problem {
 		p.Offset, p.NextOffset = &mismatch.Expected, &mismatch.Next
 	case errors.As(err, &below):
 		p.Offset, p.StartOffset = &below.Offset, &below.Start
+	case errors.As(err, &beyond):
+		p.Offset, p.NextOffset = &beyond.Offset, &beyond.End
 	case errors.As(err, &fenced):
 		p.Epoch, p.Leader = fenced.Epoch, fenced.Leader
 	case errors.As(err, &invalid):

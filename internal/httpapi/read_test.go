@@ -107,16 +107,20 @@ func TestReadsWait(t *testing.T) {
 		if string(a.body) != empty || (a.status == 206) != (form == api.Multipart) || a.status != 206 && a.status != 200 {
 			t.Errorf("%s: %s", form, a)
 		}
-		if a := s.get("/records?topic-name=t&offset=1000&timeout=10ms", form); string(a.body) != empty {
+		if a := s.get("/records?topic-name=t&offset=0&timeout=10ms", form); string(a.body) != empty {
 			t.Errorf("%s: %s", form, a)
+		}
+		p := s.get("/records?topic-name=t&offset=1000&timeout=1h", form).problem(t)
+		if p.Code != api.OffsetBeyondEnd || p.NextOffset == nil || *p.NextOffset != 0 {
+			t.Errorf("%s, beyond the end: %+v", form, p)
 		}
 	}
 	// Offset 0 of an empty topic waits like any other.
 	done := make(chan *answered)
 	go func() { done <- s.get("/records?topic-name=t&offset=0&timeout=20s") }()
-	go func() { done <- s.get("/records?topic-name=t&offset=1&timeout=20s") }()
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	first := <-done
+	go func() { done <- s.get("/records?topic-name=t&offset=1&timeout=20s") }()
 	s.mustPost("topic-name=t", api.TextPlain, "b")
 	second := <-done
 	if got := first.unform(t); len(got) == 0 || got[0] != "a" {

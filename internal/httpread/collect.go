@@ -23,8 +23,12 @@ const (
 	inflateMin = 64 << 10
 )
 
-// wait fetches until the wanted offset is there, the time is up or Stop was called; then what is there, perhaps nothing.
+// wait fetches until the wanted offset is there, the time is up or Stop was called; then what is there, perhaps nothing. An offset
+// beyond the end is refused: nobody can have been told of it.
 func (g *Reading) wait(ctx context.Context, timeout time.Duration) (*broker.FetchedPart, error) {
+	if err := g.s.b.Within(ctx, g.Topic, g.Partition, g.Offset); err != nil {
+		return nil, err
+	}
 	limited, done := g.s.o.Stops.Until(ctx)
 	defer done()
 	if limited.Err() == nil {

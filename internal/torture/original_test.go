@@ -361,12 +361,13 @@ func TestOriginalErrors(t *testing.T) {
 	_, beyond := c.record("t", 1)
 	_, unknowns := c.records("none", 0, reads{max: 1, buffer: 10})
 	_, unknownTopic := c.nextOffset("none")
-	for i, err := range []error{unknown, beyond, unknowns, unknownTopic} {
+	_, ahead := c.records("t", 7, reads{max: 1, buffer: 10, timeout: time.Minute}) // unlike in the original, which skips what comes between
+	for i, err := range []error{unknown, beyond, unknowns, unknownTopic, ahead} {
 		if !errors.Is(err, errNotFound) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	if got, err := c.records("t", 7, reads{max: 1, buffer: 10, timeout: time.Millisecond}); err != nil || len(got) != 0 {
+	if got, err := c.records("t", 1, reads{max: 1, buffer: 10, timeout: time.Millisecond}); err != nil || len(got) != 0 {
 		t.Errorf("after its timeout: %q, %v", got, err)
 	}
 	c.authorization = originalKey // without the word Bearer
