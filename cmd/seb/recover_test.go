@@ -1,0 +1,134 @@
+package main_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// life serves a bucket, sends it lines, and stops.
+func (p *place) life(lines ...string) {
+	p.t.Helper()
+	b := p.serve("--kafka-listen", "", "--bucket", "./bucket", "--batch-wait-time", "0")
+	for _, line := range lines {
+		p.mustWith(line+"\n", "produce", "demo")
+	}
+	if code := b.term(); code != 0 {
+		p.t.Fatalf("exit code %d: %s", code, b.err.String())
+	}
+}
+
+// refusesToServe starts a broker that must end with exit code 5 and name a command, whose arguments it returns.
+func (p *place) refusesToServe(command string) []string {
+	p.t.Helper()
+	b := p.launch("--http-port", "0", "--kafka-listen", "", "--bucket", "./bucket")
+	if code := b.wait(); code != 5 {
+		p.t.Fatalf("exit code %d: %s%s", code, b.out.String(), b.err.String())
+	}
+	named := regexp.MustCompile(`seb (recover `+command+`)`).FindStringSubmatch(b.err.String())
+	if named == nil {
+		p.t.Fatalf("does not name the command: %s", b.err.String())
+	}
+	return append(strings.Fields(named[1]), "--bucket", "./bucket")
+}
+
+// sealOf finds the SEAL of an epoch.
+func (p *place) sealOf(epoch uint32) string {
+	p.t.Helper()
+	names, _ := filepath.Glob(filepath.Join(p.dir, "bucket", "s0000", "wal", "*", "*"))
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if h, err := record.DecodeHead(data); err == nil && h.Kind == record.KindSeal && h.Epoch == epoch {
+			return name
+		}
+	}
+	p.t.Fatalf("no SEAL of epoch %d among %q", epoch, names)
+	return ""
+}
+
+// TestALostSealIsRefusedAndAccepted: one object is gone; the broker names the command that ends the refusal, and nothing is served
+// or acknowledged before.
+func TestALostSealIsRefusedAndAccepted(t *testing.T) {
+	p := newPlace(t)
+	p.life("a", "b")
+	p.life("c", "d")
+	p.life("e")
+	seal := p.sealOf(1)
+	kept, err := os.ReadFile(seal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(seal); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(p.dir, "seb-data")); err != nil {
+		t.Fatal(err)
+	}
+	recover := p.refusesToServe(`--accept-loss \d+:\d+`)
+	if r := p.run("fsck", "--bucket", "./bucket"); r.code != 5 || !strings.Contains(r.out+r.err, "lost records") {
+		t.Errorf("fsck: exit code %d: %s%s", r.code, r.out, r.err)
+	}
+
+	if err := os.WriteFile(seal, kept, 0o600); err != nil { // somebody has brought it back
+		t.Fatal(err)
+	}
+	p.life("f")
+	if err := os.Remove(seal); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(p.dir, "seb-data")); err != nil {
+		t.Fatal(err)
+	}
+	p.refusesToServe(`--accept-loss \d+:\d+`)
+	if out := p.must(recover...); !strings.Contains(out, "demo/0: offsets 2 to ") {
+		t.Errorf("recover: %s", out)
+	}
+	p.life("g")
+	b := p.serve("--kafka-listen", "", "--bucket", "./bucket")
+	if got := p.must("consume", "demo"); got != "a\nb\ng\n" {
+		t.Errorf("there is %q", got)
+	}
+	b.term()
+	if out := p.must("recover", "--discard", "--bucket", "./bucket"); !strings.Contains(out, "deleted ") {
+		t.Errorf("discard: %s", out)
+	}
+	p.must("fsck", "--bucket", "./bucket")
+}
+
+// TestAnOlderCopyIsRefusedAndAccepted: the bucket is put back to a copy of before, and the data folder knows more.
+func TestAnOlderCopyIsRefusedAndAccepted(t *testing.T) {
+	p := newPlace(t)
+	p.life("a")
+	bucket, older := filepath.Join(p.dir, "bucket"), filepath.Join(p.dir, "older")
+	if err := os.CopyFS(older, os.DirFS(bucket)); err != nil {
+		t.Fatal(err)
+	}
+	p.life("b", "c")
+	if err := os.RemoveAll(bucket); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(older, bucket); err != nil {
+		t.Fatal(err)
+	}
+	recover := p.refusesToServe("--accept-older-copy")
+	p.must(recover...)
+	b := p.serve("--kafka-listen", "", "--bucket", "./bucket", "--batch-wait-time", "0")
+	p.mustWith("d\n", "produce", "demo")
+	if got := p.must("consume", "demo"); got != "a\nd\n" {
+		t.Errorf("there is %q", got)
+	}
+	var last struct{ Offset int64 }
+	if err := json.Unmarshal([]byte(p.must("consume", "demo", "--offset", "1", "--format", "json")), &last); err != nil || last.Offset < 3 {
+		t.Errorf("offset %d was given out twice, %v", last.Offset, err)
+	}
+	b.term()
+	p.must("fsck", "--bucket", "./bucket")
+}
