@@ -30,7 +30,7 @@ func (p *place) refusesToServe(command string) []string {
 	if code := b.wait(); code != 5 {
 		p.t.Fatalf("exit code %d: %s%s", code, b.out.String(), b.err.String())
 	}
-	named := regexp.MustCompile(`seb (recover `+command+`)`).FindStringSubmatch(b.err.String())
+	named := regexp.MustCompile(`seb (recover ` + command + `)`).FindStringSubmatch(b.err.String())
 	if named == nil {
 		p.t.Fatalf("does not name the command: %s", b.err.String())
 	}
