@@ -264,7 +264,7 @@ func (h *history) verdict(left bucket, r result) (wrong string, unseen bool) {
 		case unseen:
 		case !there || got != next:
 			return fmt.Sprintf("%s ends at %d, want %d", name, got, next), false
-		case r.at != nil && len(r.at) > 0 && r.at[name] != next:
+		case len(r.at) > 0 && r.at[name] != next:
 			return fmt.Sprintf("%s: the next record got offset %d, want %d", name, r.at[name], next), false
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
-	"strconv"
-	"strings"
 
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
@@ -99,16 +97,6 @@ func parseSnaps(shard uint32, keys []string) []snapName {
 		sortBySlot(names)
 	}
 	return names
-}
-
-// parseSlot returns the slot number of a name below prefix.
-func parseSlot(prefix, key string) (uint64, bool) {
-	rest, ok := strings.CutPrefix(key, prefix)
-	if !ok || len(rest) != 20 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(rest, 10, 64)
-	return n, err == nil
 }
 
 // isShardName says whether a name lies in a shard's folder ("s0000/...").
