@@ -23,7 +23,7 @@ func (s *Seen) Beyond(st *state.State) bool {
 		return false // a recovery has accepted that
 	}
 	for _, e := range st.Epochs {
-		if e.Number == s.Epoch && (e.Nonce != s.Nonce || e.Number < st.Pos.Epoch && s.Slot > e.Seal+1) {
+		if e.Number == s.Epoch && (e.Nonce != s.Nonce || e.Number < st.Pos.Epoch && s.Slot > e.Seal) { // what it saw lay in the SEAL's slot, or behind
 			return true
 		}
 	}
