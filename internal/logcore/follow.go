@@ -78,8 +78,8 @@ func (c *Core) confirmPosition() {
 		switch {
 		case len(names) == 0 && c.load.base == "":
 			c.onChain("")
-		case len(names) == 0:
-			c.reload()
+		case len(names) == 0: // the snapshot that was loaded is lost: our position shows more than any other start would
+			c.walkToPosition(snapName{nonce: c.cluster}, ours, nonce)
 		case names[0].key == c.load.base || names[0].key == c.follow.confirmed:
 			c.onChain(names[0].key)
 		case names[0].pos == ours && names[0].nonce == nonce:
