@@ -38,6 +38,9 @@ type checker struct {
 	packs   map[string]bool // keys of packs that were installed
 	gone    map[string]bool // names that were deleted once
 	writes  int             // PUTs and passes of collection that were begun
+	chain   []chainSlot
+	epochs  map[record.ID]bool // nonces of epochs on the chain
+	looks   map[record.ID]tok  // by the nonce that a SEAL names: when its sender last looked for the lost slot
 }
 
 type tok = uint64
@@ -54,7 +57,7 @@ func newChecker(w *world) *checker {
 		times: map[partKey][]int64{}, stamps: map[partKey]int64{}, sent: sent.New(),
 		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
-		packs: map[string]bool{}, gone: map[string]bool{},
+		packs: map[string]bool{}, gone: map[string]bool{}, epochs: map[record.ID]bool{}, looks: map[record.ID]tok{},
 	}
 }
 
@@ -73,6 +76,7 @@ func (c *checker) value(v string) *value {
 func (c *checker) landed(key string, body []byte) {
 	c.tick()
 	switch {
+	case key == logcore.MetaKey && c.fold != nil: // put again after its loss
 	case key == logcore.MetaKey:
 		id, _, err := logcore.DecodeMeta(body)
 		if err != nil {
@@ -91,6 +95,7 @@ func (c *checker) landed(key string, body []byte) {
 	}
 	for c.w.err == nil && c.advance() {
 	}
+	c.w.loss.landed(key)
 }
 
 // advance folds the next slot of the chain, if it is there.
@@ -99,7 +104,10 @@ func (c *checker) advance() bool {
 		return false
 	}
 	key := c.fold.Key(c.fold.Pos.Epoch, c.fold.Pos.Slot)
-	body, ok := c.w.store.objects[key]
+	body, ok := c.w.loss.body(key)
+	if !ok {
+		body, ok = c.w.store.objects[key]
+	}
 	if !ok {
 		return false
 	}
@@ -121,6 +129,11 @@ func (c *checker) advance() bool {
 	c.w.watch.Slot(o.Head.Time)
 	c.on[key] = true
 	c.archive[key] = body
+	c.chain = append(c.chain, chainSlot{key, o.Head})
+	c.epochs[o.Head.Nonce] = true
+	if o.Head.Kind == record.KindSeal {
+		c.epochs[o.Head.NextNonce] = true
+	}
 	c.slots++
 	c.grew = append(c.grew, c.w.now)
 	c.groupsMove(recs)
@@ -258,7 +271,7 @@ func (c *checker) committed(r *run, f *logcore.Frozen) {
 // read reads as a client does, from a broker's committed state: I1, I4, I5.
 func (c *checker) read(r *run) {
 	s := r.core.State()
-	if s == nil || s.Len() == 0 || c.fold == nil || r.core.Role() == logcore.RoleStarting {
+	if s == nil || s.Len() == 0 || c.fold == nil || c.w.loss.isForked() || r.core.Role() == logcore.RoleStarting {
 		return // a candidate serves nothing: it may start over from a snapshot (rule R5)
 	}
 	c.w.stats.Reads++
@@ -273,7 +286,7 @@ func (c *checker) read(r *run) {
 		c.w.fail("I4: node %d shows %d records of %v, %d are committed", r.n.id, p.Next, k, len(c.log[k]))
 		return
 	}
-	if p.Next < r.seen[k] {
+	if p.Next < r.seen[k] && !c.w.loss.startsOver(r) {
 		c.w.fail("I5: node %d showed %d records of %v, now %d", r.n.id, r.seen[k], k, p.Next)
 	}
 	r.seen[k] = p.Next
@@ -293,6 +306,10 @@ func (c *checker) readAt(run *run, k partKey, p *state.Partition, offset int64) 
 	body, there := c.w.store.objects[key]
 	if !g.Pack && string(body) != string(c.archive[key]) {
 		there = false // a SEAL that came late lies where a slot was collected
+	}
+	if _, lost := c.w.loss.body(key); lost {
+		c.w.stats.Loss.Unreadable++
+		return // a named error
 	}
 	if !there && (!c.leads(run) || c.fold.TopicByName(k.topic).Partitions[k.part].Start > offset) {
 		return // behind: a referenced object may be gone, and the reader looks for a newer state (rule R11)
@@ -337,6 +354,7 @@ func (c *checker) confirmed(r *run, e logcore.Effect) {
 		return
 	}
 	delete(r.confirm, e.Tag)
+	asked = c.w.loss.confirmable(asked, e.Tag)
 	if e.Reject == logcore.RejectNone && r.n.readOnly && r.rules.applied(r) < asked {
 		c.w.fail("R11: node %d confirmed its end at slot %d of the chain, %d were there a minute before it was asked", r.n.id, r.rules.applied(r), asked)
 	}
@@ -344,13 +362,16 @@ func (c *checker) confirmed(r *run, e logcore.Effect) {
 
 // stopped: no run of the simulator damages anything for good, so no broker may find corruption.
 func (c *checker) stopped(r *run, err error) {
-	if errors.Is(err, logcore.ErrNoLog) && r.n.readOnly {
+	if errors.Is(err, logcore.ErrNoLog) && r.n.readOnly || c.w.loss.explains(r, err) {
 		return
 	}
 	c.w.fail("R9: node %d stopped: %v", r.n.id, err)
 }
 
 func (c *checker) alarm(r *run, err error) {
+	if c.w.loss != nil && (r.core.Err() == err || c.w.loss.meta()) {
+		return // of a start that stops: see stopped
+	}
 	if !errors.Is(err, logcore.ErrNoLog) && !strings.Contains(err.Error(), "store refuses") && !strings.Contains(err.Error(), "read snapshot") {
 		c.w.fail("R9: node %d raised an alarm: %v", r.n.id, err)
 	}

@@ -102,6 +102,7 @@ func (c *collection) sweep() {
 
 // mayDelete: R7, names of a higher epoch are never touched.
 func (c *checker) mayDelete(r *run, key string) {
+	c.w.loss.mayDelete(r, key)
 	h, err := record.DecodeHead(c.w.store.objects[key])
 	if err == nil && h.Epoch > r.core.Epoch() {
 		c.w.fail("R7: node %d in epoch %d deletes %s", r.n.id, r.core.Epoch(), key)

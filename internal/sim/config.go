@@ -9,8 +9,12 @@ import (
 // Config is one run's shape.
 type Config = plan.Config
 
-// Months is the first of the seeds whose runs are a month long and have triggers.
-const Months = plan.Months
+// The first seeds of other kinds of run.
+const (
+	Starts = plan.Starts // many brokers start at the same time
+	Losses = plan.Losses // an object is lost, or an older copy of the bucket is brought back
+	Months = plan.Months // a month, with triggers
+)
 
 // Draw expands a seed into a configuration.
 func Draw(seed uint64) Config { return plan.Draw(seed) }

@@ -21,6 +21,9 @@ type node struct {
 	runs     int
 	skew     int64 // of its wall clock
 	cut      cut   // what does not get through between it and the store
+
+	folderless bool
+	seen       *logcore.Seen // what its data folder remembers
 }
 
 // run is one process: a core and the shell that performs its effects.
@@ -45,6 +48,7 @@ type run struct {
 	engine   *watch.Broker  // of triggers; nil: there is none
 	shown    state.Position // when the engine was told last
 	was      logcore.Role
+	saw      *logcore.Seen // what the data folder remembered when it started
 }
 
 func (n *node) start() {
@@ -56,12 +60,19 @@ func (n *node) start() {
 	n.setClock(w.keyRand)
 	r := &run{
 		n: n, out: map[*op]bool{}, bodies: map[*logcore.Frozen][]byte{}, images: map[logcore.OpID][]byte{},
-		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(),
+		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(), saw: n.seen,
 	}
 	r.core = logcore.New(logcore.Config{
 		ReadOnly: n.readOnly, Advertised: string(rune('a' + n.id)), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
-		GarbageWait: logcore.Duration(w.cfg.GarbageWait),
+		GarbageWait: logcore.Duration(w.cfg.GarbageWait), Seen: n.seen,
 	})
+	w.stats.Starts++
+	for _, other := range w.nodes {
+		if other.run != nil && other.run.core.Role() == logcore.RoleStarting {
+			w.stats.Together++
+			break
+		}
+	}
 	n.run = r
 	if w.watch != nil {
 		r.engine = w.watch.Start(r)
@@ -121,8 +132,18 @@ func (r *run) deliver(f func()) {
 	default:
 		f()
 		r.pump()
+		r.remember()
 		r.look()
 	}
+}
+
+// remember saves the position of a leader in the data folder.
+func (r *run) remember() {
+	s := r.core.State()
+	if r.n.folderless || r.dead || r.core.Role() != logcore.RoleLeader || r.n.seen != nil && r.n.seen.Slot == s.Pos.Slot && r.n.seen.Nonce == s.Nonce {
+		return
+	}
+	r.n.seen = &logcore.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot}
 }
 
 // step gives the core an event and performs what follows.
@@ -237,6 +258,7 @@ func (r *run) role(e logcore.Effect) {
 	switch e.Role {
 	case logcore.RoleLeader:
 		w.stats.Leaders++
+		w.check.led(r)
 		r.createTopics()
 	case logcore.RoleFenced:
 		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {

@@ -177,6 +177,9 @@ func (c *checker) installed(h *record.Head, content *state.PackContent) {
 	key := state.PackKey(0, h.Epoch, h.Nonce, content.ID)
 	body, ok := c.w.store.objects[key]
 	if !ok {
+		body, ok = c.w.loss.body(key)
+	}
+	if !ok {
 		c.w.fail("R8: %s is installed and not there", key)
 		return
 	}

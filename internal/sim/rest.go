@@ -18,7 +18,7 @@ const (
 
 // rest goes on until nobody writes, deletes or looks for garbage any more (I14).
 func (w *world) rest() {
-	for end := w.now + int64(restMost); w.err == nil; {
+	for end := w.now + int64(restMost); w.err == nil && !w.over; {
 		before := w.check.writes
 		w.runUntil(w.now + int64(restSilence))
 		if w.check.writes == before {

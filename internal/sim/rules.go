@@ -18,6 +18,8 @@ type ruleState struct {
 	names    []string          // what it listed
 	tried    map[string]bool   // snapshots read since
 	chain    []epochStart      // as far as it was counted, by number
+	looked   tok               // when it last looked for the slot that is lost
+	empty    tok               // when it last looked for anything in the bucket
 }
 
 func newRuleState() ruleState { return ruleState{sent: map[string]uint64{}} }
@@ -116,6 +118,8 @@ func (c *checker) request(r *run, e *logcore.Effect) {
 		c.mustBeValidated(r, e.View.Nonce, e.Key)
 	case logcore.EffPutSeal:
 		c.requestSeal(r, e)
+	case logcore.EffGetSlot, logcore.EffList, logcore.EffPutMeta:
+		c.w.loss.request(r, e)
 	case logcore.EffGetSnapshot:
 		c.requestSnapshot(r, e)
 	}
@@ -155,6 +159,9 @@ func (c *checker) requestSeal(r *run, e *logcore.Effect) {
 		c.w.fail("R5: node %d names one nonce in %s and in %s", r.n.id, key, e.Key)
 	}
 	c.nonces[h.NextNonce] = e.Key
+	if _, ok := c.looks[h.NextNonce]; !ok {
+		c.looks[h.NextNonce] = r.rules.looked
+	}
 }
 
 // requestSnapshot: R5 (1), the newest that was not tried comes first. Names sort newest first.

@@ -24,6 +24,7 @@ type store struct {
 	deleted  []ghost
 	applied  uint64 // number of requests that took effect
 	refusing bool
+	restored int // times that an older copy was brought back
 }
 
 func newStore(w *world) *store {
@@ -40,7 +41,11 @@ func (s *store) call(n *node, put bool, do func() logcore.Outcome, then func(log
 		before, after = min(before, time.Second), min(after, time.Second)
 	}
 	fault := func(p float64) bool { return !w.calm && chance(w.faultRand, p) }
+	bucket := s.restored
 	apply := func() logcore.Outcome {
+		if s.restored != bucket {
+			return logcore.OutcomeNoVerdict // its sender is dead, and its bucket no more
+		}
 		s.applied++
 		return do()
 	}
@@ -144,11 +149,17 @@ func (s *store) remove(key string) logcore.Outcome {
 		return logcore.OutcomeOK
 	}
 	s.w.check.deleted(key, body)
-	delete(s.objects, key)
+	s.lose(key)
 	if s.w.cfg.Ghosts > 0 {
 		s.deleted = append(s.deleted, ghost{key, s.w.now})
 	}
+	s.w.loss.removed(key)
+	return logcore.OutcomeOK
+}
+
+// lose takes a name away.
+func (s *store) lose(key string) {
+	delete(s.objects, key)
 	i := sort.SearchStrings(s.keys, key)
 	s.keys = slices.Delete(s.keys, i, i+1)
-	return logcore.OutcomeOK
 }

@@ -49,6 +49,11 @@ type world struct {
 	trace   io.Writer // nil: none
 
 	watchOps uint64 // that were handed to brokers
+
+	lossRand *rand.Rand
+	loss     *loss // nil: nothing was lost
+	ending   bool  // over will be set
+	over     bool  // the run ends here, before everything has come to its end
 }
 
 // Run runs one configuration. trace, if not nil, gets a line per step that a person can read.
@@ -56,22 +61,25 @@ func Run(cfg Config, trace io.Writer) Result {
 	return runOn(cfg, trace, func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) })
 }
 
-// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 9.
+// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 10.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &world{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
-	w.cutRand, w.typeRand, w.watchRand = stream(7), stream(8), stream(9)
+	w.cutRand, w.typeRand, w.watchRand, w.lossRand = stream(7), stream(8), stream(9), stream(10)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
 	w.runUntil(w.now + int64(cfg.Chaos))
-	w.calmDown()
+	if !w.over {
+		w.calmDown()
+	}
 	w.runUntil(w.now + int64(cfg.Calm))
 	w.rest()
-	if w.err == nil {
+	if w.err == nil && !w.over && !w.loss.matters() {
 		w.check.atEnd()
 	}
 	w.watchedEnd()
+	w.stats.Millis = int((w.now - begin) / 1e6)
 	w.stats.Slots, w.stats.Records = w.check.slots, w.check.records
 	return Result{Config: cfg, Stats: w.stats, Hash: w.hash, Err: w.err}
 }
@@ -81,7 +89,7 @@ func (w *world) build() {
 		w.topics = append(w.topics, &topic{name: fmt.Sprintf("t%d", i), compacted: i < w.cfg.Compacted, stamped: i >= w.cfg.Topics-w.cfg.Stamped})
 	}
 	for i := range w.cfg.Nodes + w.cfg.Followers {
-		n := &node{w: w, id: i, readOnly: i >= w.cfg.Nodes}
+		n := &node{w: w, id: i, readOnly: i >= w.cfg.Nodes, folderless: chance(w.lossRand, w.cfg.Folderless)}
 		w.nodes = append(w.nodes, n)
 		w.after(w.upTo(w.crashRand, 20*time.Millisecond), n.start)
 		w.faultsOf(n)
@@ -97,6 +105,8 @@ func (w *world) build() {
 	w.retypes()
 	w.readers()
 	w.refusals()
+	w.losses()
+	w.together()
 }
 
 // calmDown ends the chaos: no new faults, everybody up.
@@ -118,6 +128,13 @@ func (w *world) calmDown() {
 
 // fail notes the first violation and ends the run.
 func (w *world) fail(format string, args ...any) {
+	if !w.loss.isForked() {
+		w.violated(format, args...)
+	}
+}
+
+// violated is fail for rules that hold after an unseen loss, too.
+func (w *world) violated(format string, args ...any) {
 	if w.err == nil {
 		w.err = fmt.Errorf(format, args...)
 		w.logf("VIOLATION %v", w.err)
@@ -148,13 +165,15 @@ func (w *world) after(d time.Duration, f func()) {
 }
 
 func (w *world) runUntil(end int64) {
-	for w.queue.Until(end) && w.err == nil {
+	for w.queue.Until(end) && w.err == nil && !w.over {
 		at, do := w.queue.Pop()
 		w.now = at
 		w.stats.Steps++
 		do()
 	}
-	w.now = max(w.now, end)
+	if !w.over {
+		w.now = max(w.now, end)
+	}
 }
 
 func (w *world) upTo(r *rand.Rand, d time.Duration) time.Duration {

@@ -46,21 +46,62 @@ type Config struct {
 
 	GarbageWait time.Duration // of the core
 
+	// LoseAt, if not zero, is when something of the bucket is lost for good: one object, or with CopyAt all that came and went
+	// since then, because an operator stops the brokers and brings an older copy back.
+	LoseAt, CopyAt time.Duration
+	Folderless     float64 // chance of a broker to have no data folder
+	// Together, if not zero, is how often all brokers are killed and start at the same time.
+	Together time.Duration
+
 	// Slow is how many times rarer than in a usual run what brokers and clients do is, and how many times longer it takes:
 	// pauses, cuts, packs, readers; 0 is 1. It is set where a run is a month long and has triggers.
 	Slow  int64
 	Watch watch.Config
 }
 
-// Months is the first of the seeds that are drawn by Month.
-const Months = 1 << 63
+// The first seeds of other kinds of run.
+const (
+	Starts = 1 << 60 // many brokers start at the same time
+	Losses = 1 << 62 // an object is lost, or an older copy of the bucket is brought back
+	Months = 1 << 63 // a month, with triggers
+)
 
 // Draw expands a seed into a configuration. Swarm testing: each kind of fault is off in half of the seeds.
 func Draw(seed uint64) Config {
-	if seed >= Months {
+	switch {
+	case seed >= Months:
 		return month(seed)
+	case seed >= Losses:
+		return loss(seed)
+	case seed >= Starts && seed < Starts+1<<32:
+		return starts(seed)
 	}
 	return usual(seed)
+}
+
+// starts is a run in which two to four brokers start at the same time, again and again, and collect what is garbage.
+func starts(seed uint64) Config {
+	c := usual(seed)
+	r := rand.New(rand.NewPCG(seed, 0x5eb6))
+	c.Nodes, c.Together = 2+r.IntN(3), time.Second
+	c.Latency, c.GarbageWait = min(c.Latency, 100*time.Millisecond), 200*time.Millisecond
+	c.SnapshotSlots = 3 + r.IntN(20)
+	return c
+}
+
+// loss is a usual run in which something is lost, and brokers start after that.
+func loss(seed uint64) Config {
+	c := usual(seed)
+	r := rand.New(rand.NewPCG(seed, 0x5eb5))
+	c.LoseAt = 3*time.Second + time.Duration(r.Int64N(int64(c.Chaos-10*time.Second)))
+	if r.IntN(4) == 0 {
+		c.CopyAt = c.LoseAt - time.Duration(r.Int64N(int64(min(c.LoseAt, 20*time.Second))))
+	}
+	c.Folderless = []float64{0, 0.5, 1}[r.IntN(3)]
+	if c.CrashEvery == 0 || r.IntN(2) == 0 {
+		c.CrashEvery = 10 * time.Second
+	}
+	return c
 }
 
 // monthSlow makes a month of the minute that a usual run has.

@@ -20,9 +20,30 @@ type Stats struct {
 	Stamped, Retypes             int // records that got the append time; times that a topic's timestamp-type was changed
 	Late                         int // PUTs that took effect after their sender had given up
 	Slots, Records, Reads, Steps int
+	Starts, Together             int // of brokers; while another one was starting
+	Millis                       int // virtual time
+
+	Loss LossCounts
 
 	Months int // runs with triggers
 	Watch  watch.Counts
+}
+
+// LossCounts counts what was lost in runs of that kind, and what came of it.
+type LossCounts struct {
+	Slots, Seals, Packs, Snapshots, Metas, Litter int // objects lost; Litter: commit objects that are not on the log
+	Copies                                        int // older copies that were brought back
+	Needed, Proven                                int // losses of what a start needs; to which other objects referred at once
+	// Refusals of starts, by their errors: LostError, OlderCopyError, meta/cluster missing, a SEAL's name taken twice.
+	Lost, Older, NoMeta, Twice int
+	Unreadable, Shrunk         int // reads of records in a lost object, and of followers that start over before they refuse
+	// Losses at the end of the log to which nothing referred when a broker without the data folder looked: of the last slot,
+	// of a slot with others in flight, of the last SEAL, of the end of an older copy, of a slot whose name a SEAL took that was on its way.
+	LastSlot, InFlight, LastSeal, OldEnd, LateSeal int
+	// Lost SEALs whose name the leader took that they had deposed, and that did not know it yet.
+	Deposed int
+	// Starts on a fork whose data folder knows the lost branch, in an epoch whose number the fork has forgotten (rule R12).
+	Forgotten int
 }
 
 // Plus adds up two runs' counts.

@@ -56,6 +56,7 @@ var smallers = []func(*sim.Config){
 	func(c *sim.Config) { c.RefuseEvery = 0 },
 	func(c *sim.Config) { c.CutEvery = 0 },
 	func(c *sim.Config) { c.Ghosts = 0 },
+	func(c *sim.Config) { c.Together = 0 },
 	func(c *sim.Config) { c.ClockEvery = 0 },
 	func(c *sim.Config) { c.RetypeEvery = 0 },
 	func(c *sim.Config) { c.Stamped = max(0, c.Stamped-1) },

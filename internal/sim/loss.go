@@ -1,0 +1,443 @@
+package sim
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// loss is what a bucket has lost for good, and what brokers may make of it (rule R13). The chain of the checker is the log as
+// if nothing were lost: a leader that was beyond the loss continues it.
+//
+//	needed   a start needs a slot that is lost: the cut
+//	proven   a remaining object refers to the log behind the cut: no broker that looks from now on leads
+//	passed   a snapshot behind the cut is durable: no start needs the slot any more
+//	forked   a broker that looked before proven leads without the slot: an unseen loss
+//
+// After a fork the acknowledged end of the log is not served any more. What still holds: nothing of the lost branch is deleted
+// by leaders of the fork, and no broker leads whose data folder knows the lost branch.
+type loss struct {
+	w       *world
+	at      tok
+	copied  bool              // an older copy was brought back
+	folded  int               // slots of the chain that were looked at
+	bodies  map[string][]byte // lost objects by name
+	needed  bool
+	cut     chainSlot
+	cutAt   int64 // slots of the chain before it
+	proven  tok
+	settled tok // a minute after that
+	passed  tok
+	branch  *record.Head // the SEAL that took the cut's name
+	forked  bool
+}
+
+// chainSlot is a slot of the chain.
+type chainSlot struct {
+	key  string
+	head record.Head
+}
+
+func (s *chainSlot) pos() state.Position {
+	return state.Position{Epoch: s.head.Epoch, Slot: s.head.Slot}
+}
+
+func (l *loss) isForked() bool { return l != nil && l.forked }
+
+// fork ends what holds until a loss is not seen, and soon the run.
+func (l *loss) fork() {
+	l.w.logf("the loss of %s is not seen", l.cut.key)
+	l.forked = true
+	l.end(30*time.Second + 4*l.w.cfg.GarbageWait)
+}
+
+// meta says whether meta/cluster was lost.
+func (l *loss) meta() bool {
+	_, ok := l.body(logcore.MetaKey)
+	return ok
+}
+
+// matters says whether starts may refuse: the run need not come to its end.
+func (l *loss) matters() bool { return l != nil && (l.needed || l.meta()) }
+
+// body returns a lost object.
+func (l *loss) body(key string) ([]byte, bool) {
+	if l == nil {
+		return nil, false
+	}
+	b, ok := l.bodies[key]
+	return b, ok
+}
+
+// losses plans the loss of the run.
+func (w *world) losses() {
+	if w.cfg.LoseAt == 0 {
+		return
+	}
+	var older map[string][]byte
+	if w.cfg.CopyAt > 0 {
+		w.after(w.cfg.CopyAt, func() { older = maps.Clone(w.store.objects) })
+	}
+	w.after(w.cfg.LoseAt, func() { w.lose(older) })
+}
+
+// lose loses an object, or what an older copy lacks. An empty log has nothing to lose.
+func (w *world) lose(older map[string][]byte) {
+	if len(w.check.chain) < 3 {
+		if !w.calm {
+			w.after(time.Second, func() { w.lose(older) })
+		}
+		return
+	}
+	l := &loss{w: w, bodies: map[string][]byte{}}
+	w.stats.Faults++
+	if len(older) > 0 {
+		l.restore(older)
+	} else {
+		key := l.choose()
+		l.bodies[key] = w.store.objects[key]
+		w.store.lose(key)
+		l.count(key)
+		w.logf("%s is lost", key)
+	}
+	w.loss = l
+	l.at, l.folded = w.check.tick(), len(w.check.chain)
+	l.findCut()
+	if l.needed {
+		w.stats.Loss.Needed++
+		if l.prove(); l.proven > 0 {
+			w.stats.Loss.Proven++
+		}
+	}
+}
+
+// choose draws an object: of all, of a kind, or the newest of a kind.
+func (l *loss) choose() string {
+	w := l.w
+	s, c := w.store, w.check
+	var of []string
+	below := func(prefix string) []string { return s.list(prefix, "", 0) }
+	switch w.lossRand.IntN(8) {
+	case 0, 1:
+		of = []string{c.chain[len(c.chain)-1].key}
+	case 2:
+		for i := len(c.chain) - 1; i >= 0 && of == nil; i-- {
+			if c.chain[i].head.Kind == record.KindSeal {
+				of = []string{c.chain[i].key}
+			}
+		}
+	case 3:
+		of = below(logcore.SnapPrefix(0))
+		of = of[:min(1, len(of))] // the newest
+	case 4:
+		of = below(logcore.SnapPrefix(0))
+	case 5:
+		of = below(state.PackPrefix(0))
+	case 6:
+		of = below(logcore.WALPrefix(0))
+	}
+	of = slices.DeleteFunc(of, func(key string) bool { return s.objects[key] == nil }) // shown by a LIST, or lost already
+	if len(of) == 0 {
+		of = s.keys
+	}
+	return of[w.lossRand.IntN(len(of))]
+}
+
+func (l *loss) count(key string) {
+	n := &l.w.stats.Loss
+	h, err := record.DecodeHead(l.bodies[key])
+	switch {
+	case key == logcore.MetaKey:
+		n.Metas++
+	case strings.HasPrefix(key, logcore.SnapPrefix(0)):
+		n.Snapshots++
+	case err == nil && h.Kind == record.KindPack:
+		n.Packs++
+	case !l.w.check.on[key]:
+		n.Litter++
+	case h.Kind == record.KindSeal:
+		n.Seals++
+	default:
+		n.Slots++
+	}
+}
+
+// restore stops every broker and brings an older copy of the bucket back. What was on its way to the bucket is gone.
+func (l *loss) restore(older map[string][]byte) {
+	w := l.w
+	w.stats.Loss.Copies++
+	w.logf("an older copy of the bucket is brought back")
+	for _, n := range w.nodes {
+		n.kill("is stopped for an older copy")
+	}
+	s := w.store
+	for key, body := range s.objects {
+		if older[key] == nil {
+			l.bodies[key] = body
+		}
+	}
+	l.copied = true
+	s.objects, s.keys, s.deleted = older, slices.Sorted(maps.Keys(older)), nil
+	s.restored++
+}
+
+// findCut finds the first slot of the chain that a start needs and that is missing.
+func (l *loss) findCut() {
+	c := l.w.check
+	var from state.Position
+	for pos, key := range c.snaps {
+		if l.w.store.objects[key] != nil && from.Less(pos) {
+			from = pos
+		}
+	}
+	for i := range c.chain {
+		s := &c.chain[i]
+		if s.pos().Less(from) || l.w.store.objects[s.key] != nil {
+			continue
+		}
+		if _, lost := l.bodies[s.key]; !lost && !l.copied {
+			l.w.fail("R13: %s is needed by starts and was deleted, the newest snapshot is at %v", s.key, from)
+		}
+		l.need(i)
+		return
+	}
+}
+
+func (l *loss) need(i int) {
+	l.needed, l.cut, l.cutAt = true, l.w.check.chain[i], int64(i)
+	l.w.logf("starts need %s", l.cut.key)
+}
+
+// refers says whether an object refers to the log behind the cut: rule R13, from what leaders on the chain have written.
+func (l *loss) refers(key string) bool {
+	c := l.w.check
+	if strings.HasPrefix(key, logcore.SnapPrefix(0)) {
+		return l.cut.pos().Less(c.snapAt[key])
+	}
+	h, err := record.DecodeHead(l.w.store.objects[key])
+	switch {
+	case err != nil || !c.epochs[h.Nonce]:
+		return false
+	case h.Epoch == l.cut.head.Epoch:
+		return h.Kind != record.KindPack && l.cut.head.Kind == record.KindData && h.Nonce == l.cut.head.Nonce && h.Low > l.cut.head.Slot
+	}
+	return h.Epoch > l.cut.head.Epoch && (h.Kind != record.KindSeal || c.on[key])
+}
+
+func headOf(body []byte) *record.Head {
+	h, _ := record.DecodeHead(body) // of a snapshot: none
+	return &h
+}
+
+// prove looks for what refers to the log behind the cut.
+func (l *loss) prove() {
+	l.proven = 0
+	if key := slices.IndexFunc(l.w.store.keys, l.refers); key >= 0 {
+		l.isProven(l.w.store.keys[key])
+	}
+}
+
+func (l *loss) isProven(key string) {
+	l.proven = l.w.check.tick()
+	l.w.logf("%s refers to the log behind %s", key, l.cut.key)
+	at := l.proven
+	l.w.after(time.Duration(confirmAge), func() {
+		if l.proven == at {
+			l.settled = l.w.check.tick()
+		}
+	})
+}
+
+// landed is told of each object that the store takes.
+func (l *loss) landed(key string) {
+	if l == nil {
+		return
+	}
+	c, body := l.w.check, l.w.store.objects[key]
+	old, lost := l.bodies[key]
+	if lost && string(old) == string(body) {
+		delete(l.bodies, key) // its sender had no answer, and has sent it again
+		if l.needed && key == l.cut.key {
+			l.needed, l.proven, l.settled = false, 0, 0
+			l.findCut()
+		}
+		return
+	}
+	if h := headOf(body); lost && h.Kind == record.KindData && headOf(old).Kind == record.KindSeal && !l.forked {
+		l.w.stats.Loss.Deposed++
+		l.fork()
+	}
+	for ; !l.needed && l.folded < len(c.chain); l.folded++ { // it was in flight when it was lost
+		if s := &c.chain[l.folded]; l.bodies[s.key] != nil && l.w.store.objects[s.key] == nil {
+			l.need(l.folded)
+			l.prove()
+		}
+	}
+	if !l.needed {
+		return
+	}
+	if key == l.cut.key {
+		l.branch = headOf(body)
+	}
+	if refers := l.refers(key); refers && l.proven == 0 {
+		l.isProven(key)
+	}
+	if pos, snap := c.snapAt[key]; snap && l.passed == 0 && !l.forked && l.cut.pos().Less(pos) {
+		l.passed = c.clock
+	}
+}
+
+// removed is told of each DELETE. A pack that was not installed may have been all that referred to the log.
+func (l *loss) removed(key string) {
+	if l != nil && l.needed && l.proven > 0 && strings.HasPrefix(key, state.PackPrefix(0)) && !slices.ContainsFunc(l.w.store.keys, l.refers) {
+		l.proven, l.settled = 0, 0
+	}
+}
+
+// request notes when a broker looks for what is lost.
+func (l *loss) request(r *run, e *logcore.Effect) {
+	switch {
+	case l == nil:
+	case e.Kind == logcore.EffGetSlot && l.needed && e.Key == l.cut.key && !e.HeadOnly:
+		r.rules.looked = l.w.check.tick()
+	case e.Kind == logcore.EffList && e.Prefix == "s0":
+		r.rules.empty = l.w.check.tick()
+	case e.Kind == logcore.EffPutMeta && r.rules.empty > l.at:
+		l.w.fail("R13: node %d begins a log beside objects of another one", r.n.id)
+	}
+}
+
+// confirmable bounds the slots that a follower must have when it confirms its end: none from the cut on, until a minute after
+// an object refers to them.
+func (l *loss) confirmable(asked int64, tag tok) int64 {
+	if l != nil && l.needed && (l.settled == 0 || tag < l.settled) {
+		return min(asked, l.cutAt)
+	}
+	return asked
+}
+
+// beyond says whether a data folder knows the log behind the cut. Behind a SEAL that is an epoch on the chain; in its own epoch
+// its name was taken by the leader that it had deposed.
+func (l *loss) beyond(s *logcore.Seen) bool {
+	if s == nil || !l.needed || !l.w.check.epochs[s.Nonce] {
+		return false
+	}
+	at := l.cut.pos()
+	return s.Epoch > at.Epoch || s.Epoch == at.Epoch && s.Slot > at.Slot && l.cut.head.Kind == record.KindData
+}
+
+// startsOver says whether a follower that was beyond the cut reads from the newest snapshot again: it shows less, and stops at
+// the cut.
+func (l *loss) startsOver(r *run) bool {
+	if l == nil || !l.needed || !r.n.readOnly || l.cut.pos().Less(r.core.State().Pos) {
+		return false
+	}
+	l.w.stats.Loss.Shrunk++
+	return true
+}
+
+// explains says whether a start may end with an error, and ends the run in a while: others start and must not lead either.
+func (l *loss) explains(r *run, err error) bool {
+	if l == nil {
+		return false
+	}
+	n := &l.w.stats.Loss
+	var lost *logcore.LostError
+	var older *logcore.OlderCopyError
+	needed := l.needed && (l.passed == 0 || r.rules.listedAt < l.passed)
+	switch {
+	case l.meta():
+		n.NoMeta++
+	case errors.As(err, &lost) && needed && (lost.Key == l.cut.key && l.proven > 0 || l.branch != nil):
+		n.Lost++
+	case errors.As(err, &older) && l.beyond(r.saw):
+		n.Older++
+	case strings.Contains(err.Error(), "twice") && !l.copied:
+		n.Twice++
+		return true
+	default:
+		return false
+	}
+	l.end(20 * time.Second)
+	return true
+}
+
+func (l *loss) end(in time.Duration) {
+	if !l.w.ending {
+		l.w.ending = true
+		l.w.after(in, func() { l.w.over = true })
+	}
+}
+
+// led judges a broker that begins to lead: on the chain, or on a fork that nothing could have told it of.
+func (c *checker) led(r *run) {
+	l, s := c.w.loss, r.core.State()
+	if l == nil || c.epochs[s.Nonce] || l.forked && !l.needed {
+		return
+	}
+	switch {
+	case s.Cluster != c.fold.Cluster || !l.needed || l.branch == nil:
+		c.w.violated("R13: node %d leads epoch %d (%s), which is on no chain", r.n.id, s.Pos.Epoch, s.Nonce)
+	case l.beyond(r.saw) && !slices.ContainsFunc(s.Epochs, func(e state.Epoch) bool { return e.Number == r.saw.Epoch }):
+		c.w.stats.Loss.Forgotten++ // by the fork (rule R12): the folder's position cannot be compared
+	case l.beyond(r.saw):
+		c.w.violated("R13: node %d leads without %s, and its data folder knows epoch %d slot %d", r.n.id, l.cut.key, r.saw.Epoch, r.saw.Slot)
+	case l.forked:
+	case l.proven > 0 && c.looks[l.branch.NextNonce] > l.proven:
+		c.w.violated("R13: node %d leads without %s, and other objects refer to the log behind it", r.n.id, l.cut.key)
+	default:
+		l.unseen(c.looks[l.branch.NextNonce])
+		l.fork()
+	}
+}
+
+// unseen counts an unseen loss of the end by its kind.
+func (l *loss) unseen(looked tok) {
+	n := &l.w.stats.Loss
+	switch {
+	case l.copied:
+		n.OldEnd++
+	case looked < l.at:
+		n.LateSeal++
+	case l.cut.head.Kind == record.KindSeal:
+		n.LastSeal++
+	case l.cutAt == int64(len(l.w.check.chain))-1:
+		n.LastSlot++
+	default:
+		n.InFlight++
+	}
+}
+
+// mayDelete: R7, leaders of a fork delete nothing of the lost branch.
+func (l *loss) mayDelete(r *run, key string) {
+	if !l.isForked() || !l.needed || l.w.check.epochs[r.core.State().Nonce] {
+		return
+	}
+	h, err := record.DecodeHead(l.w.store.objects[key])
+	if err == nil && h.Kind != record.KindSeal && l.refers(key) {
+		l.w.violated("R7: node %d leads a fork and deletes %s of the lost branch", r.n.id, key)
+	}
+}
+
+// together kills all brokers now and then, and starts them at the same time.
+func (w *world) together() {
+	if w.cfg.Together == 0 {
+		return
+	}
+	w.after(w.around(w.crashRand, w.cfg.Together), func() {
+		if w.calm {
+			return
+		}
+		for _, n := range w.nodes {
+			n.kill("is killed with the others")
+			w.after(w.upTo(w.crashRand, 20*time.Millisecond), n.start)
+		}
+		w.together()
+	})
+}

@@ -1,0 +1,82 @@
+package sim_test
+
+import (
+	"flag"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/sim"
+)
+
+var (
+	lossesFlag = flag.Int("losses", 40, "number of seeds with a loss to run")
+	startsFlag = flag.Int("starts", 300, "number of starts of brokers that start at the same time")
+)
+
+// seeds runs seeds on every processor, from one on, until enough says so or one fails.
+func seeds(t *testing.T, first uint64, enough func(ran int, total sim.Stats) bool) (ran int, total sim.Stats) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	next := first
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				if enough(int(next-first), total) || t.Failed() {
+					mu.Unlock()
+					return
+				}
+				seed := next
+				next++
+				mu.Unlock()
+				res := run(t, seed)
+				mu.Lock()
+				total, ran = sim.Sum(total, res.Stats), ran+1
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return ran, total
+}
+
+func virtualHours(s sim.Stats) float64 { return float64(s.Millis) / 3.6e6 }
+
+// TestLosses runs seeds in which an object is lost, or an older copy of the bucket is brought back.
+func TestLosses(t *testing.T) {
+	if *seedFlag != 0 {
+		t.Skip("TestSeeds runs that seed")
+	}
+	began, first := time.Now(), sim.Losses+uint64(1)
+	if *timeFlag > 0 {
+		first += uint64(began.UnixNano())
+	}
+	said := began
+	ran, total := seeds(t, first, func(ran int, total sim.Stats) bool {
+		if *timeFlag == 0 {
+			return ran == *lossesFlag
+		}
+		if time.Since(said) > time.Minute {
+			said = time.Now()
+			t.Logf("%d seeds, %.1f virtual hours, %+v", ran, virtualHours(total), total.Loss)
+		}
+		return time.Since(began) > *timeFlag
+	})
+	t.Logf("%d seeds, %.1f virtual hours, %+v", ran, virtualHours(total), total)
+	n := total.Loss
+	if !t.Failed() && ran >= 40 && (n.Slots == 0 || n.Seals == 0 || n.Snapshots == 0 || n.Copies == 0 || n.Lost == 0 || n.Older == 0 || n.Unreadable == 0) {
+		t.Error("the runs did not do enough to mean anything")
+	}
+}
+
+// TestStarts: no start of several brokers at the same time takes a log for damaged that is whole, whatever is collected meanwhile.
+func TestStarts(t *testing.T) {
+	if *seedFlag != 0 || *timeFlag > 0 {
+		t.Skip("TestSeeds runs seeds")
+	}
+	ran, total := seeds(t, sim.Starts+1, func(_ int, total sim.Stats) bool { return total.Together >= *startsFlag })
+	t.Logf("%d seeds, %.1f virtual hours, %d starts, %d of them while another broker started, %d objects collected, %d leaders: %+v",
+		ran, virtualHours(total), total.Starts, total.Together, total.Deleted, total.Leaders, total)
+}
