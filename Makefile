@@ -30,7 +30,7 @@ COUNT    ?= 6
 USERS    ?= 10000
 DAY      ?= 2.5s
 
-.PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim planted cost costs torture soak memory bench microbench run s3server example
+.PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim losses planted cost costs torture soak memory bench microbench run s3server example
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -94,6 +94,10 @@ cacheimages: ## every image of the cache folder, the data folder and a bucket in
 
 sim: ## the simulator: SEED= repeats one seed with its trace, else new seeds for TIME
 	$(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED) $(if $(SHRINK),-shrink),-simtime=$(TIME) $(if $(SHARE),-share=$(SHARE)))
+
+losses: ## the simulator for TIME with lost objects and older copies of the bucket, then 10,000 starts of brokers side by side
+	$(GO) test ./internal/sim -run '^TestLosses$$' -count=1 -v -timeout 0 -simtime=$(TIME)
+	$(GO) test ./internal/sim -run '^TestStarts$$' -count=1 -v -timeout 0 -starts=10000
 
 planted: ## the tests of the tests: every planted bug must be found
 	$(GO) test -tags plantedbugs ./internal/sim -run '^TestPlantedBugs' -count=1 -v -timeout 0

@@ -15,9 +15,12 @@ import (
 
 var sameFlag = flag.Int("same", 10, "number of seeds that are run several times and compared")
 
-// sameSeed is one of the seeds that are compared: every tenth is a month.
+// sameSeed is one of the seeds that are compared: of ten one is a month, and one has a loss.
 func sameSeed(i int) uint64 {
-	if i%10 == 9 {
+	switch i % 10 {
+	case 8:
+		return sim.Losses + 1 + uint64(i)
+	case 9:
 		return sim.Months + 1 + uint64(i)
 	}
 	return 1000 + uint64(i)
