@@ -18,7 +18,8 @@ import (
 //	needed   a start needs a slot that is lost: the cut
 //	proven   a remaining object refers to the log behind the cut: no broker that looks from now on leads
 //	passed   a snapshot behind the cut is durable: no start needs the slot any more
-//	forked   a broker that looked before proven leads without the slot: an unseen loss
+//	forked   a broker that looked before proven leads without the slot: an unseen loss. Or the leader that a lost SEAL had
+//	         deposed writes under its name
 //
 // After a fork the acknowledged end of the log is not served any more. What still holds: nothing of the lost branch is deleted
 // by leaders of the fork, and no broker leads whose data folder knows the lost branch.
@@ -32,9 +33,9 @@ type loss struct {
 	cut     chainSlot
 	cutAt   int64 // slots of the chain before it
 	proven  tok
-	settled tok // a minute after that
+	settled tok // a minute after proven
 	passed  tok
-	branch  *record.Head // the SEAL that took the cut's name
+	branch  *record.Head // of the object that took the cut's name
 	forked  bool
 }
 
@@ -50,7 +51,7 @@ func (s *chainSlot) pos() state.Position {
 
 func (l *loss) isForked() bool { return l != nil && l.forked }
 
-// fork ends what holds until a loss is not seen, and soon the run.
+// fork notes that a loss was not seen, and ends the run soon.
 func (l *loss) fork() {
 	l.w.logf("the loss of %s is not seen", l.cut.key)
 	l.forked = true
@@ -64,7 +65,7 @@ func (l *loss) meta() bool {
 }
 
 // matters says whether starts may refuse: the run need not come to its end.
-func (l *loss) matters() bool { return l != nil && (l.needed || l.meta()) }
+func (l *loss) matters() bool { return l != nil && (l.needed && l.passed == 0 || l.forked || l.meta()) }
 
 // body returns a lost object.
 func (l *loss) body(key string) ([]byte, bool) {
