@@ -181,7 +181,7 @@ func (g *Collector) Head(key string, h *record.Head) Verdict {
 	}
 	e, on := g.chain[nonce]
 	switch {
-	case bug(bugBranchCollected) && h.Kind == record.KindData:
+	case (bug(bugBranchCollected) || bug(bugHigherEpoch) && h.Epoch > g.a.Pos.Epoch) && h.Kind == record.KindData:
 		return Delete
 	case on && h.Kind == record.KindData && g.inFlight(h.Low, e.Seal, h.Epoch):
 		return Delete
