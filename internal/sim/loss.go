@@ -333,14 +333,20 @@ func (l *loss) beyond(s *logcore.Seen) bool {
 	return s.Epoch > at.Epoch || s.Epoch == at.Epoch && s.Slot > at.Slot && l.cut.head.Kind == record.KindData
 }
 
-// startsOver says whether a follower that was beyond the cut reads from the newest snapshot again: it shows less, and stops at
-// the cut.
+// startsOver says whether a follower may read again from a snapshot that is older than what it has shown: because the newest
+// one is lost, or because it stops at the cut. It shows less until then.
 func (l *loss) startsOver(r *run) bool {
-	if l == nil || !l.needed || !r.n.readOnly || l.cut.pos().Less(r.core.State().Pos) {
+	if l == nil || !r.n.readOnly {
 		return false
 	}
-	l.w.stats.Loss.Shrunk++
-	return true
+	older := l.needed && !l.cut.pos().Less(r.core.State().Pos)
+	for key := range l.bodies { //tidy:unordered any element decides alone
+		older = older || strings.HasPrefix(key, logcore.SnapPrefix(0))
+	}
+	if older {
+		l.w.stats.Loss.Shrunk++
+	}
+	return older
 }
 
 // explains says whether a start may end with an error, and ends the run in a while: others start and must not lead either.
