@@ -91,7 +91,7 @@ func compactAll(t *testing.T, b *broker.Broker, store objstore.Store, want int) 
 			t.Fatal(err)
 		}
 		n := 0
-		for _, p := range b.View().TopicByName("t").Partitions {
+		for _, p := range b.View().TopicByName("t").Partitions.All() {
 			for _, r := range p.Ranges {
 				n += int(r.Records)
 			}

@@ -50,6 +50,7 @@ var (
 	ErrSequenceGap      error = codeError(api.SequenceGap)
 	ErrProducerFenced   error = codeError(api.ProducerFenced)
 	ErrFormatLevel      error = codeError(api.FormatLevel) // of the bucket: too low for the call, or too high for the broker
+	ErrStateFull        error = codeError(api.StateFull)   // the broker's memory limit allows no more topics, partitions or groups
 	ErrClockWrong       error = codeError(api.ClockWrong)  // of the broker's machine: nothing is stored until somebody sets it
 
 	ErrKeyNotFound         error = codeError(api.KeyNotFound)

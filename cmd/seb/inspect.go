@@ -254,7 +254,7 @@ func (d *dump) snapshot(b []byte) error {
 	d.line("snapshot, %d bytes, at epoch %d slot %d, format level %d", len(b), s.Pos.Epoch, s.Pos.Slot, s.Level)
 	for _, t := range s.Topics() {
 		d.line("topic %s, id %s, settings %v", t.Name, t.ID, t.Settings)
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.All() {
 			compacted := ""
 			if p.Clean > 0 {
 				compacted = fmt.Sprintf(", compacted up to offset %d", p.Clean)

@@ -23,11 +23,11 @@ func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.P
 		switch {
 		case t == nil:
 			err = ErrUnknownTopic
-		case partition < 0 || int(partition) >= len(t.Partitions):
+		case partition < 0 || int(partition) >= t.Partitions.Len():
 			err = ErrUnknownPartition
 		default:
 			err = nil
-			f(t.Partitions[partition])
+			f(t.Partitions.At(int(partition)))
 		}
 	})
 	return err

@@ -40,6 +40,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		return nil, errors.New("open broker: no store")
 	}
 	o = o.withDefaults()
+	o.Core.StateMax = o.Budget.Class(budget.State).Limit()
 	b := &Broker{
 		opt: o, met: newMeters(&o),
 		topics: make(chan struct{}, 1), closing: make(chan struct{}),
@@ -58,6 +59,10 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		return nil, fmt.Errorf("open broker: %w", err)
 	}
 	b.log = log
+	o.Metrics.GetOrCreateGauge(`seb_memory_reserved_bytes{class="`+budget.State.String()+`"}`, func() float64 {
+		held, _ := b.StateMemory()
+		return float64(held.Sum())
+	})
 	if b.opt.Now == nil {
 		b.opt.Now = log.Now
 	}

@@ -48,10 +48,10 @@ func (x catalog) lookAgain(c *ranges.Piece) (moved bool, err error) {
 // rangeOf returns where an offset of a partition lies; no key if nowhere.
 func rangeOf(s *state.State, id partKey, offset int64) planRange {
 	t := s.Topic(id.topic)
-	if t == nil || int(id.partition) >= len(t.Partitions) {
+	if t == nil || int(id.partition) >= t.Partitions.Len() {
 		return planRange{}
 	}
-	p := t.Partitions[id.partition]
+	p := t.Partitions.At(int(id.partition))
 	i := p.Find(offset)
 	if i < 0 {
 		return planRange{}

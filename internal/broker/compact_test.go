@@ -26,7 +26,7 @@ func compact(t testing.TB, b *broker.Broker, s objstore.Store, topic string, rec
 			t.Fatal(err)
 		}
 		n := uint32(0)
-		for _, r := range b.View().TopicByName(topic).Partitions[0].Ranges {
+		for _, r := range b.View().TopicByName(topic).Partitions.At(0).Ranges {
 			n += r.Records
 		}
 		if n == records {

@@ -36,6 +36,9 @@ var (
 	ErrGroupActive = errors.New("the consumer group has members")
 	// ErrFull: the table of committed offsets is full. It is ErrOverBudget.
 	ErrFull = fmt.Errorf("%w: the table of committed offsets is full", ErrOverBudget)
+	// ErrStateFull: what the log says of topics, partitions, groups and where records lie has grown to its part of the
+	// memory limit (StateFullError).
+	ErrStateFull = errors.New("the state is full")
 	// ErrSequenceGap: an idempotent producer's append does not follow its last one, and is none of its last ones. A
 	// leader that was deposed and has not noticed judges by what it knew: its refusal may be stale, as that of an
 	// expected offset or of ErrProducerFenced may be. It is never wrong that nothing was appended.
@@ -202,6 +205,8 @@ func (b *Broker) rejection(r *eventlog.RejectedError, expected int64) error {
 		return ErrUnknownGroup
 	case logcore.RejectFull:
 		return ErrFull
+	case logcore.RejectStateFull, logcore.RejectRangesFull:
+		return b.stateFull(r.Why == logcore.RejectRangesFull)
 	case logcore.RejectBeyondEnd:
 		return ErrBeyondEnd
 	case logcore.RejectShrink:

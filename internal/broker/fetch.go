@@ -154,11 +154,11 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 		pp.err = ErrUnknownTopic
 		return
 	}
-	if w.Partition < 0 || int(w.Partition) >= len(t.Partitions) {
+	if w.Partition < 0 || int(w.Partition) >= t.Partitions.Len() {
 		pp.err = ErrUnknownPartition
 		return
 	}
-	part := t.Partitions[w.Partition]
+	part := t.Partitions.At(int(w.Partition))
 	pp.id = partKey{t.ID, uint32(w.Partition)}
 	pp.start, pp.next = part.Start, part.Next
 	if w.Offset < part.Start {

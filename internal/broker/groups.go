@@ -212,10 +212,10 @@ func describeGroup(s *state.State, g *state.Group) GroupInfo {
 	info := GroupInfo{Name: g.Name, Offsets: make([]GroupOffset, 0, len(g.Offsets))}
 	for id, c := range g.Offsets {
 		t := s.Topic(id.Topic)
-		if t == nil || int(id.Partition) >= len(t.Partitions) {
+		if t == nil || int(id.Partition) >= t.Partitions.Len() {
 			continue // the topic took its offsets with it; nothing gets here
 		}
-		p := t.Partitions[id.Partition]
+		p := t.Partitions.At(int(id.Partition))
 		info.Offsets = append(info.Offsets, GroupOffset{
 			Topic: t.Name, Partition: int32(id.Partition), Offset: c.Offset, Metadata: c.Metadata,
 			Committed: time.UnixMicro(c.Time), Start: p.Start, Next: p.Next,

@@ -59,7 +59,7 @@ func (b *Broker) RecordCount(topics ...record.ID) (n int64) {
 			if t == nil {
 				continue
 			}
-			for _, p := range t.Partitions {
+			for _, p := range t.Partitions.Written() {
 				n += p.Records
 			}
 		}
@@ -76,7 +76,7 @@ func (b *Broker) appendIndexed(list []IndexedPartition, t *state.Topic) []Indexe
 		return list
 	}
 	before := b.opt.Now().Add(clockMargin - settings.DeleteRetentionTime).UnixMicro()
-	for i, p := range t.Partitions {
+	for i, p := range t.Partitions.All() {
 		list = append(list, IndexedPartition{
 			Topic: t.ID, Partition: uint32(i), Start: p.Start, Next: p.Next, Clean: p.Clean, Swept: p.Swept,
 			Sweepable: max(p.Swept, p.Sweepable(before)),
@@ -94,15 +94,15 @@ func indexed(t *state.Topic) bool {
 func (b *Broker) Origin(topic record.ID, partition uint32, offset int64) (nonce record.ID) {
 	b.log.Read(func(s *state.State) {
 		t := s.Topic(topic)
-		if t == nil || int(partition) >= len(t.Partitions) {
+		if t == nil || int(partition) >= t.Partitions.Len() {
 			return
 		}
-		epochs := t.Partitions[partition].Epochs
+		epochs := t.Partitions.At(int(partition)).Epochs
 		i, found := slices.BinarySearchFunc(epochs, offset, func(e state.EpochStart, o int64) int { return cmp.Compare(e.Offset, o) })
 		if !found {
 			i--
 		}
-		if i < 0 || offset >= t.Partitions[partition].Next {
+		if i < 0 || offset >= t.Partitions.At(int(partition)).Next {
 			return
 		}
 		j, found := slices.BinarySearchFunc(s.Epochs, epochs[i].Epoch, func(e state.Epoch, n uint32) int { return cmp.Compare(e.Number, n) })

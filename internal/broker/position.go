@@ -21,8 +21,8 @@ func (b *Broker) Position(topics ...record.ID) (appendTime int64, spans [][]Offs
 			if t == nil {
 				continue
 			}
-			spans[i] = make([]OffsetSpan, len(t.Partitions))
-			for j, p := range t.Partitions {
+			spans[i] = make([]OffsetSpan, t.Partitions.Len())
+			for j, p := range t.Partitions.All() {
 				spans[i][j] = OffsetSpan{p.Start, p.Next}
 			}
 		}
@@ -54,7 +54,7 @@ func refTo(t *state.Topic) (TopicRef, bool) {
 	if t == nil {
 		return TopicRef{}, false
 	}
-	return TopicRef{Name: t.Name, ID: t.ID, Partitions: len(t.Partitions), AppendTime: t.LogAppendTime()}, true
+	return TopicRef{Name: t.Name, ID: t.ID, Partitions: t.Partitions.Len(), AppendTime: t.LogAppendTime()}, true
 }
 
 // Leads is whether this broker leads, as far as it knows: another one may have taken over without its having noticed. What
@@ -92,7 +92,7 @@ func (b *Broker) Seen() (seen logcore.Seen, known bool) {
 		known = true
 		seen = logcore.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot}
 		for _, t := range s.Topics() {
-			for _, p := range t.Partitions {
+			for _, p := range t.Partitions.Written() {
 				seen.Highest = max(seen.Highest, p.Next)
 			}
 		}

@@ -64,7 +64,7 @@ func overdue(s *state.State, now time.Time) []logcore.Op {
 			continue
 		}
 		settings := state.Resolve(t.Settings)
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.Written() {
 			if start := keepFrom(p, &settings, now); start > p.Start {
 				ops = append(ops, logcore.Op{Own: true, Record: state.Record{
 					Kind: state.TopicTrim, Topic: t.ID, Partition: uint32(i), Offset: start,

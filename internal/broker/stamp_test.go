@@ -42,7 +42,7 @@ func timesOf(t *testing.T, b *broker.Broker, topic string) map[int64]int64 {
 		}
 		f.Release()
 	}
-	p := b.View().TopicByName(topic).Partitions[0]
+	p := b.View().TopicByName(topic).Partitions.At(0)
 	for offset, at := range times {
 		if g := &p.Ranges[p.Find(offset)]; at < g.MinTime || at > g.MaxTime {
 			t.Errorf("offset %d is of %d, its range of %d to %d", offset, at, g.MinTime, g.MaxTime)
@@ -111,7 +111,7 @@ func TestLogAppendTime(t *testing.T) {
 	b = open(t, options(s))
 	check("from the store")
 	compact(t, b, s, "a", uint32(len(want)))
-	if ranges := b.View().TopicByName("a").Partitions[0].Ranges; !slices.ContainsFunc(ranges, func(g state.Range) bool { return g.Pack }) {
+	if ranges := b.View().TopicByName("a").Partitions.At(0).Ranges; !slices.ContainsFunc(ranges, func(g state.Range) bool { return g.Pack }) {
 		t.Fatalf("no pack in %+v", ranges)
 	}
 	check("from a pack")

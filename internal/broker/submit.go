@@ -181,7 +181,7 @@ func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
 		case t == nil:
 			err = ErrUnknownTopic
 			return
-		case partition < 0 || int(partition) >= len(t.Partitions):
+		case partition < 0 || int(partition) >= t.Partitions.Len():
 			err = ErrUnknownPartition
 			return
 		}

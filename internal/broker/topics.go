@@ -47,7 +47,7 @@ func (b *Broker) Partitions(name string) (int, error) {
 	n, err := 0, ErrUnknownTopic
 	b.log.Read(func(s *state.State) {
 		if t := s.TopicByName(name); t != nil {
-			n, err = len(t.Partitions), nil
+			n, err = t.Partitions.Len(), nil
 		}
 	})
 	return n, err
@@ -58,7 +58,7 @@ func (b *Broker) Resolved(name string) (partitions int, settings state.Settings,
 	err = ErrUnknownTopic
 	b.log.Read(func(s *state.State) {
 		if t := s.TopicByName(name); t != nil {
-			partitions, settings, err = len(t.Partitions), state.Resolve(t.Settings), nil
+			partitions, settings, err = t.Partitions.Len(), state.Resolve(t.Settings), nil
 		}
 	})
 	return partitions, settings, err
@@ -71,8 +71,8 @@ func (b *Broker) Limits(name string) (record.Limits, error) {
 }
 
 func describe(t *state.Topic) TopicInfo {
-	info := TopicInfo{Name: t.Name, ID: t.ID, Settings: maps.Clone(t.Settings), Partitions: make([]PartitionInfo, len(t.Partitions))}
-	for i, p := range t.Partitions {
+	info := TopicInfo{Name: t.Name, ID: t.ID, Settings: maps.Clone(t.Settings), Partitions: make([]PartitionInfo, t.Partitions.Len())}
+	for i, p := range t.Partitions.All() {
 		info.Partitions[i] = describePartition(p)
 	}
 	return info

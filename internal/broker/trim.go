@@ -34,8 +34,8 @@ func (b *Broker) Trim(ctx context.Context, topic string, partition int32, offset
 func (b *Broker) partitionInfo(id partKey) (info PartitionInfo, err error) {
 	err = ErrUnknownTopic
 	b.log.Read(func(s *state.State) {
-		if t := s.Topic(id.topic); t != nil && int(id.partition) < len(t.Partitions) {
-			info, err = describePartition(t.Partitions[id.partition]), nil
+		if t := s.Topic(id.topic); t != nil && int(id.partition) < t.Partitions.Len() {
+			info, err = describePartition(t.Partitions.At(int(id.partition))), nil
 		}
 	})
 	return info, err

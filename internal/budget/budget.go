@@ -28,7 +28,7 @@ const (
 	Fetch                   // answers being built or sent, range reads in flight
 	CacheIndex              // what is known of the files in the disk cache
 	Groups                  // consumer groups and their members
-	Producers               // sequence numbers of idempotent producers
+	State                   // what the log adds up to: package state counts it, nobody reserves it
 	Keys                    // keys that a compaction looks for
 	kinds                   // how many there are
 )
@@ -40,7 +40,7 @@ var shares = [kinds]struct {
 	share int64
 	use   string
 }{
-	Runtime:     {"runtime", 330, "code, stacks, garbage collection"},
+	Runtime:     {"runtime", 235, "code, stacks, garbage collection"},
 	Pool:        {"pool", 20, "idle buffers kept for reuse; more while requests leave theirs free"},
 	Connections: {"connections", 110, "open connections; beyond it idle ones give way"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
@@ -49,7 +49,7 @@ var shares = [kinds]struct {
 	Fetch:       {"fetch", 130, "answers to readers"},
 	CacheIndex:  {"cache-index", 20, "index of the disk cache"},
 	Groups:      {"groups", 15, "consumer groups"},
-	Producers:   {"producers", 15, "idempotent producers"},
+	State:       {"state", 110, "topics, partitions, offsets of groups, producers, where records lie"},
 	Keys:        {"keys", 30, "keys while a topic is compacted"},
 }
 
@@ -92,7 +92,7 @@ type Budget struct {
 // Validate says whether a limit in bytes is one to run a broker with.
 func Validate(limit int64) error {
 	if limit < LimitMin {
-		return fmt.Errorf("memory limit of %s is below the smallest, %s", size(limit), size(LimitMin))
+		return fmt.Errorf("memory limit of %s is below the smallest, %s", Text(limit), Text(LimitMin))
 	}
 	return nil
 }
@@ -177,15 +177,15 @@ func (b *Budget) Usage() []Usage {
 // Ceiling is the table of the classes for people to read, a line each, printed at start.
 func (b *Budget) Ceiling() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "memory limit %s, largest request %s\n", size(b.limit), size(b.RequestMax()))
+	fmt.Fprintf(&s, "memory limit %s, largest request %s\n", Text(b.limit), Text(b.RequestMax()))
 	for i := range b.classes {
-		fmt.Fprintf(&s, "  %-12s %10s  %s\n", shares[i].name, size(b.classes[i].limit), shares[i].use)
+		fmt.Fprintf(&s, "  %-12s %10s  %s\n", shares[i].name, Text(b.classes[i].limit), shares[i].use)
 	}
 	return s.String()
 }
 
-// size is a number of bytes for people.
-func size(n int64) string {
+// Text is a number of bytes for people.
+func Text(n int64) string {
 	switch {
 	case n < 10<<10:
 		return fmt.Sprintf("%d B", n)

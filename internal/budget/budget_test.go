@@ -422,7 +422,7 @@ func ExampleBudget_Ceiling() {
 	fmt.Print(New(64 << 20).Ceiling())
 	// Output:
 	// memory limit 64.0 MiB, largest request 8192.0 KiB
-	//   runtime        21.1 MiB  code, stacks, garbage collection
+	//   runtime        15.0 MiB  code, stacks, garbage collection
 	//   pool         1310.7 KiB  idle buffers kept for reuse; more while requests leave theirs free
 	//   connections  7209.0 KiB  open connections; beyond it idle ones give way
 	//   produce      9175.0 KiB  bodies of produce requests in flight
@@ -431,14 +431,14 @@ func ExampleBudget_Ceiling() {
 	//   fetch        8519.7 KiB  answers to readers
 	//   cache-index  1310.7 KiB  index of the disk cache
 	//   groups        983.0 KiB  consumer groups
-	//   producers     983.0 KiB  idempotent producers
+	//   state        7209.0 KiB  topics, partitions, offsets of groups, producers, where records lie
 	//   keys         1966.1 KiB  keys while a topic is compacted
 }
 
 func TestGoLimitLeavesRoomForTheProgram(t *testing.T) {
 	for limit, want := range map[int64]int64{16 << 20: 8 << 20, 32 << 20: 16 << 20, 64 << 20: 36 << 20, 256 << 20: 192 << 20, 4 << 30: 3 << 30} {
 		if got := New(limit).GoLimit(); got != want {
-			t.Errorf("of %s: %s, want %s", size(limit), size(got), size(want))
+			t.Errorf("of %s: %s, want %s", Text(limit), Text(got), Text(want))
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (h *history) trim(t testing.TB, l *eventlog.Log, start int64) {
 // check reads everything from the start on.
 func (h *history) check(t testing.TB, s objstore.Store, v *state.State) {
 	t.Helper()
-	p := v.Topic(h.id).Partitions[h.part]
+	p := v.Topic(h.id).Partitions.At(int(h.part))
 	if p.Start != h.start || p.Next != h.next {
 		t.Fatalf("partition %d is [%d,%d), want [%d,%d)", h.part, p.Start, p.Next, h.start, h.next)
 	}
@@ -277,7 +277,7 @@ func collecting(t *testing.T, s *passes) (l *eventlog.Log, h *history, slot []by
 	h = newHistory(topic(t, l, "a", 1), 0)
 	h.append(t, l, "x")
 	v := view(l)
-	r := v.Topic(h.id).Partitions[0].Ranges[0]
+	r := v.Topic(h.id).Partitions.At(0).Ranges[0]
 	return l, h, whole(t, s, v.Key(r.Epoch, r.Slot))
 }
 

@@ -66,5 +66,7 @@ var reasons = [...]string{
 	logcore.RejectPackKnown:        "a pack of that number is installed already",
 	logcore.RejectLevel:            fmt.Sprintf(`needs format level %d: run "seb upgrade --finalize"`, state.LevelMax),
 	logcore.RejectLevelKnown:       "the bucket is at this format level already",
+	logcore.RejectStateFull:        "the tables of the state are full",
+	logcore.RejectRangesFull:       "the ranges of the state are full",
 	logcore.RejectNotLater:         "the log's time is not later than that",
 }

@@ -165,7 +165,7 @@ func contents(t testing.TB, l *eventlog.Log, s objstore.Store, id record.ID, par
 	var places []place
 	l.Read(func(s *state.State) {
 		if top := s.Topic(id); top != nil {
-			for _, r := range top.Partitions[partition].Ranges {
+			for _, r := range top.Partitions.At(int(partition)).Ranges {
 				places = append(places, place{r, s.Key(r.Epoch, r.Slot)})
 			}
 		}

@@ -215,7 +215,7 @@ func TestRetriesOfStampedBatches(t *testing.T) {
 func stampsOf(t *testing.T, l *eventlog.Log, s objstore.Store, id record.ID) (stamps []int64) {
 	t.Helper()
 	l.Read(func(st *state.State) {
-		for _, g := range st.Topic(id).Partitions[0].Ranges {
+		for _, g := range st.Topic(id).Partitions.At(0).Ranges {
 			b := whole(t, s, st.RangeKey(&g))[g.Pos:][:g.Len]
 			var r record.Reader
 			for r.Reset(b, g.Base); r.Next(); {

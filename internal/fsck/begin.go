@@ -161,12 +161,12 @@ func difference(snap, fold *state.State) string {
 	var names []string
 	for _, t := range fold.Topics() {
 		o := snap.Topic(t.ID)
-		if o == nil || o.Name != t.Name || len(o.Partitions) != len(t.Partitions) {
+		if o == nil || o.Name != t.Name || o.Partitions.Len() != t.Partitions.Len() {
 			names = append(names, t.Name)
 			continue
 		}
-		for i, p := range t.Partitions {
-			q := o.Partitions[i]
+		for i, p := range t.Partitions.All() {
+			q := o.Partitions.At(i)
 			if p.Start != q.Start || p.Next != q.Next || !slices.Equal(p.Ranges, q.Ranges) {
 				names = append(names, fmt.Sprintf("%s/%d", t.Name, i))
 			}

@@ -55,7 +55,7 @@ func compacted(t testing.TB, s objstore.Store, snapshotSlots int) {
 	m := merge.Open(merge.Options{Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Small: 2}})
 	defer m.Close()
 	left := func() (n uint32) {
-		for _, r := range b.View().TopicByName("c").Partitions[0].Ranges {
+		for _, r := range b.View().TopicByName("c").Partitions.At(0).Ranges {
 			n += r.Records
 		}
 		return n
@@ -139,7 +139,7 @@ func compactedPack(t testing.TB, s objstore.Store) (name string, b []byte) {
 	t.Helper()
 	br := open(t, options(s, 1000))
 	v := br.View()
-	ranges := v.TopicByName("c").Partitions[0].Ranges
+	ranges := v.TopicByName("c").Partitions.At(0).Ranges
 	if len(ranges) != 1 || !ranges[0].Pack || ranges[0].Records != 2 || ranges[0].Span != 12 {
 		t.Fatalf("%+v", ranges)
 	}

@@ -260,7 +260,7 @@ func TestSnapshotDamage(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p := st.TopicByName("a").Partitions[1]
+				p := st.TopicByName("a").Partitions.At(1)
 				p.Ranges[len(p.Ranges)-1].Len++
 				return state.EncodeSnapshot(st)
 			})[0]

@@ -271,7 +271,7 @@ func (c *checker) sumUp() {
 	packs := map[ref]bool{}
 	for _, t := range c.st.Topics() {
 		r.Topics++
-		for _, p := range t.Partitions {
+		for _, p := range t.Partitions.All() {
 			r.Partitions++
 			r.Ranges += len(p.Ranges)
 			for i := range p.Ranges {

@@ -80,7 +80,7 @@ func (c *checker) places(wanted func(ref, record.ID) bool) map[ref][]place {
 		nonces[e.Number] = e.Nonce
 	}
 	for _, t := range c.st.Topics() {
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.Written() {
 			for _, r := range p.Ranges {
 				at := refOf(&r)
 				if !r.Lost() && wanted(at, nonces[r.Epoch]) {
@@ -424,7 +424,7 @@ func (l *listing) behind(ctx context.Context) error {
 	}
 	f := Finding{Severity: Note, Kind: "lost records"}
 	for _, t := range c.st.Topics() {
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.All() {
 			if to := next[partition{t.ID, uint32(i)}]; to > p.Next {
 				f.Lost = append(f.Lost, Records{Topic: t.Name, Partition: i, From: p.Next, To: to})
 			}

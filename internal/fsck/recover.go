@@ -305,7 +305,7 @@ func (r *recovery) seal(ctx context.Context) error {
 	loss := &state.Loss{LastEpoch: r.lastEpoch}
 	unknown := r.unknown()
 	for _, t := range r.st.Topics() {
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.All() {
 			next := max(p.Next, r.next[partition{t.ID, uint32(i)}])
 			if r.o.Seen != nil && r.o.OlderCopy {
 				next = max(next, r.o.Seen.Highest)

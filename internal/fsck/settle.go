@@ -84,7 +84,7 @@ func (c *checker) isSuspect(key string) bool {
 // checkOffsets makes sure that the ranges of each partition follow one another without a gap, from its start to its end.
 func (c *checker) checkOffsets() {
 	for _, t := range c.st.Topics() {
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.All() {
 			next := p.Start
 			for j, r := range p.Ranges {
 				if r.Base != next && !(j == 0 && r.Base <= p.Start && p.Start <= r.End()) {

@@ -74,7 +74,7 @@ func gapped(t *testing.T, store objstore.Store, target int64, pad int, change ..
 	})
 	defer m.Close()
 	left := func() (n uint32) {
-		for _, r := range g.b.View().TopicByName("c").Partitions[0].Ranges {
+		for _, r := range g.b.View().TopicByName("c").Partitions.At(0).Ranges {
 			n += r.Records
 		}
 		return n

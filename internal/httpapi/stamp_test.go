@@ -21,7 +21,7 @@ func stampedServer(t *testing.T) *server {
 
 // appendTimes gives, by offset, the append times in milliseconds of the slots that hold topic t.
 func (s *server) appendTimes() (times []int64) {
-	p := s.b.View().TopicByName("t").Partitions[0]
+	p := s.b.View().TopicByName("t").Partitions.At(0)
 	for i := range p.Ranges {
 		for range p.Ranges[i].Span {
 			times = append(times, p.Ranges[i].AppendTime/1000)

@@ -35,6 +35,7 @@ const (
 	notController                      int16 = 41
 	invalidRequest                     int16 = 42
 	unsupportedForMessageFormat        int16 = 43
+	policyViolation                    int16 = 44
 	outOfOrderSequenceNumber           int16 = 45
 	invalidProducerEpoch               int16 = 47
 	transactionalIDAuthorizationFailed int16 = 53
@@ -72,7 +73,8 @@ var appendFaults = []fault{
 	{broker.ErrClosed, notLeaderOrFollower},
 	{broker.ErrTooLarge, messageTooLarge},
 	{record.ErrTooLarge, messageTooLarge},
-	{broker.ErrOverBudget, notEnoughReplicas},
+	{broker.ErrOverBudget, notEnoughReplicas}, // and ErrStateFull that will pass
+	{broker.ErrStateFull, policyViolation},
 	{budget.ErrOver, notEnoughReplicas},
 	{broker.ErrStoreUnavailable, notEnoughReplicas},
 	{broker.ErrNotSent, notEnoughReplicas},
@@ -144,6 +146,7 @@ var topicFaults = []fault{
 	{broker.ErrClosed, notController},
 	{broker.ErrCorrupt, kafkaStorageError},
 	{broker.ErrNewer, kafkaStorageError},
+	{broker.ErrStateFull, policyViolation},
 	{broker.ErrOverBudget, throttlingQuotaExceeded},
 }
 

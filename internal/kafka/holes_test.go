@@ -49,9 +49,9 @@ func TestHoles(t *testing.T) {
 		Log: s.b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Target: 1 << 20, Small: 100},
 	})
 	defer m.Close()
-	for end := time.Now().Add(time.Minute); s.b.View().TopicByName("c").Partitions[0].Records != int64(len(want)); {
+	for end := time.Now().Add(time.Minute); s.b.View().TopicByName("c").Partitions.At(0).Records != int64(len(want)); {
 		if _, err := m.Once(t.Context()); err != nil || time.Now().After(end) {
-			t.Fatalf("%v, %d records are left", err, s.b.View().TopicByName("c").Partitions[0].Records)
+			t.Fatalf("%v, %d records are left", err, s.b.View().TopicByName("c").Partitions.At(0).Records)
 		}
 	}
 	got := map[int64]string{}

@@ -84,7 +84,7 @@ func NewCollector(a *state.State, proven *Proven) *Collector {
 		g.chain[e.Nonce] = e
 	}
 	for _, t := range a.Topics() {
-		for _, p := range t.Partitions {
+		for _, p := range t.Partitions.Written() {
 			for i := range p.Ranges {
 				if r := &p.Ranges[i]; r.Lost() {
 					continue

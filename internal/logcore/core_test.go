@@ -241,7 +241,7 @@ func TestSlotIsAcknowledgedWhenDurable(t *testing.T) {
 	b.wantTold()
 	b.settle()
 	b.wantTold(logcore.EffCommit)
-	if p.Appends[0].Base != 0 || p.Appends[1].Base != 1 || b.core.State().Topic(topicID).Partitions[0].Next != 2 {
+	if p.Appends[0].Base != 0 || p.Appends[1].Base != 1 || b.core.State().Topic(topicID).Partitions.At(0).Next != 2 {
 		t.Fatalf("offsets %d and %d", p.Appends[0].Base, p.Appends[1].Base)
 	}
 }
@@ -584,7 +584,7 @@ func TestReplayIsBounded(t *testing.T) {
 	if b.core.Role() != logcore.RoleLeader || reads > 11 {
 		t.Fatalf("role %v after reading %d slots", b.core.Role(), reads)
 	}
-	if got := b.core.State().Topic(topicID).Partitions[0].Next; got != 95 {
+	if got := b.core.State().Topic(topicID).Partitions.At(0).Next; got != 95 {
 		t.Fatalf("next offset %d", got)
 	}
 }
@@ -635,7 +635,7 @@ func TestFollowerSeesCommits(t *testing.T) {
 	}
 	b.step(&logcore.Event{Kind: logcore.EvReaders, Waiting: true})
 	b.settle()
-	if got := b.core.State().Topic(topicID).Partitions[0].Next; got != 1 {
+	if got := b.core.State().Topic(topicID).Partitions.At(0).Next; got != 1 {
 		t.Fatalf("next offset %d", got)
 	}
 	for _, e := range b.told {

@@ -143,6 +143,8 @@ const (
 	RejectPackKnown                  // a pack of that number is installed already
 	RejectLevel                      // the bucket's format level is too low
 	RejectLevelKnown                 // the bucket is at this format level already
+	RejectStateFull                  // the tables of the state may grow no more (Config.StateMax)
+	RejectRangesFull                 // there are too many ranges, until packs are made
 	RejectNotLater                   // the log's time is not later than the time to which it should go back
 )
 

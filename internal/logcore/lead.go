@@ -73,6 +73,7 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 	case !c.windowOpen():
 		panic("logcore: freeze while the window is full")
 	}
+	c.lead.ahead.Room = c.room()
 	records := c.checkOps(p)
 	records, accepted := c.checkAppends(p, records)
 	if !accepted && len(records) == 0 {
@@ -80,6 +81,22 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 		return
 	}
 	c.freezeSlot(p, records, wall)
+}
+
+// rangesShare is the part of StateMax that ranges may take in any case.
+const rangesShare = 4
+
+// room is how far the state may grow. Ranges go when packs are made, so their part comes first; but a state whose tables
+// alone are too large still takes records.
+func (c *Core) room() state.Room {
+	if c.cfg.StateMax <= 0 {
+		return state.Room{}
+	}
+	ranges := c.committed.Memory().Ranges
+	return state.Room{
+		Tables:     max(1, c.cfg.StateMax-ranges),
+		RangesFull: ranges > c.cfg.StateMax/rangesShare && ranges+c.lead.ahead.Memory().Tables > c.cfg.StateMax,
+	}
 }
 
 // freezeSlot makes the next slot, of what was accepted: the window must have room. One with nothing in it moves the log
@@ -245,6 +262,10 @@ func rejection(err error) Rejection {
 		return RejectLevel
 	case errors.Is(err, state.ErrLevelKnown):
 		return RejectLevelKnown
+	case errors.Is(err, state.ErrStateFull):
+		return RejectStateFull
+	case errors.Is(err, state.ErrRangesFull):
+		return RejectRangesFull
 	case errors.Is(err, state.ErrNotLater):
 		return RejectNotLater
 	}

@@ -51,14 +51,17 @@ func frees(s *state.State, records []state.Record) bool {
 		case state.PackInstall:
 			return true
 		case state.TopicDelete:
-			for _, p := range partitionsOf(s, r.Topic) {
+			for _, p := range partitionsOf(s, r.Topic).Written() {
 				if len(p.Ranges) > 0 {
 					return true
 				}
 			}
 		case state.TopicTrim:
 			of := partitionsOf(s, r.Topic)
-			if int(r.Partition) < len(of) && len(of[r.Partition].Ranges) > 0 && of[r.Partition].Ranges[0].End() <= r.Offset {
+			if int(r.Partition) >= of.Len() {
+				continue
+			}
+			if p := of.At(int(r.Partition)); len(p.Ranges) > 0 && p.Ranges[0].End() <= r.Offset {
 				return true
 			}
 		}
@@ -66,11 +69,11 @@ func frees(s *state.State, records []state.Record) bool {
 	return false
 }
 
-func partitionsOf(s *state.State, topic record.ID) []*state.Partition {
+func partitionsOf(s *state.State, topic record.ID) *state.Partitions {
 	if t := s.Topic(topic); t != nil {
-		return t.Partitions
+		return &t.Partitions
 	}
-	return nil // made by the same slot: it holds nothing
+	return &state.Partitions{} // made by the same slot: it holds nothing
 }
 
 // noteFreed is told before a slot is applied. What comes in one go, as retention does, is worth one wait.

@@ -86,7 +86,7 @@ func TestUnfinishedPassIsRepeated(t *testing.T) {
 	if r.watch(time.Hour); r.snapshots != 0 || r.slots != 0 || r.passes != 1 {
 		t.Errorf("then %d snapshots, %d slots, %d passes", r.snapshots, r.slots, r.passes)
 	}
-	if r.last.TopicByName("t").Partitions[0].Start != 1 {
+	if r.last.TopicByName("t").Partitions.At(0).Start != 1 {
 		t.Error("the last pass went by a snapshot that does not know of the trim")
 	}
 }
@@ -107,8 +107,8 @@ func TestVainPassesAreForgotten(t *testing.T) {
 	r.pass = logcore.Event{Deleted: 1}
 	busy()
 	r.trim(30)
-	if r.watch(11 * time.Minute); r.passes == 0 || r.last.TopicByName("t").Partitions[0].Start != 30 {
-		t.Errorf("%d passes, the last by a snapshot that begins at offset %d", r.passes, r.last.TopicByName("t").Partitions[0].Start)
+	if r.watch(11 * time.Minute); r.passes == 0 || r.last.TopicByName("t").Partitions.At(0).Start != 30 {
+		t.Errorf("%d passes, the last by a snapshot that begins at offset %d", r.passes, r.last.TopicByName("t").Partitions.At(0).Start)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestManyStarts(t *testing.T) {
 		s.freeze([]logcore.Op{{Record: state.Record{Kind: state.TopicTrim, Topic: topicID, Offset: max(0, int64(i)-9)}}})
 		s.rest()
 		st := s.core.State()
-		p := st.Topic(topicID).Partitions[0]
+		p := st.Topic(topicID).Partitions.At(0)
 		for j := range p.Ranges {
 			if s.objects[st.RangeKey(&p.Ranges[j])] == nil {
 				t.Fatalf("start %d: range %+v is in no object", i, p.Ranges[j])

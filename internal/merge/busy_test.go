@@ -34,7 +34,7 @@ func TestBusy(t *testing.T) {
 		var index []record.IndexEntry
 		if size > 0 {
 			index = []record.IndexEntry{{
-				Topic: record.ID{9}, Base: s.Topic(record.ID{9}).Partitions[0].Next, Span: 1, Records: 1, Pos: 1000, Len: size, AppendTime: head.Time,
+				Topic: record.ID{9}, Base: s.Topic(record.ID{9}).Partitions.At(0).Next, Span: 1, Records: 1, Pos: 1000, Len: size, AppendTime: head.Time,
 			}}
 		}
 		if err := s.Apply(&head, recs, index); err != nil {

@@ -37,6 +37,9 @@ type Options struct {
 	Packer  packer.Config
 	// Every is how often it looks whether a pack is due; that costs no request. 1 minute.
 	Every time.Duration
+	// Ranges, if not nil, is how many ranges there are. When Packer.Backlog of them have been added since the last look, the
+	// next one is not waited for: their memory is bounded. It is asked once a second.
+	Ranges func() int
 	// Checksums sends a CRC-32C with each pack, for stores that take one.
 	Checksums bool
 
@@ -48,6 +51,8 @@ const (
 	// retryMax bounds the attempts to store one pack; a pack that is given up is garbage that a later epoch collects.
 	retryMax = 10
 	retryMin = time.Second
+	// crowdEvery is how often the number of ranges is asked for.
+	crowdEvery = time.Second
 	// putTimeout and readTimeout bound one request; a transfer gets a second more for each MiB.
 	putTimeout  = 30 * time.Second
 	readTimeout = 10 * time.Second
@@ -61,6 +66,7 @@ type Merger struct {
 	bad    map[state.Source]struct{} // ranges that could not be read or verified: left where they are
 	busy   bool                      // much has come in since left, by the last look
 	left   int64                     // bytes that waited after the last look
+	ranges int                       // that there were then
 
 	packs, bytes, failed *metrics.Counter
 
@@ -101,11 +107,17 @@ func (m *Merger) Close() {
 func (m *Merger) run(ctx context.Context) {
 	tick := time.NewTicker(m.opt.Every)
 	defer tick.Stop()
+	crowd := time.NewTicker(crowdEvery)
+	defer crowd.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-crowd.C:
+			if !m.crowded() {
+				continue
+			}
 		}
 		m.look()
 		for ctx.Err() == nil {
@@ -119,7 +131,15 @@ func (m *Merger) run(ctx context.Context) {
 			}
 		}
 		m.left = m.waiting()
+		if m.opt.Ranges != nil {
+			m.ranges = m.opt.Ranges()
+		}
 	}
+}
+
+// crowded says whether so many ranges have come since the last look that the next one must not wait.
+func (m *Merger) crowded() bool {
+	return m.opt.Ranges != nil && m.opt.Packer.Backlog > 0 && m.opt.Ranges()-m.ranges >= m.opt.Packer.Backlog
 }
 
 // busyRate is how many bytes a second, over the time between two looks, make a broker busy: producers want the disk or the

@@ -55,7 +55,7 @@ func BenchmarkCompaction(b *testing.B) {
 			}
 		}
 		b.StopTimer()
-		if left := br.View().TopicByName("t").Partitions[0].Bytes; left > 9<<20 {
+		if left := br.View().TopicByName("t").Partitions.At(0).Bytes; left > 9<<20 {
 			b.Fatalf("%d bytes are left", left)
 		}
 		m.Close()

@@ -266,7 +266,7 @@ func (l *life) checkPart(b *broker.Broker, topic *lifeTopic, n int) {
 	l.t.Helper()
 	part := &topic.parts[n]
 	where := fmt.Sprintf("%s/%d", topic.name, n)
-	p := b.View().TopicByName(topic.name).Partitions[n]
+	p := b.View().TopicByName(topic.name).Partitions.At(int(n))
 	clean, records, size := p.Clean, p.Records, p.Bytes
 	for _, r := range p.Ranges {
 		records, size = records-int64(r.Records), size-int64(r.Len)
@@ -509,7 +509,7 @@ func (l *life) end() {
 		mergeAll(l.t, m)
 		for _, topic := range l.topics {
 			for n, end := range ends[topic] {
-				behind = behind || l.b.View().TopicByName(topic.name).Partitions[n].Clean < end
+				behind = behind || l.b.View().TopicByName(topic.name).Partitions.At(int(n)).Clean < end
 			}
 		}
 		if time.Now().After(until) {

@@ -225,7 +225,7 @@ func (l *keyedLog) countBelow(t *testing.T, b *broker.Broker, ends [2]int) (reco
 			}
 		}
 		got := l.read(t, b, part)
-		clean := b.View().TopicByName(l.topic).Partitions[part].Clean
+		clean := b.View().TopicByName(l.topic).Partitions.At(int(part)).Clean
 		for o, r := range l.parts[part][:end] {
 			if _, there := got[int64(o)]; there {
 				records++

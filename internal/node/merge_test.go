@@ -146,7 +146,7 @@ func count(t *testing.T, store objstore.Store, prefix string) int {
 
 func ranges(b *broker.Broker) (n int) {
 	for _, t := range b.View().Topics() {
-		for _, p := range t.Partitions {
+		for _, p := range t.Partitions.All() {
 			n += len(p.Ranges)
 		}
 	}
@@ -228,7 +228,7 @@ func TestDamagedSourceStaysWhereItIs(t *testing.T) {
 	w := written{}
 	w.write(t, b, 30)
 	v := b.View()
-	bad := v.TopicByName("t2").Partitions[0].Ranges[2]
+	bad := v.TopicByName("t2").Partitions.At(0).Ranges[2]
 	key := v.RangeKey(&bad)
 	obj, err := store.Get(t.Context(), key, objstore.Whole)
 	if err != nil {
@@ -255,7 +255,7 @@ func TestDamagedSourceStaysWhereItIs(t *testing.T) {
 	if failures != 1 {
 		t.Errorf("%d attempts failed", failures)
 	}
-	p := b.View().TopicByName("t2").Partitions[0]
+	p := b.View().TopicByName("t2").Partitions.At(0)
 	if i := p.Find(bad.Base); i < 0 || p.Ranges[i].Pack || p.Ranges[i].Source() != bad.Source() {
 		t.Errorf("the damaged range moved: %+v", p.Ranges)
 	}
@@ -301,7 +301,7 @@ func TestDamageOnTheWayIsMergedAllTheSame(t *testing.T) {
 		t.Errorf("%d objects were damaged", len(s.seen))
 	}
 	for _, topic := range b.View().Topics() {
-		for _, r := range topic.Partitions[0].Ranges {
+		for _, r := range topic.Partitions.At(0).Ranges {
 			if !r.Pack {
 				t.Errorf("%s: the range at %d was left behind", topic.Name, r.Base)
 			}

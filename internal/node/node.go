@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/merge"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/view"
 	"github.com/sebbroker/seb/record"
@@ -86,6 +87,9 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	}
 	failpoint.Hit("start.led")
 	n.logLevel(&o)
+	if err := n.StateFull(); err != nil {
+		o.Logger.Warn("the state is larger than its part of the memory limit: reads and writes go on, and nothing is created", "err", err)
+	}
 	return n, nil
 }
 
@@ -151,7 +155,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	if !o.ReadOnly && !o.NoMerge {
 		n.merger = merge.Open(merge.Options{
 			Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Packer: o.pack(mem), Every: o.MergeEvery, Checksums: !local,
-			Logger: o.Logger, Metrics: o.Metrics,
+			Ranges: n.stateRanges, Logger: o.Logger, Metrics: o.Metrics,
 		})
 	}
 	return errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o))
@@ -204,9 +208,25 @@ const inflateShare = 8
 // keyBytes is what a compaction needs for a key in memory.
 const keyBytes = 64
 
+// rangesBacklog is how many ranges of commit objects wait for a merge at most; under a small memory limit it is a part of
+// what the state may take.
+const (
+	rangesBacklog = 16 << 10
+	rangesShare   = 8
+)
+
+// stateRanges is about how many ranges the state holds.
+func (n *Node) stateRanges() int {
+	held, _ := n.StateMemory()
+	return int(held.Ranges / state.RangeMemory)
+}
+
 // pack is how packs are made, with as many keys in memory as their class has room for.
 func (o *Options) pack(mem *budget.Budget) packer.Config {
 	c := o.Pack
+	if c.Backlog <= 0 {
+		c.Backlog = int(min(rangesBacklog, mem.Class(budget.State).Limit()/rangesShare/state.RangeMemory))
+	}
 	if c.KeysMax <= 0 {
 		c.KeysMax = int(mem.Class(budget.Keys).Limit() / keyBytes)
 	}

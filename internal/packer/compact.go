@@ -61,7 +61,7 @@ func ChooseCompaction(s *state.State, c Config, now int64) *Compaction {
 			continue
 		}
 		settings := state.Resolve(t.Settings)
-		for i, part := range t.Partitions {
+		for i, part := range t.Partitions.Written() {
 			k := &compacting{topic: t.ID, partition: uint32(i)}
 			n, due := k.due(part, &settings, &p.config, now)
 			if !due || size > 0 && size+n > p.config.Target {
@@ -266,7 +266,7 @@ func (c *Compaction) Done(s *state.State) []state.Record {
 	var recs []state.Record
 	for _, k := range c.parts {
 		t := s.Topic(k.topic)
-		if t == nil || !k.inPlace(t.Partitions[k.partition]) {
+		if t == nil || !k.inPlace(t.Partitions.At(int(k.partition))) {
 			continue
 		}
 		recs = append(recs, state.Record{Kind: state.CompactionDone, Topic: k.topic, Partition: k.partition, Clean: state.Compaction{

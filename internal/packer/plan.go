@@ -19,7 +19,7 @@ type Config struct {
 	// KeysMax bounds the keys that a compaction keeps in memory, about 64 bytes each; 250,000. More take several passes.
 	KeysMax int
 	// Busy says that much is coming in: commit objects that are merged for their bytes alone wait, until there are Backlog ranges
-	// of them; 16,384, some megabytes of state.
+	// of them; 16,384, some megabytes of state. So many are merged however few bytes they have.
 	Busy    bool
 	Backlog int
 	// Skip, if not nil, says of a range that it stays where it is.
@@ -89,7 +89,7 @@ func Choose(s *state.State, c Config, now int64) *Plan {
 	c = c.withDefaults()
 	f := survey(s, &c, now)
 	switch {
-	case f.slotBytes >= c.Target && (!c.Busy || f.slots >= c.Backlog) || f.slots > 1 && f.old:
+	case f.slotBytes >= c.Target && !c.Busy || f.slots >= c.Backlog || f.slots > 1 && f.old:
 		return plan(collect(s, &c, func(r *state.Range) bool { return !r.Pack && f.wanted(r) }), c.Target)
 	case len(f.small) >= c.Small || f.dead > 0:
 		chosen := f.choosePacks()
@@ -127,7 +127,7 @@ func survey(s *state.State, c *Config, now int64) *found {
 	f := &found{config: c}
 	seen := map[state.PackID]bool{}
 	for _, t := range s.Topics() {
-		for _, p := range t.Partitions {
+		for _, p := range t.Partitions.Written() {
 			for i := range p.Ranges {
 				r := &p.Ranges[i]
 				if r.Lost() || !f.wanted(r) {
@@ -193,7 +193,7 @@ func (f *found) choosePacks() map[state.PackID]bool {
 func collect(s *state.State, c *Config, wanted func(*state.Range) bool) []Run {
 	var runs []Run
 	for _, t := range s.Topics() {
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.Written() {
 			run := Run{Topic: t.ID, Partition: uint32(i)}
 			flush := func() {
 				if len(run.Ranges) > 0 {

@@ -49,7 +49,7 @@ func (h *history) slot(recs []state.Record, sizes ...uint32) {
 		}
 		id := record.ID{byte(i), 1}
 		index = append(index, record.IndexEntry{
-			Topic: id, Base: h.s.Topic(id).Partitions[0].Next, Span: max(1, h.span), Records: 1, Pos: pos, Len: n, AppendTime: head.Time,
+			Topic: id, Base: h.s.Topic(id).Partitions.At(0).Next, Span: max(1, h.span), Records: 1, Pos: pos, Len: n, AppendTime: head.Time,
 		})
 		pos += n
 		h.bytes += int64(n)
@@ -83,7 +83,7 @@ func (h *history) merge(c packer.Config) (n int) {
 
 func (h *history) ranges() (n int) {
 	for _, t := range h.s.Topics() {
-		n += len(t.Partitions[0].Ranges)
+		n += len(t.Partitions.At(0).Ranges)
 	}
 	return n
 }
@@ -98,7 +98,7 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 		h.merge(packer.Config{Small: 2})
 	}
 	for _, topic := range h.s.Topics() {
-		p := topic.Partitions[0]
+		p := topic.Partitions.At(0)
 		next := int64(0)
 		for i := range p.Ranges {
 			if p.Ranges[i].Base != next {
@@ -128,7 +128,7 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 				}
 			}
 		}
-		if next != h.s.Topic(record.ID{0, 1}).Partitions[0].Next {
+		if next != h.s.Topic(record.ID{0, 1}).Partitions.At(0).Next {
 			t.Errorf("a pass ends at offset %d", next)
 		}
 	}
@@ -180,7 +180,7 @@ func TestLargeTopicGetsRangesOfItsOwn(t *testing.T) {
 		t.Fatalf("%d packs for 300 KB", n)
 	}
 	for i, topic := range h.s.Topics() {
-		n := len(topic.Partitions[0].Ranges)
+		n := len(topic.Partitions.At(0).Ranges)
 		if i == 0 && n > 5 || i > 0 && n != 1 {
 			t.Errorf("topic %s has %d ranges", topic.Name, n)
 		}
@@ -265,9 +265,9 @@ func TestStaleInstallChangesNothing(t *testing.T) {
 	plan := packer.Choose(h.s.View(), packer.Config{}, h.now)
 	stale := packer.Lay(plan, h.s, 99)
 	h.merge(packer.Config{})
-	before := h.s.Topics()[0].Partitions[0].Ranges[0]
+	before := h.s.Topics()[0].Partitions.At(0).Ranges[0]
 	h.slot([]state.Record{{Kind: state.PackInstall, Pack: stale.Content()}})
-	if got := h.s.Topics()[0].Partitions[0].Ranges[0]; got != before {
+	if got := h.s.Topics()[0].Partitions.At(0).Ranges[0]; got != before {
 		t.Errorf("%+v became %+v", before, got)
 	}
 	if p, ok := h.s.PackOf(state.PackID{Epoch: 1, ID: 99}); !ok || p.Live != 0 {
@@ -286,7 +286,7 @@ func TestTrimmedSourcesStillMove(t *testing.T) {
 	l := packer.Lay(plan, h.s, 7)
 	h.slot([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{0, 1}, Offset: 3}})
 	h.slot([]state.Record{{Kind: state.PackInstall, Pack: l.Content()}})
-	p := h.s.Topics()[0].Partitions[0]
+	p := h.s.Topics()[0].Partitions.At(0)
 	if len(p.Ranges) != 1 || !p.Ranges[0].Pack || p.Find(2) != 0 || p.Find(5) != 0 || p.Start != 3 {
 		t.Errorf("%+v", p)
 	}
@@ -307,7 +307,7 @@ func TestMergingComesToRest(t *testing.T) {
 			var recs []state.Record
 			if rng.IntN(4) == 0 {
 				id := record.ID{byte(rng.IntN(topics)), 1}
-				p := h.s.Topic(id).Partitions[0]
+				p := h.s.Topic(id).Partitions.At(0)
 				recs = append(recs, state.Record{Kind: state.TopicTrim, Topic: id, Offset: p.Start + rng.Int64N(p.Next-p.Start+1)})
 			}
 			h.slot(recs, sizes...)

@@ -156,7 +156,7 @@ func (c *checker) removed(recs []state.Record) {
 		if recs[i].Kind != state.TopicDelete || t == nil {
 			continue
 		}
-		for part := range t.Partitions {
+		for part := range t.Partitions.All() {
 			k := partKey{t.Name, uint32(part)}
 			delete(c.log, k)
 			delete(c.times, k)
@@ -238,7 +238,7 @@ func (c *checker) acked(o *op) {
 		p.last[o.key] = o.base
 	}
 	t := o.run.core.State().TopicByName(o.key.topic)
-	if t == nil || t.Partitions[o.key.part].Next < o.base+int64(len(o.values)) {
+	if t == nil || t.Partitions.At(int(o.key.part)).Next < o.base+int64(len(o.values)) {
 		c.w.fail("I7: node %d acknowledged offset %d of %v and does not show it", o.run.n.id, o.base, o.key)
 	}
 }
@@ -280,8 +280,8 @@ func (c *checker) read(r *run) {
 	if now := c.fold.TopicByName(t.Name); now == nil || now.ID != t.ID {
 		return // deleted, or created again, which this broker does not know yet
 	}
-	k := partKey{t.Name, uint32(c.w.loadRand.IntN(len(t.Partitions)))}
-	p := t.Partitions[k.part]
+	k := partKey{t.Name, uint32(c.w.loadRand.IntN(t.Partitions.Len()))}
+	p := t.Partitions.At(int(k.part))
 	if p.Next > int64(len(c.log[k])) {
 		c.w.fail("I4: node %d shows %d records of %v, %d are committed", r.n.id, p.Next, k, len(c.log[k]))
 		return
@@ -311,7 +311,7 @@ func (c *checker) readAt(run *run, k partKey, p *state.Partition, offset int64) 
 		c.w.stats.Loss.Unreadable++
 		return // a named error
 	}
-	if !there && (!c.leads(run) || c.fold.TopicByName(k.topic).Partitions[k.part].Start > offset) {
+	if !there && (!c.leads(run) || c.fold.TopicByName(k.topic).Partitions.At(int(k.part)).Start > offset) {
 		return // behind: a referenced object may be gone, and the reader looks for a newer state (rule R11)
 	}
 	if int(g.Pos)+int(g.Len) > len(body) {

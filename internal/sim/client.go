@@ -222,8 +222,8 @@ func (p *producer) expect(o *op) {
 	if s == nil || p.w.loadRand.IntN(8) != 0 {
 		return
 	}
-	if t := s.TopicByName(o.key.topic); t != nil && int(o.key.part) < len(t.Partitions) {
-		o.expected = t.Partitions[o.key.part].Next
+	if t := s.TopicByName(o.key.topic); t != nil && int(o.key.part) < t.Partitions.Len() {
+		o.expected = t.Partitions.At(int(o.key.part)).Next
 	}
 }
 

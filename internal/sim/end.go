@@ -54,7 +54,7 @@ func (c *checker) atEnd() {
 // readAll: I13, a consumer at the leader or at a follower reaches the end of each partition, and has found every record.
 func (c *checker) readAll(r *run) {
 	for _, t := range r.core.State().Topics() {
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.All() {
 			k := partKey{t.Name, uint32(i)}
 			if p.Next != int64(len(c.log[k])) {
 				c.w.fail("I13: node %d ends at offset %d of %v, there are %d", r.n.id, p.Next, k, len(c.log[k]))

@@ -107,7 +107,7 @@ func (w *world) trim() {
 	if t == nil {
 		return
 	}
-	p := t.Partitions[key.part]
+	p := t.Partitions.At(int(key.part))
 	start := p.Start + w.loadRand.Int64N(p.Next-p.Start+1)
 	o := &op{w: w, key: key, id: 1 << 61, rec: &state.Record{Kind: state.TopicTrim, Partition: key.part, Offset: start}}
 	o.done = func(o *op) {
@@ -115,7 +115,7 @@ func (w *world) trim() {
 			return
 		}
 		w.stats.Trims++
-		if got := o.run.core.State().TopicByName(key.topic).Partitions[key.part].Start; got < start {
+		if got := o.run.core.State().TopicByName(key.topic).Partitions.At(int(key.part)).Start; got < start {
 			w.fail("I7: %v was trimmed to %d and starts at %d", key, start, got)
 		}
 	}

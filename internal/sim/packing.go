@@ -201,7 +201,7 @@ func (c *checker) installed(h *record.Head, content *state.PackContent) {
 		if t := c.fold.Topic(e.Topic); t != nil {
 			k := partKey{t.Name, e.Partition}
 			if g := gone[k]; len(g) > 0 {
-				c.dropped(key, k, t.Partitions[e.Partition], state.Source{Epoch: h.Epoch, Slot: content.ID, Pos: e.Range.Pos, Pack: true}, g)
+				c.dropped(key, k, t.Partitions.At(int(e.Partition)), state.Source{Epoch: h.Epoch, Slot: content.ID, Pos: e.Range.Pos, Pack: true}, g)
 			}
 		}
 	}
@@ -236,7 +236,7 @@ func (c *checker) references(e *record.IndexEntry, src state.Source) bool {
 	if t == nil {
 		return false
 	}
-	p := t.Partitions[e.Partition]
+	p := t.Partitions.At(int(e.Partition))
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
 		if r.Epoch == src.Epoch && r.Slot == src.Slot && r.Pack == src.Pack && r.End() > e.Base && r.Base < e.Base+int64(e.Span) {

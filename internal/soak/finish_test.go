@@ -167,7 +167,7 @@ func (s *soak) garbage(names []string) (garbage []string) {
 	needed := map[string]bool{"meta/cluster": true, name: true}
 	ranges := 0
 	for _, t := range st.Topics() {
-		for _, p := range t.Partitions {
+		for _, p := range t.Partitions.All() {
 			ranges += len(p.Ranges)
 			for i := range p.Ranges {
 				needed[st.RangeKey(&p.Ranges[i])] = true

@@ -132,7 +132,7 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 			return n
 		}
 		if t := s.topics[id]; t != nil {
-			return uint32(len(t.Partitions))
+			return uint32(t.Partitions.Len())
 		}
 		return 0
 	}
@@ -195,8 +195,8 @@ func (s *State) validateIndex(fail func(string, ...any) error, parts func(record
 			return fail("entry %d: no partition %s/%d", i, e.Topic, e.Partition)
 		}
 		var next int64
-		if t := s.topics[e.Topic]; t != nil && e.Partition < uint32(len(t.Partitions)) {
-			next = t.Partitions[e.Partition].Next
+		if t := s.topics[e.Topic]; t != nil && e.Partition < uint32(t.Partitions.Len()) {
+			next = t.Partitions.At(int(e.Partition)).Next
 		}
 		if e.Base != next || e.Span == 0 {
 			return fail("entry %d: %s/%d at offset %d span %d, next is %d", i, e.Topic, e.Partition, e.Base, e.Span, next)
@@ -232,10 +232,9 @@ func (s *State) applyRecord(r *Record) {
 	switch r.Kind {
 	case TopicCreate:
 		t := &Topic{ID: r.Topic, Name: r.Name, Settings: r.Settings, gen: s.gen}
-		for range r.Partitions {
-			t.Partitions = append(t.Partitions, &Partition{gen: s.gen})
-		}
+		t.Partitions.grow(int(r.Partitions))
 		s.topics[t.ID], s.names[t.Name] = t, t
+		s.tally.countTopic(t, 1)
 	case TopicDelete:
 		t := s.topics[r.Topic]
 		delete(s.topics, t.ID)
@@ -243,10 +242,10 @@ func (s *State) applyRecord(r *Record) {
 		s.forgetTopic(t)
 	case TopicChange:
 		t := s.topicForWrite(r.Topic)
+		s.tally.countTopic(t, -1)
 		t.Settings = r.Settings
-		for uint32(len(t.Partitions)) < r.Partitions {
-			t.Partitions = append(t.Partitions, &Partition{gen: s.gen})
-		}
+		t.Partitions.grow(int(r.Partitions))
+		s.tally.countTopic(t, 1)
 	case TopicTrim:
 		s.applyTrim(r)
 	case OffsetCommit:
@@ -261,13 +260,20 @@ func (s *State) applyRecord(r *Record) {
 		s.AppendTime = r.Time
 	case CompactionDone:
 		p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
+		s.tally.starts -= len(p.Marks)
 		p.compacted(&r.Clean)
+		s.tally.starts += len(p.Marks)
 	}
 }
 
 // applyTrim moves a partition's start and drops the ranges that lie wholly below it.
 func (s *State) applyTrim(r *Record) {
+	if s.topics[r.Topic].Partitions.At(int(r.Partition)) == unwritten {
+		return
+	}
 	p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
+	s.tally.countPartition(p, -1)
+	defer func() { s.tally.countPartition(p, 1) }()
 	p.Start = max(p.Start, min(r.Offset, p.Next))
 	n := 0
 	for n < len(p.Ranges) && p.Ranges[n].End() <= p.Start {
@@ -279,7 +285,6 @@ func (s *State) applyTrim(r *Record) {
 		p.Ranges = slices.Clone(p.Ranges) // let what a view does not hold go
 	}
 	if planted.On(BugProducersTrimmed) {
-		s.producers -= len(p.Producers)
 		p.Producers = nil
 	}
 	for len(p.Epochs) > 1 && p.Epochs[1].Offset <= p.Start {
@@ -305,8 +310,10 @@ func (s *State) applyEntry(h *record.Head, e *record.IndexEntry) {
 		MinTime: e.MinTime, MaxTime: e.MaxTime, AppendTime: e.AppendTime,
 	})
 	p.count(&p.Ranges[len(p.Ranges)-1], 1)
+	s.tally.ranges++
 	p.LatestCommit = e.AppendTime
 	if n := len(p.Epochs); n == 0 || p.Epochs[n-1].Epoch != h.Epoch {
 		p.Epochs = append(p.Epochs, EpochStart{Epoch: h.Epoch, Offset: e.Base})
+		s.tally.starts++
 	}
 }

@@ -19,6 +19,8 @@ var (
 	ErrOldProducer = errors.New("producer epoch is over")
 	ErrPackKnown   = errors.New("pack is installed already")
 	ErrBeyondEnd   = errors.New("offset beyond the end")
+	ErrStateFull   = errors.New("the tables of the state are full")
+	ErrRangesFull  = errors.New("the ranges of the state are full")
 	ErrNotLater    = errors.New("the log's time is not later than that")
 )
 
@@ -35,20 +37,20 @@ func (s *State) Propose(r *Record) error {
 		if t == nil {
 			return ErrNoTopic
 		}
-		if r.Partitions != 0 && r.Partitions < uint32(len(t.Partitions)) {
+		if r.Partitions != 0 && r.Partitions < uint32(t.Partitions.Len()) {
 			return ErrShrink
 		}
 	case TopicTrim, OffsetCommit, CompactionDone:
 		if t == nil {
 			return ErrNoTopic
 		}
-		if r.Partition >= uint32(len(t.Partitions)) {
+		if r.Partition >= uint32(t.Partitions.Len()) {
 			return ErrNoPartition
 		}
-		if r.Kind == TopicTrim && r.Offset > t.Partitions[r.Partition].Next {
+		if r.Kind == TopicTrim && r.Offset > t.Partitions.At(int(r.Partition)).Next {
 			return ErrBeyondEnd
 		}
-		if r.Kind == OffsetCommit && s.offsets >= OffsetsMax && !s.hasOffset(r) {
+		if r.Kind == OffsetCommit && s.tally.offsets >= OffsetsMax && !s.hasOffset(r) {
 			return ErrFull
 		}
 	case PackInstall:
@@ -56,7 +58,6 @@ func (s *State) Propose(r *Record) error {
 		if s.packs[id].Installed {
 			return ErrPackKnown
 		}
-		s.packsForWrite()[id] = Pack{Installed: true}
 	case FormatLevel:
 		if r.Level <= s.Level {
 			return ErrLevelKnown
@@ -73,6 +74,12 @@ func (s *State) Propose(r *Record) error {
 			return ErrNoGroup
 		}
 	}
+	if !s.takes(s.growth(r)) {
+		return ErrStateFull
+	}
+	if r.Kind == PackInstall {
+		s.packsForWrite()[PackID{s.Pos.Epoch, r.Pack.ID}] = Pack{Installed: true}
+	}
 	s.applyRecord(r)
 	return nil
 }
@@ -84,13 +91,19 @@ func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64)
 	if t == nil {
 		return 0, ErrNoTopic
 	}
-	if partition >= uint32(len(t.Partitions)) {
+	if partition >= uint32(t.Partitions.Len()) {
 		return 0, ErrNoPartition
 	}
-	p := t.Partitions[partition]
-	if expected >= 0 && expected != p.Next {
-		return p.Next, ErrNotNext
+	now := t.Partitions.At(int(partition))
+	switch {
+	case expected >= 0 && expected != now.Next:
+		return now.Next, ErrNotNext
+	case now == unwritten && !s.takes(writtenMemory):
+		return 0, ErrStateFull
+	case s.Room.RangesFull:
+		return 0, ErrRangesFull
 	}
+	p := s.partitionForWrite(t, partition)
 	base := p.Next
 	p.Next += int64(span)
 	return base, nil

@@ -17,7 +17,7 @@ func done(c state.Compaction) state.Record {
 func TestCompactionMarks(t *testing.T) {
 	l := newLog(t)
 	l.must([]state.Record{create(1, "a", 1)}, entry(1, 0, 0, 100))
-	part := func() *state.Partition { return l.s.TopicByName("a").Partitions[0] }
+	part := func() *state.Partition { return l.s.TopicByName("a").Partitions.At(0) }
 	l.must([]state.Record{done(state.Compaction{To: 10, Tombstones: 2, Time: 1000})})
 	view := l.s.View()
 	l.must([]state.Record{done(state.Compaction{To: 20, Time: 2000})})
@@ -30,7 +30,7 @@ func TestCompactionMarks(t *testing.T) {
 			t.Errorf("before %d: up to %d, want %d", before, got, want)
 		}
 	}
-	if p := view.TopicByName("a").Partitions[0]; p.Clean != 10 || len(p.Marks) != 1 {
+	if p := view.TopicByName("a").Partitions.At(0); p.Clean != 10 || len(p.Marks) != 1 {
 		t.Errorf("a view changed: %d, %+v", p.Clean, p.Marks)
 	}
 	l.must([]state.Record{done(state.Compaction{To: 40, Swept: 10, Tombstones: 1, Time: 4000})})
@@ -39,7 +39,7 @@ func TestCompactionMarks(t *testing.T) {
 	}
 	l.must([]state.Record{done(state.Compaction{To: 40, Swept: 5, Time: 5000})})
 	b := state.EncodeSnapshot(l.s)
-	if got, err := state.DecodeSnapshot(b); err != nil || got.TopicByName("a").Partitions[0].Swept != 10 {
+	if got, err := state.DecodeSnapshot(b); err != nil || got.TopicByName("a").Partitions.At(0).Swept != 10 {
 		t.Errorf("the snapshot does not go round: %v", err)
 	}
 	if err := l.s.Catalog().Propose(&state.Record{Kind: state.CompactionDone, Topic: record.ID{9}}); !errors.Is(err, state.ErrNoTopic) {
@@ -56,7 +56,7 @@ func TestCompactionMarksAreBounded(t *testing.T) {
 		m := state.Mark{Offset: i + 1, Time: 1000 * i * i}
 		honest = append(honest, m)
 		l.must([]state.Record{done(state.Compaction{To: m.Offset, Tombstones: 1, Time: m.Time})})
-		p := l.s.TopicByName("a").Partitions[0]
+		p := l.s.TopicByName("a").Partitions.At(0)
 		if len(p.Marks) > state.MarksMax || p.Marks[len(p.Marks)-1] != m {
 			t.Fatalf("%d marks, the last is %+v, want %+v", len(p.Marks), p.Marks[len(p.Marks)-1], m)
 		}
@@ -68,7 +68,7 @@ func TestCompactionMarksAreBounded(t *testing.T) {
 	}
 	b := state.EncodeSnapshot(l.s)
 	got, err := state.DecodeSnapshot(b)
-	if err != nil || string(state.EncodeSnapshot(got)) != string(b) || len(got.TopicByName("a").Partitions[0].Marks) != state.MarksMax {
+	if err != nil || string(state.EncodeSnapshot(got)) != string(b) || len(got.TopicByName("a").Partitions.At(0).Marks) != state.MarksMax {
 		t.Errorf("the snapshot does not go round: %v", err)
 	}
 }

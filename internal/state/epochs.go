@@ -30,7 +30,7 @@ func (s *State) usedEpochs() map[uint32]bool {
 		used[id.Epoch] = true
 	}
 	for _, t := range s.topics {
-		for _, p := range t.Partitions {
+		for _, p := range t.Partitions.Written() {
 			if n := len(p.Epochs); n > 0 {
 				used[p.Epochs[n-1].Epoch] = true
 			}

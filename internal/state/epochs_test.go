@@ -25,7 +25,7 @@ func (l *log) next() {
 func (l *log) named() {
 	l.t.Helper()
 	for _, t := range l.s.Topics() {
-		for _, p := range t.Partitions {
+		for _, p := range t.Partitions.All() {
 			for i := range p.Ranges {
 				if l.s.RangeKey(&p.Ranges[i]) == "" {
 					l.t.Fatalf("no name for %+v at %+v", p.Ranges[i], l.s.Pos)
@@ -72,7 +72,7 @@ func TestEpochsWithDataStay(t *testing.T) {
 	l.next() // 2
 	l.must(nil, entry(1, 0, 2, 1))
 	l.next() // 3
-	at := l.s.TopicByName("packed").Partitions[0].Ranges[0]
+	at := l.s.TopicByName("packed").Partitions.At(0).Ranges[0]
 	packed := at
 	packed.Pack, packed.Slot, packed.Pos = true, 1, 192
 	l.must([]state.Record{{Kind: state.PackInstall, Pack: &state.PackContent{ID: 1, Size: 500, Entries: []state.PackEntry{{

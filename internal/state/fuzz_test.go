@@ -74,7 +74,7 @@ func topicOf(src *fuzzing.Source, s *state.State) record.ID {
 // pack lists sources that lie in the state, or do not any more.
 func (l *log) pack(src *fuzzing.Source, c *state.PackContent) {
 	for _, t := range l.s.Topics() {
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.All() {
 			n := len(p.Ranges)
 			if n == 0 || src.Bool() {
 				continue
@@ -139,9 +139,12 @@ func (l *log) step(src *fuzzing.Source) {
 	if l.s.Len() != c.Len() {
 		l.t.Fatalf("the catalog has %d topics, the state %d", c.Len(), l.s.Len())
 	}
+	if c.Memory().Tables != l.s.Memory().Tables || c.Memory() != c.Recounted() {
+		l.t.Fatalf("memory of the catalog %+v, counted %+v; of the state %+v", c.Memory(), c.Recounted(), l.s.Memory())
+	}
 	for _, t := range c.Topics() {
-		for i, p := range t.Partitions {
-			if q := l.s.Topic(t.ID).Partitions[i]; p.Next != q.Next || p.Start != q.Start {
+		for i, p := range t.Partitions.All() {
+			if q := l.s.Topic(t.ID).Partitions.At(i); p.Next != q.Next || p.Start != q.Start {
 				l.t.Fatalf("%s/%d: the catalog has [%d, %d), the state [%d, %d)", t.Name, i, p.Start, p.Next, q.Start, q.Next)
 			}
 		}
@@ -151,11 +154,14 @@ func (l *log) step(src *fuzzing.Source) {
 // wellFormed are the promises of a state.
 func wellFormed(t testing.TB, s *state.State) {
 	live := map[state.PackID]int64{}
+	if s.Memory() != s.Recounted() {
+		t.Fatalf("memory %+v, counted %+v", s.Memory(), s.Recounted())
+	}
 	for _, topic := range s.Topics() {
-		if s.Topic(topic.ID) != topic || s.TopicByName(topic.Name) != topic || len(topic.Partitions) == 0 {
+		if s.Topic(topic.ID) != topic || s.TopicByName(topic.Name) != topic || topic.Partitions.Len() == 0 {
 			t.Fatalf("topic %q is not where it should be", topic.Name)
 		}
-		for i, p := range topic.Partitions {
+		for i, p := range topic.Partitions.All() {
 			next, bytes, records := p.Next, int64(0), int64(0)
 			for j, r := range p.Ranges {
 				if j > 0 && p.Ranges[j-1].End() != r.Base || r.Span == 0 || r.Records > r.Span {
@@ -239,7 +245,7 @@ func FuzzDecodeMessage(f *testing.F) {
 			t.Fatalf("another state came back: %v", err)
 		}
 		for _, topic := range s.Topics() {
-			for _, p := range topic.Partitions {
+			for _, p := range topic.Partitions.All() {
 				if p.Start < 0 || p.Next < p.Start || len(p.Ranges) > 0 && p.Ranges[len(p.Ranges)-1].End() != p.Next {
 					t.Fatalf("%+v", p)
 				}
@@ -432,7 +438,7 @@ func TestNameTakenAgainInOneObject(t *testing.T) {
 		}
 	}
 	l.must(recs)
-	if got := l.s.TopicByName("c"); got == nil || got.ID != (record.ID{8}) || len(got.Partitions) != 2 || l.s.TopicByName("a").ID != (record.ID{9}) {
+	if got := l.s.TopicByName("c"); got == nil || got.ID != (record.ID{8}) || got.Partitions.Len() != 2 || l.s.TopicByName("a").ID != (record.ID{9}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -67,16 +67,21 @@ func (s *State) groupForWrite(name string) *Group {
 	n := &Group{Name: name, gen: s.gen, Offsets: map[PartitionID]Committed{}}
 	if g != nil {
 		n.Offsets = maps.Clone(g.Offsets)
+	} else {
+		s.tally.text += len(name)
 	}
 	s.groups[name] = n
 	return n
 }
 
 func (s *State) commitOffset(r *Record) {
-	if !s.hasOffset(r) {
-		s.offsets++
+	g, id := s.groupForWrite(r.Name), PartitionID{r.Topic, r.Partition}
+	if old, known := g.Offsets[id]; known {
+		s.tally.countOffset(&old, -1)
 	}
-	s.groupForWrite(r.Name).Offsets[PartitionID{r.Topic, r.Partition}] = Committed{r.Offset, r.Metadata, r.Time}
+	c := Committed{r.Offset, r.Metadata, r.Time}
+	s.tally.countOffset(&c, 1)
+	g.Offsets[id] = c
 }
 
 // deleteOffset forgets one offset, or a whole group; a group without offsets is none.
@@ -85,30 +90,36 @@ func (s *State) deleteOffset(r *Record) {
 		return
 	}
 	g := s.groupForWrite(r.Name)
-	before := len(g.Offsets)
-	if r.Topic.IsZero() {
-		clear(g.Offsets)
-	} else {
-		delete(g.Offsets, PartitionID{r.Topic, r.Partition})
+	forget := func(id PartitionID, c Committed) {
+		s.tally.countOffset(&c, -1)
+		delete(g.Offsets, id)
 	}
-	s.offsets -= before - len(g.Offsets)
+	id := PartitionID{r.Topic, r.Partition}
+	if r.Topic.IsZero() {
+		for id, c := range g.Offsets {
+			forget(id, c)
+		}
+	} else if c, known := g.Offsets[id]; known {
+		forget(id, c)
+	}
 	if len(g.Offsets) == 0 {
 		delete(s.groups, r.Name)
+		s.tally.text -= len(r.Name)
 	}
 }
 
 // forgetTopic drops what groups, packs and the count of producers hold of a topic that is gone.
 func (s *State) forgetTopic(t *Topic) {
-	for _, p := range t.Partitions {
-		s.producers -= len(p.Producers)
+	s.tally.countTopic(t, -1)
+	for _, p := range t.Partitions.Written() {
+		s.tally.countPartition(p, -1)
 		for i := range p.Ranges {
 			s.dereference(&p.Ranges[i])
 		}
 	}
 	for _, g := range s.Groups() {
-		for i := range t.Partitions {
-			id := PartitionID{t.ID, uint32(i)}
-			if _, ok := g.Offsets[id]; ok {
+		for id := range g.Offsets {
+			if id.Topic == t.ID {
 				s.deleteOffset(&Record{Name: g.Name, Topic: id.Topic, Partition: id.Partition})
 			}
 		}

@@ -60,10 +60,10 @@ func (s *State) installPack(epoch uint32, c *PackContent) {
 	for i := range c.Entries {
 		e := &c.Entries[i]
 		t := s.topics[e.Topic]
-		if t == nil || e.Partition >= uint32(len(t.Partitions)) {
+		if t == nil || e.Partition >= uint32(t.Partitions.Len()) {
 			continue
 		}
-		from, to, ok := t.Partitions[e.Partition].sources(e)
+		from, to, ok := t.Partitions.At(int(e.Partition)).sources(e)
 		if !ok {
 			continue
 		}
@@ -74,6 +74,7 @@ func (s *State) installPack(epoch uint32, c *PackContent) {
 		}
 		r := e.Range
 		r.Epoch, r.Slot, r.Pack = epoch, c.ID, true
+		s.tally.ranges += 1 - (to - from)
 		p.Ranges = slices.Concat(p.Ranges[:from], []Range{r}, p.Ranges[to:]) // a new slice: views share the old one
 		p.count(&r, 1)
 		pack := s.packs[id]

@@ -42,10 +42,10 @@ type ProducerRun struct {
 // base. Anything else is ErrSequence, or ErrOldProducer for an epoch that is over.
 func (s *State) CheckProducer(topic record.ID, partition uint32, b *ProducerBatch) (base int64, duplicate bool, err error) {
 	t := s.topics[topic]
-	if t == nil || partition >= uint32(len(t.Partitions)) {
+	if t == nil || partition >= uint32(t.Partitions.Len()) {
 		return 0, false, nil
 	}
-	p, known := t.Partitions[partition].Producers[b.ID]
+	p, known := t.Partitions.At(int(partition)).Producers[b.ID]
 	switch {
 	case !known:
 		return 0, false, nil // new or forgotten: any sequence begins
@@ -81,7 +81,7 @@ func (s *State) applyProducer(r *Record) {
 		if p.Producers == nil {
 			p.Producers = map[int64]Producer{}
 		}
-		s.producers++
+		s.tally.producers++
 	}
 	if !known || e.Epoch != r.Producer.Epoch {
 		e = Producer{Epoch: r.Producer.Epoch}
@@ -91,7 +91,7 @@ func (s *State) applyProducer(r *Record) {
 	e.Count = min(e.Count+1, ProducerWindow)
 	e.Silent = s.AppendTime
 	p.Producers[r.Producer.ID] = e
-	if s.producers > ProducersMax {
+	if s.tally.producers > ProducersMax {
 		s.forgetProducers()
 	}
 }
@@ -104,9 +104,9 @@ func (s *State) forgetProducers() {
 		id        int64
 		silent    int64
 	}
-	all := make([]entry, 0, s.producers)
+	all := make([]entry, 0, s.tally.producers)
 	for _, t := range s.Topics() {
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.Written() {
 			for id, e := range p.Producers {
 				all = append(all, entry{t, uint32(i), id, e.Silent})
 			}
@@ -119,7 +119,7 @@ func (s *State) forgetProducers() {
 	for _, e := range all[:len(all)/8] {
 		p := s.partitionForWrite(s.topicForWrite(e.topic.ID), e.partition)
 		delete(p.Producers, e.id)
-		s.producers--
+		s.tally.producers--
 	}
 }
 

@@ -16,7 +16,7 @@ func (l *log) appends(topic byte, first, n, sequence int) {
 	const each = 100
 	for n > 0 {
 		some := min(n, each)
-		base := l.s.Topic(record.ID{topic}).Partitions[0].Next
+		base := l.s.Topic(record.ID{topic}).Partitions.At(0).Next
 		var recs []state.Record
 		for i := range some {
 			recs = append(recs, state.Record{
@@ -29,7 +29,9 @@ func (l *log) appends(topic byte, first, n, sequence int) {
 	}
 }
 
-func (l *log) known(topic byte) int { return len(l.s.Topic(record.ID{topic}).Partitions[0].Producers) }
+func (l *log) known(topic byte) int {
+	return len(l.s.Topic(record.ID{topic}).Partitions.At(0).Producers)
+}
 
 // TestProducersAreBounded: beyond the bound an eighth is forgotten, the longest silent first; who was forgotten begins
 // again with any sequence, and the others' last batches are still known. A state that was loaded from a snapshot forgets the

@@ -46,16 +46,16 @@ func (s *State) acceptLoss(h *record.Head, l *Loss) {
 	for i := range l.Next {
 		n := &l.Next[i]
 		t := s.topicForWrite(n.Topic)
-		if t == nil || n.Partition >= uint32(len(t.Partitions)) {
+		if t == nil || n.Partition >= uint32(t.Partitions.Len()) {
 			continue // the topic was made on the lost branch
 		}
 		s.skipTo(s.partitionForWrite(t, n.Partition), h.NextEpoch, n.Next)
 	}
 	for _, t := range s.Topics() {
-		for i, p := range t.Partitions {
+		for i, p := range t.Partitions.Written() {
 			if len(p.Producers) > 0 {
 				w := s.partitionForWrite(s.topicForWrite(t.ID), uint32(i))
-				s.producers -= len(w.Producers)
+				s.tally.producers -= len(w.Producers)
 				w.Producers = nil
 			}
 		}
@@ -73,9 +73,11 @@ func (s *State) skipTo(p *Partition, epoch uint32, next int64) {
 			}
 			r := Range{Base: p.Next, Span: span, Epoch: epoch, MinTime: at, MaxTime: at, AppendTime: s.AppendTime}
 			p.Ranges = append(p.Ranges, r)
+			s.tally.ranges++
 			p.LatestCommit = s.AppendTime
 			if n := len(p.Epochs); n == 0 || p.Epochs[n-1].Epoch != epoch {
 				p.Epochs = append(p.Epochs, EpochStart{Epoch: epoch, Offset: p.Next})
+				s.tally.starts++
 			}
 		}
 		p.Next += int64(span)

@@ -172,16 +172,22 @@ func encodeTopic(t *Topic) []byte {
 	b := appendBytes(nil, topicID, t.ID[:])
 	b = appendBytes(b, topicNameField, []byte(t.Name))
 	b = appendSettings(b, topicSetting, t.Settings)
-	for _, p := range t.Partitions {
+	for _, p := range t.Partitions.All() {
 		b = appendBytes(b, topicPartition, encodePartition(p))
 	}
 	return b
 }
 
 func encodePartition(p *Partition) []byte {
-	b := appendVarint(nil, partStart, uint64(p.Start))
-	b = appendVarint(b, partNext, uint64(p.Next))
-	b = appendVarint(b, partLatest, uint64(p.LatestCommit))
+	var b []byte // of a partition to which nothing was written: nothing
+	for _, f := range [...]struct {
+		num protowire.Number
+		v   int64
+	}{{partStart, p.Start}, {partNext, p.Next}, {partLatest, p.LatestCommit}} {
+		if f.v != 0 {
+			b = appendVarint(b, f.num, uint64(f.v))
+		}
+	}
 	if len(p.Epochs) > 0 {
 		var m []byte
 		for _, e := range p.Epochs {

@@ -57,6 +57,7 @@ func DecodeMessage(b []byte) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.tally = s.recount()
 	s.Latest = max(s.Latest, s.AppendTime)
 	if n := len(s.Epochs); n == 0 || s.Epochs[n-1] != (Epoch{Number: s.Pos.Epoch, Nonce: s.Nonce}) {
 		return nil, fmt.Errorf("chain does not end in epoch %d: %w", s.Pos.Epoch, errWire)
@@ -86,6 +87,7 @@ func (s *State) decodeEpoch(b []byte) error {
 
 func (s *State) decodeTopic(b []byte) error {
 	t := &Topic{}
+	var parts []*Partition
 	err := fields(b, topicFields, func(num protowire.Number, _ uint64, m []byte) error {
 		switch num {
 		case topicID:
@@ -97,22 +99,20 @@ func (s *State) decodeTopic(b []byte) error {
 		case topicPartition:
 			p, err := decodePartition(m)
 			if err != nil {
-				return fmt.Errorf("partition %d: %w", len(t.Partitions), err)
+				return fmt.Errorf("partition %d: %w", len(parts), err)
 			}
-			t.Partitions = append(t.Partitions, p)
+			parts = append(parts, p)
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("topic %q: %w", t.Name, err)
 	}
-	if s.topics[t.ID] != nil || s.names[t.Name] != nil || len(t.Partitions) == 0 || len(t.Partitions) > PartitionsMax {
-		return fmt.Errorf("topic %q twice or with %d partitions: %w", t.Name, len(t.Partitions), errWire)
+	if s.topics[t.ID] != nil || s.names[t.Name] != nil || len(parts) == 0 || len(parts) > PartitionsMax {
+		return fmt.Errorf("topic %q twice or with %d partitions: %w", t.Name, len(parts), errWire)
 	}
+	t.Partitions = partitionsOf(parts)
 	s.topics[t.ID], s.names[t.Name] = t, t
-	for _, p := range t.Partitions {
-		s.producers += len(p.Producers)
-	}
 	return nil
 }
 
@@ -138,6 +138,9 @@ func (s *State) decodeGroup(b []byte) error {
 }
 
 func decodePartition(b []byte) (*Partition, error) {
+	if len(b) == 0 {
+		return unwritten, nil
+	}
 	p := &Partition{}
 	err := fields(b, partFields, func(num protowire.Number, v uint64, m []byte) error {
 		switch num {
@@ -174,6 +177,9 @@ func decodePartition(b []byte) (*Partition, error) {
 	}
 	if n := len(p.Ranges); p.Start < 0 || p.Next < p.Start || n > 0 && (p.Ranges[n-1].End() != p.Next || p.Ranges[0].End() <= p.Start) || n == 0 && p.Next != p.Start {
 		return nil, fmt.Errorf("ranges do not reach offset %d: %w", p.Next, errWire)
+	}
+	if p.Next == 0 && len(p.Epochs) == 0 && len(p.Producers) == 0 && p.LatestCommit == 0 {
+		return unwritten, nil // as earlier versions wrote them
 	}
 	return p, nil
 }

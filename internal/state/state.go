@@ -24,17 +24,18 @@ type State struct {
 	LostBranches []LostBranch
 	// Latest is the newest append time there ever was, µs: above AppendTime after a TimeReset.
 	Latest int64
+	// Room bounds what Propose and Reserve accept, in a catalog; the zero value is no bound. Apply takes everything.
+	Room Room
 
-	topics    map[record.ID]*Topic
-	names     map[string]*Topic
-	groups    map[string]*Group
-	packs     map[PackID]Pack // never changed in place once a view has it: see packForWrite
-	packsGen  uint64
-	offsets   int    // committed offsets of all groups
-	producers int    // entries of all partitions
-	gen       uint64 // partitions and topics with an older gen are shared with a view: copy before writing
-	noRange   bool   // a catalog: offsets only
-	frozen    bool   // a view
+	topics   map[record.ID]*Topic
+	names    map[string]*Topic
+	groups   map[string]*Group
+	packs    map[PackID]Pack // never changed in place once a view has it: see packForWrite
+	packsGen uint64
+	tally    tally
+	gen      uint64 // partitions and topics with an older gen are shared with a view: copy before writing
+	noRange  bool   // a catalog: offsets only
+	frozen   bool   // a view
 }
 
 // Genesis is the state before the first slot: epoch 0, whose nonce is the cluster id.
@@ -85,15 +86,13 @@ func (s *State) Catalog() *State {
 	c.topics = make(map[record.ID]*Topic, len(s.topics))
 	c.names = make(map[string]*Topic, len(s.topics))
 	for id, t := range s.topics {
-		n := &Topic{ID: t.ID, Name: t.Name, Settings: t.Settings, Partitions: make([]*Partition, len(t.Partitions))}
-		for i, p := range t.Partitions {
-			n.Partitions[i] = &Partition{Start: p.Start, Next: p.Next, Producers: maps.Clone(p.Producers)}
-		}
+		n := &Topic{ID: t.ID, Name: t.Name, Settings: t.Settings, Partitions: t.Partitions.catalog()}
 		c.topics[id], c.names[n.Name] = n, n
 	}
 	c.gen = 0
 	c.packs = maps.Clone(s.packs)
 	c.packsGen = 0
+	c.tally.ranges, c.tally.starts = 0, 0
 	c.groups = make(map[string]*Group, len(s.groups))
 	for name, g := range s.groups {
 		c.groups[name] = &Group{Name: name, Offsets: maps.Clone(g.Offsets)}
@@ -147,7 +146,7 @@ func (s *State) topicForWrite(id record.ID) *Topic {
 	}
 	n := *t
 	n.gen = s.gen
-	n.Partitions = slices.Clone(t.Partitions)
+	n.Partitions.chunks = slices.Clone(t.Partitions.chunks)
 	s.topics[id], s.names[n.Name] = &n, &n
 	return &n
 }
@@ -155,13 +154,16 @@ func (s *State) topicForWrite(id record.ID) *Topic {
 // partitionForWrite returns a partition of t (from topicForWrite) that no view shares. The slices in it stay shared:
 // they are only appended to, beyond what a view can see, or cut.
 func (s *State) partitionForWrite(t *Topic, i uint32) *Partition {
-	p := t.Partitions[i]
+	p := t.Partitions.At(int(i))
 	if p.gen == s.gen {
 		return p
+	}
+	if p == unwritten {
+		s.tally.written++
 	}
 	n := *p
 	n.gen = s.gen
 	n.Producers = maps.Clone(p.Producers)
-	t.Partitions[i] = &n
+	t.Partitions.set(int(i), &n)
 	return &n
 }

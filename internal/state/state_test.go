@@ -79,14 +79,14 @@ func sample(t testing.TB) *log {
 func TestApplyFoldsTheLog(t *testing.T) {
 	s := sample(t).s
 	a, b := s.TopicByName("a"), s.TopicByName("b")
-	if a.Partitions[0].Next != 6 || a.Partitions[1].Next != 7 || len(b.Partitions) != 3 || b.Settings["compression"] != "zstd" {
+	if a.Partitions.At(0).Next != 6 || a.Partitions.At(1).Next != 7 || b.Partitions.Len() != 3 || b.Settings["compression"] != "zstd" {
 		t.Fatalf("%+v %+v", a, b)
 	}
-	if p := a.Partitions[0]; len(p.Ranges) != 3 || p.Bytes != 60 || len(p.Epochs) != 2 || p.Epochs[1] != (state.EpochStart{Epoch: 2, Offset: 5}) {
+	if p := a.Partitions.At(0); len(p.Ranges) != 3 || p.Bytes != 60 || len(p.Epochs) != 2 || p.Epochs[1] != (state.EpochStart{Epoch: 2, Offset: 5}) {
 		t.Fatalf("%+v", p)
 	}
 	for offset, want := range []int{0, 0, 0, 1, 1, 2, -1} {
-		if got := a.Partitions[0].Find(int64(offset)); got != want {
+		if got := a.Partitions.At(0).Find(int64(offset)); got != want {
 			t.Errorf("offset %d is in range %d, want %d", offset, got, want)
 		}
 	}
@@ -167,7 +167,7 @@ func TestViewDoesNotChange(t *testing.T) {
 	if string(state.EncodeSnapshot(v)) != before {
 		t.Fatal("a view changed with its state")
 	}
-	if l.s.TopicByName("a").Partitions[0].Next != 10 || l.s.TopicByName("b") != nil {
+	if l.s.TopicByName("a").Partitions.At(0).Next != 10 || l.s.TopicByName("b") != nil {
 		t.Fatal("the state did not go on")
 	}
 }

@@ -192,7 +192,7 @@ type Topic struct {
 	ID         record.ID
 	Name       string
 	Settings   map[string]string // never changed in place
-	Partitions []*Partition
+	Partitions Partitions
 	gen        uint64
 }
 

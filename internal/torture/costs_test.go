@@ -218,7 +218,7 @@ func TestCostRow(t *testing.T) {
 	wg.Wait()
 	view := n.View()
 	for _, topic := range view.Topics() {
-		result.Ranges += len(topic.Partitions[0].Ranges)
+		result.Ranges += len(topic.Partitions.At(0).Ranges)
 	}
 	result.Packs, result.RSSMax = len(view.Packs()), machine.RSSMax()
 	if err := n.Close(t.Context()); err != nil {

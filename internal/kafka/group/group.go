@@ -161,6 +161,7 @@ var faults = []struct {
 	{broker.ErrUnknownGroup, groups.GroupIDNotFound},
 	{broker.ErrGroupActive, groups.NonEmptyGroup},
 	{broker.ErrFull, groups.InvalidCommitOffsetSize}, // trying again does not help
+	{broker.ErrStateFull, groups.InvalidCommitOffsetSize},
 	{broker.ErrOutcomeUnknown, groups.RequestTimedOut},
 	{broker.ErrNotSent, groups.RequestTimedOut},
 	{broker.ErrFenced, groups.NotCoordinator},

@@ -38,7 +38,7 @@ func (l *hostLog) Topic(name string) (triggers.Topic, bool) {
 	if t == nil {
 		return triggers.Topic{}, false
 	}
-	return triggers.Topic{ID: t.ID, Partitions: len(t.Partitions), AppendTime: t.LogAppendTime()}, true
+	return triggers.Topic{ID: t.ID, Partitions: t.Partitions.Len(), AppendTime: t.LogAppendTime()}, true
 }
 
 func (l *hostLog) Create(ctx context.Context, name string, partitions int, settings map[string]string) error {
@@ -82,7 +82,7 @@ func (l *hostLog) Position(topics ...record.ID) (p triggers.Position, known bool
 		if t == nil {
 			continue
 		}
-		for _, q := range t.Partitions {
+		for _, q := range t.Partitions.All() {
 			p.Topics[i] = append(p.Topics[i], triggers.Span{Start: q.Start, Next: q.Next})
 		}
 	}
@@ -90,7 +90,7 @@ func (l *hostLog) Position(topics ...record.ID) (p triggers.Position, known bool
 		l.events = l.eventsEnd()
 	}
 	if t := s.TopicByName(topicFirings); t != nil {
-		l.firings = t.Partitions[0].Next
+		l.firings = t.Partitions.At(0).Next
 	}
 	return p, true
 }
@@ -99,7 +99,7 @@ func (l *hostLog) Position(topics ...record.ID) (p triggers.Position, known bool
 func (l *hostLog) eventsEnd() (n int64) {
 	if s := l.state(); s != nil {
 		if t := s.TopicByName(topicEvents); t != nil {
-			for _, p := range t.Partitions {
+			for _, p := range t.Partitions.All() {
 				n += p.Next
 			}
 		}
@@ -112,8 +112,8 @@ func (l *hostLog) partition(topic record.ID, part uint32) *state.Partition {
 	if s == nil {
 		return nil
 	}
-	if t := s.Topic(topic); t != nil && int(part) < len(t.Partitions) {
-		return t.Partitions[part]
+	if t := s.Topic(topic); t != nil && int(part) < t.Partitions.Len() {
+		return t.Partitions.At(int(part))
 	}
 	return nil
 }
