@@ -208,6 +208,42 @@ func (b *Broker) Groups(context.Context) []GroupInfo {
 	return infos
 }
 
+// GroupRef says how much a consumer group has committed.
+type GroupRef struct {
+	Name    string
+	Offsets int
+	Text    int // bytes of metadata
+}
+
+// GroupRefs lists all consumer groups that have committed something, by name.
+func (b *Broker) GroupRefs() (refs []GroupRef) {
+	b.log.Read(func(s *state.State) {
+		for _, g := range s.Groups() {
+			refs = append(refs, refToGroup(g))
+		}
+	})
+	return refs
+}
+
+// GroupRef is that of one group; of one that has committed nothing it has a name only.
+func (b *Broker) GroupRef(name string) (r GroupRef) {
+	r.Name = name
+	b.log.Read(func(s *state.State) {
+		if g := s.Group(name); g != nil {
+			r = refToGroup(g)
+		}
+	})
+	return r
+}
+
+func refToGroup(g *state.Group) GroupRef {
+	r := GroupRef{Name: g.Name, Offsets: len(g.Offsets)}
+	for _, c := range g.Offsets {
+		r.Text += len(c.Metadata)
+	}
+	return r
+}
+
 func describeGroup(s *state.State, g *state.Group) GroupInfo {
 	info := GroupInfo{Name: g.Name, Offsets: make([]GroupOffset, 0, len(g.Offsets))}
 	for id, c := range g.Offsets {

@@ -50,6 +50,18 @@ func (b *Broker) TopicOf(id record.ID) (r TopicRef, ok bool) {
 	return r, ok
 }
 
+// TopicRefs lists all topics, by name.
+func (b *Broker) TopicRefs() (refs []TopicRef) {
+	b.log.Read(func(s *state.State) {
+		refs = make([]TopicRef, 0, s.Len())
+		for _, t := range s.Topics() {
+			r, _ := refTo(t)
+			refs = append(refs, r)
+		}
+	})
+	return refs
+}
+
 func refTo(t *state.Topic) (TopicRef, bool) {
 	if t == nil {
 		return TopicRef{}, false

@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/httpin"
 )
 
-// offsetBytes is above what an offset of a group takes in an answer, its metadata aside.
-const offsetBytes = 1 << 10
+// offsetBytes is about what an offset of a group takes in an answer, described and encoded, its metadata aside.
+const offsetBytes = 640
 
 // getGroups answers with one group, if it is named, or with all.
 func (a *API) getGroups(w http.ResponseWriter, r *http.Request) error {
@@ -25,35 +25,47 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request) error {
 		return q.Fault
 	}
 	if one {
-		info, err := a.b.Group(r.Context(), name, latest)
-		if err != nil {
-			return inGroup(err, name)
-		}
-		return a.writeGroups(w, []broker.GroupInfo{info}, func(list []api.Group) any { return &list[0] })
+		return a.writeGroup(w, r, name, latest, func(info broker.GroupInfo, err error) (broker.GroupInfo, error) {
+			return info, inGroup(err, name)
+		})
 	}
-	return a.writeGroups(w, a.b.Groups(r.Context()), func(list []api.Group) any { return &api.Groups{Groups: list} })
+	a.readHeaders(w)
+	l := a.newList(w, "groups")
+	for _, ref := range a.b.GroupRefs() {
+		err := l.add(r.Context(), groupMemory(&ref), func() (any, error) {
+			info, err := a.b.Group(r.Context(), ref.Name, false)
+			if errors.Is(err, broker.ErrUnknownGroup) {
+				return nil, nil
+			}
+			g := groupOf(&info)
+			return &g, err
+		})
+		if err != nil {
+			return l.end(err)
+		}
+	}
+	return l.end(nil)
 }
 
-// writeGroups answers with what form makes of groups. Memory for it is reserved: there may be many offsets.
-func (a *API) writeGroups(w http.ResponseWriter, infos []broker.GroupInfo, form func([]api.Group) any) error {
-	size := int64(0)
-	for i := range infos {
-		for j := range infos[i].Offsets {
-			size += offsetBytes + int64(len(infos[i].Offsets[j].Metadata))
-		}
-	}
-	memory, err := a.fetch.Reserve(size)
+// writeGroup answers with what a group has committed, as change makes of it.
+func (a *API) writeGroup(w http.ResponseWriter, r *http.Request, name string, latest bool, change func(broker.GroupInfo, error) (broker.GroupInfo, error)) error {
+	ref := a.b.GroupRef(name)
+	memory, err := a.fetch.Reserve(groupMemory(&ref))
 	if err != nil {
 		return err
 	}
 	defer memory.Release()
-	list := make([]api.Group, len(infos))
-	for i := range infos {
-		list[i] = groupOf(&infos[i])
+	info, err := change(a.b.Group(r.Context(), name, latest))
+	if err != nil {
+		return err
 	}
+	g := groupOf(&info)
 	a.readHeaders(w)
-	return a.writeJSON(w, http.StatusOK, form(list))
+	return a.writeJSON(w, http.StatusOK, &g)
 }
+
+// groupMemory is what an answer about a group takes, described and encoded; metadata may be escaped.
+func groupMemory(ref *broker.GroupRef) int64 { return int64(1+ref.Offsets)*offsetBytes + 8*int64(ref.Text) }
 
 func groupOf(info *broker.GroupInfo) api.Group {
 	g := api.Group{Group: info.Name, Offsets: make([]api.GroupOffset, len(info.Offsets))}

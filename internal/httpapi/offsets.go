@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
@@ -30,19 +31,15 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
 	if q.Fault != nil {
 		return q.Fault
 	}
-	info, err := a.b.Group(r.Context(), name, latest)
-	if err != nil && !errors.Is(err, broker.ErrUnknownGroup) {
-		return err
-	}
-	info.Name = name
-	kept := info.Offsets[:0]
-	for _, o := range info.Offsets {
-		if (topic == "" || o.Topic == topic) && (partition < 0 || o.Partition == partition) {
-			kept = append(kept, o)
+	return a.writeGroup(w, r, name, latest, func(info broker.GroupInfo, err error) (broker.GroupInfo, error) {
+		if errors.Is(err, broker.ErrUnknownGroup) {
+			info.Name, err = name, nil
 		}
-	}
-	info.Offsets = kept
-	return a.writeGroups(w, []broker.GroupInfo{info}, func(list []api.Group) any { return &list[0] })
+		info.Offsets = slices.DeleteFunc(info.Offsets, func(o broker.GroupOffset) bool {
+			return topic != "" && o.Topic != topic || partition >= 0 && o.Partition != partition
+		})
+		return info, err
+	})
 }
 
 // deleteOffset forgets what a group has committed in one partition.

@@ -9,8 +9,10 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/state"
 )
 
 // topicBodyMax bounds the body of PUT /topic.
@@ -22,6 +24,11 @@ func (a *API) getTopic(w http.ResponseWriter, r *http.Request) error {
 	if q.Fault != nil {
 		return q.Fault
 	}
+	memory, err := a.reserveTopic(name, 0)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
 	info, err := a.b.Topic(r.Context(), name, latest)
 	if err != nil {
 		return err
@@ -33,12 +40,36 @@ func (a *API) getTopic(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) getTopics(w http.ResponseWriter, r *http.Request) error {
-	list := api.Topics{Topics: []api.Topic{}}
-	for _, info := range a.b.Topics(r.Context()) {
-		list.Topics = append(list.Topics, topicOf(&info, 0))
-	}
 	a.readHeaders(w)
-	return a.writeJSON(w, http.StatusOK, &list)
+	l := a.newList(w, "topics")
+	for _, ref := range a.b.TopicRefs() {
+		err := l.add(r.Context(), topicBytes+int64(ref.Partitions)*partitionBytes, func() (any, error) {
+			info, err := a.b.Topic(r.Context(), ref.Name, false)
+			if errors.Is(err, broker.ErrUnknownTopic) {
+				return nil, nil
+			}
+			t := topicOf(&info, 0)
+			return &t, err
+		})
+		if err != nil {
+			return l.end(err)
+		}
+	}
+	return l.end(nil)
+}
+
+// A topic and a partition take at most so many bytes in an answer, described and encoded.
+const (
+	topicBytes     = 16 << 10
+	partitionBytes = 384
+)
+
+// reserveTopic takes the memory for an answer that describes a topic, which may have at least so many partitions by then.
+func (a *API) reserveTopic(name string, partitions int) (*budget.Reservation, error) {
+	if n, err := a.b.Partitions(name); err == nil {
+		partitions = max(partitions, n)
+	}
+	return a.fetch.Reserve(topicBytes + int64(partitions)*partitionBytes)
 }
 
 // putTopic creates a topic, or changes the one that is there. If-None-Match: * refuses the latter.
@@ -55,6 +86,11 @@ func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	memory, err := a.reserveTopic(name, min(spec.Partitions, state.PartitionsMax))
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
 	onlyNew := r.Header.Get("If-None-Match") == "*"

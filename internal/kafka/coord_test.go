@@ -468,7 +468,7 @@ func outlive(t *testing.T, how []kgo.Opt) {
 		s.stop()
 		s.start()
 		c.until("all have joined the next broker", func() bool {
-			v, _ := s.c.Describe(t.Context(), "g")
+			v, _ := s.c.Describe("g")
 			n := len(v.Members)
 			if v.Consumers != nil {
 				n = len(v.Consumers.Members)
@@ -553,11 +553,11 @@ func TestStaticMembersRestart(t *testing.T) {
 	a, b := c.add("a", static("a")...), c.add("b", static("b")...)
 	c.until("two share", c.shared(4, 2))
 	c.until("they read", func() bool { return len(c.seen) > 100 })
-	view, _ := s.c.Describe(t.Context(), "g")
+	view, _ := s.c.Describe("g")
 	a.kill()
 	again := c.add("a", static("a")...)
 	c.until("it is back", c.shared(4, 2))
-	now, _ := s.c.Describe(t.Context(), "g")
+	now, _ := s.c.Describe("g")
 	if now.Generation != view.Generation || now.State != view.State || len(now.Members) != 2 {
 		t.Fatalf("%+v was %+v", now, view)
 	}

@@ -34,20 +34,23 @@ func (c *call) describeLogDirs(ctx context.Context, r *kmsg.DescribeLogDirsReque
 			asked[t.Topic][p] = true
 		}
 	}
-	var found []broker.TopicInfo
-	var refs []broker.TopicRef
-	for _, t := range c.b.Topics(ctx) {
+	var found []broker.TopicRef
+	for _, t := range c.b.TopicRefs() {
 		if r.Topics == nil || asked[t.Name] != nil {
-			found, refs = append(found, t), append(refs, broker.TopicRef{Partitions: len(t.Partitions)})
+			found = append(found, t)
 		}
 	}
-	if err := c.chargeTopics(refs); err != nil {
+	if err := c.chargeTopics(found); err != nil {
 		return nil, err
 	}
 	for i := range found {
 		t := kmsg.NewDescribeLogDirsResponseDirTopic()
 		t.Topic = found[i].Name
-		for n, info := range found[i].Partitions {
+		described, err := c.b.Topic(ctx, t.Topic, false)
+		if err != nil {
+			continue // deleted meanwhile
+		}
+		for n, info := range described.Partitions {
 			if want := asked[t.Topic]; want == nil || want[int32(n)] {
 				p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
 				p.Partition, p.Size = int32(n), info.Bytes

@@ -21,14 +21,14 @@ var describeTopicPartitionsAPI = api{
 // pagePartitions is the most partitions of an answer.
 const pagePartitions = 2000
 
-func (c *call) describeTopicPartitions(ctx context.Context, r *kmsg.DescribeTopicPartitionsRequest) (kmsg.Response, error) {
+func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicPartitionsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
 	var names []string
 	for i := range r.Topics {
 		names = append(names, r.Topics[i].Topic)
 	}
 	if len(names) == 0 {
-		for _, t := range c.b.Topics(ctx) {
+		for _, t := range c.b.TopicRefs() {
 			names = append(names, t.Name)
 		}
 	}

@@ -32,9 +32,7 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 	resp.ClusterID = &cluster
 	var found []broker.TopicRef
 	if r.Topics == nil || c.version == 0 && len(r.Topics) == 0 {
-		for _, t := range c.b.Topics(ctx) {
-			found = append(found, broker.TopicRef{Name: t.Name, ID: t.ID, Partitions: len(t.Partitions)})
-		}
+		found = c.b.TopicRefs()
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitTime) // for all topics that are made
 	defer cancel()

@@ -210,13 +210,15 @@ func TestMergingGivesObjectsBack(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d commit objects of 1245 are left", count(t, store, "s0000/wal/"))
 		}
-		w.write(t, b, 25) // snapshots, and with them collections, come with commits
+		w.write(t, b, 25)                 // snapshots, and with them collections, come with commits
+		time.Sleep(20 * time.Millisecond) // on a busy machine a collection needs time to get ahead of the writer
 	}
 	for count(t, store, "s0000/snap/") > 4 {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d snapshots are left", count(t, store, "s0000/snap/"))
 		}
 		w.write(t, b, 25)
+		time.Sleep(20 * time.Millisecond)
 	}
 	w.check(t, b)
 }

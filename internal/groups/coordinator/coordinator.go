@@ -294,7 +294,7 @@ func (c *Coordinator) Leave(group string, leaving []groups.Leaving) ([]groups.Co
 }
 
 // Describe describes a group. One that only has committed offsets is Empty, one that has nothing Dead.
-func (c *Coordinator) Describe(ctx context.Context, name string) (groups.View, groups.Code) {
+func (c *Coordinator) Describe(name string) (groups.View, groups.Code) {
 	c.mu.Lock()
 	code := c.leadLocked()
 	v := groups.View{Name: name, State: groups.Dead}
@@ -306,14 +306,14 @@ func (c *Coordinator) Describe(ctx context.Context, name string) (groups.View, g
 	if code != groups.OK || known {
 		return v, code
 	}
-	if _, err := c.b.Group(ctx, name, false); err == nil { // it knows the group, or it does not
+	if c.b.GroupRef(name).Offsets > 0 {
 		v.State = groups.Empty
 	}
 	return v, code
 }
 
 // List describes all groups by name, without their members: those that have some, and those with committed offsets.
-func (c *Coordinator) List(ctx context.Context) ([]groups.View, groups.Code) {
+func (c *Coordinator) List() ([]groups.View, groups.Code) {
 	c.mu.Lock()
 	code := c.leadLocked()
 	var active []groups.View
@@ -325,7 +325,7 @@ func (c *Coordinator) List(ctx context.Context) ([]groups.View, groups.Code) {
 		return nil, code
 	}
 	var list []groups.View
-	for _, g := range c.b.Groups(ctx) {
+	for _, g := range c.b.GroupRefs() {
 		for len(active) > 0 && active[0].Name < g.Name {
 			list, active = append(list, active[0]), active[1:]
 		}

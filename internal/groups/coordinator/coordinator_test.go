@@ -185,7 +185,7 @@ func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if v, code := l.c.Describe(ctx, "g"); code != groups.OK || v.State != groups.Stable || len(v.Members) != 1 {
+	if v, code := l.c.Describe("g"); code != groups.OK || v.State != groups.Stable || len(v.Members) != 1 {
 		t.Fatalf("%+v %d", v, code)
 	}
 	if l.used() == 0 {
@@ -194,7 +194,7 @@ func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 	if codes, code := l.c.Leave("g", []groups.Leaving{{Member: a.Member}}); code != groups.OK || codes[0] != groups.OK {
 		t.Fatal(codes, code)
 	}
-	if v, _ := l.c.Describe(ctx, "g"); v.State != groups.Empty || l.used() != 0 {
+	if v, _ := l.c.Describe("g"); v.State != groups.Empty || l.used() != 0 {
 		t.Fatalf("%+v, %d bytes", v, l.used())
 	}
 	if errs := l.c.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "t", Offset: 9}}); errs[0] != nil || l.committed() != 9 {
@@ -211,7 +211,7 @@ func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 	if err := l.c.DeleteGroup(ctx, "g"); !errors.Is(err, broker.ErrUnknownGroup) {
 		t.Fatal(err)
 	}
-	if v, code := l.c.Describe(ctx, "g"); v.State != groups.Dead || code != groups.OK || l.used() != 0 {
+	if v, code := l.c.Describe("g"); v.State != groups.Dead || code != groups.OK || l.used() != 0 {
 		t.Fatalf("%+v %d, %d bytes", v, code, l.used())
 	}
 }
@@ -226,7 +226,7 @@ func TestListing(t *testing.T) {
 		r.Group = name
 		soon(t, l.c.Join(r))
 	}
-	list, code := l.c.List(t.Context())
+	list, code := l.c.List()
 	var got []string
 	for _, v := range list {
 		got = append(got, v.Name+" "+v.State.String())
@@ -341,8 +341,8 @@ func TestTwoCoordinatorsAlive(t *testing.T) {
 		j := soon(t, old.c.Join(request("")))
 		sync := soon(t, old.c.Sync(&groups.SyncRequest{Caller: *caller(members[i])}))
 		_, leave := old.c.Leave("g", nil)
-		_, list := old.c.List(t.Context())
-		_, described := old.c.Describe(t.Context(), "g")
+		_, list := old.c.List()
+		_, described := old.c.Describe("g")
 		if _, err := old.c.Offsets(t.Context(), "g"); !errors.Is(err, broker.ErrFenced) {
 			t.Fatal(err)
 		}

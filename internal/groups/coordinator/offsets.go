@@ -72,6 +72,9 @@ func (c *Coordinator) Offsets(ctx context.Context, group string) (broker.GroupIn
 	return info, err
 }
 
+// Size is how much a group has committed, for who wants to ask for it.
+func (c *Coordinator) Size(group string) broker.GroupRef { return c.b.GroupRef(group) }
+
 // away says why groups are not coordinated here.
 func (c *Coordinator) away() error {
 	if err := c.b.Err(); err != nil {

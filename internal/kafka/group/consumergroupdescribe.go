@@ -26,7 +26,7 @@ func (s *Server) consumerGroupDescribe(_ *Call, ctx context.Context, r *kmsg.Con
 		g.Group = name
 		view, code := groups.View{}, groups.CoordinatorNotAvailable
 		if err == nil {
-			if view, code = s.Coordinator.Describe(ctx, name); code == groups.OK && view.Consumers != nil {
+			if view, code = s.Coordinator.Describe(name); code == groups.OK && view.Consumers != nil {
 				err = memory.Grow(consumersBytes(view.Consumers))
 			}
 		}

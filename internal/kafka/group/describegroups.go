@@ -26,7 +26,7 @@ func (s *Server) describeGroups(c *Call, ctx context.Context, r *kmsg.DescribeGr
 		g.Group, g.State = name, groups.Dead.String()
 		view, code := groups.View{}, groups.CoordinatorNotAvailable
 		if err == nil {
-			if view, code = s.Coordinator.Describe(ctx, name); code == groups.OK {
+			if view, code = s.Coordinator.Describe(name); code == groups.OK {
 				err = memory.Grow(viewBytes(&view))
 			}
 		}

@@ -35,10 +35,12 @@ type Coordinator interface {
 	Commit(caller *groups.Caller, commits []broker.OffsetCommit) func(ctx context.Context) ([]error, groups.Code)
 	// Offsets is what a group has committed.
 	Offsets(ctx context.Context, group string) (broker.GroupInfo, error)
+	// Size is how much that is.
+	Size(group string) broker.GroupRef
 	// Describe describes a group with its members.
-	Describe(ctx context.Context, name string) (groups.View, groups.Code)
+	Describe(name string) (groups.View, groups.Code)
 	// List describes all groups by name, without their members.
-	List(ctx context.Context) ([]groups.View, groups.Code)
+	List() ([]groups.View, groups.Code)
 	// DeleteGroup forgets what a group without members has committed.
 	DeleteGroup(ctx context.Context, group string) error
 	// DeleteOffset forgets what a group without members has committed in one partition.

@@ -28,7 +28,7 @@ const (
 
 func (s *Server) listGroups(_ *Call, ctx context.Context, r *kmsg.ListGroupsRequest) (kmsg.Response, *budget.Reservation) {
 	resp := kmsg.NewPtrListGroupsResponse()
-	list, code := s.Coordinator.List(ctx)
+	list, code := s.Coordinator.List()
 	memory, err := s.Memory.Reserve(int64(len(list)) * elementBytes)
 	if err != nil {
 		code = groups.CoordinatorNotAvailable

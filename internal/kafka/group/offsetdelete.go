@@ -28,7 +28,7 @@ func (s *Server) offsetDelete(_ *Call, ctx context.Context, r *kmsg.OffsetDelete
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	resp := kmsg.NewPtrOffsetDeleteResponse()
-	view, code := s.Coordinator.Describe(ctx, r.Group)
+	view, code := s.Coordinator.Describe(r.Group)
 	if code == groups.OK && r.Group == "" {
 		code = groups.InvalidGroupID
 	}

@@ -92,9 +92,10 @@ func (f *fetching) look(ctx context.Context, name string) *fetched {
 	if g := f.seen[name]; g != nil {
 		return g
 	}
-	info, err := f.Coordinator.Offsets(ctx, name)
+	var info broker.GroupInfo
+	err := f.grow(name)
 	if err == nil {
-		err = growFor(f.memory, &info)
+		info, err = f.Coordinator.Offsets(ctx, name)
 	}
 	g := &fetched{all: info, code: codeOf(err), at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
 	for i := range g.all.Offsets {
@@ -121,7 +122,7 @@ func (f *fetching) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) k
 		return resp
 	}
 	if r.Topics == nil {
-		if err := growFor(f.memory, &g.all); err != nil {
+		if err := f.grow(r.Group); err != nil {
 			resp.ErrorCode = codeOf(err)
 			return resp
 		}
@@ -148,16 +149,13 @@ func (f *fetching) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) k
 	return resp
 }
 
-// growFor reserves what the answer about a group takes.
-func growFor(memory *budget.Reservation, info *broker.GroupInfo) error {
-	size := int64(0)
-	for i := range info.Offsets {
-		size += elementBytes + 2*int64(len(info.Offsets[i].Metadata))
-	}
-	if memory == nil {
+// grow reserves what the answer about a group takes.
+func (f *fetching) grow(name string) error {
+	if f.memory == nil {
 		return broker.ErrOverBudget
 	}
-	return memory.Grow(size)
+	held := f.Coordinator.Size(name)
+	return f.memory.Grow(int64(held.Offsets)*elementBytes + 2*int64(held.Text))
 }
 
 // allOffsets answers with all that a group has committed. Offsets come by topic.

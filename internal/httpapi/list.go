@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// listBuffer is how much of a list is collected before it is sent. A shorter list has a Content-Length.
+const listBuffer = 64 << 10
+
+// list is a JSON object with one array whose elements are made and sent one after the other, so that only one of them takes
+// memory, however many there are.
+type list struct {
+	a    *API
+	w    http.ResponseWriter
+	buf  []byte
+	n    int
+	sent bool // the head has been sent: an error can only cut the answer off
+}
+
+func (a *API) newList(w http.ResponseWriter, member string) *list {
+	return &list{a: a, w: w, buf: fmt.Appendf(nil, "{%q:[", member)}
+}
+
+// add appends an element for which it reserves size bytes while it is made. make returns nil for one that is not there any
+// more. After an error the list is over: end has to be given it.
+func (l *list) add(ctx context.Context, size int64, make func() (any, error)) error {
+	memory, err := l.a.fetch.ReserveWait(ctx, size+2*listBuffer)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	v, err := make()
+	if err != nil || v == nil {
+		return err
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	if l.n++; l.n > 1 {
+		l.buf = append(l.buf, ',')
+	}
+	if l.buf = append(l.buf, b...); len(l.buf) < listBuffer {
+		return nil
+	}
+	if !l.sent {
+		l.sent = true
+		l.head().WriteHeader(http.StatusOK)
+	}
+	err = l.a.pace.Send(l.w, l.buf)
+	if l.buf = l.buf[:0]; cap(l.buf) > 2*listBuffer {
+		l.buf = nil
+	}
+	return err
+}
+
+func (l *list) head() http.ResponseWriter {
+	h := l.w.Header()
+	h.Set("Content-Type", api.JSON)
+	h.Set("X-Content-Type-Options", "nosniff")
+	return l.w
+}
+
+// end sends what is left. With an error it cuts an answer off that was begun, so that nobody takes it for the whole list.
+func (l *list) end(err error) error {
+	switch {
+	case err != nil && l.sent:
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		return err
+	}
+	l.buf = append(l.buf, "]}"...)
+	if l.sent {
+		_ = l.a.pace.Send(l.w, l.buf)
+		return nil
+	}
+	l.head()
+	l.a.write(l.w, http.StatusOK, l.buf)
+	return nil
+}
