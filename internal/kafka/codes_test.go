@@ -19,7 +19,7 @@ import (
 // UNKNOWN_SERVER_ERROR; what may be there is told so, and what is not and may be tried again too.
 func TestAppendCodes(t *testing.T) {
 	allowed := []int16{
-		none, corruptMessage, unknownTopicOrPartition, notLeaderOrFollower, requestTimedOut, messageTooLarge, notEnoughReplicas,
+		none, corruptMessage, unknownTopicOrPartition, notLeaderOrFollower, requestTimedOut, messageTooLarge, notEnoughReplicas, policyViolation,
 		invalidRequiredAcks, invalidTimestamp, unsupportedForMessageFormat, outOfOrderSequenceNumber, invalidProducerEpoch,
 		transactionalIDAuthorizationFailed, kafkaStorageError, unsupportedCompressionType, invalidRecord, unknownTopicID,
 	}
@@ -30,6 +30,8 @@ func TestAppendCodes(t *testing.T) {
 		&broker.FencedError{Epoch: 7}:          notLeaderOrFollower,
 		broker.ErrClosed:                       notLeaderOrFollower,
 		broker.ErrFull:                         notEnoughReplicas,
+		&broker.StateFullError{}:               policyViolation,
+		&broker.StateFullError{Ranges: true}:   notEnoughReplicas,
 		&budget.OverError{Wanted: 1, Limit: 2}: notEnoughReplicas,
 		late:                                   notEnoughReplicas,
 		broker.ErrStoreUnavailable:             notEnoughReplicas,

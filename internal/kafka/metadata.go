@@ -12,8 +12,8 @@ import (
 )
 
 // Metadata (3), v0 to v13: the topics and where to find them, by name or id. The one broker leads every partition and is the
-// controller; its address is what is advertised. Topics that are not there are made if the client and the broker allow it. No
-// racks, no authorized operations.
+// controller; its address is what is advertised. Topics that are not there are made if the client and the broker allow it. A topic
+// for whose partitions there is no memory is LEADER_NOT_AVAILABLE. No racks, no authorized operations.
 var metadataAPI = api{
 	key: kmsg.Metadata, min: 0, max: 13,
 	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
@@ -67,11 +67,18 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 			resp.Topics = append(resp.Topics, m)
 		}
 	}
-	if err := c.chargeTopics(found); err != nil {
-		return nil, err
-	}
 	for i := range found {
-		resp.Topics = append(resp.Topics, c.describeTopic(&found[i]))
+		ref := &found[i]
+		if c.chargeTopics(found[i:i+1]) == nil {
+			resp.Topics = append(resp.Topics, c.describeTopic(ref))
+			continue
+		}
+		if err := c.frame.Charge(partitionBytes); err != nil {
+			return nil, err
+		}
+		m := kmsg.NewMetadataResponseTopic() // its name is there; the partitions come when it is asked for by itself
+		m.ErrorCode, m.Topic, m.TopicID = leaderNotAvailable, &ref.Name, ref.ID
+		resp.Topics = append(resp.Topics, m)
 	}
 	return resp, nil
 }

@@ -27,6 +27,7 @@ type broker struct {
 	debug string // address of pprof
 	store *s3proxy.Proxy
 	cell  *cell
+	again func() error // starts another process on the same bucket and data folder
 
 	fresh   held          // when it had done nothing yet
 	stop    chan struct{} // ends the sampling
@@ -56,18 +57,24 @@ func start(t *testing.T, args ...string) *broker {
 		"--bucket", proxy.Spec("pressure"), "--data-dir", dir, "--http-port", "0", "--memory-limit", strconv.Itoa(limit),
 		"--http-connections", "100000", "--http-debug-enable", "--http-debug-port", debugPort,
 	}, args...)
-	if b.Broker, err = program.Serve(b.cell.wrap(seb), env, args...); err != nil {
-		t.Fatal(err)
+	b.again = func() (err error) {
+		if b.Broker, err = program.Serve(b.cell.wrap(seb), env, args...); err != nil {
+			return err
+		}
+		if b.url, err = b.Address(dir); err != nil {
+			return err
+		}
+		b.addr = strings.TrimPrefix(b.url, "http://")
+		b.sample()
+		return nil
 	}
 	t.Cleanup(func() {
 		b.Kill()
 		b.cell.remove()
 	})
-	if b.url, err = b.Address(dir); err != nil {
+	if err := b.again(); err != nil {
 		t.Fatal(err)
 	}
-	b.addr = strings.TrimPrefix(b.url, "http://")
-	b.sample()
 	b.produce("first", 0)
 	b.fresh = b.held()
 	return b

@@ -119,10 +119,12 @@ type kafkaVictim struct {
 
 // listens is where it listens for clients of Kafka.
 func (v *kafkaVictim) listens() string {
-	for line := range strings.Lines(v.Log()) {
-		if rest, ok := strings.CutPrefix(line, "  Kafka    "); ok {
-			address, _, _ := strings.Cut(rest, " ")
-			return address
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for line := range strings.Lines(v.Log()) {
+			if rest, ok := strings.CutPrefix(line, "  Kafka    "); ok && strings.HasSuffix(rest, "\n") {
+				address, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+				return address
+			}
 		}
 	}
 	v.t.Fatalf("no listener in\n%s", v.Log())

@@ -1,0 +1,348 @@
+package pressure
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/sebbroker/seb/record"
+)
+
+var errStateFull = errors.New("state_full")
+
+// TestStateGrows: clients create all that they are allowed to, until they are refused by name. The broker stays within its limit,
+// lists what there is, starts again, and takes records all the while.
+func TestStateGrows(t *testing.T) {
+	for _, c := range []struct {
+		kind string
+		grow func(g *grown) error // one step
+		ends error                // with which steps are refused; nil: they are not
+		most int                  // steps
+	}{
+		{"topics", (*grown).topics, errStateFull, 100},
+		{"partitions", (*grown).partitions, kerr.PolicyViolation, 100},
+		{"written partitions", (*grown).written, kerr.PolicyViolation, 200},
+		{"groups", (*grown).groups, errStateFull, 100_000},
+		{"offsets", (*grown).offsets, kerr.InvalidCommitOffsetSize, 1000},
+		{"members", (*grown).members, kerr.GroupMaxSizeReached, 100_000},
+		{"producers", (*grown).producers, nil, 200},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			g := &grown{kafkaVictim: &kafkaVictim{broker: start(t, "--batch-wait-time", "0", "--kafka-listen", "127.0.0.1:0")}}
+			g.http.Transport = &http.Transport{MaxConnsPerHost: 60, MaxIdleConnsPerHost: 60}
+			g.connect()
+			defer func() { g.client.Close() }()
+			steps := 0
+			var err error
+			for ; err == nil && steps < c.most; steps++ {
+				err = c.grow(g)
+			}
+			if !errors.Is(err, c.ends) {
+				t.Fatalf("step %d: %v, want %v\n%s", steps, err, c.ends, g.Log())
+			}
+			t.Logf("%d steps, then %v; the state takes %s of %s", steps, err,
+				mib(int64(g.metric(`seb_memory_reserved_bytes{class="state"}`))), mib(int64(g.metric(`seb_memory_limit_bytes{class="state"}`))))
+			g.lists()
+			g.produce("first", 1)
+			g.restart()
+			g.lists()
+			g.produce("first", 2)
+			g.alive()
+			g.within(limit)
+		})
+	}
+}
+
+// id is a topic's id, by which newer requests name it.
+func (g *grown) id(topic string) [16]byte {
+	r := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = &topic
+	r.Topics = append(r.Topics, t)
+	resp, err := ask[*kmsg.MetadataResponse](g, r)
+	if err != nil || len(resp.Topics) != 1 {
+		return [16]byte{}
+	}
+	return resp.Topics[0].TopicID
+}
+
+// grown is a broker whose state grows.
+type grown struct {
+	*kafkaVictim
+	client *kgo.Client
+	http   http.Client
+	n      int // of the next step
+	wg     sync.WaitGroup
+}
+
+func (g *grown) connect() {
+	g.t.Helper()
+	var err error
+	g.client, err = kgo.NewClient(kgo.SeedBrokers(g.listens()), kgo.SASL(plain.Auth{User: "u", Pass: key}.AsMechanism()))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// ask sends a request to the broker.
+func ask[R kmsg.Response](g *grown, r kmsg.Request) (R, error) {
+	resp, err := g.client.SeedBrokers()[0].Request(g.t.Context(), r)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return resp.(R), nil
+}
+
+// create makes topics with so many partitions each.
+func (g *grown) create(topics, partitions int) error {
+	return g.each(topics, func(n int) error {
+		r := kmsg.NewPtrCreateTopicsRequest()
+		r.TimeoutMillis = 20_000
+		t := kmsg.NewCreateTopicsRequestTopic()
+		t.Topic, t.NumPartitions, t.ReplicationFactor = fmt.Sprintf("topic-%06d", n), int32(partitions), -1
+		r.Topics = append(r.Topics, t)
+		resp, err := ask[*kmsg.CreateTopicsResponse](g, r)
+		if err != nil {
+			return err
+		}
+		out := &resp.Topics[0]
+		if err = kerr.ErrorForCode(out.ErrorCode); err != nil && (out.ErrorMessage == nil || !strings.Contains(*out.ErrorMessage, "--memory-limit")) {
+			err = fmt.Errorf("%v without the limit to set", err)
+		}
+		return err
+	})
+}
+
+// each calls f with the next numbers, at once, and returns an error of theirs.
+func (g *grown) each(many int, f func(n int) error) error {
+	errs := make(chan error, many)
+	for range many {
+		n := g.n
+		g.n++
+		g.wg.Go(func() { errs <- f(n) })
+	}
+	g.wg.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put sends a request over HTTP.
+func (g *grown) put(path, body string) error {
+	req, err := http.NewRequest(http.MethodPut, g.url+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := g.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode < http.StatusMultipleChoices {
+		return err
+	}
+	if resp.StatusCode == http.StatusConflict && bytes.Contains(text, []byte(`"code":"state_full"`)) && bytes.Contains(text, []byte("--memory-limit")) {
+		return errStateFull
+	}
+	return fmt.Errorf("%s %s", resp.Status, text)
+}
+
+func (g *grown) topics() error {
+	return g.each(500, func(n int) error { return g.put(fmt.Sprintf("/topic?topic-name=topic-%06d", n), "") })
+}
+
+func (g *grown) partitions() error { return g.create(1, 10_000) }
+
+// written makes a topic and writes to each of its partitions.
+func (g *grown) written() error {
+	if err := g.create(1, 500); err != nil {
+		return err
+	}
+	return g.append(fmt.Sprintf("topic-%06d", g.n-1), 500, record.Producer{ID: -1, Epoch: -1, Sequence: -1})
+}
+
+// append appends a batch to each partition of a topic, each of its own producer if that has an id.
+func (g *grown) append(topic string, partitions int, p record.Producer) error {
+	r := kmsg.NewPtrProduceRequest()
+	r.Acks, r.TimeoutMillis = -1, 20_000
+	t := kmsg.NewProduceRequestTopic()
+	t.Topic, t.TopicID = topic, g.id(topic)
+	for i := range partitions {
+		part := kmsg.NewProduceRequestTopicPartition()
+		part.Partition = int32(i)
+		data, _, err := record.Append(nil, []record.Record{{Value: []byte("x"), Timestamp: time.Now().UnixMilli()}}, record.EncodeOptions{})
+		if err != nil {
+			return err
+		}
+		if p.ID >= 0 {
+			record.StampProducer(data, p)
+			p.ID++
+		}
+		part.Records = data
+		t.Partitions = append(t.Partitions, part)
+	}
+	r.Topics = append(r.Topics, t)
+	resp, err := ask[*kmsg.ProduceResponse](g, r)
+	if err != nil {
+		return err
+	}
+	for _, p := range resp.Topics[0].Partitions {
+		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// producers appends as 100 producers that nobody has seen before.
+func (g *grown) producers() error {
+	if g.n == 0 {
+		if err := g.create(1, 100); err != nil {
+			return err
+		}
+	}
+	g.n++
+	return g.append("topic-000000", 100, record.Producer{ID: int64(1000 * g.n)})
+}
+
+// commit commits offsets of a group in so many partitions.
+func (g *grown) commit(group, topic string, partitions int) error {
+	r := kmsg.NewPtrOffsetCommitRequest()
+	r.Group, r.Generation = group, -1
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic, t.TopicID = topic, g.id(topic)
+	for i := range partitions {
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Partition, p.Metadata = int32(i), new(strings.Repeat("m", 100))
+		t.Partitions = append(t.Partitions, p)
+	}
+	r.Topics = append(r.Topics, t)
+	resp, err := ask[*kmsg.OffsetCommitResponse](g, r)
+	if err != nil {
+		return err
+	}
+	for _, p := range resp.Topics[0].Partitions {
+		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groups makes groups with an offset each. Offsets wait for a second unless something else is stored: so something is.
+func (g *grown) groups() error {
+	done, stopped := make(chan struct{}), make(chan struct{})
+	defer func() { close(done); <-stopped }()
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				g.post("first", 3)
+			}
+		}
+	}()
+	body := fmt.Sprintf(`{"offset":1,"metadata":%q}`, strings.Repeat("m", 4000))
+	return g.each(200, func(n int) error {
+		return g.put(fmt.Sprintf("/offsets?group=group-%06d&topic-name=first&partition=0", n), body)
+	})
+}
+
+func (g *grown) offsets() error {
+	if g.n == 0 {
+		if err := g.create(1, 1000); err != nil {
+			return err
+		}
+	}
+	return g.each(6, func(n int) error { return g.commit(fmt.Sprintf("group-%06d", n), "topic-000000", 1000) })
+}
+
+// members has members join groups of their own.
+func (g *grown) members() error {
+	return g.each(50, func(n int) error {
+		r := kmsg.NewPtrJoinGroupRequest()
+		r.Group, r.ProtocolType, r.InstanceID = fmt.Sprintf("group-%06d", n), "consumer", new("i") // a named one gets its place at once
+		r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = 300_000, 300_000
+		p := kmsg.NewJoinGroupRequestProtocol()
+		p.Name, p.Metadata = "range", make([]byte, 8000)
+		r.Protocols = append(r.Protocols, p)
+		resp, err := ask[*kmsg.JoinGroupResponse](g, r)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
+}
+
+// lists asks for every list that there is, several at once. What does not fit into the memory now may be refused.
+func (g *grown) lists() {
+	g.t.Helper()
+	for range 4 {
+		for _, path := range []string{"/topics", "/groups", "/topic?topic-name=topic-000000", "/group?group=group-000000", "/metrics", "/readyz"} {
+			g.wg.Go(func() {
+				req, err := http.NewRequest(http.MethodGet, g.url+path, nil)
+				if err != nil {
+					g.t.Error(err)
+					return
+				}
+				req.Header.Set("Authorization", "Bearer "+key)
+				req.Header.Set("Accept", "application/json, text/plain")
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil {
+					g.t.Errorf("%s: %v", path, err)
+					return
+				}
+				defer resp.Body.Close()
+				switch n, err := io.Copy(io.Discard, resp.Body); {
+				case err != nil:
+					g.t.Errorf("%s: after %d bytes: %v", path, n, err)
+				case resp.StatusCode >= http.StatusInternalServerError:
+					g.t.Errorf("%s: %s", path, resp.Status)
+				}
+			})
+		}
+		g.wg.Go(func() {
+			r := kmsg.NewPtrMetadataRequest()
+			if _, err := ask[*kmsg.MetadataResponse](g, r); err != nil {
+				g.t.Errorf("metadata: %v", err)
+			}
+		})
+	}
+	g.wg.Wait()
+}
+
+// restart stops the broker and starts it again.
+func (g *grown) restart() {
+	g.t.Helper()
+	g.within(limit)
+	g.client.Close()
+	if code := g.Stop(); code != 0 {
+		g.t.Fatalf("exit %d\n%s", code, g.Log())
+	}
+	g.stop, g.most = make(chan struct{}), 0
+	if err := g.again(); err != nil {
+		g.t.Fatalf("%v\n%s", err, g.Log())
+	}
+	g.connect()
+}
