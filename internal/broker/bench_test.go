@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/state"
 )
 
 // null is a store that keeps nothing of what is put under wal: the broker's own work is measured.
@@ -60,6 +62,40 @@ func BenchmarkFlush(b *testing.B) {
 			b.ReportMetric(float64(b.N*appends)/b.Elapsed().Seconds(), "appends/s")
 		})
 	}
+}
+
+// BenchmarkCommit is a commit of one record of 1 KiB, with few or very many partitions of other topics: a commit costs what it
+// touches. cpu-ns/op is the processor time of the whole process, collections of garbage included.
+func BenchmarkCommit(b *testing.B) {
+	for _, others := range []int{0, 1_000_000} {
+		b.Run(fmt.Sprintf("partitions=%d", others), func(b *testing.B) {
+			o := options(null{objstore.NewMemory()})
+			o.Budget = budget.New(4 << 30)
+			o.Batch.Wait = 0
+			br := open(b, o)
+			for i := range others / state.PartitionsMax {
+				create(b, br, fmt.Sprint("other", i), state.PartitionsMax)
+			}
+			create(b, br, "a", 1)
+			one := []broker.Append{data(b, "a", 0, strings.Repeat("x", 1000))}
+			b.ReportAllocs()
+			before := processorTime(b)
+			for b.Loop() {
+				if r := br.Submit(context.Background(), one).Wait(context.Background()); r[0].Err != nil {
+					b.Fatal(r[0].Err)
+				}
+			}
+			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkTailFetch is a reader at the end of the log.

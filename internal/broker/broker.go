@@ -40,7 +40,9 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		return nil, errors.New("open broker: no store")
 	}
 	o = o.withDefaults()
-	o.Core.StateMax = o.Budget.Class(budget.State).Limit()
+	if o.Core.StateMax == 0 {
+		o.Core.StateMax = o.Budget.Class(budget.State).Limit()
+	}
 	b := &Broker{
 		opt: o, met: newMeters(&o),
 		topics: make(chan struct{}, 1), closing: make(chan struct{}),

@@ -46,5 +46,5 @@ func (b *Broker) StateFull() error {
 func (b *Broker) stateFull(ranges bool) error {
 	held, most := b.StateMemory()
 	needs := budget.LimitFor(budget.State, max(held.Sum(), most)*5/4)
-	return &StateFullError{Held: held, Max: most, Ranges: ranges, Limit: (needs + 1<<20 - 1) &^ (1<<20 - 1)}
+	return &StateFullError{Held: held, Max: most, Ranges: ranges, Limit: max(budget.LimitMin, (needs+1<<20-1)&^(1<<20-1))}
 }

@@ -65,7 +65,9 @@ func (a *API) writeGroup(w http.ResponseWriter, r *http.Request, name string, la
 }
 
 // groupMemory is what an answer about a group takes, described and encoded; metadata may be escaped.
-func groupMemory(ref *broker.GroupRef) int64 { return int64(1+ref.Offsets)*offsetBytes + 8*int64(ref.Text) }
+func groupMemory(ref *broker.GroupRef) int64 {
+	return int64(1+ref.Offsets)*offsetBytes + 8*int64(ref.Text)
+}
 
 func groupOf(info *broker.GroupInfo) api.Group {
 	g := api.Group{Group: info.Name, Offsets: make([]api.GroupOffset, len(info.Offsets))}

@@ -28,7 +28,7 @@ type Config struct {
 	// RaiseAfter is how long a leader of a bucket at a lower format level waits before the first commit that a client makes
 	// raises the bucket to state.LevelMax; 10 minutes. Negative: only a proposed FormatLevel record does.
 	RaiseAfter Duration
-	// StateMax bounds the memory of the state, in bytes as state.Memory counts them. 0: none. What would make it larger is
+	// StateMax bounds the memory of the state, in bytes as state.Memory counts them. 0 or less: no bound. What would make it larger is
 	// rejected; what is in the log already is taken whatever its size.
 	StateMax int64
 	// Seen is what an earlier run knew of this log; nil: nothing. A candidate that finds less does not lead.

@@ -172,10 +172,21 @@ func encodeTopic(t *Topic) []byte {
 	b := appendBytes(nil, topicID, t.ID[:])
 	b = appendBytes(b, topicNameField, []byte(t.Name))
 	b = appendSettings(b, topicSetting, t.Settings)
-	for _, p := range t.Partitions.All() {
+	next := 0
+	for i, p := range t.Partitions.Written() {
+		b = appendUnwritten(b, i-next)
 		b = appendBytes(b, topicPartition, encodePartition(p))
+		next = i + 1
 	}
-	return b
+	return appendUnwritten(b, t.Partitions.Len()-next)
+}
+
+// appendUnwritten appends n partitions to which nothing was written: empty messages.
+func appendUnwritten(b []byte, n int) []byte {
+	if n == 0 {
+		return b
+	}
+	return append(b, bytes.Repeat(appendBytes(nil, topicPartition, nil), n)...)
 }
 
 func encodePartition(p *Partition) []byte {

@@ -1,0 +1,121 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/batcher"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/packer"
+	"github.com/sebbroker/seb/record"
+)
+
+func openBounded(t *testing.T, store objstore.Store, stateMax int64) *broker.Broker {
+	t.Helper()
+	b, err := broker.Open(t.Context(), broker.Options{
+		Store: store, AutoCreate: true, Core: logcore.Config{StateMax: stateMax}, Batch: batcher.Config{Wait: time.Microsecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close(context.Background()) })
+	return b
+}
+
+func appendOne(t *testing.T, b *broker.Broker, topic string, partition int32) error {
+	t.Helper()
+	data, sum, err := record.Append(nil, []record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Submit(t.Context(), []broker.Append{{Topic: topic, Partition: partition, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0].Err
+}
+
+// TestStateLargerThanTheLimit: a bucket with more in it than the memory limit allows opens, is read and written, and takes nothing that
+// would make its state larger, until something is deleted.
+func TestStateLargerThanTheLimit(t *testing.T) {
+	store := objstore.NewMemory()
+	b := openBounded(t, store, -1)
+	for i := range 20 {
+		if _, err := b.CreateTopic(t.Context(), fmt.Sprint("t", i), broker.TopicSpec{Partitions: 1000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(appendOne(t, b, "t0", 7), b.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t0", Partition: 7, Offset: 1}})[0]); err != nil {
+		t.Fatal(err)
+	}
+	b.Close(t.Context())
+
+	b = openBounded(t, store, 1<<20)
+	refused := func(what string, err error) {
+		t.Helper()
+		var full *broker.StateFullError
+		if !errors.As(err, &full) || full.Ranges || !errors.Is(err, broker.ErrStateFull) || errors.Is(err, broker.ErrOverBudget) ||
+			!strings.Contains(err.Error(), "--memory-limit 16MiB") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("open", b.StateFull())
+	_, err := b.CreateTopic(t.Context(), "new", broker.TopicSpec{})
+	refused("create", err)
+	_, err = b.UpdateTopic(t.Context(), "t1", broker.TopicSpec{Partitions: 1001})
+	refused("more partitions", err)
+	refused("first append", appendOne(t, b, "t0", 8))
+	refused("new group", b.CommitOffsets(t.Context(), "h", []broker.OffsetCommit{{Topic: "t0", Offset: 1}})[0])
+	refused("new offset", b.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t0", Offset: 1}})[0])
+	for range 3 {
+		if err := errors.Join(appendOne(t, b, "t0", 7), b.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t0", Partition: 7, Offset: 2}})[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := b.Topic(t.Context(), "t0", false); err != nil || info.Partitions[7].Next != 4 {
+		t.Errorf("%+v %v", info.Partitions[7], err)
+	}
+	for i := 19; b.StateFull() != nil; i-- {
+		if err := b.DeleteTopic(t.Context(), fmt.Sprint("t", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.CreateTopic(t.Context(), "new", broker.TopicSpec{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRangesFull: when where the records lie takes too much memory, appends are refused until commit objects are merged.
+func TestRangesFull(t *testing.T) {
+	store := objstore.NewMemory()
+	b := openBounded(t, store, 100_000)
+	if err := b.EnsureTopic(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
+	appended := 0
+	var err error
+	for ; err == nil && appended < 10_000; appended++ {
+		err = appendOne(t, b, "t", 0)
+	}
+	if !errors.Is(err, broker.ErrStateFull) || !errors.Is(err, broker.ErrOverBudget) || !strings.Contains(err.Error(), "merged") {
+		t.Fatalf("append %d: %v", appended, err)
+	}
+	m := merge.Open(merge.Options{
+		Log: b, Store: store, TempDir: t.TempDir(), Packer: packer.Config{Backlog: 200}, Every: time.Hour,
+		Ranges: func() int { held, _ := b.StateMemory(); return int(held.Ranges / 112) },
+	})
+	defer m.Close()
+	deadline := time.Now().Add(time.Minute)
+	for err = appendOne(t, b, "t", 0); err != nil && time.Now().Before(deadline); err = appendOne(t, b, "t", 0) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if info, err := b.Topic(t.Context(), "t", false); err != nil || info.Partitions[0].Next != int64(appended) {
+		t.Errorf("%+v %v, want %d", info.Partitions, err, appended)
+	}
+}
