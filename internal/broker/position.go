@@ -35,7 +35,8 @@ type TopicRef struct {
 	Name       string
 	ID         record.ID
 	Partitions int
-	AppendTime bool // they are the log's append times
+	AppendTime bool              // they are the log's append times
+	Settings   map[string]string // those that are set; read-only
 }
 
 // TopicNamed finds a topic by its name; ok is false if it is not there.
@@ -66,7 +67,7 @@ func refTo(t *state.Topic) (TopicRef, bool) {
 	if t == nil {
 		return TopicRef{}, false
 	}
-	return TopicRef{Name: t.Name, ID: t.ID, Partitions: t.Partitions.Len(), AppendTime: t.LogAppendTime()}, true
+	return TopicRef{Name: t.Name, ID: t.ID, Partitions: t.Partitions.Len(), AppendTime: t.LogAppendTime(), Settings: t.Settings}, true
 }
 
 // Leads is whether this broker leads, as far as it knows: another one may have taken over without its having noticed. What

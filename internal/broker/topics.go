@@ -121,7 +121,7 @@ func (b *Broker) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (
 	case <-ctx.Done():
 		return TopicInfo{}, fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
 	}
-	now, settings, err := b.updated(ctx, name, spec)
+	now, settings, err := b.updated(name, spec)
 	if err != nil {
 		return TopicInfo{}, err
 	}
@@ -131,15 +131,16 @@ func (b *Broker) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (
 }
 
 // CheckUpdate says what UpdateTopic would refuse, and changes nothing.
-func (b *Broker) CheckUpdate(ctx context.Context, name string, spec TopicSpec) error {
-	_, _, err := b.updated(ctx, name, spec)
+func (b *Broker) CheckUpdate(_ context.Context, name string, spec TopicSpec) error {
+	_, _, err := b.updated(name, spec)
 	return err
 }
 
 // updated is a topic as it is, and its settings as they would be.
-func (b *Broker) updated(ctx context.Context, name string, spec TopicSpec) (now TopicInfo, settings map[string]string, err error) {
-	if now, err = b.Topic(ctx, name, false); err != nil {
-		return now, nil, err
+func (b *Broker) updated(name string, spec TopicSpec) (now TopicRef, settings map[string]string, err error) {
+	now, ok := b.TopicNamed(name)
+	if !ok {
+		return now, nil, ErrUnknownTopic
 	}
 	merged := maps.Clone(now.Settings)
 	if merged == nil {
@@ -153,7 +154,7 @@ func (b *Broker) updated(ctx context.Context, name string, spec TopicSpec) (now 
 		}
 	}
 	if settings, err = checkSettings(merged); err == nil {
-		err = checkGrowth(len(now.Partitions), spec.Partitions, settings)
+		err = checkGrowth(now.Partitions, spec.Partitions, settings)
 	}
 	return now, settings, err
 }
@@ -161,8 +162,8 @@ func (b *Broker) updated(ctx context.Context, name string, spec TopicSpec) (now 
 // DeleteTopic deletes a topic that nothing uses (Options.InUse) and waits until that is committed. Errors: ErrUnknownTopic,
 // ErrTopicInUse, and those of an append.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
-	if _, err := b.Topic(ctx, name, false); err != nil {
-		return err
+	if _, ok := b.TopicNamed(name); !ok {
+		return ErrUnknownTopic
 	}
 	if b.opt.InUse != nil {
 		if err := b.opt.InUse(ctx, name); err != nil {
@@ -175,9 +176,9 @@ func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 // ForceDeleteTopic deletes a topic whatever uses it, and waits until that is committed. Errors: ErrUnknownTopic, and those of an
 // append.
 func (b *Broker) ForceDeleteTopic(ctx context.Context, name string) error {
-	now, err := b.Topic(ctx, name, false)
-	if err != nil {
-		return err
+	now, ok := b.TopicNamed(name)
+	if !ok {
+		return ErrUnknownTopic
 	}
 	return b.propose(ctx, state.Record{Kind: state.TopicDelete, Topic: now.ID})
 }

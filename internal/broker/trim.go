@@ -31,6 +31,15 @@ func (b *Broker) Trim(ctx context.Context, topic string, partition int32, offset
 	return b.partitionInfo(id)
 }
 
+// Partition describes a partition as committed. Errors: ErrUnknownTopic, ErrUnknownPartition.
+func (b *Broker) Partition(topic string, partition int32) (PartitionInfo, error) {
+	id, err := b.partition(topic, partition)
+	if err != nil {
+		return PartitionInfo{}, err
+	}
+	return b.partitionInfo(id)
+}
+
 func (b *Broker) partitionInfo(id partKey) (info PartitionInfo, err error) {
 	err = ErrUnknownTopic
 	b.log.Read(func(s *state.State) {

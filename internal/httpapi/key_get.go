@@ -55,7 +55,7 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 
 // refresh waits until the index has what is committed by now.
 func (k *keyed) refresh(r *http.Request) (err error) {
-	if k.info, err = k.a.b.Topic(r.Context(), k.topic, false); err != nil {
+	if err = k.find(); err != nil {
 		return err
 	}
 	return k.catchUp(r.Context())
@@ -87,13 +87,13 @@ func (k *keyed) notFound(e *view.Entry, deleted bool) error {
 
 // answer sends the record of an entry. With httpread.ErrGone nothing was sent.
 func (k *keyed) answer(w http.ResponseWriter, r *http.Request, kind string, e *view.Entry) error {
-	if k.trimmed(e) || int(e.Partition) >= len(k.info.Partitions) {
+	if k.trimmed(e) || int(e.Partition) >= k.info.Partitions {
 		return httpread.ErrGone // of a partition that was added just now: it is found when looked up again
 	}
 	g := k.a.source.New(k.topic, int32(e.Partition))
 	defer g.Done()
 	g.Offset = e.Offset
-	g.End = k.info.Partitions[e.Partition].Next
+	g.End = k.bounds(e.Partition).Next
 	if r.Method == http.MethodHead {
 		k.head(w, g, kind, -1, e)
 		w.WriteHeader(http.StatusOK)

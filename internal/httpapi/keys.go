@@ -47,7 +47,7 @@ type keyed struct {
 	latest    bool
 	timeout   time.Duration
 
-	info broker.TopicInfo
+	info broker.TopicRef
 }
 
 // parseKeyed reads the parameters that all such requests have.
@@ -73,10 +73,16 @@ func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
 		return k.q.Fault
 	}
 	var err error
-	if k.info, err = k.a.b.Topic(r.Context(), k.topic, k.latest); err != nil {
+	if k.latest {
+		err = k.a.b.Confirm(r.Context())
+	}
+	if err == nil {
+		err = k.find()
+	}
+	if err != nil {
 		return err
 	}
-	n := len(k.info.Partitions)
+	n := k.info.Partitions
 	switch {
 	case int(k.partition) >= n:
 		return httpread.UnknownPartition(k.topic, k.partition, n)
@@ -106,6 +112,21 @@ func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// find looks the topic up.
+func (k *keyed) find() (err error) {
+	known := false
+	if k.info, known = k.a.b.TopicNamed(k.topic); !known {
+		return broker.ErrUnknownTopic
+	}
+	return nil
+}
+
+// bounds is where a partition begins and ends by now; of one that is gone, nowhere.
+func (k *keyed) bounds(partition uint32) broker.Bounds {
+	o, _ := k.a.b.Bounds(k.info.ID, int32(partition))
+	return o
+}
+
 // wait waits until the index has the record at an offset.
 func (k *keyed) wait(ctx context.Context, partition int32, offset int64) error {
 	outer := ctx
@@ -125,9 +146,12 @@ func (k *keyed) wait(ctx context.Context, partition int32, offset int64) error {
 
 // catchUp waits until the index has all that was committed when the topic was looked up.
 func (k *keyed) catchUp(ctx context.Context) error {
-	for i, p := range k.info.Partitions {
-		if (k.partition < 0 || int32(i) == k.partition) && p.Next > p.Start {
-			if err := k.wait(ctx, int32(i), p.Next-1); err != nil {
+	for i := range int32(k.info.Partitions) {
+		if k.partition >= 0 && i != k.partition {
+			continue
+		}
+		if p := k.bounds(uint32(i)); p.Next > p.Start {
+			if err := k.wait(ctx, i, p.Next-1); err != nil {
 				return err
 			}
 		}
@@ -138,7 +162,7 @@ func (k *keyed) catchUp(ctx context.Context) error {
 // trimmed says whether an entry's record is below its partition's start. A partition that was added since the topic was
 // looked up has none.
 func (k *keyed) trimmed(e *view.Entry) bool {
-	return int(e.Partition) < len(k.info.Partitions) && e.Offset < k.info.Partitions[e.Partition].Start
+	return int(e.Partition) < k.info.Partitions && e.Offset < k.bounds(e.Partition).Start
 }
 
 // present leaves out the entries whose records were trimmed away, in place.

@@ -21,7 +21,7 @@ func (g *Reading) Values(ctx context.Context) (*forms.Values, error) {
 	if !g.Patient {
 		return g.tryValues(ctx)
 	}
-	from, need := g.Offset, g.estimate(ctx)
+	from, need := g.Offset, g.estimate()
 	fits := need <= g.s.gate.Size
 	if need > 0 {
 		if err := g.enter(ctx, need); err != nil && !lacksMemory(err) {
@@ -60,12 +60,11 @@ func lacksMemory(err error) bool {
 }
 
 // estimate is about how much memory the answer takes if it is what is asked for; 0 if nothing is there yet, or ever.
-func (g *Reading) estimate(ctx context.Context) int64 {
-	info, err := g.s.b.Topic(ctx, g.Topic, false)
-	if err != nil || int(g.Partition) >= len(info.Partitions) {
+func (g *Reading) estimate() int64 {
+	p, err := g.s.b.Partition(g.Topic, g.Partition)
+	if err != nil {
 		return 0
 	}
-	p := &info.Partitions[g.Partition]
 	if g.Offset < p.Start || g.Offset >= p.Next {
 		return 0
 	}

@@ -66,17 +66,25 @@ func (g *Reading) Begin(q *httpin.Params) {
 // Confirm looks the partition up, and finds where the group has got to, if one is named. latest makes sure that what was
 // committed anywhere before this request is seen by it.
 func (g *Reading) Confirm(r *http.Request, latest bool) error {
-	info, err := g.s.b.Topic(r.Context(), g.Topic, latest)
+	if latest {
+		if err := g.s.b.Confirm(r.Context()); err != nil {
+			return err
+		}
+	}
+	n, err := g.s.b.Partitions(g.Topic)
+	switch {
+	case err != nil:
+		return err
+	case int(g.Partition) >= n:
+		return UnknownPartition(g.Topic, g.Partition, n)
+	case g.Group == "":
+		return nil
+	}
+	p, err := g.s.b.Partition(g.Topic, g.Partition)
 	if err != nil {
 		return err
 	}
-	if int(g.Partition) >= len(info.Partitions) {
-		return UnknownPartition(g.Topic, g.Partition, len(info.Partitions))
-	}
-	if g.Group != "" {
-		return g.resume(r, info.Partitions[g.Partition].Start)
-	}
-	return nil
+	return g.resume(r, p.Start)
 }
 
 // resume looks up where the group has got to: its committed offset, or the partition's start if it has none.

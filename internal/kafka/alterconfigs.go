@@ -157,9 +157,9 @@ func (c *call) policies(ctx context.Context, topic string, g *kmsg.IncrementalAl
 	if g.Name != "cleanup.policy" || g.Value == nil {
 		return "", fmt.Errorf("config %.100s is no list", g.Name)
 	}
-	info, err := c.b.Topic(ctx, topic, false)
-	if err != nil {
-		return "", err
+	info, ok := c.b.TopicNamed(topic)
+	if !ok {
+		return "", broker.ErrUnknownTopic
 	}
 	has := map[string]bool{}
 	for _, p := range strings.Split(state.Resolve(info.Settings).CleanupPolicy, ",") {

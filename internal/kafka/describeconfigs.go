@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/state"
 )
@@ -38,9 +39,9 @@ func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsReque
 				out.ErrorCode, out.ErrorMessage = invalidTopic, text(err)
 				break
 			}
-			info, err := c.b.Topic(ctx, ask.ResourceName, false)
-			if err != nil {
-				out.ErrorCode, out.ErrorMessage = topicCode(err), text(err)
+			info, ok := c.b.TopicNamed(ask.ResourceName)
+			if !ok {
+				out.ErrorCode, out.ErrorMessage = topicCode(broker.ErrUnknownTopic), text(broker.ErrUnknownTopic)
 				break
 			}
 			out.Configs = topicConfigs(info.Settings, ask.ConfigNames, r.IncludeSynonyms)
