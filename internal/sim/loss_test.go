@@ -74,7 +74,6 @@ func TestLosses(t *testing.T) {
 // TestLossesThatFailed repeats seeds that found something once.
 func TestLossesThatFailed(t *testing.T) {
 	for name, seed := range map[string]uint64{
-		"a follower whose only snapshot is lost starts over, and shows nothing":        4611686018427387995,
 		"a broker leads where a SEAL took the name of the last slot that it saw":       4611686018427388055,
 		"a slot is lost before those in front of it come":                              4611686018427388711,
 		"a leader that does not know that it is deposed takes the name of a lost SEAL": 4611686018427388278,
