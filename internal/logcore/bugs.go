@@ -42,6 +42,7 @@ const (
 	bugGarbageStays      plantedBug = "garbage stays on an idle log"
 	bugStampWall         plantedBug = "records stamped with the clock instead of the append time"
 	bugStampCommitted    plantedBug = "records stamped as the committed settings say"
+	bugResetIgnored      plantedBug = "append times go on from the latest after a time reset"
 )
 
 func bug(b plantedBug) bool { return planted.On(string(b)) }
@@ -64,6 +65,9 @@ func PlantedBugs() []string {
 func PlantedBugsOfLosses() []string {
 	return []string{string(bugEndUnproven), string(bugBranchCollected)}
 }
+
+// PlantedBugsOfClocks lists those that do no harm while no clock is wrong.
+func PlantedBugsOfClocks() []string { return []string{string(bugResetIgnored)} }
 
 func sortBySlot(names []snapName) {
 	slices.SortStableFunc(names, func(a, b snapName) int { return cmp.Compare(b.pos.Slot, a.pos.Slot) })

@@ -103,8 +103,12 @@ func (c *Core) room() state.Room {
 // on, and no more.
 func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
 	ahead := c.lead.ahead
+	after := ahead.AppendTime
+	if bug(bugResetIgnored) {
+		after = ahead.Latest
+	}
 	h := record.Head{
-		Kind: record.KindData, Time: max(wall, ahead.AppendTime+1), Cluster: c.cluster, Shard: c.cfg.Shard,
+		Kind: record.KindData, Time: max(wall, after+1), Cluster: c.cluster, Shard: c.cfg.Shard,
 		Epoch: ahead.Pos.Epoch, Nonce: ahead.Nonce, Slot: ahead.Pos.Slot, Low: c.committed.Pos.Slot, PrevCRC: ahead.PrevCRC,
 	}
 	f := &Frozen{Key: state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), Proposal: p, Head: h}

@@ -10,8 +10,15 @@ import (
 	"github.com/sebbroker/seb/internal/planted"
 )
 
-// BugTrusted is a mistake to be found by the simulator's invariants: any clock is believed.
-const BugTrusted = "commits by a clock that the store or the log contradicts"
+// Mistakes to be found by the simulator's invariants.
+const (
+	BugTrusted = "commits by a clock that the store or the log contradicts"
+	BugStart   = "a clock that the log contradicts is believed at a start"
+	BugSet     = "time passes by a clock that is set"
+)
+
+// PlantedBugs lists them.
+func PlantedBugs() []string { return []string{BugTrusted, BugStart, BugSet} }
 
 const (
 	// SkewMax is how far the machine's clock may be from the store's.
@@ -88,14 +95,14 @@ func (c *Clock) Time(r Reading) (int64, error) {
 		if r.Skew.Abs() > SkewMax && !planted.On(BugTrusted) {
 			return at, &Error{Skew: r.Skew}
 		}
-	} else if !planted.On(BugTrusted) {
+	} else if !planted.On(BugTrusted) && !planted.On(BugSet) {
 		at = c.started.Wall + (r.Mono-c.started.Mono)/1000
 	}
 	if c.settled || c.last < never {
 		return at, nil
 	}
 	leap := leap(at, c.last)
-	if !r.Store && !c.Accept && !planted.On(BugTrusted) && (leap <= 0 || leap > LeapMax) {
+	if !r.Store && !c.Accept && !planted.On(BugTrusted) && !planted.On(BugStart) && (leap <= 0 || leap > LeapMax) {
 		return at, &Error{Last: time.UnixMicro(c.last), Leap: leap}
 	}
 	c.settled, c.leap = true, leap

@@ -40,6 +40,7 @@ type checker struct {
 	writes  int             // PUTs and passes of collection that were begun
 	chain   []chainSlot
 	epochs  map[record.ID]bool // nonces of epochs on the chain
+	newest  int64              // append time of the chain's newest DATA
 	looks   map[record.ID]tok  // by the nonce that a SEAL names: when its sender last looked for the lost slot
 }
 
@@ -122,6 +123,7 @@ func (c *checker) advance() bool {
 		return false
 	}
 	c.removed(recs)
+	c.later(&o.Head, recs)
 	if err := c.fold.Apply(&o.Head, recs, o.Index); err != nil {
 		c.w.fail("I4: %s does not apply: %v", key, err)
 		return false

@@ -12,6 +12,7 @@ type Config = plan.Config
 // The first seeds of other kinds of run.
 const (
 	Starts = plan.Starts // many brokers start at the same time
+	Clocks = plan.Clocks // clocks are wrong
 	Losses = plan.Losses // an object is lost, or an older copy of the bucket is brought back
 	Months = plan.Months // a month, with triggers
 )

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/sebbroker/seb/internal/logcore"
@@ -47,40 +46,5 @@ func (n *node) hears(then func(logcore.Outcome)) func(logcore.Outcome) {
 			return
 		}
 		n.w.after(n.w.upTo(n.w.cutRand, requestTimeout), func() { then(logcore.OutcomeNoVerdict) })
-	}
-}
-
-// clocks sets a broker's wall clock now and then.
-func (w *world) clocks(n *node) {
-	if w.cfg.ClockEvery == 0 {
-		return
-	}
-	w.after(w.around(w.cutRand, w.cfg.ClockEvery), func() {
-		if w.calm {
-			return
-		}
-		n.setClock(w.cutRand)
-		w.stats.Clocks++
-		w.stats.Faults++
-		w.logf("node %d: its clock is %v off", n.id, time.Duration(n.skew))
-		w.clocks(n)
-	})
-}
-
-func (n *node) setClock(r *rand.Rand) {
-	n.skew = int64(n.w.upTo(r, 2*n.w.cfg.ClockSkew) - n.w.cfg.ClockSkew)
-	if n.w.watch != nil {
-		n.skew += watchEpoch
-	}
-	n.rightClock()
-}
-
-// watchEpoch is when runs with triggers begin by a right clock, ns: no broker's clock is before 1970.
-const watchEpoch = int64(100 * 24 * time.Hour)
-
-// rightClock sets a clock in the calm of a run with triggers: it is not behind the log, or nothing would ever be due.
-func (n *node) rightClock() {
-	if fold := n.w.check.fold; n.w.calm && n.w.watch != nil && fold != nil {
-		n.skew = max(watchEpoch, fold.AppendTime*1000-n.w.now)
 	}
 }

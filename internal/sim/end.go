@@ -23,6 +23,7 @@ func (c *checker) atEnd() {
 		}
 		if c.leads(r) {
 			leads++
+			c.clockAtEnd(r)
 		}
 		if n.readOnly && (r.core.State() == nil || r.core.State().Pos != c.fold.Pos) {
 			w.fail("I13: follower %d is not at the end of the log", n.id)

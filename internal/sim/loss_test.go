@@ -44,27 +44,33 @@ func seeds(t *testing.T, first uint64, enough func(ran int, total sim.Stats) boo
 
 func virtualHours(s sim.Stats) float64 { return float64(s.Millis) / 3.6e6 }
 
-// TestLosses runs seeds in which an object is lost, or an older copy of the bucket is brought back.
-func TestLosses(t *testing.T) {
+// campaign runs n seeds of a kind, or with -simtime fresh ones for so long, and says what they did.
+func campaign(t *testing.T, kind uint64, n int, counts func(sim.Stats) any) (ran int, total sim.Stats) {
 	if *seedFlag != 0 {
 		t.Skip("TestSeeds runs that seed")
 	}
-	began, first := time.Now(), sim.Losses+uint64(1)
+	began, first := time.Now(), kind+1
 	if *timeFlag > 0 {
 		first += uint64(began.UnixNano())
 	}
 	said := began
-	ran, total := seeds(t, first, func(ran int, total sim.Stats) bool {
+	ran, total = seeds(t, first, func(ran int, total sim.Stats) bool {
 		if *timeFlag == 0 {
-			return ran == *lossesFlag || testing.Short() && ran == 10
+			return ran == n || testing.Short() && ran == 10
 		}
 		if time.Since(said) > time.Minute {
 			said = time.Now()
-			t.Logf("%d seeds, %.1f virtual hours, %+v", ran, virtualHours(total), total.Loss)
+			t.Logf("%d seeds, %.1f virtual hours, %+v", ran, virtualHours(total), counts(total))
 		}
 		return time.Since(began) > *timeFlag
 	})
 	t.Logf("%d seeds, %.1f virtual hours, %+v", ran, virtualHours(total), total)
+	return ran, total
+}
+
+// TestLosses runs seeds in which an object is lost, or an older copy of the bucket is brought back.
+func TestLosses(t *testing.T) {
+	ran, total := campaign(t, sim.Losses, *lossesFlag, func(s sim.Stats) any { return s.Loss })
 	n := total.Loss
 	if !t.Failed() && ran >= 40 && (n.Slots == 0 || n.Seals == 0 || n.Snapshots == 0 || n.Copies == 0 || n.Lost == 0 || n.Older == 0 || n.Unreadable == 0) {
 		t.Error("the runs did not do enough to mean anything")

@@ -20,6 +20,8 @@ type node struct {
 	run      *run // nil between runs
 	runs     int
 	skew     int64 // of its wall clock
+	rate     int64 // of all its clocks: too fast by so many parts in a million
+	accept   bool  // its next run starts with --accept-clock
 	cut      cut   // what does not get through between it and the store
 
 	folderless bool
@@ -48,6 +50,7 @@ type run struct {
 	engine   *watch.Broker  // of triggers; nil: there is none
 	shown    state.Position // when the engine was told last
 	was      logcore.Role
+	clock    clock
 	saw      *logcore.Seen // what the data folder remembered when it started
 }
 
@@ -57,7 +60,7 @@ func (n *node) start() {
 	}
 	n.runs++
 	w := n.w
-	n.setClock(w.keyRand)
+	n.startClock()
 	r := &run{
 		n: n, out: map[*op]bool{}, bodies: map[*logcore.Frozen][]byte{}, images: map[logcore.OpID][]byte{},
 		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(), saw: n.seen,
@@ -74,6 +77,7 @@ func (n *node) start() {
 		}
 	}
 	n.run = r
+	r.startClock()
 	if w.watch != nil {
 		r.engine = w.watch.Start(r)
 	}
@@ -216,6 +220,7 @@ func (r *run) prepare(e *logcore.Effect) {
 	switch e.Kind {
 	case logcore.EffPutData:
 		if e.Attempt == 0 {
+			r.n.w.check.frozen(r, e.Frozen)
 			crc := r.encode(e.Frozen)
 			r.step(&logcore.Event{Kind: logcore.EvEncoded, Op: e.Op, HeadCRC: crc})
 		}
@@ -258,6 +263,7 @@ func (r *run) role(e logcore.Effect) {
 	switch e.Role {
 	case logcore.RoleLeader:
 		w.stats.Leaders++
+		r.leads()
 		w.check.led(r)
 		r.createTopics()
 	case logcore.RoleFenced:
@@ -312,10 +318,11 @@ const opsPerSlot = 64
 // pump freezes what is due while the window has room.
 func (r *run) pump() {
 	w := r.n.w
-	for len(r.pending) > 0 && r.core.Room() && w.now-r.firstAt >= int64(w.cfg.BatchWait) && !r.dead {
+	for len(r.pending) > 0 && r.core.Room() && w.now-r.firstAt >= int64(w.cfg.BatchWait) && !r.dead && !r.held() {
 		ops := r.pending[:min(len(r.pending), opsPerSlot)]
 		r.pending = r.pending[len(ops):]
-		r.step(&logcore.Event{Kind: logcore.EvFreeze, Proposal: r.proposal(ops), Wall: (w.now + r.n.skew) / 1000})
+		at, _ := r.time()
+		r.step(&logcore.Event{Kind: logcore.EvFreeze, Proposal: r.proposal(ops), Wall: at})
 		r.n.w.check.window(r)
 	}
 }

@@ -31,8 +31,9 @@ func (w *world) packs() {
 	if r == nil || r.core.Role() != logcore.RoleLeader || r.packing {
 		return
 	}
-	view, wall := r.core.State().View(), (w.now+r.n.skew)/1000
-	plan := packer.Choose(view, packConfig, wall)
+	view := r.core.State().View()
+	at, wrong := r.time()
+	plan := packer.Choose(view, packConfig, at)
 	if plan != nil && w.keyRand.IntN(2) == 0 {
 		r.packing = true
 		r.gather(view, plan.Runs, func(parts [][]byte) {
@@ -44,7 +45,10 @@ func (w *world) packs() {
 		})
 		return
 	}
-	if c := packer.ChooseCompaction(view, packConfig, wall); c != nil {
+	if wrong != nil || r.clock.Leapt() {
+		return
+	}
+	if c := packer.ChooseCompaction(view, packConfig, at); c != nil {
 		r.packing = true
 		(&compaction{r: r, pass: c, view: view, dirty: c.Dirty()}).next()
 	}

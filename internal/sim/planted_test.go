@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/logtime"
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/internal/planted"
@@ -30,6 +31,9 @@ func TestPlantedBugs(t *testing.T) {
 			first = sim.Losses + 1
 		}
 		t.Run(name, func(t *testing.T) { find(t, name, first, plantedSeeds) })
+	}
+	for _, name := range append(logtime.PlantedBugs(), logcore.PlantedBugsOfClocks()...) {
+		t.Run(name, func(t *testing.T) { find(t, name, sim.Clocks+1, plantedSeeds) })
 	}
 }
 

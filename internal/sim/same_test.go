@@ -15,9 +15,11 @@ import (
 
 var sameFlag = flag.Int("same", 10, "number of seeds that are run several times and compared")
 
-// sameSeed is one of the seeds that are compared: of ten one is a month, and one has a loss.
+// sameSeed is one of the seeds that are compared: of ten one is a month, one has a loss, and one wrong clocks.
 func sameSeed(i int) uint64 {
 	switch i % 10 {
+	case 7:
+		return sim.Clocks + 1 + uint64(i)
 	case 8:
 		return sim.Losses + 1 + uint64(i)
 	case 9:

@@ -14,10 +14,13 @@ func (r *run) send(e logcore.Effect) {
 	r.rules.open++
 	issued := w.check.tick()
 	answered := r.traceRequest(&e)
+	arrives := r.asksTime()
 	done := func(o logcore.Outcome) {
 		ev.Outcome = o
 		r.rules.open--
+		dated := arrives(o)
 		r.deliver(func() {
+			dated()
 			answered(o)
 			if e.Kind == logcore.EffList && o == logcore.OutcomeOK {
 				r.rules.listed(&e, ev.Names, issued)

@@ -50,10 +50,11 @@ type world struct {
 
 	watchOps uint64 // that were handed to brokers
 
-	lossRand *rand.Rand
-	loss     *loss // nil: nothing was lost
-	ending   bool  // over will be set
-	over     bool  // the run ends here, before everything has come to its end
+	lossRand, clockRand *rand.Rand
+
+	loss   *loss // nil: nothing was lost
+	ending bool  // over will be set
+	over   bool  // the run ends here, before everything has come to its end
 }
 
 // Run runs one configuration. trace, if not nil, gets a line per step that a person can read.
@@ -61,11 +62,11 @@ func Run(cfg Config, trace io.Writer) Result {
 	return runOn(cfg, trace, func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) })
 }
 
-// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 10.
+// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 11.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &world{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
-	w.cutRand, w.typeRand, w.watchRand, w.lossRand = stream(7), stream(8), stream(9), stream(10)
+	w.cutRand, w.typeRand, w.watchRand, w.lossRand, w.clockRand = stream(7), stream(8), stream(9), stream(10), stream(11)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
@@ -107,6 +108,7 @@ func (w *world) build() {
 	w.refusals()
 	w.losses()
 	w.together()
+	w.wrongClocks()
 }
 
 // calmDown ends the chaos: no new faults, everybody up.

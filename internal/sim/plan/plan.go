@@ -37,6 +37,10 @@ type Config struct {
 	ClockSkew                                     time.Duration // most that a broker's wall clock is off
 	ClockEvery                                    time.Duration // it is set to another time, earlier ones included
 	RetypeEvery                                   time.Duration // a topic's timestamp-type is changed
+	// Clocks: brokers judge their clocks (rule R15), which are up to decades off. Else any clock is right.
+	Clocks    bool
+	DatesFrom time.Duration // with Clocks: when the bucket moves from a folder to a store that tells the time
+	ClockRate int64         // with Clocks: most that a machine's clocks are too fast or too slow, parts in a million
 	// Ghosts is how long a LIST may still show what was deleted.
 	Ghosts time.Duration
 	// HideLists is how long a LIST may not show what was put: outside of what a store may do (rule R10), and never drawn.
@@ -62,6 +66,7 @@ type Config struct {
 // The first seeds of other kinds of run.
 const (
 	Starts = 1 << 60 // many brokers start at the same time
+	Clocks = 1 << 61 // clocks are wrong
 	Losses = 1 << 62 // an object is lost, or an older copy of the bucket is brought back
 	Months = 1 << 63 // a month, with triggers
 )
@@ -73,6 +78,8 @@ func Draw(seed uint64) Config {
 		return month(seed)
 	case seed >= Losses:
 		return loss(seed)
+	case seed >= Clocks:
+		return clocks(seed)
 	case seed >= Starts && seed < Starts+1<<32:
 		return starts(seed)
 	}
@@ -86,6 +93,21 @@ func starts(seed uint64) Config {
 	c.Nodes, c.Together = 2+r.IntN(3), time.Second
 	c.Latency, c.GarbageWait = min(c.Latency, 100*time.Millisecond), 200*time.Millisecond
 	c.SnapshotSlots = 3 + r.IntN(20)
+	return c
+}
+
+// clocks is a usual run in which brokers judge their clocks. A third of the buckets lies in a folder, a third in a store that
+// tells the time, and a third is moved from one to the other.
+func clocks(seed uint64) Config {
+	c := usual(seed)
+	r := rand.New(rand.NewPCG(seed, 0x5eb7))
+	c.Clocks, c.ClockSkew = true, 50*365*24*time.Hour
+	c.ClockEvery = []time.Duration{2 * time.Second, 5 * time.Second, 20 * time.Second}[r.IntN(3)]
+	c.ClockRate = []int64{0, 200, 10_000}[r.IntN(3)]
+	c.DatesFrom = []time.Duration{0, time.Hour, 10*time.Second + time.Duration(r.Int64N(int64(40*time.Second)))}[r.IntN(3)]
+	if c.CrashEvery == 0 || r.IntN(2) == 0 {
+		c.CrashEvery = 10 * time.Second
+	}
 	return c
 }
 

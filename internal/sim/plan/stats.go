@@ -23,10 +23,22 @@ type Stats struct {
 	Starts, Together             int // of brokers; while another one was starting
 	Millis                       int // virtual time
 
-	Loss LossCounts
+	Loss  LossCounts
+	Clock ClockCounts
 
 	Months int // runs with triggers
 	Watch  watch.Counts
+}
+
+// ClockCounts counts what wrong clocks did in runs of that kind.
+type ClockCounts struct {
+	Set, Between       int // clocks set while brokers ran, and between starts
+	Slots, Pushed      int // append times that were judged; of these later than the clock, because the log's time is
+	Waits, Ended, Asks int // times that writes began to wait, times that they continued; requests for the store's time
+	// Futures: leaders asked to reset the time, whose log was an hour or more in the future. Resets: of the log's time. Refused: the
+	// store contradicts the clock.
+	Futures, Resets, Refused int
+	Accepted, Moved          int // starts with --accept-clock; buckets moved to a store that tells the time
 }
 
 // LossCounts counts what was lost in runs of that kind, and what came of it.

@@ -1,0 +1,370 @@
+package sim
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/logtime"
+	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// clock is by what a process goes, and what the checker knows of it. In runs without Config.Clocks the store agrees with any clock.
+type clock struct {
+	logtime.Clock
+	dates    bool  // the store tells this run the time
+	date     *date // by its newest answer; nil: none
+	begun    bool
+	base     instant // when the clock was read that counts in a folder
+	accepted bool    // an operator has said that it is right
+	ledAt    instant
+	last     int64 // the log's time: when this run began to lead, then of the newest slot, µs
+	first    bool  // the next slot is the run's first
+	waits    bool
+	since    int64 // when writes began to wait
+	looks    bool  // it looks at the clock again in a while
+	askAt    int64 // when the store may be asked for its time again
+}
+
+// instant is a moment by true time and by a machine's clocks: µs, and ns for the clock that nobody sets.
+type instant struct{ truth, wall, mono int64 }
+
+// date is what an answer says of the store's time: at the local moment at, within the request that began at begun, it was that.
+type date struct{ begun, at, date int64 }
+
+const (
+	// clocksBegin is the true time at which runs with Config.Clocks begin, ns since 1970.
+	clocksBegin = int64(1_767_225_600e9)
+	// heldLook and askEvery are how often package eventlog looks at a wrong clock again, and asks the store for the time then.
+	heldLook, askEvery = time.Second, 5 * time.Second
+	// waitMost is how long writes wait once all clocks are right: until the store or an operator was asked.
+	waitMost = 15 * time.Second
+	// countsFrom is the time, µs, from which a log's last time contradicts clocks.
+	countsFrom = int64(1e15)
+)
+
+// clocks sets a broker's wall clock now and then.
+func (w *world) clocks(n *node) {
+	if w.cfg.ClockEvery == 0 {
+		return
+	}
+	w.after(w.around(w.cutRand, w.cfg.ClockEvery), func() {
+		if w.calm {
+			return
+		}
+		n.setClock(w.cutRand)
+		w.stats.Clocks++
+		w.stats.Faults++
+		w.stats.Clock.Set++
+		w.logf("node %d: its clock is %v off", n.id, time.Duration(n.skew))
+		w.clocks(n)
+	})
+}
+
+// startClock sets the clock between two runs.
+func (n *node) startClock() {
+	w := n.w
+	switch {
+	case !w.cfg.Clocks:
+		n.setClock(w.keyRand)
+	case n.runs == 1:
+		n.rate = int64(w.upTo(w.clockRand, 2*time.Duration(w.cfg.ClockRate))) - w.cfg.ClockRate
+		n.setClock(w.clockRand)
+	case w.clockRand.IntN(3) == 0:
+		n.setClock(w.clockRand)
+		w.stats.Clock.Between++
+	}
+}
+
+func (n *node) setClock(r *rand.Rand) {
+	if n.w.cfg.Clocks {
+		n.setOff(n.w.wrong(r))
+	} else {
+		n.skew = int64(n.w.upTo(r, 2*n.w.cfg.ClockSkew) - n.w.cfg.ClockSkew)
+	}
+	if n.w.watch != nil {
+		n.skew += watchEpoch
+	}
+	n.rightClock()
+}
+
+// wrong draws how far off a clock is: in half of the cases less than a second, else up to decades.
+func (w *world) wrong(r *rand.Rand) time.Duration {
+	const day = 24 * time.Hour
+	if r.IntN(2) == 0 {
+		return w.upTo(r, 2*time.Second) - time.Second
+	}
+	sizes := []time.Duration{10 * time.Second, time.Minute, 2 * time.Minute, time.Hour, day, 30 * day, 400 * day, 3650 * day, 20_000 * day}
+	size := sizes[r.IntN(len(sizes))]
+	return (size*3/4 + w.upTo(r, size/2)) * time.Duration(1-2*r.IntN(2))
+}
+
+// watchEpoch is when runs with triggers begin by a right clock, ns: no broker's clock is before 1970.
+const watchEpoch = int64(100 * 24 * time.Hour)
+
+// rightClock sets a clock right in the calm. In a run with triggers it is not behind the log, or nothing would ever be due.
+func (n *node) rightClock() {
+	switch fold := n.w.check.fold; {
+	case !n.w.calm:
+	case n.w.cfg.Clocks:
+		n.setOff(0)
+	case n.w.watch != nil && fold != nil:
+		n.skew = max(watchEpoch, fold.AppendTime*1000-n.w.now)
+	}
+}
+
+// mono is a clock of the machine that nobody sets, ns.
+func (n *node) mono() int64 { return n.w.now + n.w.now*n.rate/1e6 }
+
+// setOff sets the wall clock ahead of true time, but not before 1970.
+func (n *node) setOff(d time.Duration) {
+	n.skew = max(int64(d), -clocksBegin) + n.w.now - n.mono()
+}
+
+// moment is now.
+func (n *node) moment() instant {
+	zero := int64(0)
+	if n.w.cfg.Clocks {
+		zero = clocksBegin
+	}
+	return instant{(zero + n.w.now) / 1000, (zero + n.mono() + n.skew) / 1000, n.mono()}
+}
+
+// startClock begins the clock of a run; half of the runs read it at once, the others when they lead.
+func (r *run) startClock() {
+	w := r.n.w
+	if !w.cfg.Clocks {
+		return
+	}
+	r.clock.dates = w.now-begin >= int64(w.cfg.DatesFrom)
+	r.clock.Accept, r.clock.accepted, r.n.accept = r.n.accept, r.n.accept, false
+	if w.clockRand.IntN(2) == 0 {
+		_, _ = r.time()
+	}
+}
+
+func (r *run) reading() logtime.Reading {
+	now := r.n.moment()
+	v := logtime.Reading{Mono: now.mono, Wall: now.wall, Store: !r.n.w.cfg.Clocks}
+	if d := r.clock.date; d != nil {
+		v.Store, v.Skew = true, time.Duration(now.wall*1000-(d.date+now.mono-d.at))
+	}
+	return v
+}
+
+// time is that of a commit that is made now, as package eventlog has it.
+func (r *run) time() (int64, error) {
+	if !r.clock.begun {
+		r.clock.begun, r.clock.base = true, r.n.moment()
+	}
+	return r.clock.Time(r.reading())
+}
+
+// leads notes the log's time when the run begins to lead.
+func (r *run) leads() {
+	c := &r.clock
+	c.last, c.first, c.ledAt = r.core.State().AppendTime, true, r.n.moment()
+	c.Lead(c.last)
+	_, _ = r.time()
+}
+
+// held says whether writes wait for the clock, as package eventlog does.
+func (r *run) held() bool {
+	c, w := &r.clock, r.n.w
+	if r.core.Role() != logcore.RoleLeader {
+		c.waits = false
+		return false
+	}
+	_, err := r.time()
+	switch was := c.waits; {
+	case err != nil && !was:
+		c.since = w.now
+		w.stats.Clock.Waits++
+		w.logf("node %d: writes wait: %v", r.n.id, err)
+	case err == nil && was:
+		w.stats.Clock.Ended++
+		w.logf("node %d: writes continue", r.n.id)
+	}
+	if c.waits = err != nil; err == nil {
+		return false
+	}
+	if since := max(c.since, begin+int64(w.cfg.Chaos)); w.calm && w.now-since > int64(waitMost) {
+		w.fail("R15: writes of node %d wait %v for a clock that is right: %v", r.n.id, time.Duration(w.now-since), err)
+	}
+	if !c.looks {
+		c.looks = true
+		w.after(heldLook, func() { r.deliver(func() { c.looks = false }) })
+	}
+	if e := (*logtime.Error)(nil); errors.As(err, &e) && e.Skew != 0 && w.now >= c.askAt {
+		c.askAt = w.now + int64(askEvery)
+		w.stats.Clock.Asks++
+		arrives := r.asksTime()
+		w.store.call(r.n, false, func() logcore.Outcome { return logcore.OutcomeOK }, func(o logcore.Outcome) { r.deliver(arrives(o)) })
+	}
+	return true
+}
+
+// asksTime begins a request whose answer may tell the store's time: of a moment between its sending and its arrival. The first
+// function is called when the answer arrives, the second when the process reads it.
+func (r *run) asksTime() (arrives func(o logcore.Outcome) (read func())) {
+	w, sent, begun := r.n.w, r.n.w.now, r.n.mono()
+	return func(o logcore.Outcome) func() {
+		if !r.clock.dates || o == logcore.OutcomeNoVerdict {
+			return func() {}
+		}
+		at := clocksBegin + sent + int64(w.upTo(w.clockRand, time.Duration(w.now-sent)))
+		return func() { // as objstore does: the header has whole seconds
+			r.clock.date = &date{begun, begun + (r.n.mono()-begun)/2, at/1e9*1e9 + 5e8}
+		}
+	}
+}
+
+// wrongClocks has operators look after clocks, and moves the bucket to a store that tells the time.
+func (w *world) wrongClocks() {
+	if !w.cfg.Clocks {
+		return
+	}
+	w.operator()
+	if from := w.cfg.DatesFrom; from > 0 && from < w.cfg.Chaos {
+		w.after(from, func() {
+			w.stats.Clock.Moved++
+			w.logf("the bucket moves to a store that tells the time")
+			for _, n := range w.nodes {
+				n.kill("is killed with the others")
+			}
+		})
+	}
+}
+
+// operator looks at the clocks now and then. In the calm its clocks are right, and it ends every wait.
+func (w *world) operator() {
+	every := min(w.around(w.clockRand, 5*time.Second), time.Duration(begin-w.now)+w.cfg.Chaos+time.Millisecond)
+	if w.calm {
+		every = 5 * time.Second
+	}
+	w.after(every, func() {
+		for _, n := range w.nodes {
+			if r := n.run; r != nil && !r.paused && r.core.Role() == logcore.RoleLeader && (w.calm || w.clockRand.IntN(2) == 0) {
+				w.operate(r)
+			}
+		}
+		w.operator()
+	})
+}
+
+// operate sets the clock of a leader whose writes wait, or whose log is in the future, most of the time right. Then it resets the
+// log's time, or restarts the broker, with --accept-clock or without.
+func (w *world) operate(r *run) {
+	future := r.core.State().AppendTime-r.n.moment().truth > time.Hour.Microseconds()
+	if _, err := r.time(); err == nil && !future {
+		return
+	}
+	if r.n.setOff(0); !w.calm && w.clockRand.IntN(4) == 0 {
+		r.n.setClock(w.clockRand)
+	}
+	switch what := w.clockRand.IntN(4); {
+	case r.clock.dates && !future: // nothing is to be done
+	case what < 2 || future:
+		r.deliver(func() { r.resetTime(future) })
+	default:
+		r.n.accept = what == 2 || w.calm
+		if r.n.accept {
+			w.stats.Clock.Accepted++
+		}
+		r.n.kill("is restarted for its clock")
+	}
+}
+
+// resetTime does what package eventlog does.
+func (r *run) resetTime(future bool) {
+	w, c := r.n.w, &r.clock
+	at, err := c.Set(r.reading())
+	if err != nil {
+		w.stats.Clock.Refused++
+		return
+	}
+	c.begun, c.base, c.accepted = true, r.n.moment(), true
+	if future {
+		w.stats.Clock.Futures++
+	}
+	w.logf("node %d: the time is reset to %d", r.n.id, at)
+	r.submit(&op{w: w, id: 1<<56 | uint64(w.now), rec: &state.Record{Kind: state.TimeReset, Time: at}})
+}
+
+// frozen: R15 when a leader fixes the append time of a slot. Where the store tells the time, the log's is at most a minute off.
+// What is added to that is what the store's answer leaves open: half of its request's time and half a second, as Date has whole
+// seconds, and how far the machine's clocks have drifted since. A clock that is set counts at once, so the time between two looks
+// adds nothing. In a folder the log's time is ahead by what the clock was that was read at the start, or at a reset, and at a start
+// the log contradicts a clock that is behind it, or more than 400 days ahead.
+func (c *checker) frozen(r *run, f *logcore.Frozen) {
+	k, now := &r.clock, r.n.moment()
+	if !c.w.cfg.Clocks {
+		return
+	}
+	at, after := f.Head.Time, k.last
+	ops := f.Proposal.Ops
+	reset := slices.IndexFunc(ops, func(o logcore.Op) bool { return o.Err == logcore.RejectNone && o.Record.Kind == state.TimeReset })
+	if reset >= 0 {
+		after = ops[reset].Record.Time
+	}
+	k.last = at
+	if f.Proposal.User == nil {
+		return // the core's own: just after the slot before it
+	}
+	c.w.stats.Clock.Slots++
+	pushed := reset < 0 && at == after+1
+	if pushed {
+		c.w.stats.Clock.Pushed++
+	}
+	off := time.Duration(at-now.truth) * time.Microsecond
+	low, high := k.bounds(r.n.rate, now)
+	if off > high && !pushed || off < low {
+		c.w.fail("R15: node %d appends slot %d %v ahead of true time, between %v and %v are allowed (reset %v)", r.n.id, f.Head.Slot, off, low, high, reset >= 0)
+	}
+	if k.first && !k.dates && !k.accepted && after >= countsFrom {
+		leap := time.Duration(k.base.wall+(now.mono-k.base.mono)/1000-after) * time.Microsecond
+		if waited := time.Duration(now.mono - k.ledAt.mono); leap <= 0 || leap > logtime.LeapMax+waited {
+			c.w.fail("R15: node %d appends slot %d by a clock that is %v ahead of the log's time at its start", r.n.id, f.Head.Slot, leap)
+		}
+	}
+	k.first = false
+}
+
+// bounds are how far the log's time may be ahead of true time.
+func (k *clock) bounds(rate int64, now instant) (low, high time.Duration) {
+	drift := func(since int64) time.Duration {
+		return time.Duration((now.mono-since)*max(rate, -rate)/980_000 + 2000)
+	}
+	if d := k.date; d != nil {
+		most := logtime.SkewMax + time.Duration(d.at-d.begun) + 500*time.Millisecond + drift(d.begun)
+		return -most, most
+	}
+	off := time.Duration(k.base.wall-k.base.truth) * time.Microsecond
+	return off - drift(k.base.mono), off + drift(k.base.mono)
+}
+
+// later: R15, append times grow, but at a reset, which ends a future.
+func (c *checker) later(h *record.Head, recs []state.Record) {
+	if h.Kind != record.KindData {
+		return
+	}
+	reset := slices.IndexFunc(recs, func(r state.Record) bool { return r.Kind == state.TimeReset })
+	switch {
+	case reset < 0 && h.Time <= c.newest:
+		c.w.fail("R15: slot %d has the append time %d, after %d", h.Slot, h.Time, c.newest)
+	case reset >= 0:
+		clear(c.stamps)
+		c.w.stats.Clock.Resets++
+	}
+	c.newest = h.Time
+}
+
+// clockAtEnd: R15, the leader has a right clock, and its writes do not wait.
+func (c *checker) clockAtEnd(r *run) {
+	if _, err := r.time(); err != nil {
+		c.w.fail("R15: writes of node %d wait at the end: %v", r.n.id, err)
+	}
+}
