@@ -3,11 +3,13 @@ package broker_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/logtime"
 	"github.com/sebbroker/seb/internal/merge"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/packer"
@@ -132,4 +134,55 @@ func TestRetentionOfCompactedTopics(t *testing.T) {
 	if p := partition(t, b, "ever", 0); p.Start != 0 || p.Records != 1 {
 		t.Errorf("ever: %+v", p)
 	}
+}
+
+// TestTombstonesGoByTheLogsTime: a tombstone goes neither by a clock that is set while the broker runs, nor at once by a leap of
+// the time at a start.
+func TestTombstonesGoByTheLogsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mono, wall atomic.Int64           // time passes by a millisecond with each look
+		time.Sleep(10 * 365 * 24 * time.Hour) // a log of the year 2000 contradicts no clock
+		wall.Store(time.Now().UnixMicro())
+		o := options(objstore.NewMemory())
+		o.Clocks = func() logtime.Reading { return logtime.Reading{Mono: mono.Add(1e6), Wall: wall.Load()} }
+		b := open(t, o)
+		settings := map[string]string{"cleanup-policy": "compact", "delete-retention-time": "24h"}
+		if _, err := b.CreateTopic(t.Context(), "k", broker.TopicSpec{Partitions: 1, Settings: settings}); err != nil {
+			t.Fatal(err)
+		}
+		keyed(t, b, "k", "a", 3)
+		tombstone, sum, err := record.Append(nil, []record.Record{{Timestamp: 1, Key: []byte("a")}}, record.EncodeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := b.Submit(t.Context(), []broker.Append{{Topic: "k", Data: tombstone, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		compact(t, b, o.Store, "k", 1)
+		want := func(when string, records uint32) {
+			t.Helper()
+			m := merge.Open(merge.Options{Log: b, Store: o.Store, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Small: 2}})
+			defer m.Close()
+			for more := true; more; {
+				if more, err = m.Once(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			left := uint32(0)
+			for _, r := range b.View().TopicByName("k").Partitions.At(0).Ranges {
+				left += r.Records
+			}
+			if left != records {
+				t.Errorf("%s %d records are left, want %d", when, left, records)
+			}
+		}
+		time.Sleep(48 * time.Hour)
+		want("when the machine's clock is set", 1)
+		b.Close(t.Context())
+		wall.Add((48 * time.Hour).Microseconds())
+		b = open(t, o)
+		want("after a leap at a start", 1)
+		time.Sleep(11 * time.Minute)
+		want("11 minutes after the leap", 0)
+	})
 }

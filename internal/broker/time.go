@@ -28,6 +28,9 @@ func (b *Broker) LogTime() (t LogTime) {
 	return t
 }
 
+// Now is the log's time, and whether nothing must be deleted for its age by it (rule R15).
+func (b *Broker) Now() (now time.Time, doubted bool) { return b.opt.Now(), b.log.TimeDoubted() }
+
 // ResetTime takes the machine's clock to be right. A log whose time is later goes back to it (rule R15): its next commits
 // have times that are earlier than those of commits before. It waits until that is committed. A log whose time is not later stays
 // as it is. Errors: ErrClock, if the store's clock contradicts the machine's; ErrLevel; those of an append.

@@ -20,6 +20,8 @@ import (
 type Log interface {
 	// View returns the committed state, immutable; nil while this broker does not lead.
 	View() *state.State
+	// Now is the log's time. While it is doubted nothing is deleted for its age (rule R15).
+	Now() (now time.Time, doubted bool)
 	// NextPack returns a number that no other pack of this epoch has, nor ever had.
 	NextPack() uint64
 	// Install proposes the record of a stored pack and says what came of it: Acked, Rejected or Unknown.
@@ -176,11 +178,14 @@ func (m *Merger) Once(ctx context.Context) (made bool, err error) {
 		return false, nil
 	}
 	cfg := m.config()
-	now := time.Now().UnixMicro()
-	if plan := packer.Choose(view, cfg, now); plan != nil {
+	now, doubted := m.opt.Log.Now()
+	if plan := packer.Choose(view, cfg, now.UnixMicro()); plan != nil {
 		return m.merge(ctx, plan, view)
 	}
-	if c := packer.ChooseCompaction(view, cfg, now); c != nil {
+	if doubted {
+		return false, nil // a compaction removes tombstones for their age
+	}
+	if c := packer.ChooseCompaction(view, cfg, now.UnixMicro()); c != nil {
 		return m.compact(ctx, c, view)
 	}
 	return false, nil
