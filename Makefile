@@ -9,7 +9,7 @@ LDFLAGS  := -X main.version=$(VERSION)
 
 # make fuzz TIME=5m            time for each fuzz target
 # make sim SEED=17, TIME=1h    one seed with its trace (SHRINK=1: made small first), or fresh seeds for so long (SHARE=1: months with
-#                              triggers only)
+#                              triggers only); make losses TIME=11m, make clocks TIME=10m: fresh seeds with losses, with wrong clocks
 # make torture TIME=10m        fresh seeds for so long; KILLS=10000: until so many brokers were killed; SEED=17: one run
 # make memory TIME=1h          how long clients come and go; CLIENTS=2000: how many push at once
 # make soak LIFE=25m           how long the load of the soak goes on
@@ -30,7 +30,7 @@ COUNT    ?= 6
 USERS    ?= 10000
 DAY      ?= 2.5s
 
-.PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim losses planted cost costs torture soak memory bench microbench run s3server example
+.PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim losses clocks planted cost costs torture soak memory bench microbench run s3server example
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -98,6 +98,9 @@ sim: ## the simulator: SEED= repeats one seed with its trace, else new seeds for
 losses: ## the simulator for TIME with lost objects and older copies of the bucket, then 10,000 starts of brokers side by side
 	$(GO) test ./internal/sim -run '^TestLosses$$' -count=1 -v -timeout 0 -simtime=$(TIME)
 	$(GO) test ./internal/sim -run '^TestStarts$$' -count=1 -v -timeout 0 -starts=10000
+
+clocks: ## the simulator for TIME with clocks that are wrong, in folders and on stores that tell the time
+	$(GO) test ./internal/sim -run '^TestClocks$$' -count=1 -v -timeout 0 -simtime=$(TIME)
 
 planted: ## the tests of the tests: every planted bug must be found
 	$(GO) test -tags plantedbugs ./internal/sim -run '^TestPlantedBugs' -count=1 -v -timeout 0

@@ -58,6 +58,7 @@ var smallers = []func(*sim.Config){
 	func(c *sim.Config) { c.Ghosts = 0 },
 	func(c *sim.Config) { c.Together = 0 },
 	func(c *sim.Config) { c.ClockEvery = 0 },
+	func(c *sim.Config) { c.ClockRate = 0 },
 	func(c *sim.Config) { c.RetypeEvery = 0 },
 	func(c *sim.Config) { c.Stamped = max(0, c.Stamped-1) },
 	func(c *sim.Config) { c.Watch.StallEvery = 0 },
