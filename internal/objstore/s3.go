@@ -196,13 +196,18 @@ type storeClock struct {
 // dated is what the newest answer said: at the local moment at, the store's clock showed date.
 type dated struct{ at, date time.Time }
 
+// datedWithin is how long a request may take for its Date to count, but for the first: that of a large PUT may be of any moment
+// of a minute.
+const datedWithin = 10 * time.Second
+
 // observe takes the Date header of an answer to a request sent at begin.
 func (c *storeClock) observe(begin time.Time, header http.Header) {
 	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
+	took := time.Since(begin)
+	if err != nil || took > datedWithin && c.newest.Load() != nil {
 		return
 	}
-	c.newest.Store(&dated{at: begin.Add(time.Since(begin) / 2), date: date.Add(500 * time.Millisecond)})
+	c.newest.Store(&dated{at: begin.Add(took / 2), date: date.Add(500 * time.Millisecond)})
 }
 
 // skew compares the clock as it is now: one that was set since the newest answer is off by that much.
