@@ -24,10 +24,15 @@ func (m *Monitor) get(r *region) *frame {
 	return f
 }
 
+// spareMax is how many frames not in use a monitor keeps: an entity with many instances must not make it large for good.
+const spareMax = 128
+
 // put takes back a frame that nothing refers to any more, with those below it.
 func (m *Monitor) put(f *frame) {
 	m.wipe(f)
-	m.spare = append(m.spare, f)
+	if len(m.spare) < spareMax {
+		m.spare = append(m.spare, f)
+	}
 }
 
 // take is an empty frame that counts as an instance, until drop.

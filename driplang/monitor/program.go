@@ -26,6 +26,7 @@ type Program struct {
 	timers  bool // something completes by time alone, other than the whole
 	steady  bool // truth can come with time, but not go
 	print   uint16
+	nodes   int
 }
 
 type matcher struct {
@@ -62,12 +63,16 @@ func Compile(e driplang.Expr, o Options) (*Program, error) {
 	if !c.fits() {
 		return nil, errTooLarge
 	}
+	p.nodes = c.nodes
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %s", layout, e)
 	p.root.print(h)
 	p.print = uint16(h.Sum64())
 	return p, nil
 }
+
+// Nodes is how many parts the program has; its memory goes by that.
+func (p *Program) Nodes() int { return p.nodes }
 
 // Expr is what was compiled.
 func (p *Program) Expr() driplang.Expr { return p.expr }

@@ -47,7 +47,7 @@ const (
 	ShuttingDown         Code = "shutting_down"
 	FormatLevel          Code = "format_level" // the bucket's is too low for the request, or too high for the broker
 	ClockWrong           Code = "clock_wrong"  // the machine's contradicts the store's, or the log's time
-	StateFull            Code = "state_full"   // topics, partitions, groups: the memory limit allows no more
+	StateFull            Code = "state_full"   // topics, partitions, groups, triggers: the memory limit allows no more
 	Internal             Code = "internal"
 )
 
@@ -135,6 +135,6 @@ var Titles = map[Code]string{
 	ShuttingDown:         "The broker is stopping",
 	FormatLevel:          "The bucket is at another format level",
 	ClockWrong:           "The machine's clock is wrong",
-	StateFull:            "The memory limit allows no more topics, partitions or groups",
+	StateFull:            "The memory limit allows no more topics, partitions, groups or triggers",
 	Internal:             "Internal error",
 }

@@ -32,7 +32,7 @@ func newMeters(o *Options) *meters {
 	s.GetOrCreateGauge(`seb_broker_waiting_fetches`, func() float64 { return float64(m.waiting.Load()) })
 	for _, k := range budget.Kinds() {
 		class := o.Budget.Class(k)
-		if k != budget.State { // the state is measured, not reserved: see Open
+		if k != budget.State && k != budget.Triggers { // these are measured, not reserved: see Open, and package node
 			s.GetOrCreateGauge(`seb_memory_reserved_bytes{class="`+k.String()+`"}`, func() float64 { return float64(class.Used()) })
 		}
 		s.GetOrCreateGauge(`seb_memory_limit_bytes{class="`+k.String()+`"}`, func() float64 { return float64(class.Limit()) })

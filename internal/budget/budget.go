@@ -29,6 +29,7 @@ const (
 	CacheIndex              // what is known of the files in the disk cache
 	Groups                  // consumer groups and their members
 	State                   // what the log adds up to: package state counts it, nobody reserves it
+	Triggers                // triggers that are followed: package triggers counts them, nobody reserves it
 	Keys                    // keys that a compaction looks for
 	kinds                   // how many there are
 )
@@ -40,16 +41,17 @@ var shares = [kinds]struct {
 	share int64
 	use   string
 }{
-	Runtime:     {"runtime", 235, "code, stacks, garbage collection"},
+	Runtime:     {"runtime", 200, "code, stacks, garbage collection"},
 	Pool:        {"pool", 20, "idle buffers kept for reuse; more while requests leave theirs free"},
 	Connections: {"connections", 110, "open connections; beyond it idle ones give way"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
 	Objects:     {"objects", 130, "objects being filled or stored"},
-	Tail:        {"tail", 60, "newest records, for readers at the end"},
+	Tail:        {"tail", 45, "newest records, for readers at the end"},
 	Fetch:       {"fetch", 130, "answers to readers"},
 	CacheIndex:  {"cache-index", 20, "index of the disk cache"},
 	Groups:      {"groups", 15, "consumer groups"},
 	State:       {"state", 110, "topics, partitions, offsets of groups, producers, where records lie"},
+	Triggers:    {"triggers", 50, "triggers and their compiled expressions"},
 	Keys:        {"keys", 30, "keys while a topic is compacted"},
 }
 

@@ -422,16 +422,17 @@ func ExampleBudget_Ceiling() {
 	fmt.Print(New(64 << 20).Ceiling())
 	// Output:
 	// memory limit 64.0 MiB, largest request 8192.0 KiB
-	//   runtime        15.0 MiB  code, stacks, garbage collection
+	//   runtime        12.8 MiB  code, stacks, garbage collection
 	//   pool         1310.7 KiB  idle buffers kept for reuse; more while requests leave theirs free
 	//   connections  7209.0 KiB  open connections; beyond it idle ones give way
 	//   produce      9175.0 KiB  bodies of produce requests in flight
 	//   objects      8519.7 KiB  objects being filled or stored
-	//   tail         3932.2 KiB  newest records, for readers at the end
+	//   tail         2949.1 KiB  newest records, for readers at the end
 	//   fetch        8519.7 KiB  answers to readers
 	//   cache-index  1310.7 KiB  index of the disk cache
 	//   groups        983.0 KiB  consumer groups
 	//   state        7209.0 KiB  topics, partitions, offsets of groups, producers, where records lie
+	//   triggers     3276.8 KiB  triggers and their compiled expressions
 	//   keys         1966.1 KiB  keys while a topic is compacted
 }
 

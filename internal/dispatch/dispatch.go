@@ -31,7 +31,7 @@ type Options struct {
 
 const (
 	perTrigger  = 4   // attempts at once, if Options.Webhooks does not say
-	flightsMax  = 256 // of a trigger, with those whose outcome is not recorded yet
+	flightsMax  = 256 // of a trigger, with those whose outcome is not recorded yet; of all see flightBytes
 	queueMax    = 64  // of a trigger: firings that are read ahead
 	chainMax    = 16  // attempts of a trigger in a row, before others have a look
 	builtMax    = 16  // messages that are made at once: each reads its events from the log
@@ -43,6 +43,14 @@ const (
 	backlogRest = 5 * time.Second // counting reads an index of all that is to be delivered
 	closeTime   = 2 * time.Second // in which outcomes may still be recorded
 	idle        = time.Hour
+)
+
+// Of all triggers there are as many deliveries as Options.Webhooks.Bytes has flightBytes, with those whose outcome is not
+// recorded yet, and a quarter of these bytes is for plans, each of which takes planShare times its definition.
+const (
+	flightBytes = 16 << 10
+	planShare   = 4
+	bytesUsual  = 32 << 20
 )
 
 // BytesWithin is how many bytes messages may take at once, for Options.Webhooks, in a broker with a memory limit.
@@ -63,11 +71,14 @@ type Dispatcher struct {
 	flights sync.WaitGroup
 
 	lanes   map[string]*lane // by trigger; the loop's
+	plans   int              // bytes of their plans
+	starved bool             // there was no room for a plan
 	last    string           // the trigger that was served last
 	counted time.Time        // when the backlog was
 
 	mu        sync.Mutex           // guards what follows, and what lanes say is guarded
 	built     int                  // messages that are being made
+	under     int                  // of all lanes
 	landings  uint64               // attempts that have ended, and given back what they had
 	receivers map[string]time.Time // until when a URL wants to be left alone
 }
@@ -91,6 +102,7 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	if o.Webhooks.Now == nil {
 		o.Webhooks.Now = time.Now
 	}
+	o.Webhooks.Bytes = cmp.Or(o.Webhooks.Bytes, bytesUsual)
 	sender, err := webhook.NewSender(o.Webhooks)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries: %w", err)
@@ -162,8 +174,10 @@ func (d *Dispatcher) turn(ctx, reports context.Context) time.Duration {
 		}
 	}
 	earlier(next)
+	d.starved = false
+	ahead := min(queueMax, max(perTrigger, d.flightsAll()/max(1, len(ids))))
 	for _, id := range d.inTurn(ids) {
-		at, err := d.serve(ctx, reports, id, now)
+		at, err := d.serve(ctx, reports, visit{id, now, ahead})
 		if err != nil {
 			at = now.Add(troubleRest)
 		}
@@ -172,6 +186,9 @@ func (d *Dispatcher) turn(ctx, reports context.Context) time.Duration {
 	d.count(ctx, now, len(ids) > 0 || !next.IsZero())
 	if d.tidy(ids, now) {
 		wait = min(wait, lookEvery)
+	}
+	if d.starved {
+		wait = min(wait, restMax)
 	}
 	return wait
 }
@@ -186,23 +203,34 @@ func (d *Dispatcher) inTurn(ids []string) []string {
 	return slices.Concat(ids[i:], ids[:i])
 }
 
+// visit is a trigger of which something is due, and how many of its firings may be read ahead.
+type visit struct {
+	id    string
+	now   time.Time
+	ahead int
+}
+
 // serve begins what is due of a trigger, as far as there is room. It returns when to come again at the latest; zero if
 // something else calls then.
-func (d *Dispatcher) serve(ctx, reports context.Context, id string, now time.Time) (again time.Time, err error) {
-	t, err := d.opt.Engine.Trigger(id)
-	if err != nil {
-		return time.Time{}, nil // it was deleted
-	}
-	l := d.lane(&t)
-	if l.plan.Plan == nil {
+func (d *Dispatcher) serve(ctx, reports context.Context, v visit) (again time.Time, err error) {
+	id, now := v.id, v.now
+	if d.full() {
 		return time.Time{}, nil
 	}
+	l, err := d.lane(ctx, id, now)
+	if l == nil || err != nil {
+		return time.Time{}, err
+	}
+	if l.plan == nil {
+		return l.held, nil
+	}
 	if at := d.heldUntil(l, l.plan, now); at.After(now) {
+		l.held = at
 		return at, nil
 	}
 	room, under, queued := d.room(l)
 	if room > 0 && queued == 0 {
-		list, err := d.opt.Engine.Pending(ctx, id, now, under+queueMax) // those under way are still pending
+		list, err := d.opt.Engine.Pending(ctx, id, now, under+v.ahead) // those under way are still pending
 		if err != nil {
 			return time.Time{}, err
 		}

@@ -323,7 +323,7 @@ func TestAnswers(t *testing.T) {
 	w.put("gone", "e", to(gone.URL, ""), nil)
 	w.event("user", "e")
 	w.firings(func(list []triggers.Firing) bool { return len(list) == 4 && list[3].State == entry.Dead })
-	if x, err := w.node.Triggers().Trigger("gone"); err != nil || x.Status != rule.Paused {
+	if x, err := w.node.Triggers().Trigger(t.Context(), "gone"); err != nil || x.Status != rule.Paused {
 		t.Errorf("its trigger is %v, %v", x.Status, err)
 	}
 	list := w.firings(func([]triggers.Firing) bool { return true })

@@ -125,7 +125,7 @@ func (d *Dispatcher) judge(p *plan, x *triggers.Firing, o inner.Outcome) *trigge
 
 // pause pauses a trigger whose receiver wants no messages any more, unless it has another one by now.
 func (d *Dispatcher) pause(ctx context.Context, p *plan, x *triggers.Firing) {
-	t, err := d.opt.Engine.Trigger(x.Trigger)
+	t, err := d.opt.Engine.Trigger(ctx, x.Trigger)
 	if err != nil || t.Status == rule.Paused || !bytes.Equal(t.Deliver, p.given) {
 		return
 	}
@@ -143,8 +143,8 @@ func (d *Dispatcher) wanted(ctx context.Context, x *triggers.Firing) error {
 	if err != nil && !errors.Is(err, triggers.ErrUnknownFiring) {
 		return err
 	}
-	t, unknown := d.opt.Engine.Trigger(x.Trigger)
-	if err != nil || unknown != nil || t.Status == rule.Paused || !d.opt.Log.Leads() ||
+	t, unknown := d.opt.Engine.Head(x.Trigger)
+	if err != nil || unknown != nil || t.Paused || !d.opt.Log.Leads() ||
 		now.State != entry.Pending || now.Retraction != x.Retraction || now.Tries != x.Tries {
 		return errUnwanted
 	}

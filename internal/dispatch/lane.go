@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -14,7 +15,9 @@ import (
 
 // lane is what is under way of a trigger.
 type lane struct {
-	plan *plan // as its definition says now; the loop's, a flight has its own
+	plan *plan          // as its definition says now; the loop's, a flight has its own; nil: not read
+	head *triggers.Head // that it is of
+	held time.Time      // of head: nothing is delivered before
 
 	// Guarded by Dispatcher.mu.
 	queued   []triggers.Firing   // to be begun, as they were when they were read
@@ -29,28 +32,69 @@ type lane struct {
 
 // plan is where a trigger's messages go; neither to a webhook nor to a topic: nowhere.
 type plan struct {
-	*webhook.Plan                 // nil: what is given can not be read
-	given         json.RawMessage // what the definition says
-	receiver      string          // URL; as a name of who wants to be left alone
+	*webhook.Plan
+	given    json.RawMessage // what the definition says
+	receiver string          // URL; as a name of who wants to be left alone
 }
 
-// lane finds a trigger's lane, and makes sure that it is of what the definition says now.
-func (d *Dispatcher) lane(t *triggers.Trigger) *lane {
-	l := d.lanes[t.ID]
+// lane finds a trigger's lane, and makes sure that its plan is of what the definition says now, unless nothing may be
+// delivered, or there is no room for it: nil then. A trigger that was deleted has none.
+func (d *Dispatcher) lane(ctx context.Context, id string, now time.Time) (*lane, error) {
+	h, err := d.opt.Engine.Head(id)
+	if err != nil {
+		return nil, nil
+	}
+	l := d.lanes[id]
 	if l == nil {
 		l = &lane{under: map[entry.ID]string{}}
-		d.lanes[t.ID] = l
+		d.lanes[id] = l
 	}
+	if l.head == h && (l.plan != nil || l.held.After(now)) {
+		return l, nil
+	}
+	l.held = time.Time{}
+	if most := d.opt.Webhooks.Bytes / 4; d.plans > 0 && d.plans+planShare*h.Size > most && l.plan == nil {
+		d.starved = true
+		return l, nil
+	}
+	t, err := d.opt.Engine.Trigger(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	l.head = h
 	if l.plan != nil && bytes.Equal(l.plan.given, t.Deliver) {
-		return l
+		return l, nil
 	}
+	d.drop(l)
+	d.queue(l, nil) // what was read ahead would go by what it said before
 	p, err := readPlan(t.Deliver, d.opt.Webhooks.Policy)
 	if err != nil {
-		d.opt.Logger.Error("the firings of a trigger wait: what it says of their delivery can not be used", "trigger", t.ID, "err", err)
+		d.opt.Logger.Error("the firings of a trigger wait: what it says of their delivery can not be used", "trigger", id, "err", err)
+		l.held = now.Add(idle)
+		return l, nil
 	}
 	l.plan = &p
-	d.queue(l, nil) // what was read ahead would go by what it said before
-	return l
+	d.plans += l.plan.bytes()
+	return l, nil
+}
+
+func (p *plan) bytes() int { return planShare * (len(p.given) + 1<<10) }
+
+// drop forgets the plan of a lane.
+func (d *Dispatcher) drop(l *lane) {
+	if l.plan != nil {
+		d.plans -= l.plan.bytes()
+		l.plan = nil
+	}
+}
+
+// flightsAll is how many deliveries of all triggers there may be, with those whose outcome is not recorded yet.
+func (d *Dispatcher) flightsAll() int { return max(perTrigger, d.opt.Webhooks.Bytes/flightBytes) }
+
+func (d *Dispatcher) full() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.under >= d.flightsAll()
 }
 
 // readPlan reads what a definition says. What was checked when the trigger was made is good, unless the policy has changed.
@@ -94,7 +138,7 @@ func (d *Dispatcher) roomLocked(l *lane) int {
 	if l.full && l.fullAt == d.landings {
 		return 0
 	}
-	return max(0, min(d.opt.Webhooks.PerTrigger-l.attempts, flightsMax-len(l.under), builtMax-d.built))
+	return max(0, min(d.opt.Webhooks.PerTrigger-l.attempts, flightsMax-len(l.under), builtMax-d.built, d.flightsAll()-d.under))
 }
 
 // queue reads ahead.
@@ -109,7 +153,7 @@ func (d *Dispatcher) begin(l *lane, now time.Time) (*triggers.Firing, *plan) {
 	d.mu.Lock()
 	p := l.by
 	d.mu.Unlock()
-	if p.Plan == nil || d.heldUntil(l, p, now).After(now) {
+	if p == nil || d.heldUntil(l, p, now).After(now) {
 		return nil, nil
 	}
 	d.mu.Lock()
@@ -124,6 +168,7 @@ func (d *Dispatcher) begin(l *lane, now time.Time) (*triggers.Firing, *plan) {
 			continue // what the cap allows depends on what comes of the other one; it is read again
 		}
 		l.under[x.ID] = x.Entity
+		d.under++
 		l.attempts++
 		d.built++
 		return x, p
@@ -169,6 +214,7 @@ func (d *Dispatcher) ended() uint64 {
 func (d *Dispatcher) gone(l *lane, id entry.ID) {
 	d.mu.Lock()
 	delete(l.under, id)
+	d.under--
 	d.mu.Unlock()
 	d.rouse()
 }
@@ -181,20 +227,33 @@ func (d *Dispatcher) leaveAlone(p *plan, now time.Time, span time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.receivers, func(_ string, until time.Time) bool { return until.Before(now) })
+	for url := range d.receivers { // there may be as many as triggers: one of them is asked again too soon
+		if len(d.receivers) < d.flightsAll() {
+			break
+		}
+		delete(d.receivers, url)
+	}
 	d.receivers[p.receiver] = later(d.receivers[p.receiver], now.Add(span))
 }
 
-// tidy forgets lanes that nobody needs, and says whether anything is under way.
+// tidy forgets lanes and plans that nobody needs, and says whether anything is under way. due is sorted.
 func (d *Dispatcher) tidy(due []string, now time.Time) (busy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := 0
 	for id, l := range d.lanes {
-		n += len(l.under)
-		if len(l.under) == 0 && l.flying == 0 && !l.until.After(now) && !slices.Contains(due, id) {
+		if len(l.under) > 0 || l.flying > 0 {
+			continue
+		}
+		_, isDue := slices.BinarySearch(due, id)
+		if isDue && len(l.queued) > 0 && !l.held.After(now) {
+			continue
+		}
+		d.drop(l)
+		l.queued, l.by = nil, nil
+		if !isDue && !l.until.After(now) {
 			delete(d.lanes, id)
 		}
 	}
-	d.met.under.Store(int64(n))
-	return n > 0
+	d.met.under.Store(int64(d.under))
+	return d.under > 0
 }

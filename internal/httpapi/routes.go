@@ -46,7 +46,7 @@ var routes = []route{
 	{http.MethodGet, "/openapi.json", false, (*API).getSpec},
 	{http.MethodPost, "/event", true, (*API).postEvent},
 	{http.MethodPost, "/evaluate", true, (*API).postEvaluate},
-	{http.MethodGet, "/triggers", true, answering(budget.Fetch, (*httpdrip.Triggers).List)},
+	{http.MethodGet, "/triggers", true, (*API).getTriggers},
 	{http.MethodPost, "/triggers/dry-run", true, (*API).postDryRun},
 	{http.MethodGet, "/triggers/{id}", true, answering(budget.Fetch, (*httpdrip.Triggers).Get)},
 	{http.MethodPut, "/triggers/{id}", true, (*API).putTrigger},

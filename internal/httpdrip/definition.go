@@ -24,12 +24,10 @@ import (
 // SpecMax is how long the body of PUT /triggers/{id} may be.
 const SpecMax = 512 << 10
 
-// shownShare is above what a trigger takes in memory while it is shown, as a multiple of its texts.
+// shownShare is above what a trigger takes in memory while it is shown, as a multiple of its definition.
 const shownShare = 8
 
-func shownBytes(t *triggers.Trigger) int64 {
-	return 4<<10 + shownShare*int64(len(t.Text)+len(t.Deliver))
-}
+func shownBytes(t *triggers.Head) int64 { return 4<<10 + shownShare*int64(t.Size) }
 
 // The classes of triggers.
 const (
@@ -95,18 +93,18 @@ func (t *Triggers) Put(w http.ResponseWriter, r *http.Request, m *forms.Memory) 
 	}
 	d.ID = r.PathValue(VariableID)
 	err = t.change(r.Context(), func(ctx context.Context, e *triggers.Engine) error {
-		old, err := e.Trigger(d.ID)
+		old, err := e.Head(d.ID)
 		if made = errors.Is(err, triggers.ErrUnknownTrigger); err != nil && !made {
 			return err
 		}
-		if keep && !made {
-			d.Status = old.Status
+		if keep && !made && old.Paused {
+			d.Status = rule.Paused
 		}
 		put, err := e.Put(ctx, d)
 		if err != nil {
 			return err
 		}
-		stored, err := get(e, d.ID, m)
+		stored, err := get(ctx, e, d.ID, m)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package httpdrip
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -82,6 +83,8 @@ func fault(err error) error {
 		return invalid(strings.TrimPrefix(err.Error(), triggers.ErrInvalid.Error()+": "))
 	case errors.Is(err, triggers.ErrUnknownTrigger):
 		return api.NewProblem(api.UnknownTrigger, "%s", strings.TrimPrefix(err.Error(), triggers.ErrUnknownTrigger.Error()+": "))
+	case errors.Is(err, triggers.ErrFull):
+		return api.NewProblem(api.StateFull, "%s", err)
 	case errors.Is(err, triggers.ErrUnknownFiring):
 		return api.NewProblem(api.UnknownFiring, "%s", err)
 	case errors.Is(err, triggers.ErrTooLarge):
@@ -119,30 +122,64 @@ func entity(r *http.Request, variable string) (string, error) {
 	return text, nil
 }
 
-// List answers GET /triggers.
-func (t *Triggers) List(_ *http.Request, m *forms.Memory) (*api.Triggers, error) {
+// listBytes is how much of a list is made before it is sent.
+const listBytes = 32 << 10
+
+// List answers GET /triggers, an api.Triggers: it calls send for parts of it. There are several if the list is long, so
+// that it takes the memory of one part, and of one trigger. The triggers are those that are there when their part is made.
+func (t *Triggers) List(ctx context.Context, m *forms.Memory, send func(part []byte, last bool) error) error {
 	e, err := t.engine()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	list, err := e.Triggers()
-	if err != nil {
-		return nil, fault(err)
+	if err := m.Hold(2 * listBytes); err != nil {
+		return err
 	}
-	size := int64(0)
-	for i := range list {
-		size += shownBytes(&list[i])
-	}
-	if err := m.Hold(size); err != nil {
-		return nil, err
-	}
-	out := &api.Triggers{Triggers: make([]api.Trigger, len(list))}
-	for i := range list {
-		if out.Triggers[i], err = shown(&list[i]); err != nil {
-			return nil, err
+	part := append(make([]byte, 0, listBytes), `{"triggers":[`...)
+	held, comma := int64(0), ""
+	for id := ""; ; {
+		h, err := e.Next(id)
+		if err != nil {
+			return fault(err)
 		}
+		if h == nil {
+			return send(append(part, "]}"...), true)
+		}
+		if more := shownBytes(h) - held; more > 0 { // what it was made from is garbage once it is in the part
+			if err := m.Hold(more); err != nil {
+				return err
+			}
+			held += more
+		}
+		id = h.ID
+		one, err := listed(ctx, e, id)
+		if errors.Is(err, triggers.ErrUnknownTrigger) { // it was deleted
+			continue
+		}
+		if err != nil {
+			return fault(err)
+		}
+		part = append(append(part, comma...), one...)
+		if comma = ","; len(part) < listBytes {
+			continue
+		}
+		if err := send(part, false); err != nil {
+			return err
+		}
+		part = part[:0]
 	}
-	return out, nil
+}
+
+func listed(ctx context.Context, e *triggers.Engine, id string) ([]byte, error) {
+	t, err := e.Trigger(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out, err := shown(t)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(&out)
 }
 
 // Get answers GET /triggers/{id}.
@@ -151,21 +188,25 @@ func (t *Triggers) Get(r *http.Request, m *forms.Memory) (*api.Trigger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return get(e, r.PathValue(VariableID), m)
+	return get(r.Context(), e, r.PathValue(VariableID), m)
 }
 
-func get(e *triggers.Engine, id string, m *forms.Memory) (*api.Trigger, error) {
-	found, err := e.Trigger(id)
+func get(ctx context.Context, e *triggers.Engine, id string, m *forms.Memory) (*api.Trigger, error) {
+	h, err := e.Head(id)
 	if errors.Is(err, triggers.ErrUnknownTrigger) {
 		return nil, api.NewProblem(api.UnknownTrigger, "no trigger %s", api.Quote(id))
 	}
 	if err != nil {
 		return nil, fault(err)
 	}
-	if err := m.Hold(shownBytes(&found)); err != nil {
+	if err := m.Hold(shownBytes(h)); err != nil {
 		return nil, err
 	}
-	out, err := shown(&found)
+	found, err := e.Trigger(ctx, id)
+	if err != nil {
+		return nil, fault(err)
+	}
+	out, err := shown(found)
 	return &out, err
 }
 
@@ -176,7 +217,7 @@ func (t *Triggers) Pause(r *http.Request, m *forms.Memory, paused bool) (out *ap
 		if err := e.Pause(ctx, id, paused); err != nil {
 			return err
 		}
-		out, err = get(e, id, m)
+		out, err = get(ctx, e, id, m)
 		return err
 	})
 	return out, err

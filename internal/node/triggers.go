@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/triggers"
 	triggerstore "github.com/sebbroker/seb/internal/triggers/store"
@@ -128,11 +129,17 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 	l.Broker = n.Broker
 	path, remove := o.triggersFile()
 	n.triggers, err = triggers.Open(ctx, triggers.Options{
-		Path: path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/16), RowBytes: min(triggersRows, o.MemoryLimit/32),
-		Counts:    func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
-		Snapshots: n.snapshots(store, o), Logger: o.Logger, Metrics: o.Metrics,
+		Path: path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/24), RowBytes: min(triggersRows, o.MemoryLimit/48),
+		MemoryBytes: n.Budget().Class(budget.Triggers).Limit(),
+		Counts:      func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
+		Snapshots:   n.snapshots(store, o), Logger: o.Logger, Metrics: o.Metrics,
 	})
 	n.eventLog, n.triggersDir = l, remove
+	if err == nil {
+		o.Metrics.GetOrCreateGauge(`seb_memory_reserved_bytes{class="`+budget.Triggers.String()+`"}`, func() float64 {
+			return float64(n.triggers.Memory())
+		})
+	}
 	return err
 }
 

@@ -184,7 +184,7 @@ func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 		t.Helper()
 		for {
 			changed := n.Triggers().Changed()
-			x, err := n.Triggers().Trigger("x")
+			x, err := n.Triggers().Trigger(t.Context(), "x")
 			if err == nil && x.Missing == want && n.Triggers().Lag() == 0 {
 				return
 			}

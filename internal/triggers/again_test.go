@@ -158,7 +158,7 @@ func TestPutAfterATopicWasCreatedAgain(t *testing.T) {
 	l.remove("events")
 	s.settle()
 	s.define("t", "A", func(d *rule.Definition) { d.Fire = rule.OnEdge }) // creates the topic
-	if x, err := s.Trigger("t"); err != nil || x.Version != 1 {
+	if x, err := s.Trigger(t.Context(), "t"); err != nil || x.Version != 1 {
 		t.Fatalf("version %d, %v, want 1", x.Version, err)
 	}
 	l.until(20 * time.Millisecond)
@@ -168,7 +168,7 @@ func TestPutAfterATopicWasCreatedAgain(t *testing.T) {
 	l.until(30 * time.Millisecond)
 	l.post(ev("zoe", "B"))
 	s.settle()
-	if x, err := s.Trigger("t"); err != nil || x.Version != 2 || x.Missing {
+	if x, err := s.Trigger(t.Context(), "t"); err != nil || x.Version != 2 || x.Missing {
 		t.Fatalf("%+v, %v, want version 2", x, err)
 	}
 	same(t, s.fires(), []string{"t ann +10 pending", "t bob +20 pending", "t bob +20 historic", "t zoe +30 pending"})

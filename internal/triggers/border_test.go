@@ -51,7 +51,7 @@ func TestTheAppendTimeOfADefinitionIsItsBorder(t *testing.T) {
 			l.until(60 * time.Millisecond)
 			s.define("t", window, func(d *rule.Definition) { d.Backfill = c.policy })
 			s.settle()
-			if x, err := s.Trigger("t"); err != nil || x.At != start+59 || x.Created != start+59 {
+			if x, err := s.Trigger(t.Context(), "t"); err != nil || x.At != start+59 || x.Created != start+59 {
 				t.Errorf("the border is +%d, made +%d, %v; its record was appended at +60", x.At-start, x.Created-start, err)
 			}
 			l.until(100 * time.Millisecond)
@@ -121,7 +121,7 @@ func TestTheBorderAndTheLog(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		before, _ := s.Trigger("t")
+		before, _ := s.Trigger(t.Context(), "t")
 		s.end()
 		if err := store.Remove(s.path); err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestTheBorderAndTheLog(t *testing.T) {
 		l.trim("triggers", 0, 2) // as compaction does
 		s = step(t, s.b, s.path)
 		s.settle()
-		if x, err := s.Trigger("t"); err != nil || x.At != before.At || x.Created != before.Created {
+		if x, err := s.Trigger(t.Context(), "t"); err != nil || x.At != before.At || x.Created != before.Created {
 			t.Errorf("read anew the border is +%d, made +%d, %v; it was +%d, +%d", x.At-start, x.Created-start, err, before.At-start, before.Created-start)
 		}
 		same(t, s.fires(), []string{"t ann +15 pending"})

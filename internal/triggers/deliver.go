@@ -10,7 +10,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/fold"
-	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
 )
@@ -31,9 +30,8 @@ func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next tim
 	}
 	first := int64(math.MaxInt64)
 	err = e.fold.Query(func(q store.Queries) error {
-		for i := range p.Triggers {
-			t := &p.Triggers[i]
-			if t.Status == rule.Paused {
+		for _, t := range p.Triggers {
+			if t.Paused {
 				continue
 			}
 			at, err := q.FirstPending(ctx, t.ID)
@@ -57,8 +55,8 @@ func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next tim
 // Pending are firings of a trigger that are to be delivered at an instant, those that are due first first, at most limit: each
 // is recorded, and stays pending until Report. What was delivered and could not be reported, as in a crash, comes again.
 func (e *Engine) Pending(ctx context.Context, trigger string, now time.Time, limit int) (list []Firing, err error) {
-	t, err := e.Trigger(trigger)
-	if p, _, _ := e.fold.Peek(); err != nil || t.Status == rule.Paused || !p.Firm || !e.opt.Log.Leads() {
+	t, err := e.Head(trigger)
+	if p, _, _ := e.fold.Peek(); err != nil || t.Paused || !p.Firm || !e.opt.Log.Leads() {
 		return nil, err
 	}
 	err = e.fold.Query(func(q store.Queries) (err error) {

@@ -1,6 +1,7 @@
 package triggers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,14 +73,46 @@ func (e *Engine) Changed() <-chan struct{} {
 	return ch
 }
 
-// Trigger is a trigger as it is followed.
-type Trigger = fold.Trigger
+type (
+	// Trigger is a trigger as it is followed, with its definition.
+	Trigger = fold.Trigger
+	// Head is what is held in memory of a trigger that is followed.
+	Head = fold.Head
+)
 
-// Triggers are all triggers, by id. The caller owns the slice, and must not change what is in it.
-func (e *Engine) Triggers() ([]Trigger, error) {
+// Triggers are all triggers, by id. The caller must not change them.
+func (e *Engine) Triggers() ([]*Head, error) {
 	p, _, err := e.fold.Peek()
-	return slices.Clone(p.Triggers), err
+	return p.Triggers, err
 }
+
+// Next is the first trigger with an id behind one, or nil.
+func (e *Engine) Next(after string) (*Head, error) {
+	p, _, err := e.fold.Peek()
+	i, there := slices.BinarySearchFunc(p.Triggers, after, func(h *Head, id string) int { return cmp.Compare(h.ID, id) })
+	if there {
+		i++
+	}
+	if err != nil || i == len(p.Triggers) {
+		return nil, err
+	}
+	return p.Triggers[i], nil
+}
+
+// Head is a trigger by its id, or ErrUnknownTrigger.
+func (e *Engine) Head(id string) (*Head, error) {
+	p, _, err := e.fold.Peek()
+	if err != nil {
+		return nil, err
+	}
+	h := p.Find(id)
+	if h == nil {
+		return nil, unknown(id)
+	}
+	return h, nil
+}
+
+func unknown(id string) error { return fmt.Errorf("%w: %q", ErrUnknownTrigger, id) }
 
 // Users are the ids of the triggers that a topic must not be taken from: those that follow its events, and of the topics of
 // definitions and firings all. It waits until the engine knows all definitions that are in the log. Errors: ErrUnavailable,
@@ -89,24 +122,19 @@ func (e *Engine) Users(ctx context.Context, topic string) (ids []string, err err
 		return nil, err
 	}
 	list, err := e.Triggers()
-	for i := range list {
-		if t := &list[i]; t.Topic == topic || topic == e.opt.Triggers || topic == e.opt.Firings {
+	for _, t := range list {
+		if t.Topic == topic || topic == e.opt.Triggers || topic == e.opt.Firings {
 			ids = append(ids, t.ID)
 		}
 	}
 	return ids, err
 }
 
-// Trigger is a trigger by its id, or ErrUnknownTrigger.
-func (e *Engine) Trigger(id string) (Trigger, error) {
-	p, _, err := e.fold.Peek()
-	if err != nil {
-		return Trigger{}, err
+// Trigger is a trigger by its id, or ErrUnknownTrigger. It is read from the file.
+func (e *Engine) Trigger(ctx context.Context, id string) (*Trigger, error) {
+	t, err := e.fold.Trigger(ctx, id)
+	if t == nil && err == nil {
+		err = unknown(id)
 	}
-	for i := range p.Triggers {
-		if p.Triggers[i].ID == id {
-			return p.Triggers[i], nil
-		}
-	}
-	return Trigger{}, fmt.Errorf("%w: %q", ErrUnknownTrigger, id)
+	return t, err
 }

@@ -95,7 +95,7 @@ func TestPutAndItsVersions(t *testing.T) {
 	if p := put(t, e, d); p.Version != 1 {
 		t.Fatalf("delivered otherwise, it is version %d", p.Version)
 	}
-	if g, err := e.Trigger("t"); err != nil || string(g.Deliver) != `{"topic":"x"}` {
+	if g, err := e.Trigger(t.Context(), "t"); err != nil || string(g.Deliver) != `{"topic":"x"}` {
 		t.Fatalf("%+v, %v", g, err)
 	}
 	p := put(t, e, aDefinition(t, "t", "A THEN (NOT userr)"))

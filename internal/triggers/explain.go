@@ -41,7 +41,7 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 	if err != nil {
 		return x, err
 	}
-	t, err := e.Trigger(trigger)
+	t, err := e.Trigger(ctx, trigger)
 	if err != nil {
 		return x, err
 	}
@@ -64,7 +64,7 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 		x.Firings, err = q.EntityFires(ctx, entity, trigger, explainFirings)
 		return err
 	})
-	x.Waits = x.words(&t)
+	x.Waits = x.words(t)
 	return x, err
 }
 

@@ -3,6 +3,7 @@ package triggers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -28,7 +29,7 @@ type Put struct {
 
 // Put makes a trigger, or a new version of it if what it says of events is another; else only how it is delivered and
 // whether it is paused. d's members from TopicID on, and Version, are ignored. It returns when the engine follows it.
-// Errors: ErrInvalid, ErrNotLeader, ErrUnavailable, those of an append, after which it may come yet.
+// Errors: ErrInvalid, ErrFull, ErrNotLeader, ErrUnavailable, those of an append, after which it may come yet.
 func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 	d = d.WithDefaults()
 	if err := d.Validate(); err != nil {
@@ -51,7 +52,7 @@ func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 		return Put{}, err
 	}
 	out := Put{Names: r.Names(), Warnings: rule.Warnings(&d)}
-	more, err := e.unknown(ctx, topic.ID, out.Names)
+	more, err := e.unseen(ctx, topic.ID, out.Names)
 	if err != nil {
 		return Put{}, err
 	}
@@ -130,14 +131,24 @@ func (e *Engine) caughtUp(ctx context.Context) error {
 // follows makes d, which is of a topic, what comes after the version that is there: all that has fired by d.At is recorded then. It
 // takes the place of one that still reads the history.
 func (e *Engine) follows(ctx context.Context, d *rule.Definition, events record.ID) error {
-	old, err := e.Trigger(d.ID)
-	if err != nil {
-		return e.again(ctx, d)
-	}
-	if old.Topic == d.Topic && old.Events != events { // the topic was created again, and the engine has not seen it yet
-		if old, err = e.bound(ctx, d.ID, events); err != nil {
+	old, err := e.Trigger(ctx, d.ID)
+	if errors.Is(err, ErrUnknownTrigger) {
+		if err := e.fits(d, nil); err != nil {
 			return err
 		}
+		return e.again(ctx, d)
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.fits(d, &old.Definition); err != nil {
+		return err
+	}
+	if old.Topic == d.Topic && old.Events != events { // the topic was created again, and the engine has not seen it yet
+		if err := e.bound(ctx, d.ID, events); err != nil {
+			return err
+		}
+		old.Events = events
 	}
 	d.Version, d.Created, d.Border = old.Version+1, old.Created, rule.BorderGiven
 	same := *d
@@ -159,18 +170,16 @@ func (e *Engine) follows(ctx context.Context, d *rule.Definition, events record.
 	if _, err := e.cut(d, events); err != nil {
 		return err
 	}
-	return e.recorded(ctx, d, &old)
+	return e.recorded(ctx, d, old)
 }
 
 // bound waits until a trigger follows a topic.
-func (e *Engine) bound(ctx context.Context, id string, events record.ID) (t Trigger, err error) {
+func (e *Engine) bound(ctx context.Context, id string, events record.ID) error {
 	e.fold.Rouse()
-	err = e.fold.Wait(ctx, func(*fold.Progress) bool {
-		x, err := e.Trigger(id)
-		t = x
-		return err != nil || t.Events == events
+	return e.fold.Wait(ctx, func(p *fold.Progress) bool {
+		t := p.Find(id)
+		return t == nil || t.Events == events
 	})
-	return t, err
 }
 
 // recorded waits until all that the version before d has fired by d.At is recorded.
@@ -265,15 +274,15 @@ func (e *Engine) alter(ctx context.Context, id string, f func(d *rule.Definition
 	if err := e.caughtUp(ctx); err != nil {
 		return err
 	}
-	old, err := e.Trigger(id)
+	old, err := e.Trigger(ctx, id)
 	if err != nil {
 		return err
 	}
 	return e.define(ctx, id, f(&old.Definition))
 }
 
-// unknown warns of names that no event of a topic has had yet.
-func (e *Engine) unknown(ctx context.Context, topic record.ID, names []string) (warnings []string, err error) {
+// unseen warns of names that no event of a topic has had yet.
+func (e *Engine) unseen(ctx context.Context, topic record.ID, names []string) (warnings []string, err error) {
 	var known []string
 	err = e.fold.Query(func(q store.Queries) (err error) {
 		known, err = q.Names(ctx, topic, fold.NamesMax)

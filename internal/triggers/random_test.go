@@ -34,15 +34,16 @@ var expressions = []string{
 
 // world is a log, two brokers with an engine each, and what happens to them.
 type world struct {
-	t     *testing.T
-	r     *rand.Rand
-	log   *aLog
-	nodes [2]*stepped
-	lead  int
-	led   [2]bool           // since they were opened, or before
-	defs  []rule.Definition // all versions, in the order of the log
-	ends  []int64           // the last instant of each; 0: it goes on
-	until []int64           // the time of the record that ended it
+	opened int // engines
+	t      *testing.T
+	r      *rand.Rand
+	log    *aLog
+	nodes  [2]*stepped
+	lead   int
+	led    [2]bool           // since they were opened, or before
+	defs   []rule.Definition // all versions, in the order of the log
+	ends   []int64           // the last instant of each; 0: it goes on
+	until  []int64           // the time of the record that ended it
 
 	known     int // definitions of the log that are in defs, or in pauses
 	pauses    []pause
@@ -78,11 +79,15 @@ func newWorld(t *testing.T, seed uint64, saved *bucket) *world {
 	return w
 }
 
+// open opens an engine with much memory or with little, so that transactions end at other places.
 func (w *world) open(b *aBroker, path string) *stepped {
+	little := []int64{0, 1500, 4000}[w.opened%3]
+	w.opened++
+	change := func(o *Options) { o.RowBytes, o.MemoryBytes = little, 20*little }
 	if w.saved == nil {
-		return step(w.t, b, path)
+		return stepBy(w.t, b, path, &small, change)
 	}
-	return w.saved.step(w.t, b, path)
+	return w.saved.step(w.t, b, path, change)
 }
 
 func (w *world) leader() *stepped { return w.nodes[w.lead] }

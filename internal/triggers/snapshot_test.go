@@ -66,9 +66,12 @@ func (s *saver) Save(ctx context.Context, path string, note viewsnap.Note, only 
 	if err != nil {
 		s.t.Error(err)
 	}
-	list, err := f.Triggers(ctx)
-	if err != nil {
-		s.t.Error(err)
+	var list []*store.Trigger
+	for g, err := f.NextTrigger(ctx, 0); g != nil || err != nil; g, err = f.NextTrigger(ctx, g.No) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		list = append(list, g)
 	}
 	info, err := s.Snapshots.Save(ctx, path, note, only)
 	if err == nil {
@@ -80,7 +83,7 @@ func (s *saver) Save(ctx context.Context, path string, note viewsnap.Note, only 
 				s.reached[key] = c.Next
 			}
 		}
-		s.behind = slices.ContainsFunc(list, func(g store.Trigger) bool { return g.Status == store.Behind })
+		s.behind = slices.ContainsFunc(list, func(g *store.Trigger) bool { return g.Status == store.Behind })
 	}
 	return info, err
 }

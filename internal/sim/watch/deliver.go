@@ -8,7 +8,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/triggers/entry"
-	"github.com/sebbroker/seb/internal/triggers/rule"
 )
 
 // pendingMost is how many deliveries of a trigger are looked at.
@@ -81,8 +80,8 @@ func (b *Broker) one(ctx context.Context, c *call, x *triggers.Firing) {
 // wanted looks whether a firing is still to be delivered.
 func (b *Broker) wanted(ctx context.Context, x *triggers.Firing) bool {
 	now, err := b.engine.Firing(ctx, x.ID)
-	t, unknown := b.engine.Trigger(x.Trigger)
-	return err == nil && unknown == nil && t.Status != rule.Paused && b.host.Leads() &&
+	t, unknown := b.engine.Head(x.Trigger)
+	return err == nil && unknown == nil && !t.Paused && b.host.Leads() &&
 		now.State == entry.Pending && now.Retraction == x.Retraction && now.Tries == x.Tries
 }
 

@@ -46,23 +46,31 @@ func (w *worker) deadlines(ctx context.Context, lives []*live, at int64) (more b
 	if len(lives) == 0 {
 		return false, nil
 	}
+	slices.SortStableFunc(lives, func(a, b *live) int { return cmp.Compare(a.due, b.due) })
 	err = w.f.Update(ctx, func(tx *store.Tx) error {
 		var rows []store.Due
-		cut := at // of a trigger with more rows than are done at a time only the first are, so others must not go further
-		for _, l := range lives {
-			n := len(rows)
-			if rows, err = tx.Due(rows, l.trig.No, at, w.opt.Sizes.Dues); err != nil {
+		cut, n := at, 0
+		for ; n < len(lives); n++ {
+			left := w.opt.Sizes.Dues - len(rows)
+			if left == 0 { // nothing of those that are left out is due before the first of them
+				cut, more = min(cut, lives[n].due), true
+				break
+			}
+			before := len(rows)
+			if rows, err = tx.Due(rows, lives[n].No, at, left); err != nil {
 				return err
 			}
-			if len(rows)-n == w.opt.Sizes.Dues {
+			if len(rows)-before == left { // it may have more, so others must not go further
 				cut, more = min(cut, rows[len(rows)-1].At), true
 			}
 		}
-		if err := w.pass(tx, rows, cut); err != nil {
+		done, err := w.pass(tx, rows, cut)
+		if err != nil {
 			return err
 		}
-		for _, l := range lives {
-			if l.due, err = tx.FirstDue(l.trig.No); err != nil {
+		more = more || !done
+		for _, l := range lives[:n] {
+			if l.due, err = tx.FirstDue(l.No); err != nil {
 				return err
 			}
 		}
@@ -71,23 +79,33 @@ func (w *worker) deadlines(ctx context.Context, lives []*live, at int64) (more b
 	return more, err
 }
 
-// pass takes rows through to an instant, as far as they are due by then. What fires comes in the order of time, trigger
-// and entity.
-func (w *worker) pass(tx *store.Tx, rows []store.Due, cut int64) error {
+// pass takes rows through to an instant, as far as they are due by then and there is memory for them: those that are due
+// first, first. What fires comes in the order of time, trigger and entity.
+func (w *worker) pass(tx *store.Tx, rows []store.Due, cut int64) (all bool, err error) {
+	slices.SortStableFunc(rows, func(a, b store.Due) int { return cmp.Compare(a.At, b.At) })
 	var edges []due
+	all = true
 	for i := range rows {
 		k := rows[i].Key
 		if rows[i].At > cut {
-			continue
+			break
+		}
+		if i > 0 && w.rows.bytes > w.rows.limit {
+			all = false
+			break
 		}
 		x, err := w.rows.get(tx, k)
 		if err != nil {
-			return err
+			return false, err
 		}
 		l := w.byNo[k.Trigger]
+		r, err := w.rule(tx, l)
+		if err != nil {
+			return false, err
+		}
 		s := w.at(k, x)
-		if err := l.rule.Until(s, cut); err != nil {
-			return err
+		if err := r.Until(s, cut); err != nil {
+			return false, err
 		}
 		w.met.deadlines.Inc()
 		w.rows.touch(k, x)
@@ -96,25 +114,28 @@ func (w *worker) pass(tx *store.Tx, rows []store.Due, cut int64) error {
 		}
 	}
 	slices.SortStableFunc(edges, func(a, b due) int {
-		return cmp.Or(cmp.Compare(a.edge.At, b.edge.At), cmp.Compare(a.live.trig.ID, b.live.trig.ID), cmp.Compare(a.key.Entity, b.key.Entity))
+		return cmp.Or(cmp.Compare(a.edge.At, b.edge.At), cmp.Compare(a.live.ID, b.live.ID), cmp.Compare(a.key.Entity, b.key.Entity))
 	})
 	for i := range edges {
 		e := &edges[i]
 		if err := w.edge(tx, e.live, e.key, &e.edge); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return w.flush(tx)
+	return all, w.flush(tx)
 }
+
+// crossing is how many rows are looked at at a time, which may be large.
+const crossing = 100
 
 // cross looks at some of the rows of a trigger that fires for what was true when it was made.
 func (w *worker) cross(ctx context.Context, l *live, at int64) (more bool, err error) {
-	if l.crossed || at <= l.rule.Def.At {
+	if l.crossed || at <= l.At {
 		return false, nil
 	}
 	err = w.f.Update(ctx, func(tx *store.Tx) error {
-		l.scanned.Trigger = l.trig.No
-		keys, rows, err := tx.Scan(l.scanned, chunk)
+		l.scanned.Trigger = l.No
+		keys, rows, err := tx.Scan(l.scanned, crossing)
 		if err != nil {
 			return err
 		}
@@ -128,11 +149,15 @@ func (w *worker) cross(ctx context.Context, l *live, at int64) (more bool, err e
 				dues = append(dues, store.Due{Key: keys[i], At: at})
 			}
 		}
+		all, err := w.pass(tx, dues, at)
+		if err != nil || !all { // those that are done are not looked at again
+			return err
+		}
 		if len(keys) > 0 {
 			l.scanned = keys[len(keys)-1]
 		}
-		l.crossed = len(keys) < chunk
-		return w.pass(tx, dues, at)
+		l.crossed = len(keys) < crossing
+		return nil
 	})
 	return !l.crossed, err
 }

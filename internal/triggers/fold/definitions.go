@@ -3,7 +3,9 @@ package fold
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -13,72 +15,80 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// newLive makes a trigger of the file ready.
-func newLive(g store.Trigger) (*live, error) {
-	d, err := rule.ParseDefinition([]byte(g.ID), g.Def)
-	if err != nil {
-		return nil, err
-	}
-	r, err := rule.Compile(d)
-	if err != nil {
-		return nil, err
-	}
-	l := &live{trig: g, rule: r, due: math.MaxInt64}
-	l.crossed = d.Backfill != rule.Current
-	if l.topic, err = record.ParseID(d.TopicID); err != nil {
-		return nil, fmt.Errorf("topic_id: %w", err)
-	}
-	return l, nil
-}
-
-// resolved is the value of a definition's record with its border resolved.
-func resolved(r *record.Record, stamped bool) ([]byte, error) {
-	value := slices.Clone(r.Value)
-	d, err := rule.ParseDefinition(r.Key, value)
+// resolved is a definition with its border resolved, and its value, which is valid as long as r.
+func resolved(r *record.Record, stamped bool) (d rule.Definition, value []byte, err error) {
+	d, err = rule.ParseDefinition(r.Key, r.Value)
 	if err != nil || d.Border == rule.BorderGiven {
-		return value, err
+		return d, r.Value, err
 	}
 	if stamped && !bug(bugBorder) {
 		d.Appended(r.Timestamp)
 	}
 	d.Border = rule.BorderGiven
-	return d.Encode()
+	value, err = d.Encode()
+	return d, value, err
 }
 
 // addLive puts a trigger on the list.
 func (w *worker) addLive(l *live) {
-	w.live = append(w.live, l)
-	slices.SortFunc(w.live, func(a, b *live) int { return cmp.Compare(a.trig.ID, b.trig.ID) })
-	w.byNo[l.trig.No] = l
+	i, _ := w.search(l.ID)
+	w.live = slices.Insert(w.live, i, l)
+	w.byNo[l.No] = l
+	w.held += l.memory()
 	w.listed = false
-	w.reindex()
+	w.serve(l)
 }
 
 func (w *worker) dropLive(l *live) {
 	w.live = slices.DeleteFunc(w.live, func(x *live) bool { return x == l })
-	delete(w.byNo, l.trig.No)
+	delete(w.byNo, l.No)
+	w.rules.drop(l.No)
+	w.held -= l.memory()
 	w.listed = false
-	w.reindex()
-}
-
-// reindex notes which triggers the main reader serves, by the names of events that they mention.
-func (w *worker) reindex() {
-	w.index = map[record.ID]map[string][]*live{}
-	for _, l := range w.live {
-		if l.trig.Status != store.Joined {
-			continue
-		}
-		if w.index[l.topic] == nil {
-			w.index[l.topic] = map[string][]*live{}
-		}
-		for _, name := range l.rule.Names() {
-			w.index[l.topic][name] = append(w.index[l.topic][name], l)
+	if l.status != store.Joined {
+		return
+	}
+	names := w.index[l.Events]
+	for _, name := range l.names {
+		if names[name] = slices.DeleteFunc(names[name], func(x *live) bool { return x == l }); len(names[name]) == 0 {
+			delete(names, name)
 		}
 	}
 }
 
+// serve notes that the main reader serves a trigger, if it does, by the names of events that it mentions. The triggers of a
+// name are in the order of w.live, so that they fire in this order.
+func (w *worker) serve(l *live) {
+	if l.status != store.Joined {
+		return
+	}
+	names := w.index[l.Events]
+	if names == nil {
+		names = map[string][]*live{}
+		w.index[l.Events] = names
+	}
+	for _, name := range l.names {
+		i, _ := slices.BinarySearchFunc(names[name], l.ID, byID)
+		names[name] = slices.Insert(names[name], i, l)
+	}
+}
+
+// reindex is serve of all triggers.
+func (w *worker) reindex() {
+	w.index = map[record.ID]map[string][]*live{}
+	for _, l := range w.live {
+		w.serve(l)
+	}
+}
+
+func byID(l *live, id string) int { return cmp.Compare(l.ID, id) }
+
+func (w *worker) search(id string) (i int, there bool) {
+	return slices.BinarySearchFunc(w.live, id, byID)
+}
+
 func (w *worker) find(id string) *live {
-	i, ok := slices.BinarySearchFunc(w.live, id, func(l *live, id string) int { return cmp.Compare(l.trig.ID, id) })
+	i, ok := w.search(id)
 	if !ok {
 		return nil
 	}
@@ -125,57 +135,72 @@ func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 		}
 		return w.remove(tx, old)
 	}
-	var l *live
-	def, err := resolved(r, stamped)
+	var was rule.Definition
+	if old != nil {
+		var err error
+		if was, err = definition(tx, old.No); err != nil {
+			return errors.Join(store.ErrDamaged, err)
+		}
+	}
+	d, value, err := resolved(r, stamped)
 	if err == nil {
-		l, err = newLive(store.Trigger{ID: id, Status: store.Behind, Def: def})
+		_, err = record.ParseID(d.TopicID)
 	}
-	if err == nil && old != nil && old.rule.Def.Version == l.rule.Def.Version && !old.rule.Def.Evaluated(&l.rule.Def) {
-		err = fmt.Errorf("version %d is there already, with another meaning", l.rule.Def.Version)
+	if err == nil {
+		_, err = rule.Compile(d)
 	}
-	if err == nil && old != nil && l.rule.Def.Version < old.rule.Def.Version {
-		err = fmt.Errorf("version %d is there already", old.rule.Def.Version)
+	if err == nil && old != nil && was.Version == d.Version && !was.Evaluated(&d) {
+		err = fmt.Errorf("version %d is there already, with another meaning", d.Version)
+	}
+	if err == nil && old != nil && d.Version < was.Version {
+		err = fmt.Errorf("version %d is there already", was.Version)
 	}
 	if err != nil {
 		w.met.skipped.Inc()
 		w.opt.Logger.Warn("definition of a trigger is left out", "trigger", id, "offset", r.Offset, "err", err)
 		return nil
 	}
-	d := &l.rule.Def
-	if old != nil && old.rule.Def.Version == d.Version { // it may be delivered otherwise, or be paused
-		w.listed = false
-		old.rule.Def.Status, old.rule.Def.Deliver, old.rule.Def.Text = d.Status, d.Deliver, d.Text
-		if old.trig.Def, err = old.rule.Def.Encode(); err != nil {
+	if old != nil && was.Version == d.Version { // it may be delivered otherwise, or be paused
+		was.Status, was.Deliver, was.Text = d.Status, d.Deliver, d.Text
+		g := &store.Trigger{No: old.No, ID: id, Version: old.Version, Status: old.status}
+		if g.Def, err = was.Encode(); err != nil {
 			return err
 		}
-		return tx.PutTrigger(&old.trig)
+		w.alter(old, func(h *Head) { w.delivered(h, old, g, &was) })
+		return tx.PutTrigger(g)
 	}
-	return w.install(tx, l, old)
+	if old != nil {
+		if err := w.replace(tx, old, &was, &d); err != nil {
+			return err
+		}
+	} else if err := w.cancel(tx, id, d.Created); err != nil {
+		return err
+	}
+	return w.install(tx, &d, value)
 }
 
-// install begins to follow a version, and stops following an earlier one.
-func (w *worker) install(tx *store.Tx, l, old *live) error {
-	d := &l.rule.Def
-	if old != nil {
-		if err := w.retire(tx, old); err != nil {
-			return err
-		}
-		behind := func(x *store.Fire) bool { return d.Cut().Behind(x.Cause, old.rule.Def.TopicID, x.At) }
-		if err := w.dropOut(tx, d.ID, behind); err != nil {
-			return err
-		}
-	} else if err := w.cancel(tx, d.ID, d.Created); err != nil {
+// replace stops following a version before a later one.
+func (w *worker) replace(tx *store.Tx, old *live, was, d *rule.Definition) error {
+	if err := w.retire(tx, old); err != nil {
 		return err
 	}
-	l.trig.Version = d.Version
-	if w.untouched(l.topic) {
-		l.trig.Status = store.Joined
+	return w.dropOut(tx, d.ID, func(x *store.Fire) bool { return d.Cut().Behind(x.Cause, was.TopicID, x.At) })
+}
+
+// install begins to follow a version.
+func (w *worker) install(tx *store.Tx, d *rule.Definition, value []byte) error {
+	g := &store.Trigger{ID: d.ID, Version: d.Version, Status: store.Behind, Def: value}
+	if id, err := record.ParseID(d.TopicID); err == nil && w.untouched(id) {
+		g.Status = store.Joined
 	}
-	if err := tx.PutTrigger(&l.trig); err != nil {
+	if err := tx.PutTrigger(g); err != nil {
 		return err
 	}
-	w.addLive(l)
-	return nil
+	l, err := w.newLive(g, d)
+	if err == nil {
+		w.addLive(l)
+	}
+	return err
 }
 
 // untouched is whether the main reader has read nothing of a topic yet.
@@ -190,20 +215,15 @@ func (w *worker) untouched(topic record.ID) bool {
 
 // retire stops following a trigger. Its rows are swept away later.
 func (w *worker) retire(tx *store.Tx, l *live) error {
-	l.trig.Status = store.Gone
-	if err := tx.PutTrigger(&l.trig); err != nil {
+	if err := tx.SetStatus(l.No, store.Gone); err != nil {
 		return err
 	}
-	if err := tx.DropReader(l.trig.No); err != nil {
+	if err := tx.DropReader(l.No); err != nil {
 		return err
 	}
-	for k := range w.cursors {
-		if k.Reader == l.trig.No {
-			delete(w.cursors, k)
-		}
-	}
+	maps.DeleteFunc(w.cursors, func(k store.CursorKey, _ store.Cursor) bool { return k.Reader == l.No })
 	w.dropLive(l)
-	w.gone = append(w.gone, l.trig.No)
+	w.gone = append(w.gone, l.No)
 	return nil
 }
 
@@ -212,11 +232,11 @@ func (w *worker) remove(tx *store.Tx, l *live) error {
 	if err := w.retire(tx, l); err != nil {
 		return err
 	}
-	if err := w.dropOut(tx, l.trig.ID, func(*store.Fire) bool { return true }); err != nil {
+	if err := w.dropOut(tx, l.ID, func(*store.Fire) bool { return true }); err != nil {
 		return err
 	}
 	w.old.began = 0 // its firings are looked at anew
-	return w.cancel(tx, l.trig.ID, math.MaxInt64)
+	return w.cancel(tx, l.ID, math.MaxInt64)
 }
 
 // chunk is how many rows are read at a time.

@@ -2,15 +2,14 @@ package fold
 
 import (
 	"context"
+	"errors"
+	"maps"
 
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
 )
-
-// NamesMax is how many names of events of a topic are remembered, for suggestions.
-const NamesMax = 10_000
 
 // mainEvents reads a piece of each partition for the triggers that have caught up, and notes which instants are complete.
 func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
@@ -24,10 +23,10 @@ func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 			}
 			continue
 		}
-		behind := false
+		behind, lives := false, w.served(id)
 		for part, span := range w.pos.Topics[i] {
 			key := store.CursorKey{Topic: id, Partition: uint32(part)}
-			held, err := w.tryEvents(ctx, key, span, w.served(id))
+			held, err := w.tryEvents(ctx, key, span, lives)
 			if err != nil {
 				return false, err
 			}
@@ -44,7 +43,7 @@ func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 // served are the triggers of a topic that the main reader serves.
 func (w *worker) served(topic record.ID) (list []*live) {
 	for _, l := range w.live {
-		if l.topic == topic && l.trig.Status == store.Joined {
+		if l.Events == topic && l.status == store.Joined {
 			list = append(list, l)
 		}
 	}
@@ -55,12 +54,12 @@ func (w *worker) served(topic record.ID) (list []*live) {
 func (w *worker) histories(ctx context.Context) (more bool, err error) {
 	for i, id := range w.topics {
 		for _, l := range w.live {
-			if i < 2 || l.topic != id || l.trig.Status != store.Behind || len(w.pos.Topics[i]) == 0 && !w.sees {
+			if i < 2 || l.Events != id || l.status != store.Behind || len(w.pos.Topics[i]) == 0 && !w.sees {
 				continue
 			}
 			behind, can := false, false
 			for part, span := range w.pos.Topics[i] {
-				key := store.CursorKey{Reader: l.trig.No, Topic: id, Partition: uint32(part)}
+				key := store.CursorKey{Reader: l.No, Topic: id, Partition: uint32(part)}
 				span.Next = max(w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}].Next, span.Start)
 				held, err := w.tryEvents(ctx, key, span, []*live{l})
 				if err != nil {
@@ -82,31 +81,27 @@ func (w *worker) histories(ctx context.Context) (more bool, err error) {
 
 // join hands a trigger that has caught up to the main reader.
 func (w *worker) join(ctx context.Context, l *live) (err error) {
-	g := l.trig
-	g.Status = store.Joined
 	err = w.f.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.DropReader(g.No); err != nil {
+		if err := tx.DropReader(l.No); err != nil {
 			return err
 		}
-		return tx.PutTrigger(&g)
+		return tx.SetStatus(l.No, store.Joined)
 	})
 	if err != nil {
 		return err
 	}
-	for k := range w.cursors {
-		if k.Reader == g.No {
-			delete(w.cursors, k)
-		}
-	}
-	l.trig, w.listed = g, false
-	if l.due, err = w.f.FirstDue(ctx, g.No); err != nil {
+	maps.DeleteFunc(w.cursors, func(k store.CursorKey, _ store.Cursor) bool { return k.Reader == l.No })
+	l.status = store.Joined
+	w.held -= l.cursors
+	w.alter(l, func(h *Head) { h.Backfilling = false })
+	if l.due, err = w.f.FirstDue(ctx, l.No); err != nil {
 		return err
 	}
-	w.reindex()
+	w.serve(l)
 	return nil
 }
 
-// reading is a transaction over a piece of events.
+// reading is a transaction over a piece of events, or as many of its first ones as there is memory for.
 type reading struct {
 	*worker
 	tx    *store.Tx
@@ -116,7 +111,11 @@ type reading struct {
 
 	parsed []parsed
 	wanted map[int64][]store.InstKey // by trigger
+	bytes  int64                     // that the rows of wanted take, about
 }
+
+// errEnough says that a transaction takes no more events.
+var errEnough = errors.New("enough")
 
 // events applies what follows a cursor to triggers.
 func (w *worker) events(ctx context.Context, key store.CursorKey, span Span, lives []*live) error {
@@ -125,31 +124,52 @@ func (w *worker) events(ctx context.Context, key store.CursorKey, span Span, liv
 		return err
 	}
 	defer p.release()
-	r := &reading{worker: w, p: p, lives: lives, index: w.index[key.Topic], wanted: map[int64][]store.InstKey{}}
+	index := w.index[key.Topic]
 	if key.Reader != store.Main {
-		r.index = map[string][]*live{}
-		for _, name := range lives[0].rule.Names() {
-			r.index[name] = lives
+		index = map[string][]*live{}
+		for _, name := range lives[0].names {
+			index[name] = lives
 		}
 	}
-	return w.apply(ctx, p, func(tx *store.Tx) error {
-		r.tx = tx
-		if err := w.each(p, r.parse); err != nil {
+	for {
+		some := *p
+		some.cursor.Clock = w.cursors[key].Clock
+		r := &reading{worker: w, p: &some, lives: lives, index: index, wanted: map[int64][]store.InstKey{}}
+		if err := w.apply(ctx, &some, r.apply); err != nil || some.cursor.Next == p.cursor.Next {
 			return err
 		}
-		if err := r.fetch(); err != nil {
+	}
+}
+
+// apply is what a transaction does.
+func (r *reading) apply(tx *store.Tx) error {
+	r.tx = tx
+	if err := r.each(r.p, r.parse); err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	if err := r.fetch(); err != nil {
+		return err
+	}
+	for i := range r.parsed {
+		if i > 0 && r.rows.bytes > r.rows.limit { // states have grown
+			r.end(r.parsed[i].offset)
+			break
+		}
+		if err := r.record(&r.parsed[i]); err != nil {
 			return err
 		}
-		for i := range r.parsed {
-			if err := r.record(&r.parsed[i]); err != nil {
-				return err
-			}
-		}
-		if err := tx.PruneSeen(key.Reader, w.reached(key.Reader, p)-entry.Horizon, chunk); err != nil {
-			return err
-		}
-		return w.flush(tx)
-	})
+	}
+	reader := r.p.key.Reader
+	if err := tx.PruneSeen(reader, r.reached(reader, r.p)-entry.Horizon, chunk); err != nil {
+		return err
+	}
+	return r.flush(tx)
+}
+
+// end ends the piece before an offset.
+func (r *reading) end(offset int64) {
+	c := &r.p.cursor
+	c.Next, c.Origin = offset, r.opt.Log.Origin(r.p.key.Topic, r.p.key.Partition, offset-1)
 }
 
 // reached is the time (ms) that a reader has reached with a piece, in all its partitions: of those that it has read to their
@@ -183,26 +203,27 @@ type parsed struct {
 	offset, time int64
 	erases       bool // EntityID, and is no event
 	skip         bool // is no event either
+	unstamped    bool // is from before the topic had append times
 }
 
 // parse reads a record, and notes which rows it will need.
 func (r *reading) parse(rec *record.Record, stamped bool) error {
-	r.met.events.Inc()
-	if !stamped { // from before the topic had append times
-		r.met.unstamped.Inc()
-		return nil
+	if r.bytes > r.rows.limit/4 {
+		r.end(rec.Offset)
+		return errEnough
 	}
-	p := parsed{offset: rec.Offset, time: rec.Timestamp}
-	if rec.Value == nil {
+	p := parsed{offset: rec.Offset, time: rec.Timestamp, unstamped: !stamped}
+	if p.unstamped {
+	} else if rec.Value == nil {
 		p.erases, p.EntityID = true, string(rec.Key)
 	} else if e, err := entry.ParseEvent(rec.Key, rec.Value); err != nil {
-		r.met.skipped.Inc()
 		p.skip = true
 	} else {
 		p.Event = e
 		for _, l := range r.index[e.Name] {
-			k := store.InstKey{Trigger: l.trig.No, Entity: e.EntityID, Partition: r.p.key.Partition}
-			r.wanted[l.trig.No] = append(r.wanted[l.trig.No], k)
+			k := store.InstKey{Trigger: l.No, Entity: e.EntityID, Partition: r.p.key.Partition}
+			r.wanted[l.No] = append(r.wanted[l.No], k)
+			r.bytes += rowBytes + int64(len(e.EntityID))
 		}
 	}
 	r.parsed = append(r.parsed, p)
@@ -221,12 +242,18 @@ func (r *reading) fetch() error {
 
 // record applies one record.
 func (r *reading) record(p *parsed) error {
+	r.met.events.Inc()
+	if p.unstamped {
+		r.met.unstamped.Inc()
+		return nil
+	}
 	c := &r.p.cursor
 	c.Clock = p.time // it goes back only where the time of the log was reset
 	if p.erases {
 		return r.erase(p.EntityID, p.offset)
 	}
 	if p.skip {
+		r.met.skipped.Inc()
 		return nil
 	}
 	e := &p.Event
@@ -250,11 +277,15 @@ func (r *reading) record(p *parsed) error {
 // event applies an event to the triggers that mention it.
 func (r *reading) event(e *entry.Event, offset int64) error {
 	for _, l := range r.index[e.Name] {
-		kinds := l.rule.Match(e)
+		ready, err := r.rule(r.tx, l)
+		if err != nil {
+			return err
+		}
+		kinds := ready.Match(e)
 		if kinds == 0 {
 			continue
 		}
-		k := store.InstKey{Trigger: l.trig.No, Entity: e.EntityID, Partition: r.p.key.Partition}
+		k := store.InstKey{Trigger: l.No, Entity: e.EntityID, Partition: r.p.key.Partition}
 		x, err := r.rows.get(r.tx, k)
 		if err != nil {
 			return err
@@ -264,7 +295,7 @@ func (r *reading) event(e *entry.Event, offset int64) error {
 		}
 		lossy := x.row.Flags & rule.Lossy
 		s := r.at(k, x)
-		if err := l.rule.Event(s, kinds, r.p.cursor.Clock, offset); err != nil {
+		if err := ready.Event(s, kinds, r.p.cursor.Clock, offset); err != nil {
 			return err
 		}
 		r.met.steps.Inc()
@@ -292,12 +323,11 @@ func (w *worker) edge(tx *store.Tx, l *live, k store.InstKey, e *rule.Edge) erro
 	if e.Falls {
 		return w.falls(tx, e)
 	}
-	d := &l.rule.Def
 	x := store.Fire{
-		ID: e.ID, Trigger: d.ID, Entity: k.Entity, Version: d.Version, Topic: d.Topic, Partition: k.Partition,
+		ID: e.ID, Trigger: l.ID, Entity: k.Entity, Version: l.Version, Topic: l.Topic, Partition: k.Partition,
 		At: e.At, Cause: e.Cause, Witness: e.Witness, State: e.State,
 	}
-	if floor := w.f.Floor(); e.At < floor && d.At < floor && x.State != entry.Historic { // nothing of a later version was trimmed
+	if floor := w.f.Floor(); e.At < floor && l.At < floor && x.State != entry.Historic { // nothing of a later version was trimmed
 		x.State = entry.Forgotten
 	}
 	added, err := tx.AddFire(&x)
@@ -340,7 +370,7 @@ func (w *worker) flush(tx *store.Tx) error {
 func (r *reading) erase(entity string, offset int64) error {
 	k := store.InstKey{Entity: entity, Partition: r.p.key.Partition}
 	for _, l := range r.lives {
-		k.Trigger = l.trig.No
+		k.Trigger = l.No
 		x, err := r.rows.get(r.tx, k)
 		if err != nil {
 			return err
@@ -375,29 +405,8 @@ func (r *reading) erase(entity string, offset int64) error {
 // ofTopic is whether a firing comes from the topic that is read, by any version of its trigger.
 func (r *reading) ofTopic(x *store.Fire) bool {
 	if r.p.key.Reader != store.Main {
-		return x.Trigger == r.lives[0].trig.ID
+		return x.Trigger == r.lives[0].ID
 	}
 	t, ok := r.opt.Log.Topic(x.Topic)
 	return ok && t.ID == r.p.key.Topic
-}
-
-// name remembers the names of a topic's events.
-func (w *worker) name(tx *store.Tx, topic record.ID, name string) error {
-	known := w.names[topic]
-	if known == nil {
-		known = map[string]bool{}
-		list, err := tx.Names(topic, NamesMax)
-		if err != nil {
-			return err
-		}
-		for _, n := range list {
-			known[n] = true
-		}
-		w.names[topic] = known
-	}
-	if known[name] || len(known) >= NamesMax {
-		return nil
-	}
-	known[name] = true
-	return tx.PutName(topic, name)
 }

@@ -116,7 +116,7 @@ func (w *worker) recorded(tx *store.Tx, x *store.Fire, rec *entry.Record, at int
 	x.Recorded, x.State, x.NextTry = at, rec.State, 0
 	if x.State == entry.Pending {
 		x.NextTry = at
-		if l := w.find(x.Trigger); l != nil && at <= l.rule.Def.Created { // of a trigger of that name that was deleted
+		if l := w.find(x.Trigger); l != nil && at <= l.Created { // of a trigger of that name that was deleted
 			x.State, x.NextTry = entry.Cancelled, 0
 		}
 	}

@@ -37,6 +37,9 @@ type Options struct {
 	// CacheBytes is what SQLite keeps of the file in memory, 32 MiB; RowBytes is about what the engine keeps of entities' rows
 	// beside: 32 MiB.
 	CacheBytes, RowBytes int64
+	// MemoryBytes is about what triggers take beside: 64 MiB. A quarter is for compiled rules, the rest bounds how many triggers
+	// can be made. Those that are there are followed, however many.
+	MemoryBytes int64
 	// Counts says of what a definition says of delivering how long a delivery decides about others to the same entity; nil:
 	// it does not. A firing is kept at least so long after its last record.
 	Counts func(deliver json.RawMessage) time.Duration
@@ -89,6 +92,9 @@ func (o Options) WithDefaults() Options {
 	if o.RowBytes <= 0 {
 		o.RowBytes = 32 << 20
 	}
+	if o.MemoryBytes <= 0 {
+		o.MemoryBytes = 64 << 20
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -103,6 +109,17 @@ func (o Options) WithDefaults() Options {
 		o.Sizes = &usual
 	}
 	return o
+}
+
+// rulesShare is the part of Options.MemoryBytes that is for compiled rules.
+const rulesShare = 4
+
+// HeadBytes is the part of MemoryBytes that bounds how many triggers can be made: see Memory.
+func (o *Options) HeadBytes() int64 { return o.MemoryBytes - o.MemoryBytes/rulesShare }
+
+// MemoryFor is the MemoryBytes of which HeadBytes are so many.
+func MemoryFor(headBytes int64) int64 {
+	return (headBytes*rulesShare + rulesShare - 2) / (rulesShare - 1)
 }
 
 // Follower keeps a file in step with the log, and lets others read it. Its methods may be called concurrently.

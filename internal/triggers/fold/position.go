@@ -46,8 +46,8 @@ func (w *worker) listTopics() (followed int) {
 		w.topics = append(w.topics, t.ID)
 	}
 	for _, l := range w.live {
-		if !contains(w.topics[2:], l.topic) {
-			w.topics = append(w.topics, l.topic)
+		if !contains(w.topics[2:], l.Events) {
+			w.topics = append(w.topics, l.Events)
 		}
 	}
 	followed = len(w.topics)
@@ -81,23 +81,21 @@ func (w *worker) bind() (added bool) {
 	if !w.sees {
 		return false
 	}
-	changed := false
 	for _, l := range w.live {
-		i := slices.Index(w.topics, l.topic)
+		i := slices.Index(w.topics, l.Events)
 		there := len(w.pos.Topics[i]) > 0
-		t, named := w.opt.Log.Topic(l.rule.Def.Topic)
-		if !there && named && t.ID != l.topic && !bug(bugGone) {
-			w.opt.Logger.Info("a trigger follows the topic that was created again", "trigger", l.trig.ID, "topic", l.rule.Def.Topic)
-			l.topic = t.ID
-			l.rule.Bind(t.ID)
-			added, changed = true, true
+		t, named := w.opt.Log.Topic(l.Topic)
+		if !there && named && t.ID != l.Events && !bug(bugGone) {
+			w.opt.Logger.Info("a trigger follows the topic that was created again", "trigger", l.ID, "topic", l.Topic)
+			w.alter(l, func(h *Head) { h.Events = t.ID })
+			w.rules.drop(l.No)
+			added = true
 		}
-		if missing := !there && !named; l.missing != missing {
-			l.missing, changed = missing, true
+		if missing := !there && !named; l.Missing != missing {
+			w.alter(l, func(h *Head) { h.Missing = missing })
 		}
 	}
-	if changed {
-		w.listed = false
+	if added {
 		w.reindex()
 	}
 	return added

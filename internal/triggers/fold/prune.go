@@ -147,8 +147,8 @@ func (w *worker) prunePair(tx *store.Tx, k pair, to int64) error {
 func (w *worker) useless(tx *store.Tx, x *store.Fire, later bool) (bool, error) {
 	l := w.find(x.Trigger)
 	last := max(x.Recorded, x.Changed, x.At)
-	if x.Recorded == 0 && l != nil && l.trig.Version == x.Version {
-		last = max(last, l.rule.Def.At) // that is how long it is known
+	if x.Recorded == 0 && l != nil && l.Version == x.Version {
+		last = max(last, l.At) // that is how long it is known
 	}
 	switch {
 	case x.State == entry.Pending, last >= w.old.since:
@@ -156,7 +156,7 @@ func (w *worker) useless(tx *store.Tx, x *store.Fire, later bool) (bool, error) 
 	case l == nil:
 	case x.Recorded != 0 && !later: // only the last one can still be taken back, too
 		return false, nil
-	case w.opt.Counts != nil && last >= w.pos.Time/1000-w.opt.Counts(l.rule.Def.Deliver).Milliseconds():
+	case w.opt.Counts != nil && last >= w.pos.Time/1000-l.counts.Milliseconds():
 		return false, nil
 	}
 	owed, err := tx.HasOut(x.ID)

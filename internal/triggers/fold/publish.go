@@ -1,9 +1,11 @@
 package fold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
@@ -16,21 +18,55 @@ type Progress struct {
 	Defined, Followed int64                 // next offsets of the topics of definitions and firings
 	Applied           map[record.ID][]int64 // next offsets of the main reader
 	Complete          map[record.ID]int64   // instants (ms)
-	Triggers          []Trigger             // by id
+	Triggers          []*Head               // by id
+	Held              int64                 // bytes of memory that they take: see Memory
 	Lag               int64                 // records
 	Firm              bool                  // this broker leads, and all is known that was recorded and delivered before it did
 	Unreadable        int                   // partitions of events with something in them that can not be read
 }
 
-// Trigger is a trigger as it is followed.
+// Find is a trigger by its id, or nil.
+func (p *Progress) Find(id string) *Head {
+	i, ok := slices.BinarySearchFunc(p.Triggers, id, func(h *Head, id string) int { return cmp.Compare(h.ID, id) })
+	if !ok {
+		return nil
+	}
+	return p.Triggers[i]
+}
+
+// Trigger is a trigger as it is followed, with its definition.
 type Trigger struct {
 	rule.Definition
-	// Backfilling is whether it reads what was there before it, and does not fire at what is new yet.
-	Backfilling bool
-	// Missing is whether there is no topic of its events: it was deleted. The trigger follows the next one of that name.
-	Missing bool
-	No      int64     // in the file
-	Events  record.ID // the topic of its events
+	Backfilling, Missing bool // as in Head
+	No                   int64
+	Events               record.ID
+}
+
+// Trigger reads a trigger from the file; nil if there is none of the id.
+func (e *Follower) Trigger(ctx context.Context, id string) (*Trigger, error) {
+	for {
+		p, _, err := e.Peek()
+		h := p.Find(id)
+		if err != nil || h == nil {
+			return nil, err
+		}
+		var g *store.Trigger
+		err = e.Query(func(q store.Queries) (err error) {
+			g, err = q.Trigger(ctx, h.No)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if g != nil {
+			d, err := rule.ParseDefinition([]byte(g.ID), g.Def)
+			return &Trigger{d, h.Backfilling, h.Missing, h.No, h.Events}, err
+		}
+		// Another version has taken its place, or none: that is published soon.
+		if err := e.Wait(ctx, func(p *Progress) bool { x := p.Find(id); return x == nil || x.No != h.No }); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // publish tells how far the file is.
@@ -38,8 +74,10 @@ func (w *worker) publish(unreadable int) {
 	p := Progress{
 		Open: true, Defined: w.cursors[store.CursorKey{Topic: w.topics[0]}].Next, Followed: w.followed(),
 		Applied: map[record.ID][]int64{}, Complete: map[record.ID]int64{}, Unreadable: unreadable, Firm: w.firm(),
+		Held: w.held,
 	}
 	for i, id := range w.topics {
+		p.Held += cursorMemory * int64(len(w.pos.Topics[i]))
 		for part, span := range w.pos.Topics[i] {
 			next := max(w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}].Next, span.Start)
 			p.Lag += max(span.Next-next, 0)
@@ -52,11 +90,9 @@ func (w *worker) publish(unreadable int) {
 	w.mu.Lock()
 	p.Triggers = w.pub.Triggers
 	if !w.listed {
-		p.Triggers, w.listed = nil, true
-		for _, l := range w.live {
-			p.Triggers = append(p.Triggers, Trigger{
-				Definition: l.rule.Def, Backfilling: l.trig.Status == store.Behind, Missing: l.missing, No: l.trig.No, Events: l.topic,
-			})
+		p.Triggers, w.listed = make([]*Head, len(w.live)), true
+		for i, l := range w.live {
+			p.Triggers[i] = l.Head
 		}
 	}
 	w.pub, w.err = p, nil

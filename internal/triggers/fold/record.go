@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/triggers/entry"
-	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/record"
 )
@@ -82,12 +81,12 @@ func (w *worker) send(ctx context.Context, recs []record.Record) error {
 func (w *worker) untilTick(now time.Time) time.Duration {
 	due := int64(math.MaxInt64)
 	for _, l := range w.live {
-		if l.trig.Status != store.Joined || !w.ready(l.topic) {
+		if l.status != store.Joined || !w.ready(l.Events) {
 			continue
 		}
 		due = min(due, l.due)
 		if !l.crossed {
-			due = min(due, l.rule.Def.At+1)
+			due = min(due, l.At+1)
 		}
 	}
 	if due == math.MaxInt64 || due >= math.MaxInt64/int64(time.Millisecond) {
@@ -153,14 +152,14 @@ func (w *worker) verdict(tx *store.Tx, o *store.Out) (*entry.Record, error) {
 	switch {
 	case x.Recorded != 0:
 		return nil, nil
-	case x.State == entry.Suppressed, l != nil && l.rule.Def.Status == rule.Paused:
+	case x.State == entry.Suppressed, l != nil && l.Paused:
 		rec.State = entry.Suppressed
-	case l != nil && l.rule.Def.CarryFired && x.Version > 1:
+	case l != nil && l.carries && x.Version > 1:
 		carried, err := carried(tx, l, x)
 		if err != nil {
 			return nil, err
 		}
-		if floor := w.f.Floor(); carried || x.At < floor && l.rule.Def.Created < floor { // or it is not known
+		if floor := w.f.Floor(); carried || x.At < floor && l.Created < floor { // or it is not known
 			rec.State = entry.Carried
 		}
 	}
@@ -186,7 +185,7 @@ func carried(tx *store.Tx, l *live, x *store.Fire) (bool, error) {
 		if y.Version >= x.Version || y.Recorded == 0 && y.State != entry.Computed {
 			continue
 		}
-		if l.rule.Def.Fire == rule.Once || y.Cause == x.Cause {
+		if l.once || y.Cause == x.Cause {
 			return true, nil
 		}
 	}

@@ -14,6 +14,7 @@ type cached struct {
 	row   rule.Row
 	there bool // in the file
 	dirty bool
+	bytes int64 // that are counted
 }
 
 // rowCache holds rows of entities that were touched lately: those of the current transaction, which it writes at its end, and
@@ -68,7 +69,7 @@ func (c *rowCache) fetch(tx *store.Tx, keys []store.InstKey) error {
 	return tx.EachInst(keys, func(k store.InstKey, in store.Inst) error {
 		x := c.young[k]
 		x.there = true
-		c.bytes += int64(len(in.Data))
+		defer c.count(k, x)
 		return decodeRow(&x.row, &in)
 	})
 }
@@ -82,11 +83,20 @@ func (c *rowCache) add(k store.InstKey, x *cached) {
 		c.young = map[store.InstKey]*cached{}
 	}
 	c.young[k] = x
-	c.bytes += rowBytes + int64(len(k.Entity)+len(x.row.State))
+	x.bytes = 0
+	c.count(k, x)
+}
+
+// count notes how large a row is.
+func (c *rowCache) count(k store.InstKey, x *cached) {
+	n := rowBytes + int64(len(k.Entity)+cap(x.row.State))
+	c.bytes += n - x.bytes
+	x.bytes = n
 }
 
 // touch notes that a row was changed.
 func (c *rowCache) touch(k store.InstKey, x *cached) {
+	c.count(k, x)
 	if !x.dirty {
 		x.dirty = true
 		c.dirty = append(c.dirty, k)

@@ -80,8 +80,8 @@ func (w *worker) tryEvents(ctx context.Context, key store.CursorKey, span Span, 
 // topicName is the name that triggers know a topic by.
 func (w *worker) topicName(id record.ID) string {
 	for _, l := range w.live {
-		if l.topic == id {
-			return l.rule.Def.Topic
+		if l.Events == id {
+			return l.Topic
 		}
 	}
 	return id.String()

@@ -26,7 +26,9 @@ type worker struct {
 	gone    []int64 // numbers of those to be swept away
 	index   map[record.ID]map[string][]*live
 	rows    rowCache
-	names   map[record.ID]map[string]bool // known names of events
+	rules   ruleCache
+	held    int64 // bytes of live: see Memory
+	names   nameCache
 	reader  record.Reader
 	spot    rule.Spot
 
@@ -48,17 +50,6 @@ type worker struct {
 	inline   bool    // copies are saved by whoever has it go on
 	trouble  failure // with the file or the log
 	unsent   failure // with appending
-}
-
-// live is a version of a trigger that is followed.
-type live struct {
-	trig    store.Trigger
-	rule    *rule.Rule
-	topic   record.ID // of its events: that of the definition, or one that was created later under its name
-	missing bool      // there is no topic of that name
-	due     int64     // no row is due before
-	crossed bool      // all rows of today were looked at (rule.Current)
-	scanned store.InstKey
 }
 
 // failure is something that is tried again later, and later each time.
@@ -178,31 +169,17 @@ func (w *worker) open(ctx context.Context) error {
 		return err
 	}
 	w.f = f
-	w.rows = rowCache{limit: w.opt.RowBytes}
-	w.names, w.complete = map[record.ID]map[string]bool{}, map[record.ID]int64{}
-	w.live, w.gone, w.byNo, w.index, w.leads, w.sent = nil, nil, map[int64]*live{}, nil, false, 0
+	w.rows, w.rules = rowCache{limit: w.opt.RowBytes}, ruleCache{limit: w.opt.MemoryBytes / rulesShare}
+	w.names, w.complete = nameCache{}, map[record.ID]int64{}
+	w.live, w.gone, w.byNo, w.index, w.held = nil, nil, map[int64]*live{}, map[record.ID]map[string][]*live{}, 0
+	w.leads, w.sent = false, 0
 	w.owed, w.listed, w.old = true, false, pruning{}
 	w.stuck = map[store.CursorKey]*stuck{}
 	if w.cursors, err = f.Cursors(ctx); err != nil {
 		return err
 	}
-	list, err := f.Triggers(ctx)
-	if err != nil {
+	if err := w.load(ctx); err != nil {
 		return err
-	}
-	for _, g := range list {
-		if g.Status == store.Gone {
-			w.gone = append(w.gone, g.No)
-			continue
-		}
-		l, err := newLive(g)
-		if err != nil {
-			return errors.Join(store.ErrDamaged, err)
-		}
-		if l.due, err = f.FirstDue(ctx, g.No); err != nil {
-			return err
-		}
-		w.addLive(l)
 	}
 	if err := w.sameLog(); err != nil {
 		return err
@@ -212,6 +189,32 @@ func (w *worker) open(ctx context.Context) error {
 	w.reading.Unlock()
 	w.fault(nil)
 	return nil
+}
+
+// load reads the triggers of the file, one by one.
+func (w *worker) load(ctx context.Context) error {
+	for no := int64(0); ; {
+		g, err := w.f.NextTrigger(ctx, no)
+		if err != nil || g == nil {
+			return err
+		}
+		if no = g.No; g.Status == store.Gone {
+			w.gone = append(w.gone, no)
+			continue
+		}
+		d, err := rule.ParseDefinition([]byte(g.ID), g.Def)
+		if err != nil {
+			return errors.Join(store.ErrDamaged, err)
+		}
+		l, err := w.newLive(g, &d)
+		if err != nil {
+			return errors.Join(store.ErrDamaged, err)
+		}
+		if l.due, err = w.f.FirstDue(ctx, no); err != nil {
+			return err
+		}
+		w.addLive(l)
+	}
 }
 
 // sameLog says whether what was read is what is in the log now: it may have been restored from an earlier state.

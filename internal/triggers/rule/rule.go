@@ -73,6 +73,9 @@ func Compile(d Definition) (*Rule, error) {
 	return &Rule{Def: d, program: p, m: monitor.New(p), names: d.Expr.Names()}, nil
 }
 
+// Bytes is about how much memory it takes. TestTriggerMemory of package triggers holds that against the heap.
+func (r *Rule) Bytes() int64 { return 2<<10 + 700*int64(r.program.Nodes()) + 8*int64(len(r.Def.From)) }
+
 // Names is the event names that it mentions, sorted.
 func (r *Rule) Names() []string { return r.names }
 
@@ -268,6 +271,7 @@ func (r *Rule) finish(w *Row) {
 }
 
 func (r *Rule) store(w *Row) {
+	defer r.m.Reset() // what the entity has takes no memory then
 	w.Due = 0
 	if w.Flags&Over != 0 {
 		w.State = nil

@@ -63,8 +63,15 @@ func (q Queries) checkRows(ctx context.Context) error {
 	if _, err := q.cursors(ctx); err != nil {
 		return err
 	}
-	if _, err := q.triggers(ctx); err != nil {
-		return err
+	for no := int64(0); ; {
+		g, err := q.trigger(ctx, "WHERE no > ? ORDER BY no LIMIT 1", no)
+		if err != nil {
+			return err
+		}
+		if g == nil {
+			break
+		}
+		no = g.No
 	}
 	err := q.query(ctx, func(scan func(...any) error) error {
 		var k InstKey

@@ -131,9 +131,16 @@ func (t *Tx) Erased(h Hash) (x Erasure, ok bool, err error) {
 	return x, ok, err
 }
 
-// PutName notes that a topic has events of a name.
-func (t *Tx) PutName(topic record.ID, name string) error {
-	return t.put("INSERT OR IGNORE INTO name VALUES (?, ?)", topic[:], name)
+// PutName notes that a topic has events of a name; added: that was not known.
+func (t *Tx) PutName(topic record.ID, name string) (added bool, err error) {
+	n, err := t.exec(t.ctx, "INSERT OR IGNORE INTO name VALUES (?, ?)", topic[:], name)
+	return n > 0, err
+}
+
+// CountNames is how many names of events a topic has.
+func (t *Tx) CountNames(topic record.ID) (n int, err error) {
+	err = t.query(t.ctx, func(scan func(...any) error) error { return scan(&n) }, "SELECT count(*) FROM name WHERE topic = ?", topic[:])
+	return n, err
 }
 
 // Queries read what was committed. They may be used concurrently.
@@ -152,9 +159,6 @@ func (q Queries) SeenAt(ctx context.Context, h Hash) (x Sight, ok bool, err erro
 func (q Queries) Names(ctx context.Context, topic record.ID, limit int) ([]string, error) {
 	return q.names(ctx, topic, limit)
 }
-
-// Names are the names of events that a topic has, at most limit, sorted.
-func (t *Tx) Names(topic record.ID, limit int) ([]string, error) { return t.names(t.ctx, topic, limit) }
 
 func (c *conn) names(ctx context.Context, topic record.ID, limit int) (names []string, err error) {
 	err = c.query(ctx, func(scan func(...any) error) error {

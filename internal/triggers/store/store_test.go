@@ -163,7 +163,7 @@ func TestDamageIsFound(t *testing.T) {
 			return err
 		}},
 		{"UPDATE trig SET status = 1", func(f *File) error {
-			_, err := f.Triggers(t.Context())
+			_, err := f.NextTrigger(t.Context(), 0)
 			return err
 		}},
 		{"UPDATE fire SET data = replace(data, 'delivered', 'pending')", func(f *File) error {

@@ -32,10 +32,20 @@ func (g *Trigger) sum() int64 {
 	return int64(record.CRC32C(append(append(b, g.ID...), g.Def...)))
 }
 
-// Triggers are all there are, in the order of their numbers.
-func (f *File) Triggers(ctx context.Context) ([]Trigger, error) { return f.tx.triggers(ctx) }
+// NextTrigger is the trigger with the lowest number above one, or nil.
+func (f *File) NextTrigger(ctx context.Context, after int64) (*Trigger, error) {
+	return f.tx.trigger(ctx, "WHERE no > ? ORDER BY no LIMIT 1", after)
+}
 
-func (c *conn) triggers(ctx context.Context) (list []Trigger, err error) {
+// Trigger is a trigger by its number, or nil.
+func (t *Tx) Trigger(no int64) (*Trigger, error) { return t.trigger(t.ctx, "WHERE no = ?", no) }
+
+// Trigger is a trigger by its number, or nil.
+func (q Queries) Trigger(ctx context.Context, no int64) (*Trigger, error) {
+	return q.trigger(ctx, "WHERE no = ?", no)
+}
+
+func (c *conn) trigger(ctx context.Context, where string, no int64) (found *Trigger, err error) {
 	err = c.query(ctx, func(scan func(...any) error) error {
 		var g Trigger
 		var sum int64
@@ -45,10 +55,23 @@ func (c *conn) triggers(ctx context.Context) (list []Trigger, err error) {
 		if sum != g.sum() {
 			return damaged("trigger %d", g.No)
 		}
-		list = append(list, g)
+		found = &g
 		return nil
-	}, "SELECT no, id, version, status, def, sum FROM trig ORDER BY no")
-	return list, err
+	}, "SELECT no, id, version, status, def, sum FROM trig "+where, no)
+	return found, err
+}
+
+// SetStatus sets the status of a trigger that is there.
+func (t *Tx) SetStatus(no int64, status Status) error {
+	g, err := t.Trigger(no)
+	if err != nil {
+		return err
+	}
+	if g == nil {
+		return damaged("trigger %d is not there", no)
+	}
+	g.Status = status
+	return t.PutTrigger(g)
 }
 
 // PutTrigger sets a trigger; one with number 0 is new and gets its number. No number is used twice.
