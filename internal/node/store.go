@@ -69,6 +69,9 @@ func (g *gate) check(ctx context.Context, refused error, o *Options, f *folder) 
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	failpoint.Hit("start.checked")
+	if s, ok := g.Store.(*objstore.S3); ok {
+		_ = s.Close() // those who raced have left connections that are idle now, with a buffer each; it goes on
+	}
 	if err := f.remember(name); err != nil {
 		o.Logger.Warn("store check not remembered", "err", err)
 	}
