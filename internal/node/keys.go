@@ -89,7 +89,7 @@ func (n *Node) openKeys(ctx context.Context, l *keyLog, o *Options) (err error) 
 	l.Broker = n.Broker
 	path, remove := o.viewFile()
 	n.keys, err = view.Open(ctx, view.Options{
-		Path: path, Log: l, CacheBytes: min(viewCache, o.MemoryLimit/16), Logger: o.Logger, Metrics: o.Metrics,
+		Path: path, Log: l, CacheBytes: min(viewCache, o.MemoryLimit/32), Logger: o.Logger, Metrics: o.Metrics,
 	})
 	n.keysDir = remove
 	return err

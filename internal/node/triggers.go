@@ -129,7 +129,7 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 	l.Broker = n.Broker
 	path, remove := o.triggersFile()
 	n.triggers, err = triggers.Open(ctx, triggers.Options{
-		Path: path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/24), RowBytes: min(triggersRows, o.MemoryLimit/48),
+		Path: path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/32), RowBytes: min(triggersRows, o.MemoryLimit/48),
 		MemoryBytes: n.Budget().Class(budget.Triggers).Limit(),
 		Counts:      func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
 		Snapshots:   n.snapshots(store, o), Logger: o.Logger, Metrics: o.Metrics,

@@ -21,6 +21,8 @@ const (
 
 	// readersMax is how many queries read the file at once.
 	readersMax = 4
+	// readerShare bounds the page cache of each of their connections: the writer's by so much, if that is less than readerCache.
+	readerShare = 8
 )
 
 var format = &sqlitefile.Format{
@@ -103,7 +105,7 @@ func (f *file) connect(ctx context.Context, fresh bool, o *Options) (err error) 
 	if f.w, err = f.wdb.Conn(ctx); err != nil {
 		return err
 	}
-	f.rdb, err = sqlitefile.Open(f.path, readersMax, sqlitefile.Reading(int64(o.sizes.readerCache)))
+	f.rdb, err = sqlitefile.Open(f.path, readersMax, sqlitefile.Reading(min(int64(o.sizes.readerCache), o.CacheBytes/readerShare)))
 	return err
 }
 

@@ -18,8 +18,9 @@ const (
 
 	// readersMax is how many queries read the file at once.
 	readersMax = 4
-	// readerCache is what each of them keeps of it in memory.
+	// readerCache is the most that each of them keeps of it in memory: less if the writer's is less than readerShare times that.
 	readerCache = 1 << 20
+	readerShare = 8
 	cacheBytes  = 32 << 20
 )
 
@@ -123,7 +124,7 @@ func (f *File) connect(ctx context.Context, fresh bool, o *Options) (err error) 
 		return err
 	}
 	f.tx.conn = &conn{prepare: f.w.PrepareContext}
-	if f.rdb, err = sqlitefile.Open(o.Path, readersMax, sqlitefile.Reading(readerCache)); err != nil {
+	if f.rdb, err = sqlitefile.Open(o.Path, readersMax, sqlitefile.Reading(min(readerCache, o.CacheBytes/readerShare))); err != nil {
 		return err
 	}
 	f.conn = &conn{prepare: f.rdb.PrepareContext}
