@@ -239,8 +239,8 @@ func (w *worker) remove(tx *store.Tx, l *live) error {
 	return w.cancel(tx, l.ID, math.MaxInt64)
 }
 
-// chunk is how many rows are read at a time.
-const chunk = 1000
+// chunk is how many rows are read at a time. A firing may have some KiB.
+const chunk = 250
 
 // dropOut deletes firings of a trigger that were not recorded yet.
 func (w *worker) dropOut(tx *store.Tx, id string, which func(x *store.Fire) bool) error {

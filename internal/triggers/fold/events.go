@@ -114,6 +114,9 @@ type reading struct {
 	bytes  int64                     // that the rows of wanted take, about
 }
 
+// seenChunk is how many ids of events are forgotten at a time.
+const seenChunk = 1000
+
 // errEnough says that a transaction takes no more events.
 var errEnough = errors.New("enough")
 
@@ -160,7 +163,7 @@ func (r *reading) apply(tx *store.Tx) error {
 		}
 	}
 	reader := r.p.key.Reader
-	if err := tx.PruneSeen(reader, r.reached(reader, r.p)-entry.Horizon, chunk); err != nil {
+	if err := tx.PruneSeen(reader, r.reached(reader, r.p)-entry.Horizon, seenChunk); err != nil {
 		return err
 	}
 	return r.flush(tx)
@@ -387,19 +390,27 @@ func (r *reading) erase(entity string, offset int64) error {
 			return err
 		}
 	}
-	list, err := r.tx.EntityFires(entity, "")
-	if err != nil {
-		return err
-	}
-	for i := range list {
-		x := &list[i]
-		if r.ofTopic(x) && x.Partition == k.Partition && entry.Before(x.Cause, x.At, entry.Mark{Offset: offset, At: r.p.cursor.Clock}) {
+	return r.eraseFires(k, offset)
+}
+
+// eraseFires forgets what has fired for an entity before an offset.
+func (r *reading) eraseFires(k store.InstKey, offset int64) error {
+	for after := int64(0); ; {
+		list, err := r.tx.EntityFires(k.Entity, "", after, chunk)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for i := range list {
+			x := &list[i]
+			after = x.Seq
+			if !r.ofTopic(x) || x.Partition != k.Partition || !entry.Before(x.Cause, x.At, entry.Mark{Offset: offset, At: r.p.cursor.Clock}) {
+				continue
+			}
 			if err := r.tx.DropFire(x.ID); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
 }
 
 // ofTopic is whether a firing comes from the topic that is read, by any version of its trigger.

@@ -166,7 +166,9 @@ func newFollower(o Options) (*Follower, error) {
 	e := &Follower{opt: o.WithDefaults(), done: make(chan struct{}), wake: make(chan struct{}, 1), ch: make(chan struct{})}
 	e.met = newMeters(e)
 	_, there := e.opt.Log.Topic(e.opt.Triggers)
-	e.new = !there // known before the worker has had a look
+	if e.new = !there; there { // known before the worker has had a look
+		e.err = ErrUnavailable
+	}
 	return e, nil
 }
 

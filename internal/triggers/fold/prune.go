@@ -110,36 +110,37 @@ func (w *worker) prunePair(tx *store.Tx, k pair, to int64) error {
 	for i := range newest {
 		later = later || newest[i].Seq > to && newest[i].Recorded != 0
 	}
-	list, err := tx.EntityFiresTo(k.entity, k.trigger, to)
-	if err != nil {
-		return err
-	}
 	last, err := tx.LastFire(k.trigger)
 	if err != nil {
 		return err
 	}
-	for i := len(list) - 1; i >= 0; i-- {
-		x := &list[i]
-		if x.State == entry.Computed {
-			return nil // what becomes of it depends on those before it
-		}
-		goes := x.Seq != last // versions go on behind it
-		if goes {
-			goes, err = w.useless(tx, x, later)
-		}
-		if err != nil {
+	for {
+		list, err := tx.FiresTo(k.entity, k.trigger, to, chunk)
+		if err != nil || len(list) == 0 {
 			return err
 		}
-		if !goes {
-			later = later || x.Recorded != 0
-			continue
-		}
-		w.met.pruned.Inc()
-		if err := tx.DropFire(x.ID); err != nil {
-			return err
+		for i := range list {
+			x := &list[i]
+			if to = x.Seq - 1; x.State == entry.Computed {
+				return nil // what becomes of it depends on those before it
+			}
+			goes := x.Seq != last // versions go on behind it
+			if goes {
+				goes, err = w.useless(tx, x, later)
+			}
+			if err != nil {
+				return err
+			}
+			if !goes {
+				later = later || x.Recorded != 0
+				continue
+			}
+			w.met.pruned.Inc()
+			if err := tx.DropFire(x.ID); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
 }
 
 // useless is whether nothing depends on a firing any more. later is whether there is one behind it that says that its

@@ -101,7 +101,14 @@ func (w *worker) publish(unreadable int) {
 	w.mu.Unlock()
 }
 
-// fault says why there is no file, or that there is one.
+// opened says that there is a file. What it holds is known when it is published.
+func (e *Follower) opened() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.broken, e.new = nil, false
+}
+
+// fault says why there is no file.
 func (e *Follower) fault(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -176,18 +176,20 @@ func (w *worker) verdict(tx *store.Tx, o *store.Out) (*entry.Record, error) {
 // carried is whether an earlier version has fired in the place of this firing: ever, where a trigger fires once, else
 // because of the same.
 func carried(tx *store.Tx, l *live, x *store.Fire) (bool, error) {
-	list, err := tx.EntityFires(x.Entity, x.Trigger)
-	if err != nil {
-		return false, err
-	}
-	for i := range list {
-		y := &list[i]
-		if y.Version >= x.Version || y.Recorded == 0 && y.State != entry.Computed {
-			continue
+	for after := int64(0); ; {
+		list, err := tx.EntityFires(x.Entity, x.Trigger, after, chunk)
+		if err != nil || len(list) == 0 {
+			return false, err
 		}
-		if l.once || y.Cause == x.Cause {
-			return true, nil
+		for i := range list {
+			y := &list[i]
+			after = y.Seq
+			if y.Version >= x.Version || y.Recorded == 0 && y.State != entry.Computed {
+				continue
+			}
+			if l.once || y.Cause == x.Cause {
+				return true, nil
+			}
 		}
 	}
-	return false, nil
 }

@@ -187,7 +187,7 @@ func (w *worker) open(ctx context.Context) error {
 	w.reading.Lock()
 	w.file = f
 	w.reading.Unlock()
-	w.fault(nil)
+	w.opened()
 	return nil
 }
 

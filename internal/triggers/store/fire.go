@@ -112,12 +112,12 @@ func (t *Tx) SetFire(x *Fire) error {
 	return t.put("UPDATE fire SET due = ?, data = ?, sum = ? WHERE seq = ?", x.due(), data, x.sum(data), x.Seq)
 }
 
-// EntityFires are the firings of an entity, in the order of Seq: of one trigger, or with trigger "" of all.
-func (t *Tx) EntityFires(entity, trigger string) ([]Fire, error) {
+// EntityFires are the firings of an entity behind a Seq, in its order, at most limit: of one trigger, or with trigger "" of all.
+func (t *Tx) EntityFires(entity, trigger string, after int64, limit int) ([]Fire, error) {
 	if trigger == "" {
-		return t.fires(t.ctx, "WHERE entity = ? ORDER BY seq", []byte(entity))
+		return t.fires(t.ctx, "WHERE entity = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), after, limit)
 	}
-	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? ORDER BY seq", []byte(entity), trigger)
+	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), trigger, after, limit)
 }
 
 // EntityFires are the last firings of an entity by a trigger, at most limit, the newest first.

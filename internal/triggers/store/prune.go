@@ -7,9 +7,9 @@ func (t *Tx) Fires(after int64, limit int) ([]Fire, error) {
 	return t.fires(t.ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
 }
 
-// EntityFiresTo are the firings of an entity by a trigger up to a Seq, in its order.
-func (t *Tx) EntityFiresTo(entity, trigger string, to int64) ([]Fire, error) {
-	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? AND seq <= ? ORDER BY seq", []byte(entity), trigger, to)
+// FiresTo are the last firings of an entity by a trigger up to a Seq, at most limit, the newest first.
+func (t *Tx) FiresTo(entity, trigger string, to int64, limit int) ([]Fire, error) {
+	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? AND seq <= ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, to, limit)
 }
 
 // NewestFires are the last firings of an entity by a trigger, at most limit, the newest first.
