@@ -73,6 +73,8 @@ type Dispatcher struct {
 	lanes   map[string]*lane // by trigger; the loop's
 	plans   int              // bytes of their plans
 	starved bool             // there was no room for a plan
+	due     []string         // triggers of which something was due, sorted
+	left    []string         // of these, those that are to be served before it is asked anew what is due
 	last    string           // the trigger that was served last
 	counted time.Time        // when the backlog was
 
@@ -162,10 +164,14 @@ func (d *Dispatcher) run(ctx, reports context.Context) {
 
 // turn begins what is due, as far as there is room, and returns how long there is nothing more, if nobody calls.
 func (d *Dispatcher) turn(ctx, reports context.Context) time.Duration {
-	now := d.opt.Webhooks.Now()
-	ids, next, err := d.opt.Engine.Due(ctx, now)
-	if err != nil {
-		return troubleRest // the engine says what is wrong, and calls when it is right again
+	now, next := d.opt.Webhooks.Now(), time.Time{}
+	asks := len(d.left) == 0
+	if asks {
+		var err error
+		if d.due, next, err = d.opt.Engine.Due(ctx, now); err != nil {
+			return troubleRest // the engine says what is wrong, and calls when it is right again
+		}
+		d.left = d.inTurn(d.due)
 	}
 	wait := idle
 	earlier := func(at time.Time) {
@@ -175,19 +181,23 @@ func (d *Dispatcher) turn(ctx, reports context.Context) time.Duration {
 	}
 	earlier(next)
 	d.starved = false
-	ahead := min(queueMax, max(perTrigger, d.flightsAll()/max(1, len(ids))))
-	for _, id := range d.inTurn(ids) {
-		at, err := d.serve(ctx, reports, visit{id, now, ahead})
+	ahead := min(queueMax, max(perTrigger, d.flightsAll()/max(1, len(d.left))))
+	for len(d.left) > 0 && !d.full() {
+		at, err := d.serve(ctx, reports, visit{d.left[0], now, ahead})
+		d.left = d.left[1:]
 		if err != nil {
 			at = now.Add(troubleRest)
 		}
 		earlier(at)
 	}
-	d.count(ctx, now, len(ids) > 0 || !next.IsZero())
-	if d.tidy(ids, now) {
+	d.count(ctx, now, len(d.due) > 0 || !next.IsZero())
+	if d.tidy(d.due, now) {
 		wait = min(wait, lookEvery)
 	}
-	if d.starved {
+	switch {
+	case !asks && len(d.left) == 0:
+		wait = 0 // it is not known what is due next
+	case d.starved:
 		wait = min(wait, restMax)
 	}
 	return wait
@@ -214,9 +224,6 @@ type visit struct {
 // something else calls then.
 func (d *Dispatcher) serve(ctx, reports context.Context, v visit) (again time.Time, err error) {
 	id, now := v.id, v.now
-	if d.full() {
-		return time.Time{}, nil
-	}
 	l, err := d.lane(ctx, id, now)
 	if l == nil || err != nil {
 		return time.Time{}, err
