@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -35,10 +36,11 @@ type TriggersOptions struct {
 type Triggers struct {
 	o    TriggersOptions
 	turn chan struct{} // holds a token while there is a dry run
+	list sync.Mutex    // held while a trigger is shown in a list: garbage of one at a time
 }
 
 // NewTriggers returns Triggers.
-func NewTriggers(o TriggersOptions) *Triggers { return &Triggers{o, make(chan struct{}, 1)} }
+func NewTriggers(o TriggersOptions) *Triggers { return &Triggers{o: o, turn: make(chan struct{}, 1)} }
 
 // The variables of paths, see http.Request.PathValue.
 const (
@@ -152,7 +154,7 @@ func (t *Triggers) List(ctx context.Context, m *forms.Memory, send func(part []b
 			held += more
 		}
 		id = h.ID
-		one, err := listed(ctx, e, id)
+		one, err := t.listed(ctx, e, id)
 		if errors.Is(err, triggers.ErrUnknownTrigger) { // it was deleted
 			continue
 		}
@@ -170,12 +172,14 @@ func (t *Triggers) List(ctx context.Context, m *forms.Memory, send func(part []b
 	}
 }
 
-func listed(ctx context.Context, e *triggers.Engine, id string) ([]byte, error) {
-	t, err := e.Trigger(ctx, id)
+func (t *Triggers) listed(ctx context.Context, e *triggers.Engine, id string) ([]byte, error) {
+	t.list.Lock()
+	defer t.list.Unlock()
+	found, err := e.Trigger(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	out, err := shown(t)
+	out, err := shown(found)
 	if err != nil {
 		return nil, err
 	}
