@@ -1,0 +1,204 @@
+package pressure
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/record"
+)
+
+const (
+	foreign  = 10_000 // triggers of a broker with more memory
+	entities = 30_000
+	together = 5000 // lines of a request
+)
+
+// TestTriggersGrow: clients make triggers until they are refused by name, in a bucket that has more of them than fit in the end.
+// Events of many entities come, and records with many keys. The broker stays within its limit, lists all triggers, and follows
+// them after a restart and without its file.
+func TestTriggersGrow(t *testing.T) {
+	g := &grown{kafkaVictim: &kafkaVictim{broker: start(t, "--batch-wait-time", "5ms", "--kafka-listen", "127.0.0.1:0")}}
+	g.connect()
+	defer func() { g.client.Close() }()
+	made, err := 0, error(nil)
+	for ; err == nil; made++ { // with an expression that is nearly as large as can be
+		var names []string
+		for i := range driplang.MaxNames {
+			names = append(names, fmt.Sprintf(`"%d-%d-%s"`, made, i, strings.Repeat("n", 235)))
+		}
+		expr, _ := json.Marshal(map[string]string{"expr": strings.Join(names, " OR "), "fire": "edge"})
+		err = g.put(fmt.Sprintf("/triggers/large-%03d", made), string(expr))
+	}
+	if made--; !errors.Is(err, errStateFull) || made < 20 {
+		t.Fatalf("%d triggers, then %v\n%s", made, err, g.Log())
+	}
+	t.Logf("%d large triggers, then %v; they take %s of %s", made, err,
+		mib(int64(g.metric(`seb_memory_reserved_bytes{class="triggers"}`))), mib(int64(g.metric(`seb_memory_limit_bytes{class="triggers"}`))))
+	g.moreTriggers()
+	if err := g.put("/triggers/one-more", `{"expr":"a"}`); !errors.Is(err, errStateFull) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := g.put("/topic?topic-name=keyed", `{"settings":{"key-index":"true"}}`); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < entities; n += together {
+		g.events(n)
+		g.keys(n)
+	}
+	g.send("/event", api.NDJSON, []byte(`{"event":"all","entity_id":"e"}`))
+	for i, again := range []func(){g.allFired, g.restart, func() { g.forgetTriggers(); g.restart() }} {
+		again()
+		at := time.Now()
+		g.caughtUp()
+		read := time.Now()
+		g.listTriggers(made+foreign, max(1, 2-i))
+		t.Logf("caught up after %s, listed in %s", read.Sub(at).Round(time.Millisecond), time.Since(read).Round(time.Millisecond))
+	}
+	g.alive()
+	g.within(limit)
+}
+
+// moreTriggers stores definitions as a broker with more memory does.
+func (g *grown) moreTriggers() {
+	id := record.ID(g.id("events"))
+	for n := 0; n < foreign; n += together {
+		var recs []record.Record
+		for i := range together {
+			text := fmt.Sprintf("own%d THEN (NOT used%d WITHIN 7 days)", n+i, n+i)
+			switch {
+			case n+i == 0:
+				text = "made THEN (NOT used WITHIN 7 days)"
+			case i%10 == 0:
+				text = "all OR (" + text + ")"
+			}
+			expr, err := driplang.Parse(text)
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			d := rule.Definition{
+				ID: fmt.Sprintf("small-%05d", n+i), Version: 1, Expr: expr, Fire: rule.OnEdge, TopicID: id.String(), From: []int64{0},
+			}.WithDefaults()
+			value, err := d.Encode()
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			recs = append(recs, record.Record{Key: []byte(d.ID), Value: value, Timestamp: 1})
+		}
+		g.batch("triggers", recs)
+	}
+	g.caughtUp()
+}
+
+// events has something happen to entities that are new.
+func (g *grown) events(n int) {
+	var body bytes.Buffer
+	for i := range together {
+		fmt.Fprintf(&body, `{"event":"made","entity_id":"entity-%06d","id":"%d"}`+"\n", n+i, n+i)
+	}
+	g.send("/event", api.NDJSON, body.Bytes())
+}
+
+// keys appends records with keys that are new.
+func (g *grown) keys(n int) {
+	var recs []record.Record
+	for i := range together {
+		recs = append(recs, record.Record{Key: fmt.Appendf(nil, "key-%06d", n+i), Value: []byte("v"), Timestamp: 1})
+	}
+	g.batch("keyed", recs)
+}
+
+func (g *grown) batch(topic string, recs []record.Record) {
+	g.t.Helper()
+	data, _, err := record.Append(nil, recs, record.EncodeOptions{})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.send("/records?partition=0&topic-name="+topic, api.RecordBatch, data)
+}
+
+func (g *grown) send(path, kind string, body []byte) {
+	g.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, g.url+path, bytes.NewReader(body))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", kind)
+	resp, err := g.http.Do(req)
+	if err != nil {
+		g.t.Fatalf("%s: %v\n%s", path, err, g.Log())
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		var p api.Problem
+		_ = json.NewDecoder(resp.Body).Decode(&p)
+		g.t.Fatalf("%s: %s %+v", path, resp.Status, p)
+	}
+}
+
+// caughtUp waits until the engine has read everything, and delivered what has fired.
+func (g *grown) caughtUp() {
+	g.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		text := g.get(g.url + "/metrics")
+		if field(g.t, text, `seb_memory_reserved_bytes{class="triggers"} `) == 0 && time.Now().Before(end) {
+			continue // it opens its file
+		}
+		left := field(g.t, text, "seb_triggers_lag_records ") + field(g.t, text, "seb_deliveries_pending ")
+		if left == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			g.t.Fatalf("%.0f records and deliveries are left\n%s", left, g.Log())
+		}
+	}
+}
+
+// allFired waits until the triggers that the last event is for have fired.
+func (g *grown) allFired() {
+	g.t.Helper()
+	for end := time.Now().Add(time.Minute); g.metric("seb_triggers_firings_recorded_total") < foreign/10-1; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			g.t.Fatalf("not all have fired\n%s", g.Log())
+		}
+	}
+}
+
+// listTriggers lists all triggers, so many times at once.
+func (g *grown) listTriggers(want, times int) {
+	g.t.Helper()
+	for range times {
+		g.wg.Go(func() {
+			var list struct{ Triggers []struct{ ID string } }
+			if err := json.Unmarshal([]byte(g.get(g.url+"/triggers")), &list); err != nil || len(list.Triggers) != want {
+				g.t.Errorf("%d triggers are listed, want %d; %v", len(list.Triggers), want, err)
+			}
+		})
+	}
+	g.wg.Wait()
+}
+
+// forgetTriggers deletes the file of triggers. The broker does not miss it before it starts again.
+func (g *grown) forgetTriggers() {
+	g.t.Helper()
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(g.t.TempDir()), "*", "view", "triggers.db*"))
+	if err != nil || len(files) == 0 {
+		g.t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
