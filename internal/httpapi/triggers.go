@@ -39,30 +39,10 @@ func (a *API) memory(class budget.Kind) *forms.Memory {
 	return &forms.Memory{Class: a.b.Budget().Class(class), Buffers: a.buffers}
 }
 
-// getTriggers sends the list as it is made. One that fails behind its first part is cut off.
 func (a *API) getTriggers(w http.ResponseWriter, r *http.Request) error {
-	m := a.memory(budget.Fetch)
-	defer m.Release()
-	begun := false
-	err := a.triggers.List(r.Context(), m, func(part []byte, last bool) error {
-		if !begun {
-			a.readHeaders(w)
-			w.Header().Set("Content-Type", api.JSON)
-			if begun = true; last {
-				a.write(w, http.StatusOK, part)
-				return nil
-			}
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-		}
-		if a.pace.Send(w, part) != nil {
-			return http.ErrAbortHandler // the client has gone
-		}
-		return nil
-	})
-	if err != nil && begun {
-		return http.ErrAbortHandler
-	}
-	return err
+	a.readHeaders(w)
+	l := a.newList(w, "triggers")
+	return l.end(a.triggers.List(r.Context(), func(size int64, show func() (any, error)) error { return l.add(r.Context(), size, show) }))
 }
 
 func (a *API) putTrigger(w http.ResponseWriter, r *http.Request) error {

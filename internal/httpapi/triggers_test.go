@@ -47,6 +47,26 @@ func (s *server) fired(t *testing.T, trigger string, n int) (out api.Firings) {
 	return out
 }
 
+// TestALongListOfTriggers is sent in parts, and has each trigger once, by id.
+func TestALongListOfTriggers(t *testing.T) {
+	s := triggerServer(t)
+	var want, got []string
+	for i := range 80 {
+		id := fmt.Sprintf("t%02d", i)
+		s.putTrigger(201, id, fmt.Sprintf(`{"expr":"a OR %s%d"}`, strings.Repeat("n", 250), i))
+		want = append(want, id)
+	}
+	a := s.get("/triggers")
+	var out api.Triggers
+	s.must(200, a, &out)
+	for i := range out.Triggers {
+		got = append(got, out.Triggers[i].ID)
+	}
+	if !slices.Equal(got, want) || a.header.Get("Content-Length") != "" {
+		t.Errorf("%d bytes of length %q have %v", len(a.body), a.header.Get("Content-Length"), got)
+	}
+}
+
 const signed = `{"url":"https://example.com/hook","secrets":["whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"],"headers":{"Authorization":"swordfish"}}`
 
 func TestLifeOfATrigger(t *testing.T) {

@@ -2,7 +2,6 @@ package httpdrip
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -124,66 +123,35 @@ func entity(r *http.Request, variable string) (string, error) {
 	return text, nil
 }
 
-// listBytes is how much of a list is made before it is sent.
-const listBytes = 32 << 10
-
-// List answers GET /triggers, an api.Triggers: it calls send for parts of it. There are several if the list is long, so
-// that it takes the memory of one part, and of one trigger. The triggers are those that are there when their part is made.
-func (t *Triggers) List(ctx context.Context, m *forms.Memory, send func(part []byte, last bool) error) error {
+// List has add called for each trigger, by id: with how much memory it takes to show it, and what shows it, nil if it is not
+// there any more. The triggers are those that are there when it is their turn.
+func (t *Triggers) List(ctx context.Context, add func(size int64, show func() (any, error)) error) error {
 	e, err := t.engine()
 	if err != nil {
 		return err
 	}
-	if err := m.Hold(2 * listBytes); err != nil {
-		return err
-	}
-	part := append(make([]byte, 0, listBytes), `{"triggers":[`...)
-	held, comma := int64(0), ""
 	for id := ""; ; {
 		h, err := e.Next(id)
-		if err != nil {
+		if err != nil || h == nil {
 			return fault(err)
-		}
-		if h == nil {
-			return send(append(part, "]}"...), true)
-		}
-		if more := shownBytes(h) - held; more > 0 { // what it was made from is garbage once it is in the part
-			if err := m.Hold(more); err != nil {
-				return err
-			}
-			held += more
 		}
 		id = h.ID
-		one, err := t.listed(ctx, e, id)
-		if errors.Is(err, triggers.ErrUnknownTrigger) { // it was deleted
-			continue
-		}
+		err = add(shownBytes(h), func() (any, error) {
+			t.list.Lock()
+			defer t.list.Unlock()
+			found, err := e.Trigger(ctx, id)
+			if errors.Is(err, triggers.ErrUnknownTrigger) {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, fault(err)
+			}
+			return shown(found)
+		})
 		if err != nil {
-			return fault(err)
-		}
-		part = append(append(part, comma...), one...)
-		if comma = ","; len(part) < listBytes {
-			continue
-		}
-		if err := send(part, false); err != nil {
 			return err
 		}
-		part = part[:0]
 	}
-}
-
-func (t *Triggers) listed(ctx context.Context, e *triggers.Engine, id string) ([]byte, error) {
-	t.list.Lock()
-	defer t.list.Unlock()
-	found, err := e.Trigger(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	out, err := shown(found)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(&out)
 }
 
 // Get answers GET /triggers/{id}.
