@@ -151,7 +151,7 @@ func (b *Budget) RequestMax() int64 { return min(requestMax, b.limit/8) }
 
 // outside is what the collector does not count: the program's code and data as far as they are in memory, and some room,
 // since its limit is a soft one.
-const outside = 28 << 20
+const outside = 30 << 20
 
 // GoLimit is what to give to runtime/debug.SetMemoryLimit: three quarters of the limit, and less where that leaves too
 // little for what the collector does not count, but at least half.
