@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -44,18 +43,12 @@ func class(expr []byte) string {
 }
 
 // shown is a trigger as answers have it, without its secrets.
-func shown(t *triggers.Trigger) (api.Trigger, error) {
-	d := &t.Definition
-	expr, err := d.Expr.MarshalJSON()
-	if err != nil {
-		return api.Trigger{}, err
-	}
+func shown(t *triggers.Head, d *rule.Stored) (api.Trigger, error) {
 	out := api.Trigger{
-		ID: d.ID, Version: d.Version, Text: d.Text, Expr: expr, Names: d.Expr.Names(), Class: class(expr), Topic: d.Topic, Fire: string(d.Fire),
+		ID: d.ID, Version: d.Version, Text: d.Text, Expr: d.Expr, Names: append([]string{}, t.Names...), Class: class(d.Expr), Topic: d.Topic, Fire: string(d.Fire),
 		Backfill: string(d.Backfill), CarryFired: d.CarryFired, OnRetract: string(d.OnRetract), Status: string(d.Status),
 		Backfilling: t.Backfilling, TopicMissing: t.Missing, CreatedAt: instant(d.Created), VersionAt: instant(d.At),
 	}
-	slices.Sort(out.Names)
 	if d.Cooldown > 0 {
 		out.Cooldown = driplang.FormatDuration(time.Duration(d.Cooldown) * time.Millisecond)
 	}
@@ -65,9 +58,8 @@ func shown(t *triggers.Trigger) (api.Trigger, error) {
 			// Nothing of it is shown: who knows where its secrets are.
 			return out, nil
 		}
-		if out.Deliver, err = json.Marshal(w); err != nil {
-			return out, err
-		}
+		out.Deliver, err = json.Marshal(w)
+		return out, err
 	}
 	return out, nil
 }

@@ -139,14 +139,14 @@ func (t *Triggers) List(ctx context.Context, add func(size int64, show func() (a
 		err = add(shownBytes(h), func() (any, error) {
 			t.list.Lock()
 			defer t.list.Unlock()
-			found, err := e.Trigger(ctx, id)
+			h, d, err := e.Stored(ctx, id)
 			if errors.Is(err, triggers.ErrUnknownTrigger) {
 				return nil, nil
 			}
 			if err != nil {
 				return nil, fault(err)
 			}
-			return shown(found)
+			return shown(h, d)
 		})
 		if err != nil {
 			return err
@@ -174,11 +174,11 @@ func get(ctx context.Context, e *triggers.Engine, id string, m *forms.Memory) (*
 	if err := m.Hold(shownBytes(h)); err != nil {
 		return nil, err
 	}
-	found, err := e.Trigger(ctx, id)
+	h, d, err := e.Stored(ctx, id)
 	if err != nil {
 		return nil, fault(err)
 	}
-	out, err := shown(found)
+	out, err := shown(h, d)
 	return &out, err
 }
 

@@ -73,7 +73,15 @@ func FuzzTriggerSpec(f *testing.F) {
 			}
 			return
 		}
-		shownAs, err := shown(&triggers.Trigger{Definition: d})
+		stored, err := d.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := rule.ParseStored(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shownAs, err := shown(&triggers.Head{}, raw)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/sebbroker/seb/internal/triggers/fold"
+	"github.com/sebbroker/seb/internal/triggers/rule"
 )
 
 // The errors that callers may test for with errors.Is.
@@ -128,6 +129,19 @@ func (e *Engine) Users(ctx context.Context, topic string) (ids []string, err err
 		}
 	}
 	return ids, err
+}
+
+// Stored is a trigger and its definition by its id, or ErrUnknownTrigger, for those who only show it.
+func (e *Engine) Stored(ctx context.Context, id string) (*Head, *rule.Stored, error) {
+	h, value, err := e.fold.Definition(ctx, id)
+	if h == nil && err == nil {
+		err = unknown(id)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := rule.ParseStored(value)
+	return h, d, err
 }
 
 // Trigger is a trigger by its id, or ErrUnknownTrigger. It is read from the file.

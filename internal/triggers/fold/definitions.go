@@ -49,7 +49,7 @@ func (w *worker) dropLive(l *live) {
 		return
 	}
 	names := w.index[l.Events]
-	for _, name := range l.names {
+	for _, name := range l.Names {
 		if names[name] = slices.DeleteFunc(names[name], func(x *live) bool { return x == l }); len(names[name]) == 0 {
 			delete(names, name)
 		}
@@ -67,7 +67,7 @@ func (w *worker) serve(l *live) {
 		names = map[string][]*live{}
 		w.index[l.Events] = names
 	}
-	for _, name := range l.names {
+	for _, name := range l.Names {
 		i, _ := slices.BinarySearchFunc(names[name], l.ID, byID)
 		names[name] = slices.Insert(names[name], i, l)
 	}

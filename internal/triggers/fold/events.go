@@ -130,7 +130,7 @@ func (w *worker) events(ctx context.Context, key store.CursorKey, span Span, liv
 	index := w.index[key.Topic]
 	if key.Reader != store.Main {
 		index = map[string][]*live{}
-		for _, name := range lives[0].names {
+		for _, name := range lives[0].Names {
 			index[name] = lives
 		}
 	}

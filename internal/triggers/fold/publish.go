@@ -44,11 +44,20 @@ type Trigger struct {
 
 // Trigger reads a trigger from the file; nil if there is none of the id.
 func (e *Follower) Trigger(ctx context.Context, id string) (*Trigger, error) {
+	h, value, err := e.Definition(ctx, id)
+	if err != nil || h == nil {
+		return nil, err
+	}
+	d, err := rule.ParseDefinition([]byte(id), value)
+	return &Trigger{d, h.Backfilling, h.Missing, h.No, h.Events}, err
+}
+
+// Definition reads the definition of a trigger from the file; nil if there is none of the id.
+func (e *Follower) Definition(ctx context.Context, id string) (h *Head, value []byte, err error) {
 	for {
 		p, _, err := e.Peek()
-		h := p.Find(id)
-		if err != nil || h == nil {
-			return nil, err
+		if h = p.Find(id); err != nil || h == nil {
+			return nil, nil, err
 		}
 		var g *store.Trigger
 		err = e.Query(func(q store.Queries) (err error) {
@@ -56,15 +65,14 @@ func (e *Follower) Trigger(ctx context.Context, id string) (*Trigger, error) {
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if g != nil {
-			d, err := rule.ParseDefinition([]byte(g.ID), g.Def)
-			return &Trigger{d, h.Backfilling, h.Missing, h.No, h.Events}, err
+			return h, g.Def, nil
 		}
 		// Another version has taken its place, or none: that is published soon.
 		if err := e.Wait(ctx, func(p *Progress) bool { x := p.Find(id); return x == nil || x.No != h.No }); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 }

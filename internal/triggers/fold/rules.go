@@ -15,7 +15,7 @@ import (
 // file; a rule is compiled when an event or a deadline needs it.
 const (
 	triggerMemory = 480 // of a trigger, with what a delivery keeps of it
-	nameMemory    = 140 // of a name of events in it
+	nameMemory    = 155 // of a name of events in it
 	cursorMemory  = 160 // of a partition that is read for a trigger, or for all of a topic
 )
 
@@ -43,6 +43,7 @@ type Head struct {
 	Created int64     // ms
 	At      int64     // ms
 	Size    int       // bytes of its definition
+	Names   []string  // of the events that it mentions, sorted
 	Paused  bool
 	// Backfilling is whether it reads what was there before it, and does not fire at what is new yet.
 	Backfilling bool
@@ -57,7 +58,6 @@ type live struct {
 	once    bool          // rule.Once
 	carries bool          // rule.Definition.CarryFired
 	counts  time.Duration // Options.Counts
-	names   []string      // of the events that it mentions
 	bytes   int64         // headMemory
 	cursors int64         // bytes of cursors while it is Behind
 	due     int64         // no row is due before
@@ -79,8 +79,8 @@ func (w *worker) newLive(g *store.Trigger, d *rule.Definition) (*live, error) {
 		return nil, fmt.Errorf("topic_id: %w", err)
 	}
 	l := &live{
-		Head:   &Head{ID: d.ID, Version: d.Version, Topic: d.Topic, Events: topic, No: g.No, Created: d.Created, At: d.At},
-		status: g.Status, once: d.Fire == rule.Once, carries: d.CarryFired, names: d.Expr.Names(), bytes: headMemory(d), cursors: cursorMemory * int64(len(d.From)),
+		Head:   &Head{ID: d.ID, Version: d.Version, Topic: d.Topic, Events: topic, No: g.No, Created: d.Created, At: d.At, Names: d.Expr.Names()},
+		status: g.Status, once: d.Fire == rule.Once, carries: d.CarryFired, bytes: headMemory(d), cursors: cursorMemory * int64(len(d.From)),
 		due: math.MaxInt64, crossed: d.Backfill != rule.Current,
 	}
 	w.delivered(l.Head, l, g, d)

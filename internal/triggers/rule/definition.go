@@ -211,6 +211,18 @@ func ParseDefinition(key, value []byte) (d Definition, err error) {
 	return d, d.Validate()
 }
 
+// Stored is a definition of which the expression is not read, for those who only show it.
+type Stored struct {
+	Definition
+	Expr json.RawMessage `json:"expr"` // instead of Definition's
+}
+
+// ParseStored reads the value of a record that was read before.
+func ParseStored(value []byte) (s *Stored, err error) {
+	err = json.Unmarshal(value, &s)
+	return s, err
+}
+
 // Encode is the value of the record.
 func (d *Definition) Encode() ([]byte, error) { return json.Marshal(d) }
 
