@@ -30,21 +30,20 @@ func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next tim
 	}
 	first := int64(math.MaxInt64)
 	err = e.fold.Query(func(q store.Queries) error {
-		for _, t := range p.Triggers {
-			if t.Paused {
-				continue
-			}
-			at, err := q.FirstPending(ctx, t.ID)
-			if err != nil {
+		for id := ""; ; {
+			var at int64
+			id, at, err = q.NextPending(ctx, id)
+			if err != nil || id == "" {
 				return err
 			}
-			if at <= now.UnixMilli() {
-				ids = append(ids, t.ID)
-			} else {
+			switch t := p.Find(id); {
+			case t == nil || t.Paused:
+			case at <= now.UnixMilli():
+				ids = append(ids, id)
+			default:
 				first = min(first, at)
 			}
 		}
-		return nil
 	})
 	if first < math.MaxInt64 {
 		next = time.UnixMilli(first)

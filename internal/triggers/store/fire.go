@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"encoding/json"
-	"math"
 
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/record"
@@ -153,12 +152,12 @@ func (q Queries) Pending(ctx context.Context, trigger string, at int64, limit in
 	return q.fires(ctx, "WHERE trig = ? AND due <= ? ORDER BY due, seq LIMIT ?", trigger, at, limit)
 }
 
-// FirstPending is when the first firing of a trigger is to be delivered; math.MaxInt64 if none is.
-func (q Queries) FirstPending(ctx context.Context, trigger string) (at int64, err error) {
-	at = math.MaxInt64
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&at) },
-		"SELECT due FROM fire WHERE trig = ? AND due IS NOT NULL ORDER BY due LIMIT 1", trigger)
-	return at, err
+// NextPending is the first trigger with an id behind one of which a firing is to be delivered, and when the first of these is;
+// "" if there is none.
+func (q Queries) NextPending(ctx context.Context, after string) (trigger string, at int64, err error) {
+	err = q.query(ctx, func(scan func(...any) error) error { return scan(&trigger, &at) },
+		"SELECT trig, due FROM fire WHERE trig > ? AND due IS NOT NULL ORDER BY trig, due LIMIT 1", after)
+	return trigger, at, err
 }
 
 // TriggerPending are all of a trigger's firings behind a Seq that are to be delivered, at most limit.
