@@ -73,15 +73,12 @@ func FuzzTriggerSpec(f *testing.F) {
 			}
 			return
 		}
-		stored, err := d.Encode()
-		if err != nil {
-			t.Fatal(err)
+		value, err := d.Encode()
+		stored, fault := rule.ParseStored(value)
+		if err != nil || fault != nil {
+			t.Fatal(err, fault)
 		}
-		raw, err := rule.ParseStored(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
-		shownAs, err := shown(&triggers.Head{}, raw)
+		shownAs, err := shown(&triggers.Head{}, stored)
 		if err != nil {
 			t.Fatal(err)
 		}
