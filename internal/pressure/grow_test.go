@@ -39,6 +39,7 @@ func TestStateGrows(t *testing.T) {
 		{"producers", (*grown).producers, nil, 200},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
+			t.Parallel()
 			g := &grown{kafkaVictim: &kafkaVictim{broker: start(t, "--batch-wait-time", "0", "--kafka-listen", "127.0.0.1:0")}}
 			g.http.Transport = &http.Transport{MaxConnsPerHost: 60, MaxIdleConnsPerHost: 60}
 			g.connect()
@@ -167,7 +168,8 @@ func (g *grown) put(path, body string) error {
 }
 
 func (g *grown) topics() error {
-	return g.each(500, func(n int) error { return g.put(fmt.Sprintf("/topic?topic-name=topic-%06d", n), "") })
+	const settings = `{"settings":{"retention-time":"24h","retention-bytes":1048576,"compression":"zstd","key-index":true,"cleanup-policy":"delete"}}`
+	return g.each(500, func(n int) error { return g.put(fmt.Sprintf("/topic?topic-name=topic-%06d", n), settings) })
 }
 
 func (g *grown) partitions() error { return g.create(1, 10_000) }
@@ -280,7 +282,7 @@ func (g *grown) offsets() error {
 
 // members has members join groups of their own.
 func (g *grown) members() error {
-	return g.each(50, func(n int) error {
+	return g.each(150, func(n int) error {
 		r := kmsg.NewPtrJoinGroupRequest()
 		r.Group, r.ProtocolType, r.InstanceID = fmt.Sprintf("group-%06d", n), "consumer", new("i") // a named one gets its place at once
 		r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = 300_000, 300_000

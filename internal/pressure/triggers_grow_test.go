@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	foreign  = 10_000 // triggers of a broker with more memory
+	foreign  = 5000 // triggers of a broker with more memory
 	entities = 30_000
-	together = 5000 // lines of a request
+	together = 2500 // lines of a request
 )
 
 // TestTriggersGrow: clients make triggers until they are refused by name, in a bucket that has more of them than fit in the end.
