@@ -30,10 +30,7 @@ func TestANewerBucketIsRefused(t *testing.T) {
 		Name  string
 		Found func(context.Context, objstore.Store) error
 	}
-	buckets := []bucket{{"in its layout", forged.NewerLayout}}
-	for _, n := range forged.Newer {
-		buckets = append(buckets, n)
-	}
+	buckets := append([]bucket{{"in its layout", forged.NewerLayout}}, forged.Newer...)
 	for _, c := range buckets {
 		for _, readOnly := range []bool{false, true} {
 			t.Run(c.Name, func(t *testing.T) {

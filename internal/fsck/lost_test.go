@@ -112,12 +112,11 @@ func manyEpochs(t testing.TB) bucket {
 
 // history is a bucket's log before anything was lost.
 type history struct {
-	whole   bucket
-	chain   []string // names of the slots on the log, in order
-	heads   map[string]record.Head
-	snaps   map[string]state.Position
-	expect  *reading
-	offsets int64
+	whole  bucket
+	chain  []string // names of the slots on the log, in order
+	heads  map[string]record.Head
+	snaps  map[string]state.Position
+	expect *reading
 }
 
 // refers says whether an object refers to the log behind a slot of it. It is rule R13, written once more from the references
