@@ -28,8 +28,8 @@ const (
 	Fetch                   // answers being built or sent, range reads in flight
 	CacheIndex              // what is known of the files in the disk cache
 	Groups                  // consumer groups and their members
-	State                   // what the log adds up to: package state counts it, nobody reserves it
-	Triggers                // triggers that are followed: package triggers counts them, nobody reserves it
+	State                   // what the log adds up to: package state counts it, it is not reserved
+	Triggers                // triggers that are followed: package triggers counts them, they are not reserved
 	Keys                    // keys that a compaction looks for
 	kinds                   // how many there are
 )

@@ -74,7 +74,7 @@ type Dispatcher struct {
 	plans   int              // bytes of their plans
 	starved bool             // there was no room for a plan
 	due     []string         // triggers of which something was due, sorted
-	left    []string         // of these, those that are to be served before it is asked anew what is due
+	left    []string         // of these, those that are to be served before the engine is asked again what is due
 	last    string           // the trigger that was served last
 	counted time.Time        // when the backlog was
 

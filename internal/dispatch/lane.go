@@ -69,7 +69,7 @@ func (d *Dispatcher) lane(ctx context.Context, id string, now time.Time) (*lane,
 	d.queue(l, nil) // what was read ahead would go by what it said before
 	p, err := readPlan(t.Deliver, d.opt.Webhooks.Policy)
 	if err != nil {
-		d.opt.Logger.Error("the firings of a trigger wait: what it says of their delivery can not be used", "trigger", id, "err", err)
+		d.opt.Logger.Error("the firings of a trigger wait: its deliver section cannot be used", "trigger", id, "err", err)
 		l.held = now.Add(idle)
 		return l, nil
 	}

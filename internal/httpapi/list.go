@@ -66,7 +66,7 @@ func (l *list) head() http.ResponseWriter {
 	return l.w
 }
 
-// end sends what is left. With an error it cuts an answer off that was begun, so that nobody takes it for the whole list.
+// end sends what is left. With an error it cuts an answer off that was begun, so that the client does not take it for the whole list.
 func (l *list) end(err error) error {
 	switch {
 	case err != nil && l.sent:

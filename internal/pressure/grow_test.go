@@ -215,7 +215,7 @@ func (g *grown) append(topic string, partitions int, p record.Producer) error {
 	return nil
 }
 
-// producers appends as 100 producers that nobody has seen before.
+// producers appends as 100 producers that are new.
 func (g *grown) producers() error {
 	if g.n == 0 {
 		if err := g.create(1, 100); err != nil {

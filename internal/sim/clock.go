@@ -29,7 +29,7 @@ type clock struct {
 	askAt    int64 // when the store may be asked for its time again
 }
 
-// instant is a moment by true time and by a machine's clocks: µs, and ns for the clock that nobody sets.
+// instant is a moment by true time and by a machine's clocks: µs, and ns for the monotonic clock.
 type instant struct{ truth, wall, mono int64 }
 
 // date is what an answer says of the store's time: at the local moment at, within the request that began at begun, it was that.
@@ -116,7 +116,7 @@ func (n *node) rightClock() {
 	}
 }
 
-// mono is a clock of the machine that nobody sets, ns.
+// mono is the machine's monotonic clock, ns.
 func (n *node) mono() int64 { return n.w.now + n.w.now*n.rate/1e6 }
 
 // setOff sets the wall clock ahead of true time, but not before 1970.
