@@ -95,7 +95,8 @@ cacheimages: ## every image of the cache folder, the data folder and a bucket in
 sim: ## the simulator: SEED= repeats one seed with its trace, else new seeds for TIME
 	$(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED) $(if $(SHRINK),-shrink),-simtime=$(TIME) $(if $(SHARE),-share=$(SHARE)))
 
-losses: ## the simulator for TIME with lost objects and older copies of the bucket, then 10,000 starts of brokers side by side
+losses: ## every object of a bucket lost, and every pair; the simulator for TIME with losses and older copies; 10,000 starts side by side
+	$(GO) test ./internal/fsck -run '^TestLostObjects$$' -count=1 -v -timeout 0 -pairs
 	$(GO) test ./internal/sim -run '^TestLosses$$' -count=1 -v -timeout 0 -simtime=$(TIME)
 	$(GO) test ./internal/sim -run '^TestStarts$$' -count=1 -v -timeout 0 -starts=10000
 

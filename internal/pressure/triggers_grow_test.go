@@ -20,7 +20,7 @@ import (
 
 const (
 	foreign  = 5000 // triggers of a broker with more memory
-	entities = 30_000
+	entities = 15_000
 	together = 2500 // lines of a request
 )
 
