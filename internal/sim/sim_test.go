@@ -156,3 +156,16 @@ func TestSeedsThatFailed(t *testing.T) {
 		})
 	}
 }
+
+// TestMonthsThatFailed repeats seeds of months with triggers that found something once.
+func TestMonthsThatFailed(t *testing.T) {
+	for name, seed := range map[string]uint64{
+		"a firing of a version that was replaced is carried as its successor says": 11018824104839731071,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if res := sim.Run(sim.Draw(seed), nil); res.Err != nil {
+				t.Errorf("seed %d: %v", seed, res.Err)
+			}
+		})
+	}
+}

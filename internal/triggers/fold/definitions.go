@@ -184,7 +184,38 @@ func (w *worker) replace(tx *store.Tx, old *live, was, d *rule.Definition) error
 	if err := w.retire(tx, old); err != nil {
 		return err
 	}
-	return w.dropOut(tx, d.ID, func(x *store.Fire) bool { return d.Cut().Behind(x.Cause, was.TopicID, x.At) })
+	if err := w.dropOut(tx, d.ID, func(x *store.Fire) bool { return d.Cut().Behind(x.Cause, was.TopicID, x.At) }); err != nil {
+		return err
+	}
+	return w.settleCarried(tx, old)
+}
+
+// settleCarried decides what of a version's firings that are still to be recorded is carried: its successor may have another
+// carry_fired.
+func (w *worker) settleCarried(tx *store.Tx, old *live) error {
+	for after := int64(0); ; {
+		list, err := tx.TriggerOut(old.ID, after, chunk)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for i := range list {
+			x := &list[i]
+			after = x.Seq
+			if x.Recorded != 0 || x.State != entry.Computed || x.Version != old.Version {
+				continue
+			}
+			carried, err := w.carried(tx, old, x)
+			if err != nil {
+				return err
+			}
+			if carried {
+				x.State = entry.Carried
+				if err := tx.SetFire(x); err != nil {
+					return err
+				}
+			}
+		}
+	}
 }
 
 // install begins to follow a version.

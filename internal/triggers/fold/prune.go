@@ -121,8 +121,8 @@ func (w *worker) prunePair(tx *store.Tx, k pair, to int64) error {
 		}
 		for i := range list {
 			x := &list[i]
-			if to = x.Seq - 1; x.State == entry.Computed {
-				return nil // what becomes of it depends on those before it
+			if to = x.Seq - 1; x.State == entry.Computed || x.State == entry.Carried && x.Recorded == 0 {
+				return nil // it is to be recorded yet, and what becomes of it depends on those before it
 			}
 			goes := x.Seq != last // versions go on behind it
 			if goes {

@@ -154,12 +154,14 @@ func (w *worker) verdict(tx *store.Tx, o *store.Out) (*entry.Record, error) {
 		return nil, nil
 	case x.State == entry.Suppressed, l != nil && l.Paused:
 		rec.State = entry.Suppressed
-	case l != nil && l.carries && x.Version > 1:
-		carried, err := carried(tx, l, x)
+	case x.State == entry.Carried: // of a version that was replaced
+		rec.State = entry.Carried
+	case l != nil && x.Version == l.Version:
+		carried, err := w.carried(tx, l, x)
 		if err != nil {
 			return nil, err
 		}
-		if floor := w.f.Floor(); carried || x.At < floor && l.Created < floor { // or it is not known
+		if carried {
 			rec.State = entry.Carried
 		}
 	}
@@ -173,9 +175,15 @@ func (w *worker) verdict(tx *store.Tx, o *store.Out) (*entry.Record, error) {
 	return rec, nil
 }
 
-// carried is whether an earlier version has fired in the place of this firing: ever, where a trigger fires once, else
-// because of the same.
-func carried(tx *store.Tx, l *live, x *store.Fire) (bool, error) {
+// carried is whether a version has carry_fired, and an earlier one has fired in the place of this firing: ever, where a trigger
+// fires once, else because of the same. What lies before the oldest record that is left may have been fired for.
+func (w *worker) carried(tx *store.Tx, l *live, x *store.Fire) (bool, error) {
+	if !l.carries || x.Version == 1 {
+		return false, nil
+	}
+	if floor := w.f.Floor(); x.At < floor && l.Created < floor {
+		return true, nil
+	}
 	for after := int64(0); ; {
 		list, err := tx.EntityFires(x.Entity, x.Trigger, after, chunk)
 		if err != nil || len(list) == 0 {
