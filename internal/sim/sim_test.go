@@ -160,7 +160,8 @@ func TestSeedsThatFailed(t *testing.T) {
 // TestMonthsThatFailed repeats seeds of months with triggers that found something once.
 func TestMonthsThatFailed(t *testing.T) {
 	for name, seed := range map[string]uint64{
-		"a firing of a version that was replaced is carried as its successor says": 11018824104839731071,
+		"a firing of a version that was replaced is carried as its successor says":  11018824104839731071,
+		"a version is replaced while some of its deadlines are still to be handled": 11018824492770058804,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if res := sim.Run(sim.Draw(seed), nil); res.Err != nil {

@@ -92,7 +92,7 @@ func (w *worker) publish(unreadable int) {
 			p.Applied[id] = append(p.Applied[id], next)
 		}
 		if at, ok := w.complete[id]; ok {
-			p.Complete[id] = at
+			p.Complete[id] = w.settled(id, at)
 		}
 	}
 	w.mu.Lock()
@@ -107,6 +107,17 @@ func (w *worker) publish(unreadable int) {
 	close(w.ch)
 	w.ch = make(chan struct{})
 	w.mu.Unlock()
+}
+
+// settled is the instant up to which all deadlines of a topic's triggers have been handled, of an instant up to which all events
+// were read.
+func (w *worker) settled(topic record.ID, at int64) int64 {
+	for _, l := range w.served(topic) {
+		if at = min(at, l.due-1); !l.crossed {
+			at = min(at, l.At)
+		}
+	}
+	return at
 }
 
 // opened says that there is a file. What it holds is known when it is published.
