@@ -137,9 +137,13 @@ func (s *soak) rounds(names []string) (garbage []string) {
 			s.t.Fatal(err)
 		}
 	}
-	before, _ := s.p.newestSnapshot()
-	epoch, from := before, uint64(0)
-	for epoch == before { // the broker has just begun an epoch
+	text, err := s.p.metrics(s.current)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	current := uint32(value(text, "seb_log_epoch"))
+	epoch, from := s.p.newestSnapshot()
+	for epoch != current { // the broker may have begun its epoch just now
 		write()
 		epoch, from = s.p.newestSnapshot()
 	}
