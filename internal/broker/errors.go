@@ -39,6 +39,8 @@ var (
 	// ErrStateFull: what the log says of topics, partitions, groups and where records lie has grown to its part of the
 	// memory limit (StateFullError).
 	ErrStateFull = errors.New("the state is full")
+	// ErrRangesFull: where records lie takes too much memory until commit objects are merged. It is ErrStateFull and ErrOverBudget.
+	ErrRangesFull = errors.New("the ranges of the state are full")
 	// ErrSequenceGap: an idempotent producer's append does not follow its last one, and is none of its last ones. A
 	// leader that was deposed and has not noticed judges by what it knew: its refusal may be stale, as that of an
 	// expected offset or of ErrProducerFenced may be. It is never wrong that nothing was appended.

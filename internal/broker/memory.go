@@ -8,8 +8,8 @@ import (
 )
 
 // StateFullError says that a request would make the state larger than the memory limit allows: what the log says of topics,
-// partitions, groups and producers, and where records lie. It is ErrStateFull. If Ranges is set it is ErrOverBudget as
-// well: there is room again when commit objects have been merged.
+// partitions, groups and producers, and where records lie. It is ErrStateFull. If Ranges is set it is ErrRangesFull
+// and ErrOverBudget as well: there is room again when commit objects have been merged.
 type StateFullError struct {
 	Held   state.Memory // bytes
 	Max    int64        // bytes for both
@@ -26,8 +26,10 @@ func (e *StateFullError) Error() string {
 		budget.Text(e.Held.Tables), budget.Text(e.Held.Ranges), budget.Text(e.Max), what, e.Limit>>20)
 }
 
-// Is makes it ErrStateFull, and with Ranges ErrOverBudget.
-func (e *StateFullError) Is(t error) bool { return t == ErrStateFull || e.Ranges && t == ErrOverBudget }
+// Is makes it ErrStateFull, and with Ranges ErrRangesFull and ErrOverBudget.
+func (e *StateFullError) Is(t error) bool {
+	return t == ErrStateFull || e.Ranges && (t == ErrRangesFull || t == ErrOverBudget)
+}
 
 // StateMemory is about how many bytes of memory the state takes, and how many it may take.
 func (b *Broker) StateMemory() (held state.Memory, most int64) {

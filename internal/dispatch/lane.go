@@ -236,7 +236,7 @@ func (d *Dispatcher) leaveAlone(p *plan, now time.Time, span time.Duration) {
 	d.receivers[p.receiver] = later(d.receivers[p.receiver], now.Add(span))
 }
 
-// tidy forgets lanes and plans that nobody needs, and says whether anything is under way. due is sorted.
+// tidy forgets lanes and plans that are not needed, and says whether anything is under way. due is sorted.
 func (d *Dispatcher) tidy(due []string, now time.Time) (busy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -46,6 +46,7 @@ var faults = []struct {
 	{broker.ErrLevel, api.FormatLevel, true},
 	{broker.ErrNewer, api.FormatLevel, true},
 	{broker.ErrClock, api.ClockWrong, true},
+	{broker.ErrRangesFull, api.OverBudget, true}, // before what it is as well
 	{broker.ErrStateFull, api.StateFull, true},
 	{broker.ErrOverBudget, api.OverBudget, false},
 	{budget.ErrOver, api.OverBudget, false},

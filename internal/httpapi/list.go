@@ -26,15 +26,15 @@ func (a *API) newList(w http.ResponseWriter, member string) *list {
 	return &list{a: a, w: w, buf: fmt.Appendf(nil, "{%q:[", member)}
 }
 
-// add appends an element for which it reserves size bytes while it is made. make returns nil for one that is not there any
+// add appends an element for which it reserves size bytes while it is made. element returns nil for one that is not there any
 // more. After an error the list is over: end has to be given it.
-func (l *list) add(ctx context.Context, size int64, make func() (any, error)) error {
+func (l *list) add(ctx context.Context, size int64, element func() (any, error)) error {
 	memory, err := l.a.fetch.ReserveWait(ctx, size+2*listBuffer)
 	if err != nil {
 		return err
 	}
 	defer memory.Release()
-	v, err := make()
+	v, err := element()
 	if err != nil || v == nil {
 		return err
 	}
