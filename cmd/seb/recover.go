@@ -33,6 +33,9 @@ bring the missing objects back, from a backup or an older version of them: then 
 is served no more, and stays in the bucket until --discard. The decision is recorded in the log. It continues at offsets above
 every offset that anything in the bucket or the data folder names: consumers see a gap, and no offset twice.
 
+Where a program without that check has continued the log without the lost part, seb fsck reports a lost branch and its
+position. --accept-loss with that position leaves the log as it is served, and continues it above the offsets of both.
+
 --accept-older-copy does the same where the data folder knows more of the log than the bucket holds.
 
 Stop the brokers first. One that still writes to the lost branch is fenced and stops by itself. A bucket at format level 1
@@ -94,7 +97,12 @@ func (f *recoverFlags) run(cmd *cobra.Command) error {
 
 func printRecovery(cmd *cobra.Command, store string, r *fsck.Recovery) {
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s: the log is cut at epoch %d slot %d and continues in epoch %d, at format level %d\n", store, r.At.Epoch, r.At.Slot, r.Epoch, r.Level)
+	where := "is cut at"
+	if r.Branch != nil {
+		fmt.Fprintf(out, "%s: the branch from epoch %d slot %d on, which brokers have left, is accepted as lost\n", store, r.Branch.Epoch, r.Branch.Slot)
+		where = "ends at"
+	}
+	fmt.Fprintf(out, "%s: the log %s epoch %d slot %d and continues in epoch %d, at format level %d\n", store, where, r.At.Epoch, r.At.Slot, r.Epoch, r.Level)
 	fmt.Fprintf(out, "lost branch: %d objects, kept until seb recover --discard; %d topics were created on it\n", r.Slots, r.Topics)
 	for _, l := range r.Lost {
 		fmt.Fprintf(out, "%s/%d: offsets %d to %d hold no records; consumers continue at %d\n", l.Topic, l.Partition, l.From, l.To-1, l.To)

@@ -50,6 +50,9 @@ func (l *Log) collect(ctx context.Context, older *state.State) *logcore.Event {
 		}
 		s.garbage = append(s.garbage, s.judge.Settle()...)
 	}
+	if branch := s.judge.Branch(); len(branch) > 0 && err == nil && !s.more {
+		l.forked(branch)
+	}
 	if err == nil {
 		err = s.delete(ctx)
 	}
@@ -61,6 +64,19 @@ func (l *Log) collect(ctx context.Context, older *state.State) *logcore.Event {
 		Listed: s.listed, Deleted: s.deleted, More: err != nil || s.more,
 	}
 }
+
+// forked raises an alarm, once, for objects that were acknowledged and are not on the log.
+func (l *Log) forked(branch []string) {
+	if l.branch == branch[0] {
+		return
+	}
+	l.branch = branch[0]
+	l.met.alarms.Inc()
+	l.opt.Logger.Error("log alarm", "key", branch[0], "objects", len(branch), "err", errForked)
+}
+
+var errForked = errors.New("a part of the log was lost once, and a broker continued without it: what lies there was acknowledged " +
+	`and is not served. "seb fsck" says what it is and how to accept the loss`)
 
 // list judges the names below a prefix.
 func (s *sweep) list(ctx context.Context, prefix string) error {

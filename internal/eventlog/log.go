@@ -25,6 +25,7 @@ type Log struct {
 
 	health  health
 	proven  logcore.Proven // of the collection: one pass runs at a time
+	branch  string         // of the collection: the object that it raised an alarm for
 	status  atomic.Pointer[Status]
 	decided chan struct{} // closed when the role is no longer RoleStarting
 	done    chan struct{} // closed when the log can not go on: fenced, stopped or closed

@@ -73,7 +73,7 @@ type oldData struct {
 // lostBranch reports DATA or a pack that is not on the log. Only leaders write them, so the log led there once: a SEAL or a
 // slot was lost, and a broker went on without it. Of each epoch one object is reported as damage.
 func (c *checker) lostBranch(key string, size int64, n slotName) {
-	if c.accepts(n) {
+	if c.st.LossAccepted(n.epoch) {
 		c.mu.Lock()
 		c.accepted = append(c.accepted, objstore.Entry{Key: key, Size: size})
 		c.mu.Unlock()
@@ -83,6 +83,7 @@ func (c *checker) lostBranch(key string, size int64, n slotName) {
 	c.mu.Lock()
 	first := !c.branches[n.nonce]
 	c.branches[n.nonce] = true
+	c.strays = append(c.strays, key)
 	c.mu.Unlock()
 	if !first {
 		c.orphan("lost branch", key, size, "of epoch %d, as reported", n.epoch)
@@ -90,11 +91,6 @@ func (c *checker) lostBranch(key string, size int64, n slotName) {
 	}
 	c.damage("lost branch", key, "epoch %d was led here, and the log does not come by: a part of the log was lost, and a broker "+
 		"continued without it. What this branch holds was acknowledged; nothing of it is deleted", n.epoch)
-}
-
-// accepts says whether a recovery has accepted that objects of an epoch which is not on the log are lost.
-func (c *checker) accepts(n slotName) bool {
-	return slices.ContainsFunc(c.st.LostBranches, func(b state.LostBranch) bool { return n.epoch <= b.LastEpoch })
 }
 
 // forgotten says whether an epoch of that number was part of the log, and is not known.

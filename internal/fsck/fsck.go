@@ -172,6 +172,7 @@ type checker struct {
 	probes   map[string]bool    // names below probe/ that the first listing showed
 	accepted []objstore.Entry   // of lost branches that were accepted
 	branches map[record.ID]bool // epochs that are reported as lost branches
+	strays   []string           // what lies there
 }
 
 // span is the slots [from, to) of an epoch.
@@ -210,6 +211,9 @@ func (c *checker) run(ctx context.Context) error {
 		c.report.Grew = c.st.Pos != end
 	}
 	if err := l.settle(ctx); err != nil {
+		return err
+	}
+	if err := c.branched(ctx); err != nil {
 		return err
 	}
 	c.settle()

@@ -1,10 +1,12 @@
 package fsck_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -416,8 +418,8 @@ func TestForkedBucket(t *testing.T) {
 	}
 	for range 5 {
 		b := open(t, options(s, 4))
-		for i := range 6 {
-			produce(t, b, "a", i%2, "on the fork")
+		for range 6 {
+			produce(t, b, "a", 0, "on the fork")
 		}
 		closeBroker(t, b)
 	}
@@ -425,13 +427,19 @@ func TestForkedBucket(t *testing.T) {
 	for key, body := range hidden {
 		put(t, s, key, body)
 	}
+	var log bytes.Buffer
 	for range 2 {
-		b := open(t, options(s, 4))
-		for i := range 24 {
-			produce(t, b, "a", i%2, "on the fork")
+		o := options(s, 4)
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		b := open(t, o)
+		for range 24 {
+			produce(t, b, "a", 0, "on the fork")
 		}
-		closeBroker(t, b)
 		settled(t, s)
+		closeBroker(t, b)
+	}
+	if !strings.Contains(log.String(), "a broker continued without it") {
+		t.Error("no broker has raised an alarm")
 	}
 	left := keys(t, s)
 	for key := range hidden {
@@ -443,6 +451,79 @@ func TestForkedBucket(t *testing.T) {
 	if !errors.Is(err, fsck.ErrDamaged) || r.Damages == 0 || !slices.ContainsFunc(found, func(f fsck.Finding) bool { return f.Kind == "lost branch" }) {
 		t.Errorf("%d damages, %v: %v", r.Damages, err, found)
 	}
+	i := slices.IndexFunc(found, func(f fsck.Finding) bool { return f.Kind == "lost records" })
+	if i < 0 || len(found[i].Lost) == 0 {
+		t.Fatalf("the check does not say what lies on the branch: %v", found)
+	}
+	h.acceptBranch(t, s, found[i], hidden)
+}
+
+// acceptBranch recovers a bucket with a branch that brokers have left, by the command of the check's finding.
+func (h *history) acceptBranch(t *testing.T, s objstore.Store, f fsck.Finding, branch bucket) {
+	b := open(t, options(s, 4))
+	fork := readAll(t, b)
+	closeBroker(t, b)
+	_, command, _ := strings.Cut(f.Text, "--accept-loss ")
+	var at state.Position
+	if _, err := fmt.Sscanf(command, "%d:%d", &at.Epoch, &at.Slot); err != nil {
+		t.Fatalf("%q: %v", f.Text, err)
+	}
+	if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &state.Position{Epoch: at.Epoch, Slot: at.Slot + 1}}); !errors.Is(err, fsck.ErrOtherLoss) {
+		t.Errorf("another position: %v", err)
+	}
+	r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", r)
+	if len(r.Lost) == 0 {
+		t.Error("no partition has a gap, and the branch had one that the fork did not write to")
+	}
+	if r.Branch == nil || *r.Branch != at {
+		t.Errorf("branch %v, want %v", r.Branch, at)
+	}
+	b = open(t, options(s, 4))
+	after := readAll(t, b)
+	for place, value := range fork.values {
+		if after.values[place] != value {
+			t.Errorf("%s holds %q, want %q", place, after.values[place], value)
+		}
+	}
+	for name, next := range after.next {
+		if next < fork.next[name] || next < h.expect.next[name] {
+			t.Errorf("%s continues at %d: the fork has given out %d, the branch %d", name, next, fork.next[name]-1, h.expect.next[name]-1)
+		}
+	}
+	for i := range 24 {
+		produce(t, b, "a", i%2, "after")
+	}
+	settled(t, s)
+	closeBroker(t, b)
+	kept := keys(t, s)
+	for key := range branch {
+		if _, there := kept[key]; !there {
+			t.Errorf("%s of the lost branch was deleted", key)
+		}
+	}
+	clean(t, s)
+	if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s}); !errors.Is(err, fsck.ErrNothingLost) {
+		t.Errorf("once it is recovered: %v", err)
+	}
+	if report, found, err := check(t, fsck.Options{Store: s, Discard: true}); err != nil || report.Deleted.Objects == 0 {
+		t.Errorf("discard: %v, %v: %v", report.Deleted, err, found)
+	}
+	kept = keys(t, s)
+	for key := range branch {
+		if _, there := kept[key]; there != (h.heads[key].Kind == record.KindSeal) {
+			t.Errorf("%s of the lost branch after it was discarded: there is %t", key, there)
+		}
+	}
+	clean(t, s)
+	b = open(t, options(s, 4))
+	if again := readAll(t, b); len(again.values) < len(fork.values)+24 {
+		t.Errorf("%d records after the branch was discarded, want %d", len(again.values), len(fork.values)+24)
+	}
+	closeBroker(t, b)
 }
 
 // TestRecover: a bucket in which a slot is lost or unreadable is led again once an operator accepts the loss. What the log

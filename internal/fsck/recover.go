@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 type RecoverOptions struct {
 	Store objstore.Store
 	Shard uint32
-	// Accept is the position of the slot that is lost or unreadable; nil accepts no loss.
+	// Accept is the position of the slot that is lost or unreadable or, if a broker has continued without it, of the first object
+	// on the branch that was left; nil accepts no loss.
 	Accept *state.Position
 	// Seen is the last position that a data folder knows of this bucket; nil if there is none. With OlderCopy it is accepted
 	// that the bucket holds less.
@@ -26,13 +28,14 @@ type RecoverOptions struct {
 
 // Recovery is what a recovery did.
 type Recovery struct {
-	Level  uint32         // the format level of the bucket from now on
-	At     state.Position // where the log was cut
-	Epoch  uint32         // in which it continues
-	Lost   []Records      // offsets that were given out on the lost branch and hold no records from now on
-	Slots  int            // commit objects on the lost branch that are left in the bucket
-	Topics int            // topics that were created on the lost branch
-	Fenced []string       // names of the SEALs that end the lost branch
+	Level  uint32          // the format level of the bucket from now on
+	At     state.Position  // where the log was cut
+	Branch *state.Position // of the first object on a branch that brokers had left before; nil if there is none
+	Epoch  uint32          // in which it continues
+	Lost   []Records       // offsets that were given out on the lost branch and hold no records from now on
+	Slots  int             // commit objects on the lost branch that are left in the bucket
+	Topics int             // topics that were created on the lost branch
+	Fenced []string        // names of the SEALs that end the lost branch
 }
 
 var (
@@ -46,10 +49,17 @@ var (
 // more than fit into one by far.
 const unreadableSpan = 1 << 24
 
+// unknownMax bounds how many missing objects count: a long branch has had most of its slots collected, and 2^40 offsets are more
+// than a partition gets in years.
+const unknownMax = 1 << 16
+
 // Recover records in the log that committed objects are lost, so that brokers lead again. The decision is one object, a SEAL
 // in the place of the first lost slot (rule R14): it names an epoch above every epoch that any object or the data folder
 // names, and gives each partition a next offset above every offset that they name. Before it is put the lost branch is
 // fenced, so that a broker that still leads there stops. Nothing is deleted.
+//
+// Where a broker has continued without the slot, and its epochs have overtaken those of the branch that it left, no slot is
+// missing at the end of the log. The decision is then put there.
 //
 // Errors: ErrNoLog, ErrNothingLost, ErrOtherLoss, state.ErrNewer, and objstore's.
 func Recover(ctx context.Context, o RecoverOptions) (*Recovery, error) {
@@ -75,11 +85,13 @@ type recovery struct {
 	*checker
 	o         RecoverOptions
 	out       Recovery
-	cut       *object // the slot at the end of the walk: missing or corrupt
-	lastEpoch uint32  // the highest that anything names
-	beyond    []slotName
-	data      bool // the slot at the cut held data: a later slot of its epoch saw it
-	damaged   int  // objects of the lost branch that cannot be read
+	cut       *object         // the slot at the end of the walk: missing or corrupt
+	lastEpoch uint32          // the highest that anything names
+	beyond    []slotName      // on the lost branch
+	first     *state.Position // on a branch that brokers have left before
+	proof     bool            // something shows that the log went on behind the cut (rule R13)
+	data      bool            // the slot at the cut held data: a later slot of its epoch saw it
+	damaged   int             // objects of the lost branch that cannot be read
 	next      map[partition]int64
 	topics    map[record.ID]bool // created on the lost branch
 }
@@ -121,22 +133,26 @@ func (r *recovery) walk(ctx context.Context) error {
 func (r *recovery) run(ctx context.Context) (*Recovery, error) {
 	at := r.st.Pos
 	r.out.At = at
-	if r.o.Accept != nil && *r.o.Accept != at {
-		return nil, fmt.Errorf("%w: it is epoch %d slot %d, given was %d:%d", ErrOtherLoss, at.Epoch, at.Slot, r.o.Accept.Epoch, r.o.Accept.Slot)
-	}
 	r.lastEpoch = max(r.lastEpoch, at.Epoch)
 	if err := r.survey(ctx); err != nil {
 		return nil, err
 	}
 	older := r.o.Seen != nil && r.o.Seen.Beyond(r.st)
+	lost := r.proof || !r.cut.missing()
+	want := at
+	if !lost && r.first != nil {
+		want = *r.first
+	}
 	switch {
 	case older && !r.o.OlderCopy:
 		return nil, fmt.Errorf("%w: the data folder knows epoch %d slot %d, and the bucket ends at %d:%d: add --accept-older-copy",
 			ErrOtherLoss, r.o.Seen.Epoch, r.o.Seen.Slot, at.Epoch, at.Slot)
-	case !older && r.cut.missing() && !r.refers():
+	case !older && !lost && r.first == nil:
 		return nil, fmt.Errorf("%w up to epoch %d slot %d", ErrNothingLost, at.Epoch, at.Slot)
+	case r.o.Accept != nil && *r.o.Accept != want:
+		return nil, fmt.Errorf("%w: it is epoch %d slot %d, given was %d:%d", ErrOtherLoss, want.Epoch, want.Slot, r.o.Accept.Epoch, r.o.Accept.Slot)
 	case r.o.Accept == nil && !r.o.OlderCopy:
-		return nil, fmt.Errorf("%w: run with --accept-loss %d:%d", ErrOtherLoss, at.Epoch, at.Slot)
+		return nil, fmt.Errorf("%w: run with --accept-loss %d:%d", ErrOtherLoss, want.Epoch, want.Slot)
 	}
 	if err := r.fence(ctx); err != nil {
 		return nil, err
@@ -153,31 +169,136 @@ func (r *recovery) run(ctx context.Context) (*Recovery, error) {
 	return &r.out, nil
 }
 
-// survey lists what lies behind the cut, and notes every epoch and offset that it names.
+// survey lists what lies behind the cut and on branches that were left before, and notes every epoch and offset that it names.
 func (r *recovery) survey(ctx context.Context) error {
-	at, nonce := r.st.Pos, r.st.Nonce
-	r.beyond, r.damaged, r.topics = nil, 0, map[record.ID]bool{}
+	at := r.st.Pos
+	r.beyond, r.first, r.damaged, r.topics = nil, nil, 0, map[record.ID]bool{}
+	v := &strays{recovery: r, judge: logcore.NewCollector(r.st, nil)}
+	for _, s := range r.snaps {
+		r.proof = r.proof || at.Less(s.pos) && !r.st.OnLostBranch(s.pos)
+	}
 	var failed error
 	err := r.list(ctx, logcore.WALPrefix(r.o.Shard), "", func(e objstore.Entry) bool {
 		n, ok := parseSlot(r.o.Shard, e.Key)
-		if !ok || n.epoch < at.Epoch || n.epoch == at.Epoch && n.nonce == nonce && n.slot <= at.Slot {
-			return true
+		switch {
+		case !ok || n.epoch == at.Epoch && n.nonce == r.st.Nonce && n.slot <= at.Slot:
+		case n.epoch > at.Epoch || n.epoch == at.Epoch && n.nonce == r.st.Nonce:
+			damaged := r.damaged
+			failed = r.onBranch(ctx, n)
+			r.proof = r.proof || r.damaged > damaged
+		default:
+			failed = v.look(ctx, e.Key, n)
 		}
-		r.beyond = append(r.beyond, n)
-		r.lastEpoch = max(r.lastEpoch, n.epoch)
-		failed = r.note(ctx, e.Key)
 		return failed == nil
 	})
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	return r.list(ctx, state.PackPrefix(r.o.Shard), "", func(e objstore.Entry) bool {
-		if n, ok := parsePack(r.o.Shard, e.Key); ok && n.epoch > at.Epoch {
+	if err := v.note(ctx); err != nil {
+		return err
+	}
+	err = r.list(ctx, state.ViewPrefix(r.o.Shard), "", func(e objstore.Entry) bool {
+		p, ok := state.ParseViewPosition(r.o.Shard, e.Key)
+		r.proof = r.proof || ok && at.Less(p) && !r.st.OnLostBranch(p)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	var packs *state.Position // of a branch of which nothing else is left
+	err = r.list(ctx, state.PackPrefix(r.o.Shard), "", func(e objstore.Entry) bool {
+		n, ok := parsePack(r.o.Shard, e.Key)
+		if behind := n.epoch > at.Epoch; ok && (behind || !v.judge.OnLog(n.nonce) && !r.st.LossAccepted(n.epoch)) {
+			r.proof = r.proof || behind
 			r.lastEpoch = max(r.lastEpoch, n.epoch)
+			if at := n.pos(); !behind && (packs == nil || at.Less(*packs)) {
+				packs = &at
+			}
 			failed = r.note(ctx, e.Key)
 		}
 		return failed == nil
 	})
+	r.first = cmp.Or(r.first, packs)
+	return errors.Join(err, failed)
+}
+
+// onBranch notes a slot of the lost branch.
+func (r *recovery) onBranch(ctx context.Context, n slotName) error {
+	r.beyond = append(r.beyond, n)
+	r.lastEpoch = max(r.lastEpoch, n.epoch)
+	return r.note(ctx, state.SlotKey(r.o.Shard, n.epoch, n.nonce, n.slot))
+}
+
+// strays finds the slots that brokers left when they continued without a lost object: DATA in epochs that are not on the log,
+// and the SEALs between these epochs.
+type strays struct {
+	*recovery
+	judge *logcore.Collector
+	seals map[record.ID][]straySeal // of epochs that may be such, by nonce
+}
+
+type straySeal struct {
+	name slotName
+	next record.ID
+}
+
+// look judges a name that is not behind the end of the log.
+func (v *strays) look(ctx context.Context, key string, n slotName) error {
+	// The judge keeps what is not below the state, which in an epoch that is not on the log means nothing.
+	if n.epoch < v.st.Pos.Epoch && v.judge.Judge(key) != logcore.AskHead {
+		return nil
+	}
+	h, missing, err := v.readHead(ctx, key)
+	switch {
+	case missing:
+		return nil
+	case errors.Is(err, record.ErrCorrupt):
+		return nil // the check reports it
+	case err != nil:
+		return err
+	}
+	v.judge.Head(key, &h)
+	if h.Kind == record.KindSeal {
+		if v.seals == nil {
+			v.seals = map[record.ID][]straySeal{}
+		}
+		v.seals[n.nonce] = append(v.seals[n.nonce], straySeal{n, h.NextNonce})
+	}
+	return nil
+}
+
+// note adds what was found to the lost branch.
+func (v *strays) note(ctx context.Context) error {
+	v.judge.Settle()
+	led := map[record.ID]bool{}
+	var follow []record.ID
+	lead := func(nonce record.ID) {
+		if !led[nonce] && !v.judge.OnLog(nonce) {
+			led[nonce] = true
+			follow = append(follow, nonce)
+		}
+	}
+	for _, key := range v.judge.Branch() {
+		n, _ := parseSlot(v.o.Shard, key)
+		if at := n.pos(); v.first == nil || at.Less(*v.first) {
+			v.first = &at
+		}
+		if err := v.onBranch(ctx, n); err != nil {
+			return err
+		}
+		lead(n.nonce)
+	}
+	for len(follow) > 0 {
+		nonce := follow[0]
+		follow = follow[1:]
+		for _, s := range v.seals[nonce] {
+			if err := v.onBranch(ctx, s.name); err != nil {
+				return err
+			}
+			lead(s.next)
+		}
+	}
+	return nil
 }
 
 // note reads an object behind the cut and notes what it names.
@@ -195,6 +316,7 @@ func (r *recovery) note(ctx context.Context, key string) error {
 	if o.head.Kind == record.KindSeal {
 		r.lastEpoch = max(r.lastEpoch, o.head.NextEpoch)
 	}
+	r.proof = r.proof || o.head.Kind != record.KindPack && o.head.Epoch >= r.st.Pos.Epoch && logcore.RefersBeyond(r.st, &o.head)
 	if h := &o.head; h.Epoch == r.st.Pos.Epoch && h.Nonce == r.st.Nonce && h.Kind == record.KindData && h.Low > r.st.Pos.Slot {
 		r.data = true
 	}
@@ -214,9 +336,6 @@ func (r *recovery) note(ctx context.Context, key string) error {
 	}
 	return nil
 }
-
-// refers says whether anything behind the cut shows that the log went on there (rule R13).
-func (r *recovery) refers() bool { return r.lastEpoch > r.st.Pos.Epoch || len(r.beyond) > 0 }
 
 // fence puts a SEAL at the end of every epoch behind the cut, so that a broker that leads there stops.
 func (r *recovery) fence(ctx context.Context) error {
@@ -290,9 +409,12 @@ func (r *recovery) unknown() (n int64) {
 		first := uint64(0)
 		if nonce == r.st.Nonce {
 			first = at.Slot + 1
+		} else if i := slices.IndexFunc(r.st.Epochs, func(e state.Epoch) bool { return e.Nonce == nonce }); i >= 0 {
+			first = r.st.Epochs[i].Seal + 1 // of a leader that the lost SEAL had deposed
 		}
 		n += int64(ends[nonce]+1-first) - int64(len(there))
 	}
+	n = min(n, unknownMax)
 	if r.data || len(r.beyond) == 0 && !r.cut.missing() {
 		n++ // the slot at the cut held data, or may have; else it held the SEAL of its epoch
 	}
@@ -338,6 +460,7 @@ func (r *recovery) seal(ctx context.Context) error {
 	if !done {
 		return fmt.Errorf("%w: %s was written meanwhile: run it again", ErrActive, key)
 	}
+	r.out.Branch = r.first
 	r.out.Slots, r.out.Topics, r.out.Epoch = len(r.beyond), len(r.topics), h.NextEpoch
 	r.out.Level = max(r.st.Level, state.LevelRecovery)
 	return nil

@@ -33,6 +33,7 @@ type Collector struct {
 	proven *Proven
 	links  map[record.ID]sealLink // SEALs of epochs that are not known, by the nonce that they name
 	asked  []unknownData
+	branch []string // DATA that is on no epoch of the log, and that no recovery has accepted
 }
 
 // sealLink is where a SEAL lies.
@@ -45,6 +46,7 @@ type sealLink struct {
 // unknownData is a DATA of an epoch that is not known.
 type unknownData struct {
 	key   string
+	epoch uint32
 	nonce record.ID
 	low   uint64
 }
@@ -185,11 +187,13 @@ func (g *Collector) Head(key string, h *record.Head) Verdict {
 		return Delete
 	case on && h.Kind == record.KindData && g.inFlight(h.Low, e.Seal, h.Epoch):
 		return Delete
+	case on && h.Kind == record.KindData:
+		g.stray(key, epoch)
 	case on:
 	case h.Kind == record.KindSeal:
 		g.links[h.NextNonce] = sealLink{nonce: nonce, slot: slot, key: key}
 	case h.Kind == record.KindData:
-		g.asked = append(g.asked, unknownData{key, nonce, h.Low})
+		g.asked = append(g.asked, unknownData{key, epoch, nonce, h.Low})
 	}
 	return Keep
 }
@@ -218,10 +222,31 @@ func (g *Collector) Settle() (garbage []string) {
 		}
 	}
 	for _, d := range g.asked {
-		if seal, ok := g.proven.seals[d.nonce]; ok && d.low <= seal {
+		seal, ok := g.proven.seals[d.nonce]
+		switch {
+		case ok && d.low <= seal:
 			garbage = append(garbage, d.key)
+		case len(g.proven.seals) < provenMax:
+			g.stray(d.key, d.epoch)
 		}
 	}
 	g.asked = nil
 	return garbage
+}
+
+// stray notes a DATA that is on no epoch of the log.
+func (g *Collector) stray(key string, epoch uint32) {
+	if !g.a.LossAccepted(epoch) {
+		g.branch = append(g.branch, key)
+	}
+}
+
+// Branch returns the DATA below the snapshot that is on no epoch of the log and that no recovery has accepted: a part of the
+// log was lost, and a broker has continued without it. It holds once every name of the log was judged, and after Settle.
+func (g *Collector) Branch() []string { return g.branch }
+
+// OnLog says whether the epoch of a nonce is on the log, after Settle.
+func (g *Collector) OnLog(nonce record.ID) bool {
+	_, on := g.chain[nonce]
+	return on || g.proven.has(nonce)
 }

@@ -131,7 +131,7 @@ func (e *endCheck) readBeyond(names []string, next string) {
 				e.c.stop(fmt.Errorf("read %s: %w", key, orUnknown(ev.Err)))
 				return
 			}
-			if ev.Outcome == OutcomeOK && e.c.refersBeyond(&ev.Slot.Head) && (first == "" || key < first) {
+			if ev.Outcome == OutcomeOK && RefersBeyond(e.c.committed, &ev.Slot.Head) && (first == "" || key < first) {
 				first = key
 			}
 			read()
@@ -142,12 +142,12 @@ func (e *endCheck) readBeyond(names []string, next string) {
 	}
 }
 
-// refersBeyond says whether a head shows that the log goes on behind the missing slot.
-func (c *Core) refersBeyond(h *record.Head) bool {
-	s := c.committed
+// RefersBeyond says whether a head, of the epoch in which the log ends or a later one, shows that the log goes on behind the
+// missing slot at its end.
+func RefersBeyond(s *state.State, h *record.Head) bool {
 	switch {
 	case h.Epoch == s.Pos.Epoch:
-		return h.Low > s.Pos.Slot
+		return h.Nonce == s.Nonce && h.Low > s.Pos.Slot
 	case h.Kind == record.KindData:
 		return true
 	}

@@ -11,17 +11,17 @@ import (
 // append time of the newest DATA before it.
 func TestWhatRefersBeyond(t *testing.T) {
 	const now = 1000
-	log := func(latest int64) *Core {
+	log := func(latest int64) *state.State {
 		s := state.Genesis(record.ID{1}, 0)
 		s.Pos, s.AppendTime, s.Latest = state.Position{Epoch: 5, Slot: 10}, now, latest
-		return &Core{committed: s}
+		return s
 	}
 	seal := func(epoch uint32, time int64) record.Head {
 		return record.Head{Kind: record.KindSeal, Epoch: epoch, Time: time}
 	}
 	for _, c := range []struct {
 		name   string
-		core   *Core
+		log    *state.State
 		head   record.Head
 		beyond bool
 	}{
@@ -36,7 +36,7 @@ func TestWhatRefersBeyond(t *testing.T) {
 		{"after a reset: a SEAL behind it", log(5000), seal(6, 5001), true},
 		{"after a reset: a SEAL at the time there is", log(5000), seal(6, now), true},
 	} {
-		if got := c.core.refersBeyond(&c.head); got != c.beyond {
+		if got := RefersBeyond(c.log, &c.head); got != c.beyond {
 			t.Errorf("%s: %v, want %v", c.name, got, c.beyond)
 		}
 	}

@@ -43,6 +43,9 @@ func (c *collection) list(prefix, after string) {
 				c.list(prefix, names[len(names)-1])
 			case prefix == logcore.WALPrefix(0):
 				c.garbage = append(c.garbage, c.judge.Settle()...)
+				if b := c.judge.Branch(); len(b) > 0 && c.r.n.w.loss == nil {
+					c.r.n.w.fail("R7: node %d finds %s on no epoch of the log", c.r.n.id, b[0])
+				}
 				c.list(state.PackPrefix(0), "")
 			case prefix == state.PackPrefix(0):
 				c.list(logcore.SnapPrefix(0), "")

@@ -94,6 +94,17 @@ func (s *State) OnLostBranch(p Position) bool {
 	return false
 }
 
+// LossAccepted says whether a recovery has accepted that objects of an epoch are lost which are not on the log: it went over all of
+// them (rule R14).
+func (s *State) LossAccepted(epoch uint32) bool {
+	for _, b := range s.LostBranches {
+		if epoch <= b.LastEpoch {
+			return true
+		}
+	}
+	return false
+}
+
 // Fields of a Loss: 1 last epoch, 2 partition (repeated: 1 topic, 2 partition, 3 next offset).
 var (
 	lossFields = schemaOf(2, 1)

@@ -112,13 +112,14 @@ type LostOffsets struct {
 }
 
 // LostBranch is a part of the bucket that a recovery has cut off the log: what lies at or after From in epochs up to
-// LastEpoch. Its objects stay in the bucket until an operator discards them.
+// LastEpoch, and what lies before From in epochs that are not on the log. Its objects stay in the bucket until an operator
+// discards them.
 type LostBranch struct {
 	From      Position
 	LastEpoch uint32
 }
 
-// Holds says whether a position lies on the lost branch.
+// Holds says whether a position that lay on the log before the recovery lies on the lost branch.
 func (b LostBranch) Holds(p Position) bool { return !p.Less(b.From) && p.Epoch <= b.LastEpoch }
 
 // Position is the next slot to replay; ordered by Epoch, then Slot.
