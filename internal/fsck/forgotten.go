@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -68,29 +67,6 @@ type oldSeal struct {
 type oldData struct {
 	job
 	low uint64
-}
-
-// lostBranch reports DATA or a pack that is not on the log. Only leaders write them, so the log led there once: a SEAL or a
-// slot was lost, and a broker went on without it. Of each epoch one object is reported as damage.
-func (c *checker) lostBranch(key string, size int64, n slotName) {
-	if c.st.LossAccepted(n.epoch) {
-		c.mu.Lock()
-		c.accepted = append(c.accepted, objstore.Entry{Key: key, Size: size})
-		c.mu.Unlock()
-		c.note("accepted loss", key, "of a branch that a recovery has cut off: seb recover --discard removes it")
-		return
-	}
-	c.mu.Lock()
-	first := !c.branches[n.nonce]
-	c.branches[n.nonce] = true
-	c.strays = append(c.strays, key)
-	c.mu.Unlock()
-	if !first {
-		c.orphan("lost branch", key, size, "of epoch %d, as reported", n.epoch)
-		return
-	}
-	c.damage("lost branch", key, "epoch %d was led here, and the log does not come by: a part of the log was lost, and a broker "+
-		"continued without it. What this branch holds was acknowledged; nothing of it is deleted", n.epoch)
 }
 
 // forgotten says whether an epoch of that number was part of the log, and is not known.
