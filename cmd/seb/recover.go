@@ -36,6 +36,8 @@ every offset that anything in the bucket or the data folder names: consumers see
 Where a program without that check has continued the log without the lost part, seb fsck reports a lost branch and its
 position. --accept-loss with that position leaves the log as it is served, and continues it above the offsets of both.
 
+Without a flag the command puts back meta/cluster, if that is missing, and says what else there is to accept.
+
 --accept-older-copy does the same where the data folder knows more of the log than the bucket holds.
 
 Stop the brokers first. One that still writes to the lost branch is fenced and stops by itself. A bucket at format level 1
@@ -97,6 +99,12 @@ func (f *recoverFlags) run(cmd *cobra.Command) error {
 
 func printRecovery(cmd *cobra.Command, store string, r *fsck.Recovery) {
 	out := cmd.OutOrStdout()
+	if r.Meta {
+		fmt.Fprintf(out, "%s: meta/cluster was missing and is put back\n", store)
+	}
+	if r.Epoch == 0 {
+		return
+	}
 	where := "is cut at"
 	if r.Branch != nil {
 		fmt.Fprintf(out, "%s: the branch from epoch %d slot %d on, which brokers have left, is accepted as lost\n", store, r.Branch.Epoch, r.Branch.Slot)

@@ -68,8 +68,10 @@ func (c *checker) readMeta(ctx context.Context) error {
 	case listErr != nil:
 		return listErr
 	case known && missing:
+		c.noMeta = true
 		c.damage("no cluster object", logcore.MetaKey, "it is missing, and other objects of a log are there")
 	case known:
+		c.badMeta = err
 		c.damage("corrupt cluster object", logcore.MetaKey, "%v", err)
 	case missing:
 		return ErrNoLog

@@ -155,6 +155,8 @@ type checker struct {
 	report Report
 
 	cluster record.ID
+	noMeta  bool         // the cluster's object is missing
+	badMeta error        // or cannot be read
 	st      *state.State // the fold, from wherever it could begin
 	// chain are the epochs of the log that are known, ascending: those the walk came by, and those snapshots told of.
 	chain   []state.Epoch

@@ -376,6 +376,9 @@ func (h *history) try(t testing.TB, name string, left bucket) (outcomes []string
 		case !whole && damages == 0:
 			t.Errorf("%s: %s refused (%v %v), and fsck finds nothing", name, role, res.err, res.seen)
 		}
+		if res.err != nil && !readOnly {
+			outcomes = append(outcomes, h.ends(t, name, left, res.err))
+		}
 		outcomes = append(outcomes, role+" "+map[bool]string{true: "serves", false: "refuses"}[res.err == nil])
 		if res.err == nil && len(res.seen.errs) > 0 {
 			outcomes = append(outcomes, role+" names records that cannot be read")
@@ -385,6 +388,53 @@ func (h *history) try(t testing.TB, name string, left bucket) (outcomes []string
 		outcomes = append(outcomes, "fsck finds damage")
 	}
 	return outcomes, unseen
+}
+
+// ends runs the command that a refusal names, and starts a leader again: it serves nothing that was not written, and gives out no
+// offset twice.
+func (h *history) ends(t testing.TB, name string, left bucket, refusal error) (outcome string) {
+	s := left.store(t)
+	_, ends := left[h.chain[len(h.chain)-1]] // of that one no other object knows
+	if strings.Contains(refusal.Error(), "Delete it") {
+		remove(t, s, logcore.MetaKey)
+	}
+	var at *state.Position
+	if _, command, named := strings.Cut(refusal.Error(), "--accept-loss "); named {
+		at = &state.Position{}
+		if _, err := fmt.Sscanf(command, "%d:%d", &at.Epoch, &at.Slot); err != nil {
+			t.Errorf("%s: %v: %v", name, refusal, err)
+		}
+	} else if !strings.Contains(refusal.Error(), "seb recover") {
+		t.Errorf("%s: %v: no command", name, refusal)
+	}
+	_, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: at})
+	if _, command, next := strings.Cut(fmt.Sprint(err), "--accept-loss "); next && at == nil { // what was lost beside meta/cluster
+		at = &state.Position{}
+		if _, err := fmt.Sscanf(command, "%d:%d", &at.Epoch, &at.Slot); err != nil {
+			t.Errorf("%s: %v: %v", name, refusal, err)
+		}
+		_, err = fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: at})
+	}
+	if err != nil {
+		t.Errorf("%s: %v: the command fails: %v", name, refusal, err)
+		return "the command of a refusal fails"
+	}
+	res := start(t, s, false)
+	if res.err != nil {
+		t.Errorf("%s: %v: after the command: %v", name, refusal, res.err)
+		return "the command of a refusal does not help"
+	}
+	for place, value := range res.seen.values {
+		if h.expect.values[place] != value {
+			t.Errorf("%s: after the recovery %s holds %q, want %q", name, place, value, h.expect.values[place])
+		}
+	}
+	for partition, next := range res.at {
+		if next < h.expect.next[partition] && ends {
+			t.Errorf("%s: after the recovery %s got offset %d, and %d was given out before", name, partition, next, h.expect.next[partition]-1)
+		}
+	}
+	return "a refusal ends with its command"
 }
 
 // TestForkedBucket: a program without rule R13 has led a fork of the log, and overtaken the lost branch. No broker sees that

@@ -28,6 +28,7 @@ type RecoverOptions struct {
 
 // Recovery is what a recovery did.
 type Recovery struct {
+	Meta   bool            // the cluster's object was missing, and was put back; nothing else was done if Epoch is 0
 	Level  uint32          // the format level of the bucket from now on
 	At     state.Position  // where the log was cut
 	Branch *state.Position // of the first object on a branch that brokers had left before; nil if there is none
@@ -61,6 +62,8 @@ const unknownMax = 1 << 16
 // Where a broker has continued without the slot, and its epochs have overtaken those of the branch that it left, no slot is
 // missing at the end of the log. The decision is then put there.
 //
+// The cluster's object is put back if it is missing, which needs no decision.
+//
 // Errors: ErrNoLog, ErrNothingLost, ErrOtherLoss, state.ErrNewer, and objstore's.
 func Recover(ctx context.Context, o RecoverOptions) (*Recovery, error) {
 	c := newChecker(Options{Store: o.Store, Shard: o.Shard})
@@ -69,10 +72,28 @@ func Recover(ctx context.Context, o RecoverOptions) (*Recovery, error) {
 		return nil, err
 	}
 	r := &recovery{checker: c, o: o, next: map[partition]int64{}}
+	if err := r.meta(ctx); err != nil {
+		return nil, err
+	}
 	if err := r.walk(ctx); err != nil {
 		return nil, err
 	}
 	return r.run(ctx)
+}
+
+// meta puts the cluster's object back: what it holds is the name of epoch 0, too.
+func (r *recovery) meta(ctx context.Context) error {
+	switch {
+	case r.badMeta != nil:
+		return fmt.Errorf("%s: %w: delete it, and run this again", logcore.MetaKey, r.badMeta)
+	case r.noMeta:
+		b := logcore.EncodeMeta(r.cluster)
+		if err := patiently(ctx, func() error { return r.o.Store.Put(ctx, logcore.MetaKey, objstore.NewBody(b)) }); err != nil {
+			return err
+		}
+		r.out.Meta = true
+	}
+	return nil
 }
 
 type partition struct {
@@ -147,6 +168,8 @@ func (r *recovery) run(ctx context.Context) (*Recovery, error) {
 	case older && !r.o.OlderCopy:
 		return nil, fmt.Errorf("%w: the data folder knows epoch %d slot %d, and the bucket ends at %d:%d: add --accept-older-copy",
 			ErrOtherLoss, r.o.Seen.Epoch, r.o.Seen.Slot, at.Epoch, at.Slot)
+	case !older && !lost && r.first == nil && r.out.Meta:
+		return &r.out, nil
 	case !older && !lost && r.first == nil:
 		return nil, fmt.Errorf("%w up to epoch %d slot %d", ErrNothingLost, at.Epoch, at.Slot)
 	case r.o.Accept != nil && *r.o.Accept != want:
@@ -176,6 +199,9 @@ func (r *recovery) survey(ctx context.Context) error {
 	v := &strays{recovery: r, judge: logcore.NewCollector(r.st, nil)}
 	for _, s := range r.snaps {
 		r.proof = r.proof || at.Less(s.pos) && !r.st.OnLostBranch(s.pos)
+	}
+	if err := r.note(ctx, r.cut.key); err != nil {
+		return err
 	}
 	var failed error
 	err := r.list(ctx, logcore.WALPrefix(r.o.Shard), "", func(e objstore.Entry) bool {
@@ -312,6 +338,9 @@ func (r *recovery) note(ctx context.Context, key string) error {
 	case o.err != nil:
 		r.damaged++
 		return nil
+	}
+	if n, slot := parseSlot(r.o.Shard, key); slot && r.place(&o.head, n) != nil {
+		r.damaged++ // what was stored under this name is not known; what is there now was stored somewhere
 	}
 	if o.head.Kind == record.KindSeal {
 		r.lastEpoch = max(r.lastEpoch, o.head.NextEpoch)
@@ -463,5 +492,15 @@ func (r *recovery) seal(ctx context.Context) error {
 	r.out.Branch = r.first
 	r.out.Slots, r.out.Topics, r.out.Epoch = len(r.beyond), len(r.topics), h.NextEpoch
 	r.out.Level = max(r.st.Level, state.LevelRecovery)
+	// From now on every start begins here: at no snapshot of the lost branch, whatever comes back of it.
+	if err := r.st.Apply(&h, recs, nil); err != nil {
+		return err
+	}
+	snap := state.EncodeSnapshot(r.st)
+	key = state.SnapKey(r.o.Shard, r.st.Pos, r.st.Nonce)
+	err = patiently(ctx, func() error { return r.o.Store.Put(ctx, key, objstore.NewBody(snap)) })
+	if err != nil && !errors.Is(err, objstore.ErrExists) {
+		return fmt.Errorf("the loss is accepted, and its snapshot was not stored: %w", err)
+	}
 	return nil
 }

@@ -128,7 +128,8 @@ func (e *endCheck) readBeyond(names []string, next string) {
 		e.c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true}, func(ev *Event) {
 			left--
 			if ev.Outcome == OutcomeCorrupt {
-				e.c.stop(fmt.Errorf("read %s: %w", key, orUnknown(ev.Err)))
+				pos := e.c.committed.Pos
+				e.c.stop(&LostError{Pos: pos, Key: e.c.committed.Key(pos.Epoch, pos.Slot), Why: "is missing, and what lies behind it, " + key + ", cannot be read", Err: orUnknown(ev.Err)})
 				return
 			}
 			if ev.Outcome == OutcomeOK && RefersBeyond(e.c.committed, &ev.Slot.Head) && (first == "" || key < first) {

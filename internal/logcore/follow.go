@@ -75,6 +75,7 @@ func (c *Core) confirmPosition() {
 	c.follow.busy = true
 	ours, nonce := c.committed.Pos, c.committed.Nonce
 	c.listSnaps(func(names []snapName) {
+		names = c.onLog(names)
 		switch {
 		case len(names) == 0 && c.load.base == "":
 			c.onChain("")

@@ -11,7 +11,7 @@ import (
 var ErrNoLog = errors.New("the bucket holds no Seb log, and a read-only broker makes none")
 
 // ErrForeignBucket says that a bucket holds shard objects but no meta/cluster: part of it is missing.
-var ErrForeignBucket = fmt.Errorf("%s is missing while other objects of a log exist", MetaKey)
+var ErrForeignBucket = fmt.Errorf("%s is missing while other objects of a log exist: \"seb recover\" puts it back", MetaKey)
 
 // loading is the part of a start up to a loaded snapshot.
 type loading struct {
@@ -32,7 +32,7 @@ func (c *Core) start() {
 			c.cluster = ev.Cluster
 			c.loadNewest()
 		case ev.Outcome == OutcomeCorrupt:
-			c.stop(fmt.Errorf("read %s: %w", MetaKey, orUnknown(ev.Err)))
+			c.stop(fmt.Errorf("read %s: %w. Delete it: \"seb recover\" then puts it back", MetaKey, orUnknown(ev.Err)))
 		case c.load.metaAgain:
 			c.stop(ErrForeignBucket)
 		case c.cfg.ReadOnly:

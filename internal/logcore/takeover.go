@@ -2,6 +2,7 @@ package logcore
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
@@ -203,6 +204,7 @@ func (c *Core) validate() {
 		c.takeSnapshot()
 	}
 	c.listSnaps(func(names []snapName) {
+		names = c.onLog(names)
 		if len(names) == 0 && c.load.base == "" || len(names) > 0 && names[0].key == c.load.base {
 			c.becomeLeader()
 			return
@@ -213,6 +215,11 @@ func (c *Core) validate() {
 		}
 		c.walkToUs(names[0])
 	})
+}
+
+// onLog leaves out snapshots of branches that a recovery has cut off the log, which may be newer than all others, and unreadable.
+func (c *Core) onLog(names []snapName) []snapName {
+	return slices.DeleteFunc(names, func(n snapName) bool { return c.committed.OnLostBranch(n.pos) })
 }
 
 // walkToUs walks by heads from the newest snapshot: our epoch must come up.
