@@ -35,8 +35,7 @@ func (c *checker) begin(ctx context.Context) error {
 	return c.listSnapshots(ctx)
 }
 
-// readMeta learns the cluster's id: from its object, or if that is not right from the name of epoch 0, whose nonce it
-// is too.
+// readMeta learns the cluster's id: from its object, or if that is not right from the log.
 func (c *checker) readMeta(ctx context.Context) error {
 	var b []byte
 	err := patiently(ctx, func() (err error) {
@@ -56,14 +55,7 @@ func (c *checker) readMeta(ctx context.Context) error {
 			return err
 		}
 	}
-	known := false
-	listErr := c.list(ctx, logcore.WALPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
-		n, ok := parseSlot(c.o.Shard, e.Key)
-		if ok && n.epoch == 0 {
-			c.cluster, known = n.nonce, true
-		}
-		return !ok
-	})
+	known, listErr := c.clusterOfLog(ctx)
 	switch {
 	case listErr != nil:
 		return listErr
@@ -79,6 +71,30 @@ func (c *checker) readMeta(ctx context.Context) error {
 		return fmt.Errorf("read %s: %w: %w", logcore.MetaKey, record.ErrCorrupt, err)
 	}
 	return nil
+}
+
+// clusterOfLog learns the cluster's id from the log: it is the nonce of epoch 0, and every object names it.
+func (c *checker) clusterOfLog(ctx context.Context) (known bool, err error) {
+	var failed error
+	err = c.list(ctx, logcore.WALPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
+		n, ok := parseSlot(c.o.Shard, e.Key)
+		if !ok {
+			return true
+		}
+		if n.epoch == 0 {
+			c.cluster, known = n.nonce, true
+			return false
+		}
+		h, missing, err := c.readHead(ctx, e.Key)
+		switch {
+		case err == nil:
+			c.cluster, known = h.Cluster, true
+		case !missing && !errors.Is(err, record.ErrCorrupt):
+			failed = err
+		}
+		return !known && failed == nil
+	})
+	return known, errors.Join(err, failed)
 }
 
 // listSnapshots lists the snapshots that lie at or beyond the walk's position, and sets the floor.

@@ -80,7 +80,7 @@ func Recover(ctx context.Context, o RecoverOptions) (*Recovery, error) {
 	return r.run(ctx)
 }
 
-// meta puts the cluster's object back: what it holds is the name of epoch 0, too.
+// meta puts the cluster's object back: what it holds is in the log, too.
 func (r *recovery) meta(ctx context.Context) error {
 	switch {
 	case r.badMeta != nil:
