@@ -35,15 +35,13 @@ func (c *Core) start() {
 			c.stop(fmt.Errorf("read %s: %w. Delete it: \"seb recover\" then puts it back", MetaKey, orUnknown(ev.Err)))
 		case c.load.metaAgain:
 			c.stop(ErrForeignBucket)
-		case c.cfg.ReadOnly:
-			c.stop(ErrNoLog)
 		default:
 			c.lookForObjects()
 		}
 	})
 }
 
-// lookForObjects makes sure that a bucket without meta/cluster is empty before a cluster is founded in it.
+// lookForObjects makes sure that a bucket without meta/cluster is empty: only then a leader founds a cluster in it.
 func (c *Core) lookForObjects() {
 	c.request(Effect{Kind: EffList, Prefix: "s0", Max: 100}, func(ev *Event) {
 		for _, name := range ev.Names {
@@ -52,6 +50,10 @@ func (c *Core) lookForObjects() {
 				c.start()
 				return
 			}
+		}
+		if c.cfg.ReadOnly {
+			c.stop(ErrNoLog)
+			return
 		}
 		c.foundCluster()
 	})
