@@ -91,7 +91,9 @@ func (c *checker) landed(key string, body []byte) {
 	default:
 		if h, err := record.DecodeHead(body); err == nil && h.Kind == record.KindSeal {
 			c.w.stats.Seals++
-			c.sealAt[h.NextNonce] = c.clock
+			if _, again := c.sealAt[h.NextNonce]; !again { // of a SEAL that is lost, a late attempt may come once more
+				c.sealAt[h.NextNonce] = c.clock
+			}
 		}
 	}
 	for c.w.err == nil && c.advance() {
