@@ -43,7 +43,7 @@ var shares = [kinds]struct {
 }{
 	Runtime:     {"runtime", 200, "code, stacks, garbage collection"},
 	Pool:        {"pool", 20, "idle buffers kept for reuse; more while requests leave theirs free"},
-	Connections: {"connections", 110, "open connections; beyond it idle ones give way"},
+	Connections: {"connections", 110, "open connections; at the limit idle ones are closed"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
 	Objects:     {"objects", 130, "objects being filled or stored"},
 	Tail:        {"tail", 45, "newest records, for readers at the end"},
@@ -61,6 +61,10 @@ const (
 	// for the bodies of two objects by default.
 	tight     = 64 << 20
 	idleShare = 8
+	// ample is a limit above which the program needs no more memory of its own in proportion: of what is above, connectionsMore
+	// thousandths go from Runtime to Connections.
+	ample           = 256 << 20
+	connectionsMore = 100
 	// LimitMin is the smallest limit with which a broker is any use.
 	LimitMin = 16 << 20
 	// requestMax is the largest record or request whatever the limit.
@@ -113,6 +117,9 @@ func New(limit int64) *Budget {
 		rest -= c.limit
 	}
 	b.classes[Runtime].limit += rest
+	more := part(max(0, limit-ample), connectionsMore)
+	b.classes[Runtime].limit -= more
+	b.classes[Connections].limit += more
 	b.buffers = NewBuffers(b.classes[Pool].limit)
 	beyond := max(0, limit-tight) / idleShare
 	b.buffers.more = func() int64 {
@@ -134,7 +141,14 @@ func part(limit, share int64) int64 {
 // LimitFor is the least limit of a budget in which a class (not Runtime) has bytes, of which there are less than 2^50.
 func LimitFor(k Kind, bytes int64) int64 {
 	share := shares[k].share
-	return (bytes*thousand + share - 1) / share
+	limit := (bytes*thousand + share - 1) / share
+	if k == Connections && limit > ample {
+		limit = (bytes*thousand + ample*connectionsMore + share + connectionsMore - 1) / (share + connectionsMore)
+		for part(limit, share)+part(limit-ample, connectionsMore) < bytes { // rounding
+			limit++
+		}
+	}
+	return limit
 }
 
 // Limit is the limit that the budget was made with, in bytes.

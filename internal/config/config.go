@@ -3,7 +3,6 @@ package config
 import (
 	"log/slog"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +50,7 @@ type HTTP struct {
 	Port        int // 0: any free port
 	APIKey      Secret
 	APIKeyFile  string // holds the key; white space around it is ignored
-	Connections int    // served at once; more wait to be accepted
+	Connections int    // served at once, if the memory limit allows
 }
 
 // TLS is what secures the listeners.
@@ -146,7 +145,7 @@ func Default() Config {
 		AutoCreate:  true,
 		EventsTopic: "events",
 		MemoryLimit: 256 << 20,
-		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 64 * runtime.NumCPU()},
+		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 100_000},
 		Kafka:       Kafka{Listen: KafkaListen, Offered: true},
 		TLS:         TLS{Listeners: ListenerHTTP + "," + ListenerKafka},
 		Debug:       Debug{Address: "127.0.0.1", Port: 5000},

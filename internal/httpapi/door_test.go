@@ -99,6 +99,35 @@ func TestConnectionsThatAskForNothingGiveWay(t *testing.T) {
 	}
 }
 
+// TestConnectionsWithTheKeyAreKept: at the limit a client keeps its connections between requests, and a new one is refused, until
+// one of them has been idle for long.
+func TestConnectionsWithTheKeyAreKept(t *testing.T) {
+	topics := "GET /topics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nAuthorization: " + canary + "\r\n\r\n"
+	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait, c.http.KeepIdle = 3, 20*time.Millisecond, time.Hour })
+	kept := []net.Conn{s.dial(), s.dial(), s.dial()}
+	for range 20 {
+		for _, conn := range kept {
+			ask(t, conn, topics, http.StatusOK)
+		}
+		resp := ask(t, s.dial(), topics, http.StatusTooManyRequests)
+		if resp == nil || resp.Header.Get("Retry-After") == "" || !resp.Close {
+			t.Errorf("over the limit: %+v", resp)
+		}
+	}
+	if n := s.api.metrics.evicted.Get(); n != 0 {
+		t.Errorf("%d connections were ended for others", n)
+	}
+
+	s = start(t, func(c *setup) { c.http.Connections, c.http.DoorWait, c.http.KeepIdle = 3, time.Hour, time.Millisecond })
+	kept = []net.Conn{s.dial(), s.dial(), s.dial()}
+	for _, conn := range kept {
+		ask(t, conn, topics, http.StatusOK)
+	}
+	ask(t, s.dial(), topics, http.StatusOK)
+	ended(t, kept[0])
+	ask(t, kept[2], topics, http.StatusOK)
+}
+
 // TestNoWholeRequestIsLost: of many that come at once nobody is cut off, though there are few places.
 func TestNoWholeRequestIsLost(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 4, time.Hour })
@@ -115,7 +144,7 @@ func TestNoWholeRequestIsLost(t *testing.T) {
 }
 
 func TestWhoHasNoPlaceIsTold(t *testing.T) {
-	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 3, 50*time.Millisecond })
+	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait, c.http.KeepIdle = 3, 50*time.Millisecond, time.Millisecond })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	s.busy(3)
 	key := "Authorization: " + canary + "\r\n"

@@ -62,7 +62,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		a.o.Groups = b
 	}
 	a.log, a.pace = a.o.Logger, httpin.Pace(a.o.StepTimeout)
-	a.metrics = newMetrics(a.o.Metrics)
+	a.metrics = newMetrics(a.o.Metrics, a.o.Connections)
 	a.evaluator = httpdrip.NewEvaluator(a.pace, a.stops)
 	a.triggers = httpdrip.NewTriggers(httpdrip.TriggersOptions{
 		Engine: a.o.Triggers, EventsTopic: a.o.EventsTopic, Targets: a.o.WebhookTargets, AckTimeout: a.o.AckTimeout, Pace: a.pace, Stops: a.stops,
@@ -109,9 +109,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			place.Dismiss()
 		}
 		err = api.NewProblem(api.Unauthorized, "invalid auth")
-	case place.Refused() && rt.auth && rt.path != "/metrics":
+	case rt.auth && place.Refused() && rt.path != "/metrics":
 		err = api.NewProblem(api.OverBudget, "all connections are taken: %d are served at once", a.o.Connections)
 	default:
+		if rt.auth {
+			place.Trust()
+		}
 		err = a.serve(rt, w, r)
 	}
 	if err != nil && misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
@@ -180,7 +183,7 @@ func allowed(r *http.Request) string {
 // call Shutdown, or a.Stop, before its Close, which waits for a connection that is held over the limit.
 func (a *API) Server() *http.Server {
 	return a.connections.Server(httpin.ServerOptions{
-		Handler: a, Logger: a.log, Max: a.o.Connections, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout,
+		Handler: a, Logger: a.log, Max: a.o.Connections, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout, KeepIdle: a.o.KeepIdle,
 		DoorWait: a.o.DoorWait,
 	})
 }

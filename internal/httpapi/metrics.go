@@ -32,7 +32,7 @@ type routeMetrics struct {
 	ok       *metrics.Counter
 }
 
-func newMetrics(set *metrics.Set) *apiMetrics {
+func newMetrics(set *metrics.Set, connections int) *apiMetrics {
 	m := &apiMetrics{
 		set:         set,
 		connections: set.NewCounter("seb_http_connections"),
@@ -45,6 +45,7 @@ func newMetrics(set *metrics.Set) *apiMetrics {
 		readOut:     set.NewCounter("seb_http_read_bytes_total"),
 		routes:      map[routeKey]routeMetrics{},
 	}
+	set.GetOrCreateCounter("seb_http_connections_limit").Set(uint64(connections))
 	for _, rt := range append([]route{{}}, routes...) {
 		m.routes[rt.key()] = routeMetrics{
 			duration: set.NewPrometheusHistogram(fmt.Sprintf("seb_http_request_duration_seconds{route=%q}", rt.name())),

@@ -44,9 +44,10 @@ type Options struct {
 	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.
 	WriteMetrics func(io.Writer)
 
-	// Connections is how many are served at once. One more takes the place of one that asks for nothing, or waits for a place
-	// for DoorWait and is refused then. Defaults 1024 and 10 s.
+	// Connections is how many are served at once. One more replaces one that carries no request and had none with the key for
+	// KeepIdle, or waits for DoorWait and is refused then. Defaults 1024, 5 s and 500 ms.
 	Connections int
+	KeepIdle    time.Duration
 	DoorWait    time.Duration
 	// RecordsMax is how many records one request may bring, and one answer in a form that decodes may hold. Default 262,144.
 	RecordsMax int
@@ -105,6 +106,7 @@ func (o *Options) Validate() error {
 		{"header timeout", o.HeaderTimeout},
 		{"idle timeout", o.IdleTimeout},
 		{"door wait", o.DoorWait},
+		{"keep idle", o.KeepIdle},
 		{"step timeout", o.StepTimeout},
 		{"ack timeout", o.AckTimeout},
 		{"budget wait", o.BudgetWait},
@@ -133,7 +135,8 @@ func (o Options) withDefaults() Options {
 	}{
 		{&o.HeaderTimeout, 10 * time.Second},
 		{&o.IdleTimeout, 2 * time.Minute},
-		{&o.DoorWait, 10 * time.Second},
+		{&o.DoorWait, 500 * time.Millisecond},
+		{&o.KeepIdle, 5 * time.Second},
 		{&o.StepTimeout, 15 * time.Second},
 		{&o.AckTimeout, time.Minute},
 		{&o.BudgetWait, time.Minute},

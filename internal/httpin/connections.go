@@ -16,10 +16,11 @@ import (
 // headerBytesMax bounds a request's headers.
 const headerBytesMax = 16 << 10
 
-// Connections limits how many connections are served at once. When all places are taken, a new one gets that of a
-// connection that asks for nothing, that is done with, or that sends its body very slowly; else it waits at the door, and
-// those behind it in the kernel. Whoever has waited for the patience of the door is let in to be told that there is no
-// place for it: see Place.Refused. The exported fields are set before Server; all are required.
+// Connections limits how many connections are served at once. At the limit, a new connection replaces one that carries no
+// request: one that never had an authorized request, or one that has been idle for KeepIdle. It also replaces one that sends
+// its body very slowly. If there is none, the new connection waits for DoorWait in Accept, and those behind it in the kernel.
+// Then it is served once, to be told that the limit is reached: see Place.Refused. The exported fields are set before Server;
+// all are required.
 type Connections struct {
 	Stops   *Stops
 	Open    *metrics.Counter // gauge of open connections, the one that is held included
@@ -30,6 +31,7 @@ type Connections struct {
 	held    atomic.Int32 // those that wait now
 	max     int
 	wait    time.Duration
+	keep    time.Duration // ServerOptions.KeepIdle
 	changed chan struct{} // something may have become free; holds one
 
 	mu     sync.Mutex // guards what follows and what is in each Place
@@ -42,24 +44,26 @@ type Connections struct {
 type ServerOptions struct {
 	Handler http.Handler
 	Logger  *slog.Logger // gets what net/http says, as debug messages
-	Max     int          // connections served at once; a quarter more are let in only to be refused
+	Max     int          // connections served at once; refusedMost more, at most a quarter, are let in only to be refused
 	// HeaderTimeout is for a request's headers, IdleTimeout for the next request on a connection, DoorWait for a place.
 	HeaderTimeout, IdleTimeout, DoorWait time.Duration
+	// KeepIdle is how long a connection that had an authorized request is kept for the next one while others wait.
+	KeepIdle time.Duration
 }
 
-// mostOpen is how many connections a server that serves n may have open.
-func mostOpen(n int) int { return n + n/4 + 1 }
+// refusedMost is how many connections over the limit are open at once, each for the time of one answer.
+const refusedMost = 32
+
+// Open is how many connections a server that serves n may have open.
+func Open(n int) int { return n + min(refusedMost, n/4+1) }
 
 // Served is how many connections a server may serve, at least one, of which no more than open are to be open.
-func Served(open int) int { return max(1, (open-1)*4/5) }
-
-// Open is the least number of open connections with which a server may serve n.
-func Open(n int) int { return (5*n+3)/4 + 1 }
+func Served(open int) int { return max(1, (open-1)*4/5, open-refusedMost) }
 
 // Server returns a server with its timeouts and limits set, to be given a listener. Its Shutdown calls Stops.Stop; call
 // Shutdown, or Stop, before its Close, which waits for a connection that is held over the limit.
 func (c *Connections) Server(o ServerOptions) *http.Server {
-	c.max, c.wait = o.Max, o.DoorWait
+	c.max, c.wait, c.keep = o.Max, o.DoorWait, o.KeepIdle
 	c.changed = make(chan struct{}, 1)
 	c.places = map[net.Conn]*Place{}
 	s := &http.Server{
@@ -144,7 +148,7 @@ func (c *Connections) admitLocked(p *Place) {
 		late := now.After(until)
 		most := c.max
 		if late {
-			most = mostOpen(c.max)
+			most = Open(c.max)
 		}
 		if len(c.places) <= most {
 			if p.refused = len(c.places) > c.max; p.refused {

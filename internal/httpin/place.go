@@ -21,6 +21,7 @@ type Place struct {
 	body    int64        // length of the request's; this and the next of the goroutine that serves the connection
 	whole   bool         // the request's body was there when its head was
 	read    atomic.Int64 // bytes of the request's body
+	trusted atomic.Bool  // it has had a request with the key
 
 	// guarded by c.mu
 	phase phase
@@ -89,6 +90,13 @@ func (p *Place) Begin(r *http.Request) *api.Problem {
 // nobody, so there is nothing to time and nothing to give up.
 func (p *Place) Whole() bool { return p != nil && p.whole }
 
+// Trust tells that the request has the key: its client may keep the connection.
+func (p *Place) Trust() {
+	if p != nil && !p.trusted.Load() {
+		p.trusted.Store(true)
+	}
+}
+
 // Reading tells that the request begins to read its body; then it may be ended for being slow, which its reads hear.
 func (p *Place) Reading() {
 	if p != nil {
@@ -153,6 +161,9 @@ func (p *Place) enterLocked(to phase) {
 // idleLocked says whether a connection that asks may be ended for another.
 func (p *Place) idleLocked(now time.Time) bool {
 	age := now.Sub(p.since)
+	if p.trusted.Load() && age < p.c.keep {
+		return false // a client sends the next request on it at any moment
+	}
 	return now.Sub(p.pressed) >= lookEvery && (age >= unreadMax || !unread(p.conn)) && (age >= silentMin || !mute(p.conn))
 }
 

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// heldMax is above what 64 MiB hold: 196 connections.
-const heldMax = 200
+// heldMax is above what 64 MiB hold: 276 connections.
+const heldMax = 280
 
 // TestIdleConnections: connections that have sent nothing are the kernel's. Of those that have had a request a broker holds
 // as many as it has places for, and ends the one that has been idle for longest for the next, without a word. Neither are

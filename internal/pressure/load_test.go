@@ -100,7 +100,7 @@ const (
 	acked   = "acknowledged"
 	refused = "refused with Retry-After"
 	door    = "never served" // no answer when the test ended: it waited to be accepted
-	cut     = "cut"          // closed without an answer: outcome unknown
+	cut     = "cut"          // closed without an answer, which only the original's client is
 	unknown = "outcome unknown"
 	wrong   = "an answer that it must not be"
 )
@@ -175,7 +175,11 @@ func (l *load) one(ctx context.Context, b *broker, c *http.Client, f *form, id s
 		return
 	}
 	if err != nil {
-		l.end(cut, id, err.Error(), 0)
+		if f.original { // which takes a refusal for success
+			l.end(cut, id, err.Error(), 0)
+		} else {
+			l.end(wrong, id, err.Error(), 0)
+		}
 		pause(ctx, time.Second)
 		return
 	}

@@ -12,10 +12,10 @@ import (
 
 // The defaults are a short run for every day; `make memory` asks for the long one.
 var (
-	clients   = flag.Int("clients", 150, "clients that push at once; the full run takes 2000")
+	clients   = flag.Int("clients", 300, "clients that push at once; the full run takes 2000")
 	pushFor   = flag.Duration("push", 2*time.Second, "for how long they begin requests; the full run takes 3m")
 	storeWait = flag.Duration("store-delay", 500*time.Millisecond, "how late the store answers meanwhile; the full run takes 10s")
-	idle      = flag.Int("idle", 300, "connections that say nothing; the full run takes 5000")
+	idle      = flag.Int("idle", 400, "connections that say nothing; the full run takes 5000")
 	churnFor  = flag.Duration("churn", 2*time.Second, "for how long clients come and go; the full run takes 10m")
 )
 

@@ -61,11 +61,10 @@ func (k *kafkaServer) places(all int) int {
 }
 
 // start serves until drain, whatever becomes of ctx.
-func (k *kafkaServer) start(ctx context.Context, s *Server, places int, o kafka.Options) (err error) {
+func (k *kafkaServer) start(ctx context.Context, s *Server, o kafka.Options) (err error) {
 	if k == nil {
 		return nil
 	}
-	o.Connections = k.places(places)
 	if k.server, err = kafka.New(s.node.Broker, o); err != nil {
 		return err
 	}

@@ -59,9 +59,14 @@ type Server struct {
 	stopErr error // of the first Close
 }
 
-// connectionBytes is what a connection is reckoned to cost: buffers both ways, two goroutines, the largest headers. Most
-// take half of it.
-const connectionBytes = 40 << 10
+const (
+	// connectionBytes is the memory of a Kafka connection: buffers in both directions, two goroutines, requests in flight.
+	connectionBytes = 40 << 10
+	// httpIdleBytes is the memory of an idle HTTP connection: two buffers of 4 KiB, a goroutine, what net/http and the guard of
+	// its requests keep. A request takes more for its duration; busyBytes is for that, beside what requests reserve themselves.
+	httpIdleBytes = 14 << 10
+	busyBytes     = 3 << 19
+)
 
 // Start starts a broker as cfg says and returns when it leads (or follows, if read-only) and accepts requests. It sets
 // the process's soft memory limit. Errors: config.Faults, storecheck.Error, node.ErrFolderInUse, and others.
@@ -184,17 +189,33 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	return o
 }
 
-// MemoryFor is the least memory limit, in bytes, with which a broker serves so many connections without TLS at once.
+// MemoryFor is a memory limit, in bytes, with which a broker serves so many connections without TLS at once.
 func MemoryFor(connections int) int64 {
-	open := httpapi.ConnectionsOpen(connections)
-	return budget.LimitFor(budget.Connections, int64(open+open/(kafkaShare-1)+1)*connectionBytes)
+	bytes := int64(httpapi.ConnectionsOpen(connections))*httpIdleBytes + busyBytes
+	return budget.LimitFor(budget.Connections, bytes*kafkaShare/(kafkaShare-1)+connectionBytes)
 }
+
+// connections is how many connections fit into memory, and into what the system lets the process open: for HTTP, as
+// Options.Connections, and for Kafka.
+func (s *Server) connections() (http, kafka int) {
+	limit, tls := s.node.Budget().Class(budget.Connections).Limit(), s.ports.tlsBytes()
+	kafka = s.kafka.places(int(limit / (connectionBytes + tls)))
+	open := int((limit - int64(kafka)*(connectionBytes+tls) - busyBytes) / (httpIdleBytes + tls))
+	if files := openFiles(); files > 0 && files-kafka-ownFiles < open {
+		s.log.Warn("the limit of open files bounds HTTP connections", "files", files, "hint", "raise it: ulimit -n")
+		open = files - kafka - ownFiles
+	}
+	return min(s.cfg.HTTP.Connections, httpapi.ConnectionsWithin(open)), kafka
+}
+
+// ownFiles is how many files the program itself has open at most: cache, objects, requests to the store.
+const ownFiles = 512
 
 // serve makes the API and starts the listeners.
 func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	key, err := s.key, error(nil)
-	places := int(s.node.Budget().Class(budget.Connections).Limit() / s.ports.connectionBytes())
-	share := httpapi.ConnectionsWithin(places - s.kafka.places(places))
+	connections, kafkaConnections := s.connections()
+	s.log.Info("connections that are served at once", "http", connections, "kafka", kafkaConnections)
 	var original func(context.Context, string, int32, string, string) (int64, bool, bool)
 	if engine := s.node.Triggers(); engine != nil {
 		original = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool, bool) {
@@ -203,7 +224,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	}
 	s.openGroups(ctx, set)
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
-		APIKey: key, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: min(s.cfg.HTTP.Connections, share),
+		APIKey: key, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
 		ProfileLabels: s.cfg.Debug.Enable, EventsTopic: s.cfg.EventsTopic,
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(),
 		WriteMetrics: func(w io.Writer) {
@@ -214,8 +235,9 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	if err != nil {
 		return err
 	}
-	if err := s.kafka.start(ctx, s, places, kafka.Options{
-		APIKey: key, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
+	if err := s.kafka.start(ctx, s, kafka.Options{
+		Connections: kafkaConnections,
+		APIKey:      key, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
 	}); err != nil {
 		return err
 	}

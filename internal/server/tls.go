@@ -33,15 +33,12 @@ func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (ports, error) 
 	return ports{port(config.ListenerHTTP, "http/1.1"), port(config.ListenerKafka)}, nil
 }
 
-// tlsBytes is what TLS is reckoned to add to connectionBytes: the last record, the ciphers' state.
-const tlsBytes = 24 << 10
-
-// connectionBytes is what a connection is reckoned to cost.
-func (p *ports) connectionBytes() int64 {
+// tlsBytes is the memory that TLS adds to a connection: the last record, the ciphers' state.
+func (p *ports) tlsBytes() int64 {
 	if p.http.Secure() || p.kafka.Secure() {
-		return connectionBytes + tlsBytes
+		return 24 << 10
 	}
-	return connectionBytes
+	return 0
 }
 
 // warn names the listeners whose clients send API keys and data through a network in plain text.

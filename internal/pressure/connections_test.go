@@ -1,0 +1,93 @@
+package pressure
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestKeepAliveConnections: a plain Go client that keeps as many connections busy as the broker serves gets no error. When more
+// connections come, each gets an answer, and no request on the others is cut off.
+func TestKeepAliveConnections(t *testing.T) {
+	b := start(t, "--batch-wait-time", "5ms")
+	served := int(b.metric("seb_http_connections_limit"))
+	if !strings.Contains(b.Log(), fmt.Sprintf("http=%d", served)) {
+		t.Errorf("the start does not log that %d connections are served:\n%s", served, b.Log())
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: served, MaxConnsPerHost: served}
+	defer transport.CloseIdleConnections()
+	c := &http.Client{Transport: transport, Timeout: time.Minute}
+	var within, over atomic.Int64 // answers before more connections than the limit come, and afterwards
+	var crowded, stop atomic.Bool
+	var busy sync.WaitGroup
+	for range served {
+		busy.Go(func() {
+			for !stop.Load() {
+				before := !crowded.Load()
+				status, err := b.postOnce(c)
+				switch {
+				case err != nil:
+					t.Error(err)
+					return
+				case status == http.StatusCreated && before:
+					within.Add(1)
+				case status == http.StatusCreated, status == http.StatusTooManyRequests && !before:
+					over.Add(1)
+				default:
+					t.Errorf("status %d", status)
+					return
+				}
+			}
+		})
+	}
+	wait := func(n *atomic.Int64) {
+		for n.Load() < 4*int64(served) && !t.Failed() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	wait(&within)
+	crowded.Store(true)
+	begin, longest, refused := time.Now(), time.Duration(0), 0
+	for range 20 {
+		one := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+		asked := time.Now()
+		status, err := b.postOnce(one)
+		if err != nil || status != http.StatusCreated && status != http.StatusTooManyRequests {
+			t.Errorf("over the limit: %d %v", status, err)
+		}
+		longest = max(longest, time.Since(asked))
+		if status == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	t.Logf("20 connections over the limit in %s, %s at most for one, %d refused", time.Since(begin), longest, refused)
+	wait(&over)
+	stop.Store(true)
+	busy.Wait()
+	transport.CloseIdleConnections()
+	t.Logf("%d connections: %d answers within the limit, %d beyond it", served, within.Load(), over.Load())
+	b.within(limit)
+}
+
+// postOnce produces a record.
+func (b *broker) postOnce(c *http.Client) (status int, err error) {
+	req, err := http.NewRequest(http.MethodPost, b.url+"/records?topic-name=busy", strings.NewReader("x"))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", "text/plain")
+	req.Header.Set("Accept", "application/json, application/problem+json")
+	resp, err := c.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
