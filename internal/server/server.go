@@ -191,8 +191,9 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 
 // MemoryFor is a memory limit, in bytes, with which a broker serves so many connections without TLS at once.
 func MemoryFor(connections int) int64 {
-	bytes := int64(httpapi.ConnectionsOpen(connections))*httpIdleBytes + busyBytes
-	return budget.LimitFor(budget.Connections, bytes*kafkaShare/(kafkaShare-1)+connectionBytes)
+	http := int64(httpapi.ConnectionsOpen(connections))*httpIdleBytes + busyBytes
+	kafka := min(http/(kafkaShare-1)+connectionBytes, kafkaMost*connectionBytes)
+	return budget.LimitFor(budget.Connections, http+kafka)
 }
 
 // connections is how many connections fit into memory, and into what the system lets the process open: for HTTP, as
@@ -200,12 +201,17 @@ func MemoryFor(connections int) int64 {
 func (s *Server) connections() (http, kafka int) {
 	limit, tls := s.node.Budget().Class(budget.Connections).Limit(), s.ports.tlsBytes()
 	kafka = s.kafka.places(int(limit / (connectionBytes + tls)))
-	open := int((limit - int64(kafka)*(connectionBytes+tls) - busyBytes) / (httpIdleBytes + tls))
+	open := httpOpen(limit, kafka, tls)
 	if files := openFiles(); files > 0 && files-kafka-ownFiles < open {
 		s.log.Warn("the limit of open files bounds HTTP connections", "files", files, "hint", "raise it: ulimit -n")
 		open = files - kafka - ownFiles
 	}
 	return min(s.cfg.HTTP.Connections, httpapi.ConnectionsWithin(open)), kafka
+}
+
+// httpOpen is how many HTTP connections may be open with so much memory for all connections.
+func httpOpen(limit int64, kafka int, tls int64) int {
+	return int((limit - int64(kafka)*(connectionBytes+tls) - busyBytes) / (httpIdleBytes + tls))
 }
 
 // ownFiles is how many files the program itself has open at most: cache, objects, requests to the store.
