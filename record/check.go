@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 
@@ -56,8 +57,17 @@ func (l *Limits) inflateLimit(n int, left int64) (limit int64, field string) {
 // whatever exceeds l. Compressed records are decompressed once, as a stream, which is cut off at the limit.
 //
 // The error is an *InvalidError. b is neither changed nor kept.
-func Check(b []byte, l Limits) (Summary, error) {
-	c := checker{limits: l.withDefaults()}
+func Check(b []byte, l Limits) (Summary, error) { return check(b, checker{limits: l}) }
+
+// CheckRepair is Check of bytes that the caller owns: a head whose max timestamp is not the largest of its records is given
+// that one, with a new checksum, as Kafka does. The records stay as they are. A batch with nothing to repair is not written to;
+// after an error some of the batches may be repaired.
+func CheckRepair(b []byte, l Limits) (Summary, error) {
+	return check(b, checker{limits: l, repair: true})
+}
+
+func check(b []byte, c checker) (Summary, error) {
+	c.limits = c.limits.withDefaults()
 	c.left = c.limits.DecompressedBytes
 	if len(b) == 0 {
 		return Summary{}, &InvalidError{Field: FieldLength, Reason: "no batch"}
@@ -79,6 +89,7 @@ func Check(b []byte, l Limits) (Summary, error) {
 
 type checker struct {
 	limits Limits
+	repair bool
 	left   int64 // decompressed bytes still allowed
 	sum    Summary
 }
@@ -107,7 +118,11 @@ func (c *checker) batch(b Batch) *InvalidError {
 		return fault
 	}
 	// Some clients leave the max timestamp out, which is -1.
-	if m := b.MaxTimestamp(); m != scan.max && m != -1 {
+	switch m := b.MaxTimestamp(); {
+	case m == scan.max:
+	case c.repair:
+		b.restamp(func() { binary.BigEndian.PutUint64(b[posMaxTimestamp:], uint64(scan.max)) })
+	case m != -1:
 		return &InvalidError{Field: FieldTimestamp, Reason: "max timestamp is not the largest of the records", Limit: scan.max, Given: m}
 	}
 	s := &c.sum

@@ -54,6 +54,31 @@ func TestCheckRefusesHeaders(t *testing.T) {
 	}
 }
 
+// TestCheckRepair: of several batches the heads with another max timestamp than their records' get that, and are as if they
+// had come so; damage is found before.
+func TestCheckRepair(t *testing.T) {
+	good := kmsgEncode(twoRecords, func(*kmsg.RecordBatch) {})
+	given := bytes.Clone(good)
+	for _, m := range []int64{101, math.MaxInt64, 99, -1, math.MinInt64} {
+		given = append(given, kmsgEncode(twoRecords, func(b *kmsg.RecordBatch) { b.MaxTimestamp = m })...)
+	}
+	sum, err := CheckRepair(given, Limits{})
+	if err != nil || sum.Batches != 6 || sum.MaxTimestamp != 100 || sum.MinTimestamp != 90 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if want := bytes.Repeat(good, 6); !bytes.Equal(given, want) {
+		t.Errorf("repaired to\n%x, want\n%x", given, want)
+	}
+	broken := kmsgEncode(twoRecords, func(b *kmsg.RecordBatch) { b.MaxTimestamp = 101 })
+	broken[len(broken)-1] ^= 1
+	was := bytes.Clone(broken)
+	_, err = CheckRepair(broken, Limits{})
+	wantField(t, err, FieldCRC)
+	if !bytes.Equal(broken, was) {
+		t.Error("a damaged batch was written to")
+	}
+}
+
 // fieldAny is for faults of which it is a matter of taste what field to blame.
 const fieldAny = "*"
 

@@ -24,20 +24,25 @@ func StampProducer(b []byte, p Producer) {
 	})
 }
 
-// stamp lets set change the header of each batch, but for its length, and mends the checksum. Only headers are touched:
-// the checksum changes by the difference of the two, so damage that came after Check is still found, and a large batch
-// takes no longer than a small one. It panics if b is not whole batches.
+// stamp lets set change the header of each batch, but for its length, and repairs the checksum. It panics if b is not whole
+// batches.
 func stamp(b []byte, set func(Batch)) {
 	for len(b) > 0 {
 		batch, rest, err := Split(b)
 		if err != nil {
 			panic("record: stamp of unchecked batches: " + err.Error())
 		}
-		old := CRC32C(batch[posAttributes:BatchHeadSize])
-		set(batch)
-		diff := old ^ CRC32C(batch[posAttributes:BatchHeadSize])
-		crc := batch.CRC() ^ crcShift(diff, int64(len(batch)-BatchHeadSize))
-		binary.BigEndian.PutUint32(batch[posCRC:], crc)
+		batch.restamp(func() { set(batch) })
 		b = rest
 	}
+}
+
+// restamp lets set change the header of b, but for its length, and repairs the checksum. Only the header is touched: the
+// checksum changes by the difference of the two, so damage that came after Check is still found, and a large batch takes no
+// longer than a small one.
+func (b Batch) restamp(set func()) {
+	old := CRC32C(b[posAttributes:BatchHeadSize])
+	set()
+	diff := old ^ CRC32C(b[posAttributes:BatchHeadSize])
+	binary.BigEndian.PutUint32(b[posCRC:], b.CRC()^crcShift(diff, int64(len(b)-BatchHeadSize)))
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Produce (0), v0 to v13: batches are stored as the bytes that came. Whatever acks a client asks for, what it is told is
+// Produce (0), v0 to v13: batches are stored as the bytes that came, but for a largest timestamp that is not that of the records,
+// which is repaired as Kafka does: rskafka's may be 1 ms above every record. Whatever acks a client asks for, what it is told is
 // stored: acks=1 and all are answered once the object that holds the batches is, acks=0 is not answered, but an error ends
 // the connection. Idempotent producers are served: any of the last five batches sent again is answered with its first offset.
 // Transactions are refused (TRANSACTIONAL_ID_AUTHORIZATION_FAILED). Batches older than magic 2, and so all of v0 to v2, are
@@ -118,7 +119,7 @@ func (p *produced) partition(ref *broker.TopicRef, in *kmsg.ProduceRequestTopicP
 	if err != nil {
 		return appendCode(err), err
 	}
-	sum, err := record.Check(in.Records, limits)
+	sum, err := record.CheckRepair(in.Records, limits) // in the frame, which is this request's own
 	if err != nil {
 		return appendCode(err), err
 	}

@@ -86,6 +86,8 @@ var spoilers = []struct {
 	{"a leader epoch", func(b []byte) []byte { b[atEpoch+3] = 5; return b }},
 	{"a wrong length", func(b []byte) []byte { b[atLength+3]++; return b }},
 	{"max timestamp too late", func(b []byte) []byte { b[atMaxTime+7]++; return seal(b) }},
+	{"max timestamp too early", func(b []byte) []byte { b[atMaxTime+6]--; return seal(b) }},
+	{"no max timestamp", func(b []byte) []byte { binary.BigEndian.PutUint64(b[atMaxTime:], ^uint64(0)); return seal(b) }},
 	{"unknown attribute", func(b []byte) []byte { b[atAttributes] |= 0x40; return seal(b) }},
 	{"garbage for records", func(b []byte) []byte {
 		for i := batchHead; i < len(b); i++ {
