@@ -5,13 +5,13 @@ import (
 	"container/heap"
 	"math"
 	"slices"
-	"strconv"
 )
 
 // Config are a Core's numbers. Times are in nanoseconds.
 type Config struct {
-	// Epoch is that in which the coordinator leads.
+	// Epoch is that in which the coordinator leads, and Began the time since when it does.
 	Epoch uint32
+	Began int64
 	// InitialDelay is how long an empty group waits for more members after each that joins.
 	InitialDelay int64
 	// SessionMin and SessionMax bound what members may ask for.
@@ -51,14 +51,21 @@ type Core struct {
 	bytes  int64
 	ids    uint64 // member ids given out
 	floor  int32  // no forgotten group was in a later generation
+
+	begun map[uint64]bool // hashes of groups that take no ids of earlier leaderships any more
 }
 
 // New returns a core without groups.
 func New(cfg Config) *Core {
 	return &Core{
 		cfg: cfg, groups: make(map[string]*group),
-		floor: int32(cfg.Epoch << generationBits & math.MaxInt32),
+		floor: cfg.firstGeneration(), begun: make(map[uint64]bool),
 	}
+}
+
+// firstGeneration is below all generations of the epoch.
+func (cfg *Config) firstGeneration() int32 {
+	return int32(cfg.Epoch << generationBits & math.MaxInt32)
 }
 
 // Bytes is what all groups hold, by the core's own count.
@@ -121,7 +128,7 @@ func (c *Core) settle(g *group, now int64) {
 // newID makes a member id that nobody ever had.
 func (c *Core) newID(base string) string {
 	c.ids++
-	return base + "-" + strconv.FormatUint(uint64(c.cfg.Epoch), 16) + "-" + strconv.FormatUint(c.ids, 16)
+	return memberNumber{c.cfg.Epoch, c.ids}.id(base)
 }
 
 // Describe says how a group is; ok is false, and the state Dead, if the core has nothing of it.

@@ -474,36 +474,6 @@ func TestNothingIsUsedTwice(t *testing.T) {
 	}
 }
 
-// TestZombiesOfAnotherCoordinatorAreRefused: a coordinator takes nobody for one of its own, whatever it says.
-func TestZombiesOfAnotherCoordinatorAreRefused(t *testing.T) {
-	old := newBench(t)
-	zombies := old.stable(request("", ""), request("", "i"))
-	cfg := config()
-	cfg.Epoch++
-	b := newBenchWith(t, cfg)
-	for _, z := range zombies {
-		b.joined(b.join(request(z.Member, "")), UnknownMemberID)
-		if c := b.begin(z); c != UnknownMemberID {
-			t.Fatal(c)
-		}
-	}
-	all := b.stable(request("", ""), request("", "i"))
-	for _, z := range zombies {
-		for _, g := range []int32{z.Generation, all[0].Generation, -1} {
-			z.Generation = g
-			if c := b.begin(z); c != UnknownMemberID {
-				t.Fatalf("%+v: %d", z, c)
-			}
-			if c := b.beat(z); c != UnknownMemberID {
-				t.Fatalf("%+v: %d", z, c)
-			}
-		}
-	}
-	if _, c := b.c.Begin(b.now, &Caller{Group: "g", Member: zombies[1].Member, Instance: "i", Generation: all[0].Generation}); c != FencedInstanceID {
-		t.Fatal(c)
-	}
-}
-
 func TestLimits(t *testing.T) {
 	b := newBench(t)
 	var all []*JoinRequest

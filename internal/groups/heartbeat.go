@@ -100,7 +100,8 @@ func (c *Core) joinConsumer(now int64, r *HeartbeatRequest, a *HeartbeatAnswer) 
 	}
 	cs := g.consumers
 	if len(cs.order) == 0 {
-		cs.before = g.admitted
+		c.begin(r.Group)
+		cs.before, g.generation = g.admitted, max(g.generation, c.floor)
 	}
 	old := cs.members[r.Member]
 	if r.Instance != "" {

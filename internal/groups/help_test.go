@@ -94,7 +94,7 @@ func (b *bench) sync(a JoinAnswer, assign ...Assignment) Ticket {
 }
 
 func (b *bench) caller(a JoinAnswer) Caller {
-	return Caller{Group: "g", Member: a.Member, Generation: a.Generation}
+	return Caller{Group: "g", Member: a.Member, Client: "c", Generation: a.Generation}
 }
 
 func (b *bench) beat(a JoinAnswer) Code {

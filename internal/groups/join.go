@@ -81,7 +81,10 @@ type joining struct {
 // joinKnown is for one that says it has an id.
 func (c *Core) joinKnown(now int64, r *JoinRequest, t Ticket, out *Answers) Code {
 	g := c.groups[r.Group]
-	if g == nil {
+	switch {
+	case r.Instance == "" && (g == nil || g.members[r.Member] == nil) && c.mayReturn(now, r.Group, r.Client, r.Member):
+		return c.joinReturned(now, r, t, out)
+	case g == nil:
 		return UnknownMemberID
 	}
 	if g.isPending(r.Member) {

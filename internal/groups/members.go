@@ -25,7 +25,11 @@ func (c *Core) validate(r *Caller) (*group, *member, Code) {
 // Heartbeat says that a member lives, and tells it of a rebalance.
 func (c *Core) Heartbeat(now int64, r *Caller) Code {
 	g, m, code := c.validate(r)
-	if code != OK {
+	switch code {
+	case OK:
+	case UnknownMemberID:
+		return c.unknown(now, r, RebalanceInProgress)
+	default:
 		return code
 	}
 	m.deadline = max(m.deadline, now+m.session)
@@ -110,12 +114,14 @@ func (c *Core) Begin(now int64, r *Caller) (uint64, Code) {
 		return c.admit(g)
 	case g == nil || len(g.order) == 0:
 		if r.Generation >= 0 {
-			return 0, UnknownMemberID
+			return 0, c.unknown(now, r, IllegalGeneration)
 		}
 		return c.Reserve(now, r.Group)
 	}
 	g, m, code := c.validate(r)
 	switch {
+	case code == UnknownMemberID:
+		return 0, c.unknown(now, r, IllegalGeneration)
 	case code != OK:
 		return 0, code
 	case g.state == Completing || g.closing:
@@ -148,6 +154,7 @@ func (c *Core) Reserve(now int64, name string) (uint64, Code) {
 	if g == nil {
 		return 0, CoordinatorNotAvailable
 	}
+	c.begin(name) // what members of before the restart know of their offsets may not hold any more
 	commit, code := c.admit(g)
 	c.settle(g, now)
 	return commit, code

@@ -55,6 +55,10 @@ func TestRandomMembers(t *testing.T) {
 			if i%3 == 2 {
 				c.instance = fmt.Sprint("i", i)
 			}
+			if rapid.IntRange(0, 2).Draw(rt, "from an earlier leadership") == 0 {
+				c.id = memberNumber{cfg.Epoch - 1, uint64(i + 1)}.id("c")
+				c.a.Generation = (&Config{Epoch: cfg.Epoch - 1}).firstGeneration() + 5
+			}
 			h.clients = append(h.clients, c)
 		}
 		for range rapid.IntRange(1, 120).Draw(rt, "steps") {
@@ -101,7 +105,7 @@ func (h *history) passHearing(d int64) {
 }
 
 func (h *history) callerOf(c *client) Caller {
-	r := Caller{Group: "g", Member: c.id, Instance: c.instance, Generation: c.a.Generation}
+	r := Caller{Group: "g", Member: c.id, Instance: c.instance, Client: "c", Generation: c.a.Generation}
 	if rapid.IntRange(0, 9).Draw(h.rt, "wrong") == 0 {
 		r.Generation--
 	}

@@ -61,7 +61,8 @@ func (c *Core) complete(g *group, now int64, out *Answers) {
 	if m := g.members[g.leader]; m == nil || m.join == 0 {
 		g.leader = g.order[slices.IndexFunc(g.order, func(m *member) bool { return m.join != 0 })].id
 	}
-	g.generation = nextGeneration(g.generation)
+	c.begin(g.name)
+	g.generation = c.nextClassic(g.generation)
 	g.protocol = g.vote()
 	g.state, g.closing, g.syncBy = Completing, false, now+g.rebalanceTimeout()
 	for _, m := range g.order {
@@ -72,6 +73,17 @@ func (c *Core) complete(g *group, now int64, out *Answers) {
 			m.join, m.fresh, m.deadline = 0, false, now+m.session
 		}
 	}
+}
+
+// nextClassic is the next generation of the classic protocol. It carries the epoch in its high bits, so that no member that comes
+// with its id from another leadership names it: after 16,383 of them in an epoch they begin anew.
+func (c *Core) nextClassic(generation int32) int32 {
+	first := c.cfg.firstGeneration()
+	if int64(generation)+1 >= int64(first)+1<<generationBits {
+		c.floor = max(c.floor, generation) // the epochs of consumers grow all the same
+		return first + 1
+	}
+	return generation + 1
 }
 
 // nextGeneration is above 0.
@@ -85,6 +97,7 @@ func nextGeneration(generation int32) int32 {
 // drop removes a member, and answers what it has parked.
 func (c *Core) drop(g *group, m *member, out *Answers) {
 	g.turnAway(m, UnknownMemberID, out)
+	c.begin(g.name)
 	c.take(g, -m.bytes())
 	delete(g.members, m.id)
 	if m.instance != "" {
@@ -106,6 +119,9 @@ func (c *Core) shrunk(g *group, now int64, out *Answers) {
 // Sync handles a SyncGroup request. It is answered now or later, once.
 func (c *Core) Sync(now int64, r *SyncRequest, t Ticket, out *Answers) {
 	g, m, code := c.validate(&r.Caller)
+	if code == UnknownMemberID {
+		code = c.unknown(now, &r.Caller, RebalanceInProgress)
+	}
 	if code == OK && (r.ProtocolType != "" && r.ProtocolType != g.protocolType || r.Protocol != "" && r.Protocol != g.protocol) {
 		code = InconsistentGroupProtocol
 	}

@@ -82,6 +82,7 @@ type Joined struct {
 // Caller is who a request says it is from. Generation is below 0 of one that is no member.
 type Caller struct {
 	Group, Member, Instance string
+	Client                  string // what the client calls itself
 	Generation              int32
 	Commits                 []Partition // that a member of the consumer protocol commits in
 }

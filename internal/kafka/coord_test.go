@@ -482,6 +482,43 @@ func outlive(t *testing.T, how []kgo.Opt) {
 	c.check(p.end(), members...)
 }
 
+// TestAMemberComesBackAsItself: a member of the classic protocol keeps its id over restarts of the broker, loses nothing that it has
+// been assigned, and commits in the new generation.
+func TestAMemberComesBackAsItself(t *testing.T) {
+	s := newSite(t)
+	s.topic(2)
+	p := s.produce(2)
+	c := newCrowd(s)
+	lost := 0 // guarded by c.mu
+	m := c.add("m", append(ways["cooperative-sticky"], kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		lost++
+	}))...)
+	c.until("it has all", c.shared(2, 1))
+	id, generation := m.c.GroupMetadata()
+	for range 3 {
+		s.stop()
+		s.start()
+		was := generation
+		c.until("it is a member of a new generation", func() bool {
+			_, generation = m.c.GroupMetadata()
+			return generation > was
+		})
+		if now, _ := m.c.GroupMetadata(); now != id {
+			t.Errorf("member %s comes back as %s", id, now)
+		}
+		at := len(c.snapshot())
+		c.until("it reads on", func() bool { return len(c.seen) > at+20 })
+	}
+	c.mu.Lock()
+	if lost > 0 {
+		t.Errorf("it has lost partitions %d times", lost)
+	}
+	c.mu.Unlock()
+	c.check(p.end(), m)
+}
+
 func (c *crowd) snapshot() map[spot]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -175,7 +175,7 @@ func (c *Coordinator) leadLocked() groups.Code {
 	}
 	c.held = held
 	c.core = groups.New(groups.Config{
-		Epoch: c.b.Epoch(), InitialDelay: int64(c.o.InitialDelay), SessionMin: int64(c.o.SessionMin), SessionMax: int64(c.o.SessionMax),
+		Epoch: c.b.Epoch(), Began: c.now(), InitialDelay: int64(c.o.InitialDelay), SessionMin: int64(c.o.SessionMin), SessionMax: int64(c.o.SessionMax),
 		Session: int64(c.o.Session), Topics: topics{c.b}, MembersMax: c.o.MembersMax, BytesMax: class.Limit(), MemberBytesMax: class.Limit() / memberShare,
 	})
 	return groups.OK

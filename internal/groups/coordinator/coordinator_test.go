@@ -117,7 +117,7 @@ func until(t *testing.T, what string, is func() bool) {
 }
 
 func caller(a groups.JoinAnswer) *groups.Caller {
-	return &groups.Caller{Group: "g", Member: a.Member, Generation: a.Generation}
+	return &groups.Caller{Group: "g", Member: a.Member, Client: "c", Generation: a.Generation}
 }
 
 // member makes a group of one.
@@ -306,8 +306,11 @@ func TestTwoCoordinatorsAlive(t *testing.T) {
 			t.Fatalf("epoch %d begins at %d", epoch, got)
 		}
 		for i, zombie := range members {
-			if code := l.commit(caller(zombie), 1000); code != groups.UnknownMemberID {
+			if code := l.commit(caller(zombie), 1000); code != groups.IllegalGeneration {
 				t.Fatalf("a member of coordinator %d: %d", i, code)
+			}
+			if code := l.c.Heartbeat(caller(zombie)); code != groups.RebalanceInProgress {
+				t.Fatalf("a member of coordinator %d beats: %d", i, code)
 			}
 		}
 		a := l.member()

@@ -133,8 +133,8 @@ func serving[T any, R request[T]](serve func(s *Server, c *Call, ctx context.Con
 const elementBytes = 256
 
 // callerOf is who a request says it is from.
-func callerOf(group, member string, instance *string, generation int32) groups.Caller {
-	return groups.Caller{Group: group, Member: member, Instance: deref(instance), Generation: generation}
+func callerOf(c *Call, group, member string, instance *string, generation int32) groups.Caller {
+	return groups.Caller{Group: group, Member: member, Instance: deref(instance), Client: c.Client, Generation: generation}
 }
 
 func deref(s *string) string {

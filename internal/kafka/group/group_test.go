@@ -359,7 +359,7 @@ func TestABrokerThatLeadsNoMore(t *testing.T) {
 			t.Errorf("%d: %d", i, code)
 		}
 	}
-	if got := next.commit(9, a, offsets("t", id, 1)); got[0] != 25 {
+	if got := next.commit(9, a, offsets("t", id, 1)); got[0] != 22 {
 		t.Fatal("a member of the old one:", got)
 	}
 }

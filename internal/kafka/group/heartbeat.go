@@ -13,8 +13,8 @@ var heartbeatAPI = API{
 	Begin: beginning(heartbeat),
 }
 
-func heartbeat(s *Server, _ *Call, r *kmsg.HeartbeatRequest) Finish {
-	caller := callerOf(r.Group, r.MemberID, r.InstanceID, r.Generation)
+func heartbeat(s *Server, c *Call, r *kmsg.HeartbeatRequest) Finish {
+	caller := callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation)
 	resp := kmsg.NewPtrHeartbeatResponse()
 	resp.ErrorCode = int16(s.Coordinator.Heartbeat(&caller))
 	return answered(resp)

@@ -13,8 +13,8 @@ import (
 
 // OffsetCommit (8), v0 to v10: topics by their ids in v10. Offsets are kept until their group or topic is deleted: a time to
 // keep them is taken and ignored, and so are timestamps (v1) and leader epochs (v6). A commit from before a restart of the broker
-// hears UNKNOWN_MEMBER_ID, in v9 too, where Kafka says GROUP_ID_NOT_FOUND of groups that it does not know: the members are to
-// join again.
+// hears ILLEGAL_GENERATION if the member may join again with its id, else UNKNOWN_MEMBER_ID, in v9 too, where Kafka says
+// GROUP_ID_NOT_FOUND of groups that it does not know: the members are to join again.
 var offsetCommitAPI = API{
 	Key: kmsg.OffsetCommit, Min: 0, Max: 10,
 	Shape: wire.Shape{Flexible: 8, Fields: []wire.Field{
@@ -57,7 +57,7 @@ func offsetCommit(s *Server, c *Call, r *kmsg.OffsetCommitRequest) Finish {
 	if len(commits) == 0 && len(r.Topics) > 0 {
 		return answered(resp) // Kafka does not look who asks either
 	}
-	caller := callerOf(r.Group, r.MemberID, r.InstanceID, r.Generation)
+	caller := callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation)
 	if c.Version >= consumerCommit {
 		caller.Commits = s.partitionsOf(commits)
 	}

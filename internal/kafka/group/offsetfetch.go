@@ -111,7 +111,7 @@ func (f *fetching) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) k
 	resp := kmsg.NewOffsetFetchResponseGroup()
 	resp.Group = r.Group
 	if f.version >= 9 {
-		caller := callerOf(r.Group, deref(r.MemberID), nil, r.MemberEpoch)
+		caller := groups.Caller{Group: r.Group, Member: deref(r.MemberID), Generation: r.MemberEpoch}
 		if code := f.Coordinator.CheckReader(&caller); code == groups.UnknownMemberID || code == groups.StaleMemberEpoch {
 			resp.ErrorCode = int16(code)
 			return resp

@@ -28,7 +28,7 @@ func syncGroup(s *Server, c *Call, r *kmsg.SyncGroupRequest) Finish {
 		return answered(resp)
 	}
 	ask := &groups.SyncRequest{
-		Caller:       callerOf(r.Group, r.MemberID, r.InstanceID, r.Generation),
+		Caller:       callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation),
 		ProtocolType: deref(r.ProtocolType), Protocol: deref(r.Protocol),
 		Assignments: make([]groups.Assignment, len(r.GroupAssignment)),
 	}
