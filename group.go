@@ -85,6 +85,9 @@ func (b *Broker) Trim(ctx context.Context, topic string, partition int32, offset
 func groupOf(info *broker.GroupInfo) Group {
 	g := Group{Name: info.Name}
 	for _, o := range info.Offsets {
+		if o.Offset < 0 {
+			continue // of a Kafka client: nothing
+		}
 		g.Offsets = append(g.Offsets, GroupOffset(o))
 	}
 	return g

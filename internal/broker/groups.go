@@ -25,7 +25,7 @@ const (
 type OffsetCommit struct {
 	Topic     string
 	Partition int32
-	Offset    int64  // the next one to read; it is not held against what the partition has
+	Offset    int64  // the next one to read; it is not held against what the partition has. SubmitOffsets takes some below 0
 	Metadata  string // the group's own, at most MetadataMax bytes of UTF-8
 	// Expected, if not nil, refuses the commit unless that is what the group has committed there; -1 is nothing.
 	Expected *int64
@@ -38,7 +38,7 @@ type GroupInfo struct {
 }
 
 // GroupOffset is a group's offset in one partition: Next-max(Offset, Start) records are left to read, none if that is
-// negative.
+// negative. An Offset below 0 was committed by a Kafka client and means that nothing is.
 type GroupOffset struct {
 	Topic       string
 	Partition   int32
@@ -71,11 +71,16 @@ var nothingWaits = func() chan struct{} {
 //
 // Errors: *OffsetMismatchError, ErrUnknownTopic, ErrUnknownPartition, ErrInvalid, ErrFull, and those of an append.
 func (b *Broker) CommitOffsets(ctx context.Context, group string, commits []OffsetCommit) []error {
-	return b.SubmitOffsets(ctx, group, commits).Wait(ctx)
+	return b.submitOffsets(ctx, group, commits, 0).Wait(ctx)
 }
 
-// SubmitOffsets is CommitOffsets, but that it queues them in call order and returns at once.
+// SubmitOffsets is CommitOffsets, but that it queues them in call order and returns at once, and takes offsets below 0, down to
+// state.CommitMin, which Kafka clients commit: they mean that nothing is.
 func (b *Broker) SubmitOffsets(ctx context.Context, group string, commits []OffsetCommit) *OffsetTicket {
+	return b.submitOffsets(ctx, group, commits, state.CommitMin)
+}
+
+func (b *Broker) submitOffsets(ctx context.Context, group string, commits []OffsetCommit, least int64) *OffsetTicket {
 	t := &OffsetTicket{
 		broker: b, group: group, errs: make([]error, len(commits)),
 		ops: make([]logcore.Op, 0, len(commits)), passed: make([]int, 0, len(commits)),
@@ -89,7 +94,7 @@ func (b *Broker) SubmitOffsets(ctx context.Context, group string, commits []Offs
 		c := &commits[i]
 		id, err := partKey{}, refuse
 		if err == nil {
-			err = c.check()
+			err = c.check(least)
 		}
 		if err == nil {
 			id, err = b.partition(c.Topic, c.Partition)
@@ -160,10 +165,12 @@ func CheckGroup(name string) error {
 	return nil
 }
 
-func (c *OffsetCommit) check() error {
+func (c *OffsetCommit) check(least int64) error {
 	switch {
-	case c.Offset < 0:
-		return &InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is negative", c.Offset)}
+	case c.Offset < least:
+		return &InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is below %d", c.Offset, least)}
+	case c.Offset > state.CommitMax:
+		return &InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is above %d", c.Offset, state.CommitMax)}
 	case c.Expected != nil && *c.Expected < -1:
 		return &InvalidError{Field: "expected offset", Reason: fmt.Sprintf("%d is neither an offset nor -1", *c.Expected)}
 	case len(c.Metadata) > MetadataMax:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -144,6 +145,7 @@ func TestOffsetsThatAreRefused(t *testing.T) {
 		{"topic", "g", broker.OffsetCommit{Topic: "b"}, broker.ErrUnknownTopic, ""},
 		{"partition", "g", broker.OffsetCommit{Topic: "a", Partition: 1}, broker.ErrUnknownPartition, ""},
 		{"offset", "g", broker.OffsetCommit{Topic: "a", Offset: -1}, broker.ErrInvalid, "offset: -1"},
+		{"offset beyond all", "g", broker.OffsetCommit{Topic: "a", Offset: math.MaxInt64}, broker.ErrInvalid, "offset: 9223372036854775807"},
 		{"condition", "g", broker.OffsetCommit{Topic: "a", Expected: &below}, broker.ErrInvalid, "-2"},
 		{"metadata", "g", broker.OffsetCommit{Topic: "a", Metadata: strings.Repeat("m", 4097)}, broker.ErrInvalid, "4097"},
 		{"metadata not UTF-8", "g", broker.OffsetCommit{Topic: "a", Metadata: "\xff"}, broker.ErrInvalid, "UTF-8"},

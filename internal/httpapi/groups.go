@@ -70,14 +70,17 @@ func groupMemory(ref *broker.GroupRef) int64 {
 }
 
 func groupOf(info *broker.GroupInfo) api.Group {
-	g := api.Group{Group: info.Name, Offsets: make([]api.GroupOffset, len(info.Offsets))}
-	for i, o := range info.Offsets {
+	g := api.Group{Group: info.Name, Offsets: make([]api.GroupOffset, 0, len(info.Offsets))}
+	for _, o := range info.Offsets {
+		if o.Offset < 0 {
+			continue // of a Kafka client: nothing
+		}
 		lag := max(0, o.Next-max(o.Offset, o.Start))
 		g.Lag += lag
-		g.Offsets[i] = api.GroupOffset{
+		g.Offsets = append(g.Offsets, api.GroupOffset{
 			Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Metadata: o.Metadata, CommittedAt: o.Committed.UTC(),
 			StartOffset: o.Start, NextOffset: o.Next, Lag: lag,
-		}
+		})
 	}
 	return g
 }

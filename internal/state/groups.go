@@ -3,13 +3,20 @@ package state
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/sebbroker/seb/record"
 )
 
-// OffsetsMax bounds the committed offsets of all groups together.
-const OffsetsMax = 100_000
+const (
+	// OffsetsMax bounds the committed offsets of all groups together.
+	OffsetsMax = 100_000
+	// CommitMin and CommitMax bound an offset that is committed. Kafka clients commit negative ones, such as -2 for the earliest:
+	// consumers take them for none.
+	CommitMin = -1024
+	CommitMax = math.MaxInt64 + CommitMin
+)
 
 // PartitionID names a partition of a topic.
 type PartitionID struct {
@@ -19,7 +26,7 @@ type PartitionID struct {
 
 // Committed is a group's offset in a partition.
 type Committed struct {
-	Offset   int64 // the next one to read
+	Offset   int64 // the next one to read; below 0: none, by the word of a Kafka client
 	Metadata string
 	Time     int64 // of the commit, µs
 }
@@ -48,14 +55,19 @@ func (s *State) Groups() []*Group {
 func (s *State) CommittedOffset(group string, p PartitionID) int64 {
 	if g := s.groups[group]; g != nil {
 		if c, ok := g.Offsets[p]; ok {
-			return c.Offset
+			return max(-1, c.Offset)
 		}
 	}
 	return -1
 }
 
 func (s *State) hasOffset(r *Record) bool {
-	return s.CommittedOffset(r.Name, PartitionID{r.Topic, r.Partition}) >= 0
+	g := s.groups[r.Name]
+	if g == nil {
+		return false
+	}
+	_, ok := g.Offsets[PartitionID{r.Topic, r.Partition}]
+	return ok
 }
 
 // groupForWrite returns a group that no view shares.

@@ -60,7 +60,7 @@ func encodeRecord(r *Record) []byte {
 	for _, f := range [...]struct {
 		num protowire.Number
 		v   uint64
-	}{{recPartition, uint64(r.Partition)}, {recOffset, uint64(r.Offset)}, {recTime, uint64(r.Time)}} {
+	}{{recPartition, uint64(r.Partition)}, {recOffset, r.offsetBits()}, {recTime, uint64(r.Time)}} {
 		if f.v != 0 {
 			b = appendVarint(b, f.num, f.v)
 		}
@@ -162,6 +162,9 @@ func decodeRecord(b []byte) (Record, error) {
 	if err == nil && r.Kind == FormatLevel {
 		err = checkLevel(r.Level, r.Name)
 	}
+	if r.Kind == OffsetCommit && r.Offset > CommitMax {
+		r.Offset |= math.MinInt64
+	}
 	if err == nil && (producer != (r.Kind == ProducerAppend) || clean != (r.Kind == CompactionDone) || (r.Pack != nil) != (r.Kind == PackInstall) ||
 		(r.Level != 0) != (r.Kind == FormatLevel) || (r.Loss != nil) != (r.Kind == LossAccepted)) {
 		err = fmt.Errorf("kind %d without its field, or with another's: %w", r.Kind, errWire)
@@ -170,6 +173,15 @@ func decodeRecord(b []byte) (Record, error) {
 		err = fmt.Errorf("no kind: %w", errWire)
 	}
 	return r, err
+}
+
+// offsetBits is the offset as it is encoded. That of a commit may be negative, which is the same without the sign bit: beyond
+// every log, so a program that does not know of it has consumers begin where their settings say, as they do with a negative one.
+func (r *Record) offsetBits() uint64 {
+	if r.Kind == OffsetCommit {
+		return uint64(r.Offset) & math.MaxInt64
+	}
+	return uint64(r.Offset)
 }
 
 // appendSettings adds a message per setting, by key.

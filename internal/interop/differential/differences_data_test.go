@@ -126,10 +126,6 @@ var wantedOfGroups = []wanted{
 		},
 	},
 	{
-		what: "OffsetCommit of offsets below 0: Kafka takes them, INVALID_REQUEST by Seb", why: "no record is there", diverges: true,
-		is: func(d *difference) bool { return codes(d, kmsg.OffsetCommit, of("0", "12"), of("42")) },
-	},
-	{
 		what: "OffsetCommit to the group without a name: INVALID_GROUP_ID", why: "groups have names", diverges: true,
 		is: func(d *difference) bool { return codes(d, kmsg.OffsetCommit, nil, of("24")) },
 	},

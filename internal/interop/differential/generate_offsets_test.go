@@ -48,7 +48,7 @@ func (w *world) offsetCommit() *step {
 	for range 1 + w.IntN(2) {
 		c := commit{topic: w.topicName(), metadata: pick(w, text(""), text("m"), nil)}
 		c.n = w.partition(c.topic)
-		c.offset = pick(w, int64(0), 3, 100, -1)
+		c.offset = pick(w, int64(0), 3, 100, -1, -2)
 		if w.chance(12) {
 			c.metadata = text(strings.Repeat("m", pick(w, 4096, 4097)))
 		}

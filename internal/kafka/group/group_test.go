@@ -188,7 +188,7 @@ func TestCommitsThatAreRefused(t *testing.T) {
 		{"metadata", 9, with(func(t *kmsg.OffsetCommitRequestTopic) { t.Partitions[0].Metadata = ref(strings.Repeat("m", 4097)) }), "[12]"},
 		{"most metadata", 9, with(func(t *kmsg.OffsetCommitRequestTopic) { t.Partitions[0].Metadata = ref(strings.Repeat("m", 4096)) }), "[0]"},
 		{"no metadata", 9, with(func(t *kmsg.OffsetCommitRequestTopic) { t.Partitions[0].Metadata = nil }), "[0]"},
-		{"offset", 9, offsets("t", id, -1), "[42]"},
+		{"offset", 9, offsets("t", id, -1025), "[42]"},
 		{"nothing", 9, nil, "[]"},
 	} {
 		if got := fmt.Sprint(s.commit(c.version, nil, c.topics)); got != c.want {
@@ -218,6 +218,38 @@ func TestCommitsThatAreRefused(t *testing.T) {
 		if got := ask[*kmsg.JoinGroupResponse](s, 9, j); got.ErrorCode != 24 {
 			t.Errorf("%+v", got)
 		}
+	}
+}
+
+func TestNegativeOffsetsAreGivenBack(t *testing.T) {
+	store := objstore.NewMemory()
+	s := startOn(t, store)
+	id := [16]byte(s.topic("t", 3).ID)
+	if got := fmt.Sprint(s.commit(9, nil, offsets("t", id, -1, -2, -1024))); got != "[0 0 0]" {
+		t.Fatal(got)
+	}
+	fetch := kmsg.NewPtrOffsetFetchRequest()
+	fetch.Group, fetch.Topics = "g", []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: []int32{0, 1, 2}}}
+	check := func() {
+		t.Helper()
+		got := ask[*kmsg.OffsetFetchResponse](s, 7, fetch)
+		for i, want := range []int64{-1, -2, -1024} {
+			if p := got.Topics[0].Partitions[i]; p.ErrorCode != 0 || p.Offset != want {
+				t.Errorf("%+v, want offset %d", p, want)
+			}
+		}
+		if info, err := s.b.Group(t.Context(), "g", true); err != nil || len(info.Offsets) != 3 {
+			t.Errorf("%+v, %v", info, err)
+		}
+	}
+	check()
+	s = startOn(t, store) // which reads the log
+	check()
+	if got := fmt.Sprint(s.commit(9, nil, offsets("t", id, 5, 0))); got != "[0 0]" {
+		t.Fatal(got)
+	}
+	if got := ask[*kmsg.OffsetFetchResponse](s, 7, fetch).Topics[0].Partitions; got[0].Offset != 5 || got[1].Offset != 0 || got[2].Offset != -1024 {
+		t.Errorf("%+v", got)
 	}
 }
 

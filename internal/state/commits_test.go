@@ -1,0 +1,40 @@
+package state
+
+import (
+	"testing"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// TestNegativeCommits: what a Kafka client commits below 0 is the same after the log and a snapshot, and nothing for a condition.
+func TestNegativeCommits(t *testing.T) {
+	topic := record.ID{1}
+	var recs []Record
+	offsets := []int64{CommitMin, -2, -1, 0, 1, CommitMax}
+	for i, offset := range offsets {
+		recs = append(recs, Record{Kind: OffsetCommit, Name: "g", Topic: topic, Partition: uint32(i), Offset: offset})
+	}
+	decoded, err := DecodeRecords(EncodeRecords(nil, recs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Genesis(record.ID{2}, 0)
+	for i := range decoded {
+		s.commitOffset(&decoded[i])
+	}
+	if err := s.decodeGroup(encodeGroup(s.Group("g"))); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range offsets {
+		id := PartitionID{topic, uint32(i)}
+		if got := s.Group("g").Offsets[id].Offset; got != want {
+			t.Errorf("offset %d is %d", want, got)
+		}
+		if got := s.CommittedOffset("g", id); got != max(-1, want) {
+			t.Errorf("offset %d stands for %d", want, got)
+		}
+	}
+	if len(s.Group("g").Offsets) != len(offsets) || !s.hasOffset(&recs[0]) {
+		t.Errorf("%+v", s.Group("g"))
+	}
+}
