@@ -19,7 +19,7 @@ import (
 // wrongValues has a value for each flag of serve with which no broker can start. $FILE is a file where a folder must be.
 var wrongValues = map[string]string{
 	"bucket": "s4://bucket", "s3-bucket": "both", "data-dir": "$FILE", "events-topic": "bad/name", "memory-limit": "1KiB",
-	"advertise": strings.Repeat("a", 300), "read-only": "maybe", "hold-upgrade": "maybe", "accept-clock": "maybe", "auto-create-topics": "maybe",
+	"advertise": strings.Repeat("a", 300), "read-only": "maybe", "hold-upgrade": "maybe", "accept-clock": "maybe", "auto-create-topics": "maybe", "default-partitions": "0",
 	"http-address": "256.0.0.1", "http-port": "65536", "http-api-key": "with space", "http-api-key-file": "no-such-file", "http-connections": "0",
 	"tls-cert": "no-such-file", "tls-key": "no-such-file", "tls-listeners": "smtp",
 	"kafka-listen": "nowhere", "kafka-advertise": "host:0", "webhook-targets": "10.0.0.0/99",

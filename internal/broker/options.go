@@ -32,8 +32,9 @@ type Options struct {
 	Timeouts eventlog.Timeouts
 	// Budget is the memory. 256 MiB.
 	Budget *budget.Budget
-	// AutoCreate lets EnsureTopic create topics.
-	AutoCreate bool
+	// AutoCreate lets EnsureTopic create topics, with DefaultPartitions partitions: 1.
+	AutoCreate        bool
+	DefaultPartitions int
 	// ShareReads lets readers of the same data share one request: for remote stores without a cache in front.
 	ShareReads bool
 	// Checksums sends a CRC-32C with each object, for stores that take one.

@@ -227,8 +227,14 @@ func (b *Broker) propose(ctx context.Context, r state.Record) error {
 	return b.logError(result.Err(), -1)
 }
 
-// EnsureTopic returns nil if the topic is there. If not, and the broker may, it creates it with one partition and default
-// settings and waits until that is committed; callers at the same time share one attempt. An error means that nothing
+// AutoCreates says whether EnsureTopic creates topics.
+func (b *Broker) AutoCreates() bool { return b.opt.AutoCreate }
+
+// DefaultPartitions is how many a topic has of which nobody says it.
+func (b *Broker) DefaultPartitions() int { return max(1, b.opt.DefaultPartitions) }
+
+// EnsureTopic returns nil if the topic is there. If not, and the broker may, it creates it with DefaultPartitions partitions and
+// default settings and waits until that is committed; callers at the same time share one attempt. An error means that nothing
 // was appended: ErrUnknownTopic if it may not, ErrInvalid, and those of an append but for ErrOutcomeUnknown.
 func (b *Broker) EnsureTopic(ctx context.Context, name string) error {
 	return b.EnsureTopicAs(ctx, name, TopicSpec{})
@@ -236,6 +242,9 @@ func (b *Broker) EnsureTopic(ctx context.Context, name string) error {
 
 // EnsureTopicAs is EnsureTopic, but that a topic that it creates is as spec says. One that is there stays as it is.
 func (b *Broker) EnsureTopicAs(ctx context.Context, name string, spec TopicSpec) error {
+	if spec.Partitions == 0 {
+		spec.Partitions = b.DefaultPartitions()
+	}
 	for {
 		if _, err := b.Partitions(name); err == nil {
 			return nil

@@ -26,6 +26,8 @@ type Config struct {
 	AcceptClock bool
 	// AutoCreate creates a topic at the first record sent to it.
 	AutoCreate bool
+	// DefaultPartitions is how many partitions a topic has that records create, or a Kafka client that leaves it to the broker.
+	DefaultPartitions int
 	// EventsTopic is where events go whose sender names no topic.
 	EventsTopic string
 	// Advertise is the address that the broker which fences this one's predecessor passes on as a hint; "" means the URL
@@ -141,8 +143,11 @@ const AutoWait time.Duration = -1
 // Default returns the settings of a broker that is given none.
 func Default() Config {
 	return Config{
-		DataDir:     "seb-data",
-		AutoCreate:  true,
+		DataDir:    "seb-data",
+		AutoCreate: true,
+
+		DefaultPartitions: 1,
+
 		EventsTopic: "events",
 		MemoryLimit: 256 << 20,
 		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 100_000},

@@ -18,6 +18,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.BoolVar(&c.HoldUpgrade, "hold-upgrade", c.HoldUpgrade, "leave the bucket of an older program at its format level until seb upgrade --finalize (default: the first write 10m after the start raises it)")
 	fs.BoolVar(&c.AcceptClock, "accept-clock", c.AcceptClock, "believe the machine's clock although it is behind the time of the log, or more than 400 days ahead (buckets on disk)")
 	fs.BoolVar(&c.AutoCreate, "auto-create-topics", c.AutoCreate, "create a topic at the first record sent to it")
+	fs.IntVar(&c.DefaultPartitions, "default-partitions", c.DefaultPartitions, "partitions of a topic that its first record creates, or a Kafka client that leaves it to the broker")
 	fs.StringVar(&c.EventsTopic, "events-topic", c.EventsTopic, "topic of events, of POST /event and seb event")
 	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "address for clients of a broker that this one takes over from (default: where it listens)")
 	fs.Var(&c.MemoryLimit, "memory-limit", "ceiling of all buffers together")

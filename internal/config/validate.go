@@ -46,6 +46,8 @@ func (c *Config) Validate() error {
 	}
 	check(c.DataDir != "", "data-dir", "must name a folder")
 	check(c.Bucket == "" || c.S3Bucket == "", "s3-bucket", "give either this or --bucket")
+	const partitionsMax = 10_000 // of a topic
+	check(c.DefaultPartitions >= 1 && c.DefaultPartitions <= partitionsMax, "default-partitions", "%d, want 1 to %d", c.DefaultPartitions, partitionsMax)
 	check(c.EventsTopic != "", "events-topic", "must name a topic")
 	check(len(c.Advertise) <= advertiseMax, "advertise", "%d bytes, the most is %d", len(c.Advertise), advertiseMax)
 	check(c.MemoryLimit >= MemoryLimitMin, "memory-limit", "%v is below the least, %v", c.MemoryLimit, MemoryLimitMin)

@@ -16,6 +16,7 @@ import (
 func (a *API) postEvent(w http.ResponseWriter, r *http.Request) error {
 	p := producing{a: a, now: time.Now(), partition: -1, expected: -1, keyed: true}
 	// Time in expressions is the log's: whatever a sender's clock says, no event is older than the one before it.
+	p.spec.Partitions = 1
 	p.spec.Settings = map[string]string{"timestamp-type": state.TimestampAppend}
 	p.in = httpin.Body{W: w, R: r, Pace: a.pace, Memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
 	if err := p.parseEvent(r); err != nil {

@@ -129,9 +129,8 @@ func (c *call) increments(ctx context.Context, ask *kmsg.IncrementalAlterConfigs
 		case kmsg.IncrementalAlterConfigOpDelete:
 			if of := configNamed(g.Name); of != nil {
 				change[of.ours] = ""
-				continue
 			}
-			value = new(string) // it may be one that is ignored
+			continue // what no topic has is not there
 		case kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
 			policies, err := c.policies(ctx, ask.ResourceName, g)
 			if err != nil {

@@ -39,6 +39,7 @@ const (
 	outOfOrderSequenceNumber           int16 = 45
 	invalidProducerEpoch               int16 = 47
 	transactionalIDAuthorizationFailed int16 = 53
+	securityDisabled                   int16 = 54
 	kafkaStorageError                  int16 = 56
 	saslAuthenticationFailed           int16 = 58
 	fetchSessionIDNotFound             int16 = 70
@@ -46,9 +47,12 @@ const (
 	fencedLeaderEpoch                  int16 = 74
 	unknownLeaderEpoch                 int16 = 75
 	unsupportedCompressionType         int16 = 76
+	electionNotNeeded                  int16 = 84
 	invalidRecord                      int16 = 87
 	throttlingQuotaExceeded            int16 = 89
+	resourceNotFound                   int16 = 91
 	unknownTopicID                     int16 = 100
+	transactionalIDNotFound            int16 = 105
 )
 
 // fault is a line of a table from errors to codes; the first that matches counts.

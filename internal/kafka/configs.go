@@ -39,12 +39,13 @@ var configs = []config{
 	{"seb.key.index", "key-index", kindBool, same, func(s *state.Settings) string { return strconv.FormatBool(s.KeyIndex) }},
 }
 
-// ignoredConfigs are about segments, replicas and caches, which are none here: who creates a topic with them gets it without.
+// ignoredConfigs are about segments, replicas, tiers and caches, which are none here: who creates a topic with them gets it without.
 var ignoredConfigs = []string{
-	"file.delete.delay.ms", "flush.messages", "flush.ms", "follower.replication.throttled.replicas", "index.interval.bytes",
-	"leader.replication.throttled.replicas", "max.compaction.lag.ms", "message.format.version", "message.timestamp.after.max.ms",
+	"compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "file.delete.delay.ms", "flush.messages", "flush.ms", "follower.replication.throttled.replicas", "index.interval.bytes",
+	"leader.replication.throttled.replicas", "local.retention.bytes", "local.retention.ms", "max.compaction.lag.ms", "message.format.version", "message.timestamp.after.max.ms",
 	"message.timestamp.before.max.ms", "message.timestamp.difference.max.ms", "message.downconversion.enable",
-	"min.cleanable.dirty.ratio", "min.insync.replicas", "preallocate", "segment.bytes", "segment.index.bytes",
+	"min.cleanable.dirty.ratio", "min.insync.replicas", "preallocate", "remote.log.copy.disable", "remote.log.delete.on.disable",
+	"remote.storage.enable", "segment.bytes", "segment.index.bytes",
 	"segment.jitter.ms", "segment.ms", "unclean.leader.election.enable",
 }
 

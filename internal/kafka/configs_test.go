@@ -40,6 +40,14 @@ func TestAlterConfigs(t *testing.T) {
 		{[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: str("no")}}, false, true, kerr.InvalidConfig, "map[retention-time:1h0m0s]"},
 		{[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "compression.type", Value: str("no")}}, false, false, kerr.InvalidConfig, "map[retention-time:1h0m0s]"},
 		{[]kadm.AlterConfig{{Op: kadm.AppendConfig, Name: "retention.ms", Value: str("1")}}, false, false, kerr.InvalidConfig, "map[retention-time:1h0m0s]"},
+		{[]kadm.AlterConfig{
+			{Op: kadm.SetConfig, Name: "compression.zstd.level", Value: str("3")},
+			{Op: kadm.SetConfig, Name: "local.retention.ms", Value: str("-2")},
+			{Op: kadm.SetConfig, Name: "remote.storage.enable", Value: str("false")},
+			{Op: kadm.DeleteConfig, Name: "remote.log.copy.disable"},
+			{Op: kadm.DeleteConfig, Name: "no.such"},
+		}, false, false, nil, "map[retention-time:1h0m0s]"},
+		{[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "no.such", Value: str("1")}}, false, false, kerr.InvalidConfig, "map[retention-time:1h0m0s]"},
 		{[]kadm.AlterConfig{{Name: "compression.type", Value: str("zstd")}, {Name: "segment.bytes", Value: str("1")}}, true, false, nil, "map[compression:zstd]"},
 	} {
 		var got kadm.AlterConfigsResponses

@@ -11,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/internal/state"
 )
 
-// CreateTopics (19), v2 to v7: each topic for itself, one after the other. A number of partitions of -1 is 1. How many
-// replicas, and where, is the bucket's affair: any number is taken, and 1 is said to be there. Configs are those of
+// CreateTopics (19), v2 to v7: each topic for itself, one after the other. A number of partitions of -1 is
+// broker.Options.DefaultPartitions. How many replicas, and where, is the bucket's affair: any number is taken, and 1 is said to be there. Configs are those of
 // configs.go; such as have no meaning here are taken without effect, others refused.
 var createTopicsAPI = api{
 	key: kmsg.CreateTopics, min: 2, max: 7,
@@ -72,7 +72,7 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 	case len(t.ReplicaAssignment) > 0:
 		spec.Partitions = len(t.ReplicaAssignment)
 	case t.NumPartitions == -1:
-		spec.Partitions = 1
+		spec.Partitions = c.b.DefaultPartitions()
 	}
 	if spec.Partitions < 1 || spec.Partitions > state.PartitionsMax {
 		fail(invalidPartitions, errors.New("the number of partitions is not between 1 and 10000"))

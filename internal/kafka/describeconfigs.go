@@ -13,8 +13,9 @@ import (
 	"github.com/sebbroker/seb/internal/state"
 )
 
-// DescribeConfigs (32), v1 to v4: a topic's settings under Kafka's names (configs.go); of the broker, which is set by flags,
-// nothing. Other resources are refused. No documentation; of synonyms only the value itself.
+// DescribeConfigs (32), v1 to v4: a topic's settings under Kafka's names (configs.go); of the broker, which is set by flags, what
+// tools look for, to be read only; of a group the times of the consumer protocol. Other resources are refused. No documentation; of
+// synonyms only the value itself.
 var describeConfigsAPI = api{
 	key: kmsg.DescribeConfigs, min: 1, max: 4,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
@@ -25,8 +26,9 @@ var describeConfigsAPI = api{
 
 func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDescribeConfigsResponse()
+	ofBroker := c.brokerConfigs()
 	// Each resource is answered with all settings.
-	if err := c.frame.Charge(int64(len(r.Resources)*len(configs)) * partitionBytes); err != nil {
+	if err := c.frame.Charge(int64(len(r.Resources)*max(len(configs), len(ofBroker))) * partitionBytes); err != nil {
 		return nil, err
 	}
 	for i := range r.Resources {
@@ -48,9 +50,17 @@ func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsReque
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
 			if ask.ResourceName != "" && ask.ResourceName != strconv.Itoa(nodeID) {
 				out.ErrorCode, out.ErrorMessage = invalidRequest, text(errors.New("there is no broker but 1"))
+			} else if ask.ResourceType == kmsg.ConfigResourceTypeBroker && ask.ResourceName != "" { // "": what all brokers are told
+				out.Configs = fixedConfigs(ofBroker, kmsg.ConfigSourceStaticBrokerConfig, ask.ConfigNames, r.IncludeSynonyms)
 			}
+		case kmsg.ConfigResourceTypeGroupConfig:
+			if ask.ResourceName == "" {
+				out.ErrorCode, out.ErrorMessage = invalidRequest, text(errors.New("a group has a name"))
+				break
+			}
+			out.Configs = fixedConfigs(groupConfigs, kmsg.ConfigSourceDefaultConfig, ask.ConfigNames, r.IncludeSynonyms)
 		default:
-			out.ErrorCode, out.ErrorMessage = invalidRequest, text(errors.New("only topics and the broker have configs"))
+			out.ErrorCode, out.ErrorMessage = invalidRequest, text(errors.New("only topics, the broker and groups have configs"))
 		}
 		resp.Resources = append(resp.Resources, out)
 	}
@@ -74,6 +84,61 @@ func topicConfigs(settings map[string]string, names []string, synonyms bool) []k
 		if synonyms {
 			s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
 			s.Name, s.Value, s.Source = g.name, &value, out.Source
+			out.ConfigSynonyms = append(out.ConfigSynonyms, s)
+		}
+		list = append(list, out)
+	}
+	return list
+}
+
+// fixed is a config that cannot be changed.
+type fixed struct {
+	name  string
+	kind  int8
+	value string
+}
+
+// groupConfigs are the times of the consumer protocol.
+var groupConfigs = []fixed{{"consumer.heartbeat.interval.ms", kindInt, "5000"}, {"consumer.session.timeout.ms", kindInt, "45000"}}
+
+// brokerConfigs are those of Kafka's brokers that tools look for, as this one behaves. Those of topics are the defaults.
+func (s *Server) brokerConfigs() []fixed {
+	topics := state.Resolve(nil)
+	return []fixed{
+		{"auto.create.topics.enable", kindBool, strconv.FormatBool(s.b.AutoCreates())},
+		{"broker.id", kindInt, strconv.Itoa(nodeID)},
+		{"compression.type", kindString, "producer"},
+		{"default.replication.factor", kindInt, "1"},
+		{"delete.topic.enable", kindBool, "true"},
+		{"group.initial.rebalance.delay.ms", kindInt, "3000"},
+		{"group.max.session.timeout.ms", kindInt, "1800000"},
+		{"group.max.size", kindInt, "1000"},
+		{"group.min.session.timeout.ms", kindInt, "6000"},
+		{"log.cleanup.policy", kindList, topics.CleanupPolicy},
+		{"log.retention.bytes", kindLong, strconv.FormatInt(topics.RetentionBytes, 10)},
+		{"log.retention.ms", kindLong, millis(topics.RetentionTime)},
+		{"message.max.bytes", kindInt, strconv.Itoa(topics.MaxBatchBytes)},
+		{"min.insync.replicas", kindInt, "1"},
+		{"node.id", kindInt, strconv.Itoa(nodeID)},
+		{"num.partitions", kindInt, strconv.Itoa(s.b.DefaultPartitions())},
+		{"offsets.topic.replication.factor", kindInt, "1"},
+		{"unclean.leader.election.enable", kindBool, "false"},
+	}
+}
+
+// fixedConfigs lists those of the named configs, all if there are no names.
+func fixedConfigs(all []fixed, source kmsg.ConfigSource, names []string, synonyms bool) []kmsg.DescribeConfigsResponseResourceConfig {
+	list := make([]kmsg.DescribeConfigsResponseResourceConfig, 0, len(all))
+	for _, g := range all {
+		if len(names) > 0 && !slices.Contains(names, g.name) {
+			continue
+		}
+		out := kmsg.NewDescribeConfigsResponseResourceConfig()
+		out.Name, out.Value, out.ReadOnly, out.Source, out.ConfigType = g.name, &g.value, true, source, kmsg.ConfigType(g.kind)
+		out.IsDefault = source == kmsg.ConfigSourceDefaultConfig
+		if synonyms {
+			s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+			s.Name, s.Value, s.Source = g.name, &g.value, source
 			out.ConfigSynonyms = append(out.ConfigSynonyms, s)
 		}
 		list = append(list, out)

@@ -16,7 +16,8 @@ func table() []api {
 		produceAPI, fetchAPI, listOffsetsAPI, metadataAPI, saslHandshakeAPI, apiVersionsAPI, createTopicsAPI, deleteTopicsAPI,
 		deleteRecordsAPI, initProducerIDAPI, offsetForLeaderEpochAPI, describeConfigsAPI, saslAuthenticateAPI,
 		createPartitionsAPI, describeClusterAPI, alterConfigsAPI, incrementalAlterConfigsAPI, describeLogDirsAPI,
-		describeTopicPartitionsAPI,
+		describeTopicPartitionsAPI, describeACLsAPI, createACLsAPI, deleteACLsAPI, electLeadersAPI, listPartitionReassignmentsAPI,
+		describeClientQuotasAPI, describeUserSCRAMCredentialsAPI, describeTransactionsAPI, listTransactionsAPI, listConfigResourcesAPI,
 	}, groupAPIs()...)
 }
 

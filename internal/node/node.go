@@ -111,7 +111,8 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	record.SetInflateMemory(o.MemoryLimit / inflateShare)
 	local := objstore.IsLocal(store)
 	opt := broker.Options{
-		Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, AutoCreate: !o.NoAutoCreate, Checksums: !local,
+		Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, AutoCreate: !o.NoAutoCreate,
+		DefaultPartitions: o.DefaultPartitions, Checksums: !local,
 		Core:   logcore.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised, SnapshotSlots: o.SnapshotSlots},
 		Batch:  o.batching(local, mem),
 		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,

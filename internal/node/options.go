@@ -36,6 +36,8 @@ type Options struct {
 	Clocks func() logtime.Reading
 	// NoAutoCreate refuses records for topics that were not created.
 	NoAutoCreate bool
+	// DefaultPartitions is how many partitions a topic has that records create, or a Kafka client that leaves it to the broker. 1.
+	DefaultPartitions int
 	// Advertised is the address that clients of a broker we take over from are told.
 	Advertised string
 	// BatchWait is how long the first record of an object waits for others; BatchAuto (250 ms on remote stores, 5 ms on

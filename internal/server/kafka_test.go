@@ -76,6 +76,30 @@ func TestKafka(t *testing.T) {
 	}
 }
 
+// TestDefaultPartitions: a topic that its first record creates has as many partitions as the setting says, over HTTP and Kafka; that
+// of events has one.
+func TestDefaultPartitions(t *testing.T) {
+	cfg := settings(t, "mem:")
+	cfg.Kafka.Listen, cfg.DefaultPartitions = "127.0.0.1:0", 3
+	s := start(t, cfg)
+	c := connect(t, s)
+	if err := produce(t, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := kafkaClient(t, s).ProduceSync(t.Context(), &kgo.Record{Topic: "u", Value: []byte("w")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ProduceEvent(t.Context(), client.Event{Name: "e", EntityID: "x"}, client.EventOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"t": 3, "u": 3, "events": 1} {
+		topic, err := c.Topic(t.Context(), name)
+		if err != nil || len(topic.Partitions) != want {
+			t.Errorf("%+v %v, want %d partitions", topic, err, want)
+		}
+	}
+}
+
 // TestKafkaCrossesHTTP: what is written over HTTP is read over Kafka and the other way round without loss, from memory, disk and
 // S3: keys, headers, timestamps, null and empty values, every codec; keyed records go to the same partitions.
 func TestKafkaCrossesHTTP(t *testing.T) {

@@ -170,7 +170,7 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	c := &s.cfg
 	o := node.Options{
-		Bucket: c.BucketSpec(), DataDir: c.DataDir, ReadOnly: c.ReadOnly, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate,
+		Bucket: c.BucketSpec(), DataDir: c.DataDir, ReadOnly: c.ReadOnly, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
 		Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
 		Pack:       packer.Config{Target: int64(c.Life.PackBytes), Age: c.Life.PackAge},

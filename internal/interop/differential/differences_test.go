@@ -126,13 +126,6 @@ var wantedOfTopics = []wanted{
 		},
 	},
 	{
-		what: "IncrementalAlterConfigs that takes back a setting that no topic has: nothing to Kafka, INVALID_CONFIG by Seb", why: "the name is wrong",
-		diverges: true,
-		is: func(d *difference) bool {
-			return codes(d, kmsg.IncrementalAlterConfigs, of("0"), of("40")) && strings.Contains(d.step.what, "DELETE")
-		},
-	},
-	{
 		what: "CreateTopics with too many partitions: POLICY_VIOLATION by Kafka, INVALID_PARTITIONS by Seb", why: "10,000 are allowed; the number is what is wrong",
 		is: func(d *difference) bool { return codes(d, kmsg.CreateTopics, of("44"), of("37")) },
 	},

@@ -1,0 +1,74 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// The keys of this file are about what Seb does not have. They are answered as by a Kafka in which there is none of it, so that tools
+// that list everything go on.
+var (
+	// ListPartitionReassignments (46), v0.
+	listPartitionReassignmentsAPI = api{
+		key: kmsg.ListPartitionReassignments, min: 0, max: 0,
+		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Int32, wire.Array(wire.Text, wire.List(wire.Int32))}},
+		begin: serving(func(*call, context.Context, *kmsg.ListPartitionReassignmentsRequest) (kmsg.Response, error) {
+			return kmsg.NewPtrListPartitionReassignmentsResponse(), nil
+		}),
+	}
+	// DescribeClientQuotas (48), v0 and v1.
+	describeClientQuotasAPI = api{
+		key: kmsg.DescribeClientQuotas, min: 0, max: 1,
+		shape: wire.Shape{Flexible: 1, Fields: []wire.Field{wire.Array(wire.Text, wire.Int8, wire.Text), wire.Bool}},
+		begin: serving(func(*call, context.Context, *kmsg.DescribeClientQuotasRequest) (kmsg.Response, error) {
+			resp := kmsg.NewPtrDescribeClientQuotasResponse()
+			resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // null would be a failure
+			return resp, nil
+		}),
+	}
+	// DescribeUserScramCredentials (50), v0: any name is a user's, so there is no list of them.
+	describeUserSCRAMCredentialsAPI = api{
+		key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0,
+		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Array(wire.Text)}},
+		begin: serving((*call).describeUserSCRAMCredentials),
+	}
+	// DescribeTransactions (65), v0.
+	describeTransactionsAPI = api{
+		key: kmsg.DescribeTransactions, min: 0, max: 0,
+		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Text)}},
+		begin: serving((*call).describeTransactions),
+	}
+	// ListTransactions (66), v0 to v2.
+	listTransactionsAPI = api{
+		key: kmsg.ListTransactions, min: 0, max: 2,
+		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
+			wire.List(wire.Text), wire.List(wire.Int64), wire.Int64.Since(1), wire.Text.Since(2),
+		}},
+		begin: serving(func(*call, context.Context, *kmsg.ListTransactionsRequest) (kmsg.Response, error) {
+			return kmsg.NewPtrListTransactionsResponse(), nil
+		}),
+	}
+)
+
+func (c *call) describeUserSCRAMCredentials(_ context.Context, r *kmsg.DescribeUserSCRAMCredentialsRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
+	for _, u := range r.Users {
+		result := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
+		result.User, result.ErrorCode = u.Name, resourceNotFound
+		resp.Results = append(resp.Results, result)
+	}
+	return resp, nil
+}
+
+func (c *call) describeTransactions(_ context.Context, r *kmsg.DescribeTransactionsRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrDescribeTransactionsResponse()
+	for _, id := range r.TransactionalIDs {
+		state := kmsg.NewDescribeTransactionsResponseTransactionState()
+		state.TransactionalID, state.ErrorCode = id, transactionalIDNotFound
+		resp.TransactionStates = append(resp.TransactionStates, state)
+	}
+	return resp, nil
+}

@@ -1,0 +1,43 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// ElectLeaders (43), v0 to v2: the one broker leads every partition, so each that is named is ELECTION_NOT_NEEDED. Of all
+// partitions (no topics) nothing is told, as by Kafka.
+var electLeadersAPI = api{
+	key: kmsg.ElectLeaders, min: 0, max: 2,
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
+		wire.Int8.Since(1), wire.Array(wire.Text, wire.List(wire.Int32)), wire.Int32,
+	}},
+	begin: serving((*call).electLeaders),
+}
+
+var errLeads = errors.New("the one broker leads every partition")
+
+func (c *call) electLeaders(_ context.Context, r *kmsg.ElectLeadersRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrElectLeadersResponse()
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		out := kmsg.NewElectLeadersResponseTopic()
+		out.Topic = t.Topic
+		ref, _ := c.b.TopicNamed(t.Topic)
+		for _, n := range t.Partitions {
+			p := kmsg.NewElectLeadersResponseTopicPartition()
+			p.Partition, p.ErrorCode, p.ErrorMessage = n, electionNotNeeded, text(errLeads)
+			if n < 0 || int(n) >= ref.Partitions {
+				p.ErrorCode, p.ErrorMessage = unknownTopicOrPartition, text(broker.ErrUnknownPartition)
+			}
+			out.Partitions = append(out.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp, nil
+}

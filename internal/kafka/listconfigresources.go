@@ -1,0 +1,54 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/kafka/wire"
+)
+
+// ListConfigResources (74), v0 and v1: the topics and the broker, which have configs. v0 lists subscriptions of clients' metrics, of
+// which there are none, and neither are there groups with configs of their own.
+var listConfigResourcesAPI = api{
+	key: kmsg.ListConfigResources, min: 0, max: 1,
+	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Int8).Since(1)}},
+	begin: serving((*call).listConfigResources),
+}
+
+func (c *call) listConfigResources(_ context.Context, r *kmsg.ListConfigResourcesRequest) (kmsg.Response, error) {
+	resp := kmsg.NewPtrListConfigResourcesResponse()
+	asked := func(kind kmsg.ConfigResourceType) bool {
+		return c.version >= 1 && (len(r.ResourceTypes) == 0 || slices.Contains(r.ResourceTypes, int8(kind)))
+	}
+	add := func(kind kmsg.ConfigResourceType, name string) {
+		out := kmsg.NewListConfigResourcesResponseConfigResource()
+		out.Name, out.Type = name, int8(kind)
+		resp.ConfigResources = append(resp.ConfigResources, out)
+	}
+	for _, kind := range r.ResourceTypes {
+		switch kmsg.ConfigResourceType(kind) {
+		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+		default:
+			resp.ErrorCode = unsupportedVersion
+			return resp, nil
+		}
+	}
+	if asked(kmsg.ConfigResourceTypeTopic) {
+		refs := c.b.TopicRefs()
+		if err := c.frame.Charge(int64(len(refs)) * partitionBytes); err != nil {
+			return nil, err
+		}
+		for i := range refs {
+			add(kmsg.ConfigResourceTypeTopic, refs[i].Name)
+		}
+	}
+	for _, kind := range []kmsg.ConfigResourceType{kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger} {
+		if asked(kind) {
+			add(kind, strconv.Itoa(nodeID))
+		}
+	}
+	return resp, nil
+}
