@@ -65,6 +65,34 @@ func TestWhatThereIsNot(t *testing.T) {
 	}
 }
 
+// TestAuthorizedOperations: a client that asks for them is told all that there are, as by a Kafka without an authorizer.
+func TestAuthorizedOperations(t *testing.T) {
+	s := memory(t)
+	topic(t, s.b, "t", broker.TopicSpec{})
+	c := dial(t, s)
+	for _, ask := range []bool{true, false} {
+		ofTopic, ofCluster := int32(-1<<31), int32(-1<<31)
+		if ask {
+			ofTopic, ofCluster = 3576, 8096
+		}
+		r := kmsg.NewPtrMetadataRequest()
+		r.IncludeTopicAuthorizedOperations, r.IncludeClusterAuthorizedOperations = ask, ask
+		m := c.ask(r, 9).(*kmsg.MetadataResponse)
+		if m.AuthorizedOperations != ofCluster || m.Topics[0].AuthorizedOperations != ofTopic {
+			t.Errorf("Metadata: %d, %d of a topic, want %d, %d", m.AuthorizedOperations, m.Topics[0].AuthorizedOperations, ofCluster, ofTopic)
+		}
+		d := kmsg.NewPtrDescribeClusterRequest()
+		d.IncludeClusterAuthorizedOperations = ask
+		if got := c.ask(d, 1).(*kmsg.DescribeClusterResponse).ClusterAuthorizedOperations; got != ofCluster {
+			t.Errorf("DescribeCluster: %d, want %d", got, ofCluster)
+		}
+	}
+	got := c.ask(kmsg.NewPtrDescribeTopicPartitionsRequest(), 0).(*kmsg.DescribeTopicPartitionsResponse)
+	if got.Topics[0].AuthorizedOperations != 3576 {
+		t.Errorf("DescribeTopicPartitions: %+v", got)
+	}
+}
+
 // TestConfigResources: topics and the broker are listed by what is asked for.
 func TestConfigResources(t *testing.T) {
 	s := memory(t)
@@ -76,7 +104,7 @@ func TestConfigResources(t *testing.T) {
 		want    string
 	}{
 		{0, nil, "0 []"},
-		{1, nil, "0 [2 t 4 1 8 1]"},
+		{1, nil, "0 [8 1 4 1 2 t]"},
 		{1, []int8{2}, "0 [2 t]"},
 		{1, []int8{4, 32, 16}, "0 [4 1]"},
 		{1, []int8{2, 3}, "35 []"},

@@ -98,7 +98,7 @@ func settingOf(config string, value *string) (name, setting string, err error) {
 		}
 		return "", "", fmt.Errorf("config %.100q is not known", config)
 	}
-	if value == nil {
+	if value == nil || *value == "" { // "" would be the default
 		return "", "", fmt.Errorf("config %s has no value", config)
 	}
 	v, ok := c.take(*value)

@@ -47,6 +47,8 @@ func TestAlterConfigs(t *testing.T) {
 			{Op: kadm.DeleteConfig, Name: "remote.log.copy.disable"},
 			{Op: kadm.DeleteConfig, Name: "no.such"},
 		}, false, false, nil, "map[retention-time:1h0m0s]"},
+		{[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: str("")}}, false, false, kerr.InvalidConfig, "map[retention-time:1h0m0s]"},
+		{[]kadm.AlterConfig{{Name: "compression.type", Value: str("")}}, true, false, kerr.InvalidConfig, "map[retention-time:1h0m0s]"},
 		{[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "no.such", Value: str("1")}}, false, false, kerr.InvalidConfig, "map[retention-time:1h0m0s]"},
 		{[]kadm.AlterConfig{{Name: "compression.type", Value: str("zstd")}, {Name: "segment.bytes", Value: str("1")}}, true, false, nil, "map[compression:zstd]"},
 	} {

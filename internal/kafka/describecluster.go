@@ -9,8 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
-// DescribeCluster (60), v0 to v2: the one broker. Controllers, which are no brokers anywhere here, can not be asked for. No
-// authorized operations.
+// DescribeCluster (60), v0 to v2: the one broker. Controllers, which are no brokers anywhere here, can not be asked for.
 var describeClusterAPI = api{
 	key: kmsg.DescribeCluster, min: 0, max: 2,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Bool, wire.Int8.Since(1), wire.Bool.Since(2)}},
@@ -42,5 +41,8 @@ func (c *call) describeCluster(_ context.Context, r *kmsg.DescribeClusterRequest
 	b.NodeID, b.Host, b.Port = nodeID, h.host, h.port
 	resp.ClusterID, resp.ControllerID = c.b.Cluster().String(), nodeID
 	resp.Brokers = []kmsg.DescribeClusterResponseBroker{b}
+	if r.IncludeClusterAuthorizedOperations {
+		resp.ClusterAuthorizedOperations = clusterOperations
+	}
 	return resp, nil
 }

@@ -70,7 +70,7 @@ func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicP
 // topicPage describes up to most partitions of a topic, which has n.
 func (c *call) topicPage(name string, from, most int) (t kmsg.DescribeTopicPartitionsResponseTopic, n int) {
 	t = kmsg.NewDescribeTopicPartitionsResponseTopic()
-	t.Topic = &name
+	t.Topic, t.AuthorizedOperations = &name, topicOperations
 	var ref broker.TopicRef
 	var ok bool
 	if ref, ok = c.b.TopicNamed(name); !ok {

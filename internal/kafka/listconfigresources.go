@@ -36,6 +36,11 @@ func (c *call) listConfigResources(_ context.Context, r *kmsg.ListConfigResource
 			return resp, nil
 		}
 	}
+	for _, kind := range []kmsg.ConfigResourceType{kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeBroker} {
+		if asked(kind) {
+			add(kind, strconv.Itoa(nodeID))
+		}
+	}
 	if asked(kmsg.ConfigResourceTypeTopic) {
 		refs := c.b.TopicRefs()
 		if err := c.frame.Charge(int64(len(refs)) * partitionBytes); err != nil {
@@ -43,11 +48,6 @@ func (c *call) listConfigResources(_ context.Context, r *kmsg.ListConfigResource
 		}
 		for i := range refs {
 			add(kmsg.ConfigResourceTypeTopic, refs[i].Name)
-		}
-	}
-	for _, kind := range []kmsg.ConfigResourceType{kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger} {
-		if asked(kind) {
-			add(kind, strconv.Itoa(nodeID))
 		}
 	}
 	return resp, nil

@@ -13,7 +13,7 @@ import (
 
 // Metadata (3), v0 to v13: the topics and where to find them, by name or id. The one broker leads every partition and is the
 // controller; its address is what is advertised. Topics that are not there are made if the client and the broker allow it. A topic
-// for whose partitions there is no memory is LEADER_NOT_AVAILABLE. No racks, no authorized operations.
+// for whose partitions there is no memory is LEADER_NOT_AVAILABLE. No racks. Authorized operations are all that there are.
 var metadataAPI = api{
 	key: kmsg.Metadata, min: 0, max: 13,
 	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
@@ -30,6 +30,9 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 	resp.Brokers, resp.ControllerID = []kmsg.MetadataResponseBroker{b}, nodeID
 	cluster := c.b.Cluster().String()
 	resp.ClusterID = &cluster
+	if r.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = clusterOperations
+	}
 	var found []broker.TopicRef
 	if r.Topics == nil || c.version == 0 && len(r.Topics) == 0 {
 		found = c.b.TopicRefs()
@@ -70,7 +73,11 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 	for i := range found {
 		ref := &found[i]
 		if c.chargeTopics(found[i:i+1]) == nil {
-			resp.Topics = append(resp.Topics, c.describeTopic(ref))
+			t := c.describeTopic(ref)
+			if r.IncludeTopicAuthorizedOperations {
+				t.AuthorizedOperations = topicOperations
+			}
+			resp.Topics = append(resp.Topics, t)
 			continue
 		}
 		if err := c.frame.Charge(partitionBytes); err != nil {
@@ -82,6 +89,12 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 	}
 	return resp, nil
 }
+
+// What a client with the API key may do, as bits of ACL operations: everything that Kafka has for topics and for the cluster.
+const (
+	topicOperations   = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
+	clusterOperations = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
+)
 
 // named finds a topic, and makes it if it may be made.
 func (c *call) named(ctx context.Context, name string, create bool) (broker.TopicRef, int16) {

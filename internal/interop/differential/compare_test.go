@@ -121,7 +121,9 @@ func TestEveryAreaIsMet(t *testing.T) {
 		kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.Metadata, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.FindCoordinator, kmsg.JoinGroup,
 		kmsg.DescribeGroups, kmsg.ListGroups, kmsg.SASLHandshake, kmsg.ApiVersions, kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.DeleteRecords,
 		kmsg.InitProducerID, kmsg.OffsetForLeaderEpoch, kmsg.DescribeConfigs, kmsg.AlterConfigs, kmsg.CreatePartitions, kmsg.DeleteGroups,
-		kmsg.IncrementalAlterConfigs, kmsg.OffsetDelete, kmsg.DescribeCluster, kmsg.DescribeTopicPartitions,
+		kmsg.IncrementalAlterConfigs, kmsg.OffsetDelete, kmsg.DescribeCluster, kmsg.DescribeTopicPartitions, kmsg.DescribeACLs, kmsg.CreateACLs,
+		kmsg.DeleteACLs, kmsg.ElectLeaders, kmsg.ListPartitionReassignments, kmsg.DescribeClientQuotas, kmsg.DescribeUserSCRAMCredentials,
+		kmsg.ListTransactions, kmsg.ListConfigResources,
 	} {
 		if met[key] == 0 {
 			t.Errorf("%s is never asked", key.Name())

@@ -83,10 +83,6 @@ var wantedOfTopics = []wanted{
 		},
 	},
 	{
-		what: "Metadata, DescribeTopicPartitions: no authorized operations", why: "who has the key may do everything",
-		is: func(d *difference) bool { return strings.HasSuffix(d.path, "AuthorizedOperations") },
-	},
-	{
 		what: "Metadata that creates a topic: UNKNOWN_TOPIC_OR_PARTITION by Kafka, which creates it meanwhile; Seb answers with the topic",
 		why:  "the client need not ask again",
 		is:   func(d *difference) bool { return codes(d, kmsg.Metadata, of("3"), of("0")) },

@@ -78,8 +78,8 @@ func TestDifferential(t *testing.T) {
 }
 
 // unasked are keys that the comparison leaves out: folders and their sizes are another thing on each side, the login is in every
-// connection, and TestConsumerProtocol has the rest.
-var unasked = []kmsg.Key{kmsg.DescribeLogDirs, kmsg.SASLAuthenticate, kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe}
+// connection, Kafka's transactions need a coordinator first, and TestConsumerProtocol has the rest.
+var unasked = []kmsg.Key{kmsg.DescribeLogDirs, kmsg.SASLAuthenticate, kmsg.DescribeTransactions, kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe}
 
 // coverage is how many versions of keys were asked for of all that both brokers speak. A key of which none was is a fault, when
 // enough was asked.

@@ -191,6 +191,7 @@ var areas = []struct {
 	{5, (*world).describeGroups},
 	{3, (*world).listGroups},
 	{3, (*world).deleteGroups},
+	{4, (*world).absent},
 	{2, (*world).saslHandshake},
 	{2, (*world).unsupported},
 }

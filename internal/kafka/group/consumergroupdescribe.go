@@ -43,7 +43,9 @@ func (s *Server) consumerGroupDescribe(_ *Call, ctx context.Context, r *kmsg.Con
 				g.Members = append(g.Members, describedConsumer(view.Consumers, &view.Consumers.Members[i]))
 			}
 		}
-		g.ErrorCode = int16(code)
+		if g.ErrorCode = int16(code); r.IncludeAuthorizedOperations && code == groups.OK {
+			g.AuthorizedOperations = groupOperations
+		}
 		resp.Groups = append(resp.Groups, g)
 	}
 	return resp, memory

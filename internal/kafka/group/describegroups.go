@@ -11,7 +11,7 @@ import (
 )
 
 // DescribeGroups (15), v0 to v6: a group that is not there is Dead, from v6 on GROUP_ID_NOT_FOUND; so is one of the consumer
-// protocol. What members told and were assigned is shown while the group is stable. Who may do what is not listed.
+// protocol. What members told and were assigned is shown while the group is stable.
 var describeGroupsAPI = API{
 	Key: kmsg.DescribeGroups, Min: 0, Max: 6,
 	Shape: wire.Shape{Flexible: 5, Fields: []wire.Field{wire.List(wire.Text), wire.Bool.Since(3)}},
@@ -45,11 +45,16 @@ func (s *Server) describeGroups(c *Call, ctx context.Context, r *kmsg.DescribeGr
 				g.Members = append(g.Members, describedMember(&view.Members[i]))
 			}
 		}
-		g.ErrorCode = int16(code)
+		if g.ErrorCode = int16(code); r.IncludeAuthorizedOperations && code == groups.OK {
+			g.AuthorizedOperations = groupOperations
+		}
 		resp.Groups = append(resp.Groups, g)
 	}
 	return resp, memory
 }
+
+// groupOperations are the ACL operations of groups, as bits: a client with the API key may do everything.
+const groupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 
 func describedMember(v *groups.MemberView) kmsg.DescribeGroupsResponseGroupMember {
 	m := kmsg.NewDescribeGroupsResponseGroupMember()
