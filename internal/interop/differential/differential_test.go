@@ -47,13 +47,16 @@ func TestDifferential(t *testing.T) {
 	if *seedFlag != 0 {
 		first, n = *seedFlag, 1
 	}
-	began, compared := time.Now(), 0
+	began, compared, leaders := time.Now(), 0, 0
 	wanted, served := map[string]int{}, map[[2]int16]int{}
 	var versions map[kmsg.Key][2]int16
 	for seed := first; seed < first+uint64(n); seed++ {
 		r, err := oneSeed(t, k, seed, *stepsFlag, collecting)
 		if r != nil {
 			compared += r.compared
+			if r.otherLeader {
+				leaders++
+			}
 			versions = r.versions
 			for at, times := range r.served {
 				served[at] += times
@@ -68,6 +71,9 @@ func TestDifferential(t *testing.T) {
 				break
 			}
 		}
+	}
+	if leaders > max(1, n/5) {
+		t.Errorf("%d of %d runs have ended with %v", leaders, n, errOtherLeader)
 	}
 	met, all := coverage(t, versions, served)
 	for _, w := range allWanted() {

@@ -36,11 +36,13 @@ type run struct {
 	made     [2][]string           // topics that Kafka and Seb say they have just made
 	apart    bool                  // the two are known to have different topics
 	diverged []string              // topics that the two see differently from here on, for a wanted difference
-	alter    func(kmsg.Response)   // changes Seb's answers, in tests of the comparison
-	history  []string
-	due      []judgement
-	served   map[[2]int16]int                                         // answers that were compared, by key and version
-	list     func(st *step, bad []string, request, kafka, seb string) // gets differences that nobody wants, which then are no error
+	// otherLeader says that the run has ended with errOtherLeader.
+	otherLeader bool
+	alter       func(kmsg.Response) // changes Seb's answers, in tests of the comparison
+	history     []string
+	due         []judgement
+	served      map[[2]int16]int                                         // answers that were compared, by key and version
+	list        func(st *step, bad []string, request, kafka, seb string) // gets differences that nobody wants, which then are no error
 }
 
 // nonceNow is six letters of the time.
@@ -99,10 +101,15 @@ func (r *run) steps(n int) error {
 		return err
 	}
 	for r.number = 1; r.number <= n; r.number++ {
-		if err := r.step(r.world.next()); err != nil {
-			return r.failed(err)
+		err := r.step(r.world.next())
+		if err == nil {
+			err = r.collect()
 		}
-		if err := r.collect(); err != nil {
+		switch {
+		case errors.Is(err, errOtherLeader):
+			r.otherLeader = true
+			return nil
+		case err != nil:
 			return r.failed(err)
 		}
 	}
