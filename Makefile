@@ -36,7 +36,8 @@ help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## ./bin/seb
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/seb ./cmd/seb
+	@[ -x bin/seb ] || echo 'building ./bin/seb: the first time takes 2 to 4 minutes'
+	$(GO) build $(if $(wildcard bin/seb),,-v) -trimpath -ldflags '$(LDFLAGS)' -o bin/seb ./cmd/seb
 
 # Results name the commit, whatever GOFLAGS say; where git does not work there is none.
 STAMP     = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo -buildvcs=auto)
@@ -45,7 +46,7 @@ STAMP     = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo -buildvcs=auto)
 seb-bench: ## ./bin/seb-bench, which seb bench runs: the latency of Seb and other brokers
 	cd bench && $(GO) build -trimpath $(STAMP) -ldflags '$(LDFLAGS)' -o ../bin/seb-bench ./cmd/seb-bench
 
-run: build ## build and start a broker on ./seb-data
+run: build ## build and start a broker: records in ./seb-bucket, the rest in ./seb-data
 	./bin/seb serve
 
 s3server: ## the real S3 server of the tests, built once into .cache

@@ -334,14 +334,14 @@ func (l *leaks) requests(address string) {
 	}
 }
 
-var pprofLine = regexp.MustCompile(`pprof    (http://127\.0\.0\.1:\S+)`)
+var pprofLine = regexp.MustCompile(`pprof"?[=:]"?(http://127\.0\.0\.1:[^\s"]+)`)
 
 // profiles reads all that the listener of pprof serves.
 func (l *leaks) profiles(b *running) {
 	l.t.Helper()
-	m := pprofLine.FindStringSubmatch(b.out.String())
+	m := pprofLine.FindStringSubmatch(b.err.String())
 	if m == nil {
-		l.t.Fatalf("no address in: %s", b.out.String())
+		l.t.Fatalf("no address in: %s", b.err.String())
 	}
 	for _, name := range []string{
 		"", "goroutine?debug=1", "goroutine?debug=2", "goroutine", "heap?debug=1", "heap?gc=1", "allocs", "block?debug=1", "mutex?debug=1",

@@ -32,7 +32,11 @@ for each bucket and remembers it in its data folder.`,
 				}
 				cfg.Bucket, cfg.S3Bucket = args[0], ""
 			}
-			store, err := objstore.Open(cmd.Context(), cfg.BucketSpec(), objstore.Options{})
+			bucket, err := cfg.BucketSpec()
+			if err != nil {
+				return err
+			}
+			store, err := objstore.Open(cmd.Context(), bucket, objstore.Options{})
 			if err != nil {
 				return usageError{err}
 			}
@@ -50,7 +54,7 @@ for each bucket and remembers it in its data folder.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&cfg.Bucket, "bucket", "", "the bucket: ./folder or s3://name/prefix?endpoint=URL&region=R&path-style=true (default <data-dir>/bucket)")
+	f.StringVar(&cfg.Bucket, "bucket", "", "the bucket: ./folder or s3://name/prefix?endpoint=URL&region=R&path-style=true (default: "+config.BucketHelp+")")
 	f.StringVar(&cfg.S3Bucket, "s3-bucket", "", "short for --bucket s3://NAME")
 	f.StringVar(&cfg.DataDir, "data-dir", cfg.DataDir, "data folder, for the default bucket")
 	return cmd

@@ -199,7 +199,7 @@ func TestInspect(t *testing.T) {
 	p.mustWith("k:hello\n", "produce", "t", "--key-separator", ":")
 	p.must("topic", "trim", "t", "--before", "1", "--yes")
 	b.term()
-	bucket := filepath.Join(p.dir, "seb-data", "bucket")
+	bucket := filepath.Join(p.dir, "seb-bucket")
 	all, err := filepath.Glob(filepath.Join(bucket, "s0000", "wal", "*", "*"))
 	if err != nil || len(all) < 3 {
 		t.Fatalf("%d objects, %v", len(all), err)

@@ -135,7 +135,7 @@ func TestCommandsOnACompactedTopic(t *testing.T) {
 func (p *place) inspectCompacted(b *running) {
 	p.t.Helper()
 	var all strings.Builder
-	bucket := filepath.Join(p.dir, "seb-data", "bucket")
+	bucket := filepath.Join(p.dir, "seb-bucket")
 	err := filepath.WalkDir(filepath.Join(bucket, "s0000"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			all.WriteString(p.must("inspect", path, "--records"))

@@ -111,7 +111,7 @@ func hint(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "no broker answers there; start one with `seb serve`, or name another with --address"
 	case errors.Is(err, syscall.EADDRINUSE):
-		return "another program listens there; choose another with --http-port"
+		return "another program listens there; choose another port"
 	case errors.Is(err, broker.ErrFenced):
 		return "only one broker can write to a bucket; stop this one, or start it with --read-only"
 	case errors.Is(err, client.ErrOutcomeUnknown):

@@ -78,7 +78,7 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 			case <-b.done:
 				return true
 			default:
-				return strings.Contains(b.out.String(), "consume:")
+				return b.serves()
 			}
 		})
 		b.kill()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
@@ -53,7 +52,7 @@ is idle makes no request and can not be seen; it loses nothing that it, or any o
 
 // bucketFlags are the flags that name a bucket without a broker.
 func (f *fsckFlags) bucketFlags(fl *pflag.FlagSet) {
-	fl.StringVar(&f.bucket, "bucket", "", "the bucket: ./folder or s3://name/prefix?... (default <data-dir>/bucket)")
+	fl.StringVar(&f.bucket, "bucket", "", "the bucket: ./folder or s3://name/prefix?... (default: "+config.BucketHelp+")")
 	fl.StringVar(&f.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker, for the default bucket")
 }
 
@@ -94,7 +93,10 @@ func (f *fsckFlags) open(cmd *cobra.Command) (objstore.Store, error) {
 		return nil, usageError{err}
 	}
 	if f.bucket == "" {
-		f.bucket = "file:" + filepath.Join(f.dataDir, "bucket")
+		var err error
+		if f.bucket, err = config.DefaultBucket(f.dataDir); err != nil {
+			return nil, err
+		}
 	}
 	return openExisting(cmd, "bucket", f.bucket)
 }

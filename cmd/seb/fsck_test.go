@@ -35,7 +35,7 @@ func TestFsck(t *testing.T) {
 		t.Errorf("beside a broker: %s", got)
 	}
 	b.kill()
-	if got := p.must("fsck", "--bucket", "./seb-data/bucket"); !strings.Contains(got, "damages     0") {
+	if got := p.must("fsck", "--bucket", "./seb-bucket"); !strings.Contains(got, "damages     0") {
 		t.Errorf("after a kill: %s", got)
 	}
 	p.refused(2, "no folder", "fsck", "--bucket", "./nowhere")
@@ -45,7 +45,7 @@ func TestFsck(t *testing.T) {
 	}
 	p.refused(1, "no Seb log", "fsck", "--bucket", "./empty")
 
-	files := walFiles(t, filepath.Join(p.dir, "seb-data", "bucket"))
+	files := walFiles(t, filepath.Join(p.dir, "seb-bucket"))
 	name := files[len(files)-1]
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -81,14 +81,14 @@ func TestFsckRepair(t *testing.T) {
 	b := p.serve()
 	p.mustWith("a\n", "produce", "t")
 	b.term()
-	leftover := filepath.Join(p.dir, "seb-data", "bucket", "probe", "abc", "x")
+	leftover := filepath.Join(p.dir, "seb-bucket", "probe", "abc", "x")
 	if err := os.MkdirAll(filepath.Dir(leftover), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(leftover, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	temporary := filepath.Join(p.dir, "seb-data", "bucket", "+tmp")
+	temporary := filepath.Join(p.dir, "seb-bucket", "+tmp")
 	if err := os.RemoveAll(temporary); err != nil {
 		t.Fatal(err)
 	}

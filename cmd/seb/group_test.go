@@ -284,7 +284,7 @@ func TestProducerOutlivesKilledBrokers(t *testing.T) {
 	address := b.address()
 	serveAgain := func() {
 		b = p.launch("--http-port", address[strings.LastIndexByte(address, ':')+1:])
-		waitFor(t, func() bool { return strings.Contains(b.out.String(), "consume:") })
+		waitFor(t, func() bool { return b.serves() })
 	}
 	p.must("topic", "create", "t")
 	end := feed(p)

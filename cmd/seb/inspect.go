@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -42,7 +41,7 @@ bucket). Every checksum is verified; damage is an error.`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&i.bucket, "bucket", "", "bucket that the key is in: ./folder or s3://name/prefix?... (default <data-dir>/bucket)")
+	f.StringVar(&i.bucket, "bucket", "", "bucket that the key is in: ./folder or s3://name/prefix?... (default: "+config.BucketHelp+")")
 	f.StringVar(&i.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker")
 	f.BoolVarP(&i.records, "records", "a", false, "print the records too")
 	f.IntVarP(&i.bytes, "dump-record-bytes", "b", 64, "how much of each record (0: all)")
@@ -71,10 +70,12 @@ func (i *inspectFlags) read(ctx context.Context, name string) ([]byte, error) {
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return b, err
 		}
-		if _, err := os.Stat(filepath.Join(i.dataDir, "bucket")); err != nil {
-			return nil, fmt.Errorf("%s: no such file, and no bucket in %s; name one with --bucket", name, i.dataDir)
+		if i.bucket, err = config.DefaultBucket(i.dataDir); err != nil {
+			return nil, err
 		}
-		i.bucket = "file:" + filepath.Join(i.dataDir, "bucket")
+		if _, err := os.Stat(strings.TrimPrefix(i.bucket, "file:")); err != nil {
+			return nil, fmt.Errorf("%s: no such file, and no bucket %s; name one with --bucket", name, strings.TrimPrefix(i.bucket, "file:"))
+		}
 	}
 	store, err := objstore.Open(ctx, i.bucket, reading())
 	if err != nil {

@@ -85,16 +85,16 @@ func TestUpgradeCommand(t *testing.T) {
 	}
 	flags := []string{"--kafka-listen", "", "--bucket", "./bucket"}
 	b := p.serve(append(flags, "--hold-upgrade")...)
-	if out := b.out.String(); !strings.Contains(out, "format   level 1 of 2, held") {
-		t.Errorf("held: %s", out)
+	if log := b.err.String(); !strings.Contains(log, `"format level held" level=1 highest=2`) {
+		t.Errorf("held: %s", log)
 	}
 	if got := p.must("upgrade"); !strings.Contains(got, "at format level 1;") || !strings.Contains(got, "no write raises it") {
 		t.Errorf("held: %s", got)
 	}
 	b.term()
 	b = p.serve(flags...)
-	if out := b.out.String(); !strings.Contains(out, "format   level 1 of 2: an older Seb can lead this bucket until the first write after ") {
-		t.Errorf("not held: %s", out)
+	if log := b.err.String(); !strings.Contains(log, `"format level raised by the first write after a time" level=1 highest=2`) {
+		t.Errorf("not held: %s", log)
 	}
 	if got := p.must("upgrade"); !strings.Contains(got, "until the first write at or after ") {
 		t.Errorf("not held: %s", got)
@@ -110,8 +110,8 @@ func TestUpgradeCommand(t *testing.T) {
 	}
 	b.term()
 	b = p.serve(flags...)
-	if out := b.out.String(); strings.Contains(out, "format ") {
-		t.Errorf("at the highest level: %s", out)
+	if log := b.err.String(); strings.Contains(log, "format level") {
+		t.Errorf("at the highest level: %s", log)
 	}
 	if got := p.must("fsck", "--bucket", "./bucket"); !strings.Contains(got, "damages     0") {
 		t.Errorf("fsck: %s", got)

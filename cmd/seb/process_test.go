@@ -117,7 +117,7 @@ func (p *place) serve(args ...string) *running {
 			p.t.Fatalf("serve ended: %s%s", r.out.String(), r.err.String())
 		default:
 		}
-		return strings.Contains(r.out.String(), "consume:")
+		return r.serves()
 	})
 	return r
 }
@@ -126,15 +126,20 @@ func (p *place) launch(args ...string) *running {
 	p.t.Helper()
 	r := &running{t: p.t, cmd: p.command(append([]string{"serve"}, args...)...), done: make(chan struct{})}
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
+	r.start()
+	return r
+}
+
+func (r *running) start() {
+	r.t.Helper()
 	if err := r.cmd.Start(); err != nil {
-		p.t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	go func() {
 		_ = r.cmd.Wait()
 		close(r.done)
 	}()
-	p.t.Cleanup(r.kill)
-	return r
+	r.t.Cleanup(r.kill)
 }
 
 func (r *running) kill() {
@@ -159,13 +164,17 @@ func (r *running) wait() int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-var addressLine = regexp.MustCompile(`(?m)^  address  (https?://\S+)$`)
+// serves says whether the broker has logged that it is ready.
+func (r *running) serves() bool { return addressLine.MatchString(r.err.String()) }
+
+// addressLine is in a log of either format.
+var addressLine = regexp.MustCompile(`msg"?[=:]"?serving\b.*?address"?[=:]"?(https?://[^\s"]+)`)
 
 func (r *running) address() string {
 	r.t.Helper()
-	m := addressLine.FindStringSubmatch(r.out.String())
+	m := addressLine.FindStringSubmatch(r.err.String())
 	if m == nil {
-		r.t.Fatalf("no address in: %s", r.out.String())
+		r.t.Fatalf("no address in: %s", r.err.String())
 	}
 	return m[1]
 }

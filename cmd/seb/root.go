@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,7 +23,9 @@ func run(ctx context.Context, args []string) int {
 		// Whatever cobra finds wrong before a command runs is in the command line.
 		err = usageError{err}
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), oneLine(err))
+	if !errors.As(err, &loggedError{}) {
+		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), oneLine(err))
+	}
 	return exitCode(err)
 }
 
@@ -34,7 +37,7 @@ func newRoot() (root *cobra.Command, began *bool) {
 		Short: "An event broker whose only durable state is a bucket",
 		Long: `Seb is an event broker whose only durable state is a bucket: a folder on disk or an S3-compatible object store.
 
-  seb serve                       start a broker on ./seb-data
+  seb serve                       start a broker: records in ./seb-bucket
   echo hello | seb produce demo   send a record
   seb consume demo                read it
 

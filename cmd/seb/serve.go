@@ -31,21 +31,51 @@ A second broker on the same bucket takes over from the first, which exits with c
 				return usageError{err}
 			}
 			// Before the settings are logged: a spec that is right has no keys in it.
-			if _, err := objstore.ParseSpec(cfg.BucketSpec()); err != nil {
+			if bucket, err := cfg.BucketSpec(); err != nil {
+				return err
+			} else if _, err := objstore.ParseSpec(bucket); err != nil {
 				return usageError{err}
 			}
-			log := logger(cmd.ErrOrStderr(), &cfg.Log)
-			log.Info("starting", "version", build().String(), "settings", cfg)
-			return server.Run(cmd.Context(), cfg, log, func(s *server.Server) { s.Banner(cmd.OutOrStdout(), os.Args[0]) })
+			return serve(cmd, cfg)
 		},
 	}
 	config.Register(cmd.Flags(), &cfg)
 	return cmd
 }
 
-func logger(w io.Writer, c *config.Log) *slog.Logger {
-	o := &slog.HandlerOptions{Level: c.Level}
-	if c.Format == "json" {
+// serve runs the broker. At a terminal a person reads a banner; anywhere else there are only lines of the log.
+func serve(cmd *cobra.Command, cfg config.Config) error {
+	out, logs := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	var level slog.LevelVar
+	level.Set(cfg.Log.Level)
+	banner := isTerminal(out) && cfg.Log.Format == "text"
+	if banner && isTerminal(logs) && cfg.Log.Level == slog.LevelInfo {
+		level.Set(slog.LevelWarn) // until the banner, which says it
+	}
+	log := logger(logs, cfg.Log.Format, &level)
+	log.Info("starting", "version", build().String())
+	log.Debug("settings", "settings", cfg)
+	err := server.Run(cmd.Context(), cfg, log, func(s *server.Server) {
+		if banner {
+			s.Banner(out, os.Args[0])
+		}
+		level.Set(cfg.Log.Level)
+	})
+	if err == nil || cfg.Log.Format != "json" {
+		return err
+	}
+	log.Error("ended", "err", oneLine(err), "exit_code", exitCode(err)) // no other text is on the stream of a JSON log
+	return loggedError{err}
+}
+
+// loggedError was logged already.
+type loggedError struct{ error }
+
+func (e loggedError) Unwrap() error { return e.error }
+
+func logger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
+	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))

@@ -47,7 +47,7 @@ func TestAppendTimeInCommands(t *testing.T) {
 		t.Errorf("exported and imported: %v, want %v", got, times)
 	}
 	b.term()
-	files, err := filepath.Glob(filepath.Join(p.dir, "seb-data", "bucket", "s0000", "wal", "*", "*"))
+	files, err := filepath.Glob(filepath.Join(p.dir, "seb-bucket", "s0000", "wal", "*", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}

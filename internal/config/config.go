@@ -13,7 +13,7 @@ import (
 // Config is everything that can be set of a broker. Start from Default: the zero Config is not valid.
 type Config struct {
 	// Bucket is where all records are: a folder, "mem:" or "s3://name/prefix?endpoint=...&region=...&path-style=true".
-	// "" means the folder "bucket" in DataDir.
+	// "" means DefaultBucket of DataDir.
 	Bucket string
 	// S3Bucket is the original's way to name a bucket: NAME is s3://NAME.
 	S3Bucket string
@@ -162,17 +162,6 @@ func Default() Config {
 		},
 		Log: Log{Level: slog.LevelInfo, Format: "text"},
 	}
-}
-
-// BucketSpec is the bucket to open: Bucket, else S3Bucket, else the default folder.
-func (c *Config) BucketSpec() string {
-	switch {
-	case c.Bucket != "":
-		return c.Bucket
-	case c.S3Bucket != "":
-		return "s3://" + c.S3Bucket
-	}
-	return "file:" + filepath.Join(c.DataDir, "bucket")
 }
 
 // WebhookTargets are the entries of Webhooks.Targets; their meaning is not checked here.

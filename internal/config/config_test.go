@@ -35,8 +35,8 @@ func TestDefaultsAreValid(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.BucketSpec(); got != "file:seb-data/bucket" {
-		t.Errorf("bucket %q", got)
+	if got, err := c.BucketSpec(); got != "file:seb-bucket" || err != nil {
+		t.Errorf("bucket %q, %v", got, err)
 	}
 	if got := c.CacheDir(); got != "seb-data/cache" {
 		t.Errorf("cache %q", got)
@@ -65,7 +65,7 @@ func TestOriginalCommandLineIsUnderstood(t *testing.T) {
 	if c != want {
 		t.Errorf("got %v, want %v", c.LogValue(), want.LogValue())
 	}
-	if got := c.BucketSpec(); got != "s3://events" {
+	if got, _ := c.BucketSpec(); got != "s3://events" {
 		t.Errorf("bucket %q", got)
 	}
 }

@@ -9,11 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// BucketHelp names the default bucket in the help of --bucket.
+const BucketHelp = "seb-bucket, beside seb-data; DIR-bucket with --data-dir DIR"
+
 // Register adds a flag for every setting to fs; parsing fs writes into c, and what c holds now are the defaults shown.
 func Register(fs *pflag.FlagSet, c *Config) {
-	fs.StringVar(&c.Bucket, "bucket", c.Bucket, "where the records are: ./folder, mem: or s3://name/prefix?endpoint=URL&region=R&path-style=true (default <data-dir>/bucket)")
+	fs.StringVar(&c.Bucket, "bucket", c.Bucket, "where the records are: ./folder, mem: or s3://name/prefix?endpoint=URL&region=R&path-style=true (default: "+BucketHelp+")")
 	fs.StringVar(&c.S3Bucket, "s3-bucket", c.S3Bucket, "short for --bucket s3://NAME")
-	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "folder for what may be lost: cache, API key, remembered store check")
+	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "folder for what may be lost: cache, indexes, remembered store check, generated API key (clients need the new one then)")
 	fs.BoolVar(&c.ReadOnly, "read-only", c.ReadOnly, "follow the log and serve reads, write nothing")
 	fs.BoolVar(&c.HoldUpgrade, "hold-upgrade", c.HoldUpgrade, "leave the bucket of an older program at its format level until seb upgrade --finalize (default: the first write 10m after the start raises it)")
 	fs.BoolVar(&c.AcceptClock, "accept-clock", c.AcceptClock, "believe the machine's clock although it is behind the time of the log, or more than 400 days ahead (buckets on disk)")
@@ -96,15 +99,25 @@ func Wished(fs *pflag.FlagSet, c *Config) {
 	c.Kafka.Offered = !fs.Changed("kafka-listen")
 }
 
+// neverEmpty are the flags that say where the records are.
+var neverEmpty = map[string]bool{"bucket": true, "s3-bucket": true}
+
 // FromEnv sets every flag of fs that the command line did not set and lookup (os.LookupEnv) knows. An empty variable
-// counts as not set. Every fault is reported at once.
+// counts as not set, except one that says where the records are: a broker on another bucket than the one that was meant is
+// worse than none. Every fault is reported at once.
 func FromEnv(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var faults []error
 	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Value.String() == "" && neverEmpty[f.Name] {
+			faults = append(faults, fmt.Errorf("--%s: is empty; name one, or leave the flag out", f.Name))
+		}
 		if f.Changed || f.Name == "help" {
 			return
 		}
 		v, ok := lookup(EnvName(f.Name))
+		if ok && v == "" && neverEmpty[f.Name] {
+			faults = append(faults, fmt.Errorf("$%s: is empty; name one (--%s), or unset the variable", EnvName(f.Name), f.Name))
+		}
 		if !ok || v == "" {
 			return
 		}

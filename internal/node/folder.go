@@ -23,11 +23,15 @@ func openFolder(dir string) (*folder, error) {
 		return nil, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("data folder: %w", err)
+		return nil, fmt.Errorf("data folder (--data-dir): %w", err)
 	}
 	lock, err := lockFile(filepath.Join(dir, "lock"))
 	if err != nil {
-		return nil, fmt.Errorf("data folder %s: %w", dir, err)
+		return nil, fmt.Errorf("data folder %s (--data-dir): %w", dir, err)
+	}
+	// The lock names its process, for `kill $(cat lock)`. A full disk must not keep a broker from starting.
+	if lock.Truncate(0) == nil {
+		_, _ = fmt.Fprintln(lock, os.Getpid())
 	}
 	return &folder{dir: dir, lock: lock}, nil
 }
@@ -36,6 +40,7 @@ func (f *folder) close() error {
 	if f == nil {
 		return nil
 	}
+	_ = f.lock.Truncate(0)
 	return f.lock.Close()
 }
 

@@ -15,29 +15,27 @@ import (
 // KeyFile is where a generated API key is kept in the data folder, mode 0600.
 const KeyFile = "api-key"
 
-// apiKey finds the API key: given, from a file, or made at the first start and kept in the data folder. made is true
-// only when this call made it.
-func apiKey(cfg *config.Config) (key string, made bool, err error) {
-	if k := cfg.HTTP.APIKey.Reveal(); k != "" {
-		return k, false, nil
+// findKey finds the API key: given, from a file, or made at the first start and kept in the data folder.
+func (s *Server) findKey() (err error) {
+	if s.key = s.cfg.HTTP.APIKey.Reveal(); s.key != "" {
+		return nil
 	}
-	if f := cfg.HTTP.APIKeyFile; f != "" {
-		key, err = ReadKey(f)
-		if err != nil {
-			return "", false, fmt.Errorf("--http-api-key-file: %w", err)
+	if s.keyFile = s.cfg.HTTP.APIKeyFile; s.keyFile != "" {
+		if s.key, err = ReadKey(s.keyFile); err != nil {
+			return fmt.Errorf("--http-api-key-file: %w", err)
 		}
-		return key, false, nil
+		return nil
 	}
-	file := filepath.Join(cfg.DataDir, KeyFile)
-	key, err = ReadKey(file)
+	s.keyFile = filepath.Join(s.cfg.DataDir, KeyFile)
+	s.key, err = ReadKey(s.keyFile)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return key, false, err
+		return err
 	}
-	key = rand.Text()
-	if err := errors.Join(writeFile(file, []byte(key+"\n")), syncFolder(cfg.DataDir)); err != nil {
-		return "", false, fmt.Errorf("keep the new API key: %w", err)
+	s.key, s.keyMade = rand.Text(), true
+	if err := errors.Join(writeFile(s.keyFile, []byte(s.key+"\n")), syncFolder(s.cfg.DataDir)); err != nil {
+		return fmt.Errorf("keep the new API key: %w", err)
 	}
-	return key, true, nil
+	return nil
 }
 
 // ReadKey reads an API key from a file; white space around it is ignored.

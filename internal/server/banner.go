@@ -3,62 +3,88 @@ package server
 import (
 	"fmt"
 	"io"
-	"time"
+	"strings"
 
 	"github.com/sebbroker/seb/internal/config"
 )
 
-// Banner says to a person what runs where and how to use it. It is the only place that prints an API key, and only one
-// that was made just now. program is how the commands are called.
+// Banner tells a person at a terminal what runs where and how to use it, in six lines. It names the file of the API key,
+// never the key. program is how the commands are called.
 func (s *Server) Banner(w io.Writer, program string) {
-	role := "leads"
-	if s.cfg.ReadOnly {
-		role = "follows (read-only)"
-	}
-	fmt.Fprintf(w, "seb %s epoch %d\n", role, s.node.Epoch())
-	fmt.Fprintf(w, "  bucket   %s\n", s.node.StoreName())
-	fmt.Fprintf(w, "  address  %s\n", s.URL())
-	if a := s.KafkaAddress(); a != "" {
-		over := ""
-		if s.ports.kafka.Secure() {
-			over = "TLS, "
-		}
-		fmt.Fprintf(w, "  Kafka    %s  (%sSASL PLAIN or SCRAM, the API key as password)\n", a, over)
-	}
-	if a := s.KafkaAddress(); a == "" && s.kafka != nil {
-		fmt.Fprintf(w, "  Kafka    not yet: %s is taken by another program, and tried again every %s (--kafka-listen names another address)\n",
-			s.kafka.taken, kafkaRetry)
-	}
-	if s.debug != nil {
-		fmt.Fprintf(w, "  pprof    http://%s/debug/pprof/\n", s.debug.address)
-	}
-	if s.keyMade {
-		fmt.Fprintf(w, "  API key  %s  (new; kept in %s/%s, shown only now)\n", s.runtime.APIKey, s.cfg.DataDir, KeyFile)
-	}
-	if line := s.formatLine(); line != "" {
-		fmt.Fprintf(w, "  format   %s\n", line)
-	}
-	fmt.Fprint(w, "\n", s.node.Budget().Ceiling())
 	dir := ""
 	if s.cfg.DataDir != config.Default().DataDir {
 		dir = " --data-dir " + s.cfg.DataDir
 	}
-	fmt.Fprintf(w, "\nproduce:  echo hello | %s produce demo%s\n", program, dir)
-	fmt.Fprintf(w, "consume:  %s consume demo%s\n", program, dir)
-	fmt.Fprintf(w, "or:       curl -H \"Authorization: Bearer $KEY\" --data-binary hello -H 'Content-Type: text/plain' '%s/records?topic-name=demo'\n", s.URL())
-	fmt.Fprintf(w, "          curl -H \"Authorization: Bearer $KEY\" -H 'Accept: application/json' '%s/records?topic-name=demo&offset=0'\n\n", s.URL())
+	records := s.node.StoreName()
+	if folder, ok := s.insideFolder(); ok {
+		records = folder + "  (inside the data folder: deleting " + s.cfg.DataDir + " deletes them)"
+	}
+	key, header := s.keySource(), "$KEY"
+	if s.keyFile != "" {
+		header = "$(cat " + s.keyFile + ")"
+	}
+	fmt.Fprintf(w, "address  %s%s\n", s.URL(), s.kafkaNote())
+	fmt.Fprintf(w, "records  %s\n", records)
+	fmt.Fprintf(w, "API key  %s\n", key)
+	fmt.Fprintf(w, "produce  echo hello | %s produce demo%s\n", program, dir)
+	fmt.Fprintf(w, "consume  %s consume demo%s\n", program, dir)
+	fmt.Fprintf(w, "curl     curl -H \"Authorization: Bearer %s\" '%s/records?topic-name=demo&offset=0'\n", header, s.URL())
 }
 
-// formatLine says until when an older program can lead the bucket, or "" if the bucket is at the highest format level, or
-// this broker only follows.
-func (s *Server) formatLine() string {
-	v := s.node.Level()
+// kafkaNote says where clients of Kafka connect to.
+func (s *Server) kafkaNote() string {
+	a := s.KafkaAddress()
 	switch {
-	case v.Now >= v.Max || s.cfg.ReadOnly:
-		return ""
-	case v.RaiseAt.IsZero():
-		return fmt.Sprintf("level %d of %d, held: an older Seb can lead this bucket until you run \"seb upgrade --finalize\"", v.Now, v.Max)
+	case a != "" && s.ports.kafka.Secure():
+		return ", Kafka " + a + " (TLS)"
+	case a != "":
+		return ", Kafka " + a
+	case s.kafka != nil:
+		return fmt.Sprintf(", Kafka not yet: %s is taken by another program, and tried again every %s", s.kafka.taken, kafkaRetry)
 	}
-	return fmt.Sprintf("level %d of %d: an older Seb can lead this bucket until the first write after %s "+
-		"(\"seb upgrade --finalize\" raises the level now, --hold-upgrade never)", v.Now, v.Max, v.RaiseAt.Local().Format(time.TimeOnly))
+	return ""
+}
+
+// keySource says where the API key is, without the key.
+func (s *Server) keySource() string {
+	switch {
+	case s.keyMade:
+		return "in " + s.keyFile + "  (new: clients that have another one get 401)"
+	case s.keyFile != "":
+		return "in " + s.keyFile
+	}
+	return "as given by --http-api-key or $SEB_API_KEY"
+}
+
+// insideFolder returns the bucket if it is a folder inside the data folder, where older versions put it.
+func (s *Server) insideFolder() (folder string, ok bool) {
+	folder, ok = strings.CutPrefix(s.cfg.Bucket, "file:")
+	return folder, ok && folder == config.BucketInside(s.cfg.DataDir)
+}
+
+// announce logs that the broker serves, and what an operator has to know of this start.
+func (s *Server) announce() {
+	role := "leader"
+	if s.cfg.ReadOnly {
+		role = "follower"
+	}
+	args := []any{"role", role, "epoch", s.node.Epoch(), "address", s.URL(), "records", s.node.StoreName()}
+	if a := s.KafkaAddress(); a != "" {
+		args = append(args, "kafka", a)
+	}
+	if s.keyFile != "" {
+		args = append(args, "api_key_file", s.keyFile)
+	}
+	if s.debug != nil {
+		args = append(args, "pprof", "http://"+s.debug.address+"/debug/pprof/")
+	}
+	s.log.Debug("memory", "classes", s.node.Budget().Ceiling())
+	if s.keyMade {
+		s.log.Info("new API key made: clients that have another one get 401", "file", s.keyFile)
+	}
+	if folder, ok := s.insideFolder(); ok {
+		s.log.Warn("the records are inside the data folder, where older versions put them: do not delete that folder",
+			"records", folder, "hint", config.MoveHint(s.cfg.DataDir))
+	}
+	s.log.Info("serving", args...)
 }

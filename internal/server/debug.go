@@ -24,7 +24,7 @@ type debugServer struct {
 func startDebug(c *config.Debug) (*debugServer, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(c.Address, strconv.Itoa(c.Port)))
 	if err != nil {
-		return nil, fmt.Errorf("debug listener: %w", err)
+		return nil, fmt.Errorf("debug listener (--http-debug-address, --http-debug-port): %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

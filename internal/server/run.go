@@ -20,6 +20,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger, ready func(*S
 		}
 		return err
 	}
+	s.announce()
 	if ready != nil {
 		ready(s)
 	}

@@ -45,8 +45,9 @@ type Server struct {
 	groups   *coordinator.Coordinator // nil if there is no Kafka: nobody else has members
 	debug    *debugServer             // nil unless enabled
 	runtime  Runtime
-	keyMade  bool
 	key      string
+	keyFile  string               // where key is from; "" if it was given
+	keyMade  bool                 // at this start
 	stopping chan struct{}        // closed when Close begins
 	targets  webhook.Policy       // where webhooks may go to
 	dispatch *dispatch.Dispatcher // nil if read-only
@@ -74,8 +75,12 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	bucket, err := cfg.BucketSpec()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Bucket, cfg.S3Bucket = bucket, ""
 	s := &Server{cfg: cfg, log: log, done: make(chan struct{}), stopping: make(chan struct{})}
-	var err error
 	if s.targets, err = webhook.ParsePolicy(cfg.WebhookTargets()); err != nil {
 		return nil, config.Faults{fmt.Errorf("--webhook-targets: %w", err)}
 	}
@@ -98,7 +103,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 // not take the log from one that runs. The data folder is locked.
 func (s *Server) prepare() (err error) {
 	removeNew(s.cfg.DataDir)
-	if s.key, s.keyMade, err = apiKey(&s.cfg); err != nil {
+	if err = s.findKey(); err != nil {
 		return err
 	}
 	if err := state.CheckTopicName(s.cfg.EventsTopic); err != nil {
@@ -120,7 +125,7 @@ func (s *Server) prepare() (err error) {
 
 // checkCacheDir makes sure that the folder of the disk cache can be made, if a remote bucket has one.
 func (s *Server) checkCacheDir() error {
-	spec, err := objstore.ParseSpec(s.cfg.BucketSpec())
+	spec, err := objstore.ParseSpec(s.cfg.Bucket)
 	if err != nil || spec.Kind != objstore.KindS3 || s.cfg.Cache.Size == 0 || s.cfg.CacheDir() == "" {
 		return err
 	}
@@ -137,7 +142,7 @@ func (s *Server) checkCacheDir() error {
 func (s *Server) listen() (err error) {
 	s.listener, err = httpapi.Listen(net.JoinHostPort(s.cfg.HTTP.Address, strconv.Itoa(s.cfg.HTTP.Port)), s.ports.http)
 	if err != nil {
-		return fmt.Errorf("public listener: %w", err)
+		return fmt.Errorf("public listener (--http-address, --http-port): %w", err)
 	}
 	if s.kafka, err = listenKafka(&s.cfg.Kafka, s.log); err != nil {
 		return errors.Join(err, s.listener.Close())
@@ -170,7 +175,7 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	c := &s.cfg
 	o := node.Options{
-		Bucket: c.BucketSpec(), DataDir: c.DataDir, ReadOnly: c.ReadOnly, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
+		Bucket: c.Bucket, DataDir: c.DataDir, ReadOnly: c.ReadOnly, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
 		Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
 		Pack:       packer.Config{Target: int64(c.Life.PackBytes), Age: c.Life.PackAge},

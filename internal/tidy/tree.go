@@ -39,7 +39,7 @@ type goFile struct {
 func (g *goFile) generated() bool { return ast.IsGenerated(g.ast) }
 
 // skipped are folders that are no source: build results, caches, measurements and the data of a broker run in the tree.
-var skipped = map[string]bool{"bin": true, "dist": true, "seb-data": true, "node_modules": true, "raw": true}
+var skipped = map[string]bool{"bin": true, "dist": true, "seb-data": true, "seb-bucket": true, "node_modules": true, "raw": true}
 
 // fileMax is the largest file looked at; larger ones are data.
 const fileMax = 1 << 20

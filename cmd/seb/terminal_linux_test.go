@@ -1,0 +1,91 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a pseudo terminal of which a command has the slave as its standard streams.
+type terminal struct {
+	master, slave *os.File
+	shown         syncBuffer
+}
+
+func newTerminal(t *testing.T) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no pseudo terminals: %v", err)
+	}
+	t.Cleanup(func() { _ = master.Close() })
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = slave.Close() })
+	p := &terminal{master: master, slave: slave}
+	go func() { _, _ = io.Copy(&p.shown, master) }()
+	return p
+}
+
+// text is what the terminal shows.
+func (p *terminal) text() string { return strings.ReplaceAll(p.shown.String(), "\r\n", "\n") }
+
+func TestTheBannerIsSixLines(t *testing.T) {
+	p, tty := newPlace(t), newTerminal(t)
+	b := &running{t: t, cmd: p.command("serve", "--http-port", "0", "--kafka-listen", "127.0.0.1:0"), done: make(chan struct{})}
+	b.cmd.Stdin, b.cmd.Stdout, b.cmd.Stderr = tty.slave, tty.slave, tty.slave
+	b.start()
+	waitFor(t, func() bool { return strings.Contains(tty.text(), "\ncurl ") && strings.HasSuffix(tty.text(), "\n") })
+	want := regexp.MustCompile(`^address  http://127\.0\.0\.1:\d+, Kafka 127\.0\.0\.1:\d+
+records  \S*seb-bucket
+API key  in seb-data/api-key  \(new: clients that have another one get 401\)
+produce  echo hello \| \S+ produce demo
+consume  \S+ consume demo
+curl     curl -H "Authorization: Bearer \$\(cat seb-data/api-key\)" 'http://127\.0\.0\.1:\d+/records\?topic-name=demo&offset=0'
+$`)
+	if got := tty.text(); !want.MatchString(got) {
+		t.Errorf("the terminal shows:\n%s", got)
+	}
+	b.term()
+}
+
+func TestAJSONLogIsOnlyJSON(t *testing.T) {
+	p, tty := newPlace(t), newTerminal(t)
+	start := func(args ...string) *running {
+		b := &running{t: t, cmd: p.command(append([]string{"serve", "--log-format", "json", "--http-port", "0", "--kafka-listen", ""}, args...)...), done: make(chan struct{})}
+		b.cmd.Stdout, b.cmd.Stderr = tty.slave, tty.slave
+		b.start()
+		return b
+	}
+	b := start("--bucket", "./b", "--log-level", "debug")
+	waitFor(t, func() bool { return strings.Contains(tty.text(), `"msg":"serving"`) })
+	if code := start("--bucket", "./b").wait(); code != 1 { // the data folder is in use
+		t.Errorf("exit code %d", code)
+	}
+	if code := b.term(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for line := range strings.Lines(tty.text()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	if !strings.Contains(tty.text(), `"exit_code":1`) {
+		t.Errorf("the end is not logged: %s", tty.text())
+	}
+}

@@ -1,0 +1,84 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/config"
+)
+
+func TestDefaultBucketIsBesideTheDataFolder(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	parent, name := filepath.Split(dir)
+	for data, want := range map[string]string{
+		"seb-data": "seb-bucket", "seb-data/": "seb-bucket", "./seb-data": "seb-bucket", "d1": "d1-bucket", "/var/lib/seb": "/var/lib/seb-bucket",
+		"/x/seb-data": "/x/seb-bucket", "../d": "../d-bucket", ".": parent + name + "-bucket", "d/..": parent + name + "-bucket", "/": "error",
+	} {
+		got, err := config.DefaultBucket(data)
+		if err != nil {
+			got = "file:error"
+		}
+		if got != "file:"+want {
+			t.Errorf("data folder %s: bucket %s, %v, want file:%s", data, got, err, want)
+		}
+	}
+}
+
+func TestDefaultBucketOfAnOlderVersionIsFound(t *testing.T) {
+	write := func(t *testing.T, name string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const inside, beside = "seb-data/bucket", "seb-bucket"
+	for name, c := range map[string]struct {
+		make func(*testing.T)
+		want string // "": an error that names both folders
+	}{
+		"inside":                {func(t *testing.T) { write(t, inside+"/x") }, inside},
+		"beside":                {func(t *testing.T) { write(t, beside+"/x") }, beside},
+		"both":                  {func(t *testing.T) { write(t, inside+"/x"); write(t, beside+"/x") }, ""},
+		"inside, beside empty":  {func(t *testing.T) { write(t, inside+"/x"); _ = os.Mkdir(beside, 0o700) }, inside},
+		"inside empty":          {func(t *testing.T) { _ = os.MkdirAll(inside, 0o700) }, beside},
+		"inside is a link":      {func(t *testing.T) { write(t, "disk/x"); write(t, "seb-data/y"); _ = os.Symlink("../disk", inside) }, inside},
+		"inside is a dead link": {func(t *testing.T) { write(t, "seb-data/y"); _ = os.Symlink("../disk", inside) }, ""},
+		"inside is a file":      {func(t *testing.T) { write(t, inside) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			c.make(t)
+			got, err := config.DefaultBucket("seb-data")
+			if c.want != "" && (err != nil || got != "file:"+c.want) {
+				t.Errorf("bucket %s, %v, want %s", got, err, c.want)
+			}
+			if c.want == "" && (err == nil || !strings.Contains(err.Error(), inside)) {
+				t.Errorf("bucket %s, %v, want an error that names %s", got, err, inside)
+			}
+			if name == "both" && !strings.Contains(err.Error(), beside) {
+				t.Errorf("error %v does not name %s", err, beside)
+			}
+		})
+	}
+}
+
+func TestAnEmptyBucketIsRefused(t *testing.T) {
+	for _, name := range []string{"bucket", "s3-bucket"} {
+		if _, err := parse(t, nil, "--"+name, ""); err == nil || !strings.Contains(err.Error(), "--"+name) {
+			t.Errorf("--%s '': %v", name, err)
+		}
+		env := map[string]string{config.EnvName(name): ""}
+		if _, err := parse(t, env); err == nil || !strings.Contains(err.Error(), "$"+config.EnvName(name)) {
+			t.Errorf("empty $%s: %v", config.EnvName(name), err)
+		}
+		if _, err := parse(t, env, "--"+name, "x"); err != nil {
+			t.Errorf("empty $%s with a flag: %v", config.EnvName(name), err)
+		}
+	}
+}
