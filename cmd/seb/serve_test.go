@@ -286,6 +286,20 @@ func TestPprofHasAListenerOfItsOwn(t *testing.T) {
 	if got := body(t, req); !strings.Contains(got, "goroutine") {
 		t.Errorf("got %s", got)
 	}
+	for host, want := range map[string]int{
+		"localhost": 200, "localhost:5000": 200, "127.0.0.1:1": 200, "[::1]:5000": 200, "[::1]": 200, "attacker.example:5000": 403, "192.0.2.1": 403,
+	} {
+		req := req.Clone(t.Context())
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("pprof for host %q: %s, want %d", host, resp.Status, want)
+		}
+	}
 	resp, err := http.Get(b.address() + "/debug/pprof/")
 	if err != nil {
 		t.Fatal(err)

@@ -86,6 +86,9 @@ func (c *Config) Validate() error {
 	return join(faults)
 }
 
+// APIKeyMin is the least length of an API key that is given. Shorter ones still start, with a warning, in this version.
+const APIKeyMin = 16
+
 // CheckAPIKey says what is wrong with a key: it travels in a header, so it is printable ASCII without spaces.
 func CheckAPIKey(key string) error {
 	if key == "" {

@@ -103,12 +103,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", allowed(r))
 		}
 	case rt.auth && !a.key.Matches(r.Header.Values("Authorization")):
-		w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
-		if r.ContentLength != 0 {
-			w.Header().Set("Connection", "close") // else the answer would wait for the body
-			place.Dismiss()
-		}
-		err = api.NewProblem(api.Unauthorized, "invalid auth")
+		err = a.unauthorized(w, r, place)
 	case rt.auth && place.Refused() && rt.path != "/metrics":
 		err = api.NewProblem(api.OverBudget, "all connections are taken: %d are served at once", a.o.Connections)
 	default:
@@ -132,6 +127,30 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	a.writeError(w, r, err)
+}
+
+// unauthorized refuses a request without the key. One of many wrong keys waits for its answer, and its connection gives way to
+// any other meanwhile.
+func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, place *httpin.Place) error {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close") // else the answer would wait for the body
+		place.Dismiss()
+	}
+	if len(r.Header.Values("Authorization")) > 0 { // else it was no guess
+		if wait := a.o.Logins.Failed("http", r.RemoteAddr); wait > 0 {
+			w.Header().Set("Connection", "close")
+			place.Dismiss()
+			place.Leaving()
+			ctx, done := a.stops.Until(r.Context())
+			defer done()
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
+		}
+	}
+	return api.NewProblem(api.Unauthorized, "invalid auth")
 }
 
 // serve has a route answer, under its name in profiles if that is wanted.

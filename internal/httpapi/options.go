@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/webhook"
@@ -21,6 +22,8 @@ import (
 type Options struct {
 	// APIKey is the key that clients must give. Required; only its digest is kept.
 	APIKey string
+	// Logins notes failed logins; nil does not.
+	Logins *logins.Failures
 	// Logger; nil discards.
 	Logger *slog.Logger
 	// Metrics is the set that this package's metrics are added to; nil makes one.

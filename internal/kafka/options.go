@@ -11,6 +11,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/groups/coordinator"
+	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	AckTimeout time.Duration
 	// Idle, TrustWithin and Step are those of conn.Options.
 	Idle, TrustWithin, Step time.Duration
+	// Logins notes failed logins; nil does not.
+	Logins *logins.Failures
 	// Logger; nil discards. Metrics; nil makes a set.
 	Logger  *slog.Logger
 	Metrics *metrics.Set

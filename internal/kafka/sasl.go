@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -53,7 +54,7 @@ func (c *call) handshake(context.Context) (conn.Finish, error) {
 	return c.done(resp, false), nil
 }
 
-func (c *call) authenticate(context.Context) (conn.Finish, error) {
+func (c *call) authenticate(ctx context.Context) (conn.Finish, error) {
 	r, err := decode[kmsg.SASLAuthenticateRequest](c)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (c *call) authenticate(context.Context) (conn.Finish, error) {
 	if c.mechanism == "" {
 		resp.ErrorCode, err = illegalSASLState, errors.New("SaslHandshake has to come first")
 	} else {
-		resp.SASLAuthBytes, err = c.step(r.SASLAuthBytes)
+		resp.SASLAuthBytes, err = c.step(ctx, r.SASLAuthBytes)
 	}
 	if errors.Is(err, errPassword) {
 		resp.ErrorCode = saslAuthenticationFailed
@@ -71,8 +72,8 @@ func (c *call) authenticate(context.Context) (conn.Finish, error) {
 	return c.done(resp, err != nil), nil
 }
 
-// step takes a message of the mechanism that was chosen.
-func (s *session) step(message []byte) (answer []byte, err error) {
+// step takes a message of the mechanism that was chosen. One of many wrong passwords waits for its answer.
+func (s *session) step(ctx context.Context, message []byte) (answer []byte, err error) {
 	done := true
 	if s.scramming != nil {
 		answer, done, err = s.scramming.step(message)
@@ -82,6 +83,12 @@ func (s *session) step(message []byte) (answer []byte, err error) {
 	switch {
 	case err != nil:
 		s.met.strangers.Inc()
+		if wait := s.o.Logins.Failed("kafka", s.remote.String()); wait > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
+		}
 	case done:
 		s.trusted, s.mechanism, s.scramming, s.bare = true, "", nil, false // once is enough of a handshake
 	}
@@ -89,8 +96,8 @@ func (s *session) step(message []byte) (answer []byte, err error) {
 }
 
 // beginBare takes a frame that is a message of SASL and nothing else. After a wrong one the connection ends.
-func (s *session) beginBare(f *conn.Frame) (conn.Finish, error) {
-	answer, err := s.step(f.Bytes)
+func (s *session) beginBare(ctx context.Context, f *conn.Frame) (conn.Finish, error) {
+	answer, err := s.step(ctx, f.Bytes)
 	if err != nil {
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func (s *session) Admit(head []byte, size int) (conn.Admission, error) {
 // Begin implements conn.Session.
 func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error) {
 	if s.bare {
-		return s.beginBare(f)
+		return s.beginBare(ctx, f)
 	}
 	h := wire.Peek(f.Bytes)
 	a := s.apis[h.Key]

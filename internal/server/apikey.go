@@ -38,6 +38,26 @@ func (s *Server) findKey() (err error) {
 	return nil
 }
 
+// checkKey warns of a key that is easy to guess, or that others on this machine can read or replace.
+func (s *Server) checkKey() {
+	if len(s.key) < config.APIKeyMin {
+		s.log.Warn("the API key is short: the next version refuses it", "bytes", len(s.key), "least", config.APIKeyMin, "source", s.keySource(),
+			"hint", "openssl rand -hex 16 makes one")
+	}
+	if s.keyFile == "" {
+		return
+	}
+	own := s.cfg.HTTP.APIKeyFile == "" // others may be links, as those of a Kubernetes secret are
+	if info, err := os.Lstat(s.keyFile); own && err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		s.log.Warn("the API key's file is a symbolic link, which Seb does not make", "file", s.keyFile,
+			"hint", fmt.Sprintf("cp %[1]s %[1]s.new && chmod 600 %[1]s.new && mv %[1]s.new %[1]s", s.keyFile))
+	}
+	if info, err := os.Stat(s.keyFile); err == nil && info.Mode().Perm()&^0o600 != 0 {
+		s.log.Warn("the API key's file is open to other users", "file", s.keyFile, "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
+			"hint", "chmod 600 "+s.keyFile)
+	}
+}
+
 // ReadKey reads an API key from a file; white space around it is ignored.
 func ReadKey(file string) (string, error) {
 	b, err := os.ReadFile(file)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,11 +33,27 @@ func startDebug(c *config.Debug) (*debugServer, error) {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	d := &debugServer{
-		server:  &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second},
+		server:  &http.Server{Handler: localOnly(mux), ReadHeaderTimeout: 10 * time.Second},
 		address: l.Addr().String(),
 	}
 	d.serving.Go(func() { _ = d.server.Serve(l) })
 	return d, nil
+}
+
+// localOnly answers requests for this machine by a name that no DNS server gives: a page of another site, whose name means
+// 127.0.0.1 by now, must not read profiles.
+func localOnly(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = strings.Trim(r.Host, "[]")
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "pprof answers to localhost and loopback addresses only", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 func (d *debugServer) close() error {

@@ -25,6 +25,7 @@ import (
 	"github.com/sebbroker/seb/internal/groups/coordinator"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/packer"
@@ -106,6 +107,7 @@ func (s *Server) prepare() (err error) {
 	if err = s.findKey(); err != nil {
 		return err
 	}
+	s.checkKey()
 	if err := state.CheckTopicName(s.cfg.EventsTopic); err != nil {
 		return config.Faults{fmt.Errorf("--events-topic: %w", err)}
 	}
@@ -233,9 +235,10 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 			return engine.Duplicate(ctx, topic, uint32(partition), entity, id)
 		}
 	}
+	failures := logins.New(s.log, nil)
 	s.openGroups(ctx, set)
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
-		APIKey: key, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
+		APIKey: key, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
 		ProfileLabels: s.cfg.Debug.Enable, EventsTopic: s.cfg.EventsTopic,
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(),
 		WriteMetrics: func(w io.Writer) {
@@ -247,8 +250,8 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		return err
 	}
 	if err := s.kafka.start(ctx, s, kafka.Options{
-		Connections: kafkaConnections,
-		APIKey:      key, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
+		Connections: kafkaConnections, Logins: failures,
+		APIKey: key, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
 	}); err != nil {
 		return err
 	}

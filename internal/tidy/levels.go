@@ -88,6 +88,7 @@ var levels = map[string]int{
 
 	"internal/sqlitefile": 0,
 	"internal/tlsport":    0,
+	"internal/logins":     0,
 
 	"driplang": 0,
 

@@ -41,12 +41,21 @@ type Options struct {
 	Metrics     *metrics.Set
 }
 
+// suites are those of TLS 1.2: with forward secrecy and authenticated encryption, without CBC. TLS 1.3 has no others.
+var suites = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
 // NewPort makes the TLS side of a listener.
 func NewPort(o Options) *Port {
 	p := &Port{name: o.Name, log: o.Logger, lines: map[string]*line{}}
 	p.failed = o.Metrics.NewCounter(fmt.Sprintf("seb_tls_failures_total{listener=%q}", o.Name))
 	if o.Certificate != nil {
-		p.config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.Certificate.get, NextProtos: o.Protocols}
+		p.config = &tls.Config{
+			MinVersion: tls.VersionTLS12, CipherSuites: suites, GetCertificate: o.Certificate.get, NextProtos: o.Protocols,
+		}
 	}
 	return p
 }

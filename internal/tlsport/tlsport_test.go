@@ -210,6 +210,24 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestSuitesWithoutAuthenticationAreRefused: CBC is not spoken, even by a client that has nothing else.
+func TestSuitesWithoutAuthenticationAreRefused(t *testing.T) {
+	authority := certtest.New(t)
+	var l logs
+	address := echo(t, authority.Files(t, t.TempDir(), certtest.Leaf{}), &l)
+	for _, suite := range tls.CipherSuites() {
+		config := authority.Trusted()
+		config.MaxVersion, config.CipherSuites = tls.VersionTLS12, []uint16{suite.ID}
+		c, err := tls.Dial("tcp", address, config)
+		if err == nil {
+			_ = c.Close()
+		}
+		if err == nil && strings.Contains(suite.Name, "_CBC_") {
+			t.Errorf("%s is spoken", suite.Name)
+		}
+	}
+}
+
 // TestHandshakesAreBounded: a client hello of more than 16 KiB ends the connection before all of it was taken.
 func TestHandshakesAreBounded(t *testing.T) {
 	authority := certtest.New(t)

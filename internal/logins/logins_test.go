@@ -1,0 +1,65 @@
+package logins
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFailuresOfANetworkAreSlowedDown(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	f := New(slog.New(slog.DiscardHandler), func() time.Time { return now })
+	for i := range free {
+		if wait := f.Failed("http", fmt.Sprintf("192.0.2.%d:1", i)); wait != 0 {
+			t.Fatalf("failure %d waits %s", i+1, wait)
+		}
+	}
+	for range 3 {
+		if wait := f.Failed("http", "192.0.2.99:1"); wait != Delay {
+			t.Errorf("a failure beyond those that are free waits %s", wait)
+		}
+	}
+	for _, other := range []string{"192.0.3.1:1", "[2001:db8::1]:1", "pipe"} {
+		if wait := f.Failed("kafka", other); wait != 0 {
+			t.Errorf("a failure from %s waits %s", other, wait)
+		}
+	}
+	now = now.Add(2 * regain)
+	for i, want := range []time.Duration{0, 0, Delay} {
+		if wait := f.Failed("http", "[::ffff:192.0.2.1]:1"); wait != want {
+			t.Errorf("2 s later failure %d waits %s, want %s", i+1, wait, want)
+		}
+	}
+}
+
+func TestFailuresAreLoggedNowAndThen(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	var log bytes.Buffer
+	f := New(slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
+	for i := range 1000 {
+		f.Failed("http", fmt.Sprintf("192.0.2.1:%d", i))
+		now = now.Add(time.Millisecond)
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "remote=192.0.2.1:0") {
+		t.Errorf("%d lines within a second: %s", n, log.String())
+	}
+	f.Failed("kafka", "198.51.100.7:1")
+	now = now.Add(quiet)
+	f.Failed("http", "192.0.2.1:1")
+	if n := strings.Count(log.String(), "\n"); n != 3 || !strings.Contains(log.String(), "listener=kafka remote=198.51.100.7:1 delay=0s others_before=999") {
+		t.Errorf("%d lines: %s", n, log.String())
+	}
+}
+
+func TestTheTableOfNetworksIsBounded(t *testing.T) {
+	f := New(slog.New(slog.DiscardHandler), nil)
+	for i := range 10 * networksMax {
+		f.Failed("http", fmt.Sprintf("10.%d.%d.1:1", i>>8, i&0xff))
+		if len(f.networks) > networksMax {
+			t.Fatalf("%d networks are kept", len(f.networks))
+		}
+	}
+}

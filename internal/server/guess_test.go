@@ -1,0 +1,139 @@
+package server_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/logins"
+	"github.com/sebbroker/seb/internal/server"
+)
+
+// startLogged starts a broker with a listener for Kafka, and returns its log.
+func startLogged(t *testing.T, change func(*config.Config)) (*server.Server, *logs) {
+	t.Helper()
+	c, l := settings(t, "mem:"), new(logs)
+	c.Kafka.Listen = "127.0.0.1:0"
+	if change != nil {
+		change(&c)
+	}
+	s, err := server.Start(t.Context(), c, slog.New(slog.NewTextHandler(l, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s, l
+}
+
+// TestGuessesAreSlowedDown: of many wrong keys one has to wait, and it is logged where they come from; the right key never waits.
+func TestGuessesAreSlowedDown(t *testing.T) {
+	s, log := startLogged(t, nil)
+	guess := func(key string) (status int, took time.Duration) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/topics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		began := time.Now()
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode, time.Since(began)
+	}
+	slow := func(what string, try func() time.Duration) {
+		t.Helper()
+		for range 100 {
+			if try() >= logins.Delay {
+				return
+			}
+		}
+		t.Errorf("100 guesses over %s, and none had to wait", what)
+	}
+	slow("HTTP", func() time.Duration {
+		status, took := guess("wrong")
+		if status != http.StatusUnauthorized {
+			t.Errorf("a wrong key: %d", status)
+		}
+		return took
+	})
+	slow("Kafka", func() time.Duration {
+		c, err := kgo.NewClient(kgo.SeedBrokers(s.KafkaAddress()), kgo.SASL(plain.Auth{User: "u", Pass: "wrong"}.AsMechanism()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		began := time.Now()
+		if c.Ping(t.Context()) == nil {
+			t.Fatal("a wrong password is taken")
+		}
+		return time.Since(began)
+	})
+	if status, _ := guess(s.APIKey()); status != http.StatusOK {
+		t.Errorf("the right key: %d", status)
+	}
+	if err := kafkaClient(t, s).Ping(t.Context()); err != nil {
+		t.Errorf("the right password: %v", err)
+	}
+	if text := log.String(); !strings.Contains(text, `level=WARN msg="failed login" listener=http remote=127.0.0.1:`) || strings.Contains(text, s.APIKey()) {
+		t.Errorf("log: %s", text)
+	}
+}
+
+func TestWeakKeysAreWarnedOf(t *testing.T) {
+	const short, open, link = "API key is short", "open to other users", "symbolic link"
+	write := func(file, key string, mode os.FileMode) {
+		if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const long = "sixteen-letters!"
+	for name, c := range map[string]struct {
+		change func(c *config.Config, own, other string)
+		want   string
+		hint   string
+	}{
+		"made":         {func(*config.Config, string, string) {}, "", ""},
+		"given, short": {func(c *config.Config, _, _ string) { c.HTTP.APIKey = "fifteen-letters" }, short, "openssl"},
+		"given":        {func(c *config.Config, _, _ string) { c.HTTP.APIKey = long }, "", ""},
+		"file, short":  {func(c *config.Config, _, f string) { write(f, "x", 0o600); c.HTTP.APIKeyFile = f }, short, "openssl"},
+		"file, open":   {func(c *config.Config, _, f string) { write(f, long, 0o644); c.HTTP.APIKeyFile = f }, open, "chmod 600 "},
+		"file, link": {func(c *config.Config, own, f string) {
+			write(f, long, 0o600)
+			_ = os.Symlink(f, own)
+			c.HTTP.APIKeyFile = own
+		}, "", ""},
+		"kept, open":    {func(_ *config.Config, own, _ string) { write(own, long, 0o640) }, open, "chmod 600 "},
+		"kept, link":    {func(_ *config.Config, own, f string) { write(f, long, 0o600); _ = os.Symlink(f, own) }, link, "mv "},
+		"kept, short":   {func(_ *config.Config, own, _ string) { write(own, "x", 0o600) }, short, "openssl"},
+		"kept, private": {func(_ *config.Config, own, _ string) { write(own, long, 0o400) }, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, log := startLogged(t, func(cfg *config.Config) {
+				c.change(cfg, filepath.Join(cfg.DataDir, server.KeyFile), filepath.Join(t.TempDir(), "k"))
+			})
+			text := log.String()
+			for _, w := range []string{short, open, link} {
+				if strings.Contains(text, w) != (w == c.want) {
+					t.Errorf("want %q, the log says: %s", c.want, text)
+				}
+			}
+			if !strings.Contains(text, c.hint) || strings.Contains(text, "fifteen-letters") {
+				t.Errorf("want %q, the log says: %s", c.hint, text)
+			}
+		})
+	}
+}
