@@ -34,16 +34,16 @@ func newExitCodes() *cobra.Command {
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
 		Long: `0  done; for serve: stopped as asked, everything acknowledged is stored
-1  an error; the line on stderr says what to do
+1  an error; the line on stderr says what to do. Also: the store does not answer, or an fsync failed: start again
 2  the command line or a setting is wrong, or the bucket needs a newer Seb
 3  serve: another broker has taken over this bucket
 4  serve, check-store: the store fails a check that Seb stands on, or refuses this caller
-5  stored data is corrupt: nothing was deleted or skipped
+5  stored data is corrupt, or a part of the log is missing: nothing was deleted or skipped
 6  produce, event, topic, trigger: no answer in time: what was sent may appear once, or never
 130  interrupted (not serve and consume --follow, which are ended so)
 
-The first three are what shells and service managers expect. A service manager that restarts serve should not do so
-after 2, 3, 4 and 5: somebody has to look.`,
+The first three are what shells and service managers expect. A service manager restarts serve after 1, and not after 2, 3, 4
+and 5, which need a person (systemd: Restart=on-failure, RestartPreventExitStatus=2 3 4 5).`,
 	}
 }
 
@@ -63,6 +63,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, broker.ErrFenced):
 		return exitFenced
+	case errors.Is(err, objstore.ErrBroken), errors.As(err, &check) && errors.Is(err, objstore.ErrNoVerdict):
+		return exitError // a new start may succeed
 	case errors.As(err, &check), errors.Is(err, objstore.ErrRefused):
 		return exitStore
 	case errors.Is(err, broker.ErrCorrupt), errors.Is(err, record.ErrCorrupt), errors.Is(err, client.ErrCorrupt):

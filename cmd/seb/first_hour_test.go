@@ -1,10 +1,15 @@
 package main_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
 // The README promises that the data folder can be deleted.
@@ -80,5 +85,45 @@ func TestEmptyBucketIsRefused(t *testing.T) {
 	p.env = []string{"SEB_BUCKET="}
 	for _, command := range []string{"serve", "fsck", "recover", "check-store"} {
 		p.refused(2, "$SEB_BUCKET: is empty", command)
+	}
+}
+
+// TestAStoreThatDoesNotAnswerIsNoVerdict: a service manager tries again after exit code 1, and not after 4.
+func TestAStoreThatDoesNotAnswerIsNoVerdict(t *testing.T) {
+	backend := s3mem.New()
+	if err := backend.CreateBucket("b"); err != nil {
+		t.Fatal(err)
+	}
+	fake := gofakes3.New(backend).Server()
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter) // to PUT
+		code   int
+	}{
+		"reset":       {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 1},
+		"unavailable": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, 1},
+		"internal":    {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, 1},
+		"forbidden":   {func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPut {
+					c.answer(w)
+					return
+				}
+				fake.ServeHTTP(w, r)
+			}))
+			defer srv.Close()
+			p := newPlace(t)
+			p.env = []string{"AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=s"}
+			bucket := "s3://b/x?endpoint=" + srv.URL + "&region=us-east-1&path-style=true"
+			p.refused(c.code, "store check", "check-store", bucket)
+			if name != "reset" && name != "forbidden" {
+				return // serve is the same, and takes its time
+			}
+			if r := p.run("serve", "--bucket", bucket, "--http-port", "0", "--kafka-listen", ""); r.code != c.code {
+				t.Errorf("serve: exit code %d, want %d: %s", r.code, c.code, r.err)
+			}
+		})
 	}
 }

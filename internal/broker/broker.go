@@ -116,6 +116,9 @@ func (b *Broker) Ready() error {
 	return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
 }
 
+// StoreFault returns the store's last answer if that was an error, else nil. It may be called after Close.
+func (b *Broker) StoreFault() error { return b.log.StoreFault() }
+
 // ReadOnly says whether this broker only follows.
 func (b *Broker) ReadOnly() bool { return b.opt.Core.ReadOnly }
 

@@ -29,6 +29,9 @@ func (h *health) err() error {
 	return h.last
 }
 
+// StoreFault returns the store's last answer if that was an error, else nil.
+func (l *Log) StoreFault() error { return l.health.err() }
+
 // Ready returns nil if the log leads (or follows, if that is all it is to do), the last answer of the store was good and
 // the clock is right; else an error that says what is missing. It makes no request.
 func (l *Log) Ready() error {

@@ -58,7 +58,7 @@ var faults = []struct {
 	{view.ErrInvalid, api.BadRequest, true},
 	{broker.ErrInvalid, api.BadRequest, true},
 	{record.ErrInvalid, api.BadRequest, true},
-	{broker.ErrStoreUnavailable, api.StoreUnavailable, false},
+	{broker.ErrStoreUnavailable, api.StoreUnavailable, true},
 	{broker.ErrClosed, api.ShuttingDown, false},
 	{os.ErrDeadlineExceeded, api.RequestTimeout, false},     // of a connection: the body came too slowly
 	{context.DeadlineExceeded, api.StoreUnavailable, false}, // with ErrNotSent: nothing could be stored for all of the time

@@ -2,9 +2,13 @@ package httpapi
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
+	"syscall"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/objstore"
 )
 
 // getHealth answers that the process runs.
@@ -18,9 +22,32 @@ func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
 		return api.NewProblem(api.ShuttingDown, "the broker is stopping")
 	}
 	if err := a.b.Ready(); err != nil {
+		if errors.Is(err, broker.ErrStoreUnavailable) {
+			return api.NewProblem(api.StoreUnavailable, "%s", storeReason(err))
+		}
 		return err
 	}
 	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok", Epoch: a.b.Epoch(), FormatLevel: a.b.Level().Now})
+}
+
+// storeReason says what is wrong with the store to a caller that has no key: without names of objects or folders.
+func storeReason(err error) string {
+	for _, known := range []struct {
+		err    error
+		reason string
+	}{
+		{syscall.ENOSPC, "the disk is full"},
+		{syscall.EDQUOT, "the disk is full"},
+		{syscall.EROFS, "the file system is read-only"},
+		{objstore.ErrBroken, "an fsync failed"},
+		{objstore.ErrRefused, "the store refuses the broker's requests"},
+		{objstore.ErrNoVerdict, "the store does not answer"},
+	} {
+		if errors.Is(err, known.err) {
+			return known.reason
+		}
+	}
+	return ""
 }
 
 // getMetrics answers in the Prometheus text format.

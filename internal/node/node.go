@@ -38,6 +38,8 @@ type Node struct {
 	triggersDir string           // to be removed with it
 	eventLog    *eventLog        // nil if read-only
 
+	fragile objstore.Fragile // nil if no fsync can end the store
+
 	name string
 	rest func() error // closes what lies below the broker, once
 }
@@ -72,6 +74,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	if o.Store == nil {
 		n.store = store
 	}
+	n.fragile, _ = objstore.As[objstore.Fragile](store)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	gate := check(ctx, store, &o, f, cancel)
@@ -160,6 +163,23 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		})
 	}
 	return errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o))
+}
+
+// Broken is closed when an fsync of the store has failed; nil if that cannot be. BrokenBy then says why, and wraps
+// objstore.ErrBroken: no write succeeds until a new process opens the store.
+func (n *Node) Broken() <-chan struct{} {
+	if n.fragile == nil {
+		return nil
+	}
+	return n.fragile.Broken()
+}
+
+// BrokenBy says what failed; nil before Broken is closed.
+func (n *Node) BrokenBy() error {
+	if n.fragile == nil {
+		return nil
+	}
+	return n.fragile.BrokenBy()
 }
 
 // StoreName names the bucket for people.

@@ -35,7 +35,10 @@ type Disk struct {
 	temp    lazyTemp
 	folders *folderCache
 	calls   diskCalls
-	broken  atomic.Pointer[string] // why writes are refused; set once
+	refused atomic.Pointer[string] // why writes are refused; set once
+	broken  chan struct{}          // closed by the first fsync that fails
+	by      error                  // why; set before broken is closed
+	once    sync.Once              // that closes broken
 	writing sync.RWMutex           // held for reading by writers: Close waits for them
 	close   func() error
 }
@@ -71,7 +74,7 @@ func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 		return nil, errors.Join(fmt.Errorf("open disk store: %w", err), root.Close())
 	}
 	d := &Disk{
-		dir: dir, options: options, root: root, base: base,
+		dir: dir, options: options, root: root, base: base, broken: make(chan struct{}),
 		calls: diskCalls{
 			writev: unix.Writev, writeBack: writeBack, settle: settle, dataSync: dataSync, folderSync: (*os.File).Sync,
 			move: moveNoReplace,
@@ -193,14 +196,27 @@ func (d *Disk) String() string {
 // refuse makes the store refuse writes from now on: after a failed fsync nobody knows what the disk holds, and asking
 // again can be answered with a success that means nothing.
 func (d *Disk) refuse(why string) {
-	d.broken.CompareAndSwap(nil, &why)
+	d.refused.CompareAndSwap(nil, &why)
 }
 
 func (d *Disk) refusing() error {
-	if why := d.broken.Load(); why != nil {
+	if why := d.refused.Load(); why != nil {
 		return fmt.Errorf("%w: %s", ErrRefused, *why)
 	}
 	return nil
+}
+
+// Broken implements Fragile.
+func (d *Disk) Broken() <-chan struct{} { return d.broken }
+
+// BrokenBy implements Fragile.
+func (d *Disk) BrokenBy() error {
+	select {
+	case <-d.broken:
+		return d.by
+	default:
+		return nil
+	}
 }
 
 func missing(err error) bool {

@@ -114,6 +114,14 @@ func TestAFailedSyncEndsAllWriting(t *testing.T) {
 			if err := putString(t, d, "a/during", "x"); !errors.Is(err, ErrRefused) || !errors.Is(err, boom) {
 				t.Fatalf("a failed fsync gives %v", err)
 			}
+			select {
+			case <-d.Broken():
+			default:
+				t.Error("the store does not say that it is broken")
+			}
+			if err := d.BrokenBy(); !errors.Is(err, ErrBroken) || !errors.Is(err, boom) {
+				t.Errorf("broken by %v", err)
+			}
 			d.calls = honest // the disk says that all is well again
 			if err := putString(t, d, "a/after", "x"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "fsync") {
 				t.Fatalf("writing goes on: %v", err)

@@ -103,6 +103,10 @@ func (d *Disk) afterMove(f *folder, base string, moved error) error {
 // syncFailed ends all writing to this store (fsync reports a failure once, and forgets it).
 func (d *Disk) syncFailed(err error) error {
 	d.refuse("an fsync failed earlier, writes are refused until the store is opened again: " + err.Error())
+	d.once.Do(func() {
+		d.by = fmt.Errorf("%s: %w: %w", d, ErrBroken, err)
+		close(d.broken)
+	})
 	return fmt.Errorf("fsync: %w: %w", ErrRefused, err)
 }
 

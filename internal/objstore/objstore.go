@@ -112,6 +112,17 @@ func Forget(s Store, keys ...string) {
 	}
 }
 
+// ErrBroken: an fsync failed, so what the disk holds is not known. The store refuses writes until a new process opens it.
+var ErrBroken = errors.New("fsync failed: what the disk holds is not known")
+
+// Fragile is implemented by stores that a failed fsync ends (disk).
+type Fragile interface {
+	// Broken is closed by the first fsync that fails.
+	Broken() <-chan struct{}
+	// BrokenBy is nil before, and then says what failed; it wraps ErrBroken.
+	BrokenBy() error
+}
+
 // Clocked is implemented by stores that tell the time (S3: the Date header of the last answer).
 type Clocked interface {
 	// ClockSkew is local time minus the store's, from the newest answer; ok is false before the first.

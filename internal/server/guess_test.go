@@ -42,6 +42,7 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Close = true
 		r.Header.Set("Authorization", "Bearer "+key)
 		began := time.Now()
 		resp, err := http.DefaultTransport.RoundTrip(r)

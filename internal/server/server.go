@@ -278,6 +278,8 @@ func (s *Server) watch() {
 	select {
 	case <-s.node.Done():
 		s.end(s.node.Err())
+	case <-s.node.Broken():
+		s.end(s.node.BrokenBy())
 	case <-s.done:
 	}
 }
@@ -357,7 +359,9 @@ func (s *Server) stop(ctx context.Context) error {
 	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx)) }()
 	errs = append(errs, s.stopDeliveries())
 	// ... while the broker stores what they wait for, without collecting any longer, and refuses more.
-	errs = append(errs, s.node.Broker.Close(ctx))
+	storing, stored := s.whileTheStoreAnswers(ctx)
+	errs = append(errs, s.node.Broker.Close(storing))
+	stored()
 	if err := <-shut; err != nil {
 		errs = append(errs, fmt.Errorf("requests under way: %w", err), s.http.Close())
 	}
@@ -369,6 +373,42 @@ func (s *Server) stop(ctx context.Context) error {
 	errs = append(errs, s.stopDebug())
 	s.end(nil)
 	return errors.Join(errs...)
+}
+
+// awayTime is how long a stop waits for a store whose last answer was an error.
+var awayTime = 5 * time.Second
+
+// whileTheStoreAnswers returns a context that ends when the store has not taken anything for awayTime, or at once if it never
+// will. done must be called.
+func (s *Server) whileTheStoreAnswers(parent context.Context) (ctx context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(awayTime / 50)
+		defer tick.Stop()
+		var since time.Time // when the store was seen to be away
+		for {
+			fault, now := s.node.StoreFault(), time.Now()
+			switch {
+			case fault == nil:
+				since = time.Time{}
+			case s.node.BrokenBy() != nil:
+				cancel(s.node.BrokenBy())
+			case since.IsZero():
+				since = now
+				s.log.Warn("stopping: waiting for the store to take what is under way; a second signal does not wait", "up_to", awayTime, "err", fault)
+			case now.Sub(since) >= awayTime:
+				// The fault is not wrapped: it decides nothing about the next start.
+				cancel(fmt.Errorf("the store did not take what was under way within %s, of which the outcome is unknown now: %s", awayTime, fault.Error()))
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return ctx, func() { cancel(nil); watching.Wait() }
 }
 
 func (s *Server) stopDebug() error {

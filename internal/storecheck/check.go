@@ -68,13 +68,25 @@ func Run(ctx context.Context, s objstore.Store, o Options) error {
 		{Ranges, p.ranges},
 		{Racers, p.racers},
 	}
-	faults := atOnce(len(checks), func(i int) error { return checks[i].run(ctx) })
-	for i, err := range faults {
-		if err != nil {
+	return worst(atOnce(len(checks), func(i int) error {
+		if err := checks[i].run(ctx); err != nil {
 			return &Error{Check: checks[i].name, Err: err}
 		}
+		return nil
+	}))
+}
+
+// worst returns the first error that says something about the store, else the first of a request without an answer, or nil.
+func worst(faults []error) (unanswered error) {
+	for _, err := range faults {
+		if err != nil && !errors.Is(err, objstore.ErrNoVerdict) {
+			return err
+		}
+		if unanswered == nil {
+			unanswered = err
+		}
 	}
-	return nil
+	return unanswered
 }
 
 // atOnce calls f for 0 to n-1, all at once, and returns their errors.
@@ -213,14 +225,14 @@ func (p *prober) putIfAbsent(ctx context.Context) error {
 
 // lanes goes through the rounds in so many lanes at a time: a round begins when the one before it in its lane has ended.
 func (p *prober) lanes(n int, round func(lane, round int) error) error {
-	return errors.Join(atOnce(n, func(lane int) error {
+	return worst(atOnce(n, func(lane int) error {
 		for r := lane; r < p.options.Rounds; r += n {
 			if err := round(lane, r); err != nil {
 				return fmt.Errorf("round %d: %w", r, err)
 			}
 		}
 		return nil
-	})...)
+	}))
 }
 
 func (p *prober) racers(ctx context.Context) error {
@@ -240,14 +252,18 @@ func (p *prober) race(ctx context.Context, key string) error {
 		return nil
 	})
 	stored, err := p.get(ctx, key, objstore.Whole)
-	if err != nil {
+	faults := []error{err}
+	for _, o := range outcomes {
+		if faults = append(faults, o.err); errors.Is(o.err, objstore.ErrNoVerdict) {
+			faults[0] = nil // nothing may be there
+		}
+	}
+	if err := worst(faults); err != nil {
 		return err
 	}
 	winners := 0
 	for i, o := range outcomes {
 		switch {
-		case o.err != nil:
-			return o.err
 		case o.won && stored != value(i):
 			return errors.New("a racer was told that it won, and the bytes are another's")
 		case o.won || o.doubt && stored == value(i):

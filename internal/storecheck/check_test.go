@@ -270,6 +270,20 @@ func TestCheckIsPatientWithHonestStores(t *testing.T) {
 	}
 }
 
+// TestCheckOfAStoreThatDoesNotAnswer: what is not known about a store is no fault of it.
+func TestCheckOfAStoreThatDoesNotAnswer(t *testing.T) {
+	for name, faults := range map[string]fault.Rates{"before": {fault.Before: 1}, "lost": {fault.Lost: 1}, "throttled": {fault.Throttle: 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				err := storecheck.Run(t.Context(), fault.New(objstore.NewMemory(), 1, fault.All(faults)), storecheck.Options{})
+				if !errors.Is(err, objstore.ErrNoVerdict) {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
 func TestCheckOfAStoreThatRefuses(t *testing.T) {
 	store := fault.New(objstore.NewMemory(), 1, fault.All(fault.Rates{fault.Refuse: 1}))
 	err := storecheck.Run(t.Context(), store, storecheck.Options{})

@@ -1,0 +1,41 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// fragile is a store that an fsync has ended.
+type fragile struct {
+	objstore.Store
+	broken chan struct{}
+	err    error
+}
+
+func (f *fragile) Broken() <-chan struct{} { return f.broken }
+func (f *fragile) BrokenBy() error         { return f.err }
+
+func TestABrokenStoreIsTold(t *testing.T) {
+	f := &fragile{Store: objstore.NewMemory(), broken: make(chan struct{}), err: fmt.Errorf("disk: %w", objstore.ErrBroken)}
+	n, err := Open(t.Context(), Options{Store: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Close(t.Context()) }()
+	close(f.broken)
+	<-n.Broken()
+	if err := n.BrokenBy(); !errors.Is(err, objstore.ErrBroken) {
+		t.Errorf("broken by %v", err)
+	}
+	whole, err := Open(t.Context(), Options{Store: objstore.NewMemory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = whole.Close(t.Context()) }()
+	if whole.Broken() != nil || whole.BrokenBy() != nil {
+		t.Error("a store without fsync can be broken")
+	}
+}

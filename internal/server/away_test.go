@@ -1,0 +1,87 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/server"
+)
+
+// TestAStopDoesNotWaitLongForAStoreThatIsAway: the bucket's folder is removed while the broker runs. Clients hear why, and a stop
+// waits for a bounded time.
+func TestAStopDoesNotWaitLongForAStoreThatIsAway(t *testing.T) {
+	server.SetAwayTime(100 * time.Millisecond)
+	t.Cleanup(func() { server.SetAwayTime(5 * time.Second) })
+	bucket := filepath.Join(t.TempDir(), "bucket")
+	s, log := startLogged(t, func(c *config.Config) { c.Bucket, c.Kafka.Listen = bucket, "" })
+	if err := produce(t, connect(t, s)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(bucket); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _, _ = post(ctx, s, "/records?topic-name=t")
+	}()
+	defer func() { cancel(); <-sent }()
+
+	const reason = "the store refuses the broker's requests"
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		_, body, err := get(t.Context(), s, "/readyz")
+		if err == nil && strings.Contains(body, reason) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("/readyz does not say %q: %s, %v", reason, body, err)
+		}
+	}
+	status, body, err := post(t.Context(), s, "/records?topic-name=t")
+	if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, `"detail":"store unavailable: put s0000/wal/`) {
+		t.Errorf("a write: %d %s, %v", status, body, err)
+	}
+	began := time.Now()
+	err = s.Close(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "the store did not take what was under way within 100ms") {
+		t.Errorf("close: %v", err)
+	}
+	if took := time.Since(began); took >= server.StopTime {
+		t.Errorf("the stop took %s", took)
+	}
+	if !strings.Contains(log.String(), "waiting for the store to take what is under way") {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+func get(ctx context.Context, s *server.Server, path string) (status int, body string, err error) {
+	return request(ctx, s, http.MethodGet, path)
+}
+
+func post(ctx context.Context, s *server.Server, path string) (status int, body string, err error) {
+	return request(ctx, s, http.MethodPost, path)
+}
+
+func request(ctx context.Context, s *server.Server, method, path string) (status int, body string, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, s.URL()+path, strings.NewReader("x"))
+	if err != nil {
+		return 0, "", err
+	}
+	r.Close = true
+	r.Header = http.Header{"Authorization": {"Bearer " + s.APIKey()}, "Content-Type": {"text/plain"}, "Accept": {"application/json"}}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b), err
+}
