@@ -10,7 +10,10 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/dispatch"
 	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/quiet"
 )
+
+func init() { quiet.Restore() } // all that this package imports is initialized
 
 // Options say what broker to open. Bucket is required; the zero value of every other field means its default.
 type Options struct {

@@ -23,8 +23,12 @@ func newBench() *cobra.Command {
 and RabbitMQ under the same load, by a fixed schedule. "make seb-bench" builds it.`,
 		Example:            "  seb bench run article-b --target seb\n  seb bench help",
 		DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := findBench()
+			if err != nil && (len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h") {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n\nExamples:\n%s\n\nNot built yet: %v\n", cmd.Long, cmd.Example, err)
+				return nil
+			}
 			if err != nil {
 				return err
 			}

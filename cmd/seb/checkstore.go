@@ -19,7 +19,10 @@ func newCheckStore() *cobra.Command {
 		Short: "Find out whether a store keeps the promises that Seb stands on",
 		Long: `Puts, reads, lists and deletes some hundred small objects below probe/ in the bucket: put-if-absent also with 16 racers
 for one name, read-after-write by GET and LIST, LIST after DELETE, range reads, missing names. Serve does the same once
-for each bucket and remembers it in its data folder.`,
+for each bucket and remembers it in its data folder.
+
+It cannot judge durability: a store that keeps objects in memory, or answers before they are on disk, passes. Ask its
+documentation whether an object that was acknowledged survives the loss of power and of a disk.`,
 		Example: "  seb check-store 's3://events/prod?region=eu-central-1'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,7 +47,8 @@ for each bucket and remembers it in its data folder.`,
 			if err := storecheck.Run(cmd.Context(), store, storecheck.Options{}); err != nil {
 				return fmt.Errorf("%s: %w", store, err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s passes every check (%v)\n", store, time.Since(start).Round(time.Millisecond))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s passes every check (%v); whether it keeps objects when power or a disk fails no check can tell\n",
+				store, time.Since(start).Round(time.Millisecond))
 			if l, ok := store.(*objstore.S3); ok {
 				if w := l.LifecycleWarning(cmd.Context()); w != "" {
 					fmt.Fprintln(cmd.OutOrStdout(), "warning:", w)

@@ -36,7 +36,6 @@ func TestHelpAndUsage(t *testing.T) {
 		{"produce"},
 		{"consume", "a", "b"},
 		{"serve", "--http-port", "x"},
-		{"serve", "--http-port", "70000", "--memory-limit", "1"},
 		{"serve", "--bogus"},
 		{"consume", "t", "--offset", "soon"},
 		{"consume", "t", "--format", "xml"},

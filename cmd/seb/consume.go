@@ -3,18 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 )
@@ -217,28 +212,4 @@ var recordFormats = map[string]func(w *bufio.Writer, partition int32, r *record.
 		return w.WriteByte('\n')
 	},
 	"json": writeJSONRecord,
-}
-
-func writeJSONRecord(w *bufio.Writer, partition int32, r *record.Record) error {
-	p := api.PlacedRecord{Partition: partition, Record: api.Record{Offset: r.Offset, Timestamp: r.Timestamp}}
-	p.Key, p.KeyBase64 = jsonBytes(r.Key)
-	p.Value, p.ValueBase64 = jsonBytes(r.Value)
-	for _, h := range r.Headers {
-		text, b64 := jsonBytes(h.Value)
-		p.Headers = append(p.Headers, api.Header{Key: h.Key, Value: text, ValueBase64: b64})
-	}
-	enc := json.NewEncoder(io.Writer(w))
-	enc.SetEscapeHTML(false)
-	return enc.Encode(&p)
-}
-
-// jsonBytes gives bytes as text where they are text, else in base64; null is neither.
-func jsonBytes(b []byte) (text, b64 *string) {
-	switch {
-	case b == nil:
-		return nil, nil
-	case utf8.Valid(b):
-		return new(string(b)), nil
-	}
-	return nil, new(base64.StdEncoding.EncodeToString(b))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -88,6 +89,20 @@ func oneLine(err error) string {
 		text += ": " + h
 	}
 	return text
+}
+
+// forPeople is oneLine, or a list where several settings are wrong.
+func forPeople(err error) string {
+	var faults config.Faults
+	if !errors.As(err, &faults) || len(faults) < 2 {
+		return oneLine(err)
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d settings are wrong (see `seb help`)", len(faults))
+	for _, f := range faults {
+		text.WriteString("\n  " + f.Error())
+	}
+	return text.String()
 }
 
 // hint says what to do about an error.

@@ -127,3 +127,76 @@ func TestAStoreThatDoesNotAnswerIsNoVerdict(t *testing.T) {
 		})
 	}
 }
+
+func TestJSONRecordsAreARoundTrip(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	in := `{"key":"k","value":"text <&> \u2028","timestamp":1700000000001}
+{"key_base64":"//8=","value_base64":"AP8=","headers":[{"key":"h","value":"1"},{"key":"h","value":null},{"key":"b","value_base64":"/w=="}],"timestamp":2}
+{"key":"k","value":null,"timestamp":3}
+{"key":null,"value":"","timestamp":4}
+`
+	p.mustWith(in, "produce", "one", "--format", "json")
+	first := p.must("consume", "one", "--format", "json")
+	if strings.Contains(first, `"value":null,"value_base64"`) || !strings.Contains(first, `"value_base64":"AP8="`) {
+		t.Errorf("binary values: %s", first)
+	}
+	p.mustWith(first, "produce", "two", "--format", "json")
+	if second := p.must("consume", "two", "--format", "json"); second != first {
+		t.Errorf("consumed\n%s, produced\n%s", second, first)
+	}
+	for line, says := range map[string]string{
+		`{"key":"k"}`: "line 2: value is missing", `{"value":"a","value_base64":"YQ=="}`: "line 2: value: given twice", `[]`: "line 2: no record in JSON",
+		`{"value":"a","color":"b"}`: `line 2: no record in JSON: json: unknown field "color"`, `{"value":"a"} x`: "line 2", `{"value_base64":"!"}`: "line 2: value_base64",
+	} {
+		r := p.runWith(strings.NewReader(`{"value":"first"}`+"\n"+line+"\n"), "produce", "three", "--format", "json")
+		if r.code != 1 || !strings.Contains(r.err, says) {
+			t.Errorf("%s: exit code %d: %s, want %q", line, r.code, r.err, says)
+		}
+	}
+}
+
+func TestErrorsNameWhatIsMeant(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	long := "short\n" + strings.Repeat("x", 1_500_000) + "\nlast\n"
+	r := p.runWith(strings.NewReader(long), "produce", "demo")
+	if r.code != 1 || !strings.Contains(r.err, "line 2 is a record of 1500000 bytes") || !strings.Contains(r.err, "--setting max-batch-bytes=") {
+		t.Errorf("a long line: exit code %d: %s", r.code, r.err)
+	}
+	if r := p.runWith(strings.NewReader("x\n"), "produce", "demo"); !strings.Contains(r.err, "1 record (1 bytes)") {
+		t.Errorf("one record: %s", r.err)
+	}
+	p.refused(1, "broker at http://127.0.0.1:1:", "consume", "demo", "--address", "http://127.0.0.1:1")
+	p.refused(1, "broker at http://127.0.0.1:", "topic", "list", "--api-key", "not-the-right-key")
+	r = p.run("serve", "--http-port", "70000", "--batch-wait-time", "2h")
+	if r.code != 2 || !strings.Contains(r.err, "2 settings are wrong (see `seb help`)\n  --http-port: ") || !strings.Contains(r.err, "\n  --batch-wait-time: ") {
+		t.Errorf("two faults: exit code %d: %s", r.code, r.err)
+	}
+	if got := p.must("--version"); got != p.must("version") {
+		t.Errorf("--version: %s", got)
+	}
+	if got := p.must("help"); !strings.Contains(got, "\nRecords:\n") {
+		t.Errorf("help without groups: %s", got)
+	}
+	if got := p.must("bench", "--help"); !strings.Contains(got, "make seb-bench") {
+		t.Errorf("bench --help: %s", got)
+	}
+}
+
+func TestUnknownVariablesAreWarnedOf(t *testing.T) {
+	p := newPlace(t)
+	p.env = []string{"SEB_HTTP_PROT=5", "SEB_NOTHING_LIKE_IT=1", "SEB_CONFIG_FILE_NAME=x", "SEB_ADDRESS=http://127.0.0.1:1"}
+	b := p.serve()
+	for _, want := range []string{"$SEB_HTTP_PROT is no setting of Seb; did you mean $SEB_HTTP_PORT?", "$SEB_NOTHING_LIKE_IT is no setting of Seb\""} {
+		if !strings.Contains(b.err.String(), want) {
+			t.Errorf("no %q in %s", want, b.err.String())
+		}
+	}
+	if strings.Contains(b.err.String(), "$SEB_ADDRESS") {
+		t.Errorf("a setting of other commands is unknown: %s", b.err.String())
+	}
+	if r := p.run("version"); !strings.Contains(r.err, "warning: $SEB_HTTP_PROT is no setting") {
+		t.Errorf("version: %s", r.err)
+	}
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -195,7 +194,9 @@ func newGroupDelete(r *remote) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return usageError{errors.New("would forget " + fmt.Sprint(len(g.Offsets)) + " offsets for good; say so with --yes")}
+					if err := confirm(cmd, false, false, "would forget "+counted(int64(len(g.Offsets)), "offset")+" for good"); err != nil {
+						return err
+					}
 				}
 				return c.DeleteGroup(cmd.Context(), args[0])
 			})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 )
@@ -34,6 +35,7 @@ type produceFlags struct {
 	keySeparator string
 	recordSize   int
 	count        int64
+	format       string
 	quiet        bool
 }
 
@@ -43,7 +45,10 @@ func newProduce() *cobra.Command {
 		Use:   "produce TOPIC [FILE]",
 		Short: "Send the lines of stdin or of a file as records",
 		Long: `Sends every line of stdin, or of FILE, as a record of TOPIC and returns when all are stored. With --record-size and
---count it makes up records instead. Records keep their order.`,
+--count it makes up records instead. Records keep their order.
+
+With --format json a line is an object, as seb consume --format json prints it: key or key_base64, value or value_base64 (null
+makes a tombstone), headers and timestamp. Its offset and partition are ignored.`,
 		Example: "  echo hello | seb produce demo\n  seb produce demo events.log\n  seb produce demo --key-separator=: <pairs.txt\n  seb produce demo --record-size 1024 --count 100000",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd, args) },
@@ -53,6 +58,7 @@ func newProduce() *cobra.Command {
 	f := cmd.Flags()
 	f.Int32VarP(&p.partition, "partition", "p", -1, "partition of all records (default: by key, without one 0)")
 	f.StringVar(&p.keySeparator, "key-separator", "", "what ends the key at the start of each line; a line without it has no key")
+	f.StringVar(&p.format, "format", "value", "what a line is: value, or json (an object, as seb consume --format json prints it)")
 	f.IntVar(&p.recordSize, "record-size", 0, "make up records of so many random bytes")
 	f.Int64Var(&p.count, "count", 0, "how many records to make up")
 	f.BoolVarP(&p.quiet, "quiet", "q", false, "print no summary")
@@ -60,6 +66,9 @@ func newProduce() *cobra.Command {
 }
 
 func (p *produceFlags) run(cmd *cobra.Command, args []string) error {
+	if p.format != "value" && p.format != "json" || p.format == "json" && p.keySeparator != "" {
+		return usageError{fmt.Errorf("--format: %q, want value, or json without --key-separator", p.format)}
+	}
 	src, closeSrc, err := p.source(cmd, args)
 	if err != nil {
 		return err
@@ -70,17 +79,20 @@ func (p *produceFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer c.Close()
-	s := sender{client: c, topic: args[0], separator: []byte(p.keySeparator)}
+	s := sender{client: c, topic: args[0], separator: []byte(p.keySeparator), json: p.format == "json"}
+	if w := cmd.ErrOrStderr(); isTerminal(w) {
+		s.notice = w
+	}
 	if p.partition >= 0 {
 		s.options.Partition = &p.partition
 	}
 	start := time.Now()
 	err = s.sendAll(cmd.Context(), src)
 	if err != nil {
-		return fmt.Errorf("after %d records that are stored: %w", s.stored, err)
+		return fmt.Errorf("after %s stored: %w", counted(s.stored, "record"), err)
 	}
 	if !p.quiet {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d records (%d bytes) stored in %s%s in %v\n", s.stored, s.bytes, args[0], s.where(),
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s (%d bytes) stored in %s%s in %v\n", counted(s.stored, "record"), s.bytes, args[0], s.where(),
 			time.Since(start).Round(time.Millisecond))
 	}
 	return nil
@@ -136,6 +148,8 @@ type sender struct {
 	client    *client.Client
 	topic     string
 	separator []byte
+	json      bool      // lines are objects
+	notice    io.Writer // nil, or the terminal of somebody who waits
 	options   client.ProduceOptions
 
 	batch       []record.Record
@@ -182,7 +196,11 @@ func (s *sender) sendAll(ctx context.Context, next func() ([]byte, error)) error
 			if len(s.batch) == 0 {
 				linger.Reset(lingerTime)
 			}
-			if s.add(l.line) {
+			full, err := s.add(l.line)
+			if err != nil {
+				return errors.Join(err, s.flush(ctx))
+			}
+			if full {
 				if err := s.flush(ctx); err != nil {
 					return err
 				}
@@ -198,8 +216,13 @@ func (s *sender) sendAll(ctx context.Context, next func() ([]byte, error)) error
 }
 
 // add takes a line and says whether the request is full.
-func (s *sender) add(line []byte) (full bool) {
+func (s *sender) add(line []byte) (full bool, err error) {
 	r := record.Record{Value: line}
+	if s.json {
+		if r, err = parseJSONRecord(line); err != nil {
+			return false, fmt.Errorf("line %d: %w", s.stored+int64(len(s.batch))+1, err)
+		}
+	}
 	if len(s.separator) > 0 {
 		if key, value, ok := bytes.Cut(line, s.separator); ok {
 			r.Key, r.Value = key, value
@@ -207,14 +230,19 @@ func (s *sender) add(line []byte) (full bool) {
 	}
 	s.batch = append(s.batch, r)
 	s.batchBytes += len(line)
-	return s.batchBytes >= chunkBytes || len(s.batch) >= chunkRecords
+	return s.batchBytes >= chunkBytes || len(s.batch) >= chunkRecords, nil
 }
 
 func (s *sender) flush(ctx context.Context) error {
 	if len(s.batch) == 0 {
 		return nil
 	}
+	answered := s.waiting()
 	placed, err := s.client.Produce(ctx, s.topic, s.batch, s.options)
+	answered()
+	if errors.Is(err, client.ErrTooLarge) {
+		err = s.tooLarge(ctx, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -229,6 +257,42 @@ func (s *sender) flush(ctx context.Context) error {
 	s.batch, s.batchBytes = s.batch[:0], 0
 	return nil
 }
+
+// noticeAfter is when a person hears that records are not stored yet.
+const noticeAfter = 2 * time.Second
+
+// waiting tells a person at a terminal if nothing answers for a while. answered must be called.
+func (s *sender) waiting() (answered func()) {
+	if s.notice == nil {
+		return func() {}
+	}
+	t := time.AfterFunc(noticeAfter, func() {
+		fmt.Fprintf(s.notice, "the broker has not stored the records yet: it, or its store, does not answer; waiting for up to %s\n", retryTime)
+	})
+	return func() { t.Stop() }
+}
+
+// tooLarge names the line and the setting that it exceeds, if one record is larger than its topic takes.
+func (s *sender) tooLarge(ctx context.Context, err error) error {
+	size, at := 0, 0
+	for i := range s.batch {
+		if n := len(s.batch[i].Key) + len(s.batch[i].Value); n > size {
+			size, at = n, i
+		}
+	}
+	line := fmt.Sprintf("line %d is a record of %d bytes", s.stored+int64(at)+1, size)
+	limit := state.MaxBatchBytesDefault
+	if t, unknown := s.client.Topic(ctx, s.topic); unknown == nil {
+		limit = state.Resolve(t.Settings).MaxBatchBytes
+	}
+	if size+recordOverhead <= limit {
+		return fmt.Errorf("%s, in a request that the broker's --memory-limit has no room for: %w", line, err)
+	}
+	return fmt.Errorf("%s; topic %s takes batches of at most %d: seb topic update %s --setting max-batch-bytes=N", line, s.topic, limit, s.topic)
+}
+
+// recordOverhead is more than a batch takes beside the key and the value of a record.
+const recordOverhead = 128
 
 // where says at which offsets the records are, if they are all in one partition.
 func (s *sender) where() string {

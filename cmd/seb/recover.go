@@ -19,6 +19,7 @@ type recoverFlags struct {
 	loss      string
 	olderCopy bool
 	discard   bool
+	yes       bool
 }
 
 func newRecover() *cobra.Command {
@@ -50,6 +51,7 @@ is raised to level 2: programs that know level 1 only cannot open it any more.`,
 	f.bucketFlags(fl)
 	fl.StringVar(&f.loss, "accept-loss", "", "EPOCH:SLOT of the first slot that is lost")
 	fl.BoolVar(&f.olderCopy, "accept-older-copy", false, "accept that the bucket holds less than the data folder knows")
+	fl.BoolVar(&f.yes, "yes", false, "do not ask")
 	fl.BoolVar(&f.discard, "discard", false, "delete what lost branches hold that were accepted before")
 	return cmd
 }
@@ -65,6 +67,15 @@ func (f *recoverFlags) run(cmd *cobra.Command) error {
 	store, err := f.open(cmd)
 	if err != nil {
 		return err
+	}
+	if at != nil || f.olderCopy || f.discard {
+		what := "would continue the log without a part of it"
+		if f.discard {
+			what = "would delete what lost branches hold, for good"
+		}
+		if err := confirm(cmd, f.yes, true, fmt.Sprintf("%s: %s", store, what)); err != nil {
+			return err
+		}
 	}
 	out := cmd.OutOrStdout()
 	if f.discard {

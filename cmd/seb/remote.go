@@ -61,6 +61,9 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 			address = addressDefault
 		}
 	}
+	if u, err := url.Parse(address); err == nil && u.Host != "" { // without what may be a password
+		cmd.SetContext(context.WithValue(cmd.Context(), addressKey{}, u.Scheme+"://"+u.Host))
+	}
 	own := r.address == "" || r.address == local.Address
 	if key == "" && own {
 		// Only the local broker is given the local broker's key.
@@ -83,6 +86,20 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 		return nil, usageError{err}
 	}
 	return c, nil
+}
+
+// addressKey is the key of a context for the address of the broker that a command speaks to.
+type addressKey struct{}
+
+// withAddress names the broker in an error of the way to it.
+func withAddress(ctx context.Context, err error) error {
+	address, ok := ctx.Value(addressKey{}).(string)
+	var answer *client.Error
+	var network net.Error
+	if !ok || !errors.As(err, &network) && !(errors.As(err, &answer) && (answer.Status == 0 || answer.Is(client.ErrUnauthorized))) {
+		return err
+	}
+	return fmt.Errorf("broker at %s: %w", address, err)
 }
 
 // with runs f with a client.

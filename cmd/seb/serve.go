@@ -54,6 +54,9 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 	}
 	log := logger(logs, cfg.Log.Format, &level)
 	log.Info("starting", "version", build().String())
+	for _, w := range unknownVariables(cmd.Root(), os.Environ()) {
+		log.Warn("unknown environment variable", "problem", w)
+	}
 	log.Debug("settings", "settings", cfg)
 	err := server.Run(cmd.Context(), cfg, log, func(s *server.Server) {
 		if banner {

@@ -89,3 +89,50 @@ func TestAJSONLogIsOnlyJSON(t *testing.T) {
 		t.Errorf("the end is not logged: %s", tty.text())
 	}
 }
+
+// TestDestructiveCommandsAsk: at a terminal; a script that used them before they asked goes on.
+func TestDestructiveCommandsAsk(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	p.must("topic", "create", "demo", "-s", "retention-time=7d")
+	p.mustWith("one\n", "produce", "demo")
+	asked := func(answer string, args ...string) (code int, shown string) {
+		t.Helper()
+		tty := newTerminal(t)
+		c := p.command(args...)
+		c.Stdin, c.Stdout, c.Stderr = tty.slave, tty.slave, tty.slave
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, func() bool { return strings.Contains(tty.text(), "Continue? [y/N] ") })
+		if _, err := tty.master.WriteString(answer + "\n"); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		return c.ProcessState.ExitCode(), tty.text()
+	}
+	for _, c := range []struct {
+		args   []string
+		script int // exit code without a terminal
+	}{
+		{[]string{"topic", "update", "demo", "-s", "retention-time=1s"}, 0},
+		{[]string{"topic", "trim", "demo", "--before", "1"}, 2},
+		{[]string{"entity", "erase", "u1"}, 0},
+		{[]string{"topic", "delete", "demo"}, 2},
+	} {
+		if code, shown := asked("n", c.args...); code != 1 || !strings.Contains(shown, "nothing was changed") {
+			t.Errorf("%s, answered n: exit code %d: %s", c.args, code, shown)
+		}
+		if c.script == 2 {
+			p.refused(2, "say so with --yes", c.args...)
+		}
+	}
+	if got := p.must("consume", "demo"); got != "one\n" {
+		t.Errorf("after every answer was n: %q", got)
+	}
+	p.must("topic", "update", "demo", "-s", "retention-time=6d") // a script
+	if code, shown := asked("y", "topic", "delete", "demo"); code != 0 {
+		t.Errorf("answered y: exit code %d: %s", code, shown)
+	}
+	p.refused(1, "unknown topic", "consume", "demo")
+}

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/state"
 	"github.com/spf13/cobra"
 )
 
@@ -110,7 +109,10 @@ func (s *specFlags) spec() (client.TopicSpec, error) {
 }
 
 func newTopicCreate(r *remote) *cobra.Command {
-	return newTopicPut(r, (*client.Client).CreateTopic, &cobra.Command{
+	create := func(c *client.Client, cmd *cobra.Command, name string, spec client.TopicSpec) (client.Topic, error) {
+		return c.CreateTopic(cmd.Context(), name, spec)
+	}
+	return newTopicPut(r, create, &cobra.Command{
 		Use:   "create TOPIC",
 		Short: "Create a topic",
 		Long: `Creates a topic. Its settings, with their defaults:
@@ -131,15 +133,61 @@ A compacted topic keeps records without a key for ever, and its partitions can n
 }
 
 func newTopicUpdate(r *remote) *cobra.Command {
-	return newTopicPut(r, (*client.Client).UpdateTopic, &cobra.Command{
-		Use:               "update TOPIC",
-		Short:             "Change a topic's settings, or add partitions",
+	var yes bool
+	update := func(c *client.Client, cmd *cobra.Command, name string, spec client.TopicSpec) (client.Topic, error) {
+		if !yes && isTerminal(cmd.InOrStdin()) {
+			t, err := c.Topic(cmd.Context(), name)
+			if err != nil {
+				return client.Topic{}, err
+			}
+			if less := keepsLess(t.Settings, spec.Settings); less != "" {
+				if err := confirm(cmd, yes, true, "would delete records of "+name+" for good: "+less); err != nil {
+					return client.Topic{}, err
+				}
+			}
+		}
+		return c.UpdateTopic(cmd.Context(), name, spec)
+	}
+	cmd := newTopicPut(r, update, &cobra.Command{
+		Use:   "update TOPIC",
+		Short: "Change a topic's settings, or add partitions",
+		Long: `Changes settings of a topic, or adds partitions. Settings are those of seb topic create. At a terminal it asks before a setting
+that keeps fewer records than before.`,
 		ValidArgsFunction: r.topicNames,
 	})
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// keepsLess says which of the changed settings keeps fewer records than before; "" if none does.
+func keepsLess(now, changes map[string]string) string {
+	after := maps.Clone(now)
+	if after == nil {
+		after = map[string]string{}
+	}
+	maps.Copy(after, changes)
+	canonical, err := state.CheckSettings(after)
+	if err != nil {
+		return "" // the broker says what is wrong
+	}
+	before, err := state.CheckSettings(now)
+	if err != nil {
+		return ""
+	}
+	was, is := state.Resolve(before), state.Resolve(canonical)
+	switch {
+	case is.RetentionTime != state.Unlimited && (was.RetentionTime == state.Unlimited || is.RetentionTime < was.RetentionTime):
+		return "retention-time=" + is.RetentionTime.String()
+	case is.RetentionBytes != state.Unlimited && (was.RetentionBytes == state.Unlimited || is.RetentionBytes < was.RetentionBytes):
+		return fmt.Sprintf("retention-bytes=%d", is.RetentionBytes)
+	case is.CleanupPolicy != was.CleanupPolicy && strings.Contains(is.CleanupPolicy, "compact") && !strings.Contains(was.CleanupPolicy, "compact"):
+		return "cleanup-policy=" + is.CleanupPolicy
+	}
+	return ""
 }
 
 // newTopicPut makes cmd one that puts a topic as its flags say and shows what it is then.
-func newTopicPut(r *remote, put func(*client.Client, context.Context, string, client.TopicSpec) (client.Topic, error), cmd *cobra.Command) *cobra.Command {
+func newTopicPut(r *remote, put func(*client.Client, *cobra.Command, string, client.TopicSpec) (client.Topic, error), cmd *cobra.Command) *cobra.Command {
 	var s specFlags
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -148,7 +196,7 @@ func newTopicPut(r *remote, put func(*client.Client, context.Context, string, cl
 			return err
 		}
 		return r.with(cmd, func(c *client.Client) error {
-			t, err := put(c, cmd.Context(), args[0], spec)
+			t, err := put(c, cmd, args[0], spec)
 			if err != nil {
 				return err
 			}
@@ -173,8 +221,10 @@ func newTopicDelete(r *remote) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if records, _, _ := totals(&t); records > 0 && !yes {
-					return usageError{errors.New("would delete " + fmt.Sprint(records) + " records for good; say so with --yes")}
+				if records, _, _ := totals(&t); records > 0 {
+					if err := confirm(cmd, yes, false, "would delete "+counted(records, "record")+" for good"); err != nil {
+						return err
+					}
 				}
 				if force {
 					return c.ForceDeleteTopic(cmd.Context(), args[0])

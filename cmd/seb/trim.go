@@ -41,10 +41,12 @@ func (f *trimFlags) run(cmd *cobra.Command, c *client.Client, topic string) erro
 	if err != nil {
 		return err
 	}
-	if int(f.partition) < len(t.Partitions) && !f.yes {
+	if int(f.partition) < len(t.Partitions) {
 		now := &t.Partitions[f.partition]
 		if n := min(f.before-now.Start, now.Records); n > 0 {
-			return usageError{fmt.Errorf("would delete %d records for good; say so with --yes", n)}
+			if err := confirm(cmd, f.yes, false, "would delete "+counted(n, "record")+" for good"); err != nil {
+				return err
+			}
 		}
 	}
 	p, err := c.Trim(cmd.Context(), topic, f.partition, f.before)

@@ -23,6 +23,7 @@ func NewEntity(r Remote) *cobra.Command {
 
 func newErase(r *Remote) *cobra.Command {
 	var topic string
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "erase ENTITY",
 		Short: "Forget what triggers know of an entity, and what they have fired for it",
@@ -34,6 +35,9 @@ new. It can not be undone. The events themselves stay in the log until they are 
 				return r.Usage(err)
 			}
 			return r.With(cmd, func(c *client.Client) error {
+				if err := r.Confirm(cmd, yes, "would have triggers forget "+args[0]+" for good"); err != nil {
+					return err
+				}
 				if err := c.EraseEntity(cmd.Context(), topic, args[0]); err != nil {
 					return err
 				}
@@ -42,6 +46,7 @@ new. It can not be undone. The events themselves stay in the log until they are 
 			})
 		},
 	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.Flags().StringVar(&topic, "topic-name", "", "topic of its events (default: that of the broker)")
 	return cmd
 }

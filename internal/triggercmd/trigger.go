@@ -20,6 +20,8 @@ type Remote struct {
 	Register func(*cobra.Command) // adds the flags that name it
 	With     func(*cobra.Command, func(*client.Client) error) error
 	Usage    func(error) error // makes the error of a wrong command line
+	// Confirm asks at a terminal whether to do what cannot be undone, unless yes; its error ends the command.
+	Confirm func(cmd *cobra.Command, yes bool, what string) error
 }
 
 // New makes `seb trigger`.
@@ -184,16 +186,24 @@ func show(out io.Writer, t *client.Trigger) error {
 }
 
 func newDelete(r *Remote) *cobra.Command {
-	return &cobra.Command{
+	var yes bool
+	cmd := &cobra.Command{
 		Use:               "delete ID",
 		Aliases:           []string{"rm"},
 		Short:             "Delete a trigger; what it has not delivered yet is not delivered any more",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.With(cmd, func(c *client.Client) error { return c.DeleteTrigger(cmd.Context(), args[0]) })
+			return r.With(cmd, func(c *client.Client) error {
+				if err := r.Confirm(cmd, yes, "would delete trigger "+args[0]+" with what it has not delivered yet"); err != nil {
+					return err
+				}
+				return c.DeleteTrigger(cmd.Context(), args[0])
+			})
 		},
 	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
 }
 
 func newPause(r *Remote, paused bool) *cobra.Command {

@@ -81,6 +81,7 @@ func execute(t *testing.T, newCommand func(triggercmd.Remote) *cobra.Command, c 
 		Register: func(*cobra.Command) {},
 		With:     func(_ *cobra.Command, f func(*client.Client) error) error { return f(c) },
 		Usage:    func(err error) error { return wrong{err} },
+		Confirm:  func(*cobra.Command, bool, string) error { return nil },
 	})
 	var out, stderr bytes.Buffer
 	cmd.SetArgs(args)

@@ -23,9 +23,10 @@ import (
 func init() {
 	sut.Register(sut.Driver{
 		Name: "seb", Open: openHTTP,
-		Doc: "Seb over HTTP, http://127.0.0.1:51313; the API key is $SEB_API_KEY or in key-file. Options: inflight=5 (requests of a " +
+		Doc: "Seb over HTTP; address, API key and bucket are those of the local broker, as it announces them in data-dir (seb-data), else " +
+			"http://127.0.0.1:51313; the API key is $SEB_API_KEY or in key-file. Options: inflight=5 (requests of a " +
 			"publisher; more than 5 are not in order), pace=2ms (between two of its requests), batch-bytes=4194304, follow=poll|sse, bucket (mem:, a folder or s3:, " +
-			"where the process does not tell), read-from=(the address; that of a broker which follows the same bucket), key-file",
+			"where the process does not tell), read-from=(the address; that of a broker which follows the same bucket), key-file, data-dir",
 	})
 	sut.Register(sut.Driver{
 		Name: "seb-embedded", Open: openEmbedded, Inside: true,
@@ -74,12 +75,9 @@ func topicSettings(payloadBytes int) map[string]string {
 func openHTTP(_ context.Context, c sut.Config) (sut.System, error) {
 	r := setting.Read(&c)
 	s := &httpSystem{c: c, lanes: common(r), follow: r.OneOf("follow", "poll", "sse"), bucket: r.Text("bucket", ""), readFrom: r.Text("read-from", "")}
-	keyFile := r.Text("key-file", "")
+	keyFile, dataDir := r.Text("key-file", ""), r.Text("data-dir", dataDirDefault)
 	if err := r.Done(); err != nil {
 		return nil, err
-	}
-	if s.c.Address == "" {
-		s.c.Address = addressDefault
 	}
 	s.key = os.Getenv("SEB_API_KEY")
 	if keyFile != "" {
@@ -88,6 +86,10 @@ func openHTTP(_ context.Context, c sut.Config) (sut.System, error) {
 			return nil, fmt.Errorf(`option "key-file": %w`, err)
 		}
 		s.key = trimLine(key)
+	}
+	s.useLocal(dataDir)
+	if s.c.Address == "" {
+		s.c.Address = addressDefault
 	}
 	if s.readFrom == "" {
 		s.readFrom = s.c.Address

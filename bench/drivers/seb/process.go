@@ -96,5 +96,15 @@ func bucketOf(told string, pid int, settings map[string]string) (string, error) 
 	case list["s3-bucket"] != "":
 		return "s3://" + list["s3-bucket"], nil
 	}
-	return filepath.Join(list["data-dir"], "bucket"), nil // as Seb has it, without a flag
+	dir := list["data-dir"]
+	if dir == "" {
+		dir = dataDirDefault
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join("/proc", strconv.Itoa(pid), "cwd", dir)
+	}
+	if a, ok := announcedIn(dir); ok && a.PID == pid {
+		return a.Bucket, nil
+	}
+	return "", errBucketUnknown
 }

@@ -1,0 +1,32 @@
+package seb_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/sebbroker/seb"
+)
+
+// TestABrokerWithoutALoggerPrintsNothing: nor do the packages that it brings into a program, when they are initialized.
+func TestABrokerWithoutALoggerPrintsNothing(t *testing.T) {
+	const child = "SEB_TEST_QUIET_CHILD"
+	if os.Getenv(child) != "" {
+		b, err := seb.Open(t.Context(), seb.Options{Bucket: "mem:"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	var out, fault bytes.Buffer
+	c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	c.Env = append(os.Environ(), child+"=1")
+	c.Stdout, c.Stderr = &out, &fault
+	if err := c.Run(); err != nil || fault.Len() > 0 || out.String() != "PASS\n" {
+		t.Errorf("%v: %s%s", err, out.String(), fault.String())
+	}
+}
