@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -198,5 +199,28 @@ func TestUnknownVariablesAreWarnedOf(t *testing.T) {
 	}
 	if r := p.run("version"); !strings.Contains(r.err, "warning: $SEB_HTTP_PROT is no setting") {
 		t.Errorf("version: %s", r.err)
+	}
+}
+
+func TestABucketWithoutItsMetaIsCorrupt(t *testing.T) {
+	p := newPlace(t)
+	p.serve("--bucket", "./b").kill()
+	meta := filepath.Join(p.dir, "b", "meta", "cluster")
+	was, err := os.ReadFile(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func() error{
+		"missing": func() error { return os.Remove(meta) },
+		"damaged": func() error { return errors.Join(os.Chmod(meta, 0o600), os.WriteFile(meta, was[1:], 0o600)) },
+	} {
+		_ = os.Remove(meta)
+		err := os.WriteFile(meta, was, 0o600)
+		if err = errors.Join(err, spoil()); err != nil {
+			t.Fatal(err)
+		}
+		if r := p.run("serve", "--bucket", "./b", "--http-port", "0", "--kafka-listen", ""); r.code != 5 || !strings.Contains(r.err, "seb recover") {
+			t.Errorf("%s: exit code %d: %s", name, r.code, r.err)
+		}
 	}
 }
