@@ -56,7 +56,7 @@ records  \S*seb-bucket
 API key  in seb-data/api-key  \(new: clients that have another one get 401\)
 produce  echo hello \| \S+ produce demo
 consume  \S+ consume demo
-curl     curl -H "Authorization: Bearer \$\(cat seb-data/api-key\)" 'http://127\.0\.0\.1:\d+/records\?topic-name=demo&offset=0'
+curl     curl -H "Authorization: Bearer \$\(cat seb-data/api-key\)" -H 'Accept: application/json' 'http://127\.0\.0\.1:\d+/records\?topic-name=demo&offset=0'
 $`)
 	if got := tty.text(); !want.MatchString(got) {
 		t.Errorf("the terminal shows:\n%s", got)

@@ -28,7 +28,7 @@ func (s *Server) Banner(w io.Writer, program string) {
 	fmt.Fprintf(w, "API key  %s\n", key)
 	fmt.Fprintf(w, "produce  echo hello | %s produce demo%s\n", program, dir)
 	fmt.Fprintf(w, "consume  %s consume demo%s\n", program, dir)
-	fmt.Fprintf(w, "curl     curl -H \"Authorization: Bearer %s\" '%s/records?topic-name=demo&offset=0'\n", header, s.URL())
+	fmt.Fprintf(w, "curl     curl -H \"Authorization: Bearer %s\" -H 'Accept: application/json' '%s/records?topic-name=demo&offset=0'\n", header, s.URL())
 }
 
 // kafkaNote says where clients of Kafka connect to.
