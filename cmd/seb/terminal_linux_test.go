@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -136,4 +137,22 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 		t.Errorf("answered y: exit code %d: %s", code, shown)
 	}
 	p.refused(1, "unknown topic", "consume", "demo")
+}
+
+// TestProduceSaysThatTheStoreIsAway: a person at a terminal does not have to guess why nothing happens.
+func TestProduceSaysThatTheStoreIsAway(t *testing.T) {
+	p, tty := newPlace(t), newTerminal(t)
+	p.serve("--bucket", "./b")
+	p.mustWith("x\n", "produce", "demo")
+	if err := os.RemoveAll(filepath.Join(p.dir, "b")); err != nil {
+		t.Fatal(err)
+	}
+	c := p.command("produce", "demo")
+	c.Stdin, c.Stderr = strings.NewReader("y\n"), tty.slave
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return strings.Contains(tty.text(), "the broker has not stored the records yet") })
+	_ = c.Process.Kill()
+	_ = c.Wait()
 }
