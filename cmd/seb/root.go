@@ -94,7 +94,7 @@ func unknownVariables(root *cobra.Command, environ []string) (warnings []string)
 	learn(root)
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, "SEB_") || known[name] || slices.Contains(ownVariables, name) || strings.HasPrefix(name, "SEB_TEST_") {
+		if !strings.HasPrefix(name, "SEB_") || known[name] || slices.Contains(ownVariables, name) || strings.HasPrefix(name, "SEB_BENCH_") {
 			continue
 		}
 		w := "$" + name + " is no setting of Seb"
@@ -106,7 +106,7 @@ func unknownVariables(root *cobra.Command, environ []string) (warnings []string)
 	return warnings
 }
 
-// ownVariables are read by builds for tests.
+// ownVariables are read by builds for tests; those that begin with SEB_BENCH_ are of seb-bench.
 var ownVariables = []string{"SEB_FAILPOINTS", "SEB_HURRY", "SEB_HURRY_GROUPS"}
 
 // nearest is the name with the fewest edits, at most three; "" if all are farther.
