@@ -53,6 +53,8 @@ type HTTP struct {
 	APIKey      Secret
 	APIKeyFile  string // holds the key; white space around it is ignored
 	Connections int    // served at once, if the memory limit allows
+	// OriginalClient: reads without an Accept header come from the original's client, which takes errors for records.
+	OriginalClient bool
 }
 
 // TLS is what secures the listeners.

@@ -31,6 +31,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.Var(&c.HTTP.APIKey, "http-api-key", "API key that requests must carry; better in $SEB_API_KEY or a file (default: made at first start)")
 	fs.StringVar(&c.HTTP.APIKeyFile, "http-api-key-file", c.HTTP.APIKeyFile, "file that holds the API key")
 	fs.IntVar(&c.HTTP.Connections, "http-connections", c.HTTP.Connections, "most HTTP connections served at once; fewer if --memory-limit holds fewer, which the start logs")
+	fs.BoolVar(&c.HTTP.OriginalClient, "original-client", c.HTTP.OriginalClient, "cut the connection of a read without an Accept header instead of answering an error, which the original's client takes for a record")
 
 	fs.StringVar(&c.TLS.CertFile, "tls-cert", c.TLS.CertFile, "file with the certificate of the listeners, in PEM, with those between it and its authority; read again when it changes")
 	fs.StringVar(&c.TLS.KeyFile, "tls-key", c.TLS.KeyFile, "file with the certificate's private key, in PEM")

@@ -112,7 +112,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		err = a.serve(rt, w, r)
 	}
-	if err != nil && misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
+	if err != nil && a.misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
 		a.cuts.log(a.log, r, err)
 		err = http.ErrAbortHandler
 	}

@@ -61,6 +61,9 @@ type Options struct {
 	// AckTimeout is how long a write waits for the store unless the request says otherwise; then what was sent is unknown and
 	// what was not is rejected. Default 60 s.
 	AckTimeout time.Duration
+	// OriginalClient extends the caution for the original's client to its reads without an Accept header: an error other than
+	// 401, 404 and 413 cuts the connection.
+	OriginalClient bool
 	// BudgetWait is how long a request that may be the original's client's waits for memory; others are refused at once.
 	// Default 60 s.
 	BudgetWait time.Duration

@@ -8,49 +8,46 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/httpin"
 )
 
 // The original's Go client takes every status but 401, 404 and 413 for success: of a produce, that the records are
-// stored, and of a read, that the body is a record. It sends no Accept header, but for "multipart/form-data" on
-// GET /records, and there it looks at the answer's media type. So whoever may be that client waits for memory instead of
-// hearing 429, and where it would be misled it hears nothing at all: its connection is cut. curl, browsers and this
-// project's client send an Accept header, and are told everything.
+// stored, and of a read, that the body is a record. Two of its requests have a form that other clients hardly send:
+//
+//	POST /records  multipart/form-data, no Accept header  waits for memory; its connection is cut instead of any other status
+//	GET /records   Accept: multipart/form-data            waits for memory; it looks at the media type of the answer
+//
+// Its other requests, GET /record and GET /topic without an Accept header, look like those of any program that uses Go's
+// net/http. They get ordinary answers unless Options.OriginalClient says that such programs use the original's client.
 
-// noAccept says whether a request has no Accept header at all.
+// noAccept reports whether a request has no Accept header.
 func noAccept(r *http.Request) bool { return len(r.Header.Values("Accept")) == 0 }
 
-// patientRead says whether a read of records may be the original's. It waits for memory.
-func patientRead(r *http.Request) bool {
+// originalRead reports whether the original's client may have sent a read without an Accept header.
+func (a *API) originalRead(r *http.Request) bool { return a.o.OriginalClient && noAccept(r) }
+
+// patientRead reports whether a GET /records waits for memory, because the original's client may have sent it.
+func (a *API) patientRead(r *http.Request) bool {
 	accept := r.Header.Values("Accept")
-	return len(accept) == 0 || len(accept) == 1 && accept[0] == api.Multipart
+	return a.originalRead(r) || len(accept) == 1 && accept[0] == api.Multipart
 }
 
-// patientProduce says whether a produce may be the original's: multipart, and no sign of knowing problems.
-func patientProduce(kind string, r *http.Request) bool {
-	return kind == api.Multipart && !httpin.TakesProblems(r.Header.Values("Accept"))
-}
+// originalProduce reports whether the original's client may have sent a produce of this media type.
+func originalProduce(kind string, r *http.Request) bool { return kind == api.Multipart && noAccept(r) }
 
-// originals are the routes that the original's client calls.
-var originals = map[string]bool{"POST /records": true, "GET /records": true, "GET /record": true, "GET /topic": true}
+// originals are the reads of the original's client, but for GET /records with its Accept header.
+var originals = map[string]bool{"GET /records": true, "GET /record": true, "GET /topic": true}
 
-// misleads says whether the client of a request may take the answer to an error for success.
-func misleads(rt route, r *http.Request, err error) bool {
-	status := api.Statuses[problemOf(err).Code]
-	if !originals[rt.name()] || status == http.StatusUnauthorized || status == http.StatusNotFound || status == http.StatusRequestEntityTooLarge {
+// misleads reports whether the client of a request may take the answer to err for success.
+func (a *API) misleads(rt route, r *http.Request, err error) bool {
+	switch api.Statuses[problemOf(err).Code] {
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge:
 		return false
 	}
-	if r.Method != http.MethodPost {
-		return r.Method == http.MethodGet && noAccept(r)
+	if rt.name() == "POST /records" {
+		kind, _, fault := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		return fault == nil && originalProduce(kind, r)
 	}
-	kind, _, fault := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if fault != nil || !patientProduce(kind, r) {
-		return false
-	}
-	// With an Accept header it is somebody else, who may hear that the request is wrong. But 5xx and "not now" can come
-	// to any request, and whoever does not know problems is not trusted to look at them.
-	return noAccept(r) || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout ||
-		status == http.StatusConflict || status >= http.StatusInternalServerError
+	return originals[rt.name()] && r.Method == http.MethodGet && a.originalRead(r)
 }
 
 // cutLog says in the log that a connection was cut, once in a while: what makes one request fail makes all of them fail.
@@ -72,7 +69,7 @@ func (c *cutLog) log(to *slog.Logger, r *http.Request, err error) {
 		return
 	}
 	c.next = now.Add(cutLogEvery)
-	to.Warn("connection of a client cut that may take the answer for success, as it sends no Accept header that says otherwise",
+	to.Warn("connection cut: the client sends no Accept header and may take an error for success",
 		"method", r.Method, "path", r.URL.Path, "code", string(problemOf(err).Code), "err", err, "others_before", c.others)
 	c.others = 0
 }

@@ -25,8 +25,59 @@ func (s *server) bare(path string) (*answered, error) {
 	return s.try(call{method: "GET", path: path, header: h, bare: true})
 }
 
+// ofTheOriginal says that clients without an Accept header are the original's.
+func ofTheOriginal(c *setup) { c.http.OriginalClient = true }
+
+// TestRequestsWithoutAcceptAreAnswered: a program that uses Go's net/http as it is sends no Accept header, and hears of its errors.
+func TestRequestsWithoutAcceptAreAnswered(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.BudgetWait = time.Hour })
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	mp, form := form("a")
+	multi := map[string]string{"Content-Type": form}
+	told := map[string]string{"Content-Type": form, "Accept": "*/*"}
+	lines := map[string]string{"Content-Type": api.TextPlain}
+	for _, c := range []struct {
+		call
+		code api.Code
+	}{
+		{call{method: "GET", path: "/record?topic-name=t&offset=x"}, api.BadRequest},
+		{call{method: "GET", path: "/records?topic-name=t"}, api.BadRequest},
+		{call{method: "GET", path: "/topic?topic-name=.."}, api.BadRequest},
+		{call{method: "POST", path: "/records?topic-name=t", body: strings.NewReader(""), header: lines}, api.BadRequest},
+		{call{method: "POST", path: "/records?topic-name=t&partition=0&expected-offset=5", body: strings.NewReader("a"), header: lines}, api.OffsetMismatch},
+		{call{method: "POST", path: "/records?topic-name=t&partition=0&expected-offset=5", body: strings.NewReader(mp), header: told}, api.OffsetMismatch},
+		// What the original's client understands.
+		{call{method: "POST", path: "/records?topic-name=t&partition=1", body: strings.NewReader(mp), header: multi}, api.UnknownPartition},
+	} {
+		c.bare = true
+		if a := s.do(c.call); a.problem(t).Code != c.code {
+			t.Errorf("%s %s: %s", c.method, c.path, a)
+		}
+	}
+	// They do not wait for memory either, nor does a multipart produce whose client has an Accept header.
+	release := s.full()
+	defer release()
+	fetch := s.budget.Class(budget.Fetch)
+	room, err := fetch.Reserve(fetch.Limit() - fetch.Used())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer room.Release()
+	for _, c := range []call{
+		{method: "GET", path: "/record?topic-name=t&offset=0"},
+		{method: "GET", path: "/records?topic-name=t&offset=0"},
+		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader("a"), header: lines},
+		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader(mp), header: told},
+	} {
+		c.bare = true
+		if a := s.do(c); a.problem(t).Code != api.OverBudget {
+			t.Errorf("%s %s: %s", c.method, c.path, a)
+		}
+	}
+}
+
 func TestReadsWithoutAcceptAreNotMisled(t *testing.T) {
-	s := start(t)
+	s := start(t, ofTheOriginal)
 	s.mustPost("topic-name=t", api.TextPlain, "a\nb")
 	for _, path := range []string{
 		"/record?topic-name=t&offset=x", "/record?topic-name=..&offset=0", "/record?topic-name=t", "/record",
@@ -67,7 +118,9 @@ func diskSetup(t *testing.T, limit int64, n int) *server {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return start(t, func(c *setup) { c.store, c.limit, c.http.BudgetWait = store, limit, 20*time.Second })
+		return start(t, func(c *setup) {
+			c.store, c.limit, c.http.BudgetWait, c.http.OriginalClient = store, limit, 20*time.Second, true
+		})
 	}
 	s := open()
 	for range n {
@@ -136,7 +189,7 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 }
 
 func TestReadsOfTheOriginalGiveUpInTheEnd(t *testing.T) {
-	s := start(t, func(c *setup) { c.http.BudgetWait = 20 * time.Millisecond })
+	s := start(t, ofTheOriginal, func(c *setup) { c.http.BudgetWait = 20 * time.Millisecond })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	c := s.budget.Class(budget.Fetch)
 	room, err := c.Reserve(c.Limit())

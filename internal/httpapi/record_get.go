@@ -12,7 +12,7 @@ import (
 func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 	q := httpin.ParseParams(r.URL.RawQuery)
 	g := a.source.New(q.Topic(), q.Partition())
-	g.MaxRecords, g.Patient = 1, noAccept(r)
+	g.MaxRecords, g.Patient = 1, a.originalRead(r)
 	latest := q.Latest()
 	g.Offset = q.Offset()
 	if q.Fault != nil {

@@ -58,6 +58,6 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	case api.NDJSON:
 		return g.Text(w, r, form, forms.EachLine)
 	}
-	g.Patient = patientRead(r)
+	g.Patient = a.patientRead(r)
 	return g.Multipart(w, r)
 }

@@ -48,7 +48,7 @@ func (a *API) postRecords(w http.ResponseWriter, r *http.Request) error {
 	if err := p.parse(r); err != nil {
 		return err
 	}
-	if patientProduce(p.kind, r) {
+	if originalProduce(p.kind, r) {
 		p.in.Patient(a.o.BudgetWait, a.stops)
 	}
 	defer p.in.Memory.Release()

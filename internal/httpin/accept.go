@@ -77,14 +77,3 @@ func Negotiate(headers []string, offers []string) string {
 	}
 	return chosen
 }
-
-// TakesProblems says whether the client reads application/problem+json, named as such. The original's client does not
-// and takes nearly every status for success.
-func TakesProblems(headers []string) bool {
-	for _, r := range parseAccept(headers) {
-		if r.kind == api.ProblemJSON && r.q > 0 {
-			return true
-		}
-	}
-	return false
-}

@@ -239,7 +239,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	s.openGroups(ctx, set)
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		APIKey: key, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
-		ProfileLabels: s.cfg.Debug.Enable, EventsTopic: s.cfg.EventsTopic,
+		ProfileLabels: s.cfg.Debug.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(),
 		WriteMetrics: func(w io.Writer) {
 			set.WritePrometheus(w)

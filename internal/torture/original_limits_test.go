@@ -32,7 +32,7 @@ func TestOriginalWithMoreWritersThanConnections(t *testing.T) {
 // a refusal as a record.
 func TestOriginalReadersWaitForMemory(t *testing.T) {
 	const readers, n, size = 16, 8, 1 << 20
-	s := serve(t, node.Options{Bucket: t.TempDir(), MemoryLimit: 16 << 20, BatchWait: time.Millisecond}, httpapi.Options{})
+	s := serve(t, node.Options{Bucket: t.TempDir(), MemoryLimit: 16 << 20, BatchWait: time.Millisecond}, httpapi.Options{OriginalClient: true})
 	c := newOriginal(t, s.url)
 	value := func(i int) []byte { return bytes.Repeat([]byte{'a' + byte(i)}, size) }
 	for i := range n {
@@ -77,7 +77,7 @@ func TestOriginalReadBenchmarkWorkers(t *testing.T) {
 
 // TestOriginalHearsOfRefusals: what the original's broker takes and this one does not must not look like success.
 func TestOriginalHearsOfRefusals(t *testing.T) {
-	s := serve(t, node.Options{Bucket: "mem:", BatchWait: node.BatchNone}, httpapi.Options{})
+	s := serve(t, node.Options{Bucket: "mem:", BatchWait: node.BatchNone}, httpapi.Options{OriginalClient: true})
 	c := newOriginal(t, s.url)
 	if err := c.add("t", []byte("a")); err != nil {
 		t.Fatal(err)
