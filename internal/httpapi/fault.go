@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
@@ -137,7 +138,7 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 			p.Topic = name[0]
 		}
 	}
-	if p.Status >= http.StatusInternalServerError && p.Code != api.Fenced && p.Code != api.ShuttingDown {
+	if brokersFault(p.Code) && !a.gone(r, err) {
 		a.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "topic", p.Topic, "code", string(p.Code), "err", err)
 	}
 	body, fault := json.Marshal(&p)
@@ -154,6 +155,23 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		h.Set("Retry-After", retryAfter)
 	}
 	a.write(w, p.Status, body)
+}
+
+// brokersFault reports whether a code belongs in the log: the broker or its store could not do what was asked.
+func brokersFault(c api.Code) bool {
+	return api.Statuses[c] >= http.StatusInternalServerError && c != api.Fenced && c != api.ShuttingDown
+}
+
+// gone reports whether the client of a failed request has left, and says so in the log if its absence hides an error of the
+// broker's: an outcome that the broker has not waited for is unknown.
+func (a *API) gone(r *http.Request, err error) bool {
+	if r.Context().Err() == nil {
+		return false
+	}
+	if brokersFault(problemOf(err).Code) {
+		a.left.log(a.log, slog.LevelInfo, "client left before the answer", r, err)
+	}
+	return true
 }
 
 // write sends a whole body.

@@ -37,7 +37,7 @@ type API struct {
 	connections    httpin.Connections
 	stops          *httpin.Stops
 	pace           httpin.Pace
-	cuts           cutLog
+	cuts, left     sampled // connections cut; clients that left
 	epoch          atomic.Pointer[epochValue]
 	evaluator      *httpdrip.Evaluator
 	triggers       *httpdrip.Triggers
@@ -113,7 +113,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = a.serve(rt, w, r)
 	}
 	if err != nil && a.misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
-		a.cuts.log(a.log, r, err)
+		if !a.gone(r, err) {
+			a.cuts.log(a.log, slog.LevelWarn, "connection cut: the client sends no Accept header and may take an error for success", r, err)
+		}
 		err = http.ErrAbortHandler
 	}
 	a.metrics.served(rt, codeOf(err), time.Since(began))

@@ -1,11 +1,8 @@
 package httpapi
 
 import (
-	"log/slog"
 	"mime"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/sebbroker/seb/internal/api"
 )
@@ -48,28 +45,4 @@ func (a *API) misleads(rt route, r *http.Request, err error) bool {
 		return fault == nil && originalProduce(kind, r)
 	}
 	return originals[rt.name()] && r.Method == http.MethodGet && a.originalRead(r)
-}
-
-// cutLog says in the log that a connection was cut, once in a while: what makes one request fail makes all of them fail.
-type cutLog struct {
-	mu     sync.Mutex // guards what follows
-	next   time.Time
-	others int // since the last line
-}
-
-// cutLogEvery is the least time between two lines.
-const cutLogEvery = 10 * time.Second
-
-func (c *cutLog) log(to *slog.Logger, r *http.Request, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	if now.Before(c.next) {
-		c.others++
-		return
-	}
-	c.next = now.Add(cutLogEvery)
-	to.Warn("connection cut: the client sends no Accept header and may take an error for success",
-		"method", r.Method, "path", r.URL.Path, "code", string(problemOf(err).Code), "err", err, "others_before", c.others)
-	c.others = 0
 }

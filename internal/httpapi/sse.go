@@ -62,11 +62,11 @@ func (s *stream) run(r *http.Request) error {
 		s.Again(min(s.left, streamRecords))
 		t := &forms.Text{Form: forms.Events}
 		if err := s.Collect(r.Context(), t); err != nil {
-			if !s.started || r.Context().Err() != nil {
+			if !s.started {
 				return err
 			}
-			if s.a.stops.Stopped() {
-				return nil // the client resumes elsewhere, or when the broker is back
+			if r.Context().Err() != nil || s.a.stops.Stopped() {
+				return nil // the client has left, or resumes elsewhere, or when the broker is back
 			}
 			return httpread.Sent(s.fail(err))
 		}

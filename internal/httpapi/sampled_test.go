@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// TestSampledLines: six hundred requests that end alike make one line.
+func TestSampledLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log, r := slog.New(slog.NewTextHandler(&out, nil)), httptest.NewRequest("POST", "/records", nil)
+		var s sampled
+		for range 600 {
+			s.log(log, slog.LevelWarn, "connection cut", r, errors.New("no"))
+		}
+		time.Sleep(sampledEvery)
+		s.log(log, slog.LevelWarn, "connection cut", r, errors.New("no"))
+		if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[1], "others_before=599") {
+			t.Errorf("%d lines: %.400s", len(lines), &out)
+		}
+	})
+}
+
+// TestClientsThatLeaveAreNoErrors: their requests are in the log once, as information.
+func TestClientsThatLeaveAreNoErrors(t *testing.T) {
+	store := fault.New(objstore.NewMemory(), 1, fault.Config{})
+	s := start(t, func(c *setup) {
+		c.store = store
+		c.broker.Timeouts.Put, c.broker.Core.Window = 100*time.Millisecond, 1
+	})
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	head := "POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\r\nContent-Length: 1\r\n"
+	mp, kind := form("a")
+	original := fmt.Sprintf("%sContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", strings.TrimSuffix(head, "Content-Length: 1\r\n"), kind, len(mp), mp)
+	for _, request := range []string{head + "Content-Type: text/plain\r\n\r\nx", original, head + "Accept: */*\r\nContent-Type: text/plain\r\n\r\nx"} {
+		hung := store.Injected(fault.Hang)
+		store.SetConfig(fault.Config{Put: fault.Rates{fault.Hang: 1}})
+		conn := s.dial()
+		fmt.Fprint(conn, request)
+		eventually(t, "the records are sent to the store", func() bool { return store.Injected(fault.Hang) > hung })
+		conn.Close()
+		s.client.CloseIdleConnections()
+		eventually(t, "the client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
+		store.SetConfig(fault.Config{})
+		s.mustPost("topic-name=t", api.TextPlain, "b")
+	}
+	stream := s.dial()
+	fmt.Fprint(stream, "GET /records?topic-name=t&offset=0 HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nAuthorization: "+canary+"\r\n\r\n")
+	if _, err := stream.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	stream.Close()
+	s.client.CloseIdleConnections()
+	eventually(t, "the stream's client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
+	log := s.log.String()
+	if n := strings.Count(log, "level=INFO msg=\"client left before the answer\""); n != 1 {
+		t.Errorf("%d lines about clients that left", n)
+	}
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "level=ERROR") || strings.Contains(line, "connection cut") || strings.Contains(line, "superfluous") {
+			t.Errorf("%s", line)
+		}
+	}
+}
