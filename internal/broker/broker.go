@@ -28,6 +28,8 @@ type Broker struct {
 	ensures ensures
 	packs   atomic.Uint64 // numbers given out
 
+	fresh freshness
+
 	closing chan struct{} // closed by the first Close
 	closed  sync.Once
 	stop    context.CancelFunc // ends what runs in the background
@@ -45,7 +47,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	b := &Broker{
 		opt: o, met: newMeters(&o),
-		topics: make(chan struct{}, 1), closing: make(chan struct{}),
+		topics: make(chan struct{}, 1), fresh: freshness{turn: make(chan struct{}, 1)}, closing: make(chan struct{}),
 	}
 	b.tail = newTail(o.Budget.Class(budget.Tail), b.met)
 	b.waiters = newWaiters(b.met)

@@ -29,6 +29,9 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request) error {
 			return info, inGroup(err, name)
 		})
 	}
+	if err := a.fresh(r); err != nil {
+		return err
+	}
 	a.readHeaders(w)
 	l := a.newList(w, "groups")
 	for _, ref := range a.b.GroupRefs() {

@@ -111,6 +111,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			place.Trust()
 		}
 		err = a.serve(rt, w, r)
+		if rt.method == http.MethodGet && a.b.ReadOnly() && unknownName(err) {
+			if err = a.fresh(r); err == nil {
+				err = a.serve(rt, w, r) // it has written nothing yet
+			}
+		}
 	}
 	if err != nil && a.misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
 		if !a.gone(r, err) {
@@ -163,6 +168,28 @@ func (a *API) serve(rt route, w http.ResponseWriter, r *http.Request) (err error
 	labels := pprof.Labels("request", rt.name(), "topic", r.URL.Query().Get(httpin.ParamTopic))
 	pprof.Do(r.Context(), labels, func(ctx context.Context) { err = rt.serve(a, w, r.WithContext(ctx)) })
 	return err
+}
+
+// freshWait bounds a confirmation: the store may be away, and a list is not worth a longer wait.
+const freshWait = 10 * time.Second
+
+// fresh makes sure that a broker that only follows has seen what was there shortly before the request.
+func (a *API) fresh(r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), freshWait)
+	defer cancel()
+	return a.b.Fresh(ctx)
+}
+
+// unknownName reports whether a request failed for a name that may be newer than what a follower has seen.
+func unknownName(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch problemOf(err).Code {
+	case api.UnknownTopic, api.UnknownPartition, api.UnknownGroup:
+		return true
+	}
+	return false
 }
 
 func findRoute(r *http.Request) (route, *api.Problem) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -351,5 +352,57 @@ func TestReadOnlyBroker(t *testing.T) {
 	leader.mustPost("topic-name=t", api.TextPlain, "b")
 	if got := <-done; len(got) != 1 || got[0] != "b" {
 		t.Errorf("the follower's reader got %q", got)
+	}
+}
+
+// TestAFollowerSeesNewNames: topics, partitions and groups that are made after a follower's start, without a read of an old topic.
+func TestAFollowerSeesNewNames(t *testing.T) {
+	memory := objstore.NewMemory()
+	leader := start(t, func(c *setup) { c.store = memory })
+	leader.mustPost("topic-name=old", api.TextPlain, "a")
+	counted := fault.NewCounter(memory)
+	follow := func() *server {
+		return start(t, func(c *setup) { c.store, c.broker.Core.ReadOnly = counted, true })
+	}
+	for i, c := range []struct{ path, shows string }{
+		{"/topics", `"name":"%s"`},
+		{"/topic?topic-name=%s", `"name":"%s"`},
+		{"/record?topic-name=%s&offset=0", "a"},
+		{"/records?topic-name=%s&offset=0", "a"},
+		{"/groups", `"group":"%s"`},
+		{"/groups?group=%s", `"group":"%s"`},
+		{"/offsets?group=%s", `"topic":"%s"`},
+		{"/topic?topic-name=old&partition=1", `"name":"old"`},
+	} {
+		follower, name := follow(), fmt.Sprintf("new-%d", i)
+		leader.mustPost("topic-name="+name, api.TextPlain, "a")
+		for path, body := range map[string]string{
+			"/offsets?topic-name=" + name + "&partition=0&group=" + name: `{"offset":1}`, "/topic?topic-name=old": fmt.Sprintf(`{"partitions":%d}`, 1+i/7),
+		} {
+			if a := leader.send("PUT", path, body); a.status != 200 {
+				t.Fatal(a)
+			}
+		}
+		path, shows := strings.ReplaceAll(c.path, "%s", name), strings.ReplaceAll(c.shows, "%s", name)
+		if a := follower.get(path); a.status != 200 || !strings.Contains(string(a.body), shows) {
+			t.Errorf("GET %s: %s", path, a)
+		}
+	}
+	follower := follow()
+	before, began := counted.Counts().Requests(), time.Now()
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if a := follower.get("/topic?topic-name=none"); a.status != 404 {
+				t.Errorf("%s", a)
+			}
+			follower.get("/topics")
+		})
+	}
+	all.Wait()
+	// The first confirmation lists snapshots and looks for what refers to the log behind its end; later ones are one GET each.
+	n, most := counted.Counts().Requests()-before, 10+int64(time.Since(began)/time.Second)
+	if n > most {
+		t.Errorf("100 requests made %d requests to the store, want %d at most", n, most)
 	}
 }

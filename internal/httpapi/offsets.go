@@ -31,6 +31,11 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
 	if q.Fault != nil {
 		return q.Fault
 	}
+	if !latest && a.b.ReadOnly() && a.b.GroupRef(name).Offsets == 0 {
+		if err := a.fresh(r); err != nil { // the group may be newer than what a follower has seen
+			return err
+		}
+	}
 	return a.writeGroup(w, r, name, latest, func(info broker.GroupInfo, err error) (broker.GroupInfo, error) {
 		if errors.Is(err, broker.ErrUnknownGroup) {
 			info.Name, err = name, nil

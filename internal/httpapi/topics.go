@@ -40,6 +40,9 @@ func (a *API) getTopic(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) getTopics(w http.ResponseWriter, r *http.Request) error {
+	if err := a.fresh(r); err != nil {
+		return err
+	}
 	a.readHeaders(w)
 	l := a.newList(w, "topics")
 	for _, ref := range a.b.TopicRefs() {
