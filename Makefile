@@ -11,6 +11,7 @@ LDFLAGS  := -X main.version=$(VERSION)
 # make sim SEED=17, TIME=1h    one seed with its trace (SHRINK=1: made small first), or fresh seeds for so long (SHARE=1: months with
 #                              triggers only); make losses TIME=11m, make clocks TIME=10m: fresh seeds with losses, with wrong clocks
 # make torture TIME=10m        fresh seeds for so long; KILLS=10000: until so many brokers were killed; SEED=17: one run
+# make openapi TIME=10m        how long requests are derived from the description
 # make memory TIME=1h          how long clients come and go; CLIENTS=2000: how many push at once
 # make soak LIFE=25m           how long the load of the soak goes on
 # make bench RUN=read           rows that match; PICTURE=bin/performance.svg: draws throughput over workers and sizes too
@@ -162,6 +163,11 @@ interop: ## Kafka clients of other languages against brokers that are killed; RU
 	cd internal/interop && SEB_INTEROP=1 $(GO) test -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)')
 	cd internal/interop/differential && SEB_INTEROP=1 $(GO) test -count=1 -v -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)')
 	cd internal/interop/java && SEB_INTEROP=1 $(GO) test -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)')
+
+.PHONY: openapi
+openapi: TIME = 1m
+openapi: ## openapi.yaml: linted, fuzzed for TIME, and clients generated from it in TypeScript, Python and Go; fetches the tools at first
+	cd internal/interop/openapi && SEB_INTEROP=1 SEB_OPENAPI_TIME=$(TIME) $(GO) test -count=1 -timeout 0
 
 microbench: ## Go benchmarks into bin/bench.txt, compared with bin/bench-old.txt if it is there
 	@mkdir -p bin

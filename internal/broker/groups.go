@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/internal/eventlog"
@@ -17,7 +16,7 @@ import (
 
 const (
 	// GroupNameMax and MetadataMax bound, in bytes, a consumer group's name and what it keeps with an offset.
-	GroupNameMax = 249
+	GroupNameMax = state.GroupNameMax
 	MetadataMax  = 4096
 )
 
@@ -151,16 +150,8 @@ func (b *Broker) commitError(err error, group string, expected int64) error {
 
 // CheckGroup says whether a group may have a name: *InvalidError.
 func CheckGroup(name string) error {
-	if name == "" || len(name) > GroupNameMax {
-		return &InvalidError{Field: "group", Reason: fmt.Sprintf("name of %d bytes, want 1 to %d", len(name), GroupNameMax)}
-	}
-	if !utf8.ValidString(name) {
-		return &InvalidError{Field: "group", Reason: "name is not UTF-8"}
-	}
-	for _, r := range name {
-		if !unicode.IsPrint(r) {
-			return &InvalidError{Field: "group", Reason: fmt.Sprintf("name holds %U, which is not printable", r)}
-		}
+	if err := state.CheckGroupName(name); err != nil {
+		return &InvalidError{Field: "group", Reason: err.Error()}
 	}
 	return nil
 }

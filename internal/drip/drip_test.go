@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,11 @@ import (
 // body is a question in JSON; expr is any value.
 func body(t testing.TB, expr, events, at any) []byte {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"expr": expr, "events": events, "at": at})
+	question := map[string]any{"expr": expr, "events": events, "at": at}
+	if v := reflect.ValueOf(events); v.Kind() == reflect.Slice && v.IsNil() {
+		delete(question, "events") // null is refused
+	}
+	b, err := json.Marshal(question)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +169,7 @@ func TestFaults(t *testing.T) {
 		`{"expr":"A","events":[{}]` + at:           "event 0: event: missing",
 		`{"expr":"A","events":{}` + at:             "events: want an array",
 		`{"expr":"A","events":["A"]` + at:          "event 0: want an object, given a JSON string",
+		`{"expr":"A","events":null` + at: "events: want an array",
 		`{"expr":"A","events":[null]` + at:         "event 0: event: missing",
 		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z"},{"event":"A"}]` + at:                           "event 1: at: missing",
 		`{"expr":"A","events":[{"event":"","at":"2026-01-01T00:00:00Z"}]` + at:                                          "event 0: event: empty",

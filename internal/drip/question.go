@@ -101,9 +101,6 @@ type eventList []Event
 
 // UnmarshalJSON is part of json.Unmarshaler. What is over the limit is not read: a list of 0,0,0 would grow a lot.
 func (l *eventList) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
-		return nil
-	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
 		return fault("events", "want an array")

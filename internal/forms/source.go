@@ -69,10 +69,12 @@ func (s *NDJSON) Next() (*record.Record, *api.Problem) {
 	return nil, nil
 }
 
-// JSON gives the record of application/json: an object, or each of an array of objects.
+// JSON gives the record of application/json: an object, each of an array of objects, or each of {"records": [...]}, which is for
+// clients that can send nothing but an object.
 type JSON struct {
-	text  recordText
-	state jsonState
+	text    recordText
+	state   jsonState
+	wrapped bool // the array is in an object
 }
 
 type jsonState uint8
@@ -93,7 +95,7 @@ func (s *JSON) Next() (*record.Record, *api.Problem) {
 	t := &s.text
 	switch s.state {
 	case jsonStart:
-		if t.peek() == '{' {
+		if s.wrapped = t.wraps(); t.peek() == '{' {
 			s.state = jsonEnd
 			return t.next()
 		}
@@ -101,11 +103,10 @@ func (s *JSON) Next() (*record.Record, *api.Problem) {
 			return nil, api.BadField("body", "want an object or an array of objects: %v", err)
 		}
 		s.state = jsonInArray
-		if t.take(']') {
-			s.state = jsonEnd
-			return s.Next()
+		if t.peek() != ']' {
+			return t.next()
 		}
-		return t.next()
+		fallthrough
 	case jsonInArray:
 		if t.take(',') {
 			return t.next()
@@ -113,13 +114,31 @@ func (s *JSON) Next() (*record.Record, *api.Problem) {
 		if err := t.expect(']'); err != nil {
 			return nil, api.BadField("body", "%v", err)
 		}
-		s.state = jsonEnd
+		if s.state = jsonEnd; s.wrapped {
+			if err := t.expect('}'); err != nil {
+				return nil, api.BadField("body", "%v", err)
+			}
+		}
 	}
 	if t.skip(); t.i < len(t.b) {
 		return nil, api.BadField("body", "%v", t.unexpected("the end of the body"))
 	}
 	return nil, nil
 }
+
+// wraps takes the beginning of an object with an array of records, if that is what comes.
+func (t *recordText) wraps() bool {
+	at := t.i
+	if t.take('{') && t.peek() == '"' && bytes.HasPrefix(t.b[t.i:], wrapper) {
+		if t.i += len(wrapper); t.take(':') {
+			return true
+		}
+	}
+	t.i = at
+	return false
+}
+
+var wrapper = []byte(`"records"`)
 
 // Batches gives the records of concatenated batches that were made here, one after another in offset.
 type Batches struct{ r record.Reader }

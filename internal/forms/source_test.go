@@ -49,6 +49,8 @@ func TestJSONRecords(t *testing.T) {
 		`{"value":"a"}`: `null="a"`,
 		` [ {"value":"a"} , {"value":""},{"value":null,"key":"k"} ] `: `null="a"; null=""; "k"=null`,
 		`[]`: ``,
+		` { "records" : [ {"value":"a"} , {"value":"b"} ] } `: `null="a"; null="b"`,
+		`{"records":[]}`: ``,
 		`{"value_base64":"AP/+","key_base64":"aw=="}`:             `"k"="\x00\xff\xfe"`,
 		`{"key":null,"value":"\u00e9\n\"\\\/\ud83d\ude00\u0000"}`: `null="é\n\"\\/😀\x00"`,
 		`{"value":"é😀"}`:                                          `null="é😀"`,

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/sebbroker/seb/internal/api"
@@ -138,7 +139,7 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 			p.Topic = name[0]
 		}
 	}
-	if brokersFault(p.Code) && !a.gone(r, err) {
+	if brokersFault(&p) && !a.gone(r, err) {
 		a.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "topic", p.Topic, "code", string(p.Code), "err", err)
 	}
 	body, fault := json.Marshal(&p)
@@ -157,8 +158,17 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	a.write(w, p.Status, body)
 }
 
-// brokersFault reports whether a code belongs in the log: the broker or its store could not do what was asked.
-func brokersFault(c api.Code) bool {
+// brokersFault reports whether a problem belongs in the log: the broker or its store could not do what was asked. If parts of the
+// request ended differently, that is so only if one of them failed for such a reason.
+func brokersFault(p *api.Problem) bool {
+	if len(p.Offsets)+len(p.Results) == 0 {
+		return brokersCode(p.Code)
+	}
+	return slices.ContainsFunc(p.Offsets, func(o api.OffsetResult) bool { return brokersCode(o.Code) }) ||
+		slices.ContainsFunc(p.Results, func(o api.PartitionResult) bool { return brokersCode(o.Code) })
+}
+
+func brokersCode(c api.Code) bool {
 	return api.Statuses[c] >= http.StatusInternalServerError && c != api.Fenced && c != api.ShuttingDown
 }
 
@@ -168,7 +178,7 @@ func (a *API) gone(r *http.Request, err error) bool {
 	if r.Context().Err() == nil {
 		return false
 	}
-	if brokersFault(problemOf(err).Code) {
+	if brokersFault(problemOf(err)) {
 		a.left.log(a.log, slog.LevelInfo, "client left before the answer", r, err)
 	}
 	return true

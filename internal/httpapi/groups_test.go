@@ -43,6 +43,39 @@ func newTopic(s *server, name string, partitions int) {
 	s.must(201, s.send("PUT", "/topic?topic-name="+name, fmt.Sprintf(`{"partitions":%d}`, partitions)), nil)
 }
 
+// TestMixedCommitsAreNoErrorOfTheBroker: entries that were refused for what they say leave no line in the log.
+func TestMixedCommitsAreNoErrorOfTheBroker(t *testing.T) {
+	s := start(t)
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	a := s.send("PUT", "/offsets?group=g", `{"offsets":[{"topic":"t","partition":0,"offset":1},{"topic":"none","partition":0,"offset":1}]}`)
+	if p := a.problem(t); p.Code != api.OutcomeUnknown || len(p.Offsets) != 2 {
+		t.Errorf("%+v", p)
+	}
+	if log := s.log.String(); strings.Contains(log, "level=ERROR") {
+		t.Error(log)
+	}
+}
+
+// TestGroupNamesAreChecked: by what reads them too.
+func TestGroupNamesAreChecked(t *testing.T) {
+	s := start(t)
+	s.mustPost("topic-name=t", api.TextPlain, "a")
+	for _, name := range []string{strings.Repeat("g", 300), "", "%00", "%ff", "a%0ab"} {
+		for _, call := range []call{
+			{method: "GET", path: "/offsets?group=" + name},
+			{method: "GET", path: "/groups?group=" + name},
+			{method: "GET", path: "/records?topic-name=t&group=" + name},
+			{method: "PUT", path: "/offsets?topic-name=t&partition=0&group=" + name, body: strings.NewReader(`{"offset":1}`)},
+			{method: "DELETE", path: "/offsets?topic-name=t&partition=0&group=" + name},
+			{method: "DELETE", path: "/groups?group=" + name},
+		} {
+			if p := s.do(call).problem(t); p.Code != api.BadRequest || p.Field != "group" {
+				t.Errorf("%s %.60s: %+v", call.method, call.path, p)
+			}
+		}
+	}
+}
+
 func TestCommittedOffsetsAreThere(t *testing.T) {
 	s := start(t)
 	newTopic(s, "t", 2)

@@ -198,8 +198,9 @@ func findRoute(r *http.Request) (route, *api.Problem) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
+	literal := literalPath(r)
 	for _, rt := range routes {
-		if !rt.matches(r) {
+		if !rt.serves(r, literal) {
 			continue
 		}
 		if rt.method == method {
@@ -215,8 +216,9 @@ func findRoute(r *http.Request) (route, *api.Problem) {
 
 func allowed(r *http.Request) string {
 	var methods []string
+	literal := literalPath(r)
 	for _, rt := range routes {
-		if rt.matches(r) {
+		if rt.serves(r, literal) {
 			methods = append(methods, rt.method)
 			if rt.method == http.MethodGet {
 				methods = append(methods, http.MethodHead)

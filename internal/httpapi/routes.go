@@ -68,6 +68,25 @@ func (rt route) name() string {
 	return rt.method + " " + rt.path
 }
 
+// literals are the paths without segments in braces. They hide the routes with such segments that would match them too.
+var literals = func() map[string]bool {
+	all := map[string]bool{}
+	for _, rt := range routes {
+		all[rt.path] = !strings.Contains(rt.path, "{")
+	}
+	return all
+}()
+
+func literalPath(r *http.Request) bool { return literals[r.URL.Path] }
+
+// serves reports whether the route is one of the request's path. literal: the path is that of a route without braces.
+func (rt *route) serves(r *http.Request, literal bool) bool {
+	if literal {
+		return rt.path == r.URL.Path
+	}
+	return rt.matches(r)
+}
+
 // matches says whether a path is the route's. The values of its segments in braces, without escapes, are the request's from
 // then on (http.Request.PathValue). None is a dot or two: what lies between may take them for a way.
 func (rt *route) matches(r *http.Request) bool {

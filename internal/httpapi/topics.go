@@ -82,6 +82,10 @@ func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
 	if q.Fault != nil {
 		return q.Fault
 	}
+	condition, err := httpin.IfNoneMatch(r)
+	if err != nil {
+		return err
+	}
 	if a.b.ReadOnly() {
 		return broker.ErrReadOnly
 	}
@@ -96,7 +100,7 @@ func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
 	defer memory.Release()
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
-	onlyNew := r.Header.Get("If-None-Match") == "*"
+	onlyNew := condition != nil && condition.Any // topics have no entity tags
 	status := http.StatusOK
 	var info broker.TopicInfo
 	err = broker.ErrUnknownTopic

@@ -57,6 +57,13 @@ func TestTopicsLive(t *testing.T) {
 	if a := s.put("b", ``); a.status != 200 || len(a.topic(t).Partitions) != 3 {
 		t.Errorf("%s", a)
 	}
+	// A condition that cannot be read is not dropped: the client did not want to change a topic that is there.
+	if p := s.put("b", ``, "If-None-Match", "foo").problem(t); p.Code != api.BadRequest || p.Field != "If-None-Match" {
+		t.Errorf("%+v", p)
+	}
+	if a := s.put("b", ``, "If-None-Match", `W/"any"`); a.status != 200 {
+		t.Errorf("%s", a)
+	}
 	if p := s.put("b", ``, "If-None-Match", "*").problem(t); p.Code != api.TopicExists {
 		t.Errorf("%+v", p)
 	}
@@ -94,6 +101,9 @@ func TestBadTopics(t *testing.T) {
 		{"t", `{"settings":[]}`, "settings", "want an object"},
 		{"t", `{`, "body", ""},
 		{"t", `{} {}`, "body", "more than one"},
+		{"t", `null`, "body", "must not be null"},
+		{"t", `{"partitions":null}`, "partitions", "must not be null"},
+		{"t", `{"settings":null}`, "settings", "must not be null"},
 		{"new", `{"partitions":100000000}`, "partitions", "100000000"},
 		{"new", `{"settings":{"cleanup-policy":"shred"}}`, "settings", "shred"},
 	} {

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/triggers/rule"
 )
 
 const (
@@ -36,7 +37,10 @@ func (t *Triggers) Firings(r *http.Request, m *forms.Memory) (*api.Firings, erro
 		return nil, err
 	}
 	q := httpin.ParseParams(r.URL.RawQuery)
-	trigger, _ := q.Text(ParamTrigger)
+	trigger, given := q.Text(ParamTrigger)
+	if err := rule.CheckID(trigger); given && err != nil {
+		q.Fail(ParamTrigger, "%v", err)
+	}
 	query := triggers.FiringQuery{Trigger: trigger, After: q.Number(httpin.ParamAfter, 0, math.MaxInt64)}
 	limit := int(q.Number(httpin.ParamLimit, firingsDefault, firingsMax))
 	if limit == 0 {

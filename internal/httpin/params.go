@@ -166,11 +166,13 @@ func (q *Params) NamedPartition() int32 {
 	return q.Partition()
 }
 
-// Group returns the required name of a group.
+// Group returns the checked name of a consumer group.
 func (q *Params) Group() string {
 	name, ok := q.Text(ParamGroup)
 	if !ok || name == "" {
 		q.Fail(ParamGroup, "required")
+	} else if err := state.CheckGroupName(name); err != nil {
+		q.Fail(ParamGroup, "%v", err)
 	}
 	return name
 }

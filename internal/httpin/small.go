@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/sebbroker/seb/internal/api"
@@ -108,5 +109,5 @@ func Decode(body []byte, v any) error {
 	if _, err := d.Token(); err != io.EOF {
 		return api.BadField("body", "more than one JSON value")
 	}
-	return nil
+	return noNulls(bytes.TrimSpace(body), reflect.TypeOf(v).Elem(), "")
 }

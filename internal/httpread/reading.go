@@ -50,14 +50,11 @@ func (s *Source) New(topic string, partition int32) *Reading {
 // Begin reads the parameters that say where the read is to begin: at an offset, or with a group where that has got to.
 // Either must be given.
 func (g *Reading) Begin(q *httpin.Params) {
-	name, ok := q.Text(httpin.ParamGroup)
-	if !ok {
+	if _, ok := q.Text(httpin.ParamGroup); !ok {
 		g.Offset = q.Offset()
 		return
 	}
-	if g.Group = name; name == "" {
-		q.Fail(httpin.ParamGroup, "required if named")
-	}
+	g.Group = q.Group()
 	if _, both := q.Text(httpin.ParamOffset); both {
 		q.Fail(httpin.ParamOffset, "not together with %s: the read begins at the committed offset", httpin.ParamGroup)
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Unlimited is the value of a retention that keeps everything.
@@ -210,6 +212,25 @@ func span(field func(*Settings) *time.Duration, unlimited bool) func(*Settings, 
 		*field(s) = sum
 		return sum.String(), nil
 	}
+}
+
+// GroupNameMax bounds a consumer group's name, in bytes.
+const GroupNameMax = 249
+
+// CheckGroupName says what is wrong with a consumer group's name, or nil.
+func CheckGroupName(name string) error {
+	if name == "" || len(name) > GroupNameMax {
+		return fmt.Errorf("name of %d bytes, want 1 to %d", len(name), GroupNameMax)
+	}
+	if !utf8.ValidString(name) {
+		return errors.New("name is not UTF-8")
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) {
+			return fmt.Errorf("name holds %U, which is not printable", r)
+		}
+	}
+	return nil
 }
 
 // CheckTopicName says what is wrong with a topic's name, or nil.

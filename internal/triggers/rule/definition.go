@@ -11,6 +11,14 @@ import (
 	"github.com/sebbroker/seb/internal/triggers/entry"
 )
 
+// CheckID says what is wrong with a trigger's id, or nil.
+func CheckID(id string) error {
+	if id == "" || len(id) > IDBytesMax || strings.IndexFunc(id, notInID) >= 0 {
+		return fmt.Errorf("%q must have 1 to %d of the characters A-Z a-z 0-9 . _ -", id, IDBytesMax)
+	}
+	return nil
+}
+
 // Limits of a definition.
 const (
 	IDBytesMax      = 128
@@ -135,8 +143,8 @@ func (d Definition) WithDefaults() Definition {
 func (d *Definition) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if d.ID == "" || len(d.ID) > IDBytesMax || strings.IndexFunc(d.ID, notInID) >= 0 {
-		bad("id: %q must have 1 to %d of the characters A-Z a-z 0-9 . _ -", d.ID, IDBytesMax)
+	if err := CheckID(d.ID); err != nil {
+		bad("id: %w", err)
 	}
 	if len(d.Expr.Names()) == 0 {
 		bad("expr: it is missing")
