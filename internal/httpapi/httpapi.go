@@ -34,6 +34,7 @@ type API struct {
 	buffers        *budget.Buffers
 	requestMax     int64
 	source         *httpread.Source
+	encoders       *httpin.Encoders
 	connections    httpin.Connections
 	stops          *httpin.Stops
 	pace           httpin.Pace
@@ -61,6 +62,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	if a.o.Groups == nil {
 		a.o.Groups = b
 	}
+	a.encoders = httpin.NewEncoders(a.fetch)
 	a.log, a.pace = a.o.Logger, httpin.Pace(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics, a.o.Connections)
 	a.evaluator = httpdrip.NewEvaluator(a.pace, a.stops)

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpread"
 )
 
 // readTypes are the forms of GET /records in the order of preference where the client has none.
@@ -21,7 +22,13 @@ const (
 	timeoutMax = 5 * time.Minute
 )
 
+// text answers with records in JSON.
+func (a *API) text(w http.ResponseWriter, r *http.Request, g *httpread.Reading, kind string, form forms.TextForm) error {
+	return encoded(func(_ *API, w http.ResponseWriter, r *http.Request) error { return g.Text(w, r, kind, form) })(a, w, r)
+}
+
 func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Vary", "Accept")
 	form := httpin.Negotiate(r.Header.Values("Accept"), readTypes)
 	if form == "" {
 		return api.NewProblem(api.NotAcceptable, "want one of %s", strings.Join(readTypes, ", "))
@@ -33,16 +40,22 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 		return a.follow(w, r, q, g)
 	}
 	g.Begin(q)
+	lastEventID(q, r) // it says nothing here, and must be right all the same
 	g.MaxRecords = q.Number(httpin.ParamMaxRecords, maxRecordsDefault, math.MaxInt64)
 	if g.MaxRecords == 0 {
 		g.MaxRecords = maxRecordsDefault // as the original has it
 	}
 	g.MaxBytes = q.Number(httpin.ParamMaxBytes, 0, math.MaxInt64)
 	g.Timeout = q.Duration(httpin.ParamTimeout, timeoutDefault, timeoutMax)
+	condition, err := httpin.IfNoneMatch(r)
+	if q.Fault == nil && err != nil {
+		return err
+	}
+	g.Condition, g.Tagged = condition, true
 	if q.Fault != nil {
 		return q.Fault
 	}
-	if latest || g.Group != "" {
+	if latest = latest || g.Edge == httpread.Latest; latest || g.Group != "" || g.Edge != "" {
 		if err := g.Confirm(r, latest); err != nil {
 			return err
 		}
@@ -54,9 +67,9 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	g.MaxRecords = min(g.MaxRecords, int64(a.o.RecordsMax))
 	switch form {
 	case api.JSON:
-		return g.Text(w, r, form, forms.Array)
+		return a.text(w, r, g, form, forms.Array)
 	case api.NDJSON:
-		return g.Text(w, r, form, forms.EachLine)
+		return a.text(w, r, g, form, forms.EachLine)
 	}
 	g.Patient = a.patientRead(r)
 	return g.Multipart(w, r)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpdrip"
+	"github.com/sebbroker/seb/internal/httpread"
 )
 
 // route is one line of the table. GET routes serve HEAD as well.
@@ -24,40 +25,55 @@ var routes = []route{
 	{http.MethodGet, "/records", true, (*API).getRecords},
 	{http.MethodGet, "/record", true, (*API).getRecord},
 	{http.MethodGet, "/key", true, (*API).getKey},
-	{http.MethodGet, "/key/history", true, (*API).getKeyHistory},
-	{http.MethodGet, "/keys", true, (*API).getKeys},
-	{http.MethodGet, "/topic", true, (*API).getTopic},
+	{http.MethodGet, "/key/history", true, encoded((*API).getKeyHistory)},
+	{http.MethodGet, "/keys", true, encoded((*API).getKeys)},
+	{http.MethodGet, "/topic", true, encoded((*API).getTopic)},
 	{http.MethodPut, "/topic", true, (*API).putTopic},
 	{http.MethodDelete, "/topic", true, (*API).deleteTopic},
 	{http.MethodPost, "/topic/trim", true, (*API).postTrim},
-	{http.MethodGet, "/topics", true, (*API).getTopics},
-	{http.MethodGet, "/offsets", true, (*API).getOffsets},
+	{http.MethodGet, "/topics", true, encoded((*API).getTopics)},
+	{http.MethodGet, "/offsets", true, encoded((*API).getOffsets)},
 	{http.MethodPut, "/offsets", true, (*API).putOffsets},
 	{http.MethodDelete, "/offsets", true, (*API).deleteOffset},
-	{http.MethodGet, "/groups", true, (*API).getGroups},
+	{http.MethodGet, "/groups", true, encoded((*API).getGroups)},
 	{http.MethodDelete, "/groups", true, (*API).deleteGroup},
 	{http.MethodGet, "/upgrade", true, (*API).getUpgrade},
 	{http.MethodPost, "/upgrade", true, (*API).postUpgrade},
 	{http.MethodGet, "/time", true, (*API).getTime},
 	{http.MethodPost, "/time/reset", true, (*API).postTimeReset},
-	{http.MethodGet, "/metrics", true, (*API).getMetrics},
+	{http.MethodGet, "/metrics", true, encoded((*API).getMetrics)},
 	{http.MethodGet, "/healthz", false, (*API).getHealth},
 	{http.MethodGet, "/readyz", false, (*API).getReady},
-	{http.MethodGet, "/openapi.json", false, (*API).getSpec},
+	{http.MethodGet, "/openapi.json", false, encoded((*API).getSpec)},
 	{http.MethodPost, "/event", true, (*API).postEvent},
 	{http.MethodPost, "/evaluate", true, (*API).postEvaluate},
-	{http.MethodGet, "/triggers", true, (*API).getTriggers},
+	{http.MethodGet, "/triggers", true, encoded((*API).getTriggers)},
 	{http.MethodPost, "/triggers/dry-run", true, (*API).postDryRun},
-	{http.MethodGet, "/triggers/{id}", true, answering(budget.Fetch, (*httpdrip.Triggers).Get)},
+	{http.MethodGet, "/triggers/{id}", true, encoded(answering(budget.Fetch, (*httpdrip.Triggers).Get))},
 	{http.MethodPut, "/triggers/{id}", true, (*API).putTrigger},
 	{http.MethodDelete, "/triggers/{id}", true, doing((*httpdrip.Triggers).Delete)},
 	{http.MethodPost, "/triggers/{id}/pause", true, answering(budget.Fetch, pauseTrigger)},
 	{http.MethodPost, "/triggers/{id}/resume", true, answering(budget.Fetch, resumeTrigger)},
-	{http.MethodGet, "/triggers/{id}/entities/{entity}", true, answering(budget.Fetch, (*httpdrip.Triggers).Explain)},
-	{http.MethodGet, "/firings", true, answering(budget.Fetch, (*httpdrip.Triggers).Firings)},
-	{http.MethodGet, "/firings/{id}", true, answering(budget.Fetch, (*httpdrip.Triggers).Firing)},
+	{http.MethodGet, "/triggers/{id}/entities/{entity}", true, encoded(answering(budget.Fetch, (*httpdrip.Triggers).Explain))},
+	{http.MethodGet, "/firings", true, encoded(answering(budget.Fetch, (*httpdrip.Triggers).Firings))},
+	{http.MethodGet, "/firings/{id}", true, encoded(answering(budget.Fetch, (*httpdrip.Triggers).Firing))},
 	{http.MethodPost, "/firings/{id}/resend", true, answering(budget.Fetch, (*httpdrip.Triggers).Resend)},
 	{http.MethodDelete, "/entities/{entity}", true, doing((*httpdrip.Triggers).Erase)},
+}
+
+// encoded makes a route compress its answer if the client asks for that and the answer is long enough.
+func encoded(serve func(*API, http.ResponseWriter, *http.Request) error) func(*API, http.ResponseWriter, *http.Request) error {
+	return func(a *API, w http.ResponseWriter, r *http.Request) error {
+		e := a.encoders.Writer(w, r)
+		if e == nil {
+			return serve(a, w, r)
+		}
+		defer e.Release()
+		if err := serve(a, e, r); err != nil {
+			return err
+		}
+		return httpread.Sent(e.Close())
+	}
 }
 
 // name is the route's label in metrics.

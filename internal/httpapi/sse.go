@@ -20,12 +20,8 @@ const streamRecords = 1024
 // the broker runs, and max-records and timeout, if given, allow. Last-Event-ID resumes after that offset, whatever else is
 // given.
 func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpin.Params, g *httpread.Reading) error {
-	if last := r.Header.Get("Last-Event-ID"); last != "" {
-		n, err := strconv.ParseInt(last, 10, 64)
-		if err != nil || n < 0 || n == math.MaxInt64 {
-			q.Fail("Last-Event-ID", "want an offset, given %s", api.Quote(last))
-		}
-		g.Offset = n + 1
+	if last, given := lastEventID(q, r); given {
+		g.Offset = last + 1
 	} else {
 		g.Begin(q)
 	}
@@ -43,6 +39,19 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpin.Params, g
 	}
 	s := &stream{a: a, Reading: g, w: w, left: left, ends: time.Now().Add(life), forever: life == math.MaxInt64}
 	return s.run(r)
+}
+
+// lastEventID reads the offset of the last event that a client has.
+func lastEventID(q *httpin.Params, r *http.Request) (offset int64, given bool) {
+	last := r.Header.Get("Last-Event-ID")
+	if last == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(last, 10, 64)
+	if err != nil || n < 0 || n == math.MaxInt64 {
+		q.Fail("Last-Event-ID", "want an offset, given %s", api.Quote(last))
+	}
+	return n, true
 }
 
 // stream is one event stream.

@@ -10,6 +10,9 @@ import (
 	"github.com/sebbroker/seb/internal/httpin"
 )
 
+// textTags are the marks of the forms in entity tags.
+var textTags = map[forms.TextForm]string{forms.Array: "a", forms.EachLine: "l"}
+
 // Text answers with records in JSON.
 func (g *Reading) Text(w http.ResponseWriter, r *http.Request, kind string, form forms.TextForm) error {
 	t := &forms.Text{Form: form}
@@ -18,6 +21,9 @@ func (g *Reading) Text(w http.ResponseWriter, r *http.Request, kind string, form
 	}
 	if err := t.Finish(&g.memory); err != nil {
 		return err
+	}
+	if g.unchanged(w, textTags[form]) {
+		return nil
 	}
 	g.headOfRecords(w, kind, t.Out.Size)
 	g.s.o.Pace.WriteStep(w)

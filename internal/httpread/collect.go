@@ -42,7 +42,7 @@ func (g *Reading) wait(ctx context.Context, timeout time.Duration) (*broker.Fetc
 
 func (g *Reading) fetch(ctx context.Context, wait time.Duration) (*broker.FetchedPart, error) {
 	f, err := g.s.b.Fetch(ctx, []broker.Want{{
-		Topic: g.Topic, Partition: g.Partition, Offset: g.Offset, MaxBytes: g.fetchBytes(),
+		Topic: g.Topic, ID: g.topicID, Partition: g.Partition, Offset: g.Offset, MaxBytes: g.fetchBytes(),
 	}}, 1, wait)
 	if err != nil {
 		return nil, err
@@ -71,6 +71,10 @@ func (g *Reading) fetchBytes() int {
 // records compaction has removed. An error means that none was given: later ones end the collection.
 func (g *Reading) Collect(ctx context.Context, dst forms.Sink) error {
 	began := time.Now()
+	if g.begun = g.Offset; g.Tagged && g.topicID.IsZero() {
+		topic, _ := g.s.b.TopicNamed(g.Topic)
+		g.topicID = topic.ID // zero: it is not there
+	}
 	part, err := g.wait(ctx, g.Timeout)
 	if err != nil {
 		return err

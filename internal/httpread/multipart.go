@@ -32,6 +32,9 @@ func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
 		_, err := w.Write([]byte(outEnd))
 		return Sent(err)
 	}
+	if g.unchanged(w, "m") {
+		return nil
+	}
 	g.headOfRecords(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.Sizes.Size+v.Sum)
 	w.WriteHeader(http.StatusOK)
 	out := gather{pace: g.s.o.Pace, w: w, buf: g.buf[:0]}

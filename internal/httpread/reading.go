@@ -20,20 +20,26 @@ type Reading struct {
 	Partition  int32
 	Offset     int64  // next record wanted; behind what was collected, and what compaction has removed after it
 	Group      string // whose committed offset it begins at; "": none
+	Edge       string // Earliest or Latest, where it begins; "": at Offset, or that of Group
 	MaxRecords int64
 	MaxBytes   int64 // of keys and values; 0 means no bound but the broker's
 	Timeout    time.Duration
 	Patient    bool // it waits for memory instead of being refused, or given less
+	// Condition is what the client has already of answers to this request.
+	Condition *httpin.Condition
+	Tagged    bool // the answer gets an entity tag if it is one that stays as it is
 
 	Count int64 // records collected
 	Bytes int64 // of their keys and values
 	End   int64 // of the partition, as the last fetch saw it
 
 	answer
-	resumed  int64 // the committed offset of Group
-	full     bool  // no more fits
-	short    bool  // there would have been more, but not the memory for it
-	inflated int64 // bytes reserved for r's own buffer
+	topicID  record.ID // of the topic that is read; zero: whichever has the name
+	begun    int64     // where the collection began
+	resumed  int64     // the committed offset of Group, or that of Edge
+	full     bool      // no more fits
+	short    bool      // there would have been more, but not the memory for it
+	inflated int64     // bytes reserved for r's own buffer
 	r        record.Reader
 	value    record.Record // of r, where values are all that is wanted: an object for all of them
 
@@ -47,11 +53,21 @@ func (s *Source) New(topic string, partition int32) *Reading {
 	return &Reading{answer: s.newAnswer(), Topic: topic, Partition: max(partition, 0)}
 }
 
+// The names of offsets that move: the first of a partition that is there, and the one that is written next.
+const (
+	Earliest = "earliest"
+	Latest   = "latest"
+)
+
 // Begin reads the parameters that say where the read is to begin: at an offset, or with a group where that has got to.
 // Either must be given.
 func (g *Reading) Begin(q *httpin.Params) {
 	if _, ok := q.Text(httpin.ParamGroup); !ok {
-		g.Offset = q.Offset()
+		if text, _ := q.Text(httpin.ParamOffset); text == Earliest || text == Latest {
+			g.Edge = text
+		} else {
+			g.Offset = q.Offset()
+		}
 		return
 	}
 	g.Group = q.Group()
@@ -60,7 +76,7 @@ func (g *Reading) Begin(q *httpin.Params) {
 	}
 }
 
-// Confirm looks the partition up, and finds where the group has got to, if one is named. latest makes sure that what was
+// Confirm looks the partition up, and finds where the read begins if no offset is given. latest makes sure that what was
 // committed anywhere before this request is seen by it.
 func (g *Reading) Confirm(r *http.Request, latest bool) error {
 	if latest {
@@ -74,14 +90,23 @@ func (g *Reading) Confirm(r *http.Request, latest bool) error {
 		return err
 	case int(g.Partition) >= n:
 		return UnknownPartition(g.Topic, g.Partition, n)
-	case g.Group == "":
+	case g.Group == "" && g.Edge == "":
 		return nil
 	}
 	p, err := g.s.b.Partition(g.Topic, g.Partition)
 	if err != nil {
 		return err
 	}
-	return g.resume(r, p.Start)
+	switch g.Edge {
+	case Earliest:
+		g.Offset = p.Start
+	case Latest:
+		g.Offset = p.Next
+	default:
+		return g.resume(r, p.Start)
+	}
+	g.resumed = g.Offset
+	return nil
 }
 
 // resume looks up where the group has got to: its committed offset, or the partition's start if it has none.
@@ -114,12 +139,15 @@ func (g *Reading) Head(w http.ResponseWriter, kind string, n int64) {
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
+	if h.Get("ETag") != "" {
+		h.Set("Cache-Control", "private, no-cache")
+	}
 	if n >= 0 {
 		h.Set("Content-Length", strconv.FormatInt(n, 10))
 	}
 	h.Set(api.HeaderEpoch, strconv.FormatUint(uint64(g.s.b.Epoch()), 10))
 	h.Set(api.HeaderNextOffset, strconv.FormatInt(g.End, 10))
-	if g.Group != "" {
+	if g.Group != "" || g.Edge != "" {
 		h.Set(api.HeaderOffset, strconv.FormatInt(g.resumed, 10))
 	}
 	g.Counted()
