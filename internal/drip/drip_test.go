@@ -169,7 +169,7 @@ func TestFaults(t *testing.T) {
 		`{"expr":"A","events":[{}]` + at:           "event 0: event: missing",
 		`{"expr":"A","events":{}` + at:             "events: want an array",
 		`{"expr":"A","events":["A"]` + at:          "event 0: want an object, given a JSON string",
-		`{"expr":"A","events":null` + at: "events: want an array",
+		`{"expr":"A","events":null` + at:           "events: want an array",
 		`{"expr":"A","events":[null]` + at:         "event 0: event: missing",
 		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z"},{"event":"A"}]` + at:                           "event 1: at: missing",
 		`{"expr":"A","events":[{"event":"","at":"2026-01-01T00:00:00Z"}]` + at:                                          "event 0: event: empty",
