@@ -58,7 +58,13 @@ const refusedMost = 32
 func Open(n int) int { return n + min(refusedMost, n/4+1) }
 
 // Served is how many connections a server may serve, at least one, of which no more than open are to be open.
-func Served(open int) int { return max(1, (open-1)*4/5, open-refusedMost) }
+func Served(open int) int {
+	n := max(1, (open-1)*4/5, open-refusedMost)
+	if Open(n+1) <= open { // the fraction was rounded down
+		n++
+	}
+	return n
+}
 
 // Server returns a server with its timeouts and limits set, to be given a listener. Its Shutdown calls Stops.Stop; call
 // Shutdown, or Stop, before its Close, which waits for a connection that is held over the limit.
