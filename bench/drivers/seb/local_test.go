@@ -22,14 +22,14 @@ func TestTheLocalBrokerIsFound(t *testing.T) {
 	}
 	local := announced{Address: "http://127.0.0.1:1", Key: "k", Bucket: "file:/b", PID: os.Getpid()}
 	write(local)
-	for name, c := range map[string]struct{ given, want httpSystem }{
-		"nothing given": {httpSystem{}, httpSystem{c: sut.Config{Address: local.Address}, key: "k", bucket: "file:/b"}},
+	for name, c := range map[string]struct{ given, want *httpSystem }{
+		"nothing given": {&httpSystem{}, &httpSystem{c: sut.Config{Address: local.Address}, key: "k", bucket: "file:/b"}},
 		"another address": {
-			httpSystem{c: sut.Config{Address: "http://other:1"}},
-			httpSystem{c: sut.Config{Address: "http://other:1"}},
+			&httpSystem{c: sut.Config{Address: "http://other:1"}},
+			&httpSystem{c: sut.Config{Address: "http://other:1"}},
 		},
-		"the key given": {httpSystem{key: "x"}, httpSystem{c: sut.Config{Address: local.Address}, key: "x", bucket: "file:/b"}},
-		"a process":     {httpSystem{c: sut.Config{PID: 7}}, httpSystem{c: sut.Config{Address: local.Address, PID: 7}, key: "k"}},
+		"the key given": {&httpSystem{key: "x"}, &httpSystem{c: sut.Config{Address: local.Address}, key: "x", bucket: "file:/b"}},
+		"a process":     {&httpSystem{c: sut.Config{PID: 7}}, &httpSystem{c: sut.Config{Address: local.Address, PID: 7}, key: "k"}},
 	} {
 		s := &httpSystem{c: c.given.c, key: c.given.key, bucket: c.given.bucket}
 		s.useLocal(dir)
