@@ -37,3 +37,35 @@ func TestEventsAndExpressions(t *testing.T) {
 	}
 	p.refused(2, "give an expression", "drip", "check")
 }
+
+// TestOneEventFormat: a file of events goes to a broker, is read back in each format, and an expression is tried out on all of it.
+func TestOneEventFormat(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	const file = `{"event":"created","entity_id":"u1","id":"1","occurred_at":"2026-03-01T12:00:00Z"}
+{"event":"created","entity_id":"u2","data":{"plan":"free"},"occurred_at":"2026-03-01T13:00:00Z"}
+{"event":"used","entity_id":"u1","occurred_at":"2026-03-02T12:00:00Z"}
+`
+	p.mustWith(file, "event", "-f", "-")
+	values, records := p.must("consume", "events"), p.must("consume", "events", "--format", "json")
+	if values != file {
+		t.Fatalf("consumed %s", values)
+	}
+	const expr = "created THEN (NOT used WITHIN 7 days)"
+	for name, lines := range map[string]string{"as sent": file, "as consumed": values, "with append times": records} {
+		for entity, want := range map[string]string{"u1": "value  false\n", "u2": "value  true\n"} {
+			got := p.mustWith(lines, "drip", "eval", expr, "--entity", entity, "--at", "2999-01-01T00:00:00Z")
+			if !strings.HasPrefix(got, want) {
+				t.Errorf("%s, %s: %s", name, entity, got)
+			}
+			took := strings.Contains(got, "2026-03-0")
+			if name == "with append times" && took || name != "with append times" && entity == "u2" && !took {
+				t.Errorf("%s, %s: it goes by another time: %s", name, entity, got)
+			}
+		}
+		r := p.runWith(strings.NewReader(lines), "drip", "eval", expr)
+		if want := "seb drip eval: entity_id: the events are of 2 entities (u1 and u2), and an expression is about one: choose it (--entity)\n"; r.code != 1 || r.err != want {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}

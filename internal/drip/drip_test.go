@@ -1,6 +1,7 @@
 package drip
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -193,12 +194,12 @@ func TestFaults(t *testing.T) {
 
 func TestReadEvents(t *testing.T) {
 	q := &Question{}
-	err := q.ReadEvents(strings.NewReader("\n{\"event\":\"A\",\"at\":\"2026-01-01T00:00:00.0019Z\"}\r\n \n{\"event\":\"B\",\"at\":\"2026-01-01T01:00:00+01:00\",\"data\":{\"x\":1}}"))
+	err := q.ReadEvents(strings.NewReader("\n{\"event\":\"A\",\"at\":\"2026-01-01T00:00:00.0019Z\"}\r\n \n{\"event\":\"B\",\"at\":\"2026-01-01T01:00:00+01:00\",\"data\":{\"x\":1}}"), "")
 	if err != nil || len(q.Events) != 2 || q.Events[0].At != cases.Base.UnixMilli()+1 || q.Events[1].At != cases.Base.UnixMilli() || string(q.Events[1].Data) != `{"x":1}` {
 		t.Errorf("%+v, %v", q.Events, err)
 	}
 	var fault *Fault
-	if err := q.ReadEvents(strings.NewReader("{\"event\":\"A\",\"at\":\"2026-01-01T00:00:00Z\"}\n\n{\"event\":\"A\"}")); !errors.As(err, &fault) || fault.Event != 1 || fault.Field != "at" {
+	if err := q.ReadEvents(strings.NewReader("{\"event\":\"A\",\"at\":\"2026-01-01T00:00:00Z\"}\n\n{\"event\":\"A\"}"), ""); !errors.As(err, &fault) || fault.Event != 1 || fault.Field != "at" {
 		t.Error(err)
 	}
 }
@@ -272,4 +273,46 @@ func before(q *Question) (events []Event) {
 		events = append(events, e)
 	}
 	return events
+}
+
+// TestReadEventsOfBroker: what `seb event -f` sends and `seb consume` prints, with the time and the entity that count.
+func TestReadEventsOfBroker(t *testing.T) {
+	const sent = `{"event":"A","entity_id":"u1","data":{"x":1},"id":"k","occurred_at":"2026-01-01T00:00:00Z"}`
+	record := func(offset, millis int64, entity, value string) string {
+		text, _ := json.Marshal(map[string]any{"partition": 0, "offset": offset, "timestamp": millis, "key": entity, "value": value})
+		return string(text) + "\n"
+	}
+	erased := `{"partition":0,"offset":1,"timestamp":5,"key":"u1","value":null}` + "\n"
+	for name, c := range map[string]struct {
+		lines, entity string
+		want, fault   string
+	}{
+		"sent":              {lines: sent, want: "[{A u1 1767225600000 k [123 34 120 34 58 49 125]}]"},
+		"at comes first":    {lines: `{"event":"A","at":"1970-01-01T00:00:01Z","occurred_at":"2026-01-01T00:00:00Z"}`, want: "[{A  1000 null []}]"},
+		"append time":       {lines: record(0, 7000, "u1", sent), want: "[{A u1 7000 k [123 34 120 34 58 49 125]}]"},
+		"at beside it":      {lines: record(0, 7000, "u1", `{"event":"A","at":"1970-01-01T00:00:01Z"}`), want: "[{A  1000 null []}]"},
+		"erased":            {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + erased + record(2, 6, "u1", `{"event":"B","entity_id":"u1"}`), want: "[{B u1 6 null []}]"},
+		"one of several":    {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), entity: "u2", want: "[{B u2 5 null []}]"},
+		"several":           {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), fault: "entity_id: the events are of 2 entities (u1 and u2), and an expression is about one: choose it"},
+		"another":           {lines: sent, entity: "u3", fault: `entity_id: no event is of "u3"; they are of 1 entity (u1)`},
+		"no time":           {lines: `{"event":"A","entity_id":"u1"}`, fault: "event 0: at: missing, as is occurred_at: the time of the event is not known"},
+		"no text":           {lines: `{"offset":0,"timestamp":1,"key":"u1","value":null,"value_base64":"/w=="}`, fault: "event 0: value_base64: the record is not an event: it is not text"},
+		"no event":          {lines: record(0, 4, "u1", "x"), fault: "event 0: invalid character 'x' looking for beginning of value"},
+		"an unknown member": {lines: `{"event":"A","entity":"u1"}`, fault: `event 0: unknown field "entity"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var q Question
+			if err := q.ReadEvents(strings.NewReader(c.lines), c.entity); fmt.Sprint(err) != cmp.Or(c.fault, "<nil>") {
+				t.Fatal(err)
+			}
+			for i := range q.Events {
+				if q.Events[i].ID == "" {
+					q.Events[i].ID = "null"
+				}
+			}
+			if got := fmt.Sprint(q.Events); c.fault == "" && got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
 }

@@ -19,15 +19,17 @@ import (
 const (
 	BodyMax   = 1 << 20 // bytes of it in JSON
 	EventsMax = 10_000
-	IDMax     = 256 // bytes of an event's id
+	IDMax     = 256  // bytes of an event's id
+	EntityMax = 1024 // bytes of an entity
 )
 
 // Event is one event of the entity that a question is about.
 type Event struct {
-	Name string
-	At   int64  // ms since 1970
-	ID   string // "": it has none
-	Data []byte // JSON, or nil
+	Name   string
+	Entity string // "": it does not say
+	At     int64  // ms since 1970
+	ID     string // "": it has none
+	Data   []byte // JSON, or nil
 }
 
 // Question is what an expression is worth at an instant, of which all events have come.
@@ -60,16 +62,19 @@ func fault(field, format string, args ...any) *Fault {
 	return &Fault{Field: field, Event: -1, Message: fmt.Sprintf(format, args...)}
 }
 
-// jsonEvent is an event in JSON.
+// jsonEvent is an event in JSON: that of POST /event, and At.
 type jsonEvent struct {
-	Event *string         `json:"event"`
-	At    *string         `json:"at"`
-	ID    string          `json:"id"`
-	Data  json.RawMessage `json:"data"`
+	Event      *string         `json:"event"`
+	EntityID   *string         `json:"entity_id"`
+	At         *string         `json:"at"`
+	OccurredAt *string         `json:"occurred_at"`
+	ID         string          `json:"id"`
+	Data       json.RawMessage `json:"data"`
 }
 
-// Parse reads {"expr": text or JSON form, "events": [{"event","at","id"?,"data"?}], "at"} of at most BodyMax bytes. Errors:
-// *driplang.Error, *Fault. The question shares no memory with body.
+// Parse reads {"expr": text or JSON form, "events": [{"event","at"|"occurred_at","id"?,"data"?,"entity_id"?}], "at"} of at most
+// BodyMax bytes. All events that have an entity_id have the same. Errors: *driplang.Error, *Fault. The question shares no memory
+// with body.
 func Parse(body []byte) (*Question, error) {
 	var given struct {
 		Expr   json.RawMessage `json:"expr"`
@@ -86,6 +91,9 @@ func Parse(body []byte) (*Question, error) {
 		return nil, fault("expr", "missing")
 	}
 	q := &Question{Events: given.Events}
+	if err := q.only(""); err != nil {
+		return nil, err
+	}
 	var err error
 	if q.Expr, err = ParseExpr(given.Expr); err != nil {
 		return nil, err
@@ -113,7 +121,7 @@ func (l *eventList) UnmarshalJSON(text []byte) error {
 		if err := d.Decode(&one); err != nil {
 			return err
 		}
-		e, err := parseEvent(one, i)
+		e, err := parseEvent(one, i, nil)
 		if err != nil {
 			return err
 		}
@@ -135,37 +143,8 @@ func ParseExpr(text json.RawMessage) (driplang.Expr, error) {
 	return driplang.ParseJSON(text)
 }
 
-// linesMax is the most bytes of events that are read from a file.
-const linesMax = 256 << 20
-
-// ReadEvents adds the events of NDJSON, {"event","at","id"?,"data"?} on each line that is not blank, at most 256 MiB. Errors:
-// *Fault, those of r.
-func (q *Question) ReadEvents(r io.Reader) error {
-	lines := &io.LimitedReader{R: r, N: linesMax + 1}
-	text, err := io.ReadAll(lines)
-	if err != nil {
-		return err
-	}
-	if lines.N == 0 {
-		return fault("", "more than %d bytes of events", linesMax)
-	}
-	n := 0
-	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		e, err := parseEvent(line, n)
-		if err != nil {
-			return err
-		}
-		q.Events = append(q.Events, e)
-		n++
-	}
-	return nil
-}
-
-// parseEvent reads the event at a place.
-func parseEvent(text []byte, i int) (Event, error) {
+// parseEvent reads the event at a place. appended is the append time (ms) of the record that it comes from, nil if that is not known.
+func parseEvent(text []byte, i int, appended *int64) (Event, error) {
 	var given jsonEvent
 	err := strict(text, "", &given)
 	if err == nil {
@@ -173,16 +152,38 @@ func parseEvent(text []byte, i int) (Event, error) {
 	}
 	at := int64(0)
 	if err == nil {
-		at, err = instant("at", given.At)
-	}
-	var f *Fault
-	if errors.As(err, &f) {
-		f.Event = i
+		at, err = given.time(appended)
 	}
 	if err != nil {
-		return Event{}, err
+		return Event{}, of(i, err)
 	}
-	return Event{Name: *given.Event, At: at, ID: given.ID, Data: given.Data}, nil
+	e := Event{Name: *given.Event, At: at, ID: given.ID, Data: given.Data}
+	if given.EntityID != nil {
+		e.Entity = *given.EntityID
+	}
+	return e, nil
+}
+
+// of makes an error that of the event at a place.
+func of(i int, err error) error {
+	if f, ok := errors.AsType[*Fault](err); ok {
+		f.Event = i
+	}
+	return err
+}
+
+// time is when an event counts as happening (ms): at what its author says for this question, else when the log took it, else
+// when it occurred as its sender says.
+func (e *jsonEvent) time(appended *int64) (int64, error) {
+	switch {
+	case e.At != nil:
+		return instant("at", e.At)
+	case appended != nil:
+		return checkMillis(*appended)
+	case e.OccurredAt != nil:
+		return instant("occurred_at", e.OccurredAt)
+	}
+	return 0, fault("at", "missing, as is occurred_at: the time of the event is not known")
 }
 
 func (e *jsonEvent) check() error {
@@ -193,6 +194,8 @@ func (e *jsonEvent) check() error {
 		return fault("event", "empty")
 	case len(*e.Event) > driplang.MaxName:
 		return fault("event", "%d bytes, the limit is %d", len(*e.Event), driplang.MaxName)
+	case e.EntityID != nil && (*e.EntityID == "" || len(*e.EntityID) > EntityMax):
+		return fault("entity_id", "%d bytes, want 1 to %d", len(*e.EntityID), EntityMax)
 	case len(e.ID) > IDMax:
 		return fault("id", "%d bytes, the limit is %d", len(e.ID), IDMax)
 	case len(e.Data) > 0 && e.Data[0] != '{' && e.Data[0] != 'n':
@@ -219,6 +222,19 @@ func ParseTime(text string) (int64, error) {
 	if at.UnmarshalText([]byte(text)) != nil {
 		return 0, fmt.Errorf("want RFC 3339, such as 2026-03-01T12:00:00Z, given %.60q", text)
 	}
+	return yearOf(at)
+}
+
+// checkMillis is an append time that is within the bounds of a question.
+func checkMillis(at int64) (int64, error) {
+	at, err := yearOf(time.UnixMilli(at))
+	if err != nil {
+		return 0, fault("timestamp", "%v", err)
+	}
+	return at, nil
+}
+
+func yearOf(at time.Time) (int64, error) {
 	if y := at.UTC().Year(); y < yearMin || y > yearMax {
 		return 0, fmt.Errorf("want a year from %d to %d, given %d", yearMin, yearMax, y)
 	}

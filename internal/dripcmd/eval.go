@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 type evalFlags struct {
 	expression expression
 	at         string
+	entity     string
 	trace      bool
 	asJSON     bool
 }
@@ -31,13 +33,19 @@ func newEval(usage func(error) error) *cobra.Command {
   {"event":"user_created","at":"2026-03-01T12:00:00Z"}
   {"event":"use_feature_x","at":"2026-03-03T08:00:00Z","id":"optional","data":{"optional":1}}
 
-and answers as POST /evaluate does. Events later than --at have not happened yet.`,
-		Example: "  seb drip eval 'a THEN (NOT b WITHIN 7 days)' events.ndjson --at 2026-03-08T12:00:00Z --trace\n  seb drip eval -f expression.txt events.ndjson",
-		Args:    cobra.MaximumNArgs(2),
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+and answers as POST /evaluate does. Events later than --at have not happened yet.
+
+The lines may also be those that seb event -f sends, and those that seb consume prints of a topic of events. An event happens at its
+"at", else when the log took it (seb consume --format json has that), else at its "occurred_at". Where the lines are of several
+entities, --entity chooses one.`,
+		Example: "  seb drip eval 'a THEN (NOT b WITHIN 7 days)' events.ndjson --at 2026-03-08T12:00:00Z --trace\n  seb drip eval -f expression.txt events.ndjson\n" +
+			"  seb consume events --format json | seb drip eval 'a THEN b' --entity u1",
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	f.expression.register(cmd)
 	cmd.Flags().StringVar(&f.at, "at", "", "the instant of the question, in RFC 3339 (default: now)")
+	cmd.Flags().StringVar(&f.entity, "entity", "", "the entity whose events count (default: the only one there is)")
 	cmd.Flags().BoolVar(&f.trace, "trace", false, "print the value at each event and deadline first")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
@@ -108,7 +116,16 @@ func (f *evalFlags) question(cmd *cobra.Command, args []string) (*drip.Question,
 		defer file.Close()
 		in = file
 	}
-	return q, q.ReadEvents(in)
+	err = q.ReadEvents(in, f.entity)
+	var fault *drip.Fault
+	switch {
+	case !errors.As(err, &fault):
+	case fault.Field == "entity_id" && fault.Event < 0:
+		err = fmt.Errorf("%w (--entity)", err)
+	case fault.Field == "at" && strings.HasPrefix(fault.Message, "missing"):
+		err = fmt.Errorf("%w; seb consume --format json prints when the log took it", err)
+	}
+	return q, err
 }
 
 // happened is what a line of the trace is about.

@@ -1,9 +1,11 @@
 package triggercmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/spf13/cobra"
@@ -121,16 +123,22 @@ func newDryRun(r *Remote) *cobra.Command {
 	f := specFlags{remote: r, carry: true}
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "dry-run [EXPRESSION]",
-		Short:   "Say what a trigger would have done had it always been there",
-		Example: "  seb trigger dry-run 'user_created THEN (NOT use_x WITHIN 7 days)'\n  seb trigger dry-run -f no-x.yaml",
-		Args:    cobra.MaximumNArgs(1),
+		Use:   "dry-run [EXPRESSION | ID]",
+		Short: "Say what a trigger would have done had it always been there",
+		Long: `Applies an expression, the trigger of a file, or with an ID one that is there, to all events. A name that is the id of a trigger
+means the trigger; in quotes, '"name"', it is an event.`,
+		Example:           "  seb trigger dry-run 'user_created THEN (NOT use_x WITHIN 7 days)'\n  seb trigger dry-run -f no-x.yaml\n  seb trigger dry-run no-x",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: r.names,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := f.read(cmd, args)
 			if err != nil {
 				return err
 			}
 			return r.With(cmd, func(c *client.Client) error {
+				if err := t.named(cmd, c, args); err != nil {
+					return err
+				}
 				run, err := c.DryRun(cmd.Context(), t.spec())
 				if err != nil {
 					caret(cmd, t.text, err)
@@ -146,4 +154,29 @@ func newDryRun(r *Remote) *cobra.Command {
 	f.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// bareWord matches what may be the id of a trigger or the name of an event.
+var bareWord = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+// named takes the trigger that is there, where an expression is nothing but its id. What the command line says beside goes before.
+func (t *trigger) named(cmd *cobra.Command, c *client.Client, exprs []string) error {
+	if len(exprs) == 0 || !bareWord.MatchString(exprs[0]) {
+		return nil
+	}
+	id := exprs[0]
+	there, err := c.Trigger(cmd.Context(), id)
+	switch {
+	case errors.Is(err, client.ErrUnknownTrigger):
+		fmt.Fprintf(cmd.ErrOrStderr(), "no trigger has the id %s: it is taken for the name of an event\n", id)
+		return nil
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "trigger %s, version %d: %s\n", id, there.Version, shorten(there.Text))
+	t.text = there.Text
+	t.Topic, t.Fire, t.Cooldown = cmp.Or(t.Topic, there.Topic), cmp.Or(t.Fire, there.Fire), cmp.Or(t.Cooldown, there.Cooldown)
+	t.OnRetract = there.OnRetract
+	t.Expr = there.Expr
+	return nil
 }

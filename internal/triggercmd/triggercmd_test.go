@@ -171,6 +171,31 @@ func TestCommandsOfATrigger(t *testing.T) {
 	}
 }
 
+// TestDryRunOfATrigger: an id runs the trigger; the same name in quotes is an event.
+func TestDryRunOfATrigger(t *testing.T) {
+	c := broker(t)
+	for _, args := range [][]string{{"put", "no-x", "a THEN b", "--fire", "edge"}, {"put", "form", "-f", "-"}} {
+		in := `{"expr":{"then":[{"event":"a"},{"event":"b"}]},"fire":"edge"}`
+		if r := run(t, c, in, args...); r.fault != nil {
+			t.Fatal(r.fault)
+		}
+	}
+	events(t, c, "a u1", "b u1", "a u1", "b u1")
+	const unknown = "no trigger has the id %s: it is taken for the name of an event\n"
+	for arg, want := range map[string]ran{
+		"no-x":   {out: "of which 4 matter", err: "trigger no-x, version 1: a THEN b\n"},
+		"form":   {out: "of which 4 matter", err: "trigger form, version 1: "},
+		`"no-x"`: {out: "of which 0 matter"},
+		"a":      {out: "of which 2 matter", err: fmt.Sprintf(unknown, "a")},
+		"no-y":   {out: "of which 0 matter", err: fmt.Sprintf(unknown, "no-y")},
+	} {
+		r := run(t, c, "", "dry-run", arg)
+		if r.fault != nil || !strings.Contains(r.out, want.out) || !strings.HasPrefix(r.err, want.err) || want.err == "" && r.err != "" {
+			t.Errorf("%s: %+v, want %+v", arg, r, want)
+		}
+	}
+}
+
 func TestFaultyExpressionsShowTheCaret(t *testing.T) {
 	c := broker(t)
 	dir := t.TempDir()

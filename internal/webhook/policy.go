@@ -70,9 +70,9 @@ type RefusedError struct {
 	Class string // what kind of address it is, with its prefix
 }
 
-// Error says what is refused, and what would allow it.
+// Error says what is refused, and the flag that allows it.
 func (e *RefusedError) Error() string {
-	return "it is " + e.Class + ", which is not among the allowed targets"
+	return "it is " + e.Class + ", which is not among the allowed targets (seb serve --webhook-targets)"
 }
 
 // special are addresses that are not of the public Internet (the registries of IANA for special purposes), and, first, those

@@ -390,7 +390,7 @@ func TestWhatCanNotBeSentIsPermanent(t *testing.T) {
 	}{
 		"a template":            {local(t), webhook.Config{URL: to, Template: `"{{.Witness.signup.Data.nick}}"`}, "f1", "template: 1:4: .Witness.signup.Data.nick is missing"},
 		"an ID":                 {local(t), webhook.Config{URL: to}, "f.1", "webhook id: byte 1"},
-		"an address":            {webhook.Options{}, webhook.Config{URL: to}, "f1", "url: the host is refused: it is loopback (127.0.0.0/8), which is not among the allowed targets"},
+		"an address":            {webhook.Options{}, webhook.Config{URL: to}, "f1", "url: the host is refused: it is loopback (127.0.0.0/8), which is not among the allowed targets (seb serve --webhook-targets)"},
 		"an address, disguised": {webhook.Options{}, webhook.Config{URL: "http://[::ffff:10.1.2.3]/"}, "f1", "it is private (10.0.0.0/8)"},
 	} {
 		m := message("t")
@@ -437,7 +437,7 @@ func TestNamesAreJudgedWhenTheyAreConnectedTo(t *testing.T) {
 	} {
 		address.Store(&tt.ip)
 		got := send(t, newSender(t, o), named)
-		want := "the address of receiver.test is refused: it is " + tt.class + ", which is not among the allowed targets"
+		want := "the address of receiver.test is refused: it is " + tt.class + ", which is not among the allowed targets (seb serve --webhook-targets)"
 		if got.Kind != webhook.Retry || got.Reason != want {
 			t.Errorf("%v: %+v, want %q", tt.ip, got, want)
 		}
