@@ -79,6 +79,7 @@ type Firing struct {
 	Retraction  bool            `json:"retraction,omitempty"`
 	Attempts    int             `json:"attempts"`
 	NextAttempt time.Time       `json:"next_attempt,omitzero"`
+	Held        string          `json:"held,omitempty"` // why it is not delivered though it is due: quiet_hours or paused
 	Outcome     json.RawMessage `json:"outcome,omitempty"`
 	Topic       string          `json:"topic"`
 	Partition   int32           `json:"partition"`
@@ -104,21 +105,25 @@ type FiringQuery struct {
 
 // Explanation is what a trigger knows of an entity.
 type Explanation struct {
-	Trigger   string    `json:"trigger"`
-	Version   int       `json:"version"`
-	Entity    string    `json:"entity"`
-	Known     bool      `json:"known"`
-	Value     bool      `json:"value"`
-	AsOf      time.Time `json:"as_of,omitzero"`
-	Next      time.Time `json:"next,omitzero"` // when Value changes if nothing more happens; zero: never
-	Over      bool      `json:"over"`
-	Fired     bool      `json:"fired"`
-	Waits     string    `json:"waits"`
-	Names     []string  `json:"names"`
-	Instances int       `json:"instances"`
-	Degraded  bool      `json:"degraded"`
-	Offsets   []int64   `json:"offsets"`
-	Firings   []Firing  `json:"firings"`
+	Trigger string    `json:"trigger"`
+	Version int       `json:"version"`
+	Entity  string    `json:"entity"`
+	Known   bool      `json:"known"`
+	Value   bool      `json:"value"`
+	AsOf    time.Time `json:"as_of,omitzero"`
+	Next    time.Time `json:"next,omitzero"` // when Value changes if nothing more happens; zero: never
+	Over    bool      `json:"over"`
+	Fired   bool      `json:"fired"`
+	Waits   string    `json:"waits"` // for people
+	// MustCome and MustNotCome are parts of the expression: those that it waits for, and those of which the events prevent or end
+	// that it is true.
+	MustCome    []string `json:"must_come"`
+	MustNotCome []string `json:"must_not_come"`
+	Names       []string `json:"names"`
+	Instances   int      `json:"instances"`
+	Degraded    bool     `json:"degraded"`
+	Offsets     []int64  `json:"offsets"`
+	Firings     []Firing `json:"firings"`
 }
 
 // DryRun is what a trigger would have done had it always been there.

@@ -35,9 +35,13 @@ func isUnitLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <=
 // duration takes "7 days", "2h" or "1h30m", in milliseconds. before is what the duration follows, for the message.
 func (l *lexer) duration(before string) (int64, *Error) {
 	var total int64
+	var start place
 	for first := true; ; first = false {
 		l.skipSpace()
 		at := l.here()
+		if first {
+			start = at
+		}
 		if !isDigit(l.peek()) {
 			if first {
 				t, err := l.next()
@@ -70,7 +74,7 @@ func (l *lexer) duration(before string) (int64, *Error) {
 		}
 	}
 	if total == 0 {
-		return 0, l.here().fault("a duration must be longer than zero")
+		return 0, start.fault("a duration must be longer than zero")
 	}
 	return total, nil
 }

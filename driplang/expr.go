@@ -60,6 +60,8 @@ type term struct {
 	n      int            // opCount
 	millis int64          // WITHIN, AFTER
 	at     place          // of the operator's word, or the name
+	// bracketed is whether the text has parentheses around it.
+	bracketed bool
 }
 
 // eventKind is a name and what the event's data must be like.

@@ -180,6 +180,7 @@ func (p *parser) parenthesis() (*term, int, *Error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	t.bracketed = true
 	return t, depth, p.expect(")", " or AND, OR, THEN, WITHIN, AFTER")
 }
 

@@ -40,6 +40,20 @@ func TestWarnings(t *testing.T) {
 			"A THEN (NOT B WITHIN 2s) THEN (C WITHIN 3s)",
 			[]driplang.Warning{{driplang.KeepsMany, "keeps one instance for each completion of A in the last 5s"}},
 		},
+		{
+			"login THEN (NOT login WITHIN 3d) AND subscribed",
+			[]driplang.Warning{{driplang.ReadsOtherwise, "AND binds more strongly than THEN: this is read as login THEN ((NOT (login WITHIN 3d)) AND subscribed); " +
+				"if that is not meant, write (login THEN (NOT (login WITHIN 3d))) AND subscribed"}},
+		},
+		{
+			"X AND (A THEN (B OR C) WITHIN 3d OR D THEN E)",
+			[]driplang.Warning{{driplang.ReadsOtherwise, "OR binds more strongly than THEN: this is read as A THEN (((B OR C) WITHIN 3d) OR D) THEN E; " +
+				"if that is not meant, write ((A THEN ((B OR C) WITHIN 3d)) OR D) THEN E"}},
+		},
+		{"login THEN ((NOT login WITHIN 3d) AND subscribed)", nil},
+		{"(login THEN (NOT login WITHIN 3d)) AND subscribed", nil},
+		{"A THEN (B WITHIN 3d)", nil},
+		{"(A OR B) AND C THEN D", nil},
 	} {
 		e, err := driplang.Parse(c.text)
 		if err != nil {

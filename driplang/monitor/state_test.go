@@ -220,6 +220,7 @@ func TestWaits(t *testing.T) {
 	}
 	m.Step(p.Match("user_created", nil), start, 1)
 	m.Step(p.Match("login", nil), start+5, 2)
+	want[0].Begins = true
 	want = append(want,
 		Wait{Expr: "use[x = 1]", Absent: true, Need: 1, From: math.MinInt64, Until: start + 7*day},
 		Wait{Expr: "count(login) >= 3", Have: 1, Need: 3, From: math.MinInt64, Until: math.MaxInt64},
@@ -301,6 +302,44 @@ func TestSettledOfDeepExpressions(t *testing.T) {
 		m.Step(p.Match(name, nil), int64(i), uint64(i))
 		if settled, yes := m.Settled(), name == "a"; settled != yes {
 			t.Fatalf("settled %v after %s", settled, name)
+		}
+	}
+}
+
+// TestWaitsUnderNot: what must and what must not come is told from what would only begin something.
+func TestWaitsUnderNot(t *testing.T) {
+	for _, c := range []struct {
+		expr, events, want string
+	}{
+		{"A AND NOT (B THEN C)", "", "+A ~B"},
+		{"A AND NOT (B THEN C)", "B", "+A ~B -C"},
+		{"A AND NOT (B THEN (NOT C WITHIN 7 days))", "B", "+A ~B +C"},
+		{"A THEN B", "", "+A"},
+		{"A THEN B", "A", "~A +B"},
+		{"(A AND NOT C) THEN B", "A", "~A ~C +B"},
+		{"A AND (B OR C)", "A", "+B +C"},
+	} {
+		p := compile(t, c.expr)
+		m := New(p)
+		for i, name := range strings.Fields(c.events) {
+			m.Step(p.Match(name, nil), int64(i), uint64(i))
+		}
+		var got []string
+		for _, w := range m.Waits(nil, 10) {
+			sign := "+"
+			if w.Absent {
+				sign = "-"
+			}
+			if w.Begins {
+				sign = "~"
+			}
+			got = append(got, sign+w.Expr)
+		}
+		slices.Sort(got)
+		want := strings.Fields(c.want)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s after %q: %q, want %q", c.expr, c.events, got, want)
 		}
 	}
 }

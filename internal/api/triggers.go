@@ -78,7 +78,8 @@ type Firing struct {
 	RetractedAt *time.Time      `json:"retracted_at,omitempty"`
 	Retraction  bool            `json:"retraction,omitempty"`
 	Attempts    int             `json:"attempts"`               // at the message
-	NextAttempt *time.Time      `json:"next_attempt,omitempty"` // if it is pending
+	NextAttempt *time.Time      `json:"next_attempt,omitempty"` // if it is pending: not before, and behind quiet hours
+	Held        string          `json:"held,omitempty"`         // why it is not delivered though it is due: quiet_hours or paused
 	Outcome     json.RawMessage `json:"outcome,omitempty"`      // of the last attempt
 	Topic       string          `json:"topic"`
 	Partition   int32           `json:"partition"`
@@ -104,21 +105,25 @@ type Firings struct {
 
 // Explanation is the answer to GET /triggers/{id}/entities/{entity}: what a trigger knows of an entity.
 type Explanation struct {
-	Trigger   string     `json:"trigger"`
-	Version   int        `json:"version"`
-	Entity    string     `json:"entity"`
-	Known     bool       `json:"known"` // something has happened to it that matters
-	Value     bool       `json:"value"` // the expression is true, as of AsOf in the log's time
-	AsOf      *time.Time `json:"as_of,omitempty"`
-	Next      *time.Time `json:"next"`      // when Value changes if nothing more happens; null: never
-	Over      bool       `json:"over"`      // nothing will ever come of it again
-	Fired     bool       `json:"fired"`     // at least once, before the trigger was made too
-	Waits     string     `json:"waits"`     // for people
-	Names     []string   `json:"names"`     // of the events that it waits for
-	Instances int        `json:"instances"` // left sides of THEN that are followed
-	Degraded  bool       `json:"degraded"`  // there were too many: Value may be wrong
-	Offsets   []int64    `json:"offsets"`   // of the events because of which it is true
-	Firings   []Firing   `json:"firings"`   // at most 100
+	Trigger string     `json:"trigger"`
+	Version int        `json:"version"`
+	Entity  string     `json:"entity"`
+	Known   bool       `json:"known"` // something has happened to it that matters
+	Value   bool       `json:"value"` // the expression is true, as of AsOf in the log's time
+	AsOf    *time.Time `json:"as_of,omitempty"`
+	Next    *time.Time `json:"next"`  // when Value changes if nothing more happens; null: never
+	Over    bool       `json:"over"`  // nothing will ever come of it again
+	Fired   bool       `json:"fired"` // at least once, before the trigger was made too
+	Waits   string     `json:"waits"` // for people
+	// MustCome and MustNotCome are parts of the expression: those that it waits for, and those of which the events prevent or end
+	// that it is true.
+	MustCome    []string `json:"must_come"`
+	MustNotCome []string `json:"must_not_come"`
+	Names       []string `json:"names"`     // of the events that it waits for
+	Instances   int      `json:"instances"` // left sides of THEN that are followed
+	Degraded    bool     `json:"degraded"`  // there were too many: Value may be wrong
+	Offsets     []int64  `json:"offsets"`   // of the events because of which it is true
+	Firings     []Firing `json:"firings"`   // at most 100
 }
 
 // DryRun is the answer to POST /triggers/dry-run: what a trigger would have done had it always been there.

@@ -201,3 +201,15 @@ func TestFmtAndCheck(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestCommandsWarn: eval and check show how an expression is read.
+func TestCommandsWarn(t *testing.T) {
+	const expr = "login THEN (NOT login WITHIN 3d) AND subscribed"
+	const want = "warning: AND binds more strongly than THEN: this is read as login THEN ((NOT (login WITHIN 3d)) AND subscribed); "
+	if r := dripped(t, "", "eval", expr); r.fault != nil || !strings.HasPrefix(r.err, want) || strings.Contains(r.out, "warning") {
+		t.Errorf("eval: %+v", r)
+	}
+	if r := dripped(t, "", "check", expr); r.fault != nil || !strings.HasPrefix(r.out, want) {
+		t.Errorf("check: %+v", r)
+	}
+}

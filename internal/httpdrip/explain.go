@@ -25,7 +25,7 @@ func (t *Triggers) Explain(r *http.Request, m *forms.Memory) (*api.Explanation, 
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Hold(explainFirings * (firingBytes + triggers.OutcomeBytesMax)); err != nil {
+	if err := m.Hold(explainFirings*(firingBytes+triggers.OutcomeBytesMax) + heldBytes); err != nil {
 		return nil, err
 	}
 	x, err := e.Explain(r.Context(), r.PathValue(VariableID), name)
@@ -34,11 +34,13 @@ func (t *Triggers) Explain(r *http.Request, m *forms.Memory) (*api.Explanation, 
 	}
 	out := &api.Explanation{
 		Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, Known: x.Known, Value: x.True, AsOf: instantIf(x.Complete),
-		Next: instantIf(x.Next), Over: x.Over, Fired: x.Fired, Waits: x.Waits, Names: append([]string{}, x.Names...),
+		Next: instantIf(x.Next), Over: x.Over, Fired: x.Fired, Waits: x.Waits,
+		MustCome: append([]string{}, x.MustCome...), MustNotCome: append([]string{}, x.MustNotCome...), Names: append([]string{}, x.Names...),
 		Instances: x.Instances, Degraded: x.Degraded, Offsets: append([]int64{}, x.Witness...), Firings: []api.Firing{},
 	}
+	held := t.holds(r.Context(), e)
 	for i := range x.Firings {
-		out.Firings = append(out.Firings, firing(&x.Firings[i]))
+		out.Firings = append(out.Firings, held.firing(&x.Firings[i]))
 	}
 	return out, nil
 }

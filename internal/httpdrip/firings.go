@@ -25,6 +25,8 @@ const (
 	// An answer has the events that firings rest on up to eventBytes of data and one more; witnessBytes is above what they take.
 	eventBytes   = 512 << 10
 	witnessBytes = 3 << 20
+	// heldBytes is above what reading a definition takes.
+	heldBytes = 1 << 20
 )
 
 // ParamTrigger is the trigger whose firings are wanted.
@@ -49,10 +51,10 @@ func (t *Triggers) Firings(r *http.Request, m *forms.Memory) (*api.Firings, erro
 	if q.Fault != nil {
 		return nil, q.Fault
 	}
-	if err := m.Hold(firingsStep*(firingBytes+triggers.OutcomeBytesMax) + 3*answerBytes); err != nil {
+	if err := m.Hold(firingsStep*(firingBytes+triggers.OutcomeBytesMax) + 3*answerBytes + heldBytes); err != nil {
 		return nil, err
 	}
-	out := &api.Firings{Firings: []api.Firing{}}
+	out, held := &api.Firings{Firings: []api.Firing{}}, t.holds(r.Context(), e)
 	for size := 0; len(out.Firings) < limit; {
 		query.Limit = min(firingsStep, limit-len(out.Firings))
 		list, err := e.Firings(r.Context(), query)
@@ -64,7 +66,7 @@ func (t *Triggers) Firings(r *http.Request, m *forms.Memory) (*api.Firings, erro
 				out.Next = &query.After
 				return out, nil
 			}
-			out.Firings, query.After = append(out.Firings, firing(&list[i])), list[i].Seq
+			out.Firings, query.After = append(out.Firings, held.firing(&list[i])), list[i].Seq
 		}
 		if len(list) < query.Limit {
 			return out, nil
@@ -84,10 +86,17 @@ func (t *Triggers) Firing(r *http.Request, m *forms.Memory) (*api.Firing, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Hold(witnessBytes); err != nil {
+	if err := m.Hold(witnessBytes + heldBytes); err != nil {
 		return nil, err
 	}
-	return one(r.Context(), e, id)
+	x, err := e.Firing(r.Context(), id)
+	if err != nil {
+		return nil, fault(err)
+	}
+	out := t.holds(r.Context(), e).firing(&x)
+	left := eventBytes
+	out.Witness, err = witnesses(r.Context(), e, &x, &left)
+	return &out, err
 }
 
 func firingID(r *http.Request) (entry.ID, error) {
@@ -99,17 +108,6 @@ func firingID(r *http.Request) (entry.ID, error) {
 		return id, api.NewProblem(api.UnknownFiring, "no firing has this id")
 	}
 	return id, nil
-}
-
-func one(ctx context.Context, e *triggers.Engine, id entry.ID) (*api.Firing, error) {
-	x, err := e.Firing(ctx, id)
-	if err != nil {
-		return nil, fault(err)
-	}
-	out := firing(&x)
-	left := eventBytes
-	out.Witness, err = witnesses(ctx, e, &x, &left)
-	return &out, err
 }
 
 // witnesses are the events that a firing rests on, as long as some of left is left, which is how much data they may have.
@@ -142,7 +140,7 @@ func (t *Triggers) Resend(r *http.Request, m *forms.Memory) (out *api.Firing, er
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Hold(firingBytes + triggers.OutcomeBytesMax); err != nil {
+	if err := m.Hold(firingBytes + triggers.OutcomeBytesMax + heldBytes); err != nil {
 		return nil, err
 	}
 	err = t.change(r.Context(), func(ctx context.Context, e *triggers.Engine) error {
@@ -151,7 +149,7 @@ func (t *Triggers) Resend(r *http.Request, m *forms.Memory) (out *api.Firing, er
 		}
 		x, err := e.Firing(ctx, id)
 		if err == nil {
-			out = new(firing(&x))
+			out = new(t.holds(ctx, e).firing(&x))
 		}
 		return err
 	})
@@ -164,9 +162,6 @@ func firing(x *triggers.Firing) api.Firing {
 		Seq: x.Seq, ID: x.ID.String(), Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, At: instant(x.At), Cause: x.Cause,
 		State: string(x.State), RecordedAt: instantIf(x.Recorded), RetractedAt: instantIf(x.Taken), Retraction: x.Retraction,
 		Attempts: x.Tries, Topic: x.Topic, Partition: int32(x.Partition), Offsets: append([]int64{}, x.Witness...),
-	}
-	if x.State == entry.Pending {
-		out.NextAttempt = instantIf(x.NextTry)
 	}
 	if json.Valid(x.Outcome) {
 		out.Outcome = x.Outcome

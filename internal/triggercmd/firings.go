@@ -84,6 +84,10 @@ func fires(cmd *cobra.Command, c *client.Client, q client.FiringQuery, asJSON bo
 // became is what became of a firing, for people.
 func became(x *client.Firing) string {
 	switch {
+	case x.Held == "quiet_hours":
+		return "pending, after quiet hours at " + instant(x.NextAttempt)
+	case x.Held == "paused":
+		return "pending, until its trigger is resumed"
 	case x.State == "pending" && !x.NextAttempt.IsZero() && x.Attempts > 0:
 		return "pending, again " + instant(x.NextAttempt)
 	case x.State == "pending" && x.NextAttempt.After(time.Now()):
@@ -159,6 +163,12 @@ func explain(out io.Writer, x *client.Explanation) error {
 		fmt.Fprintf(w, "\tit may be wrong: too many instances, %d were kept\n", x.Instances)
 	}
 	fmt.Fprintf(w, "as of\t%s\nnext\t%s\nwaits\t%s\n", instant(x.AsOf), instant(x.Next), x.Waits)
+	if len(x.MustCome) > 0 {
+		fmt.Fprintf(w, "must come\t%s\n", strings.Join(x.MustCome, ", "))
+	}
+	if len(x.MustNotCome) > 0 {
+		fmt.Fprintf(w, "must not come\t%s\n", strings.Join(x.MustNotCome, ", "))
+	}
 	for i := range x.Firings {
 		f := &x.Firings[i]
 		fmt.Fprintf(w, "fired\t%s  %s  %s\n", instant(f.At), became(f), f.ID)

@@ -129,6 +129,14 @@ func TestCommandsOfATrigger(t *testing.T) {
 	if r := run(t, c, `{"expr":{"then":[{"event":"a"},{"not":{"event":"c"}}]}}`, "put", "open", "-f", "-"); r.fault != nil || !strings.Contains(r.err, "warning: NOT without WITHIN") {
 		t.Errorf("%+v", r)
 	}
+	const brackets = "warning: AND binds more strongly than THEN: this is read as a THEN ((NOT (a WITHIN 3d)) AND b); if that is not meant, " +
+		"write (a THEN (NOT (a WITHIN 3d))) AND b\n"
+	if r := run(t, c, "", "put", "read", "a THEN (NOT a WITHIN 3d) AND b"); r.fault != nil || !strings.Contains(r.err, brackets) {
+		t.Errorf("%+v", r)
+	}
+	if r := run(t, c, "", "dry-run", "read"); r.fault != nil || !strings.Contains(r.out, brackets) {
+		t.Errorf("%+v", r)
+	}
 	events(t, c, "a u1", "b u1")
 	fires := ""
 	for until := time.Now().Add(20 * time.Second); !strings.Contains(fires, "u1"); time.Sleep(time.Millisecond) {
@@ -193,6 +201,48 @@ func TestDryRunOfATrigger(t *testing.T) {
 		if r.fault != nil || !strings.Contains(r.out, want.out) || !strings.HasPrefix(r.err, want.err) || want.err == "" && r.err != "" {
 			t.Errorf("%s: %+v, want %+v", arg, r, want)
 		}
+	}
+}
+
+// TestFiringsThatAreHeldSayUntilWhen: quiet hours show when they end, a pause that it is one.
+func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
+	c := broker(t)
+	now := time.Now().UTC()
+	end := now.Add(2 * time.Hour).Truncate(time.Minute)
+	quiet := fmt.Sprintf(`{"topic":"mails","quiet_hours":{"from":%q,"to":%q,"zone":"UTC"}}`, now.Add(-2*time.Hour).Format("15:04"), end.Format("15:04"))
+	if r := run(t, c, "", "put", "night", "a", "--deliver", quiet); r.fault != nil {
+		t.Fatal(r.fault)
+	}
+	events(t, c, "a u1")
+	var list []client.Firing
+	for until := time.Now().Add(20 * time.Second); len(list) == 0 || list[0].State != "pending"; time.Sleep(time.Millisecond) {
+		var err error
+		if list, _, err = c.Firings(t.Context(), client.FiringQuery{}); err != nil || time.Now().After(until) {
+			t.Fatalf("%+v, %v", list, err)
+		}
+	}
+	one, err := c.Firing(t.Context(), list[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := c.Explain(t.Context(), "night", "u1")
+	if err != nil || len(x.Firings) != 1 {
+		t.Fatalf("%+v, %v", x, err)
+	}
+	for _, f := range []client.Firing{list[0], one, x.Firings[0]} {
+		if !f.NextAttempt.Equal(end) || f.Held != "quiet_hours" {
+			t.Errorf("held until %v (%s), want %v", f.NextAttempt, f.Held, end)
+		}
+	}
+	if out, want := must(t, c, "explain", "night", "u1"), "pending, after quiet hours at "+end.Format("2006-01-02T15:04:05Z"); !strings.Contains(out, want) {
+		t.Errorf("%q is not in\n%s", want, out)
+	}
+	must(t, c, "pause", "night")
+	if one, err = c.Firing(t.Context(), list[0].ID); err != nil || one.Held != "paused" || !one.NextAttempt.IsZero() {
+		t.Errorf("%+v, %v", one, err)
+	}
+	if out := must(t, c, "fires"); !strings.Contains(out, "pending, until its trigger is resumed") {
+		t.Error(out)
 	}
 }
 

@@ -250,13 +250,15 @@ func TestExplainDryRunAndErase(t *testing.T) {
 	}
 	until(t, e, func() bool { return explain("ann").Known && e.Lag() == 0 })
 	week := (7 * day).Milliseconds()
-	if x := explain("ann"); x.Next != start+week || x.True || x.Over || len(x.Events) == 0 {
+	if x := explain("ann"); x.Next != start+week || x.True || x.Over || fmt.Sprint(x.MustCome, x.MustNotCome) != "[] [use]" ||
+		x.Waits != "it becomes true at 1970-01-08T00:16:40Z unless use comes before" {
 		t.Errorf("%+v", x)
 	}
 	if x := explain("bob"); x.Known { // he is as one of whom nothing has happened
 		t.Errorf("%+v", x)
 	}
-	if x := explain("zoe"); x.Known || x.Waits == "" {
+	if x := explain("zoe"); x.Known || fmt.Sprint(x.MustCome, x.MustNotCome) != "[signup] []" ||
+		x.Waits != "nothing that has happened matters now; it waits for signup" {
 		t.Errorf("%+v", x)
 	}
 	if _, err := e.DryRun(t.Context(), aDefinition(t, "", "signup"), 100); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "than 100 bytes") {

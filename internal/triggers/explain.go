@@ -3,6 +3,9 @@ package triggers
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/internal/triggers/entry"
@@ -30,9 +33,10 @@ type Explanation struct {
 	Fired     bool // at least once, historic ones too
 	Witness   []int64
 	Waits     string // the same in words
-	// Events are those that can still make a difference, with the times at which they count; none while nothing has happened.
-	Events  []monitor.Wait
-	Firings []Firing
+	// MustCome and MustNotCome are the parts of the expression that it waits for, and those of which the events would prevent or
+	// end that it is true: in canonical text form, each once.
+	MustCome, MustNotCome []string
+	Firings               []Firing
 }
 
 // Explain says what a trigger knows of an entity. Errors: ErrUnknownTrigger, ErrUnavailable.
@@ -55,6 +59,13 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 		_, rows, err := q.Insts(ctx, t.No, entity)
 		if err != nil {
 			return err
+		}
+		if len(rows) == 0 {
+			truth, err := r.Truth(&rule.Row{})
+			if err != nil {
+				return err
+			}
+			x.needs(truth.Waits)
 		}
 		for i := range rows { // of several partitions the last one: an entity has its events in one
 			if err := x.add(r, &rows[i]); err != nil {
@@ -79,20 +90,31 @@ func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
 		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
 	}
 	x.Known, x.True, x.Next, x.Instances = true, truth.True, truth.Next, truth.Instances
-	x.Witness, x.Events = truth.Witness, truth.Waits
+	x.Witness = truth.Witness
+	x.needs(truth.Waits)
 	x.Over, x.Fired = row.Flags&rule.Over != 0, row.Flags&rule.Fired != 0
 	x.Degraded = row.Flags&rule.Lossy != 0
 	return nil
 }
 
-func (x *Explanation) words(t *Trigger) string {
-	names := ""
-	for i, n := range x.Names {
-		if i > 0 {
-			names += ", "
+// needs tells what must come from what must not.
+func (x *Explanation) needs(waits []monitor.Wait) {
+	x.MustCome, x.MustNotCome = nil, nil
+	for i := range waits {
+		w := &waits[i]
+		list := &x.MustCome
+		if w.Absent {
+			list = &x.MustNotCome
 		}
-		names += n
+		if !w.Begins && !slices.Contains(*list, w.Expr) {
+			*list = append(*list, w.Expr)
+		}
 	}
+	slices.Sort(x.MustCome)
+	slices.Sort(x.MustNotCome)
+}
+
+func (x *Explanation) words(t *Trigger) string {
 	switch {
 	case t.Missing:
 		return fmt.Sprintf("topic missing: the topic %s was deleted; the trigger follows the next topic of that name", t.Topic)
@@ -102,14 +124,41 @@ func (x *Explanation) words(t *Trigger) string {
 		return "nothing: it has fired, and fires once"
 	case x.Over:
 		return "nothing: its value can not change any more"
-	case !x.Known:
-		return "nothing that has happened matters now; it waits for one of " + names
-	case x.Next != 0 && x.True:
-		return "it is true until the instant in next, or one of " + names
-	case x.Next != 0:
-		return "it becomes true at the instant in next, unless one of " + names + " comes before"
 	}
-	return "it waits for one of " + names
+	text := "it waits for " + strings.Join(x.MustCome, ", ")
+	at := time.UnixMilli(x.Next).UTC().Format(time.RFC3339Nano)
+	switch {
+	case x.True && x.Next != 0:
+		text = "it is true until " + at + orEarlier(x.MustNotCome)
+	case x.True && len(x.MustNotCome) > 0:
+		return "it is true until " + strings.Join(x.MustNotCome, " or ") + " comes"
+	case x.True:
+		return "it is true; what happens now changes nothing about that, or begins it anew"
+	case x.Next != 0:
+		text = "it becomes true at " + at
+		if len(x.MustNotCome) > 0 {
+			text += " unless " + strings.Join(x.MustNotCome, " or ") + " comes before"
+		}
+		if len(x.MustCome) > 0 {
+			text += "; earlier if " + strings.Join(x.MustCome, ", ") + " make it so"
+		}
+	case len(x.MustCome) == 0: // such as the left side of a THEN, once more
+		text = "it waits for one of " + strings.Join(x.Names, ", ") + " that begins it anew"
+	case len(x.MustNotCome) > 0:
+		text += "; " + strings.Join(x.MustNotCome, ", ") + " must not come"
+	}
+	if !x.Known {
+		text = "nothing that has happened matters now; " + text
+	}
+	return text
+}
+
+// orEarlier says what ends something before its time.
+func orEarlier(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return ", or until " + strings.Join(list, " or ") + " comes"
 }
 
 // Duplicate is whether an event of an entity with an id would not count: one of that id was there within a day before, at an

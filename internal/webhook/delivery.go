@@ -176,6 +176,22 @@ func CapSpan(text []byte) time.Duration {
 	return c.Per
 }
 
+// QuietOf is the quiet hours in the JSON of a Delivery; none if it has none, or can not be read.
+func QuietOf(text []byte) QuietHours {
+	if len(text) == 0 || string(text) == "null" {
+		return QuietHours{}
+	}
+	d, err := ParseDelivery(text)
+	if err != nil || d.QuietHours == nil {
+		return QuietHours{}
+	}
+	q, err := ParseQuietHours(d.QuietHours.From, d.QuietHours.To, d.QuietHours.Zone)
+	if err != nil {
+		return QuietHours{}
+	}
+	return q
+}
+
 // checkTopic says what is wrong with a delivery to a topic.
 func (d Delivery) checkTopic() error {
 	if d.URL != "" || len(d.Headers)+len(d.Secrets)+len(d.secretFaults) > 0 || d.Template != "" || d.ContentType != "" {
