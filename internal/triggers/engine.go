@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/internal/triggers/rule"
@@ -67,6 +68,9 @@ func (e *Engine) Close() error { return e.fold.Close() }
 
 // Lag is how many records of its topics the engine has not read yet.
 func (e *Engine) Lag() int64 { return e.fold.Lag() }
+
+// LagTime is how far the triggers that do not read the history are behind the log; 0: not at all.
+func (e *Engine) LagTime() time.Duration { return e.fold.LagTime() }
 
 // Changed returns a channel that is closed when the engine has gone on: there may be something to deliver.
 func (e *Engine) Changed() <-chan struct{} {

@@ -16,19 +16,53 @@ func (w *worker) allDeadlines(ctx context.Context) (more bool, err error) {
 		if bug(bugWallClock) {
 			at = w.opt.Now().UnixMilli()
 		}
-		lives := w.served(topic)
-		again, err := w.deadlines(ctx, lives, at)
+		again, err := w.topicDeadlines(ctx, w.served(topic), at)
 		if err != nil {
 			return false, err
 		}
 		more = more || again
-		for _, l := range lives {
-			again, err := w.cross(ctx, l, at)
-			if err != nil {
-				return false, err
-			}
-			more = more || again
+	}
+	return more, nil
+}
+
+// topicDeadlines passes what is due for the triggers of a topic. The deadlines of triggers that cost much come behind those of
+// others, each by itself, so that the others do not wait for them.
+func (w *worker) topicDeadlines(ctx context.Context, lives []*live, at int64) (more bool, err error) {
+	groups := make([][]*live, 1)
+	for k := range lives {
+		if l := lives[w.turned(k, len(lives))]; l.pace >= costly {
+			groups = append(groups, []*live{l})
 		}
+	}
+	groups[0] = slices.DeleteFunc(slices.Clone(lives), func(l *live) bool { return l.pace >= costly })
+	for i, some := range groups {
+		if i < 2 { // those that cost much share what one step may cost
+			w.left = w.opt.Sizes.Work
+		}
+		if w.left <= 0 {
+			more = more || some[0].due <= at
+			continue
+		}
+		again, err := w.deadlines(ctx, some, at)
+		if err != nil {
+			return false, err
+		}
+		more = more || again
+	}
+	w.left = w.opt.Sizes.Work
+	for k := range lives {
+		l := lives[w.turned(k, len(lives))]
+		if l.crossed || at <= l.At {
+			continue
+		}
+		if w.left <= 0 {
+			return true, nil
+		}
+		again, err := w.cross(ctx, l, at)
+		if err != nil {
+			return false, err
+		}
+		more = more || again
 	}
 	return more, nil
 }
@@ -90,7 +124,7 @@ func (w *worker) pass(tx *store.Tx, rows []store.Due, cut int64) (all bool, err 
 		if rows[i].At > cut {
 			break
 		}
-		if i > 0 && w.rows.bytes > w.rows.limit {
+		if i > 0 && (w.rows.bytes > w.rows.limit || w.left <= 0) {
 			all = false
 			break
 		}
@@ -108,6 +142,7 @@ func (w *worker) pass(tx *store.Tx, rows []store.Due, cut int64) (all bool, err 
 			return false, err
 		}
 		w.met.deadlines.Inc()
+		w.spend(l, r, &x.row)
 		w.rows.touch(k, x)
 		for _, e := range s.Edges {
 			edges = append(edges, due{l, k, e})

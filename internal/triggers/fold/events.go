@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/rule"
@@ -13,31 +15,48 @@ import (
 
 // mainEvents reads a piece of each partition for the triggers that have caught up, and notes which instants are complete.
 func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
-	for i, id := range w.topics {
-		if i < 2 {
-			continue
-		}
-		if len(w.pos.Topics[i]) == 0 {
+	n := len(w.topics) - 2
+	for k := range n {
+		i := 2 + w.turned(k, n)
+		id, spans := w.topics[i], w.pos.Topics[i]
+		if len(spans) == 0 {
 			if w.sees { // no event of a topic that was deleted can come any more; time passes all the same
 				w.complete[id] = max(w.complete[id], w.pos.Complete())
 			}
 			continue
 		}
-		behind, lives := false, w.served(id)
-		for part, span := range w.pos.Topics[i] {
-			key := store.CursorKey{Topic: id, Partition: uint32(part)}
-			held, err := w.tryEvents(ctx, key, span, lives)
-			if err != nil {
-				return false, err
+		lives := w.served(id)
+		at := w.pos.Complete() // as far as what is not read lets it
+		for j := range spans {
+			part := w.turned(j, len(spans))
+			key, span := store.CursorKey{Topic: id, Partition: uint32(part)}, spans[part]
+			held := false
+			if w.left > 0 {
+				if held, err = w.tryEvents(ctx, key, span, lives); err != nil {
+					return false, err
+				}
 			}
-			left := max(w.cursors[key].Next, span.Start) < span.Next
-			behind, more = behind || left, more || left && !held
+			if c := w.cursors[key]; max(c.Next, span.Start) < span.Next {
+				more = more || !held
+				at = min(at, c.Clock-1, w.untilReset(c.Clock))
+			}
 		}
-		if !behind || bug(bugBacklog) {
-			w.complete[id] = max(w.complete[id], w.pos.Complete())
+		if bug(bugBacklog) {
+			at = w.pos.Complete()
 		}
+		w.complete[id] = max(w.complete[id], at)
 	}
 	return more, nil
+}
+
+// untilReset is no bound on the instants that are complete in a partition that is not read to its end, which was read up to a time:
+// what is not read is newer. But if that time lies ahead of the log's, an operator has reset the log's time behind what was read,
+// and no more instants are complete until all is.
+func (w *worker) untilReset(clock int64) int64 {
+	if clock > w.pos.Time/1000 {
+		return math.MinInt64
+	}
+	return math.MaxInt64
 }
 
 // served are the triggers of a topic that the main reader serves.
@@ -52,31 +71,49 @@ func (w *worker) served(topic record.ID) (list []*live) {
 
 // histories reads a piece of each partition for each trigger that has not caught up with the main reader.
 func (w *worker) histories(ctx context.Context) (more bool, err error) {
-	for i, id := range w.topics {
-		for _, l := range w.live {
-			if i < 2 || l.Events != id || l.status != store.Behind || len(w.pos.Topics[i]) == 0 && !w.sees {
-				continue
-			}
-			behind, can := false, false
-			for part, span := range w.pos.Topics[i] {
-				key := store.CursorKey{Reader: l.No, Topic: id, Partition: uint32(part)}
-				span.Next = max(w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}].Next, span.Start)
-				held, err := w.tryEvents(ctx, key, span, []*live{l})
-				if err != nil {
-					return false, err
-				}
-				left := max(w.cursors[key].Next, span.Start) < span.Next
-				behind, can = behind || left, can || left && !held
-			}
-			more = more || can || !behind // once it has caught up, its deadlines are done
-			if !behind {
-				if err := w.join(ctx, l); err != nil {
-					return false, err
-				}
-			}
+	var behind []*live
+	for _, l := range w.live {
+		if l.status == store.Behind {
+			behind = append(behind, l)
 		}
 	}
+	for k := range behind {
+		if w.left <= 0 {
+			return true, nil
+		}
+		again, err := w.history(ctx, behind[w.turned(k, len(behind))])
+		if err != nil {
+			return false, err
+		}
+		more = more || again
+	}
 	return more, nil
+}
+
+// history is histories for one trigger.
+func (w *worker) history(ctx context.Context, l *live) (more bool, err error) {
+	i := 2 + slices.Index(w.topics[2:], l.Events)
+	if i < 2 || len(w.pos.Topics[i]) == 0 && !w.sees {
+		return false, nil
+	}
+	behind, spans := false, w.pos.Topics[i]
+	for j := range spans {
+		part := w.turned(j, len(spans))
+		key, span := store.CursorKey{Reader: l.No, Topic: l.Events, Partition: uint32(part)}, spans[part]
+		span.Next = max(w.cursors[store.CursorKey{Topic: l.Events, Partition: uint32(part)}].Next, span.Start)
+		held := false
+		if w.left > 0 {
+			if held, err = w.tryEvents(ctx, key, span, []*live{l}); err != nil {
+				return false, err
+			}
+		}
+		left := max(w.cursors[key].Next, span.Start) < span.Next
+		behind, more = behind || left, more || left && !held
+	}
+	if behind {
+		return more, nil
+	}
+	return true, w.join(ctx, l) // its deadlines are done then
 }
 
 // join hands a trigger that has caught up to the main reader.
@@ -112,6 +149,7 @@ type reading struct {
 	parsed []parsed
 	wanted map[int64][]store.InstKey // by trigger
 	bytes  int64                     // that the rows of wanted take, about
+	work   int                       // that the records of parsed are, about
 }
 
 // seenChunk is how many ids of events are forgotten at a time.
@@ -138,7 +176,7 @@ func (w *worker) events(ctx context.Context, key store.CursorKey, span Span, liv
 		some := *p
 		some.cursor.Clock = w.cursors[key].Clock
 		r := &reading{worker: w, p: &some, lives: lives, index: index, wanted: map[int64][]store.InstKey{}}
-		if err := w.apply(ctx, &some, r.apply); err != nil || some.cursor.Next == p.cursor.Next {
+		if err := w.apply(ctx, &some, r.apply); err != nil || some.cursor.Next == p.cursor.Next || w.left <= 0 {
 			return err
 		}
 	}
@@ -154,7 +192,7 @@ func (r *reading) apply(tx *store.Tx) error {
 		return err
 	}
 	for i := range r.parsed {
-		if i > 0 && r.rows.bytes > r.rows.limit { // states have grown
+		if i > 0 && (r.rows.bytes > r.rows.limit || r.left <= 0) { // states have grown, or cost more than others before
 			r.end(r.parsed[i].offset)
 			break
 		}
@@ -211,10 +249,11 @@ type parsed struct {
 
 // parse reads a record, and notes which rows it will need.
 func (r *reading) parse(rec *record.Record, stamped bool) error {
-	if r.bytes > r.rows.limit/4 {
+	if r.bytes > r.rows.limit/4 || r.work > r.left {
 		r.end(rec.Offset)
 		return errEnough
 	}
+	r.work += recordWork
 	p := parsed{offset: rec.Offset, time: rec.Timestamp, unstamped: !stamped}
 	if p.unstamped {
 	} else if rec.Value == nil {
@@ -227,6 +266,7 @@ func (r *reading) parse(rec *record.Record, stamped bool) error {
 			k := store.InstKey{Trigger: l.No, Entity: e.EntityID, Partition: r.p.key.Partition}
 			r.wanted[l.No] = append(r.wanted[l.No], k)
 			r.bytes += rowBytes + int64(len(e.EntityID))
+			r.work += l.pace
 		}
 	}
 	r.parsed = append(r.parsed, p)
@@ -246,6 +286,7 @@ func (r *reading) fetch() error {
 // record applies one record.
 func (r *reading) record(p *parsed) error {
 	r.met.events.Inc()
+	r.left -= recordWork
 	if p.unstamped {
 		r.met.unstamped.Inc()
 		return nil
@@ -302,6 +343,7 @@ func (r *reading) event(e *entry.Event, offset int64) error {
 			return err
 		}
 		r.met.steps.Inc()
+		r.spend(l, ready, &x.row)
 		if x.row.Flags&rule.Lossy > lossy {
 			r.met.degraded.Inc()
 		}

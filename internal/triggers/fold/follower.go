@@ -58,6 +58,7 @@ type Sizes struct {
 	Pieces    int           // of the topic of firings in a turn
 	Outbox    int           // firings that are recorded by one append
 	Dues      int           // deadlines of a trigger at a time
+	Work      int           // how much evaluating may cost at a time, in units of work.go; 0: what a broker uses
 	Sweep     int           // rows that are deleted at a time
 	Prune     int           // firings that are looked at at a time whether they may go
 	TickEvery time.Duration // the shortest time between two records that only make the log's time advance
@@ -73,7 +74,7 @@ type Sizes struct {
 // UsualSizes are those that a broker uses.
 func UsualSizes() Sizes {
 	return Sizes{
-		ReadBytes: 512 << 10, Pieces: 16, Outbox: 500, Dues: 2000, Sweep: 5000, Prune: 500, TickEvery: 50 * time.Millisecond,
+		ReadBytes: 512 << 10, Pieces: 16, Outbox: 500, Dues: 2000, Work: workUsual, Sweep: 5000, Prune: 500, TickEvery: 50 * time.Millisecond,
 		RetryMin: 100 * time.Millisecond, RetryMax: time.Minute, SaveEvery: time.Hour, SaveRecords: 100_000,
 	}
 }
@@ -108,6 +109,10 @@ func (o Options) WithDefaults() Options {
 		usual := UsualSizes()
 		o.Sizes = &usual
 	}
+	if o.Sizes.Work == 0 {
+		sizes := *o.Sizes
+		sizes.Work, o.Sizes = workUsual, &sizes
+	}
 	return o
 }
 
@@ -136,6 +141,7 @@ type Follower struct {
 	file    *store.File
 	broken  error // what a reader has found; guarded by mu
 
+	busy                atomic.Int64 // since when (ms) a turn is under way; 0: none is
 	savedAt, savedBytes atomic.Int64 // the newest snapshot: the log's time, µs, and how large its file is; 0: none is known
 
 	mu  sync.Mutex // guards what follows

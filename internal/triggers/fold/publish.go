@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sebbroker/seb/internal/triggers/rule"
 	"github.com/sebbroker/seb/internal/triggers/store"
@@ -21,6 +22,7 @@ type Progress struct {
 	Triggers          []*Head               // by id
 	Held              int64                 // bytes of memory that they take: see Memory
 	Lag               int64                 // records
+	Behind            int64                 // the append time (ms) up to which all was done; 0: up to the position
 	Firm              bool                  // this broker leads, and all is known that was recorded and delivered before it did
 	Unreadable        int                   // partitions of events with something in them that can not be read
 }
@@ -95,6 +97,7 @@ func (w *worker) publish(unreadable int) {
 			p.Complete[id] = w.settled(id, at)
 		}
 	}
+	p.Behind = w.behind()
 	w.mu.Lock()
 	p.Triggers = w.pub.Triggers
 	if !w.listed {
@@ -107,6 +110,11 @@ func (w *worker) publish(unreadable int) {
 	close(w.ch)
 	w.ch = make(chan struct{})
 	w.mu.Unlock()
+	lag := time.Duration(0)
+	if p.Behind != 0 {
+		lag = w.opt.Now().Sub(time.UnixMilli(p.Behind))
+	}
+	w.lags.watch(w, lag, p.Lag)
 }
 
 // settled is the instant up to which all deadlines of a topic's triggers have been handled, of an instant up to which all events

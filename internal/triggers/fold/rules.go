@@ -63,6 +63,8 @@ type live struct {
 	due     int64         // no row is due before
 	crossed bool          // all rows of today were looked at (rule.Current)
 	scanned store.InstKey
+	pace    int // work of an event, of late
+	spent   int // work since the main reader began its turn
 }
 
 // alter changes the head of a trigger.

@@ -45,6 +45,10 @@ type worker struct {
 	listed   bool      // the published list of triggers is as w.live
 	old      pruning
 	stuck    map[store.CursorKey]*stuck // of events
+	left     int                        // of the work of a step
+	turns    uint64
+	caughtUp int64 // the log's time (ms) at the last position up to which all was done
+	lags     lagging
 	tickedAt time.Time
 	keeper   keeper
 	inline   bool    // copies are saved by whoever has it go on
@@ -108,6 +112,8 @@ func (w *worker) turn(ctx context.Context) time.Duration {
 	if d := w.trouble.until.Sub(w.opt.Now()); d > 0 && d <= w.opt.Sizes.RetryMax {
 		return d
 	}
+	w.busy.Store(w.opt.Now().UnixMilli())
+	defer w.busy.Store(0)
 	err := w.found()
 	var wait time.Duration
 	if err == nil {
@@ -251,9 +257,11 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 		w.elected()
 	}
 	more := false
+	w.turns++
 	for _, step := range []func(context.Context) (bool, error){
 		w.definitions, w.firings, w.mainEvents, w.allDeadlines, w.histories, w.sweep,
 	} {
+		w.left = w.opt.Sizes.Work
 		again, err := step(ctx)
 		if err != nil {
 			return 0, err

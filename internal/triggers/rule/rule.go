@@ -76,6 +76,9 @@ func Compile(d Definition) (*Rule, error) {
 // Bytes is about how much memory it takes. TestTriggerMemory of package triggers holds that against the heap.
 func (r *Rule) Bytes() int64 { return 2<<10 + 700*int64(r.program.Nodes()) + 8*int64(len(r.Def.From)) }
 
+// Nodes is how many parts it has.
+func (r *Rule) Nodes() int { return r.program.Nodes() }
+
 // Names is the event names that it mentions, sorted.
 func (r *Rule) Names() []string { return r.names }
 
