@@ -45,6 +45,8 @@ type Trigger struct {
 	Status      string          `json:"status"`
 	Deliver     json.RawMessage `json:"deliver,omitempty"` // with its secrets masked
 	Backfilling bool            `json:"backfilling"`       // it reads what was there before it
+	// Late: it costs so much that it reads what is new by itself, behind the others.
+	Late bool `json:"late,omitempty"`
 	// TopicMissing: the topic of its events was deleted. It follows the next one of that name.
 	TopicMissing bool      `json:"topic_missing"`
 	CreatedAt    time.Time `json:"created_at"`

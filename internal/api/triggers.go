@@ -36,6 +36,8 @@ type Trigger struct {
 	Deliver    json.RawMessage `json:"deliver,omitempty"`
 	// Backfilling: it reads what was there before it, and does not fire at what is new yet.
 	Backfilling bool `json:"backfilling"`
+	// Late: it costs so much that it reads what is new by itself, behind the others.
+	Late bool `json:"late,omitempty"`
 	// TopicMissing: there is no topic of its events. It follows the next one of that name.
 	TopicMissing bool      `json:"topic_missing"`
 	CreatedAt    time.Time `json:"created_at"` // of the first version

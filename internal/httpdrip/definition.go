@@ -47,7 +47,7 @@ func shown(t *triggers.Head, d *rule.Stored) (api.Trigger, error) {
 	out := api.Trigger{
 		ID: d.ID, Version: d.Version, Text: d.Text, Expr: d.Expr, Names: append([]string{}, t.Names...), Class: class(d.Expr), Topic: d.Topic, Fire: string(d.Fire),
 		Backfill: string(d.Backfill), CarryFired: d.CarryFired, OnRetract: string(d.OnRetract), Status: string(d.Status),
-		Backfilling: t.Backfilling, TopicMissing: t.Missing, CreatedAt: instant(d.Created), VersionAt: instant(d.At),
+		Backfilling: t.Backfilling, Late: t.Late, TopicMissing: t.Missing, CreatedAt: instant(d.Created), VersionAt: instant(d.At),
 	}
 	if d.Cooldown > 0 {
 		out.Cooldown = driplang.FormatDuration(time.Duration(d.Cooldown) * time.Millisecond)

@@ -124,6 +124,9 @@ func status(t *client.Trigger) string {
 	if t.Backfilling {
 		return t.Status + ", reads the history"
 	}
+	if t.Late {
+		return t.Status + ", behind"
+	}
 	return t.Status
 }
 

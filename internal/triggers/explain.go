@@ -55,6 +55,9 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 	}
 	r.Bind(t.Events)
 	x = Explanation{Trigger: t.ID, Version: t.Version, Entity: entity, Complete: p.Complete[t.Events], Names: r.Names()}
+	if t.Late {
+		x.Complete = 0 // it is not known
+	}
 	err = e.fold.Query(func(q store.Queries) error {
 		_, rows, err := q.Insts(ctx, t.No, entity)
 		if err != nil {
@@ -120,6 +123,8 @@ func (x *Explanation) words(t *Trigger) string {
 		return fmt.Sprintf("topic missing: the topic %s was deleted; the trigger follows the next topic of that name", t.Topic)
 	case t.Backfilling:
 		return "the trigger is still reading the history"
+	case t.Late:
+		return "the trigger is behind the events: it costs more than all others of its topic, and reads them by itself"
 	case x.Over && x.Fired && t.Fire == rule.Once:
 		return "nothing: it has fired, and fires once"
 	case x.Over:

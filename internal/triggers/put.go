@@ -193,6 +193,9 @@ func (e *Engine) recorded(ctx context.Context, d *rule.Definition, old *Trigger)
 				ok = ok && (part >= len(d.From) || next >= d.From[part])
 			}
 		}
+		if t := p.Find(d.ID); t != nil && t.Late { // what it has not read yet is its own
+			return false
+		}
 		return ok && at >= d.At
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ func (b *Broker) read() bool {
 		return false
 	}
 	for i := range list {
-		if list[i].Backfilling {
+		if list[i].Backfilling || list[i].Late {
 			return false
 		}
 	}

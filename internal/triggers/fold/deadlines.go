@@ -22,7 +22,8 @@ func (w *worker) allDeadlines(ctx context.Context) (more bool, err error) {
 		}
 		more = more || again
 	}
-	return more, nil
+	again, err := w.lateDeadlines(ctx)
+	return more || again, err
 }
 
 // topicDeadlines passes what is due for the triggers of a topic. The deadlines of triggers that cost much come behind those of

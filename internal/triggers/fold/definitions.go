@@ -45,6 +45,11 @@ func (w *worker) dropLive(l *live) {
 	w.rules.drop(l.No)
 	w.held -= l.memory()
 	w.listed = false
+	w.unserve(l)
+}
+
+// unserve is the opposite of serve.
+func (w *worker) unserve(l *live) {
 	if l.status != store.Joined {
 		return
 	}

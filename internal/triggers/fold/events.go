@@ -25,7 +25,10 @@ func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 			}
 			continue
 		}
-		lives := w.served(id)
+		lives, behind := w.served(id), false
+		for _, l := range lives {
+			l.spent = 0
+		}
 		at := w.pos.Complete() // as far as what is not read lets it
 		for j := range spans {
 			part := w.turned(j, len(spans))
@@ -37,7 +40,7 @@ func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 				}
 			}
 			if c := w.cursors[key]; max(c.Next, span.Start) < span.Next {
-				more = more || !held
+				behind, more = true, more || !held
 				at = min(at, c.Clock-1, w.untilReset(c.Clock))
 			}
 		}
@@ -45,6 +48,11 @@ func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 			at = w.pos.Complete()
 		}
 		w.complete[id] = max(w.complete[id], at)
+		if behind && w.left <= 0 {
+			if err := w.lag(ctx, id, lives); err != nil {
+				return false, err
+			}
+		}
 	}
 	return more, nil
 }
@@ -100,6 +108,7 @@ func (w *worker) history(ctx context.Context, l *live) (more bool, err error) {
 	for j := range spans {
 		part := w.turned(j, len(spans))
 		key, span := store.CursorKey{Reader: l.No, Topic: l.Events, Partition: uint32(part)}, spans[part]
+		end := span.Next
 		span.Next = max(w.cursors[store.CursorKey{Topic: l.Events, Partition: uint32(part)}].Next, span.Start)
 		held := false
 		if w.left > 0 {
@@ -108,7 +117,7 @@ func (w *worker) history(ctx context.Context, l *live) (more bool, err error) {
 			}
 		}
 		left := max(w.cursors[key].Next, span.Start) < span.Next
-		behind, more = behind || left, more || left && !held
+		behind, more = behind || left || l.Late && span.Next < end, more || left && !held // with a backlog it would be late again
 	}
 	if behind {
 		return more, nil
@@ -130,7 +139,7 @@ func (w *worker) join(ctx context.Context, l *live) (err error) {
 	maps.DeleteFunc(w.cursors, func(k store.CursorKey, _ store.Cursor) bool { return k.Reader == l.No })
 	l.status = store.Joined
 	w.held -= l.cursors
-	w.alter(l, func(h *Head) { h.Backfilling = false })
+	w.alter(l, func(h *Head) { h.Backfilling, h.Late = false, false })
 	if l.due, err = w.f.FirstDue(ctx, l.No); err != nil {
 		return err
 	}

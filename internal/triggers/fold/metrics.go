@@ -17,16 +17,19 @@ func newMeters(e *Follower) *meters {
 	counter := func(name string) *metrics.Counter { return s.NewCounter("seb_triggers_" + name) }
 	s.NewGauge("seb_triggers_lag_records", func() float64 { return float64(e.Lag()) })
 	s.NewGauge("seb_triggers_lag_seconds", func() float64 { return e.LagTime().Seconds() })
-	s.NewGauge("seb_triggers_backfilling", func() float64 {
-		p, _, _ := e.Peek()
-		n := 0
-		for _, h := range p.Triggers {
-			if h.Backfilling {
-				n++
+	count := func(which func(h *Head) bool) func() float64 {
+		return func() (n float64) {
+			p, _, _ := e.Peek()
+			for _, h := range p.Triggers {
+				if which(h) {
+					n++
+				}
 			}
+			return n
 		}
-		return float64(n)
-	})
+	}
+	s.NewGauge("seb_triggers_backfilling", count(func(h *Head) bool { return h.Backfilling }))
+	s.NewGauge("seb_triggers_late", count(func(h *Head) bool { return h.Late }))
 	s.NewGauge("seb_triggers_unreadable_partitions", func() float64 {
 		p, _, _ := e.Peek()
 		return float64(p.Unreadable)

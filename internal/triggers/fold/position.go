@@ -88,6 +88,7 @@ func (w *worker) bind() (added bool) {
 		if !there && named && t.ID != l.Events && !bug(bugGone) {
 			w.opt.Logger.Info("a trigger follows the topic that was created again", "trigger", l.ID, "topic", l.Topic)
 			w.alter(l, func(h *Head) { h.Events = t.ID })
+			l.rebound = true
 			w.rules.drop(l.No)
 			added = true
 		}

@@ -39,9 +39,9 @@ func (p *Progress) Find(id string) *Head {
 // Trigger is a trigger as it is followed, with its definition.
 type Trigger struct {
 	rule.Definition
-	Backfilling, Missing bool // as in Head
-	No                   int64
-	Events               record.ID
+	Backfilling, Late, Missing bool // as in Head
+	No                         int64
+	Events                     record.ID
 }
 
 // Trigger reads a trigger from the file; nil if there is none of the id.
@@ -51,7 +51,7 @@ func (e *Follower) Trigger(ctx context.Context, id string) (*Trigger, error) {
 		return nil, err
 	}
 	d, err := rule.ParseDefinition([]byte(id), value)
-	return &Trigger{d, h.Backfilling, h.Missing, h.No, h.Events}, err
+	return &Trigger{d, h.Backfilling, h.Late, h.Missing, h.No, h.Events}, err
 }
 
 // Definition reads the definition of a trigger from the file; nil if there is none of the id.

@@ -47,6 +47,8 @@ type Head struct {
 	Paused  bool
 	// Backfilling is whether it reads what was there before it, and does not fire at what is new yet.
 	Backfilling bool
+	// Late is whether it costs so much that it reads what is new by itself, behind the others.
+	Late bool
 	// Missing is whether there is no topic of its events: it was deleted. The trigger follows the next one of that name.
 	Missing bool
 }
@@ -63,8 +65,10 @@ type live struct {
 	due     int64         // no row is due before
 	crossed bool          // all rows of today were looked at (rule.Current)
 	scanned store.InstKey
-	pace    int // work of an event, of late
-	spent   int // work since the main reader began its turn
+	pace    int       // work of an event, of late
+	spent   int       // work since the main reader began its turn
+	rebound bool      // it follows a topic that was created again
+	told    time.Time // when the log said that it is late
 }
 
 // alter changes the head of a trigger.
@@ -86,6 +90,9 @@ func (w *worker) newLive(g *store.Trigger, d *rule.Definition) (*live, error) {
 		due: math.MaxInt64, crossed: d.Backfill != rule.Current,
 	}
 	w.delivered(l.Head, l, g, d)
+	if w.pastBorder(l, d) {
+		l.Late, l.Backfilling = true, false
+	}
 	return l, nil
 }
 
@@ -99,7 +106,7 @@ func (l *live) memory() int64 {
 
 // delivered notes what a definition says that is no new version.
 func (w *worker) delivered(h *Head, l *live, g *store.Trigger, d *rule.Definition) {
-	h.Size, h.Paused, h.Backfilling = len(g.Def), d.Status == rule.Paused, l.status == store.Behind
+	h.Size, h.Paused, h.Backfilling = len(g.Def), d.Status == rule.Paused, l.status == store.Behind && !h.Late
 	if l.counts = 0; w.opt.Counts != nil {
 		l.counts = w.opt.Counts(d.Deliver)
 	}

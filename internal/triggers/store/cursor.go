@@ -108,6 +108,17 @@ func (t *Tx) Seen(reader int64, h Hash, x Sight, since int64) (ok bool, err erro
 	return n > 0, err
 }
 
+// CopySeen gives a reader what the main reader has seen. It does nothing, and ok is false, if that is more than limit events.
+func (t *Tx) CopySeen(reader int64, limit int) (ok bool, err error) {
+	var n int
+	err = t.query(t.ctx, func(scan func(...any) error) error { return scan(&n) },
+		"SELECT count(*) FROM (SELECT 1 FROM seen WHERE reader = ? LIMIT ?)", Main, limit+1)
+	if err != nil || n > limit {
+		return false, err
+	}
+	return true, t.put("INSERT INTO seen SELECT ?, hash, time, offset FROM seen WHERE reader = ?", reader, Main)
+}
+
 // PruneSeen forgets up to limit events of a reader before a time (ms).
 func (t *Tx) PruneSeen(reader, before int64, limit int) error {
 	return t.put("DELETE FROM seen WHERE (reader, hash) IN "+
