@@ -354,7 +354,7 @@ func ev(entity, name string) entry.Event { return entry.Event{EntityID: entity, 
 
 // small sizes make many transactions of few records.
 var small = fold.Sizes{
-	ReadBytes: 300, Pieces: 1, Outbox: 3, Dues: 2, Work: 700, Sweep: 3, Prune: 2, TickEvery: time.Millisecond,
+	ReadBytes: 300, Pieces: 1, Outbox: 3, Dues: 2, Work: 200, Sweep: 3, Prune: 2, TickEvery: time.Millisecond,
 	RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, Unsafe: true,
 }
 

@@ -52,7 +52,7 @@ func (b *Broker) Look() {
 func (s *Sim) sizes() *fold.Sizes {
 	work := 0 // as usual
 	if s.cfg.Dues == 2 {
-		work = 700 // a trigger that has a few events to read is late
+		work = 200 // a trigger that has a few events to read is late
 	}
 	return &fold.Sizes{
 		Work: work, ReadBytes: s.cfg.ReadBytes, Pieces: 4, Outbox: s.cfg.Out, Dues: s.cfg.Dues, Sweep: 50, TickEvery: 50 * time.Millisecond,

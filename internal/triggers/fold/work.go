@@ -5,11 +5,12 @@ import (
 )
 
 // Work is how much evaluating costs, counted so that it is the same on every machine: about 0.1 µs a unit. A turn does a bounded part
-// of it for each of its steps, so that no trigger holds up the others: what is left waits for the next turn.
+// of it for each of its steps, so that no trigger holds up the others: what is left waits for the next turn. A piece of events for
+// simple triggers fits into a turn, because each transaction costs as much as many events.
 const (
-	recordWork = 100 // a record that is read
-	stepWork   = 100 // an event or a deadline of a trigger, beside the size of its rule and of the entity's state
-	stateShare = 2   // bytes of state that are one unit
+	recordWork = 25 // a record that is read
+	stepWork   = 25 // an event or a deadline of a trigger, beside the size of its rule and of the entity's state
+	stateShare = 2  // bytes of state that are one unit
 
 	workUsual = 1_000_000 // a step of a turn: about 100 ms
 	// costly is the work of one event from which on the deadlines of a trigger are passed apart from those of others.
