@@ -103,7 +103,9 @@ func TestConnectionsThatAskForNothingGiveWay(t *testing.T) {
 // one of them has been idle for long.
 func TestConnectionsWithTheKeyAreKept(t *testing.T) {
 	topics := "GET /topics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nAuthorization: " + canary + "\r\n\r\n"
-	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait, c.http.KeepIdle = 3, 20*time.Millisecond, time.Hour })
+	s := start(t, func(c *setup) {
+		c.http.Connections, c.http.DoorWait, c.http.KeepIdle = 3, 20*time.Millisecond, time.Hour
+	})
 	kept := []net.Conn{s.dial(), s.dial(), s.dial()}
 	for range 20 {
 		for _, conn := range kept {
@@ -144,7 +146,9 @@ func TestNoWholeRequestIsLost(t *testing.T) {
 }
 
 func TestWhoHasNoPlaceIsTold(t *testing.T) {
-	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait, c.http.KeepIdle = 3, 50*time.Millisecond, time.Millisecond })
+	s := start(t, func(c *setup) {
+		c.http.Connections, c.http.DoorWait, c.http.KeepIdle = 3, 50*time.Millisecond, time.Millisecond
+	})
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	s.busy(3)
 	key := "Authorization: " + canary + "\r\n"

@@ -128,7 +128,7 @@ func TestSpecAndRoutesAreTheSame(t *testing.T) {
 	}
 }
 
-var fullTrigger = api.Trigger{Cooldown: "1d", OnRetract: "notify", Deliver: []byte("{}")}
+var fullTrigger = api.Trigger{Late: true, Cooldown: "1d", OnRetract: "notify", Deliver: []byte("{}")}
 
 func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 	s := readSpec(t)
@@ -177,7 +177,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"HistoryStart":  api.HistoryStart{},
 		"Firings":       api.Firings{},
 		"Firing": api.Firing{
-			RecordedAt: &time.Time{}, RetractedAt: &time.Time{}, Retraction: true, NextAttempt: &time.Time{}, Outcome: []byte("1"),
+			RecordedAt: &time.Time{}, RetractedAt: &time.Time{}, Retraction: true, NextAttempt: &time.Time{}, Outcome: []byte("1"), Held: "paused",
 			Witness: []api.WitnessEvent{{}},
 		},
 		"Explanation": api.Explanation{AsOf: &time.Time{}}, "DryRun": api.DryRun{}, "Sample": api.Sample{Witness: []api.WitnessEvent{{}}},
