@@ -34,7 +34,7 @@ func show(o outcome) string {
 
 // errOtherLeader ends a run without a fault. When the leader of a group has left, Kafka takes any other member, by the order of a
 // hash table; what follows depends on which one it is.
-var errOtherLeader = errors.New("Kafka has chosen another member as the leader")
+var errOtherLeader = errors.New("another member is the leader: Kafka has chosen it")
 
 func otherLeader(difference string) bool {
 	return strings.Contains(difference, " LeaderID: Kafka member") && strings.Contains(difference, ", Seb member")
