@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -101,7 +102,7 @@ func unknownVariables(root *cobra.Command, environ []string) (warnings []string)
 	learn(root)
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, "SEB_") || known[name] || slices.Contains(ownVariables, name) || strings.HasPrefix(name, "SEB_BENCH_") {
+		if !strings.HasPrefix(name, "SEB_") || known[name] || ownVariable(name) {
 			continue
 		}
 		w := "$" + name + " is no setting of Seb"
@@ -113,8 +114,10 @@ func unknownVariables(root *cobra.Command, environ []string) (warnings []string)
 	return warnings
 }
 
-// ownVariables are read by builds for tests; those that begin with SEB_BENCH_ are of seb-bench.
-var ownVariables = []string{"SEB_FAILPOINTS", "SEB_HURRY", "SEB_HURRY_GROUPS"}
+// ownVariable says whether a variable is read by seb-bench, or by a build with failpoints. Other builds have no names of those in them.
+func ownVariable(name string) bool {
+	return strings.HasPrefix(name, "SEB_BENCH_") || failpoint.Enabled && (name == "SEB_FAILPOINTS" || strings.HasPrefix(name, "SEB_HURRY"))
+}
 
 // nearest is the name with the fewest edits, at most three; "" if all are farther.
 func nearest(name string, names []string) (near string) {

@@ -287,18 +287,19 @@ func TestReadEventsOfBroker(t *testing.T) {
 		lines, entity string
 		want, fault   string
 	}{
-		"sent":              {lines: sent, want: "[{A u1 1767225600000 k [123 34 120 34 58 49 125]}]"},
-		"at comes first":    {lines: `{"event":"A","at":"1970-01-01T00:00:01Z","occurred_at":"2026-01-01T00:00:00Z"}`, want: "[{A  1000 null []}]"},
-		"append time":       {lines: record(0, 7000, "u1", sent), want: "[{A u1 7000 k [123 34 120 34 58 49 125]}]"},
-		"at beside it":      {lines: record(0, 7000, "u1", `{"event":"A","at":"1970-01-01T00:00:01Z"}`), want: "[{A  1000 null []}]"},
-		"erased":            {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + erased + record(2, 6, "u1", `{"event":"B","entity_id":"u1"}`), want: "[{B u1 6 null []}]"},
-		"one of several":    {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), entity: "u2", want: "[{B u2 5 null []}]"},
-		"several":           {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), fault: "entity_id: the events are of 2 entities (u1 and u2), and an expression is about one: choose it"},
-		"another":           {lines: sent, entity: "u3", fault: `entity_id: no event is of "u3"; they are of 1 entity (u1)`},
-		"no time":           {lines: `{"event":"A","entity_id":"u1"}`, fault: "event 0: at: missing, as is occurred_at: the time of the event is not known"},
-		"no text":           {lines: `{"offset":0,"timestamp":1,"key":"u1","value":null,"value_base64":"/w=="}`, fault: "event 0: value_base64: the record is not an event: it is not text"},
-		"no event":          {lines: record(0, 4, "u1", "x"), fault: "event 0: invalid character 'x' looking for beginning of value"},
-		"an unknown member": {lines: `{"event":"A","entity":"u1"}`, fault: `event 0: unknown field "entity"`},
+		"sent":                  {lines: sent, want: "[{A u1 1767225600000 k [123 34 120 34 58 49 125]}]"},
+		"at comes first":        {lines: `{"event":"A","at":"1970-01-01T00:00:01Z","occurred_at":"2026-01-01T00:00:00Z"}`, want: "[{A  1000 null []}]"},
+		"append time":           {lines: record(0, 7000, "u1", sent), want: "[{A u1 7000 k [123 34 120 34 58 49 125]}]"},
+		"at beside it":          {lines: record(0, 7000, "u1", `{"event":"A","at":"1970-01-01T00:00:01Z"}`), want: "[{A  1000 null []}]"},
+		"erased":                {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + erased + record(2, 6, "u1", `{"event":"B","entity_id":"u1"}`), want: "[{B u1 6 null []}]"},
+		"one of several":        {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), entity: "u2", want: "[{B u2 5 null []}]"},
+		"several":               {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), fault: "entity_id: the events are of 2 entities (u1 and u2), and an expression is about one: choose it"},
+		"another":               {lines: sent, entity: "u3", fault: `entity_id: no event is of "u3"; they are of 1 entity (u1)`},
+		"occurred_at beside at": {lines: `{"event":"A","at":"1970-01-01T00:00:01Z","occurred_at":"AAA"}`, fault: `event 0: occurred_at: want RFC 3339, such as 2026-03-01T12:00:00Z, given "AAA"`},
+		"no time":               {lines: `{"event":"A","entity_id":"u1"}`, fault: "event 0: at: missing, as is occurred_at: the time of the event is not known"},
+		"no text":               {lines: `{"offset":0,"timestamp":1,"key":"u1","value":null,"value_base64":"/w=="}`, fault: "event 0: value_base64: the record is not an event: it is not text"},
+		"no event":              {lines: record(0, 4, "u1", "x"), fault: "event 0: invalid character 'x' looking for beginning of value"},
+		"an unknown member":     {lines: `{"event":"A","entity":"u1"}`, fault: `event 0: unknown field "entity"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var q Question

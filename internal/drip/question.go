@@ -177,6 +177,11 @@ func of(i int, err error) error {
 func (e *jsonEvent) time(appended *int64) (int64, error) {
 	switch {
 	case e.At != nil:
+		if e.OccurredAt != nil {
+			if _, err := instant("occurred_at", e.OccurredAt); err != nil {
+				return 0, err
+			}
+		}
 		return instant("at", e.At)
 	case appended != nil:
 		return checkMillis(*appended)

@@ -13,6 +13,7 @@ func TestConnectionsWithinMemory(t *testing.T) {
 		limit int64
 		least int
 	}{
+		{16 << 20, 50},
 		{64 << 20, 240},
 		{256 << 20, 1000 + 400},
 		{1 << 30, 10_000 + 2000},

@@ -65,7 +65,8 @@ const (
 	// connectionBytes is the memory of a Kafka connection: buffers in both directions, two goroutines, requests in flight.
 	connectionBytes = 40 << 10
 	// httpIdleBytes is the memory of an idle HTTP connection: two buffers of 4 KiB, a goroutine, what net/http and the guard of
-	// its requests keep. A request takes more for its duration; busyBytes is for that, beside what requests reserve themselves.
+	// its requests keep. A request takes more for its duration; busyBytes, at most a quarter of all, are for that, beside what requests
+	// reserve themselves.
 	httpIdleBytes = 14 << 10
 	busyBytes     = 3 << 19
 )
@@ -198,7 +199,8 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 
 // MemoryFor is a memory limit, in bytes, with which a broker serves so many connections without TLS at once.
 func MemoryFor(connections int) int64 {
-	http := int64(httpapi.ConnectionsOpen(connections))*httpIdleBytes + busyBytes
+	idle := int64(httpapi.ConnectionsOpen(connections)) * httpIdleBytes
+	http := idle + min(busyBytes, idle/3+1) // see httpOpen
 	kafka := min(http/(kafkaShare-1)+connectionBytes, kafkaMost*connectionBytes)
 	return budget.LimitFor(budget.Connections, http+kafka)
 }
@@ -218,7 +220,8 @@ func (s *Server) connections() (http, kafka int) {
 
 // httpOpen is how many HTTP connections may be open with so much memory for all connections.
 func httpOpen(limit int64, kafka int, tls int64) int {
-	return int((limit - int64(kafka)*(connectionBytes+tls) - busyBytes) / (httpIdleBytes + tls))
+	limit -= int64(kafka) * (connectionBytes + tls)
+	return int((limit - min(busyBytes, limit/4)) / (httpIdleBytes + tls))
 }
 
 // ownFiles is how many files the program itself has open at most: cache, objects, requests to the store.

@@ -106,9 +106,14 @@ func (u *user) producer(ctx context.Context) {
 	)
 	defer c.Close()
 	places := make(chan struct{}, flightMax)
+work:
 	for ctx.Err() == nil {
 		for range 1 + u.rng.IntN(recordsMax) {
-			places <- struct{}{}
+			select {
+			case places <- struct{}{}:
+			case <-ctx.Done():
+				break work
+			}
 			part := u.partition()
 			e, values := u.next(part, 1)
 			e.Ordered, e.Form = true, "franz-go"

@@ -206,8 +206,8 @@ func (s *slot) ended(b *program.Broker, over bool) time.Duration {
 	case code == 1 && told:
 		s.r.counts.add("stopped, not in order", 1)
 		return 0
-	case code == 4 && s.store != nil:
-		// The check of the store at a start on an empty data folder, and a store that refuses or does not answer.
+	case (code == 4 || code == 1 && !led) && s.store != nil:
+		// The check of the store at a start on an empty data folder, and a store that refuses, or does not answer.
 		s.r.counts.add("ended by the store", 1)
 		return 10 * time.Millisecond
 	}
@@ -218,9 +218,9 @@ func (s *slot) ended(b *program.Broker, over bool) time.Duration {
 // line looks at what a broker prints.
 func (s *slot) line(text string) {
 	_, _ = fmt.Fprintln(s.log, text)
-	if rest, ok := strings.CutPrefix(text, "  Kafka    "); ok {
-		address, _, _ := strings.Cut(rest, " ")
-		s.kafka.SetTarget(address)
+	if _, address, ok := strings.Cut(text, " kafka=127"); ok && strings.Contains(text, "msg=serving ") {
+		address, _, _ = strings.Cut(address, " ")
+		s.kafka.SetTarget("127" + address)
 		return
 	}
 	if rest, ok := strings.CutPrefix(text, "failpoint "); ok {
