@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/sebbroker/seb/internal/program"
 	"github.com/sebbroker/seb/internal/tlsport/certtest"
 )
 
@@ -121,8 +122,7 @@ type kafkaVictim struct {
 func (v *kafkaVictim) listens() string {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for line := range strings.Lines(v.Log()) {
-			if rest, ok := strings.CutPrefix(line, "  Kafka    "); ok && strings.HasSuffix(rest, "\n") {
-				address, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			if address, ok := program.KafkaAddress(line); ok && strings.HasSuffix(line, "\n") {
 				return address
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -132,6 +133,16 @@ func (b *Broker) Address(dataDir string) (string, error) {
 		case <-tick.C:
 		}
 	}
+}
+
+// KafkaAddress is where a broker listens for clients of Kafka, if a line of its log says so.
+func KafkaAddress(line string) (address string, ok bool) {
+	if !strings.Contains(line, " msg=serving ") {
+		return "", false
+	}
+	_, rest, ok := strings.Cut(line, " kafka=")
+	address, _, _ = strings.Cut(strings.TrimSpace(rest), " ")
+	return address, ok
 }
 
 // tailBuffer keeps the last bytes written.

@@ -218,9 +218,8 @@ func (s *slot) ended(b *program.Broker, over bool) time.Duration {
 // line looks at what a broker prints.
 func (s *slot) line(text string) {
 	_, _ = fmt.Fprintln(s.log, text)
-	if _, address, ok := strings.Cut(text, " kafka=127"); ok && strings.Contains(text, "msg=serving ") {
-		address, _, _ = strings.Cut(address, " ")
-		s.kafka.SetTarget("127" + address)
+	if address, ok := program.KafkaAddress(text); ok {
+		s.kafka.SetTarget(address)
 		return
 	}
 	if rest, ok := strings.CutPrefix(text, "failpoint "); ok {
