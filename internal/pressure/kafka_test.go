@@ -122,7 +122,7 @@ type kafkaVictim struct {
 func (v *kafkaVictim) listens() string {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for line := range strings.Lines(v.Log()) {
-			if address, ok := program.KafkaAddress(line); ok && strings.HasSuffix(line, "\n") {
+			if address, ok := program.KafkaAddress(line); ok && strings.Contains(line, " pprof=") { // the line is whole
 				return address
 			}
 		}
