@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/record"
@@ -200,8 +198,8 @@ func encodeJSONLines(records []record.Record) ([]byte, error) {
 	for i := range records {
 		r := &records[i]
 		line := lineRecord{Timestamp: r.Timestamp}
-		line.Key, line.KeyBase64 = textOrBase64(r.Key)
-		switch text, b64 := textOrBase64(r.Value); {
+		line.Key, line.KeyBase64 = api.TextOrBase64(r.Key)
+		switch text, b64 := api.TextOrBase64(r.Value); {
 		case b64 != nil:
 			line.ValueBase64 = b64
 		case text != nil:
@@ -210,7 +208,7 @@ func encodeJSONLines(records []record.Record) ([]byte, error) {
 			line.Value = jsonNull
 		}
 		for _, h := range r.Headers {
-			text, b64 := textOrBase64(h.Value)
+			text, b64 := api.TextOrBase64(h.Value)
 			line.Headers = append(line.Headers, lineHeader{Key: h.Key, Value: text, ValueBase64: b64})
 		}
 		if err := enc.Encode(&line); err != nil {
@@ -218,15 +216,4 @@ func encodeJSONLines(records []record.Record) ([]byte, error) {
 		}
 	}
 	return b.Bytes(), nil
-}
-
-// textOrBase64 gives bytes as JSON has them: text where they are text, nothing where they are null.
-func textOrBase64(b []byte) (text, b64 *string) {
-	switch {
-	case b == nil:
-		return nil, nil
-	case utf8.Valid(b):
-		return new(string(b)), nil
-	}
-	return nil, new(base64.StdEncoding.EncodeToString(b))
 }

@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"unicode/utf8"
 
+	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -95,20 +95,9 @@ func bytesOf(name string, text **string, coded *string) ([]byte, error) {
 
 // members are those of bytes: text, perhaps null, or base64.
 func members(b []byte) (text **string, b64 *string) {
-	t, coded := jsonBytes(b)
+	t, coded := api.TextOrBase64(b)
 	if coded != nil {
 		return nil, coded
 	}
 	return &t, nil
-}
-
-// jsonBytes gives bytes as text where they are text, else in base64; null is neither.
-func jsonBytes(b []byte) (text, b64 *string) {
-	switch {
-	case b == nil:
-		return nil, nil
-	case utf8.Valid(b):
-		return new(string(b)), nil
-	}
-	return nil, new(base64.StdEncoding.EncodeToString(b))
 }

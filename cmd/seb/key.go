@@ -156,7 +156,7 @@ func (k *keyFlags) listing(keys iter.Seq2[client.KeyEntry, error], limit int) *l
 		},
 		object: func(w *bufio.Writer, e *client.KeyEntry) error {
 			out := api.KeyEntry{Partition: e.Partition, Offset: e.Offset, Timestamp: e.Timestamp}
-			out.Key, out.KeyBase64 = jsonBytes(e.Key)
+			out.Key, out.KeyBase64 = api.TextOrBase64(e.Key)
 			enc := json.NewEncoder(w)
 			enc.SetEscapeHTML(false)
 			return enc.Encode(&out)

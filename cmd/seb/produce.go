@@ -149,7 +149,7 @@ type sender struct {
 	topic     string
 	separator []byte
 	json      bool      // lines are objects
-	notice    io.Writer // nil, or the terminal of somebody who waits
+	notice    io.Writer // the terminal on which progress is shown; nil for none
 	options   client.ProduceOptions
 
 	batch       []record.Record

@@ -230,7 +230,7 @@ func (b *Broker) propose(ctx context.Context, r state.Record) error {
 // AutoCreates says whether EnsureTopic creates topics.
 func (b *Broker) AutoCreates() bool { return b.opt.AutoCreate }
 
-// DefaultPartitions is how many a topic has of which nobody says it.
+// DefaultPartitions is the number of partitions of a topic that is created without one.
 func (b *Broker) DefaultPartitions() int { return max(1, b.opt.DefaultPartitions) }
 
 // EnsureTopic returns nil if the topic is there. If not, and the broker may, it creates it with DefaultPartitions partitions and

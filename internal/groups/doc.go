@@ -16,7 +16,7 @@
 //
 //   - A member id of the classic protocol is never given twice. It ends in the epoch in which its coordinator leads, and a number
 //     that this coordinator gives once. An epoch is led by one broker in one run (rules R1 and R5 of the log). A dynamic member may
-//     keep its id over a restart if it joins the first generation of its group (file returning.go): nobody else has got its
+//     keep its id over a restart if it joins the first generation of its group (file returning.go): no other member has got its
 //     partitions before. A generation carries the epoch too, so it is not one of before. So a commit from before the restart is
 //     refused with ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID: it cannot rewind what the group has committed since.
 //   - A commit that a deposed coordinator still admits is fenced by the log: its object meets the successor's seal, so it is

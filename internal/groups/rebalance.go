@@ -76,7 +76,7 @@ func (c *Core) complete(g *group, now int64, out *Answers) {
 }
 
 // nextClassic is the next generation of the classic protocol. It carries the epoch in its high bits, so that no member that comes
-// with its id from another leadership names it: after 16,383 of them in an epoch they begin anew.
+// with its id from another leadership names it: after 16,383 of them in an epoch they join with a new id.
 func (c *Core) nextClassic(generation int32) int32 {
 	first := c.cfg.firstGeneration()
 	if int64(generation)+1 >= int64(first)+1<<generationBits {

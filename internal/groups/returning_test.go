@@ -143,11 +143,11 @@ func TestIDsThatAreNotTaken(t *testing.T) {
 		b.joined(ticket, want)
 	}
 	b, members := restarted(t, request("", ""), request("", "i"))
-	b.joined(b.join(request(members[1].Member, "i")), UnknownMemberID) // static members begin anew
+	b.joined(b.join(request(members[1].Member, "i")), UnknownMemberID) // static members join again
 	b.joined(b.join(request(members[1].Member, "")), UnknownMemberID)
 }
 
-// TestStaticMembersOfBeforeAreRefused: a static member joins anew, and its last run is fenced then.
+// TestStaticMembersOfBeforeAreRefused: a static member joins again, and its last run is fenced then.
 func TestStaticMembersOfBeforeAreRefused(t *testing.T) {
 	b, members := restarted(t, request("", "i"))
 	was := b.caller(members[0])

@@ -11,7 +11,7 @@ import (
 var codings = []string{"gzip", "zstd"}
 
 // entityTag names the bytes of an answer, or is "" if more may come to it. An answer that ended before the end of its partition
-// consists of the records of its topic from begun up to Offset that are there. They never change: a topic that is made anew has
+// consists of the records of its topic from begun up to Offset that are there. They never change: a topic that is created again has
 // another id, and offsets are given out once. Compaction can only take some of them away, and then their number is lower, or the
 // answer ends at a higher offset.
 func (g *Reading) entityTag(form string) string {

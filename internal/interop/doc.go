@@ -2,5 +2,5 @@
 // kill -9. kcat, confluent-kafka (Python), kafkajs, rskafka and sarama are here, the Java clients in package java, and clients of the
 // HTTP API in package openapi. Package place has the broker, and the folder that clients are installed into.
 //
-// The tests run with `make interop`; elsewhere they are skipped, as they fetch packages from Debian, PyPI, npm and crates.io.
+// The tests run with `make interop`; elsewhere they are skipped, as they fetch packages from Debian, PyPI, npm and Rust crates.
 package interop

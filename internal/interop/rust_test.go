@@ -24,7 +24,7 @@ func rust(ctx context.Context) (string, error) {
 		_, err := place.Command(ctx, "testdata/rust", cargo, "build", "--quiet", "--locked", "--target-dir", dir)
 		return err
 	}
-	dir, err := place.Install("rskafka-"+rskafkaVersion, "rskafka "+rskafkaVersion+" from crates.io", build)
+	dir, err := place.Install("rskafka-"+rskafkaVersion, "rskafka "+rskafkaVersion+" from its crate", build)
 	if err != nil {
 		return "", err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
-// DescribeCluster (60), v0 to v2: the one broker. Controllers, which are no brokers anywhere here, can not be asked for.
+// DescribeCluster (60), v0 to v2: the one broker. Controllers cannot be asked for: there are none.
 var describeClusterAPI = api{
 	key: kmsg.DescribeCluster, min: 0, max: 2,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Bool, wire.Int8.Since(1), wire.Bool.Since(2)}},

@@ -138,7 +138,7 @@ func (x *Explanation) words(t *Trigger) string {
 	case x.True && len(x.MustNotCome) > 0:
 		return "it is true until " + strings.Join(x.MustNotCome, " or ") + " comes"
 	case x.True:
-		return "it is true; what happens now changes nothing about that, or begins it anew"
+		return "it is true; what happens now changes nothing about that, or starts it again"
 	case x.Next != 0:
 		text = "it becomes true at " + at
 		if len(x.MustNotCome) > 0 {
@@ -148,7 +148,7 @@ func (x *Explanation) words(t *Trigger) string {
 			text += "; earlier if " + strings.Join(x.MustCome, ", ") + " make it so"
 		}
 	case len(x.MustCome) == 0: // such as the left side of a THEN, once more
-		text = "it waits for one of " + strings.Join(x.Names, ", ") + " that begins it anew"
+		text = "it waits for one of " + strings.Join(x.Names, ", ") + " that starts it again"
 	case len(x.MustNotCome) > 0:
 		text += "; " + strings.Join(x.MustNotCome, ", ") + " must not come"
 	}

@@ -176,7 +176,7 @@ func CapSpan(text []byte) time.Duration {
 	return c.Per
 }
 
-// QuietOf is the quiet hours in the JSON of a Delivery; none if it has none, or can not be read.
+// QuietOf is the quiet hours in the JSON of a Delivery; none if it has none, or cannot be read.
 func QuietOf(text []byte) QuietHours {
 	if len(text) == 0 || string(text) == "null" {
 		return QuietHours{}

@@ -42,7 +42,7 @@ type run struct {
 	history     []string
 	due         []judgement
 	served      map[[2]int16]int                                         // answers that were compared, by key and version
-	list        func(st *step, bad []string, request, kafka, seb string) // gets differences that nobody wants, which then are no error
+	list        func(st *step, bad []string, request, kafka, seb string) // collects unexpected differences, which then are no error
 }
 
 // nonceNow is six letters of the time.

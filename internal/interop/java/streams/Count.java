@@ -7,7 +7,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Materialized;
 
-/** Counts the words of topic words in topic counts: with a topic to partition them anew, and a store that is restored from its log. */
+/** Counts the words of topic words in topic counts: with a repartition topic, and a store that is restored from its log. */
 public class Count {
     public static void main(String[] args) throws Exception {
         var settings = new Properties();
