@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -22,6 +23,17 @@ var metadataAPI = api{
 	begin: serving((*call).metadata),
 }
 
+// freshWait bounds the confirmation of a read-only broker. Clients ask for metadata again, so an older answer is better than none.
+const freshWait = 5 * time.Second
+
+// confirm makes a read-only broker read the log up to its end, so that topics created up to a second ago are in the answer. If the
+// store does not confirm in time, the answer is what the broker knows: its log has the error.
+func (c *call) confirm(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, freshWait)
+	defer cancel()
+	_ = c.b.Fresh(ctx)
+}
+
 func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrMetadataResponse()
 	h := c.host()
@@ -33,6 +45,7 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 	if r.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = clusterOperations
 	}
+	c.confirm(ctx)
 	var found []broker.TopicRef
 	if r.Topics == nil || c.version == 0 && len(r.Topics) == 0 {
 		found = c.b.TopicRefs()

@@ -1,0 +1,39 @@
+package kafka_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// TestMetadataOfAReadOnlyBroker: a topic created after the start of a read-only broker is in its next answer, by name and in the list.
+// The broker does not poll the log during the test.
+func TestMetadataOfAReadOnlyBroker(t *testing.T) {
+	store := objstore.NewMemory()
+	leader := openBroker(t, store, nil)
+	follow := func() *served {
+		b := openBroker(t, store, func(o *broker.Options) {
+			o.Core.ReadOnly, o.Core.FollowPoll = true, logcore.Duration(time.Hour)
+		})
+		return serve(t, b, kafka.Options{})
+	}
+	for _, x := range []struct {
+		name string
+		ask  []string
+	}{{"named", []string{"named"}}, {"listed", nil}} {
+		t.Run(x.name, func(t *testing.T) {
+			follower := admin(t, follow())
+			if _, err := leader.CreateTopic(t.Context(), x.name, broker.TopicSpec{}); err != nil {
+				t.Fatal(err)
+			}
+			got, err := follower.ListTopics(t.Context(), x.ask...)
+			if err != nil || !got.Has(x.name) || got[x.name].Err != nil {
+				t.Errorf("metadata of a new topic: %+v, %v", got, err)
+			}
+		})
+	}
+}
