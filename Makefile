@@ -31,7 +31,7 @@ COUNT    ?= 6
 USERS    ?= 10000
 DAY      ?= 2.5s
 
-.PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim losses clocks planted cost costs torture soak memory bench microbench run s3server example
+.PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim losses clocks mutants cost costs torture soak memory bench microbench run s3server example
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,7 +60,6 @@ vet:
 test: s3server vet ## every test, the S3 server included
 	$(GO) test -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v /internal/pressure$$)
 	$(GO) test -timeout $(TIMEOUT) ./internal/pressure  # by itself: it measures memory to the MiB
-	$(GO) test -tags plantedbugs -timeout $(TIMEOUT) -run '^TestPlantedBugs' ./internal/sim
 	$(GO) test -tags failpoints ./internal/failpoint
 	cd bench && $(GO) test -timeout $(TIMEOUT) ./...
 
@@ -72,7 +71,6 @@ lint: vet ## format, vet, staticcheck, known holes, and the same code for linux/
 	  if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	$(TOOL) staticcheck ./...
 	cd bench && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
-	$(GO) vet -tags plantedbugs ./internal/logcore ./internal/triggers/... ./internal/sim/...
 	$(GO) vet -tags failpoints ./cmd/seb ./internal/failpoint
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
@@ -105,8 +103,8 @@ losses: ## every object of a bucket lost, and every pair; the simulator for TIME
 clocks: ## the simulator for TIME with clocks that are wrong, in folders and on stores that tell the time
 	$(GO) test ./internal/sim -run '^TestClocks$$' -count=1 -v -timeout 0 -simtime=$(TIME)
 
-planted: ## the tests of the tests: every planted bug must be found
-	$(GO) test -tags plantedbugs ./internal/sim -run '^TestPlantedBugs' -count=1 -v -timeout 0
+mutants: ## the tests of the tests: every mutant must be found; two minutes
+	$(GO) test ./test/mutants -run '^TestMutants$$' -count=1 -v -timeout 0
 
 cost: s3server ## requests counted at the store's side, over minutes
 	$(GO) test ./internal/torture -run 'TestIdle|TestPuts' -count=1 -v -timeout 0 -idle 10m -write 1m -batch-wait 1s

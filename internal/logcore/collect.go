@@ -107,7 +107,7 @@ func (g *Collector) judgePack(epoch uint32, nonce record.ID, number uint64) Verd
 	id := state.PackID{Epoch: epoch, ID: number}
 	_, used := g.packs[id]
 	e, on := g.chain[nonce]
-	known := on && e.Number == epoch || !on && g.proven.has(nonce) || bug(bugBranchCollected)
+	known := on && e.Number == epoch || !on && g.proven.has(nonce)
 	switch {
 	case !known, on && used:
 		return Keep
@@ -141,23 +141,17 @@ func (g *Collector) Judge(key string) Verdict {
 // judgeSlot: a slot below the snapshot that it does not reference.
 func (g *Collector) judgeSlot(epoch uint32, nonce record.ID, slot uint64) Verdict {
 	at := state.Position{Epoch: epoch, Slot: slot}
-	switch {
-	case bug(bugHigherEpoch) && epoch > g.a.Pos.Epoch:
-		return AskHead
-	case bug(bugAboveSnapshot) && epoch == g.a.Pos.Epoch && nonce == g.a.Nonce:
-	case !at.Less(g.a.Pos):
+	if !at.Less(g.a.Pos) {
 		return Keep
 	}
 	e, on := g.chain[nonce]
-	if on && e.Number != epoch || g.a.OnLostBranch(at) && !bug(bugBranchCollected) {
+	if on && e.Number != epoch || g.a.OnLostBranch(at) {
 		return Keep
 	}
-	if _, used := g.refs[slotRef{epoch, slot}]; on && used && !bug(bugReferenced) {
+	if _, used := g.refs[slotRef{epoch, slot}]; on && used {
 		return Keep
 	}
 	switch {
-	case bug(bugSealCollected):
-		return Delete
 	case !on:
 		if _, read := g.proven.names[g.key(epoch, nonce, slot)]; read {
 			return Keep // the SEAL of a forgotten epoch
@@ -183,8 +177,6 @@ func (g *Collector) Head(key string, h *record.Head) Verdict {
 	}
 	e, on := g.chain[nonce]
 	switch {
-	case (bug(bugBranchCollected) || bug(bugHigherEpoch) && h.Epoch > g.a.Pos.Epoch) && h.Kind == record.KindData:
-		return Delete
 	case on && h.Kind == record.KindData && g.inFlight(h.Low, e.Seal, h.Epoch):
 		return Delete
 	case on && h.Kind == record.KindData:

@@ -131,9 +131,6 @@ func (c *Core) answer(ev *Event) {
 	}
 	switch ev.Outcome {
 	case OutcomeNoVerdict, OutcomeConflict, OutcomeRefused:
-		if c.plantedVerdict(r, ev) {
-			return
-		}
 		c.repeat(r, ev)
 		return
 	case OutcomeCorrupt:
@@ -162,10 +159,6 @@ func (c *Core) repeat(r *request, ev *Event) {
 	if ev.Outcome == OutcomeRefused {
 		r.effect.Delay = int64(c.cfg.RefusedRetry)
 		c.refused(r, ev)
-	}
-	if bug(bugBytesChange) && r.effect.Kind == EffPutData {
-		r.effect.Frozen.Head.Low = c.committed.Pos.Slot
-		r.effect.Attempt = 0
 	}
 	c.emit(r.effect)
 }
@@ -212,7 +205,7 @@ func (c *Core) giveUp(why Rejection) {
 	c.walk = nil
 	for _, s := range c.lead.slots {
 		s.frozen.Proposal.forget(why, false)
-		c.emitUnknown(s.frozen)
+		c.emit(Effect{Kind: EffUnknown, Frozen: s.frozen})
 		for _, p := range s.after {
 			p.forget(why, true)
 			c.emit(Effect{Kind: EffReject, Proposal: p, Reject: why})
@@ -242,14 +235,6 @@ func (p *Proposal) forget(why Rejection, all bool) {
 			op.Err, op.Next = why, 0
 		}
 	}
-}
-
-func (c *Core) emitUnknown(f *Frozen) {
-	if bug(bugUnknownIsRejected) {
-		c.emit(Effect{Kind: EffReject, Proposal: f.Proposal, Reject: RejectFenced})
-		return
-	}
-	c.emit(Effect{Kind: EffUnknown, Frozen: f})
 }
 
 // tick does what time asks for.

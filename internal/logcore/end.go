@@ -30,10 +30,6 @@ func (c *Core) proveEnd(atEnd func()) {
 		c.endsShort()
 		return
 	}
-	if bug(bugEndUnproven) {
-		atEnd()
-		return
-	}
 	if s := c.cfg.Seen; s != nil && !c.cfg.ReadOnly && (s.Cluster != c.cluster || s.Beyond(c.committed)) {
 		// What was seen may have been written since this walk began: the walk starts over before it is believed.
 		if c.take.older++; c.take.older < shortMost {

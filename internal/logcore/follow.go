@@ -19,7 +19,7 @@ type following struct {
 
 // followEnd is reached at the first missing slot.
 func (c *Core) followEnd() {
-	if c.role == RoleStarting && !bug(bugBelievesMissing) {
+	if c.role == RoleStarting {
 		c.follow.busy = true
 		c.proveEnd(c.atMissing)
 		return
@@ -36,7 +36,7 @@ func (c *Core) atMissing() {
 	}
 	f.busy = false
 	asked := c.waiting || len(c.confirms) > 0
-	if asked && (f.lost || !f.known || c.since(f.since, c.cfg.IdleCheck)) && !bug(bugBelievesMissing) {
+	if asked && (f.lost || !f.known || c.since(f.since, c.cfg.IdleCheck)) {
 		c.confirmPosition()
 		return
 	}

@@ -36,21 +36,11 @@ type slot struct {
 	records []state.Record
 	encoded bool
 	durable bool
-	early   bool        // only with a planted bug
 	after   []*Proposal // wholly rejected on a state that includes this slot: answered when it is committed
 }
 
 // windowOpen is rule R2: slot s is sent only when slot s-K is committed.
 func (c *Core) windowOpen() bool {
-	if bug(bugCountedWindow) {
-		n := 0
-		for _, s := range c.lead.slots {
-			if !s.durable {
-				n++
-			}
-		}
-		return n < c.cfg.Window
-	}
 	return len(c.lead.slots) < c.cfg.Window
 }
 
@@ -103,29 +93,19 @@ func (c *Core) room() state.Room {
 // on, and no more.
 func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
 	ahead := c.lead.ahead
-	after := ahead.AppendTime
-	if bug(bugResetIgnored) {
-		after = ahead.Latest
-	}
 	h := record.Head{
-		Kind: record.KindData, Time: max(wall, after+1), Cluster: c.cluster, Shard: c.cfg.Shard,
+		Kind: record.KindData, Time: max(wall, ahead.AppendTime+1), Cluster: c.cluster, Shard: c.cfg.Shard,
 		Epoch: ahead.Pos.Epoch, Nonce: ahead.Nonce, Slot: ahead.Pos.Slot, Low: c.committed.Pos.Slot, PrevCRC: ahead.PrevCRC,
 	}
 	f := &Frozen{Key: state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), Proposal: p, Head: h}
 	records = c.raise(p, records)
 	f.State = state.EncodeRecords(nil, records)
 	f.stamp = h.Time / 1000
-	if bug(bugStampWall) {
-		f.stamp = wall / 1000
-	}
 	c.group(f)
 	ahead.Froze(h.Time)
 	s := &slot{frozen: f, records: records}
 	c.lead.slots = append(c.lead.slots, s)
 	c.put(s, 0)
-	if s.early = bug(bugOffsetEarly) && len(p.Appends) == 0; s.early {
-		c.emit(Effect{Kind: EffCommit, Frozen: f})
-	}
 }
 
 // raise adds the record that raises the bucket's format level to the first slot of a client in which it is due. A slot of
@@ -220,17 +200,10 @@ func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Reco
 
 // knownBatch says whether an idempotent producer's batch may not be appended: it is there already, or out of order.
 func (c *Core) knownBatch(a *Append) bool {
-	known := c.lead.ahead
-	if bug(bugDedupCommitted) {
-		known = c.committed
-	}
-	base, duplicate, err := known.CheckProducer(a.Topic, a.Partition, &a.Producer)
-	if duplicate && !bug(bugNoDedup) {
+	base, duplicate, err := c.lead.ahead.CheckProducer(a.Topic, a.Partition, &a.Producer)
+	if duplicate {
 		a.Err, a.Base = RejectDuplicate, base
 		return true
-	}
-	if bug(bugNoDedup) || bug(bugDedupCommitted) {
-		err = nil
 	}
 	a.Err = rejection(err)
 	return err != nil
@@ -280,7 +253,7 @@ func rejection(err error) Rejection {
 // it says may rest on slots in flight (rule R2).
 func (c *Core) rejectLater(p *Proposal) {
 	n := len(c.lead.slots)
-	if n == 0 || bug(bugServeOverlay) || bug(bugDuplicateEarly) {
+	if n == 0 {
 		c.emit(Effect{Kind: EffReject, Proposal: p})
 		return
 	}
@@ -334,11 +307,7 @@ func (c *Core) group(f *Frozen) {
 // stamps says whether batches get the append time: what the topic says with all frozen slots and this one's operations
 // applied, so that everybody who reads the log knows it of each batch.
 func (c *Core) stamps(topic record.ID) bool {
-	known := c.lead.ahead
-	if bug(bugStampCommitted) && c.committed.Topic(topic) != nil {
-		known = c.committed
-	}
-	return known.Topic(topic).LogAppendTime()
+	return c.lead.ahead.Topic(topic).LogAppendTime()
 }
 
 // order lists positions by group, keeping their order within each: a counting sort.
@@ -405,9 +374,7 @@ func (c *Core) commitDurable() {
 		c.lead.slots = c.lead.slots[1:]
 		c.lead.seenAt = c.now
 		c.confirmed()
-		if !bug(bugAckOutOfOrder) && !s.early {
-			c.emit(Effect{Kind: EffCommit, Frozen: f})
-		}
+		c.emit(Effect{Kind: EffCommit, Frozen: f})
 		for _, p := range s.after {
 			c.emit(Effect{Kind: EffReject, Proposal: p})
 		}

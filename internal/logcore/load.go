@@ -64,11 +64,6 @@ func (c *Core) foundCluster() {
 	c.request(Effect{Kind: EffNonce}, func(ev *Event) {
 		id := ev.Nonce
 		c.request(Effect{Kind: EffPutMeta, Key: MetaKey, Body: EncodeMeta(id)}, func(*Event) {
-			if bug(bugGenesisRace) {
-				c.cluster = id
-				c.loadNewest()
-				return
-			}
 			c.load.metaAgain = true
 			c.start()
 		})
@@ -94,11 +89,7 @@ func (c *Core) loadNewest() {
 const snapsListed = 16
 
 func (c *Core) listSnaps(done func([]snapName)) {
-	max := snapsListed
-	if bug(bugSnapshotsBySlot) {
-		max = 0
-	}
-	c.request(Effect{Kind: EffList, Prefix: SnapPrefix(c.cfg.Shard), Max: max}, func(ev *Event) {
+	c.request(Effect{Kind: EffList, Prefix: SnapPrefix(c.cfg.Shard), Max: snapsListed}, func(ev *Event) {
 		done(parseSnaps(c.cfg.Shard, ev.Names))
 	})
 }

@@ -93,9 +93,6 @@ func parseSnaps(shard uint32, keys []string) []snapName {
 			names = append(names, n)
 		}
 	}
-	if bug(bugSnapshotsBySlot) {
-		sortBySlot(names)
-	}
 	return names
 }
 

@@ -23,30 +23,18 @@ func (c *Core) put(s *slot, attempt int) {
 // settle: the slot is durable.
 func (c *Core) settle(s *slot) {
 	s.durable = true
-	if bug(bugAckOutOfOrder) {
-		c.emit(Effect{Kind: EffCommit, Frozen: s.frozen})
-	}
 	c.commitDurable()
 }
 
 // taken finds out what lies in a slot of ours whose PUT found the name taken (rule R3): kind first.
 func (c *Core) taken(s *slot) {
 	f := s.frozen
-	if bug(bugExistsForeign) {
-		f.Proposal.forget(RejectFenced, true)
-		c.emit(Effect{Kind: EffReject, Proposal: f.Proposal, Reject: RejectFenced})
-		f.Proposal = &Proposal{}
-		c.fenced(&Slot{})
-		return
-	}
 	c.request(Effect{Kind: EffGetSlot, Key: f.Key, HeadOnly: true}, func(ev *Event) {
 		switch {
 		case ev.Outcome == OutcomeNotFound:
 			c.put(s, 1) // collected in between: a leader sends the PUT again
 		case ev.Outcome == OutcomeCorrupt:
 			c.stop(fmt.Errorf("read %s: %w", f.Key, orUnknown(ev.Err)))
-		case bug(bugIdentityFirst) && sameIdentity(&ev.Slot.Head, &f.Head):
-			c.settle(s)
 		case ev.Slot.Head.Kind == record.KindSeal:
 			c.fenced(ev.Slot)
 		case sameIdentity(&ev.Slot.Head, &f.Head) && ev.Slot.Head.CRC == f.Head.CRC:
@@ -72,19 +60,6 @@ func (c *Core) fenced(seal *Slot) {
 	c.role = RoleFenced
 	c.giveUp(RejectFenced)
 	c.emit(Effect{Kind: EffRole, Role: RoleFenced, Epoch: seal.Head.NextEpoch, Leader: leader})
-}
-
-// plantedVerdict takes an answer that is no verdict for one: only with a planted bug.
-func (c *Core) plantedVerdict(r *request, ev *Event) bool {
-	believed := bug(bugAckOnTimeout) && ev.Outcome == OutcomeNoVerdict ||
-		bug(bugConflictExists) && ev.Outcome == OutcomeConflict
-	if !believed || r.effect.Kind != EffPutData {
-		return false
-	}
-	delete(c.ops, r.effect.Op)
-	ev.Outcome = OutcomeOK
-	r.done(ev)
-	return true
 }
 
 // idleCheck is rule R11 for a leader: readers wait, nothing was committed for T, so look whether we still lead.

@@ -92,7 +92,7 @@ func (c *Core) noteFreed(records []state.Record) {
 // answers.
 func (c *Core) garbagePending() bool {
 	s, g := &c.snap, &c.reclaimed
-	return c.role == RoleLeader && g.freed > g.clean && !s.running && !s.collecting && !bug(bugGarbageStays)
+	return c.role == RoleLeader && g.freed > g.clean && !s.running && !s.collecting
 }
 
 // passDue: the older of two snapshots already covers what is pending, only its pass was not finished.

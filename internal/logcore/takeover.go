@@ -15,7 +15,6 @@ type takeover struct {
 	older int // rounds that ended before what an earlier run knew
 	// sealed holds the nonces of our SEALs put ahead, by slot of the epoch we walk.
 	sealed map[state.Position]record.ID
-	nonce  record.ID // only for a planted bug
 }
 
 // sealAheadAfter is how many rounds a candidate loses to a busy leader before it also seals beyond the end.
@@ -45,17 +44,7 @@ func (c *Core) draw() {
 		c.sealAhead()
 	}
 	c.request(Effect{Kind: EffNonce}, func(ev *Event) {
-		nonce := ev.Nonce
-		if bug(bugNonceTwoRuns) {
-			nonce = sharedNonce(c.cluster, c.committed.Pos.Epoch+1)
-		}
-		if bug(bugNonceTwoSlots) {
-			if c.take.nonce.IsZero() {
-				c.take.nonce = nonce
-			}
-			nonce = c.take.nonce
-		}
-		c.seal(nonce)
+		c.seal(ev.Nonce)
 	})
 }
 
@@ -196,13 +185,6 @@ func (c *Core) aheadPassed() bool {
 // validate is rule R5 (4): only a LIST that began after the SEAL was durable shows that the SEAL is on the chain, and
 // did not land in a slot that was collected.
 func (c *Core) validate() {
-	if bug(bugNoValidation) {
-		c.becomeLeader()
-		return
-	}
-	if bug(bugEarlySnapshot) {
-		c.takeSnapshot()
-	}
 	c.listSnaps(func(names []snapName) {
 		names = c.onLog(names)
 		if len(names) == 0 && c.load.base == "" || len(names) > 0 && names[0].key == c.load.base {

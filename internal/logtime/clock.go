@@ -6,19 +6,7 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/sebbroker/seb/internal/planted"
 )
-
-// Mistakes to be found by the simulator's invariants.
-const (
-	BugTrusted = "commits by a clock that the store or the log contradicts"
-	BugStart   = "a clock that the log contradicts is believed at a start"
-	BugSet     = "time passes by a clock that is set"
-)
-
-// PlantedBugs lists them.
-func PlantedBugs() []string { return []string{BugTrusted, BugStart, BugSet} }
 
 const (
 	// SkewMax is how far the machine's clock may be from the store's.
@@ -92,17 +80,17 @@ func (c *Clock) Time(r Reading) (int64, error) {
 	}
 	at := r.Wall
 	if r.Store {
-		if r.Skew.Abs() > SkewMax && !planted.On(BugTrusted) {
+		if r.Skew.Abs() > SkewMax {
 			return at, &Error{Skew: r.Skew}
 		}
-	} else if !planted.On(BugTrusted) && !planted.On(BugSet) {
+	} else {
 		at = c.started.Wall + (r.Mono-c.started.Mono)/1000
 	}
 	if c.settled || c.last < never {
 		return at, nil
 	}
 	leap := leap(at, c.last)
-	if !r.Store && !c.Accept && !planted.On(BugTrusted) && !planted.On(BugStart) && (leap <= 0 || leap > LeapMax) {
+	if !r.Store && !c.Accept && (leap <= 0 || leap > LeapMax) {
 		return at, &Error{Last: time.UnixMicro(c.last), Leap: leap}
 	}
 	c.settled, c.leap = true, leap

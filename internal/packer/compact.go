@@ -8,15 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/planted"
 	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
-)
-
-// Bugs that can be planted (package planted).
-const (
-	BugNewestDropped  = "compaction drops the newest value"
-	BugTombstoneEarly = "tombstone removed at once"
 )
 
 // Compaction is one pass over partitions of compacted topics: it keeps the newest record of each key, and removes
@@ -104,11 +97,7 @@ func (k *compacting) due(p *state.Partition, s *state.Settings, c *Config, now i
 		cleanBytes += int64(r.Len) - dirty
 	}
 	k.to = max(k.clean, end)
-	if planted.On(BugTombstoneEarly) {
-		k.sweep = k.to
-	} else {
-		k.sweep = p.Sweepable(now - s.DeleteRetentionTime.Microseconds())
-	}
+	k.sweep = p.Sweepable(now - s.DeleteRetentionTime.Microseconds())
 	if k.sweep > end {
 		k.sweep = 0 // some of it can not be read
 	}
@@ -183,11 +172,7 @@ func (c *Compaction) Scan(run *Run, batches []byte, r *record.Reader) error {
 
 func (k *compacting) hash(key []byte) keyHash {
 	var room [256]byte
-	number := k.number
-	if planted.On(BugNewestDropped) {
-		number = 0
-	}
-	h := sha256.Sum256(append(binary.LittleEndian.AppendUint32(room[:0], number), key...))
+	h := sha256.Sum256(append(binary.LittleEndian.AppendUint32(room[:0], k.number), key...))
 	return keyHash(h[:16])
 }
 

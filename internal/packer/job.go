@@ -1,7 +1,5 @@
 package packer
 
-import "github.com/sebbroker/seb/internal/planted"
-
 // Step is what is to be done next for a pack.
 type Step uint8
 
@@ -11,8 +9,6 @@ const (
 	Install                 // propose the record that installs it
 	Done                    // nothing: installed, or its fate is that of the slot its record is in
 	Abandon                 // nothing: it stays behind, as garbage that a later epoch collects (rule R7)
-	Remove                  // only with a planted bug
-	Again                   // only with a planted bug
 )
 
 // Result is what came of a step.
@@ -28,40 +24,16 @@ const (
 	Unknown                     // the record was sent and has no verdict
 )
 
-// Bugs that can be planted (package planted).
-const (
-	BugInstalledEarly = "pack installed before it is durable"
-	BugDeletedUnknown = "pack deleted after its install timed out"
-	BugPutAgain       = "name PUT again after its DELETE"
-)
-
-// PlantedBugs lists the names that this package knows.
-func PlantedBugs() []string {
-	return []string{BugInstalledEarly, BugDeletedUnknown, BugPutAgain, BugNewestDropped, BugTombstoneEarly}
-}
-
 // Next is rule R8: a pack is stored, known durable, then installed. Once the record is frozen the pack's fate is the
 // slot's, and nobody gives it up.
 func Next(r Result) Step {
 	switch r {
-	case Built:
-		if planted.On(BugInstalledEarly) {
-			return Install
-		}
-		return Put
-	case NoVerdict:
-		if planted.On(BugPutAgain) {
-			return Again
-		}
+	case Built, NoVerdict:
 		return Put
 	case Stored:
 		return Install
 	case Rejected:
 		return Abandon
-	case Unknown:
-		if planted.On(BugDeletedUnknown) {
-			return Remove
-		}
 	}
 	return Done
 }

@@ -120,18 +120,11 @@ func (r *run) pack(plan *packer.Plan, view *state.State, parts [][]byte, ended f
 
 // step does what comes next; last is what came of the step before.
 func (p *packing) step(next packer.Step, last packer.Result) {
-	w := p.r.n.w
 	switch next {
-	case packer.Again:
-		w.store.call(p.r.n, true, func() logcore.Outcome { return w.store.remove(p.layout.Key()) }, func(logcore.Outcome) {})
-		p.put()
 	case packer.Put:
 		p.put()
 	case packer.Install:
 		p.install()
-	case packer.Remove:
-		w.store.call(p.r.n, true, func() logcore.Outcome { return w.store.remove(p.layout.Key()) }, func(logcore.Outcome) {})
-		p.ended(p.layout, false)
 	default:
 		p.ended(p.layout, last == packer.Acked)
 	}

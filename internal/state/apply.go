@@ -4,12 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/planted"
 	"github.com/sebbroker/seb/record"
 )
-
-// BugProducersTrimmed is a planted bug (package planted).
-const BugProducersTrimmed = "producer state dropped by retention"
 
 // ChainError says that an object does not belong at the position where it was found: corruption (rule R9).
 type ChainError struct {
@@ -283,9 +279,6 @@ func (s *State) applyTrim(r *Record) {
 	}
 	if p.Ranges = p.Ranges[n:]; n > 0 && cap(p.Ranges) > 2*len(p.Ranges)+16 {
 		p.Ranges = slices.Clone(p.Ranges) // let what a view does not hold go
-	}
-	if planted.On(BugProducersTrimmed) {
-		p.Producers = nil
 	}
 	for len(p.Epochs) > 1 && p.Epochs[1].Offset <= p.Start {
 		p.Epochs = p.Epochs[1:]

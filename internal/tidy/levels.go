@@ -82,7 +82,6 @@ var levels = map[string]int{
 	"internal/config":   0,
 	"internal/budget":   0,
 	"internal/quiet":    0,
-	"internal/planted":  0,
 	"internal/machine":  0,
 	"internal/keyrun":   0,
 
@@ -156,6 +155,7 @@ var support = []string{
 	"internal/tidy",
 	"bench/drivers/contract",
 	"bench/peers/peerstest",
+	"test",
 	"examples",
 }
 

@@ -60,7 +60,6 @@ func TestTorture(t *testing.T) {
 var (
 	delivered = &build{}
 	failing   = &build{flags: []string{"-tags", "failpoints"}}
-	mistaken  = &build{flags: []string{"-tags", "failpoints,plantedbugs"}}
 )
 
 // build is the program, built once for all tests.
@@ -87,7 +86,7 @@ func built(t *testing.T, b *build) string {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for _, b := range []*build{delivered, failing, mistaken} {
+	for _, b := range []*build{delivered, failing} {
 		if b.dir != "" {
 			_ = os.RemoveAll(b.dir)
 		}

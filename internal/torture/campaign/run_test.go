@@ -29,8 +29,7 @@ type world struct {
 	seb    string // the program, with failpoints
 	plain  string // the program as it is delivered
 	server *s3server.Server
-	keep   string   // where faulty runs are kept
-	env    []string // of brokers, besides
+	keep   string // where faulty runs are kept
 }
 
 // run is one plan carried out.

@@ -135,7 +135,7 @@ func (s *slot) start(ctx context.Context) (*program.Broker, error) {
 			return nil, err
 		}
 	}
-	env := append(environment(s.r.key()), s.r.w.env...)
+	env := environment(s.r.key())
 	if s.r.p.disk && slices.Contains(s.r.p.flags, "--snapshot-slots") {
 		env = append(env, "SEB_HURRY=1")
 	}

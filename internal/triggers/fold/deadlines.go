@@ -13,9 +13,6 @@ import (
 // allDeadlines does what is due at instants that are complete, some of it.
 func (w *worker) allDeadlines(ctx context.Context) (more bool, err error) {
 	for topic, at := range w.complete {
-		if bug(bugWallClock) {
-			at = w.opt.Now().UnixMilli()
-		}
 		again, err := w.topicDeadlines(ctx, w.served(topic), at)
 		if err != nil {
 			return false, err

@@ -21,7 +21,7 @@ func resolved(r *record.Record, stamped bool) (d rule.Definition, value []byte, 
 	if err != nil || d.Border == rule.BorderGiven {
 		return d, r.Value, err
 	}
-	if stamped && !bug(bugBorder) {
+	if stamped {
 		d.Appended(r.Timestamp)
 	}
 	d.Border = rule.BorderGiven

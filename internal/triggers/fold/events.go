@@ -44,9 +44,6 @@ func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 				at = min(at, c.Clock-1, w.untilReset(c.Clock))
 			}
 		}
-		if bug(bugBacklog) {
-			at = w.pos.Complete()
-		}
 		w.complete[id] = max(w.complete[id], at)
 		if behind && w.left <= 0 {
 			if err := w.lag(ctx, id, lives); err != nil {
@@ -226,9 +223,6 @@ func (r *reading) end(offset int64) {
 // end nothing older can come.
 func (w *worker) reached(reader int64, p *piece) int64 {
 	at := p.cursor.Clock
-	if bug(bugSeen) {
-		return at
-	}
 	for i, id := range w.topics {
 		if i < 2 || reader != store.Main && id != p.key.Topic {
 			continue

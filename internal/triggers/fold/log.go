@@ -58,9 +58,6 @@ type Span struct{ Start, Next int64 }
 // Complete is the last instant (ms) of which no event can come any more: a later slot may share the newest one's
 // millisecond.
 func (p *Position) Complete() int64 {
-	if bug(bugMillisecond) {
-		return p.Time / 1000
-	}
 	return p.Time/1000 - 1
 }
 

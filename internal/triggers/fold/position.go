@@ -85,7 +85,7 @@ func (w *worker) bind() (added bool) {
 		i := slices.Index(w.topics, l.Events)
 		there := len(w.pos.Topics[i]) > 0
 		t, named := w.opt.Log.Topic(l.Topic)
-		if !there && named && t.ID != l.Events && !bug(bugGone) {
+		if !there && named && t.ID != l.Events {
 			w.opt.Logger.Info("a trigger follows the topic that was created again", "trigger", l.ID, "topic", l.Topic)
 			w.alter(l, func(h *Head) { h.Events = t.ID })
 			l.rebound = true

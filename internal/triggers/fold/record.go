@@ -17,7 +17,7 @@ func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 	if d := w.unsent.until.Sub(now); d > 0 && d <= w.opt.Sizes.RetryMax {
 		return d, nil
 	}
-	if at := w.followed(); !w.firm() || at < w.sent && !bug(bugNoWait) {
+	if at := w.followed(); !w.firm() || at < w.sent {
 		if w.firingsEnd() > at {
 			return 0, nil
 		}
@@ -51,7 +51,7 @@ func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 func (w *worker) elected() { w.leads, w.firmEnd, w.sent = true, w.firingsEnd(), 0 }
 
 // firm is whether this broker leads, and all is known that those have left who led before.
-func (w *worker) firm() bool { return w.leads && (w.followed() >= w.firmEnd || bug(bugNoWait)) }
+func (w *worker) firm() bool { return w.leads && w.followed() >= w.firmEnd }
 
 // followed is the next offset of the topic of firings.
 func (w *worker) followed() int64 { return w.cursors[store.CursorKey{Topic: w.topics[1]}].Next }
@@ -164,13 +164,6 @@ func (w *worker) verdict(tx *store.Tx, o *store.Out) (*entry.Record, error) {
 		if carried {
 			rec.State = entry.Carried
 		}
-	}
-	if bug(bugCounted) {
-		w.counted(rec)
-	}
-	if bug(bugBeforeRead) && rec.State == entry.Pending {
-		x.State, x.NextTry = entry.Pending, x.At
-		return rec, tx.SetFire(x)
 	}
 	return rec, nil
 }

@@ -7,16 +7,12 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/driplang/monitor"
-	"github.com/sebbroker/seb/internal/planted"
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/record"
 )
 
 // ErrInitiallyTrue is what Compile says of an expression that no event can make true.
 var ErrInitiallyTrue = errors.New("is true before anything has happened; add an event that starts it, e.g. `signup AND NOT A`")
-
-// BugDeadlinesFirst names a planted bug: events come behind the deadlines of their own instant.
-const BugDeadlinesFirst = "deadlines before the events of their instant"
 
 // Rule is a definition made ready. It is for one goroutine.
 type Rule struct {
@@ -142,11 +138,7 @@ func (r *Rule) Event(s *Spot, k monitor.Kinds, at, offset int64) error {
 	if !past {
 		r.cross(s)
 	}
-	before := at - 1
-	if planted.On(BugDeadlinesFirst) {
-		before = at
-	}
-	r.deadlines(s, before)
+	r.deadlines(s, at-1)
 	if s.Row.Flags&Over == 0 {
 		r.m.Step(k, at, uint64(offset)|r.tag)
 		cause := func() string { return r.eventCause(s.Partition, offset) }

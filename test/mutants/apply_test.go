@@ -1,0 +1,60 @@
+package mutants
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const sound = `What it is.
+Seeds: default, short
+
+--- a/x.go
++++ b/x.go
+@@ -7,3 +7,4 @@
+ one
+-two
++2
+
+@@ -30,1 +31,2 @@
+ four
++five
+`
+
+func TestApply(t *testing.T) {
+	const clean = "zero\none\ntwo\n\nthree\nfour\n"
+	for name, c := range map[string]struct{ patch, file, want, fault string }{
+		"line numbers do not count": {sound, clean, "zero\none\n2\n\nthree\nfour\nfive\n", ""},
+		"an old line is gone":       {sound, strings.Replace(clean, "two", "too", 1), "", "m.patch:6 no longer applies: x.go does not have these lines:\none\ntwo\n\n"},
+		"a place is not unique":     {sound, clean + "four\n", "", "m.patch:11 no longer applies: x.go has these lines more than once:\nfour\n"},
+		"the end of a line counts":  {sound, "none\ntwo\n\nfour\n", "", "does not have"},
+		"the file is gone":          {sound, "", "", "m.patch no longer applies: open"},
+		"no seeds":                  {strings.Replace(sound, "Seeds: ", "Sets: ", 1), clean, "", "m.patch: it needs a line"},
+		"no change":                 {"Seeds: default\n", clean, "", "m.patch: it needs a line"},
+		"a change without a place":  {strings.Replace(sound, "@@ -7,3 +7,4 @@\n", "", 1), clean, "", "m.patch:6: a change without a line @@"},
+		"a line of something else":  {sound + "what\n", clean, "", `m.patch:14: "what" is no line of a unified diff`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			if c.file != "" {
+				if err := os.WriteFile(filepath.Join(root, "x.go"), []byte(c.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m, err := parse("m", c.patch)
+			var files map[string]string
+			if err == nil {
+				files, err = m.Apply(root)
+			}
+			switch {
+			case c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)):
+				t.Errorf("error %v, want %s", err, c.fault)
+			case c.fault == "" && err != nil:
+				t.Error(err)
+			case c.fault == "" && files["x.go"] != c.want:
+				t.Errorf("%q, want %q", files["x.go"], c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package mutants_test
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/install"
+	"github.com/sebbroker/seb/test/mutants"
+	"github.com/sebbroker/seb/test/mutants/seeds"
+)
+
+// sample is how many mutants there are for each one that -short builds. The others are only applied.
+const sample = 8
+
+// TestMutants builds the simulator with one mutant at a time, and runs seeds until an invariant breaks. The same runs without a mutant break
+// no invariant.
+func TestMutants(t *testing.T) {
+	debug.SetGCPercent(400) // as the tests of the simulator do
+	root, err := install.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := mutants.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	most := make(map[string]uint64) // runs, by kind
+	t.Run("found", func(t *testing.T) {
+		for i, m := range all {
+			t.Run(m.Name, func(t *testing.T) {
+				if testing.Short() && i%sample != 0 {
+					if _, err := m.Apply(root); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				t.Parallel()
+				for kind, runs := range found(t, m, root) {
+					mu.Lock()
+					most[kind] = max(most[kind], runs)
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	for _, k := range seeds.Kinds {
+		t.Run("none/"+k.Name, func(t *testing.T) {
+			t.Parallel()
+			for i := range most[k.Name] {
+				if seed, err := k.Run(i); err != nil {
+					t.Errorf("seed %d: %v", seed, err)
+				}
+			}
+			t.Logf("%d runs", most[k.Name])
+		})
+	}
+}
+
+// found returns how many runs of each kind it took to find a mutant.
+func found(t *testing.T, m *mutants.Mutant, root string) map[string]uint64 {
+	for _, kind := range m.Seeds {
+		if !slices.ContainsFunc(seeds.Kinds, func(k seeds.Kind) bool { return k.Name == kind }) {
+			t.Fatalf("there are no seeds %q", kind)
+		}
+	}
+	dir := t.TempDir()
+	overlay, err := m.Overlay(root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := filepath.Join(dir, "run")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-overlay", overlay, "-o", run, "./test/mutants/run")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	var errout strings.Builder
+	cmd := exec.CommandContext(t.Context(), run, m.Seeds...)
+	cmd.Stderr = &errout
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("run: %v\n%s", err, errout.String())
+	}
+	took := make(map[string]uint64)
+	for line := range strings.Lines(string(out)) {
+		var kind string
+		var runs, millis, seed uint64
+		if _, err := fmt.Sscan(line, &kind, &runs, &millis, &seed); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if took[kind] = runs; runs == 0 {
+			t.Errorf("%s: nothing breaks", kind)
+		}
+		t.Log(strings.TrimSpace(line))
+	}
+	if len(took) != len(m.Seeds) {
+		t.Errorf("it says nothing of some of the seeds %v:\n%s", m.Seeds, out)
+	}
+	return took
+}
