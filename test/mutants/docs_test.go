@@ -1,0 +1,55 @@
+package mutants_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/install"
+	"github.com/sebbroker/seb/test/mutants"
+)
+
+// TestDocumentsNameMutants: the table in docs/verification.md has every mutant and no other, and docs/bugs-of-others.md names none that is gone.
+func TestDocumentsNameMutants(t *testing.T) {
+	root, err := install.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := mutants.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range all {
+		names = append(names, m.Name)
+	}
+	for doc, pattern := range map[string]string{
+		"verification.md":   `(?m)^\| ([a-z0-9-]+) \| [IRW][0-9]+ \| `,
+		"bugs-of-others.md": `"([a-z0-9]+-[a-z0-9-]+)"`,
+	} {
+		text, err := os.ReadFile(filepath.Join(root, "docs", doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var named []string
+		for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+			named = append(named, string(match[1]))
+			if name := string(match[1]); !slices.Contains(names, name) {
+				t.Errorf("%s names %s, and there is no such mutant", doc, name)
+			}
+		}
+		if len(named) == 0 {
+			t.Errorf("%s names no mutant", doc)
+		}
+		if doc != "verification.md" {
+			continue
+		}
+		for _, name := range names {
+			if !slices.Contains(named, name) {
+				t.Errorf("%s does not name %s", doc, name)
+			}
+		}
+	}
+}
