@@ -7,8 +7,8 @@ import warnings
 
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicCollection, TopicPartition
-from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin import NewPartitions, NewTopic, OffsetSpec, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, AdminClient, AlterConfigOpType, ConfigEntry
+from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourcePatternType, ResourceType
 
 from place import expect, settings, tell
 
@@ -182,13 +182,17 @@ def offsets():
     tell("AdminClient: list offsets by timestamp, offsets_for_times, delete records", began)
 
 
-def unsupported():
-    """What is not there is said at once."""
+def security():
+    """A broker without ACLs and without users of SCRAM answers as Kafka does."""
     began = time.time()
     every = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
-    refused("ACLs", KafkaError._UNSUPPORTED_FEATURE, lambda: admin.describe_acls(every).result(30))
-    refused("users of SCRAM", KafkaError._UNSUPPORTED_FEATURE, lambda: admin.describe_user_scram_credentials().result(30))
-    tell("ACLs and users of SCRAM: refused as unsupported", began)
+    expect("ACLs", admin.describe_acls(every).result(30), [])  # librdkafka drops the error of this answer
+    one = AclBinding(
+        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:a", "*", AclOperation.READ, AclPermissionType.ALLOW
+    )
+    refused("creation of an ACL", KafkaError.SECURITY_DISABLED, lambda: result(admin.create_acls([one])))
+    expect("users of SCRAM", admin.describe_user_scram_credentials().result(30), {})
+    tell("ACLs are disabled, there are no users of SCRAM", began)
 
 
 def delete():
@@ -207,5 +211,5 @@ topics()
 partitions()
 groups()
 offsets()
-unsupported()
+security()
 delete()
