@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -75,7 +75,7 @@ func compactedBucket(t *testing.T, dir string) {
 	if err := b.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.Open(t.Context(), node.Options{Bucket: dir, Pack: packer.Config{Age: time.Microsecond, Small: 2}, MergeEvery: time.Millisecond})
+	n, err := node.Open(t.Context(), node.Options{Bucket: dir, Pack: pack.Config{Age: time.Microsecond, Small: 2}, MergeEvery: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -84,7 +84,7 @@ func putRecord(t *testing.T, c *client.Client, partition int32, r record.Record)
 // compactAll compacts until topic t has so many records.
 func compactAll(t *testing.T, b *broker.Broker, store objstore.Store, want int) {
 	t.Helper()
-	m := merge.Open(merge.Options{Log: b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Small: 2}})
+	m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2}})
 	defer m.Close()
 	for until := time.Now().Add(30 * time.Second); ; {
 		if _, err := m.Once(t.Context()); err != nil {

@@ -3,7 +3,7 @@ package client_test
 import (
 	"testing"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 func TestFinalizeUpgrade(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/storecheck"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
@@ -69,7 +69,7 @@ func exitCode(err error) int {
 		return exitError // a new start may succeed
 	case errors.As(err, &check), errors.Is(err, objstore.ErrRefused):
 		return exitStore
-	case errors.Is(err, logcore.ErrForeignBucket), errors.Is(err, broker.ErrCorrupt), errors.Is(err, record.ErrCorrupt), errors.Is(err, client.ErrCorrupt):
+	case errors.Is(err, core.ErrForeignBucket), errors.Is(err, broker.ErrCorrupt), errors.Is(err, record.ErrCorrupt), errors.Is(err, client.ErrCorrupt):
 		return exitCorrupt
 	case errors.Is(err, client.ErrOutcomeUnknown), errors.Is(err, broker.ErrOutcomeUnknown):
 		return exitUnknown

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/viewsnap"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
@@ -101,7 +101,7 @@ func (d *dump) line(format string, args ...any) { fmt.Fprintf(d.w, format+"\n", 
 func (d *dump) object(name string, b []byte) error {
 	switch {
 	case strings.HasSuffix(name, "meta/cluster"):
-		if _, _, err := logcore.DecodeMeta(b); errors.Is(err, state.ErrNewer) {
+		if _, _, err := core.DecodeMeta(b); errors.Is(err, state.ErrNewer) {
 			return err
 		}
 		d.line("cluster object\n%s", bytes.TrimSpace(b))

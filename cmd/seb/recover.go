@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/state"
 )
 
 // recoverFlags are the flags of `seb recover`.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/eventlog"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/ranges"
-	"github.com/sebbroker/seb/internal/state"
 )
 
 // Broker is one shard's broker on a bucket. Its methods may be called concurrently.
 type Broker struct {
 	opt     Options
-	log     *eventlog.Log
+	log     *log.Log
 	met     *meters
 	tail    *tail
 	waiters *waiters
@@ -54,10 +54,10 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	b.far = ranges.Open(ranges.Options{
 		Store: o.Store, Budget: o.Budget, Timeout: o.Timeouts.Read, PerMiB: o.Timeouts.PerMiB, Share: o.ShareReads, Metrics: o.Metrics,
 	})
-	log, err := eventlog.Open(ctx, eventlog.Options{
+	log, err := log.Open(ctx, log.Options{
 		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
 		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics,
-		Hooks: eventlog.Hooks{Committed: b.committed, Advanced: b.advanced, Keep: o.Keep},
+		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, Keep: o.Keep},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)
@@ -80,7 +80,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 }
 
 // committed is told of each own slot while the state is locked.
-func (b *Broker) committed(c *eventlog.Committed) {
+func (b *Broker) committed(c *log.Committed) {
 	defer b.changed(c.Topics)
 	b.tail.add(c)
 	for i := range c.Index {
@@ -108,11 +108,11 @@ func (b *Broker) Ready() error {
 		return nil
 	}
 	switch b.log.Status().Role {
-	case logcore.RoleFenced:
+	case core.RoleFenced:
 		return b.fenced()
-	case logcore.RoleStopped:
+	case core.RoleStopped:
 		return b.Err()
-	case logcore.RoleStarting:
+	case core.RoleStarting:
 		return fmt.Errorf("%w: %w", ErrNotLeader, err)
 	}
 	return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
@@ -150,9 +150,9 @@ func (b *Broker) Err() error {
 		return nil
 	}
 	switch s := b.log.Status(); s.Role {
-	case logcore.RoleFenced:
+	case core.RoleFenced:
 		return b.fenced()
-	case logcore.RoleStopped:
+	case core.RoleStopped:
 		return stopped(s.Err)
 	}
 	return ErrClosed

@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/fault"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -253,7 +253,7 @@ func TestReadOnly(t *testing.T) {
 	create(t, leader, "a", 1)
 	o := options(s)
 	o.Core.ReadOnly = true
-	o.Core.FollowPoll = logcore.Duration(2 * time.Millisecond)
+	o.Core.FollowPoll = core.Duration(2 * time.Millisecond)
 	b := open(t, o)
 	ctx := context.Background()
 	_, creating := b.CreateTopic(ctx, "b", broker.TopicSpec{})

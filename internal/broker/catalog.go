@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/ranges"
-	"github.com/sebbroker/seb/internal/state"
 )
 
 // catalog is where a plan's data lies by the newest state (ranges.Catalog).

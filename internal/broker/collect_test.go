@@ -13,7 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -73,7 +73,7 @@ func TestReadersBesideCollection(t *testing.T) {
 			o.Budget = budget.New(16 << 20) // so that the newest objects are not all in memory
 			o.Core.SnapshotSlots = 8
 			o.Core.ReadOnly = readOnly
-			o.Core.FollowPoll = logcore.Duration(time.Millisecond)
+			o.Core.FollowPoll = core.Duration(time.Millisecond)
 			o.RetentionEvery, o.NoWait = time.Millisecond, true
 			return open(t, o)
 		}

@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/logtime"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/logtime"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
 // compact merges and compacts until a partition of a topic has so many records.
 func compact(t testing.TB, b *broker.Broker, s objstore.Store, topic string, records uint32) {
 	t.Helper()
-	m := merge.Open(merge.Options{
-		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Small: 2},
+	m := compactor.Open(compactor.Options{
+		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2},
 	})
 	defer m.Close()
 	for until := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -161,7 +161,7 @@ func TestTombstonesGoByTheLogsTime(t *testing.T) {
 		compact(t, b, o.Store, "k", 1)
 		want := func(when string, records uint32) {
 			t.Helper()
-			m := merge.Open(merge.Options{Log: b, Store: o.Store, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Small: 2}})
+			m := compactor.Open(compactor.Options{Log: b, Store: o.Store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2}})
 			defer m.Close()
 			for more := true; more; {
 				if more, err = m.Once(t.Context()); err != nil {

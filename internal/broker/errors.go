@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/eventlog"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/logtime"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/logtime"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/ranges"
-	"github.com/sebbroker/seb/internal/state"
 )
 
 // The errors that callers may test for with errors.Is. Front ends map them in one table each.
@@ -168,17 +168,17 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 
 // logError maps an error of the log; expected is the offset that an append expected.
 func (b *Broker) logError(err error, expected int64) error {
-	var r *eventlog.RejectedError
+	var r *log.RejectedError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &r) && r.Why != logcore.RejectNone:
+	case errors.As(err, &r) && r.Why != core.RejectNone:
 		return b.rejection(r, expected)
-	case errors.Is(err, eventlog.ErrUnknown):
+	case errors.Is(err, log.ErrUnknown):
 		return ErrOutcomeUnknown
-	case errors.Is(err, eventlog.ErrClosed):
+	case errors.Is(err, log.ErrClosed):
 		return ErrClosed
-	case errors.Is(err, eventlog.ErrQueueFull):
+	case errors.Is(err, log.ErrQueueFull):
 		return fmt.Errorf("%w: too much waits to be stored", ErrOverBudget)
 	case r != nil:
 		if wrong := b.log.ClockError(); wrong != nil {
@@ -189,42 +189,42 @@ func (b *Broker) logError(err error, expected int64) error {
 	return err
 }
 
-func (b *Broker) rejection(r *eventlog.RejectedError, expected int64) error {
+func (b *Broker) rejection(r *log.RejectedError, expected int64) error {
 	switch r.Why {
-	case logcore.RejectUnknownTopic:
+	case core.RejectUnknownTopic:
 		return ErrUnknownTopic
-	case logcore.RejectUnknownPartition:
+	case core.RejectUnknownPartition:
 		return ErrUnknownPartition
-	case logcore.RejectTopicExists:
+	case core.RejectTopicExists:
 		return ErrTopicExists
-	case logcore.RejectOffset:
+	case core.RejectOffset:
 		return &OffsetMismatchError{Expected: expected, Next: r.Next}
-	case logcore.RejectSequence:
+	case core.RejectSequence:
 		return ErrSequenceGap
-	case logcore.RejectOldProducer:
+	case core.RejectOldProducer:
 		return ErrProducerFenced
-	case logcore.RejectUnknownGroup:
+	case core.RejectUnknownGroup:
 		return ErrUnknownGroup
-	case logcore.RejectFull:
+	case core.RejectFull:
 		return ErrFull
-	case logcore.RejectStateFull, logcore.RejectRangesFull:
-		return b.stateFull(r.Why == logcore.RejectRangesFull)
-	case logcore.RejectBeyondEnd:
+	case core.RejectStateFull, core.RejectRangesFull:
+		return b.stateFull(r.Why == core.RejectRangesFull)
+	case core.RejectBeyondEnd:
 		return ErrBeyondEnd
-	case logcore.RejectShrink:
+	case core.RejectShrink:
 		return &InvalidError{Field: "partitions", Reason: "a topic's partitions can not be taken away"}
-	case logcore.RejectFenced:
+	case core.RejectFenced:
 		return b.fenced()
-	case logcore.RejectStore:
+	case core.RejectStore:
 		if r.Err == nil {
 			return ErrStoreUnavailable
 		}
 		return fmt.Errorf("%w: %w", ErrStoreUnavailable, r.Err)
-	case logcore.RejectLevel:
+	case core.RejectLevel:
 		return &state.LevelError{Needs: state.LevelMax, Has: b.Level().Now}
-	case logcore.RejectStopped:
+	case core.RejectStopped:
 		return stopped(r.Err)
-	case logcore.RejectNotLeader:
+	case core.RejectNotLeader:
 		if b.ReadOnly() {
 			return ErrReadOnly
 		}

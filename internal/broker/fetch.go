@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // Fetch reads committed batches. It answers when at least minBytes are there for all wants together or a want has all
@@ -141,7 +141,7 @@ func (b *Broker) plan(p *plan, minBytes int64, w *waiter) (waits bool) {
 			p.parts[i].err = ErrNotLeader
 		}
 	}
-	if b.ReadOnly() && b.log.Status().Role == logcore.RoleFollower {
+	if b.ReadOnly() && b.log.Status().Role == core.RoleFollower {
 		b.waiters.touch(followLinger)
 	}
 	return waits

@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -212,7 +212,7 @@ func compare(t *testing.T, b *broker.Broker, want [2][]string, n int) (sections 
 func TestAnswersAreThoseOfTheStore(t *testing.T) {
 	stores(t, func(t *testing.T, s objstore.Store) {
 		o := options(s)
-		o.Batch = batcher.Config{Wait: 20 * time.Millisecond, BytesMax: 1 << 20}
+		o.Batch = log.Config{Wait: 20 * time.Millisecond, BytesMax: 1 << 20}
 		b := open(t, o)
 		create(t, b, "a", 2)
 		var want [2][]string

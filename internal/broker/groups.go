@@ -9,9 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sebbroker/seb/internal/eventlog"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 const (
@@ -51,10 +51,10 @@ type GroupOffset struct {
 type OffsetTicket struct {
 	broker *Broker
 	group  string
-	log    *eventlog.Ticket // of the commits that passed, in order; nil if none did
-	errs   []error          // of those that did not
-	passed []int            // where in errs each commit of log belongs
-	ops    []logcore.Op
+	log    *log.Ticket // of the commits that passed, in order; nil if none did
+	errs   []error     // of those that did not
+	passed []int       // where in errs each commit of log belongs
+	ops    []core.Op
 }
 
 // nothingWaits is closed: the outcome of a ticket of which nothing passed is there.
@@ -82,7 +82,7 @@ func (b *Broker) SubmitOffsets(ctx context.Context, group string, commits []Offs
 func (b *Broker) submitOffsets(ctx context.Context, group string, commits []OffsetCommit, least int64) *OffsetTicket {
 	t := &OffsetTicket{
 		broker: b, group: group, errs: make([]error, len(commits)),
-		ops: make([]logcore.Op, 0, len(commits)), passed: make([]int, 0, len(commits)),
+		ops: make([]core.Op, 0, len(commits)), passed: make([]int, 0, len(commits)),
 	}
 	refuse := b.refuses(ctx)
 	if refuse == nil {
@@ -102,7 +102,7 @@ func (b *Broker) submitOffsets(ctx context.Context, group string, commits []Offs
 			t.errs[i] = err
 			continue
 		}
-		op := logcore.Op{Record: state.Record{
+		op := core.Op{Record: state.Record{
 			Kind: state.OffsetCommit, Name: group, Topic: id.topic, Partition: id.partition, Offset: c.Offset,
 			Metadata: c.Metadata, Time: now,
 		}}

@@ -12,10 +12,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -56,7 +56,7 @@ func options(s objstore.Store) broker.Options {
 	b := budget.New(64 << 20)
 	b.Buffers().Poison()
 	return broker.Options{
-		Store: s, Budget: b, Batch: batcher.Config{Wait: time.Millisecond}, AutoCreate: true,
+		Store: s, Budget: b, Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Core:   retries(),
 	}
@@ -277,7 +277,7 @@ func (l *ledger) check(t testing.TB, b *broker.Broker) {
 func value(producer, i, j int) string { return fmt.Sprintf("%d.%d.%d", producer, i, j) }
 
 // retries makes a log that does not wait long before it asks a store again.
-func retries() logcore.Config {
-	const ms = logcore.Duration(time.Millisecond)
-	return logcore.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms}
+func retries() core.Config {
+	const ms = core.Duration(time.Millisecond)
+	return core.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms}
 }

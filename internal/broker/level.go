@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sebbroker/seb/internal/eventlog"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // Level is the format level of the bucket.
@@ -33,8 +33,8 @@ func (b *Broker) Raise(ctx context.Context) (Level, error) {
 		return Level{}, err
 	}
 	err := b.log.Raise().Wait(ctx)[0].Err()
-	var r *eventlog.RejectedError
-	if errors.As(err, &r) && r.Why == logcore.RejectLevelKnown {
+	var r *log.RejectedError
+	if errors.As(err, &r) && r.Why == core.RejectLevelKnown {
 		err = nil
 	}
 	if err = b.logError(err, -1); err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // StateFullError says that a request would make the state larger than the memory limit allows: what the log says of topics,

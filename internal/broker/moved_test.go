@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -23,16 +23,16 @@ type mover struct {
 	t     *testing.T
 	s     *hooked
 	b     *broker.Broker
-	m     *merge.Merger
+	m     *compactor.Merger
 	left  atomic.Int32 // moves still to come
 	moved []string     // names that were asked for and are gone
 }
 
 func newMover(t *testing.T, s *hooked, o broker.Options, moves int32) *mover {
-	o.Core.GarbageWait = logcore.Duration(time.Millisecond)
+	o.Core.GarbageWait = core.Duration(time.Millisecond)
 	v := &mover{t: t, s: s, b: open(t, o)}
-	v.m = merge.Open(merge.Options{
-		Log: v.b, Store: s.Store, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Small: 2},
+	v.m = compactor.Open(compactor.Options{
+		Log: v.b, Store: s.Store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2},
 	})
 	t.Cleanup(v.m.Close)
 	v.left.Store(moves)
@@ -151,7 +151,7 @@ func TestDataThatMovesForEver(t *testing.T) {
 func TestSealInACollectedSlot(t *testing.T) {
 	stores(t, func(t *testing.T, s objstore.Store) {
 		o := options(s)
-		o.Core.GarbageWait = logcore.Duration(time.Millisecond)
+		o.Core.GarbageWait = core.Duration(time.Millisecond)
 		leader := open(t, o)
 		create(t, leader, "a", 1)
 		for i := range 20 {
@@ -159,7 +159,7 @@ func TestSealInACollectedSlot(t *testing.T) {
 		}
 		readOnly := options(s)
 		readOnly.Core.ReadOnly = true
-		readOnly.Core.FollowPoll = logcore.Duration(time.Hour)
+		readOnly.Core.FollowPoll = core.Duration(time.Hour)
 		follower := open(t, readOnly)
 		before := names(t, s, "s0000/wal/")
 		if _, err := leader.Trim(t.Context(), "a", 0, 16); err != nil {

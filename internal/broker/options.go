@@ -7,11 +7,11 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/eventlog"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/logtime"
+	"github.com/sebbroker/seb/internal/log"
+
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -20,16 +20,16 @@ type Options struct {
 	// Store is the bucket, perhaps behind a cache.
 	Store objstore.Store
 	// Core are the log's numbers; ReadOnly and Advertised in it are settings of the broker.
-	Core logcore.Config
+	Core core.Config
 	// Batch says when waiting appends become an object; NoWait stores them at once.
-	Batch  batcher.Config
+	Batch  log.Config
 	NoWait bool
 	// AcceptClock believes the machine's clock at the start, however far it is from the log's last time (rule R15).
 	AcceptClock bool
 	// Clocks shows the clocks; nil for those of the machine and the store.
 	Clocks func() logtime.Reading
 	// Timeouts bound single store requests.
-	Timeouts eventlog.Timeouts
+	Timeouts log.Timeouts
 	// Budget is the memory. 256 MiB.
 	Budget *budget.Budget
 	// AutoCreate lets EnsureTopic create topics, with DefaultPartitions partitions: 1.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sebbroker/seb/internal/eventlog"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/packer"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // View returns the committed state, immutable, or nil unless this broker leads: for whoever makes packs.
@@ -17,22 +17,22 @@ func (b *Broker) View() *state.State { return b.log.View() }
 func (b *Broker) NextPack() uint64 { return b.packs.Add(1) }
 
 // Install has a stored pack installed by a committed record (rule R8), and says what came of it.
-func (b *Broker) Install(ctx context.Context, c *state.PackContent) packer.Result {
-	err := b.log.ProposeAll([]logcore.Op{{Record: state.Record{Kind: state.PackInstall, Pack: c}, Own: true}}).Wait(ctx)[0].Err()
+func (b *Broker) Install(ctx context.Context, c *state.PackContent) pack.Result {
+	err := b.log.ProposeAll([]core.Op{{Record: state.Record{Kind: state.PackInstall, Pack: c}, Own: true}}).Wait(ctx)[0].Err()
 	switch {
 	case err == nil:
-		return packer.Acked
-	case errors.Is(err, eventlog.ErrRejected):
-		return packer.Rejected
+		return pack.Acked
+	case errors.Is(err, log.ErrRejected):
+		return pack.Rejected
 	}
-	return packer.Unknown
+	return pack.Unknown
 }
 
 // Compacted has the records of finished compactions committed.
 func (b *Broker) Compacted(ctx context.Context, recs []state.Record) error {
-	ops := make([]logcore.Op, len(recs))
+	ops := make([]core.Op, len(recs))
 	for i := range recs {
-		ops[i] = logcore.Op{Record: recs[i], Own: true}
+		ops[i] = core.Op{Record: recs[i], Own: true}
 	}
 	results := b.log.ProposePatiently(ops).Wait(ctx)
 	for i := range results {

@@ -1,8 +1,8 @@
 package broker
 
 import (
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -72,7 +72,7 @@ func refTo(t *state.Topic) (TopicRef, bool) {
 
 // Leads is whether this broker leads, as far as it knows: another one may have taken over without its having noticed. What
 // others committed before it began to lead is in its state then.
-func (b *Broker) Leads() bool { return b.log.Status().Role == logcore.RoleLeader }
+func (b *Broker) Leads() bool { return b.log.Status().Role == core.RoleLeader }
 
 // Place is the committed position, with the nonce of its epoch; known is false while no state is known.
 func (b *Broker) Place() (pos state.Position, nonce record.ID, known bool) {
@@ -100,10 +100,10 @@ func (b *Broker) Passed(pos state.Position, nonce record.ID) (passed bool) {
 
 // Seen is the end of the committed log as a data folder remembers it; known is false while no state is known. It goes over
 // every partition.
-func (b *Broker) Seen() (seen logcore.Seen, known bool) {
+func (b *Broker) Seen() (seen core.Seen, known bool) {
 	b.log.Read(func(s *state.State) {
 		known = true
-		seen = logcore.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot}
+		seen = core.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot}
 		for _, t := range s.Topics() {
 			for _, p := range t.Partitions.Written() {
 				seen.Highest = max(seen.Highest, p.Next)

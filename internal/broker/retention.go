@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // retain trims what topics' retention-time and retention-bytes say is over, every so often, until ctx ends or this broker leads
@@ -32,7 +32,7 @@ func (b *Broker) retainOnce(ctx context.Context) {
 	if b.log.TimeDoubted() {
 		return
 	}
-	var ops []logcore.Op
+	var ops []core.Op
 	now := b.opt.Now()
 	b.log.Read(func(s *state.State) { ops = overdue(s, now) })
 	if len(ops) == 0 {
@@ -55,8 +55,8 @@ func (b *Broker) retainOnce(ctx context.Context) {
 }
 
 // overdue returns the trims that the topics' retention asks for at a time.
-func overdue(s *state.State, now time.Time) []logcore.Op {
-	var ops []logcore.Op
+func overdue(s *state.State, now time.Time) []core.Op {
+	var ops []core.Op
 	for _, t := range s.Topics() {
 		_, timed := t.Settings["retention-time"]
 		_, sized := t.Settings["retention-bytes"]
@@ -66,7 +66,7 @@ func overdue(s *state.State, now time.Time) []logcore.Op {
 		settings := state.Resolve(t.Settings)
 		for i, p := range t.Partitions.Written() {
 			if start := keepFrom(p, &settings, now); start > p.Start {
-				ops = append(ops, logcore.Op{Own: true, Record: state.Record{
+				ops = append(ops, core.Op{Own: true, Record: state.Record{
 					Kind: state.TopicTrim, Topic: t.ID, Partition: uint32(i), Offset: start,
 				}})
 			}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fault"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 )
 
 func TestKeepFrom(t *testing.T) {
@@ -364,7 +364,7 @@ func TestFollowerBehindCollection(t *testing.T) {
 			}
 			readOnly := options(s)
 			readOnly.Core.ReadOnly = true
-			readOnly.Core.FollowPoll = logcore.Duration(time.Hour)
+			readOnly.Core.FollowPoll = core.Duration(time.Hour)
 			follower := open(t, readOnly)
 			before := names(t, s, "s0000/wal/")
 			if _, err := leader.Trim(context.Background(), "a", 0, 16); err != nil {

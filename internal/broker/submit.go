@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/eventlog"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/ranges"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
 // Ticket stands for one Submit.
 type Ticket struct {
 	broker   *Broker
-	log      *eventlog.Ticket // of the appends that passed, in order; nil if none did
+	log      *log.Ticket // of the appends that passed, in order; nil if none did
 	results  []Result
 	passed   []int // where in results each append of log belongs
 	expected []int64
@@ -37,19 +37,19 @@ var errPending = fmt.Errorf("%w: not answered", ErrOutcomeUnknown)
 // a fault of one leaves the others alone. If ctx has ended already, all are refused with ErrNotSent.
 func (b *Broker) Submit(ctx context.Context, appends []Append) *Ticket {
 	t := &Ticket{broker: b}
-	var one [1]eventlog.Append
+	var one [1]log.Append
 	passing := one[:0]
 	if len(appends) == 1 {
 		t.results, t.passed, t.expected = t.oneResult[:], t.onePassed[:0], t.oneExpected[:0]
 	} else {
 		t.results = make([]Result, len(appends))
-		passing = make([]eventlog.Append, 0, len(appends))
+		passing = make([]log.Append, 0, len(appends))
 	}
 	refuse := b.refuses(ctx)
 	for i := range appends {
 		a := &appends[i]
 		err := refuse
-		var head logcore.Append
+		var head core.Append
 		if err == nil {
 			head, err = b.admit(a)
 		}
@@ -63,7 +63,7 @@ func (b *Broker) Submit(ctx context.Context, appends []Append) *Ticket {
 		}
 		t.results[i].Err = errPending
 		t.passed, t.expected = append(t.passed, i), append(t.expected, head.Expected)
-		passing = append(passing, eventlog.Append{Head: head, Data: a.Data, Release: a.Release, Memory: a.Memory})
+		passing = append(passing, log.Append{Head: head, Data: a.Data, Release: a.Release, Memory: a.Memory})
 	}
 	if len(passing) > 0 {
 		t.log = b.log.Submit(passing)
@@ -97,8 +97,8 @@ const FramingShare = 8
 const framingMax = record.BatchHeadSize + 40
 
 // admit checks an append against its topic.
-func (b *Broker) admit(a *Append) (logcore.Append, error) {
-	h := logcore.Append{
+func (b *Broker) admit(a *Append) (core.Append, error) {
+	h := core.Append{
 		Partition: uint32(a.Partition), Span: uint32(a.Summary.Span), Records: uint32(a.Summary.Records),
 		Bytes: uint32(len(a.Data)), MinTime: a.Summary.MinTimestamp, MaxTime: a.Summary.MaxTimestamp,
 		Expected: max(a.ExpectedOffset, -1),
@@ -220,7 +220,7 @@ func (t *Ticket) WaitFor(ctx context.Context, d time.Duration) []Result {
 	return t.mapped(t.log.WaitFor(ctx, d))
 }
 
-func (t *Ticket) mapped(logged []eventlog.Result) []Result {
+func (t *Ticket) mapped(logged []log.Result) []Result {
 	t.once.Do(func() {
 		for i := range logged {
 			t.results[t.passed[i]] = t.broker.result(&logged[i], t.expected[i])
@@ -230,7 +230,7 @@ func (t *Ticket) mapped(logged []eventlog.Result) []Result {
 }
 
 // result maps the log's answer to an append.
-func (b *Broker) result(r *eventlog.Result, expected int64) Result {
+func (b *Broker) result(r *log.Result, expected int64) Result {
 	if err := r.Err(); err != nil {
 		return Result{Err: b.logError(err, expected)}
 	}

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/eventlog"
+	"github.com/sebbroker/seb/internal/log"
 )
 
 // slotKey names a commit object on the chain, or a pack.
@@ -22,17 +22,17 @@ type tail struct {
 	met   *meters
 
 	mu      sync.Mutex // guards the fields below
-	objects map[slotKey]*eventlog.Object
+	objects map[slotKey]*log.Object
 	order   []slotKey // oldest first
 	cleared bool
 }
 
 func newTail(class *budget.Class, met *meters) *tail {
-	return &tail{class: class, met: met, objects: map[slotKey]*eventlog.Object{}}
+	return &tail{class: class, met: met, objects: map[slotKey]*log.Object{}}
 }
 
 // add keeps a committed object, if there is room for it.
-func (t *tail) add(c *eventlog.Committed) {
+func (t *tail) add(c *log.Committed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.cleared || len(c.Index) == 0 || c.Object.Size > t.class.Limit()/2 {
@@ -60,7 +60,7 @@ func (t *tail) evictLocked() {
 }
 
 // get returns an object with a reference for the caller, or nil.
-func (t *tail) get(key slotKey) *eventlog.Object {
+func (t *tail) get(key slotKey) *log.Object {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.objects[key]

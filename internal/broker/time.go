@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sebbroker/seb/internal/eventlog"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // LogTime is the time of the log.
@@ -46,8 +46,8 @@ func (b *Broker) ResetTime(ctx context.Context) (LogTime, error) {
 		return LogTime{}, err
 	}
 	err = ticket.Wait(ctx)[0].Err()
-	var r *eventlog.RejectedError
-	if errors.As(err, &r) && r.Why == logcore.RejectNotLater {
+	var r *log.RejectedError
+	if errors.As(err, &r) && r.Why == core.RejectNotLater {
 		err = nil
 	}
 	if err = b.logError(err, -1); err != nil {

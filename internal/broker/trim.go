@@ -3,7 +3,7 @@ package broker
 import (
 	"context"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // Trim makes offset the first one of a partition that is there, for good, and waits until that is committed: reading

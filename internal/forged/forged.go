@@ -12,9 +12,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -31,7 +31,7 @@ type Bucket struct {
 func Old(ctx context.Context, store objstore.Store) (*Bucket, error) {
 	id := record.ID{0x0f, 0x01}
 	b := &Bucket{store: store, end: state.Genesis(id, 0)}
-	if err := b.put(ctx, logcore.MetaKey, logcore.EncodeMeta(id)); err != nil {
+	if err := b.put(ctx, core.MetaKey, core.EncodeMeta(id)); err != nil {
 		return nil, err
 	}
 	return b, b.seal(ctx, hint())
@@ -49,7 +49,7 @@ var Newer = []struct {
 	{"in the first seal", func(ctx context.Context, store objstore.Store) error {
 		id := record.ID{0x0f, 0x02}
 		b := &Bucket{store: store, end: state.Genesis(id, 0)}
-		if err := b.put(ctx, logcore.MetaKey, logcore.EncodeMeta(id)); err != nil {
+		if err := b.put(ctx, core.MetaKey, core.EncodeMeta(id)); err != nil {
 			return err
 		}
 		return b.seal(ctx, NewerRecords())
@@ -74,7 +74,7 @@ var Newer = []struct {
 func NewerLayout(ctx context.Context, store objstore.Store) error {
 	b := &Bucket{store: store}
 	text := fmt.Sprintf(`{"format":%d,"cluster":"not what it was"}`, state.Layout+1)
-	return b.put(ctx, logcore.MetaKey, []byte(text))
+	return b.put(ctx, core.MetaKey, []byte(text))
 }
 
 // NewerRecords are state records as they stand in a commit object: the level after state.LevelMax, with a field that this

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -39,7 +39,7 @@ func (c *checker) begin(ctx context.Context) error {
 func (c *checker) readMeta(ctx context.Context) error {
 	var b []byte
 	err := patiently(ctx, func() (err error) {
-		b, _, err = c.readUpTo(ctx, logcore.MetaKey, metaMax)
+		b, _, err = c.readUpTo(ctx, core.MetaKey, metaMax)
 		return err
 	})
 	if err != nil && !errors.Is(err, objstore.ErrNotFound) {
@@ -47,7 +47,7 @@ func (c *checker) readMeta(ctx context.Context) error {
 	}
 	missing := err != nil
 	if !missing {
-		if c.cluster, _, err = logcore.DecodeMeta(b); err == nil {
+		if c.cluster, _, err = core.DecodeMeta(b); err == nil {
 			c.verified(int64(len(b)), true)
 			return nil
 		}
@@ -61,14 +61,14 @@ func (c *checker) readMeta(ctx context.Context) error {
 		return listErr
 	case known && missing:
 		c.noMeta = true
-		c.damage("no cluster object", logcore.MetaKey, "it is missing, and other objects of a log are there")
+		c.damage("no cluster object", core.MetaKey, "it is missing, and other objects of a log are there")
 	case known:
 		c.badMeta = err
-		c.damage("corrupt cluster object", logcore.MetaKey, "%v", err)
+		c.damage("corrupt cluster object", core.MetaKey, "%v", err)
 	case missing:
 		return ErrNoLog
 	default:
-		return fmt.Errorf("read %s: %w: %w", logcore.MetaKey, record.ErrCorrupt, err)
+		return fmt.Errorf("read %s: %w: %w", core.MetaKey, record.ErrCorrupt, err)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (c *checker) readMeta(ctx context.Context) error {
 // clusterOfLog learns the cluster's id from the log: it is the nonce of epoch 0, and every object names it.
 func (c *checker) clusterOfLog(ctx context.Context) (known bool, err error) {
 	var failed error
-	err = c.list(ctx, logcore.WALPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
+	err = c.list(ctx, core.WALPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
 		n, ok := parseSlot(c.o.Shard, e.Key)
 		if !ok {
 			return true
@@ -102,7 +102,7 @@ func (c *checker) listSnapshots(ctx context.Context) error {
 	c.snaps, c.gone = c.snaps[:0], false
 	c.floor, c.newest = state.Position{}, ""
 	n := 0
-	err := c.list(ctx, logcore.SnapPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
+	err := c.list(ctx, core.SnapPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
 		s, ok := parseSnapshot(c.o.Shard, e.Key)
 		if !ok {
 			return true

@@ -5,8 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 )
 
 // lostBranch reports DATA or a pack that is not on the log. Only leaders write them, so the log led there once: a SEAL or a

@@ -10,9 +10,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -105,11 +105,11 @@ var damages = []struct {
 		return one(t, s, slots(t, s, record.KindSeal)[1], flip(121))
 	}},
 	{"cluster object deleted", "no cluster object", func(t *testing.T, s objstore.Store) []string {
-		remove(t, s, logcore.MetaKey)
-		return []string{logcore.MetaKey}
+		remove(t, s, core.MetaKey)
+		return []string{core.MetaKey}
 	}},
 	{"cluster object broken", "corrupt cluster object", func(t *testing.T, s objstore.Store) []string {
-		return one(t, s, logcore.MetaKey, func([]byte) []byte { return []byte("?") })
+		return one(t, s, core.MetaKey, func([]byte) []byte { return []byte("?") })
 	}},
 	{"data deleted", "", func(t *testing.T, s objstore.Store) []string {
 		all := withData(t, s)

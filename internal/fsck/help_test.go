@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -27,11 +27,11 @@ import (
 const patience = time.Minute
 
 func options(s objstore.Store, snapshotSlots int) broker.Options {
-	const ms = logcore.Duration(time.Millisecond)
+	const ms = core.Duration(time.Millisecond)
 	return broker.Options{
-		Store: s, Budget: budget.New(64 << 20), Batch: batcher.Config{Wait: time.Millisecond}, NoWait: true, AutoCreate: true,
+		Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, NoWait: true, AutoCreate: true,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Core:   logcore.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms, SnapshotSlots: snapshotSlots},
+		Core:   core.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms, SnapshotSlots: snapshotSlots},
 	}
 }
 
@@ -150,7 +150,7 @@ func live(t testing.TB, s objstore.Store, snapshotSlots int) (records int64) {
 func snapshotsOf(t testing.TB, s objstore.Store, epoch uint32) (n int) {
 	t.Helper()
 	for _, key := range snapshots(t, s) {
-		if strings.HasPrefix(key, fmt.Sprintf("%s%010d-", logcore.SnapPrefix(0), math.MaxUint32-epoch)) {
+		if strings.HasPrefix(key, fmt.Sprintf("%s%010d-", core.SnapPrefix(0), math.MaxUint32-epoch)) {
 			n++
 		}
 	}
@@ -160,8 +160,8 @@ func snapshotsOf(t testing.TB, s objstore.Store, epoch uint32) (n int) {
 // merged makes packs of whatever can be merged.
 func merged(t testing.TB, b *broker.Broker, s objstore.Store) {
 	t.Helper()
-	m := merge.Open(merge.Options{
-		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Target: 1 << 10, Age: time.Microsecond, Small: 3},
+	m := compactor.Open(compactor.Options{
+		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Target: 1 << 10, Age: time.Microsecond, Small: 3},
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	defer m.Close()

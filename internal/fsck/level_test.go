@@ -7,8 +7,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/forged"
 	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 )
 
 // TestANewerBucketIsNotChecked: what a newer program wrote is no damage, with and without --repair.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/viewsnap"
 	"github.com/sebbroker/seb/record"
 )
@@ -160,7 +160,7 @@ func (l *listing) add(e objstore.Entry) {
 	switch {
 	case ok && s.pos.Less(c.floor):
 		c.superseded(e.Size)
-	case ok, e.Key == logcore.MetaKey:
+	case ok, e.Key == core.MetaKey:
 	case isView(c.o.Shard, e.Key):
 		l.copies.Add(e)
 	case strings.HasSuffix(e.Key, state.RecoverySuffix): // read where its slot cannot be

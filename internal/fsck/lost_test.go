@@ -15,9 +15,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -137,7 +137,7 @@ func (h *history) refers(key string, slot record.Head) bool {
 
 func newHistory(t testing.TB, whole bucket) *history {
 	h := &history{whole: whole, heads: map[string]record.Head{}, snaps: map[string]state.Position{}}
-	id, _, err := logcore.DecodeMeta(whole[logcore.MetaKey])
+	id, _, err := core.DecodeMeta(whole[core.MetaKey])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +396,7 @@ func (h *history) ends(t testing.TB, name string, left bucket, refusal error) (o
 	s := left.store(t)
 	_, ends := left[h.chain[len(h.chain)-1]] // of that one no other object knows
 	if strings.Contains(refusal.Error(), "Delete it") {
-		remove(t, s, logcore.MetaKey)
+		remove(t, s, core.MetaKey)
 	}
 	var at *state.Position
 	if _, command, named := strings.Cut(refusal.Error(), "--accept-loss "); named {

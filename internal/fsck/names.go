@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -55,7 +55,7 @@ type snapshot struct {
 
 // parseSnapshot takes a snapshot's name apart; ok is false for any other name.
 func parseSnapshot(shard uint32, key string) (s snapshot, ok bool) {
-	rest, found := strings.CutPrefix(key, logcore.SnapPrefix(shard))
+	rest, found := strings.CutPrefix(key, core.SnapPrefix(shard))
 	f := strings.SplitN(rest, "-", 3)
 	if !found || len(f) != 3 || len(f[0]) != 10 || len(f[1]) != 20 {
 		return s, false

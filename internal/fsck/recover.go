@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -21,7 +21,7 @@ type RecoverOptions struct {
 	Accept *state.Position
 	// Seen is the last position that a data folder knows of this bucket; nil if there is none. With OlderCopy it is accepted
 	// that the bucket holds less.
-	Seen      *logcore.Seen
+	Seen      *core.Seen
 	OlderCopy bool
 }
 
@@ -84,10 +84,10 @@ func Recover(ctx context.Context, o RecoverOptions) (*Recovery, error) {
 func (r *recovery) meta(ctx context.Context) error {
 	switch {
 	case r.badMeta != nil:
-		return fmt.Errorf("%s: %w: delete it, and run this again", logcore.MetaKey, r.badMeta)
+		return fmt.Errorf("%s: %w: delete it, and run this again", core.MetaKey, r.badMeta)
 	case r.noMeta:
-		b := logcore.EncodeMeta(r.cluster)
-		if err := patiently(ctx, func() error { return r.o.Store.Put(ctx, logcore.MetaKey, objstore.NewBody(b)) }); err != nil {
+		b := core.EncodeMeta(r.cluster)
+		if err := patiently(ctx, func() error { return r.o.Store.Put(ctx, core.MetaKey, objstore.NewBody(b)) }); err != nil {
 			return err
 		}
 		r.out.Meta = true

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -33,7 +33,7 @@ func (c *checker) repair(ctx context.Context) error {
 		return err
 	}
 	r := &removal{c: c, judge: judge, asked: map[string]objstore.Entry{}}
-	wal := logcore.WALPrefix(c.o.Shard)
+	wal := core.WALPrefix(c.o.Shard)
 	if err := r.list(ctx, wal, func(string) bool { return true }); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *checker) still(ctx context.Context) error {
 }
 
 // judge returns the tests of rule R7, or nil if there are no two snapshots.
-func (c *checker) judge(ctx context.Context) (*logcore.Collector, error) {
+func (c *checker) judge(ctx context.Context) (*core.Collector, error) {
 	n := len(c.proven)
 	if n < 2 || c.proven[n-1].key != c.newest || c.proven[n-2].pos != c.floor {
 		return nil, nil
@@ -94,13 +94,13 @@ func (c *checker) judge(ctx context.Context) (*logcore.Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return logcore.NewCollector(older, nil), nil
+	return core.NewCollector(older, nil), nil
 }
 
 // removal deletes what is judged to be garbage, some at a time.
 type removal struct {
 	c     *checker
-	judge *logcore.Collector
+	judge *core.Collector
 	names []objstore.Entry
 	asked map[string]objstore.Entry // whose heads were read
 	err   error
@@ -135,7 +135,7 @@ func (r *removal) garbage(ctx context.Context, e objstore.Entry) bool {
 		return false
 	}
 	v := r.judge.Judge(key)
-	if v == logcore.AskHead {
+	if v == core.AskHead {
 		h, missing, err := r.c.readHead(ctx, key)
 		switch {
 		case missing, errors.Is(err, record.ErrCorrupt):
@@ -147,14 +147,14 @@ func (r *removal) garbage(ctx context.Context, e objstore.Entry) bool {
 		v = r.judge.Head(key, &h)
 		r.asked[key] = e
 	}
-	return v == logcore.Delete && !r.forbidden(key)
+	return v == core.Delete && !r.forbidden(key)
 }
 
 // forbidden holds once more what must never happen: it does not rest on the judge.
 func (r *removal) forbidden(key string) bool {
 	n, ok := parseSlot(r.c.o.Shard, key)
 	p, pack := parsePack(r.c.o.Shard, key)
-	return ok && !n.pos().Less(r.c.floor) || pack && p.epoch > r.c.st.Pos.Epoch || key == logcore.MetaKey
+	return ok && !n.pos().Less(r.c.floor) || pack && p.epoch > r.c.st.Pos.Epoch || key == core.MetaKey
 }
 
 func (r *removal) flush(ctx context.Context) error {

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -15,7 +15,7 @@ import (
 func (r *recovery) survey(ctx context.Context) error {
 	at := r.st.Pos
 	r.beyond, r.first, r.damaged, r.topics = nil, nil, 0, map[record.ID]bool{}
-	v := &strays{recovery: r, judge: logcore.NewCollector(r.st, nil)}
+	v := &strays{recovery: r, judge: core.NewCollector(r.st, nil)}
 	for _, s := range r.snaps {
 		r.proof = r.proof || at.Less(s.pos) && !r.st.OnLostBranch(s.pos)
 	}
@@ -23,7 +23,7 @@ func (r *recovery) survey(ctx context.Context) error {
 		return err
 	}
 	var failed error
-	err := r.list(ctx, logcore.WALPrefix(r.o.Shard), "", func(e objstore.Entry) bool {
+	err := r.list(ctx, core.WALPrefix(r.o.Shard), "", func(e objstore.Entry) bool {
 		n, ok := parseSlot(r.o.Shard, e.Key)
 		switch {
 		case !ok || n.epoch == at.Epoch && n.nonce == r.st.Nonce && n.slot <= at.Slot:
@@ -78,7 +78,7 @@ func (r *recovery) onBranch(ctx context.Context, n slotName) error {
 // and the SEALs between these epochs.
 type strays struct {
 	*recovery
-	judge *logcore.Collector
+	judge *core.Collector
 	seals map[record.ID][]straySeal // of epochs that may be such, by nonce
 }
 
@@ -90,7 +90,7 @@ type straySeal struct {
 // look judges a name that is not behind the end of the log.
 func (v *strays) look(ctx context.Context, key string, n slotName) error {
 	// The judge keeps what is not below the state, which in an epoch that is not on the log means nothing.
-	if n.epoch < v.st.Pos.Epoch && v.judge.Judge(key) != logcore.AskHead {
+	if n.epoch < v.st.Pos.Epoch && v.judge.Judge(key) != core.AskHead {
 		return nil
 	}
 	h, missing, err := v.readHead(ctx, key)
@@ -164,7 +164,7 @@ func (r *recovery) note(ctx context.Context, key string) error {
 	if o.head.Kind == record.KindSeal {
 		r.lastEpoch = max(r.lastEpoch, o.head.NextEpoch)
 	}
-	r.proof = r.proof || o.head.Kind != record.KindPack && o.head.Epoch >= r.st.Pos.Epoch && logcore.RefersBeyond(r.st, &o.head)
+	r.proof = r.proof || o.head.Kind != record.KindPack && o.head.Epoch >= r.st.Pos.Epoch && core.RefersBeyond(r.st, &o.head)
 	if h := &o.head; h.Epoch == r.st.Pos.Epoch && h.Nonce == r.st.Nonce && h.Kind == record.KindData && h.Low > r.st.Pos.Slot {
 		r.data = true
 	}

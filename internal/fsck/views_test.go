@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/viewsnap"
 	"github.com/sebbroker/seb/record"
 )
@@ -21,7 +21,7 @@ func TestCopiesOfViews(t *testing.T) {
 	store := objstore.NewMemory()
 	live(t, store, 1000)
 	settled(t, store)
-	cluster, _, err := logcore.DecodeMeta(read(t, store, logcore.MetaKey))
+	cluster, _, err := core.DecodeMeta(read(t, store, core.MetaKey))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -83,8 +83,8 @@ func ungapped(t *testing.T, store objstore.Store, pad int, change ...func(*setup
 // compact compacts the topic in packs of about target bytes.
 func (g *gappy) compact(t *testing.T, store objstore.Store, target int64) {
 	t.Helper()
-	m := merge.Open(merge.Options{
-		Log: g.b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Target: target, Small: 100},
+	m := compactor.Open(compactor.Options{
+		Log: g.b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Target: target, Small: 100},
 	})
 	defer m.Close()
 	left := func() (n uint32) {

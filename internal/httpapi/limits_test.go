@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/fault"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -328,7 +328,7 @@ func TestReadOnlyBroker(t *testing.T) {
 	leader.mustPost("topic-name=t", api.TextPlain, "a")
 	s := start(t, func(c *setup) {
 		c.store = store
-		c.broker.Core.ReadOnly, c.broker.Core.FollowPoll = true, logcore.Duration(10*time.Millisecond)
+		c.broker.Core.ReadOnly, c.broker.Core.FollowPoll = true, core.Duration(10*time.Millisecond)
 	})
 	mp, kind := form("x")
 	for _, c := range []call{

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/wire"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // AlterConfigs (33), v0 to v2: a topic's settings (configs.go) become those that are given, the others the default. The

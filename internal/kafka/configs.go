@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // config is a topic's setting under the name that Kafka has for it.

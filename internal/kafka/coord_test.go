@@ -14,12 +14,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/groups"
 	"github.com/sebbroker/seb/internal/groups/coordinator"
 	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -46,7 +46,7 @@ func (s *site) start() {
 	s.t.Helper()
 	var err error
 	s.b, err = broker.Open(s.t.Context(), broker.Options{
-		Store: s.store, Budget: budget.New(256 << 20), Batch: batcher.Config{Wait: 2 * time.Millisecond}, Logger: quiet,
+		Store: s.store, Budget: budget.New(256 << 20), Batch: log.Config{Wait: 2 * time.Millisecond}, Logger: quiet,
 	})
 	if err != nil {
 		s.t.Fatal(err)

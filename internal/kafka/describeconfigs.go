@@ -10,7 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/wire"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // DescribeConfigs (32), v1 to v4: a topic's settings under Kafka's names (configs.go); of the broker, which is set by flags, what

@@ -15,10 +15,10 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"go.uber.org/goleak"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -51,7 +51,7 @@ func (s *served) asked(t testing.TB, api string, n uint64) {
 func openBroker(t testing.TB, store objstore.Store, change func(*broker.Options)) *broker.Broker {
 	t.Helper()
 	o := broker.Options{
-		Store: store, Budget: budget.New(256 << 20), Batch: batcher.Config{Wait: 2 * time.Millisecond}, AutoCreate: true, Logger: quiet,
+		Store: store, Budget: budget.New(256 << 20), Batch: log.Config{Wait: 2 * time.Millisecond}, AutoCreate: true, Logger: quiet,
 	}
 	if change != nil {
 		change(&o)

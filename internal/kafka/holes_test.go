@@ -11,9 +11,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 )
 
 // TestHoles: a consumer goes on over what compaction leaves: batches with fewer records than offsets, without any, and an end
@@ -45,8 +45,8 @@ func TestHoles(t *testing.T) {
 	send("c", "a", "d", "a")
 	send("gone", "gone")
 	want := map[int64]string{5: "b", 7: "x", 9: "c", 11: "d", 12: "a"}
-	m := merge.Open(merge.Options{
-		Log: s.b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: packer.Config{Age: time.Microsecond, Target: 1 << 20, Small: 100},
+	m := compactor.Open(compactor.Options{
+		Log: s.b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Target: 1 << 20, Small: 100},
 	})
 	defer m.Close()
 	for end := time.Now().Add(time.Minute); s.b.View().TopicByName("c").Partitions.At(0).Records != int64(len(want)); {

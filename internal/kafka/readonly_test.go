@@ -6,7 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -17,7 +17,7 @@ func TestMetadataOfAReadOnlyBroker(t *testing.T) {
 	leader := openBroker(t, store, nil)
 	follow := func() *served {
 		b := openBroker(t, store, func(o *broker.Options) {
-			o.Core.ReadOnly, o.Core.FollowPoll = true, logcore.Duration(time.Hour)
+			o.Core.ReadOnly, o.Core.FollowPoll = true, core.Duration(time.Hour)
 		})
 		return serve(t, b, kafka.Options{})
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/cache"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -30,7 +30,7 @@ func (c *cached) Get(ctx context.Context, key string, r objstore.Range) (objstor
 		return k.Get(ctx, key, r)
 	}
 	o, err := c.Store.Get(ctx, key, r)
-	if err != nil || key != logcore.MetaKey {
+	if err != nil || key != core.MetaKey {
 		return o, err
 	}
 	defer o.Body.Close()
@@ -38,7 +38,7 @@ func (c *cached) Get(ctx context.Context, key string, r objstore.Range) (objstor
 	if err != nil {
 		return objstore.Object{}, err
 	}
-	if id, _, err := logcore.DecodeMeta(b); err == nil {
+	if id, _, err := core.DecodeMeta(b); err == nil {
 		k, err := c.open(id)
 		if err == nil && !c.cache.CompareAndSwap(nil, k) {
 			_ = k.Close()

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -40,7 +40,7 @@ func BenchmarkCompaction(b *testing.B) {
 				b.Fatal(r[0].Err)
 			}
 		}
-		m := merge.Open(merge.Options{Log: br, Store: store, TempDir: b.TempDir(), Packer: packer.Config{Age: time.Microsecond}, Every: time.Hour})
+		m := compactor.Open(compactor.Options{Log: br, Store: store, TempDir: b.TempDir(), Packer: pack.Config{Age: time.Microsecond}, Every: time.Hour})
 		if _, err := m.Once(b.Context()); err != nil {
 			b.Fatal(err)
 		}

@@ -16,13 +16,13 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -99,7 +99,7 @@ func newLife(t *testing.T, store objstore.Store) *life {
 func (l *life) open(store objstore.Store) *broker.Broker {
 	l.t.Helper()
 	b, err := broker.Open(l.t.Context(), broker.Options{
-		Store: store, Core: logcore.Config{SnapshotSlots: 20}, Batch: batcher.Config{Wait: time.Microsecond}, RetentionEvery: 2 * time.Millisecond,
+		Store: store, Core: core.Config{SnapshotSlots: 20}, Batch: log.Config{Wait: time.Microsecond}, RetentionEvery: 2 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -442,7 +442,7 @@ func (s *between) Put(ctx context.Context, key string, body objstore.Body) error
 	return err
 }
 
-var lifeConfig = packer.Config{Target: 8 << 10, Age: time.Microsecond, Small: 3, KeysMax: 30}
+var lifeConfig = pack.Config{Target: 8 << 10, Age: time.Microsecond, Small: 3, KeysMax: 30}
 
 // pass merges and compacts; between the requests anything may happen, also that the merger is closed, the broker killed or
 // the bucket copied.
@@ -451,7 +451,7 @@ func (l *life) pass() {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	defer cancel()
 	disturbed := false
-	m := merge.Open(merge.Options{Log: l.b, Every: time.Hour, TempDir: l.t.TempDir(), Packer: lifeConfig, Metrics: l.met, Store: &between{l.store, func() {
+	m := compactor.Open(compactor.Options{Log: l.b, Every: time.Hour, TempDir: l.t.TempDir(), Packer: lifeConfig, Metrics: l.met, Store: &between{l.store, func() {
 		if l.dead || l.rng.IntN(12) > 0 {
 			return
 		}
@@ -490,7 +490,7 @@ func (l *life) pass() {
 // end turns all topics into compacted ones and waits until what they have now is compacted.
 func (l *life) end() {
 	l.t.Helper()
-	m := merge.Open(merge.Options{Log: l.b, Store: l.store, TempDir: l.t.TempDir(), Packer: lifeConfig, Every: time.Hour})
+	m := compactor.Open(compactor.Options{Log: l.b, Store: l.store, TempDir: l.t.TempDir(), Packer: lifeConfig, Every: time.Hour})
 	defer m.Close()
 	ends := map[*lifeTopic][2]int64{}
 	for _, topic := range l.topics {
@@ -566,8 +566,8 @@ func TestLifeBesideAMerger(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(t, store)
-			merger := func() *merge.Merger {
-				return merge.Open(merge.Options{Log: l.b, Store: store, TempDir: t.TempDir(), Packer: lifeConfig, Metrics: l.met, Every: time.Millisecond})
+			merger := func() *compactor.Merger {
+				return compactor.Open(compactor.Options{Log: l.b, Store: store, TempDir: t.TempDir(), Packer: lifeConfig, Metrics: l.met, Every: time.Millisecond})
 			}
 			m := merger()
 			defer func() { m.Close() }()

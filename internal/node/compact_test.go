@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -181,7 +181,7 @@ func testCompaction(t *testing.T, store objstore.Store, keys int) {
 				t.Fatal(err)
 			}
 		}
-		m := merge.Open(merge.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: cfg, Every: time.Hour})
+		m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: cfg, Every: time.Hour})
 		for range 5 {
 			l.write(t, b, 60)
 			others.write(t, b, 10)
@@ -196,7 +196,7 @@ func testCompaction(t *testing.T, store objstore.Store, keys int) {
 		}
 	}
 	others.check(t, b)
-	m := merge.Open(merge.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: packer.Config{Age: 1, Small: 2}, Every: time.Hour})
+	m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: pack.Config{Age: 1, Small: 2}, Every: time.Hour})
 	defer m.Close()
 	// What is there now is compacted for good once as much again was written.
 	ends := [2]int{len(l.parts[0]), len(l.parts[1])}

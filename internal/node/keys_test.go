@@ -18,9 +18,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/view"
 	"github.com/sebbroker/seb/record"
 )
@@ -297,7 +297,7 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 	dir := t.TempDir()
 	o := Options{
 		Store: objstore.NewMemory(), DataDir: dir, BatchWait: BatchNone, SnapshotSlots: 50,
-		Pack: packer.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}, MergeEvery: time.Hour,
+		Pack: pack.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}, MergeEvery: time.Hour,
 	}
 	n := open(t, o)
 	if _, err := n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{

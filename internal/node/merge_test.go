@@ -9,22 +9,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
 // config merges early: packs of 64 KiB, at once.
-var config = packer.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}
+var config = pack.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}
 
 func openBroker(t *testing.T, store objstore.Store) *broker.Broker {
 	t.Helper()
 	b, err := broker.Open(t.Context(), broker.Options{
-		Store: store, AutoCreate: true, Core: logcore.Config{SnapshotSlots: 20}, Batch: batcher.Config{Wait: time.Microsecond},
+		Store: store, AutoCreate: true, Core: core.Config{SnapshotSlots: 20}, Batch: log.Config{Wait: time.Microsecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,8 +33,8 @@ func openBroker(t *testing.T, store objstore.Store) *broker.Broker {
 	return b
 }
 
-func newMerger(t *testing.T, b *broker.Broker, store objstore.Store) *merge.Merger {
-	m := merge.Open(merge.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: config, Every: time.Hour, Checksums: true})
+func newMerger(t *testing.T, b *broker.Broker, store objstore.Store) *compactor.Merger {
+	m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: config, Every: time.Hour, Checksums: true})
 	t.Cleanup(m.Close)
 	return m
 }
@@ -113,7 +113,7 @@ func (w written) checkChunks(t *testing.T, topic string, next int64, chunks []br
 	return next
 }
 
-func mergeAll(t *testing.T, m *merge.Merger) (n int) {
+func mergeAll(t *testing.T, m *compactor.Merger) (n int) {
 	t.Helper()
 	for range 1000 {
 		made, err := m.Once(t.Context())

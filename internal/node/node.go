@@ -7,16 +7,16 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/cache"
 	"github.com/sebbroker/seb/internal/failpoint"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/view"
 	"github.com/sebbroker/seb/record"
@@ -26,9 +26,9 @@ import (
 type Node struct {
 	*broker.Broker
 	folder  *folder
-	store   objstore.Store // ours to close; nil if the caller's
-	cache   *cached        // nil without one
-	merger  *merge.Merger  // nil if read-only
+	store   objstore.Store    // ours to close; nil if the caller's
+	cache   *cached           // nil without one
+	merger  *compactor.Merger // nil if read-only
 	keys    *view.View
 	keysDir string // to be removed with it; "" if it may stay
 
@@ -116,7 +116,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	opt := broker.Options{
 		Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, AutoCreate: !o.NoAutoCreate,
 		DefaultPartitions: o.DefaultPartitions, Checksums: !local,
-		Core:   logcore.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised, SnapshotSlots: o.SnapshotSlots},
+		Core:   core.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised, SnapshotSlots: o.SnapshotSlots},
 		Batch:  o.batching(local, mem),
 		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
 		Logger: o.Logger, Metrics: o.Metrics,
@@ -157,7 +157,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	n.seen.start(n.Broker)
 	n.registerMetrics(o.Metrics)
 	if !o.ReadOnly && !o.NoMerge {
-		n.merger = merge.Open(merge.Options{
+		n.merger = compactor.Open(compactor.Options{
 			Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Packer: o.pack(mem), Every: o.MergeEvery, Checksums: !local,
 			Ranges: n.stateRanges, Logger: o.Logger, Metrics: o.Metrics,
 		})
@@ -208,8 +208,8 @@ func (n *Node) closeRest() error {
 }
 
 // batching is how records become objects.
-func (o *Options) batching(local bool, mem *budget.Budget) batcher.Config {
-	c := batcher.Config{Wait: o.batchWait(local), Patience: o.offsetWait(local), BytesMax: o.batchBytes(mem)}
+func (o *Options) batching(local bool, mem *budget.Budget) log.Config {
+	c := log.Config{Wait: o.batchWait(local), Patience: o.offsetWait(local), BytesMax: o.batchBytes(mem)}
 	if local && o.BatchWait == BatchAuto {
 		c.BytesEnough = batchBytesLocal // an object more costs nothing here
 	}
@@ -243,7 +243,7 @@ func (n *Node) stateRanges() int {
 }
 
 // pack is how packs are made, with as many keys in memory as their class has room for.
-func (o *Options) pack(mem *budget.Budget) packer.Config {
+func (o *Options) pack(mem *budget.Budget) pack.Config {
 	c := o.Pack
 	if c.Backlog <= 0 {
 		c.Backlog = int(min(rangesBacklog, mem.Class(budget.State).Limit()/rangesShare/state.RangeMemory))

@@ -9,9 +9,9 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/logtime"
+	"github.com/sebbroker/seb/internal/log/logtime"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 )
 
 // Options say what broker to open. The zero value of a field means its default; either Bucket or Store must be given.
@@ -54,7 +54,7 @@ type Options struct {
 	// is not. It must not wait.
 	OnMemoryStore func(bytes int64)
 	// Pack says when commit objects are merged into packs, MergeEvery how often that is looked at; NoMerge leaves them.
-	Pack       packer.Config
+	Pack       pack.Config
 	MergeEvery time.Duration
 	NoMerge    bool
 	// SnapshotSlots is how many commit objects lie between two snapshots on remote stores; 1,000.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -54,7 +54,7 @@ func readPositions(dir string) ([]savedPosition, error) {
 }
 
 // ReadSeen returns what a data folder knows of a store's log, or nil.
-func ReadSeen(dir, store string) (*logcore.Seen, error) {
+func ReadSeen(dir, store string) (*core.Seen, error) {
 	all, err := readPositions(dir)
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
@@ -68,7 +68,7 @@ func ReadSeen(dir, store string) (*logcore.Seen, error) {
 		if err1 != nil || err2 != nil {
 			return nil, nil
 		}
-		return &logcore.Seen{Cluster: cluster, Epoch: p.Epoch, Nonce: nonce, Slot: p.Slot, Highest: p.Highest}, nil
+		return &core.Seen{Cluster: cluster, Epoch: p.Epoch, Nonce: nonce, Slot: p.Slot, Highest: p.Highest}, nil
 	}
 	return nil, nil
 }
@@ -83,7 +83,7 @@ func ForgetSeen(dir, store string) error {
 }
 
 // saveSeen replaces a store's position; nil forgets it.
-func saveSeen(dir, store string, s *logcore.Seen) error {
+func saveSeen(dir, store string, s *core.Seen) error {
 	all, err := readPositions(dir)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ type positionKeeper struct {
 	stop       chan struct{}
 	once       sync.Once
 	done       sync.WaitGroup
-	last       logcore.Seen
+	last       core.Seen
 }
 
 func newPositionKeeper(dir, store string, log *slog.Logger) *positionKeeper {

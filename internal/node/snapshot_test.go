@@ -12,10 +12,10 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/s3server"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/rule"
@@ -174,7 +174,7 @@ func TestACopyOfALogThatIsNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The copy was made behind the end of this log: something is lost (rule R13).
-	if n, err := Open(t.Context(), o); !errors.As(err, new(*logcore.LostError)) {
+	if n, err := Open(t.Context(), o); !errors.As(err, new(*core.LostError)) {
 		t.Errorf("opened with a copy of a view from behind the end: %v", err)
 		if err == nil {
 			shut(t, n)

@@ -8,19 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/merge"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/record"
 )
 
 func openBounded(t *testing.T, store objstore.Store, stateMax int64) *broker.Broker {
 	t.Helper()
 	b, err := broker.Open(t.Context(), broker.Options{
-		Store: store, AutoCreate: true, Core: logcore.Config{StateMax: stateMax}, Batch: batcher.Config{Wait: time.Microsecond},
+		Store: store, AutoCreate: true, Core: core.Config{StateMax: stateMax}, Batch: log.Config{Wait: time.Microsecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,8 +103,8 @@ func TestRangesFull(t *testing.T) {
 	if !errors.Is(err, broker.ErrStateFull) || !errors.Is(err, broker.ErrOverBudget) || !strings.Contains(err.Error(), "merged") {
 		t.Fatalf("append %d: %v", appended, err)
 	}
-	m := merge.Open(merge.Options{
-		Log: b, Store: store, TempDir: t.TempDir(), Packer: packer.Config{Backlog: 200}, Every: time.Hour,
+	m := compactor.Open(compactor.Options{
+		Log: b, Store: store, TempDir: t.TempDir(), Packer: pack.Config{Backlog: 200}, Every: time.Hour,
 		Ranges: func() int { held, _ := b.StateMemory(); return int(held.Ranges / 112) },
 	})
 	defer m.Close()

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/forged"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/storecheck"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // flightKey names a read: equal ones give the same bytes.

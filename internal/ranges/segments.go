@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 const (

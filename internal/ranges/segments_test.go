@@ -3,7 +3,7 @@ package ranges
 import (
 	"testing"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // TestIndexIsBounded: it forgets what was added first, a whole range at a time, and goes on with the others.

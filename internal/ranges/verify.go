@@ -3,7 +3,7 @@ package ranges
 import (
 	"encoding/binary"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -25,11 +25,11 @@ import (
 	"github.com/sebbroker/seb/internal/groups/coordinator"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/packer"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/webhook"
 )
 
@@ -181,7 +181,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		Bucket: c.Bucket, DataDir: c.DataDir, ReadOnly: c.ReadOnly, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
 		Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
-		Pack:       packer.Config{Target: int64(c.Life.PackBytes), Age: c.Life.PackAge},
+		Pack:       pack.Config{Target: int64(c.Life.PackBytes), Age: c.Life.PackAge},
 		MergeEvery: c.Life.MergeInterval, SnapshotSlots: c.Life.SnapshotSlots, RetentionEvery: c.Life.RetentionInterval,
 		Prepare: s.prepare, Logger: s.log, Metrics: set,
 	}

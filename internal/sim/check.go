@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/sim/sent"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -77,9 +77,9 @@ func (c *checker) value(v string) *value {
 func (c *checker) landed(key string, body []byte) {
 	c.tick()
 	switch {
-	case key == logcore.MetaKey && c.fold != nil: // put again after its loss
-	case key == logcore.MetaKey:
-		id, _, err := logcore.DecodeMeta(body)
+	case key == core.MetaKey && c.fold != nil: // put again after its loss
+	case key == core.MetaKey:
+		id, _, err := core.DecodeMeta(body)
 		if err != nil {
 			c.w.fail("%s: %v", key, err)
 			return
@@ -259,13 +259,13 @@ func (c *checker) rejected(o *op) {
 			c.w.fail("I2: %q is rejected but lies at %v offset %d", v, o.key, x.at)
 		}
 	}
-	if o.why == logcore.RejectOffset && o.next > int64(len(c.log[o.key])) {
+	if o.why == core.RejectOffset && o.next > int64(len(c.log[o.key])) {
 		c.w.fail("R2: %v is said to end at %d, committed are %d", o.key, o.next, len(c.log[o.key]))
 	}
 }
 
 // committed: I8, an acknowledged slot is on the chain.
-func (c *checker) committed(r *run, f *logcore.Frozen) {
+func (c *checker) committed(r *run, f *core.Frozen) {
 	r.rules.frozen--
 	if !c.on[f.Key] {
 		c.w.fail("I8: node %d run %d commits %s, which is not on the chain", r.n.id, r.n.runs, f.Key)
@@ -275,7 +275,7 @@ func (c *checker) committed(r *run, f *logcore.Frozen) {
 // read reads as a client does, from a broker's committed state: I1, I4, I5.
 func (c *checker) read(r *run) {
 	s := r.core.State()
-	if s == nil || s.Len() == 0 || c.fold == nil || c.w.loss.isForked() || r.core.Role() == logcore.RoleStarting {
+	if s == nil || s.Len() == 0 || c.fold == nil || c.w.loss.isForked() || r.core.Role() == core.RoleStarting {
 		return // a candidate serves nothing: it may start over from a snapshot (rule R5)
 	}
 	c.w.stats.Reads++
@@ -347,11 +347,11 @@ func (c *checker) slotsAt(at int64) int64 {
 func (c *checker) askConfirm(r *run) {
 	tag := c.tick()
 	r.confirm[tag] = c.slotsAt(c.w.now - confirmAge)
-	r.step(&logcore.Event{Kind: logcore.EvConfirm, Tag: tag})
+	r.step(&core.Event{Kind: core.EvConfirm, Tag: tag})
 }
 
 // confirmed: a follower that confirmed its end has everything that was on the chain when it was asked.
-func (c *checker) confirmed(r *run, e logcore.Effect) {
+func (c *checker) confirmed(r *run, e core.Effect) {
 	asked, ok := r.confirm[e.Tag]
 	if !ok {
 		c.w.fail("R11: node %d confirms what nobody asked, or twice", r.n.id)
@@ -359,14 +359,14 @@ func (c *checker) confirmed(r *run, e logcore.Effect) {
 	}
 	delete(r.confirm, e.Tag)
 	asked = c.w.loss.confirmable(asked, e.Tag)
-	if e.Reject == logcore.RejectNone && r.n.readOnly && r.rules.applied(r) < asked {
+	if e.Reject == core.RejectNone && r.n.readOnly && r.rules.applied(r) < asked {
 		c.w.fail("R11: node %d confirmed its end at slot %d of the chain, %d were there a minute before it was asked", r.n.id, r.rules.applied(r), asked)
 	}
 }
 
 // stopped: no run of the simulator damages anything for good, so no broker may find corruption.
 func (c *checker) stopped(r *run, err error) {
-	if errors.Is(err, logcore.ErrNoLog) && r.n.readOnly || c.w.loss.explains(r, err) {
+	if errors.Is(err, core.ErrNoLog) && r.n.readOnly || c.w.loss.explains(r, err) {
 		return
 	}
 	c.w.fail("R9: node %d stopped: %v", r.n.id, err)
@@ -376,7 +376,7 @@ func (c *checker) alarm(r *run, err error) {
 	if c.w.loss != nil && (r.core.Err() == err || c.w.loss.meta()) {
 		return // of a start that stops: see stopped
 	}
-	if !errors.Is(err, logcore.ErrNoLog) && !strings.Contains(err.Error(), "store refuses") && !strings.Contains(err.Error(), "read snapshot") {
+	if !errors.Is(err, core.ErrNoLog) && !strings.Contains(err.Error(), "store refuses") && !strings.Contains(err.Error(), "read snapshot") {
 		c.w.fail("R9: node %d raised an alarm: %v", r.n.id, err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -52,7 +52,7 @@ type op struct {
 	conditional bool
 	outcome     outcome
 	base        int64
-	why         logcore.Rejection
+	why         core.Rejection
 	next        int64
 }
 
@@ -179,7 +179,7 @@ func (p *producer) nextIdempotent(key partKey, late bool) {
 		o.batch = &state.ProducerBatch{ID: int64(p.id), Sequence: l.sequence, Span: uint32(len(o.values))}
 	} else {
 		again := *o
-		again.outcome, again.run, again.why = waiting, nil, logcore.RejectNone
+		again.outcome, again.run, again.why = waiting, nil, core.RejectNone
 		o = &again
 	}
 	l.again, l.busy = nil, true
@@ -188,7 +188,7 @@ func (p *producer) nextIdempotent(key partKey, late bool) {
 		switch {
 		case o.outcome == acked:
 			l.sequence += int32(len(o.values))
-		case o.why == logcore.RejectSequence && p.w.check.leads(o.run):
+		case o.why == core.RejectSequence && p.w.check.leads(o.run):
 			p.w.fail("I6: producer %d is refused sequence %d of %v", p.id, o.batch.Sequence, o.key)
 		default:
 			l.again = o
@@ -229,7 +229,7 @@ func (p *producer) expect(o *op) {
 
 // choose picks the broker to talk to. It stays with one while answers are due, or order would mean nothing.
 func (p *producer) choose() bool {
-	if p.at != nil && !p.at.dead && (p.under > 0 || p.at.core.Role() == logcore.RoleLeader && p.w.loadRand.IntN(50) > 0) {
+	if p.at != nil && !p.at.dead && (p.under > 0 || p.at.core.Role() == core.RoleLeader && p.w.loadRand.IntN(50) > 0) {
 		return true
 	}
 	if p.under > 0 {
@@ -263,7 +263,7 @@ func (w *world) readers() {
 				w.check.askConfirm(r)
 			}
 			if w.loadRand.IntN(50) == 0 && !n.readOnly && w.cfg.Slow == 0 { // else it would look for a month
-				r.step(&logcore.Event{Kind: logcore.EvReaders, Waiting: w.loadRand.IntN(2) == 0})
+				r.step(&core.Event{Kind: core.EvReaders, Waiting: w.loadRand.IntN(2) == 0})
 			}
 		}
 		w.readers()

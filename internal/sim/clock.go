@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/logtime"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/logtime"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -38,7 +38,7 @@ type date struct{ begun, at, date int64 }
 const (
 	// clocksBegin is the true time at which runs with Config.Clocks begin, ns since 1970.
 	clocksBegin = int64(1_767_225_600e9)
-	// heldLook and askEvery are how often package eventlog looks at a wrong clock again, and asks the store for the time then.
+	// heldLook and askEvery are how often package log looks at a wrong clock again, and asks the store for the time then.
 	heldLook, askEvery = time.Second, 5 * time.Second
 	// waitMost is how long writes wait once all clocks are right: until the store or an operator was asked.
 	waitMost = 15 * time.Second
@@ -155,7 +155,7 @@ func (r *run) reading() logtime.Reading {
 	return v
 }
 
-// time is that of a commit that is made now, as package eventlog has it.
+// time is that of a commit that is made now, as package log has it.
 func (r *run) time() (int64, error) {
 	if !r.clock.begun {
 		r.clock.begun, r.clock.base = true, r.n.moment()
@@ -171,10 +171,10 @@ func (r *run) leads() {
 	_, _ = r.time()
 }
 
-// held says whether writes wait for the clock, as package eventlog does.
+// held says whether writes wait for the clock, as package log does.
 func (r *run) held() bool {
 	c, w := &r.clock, r.n.w
-	if r.core.Role() != logcore.RoleLeader {
+	if r.core.Role() != core.RoleLeader {
 		c.waits = false
 		return false
 	}
@@ -202,17 +202,17 @@ func (r *run) held() bool {
 		c.askAt = w.now + int64(askEvery)
 		w.stats.Clock.Asks++
 		arrives := r.asksTime()
-		w.store.call(r.n, false, func() logcore.Outcome { return logcore.OutcomeOK }, func(o logcore.Outcome) { r.deliver(arrives(o)) })
+		w.store.call(r.n, false, func() core.Outcome { return core.OutcomeOK }, func(o core.Outcome) { r.deliver(arrives(o)) })
 	}
 	return true
 }
 
 // asksTime begins a request whose answer may tell the store's time: of a moment between its sending and its arrival. The first
 // function is called when the answer arrives, the second when the process reads it.
-func (r *run) asksTime() (arrives func(o logcore.Outcome) (read func())) {
+func (r *run) asksTime() (arrives func(o core.Outcome) (read func())) {
 	w, sent, begun := r.n.w, r.n.w.now, r.n.mono()
-	return func(o logcore.Outcome) func() {
-		if !r.clock.dates || o == logcore.OutcomeNoVerdict {
+	return func(o core.Outcome) func() {
+		if !r.clock.dates || o == core.OutcomeNoVerdict {
 			return func() {}
 		}
 		at := clocksBegin + sent + int64(w.upTo(w.clockRand, time.Duration(w.now-sent)))
@@ -247,7 +247,7 @@ func (w *world) operator() {
 	}
 	w.after(every, func() {
 		for _, n := range w.nodes {
-			if r := n.run; r != nil && !r.paused && r.core.Role() == logcore.RoleLeader && (w.calm || w.clockRand.IntN(2) == 0) {
+			if r := n.run; r != nil && !r.paused && r.core.Role() == core.RoleLeader && (w.calm || w.clockRand.IntN(2) == 0) {
 				w.operate(r)
 			}
 		}
@@ -278,7 +278,7 @@ func (w *world) operate(r *run) {
 	}
 }
 
-// resetTime does what package eventlog does.
+// resetTime does what package log does.
 func (r *run) resetTime(future bool) {
 	w, c := r.n.w, &r.clock
 	at, err := c.Set(r.reading())
@@ -299,14 +299,14 @@ func (r *run) resetTime(future bool) {
 // seconds, and how far the machine's clocks have drifted since. A clock that is set counts at once, so the time between two looks
 // adds nothing. In a folder the log's time is ahead by what the clock was that was read at the start, or at a reset, and at a start
 // the log contradicts a clock that is behind it, or more than 400 days ahead.
-func (c *checker) frozen(r *run, f *logcore.Frozen) {
+func (c *checker) frozen(r *run, f *core.Frozen) {
 	k, now := &r.clock, r.n.moment()
 	if !c.w.cfg.Clocks {
 		return
 	}
 	at, after := f.Head.Time, k.last
 	ops := f.Proposal.Ops
-	reset := slices.IndexFunc(ops, func(o logcore.Op) bool { return o.Err == logcore.RejectNone && o.Record.Kind == state.TimeReset })
+	reset := slices.IndexFunc(ops, func(o core.Op) bool { return o.Err == core.RejectNone && o.Record.Kind == state.TimeReset })
 	if reset >= 0 {
 		after = ops[reset].Record.Time
 	}

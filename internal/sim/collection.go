@@ -4,16 +4,16 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
 // collection is one pass of a leader over the names of slots and snapshots (rule R7).
 type collection struct {
 	r       *run
-	op      logcore.OpID
-	judge   *logcore.Collector
+	op      core.OpID
+	judge   *core.Collector
 	garbage []string
 	listed  int64
 	deleted int64
@@ -27,28 +27,28 @@ func (c *collection) list(prefix, after string) {
 	var names []string
 	s := c.r.n.w.store
 	c.r.n.w.check.writes++
-	s.call(c.r.n, false, func() logcore.Outcome {
+	s.call(c.r.n, false, func() core.Outcome {
 		names = s.list(prefix, after, listedAtOnce)
 		for _, name := range names {
 			c.add(name, s.objects[name])
 		}
-		return logcore.OutcomeOK
-	}, func(o logcore.Outcome) {
+		return core.OutcomeOK
+	}, func(o core.Outcome) {
 		c.r.deliver(func() {
 			switch {
-			case o != logcore.OutcomeOK:
+			case o != core.OutcomeOK:
 				c.more = true
 				c.sweep()
 			case len(names) == listedAtOnce:
 				c.list(prefix, names[len(names)-1])
-			case prefix == logcore.WALPrefix(0):
+			case prefix == core.WALPrefix(0):
 				c.garbage = append(c.garbage, c.judge.Settle()...)
 				if b := c.judge.Branch(); len(b) > 0 && c.r.n.w.loss == nil {
 					c.r.n.w.fail("R7: node %d finds %s on no epoch of the log", c.r.n.id, b[0])
 				}
 				c.list(state.PackPrefix(0), "")
 			case prefix == state.PackPrefix(0):
-				c.list(logcore.SnapPrefix(0), "")
+				c.list(core.SnapPrefix(0), "")
 			default:
 				c.sweep()
 			}
@@ -60,14 +60,14 @@ func (c *collection) list(prefix, after string) {
 func (c *collection) add(name string, body []byte) {
 	c.listed++
 	v := c.judge.Judge(name)
-	if v == logcore.AskHead {
+	if v == core.AskHead {
 		h, err := record.DecodeHead(body)
 		if err != nil {
 			return
 		}
 		v = c.judge.Head(name, &h)
 	}
-	if v == logcore.Delete {
+	if v == core.Delete {
 		c.garbage = append(c.garbage, name)
 	}
 }
@@ -77,8 +77,8 @@ func (c *collection) sweep() {
 	w := c.r.n.w
 	left := len(c.garbage)
 	finish := func() {
-		c.r.step(&logcore.Event{
-			Kind: logcore.EvCollected, Op: c.op, Outcome: logcore.OutcomeOK,
+		c.r.step(&core.Event{
+			Kind: core.EvCollected, Op: c.op, Outcome: core.OutcomeOK,
 			Listed: c.listed, Deleted: c.deleted, More: c.more,
 		})
 	}
@@ -88,9 +88,9 @@ func (c *collection) sweep() {
 	}
 	for _, name := range c.garbage {
 		w.check.mayDelete(c.r, name)
-		w.store.call(c.r.n, true, func() logcore.Outcome { return w.store.remove(name) }, func(o logcore.Outcome) {
+		w.store.call(c.r.n, true, func() core.Outcome { return w.store.remove(name) }, func(o core.Outcome) {
 			c.r.deliver(func() {
-				if o == logcore.OutcomeOK {
+				if o == core.OutcomeOK {
 					c.deleted++
 				} else {
 					c.more = true
@@ -116,7 +116,7 @@ func (c *checker) mayDelete(r *run, key string) {
 func (c *checker) deleted(key string, body []byte) {
 	c.w.stats.Deleted++
 	c.gone[key] = true
-	if strings.HasPrefix(key, logcore.SnapPrefix(0)) {
+	if strings.HasPrefix(key, core.SnapPrefix(0)) {
 		if !c.snapshotAbove(c.snapAt[key]) {
 			c.w.fail("R7: %s is deleted, and no newer one is there", key)
 		}
@@ -155,6 +155,6 @@ func (c *checker) deleted(key string, body []byte) {
 // snapshotAbove says whether the store holds a snapshot of a later position. Names sort newest first.
 func (c *checker) snapshotAbove(pos state.Position) bool {
 	s := c.w.store
-	i := sort.SearchStrings(s.keys, logcore.SnapPrefix(0))
-	return i < len(s.keys) && strings.HasPrefix(s.keys[i], logcore.SnapPrefix(0)) && pos.Less(c.snapAt[s.keys[i]])
+	i := sort.SearchStrings(s.keys, core.SnapPrefix(0))
+	return i < len(s.keys) && strings.HasPrefix(s.keys[i], core.SnapPrefix(0)) && pos.Less(c.snapAt[s.keys[i]])
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/packer"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -54,10 +54,10 @@ func (o *op) records() []record.Record {
 // compaction is a pass on its way.
 type compaction struct {
 	r     *run
-	pass  *packer.Compaction
+	pass  *pack.Compaction
 	view  *state.State
-	dirty [][]packer.Run
-	plans [][]packer.Run
+	dirty [][]pack.Run
+	plans [][]pack.Run
 	read  bool // all of dirty was
 }
 
@@ -91,7 +91,7 @@ func (c *compaction) next() {
 }
 
 // with reads a portion; on any trouble the pass ends early.
-func (c *compaction) with(runs []packer.Run, then func(parts [][]byte)) {
+func (c *compaction) with(runs []pack.Run, then func(parts [][]byte)) {
 	c.r.gather(c.view, runs, func(parts [][]byte) {
 		if parts == nil {
 			c.r.packing = false
@@ -101,7 +101,7 @@ func (c *compaction) with(runs []packer.Run, then func(parts [][]byte)) {
 	})
 }
 
-func (c *compaction) scan(runs []packer.Run, parts [][]byte) {
+func (c *compaction) scan(runs []pack.Run, parts [][]byte) {
 	var reader record.Reader
 	for i := range runs {
 		for range runs[i].Ranges {
@@ -115,9 +115,9 @@ func (c *compaction) scan(runs []packer.Run, parts [][]byte) {
 	c.next()
 }
 
-func (c *compaction) rewrite(runs []packer.Run, parts [][]byte) {
+func (c *compaction) rewrite(runs []pack.Run, parts [][]byte) {
 	var compactor record.Compactor
-	out := make([][]packer.Filtered, len(runs))
+	out := make([][]pack.Filtered, len(runs))
 	batches := make([][][]byte, len(runs))
 	for i := range runs {
 		for range runs[i].Ranges {
@@ -126,7 +126,7 @@ func (c *compaction) rewrite(runs []packer.Run, parts [][]byte) {
 				c.r.n.w.fail("R8: compact: %v", err)
 				return
 			}
-			f := packer.Filtered{Len: uint32(len(b))}
+			f := pack.Filtered{Len: uint32(len(b))}
 			f.Add(sum)
 			out[i], batches[i] = append(out[i], f), append(batches[i], b)
 			parts = parts[1:]
@@ -137,7 +137,7 @@ func (c *compaction) rewrite(runs []packer.Run, parts [][]byte) {
 		c.next()
 		return
 	}
-	c.r.pack(plan, c.view, kept(plan, runs, batches), func(l *packer.Layout, installed bool) {
+	c.r.pack(plan, c.view, kept(plan, runs, batches), func(l *pack.Layout, installed bool) {
 		if !installed {
 			c.r.packing = false
 			return
@@ -148,7 +148,7 @@ func (c *compaction) rewrite(runs []packer.Run, parts [][]byte) {
 }
 
 // kept are the batches of those runs that are in the plan.
-func kept(plan *packer.Plan, runs []packer.Run, batches [][][]byte) (parts [][]byte) {
+func kept(plan *pack.Plan, runs []pack.Run, batches [][][]byte) (parts [][]byte) {
 	for i := range runs {
 		for j := range plan.Runs {
 			if plan.Runs[j].Topic == runs[i].Topic && plan.Runs[j].Partition == runs[i].Partition && plan.Runs[j].Ranges[0].Base == runs[i].Ranges[0].Base {

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
 )
 
 // cut is what does not get through between a broker and the store. Clients reach the broker all the same.
@@ -39,12 +39,12 @@ func (w *world) cuts(n *node) {
 }
 
 // hears wraps what an answer of the store does: who does not hear it gives up at some time.
-func (n *node) hears(then func(logcore.Outcome)) func(logcore.Outcome) {
-	return func(o logcore.Outcome) {
+func (n *node) hears(then func(core.Outcome)) func(core.Outcome) {
+	return func(o core.Outcome) {
 		if n.cut&cutAnswers == 0 {
 			then(o)
 			return
 		}
-		n.w.after(n.w.upTo(n.w.cutRand, requestTimeout), func() { then(logcore.OutcomeNoVerdict) })
+		n.w.after(n.w.upTo(n.w.cutRand, requestTimeout), func() { then(core.OutcomeNoVerdict) })
 	}
 }

@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // atEnd checks what the calm phase must have brought: I13, and that every snapshot is the fold of the chain (rule R12).
@@ -28,10 +28,10 @@ func (c *checker) atEnd() {
 		if n.readOnly && (r.core.State() == nil || r.core.State().Pos != c.fold.Pos) {
 			w.fail("I13: follower %d is not at the end of the log", n.id)
 		}
-		if len(r.out) > 0 && r.core.Role() == logcore.RoleLeader {
+		if len(r.out) > 0 && r.core.Role() == core.RoleLeader {
 			w.fail("I13: node %d still holds %d ops", n.id, len(r.out))
 		}
-		if len(r.bodies) > 0 && r.core.Role() == logcore.RoleLeader {
+		if len(r.bodies) > 0 && r.core.Role() == core.RoleLeader {
 			w.fail("I10: node %d still holds %d bodies", n.id, len(r.bodies))
 		}
 	}

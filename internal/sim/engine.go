@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/sim/watch"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -69,7 +69,7 @@ func (r *run) Name() string { return fmt.Sprint("node ", r.n.id) }
 func (r *run) State() *state.State { return r.core.State() }
 
 // Leads is whether it believes that it leads.
-func (r *run) Leads() bool { return !r.dead && r.core.Role() == logcore.RoleLeader }
+func (r *run) Leads() bool { return !r.dead && r.core.Role() == core.RoleLeader }
 
 // Wall is its wall clock.
 func (r *run) Wall() time.Time { return time.Unix(0, r.n.w.now+r.n.skew) }
@@ -132,11 +132,11 @@ func (r *run) Change(topic string, rec *state.Record, done func(ok bool)) {
 func (r *run) Get(key string, done func(body []byte)) {
 	s := r.n.w.store
 	var body []byte
-	s.call(r.n, false, func() logcore.Outcome {
+	s.call(r.n, false, func() core.Outcome {
 		body = s.objects[key]
-		return logcore.OutcomeOK
-	}, func(o logcore.Outcome) {
-		if o != logcore.OutcomeOK {
+		return core.OutcomeOK
+	}, func(o core.Outcome) {
+		if o != core.OutcomeOK {
 			body = nil
 		}
 		done(body)

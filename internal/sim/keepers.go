@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // group is a consumer group with one consumer, which commits 1, 2, 3, ... in one partition.
@@ -80,7 +80,7 @@ func (g *group) next() {
 			g.refused[value] = true
 			w.check.offsetRejected(g, value)
 		}
-		if o.why == logcore.RejectOffset {
+		if o.why == core.RejectOffset {
 			g.acked = o.next // an earlier commit without an answer took effect
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -60,7 +60,7 @@ func (l *loss) fork() {
 
 // meta says whether meta/cluster was lost.
 func (l *loss) meta() bool {
-	_, ok := l.body(logcore.MetaKey)
+	_, ok := l.body(core.MetaKey)
 	return ok
 }
 
@@ -134,14 +134,14 @@ func (l *loss) choose() string {
 			}
 		}
 	case 3:
-		of = below(logcore.SnapPrefix(0))
+		of = below(core.SnapPrefix(0))
 		of = of[:min(1, len(of))] // the newest
 	case 4:
-		of = below(logcore.SnapPrefix(0))
+		of = below(core.SnapPrefix(0))
 	case 5:
 		of = below(state.PackPrefix(0))
 	case 6:
-		of = below(logcore.WALPrefix(0))
+		of = below(core.WALPrefix(0))
 	}
 	of = slices.DeleteFunc(of, func(key string) bool { return s.objects[key] == nil }) // shown by a LIST, or lost already
 	if len(of) == 0 {
@@ -154,9 +154,9 @@ func (l *loss) count(key string) {
 	n := &l.w.stats.Loss
 	h, err := record.DecodeHead(l.bodies[key])
 	switch {
-	case key == logcore.MetaKey:
+	case key == core.MetaKey:
 		n.Metas++
-	case strings.HasPrefix(key, logcore.SnapPrefix(0)):
+	case strings.HasPrefix(key, core.SnapPrefix(0)):
 		n.Snapshots++
 	case err == nil && h.Kind == record.KindPack:
 		n.Packs++
@@ -218,7 +218,7 @@ func (l *loss) need(i int) {
 // refers says whether an object refers to the log behind the cut: rule R13, from what leaders on the chain have written.
 func (l *loss) refers(key string) bool {
 	c := l.w.check
-	if strings.HasPrefix(key, logcore.SnapPrefix(0)) {
+	if strings.HasPrefix(key, core.SnapPrefix(0)) {
 		return l.cut.pos().Less(c.snapAt[key])
 	}
 	h, err := record.DecodeHead(l.w.store.objects[key])
@@ -302,14 +302,14 @@ func (l *loss) removed(key string) {
 }
 
 // request notes when a broker looks for what is lost.
-func (l *loss) request(r *run, e *logcore.Effect) {
+func (l *loss) request(r *run, e *core.Effect) {
 	switch {
 	case l == nil:
-	case e.Kind == logcore.EffGetSlot && l.needed && e.Key == l.cut.key && !e.HeadOnly:
+	case e.Kind == core.EffGetSlot && l.needed && e.Key == l.cut.key && !e.HeadOnly:
 		r.rules.looked = l.w.check.tick()
-	case e.Kind == logcore.EffList && e.Prefix == "s0":
+	case e.Kind == core.EffList && e.Prefix == "s0":
 		r.rules.empty = l.w.check.tick()
-	case e.Kind == logcore.EffPutMeta && r.rules.empty > l.at:
+	case e.Kind == core.EffPutMeta && r.rules.empty > l.at:
 		l.w.fail("R13: node %d begins a log beside objects of another one", r.n.id)
 	}
 }
@@ -325,7 +325,7 @@ func (l *loss) confirmable(asked int64, tag tok) int64 {
 
 // beyond says whether a data folder knows the log behind the cut. Behind a SEAL that is an epoch on the chain; in its own epoch
 // its name was taken by the leader that it had deposed.
-func (l *loss) beyond(s *logcore.Seen) bool {
+func (l *loss) beyond(s *core.Seen) bool {
 	if s == nil || !l.needed || !l.w.check.epochs[s.Nonce] {
 		return false
 	}
@@ -341,7 +341,7 @@ func (l *loss) startsOver(r *run) bool {
 	}
 	older := l.needed && !l.cut.pos().Less(r.core.State().Pos)
 	for key := range l.bodies { //tidy:unordered any element decides alone
-		older = older || strings.HasPrefix(key, logcore.SnapPrefix(0))
+		older = older || strings.HasPrefix(key, core.SnapPrefix(0))
 	}
 	if older {
 		l.w.stats.Loss.Shrunk++
@@ -355,8 +355,8 @@ func (l *loss) explains(r *run, err error) bool {
 		return false
 	}
 	n := &l.w.stats.Loss
-	var lost *logcore.LostError
-	var older *logcore.OlderCopyError
+	var lost *core.LostError
+	var older *core.OlderCopyError
 	needed := l.needed && (l.passed == 0 || r.rules.listedAt < l.passed)
 	switch {
 	case l.meta():

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/sim/watch"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -25,13 +25,13 @@ type node struct {
 	cut      cut   // what does not get through between it and the store
 
 	folderless bool
-	seen       *logcore.Seen // what its data folder remembers
+	seen       *core.Seen // what its data folder remembers
 }
 
 // run is one process: a core and the shell that performs its effects.
 type run struct {
 	n        *node
-	core     *logcore.Core
+	core     *core.Core
 	dead     bool
 	paused   bool
 	inbox    []func() // while paused
@@ -40,18 +40,18 @@ type run struct {
 	firstAt  int64    // when the first of them came
 	wakeAt   int64
 	out      map[*op]bool // every op that has no answer yet
-	bodies   map[*logcore.Frozen][]byte
-	images   map[logcore.OpID][]byte // encoded snapshots
-	confirm  map[uint64]int64        // tags asked: the chain's length when asked
-	seen     map[partKey]int64       // highest next offset served
+	bodies   map[*core.Frozen][]byte
+	images   map[core.OpID][]byte // encoded snapshots
+	confirm  map[uint64]int64     // tags asked: the chain's length when asked
+	seen     map[partKey]int64    // highest next offset served
 	rules    ruleState
 	packing  bool
 	packed   uint64         // packs begun
 	engine   *watch.Broker  // of triggers; nil: there is none
 	shown    state.Position // when the engine was told last
-	was      logcore.Role
+	was      core.Role
 	clock    clock
-	saw      *logcore.Seen // what the data folder remembered when it started
+	saw      *core.Seen // what the data folder remembered when it started
 }
 
 func (n *node) start() {
@@ -62,16 +62,16 @@ func (n *node) start() {
 	w := n.w
 	n.startClock()
 	r := &run{
-		n: n, out: map[*op]bool{}, bodies: map[*logcore.Frozen][]byte{}, images: map[logcore.OpID][]byte{},
+		n: n, out: map[*op]bool{}, bodies: map[*core.Frozen][]byte{}, images: map[core.OpID][]byte{},
 		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(), saw: n.seen,
 	}
-	r.core = logcore.New(logcore.Config{
+	r.core = core.New(core.Config{
 		ReadOnly: n.readOnly, Advertised: string(rune('a' + n.id)), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
-		GarbageWait: logcore.Duration(w.cfg.GarbageWait), Seen: n.seen,
+		GarbageWait: core.Duration(w.cfg.GarbageWait), Seen: n.seen,
 	})
 	w.stats.Starts++
 	for _, other := range w.nodes {
-		if other.run != nil && other.run.core.Role() == logcore.RoleStarting {
+		if other.run != nil && other.run.core.Role() == core.RoleStarting {
 			w.stats.Together++
 			break
 		}
@@ -83,9 +83,9 @@ func (n *node) start() {
 	}
 	w.logf("node %d starts run %d", n.id, n.runs)
 	w.mark("start", uint64(n.id))
-	r.step(&logcore.Event{Kind: logcore.EvStart})
+	r.step(&core.Event{Kind: core.EvStart})
 	if n.readOnly {
-		r.step(&logcore.Event{Kind: logcore.EvReaders, Waiting: true})
+		r.step(&core.Event{Kind: core.EvReaders, Waiting: true})
 	}
 }
 
@@ -103,7 +103,7 @@ func (n *node) kill(why string) {
 		o.answer(unknown, 0)
 	}
 	r.engine.Kill()
-	if n.w.late() && r.core.Role() == logcore.RoleFenced {
+	if n.w.late() && r.core.Role() == core.RoleFenced {
 		return // another leads and answers: it does not stand again (rule R6)
 	}
 	back := n.w.around(n.w.crashRand, n.w.cfg.Restart)
@@ -144,20 +144,20 @@ func (r *run) deliver(f func()) {
 // remember saves the position of a leader in the data folder.
 func (r *run) remember() {
 	s := r.core.State()
-	if r.n.folderless || r.dead || r.core.Role() != logcore.RoleLeader || r.n.seen != nil && r.n.seen.Slot == s.Pos.Slot && r.n.seen.Nonce == s.Nonce {
+	if r.n.folderless || r.dead || r.core.Role() != core.RoleLeader || r.n.seen != nil && r.n.seen.Slot == s.Pos.Slot && r.n.seen.Nonce == s.Nonce {
 		return
 	}
-	r.n.seen = &logcore.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot}
+	r.n.seen = &core.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot}
 }
 
 // step gives the core an event and performs what follows.
-func (r *run) step(ev *logcore.Event) {
-	var fx logcore.Effects
+func (r *run) step(ev *core.Event) {
+	var fx core.Effects
 	r.core.Step(r.n.w.now, ev, &fx)
 	if fx.Wake > 0 && fx.Wake != r.wakeAt {
 		r.wakeAt = fx.Wake
 		r.n.w.after(time.Duration(fx.Wake-r.n.w.now), func() {
-			r.deliver(func() { r.step(&logcore.Event{Kind: logcore.EvTick}) })
+			r.deliver(func() { r.step(&core.Event{Kind: core.EvTick}) })
 		})
 	}
 	for i := range fx.List {
@@ -169,40 +169,40 @@ func (r *run) step(ev *logcore.Event) {
 }
 
 // perform does one effect, after its delay.
-func (r *run) perform(e logcore.Effect) {
+func (r *run) perform(e core.Effect) {
 	switch e.Kind {
-	case logcore.EffCommit:
+	case core.EffCommit:
 		r.commit(e.Frozen)
-	case logcore.EffUnknown:
-		r.answerAll(e.Frozen.Proposal, func(o *op, why logcore.Rejection, _ int64) {
-			if why == logcore.RejectNone {
+	case core.EffUnknown:
+		r.answerAll(e.Frozen.Proposal, func(o *op, why core.Rejection, _ int64) {
+			if why == core.RejectNone {
 				o.answer(unknown, 0)
 				return
 			}
 			o.answer(outcomeOf(why), 0)
 		})
-	case logcore.EffReject:
-		r.answerAll(e.Proposal, func(o *op, why logcore.Rejection, base int64) {
-			if why == logcore.RejectNone {
+	case core.EffReject:
+		r.answerAll(e.Proposal, func(o *op, why core.Rejection, base int64) {
+			if why == core.RejectNone {
 				why = e.Reject
 			}
 			o.answer(outcomeOf(why), base)
 		})
-	case logcore.EffRole:
+	case core.EffRole:
 		r.role(e)
-	case logcore.EffAlarm:
+	case core.EffAlarm:
 		r.n.w.check.alarm(r, e.Err)
-	case logcore.EffConfirmed:
+	case core.EffConfirmed:
 		r.n.w.check.confirmed(r, e)
-	case logcore.EffApplied:
-	case logcore.EffCollect:
-		c := &collection{r: r, op: e.Op, judge: logcore.NewCollector(e.View, nil)}
-		c.list(logcore.WALPrefix(0), "")
-	case logcore.EffNonce:
+	case core.EffApplied:
+	case core.EffCollect:
+		c := &collection{r: r, op: e.Op, judge: core.NewCollector(e.View, nil)}
+		c.list(core.WALPrefix(0), "")
+	case core.EffNonce:
 		var id record.ID
 		binary.LittleEndian.PutUint64(id[:], r.n.w.idRand.Uint64())
 		binary.LittleEndian.PutUint64(id[8:], r.n.w.idRand.Uint64())
-		r.n.w.after(0, func() { r.deliver(func() { r.step(&logcore.Event{Kind: logcore.EvNonce, Op: e.Op, Nonce: id}) }) })
+		r.n.w.after(0, func() { r.deliver(func() { r.step(&core.Event{Kind: core.EvNonce, Op: e.Op, Nonce: id}) }) })
 	default:
 		r.prepare(&e)
 		delay := time.Duration(e.Delay)
@@ -216,16 +216,16 @@ func (r *run) perform(e logcore.Effect) {
 }
 
 // prepare fixes the bytes of a PUT at its first attempt (rule R1).
-func (r *run) prepare(e *logcore.Effect) {
+func (r *run) prepare(e *core.Effect) {
 	switch e.Kind {
-	case logcore.EffPutData:
+	case core.EffPutData:
 		if e.Attempt == 0 {
 			r.n.w.check.frozen(r, e.Frozen)
 			crc := r.encode(e.Frozen)
-			r.step(&logcore.Event{Kind: logcore.EvEncoded, Op: e.Op, HeadCRC: crc})
+			r.step(&core.Event{Kind: core.EvEncoded, Op: e.Op, HeadCRC: crc})
 		}
 		e.Body = r.bodies[e.Frozen]
-	case logcore.EffPutSnapshot:
+	case core.EffPutSnapshot:
 		if e.Attempt == 0 {
 			// Without the frame of a snapshot: compression would take most of a run's time.
 			r.images[e.Op] = state.EncodeMessage(e.View)
@@ -235,7 +235,7 @@ func (r *run) prepare(e *logcore.Effect) {
 	}
 }
 
-func (r *run) encode(f *logcore.Frozen) uint32 {
+func (r *run) encode(f *core.Frozen) uint32 {
 	ops, _ := f.Proposal.User.([]*op) // none: the core's own
 	var parts [][]byte
 	for _, i := range f.Order {
@@ -256,23 +256,23 @@ func (r *run) encode(f *logcore.Frozen) uint32 {
 const leaveMost = 30 * time.Second
 
 // role follows what the core became.
-func (r *run) role(e logcore.Effect) {
+func (r *run) role(e core.Effect) {
 	w := r.n.w
 	w.logf("node %d run %d is %s in epoch %d", r.n.id, r.n.runs, e.Role, e.Epoch)
 	w.mark("role", uint64(r.n.id), uint64(e.Role), uint64(e.Epoch))
 	switch e.Role {
-	case logcore.RoleLeader:
+	case core.RoleLeader:
 		w.stats.Leaders++
 		r.leads()
 		w.check.led(r)
 		r.createTopics()
-	case logcore.RoleFenced:
+	case core.RoleFenced:
 		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {
 			if !r.dead {
 				r.n.kill("leaves after it was fenced")
 			}
 		})
-	case logcore.RoleStopped:
+	case core.RoleStopped:
 		w.check.stopped(r, e.Err)
 		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {
 			if !r.dead {
@@ -289,7 +289,7 @@ func (r *run) createTopics() {
 		if o.outcome != acked && !r.creating {
 			r.creating = true
 			w.after(time.Second, func() {
-				if r.creating = false; !r.dead && r.core.Role() == logcore.RoleLeader {
+				if r.creating = false; !r.dead && r.core.Role() == core.RoleLeader {
 					r.createTopics()
 				}
 			})
@@ -322,14 +322,14 @@ func (r *run) pump() {
 		ops := r.pending[:min(len(r.pending), opsPerSlot)]
 		r.pending = r.pending[len(ops):]
 		at, _ := r.time()
-		r.step(&logcore.Event{Kind: logcore.EvFreeze, Proposal: r.proposal(ops), Wall: at})
+		r.step(&core.Event{Kind: core.EvFreeze, Proposal: r.proposal(ops), Wall: at})
 		r.n.w.check.window(r)
 	}
 }
 
 // proposal makes one of ops: topic creations first.
-func (r *run) proposal(ops []*op) *logcore.Proposal {
-	p := &logcore.Proposal{}
+func (r *run) proposal(ops []*op) *core.Proposal {
+	p := &core.Proposal{}
 	var order, rest []*op
 	for _, o := range ops {
 		if o.rec != nil {
@@ -344,13 +344,13 @@ func (r *run) proposal(ops []*op) *logcore.Proposal {
 		var id record.ID
 		binary.LittleEndian.PutUint64(id[:], r.n.w.idRand.Uint64())
 		binary.LittleEndian.PutUint64(id[8:], r.n.w.idRand.Uint64())
-		p.Ops = append(p.Ops, logcore.Op{Record: state.Record{
+		p.Ops = append(p.Ops, core.Op{Record: state.Record{
 			Kind: state.TopicCreate, Topic: id, Name: o.create, Partitions: uint32(cmp.Or(o.parts, r.n.w.cfg.Parts)), Settings: o.settings,
 		}})
 		order = append(order, o)
 	}
 	for _, o := range rest {
-		a := logcore.Append{
+		a := core.Append{
 			Partition: o.key.part, Span: uint32(len(o.values)), Records: uint32(len(o.values)), Bytes: uint32(len(o.data)),
 			Expected: o.expected, Idempotent: o.batch != nil, MinTime: o.sum.MinTimestamp, MaxTime: o.sum.MaxTimestamp,
 		}
@@ -370,18 +370,18 @@ func (r *run) proposal(ops []*op) *logcore.Proposal {
 }
 
 // change makes the proposal of a trim or of a committed offset: its topic's id is known when the broker leads.
-func (r *run) change(o *op) logcore.Op {
+func (r *run) change(o *op) core.Op {
 	rec := *o.rec
 	if s := r.core.State(); s != nil && o.key.topic != "" {
 		if t := s.TopicByName(o.key.topic); t != nil {
 			rec.Topic = t.ID
 		}
 	}
-	return logcore.Op{Record: rec, Conditional: o.conditional, Expected: o.expected}
+	return core.Op{Record: rec, Conditional: o.conditional, Expected: o.expected}
 }
 
 // commit acknowledges a slot's ops.
-func (r *run) commit(f *logcore.Frozen) {
+func (r *run) commit(f *core.Frozen) {
 	delete(r.bodies, f)
 	r.n.w.mark("commit", f.Head.Slot, uint64(f.Head.Epoch))
 	r.n.w.check.committed(r, f)
@@ -400,18 +400,18 @@ func (r *run) commit(f *logcore.Frozen) {
 	}
 }
 
-func outcomeOf(why logcore.Rejection) outcome {
+func outcomeOf(why core.Rejection) outcome {
 	switch why {
-	case logcore.RejectNone, logcore.RejectDuplicate:
+	case core.RejectNone, core.RejectDuplicate:
 		return acked
-	case logcore.RejectUnknown:
+	case core.RejectUnknown:
 		return unknown
 	}
 	return rejectedFor
 }
 
 // answerAll answers a proposal's ops; f gets why each was left out of the slot, or RejectNone.
-func (r *run) answerAll(p *logcore.Proposal, f func(o *op, why logcore.Rejection, base int64)) {
+func (r *run) answerAll(p *core.Proposal, f func(o *op, why core.Rejection, base int64)) {
 	ops, _ := p.User.([]*op)
 	for i, o := range ops {
 		if i < len(p.Ops) {

@@ -4,22 +4,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/packer"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
 // packing is one pack on its way: planned, read, built, stored, installed (rule R8).
 type packing struct {
 	r      *run
-	layout *packer.Layout
+	layout *pack.Layout
 	body   []byte
-	ended  func(l *packer.Layout, installed bool)
+	ended  func(l *pack.Layout, installed bool)
 }
 
 // packConfig merges a lot: small packs, often, with little memory for keys.
-var packConfig = packer.Config{Target: 3000, Age: 2 * time.Second, Small: 3, KeysMax: 10}
+var packConfig = pack.Config{Target: 3000, Age: 2 * time.Second, Small: 3, KeysMax: 10}
 
 // packs starts a pack or a compaction on some leader now and then.
 func (w *world) packs() {
@@ -28,12 +28,12 @@ func (w *world) packs() {
 	}
 	w.after(w.around(w.loadRand, w.slow(time.Second)), w.packs)
 	r := w.anyRun()
-	if r == nil || r.core.Role() != logcore.RoleLeader || r.packing {
+	if r == nil || r.core.Role() != core.RoleLeader || r.packing {
 		return
 	}
 	view := r.core.State().View()
 	at, wrong := r.time()
-	plan := packer.Choose(view, packConfig, at)
+	plan := pack.Choose(view, packConfig, at)
 	if plan != nil && w.keyRand.IntN(2) == 0 {
 		r.packing = true
 		r.gather(view, plan.Runs, func(parts [][]byte) {
@@ -41,21 +41,21 @@ func (w *world) packs() {
 				r.packing = false
 				return
 			}
-			r.pack(plan, view, parts, func(*packer.Layout, bool) { r.packing = false })
+			r.pack(plan, view, parts, func(*pack.Layout, bool) { r.packing = false })
 		})
 		return
 	}
 	if wrong != nil || r.clock.Leapt() {
 		return
 	}
-	if c := packer.ChooseCompaction(view, packConfig, at); c != nil {
+	if c := pack.ChooseCompaction(view, packConfig, at); c != nil {
 		r.packing = true
 		(&compaction{r: r, pass: c, view: view, dirty: c.Dirty()}).next()
 	}
 }
 
 // gather reads the ranges of runs, in order; on any trouble it gives nil.
-func (r *run) gather(view *state.State, runs []packer.Run, then func(parts [][]byte)) {
+func (r *run) gather(view *state.State, runs []pack.Run, then func(parts [][]byte)) {
 	s := r.n.w.store
 	left := 0
 	for i := range runs {
@@ -67,18 +67,18 @@ func (r *run) gather(view *state.State, runs []packer.Run, then func(parts [][]b
 		for _, g := range runs[i].Ranges {
 			at := n
 			n++
-			s.call(r.n, false, func() logcore.Outcome {
+			s.call(r.n, false, func() core.Outcome {
 				body, there := s.objects[view.RangeKey(&g)]
 				if !there {
-					return logcore.OutcomeNotFound
+					return core.OutcomeNotFound
 				}
 				if parts[at] = rangeOf(body, &g); parts[at] == nil {
-					return logcore.OutcomeCorrupt
+					return core.OutcomeCorrupt
 				}
-				return logcore.OutcomeOK
-			}, func(o logcore.Outcome) {
+				return core.OutcomeOK
+			}, func(o core.Outcome) {
 				r.deliver(func() {
-					ok = ok && o == logcore.OutcomeOK
+					ok = ok && o == core.OutcomeOK
 					if left--; left > 0 {
 						return
 					}
@@ -106,42 +106,42 @@ func rangeOf(body []byte, g *state.Range) []byte {
 }
 
 // pack builds a pack and takes it through its steps.
-func (r *run) pack(plan *packer.Plan, view *state.State, parts [][]byte, ended func(l *packer.Layout, installed bool)) {
+func (r *run) pack(plan *pack.Plan, view *state.State, parts [][]byte, ended func(l *pack.Layout, installed bool)) {
 	r.packed++
-	p := &packing{r: r, layout: packer.Lay(plan, view, r.packed), ended: ended}
+	p := &packing{r: r, layout: pack.Lay(plan, view, r.packed), ended: ended}
 	prefix, err := record.EncodeObject(&p.layout.Head, nil, p.layout.Index, parts)
 	if err != nil {
 		r.n.w.fail("R8: encode a pack: %v", err)
 		return
 	}
 	p.body = slices.Concat(append([][]byte{prefix}, parts...)...)
-	p.step(packer.Next(packer.Built), packer.Built)
+	p.step(pack.Next(pack.Built), pack.Built)
 }
 
 // step does what comes next; last is what came of the step before.
-func (p *packing) step(next packer.Step, last packer.Result) {
+func (p *packing) step(next pack.Step, last pack.Result) {
 	switch next {
-	case packer.Put:
+	case pack.Put:
 		p.put()
-	case packer.Install:
+	case pack.Install:
 		p.install()
 	default:
-		p.ended(p.layout, last == packer.Acked)
+		p.ended(p.layout, last == pack.Acked)
 	}
 }
 
 func (p *packing) put() {
 	w := p.r.n.w
-	e := &logcore.Effect{Kind: logcore.EffPutSnapshot, Key: p.layout.Key(), Body: p.body, View: p.r.core.State()}
+	e := &core.Effect{Kind: core.EffPutSnapshot, Key: p.layout.Key(), Body: p.body, View: p.r.core.State()}
 	w.check.request(p.r, e)
-	w.store.call(p.r.n, true, func() logcore.Outcome { return w.store.put(e.Key, p.body) }, func(o logcore.Outcome) {
+	w.store.call(p.r.n, true, func() core.Outcome { return w.store.put(e.Key, p.body) }, func(o core.Outcome) {
 		p.r.deliver(func() {
-			if o == logcore.OutcomeOK || o == logcore.OutcomeExists {
-				p.step(packer.Next(packer.Stored), packer.Stored)
+			if o == core.OutcomeOK || o == core.OutcomeExists {
+				p.step(pack.Next(pack.Stored), pack.Stored)
 				return
 			}
 			w.after(100*time.Millisecond, func() {
-				p.r.deliver(func() { p.step(packer.Next(packer.NoVerdict), packer.NoVerdict) })
+				p.r.deliver(func() { p.step(pack.Next(pack.NoVerdict), pack.NoVerdict) })
 			})
 		})
 	})
@@ -154,11 +154,11 @@ func (p *packing) install() {
 		switch o.outcome {
 		case acked:
 			w.stats.Packs++
-			p.step(packer.Next(packer.Acked), packer.Acked)
+			p.step(pack.Next(pack.Acked), pack.Acked)
 		case rejectedFor:
-			p.step(packer.Next(packer.Rejected), packer.Rejected)
+			p.step(pack.Next(pack.Rejected), pack.Rejected)
 		default:
-			p.step(packer.Next(packer.Unknown), packer.Unknown)
+			p.step(pack.Next(pack.Unknown), pack.Unknown)
 		}
 	}
 	p.r.submit(o)

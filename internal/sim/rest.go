@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -34,7 +34,7 @@ func (w *world) rest() {
 // back after its DELETE, since a PUT took effect late, is left for whoever leads next.
 func (c *checker) nothingLeft() {
 	for _, key := range c.w.store.keys {
-		if c.gone[key] || strings.HasPrefix(key, logcore.SnapPrefix(0)) {
+		if c.gone[key] || strings.HasPrefix(key, core.SnapPrefix(0)) {
 			continue
 		}
 		o, err := record.DecodeObject(c.w.store.objects[key])

@@ -4,8 +4,8 @@ import (
 	"hash/maphash"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -30,7 +30,7 @@ const requestsMost = 32 + 64 + 8
 var hashSeed = maphash.MakeSeed()
 
 // listed notes the answer to a LIST of snapshots.
-func (s *ruleState) listed(e *logcore.Effect, names []string, began tok) {
+func (s *ruleState) listed(e *core.Effect, names []string, began tok) {
 	if strings.HasSuffix(e.Prefix, "/snap/") {
 		s.listedAt, s.names, s.tried = began, names, map[string]bool{}
 	}
@@ -93,13 +93,13 @@ func (c *checker) after(e epochStart) (next epochStart, ok bool) {
 }
 
 // request checks a request as it is sent.
-func (c *checker) request(r *run, e *logcore.Effect) {
+func (c *checker) request(r *run, e *core.Effect) {
 	s := &r.rules
 	if s.open > requestsMost {
 		c.w.fail("I10: node %d has %d requests open", r.n.id, s.open)
 	}
 	switch e.Kind {
-	case logcore.EffPutData, logcore.EffPutSnapshot, logcore.EffPutSeal:
+	case core.EffPutData, core.EffPutSnapshot, core.EffPutSeal:
 		c.writes++
 		sum := maphash.Bytes(hashSeed, e.Body)
 		old, again := s.sent[e.Key]
@@ -107,26 +107,26 @@ func (c *checker) request(r *run, e *logcore.Effect) {
 			c.w.fail("R1: node %d sends other bytes under %s", r.n.id, e.Key)
 		}
 		s.sent[e.Key] = sum
-		if e.Kind == logcore.EffPutData && !again {
+		if e.Kind == core.EffPutData && !again {
 			s.frozen++
 		}
 	}
 	switch e.Kind {
-	case logcore.EffPutData:
+	case core.EffPutData:
 		c.requestData(r, e)
-	case logcore.EffPutSnapshot:
+	case core.EffPutSnapshot:
 		c.mustBeValidated(r, e.View.Nonce, e.Key)
-	case logcore.EffPutSeal:
+	case core.EffPutSeal:
 		c.requestSeal(r, e)
-	case logcore.EffGetSlot, logcore.EffList, logcore.EffPutMeta:
+	case core.EffGetSlot, core.EffList, core.EffPutMeta:
 		c.w.loss.request(r, e)
-	case logcore.EffGetSnapshot:
+	case core.EffGetSnapshot:
 		c.requestSnapshot(r, e)
 	}
 }
 
 // requestData: R2, slot s is sent only when slot s-K is committed; R5 (5), only a validated leader writes.
-func (c *checker) requestData(r *run, e *logcore.Effect) {
+func (c *checker) requestData(r *run, e *core.Effect) {
 	h := &e.Frozen.Head
 	if k := uint64(c.w.cfg.Window); h.Slot >= k {
 		for slot := h.Slot - k; ; slot-- {
@@ -149,7 +149,7 @@ func (c *checker) mustBeValidated(r *run, nonce record.ID, key string) {
 }
 
 // requestSeal: R5 (3), a nonce is drawn for one slot alone.
-func (c *checker) requestSeal(r *run, e *logcore.Effect) {
+func (c *checker) requestSeal(r *run, e *core.Effect) {
 	h, err := record.DecodeHead(e.Body)
 	if err != nil {
 		c.w.fail("R5: node %d sends a SEAL that does not decode: %v", r.n.id, err)
@@ -165,7 +165,7 @@ func (c *checker) requestSeal(r *run, e *logcore.Effect) {
 }
 
 // requestSnapshot: R5 (1), the newest that was not tried comes first. Names sort newest first.
-func (c *checker) requestSnapshot(r *run, e *logcore.Effect) {
+func (c *checker) requestSnapshot(r *run, e *core.Effect) {
 	for _, name := range r.rules.names {
 		if name < e.Key && !r.rules.tried[name] {
 			c.w.fail("R5: node %d loads %s, newer is %s", r.n.id, e.Key, name)
@@ -176,12 +176,12 @@ func (c *checker) requestSnapshot(r *run, e *logcore.Effect) {
 
 // leads says whether a run is the leader of the newest epoch; a deposed one may be behind and not know it.
 func (c *checker) leads(r *run) bool {
-	return r.core.Role() == logcore.RoleLeader && r.core.State().Nonce == c.fold.Nonce
+	return r.core.Role() == core.RoleLeader && r.core.State().Nonce == c.fold.Nonce
 }
 
 // window: I10, no more than K slots are frozen and not committed.
 func (c *checker) window(r *run) {
-	if n := r.core.InFlight(); n > c.w.cfg.Window || r.rules.frozen > c.w.cfg.Window && r.core.Role() == logcore.RoleLeader {
+	if n := r.core.InFlight(); n > c.w.cfg.Window || r.rules.frozen > c.w.cfg.Window && r.core.Role() == core.RoleLeader {
 		c.w.fail("I10: node %d has %d slots frozen (%d), the window is %d", r.n.id, n, r.rules.frozen, c.w.cfg.Window)
 	}
 }

@@ -1,28 +1,28 @@
 package sim
 
 import (
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
 // send performs a request to the store and delivers its answer.
-func (r *run) send(e logcore.Effect) {
+func (r *run) send(e core.Effect) {
 	w := r.n.w
 	w.check.request(r, &e)
-	ev := &logcore.Event{Op: e.Op}
+	ev := &core.Event{Op: e.Op}
 	r.rules.open++
 	issued := w.check.tick()
 	answered := r.traceRequest(&e)
 	arrives := r.asksTime()
-	done := func(o logcore.Outcome) {
+	done := func(o core.Outcome) {
 		ev.Outcome = o
 		r.rules.open--
 		dated := arrives(o)
 		r.deliver(func() {
 			dated()
 			answered(o)
-			if e.Kind == logcore.EffList && o == logcore.OutcomeOK {
+			if e.Kind == core.EffList && o == core.OutcomeOK {
 				r.rules.listed(&e, ev.Names, issued)
 			}
 			r.step(ev)
@@ -30,61 +30,61 @@ func (r *run) send(e logcore.Effect) {
 	}
 	s := w.store
 	switch e.Kind {
-	case logcore.EffPutMeta, logcore.EffPutSeal, logcore.EffPutData, logcore.EffPutSnapshot:
-		ev.Kind, ev.Size = logcore.EvPut, int64(len(e.Body))
-		s.call(r.n, true, func() logcore.Outcome { return s.put(e.Key, e.Body) }, done)
-	case logcore.EffList:
-		ev.Kind = logcore.EvList
-		s.call(r.n, false, func() logcore.Outcome {
+	case core.EffPutMeta, core.EffPutSeal, core.EffPutData, core.EffPutSnapshot:
+		ev.Kind, ev.Size = core.EvPut, int64(len(e.Body))
+		s.call(r.n, true, func() core.Outcome { return s.put(e.Key, e.Body) }, done)
+	case core.EffList:
+		ev.Kind = core.EvList
+		s.call(r.n, false, func() core.Outcome {
 			ev.Names = s.list(e.Prefix, e.After, e.Max)
-			return logcore.OutcomeOK
-		}, func(o logcore.Outcome) {
-			if o == logcore.OutcomeCorrupt {
-				o = logcore.OutcomeNoVerdict
+			return core.OutcomeOK
+		}, func(o core.Outcome) {
+			if o == core.OutcomeCorrupt {
+				o = core.OutcomeNoVerdict
 			}
 			done(o)
 		})
 	default:
-		s.call(r.n, false, func() logcore.Outcome {
+		s.call(r.n, false, func() core.Outcome {
 			b, ok := s.objects[e.Key]
 			if !ok {
-				return logcore.OutcomeNotFound
+				return core.OutcomeNotFound
 			}
 			return decode(e.Kind, b, ev)
-		}, func(o logcore.Outcome) {
+		}, func(o core.Outcome) {
 			ev.Kind = answerKind(e.Kind)
 			done(o)
 		})
 	}
 }
 
-func answerKind(k logcore.EffectKind) logcore.EventKind {
+func answerKind(k core.EffectKind) core.EventKind {
 	switch k {
-	case logcore.EffGetMeta:
-		return logcore.EvMeta
-	case logcore.EffGetSnapshot:
-		return logcore.EvSnapshot
+	case core.EffGetMeta:
+		return core.EvMeta
+	case core.EffGetSnapshot:
+		return core.EvSnapshot
 	}
-	return logcore.EvSlot
+	return core.EvSlot
 }
 
 // decode reads an object into the event that answers a GET of it.
-func decode(k logcore.EffectKind, b []byte, ev *logcore.Event) logcore.Outcome {
+func decode(k core.EffectKind, b []byte, ev *core.Event) core.Outcome {
 	switch k {
-	case logcore.EffGetMeta:
-		ev.Cluster, _, ev.Err = logcore.DecodeMeta(b)
-	case logcore.EffGetSnapshot:
+	case core.EffGetMeta:
+		ev.Cluster, _, ev.Err = core.DecodeMeta(b)
+	case core.EffGetSnapshot:
 		ev.State, ev.Err = state.DecodeMessage(b)
-	case logcore.EffGetSlot:
+	case core.EffGetSlot:
 		ev.Slot, ev.Err = decodeSlot(b)
 	}
 	if ev.Err != nil {
-		return logcore.OutcomeCorrupt
+		return core.OutcomeCorrupt
 	}
-	return logcore.OutcomeOK
+	return core.OutcomeOK
 }
 
-func decodeSlot(b []byte) (*logcore.Slot, error) {
+func decodeSlot(b []byte) (*core.Slot, error) {
 	h, st, index, _, err := record.DecodeMeta(b)
 	if err != nil {
 		return nil, err
@@ -93,5 +93,5 @@ func decodeSlot(b []byte) (*logcore.Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &logcore.Slot{Head: h, Records: recs, Index: index}, nil
+	return &core.Slot{Head: h, Records: recs, Index: index}, nil
 }

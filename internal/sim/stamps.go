@@ -1,8 +1,8 @@
 package sim
 
 import (
-	"github.com/sebbroker/seb/internal/logcore"
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -14,7 +14,7 @@ func (w *world) retypes() {
 	w.after(w.around(w.typeRand, w.cfg.RetypeEvery), w.retypes)
 	t := *w.topics[w.typeRand.IntN(len(w.topics))]
 	r := w.nodes[w.typeRand.IntN(w.cfg.Nodes)].run
-	if r == nil || r.paused || r.core.Role() != logcore.RoleLeader {
+	if r == nil || r.paused || r.core.Role() != core.RoleLeader {
 		return
 	}
 	t.stamped = w.typeRand.IntN(2) == 0

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
 )
 
 // requestTimeout is when a broker gives a request up that got no answer.
@@ -33,7 +33,7 @@ func newStore(w *world) *store {
 
 // call sends a broker's request: do is its effect, at one moment between sending and answer; done gets the verdict. A
 // request whose sender died goes on; done is then never called (the caller sees to that).
-func (s *store) call(n *node, put bool, do func() logcore.Outcome, then func(logcore.Outcome)) {
+func (s *store) call(n *node, put bool, do func() core.Outcome, then func(core.Outcome)) {
 	w := s.w
 	done := n.hears(then)
 	before, after := w.around(w.schedRand, w.cfg.Latency/2), w.around(w.schedRand, w.cfg.Latency/2)
@@ -42,43 +42,43 @@ func (s *store) call(n *node, put bool, do func() logcore.Outcome, then func(log
 	}
 	fault := func(p float64) bool { return !w.calm && chance(w.faultRand, p) }
 	bucket := s.restored
-	apply := func() logcore.Outcome {
+	apply := func() core.Outcome {
 		if s.restored != bucket {
-			return logcore.OutcomeNoVerdict // its sender is dead, and its bucket no more
+			return core.OutcomeNoVerdict // its sender is dead, and its bucket no more
 		}
 		s.applied++
 		return do()
 	}
 	switch {
 	case n.cut&cutRequests != 0:
-		w.after(w.upTo(w.cutRand, requestTimeout), func() { done(logcore.OutcomeNoVerdict) })
+		w.after(w.upTo(w.cutRand, requestTimeout), func() { done(core.OutcomeNoVerdict) })
 	case s.refusing && !w.calm:
-		w.after(before+after, func() { done(logcore.OutcomeRefused) })
+		w.after(before+after, func() { done(core.OutcomeRefused) })
 	case fault(w.cfg.FailBefore):
 		w.stats.Faults++
 		w.stats.Failed++
-		w.after(before+after, func() { done(logcore.OutcomeNoVerdict) })
+		w.after(before+after, func() { done(core.OutcomeNoVerdict) })
 	case put && fault(w.cfg.Conflict):
 		w.stats.Faults++
 		w.stats.Conflicts++
-		w.after(before+after, func() { done(logcore.OutcomeConflict) })
+		w.after(before+after, func() { done(core.OutcomeConflict) })
 	case fault(w.cfg.FailAfter):
 		w.stats.Faults++
 		w.stats.Applied++
 		w.after(before, func() { apply() })
-		w.after(before+after, func() { done(logcore.OutcomeNoVerdict) })
+		w.after(before+after, func() { done(core.OutcomeNoVerdict) })
 	case put && fault(w.cfg.Late):
 		w.stats.Faults++
 		w.stats.Late++
 		w.after(before+w.upTo(w.schedRand, lateMost), func() { apply() })
-		w.after(min(requestTimeout, before+after), func() { done(logcore.OutcomeNoVerdict) })
+		w.after(min(requestTimeout, before+after), func() { done(core.OutcomeNoVerdict) })
 	default:
 		w.after(before, func() {
 			o := apply()
 			if !put && fault(w.cfg.Damage) {
 				w.stats.Faults++
 				w.stats.Damaged++
-				o = logcore.OutcomeCorrupt
+				o = core.OutcomeCorrupt
 			}
 			w.after(after, func() { done(o) })
 		})
@@ -86,9 +86,9 @@ func (s *store) call(n *node, put bool, do func() logcore.Outcome, then func(log
 }
 
 // put stores body under key if it is absent.
-func (s *store) put(key string, body []byte) logcore.Outcome {
+func (s *store) put(key string, body []byte) core.Outcome {
 	if _, ok := s.objects[key]; ok {
-		return logcore.OutcomeExists
+		return core.OutcomeExists
 	}
 	s.objects[key] = body
 	if s.w.cfg.HideLists > 0 {
@@ -97,7 +97,7 @@ func (s *store) put(key string, body []byte) logcore.Outcome {
 	i := sort.SearchStrings(s.keys, key)
 	s.keys = slices.Insert(s.keys, i, key)
 	s.w.check.landed(key, body)
-	return logcore.OutcomeOK
+	return core.OutcomeOK
 }
 
 func (s *store) list(prefix, after string, most int) []string {
@@ -143,10 +143,10 @@ func (s *store) haunt(names []string, prefix, after string, most int) []string {
 }
 
 // remove deletes a name; one that is not there is no matter.
-func (s *store) remove(key string) logcore.Outcome {
+func (s *store) remove(key string) core.Outcome {
 	body, ok := s.objects[key]
 	if !ok {
-		return logcore.OutcomeOK
+		return core.OutcomeOK
 	}
 	s.w.check.deleted(key, body)
 	s.lose(key)
@@ -154,7 +154,7 @@ func (s *store) remove(key string) logcore.Outcome {
 		s.deleted = append(s.deleted, ghost{key, s.w.now})
 	}
 	s.w.loss.removed(key)
-	return logcore.OutcomeOK
+	return core.OutcomeOK
 }
 
 // lose takes a name away.

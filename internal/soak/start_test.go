@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/packer"
 	"github.com/sebbroker/seb/internal/s3proxy"
 	"github.com/sebbroker/seb/record"
 )
@@ -61,7 +61,7 @@ func (h *history) write(n *node.Node, from, topics, bytes int) {
 
 // packs merges until there are so many packs that none is merged again.
 func (h *history) packs(packs int) {
-	n := h.open(node.Options{Pack: packer.Config{Target: 32 << 10, Age: time.Hour}, MergeEvery: 10 * time.Millisecond})
+	n := h.open(node.Options{Pack: pack.Config{Target: 32 << 10, Age: time.Hour}, MergeEvery: 10 * time.Millisecond})
 	defer n.Close(context.Background())
 	for i := range h.topics {
 		if err := n.EnsureTopic(h.p.t.Context(), topicName(i)); err != nil {

@@ -64,9 +64,9 @@ func TestImports(t *testing.T) {
 		tree source
 		want []string
 	}{
-		{"down is allowed", source{"internal/broker/a.go": imports("broker", m+"internal/logcore", m+"record")}, nil},
-		{"up", source{"internal/logcore/a.go": imports("logcore", m+"internal/eventlog")}, []string{"points up"}},
-		{"sideways", source{"internal/state/a.go": imports("state", m+"internal/batcher")}, []string{"points sideways"}},
+		{"down is allowed", source{"internal/broker/a.go": imports("broker", m+"internal/log/core", m+"record")}, nil},
+		{"up", source{"internal/log/core/a.go": imports("logcore", m+"internal/log")}, []string{"points up"}},
+		{"sideways", source{"internal/log/state/a.go": imports("state", m+"internal/log/logtime")}, []string{"points sideways"}},
 		{"up to the root", source{"record/a.go": imports("record", testModule)}, []string{"points up"}},
 		{
 			"prefix of the module's name is another module",
@@ -85,7 +85,7 @@ func TestImports(t *testing.T) {
 		{"a test looks sideways", source{"internal/httpapi/a_test.go": imports("httpapi", m+"internal/node")}, nil},
 		{"a test looks down", source{"internal/httpapi/a_test.go": imports("httpapi", m+"internal/objstore")}, nil},
 		{"a test injects faults", source{"internal/objstore/a_test.go": imports("objstore", m+"internal/fault")}, nil},
-		{"a test looks up", source{"internal/state/a_test.go": imports("state", m+"internal/broker")}, []string{"points up"}},
+		{"a test looks up", source{"internal/log/state/a_test.go": imports("state", m+"internal/broker")}, []string{"points up"}},
 		{"test support with a level keeps to it", source{"internal/sim/a.go": imports("sim", m+"cmd/seb")}, []string{"points up"}},
 		{"test support with a level imports down", source{"internal/sim/a.go": imports("sim", m+"internal/fault")}, nil},
 		{"the cache is the wiring's", source{
@@ -229,7 +229,7 @@ func TestTestNames(t *testing.T) {
 
 func TestPure(t *testing.T) {
 	core := func(text string) source {
-		return source{"internal/logcore/a.go": "package logcore\n" + text, "internal/logcore/a_test.go": "package logcore\nimport _ \"time\"\n"}
+		return source{"internal/log/core/a.go": "package logcore\n" + text, "internal/log/core/a_test.go": "package logcore\nimport _ \"time\"\n"}
 	}
 	loop := func(before, over string) source {
 		return core("type table map[string]int\nfunc f(m table, s []int, n chan int) (sum int) {\n" + before + "\nfor range " + over + " { sum++ }\nreturn sum }\n")
@@ -240,7 +240,7 @@ func TestPure(t *testing.T) {
 		tree source
 		want []string
 	}{
-		{"clock", core("import \"time\"\nvar _ time.Time\n"), []string{"internal/logcore/a.go:2: pure: internal/logcore imports time"}},
+		{"clock", core("import \"time\"\nvar _ time.Time\n"), []string{"internal/log/core/a.go:2: pure: internal/log/core imports time"}},
 		{"chance, machine, net, locks", core("import (\n_ \"math/rand/v2\"\n_ \"os/exec\"\n_ \"net/http\"\n_ \"sync/atomic\"\n)\n"), []string{
 			"imports math/rand/v2", "imports os/exec", "imports net/http", "imports sync/atomic",
 		}},
@@ -262,12 +262,12 @@ func TestPure(t *testing.T) {
 		{
 			"files of another build are not in the way of types",
 			source{
-				"internal/logcore/a.go": "//go:build plant\n\npackage logcore\nimport _ \"time\"\nconst on = true\n",
-				"internal/logcore/b.go": "//go:build !plant\n\npackage logcore\nconst on = false\nfunc f(m map[int]int) { for range m { } }\n",
+				"internal/log/core/a.go": "//go:build plant\n\npackage logcore\nimport _ \"time\"\nconst on = true\n",
+				"internal/log/core/b.go": "//go:build !plant\n\npackage logcore\nconst on = false\nfunc f(m map[int]int) { for range m { } }\n",
 			},
-			[]string{"internal/logcore/a.go:4: pure: internal/logcore imports time", "internal/logcore/b.go:5: pure: a range over a map"},
+			[]string{"internal/log/core/a.go:4: pure: internal/log/core imports time", "internal/log/core/b.go:5: pure: a range over a map"},
 		},
-		{"package gone", source{"a.go": "package a"}, []string{"internal/logcore: pure: the package is gone"}},
+		{"package gone", source{"a.go": "package a"}, []string{"internal/log/core: pure: the package is gone"}},
 	} {
 		c.tree["internal/groups/a.go"] = "package groups\n" // the other pure one
 		t.Run(c.name, func(t *testing.T) { expect(t, checkPure, c.tree, c.want...) })

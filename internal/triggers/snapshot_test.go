@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/sqlitefile"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/internal/triggers/store"
 	"github.com/sebbroker/seb/internal/viewsnap"

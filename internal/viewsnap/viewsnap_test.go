@@ -17,9 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/s3server"
-	"github.com/sebbroker/seb/internal/state"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/webhook"
 )
 

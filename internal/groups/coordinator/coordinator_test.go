@@ -13,10 +13,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/eventlog"
+	"github.com/sebbroker/seb/internal/log"
+
 	"github.com/sebbroker/seb/internal/groups"
 	"github.com/sebbroker/seb/internal/groups/coordinator"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -61,8 +61,8 @@ type life struct {
 func open(t *testing.T, s objstore.Store, change func(o *coordinator.Options)) *life {
 	t.Helper()
 	b, err := broker.Open(t.Context(), broker.Options{
-		Store: s, Budget: budget.New(64 << 20), Batch: batcher.Config{Wait: time.Millisecond}, AutoCreate: true,
-		Timeouts: eventlog.Timeouts{Put: 50 * time.Millisecond, Read: 50 * time.Millisecond},
+		Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true,
+		Timeouts: log.Timeouts{Put: 50 * time.Millisecond, Read: 50 * time.Millisecond},
 		Logger:   slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {

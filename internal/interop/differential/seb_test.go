@@ -7,11 +7,11 @@ import (
 	"net"
 	"time"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/groups/coordinator"
 	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -27,7 +27,7 @@ type seb struct {
 func startSeb(ctx context.Context) (*seb, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	b, err := broker.Open(ctx, broker.Options{
-		Store: objstore.NewMemory(), Budget: budget.New(256 << 20), Batch: batcher.Config{Wait: time.Millisecond}, AutoCreate: true,
+		Store: objstore.NewMemory(), Budget: budget.New(256 << 20), Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true,
 		RetentionEvery: time.Hour, Logger: quiet,
 	})
 	if err != nil {

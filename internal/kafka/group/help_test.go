@@ -11,11 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
-	"github.com/sebbroker/seb/internal/batcher"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/groups/coordinator"
 	"github.com/sebbroker/seb/internal/kafka/group"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -37,7 +37,7 @@ func start(t testing.TB) *server { return startOn(t, objstore.NewMemory()) }
 func startOn(t testing.TB, store objstore.Store) *server {
 	t.Helper()
 	b, err := broker.Open(t.Context(), broker.Options{
-		Store: store, Budget: budget.New(64 << 20), Batch: batcher.Config{Wait: time.Millisecond},
+		Store: store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond},
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {

@@ -4,33 +4,33 @@ package trace
 import (
 	"fmt"
 
-	"github.com/sebbroker/seb/internal/logcore"
+	"github.com/sebbroker/seb/internal/log/core"
 )
 
-var requests = map[logcore.EffectKind]string{
-	logcore.EffGetMeta: "GET", logcore.EffPutMeta: "PUT", logcore.EffList: "LIST", logcore.EffGetSnapshot: "GET",
-	logcore.EffGetSlot: "GET", logcore.EffPutSeal: "PUT seal", logcore.EffPutData: "PUT data", logcore.EffPutSnapshot: "PUT",
+var requests = map[core.EffectKind]string{
+	core.EffGetMeta: "GET", core.EffPutMeta: "PUT", core.EffList: "LIST", core.EffGetSnapshot: "GET",
+	core.EffGetSlot: "GET", core.EffPutSeal: "PUT seal", core.EffPutData: "PUT data", core.EffPutSnapshot: "PUT",
 }
 
-var outcomes = map[logcore.Outcome]string{
-	logcore.OutcomeOK: "ok", logcore.OutcomeExists: "exists", logcore.OutcomeNotFound: "not found",
-	logcore.OutcomeNoVerdict: "no verdict", logcore.OutcomeRefused: "refused", logcore.OutcomeCorrupt: "corrupt",
-	logcore.OutcomeConflict: "conflict",
+var outcomes = map[core.Outcome]string{
+	core.OutcomeOK: "ok", core.OutcomeExists: "exists", core.OutcomeNotFound: "not found",
+	core.OutcomeNoVerdict: "no verdict", core.OutcomeRefused: "refused", core.OutcomeCorrupt: "corrupt",
+	core.OutcomeConflict: "conflict",
 }
 
 // Request names a request: its verb and its key or prefix.
-func Request(e *logcore.Effect) string {
+func Request(e *core.Effect) string {
 	name := e.Key
 	switch e.Kind {
-	case logcore.EffList:
+	case core.EffList:
 		name = e.Prefix
-	case logcore.EffPutData:
+	case core.EffPutData:
 		name = e.Frozen.Key
-	case logcore.EffGetMeta:
-		name = logcore.MetaKey
+	case core.EffGetMeta:
+		name = core.MetaKey
 	}
 	return fmt.Sprintf("%s %s", requests[e.Kind], name)
 }
 
 // Outcome names the answer to a request.
-func Outcome(o logcore.Outcome) string { return outcomes[o] }
+func Outcome(o core.Outcome) string { return outcomes[o] }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/record"
 )

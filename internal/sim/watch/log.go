@@ -6,7 +6,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/state"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/record"

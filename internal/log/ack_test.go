@@ -1,0 +1,87 @@
+package log_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestOneFunctionMakesAcknowledgements: outcomeAcked is set in ack alone, ack is called by commit alone, commit by the
+// handling of EffCommit alone. What hands out an acknowledgement in another way has to come past this test.
+func TestOneFunctionMakesAcknowledgements(t *testing.T) {
+	users := map[string][]string{} // identifier -> functions that use it
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	commitCase := ""
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, f.Name(), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			name := fn.Name.Name
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.Ident:
+					use(users, n.Name, name)
+				case *ast.CaseClause:
+					if len(n.List) == 1 && calls(n, "commit") {
+						commitCase = text(n.List[0])
+					}
+				}
+				return true
+			})
+		}
+	}
+	want := map[string][]string{
+		"outcomeAcked": {"Err", "ack"}, // Err reads it
+		"ack":          {"settleAppend", "settleOp"},
+		"commit":       {"perform"},
+	}
+	for name, in := range want {
+		if got := users[name]; !slices.Equal(got, in) {
+			t.Errorf("%s is used in %v, want %v", name, got, in)
+		}
+	}
+	if commitCase != "core.EffCommit" {
+		t.Errorf("commit is called for %q", commitCase)
+	}
+}
+
+func use(users map[string][]string, name, in string) {
+	if !slices.Contains(users[name], in) {
+		users[name] = append(users[name], in)
+		slices.Sort(users[name])
+	}
+}
+
+func calls(n ast.Node, name string) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == name {
+			found = true
+		}
+		return true
+	})
+	return found
+}
+
+func text(e ast.Expr) string {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		return s.X.(*ast.Ident).Name + "." + s.Sel.Name
+	}
+	return ""
+}

@@ -1,0 +1,273 @@
+package log_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sebbroker/seb/internal/log"
+)
+
+type item = log.Item[int]
+
+const ms = int64(time.Millisecond)
+
+func TestTake(t *testing.T) {
+	blocking := func(c log.Config) log.Batcher[int] { return log.NewBlocking[int](c) }
+	null := func(c log.Config) log.Batcher[int] { return log.NewNull[int](c) }
+	type add struct{ at, bytes int64 }
+	early := func(c log.Config) log.Batcher[int] {
+		c.BytesEnough = 50
+		return blocking(c)
+	}
+	busy := func(c log.Config) log.Batcher[int] {
+		b := early(c)
+		b.Storing(100)
+		b.Storing(40)
+		return b
+	}
+	ten := log.Config{Wait: 10 * time.Millisecond, BytesMax: 100, ItemsMax: 4}
+	for _, c := range []struct {
+		name  string
+		make  func(log.Config) log.Batcher[int]
+		adds  []add
+		now   int64
+		force bool
+		due   int64
+		want  [][]int // objects taken at now, one after the other
+	}{
+		{"nothing queued gives nothing", blocking, nil, 50 * ms, true, -1, nil},
+		{"waits from the first item", blocking, []add{{5 * ms, 1}, {9 * ms, 1}}, 15*ms - 1, false, 15 * ms, nil},
+		{"is due when the wait is over", blocking, []add{{5 * ms, 1}, {9 * ms, 1}}, 15 * ms, false, 15 * ms, [][]int{{0, 1}}},
+		{"force does not wait", blocking, []add{{5 * ms, 1}}, 5 * ms, true, 15 * ms, [][]int{{0}}},
+		{"the soft limit ends the wait", blocking, []add{{5 * ms, 60}, {6 * ms, 40}}, 6 * ms, false, 5 * ms, [][]int{{0, 1}}},
+		{"the rest waits on its own time", blocking, []add{{5 * ms, 60}, {6 * ms, 60}}, 6 * ms, false, 5 * ms, [][]int{{0}}},
+		{"what queued while there was no room is cut at the soft limit", blocking, []add{{1, 40}, {2, 60}, {3, 100}, {4, 30}, {5, 80}}, 90 * ms, false, 1, [][]int{{0, 1}, {2}, {3}, {4}}},
+		{"a larger item goes alone", blocking, []add{{1, 10}, {2, 500}, {3, 10}}, 90 * ms, false, 1, [][]int{{0}, {1}, {2}}},
+		{"the limit of items ends the wait", blocking, []add{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, 1, false, 1, [][]int{{0, 1, 2, 3}}},
+		{"null does not wait", null, []add{{5 * ms, 1}}, 5 * ms, false, 5 * ms, [][]int{{0}}},
+		{"null gathers what is there", null, []add{{1, 50}, {2, 50}, {3, 1}}, 5, false, 1, [][]int{{0, 1}, {2}}},
+		{"enough ends the wait", early, []add{{5 * ms, 30}, {6 * ms, 20}}, 6 * ms, false, 5 * ms, [][]int{{0, 1}}},
+		{"what is not enough waits", early, []add{{5 * ms, 30}, {6 * ms, 19}}, 15*ms - 1, false, 15 * ms, nil},
+		{"less than twice what is being stored waits", busy, []add{{5 * ms, 30}, {6 * ms, 49}}, 15*ms - 1, false, 15 * ms, nil},
+		{"twice what is being stored does not", busy, []add{{5 * ms, 30}, {6 * ms, 50}}, 6 * ms, false, 5 * ms, [][]int{{0, 1}}},
+		{"what queued while there was no room is not cut where there is enough", early, []add{{1, 30}, {2, 30}, {3, 30}, {4, 30}}, 5, false, 1, [][]int{{0, 1, 2}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := c.make(ten)
+			for i, a := range c.adds {
+				b.Add(&item{Value: i}, a.bytes, a.at)
+			}
+			at, ok := b.Due()
+			if ok != (c.due >= 0) || ok && at != c.due {
+				t.Fatalf("due at %d %v, want %d", at, ok, c.due)
+			}
+			for _, want := range c.want {
+				if got := b.Take(nil, c.now, c.force); !slices.Equal(got, want) {
+					t.Fatalf("took %v, want %v", got, want)
+				}
+			}
+			if got := b.Take(nil, c.now, false); len(got) != 0 {
+				t.Fatalf("took %v, want nothing", got)
+			}
+		})
+	}
+}
+
+func TestCancelledFirstItemMovesTheDeadline(t *testing.T) {
+	b := log.NewBlocking[int](log.Config{Wait: 10 * time.Millisecond})
+	one, two := &item{Value: 1}, &item{Value: 2}
+	b.Add(one, 5, 1*ms)
+	b.Add(two, 7, 4*ms)
+	if !b.Cancel(one) || b.Cancel(one) {
+		t.Fatal("an item is taken out once")
+	}
+	if at, ok := b.Due(); !ok || at != 14*ms {
+		t.Fatalf("due at %d %v", at, ok)
+	}
+	if got := b.Take(nil, 14*ms, false); !slices.Equal(got, []int{2}) {
+		t.Fatalf("took %v", got)
+	}
+	if b.Cancel(two) {
+		t.Fatal("a taken item can not be cancelled")
+	}
+	b.Add(two, 7, 20*ms)
+	if b.Len() != 1 || b.Bytes() != 7 || !two.Queued() {
+		t.Fatal("an item may be queued again once it is out")
+	}
+}
+
+func TestPatientItems(t *testing.T) {
+	cfg := log.Config{Wait: 10 * time.Millisecond, Patience: time.Second}
+	for _, c := range []struct {
+		name  string
+		b     log.Batcher[int]
+		eager int64 // how long an item waits that is not patient
+	}{
+		{"blocking", log.NewBlocking[int](cfg), 10 * ms},
+		{"null", log.NewNull[int](cfg), 0},
+		{"no shorter than others", log.NewBlocking[int](log.Config{Wait: time.Second, Patience: time.Millisecond}), 1000 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := c.b
+			due := func(want int64) {
+				t.Helper()
+				if at, ok := b.Due(); !ok || at != want {
+					t.Fatalf("due at %d %v, want %d", at, ok, want)
+				}
+			}
+			one, two, three := &item{Value: 1, Patient: true}, &item{Value: 2}, &item{Value: 3, Patient: true}
+			b.Add(one, 1, 1*ms)
+			due(1001 * ms)
+			if got := b.Take(nil, 1001*ms-1, false); got != nil {
+				t.Fatalf("took %v before its time", got)
+			}
+			b.Add(two, 1, 1*ms)
+			b.Add(three, 1, 2*ms)
+			due(1*ms + c.eager)
+			b.Cancel(one)
+			due(1*ms + c.eager)
+			b.Cancel(two)
+			due(1002 * ms)
+			b.Add(two, 1, 5*ms)
+			b.Cancel(three)
+			due(5*ms + c.eager)
+			b.Add(one, 1, 6*ms)
+			if got := b.Take(nil, 5*ms+c.eager, false); !slices.Equal(got, []int{2, 1}) {
+				t.Fatalf("took %v: a patient item rides along", got)
+			}
+		})
+	}
+}
+
+func TestAddTwicePanics(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Fatal("no panic")
+		}
+	}()
+	b := log.NewNull[int](log.Config{})
+	it := &item{}
+	b.Add(it, 1, 1)
+	b.Add(it, 1, 1)
+}
+
+// model is a batcher as one would write it without caring for speed.
+type model struct {
+	vals  []int
+	bytes map[int]int64
+	until map[int]int64 // when each has waited for long enough
+
+	storing int64
+}
+
+// due says whether an object may be cut.
+func (m *model) due(cfg log.Config, now int64) bool {
+	waited := slices.ContainsFunc(m.vals, func(v int) bool { return m.until[v] <= now })
+	if cfg.BytesEnough > 0 && m.sum() >= cfg.BytesEnough && m.sum() >= 2*m.storing {
+		waited = true
+	}
+	return waited || len(m.vals) > 0 && m.sum() >= cfg.BytesMax || len(m.vals) >= cfg.ItemsMax
+}
+
+func (m *model) sum() (n int64) {
+	for _, v := range m.vals {
+		n += m.bytes[v]
+	}
+	return n
+}
+
+func (m *model) cut(cfg log.Config) (out []int) {
+	var n int64
+	for _, v := range m.vals {
+		if len(out) == cfg.ItemsMax || len(out) > 0 && n+m.bytes[v] > cfg.BytesMax {
+			break
+		}
+		n += m.bytes[v]
+		out = append(out, v)
+	}
+	m.vals = m.vals[len(out):]
+	return out
+}
+
+func TestRandomAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := log.Config{
+			Wait:     time.Duration(rapid.Int64Range(0, 20).Draw(t, "wait")),
+			Patience: time.Duration(rapid.Int64Range(0, 60).Draw(t, "patience")),
+			BytesMax: rapid.Int64Range(1, 100).Draw(t, "bytesMax"),
+			ItemsMax: rapid.IntRange(1, 8).Draw(t, "itemsMax"),
+
+			BytesEnough: rapid.Int64Range(0, 120).Draw(t, "bytesEnough"),
+		}
+		null := rapid.Bool().Draw(t, "null")
+		var b log.Batcher[int] = log.NewBlocking[int](cfg)
+		if null {
+			b, cfg.Wait, cfg.BytesEnough = log.NewNull[int](cfg), 0, 0
+		}
+		m := &model{bytes: map[int]int64{}, until: map[int]int64{}}
+		items, now := []*item{}, int64(0)
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				it := &item{Value: len(items), Patient: rapid.Bool().Draw(t, "patient")}
+				wait := cfg.Wait
+				if it.Patient {
+					wait = max(wait, cfg.Patience)
+				}
+				items = append(items, it)
+				n := rapid.Int64Range(0, 150).Draw(t, "bytes")
+				m.vals, m.bytes[it.Value], m.until[it.Value] = append(m.vals, it.Value), n, now+int64(wait)
+				b.Add(it, n, now)
+			},
+			"cancel": func(t *rapid.T) {
+				if len(items) == 0 {
+					t.Skip()
+				}
+				v := rapid.IntRange(0, len(items)-1).Draw(t, "item")
+				i := slices.Index(m.vals, v)
+				if i >= 0 {
+					m.vals = slices.Delete(slices.Clone(m.vals), i, i+1)
+				}
+				if b.Cancel(items[v]) != (i >= 0) {
+					t.Fatalf("cancel of %d", v)
+				}
+			},
+			"store": func(t *rapid.T) {
+				m.storing = rapid.Int64Range(0, 60).Draw(t, "storing")
+				b.Storing(m.storing)
+			},
+			"wait": func(t *rapid.T) { now += rapid.Int64Range(1, 15).Draw(t, "ns") },
+			"take": func(t *rapid.T) {
+				force := rapid.Bool().Draw(t, "force")
+				var want []int
+				if len(m.vals) > 0 && force || m.due(cfg, now) {
+					want = m.cut(cfg)
+				}
+				if got := b.Take(nil, now, force); !slices.Equal(got, want) {
+					t.Fatalf("took %v, want %v", got, want)
+				}
+			},
+			"": func(t *rapid.T) {
+				if b.Len() != len(m.vals) || b.Bytes() != m.sum() {
+					t.Fatalf("%d items, %d bytes; want %d, %d", b.Len(), b.Bytes(), len(m.vals), m.sum())
+				}
+			},
+		})
+	})
+}
+
+func BenchmarkAddTake(b *testing.B) {
+	q := log.NewBlocking[int](log.Config{Wait: time.Millisecond})
+	items := make([]item, 100)
+	dst := make([]int, 0, len(items))
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range items {
+			q.Add(&items[i], 1000, 1)
+		}
+		dst = q.Take(dst[:0], 2*ms, false)
+	}
+	_ = dst
+}

@@ -1,0 +1,182 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sebbroker/seb/internal/failpoint"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+const (
+	// collectMax bounds the names one pass deletes; the next snapshot brings the next pass.
+	collectMax = 10_000
+	// collectFree is how many a pass may delete whatever their share; beyond it, at most half of what it listed.
+	collectFree = 1_000
+	// deleteAtOnce is what one request deletes.
+	deleteAtOnce = 1_000
+	// listAtOnce is a page of a LIST.
+	listAtOnce = 1_000
+	// headTries is how often a head is read that can not be.
+	headTries = 3
+	// headsAtOnce is how many heads a pass reads at a time.
+	headsAtOnce = 8
+)
+
+// sweep is one pass over the names of snapshots, slots and packs (rule R7). Any trouble ends it: garbage stays garbage.
+type sweep struct {
+	l       *Log
+	judge   *core.Collector
+	listed  int64
+	deleted int64
+	garbage []string
+	more    bool // there is garbage beyond what this pass may delete
+}
+
+// collect deletes garbage as the older of a leader's two newest snapshots shows it, and says how far it came. It runs
+// beside the owner.
+func (l *Log) collect(ctx context.Context, older *state.State) *core.Event {
+	s := &sweep{l: l, judge: core.NewCollector(older, &l.proven)}
+	var err error
+	for _, prefix := range []string{core.SnapPrefix(older.Shard), core.WALPrefix(older.Shard), state.PackPrefix(older.Shard)} {
+		if err = s.list(ctx, prefix); err != nil {
+			break
+		}
+		s.garbage = append(s.garbage, s.judge.Settle()...)
+	}
+	if branch := s.judge.Branch(); len(branch) > 0 && err == nil && !s.more {
+		l.forked(branch)
+	}
+	if err == nil {
+		err = s.delete(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		l.opt.Logger.Warn("collection ended early", "err", err)
+	}
+	return &core.Event{
+		Kind: core.EvCollected, Outcome: core.OutcomeOK,
+		Listed: s.listed, Deleted: s.deleted, More: err != nil || s.more,
+	}
+}
+
+// forked raises an alarm, once, for objects that were acknowledged and are not on the log.
+func (l *Log) forked(branch []string) {
+	if l.branch == branch[0] {
+		return
+	}
+	l.branch = branch[0]
+	l.met.alarms.Inc()
+	l.opt.Logger.Error("log alarm", "key", branch[0], "objects", len(branch), "err", errForked)
+}
+
+var errForked = errors.New("a part of the log was lost once, and a broker continued without it: what lies there was acknowledged " +
+	`and is not served. "seb fsck" says what it is and how to accept the loss`)
+
+// list judges the names below a prefix.
+func (s *sweep) list(ctx context.Context, prefix string) error {
+	o := objstore.ListOptions{Prefix: prefix, Max: listAtOnce}
+	for len(s.garbage) < collectMax {
+		entries, more, err := s.l.page(ctx, o)
+		if err != nil {
+			return err
+		}
+		if err := s.add(ctx, entries); err != nil {
+			return err
+		}
+		if !more || len(entries) == 0 {
+			return nil
+		}
+		o.After = entries[len(entries)-1].Key
+	}
+	s.more = true
+	return nil
+}
+
+// add judges a page of names.
+func (s *sweep) add(ctx context.Context, page []objstore.Entry) error {
+	var ask []string
+	for i := range page {
+		s.listed++
+		switch key := page[i].Key; s.judge.Judge(key) {
+		case core.Delete:
+			s.garbage = append(s.garbage, key)
+		case core.AskHead:
+			ask = append(ask, key)
+		}
+	}
+	return s.ask(ctx, ask)
+}
+
+// ask judges names by their objects' heads, read a few at a time.
+func (s *sweep) ask(ctx context.Context, keys []string) error {
+	heads, errs := make([]*record.Head, len(keys)), make([]error, len(keys))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(headsAtOnce, len(keys)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(keys) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				heads[i], errs[i] = s.head(ctx, keys[i])
+			}
+		})
+	}
+	wg.Wait()
+	for i, h := range heads {
+		if h != nil && s.judge.Head(keys[i], h) == core.Delete {
+			s.garbage = append(s.garbage, keys[i])
+		}
+	}
+	return errors.Join(errors.Join(errs...), ctx.Err())
+}
+
+// head reads a head; nil if the object is gone, or unreadable, which is an alarm.
+func (s *sweep) head(ctx context.Context, key string) (*record.Head, error) {
+	var h record.Head
+	var err error
+	for range headTries {
+		var b []byte
+		b, _, err = s.l.read(ctx, key, record.HeadSize)
+		if errors.Is(err, objstore.ErrNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if h, err = record.DecodeHead(b); err == nil {
+			return &h, nil
+		}
+		objstore.Forget(s.l.opt.Store, key) // it may have been damaged on the way
+	}
+	s.l.met.alarms.Inc()
+	s.l.opt.Logger.Error("log alarm", "key", key, "err", err)
+	return nil, nil // never deleted because it is unreadable (rule R9)
+}
+
+// delete deletes what the pass may.
+func (s *sweep) delete(ctx context.Context) error {
+	n := min(len(s.garbage), collectMax, max(collectFree, int(s.listed/2)))
+	s.more = s.more || n < len(s.garbage)
+	names := s.garbage[:n]
+	for len(names) > 0 {
+		batch := names[:min(len(names), deleteAtOnce)]
+		names = names[len(batch):]
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(ctx, s.l.opt.Timeouts.Put)
+		failpoint.Hit("delete.before")
+		err := s.l.opt.Store.Delete(ctx, batch...)
+		failpoint.Hit("delete.after")
+		cancel()
+		if err != nil {
+			return err
+		}
+		s.deleted += int64(len(batch))
+		s.l.met.deleted.Add(len(batch))
+		s.l.opt.Logger.Info("deleted what no snapshot needs", "objects", len(batch), "took", time.Since(begin))
+	}
+	return nil
+}

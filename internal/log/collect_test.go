@@ -1,0 +1,485 @@
+package log_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// names lists a store's names.
+func names(t testing.TB, s objstore.Store, prefix string) []string {
+	t.Helper()
+	var all []string
+	o := objstore.ListOptions{Prefix: prefix}
+	for {
+		entries, more, err := s.List(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			all = append(all, e.Key)
+			o.After = e.Key
+		}
+		if !more {
+			return all
+		}
+	}
+}
+
+func whole(t testing.TB, s objstore.Store, key string) []byte {
+	t.Helper()
+	obj, err := s.Get(context.Background(), key, objstore.Whole)
+	if err != nil {
+		t.Fatal(key, err)
+	}
+	defer obj.Body.Close()
+	b, err := io.ReadAll(obj.Body)
+	if err != nil {
+		t.Fatal(key, err)
+	}
+	return b
+}
+
+// view is the committed state as it is now.
+func view(l *log.Log) (v *state.State) {
+	l.Read(func(s *state.State) {
+		b := state.EncodeSnapshot(s)
+		v, _ = state.DecodeSnapshot(b)
+	})
+	return v
+}
+
+// history is what was acknowledged in a partition, and from where on it must be there.
+type history struct {
+	id    record.ID
+	part  uint32
+	acked map[int64]string
+	start int64
+	next  int64
+}
+
+func newHistory(id record.ID, part uint32) *history {
+	return &history{id: id, part: part, acked: map[int64]string{}}
+}
+
+func (h *history) append(t testing.TB, l *log.Log, value string) {
+	t.Helper()
+	r := wait(t, l.Submit([]log.Append{batch(t, h.id, h.part, value)}))[0]
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	h.acked[r.Base] = value
+	h.next = r.Base + 1
+}
+
+func (h *history) trim(t testing.TB, l *log.Log, start int64) {
+	t.Helper()
+	r := wait(t, l.Propose(state.Record{Kind: state.TopicTrim, Topic: h.id, Partition: h.part, Offset: start}))[0]
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	h.start = start
+}
+
+// check reads everything from the start on.
+func (h *history) check(t testing.TB, s objstore.Store, v *state.State) {
+	t.Helper()
+	p := v.Topic(h.id).Partitions.At(int(h.part))
+	if p.Start != h.start || p.Next != h.next {
+		t.Fatalf("partition %d is [%d,%d), want [%d,%d)", h.part, p.Start, p.Next, h.start, h.next)
+	}
+	next := h.start
+	for _, r := range p.Ranges {
+		b := whole(t, s, v.Key(r.Epoch, r.Slot))[r.Pos:][:r.Len]
+		if _, err := record.Verify(b); err != nil {
+			t.Fatal(err)
+		}
+		var reader record.Reader
+		for reader.Reset(b, r.Base); reader.Next(); {
+			rec := reader.Record()
+			if rec.Offset < next {
+				continue // below the start, or there twice, which the count below shows
+			}
+			if want, ok := h.acked[rec.Offset]; !ok || want != string(rec.Value) || rec.Offset != next {
+				t.Fatalf("partition %d holds %q at %d after %d, acknowledged was %q", h.part, rec.Value, rec.Offset, next, want)
+			}
+			next++
+		}
+		if err := reader.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if next != h.next {
+		t.Fatalf("partition %d ends at %d, want %d", h.part, next, h.next)
+	}
+}
+
+// checkSeals: every SEAL on the chain is there.
+func checkSeals(t testing.TB, s objstore.Store, v *state.State) {
+	t.Helper()
+	for _, e := range v.Epochs[:len(v.Epochs)-1] {
+		h, err := record.DecodeHead(whole(t, s, v.Key(e.Number, e.Seal))[:record.HeadSize])
+		if err != nil || h.Kind != record.KindSeal {
+			t.Fatalf("the seal of epoch %d: kind %d, %v", e.Number, h.Kind, err)
+		}
+	}
+}
+
+const slotsBetween = 8 // snapshots, in these tests
+
+// settle appends until no more objects are there than are needed: those that hold data, the SEALs, the slots since the
+// older of two snapshots, and what came while a pass ran.
+func settle(t testing.TB, l *log.Log, s objstore.Store, h *history) {
+	t.Helper()
+	for range 5000 {
+		h.append(t, l, "settle")
+		h.trim(t, l, h.next)
+		v := view(l)
+		most := core.NewCollector(v, nil).Referenced() + len(v.Epochs) + 4*slotsBetween
+		if len(names(t, s, "s0000/wal/")) <= most && len(names(t, s, "s0000/snap/")) <= 3 {
+			return
+		}
+	}
+	t.Fatalf("%d slots and %d snapshots are left", len(names(t, s, "s0000/wal/")), len(names(t, s, "s0000/snap/")))
+}
+
+// TestCollection: many appends and trims, logs killed, closed and taken over from: the number of objects stays bounded,
+// everything that was not trimmed is readable, and no SEAL is gone.
+func TestCollection(t *testing.T) {
+	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	rates := fault.Rates{fault.Before: .05, fault.Lost: .08, fault.Late: .05, fault.Hang: .01, fault.Throttle: .05, fault.Truncate: .05}
+	faults := fault.All(rates)
+	faults.LateMax = 20 * time.Millisecond
+	for name, c := range map[string]struct {
+		inner  objstore.Store
+		faults fault.Config
+	}{"memory": {objstore.NewMemory(), fault.Config{}}, "disk": {disk, fault.Config{}}, "faults": {objstore.NewMemory(), faults}} {
+		t.Run(name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			s := fault.New(c.inner, seed, c.faults)
+			o := options(s)
+			o.Core.SnapshotSlots = slotsBetween
+			o.Timeouts.Put, o.Timeouts.Read = 50*time.Millisecond, 50*time.Millisecond
+			o.NoWait = true
+			l := open(t, o)
+			trimmed, kept := topic(t, l, "trimmed", 2), topic(t, l, "kept", 1)
+			parts := []*history{newHistory(trimmed, 0), newHistory(trimmed, 1), newHistory(kept, 0)}
+			for run := range 6 {
+				for i := range 60 {
+					h := parts[i%2]
+					h.append(t, l, fmt.Sprintf("%d.%d", run, i))
+					if i%10 == 9 {
+						parts[2].append(t, l, fmt.Sprintf("kept %d.%d", run, i))
+					}
+					if i%15 == 14 {
+						h.trim(t, l, h.next-5)
+					}
+				}
+				switch run % 3 {
+				case 0:
+					l.Kill()
+				case 1: // the next one takes over
+				case 2:
+					if err := l.Close(context.Background()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				l = open(t, o)
+			}
+			s.SetConfig(fault.Config{})
+			s.Settle()
+			settle(t, l, c.inner, parts[0])
+			check := func() {
+				v := view(l)
+				for _, h := range parts {
+					h.check(t, c.inner, v)
+				}
+				checkSeals(t, c.inner, v)
+			}
+			check()
+			l.Kill()
+			l = open(t, o)
+			check()
+		})
+	}
+}
+
+// passes is a store that watches collections: each begins with a LIST of all snapshots.
+type passes struct {
+	objstore.Store
+	mu       sync.Mutex
+	all      []pass
+	throttle int // so many passes
+}
+
+type pass struct{ listed, requests, deleted, largest int }
+
+func (p *passes) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
+	entries, more, err := p.Store.List(ctx, o)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o.Prefix == "s0000/snap/" && o.Max >= 1000 && o.After == "" {
+		p.all = append(p.all, pass{})
+	}
+	if n := len(p.all); n > 0 && o.Max >= 1000 {
+		p.all[n-1].listed += len(entries)
+	}
+	return entries, more, err
+}
+
+func (p *passes) Delete(ctx context.Context, keys ...string) error {
+	p.mu.Lock()
+	now := &p.all[len(p.all)-1]
+	now.requests++
+	if len(p.all) <= p.throttle {
+		p.mu.Unlock()
+		return fmt.Errorf("delete: %w", objstore.ErrThrottled)
+	}
+	now.deleted += len(keys)
+	now.largest = max(now.largest, len(keys))
+	p.mu.Unlock()
+	return p.Store.Delete(ctx, keys...)
+}
+
+func (p *passes) seen() []pass {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]pass(nil), p.all...)
+}
+
+// collecting opens a log on a watched store, with a topic and a slot of DATA whose bytes litter can be made of.
+func collecting(t *testing.T, s *passes) (l *log.Log, h *history, slot []byte) {
+	o := options(s)
+	o.Core.SnapshotSlots = slotsBetween
+	o.NoWait = true
+	l = open(t, o)
+	h = newHistory(topic(t, l, "a", 1), 0)
+	h.append(t, l, "x")
+	v := view(l)
+	r := v.Topic(h.id).Partitions.At(0).Ranges[0]
+	return l, h, whole(t, s, v.Key(r.Epoch, r.Slot))
+}
+
+func put(t testing.TB, s objstore.Store, key string, b []byte) {
+	t.Helper()
+	if err := s.Put(context.Background(), key, objstore.NewBody(b)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inFlight is a DATA that was in flight when its epoch ended: in epoch 0, which holds a SEAL in slot 0.
+func inFlight(t testing.TB, v *state.State, slot uint64) (key string, body []byte) {
+	t.Helper()
+	h := record.Head{Kind: record.KindData, Time: 1, Cluster: v.Cluster, Nonce: v.Cluster, Slot: slot}
+	body, err := record.EncodeObject(&h, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.SlotKey(0, 0, v.Cluster, slot), body
+}
+
+// TestLitter: what zombies left is found, and what is not garbage for ever stays (rules R7, R9).
+func TestLitter(t *testing.T) {
+	s := &passes{Store: objstore.NewMemory()}
+	l, h, data := collecting(t, s)
+	v := view(l)
+	seal := whole(t, s, v.Key(0, v.Epochs[0].Seal))
+	zombie := func(epoch uint32, slot int) string {
+		return fmt.Sprintf("s0000/wal/%010d-%s/%020d", epoch, record.NewID(), slot)
+	}
+	unreadable := bytes.Clone(data)
+	unreadable[40] ^= 1
+	other := record.NewID()
+	branch := func(slot uint64) string { return state.SlotKey(0, 1, other, slot) }
+	foreign, err := record.EncodeObject(&record.Head{Kind: record.KindData, Time: 1, Cluster: v.Cluster, Epoch: 1, Nonce: other, Slot: 1}, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack := func(epoch uint32, nonce record.ID) string {
+		return fmt.Sprintf("s0000/pack/%010d-%s-%020d", epoch, nonce, 1)
+	}
+	left, body := inFlight(t, v, 3)
+	garbage := []string{left, pack(0, v.Cluster)}
+	stays := map[string][]byte{
+		pack(1, v.Nonce):        nil, // may yet be installed
+		pack(1, record.NewID()): nil, // no lower epoch
+		pack(0, record.NewID()): nil, // of an epoch that is not on the log: a branch that was lost
+		zombie(1, 0):            data,
+		branch(1):               foreign,
+		pack(2, record.NewID()): nil,
+		"s0000/pack/readme":     nil,
+		zombie(1, 3):            seal,
+		zombie(1, 4):            unreadable,
+		zombie(0, 2):            []byte("short"),
+		zombie(1, 5):            nil,
+		zombie(2, 0):            data, // a higher epoch than ours: perhaps our successor's
+		"s0000/wal/readme":      data,
+		"s0000/snap/readme":     data,
+		"s0000/wal/0000000001-" + v.Nonce.String():    data,
+		strings.ToUpper(v.Key(v.Pos.Epoch, 0)) + ".x": data,
+	}
+	for _, key := range garbage {
+		put(t, s, key, body)
+	}
+	for key, b := range stays {
+		put(t, s, key, b)
+	}
+	there := func(key string) bool {
+		for _, n := range names(t, s.Store, "") {
+			if n == key {
+				return true
+			}
+		}
+		return false
+	}
+	for _, key := range garbage {
+		for there(key) {
+			h.append(t, l, "x")
+		}
+	}
+	settle(t, l, onlyOurs{s.Store, stays}, h)
+	for key := range stays {
+		if !there(key) {
+			t.Errorf("%s was deleted", key)
+		}
+	}
+	h.check(t, s, view(l))
+}
+
+// onlyOurs leaves names out of a LIST.
+type onlyOurs struct {
+	objstore.Store
+	not map[string][]byte
+}
+
+func (s onlyOurs) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
+	entries, more, err := s.Store.List(ctx, o)
+	var ours []objstore.Entry
+	for _, e := range entries {
+		if _, left := s.not[e.Key]; !left {
+			ours = append(ours, e)
+		}
+	}
+	return ours, more, err
+}
+
+// damagedOnce damages the first answer about a name.
+type damagedOnce struct {
+	objstore.Store
+	key  atomic.Pointer[string]
+	once sync.Once
+}
+
+func (s *damagedOnce) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	obj, err := s.Store.Get(ctx, key, r)
+	if name := s.key.Load(); err != nil || name == nil || key != *name {
+		return obj, err
+	}
+	b, err := io.ReadAll(obj.Body)
+	if err != nil {
+		return obj, err
+	}
+	s.once.Do(func() { b = bytes.Clone(b); b[40] ^= 1 })
+	obj.Body = io.NopCloser(bytes.NewReader(b))
+	return obj, nil
+}
+
+// TestHeadDamagedOnTheWay is read again, and nobody is alarmed.
+func TestHeadDamagedOnTheWay(t *testing.T) {
+	once := &damagedOnce{Store: objstore.NewMemory()}
+	s := &passes{Store: once}
+	var log bytes.Buffer
+	o := options(s)
+	o.Core.SnapshotSlots = slotsBetween
+	o.NoWait, o.Logger = true, slog.New(slog.NewTextHandler(&log, nil))
+	l := open(t, o)
+	h := newHistory(topic(t, l, "a", 1), 0)
+	h.append(t, l, "x")
+	key, body := inFlight(t, view(l), 3)
+	once.key.Store(&key)
+	put(t, s, key, body)
+	for range 1000 { // collections come with commits
+		if !slices.Contains(names(t, s.Store, ""), key) {
+			break
+		}
+		h.append(t, l, "x")
+	}
+	l.Kill()
+	if strings.Contains(log.String(), "alarm") {
+		t.Errorf("the log says %s", log.String())
+	}
+	if slices.Contains(names(t, s.Store, ""), key) {
+		t.Error("the zombie's slot is there")
+	}
+}
+
+// TestPassIsBounded: one pass deletes a thousand objects, or half of what it listed if that is more; the rest is left to
+// later ones.
+func TestPassIsBounded(t *testing.T) {
+	s := &passes{Store: objstore.NewMemory()}
+	l, h, _ := collecting(t, s)
+	const litter = 3500
+	for i := range litter {
+		key, body := inFlight(t, view(l), uint64(3+i))
+		put(t, s, key, body)
+	}
+	settle(t, l, s.Store, h)
+	deleted, full := 0, 0
+	for i, p := range s.seen() {
+		deleted += p.deleted
+		if p.deleted > max(1000, p.listed/2) || p.largest > 1000 {
+			t.Errorf("pass %d: %+v", i, p)
+		}
+		if p.deleted >= 1000 {
+			full++
+		}
+	}
+	if deleted < litter || full < 2 {
+		t.Fatalf("%d deleted, %d passes came to their bound", deleted, full)
+	}
+}
+
+// TestThrottledDelete: a store that does not want to delete ends the pass, and that is all.
+func TestThrottledDelete(t *testing.T) {
+	s := &passes{Store: objstore.NewMemory(), throttle: 3}
+	l, h, _ := collecting(t, s)
+	for i := range 1500 {
+		key, body := inFlight(t, view(l), uint64(3+i))
+		put(t, s, key, body)
+	}
+	settle(t, l, s.Store, h)
+	all := s.seen()
+	if len(all) < 4 {
+		t.Fatalf("%d passes", len(all))
+	}
+	for i, p := range all[:3] {
+		if p.requests > 1 || p.deleted != 0 {
+			t.Errorf("throttled pass %d went on: %+v", i, p)
+		}
+	}
+	h.check(t, s, view(l))
+	if err := l.Ready(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,251 @@
+package compactor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// gapMax is how many unwanted bytes between two wanted ranges of an object are read rather than asking twice.
+const gapMax = 256 << 10
+
+// pack is a built pack in a file that goes away with it, mapped. What of it is in memory belongs to the system's cache.
+type output struct {
+	*mapping // nil until mapFile
+	file     *os.File
+	staged   *objstore.Staged // what file is part of, if the store takes it as it is
+	size     int64
+	head     int64 // of data: head and index
+}
+
+func (p *output) close() {
+	if p.mapping != nil {
+		p.mapping.close()
+	}
+	if p.staged != nil {
+		_ = p.staged.Close()
+		return
+	}
+	_ = p.file.Close()
+}
+
+func (p *output) crc() uint32 { return record.ObjectCRC32C(p.data[:p.head], [][]byte{p.data[p.head:]}) }
+
+// piece is a source's place in the pack.
+type piece struct {
+	r    *state.Range
+	from int64 // in the file
+}
+
+// build writes the pack and verifies all of it against its sources: checksums, offsets, record counts.
+func (m *Merger) build(ctx context.Context, l *pack.Layout, view *state.State) (_ *output, err error) {
+	sources := l.Sources()
+	p, err := m.newPack(ctx, len(l.Index), sizeOf(sources))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if err = m.gather(ctx, p, sources, view); err != nil {
+		return nil, err
+	}
+	return p, p.seal(l)
+}
+
+func sizeOf(ranges []*state.Range) (size int64) {
+	for _, r := range ranges {
+		size += int64(r.Len)
+	}
+	return size
+}
+
+// newPack makes the file of a pack with so many index entries and bytes of batches: where the store keeps its objects, if
+// these are files.
+func (m *Merger) newPack(ctx context.Context, entries int, batches int64) (*output, error) {
+	head := int64(record.HeadSize) + int64(entries)*record.IndexEntrySize
+	stager, ok := m.opt.Store.(objstore.Stager)
+	if !ok {
+		return m.scratch(head, batches)
+	}
+	staged, err := stager.Stage(ctx, head+batches)
+	if err != nil {
+		return nil, err
+	}
+	return newPack(&output{file: staged.File, staged: staged, head: head, size: head + batches})
+}
+
+// scratch makes a temporary file of a head and batches.
+func (m *Merger) scratch(head, batches int64) (*output, error) {
+	f, err := m.tempFile()
+	if err != nil {
+		return nil, err
+	}
+	return newPack(&output{file: f, head: head, size: head + batches})
+}
+
+func newPack(p *output) (*output, error) {
+	if err := p.file.Truncate(p.size); err != nil {
+		p.close()
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	return p, nil
+}
+
+// gather reads ranges to their places behind the head, one after another, maps the file and verifies each.
+func (m *Merger) gather(ctx context.Context, p *output, ranges []*state.Range, view *state.State) error {
+	objects, at := map[string][]piece{}, p.head
+	for _, r := range ranges {
+		key := view.RangeKey(r)
+		objects[key] = append(objects[key], piece{r, at})
+		at += int64(r.Len)
+	}
+	for key, pieces := range objects {
+		if err := m.copyObject(ctx, p.file, key, pieces); err != nil {
+			return err
+		}
+	}
+	if err := p.mapFile(); err != nil {
+		return err
+	}
+	return m.verifySources(ctx, p, objects)
+}
+
+// tempFile makes a file without a name: it is gone when it is closed, however this process ends.
+func (m *Merger) tempFile() (*os.File, error) {
+	f, err := os.CreateTemp(m.opt.TempDir, "seb-pack-*")
+	if err != nil {
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	if err = os.Remove(f.Name()); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	return f, nil
+}
+
+// mapFile maps all of the file.
+func (p *output) mapFile() (err error) {
+	p.mapping, err = mapFile(p.file, p.size)
+	return err
+}
+
+// seal writes head and index before the batches, and verifies the whole.
+func (p *output) seal(l *pack.Layout) error {
+	prefix, err := record.EncodeObject(&l.Head, nil, l.Index, [][]byte{p.data[p.head:]})
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	if _, err = p.file.WriteAt(prefix, 0); err != nil {
+		return fmt.Errorf("temporary file: %w", err)
+	}
+	if _, err = record.DecodeObject(p.data); err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	return nil
+}
+
+// copyObject reads the pieces of one object, those close together with one request, to their places in the file.
+func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces []piece) error {
+	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.r.Pos, b.r.Pos) })
+	for len(pieces) > 0 {
+		n, end := 1, int64(pieces[0].r.Pos)+int64(pieces[0].r.Len)
+		for n < len(pieces) && int64(pieces[n].r.Pos)-end <= gapMax {
+			end = int64(pieces[n].r.Pos) + int64(pieces[n].r.Len)
+			n++
+		}
+		if err := m.copySpan(ctx, f, key, pieces[:n], end); err != nil {
+			if errors.Is(err, objstore.ErrNotFound) || errors.Is(err, io.EOF) {
+				for _, p := range pieces[:n] { // missing or cut off: not for the store to answer better next time
+					m.bad[p.r.Source()] = struct{}{}
+				}
+			}
+			return fmt.Errorf("read %s: %w", key, err)
+		}
+		pieces = pieces[n:]
+	}
+	return nil
+}
+
+func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []piece, end int64) error {
+	pos := int64(pieces[0].r.Pos)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout+time.Duration((end-pos)>>20)*time.Second)
+	defer cancel()
+	o, err := m.opt.Store.Get(ctx, key, objstore.Range{Offset: pos, Length: end - pos})
+	if err != nil {
+		return err
+	}
+	defer o.Body.Close()
+	if s, ok := o.Body.(*objstore.Section); ok {
+		return copySection(f, s, pieces)
+	}
+	for _, p := range pieces {
+		if _, err := io.CopyN(io.Discard, o.Body, int64(p.r.Pos)-pos); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(io.NewOffsetWriter(f, p.from), o.Body, int64(p.r.Len)); err != nil {
+			return err
+		}
+		pos = int64(p.r.Pos) + int64(p.r.Len)
+	}
+	return nil
+}
+
+// copySection has the kernel copy from one file to another.
+func copySection(f *os.File, s *objstore.Section, pieces []piece) error {
+	begin := int64(pieces[0].r.Pos)
+	for _, p := range pieces {
+		from, n := s.Off+int64(p.r.Pos)-begin, int64(p.r.Len)
+		if from+n > s.Off+s.Len {
+			return io.EOF
+		}
+		if err := copyFile(f, p.from, s.File, from, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifySources checks each range as it was read against what the state says of it. A damaged one is read once more, as it
+// may have been damaged on the way; then it is left where it is: nothing is lost by merging around it, and readers get the
+// named error.
+func (m *Merger) verifySources(ctx context.Context, p *output, objects map[string][]piece) error {
+	for key, pieces := range objects {
+		for _, c := range pieces {
+			p.forget()
+			err := c.verify(p.data)
+			if err != nil {
+				objstore.Forget(m.opt.Store, key)
+				if err := m.copyObject(ctx, p.file, key, []piece{c}); err != nil {
+					return err
+				}
+				err = c.verify(p.data)
+			}
+			if err != nil {
+				m.bad[c.r.Source()] = struct{}{}
+				return fmt.Errorf("%s at %d: %w", key, c.r.Pos, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *piece) verify(file []byte) error {
+	sum, err := record.Verify(file[c.from : c.from+int64(c.r.Len)])
+	if err == nil && (sum.Span != int64(c.r.Span) || sum.Records != int(c.r.Records)) {
+		err = fmt.Errorf("%d records over %d offsets, want %d over %d", sum.Records, sum.Span, c.r.Records, c.r.Span)
+	}
+	return err
+}

@@ -1,0 +1,240 @@
+package compactor
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"github.com/sebbroker/seb/internal/failpoint"
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// filterBytes is how much of a range is filtered at a time: whole batches, at least one.
+const filterBytes = 1 << 20
+
+// compact does a pass over what package pack has chosen, and says whether it was finished for any partition.
+func (m *Merger) compact(ctx context.Context, c *pack.Compaction, view *state.State) (done bool, err error) {
+	begin := time.Now()
+	var reader record.Reader
+	for _, runs := range c.Dirty() {
+		if err := m.scan(ctx, c, runs, view, &reader); err != nil {
+			return false, fmt.Errorf("compact: %w", err)
+		}
+	}
+	dropped := 0
+	for _, runs := range c.Plans() {
+		n, err := m.rewrite(ctx, c, runs, view)
+		if err != nil {
+			return false, fmt.Errorf("compact: %w", err)
+		}
+		dropped += n
+	}
+	if view = m.opt.Log.View(); view == nil {
+		return false, nil
+	}
+	recs := c.Done(view)
+	if len(recs) == 0 {
+		return false, nil // moved meanwhile: the next pass sees where to
+	}
+	failpoint.Hit("compacted.before")
+	if err := m.opt.Log.Compacted(ctx, recs); err != nil {
+		return false, fmt.Errorf("compact: %w", err)
+	}
+	failpoint.Hit("compacted.after")
+	m.compactions.Inc()
+	m.opt.Logger.Info("compacted", "partitions", len(recs), "dropped", dropped, "took", time.Since(begin))
+	return true, nil
+}
+
+func (m *Merger) scan(ctx context.Context, c *pack.Compaction, runs []pack.Run, view *state.State, r *record.Reader) error {
+	src, err := m.read(ctx, runs, view)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	pos := int64(0)
+	for i := range runs {
+		for j := range runs[i].Ranges {
+			g := &runs[i].Ranges[j]
+			if err := c.Scan(&runs[i], src.data[pos:pos+int64(g.Len)], r); err != nil {
+				m.bad[g.Source()] = struct{}{}
+				return fmt.Errorf("%s at %d: %w", view.RangeKey(g), g.Pos, err)
+			}
+			pos += int64(g.Len)
+		}
+	}
+	return nil
+}
+
+// read gathers what the runs are made of.
+func (m *Merger) read(ctx context.Context, runs []pack.Run, view *state.State) (*output, error) {
+	ranges := rangesOf(runs)
+	src, err := m.scratch(0, sizeOf(ranges))
+	if err != nil {
+		return nil, err
+	}
+	if err := m.gather(ctx, src, ranges, view); err != nil {
+		src.close()
+		return nil, err
+	}
+	return src, nil
+}
+
+func rangesOf(runs []pack.Run) []*state.Range {
+	var all []*state.Range
+	for i := range runs {
+		for j := range runs[i].Ranges {
+			all = append(all, &runs[i].Ranges[j])
+		}
+	}
+	return all
+}
+
+// rewrite filters runs and makes a pack of those that lost something. It returns how many records went.
+func (m *Merger) rewrite(ctx context.Context, c *pack.Compaction, runs []pack.Run, view *state.State) (dropped int, err error) {
+	src, err := m.read(ctx, runs, view)
+	if err != nil {
+		return 0, err
+	}
+	defer src.close()
+	f, err := m.tempFile()
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	filter := filtering{merger: m, pass: c, view: view, src: src.data, file: f, out: bufio.NewWriterSize(f, 256<<10)}
+	plan, err := filter.all(runs)
+	if err != nil || plan == nil {
+		return 0, err
+	}
+	layout := pack.Lay(plan, view, m.opt.Log.NextPack())
+	p, err := m.withHead(ctx, f, filter.size, layout)
+	if err != nil {
+		return 0, fmt.Errorf("build %s: %w", layout.Key(), err)
+	}
+	defer p.close()
+	if err := m.finish(ctx, layout, p); err != nil {
+		return 0, err
+	}
+	c.Installed(layout)
+	m.packs.Inc()
+	m.bytes.AddInt64(p.size)
+	m.dropped.Add(filter.dropped)
+	return filter.dropped, nil
+}
+
+// withHead makes the pack of the batches in a file.
+func (m *Merger) withHead(ctx context.Context, batches *os.File, size int64, l *pack.Layout) (_ *output, err error) {
+	p, err := m.newPack(ctx, len(l.Index), size)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if err = copyFile(p.file, p.head, batches, 0, size); err != nil {
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	if err = p.mapFile(); err != nil {
+		return nil, err
+	}
+	return p, p.seal(l)
+}
+
+// filtering writes to a file what is left of runs.
+type filtering struct {
+	merger *Merger
+	pass   *pack.Compaction
+	view   *state.State
+	src    []byte // what of it was not read yet
+	file   *os.File
+	out    *bufio.Writer
+	size   int64 // of what stays in the file
+
+	compactor record.Compactor
+	buf       []byte
+	dropped   int
+}
+
+// all filters the runs, and plans a pack of those that lost something: these are in the file one after another.
+func (f *filtering) all(runs []pack.Run) (*pack.Plan, error) {
+	out := make([][]pack.Filtered, len(runs))
+	for i := range runs {
+		before, begin := f.dropped, f.size
+		for j := range runs[i].Ranges {
+			left, err := f.oneRange(&runs[i], &runs[i].Ranges[j])
+			if err != nil {
+				return nil, err
+			}
+			out[i] = append(out[i], left)
+		}
+		if err := f.out.Flush(); err != nil {
+			return nil, fmt.Errorf("temporary file: %w", err)
+		}
+		if f.dropped > before {
+			continue
+		}
+		f.size = begin
+		if _, err := f.file.Seek(begin, io.SeekStart); err != nil {
+			return nil, fmt.Errorf("temporary file: %w", err)
+		}
+	}
+	return f.pass.Changed(runs, out), nil
+}
+
+// oneRange filters a range portion by portion.
+func (f *filtering) oneRange(run *pack.Run, r *state.Range) (left pack.Filtered, err error) {
+	src := f.src[:r.Len]
+	f.src = f.src[r.Len:]
+	dropped := 0
+	keep := func(e *record.CompactEntry) bool {
+		stays := f.pass.Keep(run, e)
+		if !stays {
+			dropped++
+		}
+		return stays
+	}
+	begin := f.size
+	for len(src) > 0 {
+		n := wholeBatches(src)
+		var sum record.Summary
+		if f.buf, sum, err = f.compactor.Append(f.buf[:0], src[:n], keep); err != nil {
+			f.merger.bad[r.Source()] = struct{}{}
+			return left, fmt.Errorf("%s at %d: %w", f.view.RangeKey(r), r.Pos, err)
+		}
+		if _, err := f.out.Write(f.buf); err != nil {
+			return left, fmt.Errorf("temporary file: %w", err)
+		}
+		f.size += int64(len(f.buf))
+		left.Add(sum)
+		src = src[n:]
+	}
+	if f.size-begin > math.MaxUint32 || left.Span != int64(r.Span) || int(left.Records) != int(r.Records)-dropped {
+		return left, fmt.Errorf("%s at %d: %d records over %d offsets in %d bytes are left of %d over %d, of which %d should have gone",
+			f.view.RangeKey(r), r.Pos, left.Records, left.Span, f.size-begin, r.Records, r.Span, dropped)
+	}
+	left.Len = uint32(f.size - begin)
+	f.dropped += dropped
+	return left, nil
+}
+
+// wholeBatches returns the length of the batches at the start of b, at least one, that make about filterBytes.
+func wholeBatches(b []byte) int {
+	n := 0
+	for n < len(b) && n < filterBytes {
+		batch, _, err := record.Split(b[n:])
+		if err != nil {
+			return len(b) // the compactor says what is wrong
+		}
+		n += batch.Len()
+	}
+	return n
+}

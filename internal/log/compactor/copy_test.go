@@ -1,0 +1,59 @@
+package compactor
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+// TestCopyFile: within one file system and, where there is another, across two; from a file that is long enough and one that is not.
+func TestCopyFile(t *testing.T) {
+	source := make([]byte, 3<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(source)
+	from := writeTemp(t, t.TempDir(), source)
+	folders := map[string]string{"the same": t.TempDir()}
+	if memory, err := os.MkdirTemp("/dev/shm", "copy-"); err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(memory) })
+		folders["memory"] = memory
+	}
+	for name, dir := range folders {
+		for how, copied := range map[string]func(*os.File, int64, *os.File, int64, int64) error{"kernel": copyFile, "bytes": copyBytes} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				to := writeTemp(t, dir, []byte("0123456789"))
+				for _, c := range []struct{ at, pos, n int64 }{{5, 7, 2 << 20}, {0, 1, 3}, {8 << 20, 0, 1}, {3, 0, 0}} {
+					if err := copied(to, c.at, from, c.pos, c.n); err != nil {
+						t.Fatalf("%+v: %v", c, err)
+					}
+					got := make([]byte, c.n)
+					if _, err := to.ReadAt(got, c.at); err != nil || !bytes.Equal(got, source[c.pos:c.pos+c.n]) {
+						t.Errorf("%+v: other bytes, %v", c, err)
+					}
+				}
+				if err := copied(to, 0, from, int64(len(source))-5, 6); !errors.Is(err, io.ErrUnexpectedEOF) {
+					t.Errorf("a source that is too short: %v", err)
+				}
+				closed := writeTemp(t, dir, nil)
+				_ = closed.Close()
+				if err := copied(closed, 0, from, 0, 1); !errors.Is(err, os.ErrClosed) {
+					t.Errorf("to a closed file: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func writeTemp(t *testing.T, dir string, content []byte) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp(dir, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if _, err := f.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

@@ -1,0 +1,72 @@
+package compactor
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLittleOfAMappingIsResident: pages that were read are let go of while the mapping is in use, and keep
+// their bytes.
+func TestLittleOfAMappingIsResident(t *testing.T) {
+	const size = 32 << 20
+	f, err := os.Create(filepath.Join(t.TempDir(), "mapped"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	m, err := mapFile(f, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	whole := make([]byte, size)
+	for i := range whole {
+		whole[i] = byte(i / 1000)
+	}
+	if _, err := f.WriteAt(whole, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(whole, m.data) {
+		t.Fatal("the mapping is another than the file")
+	}
+	for until := time.Now().Add(20 * time.Second); resident(t, "mapped") > 1<<20; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("%d bytes are resident", resident(t, "mapped"))
+		}
+	}
+	if !bytes.Equal(whole, m.data) {
+		t.Fatal("the bytes have changed")
+	}
+}
+
+// resident is how many bytes of mappings of a file of that name count as this process's.
+func resident(t *testing.T, name string) (n int64) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Skip(err)
+	}
+	of := false
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if !strings.HasSuffix(fields[0], ":") {
+			of = strings.HasSuffix(strings.TrimSpace(line), "/"+name)
+		} else if of && fields[0] == "Rss:" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				t.Fatal(fmt.Errorf("%s: %w", line, err))
+			}
+			n += kib << 10
+		}
+	}
+	return n
+}

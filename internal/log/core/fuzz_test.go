@@ -1,0 +1,32 @@
+package core
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// FuzzDecodeMeta: the object that names the cluster is of this format and holds an id, or it is an error; what is written is
+// read.
+func FuzzDecodeMeta(f *testing.F) {
+	good := EncodeMeta(record.ID{1, 2, 3})
+	f.Add(good)
+	f.Add(bytes.Replace(good, []byte("1"), []byte("2"), 1))
+	f.Add([]byte(strings.ToUpper(string(good))))
+	f.Add(EncodeMeta(record.ID{}))
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		id, _, err := DecodeMeta(b)
+		if err != nil {
+			return
+		}
+		if id.IsZero() {
+			t.Fatalf("%q names no cluster", b)
+		}
+		if again, checked, err := DecodeMeta(EncodeMeta(id)); err != nil || !checked || again != id {
+			t.Fatalf("%q: %s comes back as %s, %v", b, id, again, err)
+		}
+	})
+}

@@ -1,0 +1,386 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// leading is a leader's state.
+type leading struct {
+	ahead   *state.State // the overlay: committed plus every frozen slot, without ranges (rule R2)
+	slots   []*slot      // in flight, in order; the first is the committed position's
+	refused bool         // the store refuses; a verdict on a slot ends it
+	seenAt  int64        // when we last knew that nobody had fenced us: commit, or a look at the next slot (rule R11)
+	probing bool
+	groups  map[groupKey]group // scratch of freeze
+	since   int64              // when this core became the leader
+}
+
+type groupKey struct {
+	topic     record.ID
+	partition uint32
+}
+
+// group is the appends of a slot for one partition.
+type group struct {
+	entry int32 // of the index
+	stamp bool  // with the append time
+}
+
+// slot is one frozen slot in flight.
+type slot struct {
+	frozen  *Frozen
+	records []state.Record
+	encoded bool
+	durable bool
+	after   []*Proposal // wholly rejected on a state that includes this slot: answered when it is committed
+}
+
+// windowOpen is rule R2: slot s is sent only when slot s-K is committed.
+func (c *Core) windowOpen() bool {
+	return len(c.lead.slots) < c.cfg.Window
+}
+
+// freeze checks a proposal against the state with all frozen slots applied, fixes offsets, append time and place, and
+// sends the slot.
+func (c *Core) freeze(p *Proposal, wall int64) {
+	switch {
+	case c.role == RoleFenced:
+		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectFenced})
+		return
+	case c.role == RoleStopped:
+		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectStopped})
+		return
+	case c.role != RoleLeader:
+		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectNotLeader})
+		return
+	case c.lead.refused:
+		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectStore})
+		return
+	case !c.windowOpen():
+		panic("logcore: freeze while the window is full")
+	}
+	c.lead.ahead.Room = c.room()
+	records := c.checkOps(p)
+	records, accepted := c.checkAppends(p, records)
+	if !accepted && len(records) == 0 {
+		c.rejectLater(p)
+		return
+	}
+	c.freezeSlot(p, records, wall)
+}
+
+// rangesShare is the part of StateMax that ranges may take in any case.
+const rangesShare = 4
+
+// room is how far the state may grow. Ranges go when packs are made, so their part comes first; but a state whose tables
+// alone are too large still takes records.
+func (c *Core) room() state.Room {
+	if c.cfg.StateMax <= 0 {
+		return state.Room{}
+	}
+	ranges := c.committed.Memory().Ranges
+	return state.Room{
+		Tables:     max(1, c.cfg.StateMax-ranges),
+		RangesFull: ranges > c.cfg.StateMax/rangesShare && ranges+c.lead.ahead.Memory().Tables > c.cfg.StateMax,
+	}
+}
+
+// freezeSlot makes the next slot, of what was accepted: the window must have room. One with nothing in it moves the log
+// on, and no more.
+func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
+	ahead := c.lead.ahead
+	h := record.Head{
+		Kind: record.KindData, Time: max(wall, ahead.AppendTime+1), Cluster: c.cluster, Shard: c.cfg.Shard,
+		Epoch: ahead.Pos.Epoch, Nonce: ahead.Nonce, Slot: ahead.Pos.Slot, Low: c.committed.Pos.Slot, PrevCRC: ahead.PrevCRC,
+	}
+	f := &Frozen{Key: state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), Proposal: p, Head: h}
+	records = c.raise(p, records)
+	f.State = state.EncodeRecords(nil, records)
+	f.stamp = h.Time / 1000
+	c.group(f)
+	ahead.Froze(h.Time)
+	s := &slot{frozen: f, records: records}
+	c.lead.slots = append(c.lead.slots, s)
+	c.put(s, 0)
+}
+
+// raise adds the record that raises the bucket's format level to the first slot of a client in which it is due. A slot of
+// which no member is a client's raises nothing: an idle broker changes no format.
+func (c *Core) raise(p *Proposal, records []state.Record) []state.Record {
+	due := c.cfg.RaiseAfter >= 0 && c.since(c.lead.since, c.cfg.RaiseAfter)
+	if !due || c.lead.ahead.Level >= state.LevelMax || !p.ofClient() {
+		return records
+	}
+	r := state.RaiseTo(state.LevelMax)
+	if err := c.lead.ahead.Propose(&r); err != nil {
+		panic(fmt.Sprintf("logcore: raise the format level: %v", err))
+	}
+	return append([]state.Record{r}, records...)
+}
+
+// ofClient says whether a client made any member that is in the slot.
+func (p *Proposal) ofClient() bool {
+	for i := range p.Appends {
+		if p.Appends[i].Err == RejectNone {
+			return true
+		}
+	}
+	for i := range p.Ops {
+		if op := &p.Ops[i]; op.Err == RejectNone && !op.Own {
+			return true
+		}
+	}
+	return false
+}
+
+// RaiseAt is when the first commit of a client raises the bucket's format level, on the clock of Step; ok is false where
+// no commit does: the bucket is at state.LevelMax, Config.RaiseAfter is negative, or this core does not lead.
+func (c *Core) RaiseAt() (at int64, ok bool) {
+	if c.role != RoleLeader || c.cfg.RaiseAfter < 0 || c.committed.Level >= state.LevelMax {
+		return 0, false
+	}
+	return c.lead.since + int64(c.cfg.RaiseAfter), true
+}
+
+func (c *Core) checkOps(p *Proposal) []state.Record {
+	var records []state.Record
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		if c.conditionFails(op) {
+			continue
+		}
+		if op.Err = rejection(c.lead.ahead.Propose(&op.Record)); op.Err == RejectNone {
+			records = append(records, op.Record)
+		}
+	}
+	return records
+}
+
+func (c *Core) conditionFails(op *Op) bool {
+	if !op.Conditional {
+		return false
+	}
+	r := &op.Record
+	op.Next = c.lead.ahead.CommittedOffset(r.Name, state.PartitionID{Topic: r.Topic, Partition: r.Partition})
+	if op.Next != op.Expected {
+		op.Err = RejectOffset
+		return true
+	}
+	return false
+}
+
+// checkAppends gives out offsets. What an idempotent producer appends is remembered by a state record of the same slot.
+func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Record, accepted bool) {
+	ahead := c.lead.ahead
+	for i := range p.Appends {
+		a := &p.Appends[i]
+		if a.Idempotent && c.knownBatch(a) {
+			continue
+		}
+		base, err := ahead.Reserve(a.Topic, a.Partition, a.Span, a.Expected)
+		a.Err, a.Base, a.Next = rejection(err), base, base
+		if err != nil {
+			continue
+		}
+		accepted = true
+		if a.Idempotent {
+			r := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: base, Producer: a.Producer}
+			if err := ahead.Propose(&r); err != nil {
+				panic(fmt.Sprintf("logcore: note a producer's batch: %v", err))
+			}
+			records = append(records, r)
+		}
+	}
+	return records, accepted
+}
+
+// knownBatch says whether an idempotent producer's batch may not be appended: it is there already, or out of order.
+func (c *Core) knownBatch(a *Append) bool {
+	base, duplicate, err := c.lead.ahead.CheckProducer(a.Topic, a.Partition, &a.Producer)
+	if duplicate {
+		a.Err, a.Base = RejectDuplicate, base
+		return true
+	}
+	a.Err = rejection(err)
+	return err != nil
+}
+
+func rejection(err error) Rejection {
+	switch {
+	case err == nil:
+		return RejectNone
+	case errors.Is(err, state.ErrNoTopic):
+		return RejectUnknownTopic
+	case errors.Is(err, state.ErrNoPartition):
+		return RejectUnknownPartition
+	case errors.Is(err, state.ErrTopicExists):
+		return RejectTopicExists
+	case errors.Is(err, state.ErrNotNext):
+		return RejectOffset
+	case errors.Is(err, state.ErrShrink):
+		return RejectShrink
+	case errors.Is(err, state.ErrSequence):
+		return RejectSequence
+	case errors.Is(err, state.ErrOldProducer):
+		return RejectOldProducer
+	case errors.Is(err, state.ErrNoGroup):
+		return RejectUnknownGroup
+	case errors.Is(err, state.ErrFull):
+		return RejectFull
+	case errors.Is(err, state.ErrBeyondEnd):
+		return RejectBeyondEnd
+	case errors.Is(err, state.ErrPackKnown):
+		return RejectPackKnown
+	case errors.Is(err, state.ErrLevel):
+		return RejectLevel
+	case errors.Is(err, state.ErrLevelKnown):
+		return RejectLevelKnown
+	case errors.Is(err, state.ErrStateFull):
+		return RejectStateFull
+	case errors.Is(err, state.ErrRangesFull):
+		return RejectRangesFull
+	case errors.Is(err, state.ErrNotLater):
+		return RejectNotLater
+	}
+	panic(fmt.Sprintf("logcore: no rejection for %v", err))
+}
+
+// rejectLater answers a proposal of which nothing was accepted once the state it was checked against is committed: what
+// it says may rest on slots in flight (rule R2).
+func (c *Core) rejectLater(p *Proposal) {
+	n := len(c.lead.slots)
+	if n == 0 {
+		c.emit(Effect{Kind: EffReject, Proposal: p})
+		return
+	}
+	last := c.lead.slots[n-1]
+	last.after = append(last.after, p)
+}
+
+// group makes one index entry per partition and orders the appends by partition, keeping their order within it.
+func (c *Core) group(f *Frozen) {
+	if c.lead.groups == nil {
+		c.lead.groups = map[groupKey]group{}
+	}
+	clear(c.lead.groups)
+	appends := f.Proposal.Appends
+	of := make([]int32, len(appends)) // entry of each append, -1: rejected
+	var counts []int32
+	for i := range appends {
+		a := &appends[i]
+		if of[i] = -1; a.Err != RejectNone {
+			continue
+		}
+		k := groupKey{a.Topic, a.Partition}
+		g, ok := c.lead.groups[k]
+		if !ok {
+			g = group{entry: int32(len(f.Index)), stamp: c.stamps(a.Topic)}
+			c.lead.groups[k] = g
+		}
+		if a.Stamp = g.stamp; a.Stamp {
+			a.MinTime, a.MaxTime = f.stamp, f.stamp
+		}
+		if !ok {
+			f.Index = append(f.Index, record.IndexEntry{
+				Topic: a.Topic, Partition: a.Partition, Base: a.Base,
+				MinTime: a.MinTime, MaxTime: a.MaxTime, AppendTime: f.Head.Time,
+			})
+			counts = append(counts, 0)
+		}
+		of[i] = g.entry
+		counts[g.entry]++
+		f.Bytes += int64(a.Bytes)
+		e := &f.Index[g.entry]
+		e.Span += a.Span
+		e.Records += a.Records
+		e.Len += a.Bytes
+		e.MinTime = min(e.MinTime, a.MinTime)
+		e.MaxTime = max(e.MaxTime, a.MaxTime)
+	}
+	f.Order = order(of, counts)
+}
+
+// stamps says whether batches get the append time: what the topic says with all frozen slots and this one's operations
+// applied, so that everybody who reads the log knows it of each batch.
+func (c *Core) stamps(topic record.ID) bool {
+	return c.lead.ahead.Topic(topic).LogAppendTime()
+}
+
+// order lists positions by group, keeping their order within each: a counting sort.
+func order(of, counts []int32) []int32 {
+	total := int32(0)
+	for g, n := range counts {
+		counts[g] = total
+		total += n
+	}
+	out := make([]int32, total)
+	for i, g := range of {
+		if g >= 0 {
+			out[counts[g]] = int32(i)
+			counts[g]++
+		}
+	}
+	return out
+}
+
+// Place makes data, the batches of Proposal.Appends[i], what the slot holds: it gives them their base offset and epoch,
+// and with Stamp the slot's append time. The shell calls it once for each i of f.Order before Encode, on bytes that it
+// owns. From then on they never change, so every attempt to store the slot sends the same (rule R1).
+func (f *Frozen) Place(i int32, data []byte) {
+	a := &f.Proposal.Appends[i]
+	record.Patch(data, a.Base, int32(f.Head.Epoch))
+	if a.Stamp {
+		record.StampAppendTime(data, f.stamp)
+	}
+}
+
+// Encode fills in the head's lengths and checksums and returns head, state and index: the object is that, then parts.
+// parts is the data of Proposal.Appends in the order of f.Order, after Place.
+func (f *Frozen) Encode(parts [][]byte) (prefix []byte, headCRC uint32, err error) {
+	prefix, err = record.EncodeObject(&f.Head, f.State, f.Index, parts)
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode slot %d: %w", f.Head.Slot, err)
+	}
+	return prefix, f.Head.CRC, nil
+}
+
+// encoded notes the checksum of a frozen slot's head, which the next slot names.
+func (c *Core) encoded(ev *Event) {
+	n := len(c.lead.slots)
+	if n == 0 {
+		return // fenced or stopped meanwhile
+	}
+	if s := c.lead.slots[n-1]; !s.encoded {
+		s.encoded = true
+		c.lead.ahead.PrevCRC = ev.HeadCRC
+	}
+}
+
+// commitDurable commits slots in order: a slot is committed when it and every slot before it are durable (rule R2).
+func (c *Core) commitDurable() {
+	for len(c.lead.slots) > 0 && c.lead.slots[0].durable {
+		s := c.lead.slots[0]
+		f := s.frozen
+		c.noteFreed(s.records)
+		if err := c.committed.Apply(&f.Head, s.records, f.Index); err != nil {
+			c.stop(fmt.Errorf("own slot does not apply: %w", err))
+			return
+		}
+		c.lead.slots[0] = nil
+		c.lead.slots = c.lead.slots[1:]
+		c.lead.seenAt = c.now
+		c.confirmed()
+		c.emit(Effect{Kind: EffCommit, Frozen: f})
+		for _, p := range s.after {
+			c.emit(Effect{Kind: EffReject, Proposal: p})
+		}
+		c.snapshotAfterCommit(&f.Head)
+	}
+	if len(c.lead.slots) == 0 {
+		c.lead.slots = nil
+	}
+}

@@ -1,0 +1,92 @@
+package core
+
+import (
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// put sends a slot; attempt > 0 says that the shell has its bytes already.
+func (c *Core) put(s *slot, attempt int) {
+	f := s.frozen
+	c.request(Effect{Kind: EffPutData, Key: f.Key, Frozen: f, Attempt: attempt}, func(ev *Event) {
+		c.lead.refused = false
+		if ev.Outcome == OutcomeOK {
+			c.settle(s)
+			return
+		}
+		c.taken(s)
+	})
+}
+
+// settle: the slot is durable.
+func (c *Core) settle(s *slot) {
+	s.durable = true
+	c.commitDurable()
+}
+
+// taken finds out what lies in a slot of ours whose PUT found the name taken (rule R3): kind first.
+func (c *Core) taken(s *slot) {
+	f := s.frozen
+	c.request(Effect{Kind: EffGetSlot, Key: f.Key, HeadOnly: true}, func(ev *Event) {
+		switch {
+		case ev.Outcome == OutcomeNotFound:
+			c.put(s, 1) // collected in between: a leader sends the PUT again
+		case ev.Outcome == OutcomeCorrupt:
+			c.stop(fmt.Errorf("read %s: %w", f.Key, orUnknown(ev.Err)))
+		case ev.Slot.Head.Kind == record.KindSeal:
+			c.fenced(ev.Slot)
+		case sameIdentity(&ev.Slot.Head, &f.Head) && ev.Slot.Head.CRC == f.Head.CRC:
+			c.settle(s) // an earlier attempt landed
+		default:
+			c.stop(&state.ChainError{Pos: state.Position{Epoch: f.Head.Epoch, Slot: f.Head.Slot}, Reason: "holds data of another writer"})
+		}
+	})
+}
+
+func sameIdentity(a, b *record.Head) bool {
+	return a.Cluster == b.Cluster && a.Shard == b.Shard && a.Epoch == b.Epoch && a.Nonce == b.Nonce && a.Slot == b.Slot
+}
+
+// fenced is rule R6: another broker sealed our epoch.
+func (c *Core) fenced(seal *Slot) {
+	leader := ""
+	for i := range seal.Records {
+		if seal.Records[i].Kind == state.LeaderHint {
+			leader = seal.Records[i].Name
+		}
+	}
+	c.role = RoleFenced
+	c.giveUp(RejectFenced)
+	c.emit(Effect{Kind: EffRole, Role: RoleFenced, Epoch: seal.Head.NextEpoch, Leader: leader})
+}
+
+// idleCheck is rule R11 for a leader: readers wait, nothing was committed for T, so look whether we still lead.
+func (c *Core) idleCheck() {
+	if c.waiting && len(c.lead.slots) == 0 && c.since(c.lead.seenAt, c.cfg.IdleCheck) {
+		c.probe()
+	}
+}
+
+// probe reads our next slot: a SEAL there means that we were deposed.
+func (c *Core) probe() {
+	if c.lead.probing {
+		return
+	}
+	c.lead.probing = true
+	pos := c.committed.Pos
+	c.request(Effect{Kind: EffGetSlot, Key: c.committed.Key(pos.Epoch, pos.Slot), HeadOnly: true}, func(ev *Event) {
+		c.lead.probing = false
+		switch {
+		case ev.Outcome == OutcomeCorrupt:
+			c.stop(fmt.Errorf("read %s: %w", c.committed.Key(pos.Epoch, pos.Slot), orUnknown(ev.Err)))
+			return
+		case ev.Outcome == OutcomeOK && ev.Slot.Head.Kind == record.KindSeal:
+			c.fenced(ev.Slot)
+			return
+		}
+		c.lead.seenAt = c.now // missing, or DATA that we sent while the answer was on its way
+		c.confirmed()
+	})
+}

@@ -1,0 +1,37 @@
+package core_test
+
+import (
+	"testing"
+
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// TestSeenBeyond: a data folder tells a log that holds what it saw from an older copy, and from another branch.
+func TestSeenBeyond(t *testing.T) {
+	one, two, other := record.ID{1}, record.ID{2}, record.ID{3}
+	st := state.Genesis(record.ID{9}, 0) // epoch 1 was sealed at slot 7, epoch 2 has come to slot 4
+	st.Epochs = []state.Epoch{{Number: 1, Nonce: one, Seal: 7}, {Number: 2, Nonce: two}}
+	st.Pos, st.Nonce = state.Position{Epoch: 2, Slot: 4}, two
+	for _, c := range []struct {
+		name   string
+		seen   core.Seen
+		beyond bool
+	}{
+		{"at the end", core.Seen{Epoch: 2, Nonce: two, Slot: 4}, false},
+		{"behind the end", core.Seen{Epoch: 2, Nonce: two, Slot: 5}, true},
+		{"in a later epoch", core.Seen{Epoch: 3, Nonce: other, Slot: 0}, true},
+		{"in an earlier epoch", core.Seen{Epoch: 1, Nonce: one, Slot: 3}, false},
+		{"at the SEAL of an earlier epoch", core.Seen{Epoch: 1, Nonce: one, Slot: 7}, false},
+		{"behind a slot in which a SEAL lies now", core.Seen{Epoch: 1, Nonce: one, Slot: 8}, true},
+		{"on another branch", core.Seen{Epoch: 1, Nonce: other, Slot: 3}, true},
+		{"in an epoch that is forgotten", core.Seen{Epoch: 0, Nonce: other, Slot: 3}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.seen.Beyond(st); got != c.beyond {
+				t.Errorf("Beyond is %v, want %v", got, c.beyond)
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package core
+
+import "github.com/sebbroker/seb/record"
+
+// snapshots decides when a snapshot is due. Only a leader by rule R5 (5) writes one, at a committed position.
+type snapshots struct {
+	running bool
+	slots   int   // committed since the last one
+	bytes   int64 // to replay since the last one
+	last    int64 // size of the last one
+
+	// The two newest snapshots that this leader wrote and knows durable, for rule R7.
+	older, newer *ownSnapshot
+	collecting   bool
+}
+
+// snapshotAfterReplay: a start that had to read much writes a snapshot at once, so that the next one need not.
+func (c *Core) snapshotAfterReplay() {
+	c.snap.slots, c.snap.bytes = c.load.slots, c.load.bytes
+	if c.load.seals >= c.cfg.SnapshotSeals || c.snapshotDue() {
+		c.takeSnapshot()
+	}
+}
+
+func (c *Core) snapshotAfterCommit(h *record.Head) {
+	c.snap.slots++
+	c.snap.bytes += replayCost(h)
+	if c.snapshotDue() {
+		c.takeSnapshot()
+	}
+	c.reclaim()
+}
+
+func (c *Core) snapshotDue() bool {
+	if c.cfg.SnapshotBytes > 0 {
+		return c.snap.bytes >= max(c.cfg.SnapshotBytes, c.snap.last)
+	}
+	return c.snap.slots >= c.cfg.SnapshotSlots
+}
+
+func (c *Core) takeSnapshot() {
+	if c.snap.running {
+		return
+	}
+	c.snap.running = true
+	slots, bytes := c.snap.slots, c.snap.bytes
+	taken := &ownSnapshot{view: c.committed.View(), freed: c.reclaimed.freed}
+	key := snapKey(c.cfg.Shard, taken.view.Pos, taken.view.Nonce)
+	c.request(Effect{Kind: EffPutSnapshot, Key: key, View: taken.view}, func(ev *Event) {
+		// "Exists" is an earlier attempt of ours: the name holds our epoch's nonce.
+		c.snap.running = false
+		c.snap.slots -= slots
+		c.snap.bytes -= bytes
+		c.snap.last = ev.Size
+		c.snapshotStored(taken)
+	})
+}

@@ -1,0 +1,188 @@
+package core
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// walk reads slots in order along the chain, some ahead (the walk of rule R5 (2)), until a slot is missing or the
+// callback ends it.
+type walk struct {
+	pos       state.Position
+	nonce     record.ID
+	heads     bool // heads are enough
+	onSlot    func(*Slot) bool
+	onMissing func()
+
+	found  uint64 // slots of the epoch that were there
+	issued uint64 // slots of the epoch below it were asked for
+	end    uint64 // no slot of the epoch from here on is wanted: one before it is known to be missing, or to hold a SEAL
+	got    map[uint64]answered
+}
+
+// answered is the answer to a request for a slot, and when that was first sent.
+type answered struct {
+	*Event
+	sent int64
+}
+
+// startWalk begins a walk at a position; onSlot returns false to end it. A walk that is replaced reads no further.
+func (c *Core) startWalk(pos state.Position, nonce record.ID, heads bool, onSlot func(*Slot) bool, onMissing func()) {
+	w := &walk{
+		pos: pos, nonce: nonce, heads: heads, onSlot: onSlot, onMissing: onMissing,
+		issued: pos.Slot, end: math.MaxUint64, got: map[uint64]answered{},
+	}
+	c.walk = w
+	c.fill(w)
+}
+
+// window is how many slots are asked for at once. It is half of what was found, so that a walk costs no more than half as
+// many requests again as there are slots, and grows fast enough to reach its limit while the first hundred are read.
+func (w *walk) window(most int) uint64 { return min(1+w.found/2, uint64(most)) }
+
+// fill asks for the slots of the window that were not asked for.
+func (c *Core) fill(w *walk) {
+	for ; w.issued < min(w.pos.Slot+w.window(c.cfg.ReadAhead), w.end); w.issued++ {
+		slot, epoch, sent := w.issued, w.pos.Epoch, c.now
+		key := state.SlotKey(c.cfg.Shard, epoch, w.nonce, slot)
+		r := c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: w.heads}, func(ev *Event) {
+			if c.walk == w && w.pos.Epoch == epoch {
+				w.came(slot, answered{ev, sent})
+				c.drain(w)
+			}
+		})
+		r.live = func() bool { return c.walk == w && w.pos.Epoch == epoch }
+	}
+}
+
+// came keeps an answer until it is its slot's turn.
+func (w *walk) came(slot uint64, ev answered) {
+	w.got[slot] = ev
+	switch {
+	case ev.Outcome == OutcomeNotFound:
+		w.end = min(w.end, slot)
+	case ev.Outcome == OutcomeOK && ev.Slot.Head.Kind == record.KindSeal:
+		w.end = min(w.end, slot+1)
+	}
+}
+
+// drain hands on what was read, in order.
+func (c *Core) drain(w *walk) {
+	for c.walk == w {
+		ev := w.got[w.pos.Slot]
+		if ev.Event == nil {
+			c.fill(w)
+			return
+		}
+		delete(w.got, w.pos.Slot)
+		switch ev.Outcome {
+		case OutcomeNotFound:
+			c.walk = nil
+			c.follow.missed = ev.sent
+			w.onMissing()
+			return
+		case OutcomeCorrupt:
+			c.readRecovery(w, orUnknown(ev.Err))
+			return
+		}
+		h := &ev.Slot.Head
+		if err := c.checkHead(w, h); err != nil {
+			c.readRecovery(w, err)
+			return
+		}
+		if !w.onSlot(ev.Slot) {
+			if c.walk == w {
+				c.walk = nil
+			}
+			return
+		}
+		w.advance(h)
+	}
+}
+
+// readRecovery looks whether a recovery has put its SEAL beside a slot that cannot be read (rule R14). Without one the log
+// stops there (rule R9).
+func (c *Core) readRecovery(w *walk, why error) {
+	pos := w.pos
+	slot := state.SlotKey(c.cfg.Shard, pos.Epoch, w.nonce, pos.Slot)
+	r := c.request(Effect{Kind: EffGetSlot, Key: state.RecoveryKey(c.cfg.Shard, pos.Epoch, w.nonce, pos.Slot)}, func(ev *Event) {
+		if c.walk != w || w.pos != pos {
+			return
+		}
+		ok := ev.Outcome == OutcomeOK && ev.Slot.Head.Kind == record.KindSeal && ev.Slot.Head.Flags&record.FlagRecovery != 0
+		if !ok || c.checkHead(w, &ev.Slot.Head) != nil {
+			c.stop(&LostError{Pos: pos, Key: slot, Why: "cannot be read", Err: why})
+			return
+		}
+		w.got[pos.Slot] = answered{ev, c.now}
+		c.drain(w)
+	})
+	r.live = func() bool { return c.walk == w && w.pos == pos }
+}
+
+// checkHead is the part of the identity that every walk checks, of heads too.
+func (c *Core) checkHead(w *walk, h *record.Head) error {
+	if h.Cluster != c.cluster || h.Shard != c.cfg.Shard || h.Epoch != w.pos.Epoch || h.Nonce != w.nonce || h.Slot != w.pos.Slot {
+		return &state.ChainError{Pos: w.pos, Reason: "holds the object of another place"}
+	}
+	if h.Kind == record.KindSeal && h.NextEpoch != w.pos.Epoch+1 && h.Flags&record.FlagRecovery == 0 {
+		return &state.ChainError{Pos: w.pos, Reason: fmt.Sprintf("seal names epoch %d", h.NextEpoch)}
+	}
+	return nil
+}
+
+func (w *walk) advance(h *record.Head) {
+	if h.Kind == record.KindSeal {
+		w.pos, w.nonce = state.Position{Epoch: h.NextEpoch}, h.NextNonce
+		w.found, w.issued, w.end = 0, 0, math.MaxUint64
+		clear(w.got)
+		return
+	}
+	w.found++
+	w.pos.Slot++
+}
+
+// walkOn applies slots from the committed position to the end of the log (rule R5 (2)).
+func (c *Core) walkOn() {
+	s := c.committed
+	c.startWalk(s.Pos, s.Nonce, false, c.replay, c.endOfLog)
+}
+
+// replay applies one slot of the walk; a SEAL of our own that was put ahead ends it, for we lead what it names.
+func (c *Core) replay(slot *Slot) bool {
+	at := c.committed.Pos
+	if err := c.committed.Apply(&slot.Head, slot.Records, slot.Index); err != nil {
+		c.stop(err)
+		return false
+	}
+	c.load.slots++
+	c.load.bytes += replayCost(&slot.Head)
+	c.emit(Effect{Kind: EffApplied})
+	if slot.Head.Kind != record.KindSeal {
+		return true
+	}
+	c.load.seals++
+	if own, ok := c.take.sealed[at]; ok && own == slot.Head.NextNonce {
+		c.validate()
+		return false
+	}
+	clear(c.take.sealed) // of an epoch that is over
+	return true
+}
+
+// replayCost is what a slot adds to the bytes that a start has to read: no less than a disk's block.
+func replayCost(h *record.Head) int64 {
+	return max(4096, record.HeadSize+int64(h.StateLen)+int64(h.IndexCount)*record.IndexEntrySize)
+}
+
+// endOfLog is where the first slot is missing.
+func (c *Core) endOfLog() {
+	if c.cfg.ReadOnly {
+		c.followEnd()
+		return
+	}
+	c.proveEnd(c.draw)
+}

@@ -1,0 +1,103 @@
+package log
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/record"
+)
+
+// step gives the core an event and performs what follows from it. A slot that is encoded on the way is told to the core
+// before any other event.
+func (o *owner) step(ctx context.Context, ev *core.Event) {
+	o.stepOnce(ctx, ev)
+	for len(o.encoded) > 0 {
+		next := o.encoded[0]
+		o.encoded = o.encoded[1:]
+		o.stepOnce(ctx, &next)
+	}
+	o.encoded = nil
+}
+
+func (o *owner) stepOnce(ctx context.Context, ev *core.Event) {
+	o.stepLocked(ev)
+	for i := range o.fx.List {
+		o.perform(ctx, &o.fx.List[i])
+	}
+}
+
+// stepLocked changes the state while nobody reads it, and tells the broker before anybody can.
+func (o *owner) stepLocked(ev *core.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fx.Reset()
+	o.core.Step(o.now(), ev, &o.fx)
+	advanced := false
+	for i := range o.fx.List {
+		switch e := &o.fx.List[i]; e.Kind {
+		case core.EffCommit:
+			o.publish(e.Frozen)
+		case core.EffApplied:
+			advanced = true
+		case core.EffRole: // before anybody hears of what follows from it
+			s := Status{Role: e.Role, Epoch: e.Epoch, Err: e.Err}
+			if e.Role == core.RoleFenced {
+				s.Epoch, s.Successor, s.Leader = o.Status().Epoch, e.Epoch, e.Leader
+			}
+			o.status.Store(&s)
+		}
+	}
+	if advanced && o.opt.Hooks.Advanced != nil {
+		o.opt.Hooks.Advanced()
+	}
+}
+
+func (o *owner) perform(ctx context.Context, e *core.Effect) {
+	switch e.Kind {
+	case core.EffCommit:
+		o.commit(e.Frozen)
+	case core.EffUnknown:
+		o.unknown(e.Frozen)
+	case core.EffReject:
+		o.turnDown(e.Proposal, e.Reject)
+	case core.EffRole:
+		o.setRole(e)
+	case core.EffConfirmed:
+		o.confirmed(e)
+	case core.EffAlarm:
+		o.met.alarms.Inc()
+		o.opt.Logger.Error("log alarm", "shard", o.opt.Core.Shard, "err", e.Err)
+	case core.EffApplied:
+	case core.EffNonce:
+		o.in.put(message{event: &core.Event{Kind: core.EvNonce, Op: e.Op, Nonce: record.NewID()}})
+	default:
+		o.schedule(ctx, e)
+	}
+}
+
+// schedule starts a request, now or when its delay is over. A slot is encoded at once all the same.
+func (o *owner) schedule(ctx context.Context, e *core.Effect) {
+	if e.Kind == core.EffPutData {
+		o.encode(e)
+	}
+	if e.Delay <= 0 {
+		o.request(ctx, e)
+		return
+	}
+	// Jitter keeps brokers that were turned away together from coming back together.
+	o.delayed = append(o.delayed, delayed{at: o.now() + e.Delay/2 + rand.Int64N(e.Delay), e: *e})
+}
+
+func (o *owner) confirmed(e *core.Effect) {
+	c := o.confirms[e.Tag]
+	if c == nil {
+		return
+	}
+	delete(o.confirms, e.Tag)
+	if e.Reject == core.RejectNone {
+		c.answer <- nil
+		return
+	}
+	c.answer <- o.rejection(e.Reject, 0)
+}

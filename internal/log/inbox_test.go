@@ -1,0 +1,136 @@
+package log
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+)
+
+// queue is what an inbox could be instead.
+type queue interface {
+	put(message)
+	drain(handle func(*message)) // waits for at least one message
+}
+
+type inboxQueue struct {
+	inbox
+	spare []message
+}
+
+func (q *inboxQueue) put(m message) { q.inbox.put(m) }
+
+func (q *inboxQueue) drain(handle func(*message)) {
+	<-q.wake
+	q.spare = q.take(q.spare)
+	for i := range q.spare {
+		handle(&q.spare[i])
+	}
+}
+
+type channelQueue struct {
+	c    chan message
+	last message
+}
+
+func (q *channelQueue) put(m message) { q.c <- m }
+
+func (q *channelQueue) drain(handle func(*message)) {
+	q.last = <-q.c
+	handle(&q.last)
+}
+
+// ringQueue is a bounded ring for many producers and one consumer without a lock: a turn number in each cell says whose it
+// is. Both sides yield while they wait. With pad the cells lie on cache lines of their own.
+type ringQueue[C cell] struct {
+	_     [64]byte
+	head  atomic.Uint64 // the next to be written
+	_     [64]byte
+	tail  uint64 // the next to be read
+	cells []C
+	at    func(*C) *ringCell
+}
+
+type ringCell struct {
+	turn atomic.Uint64
+	m    message
+}
+
+type paddedCell struct {
+	ringCell
+	_ [128]byte
+}
+
+type cell interface{ ringCell | paddedCell }
+
+func newRing[C cell](n int, at func(*C) *ringCell) *ringQueue[C] {
+	q := &ringQueue[C]{cells: make([]C, n), at: at}
+	for i := range q.cells {
+		at(&q.cells[i]).turn.Store(uint64(i))
+	}
+	return q
+}
+
+func (q *ringQueue[C]) put(m message) {
+	i := q.head.Add(1) - 1
+	c := q.at(&q.cells[i%uint64(len(q.cells))])
+	for c.turn.Load() != i {
+		runtime.Gosched()
+	}
+	c.m = m
+	c.turn.Store(i + 1)
+}
+
+func (q *ringQueue[C]) drain(handle func(*message)) {
+	for n := 0; ; n++ {
+		c := q.at(&q.cells[q.tail%uint64(len(q.cells))])
+		for c.turn.Load() != q.tail+1 {
+			if n > 0 {
+				return
+			}
+			runtime.Gosched()
+		}
+		handle(&c.m)
+		c.m = message{}
+		c.turn.Store(q.tail + uint64(len(q.cells)))
+		q.tail++
+	}
+}
+
+// BenchmarkInbox compares the inbox with a channel and with a ring, for one producer and for many.
+func BenchmarkInbox(b *testing.B) {
+	for _, producers := range []int{1, 8, 256} {
+		for _, kind := range []struct {
+			name string
+			make func() queue
+		}{
+			{"inbox", func() queue { return &inboxQueue{inbox: inbox{wake: make(chan struct{}, 1)}} }},
+			{"channel", func() queue { return &channelQueue{c: make(chan message, 1024)} }},
+			{"ring", func() queue { return newRing(1024, func(c *ringCell) *ringCell { return c }) }},
+			{"ring-padded", func() queue { return newRing(1024, func(c *paddedCell) *ringCell { return &c.ringCell }) }},
+		} {
+			b.Run(fmt.Sprintf("%s-%d", kind.name, producers), func(b *testing.B) {
+				q := kind.make()
+				ticket := new(Ticket)
+				var left atomic.Int64
+				left.Store(int64(b.N))
+				for range producers {
+					go func() {
+						for left.Add(-1) >= 0 {
+							q.put(message{submit: ticket})
+						}
+					}()
+				}
+				b.ReportAllocs()
+				for n := 0; n < b.N; {
+					q.drain(func(m *message) {
+						if m.submit != ticket {
+							b.Error("another message")
+						}
+						n++
+					})
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package log_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/forged"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+func contentsOf(t *testing.T, store objstore.Store) map[string]uint32 {
+	t.Helper()
+	c, err := forged.Contents(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestANewerBucketIsRefused: a leader and a follower refuse it with one sentence, and write nothing.
+func TestANewerBucketIsRefused(t *testing.T) {
+	type bucket = struct {
+		Name  string
+		Found func(context.Context, objstore.Store) error
+	}
+	buckets := append([]bucket{{"in its layout", forged.NewerLayout}}, forged.Newer...)
+	for _, c := range buckets {
+		for _, readOnly := range []bool{false, true} {
+			t.Run(c.Name, func(t *testing.T) {
+				store := newHooked(objstore.NewMemory())
+				if err := c.Found(t.Context(), store.Store); err != nil {
+					t.Fatal(err)
+				}
+				before := contentsOf(t, store.Store)
+				o := options(store)
+				o.Core.ReadOnly = readOnly
+				_, err := log.Open(t.Context(), o)
+				if !errors.Is(err, state.ErrNewer) || !strings.Contains(err.Error(), "newer") {
+					t.Errorf("read-only %v: %v", readOnly, err)
+				}
+				if after := contentsOf(t, store.Store); !maps.Equal(before, after) || len(store.puts) > 0 {
+					t.Errorf("read-only %v: %d PUTs; there was %v and is %v", readOnly, len(store.puts), before, after)
+				}
+			})
+		}
+	}
+}
+
+// TestAFollowerStopsWhereTheLevelIsTooHigh: it was at the end of the log when a newer program raised the bucket.
+func TestAFollowerStopsWhereTheLevelIsTooHigh(t *testing.T) {
+	store := objstore.NewMemory()
+	b, err := forged.Old(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(store)
+	o.Core.ReadOnly = true
+	l := open(t, o)
+	if err := b.Raise(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Confirm(t.Context()); err == nil {
+		t.Error("the follower confirmed a log that it cannot read")
+	}
+	<-l.Done()
+	if s := l.Status(); s.Role != core.RoleStopped || !errors.Is(s.Err, state.ErrNewer) {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// oldLog is a log on a bucket at level 1 that raises it after a time.
+func oldLog(t *testing.T, after time.Duration) (*log.Log, *hooked) {
+	t.Helper()
+	store := newHooked(objstore.NewMemory())
+	if _, err := forged.Old(t.Context(), store.Store); err != nil {
+		t.Fatal(err)
+	}
+	o := options(store)
+	o.Core.RaiseAfter = core.Duration(after)
+	return open(t, o), store
+}
+
+func TestTheLevelOfABucket(t *testing.T) {
+	t.Run("is raised by the first commit that is due", func(t *testing.T) {
+		l, store := oldLog(t, time.Nanosecond)
+		idle := store.requests()
+		if v := l.Level(); v.Now != state.LevelFirst || v.RaiseAt.IsZero() || time.Since(v.RaiseAt) < 0 || store.requests() != idle {
+			t.Errorf("level %+v", v)
+		}
+		topic(t, l, "a", 1)
+		if v := l.Level(); v.Now != state.LevelMax || !v.RaiseAt.IsZero() {
+			t.Errorf("level %+v", v)
+		}
+	})
+	t.Run("stays until that is due", func(t *testing.T) {
+		before := time.Now()
+		l, _ := oldLog(t, 0)
+		topic(t, l, "a", 1)
+		v := l.Level()
+		if first, last := before.Add(10*time.Minute), time.Now().Add(10*time.Minute); v.Now != state.LevelFirst || v.RaiseAt.Before(first) || v.RaiseAt.After(last) {
+			t.Errorf("level %+v, want a raise between %s and %s", v, first, last)
+		}
+	})
+	t.Run("is raised on demand", func(t *testing.T) {
+		l, _ := oldLog(t, -1)
+		topic(t, l, "a", 1)
+		if v := l.Level(); v.Now != state.LevelFirst || !v.RaiseAt.IsZero() {
+			t.Errorf("level %+v", v)
+		}
+		if err := wait(t, l.Raise())[0].Err(); err != nil {
+			t.Fatal(err)
+		}
+		if v := l.Level(); v.Now != state.LevelMax {
+			t.Errorf("level %+v", v)
+		}
+		var r *log.RejectedError
+		if err := wait(t, l.Raise())[0].Err(); !errors.As(err, &r) || r.Why != core.RejectLevelKnown {
+			t.Errorf("once more: %v", err)
+		}
+	})
+}

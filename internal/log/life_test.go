@@ -1,0 +1,432 @@
+package log_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// submitCounted submits, gives up soon, and overwrites the data when it is handed back.
+func submitCounted(t *testing.T, l *log.Log, a log.Append, i int, released *atomic.Int64) {
+	data := a.Data
+	var once atomic.Bool
+	a.Release = func() {
+		if once.Swap(true) {
+			t.Error("released twice")
+		}
+		released.Add(1)
+		clear(data)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+i%7)*time.Millisecond)
+	defer cancel()
+	for _, r := range l.Submit([]log.Append{a}).Wait(ctx) {
+		if err := r.Err(); err != nil && !errors.Is(err, log.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestBuffersOutliveAttempts: buffers are handed back once, poisoned, and never while a Put may still read them.
+func TestBuffersOutliveAttempts(t *testing.T) {
+	store := newHooked(objstore.NewMemory())
+	o := options(store)
+	o.Budget = budget.New(64 << 20)
+	o.Budget.Buffers().Poison()
+	kept := map[string][]byte{}
+	o.Hooks.Keep = func(key string, parts [][]byte) {
+		time.Sleep(2 * time.Millisecond) // a slow disk: the log has long settled the slot
+		kept[key] = slices.Concat(parts...)
+	}
+	l := open(t, o)
+	id := topic(t, l, "a", 4)
+	store.set(func(ctx context.Context, key string, body objstore.Body, pass func() error) error {
+		if len(store.attempts(key)) == 1 && len(key)%2 == 0 {
+			return fmt.Errorf("put: %w", objstore.ErrNoVerdict)
+		}
+		before := slices.Concat(body.Parts...)
+		time.Sleep(time.Millisecond)
+		if string(before) != string(slices.Concat(body.Parts...)) {
+			t.Error("the bytes of an attempt changed while it ran")
+		}
+		return pass()
+	})
+	var submitted, released atomic.Int64
+	var wg sync.WaitGroup
+	for p := range 4 {
+		wg.Go(func() {
+			for i := range 40 {
+				submitted.Add(1)
+				submitCounted(t, l, batch(t, id, uint32(p), strings.Repeat(fmt.Sprint(i%10), 10+i%5/4*(40<<10))), i, &released)
+			}
+		})
+	}
+	wg.Wait()
+	for p := range 4 {
+		for _, v := range contents(t, l, store, id, p) {
+			if v != strings.Repeat(v[:1], len(v)) {
+				t.Fatalf("a value was overwritten: %q", v[:10])
+			}
+		}
+	}
+	if err := l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if released.Load() != submitted.Load() {
+		t.Fatalf("%d of %d released", released.Load(), submitted.Load())
+	}
+	if used := o.Budget.Class(budget.Objects).Used(); used != 0 {
+		t.Fatalf("%d bytes of objects still reserved", used)
+	}
+	for key, b := range kept {
+		obj, err := store.Get(context.Background(), key, objstore.Whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, _ := io.ReadAll(obj.Body); string(want) != string(b) {
+			t.Fatalf("the cache was given other bytes of %s", key)
+		}
+	}
+	if len(kept) == 0 {
+		t.Fatal("nothing was offered to the cache")
+	}
+}
+
+// TestKill: what was sent is unknown, what was not is rejected, and buffers are not handed back while a Put runs that does
+// not look at its context.
+func TestKill(t *testing.T) {
+	store := newHooked(objstore.NewMemory())
+	o := options(store)
+	o.Core.Window = 1
+	l := open(t, o)
+	id := topic(t, l, "a", 1)
+	began := make(chan struct{}, 1)
+	store.set(func(ctx context.Context, _ string, body objstore.Body, _ func() error) error {
+		before := slices.Concat(body.Parts...)
+		began <- struct{}{}
+		<-ctx.Done()
+		time.Sleep(20 * time.Millisecond) // the transport is slow to let go
+		if string(before) != string(slices.Concat(body.Parts...)) {
+			t.Error("the bytes of an attempt changed while it ran")
+		}
+		return fmt.Errorf("put: %w: %w", objstore.ErrNoVerdict, ctx.Err())
+	})
+	large := batch(t, id, 0, strings.Repeat("x", 50_000))
+	data := large.Data
+	large.Release = func() { clear(data) }
+	sent := l.Submit([]log.Append{large})
+	<-began
+	queued := l.Submit([]log.Append{batch(t, id, 0, "y")})
+	l.Kill()
+	if err := wait(t, sent)[0].Err(); !errors.Is(err, log.ErrUnknown) || errors.Is(err, log.ErrRejected) {
+		t.Errorf("sent: %v", err)
+	}
+	if err := wait(t, queued)[0].Err(); !errors.Is(err, log.ErrRejected) || !errors.Is(err, log.ErrClosed) {
+		t.Errorf("queued: %v", err)
+	}
+	if data[100] != 0 {
+		t.Error("the data was never handed back")
+	}
+}
+
+func TestSnapshotsBoundTheReplay(t *testing.T) {
+	store := newHooked(objstore.NewMemory())
+	o := options(store)
+	o.Core.SnapshotSlots = 10
+	l := open(t, o)
+	id := topic(t, l, "a", 1)
+	failed := map[string]int{}
+	store.set(func(_ context.Context, key string, _ objstore.Body, pass func() error) error {
+		if strings.Contains(key, "/snap/") && failed[key] == 0 {
+			failed[key]++
+			return fmt.Errorf("put: %w", objstore.ErrNoVerdict)
+		}
+		return pass()
+	})
+	for i := range 35 {
+		if err := wait(t, l.Submit([]log.Append{batch(t, id, 0, fmt.Sprint(i))}))[0].Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var snaps []objstore.Entry
+	for deadline := time.Now().Add(10 * time.Second); len(snaps) < 2 && time.Now().Before(deadline); {
+		snaps, _, _ = store.List(context.Background(), objstore.ListOptions{Prefix: "s0000/snap/"})
+	}
+	if len(snaps) < 2 {
+		t.Fatalf("%d snapshots", len(snaps))
+	}
+	for _, s := range snaps {
+		attempts := store.attempts(s.Key)
+		if len(attempts) < 2 || string(attempts[0]) != string(attempts[1]) {
+			t.Fatalf("attempts for %s differ", s.Key)
+		}
+	}
+	l.Kill()
+	store.set(nil)
+	var opened atomic.Bool
+	store.onGet = func(_ context.Context, k string, _ objstore.Range) error {
+		if !opened.Load() && key(1, 0)(k) || !opened.Load() && key(1, 15)(k) {
+			t.Errorf("a start with a snapshot reads %s", k)
+		}
+		return nil
+	}
+	l = open(t, o)
+	opened.Store(true)
+	if got := contents(t, l, store, id, 0); len(got) != 35 {
+		t.Fatalf("%d records", len(got))
+	}
+}
+
+func TestDamagedSlotStopsTheStart(t *testing.T) {
+	store := objstore.NewMemory()
+	l := open(t, options(store))
+	id := topic(t, l, "a", 1)
+	if err := wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err(); err != nil {
+		t.Fatal(err)
+	}
+	l.Kill()
+	for _, at := range []int{30, 150, 200} { // head, head, index
+		damaged := objstore.NewMemory()
+		entries, _, err := store.List(context.Background(), objstore.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			obj, err := store.Get(context.Background(), e.Key, objstore.Whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _ := io.ReadAll(obj.Body)
+			if key(1, 1)(e.Key) {
+				b[at] ^= 1
+			}
+			if err := damaged.Put(context.Background(), e.Key, objstore.NewBody(b)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = log.Open(context.Background(), options(damaged))
+		if !errors.Is(err, record.ErrCorrupt) {
+			t.Fatalf("byte %d: %v", at, err)
+		}
+		after, _, _ := damaged.List(context.Background(), objstore.ListOptions{})
+		if len(after) != len(entries) {
+			t.Fatalf("%d objects became %d", len(entries), len(after))
+		}
+	}
+}
+
+func TestOpenGivesUpWithItsContext(t *testing.T) {
+	store := newHooked(objstore.NewMemory())
+	store.onGet = func(context.Context, string, objstore.Range) error {
+		return fmt.Errorf("get: %w: no route to host", objstore.ErrNoVerdict)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancel()
+	_, err := log.Open(ctx, options(store))
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no route to host") {
+		t.Fatal(err)
+	}
+}
+
+func TestIdleLogMakesNoRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked(objstore.NewMemory())
+		l := open(t, options(store))
+		id := topic(t, l, "a", 1)
+		if err := wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err(); err != nil {
+			t.Fatal(err)
+		}
+		before := store.requests()
+		time.Sleep(10 * time.Minute)
+		if n := store.requests() - before; n != 0 {
+			t.Fatalf("%d requests of an idle log", n)
+		}
+		l.Readers(true)
+		time.Sleep(10*time.Minute - time.Second)
+		if n := store.requests() - before; n < 9 || n > 10 {
+			t.Fatalf("%d requests in 10 minutes with readers", n)
+		}
+		l.Readers(false)
+		synctest.Wait()
+		before = store.requests()
+		time.Sleep(10 * time.Minute)
+		if n := store.requests() - before; n != 0 {
+			t.Fatalf("%d requests after the readers had gone", n)
+		}
+		if err := l.Confirm(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := store.requests() - before; n != 1 {
+			t.Fatalf("%d requests for a confirmation", n)
+		}
+		l.Kill()
+	})
+}
+
+func TestReadersNoticeATakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := objstore.NewMemory()
+		first := open(t, options(store))
+		first.Readers(true)
+		second := open(t, options(store))
+		time.Sleep(2 * time.Minute)
+		if r := first.Status().Role; r != core.RoleFenced {
+			t.Fatalf("role %s", r)
+		}
+		if err := first.Confirm(t.Context()); !errors.Is(err, log.ErrRejected) {
+			t.Fatal(err)
+		}
+		first.Kill()
+		second.Kill()
+	})
+}
+
+func TestTimeoutsBoundEachRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked(objstore.NewMemory())
+		l := open(t, options(store))
+		id := topic(t, l, "a", 1)
+		begin := time.Now()
+		store.set(func(ctx context.Context, key string, _ objstore.Body, pass func() error) error {
+			if len(store.attempts(key)) > 1 {
+				return pass()
+			}
+			<-ctx.Done()
+			return fmt.Errorf("put: %w: %w", objstore.ErrNoVerdict, ctx.Err())
+		})
+		if err := l.Submit([]log.Append{batch(t, id, 0, strings.Repeat("x", 2<<20))}).Wait(t.Context())[0].Err(); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took < 32*time.Second || took > 34*time.Second {
+			t.Fatalf("the first attempt was given %s", took)
+		}
+		l.Kill()
+	})
+}
+
+func TestFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked(objstore.NewMemory())
+		leader := open(t, options(store))
+		id := topic(t, leader, "a", 1)
+		o := options(store)
+		o.Core.ReadOnly = true
+		var advanced atomic.Int64
+		o.Hooks.Advanced = func() { advanced.Add(1) }
+		follower := open(t, o)
+		if s := follower.Status(); s.Role != core.RoleFollower || follower.Ready() != nil {
+			t.Fatalf("%+v %v", s, follower.Ready())
+		}
+		var rejected *log.RejectedError
+		err := wait(t, follower.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err()
+		if !errors.As(err, &rejected) || rejected.Why != core.RejectNotLeader {
+			t.Fatal(err)
+		}
+		follower.Readers(true)
+		synctest.Wait()
+		seen := advanced.Load()
+		if err := wait(t, leader.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if got := contents(t, follower, store, id, 0); len(got) != 1 || advanced.Load() == seen {
+			t.Fatalf("holds %v, advanced %d times", got, advanced.Load()-seen)
+		}
+		follower.Readers(false)
+		if err := wait(t, leader.Submit([]log.Append{batch(t, id, 0, "y")}))[0].Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := follower.Confirm(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := contents(t, follower, store, id, 0); len(got) != 2 {
+			t.Fatalf("holds %v after a confirmation", got)
+		}
+		leader.Kill()
+		follower.Kill()
+	})
+}
+
+func TestWrongClockIsNotReady(t *testing.T) {
+	store := newHooked(objstore.NewMemory())
+	l := open(t, options(store))
+	for _, skew := range []time.Duration{-61 * time.Second, 61 * time.Second} {
+		store.mu.Lock()
+		store.skew = skew
+		store.mu.Unlock()
+		if err := l.Ready(); err == nil || !strings.Contains(err.Error(), "clock") {
+			t.Fatalf("%s off: %v", skew, err)
+		}
+	}
+	store.mu.Lock()
+	store.skew = 59 * time.Second
+	store.mu.Unlock()
+	if err := l.Ready(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOneWaitOfTheBatcherIsOneObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked(objstore.NewMemory())
+		o := options(store)
+		o.Batch.Wait = time.Second
+		l := open(t, o)
+		ids := []record.ID{}
+		for i := range 20 {
+			ids = append(ids, topic(t, l, fmt.Sprint("t", i), 1))
+		}
+		before := store.requests()
+		for range 60 {
+			var tickets []*log.Ticket
+			for _, id := range ids {
+				tickets = append(tickets, l.Submit([]log.Append{batch(t, id, 0, "x")}))
+			}
+			for _, k := range tickets {
+				if err := k.Wait(t.Context())[0].Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if n := store.requests() - before; n != 60 {
+			t.Fatalf("%d requests for 60 intervals of 20 topics", n)
+		}
+		l.Kill()
+	})
+}
+
+func TestTopicNameIsTakenOnce(t *testing.T) {
+	l := open(t, options(objstore.NewMemory()))
+	var made atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			r := wait(t, l.Propose(state.Record{Kind: state.TopicCreate, Topic: record.NewID(), Name: "same", Partitions: 1}))
+			var rejected *log.RejectedError
+			switch err := r[0].Err(); {
+			case err == nil:
+				made.Add(1)
+			case !errors.As(err, &rejected) || rejected.Why != core.RejectTopicExists:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if made.Load() != 1 {
+		t.Fatalf("made %d times", made.Load())
+	}
+}

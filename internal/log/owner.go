@@ -1,0 +1,206 @@
+package log
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log/core"
+)
+
+// owner is the goroutine that holds the core, with what only it may touch.
+type owner struct {
+	*Log
+	batch    Batcher[*member]
+	fx       core.Effects
+	spare    []message
+	taken    []*member
+	encoded  []core.Event // EvEncoded, to be stepped when the effects at hand are performed
+	delayed  []delayed
+	open     map[*proposal]struct{} // proposals not answered
+	storing  int64                  // bytes of their members
+	puts     pool
+	gets     pool
+	snapshot snapshot // the last one sent
+	confirms map[uint64]*confirmation
+	tag      uint64
+	flushing bool
+	readers  bool
+	waits    bool  // writes wait for the clock
+	askAt    int64 // when the store may be asked for its time again
+	keep     keeper
+
+	decide, finish sync.Once
+}
+
+// delayed is a request that is not due yet.
+type delayed struct {
+	at int64
+	e  core.Effect
+}
+
+// snapshot keeps the bytes of a snapshot for later attempts (rule R1).
+type snapshot struct {
+	op   core.OpID
+	body []byte
+}
+
+func newOwner(l *Log) *owner {
+	o := &owner{Log: l, confirms: map[uint64]*confirmation{}, open: map[*proposal]struct{}{}}
+	if l.opt.NoWait {
+		o.batch = NewNull[*member](l.opt.Batch)
+	} else {
+		o.batch = NewBlocking[*member](l.opt.Batch)
+	}
+	o.puts.max, o.gets.max = putsMax, getsMax
+	o.keep.f = l.opt.Hooks.Keep
+	return o
+}
+
+// run is the owner's loop. It ends when the log is closed and nothing is left to answer, or when ctx ends.
+func (o *owner) run(ctx context.Context) {
+	defer o.shutdown()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	closing := o.closing
+	o.step(ctx, &core.Event{Kind: core.EvStart})
+	for {
+		o.freeze(ctx)
+		if o.flushing && (o.idle() || o.waits && len(o.open) == 0) {
+			return // what waits for the clock is rejected
+		}
+		o.arm(timer)
+		select {
+		case <-o.in.wake:
+			o.drain(ctx)
+		case <-timer.C:
+			o.tick(ctx)
+		case <-closing:
+			closing, o.flushing = nil, true
+			o.in.seal()
+			o.drain(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// idle says whether a closing log has answered everybody.
+func (o *owner) idle() bool { return o.batch.Len() == 0 && len(o.open) == 0 }
+
+// shutdown answers whoever is left, ends the requests and waits for their goroutines.
+func (o *owner) shutdown() {
+	o.kill()
+	for _, m := range o.in.close() {
+		if m.submit != nil {
+			o.enqueue(m.submit)
+		}
+		if m.confirm != nil {
+			m.confirm.answer <- ErrClosed
+		}
+	}
+	o.abandon()
+	o.puts.wait()
+	o.gets.wait()
+	o.keep.wait()
+	o.finish.Do(func() { close(o.done) })
+	close(o.ended)
+}
+
+// arm sets the timer to whatever comes first.
+func (o *owner) arm(t *time.Timer) {
+	at := o.fx.Wake
+	earlier := func(v int64) {
+		if at == 0 || v < at {
+			at = v
+		}
+	}
+	for i := range o.delayed {
+		earlier(o.delayed[i].at)
+	}
+	if o.core.Room() {
+		due, ok := o.batch.Due()
+		if o.waits {
+			due = o.now() + int64(heldLook)
+		}
+		if ok {
+			earlier(due)
+		}
+	}
+	if at == 0 {
+		t.Stop()
+		return
+	}
+	t.Reset(time.Duration(max(at-o.now(), 0)))
+}
+
+// tick starts the requests that are due and gives the core its tick.
+func (o *owner) tick(ctx context.Context) {
+	now := o.now()
+	for i := 0; i < len(o.delayed); {
+		if o.delayed[i].at > now {
+			i++
+			continue
+		}
+		e := o.delayed[i].e
+		last := len(o.delayed) - 1
+		o.delayed[i] = o.delayed[last]
+		o.delayed[last] = delayed{}
+		o.delayed = o.delayed[:last]
+		o.request(ctx, &e)
+	}
+	if o.fx.Wake != 0 && now >= o.fx.Wake {
+		o.step(ctx, &core.Event{Kind: core.EvTick})
+	}
+}
+
+func (o *owner) drain(ctx context.Context) {
+	o.spare = o.in.take(o.spare)
+	o.handle(ctx, o.spare)
+}
+
+func (o *owner) handle(ctx context.Context, msgs []message) {
+	for i := range msgs {
+		switch m := &msgs[i]; {
+		case m.submit != nil:
+			o.enqueue(m.submit)
+		case m.cancel != nil:
+			o.cancel(m.cancel, m.why)
+		case m.event != nil:
+			if m.body != nil || m.event.Op == o.snapshot.op {
+				o.snapshot = snapshot{m.event.Op, m.body}
+			}
+			o.step(ctx, m.event)
+		case m.confirm != nil:
+			o.tag++
+			o.confirms[o.tag] = m.confirm
+			o.step(ctx, &core.Event{Kind: core.EvConfirm, Tag: o.tag, Lost: m.confirm.lost})
+		case m.readers != nil && *m.readers != o.readers:
+			o.readers = *m.readers
+			o.step(ctx, &core.Event{Kind: core.EvReaders, Waiting: o.readers})
+		}
+	}
+}
+
+// enqueue puts a ticket's members into the batcher.
+func (o *owner) enqueue(t *Ticket) {
+	now := o.now()
+	for i := range t.members {
+		m := &t.members[i]
+		m.state = memberQueued
+		o.batch.Add(&m.item, m.bytes, now)
+	}
+}
+
+// cancel ends a ticket: what is still queued is taken out, the rest is unknown (rule R4).
+func (o *owner) cancel(t *Ticket, why error) {
+	for i := range t.members {
+		switch m := &t.members[i]; m.state {
+		case memberQueued:
+			o.batch.Cancel(&m.item)
+			o.reject(m, &RejectedError{Err: why})
+		case memberSent:
+			o.answer(m, Result{})
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package log_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// warm makes what is made once for a process outside of any bubble of synctest.
+func warm(t *testing.T) {
+	t.Helper()
+	if _, err := state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// data counts the commit objects that hold batches.
+func data(t testing.TB, s objstore.Store) (n int) {
+	t.Helper()
+	for _, key := range names(t, s, "s0000/wal/") {
+		h, err := record.DecodeHead(whole(t, s, key)[:record.HeadSize])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.IndexCount > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func propose(t testing.TB, l *log.Log, r state.Record) {
+	t.Helper()
+	if err := wait(t, l.Propose(r))[0].Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// silent lets an hour pass in which no request may be made.
+func silent(t *testing.T, s *fault.Counter) {
+	t.Helper()
+	before := s.Counts()
+	time.Sleep(time.Hour)
+	if n := s.Counts().Sub(before); n.Requests() != 0 {
+		t.Fatalf("requests of an idle log at rest: %+v", n)
+	}
+}
+
+// TestIdleLogGivesSpaceBack: what a trim or a deletion has freed is deleted though nobody writes any more, for a few
+// requests, and then there are none.
+func TestIdleLogGivesSpaceBack(t *testing.T) {
+	for name, free := range map[string]func(t *testing.T, l *log.Log, h *history){
+		"trim": func(t *testing.T, l *log.Log, h *history) { h.trim(t, l, h.next) },
+		"delete": func(t *testing.T, l *log.Log, h *history) {
+			propose(t, l, state.Record{Kind: state.TopicDelete, Topic: h.id})
+		},
+		"trims": func(t *testing.T, l *log.Log, h *history) {
+			for start := h.start + 1; start <= h.next; start++ {
+				h.trim(t, l, start)
+				time.Sleep(time.Second)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			warm(t)
+			synctest.Test(t, func(t *testing.T) {
+				s := fault.NewCounter(objstore.NewMemory())
+				l := open(t, options(s))
+				freed, kept := newHistory(topic(t, l, "freed", 1), 0), newHistory(topic(t, l, "kept", 1), 0)
+				for i := range 20 {
+					freed.append(t, l, fmt.Sprint(i))
+				}
+				kept.append(t, l, "kept")
+				silent(t, s)
+				free(t, l, freed)
+				before := s.Counts()
+				time.Sleep(10*time.Minute + time.Second)
+				if n := s.Counts().Sub(before); n.Puts != 3 || n.Lists != 3 || n.Gets != 0 || n.Deletes != 1 {
+					t.Errorf("it took %+v: want two snapshots and a slot, a page of each kind of names, a DELETE", n)
+				}
+				if n := data(t, s); n != 1 {
+					t.Errorf("%d objects with data are left", n)
+				}
+				silent(t, s)
+				kept.check(t, s, view(l))
+				l.Kill()
+			})
+		})
+	}
+}
+
+// TestNextLeaderGivesSpaceBack: garbage that a leader did not get to is found by the next one, idle as it is.
+func TestNextLeaderGivesSpaceBack(t *testing.T) {
+	warm(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := fault.NewCounter(objstore.NewMemory())
+		l := open(t, options(s))
+		h := newHistory(topic(t, l, "a", 1), 0)
+		for i := range 20 {
+			h.append(t, l, fmt.Sprint(i))
+		}
+		h.trim(t, l, 19)
+		time.Sleep(7 * time.Minute) // it has one snapshot, in which the garbage does not show any more
+		if n := len(names(t, s, "s0000/snap/")); n != 1 {
+			t.Fatalf("%d snapshots", n)
+		}
+		l.Kill()
+		l = open(t, options(s))
+		before := s.Counts()
+		time.Sleep(11 * time.Minute)
+		if n := s.Counts().Sub(before); n.Requests() > 10 {
+			t.Errorf("it took %+v", n)
+		}
+		if n := data(t, s); n != 1 {
+			t.Errorf("%d objects with data are left", n)
+		}
+		silent(t, s)
+		h.check(t, s, view(l))
+		l.Kill()
+	})
+}
+
+// TestBusyRetentionIsCheap: a log that is written and trimmed all the time takes a snapshot every five minutes for it,
+// no more.
+func TestBusyRetentionIsCheap(t *testing.T) {
+	warm(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := fault.NewCounter(objstore.NewMemory())
+		l := open(t, options(s))
+		h := newHistory(topic(t, l, "a", 1), 0)
+		for i := range 2 * 3600 {
+			h.append(t, l, "x")
+			if i%60 == 59 {
+				h.trim(t, l, h.next-60)
+			}
+			time.Sleep(time.Second)
+		}
+		n := s.Counts()
+		slots := int64(h.next) + 120 + 1
+		snapshots := n.Puts - slots - 3 // the cluster, the SEAL twice
+		t.Logf("%d slots: %+v, %d snapshots", slots, n, snapshots)
+		if snapshots > 24 || snapshots < 20 || n.Lists > 24*3+10 {
+			t.Errorf("%d snapshots, %+v", snapshots, n)
+		}
+		if left := data(t, s); left > 60+10*60+60 {
+			t.Errorf("%d objects with data are left", left)
+		}
+		l.Kill()
+	})
+}
+
+// noDelete is a store that may not delete.
+type noDelete struct{ objstore.Store }
+
+func (noDelete) Delete(context.Context, ...string) error {
+	return fmt.Errorf("delete: %w", objstore.ErrRefused)
+}
+
+// TestVainCollectionGetsRare: a store on which nothing can be deleted is asked ever less often.
+func TestVainCollectionGetsRare(t *testing.T) {
+	warm(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := fault.NewCounter(noDelete{objstore.NewMemory()})
+		l := open(t, options(s))
+		h := newHistory(topic(t, l, "a", 1), 0)
+		h.append(t, l, "x")
+		h.trim(t, l, 1)
+		before := s.Counts()
+		time.Sleep(24 * time.Hour)
+		n := s.Counts().Sub(before)
+		t.Logf("a day: %+v", n)
+		if n.Deletes < 5 || n.Deletes > 12 || n.Puts != 3 {
+			t.Errorf("in a day: %+v", n)
+		}
+		l.Kill()
+	})
+}
+
+// TestSealsAreReadOnce: of the SEALs of starts long ago, which stay for ever, a leader reads each once, whatever it deletes.
+func TestSealsAreReadOnce(t *testing.T) {
+	const starts = 60
+	warm(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := fault.NewCounter(objstore.NewMemory())
+		var l *log.Log
+		for range starts {
+			if l != nil {
+				l.Kill()
+			}
+			l = open(t, options(s))
+		}
+		h := newHistory(topic(t, l, "a", 1), 0)
+		for pass, want := range []int64{starts - state.EpochsKept, 0, 0} {
+			h.append(t, l, "x")
+			h.trim(t, l, h.next)
+			before := s.Counts()
+			time.Sleep(time.Hour)
+			if n := s.Counts().Sub(before); n.Gets > want || n.KeysDeleted == 0 {
+				t.Errorf("pass %d: %+v, at most %d GETs", pass, n, want)
+			}
+		}
+		checkSeals(t, s, view(l))
+		if n := len(names(t, s, "s0000/wal/")); n > starts+5 {
+			t.Errorf("%d commit objects are left", n)
+		}
+		l.Kill()
+	})
+}

@@ -1,0 +1,200 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sebbroker/seb/internal/failpoint"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// request performs a store request in a goroutine. The answer carries the OpID of this request, whatever the core has
+// asked for since.
+func (o *owner) request(ctx context.Context, effect *core.Effect) {
+	e := *effect
+	switch e.Kind {
+	case core.EffPutData:
+		o.putObject(ctx, &e)
+	case core.EffPutSnapshot:
+		var kept []byte
+		if o.snapshot.op == e.Op {
+			kept = o.snapshot.body
+		}
+		o.puts.run(func() { o.putSnapshot(ctx, &e, kept) })
+	case core.EffPutMeta, core.EffPutSeal:
+		o.puts.run(func() { o.reply(o.put(ctx, &e, objstore.NewBody(e.Body))) })
+	case core.EffCollect:
+		o.gets.run(func() {
+			ev := o.collect(ctx, e.View)
+			ev.Op = e.Op
+			o.reply(ev)
+		})
+	case core.EffGetMeta:
+		o.gets.run(func() { o.reply(o.getMeta(ctx, &e)) })
+	case core.EffList:
+		o.gets.run(func() { o.reply(o.list(ctx, &e)) })
+	case core.EffGetSlot:
+		size := o.sizeInFlight(e.Key)
+		o.gets.run(func() { o.reply(o.getSlot(ctx, &e, size)) })
+	case core.EffGetSnapshot:
+		o.gets.run(func() { o.reply(o.getSnapshot(ctx, &e)) })
+	default:
+		panic(fmt.Sprintf("eventlog: effect %d", e.Kind))
+	}
+}
+
+func (o *owner) reply(ev *core.Event) { o.in.put(message{event: ev}) }
+
+// putObject sends a slot. The attempt holds the object until the store has returned.
+func (o *owner) putObject(ctx context.Context, e *core.Effect) {
+	object := e.Frozen.Proposal.User.(*proposal).object
+	if object == nil {
+		return // settled while the attempt was delayed
+	}
+	object.Retain()
+	o.puts.run(func() {
+		defer object.Release()
+		o.reply(o.put(ctx, e, object.body(o.opt.Checksums)))
+	})
+}
+
+// sizeInFlight is the size of the own object of that name whose PUT is not settled, or -1.
+func (o *owner) sizeInFlight(key string) int64 {
+	for p := range o.open {
+		if p.object != nil && p.object.Key == key {
+			return p.object.Size
+		}
+	}
+	return -1
+}
+
+func (l *Log) put(ctx context.Context, e *core.Effect, body objstore.Body) *core.Event {
+	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.moving(l.opt.Timeouts.Put, body.Size))
+	defer cancel()
+	if failpoint.Enabled {
+		failpoint.Hit(putName(e.Kind) + ".before")
+	}
+	begin := time.Now()
+	err := l.opt.Store.Put(ctx, e.Key, body)
+	if failpoint.Enabled {
+		failpoint.Hit(putName(e.Kind) + ".after")
+	}
+	l.met.put(e.Kind, time.Since(begin), body.Size, err)
+	l.noted(ctx, "put", e.Key, err)
+	ev := &core.Event{Kind: core.EvPut, Op: e.Op, Err: err}
+	switch {
+	case err == nil:
+		ev.Outcome = core.OutcomeOK
+	case errors.Is(err, objstore.ErrNoVerdict):
+		ev.Outcome = core.OutcomeNoVerdict
+	case errors.Is(err, objstore.ErrExists):
+		ev.Outcome = core.OutcomeExists
+	case errors.Is(err, objstore.ErrRefused):
+		ev.Outcome = core.OutcomeRefused
+	default:
+		ev.Outcome = core.OutcomeNoVerdict
+	}
+	return ev
+}
+
+// putName names a PUT as failpoints do.
+func putName(kind core.EffectKind) string {
+	switch kind {
+	case core.EffPutMeta:
+		return "put.meta"
+	case core.EffPutSeal:
+		return "put.seal"
+	case core.EffPutSnapshot:
+		return "put.snapshot"
+	}
+	return "put.data"
+}
+
+// putSnapshot encodes the view, away from the owner, and sends it. The bytes go to the owner first: they are the same
+// for every attempt (rule R1).
+func (o *owner) putSnapshot(ctx context.Context, e *core.Effect, kept []byte) {
+	body := kept
+	if body == nil {
+		body = state.EncodeSnapshot(e.View)
+	}
+	ev := o.put(ctx, e, objstore.NewBody(body))
+	ev.Size = int64(len(body))
+	if ev.Outcome == core.OutcomeOK || ev.Outcome == core.OutcomeExists {
+		body = nil // settled: nothing to keep
+	}
+	o.in.put(message{event: ev, body: body})
+}
+
+// read gets the bytes [0, n) of an object, fewer if it is shorter, and its size, -1 if the store did not say.
+func (l *Log) read(ctx context.Context, key string, n int64) (b []byte, size int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.moving(l.opt.Timeouts.Read, n))
+	defer cancel()
+	failpoint.Hit("get.before")
+	begin := time.Now()
+	b, size, err = get(ctx, l.opt.Store, key, n)
+	failpoint.Hit("get.after")
+	l.met.get(time.Since(begin), err)
+	l.noted(ctx, "get", key, err)
+	return b, size, err
+}
+
+func get(ctx context.Context, store objstore.Store, key string, n int64) (b []byte, size int64, err error) {
+	obj, err := store.Get(ctx, key, objstore.Range{Length: n})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer obj.Body.Close()
+	if obj.Size < 0 {
+		b, err = io.ReadAll(io.LimitReader(obj.Body, n))
+	} else {
+		b = make([]byte, min(n, obj.Size))
+		_, err = io.ReadFull(obj.Body, b)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %s: %w", key, err) // cut off or broken: no verdict
+	}
+	return b, obj.Size, nil
+}
+
+// readOutcome maps the error of a GET or LIST. Missing is ErrNotFound and nothing else (rule R3).
+func readOutcome(err error) core.Outcome {
+	switch {
+	case err == nil:
+		return core.OutcomeOK
+	case errors.Is(err, objstore.ErrNoVerdict):
+		return core.OutcomeNoVerdict
+	case errors.Is(err, objstore.ErrNotFound):
+		return core.OutcomeNotFound
+	case errors.Is(err, objstore.ErrRefused):
+		return core.OutcomeRefused
+	case errors.Is(err, record.ErrCorrupt):
+		return core.OutcomeCorrupt
+	case errors.Is(err, state.ErrNewer):
+		return core.OutcomeNewer
+	}
+	return core.OutcomeNoVerdict
+}
+
+// noted keeps the store's last answer for Ready, and logs when it turns bad or good.
+func (l *Log) noted(ctx context.Context, step, key string, err error) {
+	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+		return // the log ended it itself
+	}
+	if errors.Is(err, objstore.ErrExists) || errors.Is(err, objstore.ErrNotFound) {
+		err = nil // an answer like any other
+	}
+	if !l.health.note(err) {
+		return
+	}
+	if err != nil {
+		l.opt.Logger.Warn("store trouble", "step", step, "key", key, "err", err)
+		return
+	}
+	l.opt.Logger.Info("store answers again", "step", step, "key", key)
+}

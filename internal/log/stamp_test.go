@@ -1,0 +1,230 @@
+package log_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// stampedTopic creates a topic with timestamp-type=LogAppendTime.
+func stampedTopic(t testing.TB, l *log.Log, name string, partitions uint32) record.ID {
+	t.Helper()
+	id := record.NewID()
+	r := wait(t, l.Propose(state.Record{
+		Kind: state.TopicCreate, Topic: id, Name: name, Partitions: partitions,
+		Settings: map[string]string{"timestamp-type": state.TimestampAppend},
+	}))
+	if err := r[0].Err(); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// TestAppendTimeIsStampedOnce: objects that hold stamped batches beside others, small ones and large, compressed and
+// several at once, stored at the first attempt or a later one, are as they must be, and every attempt has the same bytes.
+func TestAppendTimeIsStampedOnce(t *testing.T) {
+	store := newHooked(objstore.NewMemory())
+	o := options(store)
+	o.Budget = budget.New(64 << 20)
+	o.Checksums = true
+	l := open(t, o)
+	stamped, plain := stampedTopic(t, l, "stamped", 3), topic(t, l, "plain", 3)
+	store.set(func(_ context.Context, key string, _ objstore.Body, pass func() error) error {
+		switch n := len(store.attempts(key)); {
+		case n == 1:
+			return fmt.Errorf("put: %w: not begun", objstore.ErrNoVerdict)
+		case n == 2:
+			if err := pass(); err != nil {
+				return err
+			}
+			return fmt.Errorf("put: %w: connection reset", objstore.ErrNoVerdict)
+		}
+		return pass()
+	})
+	const each = 12
+	var wg sync.WaitGroup
+	for _, id := range []record.ID{stamped, plain} {
+		for p := range uint32(3) {
+			wg.Go(func() {
+				for i := range each {
+					k := l.Submit([]log.Append{several(t, id, p, i), batch(t, id, p, fmt.Sprint(i))})
+					for _, r := range wait(t, k) {
+						if err := r.Err(); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for key, attempts := range store.puts {
+		for _, b := range attempts {
+			if string(b) != string(attempts[0]) {
+				t.Fatalf("attempts for %s differ", key)
+			}
+		}
+	}
+	slots := 0
+	records := map[record.ID]int{}
+	last := map[uint32]int64{}
+	l.Read(func(s *state.State) {
+		for slot := uint64(0); slot < s.Pos.Slot; slot++ {
+			object, err := record.DecodeObject(whole(t, store, s.Key(s.Pos.Epoch, slot)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			slots++
+			for i := range object.Index {
+				e := &object.Index[i]
+				n := checkStamps(t, object.Head.Time, e, object.Batches(i), e.Topic == stamped)
+				if e.Topic == stamped && e.MaxTime < last[e.Partition] {
+					t.Errorf("partition %d goes back from %d to %d", e.Partition, last[e.Partition], e.MaxTime)
+				}
+				last[e.Partition] = max(last[e.Partition], e.MaxTime)
+				records[e.Topic] += n
+			}
+		}
+	})
+	if want := 3 * each * (severalRecords + 1); records[stamped] != want || records[plain] != want || slots < each {
+		t.Fatalf("%d and %d records in %d slots, want %d each", records[stamped], records[plain], slots, want)
+	}
+}
+
+// severalRecords is how many records several makes.
+const severalRecords = 6
+
+// several makes an append of several batches, small ones or large, with the i-th codec.
+func several(t testing.TB, id record.ID, partition uint32, i int) log.Append {
+	t.Helper()
+	size := 10
+	if i%2 == 1 {
+		size = 10_000
+	}
+	var data []byte
+	for n := range 3 {
+		recs := []record.Record{
+			{Timestamp: 1000 + int64(n), Value: []byte(strings.Repeat("x", size))}, {Timestamp: 5, Value: []byte{byte(n)}},
+		}
+		var err error
+		if data, _, err = record.Append(data, recs, record.EncodeOptions{Compression: record.Compression(i % 5)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return log.Append{Data: data, Head: core.Append{
+		Topic: id, Partition: partition, Span: severalRecords, Records: severalRecords, Bytes: uint32(len(data)), MinTime: 5, MaxTime: 1002, Expected: -1,
+	}}
+}
+
+// checkStamps checks the batches of one entry of a slot, and that the entry says the same. It returns the number of records.
+func checkStamps(t *testing.T, slot int64, e *record.IndexEntry, batches []byte, stamped bool) int {
+	t.Helper()
+	sum, err := record.Verify(batches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, high := int64(5), int64(1002)
+	if stamped {
+		low, high = slot/1000, slot/1000
+		if sum.MinTimestamp != low || sum.MaxTimestamp != high {
+			t.Errorf("batches from %d to %d in a slot of %d", sum.MinTimestamp, sum.MaxTimestamp, slot)
+		}
+	}
+	for rest := batches; len(rest) > 0; {
+		var b record.Batch
+		if b, rest, err = record.Split(rest); err != nil {
+			t.Fatal(err)
+		}
+		if (b.Attributes()&record.AttrLogAppendTime != 0) != stamped {
+			t.Errorf("attributes %x", b.Attributes())
+		}
+	}
+	n := 0
+	var r record.Reader
+	for r.Reset(batches, e.Base); r.Next(); n++ {
+		if at := r.Record().Timestamp; at < low || at > high {
+			t.Errorf("a record of %d", at)
+		}
+	}
+	if r.Err() != nil {
+		t.Fatal(r.Err())
+	}
+	if e.MinTime < low || e.MaxTime > high || stamped && e.MinTime != e.MaxTime {
+		t.Errorf("the index says %d to %d", e.MinTime, e.MaxTime)
+	}
+	return n
+}
+
+// TestRetriesOfStampedBatches: a producer sends what it sent, though the log holds other bytes of it: the same sequence is
+// a duplicate whatever the checksum. Nothing is stamped again.
+func TestRetriesOfStampedBatches(t *testing.T) {
+	store := objstore.NewMemory()
+	l := open(t, options(store))
+	id := stampedTopic(t, l, "a", 1)
+	send := func(sequence int32, value string) log.Result {
+		t.Helper()
+		data, sum, err := record.Append(nil, []record.Record{{Timestamp: 3, Value: []byte(value)}},
+			record.EncodeOptions{Producer: &record.Producer{ID: 9, Sequence: sequence}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := string(data)
+		r := wait(t, l.Submit([]log.Append{{Data: data, Head: core.Append{
+			Span: 1, Records: 1, Bytes: uint32(len(data)), MinTime: sum.MinTimestamp, MaxTime: sum.MaxTimestamp, Expected: -1, Topic: id,
+			Idempotent: true, Producer: state.ProducerBatch{ID: 9, Sequence: sequence, Span: 1},
+		}}}))[0]
+		if err := r.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if changed := string(data) != sent; changed == r.Duplicate {
+			t.Errorf("duplicate %v, bytes changed %v", r.Duplicate, changed)
+		}
+		return r
+	}
+	first, second := send(0, "a"), send(1, "b")
+	stored := stampsOf(t, l, store, id)
+	for i, want := range []log.Result{first, second} {
+		if got := send(int32(i), "a"); !got.Duplicate || got.Base != want.Base {
+			t.Errorf("%+v again is %+v", want, got)
+		}
+		if stored[i] != want.Time/1000 {
+			t.Errorf("record %d is of %d, appended at %d", i, stored[i], want.Time)
+		}
+	}
+	again := stampsOf(t, l, store, id)
+	if fmt.Sprint(again) != fmt.Sprint(stored) || len(stored) != 2 {
+		t.Errorf("%v, then %v", stored, again)
+	}
+	l.Kill()
+	l = open(t, options(store)) // duplicates are known by the log, not by what is in memory
+	if got := send(1, "b"); !got.Duplicate || got.Base != second.Base {
+		t.Errorf("%+v", got)
+	}
+}
+
+// stampsOf gives the timestamps of a topic's records.
+func stampsOf(t *testing.T, l *log.Log, s objstore.Store, id record.ID) (stamps []int64) {
+	t.Helper()
+	l.Read(func(st *state.State) {
+		for _, g := range st.Topic(id).Partitions.At(0).Ranges {
+			b := whole(t, s, st.RangeKey(&g))[g.Pos:][:g.Len]
+			var r record.Reader
+			for r.Reset(b, g.Base); r.Next(); {
+				stamps = append(stamps, r.Record().Timestamp)
+			}
+			if r.Err() != nil {
+				t.Fatal(r.Err())
+			}
+		}
+	})
+	return stamps
+}

@@ -1,0 +1,112 @@
+package state_test
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// next begins another epoch, of which there may be many.
+func (l *log) next() {
+	l.t.Helper()
+	h := l.head(record.KindSeal)
+	h.NextEpoch = h.Epoch + 1
+	h.NextNonce[0] = 0xee
+	binary.BigEndian.PutUint32(h.NextNonce[4:], h.NextEpoch)
+	if err := l.s.Apply(&h, nil, nil); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// named fails the test if the object of some range has no name.
+func (l *log) named() {
+	l.t.Helper()
+	for _, t := range l.s.Topics() {
+		for _, p := range t.Partitions.All() {
+			for i := range p.Ranges {
+				if l.s.RangeKey(&p.Ranges[i]) == "" {
+					l.t.Fatalf("no name for %+v at %+v", p.Ranges[i], l.s.Pos)
+				}
+			}
+		}
+	}
+}
+
+func numbers(s *state.State) (n []uint32) {
+	for _, e := range s.Epochs {
+		n = append(n, e.Number)
+	}
+	return n
+}
+
+// TestStartsLeaveNothing: ten thousand epochs, each with some data that is trimmed later, leave a state no larger than a
+// hundred do.
+func TestStartsLeaveNothing(t *testing.T) {
+	l := newLog(t)
+	l.must([]state.Record{create(1, "a", 1)})
+	size := 0
+	for i := range 10_000 {
+		l.must([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{1}, Offset: max(0, int64(i)-5)}}, entry(1, 0, int64(i), 1))
+		l.named()
+		l.next()
+		if n := len(state.EncodeSnapshot(l.s)); i == 100 {
+			size = n
+		} else if i > 100 && n > size+64 {
+			t.Fatalf("after %d starts a snapshot is %d bytes, after 100 it was %d", i, n, size)
+		}
+	}
+	if n := len(l.s.Epochs); n != state.EpochsKept+1 {
+		t.Errorf("%d epochs are known", n)
+	}
+	t.Logf("%d bytes", size)
+}
+
+// TestEpochsWithDataStay: as long as a range or a pack lies in them, or a partition's newest record is of them; and equal logs give equal states wherever the fold
+// begins.
+func TestEpochsWithDataStay(t *testing.T) {
+	l := newLog(t)
+	l.must([]state.Record{create(1, "slots", 1), create(2, "packed", 1)}, entry(1, 0, 0, 2), entry(2, 0, 0, 3))
+	l.next() // 2
+	l.must(nil, entry(1, 0, 2, 1))
+	l.next() // 3
+	at := l.s.TopicByName("packed").Partitions.At(0).Ranges[0]
+	packed := at
+	packed.Pack, packed.Slot, packed.Pos = true, 1, 192
+	l.must([]state.Record{{Kind: state.PackInstall, Pack: &state.PackContent{ID: 1, Size: 500, Entries: []state.PackEntry{{
+		Topic: record.ID{2}, Range: packed, Sources: []state.Source{at.Source()},
+	}}}}})
+	half := l.s.View()
+	check := func(l *log, want ...uint32) {
+		t.Helper()
+		for range 40 {
+			l.next()
+			l.named()
+		}
+		got := numbers(l.s)
+		if old := got[:len(got)-state.EpochsKept-1]; !slices.Equal(old, want) {
+			t.Errorf("old epochs %v are known, want %v", old, want)
+		}
+	}
+	check(l, 1, 2, 3)
+	again, err := state.DecodeSnapshot(state.EncodeSnapshot(half))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &log{t, again}
+	check(other, 1, 2, 3)
+	if string(state.EncodeSnapshot(l.s)) != string(state.EncodeSnapshot(other.s)) {
+		t.Error("the fold from a snapshot is another")
+	}
+	l.must([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{1}, Offset: 3}})
+	check(l, 1, 2, 3) // 1: the newest record of the other topic
+	l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{2}}})
+	check(l, 2)
+	l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{1}}})
+	check(l)
+	if n := numbers(half); !slices.Equal(n, []uint32{0, 1, 2, 3}) {
+		t.Errorf("a view has changed: %v", n)
+	}
+}

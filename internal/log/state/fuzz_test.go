@@ -1,0 +1,477 @@
+package state_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// rich is a log of every kind of state record.
+func rich(t testing.TB) *log {
+	l := newLog(t)
+	src := fuzzing.Source{B: bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 200)}
+	for range 40 {
+		l.step(&src)
+	}
+	return l
+}
+
+// proposal is any record that a broker may propose to a catalog, of few topics, partitions and groups, so that they meet.
+func proposal(src *fuzzing.Source, c *state.State) state.Record {
+	r := state.Record{
+		Kind: fuzzing.Pick(src, state.TopicCreate, state.TopicDelete, state.TopicChange, state.TopicTrim, state.OffsetCommit, state.OffsetDelete,
+			state.PackInstall, state.CompactionDone),
+		Topic: topicOf(src, c), Partition: uint32(src.Int(3)),
+	}
+	switch r.Kind {
+	case state.TopicCreate:
+		for r.Topic = (record.ID{1 + src.Byte(), byte(c.Pos.Slot), byte(c.Pos.Epoch)}); c.Topic(r.Topic) != nil; {
+			r.Topic[3]++ // an id is never used again
+		}
+		r.Name, r.Partitions = fuzzing.Pick(src, "a", "b", "c"), 1+uint32(src.Int(3))
+		r.Settings = map[string]string{"compression": fuzzing.Pick(src, "zstd", "none")}
+	case state.TopicChange:
+		r.Partitions = uint32(src.Int(5))
+	case state.TopicTrim:
+		r.Offset = int64(src.Int(20))
+	case state.OffsetCommit:
+		r.Name, r.Offset, r.Metadata, r.Time = fuzzing.Pick(src, "g", "h"), int64(src.Uint64()>>1), string(src.Bytes(3)), int64(src.Byte())
+	case state.OffsetDelete:
+		if r.Name = fuzzing.Pick(src, "g", "h"); src.Bool() {
+			r.Topic = record.ID{}
+		}
+	case state.PackInstall:
+		r.Topic, r.Pack = record.ID{}, &state.PackContent{ID: 1 + uint64(src.Int(5)), Size: 1000}
+	case state.CompactionDone:
+		r.Clean = state.Compaction{To: int64(src.Byte()), Swept: int64(src.Byte()), Tombstones: uint32(src.Int(2)), Time: int64(src.Byte())}
+	}
+	return r
+}
+
+// topicOf is the id of one of the topics, or of none.
+func topicOf(src *fuzzing.Source, s *state.State) record.ID {
+	topics := s.Topics()
+	if i := src.Int(len(topics) + 1); i < len(topics) {
+		return topics[i].ID
+	}
+	return record.ID{99, 99}
+}
+
+// pack lists sources that lie in the state, or do not any more.
+func (l *log) pack(src *fuzzing.Source, c *state.PackContent) {
+	for _, t := range l.s.Topics() {
+		for i, p := range t.Partitions.All() {
+			n := len(p.Ranges)
+			if n == 0 || src.Bool() {
+				continue
+			}
+			from := src.Int(min(n, 256))
+			e := state.PackEntry{Topic: t.ID, Partition: uint32(i)}
+			for _, r := range p.Ranges[from:min(n, from+1+src.Int(3))] {
+				if len(e.Sources) == 0 {
+					e.Range = state.Range{Base: r.Base, Pack: true, Pos: 192}
+				}
+				e.Range.Span += r.Span
+				e.Range.Records += r.Records
+				e.Range.Len += r.Len
+				source := r.Source()
+				if src.Int(8) == 0 {
+					source.Slot++
+				}
+				e.Sources = append(e.Sources, source)
+			}
+			c.Entries = append(c.Entries, e)
+		}
+	}
+}
+
+// step writes one slot: what a catalog accepts, and data.
+func (l *log) step(src *fuzzing.Source) {
+	if src.Int(8) == 0 {
+		l.seal(1 + src.Byte())
+		return
+	}
+	c := l.s.Catalog()
+	var recs []state.Record
+	for range src.Int(4) {
+		r := proposal(src, c)
+		if r.Kind == state.PackInstall {
+			l.pack(src, r.Pack)
+		}
+		if c.Propose(&r) == nil {
+			recs = append(recs, r)
+		}
+	}
+	var index []record.IndexEntry
+	used := map[state.PartitionID]bool{}
+	for range src.Int(3) {
+		e := entry(0, uint32(src.Int(3)), 0, 1+uint32(src.Int(5)))
+		e.Topic = topicOf(src, c)
+		at := state.PartitionID{Topic: e.Topic, Partition: e.Partition}
+		if used[at] { // a partition has one entry in an object
+			continue
+		}
+		base, err := c.Reserve(e.Topic, e.Partition, e.Span, -1)
+		if err != nil {
+			continue
+		}
+		e.Base, used[at] = base, true
+		index = append(index, e)
+		if b := (state.ProducerBatch{ID: int64(src.Int(3)), Epoch: int16(src.Int(2)), Sequence: int32(src.Int(9)), Span: e.Span}); src.Bool() {
+			recs = append(recs, state.Record{Kind: state.ProducerAppend, Topic: e.Topic, Partition: e.Partition, Offset: base, Producer: b})
+		}
+	}
+	l.must(recs, index...)
+	if l.s.Len() != c.Len() {
+		l.t.Fatalf("the catalog has %d topics, the state %d", c.Len(), l.s.Len())
+	}
+	if c.Memory().Tables != l.s.Memory().Tables || c.Memory() != c.Recounted() {
+		l.t.Fatalf("memory of the catalog %+v, counted %+v; of the state %+v", c.Memory(), c.Recounted(), l.s.Memory())
+	}
+	for _, t := range c.Topics() {
+		for i, p := range t.Partitions.All() {
+			if q := l.s.Topic(t.ID).Partitions.At(i); p.Next != q.Next || p.Start != q.Start {
+				l.t.Fatalf("%s/%d: the catalog has [%d, %d), the state [%d, %d)", t.Name, i, p.Start, p.Next, q.Start, q.Next)
+			}
+		}
+	}
+}
+
+// wellFormed are the promises of a state.
+func wellFormed(t testing.TB, s *state.State) {
+	live := map[state.PackID]int64{}
+	if s.Memory() != s.Recounted() {
+		t.Fatalf("memory %+v, counted %+v", s.Memory(), s.Recounted())
+	}
+	for _, topic := range s.Topics() {
+		if s.Topic(topic.ID) != topic || s.TopicByName(topic.Name) != topic || topic.Partitions.Len() == 0 {
+			t.Fatalf("topic %q is not where it should be", topic.Name)
+		}
+		for i, p := range topic.Partitions.All() {
+			next, bytes, records := p.Next, int64(0), int64(0)
+			for j, r := range p.Ranges {
+				if j > 0 && p.Ranges[j-1].End() != r.Base || r.Span == 0 || r.Records > r.Span {
+					t.Fatalf("%s/%d: %+v", topic.Name, i, p.Ranges)
+				}
+				if r.Pack {
+					live[state.PackID{Epoch: r.Epoch, ID: r.Slot}] += int64(r.Len)
+				}
+				bytes += int64(r.Len)
+				records += int64(r.Records)
+			}
+			if n := len(p.Ranges); n > 0 {
+				next = p.Ranges[n-1].End()
+				if p.Ranges[0].End() <= p.Start {
+					t.Fatalf("%s/%d: begins at %d, %+v", topic.Name, i, p.Start, p.Ranges[0])
+				}
+			} else if p.Start != p.Next {
+				t.Fatalf("%s/%d: no ranges for [%d, %d)", topic.Name, i, p.Start, p.Next)
+			}
+			if p.Start < 0 || p.Start > p.Next || next != p.Next || bytes != p.Bytes || records != p.Records || len(p.Marks) > state.MarksMax {
+				t.Fatalf("%s/%d: %+v", topic.Name, i, p)
+			}
+		}
+	}
+	for _, id := range s.Packs() {
+		if p, _ := s.PackOf(id); p.Live != live[id] || p.Live > p.Size {
+			t.Fatalf("pack %+v: %+v, %d bytes are in use", id, p, live[id])
+		}
+	}
+}
+
+// FuzzFold: what a catalog accepts the fold accepts, and both come to the same; the state keeps its promises, a view of it does
+// not change, and its snapshot gives it back.
+func FuzzFold(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 10))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l := newLog(t)
+		src := fuzzing.Source{B: b}
+		var view *state.State
+		var then []byte
+		for i := 0; !src.Done() && i < 40; i++ {
+			l.step(&src)
+			if i == 2 {
+				view = l.s.View()
+				then = state.EncodeMessage(view)
+			}
+		}
+		wellFormed(t, l.s)
+		if view != nil && !bytes.Equal(state.EncodeMessage(view), then) {
+			t.Fatal("a view changed with its state")
+		}
+		message := state.EncodeMessage(l.s)
+		back, err := state.DecodeMessage(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wellFormed(t, back)
+		if !bytes.Equal(state.EncodeMessage(back), message) {
+			t.Fatal("another state came back")
+		}
+	})
+}
+
+// FuzzDecodeMessage: what is read of a snapshot's message is a state that keeps its promises but for the packs' sums, and is
+// written again as it was read; memory goes by the size of the message.
+func FuzzDecodeMessage(f *testing.F) {
+	f.Add(state.EncodeMessage(sample(f).s))
+	f.Add(state.EncodeMessage(rich(f).s))
+	f.Add(state.EncodeMessage(state.Genesis(cluster, 0)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var s *state.State
+		var err error
+		// A partition of two bytes takes a struct, a range of eleven bytes another; a state has some maps to begin with.
+		fuzzing.Allocates(t, 160*len(b)+16<<10, b, func() { s, err = state.DecodeMessage(b) })
+		if err != nil {
+			return
+		}
+		again, err := state.DecodeMessage(state.EncodeMessage(s))
+		if err != nil || !bytes.Equal(state.EncodeMessage(again), state.EncodeMessage(s)) {
+			t.Fatalf("another state came back: %v", err)
+		}
+		for _, topic := range s.Topics() {
+			for _, p := range topic.Partitions.All() {
+				if p.Start < 0 || p.Next < p.Start || len(p.Ranges) > 0 && p.Ranges[len(p.Ranges)-1].End() != p.Next {
+					t.Fatalf("%+v", p)
+				}
+			}
+		}
+	})
+}
+
+// mendSnapshot makes lengths and checksums right.
+func mendSnapshot(b []byte) {
+	if len(b) < 32 {
+		return
+	}
+	le := binary.LittleEndian
+	le.PutUint64(b[16:], uint64(len(b)-32))
+	le.PutUint32(b[24:], record.CRC32C(b[32:]))
+	le.PutUint32(b[28:], record.CRC32C(b[:28]))
+}
+
+// FuzzDecodeSnapshot: bytes are a snapshot of this version or an error; no bit of one can change; a body decompresses to what
+// the head claims, and takes no more memory than that, however it claims otherwise.
+func FuzzDecodeSnapshot(f *testing.F) {
+	good := state.EncodeSnapshot(sample(f).s)
+	f.Add(good, uint32(5))
+	f.Add(state.EncodeSnapshot(state.Genesis(cluster, 0)), uint32(3000))
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(append(bytes.Clone(good[:32]), z.EncodeAll(make([]byte, 4<<20), nil)...), uint32(0))
+	f.Fuzz(func(t *testing.T, b []byte, bit uint32) {
+		b = bytes.Clone(b)
+		mendSnapshot(b)
+		var s *state.State
+		var err error
+		bound := 3<<20 + 200*len(b) // a window, twice, and tables
+		if len(b) >= 32 {
+			if size := binary.LittleEndian.Uint64(b[8:]); size < uint64(64*len(b)+1024) {
+				bound += int(2 * size)
+			} else {
+				bound = math.MaxInt // decoded bit by bit, through a window
+			}
+		}
+		fuzzing.Allocates(t, bound, b, func() { s, err = state.DecodeSnapshot(b) })
+		if err != nil {
+			if !errors.Is(err, state.ErrSnapshot) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if v := binary.LittleEndian.Uint16(b[4:]); v != 1 {
+			t.Fatalf("version %d is read", v)
+		}
+		if back, err := state.DecodeSnapshot(state.EncodeSnapshot(s)); err != nil || !bytes.Equal(state.EncodeMessage(back), state.EncodeMessage(s)) {
+			t.Fatalf("another state came back: %v", err)
+		}
+		at := int(bit/8) % len(b)
+		b[at] ^= 1 << (bit % 8)
+		if _, err := state.DecodeSnapshot(b); err == nil {
+			t.Fatalf("bit %d of byte %d flipped unnoticed", bit%8, at)
+		}
+	})
+}
+
+// TestSnapshotThatClaimsMuch takes no memory for what it only claims.
+func TestSnapshotThatClaimsMuch(t *testing.T) {
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range []uint64{100, 1 << 20, 512 << 20, math.MaxUint64} {
+		for name, body := range map[string][]byte{
+			"a bomb":      z.EncodeAll(make([]byte, 64<<20), nil),
+			"a claim":     []byte("\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x30" + strings.Repeat("\x00", 31)),
+			"a few bytes": []byte("nothing"),
+		} {
+			b := append(bytes.Clone(state.EncodeSnapshot(state.Genesis(cluster, 0))[:32]), body...)
+			binary.LittleEndian.PutUint64(b[8:], claim)
+			mendSnapshot(b)
+			if name == "a bomb" && claim == 512<<20 {
+				continue // it is given what it claims, through a window, up to what there is
+			}
+			fuzzing.Allocates(t, 6<<20, nil, func() {
+				if _, err := state.DecodeSnapshot(b); !errors.Is(err, state.ErrSnapshot) {
+					t.Errorf("%s, %d bytes claimed: %v", name, claim, err)
+				}
+			})
+		}
+	}
+}
+
+// FuzzDecodeRecords: what is read is written again as it was read; memory goes by the size.
+func FuzzDecodeRecords(f *testing.F) {
+	src := fuzzing.Source{B: bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 30)}
+	l := rich(f)
+	for range 8 {
+		var recs []state.Record
+		for range 4 {
+			r := proposal(&src, l.s)
+			if r.Kind == state.PackInstall {
+				l.pack(&src, r.Pack)
+			}
+			recs = append(recs, r)
+		}
+		f.Add(state.EncodeRecords(nil, recs))
+	}
+	f.Add(state.EncodeRecords(nil, []state.Record{
+		{Kind: state.LeaderHint, Name: "x:1"},
+		done(state.Compaction{To: 5, Swept: 3, Tombstones: 1, Time: 77}),
+		{Kind: state.ProducerAppend, Topic: record.ID{1}, Offset: 9, Producer: state.ProducerBatch{ID: 7, Epoch: -1, Sequence: math.MaxInt32, Span: 3}},
+	}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var recs []state.Record
+		var err error
+		fuzzing.Allocates(t, 200*len(b)+8<<10, b, func() { recs, err = state.DecodeRecords(b) })
+		if err != nil {
+			return
+		}
+		again, err := state.DecodeRecords(state.EncodeRecords(nil, recs))
+		if err != nil || !reflect.DeepEqual(again, recs) {
+			t.Fatalf("%v: %+v, %+v", err, recs, again)
+		}
+		for i := range recs {
+			if k := recs[i].Kind; k < state.TopicCreate || k > state.CompactionDone || recs[i].Offset < 0 {
+				t.Fatalf("%+v", recs[i])
+			}
+		}
+	})
+}
+
+// FuzzCheckSettings: what is accepted has one canonical form, which is accepted as it is and means the same; a fault names
+// the setting.
+func FuzzCheckSettings(f *testing.F) {
+	for name, values := range map[string]string{
+		"retention-time": "7d 168h0m0s unlimited -1 1ns 100001d 100000d9000000h -5s", "retention-bytes": "1GiB 0 -1 999999999999999999TiB", "cleanup-policy": "compact compact,delete x",
+		"key-index": "1 t FALSE maybe", "max-batch-bytes": "128B 31457280 31457281", "min-compaction-lag": "1d12h 106751d23h47m16.854775807s", "nothing": "x",
+	} {
+		for v := range strings.SplitSeq(values, " ") {
+			f.Add(name, v)
+		}
+	}
+	f.Fuzz(func(t *testing.T, name, value string) {
+		got, err := state.CheckSettings(map[string]string{name: value})
+		if err != nil {
+			if len(name) < 100 && !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) && !strings.Contains(err.Error(), name) {
+				t.Fatalf("%q is not named: %v", name, err)
+			}
+			return
+		}
+		again, err := state.CheckSettings(got)
+		if err != nil || !maps.Equal(again, got) {
+			t.Fatalf("%q=%q is %v, then %v, %v", name, value, got, again, err)
+		}
+		s := state.Resolve(got)
+		if s != state.Resolve(map[string]string{name: got[name]}) || s.RetentionTime < state.Unlimited || s.RetentionBytes < state.Unlimited || s.DeleteRetentionTime < 0 ||
+			s.MinCompactionLag < 0 || s.MaxBatchBytes < 128 || s.MaxBatchBytes > 30<<20 || name == "retention-time" && s.RetentionTime == 0 {
+			t.Fatalf("%q=%q is %+v", name, value, s)
+		}
+	})
+}
+
+// FuzzCheckTopicName: a name that is allowed is one element of a path and of a key, whatever is done to it, and the same in a
+// URL.
+func FuzzCheckTopicName(f *testing.F) {
+	for _, s := range []string{"a", "A.b_c-9", "..", ".", "...", "a/b", "a b", "ä", "a\x00", "", "%2e%2e", "..\\a", strings.Repeat("x", 249), strings.Repeat("x", 250), "a\n"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		err := state.CheckTopicName(name)
+		if err != nil {
+			if len(err.Error()) > 3000 {
+				t.Fatalf("a message of %d bytes", len(err.Error()))
+			}
+			return
+		}
+		if !filepath.IsLocal(name) || filepath.Base(name) != name || strings.ContainsAny(name, "/\\%?#&+ \x00\r\n") || len(name) > 249 || !objstore.ValidKey(name) {
+			t.Fatalf("%q is allowed", name)
+		}
+	})
+}
+
+// What a catalog accepts in one object, Apply accepts: a name may be taken, freed and taken again.
+func TestNameTakenAgainInOneObject(t *testing.T) {
+	l := sample(t)
+	c := l.s.Catalog()
+	recs := []state.Record{create(7, "c", 1), {Kind: state.TopicDelete, Topic: record.ID{7}}, create(8, "c", 2), {Kind: state.TopicDelete, Topic: record.ID{1}}, create(9, "a", 1)}
+	for i := range recs {
+		if err := c.Propose(&recs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.must(recs)
+	if got := l.s.TopicByName("c"); got == nil || got.ID != (record.ID{8}) || got.Partitions.Len() != 2 || l.s.TopicByName("a").ID != (record.ID{9}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// FuzzNames: a name that is taken apart is put together again as it was, and no other object's.
+func FuzzNames(f *testing.F) {
+	nonce := record.ID{0xab, 1}
+	pos := state.Position{Epoch: 7, Slot: 1 << 40}
+	for _, key := range []string{
+		state.SlotKey(0, 7, nonce, 99), state.PackKey(0, 7, nonce, 99), state.SnapKey(0, pos, nonce), strings.ToUpper(state.SnapKey(0, pos, nonce)), "", "s0000/wal/",
+	} {
+		f.Add(uint32(0), key)
+		f.Add(uint32(12345), strings.Replace(key, "s0000", "s12345", 1))
+	}
+	f.Fuzz(func(t *testing.T, shard uint32, key string) {
+		kinds := 0
+		if epoch, id, slot, ok := state.ParseSlotKey(shard, key); ok {
+			if kinds++; state.SlotKey(shard, epoch, id, slot) != key {
+				t.Fatalf("%q is taken for slot %d of epoch %d-%s", key, slot, epoch, id)
+			}
+		}
+		if epoch, id, number, ok := state.ParsePackKey(shard, key); ok {
+			if kinds++; state.PackKey(shard, epoch, id, number) != key {
+				t.Fatalf("%q is taken for pack %d of epoch %d-%s", key, number, epoch, id)
+			}
+		}
+		if p, id, ok := state.ParseSnapKey(shard, key); ok {
+			if kinds++; state.SnapKey(shard, p, id) != key {
+				t.Fatalf("%q is taken for the snapshot at %+v of %s", key, p, id)
+			}
+		}
+		if kinds > 1 || kinds == 1 && !objstore.ValidKey(key) {
+			t.Fatalf("%q is taken for %d names", key, kinds)
+		}
+	})
+}

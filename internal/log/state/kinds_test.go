@@ -1,0 +1,30 @@
+package state_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/log/state"
+)
+
+// TestEveryKindHasAName: of those that can be decoded.
+func TestEveryKindHasAName(t *testing.T) {
+	seen := map[string]bool{}
+	for k := range 256 {
+		kind := state.RecordKind(k)
+		rec := state.Record{Kind: kind}
+		switch kind {
+		case state.PackInstall:
+			rec.Pack = &state.PackContent{}
+		case state.FormatLevel:
+			rec.Level = state.LevelMax
+		case state.LossAccepted:
+			rec.Loss = &state.Loss{}
+		}
+		_, err := state.DecodeRecords(state.EncodeRecords(nil, []state.Record{rec}))
+		if known := err == nil; known == strings.HasPrefix(kind.String(), "kind ") || seen[kind.String()] {
+			t.Errorf("kind %d is called %q", k, kind)
+		}
+		seen[kind.String()] = true
+	}
+}

@@ -1,0 +1,83 @@
+package state_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// TestMemory holds what a state says it takes against the heap: the state and a leader's copy of its tables.
+func TestMemory(t *testing.T) {
+	topic := func(i int) record.ID { return record.ID{byte(i >> 8), byte(i), 1} }
+	many := func(n int, f func(i int) state.Record) func(l *log) {
+		return func(l *log) {
+			for i := range n {
+				l.must([]state.Record{f(i)})
+			}
+		}
+	}
+	numbered := func(i, parts int) state.Record {
+		return state.Record{
+			Kind: state.TopicCreate, Topic: topic(i), Name: fmt.Sprint("topic-", i), Partitions: uint32(parts),
+			Settings: map[string]string{"retention-time": fmt.Sprint(i, "h")},
+		}
+	}
+	written := func(l *log, parts, times int) {
+		for time := range times {
+			for p := range parts {
+				l.must(nil, entry(1, uint32(p), int64(time), 1))
+			}
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		first func(*log)
+		grow  func(*log)
+	}{
+		{"topics", nil, many(2000, func(i int) state.Record { return numbered(i, 1) })},
+		{"partitions", nil, many(20, func(i int) state.Record { return numbered(i, state.PartitionsMax) })},
+		{"written partitions", func(l *log) { l.must([]state.Record{create(1, "t", 5000)}) }, func(l *log) { written(l, 5000, 1) }},
+		{"ranges", func(l *log) { l.must([]state.Record{create(1, "t", 10)}) }, func(l *log) { written(l, 10, 3000) }},
+		{"groups", func(l *log) { l.must([]state.Record{create(1, "t", 1)}) }, many(3000, func(i int) state.Record {
+			return state.Record{Kind: state.OffsetCommit, Topic: record.ID{1}, Name: fmt.Sprint("group-", i), Offset: 1}
+		})},
+		{"offsets", func(l *log) { l.must([]state.Record{create(1, "t", 10_000)}) }, many(10_000, func(i int) state.Record {
+			return state.Record{Kind: state.OffsetCommit, Topic: record.ID{1}, Name: "g", Partition: uint32(i), Offset: 1, Metadata: strings.Repeat("m", 100)}
+		})},
+		{"producers", func(l *log) { l.must([]state.Record{create(1, "t", 100)}) }, many(8000, func(i int) state.Record {
+			return state.Record{Kind: state.ProducerAppend, Topic: record.ID{1}, Partition: uint32(i % 100), Producer: state.ProducerBatch{ID: int64(i), Span: 1}}
+		})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLog(t)
+			if c.first != nil {
+				c.first(l)
+			}
+			empty, said := heap(), l.s.Memory().Sum()
+			c.grow(l)
+			ahead := l.s.Catalog()
+			held, says := heap()-empty, l.s.Memory().Sum()-said
+			t.Logf("%d bytes in memory, %d said", held, says)
+			if held > says+says/10+64<<10 {
+				t.Errorf("%d bytes are in memory, and the state says %d", held, says)
+			}
+			if l.s.Memory() != l.s.Recounted() || ahead.Memory().Tables != l.s.Memory().Tables {
+				t.Errorf("%+v, counted %+v, ahead %+v", l.s.Memory(), l.s.Recounted(), ahead.Memory())
+			}
+			runtime.KeepAlive(ahead)
+		})
+	}
+}
+
+// heap is what is in use after a collection.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,112 @@
+package state_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// appends lets producers from first on write one batch each into partition 0 of a topic, a slot for every hundred.
+func (l *log) appends(topic byte, first, n, sequence int) {
+	l.t.Helper()
+	const each = 100
+	for n > 0 {
+		some := min(n, each)
+		base := l.s.Topic(record.ID{topic}).Partitions.At(0).Next
+		var recs []state.Record
+		for i := range some {
+			recs = append(recs, state.Record{
+				Kind: state.ProducerAppend, Topic: record.ID{topic}, Offset: base + int64(i),
+				Producer: state.ProducerBatch{ID: int64(first + i), Sequence: int32(sequence), Span: 1},
+			})
+		}
+		l.must(recs, entry(topic, 0, base, uint32(some)))
+		first, n = first+some, n-some
+	}
+}
+
+func (l *log) known(topic byte) int {
+	return len(l.s.Topic(record.ID{topic}).Partitions.At(0).Producers)
+}
+
+// TestProducersAreBounded: beyond the bound an eighth is forgotten, the longest silent first; who was forgotten begins
+// again with any sequence, and the others' last batches are still known. A state that was loaded from a snapshot forgets the
+// same ones (rule R12).
+func TestProducersAreBounded(t *testing.T) {
+	l := newLog(t)
+	l.must([]state.Record{create(1, "a", 1), create(2, "b", 1)})
+	l.appends(1, 0, state.ProducersMax-100, 7)
+	l.appends(1, 0, 100, 8) // the first ones are not the longest silent any more
+	l.appends(1, state.ProducersMax-100, 100, 7)
+	if n := l.known(1); n != state.ProducersMax {
+		t.Fatalf("%d producers are known at the bound", n)
+	}
+	again, err := state.DecodeSnapshot(state.EncodeSnapshot(l.s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := &log{t, again}
+	for _, l := range []*log{l, loaded} {
+		l.appends(1, state.ProducersMax, 1, 7)
+		// The eighth is one of all that are there, the new one included.
+		if n, want := l.known(1), state.ProducersMax+1-(state.ProducersMax+1)/8; n != want {
+			t.Fatalf("%d producers are known beyond the bound, want %d", n, want)
+		}
+		l.check(0, 8, true, nil)
+		l.check(0, 10, false, state.ErrSequence)
+		l.check(99, 7, true, nil)
+		l.check(100, 7, false, nil) // forgotten: what it sends again is new
+		l.check(100, 1000, false, nil)
+		l.check(state.ProducersMax-100, 7, true, nil)
+		l.check(state.ProducersMax, 7, true, nil)
+	}
+	if !bytes.Equal(state.EncodeMessage(l.s), state.EncodeMessage(loaded.s)) {
+		t.Error("a state that was loaded has forgotten others")
+	}
+}
+
+// check asks for a batch of one record in topic 1.
+func (l *log) check(producer, sequence int, duplicate bool, want error) {
+	l.t.Helper()
+	_, dup, err := l.s.CheckProducer(record.ID{1}, 0, &state.ProducerBatch{ID: int64(producer), Sequence: int32(sequence), Span: 1})
+	if dup != duplicate || !errors.Is(err, want) || want == nil && err != nil {
+		l.t.Errorf("producer %d sequence %d: duplicate %v, %v", producer, sequence, dup, err)
+	}
+}
+
+// TestDeletedTopicsForgetTheirProducers: those of a topic that is gone take no room from others.
+func TestDeletedTopicsForgetTheirProducers(t *testing.T) {
+	l := newLog(t)
+	for range 3 {
+		l.must([]state.Record{create(1, "a", 1)})
+		l.appends(1, 0, state.ProducersMax/2+1, 0)
+		l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{1}}})
+	}
+	l.must([]state.Record{create(2, "b", 1)})
+	l.appends(2, 0, state.ProducersMax, 0)
+	if n := l.known(2); n != state.ProducersMax {
+		t.Errorf("%d producers are known, there is room for %d", n, state.ProducersMax)
+	}
+	l.appends(2, state.ProducersMax, 1, 0)
+	if n := l.known(2); n > state.ProducersMax {
+		t.Errorf("%d producers are known, the bound is %d", n, state.ProducersMax)
+	}
+}
+
+// TestSequencesWrap: after the largest int32 comes 0, as in Kafka, also within a batch.
+func TestSequencesWrap(t *testing.T) {
+	for _, last := range []state.ProducerBatch{{Sequence: math.MaxInt32, Span: 1}, {Sequence: math.MaxInt32 - 2, Span: 3}, {Sequence: math.MaxInt32 - 1, Span: 7}} {
+		l := newLog(t)
+		l.must([]state.Record{create(1, "a", 1), {Kind: state.ProducerAppend, Topic: record.ID{1}, Producer: last}}, entry(1, 0, 0, last.Span))
+		next := int((int64(last.Sequence) + int64(last.Span)) % (1 << 31))
+		l.check(0, next, false, nil)
+		l.check(0, next+1, false, state.ErrSequence)
+		if _, dup, err := l.s.CheckProducer(record.ID{1}, 0, &last); !dup || err != nil {
+			t.Errorf("%+v again: duplicate %v, %v", last, dup, err)
+		}
+	}
+}

@@ -1,0 +1,360 @@
+package state_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+var cluster = record.ID{0xc1}
+
+// log writes slots to a state.
+type log struct {
+	t testing.TB
+	s *state.State
+}
+
+func newLog(t testing.TB) *log {
+	l := &log{t, state.Genesis(cluster, 0)}
+	l.seal(1)
+	return l
+}
+
+func (l *log) head(kind record.Kind) record.Head {
+	return record.Head{
+		Kind: kind, Time: l.s.AppendTime + 1, Cluster: cluster, Epoch: l.s.Pos.Epoch, Nonce: l.s.Nonce, Slot: l.s.Pos.Slot,
+		PrevCRC: l.s.PrevCRC, CRC: l.s.PrevCRC*31 + 7,
+	}
+}
+
+func (l *log) seal(nonce byte) {
+	l.t.Helper()
+	h := l.head(record.KindSeal)
+	h.NextEpoch, h.NextNonce = h.Epoch+1, record.ID{nonce}
+	if err := l.s.Apply(&h, nil, nil); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *log) data(recs []state.Record, index ...record.IndexEntry) error {
+	h := l.head(record.KindData)
+	for i := range index {
+		index[i].AppendTime = h.Time
+	}
+	return l.s.Apply(&h, recs, index)
+}
+
+func (l *log) must(recs []state.Record, index ...record.IndexEntry) {
+	l.t.Helper()
+	if err := l.data(recs, index...); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func create(id byte, name string, parts uint32) state.Record {
+	return state.Record{Kind: state.TopicCreate, Topic: record.ID{id}, Name: name, Partitions: parts, Settings: map[string]string{"retention-time": "24h0m0s"}}
+}
+
+func entry(id byte, part uint32, base int64, span uint32) record.IndexEntry {
+	return record.IndexEntry{
+		Topic: record.ID{id}, Partition: part, Base: base, Span: span, Records: span, Pos: 192, Len: span * 10,
+		MinTime: 1000 + base, MaxTime: 2000 + base,
+	}
+}
+
+func sample(t testing.TB) *log {
+	l := newLog(t)
+	l.must([]state.Record{create(1, "a", 2), create(2, "b", 1)}, entry(1, 0, 0, 3))
+	l.must(nil, entry(1, 0, 3, 2), entry(1, 1, 0, 7))
+	l.seal(2)
+	l.must(nil, entry(1, 0, 5, 1), entry(2, 0, 0, 1))
+	l.must([]state.Record{{Kind: state.TopicChange, Topic: record.ID{2}, Partitions: 3, Settings: map[string]string{"compression": "zstd"}}})
+	return l
+}
+
+func TestApplyFoldsTheLog(t *testing.T) {
+	s := sample(t).s
+	a, b := s.TopicByName("a"), s.TopicByName("b")
+	if a.Partitions.At(0).Next != 6 || a.Partitions.At(1).Next != 7 || b.Partitions.Len() != 3 || b.Settings["compression"] != "zstd" {
+		t.Fatalf("%+v %+v", a, b)
+	}
+	if p := a.Partitions.At(0); len(p.Ranges) != 3 || p.Bytes != 60 || len(p.Epochs) != 2 || p.Epochs[1] != (state.EpochStart{Epoch: 2, Offset: 5}) {
+		t.Fatalf("%+v", p)
+	}
+	for offset, want := range []int{0, 0, 0, 1, 1, 2, -1} {
+		if got := a.Partitions.At(0).Find(int64(offset)); got != want {
+			t.Errorf("offset %d is in range %d, want %d", offset, got, want)
+		}
+	}
+	if key := s.Key(1, 5); key != "s0000/wal/0000000001-01000000000000000000000000000000/00000000000000000005" {
+		t.Errorf("key %s", key)
+	}
+	if s.Key(9, 0) != "" {
+		t.Error("a key for an epoch that is not on the chain")
+	}
+}
+
+// TestApplyRefuses: what no leader writes is corruption, and changes nothing.
+func TestApplyRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		recs  []state.Record
+		index []record.IndexEntry
+		want  string
+	}{
+		{"gap", nil, []record.IndexEntry{entry(1, 0, 7, 1)}, "next is 6"},
+		{"reuse", nil, []record.IndexEntry{entry(1, 0, 5, 1)}, "next is 6"},
+		{"empty span", nil, []record.IndexEntry{entry(1, 0, 6, 0)}, "span 0"},
+		{"unknown topic", nil, []record.IndexEntry{entry(9, 0, 0, 1)}, "no partition"},
+		{"unknown partition", nil, []record.IndexEntry{entry(1, 2, 0, 1)}, "no partition"},
+		{"partition twice", nil, []record.IndexEntry{entry(1, 0, 6, 1), entry(1, 0, 6, 1)}, "has one already"},
+		{"topic exists", []state.Record{create(3, "a", 1)}, nil, "can not be created"},
+		{"id exists", []state.Record{create(1, "c", 1)}, nil, "can not be created"},
+		{"same name twice", []state.Record{create(3, "c", 1), create(4, "c", 1)}, nil, "can not be created"},
+		{"no partitions", []state.Record{create(3, "c", 0)}, nil, "can not be created"},
+		{"delete unknown", []state.Record{{Kind: state.TopicDelete, Topic: record.ID{9}}}, nil, "no topic"},
+		{"delete twice", []state.Record{{Kind: state.TopicDelete, Topic: record.ID{1}}, {Kind: state.TopicDelete, Topic: record.ID{1}}}, nil, "no topic"},
+		{"append to deleted", []state.Record{{Kind: state.TopicDelete, Topic: record.ID{1}}}, []record.IndexEntry{entry(1, 0, 6, 1)}, "no partition"},
+		{"shrink", []state.Record{{Kind: state.TopicChange, Topic: record.ID{1}, Partitions: 1}}, nil, "can not be changed"},
+		{"hint in data", []state.Record{{Kind: state.LeaderHint}}, nil, "kind 4"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := sample(t)
+			before := string(state.EncodeSnapshot(l.s))
+			err := l.data(c.recs, c.index...)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error %v, want %q", err, c.want)
+			}
+			if string(state.EncodeSnapshot(l.s)) != before {
+				t.Fatal("the state changed")
+			}
+		})
+	}
+}
+
+func TestApplyChecksTheChain(t *testing.T) {
+	for name, change := range map[string]func(h *record.Head){
+		"cluster":      func(h *record.Head) { h.Cluster[0]++ },
+		"shard":        func(h *record.Head) { h.Shard++ },
+		"epoch":        func(h *record.Head) { h.Epoch++ },
+		"nonce":        func(h *record.Head) { h.Nonce[0]++ },
+		"slot":         func(h *record.Head) { h.Slot++ },
+		"head before":  func(h *record.Head) { h.PrevCRC++ },
+		"append time":  func(h *record.Head) { h.Time-- },
+		"kind":         func(h *record.Head) { h.Kind = record.KindPack },
+		"seal's epoch": func(h *record.Head) { h.Kind = record.KindSeal; h.NextEpoch = h.Epoch + 2 },
+	} {
+		l := sample(t)
+		h := l.head(record.KindData)
+		change(&h)
+		if err := l.s.Apply(&h, nil, nil); err == nil {
+			t.Errorf("a slot with another %s is applied", name)
+		}
+	}
+}
+
+func TestViewDoesNotChange(t *testing.T) {
+	l := sample(t)
+	v := l.s.View()
+	before := string(state.EncodeSnapshot(v))
+	l.must([]state.Record{create(5, "e", 1), {Kind: state.TopicDelete, Topic: record.ID{2}}}, entry(1, 0, 6, 4), entry(5, 0, 0, 1))
+	l.seal(3)
+	l.must([]state.Record{{Kind: state.TopicChange, Topic: record.ID{1}, Partitions: 4}}, entry(1, 3, 0, 1))
+	if string(state.EncodeSnapshot(v)) != before {
+		t.Fatal("a view changed with its state")
+	}
+	if l.s.TopicByName("a").Partitions.At(0).Next != 10 || l.s.TopicByName("b") != nil {
+		t.Fatal("the state did not go on")
+	}
+}
+
+func TestCatalogDecidesAsApplyDoes(t *testing.T) {
+	l := sample(t)
+	c := l.s.Catalog()
+	rec := create(7, "g", 2)
+	if err := c.Propose(&rec); err != nil {
+		t.Fatal(err)
+	}
+	if base, err := c.Reserve(record.ID{7}, 1, 5, -1); base != 0 || err != nil {
+		t.Fatal(base, err)
+	}
+	if base, err := c.Reserve(record.ID{1}, 0, 5, 6); base != 6 || err != nil {
+		t.Fatal(base, err)
+	}
+	if next, err := c.Reserve(record.ID{1}, 0, 5, 6); next != 11 || err != state.ErrNotNext {
+		t.Fatal(next, err)
+	}
+	l.must([]state.Record{rec}, entry(7, 1, 0, 5), entry(1, 0, 6, 5))
+	if err := c.Propose(&rec); err != state.ErrTopicExists {
+		t.Fatal(err)
+	}
+}
+
+func TestSnapshotRoundTrip(t *testing.T) {
+	s := sample(t).s
+	b := state.EncodeSnapshot(s)
+	got, err := state.DecodeSnapshot(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(state.EncodeSnapshot(got)) != string(b) {
+		t.Fatal("another state came back")
+	}
+	h := (&log{t, got}).head(record.KindData)
+	if err := got.Apply(&h, nil, []record.IndexEntry{entry(1, 0, 6, 1)}); err != nil {
+		t.Fatalf("the decoded state does not go on: %v", err)
+	}
+}
+
+func TestSnapshotDamageIsNoticed(t *testing.T) {
+	b := state.EncodeSnapshot(sample(t).s)
+	for i := range len(b) * 8 {
+		bad := append([]byte(nil), b...)
+		bad[i/8] ^= 1 << (i % 8)
+		if _, err := state.DecodeSnapshot(bad); err == nil {
+			t.Fatalf("bit %d", i)
+		}
+	}
+	for i := range b {
+		if _, err := state.DecodeSnapshot(b[:i]); err == nil {
+			t.Fatalf("cut at %d", i)
+		}
+	}
+}
+
+func TestRecordsOfANewerVersionAreRefused(t *testing.T) {
+	for _, b := range [][]byte{{2, 8, 99}, {4, 8, 1, 120, 1}, {1}, {2, 16, 1}} {
+		if recs, err := state.DecodeRecords(b); err == nil {
+			t.Errorf("% x decodes to %+v", b, recs)
+		}
+	}
+}
+
+func TestCheckSettings(t *testing.T) {
+	good, err := state.CheckSettings(map[string]string{
+		"retention-time": "7d", "retention-bytes": "1GiB", "max-batch-bytes": "2MiB", "cleanup-policy": "compact", "key-index": "0",
+		"min-compaction-lag": "1d12h", "timestamp-type": "LogAppendTime",
+	})
+	want := map[string]string{
+		"retention-time": "168h0m0s", "retention-bytes": "1073741824", "max-batch-bytes": "2097152", "cleanup-policy": "compact",
+		"key-index": "false", "min-compaction-lag": "36h0m0s", "timestamp-type": "LogAppendTime",
+	}
+	if err != nil || !maps.Equal(good, want) {
+		t.Fatalf("%v, %v", good, err)
+	}
+	again, err := state.CheckSettings(good)
+	if err != nil || !maps.Equal(again, good) {
+		t.Fatalf("canonical form is not stable: %v, %v", again, err)
+	}
+	s := state.Resolve(good)
+	if s.RetentionTime != 7*24*time.Hour || s.RetentionBytes != 1<<30 || s.KeyIndex || s.MaxBatchBytes != 2<<20 {
+		t.Fatalf("%+v", s)
+	}
+	if d := state.Resolve(nil); d.RetentionTime != state.Unlimited || d.MaxBatchBytes != 1_048_588 || d.KeyIndex {
+		t.Fatalf("%+v", d)
+	}
+}
+
+func TestCheckSettingsNamesEveryFault(t *testing.T) {
+	_, err := state.CheckSettings(map[string]string{"retention-time": "soon", "retention-bytes": "-5", "colour": "red", "max-batch-bytes": "99TiB"})
+	for _, want := range []string{"retention-time", `"soon"`, "retention-bytes", `"-5"`, "colour", "max-batch-bytes", "99TiB"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not name %s", err, want)
+		}
+	}
+}
+
+func TestSpansAreBounded(t *testing.T) {
+	for given, want := range map[[2]string]string{
+		{"min-compaction-lag", "0s"}:               "",
+		{"min-compaction-lag", "100000d"}:          "",
+		{"delete-retention-time", "0s"}:            "",
+		{"delete-retention-time", "1d-24h"}:        "",
+		{"retention-time", "1s"}:                   "",
+		{"retention-time", "-1"}:                   "",
+		{"min-compaction-lag", "-1s"}:              "less than 0s",
+		{"min-compaction-lag", "unlimited"}:        "time span",
+		{"min-compaction-lag", "100001d"}:          "more than 100000d",
+		{"delete-retention-time", "100000d2e6h"}:   "time span",
+		{"delete-retention-time", "99999d999999h"}: "more than 100000d",
+		{"delete-retention-time", "-1"}:            "time span",
+		{"retention-time", "999ms"}:                "less than 1s",
+	} {
+		_, err := state.CheckSettings(map[string]string{given[0]: given[1]})
+		if (err == nil) != (want == "") || err != nil && !(strings.Contains(err.Error(), want) && strings.Contains(err.Error(), given[0]) && strings.Contains(err.Error(), given[1])) {
+			t.Errorf("%s: %v", given, err)
+		}
+	}
+}
+
+func TestCheckTopicName(t *testing.T) {
+	for _, good := range []string{"a", "A.b_c-9", "...", strings.Repeat("x", 249)} {
+		if err := state.CheckTopicName(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{"", ".", "..", "../../evil", "a/b", "a b", "ä", "a\x00", strings.Repeat("x", 250)} {
+		if state.CheckTopicName(bad) == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	l := newLog(&testing.T{})
+	l.must([]state.Record{create(1, "a", 100)})
+	for i := range int64(1000) {
+		var index []record.IndexEntry
+		for p := range uint32(100) {
+			index = append(index, entry(1, p, i*10, 10))
+		}
+		l.must(nil, index...)
+	}
+	b.Run("view", func(b *testing.B) {
+		for b.Loop() {
+			l.s.View()
+		}
+	})
+	b.Run("encode 100,000 ranges", func(b *testing.B) {
+		for b.Loop() {
+			b.SetBytes(int64(len(state.EncodeSnapshot(l.s))))
+		}
+	})
+	enc := state.EncodeSnapshot(l.s)
+	b.Run("decode", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := state.DecodeSnapshot(enc); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestTimestampTypeGoesByTwoNames(t *testing.T) {
+	for given, want := range map[string]string{
+		"create": state.TimestampCreate, "append": state.TimestampAppend, "CreateTime": state.TimestampCreate,
+		"LogAppendTime": state.TimestampAppend, " append ": state.TimestampAppend,
+	} {
+		got, err := state.CheckSettings(map[string]string{"timestamp-type": given})
+		if err != nil || got["timestamp-type"] != want {
+			t.Errorf("%q: %v, %v", given, got, err)
+		}
+		s, topic := state.Resolve(got), state.Topic{Settings: got}
+		if s.TimestampType != want || topic.LogAppendTime() != (want == state.TimestampAppend) {
+			t.Errorf("%q: %+v", given, s)
+		}
+	}
+	if s := state.Resolve(nil); s.TimestampType != state.TimestampCreate || new(state.Topic).LogAppendTime() {
+		t.Errorf("default %+v", s)
+	}
+	for _, bad := range []string{"", "Append", "logappendtime", "1", "create,append"} {
+		_, err := state.CheckSettings(map[string]string{"timestamp-type": bad})
+		if err == nil || !strings.Contains(err.Error(), "setting timestamp-type: ") || !strings.Contains(err.Error(), "append (LogAppendTime)") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package log
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+)
+
+// Append is one caller's data for one partition.
+type Append struct {
+	// Head says what it is; Base, Err and Next in it do not count.
+	Head core.Append
+	// Data is whole batches as record.Check accepts them. The log owns it from Submit until Release, and patches
+	// it: offsets and epoch, and in a topic with timestamp-type=LogAppendTime timestamp and checksum.
+	Data []byte
+	// Release, if not nil, is called exactly once when the log holds no reference to Data any more; from any goroutine,
+	// before or after the ticket is answered. It must not block.
+	Release func()
+	// Memory, if not nil, is the reservation that covers Data. Whoever holds Data next moves it to another class; Release
+	// still gives it back.
+	Memory *budget.Reservation
+}
+
+// outcome is what a caller hears of one append. The zero value is not an acknowledgement.
+type outcome uint8
+
+const (
+	outcomeNone outcome = iota
+	outcomeAcked
+	outcomeFailed
+)
+
+// Result is the answer to one Append or operation. The zero value is "unknown", never an acknowledgement.
+type Result struct {
+	Base int64 // offset of the first record
+	Span int64 // number of offsets taken
+	Time int64 // append time, microseconds since 1970; 0 for a duplicate
+	// Duplicate: an idempotent producer's batch that was there already, at Base.
+	Duplicate bool
+
+	outcome outcome
+	err     error
+}
+
+// Err is nil if it is durable and committed (rule R4), else a *RejectedError or ErrUnknown.
+func (r *Result) Err() error {
+	switch r.outcome {
+	case outcomeAcked:
+		return nil
+	case outcomeFailed:
+		return r.err
+	}
+	return ErrUnknown
+}
+
+// Ticket stands for one Submit.
+type Ticket struct {
+	log     *Log
+	done    chan struct{} // closed when every result is there
+	results []Result      // written by the owner until done is closed, then read-only
+
+	// Of the owner.
+	members []member
+	left    int // members not answered yet
+
+	// Most tickets are for one append: these save two allocations.
+	oneMember [1]member
+	oneResult [1]Result
+}
+
+// memberState says how far a member has come.
+type memberState uint8
+
+const (
+	memberNew    memberState = iota
+	memberQueued             // in the batcher
+	memberSent               // in a proposal
+	memberDone               // answered
+)
+
+// member is an append or operation on its way. It belongs to the owner once submitted.
+type member struct {
+	item    Item[*member]
+	ticket  *Ticket
+	i       int // in the ticket
+	state   memberState
+	head    core.Append
+	data    []byte
+	bytes   int64 // that it waits with: those of data, or about those of op
+	release func()
+	memory  *budget.Reservation
+	op      *core.Op // instead of head and data
+	since   int64    // when it was submitted, on the log's clock
+}
+
+func (l *Log) newTicket(n int) *Ticket {
+	t := &Ticket{log: l, done: make(chan struct{}), left: n}
+	if n <= 1 {
+		t.members, t.results = t.oneMember[:n], t.oneResult[:n]
+	} else {
+		t.members, t.results = make([]member, n), make([]Result, n)
+	}
+	return t
+}
+
+// Submit queues appends in call order, the appends of one call one after the other, and returns at once. Each is
+// answered for itself. It may be called concurrently.
+func (l *Log) Submit(appends []Append) *Ticket {
+	t := l.newTicket(len(appends))
+	var bytes int64
+	now := l.now()
+	for i := range appends {
+		a := &appends[i]
+		m := &t.members[i]
+		m.ticket, m.i, m.head, m.since = t, i, a.Head, now
+		m.data, m.release, m.memory = a.Data, a.Release, a.Memory
+		m.item.Value = m
+		m.bytes = int64(len(a.Data))
+		bytes += m.bytes
+	}
+	l.send(t, bytes)
+	return t
+}
+
+// Propose queues a change of the state, like data. It may be called concurrently.
+func (l *Log) Propose(op state.Record) *Ticket {
+	return l.ProposeAll([]core.Op{{Record: op}})
+}
+
+// ProposeAll queues changes of the state, one after the other; each is answered for itself. Err and Next in them do not
+// count.
+func (l *Log) ProposeAll(ops []core.Op) *Ticket { return l.propose(ops, false) }
+
+// ProposePatiently is ProposeAll for changes that nobody is in a hurry for: they ride in the next object, and alone they
+// wait for Batch.Patience.
+func (l *Log) ProposePatiently(ops []core.Op) *Ticket { return l.propose(ops, true) }
+
+func (l *Log) propose(ops []core.Op, patient bool) *Ticket {
+	t := l.newTicket(len(ops))
+	var bytes int64
+	for i := range ops {
+		m := &t.members[i]
+		m.ticket, m.i, m.op, m.since = t, i, &ops[i], l.now()
+		m.item.Value, m.item.Patient = m, patient
+		m.bytes = opBytes(&ops[i].Record)
+		bytes += m.bytes
+	}
+	l.send(t, bytes)
+	return t
+}
+
+// opBytes is about what a record takes in an object: its head, state records and index are read as one, so they must not
+// grow without bound.
+func opBytes(r *state.Record) int64 {
+	n := 64 + len(r.Name) + len(r.Metadata)
+	for k, v := range r.Settings {
+		n += len(k) + len(v) + 8
+	}
+	if r.Pack != nil {
+		for i := range r.Pack.Entries {
+			n += 96 + 24*len(r.Pack.Entries[i].Sources)
+		}
+	}
+	return int64(n)
+}
+
+func (l *Log) send(t *Ticket, bytes int64) {
+	if len(t.members) == 0 {
+		close(t.done)
+		return
+	}
+	err := ErrClosed
+	switch queued := l.queued.Add(bytes); {
+	case bytes > 0 && queued > l.opt.QueueBytes && queued > bytes:
+		err = ErrQueueFull
+	case l.in.put(message{submit: t}):
+		return
+	}
+	for i := range t.members {
+		l.reject(&t.members[i], &RejectedError{Err: err})
+	}
+}
+
+// Done is closed when every append has its answer.
+func (t *Ticket) Done() <-chan struct{} { return t.done }
+
+// Wait returns a result for each append, in order. If ctx ends first, what was not sent yet is taken out and rejected
+// with the context's cause, and the rest is unknown. The results are read-only. Wait may be called again, and
+// concurrently.
+func (t *Ticket) Wait(ctx context.Context) []Result { return t.wait(ctx, nil) }
+
+// timers of WaitFor, stopped.
+var timers = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}}
+
+// WaitFor is Wait with a context that ends after d, which costs a fifth of one.
+func (t *Ticket) WaitFor(ctx context.Context, d time.Duration) []Result {
+	timer := timers.Get().(*time.Timer)
+	timer.Reset(d)
+	defer func() {
+		timer.Stop() // nothing is left in its channel then
+		timers.Put(timer)
+	}()
+	return t.wait(ctx, timer.C)
+}
+
+func (t *Ticket) wait(ctx context.Context, late <-chan time.Time) []Result {
+	select {
+	case <-t.done:
+		return t.results
+	default:
+	}
+	var why error
+	select {
+	case <-t.done:
+		return t.results
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	case <-late:
+		why = context.DeadlineExceeded
+	}
+	t.log.in.put(message{cancel: t, why: why}) // refused: the owner has answered, or will
+	<-t.done
+	return t.results
+}
+
+// reject answers a member that waits to be frozen, or never got that far.
+func (l *Log) reject(m *member, err error) {
+	l.queued.Add(-m.bytes)
+	m.drop()
+	l.answer(m, Result{outcome: outcomeFailed, err: err})
+}
+
+// drop gives the data back, if the member still has it.
+func (m *member) drop() {
+	if m.release != nil {
+		m.release()
+	}
+	m.data, m.release, m.memory = nil, nil, nil
+}
+
+// answer gives a member its result, unless it has one, and its ticket the last one. Only the owner calls it, or, for a
+// ticket that never reached the owner, its submitter.
+func (l *Log) answer(m *member, r Result) {
+	if m.state == memberDone {
+		return
+	}
+	m.state = memberDone
+	l.met.answered(&r)
+	t := m.ticket
+	t.results[m.i] = r
+	if t.left--; t.left == 0 {
+		close(t.done)
+	}
+}
