@@ -90,7 +90,7 @@ corpus: ## keep in testdata/fuzz what make fuzz has found, as far as it covers s
 	bin/campaign -keep $(if $(RUN),-run '$(RUN)')
 
 cacheimages: ## every image of the cache folder, the data folder and a bucket in a folder that a crash can leave
-	$(GO) test ./internal/cache ./internal/node ./internal/objstore -run 'Images|TornWrites|DataFolders|PowerFailures' -count=1 -v -timeout 0 -images
+	$(GO) test ./internal/objstore/cache ./internal/node ./internal/objstore -run 'Images|TornWrites|DataFolders|PowerFailures' -count=1 -v -timeout 0 -images
 
 sim: ## the simulator: SEED= repeats one seed with its trace, else new seeds for TIME
 	$(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED) $(if $(SHRINK),-shrink),-simtime=$(TIME) $(if $(SHARE),-share=$(SHARE)))

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/view"
+	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -17,9 +17,9 @@ import (
 var (
 	ErrKeyNotFound = errors.New("the key has no record")
 	// ErrKeyIndexOff: the topic's setting key-index is off.
-	ErrKeyIndexOff = view.ErrNotIndexed
+	ErrKeyIndexOff = keyindex.ErrNotIndexed
 	// ErrKeyIndexUnavailable: the file of the index can not be written.
-	ErrKeyIndexUnavailable = view.ErrUnavailable
+	ErrKeyIndexUnavailable = keyindex.ErrUnavailable
 )
 
 // KeyRecord is a record of a key. Unlike the records of Records it is the caller's to keep.
@@ -86,9 +86,9 @@ func (b *Broker) Key(ctx context.Context, topic string, key []byte) (KeyRecord, 
 func (b *Broker) Keys(ctx context.Context, topic string, prefix []byte) iter.Seq2[KeyEntry, error] {
 	return func(yield func(KeyEntry, error) bool) {
 		info, err := b.indexed(ctx, topic)
-		q := view.ListQuery{Prefix: prefix, Limit: keysPage}
+		q := keyindex.ListQuery{Prefix: prefix, Limit: keysPage}
 		for err == nil {
-			var page []view.Entry
+			var page []keyindex.Entry
 			if page, err = b.n.Keys().List(ctx, info.ID, q); len(page) == 0 {
 				break
 			}
@@ -110,12 +110,12 @@ func (b *Broker) Keys(ctx context.Context, topic string, prefix []byte) iter.Seq
 func (b *Broker) KeyHistory(ctx context.Context, topic string, key []byte, o KeyHistoryOptions) iter.Seq2[KeyRecord, error] {
 	return func(yield func(KeyRecord, error) bool) {
 		info, err := b.indexed(ctx, topic)
-		q := view.HistoryQuery{Partition: -1, NewestFirst: !o.OldestFirst, Limit: historyPage}
+		q := keyindex.HistoryQuery{Partition: -1, NewestFirst: !o.OldestFirst, Limit: historyPage}
 		if o.Partition != nil {
 			q.Partition = int(*o.Partition)
 		}
 		for more := true; err == nil && more; {
-			var page []view.Entry
+			var page []keyindex.Entry
 			if page, err = b.n.Keys().History(ctx, info.ID, key, q); err != nil {
 				break
 			}
@@ -125,7 +125,7 @@ func (b *Broker) KeyHistory(ctx context.Context, topic string, key []byte, o Key
 			}
 			if more = len(page) == q.Limit; more {
 				last := &page[len(page)-1]
-				q.After = &view.Place{Partition: last.Partition, Offset: last.Offset}
+				q.After = &keyindex.Place{Partition: last.Partition, Offset: last.Offset}
 			}
 		}
 		if err != nil {
@@ -135,8 +135,8 @@ func (b *Broker) KeyHistory(ctx context.Context, topic string, key []byte, o Key
 }
 
 // each gives the records of entries, and tells the index of those that are gone.
-func (b *Broker) each(ctx context.Context, info *broker.TopicInfo, page []view.Entry, yield func(KeyRecord, error) bool) (stopped bool, err error) {
-	var gone []view.Entry
+func (b *Broker) each(ctx context.Context, info *broker.TopicInfo, page []keyindex.Entry, yield func(KeyRecord, error) bool) (stopped bool, err error) {
+	var gone []keyindex.Entry
 	for i := range page {
 		r, there, err := b.recordAt(ctx, info.Name, &page[i])
 		switch {
@@ -169,7 +169,7 @@ func (b *Broker) indexed(ctx context.Context, topic string) (broker.TopicInfo, e
 }
 
 // recordAt reads the record of an entry; there is false if it is gone.
-func (b *Broker) recordAt(ctx context.Context, topic string, e *view.Entry) (r KeyRecord, there bool, err error) {
+func (b *Broker) recordAt(ctx context.Context, topic string, e *keyindex.Entry) (r KeyRecord, there bool, err error) {
 	f, err := b.Fetch(ctx, topic, FetchOptions{Partition: int32(e.Partition), Offset: e.Offset, MaxBytes: 1})
 	if errors.Is(err, ErrBelowStart) || errors.Is(err, ErrUnknownPartition) {
 		return r, false, nil
@@ -203,16 +203,16 @@ func cloned(r *record.Record) record.Record {
 	return c
 }
 
-func (b *Broker) forget(ctx context.Context, info *broker.TopicInfo, gone ...view.Entry) error {
+func (b *Broker) forget(ctx context.Context, info *broker.TopicInfo, gone ...keyindex.Entry) error {
 	return keyError(b.n.Keys().Forget(ctx, info.ID, gone))
 }
 
 // keyError maps an error of the index to those of this package.
 func keyError(err error) error {
 	switch {
-	case errors.Is(err, view.ErrClosed):
+	case errors.Is(err, keyindex.ErrClosed):
 		return ErrClosed
-	case errors.Is(err, view.ErrInvalid):
+	case errors.Is(err, keyindex.ErrInvalid):
 		return ErrUnknownPartition
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/storecheck"
+	"github.com/sebbroker/seb/internal/objstore/storecheck"
 	"github.com/spf13/cobra"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/storecheck"
+	"github.com/sebbroker/seb/internal/objstore/storecheck"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 )

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/viewsnap"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 )
@@ -108,12 +108,12 @@ func (d *dump) object(name string, b []byte) error {
 		return nil
 	case strings.Contains(name, "/snap/"):
 		return d.snapshot(b)
-	case strings.Contains(name, viewsnap.Prefix(0)):
-		n, ok := viewsnap.ParseName(0, name[strings.Index(name, viewsnap.Prefix(0)):])
+	case strings.Contains(name, snapshot.Prefix(0)):
+		n, ok := snapshot.ParseName(0, name[strings.Index(name, snapshot.Prefix(0)):])
 		if !ok {
 			return fmt.Errorf("%s: no name of a copy of a view", name)
 		}
-		return viewsnap.Print(d.w, &n, b)
+		return snapshot.Print(d.w, &n, b)
 	case bytes.HasPrefix(b, []byte(record.MagicOffsets)):
 		return d.offsetsV1(b)
 	case bytes.HasPrefix(b, []byte{0x1f, 0x8b}):

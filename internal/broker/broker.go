@@ -12,7 +12,6 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/ranges"
 )
 
 // Broker is one shard's broker on a bucket. Its methods may be called concurrently.
@@ -22,7 +21,7 @@ type Broker struct {
 	met     *meters
 	tail    *tail
 	waiters *waiters
-	far     *ranges.Reader // of what is not in the tail
+	far     *Reader // of what is not in the tail
 
 	topics  chan struct{} // capacity 1: held while a topic is changed
 	ensures ensures
@@ -51,7 +50,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	b.tail = newTail(o.Budget.Class(budget.Tail), b.met)
 	b.waiters = newWaiters(b.met)
-	b.far = ranges.Open(ranges.Options{
+	b.far = openRanges(rangesOptions{
 		Store: o.Store, Budget: o.Budget, Timeout: o.Timeouts.Read, PerMiB: o.Timeouts.PerMiB, Share: o.ShareReads, Metrics: o.Metrics,
 	})
 	log, err := log.Open(ctx, log.Options{
@@ -85,7 +84,7 @@ func (b *Broker) committed(c *log.Committed) {
 	b.tail.add(c)
 	for i := range c.Index {
 		e := &c.Index[i]
-		at := ranges.Place{Source: state.Source{Epoch: c.Epoch, Slot: c.Slot, Pos: e.Pos}, Base: e.Base, Len: e.Len}
+		at := Place{Source: state.Source{Epoch: c.Epoch, Slot: c.Slot, Pos: e.Pos}, Base: e.Base, Len: e.Len}
 		b.far.Written(at, func() [][]byte { return c.Object.Slice(int64(e.Pos), int64(e.Len)) })
 	}
 	if c.Topics {

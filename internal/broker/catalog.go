@@ -5,17 +5,16 @@ import (
 	"fmt"
 
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/ranges"
 )
 
-// catalog is where a plan's data lies by the newest state (ranges.Catalog).
+// catalog is where a plan's data lies by the newest state (Catalog).
 type catalog struct {
 	b *Broker
 	plan
 }
 
-// Missing implements ranges.Catalog: before a missing object is corruption the log is asked whether anything is newer.
-func (x catalog) Missing(ctx context.Context, c *ranges.Piece) (moved bool, err error) {
+// Missing implements Catalog: before a missing object is corruption the log is asked whether anything is newer.
+func (x catalog) Missing(ctx context.Context, c *Piece) (moved bool, err error) {
 	if moved, err := x.lookAgain(c); moved || err != nil {
 		return moved, err
 	}
@@ -26,7 +25,7 @@ func (x catalog) Missing(ctx context.Context, c *ranges.Piece) (moved bool, err 
 }
 
 // lookAgain looks a piece up in the state as it is now.
-func (x catalog) lookAgain(c *ranges.Piece) (moved bool, err error) {
+func (x catalog) lookAgain(c *Piece) (moved bool, err error) {
 	id := x.parts[c.Part].id
 	now, at := partPlan{}, planRange{}
 	x.b.log.Read(func(s *state.State) {
@@ -63,13 +62,13 @@ func rangeOf(s *state.State, id partKey, offset int64) planRange {
 	return planRange{r, s.RangeKey(&r)}
 }
 
-// Damaged implements ranges.Catalog.
-func (x catalog) Damaged(c *ranges.Piece, err error) error {
+// Damaged implements Catalog.
+func (x catalog) Damaged(c *Piece, err error) error {
 	return x.b.corrupt(&x.wants[c.Part], c, err)
 }
 
 // corrupt makes a named error of what is wrong with a piece, and an alarm. Nothing is deleted or skipped (rule R9).
-func (b *Broker) corrupt(w *Want, c *ranges.Piece, err error) error {
+func (b *Broker) corrupt(w *Want, c *Piece, err error) error {
 	e := &CorruptError{Topic: w.Topic, Partition: w.Partition, Offset: c.Range.Base, Key: c.Key, Err: err}
 	b.met.corrupt.Inc()
 	b.opt.Logger.Error("corrupt data in the bucket", "topic", e.Topic, "partition", e.Partition, "offset", e.Offset,

@@ -9,7 +9,6 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/ranges"
 )
 
 // The errors that callers may test for with errors.Is. Front ends map them in one table each.
@@ -234,11 +233,11 @@ func (b *Broker) rejection(r *log.RejectedError, expected int64) error {
 
 // readError maps an error of the reader of ranges; others are the broker's own.
 func readError(err error) error {
-	var store *ranges.StoreError
+	var store *StoreError
 	switch {
 	case errors.As(err, &store):
 		return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
-	case errors.Is(err, ranges.ErrClosed):
+	case errors.Is(err, errReaderClosed):
 		return ErrClosed
 	}
 	return err

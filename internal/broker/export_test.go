@@ -14,3 +14,13 @@ var KeepFrom = keepFrom
 
 // Metrics is the broker's set.
 func (b *Broker) Metrics() *metrics.Set { return b.opt.Metrics }
+
+// What the tests of the reader of ranges use.
+var (
+	OpenRanges          = openRanges
+	ErrReaderClosed     = errReaderClosed
+	ErrReaderOverBudget = errOverBudget
+)
+
+// RangesOptions are those of OpenRanges.
+type RangesOptions = rangesOptions

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/fault"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
 )
 
 func commit(t testing.TB, b *broker.Broker, group string, c ...broker.OffsetCommit) []error {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/sebbroker/seb/internal/ranges"
 )
 
 var errNoRange = errors.New("no range holds an offset that should be there")
@@ -35,7 +33,7 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 				continue
 			case c.Err == nil:
 				c.Release()
-			case errors.Is(c.Err, ranges.ErrOverBudget):
+			case errors.Is(c.Err, errOverBudget):
 				over, ended = true, true
 			case len(out.Chunks) == 0 && !ended:
 				out.fail(readError(c.Err))
@@ -65,7 +63,7 @@ func (p *FetchedPart) fail(err error) {
 }
 
 // follows says whether a chunk goes on where the ones before it ended.
-func (p *FetchedPart) follows(c *ranges.Piece) bool {
+func (p *FetchedPart) follows(c *Piece) bool {
 	n := len(p.Chunks)
 	return p.Err == nil && (n == 0 && c.Offset >= c.Chunk.Base || n > 0 && p.Chunks[n-1].End == c.Chunk.Base)
 }
@@ -81,14 +79,14 @@ func (f *Fetched) empty() bool {
 
 // cut makes the pieces of a plan: for each want, ranges until MaxBytes are reached. Only the last may be cut short, since
 // what follows must go on where it ends.
-func (p *plan) cut() []ranges.Piece {
-	var pieces []ranges.Piece
+func (p *plan) cut() []Piece {
+	var pieces []Piece
 	most := max(1, readsMax/max(1, len(p.parts))) // so that the first wants do not take it all
 	for i := range p.parts {
 		pp, w := &p.parts[i], &p.wants[i]
 		rest := int64(w.MaxBytes)
 		for j, r := range pp.ranges {
-			c := ranges.Piece{Part: i, Range: r.Range, Key: r.key, Offset: max(w.Offset, r.Base), Max: rest}
+			c := Piece{Part: i, Range: r.Range, Key: r.key, Offset: max(w.Offset, r.Base), Max: rest}
 			rest -= left(&r.Range, c.Offset)
 			last := j == len(pp.ranges)-1 || j == most-1 || rest <= 0
 			if !last {
@@ -104,7 +102,7 @@ func (p *plan) cut() []ranges.Piece {
 }
 
 // readPieces reads the pieces that are in memory first, the others from the store.
-func (b *Broker) readPieces(ctx context.Context, p *plan, pieces []ranges.Piece) {
+func (b *Broker) readPieces(ctx context.Context, p *plan, pieces []Piece) {
 	far := false
 	for i := range pieces {
 		c := &pieces[i]
@@ -116,7 +114,7 @@ func (b *Broker) readPieces(ctx context.Context, p *plan, pieces []ranges.Piece)
 }
 
 // readTail reads a piece from the newest objects' buffers, if it is there.
-func (b *Broker) readTail(w *Want, c *ranges.Piece) bool {
+func (b *Broker) readTail(w *Want, c *Piece) bool {
 	o := b.tail.get(slotKey{c.Range.Epoch, c.Range.Slot, c.Range.Pack})
 	if o == nil {
 		return false
@@ -124,7 +122,7 @@ func (b *Broker) readTail(w *Want, c *ranges.Piece) bool {
 	pos, end := int64(c.Range.Pos), int64(c.Range.Pos)+int64(c.Range.Len)
 	mark := o.At(pos, end, c.Offset)
 	parts := o.Slice(mark.Pos, end-mark.Pos)
-	cut, err := ranges.Cut(parts, mark.Base, c.Offset, c.Max)
+	cut, err := Cut(parts, mark.Base, c.Offset, c.Max)
 	if err != nil { // can not be: these bytes were sent and have not changed since
 		o.Release()
 		c.Err = b.corrupt(w, c, err)

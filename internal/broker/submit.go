@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/ranges"
+
 	"github.com/sebbroker/seb/record"
 )
 
@@ -121,8 +121,8 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 	if err != nil {
 		return h, err
 	}
-	if room := b.opt.Budget.Class(budget.Fetch).Limit(); int64(budget.SizeFor(largest))+ranges.BlockMin > room {
-		return h, fmt.Errorf("%w: batch of %d bytes, readers have memory for %d", ErrTooLarge, largest, room-ranges.BlockMin)
+	if room := b.opt.Budget.Class(budget.Fetch).Limit(); int64(budget.SizeFor(largest))+BlockMin > room {
+		return h, fmt.Errorf("%w: batch of %d bytes, readers have memory for %d", ErrTooLarge, largest, room-BlockMin)
 	}
 	if a.ClientMade && largest > rules.maxBatch {
 		return h, fmt.Errorf("%w: batch of %d bytes, max-batch-bytes of topic %s is %d", ErrTooLarge, largest, a.Topic, rules.maxBatch)

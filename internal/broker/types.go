@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/ranges"
+
 	"github.com/sebbroker/seb/record"
 )
 
@@ -79,9 +79,6 @@ type FetchedPart struct {
 	// Empty when nothing is there yet.
 	Chunks []Chunk
 }
-
-// Chunk is a run of whole batches, in memory or a section of a file; what it holds is valid until Fetched.Release.
-type Chunk = ranges.Chunk
 
 // TopicInfo describes a topic as committed.
 type TopicInfo struct {

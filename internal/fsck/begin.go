@@ -123,7 +123,7 @@ func (c *checker) listSnapshots(ctx context.Context) error {
 }
 
 // readSnapshot reads a snapshot; nil if it is gone or not right, which is reported.
-func (c *checker) readSnapshot(ctx context.Context, s snapshot) (*state.State, error) {
+func (c *checker) readSnapshot(ctx context.Context, s snapshotObject) (*state.State, error) {
 	c.seen[s.key] = true
 	st, size, err := c.loadSnapshot(ctx, s)
 	switch {
@@ -149,7 +149,7 @@ func (c *checker) readSnapshot(ctx context.Context, s snapshot) (*state.State, e
 }
 
 // loadSnapshot reads and decodes a snapshot of whatever log.
-func (c *checker) loadSnapshot(ctx context.Context, s snapshot) (st *state.State, size int64, err error) {
+func (c *checker) loadSnapshot(ctx context.Context, s snapshotObject) (st *state.State, size int64, err error) {
 	var b []byte
 	err = patiently(ctx, func() (err error) {
 		b, size, err = c.readUpTo(ctx, s.key, state.SnapshotMax)
@@ -162,7 +162,7 @@ func (c *checker) loadSnapshot(ctx context.Context, s snapshot) (st *state.State
 }
 
 // compare compares a snapshot at the walk's position with the fold.
-func (c *checker) compare(s snapshot, st *state.State) {
+func (c *checker) compare(s snapshotObject, st *state.State) {
 	if !bytes.Equal(state.EncodeSnapshot(st), state.EncodeSnapshot(c.st)) {
 		c.damage("snapshot differs", s.key, "%s", difference(st, c.st))
 		return

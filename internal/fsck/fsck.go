@@ -164,10 +164,10 @@ type checker struct {
 	// floor is the second newest snapshot: nothing at or above it can have been collected (rule R7).
 	floor    state.Position
 	newest   string               // snapshot of the last listing
-	snaps    []snapshot           // not yet reached, ascending
+	snaps    []snapshotObject     // not yet reached, ascending
 	seen     map[string]bool      // snapshots that were read
 	gone     bool                 // a snapshot of the last listing is not there any more
-	proven   []snapshot           // found to be on the log, ascending
+	proven   []snapshotObject     // found to be on the log, ascending
 	walked   map[record.ID][]span // slots that the walk has verified, by the epoch's nonce
 	sealed   map[record.ID]bool   // epochs whose SEAL was seen
 	suspects []suspect

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/fault"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/internal/s3server"
 	"github.com/sebbroker/seb/record"
 )

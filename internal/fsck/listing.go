@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/viewsnap"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -34,7 +34,7 @@ type listing struct {
 	pending []objstore.Entry
 	numbers map[uint32]struct{} // of epochs
 	end     uint32              // the epoch in which the log ended when the listing began
-	copies  viewsnap.Gather     // of views
+	copies  snapshot.Gather     // of views
 	jobs    chan job
 	errs    chan error // the first error of a reader
 

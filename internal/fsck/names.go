@@ -47,14 +47,14 @@ func refOf(r *state.Range) ref {
 }
 
 // snapshot is a snapshot's name taken apart.
-type snapshot struct {
+type snapshotObject struct {
 	key   string
 	pos   state.Position
 	nonce record.ID
 }
 
 // parseSnapshot takes a snapshot's name apart; ok is false for any other name.
-func parseSnapshot(shard uint32, key string) (s snapshot, ok bool) {
+func parseSnapshot(shard uint32, key string) (s snapshotObject, ok bool) {
 	rest, found := strings.CutPrefix(key, core.SnapPrefix(shard))
 	f := strings.SplitN(rest, "-", 3)
 	if !found || len(f) != 3 || len(f[0]) != 10 || len(f[1]) != 20 {
@@ -66,5 +66,5 @@ func parseSnapshot(shard uint32, key string) (s snapshot, ok bool) {
 	if err1 != nil || err2 != nil || err3 != nil {
 		return s, false
 	}
-	return snapshot{key, state.Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, nonce}, true
+	return snapshotObject{key, state.Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, nonce}, true
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sebbroker/seb/internal/viewsnap"
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
 )
 
 // views reads the copies of views that the listing shows. None is needed to read a record, so there is no damage here.
@@ -20,10 +20,10 @@ func (l *listing) views(ctx context.Context) error {
 			continue
 		}
 		manifest := f.Keys[len(f.Keys)-1]
-		err := viewsnap.Check(ctx, c.o.Store, c.o.Shard, c.cluster, f)
+		err := snapshot.Check(ctx, c.o.Store, c.o.Shard, c.cluster, f)
 		switch {
-		case errors.Is(err, viewsnap.ErrGone):
-		case errors.Is(err, viewsnap.ErrDamaged):
+		case errors.Is(err, snapshot.ErrGone):
+		case errors.Is(err, snapshot.ErrDamaged):
 			c.note("corrupt copy of a view", manifest, "it is left alone, and no record is lost: %v", err)
 		case err != nil:
 			return err
@@ -39,6 +39,6 @@ func (l *listing) views(ctx context.Context) error {
 }
 
 func isView(shard uint32, key string) bool {
-	_, ok := viewsnap.ParseName(shard, key)
+	_, ok := snapshot.ParseName(shard, key)
 	return ok
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/viewsnap"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -25,10 +25,10 @@ func TestCopiesOfViews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place := viewsnap.Place{Position: state.Position{Epoch: 1}, Nonce: record.ID{1}}
-	copies := viewsnap.Open(viewsnap.Options{
+	place := snapshot.Place{Position: state.Position{Epoch: 1}, Nonce: record.ID{1}}
+	copies := snapshot.Open(snapshot.Options{
 		Store: store, View: "triggers", Schema: 1, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
-		At: func() (viewsnap.Place, bool) { return place, true }, On: func(viewsnap.Place) bool { return true },
+		At: func() (snapshot.Place, bool) { return place, true }, On: func(snapshot.Place) bool { return true },
 	})
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600); err != nil {
@@ -36,7 +36,7 @@ func TestCopiesOfViews(t *testing.T) {
 	}
 	for range 2 {
 		place.Slot++
-		if _, err := copies.Save(t.Context(), path, viewsnap.Note{}, false); err != nil {
+		if _, err := copies.Save(t.Context(), path, snapshot.Note{}, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,14 +46,14 @@ func TestCopiesOfViews(t *testing.T) {
 	}
 	var names []string
 	for key := range keys(t, store) {
-		if strings.HasPrefix(key, viewsnap.Prefix(0)) {
+		if strings.HasPrefix(key, snapshot.Prefix(0)) {
 			names = append(names, key)
 		}
 	}
 	slices.Sort(names) // four pieces and a manifest of each
 	change(t, store, names[1], func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
 	remove(t, store, names[9])
-	put(t, store, viewsnap.Prefix(0)+"triggers/what-is-this", nil)
+	put(t, store, snapshot.Prefix(0)+"triggers/what-is-this", nil)
 	r, found, err := check(t, fsck.Options{Store: store})
 	if err != nil || r.Damages != 0 || r.Views != 0 || r.Orphans.Objects != 4 {
 		t.Errorf("%v: %+v", err, r)

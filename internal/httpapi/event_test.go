@@ -10,9 +10,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/fault"
 	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
 )
 
 // eventServer is a broker on a folder, as it takes events.

@@ -15,7 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpin"
-	"github.com/sebbroker/seb/internal/view"
+	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -54,10 +54,10 @@ var faults = []struct {
 	{budget.ErrOver, api.OverBudget, false},
 	{broker.ErrCorrupt, api.CorruptData, false},
 	{record.ErrCorrupt, api.CorruptData, false},
-	{view.ErrNotIndexed, api.KeyIndexOff, false},
-	{view.ErrUnavailable, api.KeyIndexUnavailable, false},
-	{view.ErrClosed, api.ShuttingDown, false},
-	{view.ErrInvalid, api.BadRequest, true},
+	{keyindex.ErrNotIndexed, api.KeyIndexOff, false},
+	{keyindex.ErrUnavailable, api.KeyIndexUnavailable, false},
+	{keyindex.ErrClosed, api.ShuttingDown, false},
+	{keyindex.ErrInvalid, api.BadRequest, true},
 	{broker.ErrInvalid, api.BadRequest, true},
 	{record.ErrInvalid, api.BadRequest, true},
 	{broker.ErrStoreUnavailable, api.StoreUnavailable, true},

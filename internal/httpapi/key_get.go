@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/httpread"
-	"github.com/sebbroker/seb/internal/view"
+	"github.com/sebbroker/seb/internal/keyindex"
 )
 
 // keyTypes are the forms of GET /key in the order of preference where the client has none.
@@ -49,7 +49,7 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 			}
 			continue
 		}
-		k.forget(r.Context(), []view.Entry{e})
+		k.forget(r.Context(), []keyindex.Entry{e})
 	}
 }
 
@@ -62,7 +62,7 @@ func (k *keyed) refresh(r *http.Request) (err error) {
 }
 
 // head sets the headers of a single record.
-func (k *keyed) head(w http.ResponseWriter, g *httpread.Reading, kind string, n int64, e *view.Entry) {
+func (k *keyed) head(w http.ResponseWriter, g *httpread.Reading, kind string, n int64, e *keyindex.Entry) {
 	g.Head(w, kind, n)
 	h := w.Header()
 	h.Set(api.HeaderPartition, strconv.FormatUint(uint64(e.Partition), 10))
@@ -70,7 +70,7 @@ func (k *keyed) head(w http.ResponseWriter, g *httpread.Reading, kind string, n 
 	h.Set(api.HeaderTimestamp, strconv.FormatInt(e.Timestamp, 10))
 }
 
-func (k *keyed) notFound(e *view.Entry, deleted bool) error {
+func (k *keyed) notFound(e *keyindex.Entry, deleted bool) error {
 	p := api.NewProblem(api.KeyNotFound, "topic %s has no record of this key", k.topic)
 	if k.partition >= 0 {
 		p = api.NewProblem(api.KeyNotFound, "partition %d of topic %s has no record of this key", k.partition, k.topic)
@@ -86,7 +86,7 @@ func (k *keyed) notFound(e *view.Entry, deleted bool) error {
 }
 
 // answer sends the record of an entry. With httpread.ErrGone nothing was sent.
-func (k *keyed) answer(w http.ResponseWriter, r *http.Request, kind string, e *view.Entry) error {
+func (k *keyed) answer(w http.ResponseWriter, r *http.Request, kind string, e *keyindex.Entry) error {
 	if k.trimmed(e) || int(e.Partition) >= k.info.Partitions {
 		return httpread.ErrGone // of a partition that was added just now: it is found when looked up again
 	}

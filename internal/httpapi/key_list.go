@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/httpread"
-	"github.com/sebbroker/seb/internal/view"
+	"github.com/sebbroker/seb/internal/keyindex"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 // getKeys answers with a page of the keys that have a value, by their bytes.
 func (a *API) getKeys(w http.ResponseWriter, r *http.Request) error {
 	k := a.parseKeyed(r)
-	q := view.ListQuery{Prefix: k.q.Key(httpin.ParamPrefix), After: k.q.Key(httpin.ParamAfter), Limit: k.limit()}
+	q := keyindex.ListQuery{Prefix: k.q.Key(httpin.ParamPrefix), After: k.q.Key(httpin.ParamAfter), Limit: k.limit()}
 	if k.partition >= 0 && k.minOffset < 0 {
 		k.q.Fail(httpin.ParamPartition, "goes with %s only: keys are listed from all partitions", httpin.ParamMinOffset)
 	}
@@ -61,7 +61,7 @@ func (a *API) getKeys(w http.ResponseWriter, r *http.Request) error {
 }
 
 // page adds a page of the index to out, and returns its last key; nil at the end of all.
-func (k *keyed) page(ctx context.Context, q view.ListQuery, memory *budget.Reservation, out *api.Keys) ([]byte, error) {
+func (k *keyed) page(ctx context.Context, q keyindex.ListQuery, memory *budget.Reservation, out *api.Keys) ([]byte, error) {
 	entries, err := k.a.o.Keys.List(ctx, k.info.ID, q)
 	if err != nil || len(entries) == 0 {
 		return nil, err
@@ -106,7 +106,7 @@ const (
 func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
 	k := a.parseKeyed(r)
 	k.needKey()
-	q := view.HistoryQuery{Partition: int(k.partition), NewestFirst: true, After: k.after(), Limit: k.limit()}
+	q := keyindex.HistoryQuery{Partition: int(k.partition), NewestFirst: true, After: k.after(), Limit: k.limit()}
 	switch order, given := k.q.Text(httpin.ParamOrder); {
 	case order == oldestFirst:
 		q.NewestFirst = false
@@ -139,9 +139,9 @@ func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
 }
 
 // records collects the records of entries.
-func (k *keyed) records(ctx context.Context, p *httpread.Places, entries []view.Entry, limit int) error {
+func (k *keyed) records(ctx context.Context, p *httpread.Places, entries []keyindex.Entry, limit int) error {
 	more := len(entries) == limit
-	var last *view.Entry // that the page has come past
+	var last *keyindex.Entry // that the page has come past
 	if n := len(entries); n > 0 {
 		last = new(entries[n-1])
 	}
@@ -154,7 +154,7 @@ func (k *keyed) records(ctx context.Context, p *httpread.Places, entries []view.
 	if err != nil {
 		return err
 	}
-	gone := make([]view.Entry, len(missing))
+	gone := make([]keyindex.Entry, len(missing))
 	for i, at := range missing {
 		gone[i] = entries[at]
 	}
@@ -169,7 +169,7 @@ func (k *keyed) records(ctx context.Context, p *httpread.Places, entries []view.
 }
 
 // after reads where a page of a history begins: behind the record "<partition>:<offset>".
-func (k *keyed) after() *view.Place {
+func (k *keyed) after() *keyindex.Place {
 	text, given := k.q.Text(httpin.ParamAfter)
 	if !given {
 		return nil
@@ -180,5 +180,5 @@ func (k *keyed) after() *view.Place {
 	if !ok || err != nil || fault != nil {
 		k.q.Fail(httpin.ParamAfter, "want what next was, like 0:17, given %s", api.Quote(text))
 	}
-	return &view.Place{Partition: uint32(p), Offset: int64(o)}
+	return &keyindex.Place{Partition: uint32(p), Offset: int64(o)}
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/httpin"
 	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/view"
 	"github.com/sebbroker/seb/record"
 )
 
-// KeyIndex knows where the records of keys are; *view.View is one and has the whole of the promises. All methods may be
-// called concurrently; their errors are view.ErrNotIndexed, ErrInvalid, ErrClosed, ErrUnavailable and ctx's.
+// KeyIndex knows where the records of keys are; *keyindex.View is one and has the whole of the promises. All methods may be
+// called concurrently; their errors are keyindex.ErrNotIndexed, ErrInvalid, ErrClosed, ErrUnavailable and ctx's.
 type KeyIndex interface {
 	// Get returns the newest record of a key in a partition, or in any (-1), which may be a tombstone.
-	Get(ctx context.Context, topic record.ID, key []byte, partition int) (view.Entry, bool, error)
+	Get(ctx context.Context, topic record.ID, key []byte, partition int) (keyindex.Entry, bool, error)
 	// List returns the next keys that have a value, each with its newest record, by their bytes; none is the end.
-	List(ctx context.Context, topic record.ID, q view.ListQuery) ([]view.Entry, error)
+	List(ctx context.Context, topic record.ID, q keyindex.ListQuery) ([]keyindex.Entry, error)
 	// History returns the next records of a key; fewer than asked for is the end.
-	History(ctx context.Context, topic record.ID, key []byte, q view.HistoryQuery) ([]view.Entry, error)
+	History(ctx context.Context, topic record.ID, key []byte, q keyindex.HistoryQuery) ([]keyindex.Entry, error)
 	// Forget takes out entries whose records were found to be gone.
-	Forget(ctx context.Context, topic record.ID, gone []view.Entry) error
+	Forget(ctx context.Context, topic record.ID, gone []keyindex.Entry) error
 	// Lag is how many records of a topic are committed and not in the index yet.
 	Lag(topic record.ID) int64
 	// WaitFor waits until the record at an offset is in the index, written yet or not.
@@ -161,17 +161,17 @@ func (k *keyed) catchUp(ctx context.Context) error {
 
 // trimmed says whether an entry's record is below its partition's start. A partition that was added since the topic was
 // looked up has none.
-func (k *keyed) trimmed(e *view.Entry) bool {
+func (k *keyed) trimmed(e *keyindex.Entry) bool {
 	return int(e.Partition) < k.info.Partitions && e.Offset < k.bounds(e.Partition).Start
 }
 
 // present leaves out the entries whose records were trimmed away, in place.
-func (k *keyed) present(entries []view.Entry) []view.Entry {
-	return slices.DeleteFunc(entries, func(e view.Entry) bool { return k.trimmed(&e) })
+func (k *keyed) present(entries []keyindex.Entry) []keyindex.Entry {
+	return slices.DeleteFunc(entries, func(e keyindex.Entry) bool { return k.trimmed(&e) })
 }
 
 // forget tells the index of records that were found to be gone. That it can not be told does not matter to the answer.
-func (k *keyed) forget(ctx context.Context, gone []view.Entry) {
+func (k *keyed) forget(ctx context.Context, gone []keyindex.Entry) {
 	if len(gone) == 0 {
 		return
 	}
@@ -182,7 +182,7 @@ func (k *keyed) forget(ctx context.Context, gone []view.Entry) {
 
 // limit reads how many entries are wanted.
 func (k *keyed) limit() int {
-	n := k.q.Number(httpin.ParamLimit, limitDefault, view.LimitMax)
+	n := k.q.Number(httpin.ParamLimit, limitDefault, keyindex.LimitMax)
 	if n == 0 {
 		n = limitDefault
 	}

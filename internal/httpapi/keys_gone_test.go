@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/view"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -69,18 +69,18 @@ type behind struct {
 	KeyIndex
 
 	mu      sync.Mutex // guards the fields below
-	stale   []view.Entry
+	stale   []keyindex.Entry
 	until   int // how often Get still gives the first of stale; negative: until it is forgotten
-	forgets []view.Entry
+	forgets []keyindex.Entry
 	deaf    bool  // it goes on to tell of what it was to forget
 	fault   error // of every query, if not nil
 }
 
-func (b *behind) Get(ctx context.Context, topic record.ID, key []byte, partition int) (view.Entry, bool, error) {
+func (b *behind) Get(ctx context.Context, topic record.ID, key []byte, partition int) (keyindex.Entry, bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.fault != nil {
-		return view.Entry{}, false, b.fault
+		return keyindex.Entry{}, false, b.fault
 	}
 	if b.until != 0 && len(b.stale) > 0 {
 		b.until--
@@ -89,21 +89,21 @@ func (b *behind) Get(ctx context.Context, topic record.ID, key []byte, partition
 	return b.KeyIndex.Get(ctx, topic, key, partition)
 }
 
-func (b *behind) History(ctx context.Context, topic record.ID, key []byte, q view.HistoryQuery) ([]view.Entry, error) {
+func (b *behind) History(ctx context.Context, topic record.ID, key []byte, q keyindex.HistoryQuery) ([]keyindex.Entry, error) {
 	list, err := b.KeyIndex.History(ctx, topic, key, q)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append(slices.Clone(b.stale), list...), err
 }
 
-func (b *behind) Forget(ctx context.Context, topic record.ID, gone []view.Entry) error {
+func (b *behind) Forget(ctx context.Context, topic record.ID, gone []keyindex.Entry) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.forgets = append(b.forgets, gone...); b.deaf {
 		return nil
 	}
-	b.stale = slices.DeleteFunc(b.stale, func(e view.Entry) bool {
-		return slices.ContainsFunc(gone, func(g view.Entry) bool { return g.Partition == e.Partition && g.Offset == e.Offset })
+	b.stale = slices.DeleteFunc(b.stale, func(e keyindex.Entry) bool {
+		return slices.ContainsFunc(gone, func(g keyindex.Entry) bool { return g.Partition == e.Partition && g.Offset == e.Offset })
 	})
 	return nil
 }
@@ -114,7 +114,9 @@ func TestRecordsThatAreGoneDoNotCount(t *testing.T) {
 		c.keys = true
 		c.wrap = func(k KeyIndex) KeyIndex { b = &behind{KeyIndex: k}; return b }
 	})
-	gone := func(offset int64) view.Entry { return view.Entry{Key: []byte("a"), Offset: offset, Timestamp: testNow} }
+	gone := func(offset int64) keyindex.Entry {
+		return keyindex.Entry{Key: []byte("a"), Offset: offset, Timestamp: testNow}
+	}
 	set := func(until int, offsets ...int64) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -156,8 +158,8 @@ func TestRecordsThatAreGoneDoNotCount(t *testing.T) {
 		t.Errorf("%+v, forgot %v", h, b.forgets)
 	}
 	for fault, want := range map[error]api.Code{
-		view.ErrUnavailable: api.KeyIndexUnavailable, view.ErrClosed: api.ShuttingDown, view.ErrNotIndexed: api.KeyIndexOff,
-		view.ErrInvalid: api.BadRequest, errors.New("anything else"): api.Internal,
+		keyindex.ErrUnavailable: api.KeyIndexUnavailable, keyindex.ErrClosed: api.ShuttingDown, keyindex.ErrNotIndexed: api.KeyIndexOff,
+		keyindex.ErrInvalid: api.BadRequest, errors.New("anything else"): api.Internal,
 	} {
 		b.fault = fmt.Errorf("get: %w", fault)
 		if p := g.get("/key?topic-name=c&key=a").problem(t); p.Code != want {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/internal/triggers/entry"
 )
 

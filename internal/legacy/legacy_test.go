@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/fault"
 	"github.com/sebbroker/seb/internal/legacy"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
 )
 

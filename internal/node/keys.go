@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/view"
+	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -40,17 +40,17 @@ func (l *keyLog) indexed() ([]record.ID, bool) {
 	return l.topics, l.known
 }
 
-func (l *keyLog) Partitions() ([]view.Partition, bool) {
+func (l *keyLog) Partitions() ([]keyindex.Partition, bool) {
 	topics, known := l.indexed()
 	return partitions(l.Indexed(topics...)), known
 }
 
-func (l *keyLog) Topic(id record.ID) []view.Partition { return partitions(l.Indexed(id)) }
+func (l *keyLog) Topic(id record.ID) []keyindex.Partition { return partitions(l.Indexed(id)) }
 
-func partitions(list []broker.IndexedPartition) []view.Partition {
-	out := make([]view.Partition, len(list))
+func partitions(list []broker.IndexedPartition) []keyindex.Partition {
+	out := make([]keyindex.Partition, len(list))
 	for i, p := range list {
-		out[i] = view.Partition(p)
+		out[i] = keyindex.Partition(p)
 	}
 	return out
 }
@@ -60,16 +60,16 @@ func (l *keyLog) Records() int64 {
 	return l.RecordCount(topics...)
 }
 
-func (l *keyLog) Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (view.Batches, error) {
+func (l *keyLog) Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (keyindex.Batches, error) {
 	f, err := l.ReadIndexed(ctx, topic, broker.Want{Partition: int32(partition), Offset: offset, MaxBytes: bytesMax})
 	if err != nil {
-		return view.Batches{}, err
+		return keyindex.Batches{}, err
 	}
 	parts, buf, err := batchesOf(f, l.buf)
 	if l.buf = buf; err != nil {
-		return view.Batches{}, err
+		return keyindex.Batches{}, err
 	}
-	return view.Batches{Parts: parts, Release: f.Release}, nil
+	return keyindex.Batches{Parts: parts, Release: f.Release}, nil
 }
 
 // viewFile is where the index of keys is kept, and the folder to be removed with it at the end, if any.
@@ -88,7 +88,7 @@ const viewCache = 16 << 20
 func (n *Node) openKeys(ctx context.Context, l *keyLog, o *Options) (err error) {
 	l.Broker = n.Broker
 	path, remove := o.viewFile()
-	n.keys, err = view.Open(ctx, view.Options{
+	n.keys, err = keyindex.Open(ctx, keyindex.Options{
 		Path: path, Log: l, CacheBytes: min(viewCache, o.MemoryLimit/32), Logger: o.Logger, Metrics: o.Metrics,
 	})
 	n.keysDir = remove
@@ -110,4 +110,4 @@ func (n *Node) closeKeys() error {
 }
 
 // Keys is the index of record keys, of the topics whose key-index is on. It follows the broker, and ends with it.
-func (n *Node) Keys() *view.View { return n.keys }
+func (n *Node) Keys() *keyindex.View { return n.keys }

@@ -17,11 +17,11 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/view"
+	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -145,7 +145,7 @@ func TestKeysOutliveTheBroker(t *testing.T) {
 	if err := n.DeleteTopic(t.Context(), "t"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := n.Keys().Get(t.Context(), topic, []byte("a"), -1); err != view.ErrNotIndexed {
+	if _, _, err := n.Keys().Get(t.Context(), topic, []byte("a"), -1); err != keyindex.ErrNotIndexed {
 		t.Errorf("a topic that was deleted: %v", err)
 	}
 	again := createKeyed(t, n, "t", 1)
@@ -396,7 +396,7 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 	}
 	var live []string
 	for key, list := range want {
-		got, err := n.Keys().History(t.Context(), info.ID, []byte(key), view.HistoryQuery{Partition: -1, Limit: view.LimitMax})
+		got, err := n.Keys().History(t.Context(), info.ID, []byte(key), keyindex.HistoryQuery{Partition: -1, Limit: keyindex.LimitMax})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -413,7 +413,7 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 	}
 	slices.Sort(live)
 	var keys []string
-	for q := (view.ListQuery{Limit: 1000}); ; q.After = []byte(keys[len(keys)-1]) {
+	for q := (keyindex.ListQuery{Limit: 1000}); ; q.After = []byte(keys[len(keys)-1]) {
 		page, err := n.Keys().List(t.Context(), info.ID, q)
 		if err != nil {
 			t.Fatal(err)

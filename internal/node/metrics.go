@@ -3,7 +3,7 @@ package node
 import (
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/cache"
+	"github.com/sebbroker/seb/internal/objstore/cache"
 )
 
 // registerMetrics adds the gauges of the disk cache; the broker and the log have registered their own.

@@ -9,16 +9,16 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/cache"
 	"github.com/sebbroker/seb/internal/failpoint"
+	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/compactor"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/cache"
 	"github.com/sebbroker/seb/internal/triggers"
-	"github.com/sebbroker/seb/internal/view"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -29,7 +29,7 @@ type Node struct {
 	store   objstore.Store    // ours to close; nil if the caller's
 	cache   *cached           // nil without one
 	merger  *compactor.Merger // nil if read-only
-	keys    *view.View
+	keys    *keyindex.View
 	keysDir string // to be removed with it; "" if it may stay
 
 	seen *positionKeeper // nil without a data folder, or if read-only

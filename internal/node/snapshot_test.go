@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -19,7 +20,6 @@ import (
 	"github.com/sebbroker/seb/internal/triggers"
 	"github.com/sebbroker/seb/internal/triggers/entry"
 	"github.com/sebbroker/seb/internal/triggers/rule"
-	"github.com/sebbroker/seb/internal/viewsnap"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -71,12 +71,12 @@ func firingsOf(t *testing.T, n *Node, entity string) map[string]triggers.Firing 
 func copied(t *testing.T, store objstore.Store) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		list, _, err := store.List(t.Context(), objstore.ListOptions{Prefix: viewsnap.Prefix(0)})
+		list, _, err := store.List(t.Context(), objstore.ListOptions{Prefix: snapshot.Prefix(0)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range list {
-			if n, ok := viewsnap.ParseName(0, e.Key); ok && n.Manifest {
+			if n, ok := snapshot.ParseName(0, e.Key); ok && n.Manifest {
 				return
 			}
 		}
@@ -165,7 +165,7 @@ func TestACopyOfALogThatIsNoMore(t *testing.T) {
 	defer closeStore(later)
 	copied(t, later)
 	shut(t, n)
-	view := strings.TrimSuffix(viewsnap.Prefix(0), "/")
+	view := strings.TrimSuffix(snapshot.Prefix(0), "/")
 	if err := os.CopyFS(filepath.Join(earlier, view), os.DirFS(filepath.Join(o.Bucket, view))); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/storecheck"
+	"github.com/sebbroker/seb/internal/objstore/storecheck"
 )
 
 // openStore opens the bucket, or takes the one that is given.

@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/forged"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/storecheck"
+	"github.com/sebbroker/seb/internal/objstore/storecheck"
 )
 
 // far is a store in memory that does not look like one, and notes what is put.

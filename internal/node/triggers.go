@@ -10,10 +10,10 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/triggers"
 	triggerstore "github.com/sebbroker/seb/internal/triggers/store"
-	"github.com/sebbroker/seb/internal/viewsnap"
 	"github.com/sebbroker/seb/internal/webhook"
 	"github.com/sebbroker/seb/record"
 )
@@ -109,15 +109,15 @@ const (
 )
 
 // snapshots are the copies of the engine's file in the bucket. They do not pass through the disk cache.
-func (n *Node) snapshots(store objstore.Store, o *Options) *viewsnap.Snapshots {
-	return viewsnap.Open(viewsnap.Options{
+func (n *Node) snapshots(store objstore.Store, o *Options) *snapshot.Snapshots {
+	return snapshot.Open(snapshot.Options{
 		Store: store, View: triggersTopic, Schema: triggerstore.Schema, Cluster: n.Cluster, Logger: o.Logger,
-		PieceBytes: min(viewsnap.PieceBytes, o.MemoryLimit/64),
-		At: func() (viewsnap.Place, bool) {
+		PieceBytes: min(snapshot.PieceBytes, o.MemoryLimit/64),
+		At: func() (snapshot.Place, bool) {
 			pos, nonce, known := n.Place()
-			return viewsnap.Place{Position: pos, Nonce: nonce}, known
+			return snapshot.Place{Position: pos, Nonce: nonce}, known
 		},
-		On: func(p viewsnap.Place) bool { return n.Passed(p.Position, p.Nonce) },
+		On: func(p snapshot.Place) bool { return n.Passed(p.Position, p.Nonce) },
 	})
 }
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/fault"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
 )
 
 func TestSpecs(t *testing.T) {

@@ -47,28 +47,27 @@ var levels = map[string]int{
 
 	"internal/triggers/fold": 3,
 
-	"internal/log/core":       2,
-	"internal/groups":         2,
-	"internal/log/pack":       2,
-	"internal/ranges":         2,
-	"internal/auth":           2,
-	"internal/httpin":         2,
-	"internal/kafka/conn":     2,
-	"internal/webhook":        2,
-	"internal/viewsnap":       2,
-	"internal/triggers/rule":  2,
-	"internal/triggers/store": 2,
+	"internal/log/core":         2,
+	"internal/groups":           2,
+	"internal/log/pack":         2,
+	"internal/auth":             2,
+	"internal/httpin":           2,
+	"internal/kafka/conn":       2,
+	"internal/webhook":          2,
+	"internal/localdb/snapshot": 2,
+	"internal/triggers/rule":    2,
+	"internal/triggers/store":   2,
 
-	"internal/log/state":   1,
-	"internal/cache":       1,
-	"internal/view":        1,
-	"internal/log/logtime": 1,
-	"internal/legacy":      1,
-	"internal/storecheck":  1,
-	"internal/fault":       1,
-	"internal/forms":       1,
-	"internal/body":        1,
-	"internal/kafka/wire":  1,
+	"internal/log/state":           1,
+	"internal/objstore/cache":      1,
+	"internal/keyindex":            1,
+	"internal/log/logtime":         1,
+	"internal/legacy":              1,
+	"internal/objstore/storecheck": 1,
+	"internal/objstore/fault":      1,
+	"internal/forms":               1,
+	"internal/body":                1,
+	"internal/kafka/wire":          1,
 
 	"driplang/monitor": 1,
 
@@ -82,11 +81,10 @@ var levels = map[string]int{
 	"internal/budget":   0,
 	"internal/quiet":    0,
 	"internal/machine":  0,
-	"internal/keyrun":   0,
 
-	"internal/sqlitefile": 0,
-	"internal/tlsport":    0,
-	"internal/logins":     0,
+	"internal/localdb": 0,
+	"internal/tlsport": 0,
+	"internal/logins":  0,
 
 	"driplang": 0,
 
@@ -159,12 +157,12 @@ var support = []string{
 }
 
 // fault injects errors into a store; the tests of any level use it.
-const faultPackage = "internal/fault"
+const faultPackage = "internal/objstore/fault"
 
 // onlyFrom narrows who may import a package beyond what the levels say.
 var onlyFrom = map[string][]string{
 	// The cache is a store that wraps a store: nobody but the wiring knows that it is there.
-	"internal/cache": {"internal/node"},
+	"internal/objstore/cache": {"internal/node"},
 	// A program that embeds a broker links no front end.
 	"internal/httpapi":  {"internal/server", "cmd/seb"},
 	"internal/httpin":   {"internal/httpapi", "internal/httpread", "internal/httpdrip"},

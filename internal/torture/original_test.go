@@ -20,10 +20,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/fault"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
 )
 
 // The original's Go client takes every status but 401, 404 and 413 for success and never looks at the body of an answer

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/fault"
+	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/sqlitefile"
+	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/internal/triggers/fold"
 	"github.com/sebbroker/seb/internal/triggers/store"
-	"github.com/sebbroker/seb/internal/viewsnap"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -35,31 +35,31 @@ func newBucket() *bucket { return &bucket{store: objstore.NewMemory()} }
 
 // saver saves copies for a broker.
 type saver struct {
-	*viewsnap.Snapshots
+	*snapshot.Snapshots
 	*bucket
 	t   testing.TB
 	log *aBroker
 }
 
 func (b *bucket) saver(t testing.TB, log *aBroker, logger *slog.Logger) *saver {
-	place := func() viewsnap.Place {
+	place := func() snapshot.Place {
 		log.mu.Lock()
 		defer log.mu.Unlock()
-		return viewsnap.Place{Position: state.Position{Slot: uint64(log.seen)}, Nonce: log.cluster}
+		return snapshot.Place{Position: state.Position{Slot: uint64(log.seen)}, Nonce: log.cluster}
 	}
-	return &saver{viewsnap.Open(viewsnap.Options{
+	return &saver{snapshot.Open(snapshot.Options{
 		Store: b.store, View: "triggers", Schema: store.Schema, Cluster: log.Cluster, PieceBytes: 50_000, Logger: logger, RetryMin: time.Microsecond,
-		At: func() (viewsnap.Place, bool) { return place(), true },
-		On: func(p viewsnap.Place) bool { return !place().Less(p.Position) && p.Nonce == log.cluster },
+		At: func() (snapshot.Place, bool) { return place(), true },
+		On: func(p snapshot.Place) bool { return !place().Less(p.Position) && p.Nonce == log.cluster },
 	}), b, t, log}
 }
 
 // Save looks at what is in the copy, too.
-func (s *saver) Save(ctx context.Context, path string, note viewsnap.Note, only bool) (viewsnap.Info, error) {
+func (s *saver) Save(ctx context.Context, path string, note snapshot.Note, only bool) (snapshot.Info, error) {
 	f, err := store.Open(ctx, store.Options{Path: path, Cluster: s.log.cluster.String(), Unsafe: true})
 	if err != nil {
 		s.t.Error(err)
-		return viewsnap.Info{}, err
+		return snapshot.Info{}, err
 	}
 	defer f.Close()
 	cursors, err := f.Cursors(ctx)
@@ -348,7 +348,7 @@ func TestACopyFindsDamage(t *testing.T) {
 	log.until(time.Second)
 	s.settle()
 	s.end()
-	db, err := sqlitefile.Open(s.path, 1, nil)
+	db, err := localdb.Open(s.path, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/fault"
 	"github.com/sebbroker/seb/internal/groups"
 	"github.com/sebbroker/seb/internal/groups/coordinator"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
 )
 
 // TestOffsetsOverTakeoversOnAFaultyStore: coordinators take over from one another, some of which live on with a member that commits

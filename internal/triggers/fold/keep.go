@@ -7,19 +7,19 @@ import (
 	"os"
 	"time"
 
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/triggers/store"
-	"github.com/sebbroker/seb/internal/viewsnap"
 )
 
-// Snapshots keep copies of the file where it survives the machine. *viewsnap.Snapshots does.
+// Snapshots keep copies of the file where it survives the machine. *snapshot.Snapshots does.
 type Snapshots interface {
 	// Newest is the newest snapshot that can be used; ok is false if there is none.
-	Newest(ctx context.Context) (info viewsnap.Info, ok bool, err error)
+	Newest(ctx context.Context) (info snapshot.Info, ok bool, err error)
 	// Save stores a copy, to which nobody writes any more. Of older ones it leaves one at most; with only, none.
-	Save(ctx context.Context, path string, note viewsnap.Note, only bool) (viewsnap.Info, error)
+	Save(ctx context.Context, path string, note snapshot.Note, only bool) (snapshot.Info, error)
 	// Restore makes a file of the newest snapshot that can be used and is not refused; ok is false if there is none. all is
-	// whether this broker knows all of the log; else viewsnap.ErrAhead says that there is one of what it does not know.
-	Restore(ctx context.Context, path string, all bool, refused func(name string) bool) (info viewsnap.Info, ok bool, err error)
+	// whether this broker knows all of the log; else snapshot.ErrAhead says that there is one of what it does not know.
+	Restore(ctx context.Context, path string, all bool, refused func(name string) bool) (info snapshot.Info, ok bool, err error)
 }
 
 // copySuffix is what the name of a copy ends with.
@@ -28,14 +28,14 @@ const copySuffix = ".copy"
 // A snapshot of a file that is larger than hourlyBytes is made not every hour (Sizes.SaveEvery) but less often, so that it costs
 // no more, until that is once a day.
 const (
-	hourlyBytes = viewsnap.PieceBytes
+	hourlyBytes = snapshot.PieceBytes
 	dailyHours  = 24
 )
 
 // keeper has copies of the file saved, and knows which of them not to take. It belongs to the worker.
 type keeper struct {
 	known    bool // newest is what there is
-	newest   viewsnap.Info
+	newest   snapshot.Info
 	next     time.Time // nothing is due before
 	failures int
 
@@ -48,13 +48,13 @@ type keeper struct {
 
 // saved is how saving a copy has ended, or looking for the newest.
 type saved struct {
-	info viewsnap.Info
+	info snapshot.Info
 	err  error
 	new  bool
 }
 
 // newest takes note of what the newest snapshot is.
-func (w *worker) newest(info viewsnap.Info) {
+func (w *worker) newest(info snapshot.Info) {
 	w.keeper.newest, w.keeper.known = info, true
 	w.savedAt.Store(info.Time)
 	w.savedBytes.Store(info.Size)
@@ -200,7 +200,7 @@ func (w *worker) trimmed() bool {
 
 // save begins to save a copy.
 func (w *worker) save(ctx context.Context, only bool) {
-	f, note := w.f, viewsnap.Note{Time: w.pos.Time, Records: w.recordsRead()} // what is copied is that, or newer
+	f, note := w.f, snapshot.Note{Time: w.pos.Time, Records: w.recordsRead()} // what is copied is that, or newer
 	w.begin(ctx, func(ctx context.Context) saved {
 		info, err := w.saveCopy(ctx, f, note, only)
 		return saved{info: info, err: err, new: true}
@@ -223,7 +223,7 @@ func (w *worker) begin(ctx context.Context, do func(ctx context.Context) saved) 
 	go run()
 }
 
-func (w *worker) saveCopy(ctx context.Context, f *store.File, note viewsnap.Note, only bool) (info viewsnap.Info, err error) {
+func (w *worker) saveCopy(ctx context.Context, f *store.File, note snapshot.Note, only bool) (info snapshot.Info, err error) {
 	path := w.opt.Path + copySuffix
 	if err := store.Remove(path); err != nil { // of a process that has died
 		return info, err
@@ -245,7 +245,7 @@ func (w *worker) kept(r saved) error {
 	}
 	k.failures = 0
 	if !r.new && k.refused[r.info.Name] {
-		r.info = viewsnap.Info{} // so that there is soon another one
+		r.info = snapshot.Info{} // so that there is soon another one
 	}
 	w.newest(r.info)
 	if !r.new {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sebbroker/seb/internal/sqlitefile"
+	"github.com/sebbroker/seb/internal/localdb"
 )
 
 // copyShare is the part of the writer's cache that is kept in memory of each of the two files while one is copied, an eighth.
@@ -42,7 +42,7 @@ func (f *File) copyTo(ctx context.Context, to string) error {
 
 func (f *File) vacuumInto(ctx context.Context, to string) error {
 	// Nobody needs the copy after a crash.
-	db, err := sqlitefile.Open(f.path, 1, sqlitefile.Writing(false, "OFF", f.cache/copyShare))
+	db, err := localdb.Open(f.path, 1, localdb.Writing(false, "OFF", f.cache/copyShare))
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (f *File) vacuumInto(ctx context.Context, to string) error {
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
 		return err
 	}
-	out, err := sqlitefile.Open(to, 1, append([]string{"journal_mode(WAL)"}, sqlitefile.Writing(false, "OFF", f.cache/copyShare)...))
+	out, err := localdb.Open(to, 1, append([]string{"journal_mode(WAL)"}, localdb.Writing(false, "OFF", f.cache/copyShare)...))
 	if err != nil {
 		return err
 	}

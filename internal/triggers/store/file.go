@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/sebbroker/seb/internal/sqlitefile"
+	"github.com/sebbroker/seb/internal/localdb"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 	cacheBytes  = 32 << 20
 )
 
-var format = &sqlitefile.Format{
+var format = &localdb.Format{
 	ApplicationID: applicationID, Version: Schema, Name: "a file of triggers", Damaged: ErrDamaged,
 }
 
@@ -117,14 +117,14 @@ func (f *File) connect(ctx context.Context, fresh bool, o *Options) (err error) 
 	if o.Unsafe {
 		synchronous = "OFF"
 	}
-	if f.wdb, err = sqlitefile.Open(o.Path, 1, sqlitefile.Writing(fresh, synchronous, o.CacheBytes)); err != nil {
+	if f.wdb, err = localdb.Open(o.Path, 1, localdb.Writing(fresh, synchronous, o.CacheBytes)); err != nil {
 		return err
 	}
 	if f.w, err = f.wdb.Conn(ctx); err != nil {
 		return err
 	}
 	f.tx.conn = &conn{prepare: f.w.PrepareContext}
-	if f.rdb, err = sqlitefile.Open(o.Path, readersMax, sqlitefile.Reading(min(readerCache, o.CacheBytes/readerShare))); err != nil {
+	if f.rdb, err = localdb.Open(o.Path, readersMax, localdb.Reading(min(readerCache, o.CacheBytes/readerShare))); err != nil {
 		return err
 	}
 	f.conn = &conn{prepare: f.rdb.PrepareContext}
@@ -188,7 +188,7 @@ func (f *File) Close() error {
 }
 
 // Remove deletes a file and what SQLite keeps beside it. It must not be open.
-func Remove(path string) error { return sqlitefile.Remove(path) }
+func Remove(path string) error { return localdb.Remove(path) }
 
 // conn has statements prepared once, by their text.
 type conn struct {

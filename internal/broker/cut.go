@@ -1,0 +1,49 @@
+package broker
+
+import (
+	"fmt"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// Cut takes from parts, which begin at base and hold whole batches each, those from the one that holds offset on,
+// until max bytes are reached; at least one. It looks at headers only: the parts are what was sent to the store.
+func Cut(parts [][]byte, base, offset, max int64) (out Chunk, err error) {
+	out.Verified = true
+	next := base
+	for _, p := range parts {
+		from := 0 // where the part's wanted batches begin
+		for at := 0; at < len(p); {
+			batch, _, err := record.Split(p[at:])
+			if err != nil {
+				return out, err
+			}
+			if batch.BaseOffset() != next || batch.Span() <= 0 {
+				return out, fmt.Errorf("batch at offset %d of %d offsets where %d should be", batch.BaseOffset(), batch.Span(), next)
+			}
+			if out.Size > 0 && out.Size+int64(batch.Len()) > max {
+				out.add(p[from:at])
+				return out, nil
+			}
+			next += batch.Span()
+			at += batch.Len()
+			if next <= offset {
+				from = at
+				continue
+			}
+			if out.Size == 0 {
+				out.Base = batch.BaseOffset()
+			}
+			out.Size += int64(batch.Len())
+			out.End = next
+		}
+		out.add(p[from:])
+	}
+	return out, nil
+}
+
+func (c *Chunk) add(p []byte) {
+	if len(p) > 0 {
+		c.Parts = append(c.Parts, p)
+	}
+}

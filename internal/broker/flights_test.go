@@ -1,0 +1,185 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// held is a store whose reads wait until a test lets them go on, or their context ends.
+func held(s objstore.Store) (h *rangesHooked, goOn chan struct{}) {
+	goOn = make(chan struct{})
+	return &rangesHooked{Store: s, onGet: func(ctx context.Context, _ string, _ objstore.Range) error {
+		select {
+		case <-goOn:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}}, goOn
+}
+
+// TestEqualReadsAreOneRequest: those who leave do not end it for those who stay, and each has the memory until it releases it.
+func TestEqualReadsAreOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, goOn := held(objstore.NewMemory())
+		g := rangesOpen(t, s, 64<<20, true)
+		r := newRun(t, 0, 1000, 1000)
+		put(t, s, 1, r)
+		first, leave := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		pieces := make([][]broker.Piece, 20)
+		for i := range pieces {
+			pieces[i] = []broker.Piece{r.from(0, 4, 5000)}
+			ctx := t.Context()
+			if i%4 == 0 {
+				ctx = first
+			}
+			wg.Go(func() { g.Read(ctx, &g.asked, pieces[i]) })
+		}
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		close(goOn)
+		wg.Wait()
+		if n := s.gets.Load(); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+		for i := range pieces {
+			p := &pieces[i][0]
+			if i%4 == 0 {
+				if !errors.Is(p.Err, context.Canceled) {
+					t.Errorf("one that left: %v", p.Err)
+				}
+				continue
+			}
+			r.check(t, p)
+			p.Release()
+		}
+	})
+}
+
+// TestOtherReadsAreOther: another offset or another size is another request.
+func TestOtherReadsAreOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, goOn := held(objstore.NewMemory())
+		g := rangesOpen(t, s, 64<<20, true)
+		r := newRun(t, 0, 1000, 1000)
+		put(t, s, 1, r)
+		pieces := [][]broker.Piece{{r.from(0, 0, 5000)}, {r.from(0, 4, 5000)}, {r.from(0, 0, 1)}}
+		var wg sync.WaitGroup
+		for i := range pieces {
+			wg.Go(func() { g.Read(t.Context(), &g.asked, pieces[i]) })
+		}
+		synctest.Wait()
+		close(goOn)
+		wg.Wait()
+		for i, batches := range []int{2, 1, 1} {
+			p := &pieces[i][0]
+			if n := r.check(t, p); n != batches {
+				t.Errorf("read %d has %d batches, want %d", i, n, batches)
+			}
+			p.Release()
+		}
+		if n := s.gets.Load(); n != 3 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestRequestThatNobodyWaitsForEnds: and the next one who wants it makes another.
+func TestRequestThatNobodyWaitsForEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, goOn := held(objstore.NewMemory())
+		g := rangesOpen(t, s, 64<<20, true)
+		r := newRun(t, 0, 1000)
+		put(t, s, 1, r)
+		ctx, leave := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				pieces := []broker.Piece{r.whole(0)}
+				if g.Read(ctx, &g.asked, pieces); !errors.Is(pieces[0].Err, context.Canceled) {
+					t.Errorf("%v", pieces[0].Err)
+				}
+			})
+		}
+		synctest.Wait()
+		leave()
+		wg.Wait()
+		synctest.Wait()
+		if n := g.budget.Class(budget.Fetch).Used(); n != 0 {
+			t.Errorf("%d bytes are reserved by nobody", n)
+		}
+		close(goOn)
+		p := g.read(t, r.whole(0))[0]
+		r.check(t, &p)
+		p.Release()
+	})
+}
+
+// TestClose ends what is under way, and what comes later.
+func TestRangesClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := held(objstore.NewMemory())
+		g := rangesOpen(t, s, 64<<20, true)
+		r := newRun(t, 0, 1000)
+		put(t, s, 1, r)
+		pieces := []broker.Piece{r.whole(0)}
+		var wg sync.WaitGroup
+		wg.Go(func() { g.Read(t.Context(), &g.asked, pieces) })
+		synctest.Wait()
+		g.Close()
+		g.Close()
+		wg.Wait()
+		if !errors.Is(pieces[0].Err, broker.ErrReaderClosed) {
+			t.Errorf("one that waited: %v", pieces[0].Err)
+		}
+		if p := g.read(t, r.whole(0))[0]; !errors.Is(p.Err, broker.ErrReaderClosed) {
+			t.Errorf("afterwards: %v", p.Err)
+		}
+		if n := s.gets.Load(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestLeavingAsItLands: whoever leaves when the answer is there already gives its share of the memory back.
+func TestLeavingAsItLands(t *testing.T) {
+	for range 100 { // which of the two is seen first is chance
+		synctest.Test(t, func(t *testing.T) {
+			s, goOn := held(objstore.NewMemory())
+			g := rangesOpen(t, s, 16<<20, true)
+			r := newRun(t, 0, 100)
+			put(t, s, 1, r)
+			ctx, leave := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			for i := range 4 {
+				wg.Go(func() {
+					pieces := []broker.Piece{r.whole(0)}
+					if i == 0 {
+						g.Read(t.Context(), &g.asked, pieces)
+						r.check(t, &pieces[0])
+					} else {
+						g.Read(ctx, &g.asked, pieces)
+					}
+					if p := &pieces[0]; p.Err == nil {
+						p.Release()
+					} else if !errors.Is(p.Err, context.Canceled) {
+						t.Errorf("%v", p.Err)
+					}
+				})
+			}
+			synctest.Wait()
+			close(goOn)
+			leave()
+			wg.Wait()
+		})
+	}
+}

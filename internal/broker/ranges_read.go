@@ -1,0 +1,218 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+const (
+	// tries is how often data is read that comes back damaged, or not at all, and how often it is followed when it moves.
+	tries = 3
+	// sectionMin is the least that is worth handing out as a section of a file.
+	sectionMin = 32 << 10
+	// BlockMin is the least that is read at once, in bytes, while it is not known where batches begin; each block that holds
+	// none that is wanted makes the next one twice as large, up to skipMax.
+	BlockMin = 64 << 10
+	skipMax  = 4 << 20
+)
+
+// readPiece reads a piece for itself. Damage may come from the way, so it is read again before it is believed. What is
+// missing or damaged may lie elsewhere by now (rule R11), since a SEAL that came late may have taken the name of an object
+// that was collected; else it is corruption (rule R9).
+func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
+	moves := 0
+	for try := 1; ; try++ {
+		p.Err = r.readShared(ctx, p)
+		var d *damage
+		if errors.As(p.Err, &d) {
+			objstore.Forget(r.opt.Store, p.Key)
+		}
+		switch {
+		case p.Err == nil || errors.Is(p.Err, errOverBudget) || ctx.Err() != nil:
+			return
+		case errors.Is(p.Err, errMissing):
+			if moves == tries {
+				p.Err = &StoreError{"data moves faster than it can be read", errMissing}
+				return
+			}
+			if !p.follow(ctx, where, errMissing) {
+				return
+			}
+			moves++
+			try = 0
+			continue
+		case try == tries && d != nil:
+			if moves == tries {
+				p.Err = &StoreError{"data moves faster than it can be read", d.err}
+				return
+			}
+			if !p.follow(ctx, where, d.err) {
+				return
+			}
+			moves++
+			try = 0
+			continue
+		case try == tries:
+			return
+		}
+		if !pause(ctx, time.Duration(try)*50*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// follow handles an object that is not there, or not what it must be: again says that the data lies elsewhere.
+func (p *Piece) follow(ctx context.Context, where Catalog, why error) (again bool) {
+	moved, err := where.Missing(ctx, p)
+	if err == nil && !moved {
+		err = where.Damaged(p, why)
+	}
+	p.Err = err
+	return err == nil
+}
+
+// pause waits about d, or says false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d/2 + rand.N(d))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// readOnce reads a piece: as a section of a file if the store has one and the data was verified before, else into memory.
+func (r *Reader) readOnce(ctx context.Context, p *Piece) (Chunk, *memory, error) {
+	ctx, cancel := r.timeout(ctx, int64(p.Range.Len))
+	defer cancel()
+	known, near := r.index.find(p.Range.Source(), p.Range.Base, p.Range.End(), p.Offset, p.Max)
+	n := len(known)
+	if n == 0 || r.opt.Share {
+		return r.readBlocks(ctx, p, near, nil, BlockMin)
+	}
+	size := known[n-1].pos + known[n-1].size - near.pos
+	if size < sectionMin {
+		return r.readBlocks(ctx, p, near, nil, BlockMin)
+	}
+	body, err := r.get(ctx, p, near.pos, size)
+	if err != nil {
+		return Chunk{}, nil, err
+	}
+	s, ok := body.(*objstore.Section)
+	if !ok {
+		return r.readBlocks(ctx, p, near, body, size)
+	}
+	return Chunk{Base: known[0].base, End: known[n-1].end, Size: size, Section: s, Verified: true}, newMemory(s), nil
+}
+
+// timeout bounds one attempt to read n bytes.
+func (r *Reader) timeout(ctx context.Context, n int64) (context.Context, context.CancelFunc) {
+	moving := time.Duration(float64(r.opt.PerMiB) * float64(n) / (1 << 20))
+	return context.WithTimeout(ctx, r.opt.Timeout+moving)
+}
+
+// readBlocks reads from a place where a batch begins, until it has the batch that holds the wanted offset and what follows
+// it. Mostly that is one request: readers go on where they stopped, and that place is known. body, if not nil, gives the
+// first least bytes.
+func (r *Reader) readBlocks(ctx context.Context, p *Piece, near segment, body io.ReadCloser, least int64) (Chunk, *memory, error) {
+	v := verifier{Piece: p, pos: near.pos, base: near.base}
+	for skip := int64(2 * BlockMin); ; skip = min(2*skip, skipMax) {
+		mem, err := r.block(ctx, &v, body, least)
+		if err != nil {
+			return Chunk{}, nil, err
+		}
+		found, err := v.verify(mem.buf)
+		if err != nil {
+			mem.release()
+			return Chunk{}, nil, err
+		}
+		r.index.add(p.Range.Source(), v.segments)
+		if found.Size > 0 {
+			return found, mem, nil
+		}
+		mem.release()
+		body, least = nil, max(skip, v.need)
+	}
+}
+
+// block reads from the verifier's place on: what is wanted, or less if memory is short, but at least least bytes if the
+// range has them.
+func (r *Reader) block(ctx context.Context, v *verifier, body io.ReadCloser, least int64) (*memory, error) {
+	want := least
+	if body == nil {
+		want = max(v.Max, least)
+	} else {
+		defer body.Close()
+	}
+	rest := int64(v.Range.Len) - v.pos
+	if rest <= 0 {
+		return nil, damaged("batches end at offset %d, before %d", v.base, v.Offset)
+	}
+	mem, err := r.reserve(min(want, rest), min(least, rest, max(v.need, BlockMin)))
+	if err != nil {
+		return nil, err
+	}
+	if body == nil {
+		if body, err = r.get(ctx, v.Piece, v.pos, int64(len(mem.buf))); err != nil {
+			mem.release()
+			return nil, err
+		}
+		defer body.Close()
+	}
+	if err := v.fill(body, mem.buf); err != nil {
+		mem.release()
+		return nil, err
+	}
+	return mem, nil
+}
+
+// fill reads buf from body.
+func (p *Piece) fill(body io.Reader, buf []byte) error {
+	_, err := io.ReadFull(body, buf)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, objstore.ErrNoVerdict) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
+		return damaged("object is cut off")
+	}
+	return &StoreError{"read " + p.Key, err}
+}
+
+// get opens n bytes from a place in the range.
+func (r *Reader) get(ctx context.Context, p *Piece, pos, n int64) (io.ReadCloser, error) {
+	from := int64(p.Range.Pos) + pos
+	r.gets.Inc()
+	r.bytes.AddInt64(n)
+	obj, err := r.opt.Store.Get(ctx, p.Key, objstore.Range{Offset: from, Length: n})
+	switch {
+	case err == nil && obj.Size >= 0 && obj.Size < from+n:
+		obj.Body.Close()
+		return nil, damaged("object is %d bytes long, %d are referenced", obj.Size, from+n)
+	case err == nil:
+		return obj.Body, nil
+	case errors.Is(err, objstore.ErrNotFound):
+		return nil, errMissing
+	case errors.Is(err, objstore.ErrRefused):
+		if size, ok := r.sizeOf(ctx, p.Key); ok && size < from+n {
+			return nil, damaged("object is %d bytes long, %d are referenced", size, from+n)
+		}
+	}
+	return nil, &StoreError{"get " + p.Key, err}
+}
+
+// sizeOf asks for an object's size: a store refuses a range beyond its end as it refuses a stranger.
+func (r *Reader) sizeOf(ctx context.Context, key string) (size int64, ok bool) {
+	obj, err := r.opt.Store.Get(ctx, key, objstore.Range{Length: 1})
+	if err != nil {
+		return 0, false
+	}
+	defer obj.Body.Close()
+	return obj.Size, obj.Size >= 0
+}

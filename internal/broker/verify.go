@@ -1,0 +1,126 @@
+package broker
+
+import (
+	"encoding/binary"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// verifier goes through a range's batches as they are read, checks them, and picks those that are wanted.
+type verifier struct {
+	*Piece
+	pos  int64 // of the next batch, from the range's beginning
+	base int64 // its offset
+	// need is how many bytes the next batch takes, if verify came to an end in it.
+	need     int64
+	segments []segment // verified by the last call
+}
+
+// verify checks the whole batches in buf, which begins at v.pos: checksums, and that offsets and the epoch, which no
+// batch's checksum covers, are those of the range. It stops when it has max bytes from the wanted offset on. Errors are
+// damage.
+func (v *verifier) verify(buf []byte) (out Chunk, err error) {
+	v.segments, v.need = v.segments[:0], 0
+	out.Verified = true
+	from := -1 // where the wanted batches begin in buf
+	at := 0
+	for at < len(buf) {
+		rest := buf[at:]
+		if len(rest) < record.BatchHeadSize {
+			if int64(v.Range.Len)-v.pos < record.BatchHeadSize {
+				return out, damaged("head of a batch at offset %d is longer than its range", v.base)
+			}
+			v.need = record.BatchHeadSize
+			break
+		}
+		if size := int64(binary.BigEndian.Uint32(rest[8:])) + 12; size > int64(len(rest)) {
+			if size > int64(v.Range.Len)-v.pos {
+				return out, damaged("batch at offset %d is longer than its range", v.base)
+			}
+			v.need = size
+			break
+		}
+		batch, _, err := record.Split(rest)
+		if err != nil {
+			return out, &damage{err}
+		}
+		n := int64(batch.Len())
+		if out.Size > 0 && out.Size+n > v.Max {
+			break
+		}
+		if err := v.check(batch); err != nil {
+			return out, err
+		}
+		v.remember(n, batch.Span())
+		v.pos += n
+		v.base += batch.Span()
+		if v.base > v.Offset {
+			if from < 0 {
+				from, out.Base = at, v.base-batch.Span()
+			}
+			out.Size += n
+			out.End = v.base
+		}
+		at += int(n)
+	}
+	if from >= 0 {
+		out.Parts = [][]byte{buf[from:at:at]}
+	}
+	return out, nil
+}
+
+func (v *verifier) check(batch record.Batch) error {
+	if _, err := record.Verify(batch); err != nil {
+		return &damage{err}
+	}
+	last := v.pos+int64(batch.Len()) == int64(v.Range.Len)
+	switch end := v.base + batch.Span(); {
+	case batch.BaseOffset() != v.base:
+		return damaged("batch at offset %d where %d should be", batch.BaseOffset(), v.base)
+	case uint32(batch.LeaderEpoch()) > v.Range.Epoch:
+		return damaged("batch at offset %d is of epoch %d, its object of %d", v.base, batch.LeaderEpoch(), v.Range.Epoch)
+	case end > v.Range.End() || last != (end == v.Range.End()):
+		return damaged("batch at offset %d ends at %d, its range at %d", v.base, end, v.Range.End())
+	}
+	return nil
+}
+
+// Place is where a range lies, and its first offset.
+type Place struct {
+	state.Source
+	Base int64
+	Len  uint32 // bytes
+}
+
+// Written tells of a range that this process has stored: it was checked before, so that a reader need not do that again, and can
+// have it as a section of a file at once. parts gives its whole batches, if they are wanted; they are not kept.
+func (r *Reader) Written(at Place, parts func() [][]byte) {
+	if r.opt.Share || at.Len < sectionMin {
+		return // it will not be a section
+	}
+	v := verifier{base: at.Base}
+	for _, rest := range parts() {
+		for len(rest) > 0 {
+			batch, more, err := record.Split(rest)
+			if err != nil {
+				return // a reader will say what is wrong
+			}
+			v.remember(int64(batch.Len()), batch.Span())
+			v.pos += int64(batch.Len())
+			v.base += batch.Span()
+			rest = more
+		}
+	}
+	r.index.add(at.Source, v.segments)
+}
+
+// remember adds a batch to the segments.
+func (v *verifier) remember(size, span int64) {
+	if n := len(v.segments); n > 0 && v.segments[n-1].size+size <= segmentBytes {
+		v.segments[n-1].size += size
+		v.segments[n-1].end += span
+		return
+	}
+	v.segments = append(v.segments, segment{pos: v.pos, size: size, base: v.base, end: v.base + span})
+}

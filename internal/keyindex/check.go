@@ -1,0 +1,157 @@
+package keyindex
+
+import (
+	"context"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// load reads what is in the file, and checks all of it: nothing that SQLite does not look at stays unseen.
+func (f *file) load(ctx context.Context, cluster record.ID) error {
+	for _, step := range []func(context.Context) error{
+		f.checkSchema, f.checkPages, f.loadManifest, f.loadPositions, f.loadJournal, f.loadRuns, f.findDead,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if f.man.Cluster != "" && f.man.Cluster != cluster.String() {
+			return Damaged("it is of cluster %s, not %s", f.man.Cluster, cluster)
+		}
+	}
+	return nil
+}
+
+func (f *file) checkSchema(ctx context.Context) error {
+	rows, err := f.w.QueryContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_schema ORDER BY rowid")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	n := 0
+	for ; rows.Next(); n++ {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return err
+		}
+		if n >= len(schema) || text != schema[n] {
+			return Damaged("its tables are others")
+		}
+	}
+	if err := rows.Err(); err != nil || n == len(schema) {
+		return err
+	}
+	return Damaged("it has %d tables, not %d", n, len(schema))
+}
+
+func (f *file) checkPages(ctx context.Context) error { return format.CheckPages(ctx, f.w) }
+
+func (f *file) loadManifest(ctx context.Context) error {
+	var data []byte
+	var rows int
+	err := f.w.QueryRowContext(ctx, "SELECT data, (SELECT count(*) FROM manifest) FROM manifest WHERE id = 1").Scan(&data, &rows)
+	if err != nil || rows != 1 {
+		return Damaged("manifest: %d rows: %v", rows, err)
+	}
+	f.man, err = decodeManifest(data)
+	return err
+}
+
+func (f *file) loadPositions(ctx context.Context) error {
+	rows, err := f.w.QueryContext(ctx, "SELECT topic, partition, number, next, origin, settled FROM positions")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var sum uint64
+	for rows.Next() {
+		var topic, origin []byte
+		var k partKey
+		var p position
+		if err := rows.Scan(&topic, &k.partition, &p.number, &p.next, &origin, &p.settled); err != nil {
+			return Damaged("position: %v", err)
+		}
+		if copy(k.topic[:], topic) != len(topic) || copy(p.origin[:], origin) != len(origin) {
+			return Damaged("position of a topic with an id of %d bytes", len(topic))
+		}
+		f.positions[k] = p
+		sum += p.sum(k)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if len(f.positions) != f.man.Positions || sum != f.man.PositionsSum {
+		return Damaged("positions")
+	}
+	return nil
+}
+
+func (f *file) loadJournal(ctx context.Context) error {
+	rows, err := f.w.QueryContext(ctx, "SELECT sequence, data FROM journal ORDER BY sequence")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	next := f.man.JournalFrom
+	for ; rows.Next(); next++ {
+		var sequence int64
+		var data []byte
+		if err := rows.Scan(&sequence, &data); err != nil {
+			return Damaged("journal: %v", err)
+		}
+		list, err := Decode(journalID(sequence), data)
+		if err != nil {
+			return err
+		}
+		if sequence != next {
+			return Damaged("journal has %d where %d should be", sequence, next)
+		}
+		f.recent.add(list)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if next != f.man.JournalNext {
+		return Damaged("journal ends at %d, not %d", next, f.man.JournalNext)
+	}
+	return nil
+}
+
+// journalID keeps blocks of the journal and of runs apart.
+func journalID(sequence int64) int64 { return -1 - sequence }
+
+func (f *file) loadRuns(ctx context.Context) error {
+	for _, info := range f.man.Runs {
+		r, err := f.run(info)
+		if err != nil {
+			return err
+		}
+		if err := r.Check(); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f.runs = append(f.runs, r)
+	}
+	return nil
+}
+
+// findDead finds blocks of runs that are not in the manifest: a merge left them that did not end.
+func (f *file) findDead(ctx context.Context) error {
+	listed := map[int64]bool{}
+	for _, r := range f.man.Runs {
+		listed[r.ID] = true
+	}
+	for from := int64(0); ; {
+		var id int64
+		err := f.w.QueryRowContext(ctx, "SELECT coalesce(min(id), -1) FROM blocks WHERE id >= ?", from).Scan(&id)
+		if err != nil || id < 0 {
+			return err
+		}
+		number := RunOf(id)
+		if !listed[number] {
+			f.dead = append(f.dead, deadRun(number))
+		}
+		_, from = IDs(number)
+	}
+}

@@ -1,0 +1,316 @@
+package keyindex
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/record"
+)
+
+// damages are what may happen to a file.
+var damages = []struct {
+	name string
+	do   func(r *rand.Rand, b []byte) []byte
+}{
+	{"a bit", func(r *rand.Rand, b []byte) []byte { b[r.IntN(len(b))] ^= 1 << r.IntN(8); return b }},
+	{"a byte of the first page", func(r *rand.Rand, b []byte) []byte {
+		b[r.IntN(min(len(b), localdb.PageSize))] ^= byte(1 + r.IntN(255))
+		return b
+	}},
+	{"some bytes", func(r *rand.Rand, b []byte) []byte {
+		for range 1 + r.IntN(50) {
+			b[r.IntN(len(b))] = byte(r.Uint32())
+		}
+		return b
+	}},
+	{"a run of bytes", func(r *rand.Rand, b []byte) []byte {
+		at := r.IntN(len(b))
+		for i := at; i < min(len(b), at+1+r.IntN(10_000)); i++ {
+			b[i] = byte(r.Uint32())
+		}
+		return b
+	}},
+	{"a page of zeros", func(r *rand.Rand, b []byte) []byte {
+		at := r.IntN(1+len(b)/localdb.PageSize) * localdb.PageSize
+		clear(b[min(at, len(b)):min(at+localdb.PageSize, len(b))])
+		return b
+	}},
+	{"a page in the place of another", func(r *rand.Rand, b []byte) []byte {
+		n := len(b) / localdb.PageSize
+		copy(b[r.IntN(n)*localdb.PageSize:], b[r.IntN(n)*localdb.PageSize:][:localdb.PageSize])
+		return b
+	}},
+	{"an end that is cut off", func(r *rand.Rand, b []byte) []byte { return b[:r.IntN(len(b))] }},
+	{"an end too many", func(r *rand.Rand, b []byte) []byte { return append(b, b[:r.IntN(len(b))]...) }},
+	{"nothing left", func(*rand.Rand, []byte) []byte { return nil }},
+	{"another file", func(*rand.Rand, []byte) []byte { return []byte(strings.Repeat("This is no database.\n", 1000)) }},
+}
+
+// TestDamageIsFound: whatever happens to the file while it is closed, all that the view says is what is in the log.
+func TestDamageIsFound(t *testing.T) {
+	m := newModel(t, 0)
+	for range 150 {
+		m.append(m.topics[0], m.rand.IntN(len(m.log.topics[0].parts)))
+	}
+	m.check()
+	m.view.Close()
+	whole, err := os.ReadFile(m.view.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := 0
+	m.few = 30
+	for _, d := range damages {
+		for range 5 {
+			path := filepath.Join(t.TempDir(), "keys.db")
+			if err := os.WriteFile(path, d.do(m.rand, append([]byte{}, whole...)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m.view = openSized(t, path, m.log, &small)
+			m.check()
+			if m.view.rebuilds() > 0 {
+				damaged++
+			}
+			m.view.Close()
+		}
+	}
+	if damaged < len(damages) { // much of such a file is free space; the rest means something
+		t.Errorf("only %d of %d damaged files were made anew", damaged, 5*len(damages))
+	}
+}
+
+// TestDamageOfAFileInUseIsFound: the same with what a crash leaves: a file and a write-ahead log.
+func TestDamageOfAFileInUseIsFound(t *testing.T) {
+	m := newModel(t, 0)
+	for range 100 {
+		m.append(m.topics[0], m.rand.IntN(len(m.log.topics[0].parts)))
+	}
+	m.check()
+	dir := filepath.Dir(m.view.copy())
+	m.few = 30
+	for _, d := range damages {
+		for range 4 {
+			path := filepath.Join(t.TempDir(), "keys.db")
+			for i, name := range []string{"keys.db", "keys.db-wal"} {
+				b, err := os.ReadFile(filepath.Join(dir, name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.rand.IntN(3) != i { // mostly the log
+					b = d.do(m.rand, b)
+				}
+				if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if m.rand.IntN(10) == 0 {
+				os.Remove(path + "-wal")
+			}
+			v := m.view
+			m.view = openSized(t, path, m.log, &small)
+			m.check()
+			m.view.Close()
+			m.view = v
+		}
+	}
+}
+
+// TestDamageWhileOpen: blocks that can not be read any more are found by the query that wants them.
+func TestDamageWhileOpen(t *testing.T) {
+	m := newModel(t, 0)
+	for range 150 {
+		m.append(m.topics[0], 0)
+	}
+	m.check()
+	for name, from := range map[string]int64{m.view.path: localdb.PageSize, m.view.path + "-wal": 32} {
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close() // after the view: closing a file takes SQLite's locks of it away
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := from; at < info.Size(); at += 200 {
+			if _, err := f.WriteAt([]byte{0xaa, 0x55}, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	there := m.records(m.topics[0])
+	for tries := 0; m.view.rebuilds() == 0 && tries < 20; tries++ {
+		for _, key := range m.some(there) {
+			if _, err := m.view.History(t.Context(), m.topics[0], []byte(key), HistoryQuery{Partition: -1, Limit: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.view.caughtUp(m.log)
+	}
+	if m.check(); m.view.rebuilds() != 1 {
+		t.Errorf("the file was made anew %d times", m.view.rebuilds())
+	}
+	m.view.Close()
+}
+
+// TestFilesOfOthers: a file of another cluster, or another format, is made anew.
+func TestFilesOfOthers(t *testing.T) {
+	l := newLog()
+	topic := l.create(1)
+	l.append(topic, 0, rec("a", "1", 1), rec("b", "1", 1))
+	v := open(t, "", l)
+	v.caughtUp(l)
+	v.Close()
+
+	other := newLog()
+	other.topics = []*aTopic{{id: topic, indexed: true, parts: []*aPartition{{}}}}
+	other.append(topic, 0, rec("a", "1", 1))
+	v = open(t, v.path, other)
+	v.caughtUp(other)
+	if got := v.get(topic, "b", -1); got != "none" || v.rebuilds() != 1 || !strings.Contains(v.logged(), "cluster") {
+		t.Errorf("of another cluster: %s, made anew %d times: %s", got, v.rebuilds(), v.logged())
+	}
+	v.Close()
+
+	b, err := os.ReadFile(v.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[63]++ // the version
+	if err := os.WriteFile(v.path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v = open(t, v.path, other)
+	v.caughtUp(other)
+	if got := v.get(topic, "a", -1); got != "a@0/0" || v.rebuilds() != 1 || !strings.Contains(v.logged(), "version 2") {
+		t.Errorf("of another version: %s, made anew %d times: %s", got, v.rebuilds(), v.logged())
+	}
+}
+
+// TestFileThatCanNotBeMade: queries hear of it, and it is tried again.
+func TestFileThatCanNotBeMade(t *testing.T) {
+	l := newLog()
+	topic := l.create(1)
+	l.append(topic, 0, rec("a", "1", 1))
+	path := filepath.Join(t.TempDir(), "keys.db")
+	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	v := openSized(t, path, l, &small)
+	if _, _, err := v.Get(t.Context(), topic, []byte("a"), -1); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Get: %v", err)
+	}
+	if err := v.WaitFor(t.Context(), topic, 0, 0); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("WaitFor: %v", err)
+	}
+	if n := v.Lag(topic); n != 1 {
+		t.Errorf("lags by %d", n)
+	}
+	if _, err := os.Stat(filepath.Join(path, "in the way")); err != nil {
+		t.Error("a folder was taken for a file")
+	}
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool {
+		_, ok, err := v.Get(t.Context(), topic, []byte("a"), -1)
+		return err == nil && ok
+	})
+}
+
+// TestLogThatCanNotBeRead: a partition that fails is tried again, and holds up no other.
+func TestLogThatCanNotBeRead(t *testing.T) {
+	l := newLog()
+	bad, good := l.create(1), l.create(1)
+	l.append(bad, 0, rec("a", "1", 1))
+	l.append(good, 0, rec("a", "1", 1))
+	l.failing(bad, errors.New("damaged"))
+	v := openSized(t, "", l, &small)
+	if err := v.WaitFor(t.Context(), good, 0, 0); err != nil {
+		t.Error(err)
+	}
+	if v.Lag(bad) != 1 || v.get(bad, "a", -1) != "none" {
+		t.Errorf("lags by %d", v.Lag(bad))
+	}
+	l.failing(record.ID{}, nil)
+	if err := v.WaitFor(t.Context(), bad, 0, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullDisk: what does not fit any more is missing, which the lag tells; what is there is found, and once there is room
+// again nothing was lost.
+func TestFullDisk(t *testing.T) {
+	m := newModel(t, 0)
+	m.view.Close()
+	little := small
+	little.pagesMax = 40
+	m.view = openSized(t, "", m.log, &little)
+	topic := m.topics[0]
+	m.append(topic, 0)
+	m.view.caughtUp(m.log)
+	m.log.append(topic, 0, rec("early", "1", 1))
+	m.view.caughtUp(m.log)
+	for range 300 {
+		m.append(topic, 0)
+	}
+	until(t, func() bool { return strings.Contains(m.view.logged(), "level=ERROR") })
+	if got := m.view.get(topic, "early", 0); !strings.HasPrefix(got, "early@0/") {
+		t.Errorf("what was there is %s", got)
+	}
+	if m.view.Lag(topic) == 0 || m.view.rebuilds() > 0 {
+		t.Errorf("lags by %d, was made anew %d times", m.view.Lag(topic), m.view.rebuilds())
+	}
+	m.view.Close()
+	if n := strings.Count(m.view.logged(), "level=ERROR"); n > 1 {
+		t.Errorf("said %d times: %s", n, m.view.logged())
+	}
+	m.view = openSized(t, m.view.path, m.log, &small)
+	if m.check(); m.view.rebuilds() > 0 {
+		t.Errorf("was made anew: %s", m.view.logged())
+	}
+}
+
+// TestLongKeys: keys may be as long as records.
+func TestLongKeys(t *testing.T) {
+	l := newLog()
+	topic := l.create(1)
+	var keys []string
+	for i := range 12 {
+		keys = append(keys, strings.Repeat("k", 3<<20)+string(rune('a'+i)))
+	}
+	v := openSized(t, "", l, &small)
+	for range 2 {
+		for _, key := range keys {
+			l.append(topic, 0, rec(key, "1", 1))
+		}
+	}
+	v.caughtUp(l)
+	list, err := v.List(t.Context(), topic, ListQuery{Limit: 100})
+	if err != nil || len(list) != 2 { // as many as are given at once
+		t.Fatalf("%d keys, %v", len(list), err)
+	}
+	for q := (ListQuery{Limit: 100, After: list[1].Key}); len(list) < len(keys); q.After = list[len(list)-1].Key {
+		more, err := v.List(t.Context(), topic, q)
+		if err != nil || len(more) == 0 {
+			t.Fatalf("%d keys, then %d: %v", len(list), len(more), err)
+		}
+		list = append(list, more...)
+	}
+	for i, e := range list {
+		if string(e.Key) != keys[i] || e.Offset != int64(len(keys)+i) {
+			t.Fatalf("key %d is another, at %d", i, e.Offset)
+		}
+	}
+	v.Close()
+	v = openSized(t, v.path, l, &small)
+	v.caughtUp(l)
+	if e, ok, err := v.Get(t.Context(), topic, []byte(keys[5]), -1); err != nil || !ok || e.Offset != 17 || v.rebuilds() > 0 {
+		t.Errorf("after a restart: %d, %v, %v", e.Offset, ok, err)
+	}
+}

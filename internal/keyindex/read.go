@@ -1,0 +1,216 @@
+package keyindex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sebbroker/seb/record"
+)
+
+const (
+	// readBytes is how much of a partition is read at once.
+	readBytes = 1 << 20
+	// arenaBytes is how much memory for keys is taken at once.
+	arenaBytes = 64 << 10
+)
+
+// batch is what was read and is not yet in the file.
+type batch struct {
+	entries []RunEntry
+	arena   []byte
+	bytes   int
+	moved   map[partKey]position
+}
+
+func (b *batch) full(s *sizes) bool {
+	return len(b.entries) >= s.batchEntries || b.bytes >= s.batchBytes
+}
+
+// key copies a key.
+func (b *batch) key(key []byte) []byte {
+	b.bytes += len(key)
+	if len(key) > cap(b.arena)-len(b.arena) {
+		b.arena = make([]byte, 0, max(len(key), arenaBytes))
+	}
+	from := len(b.arena)
+	b.arena = append(b.arena, key...)
+	return b.arena[from:len(b.arena):len(b.arena)]
+}
+
+// read takes in what is new in the partitions, some of each.
+func (w *follower) read(ctx context.Context, parts []Partition) (wait time.Duration, err error) {
+	wait = forever
+	for i := range parts {
+		p := &parts[i]
+		key := partKey{p.Topic, p.Partition}
+		next := max(w.f.positions[key].next, p.Start)
+		if next >= p.Next {
+			continue
+		}
+		if x := w.failed[key]; x != nil {
+			if d := time.Until(x.until); d > 0 {
+				wait = min(wait, d)
+				continue
+			}
+		}
+		to, err := w.readPartition(ctx, p, next)
+		var file *fileError
+		if errors.As(err, &file) {
+			return 0, file.error
+		}
+		if err != nil {
+			wait = min(wait, w.unread(ctx, key, err))
+			continue
+		}
+		delete(w.failed, key)
+		if to < p.Next {
+			wait = 0
+		}
+	}
+	return wait, w.commit(ctx)
+}
+
+// unread notes that a partition could not be read.
+func (w *follower) unread(ctx context.Context, key partKey, err error) time.Duration {
+	if ctx.Err() != nil {
+		return 0
+	}
+	x := w.failed[key]
+	if x == nil {
+		x = &failure{}
+		w.failed[key] = x
+		w.opt.Logger.Warn("keys of a partition can not be read, and are tried again", "topic", key.topic.String(),
+			"partition", key.partition, "err", err)
+	}
+	return x.again(w.opt.sizes)
+}
+
+// fileError is an error of the file, not of the log.
+type fileError struct{ error }
+
+// unsettled says whether tombstones that were not read may be gone, whose keys the view takes for alive since: what they
+// have deleted was read before they were behind it.
+func (pos *position) unsettled(p *Partition) bool {
+	return pos.next < p.Sweepable && pos.settled < p.Sweepable
+}
+
+// readPartition reads some of a partition from an offset on, and returns the offset after it.
+func (w *follower) readPartition(ctx context.Context, p *Partition, from int64) (next int64, err error) {
+	b, err := w.opt.Log.Read(ctx, p.Topic, p.Partition, from, readBytes)
+	if err != nil {
+		return from, err
+	}
+	if b.Release != nil {
+		defer b.Release()
+	}
+	pos, ok := w.f.positions[partKey{p.Topic, p.Partition}]
+	if !ok {
+		pos = position{settled: p.Sweepable}
+	}
+	if pos.next = from; w.recheck(p, &pos) {
+		return from, nil // as the next turn will see as well
+	}
+	next = from
+	var r record.Reader
+	for _, part := range b.Parts {
+		for len(part) > 0 {
+			one, rest, err := record.Split(part)
+			if err != nil {
+				return next, err
+			}
+			part = rest
+			end := one.BaseOffset() + one.Span()
+			if end <= next {
+				continue
+			}
+			if one.BaseOffset() > next {
+				return next, fmt.Errorf("batch at offset %d where %d should be", one.BaseOffset(), next)
+			}
+			if err := w.readBatch(ctx, p, &r, one, next); err != nil {
+				return next, err
+			}
+			next = end
+			w.reached(p, next)
+		}
+	}
+	if next == from {
+		return from, errors.New("nothing at an offset that is committed")
+	}
+	return next, nil
+}
+
+// recheck looks at a partition again after a read: what is known of it then is no older than what was read. It says whether
+// what was read is of no use.
+func (w *follower) recheck(p *Partition, pos *position) bool {
+	now := w.opt.Log.Topic(p.Topic)
+	if int(p.Partition) >= len(now) || pos.unsettled(&now[p.Partition]) {
+		return true
+	}
+	*p = now[p.Partition]
+	w.settled = pos.settled
+	return false
+}
+
+// readBatch takes in the records of one batch from an offset on.
+func (w *follower) readBatch(ctx context.Context, p *Partition, r *record.Reader, one record.Batch, from int64) error {
+	number := w.topics[p.Topic]
+	for r.Reset(one, from); r.Next(); {
+		rec := r.Record()
+		if rec.Key == nil {
+			continue
+		}
+		e := RunEntry{
+			Key: w.batch.key(rec.Key), Topic: number, Part: p.Partition, Offset: rec.Offset, Time: rec.Timestamp,
+		}
+		if rec.Value == nil {
+			e.Flags = Deleted
+		}
+		w.batch.entries = append(w.batch.entries, e)
+		if w.batch.full(w.opt.sizes) {
+			w.reached(p, rec.Offset+1)
+			if err := w.commit(ctx); err != nil {
+				return &fileError{err}
+			}
+		}
+	}
+	return r.Err()
+}
+
+// reached notes how far a partition was read.
+func (w *follower) reached(p *Partition, next int64) {
+	if w.batch.moved == nil {
+		w.batch.moved = map[partKey]position{}
+	}
+	settled := w.settled
+	if next >= p.Sweepable {
+		settled = p.Sweepable
+	}
+	w.batch.moved[partKey{p.Topic, p.Partition}] = position{
+		number: w.topics[p.Topic], next: next, origin: w.opt.Log.Origin(p.Topic, p.Partition, next-1), settled: settled,
+	}
+}
+
+// commit stores the batch and makes it visible. If it fails, the batch is read again.
+func (w *follower) commit(ctx context.Context) error {
+	p := &progress{entries: Sort(w.batch.entries), moved: w.batch.moved}
+	w.batch.entries, w.batch.moved, w.batch.bytes = nil, nil, 0
+	if len(p.entries) == 0 && len(p.moved) == 0 {
+		return nil
+	}
+	if err := w.f.ingest(ctx, p, w.nextTopic); err != nil {
+		return err
+	}
+	w.met.records.Add(len(p.entries))
+	w.owed += mergeShare * len(p.entries)
+	w.publish(w.f, w.topics, p)
+	if w.f.recent.entries < w.opt.sizes.recentEntries && w.f.recent.bytes < w.opt.sizes.recentBytes {
+		return nil
+	}
+	if err := w.spill(ctx); err != nil {
+		return err
+	}
+	w.publish(w.f, w.topics, nil)
+	return nil
+}

@@ -1,0 +1,247 @@
+package keyindex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// snapshot is what queries read: it never changes, and the blocks of its runs stay while somebody holds it.
+type snapshot struct {
+	file    *file
+	recent  [][]RunEntry
+	runs    []*run
+	topics  map[record.ID]uint32 // their numbers
+	readers int                  // guarded by View.mu, as is retired
+	retired bool
+}
+
+// publish makes what the file holds now visible; moved are the positions that changed with it.
+func (v *View) publish(f *file, topics map[record.ID]uint32, p *progress) {
+	next := &snapshot{file: f, recent: f.recent.lists, runs: f.runs, topics: topics}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.broken != nil {
+		return // the next turn gives the file up
+	}
+	for _, r := range next.runs {
+		r.pins++
+	}
+	v.retireLocked()
+	v.snap, v.err = next, nil
+	v.openedLocked()
+	if p == nil {
+		return
+	}
+	for _, k := range p.dropped {
+		delete(v.positions, k)
+	}
+	for k, pos := range p.moved {
+		v.positions[k] = pos.next
+	}
+	close(v.moved)
+	v.moved = make(chan struct{})
+}
+
+// openedLocked wakes those that wait for a file, or for an error.
+func (v *View) openedLocked() {
+	select {
+	case <-v.opened:
+	default:
+		close(v.opened)
+	}
+}
+
+// retireLocked takes the present snapshot away from new queries.
+func (v *View) retireLocked() {
+	if s := v.snap; s != nil {
+		s.retired = true
+		v.snap = nil
+		s.unpinLocked()
+	}
+}
+
+// withdrawLocked makes queries wait for another file.
+func (v *View) withdrawLocked() {
+	v.retireLocked()
+	v.positions = map[partKey]int64{}
+	select {
+	case <-v.opened:
+		v.opened = make(chan struct{})
+	default:
+	}
+}
+
+func (s *snapshot) unpinLocked() {
+	if !s.retired || s.readers > 0 {
+		return
+	}
+	for _, r := range s.runs {
+		r.pins--
+	}
+	s.runs = nil
+}
+
+// free says whether a run is in no snapshot.
+func (v *View) free(r *run) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return r.pins == 0
+}
+
+// withdraw takes the snapshot away and waits until nobody reads: the file can be closed then. err is what queries hear
+// from now on; nil lets them wait.
+func (v *View) withdraw(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.withdrawLocked()
+	v.broken = nil
+	if v.err = err; err != nil {
+		v.openedLocked()
+	}
+	for v.readers > 0 {
+		v.idle.Wait()
+	}
+}
+
+// acquire returns the present snapshot; the caller releases it.
+func (v *View) acquire(ctx context.Context) (*snapshot, error) {
+	for {
+		v.mu.Lock()
+		if v.snap != nil {
+			defer v.mu.Unlock()
+			v.snap.readers++
+			v.readers++
+			return v.snap, nil
+		}
+		err, opened := v.err, v.opened
+		v.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-opened:
+		case <-v.done:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// release gives a snapshot back. broken, if not nil, is damage that was found in its file.
+func (v *View) release(s *snapshot, broken error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s.readers--
+	s.unpinLocked()
+	if v.readers--; v.readers == 0 {
+		v.idle.Broadcast()
+	}
+	if broken == nil || v.snap == nil || v.snap.file != s.file {
+		return
+	}
+	v.broken = broken
+	v.withdrawLocked()
+	select {
+	case v.wake <- struct{}{}:
+	default:
+	}
+}
+
+const (
+	// queryTries is how often a query is made anew that finds the file damaged.
+	queryTries = 3
+	// askEvery is how often somebody who waits asks the log to go on; it is less than what one asking is good for.
+	askEvery = 5 * time.Second
+	// noTopic is a number that no topic has.
+	noTopic = 1<<32 - 1
+)
+
+// query runs a query of a topic. If it finds the file damaged, the file is made anew, and the query with it.
+func (v *View) query(ctx context.Context, topic record.ID, f func(*lookup) error) error {
+	for try := 1; ; try++ {
+		parts := v.opt.Log.Topic(topic)
+		if len(parts) == 0 {
+			return ErrNotIndexed
+		}
+		v.opt.Log.Asked()
+		s, err := v.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		if number, ok := s.topics[topic]; ok {
+			err = format.Classify(f(s.lookup(number, parts)))
+		} else {
+			err = f(&lookup{parts: parts, topic: noTopic})
+		}
+		if !errors.Is(err, ErrDamaged) {
+			v.release(s, nil)
+			return err
+		}
+		v.release(s, err)
+		if try == queryTries {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+}
+
+func (s *snapshot) lookup(topic uint32, parts []Partition) *lookup {
+	q := &lookup{topic: topic, parts: parts, sources: make([]Source, 0, len(s.runs)+len(s.recent))}
+	for _, r := range s.runs {
+		q.sources = append(q.sources, &Reading{Run: r.Run})
+	}
+	for _, list := range s.recent {
+		q.sources = append(q.sources, Memory(list))
+	}
+	return q
+}
+
+// Lag is how many records of a topic are committed and not yet in the view (offsets, to be exact); 0 if the topic has no
+// key index.
+func (v *View) Lag(topic record.ID) int64 { return v.lag(v.opt.Log.Topic(topic)) }
+
+func (v *View) lag(parts []Partition) (n int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range parts {
+		p := &parts[i]
+		n += max(0, p.Next-max(p.Start, v.positions[partKey{p.Topic, p.Partition}]))
+	}
+	return n
+}
+
+// WaitFor waits until the record at an offset is in the view, and does not mind whether it is written yet. Errors: those
+// of Get.
+func (v *View) WaitFor(ctx context.Context, topic record.ID, partition uint32, offset int64) error {
+	again := time.NewTicker(askEvery)
+	defer again.Stop()
+	for {
+		parts := v.opt.Log.Topic(topic)
+		if len(parts) == 0 {
+			return ErrNotIndexed
+		}
+		if int64(partition) >= int64(len(parts)) || offset < 0 {
+			return fmt.Errorf("%w: offset %d of partition %d of a topic that has %d", ErrInvalid, offset, partition, len(parts))
+		}
+		v.opt.Log.Asked()
+		v.mu.Lock()
+		there := v.snap != nil && max(parts[partition].Start, v.positions[partKey{topic, partition}]) > offset
+		err, moved := v.err, v.moved
+		v.mu.Unlock()
+		if there || err != nil {
+			return err
+		}
+		select {
+		case <-moved:
+		case <-again.C:
+		case <-v.done:
+			return ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package keyindex
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// spill makes a run of what is recent.
+func (w *follower) spill(ctx context.Context) error {
+	parts, known := w.opt.Log.Partitions()
+	if !known {
+		return nil // nor is what of it is of use; later
+	}
+	return w.f.spill(ctx, w.rules(parts))
+}
+
+// rules of the topics as they are.
+func (w *follower) rules(parts []Partition) rules {
+	r := make(rules, len(parts))
+	for i := range parts {
+		p := &parts[i]
+		if number, ok := w.topics[p.Topic]; ok {
+			r[topicPart{number, p.Partition}] = bounds{p.Start, p.Clean, p.Swept}
+		}
+	}
+	return r
+}
+
+// tend merges and deletes a little; more says that there is more to do.
+func (w *follower) tend(ctx context.Context, parts []Partition) (more bool, err error) {
+	f := w.f
+	w.waste(parts)
+	if time.Now().After(w.unmerged.until) {
+		f.pick(func() rules { return w.rules(parts) })
+	}
+	if len(f.merges) == 0 {
+		w.owed = 0
+	} else if err := w.merge(ctx); err != nil {
+		if errors.Is(err, ErrDamaged) || ctx.Err() != nil {
+			return false, err
+		}
+		// It takes room on the disk that taking in what is new does not.
+		w.unmerged.again(w.opt.sizes)
+		w.opt.Logger.Warn("runs of the view of keys can not be merged, and are tried again", "path", w.opt.Path, "err", err)
+	}
+	swept, err := f.sweep(ctx, w.opt.sizes.sweepBlocks, w.free)
+	return swept || len(f.merges) > 0, err
+}
+
+// merge goes on with a merge: for long enough that merging keeps up with what comes in.
+func (w *follower) merge(ctx context.Context) error {
+	m := w.f.merges[0]
+	before := m.moved
+	n := min(max(w.owed, w.opt.sizes.mergeSlice), 8*w.opt.sizes.mergeSlice)
+	w.owed = max(0, w.owed-n)
+	done, err := w.f.merge(ctx, n)
+	w.met.merged.AddInt64(m.moved - before)
+	if err != nil || !done {
+		return err
+	}
+	w.unmerged = failure{}
+	if m.all {
+		w.compact = w.f.entries()
+	}
+	w.publish(w.f, w.topics, nil)
+	return nil
+}
+
+// waste begins a merge of everything if most entries are of records that are no longer in the log.
+func (w *follower) waste(parts []Partition) {
+	if time.Since(w.wasteAt) < w.opt.sizes.wasteEvery {
+		return
+	}
+	w.wasteAt = time.Now()
+	n := w.f.entries()
+	if n >= w.opt.sizes.wasteMin && n >= 2*w.opt.Log.Records() && n >= w.compact+w.compact/2 {
+		w.f.pickAll(w.rules(parts))
+	}
+}

@@ -1,0 +1,65 @@
+package snapshot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// Check reads all of a snapshot that a listing shows to be whole. ErrDamaged says that something is not right; ErrGone that it
+// was deleted meanwhile, as older ones are.
+func Check(ctx context.Context, store objstore.Store, shard uint32, cluster record.ID, f *Found) error {
+	s := Open(Options{Store: store, Shard: shard, View: f.View})
+	key := f.Key(shard)
+	b, err := s.get(ctx, key, manifestMax, nil)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return ErrGone
+	}
+	if err != nil {
+		return err
+	}
+	m, err := decode(b, &f.Name)
+	if err != nil {
+		return err
+	}
+	if m.Cluster != cluster.String() {
+		return damaged("it is of cluster %s", m.Cluster)
+	}
+	hash := sha256.New()
+	err = s.eachPiece(ctx, &f.Name, m, hash)
+	if errors.Is(err, objstore.ErrNotFound) {
+		if _, gone := s.get(ctx, key, manifestMax, nil); errors.Is(gone, objstore.ErrNotFound) {
+			return ErrGone
+		}
+		return damaged("%v", err)
+	}
+	if err == nil && hex.EncodeToString(hash.Sum(nil)) != m.SHA256 {
+		return damaged("the whole is not what was saved")
+	}
+	return err
+}
+
+// ErrGone says that a snapshot was deleted.
+var ErrGone = errors.New("the snapshot was deleted")
+
+// Print writes what an object of a snapshot says, for people. data is all of it.
+func Print(w io.Writer, n *Name, data []byte) error {
+	if !n.Manifest {
+		_, err := fmt.Fprintf(w, "piece %d of a copy of the file of %s, at epoch %d slot %d: %d bytes\n", n.Piece, n.View, n.Epoch, n.Slot, len(data))
+		return err
+	}
+	m, err := decode(data, n)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "copy of the file of %s, schema %d, of cluster %s, at epoch %d slot %d, from %d records\n"+
+		"%d bytes, in %d pieces %d\nall checksums are right\n",
+		m.View, m.Schema, m.Cluster, m.Epoch, m.Slot, m.Records, m.Size, len(m.Pieces), m.stored())
+	return err
+}

@@ -1,0 +1,121 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// ErrDamaged says that a snapshot is not what was saved. The file can be made anew from the log, or from an older one.
+var ErrDamaged = errors.New("damaged snapshot of a view")
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
+}
+
+// formatVersion is that of FORMAT.md.
+const formatVersion = 1
+
+const (
+	// pieceBytesMax is the most that a piece holds of the file; whoever reads one needs it, and as much again, in memory.
+	pieceBytesMax = 8 << 20
+	// storedSlack is how much longer than that a piece may be that can not be made shorter.
+	storedSlack = 64 << 10
+	// manifestMax bounds a manifest: some 25 bytes for each piece.
+	manifestMax = 4 << 20
+)
+
+// Note is what whoever saves a file wants to know of it later.
+type Note struct {
+	// Time is the log's when it was saved, µs.
+	Time int64 `json:"time"`
+	// Records is how many records of the log the file was made from.
+	Records int64 `json:"records"`
+}
+
+// manifest says what a snapshot is made of.
+type manifest struct {
+	Format  int    `json:"format"`
+	Cluster string `json:"cluster"`
+	View    string `json:"view"`
+	Schema  int    `json:"schema"`
+	Epoch   uint32 `json:"epoch"`
+	Slot    uint64 `json:"slot"`
+	Nonce   string `json:"nonce"`
+	ID      string `json:"id"`
+	Note
+	Size       int64    `json:"size"` // of the file
+	SHA256     string   `json:"sha256"`
+	PieceBytes int64    `json:"piece_bytes"` // of the file in each piece but the last
+	Pieces     []stored `json:"pieces"`
+}
+
+// stored is a piece: the object's length and CRC-32C.
+type stored [2]uint32
+
+// encode is the JSON, a line feed, the CRC-32C of what is before it in eight hexadecimal digits, and a line feed.
+func (m *manifest) encode() ([]byte, error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, '\n')
+	if b = fmt.Appendf(b, "%08x\n", record.CRC32C(b)); len(b) > manifestMax {
+		return nil, fmt.Errorf("manifest of %d bytes, not up to %d", len(b), manifestMax)
+	}
+	return b, nil
+}
+
+// decode checks all that can be checked without the pieces. n is the object's name.
+func decode(b []byte, n *Name) (m *manifest, err error) {
+	const tail = 9
+	if len(b) < tail+1 || len(b) > manifestMax {
+		return nil, damaged("manifest of %d bytes", len(b))
+	}
+	text, sum := b[:len(b)-tail], b[len(b)-tail:]
+	if crc, err := strconv.ParseUint(string(bytes.TrimSuffix(sum, []byte("\n"))), 16, 32); err != nil || uint32(crc) != record.CRC32C(text) {
+		return nil, damaged("manifest: checksum")
+	}
+	m = &manifest{}
+	if err := json.Unmarshal(text, m); err != nil {
+		return nil, damaged("manifest: %v", err)
+	}
+	hash, err := hex.DecodeString(m.SHA256)
+	switch {
+	case m.Format != formatVersion:
+		return nil, damaged("manifest: format %d, not %d", m.Format, formatVersion)
+	case m.View != n.View || m.Epoch != n.Epoch || m.Slot != n.Slot || m.Records < 0 || uint64(m.Records) != n.Records ||
+		m.Nonce != n.Nonce.String() || m.ID != n.ID.String():
+		return nil, damaged("manifest: it is of another snapshot")
+	case err != nil || len(hash) != 32:
+		return nil, damaged("manifest: sha256")
+	case m.PieceBytes < 1 || m.PieceBytes > pieceBytesMax:
+		return nil, damaged("manifest: pieces of %d bytes, not 1 to %d", m.PieceBytes, pieceBytesMax)
+	case len(m.Pieces) < 1 || len(m.Pieces) > piecesMax || len(m.Pieces) != n.Piece:
+		return nil, damaged("manifest: %d pieces, its name says %d", len(m.Pieces), n.Piece)
+	case m.Size < 1 || m.Size > int64(len(m.Pieces))*m.PieceBytes || m.Size <= int64(len(m.Pieces)-1)*m.PieceBytes:
+		return nil, damaged("manifest: %d bytes are not %d pieces of %d", m.Size, len(m.Pieces), m.PieceBytes)
+	}
+	for i, p := range m.Pieces {
+		if p[0] < 1 || p[0] > pieceBytesMax+storedSlack {
+			return nil, damaged("manifest: piece %d has %d bytes", i, p[0])
+		}
+	}
+	return m, nil
+}
+
+// plain is how many bytes of the file a piece holds.
+func (m *manifest) plain(i int) int64 { return min(m.PieceBytes, m.Size-int64(i)*m.PieceBytes) }
+
+// stored is how long all pieces are.
+func (m *manifest) stored() (n int64) {
+	for _, p := range m.Pieces {
+		n += int64(p[0])
+	}
+	return n
+}

@@ -1,0 +1,258 @@
+package fault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/internal/objstore/storetest"
+)
+
+func TestWrappersKeepTheContract(t *testing.T) {
+	t.Run("no faults", func(t *testing.T) {
+		storetest.Run(t, func(*testing.T) objstore.Store { return fault.New(objstore.NewMemory(), 1, fault.Config{}) })
+	})
+	t.Run("counter", func(t *testing.T) {
+		storetest.Run(t, func(*testing.T) objstore.Store { return fault.NewCounter(objstore.NewMemory()) })
+	})
+}
+
+func body(s string) objstore.Body { return objstore.NewBody([]byte(s)) }
+
+func read(o objstore.Object) (string, error) {
+	data, err := io.ReadAll(o.Body)
+	return string(data), errors.Join(err, o.Body.Close())
+}
+
+func only(k fault.Kind) fault.Config {
+	var r fault.Rates
+	r[k] = 1
+	return fault.All(r)
+}
+
+func TestEachKindOfFault(t *testing.T) {
+	for _, c := range []struct {
+		kind   fault.Kind
+		class  error
+		effect bool
+	}{
+		{fault.None, nil, true},
+		{fault.Before, objstore.ErrNoVerdict, false},
+		{fault.Lost, objstore.ErrNoVerdict, true},
+		{fault.Throttle, objstore.ErrThrottled, false},
+		{fault.Refuse, objstore.ErrRefused, false},
+		{fault.Truncate, nil, true}, // not of a put
+	} {
+		t.Run(fmt.Sprint(c.kind), func(t *testing.T) {
+			inner := objstore.NewMemory()
+			s := fault.New(inner, 7, only(c.kind))
+			err := s.Put(t.Context(), "key", body("value"))
+			if !errors.Is(err, c.class) {
+				t.Fatalf("put gives %v", err)
+			}
+			_, err = inner.Get(t.Context(), "key", objstore.Whole)
+			if (err == nil) != c.effect {
+				t.Fatalf("the effect: %v", err)
+			}
+			_, _, err = s.List(t.Context(), objstore.ListOptions{})
+			if !errors.Is(err, c.class) {
+				t.Fatalf("list gives %v", err)
+			}
+			if err := s.Delete(t.Context(), "key"); !errors.Is(err, c.class) {
+				t.Fatalf("delete gives %v", err)
+			}
+			if c.kind != fault.Truncate && s.Injected(c.kind) != 3 {
+				t.Fatalf("%d faults are counted", s.Injected(c.kind))
+			}
+		})
+	}
+}
+
+func TestTruncatedBodies(t *testing.T) {
+	inner := objstore.NewMemory()
+	s := fault.New(inner, 7, only(fault.Truncate))
+	const value = "a value that is long enough to be cut"
+	if err := s.Put(t.Context(), "key", body(value)); err != nil {
+		t.Fatal(err)
+	}
+	lengths := map[int]bool{}
+	for range 50 {
+		o, err := s.Get(t.Context(), "key", objstore.Whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := read(o)
+		if !errors.Is(err, objstore.ErrNoVerdict) || len(got) >= len(value) || got != value[:len(got)] {
+			t.Fatalf("%q, %v", got, err)
+		}
+		lengths[len(got)] = true
+	}
+	if len(lengths) < 10 {
+		t.Fatalf("always cut at the same places: %v", lengths)
+	}
+}
+
+func TestLateEffectsComeAfterTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := objstore.NewMemory()
+		c := only(fault.Late)
+		c.LateMax = time.Minute
+		s := fault.New(inner, 7, c)
+		buffer := []byte("value")
+		if err := s.Put(t.Context(), "key", objstore.NewBody(buffer)); !errors.Is(err, objstore.ErrNoVerdict) {
+			t.Fatalf("put gives %v", err)
+		}
+		clear(buffer)
+		if _, err := inner.Get(t.Context(), "key", objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
+			t.Fatalf("too early: %v", err)
+		}
+		s.Settle()
+		o, err := inner.Get(t.Context(), "key", objstore.Whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := read(o); got != "value" || err != nil {
+			t.Fatalf("%q, %v", got, err)
+		}
+		if err := s.Delete(t.Context(), "key"); !errors.Is(err, objstore.ErrNoVerdict) {
+			t.Fatalf("delete gives %v", err)
+		}
+		s.Settle()
+		if _, err := inner.Get(t.Context(), "key", objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
+			t.Fatalf("not deleted: %v", err)
+		}
+	})
+}
+
+func TestHangEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := objstore.NewMemory()
+		s := fault.New(inner, 7, only(fault.Hang))
+		effects := 0
+		for i := range 40 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			begin := time.Now()
+			key := fmt.Sprintf("key%d", i)
+			err := s.Put(ctx, key, body("value"))
+			if !errors.Is(err, objstore.ErrNoVerdict) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Hour {
+				t.Fatalf("%v after %v", err, time.Since(begin))
+			}
+			cancel()
+			if _, err := inner.Get(t.Context(), key, objstore.Whole); err == nil {
+				effects++
+			}
+		}
+		if effects == 0 || effects == 40 {
+			t.Fatalf("%d of 40 had an effect", effects)
+		}
+	})
+}
+
+func TestLatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fault.New(objstore.NewMemory(), 7, fault.Config{LatencyMin: time.Second, LatencyMax: 3 * time.Second})
+		for i := range 20 {
+			begin := time.Now()
+			if err := s.Put(t.Context(), fmt.Sprint(i), body("x")); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(begin); d < time.Second || d > 3*time.Second {
+				t.Fatalf("took %v", d)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := s.Put(ctx, "late", body("x")); !errors.Is(err, objstore.ErrNoVerdict) {
+			t.Fatalf("an ended context gives %v", err)
+		}
+	})
+}
+
+// outcomes makes the same requests from several goroutines and lists what became of each.
+func outcomes(t *testing.T, seed uint64) []string {
+	s := fault.New(objstore.NewMemory(), seed, fault.All(fault.Rates{fault.Before: 0.2, fault.Lost: 0.2, fault.Throttle: 0.1, fault.Refuse: 0.1}))
+	var mu sync.Mutex
+	var all []string
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 50 {
+				key := fmt.Sprintf("%d/%d", g, i%25)
+				err := s.Put(t.Context(), key, body("x"))
+				mu.Lock()
+				all = append(all, fmt.Sprint(key, i, err))
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(all)
+	return all
+}
+
+func TestTheSeedDecides(t *testing.T) {
+	first := outcomes(t, 1)
+	if !slices.Equal(first, outcomes(t, 1)) {
+		t.Fatal("the same seed gives other faults")
+	}
+	if slices.Equal(first, outcomes(t, 2)) {
+		t.Fatal("another seed gives the same faults")
+	}
+}
+
+func TestConfigChangesAtRunTime(t *testing.T) {
+	s := fault.New(objstore.NewMemory(), 1, only(fault.Refuse))
+	if err := s.Put(t.Context(), "a", body("x")); !errors.Is(err, objstore.ErrRefused) {
+		t.Fatal(err)
+	}
+	s.SetConfig(fault.Config{})
+	if err := s.Put(t.Context(), "a", body("x")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCounter(t *testing.T) {
+	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	for _, inner := range []objstore.Store{objstore.NewMemory(), disk} {
+		c := fault.NewCounter(inner)
+		if err := c.Put(t.Context(), "a", body("12345")); err != nil {
+			t.Fatal(err)
+		}
+		earlier := c.Counts()
+		if err := c.Put(t.Context(), "a", body("67")); !errors.Is(err, objstore.ErrExists) {
+			t.Fatal(err)
+		}
+		o, err := c.Get(t.Context(), "a", objstore.Range{Offset: 1, Length: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := read(o); got != "234" || err != nil {
+			t.Fatalf("%q, %v", got, err)
+		}
+		if _, _, err := c.List(t.Context(), objstore.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete(t.Context(), "a", "b", "c"); err != nil {
+			t.Fatal(err)
+		}
+		want := fault.Counts{Puts: 1, Gets: 1, Lists: 1, Deletes: 1, KeysDeleted: 3, BytesPut: 2, BytesGot: 3}
+		if got := c.Counts().Sub(earlier); got != want || got.Requests() != 4 {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+		if !objstore.IsLocal(fault.New(c, 1, fault.Config{})) {
+			t.Fatal("wrappers hide that the store is local")
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package storecheck_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/internal/objstore/storecheck"
+	"github.com/sebbroker/seb/internal/s3server"
+)
+
+// liar is a store in memory whose answers a test can bend. Nil functions tell the truth.
+type liar struct {
+	*objstore.Memory
+
+	mu    sync.Mutex // held while a lie is told
+	tries map[string]int
+
+	put    func(l *liar, key string, try int, body objstore.Body) error
+	get    func(l *liar, key string, r objstore.Range) (objstore.Object, error)
+	list   func(entries []objstore.Entry) []objstore.Entry
+	delete func(l *liar, keys []string) error
+}
+
+var errTruth = errors.New("tell the truth")
+
+func (l *liar) Put(ctx context.Context, key string, body objstore.Body) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tries == nil {
+		l.tries = map[string]int{}
+	}
+	l.tries[key]++
+	if l.put != nil {
+		if err := l.put(l, key, l.tries[key], body); !errors.Is(err, errTruth) {
+			return err
+		}
+	}
+	return l.Memory.Put(ctx, key, body)
+}
+
+// tried says whether anybody has put the name.
+func (l *liar) tried(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tries[key] > 0
+}
+
+func (l *liar) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	if l.get != nil {
+		if o, err := l.get(l, key, r); !errors.Is(err, errTruth) {
+			return o, err
+		}
+	}
+	return l.Memory.Get(ctx, key, r)
+}
+
+func (l *liar) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
+	entries, more, err := l.Memory.List(ctx, o)
+	if l.list != nil {
+		entries = l.list(entries)
+	}
+	return entries, more, err
+}
+
+func (l *liar) Delete(ctx context.Context, keys ...string) error {
+	if l.delete != nil {
+		return l.delete(l, keys)
+	}
+	return l.Memory.Delete(ctx, keys...)
+}
+
+// overwrite stores body whether the name is taken or not.
+func overwrite(l *liar, key string, body objstore.Body) error {
+	return errors.Join(l.Memory.Delete(context.Background(), key), l.Memory.Put(context.Background(), key, body))
+}
+
+func object(data string) objstore.Object {
+	return objstore.Object{Size: int64(len(data)), Body: io.NopCloser(strings.NewReader(data))}
+}
+
+// lies are bent stores and the check that must find each of them.
+var lies = map[string]struct {
+	store *liar
+	want  string
+}{
+	"the condition is ignored": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+		return overwrite(l, key, b)
+	}}, storecheck.PutIfAbsent},
+	"the second put is a success without effect": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
+		if try > 1 {
+			return nil
+		}
+		return errTruth
+	}}, storecheck.PutIfAbsent},
+	"the same bytes are let through": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+		if o, err := l.Memory.Get(context.Background(), key, objstore.Whole); err == nil {
+			old, _ := io.ReadAll(o.Body)
+			if bytes.Equal(old, bytes.Join(b.Parts, nil)) {
+				return nil
+			}
+		}
+		return errTruth
+	}}, storecheck.PutIfAbsent},
+	"a new name exists": {&liar{put: func(*liar, string, int, objstore.Body) error { return objstore.ErrExists }}, storecheck.PutIfAbsent},
+	"the second put is stored and refused": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
+		if try > 1 {
+			_ = overwrite(l, key, b)
+			return objstore.ErrExists
+		}
+		return errTruth
+	}}, storecheck.PutIfAbsent},
+	"two racers win at times": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
+		if try == 9 {
+			return overwrite(l, key, b)
+		}
+		return errTruth
+	}}, storecheck.Racers},
+	"two racers are told that they won": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
+		if try == 16 {
+			return nil
+		}
+		return errTruth
+	}}, storecheck.Racers},
+	"all racers lose": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+		if strings.Contains(key, "race") {
+			_ = l.Memory.Put(context.Background(), key, b)
+			return objstore.ErrExists
+		}
+		return errTruth
+	}}, storecheck.Racers},
+	"the first get comes too early": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.tries[key] == 1 {
+			l.tries[key] = 100
+			return objstore.Object{}, objstore.ErrNotFound
+		}
+		return objstore.Object{}, errTruth
+	}}, storecheck.ReadAfterWrite},
+	"list hides the newest": {&liar{list: func(e []objstore.Entry) []objstore.Entry {
+		return e[:max(0, len(e)-1)]
+	}}, storecheck.ListAfterWrite},
+	"delete does nothing": {&liar{delete: func(*liar, []string) error { return nil }}, storecheck.ListAfterDelete},
+	"delete takes only the first of many": {&liar{delete: func(l *liar, keys []string) error {
+		return l.Memory.Delete(context.Background(), keys[:1]...)
+	}}, storecheck.ListAfterDelete},
+	"ranges are ignored": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+		return l.Memory.Get(context.Background(), key, objstore.Whole)
+	}}, storecheck.Ranges},
+	"ranges are off by one": {&liar{get: func(l *liar, key string, r objstore.Range) (objstore.Object, error) {
+		if r.Offset > 0 && r.Length > 0 {
+			r.Length++
+		}
+		return l.Memory.Get(context.Background(), key, r)
+	}}, storecheck.Ranges},
+	"a range beyond the end is empty": {&liar{get: func(_ *liar, _ string, r objstore.Range) (objstore.Object, error) {
+		if r.Offset == 17_000 {
+			return object(""), nil
+		}
+		return objstore.Object{}, errTruth
+	}}, storecheck.Ranges},
+	"a missing name is empty": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+		if !l.tried(key) {
+			return object(""), nil
+		}
+		return objstore.Object{}, errTruth
+	}}, storecheck.Missing},
+	"a missing name is refused": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+		if !l.tried(key) {
+			return objstore.Object{}, objstore.ErrRefused
+		}
+		return objstore.Object{}, errTruth
+	}}, storecheck.Missing},
+}
+
+func TestCheckNamesWhatAStoreLiesAbout(t *testing.T) {
+	for name, c := range lies {
+		t.Run(name, func(t *testing.T) {
+			c.store.Memory = objstore.NewMemory()
+			err := storecheck.Run(t.Context(), c.store, storecheck.Options{})
+			var failed *storecheck.Error
+			if !errors.As(err, &failed) || failed.Check != c.want {
+				t.Fatalf("got %v, want the check %q to fail", err, c.want)
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("%q does not name the check", err)
+			}
+		})
+	}
+}
+
+func TestCheckPassesAndCleansUp(t *testing.T) {
+	stores := map[string]func(t *testing.T) objstore.Store{
+		"memory": func(*testing.T) objstore.Store { return objstore.NewMemory() },
+		"disk": func(t *testing.T) objstore.Store {
+			s, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
+			return closed(t, s, err)
+		},
+		"server": func(t *testing.T) objstore.Store {
+			s, err := objstore.OpenS3(t.Context(), s3server.ForTest(t).Options("a/b"))
+			return closed(t, s, err)
+		},
+	}
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) { checkPasses(t, open(t)) })
+	}
+}
+
+// closed is a store that was opened, and is closed at the end.
+func closed(t *testing.T, s interface {
+	objstore.Store
+	io.Closer
+}, err error,
+) objstore.Store {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func checkPasses(t *testing.T, store objstore.Store) {
+	t.Helper()
+	counter := fault.NewCounter(store)
+	if err := storecheck.Run(t.Context(), counter, storecheck.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := counter.Counts().Puts; n < 20*16 {
+		t.Fatalf("only %d puts were made", n)
+	}
+	if faulty, ok := store.(*fault.Store); ok {
+		faulty.SetConfig(fault.Config{})
+	}
+	left, _, err := store.List(t.Context(), objstore.ListOptions{})
+	if err != nil || len(left) != 0 {
+		t.Fatalf("%d names are left, %v", len(left), err)
+	}
+}
+
+func TestCheckIsPatientWithHonestStores(t *testing.T) {
+	// The losers of a race hear 409, as on some real stores, and learn the truth when they ask again.
+	conflicts := &liar{Memory: objstore.NewMemory(), put: func(_ *liar, _ string, try int, _ objstore.Body) error {
+		if try > 1 && try < 6 {
+			return objstore.ErrNoVerdict
+		}
+		return errTruth
+	}}
+	// The check asks six times: one request in 20 fails, and six failures on end come once in 30,000 runs.
+	rates := fault.Rates{fault.Before: 0.02, fault.Lost: 0.015, fault.Throttle: 0.01, fault.Truncate: 0.01}
+	for name, store := range map[string]objstore.Store{
+		"409 to losers": conflicts,
+		"lost answers":  fault.New(objstore.NewMemory(), 1, fault.All(rates)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { checkPasses(t, store) })
+		})
+	}
+}
+
+// TestCheckOfAStoreThatDoesNotAnswer: what is not known about a store is no fault of it.
+func TestCheckOfAStoreThatDoesNotAnswer(t *testing.T) {
+	for name, faults := range map[string]fault.Rates{"before": {fault.Before: 1}, "lost": {fault.Lost: 1}, "throttled": {fault.Throttle: 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				err := storecheck.Run(t.Context(), fault.New(objstore.NewMemory(), 1, fault.All(faults)), storecheck.Options{})
+				if !errors.Is(err, objstore.ErrNoVerdict) {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestCheckOfAStoreThatRefuses(t *testing.T) {
+	store := fault.New(objstore.NewMemory(), 1, fault.All(fault.Rates{fault.Refuse: 1}))
+	err := storecheck.Run(t.Context(), store, storecheck.Options{})
+	var failed *storecheck.Error
+	if !errors.Is(err, objstore.ErrRefused) || !errors.As(err, &failed) {
+		t.Fatalf("got %v", err)
+	}
+}
