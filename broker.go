@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/dispatch"
+	"github.com/sebbroker/seb/internal/delivery"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/quiet"
 )
@@ -79,7 +79,7 @@ var (
 // Broker is a broker in this process. Its methods may be called concurrently.
 type Broker struct {
 	n        *node.Node
-	dispatch *dispatch.Dispatcher // nil: it delivers nothing
+	dispatch *delivery.Dispatcher // nil: it delivers nothing
 }
 
 // Open opens a broker and waits until it leads, or follows if read-only. If ctx ends first all is closed again; its end

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/sebbroker/seb/internal/dispatch"
+	"github.com/sebbroker/seb/internal/delivery"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/webhook"
 )
 
 // deliver delivers what triggers fire, unless the broker only follows or is told not to.
-func deliver(ctx context.Context, n *node.Node, targets webhook.Policy, o *Options) (*dispatch.Dispatcher, error) {
+func deliver(ctx context.Context, n *node.Node, targets webhook.Policy, o *Options) (*delivery.Dispatcher, error) {
 	if o.NoDelivery || n.Triggers() == nil {
 		return nil, nil
 	}
@@ -19,9 +19,9 @@ func deliver(ctx context.Context, n *node.Node, targets webhook.Policy, o *Optio
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return dispatch.Open(ctx, dispatch.Options{
+	return delivery.Open(ctx, delivery.Options{
 		Engine: n.Triggers(), Log: n.EventLog(), Lost: n.Done(),
-		Webhooks: webhook.Options{Policy: targets, Bytes: dispatch.BytesWithin(n.Budget().Limit())}, Logger: log,
+		Webhooks: webhook.Options{Policy: targets, Bytes: delivery.BytesWithin(n.Budget().Limit())}, Logger: log,
 	})
 }
 

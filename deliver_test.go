@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/webhook"
 )

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -78,7 +77,7 @@ func (c *Client) spread(ctx context.Context, topic string, records []record.Reco
 	}
 	parts := map[int32][]record.Record{}
 	for i := range records {
-		p := forms.PartitionOf(records[i].Key, n)
+		p := record.PartitionOf(records[i].Key, n)
 		parts[p] = append(parts[p], records[i])
 	}
 	var list []spreadPart

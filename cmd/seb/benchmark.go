@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/bench"
+	"github.com/sebbroker/seb/internal/benchmark"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/server"
@@ -18,7 +18,7 @@ import (
 )
 
 func newBenchmark() *cobra.Command {
-	var p bench.Params
+	var p benchmark.Params
 	cmd := &cobra.Command{
 		Use:   "benchmark",
 		Short: "Measure how fast records are stored",
@@ -33,7 +33,7 @@ remote one, and prints rate, latency and CPU time. A request that fails fails th
 }
 
 func newBenchmarkRead() *cobra.Command {
-	p := bench.Params{Read: new(bench.ReadParams)}
+	p := benchmark.Params{Read: new(benchmark.ReadParams)}
 	cmd := &cobra.Command{
 		Use:   "benchmark-read",
 		Short: "Measure how fast records are read",
@@ -50,14 +50,14 @@ that fails, or gives fewer records than asked for, fails the run.`,
 	f.StringVar(&p.Topic, "topic-name", "some-topic", "topic of the local broker's temporary bucket; elsewhere a new one is made")
 	f.IntVar(&p.Read.Requests, "requests", 10000, "reads")
 	f.IntVar(&p.Read.RecordsPerRequest, "records-per-request", 1024, "records of a read")
-	f.StringVar(&p.Read.Skew, "skew", bench.Uniform, "where reads begin: uniform or recent")
+	f.StringVar(&p.Read.Skew, "skew", benchmark.Uniform, "where reads begin: uniform or recent")
 	f.String("log-level", "3", "")
 	_ = f.MarkDeprecated("log-level", "warnings are always shown")
 	return cmd
 }
 
 // benchFlags gives cmd the flags that both benchmarks have, and what it does.
-func benchFlags(cmd *cobra.Command, p *bench.Params, batcherMaxBytes config.Bytes) {
+func benchFlags(cmd *cobra.Command, p *benchmark.Params, batcherMaxBytes config.Bytes) {
 	var asJSON bool
 	var prof profiles
 	f := cmd.Flags()
@@ -77,7 +77,7 @@ func benchFlags(cmd *cobra.Command, p *bench.Params, batcherMaxBytes config.Byte
 	f.DurationVar(&p.BatcherBlockTime, "batcher-block-time", 5*time.Millisecond, "how long records are collected for one object")
 	p.MemoryLimit = config.Default().MemoryLimit
 	f.Var(&p.MemoryLimit, "memory-limit", "memory limit of the local broker (more by default if --workers need it)")
-	f.StringVar(&p.Format, "format", bench.Multipart, "how records travel: multipart (as the original) or recordbatch (Seb's fast way)")
+	f.StringVar(&p.Format, "format", benchmark.Multipart, "how records travel: multipart (as the original) or recordbatch (Seb's fast way)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document")
 	f.StringVar(&prof.cpu, "cpuprofile", "", "write a CPU profile of this process to a file, for go tool pprof")
 	f.StringVar(&prof.memory, "memprofile", "", "write what this process has allocated to a file, for go tool pprof")
@@ -86,7 +86,7 @@ func benchFlags(cmd *cobra.Command, p *bench.Params, batcherMaxBytes config.Byte
 	}
 }
 
-func runBenchmark(cmd *cobra.Command, p *bench.Params, asJSON bool) error {
+func runBenchmark(cmd *cobra.Command, p *benchmark.Params, asJSON bool) error {
 	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
 		return usageError{err}
 	}
@@ -102,15 +102,15 @@ func runBenchmark(cmd *cobra.Command, p *bench.Params, asJSON bool) error {
 	if err := placeOf(p); err != nil { // before it is printed: one that is right has no password in it
 		return usageError{err}
 	}
-	o := bench.Options{Start: startLocal, Version: build(), Out: cmd.OutOrStdout(), JSON: asJSON}
+	o := benchmark.Options{Start: startLocal, Version: build(), Out: cmd.OutOrStdout(), JSON: asJSON}
 	if w := cmd.ErrOrStderr(); isTerminal(w) {
 		o.Bars = w
 	}
-	return bench.Run(cmd.Context(), *p, o)
+	return benchmark.Run(cmd.Context(), *p, o)
 }
 
 // placeOf says what is wrong with the address or the bucket of a run, or nil.
-func placeOf(p *bench.Params) (err error) {
+func placeOf(p *benchmark.Params) (err error) {
 	switch {
 	case !p.LocalBroker:
 		_, err = client.New(p.RemoteAddress, client.Options{})
@@ -121,13 +121,13 @@ func placeOf(p *bench.Params) (err error) {
 }
 
 // connectionsOf is how many connections a run has at once: one for each worker, and those of the client beside them.
-func connectionsOf(p *bench.Params) int { return p.Workers + 8 }
+func connectionsOf(p *benchmark.Params) int { return p.Workers + 8 }
 
 // startLocal starts the broker of a run in this process. Without --bucket it has a folder of its own, which goes with it.
-func startLocal(ctx context.Context, p *bench.Params) (bench.Broker, error) {
+func startLocal(ctx context.Context, p *benchmark.Params) (benchmark.Broker, error) {
 	dir, err := os.MkdirTemp("", "seb_bench*")
 	if err != nil {
-		return bench.Broker{}, err
+		return benchmark.Broker{}, err
 	}
 	cfg := config.Default()
 	cfg.DataDir = dir
@@ -140,13 +140,13 @@ func startLocal(ctx context.Context, p *bench.Params) (bench.Broker, error) {
 	cfg.MemoryLimit = p.MemoryLimit
 	cfg.Batch = config.Batch{WaitTime: p.BatcherBlockTime, BytesSoftMax: p.BatcherMaxBytes}
 	if err := cfg.Validate(); err != nil {
-		return bench.Broker{}, errors.Join(usageError{err}, os.RemoveAll(dir))
+		return benchmark.Broker{}, errors.Join(usageError{err}, os.RemoveAll(dir))
 	}
 	srv, err := server.Start(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
-		return bench.Broker{}, errors.Join(err, os.RemoveAll(dir))
+		return benchmark.Broker{}, errors.Join(err, os.RemoveAll(dir))
 	}
-	return bench.Broker{URL: srv.URL(), Key: srv.APIKey(), Close: func() error {
+	return benchmark.Broker{URL: srv.URL(), Key: srv.APIKey(), Close: func() error {
 		return errors.Join(srv.Close(context.WithoutCancel(ctx)), os.RemoveAll(dir))
 	}}, nil
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sebbroker/seb/internal/legacy"
 	"github.com/sebbroker/seb/internal/migration"
+
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/spf13/cobra"
 )
@@ -50,7 +50,7 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	if f.to == "" || f.topic == "" || f.fileBytes <= 0 {
 		return usageError{errors.New("--topic and --to have to be given, and --file-bytes be more than 0")}
 	}
-	if err := legacy.CheckTopic(f.topic); err != nil {
+	if err := migration.CheckTopic(f.topic); err != nil {
 		return usageError{err}
 	}
 	spec, err := objstore.ParseSpec(folderSpec(f.to))

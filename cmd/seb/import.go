@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"github.com/sebbroker/seb/internal/legacy"
 	"github.com/sebbroker/seb/internal/migration"
+
 	"github.com/spf13/cobra"
 )
 
@@ -60,7 +60,7 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	if f.as == "" {
 		f.as = f.topic
 	}
-	if err := legacy.CheckTopic(f.topic); err != nil {
+	if err := migration.CheckTopic(f.topic); err != nil {
 		return usageError{err}
 	}
 	store, err := openExisting(cmd, "from", folderSpec(f.from))

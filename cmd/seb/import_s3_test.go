@@ -3,7 +3,7 @@ package main_test
 import (
 	"testing"
 
-	"github.com/sebbroker/seb/internal/legacy"
+	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/s3server"
 )
@@ -29,7 +29,7 @@ func TestVersion1OnS3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := legacy.Read(t.Context(), store, "t", 2)
+	f, err := migration.Read(t.Context(), store, "t", 2)
 	if err != nil || f.Len() != 1 || string(f.Value(0)) != "c" {
 		t.Errorf("%+v %v", f, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/drip/reference"
+	"github.com/sebbroker/seb/test/driplang/reference"
 )
 
 var compareTime = flag.Duration("comparetime", 0, "compare monitor and definitions on random histories for so long")

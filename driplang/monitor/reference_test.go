@@ -1,6 +1,6 @@
 package monitor
 
-import "github.com/sebbroker/seb/internal/drip/reference"
+import "github.com/sebbroker/seb/test/driplang/reference"
 
 // happening is an event of a history.
 type happening struct {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/drip/reference"
+	"github.com/sebbroker/seb/test/driplang/reference"
 )
 
 // rule is a trigger as the comparison knows it.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/drip/reference"
+	"github.com/sebbroker/seb/test/driplang/reference"
 )
 
 // mail names a mail: of a trigger there is at most one for a user and an instant.

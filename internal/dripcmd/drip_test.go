@@ -12,8 +12,8 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/drip/cases"
 	"github.com/sebbroker/seb/internal/dripcmd"
+	"github.com/sebbroker/seb/test/driplang/cases"
 	"github.com/spf13/cobra"
 )
 

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/sebbroker/seb/internal/drip"
+	"github.com/sebbroker/seb/internal/trigger/explain"
 	"github.com/spf13/cobra"
 )
 
@@ -61,10 +61,10 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	out := cmd.OutOrStdout()
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	var trace func(drip.Moment)
+	var trace func(explain.Moment)
 	if f.trace {
-		trace = func(m drip.Moment) {
-			fmt.Fprintf(table, "%s\t%s\t%s\n", drip.Time(m.At), happened(q, m), m.Value)
+		trace = func(m explain.Moment) {
+			fmt.Fprintf(table, "%s\t%s\t%s\n", explain.Time(m.At), happened(q, m), m.Value)
 		}
 	}
 	a, err := q.Answer(cmd.Context(), trace)
@@ -79,18 +79,18 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	next := "never, if nothing more happens"
 	if a.Next != nil {
-		next = drip.Time(*a.Next)
+		next = explain.Time(*a.Next)
 	}
 	_, err = fmt.Fprintf(out, "value  %t\nnext   %s\nwhy    %s\n", a.Value, next, a.Why)
 	return err
 }
 
 // question reads all that is asked.
-func (f *evalFlags) question(cmd *cobra.Command, args []string) (*drip.Question, error) {
-	q := &drip.Question{At: time.Now().UnixMilli()}
+func (f *evalFlags) question(cmd *cobra.Command, args []string) (*explain.Question, error) {
+	q := &explain.Question{At: time.Now().UnixMilli()}
 	var err error
 	if f.at != "" {
-		if q.At, err = drip.ParseTime(f.at); err != nil {
+		if q.At, err = explain.ParseTime(f.at); err != nil {
 			return nil, f.expression.usage(fmt.Errorf("--at: %w", err))
 		}
 	}
@@ -120,7 +120,7 @@ func (f *evalFlags) question(cmd *cobra.Command, args []string) (*drip.Question,
 		in = file
 	}
 	err = q.ReadEvents(in, f.entity)
-	var fault *drip.Fault
+	var fault *explain.Fault
 	switch {
 	case !errors.As(err, &fault):
 	case fault.Field == "entity_id" && fault.Event < 0:
@@ -132,17 +132,17 @@ func (f *evalFlags) question(cmd *cobra.Command, args []string) (*drip.Question,
 }
 
 // happened is what a line of the trace is about.
-func happened(q *drip.Question, m drip.Moment) string {
+func happened(q *explain.Question, m explain.Moment) string {
 	if m.Event < 0 {
 		return "(time)"
 	}
 	name := q.Events[m.Event].Name
 	switch m.Skip {
-	case drip.Unmentioned:
+	case explain.Unmentioned:
 		return name + " (not mentioned)"
-	case drip.Repeated:
+	case explain.Repeated:
 		return name + " (its id was there)"
-	case drip.NotYet:
+	case explain.NotYet:
 		return name + " (not yet)"
 	}
 	return name

@@ -77,7 +77,7 @@ func TestNames(t *testing.T) {
 		for _, m := range hit.FindAllStringSubmatch(string(text), -1) {
 			used = append(used, m[1])
 		}
-		if strings.HasSuffix(path, "eventlog/request.go") {
+		if strings.HasSuffix(path, "/log/request.go") {
 			for _, m := range put.FindAllStringSubmatch(string(text), -1) {
 				used = append(used, m[1]+".before", m[1]+".after")
 			}

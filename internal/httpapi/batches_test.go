@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -34,7 +33,7 @@ func TestOffsetsOfAClientMeanNothing(t *testing.T) {
 		record.Patch(one, base, 9)
 		s.mustPost("topic-name=p", api.RecordBatch, string(one)+string(one))
 	}
-	at := int(forms.PartitionOf([]byte("k"), 3))
+	at := int(record.PartitionOf([]byte("k"), 3))
 	if got := len(s.values("p", at)); got != 8 {
 		t.Errorf("%d records in partition %d, want 8", got, at)
 	}

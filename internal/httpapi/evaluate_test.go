@@ -7,8 +7,8 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/drip"
-	"github.com/sebbroker/seb/internal/drip/cases"
+	"github.com/sebbroker/seb/internal/trigger/explain"
+	"github.com/sebbroker/seb/test/driplang/cases"
 )
 
 func (s *server) evaluation(question any) *answered {
@@ -88,7 +88,7 @@ func TestEvaluateFaults(t *testing.T) {
 			t.Errorf("%s: %+v", body, p)
 		}
 	}
-	if p := s.send("POST", "/evaluate", strings.Repeat(" ", drip.BodyMax+1)).problem(t); p.Code != api.TooLarge || *p.Limit != drip.BodyMax {
+	if p := s.send("POST", "/evaluate", strings.Repeat(" ", explain.BodyMax+1)).problem(t); p.Code != api.TooLarge || *p.Limit != explain.BodyMax {
 		t.Errorf("%+v", p)
 	}
 }

@@ -6,8 +6,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/forms"
-	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -18,7 +19,7 @@ func (a *API) postEvent(w http.ResponseWriter, r *http.Request) error {
 	// Time in expressions is the log's: whatever a sender's clock says, no event is older than the one before it.
 	p.spec.Partitions = 1
 	p.spec.Settings = map[string]string{"timestamp-type": state.TimestampAppend}
-	p.in = httpin.Body{W: w, R: r, Pace: a.pace, Memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
+	p.in = httpconn.Body{W: w, R: r, Pace: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
 	if err := p.parseEvent(r); err != nil {
 		return err
 	}
@@ -35,18 +36,18 @@ func (a *API) postEvent(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *producing) parseEvent(r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	p.topic = p.a.o.EventsTopic
-	if _, given := q.Text(httpin.ParamTopic); given {
+	if _, given := q.Text(httpconn.ParamTopic); given {
 		p.topic = q.Topic()
 	}
 	if p.topic == "triggers" || p.topic == "firings" { // an event is neither, and would make the topic with other settings
-		q.Fail(httpin.ParamTopic, "%s is the engine's own", p.topic)
+		q.Fail(httpconn.ParamTopic, "%s is the engine's own", p.topic)
 	}
-	if _, given := q.Text(httpin.ParamPartition); given {
-		q.Fail(httpin.ParamPartition, "not for events: the entity decides")
+	if _, given := q.Text(httpconn.ParamPartition); given {
+		q.Fail(httpconn.ParamPartition, "not for events: the entity decides")
 	}
-	p.timeout = q.Duration(httpin.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
+	p.timeout = q.Duration(httpconn.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
 	if q.Fault != nil {
 		return q.Fault
 	}
@@ -85,7 +86,7 @@ func (p *producing) readEvents(original *originalEvent) error {
 		return err
 	}
 	defer p.in.Memory.Put(body)
-	source := forms.NewEventBody(body, p.now.UnixMilli(), p.kind == api.NDJSON)
+	source := encoding.NewEventBody(body, p.now.UnixMilli(), p.kind == api.NDJSON)
 	if err := p.encode(source); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (p *producing) answerEvent(w http.ResponseWriter, r *broker.Result, origina
 
 // postEvaluate answers what an expression is worth for the events of the body.
 func (a *API) postEvaluate(w http.ResponseWriter, r *http.Request) error {
-	out, err := a.evaluator.Evaluate(w, r, forms.Memory{Class: a.produce, Buffers: a.buffers})
+	out, err := a.evaluator.Evaluate(w, r, budget.Arena{Class: a.produce, Buffers: a.buffers})
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/record"
 )
 
 // eventServer is a broker on a folder, as it takes events.
@@ -90,7 +90,7 @@ func TestEventsGoByEntity(t *testing.T) {
 			t.Errorf("partition %d has %d records, said to be %+v", p, len(records), out.Results[p])
 		}
 		for _, r := range records {
-			if forms.PartitionOf([]byte(*r.Key), 4) != int32(p) {
+			if record.PartitionOf([]byte(*r.Key), 4) != int32(p) {
 				t.Errorf("%s is in partition %d", *r.Key, p)
 			}
 			var n int
@@ -106,7 +106,7 @@ func TestEventsGoByEntity(t *testing.T) {
 	}
 	var one api.EventStored
 	s.must(201, s.event("?topic-name=e4", "", `{"event":"e","entity_id":"u3"}`), &one)
-	if one.Topic != "e4" || one.Partition != forms.PartitionOf([]byte("u3"), 4) {
+	if one.Topic != "e4" || one.Partition != record.PartitionOf([]byte("u3"), 4) {
 		t.Errorf("%+v", one)
 	}
 	s.must(201, s.event("", api.NDJSON, `{"event":"e","entity_id":"u3"}`), &out)

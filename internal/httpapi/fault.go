@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/record"
 )
@@ -135,7 +135,7 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	p := *problemOf(err)
 	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
 	if p.Topic == "" {
-		if name := r.URL.Query()[httpin.ParamTopic]; len(name) == 1 && len(name[0]) < 250 {
+		if name := r.URL.Query()[httpconn.ParamTopic]; len(name) == 1 && len(name[0]) < 250 {
 			p.Topic = name[0]
 		}
 	}

@@ -17,9 +17,8 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/internal/fuzzing"
-	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -72,7 +71,7 @@ type produced struct {
 // produceOnce reads a body as POST /records does, up to where it would be submitted.
 func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
 	in := producing{a: a, now: time.UnixMilli(testNow)}
-	in.in = httpin.Body{W: httptest.NewRecorder(), R: r, Pace: a.pace, Memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
+	in.in = httpconn.Body{W: httptest.NewRecorder(), R: r, Pace: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
 	err := in.parse(r)
 	if err == nil {
 		err = in.lookUp()

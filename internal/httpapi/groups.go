@@ -7,7 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
 // offsetBytes is about what an offset of a group takes in an answer, described and encoded, its metadata aside.
@@ -15,8 +15,8 @@ const offsetBytes = 640
 
 // getGroups answers with one group, if it is named, or with all.
 func (a *API) getGroups(w http.ResponseWriter, r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
-	_, one := q.Text(httpin.ParamGroup)
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	_, one := q.Text(httpconn.ParamGroup)
 	name, latest := "", q.Latest()
 	if one {
 		name = q.Group()
@@ -90,7 +90,7 @@ func groupOf(info *broker.GroupInfo) api.Group {
 
 // deleteGroup forgets all offsets of a group.
 func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	name := q.Group()
 	if q.Fault != nil {
 		return q.Fault

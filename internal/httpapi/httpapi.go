@@ -16,9 +16,9 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/httpdrip"
-	"github.com/sebbroker/seb/internal/httpin"
-	"github.com/sebbroker/seb/internal/httpread"
+
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -27,21 +27,21 @@ type API struct {
 	b       *broker.Broker
 	o       Options
 	log     *slog.Logger
-	key     httpin.Key
+	key     httpconn.Key
 	metrics *apiMetrics
 
 	produce, fetch *budget.Class
 	buffers        *budget.Buffers
 	requestMax     int64
-	source         *httpread.Source
-	encoders       *httpin.Encoders
-	connections    httpin.Connections
-	stops          *httpin.Stops
-	pace           httpin.Pace
+	source         *Source
+	encoders       *httpconn.Encoders
+	connections    httpconn.Connections
+	stops          *httpconn.Stops
+	pace           httpconn.Pace
 	cuts, left     sampled // connections cut; clients that left
 	epoch          atomic.Pointer[epochValue]
-	evaluator      *httpdrip.Evaluator
-	triggers       *httpdrip.Triggers
+	evaluator      *Evaluator
+	triggers       *Triggers
 }
 
 // dryRunBytes is what a dry run may keep in memory where there is enough of it: one is under way at a time.
@@ -53,27 +53,27 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		return nil, fmt.Errorf("http: %w", err)
 	}
 	a := &API{
-		b: b, o: o.withDefaults(), key: httpin.KeyOf(o.APIKey),
+		b: b, o: o.withDefaults(), key: httpconn.KeyOf(o.APIKey),
 		produce: b.Budget().Class(budget.Produce), fetch: b.Budget().Class(budget.Fetch),
 		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
-		stops: httpin.NewStops(),
+		stops: httpconn.NewStops(),
 	}
 	a.o.APIKey = ""
 	if a.o.Groups == nil {
 		a.o.Groups = b
 	}
-	a.encoders = httpin.NewEncoders(a.fetch)
-	a.log, a.pace = a.o.Logger, httpin.Pace(a.o.StepTimeout)
+	a.encoders = httpconn.NewEncoders(a.fetch)
+	a.log, a.pace = a.o.Logger, httpconn.Pace(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics, a.o.Connections)
-	a.evaluator = httpdrip.NewEvaluator(a.pace, a.stops)
-	a.triggers = httpdrip.NewTriggers(httpdrip.TriggersOptions{
+	a.evaluator = NewEvaluator(a.pace, a.stops)
+	a.triggers = NewTriggers(TriggersOptions{
 		Engine: a.o.Triggers, EventsTopic: a.o.EventsTopic, Targets: a.o.WebhookTargets, AckTimeout: a.o.AckTimeout, Pace: a.pace, Stops: a.stops,
 		DryRunBytes: min(dryRunBytes, b.Budget().Limit()/16),
 	})
-	a.source = httpread.NewSource(b, httpread.Options{
+	a.source = NewSource(b, readOptions{
 		BudgetWait: a.o.BudgetWait, Stops: a.stops, Pace: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
 	})
-	a.connections = httpin.Connections{
+	a.connections = httpconn.Connections{
 		Stops: a.stops, Open: a.metrics.connections, Held: a.metrics.held, Evicted: a.metrics.evicted, Refused: a.metrics.refused,
 	}
 	return a, nil
@@ -82,7 +82,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 // ServeHTTP finds the route, checks the key and writes the error that the route returns.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	place := httpin.PlaceOf(r.Context())
+	place := httpconn.PlaceOf(r.Context())
 	defer place.Leaving()
 	fault := place.Begin(r)
 	if r.ContentLength != 0 && !place.Whole() {
@@ -140,7 +140,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // unauthorized refuses a request without the key. One of many wrong keys waits for its answer, and its connection gives way to
 // any other meanwhile.
-func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, place *httpin.Place) error {
+func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, place *httpconn.Place) error {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close") // else the answer would wait for the body
@@ -167,7 +167,7 @@ func (a *API) serve(rt route, w http.ResponseWriter, r *http.Request) (err error
 	if !a.o.ProfileLabels {
 		return rt.serve(a, w, r)
 	}
-	labels := pprof.Labels("request", rt.name(), "topic", r.URL.Query().Get(httpin.ParamTopic))
+	labels := pprof.Labels("request", rt.name(), "topic", r.URL.Query().Get(httpconn.ParamTopic))
 	pprof.Do(r.Context(), labels, func(ctx context.Context) { err = rt.serve(a, w, r.WithContext(ctx)) })
 	return err
 }
@@ -234,7 +234,7 @@ func allowed(r *http.Request) string {
 // Server returns a server of a with its timeouts and limits set, to be given a listener. Its Shutdown calls a.Stop;
 // call Shutdown, or a.Stop, before its Close, which waits for a connection that is held over the limit.
 func (a *API) Server() *http.Server {
-	return a.connections.Server(httpin.ServerOptions{
+	return a.connections.Server(httpconn.ServerOptions{
 		Handler: a, Logger: a.log, Max: a.o.Connections, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout, KeepIdle: a.o.KeepIdle,
 		DoorWait: a.o.DoorWait,
 	})
@@ -243,7 +243,7 @@ func (a *API) Server() *http.Server {
 // Listen listens on a TCP address for Server, with TLS if port says so; nil does not. On Linux it gives no connection before that has
 // sent something.
 func Listen(address string, port *tlsport.Port) (net.Listener, error) {
-	return httpin.Listen(address, port)
+	return httpconn.Listen(address, port)
 }
 
 // Stop ends long polls, with what they have, and event streams, now and from now on. Requests go on being served: a

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/forms"
-	"github.com/sebbroker/seb/internal/httpin"
-	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+
 	"github.com/sebbroker/seb/internal/keyindex"
 )
 
@@ -21,7 +21,7 @@ const staleMax = 8
 
 // getKey answers with the newest value of a key. A HEAD request learns whether there is one from the index alone.
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
-	kind := httpin.Negotiate(r.Header.Values("Accept"), keyTypes)
+	kind := httpconn.Negotiate(r.Header.Values("Accept"), keyTypes)
 	if kind == "" {
 		return api.NewProblem(api.NotAcceptable, "want one of %s", strings.Join(keyTypes, ", "))
 	}
@@ -39,7 +39,7 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 			return k.notFound(&e, ok && e.Deleted)
 		}
 		err = k.answer(w, r, kind, &e)
-		if !errors.Is(err, httpread.ErrGone) {
+		if !errors.Is(err, ErrGone) {
 			return err
 		}
 		if stale == 0 {
@@ -62,7 +62,7 @@ func (k *keyed) refresh(r *http.Request) (err error) {
 }
 
 // head sets the headers of a single record.
-func (k *keyed) head(w http.ResponseWriter, g *httpread.Reading, kind string, n int64, e *keyindex.Entry) {
+func (k *keyed) head(w http.ResponseWriter, g *Reading, kind string, n int64, e *keyindex.Entry) {
 	g.Head(w, kind, n)
 	h := w.Header()
 	h.Set(api.HeaderPartition, strconv.FormatUint(uint64(e.Partition), 10))
@@ -85,10 +85,10 @@ func (k *keyed) notFound(e *keyindex.Entry, deleted bool) error {
 	return p
 }
 
-// answer sends the record of an entry. With httpread.ErrGone nothing was sent.
+// answer sends the record of an entry. With ErrGone nothing was sent.
 func (k *keyed) answer(w http.ResponseWriter, r *http.Request, kind string, e *keyindex.Entry) error {
 	if k.trimmed(e) || int(e.Partition) >= k.info.Partitions {
-		return httpread.ErrGone // of a partition that was added just now: it is found when looked up again
+		return ErrGone // of a partition that was added just now: it is found when looked up again
 	}
 	g := k.a.source.New(k.topic, int32(e.Partition))
 	defer g.Done()
@@ -100,21 +100,21 @@ func (k *keyed) answer(w http.ResponseWriter, r *http.Request, kind string, e *k
 		return nil
 	}
 	if kind == api.JSON {
-		t := forms.Text{Form: forms.Single, Partition: g.Partition}
+		t := encoding.Text{Form: encoding.Single, Partition: g.Partition}
 		if err := g.One(r.Context(), &t); err != nil {
 			return err
 		}
 		k.head(w, g, kind, t.Out.Size, e)
 		k.a.pace.WriteStep(w)
 		w.WriteHeader(http.StatusOK)
-		return httpread.Sent(k.a.pace.SendAll(w, &t.Out))
+		return Sent(k.a.pace.SendAll(w, &t.Out))
 	}
-	var v forms.Values
+	var v encoding.Values
 	if err := g.One(r.Context(), &v); err != nil {
 		return err
 	}
 	k.head(w, g, kind, v.Sum, e)
 	k.a.pace.WriteStep(w)
 	w.WriteHeader(http.StatusOK)
-	return httpread.Sent(k.a.pace.Send(w, v.Refs[0]))
+	return Sent(k.a.pace.Send(w, v.Refs[0]))
 }

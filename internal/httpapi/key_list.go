@@ -11,9 +11,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/forms"
-	"github.com/sebbroker/seb/internal/httpin"
-	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+
 	"github.com/sebbroker/seb/internal/keyindex"
 )
 
@@ -24,15 +24,15 @@ const (
 	keyTimes   = 8
 	listBytes  = 4 << 20
 	// escapedMax bounds a key as text in a URL, where it takes up to three times its length; in base64 it always fits.
-	escapedMax = httpin.KeyMax
+	escapedMax = httpconn.KeyMax
 )
 
 // getKeys answers with a page of the keys that have a value, by their bytes.
 func (a *API) getKeys(w http.ResponseWriter, r *http.Request) error {
 	k := a.parseKeyed(r)
-	q := keyindex.ListQuery{Prefix: k.q.Key(httpin.ParamPrefix), After: k.q.Key(httpin.ParamAfter), Limit: k.limit()}
+	q := keyindex.ListQuery{Prefix: k.q.Key(httpconn.ParamPrefix), After: k.q.Key(httpconn.ParamAfter), Limit: k.limit()}
 	if k.partition >= 0 && k.minOffset < 0 {
-		k.q.Fail(httpin.ParamPartition, "goes with %s only: keys are listed from all partitions", httpin.ParamMinOffset)
+		k.q.Fail(httpconn.ParamPartition, "goes with %s only: keys are listed from all partitions", httpconn.ParamMinOffset)
 	}
 	if err := k.begin(w, r); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (a *API) getKeys(w http.ResponseWriter, r *http.Request) error {
 		if out.Next, out.NextBase64 = keyText(last); out.Next != nil && len(url.QueryEscape(*out.Next)) > escapedMax {
 			out.Next, out.NextBase64 = nil, new(base64.StdEncoding.EncodeToString(last))
 		}
-		if len(last) <= httpin.KeyMax {
+		if len(last) <= httpconn.KeyMax {
 			break
 		}
 		q.After = last // too long to be given as after: the page ends behind it
@@ -107,13 +107,13 @@ func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
 	k := a.parseKeyed(r)
 	k.needKey()
 	q := keyindex.HistoryQuery{Partition: int(k.partition), NewestFirst: true, After: k.after(), Limit: k.limit()}
-	switch order, given := k.q.Text(httpin.ParamOrder); {
+	switch order, given := k.q.Text(httpconn.ParamOrder); {
 	case order == oldestFirst:
 		q.NewestFirst = false
 	case given && order != newestFirst:
-		k.q.Fail(httpin.ParamOrder, "want %s or %s, given %s", newestFirst, oldestFirst, api.Quote(order))
+		k.q.Fail(httpconn.ParamOrder, "want %s or %s, given %s", newestFirst, oldestFirst, api.Quote(order))
 	}
-	bytesMax := k.q.Number(httpin.ParamMaxBytes, 0, 1<<62)
+	bytesMax := k.q.Number(httpconn.ParamMaxBytes, 0, 1<<62)
 	if err := k.begin(w, r); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := a.source.Places(k.topic, forms.Page)
+	p := a.source.Places(k.topic, encoding.Page)
 	p.BytesMax, p.Timeout = bytesMax, k.timeout
 	defer p.Memory.Release()
 	if err := k.records(r.Context(), p, entries, q.Limit); err != nil {
@@ -139,16 +139,16 @@ func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
 }
 
 // records collects the records of entries.
-func (k *keyed) records(ctx context.Context, p *httpread.Places, entries []keyindex.Entry, limit int) error {
+func (k *keyed) records(ctx context.Context, p *Places, entries []keyindex.Entry, limit int) error {
 	more := len(entries) == limit
 	var last *keyindex.Entry // that the page has come past
 	if n := len(entries); n > 0 {
 		last = new(entries[n-1])
 	}
 	entries = k.present(entries)
-	places := make([]httpread.Place, len(entries))
+	places := make([]Place, len(entries))
 	for i, e := range entries {
-		places[i] = httpread.Place{Partition: int32(e.Partition), Offset: e.Offset}
+		places[i] = Place{Partition: int32(e.Partition), Offset: e.Offset}
 	}
 	done, missing, err := p.Collect(ctx, places)
 	if err != nil {
@@ -170,7 +170,7 @@ func (k *keyed) records(ctx context.Context, p *httpread.Places, entries []keyin
 
 // after reads where a page of a history begins: behind the record "<partition>:<offset>".
 func (k *keyed) after() *keyindex.Place {
-	text, given := k.q.Text(httpin.ParamAfter)
+	text, given := k.q.Text(httpconn.ParamAfter)
 	if !given {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (k *keyed) after() *keyindex.Place {
 	p, err := strconv.ParseUint(partition, 10, 31)
 	o, fault := strconv.ParseUint(offset, 10, 63)
 	if !ok || err != nil || fault != nil {
-		k.q.Fail(httpin.ParamAfter, "want what next was, like 0:17, given %s", api.Quote(text))
+		k.q.Fail(httpconn.ParamAfter, "want what next was, like 0:17, given %s", api.Quote(text))
 	}
 	return &keyindex.Place{Partition: uint32(p), Offset: int64(o)}
 }

@@ -11,9 +11,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/forms"
-	"github.com/sebbroker/seb/internal/httpin"
-	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -39,7 +38,7 @@ type KeyIndex interface {
 // keyed is a request about keys.
 type keyed struct {
 	a         *API
-	q         *httpin.Params
+	q         *httpconn.Params
 	topic     string
 	key       []byte // nil where the request has none
 	partition int32  // -1: any
@@ -52,17 +51,17 @@ type keyed struct {
 
 // parseKeyed reads the parameters that all such requests have.
 func (a *API) parseKeyed(r *http.Request) *keyed {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	return &keyed{
 		a: a, q: q, topic: q.Topic(), partition: q.Partition(), latest: q.Latest(),
-		minOffset: q.Number(httpin.ParamMinOffset, -1, math.MaxInt64), timeout: q.Duration(httpin.ParamTimeout, timeoutDefault, timeoutMax),
+		minOffset: q.Number(httpconn.ParamMinOffset, -1, math.MaxInt64), timeout: q.Duration(httpconn.ParamTimeout, timeoutDefault, timeoutMax),
 	}
 }
 
 // needKey reads the required key.
 func (k *keyed) needKey() {
-	if k.key = k.q.Key(httpin.ParamKey); k.key == nil {
-		k.q.Fail(httpin.ParamKey, "required; an empty key is given as %s=", httpin.ParamKey)
+	if k.key = k.q.Key(httpconn.ParamKey); k.key == nil {
+		k.q.Fail(httpconn.ParamKey, "required; an empty key is given as %s=", httpconn.ParamKey)
 	}
 }
 
@@ -85,7 +84,7 @@ func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
 	n := k.info.Partitions
 	switch {
 	case int(k.partition) >= n:
-		return httpread.UnknownPartition(k.topic, k.partition, n)
+		return UnknownPartition(k.topic, k.partition, n)
 	case !state.Resolve(k.info.Settings).KeyIndex:
 		return api.NewProblem(api.KeyIndexOff, `switch it on with PUT /topic and {"settings":{"key-index":true}}, or `+
 			"`seb topic update %s -s key-index=true`; topics with cleanup-policy compact have one", k.topic)
@@ -95,9 +94,9 @@ func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
 	if k.minOffset >= 0 {
 		p := k.partition
 		if p < 0 && k.key == nil && n > 1 {
-			return api.BadField(httpin.ParamMinOffset, "needs %s: the topic has %d", httpin.ParamPartition, n)
+			return api.BadField(httpconn.ParamMinOffset, "needs %s: the topic has %d", httpconn.ParamPartition, n)
 		} else if p < 0 {
-			p = forms.PartitionOf(k.key, n)
+			p = record.PartitionOf(k.key, n)
 		}
 		if err := k.wait(r.Context(), p, k.minOffset); err != nil {
 			return err
@@ -182,7 +181,7 @@ func (k *keyed) forget(ctx context.Context, gone []keyindex.Entry) {
 
 // limit reads how many entries are wanted.
 func (k *keyed) limit() int {
-	n := k.q.Number(httpin.ParamLimit, limitDefault, keyindex.LimitMax)
+	n := k.q.Number(httpconn.ParamLimit, limitDefault, keyindex.LimitMax)
 	if n == 0 {
 		n = limitDefault
 	}

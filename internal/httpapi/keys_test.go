@@ -14,9 +14,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/forms"
-	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/record"
 )
 
 // openNode opens the broker with what is around it in production: a key index needs a data folder.
@@ -78,12 +78,12 @@ func (w at) seen() string { return fmt.Sprintf("&partition=%d&min-offset=%d", w.
 
 func TestNewestValueOfAKey(t *testing.T) {
 	s := keyedServer(t, 3)
-	keys := [][]byte{{}, []byte("a"), []byte("a/b c"), []byte("é"), {0xff, 0}, []byte("&=+%"), bytes.Repeat([]byte("k"), httpin.KeyMax)}
+	keys := [][]byte{{}, []byte("a"), []byte("a/b c"), []byte("é"), {0xff, 0}, []byte("&=+%"), bytes.Repeat([]byte("k"), httpconn.KeyMax)}
 	for _, key := range keys {
 		for _, value := range []string{"old", "", "a\xffb", "new " + string(key)} {
 			text := base64.StdEncoding.EncodeToString([]byte(value))
 			w := s.putKeyBase64(key, text)
-			if p := forms.PartitionOf(key, 3); p != w.partition {
+			if p := record.PartitionOf(key, 3); p != w.partition {
 				t.Fatalf("key %.10q is in partition %d, want %d", key, w.partition, p)
 			}
 			// min-offset alone is of the key's own partition.
@@ -233,8 +233,8 @@ func (s *server) keysOf(query string, pages *int) (keys []string) {
 
 func TestKeysAreListedByTheirBytes(t *testing.T) {
 	s := keyedServer(t, 2)
-	long := strings.Repeat("l", httpin.KeyMax+1)
-	all := []string{strings.Repeat("é", httpin.KeyMax/2), "", "a", "a/", "a/b", "a/c", "aa", "b\x00", "b\xff\xfe", "b\xff\xff", long, long + "1", long + "2", "z", "é", "\xff"}
+	long := strings.Repeat("l", httpconn.KeyMax+1)
+	all := []string{strings.Repeat("é", httpconn.KeyMax/2), "", "a", "a/", "a/b", "a/c", "aa", "b\x00", "b\xff\xfe", "b\xff\xff", long, long + "1", long + "2", "z", "é", "\xff"}
 	slices.Sort(all)
 	var last [2]at
 	for _, key := range slices.Backward(all) {
@@ -380,7 +380,7 @@ func TestBadQuestionsAboutKeys(t *testing.T) {
 		{"/key?topic-name=t&key=a&key=b", api.BadRequest, "key"},
 		{"/key?topic-name=t&key=a&key-base64=YQ", api.BadRequest, "key-base64"},
 		{"/key?topic-name=t&key-base64=%25", api.BadRequest, "key-base64"},
-		{"/key?topic-name=t&key=" + strings.Repeat("k", httpin.KeyMax+1), api.BadRequest, "key"},
+		{"/key?topic-name=t&key=" + strings.Repeat("k", httpconn.KeyMax+1), api.BadRequest, "key"},
 		{"/key?key=a", api.BadRequest, "topic-name"},
 		{"/key?topic-name=t&key=a&partition=x", api.BadRequest, "partition"},
 		{"/key?topic-name=t&key=a&min-offset=-1", api.BadRequest, "min-offset"},

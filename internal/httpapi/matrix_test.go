@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
 // lawful is a request that a route answers well, given the key.
@@ -70,7 +70,7 @@ var lawfuls = map[string]lawful{
 }
 
 // firedID is the id of what fires with the server of everyRoute.
-var firedID = entry.MakeID("fires", 1, "u0", entry.EventCause(0, 0)).String()
+var firedID = rule.MakeID("fires", 1, "u0", rule.EventCause(0, 0)).String()
 
 // everyRoute is a server that has something for each route of the table.
 func everyRoute(t *testing.T) *server {

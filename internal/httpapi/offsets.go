@@ -8,7 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -20,13 +20,13 @@ const (
 
 // getOffsets answers with what a group has committed, all or of one topic or partition: perhaps nothing.
 func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, partition, latest := q.Group(), q.Partition(), q.Latest()
 	topic := ""
-	if _, given := q.Text(httpin.ParamTopic); given {
+	if _, given := q.Text(httpconn.ParamTopic); given {
 		topic = q.Topic()
 	} else if partition >= 0 {
-		q.Fail(httpin.ParamPartition, "needs %s", httpin.ParamTopic)
+		q.Fail(httpconn.ParamPartition, "needs %s", httpconn.ParamTopic)
 	}
 	if q.Fault != nil {
 		return q.Fault
@@ -49,7 +49,7 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
 
 // deleteOffset forgets what a group has committed in one partition.
 func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, topic, partition := q.Group(), q.Topic(), q.NamedPartition()
 	if q.Fault != nil {
 		return q.Fault
@@ -66,7 +66,7 @@ func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
 
 // putOffsets commits offsets of a group: one, of the partition in the query, or those in a list.
 func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	name := q.Group()
 	if q.Fault != nil {
 		return q.Fault
@@ -74,7 +74,7 @@ func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
 	if a.b.ReadOnly() {
 		return broker.ErrReadOnly
 	}
-	memory, err := a.produce.Reserve(decodedTimes * httpin.BodyBound(r.ContentLength, offsetsBodyMax))
+	memory, err := a.produce.Reserve(decodedTimes * httpconn.BodyBound(r.ContentLength, offsetsBodyMax))
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
 		api.OffsetCommit
 		Offsets []api.OffsetCommit `json:"offsets"`
 	}
-	if err := httpin.JSON(w, r, offsetsBodyMax, &body); err != nil {
+	if err := httpconn.JSON(w, r, offsetsBodyMax, &body); err != nil {
 		return err
 	}
 	list := body.Offsets
@@ -106,12 +106,12 @@ func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
 }
 
 // onePartition takes the partition of a body with a single offset from the query.
-func onePartition(q *httpin.Params, c *api.OffsetCommit) {
+func onePartition(q *httpconn.Params, c *api.OffsetCommit) {
 	if c.Topic != "" {
-		q.Fail("topic", "goes into a list; for a single offset say %s=", httpin.ParamTopic)
+		q.Fail("topic", "goes into a list; for a single offset say %s=", httpconn.ParamTopic)
 	}
 	if c.Partition != nil {
-		q.Fail("partition", "goes into a list; for a single offset say %s=", httpin.ParamPartition)
+		q.Fail("partition", "goes into a list; for a single offset say %s=", httpconn.ParamPartition)
 	}
 	partition := int32(0)
 	c.Topic, partition = q.Topic(), q.NamedPartition()
@@ -119,8 +119,8 @@ func onePartition(q *httpin.Params, c *api.OffsetCommit) {
 }
 
 // noPartition: with a list neither the query nor the rest of the body names one.
-func noPartition(q *httpin.Params, c *api.OffsetCommit) {
-	for _, name := range []string{httpin.ParamTopic, httpin.ParamPartition} {
+func noPartition(q *httpconn.Params, c *api.OffsetCommit) {
+	for _, name := range []string{httpconn.ParamTopic, httpconn.ParamPartition} {
 		if _, given := q.Text(name); given {
 			q.Fail(name, "not together with offsets, which name their own")
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
 // schemaWords are the keywords of a schema in OpenAPI 3.0 that the description uses. Another one is a slip, such as a

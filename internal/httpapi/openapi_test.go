@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/httpdrip"
-	"github.com/sebbroker/seb/internal/httpin"
+
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
 // spec is what the tests look at in openapi.json.
@@ -212,16 +212,16 @@ func TestSpecDescribesFormsAndParameters(t *testing.T) {
 		}
 	}
 	known := map[string]bool{
-		"Last-Event-ID": true, "If-None-Match": true, httpdrip.VariableID: false, httpdrip.VariableEntity: false, httpdrip.ParamTrigger: false,
+		"Last-Event-ID": true, "If-None-Match": true, VariableID: false, VariableEntity: false, ParamTrigger: false,
 	}
 	for _, name := range []string{api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence} {
 		known[name] = false
 	}
 	for _, name := range []string{
-		httpin.ParamTopic, httpin.ParamPartition, httpin.ParamOffset, httpin.ParamMaxRecords, httpin.ParamMaxBytes, httpin.ParamTimeout,
-		httpin.ParamRead, httpin.ParamExpectedOffset, httpin.ParamGroup, httpin.ParamKey, httpin.ParamKey + httpin.Base64,
-		httpin.ParamPrefix, httpin.ParamPrefix + httpin.Base64, httpin.ParamAfter, httpin.ParamAfter + httpin.Base64,
-		httpin.ParamLimit, httpin.ParamOrder, httpin.ParamMinOffset, httpin.ParamForce,
+		httpconn.ParamTopic, httpconn.ParamPartition, httpconn.ParamOffset, httpconn.ParamMaxRecords, httpconn.ParamMaxBytes, httpconn.ParamTimeout,
+		httpconn.ParamRead, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
+		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64,
+		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
 	} {
 		known[name] = false
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/logins"
-	"github.com/sebbroker/seb/internal/triggers"
-	"github.com/sebbroker/seb/internal/webhook"
+	"github.com/sebbroker/seb/internal/trigger"
 )
 
 // Options are what New needs besides the broker. A zero field means its default.
@@ -38,7 +38,7 @@ type Options struct {
 	OriginalEvent func(ctx context.Context, topic string, partition int32, entity, id string) (offset int64, there, known bool)
 	// Triggers is the engine of triggers; nil: the routes of triggers say that there is none. WebhookTargets is which addresses
 	// their webhooks may go to.
-	Triggers       *triggers.Engine
+	Triggers       *trigger.Engine
 	WebhookTargets webhook.Policy
 	// Groups changes what consumer groups have committed; nil: the broker does, which knows of no members.
 	Groups Groups
@@ -83,10 +83,10 @@ type Groups interface {
 }
 
 // ConnectionsWithin is the value of Options.Connections with which no more than open, but at least two, are open at once.
-func ConnectionsWithin(open int) int { return httpin.Served(open) }
+func ConnectionsWithin(open int) int { return httpconn.Served(open) }
 
 // ConnectionsOpen is the least number of open connections of which n are served at once: ConnectionsWithin of it is n or more.
-func ConnectionsOpen(n int) int { return httpin.Open(n) }
+func ConnectionsOpen(n int) int { return httpconn.Open(n) }
 
 // Validate reports every fault at once.
 func (o *Options) Validate() error {

@@ -10,7 +10,6 @@ import (
 	"testing/iotest"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/forms"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -120,7 +119,7 @@ func TestRecordsAreSpreadByKey(t *testing.T) {
 	for i := range 100 {
 		key := fmt.Sprint("key", i%7)
 		fmt.Fprintf(&lines, "{\"key\":%q,\"value\":\"%d\"}\n", key, i)
-		p := forms.PartitionOf([]byte(key), 5)
+		p := record.PartitionOf([]byte(key), 5)
 		want[p] = append(want[p], fmt.Sprint(i))
 	}
 	lines.WriteString("{\"value\":\"no key\"}\n")
@@ -155,7 +154,7 @@ func TestRecordsAreSpreadByKey(t *testing.T) {
 		t.Errorf("%s", p)
 	}
 	a = s.mustPost("topic-name=t", api.RecordBatch, keyed("key1")+keyed("key1"))
-	if !strings.HasPrefix(string(a.body), fmt.Sprintf(`{"topic":"t","partition":%d,`, forms.PartitionOf([]byte("key1"), 5))) {
+	if !strings.HasPrefix(string(a.body), fmt.Sprintf(`{"topic":"t","partition":%d,`, record.PartitionOf([]byte("key1"), 5))) {
 		t.Errorf("%s", a)
 	}
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/forms"
-	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -15,8 +15,8 @@ import (
 
 // framing is what reading values into their places needs, kept between requests.
 type framing struct {
-	parts forms.MultipartReader
-	sizes forms.Sizes
+	parts encoding.MultipartReader
+	sizes encoding.Sizes
 	frame record.Frame
 }
 
@@ -30,7 +30,7 @@ func (f *framing) done() {
 
 // multipart reads lengths, then the records straight into their places in a batch.
 func (p *producing) multipart() error {
-	if fault := forms.CheckBoundary(p.boundary); fault != nil {
+	if fault := encoding.CheckBoundary(p.boundary); fault != nil {
 		return fault
 	}
 	br, err := p.in.Buffered()
@@ -44,7 +44,7 @@ func (p *producing) multipart() error {
 	m.Reset(br, p.boundary)
 	s.Reset(p.a.o.RecordsMax, p.in.Memory.Need)
 	if err := m.ReadSizes(s); err != nil {
-		return httpin.ReadFault(err)
+		return httpconn.ReadFault(err)
 	}
 	switch {
 	case s.Count == 0:
@@ -56,10 +56,10 @@ func (p *producing) multipart() error {
 	}
 	data, err := p.frame(f, m.R)
 	if err != nil {
-		return httpin.ReadFault(forms.Ended(err, api.BadField("records", "the part is shorter than %d bytes, the sum of the sizes", s.Sum)))
+		return httpconn.ReadFault(encoding.Ended(err, api.BadField("records", "the part is shorter than %d bytes, the sum of the sizes", s.Sum)))
 	}
 	if err := m.End(s.Sum); err != nil {
-		return httpin.ReadFault(err)
+		return httpconn.ReadFault(err)
 	}
 	return p.framed(f, data)
 }
@@ -92,7 +92,7 @@ func (p *producing) framed(f *framing, buf []byte) error {
 		p.add(p.target(), data, sum, false)
 		return nil
 	}
-	if err := p.encode(forms.NewBatches(data)); err != nil {
+	if err := p.encode(encoding.NewBatches(data)); err != nil {
 		return err
 	}
 	p.in.Memory.Put(buf)
@@ -111,7 +111,7 @@ func (p *producing) octets() error {
 			err = p.in.End()
 		}
 		if err != nil {
-			return httpin.ReadFault(err)
+			return httpconn.ReadFault(err)
 		}
 		return p.framed(f, buf)
 	}
@@ -120,23 +120,23 @@ func (p *producing) octets() error {
 		return err
 	}
 	defer p.in.Memory.Put(body)
-	return p.encode(&forms.One{Record: record.Record{Timestamp: p.now.UnixMilli(), Value: body}})
+	return p.encode(&encoding.One{Record: record.Record{Timestamp: p.now.UnixMilli(), Value: body}})
 }
 
 func (p *producing) lines() error {
-	return p.decoded(func(b []byte) forms.Source { return forms.NewLines(b, p.now.UnixMilli()) })
+	return p.decoded(func(b []byte) encoding.Source { return encoding.NewLines(b, p.now.UnixMilli()) })
 }
 
 func (p *producing) ndjson() error {
-	return p.decoded(func(b []byte) forms.Source { return forms.NewNDJSON(b, p.now.UnixMilli()) })
+	return p.decoded(func(b []byte) encoding.Source { return encoding.NewNDJSON(b, p.now.UnixMilli()) })
 }
 
 func (p *producing) json() error {
-	return p.decoded(func(b []byte) forms.Source { return forms.NewJSON(b, p.now.UnixMilli()) })
+	return p.decoded(func(b []byte) encoding.Source { return encoding.NewJSON(b, p.now.UnixMilli()) })
 }
 
 // decoded reads the whole body and encodes its records.
-func (p *producing) decoded(open func([]byte) forms.Source) error {
+func (p *producing) decoded(open func([]byte) encoding.Source) error {
 	body, err := p.in.Whole()
 	if err != nil {
 		return err
@@ -146,8 +146,8 @@ func (p *producing) decoded(open func([]byte) forms.Source) error {
 }
 
 // encode makes appends of the records of s.
-func (p *producing) encode(s forms.Source) error {
-	e := forms.Encoder{
+func (p *producing) encode(s encoding.Source) error {
+	e := encoding.Encoder{
 		Memory: &p.in.Memory, Partition: p.partition, Partitions: p.partitions, Codec: p.codec(), RecordsMax: p.a.o.RecordsMax,
 	}
 	list, err := e.Encode(s)
@@ -189,9 +189,9 @@ func (p *producing) batchTarget(body []byte) (int32, error) {
 	to := int32(-1)
 	record.Patch(body, 0, 0) // whatever offsets the client has put there, which would be called corruption; they are not final
 	for r.Reset(body, 0); r.Next(); {
-		at := forms.PartitionOf(r.Record().Key, p.partitions)
+		at := record.PartitionOf(r.Record().Key, p.partitions)
 		if to >= 0 && at != to {
-			return 0, api.BadField(httpin.ParamPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
+			return 0, api.BadField(httpconn.ParamPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
 		}
 		to = at
 	}

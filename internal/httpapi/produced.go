@@ -6,7 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
 // answer tells the client what became of its records.
@@ -102,7 +102,7 @@ const netHTTPCounts = 1 << 10
 // answerOffsets writes {"offsets":[...]}, in pieces: the list may be long.
 func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error {
 	const longest = 48 // a comma, 19 digits, and the end
-	buf := p.a.buffers.Get(int(min(httpin.StepBytes, longest*(1+r.Span))))[:0]
+	buf := p.a.buffers.Get(int(min(httpconn.StepBytes, longest*(1+r.Span))))[:0]
 	defer func() { p.a.buffers.Put(buf) }()
 	h := w.Header()
 	h["Content-Type"] = jsonType

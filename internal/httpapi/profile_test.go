@@ -22,9 +22,9 @@ func TestProfilesNameTheRequest(t *testing.T) {
 			if err := pprof.Lookup("goroutine").WriteTo(&out, 1); err != nil {
 				t.Fatal(err)
 			}
-			waits = strings.Contains(out.String(), "httpread.(*Reading).wait")
+			waits = strings.Contains(out.String(), "httpapi.(*Reading).wait")
 			for stack := range strings.SplitSeq(out.String(), "\n\n") {
-				found = found || strings.Contains(stack, "httpread.(*Reading).wait") &&
+				found = found || strings.Contains(stack, "httpapi.(*Reading).wait") &&
 					strings.Contains(stack, `"request":"GET /records"`) && strings.Contains(stack, `"topic":"named"`)
 			}
 		}

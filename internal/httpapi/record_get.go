@@ -4,13 +4,12 @@ import (
 	"net/http"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/httpin"
-	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
 // getRecord answers with one record's value. It does not wait.
 func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	g := a.source.New(q.Topic(), q.Partition())
 	g.MaxRecords, g.Patient = 1, a.originalRead(r)
 	latest := q.Latest()
@@ -42,5 +41,5 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 	g.Head(w, api.OctetStream, v.Sum)
 	a.pace.WriteStep(w)
 	w.WriteHeader(http.StatusOK)
-	return httpread.Sent(a.pace.Send(w, v.Refs[0]))
+	return Sent(a.pace.Send(w, v.Refs[0]))
 }

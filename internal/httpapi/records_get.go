@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/forms"
-	"github.com/sebbroker/seb/internal/httpin"
-	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
 // readTypes are the forms of GET /records in the order of preference where the client has none.
@@ -23,17 +22,17 @@ const (
 )
 
 // text answers with records in JSON.
-func (a *API) text(w http.ResponseWriter, r *http.Request, g *httpread.Reading, kind string, form forms.TextForm) error {
+func (a *API) text(w http.ResponseWriter, r *http.Request, g *Reading, kind string, form encoding.TextForm) error {
 	return encoded(func(_ *API, w http.ResponseWriter, r *http.Request) error { return g.Text(w, r, kind, form) })(a, w, r)
 }
 
 func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
-	form := httpin.Negotiate(r.Header.Values("Accept"), readTypes)
+	form := httpconn.Negotiate(r.Header.Values("Accept"), readTypes)
 	if form == "" {
 		return api.NewProblem(api.NotAcceptable, "want one of %s", strings.Join(readTypes, ", "))
 	}
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	g := a.source.New(q.Topic(), q.Partition())
 	latest := q.Latest()
 	if form == api.EventStream {
@@ -41,13 +40,13 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	}
 	g.Begin(q)
 	lastEventID(q, r) // it says nothing here, and must be right all the same
-	g.MaxRecords = q.Number(httpin.ParamMaxRecords, maxRecordsDefault, math.MaxInt64)
+	g.MaxRecords = q.Number(httpconn.ParamMaxRecords, maxRecordsDefault, math.MaxInt64)
 	if g.MaxRecords == 0 {
 		g.MaxRecords = maxRecordsDefault // as the original has it
 	}
-	g.MaxBytes = q.Number(httpin.ParamMaxBytes, 0, math.MaxInt64)
-	g.Timeout = q.Duration(httpin.ParamTimeout, timeoutDefault, timeoutMax)
-	condition, err := httpin.IfNoneMatch(r)
+	g.MaxBytes = q.Number(httpconn.ParamMaxBytes, 0, math.MaxInt64)
+	g.Timeout = q.Duration(httpconn.ParamTimeout, timeoutDefault, timeoutMax)
+	condition, err := httpconn.IfNoneMatch(r)
 	if q.Fault == nil && err != nil {
 		return err
 	}
@@ -55,7 +54,7 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	if q.Fault != nil {
 		return q.Fault
 	}
-	if latest = latest || g.Edge == httpread.Latest; latest || g.Group != "" || g.Edge != "" {
+	if latest = latest || g.Edge == Latest; latest || g.Group != "" || g.Edge != "" {
 		if err := g.Confirm(r, latest); err != nil {
 			return err
 		}
@@ -67,9 +66,9 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	g.MaxRecords = min(g.MaxRecords, int64(a.o.RecordsMax))
 	switch form {
 	case api.JSON:
-		return a.text(w, r, g, form, forms.Array)
+		return a.text(w, r, g, form, encoding.Array)
 	case api.NDJSON:
-		return a.text(w, r, g, form, forms.EachLine)
+		return a.text(w, r, g, form, encoding.EachLine)
 	}
 	g.Patient = a.patientRead(r)
 	return g.Multipart(w, r)

@@ -10,9 +10,10 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/forms"
-	"github.com/sebbroker/seb/internal/httpin"
-	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -20,7 +21,7 @@ import (
 // producing is one POST /records. Nothing of it is submitted before all of it was read and found good.
 type producing struct {
 	a         *API
-	in        httpin.Body
+	in        httpconn.Body
 	topic     string
 	partition int32            // -1: not given
 	expected  int64            // -1: not given
@@ -44,7 +45,7 @@ type producing struct {
 func (a *API) postRecords(w http.ResponseWriter, r *http.Request) error {
 	p := producing{a: a, now: time.Now()}
 	p.appends = p.one[:0]
-	p.in = httpin.Body{W: w, R: r, Pace: a.pace, Memory: forms.Memory{Class: a.produce, Buffers: a.buffers}}
+	p.in = httpconn.Body{W: w, R: r, Pace: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
 	if err := p.parse(r); err != nil {
 		return err
 	}
@@ -60,12 +61,12 @@ func (a *API) postRecords(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *producing) parse(r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	p.topic, p.partition = q.Topic(), q.Partition()
-	p.expected = q.Number(httpin.ParamExpectedOffset, -1, 1<<63-1)
-	p.timeout = q.Duration(httpin.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
+	p.expected = q.Number(httpconn.ParamExpectedOffset, -1, 1<<63-1)
+	p.timeout = q.Duration(httpconn.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
 	if p.expected >= 0 && p.partition < 0 {
-		q.Fail(httpin.ParamExpectedOffset, "needs a partition")
+		q.Fail(httpconn.ParamExpectedOffset, "needs a partition")
 	}
 	p.producer = q.Producer(r.Header, p.partition)
 	if q.Fault != nil {
@@ -161,7 +162,7 @@ func (p *producing) lookUp() error {
 		p.known = true
 	}
 	if int(p.partition) >= p.partitions {
-		return httpread.UnknownPartition(p.topic, p.partition, p.partitions)
+		return UnknownPartition(p.topic, p.partition, p.partitions)
 	}
 	return nil
 }
@@ -174,7 +175,7 @@ func (p *producing) readBody() error {
 	case api.Multipart:
 		form = (*producing).multipart
 		// Each length is at most ten digits and a comma; then there are the headers of the parts.
-		p.in.Max += int64(p.a.o.RecordsMax)*11 + 4*forms.HeadMax
+		p.in.Max += int64(p.a.o.RecordsMax)*11 + 4*encoding.HeadMax
 	case api.OctetStream:
 		form = (*producing).octets
 	case api.RecordBatch:

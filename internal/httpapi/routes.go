@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/httpdrip"
-	"github.com/sebbroker/seb/internal/httpread"
 )
 
 // route is one line of the table. GET routes serve HEAD as well.
@@ -49,16 +47,16 @@ var routes = []route{
 	{http.MethodPost, "/evaluate", true, (*API).postEvaluate},
 	{http.MethodGet, "/triggers", true, encoded((*API).getTriggers)},
 	{http.MethodPost, "/triggers/dry-run", true, (*API).postDryRun},
-	{http.MethodGet, "/triggers/{id}", true, encoded(answering(budget.Fetch, (*httpdrip.Triggers).Get))},
+	{http.MethodGet, "/triggers/{id}", true, encoded(answering(budget.Fetch, (*Triggers).Get))},
 	{http.MethodPut, "/triggers/{id}", true, (*API).putTrigger},
-	{http.MethodDelete, "/triggers/{id}", true, doing((*httpdrip.Triggers).Delete)},
+	{http.MethodDelete, "/triggers/{id}", true, doing((*Triggers).Delete)},
 	{http.MethodPost, "/triggers/{id}/pause", true, answering(budget.Fetch, pauseTrigger)},
 	{http.MethodPost, "/triggers/{id}/resume", true, answering(budget.Fetch, resumeTrigger)},
-	{http.MethodGet, "/triggers/{id}/entities/{entity}", true, encoded(answering(budget.Fetch, (*httpdrip.Triggers).Explain))},
-	{http.MethodGet, "/firings", true, encoded(answering(budget.Fetch, (*httpdrip.Triggers).Firings))},
-	{http.MethodGet, "/firings/{id}", true, encoded(answering(budget.Fetch, (*httpdrip.Triggers).Firing))},
-	{http.MethodPost, "/firings/{id}/resend", true, answering(budget.Fetch, (*httpdrip.Triggers).Resend)},
-	{http.MethodDelete, "/entities/{entity}", true, doing((*httpdrip.Triggers).Erase)},
+	{http.MethodGet, "/triggers/{id}/entities/{entity}", true, encoded(answering(budget.Fetch, (*Triggers).Explain))},
+	{http.MethodGet, "/firings", true, encoded(answering(budget.Fetch, (*Triggers).Firings))},
+	{http.MethodGet, "/firings/{id}", true, encoded(answering(budget.Fetch, (*Triggers).Firing))},
+	{http.MethodPost, "/firings/{id}/resend", true, answering(budget.Fetch, (*Triggers).Resend)},
+	{http.MethodDelete, "/entities/{entity}", true, doing((*Triggers).Erase)},
 }
 
 // encoded makes a route compress its answer if the client asks for that and the answer is long enough.
@@ -72,7 +70,7 @@ func encoded(serve func(*API, http.ResponseWriter, *http.Request) error) func(*A
 		if err := serve(a, e, r); err != nil {
 			return err
 		}
-		return httpread.Sent(e.Close())
+		return Sent(e.Close())
 	}
 }
 

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/forms"
-	"github.com/sebbroker/seb/internal/httpin"
-	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
 // streamRecords bounds the records of one turn of an event stream.
@@ -19,18 +18,18 @@ const streamRecords = 1024
 // follow answers with an event stream: each record an event whose id is its offset, for as long as the client stays,
 // the broker runs, and max-records and timeout, if given, allow. Last-Event-ID resumes after that offset, whatever else is
 // given.
-func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpin.Params, g *httpread.Reading) error {
+func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params, g *Reading) error {
 	if last, given := lastEventID(q, r); given {
 		g.Offset = last + 1
 	} else {
 		g.Begin(q)
 	}
-	left := q.Number(httpin.ParamMaxRecords, math.MaxInt64, math.MaxInt64)
+	left := q.Number(httpconn.ParamMaxRecords, math.MaxInt64, math.MaxInt64)
 	if left == 0 {
 		left = math.MaxInt64 // as the other forms have it: 0 is the default
 	}
-	g.MaxBytes = q.Number(httpin.ParamMaxBytes, 256<<10, math.MaxInt64) // of one turn
-	life := q.Duration(httpin.ParamTimeout, math.MaxInt64, math.MaxInt64)
+	g.MaxBytes = q.Number(httpconn.ParamMaxBytes, 256<<10, math.MaxInt64) // of one turn
+	life := q.Duration(httpconn.ParamTimeout, math.MaxInt64, math.MaxInt64)
 	if q.Fault != nil {
 		return q.Fault
 	}
@@ -42,7 +41,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpin.Params, g
 }
 
 // lastEventID reads the offset of the last event that a client has.
-func lastEventID(q *httpin.Params, r *http.Request) (offset int64, given bool) {
+func lastEventID(q *httpconn.Params, r *http.Request) (offset int64, given bool) {
 	last := r.Header.Get("Last-Event-ID")
 	if last == "" {
 		return 0, false
@@ -56,7 +55,7 @@ func lastEventID(q *httpin.Params, r *http.Request) (offset int64, given bool) {
 
 // stream is one event stream.
 type stream struct {
-	*httpread.Reading
+	*Reading
 	a       *API
 	w       http.ResponseWriter
 	left    int64 // records still to be sent
@@ -69,7 +68,7 @@ func (s *stream) run(r *http.Request) error {
 	defer s.Done()
 	for s.goesOn(r) {
 		s.Again(min(s.left, streamRecords))
-		t := &forms.Text{Form: forms.Events}
+		t := &encoding.Text{Form: encoding.Events}
 		if err := s.Collect(r.Context(), t); err != nil {
 			if !s.started {
 				return err
@@ -77,11 +76,11 @@ func (s *stream) run(r *http.Request) error {
 			if r.Context().Err() != nil || s.a.stops.Stopped() {
 				return nil // the client has left, or resumes elsewhere, or when the broker is back
 			}
-			return httpread.Sent(s.fail(err))
+			return Sent(s.fail(err))
 		}
 		s.left -= s.Count
 		if err := s.send(r, t); err != nil {
-			return httpread.Sent(err)
+			return Sent(err)
 		}
 		if r.Method == http.MethodHead {
 			return nil
@@ -108,7 +107,7 @@ func (s *stream) goesOn(r *http.Request) bool {
 }
 
 // send writes one turn: its events, or a comment if there are none.
-func (s *stream) send(r *http.Request, t *forms.Text) error {
+func (s *stream) send(r *http.Request, t *encoding.Text) error {
 	if !s.started {
 		s.started = true
 		s.Head(s.w, api.EventStream, -1)

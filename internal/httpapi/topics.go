@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/httpin"
-	"github.com/sebbroker/seb/internal/httpread"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -19,7 +19,7 @@ import (
 const topicBodyMax = 64 << 10
 
 func (a *API) getTopic(w http.ResponseWriter, r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, partition, latest := q.Topic(), max(q.Partition(), 0), q.Latest()
 	if q.Fault != nil {
 		return q.Fault
@@ -34,7 +34,7 @@ func (a *API) getTopic(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if int(partition) >= len(info.Partitions) {
-		return httpread.UnknownPartition(name, partition, len(info.Partitions))
+		return UnknownPartition(name, partition, len(info.Partitions))
 	}
 	return a.writeTopic(w, http.StatusOK, topicOf(&info, partition))
 }
@@ -77,12 +77,12 @@ func (a *API) reserveTopic(name string, partitions int) (*budget.Reservation, er
 
 // putTopic creates a topic, or changes the one that is there. If-None-Match: * refuses the latter.
 func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	name := q.Topic()
 	if q.Fault != nil {
 		return q.Fault
 	}
-	condition, err := httpin.IfNoneMatch(r)
+	condition, err := httpconn.IfNoneMatch(r)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func created(spec broker.TopicSpec) broker.TopicSpec {
 }
 
 func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, remove := q.Topic(), a.b.DeleteTopic
 	if q.Force() {
 		remove = a.b.ForceDeleteTopic
@@ -174,12 +174,12 @@ func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
 
 // readSpec reads the body of PUT /topic; none at all means defaults, or no change.
 func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.TopicSpec, err error) {
-	memory, err := a.produce.Reserve(decodedTimes * httpin.BodyBound(r.ContentLength, topicBodyMax))
+	memory, err := a.produce.Reserve(decodedTimes * httpconn.BodyBound(r.ContentLength, topicBodyMax))
 	if err != nil {
 		return spec, err
 	}
 	defer memory.Release()
-	body, err := httpin.Small(w, r, topicBodyMax)
+	body, err := httpconn.Small(w, r, topicBodyMax)
 	if err != nil {
 		return spec, err
 	}
@@ -187,7 +187,7 @@ func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.Topi
 		return spec, nil
 	}
 	var in api.TopicSpec
-	if err := httpin.Decode(body, &in); err != nil {
+	if err := httpconn.Decode(body, &in); err != nil {
 		return spec, err
 	}
 	if in.Partitions < 0 {

@@ -5,12 +5,10 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/forms"
-	"github.com/sebbroker/seb/internal/httpdrip"
 )
 
 // answering makes a route of what finds out an answer.
-func answering[T any](class budget.Kind, find func(t *httpdrip.Triggers, r *http.Request, m *forms.Memory) (*T, error)) func(*API, http.ResponseWriter, *http.Request) error {
+func answering[T any](class budget.Kind, find func(t *Triggers, r *http.Request, m *budget.Arena) (*T, error)) func(*API, http.ResponseWriter, *http.Request) error {
 	return func(a *API, w http.ResponseWriter, r *http.Request) error {
 		m := a.memory(class)
 		defer m.Release()
@@ -24,7 +22,7 @@ func answering[T any](class budget.Kind, find func(t *httpdrip.Triggers, r *http
 }
 
 // doing makes a route of what has no answer but that it is done.
-func doing(do func(t *httpdrip.Triggers, r *http.Request) error) func(*API, http.ResponseWriter, *http.Request) error {
+func doing(do func(t *Triggers, r *http.Request) error) func(*API, http.ResponseWriter, *http.Request) error {
 	return func(a *API, w http.ResponseWriter, r *http.Request) error {
 		if err := do(a.triggers, r); err != nil {
 			return err
@@ -35,8 +33,8 @@ func doing(do func(t *httpdrip.Triggers, r *http.Request) error) func(*API, http
 	}
 }
 
-func (a *API) memory(class budget.Kind) *forms.Memory {
-	return &forms.Memory{Class: a.b.Budget().Class(class), Buffers: a.buffers}
+func (a *API) memory(class budget.Kind) *budget.Arena {
+	return &budget.Arena{Class: a.b.Budget().Class(class), Buffers: a.buffers}
 }
 
 func (a *API) getTriggers(w http.ResponseWriter, r *http.Request) error {
@@ -71,10 +69,10 @@ func (a *API) postDryRun(w http.ResponseWriter, r *http.Request) error {
 	return a.writeJSON(w, http.StatusOK, out)
 }
 
-func pauseTrigger(t *httpdrip.Triggers, r *http.Request, m *forms.Memory) (*api.Trigger, error) {
+func pauseTrigger(t *Triggers, r *http.Request, m *budget.Arena) (*api.Trigger, error) {
 	return t.Pause(r, m, true)
 }
 
-func resumeTrigger(t *httpdrip.Triggers, r *http.Request, m *forms.Memory) (*api.Trigger, error) {
+func resumeTrigger(t *Triggers, r *http.Request, m *budget.Arena) (*api.Trigger, error) {
 	return t.Pause(r, m, false)
 }

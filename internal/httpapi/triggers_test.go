@@ -13,7 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/objstore/fault"
-	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
 // triggerServer is a broker with an engine of triggers.
@@ -224,7 +224,7 @@ func TestFiringsOverHTTP(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	first := all.Firings[0]
-	if want := entry.MakeID("ab", 1, "u1", entry.EventCause(0, 1)).String(); first.ID != want || first.Cause != "o:0:1" || first.Version != 1 ||
+	if want := rule.MakeID("ab", 1, "u1", rule.EventCause(0, 1)).String(); first.ID != want || first.Cause != "o:0:1" || first.Version != 1 ||
 		first.Topic != "events" || first.State != "pending" && first.State != "delivered" || first.At.IsZero() || first.Witness != nil {
 		t.Errorf("%+v", first)
 	}

@@ -6,12 +6,12 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/httpin"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
 // postTrim deletes the records of a partition below an offset.
 func (a *API) postTrim(w http.ResponseWriter, r *http.Request) error {
-	q := httpin.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	topic, partition, offset := q.Topic(), q.NamedPartition(), q.Offset()
 	if q.Fault != nil {
 		return q.Fault

@@ -5,7 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // The keys of this file are about what Seb does not have. They are answered as by a Kafka in which there is none of it, so that tools
@@ -14,7 +14,7 @@ var (
 	// ListPartitionReassignments (46), v0.
 	listPartitionReassignmentsAPI = api{
 		key: kmsg.ListPartitionReassignments, min: 0, max: 0,
-		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Int32, wire.Array(wire.Text, wire.List(wire.Int32))}},
+		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Int32, conn.Array(conn.Text, conn.List(conn.Int32))}},
 		begin: serving(func(*call, context.Context, *kmsg.ListPartitionReassignmentsRequest) (kmsg.Response, error) {
 			return kmsg.NewPtrListPartitionReassignmentsResponse(), nil
 		}),
@@ -22,7 +22,7 @@ var (
 	// DescribeClientQuotas (48), v0 and v1.
 	describeClientQuotasAPI = api{
 		key: kmsg.DescribeClientQuotas, min: 0, max: 1,
-		shape: wire.Shape{Flexible: 1, Fields: []wire.Field{wire.Array(wire.Text, wire.Int8, wire.Text), wire.Bool}},
+		shape: conn.Shape{Flexible: 1, Fields: []conn.Field{conn.Array(conn.Text, conn.Int8, conn.Text), conn.Bool}},
 		begin: serving(func(*call, context.Context, *kmsg.DescribeClientQuotasRequest) (kmsg.Response, error) {
 			resp := kmsg.NewPtrDescribeClientQuotasResponse()
 			resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // null would be a failure
@@ -32,20 +32,20 @@ var (
 	// DescribeUserScramCredentials (50), v0: any name is a user's, so there is no list of them.
 	describeUserSCRAMCredentialsAPI = api{
 		key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0,
-		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Array(wire.Text)}},
+		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Array(conn.Text)}},
 		begin: serving((*call).describeUserSCRAMCredentials),
 	}
 	// DescribeTransactions (65), v0.
 	describeTransactionsAPI = api{
 		key: kmsg.DescribeTransactions, min: 0, max: 0,
-		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Text)}},
+		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Text)}},
 		begin: serving((*call).describeTransactions),
 	}
 	// ListTransactions (66), v0 to v2.
 	listTransactionsAPI = api{
 		key: kmsg.ListTransactions, min: 0, max: 2,
-		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
-			wire.List(wire.Text), wire.List(wire.Int64), wire.Int64.Since(1), wire.Text.Since(2),
+		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{
+			conn.List(conn.Text), conn.List(conn.Int64), conn.Int64.Since(1), conn.Text.Since(2),
 		}},
 		begin: serving(func(*call, context.Context, *kmsg.ListTransactionsRequest) (kmsg.Response, error) {
 			return kmsg.NewPtrListTransactionsResponse(), nil

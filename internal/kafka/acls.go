@@ -6,7 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // DescribeAcls (29), CreateAcls (30) and DeleteAcls (31), v1 to v3: SECURITY_DISABLED, as of a Kafka without an authorizer. A client
@@ -14,20 +14,20 @@ import (
 var (
 	describeACLsAPI = api{
 		key: kmsg.DescribeACLs, min: 1, max: 3,
-		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8}},
+		shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Int8, conn.Text, conn.Int8, conn.Text, conn.Text, conn.Int8, conn.Int8}},
 		begin: serving((*call).describeACLs),
 	}
 	createACLsAPI = api{
 		key: kmsg.CreateACLs, min: 1, max: 3,
-		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
-			wire.Array(wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8),
+		shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
+			conn.Array(conn.Int8, conn.Text, conn.Int8, conn.Text, conn.Text, conn.Int8, conn.Int8),
 		}},
 		begin: serving((*call).createACLs),
 	}
 	deleteACLsAPI = api{
 		key: kmsg.DeleteACLs, min: 1, max: 3,
-		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
-			wire.Array(wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8),
+		shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
+			conn.Array(conn.Int8, conn.Text, conn.Int8, conn.Text, conn.Text, conn.Int8, conn.Int8),
 		}},
 		begin: serving((*call).deleteACLs),
 	}

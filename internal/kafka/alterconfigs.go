@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -18,8 +18,8 @@ import (
 // broker is set by flags, and has none.
 var alterConfigsAPI = api{
 	key: kmsg.AlterConfigs, min: 0, max: 2,
-	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
-		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Text)), wire.Bool,
+	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
+		conn.Array(conn.Int8, conn.Text, conn.Array(conn.Text, conn.Text)), conn.Bool,
 	}},
 	begin: serving((*call).alterConfigs),
 }
@@ -28,8 +28,8 @@ var alterConfigsAPI = api{
 // is a list, something may be added, or taken away.
 var incrementalAlterConfigsAPI = api{
 	key: kmsg.IncrementalAlterConfigs, min: 0, max: 1,
-	shape: wire.Shape{Flexible: 1, Fields: []wire.Field{
-		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Int8, wire.Text)), wire.Bool,
+	shape: conn.Shape{Flexible: 1, Fields: []conn.Field{
+		conn.Array(conn.Int8, conn.Text, conn.Array(conn.Text, conn.Int8, conn.Text)), conn.Bool,
 	}},
 	begin: serving((*call).incrementalAlterConfigs),
 }

@@ -8,14 +8,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
-	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // ApiVersions (18), v0 to v4: which keys are served in which versions. No features are named, as there are none to negotiate.
 // A version that is not known is answered as v0, with UNSUPPORTED_VERSION and what is known (KIP-511).
 var apiVersionsAPI = api{
 	key: kmsg.ApiVersions, min: 0, max: 4, open: true,
-	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.Text.Since(3), wire.Text.Since(3)}},
+	shape: conn.Shape{Flexible: 3, Fields: []conn.Field{conn.Text.Since(3), conn.Text.Since(3)}},
 	begin: serving((*call).apiVersions),
 }
 

@@ -5,14 +5,12 @@ import (
 	"net"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
-	"github.com/sebbroker/seb/internal/kafka/group"
-	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
-// groupAPIs is the API keys about consumer groups. What is supported of each is said in package group, file by file.
+// groupAPIs is the API keys about consumer groups. What is supported of each is said in package kafka, file by file.
 func groupAPIs() []api {
 	var list []api
-	for _, a := range group.Table() {
+	for _, a := range Table() {
 		list = append(list, api{
 			key: a.Key, min: a.Min, max: a.Max, shape: a.Shape, groups: true,
 			begin: func(c *call, _ context.Context) (conn.Finish, error) { return c.beginGroup(&a) },
@@ -22,15 +20,15 @@ func groupAPIs() []api {
 }
 
 // beginGroup begins a request about groups, when it comes: what is behind a joining that waits is begun all the same.
-func (c *call) beginGroup(a *group.API) (conn.Finish, error) {
-	head, _, err := wire.ParseHead(c.frame.Bytes, c.api.shape.IsFlexible(c.version))
+func (c *call) beginGroup(a *API) (conn.Finish, error) {
+	head, _, err := conn.ParseHead(c.frame.Bytes, c.api.shape.IsFlexible(c.version))
 	if err != nil {
 		return nil, err
 	}
 	self := c.host()
-	finish, err := a.Begin(c.groups, &group.Call{
+	finish, err := a.Begin(c.groups, &Call{
 		Version: c.version, Body: c.body, Client: string(head.Client), Host: hostOf(c.remote),
-		Self: group.Node{ID: nodeID, Host: self.host, Port: self.port},
+		Self: Node{ID: nodeID, Host: self.host, Port: self.port},
 	})
 	if err != nil {
 		return nil, err

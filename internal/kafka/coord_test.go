@@ -16,8 +16,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/groups"
-	"github.com/sebbroker/seb/internal/groups/coordinator"
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -473,7 +473,7 @@ func outlive(t *testing.T, how []kgo.Opt) {
 			if v.Consumers != nil {
 				n = len(v.Consumers.Members)
 			}
-			return v.State == groups.Stable && n == 3
+			return v.State == group.Stable && n == 3
 		})
 		at := len(c.snapshot())
 		c.until("it goes on", func() bool { return len(c.seen) > at+100 })

@@ -7,15 +7,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // CreatePartitions (37), v0 to v3: more partitions for a topic, one topic after the other. Where replicas are to be does not
 // count. Compacted topics get none: keys would move to others.
 var createPartitionsAPI = api{
 	key: kmsg.CreatePartitions, min: 0, max: 3,
-	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
-		wire.Array(wire.Text, wire.Int32, wire.Array(wire.List(wire.Int32))), wire.Int32, wire.Bool,
+	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
+		conn.Array(conn.Text, conn.Int32, conn.Array(conn.List(conn.Int32))), conn.Int32, conn.Bool,
 	}},
 	begin: serving((*call).createPartitions),
 }

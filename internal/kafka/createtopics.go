@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -16,13 +16,13 @@ import (
 // configs.go; such as have no meaning here are taken without effect, others refused.
 var createTopicsAPI = api{
 	key: kmsg.CreateTopics, min: 2, max: 7,
-	shape: wire.Shape{Flexible: 5, Fields: []wire.Field{
-		wire.Array(
-			wire.Text, wire.Int32, wire.Int16,
-			wire.Array(wire.Int32, wire.List(wire.Int32)),
-			wire.Array(wire.Text, wire.Text),
+	shape: conn.Shape{Flexible: 5, Fields: []conn.Field{
+		conn.Array(
+			conn.Text, conn.Int32, conn.Int16,
+			conn.Array(conn.Int32, conn.List(conn.Int32)),
+			conn.Array(conn.Text, conn.Text),
 		),
-		wire.Int32, wire.Bool,
+		conn.Int32, conn.Bool,
 	}},
 	begin: serving((*call).createTopics),
 }

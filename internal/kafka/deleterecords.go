@@ -6,14 +6,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // DeleteRecords (21), v0 to v2: what is below an offset goes, for good; -1 is the end. One partition after the other.
 var deleteRecordsAPI = api{
 	key: kmsg.DeleteRecords, min: 0, max: 2,
-	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
-		wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int64)), wire.Int32,
+	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
+		conn.Array(conn.Text, conn.Array(conn.Int32, conn.Int64)), conn.Int32,
 	}},
 	begin: serving((*call).deleteRecords),
 }

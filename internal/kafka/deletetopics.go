@@ -5,14 +5,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // DeleteTopics (20), v1 to v6: by name, or by id from v6 on, one after the other.
 var deleteTopicsAPI = api{
 	key: kmsg.DeleteTopics, min: 1, max: 6,
-	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
-		wire.List(wire.Text).Until(5), wire.Array(wire.Text, wire.UUID).Since(6), wire.Int32,
+	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
+		conn.List(conn.Text).Until(5), conn.Array(conn.Text, conn.UUID).Since(6), conn.Int32,
 	}},
 	begin: serving((*call).deleteTopics),
 }

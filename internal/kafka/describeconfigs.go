@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -18,8 +18,8 @@ import (
 // synonyms only the value itself.
 var describeConfigsAPI = api{
 	key: kmsg.DescribeConfigs, min: 1, max: 4,
-	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
-		wire.Array(wire.Int8, wire.Text, wire.List(wire.Text)), wire.Bool, wire.Bool.Since(3),
+	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
+		conn.Array(conn.Int8, conn.Text, conn.List(conn.Text)), conn.Bool, conn.Bool.Since(3),
 	}},
 	begin: serving((*call).describeConfigs),
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // DescribeLogDirs (35), v1 to v5: one folder, the bucket, with the bytes of the partitions that are asked for, or all. How much
 // the bucket holds and could hold is not known.
 var describeLogDirsAPI = api{
 	key: kmsg.DescribeLogDirs, min: 1, max: 5,
-	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Array(wire.Text, wire.List(wire.Int32))}},
+	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Array(conn.Text, conn.List(conn.Int32))}},
 	begin: serving((*call).describeLogDirs),
 }
 

@@ -7,14 +7,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // DescribeTopicPartitions (75), v0: topics by name, all if none is named, page by page: as many partitions as are asked for, at
 // most 2,000, and a cursor to go on with. Topics come sorted by name.
 var describeTopicPartitionsAPI = api{
 	key: kmsg.DescribeTopicPartitions, min: 0, max: 0,
-	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Array(wire.Text), wire.Int32, wire.Optional(wire.Text, wire.Int32)}},
+	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Array(conn.Text), conn.Int32, conn.Optional(conn.Text, conn.Int32)}},
 	begin: serving((*call).describeTopicPartitions),
 }
 

@@ -7,15 +7,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // ElectLeaders (43), v0 to v2: the one broker leads every partition, so each that is named is ELECTION_NOT_NEEDED. Of all
 // partitions (no topics) nothing is told, as by Kafka.
 var electLeadersAPI = api{
 	key: kmsg.ElectLeaders, min: 0, max: 2,
-	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
-		wire.Int8.Since(1), wire.Array(wire.Text, wire.List(wire.Int32)), wire.Int32,
+	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
+		conn.Int8.Since(1), conn.Array(conn.Text, conn.List(conn.Int32)), conn.Int32,
 	}},
 	begin: serving((*call).electLeaders),
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
-	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // Fetch (1), v4 to v18: committed batches as they are stored, from memory or a file to the socket without a copy in between.
@@ -21,14 +20,14 @@ import (
 // After a trim or a compaction there may be batches that begin before the offset, or hold fewer records than offsets.
 var fetchAPI = api{
 	key: kmsg.Fetch, min: 4, max: 18,
-	shape: wire.Shape{Flexible: 12, Fields: []wire.Field{
-		wire.Int32.Until(14), wire.Int32, wire.Int32, wire.Int32, wire.Int8, wire.Int32.Since(7), wire.Int32.Since(7),
-		wire.Array(wire.Text.Until(12), wire.UUID.Since(13), wire.Array(
-			wire.Int32, wire.Int32.Since(9), wire.Int64, wire.Int32.Since(12), wire.Int64.Since(5), wire.Int32,
+	shape: conn.Shape{Flexible: 12, Fields: []conn.Field{
+		conn.Int32.Until(14), conn.Int32, conn.Int32, conn.Int32, conn.Int8, conn.Int32.Since(7), conn.Int32.Since(7),
+		conn.Array(conn.Text.Until(12), conn.UUID.Since(13), conn.Array(
+			conn.Int32, conn.Int32.Since(9), conn.Int64, conn.Int32.Since(12), conn.Int64.Since(5), conn.Int32,
 		)),
-		wire.Array(wire.Text.Until(12), wire.UUID.Since(13), wire.List(wire.Int32)).Since(7),
-		wire.Text.Since(11),
-		wire.Tagged(1, wire.Int32, wire.Int64),
+		conn.Array(conn.Text.Until(12), conn.UUID.Since(13), conn.List(conn.Int32)).Since(7),
+		conn.Text.Since(11),
+		conn.Tagged(1, conn.Int32, conn.Int64),
 	}},
 	begin: func(c *call, _ context.Context) (conn.Finish, error) { return c.fetch, nil },
 }

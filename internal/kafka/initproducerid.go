@@ -5,14 +5,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // InitProducerId (22), v0 to v5: an id for an idempotent producer, always a new one, with epoch 0. Transactions are not
 // served: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which ends a producer at once instead of having it try again.
 var initProducerIDAPI = api{
 	key: kmsg.InitProducerID, min: 0, max: 5,
-	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Text, wire.Int32, wire.Int64.Since(3), wire.Int16.Since(3)}},
+	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Text, conn.Int32, conn.Int64.Since(3), conn.Int16.Since(3)}},
 	begin: serving((*call).initProducerID),
 }
 

@@ -7,14 +7,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // ListConfigResources (74), v0 and v1: the topics and the broker, which have configs. v0 lists subscriptions of clients' metrics, of
 // which there are none, and neither are there groups with configs of their own.
 var listConfigResourcesAPI = api{
 	key: kmsg.ListConfigResources, min: 0, max: 1,
-	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Int8).Since(1)}},
+	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Int8).Since(1)}},
 	begin: serving((*call).listConfigResources),
 }
 

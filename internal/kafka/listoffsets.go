@@ -8,7 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -22,9 +22,9 @@ import (
 // segments, that which v1 gives, and by a timestamp that no record has reached, the end.
 var listOffsetsAPI = api{
 	key: kmsg.ListOffsets, min: 0, max: 11,
-	shape: wire.Shape{Flexible: 6, Fields: []wire.Field{
-		wire.Int32, wire.Int8.Since(2),
-		wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int32.Since(4), wire.Int64, wire.Int32.Until(0))), wire.Int32.Since(10),
+	shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
+		conn.Int32, conn.Int8.Since(2),
+		conn.Array(conn.Text, conn.Array(conn.Int32, conn.Int32.Since(4), conn.Int64, conn.Int32.Until(0))), conn.Int32.Since(10),
 	}},
 	begin: serving((*call).listOffsets),
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -17,8 +17,8 @@ import (
 // for whose partitions there is no memory is LEADER_NOT_AVAILABLE. No racks. Authorized operations are all that there are.
 var metadataAPI = api{
 	key: kmsg.Metadata, min: 0, max: 13,
-	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
-		wire.Array(wire.UUID.Since(10), wire.Text), wire.Bool.Since(4), wire.Bool.Since(8).Until(10), wire.Bool.Since(8),
+	shape: conn.Shape{Flexible: 9, Fields: []conn.Field{
+		conn.Array(conn.UUID.Since(10), conn.Text), conn.Bool.Since(4), conn.Bool.Since(8).Until(10), conn.Bool.Since(8),
 	}},
 	begin: serving((*call).metadata),
 }

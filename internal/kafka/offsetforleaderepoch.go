@@ -6,15 +6,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // OffsetForLeaderEpoch (23), v2 to v4: where a leader epoch ends in a partition. Leader epochs are those of the log: one for
 // each leadership of a broker. Nothing that was committed is ever cut off, so no end is below what a client has read.
 var offsetForLeaderEpochAPI = api{
 	key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4,
-	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
-		wire.Int32.Since(3), wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int32.Since(2), wire.Int32)),
+	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
+		conn.Int32.Since(3), conn.Array(conn.Text, conn.Array(conn.Int32, conn.Int32.Since(2), conn.Int32)),
 	}},
 	begin: serving((*call).offsetForLeaderEpoch),
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/groups/coordinator"
+	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/tlsport"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+
 	"github.com/sebbroker/seb/record"
 )
 
@@ -22,9 +22,9 @@ import (
 // compress. Topics are not made here but by Metadata.
 var produceAPI = api{
 	key: kmsg.Produce, min: 0, max: 13,
-	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
-		wire.Text.Since(3), wire.Int16, wire.Int32,
-		wire.Array(wire.Text.Until(12), wire.UUID.Since(13), wire.Array(wire.Int32, wire.Bytes)),
+	shape: conn.Shape{Flexible: 9, Fields: []conn.Field{
+		conn.Text.Since(3), conn.Int16, conn.Int32,
+		conn.Array(conn.Text.Until(12), conn.UUID.Since(13), conn.Array(conn.Int32, conn.Bytes)),
 	}},
 	begin: (*call).produce,
 }

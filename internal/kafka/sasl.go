@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
-	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // SaslHandshake (17), v0 and v1: a client chooses how to show who it is: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, with any user
@@ -19,7 +18,7 @@ import (
 // old librdkafka does so, and new librdkafka takes a broker without v0 for one that has no SASL.
 var saslHandshakeAPI = api{
 	key: kmsg.SASLHandshake, min: 0, max: 1, open: true,
-	shape: wire.Shape{Flexible: -1, Fields: []wire.Field{wire.Text}},
+	shape: conn.Shape{Flexible: -1, Fields: []conn.Field{conn.Text}},
 	begin: (*call).handshake,
 }
 
@@ -27,7 +26,7 @@ var saslHandshakeAPI = api{
 // one the connection ends.
 var saslAuthenticateAPI = api{
 	key: kmsg.SASLAuthenticate, min: 0, max: 2, open: true,
-	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Bytes}},
+	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Bytes}},
 	begin: (*call).authenticate,
 }
 

@@ -17,8 +17,6 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka/conn"
-	"github.com/sebbroker/seb/internal/kafka/group"
-	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // nodeID is what the one broker that there is calls itself: who leads all partitions and is the controller.
@@ -45,7 +43,7 @@ type Server struct {
 	produceClass, fetchClass *budget.Class
 	produceBytes             int // the largest produce
 
-	groups    *group.Server
+	groups    *groupServer
 	producers atomic.Uint32 // ids given out
 	met       *meters
 }
@@ -69,7 +67,7 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 	if o.Groups == nil {
 		list = slices.DeleteFunc(list, func(a api) bool { return a.groups })
 	} else {
-		s.groups = &group.Server{Coordinator: o.Groups, Topics: b, Memory: s.fetchClass}
+		s.groups = &groupServer{Coordinator: o.Groups, Topics: b, Memory: s.fetchClass}
 	}
 	for i := range list {
 		s.apis[int16(list[i].key)] = &list[i]
@@ -125,7 +123,7 @@ var errStranger = errors.New("request of a client that has not shown who it is")
 
 // Admit implements conn.Session.
 func (s *session) Admit(head []byte, size int) (conn.Admission, error) {
-	h := wire.Peek(head)
+	h := conn.Peek(head)
 	a := s.apis[h.Key]
 	switch {
 	case s.bare && size > strangerBytes:
@@ -158,7 +156,7 @@ func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error)
 	if s.bare {
 		return s.beginBare(ctx, f)
 	}
-	h := wire.Peek(f.Bytes)
+	h := conn.Peek(f.Bytes)
 	a := s.apis[h.Key]
 	c := &call{session: s, api: a, version: h.Version, id: h.Correlation, frame: f}
 	s.met.requests[h.Key].Inc()
@@ -168,7 +166,7 @@ func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error)
 		}
 		return nil, fmt.Errorf("%s v%d is not served, v%d to v%d are", a.key.Name(), h.Version, a.min, a.max)
 	}
-	_, body, err := wire.ParseHead(f.Bytes, a.shape.IsFlexible(h.Version))
+	_, body, err := conn.ParseHead(f.Bytes, a.shape.IsFlexible(h.Version))
 	if err != nil {
 		return nil, err
 	}

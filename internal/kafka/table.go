@@ -7,7 +7,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
-	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // table is every API key that is served. To serve one more takes a file that says what it does, and a line here.
@@ -26,7 +25,7 @@ type api struct {
 	key      kmsg.Key
 	min, max int16 // versions
 	// shape is what a request looks like, for what must be known before it is decoded.
-	shape wire.Shape
+	shape conn.Shape
 	// groups says that it is about consumer groups.
 	groups bool
 	// open says that it is there for those who have not shown who they are.
@@ -57,7 +56,7 @@ func decode[T any, R request[T]](c *call) (R, error) {
 	r := R(new(T))
 	r.SetVersion(c.version)
 	if err := r.ReadFrom(c.body); err != nil {
-		return nil, fmt.Errorf("%s v%d: %w: %w", c.api.key.Name(), c.version, wire.ErrMalformed, err)
+		return nil, fmt.Errorf("%s v%d: %w: %w", c.api.key.Name(), c.version, conn.ErrMalformed, err)
 	}
 	return r, nil
 }

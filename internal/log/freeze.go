@@ -64,7 +64,7 @@ func (o *owner) encode(e *core.Effect) *Object {
 	if err != nil {
 		// The core froze what the shell handed it: only a broken invariant of this program gets here, and going on
 		// would mean guessing at offsets.
-		panic("eventlog: encode slot " + e.Frozen.Key + ": " + err.Error())
+		panic("log: encode slot " + e.Frozen.Key + ": " + err.Error())
 	}
 	p.object = object
 	o.encoded = append(o.encoded, core.Event{Kind: core.EvEncoded, Op: e.Op, HeadCRC: crc})

@@ -53,7 +53,7 @@ func (o *Object) Release() {
 	case n > 0:
 		return
 	case n < 0:
-		panic("eventlog: object released too often")
+		panic("log: object released too often")
 	}
 	for _, f := range o.releases {
 		f()

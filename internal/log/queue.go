@@ -17,7 +17,7 @@ type batcherQueue[T any] struct {
 // Add is part of Batcher.
 func (q *batcherQueue[T]) Add(it *Item[T], bytes, now int64) {
 	if it.queued {
-		panic("batcher: item queued twice")
+		panic("log: item queued twice")
 	}
 	it.bytes, it.at, it.queued = bytes, now, true
 	it.prev, it.next = q.last, nil

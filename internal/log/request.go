@@ -45,7 +45,7 @@ func (o *owner) request(ctx context.Context, effect *core.Effect) {
 	case core.EffGetSnapshot:
 		o.gets.run(func() { o.reply(o.getSnapshot(ctx, &e)) })
 	default:
-		panic(fmt.Sprintf("eventlog: effect %d", e.Kind))
+		panic(fmt.Sprintf("log: effect %d", e.Kind))
 	}
 }
 

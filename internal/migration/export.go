@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/legacy"
+
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -82,7 +82,7 @@ func (e *exporting) open(ctx context.Context) error {
 	}
 	p := &t.Partitions[e.Partition]
 	e.next, e.end = p.Start, p.Next
-	l, err := legacy.List(ctx, e.Store, e.Topic)
+	l, err := List(ctx, e.Store, e.Topic)
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,8 @@ func (e *exporting) open(ctx context.Context) error {
 
 // resume goes on behind the last file, if that holds what the topic does.
 func (e *exporting) resume(ctx context.Context, first int64, p *client.Partition) error {
-	name := legacy.Name(e.Topic, first)
-	f, err := legacy.Read(ctx, e.Store, e.Topic, first)
+	name := Name(e.Topic, first)
+	f, err := Read(ctx, e.Store, e.Topic, first)
 	if err != nil {
 		return fmt.Errorf("%s: the last file there: %w", name, err)
 	}
@@ -118,7 +118,7 @@ func (e *exporting) resume(ctx context.Context, first int64, p *client.Partition
 			break
 		}
 		if string(r.Value) != string(f.Value(int(r.Offset-first))) {
-			return fmt.Errorf("%s: %w than topic %s at offset %d", name, legacy.ErrDiffers, e.Topic, r.Offset)
+			return fmt.Errorf("%s: %w than topic %s at offset %d", name, ErrDiffers, e.Topic, r.Offset)
 		}
 	}
 	return nil
@@ -201,8 +201,8 @@ func (e *exporting) flush(ctx context.Context) error {
 	for i, size := range e.sizes {
 		values[i], rest = rest[:size], rest[size:]
 	}
-	name := legacy.Name(e.Topic, e.next)
-	if err := legacy.Write(ctx, e.Store, name, legacy.Batch{TimeMicros: e.time * 1000, Values: values, Gzipped: !e.Plain}); err != nil {
+	name := Name(e.Topic, e.next)
+	if err := Write(ctx, e.Store, name, Batch{TimeMicros: e.time * 1000, Values: values, Gzipped: !e.Plain}); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	e.next += int64(n)

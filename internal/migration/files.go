@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/legacy"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -20,7 +19,7 @@ type oldTopic struct {
 	say      sayFunc
 	progress func(n int64)
 
-	list     *legacy.Listing
+	list     *Listing
 	at       int   // next file
 	expected int64 // offset of its first record; -1 behind something that was left out
 	skipped  int   // files, and gaps
@@ -28,7 +27,7 @@ type oldTopic struct {
 
 func (o *oldTopic) open(ctx context.Context) error {
 	var err error
-	if o.list, err = legacy.List(ctx, o.store, o.topic); err != nil {
+	if o.list, err = List(ctx, o.store, o.topic); err != nil {
 		return err
 	}
 	if len(o.list.Files) == 0 {
@@ -43,7 +42,7 @@ func (o *oldTopic) open(ctx context.Context) error {
 	if o.list.Offsets == "" {
 		return nil
 	}
-	named, err := legacy.ReadOffsets(ctx, o.store, o.list.Offsets)
+	named, err := ReadOffsets(ctx, o.store, o.list.Offsets)
 	if errors.Is(err, record.ErrCorrupt) {
 		o.say("warning: %s is damaged, and is not needed: %v", o.list.Offsets, err)
 		return nil
@@ -64,7 +63,7 @@ func (o *oldTopic) compare(named []uint64) error {
 		if i < len(o.list.Files) && uint64(o.list.Files[i].First) == first {
 			continue
 		}
-		err := fmt.Errorf("%s is missing, %s names it: %w", legacy.Name(o.topic, int64(first)), o.list.Offsets, record.ErrCorrupt)
+		err := fmt.Errorf("%s is missing, %s names it: %w", Name(o.topic, int64(first)), o.list.Offsets, record.ErrCorrupt)
 		if !o.skip {
 			return err
 		}
@@ -94,7 +93,7 @@ func (o *oldTopic) seek(ctx context.Context, offset int64) (int64, error) {
 func (o *oldTopic) next(ctx context.Context) (*record.FileV1, error) {
 	for o.at < len(o.list.Files) {
 		f := o.list.Files[o.at]
-		name := legacy.Name(o.topic, f.First)
+		name := Name(o.topic, f.First)
 		o.at++
 		o.progress(f.Size)
 		if o.expected >= 0 && f.First != o.expected {
@@ -102,7 +101,7 @@ func (o *oldTopic) next(ctx context.Context) (*record.FileV1, error) {
 				return nil, err
 			}
 		}
-		file, err := legacy.Read(ctx, o.store, o.topic, f.First)
+		file, err := Read(ctx, o.store, o.topic, f.First)
 		switch {
 		case errors.Is(err, record.ErrCorrupt), errors.Is(err, record.ErrTooLarge), errors.Is(err, objstore.ErrNotFound):
 			o.expected = -1
@@ -122,9 +121,9 @@ func (o *oldTopic) next(ctx context.Context) (*record.FileV1, error) {
 // gap says what is wrong with the offset of the next file.
 func (o *oldTopic) gap(first int64) error {
 	if first > o.expected {
-		return fmt.Errorf("the records at offsets %d to %d are in no file: the next is %s: %w", o.expected, first-1, legacy.Name(o.topic, first), record.ErrCorrupt)
+		return fmt.Errorf("the records at offsets %d to %d are in no file: the next is %s: %w", o.expected, first-1, Name(o.topic, first), record.ErrCorrupt)
 	}
-	return fmt.Errorf("%s begins within the file before it, which ends at offset %d: %w", legacy.Name(o.topic, first), o.expected, record.ErrCorrupt)
+	return fmt.Errorf("%s begins within the file before it, which ends at offset %d: %w", Name(o.topic, first), o.expected, record.ErrCorrupt)
 }
 
 // leaveOut decides whether to go on in spite of damage.

@@ -18,7 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/cache"
-	"github.com/sebbroker/seb/internal/triggers"
+	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -34,9 +34,9 @@ type Node struct {
 
 	seen *positionKeeper // nil without a data folder, or if read-only
 
-	triggers    *triggers.Engine // nil if read-only
-	triggersDir string           // to be removed with it
-	eventLog    *eventLog        // nil if read-only
+	triggers    *trigger.Engine // nil if read-only
+	triggersDir string          // to be removed with it
+	eventLog    *eventLog       // nil if read-only
 
 	fragile objstore.Fragile // nil if no fsync can end the store
 

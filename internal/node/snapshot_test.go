@@ -17,9 +17,9 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/s3server"
-	"github.com/sebbroker/seb/internal/triggers"
-	"github.com/sebbroker/seb/internal/triggers/entry"
-	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+
 	"github.com/sebbroker/seb/record"
 )
 
@@ -28,7 +28,7 @@ func events(t *testing.T, n *Node, entity string, names ...string) (end int64) {
 	t.Helper()
 	topic, _ := n.EventLog().Topic("events")
 	for _, name := range names {
-		value, err := json.Marshal(entry.Event{Name: name, EntityID: entity})
+		value, err := json.Marshal(rule.Event{Name: name, EntityID: entity})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,14 +42,14 @@ func events(t *testing.T, n *Node, entity string, names ...string) (end int64) {
 }
 
 // firingsOf waits until an entity has a recorded firing, and returns all there are, by entity.
-func firingsOf(t *testing.T, n *Node, entity string) map[string]triggers.Firing {
+func firingsOf(t *testing.T, n *Node, entity string) map[string]trigger.Firing {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		changed := n.Triggers().Changed()
-		list, err := n.Triggers().Firings(ctx, triggers.FiringQuery{Limit: 100})
-		all := map[string]triggers.Firing{}
+		list, err := n.Triggers().Firings(ctx, trigger.FiringQuery{Limit: 100})
+		all := map[string]trigger.Firing{}
 		for _, x := range list {
 			all[x.Entity] = x
 		}

@@ -10,11 +10,11 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/triggers"
-	triggerstore "github.com/sebbroker/seb/internal/triggers/store"
-	"github.com/sebbroker/seb/internal/webhook"
+	"github.com/sebbroker/seb/internal/trigger"
+	triggerstore "github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -33,9 +33,9 @@ func newEventLog() *eventLog {
 	return l
 }
 
-func (l *eventLog) Topic(name string) (triggers.Topic, bool) {
+func (l *eventLog) Topic(name string) (trigger.Topic, bool) {
 	r, ok := l.TopicNamed(name)
-	return triggers.Topic{ID: r.ID, Partitions: r.Partitions, AppendTime: r.AppendTime}, ok
+	return trigger.Topic{ID: r.ID, Partitions: r.Partitions, AppendTime: r.AppendTime}, ok
 }
 
 func (l *eventLog) Create(ctx context.Context, name string, partitions int, settings map[string]string) error {
@@ -51,31 +51,31 @@ func (l *eventLog) Stamp(ctx context.Context, name string) error {
 	return err
 }
 
-func (l *eventLog) Position(topics ...record.ID) (p triggers.Position, known bool) {
+func (l *eventLog) Position(topics ...record.ID) (p trigger.Position, known bool) {
 	if l.stale.Swap(false) {
 		_, there := l.TopicNamed(triggersTopic)
 		l.any.Store(there)
 	}
 	at, spans, known := l.Broker.Position(topics...)
-	p = triggers.Position{Time: at, Topics: make([][]triggers.Span, len(spans))}
+	p = trigger.Position{Time: at, Topics: make([][]trigger.Span, len(spans))}
 	for i, list := range spans {
 		for _, s := range list {
-			p.Topics[i] = append(p.Topics[i], triggers.Span(s))
+			p.Topics[i] = append(p.Topics[i], trigger.Span(s))
 		}
 	}
 	return p, known
 }
 
-func (l *eventLog) Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (triggers.Batches, error) {
+func (l *eventLog) Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (trigger.Batches, error) {
 	f, err := l.ReadIndexed(ctx, topic, broker.Want{Partition: int32(partition), Offset: offset, MaxBytes: bytesMax})
 	if err != nil {
-		return triggers.Batches{}, err
+		return trigger.Batches{}, err
 	}
 	parts, _, err := batchesOf(f, nil)
 	if err != nil {
-		return triggers.Batches{}, err
+		return trigger.Batches{}, err
 	}
-	return triggers.Batches{Parts: parts, Release: f.Release}, nil
+	return trigger.Batches{Parts: parts, Release: f.Release}, nil
 }
 
 func (l *eventLog) Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record) (int64, error) {
@@ -128,7 +128,7 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 	}
 	l.Broker = n.Broker
 	path, remove := o.triggersFile()
-	n.triggers, err = triggers.Open(ctx, triggers.Options{
+	n.triggers, err = trigger.Open(ctx, trigger.Options{
 		Path: path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/32), RowBytes: min(triggersRows, o.MemoryLimit/48),
 		MemoryBytes: n.Budget().Class(budget.Triggers).Limit(),
 		Counts:      func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
@@ -176,10 +176,10 @@ func (n *Node) closeTriggers() error {
 
 // Triggers is the engine of triggers, which follows the broker's events and ends with it; nil if the broker only follows.
 // While no trigger was ever made it does nothing.
-func (n *Node) Triggers() *triggers.Engine { return n.triggers }
+func (n *Node) Triggers() *trigger.Engine { return n.triggers }
 
 // EventLog is the broker's log as the engine of triggers sees it; nil if there is no engine.
-func (n *Node) EventLog() triggers.Log {
+func (n *Node) EventLog() trigger.Log {
 	if n.eventLog == nil {
 		return nil
 	}

@@ -14,10 +14,9 @@ import (
 	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
-	"github.com/sebbroker/seb/internal/triggers"
-	"github.com/sebbroker/seb/internal/triggers/entry"
-	"github.com/sebbroker/seb/internal/triggers/fold"
-	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+
 	"github.com/sebbroker/seb/record"
 )
 
@@ -36,10 +35,10 @@ func TestNoTriggers(t *testing.T) {
 	if list, err := n.Triggers().Triggers(); err != nil || len(list) != 0 {
 		t.Errorf("triggers are %v, %v", list, err)
 	}
-	if _, err := n.Triggers().Firing(t.Context(), entry.ID{1}); !errors.Is(err, triggers.ErrUnknownFiring) {
+	if _, err := n.Triggers().Firing(t.Context(), rule.ID{1}); !errors.Is(err, trigger.ErrUnknownFiring) {
 		t.Errorf("a firing: %v", err)
 	}
-	if list, err := n.Triggers().Firings(t.Context(), triggers.FiringQuery{Limit: 1}); err != nil || len(list) != 0 {
+	if list, err := n.Triggers().Firings(t.Context(), trigger.FiringQuery{Limit: 1}); err != nil || len(list) != 0 {
 		t.Errorf("firings are %v, %v", list, err)
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "view", "*")); len(files) != 0 {
@@ -80,7 +79,7 @@ func TestEventLog(t *testing.T) {
 		t.Fatalf("append: %d, %v", base, err)
 	}
 	p, known := l.Position(record.NewID(), topic.ID)
-	if !known || len(p.Topics[0]) != 0 || len(p.Topics[1]) != 2 || p.Topics[1][1] != (triggers.Span{Next: 2}) || p.Time <= before.Time {
+	if !known || len(p.Topics[0]) != 0 || len(p.Topics[1]) != 2 || p.Topics[1][1] != (trigger.Span{Next: 2}) || p.Time <= before.Time {
 		t.Errorf("position is %+v after %+v", p, before)
 	}
 	b, err := l.Read(t.Context(), topic.ID, 1, 1, 1)
@@ -114,7 +113,7 @@ func TestTriggersOutliveTheirFile(t *testing.T) {
 	}
 	topic, _ := n.EventLog().Topic("events")
 	for _, name := range []string{"a", "b"} {
-		value, _ := json.Marshal(entry.Event{Name: name, EntityID: "e"})
+		value, _ := json.Marshal(rule.Event{Name: name, EntityID: "e"})
 		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}); err != nil {
 			t.Fatal(err)
 		}
@@ -137,11 +136,11 @@ func TestTriggersOutliveTheirFile(t *testing.T) {
 }
 
 // theFiring waits for the one firing.
-func theFiring(t *testing.T, n *Node) triggers.Firing {
+func theFiring(t *testing.T, n *Node) trigger.Firing {
 	t.Helper()
 	for {
 		changed := n.Triggers().Changed()
-		list, err := n.Triggers().Firings(t.Context(), triggers.FiringQuery{Limit: 10})
+		list, err := n.Triggers().Firings(t.Context(), trigger.FiringQuery{Limit: 10})
 		if err == nil && len(list) == 1 && list[0].Recorded != 0 {
 			return list[0]
 		}
@@ -171,11 +170,11 @@ func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 	}
 	event := func(name string) {
 		t.Helper()
-		topic, err := fold.Ensure(t.Context(), n.EventLog(), "events", 1, fold.AppendTimes)
+		topic, err := trigger.Ensure(t.Context(), n.EventLog(), "events", 1, trigger.AppendTimes)
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, _ := json.Marshal(entry.Event{Name: name, EntityID: "e"})
+		value, _ := json.Marshal(rule.Event{Name: name, EntityID: "e"})
 		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}); err != nil {
 			t.Fatal(err)
 		}
@@ -234,20 +233,20 @@ func TestTriggersAfterATimeReset(t *testing.T) {
 	}
 	event := func(entity string) {
 		t.Helper()
-		topic, err := fold.Ensure(t.Context(), n.EventLog(), "events", 1, fold.AppendTimes)
+		topic, err := trigger.Ensure(t.Context(), n.EventLog(), "events", 1, trigger.AppendTimes)
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, _ := json.Marshal(entry.Event{Name: "a", EntityID: entity})
+		value, _ := json.Marshal(rule.Event{Name: "a", EntityID: entity})
 		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	fired := func(entity string) triggers.Firing {
+	fired := func(entity string) trigger.Firing {
 		t.Helper()
 		for {
 			changed := n.Triggers().Changed()
-			list, err := n.Triggers().Firings(t.Context(), triggers.FiringQuery{Limit: 10})
+			list, err := n.Triggers().Firings(t.Context(), trigger.FiringQuery{Limit: 10})
 			for i := range list {
 				if err == nil && list[i].Entity == entity && list[i].Recorded != 0 {
 					return list[i]

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
 )
 

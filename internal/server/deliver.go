@@ -5,8 +5,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/dispatch"
-	"github.com/sebbroker/seb/internal/webhook"
+	"github.com/sebbroker/seb/internal/delivery"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
 )
 
 // deliver delivers what triggers fire, on a broker that leads.
@@ -14,9 +14,9 @@ func (s *Server) deliver(ctx context.Context, set *metrics.Set) (err error) {
 	if s.node.Triggers() == nil {
 		return nil
 	}
-	s.dispatch, err = dispatch.Open(ctx, dispatch.Options{
+	s.dispatch, err = delivery.Open(ctx, delivery.Options{
 		Engine: s.node.Triggers(), Log: s.node.EventLog(), Lost: s.node.Done(),
-		Webhooks: webhook.Options{Policy: s.targets, Bytes: dispatch.BytesWithin(int64(s.cfg.MemoryLimit))},
+		Webhooks: webhook.Options{Policy: s.targets, Bytes: delivery.BytesWithin(int64(s.cfg.MemoryLimit))},
 		Logger:   s.log, Metrics: set,
 	})
 	return err

@@ -7,7 +7,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/failpoint"
-	"github.com/sebbroker/seb/internal/groups/coordinator"
+	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/httpapi"
 )
 

@@ -20,9 +20,10 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/dispatch"
+	"github.com/sebbroker/seb/internal/delivery"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/failpoint"
-	"github.com/sebbroker/seb/internal/groups/coordinator"
+	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log/pack"
@@ -30,7 +31,6 @@ import (
 	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/webhook"
 )
 
 // Server is a running broker with its listeners. Its methods may be called concurrently.
@@ -51,7 +51,7 @@ type Server struct {
 	keyMade  bool                 // at this start
 	stopping chan struct{}        // closed when Close begins
 	targets  webhook.Policy       // where webhooks may go to
-	dispatch *dispatch.Dispatcher // nil if read-only
+	dispatch *delivery.Dispatcher // nil if read-only
 
 	serving sync.WaitGroup // goroutines of the listeners
 	done    chan struct{}  // closed when it can not go on

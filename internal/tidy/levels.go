@@ -14,7 +14,7 @@ var levels = map[string]int{
 
 	"internal/server":     7,
 	"internal/migration":  7,
-	"internal/bench":      7,
+	"internal/benchmark":  7,
 	"internal/dripcmd":    7,
 	"internal/triggercmd": 7,
 	"":                    7,
@@ -25,53 +25,41 @@ var levels = map[string]int{
 
 	"internal/httpapi": 6,
 	"internal/kafka":   6,
-	"internal/riemann": 6,
-	"internal/console": 6,
 	"client":           6,
 
-	"internal/dispatch": 5,
+	"internal/delivery": 5,
 	"internal/node":     5,
-	"internal/httpread": 5,
-	"internal/httpdrip": 5,
 
-	"internal/groups/coordinator": 5,
-	"internal/kafka/group":        5,
+	"internal/group/coordinator": 5,
 
-	"internal/broker":   4,
-	"internal/triggers": 4,
-	"internal/fsck":     4,
+	"internal/broker":  4,
+	"internal/trigger": 4,
+	"internal/fsck":    4,
 
-	"internal/drip":          3,
-	"internal/log":           3,
-	"internal/log/compactor": 3,
-
-	"internal/triggers/fold": 3,
+	"internal/trigger/explain": 3,
+	"internal/log":             3,
+	"internal/log/compactor":   3,
 
 	"internal/log/core":         2,
-	"internal/groups":           2,
+	"internal/group":            2,
 	"internal/log/pack":         2,
-	"internal/auth":             2,
-	"internal/httpin":           2,
+	"internal/httpapi/httpconn": 2,
 	"internal/kafka/conn":       2,
-	"internal/webhook":          2,
+	"internal/delivery/webhook": 2,
 	"internal/localdb/snapshot": 2,
-	"internal/triggers/rule":    2,
-	"internal/triggers/store":   2,
+	"internal/trigger/rule":     2,
+	"internal/trigger/store":    3,
 
 	"internal/log/state":           1,
 	"internal/objstore/cache":      1,
 	"internal/keyindex":            1,
 	"internal/log/logtime":         1,
-	"internal/legacy":              1,
 	"internal/objstore/storecheck": 1,
 	"internal/objstore/fault":      1,
-	"internal/forms":               1,
-	"internal/body":                1,
-	"internal/kafka/wire":          1,
+	"internal/httpapi/encoding":    1,
+	"internal/delivery/template":   1,
 
 	"driplang/monitor": 1,
-
-	"internal/triggers/entry": 1,
 
 	"record":            0,
 	"webhook":           0,
@@ -146,8 +134,8 @@ var support = []string{
 	"internal/perf",
 	"internal/hostile",
 	"internal/forged",
-	"internal/drip/cases",
-	"internal/drip/reference",
+	"test/driplang/cases",
+	"test/driplang/reference",
 	"internal/tlsport/certtest",
 	"internal/tidy",
 	"bench/drivers/contract",
@@ -164,18 +152,10 @@ var onlyFrom = map[string][]string{
 	// The cache is a store that wraps a store: nobody but the wiring knows that it is there.
 	"internal/objstore/cache": {"internal/node"},
 	// A program that embeds a broker links no front end.
-	"internal/httpapi":  {"internal/server", "cmd/seb"},
-	"internal/httpin":   {"internal/httpapi", "internal/httpread", "internal/httpdrip"},
-	"internal/httpread": {"internal/httpapi"},
-	"internal/httpdrip": {"internal/httpapi"},
-	"internal/kafka":    {"internal/server", "cmd/seb"},
-
-	"internal/kafka/conn":  {"internal/kafka"},
-	"internal/kafka/group": {"internal/kafka"},
-	"internal/kafka/wire":  {"internal/kafka", "internal/kafka/conn", "internal/kafka/group"},
-
-	"internal/riemann": {"internal/server", "cmd/seb"},
-	"internal/console": {"internal/server", "cmd/seb"},
+	"internal/httpapi":          {"internal/server", "cmd/seb"},
+	"internal/httpapi/httpconn": {"internal/httpapi"},
+	"internal/kafka":            {"internal/server", "cmd/seb"},
+	"internal/kafka/conn":       {"internal/kafka"},
 }
 
 // banned are imports that production code does without: templates look methods up by name, which stops the linker

@@ -18,7 +18,7 @@ import (
 
 // pure are the packages that decide and do nothing else: given the same events they must give the same effects, so
 // that the simulator can repeat a run from its seed.
-var pure = []string{"internal/log/core", "internal/groups"}
+var pure = []string{"internal/log/core", "internal/group"}
 
 // impure are imports (with all below them) that bring in a clock, chance, the machine or other goroutines.
 var impure = []string{"time", "math/rand", "crypto/rand", "os", "net", "sync", "io/ioutil", "runtime"}

@@ -269,7 +269,7 @@ func TestPure(t *testing.T) {
 		},
 		{"package gone", source{"a.go": "package a"}, []string{"internal/log/core: pure: the package is gone"}},
 	} {
-		c.tree["internal/groups/a.go"] = "package groups\n" // the other pure one
+		c.tree["internal/group/a.go"] = "package groups\n" // the other pure one
 		t.Run(c.name, func(t *testing.T) { expect(t, checkPure, c.tree, c.want...) })
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/webhook"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/spf13/cobra"
 )
 

@@ -17,9 +17,9 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/triggers/rule"
-	"github.com/sebbroker/seb/internal/webhook"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
 // fileMax is how long a file with a trigger may be.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka/conn"
-	"github.com/sebbroker/seb/internal/kafka/wire"
+
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -53,7 +53,7 @@ func (e *echo) Admit(head []byte, size int) (conn.Admission, error) {
 	if size > 1<<20 {
 		return conn.Admission{}, errBad
 	}
-	if wire.Peek(head).Key == keyLarge {
+	if conn.Peek(head).Key == keyLarge {
 		return conn.Admission{Class: e.class}, nil
 	}
 	return conn.Admission{Spill: e.class}, nil
@@ -61,7 +61,7 @@ func (e *echo) Admit(head []byte, size int) (conn.Admission, error) {
 
 func (e *echo) Begin(_ context.Context, f *conn.Frame) (conn.Finish, error) {
 	e.begun.Add(1)
-	key := wire.Peek(f.Bytes).Key
+	key := conn.Peek(f.Bytes).Key
 	switch key {
 	case keyBad:
 		return nil, errBad
@@ -512,7 +512,7 @@ func answers(b []byte) (want []byte) {
 			return want
 		}
 		one := b[:4+n]
-		switch wire.Peek(one[4:]).Key {
+		switch conn.Peek(one[4:]).Key {
 		case keyBad, keyFail:
 			return want
 		case keyFile:

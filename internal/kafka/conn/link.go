@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -130,7 +129,7 @@ func (l *link) read(ctx context.Context) error {
 			return err
 		}
 		l.count.Add(1)
-		head, err := l.r.Peek(lengthBytes + wire.HeadMin)
+		head, err := l.r.Peek(lengthBytes + HeadMin)
 		if err != nil {
 			return errGone
 		}
@@ -208,8 +207,8 @@ func (l *link) next(ctx context.Context) (n int, err error) {
 		return 0, errDone
 	}
 	length := int32(binary.BigEndian.Uint32(head))
-	if length < wire.HeadMin {
-		return 0, fmt.Errorf("request of %d bytes, at least %d are needed", length, wire.HeadMin)
+	if length < HeadMin {
+		return 0, fmt.Errorf("request of %d bytes, at least %d are needed", length, HeadMin)
 	}
 	return int(length), nil
 }

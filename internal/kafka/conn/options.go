@@ -16,7 +16,7 @@ import (
 // Session is a connection's side of the protocol. Admit, Begin and Trusted are called by one goroutine, what Begin returns by
 // another, one after the other.
 type Session interface {
-	// Admit says how to take a request of so many bytes, of which head is the first wire.HeadMin. An error ends the
+	// Admit says how to take a request of so many bytes, of which head is the first HeadMin. An error ends the
 	// connection.
 	Admit(head []byte, size int) (Admission, error)
 	// Begin begins a request, in the order in which they came. It must not wait for long: nothing is read meanwhile. The

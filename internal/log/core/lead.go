@@ -61,7 +61,7 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectStore})
 		return
 	case !c.windowOpen():
-		panic("logcore: freeze while the window is full")
+		panic("core: freeze while the window is full")
 	}
 	c.lead.ahead.Room = c.room()
 	records := c.checkOps(p)
@@ -117,7 +117,7 @@ func (c *Core) raise(p *Proposal, records []state.Record) []state.Record {
 	}
 	r := state.RaiseTo(state.LevelMax)
 	if err := c.lead.ahead.Propose(&r); err != nil {
-		panic(fmt.Sprintf("logcore: raise the format level: %v", err))
+		panic(fmt.Sprintf("core: raise the format level: %v", err))
 	}
 	return append([]state.Record{r}, records...)
 }
@@ -190,7 +190,7 @@ func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Reco
 		if a.Idempotent {
 			r := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: base, Producer: a.Producer}
 			if err := ahead.Propose(&r); err != nil {
-				panic(fmt.Sprintf("logcore: note a producer's batch: %v", err))
+				panic(fmt.Sprintf("core: note a producer's batch: %v", err))
 			}
 			records = append(records, r)
 		}
@@ -246,7 +246,7 @@ func rejection(err error) Rejection {
 	case errors.Is(err, state.ErrNotLater):
 		return RejectNotLater
 	}
-	panic(fmt.Sprintf("logcore: no rejection for %v", err))
+	panic(fmt.Sprintf("core: no rejection for %v", err))
 }
 
 // rejectLater answers a proposal of which nothing was accepted once the state it was checked against is committed: what

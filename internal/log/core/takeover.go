@@ -61,7 +61,7 @@ func (c *Core) sealHead(slot uint64, nonce record.ID) record.Head {
 func (own *ownSeal) encode() {
 	var err error
 	if own.body, err = record.EncodeObject(&own.head, state.EncodeRecords(nil, own.records), nil, nil); err != nil {
-		panic(fmt.Sprintf("logcore: encode a seal: %v", err))
+		panic(fmt.Sprintf("core: encode a seal: %v", err))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/triggers/fold"
+	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -96,7 +96,7 @@ func (s *Sim) create() {
 			return
 		}
 		b.begin(func(ctx context.Context, _ *call) {
-			_ = b.log.Create(ctx, topicEvents, eventParts, fold.AppendTimes) // it is tried again
+			_ = b.log.Create(ctx, topicEvents, eventParts, trigger.AppendTimes) // it is tried again
 		})
 	}
 	s.w.After(s.around(30*time.Minute), s.create)

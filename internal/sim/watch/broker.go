@@ -5,9 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/sebbroker/seb/internal/triggers"
-	"github.com/sebbroker/seb/internal/triggers/entry"
-	"github.com/sebbroker/seb/internal/triggers/fold"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
 // Broker is one run of a broker with its engine, from when it leads for the first time.
@@ -17,7 +16,7 @@ type Broker struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	log    *hostLog
-	engine *triggers.Stepped // nil before it leads
+	engine *trigger.Stepped // nil before it leads
 	calls  []*call
 	dead   bool
 
@@ -26,13 +25,13 @@ type Broker struct {
 	due            int64  // when the next turn is, ns; 0: none
 	timer          uint64 // its number
 	changing       bool   // a definition
-	under          map[entry.ID]bool
+	under          map[rule.ID]bool
 	waiting        []*call // for the engine to go on
 }
 
 // Start is told when a broker starts.
 func (s *Sim) Start(host Host) *Broker {
-	b := &Broker{s: s, host: host, under: map[entry.ID]bool{}}
+	b := &Broker{s: s, host: host, under: map[rule.ID]bool{}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.log = &hostLog{b: b}
 	return b
@@ -49,19 +48,19 @@ func (b *Broker) Look() {
 }
 
 // sizes are those of a world's engines.
-func (s *Sim) sizes() *fold.Sizes {
+func (s *Sim) sizes() *trigger.Sizes {
 	work := 0 // as usual
 	if s.cfg.Dues == 2 {
 		work = 200 // a trigger that has a few events to read is late
 	}
-	return &fold.Sizes{
+	return &trigger.Sizes{
 		Work: work, ReadBytes: s.cfg.ReadBytes, Pieces: 4, Outbox: s.cfg.Out, Dues: s.cfg.Dues, Sweep: 50, TickEvery: 50 * time.Millisecond,
 		RetryMin: 100 * time.Millisecond, RetryMax: time.Minute, Unsafe: true,
 	}
 }
 
-func (b *Broker) options(path string, log triggers.Log) triggers.Options {
-	return triggers.Options{
+func (b *Broker) options(path string, log trigger.Log) trigger.Options {
+	return trigger.Options{
 		Path: path, Log: log, EventPartitions: eventParts, Now: b.host.Wall, Sizes: b.s.sizes(), CacheBytes: 1 << 20,
 		Logger: slog.New(slog.NewTextHandler(traced{b}, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: untimed})),
 	}
@@ -89,7 +88,7 @@ func (b *Broker) open() {
 		return
 	}
 	var err error
-	if b.engine, err = triggers.OpenStepped(b.options(path, b.log), b.wait); err != nil {
+	if b.engine, err = trigger.OpenStepped(b.options(path, b.log), b.wait); err != nil {
 		b.s.w.Fail("simulator: %v", err)
 		return
 	}

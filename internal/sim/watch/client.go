@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/triggers/entry"
-	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+
 	"github.com/sebbroker/seb/record"
 )
 
@@ -65,7 +65,7 @@ func (s *Sim) post(entity string, depth int) {
 		return
 	}
 	for range 1 + s.r.IntN(5)/4 {
-		e := entry.Event{Name: string(rune('A' + s.r.IntN(4))), EntityID: entity}
+		e := rule.Event{Name: string(rune('A' + s.r.IntN(4))), EntityID: entity}
 		s.posted++
 		e.Data = json.RawMessage(fmt.Sprintf(`{"x":%d,"n":%d}`, s.r.IntN(5), s.posted))
 		if s.r.IntN(3) == 0 {
@@ -124,12 +124,12 @@ func (s *Sim) close() {
 func (s *Sim) say(entity, name string) {
 	if b := s.w.Leader(); b != nil && !s.w.Calm() && !s.silent() {
 		s.posted++
-		s.send(b, entry.Event{Name: name, EntityID: entity, Data: json.RawMessage(fmt.Sprintf(`{"x":3,"n":%d}`, s.posted))}, 0)
+		s.send(b, rule.Event{Name: name, EntityID: entity, Data: json.RawMessage(fmt.Sprintf(`{"x":3,"n":%d}`, s.posted))}, 0)
 	}
 }
 
 // send appends an event. One with an id is sent again, maybe to another broker, when it is not known to be there.
-func (s *Sim) send(b *Broker, e entry.Event, times int) {
+func (s *Sim) send(b *Broker, e rule.Event, times int) {
 	value, err := json.Marshal(e)
 	if err != nil {
 		s.w.Fail("simulator: %v", err)

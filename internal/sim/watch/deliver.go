@@ -6,14 +6,14 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sebbroker/seb/internal/triggers"
-	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
 // pendingMost is how many deliveries of a trigger are looked at.
 const pendingMost = 20
 
-// deliver begins deliveries that are due, as package dispatch does.
+// deliver begins deliveries that are due, as package delivery does.
 func (b *Broker) deliver() {
 	now := b.host.Wall()
 	ids, next, err := b.engine.Due(b.ctx, now)
@@ -43,7 +43,7 @@ func (b *Broker) deliver() {
 }
 
 // one makes an attempt at a delivery, and reports what has come of it.
-func (b *Broker) one(ctx context.Context, c *call, x *triggers.Firing) {
+func (b *Broker) one(ctx context.Context, c *call, x *trigger.Firing) {
 	s := b.s
 	c.sleep(s.upTo(20 * time.Millisecond))
 	if b.dead || !b.wanted(ctx, x) {
@@ -64,13 +64,13 @@ func (b *Broker) one(ctx context.Context, c *call, x *triggers.Firing) {
 	if b.dead {
 		return
 	}
-	a := triggers.Attempt{Retraction: x.Retraction, State: entry.Delivered, Outcome: json.RawMessage(`{}`)}
+	a := trigger.Attempt{Retraction: x.Retraction, State: rule.Delivered, Outcome: json.RawMessage(`{}`)}
 	if !good {
-		a.State, a.NextTry = entry.Pending, b.host.Wall().Add(time.Minute+s.around(time.Hour))
+		a.State, a.NextTry = rule.Pending, b.host.Wall().Add(time.Minute+s.around(time.Hour))
 	}
 	for !b.dead {
 		err := b.engine.Report(ctx, x.ID, a)
-		if err == nil || errors.Is(err, triggers.ErrNotLeader) || errors.Is(err, triggers.ErrUnknownFiring) {
+		if err == nil || errors.Is(err, trigger.ErrNotLeader) || errors.Is(err, trigger.ErrUnknownFiring) {
 			return
 		}
 		c.sleep(10 * time.Second)
@@ -78,11 +78,11 @@ func (b *Broker) one(ctx context.Context, c *call, x *triggers.Firing) {
 }
 
 // wanted looks whether a firing is still to be delivered.
-func (b *Broker) wanted(ctx context.Context, x *triggers.Firing) bool {
+func (b *Broker) wanted(ctx context.Context, x *trigger.Firing) bool {
 	now, err := b.engine.Firing(ctx, x.ID)
 	t, unknown := b.engine.Head(x.Trigger)
 	return err == nil && unknown == nil && !t.Paused && b.host.Leads() &&
-		now.State == entry.Pending && now.Retraction == x.Retraction && now.Tries == x.Tries
+		now.State == rule.Pending && now.Retraction == x.Retraction && now.Tries == x.Tries
 }
 
 // receiver is who gets messages.
@@ -91,7 +91,7 @@ type receiver struct {
 }
 
 // receive: W2, W3, W4. What is delivered was recorded before, is what should have fired, and is not early.
-func (s *Sim) receive(b *Broker, x *triggers.Firing) {
+func (s *Sim) receive(b *Broker, x *trigger.Firing) {
 	s.Counts.Messages++
 	t, id := s.truth, x.ID.String()
 	f := t.firsts[x.ID]
@@ -99,7 +99,7 @@ func (s *Sim) receive(b *Broker, x *triggers.Firing) {
 	case f == nil:
 		s.w.Fail("W4: %s delivers %s of %s for %s, which is not recorded", b.host.Name(), id, x.Trigger, x.Entity)
 		return
-	case f.State != entry.Pending:
+	case f.State != rule.Pending:
 		s.w.Fail("W4: %s delivers %s, which is recorded as %s", b.host.Name(), id, f.State)
 	case f.Trigger != x.Trigger || f.Entity != x.Entity || f.Version != x.Version || f.At != x.At || f.Cause != x.Cause:
 		s.w.Fail("W4: %s delivers %s as %+v, it is recorded as %+v", b.host.Name(), id, *x, f.Record)

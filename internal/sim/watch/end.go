@@ -9,13 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/triggers"
-	"github.com/sebbroker/seb/internal/triggers/entry"
-	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
 // story is the definition and the events because of which a firing is right or not.
-func (t *truth) story(rec *entry.Record) string {
+func (t *truth) story(rec *rule.Record) string {
 	var b strings.Builder
 	if v := t.version(rec.Trigger, rec.Version); v != nil {
 		text, _ := json.Marshal(v.Definition)
@@ -53,25 +52,25 @@ func (s *Sim) recorded(v *version, k *walk) {
 		if v.next != nil && v.next.At == v.At && slices.Equal(v.next.From, v.From) {
 			continue // it was replaced before it had caught up
 		}
-		if x.state == entry.Historic || v.next != nil && (v.next.Cut().Behind(c, v.TopicID, x.at) || x.start && v.next.At <= v.At) {
+		if x.state == rule.Historic || v.next != nil && (v.next.Cut().Behind(c, v.TopicID, x.at) || x.start && v.next.At <= v.At) {
 			continue // the next version's; or no instant was complete between the two
 		}
-		f := s.truth.firsts[entry.MakeID(v.ID, v.Version, k.entity, c)]
+		f := s.truth.firsts[rule.MakeID(v.ID, v.Version, k.entity, c)]
 		if f == nil {
 			s.w.Fail("W1: %s v%d should have fired for %s at %d because of %s: %s", v.ID, v.Version, k.entity, x.at, c,
-				s.truth.story(&entry.Record{Trigger: v.ID, Version: v.Version, Entity: k.entity, Partition: k.part}))
+				s.truth.story(&rule.Record{Trigger: v.ID, Version: v.Version, Entity: k.entity, Partition: k.part}))
 			return
 		}
-		if v.next == nil && f.State == entry.Pending && f.taken != x.taken {
+		if v.next == nil && f.State == rule.Pending && f.taken != x.taken {
 			s.w.Fail("W1: %s v%d for %s because of %s should be taken back at %d, is at %d", v.ID, v.Version, k.entity, c, x.taken, f.taken)
 		}
 	}
 }
 
 // delivered: W7, unless somebody has taken it back, or its trigger is paused.
-func (s *Sim) delivered(f *first, id entry.ID) {
+func (s *Sim) delivered(f *first, id rule.ID) {
 	list := s.truth.versions[f.Trigger]
-	if f.State != entry.Pending || f.taken != 0 || list[len(list)-1].Status == rule.Paused {
+	if f.State != rule.Pending || f.taken != 0 || list[len(list)-1].Status == rule.Paused {
 		return
 	}
 	if s.receiver.taken[id.String()] == 0 {
@@ -87,7 +86,7 @@ func (s *Sim) same(leader *Broker) {
 	path := s.path("anew")
 	other := &Broker{s: s, host: leader.host, ctx: leader.ctx}
 	other.log = &hostLog{b: other, silent: true}
-	e, err := triggers.OpenStepped(other.options(path, other.log), nil)
+	e, err := trigger.OpenStepped(other.options(path, other.log), nil)
 	if err != nil {
 		s.w.Fail("simulator: %v", err)
 		return
@@ -112,10 +111,10 @@ func (s *Sim) same(leader *Broker) {
 }
 
 // known is what an engine knows of firings, each as a text: those that were recorded, and those of the newest versions.
-func (s *Sim) known(ctx context.Context, e *triggers.Engine) (list []string) {
+func (s *Sim) known(ctx context.Context, e *trigger.Engine) (list []string) {
 	after := int64(0)
 	for {
-		page, err := e.Firings(ctx, triggers.FiringQuery{After: after, Limit: triggers.LimitMax})
+		page, err := e.Firings(ctx, trigger.FiringQuery{After: after, Limit: trigger.LimitMax})
 		if err != nil {
 			s.w.Fail("W8: firings: %v", err)
 		}

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/triggers"
-	"github.com/sebbroker/seb/internal/triggers/entry"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -29,16 +29,16 @@ func (l *hostLog) state() *state.State { return l.b.host.State() }
 
 func (l *hostLog) Cluster() record.ID { return l.state().Cluster }
 
-func (l *hostLog) Topic(name string) (triggers.Topic, bool) {
+func (l *hostLog) Topic(name string) (trigger.Topic, bool) {
 	s := l.state()
 	if s == nil {
-		return triggers.Topic{}, false
+		return trigger.Topic{}, false
 	}
 	t := s.TopicByName(name)
 	if t == nil {
-		return triggers.Topic{}, false
+		return trigger.Topic{}, false
 	}
-	return triggers.Topic{ID: t.ID, Partitions: t.Partitions.Len(), AppendTime: t.LogAppendTime()}, true
+	return trigger.Topic{ID: t.ID, Partitions: t.Partitions.Len(), AppendTime: t.LogAppendTime()}, true
 }
 
 func (l *hostLog) Create(ctx context.Context, name string, partitions int, settings map[string]string) error {
@@ -71,19 +71,19 @@ func (l *hostLog) Stamp(ctx context.Context, name string) error {
 	return nil
 }
 
-func (l *hostLog) Position(topics ...record.ID) (p triggers.Position, known bool) {
+func (l *hostLog) Position(topics ...record.ID) (p trigger.Position, known bool) {
 	s := l.state()
 	if s == nil {
 		return p, false
 	}
-	p = triggers.Position{Time: s.AppendTime, Topics: make([][]triggers.Span, len(topics))}
+	p = trigger.Position{Time: s.AppendTime, Topics: make([][]trigger.Span, len(topics))}
 	for i, id := range topics {
 		t := s.Topic(id)
 		if t == nil {
 			continue
 		}
 		for _, q := range t.Partitions.All() {
-			p.Topics[i] = append(p.Topics[i], triggers.Span{Start: q.Start, Next: q.Next})
+			p.Topics[i] = append(p.Topics[i], trigger.Span{Start: q.Start, Next: q.Next})
 		}
 	}
 	if len(topics) > 1 { // of a turn; others ask of one topic
@@ -138,7 +138,7 @@ func (l *hostLog) Origin(topic record.ID, part uint32, offset int64) record.ID {
 	return record.ID{}
 }
 
-func (l *hostLog) Read(ctx context.Context, topic record.ID, part uint32, offset int64, bytesMax int) (b triggers.Batches, err error) {
+func (l *hostLog) Read(ctx context.Context, topic record.ID, part uint32, offset int64, bytesMax int) (b trigger.Batches, err error) {
 	p := l.partition(topic, part)
 	if p == nil {
 		return b, errGone
@@ -210,8 +210,8 @@ func (l *hostLog) Append(ctx context.Context, topic record.ID, part uint32, recs
 // known: nobody records a firing again that was there when he last looked at the log.
 func (l *hostLog) known(recs []record.Record) {
 	for i := range recs {
-		rec, id, err := entry.ParseRecord(recs[i].Value)
-		if err != nil || rec.Kind != entry.Fired {
+		rec, id, err := rule.ParseRecord(recs[i].Value)
+		if err != nil || rec.Kind != rule.FiredEntry {
 			continue
 		}
 		if x := l.b.s.truth.firsts[id]; x != nil && x.offset < l.firings {

@@ -3,9 +3,9 @@ package watch
 import (
 	"slices"
 
-	"github.com/sebbroker/seb/internal/drip/reference"
-	"github.com/sebbroker/seb/internal/triggers/entry"
-	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/driplang/reference"
+
 	"github.com/sebbroker/seb/record"
 )
 
@@ -21,9 +21,9 @@ type truth struct {
 	seen     map[seenKey]int64
 	versions map[string][]*version
 	ids      []string // of triggers
-	firsts   map[entry.ID]*first
-	order    []entry.ID
-	causes   map[cause]entry.ID
+	firsts   map[rule.ID]*first
+	order    []rule.ID
+	causes   map[cause]rule.ID
 	removed  []string // ids of topics of events that were deleted
 }
 
@@ -50,7 +50,7 @@ type version struct {
 
 // first is the first record of a firing.
 type first struct {
-	entry.Record
+	rule.Record
 	offset, time int64
 	taken        int64
 }
@@ -63,7 +63,7 @@ type cause struct {
 func newTruth(s *Sim) *truth {
 	return &truth{
 		s: s, history: map[place][]happening{}, seen: map[seenKey]int64{}, versions: map[string][]*version{},
-		firsts: map[entry.ID]*first{}, causes: map[cause]entry.ID{},
+		firsts: map[rule.ID]*first{}, causes: map[cause]rule.ID{},
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *Sim) Committed(topic string, id record.ID, part uint32, r *record.Recor
 func (t *truth) complete() int64 { return t.time/1000 - 1 }
 
 func (t *truth) event(topic string, part uint32, r *record.Record) {
-	e, err := entry.ParseEvent(r.Key, r.Value)
+	e, err := rule.ParseEvent(r.Key, r.Value)
 	if err != nil {
 		t.s.w.Fail("simulator: %v", err)
 		return
@@ -167,14 +167,14 @@ func (t *truth) walk(v *version, p place) *walk {
 }
 
 // expected is what a record of a firing says, by definition; nil if it should not be there.
-func (t *truth) expected(rec *entry.Record) *expected {
+func (t *truth) expected(rec *rule.Record) *expected {
 	v := t.version(rec.Trigger, rec.Version)
 	if v == nil {
 		return nil
 	}
 	t.s.Counts.Checked++
 	x := t.walk(v, place{rec.Partition, rec.Entity}).found[rec.Cause]
-	if x == nil || x.at != rec.At || x.state == entry.Historic {
+	if x == nil || x.at != rec.At || x.state == rule.Historic {
 		return nil
 	}
 	return x
@@ -182,24 +182,24 @@ func (t *truth) expected(rec *entry.Record) *expected {
 
 // firing checks a record of the topic of firings as it is committed.
 func (t *truth) firing(r *record.Record) {
-	rec, id, err := entry.ParseRecord(r.Value)
+	rec, id, err := rule.ParseRecord(r.Value)
 	if err != nil {
 		t.s.w.Fail("W4: record at offset %d of the topic of firings: %v", r.Offset, err)
 		return
 	}
 	f := t.firsts[id]
 	switch {
-	case rec.Kind == entry.Fired && f == nil:
+	case rec.Kind == rule.FiredEntry && f == nil:
 		t.fired(&rec, id, r)
-	case rec.Kind == entry.Retract && f != nil && f.taken == 0:
+	case rec.Kind == rule.Retract && f != nil && f.taken == 0:
 		t.taken(&rec, f)
-	case rec.Kind != entry.Tick && f == nil:
+	case rec.Kind != rule.Tick && f == nil:
 		t.s.w.Fail("W4: offset %d of the topic of firings tells what became of %s, which was not recorded", r.Offset, id)
 	}
 }
 
 // fired: W2 it is not early, W3 it is so by definition, with all that was read and all that was not, W4 a cause has one id.
-func (t *truth) fired(rec *entry.Record, id entry.ID, r *record.Record) {
+func (t *truth) fired(rec *rule.Record, id rule.ID, r *record.Record) {
 	fail := t.s.w.Fail
 	t.s.Counts.Firings++
 	if rec.At > r.Timestamp {
@@ -219,11 +219,11 @@ func (t *truth) fired(rec *entry.Record, id entry.ID, r *record.Record) {
 	carried := t.carried(v, rec)
 	good := false
 	switch rec.State {
-	case entry.Pending:
-		good = x.state == entry.Pending && !carried
-	case entry.Suppressed:
-		good = x.state == entry.Suppressed || v.paused
-	case entry.Carried:
+	case rule.Pending:
+		good = x.state == rule.Pending && !carried
+	case rule.Suppressed:
+		good = x.state == rule.Suppressed || v.paused
+	case rule.Carried:
 		good = v.CarryFired && v.Version > 1
 	}
 	if !good {
@@ -235,7 +235,7 @@ func (t *truth) fired(rec *entry.Record, id entry.ID, r *record.Record) {
 }
 
 // carried is whether an earlier version's firing in the place of this one lies in the log before it.
-func (t *truth) carried(v *version, rec *entry.Record) bool {
+func (t *truth) carried(v *version, rec *rule.Record) bool {
 	if !v.CarryFired {
 		return false
 	}
@@ -248,7 +248,7 @@ func (t *truth) carried(v *version, rec *entry.Record) bool {
 	return false
 }
 
-func (t *truth) taken(rec *entry.Record, f *first) {
+func (t *truth) taken(rec *rule.Record, f *first) {
 	x := t.expected(&f.Record)
 	if x == nil || x.taken != rec.At {
 		t.s.w.Fail("W3: %s of %s for %s is taken back at %d, by definition %+v", f.ID, f.Trigger, f.Entity, rec.At, x)

@@ -5,9 +5,8 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/drip/reference"
-	"github.com/sebbroker/seb/internal/triggers/entry"
-	"github.com/sebbroker/seb/internal/triggers/rule"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/driplang/reference"
 )
 
 // happening is an event of an entity as the log has it.
@@ -21,7 +20,7 @@ type happening struct {
 type expected struct {
 	entity, cause string
 	at, taken     int64
-	state         entry.State
+	state         rule.State
 	start         bool // it was true when the version was made
 }
 
@@ -120,7 +119,7 @@ func (k *walk) event(h *happening) {
 		k.ahead(h.At + sum)
 		k.ahead(h.At + sum + 1)
 	}
-	cause := entry.EventCause(k.part, h.offset)
+	cause := rule.EventCause(k.part, h.offset)
 	if h.topic != k.d.TopicID {
 		cause += ":" + h.topic
 	}
@@ -136,7 +135,7 @@ func (k *walk) deadline(at int64) {
 	if at > k.d.At {
 		k.cross()
 	}
-	k.look(reference.Point{At: at, Done: true}, entry.DeadlineCause(at, k.part), at <= k.d.At)
+	k.look(reference.Point{At: at, Done: true}, rule.DeadlineCause(at, k.part), at <= k.d.At)
 }
 
 func (k *walk) look(p reference.Point, cause string, past bool) {
@@ -161,7 +160,7 @@ func (k *walk) cross() {
 	}
 	k.crossed = true
 	if k.out {
-		cause := entry.StartCause(k.d.At, k.part, k.d.From[k.part])
+		cause := rule.StartCause(k.d.At, k.part, k.d.From[k.part])
 		k.fire(k.d.At, cause, false)
 		k.found[cause].start = true
 		if k.d.Fire == rule.OnReset {
@@ -171,13 +170,13 @@ func (k *walk) cross() {
 }
 
 func (k *walk) fire(at int64, cause string, past bool) {
-	x := &expected{entity: k.entity, cause: cause, at: at, state: entry.Pending}
+	x := &expected{entity: k.entity, cause: cause, at: at, state: rule.Pending}
 	cool := k.d.Cooldown > 0 && k.fired && at < k.last+k.d.Cooldown
 	switch {
 	case past && k.d.Backfill != rule.Replay:
-		x.state = entry.Historic
+		x.state = rule.Historic
 	case cool:
-		x.state = entry.Suppressed
+		x.state = rule.Suppressed
 	case k.d.OnRetract == rule.Notify:
 		k.rise = x
 	}

@@ -1,0 +1,50 @@
+package benchmark
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// answer reads answers to multipart writes: the offsets of the records that were stored. It keeps its memory for the next
+// and belongs to one worker.
+type answer struct{ body bytes.Buffer }
+
+// offsets reads an answer and says how many offsets it names.
+func (a *answer) offsets(r io.Reader) (int, error) {
+	a.body.Reset()
+	if _, err := a.body.ReadFrom(r); err != nil {
+		return 0, fmt.Errorf("read answer: %w", err)
+	}
+	if n, ok := countOffsets(a.body.Bytes()); ok {
+		return n, nil
+	}
+	var other struct{ Offsets []int64 }
+	if err := json.Unmarshal(a.body.Bytes(), &other); err != nil {
+		return 0, fmt.Errorf("read answer: %w", err)
+	}
+	return len(other.Offsets), nil
+}
+
+// countOffsets counts those of {"offsets":[7,8,9]}, as brokers write it, which package json reads in 60 times the time. ok is
+// false for all else, the same with other members or white space included.
+func countOffsets(b []byte) (n int, ok bool) {
+	b, opens := bytes.CutPrefix(b, []byte(`{"offsets":[`))
+	b, ends := bytes.CutSuffix(b, []byte(`]}`))
+	if !opens || !ends {
+		return 0, false
+	}
+	digits := 0
+	for _, c := range b {
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case c == ',' && digits > 0:
+			n, digits = n+1, 0
+		default:
+			return 0, false
+		}
+	}
+	return n + 1, digits > 0
+}

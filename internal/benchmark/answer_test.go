@@ -1,0 +1,67 @@
+package benchmark
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAnswersCountAsJSONDoes(t *testing.T) {
+	var a answer
+	for _, text := range []string{
+		`{"offsets":[0]}`, `{"offsets":[7,8,9]}`, `{"offsets":[9223372036854775807]}`, `{"offsets":[]}`, `{"offsets":[1],"duplicate":true}`,
+		"{ \"offsets\" : [1, 2] }\n", `{"duplicate":true}`, `{}`,
+	} {
+		var want struct{ Offsets []int64 }
+		if err := json.Unmarshal([]byte(text), &want); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := a.offsets(strings.NewReader(text)); err != nil || n != len(want.Offsets) {
+			t.Errorf("%s: %d offsets (%v), want %d", text, n, err, len(want.Offsets))
+		}
+	}
+	for _, text := range []string{"", `{"offsets":[1,]}`, `{"offsets":[,1]}`, `{"offsets":[1`, `{"offsets":["1"]}`, `{"offsets":[1]}]}`, `{"offsets":[1][2]}`} {
+		if n, err := a.offsets(strings.NewReader(text)); err == nil {
+			t.Errorf("%s: %d offsets, want an error", text, n)
+		}
+	}
+}
+
+func BenchmarkAnswer(b *testing.B) {
+	text := []byte(`{"offsets":[123456]}`)
+	var a answer
+	r := bytes.NewReader(nil)
+	b.Run("answer", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r.Reset(text)
+			if n, err := a.offsets(r); n != 1 || err != nil {
+				b.Fatal(n, err)
+			}
+		}
+	})
+	b.Run("json", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r.Reset(text)
+			var v struct{ Offsets []int64 }
+			if err := json.NewDecoder(r).Decode(&v); err != nil || len(v.Offsets) != 1 {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestLatenciesOfAllWorkers(t *testing.T) {
+	took := newLatencies()
+	for w := range 1000 {
+		took.of(w).add(time.Duration(w+1) * time.Millisecond)
+	}
+	info := took.info()
+	near := func(have, want float64) bool { return have > want*0.998 && have < want*1.002 }
+	if !near(info.P50, 500) || !near(info.P99, 990) || !near(info.Max, 1000) {
+		t.Errorf("%+v", info)
+	}
+}

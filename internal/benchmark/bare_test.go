@@ -1,0 +1,64 @@
+package benchmark_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/benchmark"
+)
+
+// TestBareServer: the yardstick moves what is asked for, says that it is no broker, and leaves nothing behind.
+func TestBareServer(t *testing.T) {
+	dir := t.TempDir()
+	for _, kind := range []string{benchmark.BareNone, benchmark.BareFile, benchmark.BareSync, ""} {
+		p := small(benchmark.Multipart)
+		p.Bare, p.BareDir, p.RecordSize = kind, dir, 20<<10 // a file of 10 MiB becomes full
+		if kind == "" {
+			p.Bare, p.Read = benchmark.BareFile, &benchmark.ReadParams{Requests: 20, RecordsPerRequest: 70, Skew: benchmark.Uniform}
+		}
+		out, closed, err := measure(t, p, benchmark.Options{JSON: true})
+		if err != nil || closed != 0 {
+			t.Fatalf("%q: %d brokers closed, %v", kind, closed, err)
+		}
+		var r struct {
+			Of   string `json:"cpu_and_rss_of"`
+			Runs []struct{ Records, Bytes int64 }
+		}
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		records := int64(12 * 50)
+		if p.Read != nil {
+			records = 20 * 70
+		}
+		if len(r.Runs) != 2 || r.Runs[0].Records != records || r.Runs[1].Bytes != records*20<<10 || r.Of != "bare server and load generator" {
+			t.Errorf("%q: %s", kind, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestFaultsOfABareServerAreNamed(t *testing.T) {
+	for want, change := range map[string]func(*benchmark.Params){
+		"none, file, sync": func(p *benchmark.Params) { p.Bare = "disk" },
+		`"none", want file`: func(p *benchmark.Params) {
+			p.Bare, p.Read = benchmark.BareNone, &benchmark.ReadParams{Requests: 1, RecordsPerRequest: 1, Skew: benchmark.Recent}
+		},
+		"no --bucket":                func(p *benchmark.Params) { p.Bare, p.Bucket = benchmark.BareFile, "mem:" },
+		"no --remote-broker-address": nil,
+	} {
+		p := small(benchmark.Multipart)
+		if change == nil {
+			p.Bare, p.RemoteAddress = benchmark.BareNone, "http://localhost:1"
+		} else {
+			change(&p)
+		}
+		if _, _, err := measure(t, p, benchmark.Options{}); err == nil || !strings.Contains(err.Error(), "--bare: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+}

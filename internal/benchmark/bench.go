@@ -1,0 +1,116 @@
+package benchmark
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/machine"
+)
+
+// Run measures p.Runs times, each time a broker and a topic of its own, and reports. A request that fails, or gives fewer
+// records than asked for, fails the run and ends it. p is validated before anything is done.
+func Run(ctx context.Context, p Params, o Options) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	report := report{Benchmark: "write", Started: time.Now(), Version: o.Version, Machine: machine.Here(), Parameters: p}
+	if p.Read != nil {
+		report.Benchmark = "read"
+	}
+	if p.Bucket == "" && p.LocalBroker && p.Bare == "" {
+		report.Parameters.Bucket = "temporary folder"
+	}
+	if !o.JSON {
+		report.writeHead(o.Out)
+	}
+	pay, err := newPayload(&p)
+	if err != nil {
+		return err
+	}
+	for n := range p.Runs {
+		r, err := p.runOnce(ctx, pay, &o)
+		if err != nil {
+			return fmt.Errorf("run %d failed: %w", n+1, err)
+		}
+		report.Runs = append(report.Runs, r)
+		if !o.JSON {
+			r.writeLine(o.Out, n+1)
+		}
+	}
+	report.finish()
+	if o.JSON {
+		return report.writeJSON(o.Out)
+	}
+	report.writeTotal(o.Out)
+	return nil
+}
+
+// job is one run against a target; bars as in Options.
+type job struct {
+	params  *Params
+	target  *target
+	payload *payload
+	bars    io.Writer
+}
+
+func (p *Params) runOnce(ctx context.Context, pay *payload, o *Options) (r run, err error) {
+	t, err := p.openTarget(ctx, pay, o.Start)
+	if err != nil {
+		return run{}, err
+	}
+	defer func() {
+		if stopErr := t.stop(); err == nil && stopErr != nil {
+			err = fmt.Errorf("stop: %w", stopErr)
+		}
+	}()
+	j := job{params: p, target: t, payload: pay, bars: o.Bars}
+	if p.Read != nil {
+		return j.read(ctx)
+	}
+	return j.write(ctx)
+}
+
+func (j *job) write(ctx context.Context) (run, error) {
+	bar := progress(j.bars, j.params.Batches, "writing")
+	defer bar.Close()
+	l := load{workers: j.params.Workers, n: j.params.Batches, worker: func() request { return j.target.writeRequest(j.payload) }, bar: bar}
+	if j.params.Bare != "" {
+		l.worker = func() request { return j.target.bareRequest(j.payload) }
+	}
+	return l.run(ctx)
+}
+
+func (j *job) read(ctx context.Context) (run, error) {
+	p := j.params
+	if p.Bare == "" {
+		if _, err := j.write(ctx); err != nil {
+			return run{}, fmt.Errorf("write the records to read: %w", err)
+		}
+	}
+	starts := int64(p.Batches*p.RecordsPerBatch - p.Read.RecordsPerRequest + 1)
+	step := int64(1)
+	if p.Format == RecordBatch {
+		step = int64(p.RecordsPerBatch) // consumers go on where a batch begins: batches are not cut for them
+	}
+	worker := func() request {
+		r := &reader{in: bufio.NewReaderSize(nil, encoding.HeadMax), target: j.target, count: p.Read.RecordsPerRequest, size: p.RecordSize}
+		return func(ctx context.Context, i int) (int64, int64, error) {
+			offset := p.Read.offset(i, starts, step)
+			switch {
+			case p.Bare != "":
+				return r.bare(ctx, offset)
+			case p.Format == RecordBatch:
+				return r.batches(ctx, offset)
+			}
+			return r.multipart(ctx, offset)
+		}
+	}
+	bar := progress(j.bars, p.Read.Requests, "reading")
+	defer bar.Close()
+	l := load{workers: p.Workers, n: p.Read.Requests, worker: worker, bar: bar}
+	return l.run(ctx)
+}

@@ -1,0 +1,148 @@
+package benchmark_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/benchmark"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/server"
+)
+
+// version is what is measured here.
+type version struct {
+	Name string `json:"name"`
+}
+
+func (v version) String() string { return v.Name }
+
+// local starts a real broker in memory.
+func local(ctx context.Context, dir string) (*server.Server, error) {
+	cfg := config.Default()
+	cfg.DataDir, cfg.Bucket, cfg.HTTP.Port, cfg.MemoryLimit = dir, "mem:", 0, 64<<20
+	return server.Start(ctx, cfg, slog.New(slog.DiscardHandler))
+}
+
+// measure runs p against brokers of its own, and returns what was reported and how many of them were closed.
+func measure(t *testing.T, p benchmark.Params, o benchmark.Options) (out string, closed int, err error) {
+	t.Helper()
+	var b bytes.Buffer
+	o.Out, o.Version = &b, version{"seb of this test"}
+	o.Start = func(ctx context.Context, p *benchmark.Params) (benchmark.Broker, error) {
+		srv, err := local(ctx, t.TempDir())
+		if err != nil {
+			return benchmark.Broker{}, err
+		}
+		return benchmark.Broker{URL: srv.URL(), Key: srv.APIKey(), Close: func() error { closed++; return srv.Close(ctx) }}, nil
+	}
+	err = benchmark.Run(t.Context(), p, o)
+	return b.String(), closed, err
+}
+
+func small(format string) benchmark.Params {
+	return benchmark.Params{
+		Runs: 2, Workers: 3, LocalBroker: true, Batches: 12, RecordSize: 100, RecordsPerBatch: 50, Format: format,
+		BatcherBlockTime: time.Millisecond, BatcherMaxBytes: 1 << 20, MemoryLimit: 64 << 20,
+	}
+}
+
+func TestWhatIsMovedIsCounted(t *testing.T) {
+	for _, format := range []string{benchmark.Multipart, benchmark.RecordBatch} {
+		for _, read := range []*benchmark.ReadParams{
+			nil,
+			{Requests: 20, RecordsPerRequest: 70, Skew: benchmark.Uniform},
+			{Requests: 20, RecordsPerRequest: 70, Skew: benchmark.Recent},
+		} {
+			p := small(format)
+			p.Read = read
+			out, closed, err := measure(t, p, benchmark.Options{JSON: true})
+			if err != nil || closed != 2 {
+				t.Fatalf("%s %+v: %d brokers closed, %v", format, read, closed, err)
+			}
+			var r struct {
+				Benchmark        string
+				Version          version
+				RecordsPerSecond float64 `json:"records_per_second"`
+				CPU              float64 `json:"cpu_us_per_record"`
+				RSS              int64   `json:"rss_max_bytes"`
+				Of               string  `json:"cpu_and_rss_of"`
+				Runs             []struct{ Records, Requests, Bytes int64 }
+				Parameters       map[string]any
+				Machine          struct{ Cores int }
+			}
+			if err := json.Unmarshal([]byte(out), &r); err != nil {
+				t.Fatalf("%s: %v", out, err)
+			}
+			kind, requests, records := "write", int64(12), int64(12*50)
+			if read != nil {
+				kind, requests, records = "read", 20, 20*70
+			}
+			if r.Benchmark != kind || len(r.Runs) != 2 || r.Runs[1].Requests != requests || r.Runs[1].Records != records || r.Runs[1].Bytes != records*100 {
+				t.Errorf("%s %+v: %s", format, read, out)
+			}
+			if r.RecordsPerSecond <= 0 || r.CPU <= 0 || r.RSS < 1<<20 || r.Machine.Cores < 1 || r.Version.Name != "seb of this test" ||
+				r.Parameters["format"] != format || r.Parameters["bucket"] != "temporary folder" || r.Of != "broker and load generator" {
+				t.Errorf("%s %+v: %s", format, read, out)
+			}
+		}
+	}
+}
+
+func TestRemoteBrokerIsLeftAsItWas(t *testing.T) {
+	srv, err := local(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close(context.Background())
+	p := small(benchmark.Multipart)
+	p.RemoteAddress, p.RemoteKey = srv.URL(), "wrong"
+	if _, _, err := measure(t, p, benchmark.Options{}); !errors.Is(err, client.ErrUnauthorized) {
+		t.Errorf("wrong key: %v", err)
+	}
+	p.RemoteKey = config.Secret(srv.APIKey())
+	out, started, err := measure(t, p, benchmark.Options{})
+	if err != nil || started != 0 {
+		t.Fatalf("%d local brokers, %v", started, err)
+	}
+	for _, want := range []string{"benchmark   write, ", "version     seb of this test", "against     broker " + srv.URL() + ", multipart", "run 2 ", "total ", "(load generator)"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	c, err := client.New(srv.URL(), client.Options{APIKey: srv.APIKey()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if topics, err := c.Topics(t.Context()); err != nil || len(topics) != 0 {
+		t.Errorf("left %v, %v", topics, err)
+	}
+}
+
+func TestFailedRequestFailsTheRun(t *testing.T) {
+	p := small(benchmark.Multipart)
+	p.RecordSize, p.RecordsPerBatch, p.Batches = 10<<20, 1, 3 // over the limit of one request
+	if out, closed, err := measure(t, p, benchmark.Options{}); err == nil || !strings.Contains(err.Error(), "run 1 failed: request ") || !strings.Contains(err.Error(), "413") || closed != 1 {
+		t.Errorf("%d brokers closed, %v\n%s", closed, err, out)
+	}
+}
+
+func TestFaultsOfParamsAreNamedTogether(t *testing.T) {
+	p := benchmark.Params{Workers: -1, Format: "x", Read: &benchmark.ReadParams{RecordsPerRequest: 5, Skew: "y"}}
+	out, _, err := measure(t, p, benchmark.Options{})
+	if err == nil || out != "" {
+		t.Fatalf("%v, %s", err, out)
+	}
+	for _, flag := range []string{"runs", "workers", "batches", "record-size", "records-per-batch", "format", "remote-broker-address", "requests", "skew", "records-per-request"} {
+		if !strings.Contains(err.Error(), "--"+flag+": ") {
+			t.Errorf("--%s is not named: %v", flag, err)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package benchmark
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/sebbroker/seb/internal/machine"
+)
+
+// report is the document that is printed as JSON.
+type report struct {
+	Benchmark  string       `json:"benchmark"` // "write" or "read"
+	Started    time.Time    `json:"started"`
+	Version    fmt.Stringer `json:"version"`
+	Machine    machine.Info `json:"machine"`
+	Parameters Params       `json:"parameters"`
+	Runs       []run        `json:"runs"`
+	// Over all runs together. CPU time and memory are those of this process: with a local broker the broker's and the
+	// load generator's, with a remote one only the generator's.
+	RecordsPerSecond  float64 `json:"records_per_second"`
+	CPUMicrosecRecord float64 `json:"cpu_us_per_record"`
+	RSSMaxBytes       int64   `json:"rss_max_bytes"`
+	Includes          string  `json:"cpu_and_rss_of"` // whose
+}
+
+// run is the result of one run.
+type run struct {
+	Seconds           float64     `json:"seconds"`
+	Requests          int64       `json:"requests"`
+	Records           int64       `json:"records"`
+	Bytes             int64       `json:"bytes"` // of record values
+	RecordsPerSecond  float64     `json:"records_per_second"`
+	RequestsPerSecond float64     `json:"requests_per_second"`
+	MiBPerSecond      float64     `json:"mib_per_second"`
+	CPUMicrosecRecord float64     `json:"cpu_us_per_record"`
+	Allocated         allocInfo   `json:"allocated_per_request"`
+	Latency           latencyInfo `json:"latency_ms"`
+
+	cpu time.Duration
+}
+
+// allocInfo is what this process has allocated on the heap, for each request.
+type allocInfo struct {
+	Objects float64 `json:"objects"`
+	Bytes   float64 `json:"bytes"`
+}
+
+// allocated is what the process has allocated so far.
+func allocated() allocInfo {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return allocInfo{Objects: float64(m.Mallocs), Bytes: float64(m.TotalAlloc)}
+}
+
+// since is what each of so many requests allocated after before.
+func (a allocInfo) since(before allocInfo, requests int64) allocInfo {
+	n := float64(max(requests, 1))
+	return allocInfo{Objects: round((a.Objects - before.Objects) / n), Bytes: round((a.Bytes - before.Bytes) / n)}
+}
+
+// finish computes the rates from the counts.
+func (r *run) finish(elapsed, cpu time.Duration) {
+	s := elapsed.Seconds()
+	r.cpu = cpu
+	r.Seconds = round(s)
+	r.RecordsPerSecond = round(float64(r.Records) / s)
+	r.RequestsPerSecond = round(float64(r.Requests) / s)
+	r.MiBPerSecond = round(float64(r.Bytes) / s / (1 << 20))
+	r.CPUMicrosecRecord = round(float64(cpu.Microseconds()) / float64(max(r.Records, 1)))
+}
+
+// finish computes the figures over all runs.
+func (b *report) finish() {
+	var records int64
+	var seconds float64
+	var cpu time.Duration
+	for _, r := range b.Runs {
+		records += r.Records
+		seconds += r.Seconds
+		cpu += r.cpu
+	}
+	b.RecordsPerSecond = round(float64(records) / seconds)
+	b.CPUMicrosecRecord = round(float64(cpu.Microseconds()) / float64(max(records, 1)))
+	b.RSSMaxBytes = machine.RSSMax()
+	b.Includes = "broker and load generator"
+	switch {
+	case b.Parameters.Bare != "":
+		b.Includes = "bare server and load generator"
+	case !b.Parameters.LocalBroker:
+		b.Includes = "load generator"
+	}
+}
+
+// round keeps three digits after the point: more would only look exact.
+func round(v float64) float64 { return math.Round(v*1000) / 1000 }
+
+func (b *report) writeJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(b)
+}
+
+// writeHead prints what was asked for, on what, before the first run.
+func (b *report) writeHead(w io.Writer) {
+	p := &b.Parameters
+	fmt.Fprintf(w, "benchmark   %s, %s\n", b.Benchmark, b.Started.Format(time.RFC3339))
+	fmt.Fprintf(w, "version     %s\n", b.Version)
+	fmt.Fprintf(w, "machine     %s\n", b.Machine)
+	where := "local broker, bucket " + p.Bucket
+	switch {
+	case p.Bare != "":
+		where = "a bare server, " + p.Bare
+	case !p.LocalBroker:
+		where = "broker " + p.RemoteAddress
+	}
+	fmt.Fprintf(w, "against     %s, %s\n", where, p.Format)
+	fmt.Fprintf(w, "parameters  runs %d, workers %d, batches %d x %d records x %d bytes, batcher %v / %v, memory limit %v\n",
+		p.Runs, p.Workers, p.Batches, p.RecordsPerBatch, p.RecordSize, p.BatcherBlockTime, p.BatcherMaxBytes, p.MemoryLimit)
+	if r := p.Read; r != nil {
+		fmt.Fprintf(w, "            requests %d x %d records, skew %s\n", r.Requests, r.RecordsPerRequest, r.Skew)
+	}
+}
+
+func (r *run) writeLine(w io.Writer, n int) {
+	fmt.Fprintf(w, "run %-3d     %.2f s, %.0f records/s, %.1f MiB/s, %.1f requests/s, %.2f us CPU/record, %.0f objects and %.1f KiB allocated a request, latency ms p50 %.2f p99 %.2f max %.2f\n",
+		n, r.Seconds, r.RecordsPerSecond, r.MiBPerSecond, r.RequestsPerSecond, r.CPUMicrosecRecord,
+		r.Allocated.Objects, r.Allocated.Bytes/(1<<10), r.Latency.P50, r.Latency.P99, r.Latency.Max)
+}
+
+func (b *report) writeTotal(w io.Writer) {
+	fmt.Fprintf(w, "total       %.0f records/s, %.2f us CPU/record, %.1f MiB most memory (%s)\n",
+		b.RecordsPerSecond, b.CPUMicrosecRecord, float64(b.RSSMaxBytes)/(1<<20), b.Includes)
+}

@@ -1,0 +1,109 @@
+package benchmark
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/record"
+)
+
+// target is the broker that a run is sent to.
+type target struct {
+	url, key string
+	topic    string
+	client   *client.Client
+	http     *http.Client // for what client does not speak
+	stop     func() error
+}
+
+// openTarget starts the local broker, or connects to the remote one. Every run gets a topic of its own, deleted by stop
+// unless the broker's bucket goes with it.
+func (p *Params) openTarget(ctx context.Context, pay *payload, start func(context.Context, *Params) (Broker, error)) (*target, error) {
+	if p.Bare != "" {
+		return p.openBare(pay)
+	}
+	t := &target{topic: p.Topic}
+	if t.topic == "" || p.Bucket != "" || !p.LocalBroker {
+		// What is not ours alone may hold a topic of this name.
+		t.topic = "bench-" + record.NewID().String()[:12]
+	}
+	var closers []func() error
+	b := Broker{URL: p.RemoteAddress, Key: p.RemoteKey.Reveal()}
+	if p.LocalBroker {
+		var err error
+		if b, err = start(ctx, p); err != nil {
+			return nil, err
+		}
+		closers = append(closers, b.Close)
+	}
+	t.url, t.key = b.URL, b.Key
+	// It repeats what the broker puts off for want of memory, as every program with it does; latencies tell.
+	c, err := client.New(t.url, client.Options{APIKey: t.key})
+	if err != nil {
+		return nil, err
+	}
+	t.client = c
+	transport := p.transport()
+	t.http = &http.Client{Transport: transport}
+	if p.Bucket != "" || !p.LocalBroker {
+		closers = append(closers, func() error { return c.DeleteTopic(context.WithoutCancel(ctx), t.topic) })
+	}
+	t.stop = func() error {
+		c.Close()
+		transport.CloseIdleConnections()
+		var first error
+		for i := len(closers) - 1; i >= 0; i-- {
+			if err := closers[i](); err != nil && first == nil {
+				first = err
+			}
+		}
+		return first
+	}
+	if _, err := c.PutTopic(ctx, t.topic, client.TopicSpec{Partitions: 1}); err != nil {
+		_ = t.stop()
+		return nil, fmt.Errorf("create topic: %w", err)
+	}
+	return t, nil
+}
+
+// transport keeps a connection for every worker, and makes no others.
+func (p *Params) transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns = 0
+	t.MaxConnsPerHost = p.Workers
+	t.MaxIdleConnsPerHost = p.Workers
+	t.DisableCompression = true
+	return t
+}
+
+// openBare starts a bare server instead of a broker, with what is to be read.
+func (p *Params) openBare(pay *payload) (*target, error) {
+	b, err := p.startBare(pay)
+	if err != nil {
+		return nil, err
+	}
+	transport := p.transport()
+	return &target{url: b.URL, topic: "bare", http: &http.Client{Transport: transport}, stop: func() error {
+		transport.CloseIdleConnections()
+		return b.Close()
+	}}, nil
+}
+
+// do sends req and demands a status.
+func (t *target) do(req *http.Request, want int) (*http.Response, error) {
+	req.Header.Set("Authorization", "Bearer "+t.key)
+	resp, err := t.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != want {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+		return nil, fmt.Errorf("status %s: %s", resp.Status, bytes.TrimSpace(text))
+	}
+	return resp, nil
+}

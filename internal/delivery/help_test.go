@@ -1,0 +1,275 @@
+package delivery_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/delivery"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+
+	inner "github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/webhook"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const secretText = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
+
+// world is a broker on a disk, which delivers.
+type world struct {
+	t    *testing.T
+	dir  string
+	node *node.Node
+	disp *delivery.Dispatcher
+	set  *metrics.Set // of the dispatcher
+
+	hooks inner.Options // beside what is set here
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir()}
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+func (w *world) options() node.Options {
+	return node.Options{Bucket: filepath.Join(w.dir, "bucket"), DataDir: filepath.Join(w.dir, "data"), BatchWait: node.BatchNone}
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	w.openWith(w.options())
+}
+
+// deliver opens a dispatcher.
+func (w *world) deliver() {
+	w.t.Helper()
+	policy, err := inner.ParsePolicy([]string{"127.0.0.0/8"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.set = metrics.NewSet()
+	hooks := w.hooks
+	hooks.Policy, hooks.Timeout, hooks.HeaderTimeout = policy, 5*time.Minute, 5*time.Minute
+	w.disp, err = delivery.Open(w.t.Context(), delivery.Options{
+		Engine: w.node.Triggers(), Log: w.node.EventLog(), Lost: w.node.Done(), Metrics: w.set, Webhooks: hooks,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) close() {
+	if w.node == nil {
+		return
+	}
+	w.disp.Close()
+	if err := w.node.Close(context.Background()); err != nil {
+		w.t.Error(err)
+	}
+	w.node = nil
+}
+
+// forget deletes the engine's file.
+func (w *world) forget() {
+	w.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(w.dir, "data", "view", "triggers.db*"))
+	if len(files) == 0 {
+		w.t.Error("the engine has no file")
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// put makes a trigger; more is added to the JSON of its delivery.
+func (w *world) put(id, expr, deliver string, change func(d *rule.Definition)) {
+	w.t.Helper()
+	e, err := driplang.Parse(expr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	d := rule.Definition{ID: id, Expr: e, Deliver: json.RawMessage(deliver)}
+	if change != nil {
+		change(&d)
+	}
+	if _, err := w.node.Triggers().Put(w.t.Context(), d); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func to(url, more string) string {
+	return `{"url": "` + url + `", "secrets": ["` + secretText + `"]` + more + `}`
+}
+
+// event appends an event of an entity, and returns its offset.
+func (w *world) event(entity, name string) int64 {
+	w.t.Helper()
+	return appendEvent(w.t, w.node.EventLog(), entity, name)
+}
+
+func appendEvent(t *testing.T, l trigger.Log, entity, name string) int64 {
+	t.Helper()
+	topic, ok := l.Topic("events")
+	if !ok {
+		t.Fatal("there is no topic of events")
+	}
+	value, err := json.Marshal(rule.Event{Name: name, EntityID: entity, Data: json.RawMessage(`{"for":"` + entity + `"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := l.Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base
+}
+
+// firings waits until the engine's firings are as they should be.
+func (w *world) firings(ok func(list []trigger.Firing) bool) []trigger.Firing {
+	w.t.Helper()
+	deadline := time.NewTimer(time.Minute)
+	defer deadline.Stop()
+	for {
+		changed := w.node.Triggers().Changed()
+		list, err := w.node.Triggers().Firings(w.t.Context(), trigger.FiringQuery{Limit: trigger.LimitMax})
+		if err == nil && ok(list) {
+			return list
+		}
+		select {
+		case <-changed:
+		case <-deadline.C:
+			w.t.Fatalf("%d firings, %v; the first are %+v", len(list), err, list[:min(len(list), 4)])
+		}
+	}
+}
+
+// all is whether there are n firings, all of a state.
+func all(n int, state rule.State) func([]trigger.Firing) bool {
+	return func(list []trigger.Firing) bool {
+		for i := range list {
+			if list[i].State != state {
+				return false
+			}
+		}
+		return len(list) == n
+	}
+}
+
+// receiver is a real receiver, that keeps what it has verified.
+type receiver struct {
+	*httptest.Server
+	t    *testing.T
+	came chan struct{} // capacity 1: something has
+	mu   sync.Mutex    // guards what follows
+	got  []received
+}
+
+type received struct {
+	id string
+	at time.Time
+	webhook.Firing
+}
+
+// receive starts a receiver; answer, if it is not nil, answers the nth message (0 is the first) in its place.
+func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+	t.Helper()
+	secret, err := webhook.ParseSecret(secretText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier := webhook.Verifier{Secrets: []webhook.Secret{secret}}
+	x := &receiver{t: t, came: make(chan struct{}, 1)}
+	x.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m, err := verifier.Receive(r)
+		if err != nil {
+			t.Errorf("not verified: %v", err)
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		d := received{id: m.ID, at: time.Now()}
+		if err := json.Unmarshal(m.Body, &d.Firing); err != nil {
+			t.Error(err)
+		}
+		x.mu.Lock()
+		n := len(x.got)
+		x.got = append(x.got, d)
+		x.mu.Unlock()
+		select {
+		case x.came <- struct{}{}:
+		default:
+		}
+		if answer != nil {
+			answer(n, w, r)
+		}
+	}))
+	t.Cleanup(x.Close)
+	return x
+}
+
+// wait waits until n messages have come, and returns what has.
+func (x *receiver) wait(n int) []received {
+	x.t.Helper()
+	deadline := time.NewTimer(time.Minute)
+	defer deadline.Stop()
+	for {
+		if list := x.list(); len(list) >= n {
+			return list
+		}
+		select {
+		case <-x.came:
+		case <-deadline.C:
+			x.t.Fatalf("%d messages have come, want %d", len(x.list()), n)
+		}
+	}
+}
+
+func (x *receiver) list() []received {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return append([]received(nil), x.got...)
+}
+
+// openWith is open with other options.
+func (w *world) openWith(o node.Options) {
+	w.t.Helper()
+	var err error
+	if w.node, err = node.Open(w.t.Context(), o); err != nil {
+		w.t.Fatal(err)
+	}
+	w.deliver()
+}
+
+// bare gives the log of a broker whose engine does not run.
+func (w *world) bare(use func(l trigger.Log)) {
+	w.t.Helper()
+	n, err := node.Open(w.t.Context(), w.options())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := n.Triggers().Close(); err != nil {
+		w.t.Error(err)
+	}
+	use(n.EventLog())
+	if err := n.Close(context.Background()); err != nil {
+		w.t.Error(err)
+	}
+}

@@ -1,0 +1,98 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/delivery/template"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/record"
+)
+
+// sendable is a message that can be sent once. release gives back what it has, sent or not.
+type sendable struct {
+	send    func(ctx context.Context) webhook.Outcome
+	release func()
+}
+
+// prepare makes a message that is allowed, and, as late as can be, still wanted. Errors: errFull, errUnwanted, a *notYet,
+// those of the log.
+func (d *Dispatcher) prepare(ctx context.Context, p *plan, x *trigger.Firing) (s sendable, err error) {
+	defer d.made()
+	if p.Target == nil && p.Topic == "" {
+		return sendable{nowhere, func() {}}, d.wanted(ctx, x)
+	}
+	if err := d.allowed(ctx, p, x); err != nil {
+		return s, err
+	}
+	m, err := d.message(ctx, x)
+	if err != nil {
+		return s, err
+	}
+	if p.Topic != "" {
+		s = sendable{d.toTopic(p.Topic, m), func() {}}
+	} else {
+		slot := d.sender.Reserve(p.Target, m)
+		if slot == nil {
+			return s, errFull
+		}
+		m.Witness = nil // they are in the body
+		s = sendable{slot.Send, slot.Release}
+	}
+	if err := d.wanted(ctx, x); err != nil {
+		s.release()
+		return s, err
+	}
+	return s, nil
+}
+
+// nowhere is the outcome where a trigger names no receiver: who wants its firings reads them.
+func nowhere(context.Context) webhook.Outcome {
+	return webhook.Outcome{Kind: webhook.Delivered, Reason: "the trigger names no receiver"}
+}
+
+// idHeader is the header of a record that has the id by which a message is known.
+const idHeader = "webhook-id"
+
+// toTopic appends a message to a topic, which is made if need be.
+func (d *Dispatcher) toTopic(topic string, m *template.Message) func(context.Context) webhook.Outcome {
+	value, err := template.Default(m)
+	return func(ctx context.Context) webhook.Outcome {
+		if err != nil {
+			return webhook.Outcome{Kind: webhook.Permanent, Reason: "body: " + err.Error()}
+		}
+		start := time.Now()
+		o := webhook.Outcome{Kind: webhook.Delivered}
+		err := d.append(ctx, topic, record.Record{
+			Key: []byte(m.Entity), Value: value, Timestamp: m.At.UnixMilli(),
+			Headers: []record.Header{{Key: idHeader, Value: []byte(m.MessageID())}},
+		})
+		switch {
+		case ctx.Err() != nil:
+			o = webhook.Outcome{Kind: webhook.Stopped}
+		case errors.Is(err, broker.ErrTooLarge), errors.Is(err, broker.ErrInvalid):
+			o = webhook.Outcome{Kind: webhook.Permanent, Reason: "topic " + topic + ": " + err.Error()}
+		case err != nil:
+			o = webhook.Outcome{Kind: webhook.Retry, Reason: "topic " + topic + ": " + err.Error()}
+		}
+		o.Took = time.Since(start)
+		return o
+	}
+}
+
+func (d *Dispatcher) append(ctx context.Context, topic string, r record.Record) error {
+	t, ok := d.opt.Log.Topic(topic)
+	if !ok {
+		if err := d.opt.Log.Create(ctx, topic, 1, nil); err != nil {
+			return err
+		}
+		if t, ok = d.opt.Log.Topic(topic); !ok {
+			return broker.ErrUnknownTopic
+		}
+	}
+	_, err := d.opt.Log.Append(ctx, t.ID, uint32(record.PartitionOf(r.Key, t.Partitions)), []record.Record{r})
+	return err
+}

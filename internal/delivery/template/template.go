@@ -1,0 +1,209 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/template/parse"
+	"unicode/utf8"
+)
+
+// Limits of a template.
+const (
+	TemplateBytesMax = 64 << 10
+	templateDepthMax = 100 // of if, range, with and parentheses in one another
+)
+
+// TypeJSON is the content type of the default body, and of a template that does not say otherwise.
+const TypeJSON = "application/json"
+
+// TemplateError is a fault in a template, or of a template with a message.
+type TemplateError struct {
+	Line, Col int // from 1; Col counts characters. 0 if the fault is not at one place
+	Message   string
+}
+
+// Error is "line:col: message".
+func (e *TemplateError) Error() string {
+	if e.Line == 0 {
+		return e.Message
+	}
+	return fmt.Sprintf("%d:%d: %s", e.Line, e.Col, e.Message)
+}
+
+// Template makes bodies out of messages. It may be used concurrently.
+type Template struct {
+	text   string
+	root   *parse.ListNode
+	escape escape
+}
+
+// ParseTemplate reads a template whose output is of contentType. Refused are, beside what can not be read, functions, fields
+// and arguments that are not there, and event names that are not among events (nil: all are taken). The error is a
+// *TemplateError.
+func ParseTemplate(text, contentType string, events []string) (*Template, error) {
+	if len(text) > TemplateBytesMax {
+		return nil, &TemplateError{Message: fmt.Sprintf("%d bytes, at most %d", len(text), TemplateBytesMax)}
+	}
+	if !utf8.ValidString(text) {
+		return nil, &TemplateError{Message: "not UTF-8"}
+	}
+	t := &Template{text: text, escape: escapeFor(contentType)}
+	tree, others, err := parseTree(text)
+	if err != nil {
+		return nil, t.syntaxError(err)
+	}
+	if others || tree.Root == nil {
+		return nil, &TemplateError{Message: errNoTemplates.Error()}
+	}
+	t.root = tree.Root
+	c := checker{t: t, events: events}
+	if err := c.list(t.root, true); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Check is ParseTemplate, and an execution with sample if that is not nil: what goes wrong with it is an error too.
+func Check(text, contentType string, events []string, sample *Message) error {
+	t, err := ParseTemplate(text, contentType, events)
+	if err != nil || sample == nil {
+		return err
+	}
+	_, err = t.Execute(sample)
+	return err
+}
+
+const templateName = "t"
+
+// parseTree leaves functions to the checker, which knows where they are. others: there are definitions of more templates.
+func parseTree(text string) (tree *parse.Tree, others bool, err error) {
+	tree = parse.New(templateName)
+	tree.Mode = parse.SkipFuncCheck
+	set := make(map[string]*parse.Tree)
+	_, err = tree.Parse(text, "", "", set)
+	delete(set, templateName)
+	return tree, len(set) > 0, err
+}
+
+// parserPrefix is what the parser puts before its messages: template: name:line:
+var parserPrefix = regexp.MustCompile(`^template: ` + templateName + `:(\d+)(?::\d+)?: `)
+
+const parserEOF = "unexpected EOF"
+
+// syntaxError makes the parser's error ours. It knows the line only, and that of the end for what is not closed: the place
+// is that of the first action without which the text before it could be read.
+func (t *Template) syntaxError(err error) error {
+	message := parserPrefix.ReplaceAllString(err.Error(), "")
+	if strings.Contains(message, parserEOF) {
+		message += ": an if, range or with has no {{end}}"
+		return t.errorAt(len(t.text), message)
+	}
+	starts := actions(t.text)
+	low, high := 0, len(starts)-1 // the first action that fails is in [low, high]
+	for low < high {
+		middle := (low + high) / 2
+		_, _, err := parseTree(t.text[:starts[middle+1]])
+		if err != nil && !strings.Contains(err.Error(), parserEOF) {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	if len(starts) == 0 {
+		return t.errorAt(0, message)
+	}
+	return t.errorAt(starts[low], message)
+}
+
+// actions is where actions begin.
+func actions(text string) []int {
+	var starts []int
+	for at := 0; ; {
+		i := strings.Index(text[at:], "{{")
+		if i < 0 {
+			return starts
+		}
+		starts = append(starts, at+i)
+		at += i + len("{{")
+	}
+}
+
+// errorAt is an error at a byte of the text.
+func (t *Template) errorAt(at int, message string) *TemplateError {
+	before := t.text[:min(at, len(t.text))]
+	line := strings.LastIndexByte(before, '\n') + 1
+	return &TemplateError{
+		Line: strings.Count(before, "\n") + 1, Col: utf8.RuneCountInString(before[line:]) + 1, Message: cut(message),
+	}
+}
+
+func (t *Template) errorf(n parse.Node, format string, args ...any) *TemplateError {
+	return t.errorAt(t.start(n), fmt.Sprintf(format, args...))
+}
+
+// start is where a node begins. The parser gives fields of fields the place of their second name.
+func (t *Template) start(n parse.Node) int {
+	at, first := int(n.Position()), ""
+	switch n := n.(type) {
+	case *parse.FieldNode:
+		if len(n.Ident) > 1 {
+			first = "." + n.Ident[0]
+		}
+	case *parse.VariableNode:
+		if len(n.Ident) > 1 {
+			first = n.Ident[0]
+		}
+	}
+	if strings.HasSuffix(t.text[:min(at, len(t.text))], first) {
+		at -= len(first)
+	}
+	return at
+}
+
+// escape is what is done to strings that a template puts into its output, so that they can not end where they stand and
+// begin something else.
+type escape uint8
+
+const (
+	escapeNothing escape = iota
+	escapeJSON           // as the inside of a JSON string
+	escapeMarkup         // HTML and XML
+	escapeForm           // application/x-www-form-urlencoded
+)
+
+func escapeFor(contentType string) escape {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	switch {
+	case kind == TypeJSON || strings.HasSuffix(kind, "+json"):
+		return escapeJSON
+	case kind == "text/html" || kind == "text/xml" || kind == "application/xml" || strings.HasSuffix(kind, "+xml"):
+		return escapeMarkup
+	case kind == "application/x-www-form-urlencoded":
+		return escapeForm
+	}
+	return escapeNothing
+}
+
+// cut bounds a message: parts of it come from the template.
+func cut(message string) string {
+	const shown = 512
+	if len(message) > shown {
+		message = strings.ToValidUTF8(message[:shown], "") + "…"
+	}
+	return message
+}
+
+// quoted is a name as a template's author would write it, cut.
+func quoted(s string) string {
+	const shown = 64
+	if len(s) > shown {
+		s = strings.ToValidUTF8(s[:shown], "") + "…"
+	}
+	return strconv.Quote(s)
+}
+
+var errNoTemplates = errors.New("define, block and template are not available")

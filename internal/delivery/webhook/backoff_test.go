@@ -1,0 +1,84 @@
+package webhook_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/delivery/webhook"
+)
+
+var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// The table of the specification: how long after the first attempt each is made, without jitter.
+func TestScheduleOfStandardWebhooks(t *testing.T) {
+	want := []string{"0s", "5s", "5m5s", "35m5s", "2h35m5s", "7h35m5s", "17h35m5s", "31h35m5s", "51h35m5s", "75h35m5s"}
+	b := webhook.DefaultBackoff()
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	at, made := noon, 0
+	for {
+		next, again := b.Next(webhook.Outcome{Kind: webhook.Retry}, made, at, 0)
+		if !again {
+			break
+		}
+		at = next
+		if made < len(want) && at.Sub(noon).String() != want[made] {
+			t.Errorf("attempt %d after %v, want %s", made+1, at.Sub(noon), want[made])
+		}
+		made++
+	}
+	if made != len(want) {
+		t.Errorf("%d attempts, want %d", made, len(want))
+	}
+}
+
+func TestBackoffNext(t *testing.T) {
+	b := webhook.DefaultBackoff()
+	retry := func(after time.Duration) webhook.Outcome {
+		return webhook.Outcome{Kind: webhook.Retry, RetryAfter: after}
+	}
+	for _, tt := range []struct {
+		name   string
+		o      webhook.Outcome
+		made   int
+		random float64
+		wait   time.Duration
+		again  bool
+	}{
+		{"delivered", webhook.Outcome{Kind: webhook.Delivered}, 1, 0, 0, false},
+		{"permanent", webhook.Outcome{Kind: webhook.Permanent}, 1, 0, 0, false},
+		{"no kind", webhook.Outcome{}, 1, 0, 0, false},
+		{"stopped does not count", webhook.Outcome{Kind: webhook.Stopped}, 10, 0.9, 0, true},
+		{"jitter makes it longer", retry(0), 2, 0.5, 5*time.Minute + 30*time.Second, true},
+		{"the receiver wants more time", retry(time.Hour), 1, 0, time.Hour, true},
+		{"with jitter too", retry(time.Hour), 1, 0.5, time.Hour + 6*time.Minute, true},
+		{"the receiver wants less", retry(time.Second), 2, 0, 5 * time.Minute, true},
+		{"the receiver wants a year", retry(365 * 24 * time.Hour), 1, 0, 24 * time.Hour, true},
+		{"the last one", retry(0), 9, 0, 24 * time.Hour, true},
+		{"tried often enough", retry(time.Second), 10, 0, 0, false},
+		{"a count that can not be", retry(0), -1, 0, 0, false},
+	} {
+		next, again := b.Next(tt.o, tt.made, noon, tt.random)
+		if again != tt.again || again && next.Sub(noon) != tt.wait {
+			t.Errorf("%s: after %v, %v; want %v, %v", tt.name, next.Sub(noon), again, tt.wait, tt.again)
+		}
+	}
+}
+
+func TestBackoffValidate(t *testing.T) {
+	for _, b := range []webhook.Backoff{
+		{},
+		{Delays: make([]time.Duration, 65)},
+		{Delays: []time.Duration{-1}},
+		{Delays: []time.Duration{8 * 24 * time.Hour}},
+		{Delays: []time.Duration{0}, Jitter: -0.1},
+		{Delays: []time.Duration{0}, Jitter: 1.1},
+		{Delays: []time.Duration{0}, Jitter: math.NaN()},
+	} {
+		if b.Validate() == nil {
+			t.Errorf("%+v is taken", b)
+		}
+	}
+}

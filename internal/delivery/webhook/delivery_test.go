@@ -1,0 +1,146 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/delivery/webhook"
+)
+
+func TestDelivery(t *testing.T) {
+	d, err := webhook.ParseDelivery([]byte(`{
+		"url": "https://example.com/hook", "secrets": ["` + secret.Reveal() + `"], "headers": {"Authorization": "swordfish"},
+		"template": "{{json .Entity}}", "content_type": "application/json",
+		"quiet_hours": {"from": "22:00", "to": "07:00", "zone": "Europe/Berlin"},
+		"frequency_cap": {"count": 2, "per": "7d"},
+		"retries": ["5s", "1h30m", "1d"]
+	}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := d.Plan(webhook.Policy{}, []string{"signup"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	night := noon.Add(9 * time.Hour) // 23:00 in Berlin
+	if plan.Rules.Cap != (webhook.Cap{Count: 2, Per: 7 * 24 * time.Hour}) || !plan.Rules.Next(night, nil).Equal(night.Add(8*time.Hour)) {
+		t.Errorf("rules %+v", plan.Rules)
+	}
+	if want := []time.Duration{0, 5 * time.Second, 90 * time.Minute, 24 * time.Hour}; !slices.Equal(plan.Backoff.Delays, want) {
+		t.Errorf("delays %v, want %v", plan.Backoff.Delays, want)
+	}
+	if out, err := plan.Target.Body(message("t")); err != nil || string(out) != `"u7"` {
+		t.Errorf("body %s, %v", out, err)
+	}
+	shown, err := json.Marshal(d)
+	if err != nil || strings.Contains(string(shown), "swordfish") || strings.Contains(string(shown), secret.Reveal()[6:]) {
+		t.Errorf("shown as %s, %v", shown, err)
+	}
+	again, err := webhook.ParseDelivery(shown)
+	if err == nil {
+		_, err = again.Plan(webhook.Policy{}, nil)
+	}
+	for _, want := range []string{"the value of Authorization is masked", "secrets: number 1 is masked"} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "there are 0") {
+			t.Errorf("what is masked is given: %v, want %s", err, want)
+		}
+	}
+}
+
+func TestDeliveryDefaults(t *testing.T) {
+	for text, attempts := range map[string]int{"": 10, `, "retries": null`: 10, `, "retries": []`: 1} {
+		d, err := webhook.ParseDelivery([]byte(`{"url": "https://example.com", "secrets": ["` + secret.Reveal() + `"]` + text + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := d.Plan(webhook.Policy{}, nil)
+		if err != nil || len(plan.Backoff.Delays) != attempts || plan.Rules != (webhook.Rules{}) {
+			t.Errorf("%s: %+v, %v", text, plan, err)
+		}
+	}
+}
+
+// TestDeliveryToTopic: a topic stands in the place of a URL, with the same rules.
+func TestDeliveryToTopic(t *testing.T) {
+	d, err := webhook.ParseDelivery([]byte(`{"topic": "mails", "frequency_cap": {"count": 2, "per": "7d"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := d.Plan(webhook.Policy{}, nil)
+	if err != nil || plan.Topic != "mails" || plan.Target != nil || plan.Rules.Cap.Count != 2 {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	if shown, err := json.Marshal(d); err != nil || string(shown) != `{"topic":"mails","frequency_cap":{"count":2,"per":"7d"}}` {
+		t.Errorf("shown as %s, %v", shown, err)
+	}
+}
+
+func TestDeliveryFaults(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{``, "delivery: EOF"},
+		{`{"url": 5}`, "delivery: url: not a value"},
+		{`{"secrets": [{"swordfish": 1}]}`, "delivery: secrets: not a value"},
+		{`{"uri": "x"}`, `unknown field "uri"`},
+		{`{} {}`, "there is more after the object"},
+		{`{"secrets": ["swordfish"]}`, "secrets: number 1 does not begin with whsec_"},
+		{`{"url": "https://example.com", "secrets": ["", "` + secret.Reveal() + `"]}`, "secrets: number 1 is empty"},
+		{`{"url": "ftp://a", "secrets": ["` + secret.Reveal() + `", "swordfish"], "retries": ["x"]}`, "url: want https:// or http://\nsecrets: number 2 does not begin with whsec_\nretries: number 1"},
+		{`["swordfish"]`, "delivery: want an object"},
+		{`"swordfish"`, "delivery: want an object"},
+		{`{"topic": "t", "secrets": ["swordfish"]}`, "topic: url, headers, secrets"},
+		{`{"topic": "t", "url": "https://example.com"}`, "topic: url, headers, secrets"},
+		{`{"topic": "a b"}`, "topic: "},
+		{`{"topic": "firings"}`, "topic: firings is the engine's own"},
+		{strings.Repeat(" ", webhook.DeliveryBytesMax+1), "at most 262144"},
+		{`{"quiet_hours": {"from": "x"}}`, "quiet hours: from: \"x\""},
+		{`{"quiet_hours": {}}`, "quiet hours: zone: \"\""},
+		{`{"frequency_cap": {"count": 0, "per": "0s"}}`, "frequency cap: count and per are 0"},
+		{`{"frequency_cap": {"count": 1, "per": "forever"}}`, `frequency cap: per: "forever", want a duration`},
+		{`{"frequency_cap": {"count": 1, "per": "367d"}}`, "frequency cap: per is 8808h0m0s"},
+		{`{"frequency_cap": {"count": 1, "per": "99999999999d"}}`, "want a duration"},
+		{`{"retries": ["-5s"]}`, `retries: number 1: "-5s", want a duration`},
+		{`{"retries": ["8d"]}`, `retries: number 1: "8d", at most 7d`},
+		{`{"retries": [` + strings.Repeat(`"1s",`, 70) + `"1s"]}`, "retries: 71 of them, at most 63"},
+	} {
+		d, err := webhook.ParseDelivery([]byte(tt.text))
+		if err == nil {
+			_, err = d.Plan(webhook.Policy{}, nil)
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "swordfish") {
+			t.Errorf("%.80s: %v, want %s", tt.text, err, tt.want)
+		}
+	}
+}
+
+func FuzzParseDelivery(f *testing.F) {
+	f.Add([]byte(`{"url": "https://example.com/hook", "secrets": ["` + secret.Reveal() + `"], "headers": {"A": "b"}, "retries": ["1d"]}`))
+	f.Add([]byte(`{"quiet_hours": {"from": "22:00", "to": "07:00", "zone": "UTC"}, "frequency_cap": {"count": 2, "per": "7d"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d, err := webhook.ParseDelivery(text)
+		if err != nil {
+			return
+		}
+		plan, err := d.Plan(webhook.Policy{}, nil)
+		if (plan == nil) == (err == nil) {
+			t.Fatalf("%+v, %v", plan, err)
+		}
+		if plan != nil && (plan.Backoff.Validate() != nil || plan.Rules.Cap.Validate() != nil || plan.Rules.Next(noon, nil).Before(noon)) {
+			t.Fatalf("%+v", plan)
+		}
+	})
+}
+
+func TestCapSpan(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		``: 0, `null`: 0, `{"topic": "x"}`: 0, `{`: webhook.CapPerMax,
+		`{"topic": "x", "frequency_cap": {"count": 1, "per": "7d"}}`:    7 * 24 * time.Hour,
+		`{"topic": "x", "frequency_cap": {"count": 1, "per": "never"}}`: webhook.CapPerMax,
+	} {
+		if got := webhook.CapSpan([]byte(text)); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/delivery/template"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
+	signed "github.com/sebbroker/seb/webhook"
+)
+
+// TestTheDocumentIsRight: the examples and tables of docs/webhooks.md are what the code does.
+func TestTheDocumentIsRight(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/webhooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(text)
+	blocks := regexp.MustCompile("(?s)```[a-z]*\n(.*?)```").FindAllStringSubmatch(doc, -1)
+	if len(blocks) != 4 {
+		t.Fatalf("%d blocks of code, want request, receiver, delivery and template", len(blocks))
+	}
+
+	_, request, _ := strings.Cut(blocks[0][1], "\n\n")
+	var f signed.Firing
+	if err := json.Unmarshal([]byte(request), &f); err != nil {
+		t.Fatal(err)
+	}
+	m := &template.Message{
+		ID: f.ID, Trigger: f.Data.Trigger, Version: f.Data.TriggerVersion, Entity: f.Data.Entity, At: f.Timestamp, State: template.Fired,
+		Attempt: f.Attempt, Witness: f.Data.Witness,
+	}
+	if got, err := template.Default(m); err != nil || string(got) != regexp.MustCompile(`\n *`).ReplaceAllString(request, "") {
+		t.Errorf("the body is %s, %v\nnot %s", got, err, request)
+	}
+
+	d, err := webhook.ParseDelivery([]byte(strings.Replace(blocks[2][1], "whsec_…", secret.Reveal(), 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Headers["Authorization"] = "x"
+	if _, err := d.Plan(webhook.Policy{}, []string{"signup"}); err != nil {
+		t.Error(err)
+	}
+
+	d.Template = blocks[3][1]
+	plan, err := d.Plan(webhook.Policy{}, []string{"signup"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "Hello Ada,\nyou signed up on 24 April and have not made a project yet.\nYour plan includes a call with us.\n"
+	if got, err := plan.Target.Body(m); err != nil || string(got) != want {
+		t.Errorf("the template gives %q, %v", got, err)
+	}
+	checkTables(t, doc)
+}
+
+func checkTables(t *testing.T, doc string) {
+	for _, ask := range []struct{ template, list string }{
+		{"{{none}}", "there are "},
+		{"{{.none}}", "there are "},
+		{"{{.Witness.signup.none}}", "it has "},
+	} {
+		err := template.Check(ask.template, "text/plain", nil, nil)
+		_, names, ok := strings.Cut(err.Error(), ask.list)
+		if !ok {
+			t.Fatal(err)
+		}
+		for name := range strings.SplitSeq(names, ", ") {
+			if !strings.Contains(doc, "`"+name+"`") && !strings.Contains(doc, "`"+name+" ") && !strings.Contains(doc, "`"+name+".") {
+				t.Errorf("%s is not in the document", name)
+			}
+		}
+	}
+	sum := time.Duration(0)
+	for i, delay := range webhook.DefaultBackoff().Delays {
+		sum += delay
+		cells := regexp.MustCompile(fmt.Sprintf(`(?m)^\| %d \| (.*) \| (.*) \|$`, i+1)).FindStringSubmatch(doc)
+		if cells == nil {
+			t.Errorf("no row for attempt %d", i+1)
+			continue
+		}
+		after, err := time.ParseDuration(strings.NewReplacer(" ", "", "min", "m").Replace(cells[2]))
+		if cells[2] == "0" {
+			after, err = 0, nil
+		}
+		if err != nil || (sum-after).Abs() > 5*time.Second {
+			t.Errorf("attempt %d is after %v, the document says %s", i+1, sum, cells[2])
+		}
+	}
+}

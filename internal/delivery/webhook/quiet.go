@@ -1,0 +1,86 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sebbroker/seb/internal/delivery/template"
+)
+
+const day = 24 * time.Hour
+
+// QuietHours is a part of the day in which nothing is sent: from From until before To on the clocks of a time zone, over
+// midnight if To is the smaller. Where clocks are changed it is the clock that counts: what they skip never is, what they
+// repeat is quiet both times. The zero QuietHours forbids nothing. It may be used concurrently.
+type QuietHours struct {
+	from, to time.Duration // since midnight
+	zone     *time.Location
+}
+
+// ParseQuietHours reads hours such as "22:00" and "07:30", and the name of a zone in the IANA database, such as
+// "Europe/Berlin" or "UTC".
+func ParseQuietHours(from, to, zone string) (QuietHours, error) {
+	var q QuietHours
+	var faults []error
+	var err error
+	if q.from, err = parseClock(from); err != nil {
+		faults = append(faults, fmt.Errorf("quiet hours: from: %w", err))
+	}
+	if q.to, err = parseClock(to); err != nil {
+		faults = append(faults, fmt.Errorf("quiet hours: to: %w", err))
+	}
+	if len(faults) == 0 && q.from == q.to {
+		faults = append(faults, fmt.Errorf("quiet hours: from and to are both %s: nothing would ever be sent", from))
+	}
+	if q.zone, err = template.Zone(zone); err != nil {
+		faults = append(faults, fmt.Errorf("quiet hours: zone: %w", err))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return QuietHours{}, err
+	}
+	return q, nil
+}
+
+// parseClock reads hh:mm.
+func parseClock(s string) (time.Duration, error) {
+	at, err := time.Parse("15:04", s)
+	if err != nil || len(s) != len("15:04") {
+		return 0, fmt.Errorf("%.32q, want a time of day such as 22:00", s)
+	}
+	return time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute, nil
+}
+
+// Next is the first instant from t on that is not quiet: t itself if it is not.
+func (q QuietHours) Next(t time.Time) time.Time {
+	if q.zone == nil {
+		return t
+	}
+	local := t.In(q.zone)
+	for {
+		clock := timeOfDay(local)
+		if !q.quiet(clock) {
+			return local.In(t.Location())
+		}
+		// Within a zone's present offset the clock runs evenly; where it ends the clock jumps, and is read again.
+		end := local.Add((q.to - clock + day) % day)
+		_, jump := local.ZoneBounds()
+		if jump.IsZero() || end.Before(jump) {
+			return end.In(t.Location())
+		}
+		local = jump
+	}
+}
+
+func (q QuietHours) quiet(clock time.Duration) bool {
+	if q.from < q.to {
+		return clock >= q.from && clock < q.to
+	}
+	return clock >= q.from || clock < q.to
+}
+
+// timeOfDay is what a clock shows, which is not the time since midnight on days with a change.
+func timeOfDay(t time.Time) time.Duration {
+	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second +
+		time.Duration(t.Nanosecond())
+}

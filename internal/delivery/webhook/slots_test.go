@@ -1,0 +1,210 @@
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/delivery/webhook"
+)
+
+// TestHangingReceiversHoldUpNobody: as many triggers as there may be messages, all but one with receivers that never answer.
+func TestHangingReceiversHoldUpNobody(t *testing.T) {
+	hang := target(t, webhook.Config{URL: raw(t, func(c net.Conn) { head(c); gone(c) })})
+	o := local(t)
+	o.PerTrigger, o.Total = 4, 16
+	s := newSender(t, o) // closed before the receivers, which wait for their connections
+	well := target(t, webhook.Config{URL: server(t, func(http.ResponseWriter, *http.Request) {})})
+	ctx, cancel := context.WithCancel(t.Context())
+	var senders sync.WaitGroup
+	taken := make(map[string]int)
+	for range 5 {
+		for i := range 10 {
+			trigger := fmt.Sprint("hangs ", i)
+			slot := s.Reserve(hang, message(trigger))
+			if slot == nil {
+				continue
+			}
+			taken[trigger]++
+			senders.Go(func() {
+				defer slot.Release()
+				if got := slot.Send(ctx); got.Kind != webhook.Stopped {
+					t.Errorf("a receiver that hangs: %+v", got)
+				}
+			})
+		}
+	}
+	sum := 0
+	for _, n := range taken {
+		sum += n
+		if n > 4 {
+			t.Errorf("a trigger has %d places", n)
+		}
+	}
+	if len(taken) != 10 || sum > 15 {
+		t.Errorf("%d of 10 triggers have %d of 16 places: %v", len(taken), sum, taken)
+	}
+	for range 20 { // one after the other, while all those hang
+		slot := s.Reserve(well, message("well"))
+		if slot == nil {
+			t.Fatal("a trigger whose receiver is well finds no place")
+		}
+		if got := slot.Send(t.Context()); got.Kind != webhook.Delivered {
+			t.Errorf("%+v", got)
+		}
+		slot.Release()
+		slot.Release()
+	}
+	cancel()
+	senders.Wait()
+}
+
+func TestPlaces(t *testing.T) {
+	o := local(t)
+	o.PerTrigger, o.Total = 2, 6
+	s := newSender(t, o)
+	to := target(t, webhook.Config{URL: "http://127.0.0.1:1/"})
+	take := func(trigger string) *webhook.Slot {
+		slot := s.Reserve(to, message(trigger))
+		if slot != nil {
+			t.Cleanup(slot.Release)
+		}
+		return slot
+	}
+	for i, tt := range []struct {
+		trigger string
+		want    bool
+	}{
+		{"a", true},
+		{"a", true},
+		{"a", false}, // as many as a trigger may have
+		{"b", true},
+		{"b", false}, // half is taken: one at a time
+		{"c", true},
+		{"d", true},
+		{"d", false},
+		{"e", true}, // the last place
+		{"f", false},
+	} {
+		if got := take(tt.trigger) != nil; got != tt.want {
+			t.Errorf("step %d: trigger %s has a place: %v", i, tt.trigger, got)
+		}
+	}
+}
+
+func TestBytesAreBounded(t *testing.T) {
+	o := local(t)
+	o.Total, o.PerTrigger, o.Bytes = 100, 100, 150<<10
+	s := newSender(t, o)
+	large := target(t, webhook.Config{
+		URL: "http://127.0.0.1:1/", ContentType: "text/plain", Template: strings.Repeat("x", 60<<10) + strings.Repeat("{{.Entity}}", 100),
+	})
+	first := s.Reserve(large, message("a"))
+	if first == nil {
+		t.Fatal("no place for the first")
+	}
+	taken := 1
+	for i := range 10 {
+		if slot := s.Reserve(large, message(fmt.Sprint(i))); slot != nil {
+			taken++
+			defer slot.Release()
+		}
+	}
+	if taken != 1 { // 32 KiB and 60 KiB each, with room for growth: a second one has a place, and no room for its body
+		t.Errorf("%d messages within %d bytes", taken, o.Bytes)
+	}
+	first.Release()
+	if slot := s.Reserve(large, message("b")); slot == nil {
+		t.Error("no place after one was released")
+	} else {
+		slot.Release()
+	}
+}
+
+func TestOneMessageAlwaysHasRoom(t *testing.T) {
+	o := local(t)
+	o.Bytes = 32 << 10
+	s := newSender(t, o)
+	large := target(t, webhook.Config{URL: "http://127.0.0.1:1/", ContentType: "text/plain", Template: strings.Repeat("x", 60<<10)})
+	slot := s.Reserve(large, message("a"))
+	if slot == nil {
+		t.Fatal("a message larger than all the room is never sent")
+	}
+	if s.Reserve(large, message("b")) != nil {
+		t.Error("and a second one has a place as well")
+	}
+	slot.Release()
+}
+
+func TestCloseWaits(t *testing.T) {
+	s, err := webhook.NewSender(local(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived := make(chan struct{})
+	answer := make(chan struct{})
+	to := target(t, webhook.Config{URL: server(t, func(http.ResponseWriter, *http.Request) { close(arrived); <-answer })})
+	slot := s.Reserve(to, message("t"))
+	outcome := make(chan webhook.Outcome, 1)
+	go func() {
+		outcome <- slot.Send(t.Context())
+		slot.Release()
+	}()
+	<-arrived
+	closed := make(chan struct{})
+	go func() { s.Close(); close(closed) }()
+	for { // until Close has begun
+		other := s.Reserve(to, message("u"))
+		if other == nil {
+			break
+		}
+		other.Release()
+	}
+	select {
+	case <-closed:
+		t.Error("Close has returned while a message was under way")
+	default:
+	}
+	close(answer)
+	if got := <-outcome; got.Kind != webhook.Delivered {
+		t.Errorf("%+v", got)
+	}
+	<-closed
+	s.Close()
+}
+
+// TestManyAtOnce sends from many goroutines; under the race detector it shows that all may be shared.
+func TestManyAtOnce(t *testing.T) {
+	var arrived atomic.Int64
+	to := target(t, webhook.Config{
+		URL:      server(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }),
+		Template: `{{json .Witness.signup.Data.name}}`,
+	})
+	s := newSender(t, local(t))
+	m := message("t")
+	var delivered atomic.Int64
+	var senders sync.WaitGroup
+	for range 8 {
+		senders.Go(func() {
+			for range 50 {
+				slot := s.Reserve(to, m)
+				if slot == nil {
+					continue
+				}
+				if slot.Send(t.Context()).Kind == webhook.Delivered {
+					delivered.Add(1)
+				}
+				slot.Release()
+			}
+		})
+	}
+	senders.Wait()
+	if delivered.Load() == 0 || delivered.Load() != arrived.Load() {
+		t.Errorf("%d delivered, %d arrived", delivered.Load(), arrived.Load())
+	}
+}

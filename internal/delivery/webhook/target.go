@@ -1,0 +1,203 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"mime"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/delivery/template"
+	"github.com/sebbroker/seb/webhook"
+)
+
+// Limits of a Config.
+const (
+	URLBytesMax         = 2048
+	HeadersMax          = 16
+	HeaderNameBytesMax  = 64
+	HeaderValueBytesMax = 4096
+)
+
+// Config is where and how the messages of a trigger are sent, as its author wrote it. Printing it shows neither secrets nor
+// the headers' values; the URL may have a secret in its path or parameters, so it is not for logs.
+type Config struct {
+	URL string `json:"url,omitempty"`
+	// Headers are sent with every message, such as Authorization. What the protocol or the signature needs can not be set.
+	Headers map[string]config.Secret `json:"headers,omitempty"`
+	// Secrets sign every message: at least one, and more while secrets are changed.
+	Secrets []webhook.Secret `json:"secrets,omitempty"`
+	// Template makes the body; "" means the JSON of Firing.
+	Template string `json:"template,omitempty"`
+	// ContentType is that of the Template's output, "" means application/json. Strings that the template puts in are escaped
+	// for it if it is JSON, HTML, XML or a form.
+	ContentType string `json:"content_type,omitempty"`
+}
+
+// Target is a Config that was checked. It may be used concurrently.
+type Target struct {
+	url         string
+	header      http.Header // of every request, without those of the signature
+	secrets     []webhook.Secret
+	template    *template.Template // nil: the default body
+	contentType string
+}
+
+// Parse checks a Config and reports every fault at once, each beginning with the name of its field. events are the names in
+// the trigger's expression, the only ones that a template's .Witness can have; nil leaves that check out, for a trigger that
+// was checked when it was made.
+func Parse(c Config, p Policy, events []string) (*Target, error) {
+	t := &Target{contentType: template.TypeJSON}
+	var faults []error
+	fault := func(field string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", field, err))
+		}
+	}
+	var err error
+	t.url, err = checkURL(c.URL, p)
+	fault("url", err)
+	t.header, err = checkHeaders(c.Headers)
+	fault("headers", err)
+	t.secrets = slices.Clone(c.Secrets)
+	if n := len(c.Secrets); n < 1 || n > webhook.SecretsMax || slices.ContainsFunc(c.Secrets, webhook.Secret.IsZero) {
+		fault("secrets", fmt.Errorf("want 1 to %d, none of them empty; there are %d", webhook.SecretsMax, n))
+	}
+	if c.Template == "" {
+		if c.ContentType != "" {
+			fault("content_type", errors.New("only a template has one: the default body is "+template.TypeJSON))
+		}
+	} else {
+		if c.ContentType != "" {
+			t.contentType, err = checkContentType(c.ContentType)
+			fault("content_type", err)
+		}
+		t.template, err = template.ParseTemplate(c.Template, t.contentType, events)
+		fault("template", err)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	t.header.Set("Content-Type", t.contentType)
+	return t, nil
+}
+
+// Body makes the body of a message. An error is for ever: the same message gives the same one.
+func (t *Target) Body(m *template.Message) ([]byte, error) {
+	if t.template != nil {
+		return t.template.Execute(m)
+	}
+	return template.Default(m)
+}
+
+// checkURL does not repeat the URL, of which every part may be a secret.
+func checkURL(text string, p Policy) (string, error) {
+	if text == "" || len(text) > URLBytesMax {
+		return "", fmt.Errorf("%d bytes, want 1 to %d", len(text), URLBytesMax)
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", errors.New("has a space, a control character or one outside of ASCII: write names in punycode and escape the rest")
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "", errors.New("want https://host/path: it can not be read")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return "", errors.New("want https:// or http://")
+	case u.Opaque != "" || u.Hostname() == "":
+		return "", errors.New("want https://host/path: it has no host")
+	case u.User != nil:
+		return "", errors.New("has a user: use an Authorization header")
+	case strings.Contains(text, "#"):
+		return "", errors.New("has a fragment, which is not sent")
+	case strings.HasSuffix(u.Host, ":"):
+		return "", errors.New("has a colon without a port")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return "", errors.New("port: want 1 to 65535")
+		}
+	}
+	return u.String(), checkHost(u.Hostname(), p)
+}
+
+// checkHost refuses addresses, and the name that everybody gives to one, before anything is sent. All else is looked at
+// when it is connected to: what a name means is only known then, as is what resolvers make of 0x7f.1 and the like.
+func checkHost(host string, p Policy) error {
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	addr, err := netip.ParseAddr(name)
+	switch {
+	case err == nil:
+	case name == "localhost" || strings.HasSuffix(name, ".localhost"):
+		addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	default:
+		return nil
+	}
+	if err := p.Check(addr); err != nil {
+		return fmt.Errorf("the host is refused: %w", err)
+	}
+	return nil
+}
+
+// ownHeaders are set by the sender, by net/http, or mean something between two machines only.
+var ownHeaders = []string{
+	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Expect", "Host", "Keep-Alive",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+var ownPrefixes = []string{"Webhook-", "Proxy-"}
+
+func checkHeaders(headers map[string]config.Secret) (http.Header, error) {
+	if len(headers) > HeadersMax {
+		return nil, fmt.Errorf("%d of them, at most %d", len(headers), HeadersMax)
+	}
+	h := make(http.Header)
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		value := headers[name].Reveal()
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case len(name) > HeaderNameBytesMax || !isToken(name):
+			faults = append(faults, fmt.Errorf("name %.64q: want 1 to %d letters, digits and hyphens", name, HeaderNameBytesMax))
+		case slices.Contains(ownHeaders, canonical) ||
+			slices.ContainsFunc(ownPrefixes, func(p string) bool { return strings.HasPrefix(canonical, p) }):
+			faults = append(faults, fmt.Errorf("%s can not be set", canonical))
+		case h[canonical] != nil:
+			faults = append(faults, fmt.Errorf("%s is there twice", canonical))
+		case value == headers[name].String() && value != "":
+			faults = append(faults, fmt.Errorf("the value of %s is masked, as answers show it: give the value itself", canonical))
+		case len(value) > HeaderValueBytesMax || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+			faults = append(faults, fmt.Errorf("value of %s: want at most %d characters of printable ASCII", canonical, HeaderValueBytesMax))
+		default:
+			h.Set(canonical, value)
+		}
+	}
+	return h, errors.Join(faults...)
+}
+
+// isToken is narrower than the HTTP grammar, which has room for signs that servers read in different ways: an underscore is
+// a hyphen to many.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-')
+	})
+}
+
+const contentTypeMax = 128
+
+func checkContentType(text string) (string, error) {
+	kind, params, err := mime.ParseMediaType(text)
+	if err != nil || len(text) > contentTypeMax || !strings.Contains(kind, "/") {
+		return "", fmt.Errorf("%.128q, want a media type such as %s or text/plain; charset=utf-8", text, template.TypeJSON)
+	}
+	if set := params["charset"]; set != "" && !strings.EqualFold(set, "utf-8") {
+		return "", fmt.Errorf("charset %.32q: bodies are UTF-8", set)
+	}
+	return mime.FormatMediaType(kind, params), nil
+}

@@ -1,0 +1,339 @@
+package coordinator
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
+)
+
+// Options are what Open needs. Broker must be set; a zero number means its default.
+type Options struct {
+	Broker *broker.Broker
+	// InitialDelay is how long an empty group waits for more members after each that joins: 3 s, as Kafka does. Negative:
+	// not at all.
+	InitialDelay time.Duration
+	// SessionMin and SessionMax bound the session timeout that members may ask for: 6 s, 30 min.
+	SessionMin, SessionMax time.Duration
+	// Session is how long a member of the consumer protocol may be silent: 45 s. Beat is how often it is told to call: 5 s.
+	Session, Beat time.Duration
+	// MembersMax bounds the members of a group: 1000. All groups are bounded by the budget's class for them.
+	MembersMax int
+	// CommitTimeout is how long Wait of a commit waits: 10 s.
+	CommitTimeout time.Duration
+
+	Logger  *slog.Logger // slog.Default()
+	Metrics *metrics.Set // an own set; it is not registered anywhere
+}
+
+// memberShare is the part of what all groups may hold, one in so many, that one member may tell about itself.
+const memberShare = 8
+
+func (o Options) withDefaults() Options {
+	if o.InitialDelay == 0 {
+		o.InitialDelay = 3 * time.Second
+	}
+	o.InitialDelay = max(0, o.InitialDelay)
+	if o.SessionMin == 0 {
+		o.SessionMin = 6 * time.Second
+	}
+	if o.SessionMax == 0 {
+		o.SessionMax = 30 * time.Minute
+	}
+	if o.Session == 0 {
+		o.Session = 45 * time.Second
+	}
+	if o.Beat == 0 {
+		o.Beat = 5 * time.Second
+	}
+	if o.MembersMax == 0 {
+		o.MembersMax = 1000
+	}
+	if o.CommitTimeout == 0 {
+		o.CommitTimeout = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.NewSet()
+	}
+	return o
+}
+
+// Coordinator coordinates all groups of a broker, while that leads. Its methods may be called concurrently; none waits but
+// those that take a context.
+type Coordinator struct {
+	o     Options
+	b     *broker.Broker
+	met   *meters
+	began time.Time
+	wake  chan struct{} // one place: the next tick is earlier than the timer knows
+	done  sync.WaitGroup
+	end   context.CancelFunc
+	ctx   context.Context // ends with the coordinator: commits that are not sent then never will be
+
+	mu      sync.Mutex // guards what follows
+	core    *group.Core
+	over    bool // closed, or the broker is done
+	held    *budget.Reservation
+	tickets group.Ticket
+	joins   map[group.Ticket]chan group.JoinAnswer
+	syncs   map[group.Ticket]chan group.SyncAnswer
+	out     group.Answers
+	armed   int64 // what the timer waits for
+}
+
+// Open starts the coordinator of a broker, which must outlive it. ctx must outlive Close; its end ends what waits.
+func Open(ctx context.Context, o Options) *Coordinator {
+	c := &Coordinator{
+		o: o.withDefaults(), b: o.Broker, began: time.Now(), wake: make(chan struct{}, 1), armed: math.MaxInt64,
+		joins: make(map[group.Ticket]chan group.JoinAnswer), syncs: make(map[group.Ticket]chan group.SyncAnswer),
+	}
+	c.ctx, c.end = context.WithCancel(ctx)
+	c.met = newMeters(c)
+	c.done.Go(c.run)
+	return c
+}
+
+// Close refuses what comes, answers what waits (group.NotCoordinator), and waits until every commit that it admitted is settled
+// or will never be sent. Closing twice waits again.
+func (c *Coordinator) Close() {
+	c.end()
+	c.done.Wait()
+}
+
+// run ticks, and ends the groups when the broker does.
+func (c *Coordinator) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.wake:
+		case <-timer.C:
+		case <-c.b.Done():
+			c.stop()
+			return
+		case <-c.ctx.Done():
+			c.stop()
+			return
+		}
+		c.mu.Lock()
+		if c.core != nil {
+			c.core.Tick(c.now(), &c.out)
+			c.armed = c.core.Next()
+			c.settleLocked()
+		}
+		timer.Reset(time.Duration(min(c.armed-c.now(), int64(time.Hour))))
+		c.mu.Unlock()
+	}
+}
+
+// stop answers everything that is parked, and forgets the groups.
+func (c *Coordinator) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	for t, ch := range c.joins {
+		ch <- group.JoinAnswer{Ticket: t, Code: group.NotCoordinator, Generation: -1}
+	}
+	for t, ch := range c.syncs {
+		ch <- group.SyncAnswer{Ticket: t, Code: group.NotCoordinator}
+	}
+	clear(c.joins)
+	clear(c.syncs)
+	c.core = nil
+	c.held.Release()
+}
+
+// now is the core's clock, in nanoseconds; it never goes back.
+func (c *Coordinator) now() int64 { return int64(time.Since(c.began)) }
+
+// leadLocked says whether requests can be answered, and makes the core when the broker begins to lead.
+func (c *Coordinator) leadLocked() group.Code {
+	switch {
+	case c.over || c.b.ReadOnly() || c.b.Err() != nil:
+		return group.NotCoordinator
+	case c.b.Leads() && c.core != nil:
+		return group.OK
+	case c.core != nil: // it led
+		return group.NotCoordinator
+	case !c.b.Leads():
+		return group.CoordinatorLoadInProgress
+	}
+	class := c.b.Budget().Class(budget.Groups)
+	held, err := class.Reserve(0)
+	if err != nil {
+		return group.CoordinatorNotAvailable
+	}
+	c.held = held
+	c.core = group.New(group.Config{
+		Epoch: c.b.Epoch(), Began: c.now(), InitialDelay: int64(c.o.InitialDelay), SessionMin: int64(c.o.SessionMin), SessionMax: int64(c.o.SessionMax),
+		Session: int64(c.o.Session), Topics: topics{c.b}, MembersMax: c.o.MembersMax, BytesMax: class.Limit(), MemberBytesMax: class.Limit() / memberShare,
+	})
+	return group.OK
+}
+
+// leadOfLocked says whether requests about a group can be answered.
+func (c *Coordinator) leadOfLocked(groupID string) group.Code {
+	code := c.leadLocked()
+	if code == group.OK && broker.CheckGroup(groupID) != nil {
+		code = group.InvalidGroupID
+	}
+	return code
+}
+
+// Ready says whether this is where groups are coordinated: OK, NotCoordinator, or CoordinatorLoadInProgress.
+func (c *Coordinator) Ready() group.Code {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leadLocked()
+}
+
+// settleLocked delivers the core's answers, counts its memory and has the timer wait for its next tick.
+func (c *Coordinator) settleLocked() {
+	for _, a := range c.out.Joins {
+		c.joins[a.Ticket] <- a // one place each, and one answer
+		delete(c.joins, a.Ticket)
+		if a.Code == group.GroupMaxSizeReached {
+			c.met.full.Inc()
+		}
+	}
+	for _, a := range c.out.Syncs {
+		c.syncs[a.Ticket] <- a
+		delete(c.syncs, a.Ticket)
+	}
+	clear(c.out.Joins)
+	clear(c.out.Syncs)
+	c.out = group.Answers{Joins: c.out.Joins[:0], Syncs: c.out.Syncs[:0]}
+	c.countLocked()
+	if c.core.Next() < c.armed {
+		c.armed = c.core.Next()
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// countLocked has the budget show what the groups hold. The core keeps below the class by itself, and nobody else uses it.
+func (c *Coordinator) countLocked() {
+	switch more := c.core.Bytes() - c.held.Size(); {
+	case more > 0:
+		if err := c.held.Grow(more); err != nil {
+			c.o.Logger.Warn("groups: memory is not accounted for", "err", err)
+		}
+	case more < 0:
+		c.held.Shrink(-more)
+	}
+}
+
+// Join is group.Core.Join. The answer comes on the channel, once; nobody has to take it.
+func (c *Coordinator) Join(r *group.JoinRequest) <-chan group.JoinAnswer {
+	ch := make(chan group.JoinAnswer, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if code := c.leadOfLocked(r.Group); code != group.OK {
+		ch <- group.JoinAnswer{Code: code, Member: r.Member, Generation: -1}
+		return ch
+	}
+	c.tickets++
+	c.joins[c.tickets] = ch
+	c.core.Join(c.now(), r, c.tickets, &c.out)
+	c.settleLocked()
+	return ch
+}
+
+// Sync is group.Core.Sync. The answer comes on the channel, once; nobody has to take it.
+func (c *Coordinator) Sync(r *group.SyncRequest) <-chan group.SyncAnswer {
+	ch := make(chan group.SyncAnswer, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if code := c.leadLocked(); code != group.OK {
+		ch <- group.SyncAnswer{Code: code}
+		return ch
+	}
+	c.tickets++
+	c.syncs[c.tickets] = ch
+	c.core.Sync(c.now(), r, c.tickets, &c.out)
+	c.settleLocked()
+	return ch
+}
+
+// Heartbeat is group.Core.Heartbeat.
+func (c *Coordinator) Heartbeat(r *group.Caller) group.Code {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if code := c.leadLocked(); code != group.OK {
+		return code
+	}
+	return c.core.Heartbeat(c.now(), r)
+}
+
+// Leave is group.Core.Leave; a code other than OK is for all.
+func (c *Coordinator) Leave(groupID string, leaving []group.Leaving) ([]group.Code, group.Code) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	code := c.leadLocked()
+	if code == group.OK && groupID == "" {
+		code = group.InvalidGroupID
+	}
+	if code != group.OK {
+		return nil, code
+	}
+	codes := c.core.Leave(c.now(), groupID, leaving, &c.out)
+	c.settleLocked()
+	return codes, group.OK
+}
+
+// Describe describes a group. One that only has committed offsets is Empty, one that has nothing Dead.
+func (c *Coordinator) Describe(name string) (group.View, group.Code) {
+	c.mu.Lock()
+	code := c.leadLocked()
+	v := group.View{Name: name, State: group.Dead}
+	known := false
+	if code == group.OK {
+		v, known = c.core.Describe(name)
+	}
+	c.mu.Unlock()
+	if code != group.OK || known {
+		return v, code
+	}
+	if c.b.GroupRef(name).Offsets > 0 {
+		v.State = group.Empty
+	}
+	return v, code
+}
+
+// List describes all groups by name, without their members: those that have some, and those with committed offsets.
+func (c *Coordinator) List() ([]group.View, group.Code) {
+	c.mu.Lock()
+	code := c.leadLocked()
+	var active []group.View
+	if code == group.OK {
+		active = c.core.List()
+	}
+	c.mu.Unlock()
+	if code != group.OK {
+		return nil, code
+	}
+	var list []group.View
+	for _, g := range c.b.GroupRefs() {
+		for len(active) > 0 && active[0].Name < g.Name {
+			list, active = append(list, active[0]), active[1:]
+		}
+		if len(active) > 0 && active[0].Name == g.Name {
+			list, active = append(list, active[0]), active[1:]
+			continue
+		}
+		list = append(list, group.View{Name: g.Name, State: group.Empty})
+	}
+	return append(list, active...), group.OK
+}

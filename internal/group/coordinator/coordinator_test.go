@@ -1,0 +1,441 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log"
+
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/group/coordinator"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// gated is a store whose PUTs wait while the gate is shut.
+type gated struct {
+	objstore.Store
+	gate atomic.Pointer[chan struct{}]
+}
+
+func (g *gated) Put(ctx context.Context, key string, body objstore.Body) error {
+	if ch := g.gate.Load(); ch != nil {
+		select {
+		case <-*ch:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return g.Store.Put(ctx, key, body)
+}
+
+// shut holds up all PUTs until what it returns is called.
+func (g *gated) shut() (open func()) {
+	ch := make(chan struct{})
+	g.gate.Store(&ch)
+	return func() {
+		g.gate.Store(nil)
+		close(ch)
+	}
+}
+
+// life is a broker and its coordinator.
+type life struct {
+	t *testing.T
+	b *broker.Broker
+	c *coordinator.Coordinator
+}
+
+func open(t *testing.T, s objstore.Store, change func(o *coordinator.Options)) *life {
+	t.Helper()
+	b, err := broker.Open(t.Context(), broker.Options{
+		Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true,
+		Timeouts: log.Timeouts{Put: 50 * time.Millisecond, Read: 50 * time.Millisecond},
+		Logger:   slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := coordinator.Options{Broker: b, InitialDelay: -1, SessionMin: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&o)
+	}
+	l := &life{t: t, b: b, c: coordinator.Open(context.Background(), o)}
+	t.Cleanup(l.kill)
+	if err := b.EnsureTopic(t.Context(), "t"); err != nil && !errors.Is(err, broker.ErrReadOnly) {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// kill ends both as a crash would: nothing is sent any more.
+func (l *life) kill() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = l.b.Close(ctx)
+	l.c.Close()
+}
+
+func request(member string) *group.JoinRequest {
+	return &group.JoinRequest{
+		Group: "g", Member: member, Client: "c", ProtocolType: "consumer", SessionTimeout: int64(time.Minute),
+		Protocols: []group.Protocol{{Name: "range", Metadata: []byte("m")}},
+	}
+}
+
+// soon is what comes from a channel.
+func soon[T any](t *testing.T, ch <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(20 * time.Second):
+		t.Fatal("no answer")
+	}
+	return v
+}
+
+// until polls.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: ", what)
+		}
+	}
+}
+
+func caller(a group.JoinAnswer) *group.Caller {
+	return &group.Caller{Group: "g", Member: a.Member, Client: "c", Generation: a.Generation}
+}
+
+// member makes a group of one.
+func (l *life) member() group.JoinAnswer {
+	l.t.Helper()
+	a := soon(l.t, l.c.Join(request("")))
+	if a.Code != group.OK {
+		l.t.Fatalf("%+v", a)
+	}
+	s := soon(l.t, l.c.Sync(&group.SyncRequest{Caller: *caller(a), Assignments: []group.Assignment{{Member: a.Member, Data: []byte("all")}}}))
+	if s.Code != group.OK || string(s.Assignment) != "all" {
+		l.t.Fatalf("%+v", s)
+	}
+	return a
+}
+
+func (l *life) commit(r *group.Caller, offset int64) group.Code {
+	errs, code := l.c.Commit(r, []broker.OffsetCommit{{Topic: "t", Offset: offset}})(context.Background())
+	switch {
+	case code != group.OK || errs[0] == nil:
+		return code
+	case errors.Is(errs[0], broker.ErrOutcomeUnknown):
+		return group.RequestTimedOut
+	case errors.Is(errs[0], broker.ErrFenced), errors.Is(errs[0], broker.ErrClosed):
+		return group.NotCoordinator
+	}
+	l.t.Fatal(errs[0])
+	return code
+}
+
+func (l *life) committed() int64 {
+	l.t.Helper()
+	info, err := l.c.Offsets(l.t.Context(), "g")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if len(info.Offsets) == 0 {
+		return -1
+	}
+	return info.Offsets[0].Offset
+}
+
+func (l *life) used() int64 { return l.b.Budget().Class(budget.Groups).Used() }
+
+func TestAGroupIsTheSameFromEverySide(t *testing.T) {
+	ctx := t.Context()
+	l := open(t, objstore.NewMemory(), nil)
+	if got := l.committed(); got != -1 {
+		t.Fatal(got)
+	}
+	a := l.member()
+	if code := l.commit(caller(a), 3); code != group.OK {
+		t.Fatal(code)
+	}
+	if g, err := l.b.Group(ctx, "g", false); err != nil || g.Offsets[0].Offset != 3 {
+		t.Fatal(g, err)
+	}
+	expected := int64(3)
+	errs := l.c.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "t", Offset: 9}, {Topic: "t", Offset: 4, Expected: &expected}})
+	if !errors.Is(errs[0], broker.ErrGroupActive) || errs[1] != nil || l.committed() != 4 {
+		t.Fatal(errs, l.committed())
+	}
+	for _, err := range []error{l.c.DeleteGroup(ctx, "g"), l.c.DeleteOffset(ctx, "g", "t", 0)} {
+		if !errors.Is(err, broker.ErrGroupActive) {
+			t.Fatal(err)
+		}
+	}
+	if v, code := l.c.Describe("g"); code != group.OK || v.State != group.Stable || len(v.Members) != 1 {
+		t.Fatalf("%+v %d", v, code)
+	}
+	if l.used() == 0 {
+		t.Fatal("a member takes no memory")
+	}
+	if codes, code := l.c.Leave("g", []group.Leaving{{Member: a.Member}}); code != group.OK || codes[0] != group.OK {
+		t.Fatal(codes, code)
+	}
+	if v, _ := l.c.Describe("g"); v.State != group.Empty || l.used() != 0 {
+		t.Fatalf("%+v, %d bytes", v, l.used())
+	}
+	if errs := l.c.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "t", Offset: 9}}); errs[0] != nil || l.committed() != 9 {
+		t.Fatal(errs)
+	}
+	for _, bad := range []string{"", "g\n"} {
+		if err := l.c.CommitOffsets(ctx, bad, []broker.OffsetCommit{{Topic: "t", Offset: 9}})[0]; !errors.Is(err, broker.ErrInvalid) {
+			t.Fatal(err)
+		}
+	}
+	if err := l.c.DeleteOffset(ctx, "g", "t", 0); err != nil || l.committed() != -1 {
+		t.Fatal(err)
+	}
+	if err := l.c.DeleteGroup(ctx, "g"); !errors.Is(err, broker.ErrUnknownGroup) {
+		t.Fatal(err)
+	}
+	if v, code := l.c.Describe("g"); v.State != group.Dead || code != group.OK || l.used() != 0 {
+		t.Fatalf("%+v %d, %d bytes", v, code, l.used())
+	}
+}
+
+func TestListing(t *testing.T) {
+	l := open(t, objstore.NewMemory(), nil)
+	for _, name := range []string{"d", "b", "f"} {
+		l.b.CommitOffsets(t.Context(), name, []broker.OffsetCommit{{Topic: "t"}})
+	}
+	for _, name := range []string{"e", "d", "a"} {
+		r := request("")
+		r.Group = name
+		soon(t, l.c.Join(r))
+	}
+	list, code := l.c.List()
+	var got []string
+	for _, v := range list {
+		got = append(got, v.Name+" "+v.State.String())
+	}
+	const want = "a CompletingRebalance, b Empty, d CompletingRebalance, e CompletingRebalance, f Empty"
+	if s := strings.Join(got, ", "); s != want || code != group.OK {
+		t.Fatal(s, code)
+	}
+}
+
+func TestSilentMembersExpireByTheClock(t *testing.T) {
+	l := open(t, objstore.NewMemory(), nil)
+	r := request("")
+	r.SessionTimeout = int64(20 * time.Millisecond)
+	soon(t, l.c.Join(r))
+	until(t, "it expires", func() bool { return l.used() == 0 })
+}
+
+// TestTheNextGenerationWaitsForCommits: of a commit that is on its way to the store.
+func TestTheNextGenerationWaitsForCommits(t *testing.T) {
+	s := &gated{Store: objstore.NewMemory()}
+	l := open(t, s, func(o *coordinator.Options) { o.CommitTimeout = time.Millisecond })
+	a := l.member()
+	reopen := s.shut()
+	if code := l.commit(caller(a), 7); code != group.RequestTimedOut {
+		t.Fatal(code)
+	}
+	again := l.c.Join(request(a.Member))
+	if code := l.commit(caller(a), 8); code != group.RebalanceInProgress {
+		t.Fatal(code)
+	}
+	select {
+	case a := <-again:
+		t.Fatalf("%+v before the commit is settled", a)
+	default:
+	}
+	if got := l.committed(); got != -1 {
+		t.Fatal(got)
+	}
+	reopen()
+	next := soon(t, again)
+	if next.Code != group.OK || next.Generation != a.Generation+1 || l.committed() != 7 {
+		t.Fatalf("%+v, committed %d", next, l.committed())
+	}
+	// The same for who is no member, and for members that come meanwhile.
+	l.c.Leave("g", []group.Leaving{{Member: a.Member}})
+	reopen = s.shut()
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() { gone <- l.c.DeleteGroup(ctx, "g") }()
+	until(t, "the deletion is admitted", func() bool { return l.used() > 0 })
+	fresh := l.c.Join(request(""))
+	cancel()
+	if err := soon(t, gone); !errors.Is(err, broker.ErrOutcomeUnknown) {
+		t.Fatal(err)
+	}
+	select {
+	case a := <-fresh:
+		t.Fatalf("%+v before the deletion is settled", a)
+	default:
+	}
+	reopen()
+	if a := soon(t, fresh); a.Code != group.OK || l.committed() != -1 {
+		t.Fatalf("%+v, committed %d", a, l.committed())
+	}
+}
+
+// TestTwoCoordinatorsAlive: what one that was deposed admits is fenced by the log, what its members say to the next one is
+// refused, and the group has what was acknowledged last (RELIABILITY: a stale coordinator rewinds committed offsets).
+func TestTwoCoordinatorsAlive(t *testing.T) {
+	s := objstore.NewMemory()
+	var lives []*life
+	var members []group.JoinAnswer
+	for epoch := range 4 {
+		l := open(t, s, nil)
+		if got := l.committed(); got != int64(epoch)-1 {
+			t.Fatalf("epoch %d begins at %d", epoch, got)
+		}
+		for i, zombie := range members {
+			if code := l.commit(caller(zombie), 1000); code != group.IllegalGeneration {
+				t.Fatalf("a member of coordinator %d: %d", i, code)
+			}
+			if code := l.c.Heartbeat(caller(zombie)); code != group.RebalanceInProgress {
+				t.Fatalf("a member of coordinator %d beats: %d", i, code)
+			}
+		}
+		a := l.member()
+		for i, zombie := range members {
+			z := caller(zombie)
+			for _, z.Generation = range []int32{zombie.Generation, a.Generation, -1} {
+				if code := l.commit(z, 1000); code != group.UnknownMemberID {
+					t.Fatalf("a member of coordinator %d in generation %d: %d", i, z.Generation, code)
+				}
+				if code := l.c.Heartbeat(z); code != group.UnknownMemberID {
+					t.Fatal(code)
+				}
+			}
+		}
+		if code := l.commit(caller(a), int64(epoch)); code != group.OK {
+			t.Fatal(code)
+		}
+		for i, old := range lives {
+			if code := old.commit(caller(members[i]), 2000); code != group.NotCoordinator && code != group.RequestTimedOut {
+				t.Fatalf("coordinator %d answered %d", i, code)
+			}
+			if got := l.committed(); got != int64(epoch) {
+				t.Fatalf("%d was committed through a coordinator that is deposed", got)
+			}
+		}
+		lives, members = append(lives, l), append(members, a)
+	}
+	// Those that have noticed say so, whatever they are asked.
+	for i, old := range lives[:3] {
+		soon(t, old.b.Done())
+		j := soon(t, old.c.Join(request("")))
+		sync := soon(t, old.c.Sync(&group.SyncRequest{Caller: *caller(members[i])}))
+		_, leave := old.c.Leave("g", nil)
+		_, list := old.c.List()
+		_, described := old.c.Describe("g")
+		if _, err := old.c.Offsets(t.Context(), "g"); !errors.Is(err, broker.ErrFenced) {
+			t.Fatal(err)
+		}
+		for _, code := range []group.Code{j.Code, sync.Code, leave, list, described, old.c.Heartbeat(caller(members[i])), old.c.Ready()} {
+			if code != group.NotCoordinator {
+				t.Fatal(code)
+			}
+		}
+		if err := old.c.DeleteGroup(t.Context(), "g"); !errors.Is(err, broker.ErrFenced) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWhatIsParkedIsAnsweredAtTheEnd: of the broker, or of the coordinator.
+func TestWhatIsParkedIsAnsweredAtTheEnd(t *testing.T) {
+	for name, end := range map[string]func(l *life, s objstore.Store){
+		"closed": func(l *life, _ objstore.Store) { l.c.Close() },
+		"killed": func(l *life, _ objstore.Store) { l.kill() },
+		"fenced": func(l *life, s objstore.Store) {
+			open(l.t, s, nil)
+			l.b.CommitOffsets(context.Background(), "h", []broker.OffsetCommit{{Topic: "t"}}) // it notices
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := objstore.NewMemory()
+			l := open(t, s, nil)
+			a := l.member()
+			second := l.c.Join(request(""))
+			third := l.c.Join(request(""))
+			end(l, s)
+			for _, ch := range []<-chan group.JoinAnswer{second, third, l.c.Join(request(a.Member))} {
+				if a := soon(t, ch); a.Code != group.NotCoordinator {
+					t.Fatalf("%+v", a)
+				}
+			}
+			if l.used() != 0 {
+				t.Fatal(l.used())
+			}
+		})
+	}
+}
+
+func TestAFollowerCoordinatesNothing(t *testing.T) {
+	s := objstore.NewMemory()
+	open(t, s, nil)
+	o := broker.Options{Store: s, Logger: slog.New(slog.DiscardHandler)}
+	o.Core.ReadOnly = true
+	b, err := broker.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := coordinator.Open(context.Background(), coordinator.Options{Broker: b})
+	defer func() {
+		c.Close()
+		_ = b.Close(context.Background())
+	}()
+	if code := c.Ready(); code != group.NotCoordinator {
+		t.Fatal(code)
+	}
+	_, offsets := c.Offsets(t.Context(), "g")
+	for _, err := range []error{c.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t"}})[0], offsets} {
+		if !errors.Is(err, broker.ErrReadOnly) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestMemoryOfGroupsIsBounded(t *testing.T) {
+	l := open(t, objstore.NewMemory(), nil)
+	class := l.b.Budget().Class(budget.Groups)
+	let, refused := 0, 0
+	for i := range 2000 {
+		r := request("")
+		r.Group = fmt.Sprint("g", i)
+		r.Protocols[0].Metadata = make([]byte, 4000)
+		if a := soon(t, l.c.Join(r)); a.Code == group.OK {
+			let++
+		} else if a.Code == group.GroupMaxSizeReached {
+			refused++
+		} else {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if used := class.Used(); refused == 0 || used > class.Limit() || used < class.Limit()*9/10 || int64(let)*4000 > used {
+		t.Fatalf("%d let in, %d refused, %d bytes of %d", let, refused, used, class.Limit())
+	}
+	r := request("")
+	r.Group, r.Protocols[0].Metadata = "one", make([]byte, class.Limit()/4)
+	if a := soon(t, l.c.Join(r)); a.Code != group.GroupMaxSizeReached {
+		t.Fatalf("%+v", a)
+	}
+}

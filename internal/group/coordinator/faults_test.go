@@ -1,0 +1,65 @@
+package coordinator_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/group/coordinator"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
+)
+
+// TestOffsetsOverTakeoversOnAFaultyStore: coordinators take over from one another, some of which live on with a member that commits
+// to its own; what each next one begins with was acknowledged last, or sent after that, and no commit to a deposed one is
+// ever acknowledged.
+func TestOffsetsOverTakeoversOnAFaultyStore(t *testing.T) {
+	rates := fault.Rates{fault.Before: .03, fault.Lost: .05, fault.Late: .05}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	s := fault.New(objstore.NewMemory(), seed, fault.Config{Put: rates, Get: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond})
+	acked, sent := int64(-1), int64(0)
+	var zombies sync.WaitGroup
+	for run := range 5 {
+		l := open(t, s, func(o *coordinator.Options) { o.CommitTimeout = time.Duration(5+run%3*100) * time.Millisecond })
+		if got := l.committed(); got < acked || got > sent {
+			t.Fatalf("run %d begins at %d, %d was acknowledged, %d sent", run, got, acked, sent)
+		}
+		a := l.member()
+		for range 15 {
+			sent++
+			switch code := l.commit(caller(a), sent); code {
+			case group.OK:
+				acked = sent
+			case group.RequestTimedOut:
+			default:
+				t.Fatal(code)
+			}
+		}
+		if run%3 == 0 {
+			l.kill()
+			continue
+		}
+		next := open(t, s, nil)
+		zombies.Go(func() { // while others lead
+			for range 5 {
+				if code := l.commit(caller(a), 0); code == group.OK {
+					t.Error("a coordinator that is deposed acknowledges a commit")
+				}
+			}
+		})
+		if got := next.committed(); got < acked || got > sent {
+			t.Fatalf("run %d ends at %d, %d was acknowledged, %d sent", run, got, acked, sent)
+		}
+	}
+	zombies.Wait()
+	last := open(t, s, nil)
+	if got := last.committed(); got < acked || got > sent {
+		t.Fatalf("it ends at %d, %d was acknowledged, %d sent", got, acked, sent)
+	}
+	if acked < 20 {
+		t.Fatalf("%d of %d are acknowledged", acked, sent)
+	}
+}

@@ -1,0 +1,180 @@
+package group
+
+import (
+	"bytes"
+	"slices"
+)
+
+// group is one group. It is forgotten when it has no member, no id given out and no commit in flight.
+type group struct {
+	name         string
+	state        State
+	generation   int32
+	protocolType string
+	protocol     string
+	leader       string // member id
+	members      map[string]*member
+	instances    map[string]*member // static members
+	order        []*member          // all, by when they came
+	pending      []pendingID        // ids given out, their owners not here yet
+	admitted     uint64             // commits, so far
+	open         []uint64           // of these, what is not settled, ascending
+	consumers    *consumers         // members of the consumer protocol; nil: there were none
+
+	notBefore int64 // Preparing: the rebalance does not end before, in case more members come
+	deadline  int64 // Preparing: who has not joined by then is out
+	first     bool  // Preparing: the group was empty before, so ids that were given out are not waited for
+	closing   bool  // Preparing: only commits in flight are waited for
+	syncBy    int64 // Completing: who has not synced by then is out
+
+	bytes int64
+	next  int64 // when it wants a tick, or earlier
+	index int   // in Core.queue
+}
+
+type pendingID struct {
+	id       string
+	deadline int64
+}
+
+type member struct {
+	id, instance, client, host string
+	protocols                  []Protocol
+	session, rebalance         int64
+	assignment                 []byte
+	deadline                   int64  // of the session; while it waits to join, of waiting
+	join, sync                 Ticket // parked requests, 0 if none
+	fresh                      bool   // it was in no generation yet
+	owesSync                   bool   // Completing: it was told to sync, and has not
+}
+
+func (m *member) bytes() int64 {
+	return memberCost + int64(len(m.id)+len(m.instance)+len(m.client)+len(m.host)+len(m.assignment)) + protocolBytes(m.protocols)
+}
+
+func protocolBytes(ps []Protocol) int64 {
+	n := int64(0)
+	for i := range ps {
+		n += protoCost + int64(len(ps[i].Name)+len(ps[i].Metadata))
+	}
+	return n
+}
+
+func cloneProtocols(ps []Protocol) []Protocol {
+	own := make([]Protocol, len(ps))
+	for i, p := range ps {
+		own[i] = Protocol{Name: p.Name, Metadata: bytes.Clone(p.Metadata)}
+	}
+	return own
+}
+
+// metadata is what a member tells about itself for a protocol.
+func (m *member) metadata(protocol string) []byte {
+	for i := range m.protocols {
+		if m.protocols[i].Name == protocol {
+			return m.protocols[i].Metadata
+		}
+	}
+	return nil
+}
+
+func (m *member) knows(protocol string) bool {
+	return slices.ContainsFunc(m.protocols, func(p Protocol) bool { return p.Name == protocol })
+}
+
+// tells says whether a request tells the same as the member's last one.
+func (m *member) tells(ps []Protocol) bool {
+	return slices.EqualFunc(m.protocols, ps, func(a, b Protocol) bool { return a.Name == b.Name && bytes.Equal(a.Metadata, b.Metadata) })
+}
+
+// rebalanceTimeout is that of the member with the longest.
+func (g *group) rebalanceTimeout() int64 {
+	most := int64(0)
+	for _, m := range g.order {
+		most = max(most, m.rebalance)
+	}
+	return most
+}
+
+// supports says whether a member with these protocols can be in the group, beside all members but one.
+func (g *group) supports(r *JoinRequest, but *member) bool {
+	if r.ProtocolType == "" || len(r.Protocols) == 0 {
+		return false
+	}
+	others := 0
+	for _, m := range g.order {
+		if m != but {
+			others++
+		}
+	}
+	if others == 0 {
+		return true
+	}
+	return r.ProtocolType == g.protocolType && slices.ContainsFunc(r.Protocols, func(p Protocol) bool {
+		return !slices.ContainsFunc(g.order, func(m *member) bool { return m != but && !m.knows(p.Name) })
+	})
+}
+
+// vote chooses the protocol: of those that all know, the one that most like best; of equals the one that the oldest
+// member likes best.
+func (g *group) vote() string {
+	var common []string
+	for _, p := range g.order[0].protocols {
+		if !slices.ContainsFunc(g.order, func(m *member) bool { return !m.knows(p.Name) }) {
+			common = append(common, p.Name)
+		}
+	}
+	votes := make([]int, len(common))
+	for _, m := range g.order {
+		for i := range m.protocols {
+			if at := slices.Index(common, m.protocols[i].Name); at >= 0 {
+				votes[at]++
+				break
+			}
+		}
+	}
+	best := 0
+	for i := range votes {
+		if votes[i] > votes[best] {
+			best = i
+		}
+	}
+	return common[best]
+}
+
+// allJoined says whether nobody is waited for any more.
+func (g *group) allJoined() bool {
+	return (g.first || len(g.pending) == 0) && !slices.ContainsFunc(g.order, func(m *member) bool { return m.join == 0 })
+}
+
+// deadlineAfter is when the group wants a tick.
+func (g *group) deadlineAfter(now int64) int64 {
+	next := int64(never)
+	if g.consumers != nil {
+		next = g.consumers.deadline()
+	}
+	for i := range g.pending {
+		next = min(next, g.pending[i].deadline)
+	}
+	for _, m := range g.order {
+		if m.canExpire() {
+			next = min(next, m.deadline)
+		}
+	}
+	switch {
+	case g.state == Preparing && !g.closing:
+		next = min(next, g.deadline)
+		if g.notBefore > now && g.allJoined() {
+			next = min(next, g.notBefore)
+		}
+	case g.state == Completing:
+		next = min(next, g.syncBy)
+	}
+	return next
+}
+
+// canExpire says whether the member's deadline counts: who is parked is here as far as anybody knows. How long a new one
+// may wait is bounded all the same.
+func (m *member) canExpire() bool {
+	return m.sync == 0 && (m.join == 0 || m.fresh)
+}

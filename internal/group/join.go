@@ -1,0 +1,265 @@
+package group
+
+// Join handles a JoinGroup request. It is answered now or later, once.
+func (c *Core) Join(now int64, r *JoinRequest, t Ticket, out *Answers) {
+	code := c.check(r)
+	if g := c.groups[r.Group]; g != nil && g.hasConsumers() && code == OK {
+		code = InconsistentGroupProtocol
+	}
+	if code == OK {
+		if r.Member == "" {
+			code = c.joinNew(now, r, t, out)
+		} else {
+			code = c.joinKnown(now, r, t, out)
+		}
+	}
+	if code != OK {
+		out.Joins = append(out.Joins, JoinAnswer{Ticket: t, Code: code, Member: r.Member, Generation: -1})
+	}
+	if g := c.groups[r.Group]; g != nil {
+		c.settle(g, now)
+	}
+}
+
+func (c *Core) check(r *JoinRequest) Code {
+	switch {
+	case r.Group == "":
+		return InvalidGroupID
+	case r.SessionTimeout < c.cfg.SessionMin || r.SessionTimeout > c.cfg.SessionMax:
+		return InvalidSessionTimeout
+	case r.told() > c.cfg.MemberBytesMax:
+		return GroupMaxSizeReached
+	}
+	return OK
+}
+
+// told is what a member tells about itself, in bytes.
+func (r *JoinRequest) told() int64 {
+	return int64(len(r.Instance)+len(r.Client)+len(r.Host)) + protocolBytes(r.Protocols)
+}
+
+// joinNew is for one that has no id yet. A code other than OK is the answer; with OK the answer is on its way.
+func (c *Core) joinNew(now int64, r *JoinRequest, t Ticket, out *Answers) Code {
+	if r.ProtocolType == "" || len(r.Protocols) == 0 {
+		return InconsistentGroupProtocol
+	}
+	g := c.ensure(r.Group)
+	if g == nil {
+		return GroupMaxSizeReached
+	}
+	old := g.instances[r.Instance]
+	switch {
+	case !g.supports(r, old):
+		return InconsistentGroupProtocol
+	case old != nil:
+		return c.replace(g, now, old, joining{r, t}, out)
+	case len(g.order)+len(g.pending) >= c.cfg.MembersMax:
+		return GroupMaxSizeReached
+	}
+	base := r.Client
+	if r.Instance != "" {
+		base = r.Instance
+	}
+	id := c.newID(base)
+	if r.TwoSteps && r.Instance == "" {
+		if !c.take(g, pendingCost+int64(len(id))) {
+			return GroupMaxSizeReached
+		}
+		g.pending = append(g.pending, pendingID{id, now + r.SessionTimeout})
+		out.Joins = append(out.Joins, JoinAnswer{Ticket: t, Code: MemberIDRequired, Member: id, Generation: -1})
+		return OK
+	}
+	return c.add(g, now, id, joining{r, t}, out)
+}
+
+// joining is a request on its way in.
+type joining struct {
+	*JoinRequest
+	ticket Ticket
+}
+
+// joinKnown is for one that says it has an id.
+func (c *Core) joinKnown(now int64, r *JoinRequest, t Ticket, out *Answers) Code {
+	g := c.groups[r.Group]
+	switch {
+	case r.Instance == "" && (g == nil || g.members[r.Member] == nil) && c.mayReturn(now, r.Group, r.Client, r.Member):
+		return c.joinReturned(now, r, t, out)
+	case g == nil:
+		return UnknownMemberID
+	}
+	if g.isPending(r.Member) {
+		if !g.supports(r, nil) {
+			return InconsistentGroupProtocol
+		}
+		return c.add(g, now, r.Member, joining{r, t}, out)
+	}
+	m, code := g.find(r.Member, r.Instance)
+	if code != OK {
+		return code
+	}
+	if !g.supports(r, m) {
+		return InconsistentGroupProtocol
+	}
+	same := m.tells(r.Protocols)
+	if g.state == Completing && same || g.state == Stable && same && m.id != g.leader {
+		// The answer got lost, or the client asks again: nothing has changed.
+		m.deadline = now + m.session
+		out.Joins = append(out.Joins, g.answer(m, t))
+		return OK
+	}
+	if !c.take(g, protocolBytes(r.Protocols)-protocolBytes(m.protocols)) {
+		return GroupMaxSizeReached
+	}
+	g.update(m, r)
+	g.park(m, t, now, out)
+	c.prepare(g, now, out)
+	return OK
+}
+
+// add makes a member, and has the group rebalance.
+func (c *Core) add(g *group, now int64, id string, r joining, out *Answers) Code {
+	m := &member{id: id, instance: r.Instance, client: r.Client, host: r.Host, fresh: true}
+	g.update(m, r.JoinRequest)
+	if !c.take(g, m.bytes()) {
+		return GroupMaxSizeReached
+	}
+	c.forgetPending(g, id)
+	if len(g.order) == 0 {
+		g.protocolType = r.ProtocolType
+	}
+	g.members[id] = m
+	if m.instance != "" {
+		g.instances[m.instance] = m
+	}
+	g.order = append(g.order, m)
+	g.park(m, r.ticket, now, out)
+	if g.state == Preparing && g.notBefore > now {
+		g.notBefore = min(now+c.cfg.InitialDelay, g.deadline)
+	}
+	c.prepare(g, now, out)
+	return OK
+}
+
+// replace lets a static member's new run take the place of its last one (KIP-345), which is fenced. A stable group goes on
+// without a rebalance, with the same assignment.
+func (c *Core) replace(g *group, now int64, m *member, r joining, out *Answers) Code {
+	id := c.newID(r.Instance)
+	grows := protocolBytes(r.Protocols) - protocolBytes(m.protocols) + int64(len(id)-len(m.id)+len(r.Client)-len(m.client)+len(r.Host)-len(m.host))
+	if !c.take(g, grows) {
+		return GroupMaxSizeReached
+	}
+	g.turnAway(m, FencedInstanceID, out)
+	was := m.id
+	delete(g.members, was)
+	m.id, m.client, m.host = id, r.Client, r.Host
+	g.members[id] = m
+	led := g.leader == was
+	if led {
+		g.leader = id
+	}
+	if len(g.order) == 1 {
+		g.protocolType = r.ProtocolType
+	}
+	g.update(m, r.JoinRequest)
+	// Its last run's commits in flight need not be waited for: what this one commits is queued behind them.
+	if g.state == Stable && g.vote() == g.protocol {
+		m.deadline = now + m.session
+		a := g.answer(m, r.ticket)
+		switch {
+		case led && r.CanSkip:
+			a.SkipAssignment = true
+		case led: // told that another one leads, it makes no assignment
+			a.Leader, a.Members = was, nil
+		}
+		out.Joins = append(out.Joins, a)
+		return OK
+	}
+	g.park(m, r.ticket, now, out)
+	c.prepare(g, now, out)
+	return OK
+}
+
+// update notes what a request tells. The caller has counted it.
+func (g *group) update(m *member, r *JoinRequest) {
+	m.protocols = cloneProtocols(r.Protocols)
+	m.session, m.rebalance = r.SessionTimeout, r.RebalanceTimeout
+	if m.rebalance <= 0 {
+		m.rebalance = r.SessionTimeout
+	}
+}
+
+// park has a member wait for the next generation. A request of its that waits already is turned away: its client has
+// given it up.
+func (g *group) park(m *member, t Ticket, now int64, out *Answers) {
+	g.turnAway(m, RebalanceInProgress, out)
+	m.join, m.deadline = t, now+freshWait
+}
+
+// turnAway answers what a member has parked with a code.
+func (g *group) turnAway(m *member, code Code, out *Answers) {
+	if m.join != 0 {
+		id := m.id
+		if code == UnknownMemberID {
+			id = ""
+		}
+		out.Joins = append(out.Joins, JoinAnswer{Ticket: m.join, Code: code, Member: id, Generation: -1})
+		m.join = 0
+	}
+	if m.sync != 0 {
+		out.Syncs = append(out.Syncs, SyncAnswer{Ticket: m.sync, Code: code})
+		m.sync = 0
+	}
+}
+
+// answer is what a member of the running generation hears.
+func (g *group) answer(m *member, t Ticket) JoinAnswer {
+	a := JoinAnswer{
+		Ticket: t, Member: m.id, Generation: g.generation, ProtocolType: g.protocolType, Protocol: g.protocol, Leader: g.leader,
+	}
+	if m.id == g.leader {
+		a.Members = make([]Joined, 0, len(g.order))
+		for _, o := range g.order {
+			a.Members = append(a.Members, Joined{Member: o.id, Instance: o.instance, Metadata: o.metadata(g.protocol)})
+		}
+	}
+	return a
+}
+
+func (g *group) isPending(id string) bool {
+	for i := range g.pending {
+		if g.pending[i].id == id {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetPending takes an id back, if it was given out.
+func (c *Core) forgetPending(g *group, id string) bool {
+	for i := range g.pending {
+		if g.pending[i].id == id {
+			g.pending = append(g.pending[:i], g.pending[i+1:]...)
+			c.take(g, -pendingCost-int64(len(id)))
+			return true
+		}
+	}
+	return false
+}
+
+// find looks up a member by its id, and by its instance if that is said.
+func (g *group) find(id, instance string) (*member, Code) {
+	if instance != "" {
+		s := g.instances[instance]
+		if s == nil {
+			return nil, UnknownMemberID
+		}
+		if s.id != id {
+			return nil, FencedInstanceID
+		}
+		return s, OK
+	}
+	if m := g.members[id]; m != nil {
+		return m, OK
+	}
+	return nil, UnknownMemberID
+}

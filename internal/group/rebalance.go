@@ -1,0 +1,176 @@
+package group
+
+import (
+	"bytes"
+	"math"
+	"slices"
+)
+
+// prepare begins a rebalance, or goes on with the one that is under way.
+func (c *Core) prepare(g *group, now int64, out *Answers) {
+	if g.state == Completing {
+		for _, m := range g.order {
+			if m.sync != 0 {
+				out.Syncs = append(out.Syncs, SyncAnswer{Ticket: m.sync, Code: RebalanceInProgress})
+				m.sync, m.deadline = 0, now+m.session
+			}
+		}
+	}
+	if g.state != Preparing {
+		g.deadline, g.notBefore, g.closing = now+g.rebalanceTimeout(), now, false
+		g.first = g.state == Empty
+		if g.state == Empty {
+			g.notBefore = min(now+c.cfg.InitialDelay, g.deadline)
+		}
+		g.state = Preparing
+	}
+	c.tryComplete(g, now, out)
+}
+
+// tryComplete ends a rebalance if nobody is waited for. Commits that the generation has admitted are: what begins then
+// must not be overtaken by them.
+func (c *Core) tryComplete(g *group, now int64, out *Answers) {
+	if g.state != Preparing {
+		return
+	}
+	g.closing = now >= g.deadline || now >= g.notBefore && g.allJoined()
+	if g.closing && len(g.open) == 0 {
+		c.complete(g, now, out)
+	}
+}
+
+// complete ends a rebalance: who has not joined is out, but for static members, who have until their session is over.
+func (c *Core) complete(g *group, now int64, out *Answers) {
+	joined := 0
+	for _, m := range slices.Clone(g.order) {
+		switch {
+		case m.join != 0:
+			joined++
+		case m.instance == "":
+			c.drop(g, m, out)
+		}
+	}
+	switch {
+	case len(g.order) == 0:
+		g.state, g.leader, g.protocol = Empty, "", ""
+		return
+	case joined == 0: // static members who may come back; there is no generation without a leader
+		g.deadline, g.closing = now+max(1, g.rebalanceTimeout()), false
+		return
+	}
+	if m := g.members[g.leader]; m == nil || m.join == 0 {
+		g.leader = g.order[slices.IndexFunc(g.order, func(m *member) bool { return m.join != 0 })].id
+	}
+	c.begin(g.name)
+	g.generation = c.nextClassic(g.generation)
+	g.protocol = g.vote()
+	g.state, g.closing, g.syncBy = Completing, false, now+g.rebalanceTimeout()
+	for _, m := range g.order {
+		c.take(g, -int64(len(m.assignment)))
+		m.assignment, m.owesSync = nil, m.join != 0
+		if m.join != 0 {
+			out.Joins = append(out.Joins, g.answer(m, m.join))
+			m.join, m.fresh, m.deadline = 0, false, now+m.session
+		}
+	}
+}
+
+// nextClassic is the next generation of the classic protocol. It carries the epoch in its high bits, so that no member that comes
+// with its id from another leadership names it: after 16,383 of them in an epoch they join with a new id.
+func (c *Core) nextClassic(generation int32) int32 {
+	first := c.cfg.firstGeneration()
+	if int64(generation)+1 >= int64(first)+1<<generationBits {
+		c.floor = max(c.floor, generation) // the epochs of consumers grow all the same
+		return first + 1
+	}
+	return generation + 1
+}
+
+// nextGeneration is above 0.
+func nextGeneration(generation int32) int32 {
+	if generation == math.MaxInt32 {
+		return 1
+	}
+	return generation + 1
+}
+
+// drop removes a member, and answers what it has parked.
+func (c *Core) drop(g *group, m *member, out *Answers) {
+	g.turnAway(m, UnknownMemberID, out)
+	c.begin(g.name)
+	c.take(g, -m.bytes())
+	delete(g.members, m.id)
+	if m.instance != "" {
+		delete(g.instances, m.instance)
+	}
+	g.order = slices.DeleteFunc(g.order, func(o *member) bool { return o == m })
+}
+
+// shrunk is what follows when members or ids were removed.
+func (c *Core) shrunk(g *group, now int64, out *Answers) {
+	switch g.state {
+	case Stable, Completing:
+		c.prepare(g, now, out)
+	case Preparing:
+		c.tryComplete(g, now, out)
+	}
+}
+
+// Sync handles a SyncGroup request. It is answered now or later, once.
+func (c *Core) Sync(now int64, r *SyncRequest, t Ticket, out *Answers) {
+	g, m, code := c.validate(&r.Caller)
+	if code == UnknownMemberID {
+		code = c.unknown(now, &r.Caller, RebalanceInProgress)
+	}
+	if code == OK && (r.ProtocolType != "" && r.ProtocolType != g.protocolType || r.Protocol != "" && r.Protocol != g.protocol) {
+		code = InconsistentGroupProtocol
+	}
+	if code == OK && g.state == Preparing {
+		code = RebalanceInProgress
+	}
+	if code != OK {
+		out.Syncs = append(out.Syncs, SyncAnswer{Ticket: t, Code: code})
+		return
+	}
+	m.deadline = now + m.session
+	if g.state == Stable {
+		out.Syncs = append(out.Syncs, g.assigned(m, t))
+		return
+	}
+	g.turnAway(m, RebalanceInProgress, out) // its client has given that one up
+	m.sync, m.owesSync = t, false
+	if m.id == g.leader {
+		c.assign(g, now, r.Assignments, out)
+	}
+	c.settle(g, now)
+}
+
+// assign makes a group stable with the leader's assignment.
+func (c *Core) assign(g *group, now int64, all []Assignment, out *Answers) {
+	for i := range all {
+		m := g.members[all[i].Member]
+		if m == nil {
+			continue
+		}
+		if !c.take(g, int64(len(all[i].Data)-len(m.assignment))) {
+			for _, m := range g.order {
+				g.turnAway(m, GroupMaxSizeReached, out)
+			}
+			c.prepare(g, now, out)
+			return
+		}
+		m.assignment = bytes.Clone(all[i].Data)
+	}
+	g.state = Stable
+	for _, m := range g.order {
+		m.owesSync = false
+		if m.sync != 0 {
+			out.Syncs = append(out.Syncs, g.assigned(m, m.sync))
+			m.sync, m.deadline = 0, now+m.session
+		}
+	}
+}
+
+func (g *group) assigned(m *member, t Ticket) SyncAnswer {
+	return SyncAnswer{Ticket: t, ProtocolType: g.protocolType, Protocol: g.protocol, Assignment: m.assignment}
+}

@@ -1,0 +1,100 @@
+package httpapi
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// threeBatches is whole batches of two records each.
+func threeBatches(f *testing.F) []byte {
+	var whole []byte
+	for i := range 3 {
+		b, _, err := record.Append(nil, []record.Record{{Value: bytes.Repeat([]byte("v"), 100*i)}, {Value: []byte("w")}}, record.EncodeOptions{})
+		if err != nil {
+			f.Fatal(err)
+		}
+		record.Patch(b, int64(2*i), 1)
+		whole = append(whole, b...)
+	}
+	return whole
+}
+
+// FuzzChunks: whatever lies in a chunk, and however it is cut into parts or windows, walking and cutting it does not
+// panic, gives the same batches from memory as from a file, and gives all memory back.
+func FuzzChunks(f *testing.F) {
+	whole := threeBatches(f)
+	f.Add(whole, int64(0), uint16(100), int64(1))
+	f.Add(whole, int64(3), uint16(0), int64(100))
+	f.Add(whole[:len(whole)-1], int64(5), uint16(61), int64(3))
+	f.Add([]byte("not a batch"), int64(0), uint16(3), int64(3))
+	file, err := os.Create(filepath.Join(f.TempDir(), "chunk"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { file.Close() })
+	total := budget.New(64 << 20)
+	a := &Source{fetch: total.Class(budget.Fetch), buffers: total.Buffers(), requestMax: total.RequestMax()}
+	f.Fuzz(func(t *testing.T, data []byte, from int64, split uint16, maxRecords int64) {
+		at := min(int(split), len(data))
+		inMemory := broker.Chunk{Base: 0, End: 6, Size: int64(len(data)), Parts: [][]byte{data[:at], data[at:]}}
+		// A file that has something before and behind the section.
+		if err := file.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteAt(append(append([]byte("before"), data...), "behind"...), 0); err != nil {
+			t.Fatal(err)
+		}
+		inFile := inMemory
+		inFile.Parts, inFile.Section = nil, &objstore.Section{File: file, Off: 6, Len: int64(len(data))}
+
+		newAnswer := func() answer {
+			s := a.newAnswer()
+			s.window = record.BatchHeadSize + int(split)%400
+			return s
+		}
+		walked := func(c *broker.Chunk) (all []byte, err error) {
+			s := newAnswer()
+			err = s.walk(c, from, func(b record.Batch, _ bool) error {
+				if b.BaseOffset()+b.Span() <= from {
+					t.Errorf("a batch below %d was given", from)
+				}
+				all = append(all, b...)
+				return nil
+			})
+			s.release()
+			return all, err
+		}
+		fromMemory, err1 := walked(&inMemory)
+		fromFile, err2 := walked(&inFile)
+		if err1 == nil && (err2 != nil || !bytes.Equal(fromMemory, fromFile)) {
+			t.Errorf("from memory %d bytes, from the file %d, %v", len(fromMemory), len(fromFile), err2)
+		}
+		for _, c := range []broker.Chunk{inMemory, inFile} {
+			g := Reading{answer: newAnswer(), Offset: from, MaxRecords: maxRecords}
+			list, err := g.cut([]broker.Chunk{c})
+			for i := range list {
+				if list[i].Size < 0 || list[i].Size > c.Size || err == nil && list[i].End < list[i].Base {
+					t.Errorf("cut to %+v", list[i])
+				}
+			}
+			g = Reading{answer: newAnswer(), Offset: from, MaxRecords: maxRecords}
+			v := &encoding.Values{}
+			_ = g.part(&broker.FetchedPart{Chunks: []broker.Chunk{c}}, v)
+			if int64(v.Count) != g.Count {
+				t.Errorf("%d values, %d counted", v.Count, g.Count)
+			}
+			g.release()
+		}
+		if n := a.fetch.Used(); n != 0 {
+			t.Errorf("%d bytes still in use", n)
+		}
+	})
+}

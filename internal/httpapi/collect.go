@@ -1,0 +1,228 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/record"
+)
+
+const (
+	// fetchMin and fetchMax bound what is asked of the broker at a time.
+	fetchMin = 64 << 10
+	fetchMax = 8 << 20
+	// guess is the size of a record as long as none is known.
+	guess = 1 << 10
+	// tailTime is how long fetches after the first may take at least: what is there already is to be returned.
+	tailTime = 2 * time.Second
+	// inflateMin is the memory first reserved to decompress a batch.
+	inflateMin = 64 << 10
+)
+
+// wait fetches until the wanted offset is there, the time is up or Stop was called; then what is there, perhaps nothing. An offset
+// beyond the end is refused: nobody can have been told of it.
+func (g *Reading) wait(ctx context.Context, timeout time.Duration) (*broker.FetchedPart, error) {
+	if err := g.s.b.Within(ctx, g.Topic, g.Partition, g.Offset); err != nil {
+		return nil, err
+	}
+	limited, done := g.s.o.Stops.Until(ctx)
+	defer done()
+	if limited.Err() == nil {
+		part, err := g.fetch(limited, timeout)
+		if !errors.Is(err, context.Canceled) || !g.s.o.Stops.Stopped() {
+			return part, err
+		}
+	}
+	return g.fetch(ctx, 0)
+}
+
+func (g *Reading) fetch(ctx context.Context, wait time.Duration) (*broker.FetchedPart, error) {
+	f, err := g.s.b.Fetch(ctx, []broker.Want{{
+		Topic: g.Topic, ID: g.topicID, Partition: g.Partition, Offset: g.Offset, MaxBytes: g.fetchBytes(),
+	}}, 1, wait)
+	if err != nil {
+		return nil, err
+	}
+	g.fetched = append(g.fetched, f)
+	part := &f.Parts[0]
+	g.End = part.HighWatermark
+	return part, part.Err
+}
+
+// fetchBytes says how much to ask for, from the size of the records so far.
+func (g *Reading) fetchBytes() int {
+	each := int64(guess)
+	if g.Count > 0 {
+		each = g.Bytes/g.Count + 32
+	}
+	n := min(g.MaxRecords-g.Count, fetchMax/each+1) * each
+	n += n / 4 // what surrounds them, and batches that are wanted only to a part: a second fetch costs more
+	if g.MaxBytes > 0 {
+		n = min(n, g.MaxBytes-g.Bytes)
+	}
+	return int(min(max(n, fetchMin), fetchMax))
+}
+
+// Collect gives records to dst until there are enough, or no more for now; it waits for the first, also behind offsets whose
+// records compaction has removed. An error means that none was given: later ones end the collection.
+func (g *Reading) Collect(ctx context.Context, dst encoding.Sink) error {
+	began := time.Now()
+	if g.begun = g.Offset; g.Tagged && g.topicID.IsZero() {
+		topic, _ := g.s.b.TopicNamed(g.Topic)
+		g.topicID = topic.ID // zero: it is not there
+	}
+	part, err := g.wait(ctx, g.Timeout)
+	if err != nil {
+		return err
+	}
+	for {
+		before := g.Offset
+		if err := g.part(part, dst); err != nil {
+			if g.Count > 0 {
+				g.short = lacksMemory(err)
+				return nil
+			}
+			return err
+		}
+		if g.full || g.Count >= g.MaxRecords || g.Offset == before || g.Offset >= g.End && g.Count > 0 {
+			return nil
+		}
+		if g.Count == 0 {
+			g.release() // it was a gap, and a gap may be long
+		}
+		if g.Offset >= g.End {
+			left := g.Timeout - time.Since(began)
+			if left <= 0 {
+				return nil
+			}
+			g.Done() // like one that had nothing to begin with
+			if part, err = g.wait(ctx, left); err != nil {
+				return err
+			}
+		} else if part, err = g.more(ctx, began); err != nil {
+			g.short = lacksMemory(err)
+			return nil // the next read meets it first, and says so
+		}
+	}
+}
+
+func (g *Reading) more(ctx context.Context, began time.Time) (*broker.FetchedPart, error) {
+	until := began.Add(g.Timeout)
+	if soon := time.Now().Add(tailTime); until.Before(soon) {
+		until = soon
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return g.fetch(ctx, 0)
+}
+
+// part collects from what one fetch gave.
+func (g *Reading) part(part *broker.FetchedPart, dst encoding.Sink) error {
+	for i := range part.Chunks {
+		err := g.walk(&part.Chunks[i], g.Offset, func(b record.Batch, volatile bool) error { return g.batch(b, dst, volatile) })
+		if err == errStop {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch collects from one batch. Its checksum is checked by the reader.
+func (g *Reading) batch(b record.Batch, dst encoding.Sink, volatile bool) error {
+	if b.Compression() == record.None {
+		return g.records(b, dst, volatile)
+	}
+	most := g.s.requestMax + record.BatchTarget
+	err := g.compressed(b, dst, min(most, max(inflateMin, 8*int64(len(b)), g.inflated)))
+	if !errors.Is(err, record.ErrTooLarge) {
+		return err
+	}
+	// No record was given yet, as a batch is decompressed whole: again with as much memory as it takes.
+	n, err := b.DecompressedSize(most)
+	if err != nil {
+		return err
+	}
+	if err := g.inflateRoom(n); err != nil {
+		return err
+	}
+	g.r.Grow(n)
+	return g.compressed(b, dst, n)
+}
+
+// compressed collects from a batch that decompresses to n bytes at most.
+func (g *Reading) compressed(b record.Batch, dst encoding.Sink, n int64) error {
+	if err := g.inflateRoom(n); err != nil {
+		return err
+	}
+	g.r.Limits = record.Limits{DecompressedBytes: n, Ratio: 1 << 20} // the ratio was checked when it came
+	return g.records(b, dst, true)
+}
+
+// inflateRoom makes sure that n bytes are reserved for the reader's own buffer, which it keeps.
+func (g *Reading) inflateRoom(n int64) error {
+	if n <= g.inflated {
+		return nil
+	}
+	if err := g.memory.Hold(n - g.inflated); err != nil {
+		return err
+	}
+	g.inflated = n
+	return nil
+}
+
+// release gives all memory back; the reading can go on with the next fetch.
+func (g *Reading) release() {
+	g.answer.release()
+	if g.inflated > 0 {
+		g.r, g.inflated = record.Reader{}, 0
+	}
+}
+
+func (g *Reading) records(b record.Batch, dst encoding.Sink, volatile bool) error {
+	g.r.Reset(b, g.Offset)
+	rec, values := g.r.Record(), dst.ValuesOnly()
+	for g.Count < g.MaxRecords {
+		if values {
+			v, ok := g.r.NextValue()
+			if !ok {
+				return g.batchEnd(b)
+			}
+			g.value.Offset, g.value.Value = g.r.Offset(), v
+			rec = &g.value
+		} else if !g.r.Next() {
+			return g.batchEnd(b)
+		}
+		size := int64(len(rec.Key) + len(rec.Value))
+		if g.Count > 0 && g.MaxBytes > 0 && g.Bytes+size > g.MaxBytes {
+			g.full = true
+			return errStop
+		}
+		if err := dst.Take(&g.memory, rec, volatile); err != nil {
+			if g.Count == 0 || !errors.Is(err, budget.ErrOver) && !errors.Is(err, budget.ErrTooLarge) && err != encoding.ErrFull {
+				return err
+			}
+			g.full, g.short = true, errors.Is(err, budget.ErrOver)
+			return errStop
+		}
+		g.Count++
+		g.Bytes += size
+		g.Offset = rec.Offset + 1
+	}
+	return errStop
+}
+
+// batchEnd goes on after the batch's last offset: compaction may have removed the last records.
+func (g *Reading) batchEnd(b record.Batch) error {
+	if err := g.r.Err(); err != nil {
+		return err
+	}
+	g.Offset = max(g.Offset, b.BaseOffset()+b.Span())
+	return nil
+}

@@ -1,0 +1,190 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/explain"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+// SpecMax is how long the body of PUT /triggers/{id} may be.
+const SpecMax = 512 << 10
+
+// shownShare is above what a trigger takes in memory while it is shown, as a multiple of its definition.
+const shownShare = 8
+
+func shownBytes(t *trigger.Head) int64 { return 4<<10 + shownShare*int64(t.Size) }
+
+// The classes of triggers.
+const (
+	windowed = "windowed" // has WITHIN or AFTER: time matters
+	constant = "constant" // changes at events only
+)
+
+// class is that of an expression in its JSON form. Names may hold these letters too, but in JSON a name's quotes are escaped.
+func class(expr []byte) string {
+	if bytes.Contains(expr, []byte(`"within":`)) || bytes.Contains(expr, []byte(`"after":`)) {
+		return windowed
+	}
+	return constant
+}
+
+// shown is a trigger as answers have it, without its secrets.
+func shown(t *trigger.Head, d *rule.Stored) (api.Trigger, error) {
+	out := api.Trigger{
+		ID: d.ID, Version: d.Version, Text: d.Text, Expr: d.Expr, Names: append([]string{}, t.Names...), Class: class(d.Expr), Topic: d.Topic, Fire: string(d.Fire),
+		Backfill: string(d.Backfill), CarryFired: d.CarryFired, OnRetract: string(d.OnRetract), Status: string(d.Status),
+		Backfilling: t.Backfilling, Late: t.Late, TopicMissing: t.Missing, CreatedAt: instant(d.Created), VersionAt: instant(d.At),
+	}
+	if d.Cooldown > 0 {
+		out.Cooldown = driplang.FormatDuration(time.Duration(d.Cooldown) * time.Millisecond)
+	}
+	if len(d.Deliver) > 0 {
+		w, err := webhook.ParseDelivery(d.Deliver)
+		if err != nil {
+			// Nothing of it is shown: who knows where its secrets are.
+			return out, nil
+		}
+		out.Deliver, err = json.Marshal(w)
+		return out, err
+	}
+	return out, nil
+}
+
+func instant(millis int64) time.Time { return time.UnixMilli(millis).UTC() }
+
+// instantIf is an instant, or nil if there is none.
+func instantIf(millis int64) *time.Time {
+	if millis == 0 {
+		return nil
+	}
+	return new(instant(millis))
+}
+
+// Put answers PUT /triggers/{id}; made: there was none of that id.
+func (t *Triggers) Put(w http.ResponseWriter, r *http.Request, m *budget.Arena) (out *api.TriggerStored, made bool, err error) {
+	if _, err := t.engine(); err != nil {
+		return nil, false, err
+	}
+	d, keep, err := t.readSpec(w, r, m)
+	if err != nil {
+		return nil, false, err
+	}
+	d.ID = r.PathValue(VariableID)
+	err = t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error {
+		old, err := e.Head(d.ID)
+		if made = errors.Is(err, trigger.ErrUnknownTrigger); err != nil && !made {
+			return err
+		}
+		if keep && !made && old.Paused {
+			d.Status = rule.Paused
+		}
+		put, err := e.Put(ctx, d)
+		if err != nil {
+			return err
+		}
+		stored, err := get(ctx, e, d.ID, m)
+		if err != nil {
+			return err
+		}
+		out = &api.TriggerStored{Trigger: *stored, Warnings: append([]string{}, put.Warnings...), History: history(put.History)}
+		return nil
+	})
+	return out, made, err
+}
+
+func history(starts []int64) []api.HistoryStart {
+	list := []api.HistoryStart{}
+	for i, offset := range starts {
+		list = append(list, api.HistoryStart{Partition: i, Offset: offset})
+	}
+	return list
+}
+
+// readSpec reads the body of a request. keep: it does not say whether the trigger is paused.
+func (t *Triggers) readSpec(w http.ResponseWriter, r *http.Request, m *budget.Arena) (d rule.Definition, keep bool, err error) {
+	in := httpconn.Body{W: w, R: r, Pace: t.o.Pace, Max: SpecMax, Memory: budget.Arena{Class: m.Class, Buffers: m.Buffers}}
+	defer in.Memory.Release()
+	if err := in.Open(); err != nil {
+		return d, false, err
+	}
+	body, err := in.Whole()
+	if err != nil {
+		return d, false, err
+	}
+	if err := m.Hold(decodedShare * int64(len(body))); err != nil {
+		return d, false, err
+	}
+	var s api.TriggerSpec
+	if err := httpconn.Decode(body, &s); err != nil {
+		return d, false, err
+	}
+	d, err = t.definition(&s)
+	return d, s.Status == "", err
+}
+
+// definition is what a spec says, with defaults and checked as far as that needs nobody else. It shares no memory with s.
+func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, err error) {
+	if len(s.Expr) == 0 || string(s.Expr) == "null" {
+		return d, api.BadField("expr", "missing")
+	}
+	expr, err := explain.ParseExpr(s.Expr)
+	if err != nil {
+		return d, questionFault(err)
+	}
+	d = rule.Definition{
+		Expr: expr, Text: expr.String(), Topic: s.Topic, Fire: rule.Fire(s.Fire), Backfill: rule.Backfill(s.Backfill),
+		CarryFired: s.CarryFired == nil || *s.CarryFired, OnRetract: rule.Retraction(s.OnRetract), Status: rule.Status(s.Status),
+	}
+	if s.Expr[0] == '"' {
+		if err := json.Unmarshal(s.Expr, &d.Text); err != nil {
+			return d, err
+		}
+	}
+	if d.Topic == "" {
+		d.Topic = t.o.EventsTopic
+	}
+	if err := state.CheckTopicName(d.Topic); err != nil {
+		return d, api.BadField("topic", "%s", err)
+	}
+	if s.Cooldown != "" {
+		cooldown, err := driplang.ParseDuration(s.Cooldown)
+		if fault, ok := errors.AsType[*driplang.Error](err); ok {
+			return d, api.BadField("cooldown", "%s", fault.Message)
+		}
+		d.Cooldown = cooldown.Milliseconds()
+	}
+	d.Deliver, err = t.delivery(s.Deliver, expr.Names())
+	return d, err
+}
+
+// delivery checks a delivery, which is kept as it was given.
+func (t *Triggers) delivery(text json.RawMessage, events []string) (json.RawMessage, error) {
+	if len(text) == 0 || string(text) == "null" {
+		return nil, nil
+	}
+	w, err := webhook.ParseDelivery(text)
+	if err == nil {
+		_, err = w.Plan(t.o.Targets, events)
+	}
+	if err != nil {
+		text := strings.TrimPrefix(err.Error(), "delivery: ")
+		return nil, api.BadField("deliver", "%s", strings.ReplaceAll(text, "\n", "; "))
+	}
+	var out bytes.Buffer
+	err = json.Compact(&out, text)
+	return out.Bytes(), err
+}

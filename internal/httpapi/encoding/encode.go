@@ -1,0 +1,180 @@
+package encoding
+
+import (
+	"slices"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/record"
+)
+
+const (
+	// groupRecords and groupBytes bound the records that are held decoded, of one request.
+	groupRecords = 2048
+	groupBytes   = 256 << 10
+	// recordOverhead and headerOverhead are above what a record and a header take beside their bytes.
+	recordOverhead = 48
+	headerOverhead = 12
+)
+
+// Encoder makes batches from the records of a source, for one partition or spread over all by key. A fault leaves
+// nothing behind but buffers of the memory.
+type Encoder struct {
+	Memory     *budget.Arena
+	Partition  int32 // -1: by key
+	Partitions int
+	Codec      record.Compression
+	RecordsMax int // records taken
+
+	out   map[int32]*Encoded
+	group int // records in pending
+	bytes int // of keys, values and headers in pending
+	count int64
+
+	headers []record.Header // of the records in pending
+}
+
+// Encoded is the batches of one partition.
+type Encoded struct {
+	Partition int32
+	Data      []byte // begins a buffer of the memory
+	Summary   record.Summary
+
+	pending []record.Record
+	bound   int // of the bytes that pending becomes
+}
+
+// Encode reads all of s and returns the batches by partition in ascending order.
+func (e *Encoder) Encode(s Source) ([]*Encoded, error) {
+	e.out = map[int32]*Encoded{}
+	for {
+		rec, p := s.Next()
+		if p != nil {
+			return nil, api.AtRecord(p, e.count)
+		}
+		if rec == nil {
+			break
+		}
+		if e.count++; e.count > int64(e.RecordsMax) {
+			continue // counted, for the error
+		}
+		if err := e.add(rec); err != nil {
+			return nil, err
+		}
+	}
+	if e.count > int64(e.RecordsMax) {
+		return nil, api.OverLimit("records", int64(e.RecordsMax), e.count)
+	}
+	if e.count == 0 {
+		return nil, api.BadField("body", "no records")
+	}
+	if err := e.flush(); err != nil {
+		return nil, err
+	}
+	list := make([]*Encoded, 0, len(e.out))
+	for _, o := range e.out {
+		list = append(list, o)
+	}
+	slices.SortFunc(list, func(a, b *Encoded) int { return int(a.Partition - b.Partition) })
+	return list, nil
+}
+
+func (e *Encoder) add(rec *record.Record) error {
+	to := e.Partition
+	if to < 0 {
+		to = record.PartitionOf(rec.Key, e.Partitions)
+	}
+	o := e.out[to]
+	if o == nil {
+		o = &Encoded{Partition: to}
+		e.out[to] = o
+	}
+	bound := recordOverhead + len(rec.Key) + len(rec.Value)
+	for i := range rec.Headers {
+		bound += headerOverhead + len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
+	}
+	if bound > record.BatchTarget/2 { // a batch of its own, see tooDense
+		bound += record.BatchHeadSize
+		if err := e.flush(); err != nil {
+			return err
+		}
+	}
+	kept := *rec
+	if n := len(e.headers); len(rec.Headers) > 0 {
+		e.headers = append(e.headers, rec.Headers...)
+		kept.Headers = e.headers[n:len(e.headers):len(e.headers)]
+	}
+	o.pending = append(o.pending, kept)
+	o.bound += bound
+	e.group++
+	if e.bytes += bound; e.group >= groupRecords || e.bytes >= groupBytes {
+		return e.flush()
+	}
+	return nil
+}
+
+// flush encodes what is pending.
+func (e *Encoder) flush() error {
+	for _, o := range e.out {
+		if len(o.pending) == 0 {
+			continue
+		}
+		if err := e.encodePending(o); err != nil {
+			return err
+		}
+	}
+	clear(e.headers)
+	e.group, e.bytes, e.headers = 0, 0, e.headers[:0]
+	return nil
+}
+
+func (e *Encoder) encodePending(o *Encoded) error {
+	// No two batches in a row are under half the target together, so these heads are enough for the small records.
+	need := len(o.Data) + o.bound + record.BatchHeadSize*(2+2*o.bound/record.BatchTarget)
+	if e.Codec != record.None { // what can not be compressed grows a little; it is encoded plain first
+		need += o.bound/32 + 1<<10
+		if err := e.Memory.Need(int64(o.bound)); err != nil {
+			return err
+		}
+	}
+	if need > cap(o.Data) {
+		larger, err := e.Memory.Grow(o.Data, len(o.Data), max(need, min(2*cap(o.Data), need+record.BatchTarget)))
+		if err != nil {
+			return err
+		}
+		o.Data = larger[:len(o.Data)]
+	}
+	out, sum, err := record.Append(o.Data, o.pending, record.EncodeOptions{Compression: e.Codec})
+	if err == nil && tooDense(o.bound, len(out)-len(o.Data)) {
+		out, sum, err = record.Append(o.Data, o.pending, record.EncodeOptions{})
+	}
+	if err != nil {
+		return api.BadField("body", "%v", err)
+	}
+	if len(out) > 0 && &out[0] != &o.Data[:1][0] {
+		return api.NewProblem(api.Internal, "batches of %d bytes where %d were expected", len(out), need)
+	}
+	o.Data = out
+	o.Summary = addSummary(o.Summary, sum)
+	clear(o.pending)
+	o.pending, o.bound = o.pending[:0], 0
+	return nil
+}
+
+// tooDense says whether readers could take a batch for a decompression bomb: plain bytes that became so few.
+func tooDense(plain, compressed int) bool {
+	return plain > record.RatioFree/2 && plain/record.DefaultRatio*2 > compressed
+}
+
+// addSummary is the summary of a's batches followed by b's.
+func addSummary(a, b record.Summary) record.Summary {
+	if a.Batches == 0 {
+		return b
+	}
+	a.Batches += b.Batches
+	a.Records += b.Records
+	a.Span += b.Span
+	a.MinTimestamp = min(a.MinTimestamp, b.MinTimestamp)
+	a.MaxTimestamp = max(a.MaxTimestamp, b.MaxTimestamp)
+	return a
+}

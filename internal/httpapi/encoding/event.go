@@ -1,0 +1,264 @@
+package encoding
+
+import (
+	"bytes"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/record"
+)
+
+// Limits of an event, as POST /event takes it.
+const (
+	EventMax       = 256 << 10 // bytes of its compact text
+	EventNameMax   = 256       // bytes, as in expressions
+	EventEntityMax = 1 << 10
+	EventIDMax     = 256
+	EventDepthMax  = 64 // objects and arrays in one another, the event included
+)
+
+// The members of an event.
+const (
+	memberEvent      = "event"
+	memberEntity     = "entity_id"
+	memberData       = "data"
+	memberID         = "id"
+	memberOccurredAt = "occurred_at"
+)
+
+const (
+	givenEvent uint8 = 1 << iota
+	givenEntity
+	givenData
+	givenID
+	givenOccurredAt
+)
+
+// Event is one event: something that happened to an entity.
+type Event struct {
+	Name, Entity []byte
+	ID           []byte // nil: it has none
+	// Text is all of the event, as compact JSON: as it was sent but for white space.
+	Text []byte
+}
+
+// EventBody gives a record for each event of a body: its key is the entity, its value the event's text. It is a Source.
+type EventBody struct {
+	// Last is the event of the record that Next gave last; it lives as long as that.
+	Last Event
+
+	text  eventText
+	rest  []byte
+	lines bool
+	rec   record.Record
+}
+
+// NewEventBody reads body, which is one event, or, if lines, one on each line that is not blank. now is the timestamp of the
+// records, in ms: what occurred_at says is the event's own.
+func NewEventBody(body []byte, now int64, lines bool) *EventBody {
+	return &EventBody{rest: body, lines: lines, rec: record.Record{Timestamp: now}}
+}
+
+// Next is part of Source.
+func (s *EventBody) Next() (*record.Record, *api.Problem) {
+	for len(s.rest) > 0 {
+		line, rest := s.rest, []byte(nil)
+		if s.lines {
+			line, rest, _ = bytes.Cut(line, []byte("\n"))
+		}
+		s.rest = rest
+		s.text = eventText{jsonText: jsonText{b: line}}
+		if s.text.peek() == 0 && s.text.i == len(line) {
+			continue
+		}
+		if p := s.text.read(); p != nil {
+			return nil, p
+		}
+		s.Last = s.text.event
+		s.rec.Key, s.rec.Value = s.Last.Entity, s.Last.Text
+		return &s.rec, nil
+	}
+	return nil, nil
+}
+
+// eventText reads one event. Unlike other readers of JSON here it leaves strings as they are: the text is what is kept.
+type eventText struct {
+	jsonText
+	spaced bool // there is white space between tokens
+	event  Event
+	given  uint8
+}
+
+// read reads an event that is the whole text, and takes the white space out of it where it lies.
+func (t *eventText) read() *api.Problem {
+	if !utf8.Valid(t.b) {
+		return api.BadField("body", "not valid UTF-8")
+	}
+	if c := t.peek(); c == '[' {
+		return api.BadField("body", "an array; give one event as an object, or several as %s, one on a line", api.NDJSON)
+	} else if c != '{' {
+		return api.BadField("body", "%v", t.unexpected("an object"))
+	}
+	start := t.i
+	if p := t.value(1); p != nil {
+		return p
+	}
+	text := t.b[start:t.i]
+	if t.skip(); t.i < len(t.b) {
+		return api.BadField("body", "%v", t.unexpected("the end of the event"))
+	}
+	if t.spaced {
+		text = compact(text)
+	}
+	if len(text) > EventMax {
+		return api.OverLimit("event", EventMax, int64(len(text)))
+	}
+	t.event = Event{Text: text[:len(text):len(text)]}
+	t.jsonText = jsonText{b: text}
+	if p := t.members(t.member); p != nil {
+		return p
+	}
+	switch {
+	case t.given&givenEvent == 0:
+		return api.BadField(memberEvent, "missing")
+	case t.given&givenEntity == 0:
+		return api.BadField(memberEntity, "missing")
+	}
+	return nil
+}
+
+// members is that of jsonText, but that it leaves the names as they are.
+func (t *eventText) members(each func(name []byte) *api.Problem) *api.Problem {
+	t.i++ // what is read here is known to be an object
+	for !t.take('}') {
+		t.take(',')
+		name, err := t.string()
+		if err != nil {
+			return api.BadField("body", "%v", err)
+		}
+		t.i++
+		if p := each(name); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+func (t *eventText) member(name []byte) *api.Problem {
+	switch string(name) {
+	case memberEvent:
+		return t.name(memberEvent, givenEvent, EventNameMax, &t.event.Name)
+	case memberEntity:
+		return t.name(memberEntity, givenEntity, EventEntityMax, &t.event.Entity)
+	case memberID:
+		if t.peek() == 'n' {
+			return t.once(memberID, givenID, t.null)
+		}
+		return t.name(memberID, givenID, EventIDMax, &t.event.ID)
+	case memberData:
+		if c := t.peek(); c != '{' && c != 'n' {
+			return api.BadField(memberData, "want an object, or null")
+		}
+		return t.once(memberData, givenData, func() bool { return t.value(1) == nil })
+	case memberOccurredAt:
+		return t.occurredAt()
+	}
+	return api.BadField(api.Quote(string(name)), "unknown member of an event; it has %s, %s, %s, %s and %s",
+		memberEvent, memberEntity, memberData, memberID, memberOccurredAt)
+}
+
+// once passes over a member's value with pass, unless the member was there before.
+func (t *eventText) once(name string, bit uint8, pass func() bool) *api.Problem {
+	if t.given&bit != 0 {
+		return api.BadField(name, "given twice")
+	}
+	t.given |= bit
+	pass()
+	return nil
+}
+
+// name takes a string between 1 and most bytes.
+func (t *eventText) name(name string, bit uint8, most int, dst *[]byte) *api.Problem {
+	if t.peek() != '"' {
+		return api.BadField(name, "want a string")
+	}
+	var s []byte
+	var err error
+	if p := t.once(name, bit, func() bool { s, err = t.string(); return true }); p != nil {
+		return p
+	}
+	switch {
+	case err != nil:
+		return api.BadField(name, "%v", err)
+	case len(s) == 0:
+		return api.BadField(name, "empty")
+	case len(s) > most:
+		p := api.OverLimit(name, int64(most), int64(len(s)))
+		p.Code = api.BadRequest // of one member, not of the request
+		return p
+	}
+	*dst = s
+	return nil
+}
+
+func (t *eventText) occurredAt() *api.Problem {
+	if t.peek() == 'n' {
+		return t.once(memberOccurredAt, givenOccurredAt, t.null)
+	}
+	var text []byte
+	if p := t.name(memberOccurredAt, givenOccurredAt, 64, &text); p != nil {
+		return p
+	}
+	var at time.Time
+	if at.UnmarshalText(text) != nil {
+		return api.BadField(memberOccurredAt, "want RFC 3339, such as 2026-03-01T12:00:00Z, given %s", api.Quote(string(text)))
+	}
+	return nil
+}
+
+// string takes a string and returns what it stands for: part of the text, or a copy if something in it is escaped.
+func (t *eventText) string() ([]byte, error) {
+	start := t.i
+	escaped := t.raw()
+	s := t.b[start:t.i]
+	if !escaped {
+		return s[1 : len(s)-1 : len(s)-1], nil
+	}
+	own := jsonText{b: bytes.Clone(s)}
+	return own.text()
+}
+
+// raw passes over a string that is known to be one, and says whether something in it is escaped.
+func (t *eventText) raw() (escaped bool) {
+	for t.i++; t.b[t.i] != '"'; t.i++ {
+		if t.b[t.i] == '\\' {
+			escaped = true
+			t.i++
+		}
+	}
+	t.i++
+	return escaped
+}
+
+// compact takes the white space between tokens out of JSON that is valid, in place.
+func compact(b []byte) []byte {
+	to, quoted := 0, false
+	for i := 0; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case quoted && c == '\\':
+			b[to] = c
+			to++
+			i++
+			c = b[i]
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ' ' || c == '\t' || c == '\r' || c == '\n'):
+			continue
+		}
+		b[to] = c
+		to++
+	}
+	return b[:to]
+}

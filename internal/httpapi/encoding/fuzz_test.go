@@ -1,0 +1,192 @@
+package encoding
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/record"
+)
+
+// all reads a source to its end or its first fault.
+func all(t *testing.T, s Source) (recs []record.Record, fault *api.Problem) {
+	for {
+		rec, p := s.Next()
+		if p != nil || rec == nil {
+			if p != nil && (p.Code != api.BadRequest || p.Field == "" || p.Detail == "") {
+				t.Fatalf("a fault that names nothing: %+v", p)
+			}
+			return recs, p
+		}
+		c := *rec
+		c.Headers = slices.Clone(rec.Headers)
+		recs = append(recs, c)
+	}
+}
+
+func sameRecord(a, b record.Record) bool {
+	same := func(x, y []byte) bool { return (x == nil) == (y == nil) && bytes.Equal(x, y) }
+	return a.Timestamp == b.Timestamp && same(a.Key, b.Key) && same(a.Value, b.Value) &&
+		slices.EqualFunc(a.Headers, b.Headers, func(g, h record.Header) bool { return g.Key == h.Key && same(g.Value, h.Value) })
+}
+
+// lineSeeds are bodies of records in JSON, one on a line.
+var lineSeeds = []string{
+	`{"value":"a","key":"\u00e9"}`, "{\"value\":\"a\"}\n\n {\"value\":null}\r\n", `{"value_base64":"AP/+","headers":{"a":"b"},"timestamp":5}`,
+	`{"value":"\ud83d\ude00","headers":[{"key":"a","value":"1"},{"key":"b","value_base64":"/w=="}]}`, "{\"value\":\"a\"} {\"value\":\"b\"}",
+	"{\"value\":\"x\"}\n{\"value\":1}\n", `{"key_base64":"aw==","value":"","timestamp":"2020-01-01T00:00:00Z"}`,
+}
+
+// FuzzNDJSON: lines mean what they mean as a JSON array; what one form refuses, the other does; nothing is allocated by what
+// a body says of itself.
+func FuzzNDJSON(f *testing.F) {
+	for _, s := range lineSeeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		array := []byte{'['}
+		for line := range bytes.SplitSeq(b, []byte("\n")) {
+			if len(bytes.Trim(line, " \t\r")) == 0 {
+				continue
+			}
+			if len(array) > 1 {
+				array = append(array, ',')
+			}
+			array = append(array, line...)
+		}
+		array = append(array, ']')
+		lines := bytes.Clone(b)
+		// A record allocates headers, which have names of a byte and more, and a fault its text.
+		fuzzing.Allocates(t, 8*fuzzing.DecoderBound(b), b, func() {
+			copy(lines, b)
+			for s := NewNDJSON(lines, testNow); ; {
+				if rec, p := s.Next(); rec == nil || p != nil {
+					return
+				}
+			}
+		})
+		copy(lines, b)
+		got, fault := all(t, NewNDJSON(lines, testNow))
+		want, wantFault := all(t, NewJSON(array, testNow))
+		if fault != nil {
+			// Cut at commas an array may be well formed though its lines are not, and the other way round; only whole lines count.
+			return
+		}
+		if wantFault != nil || !slices.EqualFunc(got, want, sameRecord) {
+			t.Fatalf("%q: %v, as an array %v (%v)", b, got, want, wantFault)
+		}
+	})
+}
+
+// makeRecord is any record that JSON can carry: text where it is said to be.
+func makeRecord(src *fuzzing.Source) record.Record {
+	r := record.Record{Offset: int64(src.Uint64() >> 1), Timestamp: int64(src.Uint64() >> 22), Key: src.Bytes(20), Value: src.Bytes(200)}
+	for range src.Int(4) {
+		r.Headers = append(r.Headers, record.Header{Key: strings.ToValidUTF8(string(src.Bytes(8)), "?"), Value: src.Bytes(20)})
+	}
+	return r
+}
+
+// FuzzRecordJSON: a record written in JSON is read back as it was, by us and by encoding/json, and takes no more than was
+// reserved for it.
+func FuzzRecordJSON(f *testing.F) {
+	f.Add([]byte("\x02\x01\x02\x02\x05\x06\x03key\x07a \"value\"\x02\x03name\x02\xff\xfe"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := makeRecord(&fuzzing.Source{B: b})
+		text := appendRecordJSON(nil, &r)
+		if len(text) > recordJSONMax(&r) || len(text) > recordJSONLen(&r) {
+			t.Fatalf("%s: %d bytes, bounds %d and %d", text, len(text), recordJSONMax(&r), recordJSONLen(&r))
+		}
+		var out api.Record
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&out); err != nil || out.Offset != r.Offset || out.Timestamp != r.Timestamp {
+			t.Fatalf("%s: %v", text, err)
+		}
+		_, rest, _ := bytes.Cut(text, []byte(","))
+		got, fault := all(t, NewJSON(append([]byte{'{'}, rest...), testNow))
+		if fault != nil || len(got) != 1 || !sameRecord(got[0], r) {
+			t.Fatalf("%s: read back %v (%v), want %+v", text, got, fault, r)
+		}
+	})
+}
+
+// FuzzEncoder: a body of any form becomes batches that the broker takes, with the records in their order, each in its
+// partition, in memory that was reserved before and is all given back; or a fault that names a field.
+func FuzzEncoder(f *testing.F) {
+	for i, s := range lineSeeds {
+		f.Add(uint8(i), uint8(i), uint8(3*i), []byte(s))
+	}
+	f.Add(uint8(2), uint8(0), uint8(7), []byte("a\n\nb\r\nc"))
+	total := budget.New(64 << 20)
+	class := total.Class(budget.Produce)
+	f.Fuzz(func(t *testing.T, form, codec, parts uint8, b []byte) {
+		open := func() Source {
+			switch body := bytes.Clone(b); form % 3 {
+			case 0:
+				return NewNDJSON(body, testNow)
+			case 1:
+				return NewJSON(body, testNow)
+			default:
+				return NewLines(body, testNow)
+			}
+		}
+		e := Encoder{
+			Memory: &budget.Arena{Class: class, Buffers: total.Buffers()}, Partition: int32(parts%4) - 1, Partitions: 3,
+			Codec: record.Compression(codec % 5), RecordsMax: 1 + int(parts/4),
+		}
+		list, err := e.Encode(open())
+		if err == nil {
+			checkEncoded(t, &e, list, open())
+		} else if p := (*api.Problem)(nil); !errors.As(err, &p) || p.Code != api.BadRequest && p.Code != api.TooLarge {
+			t.Fatal(err)
+		}
+		e.Memory.Release()
+		if n := class.Used(); n != 0 {
+			t.Fatalf("%d bytes are still held", n)
+		}
+	})
+}
+
+func checkEncoded(t *testing.T, e *Encoder, list []*Encoded, s Source) {
+	want, fault := all(t, s)
+	if fault != nil || len(want) > e.RecordsMax || len(want) == 0 {
+		t.Fatalf("%d records of at most %d were taken: %v", len(want), e.RecordsMax, fault)
+	}
+	byPartition := map[int32][]record.Record{}
+	for _, r := range want {
+		to := e.Partition
+		if to < 0 {
+			to = record.PartitionOf(r.Key, e.Partitions)
+		}
+		byPartition[to] = append(byPartition[to], r)
+	}
+	if len(list) != len(byPartition) {
+		t.Fatalf("%d partitions, want %d", len(list), len(byPartition))
+	}
+	for i, o := range list {
+		if i > 0 && list[i-1].Partition >= o.Partition {
+			t.Fatal("not in the order of partitions")
+		}
+		if sum, err := record.Check(o.Data, record.Limits{}); err != nil || sum != o.Summary {
+			t.Fatalf("partition %d: %+v, %v, said to be %+v", o.Partition, sum, err, o.Summary)
+		}
+		record.Patch(o.Data, 0, 1)
+		s := NewBatches(o.Data)
+		for _, want := range byPartition[o.Partition] {
+			if got, fault := s.Next(); got == nil || !sameRecord(*got, want) {
+				t.Fatalf("partition %d: %+v (%v), want %+v", o.Partition, got, fault, want)
+			}
+		}
+		if got, fault := s.Next(); got != nil || fault != nil {
+			t.Fatalf("partition %d: more than was given: %+v (%v)", o.Partition, got, fault)
+		}
+	}
+}

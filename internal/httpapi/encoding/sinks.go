@@ -1,0 +1,266 @@
+package encoding
+
+import (
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/record"
+)
+
+// Sink takes records one after another and collects them in the form of an answer.
+type Sink interface {
+	// ValuesOnly says that it looks at values and offsets only.
+	ValuesOnly() bool
+	// Take takes a record, or returns an error, mostly that there is no memory left, and has not taken it. The record's
+	// bytes live as long as the answer unless volatile: then only during the call.
+	Take(m *budget.Arena, rec *record.Record, volatile bool) error
+}
+
+// ErrFull is returned by Take of what the collection's own limit leaves out.
+var ErrFull = errors.New("no more fits into the answer")
+
+// Values collects values for a multipart answer. The zero value is empty.
+type Values struct {
+	Sizes Segments // their lengths in JSON, with commas between, without brackets
+	Refs  [][]byte // the values one after another; those that were copied are strung together
+	Count int      // of values
+	Sum   int64    // of their lengths
+	// SizesMax, if not 0, bounds the JSON array of the lengths, brackets included; ErrFull is what is beyond. The first
+	// value is always taken.
+	SizesMax int64
+
+	arena  Segments // of copies of values that will not stay where they are
+	strung bool     // the last of Refs is the end of what is in arena
+}
+
+// ValuesOnly is part of Sink.
+func (v *Values) ValuesOnly() bool { return true }
+
+const (
+	refSize  = 24
+	refsMin  = 64
+	sizeText = 12 // more than a length and a comma
+)
+
+// Take is part of Sink.
+func (v *Values) Take(m *budget.Arena, rec *record.Record, volatile bool) error {
+	value := rec.Value
+	if v.SizesMax > 0 && v.Count > 0 && v.Sizes.Size+int64(len("[,]")+digits(len(value))) > v.SizesMax {
+		return ErrFull
+	}
+	text, err := v.Sizes.room(m, sizeText)
+	if err != nil {
+		return err
+	}
+	if volatile {
+		err = v.copy(m, value)
+	} else {
+		err = v.ref(m, value)
+	}
+	if err != nil {
+		return err
+	}
+	if v.Count > 0 {
+		text = append(text, ',')
+	}
+	v.Sizes.grow(len(strconv.AppendInt(text, int64(len(value)), 10)))
+	v.Count++
+	v.Sum += int64(len(value))
+	return nil
+}
+
+// copy adds a copy of a value, which lengthens the last of Refs if it lies behind it.
+func (v *Values) copy(m *budget.Arena, value []byte) error {
+	segments := len(v.arena.List)
+	place, err := v.arena.room(m, len(value))
+	if err != nil {
+		return err
+	}
+	place = append(place, value...)
+	if v.strung && len(v.arena.List) == segments {
+		last := &v.Refs[len(v.Refs)-1]
+		*last = (*last)[:len(*last)+len(value)]
+	} else if err := v.ref(m, place); err != nil {
+		return err
+	}
+	v.arena.grow(len(value))
+	v.strung = true
+	return nil
+}
+
+// ref adds a value where it lies.
+func (v *Values) ref(m *budget.Arena, value []byte) error {
+	if len(v.Refs) == cap(v.Refs) {
+		n := max(refsMin, 2*cap(v.Refs))
+		if err := m.Hold(int64(n) * refSize); err != nil { // the old ones stay counted: they go with the next collection
+			return err
+		}
+		v.Refs = append(make([][]byte, 0, n), v.Refs...)
+	}
+	v.Refs = append(v.Refs, value)
+	v.strung = false
+	return nil
+}
+
+// digits is how many n >= 0 has.
+func digits(n int) int {
+	d := 1
+	for ; n >= 10; n /= 10 {
+		d++
+	}
+	return d
+}
+
+// Text collects records in JSON. Set Form; else the zero value is empty.
+type Text struct {
+	Form TextForm
+	Out  Segments
+	// Partition is that of the records taken next, in the forms that tell it.
+	Partition int32
+	// Next is, for Page, where the next page begins; "" at the end. It is set before Finish.
+	Next string
+
+	number int
+}
+
+// TextForm is how records in JSON are strung together: one of Array, EachLine and Events.
+type TextForm struct {
+	open, between, after, end string
+	id                        bool // an event-stream id line before each
+	placed                    bool // the partition is the first member of each
+	paged                     bool // Next comes before the end
+}
+
+// The forms of Text.
+var (
+	Array    = TextForm{open: "[", between: ",\n", end: "]\n"} // application/json
+	EachLine = TextForm{after: "\n"}                           // application/x-ndjson
+	Events   = TextForm{after: "\n\n", id: true}               // text/event-stream
+	Single   = TextForm{after: "\n", placed: true}             // application/json, of one record
+	Page     = TextForm{open: `{"records":[`, between: ",\n", end: "}\n", placed: true, paged: true}
+)
+
+// textExtra is more than the form, an id and a partition add to a record.
+const textExtra = 64
+
+// ValuesOnly is part of Sink.
+func (t *Text) ValuesOnly() bool { return false }
+
+// Take is part of Sink.
+func (t *Text) Take(m *budget.Arena, rec *record.Record, _ bool) error {
+	n := recordJSONMax(rec)
+	if n > segmentSize-textExtra {
+		n = recordJSONLen(rec) // a large one is looked at twice rather than given six times its memory
+	}
+	b, err := t.Out.room(m, n+textExtra)
+	if err != nil {
+		return err
+	}
+	if t.number == 0 {
+		b = append(b, t.Form.open...)
+	} else {
+		b = append(b, t.Form.between...)
+	}
+	if t.Form.id {
+		b = append(b, "id: "...)
+		b = strconv.AppendInt(b, rec.Offset, 10)
+		b = append(b, "\ndata: "...)
+	}
+	if t.Form.placed {
+		b = append(b, `{"partition":`...)
+		b = append(strconv.AppendInt(b, int64(t.Partition), 10), ',')
+		b = appendMembers(b, rec)
+	} else {
+		b = appendRecordJSON(b, rec)
+	}
+	t.Out.grow(len(append(b, t.Form.after...)))
+	t.number++
+	return nil
+}
+
+// Finish adds what the form ends with, after the last record.
+func (t *Text) Finish(m *budget.Arena) error {
+	b, err := t.Out.room(m, textExtra+6*len(t.Next))
+	if err != nil {
+		return err
+	}
+	if t.number == 0 {
+		b = append(b, t.Form.open...)
+	}
+	if t.Form.paged {
+		b = append(b, ']')
+		if t.Next != "" {
+			b = appendString(append(b, `,"next":`...), t.Next)
+		}
+	}
+	t.Out.grow(len(append(b, t.Form.end...)))
+	return nil
+}
+
+// recordJSONLen is at least what appendRecordJSON appends, and close to it.
+func recordJSONLen(r *record.Record) int {
+	n := recordJSONMax(&record.Record{}) + jsonLen(r.Key) + jsonLen(r.Value)
+	for i := range r.Headers {
+		n += 40 + 6*len(r.Headers[i].Key) + jsonLen(r.Headers[i].Value)
+	}
+	return n
+}
+
+func jsonLen(v []byte) int {
+	if !utf8.Valid(v) {
+		return base64.StdEncoding.EncodedLen(len(v))
+	}
+	n := len(v)
+	for _, c := range v {
+		if c < 0x20 {
+			n += 5
+		} else if c == '"' || c == '\\' {
+			n++
+		}
+	}
+	return n
+}
+
+// Segments is bytes collected in buffers of a Memory, and good as long as those.
+type Segments struct {
+	List [][]byte
+	Size int64 // of all
+}
+
+const (
+	// segmentSize is the usual size of a segment.
+	segmentSize = 64 << 10
+	// segmentMax is that of a segment behind two of that size: an answer of 1 MiB is half a dozen pieces for the connection.
+	segmentMax = 256 << 10
+)
+
+// room returns an empty slice at the end of the last segment with capacity for n bytes or more. Append to it and call
+// grow.
+func (g *Segments) room(m *budget.Arena, n int) ([]byte, error) {
+	if last := len(g.List) - 1; last >= 0 && cap(g.List[last])-len(g.List[last]) >= n {
+		return g.List[last][len(g.List[last]):], nil
+	}
+	size := max(n, segmentSize)
+	if g.Size >= 2*segmentSize {
+		size = max(n, segmentMax)
+	}
+	if len(g.List) == 0 {
+		size = max(n, 1<<10) // many answers are small
+	}
+	b, err := m.Get(size)
+	if err != nil {
+		return nil, err
+	}
+	g.List = append(g.List, b[:0])
+	return b[:0], nil
+}
+
+// grow says that n bytes were appended to what room returned.
+func (g *Segments) grow(n int) {
+	last := len(g.List) - 1
+	g.List[last] = g.List[last][:len(g.List[last])+n]
+	g.Size += int64(n)
+}

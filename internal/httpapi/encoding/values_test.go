@@ -1,0 +1,57 @@
+package encoding
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/record"
+)
+
+// TestValuesComeInOrderCopiedOrNot: those that must be copied and those that lie where they are may take turns, in any sizes.
+func TestValuesComeInOrderCopiedOrNot(t *testing.T) {
+	total := budget.New(64 << 20)
+	for seed := range uint64(200) {
+		m := &budget.Arena{Class: total.Class(budget.Fetch), Buffers: total.Buffers()}
+		rng := rand.New(rand.NewPCG(seed, 0))
+		var v Values
+		var want []byte
+		var sizes []int
+		source := make([]byte, 4<<20)
+		scratch := make([]byte, 40<<10)
+		for i := range 1 + rng.IntN(300) {
+			value := source[:rng.IntN(1+rng.IntN(8<<10))]
+			volatile := rng.IntN(8) > 0
+			if volatile {
+				value = scratch[:len(value)]
+			} else {
+				source = source[len(value):]
+			}
+			for j := range value {
+				value[j] = byte(i + j)
+			}
+			if err := v.Take(m, &record.Record{Value: value}, volatile); err != nil {
+				t.Fatal(err)
+			}
+			want, sizes = append(want, value...), append(sizes, len(value))
+			if volatile {
+				clear(value) // it is somebody else's now
+			}
+		}
+		text, err := json.Marshal(sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Join(v.Refs, nil); !bytes.Equal(got, want) {
+			t.Errorf("seed %d: the values are not those that were taken", seed)
+		}
+		if got := "[" + string(bytes.Join(v.Sizes.List, nil)) + "]"; got != string(text) || v.Count != len(sizes) || v.Sum != int64(len(want)) {
+			t.Errorf("seed %d: %d values of %d bytes, sizes %s; want %d of %d, %s", seed, v.Count, v.Sum, got, len(sizes), len(want), text)
+		}
+		if m.Release(); m.Class.Used() != 0 {
+			t.Errorf("seed %d: %d bytes still in use", seed, m.Class.Used())
+		}
+	}
+}

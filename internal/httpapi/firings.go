@@ -1,0 +1,169 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+const (
+	firingsDefault = 100
+	firingsMax     = 1000
+	// A page of firings is read from the engine in steps, and ends before it has more than answerBytes, whatever its limit.
+	firingsStep = 20
+	answerBytes = 512 << 10
+	// firingBytes is above what a firing takes in memory, its outcome aside.
+	firingBytes = 8 << 10
+	// An answer has the events that firings rest on up to eventBytes of data and one more; witnessBytes is above what they take.
+	eventBytes   = 512 << 10
+	witnessBytes = 3 << 20
+	// heldBytes is above what reading a definition takes.
+	heldBytes = 1 << 20
+)
+
+// ParamTrigger is the trigger whose firings are wanted.
+const ParamTrigger = "trigger"
+
+// Firings answers GET /firings.
+func (t *Triggers) Firings(r *http.Request, m *budget.Arena) (*api.Firings, error) {
+	e, err := t.engine()
+	if err != nil {
+		return nil, err
+	}
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	triggerID, given := q.Text(ParamTrigger)
+	if err := rule.CheckID(triggerID); given && err != nil {
+		q.Fail(ParamTrigger, "%v", err)
+	}
+	query := trigger.FiringQuery{Trigger: triggerID, After: q.Number(httpconn.ParamAfter, 0, math.MaxInt64)}
+	limit := int(q.Number(httpconn.ParamLimit, firingsDefault, firingsMax))
+	if limit == 0 {
+		limit = firingsDefault
+	}
+	if q.Fault != nil {
+		return nil, q.Fault
+	}
+	if err := m.Hold(firingsStep*(firingBytes+trigger.OutcomeBytesMax) + 3*answerBytes + heldBytes); err != nil {
+		return nil, err
+	}
+	out, held := &api.Firings{Firings: []api.Firing{}}, t.holds(r.Context(), e)
+	for size := 0; len(out.Firings) < limit; {
+		query.Limit = min(firingsStep, limit-len(out.Firings))
+		list, err := e.Firings(r.Context(), query)
+		if err != nil {
+			return nil, triggerFault(err)
+		}
+		for i := range list {
+			if size += firingBytes/8 + len(list[i].Entity) + len(list[i].Outcome) + 8*len(list[i].Witness); size > answerBytes {
+				out.Next = &query.After
+				return out, nil
+			}
+			out.Firings, query.After = append(out.Firings, held.firing(&list[i])), list[i].Seq
+		}
+		if len(list) < query.Limit {
+			return out, nil
+		}
+	}
+	out.Next = &query.After
+	return out, nil
+}
+
+// Firing answers GET /firings/{id}, with the events that it rests on.
+func (t *Triggers) Firing(r *http.Request, m *budget.Arena) (*api.Firing, error) {
+	e, err := t.engine()
+	if err != nil {
+		return nil, err
+	}
+	id, err := firingID(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Hold(witnessBytes + heldBytes); err != nil {
+		return nil, err
+	}
+	x, err := e.Firing(r.Context(), id)
+	if err != nil {
+		return nil, triggerFault(err)
+	}
+	out := t.holds(r.Context(), e).firing(&x)
+	left := eventBytes
+	out.Witness, err = witnesses(r.Context(), e, &x, &left)
+	return &out, err
+}
+
+func firingID(r *http.Request) (rule.ID, error) {
+	id, err := rule.ParseID(r.PathValue(VariableID))
+	if err != nil {
+		return id, api.NewProblem(api.UnknownFiring, "an id has 32 hex digits, given %s", api.Quote(r.PathValue(VariableID)))
+	}
+	if id.IsZero() {
+		return id, api.NewProblem(api.UnknownFiring, "no firing has this id")
+	}
+	return id, nil
+}
+
+// witnesses are the events that a firing rests on, as long as some of left is left, which is how much data they may have.
+func witnesses(ctx context.Context, e *trigger.Engine, x *trigger.Firing, left *int) (out []api.WitnessEvent, err error) {
+	single := *x
+	for _, offset := range x.Witness {
+		if *left <= 0 {
+			break
+		}
+		single.Witness = []int64{offset} // one after the other: there is no telling how large they are
+		list, err := e.Witnesses(ctx, &single)
+		if err != nil {
+			return nil, triggerFault(err)
+		}
+		for i := range list {
+			w := &list[i]
+			*left -= len(w.Data)
+			out = append(out, api.WitnessEvent{Event: w.Name, Offset: w.Offset, Time: instant(w.Time), ID: w.ID, Data: w.Data})
+		}
+	}
+	return out, nil
+}
+
+// Resend answers POST /firings/{id}/resend with the firing.
+func (t *Triggers) Resend(r *http.Request, m *budget.Arena) (out *api.Firing, err error) {
+	if _, err := t.engine(); err != nil {
+		return nil, err
+	}
+	id, err := firingID(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Hold(firingBytes + trigger.OutcomeBytesMax + heldBytes); err != nil {
+		return nil, err
+	}
+	err = t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error {
+		if err := e.Resend(ctx, id); err != nil {
+			return err
+		}
+		x, err := e.Firing(ctx, id)
+		if err == nil {
+			out = new(t.holds(ctx, e).firing(&x))
+		}
+		return err
+	})
+	return out, err
+}
+
+// firing is a firing as answers have it.
+func firing(x *trigger.Firing) api.Firing {
+	out := api.Firing{
+		Seq: x.Seq, ID: x.ID.String(), Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, At: instant(x.At), Cause: x.Cause,
+		State: string(x.State), RecordedAt: instantIf(x.Recorded), RetractedAt: instantIf(x.Taken), Retraction: x.Retraction,
+		Attempts: x.Tries, Topic: x.Topic, Partition: int32(x.Partition), Offsets: append([]int64{}, x.Witness...),
+	}
+	if json.Valid(x.Outcome) {
+		out.Outcome = x.Outcome
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+// Why a firing that is due is not delivered.
+const (
+	heldQuiet  = "quiet_hours"
+	heldPaused = "paused"
+)
+
+// holds shows firings with what their triggers say now of when they are delivered. It is for one request.
+type holds struct {
+	*Triggers
+	ctx   context.Context
+	e     *trigger.Engine
+	known map[string]hold
+}
+
+// hold is what of a trigger holds its firings up.
+type hold struct {
+	paused bool
+	quiet  webhook.QuietHours
+}
+
+func (t *Triggers) holds(ctx context.Context, e *trigger.Engine) *holds {
+	return &holds{Triggers: t, ctx: ctx, e: e, known: map[string]hold{}}
+}
+
+// of reads what a trigger says. One that is not there any more, or cannot be read, holds nothing up.
+func (h *holds) of(id string) hold {
+	x, ok := h.known[id]
+	if !ok {
+		h.list.Lock()
+		defer h.list.Unlock()
+		if head, d, err := h.e.Stored(h.ctx, id); err == nil {
+			x = hold{paused: head.Paused, quiet: webhook.QuietOf(d.Deliver)}
+		}
+		h.known[id] = x
+	}
+	return x
+}
+
+// firing is a firing as answers have it.
+func (h *holds) firing(x *trigger.Firing) api.Firing {
+	out := firing(x)
+	if x.State != rule.Pending {
+		return out
+	}
+	out.NextAttempt = instantIf(x.NextTry)
+	switch of := h.of(x.Trigger); {
+	case of.paused:
+		out.NextAttempt, out.Held = nil, heldPaused
+	default:
+		due := time.Now()
+		if at := time.UnixMilli(x.NextTry); at.After(due) {
+			due = at
+		}
+		if at := of.quiet.Next(due); at.After(due) {
+			out.NextAttempt, out.Held = new(at.UTC().Truncate(time.Millisecond)), heldQuiet
+		}
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package httpconn
+
+import (
+	"mime"
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// mediaRange is one element of an Accept header.
+type mediaRange struct {
+	kind string // type/subtype in lower case, perhaps with *
+	q    float64
+}
+
+// parseAccept reads an Accept header, given once or several times. Elements that are no media range are skipped.
+func parseAccept(headers []string) []mediaRange {
+	var ranges []mediaRange
+	for _, h := range headers {
+		for element := range strings.SplitSeq(h, ",") {
+			kind, params, err := mime.ParseMediaType(element)
+			if err != nil || kind == "" {
+				continue
+			}
+			q := 1.0
+			if text, ok := params["q"]; ok {
+				if q, err = strconv.ParseFloat(text, 64); err != nil || !(q >= 0 && q <= 1) {
+					continue
+				}
+			}
+			ranges = append(ranges, mediaRange{kind: kind, q: q})
+		}
+	}
+	return ranges
+}
+
+// wants returns how much kind is wanted; the most specific range decides (RFC 9110 section 12.5.1).
+func wants(ranges []mediaRange, kind string) float64 {
+	best, q := -1, 0.0
+	major, _, _ := strings.Cut(kind, "/")
+	for _, r := range ranges {
+		specific := -1
+		switch r.kind {
+		case kind:
+			specific = 2
+		case major + "/*":
+			specific = 1
+		case "*/*":
+			specific = 0
+		}
+		if specific > best {
+			best, q = specific, r.q
+		}
+	}
+	return q
+}
+
+// Negotiate picks one of offers, or "". No header, or one that names nothing but the form of errors, means */*.
+func Negotiate(headers []string, offers []string) string {
+	if strings.Trim(strings.Join(headers, ""), ", \t") == "" {
+		return offers[0]
+	}
+	ranges := parseAccept(headers)
+	only := len(ranges) > 0
+	for _, r := range ranges {
+		only = only && r.kind == api.ProblemJSON
+	}
+	if only {
+		return offers[0]
+	}
+	chosen, best := "", 0.0
+	for _, offer := range offers {
+		if q := wants(ranges, offer); q > best {
+			chosen, best = offer, q
+		}
+	}
+	return chosen
+}

@@ -1,0 +1,60 @@
+package httpconn
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// Condition is the header If-None-Match of a request (RFC 9110, section 13.1.2).
+type Condition struct {
+	Any  bool     // "*": the condition is false if there is anything
+	tags []string // opaque tags with their quotes, without W/
+}
+
+// entityTag is an element of a list of entity tags, with the comma behind it; blank is what may come between elements.
+var entityTag = regexp.MustCompile(`^(?:W/)?("[^\x00-\x20"\x7f]*")[ \t]*(?:,|$)`)
+
+const blank = ", \t"
+
+// IfNoneMatch reads the condition of a request: nil without one, a problem if it is neither "*" nor a list of entity tags. The
+// condition of a write that cannot be read must not count as absent, so it does not anywhere.
+func IfNoneMatch(r *http.Request) (*Condition, error) {
+	given := r.Header.Values("If-None-Match")
+	if len(given) == 0 {
+		return nil, nil
+	}
+	text := strings.Join(given, ",")
+	if strings.Trim(text, " \t") == "*" {
+		return &Condition{Any: true}, nil
+	}
+	c := &Condition{}
+	for rest := strings.TrimLeft(text, blank); rest != ""; rest = strings.TrimLeft(rest, blank) {
+		tag := entityTag.FindStringSubmatch(rest)
+		if tag == nil {
+			return nil, badCondition(text)
+		}
+		c.tags = append(c.tags, tag[1])
+		rest = rest[len(tag[0]):]
+	}
+	return c, nil
+}
+
+func badCondition(text string) error {
+	return api.BadField("If-None-Match", "want * or entity tags in quotes, given %s", api.Quote(text))
+}
+
+// Matches reports whether the condition is false of a representation with an entity tag: the client has it. Tags are compared
+// weakly. A nil condition never matches.
+func (c *Condition) Matches(tag string) bool {
+	if c == nil {
+		return false
+	}
+	if c.Any {
+		return true
+	}
+	return slices.Contains(c.tags, strings.TrimPrefix(tag, "W/"))
+}

@@ -1,0 +1,73 @@
+package httpconn
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// TestWholeBodies: only a body of which every byte has come in is taken for one that nobody waits for.
+func TestWholeBodies(t *testing.T) {
+	began := make(chan struct{}, 1)
+	c := Connections{Stops: NewStops(), Open: new(metrics.Counter), Held: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
+	s := c.Server(ServerOptions{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			p := PlaceOf(r.Context())
+			fault := p.Begin(r)
+			whole := p.Whole()
+			began <- struct{}{}
+			body, err := io.ReadAll(r.Body)
+			fmt.Fprint(w, fault == nil, whole, len(body), err)
+		}),
+		Logger: slog.New(slog.DiscardHandler), Max: 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute, DoorWait: time.Minute,
+	})
+	l, err := Listen("127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	for _, c := range []struct{ first, later, want string }{
+		{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", "", "true true 3 <nil>"},
+		{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n", "abc", "true false 3 <nil>"},
+		{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nab", "c", "true false 3 <nil>"},
+		{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "", "true false 1 <nil>"},
+		{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "", "true false 0 <nil>"},
+		{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", "", "true true 3 <nil>"},
+	} {
+		for _, text := range []string{c.first, c.later} {
+			if _, err := conn.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			if text == c.first {
+				<-began
+			}
+		}
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != c.want {
+			t.Errorf("%q, then %q: %s (%v), want %s", c.first, c.later, got, err, c.want)
+		}
+		_ = resp.Body.Close()
+	}
+	_ = conn.Close()
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	<-served
+}

@@ -1,0 +1,43 @@
+package httpconn
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/record"
+)
+
+// Producer reads the headers that make a produce idempotent; nil if there are none. The epoch may be left out.
+func (q *Params) Producer(h http.Header, partition int32) *record.Producer {
+	id := q.header(h, api.HeaderProducerID, math.MaxInt64)
+	epoch := q.header(h, api.HeaderProducerEpoch, math.MaxInt16)
+	sequence := q.header(h, api.HeaderSequence, math.MaxInt32)
+	switch {
+	case id < 0 && epoch < 0 && sequence < 0:
+		return nil
+	case id < 0:
+		q.Fail(api.HeaderProducerID, "required beside the producer's other headers")
+	case sequence < 0:
+		q.Fail(api.HeaderSequence, "required beside %s", api.HeaderProducerID)
+	case partition < 0:
+		q.Fail(ParamPartition, "required beside %s: a sequence is that of one partition", api.HeaderProducerID)
+	}
+	return &record.Producer{ID: id, Epoch: int16(max(epoch, 0)), Sequence: int32(sequence)}
+}
+
+// header returns a header between 0 and limit, or -1 if it is not given.
+func (q *Params) header(h http.Header, name string, limit int64) int64 {
+	v := h.Values(name)
+	if len(v) == 0 {
+		return -1
+	}
+	n, err := strconv.ParseInt(v[0], 10, 64)
+	if len(v) > 1 {
+		q.Fail(name, "given %d times", len(v))
+	} else if err != nil || n < 0 || n > limit {
+		q.Fail(name, "want a number from 0 to %d, given %s", limit, api.Quote(v[0]))
+	}
+	return n
+}

@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/trigger/explain"
+)
+
+// TestEvaluationsTakeTurns: one that waits for its turn ends with its request, and with the server.
+func TestEvaluationsTakeTurns(t *testing.T) {
+	stops := httpconn.NewStops()
+	e := NewEvaluator(0, stops)
+	q, err := explain.Parse([]byte(`{"expr":"A","at":"2026-03-01T12:00:00Z"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range cap(e.turns) {
+		e.turns <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := e.answer(ctx, q); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := e.answer(t.Context(), q)
+		done <- err
+	}()
+	<-e.turns
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	e.turns <- struct{}{}
+	go func() {
+		_, err := e.answer(t.Context(), q)
+		done <- err
+	}()
+	stops.Stop()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for range cap(e.turns) {
+		<-e.turns
+	}
+}
+
+// TestEvaluationsWaitTenSeconds: whoever gets no turn is told to try again.
+func TestEvaluationsWaitTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := NewEvaluator(0, httpconn.NewStops())
+		for range cap(e.turns) {
+			e.turns <- struct{}{}
+		}
+		began := time.Now()
+		_, err := e.answer(t.Context(), &explain.Question{})
+		var p *api.Problem
+		if !errors.As(err, &p) || p.Code != api.OverBudget || time.Since(began) != evaluationTime {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}

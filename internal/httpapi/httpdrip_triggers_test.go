@@ -1,0 +1,118 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+func TestFaultsOfTheEngineHaveCodes(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		code  api.Code
+		field string
+	}{
+		{fmt.Errorf("%w: fire: what\nstatus: what", trigger.ErrInvalid), api.BadRequest, "fire"},
+		{fmt.Errorf("%w: something else", trigger.ErrInvalid), api.BadRequest, ""},
+		{fmt.Errorf("%w: %w", trigger.ErrInvalid, rule.ErrInitiallyTrue), api.BadRequest, "expr"},
+		{trigger.ErrUnknownTrigger, api.UnknownTrigger, ""},
+		{fmt.Errorf("%w: 1", trigger.ErrUnknownFiring), api.UnknownFiring, ""},
+		{trigger.ErrNotLeader, api.Fenced, ""},
+		{fmt.Errorf("%w: disk full", trigger.ErrUnavailable), api.TriggersUnavailable, ""},
+		{trigger.ErrClosed, api.ShuttingDown, ""},
+	} {
+		var p *api.Problem
+		if !errors.As(triggerFault(c.err), &p) || p.Code != c.code || p.Field != c.field || p.Detail == "" || bytes.ContainsRune([]byte(p.Detail), '\n') {
+			t.Errorf("%v is told as %+v", c.err, p)
+		}
+	}
+	if err := triggerFault(io.EOF); err != io.EOF {
+		t.Error(err)
+	}
+	if triggerFault(nil) != nil {
+		t.Error("a fault without an error")
+	}
+}
+
+// FuzzTriggerSpec: a body is refused with its member's name, or is a trigger that is the same when it is given again, and
+// that is shown without its secrets.
+func FuzzTriggerSpec(f *testing.F) {
+	for _, body := range []string{
+		`{"expr":"created THEN (NOT used WITHIN 7 days)","fire":"edge","cooldown":"7d","backfill":"none","carry_fired":false,"on_retract":"notify","status":"paused"}`,
+		`{"expr":{"then":[{"event":"A"},{"within":{"not":{"event":"B"}},"for":"7d"}]},"topic":"t"}`,
+		`{"expr":"A","deliver":{"url":"https://example.com/hook","secrets":["whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"],"headers":{"Authorization":"swordfish"}}}`,
+		`{"expr":"A","deliver":{"url":"https://example.com","secrets":["whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"],"template":"{{.Witness.A.Time}}","quiet_hours":{"from":"22:00","to":"08:00","zone":"UTC"}}}`,
+		`{"expr":"A","deliver":{"topic":"mails"},"extra":1}`, `{"expr":1}`, `[]`, `{"expr":"A"}{}`, `null`,
+	} {
+		f.Add([]byte(body))
+	}
+	o := NewTriggers(TriggersOptions{EventsTopic: "events"})
+	read := func(body []byte) (rule.Definition, error) {
+		var s api.TriggerSpec
+		if err := httpconn.Decode(body, &s); err != nil {
+			return rule.Definition{}, err
+		}
+		return o.definition(&s)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d, err := read(body)
+		if err != nil {
+			var p *api.Problem
+			if !errors.As(err, &p) || p.Code != api.BadRequest || p.Field == "" {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		value, err := d.Encode()
+		stored, fault := rule.ParseStored(value)
+		if err != nil || fault != nil {
+			t.Fatal(err, fault)
+		}
+		shownAs, err := shown(&trigger.Head{}, stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := json.Marshal(shownAs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Deliver != nil {
+			w, err := webhook.ParseDelivery(d.Deliver)
+			if err != nil || shownAs.Deliver == nil {
+				t.Fatalf("%s: %v", d.Deliver, err)
+			}
+			for _, secret := range w.Secrets {
+				if bytes.Contains(shownAs.Deliver, []byte(secret.Reveal()[len("whsec_"):])) && !bytes.Contains([]byte(w.URL+w.Template), []byte(secret.Reveal()[len("whsec_"):])) {
+					t.Fatalf("a secret is in %s", answer)
+				}
+			}
+		}
+		var again bytes.Buffer
+		enc := json.NewEncoder(&again)
+		enc.SetEscapeHTML(false) // a delivery is kept as it was given
+		err = enc.Encode(api.TriggerSpec{
+			Expr: shownAs.Expr, Topic: shownAs.Topic, Fire: shownAs.Fire, Cooldown: shownAs.Cooldown, Backfill: shownAs.Backfill,
+			CarryFired: &shownAs.CarryFired, OnRetract: shownAs.OnRetract, Status: shownAs.Status, Deliver: d.Deliver,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := read(again.Bytes())
+		if err != nil {
+			t.Fatalf("%s: %v", &again, err)
+		}
+		if back.Text = d.Text; !back.Evaluated(&d) || back.Status != d.Status || !reflect.DeepEqual(back.Deliver, d.Deliver) {
+			t.Fatalf("%s\ncomes back as\n%+v\nof\n%+v", &again, back, d)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// TestLargestRecordOfAFile: the share of answers has room for the largest record once, not for a copy beside it.
+func TestLargestRecordOfAFile(t *testing.T) {
+	store, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem := budget.New(32 << 20)
+	open := func() *broker.Broker {
+		br, err := broker.Open(t.Context(), broker.Options{Store: store, NoWait: true, Budget: mem, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return br
+	}
+	br := open()
+	if _, err := br.CreateTopic(t.Context(), "t", broker.TopicSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	value := bytes.Repeat([]byte("0123456789abcdef"), int(mem.RequestMax()-64<<10)/16)
+	data, sum, err := record.Append(nil, []record.Record{{Timestamp: 1, Value: value}}, record.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := br.Submit(t.Context(), []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if err := br.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	br = open() // which has nothing in memory
+	defer br.Close(t.Context())
+	set := metrics.NewSet()
+	s := NewSource(br, readOptions{
+		BudgetWait: time.Second, Stops: httpconn.NewStops(), Pace: httpconn.Pace(time.Minute), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
+	})
+	for _, from := range []string{"memory, verified", "the file"} {
+		w := httptest.NewRecorder()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/records", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := s.New("t", 0)
+		g.MaxRecords, g.Timeout = 10, time.Second
+		if err := g.Multipart(w, r); err != nil || g.Count != 1 {
+			t.Errorf("from %s: %d records, %v", from, g.Count, err)
+		}
+		g.Done()
+		if !bytes.Contains(w.Body.Bytes(), value) {
+			t.Errorf("from %s: another value", from)
+		}
+	}
+}

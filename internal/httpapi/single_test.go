@@ -1,0 +1,201 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// source is a real broker in memory with a topic t of two partitions.
+func source(t *testing.T, limit int64) (*Source, *broker.Broker) {
+	t.Helper()
+	b, err := broker.Open(t.Context(), broker.Options{
+		Store: objstore.NewMemory(), NoWait: true, Budget: budget.New(limit), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if n := b.Budget().Class(budget.Fetch).Used(); n != 0 {
+			t.Errorf("%d bytes still in use", n)
+		}
+		_ = b.Close(t.Context())
+	})
+	set := metrics.NewSet()
+	return NewSource(b, readOptions{
+		BudgetWait: time.Second, Stops: httpconn.NewStops(), Pace: httpconn.Pace(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
+	}), b
+}
+
+func produce(t *testing.T, b *broker.Broker, partition int32, c record.Compression, values ...string) {
+	t.Helper()
+	var recs []record.Record
+	for _, v := range values {
+		recs = append(recs, record.Record{Timestamp: 1, Key: []byte("k"), Value: []byte(v)})
+	}
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.Submit(t.Context(), []broker.Append{{Topic: "t", Partition: partition, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+// collected returns the values of a page as "partition:offset=value", and what Collect returned.
+func collected(t *testing.T, p *Places, places []Place) (got []string, done int, gone []int) {
+	t.Helper()
+	defer p.Memory.Release()
+	done, gone, err := p.Collect(t.Context(), places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Out.Finish(&p.Memory); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	if err := p.Send(w); err != nil {
+		t.Fatal(err)
+	}
+	var page api.KeyHistory
+	if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Header().Get("Content-Length") != fmt.Sprint(w.Body.Len()) {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	for _, r := range page.Records {
+		v := *r.Value
+		if len(v) > 10 {
+			v = fmt.Sprint(len(v), " bytes")
+		}
+		got = append(got, fmt.Sprintf("%d:%d=%s", r.Partition, r.Offset, v))
+	}
+	return got, done, gone
+}
+
+func TestPlacesAreReadInTheirOrder(t *testing.T) {
+	s, b := source(t, 64<<20)
+	for i := range 10 {
+		produce(t, b, 0, record.None, fmt.Sprint("a", i), strings.Repeat("x", 100_000))
+		produce(t, b, 1, record.Gzip, fmt.Sprint("b", i), "c", strings.Repeat("y", 50))
+	}
+	if _, err := b.Trim(t.Context(), "t", 0, 5); err != nil {
+		t.Fatal(err)
+	}
+	places := []Place{{1, 28}, {0, 18}, {0, 4}, {1, 0}, {0, 5}, {0, 19}, {1, 29}, {1, 30}, {0, 20}, {0, 6}, {1, 3}, {1, 3}}
+	p := s.Places("t", encoding.Page)
+	p.Timeout = time.Minute
+	got, done, gone := collected(t, p, places)
+	want := []string{"1:28=c", "0:18=a9", "1:0=b0", "0:5=100000 bytes", "0:19=100000 bytes", "1:29=50 bytes", "0:6=a3", "1:3=b1", "1:3=b1"}
+	if !slices.Equal(got, want) || done != len(places) || !slices.Equal(gone, []int{2, 7, 8}) {
+		t.Errorf("got %v, %d, gone %v", got, done, gone)
+	}
+	for bytesMax, want := range map[int64]int{1: 1, 4: 1, 5: 3, 8: 4, 100_000: 4, 200_000: 5} {
+		p := s.Places("t", encoding.Page)
+		p.BytesMax, p.Timeout = bytesMax, time.Minute
+		if got, done, _ := collected(t, p, places); done != want {
+			t.Errorf("%d bytes: %v, came past %d places, want %d", bytesMax, got, done, want)
+		}
+	}
+	p = s.Places("t", encoding.Page) // no time at all: one turn
+	if _, done, _ := collected(t, p, places); done != placesAtOnce {
+		t.Errorf("without time: came past %d places", done)
+	}
+	p = s.Places("none", encoding.Page)
+	if done, _, err := p.Collect(t.Context(), places); done != 0 || !errors.Is(err, broker.ErrUnknownTopic) {
+		t.Errorf("unknown topic: %d, %v", done, err)
+	}
+	p.Memory.Release()
+}
+
+func TestPlacesWithoutMemoryComeShort(t *testing.T) {
+	s, b := source(t, 32<<20)
+	var places []Place
+	for i := range 40 {
+		produce(t, b, 0, record.None, strings.Repeat("x", 1_000_000))
+		places = append(places, Place{0, int64(i)})
+	}
+	p := s.Places("t", encoding.Page)
+	p.Timeout = time.Minute
+	got, done, _ := collected(t, p, places)
+	if done == 0 || done == len(places) || len(got) != done {
+		t.Errorf("came past %d of %d places, %d records", done, len(places), len(got))
+	}
+	all, err := s.fetch.Reserve(s.fetch.Limit() - s.fetch.Used())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = s.Places("t", encoding.Page)
+	if done, _, err := p.Collect(t.Context(), places); done != 0 || !lacksMemory(err) {
+		t.Errorf("without memory: %d, %v", done, err)
+	}
+	p.Memory.Release()
+	all.Release()
+}
+
+// TestCompactedRecordIsGone: compaction leaves batches that hold an offset, and not its record.
+func TestCompactedRecordIsGone(t *testing.T) {
+	s, _ := source(t, 64<<20)
+	data, _, err := record.Append(nil, []record.Record{{Key: []byte("k"), Value: []byte("0")}, {Key: []byte("k"), Value: []byte("1")}, {Key: []byte("k"), Value: []byte("2")}}, record.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.Patch(data, 0, 1)
+	for name, keep := range map[string]int64{"the last": 2, "the first": 0, "none": -1} {
+		var c record.Compactor
+		left, _, err := c.Append(nil, data, func(e *record.CompactEntry) bool { return e.Offset == keep })
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := broker.FetchedPart{HighWatermark: 3, Chunks: []broker.Chunk{{Base: 0, End: 3, Size: int64(len(left)), Parts: [][]byte{left}}}}
+		for offset := range int64(3) {
+			p := s.Places("t", encoding.Page)
+			err := p.one(&part, Place{0, offset})
+			if offset == keep && (err != nil || p.count != 1 || !bytes.Contains(p.Out.Out.List[0], fmt.Appendf(nil, `"value":"%d"`, offset))) {
+				t.Errorf("%s stays: offset %d: %v", name, offset, err)
+			}
+			if offset != keep && (!errors.Is(err, ErrGone) || p.count != 0) {
+				t.Errorf("%s stays: offset %d is not gone: %v", name, offset, err)
+			}
+			p.Memory.Release()
+		}
+	}
+}
+
+func TestHttpreadOneRecord(t *testing.T) {
+	s, b := source(t, 64<<20)
+	produce(t, b, 1, record.Zstd, "a", "b")
+	produce(t, b, 1, record.None, "c")
+	if _, err := b.Trim(t.Context(), "t", 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	for offset, want := range []string{"", "b", "c", ""} {
+		g := s.New("t", 1)
+		g.Offset = int64(offset)
+		var v encoding.Values
+		err := g.One(t.Context(), &v)
+		if want == "" && !errors.Is(err, ErrGone) || want != "" && (err != nil || len(v.Refs) != 1 || string(v.Refs[0]) != want) {
+			t.Errorf("offset %d: %q, %v", offset, v.Refs, err)
+		}
+		g.Done()
+	}
+}

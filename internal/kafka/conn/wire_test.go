@@ -1,0 +1,110 @@
+package conn_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// shape has every kind of field.
+var shape = conn.Shape{Flexible: 1, Fields: []conn.Field{
+	conn.Int16, conn.Text, conn.Bytes, conn.List(conn.Int32), conn.Array(conn.Int8, conn.Text), conn.Int64.Since(1), conn.Bool.Until(0),
+	conn.Optional(conn.Int8), conn.Tagged(1, conn.Int32),
+}}
+
+// TestSkim: what is whole passes and says what is left behind it; whatever is cut off, or counts more than there is, does not.
+func TestSkim(t *testing.T) {
+	for name, c := range map[string]struct {
+		version int16
+		body    []byte
+	}{
+		"plain":       {0, []byte{0, 1, 0, 1, 'a', 0, 0, 0, 1, 'b', 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 1, 7, 0, 1, 'c', 1, 0, 5}},
+		"plain nulls": {0, []byte{0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 1, 0xff}},
+		"flexible":    {1, []byte{0, 1, 2, 'a', 2, 'b', 2, 0, 0, 0, 9, 2, 7, 2, 'c', 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 5, 0, 2, 1, 5, 0, 0, 0, 3, 0, 9, 2, 'x', 'y'}},
+		"nulls":       {1, []byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0xff, 0}},
+	} {
+		cost, rest, err := shape.Skim(c.version, append(c.body[:len(c.body):len(c.body)], 'r', 'e'))
+		if err != nil || string(rest) != "re" || cost <= 0 {
+			t.Errorf("%s: %d, %q left, %v", name, cost, rest, err)
+		}
+		for i := range c.body {
+			if _, _, err := shape.Skim(c.version, c.body[:i]); !errors.Is(err, conn.ErrMalformed) {
+				t.Errorf("%s: %d of %d bytes pass: %v", name, i, len(c.body), err)
+			}
+		}
+	}
+	for name, body := range map[string][]byte{
+		"a list of 2^31-1":       {0, 1, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff},
+		"bytes of 2^31-1":        {0, 1, 0, 0, 0x7f, 0xff, 0xff, 0xff, 1, 2, 3},
+		"a text longer than all": {0, 1, 0x7f, 0xff, 'a'},
+	} {
+		if _, _, err := shape.Skim(0, body); !errors.Is(err, conn.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	good := []byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0xff}
+	for name, tags := range map[string][]byte{
+		"2^32-1 tags":         {0xff, 0xff, 0xff, 0xff, 0x0f},
+		"a number too long":   {0xff, 0xff, 0xff, 0xff, 0x1f},
+		"a tag beyond":        {1, 9, 5, 0},
+		"tags inside a tag":   {1, 1, 6, 0, 0, 0, 3, 0xff, 0x7f},
+		"a tag that is short": {1, 1, 2, 0, 0},
+	} {
+		if _, _, err := shape.Skim(1, append(good[:len(good):len(good)], tags...)); !errors.Is(err, conn.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestHead: a head of either kind, with a name or without, and none that is cut off.
+func TestHead(t *testing.T) {
+	fixed := []byte{0, 3, 0, 9, 0, 0, 0, 7}
+	for name, c := range map[string]struct {
+		more     []byte
+		flexible bool
+		client   string
+	}{
+		"no name":        {[]byte{0xff, 0xff}, false, ""},
+		"an empty name":  {[]byte{0, 0}, false, ""},
+		"a name":         {[]byte{0, 2, 'm', 'e'}, false, "me"},
+		"flexible":       {[]byte{0, 2, 'm', 'e', 0}, true, "me"},
+		"flexible, tags": {[]byte{0, 2, 'm', 'e', 1, 5, 1, 9}, true, "me"},
+	} {
+		b := append(fixed[:len(fixed):len(fixed)], c.more...)
+		h, rest, err := conn.ParseHead(append(b[:len(b):len(b)], 'x'), c.flexible)
+		if err != nil || string(rest) != "x" || h.Key != 3 || h.Version != 9 || h.Correlation != 7 || string(h.Client) != c.client {
+			t.Errorf("%s: %+v %q %v", name, h, rest, err)
+		}
+		for i := range b {
+			if _, _, err := conn.ParseHead(b[:i], c.flexible); !errors.Is(err, conn.ErrMalformed) {
+				t.Errorf("%s: %d of %d bytes pass", name, i, len(b))
+			}
+		}
+	}
+}
+
+// FuzzParseHead: the head and the rest are all of the bytes, and the client's name is where the length says.
+func FuzzParseHead(f *testing.F) {
+	f.Add([]byte{0, 3, 0, 9, 0, 0, 0, 1, 0, 1, 'c', 0, 7}, true)
+	f.Add([]byte{0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 7}, false)
+	f.Add([]byte{0, 3, 0, 9, 0, 0, 0, 1, 0, 0, 1, 5, 2, 'a', 'b', 7}, true)
+	f.Fuzz(func(t *testing.T, b []byte, flexible bool) {
+		h, rest, err := conn.ParseHead(b, flexible)
+		if err != nil {
+			return
+		}
+		if h.Key != int16(binary.BigEndian.Uint16(b)) || h.Correlation != int32(binary.BigEndian.Uint32(b[4:])) || !bytes.HasSuffix(b, rest) {
+			t.Fatalf("%x: %+v, rest %x", b, h, rest)
+		}
+		n := max(0, int(int16(binary.BigEndian.Uint16(b[8:]))))
+		if string(h.Client) != string(b[10:10+n]) {
+			t.Fatalf("%x: client %q", b, h.Client)
+		}
+		if used := len(b) - len(rest); !flexible && used != 10+n || flexible && used < 11+n {
+			t.Fatalf("%x: %d bytes are of the head", b, used)
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// ConsumerGroupDescribe (69), v0 and v1: groups of the consumer protocol; of others GROUP_ID_NOT_FOUND, after which clients ask
+// DescribeGroups. Who may do what is not listed.
+var consumerGroupDescribeAPI = API{
+	Key: kmsg.ConsumerGroupDescribe, Min: 0, Max: 1,
+	Shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Text), conn.Bool}},
+	Begin: groupServing((*groupServer).consumerGroupDescribe),
+}
+
+func (s *groupServer) consumerGroupDescribe(_ *Call, ctx context.Context, r *kmsg.ConsumerGroupDescribeRequest) (kmsg.Response, *budget.Reservation) {
+	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
+	memory, err := s.Memory.Reserve(0)
+	for _, name := range r.Groups {
+		g := kmsg.NewConsumerGroupDescribeResponseGroup()
+		g.Group = name
+		view, code := group.View{}, group.CoordinatorNotAvailable
+		if err == nil {
+			if view, code = s.Coordinator.Describe(name); code == group.OK && view.Consumers != nil {
+				err = memory.Grow(consumersBytes(view.Consumers))
+			}
+		}
+		switch {
+		case code != group.OK:
+		case err != nil:
+			code = group.CoordinatorNotAvailable // it is for all that follow
+		case view.Consumers == nil:
+			why := "there is no such group of the consumer protocol"
+			code, g.ErrorMessage = group.GroupIDNotFound, &why
+		default:
+			g.State, g.Epoch, g.AssignmentEpoch, g.AssignorName = view.State.String(), view.Generation, view.Generation, view.Consumers.Assignor
+			for i := range view.Consumers.Members {
+				g.Members = append(g.Members, describedConsumer(view.Consumers, &view.Consumers.Members[i]))
+			}
+		}
+		if g.ErrorCode = int16(code); r.IncludeAuthorizedOperations && code == group.OK {
+			g.AuthorizedOperations = groupOperations
+		}
+		resp.Groups = append(resp.Groups, g)
+	}
+	return resp, memory
+}
+
+// consumerMember is the type of members of the consumer protocol.
+const consumerMember = 1
+
+func describedConsumer(v *group.ConsumersView, c *group.ConsumerView) kmsg.ConsumerGroupDescribeResponseGroupMember {
+	m := kmsg.NewConsumerGroupDescribeResponseGroupMember()
+	m.MemberID, m.InstanceID, m.RackID, m.MemberEpoch = c.Member, orNil(c.Instance), orNil(c.Rack), c.Epoch
+	m.ClientID, m.ClientHost, m.SubscribedTopics, m.SubscribedTopicRegex = c.Client, c.Host, c.Names, orNil(c.Pattern)
+	m.Assignment.TopicPartitions = described(v, c.Assigned)
+	m.TargetAssignment.TopicPartitions = described(v, c.Target)
+	m.MemberType = consumerMember
+	return m
+}
+
+// described names the topics of partitions. One that is not there any more has no name.
+func described(v *group.ConsumersView, list []group.Partition) []kmsg.AssignmentTopicPartition {
+	var out []kmsg.AssignmentTopicPartition
+	for _, t := range byTopic(list) {
+		a := kmsg.NewAssignmentTopicPartition()
+		a.TopicID, a.Topic, a.Partitions = t.id, v.Names[t.id], t.numbers
+		out = append(out, a)
+	}
+	return out
+}
+
+// consumersBytes is what the answer about a group takes.
+func consumersBytes(v *group.ConsumersView) int64 {
+	const partitionBytes = 16
+	size := int64(0)
+	for i := range v.Members {
+		m := &v.Members[i]
+		size += elementBytes + 2*int64(len(m.Member)+len(m.Client)+len(m.Host)+len(m.Pattern))
+		for _, name := range m.Names {
+			size += int64(2 * len(name))
+		}
+		size += int64(len(m.Assigned)+len(m.Target)) * partitionBytes
+		size += int64(len(v.Names)) * 2 * elementBytes
+	}
+	return size
+}

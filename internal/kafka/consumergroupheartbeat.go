@@ -1,0 +1,99 @@
+package kafka
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// ConsumerGroupHeartbeat (68), v0 and v1: the consumer protocol (KIP-848), with the assignors uniform and range, static members,
+// and patterns of topics. Racks are shown and not looked at. A group has members of one protocol at a time: it changes to the
+// other when it has none. After a restart of the broker members hear UNKNOWN_MEMBER_ID and come back.
+var consumerGroupHeartbeatAPI = API{
+	Key: kmsg.ConsumerGroupHeartbeat, Min: 0, Max: 1,
+	Shape: conn.Shape{Flexible: 0, Fields: []conn.Field{
+		conn.Text, conn.Text, conn.Int32, conn.Text, conn.Text, conn.Int32,
+		conn.List(conn.Text), conn.Text.Since(1), conn.Text, conn.Array(conn.UUID, conn.List(conn.Int32)),
+	}},
+	Begin: beginning(consumerGroupHeartbeat),
+}
+
+func consumerGroupHeartbeat(s *groupServer, c *Call, r *kmsg.ConsumerGroupHeartbeatRequest) Finish {
+	resp := kmsg.NewPtrConsumerGroupHeartbeatResponse()
+	ask := group.HeartbeatRequest{
+		Group: r.Group, Member: r.MemberID, Instance: deref(r.InstanceID), Rack: deref(r.RackID), Client: c.Client, Host: c.Host,
+		Epoch: r.MemberEpoch, RebalanceTimeout: int64(r.RebalanceTimeoutMillis) * int64(time.Millisecond),
+		Names: r.SubscribedTopicNames, Pattern: r.SubscribedTopicRegex, Assignor: deref(r.ServerAssignor),
+	}
+	if r.Topics != nil {
+		owned := []group.Partition{}
+		for i := range r.Topics {
+			for _, n := range r.Topics[i].Partitions {
+				owned = append(owned, group.Partition{Topic: r.Topics[i].TopicID, Number: n})
+			}
+		}
+		ask.Owned = &owned
+	}
+	a, beat := group.HeartbeatAnswer{Code: checkHeartbeat(r), Epoch: r.MemberEpoch}, time.Duration(0)
+	if a.Code == group.OK {
+		a, beat = s.Coordinator.HeartbeatConsumer(&ask)
+	}
+	if resp.ErrorCode = int16(a.Code); a.Code != group.OK {
+		why := heartbeatFaults[a.Code]
+		resp.ErrorMessage = orNil(why)
+		return answered(resp)
+	}
+	resp.MemberID, resp.MemberEpoch, resp.HeartbeatIntervalMillis = &a.Member, a.Epoch, int32(beat.Milliseconds())
+	if a.Assigned != nil {
+		resp.Assignment = &kmsg.ConsumerGroupHeartbeatResponseAssignment{}
+		for _, t := range byTopic(*a.Assigned) {
+			out := kmsg.NewConsumerGroupHeartbeatResponseAssignmentTopic()
+			out.TopicID, out.Partitions = t.id, t.numbers
+			resp.Assignment.Topics = append(resp.Assignment.Topics, out)
+		}
+	}
+	return answered(resp)
+}
+
+// checkHeartbeat is for what can be told by the request alone. From v1 on clients make their ids.
+func checkHeartbeat(r *kmsg.ConsumerGroupHeartbeatRequest) group.Code {
+	empty := func(s *string) bool { return s != nil && *s == "" }
+	switch {
+	case r.Group == "", r.MemberID == "" && r.Version > 0, empty(r.InstanceID), empty(r.RackID):
+		return group.InvalidRequest
+	case empty(r.ServerAssignor):
+		return group.UnsupportedAssignor
+	}
+	return group.OK
+}
+
+// heartbeatFaults are the texts beside the codes of which clients show people the text.
+var heartbeatFaults = map[group.Code]string{
+	group.InvalidRequest:           "group, member, instance and rack have names; who joins says topics, a rebalance timeout, and that it has no partitions",
+	group.UnsupportedAssignor:      "the assignors are uniform and range",
+	group.UnreleasedInstanceID:     "another member has this instance id and has not left",
+	group.GroupMaxSizeReached:      "the group has as many members, or all groups take as much memory, as is allowed",
+	group.GroupIDNotFound:          "the group has members of the classic protocol",
+	group.InvalidRegularExpression: "the pattern is not one that RE2 knows",
+}
+
+type ofTopic struct {
+	id      [16]byte
+	numbers []int32
+}
+
+// byTopic groups partitions, which come sorted.
+func byTopic(list []group.Partition) []ofTopic {
+	var topics []ofTopic
+	for _, p := range list {
+		if last := len(topics) - 1; last < 0 || topics[last].id != p.Topic {
+			topics = append(topics, ofTopic{id: p.Topic})
+		}
+		t := &topics[len(topics)-1]
+		t.numbers = append(t.numbers, p.Number)
+	}
+	return topics
+}

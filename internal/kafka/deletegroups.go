@@ -1,0 +1,34 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// DeleteGroups (42), v0 to v3: a group with members is NON_EMPTY_GROUP. One after the other.
+var deleteGroupsAPI = API{
+	Key: kmsg.DeleteGroups, Min: 0, Max: 3,
+	Shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.List(conn.Text)}},
+	Begin: groupServing((*groupServer).deleteGroups),
+}
+
+func (s *groupServer) deleteGroups(_ *Call, ctx context.Context, r *kmsg.DeleteGroupsRequest) (kmsg.Response, *budget.Reservation) {
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
+	resp := kmsg.NewPtrDeleteGroupsResponse()
+	ready := s.Coordinator.Ready()
+	for _, name := range r.Groups {
+		g := kmsg.NewDeleteGroupsResponseGroup()
+		g.Group = name
+		if g.ErrorCode = int16(ready); ready == group.OK {
+			g.ErrorCode = codeOf(s.Coordinator.DeleteGroup(ctx, name))
+		}
+		resp.Groups = append(resp.Groups, g)
+	}
+	return resp, nil
+}

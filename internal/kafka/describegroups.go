@@ -1,0 +1,74 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// DescribeGroups (15), v0 to v6: a group that is not there is Dead, from v6 on GROUP_ID_NOT_FOUND; so is one of the consumer
+// protocol. What members told and were assigned is shown while the group is stable.
+var describeGroupsAPI = API{
+	Key: kmsg.DescribeGroups, Min: 0, Max: 6,
+	Shape: conn.Shape{Flexible: 5, Fields: []conn.Field{conn.List(conn.Text), conn.Bool.Since(3)}},
+	Begin: groupServing((*groupServer).describeGroups),
+}
+
+func (s *groupServer) describeGroups(c *Call, ctx context.Context, r *kmsg.DescribeGroupsRequest) (kmsg.Response, *budget.Reservation) {
+	resp := kmsg.NewPtrDescribeGroupsResponse()
+	memory, err := s.Memory.Reserve(0)
+	for _, name := range r.Groups {
+		g := kmsg.NewDescribeGroupsResponseGroup()
+		g.Group, g.State = name, group.Dead.String()
+		view, code := group.View{}, group.CoordinatorNotAvailable
+		if err == nil {
+			if view, code = s.Coordinator.Describe(name); code == group.OK {
+				err = memory.Grow(viewBytes(&view))
+			}
+		}
+		switch {
+		case code != group.OK:
+		case err != nil:
+			code = group.CoordinatorNotAvailable // it is for all that follow
+		case view.State == group.Dead || view.Consumers != nil:
+			if c.Version >= 6 {
+				why := "there is no such group of the classic protocol"
+				code, g.ErrorMessage = group.GroupIDNotFound, &why
+			}
+		default:
+			g.State, g.ProtocolType, g.Protocol = view.State.String(), view.ProtocolType, view.Protocol
+			for i := range view.Members {
+				g.Members = append(g.Members, describedMember(&view.Members[i]))
+			}
+		}
+		if g.ErrorCode = int16(code); r.IncludeAuthorizedOperations && code == group.OK {
+			g.AuthorizedOperations = groupOperations
+		}
+		resp.Groups = append(resp.Groups, g)
+	}
+	return resp, memory
+}
+
+// groupOperations are the ACL operations of groups, as bits: a client with the API key may do everything.
+const groupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
+
+func describedMember(v *group.MemberView) kmsg.DescribeGroupsResponseGroupMember {
+	m := kmsg.NewDescribeGroupsResponseGroupMember()
+	m.MemberID, m.InstanceID, m.ClientID, m.ClientHost = v.Member, orNil(v.Instance), v.Client, v.Host
+	m.ProtocolMetadata, m.MemberAssignment = v.Metadata, v.Assignment
+	return m
+}
+
+// viewBytes is what the answer about a group takes.
+func viewBytes(v *group.View) int64 {
+	size := int64(0)
+	for i := range v.Members {
+		m := &v.Members[i]
+		size += elementBytes + 2*int64(len(m.Member)+len(m.Client)+len(m.Host)+len(m.Metadata)+len(m.Assignment))
+	}
+	return size
+}

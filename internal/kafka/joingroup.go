@@ -1,0 +1,73 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// JoinGroup (11), v0 to v9: static members from v5, member ids in two steps from v4 (KIP-394), no assignment by a static
+// leader that comes back from v9 (KIP-814). GROUP_MAX_SIZE_REACHED also says that a limit of memory is reached.
+var joinGroupAPI = API{
+	Key: kmsg.JoinGroup, Min: 0, Max: 9,
+	Shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
+		conn.Text, conn.Int32, conn.Int32.Since(1), conn.Text, conn.Text.Since(5), conn.Text,
+		conn.Array(conn.Text, conn.Bytes), conn.Text.Since(8),
+	}},
+	Begin: beginning(joinGroup),
+}
+
+func joinGroup(s *groupServer, c *Call, r *kmsg.JoinGroupRequest) Finish {
+	ask := &group.JoinRequest{
+		Group: r.Group, Member: r.MemberID, Instance: deref(r.InstanceID), Client: c.Client, Host: c.Host,
+		ProtocolType:     r.ProtocolType,
+		Protocols:        make([]group.Protocol, len(r.Protocols)),
+		SessionTimeout:   int64(r.SessionTimeoutMillis) * int64(time.Millisecond),
+		RebalanceTimeout: int64(r.RebalanceTimeoutMillis) * int64(time.Millisecond),
+		TwoSteps:         c.Version >= 4, CanSkip: c.Version >= 9,
+	}
+	for i, p := range r.Protocols {
+		ask.Protocols[i] = group.Protocol{Name: p.Name, Metadata: p.Metadata}
+	}
+	answer := s.Coordinator.Join(ask)
+	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
+		select {
+		case a := <-answer:
+			return s.joined(&a)
+		case <-ctx.Done():
+			return s.joined(&group.JoinAnswer{Code: group.NotCoordinator, Member: ask.Member, Generation: -1})
+		}
+	}
+}
+
+// joined is what a client hears of its joining. What the leader hears may be large; with no memory for it, it asks again.
+func (s *groupServer) joined(a *group.JoinAnswer) (kmsg.Response, *budget.Reservation) {
+	resp := kmsg.NewPtrJoinGroupResponse()
+	resp.ErrorCode, resp.MemberID, resp.Generation = int16(a.Code), a.Member, -1
+	if a.Code != group.OK {
+		return resp, nil
+	}
+	size := int64(0)
+	for i := range a.Members {
+		m := &a.Members[i]
+		size += elementBytes + 2*int64(len(m.Member)+len(m.Instance)+len(m.Metadata))
+	}
+	memory, err := s.Memory.Reserve(size)
+	if err != nil {
+		resp.ErrorCode = int16(group.CoordinatorNotAvailable)
+		return resp, nil
+	}
+	resp.Generation, resp.ProtocolType, resp.Protocol = a.Generation, &a.ProtocolType, &a.Protocol
+	resp.LeaderID, resp.SkipAssignment = a.Leader, a.SkipAssignment
+	for i := range a.Members {
+		m := kmsg.NewJoinGroupResponseMember()
+		m.MemberID, m.InstanceID, m.ProtocolMetadata = a.Members[i].Member, orNil(a.Members[i].Instance), a.Members[i].Metadata
+		resp.Members = append(resp.Members, m)
+	}
+	return resp, memory
+}

@@ -1,0 +1,43 @@
+package kafka
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// LeaveGroup (13), v0 to v5: several members from v3 on, static ones by their instance alone.
+var leaveGroupAPI = API{
+	Key: kmsg.LeaveGroup, Min: 0, Max: 5,
+	Shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
+		conn.Text, conn.Text.Until(2), conn.Array(conn.Text, conn.Text, conn.Text.Since(5)).Since(3),
+	}},
+	Begin: beginning(leaveGroup),
+}
+
+func leaveGroup(s *groupServer, c *Call, r *kmsg.LeaveGroupRequest) Finish {
+	leaving := []group.Leaving{{Member: r.MemberID}}
+	if c.Version >= 3 {
+		leaving = make([]group.Leaving, len(r.Members))
+		for i, m := range r.Members {
+			leaving[i] = group.Leaving{Member: m.MemberID, Instance: deref(m.InstanceID)}
+		}
+	}
+	codes, code := s.Coordinator.Leave(r.Group, leaving)
+	resp := kmsg.NewPtrLeaveGroupResponse()
+	resp.ErrorCode = int16(code)
+	if code != group.OK {
+		return answered(resp)
+	}
+	if c.Version < 3 {
+		resp.ErrorCode = int16(codes[0])
+		return answered(resp)
+	}
+	for i, m := range r.Members {
+		out := kmsg.NewLeaveGroupResponseMember()
+		out.MemberID, out.InstanceID, out.ErrorCode = m.MemberID, m.InstanceID, int16(codes[i])
+		resp.Members = append(resp.Members, out)
+	}
+	return answered(resp)
+}

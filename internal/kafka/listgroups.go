@@ -1,0 +1,57 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// ListGroups (16), v0 to v5, with the filters of v4 and v5. Groups of HTTP consumers are among them. Those
+// without members are of type classic, and their protocol type is empty.
+var listGroupsAPI = API{
+	Key: kmsg.ListGroups, Min: 0, Max: 5,
+	Shape: conn.Shape{Flexible: 3, Fields: []conn.Field{conn.List(conn.Text).Since(4), conn.List(conn.Text).Since(5)}},
+	Begin: groupServing((*groupServer).listGroups),
+}
+
+// The types of groups.
+const (
+	classic  = "classic"
+	consumer = "consumer"
+)
+
+func (s *groupServer) listGroups(_ *Call, ctx context.Context, r *kmsg.ListGroupsRequest) (kmsg.Response, *budget.Reservation) {
+	resp := kmsg.NewPtrListGroupsResponse()
+	list, code := s.Coordinator.List()
+	memory, err := s.Memory.Reserve(int64(len(list)) * elementBytes)
+	if err != nil {
+		code = group.CoordinatorNotAvailable
+	}
+	if resp.ErrorCode = int16(code); code != group.OK {
+		return resp, memory
+	}
+	for i := range list {
+		kind := classic
+		if list[i].Consumers != nil {
+			kind = consumer
+		}
+		if !wanted(r.StatesFilter, list[i].State.String()) || !wanted(r.TypesFilter, kind) {
+			continue
+		}
+		g := kmsg.NewListGroupsResponseGroup()
+		g.Group, g.ProtocolType, g.GroupState, g.GroupType = list[i].Name, list[i].ProtocolType, list[i].State.String(), kind
+		resp.Groups = append(resp.Groups, g)
+	}
+	return resp, memory
+}
+
+// wanted says whether a filter lets something pass; an empty one lets all.
+func wanted(filter []string, s string) bool {
+	return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, s) })
+}

@@ -1,0 +1,102 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// OffsetCommit (8), v0 to v10: topics by their ids in v10. Offsets are kept until their group or topic is deleted: a time to
+// keep them is taken and ignored, and so are timestamps (v1) and leader epochs (v6). A commit from before a restart of the broker
+// hears ILLEGAL_GENERATION if the member may join again with its id, else UNKNOWN_MEMBER_ID, in v9 too, where Kafka says
+// GROUP_ID_NOT_FOUND of groups that it does not know: the members are to join again.
+var offsetCommitAPI = API{
+	Key: kmsg.OffsetCommit, Min: 0, Max: 10,
+	Shape: conn.Shape{Flexible: 8, Fields: []conn.Field{
+		conn.Text, conn.Int32.Since(1), conn.Text.Since(1), conn.Text.Since(7), conn.Int64.Since(2).Until(4),
+		conn.Array(conn.Text.Until(9), conn.UUID.Since(10), conn.Array(
+			conn.Int32, conn.Int64, conn.Int64.Since(1).Until(1), conn.Int32.Since(6), conn.Text,
+		)),
+	}},
+	Begin: beginning(offsetCommit),
+}
+
+func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
+	resp := kmsg.NewPtrOffsetCommitResponse()
+	var commits []broker.OffsetCommit
+	var places []*int16 // where the code of each goes
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		out := kmsg.NewOffsetCommitResponseTopic()
+		out.Topic, out.TopicID = t.Topic, t.TopicID
+		name, code := t.Topic, group.OK
+		if c.Version >= 10 {
+			name, code = s.nameOf(t.TopicID)
+		}
+		out.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(t.Partitions))
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			out.Partitions[j] = kmsg.NewOffsetCommitResponseTopicPartition()
+			out.Partitions[j].Partition, out.Partitions[j].ErrorCode = p.Partition, int16(code)
+			if code == group.OK && !s.has(name, p.Partition) {
+				out.Partitions[j].ErrorCode = int16(group.UnknownTopicOrPartition)
+				continue
+			}
+			if code == group.OK {
+				commits = append(commits, broker.OffsetCommit{Topic: name, Partition: p.Partition, Offset: p.Offset, Metadata: deref(p.Metadata)})
+				places = append(places, &out.Partitions[j].ErrorCode)
+			}
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	if len(commits) == 0 && len(r.Topics) > 0 {
+		return answered(resp) // Kafka does not look who asks either
+	}
+	caller := callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation)
+	if c.Version >= consumerCommit {
+		caller.Commits = s.partitionsOf(commits)
+	}
+	wait := s.Coordinator.Commit(&caller, commits)
+	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
+		errs, code := wait(ctx)
+		for i, place := range places {
+			if *place = int16(code); code == group.OK {
+				*place = codeOf(errs[i])
+			}
+		}
+		return resp, nil
+	}
+}
+
+// consumerCommit is the first version that members of the consumer protocol use.
+const consumerCommit = 9
+
+// partitionsOf names by their topics' ids what is committed in.
+func (s *groupServer) partitionsOf(commits []broker.OffsetCommit) []group.Partition {
+	list := make([]group.Partition, 0, len(commits))
+	for i := range commits {
+		if t, ok := s.Topics.TopicNamed(commits[i].Topic); ok {
+			list = append(list, group.Partition{Topic: t.ID, Number: commits[i].Partition})
+		}
+	}
+	return list
+}
+
+// has says whether there is a partition.
+func (s *groupServer) has(topic string, partition int32) bool {
+	t, ok := s.Topics.TopicNamed(topic)
+	return ok && partition >= 0 && int(partition) < t.Partitions
+}
+
+// nameOf finds the name of a topic by its id.
+func (s *groupServer) nameOf(id [16]byte) (string, group.Code) {
+	if t, ok := s.Topics.TopicOf(id); ok {
+		return t.Name, group.OK
+	}
+	return "", group.UnknownTopicID
+}

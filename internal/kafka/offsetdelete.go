@@ -1,0 +1,61 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// OffsetDelete (47), v0: only of groups without members; while there are some, each topic is GROUP_SUBSCRIBED_TO_TOPIC, whatever
+// they subscribe to. One partition after the other.
+var offsetDeleteAPI = API{
+	Key: kmsg.OffsetDelete, Min: 0, Max: 0,
+	Shape: conn.Shape{Flexible: -1, Fields: []conn.Field{conn.Text, conn.Array(conn.Text, conn.Array(conn.Int32))}},
+	Begin: groupServing((*groupServer).offsetDelete),
+}
+
+// changeTime bounds the wait for deletions to be committed; clients ask for less.
+const changeTime = 30 * time.Second
+
+func (s *groupServer) offsetDelete(_ *Call, ctx context.Context, r *kmsg.OffsetDeleteRequest) (kmsg.Response, *budget.Reservation) {
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
+	resp := kmsg.NewPtrOffsetDeleteResponse()
+	view, code := s.Coordinator.Describe(r.Group)
+	if code == group.OK && r.Group == "" {
+		code = group.InvalidGroupID
+	}
+	if code == group.OK && view.State == group.Dead {
+		code = group.GroupIDNotFound
+	}
+	if resp.ErrorCode = int16(code); code != group.OK {
+		return resp, nil
+	}
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		out := kmsg.NewOffsetDeleteResponseTopic()
+		out.Topic = t.Topic
+		for j := range t.Partitions {
+			p := kmsg.NewOffsetDeleteResponseTopicPartition()
+			p.Partition = t.Partitions[j].Partition
+			err := s.Coordinator.DeleteOffset(ctx, r.Group, t.Topic, p.Partition)
+			switch {
+			case errors.Is(err, broker.ErrGroupActive):
+				p.ErrorCode = int16(group.GroupSubscribedToTopic)
+			case errors.Is(err, broker.ErrUnknownGroup): // the last offset is gone, and the group with it
+			default:
+				p.ErrorCode = codeOf(err)
+			}
+			out.Partitions = append(out.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp, nil
+}

@@ -1,0 +1,187 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// OffsetFetch (9), v0 to v10: all topics of a group from v2, several groups from v8, topics by their ids in v10. What is answered
+// is committed and holds every commit acknowledged before, so there is nothing unstable to wait for (v7). Leader epochs are not
+// kept: -1. Who names a member and its epoch (v9) must be that member of the consumer protocol.
+var offsetFetchAPI = API{
+	Key: kmsg.OffsetFetch, Min: 0, Max: 10,
+	Shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
+		conn.Text.Until(7), conn.Array(conn.Text, conn.List(conn.Int32)).Until(7),
+		conn.Array(
+			conn.Text, conn.Text.Since(9), conn.Int32.Since(9),
+			conn.Array(conn.Text.Until(9), conn.UUID.Since(10), conn.List(conn.Int32)),
+		).Since(8),
+		conn.Bool.Since(7),
+	}},
+	Begin: groupServing((*groupServer).offsetFetch),
+}
+
+func (s *groupServer) offsetFetch(c *Call, ctx context.Context, r *kmsg.OffsetFetchRequest) (kmsg.Response, *budget.Reservation) {
+	resp := kmsg.NewPtrOffsetFetchResponse()
+	memory, err := s.Memory.Reserve(0)
+	if err != nil {
+		memory = nil
+	}
+	f := fetching{groupServer: s, version: c.Version, memory: memory, seen: map[string]*groupFetched{}}
+	if c.Version < 8 {
+		g := f.group(ctx, oneGroup(r))
+		resp.ErrorCode = g.ErrorCode
+		for _, t := range g.Topics {
+			out := kmsg.NewOffsetFetchResponseTopic()
+			out.Topic = t.Topic
+			for _, p := range t.Partitions {
+				out.Partitions = append(out.Partitions, kmsg.OffsetFetchResponseTopicPartition{
+					Partition: p.Partition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, Metadata: p.Metadata, ErrorCode: p.ErrorCode,
+				})
+			}
+			resp.Topics = append(resp.Topics, out)
+		}
+		return resp, memory
+	}
+	for i := range r.Groups {
+		resp.Groups = append(resp.Groups, f.group(ctx, &r.Groups[i]))
+	}
+	return resp, memory
+}
+
+// oneGroup is the group of a request before v8.
+func oneGroup(r *kmsg.OffsetFetchRequest) *kmsg.OffsetFetchRequestGroup {
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = r.Group
+	if r.Topics != nil {
+		g.Topics = []kmsg.OffsetFetchRequestGroupTopic{}
+	}
+	for _, t := range r.Topics {
+		g.Topics = append(g.Topics, kmsg.OffsetFetchRequestGroupTopic{Topic: t.Topic, Partitions: t.Partitions})
+	}
+	return &g
+}
+
+type partition struct {
+	topic string
+	n     int32
+}
+
+// fetching is a request on its way.
+type fetching struct {
+	*groupServer
+	version int16
+	memory  *budget.Reservation      // nil: there was none
+	seen    map[string]*groupFetched // a group that is named again is not looked up again
+}
+
+// fetched is what a group has committed.
+type groupFetched struct {
+	all  broker.GroupInfo
+	code int16
+	at   map[partition]*broker.GroupOffset
+}
+
+func (f *fetching) look(ctx context.Context, name string) *groupFetched {
+	if g := f.seen[name]; g != nil {
+		return g
+	}
+	var info broker.GroupInfo
+	err := f.grow(name)
+	if err == nil {
+		info, err = f.Coordinator.Offsets(ctx, name)
+	}
+	g := &groupFetched{all: info, code: codeOf(err), at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
+	for i := range g.all.Offsets {
+		o := &g.all.Offsets[i]
+		g.at[partition{o.Topic, o.Partition}] = o
+	}
+	f.seen[name] = g
+	return g
+}
+
+// group answers for one group. No memory is answered like no coordinator.
+func (f *fetching) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+	resp := kmsg.NewOffsetFetchResponseGroup()
+	resp.Group = r.Group
+	if f.version >= 9 {
+		caller := group.Caller{Group: r.Group, Member: deref(r.MemberID), Generation: r.MemberEpoch}
+		if code := f.Coordinator.CheckReader(&caller); code == group.UnknownMemberID || code == group.StaleMemberEpoch {
+			resp.ErrorCode = int16(code)
+			return resp
+		}
+	}
+	g := f.look(ctx, r.Group)
+	if resp.ErrorCode = g.code; g.code != int16(group.OK) && f.version >= 2 {
+		return resp
+	}
+	if r.Topics == nil {
+		if err := f.grow(r.Group); err != nil {
+			resp.ErrorCode = codeOf(err)
+			return resp
+		}
+		f.allOffsets(&g.all, &resp)
+		return resp
+	}
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		out := kmsg.NewOffsetFetchResponseGroupTopic()
+		out.Topic, out.TopicID = t.Topic, t.TopicID
+		name, unknown := t.Topic, group.OK
+		if f.version >= 10 {
+			name, unknown = f.nameOf(t.TopicID)
+		}
+		for _, n := range t.Partitions {
+			p := offsetOf(n, g.at[partition{name, n}])
+			if p.ErrorCode = int16(unknown); g.code != int16(group.OK) {
+				p.ErrorCode = g.code
+			}
+			out.Partitions = append(out.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp
+}
+
+// grow reserves what the answer about a group takes.
+func (f *fetching) grow(name string) error {
+	if f.memory == nil {
+		return broker.ErrOverBudget
+	}
+	held := f.Coordinator.Size(name)
+	return f.memory.Grow(int64(held.Offsets)*elementBytes + 2*int64(held.Text))
+}
+
+// allOffsets answers with all that a group has committed. Offsets come by topic.
+func (s *groupServer) allOffsets(info *broker.GroupInfo, resp *kmsg.OffsetFetchResponseGroup) {
+	for i := range info.Offsets {
+		o := &info.Offsets[i]
+		if last := len(resp.Topics) - 1; last < 0 || resp.Topics[last].Topic != o.Topic {
+			t := kmsg.NewOffsetFetchResponseGroupTopic()
+			t.Topic = o.Topic
+			if ref, ok := s.Topics.TopicNamed(o.Topic); ok {
+				t.TopicID = ref.ID
+			}
+			resp.Topics = append(resp.Topics, t)
+		}
+		t := &resp.Topics[len(resp.Topics)-1]
+		t.Partitions = append(t.Partitions, offsetOf(o.Partition, o))
+	}
+}
+
+// offsetOf is what is said of one partition; -1 if nothing is committed.
+func offsetOf(n int32, o *broker.GroupOffset) kmsg.OffsetFetchResponseGroupTopicPartition {
+	p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+	nothing := ""
+	p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = n, -1, -1, &nothing
+	if o != nil {
+		p.Offset, p.Metadata = o.Offset, &o.Metadata
+	}
+	return p
+}

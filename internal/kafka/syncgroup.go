@@ -1,0 +1,56 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/conn"
+)
+
+// SyncGroup (14), v0 to v5: the leader's assignment goes to the members of its generation, as it came. From v5 on the
+// protocol and its type have to be named.
+var syncGroupAPI = API{
+	Key: kmsg.SyncGroup, Min: 0, Max: 5,
+	Shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
+		conn.Text, conn.Int32, conn.Text, conn.Text.Since(3), conn.Text.Since(5), conn.Text.Since(5),
+		conn.Array(conn.Text, conn.Bytes),
+	}},
+	Begin: beginning(syncGroup),
+}
+
+func syncGroup(s *groupServer, c *Call, r *kmsg.SyncGroupRequest) Finish {
+	if c.Version >= 5 && (r.ProtocolType == nil || r.Protocol == nil) {
+		resp := kmsg.NewPtrSyncGroupResponse()
+		resp.ErrorCode = int16(group.InconsistentGroupProtocol)
+		return answered(resp)
+	}
+	ask := &group.SyncRequest{
+		Caller:       callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation),
+		ProtocolType: deref(r.ProtocolType), Protocol: deref(r.Protocol),
+		Assignments: make([]group.Assignment, len(r.GroupAssignment)),
+	}
+	for i, a := range r.GroupAssignment {
+		ask.Assignments[i] = group.Assignment{Member: a.MemberID, Data: a.MemberAssignment}
+	}
+	answer := s.Coordinator.Sync(ask)
+	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
+		a := group.SyncAnswer{Code: group.NotCoordinator}
+		select {
+		case a = <-answer:
+		case <-ctx.Done():
+		}
+		resp := kmsg.NewPtrSyncGroupResponse()
+		memory, err := s.Memory.Reserve(2 * int64(len(a.Assignment)))
+		if err != nil {
+			resp.ErrorCode = int16(group.CoordinatorNotAvailable)
+			return resp, nil
+		}
+		if resp.ErrorCode = int16(a.Code); a.Code == group.OK {
+			resp.ProtocolType, resp.Protocol, resp.MemberAssignment = &a.ProtocolType, &a.Protocol, a.Assignment
+		}
+		return resp, memory
+	}
+}

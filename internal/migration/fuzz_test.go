@@ -1,0 +1,54 @@
+package migration
+
+import (
+	"math"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// FuzzListing: of any names only those count as batch files that are named as one is, with an offset; every name is counted
+// once.
+func FuzzListing(f *testing.F) {
+	f.Add("t/000000000000.record_batch\nt/000000000007.record_batch\nt/offsets_000000000007.offsets\nt/x/000000000000.record_batch\nt/other")
+	f.Add("t/-00000000001.record_batch\nt/9223372036854775807.record_batch\nt/9223372036854775808.record_batch\nt/+00000000001.record_batch\nt/7.record_batch")
+	f.Fuzz(func(t *testing.T, names string) {
+		l := &Listing{}
+		var n, offsets int
+		for key := range strings.SplitSeq(names, "\n") {
+			if !strings.HasPrefix(key, "t/") || !objstore.ValidKey(key) {
+				continue // a listing has no others
+			}
+			files := len(l.Files)
+			l.add("t", objstore.Entry{Key: key, Size: 10})
+			n++
+			if len(l.Files) > files {
+				if first := l.Files[files].First; first < 0 || Name("t", first) != key {
+					t.Fatalf("%q is taken for the file of offset %d", key, first)
+				}
+			} else if strings.HasPrefix(path.Base(key), "offsets_") && strings.HasSuffix(key, ".offsets") && strings.Count(key, "/") == 1 {
+				offsets++
+			}
+		}
+		if len(l.Files)+l.Nested+l.Unknown+offsets != n || l.Bytes != int64(10*len(l.Files)) || (l.Offsets != "") != (offsets > 0) {
+			t.Fatalf("%d names: %+v", n, l)
+		}
+	})
+}
+
+// FuzzCheckTopic: the files of a topic whose name is taken can be reached, all of them.
+func FuzzCheckTopic(f *testing.F) {
+	for _, s := range []string{"t", "a/b", "..", "", "a b", "ä", "x/", strings.Repeat("x", 500)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, topic string) {
+		if err := CheckTopic(topic); err != nil {
+			return
+		}
+		if key := Name(topic, math.MaxInt64); !objstore.ValidKey(key) || strings.Count(key, "/") != 1 {
+			t.Fatalf("%q is allowed", topic)
+		}
+	})
+}

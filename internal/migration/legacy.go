@@ -1,0 +1,207 @@
+// The legacy reads and writes the topics of version-1 buckets: a file for each batch of records, named by the offset
+// of its first record, and now and then a file with all of these offsets.
+//
+//	<topic>/%012d.record_batch          number: offset of the first record
+//	<topic>/offsets_%012d.offsets       number: how many came before
+//
+// The layouts inside are package record's.
+
+package migration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+const (
+	batchSuffix   = ".record_batch"
+	offsetsPrefix = "offsets_"
+	offsetsSuffix = ".offsets"
+)
+
+// File is a batch file by its name.
+type File struct {
+	First int64 // offset of its first record
+	Size  int64 // bytes as stored
+}
+
+// Listing is what a topic's folder holds.
+type Listing struct {
+	Files   []File // by First
+	Bytes   int64  // of all Files
+	Offsets string // name of the newest offsets file, "" if there is none
+	// Nested are objects in folders below: they belong to topics whose names begin with this one's and a slash.
+	Nested int
+	// Unknown are names that are none of a topic.
+	Unknown int
+}
+
+// CheckTopic says why a topic's files can not be reached by its name, or nil.
+func CheckTopic(topic string) error {
+	if dir, base, nested := cutLast(topic); nested {
+		return fmt.Errorf("topic %q: a name with slashes is not taken, its files lie below those of %q; name the folder instead: --from <bucket>/%s --topic %s", topic, dir, dir, base)
+	}
+	if !objstore.ValidKey(topic) {
+		return fmt.Errorf("topic %q: want letters, digits, and . _ ~ - only", topic)
+	}
+	if n := len(Name(topic, math.MaxInt64)) - objstore.KeyBytesMax; n > 0 {
+		return fmt.Errorf("topic %q: too long by %d bytes: the names of its files are at most %d", topic, n, objstore.KeyBytesMax)
+	}
+	return nil
+}
+
+func cutLast(topic string) (dir, base string, nested bool) {
+	i := strings.LastIndexByte(topic, '/')
+	if i < 0 {
+		return "", topic, false
+	}
+	return topic[:i], topic[i+1:], true
+}
+
+// Name is the name of the batch file whose first record has an offset.
+func Name(topic string, first int64) string {
+	return fmt.Sprintf("%s/%012d%s", topic, first, batchSuffix)
+}
+
+// List lists a topic's files. It holds 16 bytes for each.
+func List(ctx context.Context, store objstore.Store, topic string) (*Listing, error) {
+	if err := CheckTopic(topic); err != nil {
+		return nil, err
+	}
+	l := &Listing{}
+	o := objstore.ListOptions{Prefix: topic + "/"}
+	for {
+		var entries []objstore.Entry
+		var more bool
+		err := patiently(ctx, func() (err error) {
+			entries, more, err = store.List(ctx, o)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", o.Prefix, err)
+		}
+		for _, e := range entries {
+			l.add(topic, e)
+		}
+		if !more || len(entries) == 0 {
+			break
+		}
+		o.After = entries[len(entries)-1].Key
+	}
+	slices.SortFunc(l.Files, func(a, b File) int { return int(max(-1, min(1, a.First-b.First))) }) // numbers may have outgrown their zeros
+	return l, nil
+}
+
+func (l *Listing) add(topic string, e objstore.Entry) {
+	name := strings.TrimPrefix(e.Key, topic+"/")
+	number, batch := strings.CutSuffix(name, batchSuffix)
+	first, err := strconv.ParseInt(number, 10, 64)
+	switch {
+	case strings.Contains(name, "/"):
+		l.Nested++
+	case batch && err == nil && first >= 0 && Name(topic, first) == e.Key:
+		l.Files = append(l.Files, File{First: first, Size: e.Size})
+		l.Bytes += e.Size
+	case strings.HasPrefix(name, offsetsPrefix) && strings.HasSuffix(name, offsetsSuffix):
+		l.Offsets = max(l.Offsets, e.Key)
+	default:
+		l.Unknown++
+	}
+}
+
+// Read reads and decodes a batch file. record.ErrCorrupt says that it is damaged, objstore.ErrNotFound that it is gone.
+func Read(ctx context.Context, store objstore.Store, topic string, first int64) (*record.FileV1, error) {
+	b, err := readAll(ctx, store, Name(topic, first))
+	if err != nil {
+		return nil, err
+	}
+	return record.DecodeV1(b, 0)
+}
+
+// ReadOffsets reads an offsets file: the offset of the first record of every batch file there was when it was written.
+func ReadOffsets(ctx context.Context, store objstore.Store, key string) ([]uint64, error) {
+	b, err := readAll(ctx, store, key)
+	if err != nil {
+		return nil, err
+	}
+	f, err := record.DecodeOffsetsV1(b)
+	return f.Offsets, err
+}
+
+// ErrDiffers says that a file of that name is there and holds something else.
+var ErrDiffers = errors.New("a file with this name is there and holds other records")
+
+// Write stores a batch file, in a gzip stream if gzipped; nil means that it is durable. A file of that name that holds
+// the same bytes is as good; any other gives ErrDiffers.
+func Write(ctx context.Context, store objstore.Store, key string, f Batch) error {
+	var b bytes.Buffer
+	if err := record.EncodeV1(&b, f.TimeMicros, f.Values, f.Gzipped); err != nil {
+		return err
+	}
+	err := patiently(ctx, func() error { return store.Put(ctx, key, objstore.NewBody(b.Bytes())) })
+	if !errors.Is(err, objstore.ErrExists) {
+		return err
+	}
+	there, err := readAll(ctx, store, key)
+	if err == nil && !bytes.Equal(there, b.Bytes()) {
+		err = fmt.Errorf("%s: %w", key, ErrDiffers)
+	}
+	return err
+}
+
+// Batch is what a batch file holds.
+type Batch struct {
+	TimeMicros int64
+	Values     [][]byte
+	Gzipped    bool
+}
+
+// fileMax bounds a file as stored.
+const fileMax = 1 << 30
+
+func readAll(ctx context.Context, store objstore.Store, key string) (b []byte, err error) {
+	err = patiently(ctx, func() error {
+		o, err := store.Get(ctx, key, objstore.Whole)
+		if err != nil {
+			return err
+		}
+		defer o.Body.Close()
+		if o.Size > fileMax {
+			return fmt.Errorf("%s: %d bytes: %w", key, o.Size, record.ErrTooLarge)
+		}
+		b, err = io.ReadAll(io.LimitReader(o.Body, fileMax))
+		return err
+	})
+	return b, err
+}
+
+// patiently repeats f a few times while the store gives no verdict.
+func patiently(ctx context.Context, f func() error) error {
+	const tries = 6
+	pause := 100 * time.Millisecond
+	for try := 1; ; try++ {
+		err := f()
+		if !errors.Is(err, objstore.ErrNoVerdict) || try == tries || ctx.Err() != nil {
+			return err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return err
+		}
+		pause *= 2
+	}
+}

@@ -1,0 +1,103 @@
+package migration_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/migration"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/record"
+)
+
+func put(t *testing.T, s objstore.Store, key string, b []byte) {
+	t.Helper()
+	if err := s.Put(t.Context(), key, objstore.NewBody(b)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plainFile is a batch file byte by byte: AAA, BBBBB, C at the time 0x0102030405060708.
+func plainFile(t *testing.T) []byte {
+	t.Helper()
+	b, err := hex.DecodeString("73656221" + "0100" + "0807060504030201" + "03000000" + strings.Repeat("00", 14) +
+		"00000000" + "03000000" + "08000000" + "414141" + "4242424242" + "43")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestReadAndWrite(t *testing.T) {
+	s := objstore.NewMemory()
+	put(t, s, "t/000000000000.record_batch", plainFile(t))
+	put(t, s, "t/x/000000000000.record_batch", plainFile(t))
+	put(t, s, "t/000000000003.record_batch", []byte("seb!"))
+	put(t, s, "t/3.record_batch", nil)
+	put(t, s, "t2/000000000009.record_batch", nil)
+	put(t, s, "t/1000000000000000.record_batch", nil) // a number that has outgrown twelve digits
+	put(t, s, "t/offsets_000000000000.offsets", nil)
+	offsets := binary.LittleEndian.AppendUint64(append([]byte("seb@\x01\x00"), make([]byte, 26)...), 0)
+	binary.LittleEndian.PutUint32(offsets[14:], 1)
+	put(t, s, "t/offsets_000000000001.offsets", offsets)
+	l, err := migration.List(t.Context(), s, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Files) != 3 || l.Files[0].First != 0 || l.Files[1].First != 3 || l.Files[2].First != 1e15 || l.Nested != 1 || l.Unknown != 1 {
+		t.Errorf("%+v", l)
+	}
+	if o, err := migration.ReadOffsets(t.Context(), s, l.Offsets); err != nil || len(o) != 1 || !strings.HasSuffix(l.Offsets, "1.offsets") {
+		t.Errorf("%s: %v %v", l.Offsets, o, err)
+	}
+	f, err := migration.Read(t.Context(), s, "t", 0)
+	if err != nil || f.Len() != 3 || string(f.Value(1)) != "BBBBB" || f.Time != 0x0102030405060708 {
+		t.Errorf("%+v %v", f, err)
+	}
+	if _, err := migration.Read(t.Context(), s, "t", 3); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("a damaged file: %v", err)
+	}
+	if _, err := migration.Read(t.Context(), s, "t", 4); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("a missing file: %v", err)
+	}
+	values := [][]byte{[]byte("AAA"), []byte("BBBBB"), []byte("C")}
+	same := migration.Batch{TimeMicros: 0x0102030405060708, Values: values}
+	if err := migration.Write(t.Context(), s, migration.Name("t", 0), same); err != nil {
+		t.Errorf("the same file again: %v", err)
+	}
+	same.TimeMicros++
+	if err := migration.Write(t.Context(), s, migration.Name("t", 0), same); !errors.Is(err, migration.ErrDiffers) {
+		t.Errorf("another file of that name: %v", err)
+	}
+	for _, name := range []string{"", "a/b", "../x", "a b", "."} {
+		if _, err := migration.List(t.Context(), s, name); err == nil {
+			t.Errorf("topic %q is taken", name)
+		}
+	}
+}
+
+// TestFaultyStore: a store that forgets its answers neither fails a write nor lets another file pass for it.
+func TestFaultyStore(t *testing.T) {
+	inner := objstore.NewMemory()
+	rates := fault.Rates{fault.Before: .04, fault.Lost: .08, fault.Throttle: .04, fault.Truncate: .04}
+	s := fault.New(inner, 7, fault.Config{Put: rates, Get: rates, List: rates})
+	want := bytes.Repeat([]byte("v"), 100_000)
+	for i := range int64(20) {
+		f := migration.Batch{TimeMicros: i, Values: [][]byte{want}, Gzipped: true}
+		if err := migration.Write(context.Background(), s, migration.Name("t", i), f); err != nil {
+			t.Fatal(err)
+		}
+		got, err := migration.Read(context.Background(), s, "t", i)
+		if err != nil || got.Len() != 1 || !bytes.Equal(got.Value(0), want) {
+			t.Fatal(i, err)
+		}
+	}
+	if l, err := migration.List(context.Background(), s, "t"); err != nil || len(l.Files) != 20 {
+		t.Error(l, err)
+	}
+}

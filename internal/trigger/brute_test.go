@@ -1,0 +1,181 @@
+package trigger
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// happening is an event of an entity as the log has it; an erasure has no name.
+type happening struct {
+	rule.Event
+	at, offset int64
+}
+
+// histories are the events of each entity of a partition, without those that came twice.
+func (l *aLog) histories(t testing.TB, part uint32) map[string][]happening {
+	topic, _ := l.Topic("events")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all, seen := map[string][]happening{}, map[[2]string]int64{}
+	var r record.Reader
+	for _, b := range l.topicLocked(topic.ID).parts[part].batches {
+		for r.Reset(b, 0); r.Next(); {
+			rec := r.Record()
+			h := happening{at: rec.Timestamp, offset: rec.Offset}
+			if rec.Value != nil {
+				var err error
+				if h.Event, err = rule.ParseEvent(rec.Key, rec.Value); err != nil {
+					continue
+				}
+				k := [2]string{h.EntityID, h.ID}
+				if before, ok := seen[k]; h.ID != "" && ok && h.at-before <= rule.Horizon {
+					continue
+				}
+				seen[k] = h.at
+			}
+			all[string(rec.Key)] = append(all[string(rec.Key)], h)
+		}
+		if r.Err() != nil {
+			t.Fatal(r.Err())
+		}
+	}
+	return all
+}
+
+// expected is a firing by the definition.
+type expected struct {
+	entity, cause string
+	at, taken     int64
+	state         rule.State
+	erased        bool // the entity was erased later: it may be in the log
+}
+
+// bruteForce finds what a version fires by looking at every millisecond up to an instant. It shares nothing with the engine
+// but the monitor, of which it uses neither states nor next instants.
+type bruteForce struct {
+	d       rule.Definition
+	part    uint32
+	program *monitor.Program
+	m       *monitor.Monitor
+	out     bool
+	fired   bool
+	crossed bool
+	last    int64
+	rise    *expected
+	found   []*expected
+	entity  string
+}
+
+func (b *bruteForce) run(history []happening, until int64) []*expected {
+	b.reset()
+	i := 0
+	for t := history[0].at; t <= until+1; t++ { // of the instant behind, events may be there that are not all
+		for ; i < len(history) && history[i].at == t; i++ {
+			h := history[i]
+			past := h.at <= b.d.At || int(b.part) < len(b.d.From) && h.offset < b.d.From[b.part]
+			if !past {
+				b.cross()
+			}
+			if h.Name == "" {
+				b.erase()
+				continue
+			}
+			if past && b.d.Backfill == rule.None {
+				continue
+			}
+			if k := b.program.Match(h.Name, h.Data); k != 0 {
+				b.m.Step(k, t, uint64(h.offset))
+				b.look(t, rule.EventCause(b.part, h.offset), past)
+			}
+		}
+		if t > until {
+			break
+		}
+		if t > b.d.At {
+			b.cross()
+		}
+		b.m.Advance(t)
+		b.look(t, rule.DeadlineCause(t, b.part), t <= b.d.At)
+	}
+	return b.found
+}
+
+func (b *bruteForce) reset() {
+	b.m = monitor.New(b.program)
+	b.out, b.fired, b.last, b.rise = false, false, 0, nil
+}
+
+func (b *bruteForce) erase() {
+	for _, x := range b.found {
+		x.erased = true
+	}
+	b.reset()
+	b.crossed = false
+}
+
+func (b *bruteForce) cross() {
+	if b.d.Backfill != rule.Current || b.crossed {
+		return
+	}
+	b.crossed = true
+	if b.out {
+		b.fire(b.d.At, rule.StartCause(b.d.At, b.part, b.d.From[b.part]), false)
+	}
+}
+
+func (b *bruteForce) look(at int64, cause string, past bool) {
+	is := b.m.Value() == monitor.True
+	if is && !b.out && (b.d.Fire != rule.Once || !b.fired) {
+		b.fire(at, cause, past)
+	}
+	if !is && b.out && b.rise != nil {
+		b.rise.taken, b.rise = at, nil
+	}
+	b.out = b.m.Value() == monitor.True // a reset may have changed it
+}
+
+func (b *bruteForce) fire(at int64, cause string, past bool) {
+	x := &expected{entity: b.entity, cause: cause, at: at, state: rule.Pending}
+	cool := b.d.Cooldown > 0 && b.fired && at < b.last+b.d.Cooldown
+	switch {
+	case past && b.d.Backfill != rule.Replay:
+		x.state = rule.Historic
+	case cool:
+		x.state = rule.Suppressed
+	case b.d.OnRetract == rule.Notify:
+		b.rise = x
+	}
+	if !cool {
+		b.last = at
+	}
+	b.fired = true
+	b.found = append(b.found, x)
+	if b.d.Fire == rule.OnReset {
+		b.m.Reset()
+	}
+}
+
+// expect is all that a version is to fire by an instant, by id.
+func (l *aLog) expect(t testing.TB, d rule.Definition, until int64) map[rule.ID]*expected {
+	program, err := monitor.Compile(d.Expr, monitor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[rule.ID]*expected{}
+	for part := range uint32(2) {
+		histories := l.histories(t, part)
+		for _, entity := range slices.Sorted(maps.Keys(histories)) {
+			b := bruteForce{d: d, part: part, program: program, entity: entity}
+			for _, x := range b.run(histories[entity], until) {
+				all[rule.MakeID(d.ID, d.Version, entity, x.cause)] = x
+			}
+		}
+	}
+	return all
+}

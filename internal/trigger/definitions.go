@@ -1,0 +1,316 @@
+package trigger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+
+	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/record"
+)
+
+// resolved is a definition with its border resolved, and its value, which is valid as long as r.
+func resolved(r *record.Record, stamped bool) (d rule.Definition, value []byte, err error) {
+	d, err = rule.ParseDefinition(r.Key, r.Value)
+	if err != nil || d.Border == rule.BorderGiven {
+		return d, r.Value, err
+	}
+	if stamped {
+		d.Appended(r.Timestamp)
+	}
+	d.Border = rule.BorderGiven
+	value, err = d.Encode()
+	return d, value, err
+}
+
+// addLive puts a trigger on the list.
+func (w *worker) addLive(l *live) {
+	i, _ := w.search(l.ID)
+	w.live = slices.Insert(w.live, i, l)
+	w.byNo[l.No] = l
+	w.held += l.memory()
+	w.listed = false
+	w.serve(l)
+}
+
+func (w *worker) dropLive(l *live) {
+	w.live = slices.DeleteFunc(w.live, func(x *live) bool { return x == l })
+	delete(w.byNo, l.No)
+	w.rules.drop(l.No)
+	w.held -= l.memory()
+	w.listed = false
+	w.unserve(l)
+}
+
+// unserve is the opposite of serve.
+func (w *worker) unserve(l *live) {
+	if l.status != store.Joined {
+		return
+	}
+	names := w.index[l.Events]
+	for _, name := range l.Names {
+		if names[name] = slices.DeleteFunc(names[name], func(x *live) bool { return x == l }); len(names[name]) == 0 {
+			delete(names, name)
+		}
+	}
+}
+
+// serve notes that the main reader serves a trigger, if it does, by the names of events that it mentions. The triggers of a
+// name are in the order of w.live, so that they fire in this order.
+func (w *worker) serve(l *live) {
+	if l.status != store.Joined {
+		return
+	}
+	names := w.index[l.Events]
+	if names == nil {
+		names = map[string][]*live{}
+		w.index[l.Events] = names
+	}
+	for _, name := range l.Names {
+		i, _ := slices.BinarySearchFunc(names[name], l.ID, byID)
+		names[name] = slices.Insert(names[name], i, l)
+	}
+}
+
+// reindex is serve of all triggers.
+func (w *worker) reindex() {
+	w.index = map[record.ID]map[string][]*live{}
+	for _, l := range w.live {
+		w.serve(l)
+	}
+}
+
+func byID(l *live, id string) int { return cmp.Compare(l.ID, id) }
+
+func (w *worker) search(id string) (i int, there bool) {
+	return slices.BinarySearchFunc(w.live, id, byID)
+}
+
+func (w *worker) find(id string) *live {
+	i, ok := w.search(id)
+	if !ok {
+		return nil
+	}
+	return w.live[i]
+}
+
+// definitions follows the topic of definitions to its end.
+func (w *worker) definitions(ctx context.Context) (more bool, err error) {
+	for {
+		p, err := w.system(ctx, 0)
+		if p == nil {
+			return more, err
+		}
+		more = true                                                      // the position has no topics that were not known
+		err = w.each(p, func(*record.Record, bool) error { return nil }) // what comes of the first can not be undone in memory
+		if err == nil {
+			err = w.apply(ctx, p, func(tx *store.Tx) error {
+				return w.each(p, func(r *record.Record, stamped bool) error { return w.define(tx, r, stamped) })
+			})
+		}
+		p.release()
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// system reads a piece of one of the engine's own topics, by its place in w.topics.
+func (w *worker) system(ctx context.Context, i int) (*piece, error) {
+	spans := w.pos.Topics[i]
+	if len(spans) == 0 {
+		return nil, nil
+	}
+	return w.next(ctx, store.CursorKey{Topic: w.topics[i]}, spans[0])
+}
+
+// define applies a record of the topic of definitions. stamped is whether its timestamp is its append time.
+func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
+	id := string(r.Key)
+	old := w.find(id)
+	if r.Value == nil {
+		if old == nil {
+			return nil
+		}
+		return w.remove(tx, old)
+	}
+	var was rule.Definition
+	if old != nil {
+		var err error
+		if was, err = definition(tx, old.No); err != nil {
+			return errors.Join(store.ErrDamaged, err)
+		}
+	}
+	d, value, err := resolved(r, stamped)
+	if err == nil {
+		_, err = record.ParseID(d.TopicID)
+	}
+	if err == nil {
+		_, err = rule.Compile(d)
+	}
+	if err == nil && old != nil && was.Version == d.Version && !was.Evaluated(&d) {
+		err = fmt.Errorf("version %d is there already, with another meaning", d.Version)
+	}
+	if err == nil && old != nil && d.Version < was.Version {
+		err = fmt.Errorf("version %d is there already", was.Version)
+	}
+	if err != nil {
+		w.met.skipped.Inc()
+		w.opt.Logger.Warn("definition of a trigger is left out", "trigger", id, "offset", r.Offset, "err", err)
+		return nil
+	}
+	if old != nil && was.Version == d.Version { // it may be delivered otherwise, or be paused
+		was.Status, was.Deliver, was.Text = d.Status, d.Deliver, d.Text
+		g := &store.Trigger{No: old.No, ID: id, Version: old.Version, Status: old.status}
+		if g.Def, err = was.Encode(); err != nil {
+			return err
+		}
+		w.alter(old, func(h *Head) { w.delivered(h, old, g, &was) })
+		return tx.PutTrigger(g)
+	}
+	if old != nil {
+		if err := w.replace(tx, old, &was, &d); err != nil {
+			return err
+		}
+	} else if err := w.cancel(tx, id, d.Created); err != nil {
+		return err
+	}
+	return w.install(tx, &d, value)
+}
+
+// replace stops following a version before a later one.
+func (w *worker) replace(tx *store.Tx, old *live, was, d *rule.Definition) error {
+	if err := w.retire(tx, old); err != nil {
+		return err
+	}
+	if err := w.dropOut(tx, d.ID, func(x *store.Fire) bool { return d.Cut().Behind(x.Cause, was.TopicID, x.At) }); err != nil {
+		return err
+	}
+	return w.settleCarried(tx, old)
+}
+
+// settleCarried decides what of a version's firings that are still to be recorded is carried: its successor may have another
+// carry_fired.
+func (w *worker) settleCarried(tx *store.Tx, old *live) error {
+	for after := int64(0); ; {
+		list, err := tx.TriggerOut(old.ID, after, chunk)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for i := range list {
+			x := &list[i]
+			after = x.Seq
+			if x.Recorded != 0 || x.State != rule.Computed || x.Version != old.Version {
+				continue
+			}
+			carried, err := w.carried(tx, old, x)
+			if err != nil {
+				return err
+			}
+			if carried {
+				x.State = rule.Carried
+				if err := tx.SetFire(x); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// install begins to follow a version.
+func (w *worker) install(tx *store.Tx, d *rule.Definition, value []byte) error {
+	g := &store.Trigger{ID: d.ID, Version: d.Version, Status: store.Behind, Def: value}
+	if id, err := record.ParseID(d.TopicID); err == nil && w.untouched(id) {
+		g.Status = store.Joined
+	}
+	if err := tx.PutTrigger(g); err != nil {
+		return err
+	}
+	l, err := w.newLive(g, d)
+	if err == nil {
+		w.addLive(l)
+	}
+	return err
+}
+
+// untouched is whether the main reader has read nothing of a topic yet.
+func (w *worker) untouched(topic record.ID) bool {
+	for k, c := range w.cursors {
+		if k.Reader == store.Main && k.Topic == topic && c.Next > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// retire stops following a trigger. Its rows are swept away later.
+func (w *worker) retire(tx *store.Tx, l *live) error {
+	if err := tx.SetStatus(l.No, store.Gone); err != nil {
+		return err
+	}
+	if err := tx.DropReader(l.No); err != nil {
+		return err
+	}
+	maps.DeleteFunc(w.cursors, func(k store.CursorKey, _ store.Cursor) bool { return k.Reader == l.No })
+	w.dropLive(l)
+	w.gone = append(w.gone, l.No)
+	return nil
+}
+
+// remove deletes a trigger: what was not delivered is not delivered any more.
+func (w *worker) remove(tx *store.Tx, l *live) error {
+	if err := w.retire(tx, l); err != nil {
+		return err
+	}
+	if err := w.dropOut(tx, l.ID, func(*store.Fire) bool { return true }); err != nil {
+		return err
+	}
+	w.old.began = 0 // its firings are looked at anew
+	return w.cancel(tx, l.ID, math.MaxInt64)
+}
+
+// chunk is how many rows are read at a time. A firing may have some KiB.
+const chunk = 250
+
+// dropOut deletes firings of a trigger that were not recorded yet.
+func (w *worker) dropOut(tx *store.Tx, id string, which func(x *store.Fire) bool) error {
+	for after := int64(0); ; {
+		list, err := tx.TriggerOut(id, after, chunk)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for i := range list {
+			if after = list[i].Seq; list[i].Recorded == 0 && which(&list[i]) {
+				if err := tx.DropFire(list[i].ID); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// cancel gives up what is to be delivered of a trigger, as far as it was recorded before an instant (ms).
+func (w *worker) cancel(tx *store.Tx, id string, before int64) error {
+	for after := int64(0); ; {
+		list, err := tx.TriggerPending(id, after, chunk)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for i := range list {
+			x := &list[i]
+			if after = x.Seq; x.Recorded > before {
+				continue
+			}
+			x.State = rule.Cancelled
+			if err := tx.SetFire(x); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+
+	"github.com/sebbroker/seb/record"
+)
+
+// dryRead is how many bytes a dry run reads of a partition at a time.
+const dryRead = 512 << 10
+
+// DryRun is what a trigger would have done had it always been there.
+type DryRun struct {
+	rule.Trial
+	Samples  []Firing // the last ones, at most 20
+	History  []int64  // the offset of the first event of each partition: what came before is not known
+	Complete int64    // the instant (ms) up to which it was looked at
+	Warnings []string
+}
+
+// dry is a dry run in the making.
+type dry struct{ *rule.Trial }
+
+// ErrTooLarge: something does not fit into the memory there is for it; the text names it.
+var ErrTooLarge = errors.New("too large")
+
+// DryRun applies a definition to the history, in about limit bytes of memory and without writing anything. Of more entities than
+// fit those that come first count (Truncated). Its Backfill and what is the engine's
+// in it do not matter. Errors: ErrInvalid, ErrUnavailable, ErrTooLarge, ctx's, those of the log.
+func (e *Engine) DryRun(ctx context.Context, d rule.Definition, limit int64) (*DryRun, error) {
+	d = d.WithDefaults()
+	if d.ID == "" {
+		d.ID = "dry-run"
+	}
+	d.Backfill, d.Version, d.From, d.At = rule.Replay, 1, nil, math.MinInt64
+	if err := d.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	r, err := rule.Compile(d)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	t, ok := e.opt.Log.Topic(d.Topic)
+	if !ok {
+		return nil, fmt.Errorf("%w: topic: there is no topic %s yet: the first event makes it", ErrInvalid, d.Topic)
+	}
+	if !t.AppendTime {
+		return nil, fmt.Errorf("%w: topic: %s is no topic of events", ErrInvalid, d.Topic)
+	}
+	p, known := e.opt.Log.Position(t.ID)
+	if !known {
+		return nil, ErrUnavailable
+	}
+	run, out := &dry{rule.NewTrial(r, limit)}, &DryRun{Complete: p.Complete(), Warnings: rule.Warnings(&d)}
+	for part, span := range p.Topics[0] {
+		out.History = append(out.History, span.Start)
+		if err := run.partition(ctx, e.opt.Log, lane{t.ID, uint32(part)}, span); err != nil {
+			if errors.Is(err, rule.ErrTrialMemory) {
+				err = fmt.Errorf("%w: %w; a trigger that is made paused, with backfill silent, lists as historic what would have fired",
+					ErrTooLarge, err)
+			}
+			return nil, err
+		}
+	}
+	err = run.Finish(out.Complete)
+	out.Trial = *run.Trial
+	for _, x := range run.Last {
+		out.Samples = append(out.Samples, Firing{
+			ID: x.ID, Trigger: d.ID, Entity: x.Entity, Version: d.Version, Topic: d.Topic, Partition: x.Partition,
+			At: x.At, Cause: x.Cause, Witness: x.Witness, State: x.State,
+		})
+	}
+	return out, err
+}
+
+// lane is a partition of a topic.
+type lane struct {
+	topic record.ID
+	part  uint32
+}
+
+// partition applies the events of one.
+func (x *dry) partition(ctx context.Context, log Log, at lane, span Span) error {
+	clock := int64(0)
+	for from := span.Start; from < span.Next; {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		b, err := log.Read(ctx, at.topic, at.part, from, dryRead)
+		if err != nil {
+			return err
+		}
+		before := from
+		for _, part := range b.Parts {
+			if from, err = x.batches(part, at, &clock, Span{Start: from, Next: span.Next}); err != nil {
+				break
+			}
+		}
+		if b.Release != nil {
+			b.Release()
+		}
+		if err != nil {
+			return err
+		}
+		if from == before {
+			return nil
+		}
+	}
+	return nil
+}
+
+// batches applies those of a run of batches that lie in a span, and returns the offset behind.
+func (x *dry) batches(part []byte, at lane, clock *int64, span Span) (next int64, err error) {
+	var r record.Reader
+	next = span.Start
+	for rest := part; len(rest) > 0; {
+		var one record.Batch
+		if one, rest, err = record.Split(rest); err != nil {
+			return next, err
+		}
+		next = one.BaseOffset() + one.Span()
+		if one.Attributes()&record.AttrLogAppendTime == 0 {
+			continue
+		}
+		for r.Reset(one, span.Start); r.Next() && r.Offset() < span.Next; {
+			rec := r.Record()
+			*clock = max(*clock, rec.Timestamp)
+			if err := x.record(rec, at, *clock); err != nil {
+				return next, err
+			}
+		}
+		if r.Err() != nil {
+			return next, r.Err()
+		}
+	}
+	return next, nil
+}
+
+func (x *dry) record(rec *record.Record, at lane, clock int64) error {
+	if rec.Value == nil {
+		x.Erase(string(rec.Key), at.part)
+		return nil
+	}
+	e, err := rule.ParseEvent(rec.Key, rec.Value)
+	if err != nil {
+		return nil // as the engine skips it
+	}
+	if e.ID != "" {
+		fresh, err := x.Fresh(rule.Hash(at.topic, at.part, e.EntityID, e.ID), &e, at.part, clock)
+		if err != nil || !fresh {
+			return err
+		}
+	}
+	return x.Event(&e, at.part, clock, rec.Offset)
+}

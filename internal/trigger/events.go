@@ -1,0 +1,468 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+
+	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/record"
+)
+
+// mainEvents reads a piece of each partition for the triggers that have caught up, and notes which instants are complete.
+func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
+	n := len(w.topics) - 2
+	for k := range n {
+		i := 2 + w.turned(k, n)
+		id, spans := w.topics[i], w.pos.Topics[i]
+		if len(spans) == 0 {
+			if w.sees { // no event of a topic that was deleted can come any more; time passes all the same
+				w.complete[id] = max(w.complete[id], w.pos.Complete())
+			}
+			continue
+		}
+		lives, behind := w.served(id), false
+		for _, l := range lives {
+			l.spent = 0
+		}
+		at := w.pos.Complete() // as far as what is not read lets it
+		for j := range spans {
+			part := w.turned(j, len(spans))
+			key, span := store.CursorKey{Topic: id, Partition: uint32(part)}, spans[part]
+			held := false
+			if w.left > 0 {
+				if held, err = w.tryEvents(ctx, key, span, lives); err != nil {
+					return false, err
+				}
+			}
+			if c := w.cursors[key]; max(c.Next, span.Start) < span.Next {
+				behind, more = true, more || !held
+				at = min(at, c.Clock-1, w.untilReset(c.Clock))
+			}
+		}
+		w.complete[id] = max(w.complete[id], at)
+		if behind && w.left <= 0 {
+			if err := w.lag(ctx, id, lives); err != nil {
+				return false, err
+			}
+		}
+	}
+	return more, nil
+}
+
+// untilReset is no bound on the instants that are complete in a partition that is not read to its end, which was read up to a time:
+// what is not read is newer. But if that time lies ahead of the log's, an operator has reset the log's time behind what was read,
+// and no more instants are complete until all is.
+func (w *worker) untilReset(clock int64) int64 {
+	if clock > w.pos.Time/1000 {
+		return math.MinInt64
+	}
+	return math.MaxInt64
+}
+
+// served are the triggers of a topic that the main reader serves.
+func (w *worker) served(topic record.ID) (list []*live) {
+	for _, l := range w.live {
+		if l.Events == topic && l.status == store.Joined {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// histories reads a piece of each partition for each trigger that has not caught up with the main reader.
+func (w *worker) histories(ctx context.Context) (more bool, err error) {
+	var behind []*live
+	for _, l := range w.live {
+		if l.status == store.Behind {
+			behind = append(behind, l)
+		}
+	}
+	for k := range behind {
+		if w.left <= 0 {
+			return true, nil
+		}
+		again, err := w.history(ctx, behind[w.turned(k, len(behind))])
+		if err != nil {
+			return false, err
+		}
+		more = more || again
+	}
+	return more, nil
+}
+
+// history is histories for one trigger.
+func (w *worker) history(ctx context.Context, l *live) (more bool, err error) {
+	i := 2 + slices.Index(w.topics[2:], l.Events)
+	if i < 2 || len(w.pos.Topics[i]) == 0 && !w.sees {
+		return false, nil
+	}
+	behind, spans := false, w.pos.Topics[i]
+	for j := range spans {
+		part := w.turned(j, len(spans))
+		key, span := store.CursorKey{Reader: l.No, Topic: l.Events, Partition: uint32(part)}, spans[part]
+		end := span.Next
+		span.Next = max(w.cursors[store.CursorKey{Topic: l.Events, Partition: uint32(part)}].Next, span.Start)
+		held := false
+		if w.left > 0 {
+			if held, err = w.tryEvents(ctx, key, span, []*live{l}); err != nil {
+				return false, err
+			}
+		}
+		left := max(w.cursors[key].Next, span.Start) < span.Next
+		behind, more = behind || left || l.Late && span.Next < end, more || left && !held // with a backlog it would be late again
+	}
+	if behind {
+		return more, nil
+	}
+	return true, w.join(ctx, l) // its deadlines are done then
+}
+
+// join hands a trigger that has caught up to the main reader.
+func (w *worker) join(ctx context.Context, l *live) (err error) {
+	err = w.f.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.DropReader(l.No); err != nil {
+			return err
+		}
+		return tx.SetStatus(l.No, store.Joined)
+	})
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(w.cursors, func(k store.CursorKey, _ store.Cursor) bool { return k.Reader == l.No })
+	l.status = store.Joined
+	w.held -= l.cursors
+	w.alter(l, func(h *Head) { h.Backfilling, h.Late = false, false })
+	if l.due, err = w.f.FirstDue(ctx, l.No); err != nil {
+		return err
+	}
+	w.serve(l)
+	return nil
+}
+
+// reading is a transaction over a piece of events, or as many of its first ones as there is memory for.
+type reading struct {
+	*worker
+	tx    *store.Tx
+	p     *piece
+	lives []*live
+	index map[string][]*live
+
+	parsed []parsed
+	wanted map[int64][]store.InstKey // by trigger
+	bytes  int64                     // that the rows of wanted take, about
+	work   int                       // that the records of parsed are, about
+}
+
+// seenChunk is how many ids of events are forgotten at a time.
+const seenChunk = 1000
+
+// errEnough says that a transaction takes no more events.
+var errEnough = errors.New("enough")
+
+// events applies what follows a cursor to triggers.
+func (w *worker) events(ctx context.Context, key store.CursorKey, span Span, lives []*live) error {
+	p, err := w.next(ctx, key, span)
+	if p == nil {
+		return err
+	}
+	defer p.release()
+	index := w.index[key.Topic]
+	if key.Reader != store.Main {
+		index = map[string][]*live{}
+		for _, name := range lives[0].Names {
+			index[name] = lives
+		}
+	}
+	for {
+		some := *p
+		some.cursor.Clock = w.cursors[key].Clock
+		r := &reading{worker: w, p: &some, lives: lives, index: index, wanted: map[int64][]store.InstKey{}}
+		if err := w.apply(ctx, &some, r.apply); err != nil || some.cursor.Next == p.cursor.Next || w.left <= 0 {
+			return err
+		}
+	}
+}
+
+// apply is what a transaction does.
+func (r *reading) apply(tx *store.Tx) error {
+	r.tx = tx
+	if err := r.each(r.p, r.parse); err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	if err := r.fetch(); err != nil {
+		return err
+	}
+	for i := range r.parsed {
+		if i > 0 && (r.rows.bytes > r.rows.limit || r.left <= 0) { // states have grown, or cost more than others before
+			r.end(r.parsed[i].offset)
+			break
+		}
+		if err := r.record(&r.parsed[i]); err != nil {
+			return err
+		}
+	}
+	reader := r.p.key.Reader
+	if err := tx.PruneSeen(reader, r.reached(reader, r.p)-rule.Horizon, seenChunk); err != nil {
+		return err
+	}
+	return r.flush(tx)
+}
+
+// end ends the piece before an offset.
+func (r *reading) end(offset int64) {
+	c := &r.p.cursor
+	c.Next, c.Origin = offset, r.opt.Log.Origin(r.p.key.Topic, r.p.key.Partition, offset-1)
+}
+
+// reached is the time (ms) that a reader has reached with a piece, in all its partitions: of those that it has read to their
+// end nothing older can come.
+func (w *worker) reached(reader int64, p *piece) int64 {
+	at := p.cursor.Clock
+	for i, id := range w.topics {
+		if i < 2 || reader != store.Main && id != p.key.Topic {
+			continue
+		}
+		for part, span := range w.pos.Topics[i] {
+			key := store.CursorKey{Reader: reader, Topic: id, Partition: uint32(part)}
+			c, end := w.cursors[key], span.Next
+			if reader != store.Main {
+				end = w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}].Next
+			}
+			if key != p.key && max(c.Next, span.Start) < end {
+				at = min(at, c.Clock)
+			}
+		}
+	}
+	return at
+}
+
+// parsed is a record that was read.
+type parsed struct {
+	rule.Event
+	offset, time int64
+	erases       bool // EntityID, and is no event
+	skip         bool // is no event either
+	unstamped    bool // is from before the topic had append times
+}
+
+// parse reads a record, and notes which rows it will need.
+func (r *reading) parse(rec *record.Record, stamped bool) error {
+	if r.bytes > r.rows.limit/4 || r.work > r.left {
+		r.end(rec.Offset)
+		return errEnough
+	}
+	r.work += recordWork
+	p := parsed{offset: rec.Offset, time: rec.Timestamp, unstamped: !stamped}
+	if p.unstamped {
+	} else if rec.Value == nil {
+		p.erases, p.EntityID = true, string(rec.Key)
+	} else if e, err := rule.ParseEvent(rec.Key, rec.Value); err != nil {
+		p.skip = true
+	} else {
+		p.Event = e
+		for _, l := range r.index[e.Name] {
+			k := store.InstKey{Trigger: l.No, Entity: e.EntityID, Partition: r.p.key.Partition}
+			r.wanted[l.No] = append(r.wanted[l.No], k)
+			r.bytes += rowBytes + int64(len(e.EntityID))
+			r.work += l.pace
+		}
+	}
+	r.parsed = append(r.parsed, p)
+	return nil
+}
+
+// fetch reads the rows that will be needed.
+func (r *reading) fetch() error {
+	for _, keys := range r.wanted {
+		if err := r.rows.fetch(r.tx, keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record applies one record.
+func (r *reading) record(p *parsed) error {
+	r.met.events.Inc()
+	r.left -= recordWork
+	if p.unstamped {
+		r.met.unstamped.Inc()
+		return nil
+	}
+	c := &r.p.cursor
+	c.Clock = p.time // it goes back only where the time of the log was reset
+	if p.erases {
+		return r.erase(p.EntityID, p.offset)
+	}
+	if p.skip {
+		r.met.skipped.Inc()
+		return nil
+	}
+	e := &p.Event
+	if e.ID != "" {
+		h := rule.Hash(r.p.key.Topic, r.p.key.Partition, e.EntityID, e.ID)
+		fresh, err := r.tx.Seen(r.p.key.Reader, h, store.Sight{Time: c.Clock, Offset: p.offset}, c.Clock-rule.Horizon)
+		if err != nil {
+			return err
+		}
+		if !fresh {
+			r.met.duplicates.Inc()
+			return nil
+		}
+	}
+	if err := r.name(r.tx, r.p.key.Topic, e.Name); err != nil {
+		return err
+	}
+	return r.event(e, p.offset)
+}
+
+// event applies an event to the triggers that mention it.
+func (r *reading) event(e *rule.Event, offset int64) error {
+	for _, l := range r.index[e.Name] {
+		ready, err := r.rule(r.tx, l)
+		if err != nil {
+			return err
+		}
+		kinds := ready.Match(e)
+		if kinds == 0 {
+			continue
+		}
+		k := store.InstKey{Trigger: l.No, Entity: e.EntityID, Partition: r.p.key.Partition}
+		x, err := r.rows.get(r.tx, k)
+		if err != nil {
+			return err
+		}
+		if x.row.Flags&rule.Over != 0 {
+			continue
+		}
+		lossy := x.row.Flags & rule.Lossy
+		s := r.at(k, x)
+		if err := ready.Event(s, kinds, r.p.cursor.Clock, offset); err != nil {
+			return err
+		}
+		r.met.steps.Inc()
+		r.spend(l, ready, &x.row)
+		if x.row.Flags&rule.Lossy > lossy {
+			r.met.degraded.Inc()
+		}
+		r.rows.touch(k, x)
+		for i := range s.Edges {
+			if err := r.edge(r.tx, l, k, &s.Edges[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// at is the spot of a row, of which there is one.
+func (w *worker) at(k store.InstKey, x *cached) *rule.Spot {
+	w.spot = rule.Spot{Entity: k.Entity, Partition: k.Partition, Row: &x.row, Edges: w.spot.Edges[:0]}
+	return &w.spot
+}
+
+// edge notes what has happened to an entity.
+func (w *worker) edge(tx *store.Tx, l *live, k store.InstKey, e *rule.Edge) error {
+	if e.Falls {
+		return w.falls(tx, e)
+	}
+	x := store.Fire{
+		ID: e.ID, Trigger: l.ID, Entity: k.Entity, Version: l.Version, Topic: l.Topic, Partition: k.Partition,
+		At: e.At, Cause: e.Cause, Witness: e.Witness, State: e.State,
+	}
+	if floor := w.f.Floor(); e.At < floor && l.At < floor && x.State != rule.Historic { // nothing of a later version was trimmed
+		x.State = rule.Forgotten
+	}
+	added, err := tx.AddFire(&x)
+	if err != nil || !added { // it was recorded before
+		return err
+	}
+	if x.State == rule.Historic || x.State == rule.Forgotten {
+		return nil
+	}
+	w.met.fired.Inc()
+	w.owed = true
+	return tx.PutOut(&store.Out{ID: x.ID, At: x.At, Cause: x.Cause})
+}
+
+// falls notes that what has fired is no longer true.
+func (w *worker) falls(tx *store.Tx, e *rule.Edge) error {
+	x, err := tx.Fire(e.ID)
+	if err != nil || x == nil || x.Taken != 0 {
+		return err
+	}
+	switch x.State {
+	case rule.Computed, rule.Pending, rule.Delivered, rule.Dead:
+		w.met.retracted.Inc()
+		w.owed = true
+		return tx.PutOut(&store.Out{Falls: true, ID: e.ID, At: e.At, Cause: e.Cause})
+	}
+	return nil
+}
+
+// flush writes the rows that were changed.
+func (w *worker) flush(tx *store.Tx) error {
+	return w.rows.flush(tx, func(k *store.InstKey, row *rule.Row) {
+		if l := w.byNo[k.Trigger]; l != nil && row.Due != 0 {
+			l.due = min(l.due, row.Due)
+		}
+	})
+}
+
+// erase forgets an entity, as a record with its key and no value says: what triggers know of it, and its firings.
+func (r *reading) erase(entity string, offset int64) error {
+	k := store.InstKey{Entity: entity, Partition: r.p.key.Partition}
+	for _, l := range r.lives {
+		k.Trigger = l.No
+		x, err := r.rows.get(r.tx, k)
+		if err != nil {
+			return err
+		}
+		if x.row.Blank() && !x.there {
+			continue
+		}
+		x.row = rule.Row{}
+		r.rows.touch(k, x)
+	}
+	if r.p.key.Reader == store.Main {
+		h := rule.Hash(r.p.key.Topic, k.Partition, entity, "")
+		if err := r.tx.Erase(h, store.Erasure{Offset: offset, Time: r.p.cursor.Clock}); err != nil {
+			return err
+		}
+	}
+	return r.eraseFires(k, offset)
+}
+
+// eraseFires forgets what has fired for an entity before an offset.
+func (r *reading) eraseFires(k store.InstKey, offset int64) error {
+	for after := int64(0); ; {
+		list, err := r.tx.EntityFires(k.Entity, "", after, chunk)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for i := range list {
+			x := &list[i]
+			after = x.Seq
+			if !r.ofTopic(x) || x.Partition != k.Partition || !rule.Before(x.Cause, x.At, rule.Mark{Offset: offset, At: r.p.cursor.Clock}) {
+				continue
+			}
+			if err := r.tx.DropFire(x.ID); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// ofTopic is whether a firing comes from the topic that is read, by any version of its trigger.
+func (r *reading) ofTopic(x *store.Fire) bool {
+	if r.p.key.Reader != store.Main {
+		return x.Trigger == r.lives[0].ID
+	}
+	t, ok := r.opt.Log.Topic(x.Topic)
+	return ok && t.ID == r.p.key.Topic
+}

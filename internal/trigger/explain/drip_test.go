@@ -1,0 +1,319 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/driplang/cases"
+)
+
+// body is a question in JSON; expr is any value.
+func body(t testing.TB, expr, events, at any) []byte {
+	t.Helper()
+	question := map[string]any{"expr": expr, "events": events, "at": at}
+	if v := reflect.ValueOf(events); v.Kind() == reflect.Slice && v.IsNil() {
+		delete(question, "events") // null is refused
+	}
+	b, err := json.Marshal(question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func ask(t *testing.T, text []byte) *Answer {
+	t.Helper()
+	q, err := Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	a, err := q.Answer(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestCases: all rows of the table, with the expression as text and in JSON.
+func TestCases(t *testing.T) {
+	for _, c := range cases.Load(t) {
+		text := body(t, c.Expr, c.Events, c.At)
+		if c.Error != "" {
+			_, err := Parse(text)
+			var fault *driplang.Error
+			if !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), c.Error) {
+				t.Errorf("%s: %v, want %s", c.ID, err, c.Error)
+			}
+			continue
+		}
+		e, err := driplang.Parse(c.Expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for form, a := range map[string]*Answer{"text": ask(t, text), "JSON": ask(t, body(t, e, c.Events, c.At))} {
+			if a.Value != c.Value || a.Value && a.Pending || a.Why == "" {
+				t.Errorf("%s %s: %s at %s: %+v: %s", c.ID, form, c.Expr, c.At, a, c.Why)
+			}
+			if c.NextKnown && ((a.Next == nil) != (c.Next == nil) || a.Next != nil && *a.Next != c.Next.UnixMilli()) {
+				t.Errorf("%s %s: %s changes at %v, want %v", c.ID, form, c.Expr, a.Next, c.Next)
+			}
+		}
+	}
+}
+
+// day is a time of the examples.
+func day(d float64) time.Time { return cases.Base.Add(time.Duration(d * 24 * float64(time.Hour))) }
+
+type happened struct {
+	Event string          `json:"event"`
+	At    time.Time       `json:"at"`
+	ID    string          `json:"id,omitempty"`
+	Data  json.RawMessage `json:"data,omitempty"`
+}
+
+func TestWhyIsForPeople(t *testing.T) {
+	const onboarding = "user_created THEN (NOT use_x WITHIN 7 days)"
+	created := happened{Event: "user_created", At: day(0)}
+	for _, c := range []struct {
+		expr   string
+		events []happened
+		at     float64
+		want   string
+	}{
+		{onboarding, nil, 0, "false; what can still make a difference: user_created"},
+		{onboarding, []happened{created}, 1, `not true yet; what can still make a difference: use_x (must not come) until 2026-01-08T00:00:00Z and user_created; if nothing more happens it becomes true at 2026-01-08T00:00:00Z`},
+		{onboarding, []happened{created}, 8, `true since 2026-01-08T00:00:00Z, when a time was over; because of user_created at 2026-01-01T00:00:00Z (event 0); nothing can change that any more`},
+		{onboarding, []happened{created, {Event: "use_x", At: day(3)}}, 8, `false; what can still make a difference: user_created`},
+		{"A THEN (B WITHIN 2 days)", []happened{{Event: "A", At: day(0)}}, 1, `not true yet; what can still make a difference: B until 2026-01-03T00:00:00Z and A`},
+		{"A THEN (B WITHIN 2 days)", []happened{{Event: "A", At: day(0)}}, 3, `false; what can still make a difference: A`},
+		{"A THEN (NOT B)", []happened{{Event: "A", At: day(0)}}, 1, `true since 2026-01-01T00:00:00Z, when A came (event 0); because of A at 2026-01-01T00:00:00Z (event 0); what can still make a difference: A and B (must not come)`},
+		{"A THEN (NOT B)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1)}}, 1, `false since 2026-01-02T00:00:00Z, when B came (event 1); what can still make a difference: A`},
+		{"A AND B", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1)}}, 1, `true since 2026-01-02T00:00:00Z, when B came (event 1); because of A at 2026-01-01T00:00:00Z (event 0) and B at 2026-01-02T00:00:00Z (event 1); nothing can change that any more`},
+		{"NOT A", nil, 1, `true, and was so before anything had happened; what can still make a difference: A (must not come)`},
+		{"A THEN (B AFTER 2 days)", []happened{{Event: "A", At: day(0)}}, 1, `not true yet; what can still make a difference: A and B from 2026-01-03T00:00:00Z`},
+		{"signup THEN (count(login) >= 3 WITHIN 7 days)", []happened{{Event: "signup", At: day(0)}, {Event: "login", At: day(1)}}, 2, `not true yet; what can still make a difference: count(login) >= 3 (1 so far) until 2026-01-08T00:00:00Z and signup`},
+		{"signup THEN (count(login) < 3 WITHIN 7 days)", []happened{{Event: "signup", At: day(0)}, {Event: "login", At: day(1)}}, 2, `not true yet; what can still make a difference: count(login) >= 3 (must not come; 1 so far) until 2026-01-08T00:00:00Z and signup; if nothing more happens it becomes true at 2026-01-08T00:00:00Z`},
+		{"count(login) >= 3 WITHIN 7 days", []happened{{Event: "login", At: day(0)}, {Event: "login", At: day(1)}}, 2, `not true yet; what can still make a difference: count(login) >= 2 (1 so far) until 2026-01-08T00:00:00Z, count(login) >= 2 (0 so far) until 2026-01-09T00:00:00Z and login`},
+		{"A AND count(B) < 1", []happened{{Event: "A", At: day(0)}}, 1, `true since 2026-01-01T00:00:00Z, when A came (event 0); because of A at 2026-01-01T00:00:00Z (event 0); what can still make a difference: B (must not come)`},
+		{`purchase[amount > 100]`, []happened{{Event: "purchase", At: day(0), Data: json.RawMessage(`{"amount":99}`)}, {Event: "purchase", At: day(1), Data: json.RawMessage(`{"amount":101}`)}}, 2, `true since 2026-01-02T00:00:00Z, when purchase came (event 1); because of purchase at 2026-01-02T00:00:00Z (event 1); nothing can change that any more`},
+		{"A THEN B", []happened{{Event: "A", At: day(2)}, {Event: "B", At: day(1)}}, 2, `true since 2026-01-03T00:00:00Z, when B came (event 1); because of A at 2026-01-03T00:00:00Z (event 0) and B at 2026-01-03T00:00:00Z (event 1); nothing can change that any more; 1 event is earlier than the one before in the list, and counted as happening with it`},
+	} {
+		a := ask(t, body(t, c.expr, append([]happened{}, c.events...), day(c.at)))
+		if a.Why != c.want {
+			t.Errorf("%s at day %v:\n%s\nwant\n%s", c.expr, c.at, a.Why, c.want)
+		}
+	}
+}
+
+func TestOrderAndRepetition(t *testing.T) {
+	for name, c := range map[string]struct {
+		expr   string
+		events []happened
+		at     float64
+		value  bool
+		trace  string
+	}{
+		"what is later does not count": {
+			"A AND B", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(2)}}, 1, false, "0 0 0 false|2 1 3 false",
+		},
+		"an id counts once a day": {
+			"A THEN A", []happened{{Event: "A", At: day(0), ID: "k"}, {Event: "A", At: day(1), ID: "k"}}, 1, false, "0 0 0 false|1 1 2 false",
+		},
+		"and again after a day": {
+			"A THEN A", []happened{{Event: "A", At: day(0), ID: "k"}, {Event: "A", At: day(1.25), ID: "k"}}, 2, true, "0 0 0 false|1.25 1 0 true",
+		},
+		"time does not run backwards": {
+			"A THEN (B WITHIN 1 day)", []happened{{Event: "A", At: day(3)}, {Event: "B", At: day(1)}, {Event: "C", At: day(4)}}, 5, true, "3 0 0 pending|3 1 0 true|4 2 1 true",
+		},
+		"an event comes before the deadline of its instant": {
+			"A THEN (NOT B WITHIN 1 day)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1)}}, 1, false, "0 0 0 pending|1 1 0 false",
+		},
+		"a deadline comes before the event behind it": {
+			"A THEN (NOT B WITHIN 1 day)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1.5)}}, 2, true, "0 0 0 pending|1 -1 0 true|1.5 1 0 true",
+		},
+	} {
+		q, err := Parse(body(t, c.expr, c.events, day(c.at)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var trace []string
+		a, err := q.Answer(t.Context(), func(m Moment) {
+			trace = append(trace, fmt.Sprint(time.UnixMilli(m.At).Sub(cases.Base).Hours()/24, m.Event, m.Skip, " ", m.Value))
+		})
+		if err != nil || a.Value != c.value || strings.ReplaceAll(strings.Join(trace, "|"), "  ", " ") != c.trace {
+			t.Errorf("%s: %v, %q, %v", name, a.Value, strings.Join(trace, "|"), err)
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	const at = `,"at":"2026-01-01T00:00:00Z"}`
+	for text, want := range map[string]string{
+		``:                         "body: empty",
+		`[]`:                       "body: want an object, given a JSON array",
+		`{"expr":"A"}`:             "at: missing",
+		`{"expr":"A","at":"soon"}`: `at: want RFC 3339, such as 2026-03-01T12:00:00Z, given "soon"`,
+		`{"expr":"A","at":"3001-01-01T00:00:00Z"}`: "at: want a year from 1 to 3000, given 3001",
+		`{"expr":"A","at":5}`:                      "at: want a string, given a JSON number",
+		`{"events":[]` + at:                        "expr: missing",
+		`{"expr":"A","extra":1` + at:               `body: unknown field "extra"`,
+		`{"expr":"A"` + at + `{}`:                  "body: more than one JSON value",
+		"{\"expr\":\"\xff\"" + at:                  "body: not valid UTF-8",
+		`{"expr":"A","events":[{}]` + at:           "event 0: event: missing",
+		`{"expr":"A","events":{}` + at:             "events: want an array",
+		`{"expr":"A","events":["A"]` + at:          "event 0: want an object, given a JSON string",
+		`{"expr":"A","events":null` + at:           "events: want an array",
+		`{"expr":"A","events":[null]` + at:         "event 0: event: missing",
+		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z"},{"event":"A"}]` + at:                           "event 1: at: missing",
+		`{"expr":"A","events":[{"event":"","at":"2026-01-01T00:00:00Z"}]` + at:                                          "event 0: event: empty",
+		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","data":[]}]` + at:                               "event 0: data: want an object, or null",
+		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","name":1}]` + at:                                `event 0: unknown field "name"`,
+		`{"expr":"A","events":[{"event":"` + strings.Repeat("x", 257) + `","at":"2026-01-01T00:00:00Z"}]` + at:          "event 0: event: 257 bytes, the limit is 256",
+		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","id":"` + strings.Repeat("x", 257) + `"}]` + at: "event 0: id: 257 bytes, the limit is 256",
+		`{"expr":"A","events":[` + strings.Repeat(`{"event":"A","at":"2026-01-01T00:00:00Z"},`, EventsMax) + `0]` + at:  "events: more than the limit, 10000",
+		`{"expr":"` + strings.Repeat("x", BodyMax) + `"` + at:                                                           "body: 1048615 bytes, the limit is 1048576",
+		`{"expr":"A THEN (B WITHIN 2 parsecs)"` + at:                                                                    "1:18: unknown unit 'parsecs'",
+		`{"expr":"A\nAND"` + at: "2:4: expected an event name, NOT or '('",
+		`{"expr":{"then":[{"event":"A"},{"within":{"event":"B"}}]}` + at: `/then/1: missing "for"`,
+		`{"expr":7` + at: "expected an expression, an object",
+	} {
+		q, err := Parse([]byte(text))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.80s: %v, %v, want %s", text, q, err, want)
+		}
+	}
+}
+
+func TestReadEvents(t *testing.T) {
+	q := &Question{}
+	err := q.ReadEvents(strings.NewReader("\n{\"event\":\"A\",\"at\":\"2026-01-01T00:00:00.0019Z\"}\r\n \n{\"event\":\"B\",\"at\":\"2026-01-01T01:00:00+01:00\",\"data\":{\"x\":1}}"), "")
+	if err != nil || len(q.Events) != 2 || q.Events[0].At != cases.Base.UnixMilli()+1 || q.Events[1].At != cases.Base.UnixMilli() || string(q.Events[1].Data) != `{"x":1}` {
+		t.Errorf("%+v, %v", q.Events, err)
+	}
+	var fault *Fault
+	if err := q.ReadEvents(strings.NewReader("{\"event\":\"A\",\"at\":\"2026-01-01T00:00:00Z\"}\n\n{\"event\":\"A\"}"), ""); !errors.As(err, &fault) || fault.Event != 1 || fault.Field != "at" {
+		t.Error(err)
+	}
+}
+
+func TestAnswerEndsWithItsContext(t *testing.T) {
+	q, err := Parse(body(t, "A", []happened{{Event: "A", At: day(0)}}, day(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := q.Answer(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// FuzzQuestion: whatever is asked there is an answer or a fault, the answer does not depend on the form of the expression, and
+// what is said about the future is so.
+func FuzzQuestion(f *testing.F) {
+	for _, c := range cases.Load(f)[:40] {
+		f.Add(body(f, c.Expr, c.Events, c.At))
+	}
+	f.Add([]byte(`{"expr":{"then":[{"event":"A"},{"within":{"not":{"event":"B"}},"for":"1d"}]},"events":[{"event":"A","at":"2026-01-01T00:00:00Z","id":"x","data":{"y":[1]}}],"at":"2026-01-01T12:00:00Z"}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		q, err := Parse(text)
+		if err != nil {
+			var expr *driplang.Error
+			var own *Fault
+			if !errors.As(err, &expr) && !errors.As(err, &own) || err.Error() == "" {
+				t.Fatalf("%#v", err)
+			}
+			return
+		}
+		a, err := q.Answer(t.Context(), nil)
+		if err != nil {
+			return
+		}
+		for _, i := range a.Witness {
+			if !a.Value || q.Events[i].Name == "" {
+				t.Fatalf("%+v", a)
+			}
+		}
+		canonical, err := driplang.Parse(q.Expr.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := &Question{Expr: canonical, Events: q.Events, At: q.At}
+		b, err := again.Answer(t.Context(), nil)
+		if err != nil || b.Value != a.Value || b.Why != a.Why {
+			t.Fatalf("%+v, then %+v, %v", a, b, err)
+		}
+		if a.Next != nil && *a.Next < 1<<52 {
+			again.At = *a.Next
+			if again.Events = before(q); len(again.Events) == 0 && len(q.Events) > 0 {
+				return
+			}
+			if b, err = again.Answer(t.Context(), nil); err != nil || b.Value == a.Value {
+				t.Fatalf("%s: %+v, and at %d %+v, %v", q.Expr, a, *a.Next, b, err)
+			}
+		}
+	})
+}
+
+// before is the events of a question that count.
+func before(q *Question) (events []Event) {
+	last := int64(-1 << 62)
+	for _, e := range q.Events {
+		if last = max(last, e.At); last > q.At {
+			break
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// TestReadEventsOfBroker: what `seb event -f` sends and `seb consume` prints, with the time and the entity that count.
+func TestReadEventsOfBroker(t *testing.T) {
+	const sent = `{"event":"A","entity_id":"u1","data":{"x":1},"id":"k","occurred_at":"2026-01-01T00:00:00Z"}`
+	record := func(offset, millis int64, entity, value string) string {
+		text, _ := json.Marshal(map[string]any{"partition": 0, "offset": offset, "timestamp": millis, "key": entity, "value": value})
+		return string(text) + "\n"
+	}
+	erased := `{"partition":0,"offset":1,"timestamp":5,"key":"u1","value":null}` + "\n"
+	for name, c := range map[string]struct {
+		lines, entity string
+		want, fault   string
+	}{
+		"sent":                  {lines: sent, want: "[{A u1 1767225600000 k [123 34 120 34 58 49 125]}]"},
+		"at comes first":        {lines: `{"event":"A","at":"1970-01-01T00:00:01Z","occurred_at":"2026-01-01T00:00:00Z"}`, want: "[{A  1000 null []}]"},
+		"append time":           {lines: record(0, 7000, "u1", sent), want: "[{A u1 7000 k [123 34 120 34 58 49 125]}]"},
+		"at beside it":          {lines: record(0, 7000, "u1", `{"event":"A","at":"1970-01-01T00:00:01Z"}`), want: "[{A  1000 null []}]"},
+		"erased":                {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + erased + record(2, 6, "u1", `{"event":"B","entity_id":"u1"}`), want: "[{B u1 6 null []}]"},
+		"one of several":        {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), entity: "u2", want: "[{B u2 5 null []}]"},
+		"several":               {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), fault: "entity_id: the events are of 2 entities (u1 and u2), and an expression is about one: choose it"},
+		"another":               {lines: sent, entity: "u3", fault: `entity_id: no event is of "u3"; they are of 1 entity (u1)`},
+		"occurred_at beside at": {lines: `{"event":"A","at":"1970-01-01T00:00:01Z","occurred_at":"AAA"}`, fault: `event 0: occurred_at: want RFC 3339, such as 2026-03-01T12:00:00Z, given "AAA"`},
+		"no time":               {lines: `{"event":"A","entity_id":"u1"}`, fault: "event 0: at: missing, as is occurred_at: the time of the event is not known"},
+		"no text":               {lines: `{"offset":0,"timestamp":1,"key":"u1","value":null,"value_base64":"/w=="}`, fault: "event 0: value_base64: the record is not an event: it is not text"},
+		"no event":              {lines: record(0, 4, "u1", "x"), fault: "event 0: invalid character 'x' looking for beginning of value"},
+		"an unknown member":     {lines: `{"event":"A","entity":"u1"}`, fault: `event 0: unknown field "entity"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var q Question
+			if err := q.ReadEvents(strings.NewReader(c.lines), c.entity); fmt.Sprint(err) != cmp.Or(c.fault, "<nil>") {
+				t.Fatal(err)
+			}
+			for i := range q.Events {
+				if q.Events[i].ID == "" {
+					q.Events[i].ID = "null"
+				}
+			}
+			if got := fmt.Sprint(q.Events); c.fault == "" && got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}

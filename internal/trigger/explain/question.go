@@ -1,0 +1,279 @@
+package explain
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/api"
+)
+
+// Limits of a question.
+const (
+	BodyMax   = 1 << 20 // bytes of it in JSON
+	EventsMax = 10_000
+	IDMax     = 256  // bytes of an event's id
+	EntityMax = 1024 // bytes of an entity
+)
+
+// Event is one event of the entity that a question is about.
+type Event struct {
+	Name   string
+	Entity string // "": it does not say
+	At     int64  // ms since 1970
+	ID     string // "": it has none
+	Data   []byte // JSON, or nil
+}
+
+// Question is what an expression is worth at an instant, of which all events have come.
+type Question struct {
+	Expr   driplang.Expr
+	Events []Event // in the order of the log
+	At     int64   // ms since 1970
+}
+
+// Fault is what is wrong with a question, but for its expression: that is a *driplang.Error.
+type Fault struct {
+	Field   string // the member at fault
+	Event   int    // place of the event at fault, from 0; -1: none
+	Message string
+}
+
+// Error is "field: message", with the number of the event.
+func (f *Fault) Error() string {
+	text := f.Message
+	if f.Field != "" {
+		text = f.Field + ": " + text
+	}
+	if f.Event >= 0 {
+		text = fmt.Sprintf("event %d: %s", f.Event, text)
+	}
+	return text
+}
+
+func fault(field, format string, args ...any) *Fault {
+	return &Fault{Field: field, Event: -1, Message: fmt.Sprintf(format, args...)}
+}
+
+// jsonEvent is an event in JSON: that of POST /event, and At.
+type jsonEvent struct {
+	Event      *string         `json:"event"`
+	EntityID   *string         `json:"entity_id"`
+	At         *string         `json:"at"`
+	OccurredAt *string         `json:"occurred_at"`
+	ID         string          `json:"id"`
+	Data       json.RawMessage `json:"data"`
+}
+
+// Parse reads {"expr": text or JSON form, "events": [{"event","at"|"occurred_at","id"?,"data"?,"entity_id"?}], "at"} of at most
+// BodyMax bytes. All events that have an entity_id have the same. Errors: *driplang.Error, *Fault. The question shares no memory
+// with body.
+func Parse(body []byte) (*Question, error) {
+	var given struct {
+		Expr   json.RawMessage `json:"expr"`
+		Events eventList       `json:"events"`
+		At     *string         `json:"at"`
+	}
+	if len(body) > BodyMax {
+		return nil, fault("body", "%d bytes, the limit is %d", len(body), BodyMax)
+	}
+	if err := strict(body, "body", &given); err != nil {
+		return nil, err
+	}
+	if given.Expr == nil {
+		return nil, fault("expr", "missing")
+	}
+	q := &Question{Events: given.Events}
+	if err := q.only(""); err != nil {
+		return nil, err
+	}
+	var err error
+	if q.Expr, err = ParseExpr(given.Expr); err != nil {
+		return nil, err
+	}
+	if q.At, err = instant("at", given.At); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// eventList is an array of at most EventsMax events in JSON.
+type eventList []Event
+
+// UnmarshalJSON is part of json.Unmarshaler. What is over the limit is not read: a list of 0,0,0 would grow a lot.
+func (l *eventList) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return fault("events", "want an array")
+	}
+	for i := 0; d.More(); i++ {
+		if i == EventsMax {
+			return fault("events", "more than the limit, %d", EventsMax)
+		}
+		var one json.RawMessage
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		e, err := parseEvent(one, i, nil)
+		if err != nil {
+			return err
+		}
+		*l = append(*l, e)
+	}
+	return nil
+}
+
+// ParseExpr reads an expression in JSON: a string that holds the text form, or the JSON form. Errors: *driplang.Error, of
+// which Line and Col are in the string.
+func ParseExpr(text json.RawMessage) (driplang.Expr, error) {
+	if len(text) > 0 && text[0] == '"' {
+		var s string
+		if err := json.Unmarshal(text, &s); err != nil {
+			return driplang.Expr{}, fault("expr", "%v", err)
+		}
+		return driplang.Parse(s)
+	}
+	return driplang.ParseJSON(text)
+}
+
+// parseEvent reads the event at a place. appended is the append time (ms) of the record that it comes from, nil if that is not known.
+func parseEvent(text []byte, i int, appended *int64) (Event, error) {
+	var given jsonEvent
+	err := strict(text, "", &given)
+	if err == nil {
+		err = given.check()
+	}
+	at := int64(0)
+	if err == nil {
+		at, err = given.time(appended)
+	}
+	if err != nil {
+		return Event{}, of(i, err)
+	}
+	e := Event{Name: *given.Event, At: at, ID: given.ID, Data: given.Data}
+	if given.EntityID != nil {
+		e.Entity = *given.EntityID
+	}
+	return e, nil
+}
+
+// of makes an error that of the event at a place.
+func of(i int, err error) error {
+	if f, ok := errors.AsType[*Fault](err); ok {
+		f.Event = i
+	}
+	return err
+}
+
+// time is when an event counts as happening (ms): at what its author says for this question, else when the log took it, else
+// when it occurred as its sender says.
+func (e *jsonEvent) time(appended *int64) (int64, error) {
+	switch {
+	case e.At != nil:
+		if e.OccurredAt != nil {
+			if _, err := instant("occurred_at", e.OccurredAt); err != nil {
+				return 0, err
+			}
+		}
+		return instant("at", e.At)
+	case appended != nil:
+		return checkMillis(*appended)
+	case e.OccurredAt != nil:
+		return instant("occurred_at", e.OccurredAt)
+	}
+	return 0, fault("at", "missing, as is occurred_at: the time of the event is not known")
+}
+
+func (e *jsonEvent) check() error {
+	switch {
+	case e.Event == nil:
+		return fault("event", "missing")
+	case *e.Event == "":
+		return fault("event", "empty")
+	case len(*e.Event) > driplang.MaxName:
+		return fault("event", "%d bytes, the limit is %d", len(*e.Event), driplang.MaxName)
+	case e.EntityID != nil && (*e.EntityID == "" || len(*e.EntityID) > EntityMax):
+		return fault("entity_id", "%d bytes, want 1 to %d", len(*e.EntityID), EntityMax)
+	case len(e.ID) > IDMax:
+		return fault("id", "%d bytes, the limit is %d", len(e.ID), IDMax)
+	case len(e.Data) > 0 && e.Data[0] != '{' && e.Data[0] != 'n':
+		return fault("data", "want an object, or null")
+	}
+	return nil
+}
+
+// instant reads a time that must be there.
+func instant(field string, text *string) (int64, error) {
+	if text == nil {
+		return 0, fault(field, "missing")
+	}
+	at, err := ParseTime(*text)
+	if err != nil {
+		return 0, fault(field, "%v", err)
+	}
+	return at, nil
+}
+
+// ParseTime reads an instant in RFC 3339, and leaves out what is below a millisecond.
+func ParseTime(text string) (int64, error) {
+	var at time.Time
+	if at.UnmarshalText([]byte(text)) != nil {
+		return 0, fmt.Errorf("want RFC 3339, such as 2026-03-01T12:00:00Z, given %.60q", text)
+	}
+	return yearOf(at)
+}
+
+// checkMillis is an append time that is within the bounds of a question.
+func checkMillis(at int64) (int64, error) {
+	at, err := yearOf(time.UnixMilli(at))
+	if err != nil {
+		return 0, fault("timestamp", "%v", err)
+	}
+	return at, nil
+}
+
+func yearOf(at time.Time) (int64, error) {
+	if y := at.UTC().Year(); y < yearMin || y > yearMax {
+		return 0, fmt.Errorf("want a year from %d to %d, given %d", yearMin, yearMax, y)
+	}
+	return at.UnixMilli(), nil
+}
+
+// yearMin and yearMax bound the instants of a question, so that those of answers, which are later by all durations of an
+// expression at most, can be written too: RFC 3339 ends with the year 9999.
+const (
+	yearMin = 1
+	yearMax = 3000
+)
+
+// strict decodes a single value whose members are all there are. whole is the field of faults that belong to no member.
+func strict(text []byte, whole string, v any) error {
+	if !utf8.Valid(text) {
+		return fault(whole, "not valid UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	var wrong *json.UnmarshalTypeError
+	var known *Fault
+	switch err := d.Decode(v); {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &wrong):
+		return fault(cmp.Or(wrong.Field, whole), "%s", api.WrongKind(wrong))
+	case errors.Is(err, io.EOF):
+		return fault(whole, "empty")
+	case err != nil:
+		return fault(whole, "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fault(whole, "more than one JSON value")
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/driplang/monitor"
+)
+
+// listMax is how many events a sentence names.
+const listMax = 8
+
+// Time is how instants are written: RFC 3339, to the millisecond where that is not zero.
+func Time(millis int64) string { return time.UnixMilli(millis).UTC().Format(time.RFC3339Nano) }
+
+// why is the answer in a sentence or three.
+func (f *follower) why(a *Answer) string {
+	parts := []string{f.valueText(a)}
+	if len(a.Witness) > 0 {
+		parts = append(parts, "because of "+f.witnessText(a.Witness))
+	}
+	waits := f.waits()
+	switch next := a.Next; {
+	case next == nil && len(waits) == 0:
+		parts = append(parts, "nothing can change that any more")
+	case len(waits) > 0:
+		parts = append(parts, "what can still make a difference: "+waitsText(waits, f.q.At))
+	}
+	if next := a.Next; next != nil && a.Value {
+		parts = append(parts, "if nothing more happens it is true until "+Time(*next))
+	} else if next != nil {
+		parts = append(parts, "if nothing more happens it becomes true at "+Time(*next))
+	}
+	if n := len(f.late); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s earlier than the one before in the list, and counted as happening with it", plural(n, "event is", "events are")))
+	}
+	if f.m.Degraded() {
+		parts = append(parts, fmt.Sprintf("more than %d openings were followed at once, some were given up, and the answer may be wrong", monitor.MaxInstances))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (f *follower) valueText(a *Answer) string {
+	text := "false"
+	switch {
+	case a.Value:
+		text = "true"
+	case a.Pending:
+		text = "not true yet"
+	}
+	switch {
+	case !f.changed && a.Value:
+		return text + ", and was so before anything had happened"
+	case !f.changed:
+		return text
+	case f.cause >= 0:
+		return fmt.Sprintf("%s since %s, when %s came (event %d)", text, Time(f.since), f.q.Events[f.cause].Name, f.cause)
+	}
+	return fmt.Sprintf("%s since %s, when a time was over", text, Time(f.since))
+}
+
+func (f *follower) witnessText(witness []int) string {
+	var list []string
+	for _, i := range witness[:min(len(witness), listMax)] {
+		at, late := f.late[i]
+		if !late {
+			at = f.q.Events[i].At
+		}
+		list = append(list, fmt.Sprintf("%s at %s (event %d)", f.q.Events[i].Name, Time(at), i))
+	}
+	return and(list, len(witness)-len(list))
+}
+
+// waits is what the expression still looks at, in an order of its own and each once.
+func (f *follower) waits() []monitor.Wait {
+	waits := f.m.Waits(nil, 64)
+	slices.SortFunc(waits, func(a, b monitor.Wait) int {
+		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.From, b.From), strings.Compare(a.Expr, b.Expr), compareBool(a.Absent, b.Absent), b.Have-a.Have)
+	})
+	return slices.Compact(waits)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+func waitsText(waits []monitor.Wait, now int64) string {
+	var list []string
+	for _, w := range waits[:min(len(waits), listMax)] {
+		list = append(list, waitText(&w, now))
+	}
+	return and(list, len(waits)-len(list))
+}
+
+func waitText(w *monitor.Wait, now int64) string {
+	text := w.Expr
+	switch {
+	case w.Absent && w.Need > 1:
+		text += fmt.Sprintf(" (must not come; %d so far)", w.Have)
+	case w.Absent:
+		text += " (must not come)"
+	case w.Need > 1:
+		text += fmt.Sprintf(" (%d so far)", w.Have)
+	}
+	if w.From > now {
+		text += " from " + Time(w.From)
+	}
+	if w.Until != math.MaxInt64 {
+		text += " until " + Time(w.Until)
+	}
+	return text
+}
+
+// and joins a list of which more are left out.
+func and(list []string, more int) string {
+	if more > 0 {
+		list = append(list, fmt.Sprintf("%d more", more))
+	}
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,147 @@
+package trigger
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+// costlyExpr is an expression of 15 KB: hundreds of parts look at each A and B.
+func costlyExpr() string {
+	var parts []string
+	for i := range 480 {
+		parts = append(parts, fmt.Sprintf("(A THEN (NOT B WITHIN %dd))", i+1))
+	}
+	return strings.Join(parts, " OR ")
+}
+
+// fairly is an engine with a trigger of 15 KB and a simple one.
+func fairly(t *testing.T, path string) *stepped {
+	sizes := UsualSizes()
+	sizes.Unsafe = true
+	s := stepBy(t, newLog().broker(true), path, &sizes)
+	s.put(s.definition("simple", "S THEN (NOT B WITHIN 1s)", func(d *rule.Definition) { d.Fire = rule.OnEdge }))
+	s.settle()
+	return s
+}
+
+// backlog posts events that cost the trigger of 15 KB much, then one that the simple one waits on, and lets its time come.
+func (s *stepped) backlog(n int) {
+	for i := range n {
+		s.b.post(ev(fmt.Sprint("u", i%50), "A"))
+	}
+	s.b.post(ev(fmt.Sprint("s", n), "S"))
+	s.b.advance(2 * 1e9)
+	s.b.post(ev("end", "X"))
+}
+
+// until steps until the simple trigger has fired so often, and returns how much work the largest turn and all of them did, in events that
+// the trigger of 15 KB took.
+func (s *stepped) untilSimple(fired int) (largest, all uint64) {
+	s.t.Helper()
+	for range 1000 {
+		before := s.counted("steps_total")
+		wait := s.w.Step(s.t.Context())
+		steps := s.counted("steps_total") - before
+		largest, all = max(largest, steps), all+steps
+		list, err := s.Firings(s.t.Context(), FiringQuery{Trigger: "simple", Limit: LimitMax})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(list) >= fired {
+			return largest, all
+		}
+		if wait > 0 {
+			s.b.advance(wait)
+		}
+	}
+	s.t.Fatalf("the simple trigger does not fire\n%s", s.logs)
+	return 0, 0
+}
+
+// TestACostlyTriggerDoesNotHoldUpOthers: neither with what is new nor with the history. What it would have fired it fires later.
+func TestACostlyTriggerDoesNotHoldUpOthers(t *testing.T) {
+	const events, most = 3000, 1000 // of a turn's work some 300 go into one
+	for _, first := range []bool{true, false} {
+		t.Run(fmt.Sprintf("made before the events=%t", first), func(t *testing.T) {
+			s := fairly(t, "")
+			costly := func() {
+				s.put(s.definition("costly", costlyExpr(), nil))
+			}
+			if first {
+				costly()
+				s.settle()
+				s.backlog(events)
+			} else {
+				s.backlog(events)
+				s.untilSimple(1)
+				costly()
+				s.backlog(1)
+			}
+			largest, all := s.untilSimple(map[bool]int{true: 1, false: 2}[first])
+			if largest > most || all > 2*most {
+				t.Errorf("%d steps in a turn, %d until the simple trigger has fired, of %d", largest, all, events)
+			}
+			if h, err := s.Head("costly"); err != nil || h.Late != first || h.Backfilling == first {
+				t.Errorf("%+v, %v", h, err)
+			}
+			if first && !strings.Contains(s.logs.String(), "a trigger is behind") {
+				t.Errorf("%s", s.logs)
+			}
+			s.settle()
+			if h, err := s.Head("costly"); err != nil || h.Late || h.Backfilling {
+				t.Errorf("it does not catch up: %+v, %v", h, err)
+			}
+			if n := s.counted("steps_total"); n < events {
+				t.Errorf("%d steps of %d", n, events)
+			}
+			s.b.advance(25 * 3600 * 1e9)
+			s.b.post(ev("end", "X"))
+			s.settle()
+			list, err := s.Firings(t.Context(), FiringQuery{Trigger: "costly", Limit: LimitMax})
+			if err != nil || len(list) != 50 {
+				t.Errorf("%d firings of 50, %v", len(list), err)
+			}
+		})
+	}
+}
+
+// TestALateTriggerIsTheSameAfterARestart: it goes on by itself, counts an event's id that was there before it was late once, and takes
+// a new version only when it has caught up.
+func TestALateTriggerIsTheSameAfterARestart(t *testing.T) {
+	path := t.TempDir() + "/triggers.db"
+	s := fairly(t, path)
+	s.put(s.definition("costly", "count(C) >= 2 OR ("+costlyExpr()[:14000][:strings.LastIndex(costlyExpr()[:14000], " OR ")]+")", nil))
+	s.settle()
+	c := ev("c", "C")
+	c.ID = "k"
+	s.b.post(c)
+	s.settle()
+	s.backlog(3000)
+	s.b.post(c)
+	s.untilSimple(1)
+	if h, err := s.Head("costly"); err != nil || !h.Late {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	s.end()
+	sizes := UsualSizes()
+	sizes.Unsafe = true
+	s = stepBy(t, s.b, path, &sizes)
+	s.w.Step(t.Context())
+	if h, err := s.Head("costly"); err != nil || !h.Late || h.Backfilling {
+		t.Fatalf("after a restart: %+v, %v", h, err)
+	}
+	if _, err := s.Put(t.Context(), aDefinition(t, "costly", "A")); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.counted("steps_total"); n < 2000 {
+		t.Errorf("a new version after %d steps: what the earlier one has not read is lost", n)
+	}
+	s.settle()
+	list, err := s.EntityFirings(t.Context(), "costly", "c", 10)
+	if err != nil || len(list) != 0 {
+		t.Errorf("an id counts twice: %+v, %v", list, err)
+	}
+}

@@ -1,0 +1,53 @@
+package trigger
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sebbroker/seb/internal/budget"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+// ErrFull: the memory limit allows no more triggers (FullError).
+var ErrFull = errors.New("the memory of triggers is full")
+
+// FullError says that a definition would make triggers take more than their part of the memory limit. It is ErrFull.
+type FullError struct {
+	Triggers          int
+	Held, Wanted, Max int64 // bytes
+	Limit             int64 // the memory limit with which there is room
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%v: %d triggers take %s, and this definition wants %s more, of %s: delete triggers, or start with --memory-limit %dMiB",
+		ErrFull, e.Triggers, budget.Text(e.Held), budget.Text(e.Wanted), budget.Text(e.Max), e.Limit>>20)
+}
+
+// Is makes it ErrFull.
+func (e *FullError) Is(t error) bool { return t == ErrFull }
+
+// Memory is about how many bytes of memory the triggers take.
+func (e *Engine) Memory() int64 {
+	p, _, _ := e.fold.Peek()
+	return p.Held
+}
+
+// fits returns a *FullError if there is no room for a definition. What takes no more than the version before always fits, so that
+// triggers of a bucket that has too many can be changed.
+func (e *Engine) fits(d, old *rule.Definition) error {
+	wanted := Memory(d)
+	if old != nil {
+		wanted -= Memory(old)
+	}
+	p, _, err := e.fold.Peek()
+	most := e.opt.HeadBytes()
+	if err != nil || wanted <= 0 || p.Held+wanted <= most {
+		return err
+	}
+	// A quarter more than this one needs, so that the next one fits too.
+	limit := budget.LimitFor(budget.Triggers, MemoryFor(max(p.Held+wanted, most)*5/4))
+	return &FullError{
+		Triggers: len(p.Triggers), Held: p.Held, Wanted: wanted, Max: most, Limit: (limit + 1<<20 - 1) &^ (1<<20 - 1),
+	}
+}

@@ -1,0 +1,128 @@
+package trigger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+// heap is the bytes of it that are in use.
+func heap(keep any) int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	runtime.KeepAlive(keep)
+	return int64(m.HeapAlloc)
+}
+
+// many is an expression of n names, for a trigger with a number.
+func many(i, n int, between string) string {
+	var names []string
+	for j := range n {
+		names = append(names, fmt.Sprintf("name%d_%d", i, j))
+	}
+	return strings.Join(names, between)
+}
+
+var kinds = map[string]func(i int) (expr, deliver string){
+	"short":  func(i int) (string, string) { return fmt.Sprintf("a%d", i), "" },
+	"window": func(i int) (string, string) { return fmt.Sprintf("a%d THEN (NOT b%d WITHIN 7 days)", i, i), "" },
+	"same":   func(int) (string, string) { return "a THEN (NOT b WITHIN 7 days)", "" },
+	"names":  func(i int) (string, string) { return many(i, 50, " OR "), "" },
+	"then":   func(i int) (string, string) { return many(i, 10, " THEN "), "" },
+	"guards": func(i int) (string, string) { return "(" + many(i, 14, " AND NOT x) THEN (y AND ") + ")", "" },
+	"large":  func(i int) (string, string) { return "a", fmt.Sprintf(`{"topic":%q}`, strings.Repeat("x", 100<<10)) },
+}
+
+// TestTriggerMemory: triggers and rules take no more of the heap than they are said to, and not much less. The bodies of
+// deliveries are in the file.
+func TestTriggerMemory(t *testing.T) {
+	const n = 500
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			s := stepBy(t, newLog().broker(true), "", &usualSizes, func(o *Options) { o.MemoryBytes = 4 })
+			s.definition("none", "a", nil) // makes the topics
+			s.settle()
+			for i := range n {
+				expr, deliver := kind(i)
+				s.put(s.definition(fmt.Sprint("t", i), expr, func(d *rule.Definition) { d.Deliver = json.RawMessage(deliver) }))
+			}
+			before := heap(s)
+			s.settle()
+			takes := (heap(s) - before) / n
+			if said := s.Memory() / n; takes > said || takes < said/3 {
+				t.Errorf("a trigger takes %d bytes, and is said to take %d", takes, said)
+			}
+			var rules []*rule.Rule
+			before, said := heap(rules), int64(0)
+			for i := range n {
+				expr, _ := kind(i)
+				r, err := rule.Compile(s.definition("x", expr, nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				rules, said = append(rules, r), said+r.Bytes()
+			}
+			if takes := heap(rules) - before; takes > said || takes < said/4 {
+				t.Errorf("a rule takes %d bytes, and is said to take %d", takes/n, said/n)
+			}
+		})
+	}
+}
+
+var usualSizes = UsualSizes()
+
+// TestNoMoreTriggersThanMemory: what does not fit is refused before it is recorded, with the limit that is to be set. What is there
+// can be changed and deleted, and is there again without the file, with less memory too.
+func TestNoMoreTriggersThanMemory(t *testing.T) {
+	b := newLog().broker(true)
+	s := stepBy(t, b, "", &small, func(o *Options) { o.MemoryBytes = 64 << 10 })
+	put := func(id, text string) error {
+		expr, err := driplang.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Put(t.Context(), rule.Definition{ID: id, Expr: expr, Fire: rule.OnEdge})
+		return err
+	}
+	var full *FullError
+	n := 0
+	for ; !errors.As(put(fmt.Sprint("t", n), many(n, 5, " OR ")), &full); n++ {
+		if n > 100 {
+			t.Fatal("it is never full")
+		}
+	}
+	if full.Triggers != n || full.Held+full.Wanted <= full.Max || full.Max != 48<<10 || full.Limit < 1<<20 || full.Limit%(1<<20) != 0 {
+		t.Errorf("%+v", full)
+	}
+	if want := fmt.Sprintf("start with --memory-limit %dMiB", full.Limit>>20); !strings.HasSuffix(full.Error(), want) {
+		t.Errorf("%q, want that it ends with %q", full, want)
+	}
+	topic, _ := b.Topic("triggers")
+	if p, _ := b.Position(topic.ID); p.Topics[0][0].Next != int64(n) {
+		t.Errorf("%d records of %d triggers", p.Topics[0][0].Next, n)
+	}
+	if err := put("t0", many(0, 60, " OR ")); !errors.As(err, &full) {
+		t.Errorf("a larger version: %v", err)
+	}
+	if err := errors.Join(put("t0", "short"), s.Pause(t.Context(), "t1", true), s.Delete(t.Context(), "t2"), put("new", "A")); err != nil {
+		t.Error(err)
+	}
+	s.end()
+	s = stepBy(t, b, "", &small, func(o *Options) { o.MemoryBytes = 1 << 10 })
+	s.settle()
+	if list, err := s.Triggers(); err != nil || len(list) != n || !errors.As(put("more", "A"), &full) {
+		t.Errorf("%d triggers are there, want %d; %v", len(list), n, err)
+	}
+	b.post(ev("e", "A"))
+	s.settle()
+	same(t, s.fires(), []string{"new e +20 pending"})
+}

@@ -1,0 +1,235 @@
+package trigger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/record"
+)
+
+// Progress is what others are let know after each turn. What is in it must not be changed.
+type Progress struct {
+	Open              bool                  // there is a file
+	Defined, Followed int64                 // next offsets of the topics of definitions and firings
+	Applied           map[record.ID][]int64 // next offsets of the main reader
+	Complete          map[record.ID]int64   // instants (ms)
+	Triggers          []*Head               // by id
+	Held              int64                 // bytes of memory that they take: see Memory
+	Lag               int64                 // records
+	Behind            int64                 // the append time (ms) up to which all was done; 0: up to the position
+	Firm              bool                  // this broker leads, and all is known that was recorded and delivered before it did
+	Unreadable        int                   // partitions of events with something in them that can not be read
+}
+
+// Find is a trigger by its id, or nil.
+func (p *Progress) Find(id string) *Head {
+	i, ok := slices.BinarySearchFunc(p.Triggers, id, func(h *Head, id string) int { return cmp.Compare(h.ID, id) })
+	if !ok {
+		return nil
+	}
+	return p.Triggers[i]
+}
+
+// Trigger is a trigger as it is followed, with its definition.
+type Trigger struct {
+	rule.Definition
+	Backfilling, Late, Missing bool // as in Head
+	No                         int64
+	Events                     record.ID
+}
+
+// Trigger reads a trigger from the file; nil if there is none of the id.
+func (e *Follower) Trigger(ctx context.Context, id string) (*Trigger, error) {
+	h, value, err := e.Definition(ctx, id)
+	if err != nil || h == nil {
+		return nil, err
+	}
+	d, err := rule.ParseDefinition([]byte(id), value)
+	return &Trigger{d, h.Backfilling, h.Late, h.Missing, h.No, h.Events}, err
+}
+
+// Definition reads the definition of a trigger from the file; nil if there is none of the id.
+func (e *Follower) Definition(ctx context.Context, id string) (h *Head, value []byte, err error) {
+	for {
+		p, _, err := e.Peek()
+		if h = p.Find(id); err != nil || h == nil {
+			return nil, nil, err
+		}
+		var g *store.Trigger
+		err = e.Query(func(q store.Queries) (err error) {
+			g, err = q.Trigger(ctx, h.No)
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if g != nil {
+			return h, g.Def, nil
+		}
+		// Another version has taken its place, or none: that is published soon.
+		if err := e.Wait(ctx, func(p *Progress) bool { x := p.Find(id); return x == nil || x.No != h.No }); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// publish tells how far the file is.
+func (w *worker) publish(unreadable int) {
+	p := Progress{
+		Open: true, Defined: w.cursors[store.CursorKey{Topic: w.topics[0]}].Next, Followed: w.followed(),
+		Applied: map[record.ID][]int64{}, Complete: map[record.ID]int64{}, Unreadable: unreadable, Firm: w.firm(),
+		Held: w.held,
+	}
+	for i, id := range w.topics {
+		p.Held += cursorMemory * int64(len(w.pos.Topics[i]))
+		for part, span := range w.pos.Topics[i] {
+			next := max(w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}].Next, span.Start)
+			p.Lag += max(span.Next-next, 0)
+			p.Applied[id] = append(p.Applied[id], next)
+		}
+		if at, ok := w.complete[id]; ok {
+			p.Complete[id] = w.settled(id, at)
+		}
+	}
+	p.Behind = w.behind()
+	w.mu.Lock()
+	p.Triggers = w.pub.Triggers
+	if !w.listed {
+		p.Triggers, w.listed = make([]*Head, len(w.live)), true
+		for i, l := range w.live {
+			p.Triggers[i] = l.Head
+		}
+	}
+	w.pub, w.err = p, nil
+	close(w.ch)
+	w.ch = make(chan struct{})
+	w.mu.Unlock()
+	lag := time.Duration(0)
+	if p.Behind != 0 {
+		lag = w.opt.Now().Sub(time.UnixMilli(p.Behind))
+	}
+	w.lags.watch(w, lag, p.Lag)
+}
+
+// settled is the instant up to which all deadlines of a topic's triggers have been handled, of an instant up to which all events
+// were read.
+func (w *worker) settled(topic record.ID, at int64) int64 {
+	for _, l := range w.served(topic) {
+		if at = min(at, l.due-1); !l.crossed {
+			at = min(at, l.At)
+		}
+	}
+	return at
+}
+
+// opened says that there is a file. What it holds is known when it is published.
+func (e *Follower) opened() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.broken, e.new = nil, false
+}
+
+// fault says why there is no file.
+func (e *Follower) fault(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err, e.broken, e.new = err, nil, false
+	if err != nil {
+		e.pub = Progress{}
+	}
+	close(e.ch)
+	e.ch = make(chan struct{})
+}
+
+// idle says that no trigger was ever made.
+func (e *Follower) idle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err, e.new = nil, true
+}
+
+// found is what a reader has found wrong with the file.
+func (e *Follower) found() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.broken
+}
+
+// Peek returns what was published last, and a channel that is closed when there is something newer.
+func (e *Follower) Peek() (p Progress, newer <-chan struct{}, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.pub, e.ch, e.err
+}
+
+// Wait waits until what Peek gives is as ok wants it.
+func (e *Follower) Wait(ctx context.Context, ok func(p *Progress) bool) error {
+	for {
+		p, newer, err := e.Peek()
+		if errors.Is(err, ErrClosed) {
+			return err
+		}
+		if err == nil && ok(&p) {
+			return nil
+		}
+		if e.park != nil {
+			if e.park(ctx); ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			continue
+		}
+		select {
+		case <-newer:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-e.done:
+			return ErrClosed
+		}
+	}
+}
+
+// Query calls f with the file. While no trigger was ever made there is none, and nothing in it: f is not called then.
+func (e *Follower) Query(f func(q store.Queries) error) error {
+	e.reading.RLock()
+	defer e.reading.RUnlock()
+	if e.file == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		switch {
+		case e.err != nil:
+			return e.err
+		case e.new:
+			return nil
+		}
+		return ErrUnavailable
+	}
+	err := f(e.file.Queries)
+	if errors.Is(err, store.ErrDamaged) {
+		e.mu.Lock()
+		e.broken = err
+		e.mu.Unlock()
+		e.Rouse()
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+// Rouse has the worker have a look.
+func (e *Follower) Rouse() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Lag is how many records of its topics the engine has not read yet.
+func (e *Follower) Lag() int64 {
+	p, _, _ := e.Peek()
+	return p.Lag
+}

@@ -1,0 +1,307 @@
+package trigger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+
+	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/record"
+)
+
+// definitions are the settings of the topic of definitions: the append time of a definition is the border of its past.
+var definitions = map[string]string{"cleanup-policy": "compact", "timestamp-type": "append"}
+
+// Put is what came of a change.
+type Put struct {
+	Version  int
+	Names    []string // of the events that it mentions
+	Warnings []string // what its author may not have meant
+	// History is the offset of the first event of each partition that is still there: absence before is not known.
+	History []int64
+}
+
+// Put makes a trigger, or a new version of it if what it says of events is another; else only how it is delivered and
+// whether it is paused. d's members from TopicID on, and Version, are ignored. It returns when the engine follows it.
+// Errors: ErrInvalid, ErrFull, ErrNotLeader, ErrUnavailable, those of an append, after which it may come yet.
+func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
+	d = d.WithDefaults()
+	if err := d.Validate(); err != nil {
+		return Put{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if len(d.Deliver) > 0 && !json.Valid(d.Deliver) {
+		return Put{}, fmt.Errorf("%w: deliver is not JSON", ErrInvalid)
+	}
+	r, err := rule.Compile(d)
+	if err != nil {
+		return Put{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	topic, err := e.ready(ctx, &d)
+	if err != nil {
+		return Put{}, err
+	}
+	e.change.Lock()
+	defer e.change.Unlock()
+	if err := e.caughtUp(ctx); err != nil {
+		return Put{}, err
+	}
+	out := Put{Names: r.Names(), Warnings: rule.Warnings(&d)}
+	more, err := e.unseen(ctx, topic.ID, out.Names)
+	if err != nil {
+		return Put{}, err
+	}
+	out.Warnings = append(out.Warnings, more...)
+	d.TopicID, d.Version, d.Border = topic.ID.String(), 1, rule.BorderAppend
+	if out.History, err = e.cut(&d, topic.ID); err != nil {
+		return Put{}, err
+	}
+	d.Created = d.At
+	if err := e.follows(ctx, &d, topic.ID); err != nil {
+		return Put{}, err
+	}
+	out.Version = d.Version
+	return out, e.define(ctx, d.ID, &d)
+}
+
+// cut sets the border of a definition to where the log ends, and returns where the partitions of its topic begin.
+func (e *Engine) cut(d *rule.Definition, topic record.ID) (history []int64, err error) {
+	p, known := e.opt.Log.Position(topic)
+	if !known || len(p.Topics[0]) == 0 {
+		return nil, ErrUnavailable
+	}
+	d.From, d.At = nil, p.Complete()
+	for _, span := range p.Topics[0] {
+		d.From, history = append(d.From, span.Next), append(history, span.Start)
+	}
+	return history, nil
+}
+
+// tick appends a record that makes the log's time advance to now, and changes nothing.
+func (e *Engine) tick(ctx context.Context) error {
+	t, ok := e.opt.Log.Topic(e.opt.Firings)
+	if !ok {
+		return ErrUnavailable
+	}
+	_, err := e.opt.Log.Append(ctx, t.ID, 0, []record.Record{(&rule.Record{Kind: rule.Tick}).Encoded()})
+	return err
+}
+
+// ready makes the topics that a trigger needs, and finds that of its events.
+func (e *Engine) ready(ctx context.Context, d *rule.Definition) (Topic, error) {
+	if !e.opt.Log.Leads() {
+		return Topic{}, ErrNotLeader
+	}
+	if d.Topic == e.opt.Triggers || d.Topic == e.opt.Firings {
+		return Topic{}, fmt.Errorf("%w: topic: %s is no topic of events", ErrInvalid, d.Topic)
+	}
+	if t, ok := e.opt.Log.Topic(e.opt.Triggers); ok && !t.AppendTime { // an earlier version of the program has made it
+		if err := e.opt.Log.Stamp(ctx, e.opt.Triggers); err != nil {
+			return Topic{}, fmt.Errorf("topic %s: %w", e.opt.Triggers, err)
+		}
+	}
+	if _, err := Ensure(ctx, e.opt.Log, e.opt.Triggers, 1, definitions); err != nil {
+		return Topic{}, err
+	}
+	if _, err := Ensure(ctx, e.opt.Log, e.opt.Firings, 1, AppendTimes); err != nil {
+		return Topic{}, err
+	}
+	return Ensure(ctx, e.opt.Log, d.Topic, e.opt.EventPartitions, AppendTimes)
+}
+
+// caughtUp waits until all definitions that are in the log are known.
+func (e *Engine) caughtUp(ctx context.Context) error {
+	t, ok := e.opt.Log.Topic(e.opt.Triggers)
+	if !ok {
+		return nil
+	}
+	p, known := e.opt.Log.Position(t.ID)
+	if !known || len(p.Topics[0]) == 0 {
+		return ErrUnavailable
+	}
+	e.fold.Rouse()
+	return e.fold.Wait(ctx, func(q *Progress) bool { return q.Open && q.Defined >= p.Topics[0][0].Next })
+}
+
+// follows makes d, which is of a topic, what comes after the version that is there: all that has fired by d.At is recorded then. It
+// takes the place of one that still reads the history.
+func (e *Engine) follows(ctx context.Context, d *rule.Definition, events record.ID) error {
+	old, err := e.Trigger(ctx, d.ID)
+	if errors.Is(err, ErrUnknownTrigger) {
+		if err := e.fits(d, nil); err != nil {
+			return err
+		}
+		return e.again(ctx, d)
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.fits(d, &old.Definition); err != nil {
+		return err
+	}
+	if old.Topic == d.Topic && old.Events != events { // the topic was created again, and the engine has not seen it yet
+		if err := e.bound(ctx, d.ID, events); err != nil {
+			return err
+		}
+		old.Events = events
+	}
+	d.Version, d.Created, d.Border = old.Version+1, old.Created, rule.BorderGiven
+	same := *d
+	if old.Events == events {
+		same.TopicID = old.TopicID
+	}
+	if same.Evaluated(&old.Definition) {
+		d.Version, d.TopicID, d.From, d.At = old.Version, old.TopicID, old.From, old.At
+		return nil
+	}
+	if old.Backfilling && old.Events == events { // what came since it was made would be history to both
+		d.TopicID, d.From, d.At = old.TopicID, old.From, old.At
+		return nil
+	}
+	// The last record may be old: what has become true by time alone since then is the earlier version's too.
+	if err := e.tick(ctx); err != nil {
+		return err
+	}
+	if _, err := e.cut(d, events); err != nil {
+		return err
+	}
+	return e.recorded(ctx, d, old)
+}
+
+// bound waits until a trigger follows a topic.
+func (e *Engine) bound(ctx context.Context, id string, events record.ID) error {
+	e.fold.Rouse()
+	return e.fold.Wait(ctx, func(p *Progress) bool {
+		t := p.Find(id)
+		return t == nil || t.Events == events
+	})
+}
+
+// recorded waits until all that the version before d has fired by d.At is recorded.
+func (e *Engine) recorded(ctx context.Context, d *rule.Definition, old *Trigger) error {
+	topic := old.Events
+	e.fold.Rouse()
+	err := e.fold.Wait(ctx, func(p *Progress) bool {
+		at, ok := p.Complete[topic]
+		if d.Topic == old.Topic { // slots of one millisecond may hold more; of another topic the cut is the instant
+			for part, next := range p.Applied[topic] {
+				ok = ok && (part >= len(d.From) || next >= d.From[part])
+			}
+		}
+		if t := p.Find(d.ID); t != nil && t.Late { // what it has not read yet is its own
+			return false
+		}
+		return ok && at >= d.At
+	})
+	if err != nil {
+		return err
+	}
+	var last int64
+	err = e.fold.Query(func(q store.Queries) (err error) {
+		last, err = q.LastOut(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.fold.Wait(ctx, func(*Progress) bool {
+		n := int64(1)
+		err := e.fold.Query(func(q store.Queries) (err error) {
+			n, err = q.Unrecorded(ctx, d.ID, last)
+			return err
+		})
+		return err == nil && n == 0
+	})
+}
+
+// again numbers a trigger whose name was used before by one that was deleted.
+func (e *Engine) again(ctx context.Context, d *rule.Definition) error {
+	return e.fold.Query(func(q store.Queries) error {
+		v, err := q.LastVersion(ctx, d.ID)
+		d.Version = v + 1
+		return err
+	})
+}
+
+// define appends a definition, or with nil that there is none any more, and waits until the engine knows.
+func (e *Engine) define(ctx context.Context, id string, d *rule.Definition) error {
+	t, ok := e.opt.Log.Topic(e.opt.Triggers)
+	if !ok {
+		return ErrUnavailable
+	}
+	r := record.Record{Key: []byte(id)}
+	if d != nil {
+		value, err := d.Encode()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		r.Value = value
+	}
+	r.Timestamp = e.opt.Now().UnixMilli()
+	base, err := e.opt.Log.Append(ctx, t.ID, 0, []record.Record{r})
+	if err != nil {
+		return fmt.Errorf("trigger %s: %w", id, err)
+	}
+	e.fold.Rouse()
+	return e.fold.Wait(ctx, func(p *Progress) bool { return p.Defined > base })
+}
+
+// Pause suppresses what fires from now on, and delivers nothing more, or with paused false ends that. Errors:
+// ErrUnknownTrigger and those of Put.
+func (e *Engine) Pause(ctx context.Context, id string, paused bool) error {
+	return e.alter(ctx, id, func(d *rule.Definition) *rule.Definition {
+		d.Status = rule.Active
+		if paused {
+			d.Status = rule.Paused
+		}
+		return d
+	})
+}
+
+// Delete deletes a trigger; what was not delivered is not delivered any more. Errors: those of Pause.
+func (e *Engine) Delete(ctx context.Context, id string) error {
+	return e.alter(ctx, id, func(*rule.Definition) *rule.Definition { return nil })
+}
+
+func (e *Engine) alter(ctx context.Context, id string, f func(d *rule.Definition) *rule.Definition) error {
+	if !e.opt.Log.Leads() {
+		return ErrNotLeader
+	}
+	e.change.Lock()
+	defer e.change.Unlock()
+	if err := e.caughtUp(ctx); err != nil {
+		return err
+	}
+	old, err := e.Trigger(ctx, id)
+	if err != nil {
+		return err
+	}
+	return e.define(ctx, id, f(&old.Definition))
+}
+
+// unseen warns of names that no event of a topic has had yet.
+func (e *Engine) unseen(ctx context.Context, topic record.ID, names []string) (warnings []string, err error) {
+	var known []string
+	err = e.fold.Query(func(q store.Queries) (err error) {
+		known, err = q.Names(ctx, topic, NamesMax)
+		return err
+	})
+	if err != nil || len(known) == 0 { // the first trigger of a topic
+		return nil, err
+	}
+	for _, name := range names {
+		if _, ok := slices.BinarySearch(known, name); ok {
+			continue
+		}
+		s := fmt.Sprintf("no event named %q was seen yet", name)
+		if near := driplang.Suggest(name, known); near != "" {
+			s += fmt.Sprintf("; did you mean %q?", near)
+		}
+		warnings = append(warnings, s)
+	}
+	return warnings, nil
+}

@@ -1,0 +1,143 @@
+package trigger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/trigger/store"
+)
+
+// cached is a row in memory. One that is not there is the zero Row.
+type cached struct {
+	row   rule.Row
+	there bool // in the file
+	dirty bool
+	bytes int64 // that are counted
+}
+
+// rowCache holds rows of entities that were touched lately: those of the current transaction, which it writes at its end, and
+// others. What is not touched while half of the limit comes in is given up.
+type rowCache struct {
+	limit      int64
+	young, old map[store.InstKey]*cached
+	bytes      int64 // of young
+	dirty      []store.InstKey
+}
+
+// rowBytes is about what a row takes in memory beside its state and entity.
+const rowBytes = 240
+
+// get returns the row of a key; the caller says so if it changes it (touch).
+func (c *rowCache) get(tx *store.Tx, k store.InstKey) (*cached, error) {
+	if x, ok := c.young[k]; ok {
+		return x, nil
+	}
+	x, ok := c.old[k]
+	if !ok {
+		x = &cached{}
+		in, there, err := tx.Inst(k)
+		if err != nil {
+			return nil, err
+		}
+		if x.there = there; there {
+			if err := decodeRow(&x.row, &in); err != nil {
+				return nil, err
+			}
+		}
+	}
+	c.add(k, x)
+	return x, nil
+}
+
+// fetch reads rows of one trigger and partition that will be asked for, many at a time. keys may hold some twice.
+func (c *rowCache) fetch(tx *store.Tx, keys []store.InstKey) error {
+	keys = slices.DeleteFunc(keys, func(k store.InstKey) bool {
+		_, young := c.young[k]
+		_, old := c.old[k]
+		return young || old
+	})
+	slices.SortFunc(keys, compareKeys)
+	keys = slices.Compact(keys)
+	if len(keys) < 2 {
+		return nil
+	}
+	for _, k := range keys {
+		c.add(k, &cached{})
+	}
+	return tx.EachInst(keys, func(k store.InstKey, in store.Inst) error {
+		x := c.young[k]
+		x.there = true
+		defer c.count(k, x)
+		return decodeRow(&x.row, &in)
+	})
+}
+
+func compareKeys(a, b store.InstKey) int {
+	return cmp.Or(cmp.Compare(a.Trigger, b.Trigger), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Partition, b.Partition))
+}
+
+func (c *rowCache) add(k store.InstKey, x *cached) {
+	if c.young == nil {
+		c.young = map[store.InstKey]*cached{}
+	}
+	c.young[k] = x
+	x.bytes = 0
+	c.count(k, x)
+}
+
+// count notes how large a row is.
+func (c *rowCache) count(k store.InstKey, x *cached) {
+	n := rowBytes + int64(len(k.Entity)+cap(x.row.State))
+	c.bytes += n - x.bytes
+	x.bytes = n
+}
+
+// touch notes that a row was changed.
+func (c *rowCache) touch(k store.InstKey, x *cached) {
+	c.count(k, x)
+	if !x.dirty {
+		x.dirty = true
+		c.dirty = append(c.dirty, k)
+	}
+}
+
+// flush writes what was changed, in the order of the file. written is called for each row that is there then.
+func (c *rowCache) flush(tx *store.Tx, written func(k *store.InstKey, row *rule.Row)) error {
+	slices.SortFunc(c.dirty, compareKeys)
+	keys := c.dirty[:0]
+	var rows []store.Inst
+	for _, k := range c.dirty {
+		x := c.young[k]
+		x.dirty = false
+		switch {
+		case !x.row.Blank():
+			keys, rows = append(keys, k), append(rows, encodeRow(&x.row))
+			x.there = true
+			written(&k, &x.row)
+		case x.there:
+			if err := tx.DropInst(k); err != nil {
+				return err
+			}
+			x.there = false
+		}
+	}
+	if err := tx.PutInsts(keys, rows); err != nil {
+		return err
+	}
+	c.dirty = c.dirty[:0]
+	if c.bytes > c.limit/2 {
+		c.young, c.old, c.bytes = nil, c.young, 0
+	}
+	return nil
+}
+
+func encodeRow(w *rule.Row) store.Inst { return store.Inst{Due: w.Due, Data: w.Encode()} }
+
+func decodeRow(w *rule.Row, in *store.Inst) error {
+	if err := w.Decode(in.Data, in.Due); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
+	}
+	return nil
+}

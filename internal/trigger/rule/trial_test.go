@@ -1,0 +1,118 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+)
+
+func aTrial(t *testing.T, expr string, limit int64) *Trial {
+	t.Helper()
+	x, err := driplang.Parse(expr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Compile(Definition{ID: "t", Version: 1, Expr: x, Backfill: Replay, Fire: OnEdge}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewTrial(r, limit)
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// happens applies an event of an entity that is named by a number, a millisecond after another.
+func (t *Trial) happens(entity, offset int, name string) error {
+	e := Event{Name: name, EntityID: fmt.Sprintf("entity-%09d", entity), ID: "x"}
+	h := [16]byte{byte(offset), byte(offset >> 8), byte(offset >> 16), byte(offset >> 24)}
+	fresh, err := t.Fresh(h, &e, 0, int64(offset))
+	if err != nil || !fresh {
+		return err
+	}
+	return t.Event(&e, 0, int64(offset), int64(offset))
+}
+
+func TestATrialKeepsToItsMemory(t *testing.T) {
+	const limit = 16 << 20
+	before := heap()
+	x := aTrial(t, "A THEN (NOT B WITHIN 7 days)", limit)
+	n := 0
+	for ; !x.Truncated; n++ {
+		if err := x.happens(n, n, "A"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if used := heap() - before; used > limit || used < limit/4 {
+		t.Errorf("%d entities take %d bytes, the limit is %d", len(x.rows), used, limit)
+	}
+	most := len(x.rows)
+	for i := range 2 * n { // of whom it knows it knows all
+		if err := x.happens(i, n+i, "B"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.Finish(int64(8 * 24 * 3600 * 1000)); err != nil {
+		t.Fatal(err)
+	}
+	if x.Entities != most || most < 20_000 || x.Firings != 0 || x.Waiting != 0 {
+		t.Errorf("%d entities of %d, %d firings, %d waiting", x.Entities, most, x.Firings, x.Waiting)
+	}
+	runtime.KeepAlive(x)
+}
+
+// TestATrialThatDoesNotFitIsRefused has entities of which more and more is to be kept.
+func TestATrialThatDoesNotFitIsRefused(t *testing.T) {
+	const limit = 1 << 20
+	x := aTrial(t, "A THEN ((B AND NOT C) WITHIN 7 days)", limit)
+	var err error
+	offset := 0
+	for ; err == nil && offset < 1_000_000; offset++ {
+		err = x.happens(offset%3000, offset, "A")
+	}
+	if want := fmt.Sprintf("need more than %d bytes", limit); !errors.Is(err, ErrTrialMemory) || x.bytes <= limit {
+		t.Errorf("after %d events with %d bytes: %v, want %s", offset, x.bytes, err, want)
+	}
+	var bytes int64
+	for k, row := range x.rows {
+		bytes += k.bytes() + int64(cap(row.State))
+	}
+	if bytes += int64(len(x.seen)) * trialID; bytes != x.bytes {
+		t.Errorf("it holds %d bytes and counts %d", bytes, x.bytes)
+	}
+	for k := range x.rows {
+		x.Erase(k.entity, k.partition)
+	}
+	x.forget(2 * Horizon)
+	if x.bytes != 0 || len(x.seen) != 0 {
+		t.Errorf("nothing is left, and it counts %d bytes", x.bytes)
+	}
+}
+
+func TestATrialForgetsIdsOfYesterday(t *testing.T) {
+	x := aTrial(t, "A THEN B", 1<<20)
+	for day := range 20 {
+		for i := range 8000 { // unmentioned
+			e := Event{Name: "X", EntityID: "e", ID: "x"}
+			h := [16]byte{byte(i), byte(i >> 8), byte(day)}
+			at := int64(day)*2*Horizon + int64(i)
+			if fresh, err := x.Fresh(h, &e, 0, at); err != nil || !fresh {
+				t.Fatalf("day %d: %v, %v", day, fresh, err)
+			}
+			if fresh, err := x.Fresh(h, &e, 0, at+Horizon); err != nil || fresh {
+				t.Fatalf("day %d, again: %v, %v", day, fresh, err)
+			}
+		}
+	}
+	if x.Truncated {
+		t.Error("it is truncated")
+	}
+}

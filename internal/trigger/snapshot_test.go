@@ -1,0 +1,466 @@
+package trigger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/fault"
+
+	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/record"
+)
+
+// bucket is where copies of files are kept.
+type bucket struct {
+	store objstore.Store
+	saves int
+	// reached is how far the file of the last copy has read partitions, of all its readers the least.
+	reached map[store.CursorKey]int64
+	behind  bool // it has a trigger that has not caught up
+}
+
+func newBucket() *bucket { return &bucket{store: objstore.NewMemory()} }
+
+// saver saves copies for a broker.
+type saver struct {
+	*snapshot.Snapshots
+	*bucket
+	t   testing.TB
+	log *aBroker
+}
+
+func (b *bucket) saver(t testing.TB, log *aBroker, logger *slog.Logger) *saver {
+	place := func() snapshot.Place {
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		return snapshot.Place{Position: state.Position{Slot: uint64(log.seen)}, Nonce: log.cluster}
+	}
+	return &saver{snapshot.Open(snapshot.Options{
+		Store: b.store, View: "triggers", Schema: store.Schema, Cluster: log.Cluster, PieceBytes: 50_000, Logger: logger, RetryMin: time.Microsecond,
+		At: func() (snapshot.Place, bool) { return place(), true },
+		On: func(p snapshot.Place) bool { return !place().Less(p.Position) && p.Nonce == log.cluster },
+	}), b, t, log}
+}
+
+// Save looks at what is in the copy, too.
+func (s *saver) Save(ctx context.Context, path string, note snapshot.Note, only bool) (snapshot.Info, error) {
+	f, err := store.Open(ctx, store.Options{Path: path, Cluster: s.log.cluster.String(), Unsafe: true})
+	if err != nil {
+		s.t.Error(err)
+		return snapshot.Info{}, err
+	}
+	defer f.Close()
+	cursors, err := f.Cursors(ctx)
+	if err != nil {
+		s.t.Error(err)
+	}
+	var list []*store.Trigger
+	for g, err := f.NextTrigger(ctx, 0); g != nil || err != nil; g, err = f.NextTrigger(ctx, g.No) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		list = append(list, g)
+	}
+	info, err := s.Snapshots.Save(ctx, path, note, only)
+	if err == nil {
+		s.saves++
+		s.reached = map[store.CursorKey]int64{}
+		for k, c := range cursors {
+			key := store.CursorKey{Topic: k.Topic, Partition: k.Partition}
+			if old, ok := s.reached[key]; !ok || c.Next < old {
+				s.reached[key] = c.Next
+			}
+		}
+		s.behind = slices.ContainsFunc(list, func(g *store.Trigger) bool { return g.Status == store.Behind })
+	}
+	return info, err
+}
+
+// saving sizes have a copy saved often.
+var saving = func() Sizes {
+	s := small
+	s.SaveEvery, s.SaveRecords = 7200*time.Microsecond, 10
+	return s
+}()
+
+// step opens an engine that has copies of its file saved here, and takes them from here.
+func (b *bucket) step(t testing.TB, log *aBroker, path string, change ...func(o *Options)) *stepped {
+	t.Helper()
+	return stepBy(t, log, path, &saving, append(change, func(o *Options) {
+		o.Snapshots = b.saver(t, log, o.Logger)
+	})...)
+}
+
+func lose(t testing.TB, s *stepped) {
+	t.Helper()
+	s.end()
+	if err := store.Remove(s.path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reads notes what is read of the log.
+type reads struct {
+	*aBroker
+	records int64
+}
+
+func (r *reads) Read(ctx context.Context, id record.ID, part uint32, offset int64, bytesMax int) (Batches, error) {
+	b, err := r.aBroker.Read(ctx, id, part, offset, bytesMax)
+	for _, p := range b.Parts {
+		r.records += record.Batch(p).Span()
+	}
+	return b, err
+}
+
+// trimSaved trims what the last copy has read.
+func (b *bucket) trimSaved(log *aBroker) {
+	topic, _ := log.Topic("events")
+	for part := range uint32(topic.Partitions) {
+		log.trim("events", part, b.reached[store.CursorKey{Topic: topic.ID, Partition: part}])
+	}
+}
+
+// TestALostFileComesBack: it is what it was when it was saved, and only what came behind that is read.
+func TestALostFileComesBack(t *testing.T) {
+	log, b := newLog().broker(true), newBucket()
+	s := b.step(t, log, "")
+	s.put(s.definition("x", "A THEN (NOT B WITHIN 1 hour)", nil))
+	for i := range 500 {
+		log.post(ev(fmt.Sprint("u", i%50), "A"))
+	}
+	s.settle()
+	log.until(time.Second)
+	log.post(ev("u1", "A"))
+	s.settle()
+	if b.saves == 0 {
+		t.Fatalf("nothing was saved\n%s", s.logs)
+	}
+	lose(t, s)
+	b.trimSaved(log)
+	log.until(2 * time.Second)
+	for i := range 50 {
+		log.post(ev(fmt.Sprint("u", i), "B"))
+	}
+	log.until(3 * time.Second)
+	log.post(ev("u7", "A"))
+	r := &reads{aBroker: log}
+	s = b.step(t, log, s.path, func(o *Options) { o.Log = r })
+	s.settle()
+	if s.counted("restores_total") != 1 || r.records > 60 || r.records < 51 {
+		t.Fatalf("%d records were read\n%s", r.records, s.logs)
+	}
+	log.until(2 * time.Hour)
+	s.settle()
+	same(t, s.fires(), []string{"x u7 +3603000 pending"})
+}
+
+// TestWhatWasTrimmedIsKnown by the snapshot: without it something fires that would not have fired with a file that was never
+// lost.
+func TestWhatWasTrimmedIsKnown(t *testing.T) {
+	for name, want := range map[string][]string{"snapshot": {}, "none": {"x ann +9000 pending"}} {
+		t.Run(name, func(t *testing.T) {
+			log, b := newLog().broker(true), newBucket()
+			s := b.step(t, log, "")
+			s.put(s.definition("x", "(NOT B) THEN A", nil))
+			log.post(ev("ann", "B"))
+			s.settle()
+			saves := b.saves
+			log.until(time.Second)
+			topic, _ := log.Topic("events")
+			log.trim("events", log.partOf(topic, "ann"), 1) // that makes it worth a copy
+			s.settle()
+			if b.saves != saves+1 {
+				t.Fatalf("%d copies, then %d\n%s", saves, b.saves, s.logs)
+			}
+			lose(t, s)
+			if name == "none" {
+				s = step(t, log, s.path)
+			} else {
+				s = b.step(t, log, s.path)
+			}
+			log.until(9 * time.Second)
+			log.post(ev("ann", "A"))
+			s.settle()
+			same(t, s.fires(), want)
+		})
+	}
+}
+
+// TestNothingNewIsNotSaved: whoever is idle makes no request.
+func TestNothingNewIsNotSaved(t *testing.T) {
+	log, b := newLog().broker(true), newBucket()
+	counter := fault.NewCounter(b.store)
+	b.store = counter
+	s := b.step(t, log, "")
+	s.put(s.definition("x", "A", nil))
+	for i := range 100 {
+		log.post(ev(fmt.Sprint("u", i), "A"))
+	}
+	s.settle()
+	log.until(time.Second)
+	s.settle()
+	saves, before := b.saves, counter.Counts()
+	if saves == 0 || before.Puts == 0 {
+		t.Fatalf("nothing was saved\n%s", s.logs)
+	}
+	for i := range 50 {
+		log.until(time.Duration(i+2) * time.Hour)
+		s.settle()
+	}
+	if after := counter.Counts(); after != before {
+		t.Errorf("requests without anything new: %+v, then %+v", before, after)
+	}
+	log.post(ev("u1", "A")) // too little
+	s.settle()
+	log.advance(time.Hour)
+	s.settle()
+	if b.saves != saves {
+		t.Errorf("%d copies", b.saves-saves)
+	}
+}
+
+// TestErasedIsNotKept: soon after an entity was erased no copy is left that knows of it.
+func TestErasedIsNotKept(t *testing.T) {
+	log, b := newLog().broker(true), newBucket()
+	s := b.step(t, log, "")
+	s.put(s.definition("x", "A THEN (NOT B WITHIN 1 hour)", nil))
+	for round := range 3 {
+		for i := range 200 {
+			log.post(ev(fmt.Sprint("known-as-", i), "A"))
+		}
+		log.post(ev("forget-me", "A"))
+		s.settle()
+		log.until(time.Duration(round+1) * time.Second)
+		s.settle()
+	}
+	if n := b.copiesWith(t, log, "forget-me"); n != 2 {
+		t.Fatalf("%d copies know of it", n)
+	}
+	topic, _ := log.Topic("events")
+	log.mu.Lock()
+	for part := range uint32(2) {
+		log.appendLocked(topic.ID, part, []record.Record{{Key: []byte("forget-me")}})
+	}
+	log.mu.Unlock()
+	log.advance(time.Second)
+	s.settle()
+	if n, other := b.copiesWith(t, log, "forget-me"), b.copiesWith(t, log, "known-as-8"); n != 0 || other != 1 {
+		t.Fatalf("%d copies know of it, %d of another\n%s", n, other, s.logs)
+	}
+}
+
+// copiesWith is in how many copies a text is, as bytes.
+func (b *bucket) copiesWith(t *testing.T, log *aBroker, text string) (n int) {
+	t.Helper()
+	refused := map[string]bool{}
+	for {
+		path := filepath.Join(t.TempDir(), "file")
+		info, ok, err := b.saver(t, log, slog.Default()).Restore(t.Context(), path, true, func(name string) bool { return refused[name] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return n
+		}
+		refused[info.Name] = true
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(data, []byte(text)) {
+			n++
+		}
+	}
+}
+
+// TestADamagedFileComesBack from the copy, and from the one before if that is of no use either.
+func TestADamagedFileComesBack(t *testing.T) {
+	log, b := newLog().broker(true), newBucket()
+	s := b.step(t, log, "")
+	s.put(s.definition("x", "A THEN B", nil))
+	for round := range 2 {
+		for i := range 200 {
+			log.post(ev(fmt.Sprint("u", i), "A"))
+		}
+		s.settle()
+		log.until(time.Duration(round+1) * time.Second)
+		s.settle()
+	}
+	s.end()
+	for range 2 {
+		if err := os.WriteFile(s.path, []byte("what is this?"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s = b.step(t, log, s.path)
+		s.settle()
+		if s.counted("restores_total") != 1 || s.counted("rebuilds_total") != 1 {
+			t.Fatalf("%d restores, %d rebuilds\n%s", s.counted("restores_total"), s.counted("rebuilds_total"), s.logs)
+		}
+		s.end()
+	}
+	// A copy whose rows are of another log: nothing but the cursors says so.
+	other, saves := log.Cluster(), b.saves
+	log.mu.Lock()
+	for _, topic := range log.topics {
+		for _, p := range topic.parts {
+			for i := range p.origins {
+				p.origins[i] = other
+			}
+		}
+	}
+	log.mu.Unlock()
+	s = b.step(t, log, s.path)
+	s.settle()
+	if s.counted("restores_total") != 2 || s.counted("rebuilds_total") != 3 {
+		t.Fatalf("%d restores, %d rebuilds\n%s", s.counted("restores_total"), s.counted("rebuilds_total"), s.logs)
+	}
+	if b.saves != saves+1 {
+		t.Errorf("%d copies instead of those that are of no use", b.saves-saves)
+	}
+	log.until(9 * time.Second)
+	log.post(ev("u7", "B"))
+	s.settle()
+	same(t, s.fires(), []string{"x u7 +9000 pending"})
+}
+
+// TestACopyFindsDamage that nobody has come by: the file is made anew from the copy before, which does not have it.
+func TestACopyFindsDamage(t *testing.T) {
+	log, b := newLog().broker(true), newBucket()
+	s := b.step(t, log, "")
+	s.put(s.definition("x", "A THEN B", nil))
+	for i := range 200 {
+		log.post(ev(fmt.Sprint("u", i), "A"))
+	}
+	s.settle()
+	log.until(time.Second)
+	s.settle()
+	s.end()
+	db, err := localdb.Open(s.path, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := db.Exec("UPDATE inst SET data = x'00112233445566' WHERE entity = ?", []byte("u7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := res.RowsAffected(); n != 1 {
+		t.Fatalf("%d rows", n)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = b.step(t, log, s.path)
+	for i := range 200 {
+		log.post(ev(fmt.Sprint("v", i), "A"))
+	}
+	log.until(2 * time.Second)
+	s.settle()
+	if s.counted("rebuilds_total") != 1 || s.counted("restores_total") != 1 {
+		t.Fatalf("%d rebuilds, %d restores\n%s", s.counted("rebuilds_total"), s.counted("restores_total"), s.logs)
+	}
+	log.until(3 * time.Second)
+	log.post(ev("u7", "B"))
+	s.settle()
+	same(t, s.fires(), []string{"x u7 +3000 pending"})
+}
+
+// TestSnapshotsThatFail do not hold up what fires.
+func TestSnapshotsThatFail(t *testing.T) {
+	log, b := newLog().broker(true), newBucket()
+	faulty := fault.New(b.store, 1, fault.Config{Put: fault.Rates{fault.Refuse: 1}})
+	b.store = faulty
+	sizes := saving
+	sizes.SaveEvery = time.Hour
+	hourly := func(o *Options) { o.Sizes = &sizes }
+	s := b.step(t, log, "", hourly)
+	s.put(s.definition("x", "A", nil))
+	for i := range 200 {
+		log.post(ev("ann", "A"))
+		log.until(time.Duration(i) * time.Minute)
+		s.settle()
+	}
+	same(t, s.fires(), []string{"x ann +0 pending"})
+	if n := s.counted("snapshot_failures_total"); n == 0 || b.saves != 0 {
+		t.Errorf("%d failures, %d copies", n, b.saves)
+	}
+	faulty.SetConfig(fault.Config{})
+	log.advance(time.Hour)
+	log.post(ev("bob", "A"))
+	s.settle()
+	if b.saves != 1 {
+		t.Errorf("%d copies", b.saves)
+	}
+	if left, _ := filepath.Glob(s.path + ".*"); len(left) != 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	// A bucket that does not answer is no reason to begin anew.
+	lose(t, s)
+	faulty.SetConfig(fault.Config{Get: fault.Rates{fault.Before: 1}})
+	s = b.step(t, log, s.path, hourly)
+	s.w.Step(t.Context())
+	if _, err := s.Firings(t.Context(), FiringQuery{Limit: 1}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	faulty.SetConfig(fault.Config{})
+	log.advance(time.Hour)
+	s.settle()
+	if s.counted("restores_total") != 1 {
+		t.Errorf("it was not restored\n%s", s.logs)
+	}
+}
+
+// TestLostFilesOfTrimmedLogs lets files be lost of which the beginning of the log can not be read any more: what fires is
+// what would have fired if they had not been.
+func TestLostFilesOfTrimmedLogs(t *testing.T) {
+	trims, restores := 0, uint64(0)
+	for i := range max(1, *worlds*2/3) {
+		seed := *first + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newWorld(t, seed, newBucket())
+			for range 250 {
+				if w.r.IntN(40) == 0 && w.trim() {
+					trims++
+				}
+				w.act()
+				restores += w.lost
+				w.lost = 0
+			}
+			w.finish()
+			w.check()
+		})
+	}
+	t.Logf("%d times trimmed, %d times restored", trims, restores)
+	if *worlds > 20 && (trims < 20 || restores < 20) {
+		t.Errorf("%d times trimmed, %d times restored", trims, restores)
+	}
+}
+
+// trim trims events that the last copy has read, if all readers have come that far, and it knows all triggers: one that was
+// made later would read its history again.
+func (w *world) trim() bool {
+	defs, _ := w.log.Topic("triggers")
+	p, _ := w.leader().b.Position(defs.ID)
+	if w.saved.behind || w.saved.saves == 0 || w.saved.reached[store.CursorKey{Topic: defs.ID}] < p.Topics[0][0].Next {
+		return false
+	}
+	for _, n := range []*stepped{w.leader(), w.nodes[1-w.lead]} {
+		n.b.catchUp(1 << 30)
+		n.settle()
+	}
+	w.saved.trimSaved(w.leader().b)
+	w.trimmed = true
+	return true
+}

@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+// fillInsts makes rows of a trigger, a thousand in a transaction.
+func fillInsts(t testing.TB, f *File, from, to int) {
+	t.Helper()
+	for ; from < to; from += 1000 {
+		var keys []InstKey
+		var rows []Inst
+		for i := from; i < min(from+1000, to); i++ {
+			keys = append(keys, InstKey{Trigger: 1, Entity: fmt.Sprintf("user-%07d", i*7919%1_000_003), Partition: uint32(i % 2)})
+			rows = append(rows, Inst{Due: int64(1_700_000_000_000 + i), Data: []byte(fmt.Sprintf("%024d and what a monitor keeps", i))})
+		}
+		if err := f.Update(t.Context(), func(tx *Tx) error { return tx.PutInsts(keys, rows) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func openCopy(t testing.TB, path string) *File {
+	t.Helper()
+	f, err := Open(t.Context(), Options{Path: path, Cluster: "c", Unsafe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func TestCopy(t *testing.T) {
+	dir := t.TempDir()
+	f := openCopy(t, filepath.Join(dir, "a.db"))
+	fillInsts(t, f, 0, 5000)
+	x := Fire{ID: rule.ID{1}, Trigger: "t", Entity: "e", Version: 1, Cause: "o:0:1", State: rule.Pending, NextTry: 5}
+	err := f.Update(t.Context(), func(tx *Tx) error {
+		if _, err := tx.AddFire(&x); err != nil {
+			return err
+		}
+		if err := tx.PutTrigger(&Trigger{ID: "t", Version: 1, Status: Joined, Def: []byte("{}")}); err != nil {
+			return err
+		}
+		if err := tx.Erase(Hash{2}, Erasure{Offset: 3, Time: 44}); err != nil {
+			return err
+		}
+		return tx.PutCursor(CursorKey{Partition: 1}, Cursor{Next: 7, Clock: 8})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Copy(t.Context(), filepath.Join(dir, "b.db")); err != nil {
+		t.Fatal(err)
+	}
+	fillInsts(t, f, 5000, 6000)
+	c := openCopy(t, filepath.Join(dir, "b.db"))
+	rows, due, err := c.Count(t.Context(), 1)
+	if err != nil || rows != 5000 || due != 5000 {
+		t.Fatalf("%d rows, %d due: %v", rows, due, err)
+	}
+	if got, err := c.Fire(t.Context(), x.ID); err != nil || got == nil || got.Seq != 1 || got.NextTry != 5 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if at, err := c.LastErasure(t.Context()); err != nil || at != 44 {
+		t.Fatalf("%d, %v", at, err)
+	}
+	cursors, err := c.Cursors(t.Context())
+	if err != nil || cursors[CursorKey{Partition: 1}].Next != 7 {
+		t.Fatalf("%v, %v", cursors, err)
+	}
+	// It is a file like any other: its numbers go on.
+	again := Trigger{ID: "u", Version: 1, Status: Joined, Def: []byte("{}")}
+	err = c.Update(t.Context(), func(tx *Tx) error {
+		if err := tx.DropTrigger(1); err != nil {
+			return err
+		}
+		return tx.PutTrigger(&again)
+	})
+	if err != nil || again.No != 2 {
+		t.Fatalf("number %d: %v", again.No, err)
+	}
+	if err := f.Copy(t.Context(), filepath.Join(dir, "b.db")); err == nil {
+		t.Fatal("a copy was written over a file")
+	}
+}
+
+// A row that is not right is not copied to where it would outlive the file.
+func TestCopyReadsAll(t *testing.T) {
+	for table, change := range map[string]string{
+		"inst": "UPDATE inst SET data = x'00112233445566778899' WHERE entity = (SELECT max(entity) FROM inst)",
+		"fire": "UPDATE fire SET data = x'7b7d'", "cursor": "UPDATE cursor SET next = 9", "trig": "UPDATE trig SET def = x'00'",
+	} {
+		t.Run(table, func(t *testing.T) {
+			dir := t.TempDir()
+			f := openCopy(t, filepath.Join(dir, "a.db"))
+			fillInsts(t, f, 0, 100)
+			err := f.Update(t.Context(), func(tx *Tx) error {
+				if _, err := tx.AddFire(&Fire{ID: rule.ID{1}, Trigger: "t", Entity: "e"}); err != nil {
+					return err
+				}
+				if err := tx.PutTrigger(&Trigger{ID: "t", Version: 1, Status: Joined, Def: []byte("{}")}); err != nil {
+					return err
+				}
+				return tx.PutCursor(CursorKey{Partition: 1}, Cursor{Next: 7, Clock: 8})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.w.ExecContext(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Copy(t.Context(), filepath.Join(dir, "b.db")); !errors.Is(err, ErrDamaged) {
+				t.Fatalf("%v", err)
+			}
+		})
+	}
+}
+
+func TestCopyIsGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	f := openCopy(t, filepath.Join(dir, "a.db"))
+	fillInsts(t, f, 0, 1000)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Copy(ctx, filepath.Join(dir, "b.db")); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v", err)
+	}
+	fillInsts(t, f, 1000, 30_000) // it goes on
+	for _, after := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		if err := f.Copy(ctx, filepath.Join(dir, "b.db")); err != nil && (ctx.Err() == nil || errors.Is(err, ErrDamaged)) {
+			t.Fatalf("%v", err)
+		}
+		cancel()
+		if err := Remove(filepath.Join(dir, "b.db")); err != nil {
+			t.Fatal(err)
+		}
+		fillInsts(t, f, 0, 1000)
+	}
+}
+
+// BenchmarkCopy is how long a copy of a million instances takes, and how long a transaction of a thousand rows waits at most
+// beside it.
+func BenchmarkCopy(b *testing.B) {
+	dir := b.TempDir()
+	path := filepath.Join(dir, "a.db")
+	f, err := Open(b.Context(), Options{Path: path, Cluster: "c"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	fillInsts(b, f, 0, 1_000_000)
+	worst := func(until <-chan struct{}) (most time.Duration, n int) {
+		for ; ; n++ {
+			select {
+			case <-until:
+				return most, n
+			default:
+			}
+			at := time.Now()
+			fillInsts(b, f, n*1000%1_000_000, n*1000%1_000_000+1000)
+			most = max(most, time.Since(at))
+		}
+	}
+	alone := make(chan struct{})
+	time.AfterFunc(5*time.Second, func() { close(alone) })
+	most, n := worst(alone)
+	b.Logf("alone: %d transactions in 5 s, at most %v", n, most)
+	for b.Loop() {
+		at := time.Now()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if err := f.Copy(b.Context(), path+".copy"); err != nil {
+				b.Error(err)
+			}
+		}()
+		most, n := worst(done)
+		b.Logf("beside a copy: %d transactions in %v, at most %v", n, time.Since(at), most)
+		for _, name := range []string{path, path + "-wal", path + ".copy"} {
+			if info, err := os.Stat(name); err == nil {
+				b.Logf("%s: %d MB", filepath.Base(name), info.Size()>>20)
+			}
+		}
+		if err := Remove(path + ".copy"); err != nil {
+			b.Fatal(err)
+		}
+		at = time.Now()
+		if err := f.Copy(b.Context(), path+".copy"); err != nil {
+			b.Fatal(err)
+		}
+		b.Logf("a copy alone: %v", time.Since(at))
+		if err := Remove(path + ".copy"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

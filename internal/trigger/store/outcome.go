@@ -1,0 +1,62 @@
+package store
+
+import "github.com/sebbroker/seb/internal/trigger/rule"
+
+// Follow changes a recorded firing as a later record of it says, which the log has since a time (ms); false if that says
+// nothing new.
+func (x *Fire) Follow(rec *rule.Record, at int64) bool {
+	same := rec.Retraction == x.Retraction
+	heard := x.State == rule.Retracted && !rec.Retraction // it was on its way when it was taken back
+	switch rec.Kind {
+	case rule.Retract:
+		return x.takeBack(rec, at)
+	case rule.Attempt:
+		if heard {
+			x.retract(at)
+			return true
+		}
+		if x.State != rule.Pending || !same {
+			return false
+		}
+		x.Tries++
+		x.NextTry, x.Outcome = rec.NextTry, rec.Outcome
+	case rule.Defer:
+		if x.State != rule.Pending || !same {
+			return false
+		}
+		x.NextTry = rec.NextTry
+	case rule.Done:
+		if heard && rec.State == rule.Delivered {
+			x.retract(at)
+			return true
+		}
+		if x.State != rule.Pending || !same {
+			return false
+		}
+		x.Tries++
+		x.State, x.NextTry, x.Outcome = rec.State, 0, rec.Outcome
+	case rule.Resend:
+		x.State, x.Tries, x.NextTry = rule.Pending, 0, at
+	}
+	return true
+}
+
+// takeBack applies the record that what has fired is no longer true.
+func (x *Fire) takeBack(rec *rule.Record, at int64) bool {
+	if x.Taken != 0 {
+		return false
+	}
+	x.Taken, x.TakenCause = rec.At, rec.Cause
+	switch {
+	case x.State == rule.Pending && x.Tries == 0:
+		x.State, x.NextTry = rule.Retracted, 0
+	case x.State == rule.Pending, x.State == rule.Delivered:
+		x.retract(at)
+	}
+	return true
+}
+
+// retract has the message delivered that takes a firing back.
+func (x *Fire) retract(at int64) {
+	x.State, x.Retraction, x.Tries, x.NextTry = rule.Pending, true, 0, at
+}

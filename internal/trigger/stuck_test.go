@@ -1,0 +1,180 @@
+package trigger
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/record"
+)
+
+// spoil changes bytes of the batch that holds an offset, as no check has found it; heal undoes that.
+func (l *aLog) spoil(name string, part uint32, offset int64, how func(b []byte)) (heal func()) {
+	t, _ := l.Topic(name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.topicLocked(t.ID).parts[part]
+	i := slices.IndexFunc(p.batches, func(b record.Batch) bool { return b.BaseOffset()+b.Span() > offset })
+	good := p.batches[i]
+	bad := slices.Clone(good)
+	how(bad)
+	p.batches[i] = bad
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		p.batches[i] = good
+	}
+}
+
+var spoils = map[string]func(b []byte){
+	"length":  func(b []byte) { b[8] ^= 0x40 },
+	"records": func(b []byte) { b[len(b)-1-len(b)/4] ^= 0xff; b[61] = 1 }, // the first record has a negative length
+}
+
+// calm has the engine do what it can, up to where it waits.
+func (s *stepped) calm() {
+	s.t.Helper()
+	for range 10_000 {
+		if s.w.Step(s.t.Context()) > 0 {
+			return
+		}
+	}
+	s.t.Fatalf("it does not come to rest\n%s", s.logs)
+}
+
+// TestABatchOfEventsThatIsNone holds up its topic's time, and nothing else: no trigger may take an event for absent that
+// nobody could read.
+func TestABatchOfEventsThatIsNone(t *testing.T) {
+	for name, how := range spoils {
+		t.Run(name, func(t *testing.T) { unreadableEvents(t, how, nil) })
+	}
+	t.Run("not read", func(t *testing.T) {
+		unreadableEvents(t, nil, func(topic string, part uint32, offset int64) error {
+			if topic == "events" && offset == 2 {
+				return errors.New("checksum mismatch")
+			}
+			return nil
+		})
+	})
+}
+
+func unreadableEvents(t *testing.T, how func(b []byte), ill func(topic string, part uint32, offset int64) error) {
+	b := newLog().broker(true)
+	s := step(t, b, "")
+	s.put(s.definition("quiet", "A THEN (NOT B WITHIN 10ms)", nil))
+	s.put(s.definition("a", "A", nil))
+	s.put(s.definition("other", "A THEN (NOT B WITHIN 10ms)", func(d *rule.Definition) { d.Topic = "others" }))
+	topic, _ := b.Topic("events")
+	one, two := "a", "b"
+	for b.partOf(topic, one) == b.partOf(topic, two) {
+		two += "b"
+	}
+	part := b.partOf(topic, one)
+	for _, e := range []string{"X", "A", "B", "A"} {
+		b.post(ev(one, e))
+	}
+	heal := func() { b.ill = nil }
+	if how != nil {
+		heal = b.spoil("events", part, 2, how)
+	} else {
+		b.ill = ill
+	}
+	b.post(ev(two, "A"))
+	b.postTo("others", ev("zoe", "A"))
+	want := []string{"a a +0 pending", "a " + two + " +0 pending", "other zoe +10 pending"}
+	for range 50 {
+		b.advance(11 * time.Millisecond) // of a minute: small.RetryMax
+		b.postTo("others", ev("x", "X"))
+		s.calm()
+	}
+	same(t, s.fires(), want)
+	log := s.logs.String()
+	if says := fmt.Sprintf("topic=events partition=%d offset=2", part); strings.Count(log, says) != 1 {
+		t.Errorf("the log does not say %q once:\n%s", says, log)
+	}
+	if n := s.counted("rebuilds_total"); n != 0 || strings.Contains(log, "made anew") {
+		t.Errorf("%d files were made anew\n%s", n, log)
+	}
+	if p, _, err := s.fold.Peek(); err != nil || p.Unreadable != 1 || p.Lag != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	heal()
+	b.advance(20 * time.Millisecond)
+	s.settle()
+	list := s.fires()
+	for _, x := range append(want, "quiet "+two+" +10 pending", "quiet a +10 pending") { // the second A
+		if !slices.Contains(list, x) {
+			t.Errorf("%s is missing in %q", x, list)
+		}
+	}
+	if p, _, err := s.fold.Peek(); err != nil || p.Unreadable != 0 || p.Lag != 0 || !strings.Contains(s.logs.String(), "can be read again") {
+		t.Errorf("%+v, %v\n%s", p, err, s.logs)
+	}
+}
+
+// TestATopicThatIsTrimmedBeyondABatchThatIsNone goes on, for a trigger that reads the history too.
+func TestATopicThatIsTrimmedBeyondABatchThatIsNone(t *testing.T) {
+	b := newLog().broker(true)
+	s := step(t, b, "")
+	s.put(s.definition("a", "A", nil))
+	for _, e := range []string{"A", "B", "C", "C"} {
+		b.post(ev("e", e))
+	}
+	s.settle()
+	topic, _ := b.Topic("events")
+	part := b.partOf(topic, "e")
+	b.spoil("events", part, 1, spoils["records"])
+	s.put(s.definition("c", "C", nil))
+	b.post(ev("e", "D"))
+	s.calm()
+	if list, err := s.Triggers(); err != nil || !list[1].Backfilling || list[0].Backfilling {
+		t.Errorf("%+v, %v", list, err)
+	}
+	b.trim("events", part, 2)
+	b.advance(20 * time.Millisecond)
+	s.settle()
+	same(t, s.fires(), []string{"a e +0 pending", "c e +0 historic"})
+}
+
+// TestADefinitionThatCanNotBeRead has the engine stand still, with its file open: nothing may be delivered without it.
+func TestADefinitionThatCanNotBeRead(t *testing.T) {
+	for _, topic := range []string{"triggers", "firings"} {
+		t.Run(topic, func(t *testing.T) {
+			b := newLog().broker(true)
+			s := step(t, b, "")
+			s.put(s.definition("a", "A", nil))
+			b.post(ev("e", "A"))
+			s.settle()
+			if ids, _, err := s.Due(t.Context(), b.now()); err != nil || len(ids) != 1 {
+				t.Fatal(ids, err)
+			}
+			id, _ := b.Topic(topic)
+			b.mu.Lock()
+			next := b.topicLocked(id.ID).parts[0].next
+			b.appendLocked(id.ID, 0, []record.Record{{Key: []byte("a")}})
+			b.mu.Unlock()
+			heal := b.spoil(topic, 0, next, spoils["records"])
+			for range 20 {
+				b.advance(20 * time.Millisecond)
+				s.calm()
+			}
+			if ids, _, err := s.Due(t.Context(), b.now()); !errors.Is(err, ErrUnavailable) || len(ids) != 0 {
+				t.Errorf("to be delivered are %v, %v", ids, err)
+			}
+			if !strings.Contains(s.logs.String(), fmt.Sprintf("topic %s, partition 0, offset %d", id.ID, next)) || s.counted("rebuilds_total") != 0 {
+				t.Errorf("%s", s.logs)
+			}
+			heal()
+			b.advance(20 * time.Millisecond)
+			s.calm()
+			list, err := s.Triggers()
+			if want := map[string]int{"triggers": 0, "firings": 1}[topic]; err != nil || len(list) != want {
+				t.Errorf("%+v, %v", list, err)
+			}
+		})
+	}
+}
