@@ -51,15 +51,15 @@ run: build ## build and start a broker: records in ./seb-bucket, the rest in ./s
 	./bin/seb serve
 
 s3server: ## the real S3 server of the tests, built once into .cache
-	$(GO) run ./internal/s3server/cmd/install
+	$(GO) run ./test/s3server/cmd/install
 
 vet:
 	$(GO) vet ./...
 	cd bench && $(GO) vet ./...
 
 test: s3server vet ## every test, the S3 server included
-	$(GO) test -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v /internal/pressure$$)
-	$(GO) test -timeout $(TIMEOUT) ./internal/pressure  # by itself: it measures memory to the MiB
+	$(GO) test -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v /test/pressure$$)
+	$(GO) test -timeout $(TIMEOUT) ./test/pressure  # by itself: it measures memory to the MiB
 	$(GO) test -tags failpoints ./internal/failpoint
 	cd bench && $(GO) test -timeout $(TIMEOUT) ./...
 
@@ -82,49 +82,49 @@ fmt: ## format in place
 	$(TOOL) gofumpt -w -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)
 
 fuzz: ## every fuzz target for TIME, then a table of inputs; RUN= only those that match, as in RUN=record/FuzzSplit
-	$(GO) build -o bin/campaign ./internal/fuzzing/cmd/campaign
+	$(GO) build -o bin/campaign ./test/fuzzing/cmd/campaign
 	bin/campaign -time $(TIME) $(if $(RUN),-run '$(RUN)')
 
 corpus: ## keep in testdata/fuzz what make fuzz has found, as far as it covers something new
-	$(GO) build -o bin/campaign ./internal/fuzzing/cmd/campaign
+	$(GO) build -o bin/campaign ./test/fuzzing/cmd/campaign
 	bin/campaign -keep $(if $(RUN),-run '$(RUN)')
 
 cacheimages: ## every image of the cache folder, the data folder and a bucket in a folder that a crash can leave
 	$(GO) test ./internal/objstore/cache ./internal/node ./internal/objstore -run 'Images|TornWrites|DataFolders|PowerFailures' -count=1 -v -timeout 0 -images
 
 sim: ## the simulator: SEED= repeats one seed with its trace, else new seeds for TIME
-	$(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED) $(if $(SHRINK),-shrink),-simtime=$(TIME) $(if $(SHARE),-share=$(SHARE)))
+	$(GO) test ./test/sim -run '^TestSeeds$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED) $(if $(SHRINK),-shrink),-simtime=$(TIME) $(if $(SHARE),-share=$(SHARE)))
 
 losses: ## every object of a bucket lost, and every pair; the simulator for TIME with losses and older copies; 10,000 starts side by side
 	$(GO) test ./internal/fsck -run '^TestLostObjects$$' -count=1 -v -timeout 0 -pairs
-	$(GO) test ./internal/sim -run '^TestLosses$$' -count=1 -v -timeout 0 -simtime=$(TIME)
-	$(GO) test ./internal/sim -run '^TestStarts$$' -count=1 -v -timeout 0 -starts=10000
+	$(GO) test ./test/sim -run '^TestLosses$$' -count=1 -v -timeout 0 -simtime=$(TIME)
+	$(GO) test ./test/sim -run '^TestStarts$$' -count=1 -v -timeout 0 -starts=10000
 
 clocks: ## the simulator for TIME with clocks that are wrong, in folders and on stores that tell the time
-	$(GO) test ./internal/sim -run '^TestClocks$$' -count=1 -v -timeout 0 -simtime=$(TIME)
+	$(GO) test ./test/sim -run '^TestClocks$$' -count=1 -v -timeout 0 -simtime=$(TIME)
 
 mutants: ## the tests of the tests: every mutant must be found; two minutes
 	$(GO) test ./test/mutants -run '^TestMutants$$' -count=1 -v -timeout 0
 
 cost: s3server ## requests counted at the store's side, over minutes
-	$(GO) test ./internal/torture -run 'TestIdle|TestPuts' -count=1 -v -timeout 0 -idle 10m -write 1m -batch-wait 1s
+	$(GO) test ./test/torture -run 'TestIdle|TestPuts' -count=1 -v -timeout 0 -idle 10m -write 1m -batch-wait 1s
 
 costs: s3server ## the table of docs/costs.md, 100 minutes: requests of brokers side by side, with all that goes on in the background
-	$(GO) test ./internal/torture -run '^TestCosts$$' -count=1 -v -timeout 0 -costs-warm 40m -costs-measure 1h
+	$(GO) test ./test/torture -run '^TestCosts$$' -count=1 -v -timeout 0 -costs-warm 40m -costs-measure 1h
 
 example: build $(if $(S3),s3server) ## the worked example of docs/onboarding.md: 10,000 users, a month in 75 seconds, kills; two minutes
-	$(GO) run ./examples/onboarding -seb bin/seb -users $(USERS) -day $(DAY) $(if $(S3),-s3)
+	$(GO) run ./test/onboarding -seb bin/seb -users $(USERS) -day $(DAY) $(if $(S3),-s3)
 
 soak: s3server ## an hour of a broker's life in LIFE, with kills, on the real S3 server; starts with 1,000 packs; half an hour
-	$(GO) test ./internal/soak -count=1 -v -timeout 0 -args -long -life $(LIFE)
+	$(GO) test ./test/soak -count=1 -v -timeout 0 -args -long -life $(LIFE)
 
 torture: s3server ## real brokers killed, stopped and cut off, on disk and on S3, and their history judged
-	$(GO) test ./internal/torture/campaign -run '^TestTorture$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED)) $(if $(KILLS),-kills=$(KILLS)) \
+	$(GO) test ./test/torture/campaign -run '^TestTorture$$' -count=1 -v -timeout 0 $(if $(SEED),-seed=$(SEED)) $(if $(KILLS),-kills=$(KILLS)) \
 	  $(if $(or $(filter-out file,$(origin TIME)),$(if $(SEED)$(KILLS),,yes)),-time=$(TIME))
 
 memory: TIME = 10m
 memory: s3server ## a broker with 64 MiB: thousands of clients, a store that is late, clients that come and go for TIME
-	$(GO) test ./internal/pressure -count=1 -v -timeout 0 -clients $(CLIENTS) -push 3m -store-delay 10s -idle 5000 -churn $(TIME)
+	$(GO) test ./test/pressure -count=1 -v -timeout 0 -clients $(CLIENTS) -push 3m -store-delay 10s -idle 5000 -churn $(TIME)
 
 bench: ## Seb beside a bare HTTP server, in turns; RUN= only rows that match; half an hour
 	@mkdir -p bin
@@ -158,14 +158,14 @@ bench-peers-test: ## every driver of the latency bench on a real broker of its o
 
 .PHONY: interop
 interop: ## Kafka clients of other languages against brokers that are killed; RUN= only tests that match; fetches the clients at first
-	cd internal/interop && SEB_INTEROP=1 $(GO) test -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)')
-	cd internal/interop/differential && SEB_INTEROP=1 $(GO) test -count=1 -v -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)')
-	cd internal/interop/java && SEB_INTEROP=1 $(GO) test -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)')
+	cd test/interop && SEB_INTEROP=1 $(GO) test -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)')
+	cd test/interop/differential && SEB_INTEROP=1 $(GO) test -count=1 -v -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)')
+	cd test/interop/java && SEB_INTEROP=1 $(GO) test -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)')
 
 .PHONY: openapi
 openapi: TIME = 1m
 openapi: ## openapi.yaml: linted, fuzzed for TIME, and clients generated from it in TypeScript, Python and Go; fetches the tools at first
-	cd internal/interop/openapi && SEB_INTEROP=1 SEB_OPENAPI_TIME=$(TIME) $(GO) test -count=1 -timeout 0
+	cd test/interop/openapi && SEB_INTEROP=1 SEB_OPENAPI_TIME=$(TIME) $(GO) test -count=1 -timeout 0
 
 microbench: ## Go benchmarks into bin/bench.txt, compared with bin/bench-old.txt if it is there
 	@mkdir -p bin
@@ -175,4 +175,4 @@ microbench: ## Go benchmarks into bin/bench.txt, compared with bin/bench-old.txt
 
 .PHONY: kafka-speed
 kafka-speed: build seb-bench ## Kafka's perf tools on Kafka and on Seb, in turns; ROUNDS=3; five minutes on a quiet machine
-	$(GO) run ./internal/interop/java/speed -version $(VERSION) $(if $(ROUNDS),-rounds $(ROUNDS)) $(SPEED)
+	$(GO) run ./test/interop/java/speed -version $(VERSION) $(if $(ROUNDS),-rounds $(ROUNDS)) $(SPEED)

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb"
-	"github.com/sebbroker/seb/internal/forged"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/forged"
 )
 
 // TestFinalizeUpgrade: a bucket of an older program stays at its format level until the embedder raises it.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/fuzzing"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 // wire answers every request with the same.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 // parseBound is what reading an expression may allocate: the tree, its canonical text, and the normal form of at most

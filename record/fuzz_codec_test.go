@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/snappy"
 
-	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 // inBatch puts records, compressed already if codec says so, into a batch whose header is right but for them.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 // objectParts is an object before it is encoded.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 // seed adds the golden files whose names begin so, and some hostile beginnings.

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/hostile"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/hostile"
 )
 
 // TestDecompressedSize: it is what a Reader then needs, whatever the codec; a byte less is too little for both; counting takes no

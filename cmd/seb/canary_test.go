@@ -23,7 +23,7 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
-	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/test/s3server"
 )
 
 // The secrets that brokers and commands are given. Nothing that they print, log, answer or store may have one in it.

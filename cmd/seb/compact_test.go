@@ -14,8 +14,8 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/s3server"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/s3server"
 )
 
 // oftenMerged makes a broker merge, compact and, on S3, collect as often as can be.

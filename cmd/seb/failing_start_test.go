@@ -13,7 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/test/s3server"
 )
 
 // wrongValues has a value for each flag of serve with which no broker can start. $FILE is a file where a folder must be.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/test/s3server"
 )
 
 // TestVersion1OnS3: a version-1 bucket on S3 comes in and goes out, and the broker's own bucket there is checked.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/forged"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/forged"
 )
 
 // folder opens the bucket in a folder.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/test/s3server"
 )
 
 // topicNames are names as they stand in a request's first line, byte for byte. as is the topic's name if it is taken.

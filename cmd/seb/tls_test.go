@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/tlsport/certtest"
+	"github.com/sebbroker/seb/test/certtest"
 )
 
 // TestCommandsOverTLS: the local broker is trusted by its file, whatever names the certificate has; others by the system's authorities

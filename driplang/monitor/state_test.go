@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 func TestStateIsSmall(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 // inflatedBound is what each codec may allocate beside its output: windows, blocks and tables, which the data asks for.

@@ -15,8 +15,8 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
-	"github.com/sebbroker/seb/internal/s3server"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/s3server"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

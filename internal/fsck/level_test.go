@@ -5,10 +5,10 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/forged"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/forged"
 )
 
 // TestANewerBucketIsNotChecked: what a newer program wrote is no damage, with and without --repair.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/hostile"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/hostile"
 )
 
 // bombs are bodies of RecordBatches that claim to be, or become, much more than they are.
@@ -57,7 +57,7 @@ func bombs() map[string][]byte {
 }
 
 // TestDecompressionBombs: what becomes, or claims, more than is allowed is the client's fault, costs little memory, and leaves
-// nothing behind. internal/pressure does it to a process that has little, from many clients at once.
+// nothing behind. test/pressure does it to a process that has little, from many clients at once.
 func TestDecompressionBombs(t *testing.T) {
 	s := start(t, func(c *setup) { c.limit = 64 << 20 })
 	const most = 64 << 20 // allocated for one, all told, of which the test's own client takes some

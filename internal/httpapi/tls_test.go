@@ -11,7 +11,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/tlsport"
-	"github.com/sebbroker/seb/internal/tlsport/certtest"
+	"github.com/sebbroker/seb/test/certtest"
 )
 
 var tlsFlag = flag.Bool("tls", false, "run all tests over TLS: go test ./internal/httpapi -args -tls")

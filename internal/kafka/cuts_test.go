@@ -11,9 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/faultproxy"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/faultproxy"
 )
 
 // TestCuts: idempotent producers whose connections are cut in the middle of requests and answers, delayed and trickled, store

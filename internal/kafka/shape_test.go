@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 // filler fills requests with anything.

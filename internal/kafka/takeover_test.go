@@ -11,9 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/faultproxy"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/faultproxy"
 )
 
 // TestTakeovers: while an idempotent producer and a consumer work, one broker after the other takes over, some from one that

@@ -1,4 +1,4 @@
-// Package log runs the log against a real store: it is the shell of package logcore.
+// Package log runs the log against a real store: it is the shell of package core.
 //
 // One goroutine, the owner, holds the core. It takes submits and the answers of store requests from an inbox, asks the
 // batcher when waiting appends become an object, steps the core and performs its effects: requests run in a bounded set

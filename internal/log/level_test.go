@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/forged"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/forged"
 )
 
 func contentsOf(t *testing.T, store objstore.Store) map[string]uint32 {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/s3server"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/s3server"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

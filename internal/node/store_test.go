@@ -8,10 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/forged"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/storecheck"
+	"github.com/sebbroker/seb/test/forged"
 )
 
 // far is a store in memory that does not look like one, and notes what is put.

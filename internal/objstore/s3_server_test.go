@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/test/s3server"
 )
 
 // TestARealServerThatRefuses checks what a broker hears that is set up wrongly, and that the store is well again once

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/s3server"
+	"github.com/sebbroker/seb/test/s3server"
 )
 
 // narrows passes connections on to address; of what clients send it holds back all beyond the first pass bytes of each until

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/program"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/program"
 )
 
 // broker is a broker of its own process.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/program"
+	"github.com/sebbroker/seb/test/program"
 )
 
 // TestPairsRun: every load of the table runs, on the built program, and leaves nothing behind.

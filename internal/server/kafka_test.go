@@ -17,9 +17,9 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/s3server"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/s3server"
 )
 
 func kafkaClient(t *testing.T, s *server.Server, opts ...kgo.Opt) *kgo.Client {

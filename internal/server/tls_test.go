@@ -24,7 +24,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/internal/tlsport"
-	"github.com/sebbroker/seb/internal/tlsport/certtest"
+	"github.com/sebbroker/seb/test/certtest"
 )
 
 // logs is a log that can be read while it is written.

@@ -18,10 +18,10 @@ var levels = map[string]int{
 	"internal/dripcmd":    7,
 	"internal/triggercmd": 7,
 	"":                    7,
-	"internal/sim":        7,
-	"internal/torture":    7,
-	"internal/soak":       7,
-	"internal/pressure":   7,
+	"test/sim":            7,
+	"test/torture":        7,
+	"test/soak":           7,
+	"test/pressure":       7,
 
 	"internal/httpapi": 6,
 	"internal/kafka":   6,
@@ -117,31 +117,12 @@ var levels = map[string]int{
 // support is code that only tests use, with everything below it: it may import what it likes, and no production code
 // may import it. Those of its packages that have a level keep to it.
 var support = []string{
+	"test",
 	"internal/objstore/storetest",
-	"internal/fuzzing",
-	"internal/golden",
-	"internal/s3server",
-	"internal/s3proxy",
-	"internal/program",
-	"internal/sim",
-	"internal/torture",
-	"internal/soak",
-	"internal/install",
-	"internal/interop",
-	"internal/history",
-	"internal/faultproxy",
-	"internal/pressure",
 	"internal/perf",
-	"internal/hostile",
-	"internal/forged",
-	"test/driplang/cases",
-	"test/driplang/reference",
-	"internal/tlsport/certtest",
 	"internal/tidy",
 	"bench/drivers/contract",
 	"bench/peers/peerstest",
-	"test",
-	"examples",
 }
 
 // fault injects errors into a store; the tests of any level use it.

@@ -1,8 +1,11 @@
 package tidy
 
 import (
+	"cmp"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,6 +38,25 @@ func TestRepository(t *testing.T) {
 	}
 	for _, f := range Except(found, exceptions) {
 		t.Error(f)
+	}
+	logSizes(t, tree)
+}
+
+// logSizes prints how many packages the main module has and how long they are, the longest first.
+func logSizes(t *testing.T, tree *Tree) {
+	sizes := tree.PackageSizes()
+	maps.DeleteFunc(sizes, func(dir string, lines int) bool { return lines == 0 || strings.HasPrefix(dir, "bench/") })
+	dirs := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int { return cmp.Compare(sizes[b], sizes[a]) })
+	internal, total := 0, 0
+	for _, dir := range dirs {
+		total += sizes[dir]
+		if strings.HasPrefix(dir, "internal/") {
+			internal++
+		}
+	}
+	t.Logf("%d packages, %d of them below internal/, %d lines", len(dirs), internal, total)
+	for _, dir := range dirs {
+		t.Logf("%6d %s", sizes[dir], cmp.Or(dir, "."))
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/tlsport"
-	"github.com/sebbroker/seb/internal/tlsport/certtest"
+	"github.com/sebbroker/seb/test/certtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

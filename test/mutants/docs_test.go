@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/install"
+	"github.com/sebbroker/seb/test/install"
 	"github.com/sebbroker/seb/test/mutants"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/install"
+	"github.com/sebbroker/seb/test/install"
 	"github.com/sebbroker/seb/test/mutants"
 	"github.com/sebbroker/seb/test/mutants/seeds"
 )

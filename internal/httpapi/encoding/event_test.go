@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 func oneEvent(body string) (Event, *api.Problem) {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/fuzzing"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 // all reads a source to its end or its first fault.

@@ -17,7 +17,7 @@ import (
 	"testing/iotest"
 
 	"github.com/sebbroker/seb/internal/api"
-	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, HeadMax) }}

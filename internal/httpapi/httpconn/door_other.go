@@ -1,6 +1,6 @@
 //go:build !linux
 
-package httpin
+package httpconn
 
 import (
 	"net"

@@ -19,7 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/tlsport"
-	"github.com/sebbroker/seb/internal/tlsport/certtest"
+	"github.com/sebbroker/seb/test/certtest"
 )
 
 // startTLS starts a server with TLS, and returns settings of clients.

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/forged"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/forged"
 )
 
 // raiseAfter is longer than anything in these tests takes on their clock.

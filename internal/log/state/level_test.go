@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/sebbroker/seb/internal/forged"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/forged"
 )
 
 // wantNewer fails unless an error names the level after LevelMax and the version that reads it.

@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/fuzzing"
+	"github.com/sebbroker/seb/test/fuzzing"
 )
 
 // fuzzCache is enough of a cache to write and to judge files.

@@ -2,7 +2,7 @@
 package seeds
 
 import (
-	"github.com/sebbroker/seb/internal/sim"
+	"github.com/sebbroker/seb/test/sim"
 )
 
 // Kind is a kind of runs, and how many of them may be needed to find a mutant that it must find.

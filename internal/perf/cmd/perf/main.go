@@ -22,7 +22,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/perf"
-	"github.com/sebbroker/seb/internal/program"
+	"github.com/sebbroker/seb/test/program"
 )
 
 type options struct {

@@ -1,0 +1,184 @@
+package faultproxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/s3server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// both gives a store that is reached through a proxy, and the same one directly.
+func both(t *testing.T, server *s3server.Server) (p *Store, through, direct *objstore.S3) {
+	t.Helper()
+	p, err := NewStore(server.Endpoint, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	open := func(endpoint string) *objstore.S3 {
+		o := server.Options("p")
+		o.Endpoint, o.RequestTimeout = endpoint, time.Second
+		s, err := objstore.OpenS3(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	return p, open(p.server.URL), open(server.Endpoint)
+}
+
+func only(k Kind) StoreConfig {
+	return StoreConfig{Rates: Rates{k: 1}, StallMax: 100 * time.Millisecond, LateMax: 100 * time.Millisecond, BurstMax: 50 * time.Millisecond}
+}
+
+func read(ctx context.Context, s objstore.Store, key string) ([]byte, error) {
+	o, err := s.Get(ctx, key, objstore.Whole)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(o.Body)
+	return b, errors.Join(err, o.Body.Close())
+}
+
+const (
+	applied    = 1
+	notApplied = 2
+	either     = 3
+)
+
+// What each kind does to a PUT: the verdict that a broker's client gives, and whether the store has the object.
+func TestWhatBecomesOfAPut(t *testing.T) {
+	p, through, direct := both(t, s3server.ForTest(t))
+	for kind, want := range map[Kind]struct {
+		verdict error
+		effect  int
+	}{
+		"":          {nil, applied},
+		Lost:        {objstore.ErrNoVerdict, applied},
+		Reset:       {objstore.ErrNoVerdict, notApplied},
+		Broken:      {objstore.ErrNoVerdict, notApplied},
+		BrokenLate:  {objstore.ErrNoVerdict, applied},
+		Gateway:     {objstore.ErrNoVerdict, notApplied},
+		GatewayLate: {objstore.ErrNoVerdict, applied},
+		Throttled:   {objstore.ErrThrottled, notApplied},
+		Denied:      {objstore.ErrRefused, notApplied},
+		Conflict:    {objstore.ErrNoVerdict, notApplied},
+		Doubled:     {objstore.ErrExists, applied},
+		Late:        {objstore.ErrNoVerdict, applied},
+		Stalled:     {nil, applied},
+		Hung:        {objstore.ErrNoVerdict, either},
+		Cut:         {nil, applied}, // of answers with a body
+	} {
+		key := "put/" + strings.ReplaceAll(string(kind), " ", "-") + "x"
+		p.SetConfig(only(kind))
+		body := []byte("the bytes of " + key)
+		if err := through.Put(t.Context(), key, objstore.NewBody(body)); !errors.Is(err, want.verdict) {
+			t.Errorf("%s: %v, want %v", kind, err, want.verdict)
+		}
+		p.Settle()
+		p.Unblock()
+		got, err := read(t.Context(), direct, key)
+		switch {
+		case err == nil && want.effect&applied != 0 && bytes.Equal(got, body):
+		case errors.Is(err, objstore.ErrNotFound) && want.effect&notApplied != 0:
+		default:
+			t.Errorf("%s: the store has %q, %v", kind, got, err)
+		}
+		if n := p.Counts()[kind]; kind != "" && kind != Cut && n != 1 {
+			t.Errorf("%s: counted %d times", kind, n)
+		}
+	}
+}
+
+// What each kind does to a GET: an error, or just the bytes; only damage may show others, and only once.
+func TestWhatBecomesOfAGet(t *testing.T) {
+	p, through, direct := both(t, s3server.ForTest(t))
+	body := bytes.Repeat([]byte("0123456789abcdef"), 4096)
+	for _, c := range []struct {
+		kind   Kind
+		failed bool
+	}{
+		{Lost, true},
+		{Reset, true},
+		{Broken, true},
+		{Gateway, true},
+		{Throttled, true},
+		{Denied, true},
+		{Stalled, false},
+		{Slow, false},
+		{Cut, true},
+		{Longer, true},
+		{Hung, true},
+		{"", false},
+	} {
+		key := "get/" + strings.ReplaceAll(string(c.kind), " ", "-") + "x"
+		if err := direct.Put(t.Context(), key, objstore.NewBody(body)); err != nil {
+			t.Fatal(err)
+		}
+		p.SetConfig(only(c.kind))
+		got, err := read(t.Context(), through, key)
+		p.SetConfig(StoreConfig{})
+		p.Unblock()
+		if c.failed != (err != nil) || err == nil && !bytes.Equal(got, body) {
+			t.Errorf("%s: %d bytes, %v", c.kind, len(got), err)
+		}
+		if got, err := read(t.Context(), through, key); err != nil || !bytes.Equal(got, body) {
+			t.Errorf("%s: afterwards %d bytes, %v", c.kind, len(got), err)
+		}
+	}
+}
+
+// An answer that is complete and too short, of another range, or has a wrong bit: who knows how long an object is, and
+// what its checksum is, notices.
+func TestAnswersThatLie(t *testing.T) {
+	p, through, _ := both(t, s3server.ForTest(t))
+	body := bytes.Repeat([]byte("0123456789abcdef"), 4096)
+	if err := through.Put(t.Context(), "a/x", objstore.NewBody(body)); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []Kind{Shorter, OtherRange} {
+		p.SetConfig(only(kind))
+		o, err := through.Get(t.Context(), "a/x", objstore.Range{Offset: 100, Length: 5000})
+		if err != nil {
+			continue
+		}
+		got, err := io.ReadAll(o.Body)
+		_ = o.Body.Close()
+		if err == nil {
+			t.Errorf("%s: a range of %d bytes was taken, %d are in the object", kind, len(got), o.Size)
+		}
+	}
+	p.SetConfig(only(Damaged))
+	for want := range 2 {
+		got, err := read(t.Context(), through, "a/x")
+		if err != nil || len(got) != len(body) || bytes.Equal(got, body) != (want == 1) {
+			t.Errorf("read %d: %d bytes, equal %v, %v", want+1, len(got), bytes.Equal(got, body), err)
+		}
+	}
+}
+
+func TestStoreOutOfReach(t *testing.T) {
+	p, through, _ := both(t, s3server.ForTest(t))
+	p.Block(time.Minute)
+	if err := through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrNoVerdict) {
+		t.Errorf("blocked: %v", err)
+	}
+	p.Unblock()
+	if err := through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))); err != nil {
+		t.Errorf("in reach again: %v", err)
+	}
+	if n := p.Counts()[Partitioned]; n != 1 {
+		t.Errorf("counted %d times", n)
+	}
+}

@@ -1,0 +1,227 @@
+package golden_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/golden"
+	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/s3server"
+)
+
+// TestEarlierBuckets opens, compares, writes, restarts, reads and checks each archive of testdata.
+func TestEarlierBuckets(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*.tar.gz")
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("%d archives, %v", len(archives), err)
+	}
+	for _, archive := range archives {
+		base := strings.TrimSuffix(archive, ".tar.gz")
+		t.Run(filepath.Base(base), func(t *testing.T) {
+			bucket := filepath.Join(t.TempDir(), "bucket")
+			if strings.HasSuffix(base, "-s3") {
+				t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
+				t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
+				bucket = s3server.ForTest(t).Spec("golden")
+			}
+			testBucket(t, base, bucket)
+		})
+	}
+}
+
+func testBucket(t *testing.T, base, bucket string) {
+	store := open(t, bucket)
+	f, err := os.Open(base + ".tar.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := golden.Unpack(t.Context(), f, store); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(base + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want golden.Expectation
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+
+	s, c := serve(t, bucket)
+	compare(t, c, want)
+	const path = "/records?topic-name=plain&partition=0"
+	if _, err := c.Call(t.Context(), "POST", path, `{"value":"written later"}`, "Content-Type", "application/x-ndjson"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, c = serve(t, bucket)
+	all, err := c.Call(t.Context(), "GET", path+"&offset=0&max-records=100000", "", "Accept", "application/x-ndjson")
+	for key, old := range want {
+		if err == nil && strings.HasPrefix(key, path) && (!strings.HasPrefix(string(all), old) || !strings.Contains(string(all[len(old):]), "written later")) {
+			t.Errorf("after a restart the records of plain are not the old ones and the new one")
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	report, err := fsck.Run(t.Context(), fsck.Options{Store: store, Found: func(f fsck.Finding) {
+		if f.Severity == fsck.Damage {
+			t.Errorf("fsck: %+v", f)
+		}
+	}})
+	if err != nil || report.Packs == 0 || strings.HasSuffix(base, "-s3") && report.Snapshots == 0 {
+		t.Errorf("fsck: %+v, %v", report, err)
+	}
+}
+
+// answerTime is how long a broker may take to make the files of triggers anew from the log.
+const answerTime = time.Minute
+
+// compare waits until the broker answers as expected. Answers may have more members than those of the earlier program.
+func compare(t *testing.T, c golden.Caller, want golden.Expectation) {
+	t.Helper()
+	var wrong string
+	for end := time.Now().Add(answerTime); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		got, err := golden.Observe(t.Context(), c)
+		if err != nil {
+			wrong = err.Error()
+			continue
+		}
+		if wrong = difference(got, want); wrong == "" {
+			return
+		}
+	}
+	t.Errorf("after %v: %s", answerTime, wrong)
+}
+
+// difference names an answer that lacks something, or is another.
+func difference(got, want golden.Expectation) string {
+	for path, answer := range want {
+		var g, w any
+		switch {
+		case got[path] == answer:
+			continue
+		case json.Unmarshal([]byte(got[path]), &g) == nil && json.Unmarshal([]byte(answer), &w) == nil && covers(g, w):
+			continue
+		}
+		return fmt.Sprintf("GET %s:\ngot  %.2000s\nwant %.2000s", path, got[path], answer)
+	}
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d answers, want %d", len(got), len(want))
+	}
+	return ""
+}
+
+// covers says whether got is want, but for further members of objects.
+func covers(got, want any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		for name, w := range want {
+			v, has := g[name]
+			ok = ok && has && covers(v, w)
+		}
+		return ok
+	case []any:
+		g, ok := got.([]any)
+		if !ok || len(g) != len(want) {
+			return false
+		}
+		for i, w := range want {
+			if !covers(g[i], w) {
+				return false
+			}
+		}
+		return true
+	}
+	return got == want
+}
+
+func open(t *testing.T, bucket string) objstore.Store {
+	t.Helper()
+	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func serve(t *testing.T, bucket string) (*server.Server, golden.Caller) {
+	t.Helper()
+	c := config.Default()
+	c.Bucket, c.DataDir, c.HTTP.Port, c.Kafka.Listen, c.Batch.WaitTime, c.AcceptClock = bucket, t.TempDir(), 0, "", 0, true
+	s, err := server.Start(t.Context(), c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s, golden.Caller{Address: s.URL(), APIKey: s.APIKey()}
+}
+
+// newFormat writes a record to a bucket, which this program founds at its highest format level.
+func newFormat(t *testing.T, bucket string) {
+	t.Helper()
+	s, c := serve(t, bucket)
+	if _, err := c.Call(t.Context(), "POST", "/records?topic-name=new", `{"value":"x"}`, "Content-Type", "application/x-ndjson"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOldProgramRefuses runs the program named by SEB_OLD_BINARY, built from 2cd1551, on a bucket of newFormat.
+func TestOldProgramRefuses(t *testing.T) {
+	old := os.Getenv("SEB_OLD_BINARY")
+	if old == "" {
+		t.Skip("needs SEB_OLD_BINARY")
+	}
+	bucket := filepath.Join(t.TempDir(), "bucket")
+	newFormat(t, bucket)
+	refuses(t, old, bucket)
+}
+
+// refuses fails unless the program ends with an error and leaves every object of the bucket as it is.
+func refuses(t *testing.T, old, bucket string) {
+	t.Helper()
+	store := open(t, bucket)
+	before, err := golden.Listing(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := program.Serve(old, nil, "--bucket", bucket, "--data-dir", t.TempDir(), "--http-port", "0", "--kafka-listen", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Kill()
+	select {
+	case <-b.Done():
+		if code, _ := b.Exit(); code <= 0 {
+			t.Errorf("exit code %d, want an error: %s", code, b.Log())
+		}
+	case <-time.After(program.ReadyTime):
+		t.Errorf("the old program serves: %s", b.Log())
+	}
+	after, err := golden.Listing(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(before, after) {
+		t.Errorf("the old program changed the bucket: %d objects before, %d after", len(before), len(after))
+	}
+}

@@ -1,0 +1,194 @@
+package golden_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/golden"
+	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/s3server"
+)
+
+var (
+	generate = flag.String("generate", "", "program that makes new archives in testdata")
+	commit   = flag.String("commit", "", "name of its commit")
+)
+
+const apiKey = "golden-key-0123456789"
+
+// TestGenerate makes an archive of each layout:
+//
+//	go test ./test/golden -run TestGenerate -generate /path/to/seb -commit 2cd1551
+func TestGenerate(t *testing.T) {
+	if *generate == "" {
+		t.Skip("needs -generate and -commit")
+	}
+	t.Run("disk", func(t *testing.T) { makeBucket(t, "disk", filepath.Join(t.TempDir(), "bucket")) })
+	t.Run("s3", func(t *testing.T) { makeBucket(t, "s3", s3server.ForTest(t).Spec("golden")) })
+}
+
+type maker struct {
+	t            *testing.T
+	bucket, data string
+	broker       *program.Broker
+	golden.Caller
+}
+
+func (m *maker) start() {
+	m.t.Helper()
+	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
+	b, err := program.Serve(*generate, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "",
+		"--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "64KiB", "--batch-wait-time", "1ms")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(b.Kill)
+	address, err := b.Address(m.data)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.broker, m.Caller = b, golden.Caller{Address: address, APIKey: apiKey}
+}
+
+func (m *maker) stop() {
+	m.t.Helper()
+	if code := m.broker.Stop(); code != 0 {
+		m.t.Fatalf("exit code %d: %s", code, m.broker.Log())
+	}
+}
+
+func (m *maker) must(method, path, body string, headers ...string) []byte {
+	m.t.Helper()
+	answer, err := m.Call(m.t.Context(), method, path, body, headers...)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return answer
+}
+
+func (m *maker) post(topic, lines string, headers ...string) {
+	m.t.Helper()
+	m.must("POST", "/records?topic-name="+topic, lines, append([]string{"Content-Type", "application/x-ndjson"}, headers...)...)
+}
+
+func (m *maker) until(what string, done func() bool) {
+	m.t.Helper()
+	for end := time.Now().Add(15 * time.Second); !done(); {
+		<-time.After(10 * time.Millisecond)
+		if time.Now().After(end) {
+			m.t.Fatalf("%s: not within a minute; firings %.600s; topic %.600s", what, m.must("GET", "/firings", ""), m.must("GET", "/topic?topic-name=compacted", ""))
+		}
+	}
+}
+
+// records fills the topics; round makes the content of each epoch differ.
+func (m *maker) records(round int) {
+	m.t.Helper()
+	for i := range 20 {
+		m.post("plain", fmt.Sprintf(`{"key":"k%d","value":"round %d","timestamp":%d,"headers":[{"key":"h","value":"%d"}]}`+"\n"+`{"value":null}`, i, round, 1_700_000_000_000+i, i))
+		m.post("several&partition=2", fmt.Sprintf(`{"key":"s%d","value":"%s"}`, i, strings.Repeat("compressible ", 50)))
+		m.post("stamped", fmt.Sprintf(`{"value":"%d"}`, i))
+		m.post("compacted", fmt.Sprintf(`{"key":"k%d","value":"%d-%d"}`, i%7, round, i))
+	}
+	m.post("compacted", `{"key":"k6","value":null}`+"\n"+`{"key":"`+strings.Repeat("y", 10_000)+`","value":null}`)
+}
+
+func makeBucket(t *testing.T, layout, bucket string) {
+	m := &maker{t: t, bucket: bucket, data: t.TempDir()}
+	m.start()
+	for topic, body := range map[string]string{
+		"plain": `{}`, "several": `{"partitions":3,"settings":{"compression":"zstd"}}`, "gone": `{}`,
+		"stamped":   `{"settings":{"timestamp-type":"append"}}`,
+		"trimmed":   `{"settings":{"retention-bytes":"1048576"}}`,
+		"compacted": `{"settings":{"cleanup-policy":"compact"}}`,
+	} {
+		m.must("PUT", "/topic?topic-name="+topic, body, "Content-Type", "application/json")
+	}
+	m.post("gone", `{"value":"x"}`)
+	m.must("DELETE", "/topic?topic-name=gone", "")
+	m.post("trimmed", strings.Repeat(`{"value":"x"}`+"\n", 10))
+	m.must("POST", "/topic/trim?topic-name=trimmed&partition=0&offset=4", "")
+	for sequence := range 2 {
+		m.post("several&partition=0", `{"key":"i","value":"idempotent"}`, "Seb-Producer-Id", "7", "Seb-Producer-Epoch", "1", "Seb-Sequence", fmt.Sprint(sequence))
+	}
+	m.records(0)
+	m.must("PUT", "/offsets?group=readers&topic-name=plain&partition=0", `{"offset":5,"metadata":"about five"}`, "Content-Type", "application/json")
+	m.must("PUT", "/triggers/bought", `{"expr":"bought","deliver":{"topic":"mails"}}`, "Content-Type", "application/json")
+	m.must("PUT", "/triggers/waits", `{"expr":"bought THEN (NOT used WITHIN 3650 days)"}`, "Content-Type", "application/json")
+	m.until("triggers follow", func() bool {
+		return !strings.Contains(string(m.must("GET", "/triggers", "")), `"backfilling":true`)
+	})
+	for i := range 3 {
+		m.must("POST", "/event", fmt.Sprintf(`{"event":"bought","entity_id":"u%d"}`, i), "Content-Type", "application/json")
+	}
+	m.until("firings delivered", func() bool {
+		return strings.Count(string(m.must("GET", "/firings", "")), `"state":"delivered"`) == 3
+	})
+	m.until("compacted", func() bool {
+		m.post("plain", `{"value":"so that there is something to merge"}`)
+		m.post("compacted", `{"key":"again","value":"`+strings.Repeat("z", 2000)+`"}`)
+		var info struct {
+			Partitions []struct {
+				Records    int64
+				NextOffset int64 `json:"next_offset"`
+			}
+		}
+		if err := json.Unmarshal(m.must("GET", "/topic?topic-name=compacted", ""), &info); err != nil {
+			t.Fatal(err)
+		}
+		return info.Partitions[0].Records+10 <= info.Partitions[0].NextOffset
+	})
+	m.stop()
+	m.start()
+	m.records(1)
+	m.broker.Kill()
+	m.start()
+	m.records(2)
+	m.stop()
+	m.finish(layout)
+}
+
+// finish stores the archive, and what the program answers in a run that changes nothing before it answers.
+func (m *maker) finish(layout string) {
+	t := m.t
+	store, err := objstore.Open(t.Context(), m.bucket, objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	if err := golden.Pack(t.Context(), store, &archive); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
+	b, err := program.Serve(*generate, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Kill)
+	address, err := b.Address(m.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := golden.Observe(t.Context(), golden.Caller{Address: address, APIKey: apiKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.MarshalIndent(seen, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := filepath.Join("testdata", *commit+"-"+layout)
+	for name, data := range map[string][]byte{base + ".tar.gz": archive.Bytes(), base + ".json": append(text, '\n')} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package differential
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "the one seed to run")
+	seedsFlag = flag.Int("seeds", 30, "how many seeds to run")
+	firstFlag = flag.Uint64("first", 1, "the first seed")
+	stepsFlag = flag.Int("steps", 250, "how many requests a seed has")
+	peerFlag  = flag.String("kafka", "", "the address of a Kafka that runs, with the user and password of the tests")
+	listFlag  = flag.String("list", "", "a file to write differences to, each kind once, instead of failing")
+	keepGoing = flag.Bool("all", false, "go on after a seed that fails")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := place.Main(m)
+	if err := stopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// TestDifferential: Kafka and Seb answer the same requests the same, but for what is in the table.
+func TestDifferential(t *testing.T) {
+	place.Wanted(t)
+	k := kafkaFor(t)
+	first, n := *firstFlag, *seedsFlag
+	if *seedFlag != 0 {
+		first, n = *seedFlag, 1
+	}
+	began, compared, leaders := time.Now(), 0, 0
+	wanted, served := map[string]int{}, map[[2]int16]int{}
+	var versions map[kmsg.Key][2]int16
+	for seed := first; seed < first+uint64(n); seed++ {
+		r, err := oneSeed(t, k, seed, *stepsFlag, collecting)
+		if r != nil {
+			compared += r.compared
+			if r.otherLeader {
+				leaders++
+			}
+			versions = r.versions
+			for at, times := range r.served {
+				served[at] += times
+			}
+			for name, times := range r.wanted {
+				wanted[name] += times
+			}
+		}
+		if err != nil {
+			t.Errorf("%v\nrepeat it with -args -seed=%d", err, seed)
+			if !*keepGoing {
+				break
+			}
+		}
+	}
+	if leaders > max(1, n/5) {
+		t.Errorf("%d of %d runs have ended with %v", leaders, n, errOtherLeader)
+	}
+	met, all := coverage(t, versions, served)
+	for _, w := range allWanted() {
+		t.Logf("%6d times: %s", wanted[w.what], w.what)
+	}
+	place.Report("Kafka "+kafkaVersion, "the same answers as Seb's, "+place.Thousands(compared)+" requests", time.Since(began),
+		fmt.Sprintf("%d of %d versions of %d keys", met, all, len(versions)))
+}
+
+// unasked are keys that the comparison leaves out: folders and their sizes are another thing on each side, the login is in every
+// connection, Kafka's transactions need a coordinator first, and TestConsumerProtocol has the rest.
+var unasked = []kmsg.Key{kmsg.DescribeLogDirs, kmsg.SASLAuthenticate, kmsg.DescribeTransactions, kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe}
+
+// coverage is how many versions of keys were asked for of all that both brokers speak. A key of which none was is a fault, when
+// enough was asked.
+func coverage(t *testing.T, versions map[kmsg.Key][2]int16, served map[[2]int16]int) (met, all int) {
+	t.Helper()
+	for key, v := range versions {
+		of := 0
+		for n := v[0]; n <= v[1]; n++ {
+			all++
+			if times := served[[2]int16{int16(key), n}]; times > 0 {
+				met++
+				of += times
+			}
+		}
+		if of == 0 && !slices.Contains(unasked, key) && *seedsFlag >= 10 && *seedFlag == 0 {
+			t.Errorf("%s was never compared", key.Name())
+		}
+	}
+	return met, all
+}
+
+var kinds = map[string][]string{}
+
+// collecting has differences written to a file.
+func collecting(r *run) {
+	if *listFlag == "" {
+		return
+	}
+	r.list = func(st *step, bad []string, request, kafka, seb string) {
+		for _, b := range bad {
+			kind := kindOf(b)
+			if len(kinds[kind]) < 3 {
+				kinds[kind] = append(kinds[kind], fmt.Sprintf("%s\n      seed %d step %d v%d: %.600s\n      request %.1200s\n      Kafka %.1200s\n      Seb %.1200s", b, r.seed, r.number, st.version, st.what, request, kafka, seb))
+			}
+			kinds[kind] = append(kinds[kind], "")
+		}
+		var out strings.Builder
+		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+			fmt.Fprintf(&out, "%s  (%d)\n", kind, len(kinds[kind])/2)
+			for _, e := range kinds[kind] {
+				if e != "" {
+					fmt.Fprintf(&out, "    %s\n", e)
+				}
+			}
+		}
+		_ = os.WriteFile(*listFlag, []byte(out.String()), 0o600)
+	}
+}
+
+var inBrackets = regexp.MustCompile(`\[[^\]]*\]|v-?[0-9]+`)
+
+func kindOf(difference string) string { return inBrackets.ReplaceAllString(difference, "") }
+
+// shared is the Kafka of all tests of a run.
+var shared struct {
+	once sync.Once
+	dir  string
+	peer *peer
+	err  error
+}
+
+func kafkaFor(t *testing.T) *peer {
+	t.Helper()
+	shared.once.Do(func() {
+		if *peerFlag != "" {
+			shared.peer = &peer{address: *peerFlag}
+			return
+		}
+		if shared.dir, shared.err = os.MkdirTemp("", "seb-differential-*"); shared.err == nil {
+			shared.peer, shared.err = startKafka(t.Context(), shared.dir)
+		}
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.peer
+}
+
+// stopShared stops the Kafka and removes its data.
+func stopShared() error {
+	var err error
+	if shared.peer != nil && shared.peer.command != nil {
+		err = shared.peer.stop()
+	}
+	if shared.dir != "" {
+		err = errors.Join(err, os.RemoveAll(shared.dir))
+	}
+	return err
+}
+
+// oneSeed runs a seed on a new Seb. alter changes Seb's answers.
+func oneSeed(t *testing.T, k *peer, seed uint64, steps int, alter func(*run)) (*run, error) {
+	t.Helper()
+	ctx := context.Background()
+	s, err := startSeb(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.stop(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	r, err := newRun(seed, nonceNow(), k.address, s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	if alter != nil {
+		alter(r)
+	}
+	return r, r.steps(steps)
+}
+
+// TestAlteredAnswersAreFound: the check of the check. One field of Seb's answers to one key is changed on the way; the run has to
+// end with that field.
+func TestAlteredAnswersAreFound(t *testing.T) {
+	place.Wanted(t)
+	k := kafkaFor(t)
+	for path, alter := range map[string]func(resp kmsg.Response){
+		"BaseOffset": func(resp kmsg.Response) {
+			if r, ok := resp.(*kmsg.ProduceResponse); ok {
+				r.Topics[0].Partitions[0].BaseOffset++
+			}
+		},
+		"RecordBatches[": func(resp kmsg.Response) {
+			if r, ok := resp.(*kmsg.FetchResponse); ok && len(r.Topics) > 0 {
+				if b := r.Topics[0].Partitions[0].RecordBatches; len(b) > batchHead {
+					b[len(b)-1] ^= 1
+				}
+			}
+		},
+		"NumPartitions": func(resp kmsg.Response) {
+			if r, ok := resp.(*kmsg.CreateTopicsResponse); ok && r.Topics[0].ErrorCode == 0 {
+				r.Topics[0].NumPartitions++
+			}
+		},
+		"ErrorCode": func(resp kmsg.Response) {
+			if r, ok := resp.(*kmsg.HeartbeatResponse); ok {
+				r.ErrorCode++
+			}
+		},
+		"Offset": func(resp kmsg.Response) {
+			if r, ok := resp.(*kmsg.OffsetFetchResponse); ok {
+				for i := range r.Topics {
+					r.Topics[i].Partitions[0].Offset++
+				}
+			}
+		},
+		"MemberID": func(resp kmsg.Response) {
+			if r, ok := resp.(*kmsg.JoinGroupResponse); ok && r.MemberID != "" {
+				r.MemberID += "x"
+			}
+		},
+	} {
+		const most = 600
+		r, err := oneSeed(t, k, 1, most, func(r *run) { r.alter = alter })
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s is altered, and the run ends with: %v", path, err)
+			continue
+		}
+		t.Logf("%s: found by step %d", path, r.number)
+	}
+}

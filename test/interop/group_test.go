@@ -1,0 +1,340 @@
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+// partitions of topics that groups read, and how many records a second are written to them.
+const (
+	partitions = 6
+	rate       = 10_000
+)
+
+// flow is an idempotent producer that writes numbered records until it is told to end.
+type flow struct {
+	t     *testing.T
+	end   func()
+	ended chan error
+	count int // once it has ended
+}
+
+// finish has it end and returns how many it has written, all of which were acknowledged.
+func (f *flow) finish() int {
+	f.t.Helper()
+	f.end()
+	select {
+	case err := <-f.ended:
+		if err != nil {
+			f.t.Fatalf("the producer: %v", err)
+		}
+	case <-time.After(callMax):
+		f.t.Fatal("the producer does not end")
+	}
+	return f.count
+}
+
+// pythonFlow is one by confluent-kafka.
+func pythonFlow(p *python, topic string) *flow {
+	p.t.Helper()
+	f := &flow{t: p.t, ended: make(chan error, 1)}
+	ctx, stop := context.WithCancel(context.Background())
+	c := p.command(ctx, "idempotent.py", topic, strconv.Itoa(rate))
+	in, err := c.StdinPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var out, said strings.Builder
+	c.Stdout, c.Stderr = &out, &said
+	if err := c.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	f.end = func() { _ = in.Close() }
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		err := c.Wait()
+		var r told
+		if err == nil {
+			err = json.Unmarshal([]byte(out.String()), &r)
+		}
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, said.String())
+		}
+		f.count = r.Records
+		f.ended <- err
+	}()
+	p.t.Cleanup(func() { stop(); <-gone })
+	return f
+}
+
+// kcatFlow is one by kcat, which reads its records from a pipe.
+func kcatFlow(k *kcat, topic string) *flow {
+	k.t.Helper()
+	f := &flow{t: k.t, ended: make(chan error, 1)}
+	ctx, stop := context.WithCancel(context.Background())
+	c := k.command(ctx, "-P", "-t", topic, "-K", "\\t", "-E", "-X", "enable.idempotence=true", "-X", "linger.ms=5")
+	r, w := io.Pipe()
+	var said strings.Builder
+	c.Stdin, c.Stderr = r, &said
+	end, wrote := make(chan struct{}), make(chan int, 1)
+	f.end = func() { close(end) }
+	go func() {
+		n := 0
+		defer func() { wrote <- n; _ = w.Close() }()
+		for tick := time.NewTicker(10 * time.Millisecond); ; {
+			select {
+			case <-end:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			var lines strings.Builder
+			for range rate / 100 {
+				_, _ = fmt.Fprintf(&lines, "%s\t%s\n", keyOf(n), valueOf(n))
+				n++
+			}
+			if _, err := io.WriteString(w, lines.String()); err != nil {
+				return
+			}
+		}
+	}()
+	if err := c.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		err := c.Wait()
+		_ = r.Close()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, said.String())
+		}
+		f.count = <-wrote
+		f.ended <- err
+	}()
+	k.t.Cleanup(func() { stop(); <-gone })
+	return f
+}
+
+// pythonMember joins one by confluent-kafka.
+func (c *crew) pythonMember(p *python, topic string, settings map[string]any) *member {
+	c.t.Helper()
+	text, err := json.Marshal(settings)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.join(p.command(context.Background(), "member.py", topic, string(text)), pythonEvent)
+}
+
+// kcatMember joins one by kcat, which commits every five seconds.
+func (c *crew) kcatMember(k *kcat, topic string) *member {
+	c.t.Helper()
+	m := c.join(k.command(context.Background(), "-q", "-u", "-E", "-f", kcatFormat, "-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000",
+		"-X", "heartbeat.interval.ms=1000", "-G", "group", topic), kcatEvent)
+	m.silent = true
+	return m
+}
+
+// changes has members of a group killed, added and leave while records flow; join adds one. It returns how many records there are,
+// all of which were read, and what has happened.
+func (c *crew) changes(f *flow, join func() *member) (count int, what string) {
+	c.t.Helper()
+	one, two, three := join(), join(), join()
+	c.reading(one, two, three)
+	c.kill(one)
+	four := join()
+	c.reading(four)
+	c.partitionsRead(partitions)
+	c.kill(two)
+	c.partitionsRead(partitions)
+	c.leave(three)
+	five := join()
+	c.reading(four, five)
+	c.partitionsRead(partitions)
+	count = f.finish()
+	c.finish(count)
+	return count, "group of 3, 2 killed -9, 1 left, 2 added while records flow"
+}
+
+func (c *crew) report(client, what string, begin time.Time, count, again int) {
+	c.t.Helper()
+	lost := "none missing"
+	if c.lost > 0 {
+		lost = fmt.Sprintf("%d taken and not printed by a kcat that was ended", c.lost)
+	}
+	report(c.t, client, what, time.Since(begin), fmt.Sprintf("%s records, %s, %s again", place.Thousands(count), lost, place.Thousands(again)))
+}
+
+func TestKcatGroup(t *testing.T) {
+	place.Wanted(t)
+	t.Parallel()
+	b := place.Serve(t)
+	createTopic(t, b, "work", partitions)
+	k := newKcat(t, b, "PLAIN")
+	c, begin := newCrew(t, b, "work"), time.Now()
+	count, what := c.changes(kcatFlow(k, "work"), func() *member { return c.kcatMember(k, "work") })
+	c.report("kcat", what, begin, count, c.judge(judgement{count: count}))
+}
+
+func TestPythonGroup(t *testing.T) {
+	place.Wanted(t)
+	t.Parallel()
+	for assignor, settings := range map[string]map[string]any{
+		"range": {"partition.assignment.strategy": "range"}, "cooperative-sticky": {"partition.assignment.strategy": "cooperative-sticky"},
+		"server-side": {"group.protocol": "consumer", "session.timeout.ms": nil, "heartbeat.interval.ms": nil},
+	} {
+		t.Run(assignor, func(t *testing.T) {
+			t.Parallel()
+			b := place.Serve(t)
+			createTopic(t, b, "work", partitions)
+			p := newPython(t, b)
+			c, begin := newCrew(t, b, "work"), time.Now()
+			count, what := c.changes(pythonFlow(p, "work"), func() *member {
+				return c.pythonMember(p, "work", settings)
+			})
+			again := c.judge(judgement{count: count})
+			if assignor != "range" {
+				c.judgeCooperation()
+			}
+			c.report("confluent-kafka", assignor+": "+what, begin, count, again)
+		})
+	}
+}
+
+// judgeCooperation checks that no member that stays gives up all that it has.
+func (c *crew) judgeCooperation() {
+	c.t.Helper()
+	for _, m := range c.members {
+		owned := make(map[string]bool)
+		for i, e := range m.events {
+			list := strings.FieldsFunc(e.text, func(r rune) bool { return r == ',' })
+			switch e.kind {
+			case 'A':
+				for _, p := range list {
+					if owned[p] {
+						c.t.Errorf("%s was assigned partition %s, which it had\n%s", m.name, p, c.state())
+					}
+					owned[p] = true
+				}
+			case 'L':
+				c.t.Errorf("%s lost its partitions\n%s", m.name, c.state())
+			case 'V':
+				last := m.left && !slices.ContainsFunc(m.events[i:], func(e event) bool { return e.kind == 'R' || e.kind == 'A' })
+				if len(list) >= len(owned) && !last {
+					c.t.Errorf("%s gave up all its partitions, %s\n%s", m.name, e.text, c.state())
+				}
+				for _, p := range list {
+					delete(owned, p)
+				}
+			}
+		}
+	}
+}
+
+// TestPythonStaticMembers kills a member with a group.instance.id and starts it again: it has its partitions at once, and no
+// other member notices. Another one with its id takes its place for good.
+func TestPythonStaticMembers(t *testing.T) {
+	place.Wanted(t)
+	t.Parallel()
+	b := place.Serve(t)
+	createTopic(t, b, "work", partitions)
+	p := newPython(t, b)
+	c, begin := newCrew(t, b, "work"), time.Now()
+	f := pythonFlow(p, "work")
+	join := func(id string) *member {
+		return c.pythonMember(p, "work", map[string]any{"group.instance.id": id, "session.timeout.ms": 30_000})
+	}
+	one, two, three := join("one"), join("two"), join("three")
+	c.reading(one, two, three)
+	settled := func(m *member) (assigned string, changes int) {
+		for _, e := range m.events {
+			if strings.IndexByte("AVL", e.kind) >= 0 {
+				changes++
+			}
+			if e.kind == 'A' {
+				assigned = e.text
+			}
+		}
+		return assigned, changes
+	}
+	c.mu.Lock()
+	had, _ := settled(one)
+	_, before2 := settled(two)
+	_, before3 := settled(three)
+	c.mu.Unlock()
+	c.kill(one)
+	again := join("one")
+	c.reading(again, two, three)
+	c.mu.Lock()
+	has, _ := settled(again)
+	_, after2 := settled(two)
+	_, after3 := settled(three)
+	c.mu.Unlock()
+	if has != had || after2 != before2 || after3 != before3 {
+		t.Errorf("after its restart it has %q, had %q; the others' partitions changed %d and %d times\n%s", has, had, after2-before2, after3-before3, c.state())
+	}
+	// A second one of the id: the first is fenced, and says so.
+	usurper := join("one")
+	c.wait("the first is fenced", func() bool {
+		return slices.ContainsFunc(again.events, func(e event) bool { return e.kind == 'F' })
+	})
+	<-again.ended
+	again.killed = true // what it had not committed is read again
+	c.reading(usurper)
+	c.mu.Lock()
+	fault := again.events[slices.IndexFunc(again.events, func(e event) bool { return e.kind == 'F' })].text
+	c.mu.Unlock()
+	if !strings.Contains(fault, "FENCED_INSTANCE_ID") && fault != "_FATAL" {
+		t.Errorf("it heard %s", fault)
+	}
+	count := f.finish()
+	c.finish(count)
+	c.report("confluent-kafka", "static members: 1 killed -9 and back without a rebalance, 1 fenced", begin, count, c.judge(judgement{count: count}))
+}
+
+// TestBrokerKilled kills the broker under idempotent producers and groups of both clients.
+func TestBrokerKilled(t *testing.T) {
+	place.Wanted(t)
+	t.Parallel()
+	b := place.Serve(t)
+	createTopic(t, b, "of-kcat", partitions)
+	createTopic(t, b, "of-python", partitions)
+	k, p := newKcat(t, b, "SCRAM-SHA-256"), newPython(t, b)
+	begin := time.Now()
+	flows := []*flow{kcatFlow(k, "of-kcat"), pythonFlow(p, "of-python")}
+	kcats, pythons := newCrew(t, b, "of-kcat"), newCrew(t, b, "of-python")
+	for range 2 {
+		kcats.kcatMember(k, "of-kcat")
+		pythons.pythonMember(p, "of-python", map[string]any{"group.id": "other"})
+	}
+	crews := []*crew{kcats, pythons}
+	const kills = 3
+	for i := range kills + 1 {
+		for _, c := range crews {
+			c.reading(c.members...)
+			c.partitionsRead(partitions)
+		}
+		if i < kills {
+			b.Restart(time.Duration(i) * time.Second)
+		}
+	}
+	for i, c := range crews {
+		topic, client := []string{"of-kcat", "of-python"}[i], []string{"kcat", "confluent-kafka"}[i]
+		count := flows[i].finish()
+		expectLog(t, b, topic, count, nil)
+		c.finish(count)
+		c.report(client, fmt.Sprintf("idempotent producer and group of 2, broker killed -9 %d times", kills), begin, count,
+			c.judge(judgement{count: count, brokerKilled: true}))
+	}
+}

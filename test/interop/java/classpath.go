@@ -1,0 +1,61 @@
+package java
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+// Version is that of the tools and of the client that most tests use.
+const Version = "4.3.1"
+
+// copyGoal is Maven's plugin that fetches what a pom needs.
+const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+
+// Tools returns the class path of Kafka's clients and tools, fetching them at the first use. pom is the text of pom.xml.
+func Tools(ctx context.Context, pom []byte) (string, error) {
+	return fetch(ctx, "kafka-tools", Version, pom)
+}
+
+// Clients is Tools of the clients alone, of any version. pom is the text of clients.xml.
+func Clients(ctx context.Context, version string, pom []byte) (string, error) {
+	return fetch(ctx, "kafka-clients", version, pom)
+}
+
+func fetch(ctx context.Context, name, version string, pom []byte) (string, error) {
+	if err := needs("java", "javac", "mvn"); err != nil {
+		return "", err
+	}
+	dir, err := place.Install(name+"-"+version, name+" "+version+" from Maven Central", func(dir string) error {
+		if err := os.WriteFile(filepath.Join(dir, "pom.xml"), pom, 0o600); err != nil {
+			return err
+		}
+		_, err := place.Command(ctx, dir, "mvn", "-q", "-B", "-Dkafka.version="+version, copyGoal, "-DoutputDirectory="+filepath.Join(dir, "lib"))
+		return err
+	})
+	return filepath.Join(dir, "lib", "*"), err
+}
+
+// needs wants programs in the PATH.
+func needs(programs ...string) error {
+	var faults []error
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			faults = append(faults, fmt.Errorf("the tests with Java need %s, and it is not in the PATH (Debian: openjdk-17-jdk-headless and maven)", p))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Flags are those of small programs of Java that run beside a broker on a machine with few cores.
+func Flags(class string) []string {
+	return []string{
+		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", class,
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
+	}
+}

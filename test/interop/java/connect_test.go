@@ -1,0 +1,226 @@
+package java
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+//go:embed connect.xml
+var connectPom []byte
+
+const (
+	// away is how long the broker is gone, and backWithin how soon after its start a worker must work again. Connect waits for 5
+	// minutes for a worker that it takes for gone.
+	away       = 30 * time.Second
+	backWithin = 15 * time.Second
+)
+
+// admin is a client for what the tests look at.
+func admin(t *testing.T, b *place.Broker) *kadm.Client {
+	t.Helper()
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: place.APIKey}.AsMechanism()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return kadm.NewClient(c)
+}
+
+// write appends records to partition 0 of a topic.
+func write(t *testing.T, b *place.Broker, topic string, values ...string) {
+	t.Helper()
+	c, err := kgo.NewClient(
+		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: place.APIKey}.AsMechanism()),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, v := range values {
+		if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(v)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// holds says whether so many records are in a topic.
+func holds(a *kadm.Client, topic string, n int64) func() bool {
+	return func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		ends, err := a.ListEndOffsets(ctx, topic)
+		total := int64(0)
+		ends.Each(func(o kadm.ListedOffset) { total += o.Offset })
+		return err == nil && total >= n
+	}
+}
+
+// connect starts a class of Connect with a file of properties.
+func connect(t *testing.T, class, properties string) {
+	t.Helper()
+	path, err := fetch(t.Context(), "kafka-connect", Version, connectPom)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "connect.properties")
+	if err := os.WriteFile(file, []byte(properties), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, path, nil, class, file)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of what %s said:\n%s", class, p.Log())
+		}
+	})
+}
+
+// clientOf is the properties of a client of a broker, with a prefix.
+func clientOf(b *place.Broker, prefix string) string {
+	return fmt.Sprintf(`%[1]sbootstrap.servers=%[2]s
+%[1]ssecurity.protocol=SASL_PLAINTEXT
+%[1]ssasl.mechanism=SCRAM-SHA-512
+%[1]ssasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="seb" password="%[3]s";
+`, prefix, b.Address, place.APIKey)
+}
+
+// backAfter restarts a broker, calls change, and waits until what follows from it has happened.
+func backAfter(t *testing.T, b *place.Broker, change func(), done func() bool) time.Duration {
+	t.Helper()
+	b.Restart(away)
+	begin := time.Now()
+	change()
+	eventually(t, "work after the broker's start", done)
+	took := time.Since(begin)
+	if took > backWithin {
+		t.Errorf("%v after the broker's start the first record was there, want %v", took, backWithin)
+	}
+	return took
+}
+
+// TestMirrorMaker copies records, settings and committed offsets from one broker to another, and goes on when the second was away.
+func TestMirrorMaker(t *testing.T) {
+	place.Wanted(t)
+	begin := time.Now()
+	from, to := place.Serve(t), place.Serve(t)
+	source, target := admin(t, from), admin(t, to)
+	retention := "7777000"
+	if _, err := source.CreateTopic(t.Context(), 2, 1, map[string]*string{"retention.ms": &retention}, "plants"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, from, "plants", "rose", "lily", "tulip")
+	offsets := kadm.Offsets{}
+	offsets.AddOffset("plants", 0, 2, -1)
+	if err := source.CommitAllOffsets(t.Context(), "gardeners", offsets); err != nil {
+		t.Fatal(err)
+	}
+	connect(t, "org.apache.kafka.connect.mirror.MirrorMaker", `clusters=a, b
+a->b.enabled=true
+a->b.topics=plants
+b->a.enabled=false
+b->a.emit.heartbeats.enabled=false
+replication.factor=1
+checkpoints.topic.replication.factor=1
+heartbeats.topic.replication.factor=1
+offset-syncs.topic.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+config.storage.replication.factor=1
+refresh.topics.interval.seconds=1
+refresh.groups.interval.seconds=1
+sync.topic.configs.interval.seconds=1
+sync.topic.acls.enabled=true
+sync.group.offsets.enabled=true
+sync.group.offsets.interval.seconds=1
+emit.checkpoints.interval.seconds=1
+offset.lag.max=0
+`+clientOf(from, "a.")+clientOf(to, "b."))
+	eventually(t, "three records", holds(target, "a.plants", 3))
+	eventually(t, "the setting", func() bool {
+		all, err := target.DescribeTopicConfigs(t.Context(), "a.plants")
+		if err != nil || len(all) != 1 || all[0].Err != nil {
+			return false
+		}
+		for _, c := range all[0].Configs {
+			if c.Key == "retention.ms" && c.MaybeValue() == retention {
+				return true
+			}
+		}
+		return false
+	})
+	write(t, from, "plants", "poppy") // the offsets of a group are translated from what is copied beside them
+	eventually(t, "the committed offset", func() bool {
+		got, err := target.FetchOffsets(t.Context(), "gardeners")
+		at, there := got.Lookup("a.plants", 0)
+		return err == nil && there && at.At > 0 && at.At <= 2
+	})
+	took := backAfter(t, to, func() { write(t, from, "plants", "daisy") }, holds(target, "a.plants", 5))
+	place.Report("MirrorMaker 2", "records, settings and offsets; the target was away for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
+}
+
+// TestConnect has one worker copy a file's lines into a topic, while the broker is away for a time.
+func TestConnect(t *testing.T) {
+	place.Wanted(t)
+	begin := time.Now()
+	b := place.Serve(t)
+	a := admin(t, b)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := "http://" + l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lines := filepath.Join(b.Dir, "lines")
+	add := func(text string) {
+		f, err := os.OpenFile(lines, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = f.WriteString(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+	}
+	add("rose\nlily\n")
+	connect(t, "org.apache.kafka.connect.cli.ConnectDistributed", `group.id=connect
+config.storage.topic=connect-configs
+config.storage.replication.factor=1
+offset.storage.topic=connect-offsets
+offset.storage.replication.factor=1
+status.storage.topic=connect-status
+status.storage.replication.factor=1
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+offset.flush.interval.ms=1000
+listeners=`+rest+"\n"+clientOf(b, "")+clientOf(b, "producer."))
+	eventually(t, "the connector", func() bool {
+		body := fmt.Sprintf(`{"name": "lines", "config": {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector", "file": %q, "topic": "lines"}}`, lines)
+		r, err := http.Post(rest+"/connectors", "application/json", strings.NewReader(body))
+		if err != nil {
+			return false
+		}
+		defer r.Body.Close()
+		_, _ = io.Copy(io.Discard, r.Body)
+		return r.StatusCode == http.StatusCreated || r.StatusCode == http.StatusConflict && holds(a, "lines", 1)()
+	})
+	eventually(t, "two lines", holds(a, "lines", 2))
+	took := backAfter(t, b, func() { add("daisy\n") }, holds(a, "lines", 3))
+	place.Report("Connect", "one worker with a file as its source; the broker was away for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
+}

@@ -1,0 +1,58 @@
+package java
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+// examples are the programs of docs/kafka.md, in its order, and what they print.
+var examples = []struct{ class, prints string }{
+	{"Produce", "stored at plants-0@1"},
+	{"Consume", "rose is red at 0\nlily is white at 1"},
+}
+
+// TestExamplesInDocs: the programs of docs/kafka.md are the files that TestExamples runs.
+func TestExamplesInDocs(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/kafka.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(doc), "\n```java\n")[1:]
+	for i := range blocks {
+		blocks[i], _, _ = strings.Cut(blocks[i], "```\n")
+	}
+	var want []string
+	for _, e := range examples {
+		text, err := os.ReadFile(filepath.Join("examples", e.class+".java"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, string(text))
+	}
+	if !slices.Equal(blocks, want) {
+		t.Errorf("the programs in docs/kafka.md are\n%s\nand the files say\n%s", strings.Join(blocks, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestExamples runs the programs of docs/kafka.md.
+func TestExamples(t *testing.T) {
+	place.Wanted(t)
+	b := place.Serve(t)
+	t.Setenv("BROKER", b.Address)
+	t.Setenv("KEY", place.APIKey)
+	for _, e := range examples {
+		begin := time.Now()
+		p := start(t, classes(t), nil, e.class)
+		p.wait(time.Minute)
+		if !strings.Contains(p.Log(), e.prints) {
+			t.Errorf("%s does not say %q:\n%s", e.class, e.prints, p.Log())
+		}
+		place.Report("docs/kafka.md", e.class+".java", time.Since(begin))
+	}
+}

@@ -1,0 +1,155 @@
+package java
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/program"
+)
+
+var (
+	//go:embed pom.xml
+	toolsPom []byte
+	//go:embed clients.xml
+	clientsPom []byte
+)
+
+func TestMain(m *testing.M) {
+	code := place.Main(m)
+	if compiled.dir != "" {
+		_ = os.RemoveAll(compiled.dir)
+	}
+	os.Exit(code)
+}
+
+// client is how reports name who was there.
+const client = "Java " + Version
+
+// compiled is the program of the folders src and examples, by the first who asks.
+var compiled struct {
+	once sync.Once
+	dir  string
+	path string // class path of the tools and of the program
+	err  error
+}
+
+// classes is the class path of the tools and of the program.
+func classes(t testing.TB) string {
+	t.Helper()
+	place.Wanted(t)
+	compiled.once.Do(func() {
+		tools, err := Tools(t.Context(), toolsPom)
+		if err == nil {
+			compiled.dir, err = os.MkdirTemp("", "seb-interop-java-*")
+		}
+		if err == nil {
+			err = compile(t, tools, compiled.dir, "src", "examples")
+		}
+		compiled.path, compiled.err = compiled.dir+string(filepath.ListSeparator)+tools, err
+	})
+	if compiled.err != nil {
+		t.Fatal(compiled.err)
+	}
+	return compiled.path
+}
+
+// compile compiles the sources of folders.
+func compile(t testing.TB, path, into string, folders ...string) error {
+	args := []string{"-Xlint:all,-deprecation", "-Werror", "-cp", path, "-d", into}
+	for _, folder := range folders {
+		list, err := filepath.Glob(filepath.Join(folder, "*.java"))
+		if err != nil || len(list) == 0 {
+			return fmt.Errorf("sources in %s: %d, %w", folder, len(list), err)
+		}
+		args = append(args, list...)
+	}
+	_, err := place.Command(t.Context(), ".", "javac", args...)
+	return err
+}
+
+// settings writes the file by which clients and tools find the broker.
+func settings(t testing.TB, b *place.Broker) string {
+	t.Helper()
+	return settingsOf(t, b, "SCRAM-SHA-512", "scram.ScramLoginModule")
+}
+
+func settingsOf(t testing.TB, b *place.Broker, mechanism, module string) string {
+	t.Helper()
+	path := filepath.Join(b.Dir, mechanism+".properties")
+	text := fmt.Sprintf(`bootstrap.servers=%s
+security.protocol=SASL_PLAINTEXT
+sasl.mechanism=%s
+sasl.jaas.config=org.apache.kafka.common.security.%s required username="seb" password="%s";
+`, b.Address, mechanism, module, place.APIKey)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// java is a program of Java that runs.
+type java struct {
+	*program.Broker
+	t    testing.TB
+	what string
+}
+
+// start starts a class with arguments. line gets each line that it prints, if it is not nil.
+func start(t testing.TB, path string, line func(string), class string, args ...string) *java {
+	t.Helper()
+	p, err := program.Start("java", nil, line, append(append(Flags(path), class), args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return &java{p, t, class + " " + strings.Join(args, " ")}
+}
+
+// wait fails the test unless the program ends well in time.
+func (j *java) wait(limit time.Duration) {
+	j.t.Helper()
+	select {
+	case <-j.Done():
+	case <-time.After(limit):
+		j.Signal(quit) // Java prints what its threads do
+		time.Sleep(time.Second)
+		j.t.Fatalf("%s does not end; it says:\n%s", j.what, j.Log())
+	}
+	if code, by := j.Exit(); code != 0 {
+		j.t.Fatalf("%s ended with code %d, %v; it says:\n%s", j.what, code, by, j.Log())
+	}
+}
+
+// scene runs a scene of the program to its end, and reports what was checked.
+func scene(t *testing.T, b *place.Broker, what, name string, args ...string) {
+	t.Helper()
+	begin := time.Now()
+	p := start(t, classes(t), nil, "Interop", append([]string{name, settings(t, b)}, args...)...)
+	p.wait(4 * time.Minute)
+	if testing.Verbose() {
+		t.Log(p.Log())
+	}
+	if what != "" {
+		place.Report(client, what, time.Since(begin))
+	}
+}
+
+// patience is how long a test waits for what must come.
+const patience = 90 * time.Second
+
+// eventually waits until something holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for ends := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(ends) {
+			t.Fatalf("%s: not in %v", what, patience)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+// path is what one tool has measured.
+type path struct {
+	Rate float64 `json:"records_per_second"`           // as the tool says
+	CPU  float64 `json:"broker_cpu_us_per_record"`     // of all threads of the broker, user and system, from before the tool until after it
+	Wait float64 `json:"latency_p99_ms,omitempty"`     // until a record is confirmed, its time in the producer's buffer included
+	Join float64 `json:"group_join_seconds,omitempty"` // not part of the rate
+
+	// What the producer says of itself.
+	Batch   float64 `json:"batch_bytes_mean,omitempty"`
+	Request float64 `json:"request_latency_ms_mean,omitempty"` // from a request until its answer
+}
+
+// sample is one turn of a broker.
+type sample struct {
+	Produce path  `json:"produce"`
+	Consume path  `json:"consume"`
+	RSS     int64 `json:"rss_bytes"`      // after both
+	Peak    int64 `json:"rss_max_bytes"`  // since the start
+	Heap    int64 `json:"anon_rss_bytes"` // what of RSS is no file, such as the program
+	// Later is what the broker used in the time to settle, for each record: Seb puts objects together once a minute.
+	Later float64 `json:"later_cpu_us_per_record,omitempty"`
+}
+
+// turn starts a broker in a folder of its own below dir, warms it up, and measures both tools.
+func turn(ctx context.Context, o *options, tools, dir string, s *system) (got *sample, err error) {
+	if dir, err = os.MkdirTemp(dir, s.name+"-"); err != nil {
+		return nil, err
+	}
+	b, err := s.start(ctx, o, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.stop()) }()
+	c := &clients{o: o, tools: tools, b: b}
+	if _, err := c.both(ctx, "warm-up", o.Warmup); err != nil {
+		return nil, err
+	}
+	if got, err = c.both(ctx, "measured", o.Records); err != nil {
+		return nil, err
+	}
+	if got.RSS, got.Peak, got.Heap, err = memory(b.pid); err != nil {
+		return nil, err
+	}
+	return got, c.settle(ctx, got)
+}
+
+// settle waits, and counts what the broker does by itself meanwhile.
+func (c *clients) settle(ctx context.Context, got *sample) error {
+	if c.o.Settle == 0 {
+		return nil
+	}
+	before, err := cpu(c.b.pid)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(c.o.Settle):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := cpu(c.b.pid)
+	got.Later = float64((after - before).Microseconds()) / float64(c.o.Records+c.o.Warmup)
+	return err
+}
+
+// clients runs Kafka's tools on a broker.
+type clients struct {
+	o     *options
+	tools string
+	b     *broker
+}
+
+// both writes a new topic and reads it.
+func (c *clients) both(ctx context.Context, topic string, records int) (*sample, error) {
+	if _, err := c.run(ctx, "TopicCommand", "--create", "--topic", topic, "--partitions", strconv.Itoa(c.o.Partitions)); err != nil {
+		return nil, err
+	}
+	args := []string{"--topic", topic, "--num-records", strconv.Itoa(records), "--record-size", strconv.Itoa(c.o.Size), "--throughput", "-1", "--print-metrics"}
+	args = append(args, properties(c.o.Properties)...)
+	s := &sample{}
+	err := c.measure(&s.Produce, records, produced, func() (string, error) { return c.run(ctx, "ProducerPerformance", args...) })
+	if err == nil {
+		err = heeded(c.o.Properties, s.Produce.Batch)
+	}
+	if err != nil {
+		return nil, err
+	}
+	args = []string{"--topic", topic, "--num-records", strconv.Itoa(records), "--timeout", "60000"}
+	args = append(args, properties(c.o.Consumer)...)
+	return s, c.measure(&s.Consume, records, consumed, func() (string, error) { return c.run(ctx, "ConsumerPerformance", args...) })
+}
+
+// properties are settings of a client as the tools take them: all behind one flag, as ProducerPerformance, unlike
+// ConsumerPerformance, forgets those of an earlier one.
+func properties(settings string) []string {
+	return append([]string{"--command-property"}, strings.Fields(settings)...)
+}
+
+// measure runs a tool and reads what it says and what the broker used meanwhile.
+func (c *clients) measure(p *path, records int, read func(string, int) (path, error), run func() (string, error)) error {
+	before, err := cpu(c.b.pid)
+	if err != nil {
+		return err
+	}
+	out, err := run()
+	if err != nil {
+		return err
+	}
+	after, err := cpu(c.b.pid)
+	if err != nil {
+		return err
+	}
+	*p, err = read(out, records)
+	p.CPU = float64((after - before).Microseconds()) / float64(records)
+	return err
+}
+
+func (c *clients) run(ctx context.Context, class string, args ...string) (string, error) {
+	// As Kafka's scripts run the perf tools, with half a gigabyte, and with the compilers that Java has.
+	all := append([]string{
+		"-Xmx512m", "-cp", c.tools, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+		"org.apache.kafka.tools." + class, "--bootstrap-server", c.b.address, "--command-config", c.b.settings,
+	}, args...)
+	return place.Command(ctx, ".", "java", all...)
+}
+
+// heeded says whether batches are as large as the settings have them: a tool that overlooks its settings measures something else.
+func heeded(settings string, batch float64) error {
+	for _, p := range strings.Fields(settings) {
+		text, ok := strings.CutPrefix(p, "batch.size=")
+		if !ok {
+			continue
+		}
+		if want, err := strconv.ParseFloat(text, 64); err != nil || batch < want/2 || batch > want {
+			return fmt.Errorf("the producer was told %s, and its batches have %.0f bytes", p, batch)
+		}
+	}
+	return nil
+}
+
+// produced reads the last line of kafka-producer-perf-test about records, 1000 records sent, 2000.5 records/sec (…), …, 7 ms 99th, …,
+// and of its metrics those that path has.
+func produced(out string, records int) (path, error) {
+	var p path
+	var n int
+	var last string
+	for line := range strings.Lines(out) {
+		name, value, _ := strings.Cut(line, "}")
+		figure, err := strconv.ParseFloat(strings.Trim(value, " :\n"), 64)
+		switch {
+		case strings.Contains(line, " records sent, "):
+			last = line
+		case err != nil:
+		case strings.HasPrefix(name, "producer-metrics:batch-size-avg:"):
+			p.Batch = figure
+		case strings.HasPrefix(name, "producer-metrics:request-latency-avg:"):
+			p.Request = figure
+		}
+	}
+	if _, err := fmt.Sscanf(last, "%d records sent, %f records/sec", &n, &p.Rate); err != nil || n != records || p.Rate <= 0 {
+		return p, fmt.Errorf("not the end of %d records: %q", records, last)
+	}
+	for _, part := range strings.Split(last, ", ") {
+		if text, ok := strings.CutSuffix(part, " ms 99th"); ok {
+			p.Wait, _ = strconv.ParseFloat(text, 64) // 0 says that it is not known
+		}
+	}
+	return p, nil
+}
+
+// consumed reads the line of kafka-consumer-perf-test, whose columns the line above names.
+func consumed(out string, records int) (path, error) {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) < 2 {
+		return path{}, fmt.Errorf("no table: %q", out)
+	}
+	names, cells := strings.Split(lines[len(lines)-2], ", "), strings.Split(lines[len(lines)-1], ", ")
+	if len(names) != len(cells) {
+		return path{}, fmt.Errorf("not a table: %q", out)
+	}
+	values := map[string]float64{}
+	for i, name := range names {
+		if v, err := strconv.ParseFloat(cells[i], 64); err == nil {
+			values[name] = v
+		}
+	}
+	p := path{Rate: values["fetch.nMsg.sec"], Join: values["rebalance.time.ms"] / 1000}
+	if int(values["data.consumed.in.nMsg"]) < records || p.Rate <= 0 {
+		return p, fmt.Errorf("not %d records: %q", records, out)
+	}
+	return p, nil
+}
+
+// ticks are how many a second /proc counts on every Linux that Go runs on.
+const ticks = 100
+
+// cpu is what a process has computed, all threads, those that have ended as well.
+func cpu(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name is in brackets and may hold anything; utime and stime are fields 14 and 15 of proc(5).
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, text)
+	}
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	system, err2 := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * (time.Second / ticks), errors.Join(err, err2)
+}
+
+// memory is what a process has resident now, what it had at most, and what of it is no file.
+func memory(pid int) (now, most, anonymous int64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		for field, into := range map[string]*int64{"VmRSS": &now, "VmHWM": &most, "RssAnon": &anonymous} {
+			if name == field {
+				n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+				if err != nil {
+					return 0, 0, 0, err
+				}
+				*into = n << 10
+			}
+		}
+	}
+	if now == 0 || most == 0 {
+		return 0, 0, 0, fmt.Errorf("/proc/%d/status has no memory", pid)
+	}
+	return now, most, anonymous, nil
+}
+
+// load is the machine's load average.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Join(strings.Fields(string(text))[:3], " ")
+}

@@ -1,0 +1,120 @@
+package java
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+//go:embed streams.xml
+var streamsPom []byte
+
+// words is how many different ones there are.
+const words = 100
+
+// writeWords appends each word so many times.
+func writeWords(t *testing.T, c *kgo.Client, times int) {
+	t.Helper()
+	var all []*kgo.Record
+	for i := range words * times {
+		all = append(all, &kgo.Record{Topic: "words", Key: []byte(strconv.Itoa(i)), Value: fmt.Appendf(nil, "word %d", i%words)})
+	}
+	if err := c.ProduceSync(t.Context(), all...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counted reads counts until the last one of each word is at least this, and returns how many are above it.
+func counted(t *testing.T, c *kgo.Client, last map[string]int, want int) (above int) {
+	t.Helper()
+	done := func() bool {
+		above = 0
+		for _, n := range last {
+			if n < want {
+				return false
+			}
+			if n > want {
+				above++
+			}
+		}
+		return len(last) == words
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for !done() {
+		f := c.PollFetches(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("not all of %d words are counted %d times in %v: %v", words, want, patience, last)
+		}
+		f.EachRecord(func(r *kgo.Record) {
+			n, err := strconv.Atoi(string(r.Value))
+			if err != nil {
+				t.Fatalf("count %q", r.Value)
+			}
+			last[string(r.Key)] = max(n, last[string(r.Key)])
+		})
+	}
+	return above
+}
+
+// TestStreams counts words at least once, while the broker is killed, and the program, whose store is then restored from its log.
+func TestStreams(t *testing.T) {
+	place.Wanted(t)
+	begin := time.Now()
+	lib, err := fetch(t.Context(), "kafka-streams", Version, streamsPom)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := t.TempDir()
+	if err := compile(t, lib, program, "streams"); err != nil {
+		t.Fatal(err)
+	}
+	b := place.Serve(t)
+	if _, err := admin(t, b).CreateTopics(t.Context(), 3, 1, nil, "words", "counts"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := kgo.NewClient(
+		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: place.APIKey}.AsMechanism()), kgo.ConsumeTopics("counts"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	path, last := program+string(filepath.ListSeparator)+lib, map[string]int{}
+	count := func() *java {
+		p := start(t, path, nil, "Count", settings(t, b), t.TempDir())
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("the end of what Kafka Streams said:\n%s", p.Log())
+			}
+		})
+		return p
+	}
+	first := count()
+	writeWords(t, c, 10)
+	counted(t, c, last, 10)
+	b.Restart(time.Second)
+	writeWords(t, c, 10)
+	counted(t, c, last, 20)
+	first.Kill()
+	writeWords(t, c, 10)
+	second := count()
+	writeWords(t, c, 10)
+	above := counted(t, c, last, 40)
+	select {
+	case <-second.Done():
+		t.Error("the program has ended")
+	default:
+	}
+	place.Report("Kafka Streams", "words counted at least once; the broker and the program were killed", time.Since(begin), fmt.Sprintf("%d of %d counted more than once", above, words))
+}

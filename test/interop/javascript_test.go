@@ -1,0 +1,33 @@
+package interop
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+// TestKafkajsAdmin resets a group's offsets to either end of a topic, which kafkajs does by committing -2 and -1.
+func TestKafkajsAdmin(t *testing.T) {
+	place.Wanted(t)
+	node, err := needs("node", "kafkajs runs in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := kafkajs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := place.Serve(t)
+	begin := time.Now()
+	c := exec.CommandContext(t.Context(), node, "testdata/javascript/admin.js")
+	c.Env = append(os.Environ(), "NODE_PATH="+modules, "KAFKAJS_NO_PARTITIONER_WARNING=1", "BROKER="+b.Address, "KEY="+place.APIKey)
+	out, err := c.CombinedOutput()
+	const want = "read\nreset to the earliest\nread after it\nreset to the latest\n"
+	if err != nil || string(out) != want {
+		t.Fatalf("%v: %s", err, out)
+	}
+	report(t, "kafkajs", "its admin resets a group to the earliest and the latest offset", time.Since(begin))
+}

@@ -1,0 +1,129 @@
+package interop
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+// oldLibraries are versions of librdkafka that programs still come with. They are taken out of confluent-kafka's wheels, which are
+// for a Python of their time: kcat runs with them, Python need not.
+var oldLibraries = []struct{ version, python string }{
+	{"1.6.1", "3.9"},  // 2021; kcat's groups need 1.6
+	{"1.9.2", "3.10"}, // 2022, the last 1.x
+}
+
+// oldLibrary installs an old librdkafka and returns its path.
+func oldLibrary(t *testing.T, version, pythonVersion string) string {
+	t.Helper()
+	path, err := needs("python3", "fetches old librdkafka with pip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := pip(t.Context(), path, "librdkafka-"+version, "librdkafka "+version, "--python-version", pythonVersion, "confluent-kafka=="+version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, pattern := range []string{"confluent_kafka.libs/librdkafka-*.so.1", "confluent_kafka/.libs/librdkafka-*.so.1"} {
+		list, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, list...)
+	}
+	if len(found) != 1 {
+		t.Fatalf("%s has librdkafka as %v", dir, found)
+	}
+	return found[0]
+}
+
+// newOldKcat is kcat with an old librdkafka.
+func newOldKcat(t *testing.T, b *place.Broker, version, pythonVersion string) *kcat {
+	t.Helper()
+	library := oldLibrary(t, version, pythonVersion)
+	links := t.TempDir()
+	if err := os.Symlink(library, filepath.Join(links, "librdkafka.so.1")); err != nil {
+		t.Fatal(err)
+	}
+	k := newKcat(t, b, "PLAIN")
+	k.env[0] = strings.Replace(k.env[0], "=", "="+links+":", 1)
+	if said := k.run(nil, "-V"); !strings.Contains(said, "librdkafka "+version+" ") {
+		t.Fatalf("want librdkafka %s: %s", version, said)
+	}
+	return k
+}
+
+// TestOldLibrdkafka has versions of librdkafka from 2021 on write and read, in a group and alone, with each mechanism of SASL.
+func TestOldLibrdkafka(t *testing.T) {
+	place.Wanted(t)
+	const count = 100_000
+	for _, old := range oldLibraries {
+		t.Run(old.version, func(t *testing.T) {
+			b := place.Serve(t)
+			k := newOldKcat(t, b, old.version, old.python)
+			name := "librdkafka " + old.version
+			kcatRecords(t, k, name, b, count)
+
+			begin := time.Now()
+			createTopic(t, b, "work", partitions)
+			k.run(lines(0, count), "-P", "-t", "work", "-K", "\\t", "-X", "enable.idempotence=true")
+			expectLog(t, b, "work", count, nil)
+			c := newCrew(t, b, "work")
+			c.kcatMember(k, "work")
+			c.kcatMember(k, "work")
+			c.finish(count)
+			c.judge(judgement{count: count})
+			for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
+				if list := k.run(nil, "-L", "-X", "sasl.mechanisms="+mechanism); !strings.Contains(list, `topic "work" with 6 partitions`) {
+					t.Errorf("%s: %s", mechanism, list)
+				}
+			}
+			if got := firstOffset(k, "work"); got != "work [0] offset 0\n" {
+				t.Errorf("the first offset is %q", got)
+			}
+			_, said, err := k.try(strings.NewReader("x\n"), "-P", "-t", "work", "-X", "sasl.password=wrong")
+			if err == nil || !strings.Contains(said, "Authentication") && !strings.Contains(said, "authentication") {
+				t.Errorf("a wrong key: %v: %s", err, said)
+			}
+			report(t, name, "idempotent producer, group of 2, SASL, -L, -Q", time.Since(begin))
+		})
+	}
+}
+
+// TestOldestLibrdkafka has the first librdkafka with idempotent producers (2019), which no kcat of today can use, write and read.
+// It shows the key in messages of SASL without heads (SaslHandshake v0).
+func TestOldestLibrdkafka(t *testing.T) {
+	place.Wanted(t)
+	const version, count = "1.0.1", 20_000
+	b := place.Serve(t)
+	p := newPython(t, b)
+	p.client = "librdkafka " + version
+	library := oldLibrary(t, version, "3.7")
+	p.env = append(p.env, "LD_LIBRARY_PATH="+filepath.Dir(library))
+	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		createTopic(t, b, mechanism, 3)
+		p.run(p.report, "old.py", library, version, mechanism, mechanism, strconv.Itoa(count))
+		expectLog(t, b, mechanism, count, nil)
+	}
+}
+
+// firstOffset asks for the first offset of partition 0 since a long time ago. Every second time librdkafka 1.6.1 does not know
+// the partition, and does not on a Kafka 4.3.1 either.
+func firstOffset(k *kcat, topic string) (said string) {
+	for range 20 {
+		out, errors, err := k.try(strings.NewReader(""), "-Q", "-t", topic+":0:1")
+		if err == nil {
+			return out
+		}
+		if said = errors; !strings.Contains(said, "Local: Unknown partition") {
+			break
+		}
+	}
+	return said
+}

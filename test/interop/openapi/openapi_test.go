@@ -1,0 +1,226 @@
+// Package openapi holds the API's description against tools that the project does not own: a linter, a fuzzer that derives
+// requests from it, and generated clients of three languages, each of which writes a record to a real broker and reads it back.
+//
+// The tests run with `make openapi`; elsewhere they are skipped, as they fetch packages from npm, PyPI and the Go proxy.
+package openapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+// The tools, by their versions.
+var npmPackages = []string{"@redocly/cli@2.77.0", "openapi-typescript@7.13.0", "typescript@5.9.3", "openapi-fetch@0.17.0"}
+
+const (
+	npmName     = "openapi-npm-1" // to be counted up when npmPackages changes
+	pythonName  = "openapi-python-1"
+	goGenerator = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
+)
+
+// description is the file that is embedded into the broker.
+const description = "../../httpapi/openapi.yaml"
+
+func TestMain(m *testing.M) { os.Exit(place.Main(m)) }
+
+// need finds a program that is not for these tests to install.
+func need(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("there is no %s here: install it so that it is in the PATH", name)
+	}
+	return path
+}
+
+// run runs a program to its end, with further variables of the environment, and returns what it said.
+func run(t *testing.T, dir string, env []string, program string, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), program, args...)
+	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, tail(string(out)))
+	}
+	return string(out)
+}
+
+// tail is the end of what a program said.
+func tail(text string) string { return text[max(0, len(text)-20_000):] }
+
+func npm(t *testing.T) (modules string) {
+	t.Helper()
+	path := need(t, "npm")
+	dir, err := place.Install(npmName, "redocly and openapi-typescript from npm", func(dir string) error {
+		_, err := place.Command(t.Context(), dir, path, append([]string{"install", "--no-audit", "--no-fund", "--prefix", dir}, npmPackages...)...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "node_modules")
+}
+
+// python installs schemathesis and openapi-python-client, and returns an environment for them.
+func python(t *testing.T) (path string, env []string) {
+	t.Helper()
+	path = need(t, "python3")
+	requirements, err := filepath.Abs("testdata/requirements.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := strings.TrimSpace(run(t, ".", nil, path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"))
+	name := fmt.Sprintf("%s-%s-%s", pythonName, version, runtime.GOARCH)
+	dir, err := place.Install(name, "schemathesis and openapi-python-client from PyPI", func(dir string) error {
+		_, err := place.Command(t.Context(), dir, path, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:", "--target", dir, "-r", requirements)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, []string{"PYTHONPATH=" + dir, "PATH=" + filepath.Join(dir, "bin") + string(os.PathListSeparator) + os.Getenv("PATH")}
+}
+
+func spec(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// copied puts the files of a folder of testdata into a new one.
+func copied(t *testing.T, from string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", from))); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestLint: the linter's recommended rules, warnings included.
+func TestLint(t *testing.T) {
+	place.Wanted(t)
+	began, modules := time.Now(), npm(t)
+	run(t, t.TempDir(), nil, filepath.Join(modules, ".bin", "redocly"), "lint", "--max-problems", "100", "--format", "stylish", spec(t))
+	place.Report("redocly", "lint", time.Since(began))
+}
+
+// TestGeneratedClients: what the generators make of the description compiles, writes a record and reads it back.
+func TestGeneratedClients(t *testing.T) {
+	place.Wanted(t)
+	b := place.Serve(t, "--bucket", "mem:")
+	env := []string{"SEB_URL=" + b.HTTP(), "SEB_API_KEY=" + place.APIKey}
+	t.Run("typescript", func(t *testing.T) {
+		began, modules, dir := time.Now(), npm(t), copied(t, "typescript")
+		if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+		run(t, dir, nil, filepath.Join(modules, ".bin", "openapi-typescript"), spec(t), "-o", "seb.ts")
+		run(t, dir, nil, filepath.Join(modules, ".bin", "tsc"), "-p", ".")
+		wantRecord(t, b, "typescript", run(t, dir, env, need(t, "node"), "out/main.js"))
+		place.Report("typescript", "generated, compiled, a record written and read", time.Since(began))
+	})
+	t.Run("python", func(t *testing.T) {
+		began, dir := time.Now(), copied(t, "python")
+		path, tools := python(t)
+		// It leaves out, with a warning, bodies and answers of media types that it does not know: text, lines and batches.
+		run(t, dir, tools, path, "-m", "openapi_python_client", "generate", "--path", spec(t), "--config", "config.yaml", "--meta", "none", "--output-path", "seb_client")
+		wantRecord(t, b, "python", run(t, dir, append(env, tools...), path, "main.py"))
+		place.Report("python", "generated, a record written and read", time.Since(began))
+	})
+	t.Run("go", func(t *testing.T) {
+		began, dir, path := time.Now(), copied(t, "go"), need(t, "go")
+		if err := os.Rename(filepath.Join(dir, "main.go.txt"), filepath.Join(dir, "main.go")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/generated\n\ngo 1.26\n\nrequire github.com/oapi-codegen/runtime v1.8.0\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		bin, err := place.Install("oapi-codegen-"+goGenerator[strings.LastIndexByte(goGenerator, '@')+1:], "oapi-codegen from the Go proxy", func(dir string) error {
+			c := exec.CommandContext(t.Context(), path, "install", goGenerator)
+			c.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=")
+			out, err := c.CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, dir, nil, filepath.Join(bin, "oapi-codegen"), "-generate", "types,client", "-package", "main", "-o", "seb.gen.go", spec(t))
+		run(t, dir, []string{"GOFLAGS=-mod=mod"}, path, "mod", "tidy")
+		run(t, dir, nil, path, "vet", ".")
+		wantRecord(t, b, "go", run(t, dir, env, path, "run", "."))
+		place.Report("go", "generated, compiled, a record written and read", time.Since(began))
+	})
+}
+
+// wantRecord: the client says what it has read, and the broker has it.
+func wantRecord(t *testing.T, b *place.Broker, name, said string) {
+	t.Helper()
+	if want := "read: made by " + name; !strings.Contains(said, want) {
+		t.Errorf("the client said %q, want %q", tail(said), want)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.HTTP()+"/record?topic-name="+name+"&offset=0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+place.APIKey)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if value, err := io.ReadAll(resp.Body); err != nil || string(value) != "made by "+name {
+		t.Errorf("the broker has %d %q, %v", resp.StatusCode, value, err)
+	}
+}
+
+// TestSchemathesis: requests that are valid by the description are accepted, others are refused, and each answer is described.
+// SEB_OPENAPI_TIME is how long it looks, by default a minute.
+func TestSchemathesis(t *testing.T) {
+	place.Wanted(t)
+	length := time.Minute
+	if text := os.Getenv("SEB_OPENAPI_TIME"); text != "" {
+		var err error
+		if length, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began, b := time.Now(), place.Serve(t, "--bucket", "mem:")
+	path, env := python(t)
+	testdata, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env[0] += string(os.PathListSeparator) + testdata
+	env = append(env, "SCHEMATHESIS_HOOKS=hooks")
+	said := run(t, t.TempDir(), env, path, "-m", "schemathesis.cli", "--config-file", filepath.Join(testdata, "schemathesis.toml"), "run", b.HTTP()+"/openapi.json",
+		"-H", "Authorization: Bearer "+place.APIKey, "--request-timeout", "30", "--suppress-health-check", "all", "--continue-on-failure", "--no-color",
+		"-n", "1000", "--max-time", fmt.Sprintf("%.0f", length.Seconds()))
+	if log := b.Log(); strings.Contains(log, "level=ERROR") {
+		t.Errorf("the broker said:\n%s", tail(log))
+	}
+	for line := range strings.Lines(said) {
+		if strings.Contains(line, "generated,") {
+			place.Report("schemathesis", strings.TrimSpace(line), time.Since(began))
+		}
+	}
+}

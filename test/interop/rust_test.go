@@ -1,0 +1,50 @@
+package interop
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+// rskafkaVersion is that in testdata/rust/Cargo.lock.
+const rskafkaVersion = "0.6.0"
+
+// rust builds the program in testdata/rust, with the crates that Cargo.lock names.
+func rust(ctx context.Context) (string, error) {
+	cargo, err := needs("cargo", "builds rskafka (Rust 1.85 or later)")
+	if err != nil {
+		return "", err
+	}
+	build := func(dir string) error {
+		_, err := place.Command(ctx, "testdata/rust", cargo, "build", "--quiet", "--locked", "--target-dir", dir)
+		return err
+	}
+	dir, err := place.Install("rskafka-"+rskafkaVersion, "rskafka "+rskafkaVersion+" from its crate", build)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "debug", "place"), build(dir) // the program itself may have changed since
+}
+
+// TestRust writes batches of every codec whose largest timestamp is above that of every record, and reads them.
+func TestRust(t *testing.T) {
+	place.Wanted(t)
+	program, err := rust(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := place.Serve(t)
+	begin := time.Now()
+	c := exec.CommandContext(t.Context(), program)
+	c.Env = append(os.Environ(), "BROKER="+b.Address, "KEY="+place.APIKey)
+	out, err := c.CombinedOutput()
+	if err != nil || string(out) != "40 batches\n" {
+		t.Fatalf("%v: %s", err, out)
+	}
+	report(t, "rskafka", "40 batches in five codecs, their largest timestamp 1 ms above the records", time.Since(begin))
+}

@@ -1,0 +1,335 @@
+package interop
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/program"
+)
+
+// toxiproxyVersion is the one with which sarama runs its suite.
+const toxiproxyVersion = "2.12.0"
+
+// saramaPort is the first of the five ports that the suite connects to: they are written in it.
+const saramaPort = 29091
+
+// saramaKafka is the Kafka that the tests take Seb for, that of package differential.
+const saramaKafka = "4.3.1"
+
+// saramaSuite builds the functional tests of the sarama that testdata/sarama uses, suite in a folder beside the names of its
+// tests, and toxiproxy, which they are run behind.
+func saramaSuite(ctx context.Context) (dir, toxiproxy string, err error) {
+	version, err := place.Command(ctx, "testdata/sarama", "go", "list", "-m", "-f", "{{.Version}}", "github.com/IBM/sarama")
+	if err != nil {
+		return "", "", err
+	}
+	version = strings.TrimSpace(version)
+	dir, err = place.Install("sarama-suite-"+version, "the functional tests of sarama "+version, func(dir string) error {
+		text, err := place.Command(ctx, "testdata/sarama", "go", "mod", "download", "-json", "github.com/IBM/sarama")
+		if err != nil {
+			return err
+		}
+		var module struct{ Dir string }
+		if err := json.Unmarshal([]byte(text), &module); err != nil {
+			return err
+		}
+		source := filepath.Join(dir, "source") // Go does not build in the folder of a module that it has fetched
+		if err := os.CopyFS(source, os.DirFS(module.Dir)); err != nil {
+			return err
+		}
+		names, err := functionalTests(source)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "names"), []byte(strings.Join(names, "\n")+"\n"), 0o600); err != nil {
+			return err
+		}
+		_, err = place.Command(ctx, source, "go", "test", "-c", "-tags", "functional", "-o", filepath.Join(dir, "suite"), ".")
+		return errors.Join(err, os.RemoveAll(source))
+	})
+	if err != nil {
+		return "", "", err
+	}
+	proxy, err := place.Install("toxiproxy-"+toxiproxyVersion, "toxiproxy "+toxiproxyVersion, func(dir string) error {
+		c := exec.CommandContext(ctx, "go", "install", "github.com/Shopify/toxiproxy/v2/cmd/server@v"+toxiproxyVersion)
+		c.Env = append(os.Environ(), "GOBIN="+dir)
+		out, err := c.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	})
+	return dir, filepath.Join(proxy, "server"), err
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
+
+// functionalTests are the names of the tests that only a build with the tag functional has.
+func functionalTests(source string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(source, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.HasPrefix(text, []byte("//go:build functional\n")) {
+			continue
+		}
+		for _, m := range testFunction.FindAllSubmatch(text, -1) {
+			names = append(names, string(m[1]))
+		}
+	}
+	return names, nil
+}
+
+// door is an address at which clients need not show the key: it shows it for them.
+func door(t *testing.T, broker string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	var all sync.WaitGroup
+	t.Cleanup(func() {
+		_ = l.Close()
+		all.Wait()
+	})
+	all.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer client.Close()
+				server, err := new(net.Dialer).DialContext(ctx, "tcp", broker)
+				if err != nil {
+					return
+				}
+				defer server.Close()
+				if err := showKey(server); err != nil {
+					t.Error(err)
+					return
+				}
+				done := make(chan struct{}, 2)
+				for _, to := range [][2]net.Conn{{client, server}, {server, client}} {
+					all.Go(func() {
+						_, _ = io.Copy(to[0], to[1])
+						done <- struct{}{}
+					})
+				}
+				<-done // whichever side ends, the connection is no more
+			})
+		}
+	})
+	return l.Addr().String()
+}
+
+// showKey is the handshake of SASL with the mechanism PLAIN.
+func showKey(c net.Conn) error {
+	hello := kmsg.NewPtrSASLHandshakeRequest()
+	hello.Mechanism = "PLAIN"
+	hello.SetVersion(1)
+	key := kmsg.NewPtrSASLAuthenticateRequest()
+	key.SASLAuthBytes = []byte("\x00sarama\x00" + place.APIKey)
+	for _, r := range []kmsg.Request{hello, key} {
+		if _, err := c.Write(kmsg.NewRequestFormatter().AppendRequest(nil, r, 0)); err != nil {
+			return err
+		}
+		head := make([]byte, 8)
+		if _, err := io.ReadFull(c, head); err != nil {
+			return err
+		}
+		body := make([]byte, binary.BigEndian.Uint32(head)-4)
+		if _, err := io.ReadFull(c, body); err != nil {
+			return err
+		}
+		if code := binary.BigEndian.Uint16(body); code != 0 {
+			return fmt.Errorf("error code %d to the key", code)
+		}
+	}
+	return nil
+}
+
+// proxies starts a toxiproxy with proxies kafka1 to kafka5 in front of an address, at the ports that the suite knows. It
+// returns the URL at which they are commanded.
+func proxies(t *testing.T, path, upstream string) string {
+	t.Helper()
+	type proxy struct {
+		Name     string `json:"name"`
+		Listen   string `json:"listen"`
+		Upstream string `json:"upstream"`
+		Enabled  bool   `json:"enabled"`
+	}
+	var list []proxy
+	for i := range 5 {
+		list = append(list, proxy{fmt.Sprintf("kafka%d", i+1), fmt.Sprintf("127.0.0.1:%d", saramaPort+i), upstream, true})
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	host, port, _ := net.SplitHostPort(address)
+	p, err := program.Start(path, []string{"LOG_LEVEL=error"}, nil, "-host", host, "-port", port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	text, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		var resp *http.Response
+		if resp, err = http.Post("http://"+address+"/populate", "application/json", bytes.NewReader(text)); err == nil {
+			said, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusCreated {
+				t.Fatalf("toxiproxy on the ports from %d: %s", saramaPort, said)
+			}
+			return "http://" + address
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal(err, p.Log())
+	return ""
+}
+
+// suiteLine is a line of the suite that says which test the next lines are of, or how a test has ended. Parts of tests are not looked at.
+var suiteLine = regexp.MustCompile(`^\x16(?:=== [A-Z]+ +([^/\s]*)\S*|--- (PASS|FAIL|SKIP): ([^/\s]+) \(.*)$`)
+
+// outcome is how a test of the suite has ended, and the end of what it has printed.
+type outcome struct{ end, said string }
+
+// runSuite runs tests of the suite.
+func runSuite(t *testing.T, suite, dir, url string, names []string) map[string]*outcome {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), suite, "-test.v=test2json", "-test.timeout="+suiteMax.String(),
+		"-test.run=^("+strings.Join(names, "|")+")$")
+	c.Dir = dir
+	// Without a PATH there is no docker, which some of the tests call to stop a broker.
+	c.Env = []string{"TOXIPROXY_ADDR=" + url, "KAFKA_VERSION=" + saramaKafka}
+	out, err := c.CombinedOutput()
+	all, now := map[string]*outcome{}, ""
+	for line := range strings.Lines(string(out)) {
+		m := suiteLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m != nil && m[2] == "" {
+			now = m[1]
+			continue
+		}
+		if m != nil {
+			now = m[3]
+		}
+		if all[now] == nil {
+			all[now] = &outcome{}
+		}
+		if m != nil {
+			all[now].end = m[2]
+		}
+		all[now].said += line
+	}
+	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		t.Errorf("the suite: %v\n%s", err, out[max(0, len(out)-saidMax):])
+	}
+	return all
+}
+
+const (
+	// suiteMax bounds a run of the suite, which needs five minutes.
+	suiteMax = 15 * time.Minute
+	// saidMax is how much of what a test has printed is shown.
+	saidMax = 3000
+)
+
+// TestSaramaSuite runs sarama's own functional tests against one broker. They expect five Kafkas behind toxiproxy, without a
+// password: the proxies lead to a door that shows the key, so the tests are as they come. Those that cannot pass are in saramaNot.
+func TestSaramaSuite(t *testing.T) {
+	place.Wanted(t)
+	dir, toxiproxy, err := saramaSuite(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "names"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Fields(string(text))
+	if len(all) != saramaTests {
+		t.Errorf("the suite has %d tests, want %d: look at the new ones, and change saramaTests", len(all), saramaTests)
+	}
+	var run []string
+	for _, name := range all {
+		if saramaNot[name].end != notRun {
+			run = append(run, name)
+		}
+	}
+	for name, x := range saramaNot {
+		if !slices.Contains(all, name) {
+			t.Errorf("%s is listed (%s), and the suite has no such test", name, x.reason)
+		}
+	}
+
+	// As in Kafka's settings for the suite, topics are not made by asking for them.
+	b := place.Serve(t, "--kafka-advertise", fmt.Sprintf("127.0.0.1:%d", saramaPort), "--auto-create-topics=false")
+	url := proxies(t, toxiproxy, door(t, b.Address))
+	begin := time.Now()
+	suite := filepath.Join(dir, "suite")
+	ends := runSuite(t, suite, b.Dir, url, run)
+	// A test that fails for want of time is run again, as sarama's own Makefile does.
+	var again []string
+	for _, name := range run {
+		if x := ends[name]; x != nil && x.end == "FAIL" && saramaNot[name].end == "" {
+			t.Logf("%s failed and is run again:\n%s", name, x.said[max(0, len(x.said)-saidMax):])
+			again = append(again, name)
+		}
+	}
+	if len(again) > 0 {
+		maps.Copy(ends, runSuite(t, suite, b.Dir, url, again))
+	}
+
+	counts := map[string]int{}
+	for _, name := range run {
+		x, listed := ends[name], saramaNot[name]
+		if x == nil || x.end == "" {
+			t.Errorf("%s has no end", name)
+			continue
+		}
+		counts[x.end]++
+		want := cmp.Or(listed.end, "PASS")
+		if x.end == want {
+			continue
+		}
+		t.Errorf("%s: %s, want %s %s\n%s", name, x.end, want, listed.reason, x.said[max(0, len(x.said)-saidMax):])
+	}
+	report(t, "sarama", "its functional tests, toxiproxy between", time.Since(begin), fmt.Sprintf(
+		"%d run, %d passed, %d failed as listed, %d skipped themselves, %d not run",
+		len(run), counts["PASS"], counts["FAIL"], counts["SKIP"], len(all)-len(run)))
+}

@@ -1,0 +1,141 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/interop/place"
+)
+
+// kafkajsVersion is that of the client of JavaScript; it has no parts that are compiled.
+const kafkajsVersion = "2.2.4"
+
+// snippets are the programs of docs/kafka.md: the language of their block, the file, and what runs them.
+var snippets = []struct {
+	language, file string
+	run            func(t *testing.T, b *place.Broker, file string) *exec.Cmd
+}{
+	{"sh", "kcat.sh", func(t *testing.T, b *place.Broker, file string) *exec.Cmd {
+		k := newKcat(t, b, "PLAIN")
+		c := exec.CommandContext(t.Context(), "sh", "-e", file)
+		c.Dir = t.TempDir()
+		c.Env = append(os.Environ(), k.env[0], "PATH="+filepath.Dir(k.path)+":"+os.Getenv("PATH"))
+		return c
+	}},
+	{"python", "python.py", func(t *testing.T, b *place.Broker, file string) *exec.Cmd {
+		p := newPython(t, b)
+		c := exec.CommandContext(t.Context(), p.path, file)
+		c.Env = p.env
+		return c
+	}},
+	{"javascript", "javascript.js", func(t *testing.T, _ *place.Broker, file string) *exec.Cmd {
+		node, err := needs("node", "kafkajs runs in")
+		if err != nil {
+			t.Fatal(err)
+		}
+		modules, err := kafkajs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := exec.CommandContext(t.Context(), node, file)
+		c.Env = append(os.Environ(), "NODE_PATH="+modules, "KAFKAJS_NO_PARTITIONER_WARNING=1")
+		return c
+	}},
+	{"go", "go/main.go", func(t *testing.T, _ *place.Broker, file string) *exec.Cmd {
+		c := exec.CommandContext(t.Context(), "go", "run", file)
+		c.Env = os.Environ()
+		return c
+	}},
+}
+
+// kafkajs installs it from npm and returns the folder that node looks for modules in.
+func kafkajs(ctx context.Context) (dir string, err error) {
+	npm, err := needs("npm", "fetches kafkajs")
+	if err != nil {
+		return "", err
+	}
+	dir, err = place.Install("kafkajs-"+kafkajsVersion, "kafkajs "+kafkajsVersion+" from npm", func(dir string) error {
+		if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{}"), 0o600); err != nil {
+			return err
+		}
+		_, err := place.Command(ctx, dir, npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "kafkajs@"+kafkajsVersion)
+		if err != nil {
+			return fmt.Errorf("npm (it needs its registry, or a mirror that npm is told about): %w", err)
+		}
+		return nil
+	})
+	return filepath.Join(dir, "node_modules"), err
+}
+
+// TestSnippetsInDocs: the programs of docs/kafka.md are the files that TestSnippets runs.
+func TestSnippetsInDocs(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/kafka.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(doc), "\n## Examples\n")
+	if !found {
+		t.Fatal("docs/kafka.md has no section Examples")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	var got, want []string
+	for i, block := range strings.Split(section, "\n```") {
+		if i%2 == 1 {
+			got = append(got, block)
+		}
+	}
+	for _, s := range snippets {
+		text, err := os.ReadFile(filepath.Join("testdata/snippets", s.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.language == "go" { // whose file has a comment that says so much
+			_, program, _ := strings.Cut(string(text), "\n")
+			text = []byte(program)
+		}
+		want = append(want, s.language+"\n"+strings.TrimSuffix(string(text), "\n"))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the programs in docs/kafka.md are\n%s\nand the files say\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestSnippets runs the programs of docs/kafka.md.
+func TestSnippets(t *testing.T) {
+	place.Wanted(t)
+	for _, s := range snippets {
+		t.Run(s.language, func(t *testing.T) {
+			t.Parallel()
+			b := place.Serve(t)
+			file, err := filepath.Abs(filepath.Join("testdata/snippets", s.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := s.run(t, b, file)
+			c.Env = append(c.Env, "BROKER="+b.Address, "KEY="+place.APIKey)
+			c.WaitDelay = time.Second
+			begin := time.Now()
+			out, err := c.CombinedOutput()
+			if errors.Is(err, exec.ErrWaitDelay) {
+				err = nil
+			}
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for _, want := range []string{"rose is red", "lily is white"} {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("it does not say %q: %s", want, out)
+				}
+			}
+			report(t, "docs/kafka.md", "the "+s.file+" of the examples", time.Since(begin))
+		})
+	}
+}

@@ -1,0 +1,119 @@
+// Command onboarding runs the example of docs/onboarding.md: a month of made-up users in a minute or two, a real broker and a real
+// receiver that are killed in between, and a comparison of the mails with what the definitions of the triggers say.
+//
+//	onboarding -users 10000
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+type options struct {
+	users    int
+	seed     uint64
+	day      time.Duration
+	dir      string
+	triggers string
+	seb      string
+	s3       bool
+	progress io.Writer
+}
+
+func main() {
+	o := options{progress: io.Discard}
+	flag.IntVar(&o.users, "users", 10_000, "how many users sign up")
+	flag.Uint64Var(&o.seed, "seed", 1, "what they do depends on it")
+	flag.DurationVar(&o.day, "day", 2500*time.Millisecond, "how long a day is")
+	flag.StringVar(&o.dir, "dir", "", "an empty folder to work in, which is kept (default: a temporary one, which is kept if something is wrong)")
+	flag.StringVar(&o.triggers, "triggers", "test/onboarding/triggers", "folder of the triggers")
+	flag.StringVar(&o.seb, "seb", "", "the program to run (default: it is built)")
+	flag.BoolVar(&o.s3, "s3", false, "with the S3 server of the tests, instead of a bucket on disk")
+	flag.Parse()
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		o.progress = os.Stderr
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := onboard(ctx, &o); err != nil {
+		fmt.Fprintln(os.Stderr, "onboarding:", err)
+		os.Exit(1)
+	}
+}
+
+// onboard prints what came of it, and returns an error if that is not what it should be.
+func onboard(ctx context.Context, o *options) error {
+	if o.users < 1 || o.day < 100*time.Millisecond {
+		return fmt.Errorf("-users: %d, want 1 or more; -day: %v, want 100ms or more", o.users, o.day)
+	}
+	temporary := o.dir == ""
+	if temporary {
+		dir, err := os.MkdirTemp("", "onboarding-*")
+		if err != nil {
+			return err
+		}
+		o.dir = dir
+	} else if there, err := os.ReadDir(o.dir); err == nil && len(there) > 0 {
+		return fmt.Errorf("-dir: %s is not empty", o.dir)
+	}
+	rep, err := run(ctx, o, os.Stdout)
+	if err != nil {
+		return fmt.Errorf("%w (see %s)", err, o.dir)
+	}
+	rep.print(os.Stdout)
+	if !rep.ok() {
+		return fmt.Errorf("the mails are not those that should be (see %s)", o.dir)
+	}
+	if temporary {
+		return os.RemoveAll(o.dir)
+	}
+	return nil
+}
+
+// run lets a month pass, and compares.
+func run(ctx context.Context, o *options, out io.Writer) (rep *report, err error) {
+	compressed := filepath.Join(o.dir, "triggers")
+	if err := os.MkdirAll(compressed, 0o750); err != nil {
+		return nil, err
+	}
+	rules, err := compress(o.triggers, compressed, o.day)
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWorld(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.stop()) }()
+	if err := errors.Join(w.startReceiver(), w.startBroker()); err != nil {
+		return nil, err
+	}
+	l := life{world: w, o: o, rules: rules, out: out}
+	if l.client, err = w.client(); err != nil {
+		return nil, err
+	}
+	defer l.client.Close()
+	if err := l.begin(ctx, compressed); err != nil {
+		return nil, err
+	}
+	if err := l.month(ctx); err != nil {
+		return nil, err
+	}
+	return l.end(ctx)
+}
+
+// bar shows how far something is.
+func (o *options) bar(what string, n int) *progressbar.ProgressBar {
+	return progressbar.NewOptions(n, progressbar.OptionSetDescription(what), progressbar.OptionSetWriter(o.progress),
+		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+}

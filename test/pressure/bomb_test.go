@@ -1,0 +1,104 @@
+package pressure
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/hostile"
+)
+
+// TestDecompressionBombs: batches that become as large as is allowed, and far larger, from many clients at once, and read
+// back decompressed by many, in every codec, do not take more memory than there is.
+func TestDecompressionBombs(t *testing.T) {
+	b := start(t, "--batch-wait-time", "0")
+	allowed, over := make([]byte, 7<<20), make([]byte, 64<<20)
+	r := rand.NewChaCha8([32]byte{1})
+	_, _ = r.Read(allowed[:32<<10]) // so that the ratio is not what is refused
+	_, _ = r.Read(over[:256<<10])
+	var stored, refused, busy atomic.Int64
+	for codec := record.Gzip; codec <= record.Zstd; codec++ {
+		good, bomb := hostile.Batch(codec, allowed), hostile.Batch(codec, over)
+		topic := "bomb-" + codec.String()
+		var wg sync.WaitGroup
+		for i := range 24 {
+			wg.Go(func() {
+				for j := range 4 {
+					body, want := good, http.StatusCreated
+					if (i+j)%2 == 0 {
+						body, want = bomb, http.StatusRequestEntityTooLarge
+					}
+					switch status, answer := b.send(topic, body); status {
+					case want:
+						map[bool]*atomic.Int64{true: &stored, false: &refused}[want == http.StatusCreated].Add(1)
+					case http.StatusTooManyRequests:
+						busy.Add(1)
+					default:
+						t.Errorf("%s, %d bytes: %d %.300s, want %d", codec, len(body), status, answer, want)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for range 24 {
+			wg.Go(func() {
+				for _, kind := range []string{api.JSON, api.NDJSON, api.Multipart, "text/event-stream"} {
+					b.drink(topic, kind)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	t.Logf("%d batches stored, %d refused as too large, %d as too much at once", stored.Load(), refused.Load(), busy.Load())
+	if stored.Load() == 0 || refused.Load() == 0 {
+		t.Error("some kind of request never came through")
+	}
+	b.alive()
+	b.produce("after", 0)
+	b.within(limit)
+}
+
+// send posts batches and returns the answer.
+func (b *broker) send(topic string, body []byte) (status int, answer []byte) {
+	req, err := http.NewRequest(http.MethodPost, b.url+"/records?topic-name="+topic, bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", api.RecordBatch)
+	req.Header.Set("Accept", "*/*")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.t.Error(err)
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	answer, _ = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer
+}
+
+// drink reads all of a topic, and takes whatever comes.
+func (b *broker) drink(topic, kind string) {
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Second)
+	defer cancel()
+	url := fmt.Sprintf("%s/records?topic-name=%s&offset=0&max-records=1000&timeout=0s", b.url, topic)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Accept", kind)
+	if resp, err := http.DefaultClient.Do(req); err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body) // the time may be over
+		resp.Body.Close()
+	}
+}

@@ -1,0 +1,81 @@
+package s3proxy_test
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/s3proxy"
+	"github.com/sebbroker/seb/test/s3server"
+)
+
+func open(t *testing.T) (*s3proxy.Proxy, objstore.Store) {
+	t.Helper()
+	server := s3server.ForTest(t)
+	p, err := s3proxy.New(server.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
+	s, err := objstore.Open(t.Context(), p.Spec("a/b"), objstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, s
+}
+
+func TestRequestsAreCountedByWhatTheyAre(t *testing.T) {
+	p, s := open(t)
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(s.Put(t.Context(), "s0000/wal/1/1", objstore.NewBody([]byte("four"))))
+	do(s.Put(t.Context(), "s0000/wal/1/2", objstore.NewBody([]byte("nine char"))))
+	do(s.Put(t.Context(), "s0000/snap/1", objstore.NewBody([]byte("x"))))
+	o, err := s.Get(t.Context(), "s0000/wal/1/2", objstore.Whole)
+	do(err)
+	b, err := io.ReadAll(o.Body)
+	do(err)
+	do(o.Body.Close())
+	if string(b) != "nine char" {
+		t.Errorf("read %q through the proxy", b)
+	}
+	before := p.Counts()
+	_, _, err = s.List(t.Context(), objstore.ListOptions{Prefix: "s0000/wal/"})
+	do(err)
+	do(s.Delete(t.Context(), "s0000/wal/1/1", "s0000/wal/1/2"))
+	do(s.Delete(t.Context(), "s0000/snap/1"))
+
+	if got, want := p.Counts().Sub(before).String(), "1 DELETE many, 1 DELETE snap, 1 LIST wal"; got != want {
+		t.Errorf("counted %q, want %q", got, want)
+	}
+	all := p.Counts()
+	if all.Of(s3proxy.Put) != 3 || all.Of(s3proxy.Put, "wal") != 2 || all.Of(s3proxy.Get, "wal", "pack") != 1 || all.Total() != 7 {
+		t.Errorf("counted %v", all)
+	}
+	if got := all.Without("wal", "many").String(); got != "1 DELETE snap, 1 PUT snap" {
+		t.Errorf("without slots: %q", got)
+	}
+	if got, want := p.Puts()["wal"], (s3proxy.Sizes{Count: 2, Bytes: 13, Max: 9}); got != want {
+		t.Errorf("bodies %+v, want %+v", got, want)
+	}
+}
+
+func TestRequestsAreHeldUp(t *testing.T) {
+	p, s := open(t)
+	const delay = 30 * time.Millisecond
+	p.SetDelay(delay)
+	begin := time.Now()
+	if err := s.Put(t.Context(), "s0000/wal/1/1", objstore.NewBody([]byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took < delay {
+		t.Errorf("a PUT took %v", took)
+	}
+}

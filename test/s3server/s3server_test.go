@@ -1,0 +1,67 @@
+package s3server_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/s3server"
+)
+
+func TestServerKeepsItsObjectsOverACrash(t *testing.T) {
+	server := s3server.ForTest(t)
+	store, err := objstore.Open(t.Context(), server.Spec("prefix"), objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put(t.Context(), "key", objstore.NewBody([]byte("value"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Restart(t.Context()); err == nil {
+		t.Fatal("a running server was started again")
+	}
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Get(t.Context(), "key", objstore.Whole); !errors.Is(err, objstore.ErrNoVerdict) {
+		t.Fatalf("a dead server gives %v", err)
+	}
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	object, err := store.Get(t.Context(), "key", objstore.Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(object.Body)
+	if err := errors.Join(err, object.Body.Close()); err != nil || string(data) != "value" {
+		t.Fatalf("%q, %v", data, err)
+	}
+	for range 2 {
+		if err := server.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestStartSaysWhyItFailed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no S3 server")
+	}
+	t.Setenv(s3server.BinaryVariable, filepath.Join(t.TempDir(), "missing"))
+	if _, err := s3server.Start(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), s3server.BinaryVariable) {
+		t.Fatalf("a missing binary gives %v", err)
+	}
+	script := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho it is out of order\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(s3server.BinaryVariable, script)
+	if _, err := s3server.Start(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "out of order") {
+		t.Fatalf("a broken binary gives %v", err)
+	}
+}

@@ -1,0 +1,426 @@
+package sim
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sim/watch"
+)
+
+// node is a machine: one run after another.
+type node struct {
+	w        *world
+	id       int
+	readOnly bool
+	run      *run // nil between runs
+	runs     int
+	skew     int64 // of its wall clock
+	rate     int64 // of all its clocks: too fast by so many parts in a million
+	accept   bool  // its next run starts with --accept-clock
+	cut      cut   // what does not get through between it and the store
+
+	folderless bool
+	seen       *core.Seen // what its data folder remembers
+}
+
+// run is one process: a core and the shell that performs its effects.
+type run struct {
+	n        *node
+	core     *core.Core
+	dead     bool
+	paused   bool
+	inbox    []func() // while paused
+	pending  []*op    // not handed to the core yet
+	creating bool     // topics again, in a while
+	firstAt  int64    // when the first of them came
+	wakeAt   int64
+	out      map[*op]bool // every op that has no answer yet
+	bodies   map[*core.Frozen][]byte
+	images   map[core.OpID][]byte // encoded snapshots
+	confirm  map[uint64]int64     // tags asked: the chain's length when asked
+	seen     map[partKey]int64    // highest next offset served
+	rules    ruleState
+	packing  bool
+	packed   uint64         // packs begun
+	engine   *watch.Broker  // of triggers; nil: there is none
+	shown    state.Position // when the engine was told last
+	was      core.Role
+	clock    clock
+	saw      *core.Seen // what the data folder remembered when it started
+}
+
+func (n *node) start() {
+	if n.run != nil {
+		return
+	}
+	n.runs++
+	w := n.w
+	n.startClock()
+	r := &run{
+		n: n, out: map[*op]bool{}, bodies: map[*core.Frozen][]byte{}, images: map[core.OpID][]byte{},
+		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(), saw: n.seen,
+	}
+	r.core = core.New(core.Config{
+		ReadOnly: n.readOnly, Advertised: string(rune('a' + n.id)), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
+		GarbageWait: core.Duration(w.cfg.GarbageWait), Seen: n.seen,
+	})
+	w.stats.Starts++
+	for _, other := range w.nodes {
+		if other.run != nil && other.run.core.Role() == core.RoleStarting {
+			w.stats.Together++
+			break
+		}
+	}
+	n.run = r
+	r.startClock()
+	if w.watch != nil {
+		r.engine = w.watch.Start(r)
+	}
+	w.logf("node %d starts run %d", n.id, n.runs)
+	w.mark("start", uint64(n.id))
+	r.step(&core.Event{Kind: core.EvStart})
+	if n.readOnly {
+		r.step(&core.Event{Kind: core.EvReaders, Waiting: true})
+	}
+}
+
+// kill ends a run as SIGKILL does; what it sent to the store goes its way.
+func (n *node) kill(why string) {
+	r := n.run
+	if r == nil {
+		return
+	}
+	n.w.logf("node %d %s", n.id, why)
+	n.w.mark(why, uint64(n.id))
+	r.dead = true
+	n.run = nil
+	for _, o := range sortedOps(r.out) {
+		o.answer(unknown, 0)
+	}
+	r.engine.Kill()
+	if n.w.late() && r.core.Role() == core.RoleFenced {
+		return // another leads and answers: it does not stand again (rule R6)
+	}
+	back := n.w.around(n.w.crashRand, n.w.cfg.Restart)
+	if n.w.calm {
+		back = min(back, 5*time.Second)
+	}
+	n.w.after(back, n.start)
+}
+
+func (n *node) resume() {
+	r := n.run
+	if r == nil || !r.paused {
+		return
+	}
+	r.paused = false
+	inbox := r.inbox
+	r.inbox = nil
+	n.w.logf("node %d resumes", n.id)
+	for _, f := range inbox {
+		r.deliver(f)
+	}
+}
+
+// deliver runs f in the process, unless that is dead; a paused one runs it later.
+func (r *run) deliver(f func()) {
+	switch {
+	case r.dead:
+	case r.paused:
+		r.inbox = append(r.inbox, f)
+	default:
+		f()
+		r.pump()
+		r.remember()
+		r.look()
+	}
+}
+
+// remember saves the position of a leader in the data folder.
+func (r *run) remember() {
+	s := r.core.State()
+	if r.n.folderless || r.dead || r.core.Role() != core.RoleLeader || r.n.seen != nil && r.n.seen.Slot == s.Pos.Slot && r.n.seen.Nonce == s.Nonce {
+		return
+	}
+	r.n.seen = &core.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot}
+}
+
+// step gives the core an event and performs what follows.
+func (r *run) step(ev *core.Event) {
+	var fx core.Effects
+	r.core.Step(r.n.w.now, ev, &fx)
+	if fx.Wake > 0 && fx.Wake != r.wakeAt {
+		r.wakeAt = fx.Wake
+		r.n.w.after(time.Duration(fx.Wake-r.n.w.now), func() {
+			r.deliver(func() { r.step(&core.Event{Kind: core.EvTick}) })
+		})
+	}
+	for i := range fx.List {
+		if r.dead {
+			return
+		}
+		r.perform(fx.List[i])
+	}
+}
+
+// perform does one effect, after its delay.
+func (r *run) perform(e core.Effect) {
+	switch e.Kind {
+	case core.EffCommit:
+		r.commit(e.Frozen)
+	case core.EffUnknown:
+		r.answerAll(e.Frozen.Proposal, func(o *op, why core.Rejection, _ int64) {
+			if why == core.RejectNone {
+				o.answer(unknown, 0)
+				return
+			}
+			o.answer(outcomeOf(why), 0)
+		})
+	case core.EffReject:
+		r.answerAll(e.Proposal, func(o *op, why core.Rejection, base int64) {
+			if why == core.RejectNone {
+				why = e.Reject
+			}
+			o.answer(outcomeOf(why), base)
+		})
+	case core.EffRole:
+		r.role(e)
+	case core.EffAlarm:
+		r.n.w.check.alarm(r, e.Err)
+	case core.EffConfirmed:
+		r.n.w.check.confirmed(r, e)
+	case core.EffApplied:
+	case core.EffCollect:
+		c := &collection{r: r, op: e.Op, judge: core.NewCollector(e.View, nil)}
+		c.list(core.WALPrefix(0), "")
+	case core.EffNonce:
+		var id record.ID
+		binary.LittleEndian.PutUint64(id[:], r.n.w.idRand.Uint64())
+		binary.LittleEndian.PutUint64(id[8:], r.n.w.idRand.Uint64())
+		r.n.w.after(0, func() { r.deliver(func() { r.step(&core.Event{Kind: core.EvNonce, Op: e.Op, Nonce: id}) }) })
+	default:
+		r.prepare(&e)
+		delay := time.Duration(e.Delay)
+		delay += r.n.w.upTo(r.n.w.schedRand, delay/2)
+		r.n.w.after(delay, func() {
+			if !r.dead {
+				r.send(e)
+			}
+		})
+	}
+}
+
+// prepare fixes the bytes of a PUT at its first attempt (rule R1).
+func (r *run) prepare(e *core.Effect) {
+	switch e.Kind {
+	case core.EffPutData:
+		if e.Attempt == 0 {
+			r.n.w.check.frozen(r, e.Frozen)
+			crc := r.encode(e.Frozen)
+			r.step(&core.Event{Kind: core.EvEncoded, Op: e.Op, HeadCRC: crc})
+		}
+		e.Body = r.bodies[e.Frozen]
+	case core.EffPutSnapshot:
+		if e.Attempt == 0 {
+			// Without the frame of a snapshot: compression would take most of a run's time.
+			r.images[e.Op] = state.EncodeMessage(e.View)
+			r.n.w.check.snapAt[e.Key] = e.View.Pos
+		}
+		e.Body = r.images[e.Op]
+	}
+}
+
+func (r *run) encode(f *core.Frozen) uint32 {
+	ops, _ := f.Proposal.User.([]*op) // none: the core's own
+	var parts [][]byte
+	for _, i := range f.Order {
+		o := ops[len(f.Proposal.Ops)+int(i)]
+		f.Place(i, o.data)
+		parts = append(parts, o.data)
+	}
+	prefix, crc, err := f.Encode(parts)
+	if err != nil {
+		r.n.w.fail("encode: %v", err)
+		return 0
+	}
+	r.bodies[f] = slices.Concat(append([][]byte{prefix}, parts...)...)
+	return crc
+}
+
+// leaveMost is how long a broker that is done may take to leave: the heavy tail of its time must not outlast the calm.
+const leaveMost = 30 * time.Second
+
+// role follows what the core became.
+func (r *run) role(e core.Effect) {
+	w := r.n.w
+	w.logf("node %d run %d is %s in epoch %d", r.n.id, r.n.runs, e.Role, e.Epoch)
+	w.mark("role", uint64(r.n.id), uint64(e.Role), uint64(e.Epoch))
+	switch e.Role {
+	case core.RoleLeader:
+		w.stats.Leaders++
+		r.leads()
+		w.check.led(r)
+		r.createTopics()
+	case core.RoleFenced:
+		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {
+			if !r.dead {
+				r.n.kill("leaves after it was fenced")
+			}
+		})
+	case core.RoleStopped:
+		w.check.stopped(r, e.Err)
+		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {
+			if !r.dead {
+				r.n.kill("leaves after it stopped")
+			}
+		})
+	}
+}
+
+// createTopics proposes the topics that are missing, again and again while it leads: who waits for one would wait for ever.
+func (r *run) createTopics() {
+	w := r.n.w
+	again := func(o *op) {
+		if o.outcome != acked && !r.creating {
+			r.creating = true
+			w.after(time.Second, func() {
+				if r.creating = false; !r.dead && r.core.Role() == core.RoleLeader {
+					r.createTopics()
+				}
+			})
+		}
+	}
+	for _, t := range w.topics {
+		if r.core.State().TopicByName(t.name) == nil {
+			r.submit(&op{w: w, run: r, create: t.name, settings: t.settings(), done: again})
+		}
+	}
+}
+
+// submit queues an op; it is answered exactly once.
+func (r *run) submit(o *op) {
+	o.run = r
+	r.out[o] = true
+	if len(r.pending) == 0 {
+		r.firstAt = r.n.w.now
+		r.n.w.after(r.n.w.cfg.BatchWait, func() { r.deliver(func() {}) })
+	}
+	r.pending = append(r.pending, o)
+}
+
+const opsPerSlot = 64
+
+// pump freezes what is due while the window has room.
+func (r *run) pump() {
+	w := r.n.w
+	for len(r.pending) > 0 && r.core.Room() && w.now-r.firstAt >= int64(w.cfg.BatchWait) && !r.dead && !r.held() {
+		ops := r.pending[:min(len(r.pending), opsPerSlot)]
+		r.pending = r.pending[len(ops):]
+		at, _ := r.time()
+		r.step(&core.Event{Kind: core.EvFreeze, Proposal: r.proposal(ops), Wall: at})
+		r.n.w.check.window(r)
+	}
+}
+
+// proposal makes one of ops: topic creations first.
+func (r *run) proposal(ops []*op) *core.Proposal {
+	p := &core.Proposal{}
+	var order, rest []*op
+	for _, o := range ops {
+		if o.rec != nil {
+			p.Ops = append(p.Ops, r.change(o))
+			order = append(order, o)
+			continue
+		}
+		if o.create == "" {
+			rest = append(rest, o)
+			continue
+		}
+		var id record.ID
+		binary.LittleEndian.PutUint64(id[:], r.n.w.idRand.Uint64())
+		binary.LittleEndian.PutUint64(id[8:], r.n.w.idRand.Uint64())
+		p.Ops = append(p.Ops, core.Op{Record: state.Record{
+			Kind: state.TopicCreate, Topic: id, Name: o.create, Partitions: uint32(cmp.Or(o.parts, r.n.w.cfg.Parts)), Settings: o.settings,
+		}})
+		order = append(order, o)
+	}
+	for _, o := range rest {
+		a := core.Append{
+			Partition: o.key.part, Span: uint32(len(o.values)), Records: uint32(len(o.values)), Bytes: uint32(len(o.data)),
+			Expected: o.expected, Idempotent: o.batch != nil, MinTime: o.sum.MinTimestamp, MaxTime: o.sum.MaxTimestamp,
+		}
+		if o.batch != nil {
+			a.Producer = *o.batch
+		}
+		if s := r.core.State(); s != nil {
+			if t := s.TopicByName(o.key.topic); t != nil {
+				a.Topic = t.ID
+			}
+		}
+		p.Appends = append(p.Appends, a)
+		order = append(order, o)
+	}
+	p.User = order
+	return p
+}
+
+// change makes the proposal of a trim or of a committed offset: its topic's id is known when the broker leads.
+func (r *run) change(o *op) core.Op {
+	rec := *o.rec
+	if s := r.core.State(); s != nil && o.key.topic != "" {
+		if t := s.TopicByName(o.key.topic); t != nil {
+			rec.Topic = t.ID
+		}
+	}
+	return core.Op{Record: rec, Conditional: o.conditional, Expected: o.expected}
+}
+
+// commit acknowledges a slot's ops.
+func (r *run) commit(f *core.Frozen) {
+	delete(r.bodies, f)
+	r.n.w.mark("commit", f.Head.Slot, uint64(f.Head.Epoch))
+	r.n.w.check.committed(r, f)
+	p := f.Proposal
+	ops, _ := p.User.([]*op)
+	for i, o := range ops {
+		switch {
+		case i < len(p.Ops):
+			o.why, o.next = p.Ops[i].Err, p.Ops[i].Next
+			o.answer(outcomeOf(o.why), 0)
+		default:
+			a := &p.Appends[i-len(p.Ops)]
+			o.why, o.next = a.Err, a.Next
+			o.answer(outcomeOf(a.Err), a.Base)
+		}
+	}
+}
+
+func outcomeOf(why core.Rejection) outcome {
+	switch why {
+	case core.RejectNone, core.RejectDuplicate:
+		return acked
+	case core.RejectUnknown:
+		return unknown
+	}
+	return rejectedFor
+}
+
+// answerAll answers a proposal's ops; f gets why each was left out of the slot, or RejectNone.
+func (r *run) answerAll(p *core.Proposal, f func(o *op, why core.Rejection, base int64)) {
+	ops, _ := p.User.([]*op)
+	for i, o := range ops {
+		if i < len(p.Ops) {
+			o.why, o.next = p.Ops[i].Err, p.Ops[i].Next
+			f(o, o.why, 0)
+			continue
+		}
+		a := &p.Appends[i-len(p.Ops)]
+		o.why, o.next = a.Err, a.Next
+		f(o, a.Err, a.Base)
+	}
+}

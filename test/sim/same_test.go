@@ -1,0 +1,96 @@
+package sim_test
+
+import (
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/test/sim"
+)
+
+var sameFlag = flag.Int("same", 10, "number of seeds that are run several times and compared")
+
+// sameSeed is one of the seeds that are compared: of ten one is a month, one has a loss, and one wrong clocks.
+func sameSeed(i int) uint64 {
+	switch i % 10 {
+	case 7:
+		return sim.Clocks + 1 + uint64(i)
+	case 8:
+		return sim.Losses + 1 + uint64(i)
+	case 9:
+		return sim.Months + 1 + uint64(i)
+	}
+	return 1000 + uint64(i)
+}
+
+// outcome is what must not differ between two runs of a seed.
+type outcome struct {
+	hash  uint64
+	stats sim.Stats
+	trace [sha256.Size]byte
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("hash %016x, trace %x", o.hash, o.trace[:8])
+}
+
+func traced(t *testing.T, seed uint64) outcome {
+	h := sha256.New()
+	res := sim.Run(sim.Draw(seed), h)
+	if res.Err != nil {
+		t.Errorf("seed %d: %v", seed, res.Err)
+	}
+	return outcome{res.Hash, res.Stats, [sha256.Size]byte(h.Sum(nil))}
+}
+
+// TestDeterminism: the same seed gives the same run to the last word of its trace, whatever the number of threads, and
+// beside other runs.
+func TestDeterminism(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	alone := make([]outcome, *sameFlag)
+	for i := range alone {
+		alone[i] = traced(t, sameSeed(i))
+		t.Logf("seed %d: %v", sameSeed(i), alone[i])
+	}
+	for _, threads := range []int{2, 7} {
+		runtime.GOMAXPROCS(threads)
+		again := make([]outcome, len(alone))
+		var wg sync.WaitGroup
+		for i := range again {
+			wg.Go(func() { again[i] = traced(t, sameSeed(i)) })
+		}
+		wg.Wait()
+		for i := range again {
+			if again[i] != alone[i] {
+				t.Errorf("seed %d: with %d threads %v %+v, with one %v %+v", sameSeed(i), threads, again[i], again[i].stats, alone[i], alone[i].stats)
+			}
+		}
+	}
+}
+
+// TestDeterminismUnderTheRaceDetector: another build of the same program, with other timings and other places in memory,
+// gives the same runs.
+func TestDeterminismUnderTheRaceDetector(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the simulator again")
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-race", "-count=1", "-v", "-run", "^TestDeterminism$", ".", "-same=2")
+	out, err := cmd.CombinedOutput()
+	if err != nil && (strings.Contains(string(out), "-race requires cgo") || strings.Contains(string(out), "-race is not supported")) {
+		t.Skipf("no race detector here: %s", out)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for i := range 2 {
+		seed := sameSeed(i)
+		if want := fmt.Sprintf("seed %d: %v\n", seed, traced(t, seed)); !strings.Contains(string(out), want) {
+			t.Errorf("no %q under the race detector, but:\n%s", want, out)
+		}
+	}
+}

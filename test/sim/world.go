@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sebbroker/seb/test/sim/plan"
+	"github.com/sebbroker/seb/test/sim/queue"
+	"github.com/sebbroker/seb/test/sim/watch"
+)
+
+// Stats counts what a run did.
+type Stats = plan.Stats
+
+// Sum adds up two runs' counts.
+func Sum(a, b Stats) Stats { return a.Plus(b) }
+
+// Result is what a run gave.
+type Result struct {
+	Config Config
+	Stats  Stats
+	Hash   uint64 // of the trace: equal for equal seeds
+	Err    error  // the first violation, or nil
+}
+
+// world is one run.
+type world struct {
+	cfg   Config
+	now   int64
+	queue queue.Queue
+	calm  bool
+
+	// One stream per purpose, so that taking one fault away leaves the rest alone.
+	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand, watchRand *rand.Rand
+
+	store   *store
+	nodes   []*node
+	clients []*producer
+	groups  []*group
+	check   *checker
+	topics  []*topic
+	watch   *watch.Sim // nil: there are no triggers
+	stats   Stats
+	err     error
+	hash    uint64
+	trace   io.Writer // nil: none
+
+	watchOps uint64 // that were handed to brokers
+
+	lossRand, clockRand *rand.Rand
+
+	loss   *loss // nil: nothing was lost
+	ending bool  // over will be set
+	over   bool  // the run ends here, before everything has come to its end
+}
+
+// Run runs one configuration. trace, if not nil, gets a line per step that a person can read.
+func Run(cfg Config, trace io.Writer) Result {
+	return runOn(cfg, trace, func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) })
+}
+
+// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 11.
+func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
+	w := &world{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
+	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
+	w.cutRand, w.typeRand, w.watchRand, w.lossRand, w.clockRand = stream(7), stream(8), stream(9), stream(10), stream(11)
+	w.store = newStore(w)
+	w.check = newChecker(w)
+	w.build()
+	w.runUntil(w.now + int64(cfg.Chaos))
+	if !w.over {
+		w.calmDown()
+	}
+	w.runUntil(w.now + int64(cfg.Calm))
+	w.rest()
+	if w.err == nil && !w.over && !w.loss.matters() {
+		w.check.atEnd()
+	}
+	w.watchedEnd()
+	w.stats.Millis = int((w.now - begin) / 1e6)
+	w.stats.Slots, w.stats.Records = w.check.slots, w.check.records
+	return Result{Config: cfg, Stats: w.stats, Hash: w.hash, Err: w.err}
+}
+
+func (w *world) build() {
+	for i := range w.cfg.Topics {
+		w.topics = append(w.topics, &topic{name: fmt.Sprintf("t%d", i), compacted: i < w.cfg.Compacted, stamped: i >= w.cfg.Topics-w.cfg.Stamped})
+	}
+	for i := range w.cfg.Nodes + w.cfg.Followers {
+		n := &node{w: w, id: i, readOnly: i >= w.cfg.Nodes, folderless: chance(w.lossRand, w.cfg.Folderless)}
+		w.nodes = append(w.nodes, n)
+		w.after(w.upTo(w.crashRand, 20*time.Millisecond), n.start)
+		w.faultsOf(n)
+	}
+	for i := range w.cfg.Producers {
+		p := &producer{w: w, id: i, idempotent: w.loadRand.IntN(2) == 0}
+		w.clients = append(w.clients, p)
+		w.after(w.upTo(w.loadRand, w.cfg.Think), p.next)
+	}
+	w.keepers()
+	w.watchers()
+	w.packs()
+	w.retypes()
+	w.readers()
+	w.refusals()
+	w.losses()
+	w.together()
+	w.wrongClocks()
+}
+
+// calmDown ends the chaos: no new faults, everybody up.
+func (w *world) calmDown() {
+	w.calm = true
+	w.store.refusing = false
+	for _, n := range w.nodes {
+		n.resume()
+		n.cut = 0
+		n.rightClock()
+		if n.run != nil {
+			n.run.engine.Calm()
+		} else {
+			w.after(5*time.Second, n.start) // if it does not come back sooner
+		}
+	}
+	w.logf("calm")
+}
+
+// fail notes the first violation and ends the run.
+func (w *world) fail(format string, args ...any) {
+	if !w.loss.isForked() {
+		w.violated(format, args...)
+	}
+}
+
+// violated is fail for rules that hold after an unseen loss, too.
+func (w *world) violated(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf(format, args...)
+		w.logf("VIOLATION %v", w.err)
+	}
+}
+
+// logf adds a line to the trace and to its hash.
+func (w *world) logf(format string, args ...any) {
+	if w.trace != nil {
+		fmt.Fprintf(w.trace, "%12.6f %s\n", float64(w.now)/1e9, fmt.Sprintf(format, args...))
+	}
+}
+
+// mark folds a fact of the run into the trace's hash.
+func (w *world) mark(kind string, v ...uint64) {
+	h := fnv.New64a()
+	io.WriteString(h, kind)
+	x := w.hash ^ h.Sum64() ^ uint64(w.now)
+	for _, n := range v {
+		x = (x ^ n) * 1099511628211
+	}
+	w.hash = x * 1099511628211
+}
+
+// after schedules f. Each event gets its own place in the order, also at equal times.
+func (w *world) after(d time.Duration, f func()) {
+	w.queue.Push(w.now+int64(max(d, 0)), f)
+}
+
+func (w *world) runUntil(end int64) {
+	for w.queue.Until(end) && w.err == nil && !w.over {
+		at, do := w.queue.Pop()
+		w.now = at
+		w.stats.Steps++
+		do()
+	}
+	if !w.over {
+		w.now = max(w.now, end)
+	}
+}
+
+func (w *world) upTo(r *rand.Rand, d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(r.Int64N(int64(d)))
+}
+
+// around draws a time with the given mean and a heavy tail.
+func (w *world) around(r *rand.Rand, mean time.Duration) time.Duration {
+	d := time.Duration(r.ExpFloat64() * float64(mean))
+	if r.IntN(100) == 0 {
+		d *= 20
+	}
+	return d + 1
+}
+
+func chance(r *rand.Rand, p float64) bool { return p > 0 && r.Float64() < p }

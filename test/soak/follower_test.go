@@ -1,0 +1,78 @@
+package soak
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/s3proxy"
+)
+
+// TestFollower counts what a consumer that keeps up with a busy topic costs at the store, with default settings: nothing,
+// and nobody lists.
+func TestFollower(t *testing.T) {
+	during := 3 * time.Second
+	if *long {
+		during = time.Minute
+	}
+	p := newPlace(t)
+	b := p.serve()
+	busy := &topic{name: "busy", unknown: map[int]bool{}}
+	l, err := newLoad(b.address, []*topic{busy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.create(busy); err != nil {
+		t.Fatal(err)
+	}
+	before := p.proxy.Counts()
+	for range 4 { // side by side, so that every object holds some
+		l.others.Go(func() {
+			for !l.stop.Load() {
+				if _, err := l.safe.Produce(t.Context(), busy.name, records(busy, 200), client.ProduceOptions{}); err != nil {
+					l.fail(err)
+					return
+				}
+				l.requests.Add(200)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	l.writers.Go(func() {
+		at := int64(0)
+		for r, err := range l.reader.Records(ctx, busy.name, client.ReadOptions{Follow: true}) {
+			if err != nil {
+				if ctx.Err() == nil {
+					l.fail(err)
+				}
+				return
+			}
+			if r.Offset != at {
+				t.Errorf("offset %d, want %d", r.Offset, at)
+			}
+			at++
+			l.consumed.Add(1)
+		}
+	})
+	<-time.After(during)
+	l.stop.Store(true)
+	l.others.Wait()
+	caughtUp := until(t.Context(), 20*time.Second, func() bool { return l.consumed.Load() == l.requests.Load() })
+	counts := p.proxy.Counts().Sub(before)
+	cancel()
+	l.writers.Wait()
+	select {
+	case err := <-l.failed:
+		t.Fatalf("%v\n%s", err, b.Log())
+	default:
+	}
+	t.Logf("%v: %d records written, %d consumed as they came; %v", during, l.requests.Load(), l.consumed.Load(), counts)
+	if !caughtUp || l.consumed.Load() == 0 {
+		t.Errorf("the consumer did not keep up")
+	}
+	if counts.Of(s3proxy.Get) > 0 || counts.Of(s3proxy.List) > 0 {
+		t.Errorf("reading asked the store: %v", counts)
+	}
+}

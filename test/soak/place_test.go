@@ -1,0 +1,268 @@
+package soak
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/s3proxy"
+	"github.com/sebbroker/seb/test/s3server"
+)
+
+var long = flag.Bool("long", false, "the long versions, as make soak runs them")
+
+// seb is the built broker; TestMain makes it.
+var seb string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "seb-soak-bin-*")
+	if err != nil {
+		panic(err)
+	}
+	if seb, err = program.Build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+const (
+	apiKey = "soak-key"
+	prefix = "soak"
+)
+
+// place is a bucket on a real S3 server behind a proxy, and a data folder for one broker at a time.
+type place struct {
+	t     *testing.T
+	dir   string
+	proxy *s3proxy.Proxy
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: no S3 server")
+	}
+	p := &place{t: t, dir: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(p.dir, "s3"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server, err := s3server.Start(t.Context(), filepath.Join(p.dir, "s3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop() })
+	if p.proxy, err = s3proxy.New(server.Endpoint); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.proxy.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
+	t.Setenv("SEB_API_KEY", apiKey)
+	return p
+}
+
+func (p *place) dataDir() string { return filepath.Join(p.dir, "data") }
+
+func (p *place) wipe() {
+	if err := os.RemoveAll(p.dataDir()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// process is a broker that accepts requests.
+type process struct {
+	*program.Broker
+	address string
+	took    time.Duration // to get there
+}
+
+// launch starts a broker.
+func (p *place) launch(args ...string) *program.Broker {
+	p.t.Helper()
+	b, err := program.Serve(seb, nil, append([]string{
+		"--bucket", p.proxy.Spec(prefix), "--data-dir", p.dataDir(), "--http-port", "0",
+	}, args...)...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(b.Kill)
+	return b
+}
+
+// serve starts a broker and waits until it accepts requests.
+func (p *place) serve(args ...string) *process {
+	p.t.Helper()
+	begin := time.Now()
+	b := p.launch(args...)
+	address, err := b.Address(p.dataDir())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return &process{b, address, time.Since(begin)}
+}
+
+// memory is what a process holds, bytes; 0 if the system does not say.
+func (b *process) memory() (n int64) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.Pid()))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &n); err == nil {
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// cpu is the CPU time that a process has used; 0 if the system does not say.
+func (b *process) cpu() time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.Pid()))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name in front of it may hold anything
+	fields := strings.Fields(rest)
+	const user, system, perSecond = 11, 12, 100
+	if len(fields) <= system {
+		return 0
+	}
+	u, _ := strconv.Atoi(fields[user])
+	s, _ := strconv.Atoi(fields[system])
+	return time.Duration(u+s) * time.Second / perSecond
+}
+
+// objects counts what is in the bucket, without a request: by the part of the log, and the bytes of each.
+type objects struct {
+	count map[string]int
+	bytes map[string]int64
+}
+
+func noObjects() objects { return objects{map[string]int{}, map[string]int64{}} }
+
+// raise keeps the largest of each number.
+func (o objects) raise(p objects) {
+	for part, n := range p.count {
+		o.count[part] = max(o.count[part], n)
+		o.bytes[part] = max(o.bytes[part], p.bytes[part])
+	}
+}
+
+func (o objects) total() (n int) {
+	for _, c := range o.count {
+		n += c
+	}
+	return n
+}
+
+func (o objects) String() string {
+	return fmt.Sprintf("%d objects: %d slots, %d packs, %d snapshots; %.1f MiB", o.total(), o.count["wal"], o.count["pack"],
+		o.count["snap"], float64(o.bytes["wal"]+o.bytes["pack"]+o.bytes["snap"])/(1<<20))
+}
+
+// objects looks into the server's folder. What appears or disappears meanwhile is counted or not.
+func (p *place) objects() objects {
+	o := noObjects()
+	root := filepath.Join(p.dir, "s3", s3server.Bucket, prefix)
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil // gone meanwhile
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil
+		}
+		part := "other"
+		for _, known := range []string{"wal", "pack", "snap", "probe"} {
+			if strings.Contains(path, "/"+known+"/") {
+				part = known
+			}
+		}
+		o.count[part]++
+		o.bytes[part] += info.Size()
+		return nil
+	})
+	return o
+}
+
+// newestSnapshot is the position of the newest snapshot in the bucket; zeros if there is none.
+func (p *place) newestSnapshot() (epoch uint32, slot uint64) {
+	all, _ := os.ReadDir(filepath.Join(p.dir, "s3", s3server.Bucket, prefix, "s0000", "snap"))
+	if len(all) == 0 {
+		return 0, 0
+	}
+	// Names count down from the largest number, so that the newest sorts first.
+	if _, err := fmt.Sscanf(all[0].Name(), "%d-%d-", &epoch, &slot); err != nil {
+		p.t.Fatalf("snapshot %s: %v", all[0].Name(), err)
+	}
+	return math.MaxUint32 - epoch, math.MaxUint64 - slot
+}
+
+// until polls, for at most a time, and says whether it was done.
+func until(ctx context.Context, most time.Duration, done func() bool) bool {
+	end := time.After(most)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-end:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// metrics are those of a broker, as text.
+func (p *place) metrics(b *process) (string, error) {
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, b.address+"/metrics", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Authorization", "Bearer "+apiKey)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}
+
+// value is the number of a metric, 0 if there is none.
+func value(metrics, name string) (v float64) {
+	for line := range strings.Lines(metrics) {
+		if n, number, ok := strings.Cut(strings.TrimSpace(line), " "); ok && n == name {
+			v, _ = strconv.ParseFloat(number, 64)
+		}
+	}
+	return v
+}

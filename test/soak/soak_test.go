@@ -1,0 +1,355 @@
+package soak
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/test/s3proxy"
+)
+
+var lifeTime = flag.Duration("life", 25*time.Minute, "with -long: how long TestSoak keeps up its load")
+
+// size fixes a soak. An hour at the default batch wait of 250 ms is 14,400 slots; at 100 ms these are 24 minutes. The
+// rest is compressed more: in an hour of a broker with default settings there are 6 merges and 14 snapshots.
+type size struct {
+	topics, hot, warm int
+	life, sample      time.Duration
+	kills             int
+
+	wait, mergeEvery, packAge, retainEvery time.Duration
+	packBytes, slots                       int // slots between two snapshots
+	retentionTime                          time.Duration
+	pause                                  time.Duration // of the writers of the many topics
+}
+
+func sizes() size {
+	if *long {
+		return size{
+			topics: 1000, hot: 10, warm: 90, life: *lifeTime, sample: time.Minute, kills: max(12, int(*lifeTime/(2*time.Minute))),
+			wait: 100 * time.Millisecond, mergeEvery: 2 * time.Second, packAge: 5 * time.Second, retainEvery: 2 * time.Second,
+			packBytes: 1 << 20, slots: 100, retentionTime: 40 * time.Second,
+		}
+	}
+	return size{
+		topics: 50, hot: 10, warm: 20, life: 12 * time.Second, sample: 2 * time.Second, kills: 3,
+		wait: 20 * time.Millisecond, mergeEvery: 200 * time.Millisecond, packAge: 300 * time.Millisecond, retainEvery: 200 * time.Millisecond,
+		packBytes: 64 << 10, slots: 30, retentionTime: 3 * time.Second, pause: 10 * time.Millisecond,
+	}
+}
+
+// makeTopics gives each heat every kind of topic.
+func makeTopics(z *size) (all []*topic) {
+	for i := range z.topics {
+		p := &topic{name: topicName(i), unknown: map[int]bool{}, settings: map[string]string{}}
+		switch i % 10 {
+		case 0, 1:
+			p.settings["retention-time"] = z.retentionTime.String()
+			p.partial = true
+		case 2:
+			p.settings["retention-bytes"] = "20000"
+			p.partial = true
+		case 3:
+			p.settings["cleanup-policy"] = "compact"
+			p.settings["delete-retention-time"] = (z.retentionTime / 4).String()
+			p.keyed = true
+		case 4:
+			p.settings["cleanup-policy"] = "compact,delete"
+			p.settings["retention-time"] = z.retentionTime.String()
+			p.settings["delete-retention-time"] = (z.retentionTime / 4).String()
+			p.keyed, p.partial = true, true
+		case 5:
+			p.partial = true // by hand
+		case 6:
+			p.renewed = i >= z.hot+z.warm
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// soak is a run.
+type soak struct {
+	t       *testing.T
+	z       size
+	p       *place
+	l       *load
+	port    int
+	rng     *rand.Rand
+	current *process
+	began   time.Time
+	starts  int // and so epochs
+	early   int // kills of brokers that were not ready yet
+	rssMax  int64
+	counts  s3proxy.Counts     // at the last sample
+	most    objects            // what was seen of each part
+	totals  map[string]float64 // of the metrics of all brokers, but what they did in their last moment
+}
+
+func (s *soak) args() []string {
+	z := &s.z
+	return []string{
+		"--http-port", strconv.Itoa(s.port), "--http-connections", "256", "--auto-create-topics=false", "--cache-size", "64MiB",
+		"--batch-wait-time", z.wait.String(), "--pack-bytes", strconv.Itoa(z.packBytes), "--pack-age", z.packAge.String(),
+		"--merge-interval", z.mergeEvery.String(), "--snapshot-slots", strconv.Itoa(z.slots), "--retention-interval", z.retainEvery.String(),
+	}
+}
+
+func (s *soak) start() {
+	s.current = s.p.serve(s.args()...)
+	s.starts++
+}
+
+// TestSoak is a broker's life. See the package's comment.
+func TestSoak(t *testing.T) {
+	z := sizes()
+	seed := uint64(time.Now().UnixNano())
+	if v := os.Getenv("SEB_SOAK_SEED"); v != "" {
+		var err error
+		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
+			t.Fatalf("SEB_SOAK_SEED: %v", err)
+		}
+	}
+	t.Logf("SEB_SOAK_SEED=%d, %d topics, %v, %d kills, on %v", seed, z.topics, z.life, z.kills, machine.Here())
+	s := &soak{t: t, z: z, p: newPlace(t), rng: rand.New(rand.NewPCG(seed, 1)), port: freePort(t), most: noObjects(), totals: map[string]float64{}}
+	s.start()
+	topics := makeTopics(&z)
+	var err error
+	if s.l, err = newLoad(fmt.Sprintf("http://127.0.0.1:%d", s.port), topics); err != nil {
+		t.Fatal(err)
+	}
+	s.create()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.begin(ctx)
+	s.live()
+	s.l.stop.Store(true)
+	s.l.writers.Wait()
+	s.settleGroups(cancel)
+	s.finish()
+}
+
+// create makes the topics, some at a time: each waits for a slot.
+func (s *soak) create() {
+	jobs := make(chan *topic, len(s.l.topics))
+	for _, p := range s.l.topics {
+		jobs <- p
+	}
+	close(jobs)
+	for range 50 {
+		s.l.writers.Go(func() {
+			for p := range jobs {
+				if err := s.l.create(p); err != nil {
+					s.l.fail(fmt.Errorf("create %s: %w", p.name, err))
+				}
+			}
+		})
+	}
+	s.l.writers.Wait()
+}
+
+// groups are the consumers that keep up: each follows a hot topic.
+func (s *soak) groups() map[string]*topic {
+	all := map[string]*topic{}
+	for i, p := range s.l.topics[:s.z.hot] {
+		if i >= 2 {
+			all["follow-"+strconv.Itoa(i)] = p
+		}
+	}
+	return all
+}
+
+// begin starts the load.
+func (s *soak) begin(ctx context.Context) {
+	z, l := &s.z, s.l
+	s.began = time.Now()
+	s.counts = s.p.proxy.Counts()
+	hot, warm, cold := l.topics[:z.hot], l.topics[z.hot:z.hot+z.warm], []*topic(nil)
+	var cut, renewed []*topic
+	for i, p := range l.topics {
+		switch {
+		case p.renewed:
+			renewed = append(renewed, p)
+		case i >= z.hot+z.warm:
+			cold = append(cold, p)
+		}
+		if i%10 == 5 {
+			cut = append(cut, p)
+		}
+	}
+	for i, p := range hot {
+		l.every([]*topic{p}, []*client.Client{l.safe, l.plain}[i%2], 30, 0)
+	}
+	for i := range 4 {
+		part := func(all []*topic) []*topic { return all[i*len(all)/4 : (i+1)*len(all)/4] }
+		l.every(part(warm), []*client.Client{l.safe, l.plain}[i%2], 5, z.pause)
+		l.every(part(cold), []*client.Client{l.safe, l.plain}[i%2], 3, z.pause)
+	}
+	l.renew(renewed, 5*z.wait)
+	l.trim(cut, 5*z.wait)
+	for group, p := range s.groups() {
+		l.follow(ctx, p, group, z.life/8)
+	}
+	l.read(ctx, 1, z.wait)
+	l.read(ctx, 2, z.wait)
+}
+
+// live lets the load go on, with kills and samples.
+func (s *soak) live() {
+	end := time.After(s.z.life)
+	every := s.z.life / time.Duration(s.z.kills+1)
+	kill := time.NewTimer(every)
+	sample := time.NewTicker(s.z.sample)
+	defer sample.Stop()
+	kills := 0
+	for {
+		select {
+		case err := <-s.l.failed:
+			s.t.Fatalf("%v\n%s", err, s.current.Log())
+		case <-s.current.Done():
+			s.t.Fatalf("broker ended by itself\n%s", s.current.Log())
+		case <-sample.C:
+			s.sample()
+		case <-kill.C:
+			if kills++; kills <= s.z.kills {
+				s.kill(kills)
+				kill.Reset(every*4/5 + time.Duration(s.rng.Int64N(int64(every*2/5))))
+			}
+		case <-end:
+			s.sample()
+			for ; kills < s.z.kills; kills++ {
+				s.kill(kills + 1)
+			}
+			return
+		}
+	}
+}
+
+// kill is SIGKILL, at a moment that nobody chose; every second time the data folder is lost as well. Now and then the
+// next broker is killed before it is ready.
+func (s *soak) kill(n int) {
+	s.metrics()
+	s.current.Kill()
+	if n%2 == 0 {
+		s.p.wipe()
+	}
+	for s.rng.IntN(4) == 0 {
+		b := s.p.launch(s.args()...)
+		<-time.After(time.Duration(s.rng.IntN(500)) * time.Millisecond)
+		b.Kill()
+		s.early++
+		s.starts++ // it may have sealed an epoch
+	}
+	s.start()
+	s.t.Logf("%v: kill %d, ready again after %v", time.Since(s.began).Round(time.Second), n, s.current.took.Round(time.Millisecond))
+}
+
+// sample prints a line, and looks whether the bucket is within bounds.
+func (s *soak) sample() {
+	o, rss := s.p.objects(), s.current.memory()
+	s.rssMax = max(s.rssMax, rss)
+	counts := s.p.proxy.Counts()
+	s.t.Logf("%v: %v; %d MiB of memory; %d records acknowledged, %d consumed, %d read again, %d unknown, %d trims, %d topics renewed; since the last line: %v",
+		time.Since(s.began).Round(time.Second), o, rss>>20, s.l.records.Load(), s.l.consumed.Load(), s.l.history.Load(), s.l.unknowns.Load(),
+		s.l.trims.Load(), s.l.anew.Load(), counts.Sub(s.counts).Without("probe"))
+	s.counts = counts
+	s.bound(o)
+}
+
+// bound looks whether what is in the bucket follows from what lives, not from how long the broker has.
+//
+// Slots: a collection leaves those above the older of two snapshots, and those below it whose data is in no pack yet. The
+// next comes a snapshot later; a killed broker's successor needs two snapshots of its own before it may delete (rule R7).
+// That is at most six times what lies between two snapshots; what waits to be merged is what came within the least age of
+// a merge, its rhythm and its own time, for which twice both is allowed, at no more than a slot for each batch wait. Each
+// start leaves a SEAL for ever, and each kill at most a window of four slots beyond it for a while.
+//
+// Packs: of those that are to stay at least three eighths live (three quarters full or more when made, and written anew
+// when half is dead), of the others fewer than eight are left. Those replaced wait for a collection, over six snapshots at
+// most: in each rhythm of merging commit objects are merged, packs rewritten and topics compacted, which leaves no more
+// than eight, eight and two packs behind, and half of that on average.
+func (s *soak) bound(o objects) {
+	z := &s.z
+	s.most.raise(o)
+	waiting := int(2 * (z.packAge + z.mergeEvery) / z.wait)
+	if most := 6*z.slots + waiting + 5*s.starts; o.count["wal"] > most {
+		s.t.Errorf("%d slots in the bucket, allowed are %d", o.count["wal"], most)
+	}
+	if most := s.packsAllowed(); o.count["pack"] > most {
+		s.t.Errorf("%d packs in the bucket, allowed are %d", o.count["pack"], most)
+	}
+	if most := 3 + 3*2; o.count["snap"] > most {
+		s.t.Errorf("%d snapshots in the bucket, allowed are %d", o.count["snap"], most)
+	}
+}
+
+func (s *soak) packsAllowed() int {
+	z := &s.z
+	rounds := int(time.Duration(6*z.slots) * z.wait / z.mergeEvery)
+	return 8*int(s.liveBytes())/(3*z.packBytes) + 8 + 9*rounds
+}
+
+// liveBytes are those of all records that can be read.
+func (s *soak) liveBytes() (n int64) {
+	all, err := s.l.reader.Topics(context.Background())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, t := range all {
+		n += t.Partitions[0].Bytes
+	}
+	return n
+}
+
+// settleGroups waits until the consumers have everything, and ends them.
+func (s *soak) settleGroups(cancel context.CancelFunc) {
+	for group, p := range s.groups() {
+		ok := until(s.t.Context(), time.Minute, func() bool {
+			g, err := s.l.reader.Group(s.t.Context(), group)
+			return err == nil && len(g.Offsets) == 1 && g.Offsets[0].Offset >= p.end()
+		})
+		if !ok {
+			g, err := s.l.reader.Group(s.t.Context(), group)
+			s.t.Errorf("group %s has not caught up with %d: %+v %v", group, p.end(), g, err)
+		}
+	}
+	cancel()
+	s.l.others.Wait()
+	select {
+	case err := <-s.l.failed:
+		s.t.Fatalf("%v\n%s", err, s.current.Log())
+	default:
+	}
+	s.t.Logf("load ended: %d requests, %d records acknowledged, %d unknown outcomes; %d records consumed by %d groups in %d sessions",
+		s.l.requests.Load(), s.l.records.Load(), s.l.unknowns.Load(), s.l.consumed.Load(), len(s.groups()), s.l.resumed.Load())
+}
+
+// metrics makes sure that nothing alarming was noted, and prints what says how merging went.
+func (s *soak) metrics() {
+	text, err := s.p.metrics(s.current)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var parts []string
+	for _, name := range []string{
+		"seb_log_alarms_total", "seb_merge_packs_total", "seb_merge_bytes_total", "seb_merge_failures_total", "seb_compactions_total",
+		"seb_compaction_records_dropped_total", "seb_broker_retention_trims_total", "seb_log_objects_deleted_total",
+		"seb_cache_hits_total", "seb_cache_misses_total", "seb_cache_damaged_total",
+	} {
+		v := value(text, name)
+		s.totals[name] += v
+		parts = append(parts, fmt.Sprintf("%s %.0f", strings.TrimPrefix(name, "seb_"), v))
+		if v > 0 && (strings.Contains(name, "alarms") || strings.Contains(name, "failures") || strings.Contains(name, "damaged")) {
+			s.t.Errorf("%s is %v\n%s", name, v, s.current.Log())
+		}
+	}
+	s.t.Logf("epoch %.0f: %s", value(text, "seb_log_epoch"), strings.Join(parts, ", "))
+}

@@ -1,0 +1,167 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/s3proxy"
+)
+
+// history makes a bucket: packs, and slots behind its newest snapshot. It is a broker inside this process, because it
+// writes into many topics at a time.
+type history struct {
+	p      *place
+	topics int
+	slots  int // between two snapshots
+}
+
+func (h *history) open(o node.Options) *node.Node {
+	h.p.t.Helper()
+	o.Bucket, o.DataDir, o.CacheDir, o.CacheBytes = h.p.proxy.Spec(prefix), h.p.t.TempDir(), h.p.t.TempDir(), 1<<30
+	o.BatchWait, o.SnapshotSlots = node.BatchNone, h.slots
+	n, err := node.Open(h.p.t.Context(), o)
+	if err != nil {
+		h.p.t.Fatal(err)
+	}
+	return n
+}
+
+func topicName(i int) string { return fmt.Sprintf("topic-%04d", i) }
+
+// write makes one commit object with a record for each of so many topics.
+func (h *history) write(n *node.Node, from, topics, bytes int) {
+	t := h.p.t
+	t.Helper()
+	data, sum, err := record.Append(nil, []record.Record{{Value: []byte(strings.Repeat("x", bytes)), Timestamp: 1}}, record.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appends := make([]broker.Append, topics)
+	for i := range appends {
+		appends[i] = broker.Append{
+			Topic: topicName((from + i) % h.topics), Data: append([]byte(nil), data...), Summary: sum, ExpectedOffset: -1,
+		}
+	}
+	for _, r := range n.Submit(t.Context(), appends).Wait(t.Context()) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+// packs merges until there are so many packs that none is merged again.
+func (h *history) packs(packs int) {
+	n := h.open(node.Options{Pack: pack.Config{Target: 32 << 10, Age: time.Hour}, MergeEvery: 10 * time.Millisecond})
+	defer n.Close(context.Background())
+	for i := range h.topics {
+		if err := n.EnsureTopic(h.p.t.Context(), topicName(i)); err != nil {
+			h.p.t.Fatal(err)
+		}
+	}
+	for i := 0; len(n.View().Packs()) < packs; i++ {
+		h.write(n, i*16, 16, 2000)
+	}
+}
+
+// tail writes slots of so many topics behind a snapshot, nearly as many as there can be, and stops without another. It
+// returns how many.
+func (h *history) tail(topics int) int {
+	n := h.open(node.Options{NoMerge: true})
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	defer n.Close(ended)
+	for {
+		epoch, slot := h.p.newestSnapshot()
+		pos := n.View().Pos
+		if behind := int(pos.Slot - slot); epoch == pos.Epoch && behind >= h.slots-5 {
+			return behind
+		}
+		h.write(n, 0, topics, 50)
+	}
+}
+
+// TestStart starts a broker that knows nothing on a bucket with many packs, and with nearly as many slots behind the newest
+// snapshot as there can be.
+func TestStart(t *testing.T) {
+	packs := 40
+	h := &history{p: newPlace(t), topics: 50, slots: 120}
+	if *long {
+		packs, h.topics, h.slots = 1000, 1000, 1000
+	}
+	begin := time.Now()
+	h.packs(packs)
+	t.Logf("on %v: %d packs made in %v: %v", machine.Here(), packs, time.Since(begin).Round(time.Millisecond), h.p.objects())
+	for _, topics := range []int{1, h.topics} {
+		for _, delay := range []time.Duration{0, 60 * time.Millisecond} {
+			if !*long && (topics == 1) != (delay == 0) {
+				continue
+			}
+			h.starts(topics, delay)
+		}
+	}
+}
+
+// starts measures a few starts. Promised are 2 s, and 4 s with 60 ms added to each request: the fastest of three, on a
+// machine that does nothing else, may take half as long again.
+func (h *history) starts(topics int, delay time.Duration) {
+	tries, most := 1, 3*time.Second
+	if *long && topics == 1 {
+		tries = 3 // with every topic in each slot each try would add a million ranges that nobody merges
+	}
+	if delay > 0 {
+		most *= 2
+	}
+	fastest := time.Hour
+	for range tries {
+		behind := h.tail(topics)
+		h.p.proxy.SetDelay(delay)
+		fastest = min(fastest, h.start(behind, topics, delay))
+		h.p.proxy.SetDelay(0)
+	}
+	if busy := loadAverage(); *long && busy < 2*float64(runtime.NumCPU()) && fastest > most {
+		h.p.t.Errorf("ready after %v, with a load of %.1f", fastest, busy)
+	}
+}
+
+// loadAverage is how many processes want to run, over the last minute; 0 if the system does not say.
+func loadAverage() (load float64) {
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(text), &load)
+	}
+	return load
+}
+
+// start measures one start. A GET for each slot, up to 32 beyond the end, some 50 for the check of the store that an empty
+// disk asks for, and the snapshot: no pack is opened. LISTs: the snapshots twice (rule R5), and for the proof of the end (R13)
+// what is beyond it below wal/, pack/ and view/.
+func (h *history) start(behind, topics int, delay time.Duration) time.Duration {
+	t := h.p.t
+	before := h.p.proxy.Counts()
+	h.p.wipe()
+	b := h.p.serve()
+	defer b.Kill()
+	all := h.p.proxy.Counts().Sub(before)
+	log := all.Without("probe", "many", "lifecycle")
+	t.Logf("%d slots of %d topics behind the snapshot, %v added: ready after %v, %v of it CPU (load average %.1f), %d MiB; %d GETs; %v; check of the store: %v", behind,
+		topics, delay, b.took.Round(time.Millisecond), b.cpu(), loadAverage(), b.memory()>>20, all.Of(s3proxy.Get), log, all.Sub(log))
+	if gets := all.Of(s3proxy.Get); gets > behind+100 {
+		t.Errorf("%d GETs for %d slots", gets, behind)
+	}
+	if lists := log.Of(s3proxy.List); lists > 5 {
+		t.Errorf("%d LISTs", lists)
+	}
+	if n := all.Of(s3proxy.Get, "pack"); n > 0 {
+		t.Errorf("%d GETs of packs", n)
+	}
+	return b.took
+}

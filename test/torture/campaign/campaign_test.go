@@ -1,0 +1,226 @@
+package campaign
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/history"
+	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/s3server"
+)
+
+var (
+	seedFlag    = flag.Uint64("seed", 0, "seed of the first run; 0 draws one, and without -time and -kills one seed is one run")
+	timeFlag    = flag.Duration("time", 0, "how long to go on with fresh seeds")
+	killsFlag   = flag.Int64("kills", 0, "go on until so many brokers were killed")
+	lengthFlag  = flag.Duration("length", 20*time.Second, "how long the chaos of one run lasts")
+	historyFlag = flag.String("history", "", "judge this history again")
+	atOnceFlag  = flag.Int("at-once", 2, "how many runs go on side by side with -time or -kills; with one seed and without them always one")
+	keepFlag    = flag.String("keep", "", "folder for what is kept of a faulty run; default: a temporary one")
+)
+
+const (
+	// shortLength is that of the two runs that are part of every test.
+	shortLength = 4 * time.Second
+	// exactTime bounds the search for an order of operations, for each partition.
+	exactTime = 20 * time.Second
+)
+
+func TestTorture(t *testing.T) {
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	c := newCampaign(t, newWorld(t, failing))
+	var wg sync.WaitGroup
+	for range c.atOnce {
+		wg.Go(func() {
+			for p := c.take(ctx); p != nil; p = c.take(ctx) {
+				c.one(ctx, p)
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		t.Error("stopped by a signal")
+	}
+	c.print()
+}
+
+// The ways in which the program is built.
+var (
+	delivered = &build{}
+	failing   = &build{flags: []string{"-tags", "failpoints"}}
+)
+
+// build is the program, built once for all tests.
+type build struct {
+	flags []string
+	once  sync.Once
+	dir   string
+	path  string
+	err   error
+}
+
+func built(t *testing.T, b *build) string {
+	t.Helper()
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "seb-torture-bin-*"); b.err == nil {
+			b.path, b.err = program.Build(b.dir, b.flags...)
+		}
+	})
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return b.path
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, b := range []*build{delivered, failing} {
+		if b.dir != "" {
+			_ = os.RemoveAll(b.dir)
+		}
+	}
+	os.Exit(code)
+}
+
+// newWorld starts the S3 server. The program is one of the builds.
+func newWorld(t *testing.T, of *build) *world {
+	t.Helper()
+	dir := *keepFlag
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "seb-torture-*"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if testing.Short() {
+		t.Skip("-short: no S3 server")
+	}
+	w := &world{keep: filepath.Join(dir, "runs"), seb: built(t, of), plain: built(t, delivered)}
+	for _, sub := range []string{w.keep, filepath.Join(dir, "s3")} {
+		if err := os.MkdirAll(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if w.server, err = s3server.Start(t.Context(), filepath.Join(dir, "s3")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.server.Stop(); err != nil {
+			t.Error(err)
+		}
+		if !t.Failed() && *keepFlag == "" {
+			_ = os.RemoveAll(dir)
+		}
+	})
+	return w
+}
+
+// try carries out one plan. If ctx ends before it does, only what was seen until then is judged. started is called with the
+// run before anything happens.
+func (w *world) try(ctx context.Context, p *plan, started func(*run), enough func() bool) (*run, []history.Violation, error) {
+	r, err := newRun(w, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	started(r)
+	r.carryOut(ctx, enough)
+	violations, err := r.rec.Finish(!r.failed.Load() && ctx.Err() == nil)
+	r.close()
+	return r, violations, err
+}
+
+// remove removes all that a run has made.
+func (r *run) remove(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{r.dir, r.objects()} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// exact searches for an order of the operations of a short run.
+func (r *run) exact() (*history.Linearity, error) {
+	f, err := os.Open(r.historyFile())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return history.Linear(f, exactTime)
+}
+
+// report prints what is wrong and where it is kept.
+func (w *world) report(t *testing.T, r *run, violations []history.Violation) {
+	t.Helper()
+	page := filepath.Join(r.dir, "page.html")
+	open := func() (io.ReadCloser, error) { return os.Open(r.historyFile()) }
+	if err := history.WritePage(page, fmt.Sprintf("seed %d", r.p.seed), open, violations); err != nil {
+		t.Error(err)
+	}
+	_ = os.WriteFile(filepath.Join(r.dir, "plan.txt"), []byte(r.p.String()+"\n"), 0o600)
+	if !r.p.disk {
+		if out, err := exec.CommandContext(context.Background(), "cp", "-a", r.objects(), filepath.Join(r.dir, "objects")).CombinedOutput(); err != nil {
+			t.Logf("objects not kept: %v %s", err, out)
+		}
+	}
+	for _, v := range violations {
+		t.Error(v)
+	}
+	for _, f := range r.faults {
+		t.Error(f)
+	}
+	t.Errorf("seed %d: history %s, time line %s, logs and objects beside them", r.p.seed, r.historyFile(), page)
+}
+
+// TestHistory judges a history that was kept.
+func TestHistory(t *testing.T) {
+	if *historyFlag == "" {
+		t.Skip("-history names none")
+	}
+	violations, stats, err := history.CheckFile(*historyFlag, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", stats)
+	for _, v := range violations {
+		t.Error(v)
+	}
+	f, err := os.Open(*historyFlag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	l, err := history.Linear(f, exactTime)
+	t.Logf("%+v, %v", l, err)
+}
+
+// TestNoFailpointsInTheProgram: what is delivered has none of their names in it.
+func TestNoFailpointsInTheProgram(t *testing.T) {
+	for _, c := range []struct {
+		b    *build
+		want bool
+	}{{delivered, false}, {failing, true}} {
+		text, err := os.ReadFile(built(t, c.b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"SEB_FAILPOINTS", "SEB_HURRY", "commit.before-answer", "internal/failpoint.Hit"} {
+			if bytes.Contains(text, []byte(name)) != c.want {
+				t.Errorf("built with %q: has %q: %v", c.b.flags, name, !c.want)
+			}
+		}
+	}
+}

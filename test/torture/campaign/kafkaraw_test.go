@@ -1,0 +1,420 @@
+package campaign
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/history"
+)
+
+// The error codes that these clients judge by.
+const (
+	kafkaNone               = 0
+	kafkaOffsetOutOfRange   = 1
+	kafkaRequestTimedOut    = 7
+	kafkaUnknownServerError = -1
+)
+
+// kafkaUnexpected are codes that no broker may give in a run: requests are well made, and the topic is there.
+var kafkaUnexpected = map[int16]string{
+	kafkaUnknownServerError: "UNKNOWN_SERVER_ERROR", 2: "CORRUPT_MESSAGE", 3: "UNKNOWN_TOPIC_OR_PARTITION", 10: "MESSAGE_TOO_LARGE",
+	22: "ILLEGAL_GENERATION", 25: "UNKNOWN_MEMBER_ID", 42: "INVALID_REQUEST", 45: "OUT_OF_ORDER_SEQUENCE_NUMBER", 87: "INVALID_RECORD", 100: "UNKNOWN_TOPIC_ID",
+}
+
+// kafkaHeard counts a code, and reports one that may not be.
+func (u *user) kafkaHeard(what string, code int16) {
+	if code == kafkaNone {
+		return
+	}
+	u.r.counts.add(fmt.Sprintf("Kafka %s code %d", what, code), 1)
+	if name := kafkaUnexpected[code]; name != "" {
+		u.r.fault("client %d hears %s on %s", u.id, name, what)
+	}
+}
+
+// kafkaLink is a connection of the Kafka protocol, one request at a time: so what is sent on it is answered by one broker, of one epoch.
+type kafkaLink struct {
+	net.Conn
+	epoch uint32 // of the broker
+	sent  bool   // the request at hand may have been received
+	n     int32
+}
+
+// kafkaDial makes what connects a client to brokers as dial does. It is for many goroutines.
+func (r *run) kafkaDial(id int32) func(context.Context, string, string) (net.Conn, error) {
+	dice := rand.New(rand.NewPCG(r.p.seed, uint64(id)+1<<33))
+	turn := make(chan struct{}, 1)
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		turn <- struct{}{}
+		draw := dice.Float64()
+		<-turn
+		return r.dialTo(ctx, draw, func(s *slot) string { return s.kafka.Address() })
+	}
+}
+
+// kafka gives a connection to a broker, logged in, that knows the broker's epoch.
+func (u *user) kafka(ctx context.Context) (*kafkaLink, error) {
+	if u.link != nil {
+		return u.link, nil
+	}
+	conn, err := u.kafkaDial(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	l := &kafkaLink{Conn: conn}
+	if err := u.login(ctx, l); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	l.sent = false
+	u.link = l
+	return l, nil
+}
+
+// login shows the key, and asks which epoch the broker has.
+func (u *user) login(ctx context.Context, l *kafkaLink) error {
+	hello := kmsg.NewPtrSASLHandshakeRequest()
+	hello.Mechanism = "PLAIN"
+	if _, err := l.ask(ctx, hello, 1); err != nil {
+		return err
+	}
+	show := kmsg.NewPtrSASLAuthenticateRequest()
+	show.SASLAuthBytes = []byte("\x00campaign\x00" + u.r.key())
+	answer, err := l.ask(ctx, show, 2)
+	if err != nil {
+		return err
+	}
+	if code := answer.(*kmsg.SASLAuthenticateResponse).ErrorCode; code != kafkaNone {
+		return fmt.Errorf("authentication: code %d", code) // a broker of another run, at an address that was free
+	}
+	which := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = kmsg.StringPtr(topic)
+	which.Topics = append(which.Topics, t)
+	if answer, err = l.ask(ctx, which, 12); err != nil {
+		return err
+	}
+	for _, t := range answer.(*kmsg.MetadataResponse).Topics {
+		for _, p := range t.Partitions {
+			l.epoch = uint32(p.LeaderEpoch)
+		}
+	}
+	if l.epoch == 0 {
+		return errors.New("no epoch yet")
+	}
+	return nil
+}
+
+// ask sends a request and waits for its answer. After an error the connection is of no use.
+func (l *kafkaLink) ask(ctx context.Context, req kmsg.Request, version int16) (kmsg.Response, error) {
+	until, ok := ctx.Deadline()
+	if !ok {
+		until = time.Now().Add(calmTime)
+	}
+	_ = l.SetDeadline(until)
+	stop := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Now()) })
+	defer stop()
+	req.SetVersion(version)
+	l.n++
+	b := kmsg.NewRequestFormatter(kmsg.FormatterClientID("campaign")).AppendRequest(nil, req, l.n)
+	l.sent = true
+	if _, err := l.Write(b); err != nil {
+		return nil, err
+	}
+	var size [4]byte
+	if _, err := io.ReadFull(l, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n < 5 || n > 64<<20 {
+		return nil, fmt.Errorf("an answer of %d bytes", n)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(l, body); err != nil {
+		return nil, err
+	}
+	if got := int32(binary.BigEndian.Uint32(body)); got != l.n {
+		return nil, fmt.Errorf("answer %d to request %d", got, l.n)
+	}
+	body = body[4:]
+	resp := req.ResponseKind()
+	if resp.IsFlexible() && req.Key() != int16(kmsg.ApiVersions) {
+		body = body[1:] // no tags
+	}
+	if err := resp.ReadFrom(body); err != nil {
+		return nil, fmt.Errorf("answer: %w", err)
+	}
+	return resp, nil
+}
+
+// lost forgets a connection that has failed.
+func (u *user) lost() {
+	if u.link != nil {
+		_ = u.link.Close()
+		u.link = nil
+	}
+}
+
+// restKafka is the pause between two operations. Sometimes the connection is made anew without need.
+func (u *user) restKafka(ctx context.Context, failed bool) {
+	if failed || u.rng.IntN(50) == 0 {
+		u.lost()
+	}
+	sleep(ctx, time.Duration(u.rng.Int64N(int64(u.r.p.pause)+1)))
+}
+
+// produceKafka sends batches over the Kafka protocol until ctx ends, not idempotent and never again: every code has to mean what it says.
+func (u *user) produceKafka(ctx context.Context) {
+	defer u.lost()
+	for ctx.Err() == nil {
+		part := u.partition()
+		n := 1 + u.rng.IntN(recordsMax)
+		e, values := u.next(part, n)
+		e.Form = "kafka"
+		op := u.r.rec.Invoke(e)
+		call, cancel := u.patience(context.WithoutCancel(ctx))
+		is := u.produceBatch(call, part, u.batch(values, nil))
+		cancel()
+		u.returned(op, is)
+		u.restKafka(ctx, is.Is != history.OK)
+	}
+}
+
+func (u *user) produceBatch(ctx context.Context, part int32, batch []byte) history.Event {
+	l, err := u.kafka(ctx)
+	if err != nil {
+		return history.Event{Is: history.Rejected, Code: "no broker"}
+	}
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = pick(u.rng, int16(-1), 1), int32(span(u.rng, 20*time.Millisecond, 5*time.Second).Milliseconds())
+	t, p := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
+	t.Topic, p.Partition, p.Records = topic, part, batch
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	answer, err := l.ask(ctx, req, 9)
+	if err != nil {
+		return history.Event{Is: history.Unknown}
+	}
+	got := answer.(*kmsg.ProduceResponse)
+	if len(got.Topics) != 1 || len(got.Topics[0].Partitions) != 1 || got.Topics[0].Partitions[0].Partition != part {
+		u.r.fault("client %d: answer %+v to a batch for partition %d", u.id, got, part)
+		return history.Event{Is: history.Unknown}
+	}
+	q := got.Topics[0].Partitions[0]
+	u.kafkaHeard("produce", q.ErrorCode)
+	switch q.ErrorCode {
+	case kafkaNone:
+		return history.Event{Is: history.OK, At: q.BaseOffset, Epoch: l.epoch}
+	case kafkaRequestTimedOut:
+		return history.Event{Is: history.Unknown, Code: "timed out"}
+	}
+	return history.Event{Is: history.Rejected, Code: strconv.Itoa(int(q.ErrorCode))}
+}
+
+// readKafka reads from anywhere, and asks for ends and starts, until ctx ends.
+func (u *user) readKafka(ctx context.Context) {
+	defer u.lost()
+	for ctx.Err() == nil {
+		part := u.partition()
+		var failed bool
+		if u.rng.IntN(4) == 0 {
+			failed = u.listKafka(ctx, part)
+		} else {
+			failed = u.fetchKafka(ctx, part, u.from(part))
+		}
+		u.restKafka(ctx, failed)
+	}
+}
+
+// listKafka asks where a partition ends.
+func (u *user) listKafka(ctx context.Context, part int32) (failed bool) {
+	op := u.r.rec.Invoke(history.Event{Do: history.Read, Client: u.id, Part: part, From: history.None, Form: "kafka list"})
+	call, cancel := u.patience(ctx)
+	defer cancel()
+	is := history.Event{Is: history.Failed}
+	defer func() { u.r.rec.Return(op, is) }()
+	l, err := u.kafka(call)
+	if err != nil {
+		return true
+	}
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	t, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+	t.Topic, p.Partition, p.Timestamp, p.CurrentLeaderEpoch = topic, part, -1, -1
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	answer, err := l.ask(call, req, 6)
+	if err != nil {
+		return true
+	}
+	q := answer.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
+	u.kafkaHeard("list", q.ErrorCode)
+	if q.ErrorCode != kafkaNone {
+		return true
+	}
+	is = history.Event{Is: history.OK, Epoch: l.epoch, End: q.Offset}
+	return false
+}
+
+// fetchKafka reads once.
+func (u *user) fetchKafka(ctx context.Context, part int32, from int64) (failed bool) {
+	op := u.r.rec.Invoke(history.Event{Do: history.Read, Client: u.id, Part: part, From: from, Form: "kafka"})
+	call, cancel := u.patience(ctx)
+	defer cancel()
+	is := history.Event{Is: history.Failed}
+	defer func() { u.r.rec.Return(op, is) }()
+	l, err := u.kafka(call)
+	if err != nil {
+		return true
+	}
+	req := kmsg.NewPtrFetchRequest()
+	req.ReplicaID, req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = -1, u.rng.Int32N(300), 1, 1<<20, -1
+	t, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
+	t.Topic, p.Partition, p.FetchOffset, p.CurrentLeaderEpoch, p.PartitionMaxBytes = topic, part, from, -1, 1+u.rng.Int32N(64<<10)
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	answer, err := l.ask(call, req, 11)
+	if err != nil {
+		return true
+	}
+	got := answer.(*kmsg.FetchResponse)
+	u.kafkaHeard("fetch", got.ErrorCode)
+	if got.ErrorCode != kafkaNone || len(got.Topics) == 0 {
+		return true
+	}
+	q := got.Topics[0].Partitions[0]
+	u.kafkaHeard("fetch", q.ErrorCode)
+	switch q.ErrorCode {
+	case kafkaNone:
+		is = history.Event{Is: history.OK, Epoch: l.epoch, End: q.HighWatermark, Start: q.LogStartOffset}
+		u.sawBatches(&is, q.RecordBatches, from)
+		is.Cut = len(is.Got) == 0 // a broker that stops, or has no memory, gives nothing, and the client is to ask again
+		return false
+	case kafkaOffsetOutOfRange:
+		is.Epoch, is.Start = l.epoch, max(q.LogStartOffset, 0)
+	}
+	return true
+}
+
+// sawBatches adds the records of an answer, from an offset on.
+func (u *user) sawBatches(is *history.Event, b []byte, from int64) {
+	var rd record.Reader
+	rd.Reset(b, from)
+	for rd.Next() {
+		u.saw(is, rd.Record().Offset, rd.Record().Value)
+	}
+	if err := rd.Err(); err != nil {
+		is.Bad = fmt.Sprintf("batches from %d on: %v", from, err)
+	}
+}
+
+// registersKafka commits and fetches offsets of the group that the clients over HTTP share, until ctx ends.
+func (u *user) registersKafka(ctx context.Context) {
+	defer u.lost()
+	const group = "shared"
+	for ctx.Err() == nil {
+		part := u.partition()
+		var failed bool
+		if half(u.rng) {
+			failed = u.fetchOffsetKafka(ctx, group, part)
+		} else {
+			failed = u.commitOffsetKafka(ctx, group, part)
+		}
+		u.restKafka(ctx, failed)
+	}
+}
+
+func (u *user) commitOffsetKafka(ctx context.Context, group string, part int32) (failed bool) {
+	to := u.rng.Int64N(1000)
+	op := u.r.rec.Invoke(history.Event{Do: history.Commit, Client: u.id, Part: part, Group: group, To: to, Form: "kafka"})
+	call, cancel := u.patience(context.WithoutCancel(ctx))
+	defer cancel()
+	is := history.Event{Is: history.Rejected}
+	defer func() { u.r.rec.Return(op, is) }()
+	l, err := u.kafka(call)
+	if err != nil {
+		return true
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.Generation = group, -1
+	t, p := kmsg.NewOffsetCommitRequestTopic(), kmsg.NewOffsetCommitRequestTopicPartition()
+	t.Topic, p.Partition, p.Offset, p.Metadata = topic, part, to, kmsg.StringPtr(strconv.FormatInt(op, 10))
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	answer, err := l.ask(call, req, 8)
+	if err != nil {
+		is.Is = history.Unknown
+		return true
+	}
+	code := answer.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+	u.kafkaHeard("commit", code)
+	switch code {
+	case kafkaNone:
+		is = history.Event{Is: history.OK, Epoch: l.epoch}
+		return false
+	case kafkaRequestTimedOut:
+		is.Is = history.Unknown
+	}
+	is.Code = strconv.Itoa(int(code))
+	return true
+}
+
+func (u *user) fetchOffsetKafka(ctx context.Context, group string, part int32) (failed bool) {
+	op := u.r.rec.Invoke(history.Event{Do: history.Fetch, Client: u.id, Part: part, Group: group, Form: "kafka"})
+	call, cancel := u.patience(ctx)
+	defer cancel()
+	is := history.Event{Is: history.Failed}
+	defer func() { u.r.rec.Return(op, is) }()
+	q, epoch, ok := u.askOffset(call, group, part)
+	if !ok {
+		return true
+	}
+	is = history.Event{Is: history.OK, Epoch: epoch, At: q.Offset}
+	if q.Offset < 0 {
+		return false
+	}
+	if q.Metadata == nil {
+		u.r.fault("client %d: group %s has no metadata", u.id, group)
+		return true
+	}
+	var err error
+	if is.By, err = strconv.ParseInt(*q.Metadata, 10, 64); err != nil {
+		u.r.fault("client %d: group %s has metadata %q", u.id, group, *q.Metadata)
+	}
+	return false
+}
+
+// askOffset asks what a group has committed of a partition; not ok: there is no answer.
+func (u *user) askOffset(ctx context.Context, group string, part int32) (q kmsg.OffsetFetchResponseTopicPartition, epoch uint32, ok bool) {
+	l, err := u.kafka(ctx)
+	if err != nil {
+		return q, 0, false
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group = group
+	t := kmsg.NewOffsetFetchRequestTopic()
+	t.Topic, t.Partitions = topic, []int32{part}
+	req.Topics = append(req.Topics, t)
+	answer, err := l.ask(ctx, req, 7)
+	if err != nil {
+		return q, 0, false
+	}
+	got := answer.(*kmsg.OffsetFetchResponse)
+	u.kafkaHeard("offsets", got.ErrorCode)
+	if got.ErrorCode != kafkaNone {
+		return q, 0, false
+	}
+	q = got.Topics[0].Partitions[0]
+	u.kafkaHeard("offsets", q.ErrorCode)
+	return q, l.epoch, q.ErrorCode == kafkaNone
+}

@@ -1,0 +1,126 @@
+package campaign
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/faultproxy"
+	"github.com/sebbroker/seb/test/install"
+	"github.com/sebbroker/seb/test/mutants"
+	"github.com/sebbroker/seb/test/program"
+)
+
+var (
+	mutantFlag     = flag.String("mutant", "", "run brokers with this mutant (test/mutants), or with one after the other (all; kafka: some, and only clients of Kafka look), and see whether it is found")
+	mutantTimeFlag = flag.Duration("mutant-time", time.Minute, "how long each is looked for")
+)
+
+// TestMutants runs real brokers with mutants of the core and the packer, and says which the campaign finds from outside. Some
+// it cannot: they break a rule whose breach only a rare coincidence turns into a loss, which is what the simulator is for.
+// It fails if it finds hardly any.
+func TestMutants(t *testing.T) {
+	if *mutantFlag == "" {
+		t.Skip("-mutant is not given")
+	}
+	w := newWorld(t, failing)
+	found := 0
+	names := []string{*mutantFlag}
+	draw, least := newPlan, 3
+	switch *mutantFlag {
+	case "all":
+		names = mutantsOfTheCore(t)
+	case "kafka":
+		names, draw, least = kafkaMutants, kafkaPlan, 1
+	}
+	for _, name := range names {
+		w.seb = mutated(t, name)
+		began := time.Now()
+		how, seed := "not found", uint64(1)
+		for ; how == "not found" && time.Since(began) < *mutantTimeFlag; seed++ {
+			how = w.finds(t, draw(seed, 10*time.Second))
+		}
+		if how != "not found" {
+			found++
+		}
+		t.Logf("| %s | %s | %d | %v |", name, how, seed-1, time.Since(began).Round(time.Second))
+	}
+	t.Logf("%d of %d found", found, len(names))
+	if found < len(names)/least {
+		t.Errorf("%d of %d mutants found", found, len(names))
+	}
+}
+
+// mutantsOfTheCore are those that need neither wrong clocks nor triggers.
+func mutantsOfTheCore(t *testing.T) []string {
+	t.Helper()
+	all, err := mutants.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range all {
+		if slices.Contains(m.Seeds, "default") || slices.Contains(m.Seeds, "losses") {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// mutated builds the program with a mutant.
+func mutated(t *testing.T, name string) string {
+	t.Helper()
+	m, err := mutants.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := install.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	overlay, err := m.Overlay(root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := program.Build(dir, "-tags", "failpoints", "-overlay", overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// kafkaMutants show to clients of Kafka alone: a batch that is sent again is there twice, an acknowledged record or offset is lost, a record that
+// was refused is there.
+var kafkaMutants = []string{"no-dedup", "ack-on-timeout", "offset-commit-acknowledged-early", "fenced-rejects-what-was-sent"}
+
+// kafkaPlan is a plan in which all clients are of Kafka, and some answers are lost.
+func kafkaPlan(seed uint64, length time.Duration) *plan {
+	p := newPlan(seed, length)
+	p.clients = []kind{kafkaClient, kafkaClient, kafkaProducer, kafkaProducer, kafkaReader, kafkaFollower, kafkaGroup, kafkaRegister}
+	p.exact, p.disk, p.slots, p.sessions = false, false, max(2, p.slots), 700*time.Millisecond
+	p.store.Rates = faultproxy.Rates{faultproxy.Lost: 0.02, faultproxy.Late: 0.01, faultproxy.Stalled: 0.02}
+	p.store.StallMax, p.store.LateMax = 2*time.Second, 2*time.Second
+	p.wire.Rates = faultproxy.Rates{faultproxy.AnswerLost: 0.1, faultproxy.CutDown: 0.1, faultproxy.CutUp: 0.05}
+	return p
+}
+
+// finds says by what a run shows that something is wrong.
+func (w *world) finds(t *testing.T, p *plan) string {
+	r, violations, err := w.try(t.Context(), p, func(*run) {}, func() bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.remove(t)
+	switch {
+	case len(violations) > 0:
+		return violations[0].Rule
+	case len(r.faults) > 0:
+		line, _, _ := strings.Cut(r.faults[0], "\n")
+		return fmt.Sprintf("%.80s", line)
+	}
+	return "not found"
+}

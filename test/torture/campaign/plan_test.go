@@ -1,0 +1,246 @@
+package campaign
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/test/faultproxy"
+)
+
+// The purposes of random streams: one each, so that one draw more does not change all others.
+const (
+	streamPlan = iota + 1
+	streamNemesis
+	streamSlot         // plus the slot's number
+	streamClient = 100 // plus the client's
+)
+
+func stream(seed uint64, purpose int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, uint64(purpose)))
+}
+
+// plan is what a run does. All of it is drawn from the seed.
+type plan struct {
+	seed   uint64
+	disk   bool // the bucket is a folder
+	exact  bool // few operations, for history.Linear
+	slots  int  // brokers
+	parts  int  // partitions of the topic
+	length time.Duration
+
+	flags []string // of every broker
+	store faultproxy.StoreConfig
+	wire  faultproxy.WireConfig
+
+	acts     map[act]float64 // weights
+	stopMax  time.Duration   // of SIGSTOP, and of a store out of reach
+	acksMean float64         // between two acts
+	// progressMax bounds the wait for acknowledgements: if there are none, because all brokers stand still, it goes on all
+	// the same.
+	progressMax time.Duration
+	failpoints  float64       // share of starts that are given one
+	focus       place         // one that some more are given; no name: none
+	wipeData    float64       // share of starts on an empty data folder
+	wipeCache   float64       // share of starts on an empty cache
+	restartMax  time.Duration // longest wait before a deposed broker comes back
+
+	// sessions is the session timeout of members of groups; below what brokers take they are hurried.
+	sessions time.Duration
+
+	clients []kind
+	pause   time.Duration // of a client between operations, at most
+	trims   bool
+}
+
+// act is something that is done to a broker.
+type act string
+
+const (
+	actKill  act = "SIGKILL"
+	actStop  act = "SIGSTOP"
+	actTerm  act = "SIGTERM"
+	actBlock act = "store out of reach"
+)
+
+// pick draws one of several.
+func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
+
+// span is between lo and hi, and short ones are as likely as long ones.
+func span(rng *rand.Rand, lo, hi time.Duration) time.Duration {
+	if lo >= hi {
+		return lo
+	}
+	return time.Duration(float64(lo) * math.Pow(float64(hi)/float64(lo), rng.Float64()))
+}
+
+// half is true half of the time.
+func half(rng *rand.Rand) bool { return rng.IntN(2) == 0 }
+
+// newPlan draws a plan. In every fourth the history is short; every third is on a folder.
+func newPlan(seed uint64, length time.Duration) *plan {
+	rng := stream(seed, streamPlan)
+	p := &plan{seed: seed, length: length, exact: seed%4 == 3, disk: seed%3 == 2, acts: map[act]float64{actKill: 1}}
+	p.slots = pick(rng, 1, 1, 2, 2, 3)
+	p.parts = 1 + rng.IntN(4)
+	if seed%8 != 7 {
+		p.aim(seed)
+	}
+	p.drawFlags(rng)
+	p.drawFaults(rng)
+	p.drawActs(rng)
+	p.drawClients(rng)
+	if p.exact {
+		p.length = min(length, 5*time.Second)
+	}
+	p.suitFocus()
+	p.sessions = 700 * time.Millisecond
+	if seed%5 == 1 {
+		// Groups as they are: they need seconds until they read again after each broker.
+		p.sessions = 6 * time.Second
+		p.acksMean, p.progressMax = 1e6, 8*time.Second
+	}
+	return p
+}
+
+func (p *plan) drawFlags(rng *rand.Rand) {
+	add := func(flag string, values ...string) { p.flags = append(p.flags, "--"+flag, pick(rng, values...)) }
+	add("batch-wait-time", "0s", "0s", "1ms", "1ms", "5ms", "5ms", "20ms", "auto")
+	// A short life of everything, so that packs, snapshots and collection are always under way.
+	if short := half(rng); p.focus.short {
+		p.flags = append(p.flags, "--pack-bytes", "32KiB", "--pack-age", "50ms", "--merge-interval", "20ms", "--snapshot-slots", "10")
+	} else if short {
+		add("pack-bytes", "4KiB", "32KiB", "256KiB")
+		add("pack-age", "50ms", "500ms", "5s")
+		add("merge-interval", "20ms", "200ms")
+		add("snapshot-slots", "10", "30", "200")
+	}
+	if half(rng) {
+		add("cache-size", "0", "64KiB", "4MiB")
+	}
+	if half(rng) {
+		add("memory-limit", "16MiB", "64MiB")
+	}
+}
+
+func (p *plan) drawFaults(rng *rand.Rand) {
+	// Where every tenth request fails a start takes long, and so there are few.
+	storm := pick(rng, 0.0, 0, 0.1, 0.1, 0.3, 1)
+	rates := func(kinds []faultproxy.Kind, most float64) faultproxy.Rates {
+		r := faultproxy.Rates{}
+		for _, k := range kinds {
+			if on, rate := half(rng), storm*most*math.Pow(rng.Float64(), 2); on {
+				r[k] = rate
+			}
+		}
+		return r
+	}
+	p.store = faultproxy.StoreConfig{
+		Rates: rates(faultproxy.StoreKinds, 0.03), Latency: span(rng, time.Millisecond, 20*time.Millisecond),
+		StallMax: span(rng, 50*time.Millisecond, 3*time.Second), LateMax: span(rng, 100*time.Millisecond, 10*time.Second),
+		BurstMax: span(rng, 50*time.Millisecond, time.Second),
+	}
+	// A request that hangs, or a PUT that is refused, takes ten seconds of a run, or a broker's life.
+	p.store.Rates[faultproxy.Hung] /= 20
+	p.store.Rates[faultproxy.Denied] /= 10
+	p.wire = faultproxy.WireConfig{
+		Rates: rates(faultproxy.WireKinds, 0.15), DelayMax: span(rng, time.Millisecond, 200*time.Millisecond),
+		HoldMax: span(rng, 50*time.Millisecond, 3*time.Second),
+	}
+}
+
+func (p *plan) drawActs(rng *rand.Rand) {
+	for _, a := range []act{actStop, actTerm, actBlock} {
+		if on, weight := half(rng), 0.6*rng.Float64(); on {
+			p.acts[a] = weight
+		}
+	}
+	p.stopMax = span(rng, 100*time.Millisecond, 15*time.Second)
+	if p.slots == 1 {
+		p.stopMax = min(p.stopMax, time.Second) // nobody takes over
+	}
+	p.acksMean, p.progressMax = pick(rng, 2.0, 10, 30, 100), shortProgress
+	if half(rng) {
+		p.failpoints = 0.2 + 0.6*rng.Float64()
+	}
+	p.wipeData, p.wipeCache = 0.03*rng.Float64(), pick(rng, 0, 0.5, 1)
+	p.restartMax = span(rng, 50*time.Millisecond, 3*time.Second)
+}
+
+func (p *plan) drawClients(rng *rand.Rand) {
+	p.trims = rng.IntN(3) == 0 && p.parts > 1 // the last partition
+	p.pause = span(rng, 2*time.Millisecond, 30*time.Millisecond)
+	if p.exact {
+		// A partition has few operations, and few at a time.
+		p.pause = 60 * time.Millisecond
+		p.clients = []kind{goProducer, rawProducer, conditional, reader, register, register, kafkaProducer, kafkaReader, kafkaRegister}
+		p.trims = false
+		return
+	}
+	p.clients = []kind{
+		goProducer, pick(rng, sharedProducer, plainProducer), rawProducer, windowProducer, reader, follower, grouped, register,
+		kafkaClient, kafkaProducer, kafkaReader, kafkaFollower, kafkaGroup, kafkaRegister,
+	}
+	for range rng.IntN(4) {
+		p.clients = append(p.clients, pick(rng, goProducer, sharedProducer, plainProducer, rawProducer, windowProducer, conditional, reader, follower, register, kafkaClient, kafkaProducer, kafkaReader, kafkaGroup))
+	}
+	if rng.IntN(3) == 0 {
+		p.clients = append(p.clients, keeper)
+	}
+	if p.trims {
+		p.clients = append(p.clients, trimmer)
+	}
+}
+
+// suitFocus changes what would keep brokers from the failpoint that is aimed at.
+func (p *plan) suitFocus() {
+	switch {
+	case p.focus.short:
+		p.acksMean, p.progressMax = max(p.acksMean, 100), longProgress
+	case strings.HasPrefix(p.focus.name, "fenced"):
+		p.slots = max(p.slots, 2)
+	case strings.HasPrefix(p.focus.name, "stop"):
+		p.acts[actTerm] = max(p.acts[actTerm], 0.5)
+	}
+	if strings.HasPrefix(p.focus.name, "compacted") && !slices.Contains(p.clients, keeper) {
+		p.clients = append(p.clients, keeper)
+	}
+}
+
+// String says all of it, in a few lines.
+func (p *plan) String() string {
+	var b strings.Builder
+	bucket := "S3"
+	if p.disk {
+		bucket = "folder"
+	}
+	fmt.Fprintf(&b, "seed %d: %s, %d brokers, %d partitions, %v", p.seed, bucket, p.slots, p.parts, p.length)
+	if p.exact {
+		b.WriteString(", exact")
+	}
+	fmt.Fprintf(&b, "\n  flags %s", strings.Join(p.flags, " "))
+	fmt.Fprintf(&b, "\n  acts %s, after %.0f acknowledgements, stops up to %v, deposed ones wait up to %v, failpoints in %.0f %% of starts, aimed at %q, data folder wiped in %.0f %%, cache in %.0f %%",
+		weights(p.acts), p.acksMean, p.stopMax.Round(time.Millisecond), p.restartMax.Round(time.Millisecond), 100*p.failpoints, p.focus.name, 100*p.wipeData, 100*p.wipeCache)
+	if !p.disk {
+		fmt.Fprintf(&b, "\n  store %s; up to %v slower, stalls %v, late %v, bursts %v", weights(p.store.Rates), p.store.Latency.Round(time.Millisecond),
+			p.store.StallMax.Round(time.Millisecond), p.store.LateMax.Round(time.Millisecond), p.store.BurstMax.Round(time.Millisecond))
+	}
+	fmt.Fprintf(&b, "\n  wire %s; delays %v, half-open %v", weights(p.wire.Rates), p.wire.DelayMax.Round(time.Millisecond), p.wire.HoldMax.Round(time.Millisecond))
+	fmt.Fprintf(&b, "\n  clients %v, pause up to %v, sessions of members %v, trims %v", p.clients, p.pause.Round(time.Millisecond), p.sessions, p.trims)
+	return b.String()
+}
+
+// weights lists numbers by name, as per cent.
+func weights[K ~string, M ~map[K]float64](m M) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if m[k] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %.2f %%", k, 100*m[k]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,190 @@
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sebbroker/seb/test/faultproxy"
+	"github.com/sebbroker/seb/test/history"
+	"github.com/sebbroker/seb/test/s3server"
+)
+
+const (
+	topic  = "tortured"
+	apiKey = "campaign-key-" // and the run's bucket
+	// calmTime bounds everything that must come to an end once nothing is in the way.
+	calmTime = 60 * time.Second
+)
+
+// world is what runs share.
+type world struct {
+	seb    string // the program, with failpoints
+	plain  string // the program as it is delivered
+	server *s3server.Server
+	keep   string // where faulty runs are kept
+}
+
+// run is one plan carried out.
+type run struct {
+	w      *world
+	p      *plan
+	dir    string
+	bucket string // below the server's or the run's folder
+	rec    *history.Recorder
+	slots  []*slot
+	counts tally
+
+	calm   atomic.Bool // no more faults
+	acks   atomic.Int64
+	end    context.CancelFunc // ends the chaos
+	failed atomic.Bool
+
+	users []*user
+	kept  kept
+	began time.Time
+	leads []time.Duration // how long starts took; guarded by mu
+
+	mu      sync.Mutex // guards what follows
+	faults  []string   // what should not have happened, beside the history
+	nextID  int32      // of clients
+	members []*members
+}
+
+// tally counts things by name.
+type tally struct {
+	mu sync.Mutex // guards n
+	n  map[string]int64
+}
+
+func (c *tally) add(name string, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int64{}
+	}
+	c.n[name] += n
+}
+
+func (c *tally) get(name string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[name]
+}
+
+func (c *tally) all() map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.n)
+}
+
+// fault notes what should not have happened, and ends the chaos.
+func (r *run) fault(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.rec.Note("fault", "%s", text)
+	r.mu.Lock()
+	r.faults = append(r.faults, text)
+	r.mu.Unlock()
+	r.failed.Store(true)
+	r.end()
+}
+
+// newRun makes the folder, the proxies and the slots of a run.
+func newRun(w *world, p *plan) (*run, error) {
+	dir, err := os.MkdirTemp(w.keep, fmt.Sprintf("seed-%d-", p.seed))
+	if err != nil {
+		return nil, err
+	}
+	r := &run{w: w, p: p, dir: dir, end: func() {}}
+	if r.rec, err = history.NewRecorder(r.historyFile()); err != nil {
+		return nil, err
+	}
+	r.bucket = filepath.Base(dir)
+	for n := range p.slots {
+		s, err := newSlot(r, n)
+		if err != nil {
+			return nil, err
+		}
+		r.slots = append(r.slots, s)
+	}
+	return r, nil
+}
+
+func (r *run) historyFile() string { return filepath.Join(r.dir, "history.jsonl") }
+
+// objects is the folder in which all objects of the run's bucket are.
+func (r *run) objects() string {
+	if r.p.disk {
+		return filepath.Join(r.dir, "bucket")
+	}
+	return filepath.Join(filepath.Dir(r.w.keep), "s3", s3server.Bucket, r.bucket)
+}
+
+// spec names the bucket, without a proxy in between.
+func (r *run) spec() string {
+	if r.p.disk {
+		return r.objects()
+	}
+	return r.w.server.Spec(r.bucket)
+}
+
+func (r *run) close() {
+	for _, s := range r.slots {
+		s.close()
+	}
+	_ = r.rec.Close()
+}
+
+// key is the API key of the run's brokers. Another run's do not take it.
+func (r *run) key() string { return apiKey + r.bucket }
+
+// environment is what every broker with a key has.
+func environment(key string) []string {
+	return []string{"SEB_API_KEY=" + key, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
+}
+
+// storeFaults are the faults between brokers and store, by kind.
+func (r *run) storeFaults() map[faultproxy.Kind]int64 {
+	all := map[faultproxy.Kind]int64{}
+	for _, s := range r.slots {
+		if s.store != nil {
+			addAll(all, s.store.Counts())
+		}
+	}
+	return all
+}
+
+// wireFaults are those between clients and brokers.
+func (r *run) wireFaults() map[faultproxy.Kind]int64 {
+	all := map[faultproxy.Kind]int64{}
+	for _, s := range r.slots {
+		addAll(all, s.wire.Counts())
+		addAll(all, s.kafka.Counts())
+	}
+	return all
+}
+
+func addAll[K comparable](to, from map[K]int64) {
+	for k, n := range from {
+		to[k] += n
+	}
+}
+
+// listed is a tally as text.
+func listed[K ~string](m map[K]int64) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%d %s", m[k], k))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,265 @@
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sebbroker/seb/test/faultproxy"
+	"github.com/sebbroker/seb/test/program"
+)
+
+// slot is a place for a broker: a data folder, a way to the store and an address that stay, and one process after the
+// other.
+type slot struct {
+	r     *run
+	n     int
+	rng   *rand.Rand
+	wire  *faultproxy.Wire
+	kafka *faultproxy.Wire  // of clients of Kafka
+	store *faultproxy.Store // nil if the bucket is a folder
+
+	mu     sync.Mutex // guards what follows
+	broker *program.Broker
+	ready  time.Time // since when it leads; zero: it does not
+	told   bool      // it was sent SIGTERM
+	starts int
+
+	timers sync.WaitGroup // those who will send SIGCONT
+	log    *os.File
+}
+
+func newSlot(r *run, n int) (*slot, error) {
+	s := &slot{r: r, n: n, rng: stream(r.p.seed, streamSlot+n)}
+	var err error
+	if s.wire, err = faultproxy.NewWire(s.rng.Uint64()); err != nil {
+		return nil, err
+	}
+	if s.kafka, err = faultproxy.NewWire(s.rng.Uint64()); err != nil {
+		return nil, err
+	}
+	if s.log, err = os.Create(filepath.Join(r.dir, fmt.Sprintf("broker-%d.log", n))); err != nil {
+		return nil, err
+	}
+	if r.p.disk {
+		return s, nil
+	}
+	if s.store, err = faultproxy.NewStore(r.w.server.Endpoint, s.rng.Uint64()); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *slot) close() {
+	s.wire.Close()
+	s.kafka.Close()
+	if s.store != nil {
+		s.store.Close()
+	}
+	s.timers.Wait()
+	_ = s.log.Close()
+}
+
+// disturb turns the faults of the plan on, or all off.
+func (s *slot) disturb(on bool) {
+	var wire faultproxy.WireConfig
+	var store faultproxy.StoreConfig
+	if on {
+		wire, store = s.r.p.wire, s.r.p.store
+	}
+	s.wire.SetConfig(wire)
+	s.kafka.SetConfig(wire)
+	if s.store == nil {
+		return
+	}
+	s.store.SetConfig(store)
+	if !on {
+		s.store.Unblock()
+	}
+}
+
+func (s *slot) lane() string    { return fmt.Sprintf("broker %d", s.n) }
+func (s *slot) dataDir() string { return filepath.Join(s.r.dir, fmt.Sprintf("data-%d", s.n)) }
+
+// live keeps a broker in the slot until ctx ends; the last is killed then.
+func (s *slot) live(ctx context.Context) {
+	var delay time.Duration
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(delay):
+		}
+		b, err := s.start(ctx)
+		if err != nil {
+			s.r.fault("%s: %v", s.lane(), err)
+			return
+		}
+		announced := make(chan struct{})
+		go func() { // ends when the broker has
+			defer close(announced)
+			s.announce(b)
+		}()
+		select {
+		case <-b.Done():
+		case <-ctx.Done():
+			b.Kill()
+		}
+		<-announced
+		s.wire.SetTarget("")
+		s.kafka.SetTarget("")
+		delay = s.ended(b, ctx.Err() != nil)
+	}
+}
+
+// start starts a process.
+func (s *slot) start(ctx context.Context) (*program.Broker, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.starts == 0
+	s.starts++
+	if !first && s.rng.Float64() < s.r.p.wipeData {
+		s.r.counts.add("data folders wiped", 1)
+		if err := os.RemoveAll(s.dataDir()); err != nil {
+			return nil, err
+		}
+	} else if s.rng.Float64() < s.r.p.wipeCache {
+		if err := os.RemoveAll(filepath.Join(s.dataDir(), "cache")); err != nil {
+			return nil, err
+		}
+	}
+	env := environment(s.r.key())
+	if s.r.p.disk && slices.Contains(s.r.p.flags, "--snapshot-slots") {
+		env = append(env, "SEB_HURRY=1")
+	}
+	if s.r.p.sessions < 6*time.Second {
+		env = append(env, "SEB_HURRY_GROUPS=1")
+	}
+	if points := s.failpoints(first && s.n == 0); points != "" && !s.r.calm.Load() {
+		env = append(env, "SEB_FAILPOINTS="+points)
+	}
+	spec := s.r.spec()
+	if s.store != nil {
+		spec = s.store.Spec(s.r.bucket)
+	}
+	args := append([]string{"--bucket", spec, "--data-dir", s.dataDir(), "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--auto-create-topics=false"}, s.r.p.flags...)
+	b, err := program.ServeLogged(s.r.w.seb, env, s.line, args...)
+	if err != nil {
+		return nil, err
+	}
+	s.r.counts.add("starts", 1)
+	s.broker, s.told, s.ready = b, false, time.Time{}
+	return b, nil
+}
+
+// announce tells the clients of a broker when it leads.
+func (s *slot) announce(b *program.Broker) {
+	began := time.Now()
+	address, err := b.Address(s.dataDir())
+	if err != nil {
+		return // it ended
+	}
+	s.wire.SetTarget(strings.TrimPrefix(address, "http://"))
+	s.mu.Lock()
+	s.ready = time.Now()
+	s.mu.Unlock()
+	s.r.counts.add("starts that led", 1)
+	s.r.mu.Lock()
+	s.r.leads = append(s.r.leads, time.Since(began))
+	s.r.mu.Unlock()
+	s.r.rec.Note(s.lane(), "leads, pid %d, after %v", b.Pid(), time.Since(began).Round(time.Millisecond))
+}
+
+// ended judges how a broker ended, and says how long to wait for the next.
+func (s *slot) ended(b *program.Broker, over bool) time.Duration {
+	s.mu.Lock()
+	told, led := s.told, !s.ready.IsZero()
+	s.ready = time.Time{}
+	s.mu.Unlock()
+	code, by := b.Exit()
+	s.r.rec.Note(s.lane(), "pid %d ended: code %d %v", b.Pid(), code, by)
+	switch {
+	case by == syscall.SIGKILL:
+		if !over {
+			s.r.counts.add("SIGKILL", 1)
+			if !led {
+				s.r.counts.add("SIGKILL while starting", 1)
+			}
+		}
+		return 0
+	case code == 0 && told:
+		s.r.counts.add("stopped in order", 1)
+		return 0
+	case code == 3:
+		s.r.counts.add("fenced", 1)
+		return span(s.rng, 10*time.Millisecond, s.r.p.restartMax)
+	case by == syscall.SIGTERM && told: // before it listened to that
+		s.r.counts.add("stopped at once", 1)
+		return 0
+	case code == 1 && told:
+		s.r.counts.add("stopped, not in order", 1)
+		return 0
+	case (code == 4 || code == 1 && !led) && s.store != nil:
+		// The check of the store at a start on an empty data folder, and a store that refuses, or does not answer.
+		s.r.counts.add("ended by the store", 1)
+		return 10 * time.Millisecond
+	}
+	s.r.fault("%s ended by itself: code %d %v\n%s", s.lane(), code, by, b.Log())
+	return 0
+}
+
+// line looks at what a broker prints.
+func (s *slot) line(text string) {
+	_, _ = fmt.Fprintln(s.log, text)
+	if address, ok := program.KafkaAddress(text); ok {
+		s.kafka.SetTarget(address)
+		return
+	}
+	if rest, ok := strings.CutPrefix(text, "failpoint "); ok {
+		name, action, _ := strings.Cut(rest, " ")
+		s.r.counts.add("failpoint "+action, 1)
+		s.r.counts.add("at "+name, 1)
+		if action == "kill" {
+			s.r.counts.add("killed at "+name, 1)
+		}
+		s.r.rec.Note(s.lane(), "failpoint %s", rest)
+		if action == "stop" {
+			s.resumeLater(s.current(), s.pauseTime())
+		}
+		return
+	}
+	switch {
+	case strings.HasPrefix(text, "panic:"), strings.HasPrefix(text, "fatal error:"), strings.Contains(text, "DATA RACE"):
+		s.r.fault("%s: %s", s.lane(), text)
+	case strings.Contains(text, `msg="log alarm"`):
+		s.r.rec.Note(s.lane(), "%s", text)
+		if !strings.Contains(text, "store refuses") {
+			s.r.counts.add("alarms", 1)
+		} else {
+			s.r.counts.add("alarms of a store that refuses", 1)
+		}
+	case strings.Contains(text, "level=ERROR"):
+		s.r.counts.add("errors logged", 1)
+	}
+}
+
+// current is the process in the slot; nil before the first.
+func (s *slot) current() *program.Broker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broker
+}
+
+// leads says since when the broker in the slot does, by its own word; zero: it does not.
+func (s *slot) leads() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready
+}

@@ -1,0 +1,126 @@
+package campaign
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/s3proxy"
+	"github.com/sebbroker/seb/test/s3server"
+)
+
+var startsFlag = flag.Int("starts", 30, "how many starts are measured")
+
+// TestStart measures a start after a kill: the program as it is delivered, an empty cache, a store that was checked before,
+// with a topic in it; from exec until the broker leads and has answered its first request. It says how long that took and
+// how much of it the broker computed; it asserts how many requests starts made, which does not depend on the machine.
+func TestStart(t *testing.T) {
+	server := s3server.ForTest(t)
+	proxy, err := s3proxy.New(server.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	for _, c := range []struct{ name, bucket string }{
+		{"a folder", filepath.Join(t.TempDir(), "bucket")},
+		{"the S3 server", server.Spec("start")},
+		{"the S3 server behind a proxy that counts", proxy.Spec("counted")},
+	} {
+		dir := t.TempDir()
+		startAndFill(t, c.bucket, dir)
+		var all, led, cpu []time.Duration
+		for range *startsFlag {
+			if err := os.RemoveAll(filepath.Join(dir, "cache")); err != nil {
+				t.Fatal(err)
+			}
+			before := proxy.Counts()
+			m := measureStart(t, c.bucket, dir)
+			all, led, cpu = append(all, m.answered), append(led, m.led), append(cpu, m.cpu)
+			// Two LISTs of snapshots and three behind the end, the SEAL twice and perhaps a snapshot, the cluster's name; the walk
+			// reads up to 32 slots ahead, of which there are few, as a snapshot comes every now and then.
+			if made := proxy.Counts().Sub(before); made.Of(s3proxy.Put) > 3 || made.Of(s3proxy.List) > 5 || made.Total() > 70 {
+				t.Errorf("a start made %v", made)
+			}
+		}
+		t.Logf("on %s, %v:\n  until a broker leads, median %v: %s\n  until it has answered, median %v: %s\n  CPU of the broker until it was killed, median %v",
+			c.name, machine.Here(), median(led), quantiles(led), median(all), quantiles(all), median(cpu))
+	}
+}
+
+func median(d []time.Duration) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(d))[len(d)/2].Round(100 * time.Microsecond)
+}
+
+// startAndFill has a store checked and writes a topic.
+func startAndFill(t *testing.T, bucket, dir string) {
+	t.Helper()
+	b, address := startBroker(t, bucket, dir)
+	defer b.Kill()
+	c, err := client.New(address, client.Options{APIKey: apiKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateTopic(t.Context(), topic, client.TopicSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20 {
+		if _, err := c.ProduceValues(t.Context(), topic, [][]byte{fmt.Appendf(nil, "%d", n)}, client.ProduceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func startBroker(t *testing.T, bucket, dir string) (b *program.Broker, address string) {
+	t.Helper()
+	b, err := program.Serve(built(t, delivered), environment(apiKey), "--bucket", bucket, "--data-dir", dir, "--http-port", "0", "--batch-wait-time", "0s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if address, err = b.Address(dir); err != nil {
+		b.Kill()
+		t.Fatal(err)
+	}
+	return b, address
+}
+
+// measured is one start.
+type measured struct{ led, answered, cpu time.Duration }
+
+func measureStart(t *testing.T, bucket, dir string) (m measured) {
+	t.Helper()
+	built(t, delivered) // not while the clock runs
+	begin := time.Now()
+	b, address := startBroker(t, bucket, dir)
+	defer func() {
+		b.Kill()
+		m.cpu = b.CPU()
+	}()
+	m.led = time.Since(begin)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, address+"/records?topic-name="+topic+"&offset=19", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+apiKey)
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("the first answer is %v", resp.Status)
+	}
+	m.answered = time.Since(begin)
+	return m
+}
