@@ -30,7 +30,7 @@ const (
 )
 
 // description is the file that is embedded into the broker.
-const description = "../../httpapi/openapi.yaml"
+const description = "../../../internal/httpapi/openapi.yaml"
 
 func TestMain(m *testing.M) { os.Exit(place.Main(m)) }
 
