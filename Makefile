@@ -31,7 +31,7 @@ COUNT    ?= 6
 USERS    ?= 10000
 DAY      ?= 2.5s
 
-.PHONY: help build test vet lint fmt race fuzz corpus cacheimages sim losses clocks mutants cost costs torture soak memory bench microbench run s3server example
+.PHONY: help build test vet lint fmt race fuzz cacheimages sim losses clocks mutants cost costs torture soak memory bench microbench run s3server example
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -81,13 +81,10 @@ lint: vet ## format, vet, staticcheck, known holes, and the same code for linux/
 fmt: ## format in place
 	$(TOOL) gofumpt -w -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)
 
-fuzz: ## every fuzz target for TIME, then a table of inputs; RUN= only those that match, as in RUN=record/FuzzSplit
-	$(GO) build -o bin/campaign ./test/fuzzing/cmd/campaign
-	bin/campaign -time $(TIME) $(if $(RUN),-run '$(RUN)')
-
-corpus: ## keep in testdata/fuzz what make fuzz has found, as far as it covers something new
-	$(GO) build -o bin/campaign ./test/fuzzing/cmd/campaign
-	bin/campaign -keep $(if $(RUN),-run '$(RUN)')
+fuzz: ## every fuzz target for TIME; RUN= only those that match, as in RUN=record/FuzzSplit
+	@grep -rHoE --exclude-dir='.?*' --include='*_test.go' '^func Fuzz[A-Za-z0-9]+' . | sed -E 's|^\./((.*)/)?[^/]*:func (.*)|\2 \3|' | sort | while read -r dir name; do \
+	  case "$$dir/$$name" in *$(RUN)*) echo "== $$dir/$$name"; \
+	    (cd "$$dir" && $(GO) test . -run '^$$' -fuzz "^$$name\$$" -fuzztime $(TIME)) || exit 1;; esac; done
 
 cacheimages: ## every image of the cache folder, the data folder and a bucket in a folder that a crash can leave
 	$(GO) test ./internal/objstore/cache ./internal/node ./internal/objstore -run 'Images|TornWrites|DataFolders|PowerFailures' -count=1 -v -timeout 0 -images

@@ -80,7 +80,6 @@ var levels = map[string]int{
 	"driplang/internal/form":   -1,
 
 	"internal/codec":     -1,
-	"internal/slab":      -1,
 	"internal/failpoint": -1, // not in the program that anybody runs
 
 	// The latency bench, a module of its own.
