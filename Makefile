@@ -51,7 +51,7 @@ run: build ## build and start a broker: records in ./seb-bucket, the rest in ./s
 	./bin/seb serve
 
 s3server: ## the real S3 server of the tests, built once into .cache
-	$(GO) run ./test/s3server/cmd/install
+	$(GO) run ./test/cmd/s3server
 
 vet:
 	$(GO) vet ./...

@@ -7,17 +7,17 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/hostile"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestDecompressedSize: it is what a Reader then needs, whatever the codec; a byte less is too little for both; counting takes no
 // memory for what it counts, and a Reader that was told takes it once.
 func TestDecompressedSize(t *testing.T) {
 	value := bytes.Repeat([]byte("seb "), 1<<20)
-	plain := int64(len(hostile.Batch(record.None, value)) - record.BatchHeadSize)
+	plain := int64(len(testenv.HostileBatch(record.None, value)) - record.BatchHeadSize)
 	for codec := record.None; codec <= record.Zstd; codec++ {
 		t.Run(codec.String(), func(t *testing.T) {
-			b := record.Batch(hostile.Batch(codec, value))
+			b := record.Batch(testenv.HostileBatch(codec, value))
 			if n, err := b.DecompressedSize(plain); n != plain || err != nil {
 				t.Fatalf("%d, %v: want %d", n, err, plain)
 			}

@@ -63,7 +63,7 @@ func installSebS3(ctx context.Context, o *Options) error {
 		}
 	}
 	o.say("s3 server: built at its first use, which takes minutes")
-	program, err := command(ctx, o.Repository, []string{"GOFLAGS=", "GOWORK=off"}, "go", "run", "./test/s3server/cmd/install")
+	program, err := command(ctx, o.Repository, []string{"GOFLAGS=", "GOWORK=off"}, "go", "run", "./test/testenv/cmd/install")
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // The secrets that brokers and commands are given. Nothing that they print, log, answer or store may have one in it.
@@ -42,7 +42,7 @@ type leaks struct {
 }
 
 func newLeaks(t *testing.T) *leaks {
-	return &leaks{t: t, secrets: []string{canaryKey, canaryWrong, canarySecret, canaryToken, s3server.SecretKey}}
+	return &leaks{t: t, secrets: []string{canaryKey, canaryWrong, canarySecret, canaryToken, testenv.SecretKey}}
 }
 
 // in lists the secrets that are in b, in whatever way they are written.
@@ -187,10 +187,10 @@ func (l *leaks) files(dir string) {
 func TestSecretsAreNotShown(t *testing.T) {
 	t.Run("real store", func(t *testing.T) {
 		l := newLeaks(t)
-		store := tap(t, s3server.ForTest(t).Endpoint)
+		store := tap(t, testenv.S3ForTest(t).Endpoint)
 		p := newPlace(t)
-		p.env = []string{"SEB_API_KEY=" + canaryKey, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
-		bucket := "s3://" + s3server.Bucket + "/canary?endpoint=" + store.URL + "&region=us-east-1&path-style=true"
+		p.env = []string{"SEB_API_KEY=" + canaryKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
+		bucket := "s3://" + testenv.Bucket + "/canary?endpoint=" + store.URL + "&region=us-east-1&path-style=true"
 		l.life(p, store, bucket)
 		l.strangers(p, bucket)
 		l.wire(store, canaryToken)

@@ -15,7 +15,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // oftenMerged makes a broker merge, compact and, on S3, collect as often as can be.
@@ -195,9 +195,9 @@ func TestExportAndImportOfCompactedTopics(t *testing.T) {
 func TestCompactionEndToEnd(t *testing.T) {
 	t.Run("disk", func(t *testing.T) { testCompactionEndToEnd(t, newPlace(t), 20_000, "./bucket", nil) })
 	t.Run("s3", func(t *testing.T) {
-		s, p := s3server.ForTest(t), newPlace(t)
-		p.env = append(p.env, "AWS_ACCESS_KEY_ID="+s3server.AccessKey, "AWS_SECRET_ACCESS_KEY="+s3server.SecretKey)
-		store, err := objstore.Open(t.Context(), s.Spec("seb"), objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey})
+		s, p := testenv.S3ForTest(t), newPlace(t)
+		p.env = append(p.env, "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey)
+		store, err := objstore.Open(t.Context(), s.Spec("seb"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // wrongValues has a value for each flag of serve with which no broker can start. $FILE is a file where a folder must be.
@@ -33,8 +33,8 @@ var wrongValues = map[string]string{
 // TestABrokerThatCannotStartTakesNothing: for each flag a wrong value, and each address taken, beside a broker that leads.
 func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 	p := newPlace(t)
-	p.env = []string{"AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
-	server := s3server.ForTest(t)
+	p.env = []string{"AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
+	server := testenv.S3ForTest(t)
 	bucket := server.Spec("starts")
 	leader := p.serve("--bucket", bucket, "--kafka-listen", "127.0.0.1:0", "--batch-wait-time", "0")
 	p.mustWith("one\n", "produce", "demo")
@@ -102,7 +102,7 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 // epochsOf lists the epochs' folders below wal/.
 func epochsOf(t *testing.T, bucket string) (folders []string) {
 	t.Helper()
-	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey})
+	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
 	if err != nil {
 		t.Fatal(err)
 	}

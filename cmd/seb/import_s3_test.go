@@ -5,14 +5,14 @@ import (
 
 	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestVersion1OnS3: a version-1 bucket on S3 comes in and goes out, and the broker's own bucket there is checked.
 func TestVersion1OnS3(t *testing.T) {
-	s := s3server.ForTest(t)
+	s := testenv.S3ForTest(t)
 	p := newPlace(t)
-	p.env = append(p.env, "AWS_ACCESS_KEY_ID="+s3server.AccessKey, "AWS_SECRET_ACCESS_KEY="+s3server.SecretKey)
+	p.env = append(p.env, "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey)
 	b := p.serve("--bucket", s.Spec("seb"))
 	o := p.old("old/t")
 	o.add(true, "a", "b")
@@ -24,7 +24,7 @@ func TestVersion1OnS3(t *testing.T) {
 	b.kill()
 	p.must("fsck", "--bucket", s.Spec("seb"))
 
-	keys := objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
+	keys := objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
 	store, err := objstore.Open(t.Context(), s.Spec("out"), keys)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // topicNames are names as they stand in a request's first line, byte for byte. as is the topic's name if it is taken.
@@ -146,13 +146,13 @@ func TestTopicNamesStayOutOfPaths(t *testing.T) {
 	for _, store := range []string{"folder", "S3, with a cache"} {
 		t.Run(store, func(t *testing.T) {
 			p := newPlace(t)
-			p.env = []string{"SEB_API_KEY=" + key, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
+			p.env = []string{"SEB_API_KEY=" + key, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 			if err := os.MkdirAll(filepath.Join(p.dir, "x", "y"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			bucket := "./x/y/bucket"
 			if store != "folder" {
-				bucket = s3server.ForTest(t).Spec("names")
+				bucket = testenv.S3ForTest(t).Spec("names")
 			}
 			flags := []string{"--bucket", bucket, "--data-dir", "x/y/data", "--batch-wait-time", "0"}
 			b := p.serve(flags...)

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/test/certtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestCommandsOverTLS: the local broker is trusted by its file, whatever names the certificate has; others by the system's authorities
 // or those of a file.
 func TestCommandsOverTLS(t *testing.T) {
 	p := newPlace(t)
-	authority := certtest.New(t)
-	files := authority.Files(t, p.dir, certtest.Leaf{})
+	authority := testenv.NewAuthority(t)
+	files := authority.Files(t, p.dir, testenv.Leaf{})
 	own := authority.File(t, p.dir)
 	b := p.serve("--tls-cert", "cert.pem", "--tls-key", "key.pem", "--kafka-listen", "127.0.0.1:0")
 	address := b.address()
@@ -34,7 +34,7 @@ func TestCommandsOverTLS(t *testing.T) {
 	far := newPlace(t)
 	far.env = []string{"SEB_API_KEY=" + strings.TrimSpace(string(key)), "SEB_ADDRESS=" + address}
 	far.refused(1, "unknown authority", "topic", "list")
-	far.refused(1, "unknown authority", "topic", "list", "--ca-file", certtest.New(t).File(t, far.dir))
+	far.refused(1, "unknown authority", "topic", "list", "--ca-file", testenv.NewAuthority(t).File(t, far.dir))
 	far.refused(2, "--ca-file: open missing", "topic", "list", "--ca-file", "missing")
 	far.refused(2, "no certificate in it", "topic", "list", "--ca-file", files.Key)
 	far.refused(1, "This port speaks TLS", "topic", "list", "--address", strings.Replace(address, "https", "http", 1))
@@ -45,7 +45,7 @@ func TestCommandsOverTLS(t *testing.T) {
 
 	// Another broker at the address that the folder knows is not the local one.
 	other := newPlace(t)
-	theirs := certtest.New(t).Files(t, other.dir, certtest.Leaf{})
+	theirs := testenv.NewAuthority(t).Files(t, other.dir, testenv.Leaf{})
 	if err := os.Rename(theirs.Cert, files.Cert); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,8 +36,8 @@ func TestClean(t *testing.T) {
 		"memory": func(testing.TB) objstore.Store { return objstore.NewMemory() },
 		"disk":   disk,
 		"s3": func(t testing.TB) objstore.Store {
-			s := s3server.ForTest(t.(*testing.T))
-			o := objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
+			s := testenv.S3ForTest(t.(*testing.T))
+			o := objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
 			store, err := objstore.Open(t.Context(), s.Spec("p"), o)
 			if err != nil {
 				t.Fatal(err)

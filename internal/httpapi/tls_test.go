@@ -11,7 +11,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/tlsport"
-	"github.com/sebbroker/seb/test/certtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var tlsFlag = flag.Bool("tls", false, "run all tests over TLS: go test ./internal/httpapi -args -tls")
@@ -26,8 +26,8 @@ func tlsPort(t testing.TB, log *slog.Logger) (*tlsport.Port, *tls.Config) {
 
 func secure(t testing.TB, log *slog.Logger) (*tlsport.Port, *tls.Config) {
 	t.Helper()
-	authority, set := certtest.New(t), metrics.NewSet()
-	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), certtest.Leaf{}), log, set)
+	authority, set := testenv.NewAuthority(t), metrics.NewSet()
+	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), log, set)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -75,9 +75,9 @@ func fetch(t *testing.T, n *Node) int64 {
 
 func useS3(t *testing.T) string {
 	t.Helper()
-	s := s3server.ForTest(t)
-	t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
+	s := testenv.S3ForTest(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
 	return s.Spec("a/b")
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 
 	"github.com/sebbroker/seb/record"
 )
@@ -105,7 +105,7 @@ func TestALostFolderOfATrimmedLog(t *testing.T) {
 			if name == "disk" {
 				o.Store, err = objstore.Open(t.Context(), t.TempDir(), objstore.Options{})
 			} else {
-				o.Store, err = objstore.OpenS3(t.Context(), s3server.ForTest(t).Options("p"))
+				o.Store, err = objstore.OpenS3(t.Context(), testenv.S3ForTest(t).Options("p"))
 			}
 			if err != nil {
 				t.Fatal(err)

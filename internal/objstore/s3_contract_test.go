@@ -11,7 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/storetest"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func openS3(t *testing.T, o objstore.S3Options) *objstore.S3 {
@@ -50,7 +50,7 @@ func TestS3ContractWithFake(t *testing.T) {
 }
 
 func TestS3ContractWithServer(t *testing.T) {
-	server := s3server.ForTest(t)
+	server := testenv.S3ForTest(t)
 	prefix := prefixes()
 	storetest.Run(t, func(t *testing.T) objstore.Store { return openS3(t, server.Options(prefix())) })
 }

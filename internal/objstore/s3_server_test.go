@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestARealServerThatRefuses checks what a broker hears that is set up wrongly, and that the store is well again once
 // the cause is gone.
 func TestARealServerThatRefuses(t *testing.T) {
-	server := s3server.ForTest(t)
+	server := testenv.S3ForTest(t)
 	for name, change := range map[string]func(*objstore.S3Options){
 		"wrong secret":     func(o *objstore.S3Options) { o.SecretKey = "wrong" },
 		"wrong access key": func(o *objstore.S3Options) { o.AccessKey = "wrong" },
@@ -72,7 +72,7 @@ func standStill(t *testing.T, pid int) {
 }
 
 func TestARealServerThatStandsStill(t *testing.T) {
-	server := s3server.ForTest(t)
+	server := testenv.S3ForTest(t)
 	o := server.Options("still")
 	o.RequestTimeout, o.BytesPerSecondMin = 100*time.Millisecond, 1<<40
 	s := openS3(t, o)

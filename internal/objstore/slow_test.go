@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // narrows passes connections on to address; of what clients send it holds back all beyond the first pass bytes of each until
@@ -58,7 +58,7 @@ func narrows(t *testing.T, address string, pass int64) (at string, held <-chan s
 // TestASlowPutDoesNotOverwrite: a PUT that began before another of the same name, and ends after it, finds the name taken. A
 // store that looks at the condition when a request begins, and not when it takes effect, gives two winners here.
 func TestASlowPutDoesNotOverwrite(t *testing.T) {
-	server := s3server.ForTest(t)
+	server := testenv.S3ForTest(t)
 	o := server.Options("slow")
 	fast := openS3(t, o)
 	u, err := url.Parse(o.Endpoint)

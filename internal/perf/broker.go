@@ -10,12 +10,12 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // broker is a broker of its own process.
 type broker struct {
-	*program.Broker
+	*testenv.Broker
 	url, key string
 	client   *client.Client
 	started  time.Duration // from its start until it took requests
@@ -24,7 +24,7 @@ type broker struct {
 // serve starts one on a bucket, with a data folder.
 func (p *Place) serve(bucket, data string, args ...string) (*broker, error) {
 	began := time.Now()
-	run, err := program.Serve(p.Program, nil, append([]string{"--bucket", bucket, "--data-dir", data, "--http-port", "0"}, args...)...)
+	run, err := testenv.Serve(p.Program, nil, append([]string{"--bucket", bucket, "--data-dir", data, "--http-port", "0"}, args...)...)
 	if err != nil {
 		return nil, err
 	}

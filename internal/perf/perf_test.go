@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestPairsRun: every load of the table runs, on the built program, and leaves nothing behind.
 func TestPairsRun(t *testing.T) {
-	program, err := program.Build(t.TempDir())
+	program, err := testenv.Build(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func kafkaClient(t *testing.T, s *server.Server, opts ...kgo.Opt) *kgo.Client {
@@ -107,9 +107,9 @@ func TestKafkaCrossesHTTP(t *testing.T) {
 		"memory": func(*testing.T) string { return "mem:" },
 		"disk":   func(t *testing.T) string { return "file:" + t.TempDir() },
 		"s3": func(t *testing.T) string {
-			t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
-			t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
-			return "s3://" + s3server.Bucket + "/kafka?endpoint=" + s3server.ForTest(t).Endpoint + "&region=us-east-1&path-style=true"
+			t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
+			t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
+			return "s3://" + testenv.Bucket + "/kafka?endpoint=" + testenv.S3ForTest(t).Endpoint + "&region=us-east-1&path-style=true"
 		},
 	}
 	for name, bucket := range buckets {

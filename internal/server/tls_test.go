@@ -24,7 +24,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/internal/tlsport"
-	"github.com/sebbroker/seb/test/certtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // logs is a log that can be read while it is written.
@@ -48,15 +48,15 @@ func (l *logs) String() string {
 // secured is a server with TLS.
 type secured struct {
 	*server.Server
-	authority *certtest.Authority
+	authority *testenv.Authority
 	files     tlsport.Files
 	log       logs
 }
 
 func startSecured(t *testing.T, change func(*config.Config)) *secured {
 	t.Helper()
-	s := &secured{authority: certtest.New(t)}
-	s.files = s.authority.Files(t, t.TempDir(), certtest.Leaf{})
+	s := &secured{authority: testenv.NewAuthority(t)}
+	s.files = s.authority.Files(t, t.TempDir(), testenv.Leaf{})
 	c := settings(t, "mem:")
 	c.Kafka.Listen = "127.0.0.1:0"
 	c.TLS.CertFile, c.TLS.KeyFile = s.files.Cert, s.files.Key
@@ -149,7 +149,7 @@ func TestTLS(t *testing.T) {
 // TestTLSThatIsNotTrusted: clients that do not trust the certificate send no key, end at once, and the log says why.
 func TestTLSThatIsNotTrusted(t *testing.T) {
 	s := startSecured(t, func(*config.Config) {})
-	other := certtest.New(t).Trusted()
+	other := testenv.NewAuthority(t).Trusted()
 	began := time.Now()
 	_, err := s.http(t, other).ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{})
 	var wrong *tls.CertificateVerificationError
@@ -186,7 +186,7 @@ func TestTLSIsRenewed(t *testing.T) {
 	var dir string
 	s := startSecured(t, func(c *config.Config) {
 		dir = t.TempDir()
-		ended := certtest.New(t).Files(t, dir, certtest.Leaf{Ended: true})
+		ended := testenv.NewAuthority(t).Files(t, dir, testenv.Leaf{Ended: true})
 		c.TLS.CertFile, c.TLS.KeyFile = ended.Cert, ended.Key
 	})
 	eventually(t, &s.log, "ends soon or has ended")
@@ -198,7 +198,7 @@ func TestTLSIsRenewed(t *testing.T) {
 	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{}.AsMechanism()).Ping(t.Context()); err == nil {
 		t.Fatal("a certificate that has ended is trusted")
 	}
-	s.authority.Files(t, dir, certtest.Leaf{})
+	s.authority.Files(t, dir, testenv.Leaf{})
 	eventuallyTrusted(t, s)
 	eventually(t, &s.log, "certificate read again")
 	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context()); err != nil {

@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/tlsport"
-	"github.com/sebbroker/seb/test/certtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -83,8 +83,8 @@ func echo(t *testing.T, files tlsport.Files, l *logs) (address string) {
 
 // TestCertificatesAreReadAgain: in place, by rename, and one file after the other: what does not fit is not used, and said once.
 func TestCertificatesAreReadAgain(t *testing.T) {
-	authority := certtest.New(t)
-	files := authority.Files(t, t.TempDir(), certtest.Leaf{})
+	authority := testenv.NewAuthority(t)
+	files := authority.Files(t, t.TempDir(), testenv.Leaf{})
 	var l logs
 	address := echo(t, files, &l)
 	serial := func() string {
@@ -105,7 +105,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		}
 	}
 	first := serial()
-	inPlace := authority.Files(t, t.TempDir(), certtest.Leaf{})
+	inPlace := authority.Files(t, t.TempDir(), testenv.Leaf{})
 	copyFile(t, inPlace.Cert, files.Cert)
 	for end := time.Now().Add(time.Minute); !strings.Contains(l.String(), "the one before stays"); time.Sleep(50 * time.Millisecond) {
 		if got := serial(); got != first || time.Now().After(end) {
@@ -113,8 +113,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		}
 	}
 	copyFile(t, inPlace.Key, files.Key)
-	wait(certtest.Serial(t, inPlace.Cert))
-	renamed := authority.Files(t, t.TempDir(), certtest.Leaf{Ended: true})
+	wait(testenv.CertificateSerial(t, inPlace.Cert))
+	renamed := authority.Files(t, t.TempDir(), testenv.Leaf{Ended: true})
 	for from, to := range map[string]string{renamed.Cert: files.Cert, renamed.Key: files.Key} {
 		if err := os.Rename(from, to); err != nil {
 			t.Fatal(err)
@@ -151,8 +151,8 @@ func copyFile(t *testing.T, from, to string) {
 
 // TestFilesThatCanNotBeUsed: the error names the setting and the file, and has nothing of a key in it.
 func TestFilesThatCanNotBeUsed(t *testing.T) {
-	authority := certtest.New(t)
-	good, other := authority.Files(t, t.TempDir(), certtest.Leaf{}), authority.Files(t, t.TempDir(), certtest.Leaf{})
+	authority := testenv.NewAuthority(t)
+	good, other := authority.Files(t, t.TempDir(), testenv.Leaf{}), authority.Files(t, t.TempDir(), testenv.Leaf{})
 	nonsense := filepath.Join(t.TempDir(), "nonsense")
 	if err := os.WriteFile(nonsense, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
@@ -185,9 +185,9 @@ func TestFilesThatCanNotBeUsed(t *testing.T) {
 
 // TestVersions: TLS 1.2 and 1.3 are spoken, nothing older.
 func TestVersions(t *testing.T) {
-	authority := certtest.New(t)
+	authority := testenv.NewAuthority(t)
 	var l logs
-	address := echo(t, authority.Files(t, t.TempDir(), certtest.Leaf{}), &l)
+	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
 	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		config := authority.Trusted()
 		config.MinVersion, config.MaxVersion = version, version
@@ -212,9 +212,9 @@ func TestVersions(t *testing.T) {
 
 // TestSuitesWithoutAuthenticationAreRefused: CBC is not spoken, even by a client that has nothing else.
 func TestSuitesWithoutAuthenticationAreRefused(t *testing.T) {
-	authority := certtest.New(t)
+	authority := testenv.NewAuthority(t)
 	var l logs
-	address := echo(t, authority.Files(t, t.TempDir(), certtest.Leaf{}), &l)
+	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
 	for _, suite := range tls.CipherSuites() {
 		config := authority.Trusted()
 		config.MaxVersion, config.CipherSuites = tls.VersionTLS12, []uint16{suite.ID}
@@ -230,9 +230,9 @@ func TestSuitesWithoutAuthenticationAreRefused(t *testing.T) {
 
 // TestHandshakesAreBounded: a client hello of more than 16 KiB ends the connection before all of it was taken.
 func TestHandshakesAreBounded(t *testing.T) {
-	authority := certtest.New(t)
+	authority := testenv.NewAuthority(t)
 	var l logs
-	address := echo(t, authority.Files(t, t.TempDir(), certtest.Leaf{}), &l)
+	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
@@ -259,9 +259,9 @@ func TestHandshakesAreBounded(t *testing.T) {
 
 // TestWhatIsLogged: plain text and refusals by clients, each once a minute however often they come; what breaks off is not.
 func TestWhatIsLogged(t *testing.T) {
-	authority := certtest.New(t)
+	authority := testenv.NewAuthority(t)
 	var l logs
-	address := echo(t, authority.Files(t, t.TempDir(), certtest.Leaf{}), &l)
+	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
 	for range 3 {
 		for _, send := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x00"} {
 			c, err := net.Dial("tcp", address)
@@ -273,7 +273,7 @@ func TestWhatIsLogged(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 			_ = c.Close()
 		}
-		if _, err := tls.Dial("tcp", address, certtest.New(t).Trusted()); err == nil {
+		if _, err := tls.Dial("tcp", address, testenv.NewAuthority(t).Trusted()); err == nil {
 			t.Fatal("another authority is trusted")
 		}
 	}

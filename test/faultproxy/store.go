@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // StoreConfig is what a Store does to requests. The zero one does nothing.
@@ -74,7 +74,7 @@ func NewStore(endpoint string, seed uint64) (*Store, error) {
 
 // Spec names prefix in the server's bucket, behind the proxy, as the broker's --bucket has it.
 func (s *Store) Spec(prefix string) string {
-	return "s3://" + s3server.Bucket + "/" + prefix + "?endpoint=" + s.server.URL + "&region=us-east-1&path-style=true"
+	return "s3://" + testenv.Bucket + "/" + prefix + "?endpoint=" + s.server.URL + "&region=us-east-1&path-style=true"
 }
 
 // SetConfig changes what happens to requests from now on.

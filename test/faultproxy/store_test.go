@@ -12,13 +12,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // both gives a store that is reached through a proxy, and the same one directly.
-func both(t *testing.T, server *s3server.Server) (p *Store, through, direct *objstore.S3) {
+func both(t *testing.T, server *testenv.S3Server) (p *Store, through, direct *objstore.S3) {
 	t.Helper()
 	p, err := NewStore(server.Endpoint, 1)
 	if err != nil {
@@ -59,7 +59,7 @@ const (
 
 // What each kind does to a PUT: the verdict that a broker's client gives, and whether the store has the object.
 func TestWhatBecomesOfAPut(t *testing.T) {
-	p, through, direct := both(t, s3server.ForTest(t))
+	p, through, direct := both(t, testenv.S3ForTest(t))
 	for kind, want := range map[Kind]struct {
 		verdict error
 		effect  int
@@ -103,7 +103,7 @@ func TestWhatBecomesOfAPut(t *testing.T) {
 
 // What each kind does to a GET: an error, or just the bytes; only damage may show others, and only once.
 func TestWhatBecomesOfAGet(t *testing.T) {
-	p, through, direct := both(t, s3server.ForTest(t))
+	p, through, direct := both(t, testenv.S3ForTest(t))
 	body := bytes.Repeat([]byte("0123456789abcdef"), 4096)
 	for _, c := range []struct {
 		kind   Kind
@@ -142,7 +142,7 @@ func TestWhatBecomesOfAGet(t *testing.T) {
 // An answer that is complete and too short, of another range, or has a wrong bit: who knows how long an object is, and
 // what its checksum is, notices.
 func TestAnswersThatLie(t *testing.T) {
-	p, through, _ := both(t, s3server.ForTest(t))
+	p, through, _ := both(t, testenv.S3ForTest(t))
 	body := bytes.Repeat([]byte("0123456789abcdef"), 4096)
 	if err := through.Put(t.Context(), "a/x", objstore.NewBody(body)); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestAnswersThatLie(t *testing.T) {
 }
 
 func TestStoreOutOfReach(t *testing.T) {
-	p, through, _ := both(t, s3server.ForTest(t))
+	p, through, _ := both(t, testenv.S3ForTest(t))
 	p.Block(time.Minute)
 	if err := through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrNoVerdict) {
 		t.Errorf("blocked: %v", err)

@@ -17,8 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/golden"
-	"github.com/sebbroker/seb/test/program"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestEarlierBuckets opens, compares, writes, restarts, reads and checks each archive of testdata.
@@ -32,9 +31,9 @@ func TestEarlierBuckets(t *testing.T) {
 		t.Run(filepath.Base(base), func(t *testing.T) {
 			bucket := filepath.Join(t.TempDir(), "bucket")
 			if strings.HasSuffix(base, "-s3") {
-				t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
-				t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
-				bucket = s3server.ForTest(t).Spec("golden")
+				t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
+				t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
+				bucket = testenv.S3ForTest(t).Spec("golden")
 			}
 			testBucket(t, base, bucket)
 		})
@@ -154,7 +153,7 @@ func covers(got, want any) bool {
 
 func open(t *testing.T, bucket string) objstore.Store {
 	t.Helper()
-	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey})
+	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +203,7 @@ func refuses(t *testing.T, old, bucket string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := program.Serve(old, nil, "--bucket", bucket, "--data-dir", t.TempDir(), "--http-port", "0", "--kafka-listen", "")
+	b, err := testenv.Serve(old, nil, "--bucket", bucket, "--data-dir", t.TempDir(), "--http-port", "0", "--kafka-listen", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +213,7 @@ func refuses(t *testing.T, old, bucket string) {
 		if code, _ := b.Exit(); code <= 0 {
 			t.Errorf("exit code %d, want an error: %s", code, b.Log())
 		}
-	case <-time.After(program.ReadyTime):
+	case <-time.After(testenv.ReadyTime):
 		t.Errorf("the old program serves: %s", b.Log())
 	}
 	after, err := golden.Listing(t.Context(), store)

@@ -13,8 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/golden"
-	"github.com/sebbroker/seb/test/program"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var (
@@ -32,20 +31,20 @@ func TestGenerate(t *testing.T) {
 		t.Skip("needs -generate and -commit")
 	}
 	t.Run("disk", func(t *testing.T) { makeBucket(t, "disk", filepath.Join(t.TempDir(), "bucket")) })
-	t.Run("s3", func(t *testing.T) { makeBucket(t, "s3", s3server.ForTest(t).Spec("golden")) })
+	t.Run("s3", func(t *testing.T) { makeBucket(t, "s3", testenv.S3ForTest(t).Spec("golden")) })
 }
 
 type maker struct {
 	t            *testing.T
 	bucket, data string
-	broker       *program.Broker
+	broker       *testenv.Broker
 	golden.Caller
 }
 
 func (m *maker) start() {
 	m.t.Helper()
-	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
-	b, err := program.Serve(*generate, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "",
+	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
+	b, err := testenv.Serve(*generate, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "",
 		"--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "64KiB", "--batch-wait-time", "1ms")
 	if err != nil {
 		m.t.Fatal(err)
@@ -159,7 +158,7 @@ func makeBucket(t *testing.T, layout, bucket string) {
 // finish stores the archive, and what the program answers in a run that changes nothing before it answers.
 func (m *maker) finish(layout string) {
 	t := m.t
-	store, err := objstore.Open(t.Context(), m.bucket, objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey})
+	store, err := objstore.Open(t.Context(), m.bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,8 +166,8 @@ func (m *maker) finish(layout string) {
 	if err := golden.Pack(t.Context(), store, &archive); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
-	b, err := program.Serve(*generate, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "")
+	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
+	b, err := testenv.Serve(*generate, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "")
 	if err != nil {
 		t.Fatal(err)
 	}

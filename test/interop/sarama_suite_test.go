@@ -25,7 +25,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/test/interop/place"
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // toxiproxyVersion is the one with which sarama runs its suite.
@@ -198,7 +198,7 @@ func proxies(t *testing.T, path, upstream string) string {
 	address := l.Addr().String()
 	_ = l.Close()
 	host, port, _ := net.SplitHostPort(address)
-	p, err := program.Start(path, []string{"LOG_LEVEL=error"}, nil, "-host", host, "-port", port)
+	p, err := testenv.StartProgram(path, []string{"LOG_LEVEL=error"}, nil, "-host", host, "-port", port)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sebbroker/seb/test/install"
 	"github.com/sebbroker/seb/test/mutants"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestDocumentsNameMutants: the table in docs/verification.md has every mutant and no other, and docs/bugs-of-others.md names none that is gone.
 func TestDocumentsNameMutants(t *testing.T) {
-	root, err := install.Root()
+	root, err := testenv.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sebbroker/seb/test/install"
 	"github.com/sebbroker/seb/test/mutants"
 	"github.com/sebbroker/seb/test/mutants/seeds"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // sample is how many mutants there are for each one that -short builds. The others are only applied.
@@ -22,7 +22,7 @@ const sample = 8
 // no invariant.
 func TestMutants(t *testing.T) {
 	debug.SetGCPercent(400) // as the tests of the simulator do
-	root, err := install.Root()
+	root, err := testenv.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/test/program"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
+
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -30,9 +30,9 @@ type world struct {
 	env        []string
 	secret     webhook.Secret
 	key        string
-	s3         *s3server.Server // nil: a bucket on disk
-	broker     *program.Broker
-	receiver   *program.Broker
+	s3         *testenv.S3Server // nil: a bucket on disk
+	broker     *testenv.Broker
+	receiver   *testenv.Broker
 	kills      map[string]int
 	outages    []outage
 	mu         sync.Mutex     // guards again
@@ -48,11 +48,11 @@ func newWorld(ctx context.Context, o *options) (w *world, err error) {
 		kills: map[string]int{}, again: map[string]int{},
 	}
 	if w.seb == "" {
-		if w.seb, err = program.Build(w.dir); err != nil {
+		if w.seb, err = testenv.Build(w.dir); err != nil {
 			return nil, err
 		}
 	}
-	if w.taker, err = program.BuildPackage(w.dir, "github.com/sebbroker/seb/test/onboarding/receiver"); err != nil {
+	if w.taker, err = testenv.BuildPackage(w.dir, "github.com/sebbroker/seb/test/onboarding/receiver"); err != nil {
 		return nil, err
 	}
 	if _, w.port, err = freePort(); err != nil {
@@ -66,11 +66,11 @@ func newWorld(ctx context.Context, o *options) (w *world, err error) {
 		"MAIL_SECRET=" + w.secret.Reveal(), "MAIL_URL=http://" + w.hook + "/hook",
 	}
 	if o.s3 {
-		if w.s3, err = s3server.Start(ctx, filepath.Join(w.dir, "s3")); err != nil {
+		if w.s3, err = testenv.StartS3(ctx, filepath.Join(w.dir, "s3")); err != nil {
 			return nil, err
 		}
 		w.bucket = w.s3.Spec("onboarding")
-		w.env = append(w.env, "AWS_ACCESS_KEY_ID="+s3server.AccessKey, "AWS_SECRET_ACCESS_KEY="+s3server.SecretKey)
+		w.env = append(w.env, "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey)
 	}
 	return w, nil
 }
@@ -97,7 +97,7 @@ func (w *world) address() string { return "http://127.0.0.1:" + w.port }
 
 func (w *world) startBroker() (err error) {
 	// What the operator has to allow: webhooks to this machine.
-	w.broker, err = program.ServeLogged(w.seb, w.env, nil, "--bucket", w.bucket, "--data-dir", w.data(), "--http-port", w.port,
+	w.broker, err = testenv.ServeLogged(w.seb, w.env, nil, "--bucket", w.bucket, "--data-dir", w.data(), "--http-port", w.port,
 		"--webhook-targets", "127.0.0.1")
 	if err == nil {
 		_, err = w.broker.Address(w.data())
@@ -113,13 +113,13 @@ func (w *world) startReceiver() (err error) {
 			w.again[id]++
 		}
 	}
-	w.receiver, err = program.Start(w.taker, w.env, note, "-listen", w.hook, "-mailbox", w.mailbox())
+	w.receiver, err = testenv.StartProgram(w.taker, w.env, note, "-listen", w.hook, "-mailbox", w.mailbox())
 	return err
 }
 
 // stop ends what runs. It may be called when not all was started.
 func (w *world) stop() error {
-	for _, b := range []*program.Broker{w.broker, w.receiver} {
+	for _, b := range []*testenv.Broker{w.broker, w.receiver} {
 		if b != nil {
 			b.Kill()
 		}
@@ -142,7 +142,7 @@ func (w *world) apply(ctx context.Context, folder string) error {
 
 // client waits for the broker as long as anything here takes.
 func (w *world) client() (*client.Client, error) {
-	return client.New(w.address(), client.Options{APIKey: w.key, RetryTime: program.ReadyTime})
+	return client.New(w.address(), client.Options{APIKey: w.key, RetryTime: testenv.ReadyTime})
 }
 
 // blow is a kill -9 at a day, of those who are back some days later.

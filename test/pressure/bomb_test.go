@@ -14,7 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/hostile"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestDecompressionBombs: batches that become as large as is allowed, and far larger, from many clients at once, and read
@@ -27,7 +27,7 @@ func TestDecompressionBombs(t *testing.T) {
 	_, _ = r.Read(over[:256<<10])
 	var stored, refused, busy atomic.Int64
 	for codec := record.Gzip; codec <= record.Zstd; codec++ {
-		good, bomb := hostile.Batch(codec, allowed), hostile.Batch(codec, over)
+		good, bomb := testenv.HostileBatch(codec, allowed), testenv.HostileBatch(codec, over)
 		topic := "bomb-" + codec.String()
 		var wg sync.WaitGroup
 		for i := range 24 {

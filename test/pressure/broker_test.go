@@ -11,21 +11,19 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sebbroker/seb/test/program"
-	"github.com/sebbroker/seb/test/s3proxy"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 const key = "pressure-key"
 
 // broker is a `seb serve` with 64 MiB, on a real S3 server behind a proxy that can make it late.
 type broker struct {
-	*program.Broker
+	*testenv.Broker
 	t     *testing.T
 	url   string
 	addr  string
 	debug string // address of pprof
-	store *s3proxy.Proxy
+	store *testenv.S3Proxy
 	cell  *cell
 	again func() error // starts another process on the same bucket and data folder
 
@@ -38,8 +36,8 @@ type broker struct {
 
 func start(t *testing.T, args ...string) *broker {
 	t.Helper()
-	server := s3server.ForTest(t)
-	proxy, err := s3proxy.New(server.Endpoint)
+	server := testenv.S3ForTest(t)
+	proxy, err := testenv.NewS3Proxy(server.Endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +49,14 @@ func start(t *testing.T, args ...string) *broker {
 	}
 	dir := t.TempDir()
 	env := []string{
-		"AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey, "SEB_API_KEY=" + key,
+		"AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey, "SEB_API_KEY=" + key,
 	}
 	args = append([]string{
 		"--bucket", proxy.Spec("pressure"), "--data-dir", dir, "--http-port", "0", "--memory-limit", strconv.Itoa(limit),
 		"--http-connections", "100000", "--http-debug-enable", "--http-debug-port", debugPort,
 	}, args...)
 	b.again = func() (err error) {
-		if b.Broker, err = program.Serve(b.cell.wrap(seb), env, args...); err != nil {
+		if b.Broker, err = testenv.Serve(b.cell.wrap(seb), env, args...); err != nil {
 			return err
 		}
 		if b.url, err = b.Address(dir); err != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
-	"github.com/sebbroker/seb/test/certtest"
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // kafkaMax is above what a broker of 64 MiB has of places for clients of Kafka: a quarter of those for connections.
@@ -75,8 +74,8 @@ func TestKafkaClientsThatMeanHarm(t *testing.T) {
 			var args []string
 			var trusted *tls.Config
 			if secure {
-				authority := certtest.New(t)
-				files := authority.Files(t, t.TempDir(), certtest.Leaf{})
+				authority := testenv.NewAuthority(t)
+				files := authority.Files(t, t.TempDir(), testenv.Leaf{})
 				args = []string{"--tls-cert", files.Cert, "--tls-key", files.Key, "--tls-listeners", "kafka"}
 				trusted = authority.Trusted()
 			}
@@ -122,7 +121,7 @@ type kafkaVictim struct {
 func (v *kafkaVictim) listens() string {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for line := range strings.Lines(v.Log()) {
-			if address, ok := program.KafkaAddress(line); ok && strings.Contains(line, " pprof=") { // the line is whole
+			if address, ok := testenv.KafkaAddress(line); ok && strings.Contains(line, " pprof=") { // the line is whole
 				return address
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // The defaults are a short run for every day; `make memory` asks for the long one.
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	if seb = *built; seb == "" {
-		seb, err = program.Build(dir)
+		seb, err = testenv.Build(dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

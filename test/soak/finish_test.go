@@ -19,7 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // finish reads everything back from the bucket alone, lets the garbage rounds pass, and looks at what is left.
@@ -190,7 +190,7 @@ func (s *soak) garbage(names []string) (garbage []string) {
 
 // names lists the bucket.
 func (p *place) names() (all []string) {
-	root := filepath.Join(p.dir, "s3", s3server.Bucket, prefix)
+	root := filepath.Join(p.dir, "s3", testenv.Bucket, prefix)
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			name, err := filepath.Rel(root, path)
@@ -232,7 +232,7 @@ func (p *place) isSeal(name string) bool {
 	if !strings.Contains(name, "/wal/") {
 		return false
 	}
-	f, err := os.Open(filepath.Join(p.dir, "s3", s3server.Bucket, prefix, filepath.FromSlash(name)))
+	f, err := os.Open(filepath.Join(p.dir, "s3", testenv.Bucket, prefix, filepath.FromSlash(name)))
 	if err != nil {
 		return false
 	}
@@ -247,7 +247,7 @@ func (p *place) isSeal(name string) bool {
 
 // snapshot decodes the newest.
 func (p *place) snapshot() (name string, st *state.State) {
-	dir := filepath.Join(p.dir, "s3", s3server.Bucket, prefix, "s0000", "snap")
+	dir := filepath.Join(p.dir, "s3", testenv.Bucket, prefix, "s0000", "snap")
 	all, err := os.ReadDir(dir)
 	if err != nil || len(all) == 0 {
 		p.t.Fatalf("no snapshot: %v", err)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/test/s3proxy"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestFollower counts what a consumer that keeps up with a busy topic costs at the store, with default settings: nothing,
@@ -72,7 +72,7 @@ func TestFollower(t *testing.T) {
 	if !caughtUp || l.consumed.Load() == 0 {
 		t.Errorf("the consumer did not keep up")
 	}
-	if counts.Of(s3proxy.Get) > 0 || counts.Of(s3proxy.List) > 0 {
+	if counts.Of(testenv.Get) > 0 || counts.Of(testenv.List) > 0 {
 		t.Errorf("reading asked the store: %v", counts)
 	}
 }

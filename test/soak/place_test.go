@@ -16,9 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/program"
-	"github.com/sebbroker/seb/test/s3proxy"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var long = flag.Bool("long", false, "the long versions, as make soak runs them")
@@ -32,7 +30,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	if seb, err = program.Build(dir); err != nil {
+	if seb, err = testenv.Build(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -50,7 +48,7 @@ const (
 type place struct {
 	t     *testing.T
 	dir   string
-	proxy *s3proxy.Proxy
+	proxy *testenv.S3Proxy
 }
 
 func newPlace(t *testing.T) *place {
@@ -62,17 +60,17 @@ func newPlace(t *testing.T) *place {
 	if err := os.Mkdir(filepath.Join(p.dir, "s3"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	server, err := s3server.Start(t.Context(), filepath.Join(p.dir, "s3"))
+	server, err := testenv.StartS3(t.Context(), filepath.Join(p.dir, "s3"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop() })
-	if p.proxy, err = s3proxy.New(server.Endpoint); err != nil {
+	if p.proxy, err = testenv.NewS3Proxy(server.Endpoint); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.proxy.Close)
-	t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
+	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
 	t.Setenv("SEB_API_KEY", apiKey)
 	return p
 }
@@ -87,15 +85,15 @@ func (p *place) wipe() {
 
 // process is a broker that accepts requests.
 type process struct {
-	*program.Broker
+	*testenv.Broker
 	address string
 	took    time.Duration // to get there
 }
 
 // launch starts a broker.
-func (p *place) launch(args ...string) *program.Broker {
+func (p *place) launch(args ...string) *testenv.Broker {
 	p.t.Helper()
-	b, err := program.Serve(seb, nil, append([]string{
+	b, err := testenv.Serve(seb, nil, append([]string{
 		"--bucket", p.proxy.Spec(prefix), "--data-dir", p.dataDir(), "--http-port", "0",
 	}, args...)...)
 	if err != nil {
@@ -179,7 +177,7 @@ func (o objects) String() string {
 // objects looks into the server's folder. What appears or disappears meanwhile is counted or not.
 func (p *place) objects() objects {
 	o := noObjects()
-	root := filepath.Join(p.dir, "s3", s3server.Bucket, prefix)
+	root := filepath.Join(p.dir, "s3", testenv.Bucket, prefix)
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil // gone meanwhile
@@ -203,7 +201,7 @@ func (p *place) objects() objects {
 
 // newestSnapshot is the position of the newest snapshot in the bucket; zeros if there is none.
 func (p *place) newestSnapshot() (epoch uint32, slot uint64) {
-	all, _ := os.ReadDir(filepath.Join(p.dir, "s3", s3server.Bucket, prefix, "s0000", "snap"))
+	all, _ := os.ReadDir(filepath.Join(p.dir, "s3", testenv.Bucket, prefix, "s0000", "snap"))
 	if len(all) == 0 {
 		return 0, 0
 	}

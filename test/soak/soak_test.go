@@ -13,7 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/machine"
-	"github.com/sebbroker/seb/test/s3proxy"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var lifeTime = flag.Duration("life", 25*time.Minute, "with -long: how long TestSoak keeps up its load")
@@ -89,7 +89,7 @@ type soak struct {
 	starts  int // and so epochs
 	early   int // kills of brokers that were not ready yet
 	rssMax  int64
-	counts  s3proxy.Counts     // at the last sample
+	counts  testenv.S3Counts   // at the last sample
 	most    objects            // what was seen of each part
 	totals  map[string]float64 // of the metrics of all brokers, but what they did in their last moment
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/s3proxy"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // history makes a bucket: packs, and slots behind its newest snapshot. It is a broker inside this process, because it
@@ -153,14 +153,14 @@ func (h *history) start(behind, topics int, delay time.Duration) time.Duration {
 	all := h.p.proxy.Counts().Sub(before)
 	log := all.Without("probe", "many", "lifecycle")
 	t.Logf("%d slots of %d topics behind the snapshot, %v added: ready after %v, %v of it CPU (load average %.1f), %d MiB; %d GETs; %v; check of the store: %v", behind,
-		topics, delay, b.took.Round(time.Millisecond), b.cpu(), loadAverage(), b.memory()>>20, all.Of(s3proxy.Get), log, all.Sub(log))
-	if gets := all.Of(s3proxy.Get); gets > behind+100 {
+		topics, delay, b.took.Round(time.Millisecond), b.cpu(), loadAverage(), b.memory()>>20, all.Of(testenv.Get), log, all.Sub(log))
+	if gets := all.Of(testenv.Get); gets > behind+100 {
 		t.Errorf("%d GETs for %d slots", gets, behind)
 	}
-	if lists := log.Of(s3proxy.List); lists > 5 {
+	if lists := log.Of(testenv.List); lists > 5 {
 		t.Errorf("%d LISTs", lists)
 	}
-	if n := all.Of(s3proxy.Get, "pack"); n > 0 {
+	if n := all.Of(testenv.Get, "pack"); n > 0 {
 		t.Errorf("%d GETs of packs", n)
 	}
 	return b.took

@@ -21,8 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/s3proxy"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var (
@@ -63,9 +62,9 @@ const (
 // collection and retention included, and a consumer that keeps up. The rows run side by side, each with a prefix of its
 // own and a proxy that counts.
 func TestCosts(t *testing.T) {
-	server := s3server.ForTest(t)
-	t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
+	server := testenv.S3ForTest(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
 	topics := []int{1, 20, 1000}
 	if *costsMeasure < time.Minute {
 		topics = topics[:2]
@@ -95,9 +94,9 @@ func TestCosts(t *testing.T) {
 		bill := func(puts, gets int) float64 {
 			return hour * hoursPerMonth * (float64(puts)*putPrice + float64(gets)*getPrice)
 		}
-		puts, gets, lists, deletes := c.Of(s3proxy.Put), c.Of(s3proxy.Get), c.Of(s3proxy.List), c.Of(s3proxy.Delete)
+		puts, gets, lists, deletes := c.Of(testenv.Put), c.Of(testenv.Get), c.Of(testenv.List), c.Of(testenv.Delete)
 		t.Logf("| %d | %v | %.0f | %.0f | %.0f | %.0f | $%.2f | $%.2f |", r.Topics, r.Wait, hour*float64(puts), hour*float64(gets), hour*float64(lists),
-			hour*float64(deletes), bill(puts+lists, gets), bill(c.Of(s3proxy.Put, "wal")*r.Topics, 0))
+			hour*float64(deletes), bill(puts+lists, gets), bill(c.Of(testenv.Put, "wal")*r.Topics, 0))
 		snap := r.proxy.Puts()["snap"]
 		t.Logf("  counted: %v; snapshots of at most %d bytes; %d records sent, %d read; %d MiB of memory at most; state of %d ranges, %d packs", c, snap.Max,
 			r.result.Sent, r.result.Read, r.result.RSSMax>>20, r.result.Ranges, r.result.Packs)
@@ -108,17 +107,17 @@ func TestCosts(t *testing.T) {
 // runningRow is a row's process.
 type runningRow struct {
 	costRow
-	proxy        *s3proxy.Proxy
+	proxy        *testenv.S3Proxy
 	cmd          *exec.Cmd
 	stdin        io.Closer
 	out          *bufio.Reader
-	from, counts s3proxy.Counts
+	from, counts testenv.S3Counts
 	result       costResult
 }
 
 func startRow(t *testing.T, endpoint string, row costRow) *runningRow {
 	t.Helper()
-	proxy, err := s3proxy.New(endpoint)
+	proxy, err := testenv.NewS3Proxy(endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,11 +165,11 @@ func (r *runningRow) stop(t *testing.T) {
 // judge looks whether the counts are what they should be.
 func (r *runningRow) judge(t *testing.T, took time.Duration) {
 	t.Helper()
-	if slots := r.counts.Of(s3proxy.Put, "wal"); float64(slots) > 1.1*float64(took)/float64(r.Wait)+5 {
+	if slots := r.counts.Of(testenv.Put, "wal"); float64(slots) > 1.1*float64(took)/float64(r.Wait)+5 {
 		t.Errorf("%d topics at %v: %d slots in %v", r.Topics, r.Wait, slots, took)
 	}
 	// The tail has them, or the cache, but for those that came while it had too many to write.
-	if n := r.counts.Of(s3proxy.Get, "wal"); n > r.counts.Of(s3proxy.Put, "wal")/100 {
+	if n := r.counts.Of(testenv.Get, "wal"); n > r.counts.Of(testenv.Put, "wal")/100 {
 		t.Errorf("%d topics at %v: %d GETs of slots", r.Topics, r.Wait, n)
 	}
 	if r.result.Read == 0 {

@@ -12,8 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/s3proxy"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var (
@@ -24,24 +23,24 @@ var (
 
 // counted is a real S3 server behind a proxy that counts requests: the store's own view of its bill.
 type counted struct {
-	*s3proxy.Proxy
-	last s3proxy.Counts
+	*testenv.S3Proxy
+	last testenv.S3Counts
 }
 
 func newCounted(t *testing.T) *counted {
-	s := s3server.ForTest(t)
-	proxy, err := s3proxy.New(s.Endpoint)
+	s := testenv.S3ForTest(t)
+	proxy, err := testenv.NewS3Proxy(s.Endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
-	t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
-	return &counted{Proxy: proxy}
+	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
+	return &counted{S3Proxy: proxy}
 }
 
 // take returns the counts since the last call.
-func (c *counted) take() s3proxy.Counts {
+func (c *counted) take() testenv.S3Counts {
 	before := c.last
 	c.last = c.Counts()
 	return c.last.Sub(before)
@@ -127,9 +126,9 @@ func TestPutsDoNotGrowWithTopics(t *testing.T) {
 		store.take()
 		acks := write(t, n, topics)
 		counts := store.take()
-		puts[topics] = counts.Of(s3proxy.Put)
+		puts[topics] = counts.Of(testenv.Put)
 		t.Logf("%d topics for %v at %v: %v, %d records acknowledged", topics, *writeFor, *waitFor, counts, acks)
-		if other := counts.Total() - counts.Of(s3proxy.Put); other > 0 {
+		if other := counts.Total() - counts.Of(testenv.Put); other > 0 {
 			t.Errorf("%d topics: %d requests other than PUT", topics, other)
 		}
 		if acks < topics {

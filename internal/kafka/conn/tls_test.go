@@ -19,14 +19,14 @@ import (
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/tlsport"
-	"github.com/sebbroker/seb/test/certtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // startTLS starts a server with TLS, and returns settings of clients.
 func startTLS(t testing.TB, o conn.Options) (*server, *tls.Config) {
 	t.Helper()
-	authority, set, log := certtest.New(t), metrics.NewSet(), slog.New(slog.DiscardHandler)
-	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), certtest.Leaf{}), log, set)
+	authority, set, log := testenv.NewAuthority(t), metrics.NewSet(), slog.New(slog.DiscardHandler)
+	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), log, set)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -129,7 +129,7 @@ func stores(t *testing.T, f func(t *testing.T, store objstore.Store)) {
 		f(t, s)
 	})
 	t.Run("s3", func(t *testing.T) {
-		s, err := objstore.OpenS3(t.Context(), s3server.ForTest(t).Options("p"))
+		s, err := objstore.OpenS3(t.Context(), testenv.S3ForTest(t).Options("p"))
 		if err != nil {
 			t.Fatal(err)
 		}

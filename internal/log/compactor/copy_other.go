@@ -1,6 +1,6 @@
 //go:build !linux
 
-package merge
+package compactor
 
 import "os"
 

@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/internal/objstore/storecheck"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // liar is a store in memory whose answers a test can bend. Nil functions tell the truth.
@@ -205,7 +205,7 @@ func TestCheckPassesAndCleansUp(t *testing.T) {
 			return closed(t, s, err)
 		},
 		"server": func(t *testing.T) objstore.Store {
-			s, err := objstore.OpenS3(t.Context(), s3server.ForTest(t).Options("a/b"))
+			s, err := objstore.OpenS3(t.Context(), testenv.S3ForTest(t).Options("a/b"))
 			return closed(t, s, err)
 		},
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/interop/place"
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var (
@@ -96,7 +96,7 @@ sasl.jaas.config=org.apache.kafka.common.security.%s required username="seb" pas
 
 // java is a program of Java that runs.
 type java struct {
-	*program.Broker
+	*testenv.Broker
 	t    testing.TB
 	what string
 }
@@ -104,7 +104,7 @@ type java struct {
 // start starts a class with arguments. line gets each line that it prints, if it is not nil.
 func start(t testing.TB, path string, line func(string), class string, args ...string) *java {
 	t.Helper()
-	p, err := program.Start("java", nil, line, append(append(Flags(path), class), args...)...)
+	p, err := testenv.StartProgram("java", nil, line, append(append(Flags(path), class), args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

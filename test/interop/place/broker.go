@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // APIKey is the key of every broker: the password of SASL, with any user name.
@@ -39,7 +39,7 @@ func built(t testing.TB) string {
 	t.Helper()
 	seb.once.Do(func() {
 		if seb.dir, seb.err = os.MkdirTemp("", "seb-interop-bin-*"); seb.err == nil {
-			seb.path, seb.err = program.Build(seb.dir)
+			seb.path, seb.err = testenv.Build(seb.dir)
 		}
 	})
 	if seb.err != nil {
@@ -69,7 +69,7 @@ type Broker struct {
 	args []string
 	log  *os.File
 	mu   sync.Mutex // guards log, which two streams write
-	run  *program.Broker
+	run  *testenv.Broker
 	http string
 }
 
@@ -114,7 +114,7 @@ func (b *Broker) finish() {
 
 func (b *Broker) start() error {
 	data := filepath.Join(b.Dir, "data")
-	run, err := program.ServeLogged(built(b.t), []string{"SEB_API_KEY=" + APIKey}, b.line, append([]string{
+	run, err := testenv.ServeLogged(built(b.t), []string{"SEB_API_KEY=" + APIKey}, b.line, append([]string{
 		"--bucket", filepath.Join(b.Dir, "bucket"), "--data-dir", data, "--http-port", "0", "--kafka-listen", b.Address,
 	}, b.args...)...)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/test/install"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // Install returns a folder of the cache (.cache/interop of the repository) that build has filled, calling it only if there is
 // none of that name yet: what is installed should have its version in its name. what is for the line that says so. Processes that
 // want the same at the same time wait for the one that builds. A build that fails leaves nothing.
 func Install(name, what string, build func(dir string) error) (string, error) {
-	root, err := install.Root()
+	root, err := testenv.Root()
 	if err != nil {
 		return "", err
 	}
@@ -26,7 +26,7 @@ func Install(name, what string, build func(dir string) error) (string, error) {
 	if err := os.MkdirAll(cache, 0o750); err != nil {
 		return "", err
 	}
-	unlock, err := install.Lock(dir + ".lock")
+	unlock, err := testenv.Lock(dir + ".lock")
 	if err != nil {
 		return "", err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // carryOut lives through the plan. ctx ends all of it.
@@ -287,7 +287,7 @@ func (r *run) stopLast(s *slot) {
 func (r *run) readBySomebodyElse(ctx context.Context) {
 	s := r.slots[0]
 	dir := filepath.Join(r.dir, "data-follower")
-	b, err := program.ServeLogged(r.w.plain, environment(r.key()), s.line, "--bucket", r.spec(), "--data-dir", dir, "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--read-only")
+	b, err := testenv.ServeLogged(r.w.plain, environment(r.key()), s.line, "--bucket", r.spec(), "--data-dir", dir, "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--read-only")
 	if err != nil {
 		r.fault("%v", err)
 		return

@@ -16,8 +16,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/history"
-	"github.com/sebbroker/seb/test/program"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var (
@@ -75,7 +74,7 @@ func built(t *testing.T, b *build) string {
 	t.Helper()
 	b.once.Do(func() {
 		if b.dir, b.err = os.MkdirTemp("", "seb-torture-bin-*"); b.err == nil {
-			b.path, b.err = program.Build(b.dir, b.flags...)
+			b.path, b.err = testenv.Build(b.dir, b.flags...)
 		}
 	})
 	if b.err != nil {
@@ -114,7 +113,7 @@ func newWorld(t *testing.T, of *build) *world {
 		}
 	}
 	var err error
-	if w.server, err = s3server.Start(t.Context(), filepath.Join(dir, "s3")); err != nil {
+	if w.server, err = testenv.StartS3(t.Context(), filepath.Join(dir, "s3")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

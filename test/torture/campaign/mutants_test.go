@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/faultproxy"
-	"github.com/sebbroker/seb/test/install"
 	"github.com/sebbroker/seb/test/mutants"
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var (
@@ -77,7 +76,7 @@ func mutated(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := install.Root()
+	root, err := testenv.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +85,7 @@ func mutated(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := program.Build(dir, "-tags", "failpoints", "-overlay", overlay)
+	path, err := testenv.Build(dir, "-tags", "failpoints", "-overlay", overlay)
 	if err != nil {
 		t.Fatal(err)
 	}

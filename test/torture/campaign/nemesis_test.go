@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // nemesis does things to brokers until ctx ends.
@@ -76,7 +76,7 @@ func (r *run) somebodyLeads() bool {
 }
 
 // do does one thing to a broker.
-func (s *slot) do(b *program.Broker, what act, length time.Duration) {
+func (s *slot) do(b *testenv.Broker, what act, length time.Duration) {
 	switch what {
 	case actKill:
 		s.r.rec.Note(s.lane(), "SIGKILL pid %d", b.Pid())
@@ -102,7 +102,7 @@ func (s *slot) do(b *program.Broker, what act, length time.Duration) {
 }
 
 // resumeLater lets a broker that stands still go on.
-func (s *slot) resumeLater(b *program.Broker, after time.Duration) {
+func (s *slot) resumeLater(b *testenv.Broker, after time.Duration) {
 	s.timers.Go(func() {
 		select {
 		case <-time.After(after):

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/test/faultproxy"
 	"github.com/sebbroker/seb/test/history"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 type world struct {
 	seb    string // the program, with failpoints
 	plain  string // the program as it is delivered
-	server *s3server.Server
+	server *testenv.S3Server
 	keep   string // where faulty runs are kept
 }
 
@@ -124,7 +124,7 @@ func (r *run) objects() string {
 	if r.p.disk {
 		return filepath.Join(r.dir, "bucket")
 	}
-	return filepath.Join(filepath.Dir(r.w.keep), "s3", s3server.Bucket, r.bucket)
+	return filepath.Join(filepath.Dir(r.w.keep), "s3", testenv.Bucket, r.bucket)
 }
 
 // spec names the bucket, without a proxy in between.
@@ -147,7 +147,7 @@ func (r *run) key() string { return apiKey + r.bucket }
 
 // environment is what every broker with a key has.
 func environment(key string) []string {
-	return []string{"SEB_API_KEY=" + key, "AWS_ACCESS_KEY_ID=" + s3server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3server.SecretKey}
+	return []string{"SEB_API_KEY=" + key, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 }
 
 // storeFaults are the faults between brokers and store, by kind.

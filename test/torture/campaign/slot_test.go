@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/faultproxy"
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // slot is a place for a broker: a data folder, a way to the store and an address that stay, and one process after the
@@ -27,7 +27,7 @@ type slot struct {
 	store *faultproxy.Store // nil if the bucket is a folder
 
 	mu     sync.Mutex // guards what follows
-	broker *program.Broker
+	broker *testenv.Broker
 	ready  time.Time // since when it leads; zero: it does not
 	told   bool      // it was sent SIGTERM
 	starts int
@@ -120,7 +120,7 @@ func (s *slot) live(ctx context.Context) {
 }
 
 // start starts a process.
-func (s *slot) start(ctx context.Context) (*program.Broker, error) {
+func (s *slot) start(ctx context.Context) (*testenv.Broker, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := s.starts == 0
@@ -150,7 +150,7 @@ func (s *slot) start(ctx context.Context) (*program.Broker, error) {
 		spec = s.store.Spec(s.r.bucket)
 	}
 	args := append([]string{"--bucket", spec, "--data-dir", s.dataDir(), "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--auto-create-topics=false"}, s.r.p.flags...)
-	b, err := program.ServeLogged(s.r.w.seb, env, s.line, args...)
+	b, err := testenv.ServeLogged(s.r.w.seb, env, s.line, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (s *slot) start(ctx context.Context) (*program.Broker, error) {
 }
 
 // announce tells the clients of a broker when it leads.
-func (s *slot) announce(b *program.Broker) {
+func (s *slot) announce(b *testenv.Broker) {
 	began := time.Now()
 	address, err := b.Address(s.dataDir())
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *slot) announce(b *program.Broker) {
 }
 
 // ended judges how a broker ended, and says how long to wait for the next.
-func (s *slot) ended(b *program.Broker, over bool) time.Duration {
+func (s *slot) ended(b *testenv.Broker, over bool) time.Duration {
 	s.mu.Lock()
 	told, led := s.told, !s.ready.IsZero()
 	s.ready = time.Time{}
@@ -218,7 +218,7 @@ func (s *slot) ended(b *program.Broker, over bool) time.Duration {
 // line looks at what a broker prints.
 func (s *slot) line(text string) {
 	_, _ = fmt.Fprintln(s.log, text)
-	if address, ok := program.KafkaAddress(text); ok {
+	if address, ok := testenv.KafkaAddress(text); ok {
 		s.kafka.SetTarget(address)
 		return
 	}
@@ -251,7 +251,7 @@ func (s *slot) line(text string) {
 }
 
 // current is the process in the slot; nil before the first.
-func (s *slot) current() *program.Broker {
+func (s *slot) current() *testenv.Broker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.broker

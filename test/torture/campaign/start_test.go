@@ -13,9 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/machine"
-	"github.com/sebbroker/seb/test/program"
-	"github.com/sebbroker/seb/test/s3proxy"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var startsFlag = flag.Int("starts", 30, "how many starts are measured")
@@ -24,8 +22,8 @@ var startsFlag = flag.Int("starts", 30, "how many starts are measured")
 // with a topic in it; from exec until the broker leads and has answered its first request. It says how long that took and
 // how much of it the broker computed; it asserts how many requests starts made, which does not depend on the machine.
 func TestStart(t *testing.T) {
-	server := s3server.ForTest(t)
-	proxy, err := s3proxy.New(server.Endpoint)
+	server := testenv.S3ForTest(t)
+	proxy, err := testenv.NewS3Proxy(server.Endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +45,7 @@ func TestStart(t *testing.T) {
 			all, led, cpu = append(all, m.answered), append(led, m.led), append(cpu, m.cpu)
 			// Two LISTs of snapshots and three behind the end, the SEAL twice and perhaps a snapshot, the cluster's name; the walk
 			// reads up to 32 slots ahead, of which there are few, as a snapshot comes every now and then.
-			if made := proxy.Counts().Sub(before); made.Of(s3proxy.Put) > 3 || made.Of(s3proxy.List) > 5 || made.Total() > 70 {
+			if made := proxy.Counts().Sub(before); made.Of(testenv.Put) > 3 || made.Of(testenv.List) > 5 || made.Total() > 70 {
 				t.Errorf("a start made %v", made)
 			}
 		}
@@ -82,9 +80,9 @@ func startAndFill(t *testing.T, bucket, dir string) {
 	}
 }
 
-func startBroker(t *testing.T, bucket, dir string) (b *program.Broker, address string) {
+func startBroker(t *testing.T, bucket, dir string) (b *testenv.Broker, address string) {
 	t.Helper()
-	b, err := program.Serve(built(t, delivered), environment(apiKey), "--bucket", bucket, "--data-dir", dir, "--http-port", "0", "--batch-wait-time", "0s")
+	b, err := testenv.Serve(built(t, delivered), environment(apiKey), "--bucket", bucket, "--data-dir", dir, "--http-port", "0", "--batch-wait-time", "0s")
 	if err != nil {
 		t.Fatal(err)
 	}

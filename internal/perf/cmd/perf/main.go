@@ -22,7 +22,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/perf"
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 type options struct {
@@ -64,7 +64,7 @@ func (o *options) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if o.place.Program, err = program.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
+	if o.place.Program, err = testenv.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
 		return err
 	}
 	r := perf.Report{Started: time.Now(), Version: o.version, Machine: machine.Here()}

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sebbroker/seb/test/program"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // broker is one that runs.
@@ -108,7 +108,7 @@ sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule require
 			return nil, err
 		}
 		data := filepath.Join(dir, "data")
-		run, err := program.Serve(o.Seb, []string{"SEB_API_KEY=" + key}, append([]string{
+		run, err := testenv.Serve(o.Seb, []string{"SEB_API_KEY=" + key}, append([]string{
 			"--bucket", store, "--data-dir", data, "--http-port", "0", "--kafka-listen", b.address,
 		}, strings.Fields(o.SebFlags)...)...)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package program runs the built seb as processes of its own, to be killed: for tests and measurements.
-package program
+// Package testenv runs the built seb as processes of its own, to be killed: for tests and measurements.
+package testenv
 
 import (
 	"bytes"
@@ -48,11 +48,11 @@ func Serve(path string, env []string, args ...string) (*Broker, error) {
 // ServeLogged is Serve, and calls line with each line that the broker prints on either stream, without its end. line must
 // not wait for the broker.
 func ServeLogged(path string, env []string, line func(string), args ...string) (*Broker, error) {
-	return Start(path, env, line, append([]string{"serve"}, args...)...)
+	return StartProgram(path, env, line, append([]string{"serve"}, args...)...)
 }
 
 // Start is ServeLogged of any program: what a broker works with in a test can be killed like it.
-func Start(path string, env []string, line func(string), args ...string) (*Broker, error) {
+func StartProgram(path string, env []string, line func(string), args ...string) (*Broker, error) {
 	b := &Broker{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	b.log.line = line
 	b.cmd.Env = append(os.Environ(), env...)

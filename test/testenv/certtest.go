@@ -1,5 +1,6 @@
-// Package certtest makes authorities and certificates for tests.
-package certtest
+// Authorities and certificates for tests.
+
+package testenv
 
 import (
 	"bytes"
@@ -28,7 +29,7 @@ type Authority struct {
 }
 
 // New makes an authority that nobody trusts yet.
-func New(t testing.TB) *Authority {
+func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{
@@ -101,7 +102,7 @@ func (*Authority) MustBeSecret(t testing.TB, text string, files ...tlsport.Files
 }
 
 // Serial is the serial number of the certificate in a file.
-func Serial(t testing.TB, file string) string {
+func CertificateSerial(t testing.TB, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	check(t, err)

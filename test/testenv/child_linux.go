@@ -1,4 +1,4 @@
-package s3server
+package testenv
 
 import "syscall"
 

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package s3server
+package testenv
 
 import "syscall"
 

@@ -7,16 +7,16 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if !s3server.Installed() {
-		fmt.Fprintf(os.Stderr, "building the S3 server for tests (versitygw %s): once, and it takes minutes\n", s3server.Version)
+	if !testenv.S3Installed() {
+		fmt.Fprintf(os.Stderr, "building the S3 server for tests (versitygw %s): once, and it takes minutes\n", testenv.S3Version)
 	}
-	path, err := s3server.Binary(ctx)
+	path, err := testenv.S3Binary(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		stop()

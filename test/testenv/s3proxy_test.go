@@ -1,4 +1,4 @@
-package s3proxy_test
+package testenv_test
 
 import (
 	"io"
@@ -6,20 +6,19 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/s3proxy"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
-func open(t *testing.T) (*s3proxy.Proxy, objstore.Store) {
+func open(t *testing.T) (*testenv.S3Proxy, objstore.Store) {
 	t.Helper()
-	server := s3server.ForTest(t)
-	p, err := s3proxy.New(server.Endpoint)
+	server := testenv.S3ForTest(t)
+	p, err := testenv.NewS3Proxy(server.Endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretKey)
+	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
 	s, err := objstore.Open(t.Context(), p.Spec("a/b"), objstore.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -56,13 +55,13 @@ func TestRequestsAreCountedByWhatTheyAre(t *testing.T) {
 		t.Errorf("counted %q, want %q", got, want)
 	}
 	all := p.Counts()
-	if all.Of(s3proxy.Put) != 3 || all.Of(s3proxy.Put, "wal") != 2 || all.Of(s3proxy.Get, "wal", "pack") != 1 || all.Total() != 7 {
+	if all.Of(testenv.Put) != 3 || all.Of(testenv.Put, "wal") != 2 || all.Of(testenv.Get, "wal", "pack") != 1 || all.Total() != 7 {
 		t.Errorf("counted %v", all)
 	}
 	if got := all.Without("wal", "many").String(); got != "1 DELETE snap, 1 PUT snap" {
 		t.Errorf("without slots: %q", got)
 	}
-	if got, want := p.Puts()["wal"], (s3proxy.Sizes{Count: 2, Bytes: 13, Max: 9}); got != want {
+	if got, want := p.Puts()["wal"], (testenv.S3Sizes{Count: 2, Bytes: 13, Max: 9}); got != want {
 		t.Errorf("bodies %+v, want %+v", got, want)
 	}
 }

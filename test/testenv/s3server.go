@@ -1,8 +1,4 @@
-// Package s3server runs a real S3 server (versitygw with a folder as its backend) as a child process: for tests and
-// benchmarks. Nothing of it is in the broker.
-//
-// The server never calls fsync, so it proves nothing about power failures; it survives being killed.
-package s3server
+package testenv
 
 import (
 	"bytes"
@@ -35,7 +31,7 @@ const (
 )
 
 // Server is a running S3 server. Its methods are for one goroutine at a time.
-type Server struct {
+type S3Server struct {
 	// Endpoint is "http://127.0.0.1:port" and stays the same over restarts.
 	Endpoint string
 
@@ -45,8 +41,8 @@ type Server struct {
 
 // Start starts a server whose objects are in the folder dir, which must exist, and waits until it answers. Buckets are
 // the folders in dir; Bucket is made. The caller calls Stop.
-func Start(ctx context.Context, dir string) (*Server, error) {
-	binary, err := Binary(ctx)
+func StartS3(ctx context.Context, dir string) (*S3Server, error) {
+	binary, err := S3Binary(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +55,7 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("start s3 server: %w", err)
 		}
-		s := &Server{Endpoint: "http://" + address, binary: binary, dir: dir}
+		s := &S3Server{Endpoint: "http://" + address, binary: binary, dir: dir}
 		if err = s.Restart(ctx); err == nil {
 			return s, nil
 		}
@@ -69,12 +65,12 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 }
 
 // ForTest starts a server that ends with the test. If there can be none the test fails; with -short it is skipped.
-func ForTest(t testing.TB) *Server {
+func S3ForTest(t testing.TB) *S3Server {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: no S3 server")
 	}
-	s, err := Start(t.Context(), t.TempDir())
+	s, err := StartS3(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +83,7 @@ func ForTest(t testing.TB) *Server {
 }
 
 // Options are what objstore.OpenS3 needs to use prefix in Bucket.
-func (s *Server) Options(prefix string) objstore.S3Options {
+func (s *S3Server) Options(prefix string) objstore.S3Options {
 	return objstore.S3Options{
 		Bucket: Bucket, Prefix: prefix, Endpoint: s.Endpoint, Region: "us-east-1", PathStyle: true,
 		AccessKey: AccessKey, SecretKey: SecretKey,
@@ -95,12 +91,12 @@ func (s *Server) Options(prefix string) objstore.S3Options {
 }
 
 // Spec is the same for objstore.Open, which needs the keys besides.
-func (s *Server) Spec(prefix string) string {
+func (s *S3Server) Spec(prefix string) string {
 	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + s.Endpoint + "&region=us-east-1&path-style=true"
 }
 
 // Restart starts the server again at the same address and waits until it answers. The old one must not run.
-func (s *Server) Restart(ctx context.Context) error {
+func (s *S3Server) Restart(ctx context.Context) error {
 	if s.child != nil && !s.child.ended() {
 		return errors.New("restart s3 server: it is running")
 	}
@@ -116,7 +112,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-func (s *Server) waitReady(ctx context.Context) error {
+func (s *S3Server) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	for {
@@ -141,7 +137,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 }
 
 // Kill ends the server at once, as a crash does. What it has stored stays. Killing a dead one is no error.
-func (s *Server) Kill() error {
+func (s *S3Server) Kill() error {
 	if s.child == nil || s.child.ended() {
 		return nil
 	}
@@ -153,7 +149,7 @@ func (s *Server) Kill() error {
 }
 
 // Stop ends the server in order, or kills it if that takes too long. It may be called twice.
-func (s *Server) Stop() error {
+func (s *S3Server) Stop() error {
 	if s.child == nil || s.child.ended() {
 		return nil
 	}
@@ -168,7 +164,7 @@ func (s *Server) Stop() error {
 }
 
 // Pid is the server's process, for those who want to stop and continue it.
-func (s *Server) Pid() int { return s.child.command.Process.Pid }
+func (s *S3Server) Pid() int { return s.child.command.Process.Pid }
 
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,6 +1,7 @@
-// Package s3proxy is a proxy before a real S3 server that counts requests as a bill counts them, and delays them if
+// S3Proxy stands before a real S3 server, counts requests as a bill counts them, and delays them if
 // asked to: for tests and measurements. Nothing of it is in the broker.
-package s3proxy
+
+package testenv
 
 import (
 	"fmt"
@@ -12,32 +13,30 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/sebbroker/seb/test/s3server"
 )
 
 // Proxy is a running proxy. Its methods may be called concurrently.
-type Proxy struct {
+type S3Proxy struct {
 	server *httptest.Server
 	delay  atomic.Int64 // nanoseconds
 
 	mu     sync.Mutex // guards what follows
-	counts Counts
-	puts   map[string]Sizes
+	counts S3Counts
+	puts   map[string]S3Sizes
 }
 
 // Sizes are the bodies of PUTs.
-type Sizes struct {
+type S3Sizes struct {
 	Count, Bytes, Max int64
 }
 
 // New starts a proxy before the server at endpoint ("http://host:port"). The caller calls Close.
-func New(endpoint string) (*Proxy, error) {
+func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	target, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("s3 proxy: %w", err)
 	}
-	p := &Proxy{counts: Counts{}, puts: map[string]Sizes{}}
+	p := &S3Proxy{counts: S3Counts{}, puts: map[string]S3Sizes{}}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 256
 	forward := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
@@ -58,18 +57,18 @@ func New(endpoint string) (*Proxy, error) {
 }
 
 // Close ends the proxy when no request is under way any more.
-func (p *Proxy) Close() { p.server.Close() }
+func (p *S3Proxy) Close() { p.server.Close() }
 
 // Spec names prefix in the server's bucket, behind the proxy, as the broker's --bucket has it.
-func (p *Proxy) Spec(prefix string) string {
-	return "s3://" + s3server.Bucket + "/" + prefix + "?endpoint=" + p.server.URL + "&region=us-east-1&path-style=true"
+func (p *S3Proxy) Spec(prefix string) string {
+	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + p.server.URL + "&region=us-east-1&path-style=true"
 }
 
 // SetDelay holds up every request that comes from now on.
-func (p *Proxy) SetDelay(d time.Duration) { p.delay.Store(int64(d)) }
+func (p *S3Proxy) SetDelay(d time.Duration) { p.delay.Store(int64(d)) }
 
-func (p *Proxy) count(r *http.Request) {
-	of := Request{method(r), object(r)}
+func (p *S3Proxy) count(r *http.Request) {
+	of := S3Request{method(r), object(r)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts[of]++
@@ -83,17 +82,17 @@ func (p *Proxy) count(r *http.Request) {
 }
 
 // Counts returns the requests since the start.
-func (p *Proxy) Counts() Counts {
+func (p *S3Proxy) Counts() S3Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts.Sub(nil)
 }
 
 // Puts returns the bodies of the PUTs since the start, by what they were of.
-func (p *Proxy) Puts() map[string]Sizes {
+func (p *S3Proxy) Puts() map[string]S3Sizes {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	puts := map[string]Sizes{}
+	puts := map[string]S3Sizes{}
 	for object, s := range p.puts {
 		puts[object] = s
 	}

@@ -1,4 +1,4 @@
-package s3server_test
+package testenv_test
 
 import (
 	"errors"
@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/s3server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func TestServerKeepsItsObjectsOverACrash(t *testing.T) {
-	server := s3server.ForTest(t)
-	store, err := objstore.Open(t.Context(), server.Spec("prefix"), objstore.Options{AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey})
+	server := testenv.S3ForTest(t)
+	store, err := objstore.Open(t.Context(), server.Spec("prefix"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,16 +52,16 @@ func TestStartSaysWhyItFailed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no S3 server")
 	}
-	t.Setenv(s3server.BinaryVariable, filepath.Join(t.TempDir(), "missing"))
-	if _, err := s3server.Start(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), s3server.BinaryVariable) {
+	t.Setenv(testenv.S3BinaryVariable, filepath.Join(t.TempDir(), "missing"))
+	if _, err := testenv.StartS3(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), testenv.S3BinaryVariable) {
 		t.Fatalf("a missing binary gives %v", err)
 	}
 	script := filepath.Join(t.TempDir(), "broken")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho it is out of order\nexit 3\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(s3server.BinaryVariable, script)
-	if _, err := s3server.Start(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "out of order") {
+	t.Setenv(testenv.S3BinaryVariable, script)
+	if _, err := testenv.StartS3(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "out of order") {
 		t.Fatalf("a broken binary gives %v", err)
 	}
 }

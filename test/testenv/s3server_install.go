@@ -1,4 +1,4 @@
-package s3server
+package testenv
 
 import (
 	"context"
@@ -8,15 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-
-	"github.com/sebbroker/seb/test/install"
 )
 
 // Version is the server's version. Its binary is kept by it.
-const Version = "v1.8.0"
+const S3Version = "v1.8.0"
 
 // BinaryVariable is the environment variable that names a binary to use instead of a built one.
-const BinaryVariable = "SEB_VERSITYGW"
+const S3BinaryVariable = "SEB_VERSITYGW"
 
 const (
 	program = "versitygw"
@@ -25,10 +23,10 @@ const (
 
 // Binary returns the path of the server, building it with the go command if this repository has none yet, which takes
 // minutes. Processes that need it at the same time wait for the one that builds.
-func Binary(ctx context.Context) (string, error) {
-	if path := os.Getenv(BinaryVariable); path != "" {
+func S3Binary(ctx context.Context) (string, error) {
+	if path := os.Getenv(S3BinaryVariable); path != "" {
 		if !isProgram(path) {
-			return "", fmt.Errorf("%s=%s: no program there", BinaryVariable, path)
+			return "", fmt.Errorf("%s=%s: no program there", S3BinaryVariable, path)
 		}
 		return path, nil
 	}
@@ -37,14 +35,14 @@ func Binary(ctx context.Context) (string, error) {
 		return path, err
 	}
 	if err := build(ctx, path); err != nil {
-		return "", fmt.Errorf("build %s %s: %w", program, Version, err)
+		return "", fmt.Errorf("build %s %s: %w", program, S3Version, err)
 	}
 	return path, nil
 }
 
 // Installed says whether Binary would return at once.
-func Installed() bool {
-	if os.Getenv(BinaryVariable) != "" {
+func S3Installed() bool {
+	if os.Getenv(S3BinaryVariable) != "" {
 		return true
 	}
 	path, err := cachedPath()
@@ -53,11 +51,11 @@ func Installed() bool {
 
 // cachedPath is found once: the repository does not move while a process runs.
 var cachedPath = sync.OnceValues(func() (string, error) {
-	root, err := install.Root()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(root, ".cache", program+"-"+Version, program), nil
+	return filepath.Join(root, ".cache", program+"-"+S3Version, program), nil
 })
 
 func isProgram(path string) bool {
@@ -70,7 +68,7 @@ func build(ctx context.Context, path string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	unlock, err := install.Lock(filepath.Join(dir, "lock"))
+	unlock, err := Lock(filepath.Join(dir, "lock"))
 	if err != nil {
 		return err
 	}
@@ -79,7 +77,7 @@ func build(ctx context.Context, path string) error {
 		return nil // somebody else has built it meanwhile
 	}
 	partial := filepath.Join(dir, "partial") // a build that is cut short leaves nothing under the real name
-	command := exec.CommandContext(ctx, "go", "install", module+"@"+Version)
+	command := exec.CommandContext(ctx, "go", "install", module+"@"+S3Version)
 	command.Dir = dir
 	command.Env = append(cleanEnvironment(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOBIN="+partial)
 	if output, err := command.CombinedOutput(); err != nil {

@@ -1,4 +1,4 @@
-package hostile
+package testenv
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 // Batch makes a RecordBatch of one record with a value, its records compressed with what costs a decoder most: zstd with the
 // largest window that is allowed, lz4 with the largest blocks, snappy in one block.
-func Batch(codec record.Compression, value []byte) []byte {
+func HostileBatch(codec record.Compression, value []byte) []byte {
 	plain, _, err := record.Append(nil, []record.Record{{Value: value}}, record.EncodeOptions{})
 	if err != nil {
 		panic(err) // only of what can not be in a record
@@ -24,11 +24,11 @@ func Batch(codec record.Compression, value []byte) []byte {
 	if codec == record.None {
 		return plain
 	}
-	return Wrap(plain, codec, Compress(codec, plain[record.BatchHeadSize:]))
+	return HostileWrap(plain, codec, HostileCompress(codec, plain[record.BatchHeadSize:]))
 }
 
 // Wrap makes a RecordBatch with the header of another, which says what is in it, and other bytes as its records.
-func Wrap(batch []byte, codec record.Compression, records []byte) []byte {
+func HostileWrap(batch []byte, codec record.Compression, records []byte) []byte {
 	const length, crc, attributes = 8, 17, 21
 	b := append(batch[:record.BatchHeadSize:record.BatchHeadSize], records...)
 	binary.BigEndian.PutUint32(b[length:], uint32(len(b)-length-4))
@@ -38,7 +38,7 @@ func Wrap(batch []byte, codec record.Compression, records []byte) []byte {
 }
 
 // Compress compresses as Batch does.
-func Compress(codec record.Compression, b []byte) []byte {
+func HostileCompress(codec record.Compression, b []byte) []byte {
 	var out bytes.Buffer
 	switch codec {
 	case record.Gzip:
@@ -52,11 +52,11 @@ func Compress(codec record.Compression, b []byte) []byte {
 		}
 		return written(&out, w, b)
 	}
-	return Zstd(b, 8<<20)
+	return HostileZstd(b, 8<<20)
 }
 
 // Zstd compresses with a window of so many bytes, which it asks for whether it is needed or not.
-func Zstd(b []byte, window int) []byte {
+func HostileZstd(b []byte, window int) []byte {
 	var out bytes.Buffer
 	w, err := zstd.NewWriter(&out, zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
 	if err != nil {

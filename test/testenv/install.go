@@ -1,5 +1,6 @@
-// Package install has what everything shares that puts programs for tests into the repository's cache folder.
-package install
+// What installs programs for tests into the repository's cache folder.
+
+package testenv
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package s3proxy
+package testenv
 
 import (
 	"cmp"
@@ -18,16 +18,16 @@ const (
 )
 
 // Request is a kind of request.
-type Request struct {
+type S3Request struct {
 	Method string // one of the constants, or what HTTP calls it
 	Object string // "wal", "pack", "snap", "view", "meta", "probe", "lifecycle", "many", "other"
 }
 
 // Counts are numbers of requests.
-type Counts map[Request]int
+type S3Counts map[S3Request]int
 
 // Of is the number of requests of a method, of the objects named, or of all if none is.
-func (c Counts) Of(method string, objects ...string) (n int) {
+func (c S3Counts) Of(method string, objects ...string) (n int) {
 	for r, v := range c {
 		if r.Method == method && (len(objects) == 0 || slices.Contains(objects, r.Object)) {
 			n += v
@@ -37,7 +37,7 @@ func (c Counts) Of(method string, objects ...string) (n int) {
 }
 
 // Total is the number of all requests.
-func (c Counts) Total() (n int) {
+func (c S3Counts) Total() (n int) {
 	for _, v := range c {
 		n += v
 	}
@@ -45,8 +45,8 @@ func (c Counts) Total() (n int) {
 }
 
 // Sub gives what came after an earlier reading.
-func (c Counts) Sub(earlier Counts) Counts {
-	d := Counts{}
+func (c S3Counts) Sub(earlier S3Counts) S3Counts {
+	d := S3Counts{}
 	for r, v := range c {
 		if v -= earlier[r]; v != 0 {
 			d[r] = v
@@ -56,8 +56,8 @@ func (c Counts) Sub(earlier Counts) Counts {
 }
 
 // Without leaves out what is about objects.
-func (c Counts) Without(objects ...string) Counts {
-	d := Counts{}
+func (c S3Counts) Without(objects ...string) S3Counts {
+	d := S3Counts{}
 	for r, v := range c {
 		if !slices.Contains(objects, r.Object) {
 			d[r] = v
@@ -67,11 +67,11 @@ func (c Counts) Without(objects ...string) Counts {
 }
 
 // String lists all, such as "12 GET wal, 3 PUT snap"; "none" if there are none.
-func (c Counts) String() string {
+func (c S3Counts) String() string {
 	if len(c) == 0 {
 		return "none"
 	}
-	kinds := slices.SortedFunc(maps.Keys(c), func(a, b Request) int {
+	kinds := slices.SortedFunc(maps.Keys(c), func(a, b S3Request) int {
 		return cmp.Or(cmp.Compare(a.Method, b.Method), cmp.Compare(a.Object, b.Object))
 	})
 	var parts []string
