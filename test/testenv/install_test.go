@@ -12,7 +12,7 @@ func TestRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(root, "test", "install")); err != nil {
+	if _, err := os.Stat(filepath.Join(root, "test", "testenv")); err != nil {
 		t.Error(err)
 	}
 	t.Chdir(t.TempDir())

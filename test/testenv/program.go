@@ -1,4 +1,3 @@
-// Package testenv runs the built seb as processes of its own, to be killed: for tests and measurements.
 package testenv
 
 import (
