@@ -187,12 +187,16 @@ func (r *Reader) decompress(kind Compression) bool {
 	return true
 }
 
-// Grow gives the Reader a buffer of its own for batches that decompress to so many bytes, which must not be negative. What it would
-// find that way itself takes several, one after the other.
-func (r *Reader) Grow(decompressed int64) {
-	if int64(cap(r.inflate)) <= decompressed {
-		r.inflate = make([]byte, 0, decompressed+1) // and one by which the end is seen
-	}
+// SetBuffer gives the Reader a buffer to decompress batches into, until TakeBuffer. A Reader that finds it too small replaces
+// it by larger ones, one after the other; what a batch needs is its decompressed size and one byte.
+func (r *Reader) SetBuffer(buf []byte) { r.inflate = buf[:0] }
+
+// TakeBuffer returns the buffer that the Reader has decompressed into, nil if there is none, and ends the Reader's use of it:
+// the records that it gave of compressed batches are no longer valid.
+func (r *Reader) TakeBuffer() []byte {
+	buf := r.inflate
+	r.inflate, r.records, r.left = nil, nil, 0
+	return buf
 }
 
 // corrupt ends the iteration with a fault in the open batch.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -149,11 +150,42 @@ func (g *Reading) batch(b record.Batch, dst encoding.Sink, volatile bool) error 
 	if err != nil {
 		return err
 	}
-	if err := g.inflateRoom(n); err != nil {
+	size := min(inflateSize(n), most+1)
+	if err := g.inflateRoom(size); err != nil {
 		return err
 	}
-	g.r.Grow(n)
+	putInflateBuffer(g.r.TakeBuffer())
+	g.r.SetBuffer(inflateBuffer(size))
 	return g.compressed(b, dst, n)
+}
+
+// inflateUnit is the size that decompression buffers are a multiple of, so that most fit the next reader too.
+const inflateUnit = 1 << 20
+
+// inflateSize returns the size of the buffer for a batch that decompresses to n bytes.
+func inflateSize(n int64) int64 {
+	if n++; n < inflateUnit { // the end is seen by one byte more
+		return n
+	}
+	return (n + inflateUnit - 1) / inflateUnit * inflateUnit
+}
+
+// inflateBuffers has buffers of at least inflateUnit that no reading uses. Without them a crowd of readers would leave a dead
+// buffer of many MiB behind for each answer, faster than the garbage collector of a busy machine takes them back.
+var inflateBuffers sync.Pool
+
+func inflateBuffer(size int64) []byte {
+	if have, _ := inflateBuffers.Get().(*[]byte); have != nil && int64(cap(*have)) == size {
+		return *have
+	}
+	return make([]byte, 0, size)
+}
+
+func putInflateBuffer(buf []byte) {
+	if cap(buf) >= inflateUnit && cap(buf)%inflateUnit == 0 {
+		buf = buf[:0]
+		inflateBuffers.Put(&buf)
+	}
 }
 
 // compressed collects from a batch that decompresses to n bytes at most.
@@ -181,6 +213,7 @@ func (g *Reading) inflateRoom(n int64) error {
 func (g *Reading) release() {
 	g.answer.release()
 	if g.inflated > 0 {
+		putInflateBuffer(g.r.TakeBuffer())
 		g.r, g.inflated = record.Reader{}, 0
 	}
 }
