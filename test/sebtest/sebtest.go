@@ -1,0 +1,72 @@
+// Package sebtest has what the tests of many packages need: waiting for a condition, logs to look into, and seeds that a
+// failure prints. It imports nothing of Seb, so tests of every package can use it; what starts programs and stores is in
+// package testenv.
+package sebtest
+
+import (
+	"bytes"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Limit is how long Eventually waits. A condition that holds at all holds much sooner; a machine that is busy with other
+// work may need some of it.
+const Limit = 2 * time.Minute
+
+// Eventually polls until done returns true and fails the test after Limit; what names the condition in the failure. It runs
+// done on the caller's goroutine, which must be the test's own, and polls less often the longer it has waited.
+func Eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	wait := time.Millisecond
+	for end := time.Now().Add(Limit); !done(); time.Sleep(wait) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", Limit, what)
+		}
+		wait = min(wait+wait/4, 50*time.Millisecond)
+	}
+}
+
+// Log is the output of a logger. Its zero value is empty and ready; its methods may be called concurrently.
+type Log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write appends to the log.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// String returns what was written so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// Lines returns the lines that were written so far.
+func (l *Log) Lines() []string { return strings.Split(strings.TrimSuffix(l.String(), "\n"), "\n") }
+
+// Contains says whether the text was written.
+func (l *Log) Contains(text string) bool { return strings.Contains(l.String(), text) }
+
+// Logger returns a logger that writes to l, debug messages included.
+func (l *Log) Logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Quiet returns a logger that drops everything.
+func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// Rand returns a generator with a fixed seed, which is logged, and so printed if the test fails.
+func Rand(t testing.TB, seed uint64) *rand.Rand {
+	t.Helper()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
