@@ -16,6 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // seen notes the producer headers of every request and the text that its answer comes from.
@@ -176,7 +177,7 @@ func TestNothingIsDuplicatedOrLostOnABadLine(t *testing.T) {
 	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}); err != nil {
 		t.Fatal(err)
 	}
-	const callers, calls = 6, 12
+	callers, calls := 6, sebtest.Runs(8, 3)
 	var wg sync.WaitGroup
 	for g := range callers {
 		wg.Go(func() {

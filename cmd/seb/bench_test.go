@@ -10,7 +10,7 @@ import (
 func TestBench(t *testing.T) {
 	p := newPlace(t)
 	t.Run("says how to get the program that is not there", func(t *testing.T) {
-		t.Setenv("PATH", t.TempDir())
+		p.env = []string{"PATH=" + t.TempDir()}
 		p.refused(1, "make seb-bench", "bench", "run", "article-a")
 	})
 	t.Run("hands everything on to it", func(t *testing.T) {
@@ -19,7 +19,7 @@ func TestBench(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "seb-bench"), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+		p.env = []string{"PATH=" + dir + string(filepath.ListSeparator) + os.Getenv("PATH")}
 		r := p.run("bench", "run", "--target", "kafka address=x", "--help")
 		if want := "run\n--target\nkafka address=x\n--help\n"; r.code != 7 || r.out != want || r.err != "" {
 			t.Errorf("%d, %q, %q", r.code, r.out, strings.TrimSpace(r.err))

@@ -106,7 +106,6 @@ func TestAStoreThatDoesNotAnswerIsNoVerdict(t *testing.T) {
 		"forbidden":   {func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPut {
 					c.answer(w)

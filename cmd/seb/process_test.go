@@ -40,7 +40,14 @@ type place struct {
 	env []string
 }
 
+// parallel has the tests that newPlace has made parallel: a test may have two places.
+var parallel sync.Map
+
 func newPlace(t *testing.T) *place {
+	t.Helper()
+	if _, was := parallel.LoadOrStore(t, true); !was {
+		t.Parallel() // tests of processes wait more than they compute
+	}
 	return &place{t: t, dir: t.TempDir()}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplang/reference"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 var compareTime = flag.Duration("comparetime", 0, "compare monitor and definitions on random histories for so long")
@@ -281,7 +282,7 @@ func randomBytes(seed uint64) []byte {
 }
 
 func TestMonitorAgainstDefinitions(t *testing.T) {
-	const few = 3_000
+	few := sebtest.Runs(1500, 150)
 	until := time.Now().Add(*compareTime)
 	first := uint64(0)
 	if *compareTime > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // damages are what may happen to a file.
@@ -66,7 +67,7 @@ func TestDamageIsFound(t *testing.T) {
 	damaged := 0
 	m.few = 30
 	for _, d := range damages {
-		for range 5 {
+		for range sebtest.Runs(3, 1) {
 			path := filepath.Join(t.TempDir(), "keys.db")
 			if err := os.WriteFile(path, d.do(m.rand, append([]byte{}, whole...)), 0o600); err != nil {
 				t.Fatal(err)
@@ -94,7 +95,7 @@ func TestDamageOfAFileInUseIsFound(t *testing.T) {
 	dir := filepath.Dir(m.view.copy())
 	m.few = 30
 	for _, d := range damages {
-		for range 4 {
+		for range sebtest.Runs(3, 1) {
 			path := filepath.Join(t.TempDir(), "keys.db")
 			for i, name := range []string{"keys.db", "keys.db-wal"} {
 				b, err := os.ReadFile(filepath.Join(dir, name))

@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // createKeyed makes a topic with a key index.
@@ -355,7 +356,7 @@ func TestKilledBrokers(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	for range 3 {
+	for range sebtest.Runs(3, 1) {
 		killed(t, dir)
 	}
 	o := busyOptions(dir)

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 var allImages = flag.Bool("images", false, "try many more images of a folder that a power failure can leave")
@@ -457,7 +459,7 @@ func (p *tape) settle(d *Disk, key string) {
 // TestPowerFailures: at every step of its calls the machine may stop. What was acknowledged, or said to exist, is there and
 // whole; what was not is whole or absent; nothing else is listed.
 func TestPowerFailures(t *testing.T) {
-	most := 10
+	most := sebtest.Runs(6, 1)
 	if *allImages {
 		most = 1000
 	}
@@ -490,7 +492,7 @@ func failEach(t *testing.T, staged bool) {
 		p.script(func(*diskCalls) {})
 		return p.step
 	}()
-	stride := 3
+	stride := sebtest.Runs(4, 16)
 	if *allImages {
 		stride = 1
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // bucket is where copies of files are kept.
@@ -426,7 +427,8 @@ func TestSnapshotsThatFail(t *testing.T) {
 // what would have fired if they had not been.
 func TestLostFilesOfTrimmedLogs(t *testing.T) {
 	trims, restores := 0, uint64(0)
-	for i := range max(1, *worlds*2/3) {
+	n := sebtest.Runs(max(1, *worlds/2), 2)
+	for i := range n {
 		seed := *first + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed, newBucket())
@@ -443,7 +445,7 @@ func TestLostFilesOfTrimmedLogs(t *testing.T) {
 		})
 	}
 	t.Logf("%d times trimmed, %d times restored", trims, restores)
-	if *worlds > 20 && (trims < 20 || restores < 20) {
+	if n > 10 && (trims < 20 || restores < 20) {
 		t.Errorf("%d times trimmed, %d times restored", trims, restores)
 	}
 }

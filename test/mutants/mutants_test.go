@@ -16,7 +16,7 @@ import (
 )
 
 // sample is how many mutants there are for each one that -short builds. The others are only applied.
-const sample = 8
+const sample = 16
 
 // TestMutants builds the simulator with one mutant at a time, and runs seeds until an invariant breaks. The same runs without a mutant break
 // no invariant.

@@ -70,3 +70,11 @@ func Rand(t testing.TB, seed uint64) *rand.Rand {
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
+
+// Runs returns how often a test repeats something: full times, and with -short only short times.
+func Runs(full, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
+}

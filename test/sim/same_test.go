@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/sim"
 )
 
@@ -52,7 +53,7 @@ func traced(t *testing.T, seed uint64) outcome {
 // beside other runs.
 func TestDeterminism(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	alone := make([]outcome, *sameFlag)
+	alone := make([]outcome, sebtest.Runs(*sameFlag, min(*sameFlag, 3)))
 	for i := range alone {
 		alone[i] = traced(t, sameSeed(i))
 		t.Logf("seed %d: %v", sameSeed(i), alone[i])

@@ -53,7 +53,7 @@ func TestSeeds(t *testing.T) {
 	if *timeFlag > 0 {
 		first, n = uint64(time.Now().UnixNano()), 1<<40
 	} else if testing.Short() {
-		n = 50
+		n = 15
 	}
 	var mu sync.Mutex
 	var total, counted sim.Stats
@@ -159,6 +159,9 @@ func TestSeedsThatFailed(t *testing.T) {
 
 // TestMonthsThatFailed repeats seeds of months with triggers that found something once.
 func TestMonthsThatFailed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two months")
+	}
 	for name, seed := range map[string]uint64{
 		"a firing of a version that was replaced is carried as its successor says":  11018824104839731071,
 		"a version is replaced while some of its deadlines are still to be handled": 11018824492770058804,

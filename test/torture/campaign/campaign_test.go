@@ -208,6 +208,9 @@ func TestHistory(t *testing.T) {
 
 // TestNoFailpointsInTheProgram: what is delivered has none of their names in it.
 func TestNoFailpointsInTheProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the broker twice")
+	}
 	for _, c := range []struct {
 		b    *build
 		want bool
