@@ -80,8 +80,8 @@ func TestDamageIsFound(t *testing.T) {
 			m.view.Close()
 		}
 	}
-	if damaged < len(damages) { // much of such a file is free space; the rest means something
-		t.Errorf("only %d of %d damaged files were made anew", damaged, 5*len(damages))
+	if damaged < sebtest.Runs(len(damages)/2, 1) { // much of such a file is free space; the rest means something
+		t.Errorf("only %d of %d damaged files were rebuilt", damaged, sebtest.Runs(3, 1)*len(damages))
 	}
 }
 
