@@ -35,7 +35,7 @@ func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.P
 
 // Confirm asks the store whether anything newer is there, if that is not known anyway (rule R11). Errors: ErrFenced,
 // ErrStoreUnavailable, the context's.
-func (b *Broker) Confirm(ctx context.Context) error { return b.logError(b.log.Confirm(ctx), -1) }
+func (b *Broker) Confirm(ctx context.Context) error { return b.log.Confirm(ctx) }
 
 // Within returns a *BeyondEndError if an offset is beyond the end of a partition, whose end nobody can have been told: where this
 // broker does not know it, the store is asked first. Errors: those of Confirm. A topic or partition that is not there has no end.

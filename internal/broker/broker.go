@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,12 +107,10 @@ func (b *Broker) Ready() error {
 	if err == nil {
 		return nil
 	}
-	switch b.log.Status().Role {
-	case core.RoleFenced:
-		return b.fenced()
-	case core.RoleStopped:
-		return b.Err()
-	case core.RoleStarting:
+	switch s := b.log.Status(); {
+	case s.Over != nil:
+		return s.Over
+	case s.Role == core.RoleStarting:
 		return fmt.Errorf("%w: %w", ErrNotLeader, err)
 	}
 	return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
@@ -148,13 +147,7 @@ func (b *Broker) Err() error {
 	default:
 		return nil
 	}
-	switch s := b.log.Status(); s.Role {
-	case core.RoleFenced:
-		return b.fenced()
-	case core.RoleStopped:
-		return stopped(s.Err)
-	}
-	return ErrClosed
+	return cmp.Or(b.log.Status().Over, ErrClosed)
 }
 
 // Close stops accepting appends (ErrClosed), ends waiting fetches with what is there, stores what is queued and answers

@@ -19,7 +19,7 @@ func (x catalog) Missing(ctx context.Context, c *Piece) (moved bool, err error) 
 		return moved, err
 	}
 	if err := x.b.log.ConfirmLost(ctx); err != nil {
-		return false, fmt.Errorf("%w: %s does not hold the data, and the log can not be confirmed: %w", ErrStoreUnavailable, c.Key, x.b.logError(err, -1))
+		return false, fmt.Errorf("%w: %s does not hold the data, and the log can not be confirmed: %w", ErrStoreUnavailable, c.Key, err)
 	}
 	return x.lookAgain(c)
 }

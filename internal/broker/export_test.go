@@ -16,11 +16,7 @@ var KeepFrom = keepFrom
 func (b *Broker) Metrics() *metrics.Set { return b.opt.Metrics }
 
 // What the tests of the reader of ranges use.
-var (
-	OpenRanges          = openRanges
-	ErrReaderClosed     = errReaderClosed
-	ErrReaderOverBudget = errOverBudget
-)
+var OpenRanges = openRanges
 
 // RangesOptions are those of OpenRanges.
 type RangesOptions = rangesOptions

@@ -46,7 +46,7 @@ func (r *Reader) readShared(ctx context.Context, p *Piece) error {
 		return r.readOnce(ctx, &own)
 	})
 	if f == nil {
-		return errReaderClosed
+		return ErrClosed
 	}
 	select {
 	case <-f.done:

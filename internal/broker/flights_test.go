@@ -138,10 +138,10 @@ func TestRangesClose(t *testing.T) {
 		g.Close()
 		g.Close()
 		wg.Wait()
-		if !errors.Is(pieces[0].Err, broker.ErrReaderClosed) {
+		if !errors.Is(pieces[0].Err, broker.ErrClosed) {
 			t.Errorf("one that waited: %v", pieces[0].Err)
 		}
-		if p := g.read(t, r.whole(0))[0]; !errors.Is(p.Err, broker.ErrReaderClosed) {
+		if p := g.read(t, r.whole(0))[0]; !errors.Is(p.Err, broker.ErrClosed) {
 			t.Errorf("afterwards: %v", p.Err)
 		}
 		if n := s.gets.Load(); n != 0 {

@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -49,8 +48,6 @@ type GroupOffset struct {
 
 // OffsetTicket stands for one SubmitOffsets.
 type OffsetTicket struct {
-	broker *Broker
-	group  string
 	log    *log.Ticket // of the commits that passed, in order; nil if none did
 	errs   []error     // of those that did not
 	passed []int       // where in errs each commit of log belongs
@@ -81,8 +78,8 @@ func (b *Broker) SubmitOffsets(ctx context.Context, group string, commits []Offs
 
 func (b *Broker) submitOffsets(ctx context.Context, group string, commits []OffsetCommit, least int64) *OffsetTicket {
 	t := &OffsetTicket{
-		broker: b, group: group, errs: make([]error, len(commits)),
-		ops: make([]core.Op, 0, len(commits)), passed: make([]int, 0, len(commits)),
+		errs: make([]error, len(commits)),
+		ops:  make([]core.Op, 0, len(commits)), passed: make([]int, 0, len(commits)),
 	}
 	refuse := b.refuses(ctx)
 	if refuse == nil {
@@ -134,18 +131,9 @@ func (t *OffsetTicket) Wait(ctx context.Context) []error {
 	}
 	results := t.log.Wait(ctx)
 	for i := range results {
-		errs[t.passed[i]] = t.broker.commitError(results[i].Err(), t.group, t.ops[i].Expected)
+		errs[t.passed[i]] = results[i].Err()
 	}
 	return errs
-}
-
-func (b *Broker) commitError(err error, group string, expected int64) error {
-	err = b.logError(err, expected)
-	var mismatch *OffsetMismatchError
-	if errors.As(err, &mismatch) {
-		mismatch.Group = group
-	}
-	return err
 }
 
 // CheckGroup says whether a group may have a name: *InvalidError.
@@ -182,7 +170,7 @@ func (b *Broker) partition(topic string, partition int32) (partKey, error) {
 func (b *Broker) Group(ctx context.Context, name string, confirm bool) (GroupInfo, error) {
 	if confirm {
 		if err := b.log.Confirm(ctx); err != nil {
-			return GroupInfo{}, b.logError(err, -1)
+			return GroupInfo{}, err
 		}
 	}
 	err := ErrUnknownGroup

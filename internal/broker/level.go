@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -32,12 +30,7 @@ func (b *Broker) Raise(ctx context.Context) (Level, error) {
 	if err := b.refuses(ctx); err != nil {
 		return Level{}, err
 	}
-	err := b.log.Raise().Wait(ctx)[0].Err()
-	var r *log.RejectedError
-	if errors.As(err, &r) && r.Why == core.RejectLevelKnown {
-		err = nil
-	}
-	if err = b.logError(err, -1); err != nil {
+	if err := b.log.Raise().Wait(ctx)[0].Err(); err != nil && !errors.Is(err, state.ErrLevelKnown) {
 		return Level{}, err
 	}
 	return b.Level(), nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -22,10 +21,10 @@ func (b *Broker) Install(ctx context.Context, c *state.PackContent) pack.Result 
 	switch {
 	case err == nil:
 		return pack.Acked
-	case errors.Is(err, log.ErrRejected):
-		return pack.Rejected
+	case errors.Is(err, ErrOutcomeUnknown):
+		return pack.Unknown
 	}
-	return pack.Unknown
+	return pack.Rejected
 }
 
 // Compacted has the records of finished compactions committed.
@@ -36,7 +35,7 @@ func (b *Broker) Compacted(ctx context.Context, recs []state.Record) error {
 	}
 	results := b.log.ProposePatiently(ops).Wait(ctx)
 	for i := range results {
-		if err := b.logError(results[i].Err(), -1); err != nil {
+		if err := results[i].Err(); err != nil {
 			return err
 		}
 	}

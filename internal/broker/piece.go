@@ -52,20 +52,18 @@ type Catalog interface {
 	Damaged(p *Piece, err error) error
 }
 
-var (
-	// ErrOverBudget: there is no memory for it now.
-	errOverBudget = errors.New("no memory for a read")
-	// ErrClosed: the reader is closed.
-	errReaderClosed = errors.New("reader is closed")
-)
-
-// StoreError says what could not be had from the store at the moment, though it should be there.
+// StoreError says what could not be had from the store at the moment, though it should be there. It is ErrStoreUnavailable.
 type StoreError struct {
 	Doing string // what was done
 	Err   error  // what came of it
 }
 
-func (e *StoreError) Error() string { return e.Doing + ": " + e.Err.Error() }
+func (e *StoreError) Error() string {
+	return fmt.Sprintf("%v: %s: %v", ErrStoreUnavailable, e.Doing, e.Err)
+}
+
+// Is makes it ErrStoreUnavailable.
+func (e *StoreError) Is(t error) bool { return t == ErrStoreUnavailable }
 
 // Unwrap returns Err.
 func (e *StoreError) Unwrap() error { return e.Err }

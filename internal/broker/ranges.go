@@ -91,7 +91,7 @@ func (r *Reader) Read(ctx context.Context, where Catalog, pieces []Piece) {
 func (r *Reader) readStarved(ctx context.Context, where Catalog, pieces []Piece) {
 	for i := range pieces {
 		p := &pieces[i]
-		if !errors.Is(p.Err, errOverBudget) || i > 0 && pieces[i-1].Part == p.Part {
+		if !errors.Is(p.Err, ErrOverBudget) || i > 0 && pieces[i-1].Part == p.Part {
 			continue
 		}
 		for j := i + 1; j < len(pieces) && pieces[j].Part == p.Part; j++ {

@@ -37,7 +37,7 @@ func (r *Reader) reserve(want, least int64) (*memory, error) {
 		if want == least {
 			var over *budget.OverError
 			if errors.As(err, &over) {
-				err = fmt.Errorf("%w: %w", errOverBudget, err)
+				err = fmt.Errorf("%w: %w", ErrOverBudget, err)
 			}
 			return nil, err
 		}

@@ -33,7 +33,7 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 			objstore.Forget(r.opt.Store, p.Key)
 		}
 		switch {
-		case p.Err == nil || errors.Is(p.Err, errOverBudget) || ctx.Err() != nil:
+		case p.Err == nil || errors.Is(p.Err, ErrOverBudget) || ctx.Err() != nil:
 			return
 		case errors.Is(p.Err, errMissing):
 			if moves == tries {

@@ -33,10 +33,10 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 				continue
 			case c.Err == nil:
 				c.Release()
-			case errors.Is(c.Err, errOverBudget):
+			case errors.Is(c.Err, ErrOverBudget):
 				over, ended = true, true
 			case len(out.Chunks) == 0 && !ended:
-				out.fail(readError(c.Err))
+				out.fail(c.Err)
 			}
 			ended = true
 		}

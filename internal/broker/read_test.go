@@ -261,7 +261,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			case p.Err == nil:
 				runs[i].check(t, &p)
 				p.Release()
-			case !errors.Is(p.Err, broker.ErrReaderOverBudget) || !errors.Is(p.Err, budget.ErrOver):
+			case !errors.Is(p.Err, broker.ErrOverBudget) || !errors.Is(p.Err, budget.ErrOver):
 				t.Fatalf("piece %d: %v", i, p.Err)
 			default:
 				refused++
@@ -283,7 +283,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	huge := newRun(t, 0, 3<<20)
 	put(t, s, 100, huge)
-	if p := g.read(t, huge.whole(0))[0]; !errors.Is(p.Err, broker.ErrReaderOverBudget) {
+	if p := g.read(t, huge.whole(0))[0]; !errors.Is(p.Err, broker.ErrOverBudget) {
 		t.Errorf("a batch larger than all memory: %v", p.Err)
 	}
 }
@@ -330,7 +330,7 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 					return
 				}
 				var e *broker.StoreError
-				if !errors.As(p.Err, &e) || !errors.Is(p.Err, broken) || !strings.HasPrefix(p.Err.Error(), "get object-1: ") {
+				if !errors.As(p.Err, &e) || !errors.Is(p.Err, broken) || !strings.HasPrefix(p.Err.Error(), "store unavailable: get object-1: ") {
 					t.Errorf("%v", p.Err)
 				}
 				if g.asked.damagees.Load() != 0 || failures-left != 3 {

@@ -41,7 +41,7 @@ func (b *Broker) retainOnce(ctx context.Context) {
 	results := b.log.ProposePatiently(ops).Wait(ctx)
 	trimmed := 0
 	for i := range results {
-		err := b.logError(results[i].Err(), -1)
+		err := results[i].Err()
 		switch {
 		case err == nil:
 			trimmed++

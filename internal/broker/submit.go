@@ -18,16 +18,13 @@ import (
 
 // Ticket stands for one Submit.
 type Ticket struct {
-	broker   *Broker
-	log      *log.Ticket // of the appends that passed, in order; nil if none did
-	results  []Result
-	passed   []int // where in results each append of log belongs
-	expected []int64
-	once     sync.Once // maps the log's results
+	log     *log.Ticket // of the appends that passed, in order; nil if none did
+	results []Result
+	passed  []int     // where in results each append of log belongs
+	once    sync.Once // copies the log's results
 
-	oneResult   [1]Result
-	onePassed   [1]int
-	oneExpected [1]int64
+	oneResult [1]Result
+	onePassed [1]int
 }
 
 // errPending stands in results for an append that the log has; no path leaves it there.
@@ -36,11 +33,11 @@ var errPending = fmt.Errorf("%w: not answered", ErrOutcomeUnknown)
 // Submit queues appends in call order and returns at once: it never waits for I/O. Each append is answered for itself;
 // a fault of one leaves the others alone. If ctx has ended already, all are refused with ErrNotSent.
 func (b *Broker) Submit(ctx context.Context, appends []Append) *Ticket {
-	t := &Ticket{broker: b}
+	t := &Ticket{}
 	var one [1]log.Append
 	passing := one[:0]
 	if len(appends) == 1 {
-		t.results, t.passed, t.expected = t.oneResult[:], t.onePassed[:0], t.oneExpected[:0]
+		t.results, t.passed = t.oneResult[:], t.onePassed[:0]
 	} else {
 		t.results = make([]Result, len(appends))
 		passing = make([]log.Append, 0, len(appends))
@@ -62,7 +59,7 @@ func (b *Broker) Submit(ctx context.Context, appends []Append) *Ticket {
 			continue
 		}
 		t.results[i].Err = errPending
-		t.passed, t.expected = append(t.passed, i), append(t.expected, head.Expected)
+		t.passed = append(t.passed, i)
 		passing = append(passing, log.Append{Head: head, Data: a.Data, Release: a.Release, Memory: a.Memory})
 	}
 	if len(passing) > 0 {
@@ -223,16 +220,16 @@ func (t *Ticket) WaitFor(ctx context.Context, d time.Duration) []Result {
 func (t *Ticket) mapped(logged []log.Result) []Result {
 	t.once.Do(func() {
 		for i := range logged {
-			t.results[t.passed[i]] = t.broker.result(&logged[i], t.expected[i])
+			t.results[t.passed[i]] = result(&logged[i])
 		}
 	})
 	return t.results
 }
 
-// result maps the log's answer to an append.
-func (b *Broker) result(r *log.Result, expected int64) Result {
+// result is the log's answer to an append.
+func result(r *log.Result) Result {
 	if err := r.Err(); err != nil {
-		return Result{Err: b.logError(err, expected)}
+		return Result{Err: err}
 	}
 	if r.Duplicate {
 		return Result{Base: r.Base, Span: r.Span, Duplicate: true}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -45,12 +43,7 @@ func (b *Broker) ResetTime(ctx context.Context) (LogTime, error) {
 	if err != nil {
 		return LogTime{}, err
 	}
-	err = ticket.Wait(ctx)[0].Err()
-	var r *log.RejectedError
-	if errors.As(err, &r) && r.Why == core.RejectNotLater {
-		err = nil
-	}
-	if err = b.logError(err, -1); err != nil {
+	if err = ticket.Wait(ctx)[0].Err(); err != nil && !errors.Is(err, state.ErrNotLater) {
 		return LogTime{}, err
 	}
 	return b.LogTime(), nil

@@ -18,7 +18,7 @@ import (
 func (b *Broker) Topic(ctx context.Context, name string, confirm bool) (TopicInfo, error) {
 	if confirm {
 		if err := b.log.Confirm(ctx); err != nil {
-			return TopicInfo{}, b.logError(err, -1)
+			return TopicInfo{}, err
 		}
 	}
 	err := ErrUnknownTopic
@@ -223,8 +223,7 @@ func (b *Broker) propose(ctx context.Context, r state.Record) error {
 	if err := b.refuses(ctx); err != nil {
 		return err
 	}
-	result := b.log.Propose(r).Wait(ctx)[0]
-	return b.logError(result.Err(), -1)
+	return b.log.Propose(r).Wait(ctx)[0].Err()
 }
 
 // AutoCreates says whether EnsureTopic creates topics.

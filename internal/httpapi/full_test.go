@@ -11,7 +11,7 @@ import (
 // TestAFullState: what passes when objects are merged may be tried again, the rest may not; both say which limit to set.
 func TestAFullState(t *testing.T) {
 	for ranges, want := range map[bool]api.Code{false: api.StateFull, true: api.OverBudget} {
-		err := &broker.StateFullError{Ranges: ranges, Limit: 80 << 20}
+		err := &broker.StateFullError{Ranges: ranges, Max: 1 << 20}
 		if p := problemOf(err); p.Code != want || p.Detail != err.Error() {
 			t.Errorf("ranges %v: %s %q, want %s", ranges, p.Code, p.Detail, want)
 		}

@@ -1,6 +1,8 @@
 package log
 
 import (
+	"cmp"
+
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -18,31 +20,31 @@ func ack(time int64, a *core.Append) Result {
 
 // settleAppend answers an append of a proposal that the core is done with; committed says that the append is in a slot
 // that is committed.
-func (o *owner) settleAppend(m *member, a *core.Append, why core.Rejection, committed *core.Frozen) {
-	if why != core.RejectNone {
+func (o *owner) settleAppend(m *member, a *core.Append, why error, committed *core.Frozen) {
+	if why != nil {
 		m.drop()
 	}
 	switch {
-	case why == core.RejectNone && committed != nil:
+	case why == nil && committed != nil:
 		o.answer(m, ack(committed.Head.Time, a))
-	case why == core.RejectDuplicate: // the core says so when the original is committed (rule R2)
+	case why == core.ErrDuplicate: // the core says so when the original is committed (rule R2)
 		r := ack(0, a)
 		r.Duplicate = true
 		o.answer(m, r)
-	case why == core.RejectUnknown:
+	case why == state.ErrOutcomeUnknown:
 		o.answer(m, Result{})
 	default:
-		o.answer(m, failed(o.rejection(why, a.Next)))
+		o.answer(m, failed(why))
 	}
 }
 
 // settleOp is the same for an operation.
-func (o *owner) settleOp(m *member, op *core.Op, why core.Rejection, committed *core.Frozen) {
-	if why == core.RejectNone && committed != nil {
+func (o *owner) settleOp(m *member, why error, committed *core.Frozen) {
+	if why == nil && committed != nil {
 		o.answer(m, ack(committed.Head.Time, nil))
 		return
 	}
-	o.answer(m, failed(o.rejection(why, op.Next)))
+	o.answer(m, failed(why))
 }
 
 // publish tells the broker of a committed slot. The state is locked: nobody has seen it yet.
@@ -59,7 +61,7 @@ func (o *owner) publish(f *core.Frozen) {
 // changesTopics says whether an operation that was accepted changes what readers find.
 func changesTopics(ops []core.Op) bool {
 	for i := range ops {
-		if ops[i].Err != core.RejectNone {
+		if ops[i].Err != nil {
 			continue
 		}
 		switch ops[i].Record.Kind {
@@ -75,7 +77,7 @@ func (o *owner) commit(f *core.Frozen) {
 	failpoint.Hit("commit.before-answer")
 	p := f.Proposal.User.(*proposal)
 	for i, m := range p.ops {
-		o.settleOp(m, &p.p.Ops[i], p.p.Ops[i].Err, f)
+		o.settleOp(m, p.p.Ops[i].Err, f)
 	}
 	for i, m := range p.appends {
 		o.settleAppend(m, &p.p.Appends[i], p.p.Appends[i].Err, f)
@@ -87,48 +89,38 @@ func (o *owner) commit(f *core.Frozen) {
 }
 
 // unknown answers the members of a slot that was sent and has no verdict. Members that were left out of it are surely in
-// no slot, but why rests on a state that was not committed: they hear only that this log can not go on.
+// no slot; the core has replaced why, which rests on a state that was not committed, by why this log can not go on.
 func (o *owner) unknown(f *core.Frozen) {
 	failpoint.Hit("fenced.before-answer")
 	p := f.Proposal.User.(*proposal)
-	why := core.RejectFenced
-	if o.core.Role() == core.RoleStopped {
-		why = core.RejectStopped
-	}
 	for i, m := range p.ops {
-		o.lost(m, p.p.Ops[i].Err, why)
+		o.lost(m, p.p.Ops[i].Err)
 	}
 	for i, m := range p.appends {
-		o.lost(m, p.p.Appends[i].Err, why)
+		o.lost(m, p.p.Appends[i].Err)
 	}
 	o.settled(p)
 }
 
-func (o *owner) lost(m *member, left, why core.Rejection) {
+func (o *owner) lost(m *member, why error) {
 	m.drop()
-	if left == core.RejectNone || left == core.RejectUnknown {
+	if why == nil || why == state.ErrOutcomeUnknown {
 		o.answer(m, Result{})
 		return
 	}
-	o.answer(m, failed(o.rejection(why, 0)))
+	o.answer(m, failed(why))
 }
 
 // turnDown answers the members of a proposal that is in no slot. What they were refused for was checked against what is
 // committed by now (rule R2).
-func (o *owner) turnDown(lp *core.Proposal, why core.Rejection) {
+func (o *owner) turnDown(lp *core.Proposal, why error) {
 	p := lp.User.(*proposal)
-	or := func(own core.Rejection) core.Rejection {
-		if own != core.RejectNone {
-			return own
-		}
-		return why
-	}
 	for i, m := range p.ops {
-		o.settleOp(m, &lp.Ops[i], or(lp.Ops[i].Err), nil)
+		o.settleOp(m, cmp.Or(lp.Ops[i].Err, why), nil)
 	}
 	for i, m := range p.appends {
 		m.drop()
-		o.settleAppend(m, &lp.Appends[i], or(lp.Appends[i].Err), nil)
+		o.settleAppend(m, &lp.Appends[i], cmp.Or(lp.Appends[i].Err, why), nil)
 	}
 	o.settled(p)
 }
@@ -149,7 +141,7 @@ func (o *owner) abandon() {
 	for o.batch.Len() > 0 {
 		o.taken = o.batch.Take(o.taken[:0], o.now(), true)
 		for _, m := range o.taken {
-			o.reject(m, &RejectedError{Err: ErrClosed})
+			o.reject(m, ErrClosed)
 		}
 	}
 	for _, c := range o.confirms {
@@ -157,7 +149,7 @@ func (o *owner) abandon() {
 	}
 	clear(o.confirms)
 	for p := range o.open {
-		r := failed(&RejectedError{Err: ErrClosed})
+		r := failed(ErrClosed)
 		if p.object != nil {
 			r = Result{} // a PUT was begun
 		}
@@ -172,16 +164,9 @@ func (o *owner) abandon() {
 	}
 }
 
-func failed(err error) Result { return Result{outcome: outcomeFailed, err: err} }
-
-// rejection makes the error of a rejection by the core.
-func (o *owner) rejection(why core.Rejection, next int64) error {
-	e := &RejectedError{Why: why, Next: next}
-	switch why {
-	case core.RejectStore:
-		e.Err = o.health.err()
-	case core.RejectStopped:
-		e.Err = o.Status().Err
+func failed(err error) Result {
+	if err == nil {
+		panic("log: refused without an error")
 	}
-	return e
+	return Result{outcome: outcomeFailed, err: err}
 }

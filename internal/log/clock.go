@@ -109,7 +109,7 @@ func (o *owner) askTime(ctx context.Context) {
 }
 
 // ResetTime takes the machine's clock to be right and proposes that the log's time goes back to it (rule R15).
-// core.RejectNotLater says that the log's time is not later. Error: the store's clock contradicts the machine's.
+// state.ErrNotLater says that the log's time is not later. Error: the store's clock contradicts the machine's.
 func (l *Log) ResetTime() (*Ticket, error) {
 	l.clock.mu.Lock()
 	at, err := l.clock.time.Set(l.reading())

@@ -5,6 +5,6 @@
 // of goroutines, each with a timeout of its own, and their answers come back as events that carry the OpID of the
 // request. The owner itself never waits for I/O.
 //
-// What callers hear is one of three things (rule R4): acknowledged, rejected (*RejectedError) or unknown (ErrUnknown).
+// What callers hear is one of three things (rule R4): acknowledged, rejected or unknown (state.ErrOutcomeUnknown).
 // An acknowledgement is constructed in one function, ack, which only the handling of a committed slot calls.
 package log

@@ -41,9 +41,9 @@ func (o *owner) stepLocked(ev *core.Event) {
 		case core.EffApplied:
 			advanced = true
 		case core.EffRole: // before anybody hears of what follows from it
-			s := Status{Role: e.Role, Epoch: e.Epoch, Err: e.Err}
+			s := Status{Role: e.Role, Epoch: e.Epoch, Err: e.Err, Over: o.core.Err()}
 			if e.Role == core.RoleFenced {
-				s.Epoch, s.Successor, s.Leader = o.Status().Epoch, e.Epoch, e.Leader
+				s.Epoch = o.Status().Epoch
 			}
 			o.status.Store(&s)
 		}
@@ -95,9 +95,5 @@ func (o *owner) confirmed(e *core.Effect) {
 		return
 	}
 	delete(o.confirms, e.Tag)
-	if e.Reject == core.RejectNone {
-		c.answer <- nil
-		return
-	}
-	c.answer <- o.rejection(e.Reject, 0)
+	c.answer <- e.Reject
 }

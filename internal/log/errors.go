@@ -4,69 +4,24 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
+// The refusals of the log itself; those of the core are passed on (package state). Every error of a Result but
+// state.ErrOutcomeUnknown means that the append is in no slot and never will be.
 var (
-	// ErrUnknown: a PUT that holds the append was begun and there was no verdict in time. It may appear once, or never.
-	ErrUnknown = errors.New("outcome unknown")
-	// ErrRejected is what every *RejectedError is: it is in no slot and never will be.
-	ErrRejected = errors.New("rejected")
 	// ErrClosed: the log is closing or closed.
-	ErrClosed = errors.New("log closed")
-	// ErrQueueFull: too many bytes wait to be frozen.
-	ErrQueueFull = errors.New("append queue full")
+	ErrClosed = errors.New("broker is closing")
+	// ErrQueueFull: too many bytes wait to be frozen. It is state.ErrOverBudget.
+	ErrQueueFull = fmt.Errorf("%w: too much waits to be stored", state.ErrOverBudget)
+	// ErrNotSent: the caller stopped waiting before its append was sent; it was taken out and will never appear. The
+	// error wraps the context's cause as well, and what is wrong with the clock if that is why nothing is sent.
+	ErrNotSent = errors.New("gave up before the append was sent: it will not appear")
 )
 
-// RejectedError says why something is in no slot and never will be. It is ErrRejected.
-type RejectedError struct {
-	Why  core.Rejection // RejectNone: Err says it
-	Next int64          // with RejectOffset: the partition's next offset, or the group's committed one
-	Err  error          // ErrClosed, ErrQueueFull, the context's error, or the store's
-}
-
-func (e *RejectedError) Error() string {
-	if e.Why == core.RejectNone {
-		return fmt.Sprintf("rejected: %v", e.Err)
+func (l *Log) notSent(cause error) error {
+	if wrong := l.ClockError(); wrong != nil {
+		return fmt.Errorf("%w: %w: %w", ErrNotSent, wrong, cause)
 	}
-	s := "rejected: " + reasons[e.Why]
-	if e.Why == core.RejectOffset {
-		s += fmt.Sprintf(" (next offset %d)", e.Next)
-	}
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s
-}
-
-// Is makes it ErrRejected.
-func (e *RejectedError) Is(target error) bool { return target == ErrRejected }
-
-// Unwrap returns Err.
-func (e *RejectedError) Unwrap() error { return e.Err }
-
-var reasons = [...]string{
-	core.RejectUnknownTopic:     "unknown topic",
-	core.RejectUnknownPartition: "unknown partition",
-	core.RejectTopicExists:      "topic exists",
-	core.RejectOffset:           "offset mismatch",
-	core.RejectShrink:           "fewer partitions than there are",
-	core.RejectFenced:           "another broker leads",
-	core.RejectNotLeader:        "not the leader",
-	core.RejectStore:            "the store refuses writes",
-	core.RejectStopped:          "the log stopped on corruption",
-	core.RejectDuplicate:        "a duplicate",
-	core.RejectUnknown:          "a duplicate of what has no verdict",
-	core.RejectSequence:         "the producer's sequence has a gap",
-	core.RejectOldProducer:      "the producer's epoch is over",
-	core.RejectUnknownGroup:     "unknown consumer group",
-	core.RejectFull:             "the table of committed offsets is full",
-	core.RejectBeyondEnd:        "offset beyond the end",
-	core.RejectPackKnown:        "a pack of that number is installed already",
-	core.RejectLevel:            fmt.Sprintf(`needs format level %d: run "seb upgrade --finalize"`, state.LevelMax),
-	core.RejectLevelKnown:       "the bucket is at this format level already",
-	core.RejectStateFull:        "the tables of the state are full",
-	core.RejectRangesFull:       "the ranges of the state are full",
-	core.RejectNotLater:         "the log's time is not later than that",
+	return fmt.Errorf("%w: %w", ErrNotSent, cause)
 }

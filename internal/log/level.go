@@ -29,6 +29,6 @@ func (l *Log) Level() (v Level) {
 	return v
 }
 
-// Raise proposes to raise the bucket to the highest level that this program knows. core.RejectLevelKnown says that it
+// Raise proposes to raise the bucket to the highest level that this program knows. state.ErrLevelKnown says that it
 // is there already.
 func (l *Log) Raise() *Ticket { return l.Propose(state.RaiseTo(state.LevelMax)) }

@@ -120,8 +120,7 @@ func TestTheLevelOfABucket(t *testing.T) {
 		if v := l.Level(); v.Now != state.LevelMax {
 			t.Errorf("level %+v", v)
 		}
-		var r *log.RejectedError
-		if err := wait(t, l.Raise())[0].Err(); !errors.As(err, &r) || r.Why != core.RejectLevelKnown {
+		if err := wait(t, l.Raise())[0].Err(); !errors.Is(err, state.ErrLevelKnown) {
 			t.Errorf("once more: %v", err)
 		}
 	})

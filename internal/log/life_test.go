@@ -35,7 +35,7 @@ func submitCounted(t *testing.T, l *log.Log, a log.Append, i int, released *atom
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+i%7)*time.Millisecond)
 	defer cancel()
 	for _, r := range l.Submit([]log.Append{a}).Wait(ctx) {
-		if err := r.Err(); err != nil && !errors.Is(err, log.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
+		if err := r.Err(); err != nil && !errors.Is(err, state.ErrOutcomeUnknown) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 	}
@@ -132,10 +132,10 @@ func TestKill(t *testing.T) {
 	<-began
 	queued := l.Submit([]log.Append{batch(t, id, 0, "y")})
 	l.Kill()
-	if err := wait(t, sent)[0].Err(); !errors.Is(err, log.ErrUnknown) || errors.Is(err, log.ErrRejected) {
+	if err := wait(t, sent)[0].Err(); !errors.Is(err, state.ErrOutcomeUnknown) {
 		t.Errorf("sent: %v", err)
 	}
-	if err := wait(t, queued)[0].Err(); !errors.Is(err, log.ErrRejected) || !errors.Is(err, log.ErrClosed) {
+	if err := wait(t, queued)[0].Err(); !errors.Is(err, log.ErrClosed) {
 		t.Errorf("queued: %v", err)
 	}
 	if data[100] != 0 {
@@ -287,7 +287,7 @@ func TestReadersNoticeATakeover(t *testing.T) {
 		if r := first.Status().Role; r != core.RoleFenced {
 			t.Fatalf("role %s", r)
 		}
-		if err := first.Confirm(t.Context()); !errors.Is(err, log.ErrRejected) {
+		if err := first.Confirm(t.Context()); !errors.Is(err, state.ErrFenced) {
 			t.Fatal(err)
 		}
 		first.Kill()
@@ -331,9 +331,8 @@ func TestFollower(t *testing.T) {
 		if s := follower.Status(); s.Role != core.RoleFollower || follower.Ready() != nil {
 			t.Fatalf("%+v %v", s, follower.Ready())
 		}
-		var rejected *log.RejectedError
 		err := wait(t, follower.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err()
-		if !errors.As(err, &rejected) || rejected.Why != core.RejectNotLeader {
+		if !errors.Is(err, state.ErrReadOnly) {
 			t.Fatal(err)
 		}
 		follower.Readers(true)
@@ -416,11 +415,10 @@ func TestTopicNameIsTakenOnce(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			r := wait(t, l.Propose(state.Record{Kind: state.TopicCreate, Topic: record.NewID(), Name: "same", Partitions: 1}))
-			var rejected *log.RejectedError
 			switch err := r[0].Err(); {
 			case err == nil:
 				made.Add(1)
-			case !errors.As(err, &rejected) || rejected.Why != core.RejectTopicExists:
+			case !errors.Is(err, state.ErrTopicExists):
 				t.Error(err)
 			}
 		})

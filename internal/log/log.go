@@ -40,10 +40,8 @@ type Log struct {
 type Status struct {
 	Role  core.Role
 	Epoch uint32 // that it leads or follows; once fenced, the one it led: what it shows is of that one
-	// With RoleFenced, who took over: its epoch, and its address, "" if unknown.
-	Successor uint32
-	Leader    string
-	Err       error // with RoleStopped: why
+	Err   error  // with RoleStopped: why
+	Over  error  // with RoleFenced and RoleStopped: what everything is refused with (core.Core.Err)
 }
 
 // Open starts a log and waits until it leads or, with Core.ReadOnly, follows. If ctx ends first, the log is closed again.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -93,17 +94,17 @@ func TestSecondLogFencesTheFirst(t *testing.T) {
 	}
 	// Its PUT meets the SEAL.
 	err := wait(t, first.Submit([]log.Append{batch(t, id, 0, "two")}))[0].Err()
-	if !errors.Is(err, log.ErrUnknown) {
+	if !errors.Is(err, state.ErrOutcomeUnknown) {
 		t.Fatalf("sent by a fenced log: %v", err)
 	}
 	<-first.Done()
-	if s := first.Status(); s.Role != core.RoleFenced || s.Leader != "http://second:8080" || s.Successor != second.Status().Epoch ||
-		s.Epoch != s.Successor-1 { // what it still shows is of its own epoch
+	var fenced *state.FencedError
+	if s := first.Status(); s.Role != core.RoleFenced || !errors.As(s.Over, &fenced) || fenced.Leader != "http://second:8080" || fenced.Epoch != second.Status().Epoch ||
+		s.Epoch != fenced.Epoch-1 { // what it still shows is of its own epoch
 		t.Fatalf("status %+v", s)
 	}
 	err = wait(t, first.Submit([]log.Append{batch(t, id, 0, "three")}))[0].Err()
-	var rejected *log.RejectedError
-	if !errors.As(err, &rejected) || rejected.Why != core.RejectFenced || !errors.Is(err, log.ErrRejected) {
+	if !errors.Is(err, state.ErrFenced) {
 		t.Fatalf("submitted to a fenced log: %v", err)
 	}
 	if first.Ready() == nil || second.Ready() != nil {
@@ -138,14 +139,14 @@ func TestHangingStore(t *testing.T) {
 	queued := l.Submit([]log.Append{a})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := queued.Wait(ctx)[0].Err(); !errors.Is(err, log.ErrRejected) || !errors.Is(err, context.Canceled) {
+	if err := queued.Wait(ctx)[0].Err(); !errors.Is(err, log.ErrNotSent) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("not sent: %v", err)
 	}
 	if released != 1 {
 		t.Fatalf("data of what was taken out was released %d times", released)
 	}
 	for _, k := range sent {
-		if err := k.Wait(ctx)[0].Err(); !errors.Is(err, log.ErrUnknown) || errors.Is(err, log.ErrRejected) {
+		if err := k.Wait(ctx)[0].Err(); !errors.Is(err, state.ErrOutcomeUnknown) {
 			t.Fatalf("sent: %v", err)
 		}
 	}
@@ -179,7 +180,7 @@ func TestQueueIsBounded(t *testing.T) {
 		k := l.Submit([]log.Append{batch(t, id, 0, value)})
 		select {
 		case <-k.Done():
-			if err := wait(t, k)[0].Err(); !errors.Is(err, log.ErrQueueFull) || !errors.Is(err, log.ErrRejected) {
+			if err := wait(t, k)[0].Err(); !errors.Is(err, log.ErrQueueFull) {
 				t.Fatal(err)
 			}
 			full++
@@ -214,13 +215,12 @@ func TestRefusingStoreHealsWithoutARestart(t *testing.T) {
 	first := l.Submit([]log.Append{batch(t, id, 0, "first")})
 	<-refused
 	var err error
-	for !errors.Is(err, log.ErrRejected) { // until the owner has the answer
+	for !errors.Is(err, state.ErrStoreUnavailable) { // until the owner has the answer
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		err = l.Submit([]log.Append{batch(t, id, 0, "second")}).Wait(ctx)[0].Err()
 		cancel()
 	}
-	var rejected *log.RejectedError
-	if !errors.As(err, &rejected) || rejected.Why != core.RejectStore || !strings.Contains(err.Error(), "key revoked") {
+	if !strings.Contains(err.Error(), "key revoked") {
 		t.Fatalf("while the store refuses: %v", err)
 	}
 	if err := l.Ready(); err == nil || !strings.Contains(err.Error(), "key revoked") {
@@ -287,7 +287,7 @@ func TestOwnSlotCutOffInTheStoreIsNotAcked(t *testing.T) {
 		return fmt.Errorf("put: %w", objstore.ErrNoVerdict)
 	})
 	err := wait(t, l.Submit([]log.Append{batch(t, id, 0, strings.Repeat("x", 100))}))[0].Err()
-	if !errors.Is(err, log.ErrUnknown) {
+	if !errors.Is(err, state.ErrOutcomeUnknown) {
 		t.Fatalf("answer: %v", err)
 	}
 	<-l.Done()
@@ -295,8 +295,7 @@ func TestOwnSlotCutOffInTheStoreIsNotAcked(t *testing.T) {
 		t.Fatalf("status %+v", s)
 	}
 	err = wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err()
-	var rejected *log.RejectedError
-	if !errors.As(err, &rejected) || rejected.Why != core.RejectStopped {
+	if !errors.Is(err, state.ErrCorrupt) {
 		t.Fatalf("later: %v", err)
 	}
 }
@@ -360,7 +359,7 @@ func TestCloseFlushes(t *testing.T) {
 	released := false
 	a := batch(t, id, 0, "late")
 	a.Release = func() { released = true }
-	if err := wait(t, l.Submit([]log.Append{a}))[0].Err(); !errors.Is(err, log.ErrClosed) || !errors.Is(err, log.ErrRejected) || !released {
+	if err := wait(t, l.Submit([]log.Append{a}))[0].Err(); !errors.Is(err, log.ErrClosed) || !released {
 		t.Fatalf("after close: %v, released %v", err, released)
 	}
 	if err := l.Confirm(context.Background()); !errors.Is(err, log.ErrClosed) {
@@ -383,20 +382,14 @@ func TestMembersAreAnsweredForThemselves(t *testing.T) {
 	r := wait(t, l.Submit([]log.Append{
 		batch(t, id, 0, "a", "b"), wrong, batch(t, record.NewID(), 0, "z"), batch(t, id, 2, "z"), right, batch(t, id, 0, "c"),
 	}))
-	whys := make([]core.Rejection, len(r))
-	var mismatch *log.RejectedError
-	for i := range r {
-		var e *log.RejectedError
-		if errors.As(r[i].Err(), &e) {
-			whys[i] = e.Why
-		}
-		if i == 1 {
-			mismatch = e
+	for i, want := range []error{nil, state.ErrOffsetMismatch, state.ErrUnknownTopic, state.ErrUnknownPartition, nil, nil} {
+		if err := r[i].Err(); !errors.Is(err, want) {
+			t.Errorf("append %d: %v, want %v", i, err, want)
 		}
 	}
-	want := []core.Rejection{0, core.RejectOffset, core.RejectUnknownTopic, core.RejectUnknownPartition, 0, 0}
-	if fmt.Sprint(whys) != fmt.Sprint(want) || mismatch.Next != 2 || r[5].Base != 2 {
-		t.Fatalf("%v %+v %+v", whys, mismatch, r)
+	var mismatch *state.OffsetMismatchError
+	if !errors.As(r[1].Err(), &mismatch) || mismatch.Expected != 7 || mismatch.Next != 2 || r[5].Base != 2 {
+		t.Fatalf("%+v %+v", mismatch, r)
 	}
 	if got := contents(t, l, store, id, 0); fmt.Sprint(got) != "[a b c]" {
 		t.Fatalf("holds %v", got)

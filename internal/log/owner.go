@@ -198,7 +198,7 @@ func (o *owner) cancel(t *Ticket, why error) {
 		switch m := &t.members[i]; m.state {
 		case memberQueued:
 			o.batch.Cancel(&m.item)
-			o.reject(m, &RejectedError{Err: why})
+			o.reject(m, o.notSent(why))
 		case memberSent:
 			o.answer(m, Result{})
 		}

@@ -12,7 +12,7 @@ import (
 
 // Append is one caller's data for one partition.
 type Append struct {
-	// Head says what it is; Base, Err and Next in it do not count.
+	// Head says what it is; Base and Err in it do not count.
 	Head core.Append
 	// Data is whole batches as record.Check accepts them. The log owns it from Submit until Release, and patches
 	// it: offsets and epoch, and in a topic with timestamp-type=LogAppendTime timestamp and checksum.
@@ -46,7 +46,7 @@ type Result struct {
 	err     error
 }
 
-// Err is nil if it is durable and committed (rule R4), else a *RejectedError or ErrUnknown.
+// Err is nil if it is durable and committed (rule R4), else state.ErrOutcomeUnknown or a refusal.
 func (r *Result) Err() error {
 	switch r.outcome {
 	case outcomeAcked:
@@ -54,7 +54,7 @@ func (r *Result) Err() error {
 	case outcomeFailed:
 		return r.err
 	}
-	return ErrUnknown
+	return state.ErrOutcomeUnknown
 }
 
 // Ticket stands for one Submit.
@@ -131,7 +131,7 @@ func (l *Log) Propose(op state.Record) *Ticket {
 	return l.ProposeAll([]core.Op{{Record: op}})
 }
 
-// ProposeAll queues changes of the state, one after the other; each is answered for itself. Err and Next in them do not
+// ProposeAll queues changes of the state, one after the other; each is answered for itself. Err in them does not
 // count.
 func (l *Log) ProposeAll(ops []core.Op) *Ticket { return l.propose(ops, false) }
 
@@ -181,7 +181,7 @@ func (l *Log) send(t *Ticket, bytes int64) {
 		return
 	}
 	for i := range t.members {
-		l.reject(&t.members[i], &RejectedError{Err: err})
+		l.reject(&t.members[i], err)
 	}
 }
 
@@ -235,7 +235,7 @@ func (t *Ticket) wait(ctx context.Context, late <-chan time.Time) []Result {
 func (l *Log) reject(m *member, err error) {
 	l.queued.Add(-m.bytes)
 	m.drop()
-	l.answer(m, Result{outcome: outcomeFailed, err: err})
+	l.answer(m, failed(err))
 }
 
 // drop gives the data back, if the member still has it.

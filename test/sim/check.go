@@ -259,8 +259,8 @@ func (c *checker) rejected(o *op) {
 			c.w.fail("I2: %q is rejected but lies at %v offset %d", v, o.key, x.at)
 		}
 	}
-	if o.why == core.RejectOffset && o.next > int64(len(c.log[o.key])) {
-		c.w.fail("R2: %v is said to end at %d, committed are %d", o.key, o.next, len(c.log[o.key]))
+	if mismatch, ok := o.why.(*state.OffsetMismatchError); ok && mismatch.Next > int64(len(c.log[o.key])) {
+		c.w.fail("R2: %v is said to end at %d, committed are %d", o.key, mismatch.Next, len(c.log[o.key]))
 	}
 }
 
@@ -359,7 +359,7 @@ func (c *checker) confirmed(r *run, e core.Effect) {
 	}
 	delete(r.confirm, e.Tag)
 	asked = c.w.loss.confirmable(asked, e.Tag)
-	if e.Reject == core.RejectNone && r.n.readOnly && r.rules.applied(r) < asked {
+	if e.Reject == nil && r.n.readOnly && r.rules.applied(r) < asked {
 		c.w.fail("R11: node %d confirmed its end at slot %d of the chain, %d were there a minute before it was asked", r.n.id, r.rules.applied(r), asked)
 	}
 }
@@ -373,7 +373,7 @@ func (c *checker) stopped(r *run, err error) {
 }
 
 func (c *checker) alarm(r *run, err error) {
-	if c.w.loss != nil && (r.core.Err() == err || c.w.loss.meta()) {
+	if c.w.loss != nil && (errors.Is(r.core.Err(), err) || c.w.loss.meta()) {
 		return // of a start that stops: see stopped
 	}
 	if !errors.Is(err, core.ErrNoLog) && !strings.Contains(err.Error(), "store refuses") && !strings.Contains(err.Error(), "read snapshot") {

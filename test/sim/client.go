@@ -52,8 +52,7 @@ type op struct {
 	conditional bool
 	outcome     outcome
 	base        int64
-	why         core.Rejection
-	next        int64
+	why         error
 }
 
 // answer gives the client its one answer; later ones are not heard.
@@ -179,7 +178,7 @@ func (p *producer) nextIdempotent(key partKey, late bool) {
 		o.batch = &state.ProducerBatch{ID: int64(p.id), Sequence: l.sequence, Span: uint32(len(o.values))}
 	} else {
 		again := *o
-		again.outcome, again.run, again.why = waiting, nil, core.RejectNone
+		again.outcome, again.run, again.why = waiting, nil, nil
 		o = &again
 	}
 	l.again, l.busy = nil, true
@@ -188,7 +187,7 @@ func (p *producer) nextIdempotent(key partKey, late bool) {
 		switch {
 		case o.outcome == acked:
 			l.sequence += int32(len(o.values))
-		case o.why == core.RejectSequence && p.w.check.leads(o.run):
+		case o.why == state.ErrSequenceGap && p.w.check.leads(o.run):
 			p.w.fail("I6: producer %d is refused sequence %d of %v", p.id, o.batch.Sequence, o.key)
 		default:
 			l.again = o

@@ -306,7 +306,7 @@ func (c *checker) frozen(r *run, f *core.Frozen) {
 	}
 	at, after := f.Head.Time, k.last
 	ops := f.Proposal.Ops
-	reset := slices.IndexFunc(ops, func(o core.Op) bool { return o.Err == core.RejectNone && o.Record.Kind == state.TimeReset })
+	reset := slices.IndexFunc(ops, func(o core.Op) bool { return o.Err == nil && o.Record.Kind == state.TimeReset })
 	if reset >= 0 {
 		after = ops[reset].Record.Time
 	}

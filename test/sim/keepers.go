@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -80,8 +79,8 @@ func (g *group) next() {
 			g.refused[value] = true
 			w.check.offsetRejected(g, value)
 		}
-		if o.why == core.RejectOffset {
-			g.acked = o.next // an earlier commit without an answer took effect
+		if mismatch, ok := o.why.(*state.OffsetMismatchError); ok {
+			g.acked = mismatch.Next // an earlier commit without an answer took effect
 		}
 	}
 	r.deliver(func() { r.submit(o) })

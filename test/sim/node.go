@@ -174,16 +174,16 @@ func (r *run) perform(e core.Effect) {
 	case core.EffCommit:
 		r.commit(e.Frozen)
 	case core.EffUnknown:
-		r.answerAll(e.Frozen.Proposal, func(o *op, why core.Rejection, _ int64) {
-			if why == core.RejectNone {
+		r.answerAll(e.Frozen.Proposal, func(o *op, why error, _ int64) {
+			if why == nil {
 				o.answer(unknown, 0)
 				return
 			}
 			o.answer(outcomeOf(why), 0)
 		})
 	case core.EffReject:
-		r.answerAll(e.Proposal, func(o *op, why core.Rejection, base int64) {
-			if why == core.RejectNone {
+		r.answerAll(e.Proposal, func(o *op, why error, base int64) {
+			if why == nil {
 				why = e.Reject
 			}
 			o.answer(outcomeOf(why), base)
@@ -390,37 +390,37 @@ func (r *run) commit(f *core.Frozen) {
 	for i, o := range ops {
 		switch {
 		case i < len(p.Ops):
-			o.why, o.next = p.Ops[i].Err, p.Ops[i].Next
+			o.why = p.Ops[i].Err
 			o.answer(outcomeOf(o.why), 0)
 		default:
 			a := &p.Appends[i-len(p.Ops)]
-			o.why, o.next = a.Err, a.Next
+			o.why = a.Err
 			o.answer(outcomeOf(a.Err), a.Base)
 		}
 	}
 }
 
-func outcomeOf(why core.Rejection) outcome {
+func outcomeOf(why error) outcome {
 	switch why {
-	case core.RejectNone, core.RejectDuplicate:
+	case nil, core.ErrDuplicate:
 		return acked
-	case core.RejectUnknown:
+	case state.ErrOutcomeUnknown:
 		return unknown
 	}
 	return rejectedFor
 }
 
-// answerAll answers a proposal's ops; f gets why each was left out of the slot, or RejectNone.
-func (r *run) answerAll(p *core.Proposal, f func(o *op, why core.Rejection, base int64)) {
+// answerAll answers a proposal's ops; f gets why each was left out of the slot, or nil.
+func (r *run) answerAll(p *core.Proposal, f func(o *op, why error, base int64)) {
 	ops, _ := p.User.([]*op)
 	for i, o := range ops {
 		if i < len(p.Ops) {
-			o.why, o.next = p.Ops[i].Err, p.Ops[i].Next
+			o.why = p.Ops[i].Err
 			f(o, o.why, 0)
 			continue
 		}
 		a := &p.Appends[i-len(p.Ops)]
-		o.why, o.next = a.Err, a.Next
+		o.why = a.Err
 		f(o, a.Err, a.Base)
 	}
 }

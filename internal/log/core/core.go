@@ -15,10 +15,10 @@ type Core struct {
 	now int64
 	fx  *Effects
 
-	role    Role
-	stopped error // why RoleStopped
-	lastOp  OpID
-	ops     map[OpID]*request
+	role   Role
+	over   error // why RoleFenced or RoleStopped: what everything is refused with
+	lastOp OpID
+	ops    map[OpID]*request
 
 	cluster   record.ID
 	committed *state.State // nil until a snapshot is loaded or genesis is known
@@ -55,8 +55,8 @@ func New(cfg Config) *Core {
 // Role is what the core is now.
 func (c *Core) Role() Role { return c.role }
 
-// Err says why the role is RoleStopped.
-func (c *Core) Err() error { return c.stopped }
+// Err says why the role is RoleFenced or RoleStopped, or nil: *state.FencedError, state.ErrCorrupt or state.ErrNewer.
+func (c *Core) Err() error { return c.over }
 
 // State is the committed state, nil before anything was loaded. It changes in Step.
 func (c *Core) State() *state.State { return c.committed }
@@ -81,7 +81,7 @@ func (c *Core) Room() bool {
 	case RoleStarting:
 		return false
 	case RoleLeader:
-		return c.lead.refused || c.windowOpen()
+		return c.lead.refused != nil || c.windowOpen()
 	}
 	return true // to be rejected
 }
@@ -169,7 +169,7 @@ func (c *Core) refused(r *request, ev *Event) {
 		c.alarm(fmt.Errorf("store refuses %s: %w", r.effect.Key, orUnknown(ev.Err)))
 	}
 	if r.effect.Kind == EffPutData {
-		c.lead.refused = true
+		c.lead.refused = fmt.Errorf("%w: %w", state.ErrStoreUnavailable, orUnknown(ev.Err))
 	}
 }
 
@@ -192,47 +192,49 @@ func (c *Core) stop(err error) {
 	if c.role == RoleStopped || c.role == RoleFenced {
 		return
 	}
-	c.stopped = err
+	if c.over = err; !errors.Is(err, state.ErrNewer) {
+		c.over = fmt.Errorf("%w: the log has stopped: %w", state.ErrCorrupt, err)
+	}
 	c.role = RoleStopped
-	c.giveUp(RejectStopped)
+	c.giveUp()
 	c.alarm(err)
 	c.emit(Effect{Kind: EffRole, Role: RoleStopped, Epoch: c.Epoch(), Err: err})
 }
 
 // giveUp drops every request, answers "unknown" to what was sent and rejects what was not (rules R4, R6).
-func (c *Core) giveUp(why Rejection) {
+func (c *Core) giveUp() {
 	clear(c.ops)
 	c.walk = nil
 	for _, s := range c.lead.slots {
-		s.frozen.Proposal.forget(why, false)
+		s.frozen.Proposal.forget(c.over, false)
 		c.emit(Effect{Kind: EffUnknown, Frozen: s.frozen})
 		for _, p := range s.after {
-			p.forget(why, true)
-			c.emit(Effect{Kind: EffReject, Proposal: p, Reject: why})
+			p.forget(c.over, true)
+			c.emit(Effect{Kind: EffReject, Proposal: p, Reject: c.over})
 		}
 	}
 	c.lead.slots = nil
 	c.lead.ahead = nil
 	for _, tag := range append(c.confirms, c.follow.askedBusy...) {
-		c.emit(Effect{Kind: EffConfirmed, Tag: tag, Reject: why})
+		c.emit(Effect{Kind: EffConfirmed, Tag: tag, Reject: c.over})
 	}
 	c.confirms, c.follow.askedBusy = nil, nil
 }
 
 // forget replaces what members were told about a state that is dropped: what it said was never committed (rule R2).
-func (p *Proposal) forget(why Rejection, all bool) {
+func (p *Proposal) forget(why error, all bool) {
 	for i := range p.Appends {
 		a := &p.Appends[i]
 		switch {
-		case a.Err == RejectDuplicate:
-			a.Err = RejectUnknown // its original may yet appear
-		case all || a.Err != RejectNone:
-			a.Err, a.Next = why, 0
+		case a.Err == ErrDuplicate:
+			a.Err = state.ErrOutcomeUnknown // its original may yet appear
+		case all || a.Err != nil:
+			a.Err = why
 		}
 	}
 	for i := range p.Ops {
-		if op := &p.Ops[i]; all || op.Err != RejectNone {
-			op.Err, op.Next = why, 0
+		if op := &p.Ops[i]; all || op.Err != nil {
+			op.Err = why
 		}
 	}
 }
@@ -279,11 +281,7 @@ func earlier(a, b int64) int64 {
 func (c *Core) confirm(tag uint64, lost bool) {
 	switch c.role {
 	case RoleFenced, RoleStopped:
-		why := RejectFenced
-		if c.role == RoleStopped {
-			why = RejectStopped
-		}
-		c.emit(Effect{Kind: EffConfirmed, Tag: tag, Reject: why})
+		c.emit(Effect{Kind: EffConfirmed, Tag: tag, Reject: c.over})
 	case RoleLeader:
 		if !lost && !c.since(c.lead.seenAt, c.cfg.IdleCheck) {
 			c.emit(Effect{Kind: EffConfirmed, Tag: tag})

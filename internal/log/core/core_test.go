@@ -351,8 +351,8 @@ func TestRefusedStoreRejectsAndRecovers(t *testing.T) {
 	b.fail(e, core.OutcomeRefused)
 	b.freeze(nil, one(-1))
 	b.wantTold(core.EffAlarm, core.EffReject)
-	if b.told[1].Reject != core.RejectStore {
-		t.Fatalf("rejected with %d", b.told[1].Reject)
+	if !errors.Is(b.told[1].Reject, state.ErrStoreUnavailable) {
+		t.Fatalf("rejected with %v", b.told[1].Reject)
 	}
 	again := b.next()
 	if time.Duration(again.Delay) != 5*time.Second {
@@ -369,7 +369,8 @@ func TestOverlayAnswersWait(t *testing.T) {
 	b := leader(t, core.Config{})
 	b.freeze(nil, one(-1))
 	p := b.freeze(nil, one(0))
-	if p.Appends[0].Err != core.RejectOffset || p.Appends[0].Next != 1 {
+	var mismatch *state.OffsetMismatchError
+	if !errors.As(p.Appends[0].Err, &mismatch) || mismatch.Next != 1 {
 		t.Fatalf("%+v", p.Appends[0])
 	}
 	b.wantTold()
@@ -389,7 +390,7 @@ func TestOverlayAnswersAreForgotten(t *testing.T) {
 	b.answer(e)
 	b.settle()
 	b.wantTold(core.EffUnknown, core.EffReject, core.EffRole)
-	if p.Appends[0].Err != core.RejectFenced || p.Appends[0].Next != 0 {
+	if !errors.Is(p.Appends[0].Err, state.ErrFenced) {
 		t.Fatalf("%+v", p.Appends[0])
 	}
 }
@@ -558,7 +559,7 @@ func TestDeposedIdleLeaderFindsOut(t *testing.T) {
 	a.step(&core.Event{Kind: core.EvConfirm, Tag: 5})
 	a.settle()
 	a.wantTold(core.EffConfirmed, core.EffRole)
-	if a.told[0].Tag != 5 || a.told[0].Reject != core.RejectFenced || a.told[1].Leader != "b:1" {
+	if a.told[0].Tag != 5 || !errors.Is(a.told[0].Reject, state.ErrFenced) || a.told[1].Leader != "b:1" {
 		t.Fatalf("%+v", a.told)
 	}
 }

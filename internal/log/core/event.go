@@ -1,6 +1,8 @@
 package core
 
 import (
+	"errors"
+
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -83,15 +85,16 @@ type Append struct {
 	Bytes            uint32
 	MinTime, MaxTime int64 // record timestamps, ms; of Frozen.Stamp from freeze on, if Stamp is set
 	Expected         int64 // expected base offset, or -1
+	// Stamp is set at freeze: the topic's timestamp-type is LogAppendTime, so the batches get the slot's append time (Place).
+	Stamp bool
 	// Idempotent: Producer says who appends it, as which of its batches.
 	Idempotent bool
 	Producer   state.ProducerBatch
 
-	Base int64     // set at freeze: its first offset; with RejectDuplicate that of the original
-	Err  Rejection // set at freeze: why it is not in the slot, or RejectNone
-	// Stamp is set at freeze: the topic's timestamp-type is LogAppendTime, so the batches get the slot's append time (Place).
-	Stamp bool
-	Next  int64 // with RejectOffset: the partition's next offset
+	Base int64 // set at freeze: its first offset; with ErrDuplicate that of the original
+	// Err is set at freeze: nil, or why it is not in the slot: a refusal of package state, ErrDuplicate, or
+	// state.ErrOutcomeUnknown of a duplicate whose original has no verdict.
+	Err error
 }
 
 // Op is a proposed state record (topic create, delete, ...) that callers wait for like for data.
@@ -103,8 +106,7 @@ type Op struct {
 	// Own: the broker proposes it by itself, for no client. Alone it does not raise the bucket's format level.
 	Own bool
 
-	Err  Rejection // set at freeze
-	Next int64     // with RejectOffset: what it is
+	Err error // set at freeze: nil, or why it is not in the slot, a refusal of package state
 }
 
 // Proposal is what the shell wants frozen into one slot. Ops apply before Appends. The shell owns it and may hang its
@@ -118,35 +120,8 @@ type Proposal struct {
 	User    any
 }
 
-// Rejection is why a proposal, or a member of it, is in no slot and never will be (rule R4 "rejected").
-type Rejection uint8
-
-// The rejections.
-const (
-	RejectNone             Rejection = iota
-	RejectUnknownTopic               // no such topic id in the state with all frozen slots applied
-	RejectUnknownPartition           // partition number beyond the topic's
-	RejectTopicExists                // create: the name is taken
-	RejectOffset                     // Expected is not the next offset
-	RejectShrink                     // fewer partitions than there are
-	RejectFenced                     // another broker leads
-	RejectNotLeader                  // does not lead (yet)
-	RejectStore                      // the store refuses writes now
-	RejectStopped                    // the shard stopped on corruption (rule R9)
-	RejectDuplicate                  // not an error: the batch is in the log already, committed, at Base
-	RejectUnknown                    // a duplicate of a batch that has no verdict: it may appear (rule R4 "unknown")
-	RejectSequence                   // the producer's sequence has a gap
-	RejectOldProducer                // the producer's epoch is over
-	RejectUnknownGroup               // no such consumer group
-	RejectFull                       // the table of committed offsets is full
-	RejectBeyondEnd                  // trim beyond the next offset
-	RejectPackKnown                  // a pack of that number is installed already
-	RejectLevel                      // the bucket's format level is too low
-	RejectLevelKnown                 // the bucket is at this format level already
-	RejectStateFull                  // the tables of the state may grow no more (Config.StateMax)
-	RejectRangesFull                 // there are too many ranges, until packs are made
-	RejectNotLater                   // the log's time is not later than the time to which it should go back
-)
+// ErrDuplicate as an Append's Err is no refusal: the batch is in the log already, committed, at Base.
+var ErrDuplicate = errors.New("a duplicate")
 
 // EffectKind says which fields of an Effect count.
 type EffectKind uint8
@@ -165,9 +140,9 @@ const (
 	EffPutSnapshot                       // encode View and PUT-if-absent Key; keep the bytes for every later attempt
 	EffCommit                            // Frozen is committed: its callers are acked. In slot order
 	EffUnknown                           // Frozen was sent and has no verdict; its callers hear "unknown", members with Err set that
-	EffReject                            // Proposal is in no slot: every member hears its Err, or Reject where that is RejectNone
+	EffReject                            // Proposal is in no slot: every member hears its Err, or Reject where that is nil
 	EffRole                              // Role changed: Role, Epoch; with RoleFenced Leader (hint); with RoleStopped Err
-	EffConfirmed                         // answer to EvConfirm: Tag; OK if Reject is RejectNone
+	EffConfirmed                         // answer to EvConfirm: Tag; OK if Reject is nil
 	EffAlarm                             // something a person must look at: Err. Nothing else follows from it
 	EffApplied                           // the committed state grew by replay (walkers): wake waiters
 )
@@ -187,7 +162,7 @@ type Effect struct {
 	View     *state.State // immutable
 	Frozen   *Frozen
 	Proposal *Proposal
-	Reject   Rejection
+	Reject   error
 	Role     Role
 	Epoch    uint32
 	Leader   string

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/sebbroker/seb/internal/log/state"
@@ -12,7 +11,7 @@ import (
 type leading struct {
 	ahead   *state.State // the overlay: committed plus every frozen slot, without ranges (rule R2)
 	slots   []*slot      // in flight, in order; the first is the committed position's
-	refused bool         // the store refuses; a verdict on a slot ends it
+	refused error        // ErrStoreUnavailable while the store refuses; a verdict on a slot ends it
 	seenAt  int64        // when we last knew that nobody had fenced us: commit, or a look at the next slot (rule R11)
 	probing bool
 	groups  map[groupKey]group // scratch of freeze
@@ -47,20 +46,11 @@ func (c *Core) windowOpen() bool {
 // freeze checks a proposal against the state with all frozen slots applied, fixes offsets, append time and place, and
 // sends the slot.
 func (c *Core) freeze(p *Proposal, wall int64) {
-	switch {
-	case c.role == RoleFenced:
-		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectFenced})
+	if err := c.refusal(); err != nil {
+		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: err})
 		return
-	case c.role == RoleStopped:
-		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectStopped})
-		return
-	case c.role != RoleLeader:
-		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectNotLeader})
-		return
-	case c.lead.refused:
-		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: RejectStore})
-		return
-	case !c.windowOpen():
+	}
+	if !c.windowOpen() {
 		panic("core: freeze while the window is full")
 	}
 	c.lead.ahead.Room = c.room()
@@ -71,6 +61,19 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 		return
 	}
 	c.freezeSlot(p, records, wall)
+}
+
+// refusal is why nothing is frozen at the moment, or nil.
+func (c *Core) refusal() error {
+	switch {
+	case c.over != nil:
+		return c.over
+	case c.cfg.ReadOnly:
+		return state.ErrReadOnly
+	case c.role != RoleLeader:
+		return state.ErrNotLeader
+	}
+	return c.lead.refused
 }
 
 // rangesShare is the part of StateMax that ranges may take in any case.
@@ -84,7 +87,7 @@ func (c *Core) room() state.Room {
 	}
 	ranges := c.committed.Memory().Ranges
 	return state.Room{
-		Tables:     max(1, c.cfg.StateMax-ranges),
+		Max: c.cfg.StateMax, Ranges: ranges,
 		RangesFull: ranges > c.cfg.StateMax/rangesShare && ranges+c.lead.ahead.Memory().Tables > c.cfg.StateMax,
 	}
 }
@@ -125,12 +128,12 @@ func (c *Core) raise(p *Proposal, records []state.Record) []state.Record {
 // ofClient says whether a client made any member that is in the slot.
 func (p *Proposal) ofClient() bool {
 	for i := range p.Appends {
-		if p.Appends[i].Err == RejectNone {
+		if p.Appends[i].Err == nil {
 			return true
 		}
 	}
 	for i := range p.Ops {
-		if op := &p.Ops[i]; op.Err == RejectNone && !op.Own {
+		if op := &p.Ops[i]; op.Err == nil && !op.Own {
 			return true
 		}
 	}
@@ -153,7 +156,7 @@ func (c *Core) checkOps(p *Proposal) []state.Record {
 		if c.conditionFails(op) {
 			continue
 		}
-		if op.Err = rejection(c.lead.ahead.Propose(&op.Record)); op.Err == RejectNone {
+		if op.Err = c.lead.ahead.Propose(&op.Record); op.Err == nil {
 			records = append(records, op.Record)
 		}
 	}
@@ -165,9 +168,9 @@ func (c *Core) conditionFails(op *Op) bool {
 		return false
 	}
 	r := &op.Record
-	op.Next = c.lead.ahead.CommittedOffset(r.Name, state.PartitionID{Topic: r.Topic, Partition: r.Partition})
-	if op.Next != op.Expected {
-		op.Err = RejectOffset
+	next := c.lead.ahead.CommittedOffset(r.Name, state.PartitionID{Topic: r.Topic, Partition: r.Partition})
+	if next != op.Expected {
+		op.Err = &state.OffsetMismatchError{Group: r.Name, Expected: op.Expected, Next: next}
 		return true
 	}
 	return false
@@ -181,14 +184,12 @@ func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Reco
 		if a.Idempotent && c.knownBatch(a) {
 			continue
 		}
-		base, err := ahead.Reserve(a.Topic, a.Partition, a.Span, a.Expected)
-		a.Err, a.Base, a.Next = rejection(err), base, base
-		if err != nil {
+		if a.Base, a.Err = ahead.Reserve(a.Topic, a.Partition, a.Span, a.Expected); a.Err != nil {
 			continue
 		}
 		accepted = true
 		if a.Idempotent {
-			r := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: base, Producer: a.Producer}
+			r := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: a.Base, Producer: a.Producer}
 			if err := ahead.Propose(&r); err != nil {
 				panic(fmt.Sprintf("core: note a producer's batch: %v", err))
 			}
@@ -202,51 +203,11 @@ func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Reco
 func (c *Core) knownBatch(a *Append) bool {
 	base, duplicate, err := c.lead.ahead.CheckProducer(a.Topic, a.Partition, &a.Producer)
 	if duplicate {
-		a.Err, a.Base = RejectDuplicate, base
+		a.Err, a.Base = ErrDuplicate, base
 		return true
 	}
-	a.Err = rejection(err)
+	a.Err = err
 	return err != nil
-}
-
-func rejection(err error) Rejection {
-	switch {
-	case err == nil:
-		return RejectNone
-	case errors.Is(err, state.ErrNoTopic):
-		return RejectUnknownTopic
-	case errors.Is(err, state.ErrNoPartition):
-		return RejectUnknownPartition
-	case errors.Is(err, state.ErrTopicExists):
-		return RejectTopicExists
-	case errors.Is(err, state.ErrNotNext):
-		return RejectOffset
-	case errors.Is(err, state.ErrShrink):
-		return RejectShrink
-	case errors.Is(err, state.ErrSequence):
-		return RejectSequence
-	case errors.Is(err, state.ErrOldProducer):
-		return RejectOldProducer
-	case errors.Is(err, state.ErrNoGroup):
-		return RejectUnknownGroup
-	case errors.Is(err, state.ErrFull):
-		return RejectFull
-	case errors.Is(err, state.ErrBeyondEnd):
-		return RejectBeyondEnd
-	case errors.Is(err, state.ErrPackKnown):
-		return RejectPackKnown
-	case errors.Is(err, state.ErrLevel):
-		return RejectLevel
-	case errors.Is(err, state.ErrLevelKnown):
-		return RejectLevelKnown
-	case errors.Is(err, state.ErrStateFull):
-		return RejectStateFull
-	case errors.Is(err, state.ErrRangesFull):
-		return RejectRangesFull
-	case errors.Is(err, state.ErrNotLater):
-		return RejectNotLater
-	}
-	panic(fmt.Sprintf("core: no rejection for %v", err))
 }
 
 // rejectLater answers a proposal of which nothing was accepted once the state it was checked against is committed: what
@@ -272,7 +233,7 @@ func (c *Core) group(f *Frozen) {
 	var counts []int32
 	for i := range appends {
 		a := &appends[i]
-		if of[i] = -1; a.Err != RejectNone {
+		if of[i] = -1; a.Err != nil {
 			continue
 		}
 		k := groupKey{a.Topic, a.Partition}

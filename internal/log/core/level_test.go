@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -167,7 +168,7 @@ func TestANegativeRaiseAfterHoldsTheLevel(t *testing.T) {
 	b.wantLevel(state.LevelMax)
 	p := b.freeze(raise)
 	b.settle()
-	if p.Ops[0].Err != core.RejectLevelKnown {
+	if p.Ops[0].Err != state.ErrLevelKnown {
 		t.Errorf("once more: %v", p.Ops[0].Err)
 	}
 }
@@ -187,7 +188,7 @@ func TestWhatNeedsAHigherLevelIsRejected(t *testing.T) {
 	b := old(t, core.Config{RaiseAfter: raiseAfter})
 	p := b.freeze([]core.Op{{Record: state.Record{Kind: state.TimeReset, Time: 1}}})
 	b.settle()
-	if p.Ops[0].Err != core.RejectLevel {
+	if !errors.Is(p.Ops[0].Err, state.ErrLevel) {
 		t.Errorf("rejected with %v", p.Ops[0].Err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (c *Core) put(s *slot, attempt int) {
 	f := s.frozen
 	c.request(Effect{Kind: EffPutData, Key: f.Key, Frozen: f, Attempt: attempt}, func(ev *Event) {
-		c.lead.refused = false
+		c.lead.refused = nil
 		if ev.Outcome == OutcomeOK {
 			c.settle(s)
 			return
@@ -58,7 +58,8 @@ func (c *Core) fenced(seal *Slot) {
 		}
 	}
 	c.role = RoleFenced
-	c.giveUp(RejectFenced)
+	c.over = &state.FencedError{Epoch: seal.Head.NextEpoch, Leader: leader}
+	c.giveUp()
 	c.emit(Effect{Kind: EffRole, Role: RoleFenced, Epoch: seal.Head.NextEpoch, Leader: leader})
 }
 

@@ -1,28 +1,6 @@
 package state
 
-import (
-	"errors"
-
-	"github.com/sebbroker/seb/record"
-)
-
-// Why a proposal does not fit the state.
-var (
-	ErrTopicExists = errors.New("topic exists")
-	ErrNoTopic     = errors.New("no such topic")
-	ErrNoPartition = errors.New("no such partition")
-	ErrShrink      = errors.New("partitions can not be taken away")
-	ErrNotNext     = errors.New("not the next offset")
-	ErrNoGroup     = errors.New("no such consumer group")
-	ErrFull        = errors.New("the table is full")
-	ErrSequence    = errors.New("producer sequence out of order")
-	ErrOldProducer = errors.New("producer epoch is over")
-	ErrPackKnown   = errors.New("pack is installed already")
-	ErrBeyondEnd   = errors.New("offset beyond the end")
-	ErrStateFull   = errors.New("the tables of the state are full")
-	ErrRangesFull  = errors.New("the ranges of the state are full")
-	ErrNotLater    = errors.New("the log's time is not later than that")
-)
+import "github.com/sebbroker/seb/record"
 
 // Propose applies one state record to a catalog, or says why it does not fit and changes nothing. What it accepts, Apply
 // accepts in the same order: deciding happens here, before freezing (rule R12).
@@ -35,17 +13,17 @@ func (s *State) Propose(r *Record) error {
 		}
 	case TopicDelete, TopicChange:
 		if t == nil {
-			return ErrNoTopic
+			return ErrUnknownTopic
 		}
 		if r.Partitions != 0 && r.Partitions < uint32(t.Partitions.Len()) {
 			return ErrShrink
 		}
 	case TopicTrim, OffsetCommit, CompactionDone:
 		if t == nil {
-			return ErrNoTopic
+			return ErrUnknownTopic
 		}
 		if r.Partition >= uint32(t.Partitions.Len()) {
-			return ErrNoPartition
+			return ErrUnknownPartition
 		}
 		if r.Kind == TopicTrim && r.Offset > t.Partitions.At(int(r.Partition)).Next {
 			return ErrBeyondEnd
@@ -71,11 +49,11 @@ func (s *State) Propose(r *Record) error {
 		}
 	case OffsetDelete:
 		if s.groups[r.Name] == nil {
-			return ErrNoGroup
+			return ErrUnknownGroup
 		}
 	}
 	if !s.takes(s.growth(r)) {
-		return ErrStateFull
+		return s.full(false)
 	}
 	if r.Kind == PackInstall {
 		s.packsForWrite()[PackID{s.Pos.Epoch, r.Pack.ID}] = Pack{Installed: true}
@@ -84,24 +62,23 @@ func (s *State) Propose(r *Record) error {
 	return nil
 }
 
-// Reserve takes span offsets of a partition in a catalog and returns the first, or with ErrNotNext the next offset there
-// is. expected < 0 asks for nothing.
+// Reserve takes span offsets of a partition in a catalog and returns the first. expected < 0 asks for nothing.
 func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64) (int64, error) {
 	t := s.topics[topic]
 	if t == nil {
-		return 0, ErrNoTopic
+		return 0, ErrUnknownTopic
 	}
 	if partition >= uint32(t.Partitions.Len()) {
-		return 0, ErrNoPartition
+		return 0, ErrUnknownPartition
 	}
 	now := t.Partitions.At(int(partition))
 	switch {
 	case expected >= 0 && expected != now.Next:
-		return now.Next, ErrNotNext
+		return 0, &OffsetMismatchError{Expected: expected, Next: now.Next}
 	case now == unwritten && !s.takes(writtenMemory):
-		return 0, ErrStateFull
+		return 0, s.full(false)
 	case s.Room.RangesFull:
-		return 0, ErrRangesFull
+		return 0, s.full(true)
 	}
 	p := s.partitionForWrite(t, partition)
 	base := p.Next

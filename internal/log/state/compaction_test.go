@@ -42,7 +42,7 @@ func TestCompactionMarks(t *testing.T) {
 	if got, err := state.DecodeSnapshot(b); err != nil || got.TopicByName("a").Partitions.At(0).Swept != 10 {
 		t.Errorf("the snapshot does not go round: %v", err)
 	}
-	if err := l.s.Catalog().Propose(&state.Record{Kind: state.CompactionDone, Topic: record.ID{9}}); !errors.Is(err, state.ErrNoTopic) {
+	if err := l.s.Catalog().Propose(&state.Record{Kind: state.CompactionDone, Topic: record.ID{9}}); !errors.Is(err, state.ErrUnknownTopic) {
 		t.Errorf("a topic that is not there: %v", err)
 	}
 }

@@ -46,15 +46,20 @@ func (s *State) Memory() Memory {
 	}
 }
 
-// Room is how far the tables of a catalog may grow.
+// Room is how far a catalog may grow.
 type Room struct {
-	Tables     int64 // bytes, as in Memory; 0: any
+	Max        int64 // bytes of tables and ranges, as in Memory; 0: any
+	Ranges     int64 // bytes of ranges of the committed state: a catalog has none
 	RangesFull bool  // no more ranges: nothing is appended
 }
 
 // takes says whether the tables may grow by so many bytes.
 func (s *State) takes(growth int64) bool {
-	return growth == 0 || s.Room.Tables == 0 || s.Memory().Tables+growth <= s.Room.Tables
+	return growth == 0 || s.Room.Max <= 0 || s.Memory().Tables+growth <= s.Room.Max-s.Room.Ranges
+}
+
+func (s *State) full(ranges bool) error {
+	return &StateFullError{Held: Memory{s.Memory().Tables, s.Room.Ranges}, Max: s.Room.Max, Ranges: ranges}
 }
 
 // growth is how many bytes of tables a record adds, about; 0 for one that adds nothing.

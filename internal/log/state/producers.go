@@ -39,7 +39,7 @@ type ProducerRun struct {
 }
 
 // CheckProducer says whether a batch is new (duplicate false), or one of the last ProducerWindow again, which then lies at
-// base. Anything else is ErrSequence, or ErrOldProducer for an epoch that is over.
+// base. Anything else is ErrSequenceGap, or ErrProducerFenced for an epoch that is over.
 func (s *State) CheckProducer(topic record.ID, partition uint32, b *ProducerBatch) (base int64, duplicate bool, err error) {
 	t := s.topics[topic]
 	if t == nil || partition >= uint32(t.Partitions.Len()) {
@@ -50,10 +50,10 @@ func (s *State) CheckProducer(topic record.ID, partition uint32, b *ProducerBatc
 	case !known:
 		return 0, false, nil // new or forgotten: any sequence begins
 	case b.Epoch < p.Epoch:
-		return 0, false, ErrOldProducer
+		return 0, false, ErrProducerFenced
 	case b.Epoch > p.Epoch:
 		if b.Sequence != 0 {
-			return 0, false, ErrSequence
+			return 0, false, ErrSequenceGap
 		}
 		return 0, false, nil
 	}
@@ -63,7 +63,7 @@ func (s *State) CheckProducer(topic record.ID, partition uint32, b *ProducerBatc
 		}
 	}
 	if b.Sequence != nextSequence(p.Last[0]) {
-		return 0, false, ErrSequence
+		return 0, false, ErrSequenceGap
 	}
 	return 0, false, nil
 }

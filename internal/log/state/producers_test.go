@@ -57,7 +57,7 @@ func TestProducersAreBounded(t *testing.T) {
 			t.Fatalf("%d producers are known beyond the bound, want %d", n, want)
 		}
 		l.check(0, 8, true, nil)
-		l.check(0, 10, false, state.ErrSequence)
+		l.check(0, 10, false, state.ErrSequenceGap)
 		l.check(99, 7, true, nil)
 		l.check(100, 7, false, nil) // forgotten: what it sends again is new
 		l.check(100, 1000, false, nil)
@@ -104,7 +104,7 @@ func TestSequencesWrap(t *testing.T) {
 		l.must([]state.Record{create(1, "a", 1), {Kind: state.ProducerAppend, Topic: record.ID{1}, Producer: last}}, entry(1, 0, 0, last.Span))
 		next := int((int64(last.Sequence) + int64(last.Span)) % (1 << 31))
 		l.check(0, next, false, nil)
-		l.check(0, next+1, false, state.ErrSequence)
+		l.check(0, next+1, false, state.ErrSequenceGap)
 		if _, dup, err := l.s.CheckProducer(record.ID{1}, 0, &last); !dup || err != nil {
 			t.Errorf("%+v again: duplicate %v, %v", last, dup, err)
 		}

@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -185,8 +186,9 @@ func TestCatalogDecidesAsApplyDoes(t *testing.T) {
 	if base, err := c.Reserve(record.ID{1}, 0, 5, 6); base != 6 || err != nil {
 		t.Fatal(base, err)
 	}
-	if next, err := c.Reserve(record.ID{1}, 0, 5, 6); next != 11 || err != state.ErrNotNext {
-		t.Fatal(next, err)
+	var mismatch *state.OffsetMismatchError
+	if _, err := c.Reserve(record.ID{1}, 0, 5, 6); !errors.As(err, &mismatch) || mismatch.Next != 11 {
+		t.Fatal(err)
 	}
 	l.must([]state.Record{rec}, entry(7, 1, 0, 5), entry(1, 0, 6, 5))
 	if err := c.Propose(&rec); err != state.ErrTopicExists {
