@@ -1,37 +1,32 @@
 package group
 
-// Code is a Kafka error code.
-type Code int16
+// Code says why a request is refused, by the name of the protocol; OK: it is not.
+type Code uint8
 
-// The codes that this package and its users give.
+// The codes that this package and its coordinator give.
 const (
-	OK                        Code = 0
-	UnknownTopicOrPartition   Code = 3
-	RequestTimedOut           Code = 7
-	OffsetMetadataTooLarge    Code = 12
-	CoordinatorLoadInProgress Code = 14
-	CoordinatorNotAvailable   Code = 15
-	NotCoordinator            Code = 16
-	IllegalGeneration         Code = 22
-	InconsistentGroupProtocol Code = 23
-	InvalidGroupID            Code = 24
-	UnknownMemberID           Code = 25
-	InvalidSessionTimeout     Code = 26
-	RebalanceInProgress       Code = 27
-	InvalidCommitOffsetSize   Code = 28
-	InvalidRequest            Code = 42
-	NonEmptyGroup             Code = 68
-	GroupIDNotFound           Code = 69
-	MemberIDRequired          Code = 79
-	GroupMaxSizeReached       Code = 81
-	FencedInstanceID          Code = 82
-	GroupSubscribedToTopic    Code = 86
-	UnknownTopicID            Code = 100
-	FencedMemberEpoch         Code = 110
-	UnreleasedInstanceID      Code = 111
-	UnsupportedAssignor       Code = 112
-	StaleMemberEpoch          Code = 113
-	InvalidRegularExpression  Code = 128
+	OK Code = iota
+	RequestTimedOut
+	CoordinatorLoadInProgress
+	CoordinatorNotAvailable
+	NotCoordinator
+	IllegalGeneration
+	InconsistentGroupProtocol
+	InvalidGroupID
+	UnknownMemberID
+	InvalidSessionTimeout
+	RebalanceInProgress
+	InvalidRequest
+	NonEmptyGroup
+	GroupIDNotFound
+	MemberIDRequired
+	GroupMaxSizeReached
+	FencedInstanceID
+	FencedMemberEpoch
+	UnreleasedInstanceID
+	UnsupportedAssignor
+	StaleMemberEpoch
+	InvalidRegularExpression
 )
 
 // Ticket stands for a request that is parked. It is the caller's, and never 0.

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -57,7 +58,7 @@ func (c *call) describeUserSCRAMCredentials(_ context.Context, r *kmsg.DescribeU
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
 	for _, u := range r.Users {
 		result := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
-		result.User, result.ErrorCode = u.Name, resourceNotFound
+		result.User, result.ErrorCode = u.Name, kerr.ResourceNotFound.Code
 		resp.Results = append(resp.Results, result)
 	}
 	return resp, nil
@@ -67,7 +68,7 @@ func (c *call) describeTransactions(_ context.Context, r *kmsg.DescribeTransacti
 	resp := kmsg.NewPtrDescribeTransactionsResponse()
 	for _, id := range r.TransactionalIDs {
 		state := kmsg.NewDescribeTransactionsResponseTransactionState()
-		state.TransactionalID, state.ErrorCode = id, transactionalIDNotFound
+		state.TransactionalID, state.ErrorCode = id, kerr.TransactionalIDNotFound.Code
 		resp.TransactionStates = append(resp.TransactionStates, state)
 	}
 	return resp, nil

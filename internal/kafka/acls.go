@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -37,7 +38,7 @@ var errNoACLs = errors.New("there are no ACLs: a client with the API key may do 
 
 func (c *call) describeACLs(context.Context, *kmsg.DescribeACLsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDescribeACLsResponse()
-	resp.ErrorCode, resp.ErrorMessage = securityDisabled, text(errNoACLs)
+	resp.ErrorCode, resp.ErrorMessage = kerr.SecurityDisabled.Code, text(errNoACLs)
 	return resp, nil
 }
 
@@ -45,7 +46,7 @@ func (c *call) createACLs(_ context.Context, r *kmsg.CreateACLsRequest) (kmsg.Re
 	resp := kmsg.NewPtrCreateACLsResponse()
 	for range r.Creations {
 		result := kmsg.NewCreateACLsResponseResult()
-		result.ErrorCode, result.ErrorMessage = securityDisabled, text(errNoACLs)
+		result.ErrorCode, result.ErrorMessage = kerr.SecurityDisabled.Code, text(errNoACLs)
 		resp.Results = append(resp.Results, result)
 	}
 	return resp, nil
@@ -55,7 +56,7 @@ func (c *call) deleteACLs(_ context.Context, r *kmsg.DeleteACLsRequest) (kmsg.Re
 	resp := kmsg.NewPtrDeleteACLsResponse()
 	for range r.Filters {
 		result := kmsg.NewDeleteACLsResponseResult()
-		result.ErrorCode, result.ErrorMessage = securityDisabled, text(errNoACLs)
+		result.ErrorCode, result.ErrorMessage = kerr.SecurityDisabled.Code, text(errNoACLs)
 		resp.Results = append(resp.Results, result)
 	}
 	return resp, nil

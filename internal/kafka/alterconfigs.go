@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -186,11 +187,11 @@ func (c *call) changeConfigs(ctx context.Context, topic string, change map[strin
 	var invalid *broker.InvalidError
 	switch {
 	case errors.Is(err, errNoTopic), errors.Is(err, errTwice), errors.Is(err, errNoValue):
-		return invalidRequest, text(err)
+		return kerr.InvalidRequest.Code, text(err)
 	case errors.Is(err, broker.ErrUnknownTopic), errors.As(err, &invalid):
 		return topicCode(err), text(err)
 	case err != nil:
-		return invalidConfig, text(err)
+		return kerr.InvalidConfig.Code, text(err)
 	}
 	if !dry {
 		_, err = c.b.UpdateTopic(ctx, topic, broker.TopicSpec{Settings: change})
@@ -203,10 +204,10 @@ func (c *call) changeConfigs(ctx context.Context, topic string, change map[strin
 		}
 	}
 	if _, err = state.CheckSettings(set); err != nil {
-		return invalidConfig, text(err)
+		return kerr.InvalidConfig.Code, text(err)
 	}
 	if _, ok := c.b.TopicNamed(topic); !ok {
-		return unknownTopicOrPartition, text(broker.ErrUnknownTopic)
+		return kerr.UnknownTopicOrPartition.Code, text(broker.ErrUnknownTopic)
 	}
 	return none, nil
 }

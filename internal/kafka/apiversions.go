@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -28,7 +29,7 @@ func (c *call) apiVersions(context.Context, *kmsg.ApiVersionsRequest) (kmsg.Resp
 func (c *call) versionsUnknown() (conn.Finish, error) {
 	return func(context.Context) (conn.Answer, error) {
 		resp := kmsg.NewPtrApiVersionsResponse()
-		resp.ErrorCode, resp.ApiKeys = unsupportedVersion, c.versions()
+		resp.ErrorCode, resp.ApiKeys = kerr.UnsupportedVersion.Code, c.versions()
 		c.version = 0
 		return c.answer(resp), nil
 	}, nil

@@ -4,61 +4,22 @@ import (
 	"context"
 	"errors"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/record"
 )
 
-// The error codes that are used here, by their names in the protocol. UNKNOWN_SERVER_ERROR (-1) is none of them: the Java
-// client writes records twice when a produce is answered so (KAFKA-14034), and nobody can tell what to do about it.
-const (
-	none                               int16 = 0
-	offsetOutOfRange                   int16 = 1
-	corruptMessage                     int16 = 2
-	unknownTopicOrPartition            int16 = 3
-	leaderNotAvailable                 int16 = 5
-	notLeaderOrFollower                int16 = 6
-	requestTimedOut                    int16 = 7
-	messageTooLarge                    int16 = 10
-	coordinatorLoadInProgress          int16 = 14
-	invalidTopic                       int16 = 17
-	notEnoughReplicas                  int16 = 19
-	invalidRequiredAcks                int16 = 21
-	invalidTimestamp                   int16 = 32
-	unsupportedSASLMechanism           int16 = 33
-	illegalSASLState                   int16 = 34
-	unsupportedVersion                 int16 = 35
-	topicAlreadyExists                 int16 = 36
-	invalidPartitions                  int16 = 37
-	invalidReplicationFactor           int16 = 38
-	invalidConfig                      int16 = 40
-	notController                      int16 = 41
-	invalidRequest                     int16 = 42
-	unsupportedForMessageFormat        int16 = 43
-	policyViolation                    int16 = 44
-	outOfOrderSequenceNumber           int16 = 45
-	invalidProducerEpoch               int16 = 47
-	transactionalIDAuthorizationFailed int16 = 53
-	securityDisabled                   int16 = 54
-	kafkaStorageError                  int16 = 56
-	saslAuthenticationFailed           int16 = 58
-	fetchSessionIDNotFound             int16 = 70
-	topicDeletionDisabled              int16 = 73
-	fencedLeaderEpoch                  int16 = 74
-	unknownLeaderEpoch                 int16 = 75
-	unsupportedCompressionType         int16 = 76
-	electionNotNeeded                  int16 = 84
-	invalidRecord                      int16 = 87
-	throttlingQuotaExceeded            int16 = 89
-	resourceNotFound                   int16 = 91
-	unknownTopicID                     int16 = 100
-	transactionalIDNotFound            int16 = 105
-)
+// none is the code of what went well. The others are kerr's. UNKNOWN_SERVER_ERROR (-1) is used nowhere: the Java client
+// writes records twice when a produce is answered so (KAFKA-14034), and nobody can tell what to do about it.
+const none int16 = 0
 
 // fault is a line of a table from errors to codes; the first that matches counts.
 type fault struct {
 	err  error
-	code int16
+	code *kerr.Error
 }
 
 // appendFaults is what an append may be answered with, and all of it but none: a client decides by the code whether it has
@@ -66,25 +27,25 @@ type fault struct {
 // NOT_ENOUGH_REPLICAS, which every client takes for "not appended, try again"; what may be there is REQUEST_TIMED_OUT, which an
 // idempotent producer resolves by sending the same again.
 var appendFaults = []fault{
-	{broker.ErrOutcomeUnknown, requestTimedOut},
-	{broker.ErrUnknownTopic, unknownTopicOrPartition},
-	{broker.ErrUnknownPartition, unknownTopicOrPartition},
-	{broker.ErrSequenceGap, outOfOrderSequenceNumber},
-	{broker.ErrProducerFenced, invalidProducerEpoch},
-	{broker.ErrFenced, notLeaderOrFollower},
-	{broker.ErrNotLeader, notLeaderOrFollower},
-	{broker.ErrReadOnly, notLeaderOrFollower},
-	{broker.ErrClosed, notLeaderOrFollower},
-	{broker.ErrTooLarge, messageTooLarge},
-	{record.ErrTooLarge, messageTooLarge},
-	{broker.ErrOverBudget, notEnoughReplicas}, // and ErrStateFull that will pass
-	{broker.ErrStateFull, policyViolation},
-	{budget.ErrOver, notEnoughReplicas},
-	{broker.ErrStoreUnavailable, notEnoughReplicas},
-	{broker.ErrNotSent, notEnoughReplicas},
-	{broker.ErrCorrupt, kafkaStorageError},
-	{broker.ErrNewer, kafkaStorageError},
-	{broker.ErrInvalid, invalidRecord},
+	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
+	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
+	{broker.ErrSequenceGap, kerr.OutOfOrderSequenceNumber},
+	{broker.ErrProducerFenced, kerr.InvalidProducerEpoch},
+	{broker.ErrFenced, kerr.NotLeaderForPartition},
+	{broker.ErrNotLeader, kerr.NotLeaderForPartition},
+	{broker.ErrReadOnly, kerr.NotLeaderForPartition},
+	{broker.ErrClosed, kerr.NotLeaderForPartition},
+	{broker.ErrTooLarge, kerr.MessageTooLarge},
+	{record.ErrTooLarge, kerr.MessageTooLarge},
+	{broker.ErrOverBudget, kerr.NotEnoughReplicas}, // and ErrStateFull that will pass
+	{broker.ErrStateFull, kerr.PolicyViolation},
+	{budget.ErrOver, kerr.NotEnoughReplicas},
+	{broker.ErrStoreUnavailable, kerr.NotEnoughReplicas},
+	{broker.ErrNotSent, kerr.NotEnoughReplicas},
+	{broker.ErrCorrupt, kerr.KafkaStorageError},
+	{broker.ErrNewer, kerr.KafkaStorageError},
+	{broker.ErrInvalid, kerr.InvalidRecord},
 }
 
 // appendCode is the code of an append's error. One that is not known may stand for anything, so its outcome is unknown.
@@ -96,62 +57,62 @@ func appendCode(err error) int16 {
 	if errors.As(err, &batch) && !errors.Is(err, record.ErrTooLarge) {
 		return batchCode(batch)
 	}
-	return codeIn(appendFaults, err, requestTimedOut)
+	return codeIn(appendFaults, err, kerr.RequestTimedOut.Code)
 }
 
 // batchCode is the code of what is wrong with a batch.
 func batchCode(e *record.InvalidError) int16 {
 	switch e.Field {
 	case record.FieldCRC, record.FieldLength:
-		return corruptMessage
+		return kerr.CorruptMessage.Code
 	case record.FieldTimestamp:
-		return invalidTimestamp
+		return kerr.InvalidTimestamp.Code
 	case record.FieldMagic:
-		return unsupportedForMessageFormat
+		return kerr.UnsupportedForMessageFormat.Code
 	case record.FieldCompression:
 		if e.Err == nil {
-			return unsupportedCompressionType
+			return kerr.UnsupportedCompressionType.Code
 		}
-		return corruptMessage
+		return kerr.CorruptMessage.Code
 	}
-	return invalidRecord
+	return kerr.InvalidRecord.Code
 }
 
 // readFaults is what reading, and asking for offsets, may be answered with.
 var readFaults = []fault{
-	{broker.ErrUnknownTopic, unknownTopicOrPartition},
-	{broker.ErrUnknownPartition, unknownTopicOrPartition},
-	{broker.ErrBelowStart, offsetOutOfRange},
-	{broker.ErrBeyondEnd, offsetOutOfRange},
-	{broker.ErrFenced, notLeaderOrFollower},
-	{broker.ErrNotLeader, notLeaderOrFollower},
-	{broker.ErrReadOnly, notLeaderOrFollower},
-	{broker.ErrClosed, notLeaderOrFollower},
-	{broker.ErrCorrupt, kafkaStorageError},
-	{broker.ErrNewer, kafkaStorageError},
-	{record.ErrCorrupt, kafkaStorageError},
-	{record.ErrTooLarge, kafkaStorageError},
-	{broker.ErrOutcomeUnknown, requestTimedOut},
-	{broker.ErrInvalid, invalidRequest},
-	{context.Canceled, notLeaderOrFollower}, // the end of the server
+	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
+	{broker.ErrBelowStart, kerr.OffsetOutOfRange},
+	{broker.ErrBeyondEnd, kerr.OffsetOutOfRange},
+	{broker.ErrFenced, kerr.NotLeaderForPartition},
+	{broker.ErrNotLeader, kerr.NotLeaderForPartition},
+	{broker.ErrReadOnly, kerr.NotLeaderForPartition},
+	{broker.ErrClosed, kerr.NotLeaderForPartition},
+	{broker.ErrCorrupt, kerr.KafkaStorageError},
+	{broker.ErrNewer, kerr.KafkaStorageError},
+	{record.ErrCorrupt, kerr.KafkaStorageError},
+	{record.ErrTooLarge, kerr.KafkaStorageError},
+	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
+	{broker.ErrInvalid, kerr.InvalidRequest},
+	{context.Canceled, kerr.NotLeaderForPartition}, // the end of the server
 }
 
 // readCode is the code of an error of reading; what is not known may pass.
-func readCode(err error) int16 { return codeIn(readFaults, err, requestTimedOut) }
+func readCode(err error) int16 { return codeIn(readFaults, err, kerr.RequestTimedOut.Code) }
 
 // topicFaults is what changing topics may be answered with.
 var topicFaults = []fault{
-	{broker.ErrUnknownTopic, unknownTopicOrPartition},
-	{broker.ErrTopicExists, topicAlreadyExists},
-	{broker.ErrTopicInUse, topicDeletionDisabled},
-	{broker.ErrFenced, notController},
-	{broker.ErrNotLeader, notController},
-	{broker.ErrReadOnly, notController},
-	{broker.ErrClosed, notController},
-	{broker.ErrCorrupt, kafkaStorageError},
-	{broker.ErrNewer, kafkaStorageError},
-	{broker.ErrStateFull, policyViolation},
-	{broker.ErrOverBudget, throttlingQuotaExceeded},
+	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+	{broker.ErrTopicExists, kerr.TopicAlreadyExists},
+	{broker.ErrTopicInUse, kerr.TopicDeletionDisabled},
+	{broker.ErrFenced, kerr.NotController},
+	{broker.ErrNotLeader, kerr.NotController},
+	{broker.ErrReadOnly, kerr.NotController},
+	{broker.ErrClosed, kerr.NotController},
+	{broker.ErrCorrupt, kerr.KafkaStorageError},
+	{broker.ErrNewer, kerr.KafkaStorageError},
+	{broker.ErrStateFull, kerr.PolicyViolation},
+	{broker.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
 }
 
 // topicCode is the code of an error of changing a topic; what is not known may have happened or not.
@@ -160,15 +121,81 @@ func topicCode(err error) int16 {
 	if errors.As(err, &invalid) {
 		switch invalid.Field {
 		case "topic-name":
-			return invalidTopic
+			return kerr.InvalidTopicException.Code
 		case "partitions":
-			return invalidPartitions
+			return kerr.InvalidPartitions.Code
 		case "settings":
-			return invalidConfig
+			return kerr.InvalidConfig.Code
 		}
-		return invalidRequest
+		return kerr.InvalidRequest.Code
 	}
-	return codeIn(topicFaults, err, requestTimedOut)
+	return codeIn(topicFaults, err, kerr.RequestTimedOut.Code)
+}
+
+// groupFaults is what changing and asking for a group's offsets may be answered with. What is not here is
+// COORDINATOR_NOT_AVAILABLE, after which clients look for the coordinator and try again.
+var groupFaults = []fault{
+	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
+	{broker.ErrUnknownGroup, kerr.GroupIDNotFound},
+	{broker.ErrGroupActive, kerr.NonEmptyGroup},
+	{broker.ErrFull, kerr.InvalidCommitOffsetSize}, // trying again does not help
+	{broker.ErrStateFull, kerr.InvalidCommitOffsetSize},
+	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
+	{broker.ErrNotSent, kerr.RequestTimedOut},
+	{broker.ErrFenced, kerr.NotCoordinator},
+	{broker.ErrNotLeader, kerr.NotCoordinator},
+	{broker.ErrReadOnly, kerr.NotCoordinator},
+	{broker.ErrClosed, kerr.NotCoordinator},
+	{context.Canceled, kerr.NotCoordinator}, // the end of the server, or nobody hears it
+}
+
+// groupCode is the code of an error of the broker about a group.
+func groupCode(err error) int16 {
+	var invalid *broker.InvalidError
+	if errors.As(err, &invalid) {
+		switch invalid.Field {
+		case "group":
+			return kerr.InvalidGroupID.Code
+		case "metadata":
+			return kerr.OffsetMetadataTooLarge.Code
+		}
+		return kerr.InvalidRequest.Code
+	}
+	return codeIn(groupFaults, err, kerr.CoordinatorNotAvailable.Code)
+}
+
+// memberCodes are the codes of what the core of groups and the coordinator answer.
+var memberCodes = [...]*kerr.Error{
+	group.RequestTimedOut:           kerr.RequestTimedOut,
+	group.CoordinatorLoadInProgress: kerr.CoordinatorLoadInProgress,
+	group.CoordinatorNotAvailable:   kerr.CoordinatorNotAvailable,
+	group.NotCoordinator:            kerr.NotCoordinator,
+	group.IllegalGeneration:         kerr.IllegalGeneration,
+	group.InconsistentGroupProtocol: kerr.InconsistentGroupProtocol,
+	group.InvalidGroupID:            kerr.InvalidGroupID,
+	group.UnknownMemberID:           kerr.UnknownMemberID,
+	group.InvalidSessionTimeout:     kerr.InvalidSessionTimeout,
+	group.RebalanceInProgress:       kerr.RebalanceInProgress,
+	group.InvalidRequest:            kerr.InvalidRequest,
+	group.NonEmptyGroup:             kerr.NonEmptyGroup,
+	group.GroupIDNotFound:           kerr.GroupIDNotFound,
+	group.MemberIDRequired:          kerr.MemberIDRequired,
+	group.GroupMaxSizeReached:       kerr.GroupMaxSizeReached,
+	group.FencedInstanceID:          kerr.FencedInstanceID,
+	group.FencedMemberEpoch:         kerr.FencedMemberEpoch,
+	group.UnreleasedInstanceID:      kerr.UnreleasedInstanceID,
+	group.UnsupportedAssignor:       kerr.UnsupportedAssignor,
+	group.StaleMemberEpoch:          kerr.StaleMemberEpoch,
+	group.InvalidRegularExpression:  kerr.InvalidRegularExpression,
+}
+
+// memberCode is the code of an answer of the coordinator.
+func memberCode(c group.Code) int16 {
+	if c == group.OK {
+		return none
+	}
+	return memberCodes[c].Code
 }
 
 func codeIn(table []fault, err error, otherwise int16) int16 {
@@ -177,7 +204,7 @@ func codeIn(table []fault, err error, otherwise int16) int16 {
 	}
 	for _, f := range table {
 		if errors.Is(err, f.err) {
-			return f.code
+			return f.code.Code
 		}
 	}
 	return otherwise

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -19,35 +20,35 @@ import (
 // UNKNOWN_SERVER_ERROR; what may be there is told so, and what is not and may be tried again too.
 func TestAppendCodes(t *testing.T) {
 	allowed := []int16{
-		none, corruptMessage, unknownTopicOrPartition, notLeaderOrFollower, requestTimedOut, messageTooLarge, notEnoughReplicas, policyViolation,
-		invalidRequiredAcks, invalidTimestamp, unsupportedForMessageFormat, outOfOrderSequenceNumber, invalidProducerEpoch,
-		transactionalIDAuthorizationFailed, kafkaStorageError, unsupportedCompressionType, invalidRecord, unknownTopicID,
+		none, kerr.CorruptMessage.Code, kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code, kerr.RequestTimedOut.Code, kerr.MessageTooLarge.Code, kerr.NotEnoughReplicas.Code, kerr.PolicyViolation.Code,
+		kerr.InvalidRequiredAcks.Code, kerr.InvalidTimestamp.Code, kerr.UnsupportedForMessageFormat.Code, kerr.OutOfOrderSequenceNumber.Code, kerr.InvalidProducerEpoch.Code,
+		kerr.TransactionalIDAuthorizationFailed.Code, kerr.KafkaStorageError.Code, kerr.UnsupportedCompressionType.Code, kerr.InvalidRecord.Code, kerr.UnknownTopicID.Code,
 	}
 	late := fmt.Errorf("%w: %w", broker.ErrNotSent, context.DeadlineExceeded)
 	for err, want := range map[error]int16{
 		nil:                                    none,
-		broker.ErrOutcomeUnknown:               requestTimedOut,
-		&broker.FencedError{Epoch: 7}:          notLeaderOrFollower,
-		broker.ErrClosed:                       notLeaderOrFollower,
-		broker.ErrFull:                         notEnoughReplicas,
-		&broker.StateFullError{}:               policyViolation,
-		&broker.StateFullError{Ranges: true}:   notEnoughReplicas,
-		&budget.OverError{Wanted: 1, Limit: 2}: notEnoughReplicas,
-		late:                                   notEnoughReplicas,
-		broker.ErrStoreUnavailable:             notEnoughReplicas,
-		broker.ErrSequenceGap:                  outOfOrderSequenceNumber,
-		broker.ErrProducerFenced:               invalidProducerEpoch,
-		io.ErrUnexpectedEOF:                    requestTimedOut, // nobody knows what it stands for
-		context.Canceled:                       requestTimedOut,
-		&record.InvalidError{Field: record.FieldBatchBytes}: messageTooLarge,
+		broker.ErrOutcomeUnknown:               kerr.RequestTimedOut.Code,
+		&broker.FencedError{Epoch: 7}:          kerr.NotLeaderForPartition.Code,
+		broker.ErrClosed:                       kerr.NotLeaderForPartition.Code,
+		broker.ErrFull:                         kerr.NotEnoughReplicas.Code,
+		&broker.StateFullError{}:               kerr.PolicyViolation.Code,
+		&broker.StateFullError{Ranges: true}:   kerr.NotEnoughReplicas.Code,
+		&budget.OverError{Wanted: 1, Limit: 2}: kerr.NotEnoughReplicas.Code,
+		late:                                   kerr.NotEnoughReplicas.Code,
+		broker.ErrStoreUnavailable:             kerr.NotEnoughReplicas.Code,
+		broker.ErrSequenceGap:                  kerr.OutOfOrderSequenceNumber.Code,
+		broker.ErrProducerFenced:               kerr.InvalidProducerEpoch.Code,
+		io.ErrUnexpectedEOF:                    kerr.RequestTimedOut.Code, // nobody knows what it stands for
+		context.Canceled:                       kerr.RequestTimedOut.Code,
+		&record.InvalidError{Field: record.FieldBatchBytes}: kerr.MessageTooLarge.Code,
 	} {
 		if got := appendCode(err); got != want {
 			t.Errorf("%v: %d, want %d", err, got, want)
 		}
 	}
 	for _, f := range appendFaults {
-		if !slices.Contains(allowed, f.code) {
-			t.Errorf("%v: %d is not allowed", f.err, f.code)
+		if !slices.Contains(allowed, f.code.Code) {
+			t.Errorf("%v: %v is not allowed", f.err, f.code)
 		}
 	}
 	for _, field := range []string{
@@ -63,16 +64,21 @@ func TestAppendCodes(t *testing.T) {
 	}
 }
 
-// TestCodesAreKnown: every code in a table has a name in the protocol, and none is UNKNOWN_SERVER_ERROR.
+// TestCodesAreKnown: every code of package group has one of the protocol, and no error is UNKNOWN_SERVER_ERROR.
 func TestCodesAreKnown(t *testing.T) {
-	for _, table := range [][]fault{appendFaults, readFaults, topicFaults} {
+	for _, table := range [][]fault{appendFaults, readFaults, topicFaults, groupFaults} {
 		for _, f := range table {
-			if err := kerr.ErrorForCode(f.code); err == nil || errors.Is(err, kerr.UnknownServerError) {
-				t.Errorf("%v: code %d is %v", f.err, f.code, err)
+			if f.code == kerr.UnknownServerError {
+				t.Errorf("%v: %v", f.err, f.code)
 			}
 		}
 	}
-	for _, code := range []func(error) int16{appendCode, readCode, topicCode} {
+	for c := group.OK + 1; c <= group.InvalidRegularExpression; c++ {
+		if int(c) >= len(memberCodes) || memberCodes[c] == nil {
+			t.Errorf("code %d of package group has none of the protocol", c)
+		}
+	}
+	for _, code := range []func(error) int16{appendCode, readCode, topicCode, groupCode} {
 		if c := code(errors.New("anything")); c == none || c == -1 {
 			t.Errorf("an error that nobody knows has code %d", c)
 		}

@@ -43,7 +43,7 @@ func (s *groupServer) consumerGroupDescribe(_ *Call, ctx context.Context, r *kms
 				g.Members = append(g.Members, describedConsumer(view.Consumers, &view.Consumers.Members[i]))
 			}
 		}
-		if g.ErrorCode = int16(code); r.IncludeAuthorizedOperations && code == group.OK {
+		if g.ErrorCode = memberCode(code); r.IncludeAuthorizedOperations && code == group.OK {
 			g.AuthorizedOperations = groupOperations
 		}
 		resp.Groups = append(resp.Groups, g)

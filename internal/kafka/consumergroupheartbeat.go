@@ -41,7 +41,7 @@ func consumerGroupHeartbeat(s *groupServer, c *Call, r *kmsg.ConsumerGroupHeartb
 	if a.Code == group.OK {
 		a, beat = s.Coordinator.HeartbeatConsumer(&ask)
 	}
-	if resp.ErrorCode = int16(a.Code); a.Code != group.OK {
+	if resp.ErrorCode = memberCode(a.Code); a.Code != group.OK {
 		why := heartbeatFaults[a.Code]
 		resp.ErrorMessage = orNil(why)
 		return answered(resp)

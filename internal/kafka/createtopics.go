@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -45,7 +46,7 @@ func (c *call) createTopics(ctx context.Context, r *kmsg.CreateTopicsRequest) (k
 		}
 		if count[t.Topic] > 1 {
 			count[t.Topic] = -1 // answered once
-			out.ErrorCode, out.ErrorMessage = invalidRequest, text(errors.New("the topic is named twice"))
+			out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("the topic is named twice"))
 		} else {
 			c.createTopic(ctx, t, r.ValidateOnly, &out)
 		}
@@ -58,16 +59,16 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 	fail := func(code int16, err error) { out.ErrorCode, out.ErrorMessage = code, text(err) }
 	spec := broker.TopicSpec{Partitions: int(t.NumPartitions), Settings: map[string]string{}}
 	if err := state.CheckTopicName(t.Topic); err != nil {
-		fail(invalidTopic, err)
+		fail(kerr.InvalidTopicException.Code, err)
 		return
 	}
 	if _, there := c.b.TopicNamed(t.Topic); there {
-		fail(topicAlreadyExists, broker.ErrTopicExists)
+		fail(kerr.TopicAlreadyExists.Code, broker.ErrTopicExists)
 		return
 	}
 	switch {
 	case len(t.ReplicaAssignment) > 0 && (t.NumPartitions != -1 || t.ReplicationFactor != -1):
-		fail(invalidRequest, errors.New("there are replicas for each partition, and a number of partitions or a replication factor"))
+		fail(kerr.InvalidRequest.Code, errors.New("there are replicas for each partition, and a number of partitions or a replication factor"))
 		return
 	case len(t.ReplicaAssignment) > 0:
 		spec.Partitions = len(t.ReplicaAssignment)
@@ -75,17 +76,17 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 		spec.Partitions = c.b.DefaultPartitions()
 	}
 	if spec.Partitions < 1 || spec.Partitions > state.PartitionsMax {
-		fail(invalidPartitions, errors.New("the number of partitions is not between 1 and 10000"))
+		fail(kerr.InvalidPartitions.Code, errors.New("the number of partitions is not between 1 and 10000"))
 		return
 	}
 	if len(t.ReplicaAssignment) == 0 && t.ReplicationFactor != -1 && t.ReplicationFactor < 1 {
-		fail(invalidReplicationFactor, errors.New("the replication factor is less than 1"))
+		fail(kerr.InvalidReplicationFactor.Code, errors.New("the replication factor is less than 1"))
 		return
 	}
 	for _, g := range t.Configs {
 		name, value, err := settingOf(g.Name, g.Value)
 		if err != nil {
-			fail(invalidConfig, err)
+			fail(kerr.InvalidConfig.Code, err)
 			return
 		}
 		if name != "" {
@@ -94,7 +95,7 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 	}
 	settings, err := state.CheckSettings(spec.Settings)
 	if err != nil {
-		fail(invalidConfig, err)
+		fail(kerr.InvalidConfig.Code, err)
 		return
 	}
 	if !dry {

@@ -25,8 +25,8 @@ func (s *groupServer) deleteGroups(_ *Call, ctx context.Context, r *kmsg.DeleteG
 	for _, name := range r.Groups {
 		g := kmsg.NewDeleteGroupsResponseGroup()
 		g.Group = name
-		if g.ErrorCode = int16(ready); ready == group.OK {
-			g.ErrorCode = codeOf(s.Coordinator.DeleteGroup(ctx, name))
+		if g.ErrorCode = memberCode(ready); ready == group.OK {
+			g.ErrorCode = groupCode(s.Coordinator.DeleteGroup(ctx, name))
 		}
 		resp.Groups = append(resp.Groups, g)
 	}

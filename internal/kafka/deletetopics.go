@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -23,8 +24,8 @@ func (c *call) deleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) (k
 	defer cancel()
 	for i := range r.TopicNames {
 		out := c.deleteTopic(ctx, &r.TopicNames[i], [16]byte{})
-		if out.ErrorCode == topicDeletionDisabled && r.Version < 3 {
-			out.ErrorCode = invalidRequest // the other code came with version 3
+		if out.ErrorCode == kerr.TopicDeletionDisabled.Code && r.Version < 3 {
+			out.ErrorCode = kerr.InvalidRequest.Code // the other code came with version 3
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
@@ -41,7 +42,7 @@ func (c *call) deleteTopic(ctx context.Context, name *string, id [16]byte) kmsg.
 	if name == nil {
 		ref, ok := c.b.TopicOf(id)
 		if !ok {
-			out.ErrorCode = unknownTopicID
+			out.ErrorCode = kerr.UnknownTopicID.Code
 			return out
 		}
 		out.Topic, name = &ref.Name, &ref.Name

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -38,7 +39,7 @@ func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsReque
 		switch ask.ResourceType {
 		case kmsg.ConfigResourceTypeTopic:
 			if err := state.CheckTopicName(ask.ResourceName); err != nil {
-				out.ErrorCode, out.ErrorMessage = invalidTopic, text(err)
+				out.ErrorCode, out.ErrorMessage = kerr.InvalidTopicException.Code, text(err)
 				break
 			}
 			info, ok := c.b.TopicNamed(ask.ResourceName)
@@ -49,18 +50,18 @@ func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsReque
 			out.Configs = topicConfigs(info.Settings, ask.ConfigNames, r.IncludeSynonyms)
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
 			if ask.ResourceName != "" && ask.ResourceName != strconv.Itoa(nodeID) {
-				out.ErrorCode, out.ErrorMessage = invalidRequest, text(errors.New("there is no broker but 1"))
+				out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("there is no broker but 1"))
 			} else if ask.ResourceType == kmsg.ConfigResourceTypeBroker && ask.ResourceName != "" { // "": what all brokers are told
 				out.Configs = fixedConfigs(ofBroker, kmsg.ConfigSourceStaticBrokerConfig, ask.ConfigNames, r.IncludeSynonyms)
 			}
 		case kmsg.ConfigResourceTypeGroupConfig:
 			if ask.ResourceName == "" {
-				out.ErrorCode, out.ErrorMessage = invalidRequest, text(errors.New("a group has a name"))
+				out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("a group has a name"))
 				break
 			}
 			out.Configs = fixedConfigs(groupConfigs, kmsg.ConfigSourceDefaultConfig, ask.ConfigNames, r.IncludeSynonyms)
 		default:
-			out.ErrorCode, out.ErrorMessage = invalidRequest, text(errors.New("only topics, the broker and groups have configs"))
+			out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("only topics, the broker and groups have configs"))
 		}
 		resp.Resources = append(resp.Resources, out)
 	}

@@ -45,7 +45,7 @@ func (s *groupServer) describeGroups(c *Call, ctx context.Context, r *kmsg.Descr
 				g.Members = append(g.Members, describedMember(&view.Members[i]))
 			}
 		}
-		if g.ErrorCode = int16(code); r.IncludeAuthorizedOperations && code == group.OK {
+		if g.ErrorCode = memberCode(code); r.IncludeAuthorizedOperations && code == group.OK {
 			g.AuthorizedOperations = groupOperations
 		}
 		resp.Groups = append(resp.Groups, g)

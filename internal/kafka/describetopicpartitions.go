@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -74,7 +75,7 @@ func (c *call) topicPage(name string, from, most int) (t kmsg.DescribeTopicParti
 	var ref broker.TopicRef
 	var ok bool
 	if ref, ok = c.b.TopicNamed(name); !ok {
-		t.ErrorCode = unknownTopicOrPartition
+		t.ErrorCode = kerr.UnknownTopicOrPartition.Code
 		return t, 0
 	}
 	t.TopicID = ref.ID

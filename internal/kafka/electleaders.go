@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -31,9 +32,9 @@ func (c *call) electLeaders(_ context.Context, r *kmsg.ElectLeadersRequest) (kms
 		ref, _ := c.b.TopicNamed(t.Topic)
 		for _, n := range t.Partitions {
 			p := kmsg.NewElectLeadersResponseTopicPartition()
-			p.Partition, p.ErrorCode, p.ErrorMessage = n, electionNotNeeded, text(errLeads)
+			p.Partition, p.ErrorCode, p.ErrorMessage = n, kerr.ElectionNotNeeded.Code, text(errLeads)
 			if n < 0 || int(n) >= ref.Partitions {
-				p.ErrorCode, p.ErrorMessage = unknownTopicOrPartition, text(broker.ErrUnknownPartition)
+				p.ErrorCode, p.ErrorMessage = kerr.UnknownTopicOrPartition.Code, text(broker.ErrUnknownPartition)
 			}
 			out.Partitions = append(out.Partitions, p)
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -59,7 +60,7 @@ func (c *call) fetch(ctx context.Context) (conn.Answer, error) {
 	f := &fetched{call: c, r: r}
 	if r.SessionEpoch > 0 {
 		r.Topics = nil
-		return f.encode(fetchSessionIDNotFound), nil
+		return f.encode(kerr.FetchSessionIDNotFound.Code), nil
 	}
 	of := f.look()
 	if len(f.wants) > 0 {
@@ -98,12 +99,12 @@ func (f *fetched) find(t *kmsg.FetchRequestTopic) (broker.TopicRef, int16) {
 		if ref, ok := f.b.TopicOf(t.TopicID); ok {
 			return ref, none
 		}
-		return broker.TopicRef{}, unknownTopicID
+		return broker.TopicRef{}, kerr.UnknownTopicID.Code
 	}
 	if ref, ok := f.b.TopicNamed(t.Topic); ok {
 		return ref, none
 	}
-	return broker.TopicRef{}, unknownTopicOrPartition
+	return broker.TopicRef{}, kerr.UnknownTopicOrPartition.Code
 }
 
 func (p *fetchedPart) check(s *Server, ref *broker.TopicRef, ask *kmsg.FetchRequestTopicPartition) {
@@ -115,7 +116,7 @@ func (p *fetchedPart) check(s *Server, ref *broker.TopicRef, ask *kmsg.FetchRequ
 	p.start, p.end = bounds.Start, bounds.Next
 	p.code = s.epochCode(ask.CurrentLeaderEpoch)
 	if p.code == none && (ask.FetchOffset < bounds.Start || ask.FetchOffset > bounds.Next) {
-		p.code = offsetOutOfRange
+		p.code = kerr.OffsetOutOfRange.Code
 	}
 }
 
@@ -147,7 +148,7 @@ func (f *fetched) read(ctx context.Context, of []int) error {
 			}
 		case errors.Is(err, broker.ErrClosed):
 			for _, i := range of {
-				f.parts[i].code = notLeaderOrFollower
+				f.parts[i].code = kerr.NotLeaderForPartition.Code
 			}
 		}
 		return nil // with nothing: the client asks again, or has gone

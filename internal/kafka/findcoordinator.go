@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/group"
@@ -26,17 +27,17 @@ const (
 
 func findCoordinator(s *groupServer, c *Call, r *kmsg.FindCoordinatorRequest) Finish {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
-	code, why := int16(group.OK), ""
+	code, why := none, ""
 	switch {
 	case r.CoordinatorType == transactionKey:
 		code, why = groupTransactionalIDAuthorizationFailed, "transactions are not supported"
 	case r.CoordinatorType != groupKey:
-		code, why = int16(group.InvalidRequest), "only groups have coordinators"
+		code, why = kerr.InvalidRequest.Code, "only groups have coordinators"
 	case s.Coordinator.Ready() != group.OK:
-		code, why = int16(group.CoordinatorNotAvailable), "this broker does not lead"
+		code, why = kerr.CoordinatorNotAvailable.Code, "this broker does not lead"
 	}
 	self := c.Self
-	if code != int16(group.OK) {
+	if code != none {
 		self = Node{ID: -1, Port: -1}
 	}
 	resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Host, resp.Port = code, orNil(why), self.ID, self.Host, self.Port

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -150,48 +149,4 @@ func orNil(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-// faults are what clients hear of the broker's errors; the first that fits. What is not here is COORDINATOR_NOT_AVAILABLE, after
-// which clients look for the coordinator and try again.
-var faults = []struct {
-	err  error
-	code group.Code
-}{
-	{broker.ErrUnknownTopic, group.UnknownTopicOrPartition},
-	{broker.ErrUnknownPartition, group.UnknownTopicOrPartition},
-	{broker.ErrUnknownGroup, group.GroupIDNotFound},
-	{broker.ErrGroupActive, group.NonEmptyGroup},
-	{broker.ErrFull, group.InvalidCommitOffsetSize}, // trying again does not help
-	{broker.ErrStateFull, group.InvalidCommitOffsetSize},
-	{broker.ErrOutcomeUnknown, group.RequestTimedOut},
-	{broker.ErrNotSent, group.RequestTimedOut},
-	{broker.ErrFenced, group.NotCoordinator},
-	{broker.ErrNotLeader, group.NotCoordinator},
-	{broker.ErrReadOnly, group.NotCoordinator},
-	{broker.ErrClosed, group.NotCoordinator},
-	{context.Canceled, group.NotCoordinator}, // the end of the server, or nobody hears it
-}
-
-// codeOf is what a client hears of an error of the broker.
-func codeOf(err error) int16 {
-	var invalid *broker.InvalidError
-	switch {
-	case err == nil:
-		return int16(group.OK)
-	case errors.As(err, &invalid):
-		switch invalid.Field {
-		case "group":
-			return int16(group.InvalidGroupID)
-		case "metadata":
-			return int16(group.OffsetMetadataTooLarge)
-		}
-		return int16(group.InvalidRequest)
-	}
-	for _, f := range faults {
-		if errors.Is(err, f.err) {
-			return int16(f.code)
-		}
-	}
-	return int16(group.CoordinatorNotAvailable)
 }

@@ -16,6 +16,6 @@ var heartbeatAPI = API{
 func heartbeat(s *groupServer, c *Call, r *kmsg.HeartbeatRequest) Finish {
 	caller := callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation)
 	resp := kmsg.NewPtrHeartbeatResponse()
-	resp.ErrorCode = int16(s.Coordinator.Heartbeat(&caller))
+	resp.ErrorCode = memberCode(s.Coordinator.Heartbeat(&caller))
 	return answered(resp)
 }

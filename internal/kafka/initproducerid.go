@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -21,11 +22,11 @@ func (c *call) initProducerID(_ context.Context, r *kmsg.InitProducerIDRequest) 
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
 	switch {
 	case r.TransactionalID != nil:
-		resp.ErrorCode = transactionalIDAuthorizationFailed
+		resp.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
 	case (r.ProducerID == -1) != (r.ProducerEpoch == -1): // one of them alone says nothing
-		resp.ErrorCode = invalidRequest
+		resp.ErrorCode = kerr.InvalidRequest.Code
 	case c.b.ReadOnly() || !c.b.Leads():
-		resp.ErrorCode = coordinatorLoadInProgress // try again: somebody will lead
+		resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // try again: somebody will lead
 	default:
 		// No other broker leads in this epoch, ever, so no id is given out twice (rule R12).
 		resp.ProducerID = int64(c.b.Epoch()&0x7fff_ffff)<<32 | int64(c.producers.Add(1))

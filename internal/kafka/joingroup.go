@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/budget"
@@ -48,7 +49,7 @@ func joinGroup(s *groupServer, c *Call, r *kmsg.JoinGroupRequest) Finish {
 // joined is what a client hears of its joining. What the leader hears may be large; with no memory for it, it asks again.
 func (s *groupServer) joined(a *group.JoinAnswer) (kmsg.Response, *budget.Reservation) {
 	resp := kmsg.NewPtrJoinGroupResponse()
-	resp.ErrorCode, resp.MemberID, resp.Generation = int16(a.Code), a.Member, -1
+	resp.ErrorCode, resp.MemberID, resp.Generation = memberCode(a.Code), a.Member, -1
 	if a.Code != group.OK {
 		return resp, nil
 	}
@@ -59,7 +60,7 @@ func (s *groupServer) joined(a *group.JoinAnswer) (kmsg.Response, *budget.Reserv
 	}
 	memory, err := s.Memory.Reserve(size)
 	if err != nil {
-		resp.ErrorCode = int16(group.CoordinatorNotAvailable)
+		resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
 		return resp, nil
 	}
 	resp.Generation, resp.ProtocolType, resp.Protocol = a.Generation, &a.ProtocolType, &a.Protocol

@@ -26,17 +26,17 @@ func leaveGroup(s *groupServer, c *Call, r *kmsg.LeaveGroupRequest) Finish {
 	}
 	codes, code := s.Coordinator.Leave(r.Group, leaving)
 	resp := kmsg.NewPtrLeaveGroupResponse()
-	resp.ErrorCode = int16(code)
+	resp.ErrorCode = memberCode(code)
 	if code != group.OK {
 		return answered(resp)
 	}
 	if c.Version < 3 {
-		resp.ErrorCode = int16(codes[0])
+		resp.ErrorCode = memberCode(codes[0])
 		return answered(resp)
 	}
 	for i, m := range r.Members {
 		out := kmsg.NewLeaveGroupResponseMember()
-		out.MemberID, out.InstanceID, out.ErrorCode = m.MemberID, m.InstanceID, int16(codes[i])
+		out.MemberID, out.InstanceID, out.ErrorCode = m.MemberID, m.InstanceID, memberCode(codes[i])
 		resp.Members = append(resp.Members, out)
 	}
 	return answered(resp)

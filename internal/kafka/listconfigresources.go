@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -32,7 +33,7 @@ func (c *call) listConfigResources(_ context.Context, r *kmsg.ListConfigResource
 		switch kmsg.ConfigResourceType(kind) {
 		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
 		default:
-			resp.ErrorCode = unsupportedVersion
+			resp.ErrorCode = kerr.UnsupportedVersion.Code
 			return resp, nil
 		}
 	}

@@ -33,7 +33,7 @@ func (s *groupServer) listGroups(_ *Call, ctx context.Context, r *kmsg.ListGroup
 	if err != nil {
 		code = group.CoordinatorNotAvailable
 	}
-	if resp.ErrorCode = int16(code); code != group.OK {
+	if resp.ErrorCode = memberCode(code); code != group.OK {
 		return resp, memory
 	}
 	for i := range list {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -54,9 +55,9 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (kms
 			p.Partition, p.Timestamp, p.Offset, p.LeaderEpoch = ask.Partition, -1, -1, -1
 			switch {
 			case !special(ask.Timestamp, c.version):
-				p.ErrorCode = unsupportedVersion
+				p.ErrorCode = kerr.UnsupportedVersion.Code
 			case !known:
-				p.ErrorCode = unknownTopicOrPartition
+				p.ErrorCode = kerr.UnknownTopicOrPartition.Code
 			case ask.Timestamp == atEnd && !confirmed:
 				// A leader that was deposed and has not noticed must not go on saying where the end was (rule R11).
 				confirm, confirmed = c.b.Confirm(ctx), true

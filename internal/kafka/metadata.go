@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -69,7 +70,7 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 				continue
 			}
 			m := kmsg.NewMetadataResponseTopic()
-			m.ErrorCode, m.TopicID = unknownTopicID, t.TopicID
+			m.ErrorCode, m.TopicID = kerr.UnknownTopicID.Code, t.TopicID
 			resp.Topics = append(resp.Topics, m)
 		case !seen[*t.Topic]:
 			seen[*t.Topic] = true
@@ -97,7 +98,7 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 			return nil, err
 		}
 		m := kmsg.NewMetadataResponseTopic() // its name is there; the partitions come when it is asked for by itself
-		m.ErrorCode, m.Topic, m.TopicID = leaderNotAvailable, &ref.Name, ref.ID
+		m.ErrorCode, m.Topic, m.TopicID = kerr.LeaderNotAvailable.Code, &ref.Name, ref.ID
 		resp.Topics = append(resp.Topics, m)
 	}
 	return resp, nil
@@ -116,20 +117,20 @@ func (c *call) named(ctx context.Context, name string, create bool) (broker.Topi
 		switch code := topicCode(c.b.EnsureTopic(ctx, name)); code {
 		case none:
 			ref, ok = c.b.TopicNamed(name)
-		case invalidTopic:
+		case kerr.InvalidTopicException.Code:
 			return ref, code
-		case unknownTopicOrPartition:
+		case kerr.UnknownTopicOrPartition.Code:
 		default:
-			return ref, leaderNotAvailable // try again
+			return ref, kerr.LeaderNotAvailable.Code // try again
 		}
 	}
 	switch {
 	case ok:
 		return ref, none
 	case state.CheckTopicName(name) != nil:
-		return ref, invalidTopic
+		return ref, kerr.InvalidTopicException.Code
 	}
-	return ref, unknownTopicOrPartition
+	return ref, kerr.UnknownTopicOrPartition.Code
 }
 
 // partitionBytes is what an answer takes for a partition, decoded and encoded.

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -34,7 +35,7 @@ func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
 		t := &r.Topics[i]
 		out := kmsg.NewOffsetCommitResponseTopic()
 		out.Topic, out.TopicID = t.Topic, t.TopicID
-		name, code := t.Topic, group.OK
+		name, code := t.Topic, none
 		if c.Version >= 10 {
 			name, code = s.nameOf(t.TopicID)
 		}
@@ -42,12 +43,12 @@ func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			out.Partitions[j] = kmsg.NewOffsetCommitResponseTopicPartition()
-			out.Partitions[j].Partition, out.Partitions[j].ErrorCode = p.Partition, int16(code)
-			if code == group.OK && !s.has(name, p.Partition) {
-				out.Partitions[j].ErrorCode = int16(group.UnknownTopicOrPartition)
+			out.Partitions[j].Partition, out.Partitions[j].ErrorCode = p.Partition, code
+			if code == none && !s.has(name, p.Partition) {
+				out.Partitions[j].ErrorCode = kerr.UnknownTopicOrPartition.Code
 				continue
 			}
-			if code == group.OK {
+			if code == none {
 				commits = append(commits, broker.OffsetCommit{Topic: name, Partition: p.Partition, Offset: p.Offset, Metadata: deref(p.Metadata)})
 				places = append(places, &out.Partitions[j].ErrorCode)
 			}
@@ -65,8 +66,8 @@ func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
 	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
 		errs, code := wait(ctx)
 		for i, place := range places {
-			if *place = int16(code); code == group.OK {
-				*place = codeOf(errs[i])
+			if *place = memberCode(code); code == group.OK {
+				*place = groupCode(errs[i])
 			}
 		}
 		return resp, nil
@@ -94,9 +95,9 @@ func (s *groupServer) has(topic string, partition int32) bool {
 }
 
 // nameOf finds the name of a topic by its id.
-func (s *groupServer) nameOf(id [16]byte) (string, group.Code) {
+func (s *groupServer) nameOf(id [16]byte) (string, int16) {
 	if t, ok := s.Topics.TopicOf(id); ok {
-		return t.Name, group.OK
+		return t.Name, none
 	}
-	return "", group.UnknownTopicID
+	return "", kerr.UnknownTopicID.Code
 }

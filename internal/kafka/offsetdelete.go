@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -35,7 +36,7 @@ func (s *groupServer) offsetDelete(_ *Call, ctx context.Context, r *kmsg.OffsetD
 	if code == group.OK && view.State == group.Dead {
 		code = group.GroupIDNotFound
 	}
-	if resp.ErrorCode = int16(code); code != group.OK {
+	if resp.ErrorCode = memberCode(code); code != group.OK {
 		return resp, nil
 	}
 	for i := range r.Topics {
@@ -48,10 +49,10 @@ func (s *groupServer) offsetDelete(_ *Call, ctx context.Context, r *kmsg.OffsetD
 			err := s.Coordinator.DeleteOffset(ctx, r.Group, t.Topic, p.Partition)
 			switch {
 			case errors.Is(err, broker.ErrGroupActive):
-				p.ErrorCode = int16(group.GroupSubscribedToTopic)
+				p.ErrorCode = kerr.GroupSubscribedToTopic.Code
 			case errors.Is(err, broker.ErrUnknownGroup): // the last offset is gone, and the group with it
 			default:
-				p.ErrorCode = codeOf(err)
+				p.ErrorCode = groupCode(err)
 			}
 			out.Partitions = append(out.Partitions, p)
 		}

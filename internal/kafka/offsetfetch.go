@@ -97,7 +97,7 @@ func (f *fetching) look(ctx context.Context, name string) *groupFetched {
 	if err == nil {
 		info, err = f.Coordinator.Offsets(ctx, name)
 	}
-	g := &groupFetched{all: info, code: codeOf(err), at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
+	g := &groupFetched{all: info, code: groupCode(err), at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
 	for i := range g.all.Offsets {
 		o := &g.all.Offsets[i]
 		g.at[partition{o.Topic, o.Partition}] = o
@@ -113,17 +113,17 @@ func (f *fetching) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) k
 	if f.version >= 9 {
 		caller := group.Caller{Group: r.Group, Member: deref(r.MemberID), Generation: r.MemberEpoch}
 		if code := f.Coordinator.CheckReader(&caller); code == group.UnknownMemberID || code == group.StaleMemberEpoch {
-			resp.ErrorCode = int16(code)
+			resp.ErrorCode = memberCode(code)
 			return resp
 		}
 	}
 	g := f.look(ctx, r.Group)
-	if resp.ErrorCode = g.code; g.code != int16(group.OK) && f.version >= 2 {
+	if resp.ErrorCode = g.code; g.code != none && f.version >= 2 {
 		return resp
 	}
 	if r.Topics == nil {
 		if err := f.grow(r.Group); err != nil {
-			resp.ErrorCode = codeOf(err)
+			resp.ErrorCode = groupCode(err)
 			return resp
 		}
 		f.allOffsets(&g.all, &resp)
@@ -133,13 +133,13 @@ func (f *fetching) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) k
 		t := &r.Topics[i]
 		out := kmsg.NewOffsetFetchResponseGroupTopic()
 		out.Topic, out.TopicID = t.Topic, t.TopicID
-		name, unknown := t.Topic, group.OK
+		name, unknown := t.Topic, none
 		if f.version >= 10 {
 			name, unknown = f.nameOf(t.TopicID)
 		}
 		for _, n := range t.Partitions {
 			p := offsetOf(n, g.at[partition{name, n}])
-			if p.ErrorCode = int16(unknown); g.code != int16(group.OK) {
+			if p.ErrorCode = unknown; g.code != none {
 				p.ErrorCode = g.code
 			}
 			out.Partitions = append(out.Partitions, p)

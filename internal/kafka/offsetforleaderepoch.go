@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -29,7 +30,7 @@ func (c *call) offsetForLeaderEpoch(_ context.Context, r *kmsg.OffsetForLeaderEp
 		for j := range t.Partitions {
 			p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			p.Partition, p.LeaderEpoch, p.EndOffset = t.Partitions[j].Partition, -1, -1
-			p.ErrorCode = unknownTopicOrPartition
+			p.ErrorCode = kerr.UnknownTopicOrPartition.Code
 			if known {
 				c.epochEnd(&ref, &t.Partitions[j], &p)
 			}
@@ -61,7 +62,7 @@ func (s *Server) epochCode(given int32) int16 {
 	case given < 0 || given == current:
 		return none
 	case given < current:
-		return fencedLeaderEpoch
+		return kerr.FencedLeaderEpoch.Code
 	}
-	return unknownLeaderEpoch
+	return kerr.UnknownLeaderEpoch.Code
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
-
 	"github.com/sebbroker/seb/record"
 )
 
@@ -91,29 +91,29 @@ func (p *produced) find(t *kmsg.ProduceRequestTopic) (broker.TopicRef, int16) {
 		if ref, ok := p.b.TopicOf(t.TopicID); ok {
 			return ref, none
 		}
-		return broker.TopicRef{}, unknownTopicID
+		return broker.TopicRef{}, kerr.UnknownTopicID.Code
 	}
 	if ref, ok := p.b.TopicNamed(t.Topic); ok {
 		return ref, none
 	}
-	return broker.TopicRef{}, unknownTopicOrPartition
+	return broker.TopicRef{}, kerr.UnknownTopicOrPartition.Code
 }
 
 // partition checks what a request has for a partition and adds it to what is submitted.
 func (p *produced) partition(ref *broker.TopicRef, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) (int16, error) {
 	switch {
 	case p.r.TransactionID != nil:
-		return transactionalIDAuthorizationFailed, errors.New("transactions are not supported")
+		return kerr.TransactionalIDAuthorizationFailed.Code, errors.New("transactions are not supported")
 	case p.version < batchVersion:
-		return unsupportedForMessageFormat, nil
+		return kerr.UnsupportedForMessageFormat.Code, nil
 	case in.Partition < 0 || int(in.Partition) >= ref.Partitions:
-		return unknownTopicOrPartition, nil
+		return kerr.UnknownTopicOrPartition.Code, nil
 	}
 	if code, err := p.refused(in.Records); code != none {
 		return code, err
 	}
 	if p.r.Acks < -1 || p.r.Acks > 1 {
-		return invalidRequiredAcks, nil
+		return kerr.InvalidRequiredAcks.Code, nil
 	}
 	limits, err := p.b.Limits(ref.Name)
 	if err != nil {
@@ -138,7 +138,7 @@ const zstdVersion = 7
 // refused says what is wrong with batches that may be right in themselves. Those without a whole head are looked at later.
 func (p *produced) refused(batches []byte) (int16, error) {
 	if len(batches) == 0 { // CORRUPT_MESSAGE would have it sent again
-		return invalidRecord, errors.New("no batch")
+		return kerr.InvalidRecord.Code, errors.New("no batch")
 	}
 	const appendTime, transactional = 0x08, 0x10
 	for b := batches; ; {
@@ -147,11 +147,11 @@ func (p *produced) refused(batches []byte) (int16, error) {
 		case err != nil:
 			return none, nil
 		case first.Attributes()&transactional != 0:
-			return transactionalIDAuthorizationFailed, errors.New("transactions are not supported")
+			return kerr.TransactionalIDAuthorizationFailed.Code, errors.New("transactions are not supported")
 		case first.Attributes()&appendTime != 0:
-			return invalidTimestamp, errors.New("the append time is the broker's to give")
+			return kerr.InvalidTimestamp.Code, errors.New("the append time is the broker's to give")
 		case p.version < zstdVersion && first.Compression() == record.Zstd:
-			return unsupportedCompressionType, errors.New("zstd needs a produce of v7")
+			return kerr.UnsupportedCompressionType.Code, errors.New("zstd needs a produce of v7")
 		}
 		if b = rest; len(b) == 0 {
 			return none, nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -47,7 +48,7 @@ func (c *call) handshake(context.Context) (conn.Finish, error) {
 	case server != nil:
 		c.mechanism, c.scramming = r.Mechanism, server.talk()
 	default:
-		resp.ErrorCode = unsupportedSASLMechanism
+		resp.ErrorCode = kerr.UnsupportedSaslMechanism.Code
 	}
 	c.bare = c.version == 0 && c.mechanism != ""
 	return c.done(resp, false), nil
@@ -60,12 +61,12 @@ func (c *call) authenticate(ctx context.Context) (conn.Finish, error) {
 	}
 	resp := kmsg.NewPtrSASLAuthenticateResponse()
 	if c.mechanism == "" {
-		resp.ErrorCode, err = illegalSASLState, errors.New("SaslHandshake has to come first")
+		resp.ErrorCode, err = kerr.IllegalSaslState.Code, errors.New("SaslHandshake has to come first")
 	} else {
 		resp.SASLAuthBytes, err = c.step(ctx, r.SASLAuthBytes)
 	}
 	if errors.Is(err, errPassword) {
-		resp.ErrorCode = saslAuthenticationFailed
+		resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
 	}
 	resp.ErrorMessage = text(err)
 	return c.done(resp, err != nil), nil

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/budget"
@@ -24,7 +25,7 @@ var syncGroupAPI = API{
 func syncGroup(s *groupServer, c *Call, r *kmsg.SyncGroupRequest) Finish {
 	if c.Version >= 5 && (r.ProtocolType == nil || r.Protocol == nil) {
 		resp := kmsg.NewPtrSyncGroupResponse()
-		resp.ErrorCode = int16(group.InconsistentGroupProtocol)
+		resp.ErrorCode = kerr.InconsistentGroupProtocol.Code
 		return answered(resp)
 	}
 	ask := &group.SyncRequest{
@@ -45,10 +46,10 @@ func syncGroup(s *groupServer, c *Call, r *kmsg.SyncGroupRequest) Finish {
 		resp := kmsg.NewPtrSyncGroupResponse()
 		memory, err := s.Memory.Reserve(2 * int64(len(a.Assignment)))
 		if err != nil {
-			resp.ErrorCode = int16(group.CoordinatorNotAvailable)
+			resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
 			return resp, nil
 		}
-		if resp.ErrorCode = int16(a.Code); a.Code == group.OK {
+		if resp.ErrorCode = memberCode(a.Code); a.Code == group.OK {
 			resp.ProtocolType, resp.Protocol, resp.MemberAssignment = &a.ProtocolType, &a.Protocol, a.Assignment
 		}
 		return resp, memory
