@@ -47,8 +47,8 @@ type Inflater struct {
 	snappy snappyReader
 	buf    *bufio.Reader // over the Inflater itself, for scans
 	left   int64         // bytes still allowed
-	turn   int64         // of inflating
-	window int           // of zstd: which of zstdWindows is the largest that it takes
+	turn   turn
+	window int // of zstd: which of zstdWindows is the largest that it takes
 }
 
 // zstdWindows are the largest windows of three sorts of decoders: a decoder holds on to the window that it has had, until a
@@ -69,7 +69,7 @@ func Open(codec Kind, src []byte, limit int64) (*Inflater, error) {
 		asked := zstdWindow(src)
 		window = sort.Search(len(zstdWindows)-1, func(i int) bool { return asked <= zstdWindows[i] })
 	}
-	turn := inflating.take(inflateNeed(codec, src))
+	turn := inflating.Load().take(inflateNeed(codec, src))
 	f := idleInflater(codec, window)
 	f.turn = turn
 	f.src.Reset(src)
@@ -164,14 +164,14 @@ func (f *Inflater) Close() {
 	f.stream = nil
 	turn := f.turn
 	next := f
-	if !inflating.awaited() {
+	if !turn.of.awaited() {
 		f.idle()
 		next = nil
 	}
 	if last := heir.Swap(next); last != nil {
 		last.idle()
 	}
-	inflating.give(turn)
+	turn.give()
 }
 
 // heir is for whoever's turn comes next, if it is of the right sort. It is there only while somebody waits for a turn: then memory is short, and

@@ -1,8 +1,10 @@
 package codec
 
 import (
-	"container/list"
-	"sync"
+	"context"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -15,78 +17,52 @@ const (
 // inflating is what decompressing takes in the process: a zstd frame may ask for a window of 8 MiB, an lz4 frame for blocks
 // of 4 MiB, so without a bound many small requests could take any amount of memory, each of them suspended in the middle
 // of its work.
-var inflating = turns{size: DefaultMemory}
+var inflating atomic.Pointer[turns]
+
+func init() { SetMemory(DefaultMemory) }
 
 // SetMemory bounds the bytes that decompressing takes in the process at once, beside what it gives. A batch that asks
-// for more is decompressed when no other is. It must be positive, and may be called at any time.
-func SetMemory(bytes int64) { inflating.resize(bytes) }
+// for more is decompressed when no other is. It must be positive. It may be called at any time; what is being
+// decompressed then, or waits, stays within the bound before.
+func SetMemory(bytes int64) {
+	inflating.Store(&turns{size: bytes, bytes: semaphore.NewWeighted(bytes)})
+}
 
-// turns gives bytes to whoever asks, first come, first served, to at most InflatersMax at once.
+// turns gives bytes to its callers, first come, first served, to at most InflatersMax at once.
 type turns struct {
-	mu      sync.Mutex // guards what follows
 	size    int64
-	used    int64
-	waiting list.List // of *turn
+	bytes   *semaphore.Weighted
+	waiting atomic.Int64 // callers of take that wait
 }
 
+// turn is n bytes of turns.
 type turn struct {
-	n    int64
-	come chan struct{} // closed once n is counted as used
+	of *turns
+	n  int64
 }
 
-// InUse is how many bytes are being used of what SetMemory allows.
-func InUse() int64 {
-	inflating.mu.Lock()
-	defer inflating.mu.Unlock()
-	return inflating.used
-}
-
-// take waits for n bytes and returns what to give back. Nobody may wait for anything else before giving back.
-func (t *turns) take(n int64) int64 {
-	t.mu.Lock()
+// take waits for n bytes. Nobody may wait for anything else before giving them back.
+func (t *turns) take(n int64) turn {
 	n = min(max(n, t.size/InflatersMax), t.size)
-	if t.waiting.Len() == 0 && t.used+n <= t.size {
-		t.used += n
-		t.mu.Unlock()
-		return n
+	if !t.bytes.TryAcquire(n) {
+		t.waiting.Add(1)
+		_ = t.bytes.Acquire(context.Background(), n) // that never ends, and n is at most all
+		t.waiting.Add(-1)
 	}
-	w := &turn{n: n, come: make(chan struct{})}
-	t.waiting.PushBack(w)
-	t.mu.Unlock()
-	<-w.come
-	return n
+	return turn{t, n}
 }
 
-func (t *turns) give(n int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.used -= n
-	t.nextLocked()
-}
+func (t turn) give() { t.of.bytes.Release(t.n) }
 
-// awaited says whether somebody waits.
-func (t *turns) awaited() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.waiting.Len() > 0
-}
+// awaited says whether somebody waits for his turn.
+func (t *turns) awaited() bool { return t.waiting.Load() > 0 }
 
-func (t *turns) resize(size int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.size = size
-	t.nextLocked()
-}
-
-// nextLocked lets in who waits, in order. One that asked for more than there is now, before a resize, comes alone.
-func (t *turns) nextLocked() {
-	for first := t.waiting.Front(); first != nil; first = t.waiting.Front() {
-		w := first.Value.(*turn)
-		if t.used > 0 && t.used+w.n > t.size {
-			return
-		}
-		t.waiting.Remove(first)
-		t.used += w.n
-		close(w.come)
+// Idle says whether nothing is being decompressed.
+func Idle() bool {
+	t := inflating.Load()
+	idle := t.bytes.TryAcquire(t.size)
+	if idle {
+		t.bytes.Release(t.size)
 	}
+	return idle
 }

@@ -4,61 +4,35 @@ import (
 	"bytes"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+	"golang.org/x/sync/semaphore"
 )
 
 func TestTurnsAreBoundedAndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := turns{size: 100}
+		s := turns{size: 100, bytes: semaphore.NewWeighted(100)}
 		var order []int64
 		var wg sync.WaitGroup
 		first := s.take(60)
 		for _, n := range []int64{50, 500, 10} { // the last is small enough, but not first
 			wg.Go(func() {
 				got := s.take(n)
-				order = append(order, got)
-				s.give(got)
+				order = append(order, got.n)
+				got.give()
 			})
 			synctest.Wait()
 		}
-		if len(order) != 0 || s.used != 60 {
-			t.Fatalf("%v came, %d are used", order, s.used)
+		if len(order) != 0 || !s.awaited() {
+			t.Fatalf("%v came beside %d bytes of 100", order, first.n)
 		}
-		s.give(first)
+		first.give()
 		wg.Wait()
-		if len(order) != 3 || order[0] != 50 || order[1] != 100 || order[2] != 25 || s.used != 0 {
-			t.Fatalf("%v came, %d are used", order, s.used)
-		}
-	})
-}
-
-func TestTurnsAfterAResize(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := turns{size: 100}
-		first := s.take(100)
-		var came atomic.Int32
-		for range 2 {
-			go func() {
-				n := s.take(100)
-				came.Add(1)
-				s.give(n)
-			}()
-		}
-		synctest.Wait()
-		s.resize(10) // less than those ask for who wait
-		synctest.Wait()
-		if came.Load() != 0 {
-			t.Fatal("one came beside another")
-		}
-		s.give(first)
-		synctest.Wait()
-		if came.Load() != 2 || s.used != 0 {
-			t.Fatalf("%d came, %d are used", came.Load(), s.used)
+		if len(order) != 3 || order[0] != 50 || order[1] != 100 || order[2] != 25 || s.awaited() || !s.bytes.TryAcquire(100) {
+			t.Fatalf("%v came", order)
 		}
 	})
 }
@@ -134,9 +108,9 @@ func TestWhoWaitsInherits(t *testing.T) {
 		return f
 	}
 	first := open()
-	next := make(chan int64)
-	go func() { next <- inflating.take(1 << 20) }()
-	for !inflating.awaited() {
+	next := make(chan turn)
+	go func() { next <- inflating.Load().take(1 << 20) }()
+	for !inflating.Load().awaited() {
 		runtime.Gosched()
 	}
 	first.Close()
@@ -151,7 +125,7 @@ func TestWhoWaitsInherits(t *testing.T) {
 	if f := idleInflater(Gzip, 0); f == first || heir.Load() != nil {
 		t.Error("one of another sort is kept")
 	}
-	inflating.give(turn)
+	turn.give()
 	heir.Store(first)
 	open().Close()
 	if heir.Load() != nil {

@@ -22,7 +22,7 @@ func (g *Reading) Values(ctx context.Context) (*encoding.Values, error) {
 		return g.tryValues(ctx)
 	}
 	from, need := g.Offset, g.estimate()
-	fits := need <= g.s.gate.Size
+	fits := need <= g.s.gateSize
 	if need > 0 {
 		if err := g.enter(ctx, need); err != nil && !lacksMemory(err) {
 			return nil, err
@@ -84,9 +84,9 @@ func (g *Reading) estimate() int64 {
 func (g *Reading) enter(ctx context.Context, need int64) error {
 	ctx, done := g.s.waiting(ctx, time.Now().Add(g.s.o.BudgetWait))
 	defer done()
-	need = min(need, g.s.gate.Size)
-	if err := g.s.gate.Enter(ctx, need); err != nil {
-		return tooLong(err)
+	need = min(need, g.s.gateSize)
+	if g.s.gate.Acquire(ctx, need) != nil {
+		return tooLong(context.Cause(ctx))
 	}
 	g.entered = need
 	return nil
@@ -97,13 +97,13 @@ func (g *Reading) enter(ctx context.Context, need int64) error {
 func (g *Reading) alone(ctx context.Context, need int64, until time.Time) error {
 	ctx, done := g.s.waiting(ctx, until)
 	defer done()
-	if g.entered < g.s.gate.Size {
-		g.s.gate.Leave(g.entered)
+	if g.entered < g.s.gateSize {
+		g.s.gate.Release(g.entered)
 		g.entered = 0
-		if err := g.s.gate.Enter(ctx, g.s.gate.Size); err != nil {
-			return tooLong(err)
+		if g.s.gate.Acquire(ctx, g.s.gateSize) != nil {
+			return tooLong(context.Cause(ctx))
 		}
-		g.entered = g.s.gate.Size
+		g.entered = g.s.gateSize
 	}
 	room, err := g.s.fetch.ReserveWait(ctx, need)
 	if err != nil {
@@ -141,7 +141,7 @@ func (g *Reading) settle() {
 		}
 	}
 	if used < g.entered {
-		g.s.gate.Leave(g.entered - used)
+		g.s.gate.Release(g.entered - used)
 		g.entered = used
 	}
 }

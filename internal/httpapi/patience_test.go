@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -181,10 +180,10 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 		}
 	}
 	// The last handler gives its place back after its client has the answer.
-	for deadline := time.Now().Add(10 * time.Second); s.api.source.PatientBytes() != 0; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes of the gate are still in use", s.api.source.PatientBytes())
-		}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.api.source.gate.Acquire(ctx, s.api.source.gateSize); err != nil {
+		t.Fatalf("bytes of the gate are still in use: %v", err)
 	}
 }
 

@@ -177,7 +177,7 @@ func (g *Reading) Again(n int64) {
 func (g *Reading) Done() {
 	g.release()
 	if g.entered > 0 {
-		g.s.gate.Leave(g.entered)
+		g.s.gate.Release(g.entered)
 		g.entered = 0
 	}
 }

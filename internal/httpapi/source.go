@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
@@ -29,7 +30,11 @@ type Source struct {
 	fetch      *budget.Class
 	buffers    *budget.Buffers
 	requestMax int64
-	gate       httpconn.Gate
+	// gate lets patient readings of gateSize bytes together be collected at once; others wait, first come, first served.
+	// It guesses before what the budget counts when it happens: a reading that is let in finds memory, and need not stop
+	// half way.
+	gate     *semaphore.Weighted
+	gateSize int64
 }
 
 // NewSource returns the source of readings of b.
@@ -38,9 +43,7 @@ func NewSource(b *broker.Broker, o readOptions) *Source {
 		b: b, o: o, fetch: b.Budget().Class(budget.Fetch), buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
 	}
 	// The rest is for readers that do not wait.
-	s.gate.Size = s.fetch.Limit() / 4 * 3
+	s.gateSize = s.fetch.Limit() / 4 * 3
+	s.gate = semaphore.NewWeighted(s.gateSize)
 	return s
 }
-
-// PatientBytes returns how many bytes the answers to patient readings take that are under way.
-func (s *Source) PatientBytes() int64 { return s.gate.Used() }
