@@ -15,6 +15,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/flight"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -46,11 +47,17 @@ type Reader struct {
 
 // Open makes a reader. It makes no request.
 func openRanges(o rangesOptions) *Reader {
-	return &Reader{
+	r := &Reader{
 		opt: o, index: newSegmentIndex(segmentsMax),
 		gets:  o.Metrics.GetOrCreateCounter(`seb_broker_store_reads_total`),
 		bytes: o.Metrics.GetOrCreateCounter(`seb_broker_store_read_bytes_total`),
 	}
+	r.flights.of = flight.Group[flightKey, shared]{
+		Lock:    &r.flights.mu,
+		Retain:  func(s shared, uses int) { s.mem.retain(uses) },
+		Release: func(s shared) { s.mem.release() },
+	}
+	return r
 }
 
 // Close ends the reads that are shared and waits for them; with Share every further one fails with ErrClosed. What was

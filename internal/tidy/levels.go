@@ -67,6 +67,7 @@ var levels = map[string]int{
 	"internal/api":      0,
 	"internal/config":   0,
 	"internal/budget":   0,
+	"internal/flight":   0,
 	"internal/quiet":    0,
 	"internal/machine":  0,
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/flight"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -83,7 +84,7 @@ type Cache struct {
 
 	mu      sync.Mutex // guards what follows
 	index   map[name]*block
-	flights map[name]*flight
+	flights flight.Group[name, *block]
 	filling map[*fill]struct{}
 	recent  lru // indexed blocks, newest use first
 	opened  lru // indexed blocks whose file is open, newest use first
@@ -130,7 +131,10 @@ func open(dir string, remote objstore.Store, o Options, t tuning) (*Cache, error
 	c := &Cache{
 		remote: remote, o: o, block: t.block, openMax: t.openMax, hook: t.hook, buffers: o.Buffers,
 		slots: make(chan struct{}, cmp.Or(o.Fetches, fetches)), asks: make(chan struct{}, asksMax), queue: make(chan *kept, queueMax),
-		index: make(map[name]*block), flights: make(map[name]*flight), filling: make(map[*fill]struct{}),
+		index: make(map[name]*block), filling: make(map[*fill]struct{}),
+	}
+	c.flights = flight.Group[name, *block]{
+		Lock: &c.mu, Retain: func(b *block, uses int) { b.refs += uses }, Release: c.releaseLocked,
 	}
 	if c.buffers == nil {
 		c.buffers = budget.NewBuffers(4 * blockBytes)

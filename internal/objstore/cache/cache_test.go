@@ -222,22 +222,6 @@ func TestReadersOfWhatIsNotAdmittedShareNothing(t *testing.T) {
 	})
 }
 
-func TestWaiterWhoLeavesLateGivesTheBlockBack(t *testing.T) {
-	b := newBucket()
-	b.fill(t, "k", []byte("x"))
-	c := mustOpen(t, t.TempDir(), b, options())
-	got, _, err := c.acquire(t.Context(), span{key: "k"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	landed := &flight{done: make(chan struct{}), block: got}
-	close(landed.done)
-	c.abandon(landed)
-	if got.refs != 0 {
-		t.Errorf("%d readers are left", got.refs)
-	}
-}
-
 func TestKeptObjectIsReadFromDisk(t *testing.T) {
 	b := newBucket()
 	data := pattern(2500, 1)

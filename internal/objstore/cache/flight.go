@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sebbroker/seb/internal/flight"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -19,14 +20,8 @@ type fill struct {
 	cancel    context.CancelFunc
 }
 
-// flight is one block on its way into reach of those who wait for it.
-type flight struct {
-	name    name
-	done    chan struct{} // closed once block and err are set
-	block   *block
-	err     error
-	waiters int // guarded by the cache's lock until done
-}
+// blockFlight is one block on its way into reach of those who wait for it.
+type blockFlight = flight.Flight[name, *block]
 
 // span is the blocks from first to last of an object that a reader wants.
 type span struct {
@@ -46,43 +41,25 @@ func (c *Cache) acquire(ctx context.Context, s span) (b *block, joined bool, err
 		c.mu.Unlock()
 		return b, false, nil
 	}
-	f, joined := c.flights[n]
-	if !joined {
-		if f = c.departLocked(ctx, s, n.object); f == nil {
-			c.mu.Unlock()
-			return nil, false, errBypass
-		}
-	} else {
+	f := c.flights.FindLocked(n)
+	if joined = f != nil; joined {
 		c.stats.Misses++
+	} else if f = c.departLocked(ctx, s, n.object); f == nil {
+		c.mu.Unlock()
+		return nil, false, errBypass
 	}
-	f.waiters++
+	f.JoinLocked()
 	c.mu.Unlock()
 
-	select {
-	case <-f.done:
-		return f.block, joined, f.err
-	case <-ctx.Done():
-		c.abandon(f)
-		return nil, joined, fmt.Errorf("wait for %s: %w: %w", s.key, objstore.ErrNoVerdict, ctx.Err())
+	b, landed, err := c.flights.Wait(ctx, f)
+	if !landed {
+		err = fmt.Errorf("wait for %s: %w: %w", s.key, objstore.ErrNoVerdict, ctx.Err())
 	}
-}
-
-// abandon is a waiter who leaves.
-func (c *Cache) abandon(f *flight) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	select {
-	case <-f.done:
-		if f.block != nil {
-			c.releaseLocked(f.block)
-		}
-	default:
-		f.waiters--
-	}
+	return b, joined, err
 }
 
 // departLocked starts the flight of a span's first block, and of those after it that are neither on disk nor under way.
-func (c *Cache) departLocked(ctx context.Context, s span, o object) *flight {
+func (c *Cache) departLocked(ctx context.Context, s span, o object) *blockFlight {
 	if c.closed {
 		return nil
 	}
@@ -94,14 +71,12 @@ func (c *Cache) departLocked(ctx context.Context, s span, o object) *flight {
 		local.refs++ // so that it is not evicted while it is opened
 		s.last = s.first
 	}
-	var run []*flight
+	var run []*blockFlight
 	for n := (name{o, s.first}); n.number-s.first < runMax && n.number <= s.last; n.number++ {
-		if len(run) > 0 && (c.index[n] != nil || c.flights[n] != nil) {
+		if len(run) > 0 && (c.index[n] != nil || c.flights.FindLocked(n) != nil) {
 			break
 		}
-		flight := &flight{name: n, done: make(chan struct{})}
-		c.flights[n] = flight
-		run = append(run, flight)
+		run = append(run, c.flights.BeginLocked(n, nil)) // the blocks behind it are for later, so it goes on without readers
 	}
 	c.work.Go(func() {
 		defer cancel()
@@ -117,8 +92,8 @@ func (c *Cache) departLocked(ctx context.Context, s span, o object) *flight {
 type load struct {
 	fill  *fill
 	key   string
-	run   []*flight // not yet landed
-	local *block    // pinned: the block of run, to be opened; or nil
+	run   []*blockFlight // not yet landed
+	local *block         // pinned: the block of run, to be opened; or nil
 }
 
 func (c *Cache) load(ctx context.Context, l *load) {
@@ -169,14 +144,14 @@ func (c *Cache) fetch(ctx context.Context, l *load) error {
 	c.stats.Requests++
 	c.stats.Misses++
 	c.mu.Unlock()
-	first := int64(l.run[0].name.number) * c.block
+	first := int64(l.run[0].Key.number) * c.block
 	got, err := c.remote.Get(ctx, l.key, objstore.Range{Offset: first, Length: int64(len(l.run)) * c.block})
 	if err != nil {
 		return err
 	}
 	defer got.Body.Close()
 	for len(l.run) > 0 {
-		n := l.run[0].name
+		n := l.run[0].Key
 		length := c.lengthOf(n, got.Size)
 		if length <= 0 { // beyond the end, an empty object, or one of unknown size
 			return errBypass
@@ -219,11 +194,5 @@ func (c *Cache) land(l *load, b *block, err error) {
 	l.run = l.run[1:]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.flights, f.name)
-	f.block, f.err = b, err
-	if b != nil {
-		b.refs += f.waiters
-		c.releaseLocked(b)
-	}
-	close(f.done)
+	c.flights.LandLocked(f, b, err)
 }
