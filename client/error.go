@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 // Outcome says what is known of a write that did not succeed.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 // Group is what a consumer group has committed.

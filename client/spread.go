@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
 )
 

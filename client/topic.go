@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 // Topic is a topic as committed.

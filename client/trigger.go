@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 // TriggerSpec is what a trigger is made or changed with. What is left out has its default.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/api"
 )
 
 // TestTypesAreThoseOfTheWire: answers are decoded straight into the client's types, so their members must be those that

@@ -11,9 +11,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/spf13/cobra"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/client"
 )
 
 func newKey() *cobra.Command {

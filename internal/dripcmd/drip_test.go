@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/dripcmd"
 	"github.com/sebbroker/seb/test/driplang/cases"
-	"github.com/spf13/cobra"
 )
 
 // wrong marks errors of the command line.

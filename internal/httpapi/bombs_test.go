@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/testenv"
 )

@@ -13,7 +13,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/compactor"
 	"github.com/sebbroker/seb/internal/log/pack"

@@ -4,7 +4,7 @@ import (
 	"mime"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 // FuzzContentType: what is read without package mime is read as it does.

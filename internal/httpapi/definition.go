@@ -9,12 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/explain"
 	"github.com/sebbroker/seb/internal/trigger/rule"
@@ -139,7 +140,7 @@ func (t *Triggers) readSpec(w http.ResponseWriter, r *http.Request, m *budget.Ar
 // definition is what a spec says, with defaults and checked as far as that needs nobody else. It shares no memory with s.
 func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, err error) {
 	if len(s.Expr) == 0 || string(s.Expr) == "null" {
-		return d, api.BadField("expr", "missing")
+		return d, problem.BadField("expr", "missing")
 	}
 	expr, err := explain.ParseExpr(s.Expr)
 	if err != nil {
@@ -158,12 +159,12 @@ func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, err error)
 		d.Topic = t.o.EventsTopic
 	}
 	if err := state.CheckTopicName(d.Topic); err != nil {
-		return d, api.BadField("topic", "%s", err)
+		return d, problem.BadField("topic", "%s", err)
 	}
 	if s.Cooldown != "" {
 		cooldown, err := driplang.ParseDuration(s.Cooldown)
 		if fault, ok := errors.AsType[*driplang.Error](err); ok {
-			return d, api.BadField("cooldown", "%s", fault.Message)
+			return d, problem.BadField("cooldown", "%s", fault.Message)
 		}
 		d.Cooldown = cooldown.Milliseconds()
 	}
@@ -182,7 +183,7 @@ func (t *Triggers) delivery(text json.RawMessage, events []string) (json.RawMess
 	}
 	if err != nil {
 		text := strings.TrimPrefix(err.Error(), "delivery: ")
-		return nil, api.BadField("deliver", "%s", strings.ReplaceAll(text, "\n", "; "))
+		return nil, problem.BadField("deliver", "%s", strings.ReplaceAll(text, "\n", "; "))
 	}
 	var out bytes.Buffer
 	err = json.Compact(&out, text)

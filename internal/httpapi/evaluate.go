@@ -7,10 +7,11 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/trigger/explain"
 )
 
@@ -74,13 +75,13 @@ func (e *Evaluator) answer(ctx context.Context, q *explain.Question) (*explain.A
 		defer func() { <-e.turns }()
 	case <-ctx.Done():
 		if outer.Err() == nil && !e.stops.Stopped() {
-			return nil, api.NewProblem(api.OverBudget, "others are being evaluated, for more than %s", evaluationTime)
+			return nil, problem.New(api.OverBudget, "others are being evaluated, for more than %s", evaluationTime)
 		}
 		return nil, context.Cause(ctx)
 	}
 	answer, err := q.Answer(ctx, nil)
 	if errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
-		return nil, api.NewProblem(api.TooLarge, "not answered within %s; give fewer events or a simpler expression", evaluationTime)
+		return nil, problem.New(api.TooLarge, "not answered within %s; give fewer events or a simpler expression", evaluationTime)
 	}
 	return answer, err
 }
@@ -91,11 +92,11 @@ func questionFault(err error) error {
 	var own *explain.Fault
 	switch {
 	case errors.As(err, &expr):
-		p := api.BadField("expr", "%s", expr.Error())
+		p := problem.BadField("expr", "%s", expr.Error())
 		p.Line, p.Column, p.Pointer = expr.Line, expr.Col, expr.Pointer
 		return p
 	case errors.As(err, &own):
-		p := api.NewProblem(api.BadRequest, "%s", own.Error())
+		p := problem.New(api.BadRequest, "%s", own.Error())
 		if p.Field = own.Field; own.Event >= 0 {
 			p.Record = new(int64(own.Event))
 		}

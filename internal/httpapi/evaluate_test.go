@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/trigger/explain"
 	"github.com/sebbroker/seb/test/driplang/cases"
 )

@@ -4,12 +4,13 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // postEvent appends an event, or several, to the topic of events. An event is a record like any other: its key is the
@@ -59,12 +60,12 @@ func (p *producing) parseEventType(h http.Header) (err error) {
 	p.kind = api.JSON
 	if given := h.Get("Content-Type"); given != "" {
 		if p.kind, _, err = contentType(given); err != nil || p.kind != api.JSON && p.kind != api.NDJSON {
-			return api.NewProblem(api.UnsupportedMediaType, "%s is not one of application/json, for one event, and application/x-ndjson, for many",
-				api.Quote(given))
+			return problem.New(api.UnsupportedMediaType, "%s is not one of application/json, for one event, and application/x-ndjson, for many",
+				problem.Quote(given))
 		}
 	}
 	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return api.NewProblem(api.UnsupportedMediaType, "Content-Encoding %s is not supported", api.Quote(encoding))
+		return problem.New(api.UnsupportedMediaType, "Content-Encoding %s is not supported", problem.Quote(encoding))
 	}
 	return nil
 }

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/trigger"
 )
 
@@ -71,13 +72,13 @@ func (t *Triggers) DryRun(w http.ResponseWriter, r *http.Request, m *budget.Aren
 		defer func() { <-t.turn }()
 	case <-ctx.Done():
 		if outer.Err() == nil && !t.o.Stops.Stopped() {
-			return nil, api.NewProblem(api.OverBudget, "another dry run is under way, for more than %s", dryRunTime)
+			return nil, problem.New(api.OverBudget, "another dry run is under way, for more than %s", dryRunTime)
 		}
 		return nil, context.Cause(ctx)
 	}
 	run, err := e.DryRun(ctx, d, t.o.DryRunBytes)
 	if errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
-		return nil, api.NewProblem(api.TooLarge, "the history was not read within %s", dryRunTime)
+		return nil, problem.New(api.TooLarge, "the history was not read within %s", dryRunTime)
 	}
 	if err != nil {
 		return nil, triggerFault(err)

@@ -6,9 +6,10 @@ import (
 	"math"
 	"net/http"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
@@ -101,10 +102,10 @@ func (t *Triggers) Firing(r *http.Request, m *budget.Arena) (*api.Firing, error)
 func firingID(r *http.Request) (rule.ID, error) {
 	id, err := rule.ParseID(r.PathValue(VariableID))
 	if err != nil {
-		return id, api.NewProblem(api.UnknownFiring, "an id has 32 hex digits, given %s", api.Quote(r.PathValue(VariableID)))
+		return id, problem.New(api.UnknownFiring, "an id has 32 hex digits, given %s", problem.Quote(r.PathValue(VariableID)))
 	}
 	if id.IsZero() {
-		return id, api.NewProblem(api.UnknownFiring, "no firing has this id")
+		return id, problem.New(api.UnknownFiring, "no firing has this id")
 	}
 	return id, nil
 }

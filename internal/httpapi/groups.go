@@ -5,9 +5,10 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // offsetBytes is about what an offset of a group takes in an answer, described and encoded, its metadata aside.
@@ -110,7 +111,7 @@ func inGroup(err error, name string) error {
 	if !errors.Is(err, broker.ErrUnknownGroup) {
 		return err
 	}
-	p := api.NewProblem(api.UnknownGroup, "no group %s has committed offsets", api.Quote(name))
+	p := problem.New(api.UnknownGroup, "no group %s has committed offsets", problem.Quote(name))
 	if len(name) <= broker.GroupNameMax {
 		p.Group = name
 	}

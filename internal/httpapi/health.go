@@ -6,9 +6,10 @@ import (
 	"net/http"
 	"syscall"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // getHealth answers that the process runs.
@@ -19,11 +20,11 @@ func (a *API) getHealth(w http.ResponseWriter, _ *http.Request) error {
 // getReady answers whether requests would succeed, from what is known: it does no I/O.
 func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
 	if a.stops.Stopped() {
-		return api.NewProblem(api.ShuttingDown, "the broker is stopping")
+		return problem.New(api.ShuttingDown, "the broker is stopping")
 	}
 	if err := a.b.Ready(); err != nil {
 		if errors.Is(err, broker.ErrStoreUnavailable) {
-			return api.NewProblem(api.StoreUnavailable, "%s", storeReason(err))
+			return problem.New(api.StoreUnavailable, "%s", storeReason(err))
 		}
 		return err
 	}

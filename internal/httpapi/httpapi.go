@@ -13,12 +13,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
-
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
-
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -107,7 +106,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case rt.auth && !a.key.Matches(r.Header.Values("Authorization")):
 		err = a.unauthorized(w, r, place)
 	case rt.auth && place.Refused() && rt.path != "/metrics":
-		err = api.NewProblem(api.OverBudget, "all connections are taken: %d are served at once", a.o.Connections)
+		err = problem.New(api.OverBudget, "all connections are taken: %d are served at once", a.o.Connections)
 	default:
 		if rt.auth {
 			place.Trust()
@@ -159,7 +158,7 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, place *httpco
 			}
 		}
 	}
-	return api.NewProblem(api.Unauthorized, "invalid auth")
+	return problem.New(api.Unauthorized, "invalid auth")
 }
 
 // serve has a route answer, under its name in profiles if that is wanted.
@@ -211,9 +210,9 @@ func findRoute(r *http.Request) (route, *api.Problem) {
 		known = true
 	}
 	if known {
-		return route{}, api.NewProblem(api.MethodNotAllowed, "%s is not for this path", api.Quote(r.Method))
+		return route{}, problem.New(api.MethodNotAllowed, "%s is not for this path", problem.Quote(r.Method))
 	}
-	return route{}, api.NewProblem(api.NotFound, "no route %s; see /openapi.json", api.Quote(r.URL.Path))
+	return route{}, problem.New(api.NotFound, "no route %s; see /openapi.json", problem.Quote(r.URL.Path))
 }
 
 func allowed(r *http.Request) string {

@@ -9,13 +9,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
-
-	"github.com/sebbroker/seb/internal/delivery/webhook"
 )
 
 // TriggersOptions are what NewTriggers needs.
@@ -50,7 +50,7 @@ const (
 // engine is the engine if it can be asked.
 func (t *Triggers) engine() (*trigger.Engine, error) {
 	if t.o.Engine == nil {
-		return nil, api.NewProblem(api.TriggersOff, "this broker follows no triggers")
+		return nil, problem.New(api.TriggersOff, "this broker follows no triggers")
 	}
 	return t.o.Engine, nil
 }
@@ -68,7 +68,7 @@ func (t *Triggers) change(ctx context.Context, f func(ctx context.Context, e *tr
 	defer cancel()
 	err = f(ctx, e)
 	if err != nil && (err == context.Cause(ctx) || errors.Is(err, trigger.ErrUnavailable) || errors.Is(err, trigger.ErrClosed)) {
-		return api.NewProblem(api.OutcomeUnknown, "it may have been stored: ask whether it was, or do it again")
+		return problem.New(api.OutcomeUnknown, "it may have been stored: ask whether it was, or do it again")
 	}
 	return triggerFault(err)
 }
@@ -79,23 +79,23 @@ func triggerFault(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, rule.ErrInitiallyTrue):
-		return api.BadField("expr", "%s", rule.ErrInitiallyTrue)
+		return problem.BadField("expr", "%s", rule.ErrInitiallyTrue)
 	case errors.Is(err, trigger.ErrInvalid):
 		return invalid(strings.TrimPrefix(err.Error(), trigger.ErrInvalid.Error()+": "))
 	case errors.Is(err, trigger.ErrUnknownTrigger):
-		return api.NewProblem(api.UnknownTrigger, "%s", strings.TrimPrefix(err.Error(), trigger.ErrUnknownTrigger.Error()+": "))
+		return problem.New(api.UnknownTrigger, "%s", strings.TrimPrefix(err.Error(), trigger.ErrUnknownTrigger.Error()+": "))
 	case errors.Is(err, trigger.ErrFull):
-		return api.NewProblem(api.StateFull, "%s", err)
+		return problem.New(api.StateFull, "%s", err)
 	case errors.Is(err, trigger.ErrUnknownFiring):
-		return api.NewProblem(api.UnknownFiring, "%s", err)
+		return problem.New(api.UnknownFiring, "%s", err)
 	case errors.Is(err, trigger.ErrTooLarge):
-		return api.NewProblem(api.TooLarge, "%s", strings.TrimPrefix(err.Error(), trigger.ErrTooLarge.Error()+": "))
+		return problem.New(api.TooLarge, "%s", strings.TrimPrefix(err.Error(), trigger.ErrTooLarge.Error()+": "))
 	case errors.Is(err, trigger.ErrNotLeader):
-		return api.NewProblem(api.Fenced, "%s: only the broker that leads changes triggers", err)
+		return problem.New(api.Fenced, "%s: only the broker that leads changes triggers", err)
 	case errors.Is(err, trigger.ErrClosed):
-		return api.NewProblem(api.ShuttingDown, "%s", err)
+		return problem.New(api.ShuttingDown, "%s", err)
 	case errors.Is(err, trigger.ErrUnavailable):
-		return api.NewProblem(api.TriggersUnavailable, "it can not use its file, or is making it; it tries again")
+		return problem.New(api.TriggersUnavailable, "it can not use its file, or is making it; it tries again")
 	}
 	return err
 }
@@ -105,7 +105,7 @@ var members = []string{"expr", "topic", "fire", "cooldown", "backfill", "carry_f
 
 // invalid is a bad_request of faults on lines, each of which may begin with the name of its member.
 func invalid(text string) *api.Problem {
-	p := api.NewProblem(api.BadRequest, "%s", strings.ReplaceAll(text, "\n", "; "))
+	p := problem.New(api.BadRequest, "%s", strings.ReplaceAll(text, "\n", "; "))
 	for _, m := range members {
 		if strings.HasPrefix(text, m+": ") {
 			p.Field = m
@@ -118,7 +118,7 @@ func invalid(text string) *api.Problem {
 func entity(r *http.Request, variable string) (string, error) {
 	text := r.PathValue(variable)
 	if !utf8.ValidString(text) || text == "" || len(text) > rule.EntityBytesMax {
-		return "", api.BadField("entity", "want 1 to %d bytes of UTF-8, given %d", rule.EntityBytesMax, len(text))
+		return "", problem.BadField("entity", "want 1 to %d bytes of UTF-8, given %d", rule.EntityBytesMax, len(text))
 	}
 	return text, nil
 }
@@ -166,7 +166,7 @@ func (t *Triggers) Get(r *http.Request, m *budget.Arena) (*api.Trigger, error) {
 func get(ctx context.Context, e *trigger.Engine, id string, m *budget.Arena) (*api.Trigger, error) {
 	h, err := e.Head(id)
 	if errors.Is(err, trigger.ErrUnknownTrigger) {
-		return nil, api.NewProblem(api.UnknownTrigger, "no trigger %s", api.Quote(id))
+		return nil, problem.New(api.UnknownTrigger, "no trigger %s", problem.Quote(id))
 	}
 	if err != nil {
 		return nil, triggerFault(err)

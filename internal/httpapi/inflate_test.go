@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 // TestATopicThatTriggersUseIsDeletedByForceOnly: and the triggers say so, and follow the next topic of that name.

@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
-
 	"github.com/sebbroker/seb/internal/keyindex"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // keyTypes are the forms of GET /key in the order of preference where the client has none.
@@ -23,7 +23,7 @@ const staleMax = 8
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 	kind := httpconn.Negotiate(r.Header.Values("Accept"), keyTypes)
 	if kind == "" {
-		return api.NewProblem(api.NotAcceptable, "want one of %s", strings.Join(keyTypes, ", "))
+		return problem.New(api.NotAcceptable, "want one of %s", strings.Join(keyTypes, ", "))
 	}
 	k := a.parseKeyed(r)
 	k.needKey()
@@ -71,14 +71,14 @@ func (k *keyed) head(w http.ResponseWriter, g *Reading, kind string, n int64, e 
 }
 
 func (k *keyed) notFound(e *keyindex.Entry, deleted bool) error {
-	p := api.NewProblem(api.KeyNotFound, "topic %s has no record of this key", k.topic)
+	p := problem.New(api.KeyNotFound, "topic %s has no record of this key", k.topic)
 	if k.partition >= 0 {
-		p = api.NewProblem(api.KeyNotFound, "partition %d of topic %s has no record of this key", k.partition, k.topic)
+		p = problem.New(api.KeyNotFound, "partition %d of topic %s has no record of this key", k.partition, k.topic)
 		p.Partition = &k.partition
 	}
 	if deleted {
 		partition := int32(e.Partition)
-		p = api.NewProblem(api.KeyNotFound, "the newest record of the key is a tombstone")
+		p = problem.New(api.KeyNotFound, "the newest record of the key is a tombstone")
 		p.Partition, p.Offset = &partition, &e.Offset
 	}
 	p.Topic = k.topic

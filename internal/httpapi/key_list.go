@@ -9,12 +9,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
-
 	"github.com/sebbroker/seb/internal/keyindex"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 const (
@@ -111,7 +111,7 @@ func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
 	case order == oldestFirst:
 		q.NewestFirst = false
 	case given && order != newestFirst:
-		k.q.Fail(httpconn.ParamOrder, "want %s or %s, given %s", newestFirst, oldestFirst, api.Quote(order))
+		k.q.Fail(httpconn.ParamOrder, "want %s or %s, given %s", newestFirst, oldestFirst, problem.Quote(order))
 	}
 	bytesMax := k.q.Number(httpconn.ParamMaxBytes, 0, 1<<62)
 	if err := k.begin(w, r); err != nil {
@@ -178,7 +178,7 @@ func (k *keyed) after() *keyindex.Place {
 	p, err := strconv.ParseUint(partition, 10, 31)
 	o, fault := strconv.ParseUint(offset, 10, 63)
 	if !ok || err != nil || fault != nil {
-		k.q.Fail(httpconn.ParamAfter, "want what next was, like 0:17, given %s", api.Quote(text))
+		k.q.Fail(httpconn.ParamAfter, "want what next was, like 0:17, given %s", problem.Quote(text))
 	}
 	return &keyindex.Place{Partition: uint32(p), Offset: int64(o)}
 }

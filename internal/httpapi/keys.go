@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
-
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -86,15 +86,15 @@ func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
 	case int(k.partition) >= n:
 		return UnknownPartition(k.topic, k.partition, n)
 	case !state.Resolve(k.info.Settings).KeyIndex:
-		return api.NewProblem(api.KeyIndexOff, `switch it on with PUT /topic and {"settings":{"key-index":true}}, or `+
+		return problem.New(api.KeyIndexOff, `switch it on with PUT /topic and {"settings":{"key-index":true}}, or `+
 			"`seb topic update %s -s key-index=true`; topics with cleanup-policy compact have one", k.topic)
 	case k.a.o.Keys == nil:
-		return api.NewProblem(api.KeyIndexOff, "this broker keeps none")
+		return problem.New(api.KeyIndexOff, "this broker keeps none")
 	}
 	if k.minOffset >= 0 {
 		p := k.partition
 		if p < 0 && k.key == nil && n > 1 {
-			return api.BadField(httpconn.ParamMinOffset, "needs %s: the topic has %d", httpconn.ParamPartition, n)
+			return problem.BadField(httpconn.ParamMinOffset, "needs %s: the topic has %d", httpconn.ParamPartition, n)
 		} else if p < 0 {
 			p = record.PartitionOf(k.key, n)
 		}
@@ -137,7 +137,7 @@ func (k *keyed) wait(ctx context.Context, partition int32, offset int64) error {
 	if err == nil || outer.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	p := api.NewProblem(api.KeyIndexBehind, "waited %s for offset %d of partition %d; the index lacks %d records of the topic",
+	p := problem.New(api.KeyIndexBehind, "waited %s for offset %d of partition %d; the index lacks %d records of the topic",
 		k.timeout, offset, partition, k.a.o.Keys.Lag(k.info.ID))
 	p.Partition, p.Offset = &partition, &offset
 	return p

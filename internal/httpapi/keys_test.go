@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/node"

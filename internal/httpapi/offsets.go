@@ -6,10 +6,11 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // offsetsBodyMax bounds the body of PUT /offsets; decodedTimes is above how much more it is once decoded.
@@ -133,7 +134,7 @@ func noPartition(q *httpconn.Params, c *api.OffsetCommit) {
 // commitsOf checks what the broker can not name as the request does.
 func commitsOf(list []api.OffsetCommit, listed bool) ([]broker.OffsetCommit, error) {
 	if len(list) == 0 {
-		return nil, api.BadField("offsets", "the list is empty")
+		return nil, problem.BadField("offsets", "the list is empty")
 	}
 	commits := make([]broker.OffsetCommit, len(list))
 	for i := range list {
@@ -141,24 +142,24 @@ func commitsOf(list []api.OffsetCommit, listed bool) ([]broker.OffsetCommit, err
 		var fault *api.Problem
 		switch {
 		case c.Topic == "":
-			fault = api.BadField("topic", "required")
+			fault = problem.BadField("topic", "required")
 		case state.CheckTopicName(c.Topic) != nil:
-			fault = api.BadField("topic", "%v", state.CheckTopicName(c.Topic))
+			fault = problem.BadField("topic", "%v", state.CheckTopicName(c.Topic))
 		case c.Partition == nil:
-			fault = api.BadField("partition", "required")
+			fault = problem.BadField("partition", "required")
 		case *c.Partition < 0:
-			fault = api.BadField("partition", "want 0 or more, given %d", *c.Partition)
+			fault = problem.BadField("partition", "want 0 or more, given %d", *c.Partition)
 		case c.Offset == nil:
-			fault = api.BadField("offset", "required")
+			fault = problem.BadField("offset", "required")
 		case *c.Offset < 0:
-			fault = api.BadField("offset", "want 0 or more, given %d", *c.Offset)
+			fault = problem.BadField("offset", "want 0 or more, given %d", *c.Offset)
 		case c.ExpectedOffset != nil && *c.ExpectedOffset < -1:
-			fault = api.BadField("expected_offset", "want an offset, or -1 for none, given %d", *c.ExpectedOffset)
+			fault = problem.BadField("expected_offset", "want an offset, or -1 for none, given %d", *c.ExpectedOffset)
 		case len(c.Metadata) > broker.MetadataMax:
-			fault = api.BadField("metadata", "at most %d bytes, given %d", broker.MetadataMax, len(c.Metadata))
+			fault = problem.BadField("metadata", "at most %d bytes, given %d", broker.MetadataMax, len(c.Metadata))
 		}
 		if fault != nil && listed {
-			fault = api.AtRecord(fault, int64(i))
+			fault = problem.AtRecord(fault, int64(i))
 		}
 		if fault != nil {
 			return nil, fault
@@ -201,7 +202,7 @@ func (a *API) answerCommits(w http.ResponseWriter, group string, commits []broke
 		p.Group, p.Topic, p.Partition = group, commits[0].Topic, &commits[0].Partition
 		return &p
 	}
-	p := *api.NewProblem(api.OutcomeUnknown, "the offsets ended differently, see offsets")
+	p := *problem.New(api.OutcomeUnknown, "the offsets ended differently, see offsets")
 	if !maybe {
 		p = *problemOf(first)
 	}

@@ -14,8 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
-
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 

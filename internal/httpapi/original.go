@@ -4,7 +4,7 @@ import (
 	"mime"
 	"net/http"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 // The original's Go client takes every status but 401, 404 and 413 for success: of a produce, that the records are

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 // spellings are ways to write a path so that somebody on the way, or a broker that puts paths right, may take it for P.

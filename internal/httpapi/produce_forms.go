@@ -4,10 +4,10 @@ import (
 	"io"
 	"sync"
 
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -48,15 +48,15 @@ func (p *producing) multipart() error {
 	}
 	switch {
 	case s.Count == 0:
-		return api.BadField("sizes", "no records")
+		return problem.BadField("sizes", "no records")
 	case s.Count > int64(s.Max):
-		return api.OverLimit("records", int64(s.Max), s.Count)
+		return problem.OverLimit("records", int64(s.Max), s.Count)
 	case s.Sum > p.a.requestMax:
-		return api.OverLimit("body", p.a.requestMax, s.Sum)
+		return problem.OverLimit("body", p.a.requestMax, s.Sum)
 	}
 	data, err := p.frame(f, m.R)
 	if err != nil {
-		return httpconn.ReadFault(encoding.Ended(err, api.BadField("records", "the part is shorter than %d bytes, the sum of the sizes", s.Sum)))
+		return httpconn.ReadFault(encoding.Ended(err, problem.BadField("records", "the part is shorter than %d bytes, the sum of the sizes", s.Sum)))
 	}
 	if err := m.End(s.Sum); err != nil {
 		return httpconn.ReadFault(err)
@@ -191,7 +191,7 @@ func (p *producing) batchTarget(body []byte) (int32, error) {
 	for r.Reset(body, 0); r.Next(); {
 		at := record.PartitionOf(r.Record().Key, p.partitions)
 		if to >= 0 && at != to {
-			return 0, api.BadField(httpconn.ParamPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
+			return 0, problem.BadField(httpconn.ParamPartition, "required: the keys of these batches belong to several of the topic's %d partitions", p.partitions)
 		}
 		to = at
 	}

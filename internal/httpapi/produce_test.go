@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 func TestMultipartRoundTrip(t *testing.T) {

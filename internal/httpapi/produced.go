@@ -4,9 +4,10 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // answer tells the client what became of its records.
@@ -78,7 +79,7 @@ func (p *producing) failed(results []broker.Result) error {
 		fault.Results = p.results(results)
 		return fault
 	}
-	fault := api.NewProblem(api.OutcomeUnknown, "the partitions ended differently, see results")
+	fault := problem.New(api.OutcomeUnknown, "the partitions ended differently, see results")
 	fault.Results = p.results(results)
 	return fault
 }

@@ -1,7 +1,8 @@
 package httpapi
 
 import (
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -34,11 +35,11 @@ func contradiction(p *record.Producer, s *record.Summary) error {
 	case s.ProducerID < 0:
 		return nil
 	case s.ProducerID != p.ID:
-		return api.BadField(api.HeaderProducerID, text, p.ID, s.ProducerID)
+		return problem.BadField(api.HeaderProducerID, text, p.ID, s.ProducerID)
 	case s.ProducerEpoch != p.Epoch:
-		return api.BadField(api.HeaderProducerEpoch, text, p.Epoch, s.ProducerEpoch)
+		return problem.BadField(api.HeaderProducerEpoch, text, p.Epoch, s.ProducerEpoch)
 	case s.BaseSequence != p.Sequence:
-		return api.BadField(api.HeaderSequence, text, p.Sequence, s.BaseSequence)
+		return problem.BadField(api.HeaderSequence, text, p.Sequence, s.BaseSequence)
 	}
 	return nil
 }

@@ -6,9 +6,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -127,7 +128,7 @@ func (g *Reading) resume(r *http.Request, start int64) error {
 
 // UnknownPartition is the problem of a partition that a topic of so many does not have.
 func UnknownPartition(topic string, partition int32, partitions int) *api.Problem {
-	p := api.NewProblem(api.UnknownPartition, "topic %s has %d partitions, the first is 0; there is no %d", topic, partitions, partition)
+	p := problem.New(api.UnknownPartition, "topic %s has %d partitions, the first is 0; there is no %d", topic, partitions, partition)
 	p.Partition = &partition
 	return p
 }

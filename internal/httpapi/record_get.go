@@ -3,8 +3,9 @@ package httpapi
 import (
 	"net/http"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // getRecord answers with one record's value. It does not wait.
@@ -29,12 +30,12 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if g.Count == 0 && g.Offset == wanted || wanted >= g.End {
-		p := api.NewProblem(api.OffsetBeyondEnd, "the partition's next offset is %d", g.End)
+		p := problem.New(api.OffsetBeyondEnd, "the partition's next offset is %d", g.End)
 		p.Partition, p.Offset, p.NextOffset = &g.Partition, &wanted, &g.End
 		return p
 	}
 	if g.Count == 0 || g.Offset != wanted+1 {
-		p := api.NewProblem(api.OffsetCompacted, "offset %d was removed by compaction", wanted)
+		p := problem.New(api.OffsetCompacted, "offset %d was removed by compaction", wanted)
 		p.Partition, p.Offset = &g.Partition, &wanted
 		return p
 	}

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // readTypes are the forms of GET /records in the order of preference where the client has none.
@@ -30,7 +31,7 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
 	form := httpconn.Negotiate(r.Header.Values("Accept"), readTypes)
 	if form == "" {
-		return api.NewProblem(api.NotAcceptable, "want one of %s", strings.Join(readTypes, ", "))
+		return problem.New(api.NotAcceptable, "want one of %s", strings.Join(readTypes, ", "))
 	}
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	g := a.source.New(q.Topic(), q.Partition())

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
-
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -75,11 +75,11 @@ func (p *producing) parse(r *http.Request) error {
 	var fault error
 	p.kind, p.boundary, fault = contentType(r.Header.Get("Content-Type"))
 	if fault != nil {
-		return api.BadField("Content-Type", "want one of multipart/form-data, application/octet-stream, text/plain, "+
-			"application/x-ndjson, application/json, application/vnd.seb.recordbatch, given %s", api.Quote(r.Header.Get("Content-Type")))
+		return problem.BadField("Content-Type", "want one of multipart/form-data, application/octet-stream, text/plain, "+
+			"application/x-ndjson, application/json, application/vnd.seb.recordbatch, given %s", problem.Quote(r.Header.Get("Content-Type")))
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return api.NewProblem(api.UnsupportedMediaType, "Content-Encoding %s is not supported", api.Quote(encoding))
+		return problem.New(api.UnsupportedMediaType, "Content-Encoding %s is not supported", problem.Quote(encoding))
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (p *producing) ensure(ctx context.Context) error {
 		return err
 	}
 	if n, err := p.a.b.Partitions(p.topic); p.keyed && (err != nil || n != p.partitions) {
-		return api.NewProblem(api.StoreUnavailable, "topic %s has been created by somebody else just now; try again", p.topic)
+		return problem.New(api.StoreUnavailable, "topic %s has been created by somebody else just now; try again", p.topic)
 	}
 	return nil
 }
@@ -188,8 +188,8 @@ func (p *producing) readBody() error {
 	case api.JSON:
 		form = (*producing).json
 	default:
-		return api.NewProblem(api.UnsupportedMediaType, "%s is not one of multipart/form-data, application/octet-stream, text/plain, "+
-			"application/x-ndjson, application/json, application/vnd.seb.recordbatch", api.Quote(p.kind))
+		return problem.New(api.UnsupportedMediaType, "%s is not one of multipart/form-data, application/octet-stream, text/plain, "+
+			"application/x-ndjson, application/json, application/vnd.seb.recordbatch", problem.Quote(p.kind))
 	}
 	if err := p.in.Open(); err != nil {
 		return err

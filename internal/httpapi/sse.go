@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // streamRecords bounds the records of one turn of an event stream.
@@ -48,7 +49,7 @@ func lastEventID(q *httpconn.Params, r *http.Request) (offset int64, given bool)
 	}
 	n, err := strconv.ParseInt(last, 10, 64)
 	if err != nil || n < 0 || n == math.MaxInt64 {
-		q.Fail("Last-Event-ID", "want an offset, given %s", api.Quote(last))
+		q.Fail("Last-Event-ID", "want an offset, given %s", problem.Quote(last))
 	}
 	return n, true
 }

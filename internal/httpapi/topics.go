@@ -7,12 +7,12 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
-
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // topicBodyMax bounds the body of PUT /topic.
@@ -191,7 +191,7 @@ func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.Topi
 		return spec, err
 	}
 	if in.Partitions < 0 {
-		return spec, api.BadField("partitions", "want 1 or more, given %d", in.Partitions)
+		return spec, problem.BadField("partitions", "want 1 or more, given %d", in.Partitions)
 	}
 	spec.Partitions = in.Partitions
 	for name, value := range in.Settings {
@@ -211,11 +211,11 @@ func settingText(name string, value json.RawMessage) (string, error) {
 	switch value[0] {
 	case '"', 'n':
 		if err := json.Unmarshal(value, &text); err != nil {
-			return "", api.BadField(name, "%v", err)
+			return "", problem.BadField(name, "%v", err)
 		}
 		return text, nil
 	case '{', '[':
-		return "", api.BadField(name, "want a string, a number, a boolean or null")
+		return "", problem.BadField(name, "want a string, a number, a boolean or null")
 	}
 	return string(value), nil
 }

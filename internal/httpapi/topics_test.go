@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 func (s *server) put(topic, body string, header ...string) *answered {

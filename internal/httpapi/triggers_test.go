@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )

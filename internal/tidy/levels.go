@@ -61,10 +61,11 @@ var levels = map[string]int{
 
 	"driplang/monitor": 1,
 
+	"api":               -1,
+	"internal/problem":  0,
 	"record":            0,
 	"webhook":           0,
 	"internal/objstore": 0,
-	"internal/api":      0,
 	"internal/config":   0,
 	"internal/budget":   0,
 	"internal/flight":   0,

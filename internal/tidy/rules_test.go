@@ -99,8 +99,8 @@ func TestImports(t *testing.T) {
 		{
 			"templates",
 			source{
-				"internal/api/a.go":      imports("api", "text/template", "html/template"),
-				"internal/api/a_test.go": imports("api", "text/template"),
+				"api/a.go":      imports("api", "text/template", "html/template"),
+				"api/a_test.go": imports("api", "text/template"),
 			},
 			[]string{"text/template in production", "html/template in production"},
 		},

@@ -14,11 +14,12 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
@@ -78,7 +79,7 @@ func (t *trigger) parse(text []byte) error {
 	d.DisallowUnknownFields()
 	if err := d.Decode(t); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("%s: %s", strings.TrimPrefix(wrong.Field, "TriggerSpec."), api.WrongKind(wrong))
+			return fmt.Errorf("%s: %s", strings.TrimPrefix(wrong.Field, "TriggerSpec."), problem.WrongKind(wrong))
 		}
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}

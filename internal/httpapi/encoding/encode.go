@@ -3,8 +3,9 @@ package encoding
 import (
 	"slices"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -50,7 +51,7 @@ func (e *Encoder) Encode(s Source) ([]*Encoded, error) {
 	for {
 		rec, p := s.Next()
 		if p != nil {
-			return nil, api.AtRecord(p, e.count)
+			return nil, problem.AtRecord(p, e.count)
 		}
 		if rec == nil {
 			break
@@ -63,10 +64,10 @@ func (e *Encoder) Encode(s Source) ([]*Encoded, error) {
 		}
 	}
 	if e.count > int64(e.RecordsMax) {
-		return nil, api.OverLimit("records", int64(e.RecordsMax), e.count)
+		return nil, problem.OverLimit("records", int64(e.RecordsMax), e.count)
 	}
 	if e.count == 0 {
-		return nil, api.BadField("body", "no records")
+		return nil, problem.BadField("body", "no records")
 	}
 	if err := e.flush(); err != nil {
 		return nil, err
@@ -149,10 +150,10 @@ func (e *Encoder) encodePending(o *Encoded) error {
 		out, sum, err = record.Append(o.Data, o.pending, record.EncodeOptions{})
 	}
 	if err != nil {
-		return api.BadField("body", "%v", err)
+		return problem.BadField("body", "%v", err)
 	}
 	if len(out) > 0 && &out[0] != &o.Data[:1][0] {
-		return api.NewProblem(api.Internal, "batches of %d bytes where %d were expected", len(out), need)
+		return problem.New(api.Internal, "batches of %d bytes where %d were expected", len(out), need)
 	}
 	o.Data = out
 	o.Summary = addSummary(o.Summary, sum)

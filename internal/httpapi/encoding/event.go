@@ -5,7 +5,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -93,12 +94,12 @@ type eventText struct {
 // read reads an event that is the whole text, and takes the white space out of it where it lies.
 func (t *eventText) read() *api.Problem {
 	if !utf8.Valid(t.b) {
-		return api.BadField("body", "not valid UTF-8")
+		return problem.BadField("body", "not valid UTF-8")
 	}
 	if c := t.peek(); c == '[' {
-		return api.BadField("body", "an array; give one event as an object, or several as %s, one on a line", api.NDJSON)
+		return problem.BadField("body", "an array; give one event as an object, or several as %s, one on a line", api.NDJSON)
 	} else if c != '{' {
-		return api.BadField("body", "%v", t.unexpected("an object"))
+		return problem.BadField("body", "%v", t.unexpected("an object"))
 	}
 	start := t.i
 	if p := t.value(1); p != nil {
@@ -106,13 +107,13 @@ func (t *eventText) read() *api.Problem {
 	}
 	text := t.b[start:t.i]
 	if t.skip(); t.i < len(t.b) {
-		return api.BadField("body", "%v", t.unexpected("the end of the event"))
+		return problem.BadField("body", "%v", t.unexpected("the end of the event"))
 	}
 	if t.spaced {
 		text = compact(text)
 	}
 	if len(text) > EventMax {
-		return api.OverLimit("event", EventMax, int64(len(text)))
+		return problem.OverLimit("event", EventMax, int64(len(text)))
 	}
 	t.event = Event{Text: text[:len(text):len(text)]}
 	t.jsonText = jsonText{b: text}
@@ -121,9 +122,9 @@ func (t *eventText) read() *api.Problem {
 	}
 	switch {
 	case t.given&givenEvent == 0:
-		return api.BadField(memberEvent, "missing")
+		return problem.BadField(memberEvent, "missing")
 	case t.given&givenEntity == 0:
-		return api.BadField(memberEntity, "missing")
+		return problem.BadField(memberEntity, "missing")
 	}
 	return nil
 }
@@ -135,7 +136,7 @@ func (t *eventText) members(each func(name []byte) *api.Problem) *api.Problem {
 		t.take(',')
 		name, err := t.string()
 		if err != nil {
-			return api.BadField("body", "%v", err)
+			return problem.BadField("body", "%v", err)
 		}
 		t.i++
 		if p := each(name); p != nil {
@@ -158,20 +159,20 @@ func (t *eventText) member(name []byte) *api.Problem {
 		return t.name(memberID, givenID, EventIDMax, &t.event.ID)
 	case memberData:
 		if c := t.peek(); c != '{' && c != 'n' {
-			return api.BadField(memberData, "want an object, or null")
+			return problem.BadField(memberData, "want an object, or null")
 		}
 		return t.once(memberData, givenData, func() bool { return t.value(1) == nil })
 	case memberOccurredAt:
 		return t.occurredAt()
 	}
-	return api.BadField(api.Quote(string(name)), "unknown member of an event; it has %s, %s, %s, %s and %s",
+	return problem.BadField(problem.Quote(string(name)), "unknown member of an event; it has %s, %s, %s, %s and %s",
 		memberEvent, memberEntity, memberData, memberID, memberOccurredAt)
 }
 
 // once passes over a member's value with pass, unless the member was there before.
 func (t *eventText) once(name string, bit uint8, pass func() bool) *api.Problem {
 	if t.given&bit != 0 {
-		return api.BadField(name, "given twice")
+		return problem.BadField(name, "given twice")
 	}
 	t.given |= bit
 	pass()
@@ -181,7 +182,7 @@ func (t *eventText) once(name string, bit uint8, pass func() bool) *api.Problem 
 // name takes a string between 1 and most bytes.
 func (t *eventText) name(name string, bit uint8, most int, dst *[]byte) *api.Problem {
 	if t.peek() != '"' {
-		return api.BadField(name, "want a string")
+		return problem.BadField(name, "want a string")
 	}
 	var s []byte
 	var err error
@@ -190,11 +191,11 @@ func (t *eventText) name(name string, bit uint8, most int, dst *[]byte) *api.Pro
 	}
 	switch {
 	case err != nil:
-		return api.BadField(name, "%v", err)
+		return problem.BadField(name, "%v", err)
 	case len(s) == 0:
-		return api.BadField(name, "empty")
+		return problem.BadField(name, "empty")
 	case len(s) > most:
-		p := api.OverLimit(name, int64(most), int64(len(s)))
+		p := problem.OverLimit(name, int64(most), int64(len(s)))
 		p.Code = api.BadRequest // of one member, not of the request
 		return p
 	}
@@ -212,7 +213,7 @@ func (t *eventText) occurredAt() *api.Problem {
 	}
 	var at time.Time
 	if at.UnmarshalText(text) != nil {
-		return api.BadField(memberOccurredAt, "want RFC 3339, such as 2026-03-01T12:00:00Z, given %s", api.Quote(string(text)))
+		return problem.BadField(memberOccurredAt, "want RFC 3339, such as 2026-03-01T12:00:00Z, given %s", problem.Quote(string(text)))
 	}
 	return nil
 }

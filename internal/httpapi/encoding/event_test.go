@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
@@ -15,7 +16,7 @@ func oneEvent(body string) (Event, *api.Problem) {
 	s := NewEventBody([]byte(body), testNow, false)
 	rec, p := s.Next()
 	if p == nil && rec == nil {
-		p = api.BadField("body", "none")
+		p = problem.BadField("body", "none")
 	}
 	return s.Last, p
 }

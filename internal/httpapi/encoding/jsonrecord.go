@@ -5,7 +5,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -43,7 +44,7 @@ func (t *recordText) next() (*record.Record, *api.Problem) {
 		return nil, p
 	}
 	if t.given&givenValue == 0 {
-		return nil, api.BadField(memberValue, "missing; give value or value_base64 (null makes a tombstone)")
+		return nil, problem.BadField(memberValue, "missing; give value or value_base64 (null makes a tombstone)")
 	}
 	if len(t.headers) > 0 {
 		t.rec.Headers = t.headers
@@ -69,12 +70,12 @@ func (t *recordText) member(name []byte) *api.Problem {
 	case memberTimestamp:
 		return t.timestamp()
 	}
-	return api.BadField(api.Quote(string(name)), "unknown member of a record")
+	return problem.BadField(problem.Quote(string(name)), "unknown member of a record")
 }
 
 func (t *recordText) once(name string, bit uint8) *api.Problem {
 	if t.given&bit != 0 {
-		return api.BadField(name, "given twice, or beside its other form")
+		return problem.BadField(name, "given twice, or beside its other form")
 	}
 	t.given |= bit
 	return nil
@@ -100,7 +101,7 @@ func (t *recordText) nullable(name string, dst *[]byte, coded bool) *api.Problem
 		s = s[:n]
 	}
 	if err != nil {
-		return api.BadField(name, "%v", err)
+		return problem.BadField(name, "%v", err)
 	}
 	*dst = s
 	return nil
@@ -130,14 +131,14 @@ func (t *recordText) headerList() *api.Problem {
 				return nil
 			}
 			if err := t.expect(','); err != nil {
-				return api.BadField(memberHeaders, "%v", err)
+				return problem.BadField(memberHeaders, "%v", err)
 			}
 		}
 	}
 	if t.null() {
 		return nil
 	}
-	return api.BadField(memberHeaders, "%v", t.unexpected("an object or an array"))
+	return problem.BadField(memberHeaders, "%v", t.unexpected("an object or an array"))
 }
 
 func (t *recordText) header() *api.Problem {
@@ -150,7 +151,7 @@ func (t *recordText) header() *api.Problem {
 			var key []byte
 			p := t.nullable(memberHeaders, &key, false)
 			if p == nil && key == nil {
-				p = api.BadField(memberHeaders, "a header's key must not be null")
+				p = problem.BadField(memberHeaders, "a header's key must not be null")
 			}
 			h.Key = t.headerKey(key)
 			return p
@@ -161,13 +162,13 @@ func (t *recordText) header() *api.Problem {
 			values++
 			return t.nullable(memberHeaders, &h.Value, true)
 		}
-		return api.BadField(api.Quote(string(name)), "unknown member of a header")
+		return problem.BadField(problem.Quote(string(name)), "unknown member of a header")
 	})
 	if p != nil {
 		return p
 	}
 	if keys != 1 || values > 1 {
-		return api.BadField(memberHeaders, "a header has one key and one value")
+		return problem.BadField(memberHeaders, "a header has one key and one value")
 	}
 	return t.addHeader(h)
 }
@@ -182,7 +183,7 @@ func (t *recordText) headerKey(key []byte) string {
 
 func (t *recordText) addHeader(h record.Header) *api.Problem {
 	if len(t.headers) == record.HeadersMax {
-		return api.BadField(memberHeaders, "more than %d", record.HeadersMax)
+		return problem.BadField(memberHeaders, "more than %d", record.HeadersMax)
 	}
 	t.headers = append(t.headers, h)
 	return nil
@@ -200,21 +201,21 @@ func (t *recordText) timestamp() *api.Problem {
 	if t.peek() == '"' {
 		s, err := t.text()
 		if err != nil {
-			return api.BadField(memberTimestamp, "%v", err)
+			return problem.BadField(memberTimestamp, "%v", err)
 		}
 		at, err := time.Parse(time.RFC3339Nano, string(s))
 		if err != nil {
-			return api.BadField(memberTimestamp, "want milliseconds or RFC 3339, given %s", api.Quote(string(s)))
+			return problem.BadField(memberTimestamp, "want milliseconds or RFC 3339, given %s", problem.Quote(string(s)))
 		}
 		ms = at.UnixMilli()
 	} else {
 		var err error
 		if ms, err = t.integer(); err != nil {
-			return api.BadField(memberTimestamp, "%v", err)
+			return problem.BadField(memberTimestamp, "%v", err)
 		}
 	}
 	if ms < 0 || ms > math.MaxInt64/1_000_000 {
-		return api.BadField(memberTimestamp, "%d is not between 1970 and 2262 in milliseconds", ms)
+		return problem.BadField(memberTimestamp, "%d is not between 1970 and 2262 in milliseconds", ms)
 	}
 	t.rec.Timestamp = ms
 	return nil

@@ -5,7 +5,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // jsonText scans JSON (RFC 8259) in a buffer that it may change: strings are unescaped where they lie, so nothing is
@@ -225,7 +226,7 @@ func (j *jsonText) hex4() (rune, error) {
 // members takes an object and calls each for every member, standing before its value.
 func (j *jsonText) members(each func(name []byte) *api.Problem) *api.Problem {
 	if err := j.expect('{'); err != nil {
-		return api.BadField("body", "%v", err)
+		return problem.BadField("body", "%v", err)
 	}
 	if j.take('}') {
 		return nil
@@ -236,7 +237,7 @@ func (j *jsonText) members(each func(name []byte) *api.Problem) *api.Problem {
 			err = j.expect(':')
 		}
 		if err != nil {
-			return api.BadField("body", "%v", err)
+			return problem.BadField("body", "%v", err)
 		}
 		if p := each(name); p != nil {
 			return p
@@ -245,7 +246,7 @@ func (j *jsonText) members(each func(name []byte) *api.Problem) *api.Problem {
 			return nil
 		}
 		if err := j.expect(','); err != nil {
-			return api.BadField("body", "%v", err)
+			return problem.BadField("body", "%v", err)
 		}
 	}
 }

@@ -1,7 +1,8 @@
 package encoding
 
 import (
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // value checks any value and passes over it; depth is how many objects and arrays it stands in, itself included. That the
@@ -9,7 +10,7 @@ import (
 // the text.
 func (t *eventText) value(depth int) *api.Problem {
 	if depth > EventDepthMax {
-		return api.BadField("body", "objects and arrays stand in one another more than %d deep", EventDepthMax)
+		return problem.BadField("body", "objects and arrays stand in one another more than %d deep", EventDepthMax)
 	}
 	var err error
 	switch c := t.token(); {
@@ -23,7 +24,7 @@ func (t *eventText) value(depth int) *api.Problem {
 		err = t.literal()
 	}
 	if err != nil {
-		return api.BadField("body", "%v", err)
+		return problem.BadField("body", "%v", err)
 	}
 	return nil
 }
@@ -60,7 +61,7 @@ func (t *eventText) nested(open byte, depth int) *api.Problem {
 			t.i++
 			return nil
 		default:
-			return api.BadField("body", "%v", t.unexpected("',' or '"+string(shut)+"'"))
+			return problem.BadField("body", "%v", t.unexpected("',' or '"+string(shut)+"'"))
 		}
 	}
 }
@@ -68,13 +69,13 @@ func (t *eventText) nested(open byte, depth int) *api.Problem {
 // checkName passes over a member's name and the colon behind it.
 func (t *eventText) checkName() *api.Problem {
 	if t.token() != '"' {
-		return api.BadField("body", "%v", t.unexpected("the name of a member"))
+		return problem.BadField("body", "%v", t.unexpected("the name of a member"))
 	}
 	if err := t.checkString(); err != nil {
-		return api.BadField("body", "%v", err)
+		return problem.BadField("body", "%v", err)
 	}
 	if t.token() != ':' {
-		return api.BadField("body", "%v", t.unexpected("':'"))
+		return problem.BadField("body", "%v", t.unexpected("':'"))
 	}
 	t.i++
 	return nil

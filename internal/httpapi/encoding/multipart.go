@@ -8,7 +8,8 @@ import (
 	"mime"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 const (
@@ -29,7 +30,7 @@ type MultipartReader struct {
 // CheckBoundary says what is wrong with the boundary of a multipart/form-data content type, or nil.
 func CheckBoundary(b string) *api.Problem {
 	if b == "" || len(b) > boundaryMax || strings.ContainsAny(b, "\r\n") {
-		return api.BadField("Content-Type", "multipart/form-data needs a boundary of 1 to %d bytes, given %d", boundaryMax, len(b))
+		return problem.BadField("Content-Type", "multipart/form-data needs a boundary of 1 to %d bytes, given %d", boundaryMax, len(b))
 	}
 	return nil
 }
@@ -58,7 +59,7 @@ func (m *MultipartReader) ReadSizes(p *Sizes) error {
 		return err
 	}
 	if closed, err := m.delimiter(); err != nil || closed {
-		return orProblem(err, api.BadField("records", "the part is missing"))
+		return orProblem(err, problem.BadField("records", "the part is missing"))
 	}
 	return m.partHead("records")
 }
@@ -82,7 +83,7 @@ func (m *MultipartReader) open() error {
 			case string(rest) == "\r\n":
 				return nil
 			case bytes.HasPrefix(rest, []byte("--")):
-				return api.BadField(fieldSizes, "the part is missing")
+				return problem.BadField(fieldSizes, "the part is missing")
 			}
 		}
 	}
@@ -92,10 +93,10 @@ func (m *MultipartReader) open() error {
 func (m *MultipartReader) line(left *int) ([]byte, error) {
 	line, err := m.R.ReadSlice('\n')
 	if *left -= len(line); *left < 0 || errors.Is(err, bufio.ErrBufferFull) {
-		return nil, api.BadField("body", "a part's headers, or what is before the first boundary, are over %d bytes", HeadMax)
+		return nil, problem.BadField("body", "a part's headers, or what is before the first boundary, are over %d bytes", HeadMax)
 	}
 	if errors.Is(err, io.EOF) {
-		return nil, api.BadField("body", "ends within the multipart framing; is the boundary the one of the Content-Type header?")
+		return nil, problem.BadField("body", "ends within the multipart framing; is the boundary the one of the Content-Type header?")
 	}
 	return line, err
 }
@@ -113,7 +114,7 @@ func (m *MultipartReader) partHead(want string) error {
 			break
 		}
 		if bytes.ContainsFunc(line, isControl) {
-			return api.BadField(want, "a control character in a part's header line")
+			return problem.BadField(want, "a control character in a part's header line")
 		}
 		if line[0] == ' ' || line[0] == '\t' { // a folded line goes on with the header before it
 			if inDisposition {
@@ -123,19 +124,19 @@ func (m *MultipartReader) partHead(want string) error {
 		}
 		name, value, ok := bytes.Cut(line, []byte(":"))
 		if !ok {
-			return api.BadField(want, "a part's header line without a colon")
+			return problem.BadField(want, "a part's header line without a colon")
 		}
 		value = bytes.TrimSpace(value)
 		if inDisposition = isName(name, "content-disposition"); inDisposition {
 			disposition = dispositionText(value)
 		} else if isName(name, "content-transfer-encoding") {
 			if e := strings.ToLower(string(value)); e != "binary" && e != "8bit" && e != "7bit" {
-				return api.BadField(want, "Content-Transfer-Encoding %q is not supported", e)
+				return problem.BadField(want, "Content-Transfer-Encoding %q is not supported", e)
 			}
 		}
 	}
 	if name, ok := partName(disposition); !ok || name != want {
-		return api.BadField(want, "want the form-data parts sizes and records in this order, found part %q instead of %q", name, want)
+		return problem.BadField(want, "want the form-data parts sizes and records in this order, found part %q instead of %q", name, want)
 	}
 	return nil
 }
@@ -180,7 +181,7 @@ func partName(disposition string) (string, bool) {
 func (m *MultipartReader) parseSizes(p *Sizes) error {
 	for done := false; !done; {
 		if _, err := m.R.Peek(1); err != nil {
-			return Ended(err, api.BadField(fieldSizes, "ends within the array"))
+			return Ended(err, problem.BadField(fieldSizes, "ends within the array"))
 		}
 		b, _ := m.R.Peek(m.R.Buffered())
 		n, end, fault := p.Feed(b)
@@ -194,14 +195,14 @@ func (m *MultipartReader) parseSizes(p *Sizes) error {
 	for {
 		c, err := m.R.ReadByte()
 		if err != nil {
-			return Ended(err, api.BadField(fieldSizes, "no boundary after the array"))
+			return Ended(err, problem.BadField(fieldSizes, "no boundary after the array"))
 		}
 		if c == '-' && last == '\n' && before == '\r' {
 			_ = m.R.UnreadByte() // the byte just read
 			return nil
 		}
 		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			return api.BadField(fieldSizes, "found %q after the array", c)
+			return problem.BadField(fieldSizes, "found %q after the array", c)
 		}
 		before, last = last, c
 	}
@@ -212,26 +213,26 @@ func (m *MultipartReader) delimiter() (closed bool, err error) {
 	line, err := m.R.ReadSlice('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		if errors.Is(err, bufio.ErrBufferFull) {
-			err = api.BadField("body", "no boundary where a part must end")
+			err = problem.BadField("body", "no boundary where a part must end")
 		}
 		return false, err
 	}
 	rest, ok := bytes.CutPrefix(line, m.dash)
 	if !ok {
-		return false, api.BadField("body", "no boundary where a part must end")
+		return false, problem.BadField("body", "no boundary where a part must end")
 	}
 	rest, closed = bytes.CutPrefix(rest, []byte("--"))
 	rest = bytes.TrimLeft(rest, " \t")
 	if string(rest) == "\r\n" || closed && len(rest) == 0 {
 		return closed, nil
 	}
-	return false, api.BadField("body", "no boundary where a part must end")
+	return false, problem.BadField("body", "no boundary where a part must end")
 }
 
 // End reads what follows the records: it must be the closing boundary, else the sizes do not add up.
 func (m *MultipartReader) End(sum int64) error {
 	mismatch := func() *api.Problem {
-		return api.BadField("records", "the part is not %d bytes long, which is the sum of the sizes", sum)
+		return problem.BadField("records", "the part is not %d bytes long, which is the sum of the sizes", sum)
 	}
 	for _, want := range []byte("\r\n") {
 		if c, err := m.R.ReadByte(); err != nil || c != want {
@@ -242,14 +243,14 @@ func (m *MultipartReader) End(sum int64) error {
 	case err != nil:
 		return Ended(err, mismatch())
 	case !closed:
-		return api.BadField("body", "more than the parts sizes and records")
+		return problem.BadField("body", "more than the parts sizes and records")
 	}
 	// The rest is an epilogue, normally nothing. It is read so that the connection can go on being used.
 	if _, err := m.R.Peek(1); err == io.EOF {
 		return nil
 	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(m.R, HeadMax+1)); err != nil || n > HeadMax {
-		return orProblem(err, api.BadField("body", "more than %d bytes after the last boundary", HeadMax))
+		return orProblem(err, problem.BadField("body", "more than %d bytes after the last boundary", HeadMax))
 	}
 	return nil
 }

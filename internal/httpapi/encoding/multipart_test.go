@@ -16,7 +16,8 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
@@ -34,11 +35,11 @@ func parseMultipart(r io.Reader, boundary string, maxRecords int) (sizes []uint3
 		return nil, nil, err
 	}
 	if p.Count > int64(maxRecords) || p.Sum > 1<<20 {
-		return nil, nil, api.OverLimit("records", int64(maxRecords), p.Count)
+		return nil, nil, problem.OverLimit("records", int64(maxRecords), p.Count)
 	}
 	records = make([]byte, p.Sum)
 	if _, err := io.ReadFull(m.R, records); err != nil {
-		return nil, nil, Ended(err, api.BadField("records", "short"))
+		return nil, nil, Ended(err, problem.BadField("records", "short"))
 	}
 	return p.Lengths, records, m.End(p.Sum)
 }
@@ -135,7 +136,7 @@ func fieldOf(p *api.Problem) string {
 }
 
 func TestMultipartKeepsErrorsOfReading(t *testing.T) {
-	limit := api.OverLimit("body", 1, 2)
+	limit := problem.OverLimit("body", 1, 2)
 	good := body("b", "[3,4]", "abcdefg")
 	for n := range len(good) - 2 { // at and after the last line end nothing more is needed
 		r := io.MultiReader(strings.NewReader(good[:n]), iotest.ErrReader(limit))

@@ -3,7 +3,8 @@ package encoding
 import (
 	"math"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // Sizes reads a JSON array of record lengths, [3,4], as it arrives: it may be fed any cut of the text. What it
@@ -73,7 +74,7 @@ func (p *Sizes) Feed(b []byte) (n int, done bool, err error) {
 			p.state = sizesDone
 			return i + 1, true, nil
 		default:
-			return i, false, api.BadField(fieldSizes, "want a JSON array of record lengths like [3,4], found %q", c)
+			return i, false, problem.BadField(fieldSizes, "want a JSON array of record lengths like [3,4], found %q", c)
 		}
 	}
 	return len(b), false, nil
@@ -88,10 +89,10 @@ func (p *Sizes) digit(d uint64) *api.Problem {
 		}
 	case sizesDigit:
 		if p.cur = p.cur*10 + d; p.cur > math.MaxUint32 {
-			return api.BadField(fieldSizes, "length %d is over %d", p.Count, uint32(math.MaxUint32))
+			return problem.BadField(fieldSizes, "length %d is over %d", p.Count, uint32(math.MaxUint32))
 		}
 	default:
-		return api.BadField(fieldSizes, "want a JSON array of record lengths like [3,4], found digit %d out of place", d)
+		return problem.BadField(fieldSizes, "want a JSON array of record lengths like [3,4], found digit %d out of place", d)
 	}
 	return nil
 }

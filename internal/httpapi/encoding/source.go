@@ -3,7 +3,8 @@ package encoding
 import (
 	"bytes"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -62,7 +63,7 @@ func (s *NDJSON) Next() (*record.Record, *api.Problem) {
 			return nil, p
 		}
 		if s.text.skip(); s.text.i < len(line) {
-			return nil, api.BadField("body", "%v", s.text.unexpected("the end of the line"))
+			return nil, problem.BadField("body", "%v", s.text.unexpected("the end of the line"))
 		}
 		return rec, nil
 	}
@@ -100,7 +101,7 @@ func (s *JSON) Next() (*record.Record, *api.Problem) {
 			return t.next()
 		}
 		if err := t.expect('['); err != nil {
-			return nil, api.BadField("body", "want an object or an array of objects: %v", err)
+			return nil, problem.BadField("body", "want an object or an array of objects: %v", err)
 		}
 		s.state = jsonInArray
 		if t.peek() != ']' {
@@ -112,16 +113,16 @@ func (s *JSON) Next() (*record.Record, *api.Problem) {
 			return t.next()
 		}
 		if err := t.expect(']'); err != nil {
-			return nil, api.BadField("body", "%v", err)
+			return nil, problem.BadField("body", "%v", err)
 		}
 		if s.state = jsonEnd; s.wrapped {
 			if err := t.expect('}'); err != nil {
-				return nil, api.BadField("body", "%v", err)
+				return nil, problem.BadField("body", "%v", err)
 			}
 		}
 	}
 	if t.skip(); t.i < len(t.b) {
-		return nil, api.BadField("body", "%v", t.unexpected("the end of the body"))
+		return nil, problem.BadField("body", "%v", t.unexpected("the end of the body"))
 	}
 	return nil, nil
 }
@@ -156,7 +157,7 @@ func (s *Batches) Next() (*record.Record, *api.Problem) {
 		return s.r.Record(), nil
 	}
 	if err := s.r.Err(); err != nil {
-		return nil, api.NewProblem(api.Internal, "read own batches: %v", err)
+		return nil, problem.New(api.Internal, "read own batches: %v", err)
 	}
 	return nil, nil
 }

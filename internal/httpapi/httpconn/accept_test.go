@@ -3,7 +3,7 @@ package httpconn
 import (
 	"testing"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 func TestAcceptIsNegotiated(t *testing.T) {

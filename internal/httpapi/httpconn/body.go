@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // Body is the body of a request that brings records and the memory it takes: reserved before it is read, never more than
@@ -41,10 +41,10 @@ const (
 func (in *Body) Open() error {
 	declared := in.R.ContentLength
 	if declared > in.Max {
-		return api.OverLimit("body", in.Max, declared)
+		return problem.OverLimit("body", in.Max, declared)
 	}
 	if declared == 0 {
-		return api.BadField("body", "empty; to write an empty record say so, in JSON or with a size of 0")
+		return problem.BadField("body", "empty; to write an empty record say so, in JSON or with a size of 0")
 	}
 	in.step, in.place = StepBytes, PlaceOf(in.R.Context())
 	n := max(declared, growMin)
@@ -91,7 +91,7 @@ func (in *Body) Read(p []byte) (int, error) {
 	n, err := in.R.Body.Read(p)
 	err = bodyFault(err)
 	if in.read += int64(n); in.read > in.Max {
-		return n, api.OverLimit("body", in.Max, in.read)
+		return n, problem.OverLimit("body", in.Max, in.read)
 	}
 	if in.place.Whole() {
 		return n, err
@@ -138,7 +138,7 @@ func (in *Body) Whole() ([]byte, error) {
 		}
 	}
 	if at == 0 {
-		return nil, api.BadField("body", "empty")
+		return nil, problem.BadField("body", "empty")
 	}
 	return buf[:at], nil
 }

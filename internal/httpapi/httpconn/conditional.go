@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // Condition is the header If-None-Match of a request (RFC 9110, section 13.1.2).
@@ -44,7 +44,7 @@ func IfNoneMatch(r *http.Request) (*Condition, error) {
 }
 
 func badCondition(text string) error {
-	return api.BadField("If-None-Match", "want * or entity tags in quotes, given %s", api.Quote(text))
+	return problem.BadField("If-None-Match", "want * or entity tags in quotes, given %s", problem.Quote(text))
 }
 
 // Matches reports whether the condition is false of a representation with an entity tag: the client has it. Tags are compared

@@ -9,7 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -226,19 +227,19 @@ func (h *head) endLine() bool {
 func (h *head) fault(r *http.Request) *api.Problem {
 	switch {
 	case h.early || !h.whole:
-		return api.BadField("request", "sent before the answer to the one before it")
+		return problem.BadField("request", "sent before the answer to the one before it")
 	case h.lengths > 1 || h.codings > 1 || h.lengths > 0 && h.codings > 0:
-		return api.BadField("Content-Length", "the length of the body is said more than once")
+		return problem.BadField("Content-Length", "the length of the body is said more than once")
 	case h.codings > 0 && !r.ProtoAtLeast(1, 1):
-		return api.BadField("Transfer-Encoding", "not in HTTP/1.0")
+		return problem.BadField("Transfer-Encoding", "not in HTTP/1.0")
 	case h.folded:
-		return api.BadField("header", "goes on in a second line")
+		return problem.BadField("header", "goes on in a second line")
 	case h.bare:
-		return api.BadField("header", "a line does not end in CR LF")
+		return problem.BadField("header", "a line does not end in CR LF")
 	case r.ProtoMajor != 1:
-		return api.BadField("request", "want HTTP/1.1")
+		return problem.BadField("request", "want HTTP/1.1")
 	case r.URL.Host != "":
-		return api.BadField("request", "this is no proxy: want a path, not a URL")
+		return problem.BadField("request", "this is no proxy: want a path, not a URL")
 	}
 	return nil
 }

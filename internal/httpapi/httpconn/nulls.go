@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 var rawMessage = reflect.TypeFor[json.RawMessage]()
@@ -20,7 +20,7 @@ func noNulls(text json.RawMessage, t reflect.Type, name string) error {
 	case t == rawMessage || null && t.Kind() == reflect.Pointer:
 		return nil
 	case null:
-		return api.BadField(cmp.Or(name, "body"), "must not be null; leave it out")
+		return problem.BadField(cmp.Or(name, "body"), "must not be null; leave it out")
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 // TestDecodeRefusesNull: where a member has a value of its own; a pointer is nil for it, and raw text stays as it is.

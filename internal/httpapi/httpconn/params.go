@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // The names of the query parameters.
@@ -49,7 +50,7 @@ func ParseParams(query string) *Params {
 	values, err := url.ParseQuery(query)
 	q := &Params{values: values}
 	if err != nil {
-		q.Fault = api.BadField("query", "%v", err)
+		q.Fault = problem.BadField("query", "%v", err)
 	}
 	return q
 }
@@ -57,7 +58,7 @@ func ParseParams(query string) *Params {
 // Fail records a fault of the parameter or header of that name, if it is the first.
 func (q *Params) Fail(name, format string, args ...any) {
 	if q.Fault == nil {
-		q.Fault = api.BadField(name, format, args...)
+		q.Fault = problem.BadField(name, format, args...)
 	}
 }
 
@@ -135,7 +136,7 @@ func (q *Params) Number(name string, otherwise, limit int64) int64 {
 	}
 	n, err := strconv.ParseUint(v, 10, 64)
 	if err != nil || n > uint64(limit) {
-		q.Fail(name, "want a number from 0 to %d, given %s", limit, api.Quote(v))
+		q.Fail(name, "want a number from 0 to %d, given %s", limit, problem.Quote(v))
 		return otherwise
 	}
 	return int64(n)
@@ -150,7 +151,7 @@ func (q *Params) Offset() int64 {
 	}
 	n, err := strconv.ParseUint(v, 10, 64)
 	if err != nil {
-		q.Fail(ParamOffset, "want a number from 0 to %d, given %s", uint64(math.MaxUint64), api.Quote(v))
+		q.Fail(ParamOffset, "want a number from 0 to %d, given %s", uint64(math.MaxUint64), problem.Quote(v))
 	}
 	return int64(min(n, math.MaxInt64))
 }
@@ -185,7 +186,7 @@ func (q *Params) Duration(name string, otherwise, limit time.Duration) time.Dura
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 {
-		q.Fail(name, "want a time span like 10s or 100ms, given %s", api.Quote(v))
+		q.Fail(name, "want a time span like 10s or 100ms, given %s", problem.Quote(v))
 	}
 	return min(d, limit)
 }
@@ -194,7 +195,7 @@ func (q *Params) Duration(name string, otherwise, limit time.Duration) time.Dura
 func (q *Params) Force() bool {
 	v, ok := q.Text(ParamForce)
 	if ok && v != "true" && v != "false" {
-		q.Fail(ParamForce, "want true or false, given %s", api.Quote(v))
+		q.Fail(ParamForce, "want true or false, given %s", problem.Quote(v))
 	}
 	return v == "true"
 }
@@ -203,7 +204,7 @@ func (q *Params) Force() bool {
 func (q *Params) Latest() bool {
 	v, ok := q.Text(ParamRead)
 	if ok && v != "latest" && v != "committed" {
-		q.Fail(ParamRead, "want latest or committed, given %s", api.Quote(v))
+		q.Fail(ParamRead, "want latest or committed, given %s", problem.Quote(v))
 	}
 	return v == "latest"
 }

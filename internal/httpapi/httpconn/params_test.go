@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
 )
 
 func TestParamsNameTheParameterAtFault(t *testing.T) {

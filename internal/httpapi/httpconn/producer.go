@@ -5,7 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -37,7 +38,7 @@ func (q *Params) header(h http.Header, name string, limit int64) int64 {
 	if len(v) > 1 {
 		q.Fail(name, "given %d times", len(v))
 	} else if err != nil || n < 0 || n > limit {
-		q.Fail(name, "want a number from 0 to %d, given %s", limit, api.Quote(v[0]))
+		q.Fail(name, "want a number from 0 to %d, given %s", limit, problem.Quote(v[0]))
 	}
 	return n
 }

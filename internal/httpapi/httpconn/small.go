@@ -13,13 +13,14 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // ReadFault is the answer to a body that could not be read.
 func ReadFault(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return api.BadField("body", "ends before its declared length")
+		return problem.BadField("body", "ends before its declared length")
 	}
 	var p *api.Problem
 	if errors.As(err, &p) {
@@ -31,7 +32,7 @@ func ReadFault(err error) error {
 // Small reads a whole body of at most limit bytes.
 func Small(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
-		return nil, api.OverLimit("body", limit, r.ContentLength)
+		return nil, problem.OverLimit("body", limit, r.ContentLength)
 	}
 	place := PlaceOf(r.Context())
 	place.Reading()
@@ -42,7 +43,7 @@ func Small(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) 
 	place.Read()
 	ReadDone(w)
 	if int64(len(body)) > limit {
-		return nil, api.OverLimit("body", limit, int64(len(body)))
+		return nil, problem.OverLimit("body", limit, int64(len(body)))
 	}
 	return body, nil
 }
@@ -70,9 +71,9 @@ func bodyFault(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case errors.As(err, &broken), errors.Is(err, net.ErrClosed):
-		return api.BadField("body", "the connection broke off")
+		return problem.BadField("body", "the connection broke off")
 	}
-	return api.BadField("body", "its coding is wrong: %v", err)
+	return problem.BadField("body", "its coding is wrong: %v", err)
 }
 
 // BodyBound is how large a body can be: what it is said to be, or the limit.
@@ -99,15 +100,15 @@ func Decode(body []byte, v any) error {
 	if err := d.Decode(v); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
-			return api.BadField(cmp.Or(field, "body"), "%s", api.WrongKind(wrong))
+			return problem.BadField(cmp.Or(field, "body"), "%s", problem.WrongKind(wrong))
 		}
 		if err == io.EOF {
-			return api.BadField("body", "empty")
+			return problem.BadField("body", "empty")
 		}
-		return api.BadField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
+		return problem.BadField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return api.BadField("body", "more than one JSON value")
+		return problem.BadField("body", "more than one JSON value")
 	}
 	return noNulls(bytes.TrimSpace(body), reflect.TypeOf(v).Elem(), "")
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang/monitor"
-	"github.com/sebbroker/seb/internal/api"
 )
 
 // DuplicateWithin is how long the id of an event is remembered: a second event of the same id that comes no later than that

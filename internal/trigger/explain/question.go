@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/api"
+	"github.com/sebbroker/seb/internal/problem"
 )
 
 // Limits of a question.
@@ -266,7 +266,7 @@ func strict(text []byte, whole string, v any) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &wrong):
-		return fault(cmp.Or(wrong.Field, whole), "%s", api.WrongKind(wrong))
+		return fault(cmp.Or(wrong.Field, whole), "%s", problem.WrongKind(wrong))
 	case errors.Is(err, io.EOF):
 		return fault(whole, "empty")
 	case err != nil:

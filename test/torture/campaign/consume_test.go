@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/history"
 )

@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/api"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/history"
 )

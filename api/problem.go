@@ -1,10 +1,5 @@
 package api
 
-import (
-	"fmt"
-	"strconv"
-)
-
 // ProblemType is the prefix of a problem's "type" member; the code follows.
 const ProblemType = "urn:seb:problem:"
 
@@ -48,41 +43,4 @@ func (p *Problem) Error() string {
 		return string(p.Code)
 	}
 	return string(p.Code) + ": " + p.Detail
-}
-
-// NewProblem returns a problem without type, title and status: whoever writes it sets them from the code.
-func NewProblem(code Code, format string, args ...any) *Problem {
-	return &Problem{Code: code, Detail: fmt.Sprintf(format, args...)}
-}
-
-// BadField is a bad_request that names the parameter, header, part or member of the body at fault.
-func BadField(field, format string, args ...any) *Problem {
-	p := NewProblem(BadRequest, format, args...)
-	p.Field, p.Detail = field, field+": "+p.Detail
-	return p
-}
-
-// OverLimit is a too_large that names what is too large, the limit and what was given.
-func OverLimit(field string, limit, given int64) *Problem {
-	p := NewProblem(TooLarge, "%s: at most %d, given %d", field, limit, given)
-	p.Field, p.Limit, p.Given = field, &limit, &given
-	return p
-}
-
-// AtRecord adds to p the place in the request, from 0, of the record at fault.
-func AtRecord(p *Problem, i int64) *Problem {
-	p.Record = &i
-	p.Detail = fmt.Sprintf("record %d: %s", i, p.Detail)
-	return p
-}
-
-// quotedMax is how much of what a client sent comes back in an error.
-const quotedMax = 64
-
-// Quote quotes what a client sent, shortened to a length that fits into an error.
-func Quote(v string) string {
-	if len(v) > quotedMax {
-		return strconv.Quote(v[:quotedMax]) + "..."
-	}
-	return strconv.Quote(v)
 }
