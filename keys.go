@@ -22,19 +22,12 @@ var (
 	ErrKeyIndexUnavailable = keyindex.ErrUnavailable
 )
 
-// KeyRecord is a record of a key. Unlike the records of Records it is the caller's to keep.
-type KeyRecord struct {
-	Partition int32
-	record.Record
-}
-
-// KeyEntry is a key and where its newest record is. It is the caller's to keep.
-type KeyEntry struct {
-	Key       []byte
-	Partition int32
-	Offset    int64
-	Timestamp int64 // ms since 1970
-}
+type (
+	// KeyRecord is a record of a key. It is the caller's to keep.
+	KeyRecord = record.KeyRecord
+	// KeyEntry is a key and where its newest record is. It is the caller's to keep.
+	KeyEntry = record.KeyEntry
+)
 
 // KeyHistoryOptions say which records of a key KeyHistory gives.
 type KeyHistoryOptions struct {

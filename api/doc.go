@@ -1,3 +1,3 @@
-// Package api is the wire of the HTTP API: the JSON bodies and the stable error codes that the broker's front end
-// (package httpapi) writes and clients read. It holds types, tables and constructors of problems, no logic.
+// Package api is the wire of the HTTP API: its JSON bodies, its headers and media types, and its stable error codes. The
+// broker writes these types, and package client reads them. docs/http.md describes the routes.
 package api

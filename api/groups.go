@@ -37,21 +37,21 @@ type OffsetResults struct {
 
 // Group is what a consumer group has committed, by topic and partition.
 type Group struct {
-	Group   string        `json:"group"`
+	Name    string        `json:"group"`
 	Lag     int64         `json:"lag"` // of all its offsets together
 	Offsets []GroupOffset `json:"offsets"`
 }
 
-// GroupOffset is a group's offset in one partition of a topic, whose offsets [StartOffset, NextOffset) are there.
+// GroupOffset is a group's offset in one partition of a topic, whose offsets [Start, Next) are there.
 type GroupOffset struct {
-	Topic       string    `json:"topic"`
-	Partition   int32     `json:"partition"`
-	Offset      int64     `json:"offset"` // the next one to read
-	Metadata    string    `json:"metadata,omitempty"`
-	CommittedAt time.Time `json:"committed_at"`
-	StartOffset int64     `json:"start_offset"`
-	NextOffset  int64     `json:"next_offset"`
-	Lag         int64     `json:"lag"` // how many offsets are left to read
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	Offset    int64     `json:"offset"` // the next one to read
+	Metadata  string    `json:"metadata,omitempty"`
+	Committed time.Time `json:"committed_at"`
+	Start     int64     `json:"start_offset"`
+	Next      int64     `json:"next_offset"`
+	Lag       int64     `json:"lag"` // how many offsets are left to read
 }
 
 // Groups is the answer to GET /groups, by name.

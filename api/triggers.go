@@ -73,16 +73,16 @@ type Firing struct {
 	At      time.Time `json:"at"`    // when the expression became true, in the log's time
 	Cause   string    `json:"cause"` // o:partition:offset, d:ms:partition or c:ms:partition:offset
 	State   string    `json:"state"`
-	// RecordedAt is when it was recorded in the log; absent: not yet, or never.
-	RecordedAt *time.Time `json:"recorded_at,omitempty"`
+	// RecordedAt is when it was recorded in the log; zero: not yet, or never.
+	RecordedAt time.Time `json:"recorded_at,omitzero"`
 	// RetractedAt is when the expression was no longer true, if that counts for the trigger. Retraction: what is delivered, or
 	// was last, is the message that says so.
-	RetractedAt *time.Time      `json:"retracted_at,omitempty"`
+	RetractedAt time.Time       `json:"retracted_at,omitzero"`
 	Retraction  bool            `json:"retraction,omitempty"`
-	Attempts    int             `json:"attempts"`               // at the message
-	NextAttempt *time.Time      `json:"next_attempt,omitempty"` // if it is pending: not before, and behind quiet hours
-	Held        string          `json:"held,omitempty"`         // why it is not delivered though it is due: quiet_hours or paused
-	Outcome     json.RawMessage `json:"outcome,omitempty"`      // of the last attempt
+	Attempts    int             `json:"attempts"`              // at the message
+	NextAttempt time.Time       `json:"next_attempt,omitzero"` // if it is pending: not before, and behind quiet hours
+	Held        string          `json:"held,omitempty"`        // why it is not delivered though it is due: quiet_hours or paused
+	Outcome     json.RawMessage `json:"outcome,omitempty"`     // of the last attempt
 	Topic       string          `json:"topic"`
 	Partition   int32           `json:"partition"`
 	Offsets     []int64         `json:"offsets"` // of the events because of which it has fired
@@ -112,7 +112,7 @@ type Explanation struct {
 	Entity  string     `json:"entity"`
 	Known   bool       `json:"known"` // something has happened to it that matters
 	Value   bool       `json:"value"` // the expression is true, as of AsOf in the log's time
-	AsOf    *time.Time `json:"as_of,omitempty"`
+	AsOf    time.Time  `json:"as_of,omitzero"`
 	Next    *time.Time `json:"next"`  // when Value changes if nothing more happens; null: never
 	Over    bool       `json:"over"`  // nothing will ever come of it again
 	Fired   bool       `json:"fired"` // at least once, before the trigger was made too

@@ -74,15 +74,15 @@ type Topic struct {
 	LatestCommitAt time.Time         `json:"latest_commit_at"` // 0001-01-01T00:00:00Z if nothing was ever written
 }
 
-// Partition is one partition of a topic: offsets [StartOffset, NextOffset) are there. They have Records records: compaction
+// Partition is one partition of a topic: offsets [Start, Next) are there. They have Records records: compaction
 // may have removed others, and where a trim went into what it has left they may be a little fewer.
 type Partition struct {
-	Partition      int32     `json:"partition"`
-	StartOffset    int64     `json:"start_offset"`
-	NextOffset     int64     `json:"next_offset"`
-	LatestCommitAt time.Time `json:"latest_commit_at"`
-	Records        int64     `json:"records"`
-	Bytes          int64     `json:"bytes"`
+	Partition    int32     `json:"partition"`
+	Start        int64     `json:"start_offset"`
+	Next         int64     `json:"next_offset"`
+	LatestCommit time.Time `json:"latest_commit_at"` // zero if nothing was ever written
+	Records      int64     `json:"records"`
+	Bytes        int64     `json:"bytes"`
 }
 
 // Topics is the answer to GET /topics, by name.
@@ -126,15 +126,16 @@ type Health struct {
 
 // LogTime is the answer to GET /time and POST /time/reset.
 type LogTime struct {
-	Last  *time.Time `json:"last,omitempty"`  // append time of the last commit
-	Now   time.Time  `json:"now"`             // that a commit would have
-	Error string     `json:"error,omitempty"` // why no commit is made at that time
+	Last  time.Time `json:"last,omitzero"`   // append time of the last commit; zero if there is none
+	Now   time.Time `json:"now"`             // that a commit would have
+	Error string    `json:"error,omitempty"` // why no commit is made at that time
 }
 
 // Upgrade is the answer to GET and POST /upgrade: the format level of the bucket.
 type Upgrade struct {
-	Level        uint32 `json:"level"`
-	HighestLevel uint32 `json:"highest_level"` // that the broker knows
-	// RaiseAt is when the first write raises the bucket to HighestLevel; absent if none does.
-	RaiseAt *time.Time `json:"raise_at,omitempty"`
+	Level        int `json:"level"`
+	HighestLevel int `json:"highest_level"` // that the broker knows
+	// RaiseAt is when the first write raises the bucket to HighestLevel; before, an older program can lead the bucket
+	// again. Zero: no write raises it.
+	RaiseAt time.Time `json:"raise_at,omitzero"`
 }

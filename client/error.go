@@ -198,9 +198,7 @@ func errorOf(resp *http.Response, write bool) *Error {
 		if p.Committed != nil {
 			e.Committed = *p.Committed
 		}
-		for _, o := range p.Offsets {
-			e.Offsets = append(e.Offsets, offsetResultOf(&o))
-		}
+		e.Offsets = p.Offsets
 	} else {
 		e.Detail = firstLine(body)
 	}

@@ -7,29 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/sebbroker/seb/api"
 )
-
-// Group is what a consumer group has committed.
-type Group struct {
-	Name    string        `json:"group"`
-	Lag     int64         `json:"lag"` // of all its offsets together
-	Offsets []GroupOffset `json:"offsets"`
-}
-
-// GroupOffset is a group's offset in one partition of a topic, whose offsets [Start, Next) are there.
-type GroupOffset struct {
-	Topic     string    `json:"topic"`
-	Partition int32     `json:"partition"`
-	Offset    int64     `json:"offset"` // the next one to read
-	Metadata  string    `json:"metadata,omitempty"`
-	Committed time.Time `json:"committed_at"`
-	Start     int64     `json:"start_offset"`
-	Next      int64     `json:"next_offset"`
-	Lag       int64     `json:"lag"` // how many offsets are left to read
-}
 
 // OffsetCommit is an offset to be committed: that of the next record to read.
 type OffsetCommit struct {
@@ -40,16 +20,6 @@ type OffsetCommit struct {
 	// Expected, if not nil, refuses the commit unless that is what the group has committed there (ErrOffsetMismatch); -1
 	// is nothing.
 	Expected *int64
-}
-
-// OffsetResult is what became of one OffsetCommit: Code "" means durable.
-type OffsetResult struct {
-	Topic     string
-	Partition int32
-	Offset    int64
-	Code      string
-	Detail    string
-	Committed int64 // with the code offset_mismatch: what is committed; -1 is nothing
 }
 
 // CommitOffsets stores offsets of a consumer group and returns once they are durable. A group is there from its first
@@ -131,12 +101,4 @@ func (c *Client) Trim(ctx context.Context, topic string, partition int32, offset
 	var p Partition
 	err := c.call(ctx, &request{method: http.MethodPost, path: "/topic/trim", query: q, write: true, harmless: true}, &p)
 	return p, err
-}
-
-func offsetResultOf(o *api.OffsetResult) OffsetResult {
-	r := OffsetResult{Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Code: string(o.Code), Detail: o.Detail, Committed: -1}
-	if o.Committed != nil {
-		r.Committed = *o.Committed
-	}
-	return r
 }

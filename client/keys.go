@@ -53,19 +53,12 @@ const (
 	historyPageDefault = 100
 )
 
-// KeyRecord is a record of a key. Unlike the records of Records it is the caller's to keep.
-type KeyRecord struct {
-	Partition int32
-	record.Record
-}
-
-// KeyEntry is a key and where its newest record is. It is the caller's to keep.
-type KeyEntry struct {
-	Key       []byte
-	Partition int32
-	Offset    int64
-	Timestamp int64 // ms since 1970
-}
+type (
+	// KeyRecord is a record of a key. It is the caller's to keep.
+	KeyRecord = record.KeyRecord
+	// KeyEntry is a key and where its newest record is. It is the caller's to keep.
+	KeyEntry = record.KeyEntry
+)
 
 // Key returns the newest record of a key in a topic whose key index is on. An empty key is one, nil is not.
 // ErrKeyNotFound if there is none, or it is a tombstone; ErrKeyIndexOff; ErrKeyIndexBehind.

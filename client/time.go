@@ -3,15 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
-	"time"
 )
-
-// LogTime is the time of the broker's log.
-type LogTime struct {
-	Last  time.Time `json:"last"`  // append time of the last commit; zero if there is none
-	Now   time.Time `json:"now"`   // that a commit would have
-	Error string    `json:"error"` // why no commit is made at that time; "" if it is
-}
 
 // LogTime returns the time of the broker's log.
 func (c *Client) LogTime(ctx context.Context) (LogTime, error) {

@@ -7,28 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/sebbroker/seb/api"
 )
-
-// Topic is a topic as committed.
-type Topic struct {
-	Name       string            `json:"name"`
-	ID         string            `json:"id"`
-	Partitions []Partition       `json:"partitions"`
-	Settings   map[string]string `json:"settings"` // explicitly set ones, by Seb's names
-}
-
-// Partition is one partition of a topic: offsets [Start, Next) are there.
-type Partition struct {
-	Partition    int32     `json:"partition"`
-	Start        int64     `json:"start_offset"`
-	Next         int64     `json:"next_offset"`
-	LatestCommit time.Time `json:"latest_commit_at"` // zero if never written
-	Records      int64     `json:"records"`          // that are left; after a trim into what compaction has left at most so many
-	Bytes        int64     `json:"bytes"`
-}
 
 // TopicSpec is what a topic is created or changed with.
 type TopicSpec struct {

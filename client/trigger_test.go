@@ -60,7 +60,7 @@ func TestTriggersOfAClient(t *testing.T) {
 	if err != nil || made.Version != 1 || made.Cooldown != "1h" || !made.CarryFired || string(made.Deliver) != `{"topic":"out"}` || len(made.History) != 1 {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	changed, err := c.PutTrigger(ctx, "ab", client.TriggerSpec{Expr: ` {"then":[{"event":"a"},{"event":"b"}]}`, FiredAnew: true})
+	changed, err := c.PutTrigger(ctx, "ab", client.TriggerSpec{Expr: ` {"then":[{"event":"a"},{"event":"b"}]}`, CarryFired: new(false)})
 	if err != nil || changed.Version != 2 || changed.Text != "a THEN b" || changed.CarryFired {
 		t.Fatalf("%+v, %v", changed, err)
 	}
@@ -81,7 +81,7 @@ func TestTriggersOfAClient(t *testing.T) {
 	if again, err := c.ResendFiring(ctx, one.ID); err != nil || again.ID != one.ID {
 		t.Errorf("%+v, %v", again, err)
 	}
-	if x, err := c.Explain(ctx, "ab", "ü/1"); err != nil || !x.Fired || !x.Next.IsZero() || len(x.Firings) != 1 {
+	if x, err := c.Explain(ctx, "ab", "ü/1"); err != nil || !x.Fired || x.Next != nil || len(x.Firings) != 1 {
 		t.Errorf("%+v, %v", x, err)
 	}
 	if run, err := c.DryRun(ctx, client.TriggerSpec{Expr: "a"}); err != nil || run.Firings != 1 || len(run.Samples) != 1 {

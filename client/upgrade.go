@@ -3,17 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
-	"time"
 )
-
-// Upgrade is the format level of the broker's bucket.
-type Upgrade struct {
-	Level        int `json:"level"`
-	HighestLevel int `json:"highest_level"` // that the broker knows
-	// RaiseAt is when the first write raises the bucket to HighestLevel; before, an older program can lead the bucket
-	// again. Zero: no write raises it.
-	RaiseAt time.Time `json:"raise_at"`
-}
 
 // Upgrade returns the format level of the broker's bucket.
 func (c *Client) Upgrade(ctx context.Context) (Upgrade, error) {

@@ -454,7 +454,7 @@ func TestGroupsPassGaps(t *testing.T) {
 func TestTopicsSayWhatIsLeft(t *testing.T) {
 	g := gapped(t, objstore.NewMemory(), 1<<20, 0)
 	p := func() api.Partition { return g.get("/topic?topic-name=c").topic(t).Partitions[0] }
-	if got := p(); got.Records != int64(len(g.offsets)) || got.StartOffset != 0 || got.NextOffset != g.end {
+	if got := p(); got.Records != int64(len(g.offsets)) || got.Start != 0 || got.Next != g.end {
 		t.Errorf("%+v", got)
 	}
 	o := g.end
@@ -465,7 +465,7 @@ func TestTopicsSayWhatIsLeft(t *testing.T) {
 	if _, err := g.b.Trim(t.Context(), "c", 0, o+1); err != nil {
 		t.Fatal(err)
 	}
-	if got := p(); got.Records != 2 || got.StartOffset != o+1 {
+	if got := p(); got.Records != 2 || got.Start != o+1 {
 		t.Errorf("%+v", got)
 	}
 }

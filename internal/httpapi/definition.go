@@ -75,6 +75,14 @@ func instantIf(millis int64) *time.Time {
 	return new(instant(millis))
 }
 
+// instantOrZero is an instant, or zero if there is none.
+func instantOrZero(millis int64) (t time.Time) {
+	if millis != 0 {
+		t = instant(millis)
+	}
+	return t
+}
+
 // Put answers PUT /triggers/{id}; made: there was none of that id.
 func (t *Triggers) Put(w http.ResponseWriter, r *http.Request, m *budget.Arena) (out *api.TriggerStored, made bool, err error) {
 	if _, err := t.engine(); err != nil {

@@ -34,7 +34,7 @@ func (t *Triggers) Explain(r *http.Request, m *budget.Arena) (*api.Explanation, 
 		return nil, triggerFault(err)
 	}
 	out := &api.Explanation{
-		Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, Known: x.Known, Value: x.True, AsOf: instantIf(x.Complete),
+		Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, Known: x.Known, Value: x.True, AsOf: instantOrZero(x.Complete),
 		Next: instantIf(x.Next), Over: x.Over, Fired: x.Fired, Waits: x.Waits,
 		MustCome: append([]string{}, x.MustCome...), MustNotCome: append([]string{}, x.MustNotCome...), Names: append([]string{}, x.Names...),
 		Instances: x.Instances, Degraded: x.Degraded, Offsets: append([]int64{}, x.Witness...), Firings: []api.Firing{},

@@ -74,7 +74,7 @@ func groupMemory(ref *broker.GroupRef) int64 {
 }
 
 func groupOf(info *broker.GroupInfo) api.Group {
-	g := api.Group{Group: info.Name, Offsets: make([]api.GroupOffset, 0, len(info.Offsets))}
+	g := api.Group{Name: info.Name, Offsets: make([]api.GroupOffset, 0, len(info.Offsets))}
 	for _, o := range info.Offsets {
 		if o.Offset < 0 {
 			continue // of a Kafka client: nothing
@@ -82,8 +82,8 @@ func groupOf(info *broker.GroupInfo) api.Group {
 		lag := max(0, o.Next-max(o.Offset, o.Start))
 		g.Lag += lag
 		g.Offsets = append(g.Offsets, api.GroupOffset{
-			Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Metadata: o.Metadata, CommittedAt: o.Committed.UTC(),
-			StartOffset: o.Start, NextOffset: o.Next, Lag: lag,
+			Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Metadata: o.Metadata, Committed: o.Committed.UTC(),
+			Start: o.Start, Next: o.Next, Lag: lag,
 		})
 	}
 	return g

@@ -95,13 +95,13 @@ func TestCommittedOffsetsAreThere(t *testing.T) {
 
 	var g api.Group
 	s.must(200, s.get("/groups?group=g%20%C3%A9"), &g)
-	if g.Lag != 5 || len(g.Offsets) != 2 || g.Offsets[0].Offset != 1 || g.Offsets[0].Lag != 3 || g.Offsets[1].Lag != 2 || g.Offsets[1].NextOffset != 2 ||
-		g.Offsets[0].CommittedAt.IsZero() || g.Offsets[0].Metadata != "" {
+	if g.Lag != 5 || len(g.Offsets) != 2 || g.Offsets[0].Offset != 1 || g.Offsets[0].Lag != 3 || g.Offsets[1].Lag != 2 || g.Offsets[1].Next != 2 ||
+		g.Offsets[0].Committed.IsZero() || g.Offsets[0].Metadata != "" {
 		t.Errorf("%+v", g)
 	}
 	var all api.Groups
 	s.must(200, s.get("/groups"), &all)
-	if len(all.Groups) != 2 || all.Groups[0].Group != "g é" || all.Groups[1].Lag != 0 {
+	if len(all.Groups) != 2 || all.Groups[0].Name != "g é" || all.Groups[1].Lag != 0 {
 		t.Errorf("%+v", all)
 	}
 	for query, want := range map[string]int{"": 2, "&topic-name=t": 2, "&topic-name=t&partition=1": 1, "&topic-name=none": 0, "&read=latest": 2} {
@@ -111,7 +111,7 @@ func TestCommittedOffsetsAreThere(t *testing.T) {
 		}
 	}
 	s.must(200, s.get("/offsets?group=nobody"), &g)
-	if g.Group != "nobody" || g.Offsets == nil || len(g.Offsets) != 0 {
+	if g.Name != "nobody" || g.Offsets == nil || len(g.Offsets) != 0 {
 		t.Errorf("nobody: %+v", g)
 	}
 
@@ -253,7 +253,7 @@ func TestTrimmedRecordsAreGone(t *testing.T) {
 	}
 	var p api.Partition
 	for _, offset := range []string{"2", "2", "1"} {
-		if s.must(200, trim(offset), &p); p.StartOffset != 2 || p.NextOffset != 3 {
+		if s.must(200, trim(offset), &p); p.Start != 2 || p.Next != 3 {
 			t.Errorf("%s: %+v", offset, p)
 		}
 	}

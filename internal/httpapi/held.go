@@ -54,17 +54,17 @@ func (h *holds) firing(x *trigger.Firing) api.Firing {
 	if x.State != rule.Pending {
 		return out
 	}
-	out.NextAttempt = instantIf(x.NextTry)
+	out.NextAttempt = instantOrZero(x.NextTry)
 	switch of := h.of(x.Trigger); {
 	case of.paused:
-		out.NextAttempt, out.Held = nil, heldPaused
+		out.NextAttempt, out.Held = time.Time{}, heldPaused
 	default:
 		due := time.Now()
 		if at := time.UnixMilli(x.NextTry); at.After(due) {
 			due = at
 		}
 		if at := of.quiet.Next(due); at.After(due) {
-			out.NextAttempt, out.Held = new(at.UTC().Truncate(time.Millisecond)), heldQuiet
+			out.NextAttempt, out.Held = at.UTC().Truncate(time.Millisecond), heldQuiet
 		}
 	}
 	return out

@@ -142,6 +142,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 	// All members of a full value of each type are properties of its schema.
 	one, n := int32(1), int64(1)
 	text := "x"
+	at := time.Unix(1, 0)
 	for name, v := range map[string]any{
 		"Problem": api.Problem{
 			Topic: "t", Detail: "d", Partition: &one, Offset: &n, NextOffset: &n, StartOffset: &n, Field: "f", Record: &n, Limit: &n,
@@ -166,7 +167,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n},
 		"TopicSpec":   api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
 		"Health":      api.Health{Epoch: 1, FormatLevel: 1},
-		"Upgrade":     api.Upgrade{RaiseAt: &time.Time{}},
+		"Upgrade":     api.Upgrade{RaiseAt: at},
 		"TriggerSpec": api.TriggerSpec{
 			Topic: "t", Fire: "f", Cooldown: "1d", Backfill: "b", CarryFired: new(true), OnRetract: "n", Status: "s", Deliver: []byte("{}"),
 		},
@@ -176,10 +177,10 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"HistoryStart":  api.HistoryStart{},
 		"Firings":       api.Firings{},
 		"Firing": api.Firing{
-			RecordedAt: &time.Time{}, RetractedAt: &time.Time{}, Retraction: true, NextAttempt: &time.Time{}, Outcome: []byte("1"), Held: "paused",
+			RecordedAt: at, RetractedAt: at, Retraction: true, NextAttempt: at, Outcome: []byte("1"), Held: "paused",
 			Witness: []api.WitnessEvent{{}},
 		},
-		"Explanation": api.Explanation{AsOf: &time.Time{}}, "DryRun": api.DryRun{}, "Sample": api.Sample{Witness: []api.WitnessEvent{{}}},
+		"Explanation": api.Explanation{AsOf: at}, "DryRun": api.DryRun{}, "Sample": api.Sample{Witness: []api.WitnessEvent{{}}},
 		"WitnessEvent": api.WitnessEvent{ID: "i", Data: []byte("{}")},
 	} {
 		b, err := json.Marshal(v)

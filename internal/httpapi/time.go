@@ -25,11 +25,7 @@ func (a *API) postTimeReset(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) writeTime(w http.ResponseWriter, t broker.LogTime) error {
-	out := api.LogTime{Now: t.Now.UTC()}
-	if !t.Last.IsZero() {
-		last := t.Last.UTC()
-		out.Last = &last
-	}
+	out := api.LogTime{Last: t.Last.UTC(), Now: t.Now.UTC()}
 	if t.Err != nil {
 		out.Error = t.Err.Error()
 	}

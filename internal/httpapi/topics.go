@@ -168,7 +168,7 @@ func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
 	for i, p := range info.Partitions {
 		t.Partitions[i] = partitionOf(int32(i), &p)
 	}
-	t.NextOffset, t.LatestCommitAt = t.Partitions[partition].NextOffset, t.Partitions[partition].LatestCommitAt
+	t.NextOffset, t.LatestCommitAt = t.Partitions[partition].Next, t.Partitions[partition].LatestCommit
 	return t
 }
 

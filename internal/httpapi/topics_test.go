@@ -41,7 +41,7 @@ func TestTopicsLive(t *testing.T) {
 	s.mustPost("topic-name=a", api.TextPlain, "x")
 
 	topic = s.get("/topic?topic-name=b").topic(t)
-	if topic.NextOffset != 0 || !topic.LatestCommitAt.IsZero() || topic.Partitions[1].NextOffset != 3 || topic.Partitions[1].Bytes == 0 {
+	if topic.NextOffset != 0 || !topic.LatestCommitAt.IsZero() || topic.Partitions[1].Next != 3 || topic.Partitions[1].Bytes == 0 {
 		t.Errorf("%+v", topic)
 	}
 	topic = s.get("/topic?topic-name=b&partition=1&read=latest").topic(t)

@@ -42,7 +42,7 @@ func (s *server) fired(t *testing.T, trigger string, n int) (out api.Firings) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d firings of %s", n, trigger), func() bool {
 		s.must(200, s.get("/firings?trigger="+trigger), &out)
-		return len(out.Firings) == n && !slices.ContainsFunc(out.Firings, func(x api.Firing) bool { return x.RecordedAt == nil })
+		return len(out.Firings) == n && !slices.ContainsFunc(out.Firings, func(x api.Firing) bool { return x.RecordedAt.IsZero() })
 	})
 	return out
 }

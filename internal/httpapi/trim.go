@@ -42,7 +42,7 @@ func (a *API) atOffset(err error, topic string, partition int32, offset int64) e
 
 func partitionOf(partition int32, p *broker.PartitionInfo) api.Partition {
 	return api.Partition{
-		Partition: partition, StartOffset: p.Start, NextOffset: p.Next, LatestCommitAt: p.LatestCommit.UTC(),
+		Partition: partition, Start: p.Start, Next: p.Next, LatestCommit: p.LatestCommit.UTC(),
 		Records: p.Records, Bytes: p.Bytes,
 	}
 }

@@ -25,11 +25,7 @@ func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) writeLevel(w http.ResponseWriter, v broker.Level) error {
-	out := api.Upgrade{Level: v.Now, HighestLevel: v.Max}
-	if !v.RaiseAt.IsZero() {
-		at := v.RaiseAt.UTC()
-		out.RaiseAt = &at
-	}
+	out := api.Upgrade{Level: int(v.Now), HighestLevel: int(v.Max), RaiseAt: v.RaiseAt.UTC()}
 	a.readHeaders(w)
 	return a.writeJSON(w, http.StatusOK, &out)
 }

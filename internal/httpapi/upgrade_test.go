@@ -34,15 +34,15 @@ func TestUpgrade(t *testing.T) {
 	before := time.Now()
 	s := oldServer(t)
 	u := s.level(s.get("/upgrade"))
-	if u.Level != state.LevelFirst || u.HighestLevel != state.LevelMax || u.RaiseAt == nil || u.RaiseAt.Before(before.Add(10*time.Minute)) {
+	if u.Level != state.LevelFirst || u.HighestLevel != state.LevelMax || u.RaiseAt.IsZero() || u.RaiseAt.Before(before.Add(10*time.Minute)) {
 		t.Errorf("before: %+v", u)
 	}
 	for _, when := range []string{"first", "again"} {
-		if u := s.level(s.send("POST", "/upgrade", "")); u.Level != state.LevelMax || u.RaiseAt != nil {
+		if u := s.level(s.send("POST", "/upgrade", "")); u.Level != state.LevelMax || !u.RaiseAt.IsZero() {
 			t.Errorf("%s: %+v", when, u)
 		}
 	}
-	if u := s.level(s.get("/upgrade")); u.Level != state.LevelMax || u.HighestLevel != state.LevelMax || u.RaiseAt != nil {
+	if u := s.level(s.get("/upgrade")); u.Level != state.LevelMax || u.HighestLevel != state.LevelMax || !u.RaiseAt.IsZero() {
 		t.Errorf("after: %+v", u)
 	}
 }
@@ -50,7 +50,7 @@ func TestUpgrade(t *testing.T) {
 func TestAHeldUpgradeNamesNoTime(t *testing.T) {
 	s := oldServer(t, func(c *setup) { c.broker.Core.RaiseAfter = -1 })
 	a := s.get("/upgrade")
-	if u := s.level(a); u.Level != state.LevelFirst || u.RaiseAt != nil || strings.Contains(string(a.body), "raise_at") {
+	if u := s.level(a); u.Level != state.LevelFirst || !u.RaiseAt.IsZero() || strings.Contains(string(a.body), "raise_at") {
 		t.Errorf("%s", a)
 	}
 	if a := s.get("/readyz"); !strings.Contains(string(a.body), `"format_level":1`) {
@@ -60,7 +60,7 @@ func TestAHeldUpgradeNamesNoTime(t *testing.T) {
 
 func TestAFollowerRaisesNothing(t *testing.T) {
 	s := oldServer(t, func(c *setup) { c.broker.Core.ReadOnly = true })
-	if u := s.level(s.get("/upgrade")); u.Level != state.LevelFirst || u.RaiseAt != nil {
+	if u := s.level(s.get("/upgrade")); u.Level != state.LevelFirst || !u.RaiseAt.IsZero() {
 		t.Errorf("%+v", u)
 	}
 	if p := s.send("POST", "/upgrade", "").problem(t); p.Code != api.ReadOnly {

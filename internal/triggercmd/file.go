@@ -208,7 +208,7 @@ func (t *trigger) fillIn() error {
 func (t *trigger) spec() client.TriggerSpec {
 	s := client.TriggerSpec{
 		Expr: t.text, Topic: t.Topic, Fire: t.Fire, Cooldown: t.Cooldown, Backfill: t.Backfill,
-		FiredAnew: t.CarryFired != nil && !*t.CarryFired, OnRetract: t.OnRetract, Status: t.Status, Deliver: t.Deliver,
+		CarryFired: t.CarryFired, OnRetract: t.OnRetract, Status: t.Status, Deliver: t.Deliver,
 	}
 	if s.Expr == "" {
 		s.Expr = string(t.Expr)

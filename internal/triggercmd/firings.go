@@ -162,7 +162,7 @@ func explain(out io.Writer, x *client.Explanation) error {
 	if x.Degraded {
 		fmt.Fprintf(w, "\tit may be wrong: too many instances, %d were kept\n", x.Instances)
 	}
-	fmt.Fprintf(w, "as of\t%s\nnext\t%s\nwaits\t%s\n", instant(x.AsOf), instant(x.Next), x.Waits)
+	fmt.Fprintf(w, "as of\t%s\nnext\t%s\nwaits\t%s\n", instant(x.AsOf), next(x.Next), x.Waits)
 	if len(x.MustCome) > 0 {
 		fmt.Fprintf(w, "must come\t%s\n", strings.Join(x.MustCome, ", "))
 	}
@@ -176,6 +176,14 @@ func explain(out io.Writer, x *client.Explanation) error {
 	return w.Flush()
 }
 
+// next is when something changes; nil: never.
+func next(at *time.Time) string {
+	if at == nil {
+		return instant(time.Time{})
+	}
+	return instant(*at)
+}
+
 // barMax is how many characters the day with the most firings has.
 const barMax = 40
 
@@ -187,7 +195,7 @@ func printDryRun(out io.Writer, run *client.DryRun) error {
 	fmt.Fprintf(w, "events\t%d, of which %d matter, of %d entities, until %s\n", run.Events, run.Matched, run.Entities, instant(run.AsOf))
 	fmt.Fprintf(w, "firings\t%d\ntrue now\t%d\n", run.Firings, run.True)
 	if run.Waiting > 0 {
-		fmt.Fprintf(w, "waiting\t%d entities, the first until %s\n", run.Waiting, instant(run.Next))
+		fmt.Fprintf(w, "waiting\t%d entities, the first until %s\n", run.Waiting, next(run.Next))
 	}
 	fmt.Fprintf(w, "instances\t%d at most for an entity\n", run.Instances)
 	if run.Truncated {

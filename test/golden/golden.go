@@ -149,8 +149,8 @@ func Observe(ctx context.Context, c Caller) (Expectation, error) {
 		t := &list.Topics[i]
 		name := url.QueryEscape(t.Name)
 		for _, p := range t.Partitions {
-			path := fmt.Sprintf("/records?topic-name=%s&partition=%d&offset=%d&max-records=100000", name, p.Partition, p.StartOffset)
-			if p.NextOffset > p.StartOffset {
+			path := fmt.Sprintf("/records?topic-name=%s&partition=%d&offset=%d&max-records=100000", name, p.Partition, p.Start)
+			if p.Next > p.Start {
 				if err := get(path, "Accept", api.NDJSON); err != nil {
 					return nil, err
 				}

@@ -1,0 +1,186 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/api"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// wire is every type of the wire.
+var wire = []any{
+	api.DryRun{},
+	api.Evaluation{},
+	api.EventStored{},
+	api.Explanation{},
+	api.Firing{},
+	api.Firings{},
+	api.Group{},
+	api.GroupOffset{},
+	api.Groups{},
+	api.Header{},
+	api.Health{},
+	api.HistoryStart{},
+	api.KeyEntry{},
+	api.KeyHistory{},
+	api.Keys{},
+	api.LogTime{},
+	api.OffsetCommit{},
+	api.OffsetCommits{},
+	api.OffsetResult{},
+	api.OffsetResults{},
+	api.Offsets{},
+	api.Partition{},
+	api.PartitionResult{},
+	api.PlacedRecord{},
+	api.Problem{},
+	api.Produced{},
+	api.Record{},
+	api.Sample{},
+	api.Topic{},
+	api.TopicSpec{},
+	api.Topics{},
+	api.Trigger{},
+	api.TriggerSpec{},
+	api.TriggerStored{},
+	api.Triggers{},
+	api.Upgrade{},
+	api.WitnessEvent{},
+}
+
+// golden is what a file of testdata has: a type with every member set, and with none.
+type golden struct {
+	Full json.RawMessage `json:"full"`
+	Zero json.RawMessage `json:"zero"`
+}
+
+// TestWire: the JSON of every type is that of testdata, and nothing is lost when it is decoded. -update writes testdata.
+func TestWire(t *testing.T) {
+	for _, zero := range wire {
+		typ := reflect.TypeOf(zero)
+		t.Run(typ.Name(), func(t *testing.T) {
+			full := reflect.New(typ)
+			fill(full.Elem(), typ.Name())
+			got := encode(t, golden{encode(t, full.Interface()), encode(t, zero)})
+			file := filepath.Join("testdata", typ.Name()+".json")
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("encoded as %s\nwant %s", got, want)
+			}
+			var g golden
+			if err := json.Unmarshal(want, &g); err != nil {
+				t.Fatal(err)
+			}
+			back := reflect.New(typ)
+			if err := json.Unmarshal(g.Full, back.Interface()); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(back.Interface(), full.Interface()) {
+				t.Errorf("decoded as %+v\nwant %+v", back, full)
+			}
+		})
+	}
+}
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.MarshalIndent(v, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(b, '\n')
+}
+
+// fill sets every field, each to another value where there are others.
+func fill(v reflect.Value, name string) {
+	switch x := v.Addr().Interface().(type) {
+	case *time.Time:
+		*x = time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
+		return
+	case *json.RawMessage:
+		*x = json.RawMessage(`"` + name + `"`)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), v.Type().Field(i).Name)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), name)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), name)
+	case reflect.Map:
+		value := reflect.New(v.Type().Elem()).Elem()
+		fill(value, name)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("key"), value)
+	case reflect.String:
+		v.SetString(name)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(len(name)))
+	case reflect.Uint32:
+		v.SetUint(uint64(len(name)))
+	default:
+		panic("fill a " + v.Type().String())
+	}
+}
+
+// TestEveryWireTypeIsThere: every struct of the package has its file in testdata.
+func TestEveryWireTypeIsThere(t *testing.T) {
+	var have, want []string
+	for _, v := range wire {
+		have = append(have, reflect.TypeOf(v).Name())
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if _, ok := spec.Type.(*ast.StructType); ok {
+					want = append(want, spec.Name.Name)
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(have)
+	slices.Sort(want)
+	if !slices.Equal(have, want) {
+		t.Errorf("checked are %v\nthere are %v", have, want)
+	}
+}
