@@ -2,9 +2,9 @@ package keyindex
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"hash/crc32"
+
+	"github.com/sebbroker/seb/internal/localdb"
 )
 
 // blockTarget is the size in bytes at which a block is closed: the entry that reaches it is its last. With it nearly all
@@ -17,14 +17,6 @@ const sameFlag = 1 << 7
 const crcSize = 4
 
 var castagnoliOfRuns = crc32.MakeTable(crc32.Castagnoli)
-
-// ErrDamaged: what was read is not what was written.
-var ErrDamaged = errors.New("view file is damaged")
-
-// Damaged makes an ErrDamaged that says what is wrong.
-func Damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
-}
 
 // Encoder makes a block of sorted entries. The zero Encoder is ready.
 type Encoder struct {
@@ -83,14 +75,14 @@ func sharedPrefix(a, b []byte) int {
 	return n
 }
 
-// Decode returns the entries of the block stored under id, or ErrDamaged. They do not alias b.
+// Decode returns the entries of the block stored under id, or localdb.ErrDamaged. They do not alias b.
 func Decode(id int64, b []byte) ([]RunEntry, error) {
 	if len(b) < crcSize {
-		return nil, Damaged("block %d of %d bytes", id, len(b))
+		return nil, localdb.Damaged("block %d of %d bytes", id, len(b))
 	}
 	body := b[:len(b)-crcSize]
 	if binary.LittleEndian.Uint32(b[len(body):]) != blockSum(id, body) {
-		return nil, Damaged("checksum of block %d", id)
+		return nil, localdb.Damaged("checksum of block %d", id)
 	}
 	d := decoder{b: body}
 	list := make([]RunEntry, 0, len(body)/16+1)
@@ -98,7 +90,7 @@ func Decode(id int64, b []byte) ([]RunEntry, error) {
 	for len(d.b) > 0 {
 		e := d.entry(&last)
 		if d.bad || len(list) > 0 && Compare(&last, &e) >= 0 {
-			return nil, Damaged("entry %d of block %d", len(list), id)
+			return nil, localdb.Damaged("entry %d of block %d", len(list), id)
 		}
 		list = append(list, e)
 		last = e

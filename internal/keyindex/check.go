@@ -3,6 +3,7 @@ package keyindex
 import (
 	"context"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -15,7 +16,7 @@ func (f *file) load(ctx context.Context, cluster record.ID) error {
 			return err
 		}
 		if f.man.Cluster != "" && f.man.Cluster != cluster.String() {
-			return Damaged("it is of cluster %s, not %s", f.man.Cluster, cluster)
+			return localdb.Damaged("it is of cluster %s, not %s", f.man.Cluster, cluster)
 		}
 	}
 	return nil
@@ -34,23 +35,23 @@ func (f *file) checkSchema(ctx context.Context) error {
 			return err
 		}
 		if n >= len(schema) || text != schema[n] {
-			return Damaged("its tables are others")
+			return localdb.Damaged("its tables are others")
 		}
 	}
 	if err := rows.Err(); err != nil || n == len(schema) {
 		return err
 	}
-	return Damaged("it has %d tables, not %d", n, len(schema))
+	return localdb.Damaged("it has %d tables, not %d", n, len(schema))
 }
 
-func (f *file) checkPages(ctx context.Context) error { return format.CheckPages(ctx, f.w) }
+func (f *file) checkPages(ctx context.Context) error { return localdb.CheckPages(ctx, f.w) }
 
 func (f *file) loadManifest(ctx context.Context) error {
 	var data []byte
 	var rows int
 	err := f.w.QueryRowContext(ctx, "SELECT data, (SELECT count(*) FROM manifest) FROM manifest WHERE id = 1").Scan(&data, &rows)
 	if err != nil || rows != 1 {
-		return Damaged("manifest: %d rows: %v", rows, err)
+		return localdb.Damaged("manifest: %d rows: %v", rows, err)
 	}
 	f.man, err = decodeManifest(data)
 	return err
@@ -68,10 +69,10 @@ func (f *file) loadPositions(ctx context.Context) error {
 		var k partKey
 		var p position
 		if err := rows.Scan(&topic, &k.partition, &p.number, &p.next, &origin, &p.settled); err != nil {
-			return Damaged("position: %v", err)
+			return localdb.Damaged("position: %v", err)
 		}
 		if copy(k.topic[:], topic) != len(topic) || copy(p.origin[:], origin) != len(origin) {
-			return Damaged("position of a topic with an id of %d bytes", len(topic))
+			return localdb.Damaged("position of a topic with an id of %d bytes", len(topic))
 		}
 		f.positions[k] = p
 		sum += p.sum(k)
@@ -80,7 +81,7 @@ func (f *file) loadPositions(ctx context.Context) error {
 		return err
 	}
 	if len(f.positions) != f.man.Positions || sum != f.man.PositionsSum {
-		return Damaged("positions")
+		return localdb.Damaged("positions")
 	}
 	return nil
 }
@@ -96,14 +97,14 @@ func (f *file) loadJournal(ctx context.Context) error {
 		var sequence int64
 		var data []byte
 		if err := rows.Scan(&sequence, &data); err != nil {
-			return Damaged("journal: %v", err)
+			return localdb.Damaged("journal: %v", err)
 		}
 		list, err := Decode(journalID(sequence), data)
 		if err != nil {
 			return err
 		}
 		if sequence != next {
-			return Damaged("journal has %d where %d should be", sequence, next)
+			return localdb.Damaged("journal has %d where %d should be", sequence, next)
 		}
 		f.recent.add(list)
 	}
@@ -111,7 +112,7 @@ func (f *file) loadJournal(ctx context.Context) error {
 		return err
 	}
 	if next != f.man.JournalNext {
-		return Damaged("journal ends at %d, not %d", next, f.man.JournalNext)
+		return localdb.Damaged("journal ends at %d, not %d", next, f.man.JournalNext)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ const (
 )
 
 var format = &localdb.Format{
-	ApplicationID: applicationID, Version: schemaVersion, Name: "a view's file", Damaged: ErrDamaged,
+	ApplicationID: applicationID, Version: schemaVersion, Name: "a view's file",
 }
 
 // schema is what the file holds, statement by statement.
@@ -65,7 +65,7 @@ func openFile(ctx context.Context, o *Options) (f *file, err error) {
 	f.blocks = NewStore(f.block)
 	defer func() {
 		if err != nil {
-			err = errors.Join(format.Classify(err), f.close())
+			err = errors.Join(localdb.Classify(err), f.close())
 			f = nil
 		}
 	}()
@@ -182,7 +182,7 @@ func (f *file) block(id int64) ([]RunEntry, error) {
 		if err := rows.Err(); err != nil {
 			return nil, err
 		}
-		return nil, Damaged("no block %d", id)
+		return nil, localdb.Damaged("no block %d", id)
 	}
 	if err := rows.Scan(&data); err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (f *file) update(ctx context.Context, change func(m *manifest) error) error
 	m.Runs = slices.Clone(m.Runs)
 	ctx = context.WithoutCancel(ctx) // it is short, and half of one would stay open
 	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return fmt.Errorf("begin: %w", format.Classify(err))
+		return fmt.Errorf("begin: %w", localdb.Classify(err))
 	}
 	err := change(&m)
 	if err == nil {
@@ -208,7 +208,7 @@ func (f *file) update(ctx context.Context, change func(m *manifest) error) error
 	if err != nil {
 		// It may be over already. If it can not be ended, the next one can not begin, which ends the file.
 		_, _ = f.w.ExecContext(ctx, "ROLLBACK")
-		return fmt.Errorf("transaction: %w", format.Classify(err))
+		return fmt.Errorf("transaction: %w", localdb.Classify(err))
 	}
 	f.man = m
 	return nil

@@ -138,7 +138,7 @@ func (w *follower) fail(ctx context.Context, err error) time.Duration {
 	}
 	again := w.trouble.times > 0
 	wait := w.trouble.again(w.opt.sizes)
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, localdb.ErrDamaged) {
 		w.shut(nil)
 		if err := w.discard(err); err == nil && !again {
 			w.trouble.until = time.Time{}
@@ -167,7 +167,7 @@ func (w *follower) open(ctx context.Context) error {
 		return err
 	}
 	f, err := openFile(ctx, &w.opt)
-	if errors.Is(err, ErrDamaged) && ctx.Err() == nil {
+	if errors.Is(err, localdb.ErrDamaged) && ctx.Err() == nil {
 		if err := w.discard(err); err != nil {
 			return err
 		}
@@ -299,7 +299,7 @@ func (w *follower) forget(ctx context.Context, x *forget) error {
 	}
 	p := &progress{entries: Sort(x.entries)}
 	if err := w.f.ingest(ctx, p, w.nextTopic); err != nil {
-		if errors.Is(err, ErrDamaged) {
+		if errors.Is(err, localdb.ErrDamaged) {
 			w.fail(ctx, err)
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -34,10 +35,10 @@ func (m *manifest) encode() []byte {
 func decodeManifest(b []byte) (m manifest, err error) {
 	body := b[:max(0, len(b)-sumBytes)]
 	if len(b) < sumBytes || binary.LittleEndian.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
-		return m, Damaged("checksum of the manifest")
+		return m, localdb.Damaged("checksum of the manifest")
 	}
 	if err := json.Unmarshal(body, &m); err != nil {
-		return m, Damaged("manifest: %v", err)
+		return m, localdb.Damaged("manifest: %v", err)
 	}
 	return m, nil
 }

@@ -3,6 +3,8 @@ package keyindex
 import (
 	"sort"
 	"sync"
+
+	"github.com/sebbroker/seb/internal/localdb"
 )
 
 // The id of a block is the number of its run, its level and its number. Runs have levels of blocks: above the data blocks
@@ -88,10 +90,10 @@ type Run struct {
 	store *Store
 }
 
-// Run returns the run that info describes, or ErrDamaged if there can be no such run. It is not read yet.
+// Run returns the run that info describes, or localdb.ErrDamaged if there can be no such run. It is not read yet.
 func (s *Store) Run(info Info) (*Run, error) {
 	if info.ID < 0 || info.Height < 0 || info.Height >= levelsMax || info.Blocks < 1 || info.Blocks > blocksMax {
-		return nil, Damaged("run %d is of height %d and has %d blocks", info.ID, info.Height, info.Blocks)
+		return nil, localdb.Damaged("run %d is of height %d and has %d blocks", info.ID, info.Height, info.Blocks)
 	}
 	return &Run{Info: info, store: s}, nil
 }
@@ -113,14 +115,14 @@ func (r *Run) seek(e *RunEntry) (int, error) {
 	return number, nil
 }
 
-// Check reads all of a run and compares it with itself and with its description. Error: ErrDamaged, or the store's.
+// Check reads all of a run and compares it with itself and with its description. Error: localdb.ErrDamaged, or the store's.
 func (r *Run) Check() error {
 	c := check{Run: r}
 	if err := c.visit(r.Height, 0, nil); err != nil {
 		return err
 	}
 	if c.entries != r.Entries || c.seen[0] != r.Blocks {
-		return Damaged("run %d has %d entries in %d blocks, not %d in %d", r.ID, c.entries, c.seen[0], r.Entries, r.Blocks)
+		return localdb.Damaged("run %d has %d entries in %d blocks, not %d in %d", r.ID, c.entries, c.seen[0], r.Entries, r.Blocks)
 	}
 	return nil
 }
@@ -140,12 +142,12 @@ func (c *check) visit(level, number int, fence *RunEntry) error {
 		return err
 	}
 	if number != c.seen[level] || len(list) == 0 || fence != nil && Compare(fence, &list[0]) > 0 {
-		return Damaged("block %d of level %d of run %d is not where it should be", number, level, c.ID)
+		return localdb.Damaged("block %d of level %d of run %d is not where it should be", number, level, c.ID)
 	}
 	c.seen[level]++
 	for i := range list {
 		if c.last != nil && Compare(c.last, &list[i]) >= 0 {
-			return Damaged("block %d of level %d of run %d is out of order", number, level, c.ID)
+			return localdb.Damaged("block %d of level %d of run %d is out of order", number, level, c.ID)
 		}
 		if level == 0 {
 			c.last = &list[i]

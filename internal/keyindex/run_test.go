@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/internal/localdb"
 )
 
 // blocks is a store in memory.
@@ -25,7 +27,7 @@ func (b blocks) put(id int64, data []byte) error {
 func (b blocks) read(id int64) ([]RunEntry, error) {
 	data, there := b[id]
 	if !there {
-		return nil, Damaged("no block %d", id)
+		return nil, localdb.Damaged("no block %d", id)
 	}
 	return Decode(id, data)
 }
@@ -285,7 +287,7 @@ func TestDamagedRuns(t *testing.T) {
 		if err == nil {
 			err = bad.Check()
 		}
-		if !errors.Is(err, ErrDamaged) {
+		if !errors.Is(err, localdb.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -308,7 +310,7 @@ func TestDamagedRuns(t *testing.T) {
 	// What is well made, but in a wrong order.
 	a, b := list[:len(list)/2], list[len(list)/2:]
 	_, turned := keyrunWritten(t, 1, append(slices.Clone(b), a...))
-	if err := turned.Check(); !errors.Is(err, ErrDamaged) {
+	if err := turned.Check(); !errors.Is(err, localdb.ErrDamaged) {
 		t.Errorf("out of order: %v", err)
 	}
 }
@@ -331,7 +333,7 @@ func FuzzDecode(f *testing.F) {
 		x := Encoder{buf: bytes.Clone(body)}
 		list, err := Decode(7, x.Seal(7))
 		if err != nil {
-			if !errors.Is(err, ErrDamaged) {
+			if !errors.Is(err, localdb.ErrDamaged) {
 				t.Fatal(err)
 			}
 			return
@@ -344,7 +346,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || !slices.EqualFunc(list, back, same) {
 			t.Fatalf("%d entries came back as %d: %v", len(list), len(back), err)
 		}
-		if _, err := Decode(8, x.buf); !errors.Is(err, ErrDamaged) {
+		if _, err := Decode(8, x.buf); !errors.Is(err, localdb.ErrDamaged) {
 			t.Fatalf("under another id: %v", err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -174,11 +175,11 @@ func (v *View) query(ctx context.Context, topic record.ID, f func(*lookup) error
 			return err
 		}
 		if number, ok := s.topics[topic]; ok {
-			err = format.Classify(f(s.lookup(number, parts)))
+			err = localdb.Classify(f(s.lookup(number, parts)))
 		} else {
 			err = f(&lookup{parts: parts, topic: noTopic})
 		}
-		if !errors.Is(err, ErrDamaged) {
+		if !errors.Is(err, localdb.ErrDamaged) {
 			v.release(s, nil)
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/sebbroker/seb/internal/localdb"
 )
 
 // spill makes a run of what is recent.
@@ -37,7 +39,7 @@ func (w *follower) tend(ctx context.Context, parts []Partition) (more bool, err 
 	if len(f.merges) == 0 {
 		w.owed = 0
 	} else if err := w.merge(ctx); err != nil {
-		if errors.Is(err, ErrDamaged) || ctx.Err() != nil {
+		if errors.Is(err, localdb.ErrDamaged) || ctx.Err() != nil {
 			return false, err
 		}
 		// It takes room on the disk that taking in what is new does not.

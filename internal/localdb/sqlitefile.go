@@ -31,19 +31,21 @@ type Format struct {
 	ApplicationID, Version uint32
 	// Name is what errors call such a file: "a view's file".
 	Name string
-	// Damaged is what the errors wrap that say that a file must be deleted.
-	Damaged error
 }
 
-func (f *Format) damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{f.Damaged}, args...)...)
+// ErrDamaged says that a file is not as it should be: it must be deleted, and is rebuilt from the log.
+var ErrDamaged = errors.New("local file is damaged")
+
+// Damaged makes an ErrDamaged that says what is wrong.
+func Damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }
 
-// Classify makes f.Damaged of what SQLite says of a file that is not as it should be. Other errors, and nil, stay as they
+// Classify makes ErrDamaged of what SQLite says of a file that is not as it should be. Other errors, and nil, stay as they
 // are.
-func (f *Format) Classify(err error) error {
+func Classify(err error) error {
 	var e *sqlite.Error
-	if !errors.As(err, &e) || errors.Is(err, f.Damaged) {
+	if !errors.As(err, &e) || errors.Is(err, ErrDamaged) {
 		return err
 	}
 	switch e.Code() & 0xff {
@@ -52,7 +54,7 @@ func (f *Format) Classify(err error) error {
 		return err
 	}
 	// An I/O error too: when it is the disk's, making the file anew will fail as well, and that is told.
-	return fmt.Errorf("%w: %w", f.Damaged, err)
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 // headerSize is that of SQLite's file header.
@@ -74,17 +76,17 @@ func (f *Format) CheckHeader(path string) (fresh bool, err error) {
 	}
 	var h [headerSize]byte
 	if _, err := io.ReadFull(file, h[:]); err != nil {
-		return false, f.damaged("header: %v", err)
+		return false, Damaged("header: %v", err)
 	}
 	u32 := func(pos int) uint32 { return binary.BigEndian.Uint32(h[pos:]) }
 	switch {
 	case string(h[:16]) != "SQLite format 3\x00" || u32(68) != f.ApplicationID:
-		return false, f.damaged("not %s", f.Name)
+		return false, Damaged("not %s", f.Name)
 	case u32(60) != f.Version:
-		return false, f.damaged("its format is version %d, not %d", u32(60), f.Version)
+		return false, Damaged("its format is version %d, not %d", u32(60), f.Version)
 	case binary.BigEndian.Uint16(h[16:]) != PageSize, u32(18) != 2<<24|2<<16|0<<8|64, h[22] != 32, h[23] != 32,
 		u32(44) != 4, u32(52) != 0, u32(56) != 1, u32(64) != 0, [20]byte(h[72:92]) != [20]byte{}:
-		return false, f.damaged("its header says what none of ours says")
+		return false, Damaged("its header says what none of ours says")
 	}
 	return false, nil
 }
@@ -96,13 +98,13 @@ type Querier interface {
 }
 
 // CheckPages has SQLite look at the structure of all pages, those of its free list too.
-func (f *Format) CheckPages(ctx context.Context, q Querier) error {
+func CheckPages(ctx context.Context, q Querier) error {
 	var said string
 	if err := q.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&said); err != nil {
 		return err
 	}
 	if said != "ok" {
-		return f.damaged("%s", said)
+		return Damaged("%s", said)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 
 	"github.com/sebbroker/seb/internal/trigger/store"
@@ -144,7 +145,7 @@ func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 	if old != nil {
 		var err error
 		if was, err = definition(tx, old.No); err != nil {
-			return errors.Join(store.ErrDamaged, err)
+			return errors.Join(localdb.ErrDamaged, err)
 		}
 	}
 	d, value, err := resolved(r, stamped)

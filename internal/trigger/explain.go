@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 
 	"github.com/sebbroker/seb/internal/trigger/store"
@@ -86,11 +87,11 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
 	var row rule.Row
 	if err := row.Decode(in.Data, in.Due); err != nil {
-		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
+		return fmt.Errorf("%w: %w", localdb.ErrDamaged, err)
 	}
 	truth, err := r.Truth(&row)
 	if err != nil {
-		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
+		return fmt.Errorf("%w: %w", localdb.ErrDamaged, err)
 	}
 	x.Known, x.True, x.Next, x.Instances = true, truth.True, truth.Next, truth.Instances
 	x.Witness = truth.Witness

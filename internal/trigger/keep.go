@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/trigger/store"
 )
@@ -235,7 +236,7 @@ func (w *worker) saveCopy(ctx context.Context, f *store.File, note snapshot.Note
 	return w.opt.Snapshots.Save(ctx, path, note, only)
 }
 
-// kept takes note of how that has ended. store.ErrDamaged is the file's.
+// kept takes note of how that has ended. localdb.ErrDamaged is the file's.
 func (w *worker) kept(r saved) error {
 	k := &w.keeper
 	k.stop()
@@ -263,7 +264,7 @@ func (w *worker) unsaved(err error) error {
 	k := &w.keeper
 	k.next = w.opt.Now().Add(min(w.look()<<min(k.failures, 10), w.opt.Sizes.SaveEvery))
 	k.failures++
-	if errors.Is(err, store.ErrDamaged) {
+	if errors.Is(err, localdb.ErrDamaged) {
 		return err
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
 )
@@ -65,12 +66,12 @@ func (w *worker) checkCursors(ctx context.Context) error {
 	for i, id := range w.topics {
 		for part, span := range w.pos.Topics[i] {
 			if c := w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}]; c.Next > span.Next {
-				return fmt.Errorf("%w: offset %d was read, the log ends at %d", store.ErrDamaged, c.Next-1, span.Next)
+				return fmt.Errorf("%w: offset %d was read, the log ends at %d", localdb.ErrDamaged, c.Next-1, span.Next)
 			}
 		}
 	}
 	if _, read := w.cursors[store.CursorKey{Topic: w.topics[0]}]; !read && len(w.live) > 0 {
-		return fmt.Errorf("%w: the topic of definitions is not the one that was read", store.ErrDamaged)
+		return fmt.Errorf("%w: the topic of definitions is not the one that was read", localdb.ErrDamaged)
 	}
 	return nil
 }

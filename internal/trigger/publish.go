@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -210,7 +211,7 @@ func (e *Follower) Query(f func(q store.Queries) error) error {
 		return ErrUnavailable
 	}
 	err := f(e.file.Queries)
-	if errors.Is(err, store.ErrDamaged) {
+	if errors.Is(err, localdb.ErrDamaged) {
 		e.mu.Lock()
 		e.broken = err
 		e.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 )
@@ -137,7 +138,7 @@ func encodeRow(w *rule.Row) store.Inst { return store.Inst{Due: w.Due, Data: w.E
 
 func decodeRow(w *rule.Row, in *store.Inst) error {
 	if err := w.Decode(in.Data, in.Due); err != nil {
-		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
+		return fmt.Errorf("%w: %w", localdb.ErrDamaged, err)
 	}
 	return nil
 }

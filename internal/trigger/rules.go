@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -138,7 +139,7 @@ func (w *worker) rule(tx *store.Tx, l *live) (*rule.Rule, error) {
 			r, err = rule.Compile(d)
 		}
 		if err != nil {
-			return nil, errors.Join(store.ErrDamaged, err)
+			return nil, errors.Join(localdb.ErrDamaged, err)
 		}
 		r.Bind(l.Events)
 	}

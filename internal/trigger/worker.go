@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -145,7 +146,7 @@ func (w *worker) fail(ctx context.Context, err error) time.Duration {
 	w.met.failures.Inc()
 	first := w.trouble.times == 0
 	wait := w.trouble.again(w.opt.Now(), w.opt.Sizes)
-	if errors.Is(err, store.ErrDamaged) {
+	if errors.Is(err, localdb.ErrDamaged) {
 		w.met.rebuilds.Inc()
 		w.opt.Logger.Warn("the file of triggers is made anew, from a snapshot or the log", "path", w.opt.Path, "err", err)
 		w.keeper.refuse()
@@ -210,11 +211,11 @@ func (w *worker) load(ctx context.Context) error {
 		}
 		d, err := rule.ParseDefinition([]byte(g.ID), g.Def)
 		if err != nil {
-			return errors.Join(store.ErrDamaged, err)
+			return errors.Join(localdb.ErrDamaged, err)
 		}
 		l, err := w.newLive(g, &d)
 		if err != nil {
-			return errors.Join(store.ErrDamaged, err)
+			return errors.Join(localdb.ErrDamaged, err)
 		}
 		if l.due, err = w.f.FirstDue(ctx, no); err != nil {
 			return err
@@ -228,7 +229,7 @@ func (w *worker) sameLog() error {
 	for k, c := range w.cursors {
 		now := w.opt.Log.Origin(k.Topic, k.Partition, c.Next-1)
 		if c.Next > 0 && !c.Origin.IsZero() && !now.IsZero() && now != c.Origin {
-			return errors.Join(store.ErrDamaged, errors.New("it was made from records that are no more"))
+			return errors.Join(localdb.ErrDamaged, errors.New("it was made from records that are no more"))
 		}
 	}
 	return nil

@@ -2,17 +2,10 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
+
+	"github.com/sebbroker/seb/internal/localdb"
 )
-
-// ErrDamaged says that a file is not as it should be. It is deleted and made anew from the log.
-var ErrDamaged = errors.New("damaged")
-
-func damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
-}
 
 // check looks at the structure of all pages, the tables, and whose file it is. The sums of rows are checked when they are
 // read.
@@ -24,7 +17,7 @@ func (f *File) check(ctx context.Context, cluster string) error {
 			return err
 		}
 		if tables = append(tables, text); len(tables) > len(schema) {
-			return damaged("it has more than %d tables and indexes", len(schema))
+			return localdb.Damaged("it has more than %d tables and indexes", len(schema))
 		}
 		return nil
 	}, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'")
@@ -33,20 +26,20 @@ func (f *File) check(ctx context.Context, cluster string) error {
 	}
 	slices.Sort(tables) // a copy has them in another order
 	if !slices.Equal(tables, slices.Sorted(slices.Values(schema))) {
-		return damaged("its tables are others")
+		return localdb.Damaged("its tables are others")
 	}
-	if err := format.CheckPages(ctx, f.w); err != nil {
+	if err := localdb.CheckPages(ctx, f.w); err != nil {
 		return err
 	}
 	var of string
 	if err := f.w.QueryRowContext(ctx, "SELECT cluster, floor FROM meta WHERE id = 1").Scan(&of, &f.floor); err != nil {
-		return damaged("meta: %v", err)
+		return localdb.Damaged("meta: %v", err)
 	}
 	if of != cluster {
-		return damaged("it is of cluster %s, not %s", of, cluster)
+		return localdb.Damaged("it is of cluster %s, not %s", of, cluster)
 	}
 	if err := f.w.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM fire").Scan(&f.tx.seq); err != nil {
-		return damaged("firings: %v", err)
+		return localdb.Damaged("firings: %v", err)
 	}
 	return nil
 }

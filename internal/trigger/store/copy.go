@@ -14,24 +14,24 @@ const copyShare = 8
 
 // Copy writes what is committed now to another file, which must not be there, and reads all of that. What was deleted is not
 // in it. It may run beside Update, which goes on; until it is done the write-ahead log only grows. Whoever calls it deletes
-// the copy (Remove), after an error too. ErrDamaged says that something in the file itself is not right.
+// the copy (Remove), after an error too. localdb.ErrDamaged says that something in the file itself is not right.
 func (f *File) Copy(ctx context.Context, to string) error {
 	err := f.copyTo(ctx, to)
-	if !errors.Is(err, ErrDamaged) {
+	if !errors.Is(err, localdb.ErrDamaged) {
 		return err
 	}
 	if own := f.checkRows(ctx); own != nil {
 		return own
 	}
-	if own := format.CheckPages(ctx, f.rdb); own != nil {
-		return format.Classify(own)
+	if own := localdb.CheckPages(ctx, f.rdb); own != nil {
+		return localdb.Classify(own)
 	}
 	return fmt.Errorf("the file is right, and its copy is not: %v", err)
 }
 
 func (f *File) copyTo(ctx context.Context, to string) error {
 	if err := f.vacuumInto(ctx, to); err != nil {
-		return format.Classify(err)
+		return localdb.Classify(err)
 	}
 	c, err := Open(ctx, Options{Path: to, Cluster: f.cluster, CacheBytes: f.cache / copyShare, Unsafe: true})
 	if err != nil {
@@ -79,7 +79,7 @@ func (q Queries) checkRows(ctx context.Context) error {
 		var data sql.RawBytes
 		var due sql.NullInt64
 		if err := scan(&k.Trigger, &entity, &k.Partition, &due, &data); err != nil {
-			return damaged("instance: %v", err)
+			return localdb.Damaged("instance: %v", err)
 		}
 		k.Entity = string(entity)
 		_, err := k.open(due, data)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
@@ -118,7 +119,7 @@ func TestCopyReadsAll(t *testing.T) {
 			if _, err := f.w.ExecContext(t.Context(), change); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.Copy(t.Context(), filepath.Join(dir, "b.db")); !errors.Is(err, ErrDamaged) {
+			if err := f.Copy(t.Context(), filepath.Join(dir, "b.db")); !errors.Is(err, localdb.ErrDamaged) {
 				t.Fatalf("%v", err)
 			}
 		})
@@ -137,7 +138,7 @@ func TestCopyIsGivenUp(t *testing.T) {
 	fillInsts(t, f, 1000, 30_000) // it goes on
 	for _, after := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(t.Context(), after)
-		if err := f.Copy(ctx, filepath.Join(dir, "b.db")); err != nil && (ctx.Err() == nil || errors.Is(err, ErrDamaged)) {
+		if err := f.Copy(ctx, filepath.Join(dir, "b.db")); err != nil && (ctx.Err() == nil || errors.Is(err, localdb.ErrDamaged)) {
 			t.Fatalf("%v", err)
 		}
 		cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -45,10 +46,10 @@ func (c *conn) cursors(ctx context.Context) (map[CursorKey]Cursor, error) {
 		var topic, origin []byte
 		var sum int64
 		if err := scan(&k.Reader, &topic, &k.Partition, &c.Next, &c.Clock, &origin, &sum); err != nil {
-			return damaged("cursor: %v", err)
+			return localdb.Damaged("cursor: %v", err)
 		}
 		if copy(k.Topic[:], topic) != len(topic) || copy(c.Origin[:], origin) != len(origin) || sum != k.sum(&c) {
-			return damaged("cursor")
+			return localdb.Damaged("cursor")
 		}
 		all[k] = c
 		return nil

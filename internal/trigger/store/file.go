@@ -25,7 +25,7 @@ const (
 )
 
 var format = &localdb.Format{
-	ApplicationID: applicationID, Version: Schema, Name: "a file of triggers", Damaged: ErrDamaged,
+	ApplicationID: applicationID, Version: Schema, Name: "a file of triggers",
 }
 
 // schema is what the file holds, statement by statement.
@@ -79,7 +79,7 @@ type File struct {
 	floor int64
 }
 
-// Open opens a file, or makes it if there is none. An error that is ErrDamaged says that it must be deleted (Remove).
+// Open opens a file, or makes it if there is none. An error that is localdb.ErrDamaged says that it must be deleted (Remove).
 func Open(ctx context.Context, o Options) (f *File, err error) {
 	if o.CacheBytes <= 0 {
 		o.CacheBytes = cacheBytes
@@ -87,7 +87,7 @@ func Open(ctx context.Context, o Options) (f *File, err error) {
 	f = &File{path: o.Path, cluster: o.Cluster, cache: o.CacheBytes}
 	defer func() {
 		if err != nil {
-			err = errors.Join(format.Classify(err), f.Close())
+			err = errors.Join(localdb.Classify(err), f.Close())
 			f = nil
 		}
 	}()
@@ -148,11 +148,11 @@ func (f *File) create(ctx context.Context, cluster string) error {
 }
 
 // Update runs change in a transaction. If it returns an error nothing was changed, and what was read from the file is to
-// be forgotten; ErrDamaged says that the file is to be deleted.
+// be forgotten; localdb.ErrDamaged says that the file is to be deleted.
 func (f *File) Update(ctx context.Context, change func(tx *Tx) error) error {
 	ctx = context.WithoutCancel(ctx) // it is short, and half of one would stay open
 	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return fmt.Errorf("begin: %w", format.Classify(err))
+		return fmt.Errorf("begin: %w", localdb.Classify(err))
 	}
 	f.tx.ctx = ctx
 	err := change(&f.tx)
@@ -162,7 +162,7 @@ func (f *File) Update(ctx context.Context, change func(tx *Tx) error) error {
 	if err != nil {
 		// It may be over already. If it can not be ended, the next one can not begin, which ends the file.
 		_, _ = f.w.ExecContext(ctx, "ROLLBACK")
-		return fmt.Errorf("transaction: %w", format.Classify(err))
+		return fmt.Errorf("transaction: %w", localdb.Classify(err))
 	}
 	return nil
 }
@@ -228,19 +228,19 @@ func (c *conn) close() error {
 func (c *conn) query(ctx context.Context, row func(scan func(...any) error) error, text string, args ...any) error {
 	s, err := c.stmt(ctx, text)
 	if err != nil {
-		return format.Classify(err)
+		return localdb.Classify(err)
 	}
 	rows, err := s.QueryContext(ctx, args...)
 	if err != nil {
-		return format.Classify(err)
+		return localdb.Classify(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		if err := row(rows.Scan); err != nil {
-			return format.Classify(err)
+			return localdb.Classify(err)
 		}
 	}
-	return format.Classify(rows.Err())
+	return localdb.Classify(rows.Err())
 }
 
 func (c *conn) exec(ctx context.Context, text string, args ...any) (int64, error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
 )
@@ -59,14 +60,14 @@ func (c *conn) fires(ctx context.Context, where string, args ...any) (list []Fir
 		var id, entity, data []byte
 		var sum int64
 		if err := scan(&x.Seq, &id, &x.Trigger, &entity, &data, &sum); err != nil {
-			return damaged("firing: %v", err)
+			return localdb.Damaged("firing: %v", err)
 		}
 		x.Entity = string(entity)
 		if copy(x.ID[:], id) != len(id) || sum != x.sum(data) {
-			return damaged("firing %d", x.Seq)
+			return localdb.Damaged("firing %d", x.Seq)
 		}
 		if err := json.Unmarshal(data, &x); err != nil {
-			return damaged("firing %d: %v", x.Seq, err)
+			return localdb.Damaged("firing %d: %v", x.Seq, err)
 		}
 		list = append(list, x)
 		return nil

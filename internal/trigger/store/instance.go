@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -41,11 +42,11 @@ func (k *InstKey) sum(in *Inst) uint32 {
 // open takes the checksum off.
 func (k *InstKey) open(due sql.NullInt64, data []byte) (Inst, error) {
 	if len(data) < 4 {
-		return Inst{}, damaged("instance of %d bytes", len(data))
+		return Inst{}, localdb.Damaged("instance of %d bytes", len(data))
 	}
 	in := Inst{Due: due.Int64, Data: data[:len(data)-4]}
 	if binary.LittleEndian.Uint32(data[len(data)-4:]) != k.sum(&in) {
-		return Inst{}, damaged("instance of trigger %d", k.Trigger)
+		return Inst{}, localdb.Damaged("instance of trigger %d", k.Trigger)
 	}
 	return in, nil
 }

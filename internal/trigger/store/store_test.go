@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
 )
@@ -194,7 +195,7 @@ func TestDamageIsFound(t *testing.T) {
 			t.Fatalf("%s changes nothing", c.change)
 		}
 		db.Close()
-		if err := c.read(open(t, path)); !errors.Is(err, ErrDamaged) {
+		if err := c.read(open(t, path)); !errors.Is(err, localdb.ErrDamaged) {
 			t.Errorf("%s: %v", c.change, err)
 		}
 	}
@@ -203,13 +204,13 @@ func TestDamageIsFound(t *testing.T) {
 func TestFilesOfOthersAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "triggers.db")
 	open(t, path).Close()
-	if _, err := Open(t.Context(), Options{Path: path, Cluster: "two"}); !errors.Is(err, ErrDamaged) {
+	if _, err := Open(t.Context(), Options{Path: path, Cluster: "two"}); !errors.Is(err, localdb.ErrDamaged) {
 		t.Errorf("of another cluster: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("no database"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Options{Path: path, Cluster: "one"}); !errors.Is(err, ErrDamaged) {
+	if _, err := Open(t.Context(), Options{Path: path, Cluster: "one"}); !errors.Is(err, localdb.ErrDamaged) {
 		t.Errorf("of something else: %v", err)
 	}
 	if err := Remove(path); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -50,10 +51,10 @@ func (c *conn) trigger(ctx context.Context, where string, no int64) (found *Trig
 		var g Trigger
 		var sum int64
 		if err := scan(&g.No, &g.ID, &g.Version, &g.Status, &g.Def, &sum); err != nil {
-			return damaged("trigger: %v", err)
+			return localdb.Damaged("trigger: %v", err)
 		}
 		if sum != g.sum() {
-			return damaged("trigger %d", g.No)
+			return localdb.Damaged("trigger %d", g.No)
 		}
 		found = &g
 		return nil
@@ -68,7 +69,7 @@ func (t *Tx) SetStatus(no int64, status Status) error {
 		return err
 	}
 	if g == nil {
-		return damaged("trigger %d is not there", no)
+		return localdb.Damaged("trigger %d is not there", no)
 	}
 	g.Status = status
 	return t.PutTrigger(g)
