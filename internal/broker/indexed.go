@@ -6,19 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
-
-// IndexedPartition is a partition of a topic whose key-index is on, as committed.
-type IndexedPartition struct {
-	Topic       record.ID
-	Partition   uint32
-	Start, Next int64
-	// Clean is the offset below which each key stands once, Swept that below which there are no tombstones, Sweepable that
-	// below which they may go, or are gone.
-	Clean, Swept, Sweepable int64
-}
 
 // Cluster is the id of the bucket's cluster.
 func (b *Broker) Cluster() (id record.ID) {
@@ -40,7 +31,7 @@ func (b *Broker) IndexedTopics() (ids []record.ID, known bool) {
 }
 
 // Indexed lists the partitions of those of the given topics that are there with their key-index on, topic by topic.
-func (b *Broker) Indexed(topics ...record.ID) (list []IndexedPartition) {
+func (b *Broker) Indexed(topics ...record.ID) (list []follow.Partition) {
 	b.log.Read(func(s *state.State) {
 		for _, id := range topics {
 			if t := s.Topic(id); t != nil {
@@ -70,14 +61,14 @@ func (b *Broker) RecordCount(topics ...record.ID) (n int64) {
 // clockMargin is how much earlier than its time a tombstone is taken to be able to go: clocks differ.
 const clockMargin = 2 * time.Minute
 
-func (b *Broker) appendIndexed(list []IndexedPartition, t *state.Topic) []IndexedPartition {
+func (b *Broker) appendIndexed(list []follow.Partition, t *state.Topic) []follow.Partition {
 	settings := state.Resolve(t.Settings)
 	if !settings.KeyIndex {
 		return list
 	}
 	before := b.opt.Now().Add(clockMargin - settings.DeleteRetentionTime).UnixMicro()
 	for i, p := range t.Partitions.All() {
-		list = append(list, IndexedPartition{
+		list = append(list, follow.Partition{
 			Topic: t.ID, Partition: uint32(i), Start: p.Start, Next: p.Next, Clean: p.Clean, Swept: p.Swept,
 			Sweepable: max(p.Swept, p.Sweepable(before)),
 		})

@@ -1,33 +1,30 @@
 package broker
 
 import (
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
-// OffsetSpan says that offsets [Start, Next) of a partition are there.
-type OffsetSpan struct{ Start, Next int64 }
-
-// Position is the append time (µs) of the newest committed slot, and the partitions of topics as that slot left them, by
-// number; none of a topic that is not there. All is of one moment: what is committed later has a later append time. known is
-// false while no state is known.
-func (b *Broker) Position(topics ...record.ID) (appendTime int64, spans [][]OffsetSpan, known bool) {
-	spans = make([][]OffsetSpan, len(topics))
+// Position is the newest committed slot with the partitions of topics as that slot left them. known is false while no state is
+// known.
+func (b *Broker) Position(topics ...record.ID) (p follow.Position, known bool) {
+	p.Topics = make([][]follow.Span, len(topics))
 	b.log.Read(func(s *state.State) {
-		known, appendTime = true, s.AppendTime
+		known, p.Time = true, s.AppendTime
 		for i, id := range topics {
 			t := s.Topic(id)
 			if t == nil {
 				continue
 			}
-			spans[i] = make([]OffsetSpan, t.Partitions.Len())
-			for j, p := range t.Partitions.All() {
-				spans[i][j] = OffsetSpan{p.Start, p.Next}
+			p.Topics[i] = make([]follow.Span, t.Partitions.Len())
+			for j, q := range t.Partitions.All() {
+				p.Topics[i][j] = follow.Span{Start: q.Start, Next: q.Next}
 			}
 		}
 	})
-	return appendTime, spans, known
+	return p, known
 }
 
 // TopicRef says how to find a topic, and what its records' timestamps are.

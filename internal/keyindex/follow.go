@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
 )
@@ -17,7 +18,7 @@ import (
 // more than a billion records.
 const mergeShare = 7
 
-// follower keeps the file in step with the log. One goroutine runs it.
+// follower keeps the file in step with the log. The loop runs it.
 type follower struct {
 	*View
 	f         *file // nil while none is open
@@ -25,63 +26,12 @@ type follower struct {
 	nextTopic uint32
 	checked   bool // positions have been compared with the log's epochs
 	batch     batch
-	settled   int64                // that of the partition that is being read, before
-	failed    map[partKey]*failure // partitions that could not be read
-	trouble   failure              // with the file
-	unmerged  failure              // with merging
-	owed      int                  // entries to be merged
-	wasteAt   time.Time            // when waste was last looked at
-	compact   int64                // entries after the last merge of all
-}
-
-// failure is something that is tried again later, and later each time.
-type failure struct {
-	times int
-	until time.Time
-}
-
-func (x *failure) again(s *sizes) time.Duration {
-	d := min(s.retryMin<<min(x.times, 10), s.retryMax)
-	x.times++
-	x.until = time.Now().Add(d)
-	return d
-}
-
-// forget is a call of Forget.
-type forget struct {
-	topic   record.ID
-	entries []RunEntry
-	done    chan error // capacity 1
-}
-
-func newFollower(v *View) *follower {
-	return &follower{View: v, failed: map[partKey]*failure{}}
-}
-
-// forever is a time that no broker runs.
-const forever = 1 << 62
-
-func (w *follower) run(ctx context.Context) {
-	defer close(w.done)
-	defer w.shut(ErrClosed)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		wait := w.turn(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		timer.Reset(wait)
-		select {
-		case <-w.opt.Log.Changed():
-		case <-w.wake:
-		case <-timer.C:
-		case x := <-w.forgets:
-			x.done <- w.forget(ctx, x)
-		case <-ctx.Done():
-			return
-		}
-	}
+	settled   int64                     // that of the partition that is being read, before
+	failed    map[partKey]*follow.Retry // partitions that could not be read
+	unmerged  follow.Retry              // with merging
+	owed      int                       // entries to be merged
+	wasteAt   time.Time                 // when waste was last looked at
+	compact   int64                     // entries after the last merge of all
 }
 
 // shut withdraws the file and closes it.
@@ -95,33 +45,29 @@ func (w *follower) shut(err error) {
 	w.f = nil
 }
 
-// turn does some of what there is to do and returns how long there is nothing more.
-func (w *follower) turn(ctx context.Context) time.Duration {
-	if d := time.Until(w.trouble.until); d > 0 {
-		return d
-	}
+// Close closes the file at the end.
+func (w *follower) Close() { w.shut(ErrClosed) }
+
+// Work is a turn of the loop.
+func (w *follower) Work(ctx context.Context) (wait time.Duration, err error) {
 	if err := w.damage(); err != nil {
-		return w.fail(ctx, err)
+		return 0, err
 	}
 	parts, known := w.opt.Log.Partitions()
 	if !known || len(parts) == 0 && w.f == nil {
-		return forever
+		return follow.Idle, nil
 	}
 	if w.f == nil {
 		if err := w.open(ctx); err != nil {
-			return w.fail(ctx, err)
+			return 0, err
 		}
 	}
-	wait, err := w.work(ctx, parts)
-	if err != nil {
-		return w.fail(ctx, err)
-	}
-	if wait > 0 {
-		w.trouble.times = 0
+	if wait, err = w.work(ctx, parts); err != nil {
+		return 0, err
 	}
 	w.met.entries.Store(w.f.entries())
 	w.met.runs.Store(int64(len(w.f.runs)))
-	return wait
+	return wait, nil
 }
 
 // damage is what queries have found.
@@ -131,34 +77,16 @@ func (w *follower) damage() error {
 	return w.broken
 }
 
-// fail handles an error: a damaged file is given up and made anew in the next turn.
-func (w *follower) fail(ctx context.Context, err error) time.Duration {
-	if ctx.Err() != nil {
-		return 0
-	}
-	again := w.trouble.times > 0
-	wait := w.trouble.again(w.opt.sizes)
+// Failed closes a damaged file. Queries wait for the rebuilt one, and hear of any other error that leaves no file.
+func (w *follower) Failed(err error, rebuilt bool) {
 	if errors.Is(err, localdb.ErrDamaged) {
 		w.shut(nil)
-		if err := w.discard(err); err == nil && !again {
-			w.trouble.until = time.Time{}
-			return 0
-		}
+		w.met.rebuilds.Inc()
+		w.opt.Logger.Warn("the view of keys is made anew from the log", "path", w.opt.Path, "err", err)
 	}
-	if !again {
-		w.opt.Logger.Error("the view of keys can not be written", "path", w.opt.Path, "err", err)
-	}
-	if w.f == nil {
+	if w.f == nil && !rebuilt {
 		w.withdraw(fmt.Errorf("%w: %w", ErrUnavailable, err))
 	}
-	return wait
-}
-
-// discard deletes a damaged file.
-func (w *follower) discard(why error) error {
-	w.met.rebuilds.Inc()
-	w.opt.Logger.Warn("the view of keys is made anew from the log", "path", w.opt.Path, "err", why)
-	return localdb.Remove(w.opt.Path)
 }
 
 // open opens the file, or makes it.
@@ -167,12 +95,6 @@ func (w *follower) open(ctx context.Context) error {
 		return err
 	}
 	f, err := openFile(ctx, &w.opt)
-	if errors.Is(err, localdb.ErrDamaged) && ctx.Err() == nil {
-		if err := w.discard(err); err != nil {
-			return err
-		}
-		f, err = openFile(ctx, &w.opt)
-	}
 	if err != nil {
 		return err
 	}
@@ -185,7 +107,7 @@ func (w *follower) open(ctx context.Context) error {
 }
 
 // work brings the file a step nearer to the log.
-func (w *follower) work(ctx context.Context, parts []Partition) (wait time.Duration, err error) {
+func (w *follower) work(ctx context.Context, parts []follow.Partition) (wait time.Duration, err error) {
 	fresh := !w.checked
 	if err := w.reconcile(ctx, parts); err != nil {
 		return 0, err
@@ -205,7 +127,7 @@ func (w *follower) work(ctx context.Context, parts []Partition) (wait time.Durat
 }
 
 // reconcile gives new topics a number, and takes away those that are no longer there or are not the ones that were read.
-func (w *follower) reconcile(ctx context.Context, parts []Partition) error {
+func (w *follower) reconcile(ctx context.Context, parts []follow.Partition) error {
 	topics, n := w.topics, 0
 	var strange map[record.ID]bool // topics to be read again
 	change := func() map[record.ID]uint32 {
@@ -246,7 +168,7 @@ func (w *follower) reconcile(ctx context.Context, parts []Partition) error {
 }
 
 // strange says why what was read of a partition is not what is there.
-func (w *follower) strange(p *Partition) string {
+func (w *follower) strange(p *follow.Partition) string {
 	pos, ok := w.f.positions[partKey{p.Topic, p.Partition}]
 	switch {
 	case !ok:
@@ -255,18 +177,18 @@ func (w *follower) strange(p *Partition) string {
 		return fmt.Sprintf("offset %d was read, the log ends at %d", pos.next-1, p.Next)
 	case pos.unsettled(p):
 		return fmt.Sprintf("was read up to offset %d, tombstones up to %d may be gone since", pos.next, p.Sweepable)
-	case w.checked || pos.origin.IsZero():
+	case w.checked:
 		return ""
 	}
-	now := w.opt.Log.Origin(p.Topic, p.Partition, pos.next-1)
-	if now.IsZero() || now == pos.origin {
+	now, same := follow.SameOrigin(w.opt.Log, p.Topic, p.Partition, pos.next, pos.origin)
+	if same {
 		return ""
 	}
 	return fmt.Sprintf("offset %d was read of epoch %s and is of %s", pos.next-1, pos.origin, now)
 }
 
 // drop leaves only topics that are there.
-func (w *follower) drop(topics map[record.ID]uint32, parts []Partition) {
+func (w *follower) drop(topics map[record.ID]uint32, parts []follow.Partition) {
 	there := map[record.ID]bool{}
 	for i := range parts {
 		there[parts[i].Topic] = true
@@ -293,16 +215,18 @@ func (w *follower) retopic(ctx context.Context, topics map[record.ID]uint32, str
 }
 
 // forget marks entries as gone.
-func (w *follower) forget(ctx context.Context, x *forget) error {
+func (w *follower) forget(ctx context.Context, gone []RunEntry) error {
 	if w.f == nil {
 		return nil // a new file will not have them
 	}
-	p := &progress{entries: Sort(x.entries)}
-	if err := w.f.ingest(ctx, p, w.nextTopic); err != nil {
-		if errors.Is(err, localdb.ErrDamaged) {
-			w.fail(ctx, err)
-			return nil
-		}
+	p := &progress{entries: Sort(gone)}
+	switch err := w.f.ingest(ctx, p, w.nextTopic); {
+	case errors.Is(err, localdb.ErrDamaged):
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.breakLocked(err)
+		return nil
+	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	w.publish(w.f, w.topics, p)

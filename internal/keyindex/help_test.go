@@ -17,6 +17,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/goleak"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -196,7 +197,7 @@ func (p *aPartition) each(f func(*record.Record)) {
 
 func (l *aLog) Cluster() record.ID { return l.cluster }
 
-func (l *aLog) Partitions() (list []Partition, known bool) {
+func (l *aLog) Partitions() (list []follow.Partition, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range l.topics {
@@ -205,7 +206,7 @@ func (l *aLog) Partitions() (list []Partition, known bool) {
 	return list, true
 }
 
-func (l *aLog) Topic(id record.ID) []Partition {
+func (l *aLog) Topic(id record.ID) []follow.Partition {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t := l.topicLocked(id); t != nil {
@@ -214,12 +215,12 @@ func (l *aLog) Topic(id record.ID) []Partition {
 	return nil
 }
 
-func (t *aTopic) list() (list []Partition) {
+func (t *aTopic) list() (list []follow.Partition) {
 	if !t.indexed {
 		return nil
 	}
 	for i, p := range t.parts {
-		list = append(list, Partition{
+		list = append(list, follow.Partition{
 			Topic: t.id, Partition: uint32(i), Start: p.start, Next: p.next, Clean: p.clean, Swept: p.swept, Sweepable: p.swept,
 		})
 	}
@@ -250,24 +251,24 @@ func (l *aLog) Origin(id record.ID, part uint32, offset int64) record.ID {
 	return record.ID{}
 }
 
-func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (Batches, error) {
+func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id == l.bad {
-		return Batches{}, l.err
+		return follow.Batches{}, l.err
 	}
 	t := l.topicLocked(id)
 	if t == nil {
-		return Batches{}, errors.New("unknown topic")
+		return follow.Batches{}, errors.New("unknown topic")
 	}
 	p := t.parts[part]
 	if offset < p.start {
-		return Batches{}, errors.New("below start")
+		return follow.Batches{}, errors.New("below start")
 	}
 	i, _ := slices.BinarySearchFunc(p.batches, offset, func(b record.Batch, o int64) int {
 		return cmp.Compare(b.BaseOffset()+b.Span()-1, o)
 	})
-	var out Batches
+	var out follow.Batches
 	for size := 0; i < len(p.batches) && (size == 0 || size+p.batches[i].Len() <= bytesMax); i++ {
 		out.Parts = append(out.Parts, p.batches[i])
 		size += p.batches[i].Len()
@@ -323,7 +324,7 @@ func (v *testView) logged() string {
 var small = sizes{
 	batchEntries: 200, batchBytes: 10 << 10, recentEntries: 500, recentBytes: 20 << 10, mergeSlice: 100, sweepBlocks: 2,
 	wasteEvery: time.Millisecond, wasteMin: 1000, readerCache: 8 << 10, synchronous: "OFF",
-	retryMin: time.Millisecond, retryMax: 10 * time.Millisecond,
+	retry: follow.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond},
 }
 
 func open(t testing.TB, path string, l Log) *testView {

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/sebbroker/seb/internal/follow"
 )
 
 // listBytes bounds the keys of one List.
@@ -14,7 +16,7 @@ const listBytes = 4 << 20
 type lookup struct {
 	sources []Source // oldest first
 	topic   uint32
-	parts   []Partition // as committed, by number
+	parts   []follow.Partition // as committed, by number
 }
 
 // bounds of a partition; nothing of one that is not there is to be seen.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -40,8 +41,8 @@ func (b *batch) key(key []byte) []byte {
 }
 
 // read takes in what is new in the partitions, some of each.
-func (w *follower) read(ctx context.Context, parts []Partition) (wait time.Duration, err error) {
-	wait = forever
+func (w *follower) read(ctx context.Context, parts []follow.Partition) (wait time.Duration, err error) {
+	wait = follow.Idle
 	for i := range parts {
 		p := &parts[i]
 		key := partKey{p.Topic, p.Partition}
@@ -50,7 +51,7 @@ func (w *follower) read(ctx context.Context, parts []Partition) (wait time.Durat
 			continue
 		}
 		if x := w.failed[key]; x != nil {
-			if d := time.Until(x.until); d > 0 {
+			if d := x.Left(time.Now(), w.opt.sizes.retry); d > 0 {
 				wait = min(wait, d)
 				continue
 			}
@@ -79,12 +80,12 @@ func (w *follower) unread(ctx context.Context, key partKey, err error) time.Dura
 	}
 	x := w.failed[key]
 	if x == nil {
-		x = &failure{}
+		x = &follow.Retry{}
 		w.failed[key] = x
 		w.opt.Logger.Warn("keys of a partition can not be read, and are tried again", "topic", key.topic.String(),
 			"partition", key.partition, "err", err)
 	}
-	return x.again(w.opt.sizes)
+	return x.Again(time.Now(), w.opt.sizes.retry)
 }
 
 // fileError is an error of the file, not of the log.
@@ -92,19 +93,17 @@ type fileError struct{ error }
 
 // unsettled says whether tombstones that were not read may be gone, whose keys the view takes for alive since: what they
 // have deleted was read before they were behind it.
-func (pos *position) unsettled(p *Partition) bool {
+func (pos *position) unsettled(p *follow.Partition) bool {
 	return pos.next < p.Sweepable && pos.settled < p.Sweepable
 }
 
 // readPartition reads some of a partition from an offset on, and returns the offset after it.
-func (w *follower) readPartition(ctx context.Context, p *Partition, from int64) (next int64, err error) {
+func (w *follower) readPartition(ctx context.Context, p *follow.Partition, from int64) (next int64, err error) {
 	b, err := w.opt.Log.Read(ctx, p.Topic, p.Partition, from, readBytes)
 	if err != nil {
 		return from, err
 	}
-	if b.Release != nil {
-		defer b.Release()
-	}
+	defer b.Release()
 	pos, ok := w.f.positions[partKey{p.Topic, p.Partition}]
 	if !ok {
 		pos = position{settled: p.Sweepable}
@@ -114,26 +113,22 @@ func (w *follower) readPartition(ctx context.Context, p *Partition, from int64) 
 	}
 	next = from
 	var r record.Reader
-	for _, part := range b.Parts {
-		for len(part) > 0 {
-			one, rest, err := record.Split(part)
-			if err != nil {
-				return next, err
-			}
-			part = rest
-			end := one.BaseOffset() + one.Span()
-			if end <= next {
-				continue
-			}
-			if one.BaseOffset() > next {
-				return next, fmt.Errorf("batch at offset %d where %d should be", one.BaseOffset(), next)
-			}
-			if err := w.readBatch(ctx, p, &r, one, next); err != nil {
-				return next, err
-			}
-			next = end
-			w.reached(p, next)
+	for one, err := range b.All() {
+		if err != nil {
+			return next, err
 		}
+		end := one.BaseOffset() + one.Span()
+		if end <= next {
+			continue
+		}
+		if one.BaseOffset() > next {
+			return next, fmt.Errorf("batch at offset %d where %d should be", one.BaseOffset(), next)
+		}
+		if err := w.readBatch(ctx, p, &r, one, next); err != nil {
+			return next, err
+		}
+		next = end
+		w.reached(p, next)
 	}
 	if next == from {
 		return from, errors.New("nothing at an offset that is committed")
@@ -143,7 +138,7 @@ func (w *follower) readPartition(ctx context.Context, p *Partition, from int64) 
 
 // recheck looks at a partition again after a read: what is known of it then is no older than what was read. It says whether
 // what was read is of no use.
-func (w *follower) recheck(p *Partition, pos *position) bool {
+func (w *follower) recheck(p *follow.Partition, pos *position) bool {
 	now := w.opt.Log.Topic(p.Topic)
 	if int(p.Partition) >= len(now) || pos.unsettled(&now[p.Partition]) {
 		return true
@@ -154,7 +149,7 @@ func (w *follower) recheck(p *Partition, pos *position) bool {
 }
 
 // readBatch takes in the records of one batch from an offset on.
-func (w *follower) readBatch(ctx context.Context, p *Partition, r *record.Reader, one record.Batch, from int64) error {
+func (w *follower) readBatch(ctx context.Context, p *follow.Partition, r *record.Reader, one record.Batch, from int64) error {
 	number := w.topics[p.Topic]
 	for r.Reset(one, from); r.Next(); {
 		rec := r.Record()
@@ -179,7 +174,7 @@ func (w *follower) readBatch(ctx context.Context, p *Partition, r *record.Reader
 }
 
 // reached notes how far a partition was read.
-func (w *follower) reached(p *Partition, next int64) {
+func (w *follower) reached(p *follow.Partition, next int64) {
 	if w.batch.moved == nil {
 		w.batch.moved = map[partKey]position{}
 	}

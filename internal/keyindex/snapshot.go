@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
 )
@@ -125,7 +126,7 @@ func (v *View) acquire(ctx context.Context) (*snapshot, error) {
 		}
 		select {
 		case <-opened:
-		case <-v.done:
+		case <-v.loop.Done():
 			return nil, ErrClosed
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -145,12 +146,14 @@ func (v *View) release(s *snapshot, broken error) {
 	if broken == nil || v.snap == nil || v.snap.file != s.file {
 		return
 	}
-	v.broken = broken
+	v.breakLocked(broken)
+	v.loop.Wake()
+}
+
+// breakLocked takes the file away from queries; the next turn gives it up.
+func (v *View) breakLocked(why error) {
+	v.broken = why
 	v.withdrawLocked()
-	select {
-	case v.wake <- struct{}{}:
-	default:
-	}
 }
 
 const (
@@ -190,7 +193,7 @@ func (v *View) query(ctx context.Context, topic record.ID, f func(*lookup) error
 	}
 }
 
-func (s *snapshot) lookup(topic uint32, parts []Partition) *lookup {
+func (s *snapshot) lookup(topic uint32, parts []follow.Partition) *lookup {
 	q := &lookup{topic: topic, parts: parts, sources: make([]Source, 0, len(s.runs)+len(s.recent))}
 	for _, r := range s.runs {
 		q.sources = append(q.sources, &Reading{Run: r.Run})
@@ -205,7 +208,7 @@ func (s *snapshot) lookup(topic uint32, parts []Partition) *lookup {
 // key index.
 func (v *View) Lag(topic record.ID) int64 { return v.lag(v.opt.Log.Topic(topic)) }
 
-func (v *View) lag(parts []Partition) (n int64) {
+func (v *View) lag(parts []follow.Partition) (n int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i := range parts {
@@ -239,7 +242,7 @@ func (v *View) WaitFor(ctx context.Context, topic record.ID, partition uint32, o
 		select {
 		case <-moved:
 		case <-again.C:
-		case <-v.done:
+		case <-v.loop.Done():
 			return ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
 )
 
@@ -18,7 +19,7 @@ func (w *follower) spill(ctx context.Context) error {
 }
 
 // rules of the topics as they are.
-func (w *follower) rules(parts []Partition) rules {
+func (w *follower) rules(parts []follow.Partition) rules {
 	r := make(rules, len(parts))
 	for i := range parts {
 		p := &parts[i]
@@ -30,10 +31,10 @@ func (w *follower) rules(parts []Partition) rules {
 }
 
 // tend merges and deletes a little; more says that there is more to do.
-func (w *follower) tend(ctx context.Context, parts []Partition) (more bool, err error) {
+func (w *follower) tend(ctx context.Context, parts []follow.Partition) (more bool, err error) {
 	f := w.f
 	w.waste(parts)
-	if time.Now().After(w.unmerged.until) {
+	if w.unmerged.Left(time.Now(), w.opt.sizes.retry) == 0 {
 		f.pick(func() rules { return w.rules(parts) })
 	}
 	if len(f.merges) == 0 {
@@ -43,7 +44,7 @@ func (w *follower) tend(ctx context.Context, parts []Partition) (more bool, err 
 			return false, err
 		}
 		// It takes room on the disk that taking in what is new does not.
-		w.unmerged.again(w.opt.sizes)
+		w.unmerged.Again(time.Now(), w.opt.sizes.retry)
 		w.opt.Logger.Warn("runs of the view of keys can not be merged, and are tried again", "path", w.opt.Path, "err", err)
 	}
 	swept, err := f.sweep(ctx, w.opt.sizes.sweepBlocks, w.free)
@@ -61,7 +62,7 @@ func (w *follower) merge(ctx context.Context) error {
 	if err != nil || !done {
 		return err
 	}
-	w.unmerged = failure{}
+	w.unmerged = follow.Retry{}
 	if m.all {
 		w.compact = w.f.entries()
 	}
@@ -70,7 +71,7 @@ func (w *follower) merge(ctx context.Context) error {
 }
 
 // waste begins a merge of everything if most entries are of records that are no longer in the log.
-func (w *follower) waste(parts []Partition) {
+func (w *follower) waste(parts []follow.Partition) {
 	if time.Since(w.wasteAt) < w.opt.sizes.wasteEvery {
 		return
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -50,13 +52,10 @@ const cacheBytes = 16 << 20
 // the highest offset is the newest; of several partitions it is the one whose newest record has the highest timestamp,
 // and of equal ones that with the highest partition number.
 type View struct {
-	opt  Options
-	met  *meters
-	stop context.CancelFunc
-	done chan struct{} // closed when the follower has returned
-
-	forgets chan *forget
-	wake    chan struct{} // capacity 1: the file is damaged
+	opt      Options
+	met      *meters
+	loop     *follow.Loop
+	follower *follower
 
 	mu        sync.Mutex        // guards the fields below
 	snap      *snapshot         // nil while no file is open
@@ -88,22 +87,21 @@ func Open(ctx context.Context, o Options) (*View, error) {
 	if o.sizes == nil {
 		o.sizes = &usualSizes
 	}
-	v := &View{
-		opt: o, done: make(chan struct{}), forgets: make(chan *forget), wake: make(chan struct{}, 1),
-		opened: make(chan struct{}), moved: make(chan struct{}), positions: map[partKey]int64{},
-	}
+	v := &View{opt: o, opened: make(chan struct{}), moved: make(chan struct{}), positions: map[partKey]int64{}}
 	v.idle = sync.NewCond(&v.mu)
 	v.met = newMeters(v)
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	v.stop = stop
-	go newFollower(v).run(run)
+	v.follower = &follower{View: v, failed: map[partKey]*follow.Retry{}}
+	v.loop = follow.NewLoop(follow.Options{
+		Worker: v.follower, Path: o.Path, Changed: o.Log.Changed(), Now: time.Now, Backoff: o.sizes.retry, Logger: o.Logger,
+		Message: "the view of keys can not be written", Closed: ErrClosed,
+	})
+	v.loop.Start(ctx)
 	return v, nil
 }
 
 // Close stops following, waits for running queries, and closes the file. It may be called twice.
 func (v *View) Close() error {
-	v.stop()
-	<-v.done
+	v.loop.Close()
 	return nil
 }
 
@@ -202,9 +200,9 @@ func (v *View) Forget(ctx context.Context, topic record.ID, gone []Entry) error 
 	if err := checkLimit(len(gone)); err != nil {
 		return err
 	}
-	x := &forget{topic: topic, done: make(chan error, 1)}
+	var there []RunEntry
 	err := v.query(ctx, topic, func(q *lookup) error {
-		x.entries = x.entries[:0]
+		there = there[:0]
 		for i := range gone {
 			e := RunEntry{
 				Key: append([]byte{}, gone[i].Key...), Topic: q.topic, Part: gone[i].Partition, Offset: gone[i].Offset,
@@ -213,29 +211,15 @@ func (v *View) Forget(ctx context.Context, topic record.ID, gone []Entry) error 
 			if ok, err := q.exists(&e); err != nil {
 				return err
 			} else if ok {
-				x.entries = append(x.entries, e)
+				there = append(there, e)
 			}
 		}
 		return nil
 	})
-	if err != nil || len(x.entries) == 0 {
+	if err != nil || len(there) == 0 {
 		return err
 	}
-	select {
-	case v.forgets <- x:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-v.done:
-		return ErrClosed
-	}
-	select {
-	case err := <-x.done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-v.done:
-		return ErrClosed
-	}
+	return v.loop.Do(ctx, func(ctx context.Context) error { return v.follower.forget(ctx, there) })
 }
 
 func checkLimit(n int) error {

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/sebbroker/seb/internal/follow"
 )
 
 // tierRuns runs of one tier are merged into one of the next. More make writing cheaper and reading dearer.
@@ -29,8 +31,7 @@ type sizes struct {
 	synchronous string // SQLite's: NORMAL keeps the file whole when the machine goes down
 	// pagesMax is the most pages that the file may have; 0: as many as it wants.
 	pagesMax int
-	// retryMin and retryMax bound the time to the next attempt after one that failed.
-	retryMin, retryMax time.Duration
+	retry    follow.Backoff
 }
 
 var usualSizes = sizes{
@@ -39,7 +40,7 @@ var usualSizes = sizes{
 	mergeSlice: 16 << 10, sweepBlocks: 512,
 	wasteEvery: time.Minute, wasteMin: 100_000,
 	readerCache: 1 << 20, synchronous: "NORMAL",
-	retryMin: time.Second, retryMax: time.Minute,
+	retry: follow.Backoff{Min: time.Second, Max: time.Minute},
 }
 
 // progress is what has been read of the log: sorted entries, and how far partitions are now.

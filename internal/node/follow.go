@@ -1,64 +1,117 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/record"
 )
 
-// waker wakes one who follows the broker's log.
-type waker struct {
-	changed chan struct{}
-	stale   atomic.Bool // topics have changed
-	any     atomic.Bool // there are topics whose records it follows
+// followed is the broker's log as one follower reads it.
+type followed struct {
+	*broker.Broker // set before the follower is opened
+	changed        chan struct{}
+	stale          atomic.Bool // topics have changed
+	any            atomic.Bool // there are topics whose records it follows
+
+	buf atomic.Pointer[[]byte] // of a Read that was released
 }
 
-func newWaker() waker { return waker{changed: make(chan struct{}, 1)} }
+// bufferMax is the largest buffer that is kept between two reads.
+const bufferMax = 1 << 20
 
-// tell is the broker's hook. Where there is no topic to be followed, records wake nobody.
-func (w *waker) tell(topics bool) {
+func (l *followed) init() {
+	l.changed = make(chan struct{}, 1)
+	l.stale.Store(true)
+}
+
+// tell is the broker's hook. Where there is no topic to be followed, records wake no follower.
+func (l *followed) tell(topics bool) {
 	if topics {
-		w.stale.Store(true)
+		l.stale.Store(true)
 	}
-	if !topics && !w.any.Load() {
+	if !topics && !l.any.Load() {
 		return
 	}
 	select {
-	case w.changed <- struct{}{}:
+	case l.changed <- struct{}{}:
 	default:
 	}
 }
 
-func (w *waker) Changed() <-chan struct{} { return w.changed }
+func (l *followed) Changed() <-chan struct{} { return l.changed }
 
-// batchesOf are the batches of a read of one partition: those in memory as they lie, or the first section of a file, read into
-// buf if that is large enough. What comes behind is for the next read. On an error f is released; buf is what to use the next
-// time.
-func batchesOf(f *broker.Fetched, buf []byte) (parts [][]byte, _ []byte, err error) {
+func (l *followed) Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (follow.Batches, error) {
+	f, err := l.ReadIndexed(ctx, topic, broker.Want{Partition: int32(partition), Offset: offset, MaxBytes: bytesMax})
+	if err != nil {
+		return follow.Batches{}, err
+	}
+	b, err := l.batchesOf(f)
+	if err != nil {
+		f.Release()
+	}
+	return b, err
+}
+
+// batchesOf are the batches of a read of one partition: those in memory as they lie, or the first section of a file, in a
+// buffer. What comes behind is for the next read.
+func (l *followed) batchesOf(f *broker.Fetched) (b follow.Batches, err error) {
 	p := &f.Parts[0]
 	if p.Err != nil {
-		f.Release()
-		return nil, buf, p.Err
+		return b, p.Err
 	}
+	b.Free = f.Release
 	for i := range p.Chunks {
 		c := &p.Chunks[i]
 		if c.Section == nil {
-			parts = append(parts, c.Parts...)
+			b.Parts = append(b.Parts, c.Parts...)
 			continue
 		}
 		if i > 0 {
 			break
 		}
-		if int64(cap(buf)) < c.Size {
-			buf = make([]byte, c.Size)
+		buf := l.buf.Swap(nil)
+		if buf == nil || int64(cap(*buf)) < c.Size {
+			fresh := make([]byte, c.Size)
+			buf = &fresh
 		}
-		b := buf[:c.Size]
-		if _, err := c.Section.File.ReadAt(b, c.Section.Off); err != nil {
+		data := (*buf)[:c.Size]
+		if _, err := c.Section.File.ReadAt(data, c.Section.Off); err != nil {
+			return follow.Batches{}, fmt.Errorf("%w: read: %w", broker.ErrStoreUnavailable, err)
+		}
+		return follow.Batches{Parts: [][]byte{data}, Free: func() {
 			f.Release()
-			return nil, buf, fmt.Errorf("%w: read: %w", broker.ErrStoreUnavailable, err)
-		}
-		return append(parts, b), buf, nil
+			if cap(*buf) <= bufferMax {
+				l.buf.Store(buf)
+			}
+		}}, nil
 	}
-	return parts, buf, nil
+	return b, nil
+}
+
+// localFile is a follower's file: in the data folder, or without one in a folder that is removed at the end.
+type localFile struct {
+	path, remove string
+}
+
+func (o *Options) localFile(name, file string) localFile {
+	if o.DataDir != "" {
+		return localFile{path: filepath.Join(o.DataDir, "view", file)}
+	}
+	dir := filepath.Join(os.TempDir(), "seb-"+name+"-"+record.NewID().String())
+	return localFile{filepath.Join(dir, file), dir}
+}
+
+// closed removes the folder, after the follower was closed with an error or nil.
+func (f localFile) closed(err error) error {
+	if f.remove == "" {
+		return err
+	}
+	return errors.Join(err, os.RemoveAll(f.remove))
 }

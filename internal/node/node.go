@@ -25,18 +25,18 @@ import (
 // Node is a broker on its bucket with all that it needs.
 type Node struct {
 	*broker.Broker
-	folder  *folder
-	store   objstore.Store    // ours to close; nil if the caller's
-	cache   *cached           // nil without one
-	merger  *compactor.Merger // nil if read-only
-	keys    *keyindex.View
-	keysDir string // to be removed with it; "" if it may stay
+	folder   *folder
+	store    objstore.Store    // ours to close; nil if the caller's
+	cache    *cached           // nil without one
+	merger   *compactor.Merger // nil if read-only
+	keys     *keyindex.View
+	keysFile localFile
 
 	seen *positionKeeper // nil without a data folder, or if read-only
 
-	triggers    *trigger.Engine // nil if read-only
-	triggersDir string          // to be removed with it
-	eventLog    *eventLog       // nil if read-only
+	triggers     *trigger.Engine // nil if read-only
+	triggersFile localFile
+	eventLog     *eventLog // nil if read-only
 
 	fragile objstore.Fragile // nil if no fsync can end the store
 
@@ -143,8 +143,9 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		opt.Store, opt.Keep = n.cache, n.cache.keep
 	}
 	opt.ShareReads = !local && n.cache == nil
-	keys := newKeyLog()
-	events := newEventLog()
+	keys, events := new(keyLog), new(eventLog)
+	keys.init()
+	events.init()
 	opt.Changed = func(topics bool) {
 		keys.tell(topics)
 		events.tell(topics)

@@ -4,13 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
@@ -22,16 +21,7 @@ import (
 const triggersTopic = "triggers"
 
 // eventLog is the broker's log as the engine of triggers follows it.
-type eventLog struct {
-	*broker.Broker // set before the engine is opened
-	waker
-}
-
-func newEventLog() *eventLog {
-	l := &eventLog{waker: newWaker()}
-	l.stale.Store(true)
-	return l
-}
+type eventLog struct{ followed }
 
 func (l *eventLog) Topic(name string) (trigger.Topic, bool) {
 	r, ok := l.TopicNamed(name)
@@ -51,31 +41,12 @@ func (l *eventLog) Stamp(ctx context.Context, name string) error {
 	return err
 }
 
-func (l *eventLog) Position(topics ...record.ID) (p trigger.Position, known bool) {
+func (l *eventLog) Position(topics ...record.ID) (follow.Position, bool) {
 	if l.stale.Swap(false) {
 		_, there := l.TopicNamed(triggersTopic)
 		l.any.Store(there)
 	}
-	at, spans, known := l.Broker.Position(topics...)
-	p = trigger.Position{Time: at, Topics: make([][]trigger.Span, len(spans))}
-	for i, list := range spans {
-		for _, s := range list {
-			p.Topics[i] = append(p.Topics[i], trigger.Span(s))
-		}
-	}
-	return p, known
-}
-
-func (l *eventLog) Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (trigger.Batches, error) {
-	f, err := l.ReadIndexed(ctx, topic, broker.Want{Partition: int32(partition), Offset: offset, MaxBytes: bytesMax})
-	if err != nil {
-		return trigger.Batches{}, err
-	}
-	parts, _, err := batchesOf(f, nil)
-	if err != nil {
-		return trigger.Batches{}, err
-	}
-	return trigger.Batches{Parts: parts, Release: f.Release}, nil
+	return l.Broker.Position(topics...)
 }
 
 func (l *eventLog) Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record) (int64, error) {
@@ -91,15 +62,6 @@ func (l *eventLog) Append(ctx context.Context, topic record.ID, partition uint32
 		Topic: r.Name, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1,
 	}}).Wait(ctx)[0]
 	return res.Base, res.Err
-}
-
-// triggersFile is where the engine keeps what it has worked out, and the folder to be removed with it at the end, if any.
-func (o *Options) triggersFile() (path, remove string) {
-	if o.DataDir != "" {
-		return filepath.Join(o.DataDir, "view", "triggers.db"), ""
-	}
-	remove = filepath.Join(os.TempDir(), "seb-triggers-"+record.NewID().String())
-	return filepath.Join(remove, "triggers.db"), remove
 }
 
 // The most that the engine of triggers keeps in memory, of its file and of entities' rows; less where memory is short.
@@ -127,14 +89,14 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 		return nil
 	}
 	l.Broker = n.Broker
-	path, remove := o.triggersFile()
+	n.triggersFile = o.localFile("triggers", "triggers.db")
 	n.triggers, err = trigger.Open(ctx, trigger.Options{
-		Path: path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/32), RowBytes: min(triggersRows, o.MemoryLimit/48),
+		Path: n.triggersFile.path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/32), RowBytes: min(triggersRows, o.MemoryLimit/48),
 		MemoryBytes: n.Budget().Class(budget.Triggers).Limit(),
 		Counts:      func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
 		Snapshots:   n.snapshots(store, o), Logger: o.Logger, Metrics: o.Metrics,
 	})
-	n.eventLog, n.triggersDir = l, remove
+	n.eventLog = l
 	if err == nil {
 		o.Metrics.GetOrCreateGauge(`seb_memory_reserved_bytes{class="`+budget.Triggers.String()+`"}`, func() float64 {
 			return float64(n.triggers.Memory())
@@ -165,13 +127,7 @@ func (n *Node) closeTriggers() error {
 	if n.triggers == nil {
 		return nil
 	}
-	err := n.triggers.Close()
-	if n.triggersDir != "" {
-		if e := os.RemoveAll(n.triggersDir); err == nil {
-			err = e
-		}
-	}
-	return err
+	return n.triggersFile.closed(n.triggers.Close())
 }
 
 // Triggers is the engine of triggers, which follows the broker's events and ends with it; nil if the broker only follows.

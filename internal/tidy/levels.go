@@ -40,6 +40,7 @@ var levels = map[string]int{
 	"internal/log":             3,
 	"internal/log/compactor":   3,
 
+	"internal/keyindex":         2,
 	"internal/log/core":         2,
 	"internal/group":            2,
 	"internal/log/pack":         2,
@@ -52,7 +53,7 @@ var levels = map[string]int{
 
 	"internal/log/state":           1,
 	"internal/objstore/cache":      1,
-	"internal/keyindex":            1,
+	"internal/follow":              1,
 	"internal/log/logtime":         1,
 	"internal/objstore/storecheck": 1,
 	"internal/objstore/fault":      1,

@@ -115,7 +115,7 @@ func (w *worker) definitions(ctx context.Context) (more bool, err error) {
 				return w.each(p, func(r *record.Record, stamped bool) error { return w.define(tx, r, stamped) })
 			})
 		}
-		p.release()
+		p.Release()
 		if err != nil {
 			return false, err
 		}

@@ -127,7 +127,7 @@ func (e *Engine) tell(ctx context.Context, id rule.ID, rec *rule.Record) error {
 	if err != nil {
 		return fmt.Errorf("firing %s: %w", id, err)
 	}
-	e.fold.Rouse()
+	e.fold.loop.Wake()
 	return e.fold.Wait(ctx, func(p *Progress) bool { return p.Followed > base })
 }
 
@@ -200,9 +200,7 @@ func (e *Engine) witness(ctx context.Context, topic record.ID, partition uint32,
 	if err != nil {
 		return nil, err
 	}
-	if b.Release != nil {
-		defer b.Release()
-	}
+	defer b.Release()
 	var r record.Reader
 	for _, part := range b.Parts {
 		for r.Reset(part, offset); r.Next(); {

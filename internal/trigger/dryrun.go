@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 
 	"github.com/sebbroker/seb/record"
@@ -85,7 +86,7 @@ type lane struct {
 }
 
 // partition applies the events of one.
-func (x *dry) partition(ctx context.Context, log Log, at lane, span Span) error {
+func (x *dry) partition(ctx context.Context, log Log, at lane, span follow.Span) error {
 	clock := int64(0)
 	for from := span.Start; from < span.Next; {
 		if err := ctx.Err(); err != nil {
@@ -96,14 +97,8 @@ func (x *dry) partition(ctx context.Context, log Log, at lane, span Span) error 
 			return err
 		}
 		before := from
-		for _, part := range b.Parts {
-			if from, err = x.batches(part, at, &clock, Span{Start: from, Next: span.Next}); err != nil {
-				break
-			}
-		}
-		if b.Release != nil {
-			b.Release()
-		}
+		from, err = x.batches(&b, at, &clock, follow.Span{Start: from, Next: span.Next})
+		b.Release()
 		if err != nil {
 			return err
 		}
@@ -114,13 +109,12 @@ func (x *dry) partition(ctx context.Context, log Log, at lane, span Span) error 
 	return nil
 }
 
-// batches applies those of a run of batches that lie in a span, and returns the offset behind.
-func (x *dry) batches(part []byte, at lane, clock *int64, span Span) (next int64, err error) {
+// batches applies those of a read that lie in a span, and returns the offset behind.
+func (x *dry) batches(b *follow.Batches, at lane, clock *int64, span follow.Span) (next int64, err error) {
 	var r record.Reader
 	next = span.Start
-	for rest := part; len(rest) > 0; {
-		var one record.Batch
-		if one, rest, err = record.Split(rest); err != nil {
+	for one, err := range b.All() {
+		if err != nil {
 			return next, err
 		}
 		next = one.BaseOffset() + one.Span()

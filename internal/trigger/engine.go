@@ -35,15 +35,19 @@ type Engine struct {
 // options that are missing.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	o = o.WithDefaults()
-	f, err := openFollower(ctx, o)
+	f, err := newFollower(o, false)
 	if err != nil {
 		return nil, err
 	}
+	f.loop.Start(ctx)
 	return &Engine{opt: o, fold: f}, nil
 }
 
 // Close stops following, waits for running queries, and closes the file. It may be called twice.
-func (e *Engine) Close() error { return e.fold.Close() }
+func (e *Engine) Close() error {
+	e.fold.loop.Close()
+	return nil
+}
 
 // Lag is how many records of its topics the engine has not read yet.
 func (e *Engine) Lag() int64 { return e.fold.Lag() }

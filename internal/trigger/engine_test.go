@@ -64,7 +64,7 @@ func until(t testing.TB, e *Engine, f func() bool) {
 		case <-e.Changed():
 		case <-time.After(time.Millisecond):
 		}
-		e.fold.Rouse()
+		e.fold.loop.Wake()
 	}
 }
 

@@ -32,7 +32,7 @@ func (e *Engine) Erase(ctx context.Context, topic, entity string) error {
 		}
 		ends[part] = base + 1
 	}
-	e.fold.Rouse()
+	e.fold.loop.Wake()
 	return e.fold.Wait(ctx, func(p *Progress) bool {
 		next, followed := p.Applied[t.ID]
 		for part := range ends {

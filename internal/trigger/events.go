@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 
 	"github.com/sebbroker/seb/internal/trigger/store"
@@ -165,12 +166,12 @@ const seenChunk = 1000
 var errEnough = errors.New("enough")
 
 // events applies what follows a cursor to triggers.
-func (w *worker) events(ctx context.Context, key store.CursorKey, span Span, lives []*live) error {
+func (w *worker) events(ctx context.Context, key store.CursorKey, span follow.Span, lives []*live) error {
 	p, err := w.next(ctx, key, span)
 	if p == nil {
 		return err
 	}
-	defer p.release()
+	defer p.Release()
 	index := w.index[key.Topic]
 	if key.Reader != store.Main {
 		index = map[string][]*live{}

@@ -22,7 +22,7 @@ func (w *worker) firings(ctx context.Context) (more bool, err error) {
 		err = w.apply(ctx, p, func(tx *store.Tx) error {
 			return w.each(p, func(r *record.Record, stamped bool) error { return w.outcome(tx, r, stamped) })
 		})
-		p.release()
+		p.Release()
 		if err != nil {
 			return false, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
 )
@@ -13,70 +14,48 @@ var errLog = errors.New("reading the log")
 
 // piece is what was read of a partition, and how far that goes.
 type piece struct {
+	follow.Batches
 	key    store.CursorKey
 	cursor store.Cursor // behind it
 	to     int64        // records from here on are not looked at
-	parts  [][]byte
-	free   func()
-}
-
-func (p *piece) release() {
-	if p.free != nil {
-		p.free()
-	}
 }
 
 // next reads what follows a cursor, if there is anything up to the end of a span. The caller releases it.
-func (w *worker) next(ctx context.Context, key store.CursorKey, span Span) (p *piece, err error) {
+func (w *worker) next(ctx context.Context, key store.CursorKey, span follow.Span) (p *piece, err error) {
 	from := max(w.cursors[key].Next, span.Start)
 	if from >= span.Next {
 		return nil, nil
 	}
-	return w.readAt(ctx, key, Span{from, span.Next})
+	return w.readAt(ctx, key, follow.Span{Start: from, Next: span.Next})
 }
 
 // readAt reads what is at the start of a span. The caller releases it.
-func (w *worker) readAt(ctx context.Context, key store.CursorKey, span Span) (p *piece, err error) {
+func (w *worker) readAt(ctx context.Context, key store.CursorKey, span follow.Span) (p *piece, err error) {
 	from := span.Start
 	b, err := w.opt.Log.Read(ctx, key.Topic, key.Partition, from, w.readBytes(key))
 	if err != nil {
 		return nil, &unreadable{key: key, offset: from, err: err}
 	}
-	p = &piece{key: key, cursor: w.cursors[key], to: span.Next, free: b.Release}
+	p = &piece{Batches: b, key: key, cursor: w.cursors[key], to: span.Next}
 	p.cursor.Next = from
-	for _, part := range b.Parts {
-		good, err := p.take(part, from, w.stuck[key])
-		if p.parts = append(p.parts, part[:good]); good == len(part) {
-			continue
-		}
-		if p.cursor.Next == from { // else what comes before it is read first
-			p.release()
+	s := w.stuck[key]
+	for one, err := range b.All() {
+		if err != nil && p.cursor.Next == from { // else what comes before it is read first
+			p.Release()
 			return nil, &unreadable{key: key, offset: from, batch: true, err: err}
 		}
-		break
+		if err != nil || s != nil && s.cut > 0 && one.BaseOffset() >= s.cut && p.cursor.Next > from {
+			p.to = p.cursor.Next
+			break
+		}
+		p.cursor.Next = min(max(p.cursor.Next, one.BaseOffset()+one.Span()), p.to)
 	}
 	if p.cursor.Next == from { // nothing there after all
-		p.release()
+		p.Release()
 		return nil, nil
 	}
 	p.cursor.Origin = w.opt.Log.Origin(key.Topic, key.Partition, p.cursor.Next-1)
 	return p, nil
-}
-
-// take looks how far the batches of a part go, which are to be read together, and returns where in it the next one begins.
-func (p *piece) take(part []byte, from int64, s *stuck) (good int, err error) {
-	for rest := part; len(rest) > 0; {
-		var one record.Batch
-		if one, rest, err = record.Split(rest); err != nil {
-			return good, err
-		}
-		if s != nil && s.cut > 0 && one.BaseOffset() >= s.cut && p.cursor.Next > from {
-			return good, nil
-		}
-		p.cursor.Next = min(max(p.cursor.Next, one.BaseOffset()+one.Span()), p.to)
-		good = len(part) - len(rest)
-	}
-	return good, nil
 }
 
 // each calls f for the records of a piece that were not read before. stamped is whether a record's timestamp is its append
@@ -87,22 +66,21 @@ func (w *worker) each(p *piece, f func(r *record.Record, stamped bool) error) er
 
 // eachFrom is each of the records from an offset on.
 func (w *worker) eachFrom(p *piece, from int64, f func(r *record.Record, stamped bool) error) error {
-	for _, part := range p.parts {
-		for rest := part; len(rest) > 0; {
-			one, more, err := record.Split(rest)
-			if err != nil {
+	for one, err := range p.All() {
+		if err != nil {
+			return err
+		}
+		stamped := one.Attributes()&record.AttrLogAppendTime != 0
+		for w.reader.Reset(one, from); w.reader.Next() && w.reader.Offset() < p.to; {
+			if err := f(w.reader.Record(), stamped); err != nil {
 				return err
 			}
-			stamped := one.Attributes()&record.AttrLogAppendTime != 0
-			for w.reader.Reset(one, from); w.reader.Next() && w.reader.Offset() < p.to; {
-				if err := f(w.reader.Record(), stamped); err != nil {
-					return err
-				}
-			}
-			if err := w.reader.Err(); err != nil {
-				return &unreadable{key: p.key, offset: max(one.BaseOffset(), from), batch: true, err: err}
-			}
-			rest = more
+		}
+		if err := w.reader.Err(); err != nil {
+			return &unreadable{key: p.key, offset: max(one.BaseOffset(), from), batch: true, err: err}
+		}
+		if one.BaseOffset()+one.Span() >= p.to {
+			break
 		}
 	}
 	return nil

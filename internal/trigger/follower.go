@@ -11,6 +11,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/store"
 )
 
@@ -62,9 +63,8 @@ type Sizes struct {
 	Sweep     int           // rows that are deleted at a time
 	Prune     int           // firings that are looked at at a time whether they may go
 	TickEvery time.Duration // the shortest time between two records that only make the log's time advance
-	RetryMin  time.Duration // how long it is until what has failed is tried again, at first
-	RetryMax  time.Duration // and at most
-	Unsafe    bool          // the file need not survive the machine
+	Retry     follow.Backoff
+	Unsafe    bool // the file need not survive the machine
 	// A copy of the file is saved SaveEvery after the one before at the earliest, of a large one later, if the file was made from
 	// SaveRecords since, or if the log was trimmed. Without Options.Snapshots they need not be set.
 	SaveEvery   time.Duration
@@ -75,7 +75,7 @@ type Sizes struct {
 func UsualSizes() Sizes {
 	return Sizes{
 		ReadBytes: 512 << 10, Pieces: 16, Outbox: 500, Dues: 2000, Work: workUsual, Sweep: 5000, Prune: 500, TickEvery: 50 * time.Millisecond,
-		RetryMin: 100 * time.Millisecond, RetryMax: time.Minute, SaveEvery: time.Hour, SaveRecords: 100_000,
+		Retry: follow.Backoff{Min: 100 * time.Millisecond, Max: time.Minute}, SaveEvery: time.Hour, SaveRecords: 100_000,
 	}
 }
 
@@ -131,10 +131,8 @@ func MemoryFor(headBytes int64) int64 {
 type Follower struct {
 	opt  Options
 	met  *meters
-	stop context.CancelFunc        // nil: it goes on only by Step
+	loop *follow.Loop
 	park func(ctx context.Context) // nil: Wait waits by itself
-	done chan struct{}             // closed when the worker has returned
-	wake chan struct{}             // capacity 1: have a look
 
 	// file is what callers read; nil while none is open. Whoever reads holds reading shared.
 	reading sync.RWMutex
@@ -151,66 +149,20 @@ type Follower struct {
 	ch  chan struct{} // closed when pub changes
 }
 
-// Open returns one that follows o.Log from where its file says, until Close. A file that can not be used is deleted and made
-// anew from the log. ctx gives values to the requests of the log; its end after Open does not matter. Error: options that
-// are missing.
-func openFollower(ctx context.Context, o Options) (*Follower, error) {
-	e, err := newFollower(o)
-	if err != nil {
-		return nil, err
-	}
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	e.stop = stop
-	go newWorker(e).run(run)
-	return e, nil
-}
-
-func newFollower(o Options) (*Follower, error) {
+// newFollower makes one whose loop is not started. inline has copies of the file saved within its turns.
+func newFollower(o Options, inline bool) (*Follower, error) {
 	if o.Path == "" || o.Log == nil {
 		return nil, errors.New("open triggers: path and log must be set")
 	}
-	e := &Follower{opt: o.WithDefaults(), done: make(chan struct{}), wake: make(chan struct{}, 1), ch: make(chan struct{})}
+	e := &Follower{opt: o, ch: make(chan struct{})}
 	e.met = newMeters(e)
 	_, there := e.opt.Log.Topic(e.opt.Triggers)
 	if e.new = !there; there { // known before the worker has had a look
 		e.err = ErrUnavailable
 	}
+	e.loop = follow.NewLoop(follow.Options{
+		Worker: &worker{Follower: e, inline: inline}, Path: o.Path, Changed: o.Log.Changed(), Now: o.Now, Backoff: o.Sizes.Retry,
+		Logger: o.Logger, Message: "triggers can not be followed", Closed: ErrClosed,
+	})
 	return e, nil
 }
-
-// Close stops following, waits for running queries, and closes the file. It may be called twice.
-func (e *Follower) Close() error {
-	e.stop()
-	<-e.done
-	return nil
-}
-
-// Stepped is a Follower that goes on only when it is told to, for those who decide what comes when.
-type SteppedFollower struct {
-	*Follower
-	w *worker
-}
-
-// OpenStepped is Open of one that goes on by Step. Its Close must not run beside Step. park, unless it is nil, is how Wait
-// waits: it is called again until what is waited for is there, or ctx has ended.
-func OpenSteppedFollower(o Options, park func(ctx context.Context)) (*SteppedFollower, error) {
-	e, err := newFollower(o)
-	if err != nil {
-		return nil, err
-	}
-	e.park = park
-	s := &SteppedFollower{e, newWorker(e)}
-	s.w.inline = true
-	e.stop = func() {
-		select {
-		case <-e.done:
-		default:
-			s.w.shut(ErrClosed)
-			close(e.done)
-		}
-	}
-	return s, nil
-}
-
-// Step does some of what there is to do, and returns how long there is nothing more. One at a time.
-func (s *SteppedFollower) Step(ctx context.Context) time.Duration { return s.w.turn(ctx) }

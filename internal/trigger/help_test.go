@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 
 	"github.com/sebbroker/seb/internal/trigger/store"
@@ -200,10 +201,10 @@ func (l *aLog) remove(name string) {
 	l.commitLocked()
 }
 
-func (b *aBroker) Position(topics ...record.ID) (p Position, known bool) {
+func (b *aBroker) Position(topics ...record.ID) (p follow.Position, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p.Topics = make([][]Span, len(topics))
+	p.Topics = make([][]follow.Span, len(topics))
 	if b.seen == 0 {
 		return p, true
 	}
@@ -214,7 +215,7 @@ func (b *aBroker) Position(topics ...record.ID) (p Position, known bool) {
 			if b.topicLocked(id) == nil {
 				continue // deleted since
 			}
-			p.Topics[i] = append(p.Topics[i], Span{Start: min(b.topicLocked(id).parts[part].start, end), Next: end})
+			p.Topics[i] = append(p.Topics[i], follow.Span{Start: min(b.topicLocked(id).parts[part].start, end), Next: end})
 		}
 	}
 	return p, true
@@ -229,25 +230,25 @@ func (l *aLog) Origin(id record.ID, part uint32, offset int64) record.ID {
 	return record.ID{}
 }
 
-func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (Batches, error) {
+func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.topicLocked(id)
 	if t == nil || l.bad != nil {
-		return Batches{}, cmp.Or(l.bad, errors.New("unknown topic"))
+		return follow.Batches{}, cmp.Or(l.bad, errors.New("unknown topic"))
 	}
 	p := t.parts[part]
 	if offset < p.start {
-		return Batches{}, errors.New("below start")
+		return follow.Batches{}, errors.New("below start")
 	}
 	i, _ := slices.BinarySearchFunc(p.batches, offset, func(b record.Batch, o int64) int {
 		return cmp.Compare(b.BaseOffset()+b.Span()-1, o)
 	})
-	var out Batches
+	var out follow.Batches
 	for size := 0; i < len(p.batches) && (size == 0 || size+p.batches[i].Len() <= bytesMax); i++ {
 		if l.ill != nil {
 			if err := l.ill(t.name, part, p.batches[i].BaseOffset()); err != nil {
-				return Batches{}, err
+				return follow.Batches{}, err
 			}
 		}
 		out.Parts = append(out.Parts, p.batches[i])
@@ -354,7 +355,7 @@ func ev(entity, name string) rule.Event { return rule.Event{EntityID: entity, Na
 // small sizes make many transactions of few records.
 var small = Sizes{
 	ReadBytes: 300, Pieces: 1, Outbox: 3, Dues: 2, Work: 200, Sweep: 3, Prune: 2, TickEvery: time.Millisecond,
-	RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, Unsafe: true,
+	Retry: follow.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}, Unsafe: true,
 }
 
 // safeBuffer takes what several write.
@@ -378,7 +379,7 @@ func (b *safeBuffer) String() string {
 // stepped is an engine that goes on only when the test says so.
 type stepped struct {
 	*Engine
-	w    *SteppedFollower
+	w    *Stepped
 	t    testing.TB
 	b    *aBroker
 	path string
@@ -406,12 +407,11 @@ func stepBy(t testing.TB, b *aBroker, path string, sizes *Sizes, change ...func(
 	for _, f := range change {
 		f(&o)
 	}
-	o = o.WithDefaults()
 	var err error
-	if s.w, err = OpenSteppedFollower(o, s.parked); err != nil {
+	if s.w, err = OpenStepped(o, s.parked); err != nil {
 		t.Fatal(err)
 	}
-	s.Engine = &Engine{opt: o, fold: s.w.Follower}
+	s.Engine = s.w.Engine
 	t.Cleanup(s.end)
 	return s
 }
@@ -452,7 +452,7 @@ func (s *stepped) counted(name string) uint64 {
 func (s *stepped) settled() {
 	s.t.Helper()
 	var last int64
-	err := s.w.Query(func(q store.Queries) (err error) {
+	err := s.w.fold.Query(func(q store.Queries) (err error) {
 		last, err = q.LastOut(s.t.Context())
 		return err
 	})

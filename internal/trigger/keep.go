@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/trigger/store"
@@ -105,7 +106,7 @@ func (k *keeper) refuse() {
 func (w *worker) keep(ctx context.Context) (wait time.Duration, err error) {
 	k := &w.keeper
 	if w.opt.Snapshots == nil {
-		return forever, nil
+		return follow.Idle, nil
 	}
 	if k.stop != nil {
 		select {
@@ -114,11 +115,11 @@ func (w *worker) keep(ctx context.Context) (wait time.Duration, err error) {
 				return 0, err
 			}
 		default:
-			return forever, nil // it says when it is done
+			return follow.Idle, nil // it says when it is done
 		}
 	}
 	now := w.opt.Now()
-	if d := k.next.Sub(now); d > 0 && d <= forever {
+	if d := k.next.Sub(now); d > 0 && d <= follow.Idle {
 		return d, nil
 	}
 	if !k.known {
@@ -134,10 +135,10 @@ func (w *worker) keep(ctx context.Context) (wait time.Duration, err error) {
 		return 0, err
 	case due == never:
 		k.next = now.Add(w.look())
-		return forever, nil // it is looked at when something has changed
+		return follow.Idle, nil // it is looked at when something has changed
 	case due > 0:
 		k.next = now.Add(min(due, w.look()))
-		return min(due, forever), nil
+		return min(due, follow.Idle), nil
 	}
 	w.save(ctx, only)
 	return 0, nil
@@ -215,7 +216,7 @@ func (w *worker) begin(ctx context.Context, do func(ctx context.Context) saved) 
 	w.keeper.stop, w.keeper.result = stop, result
 	run := func() {
 		result <- do(ctx)
-		w.Rouse()
+		w.loop.Wake()
 	}
 	if w.inline {
 		run()

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/record"
 )
 
-// Log is what the engine stands on. Package node adapts a broker to it. Its methods may be called concurrently.
+// Log is what the engine stands on. Its methods may be called concurrently.
 type Log interface {
-	// Cluster is the id of the cluster whose log this is.
-	Cluster() record.ID
+	follow.Log
 	// Topic finds a topic by name; ok is false if it is not there.
 	Topic(name string) (t Topic, ok bool)
 	// Create makes a topic. It returns nil if there is one of the name already.
@@ -19,20 +19,13 @@ type Log interface {
 	Stamp(ctx context.Context, name string) error
 	// Position is a committed position, all of one moment: the append time of the newest committed slot, and the offsets that
 	// were there then. Whatever is committed later has a later append time. known is false if no state is known.
-	Position(topics ...record.ID) (p Position, known bool)
-	// Origin is the nonce of the epoch in which an offset of a partition was committed; zero if that is not known.
-	Origin(topic record.ID, partition uint32, offset int64) record.ID
-	// Read gives whole committed batches: the one that holds offset first, then what follows it up to about bytesMax. None
-	// if nothing is there yet.
-	Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (Batches, error)
+	Position(topics ...record.ID) (p follow.Position, known bool)
 	// Append appends records to a partition, all in one go, and waits until they are committed. It returns the offset of
 	// the first. After an error they may appear once, later, or never; from a broker that does not lead, never.
 	Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record) (base int64, err error)
 	// Leads is whether this broker leads, so that all of the log is known to it that was committed before. One that another
 	// has fenced never leads again: it ends.
 	Leads() bool
-	// Changed has an element whenever anything may have changed since it was last received from (capacity 1).
-	Changed() <-chan struct{}
 }
 
 // Topic is a topic of the log.
@@ -41,31 +34,6 @@ type Topic struct {
 	Partitions int
 	// AppendTime is whether its records have the log's append time as their timestamps.
 	AppendTime bool
-}
-
-// Position is a moment of the log.
-type Position struct {
-	// Time is the append time of the newest committed slot, µs since 1970. It goes back only where an operator has reset the log's
-	// time; else it grows with each slot.
-	Time int64
-	// Topics are the partitions of each topic that was asked for, by number; none if the topic is not there.
-	Topics [][]Span
-}
-
-// Span says that offsets [Start, Next) of a partition are there.
-type Span struct{ Start, Next int64 }
-
-// Complete is the last instant (ms) of which no event can come any more: a later slot may share the newest one's
-// millisecond.
-func (p *Position) Complete() int64 {
-	return p.Time/1000 - 1
-}
-
-// Batches are whole batches of one partition in offset order.
-type Batches struct {
-	Parts [][]byte // each whole batches; read-only, until Release
-	// Release gives them back; nil if there is nothing to give back. It is called once.
-	Release func()
 }
 
 // AppendTimes are the settings of topics whose records are read for their times.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -55,7 +56,7 @@ func (w *worker) prune(ctx context.Context) (more bool, err error) {
 }
 
 // first is the time (ms) of the first record of a span of partition 0; ok is false if there is none.
-func (w *worker) first(ctx context.Context, topic record.ID, span Span) (at int64, ok bool, err error) {
+func (w *worker) first(ctx context.Context, topic record.ID, span follow.Span) (at int64, ok bool, err error) {
 	if span.Start >= span.Next {
 		return 0, false, nil
 	}
@@ -63,7 +64,7 @@ func (w *worker) first(ctx context.Context, topic record.ID, span Span) (at int6
 	if p == nil {
 		return 0, false, err
 	}
-	defer p.release()
+	defer p.Release()
 	err = w.eachFrom(p, span.Start, func(r *record.Record, _ bool) error {
 		if !ok {
 			at, ok = r.Timestamp, true

@@ -189,7 +189,7 @@ func (e *Follower) Wait(ctx context.Context, ok func(p *Progress) bool) error {
 		case <-newer:
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-e.done:
+		case <-e.loop.Done():
 			return ErrClosed
 		}
 	}
@@ -215,18 +215,10 @@ func (e *Follower) Query(f func(q store.Queries) error) error {
 		e.mu.Lock()
 		e.broken = err
 		e.mu.Unlock()
-		e.Rouse()
+		e.loop.Wake()
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
-}
-
-// Rouse has the worker have a look.
-func (e *Follower) Rouse() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Lag is how many records of its topics the engine has not read yet.

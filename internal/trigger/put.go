@@ -123,7 +123,7 @@ func (e *Engine) caughtUp(ctx context.Context) error {
 	if !known || len(p.Topics[0]) == 0 {
 		return ErrUnavailable
 	}
-	e.fold.Rouse()
+	e.fold.loop.Wake()
 	return e.fold.Wait(ctx, func(q *Progress) bool { return q.Open && q.Defined >= p.Topics[0][0].Next })
 }
 
@@ -174,7 +174,7 @@ func (e *Engine) follows(ctx context.Context, d *rule.Definition, events record.
 
 // bound waits until a trigger follows a topic.
 func (e *Engine) bound(ctx context.Context, id string, events record.ID) error {
-	e.fold.Rouse()
+	e.fold.loop.Wake()
 	return e.fold.Wait(ctx, func(p *Progress) bool {
 		t := p.Find(id)
 		return t == nil || t.Events == events
@@ -184,7 +184,7 @@ func (e *Engine) bound(ctx context.Context, id string, events record.ID) error {
 // recorded waits until all that the version before d has fired by d.At is recorded.
 func (e *Engine) recorded(ctx context.Context, d *rule.Definition, old *Trigger) error {
 	topic := old.Events
-	e.fold.Rouse()
+	e.fold.loop.Wake()
 	err := e.fold.Wait(ctx, func(p *Progress) bool {
 		at, ok := p.Complete[topic]
 		if d.Topic == old.Topic { // slots of one millisecond may hold more; of another topic the cut is the instant
@@ -246,7 +246,7 @@ func (e *Engine) define(ctx context.Context, id string, d *rule.Definition) erro
 	if err != nil {
 		return fmt.Errorf("trigger %s: %w", id, err)
 	}
-	e.fold.Rouse()
+	e.fold.loop.Wake()
 	return e.fold.Wait(ctx, func(p *Progress) bool { return p.Defined > base })
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -14,20 +15,20 @@ import (
 // it. It returns how long there is nothing to do.
 func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 	now := w.opt.Now()
-	if d := w.unsent.until.Sub(now); d > 0 && d <= w.opt.Sizes.RetryMax {
+	if d := w.unsent.Left(now, w.opt.Sizes.Retry); d > 0 {
 		return d, nil
 	}
 	if at := w.followed(); !w.firm() || at < w.sent {
 		if w.firingsEnd() > at {
 			return 0, nil
 		}
-		return forever, nil // the log tells when it has it
+		return follow.Idle, nil // the log tells when it has it
 	}
 	recs, err := w.judge(ctx)
 	if err != nil {
 		return 0, err
 	}
-	wait = forever
+	wait = follow.Idle
 	if len(recs) == 0 {
 		if wait = w.untilTick(now); wait > 0 {
 			return wait, nil
@@ -41,9 +42,9 @@ func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 			return 0, nil
 		}
 		w.opt.Logger.Warn("firings can not be recorded", "err", err)
-		return w.unsent.again(now, w.opt.Sizes), nil
+		return w.unsent.Again(now, w.opt.Sizes.Retry), nil
 	}
-	w.unsent.times = 0
+	w.unsent = follow.Retry{}
 	return 0, nil
 }
 
@@ -90,11 +91,11 @@ func (w *worker) untilTick(now time.Time) time.Duration {
 		}
 	}
 	if due == math.MaxInt64 || due >= math.MaxInt64/int64(time.Millisecond) {
-		return forever
+		return follow.Idle
 	}
 	wait := time.UnixMilli(due + 2).Sub(now) // a slot of then completes it
 	wait = max(wait, w.opt.Sizes.TickEvery-now.Sub(w.tickedAt))
-	return min(max(wait, 0), forever)
+	return min(max(wait, 0), follow.Idle)
 }
 
 // judge makes records of what has fired and is not recorded, in order, and decides what is to become of it.

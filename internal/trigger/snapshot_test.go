@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -118,7 +119,7 @@ type reads struct {
 	records int64
 }
 
-func (r *reads) Read(ctx context.Context, id record.ID, part uint32, offset int64, bytesMax int) (Batches, error) {
+func (r *reads) Read(ctx context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
 	b, err := r.aBroker.Read(ctx, id, part, offset, bytesMax)
 	for _, p := range b.Parts {
 		r.records += record.Batch(p).Span()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
 )
@@ -32,15 +33,15 @@ type stuck struct {
 	times int
 	cut   int64 // a batch from which on no more is to be read at once; 0: none
 	told  bool
-	retry failure
+	retry follow.Retry
 }
 
 // tryEvents is events, but what can not be read holds up its partition only: no instant of its topic becomes complete, since
 // what is not known may have been an event that was waited for. held is whether there is nothing to be done about it now.
-func (w *worker) tryEvents(ctx context.Context, key store.CursorKey, span Span, lives []*live) (held bool, err error) {
+func (w *worker) tryEvents(ctx context.Context, key store.CursorKey, span follow.Span, lives []*live) (held bool, err error) {
 	s, now := w.stuck[key], w.opt.Now()
 	if s != nil {
-		if d := s.retry.until.Sub(now); d > 0 && d <= w.opt.Sizes.RetryMax && max(w.cursors[key].Next, span.Start) < span.Next {
+		if s.retry.Left(now, w.opt.Sizes.Retry) > 0 && max(w.cursors[key].Next, span.Start) < span.Next {
 			return true, nil
 		}
 	}
@@ -68,7 +69,7 @@ func (w *worker) tryEvents(ctx context.Context, key store.CursorKey, span Span, 
 		return false, err
 	}
 	w.met.failures.Inc()
-	s.retry.again(now, w.opt.Sizes)
+	s.retry.Again(now, w.opt.Sizes.Retry)
 	if !s.told {
 		s.told = true
 		w.opt.Logger.Error("events can not be read: triggers of their topic wait for nothing to happen in vain until they can, or until the "+
@@ -98,14 +99,14 @@ func (w *worker) readBytes(key store.CursorKey) int {
 // unstick forgets what is stuck of readers that are no more, and returns how many partitions are, and how long it is until
 // one is tried again.
 func (w *worker) unstick() (n int, wait time.Duration) {
-	wait = forever
+	wait = follow.Idle
 	for key, s := range w.stuck {
 		switch {
 		case !contains(w.topics, key.Topic), w.lost(key.Topic), key.Reader != store.Main && w.byNo[key.Reader] == nil:
 			delete(w.stuck, key)
 		case s.told:
 			n++
-			wait = min(wait, max(s.retry.until.Sub(w.opt.Now()), 0))
+			wait = min(wait, s.retry.Left(w.opt.Now(), w.opt.Sizes.Retry))
 		}
 	}
 	return n, wait

@@ -8,16 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
 )
 
-// forever is a time that no broker runs.
-const forever = time.Hour
-
-// worker keeps the file in step with the log. One goroutine runs it.
+// worker keeps the file in step with the log. The loop runs it.
 type worker struct {
 	*Follower
 	f       *store.File // nil while none is open
@@ -33,7 +31,7 @@ type worker struct {
 	reader  record.Reader
 	spot    rule.Spot
 
-	pos      Position
+	pos      follow.Position
 	topics   []record.ID // that pos is of; the first two are those of definitions and firings
 	complete map[record.ID]int64
 
@@ -52,45 +50,8 @@ type worker struct {
 	lags     lagging
 	tickedAt time.Time
 	keeper   keeper
-	inline   bool    // copies are saved by whoever has it go on
-	trouble  failure // with the file or the log
-	unsent   failure // with appending
-}
-
-// failure is something that is tried again later, and later each time.
-type failure struct {
-	times int
-	until time.Time
-}
-
-func (x *failure) again(now time.Time, s *Sizes) time.Duration {
-	d := min(s.RetryMin<<min(x.times, 10), s.RetryMax)
-	x.times++
-	x.until = now.Add(d)
-	return d
-}
-
-func newWorker(e *Follower) *worker { return &worker{Follower: e} }
-
-func (w *worker) run(ctx context.Context) {
-	defer close(w.done)
-	defer w.shut(ErrClosed)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		wait := w.turn(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		timer.Reset(wait)
-		select {
-		case <-w.opt.Log.Changed():
-		case <-w.wake:
-		case <-timer.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	inline   bool         // copies are saved by whoever has it go on
+	unsent   follow.Retry // with appending
 }
 
 // shut withdraws the file and closes it.
@@ -108,33 +69,22 @@ func (w *worker) shut(why error) {
 	w.f = nil
 }
 
-// turn does some of what there is to do and returns how long there is nothing more.
-func (w *worker) turn(ctx context.Context) time.Duration {
-	if d := w.trouble.until.Sub(w.opt.Now()); d > 0 && d <= w.opt.Sizes.RetryMax {
-		return d
-	}
+// Close closes the file at the end.
+func (w *worker) Close() { w.shut(ErrClosed) }
+
+// Work is a turn of the loop.
+func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	w.busy.Store(w.opt.Now().UnixMilli())
 	defer w.busy.Store(0)
-	err := w.found()
-	var wait time.Duration
-	if err == nil {
-		wait, err = w.work(ctx)
+	if err := w.found(); err != nil {
+		return 0, err
 	}
-	if err != nil {
-		return w.fail(ctx, err)
-	}
-	if wait > 0 {
-		w.trouble.times = 0
-	}
-	return wait
+	return w.work(ctx)
 }
 
-// fail handles an error. What is in memory may be ahead of the file, so the file is opened anew, unless it was the log's; a
+// Failed handles an error. What is in memory may be ahead of the file, so the file is opened anew, unless it was the log's; a
 // damaged one is made anew.
-func (w *worker) fail(ctx context.Context, err error) time.Duration {
-	if ctx.Err() != nil {
-		return 0
-	}
+func (w *worker) Failed(err error, _ bool) {
 	var u *unreadable
 	switch {
 	case !errors.Is(err, errLog):
@@ -144,21 +94,11 @@ func (w *worker) fail(ctx context.Context, err error) time.Duration {
 		w.listed = false
 	}
 	w.met.failures.Inc()
-	first := w.trouble.times == 0
-	wait := w.trouble.again(w.opt.Now(), w.opt.Sizes)
 	if errors.Is(err, localdb.ErrDamaged) {
 		w.met.rebuilds.Inc()
 		w.opt.Logger.Warn("the file of triggers is made anew, from a snapshot or the log", "path", w.opt.Path, "err", err)
 		w.keeper.refuse()
-		if err = store.Remove(w.opt.Path); err == nil && first {
-			w.trouble.until = time.Time{}
-			return 0
-		}
 	}
-	if first {
-		w.opt.Logger.Error("triggers can not be followed", "path", w.opt.Path, "err", err)
-	}
-	return wait
 }
 
 // open opens the file, or makes it, and loads what is in it.
@@ -227,9 +167,8 @@ func (w *worker) load(ctx context.Context) error {
 // sameLog says whether what was read is what is in the log now: it may have been restored from an earlier state.
 func (w *worker) sameLog() error {
 	for k, c := range w.cursors {
-		now := w.opt.Log.Origin(k.Topic, k.Partition, c.Next-1)
-		if c.Next > 0 && !c.Origin.IsZero() && !now.IsZero() && now != c.Origin {
-			return errors.Join(localdb.ErrDamaged, errors.New("it was made from records that are no more"))
+		if _, same := follow.SameOrigin(w.opt.Log, k.Topic, k.Partition, c.Next, c.Origin); !same {
+			return localdb.Damaged("it was made from records that are no more")
 		}
 	}
 	return nil
@@ -240,7 +179,7 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 	if w.f == nil {
 		if _, ok := w.opt.Log.Topic(w.opt.Triggers); !ok { // nothing is made for those who have no triggers
 			w.idle()
-			return forever, nil
+			return follow.Idle, nil
 		}
 		if err := w.open(ctx); err != nil {
 			return 0, err
@@ -249,7 +188,7 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 	leads := w.opt.Log.Leads() // before the position is taken, so that this holds what others have written
 	w.sees = leads
 	if known, err := w.position(ctx); err != nil || !known {
-		return forever, err
+		return follow.Idle, err
 	}
 	switch {
 	case !leads:
@@ -276,7 +215,7 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 		}
 	}
 	w.publish(unreadable)
-	wait = forever
+	wait = follow.Idle
 	if leads {
 		if wait, err = w.lead(ctx); err != nil {
 			return 0, err

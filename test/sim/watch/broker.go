@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
@@ -55,7 +56,7 @@ func (s *Sim) sizes() *trigger.Sizes {
 	}
 	return &trigger.Sizes{
 		Work: work, ReadBytes: s.cfg.ReadBytes, Pieces: 4, Outbox: s.cfg.Out, Dues: s.cfg.Dues, Sweep: 50, TickEvery: 50 * time.Millisecond,
-		RetryMin: 100 * time.Millisecond, RetryMax: time.Minute, Unsafe: true,
+		Retry: follow.Backoff{Min: 100 * time.Millisecond, Max: time.Minute}, Unsafe: true,
 	}
 }
 

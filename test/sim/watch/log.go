@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
@@ -71,19 +72,19 @@ func (l *hostLog) Stamp(ctx context.Context, name string) error {
 	return nil
 }
 
-func (l *hostLog) Position(topics ...record.ID) (p trigger.Position, known bool) {
+func (l *hostLog) Position(topics ...record.ID) (p follow.Position, known bool) {
 	s := l.state()
 	if s == nil {
 		return p, false
 	}
-	p = trigger.Position{Time: s.AppendTime, Topics: make([][]trigger.Span, len(topics))}
+	p = follow.Position{Time: s.AppendTime, Topics: make([][]follow.Span, len(topics))}
 	for i, id := range topics {
 		t := s.Topic(id)
 		if t == nil {
 			continue
 		}
 		for _, q := range t.Partitions.All() {
-			p.Topics[i] = append(p.Topics[i], trigger.Span{Start: q.Start, Next: q.Next})
+			p.Topics[i] = append(p.Topics[i], follow.Span{Start: q.Start, Next: q.Next})
 		}
 	}
 	if len(topics) > 1 { // of a turn; others ask of one topic
@@ -138,7 +139,7 @@ func (l *hostLog) Origin(topic record.ID, part uint32, offset int64) record.ID {
 	return record.ID{}
 }
 
-func (l *hostLog) Read(ctx context.Context, topic record.ID, part uint32, offset int64, bytesMax int) (b trigger.Batches, err error) {
+func (l *hostLog) Read(ctx context.Context, topic record.ID, part uint32, offset int64, bytesMax int) (b follow.Batches, err error) {
 	p := l.partition(topic, part)
 	if p == nil {
 		return b, errGone

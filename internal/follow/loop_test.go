@@ -1,0 +1,105 @@
+package follow_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/localdb"
+)
+
+var errClosed = errors.New("closed")
+
+// worker ends its turns as the test says, and notes what it is told.
+type worker struct {
+	turn   func() (time.Duration, error)
+	turns  int
+	failed []bool // rebuilt
+	closed int
+}
+
+func (w *worker) Work(context.Context) (time.Duration, error) {
+	w.turns++
+	return w.turn()
+}
+
+func (w *worker) Failed(_ error, rebuilt bool) { w.failed = append(w.failed, rebuilt) }
+func (w *worker) Close()                       { w.closed++ }
+
+func newLoop(t *testing.T, w *worker, changed chan struct{}) (l *follow.Loop, path string) {
+	path = filepath.Join(t.TempDir(), "file.db")
+	return follow.NewLoop(follow.Options{
+		Worker: w, Path: path, Changed: changed, Now: time.Now, Backoff: follow.Backoff{Min: time.Second, Max: 4 * time.Second},
+		Logger: slog.New(slog.DiscardHandler), Message: "failed", Closed: errClosed,
+	}), path
+}
+
+func TestADamagedFileIsRebuiltAtOnceTheFirstTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{turn: func() (time.Duration, error) { return 0, localdb.Damaged("test") }}
+		l, path := newLoop(t, w, nil)
+		for i, want := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if wait := l.Step(t.Context()); wait != want || w.failed[i] != (i == 0) {
+				t.Fatalf("turn %d waits %v and told rebuilt=%v, want %v", i, wait, w.failed[i], want)
+			}
+			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Fatalf("turn %d left the damaged file: %v", i, err)
+			}
+			if before := w.turns; want > 0 && (l.Step(t.Context()) != want || w.turns != before) {
+				t.Fatalf("turn %d is repeated before its time", i)
+			}
+			time.Sleep(want)
+		}
+		w.turn = func() (time.Duration, error) { return time.Hour, nil }
+		if wait := l.Step(t.Context()); wait != time.Hour {
+			t.Fatalf("a good turn waits %v", wait)
+		}
+		w.turn = func() (time.Duration, error) { return 0, localdb.Damaged("test") }
+		if wait := l.Step(t.Context()); wait != 0 {
+			t.Fatalf("the first rebuild after a good turn waits %v", wait)
+		}
+	})
+}
+
+func TestTheLoopRunsOnChangesCallsAndTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		changed := make(chan struct{}, 1)
+		w := &worker{turn: func() (time.Duration, error) { return time.Minute, nil }}
+		l, _ := newLoop(t, w, changed)
+		ctx, cancel := context.WithCancel(t.Context())
+		l.Start(ctx)
+		cancel() // does not end the loop
+		turned := func(what string, want int) {
+			t.Helper()
+			if synctest.Wait(); w.turns != want {
+				t.Fatalf("after %s %d turns, want %d", what, w.turns, want)
+			}
+		}
+		turned("the start", 1)
+		changed <- struct{}{}
+		turned("a change", 2)
+		l.Wake()
+		turned("Wake", 3)
+		time.Sleep(time.Minute)
+		turned("a minute", 4)
+		broken := errors.New("broken")
+		if err := l.Do(t.Context(), func(context.Context) error { return broken }); !errors.Is(err, broken) {
+			t.Fatalf("Do returns %v, want its function's error", err)
+		}
+		turned("Do", 5)
+		l.Close()
+		l.Close()
+		if err := l.Do(t.Context(), func(context.Context) error { return nil }); !errors.Is(err, errClosed) || w.closed != 1 {
+			t.Fatalf("after Close Do returns %v, and the worker was closed %d times", err, w.closed)
+		}
+	})
+}
