@@ -33,6 +33,15 @@ func plainFile(t *testing.T) []byte {
 	return b
 }
 
+func offsetsFile(offsets ...uint64) []byte {
+	b := append([]byte("seb@\x01\x00"), make([]byte, 26)...)
+	binary.LittleEndian.PutUint32(b[14:], uint32(len(offsets)))
+	for _, o := range offsets {
+		b = binary.LittleEndian.AppendUint64(b, o)
+	}
+	return b
+}
+
 func TestReadAndWrite(t *testing.T) {
 	s := objstore.NewMemory()
 	put(t, s, "t/000000000000.record_batch", plainFile(t))
@@ -42,9 +51,7 @@ func TestReadAndWrite(t *testing.T) {
 	put(t, s, "t2/000000000009.record_batch", nil)
 	put(t, s, "t/1000000000000000.record_batch", nil) // a number that has outgrown twelve digits
 	put(t, s, "t/offsets_000000000000.offsets", nil)
-	offsets := binary.LittleEndian.AppendUint64(append([]byte("seb@\x01\x00"), make([]byte, 26)...), 0)
-	binary.LittleEndian.PutUint32(offsets[14:], 1)
-	put(t, s, "t/offsets_000000000001.offsets", offsets)
+	put(t, s, "t/offsets_000000000001.offsets", offsetsFile(0))
 	l, err := migration.List(t.Context(), s, "t")
 	if err != nil {
 		t.Fatal(err)

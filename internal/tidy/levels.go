@@ -38,7 +38,7 @@ var levels = map[string]int{
 
 	"internal/trigger/explain": 3,
 	"internal/log":             3,
-	"internal/log/compactor":   3,
+	"internal/log/compactor":   4,
 
 	"internal/keyindex":         2,
 	"internal/log/core":         2,

@@ -14,7 +14,6 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
@@ -205,39 +204,5 @@ func TestACopyOfALogThatIsNoMore(t *testing.T) {
 			t.Errorf("fired: %+v", all)
 		}
 		shut(t, n)
-	}
-}
-
-// TestPassed: a position is one of the log, of another one, or not there yet.
-func TestPassed(t *testing.T) {
-	o := Options{Store: objstore.NewMemory(), BatchWait: BatchNone, NoMerge: true}
-	n := open(t, o)
-	passed := func(pos state.Position, nonce record.ID, want bool) {
-		t.Helper()
-		if n.Passed(pos, nonce) != want {
-			t.Errorf("%+v of %s: not %v", pos, nonce, want)
-		}
-	}
-	before, nonce, known := n.Place()
-	if !known {
-		t.Fatal("no position is known")
-	}
-	produce(t, n, []byte("x"))
-	now, same, _ := n.Place()
-	if same != nonce || !before.Less(now) {
-		t.Fatalf("%+v, then %+v", before, now)
-	}
-	next := state.Position{Epoch: now.Epoch, Slot: now.Slot + 1}
-	for range 2 { // the second time of an epoch that is over
-		passed(before, nonce, true)
-		passed(now, nonce, true)
-		passed(next, nonce, false)
-		passed(before, record.NewID(), false)
-		passed(state.Position{Epoch: now.Epoch + 2}, nonce, false)
-		shut(t, n)
-		n = open(t, o)
-	}
-	if after, _, _ := n.Place(); after.Epoch <= now.Epoch {
-		t.Fatalf("%+v, then %+v", now, after)
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package broker_test
 
 import (
 	"context"

@@ -1,0 +1,168 @@
+package migration_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/migration"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// realBroker is a broker on a bucket in memory.
+func realBroker(t *testing.T) *client.Client {
+	t.Helper()
+	b, err := broker.Open(t.Context(), broker.Options{Store: objstore.NewMemory(), NoWait: true, AutoCreate: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close(context.Background()) })
+	a, err := httpapi.New(b, httpapi.Options{APIKey: "key"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(a.Server().Handler)
+	t.Cleanup(s.Close)
+	c, err := client.New(s.URL, client.Options{APIKey: "key", RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// files are those of a version-1 topic.
+type files struct {
+	t      *testing.T
+	store  objstore.Store
+	topic  string
+	next   int64
+	values []string
+}
+
+func (f *files) add(values ...string) {
+	f.t.Helper()
+	b := migration.Batch{TimeMicros: 1_700_000_000_000_000 + f.next*1_001_001, Gzipped: true}
+	for _, v := range values {
+		b.Values = append(b.Values, []byte(v))
+	}
+	if err := migration.Write(f.t.Context(), f.store, migration.Name(f.topic, f.next), b); err != nil {
+		f.t.Fatal(err)
+	}
+	f.next += int64(len(values))
+	f.values = append(f.values, values...)
+}
+
+// lose leaves out a file with two records, or has damage in its place.
+func (f *files) lose(damage []byte) {
+	f.t.Helper()
+	if damage != nil {
+		put(f.t, f.store, migration.Name(f.topic, f.next), damage)
+	}
+	f.next += 2
+}
+
+func holds(t *testing.T, c *client.Client, topic string, want []string) {
+	t.Helper()
+	var got []string
+	for r, err := range c.Records(t.Context(), topic, client.ReadOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(r.Value))
+	}
+	if strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Errorf("%s holds %q, want %q", topic, got, want)
+	}
+}
+
+func TestImportOfDamage(t *testing.T) {
+	c, store := realBroker(t), objstore.NewMemory()
+	whole := &files{t: t, store: store, topic: "whole"}
+	whole.add("d", "e")
+	obj, err := store.Get(t.Context(), migration.Name("whole", 0), objstore.Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := io.ReadAll(obj.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(o)
+	flipped[len(o)-6] ^= 1
+	for name, damage := range map[string][]byte{"cut": o[:len(o)-3], "flipped": flipped, "empty": {}, "gap": nil} {
+		t.Run(name, func(t *testing.T) {
+			f := &files{t: t, store: store, topic: name}
+			f.add("a", "b")
+			f.lose(damage)
+			f.add("f")
+			text := "000000000002.record_batch, records from offset 2 on"
+			if damage == nil {
+				text = "the records at offsets 2 to 3 are in no file"
+			}
+			opt := migration.ImportOptions{Store: store, From: name, Client: c, Topic: name}
+			for range 2 {
+				if _, err := migration.Import(t.Context(), opt); !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), text) {
+					t.Fatalf("import: %v, want %q", err, text)
+				}
+				holds(t, c, name, []string{"a", "b"})
+			}
+			opt.SkipDamaged = true
+			for run, sent := range []int64{1, 0} {
+				if done, err := migration.Import(t.Context(), opt); err != nil || done.PassedOver != 1 || done.Records != sent || done.Next != 3 {
+					t.Errorf("run %d that skips: %+v %v", run, done, err)
+				}
+			}
+			holds(t, c, name, f.values)
+		})
+	}
+	t.Run("a file at the end that only the offsets name", func(t *testing.T) {
+		(&files{t: t, store: store, topic: "tail"}).add("a")
+		put(t, store, "tail/offsets_000000000000.offsets", offsetsFile(0, 1))
+		_, err := migration.Import(t.Context(), migration.ImportOptions{Store: store, From: "tail", Client: c, Topic: "tail"})
+		if !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), "000000000001.record_batch is missing") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestImportRefuses(t *testing.T) {
+	c, store := realBroker(t), objstore.NewMemory()
+	(&files{t: t, store: store, topic: "t"}).add("a", "b", "c")
+	put(t, store, "above/below/000000000000.record_batch", nil)
+	produce := func(topic string, values ...[]byte) {
+		if _, err := c.ProduceValues(t.Context(), topic, values, client.ProduceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(from, to, want string) {
+		t.Helper()
+		_, err := migration.Import(t.Context(), migration.ImportOptions{Store: store, From: from, Client: c, Topic: to})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("import of %s to %s: %v, want %q", from, to, err, want)
+		}
+	}
+	produce("taken", []byte("a"), []byte("b"))
+	if _, err := c.CreateTopic(t.Context(), "wide", client.TopicSpec{Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	refused("t", "taken", "is not empty")
+	refused("t", "wide", "2 partitions")
+	refused("above", "above", "only 1 in folders below")
+	refused("none", "none", "no files of topic none")
+	// Longer than the files say: it holds more than the import.
+	if _, err := migration.Import(t.Context(), migration.ImportOptions{Store: store, From: "t", Client: c, Topic: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	produce("t", []byte("mine"))
+	refused("t", "t", "holds more than this import")
+}
