@@ -21,12 +21,18 @@ func confirm(cmd *cobra.Command, yes, optional bool, what string) error {
 		}
 		return usageError{errors.New(what + "; say so with --yes")}
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s. Continue? [y/N] ", what)
-	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // its end is a no
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+	if agreed(cmd, what+". Continue?") {
 		return nil
 	}
 	return errors.New("nothing was changed")
+}
+
+// agreed asks a question on stderr and reads the answer from stdin; its end is a no.
+func agreed(cmd *cobra.Command, question string) bool {
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
 }
 
 // counted is a number with its noun: 1 record, 2 records.

@@ -256,6 +256,7 @@ func printTopic(w io.Writer, t *client.Topic, asJSON bool) error {
 
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }

@@ -1,21 +1,232 @@
 package main
 
 import (
-	"github.com/sebbroker/seb/internal/triggercmd"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/webhook"
 	"github.com/spf13/cobra"
 )
 
 func newTrigger() *cobra.Command {
 	var r remote
-	return triggercmd.New(triggercmd.Remote{Register: r.register, With: r.with, Usage: wrongUsage, Confirm: confirmIfAsked})
+	cmd := &cobra.Command{
+		Use:     "trigger",
+		Aliases: []string{"triggers"},
+		Short:   "Make, list, try out, explain, pause and delete triggers; list what they have fired",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	r.register(cmd)
+	cmd.AddCommand(
+		newTriggerPut(&r), newTriggerApply(&r), newTriggerList(&r), newTriggerShow(&r), newTriggerDelete(&r), newTriggerPause(&r, true), newTriggerPause(&r, false), newTriggerDryRun(&r),
+		newTriggerExplain(&r), newTriggerFires(&r), newTriggerFiring(&r), newTriggerResend(&r), newTriggerSecret(),
+	)
+	return cmd
 }
 
-func newEntity() *cobra.Command {
-	var r remote
-	return triggercmd.NewEntity(triggercmd.Remote{Register: r.register, With: r.with, Usage: wrongUsage, Confirm: confirmIfAsked})
+// triggerIDs completes the id of a trigger.
+func (r *remote) triggerIDs(cmd *cobra.Command, args []string, _ string) (list []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	err := r.with(cmd, func(c *client.Client) error {
+		all, err := c.Triggers(cmd.Context())
+		for i := range all {
+			list = append(list, all[i].ID)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
-// confirmIfAsked asks at a terminal only: scripts have used these commands before they asked.
-func confirmIfAsked(cmd *cobra.Command, yes bool, what string) error {
-	return confirm(cmd, yes, true, what)
+// caret shows on stderr where the fault of an expression in text form is.
+func caret(cmd *cobra.Command, expr string, err error) {
+	var at driplang.Error
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		at.Line, at.Col = e.Line, e.Column
+	} else if e, ok := errors.AsType[*driplang.Error](err); ok {
+		at = *e
+	}
+	if line := at.Caret(expr); line != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), line)
+	}
+}
+
+// instant is for people; "-" is none.
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.999Z")
+}
+
+func newTriggerList(r *remote) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List all triggers",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return r.with(cmd, func(c *client.Client) error {
+				list, err := c.Triggers(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), list)
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "ID\tVERSION\tSTATUS\tFIRE\tEXPRESSION")
+				for i := range list {
+					t := &list[i]
+					fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", t.ID, t.Version, triggerStatus(t), t.Fire, shorten(t.Text))
+				}
+				return w.Flush()
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func triggerStatus(t *client.Trigger) string {
+	if t.TopicMissing {
+		return t.Status + ", topic missing"
+	}
+	if t.Backfilling {
+		return t.Status + ", reads the history"
+	}
+	if t.Late {
+		return t.Status + ", behind"
+	}
+	return t.Status
+}
+
+// shorten makes one line of an expression.
+func shorten(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if r := []rune(text); len(r) > 80 {
+		return string(r[:79]) + "…"
+	}
+	return text
+}
+
+func newTriggerShow(r *remote) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "show ID",
+		Short:             "Show a trigger, without its secrets",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.triggerIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return r.with(cmd, func(c *client.Client) error {
+				t, err := c.Trigger(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), t)
+				}
+				return printTrigger(cmd.OutOrStdout(), &t)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printTrigger(out io.Writer, t *client.Trigger) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, value)
+		}
+	}
+	line("id", t.ID)
+	line("version", fmt.Sprintf("%d, since %s", t.Version, instant(t.VersionAt)))
+	line("status", triggerStatus(t))
+	line("expression", strings.Join(strings.Fields(t.Text), " "))
+	line("events", strings.Join(t.Names, ", ")+" of the topic "+t.Topic)
+	line("class", t.Class)
+	line("fire", t.Fire)
+	line("cooldown", t.Cooldown)
+	line("backfill", t.Backfill)
+	if t.Fire == "once" {
+		line("carry fired", fmt.Sprint(t.CarryFired))
+	}
+	line("on retract", t.OnRetract)
+	line("deliver", string(t.Deliver))
+	line("made", instant(t.CreatedAt))
+	return w.Flush()
+}
+
+func newTriggerDelete(r *remote) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:               "delete ID",
+		Aliases:           []string{"rm"},
+		Short:             "Delete a trigger; what it has not delivered yet is not delivered any more",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.triggerIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return r.with(cmd, func(c *client.Client) error {
+				if err := confirm(cmd, yes, true, "would delete trigger "+args[0]+" with what it has not delivered yet"); err != nil {
+					return err
+				}
+				return c.DeleteTrigger(cmd.Context(), args[0])
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func newTriggerPause(r *remote, paused bool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "resume ID",
+		Short:             "End the pause of a trigger",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.triggerIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return r.with(cmd, func(c *client.Client) error {
+				_, err := c.PauseTrigger(cmd.Context(), args[0], paused)
+				return err
+			})
+		},
+	}
+	if paused {
+		cmd.Use, cmd.Short = "pause ID", "Pause a trigger: what fires is suppressed, what is to be delivered waits"
+	}
+	return cmd
+}
+
+func writeLine(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func newTriggerSecret() *cobra.Command {
+	return &cobra.Command{
+		Use:     "secret",
+		Short:   "Print a new secret, for the webhooks of a trigger and whoever verifies them",
+		Example: "  export HOOK_SECRET=$(seb trigger secret)",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), webhook.NewSecret().Reveal())
+			return err
+		},
+	}
 }

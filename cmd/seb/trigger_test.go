@@ -1,116 +1,34 @@
-package triggercmd_test
+package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/httpapi"
-	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/triggercmd"
 	"github.com/sebbroker/seb/webhook"
 )
 
-// broker is a client of a broker with an engine of triggers.
-func broker(t *testing.T) *client.Client {
+func triggered(t *testing.T, b *testBroker, in string, args ...string) ran {
 	t.Helper()
-	n, err := node.Open(t.Context(), node.Options{
-		Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: node.BatchNone, NoMerge: true, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := httpapi.New(n.Broker, httpapi.Options{APIKey: "k", Triggers: n.Triggers()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := a.Server()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l)
-	}()
-	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: "k", RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Close()
-		_ = srv.Close()
-		<-done
-		if err := n.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
+	return b.execute(t, newTrigger(), in, args...)
 }
 
-// wrong marks errors of the command line.
-type wrong struct{ error }
-
-// ran is what a command has left.
-type ran struct {
-	out, err string
-	fault    error
-}
-
-func run(t *testing.T, c *client.Client, in string, args ...string) ran {
+// mustTrigger runs what has to work, and returns what it prints.
+func mustTrigger(t *testing.T, c *testBroker, args ...string) string {
 	t.Helper()
-	return execute(t, triggercmd.New, c, in, args...)
-}
-
-func execute(t *testing.T, newCommand func(triggercmd.Remote) *cobra.Command, c *client.Client, in string, args ...string) ran {
-	t.Helper()
-	cmd := newCommand(triggercmd.Remote{
-		Register: func(*cobra.Command) {},
-		With:     func(_ *cobra.Command, f func(*client.Client) error) error { return f(c) },
-		Usage:    func(err error) error { return wrong{err} },
-		Confirm:  func(*cobra.Command, bool, string) error { return nil },
-	})
-	var out, stderr bytes.Buffer
-	cmd.SetArgs(args)
-	cmd.SetIn(strings.NewReader(in))
-	cmd.SetOut(&out)
-	cmd.SetErr(&stderr)
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	fault := cmd.ExecuteContext(t.Context())
-	return ran{out.String(), stderr.String(), fault}
-}
-
-// must runs what has to work, and returns what it prints.
-func must(t *testing.T, c *client.Client, args ...string) string {
-	t.Helper()
-	r := run(t, c, "", args...)
+	r := triggered(t, c, "", args...)
 	if r.fault != nil {
 		t.Fatalf("%q: %v\n%s", args, r.fault, r.err)
 	}
 	return r.out
 }
 
-func write(t *testing.T, dir, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func events(t *testing.T, c *client.Client, list ...string) {
+func happen(t *testing.T, c *testBroker, list ...string) {
 	t.Helper()
 	for _, e := range list {
 		name, entity, _ := strings.Cut(e, " ")
@@ -121,26 +39,26 @@ func events(t *testing.T, c *client.Client, list ...string) {
 }
 
 func TestCommandsOfATrigger(t *testing.T) {
-	c := broker(t)
-	r := run(t, c, "", "put", "ab", "a THEN b", "--fire", "edge", "--cooldown", "2 h", "--deliver", `{"topic":"mails"}`)
+	c := newTestBroker(t)
+	r := triggered(t, c, "", "put", "ab", "a THEN b", "--fire", "edge", "--cooldown", "2 h", "--deliver", `{"topic":"mails"}`)
 	if r.fault != nil || r.out != "" || r.err != "trigger ab is stored as version 1\n" {
 		t.Fatalf("%+v", r)
 	}
-	if r := run(t, c, `{"expr":{"then":[{"event":"a"},{"not":{"event":"c"}}]}}`, "put", "open", "-f", "-"); r.fault != nil || !strings.Contains(r.err, "warning: NOT without WITHIN") {
+	if r := triggered(t, c, `{"expr":{"then":[{"event":"a"},{"not":{"event":"c"}}]}}`, "put", "open", "-f", "-"); r.fault != nil || !strings.Contains(r.err, "warning: NOT without WITHIN") {
 		t.Errorf("%+v", r)
 	}
 	const brackets = "warning: AND binds more strongly than THEN: this is read as a THEN ((NOT (a WITHIN 3d)) AND b); if that is not meant, " +
 		"write (a THEN (NOT (a WITHIN 3d))) AND b\n"
-	if r := run(t, c, "", "put", "read", "a THEN (NOT a WITHIN 3d) AND b"); r.fault != nil || !strings.Contains(r.err, brackets) {
+	if r := triggered(t, c, "", "put", "read", "a THEN (NOT a WITHIN 3d) AND b"); r.fault != nil || !strings.Contains(r.err, brackets) {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, c, "", "dry-run", "read"); r.fault != nil || !strings.Contains(r.out, brackets) {
+	if r := triggered(t, c, "", "dry-run", "read"); r.fault != nil || !strings.Contains(r.out, brackets) {
 		t.Errorf("%+v", r)
 	}
-	events(t, c, "a u1", "b u1")
+	happen(t, c, "a u1", "b u1")
 	fires := ""
 	for until := time.Now().Add(20 * time.Second); !strings.Contains(fires, "u1"); time.Sleep(time.Millisecond) {
-		if fires = must(t, c, "fires", "ab"); time.Now().After(until) {
+		if fires = mustTrigger(t, c, "fires", "ab"); time.Now().After(until) {
 			t.Fatal(fires)
 		}
 	}
@@ -164,31 +82,31 @@ func TestCommandsOfATrigger(t *testing.T) {
 		`"firings": 1`:                {"dry-run", "b", "--json"},
 		"":                            {"pause", "ab"},
 	} {
-		if out := must(t, c, args...); !strings.Contains(out, text) {
+		if out := mustTrigger(t, c, args...); !strings.Contains(out, text) {
 			t.Errorf("%q: %q is not in\n%s", args, text, out)
 		}
 	}
-	if out := must(t, c, "list"); !strings.Contains(out, "paused") {
+	if out := mustTrigger(t, c, "list"); !strings.Contains(out, "paused") {
 		t.Error(out)
 	}
-	must(t, c, "resume", "ab")
-	must(t, c, "resend", list[0].ID)
-	must(t, c, "delete", "ab")
-	if r := run(t, c, "", "show", "ab"); !errors.Is(r.fault, client.ErrUnknownTrigger) {
+	mustTrigger(t, c, "resume", "ab")
+	mustTrigger(t, c, "resend", list[0].ID)
+	mustTrigger(t, c, "delete", "ab")
+	if r := triggered(t, c, "", "show", "ab"); !errors.Is(r.fault, client.ErrUnknownTrigger) {
 		t.Errorf("%+v", r)
 	}
 }
 
 // TestDryRunOfATrigger: an id runs the trigger; the same name in quotes is an event.
 func TestDryRunOfATrigger(t *testing.T) {
-	c := broker(t)
+	c := newTestBroker(t)
 	for _, args := range [][]string{{"put", "no-x", "a THEN b", "--fire", "edge"}, {"put", "form", "-f", "-"}} {
 		in := `{"expr":{"then":[{"event":"a"},{"event":"b"}]},"fire":"edge"}`
-		if r := run(t, c, in, args...); r.fault != nil {
+		if r := triggered(t, c, in, args...); r.fault != nil {
 			t.Fatal(r.fault)
 		}
 	}
-	events(t, c, "a u1", "b u1", "a u1", "b u1")
+	happen(t, c, "a u1", "b u1", "a u1", "b u1")
 	const unknown = "no trigger has the id %s: it is taken for the name of an event\n"
 	for arg, want := range map[string]ran{
 		"no-x":   {out: "of which 4 matter", err: "trigger no-x, version 1: a THEN b\n"},
@@ -197,7 +115,7 @@ func TestDryRunOfATrigger(t *testing.T) {
 		"a":      {out: "of which 2 matter", err: fmt.Sprintf(unknown, "a")},
 		"no-y":   {out: "of which 0 matter", err: fmt.Sprintf(unknown, "no-y")},
 	} {
-		r := run(t, c, "", "dry-run", arg)
+		r := triggered(t, c, "", "dry-run", arg)
 		if r.fault != nil || !strings.Contains(r.out, want.out) || !strings.HasPrefix(r.err, want.err) || want.err == "" && r.err != "" {
 			t.Errorf("%s: %+v, want %+v", arg, r, want)
 		}
@@ -206,14 +124,14 @@ func TestDryRunOfATrigger(t *testing.T) {
 
 // TestFiringsThatAreHeldSayUntilWhen: quiet hours show when they end, a pause that it is one.
 func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
-	c := broker(t)
+	c := newTestBroker(t)
 	now := time.Now().UTC()
 	end := now.Add(2 * time.Hour).Truncate(time.Minute)
 	quiet := fmt.Sprintf(`{"topic":"mails","quiet_hours":{"from":%q,"to":%q,"zone":"UTC"}}`, now.Add(-2*time.Hour).Format("15:04"), end.Format("15:04"))
-	if r := run(t, c, "", "put", "night", "a", "--deliver", quiet); r.fault != nil {
+	if r := triggered(t, c, "", "put", "night", "a", "--deliver", quiet); r.fault != nil {
 		t.Fatal(r.fault)
 	}
-	events(t, c, "a u1")
+	happen(t, c, "a u1")
 	var list []client.Firing
 	for until := time.Now().Add(20 * time.Second); len(list) == 0 || list[0].State != "pending"; time.Sleep(time.Millisecond) {
 		var err error
@@ -234,22 +152,22 @@ func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 			t.Errorf("held until %v (%s), want %v", f.NextAttempt, f.Held, end)
 		}
 	}
-	if out, want := must(t, c, "explain", "night", "u1"), "pending, after quiet hours at "+end.Format("2006-01-02T15:04:05Z"); !strings.Contains(out, want) {
+	if out, want := mustTrigger(t, c, "explain", "night", "u1"), "pending, after quiet hours at "+end.Format("2006-01-02T15:04:05Z"); !strings.Contains(out, want) {
 		t.Errorf("%q is not in\n%s", want, out)
 	}
-	must(t, c, "pause", "night")
+	mustTrigger(t, c, "pause", "night")
 	if one, err = c.Firing(t.Context(), list[0].ID); err != nil || one.Held != "paused" || !one.NextAttempt.IsZero() {
 		t.Errorf("%+v, %v", one, err)
 	}
-	if out := must(t, c, "fires"); !strings.Contains(out, "pending, until its trigger is resumed") {
+	if out := mustTrigger(t, c, "fires"); !strings.Contains(out, "pending, until its trigger is resumed") {
 		t.Error(out)
 	}
 }
 
 func TestFaultyExpressionsShowTheCaret(t *testing.T) {
-	c := broker(t)
+	c := newTestBroker(t)
 	dir := t.TempDir()
-	write(t, dir, "bad.yaml", "expr: |\n  a\n  THEN (b WITHIN 2 parsecs)\n")
+	writeFile(t, dir, "bad.yaml", "expr: |\n  a\n  THEN (b WITHIN 2 parsecs)\n")
 	const shown = "THEN (b WITHIN 2 parsecs)\n               ^\n"
 	for _, args := range [][]string{
 		{"put", "t", "a\nTHEN (b WITHIN 2 parsecs)"},
@@ -257,7 +175,7 @@ func TestFaultyExpressionsShowTheCaret(t *testing.T) {
 		{"put", "t", "-f", filepath.Join(dir, "bad.yaml")},
 		{"apply", "-f", dir, "--yes"},
 	} {
-		if r := run(t, c, "", args...); r.fault == nil || r.err != shown || !strings.Contains(r.fault.Error(), "unknown unit 'parsecs'") {
+		if r := triggered(t, c, "", args...); r.fault == nil || r.err != shown || !strings.Contains(r.fault.Error(), "unknown unit 'parsecs'") {
 			t.Errorf("%q: %v\n%s", args, r.fault, r.err)
 		}
 	}
@@ -272,24 +190,24 @@ func TestFaultyExpressionsShowTheCaret(t *testing.T) {
 		"ENTITY: .. can not be named":   {"explain", "x", ".."},
 		"give a file or a folder":       {"apply"},
 	} {
-		r := run(t, c, "", args...)
-		if _, ok := errors.AsType[wrong](r.fault); !ok || !strings.Contains(r.fault.Error(), text) {
+		r := triggered(t, c, "", args...)
+		if _, ok := errors.AsType[usageError](r.fault); !ok || !strings.Contains(r.fault.Error(), text) {
 			t.Errorf("%q: %v", args, r.fault)
 		}
 	}
 }
 
 func TestApply(t *testing.T) {
-	c := broker(t)
+	c := newTestBroker(t)
 	t.Setenv("HOOK_SECRET", "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0")
 	dir := t.TempDir()
-	write(t, dir, "one.yaml", "expr: a THEN b\n")
-	write(t, dir, "two.yml", "# with a secret\nid: second\nexpr:\n  then: [{event: a}, {not: {within: {event: b}, for: 7 days}}]\nfire: edge\ncooldown: 24h\ndeliver:\n  url: https://example.com/hook\n  secrets: [\"${HOOK_SECRET}\"]\n")
-	write(t, dir, "three.json", `{"expr":"c","carry_fired":false}`)
-	write(t, dir, "README.md", "no trigger")
-	must(t, c, "put", "other", "x")
+	writeFile(t, dir, "one.yaml", "expr: a THEN b\n")
+	writeFile(t, dir, "two.yml", "# with a secret\nid: second\nexpr:\n  then: [{event: a}, {not: {within: {event: b}, for: 7 days}}]\nfire: edge\ncooldown: 24h\ndeliver:\n  url: https://example.com/hook\n  secrets: [\"${HOOK_SECRET}\"]\n")
+	writeFile(t, dir, "three.json", `{"expr":"c","carry_fired":false}`)
+	writeFile(t, dir, "README.md", "no trigger")
+	mustTrigger(t, c, "put", "other", "x")
 
-	if r := run(t, c, "", "apply", "-f", dir); r.fault == nil || r.fault.Error() != "nothing was changed" || !strings.Contains(r.err, "[y/N]") {
+	if r := triggered(t, c, "", "apply", "-f", dir); r.fault == nil || r.fault.Error() != "nothing was changed" || !strings.Contains(r.err, "[y/N]") {
 		t.Errorf("%+v", r)
 	}
 	const first = `+ one: new
@@ -305,23 +223,23 @@ func TestApply(t *testing.T) {
     + expr: c
     + carry_fired: false
 `
-	if out := must(t, c, "apply", "-f", dir, "--diff"); out != first {
+	if out := mustTrigger(t, c, "apply", "-f", dir, "--diff"); out != first {
 		t.Errorf("%s\nwant\n%s", out, first)
 	}
-	if r := run(t, c, "y\n", "apply", "-f", dir); r.fault != nil || r.out != first || !strings.Contains(r.err, "trigger three is stored as version 1\n") {
+	if r := triggered(t, c, "y\n", "apply", "-f", dir); r.fault != nil || r.out != first || !strings.Contains(r.err, "trigger three is stored as version 1\n") {
 		t.Errorf("%+v", r)
 	}
 	// Now there is nothing to do but for what nobody can see.
-	if out := must(t, c, "apply", "-f", dir, "--yes"); !strings.Contains(out, "= one: unchanged\n") ||
+	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); !strings.Contains(out, "= one: unchanged\n") ||
 		!strings.Contains(out, "= second: unchanged, but perhaps for secrets") || !strings.Contains(out, "= three: unchanged\n") {
 		t.Error(out)
 	}
-	must(t, c, "pause", "one")
-	write(t, dir, "one.yaml", "expr: b THEN a\nbackfill: none\n")
+	mustTrigger(t, c, "pause", "one")
+	writeFile(t, dir, "one.yaml", "expr: b THEN a\nbackfill: none\n")
 	if err := os.Remove(filepath.Join(dir, "three.json")); err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, c, "", "apply", "-f", dir, "--yes", "--prune")
+	r := triggered(t, c, "", "apply", "-f", dir, "--yes", "--prune")
 	for _, text := range []string{
 		"~ one\n    - expr: a THEN b\n    + expr: b THEN a\n    - backfill: silent\n    + backfill: none\n", "- other: deleted\n", "- three: deleted\n",
 	} {
@@ -336,7 +254,7 @@ func TestApply(t *testing.T) {
 }
 
 func TestFilesThatAreWrong(t *testing.T) {
-	c := broker(t)
+	c := newTestBroker(t)
 	for name, text := range map[string]string{
 		"unknown.yaml": "expr: a\ncolour: red\n", "two.yaml": "expr: a\n---\nexpr: b\n", "none.json": "{}", "list.yaml": "- a\n", "type.json": `{"expr":"a","fire":1}`,
 		"pointer.yaml": "expr: {then: [{event: a}, {x: 1}]}\n", "secret.yaml": "expr: a\ndeliver: {url: https://e.com, secrets: [\"${NO_SUCH_SECRET}\"]}\n",
@@ -346,7 +264,7 @@ func TestFilesThatAreWrong(t *testing.T) {
 		"both.yaml": "expr: a\ndeliver: {url: 'ftp://e.com', secrets: [swordfish]}\n", "member.yaml": "expr: a\ndeliver: {topic: t, colour: red}\n",
 	} {
 		dir := t.TempDir()
-		write(t, dir, name, text)
+		writeFile(t, dir, name, text)
 		want := map[string]string{
 			"unknown.yaml": `unknown field "colour"`, "two.yaml": "more than one document", "none.json": "expr: missing", "list.yaml": "cannot unmarshal !!seq",
 			"type.json": "fire: want a string, given a JSON number", "pointer.yaml": "expr: /then/1/x: ", "secret.yaml": "not in the environment: ${NO_SUCH_SECRET}", "deliver.yaml": "want an object",
@@ -355,8 +273,8 @@ func TestFilesThatAreWrong(t *testing.T) {
 			"cooldown.yaml": "cooldown: expected a duration", "topic.yaml": `topic: topic name "a b"`, "member.yaml": `deliver: unknown field "colour"`,
 			"both.yaml": "deliver: url: want https:// or http://; secrets: number 1 does not begin",
 		}[name]
-		write(t, dir, "0.yaml", "expr: a\n")
-		r := run(t, c, "", "apply", "-f", dir, "--yes")
+		writeFile(t, dir, "0.yaml", "expr: a\n")
+		r := triggered(t, c, "", "apply", "-f", dir, "--yes")
 		if r.fault == nil || !strings.Contains(r.fault.Error(), name) || !strings.Contains(r.fault.Error(), want) || r.out != "" || strings.Contains(r.fault.Error(), "swordfish") {
 			t.Errorf("%s: %v", name, r.fault)
 		}
@@ -365,17 +283,17 @@ func TestFilesThatAreWrong(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	write(t, dir, "a.yaml", "expr: a\n")
-	write(t, dir, "b.yaml", "id: a\nexpr: b\n")
-	if r := run(t, c, "", "apply", "-f", dir, "--yes"); r.fault == nil || !strings.Contains(r.fault.Error(), "b.yaml: id a is that of") {
+	writeFile(t, dir, "a.yaml", "expr: a\n")
+	writeFile(t, dir, "b.yaml", "id: a\nexpr: b\n")
+	if r := triggered(t, c, "", "apply", "-f", dir, "--yes"); r.fault == nil || !strings.Contains(r.fault.Error(), "b.yaml: id a is that of") {
 		t.Errorf("%v", r.fault)
 	}
-	if r := run(t, c, "", "apply", "-f", t.TempDir()); r.fault == nil || !strings.Contains(r.fault.Error(), "no files") {
+	if r := triggered(t, c, "", "apply", "-f", t.TempDir()); r.fault == nil || !strings.Contains(r.fault.Error(), "no files") {
 		t.Errorf("%v", r.fault)
 	}
 	// What only the broker finds wrong stops the others, and says how far it came.
-	write(t, dir, "b.yaml", "id: b\nexpr: b\ntopic: triggers\n")
-	r := run(t, c, "", "apply", "-f", dir, "--yes")
+	writeFile(t, dir, "b.yaml", "id: b\nexpr: b\ntopic: triggers\n")
+	r := triggered(t, c, "", "apply", "-f", dir, "--yes")
 	if r.fault == nil || !strings.HasPrefix(r.fault.Error(), "trigger b, after 1 of 2: bad request: topic: triggers is no topic") {
 		t.Errorf("%v", r.fault)
 	}
@@ -385,7 +303,7 @@ func TestFilesThatAreWrong(t *testing.T) {
 }
 
 func TestWhatIsNotThere(t *testing.T) {
-	c := broker(t)
+	c := newTestBroker(t)
 	for _, args := range [][]string{
 		{"show", "nope"},
 		{"delete", "nope"},
@@ -395,44 +313,44 @@ func TestWhatIsNotThere(t *testing.T) {
 		{"fires", "nope"},
 		{"fires", "nope", "--json"},
 	} {
-		r := run(t, c, "", args...)
+		r := triggered(t, c, "", args...)
 		if !errors.Is(r.fault, client.ErrUnknownTrigger) || r.out != "" || strings.Count(r.fault.Error(), "unknown trigger") != 1 || !strings.Contains(r.fault.Error(), `"nope"`) {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}
 	for _, id := range []string{"nope", strings.Repeat("0", 32)} {
 		for _, command := range []string{"firing", "resend"} {
-			if r := run(t, c, "", command, id); !errors.Is(r.fault, client.ErrUnknownFiring) {
+			if r := triggered(t, c, "", command, id); !errors.Is(r.fault, client.ErrUnknownFiring) {
 				t.Errorf("%s %s: %+v", command, id, r)
 			}
 		}
 	}
-	if r := run(t, c, "", "dry-run", "a"); r.fault == nil || !strings.Contains(r.fault.Error(), "there is no topic events yet: the first event makes it") {
+	if r := triggered(t, c, "", "dry-run", "a"); r.fault == nil || !strings.Contains(r.fault.Error(), "there is no topic events yet: the first event makes it") {
 		t.Errorf("%+v", r)
 	}
 	// A trigger that has not fired yet is no fault, nor are firings of one that is gone.
-	must(t, c, "put", "a", "a")
-	if out := must(t, c, "fires", "a"); !strings.HasPrefix(out, "SEQ ") {
+	mustTrigger(t, c, "put", "a", "a")
+	if out := mustTrigger(t, c, "fires", "a"); !strings.HasPrefix(out, "SEQ ") {
 		t.Error(out)
 	}
-	if r := run(t, c, "", "fires", "nope", "--after", "7"); r.fault != nil {
+	if r := triggered(t, c, "", "fires", "nope", "--after", "7"); r.fault != nil {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestSecret(t *testing.T) {
-	one, other := run(t, nil, "", "secret"), run(t, nil, "", "secret")
+	one, other := execute(t, newTrigger(), "", "secret"), execute(t, newTrigger(), "", "secret")
 	if _, err := webhook.ParseSecret(strings.TrimSpace(one.out)); err != nil || one.out == other.out {
 		t.Errorf("%v, %+v, %+v", err, one, other)
 	}
 }
 
 func TestApplyShowsDeliveriesByMember(t *testing.T) {
-	c := broker(t)
+	c := newTestBroker(t)
 	t.Setenv("HOOK_SECRET", "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0")
 	dir := t.TempDir()
 	const file = "expr: a\ndeliver:\n  url: https://example.com/hook\n  secrets: [\"${HOOK_SECRET}\"]\n  content_type: text/plain\n  template: |\n    Hello {{.Entity}},\n    %s\n"
-	write(t, dir, "m.yaml", fmt.Sprintf(file, "welcome."))
+	writeFile(t, dir, "m.yaml", fmt.Sprintf(file, "welcome."))
 	const first = `+ m: new
     + expr: a
     + deliver.content_type: text/plain
@@ -442,10 +360,10 @@ func TestApplyShowsDeliveriesByMember(t *testing.T) {
     +   welcome.
     + deliver.url: https://example.com/hook
 `
-	if out := must(t, c, "apply", "-f", dir, "--yes"); out != first {
+	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); out != first {
 		t.Errorf("%s\nwant\n%s", out, first)
 	}
-	write(t, dir, "m.yaml", fmt.Sprintf(file, "goodbye."))
+	writeFile(t, dir, "m.yaml", fmt.Sprintf(file, "goodbye."))
 	const second = `~ m
     - deliver.template:
     -   Hello {{.Entity}},
@@ -454,13 +372,13 @@ func TestApplyShowsDeliveriesByMember(t *testing.T) {
     +   Hello {{.Entity}},
     +   goodbye.
 `
-	if out := must(t, c, "apply", "-f", dir, "--yes"); out != second {
+	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); out != second {
 		t.Errorf("%s\nwant\n%s", out, second)
 	}
-	if out := must(t, c, "apply", "-f", dir, "--yes"); !strings.HasPrefix(out, "= m: unchanged, but perhaps for secrets") {
+	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); !strings.HasPrefix(out, "= m: unchanged, but perhaps for secrets") {
 		t.Error(out)
 	}
-	write(t, dir, "m.yaml", "expr: a\n")
+	writeFile(t, dir, "m.yaml", "expr: a\n")
 	const third = `~ m
     - deliver.content_type: text/plain
     - deliver.secrets: ["whsec_***"]
@@ -469,7 +387,7 @@ func TestApplyShowsDeliveriesByMember(t *testing.T) {
     -   goodbye.
     - deliver.url: https://example.com/hook
 `
-	if out := must(t, c, "apply", "-f", dir, "--yes"); out != third {
+	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); out != third {
 		t.Errorf("%s\nwant\n%s", out, third)
 	}
 }

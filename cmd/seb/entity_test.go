@@ -1,4 +1,4 @@
-package triggercmd_test
+package main
 
 import (
 	"errors"
@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/triggercmd"
 )
 
 func TestErase(t *testing.T) {
-	c := broker(t)
-	must(t, c, "put", "ab", "a THEN b")
-	events(t, c, "a u1", "b u1", "a u2", "b u2")
+	c := newTestBroker(t)
+	mustTrigger(t, c, "put", "ab", "a THEN b")
+	happen(t, c, "a u1", "b u1", "a u2", "b u2")
 	explained := func(entity string) client.Explanation {
 		x, err := c.Explain(t.Context(), "ab", entity)
 		if err != nil {
@@ -27,7 +26,7 @@ func TestErase(t *testing.T) {
 		}
 	}
 	erase := func(args ...string) ran {
-		return execute(t, triggercmd.NewEntity, c, "", append([]string{"erase"}, args...)...)
+		return c.execute(t, newEntity(), "", append([]string{"erase"}, args...)...)
 	}
 	if r := erase("u1"); r.fault != nil || r.out != "" || !strings.HasPrefix(r.err, "triggers have forgotten u1;") {
 		t.Errorf("%+v", r)
@@ -50,7 +49,7 @@ func TestErase(t *testing.T) {
 		}
 	}
 	for _, entity := range []string{"", ".", ".."} {
-		if _, ok := errors.AsType[wrong](erase(entity).fault); !ok {
+		if _, ok := errors.AsType[usageError](erase(entity).fault); !ok {
 			t.Errorf("%q: no error of the command line", entity)
 		}
 	}

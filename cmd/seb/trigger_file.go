@@ -1,4 +1,4 @@
-package triggercmd
+package main
 
 import (
 	"bytes"
@@ -23,8 +23,8 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// fileMax is how long a file with a trigger may be.
-const fileMax = 1 << 20
+// triggerFileMax is how long a file with a trigger may be.
+const triggerFileMax = 1 << 20
 
 // trigger is a trigger as a file has it: the body of PUT /triggers/{id}, with the id.
 type trigger struct {
@@ -46,12 +46,12 @@ func readTrigger(in io.Reader, name string) (t trigger, err error) {
 		in = f
 		t.ID = strings.TrimSuffix(base, filepath.Ext(base))
 	}
-	text, err := io.ReadAll(io.LimitReader(in, fileMax+1))
+	text, err := io.ReadAll(io.LimitReader(in, triggerFileMax+1))
 	if err != nil {
 		return t, err
 	}
-	if len(text) > fileMax {
-		return t, fmt.Errorf("%s: more than %d bytes", name, fileMax)
+	if len(text) > triggerFileMax {
+		return t, fmt.Errorf("%s: more than %d bytes", name, triggerFileMax)
 	}
 	if err := t.parse(text); err != nil {
 		return t, fmt.Errorf("%s: %w", name, err)

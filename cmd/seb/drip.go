@@ -1,4 +1,4 @@
-package dripcmd
+package main
 
 import (
 	"encoding/json"
@@ -13,8 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// New makes `seb drip`. usage makes the error of a wrong command line.
-func New(usage func(error) error) *cobra.Command {
+func newDrip() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drip",
 		Short: "Try expressions over events out, without a broker",
@@ -26,14 +25,13 @@ They are given as text, in the JSON form, or in the JSON of the project that Seb
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEval(usage), newFmt(usage), newCheck(usage))
+	cmd.AddCommand(newDripEval(), newDripFmt(), newDripCheck())
 	return cmd
 }
 
 // expression is where a command has its expression from.
 type expression struct {
-	file  string
-	usage func(error) error
+	file string
 }
 
 func (x *expression) register(cmd *cobra.Command) {
@@ -46,15 +44,15 @@ func (x *expression) read(cmd *cobra.Command, args []string) (e driplang.Expr, r
 	var text string
 	switch {
 	case x.file != "":
-		if text, err = readFile(cmd, x.file); err != nil {
+		if text, err = readExpression(cmd, x.file); err != nil {
 			return e, nil, err
 		}
 	case len(args) == 0:
-		return e, nil, x.usage(errors.New("give an expression, or its file with -f"))
+		return e, nil, usageError{errors.New("give an expression, or its file with -f")}
 	default:
 		text, args = args[0], args[1:]
 	}
-	if e, err = parse(text); err != nil {
+	if e, err = parseExpression(text); err != nil {
 		var fault *driplang.Error
 		if errors.As(err, &fault) {
 			if caret := fault.Caret(text); caret != "" {
@@ -66,8 +64,8 @@ func (x *expression) read(cmd *cobra.Command, args []string) (e driplang.Expr, r
 	return e, args, nil
 }
 
-// readFile reads an expression, and a little more than the longest there is.
-func readFile(cmd *cobra.Command, name string) (string, error) {
+// readExpression reads an expression, and a little more than the longest there is.
+func readExpression(cmd *cobra.Command, name string) (string, error) {
 	in := cmd.InOrStdin()
 	if name != "-" {
 		f, err := os.Open(name)
@@ -81,8 +79,8 @@ func readFile(cmd *cobra.Command, name string) (string, error) {
 	return string(text), err
 }
 
-// parse reads an expression in any of its forms: only JSON begins with a brace, and only the original's has operators.
-func parse(text string) (driplang.Expr, error) {
+// parseExpression reads an expression in any of its forms: only JSON begins with a brace, and only the original's has operators.
+func parseExpression(text string) (driplang.Expr, error) {
 	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
 		return driplang.Parse(text)
 	}
@@ -93,8 +91,8 @@ func parse(text string) (driplang.Expr, error) {
 	return driplang.ParseJSON([]byte(text))
 }
 
-func newFmt(usage func(error) error) *cobra.Command {
-	x := expression{usage: usage}
+func newDripFmt() *cobra.Command {
+	var x expression
 	var to string
 	cmd := &cobra.Command{
 		Use:   "fmt [EXPRESSION]",
@@ -104,14 +102,14 @@ func newFmt(usage func(error) error) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to != "text" && to != "json" {
-				return usage(fmt.Errorf("--to: %q, want text or json", to))
+				return usageError{fmt.Errorf("--to: %q, want text or json", to)}
 			}
 			e, rest, err := x.read(cmd, args)
 			if err != nil {
 				return err
 			}
 			if len(rest) > 0 {
-				return usage(errors.New("give an expression or its file, not both"))
+				return usageError{errors.New("give an expression or its file, not both")}
 			}
 			if to == "text" {
 				fmt.Fprintln(cmd.OutOrStdout(), e)
@@ -130,8 +128,8 @@ func newFmt(usage func(error) error) *cobra.Command {
 	return cmd
 }
 
-func newCheck(usage func(error) error) *cobra.Command {
-	x := expression{usage: usage}
+func newDripCheck() *cobra.Command {
+	var x expression
 	cmd := &cobra.Command{
 		Use:   "check [EXPRESSION]",
 		Short: "Say whether an expression is one, and what is seldom meant about it",
@@ -144,7 +142,7 @@ no trigger could fire because of it.`,
 				return err
 			}
 			if len(rest) > 0 {
-				return usage(errors.New("give an expression or its file, not both"))
+				return usageError{errors.New("give an expression or its file, not both")}
 			}
 			for _, w := range e.Warnings() {
 				fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", w.Message)

@@ -1,4 +1,4 @@
-package dripcmd
+package main
 
 import (
 	"encoding/json"
@@ -23,8 +23,8 @@ type evalFlags struct {
 	asJSON     bool
 }
 
-func newEval(usage func(error) error) *cobra.Command {
-	f := evalFlags{expression: expression{usage: usage}}
+func newDripEval() *cobra.Command {
+	var f evalFlags
 	cmd := &cobra.Command{
 		Use:   "eval [EXPRESSION] [EVENTS]",
 		Short: "Say whether an expression is true for some events, until when, and why",
@@ -91,11 +91,11 @@ func (f *evalFlags) question(cmd *cobra.Command, args []string) (*explain.Questi
 	var err error
 	if f.at != "" {
 		if q.At, err = explain.ParseTime(f.at); err != nil {
-			return nil, f.expression.usage(fmt.Errorf("--at: %w", err))
+			return nil, usageError{fmt.Errorf("--at: %w", err)}
 		}
 	}
 	if f.trace && f.asJSON {
-		return nil, f.expression.usage(errors.New("--trace: not together with --json"))
+		return nil, usageError{errors.New("--trace: not together with --json")}
 	}
 	if q.Expr, args, err = f.expression.read(cmd, args); err != nil {
 		return nil, err
@@ -103,12 +103,12 @@ func (f *evalFlags) question(cmd *cobra.Command, args []string) (*explain.Questi
 	name := "-"
 	switch {
 	case len(args) > 1:
-		return nil, f.expression.usage(errors.New("give an expression or its file, not both"))
+		return nil, usageError{errors.New("give an expression or its file, not both")}
 	case len(args) == 1:
 		name = args[0]
 	}
 	if name == "-" && f.expression.file == "-" {
-		return nil, f.expression.usage(errors.New("--file: the expression and the events can not both come from stdin"))
+		return nil, usageError{errors.New("--file: the expression and the events can not both come from stdin")}
 	}
 	var in io.Reader = cmd.InOrStdin()
 	if name != "-" {

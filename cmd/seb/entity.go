@@ -1,4 +1,4 @@
-package triggercmd
+package main
 
 import (
 	"errors"
@@ -8,20 +8,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NewEntity makes `seb entity`.
-func NewEntity(r Remote) *cobra.Command {
+func newEntity() *cobra.Command {
+	var r remote
 	cmd := &cobra.Command{
 		Use:   "entity",
 		Short: "Have triggers forget an entity",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	r.Register(cmd)
-	cmd.AddCommand(newErase(&r))
+	r.register(cmd)
+	cmd.AddCommand(newEntityErase(&r))
 	return cmd
 }
 
-func newErase(r *Remote) *cobra.Command {
+func newEntityErase(r *remote) *cobra.Command {
 	var topic string
 	var yes bool
 	cmd := &cobra.Command{
@@ -32,10 +32,10 @@ new. It can not be undone. The events themselves stay in the log until they are 
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := nameable(args[0]); err != nil {
-				return r.Usage(err)
+				return usageError{err}
 			}
-			return r.With(cmd, func(c *client.Client) error {
-				if err := r.Confirm(cmd, yes, "would have triggers forget "+args[0]+" for good"); err != nil {
+			return r.with(cmd, func(c *client.Client) error {
+				if err := confirm(cmd, yes, true, "would have triggers forget "+args[0]+" for good"); err != nil {
 					return err
 				}
 				if err := c.EraseEntity(cmd.Context(), topic, args[0]); err != nil {

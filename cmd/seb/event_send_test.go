@@ -1,77 +1,32 @@
-package dripcmd_test
+package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/dripcmd"
 	"github.com/sebbroker/seb/internal/httpapi"
-	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/spf13/cobra"
 )
 
-// realBroker is a client of a broker on a folder.
-func realBroker(t *testing.T) *client.Client {
+// eventBroker is a broker that has seen the event "seen" of u1.
+func eventBroker(t *testing.T) *testBroker {
 	t.Helper()
-	store, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := broker.Open(t.Context(), broker.Options{Store: store, NoWait: true, AutoCreate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := httpapi.New(b, httpapi.Options{
-		APIKey: "k",
-		OriginalEvent: func(_ context.Context, _ string, _ int32, entity, id string) (int64, bool, bool) {
+	return newTestBroker(t, func(o *httpapi.Options) {
+		o.OriginalEvent = func(_ context.Context, _ string, _ int32, entity, id string) (int64, bool, bool) {
 			return 7, entity+id == "u1seen", true
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := a.Server()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l)
-	}()
-	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: "k", RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Close()
-		ctx := context.Background()
-		_ = srv.Shutdown(ctx)
-		<-done
-		if err := b.Close(ctx); err != nil {
-			t.Error(err)
 		}
 	})
-	return c
 }
 
-func sent(t *testing.T, c *client.Client, in string, args ...string) ran {
+func sent(t *testing.T, b *testBroker, in string, args ...string) ran {
 	t.Helper()
-	return run(t, dripcmd.NewEvent(dripcmd.Remote{
-		Register: func(*cobra.Command) {},
-		With:     func(_ *cobra.Command, f func(*client.Client) error) error { return f(c) },
-		Usage:    usage,
-	}), in, args...)
+	return b.execute(t, newEvent(), in, args...)
 }
 
-func values(t *testing.T, c *client.Client, topic string) (list []string) {
+func valuesOf(t *testing.T, c *testBroker, topic string) (list []string) {
 	t.Helper()
 	for r, err := range c.Records(t.Context(), topic, client.ReadOptions{}) {
 		if err != nil {
@@ -83,7 +38,7 @@ func values(t *testing.T, c *client.Client, topic string) (list []string) {
 }
 
 func TestEventIsSent(t *testing.T) {
-	c := realBroker(t)
+	c := eventBroker(t)
 	r := sent(t, c, "", "created", "u1")
 	if r.fault != nil || r.out != "" || !strings.HasPrefix(r.err, "event stored in events partition 0 at offset 0, 20") {
 		t.Errorf("%+v", r)
@@ -99,24 +54,24 @@ func TestEventIsSent(t *testing.T) {
 		`u1 {"event":"created","entity_id":"u1"}`,
 		`u1 {"event":"purchase","entity_id":"u1","data":{"amount":12.50},"id":"seen","occurred_at":"2026-03-01T12:00:00Z"}`,
 	}
-	if got := values(t, c, "events"); strings.Join(got, "|") != strings.Join(want, "|") {
+	if got := valuesOf(t, c, "events"); strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("%s", got)
 	}
-	if got := values(t, c, "other"); len(got) != 1 {
+	if got := valuesOf(t, c, "other"); len(got) != 1 {
 		t.Errorf("%s", got)
 	}
 }
 
 func TestEventsOfAFileAreSent(t *testing.T) {
-	c := realBroker(t)
+	c := eventBroker(t)
 	var lines strings.Builder
 	for i := range 25_000 {
 		fmt.Fprintf(&lines, "{\"event\":\"e%d\",\"entity_id\":\"u%d\",\"data\":{\"n\":%d}}\n\n", i, i%7, i)
 	}
-	if r := sent(t, c, "", "-f", file(t, lines.String())); r.fault != nil || r.err != "25000 events stored\n" {
+	if r := sent(t, c, "", "-f", testFile(t, lines.String())); r.fault != nil || r.err != "25000 events stored\n" {
 		t.Errorf("%+v", r)
 	}
-	got := values(t, c, "events")
+	got := valuesOf(t, c, "events")
 	for i, v := range got {
 		if want := fmt.Sprintf(`u%d {"event":"e%d","entity_id":"u%d","data":{"n":%d}}`, i%7, i, i%7, i); v != want {
 			t.Fatalf("record %d is %s", i, v)
@@ -135,13 +90,13 @@ func TestEventsOfAFileAreSent(t *testing.T) {
 		!strings.Contains(r.fault.Error(), "record 1: event: empty") {
 		t.Errorf("%v", r.fault)
 	}
-	if got := values(t, c, "t"); len(got) != 1 {
+	if got := valuesOf(t, c, "t"); len(got) != 1 {
 		t.Errorf("%s", got)
 	}
 }
 
 func TestEventUsage(t *testing.T) {
-	c := realBroker(t)
+	c := eventBroker(t)
 	for text, args := range map[string][]string{
 		"give the name of an event":      {"created"},
 		"--data: not JSON":               {"created", "u1", "--data", "{"},
@@ -150,7 +105,7 @@ func TestEventUsage(t *testing.T) {
 		"--file: not together with an e": {"-f", "x", "--id", "i"},
 	} {
 		r := sent(t, c, "", args...)
-		var w wrong
+		var w usageError
 		if !errors.As(r.fault, &w) || !strings.Contains(r.fault.Error(), text) {
 			t.Errorf("%q: %v", args, r.fault)
 		}

@@ -1,7 +1,6 @@
-package triggercmd
+package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -22,14 +21,14 @@ import (
 
 // applyFlags are the flags of `seb trigger apply`.
 type applyFlags struct {
-	remote *Remote
+	remote *remote
 	files  []string
 	prune  bool
 	yes    bool
 	diff   bool
 }
 
-func newApply(r *Remote) *cobra.Command {
+func newTriggerApply(r *remote) *cobra.Command {
 	f := applyFlags{remote: r}
 	cmd := &cobra.Command{
 		Use:   "apply -f DIR",
@@ -51,16 +50,16 @@ the broker has the same ones; that is no new version.`,
 
 func (f *applyFlags) run(cmd *cobra.Command) error {
 	if len(f.files) == 0 {
-		return f.remote.Usage(errors.New("give a file or a folder with -f"))
+		return usageError{errors.New("give a file or a folder with -f")}
 	}
-	wanted, err := readAll(cmd, f.files)
+	wanted, err := readTriggers(cmd, f.files)
 	if err != nil {
 		return err
 	}
 	if len(wanted) == 0 {
 		return fmt.Errorf("no files that end in .yaml, .yml or .json in %s", strings.Join(f.files, ", "))
 	}
-	return f.remote.With(cmd, func(c *client.Client) error {
+	return f.remote.with(cmd, func(c *client.Client) error {
 		present, err := c.Triggers(cmd.Context())
 		if err != nil {
 			return err
@@ -72,15 +71,15 @@ func (f *applyFlags) run(cmd *cobra.Command) error {
 			return nil
 		case len(p.puts)+len(p.deletes) == 0:
 			return nil
-		case !f.yes && !agreed(cmd):
+		case !f.yes && !agreed(cmd, "Do that?"):
 			return errors.New("nothing was changed")
 		}
 		return p.do(cmd, c)
 	})
 }
 
-// readAll reads files and folders; every file that is wrong is named.
-func readAll(cmd *cobra.Command, paths []string) (list []trigger, err error) {
+// readTriggers reads files and folders; every file that is wrong is named.
+func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error) {
 	var names []string
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -294,14 +293,6 @@ func (p *plan) print(w io.Writer) {
 	}
 }
 
-// agreed asks on the terminal.
-func agreed(cmd *cobra.Command) bool {
-	fmt.Fprint(cmd.ErrOrStderr(), "Do that? [y/N] ")
-	line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes"
-}
-
 // do makes the changes, and stops at the first that fails.
 func (p *plan) do(cmd *cobra.Command, c *client.Client) error {
 	done, all := 0, len(p.puts)+len(p.deletes)
@@ -319,7 +310,7 @@ func (p *plan) do(cmd *cobra.Command, c *client.Client) error {
 				caret(cmd, t.text, err)
 				return err
 			}
-			stored(cmd, &out)
+			printStored(cmd, &out)
 			return nil
 		})
 		if err != nil {

@@ -1,4 +1,4 @@
-package triggercmd
+package main
 
 import (
 	"cmp"
@@ -11,16 +11,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// specFlags are the flags that say what a trigger shall be.
-type specFlags struct {
-	remote  *Remote
+// triggerFlags are the flags that say what a trigger shall be.
+type triggerFlags struct {
+	remote  *remote
 	file    string
 	deliver string
 	spec    trigger
 	carry   bool
 }
 
-func (f *specFlags) register(cmd *cobra.Command) {
+func (f *triggerFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.file, "file", "f", "", "read the trigger from a file in YAML or JSON, - for stdin")
 	cmd.Flags().StringVar(&f.spec.Topic, "topic-name", "", "topic of its events (default: that of the broker)")
 	cmd.Flags().StringVar(&f.spec.Fire, "fire", "", "once, edge or reset (default once)")
@@ -28,14 +28,14 @@ func (f *specFlags) register(cmd *cobra.Command) {
 }
 
 // read reads the trigger: from the file, or an expression and flags.
-func (f *specFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error) {
+func (f *triggerFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error) {
 	switch {
 	case f.file != "" && len(exprs) > 0:
-		return nil, f.remote.Usage(errors.New("give an expression or a file, not both"))
+		return nil, usageError{errors.New("give an expression or a file, not both")}
 	case f.file != "":
 		for _, name := range []string{"topic-name", "fire", "cooldown", "backfill", "carry-fired", "on-retract", "deliver"} {
 			if cmd.Flags().Changed(name) {
-				return nil, f.remote.Usage(fmt.Errorf("--%s: not together with --file, which says that too", name))
+				return nil, usageError{fmt.Errorf("--%s: not together with --file, which says that too", name)}
 			}
 		}
 		t, err := readTrigger(cmd.InOrStdin(), f.file)
@@ -44,14 +44,14 @@ func (f *specFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error) {
 		}
 		return &t, err
 	case len(exprs) == 0:
-		return nil, f.remote.Usage(errors.New("give an expression, or a file with -f"))
+		return nil, usageError{errors.New("give an expression, or a file with -f")}
 	}
 	t := f.spec
 	t.CarryFired = &f.carry
 	if f.deliver != "" {
 		t.Deliver = json.RawMessage(f.deliver)
 		if !json.Valid(t.Deliver) {
-			return nil, f.remote.Usage(errors.New("--deliver: not JSON"))
+			return nil, usageError{errors.New("--deliver: not JSON")}
 		}
 	}
 	// Where it is faulty the broker says, as it does of JSON.
@@ -59,8 +59,8 @@ func (f *specFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error) {
 	return &t, t.fillIn()
 }
 
-func newPut(r *Remote) *cobra.Command {
-	f := specFlags{remote: r}
+func newTriggerPut(r *remote) *cobra.Command {
+	f := triggerFlags{remote: r}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "put ID [EXPRESSION]",
@@ -82,7 +82,7 @@ is taken from the environment.`,
 			if err != nil {
 				return err
 			}
-			return r.With(cmd, func(c *client.Client) error {
+			return r.with(cmd, func(c *client.Client) error {
 				out, err := c.PutTrigger(cmd.Context(), args[0], t.spec())
 				if err != nil {
 					caret(cmd, t.text, err)
@@ -91,7 +91,7 @@ is taken from the environment.`,
 				if asJSON {
 					return writeJSON(cmd.OutOrStdout(), out)
 				}
-				stored(cmd, &out)
+				printStored(cmd, &out)
 				return nil
 			})
 		},
@@ -105,8 +105,8 @@ is taken from the environment.`,
 	return cmd
 }
 
-// stored tells what came of a trigger.
-func stored(cmd *cobra.Command, out *client.StoredTrigger) {
+// printStored tells what came of a trigger.
+func printStored(cmd *cobra.Command, out *client.StoredTrigger) {
 	w := cmd.ErrOrStderr()
 	fmt.Fprintf(w, "trigger %s is stored as version %d\n", out.ID, out.Version)
 	for _, text := range out.Warnings {
@@ -119,8 +119,8 @@ func stored(cmd *cobra.Command, out *client.StoredTrigger) {
 	}
 }
 
-func newDryRun(r *Remote) *cobra.Command {
-	f := specFlags{remote: r, carry: true}
+func newTriggerDryRun(r *remote) *cobra.Command {
+	f := triggerFlags{remote: r, carry: true}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "dry-run [EXPRESSION | ID]",
@@ -129,13 +129,13 @@ func newDryRun(r *Remote) *cobra.Command {
 means the trigger; in quotes, '"name"', it is an event.`,
 		Example:           "  seb trigger dry-run 'user_created THEN (NOT use_x WITHIN 7 days)'\n  seb trigger dry-run -f no-x.yaml\n  seb trigger dry-run no-x",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: r.names,
+		ValidArgsFunction: r.triggerIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := f.read(cmd, args)
 			if err != nil {
 				return err
 			}
-			return r.With(cmd, func(c *client.Client) error {
+			return r.with(cmd, func(c *client.Client) error {
 				if err := t.named(cmd, c, args); err != nil {
 					return err
 				}

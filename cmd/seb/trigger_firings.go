@@ -1,4 +1,4 @@
-package triggercmd
+package main
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newFires(r *Remote) *cobra.Command {
+func newTriggerFires(r *remote) *cobra.Command {
 	var q client.FiringQuery
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -23,18 +23,18 @@ func newFires(r *Remote) *cobra.Command {
 		Long: `Lists firings in the order in which the broker learned of them, each with what became of it. With --json each is a line, to
 go on from with --after and its seq.`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: r.names,
+		ValidArgsFunction: r.triggerIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				q.Trigger = args[0]
 			}
 			if q.Limit < 1 {
-				return r.Usage(fmt.Errorf("--limit: %d, want 1 or more", q.Limit))
+				return usageError{fmt.Errorf("--limit: %d, want 1 or more", q.Limit)}
 			}
 			if q.After < 0 {
-				return r.Usage(fmt.Errorf("--after: %d, want 0 or more", q.After))
+				return usageError{fmt.Errorf("--after: %d, want 0 or more", q.After)}
 			}
-			return r.With(cmd, func(c *client.Client) error { return fires(cmd, c, q, asJSON) })
+			return r.with(cmd, func(c *client.Client) error { return printFirings(cmd, c, q, asJSON) })
 		},
 	}
 	cmd.Flags().Int64Var(&q.After, "after", 0, "only those behind this seq")
@@ -43,10 +43,7 @@ go on from with --after and its seq.`,
 	return cmd
 }
 
-// pageMax is how many firings a request asks for.
-const pageMax = 1000
-
-func fires(cmd *cobra.Command, c *client.Client, q client.FiringQuery, asJSON bool) error {
+func printFirings(cmd *cobra.Command, c *client.Client, q client.FiringQuery, asJSON bool) error {
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	if !asJSON {
 		fmt.Fprintln(w, "SEQ\tAT\tTRIGGER\tENTITY\tSTATE\tATTEMPTS\tID")
@@ -98,13 +95,13 @@ func became(x *client.Firing) string {
 	return x.State
 }
 
-func newFiring(r *Remote) *cobra.Command {
+func newTriggerFiring(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "firing ID",
 		Short: "Show a firing, with the events because of which it has fired",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.With(cmd, func(c *client.Client) error {
+			return r.with(cmd, func(c *client.Client) error {
 				x, err := c.Firing(cmd.Context(), args[0])
 				if err != nil {
 					return err
@@ -115,13 +112,13 @@ func newFiring(r *Remote) *cobra.Command {
 	}
 }
 
-func newResend(r *Remote) *cobra.Command {
+func newTriggerResend(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resend FIRING",
 		Short: "Deliver a firing once more, whatever became of it",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.With(cmd, func(c *client.Client) error {
+			return r.with(cmd, func(c *client.Client) error {
 				_, err := c.ResendFiring(cmd.Context(), args[0])
 				return err
 			})
@@ -129,18 +126,18 @@ func newResend(r *Remote) *cobra.Command {
 	}
 }
 
-func newExplain(r *Remote) *cobra.Command {
+func newTriggerExplain(r *remote) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "explain ID ENTITY",
 		Short:             "Say what a trigger knows of an entity: whether it is true, what it waits for, what has fired",
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: r.names,
+		ValidArgsFunction: r.triggerIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := nameable(args[1]); err != nil {
-				return r.Usage(err)
+				return usageError{err}
 			}
-			return r.With(cmd, func(c *client.Client) error {
+			return r.with(cmd, func(c *client.Client) error {
 				x, err := c.Explain(cmd.Context(), args[0], args[1])
 				if err != nil {
 					return err
@@ -148,7 +145,7 @@ func newExplain(r *Remote) *cobra.Command {
 				if asJSON {
 					return writeJSON(cmd.OutOrStdout(), x)
 				}
-				return explain(cmd.OutOrStdout(), &x)
+				return printExplanation(cmd.OutOrStdout(), &x)
 			})
 		},
 	}
@@ -156,7 +153,7 @@ func newExplain(r *Remote) *cobra.Command {
 	return cmd
 }
 
-func explain(out io.Writer, x *client.Explanation) error {
+func printExplanation(out io.Writer, x *client.Explanation) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "value\t%t\n", x.Value)
 	if x.Degraded {

@@ -1,58 +1,20 @@
-package dripcmd_test
+package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/dripcmd"
 	"github.com/sebbroker/seb/test/driplang/cases"
 )
 
-// wrong marks errors of the command line.
-type wrong struct{ error }
-
-func usage(err error) error { return wrong{err} }
-
-// ran is what a command has left.
-type ran struct {
-	out, err string
-	fault    error
-}
-
-func run(t *testing.T, cmd *cobra.Command, in string, args ...string) ran {
-	t.Helper()
-	var out, stderr bytes.Buffer
-	cmd.SetArgs(args)
-	cmd.SetIn(strings.NewReader(in))
-	cmd.SetOut(&out)
-	cmd.SetErr(&stderr)
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	fault := cmd.ExecuteContext(t.Context())
-	return ran{out.String(), stderr.String(), fault}
-}
-
 func dripped(t *testing.T, in string, args ...string) ran {
 	t.Helper()
-	return run(t, dripcmd.New(usage), in, args...)
-}
-
-func file(t *testing.T, text string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return execute(t, newDrip(), in, args...)
 }
 
 // TestEvalCases: all rows of the table, with the expression as an argument, from a file and in JSON, and the events from a file
@@ -86,7 +48,7 @@ func TestEvalCases(t *testing.T) {
 		for name, r := range map[string]ran{
 			"argument, stdin": dripped(t, lines.String(), "eval", c.Expr, "--at", at, "--json"),
 			"JSON, -":         dripped(t, lines.String(), "eval", string(form), "-", "--at", at, "--json"),
-			"files":           dripped(t, "", "eval", "-f", file(t, c.Expr+"\n"), file(t, lines.String()), "--at", at, "--json"),
+			"files":           dripped(t, "", "eval", "-f", testFile(t, c.Expr+"\n"), testFile(t, lines.String()), "--at", at, "--json"),
 		} {
 			var out api.Evaluation
 			if err := json.Unmarshal([]byte(r.out), &out); err != nil || r.fault != nil {
@@ -102,7 +64,7 @@ func TestEvalCases(t *testing.T) {
 	}
 }
 
-const events = `{"event":"a","at":"2026-03-01T12:00:00Z","id":"k"}
+const dripEvents = `{"event":"a","at":"2026-03-01T12:00:00Z","id":"k"}
 
 {"event":"a","at":"2026-03-01T13:00:00Z","id":"k"}
 {"event":"x","at":"2026-03-02T12:00:00Z"}
@@ -122,11 +84,11 @@ next   never, if nothing more happens
 why    true since 2026-03-08T12:00:00Z, when a time was over; because of a at 2026-03-01T12:00:00Z (event 0); nothing can change that any more
 `,
 	} {
-		if r := dripped(t, events, "eval", expr, "--at", at); r.out != want || r.fault != nil || r.err != "" {
+		if r := dripped(t, dripEvents, "eval", expr, "--at", at); r.out != want || r.fault != nil || r.err != "" {
 			t.Errorf("at %s:\n%s%s%v", at, r.out, r.err, r.fault)
 		}
 	}
-	r := dripped(t, events, "eval", expr, "--at", "2026-03-10T12:00:00Z", "--trace")
+	r := dripped(t, dripEvents, "eval", expr, "--at", "2026-03-10T12:00:00Z", "--trace")
 	if want := `2026-03-01T12:00:00Z a pending
 2026-03-01T13:00:00Z a (its id was there) pending
 2026-03-02T12:00:00Z x (not mentioned) pending
@@ -137,7 +99,7 @@ value true
 `; !strings.HasPrefix(squeezed(r.out), want) {
 		t.Errorf("trace:\n%s", r.out)
 	}
-	if r := dripped(t, events, "eval", expr); !strings.Contains(r.out, "value  true") { // now is later
+	if r := dripped(t, dripEvents, "eval", expr); !strings.Contains(r.out, "value  true") { // now is later
 		t.Errorf("now: %+v", r)
 	}
 }
@@ -166,17 +128,17 @@ func TestFaultsAreShown(t *testing.T) {
 		"trace and JSON":       {args: []string{"eval", "a", "--trace", "--json"}, fault: "--trace", usage: true},
 		"too much":             {args: []string{"eval", "-f", "x", "a", "b"}, fault: "no such file"},
 		"all from stdin":       {in: "a", args: []string{"eval", "-f", "-"}, fault: "can not both come from stdin", usage: true},
-		"two expressions":      {args: []string{"eval", "-f", file(t, "a"), "a", "b"}, fault: "not both", usage: true},
+		"two expressions":      {args: []string{"eval", "-f", testFile(t, "a"), "a", "b"}, fault: "not both", usage: true},
 		"no such events":       {args: []string{"eval", "a", "/nowhere/at/all"}, fault: "no such file"},
 		"a bad event":          {in: "{\"event\":\"a\",\"at\":\"2026-03-01T12:00:00Z\"}\n{\"event\":\"a\"}", args: []string{"eval", "a"}, fault: "event 1: at: missing"},
 		"a fault in JSON form": {args: []string{"check", `{"then":[{"event":"a"}]}`}, fault: "/then: "},
 		"a form for fmt":       {args: []string{"fmt", "a", "--to", "xml"}, fault: "want text or json", usage: true},
-		"two for fmt":          {args: []string{"fmt", "-f", file(t, "a"), "a"}, fault: "not both", usage: true},
-		"two for check":        {args: []string{"check", "-f", file(t, "a"), "a"}, fault: "not both", usage: true},
+		"two for fmt":          {args: []string{"fmt", "-f", testFile(t, "a"), "a"}, fault: "not both", usage: true},
+		"two for check":        {args: []string{"check", "-f", testFile(t, "a"), "a"}, fault: "not both", usage: true},
 		"true at once":         {args: []string{"check", "NOT a"}, fault: "true before anything has happened"},
 	} {
 		r := dripped(t, c.in, c.args...)
-		var w wrong
+		var w usageError
 		if r.fault == nil || !strings.Contains(r.fault.Error(), c.fault) || errors.As(r.fault, &w) != c.usage || r.out != "" {
 			t.Errorf("%s: %+v", name, r)
 		}

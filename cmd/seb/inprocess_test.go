@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// testKey is the API key of a testBroker.
+const testKey = "k"
+
+// testBroker is a broker with an engine of triggers in this process, and a client of it.
+type testBroker struct {
+	*client.Client
+	address string
+}
+
+func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
+	t.Helper()
+	n, err := node.Open(t.Context(), node.Options{
+		Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: node.BatchNone, NoMerge: true, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := httpapi.Options{APIKey: testKey, Triggers: n.Triggers()}
+	for _, f := range change {
+		f(&o)
+	}
+	a, err := httpapi.New(n.Broker, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := a.Server()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l)
+	}()
+	address := "http://" + l.Addr().String()
+	c, err := client.New(address, client.Options{APIKey: testKey, RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		_ = srv.Close()
+		<-done
+		if err := n.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &testBroker{c, address}
+}
+
+// ran is what a command has left.
+type ran struct {
+	out, err string
+	fault    error
+}
+
+// execute runs a command in this process.
+func execute(t *testing.T, cmd *cobra.Command, in string, args ...string) ran {
+	t.Helper()
+	var out, stderr bytes.Buffer
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(in))
+	cmd.SetOut(&out)
+	cmd.SetErr(&stderr)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	fault := cmd.ExecuteContext(t.Context())
+	return ran{out.String(), stderr.String(), fault}
+}
+
+// execute runs a command that speaks to the broker.
+func (b *testBroker) execute(t *testing.T, cmd *cobra.Command, in string, args ...string) ran {
+	t.Helper()
+	return execute(t, cmd, in, append([]string{"--address", b.address, "--api-key", testKey, "--data-dir", t.TempDir()}, args...)...)
+}
+
+// testFile is a file with a text.
+func testFile(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	writeFile(t, dir, "file", text)
+	return filepath.Join(dir, "file")
+}
+
+func writeFile(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
