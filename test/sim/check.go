@@ -8,7 +8,6 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/sim/sent"
 )
 
 // checker holds the truth: the chain as it lies in the store, folded as it grows. A slot of the chain never changes once
@@ -21,7 +20,7 @@ type checker struct {
 	log     map[partKey][]string // what each offset holds
 	times   map[partKey][]int64  // and its timestamp
 	stamps  map[partKey]int64    // newest append time that was stamped
-	sent    *sent.Batches
+	sent    *sentBatches
 	slots   int
 	grew    []int64 // when each slot came
 	records int
@@ -55,7 +54,7 @@ type value struct {
 func newChecker(w *world) *checker {
 	return &checker{
 		w: w, on: map[string]bool{}, values: map[string]*value{}, log: map[partKey][]string{},
-		times: map[partKey][]int64{}, stamps: map[partKey]int64{}, sent: sent.New(),
+		times: map[partKey][]int64{}, stamps: map[partKey]int64{}, sent: newSentBatches(),
 		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
 		packs: map[string]bool{}, gone: map[string]bool{}, epochs: map[record.ID]bool{}, looks: map[record.ID]tok{},
@@ -180,7 +179,7 @@ func (c *checker) removed(recs []state.Record) {
 func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []byte) {
 	t := c.fold.Topic(e.Topic)
 	k := partKey{t.Name, e.Partition}
-	if err := c.sent.Check(batches, t.LogAppendTime()); err != nil {
+	if err := c.sent.check(batches, t.LogAppendTime()); err != nil {
 		c.w.fail("I4: %v in slot %d: %v", k, h.Slot, err)
 	}
 	var r record.Reader

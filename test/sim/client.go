@@ -204,7 +204,7 @@ func (p *producer) send(o *op) {
 		w.fail("encode records: %v", err)
 		return
 	}
-	w.check.sent.Note(o.data)
+	w.check.sent.note(o.data)
 	p.under++
 	r := p.at
 	r.deliver(func() { r.submit(o) })

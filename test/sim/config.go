@@ -1,24 +1,247 @@
 package sim
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/test/sim/plan"
+	"github.com/sebbroker/seb/test/sim/watch"
 )
 
-// Config is one run's shape.
-type Config = plan.Config
+// Config is one run's shape. It is drawn from the seed before anything runs.
+type Config struct {
+	Seed      uint64
+	Chaos     time.Duration // virtual time with faults
+	Calm      time.Duration // virtual time without, in which everything must come to an end
+	Nodes     int           // brokers that all want to lead
+	Followers int           // read-only brokers
+	Topics    int
+	Compacted int // of these
+	Stamped   int // of these: timestamp-type=LogAppendTime
+	Parts     int // partitions of each topic
+	Producers int
+	Pipeline  int           // appends a producer has under way
+	Think     time.Duration // mean time between a producer's appends
+	BatchWait time.Duration
+	Latency   time.Duration // mean of a store request, half before and half after it takes effect
+
+	Window        int
+	SnapshotSlots int
+
+	// Probabilities of a store request, and mean times between events; zero is off.
+	FailBefore, FailAfter, Late, Conflict, Damage float64
+	RefuseEvery, CrashEvery, PauseEvery           time.Duration
+	CutEvery                                      time.Duration // a broker and the store do not hear each other, or one does not
+	ClockSkew                                     time.Duration // most that a broker's wall clock is off
+	ClockEvery                                    time.Duration // it is set to another time, earlier ones included
+	RetypeEvery                                   time.Duration // a topic's timestamp-type is changed
+	// Clocks: brokers judge their clocks (rule R15), which are up to decades off. Else any clock is right.
+	Clocks    bool
+	DatesFrom time.Duration // with Clocks: when the bucket moves from a folder to a store that tells the time
+	ClockRate int64         // with Clocks: most that a machine's clocks are too fast or too slow, parts in a million
+	// Ghosts is how long a LIST may still show what was deleted.
+	Ghosts time.Duration
+	// HideLists is how long a LIST may not show what was put: outside of what a store may do (rule R10), and never drawn.
+	HideLists     time.Duration
+	Restart       time.Duration // mean time until a dead or fenced broker comes back
+	ClientTimeout time.Duration
+
+	GarbageWait time.Duration // of the core
+
+	// LoseAt, if not zero, is when something of the bucket is lost for good: one object, or with CopyAt all that came and went
+	// since then, because an operator stops the brokers and brings an older copy back.
+	LoseAt, CopyAt time.Duration
+	Folderless     float64 // chance of a broker to have no data folder
+	// Together, if not zero, is how often all brokers are killed and start at the same time.
+	Together time.Duration
+
+	// Slow is how many times rarer than in a usual run what brokers and clients do is, and how many times longer it takes:
+	// pauses, cuts, packs, readers; 0 is 1. It is set where a run is a month long and has triggers.
+	Slow  int64
+	Watch watch.Config
+}
 
 // The first seeds of other kinds of run.
 const (
-	Starts = plan.Starts // many brokers start at the same time
-	Clocks = plan.Clocks // clocks are wrong
-	Losses = plan.Losses // an object is lost, or an older copy of the bucket is brought back
-	Months = plan.Months // a month, with triggers
+	Starts = 1 << 60 // many brokers start at the same time
+	Clocks = 1 << 61 // clocks are wrong
+	Losses = 1 << 62 // an object is lost, or an older copy of the bucket is brought back
+	Months = 1 << 63 // a month, with triggers
 )
 
-// Draw expands a seed into a configuration.
-func Draw(seed uint64) Config { return plan.Draw(seed) }
+// Draw expands a seed into a configuration. Swarm testing: each kind of fault is off in half of the seeds.
+func Draw(seed uint64) Config {
+	switch {
+	case seed >= Months:
+		return drawMonth(seed)
+	case seed >= Losses:
+		return drawLoss(seed)
+	case seed >= Clocks:
+		return drawClocks(seed)
+	case seed >= Starts && seed < Starts+1<<32:
+		return drawStarts(seed)
+	}
+	return drawUsual(seed)
+}
+
+// drawStarts is a run in which two to four brokers start at the same time, again and again, and collect what is garbage.
+func drawStarts(seed uint64) Config {
+	c := drawUsual(seed)
+	r := rand.New(rand.NewPCG(seed, 0x5eb6))
+	c.Nodes, c.Together = 2+r.IntN(3), time.Second
+	c.Latency, c.GarbageWait = min(c.Latency, 100*time.Millisecond), 200*time.Millisecond
+	c.SnapshotSlots = 3 + r.IntN(20)
+	return c
+}
+
+// drawClocks is a usual run in which brokers judge their clocks. A third of the buckets lies in a folder, a third in a store that
+// tells the time, and a third is moved from one to the other.
+func drawClocks(seed uint64) Config {
+	c := drawUsual(seed)
+	r := rand.New(rand.NewPCG(seed, 0x5eb7))
+	c.Clocks, c.ClockSkew = true, 50*365*24*time.Hour
+	c.ClockEvery = []time.Duration{2 * time.Second, 5 * time.Second, 20 * time.Second}[r.IntN(3)]
+	c.ClockRate = []int64{0, 200, 10_000}[r.IntN(3)]
+	c.DatesFrom = []time.Duration{0, time.Hour, 10*time.Second + time.Duration(r.Int64N(int64(40*time.Second)))}[r.IntN(3)]
+	if c.CrashEvery == 0 || r.IntN(2) == 0 {
+		c.CrashEvery = 10 * time.Second
+	}
+	return c
+}
+
+// drawLoss is a usual run in which something is lost, and brokers start after that.
+func drawLoss(seed uint64) Config {
+	c := drawUsual(seed)
+	r := rand.New(rand.NewPCG(seed, 0x5eb5))
+	c.LoseAt = 3*time.Second + time.Duration(r.Int64N(int64(c.Chaos-10*time.Second)))
+	if r.IntN(4) == 0 {
+		c.CopyAt = c.LoseAt - time.Duration(r.Int64N(int64(min(c.LoseAt, 20*time.Second))))
+	}
+	c.Folderless = []float64{0, 0.5, 1}[r.IntN(3)]
+	if c.CrashEvery == 0 || r.IntN(2) == 0 {
+		c.CrashEvery = 10 * time.Second
+	}
+	return c
+}
+
+// monthSlow makes a month of the minute that a usual run has.
+const monthSlow = 30 * 24 * 60
+
+// drawMonth is a month with triggers, then days in which all that is due comes to pass. Faults are those of a usual run, as many
+// of them, in as much more time; a request to the store takes as long as ever.
+func drawMonth(seed uint64) Config {
+	c := drawUsual(seed)
+	r := rand.New(rand.NewPCG(seed, 0x5eb4))
+	c.Slow, c.Chaos, c.Calm = monthSlow, monthSlow*c.Chaos, 20*24*time.Hour
+	for _, d := range []*time.Duration{&c.RefuseEvery, &c.CrashEvery, &c.PauseEvery, &c.CutEvery, &c.ClockEvery, &c.RetypeEvery} {
+		*d *= monthSlow
+	}
+	c.Followers, c.Topics, c.Compacted, c.Stamped = 0, 1, 0, 0
+	c.Producers, c.Pipeline, c.Think = 1, 1, []time.Duration{2 * time.Hour, 12 * time.Hour}[r.IntN(2)]
+	if c.ClockSkew > 0 {
+		c.ClockSkew = []time.Duration{time.Second, time.Hour, 5 * 24 * time.Hour}[r.IntN(3)]
+	}
+	c.Restart = []time.Duration{6 * time.Hour, 24 * time.Hour, 60 * time.Hour}[r.IntN(3)]
+	if r.IntN(2) == 0 {
+		c.BatchWait = 0
+	}
+	if c.Watch = watch.Draw(r); c.Watch.RemoveEvery > 0 {
+		c.Nodes = 1
+	}
+	return c
+}
+
+func drawUsual(seed uint64) Config {
+	r := rand.New(rand.NewPCG(seed, 0x5eb))
+	pick := func(d ...time.Duration) time.Duration { return d[r.IntN(len(d))] }
+	rate := func(top float64) float64 {
+		v := r.Float64() * top
+		if r.IntN(2) == 0 {
+			return 0
+		}
+		return v
+	}
+	every := func(d ...time.Duration) time.Duration {
+		v := pick(d...)
+		if r.IntN(2) == 0 {
+			return 0
+		}
+		return v
+	}
+	c := Config{
+		Seed: seed, Chaos: 60 * time.Second, Calm: 150 * time.Second,
+		Nodes: 1 + r.IntN(3), Followers: r.IntN(2), Topics: 1 + r.IntN(3), Parts: 1 + r.IntN(3),
+		Producers: 1 + r.IntN(6), Pipeline: 1 + r.IntN(4),
+		Think:     pick(15*time.Millisecond, 50*time.Millisecond, 150*time.Millisecond, 500*time.Millisecond),
+		BatchWait: pick(0, 5*time.Millisecond, 50*time.Millisecond, 250*time.Millisecond),
+		Latency:   pick(2*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond, 400*time.Millisecond),
+		Window:    1 + r.IntN(5), SnapshotSlots: 3 + r.IntN(60),
+		FailBefore: rate(0.3), FailAfter: rate(0.3), Late: rate(0.1), Conflict: rate(0.2), Damage: rate(0.02),
+		RefuseEvery:   every(20*time.Second, 60*time.Second),
+		CrashEvery:    every(2*time.Second, 10*time.Second, 30*time.Second),
+		PauseEvery:    every(2*time.Second, 10*time.Second, 30*time.Second),
+		Restart:       pick(50*time.Millisecond, time.Second, 5*time.Second),
+		ClientTimeout: pick(500*time.Millisecond, 5*time.Second, 30*time.Second),
+		GarbageWait:   pick(200*time.Millisecond, 2*time.Second, 10*time.Second),
+	}
+	c.Compacted = r.IntN(c.Topics + 1)
+	if r.IntN(2) == 0 {
+		c.SnapshotSlots += r.IntN(500)
+	}
+	if r.IntN(4) == 0 {
+		c.ClockSkew = pick(time.Second, time.Minute)
+	}
+	if c.Nodes == 1 && r.IntN(3) > 0 {
+		c.Nodes = 2 + r.IntN(3)
+	}
+	c.drawMore()
+	return c
+}
+
+// drawMore draws what came later, by themselves: the rest of a seed's configuration stays what it was.
+func (c *Config) drawMore() {
+	r := rand.New(rand.NewPCG(c.Seed, 0x5eb2))
+	some := func(d ...time.Duration) time.Duration {
+		v := d[r.IntN(len(d))]
+		if r.IntN(2) == 0 {
+			return 0
+		}
+		return v
+	}
+	c.CutEvery = some(3*time.Second, 10*time.Second, 30*time.Second)
+	c.Ghosts = some(100*time.Millisecond, 2*time.Second, 20*time.Second)
+	if year := some(365 * 24 * time.Hour); year > 0 && r.IntN(2) == 0 {
+		c.ClockSkew = year
+	}
+	if c.ClockSkew > 0 {
+		c.ClockEvery = some(3*time.Second, 20*time.Second)
+	}
+	r = rand.New(rand.NewPCG(c.Seed, 0x5eb3))
+	c.Stamped, c.RetypeEvery = r.IntN(c.Topics+1), some(time.Second, 10*time.Second)
+}
+
+// WithoutStamps is the configuration without topics that stamp, for seeds that are older than these.
+func (c Config) WithoutStamps() Config {
+	c.Stamped, c.RetypeEvery = 0, 0
+	return c
+}
+
+// WithoutLater is the configuration without anything of drawMore, for seeds that are older than that.
+func (c Config) WithoutLater() Config {
+	c = c.WithoutStamps()
+	c.CutEvery, c.Ghosts, c.ClockEvery = 0, 0, 0
+	if c.ClockSkew > time.Minute {
+		c.ClockSkew = 0
+	}
+	return c
+}
+
+// String gives every field.
+func (c Config) String() string {
+	type plain Config
+	return strings.Trim(fmt.Sprintf("%+v", plain(c)), "{}")
+}
 
 // begin is when a run begins, in its own time.
 const begin = int64(time.Second)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/test/sim"
-	"github.com/sebbroker/seb/test/sim/shrink"
 )
 
 var (
@@ -111,7 +110,7 @@ func oneSeed(t *testing.T, seed uint64) {
 	cfg := sim.Draw(seed)
 	t.Logf("config: %v", cfg)
 	if *shrinkFlag {
-		cfg = shrink.Config(cfg, func(c sim.Config, fails bool) { t.Logf("fails %v: %v", fails, c) })
+		cfg = sim.Shrink(cfg, func(c sim.Config, fails bool) { t.Logf("fails %v: %v", fails, c) })
 		t.Logf("smallest: %v", cfg)
 	}
 	res := sim.Run(cfg, os.Stdout)

@@ -1,8 +1,9 @@
 package sim
 
 import (
+	"fmt"
+
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/test/sim/trace"
 )
 
 // traceRequest adds a line to the trace when a request is sent, and returns what adds one for its answer.
@@ -11,7 +12,32 @@ func (r *run) traceRequest(e *core.Effect) func(core.Outcome) {
 	if w.trace == nil {
 		return func(core.Outcome) {}
 	}
-	what := trace.Request(e)
+	what := requestName(e)
 	w.logf("node %d: %s (attempt %d)", r.n.id, what, e.Attempt)
-	return func(o core.Outcome) { w.logf("node %d: %s: %s", r.n.id, what, trace.Outcome(o)) }
+	return func(o core.Outcome) { w.logf("node %d: %s: %s", r.n.id, what, outcomeNames[o]) }
+}
+
+var requestVerbs = map[core.EffectKind]string{
+	core.EffGetMeta: "GET", core.EffPutMeta: "PUT", core.EffList: "LIST", core.EffGetSnapshot: "GET",
+	core.EffGetSlot: "GET", core.EffPutSeal: "PUT seal", core.EffPutData: "PUT data", core.EffPutSnapshot: "PUT",
+}
+
+var outcomeNames = map[core.Outcome]string{
+	core.OutcomeOK: "ok", core.OutcomeExists: "exists", core.OutcomeNotFound: "not found",
+	core.OutcomeNoVerdict: "no verdict", core.OutcomeRefused: "refused", core.OutcomeCorrupt: "corrupt",
+	core.OutcomeConflict: "conflict",
+}
+
+// requestName names a request: its verb and its key or prefix.
+func requestName(e *core.Effect) string {
+	name := e.Key
+	switch e.Kind {
+	case core.EffList:
+		name = e.Prefix
+	case core.EffPutData:
+		name = e.Frozen.Key
+	case core.EffGetMeta:
+		name = core.MetaKey
+	}
+	return fmt.Sprintf("%s %s", requestVerbs[e.Kind], name)
 }

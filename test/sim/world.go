@@ -7,16 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sebbroker/seb/test/sim/plan"
-	"github.com/sebbroker/seb/test/sim/queue"
 	"github.com/sebbroker/seb/test/sim/watch"
 )
-
-// Stats counts what a run did.
-type Stats = plan.Stats
-
-// Sum adds up two runs' counts.
-func Sum(a, b Stats) Stats { return a.Plus(b) }
 
 // Result is what a run gave.
 type Result struct {
@@ -30,7 +22,7 @@ type Result struct {
 type world struct {
 	cfg   Config
 	now   int64
-	queue queue.Queue
+	queue queue
 	calm  bool
 
 	// One stream per purpose, so that taking one fault away leaves the rest alone.
@@ -163,12 +155,12 @@ func (w *world) mark(kind string, v ...uint64) {
 
 // after schedules f. Each event gets its own place in the order, also at equal times.
 func (w *world) after(d time.Duration, f func()) {
-	w.queue.Push(w.now+int64(max(d, 0)), f)
+	w.queue.push(w.now+int64(max(d, 0)), f)
 }
 
 func (w *world) runUntil(end int64) {
-	for w.queue.Until(end) && w.err == nil && !w.over {
-		at, do := w.queue.Pop()
+	for w.queue.until(end) && w.err == nil && !w.over {
+		at, do := w.queue.pop()
 		w.now = at
 		w.stats.Steps++
 		do()

@@ -1,14 +1,13 @@
-package sent_test
+package sim
 
 import (
 	"bytes"
 	"testing"
 
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/sim/sent"
 )
 
-func batches(t *testing.T, values ...string) (b []byte) {
+func batchesOf(t *testing.T, values ...string) (b []byte) {
 	t.Helper()
 	for i, v := range values {
 		var err error
@@ -21,10 +20,10 @@ func batches(t *testing.T, values ...string) (b []byte) {
 
 // TestEveryByteCounts: of a batch in the log each byte is as it was sent, but for those that the log gives.
 func TestEveryByteCounts(t *testing.T) {
-	s := sent.New()
-	plain := batches(t, "a", "b")
-	s.Note(plain)
-	s.Note(batches(t, "another"))
+	s := newSentBatches()
+	plain := batchesOf(t, "a", "b")
+	s.note(plain)
+	s.note(batchesOf(t, "another"))
 	record.Patch(plain, 1<<40, 7)
 	stamped := bytes.Clone(plain)
 	record.StampAppendTime(stamped, 99)
@@ -32,8 +31,8 @@ func TestEveryByteCounts(t *testing.T) {
 		b       []byte
 		stamped bool
 		right   bool
-	}{{plain, false, true}, {stamped, true, true}, {stamped, false, false}, {batches(t, "d"), false, false}, {batches(t, "d"), true, false}} {
-		if err := s.Check(c.b, c.stamped); (err == nil) != c.right {
+	}{{plain, false, true}, {stamped, true, true}, {stamped, false, false}, {batchesOf(t, "d"), false, false}, {batchesOf(t, "d"), true, false}} {
+		if err := s.check(c.b, c.stamped); (err == nil) != c.right {
 			t.Errorf("stamped %v: %v", c.stamped, err)
 		}
 	}
@@ -51,7 +50,7 @@ func TestEveryByteCounts(t *testing.T) {
 				}
 				b[at] ^= 1 << bit
 				want := !free(at, is) && !(is && at == 22 && bit == 3)
-				if err := s.Check(b, is); (err != nil) != want {
+				if err := s.check(b, is); (err != nil) != want {
 					t.Errorf("stamped %v, byte %d, bit %d: %v", is, at, bit, err)
 				}
 			}

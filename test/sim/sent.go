@@ -1,5 +1,4 @@
-// Package sent remembers batches as producers sent them, and finds those in which the log has changed what it may not.
-package sent
+package sim
 
 import (
 	"fmt"
@@ -10,28 +9,27 @@ import (
 
 // The fields of a batch (record/FORMAT.md) that are not always as they were sent.
 const (
-	length      = 8  // behind the base offset, which the log gives
-	leaderEpoch = 12 // and this too
-	checksum    = 17
-	attributes  = 21
-	lastDelta   = 23
-	maxTime     = 35
-	producer    = 43
+	posLength      = 8  // behind the base offset, which the log gives
+	posLeaderEpoch = 12 // and this too
+	posChecksum    = 17
+	posAttributes  = 21
+	posLastDelta   = 23
+	posMaxTime     = 35
+	posProducer    = 43
 )
 
-// Batches is a set of batches. Make it with New. It must not be used concurrently.
-type Batches struct {
+// sentBatches are batches as producers sent them: they tell in which the log has changed what it may not.
+type sentBatches struct {
 	seed maphash.Seed
 	sent map[uint64]struct{} // each of them twice: see sum
 }
 
-// New returns an empty set.
-func New() *Batches {
-	return &Batches{seed: maphash.MakeSeed(), sent: map[uint64]struct{}{}}
+func newSentBatches() *sentBatches {
+	return &sentBatches{seed: maphash.MakeSeed(), sent: map[uint64]struct{}{}}
 }
 
-// Note adds whole batches, as a producer sends them. They are not kept.
-func (s *Batches) Note(batches []byte) {
+// note adds whole batches, as a producer sends them. They are not kept.
+func (s *sentBatches) note(batches []byte) {
 	for len(batches) > 0 {
 		b, rest, err := record.Split(batches)
 		if err != nil {
@@ -42,10 +40,10 @@ func (s *Batches) Note(batches []byte) {
 	}
 }
 
-// Check says which of the batches that the log holds are like none that was sent. Base offset and leader epoch do not
+// check says which of the batches that the log holds are like none that was sent. Base offset and leader epoch do not
 // count. Nor do, if the log stamps the append time, the bit for that, the max timestamp and the checksum; that these are
 // right is for others to see.
-func (s *Batches) Check(batches []byte, stamped bool) error {
+func (s *sentBatches) check(batches []byte, stamped bool) error {
 	for len(batches) > 0 {
 		b, rest, err := record.Split(batches)
 		if err != nil {
@@ -60,21 +58,21 @@ func (s *Batches) Check(batches []byte, stamped bool) error {
 }
 
 // sum is a checksum of all that must be as it was sent.
-func (s *Batches) sum(b record.Batch, stamped bool) uint64 {
+func (s *sentBatches) sum(b record.Batch, stamped bool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
-	h.Write(b[length:leaderEpoch])
-	h.Write(b[leaderEpoch+4 : checksum])
+	h.Write(b[posLength:posLeaderEpoch])
+	h.Write(b[posLeaderEpoch+4 : posChecksum])
 	if stamped {
 		h.WriteByte(1)
 		h.WriteByte(byte(b.Attributes() &^ record.AttrLogAppendTime))
 		h.WriteByte(byte(b.Attributes() >> 8))
 	} else {
 		h.WriteByte(0)
-		h.Write(b[checksum:lastDelta])
-		h.Write(b[maxTime:producer])
+		h.Write(b[posChecksum:posLastDelta])
+		h.Write(b[posMaxTime:posProducer])
 	}
-	h.Write(b[lastDelta:maxTime])
-	h.Write(b[producer:])
+	h.Write(b[posLastDelta:posMaxTime])
+	h.Write(b[posProducer:])
 	return h.Sum64()
 }

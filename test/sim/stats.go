@@ -1,4 +1,4 @@
-package plan
+package sim
 
 import (
 	"reflect"
@@ -58,10 +58,10 @@ type LossCounts struct {
 	Forgotten int
 }
 
-// Plus adds up two runs' counts.
-func (s Stats) Plus(o Stats) Stats {
-	addAll(reflect.ValueOf(&s).Elem(), reflect.ValueOf(o))
-	return s
+// Sum adds up two runs' counts.
+func Sum(a, b Stats) Stats {
+	addAll(reflect.ValueOf(&a).Elem(), reflect.ValueOf(b))
+	return a
 }
 
 func addAll(sum, more reflect.Value) {

@@ -1,0 +1,46 @@
+package sim
+
+import "container/heap"
+
+// queue holds what is to happen: by time, and at the same time in the order in which it came.
+type queue struct {
+	all queueItems
+	seq uint64
+}
+
+// push adds what is to happen at a time.
+func (q *queue) push(at int64, do func()) {
+	q.seq++
+	heap.Push(&q.all, queueItem{at, q.seq, do})
+}
+
+// until is whether anything is to happen up to and with a time.
+func (q *queue) until(end int64) bool { return len(q.all) > 0 && q.all[0].at <= end }
+
+// pop takes out what comes next, of which there must be something.
+func (q *queue) pop() (at int64, do func()) {
+	e := heap.Pop(&q.all).(queueItem)
+	return e.at, e.do
+}
+
+type queueItem struct {
+	at  int64
+	seq uint64
+	do  func()
+}
+
+type queueItems []queueItem
+
+func (q queueItems) Len() int { return len(q) }
+func (q queueItems) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q queueItems) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queueItems) Push(x any)   { *q = append(*q, x.(queueItem)) }
+func (q *queueItems) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1] = queueItem{}
+	*q = old[:len(old)-1]
+	return e
+}
