@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // partitions of topics that groups read, and how many records a second are written to them.
@@ -173,13 +173,13 @@ func (c *crew) report(client, what string, begin time.Time, count, again int) {
 	if c.lost > 0 {
 		lost = fmt.Sprintf("%d taken and not printed by a kcat that was ended", c.lost)
 	}
-	report(c.t, client, what, time.Since(begin), fmt.Sprintf("%s records, %s, %s again", place.Thousands(count), lost, place.Thousands(again)))
+	report(c.t, client, what, time.Since(begin), fmt.Sprintf("%s records, %s, %s again", testenv.Thousands(count), lost, testenv.Thousands(again)))
 }
 
 func TestKcatGroup(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	t.Parallel()
-	b := place.Serve(t)
+	b := testenv.ServeInterop(t)
 	createTopic(t, b, "work", partitions)
 	k := newKcat(t, b, "PLAIN")
 	c, begin := newCrew(t, b, "work"), time.Now()
@@ -188,7 +188,7 @@ func TestKcatGroup(t *testing.T) {
 }
 
 func TestPythonGroup(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	t.Parallel()
 	for assignor, settings := range map[string]map[string]any{
 		"range": {"partition.assignment.strategy": "range"}, "cooperative-sticky": {"partition.assignment.strategy": "cooperative-sticky"},
@@ -196,7 +196,7 @@ func TestPythonGroup(t *testing.T) {
 	} {
 		t.Run(assignor, func(t *testing.T) {
 			t.Parallel()
-			b := place.Serve(t)
+			b := testenv.ServeInterop(t)
 			createTopic(t, b, "work", partitions)
 			p := newPython(t, b)
 			c, begin := newCrew(t, b, "work"), time.Now()
@@ -245,9 +245,9 @@ func (c *crew) judgeCooperation() {
 // TestPythonStaticMembers kills a member with a group.instance.id and starts it again: it has its partitions at once, and no
 // other member notices. Another one with its id takes its place for good.
 func TestPythonStaticMembers(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	t.Parallel()
-	b := place.Serve(t)
+	b := testenv.ServeInterop(t)
 	createTopic(t, b, "work", partitions)
 	p := newPython(t, b)
 	c, begin := newCrew(t, b, "work"), time.Now()
@@ -305,9 +305,9 @@ func TestPythonStaticMembers(t *testing.T) {
 
 // TestBrokerKilled kills the broker under idempotent producers and groups of both clients.
 func TestBrokerKilled(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	t.Parallel()
-	b := place.Serve(t)
+	b := testenv.ServeInterop(t)
 	createTopic(t, b, "of-kcat", partitions)
 	createTopic(t, b, "of-python", partitions)
 	k, p := newKcat(t, b, "SCRAM-SHA-256"), newPython(t, b)

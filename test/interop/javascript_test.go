@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestKafkajsAdmin resets a group's offsets to either end of a topic, which kafkajs does by committing -2 and -1.
 func TestKafkajsAdmin(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	node, err := needs("node", "kafkajs runs in")
 	if err != nil {
 		t.Fatal(err)
@@ -20,10 +20,10 @@ func TestKafkajsAdmin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := place.Serve(t)
+	b := testenv.ServeInterop(t)
 	begin := time.Now()
 	c := exec.CommandContext(t.Context(), node, "testdata/javascript/admin.js")
-	c.Env = append(os.Environ(), "NODE_PATH="+modules, "KAFKAJS_NO_PARTITIONER_WARNING=1", "BROKER="+b.Address, "KEY="+place.APIKey)
+	c.Env = append(os.Environ(), "NODE_PATH="+modules, "KAFKAJS_NO_PARTITIONER_WARNING=1", "BROKER="+b.Address, "KEY="+testenv.InteropKey)
 	out, err := c.CombinedOutput()
 	const want = "read\nreset to the earliest\nread after it\nreset to the latest\n"
 	if err != nil || string(out) != want {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // kcat is the program with its settings for a broker.
@@ -28,17 +28,17 @@ type kcat struct {
 }
 
 // newKcat installs kcat with Debian's librdkafka.
-func newKcat(t *testing.T, b *place.Broker, mechanism string) *kcat {
+func newKcat(t *testing.T, b *testenv.InteropBroker, mechanism string) *kcat {
 	t.Helper()
-	dir, err := place.Debian(t.Context(), "kcat")
+	dir, err := testenv.Debian(t.Context(), "kcat")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &kcat{
-		t: t, path: filepath.Join(dir, "usr/bin/kcat"), env: []string{place.Libraries(dir), "KCAT_CONFIG=/dev/null"},
+		t: t, path: filepath.Join(dir, "usr/bin/kcat"), env: []string{testenv.Libraries(dir), "KCAT_CONFIG=/dev/null"},
 		options: []string{
 			"-b", b.Address, "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms=" + mechanism, "-X", "sasl.username=kcat",
-			"-X", "sasl.password=" + place.APIKey,
+			"-X", "sasl.password=" + testenv.InteropKey,
 		},
 	}
 }
@@ -92,13 +92,13 @@ const million = 1_000_000
 
 // TestKcatMillion writes a million records, a fifth with each codec, half of these with headers, and reads them.
 func TestKcatMillion(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	kcatRecords(t, newKcat(t, b, "PLAIN"), "kcat", b, million)
 }
 
 // kcatRecords writes count records, a fifth with each codec, and reads them with kcat and with franz-go.
-func kcatRecords(t *testing.T, k *kcat, name string, b *place.Broker, count int) {
+func kcatRecords(t *testing.T, k *kcat, name string, b *testenv.InteropBroker, count int) {
 	t.Helper()
 	const topic, partitions = "numbers", 4
 	createTopic(t, b, topic, partitions)
@@ -138,8 +138,8 @@ func kcatRecords(t *testing.T, k *kcat, name string, b *place.Broker, count int)
 	}
 	took := time.Since(begin)
 	expectLog(t, b, topic, count, func(n int) string { return codecs[n/half/2] })
-	report(t, name, fmt.Sprintf("%s records, every codec, keys and headers, by content", place.Thousands(count)), wrote+took,
-		place.Rate("written", count, wrote), place.Rate("read", count, took))
+	report(t, name, fmt.Sprintf("%s records, every codec, keys and headers, by content", testenv.Thousands(count)), wrote+took,
+		testenv.Rate("written", count, wrote), testenv.Rate("read", count, took))
 }
 
 // kcatReader checks lines of what kcat has read: each number once, in order in each partition, and the headers of its half.
@@ -185,8 +185,8 @@ func (r *kcatReader) line(line []byte) error {
 
 // TestKcatCommands does what people do with kcat: -L, -P, -C from a time, -Q.
 func TestKcatCommands(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	k := newKcat(t, b, "SCRAM-SHA-512")
 	begin := time.Now()
 	createTopic(t, b, "plants", 2)
@@ -223,7 +223,7 @@ func TestKcatCommands(t *testing.T) {
 }
 
 // kcatTimes asks for offsets by time: record i was made at second i.
-func kcatTimes(t *testing.T, k *kcat, b *place.Broker) {
+func kcatTimes(t *testing.T, k *kcat, b *testenv.InteropBroker) {
 	t.Helper()
 	createTopic(t, b, "times", 1)
 	const first, count = 1_700_000_000_000, 1000
@@ -248,8 +248,8 @@ func kcatTimes(t *testing.T, k *kcat, b *place.Broker) {
 
 // TestKcatSASL shows the key by each mechanism, and a wrong one.
 func TestKcatSASL(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	createTopic(t, b, "secrets", 1)
 	begin := time.Now()
 	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // event is something that a member of a group has told, see testdata/python/member.py. kcat tells of records only.
@@ -45,7 +45,7 @@ type member struct {
 // crew is the members of a group, and what they have read.
 type crew struct {
 	t       *testing.T
-	b       *place.Broker
+	b       *testenv.InteropBroker
 	topic   string
 	members []*member
 	lost    int // taken by a kcat and not printed when it was killed; once judged
@@ -56,7 +56,7 @@ type crew struct {
 	seen     map[[2]int]bool // partition and offset
 }
 
-func newCrew(t *testing.T, b *place.Broker, topic string) *crew {
+func newCrew(t *testing.T, b *testenv.InteropBroker, topic string) *crew {
 	return &crew{t: t, b: b, topic: topic, changed: make(chan struct{}, 1), seen: make(map[[2]int]bool)}
 }
 

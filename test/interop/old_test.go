@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // oldLibraries are versions of librdkafka that programs still come with. They are taken out of confluent-kafka's wheels, which are
@@ -44,7 +44,7 @@ func oldLibrary(t *testing.T, version, pythonVersion string) string {
 }
 
 // newOldKcat is kcat with an old librdkafka.
-func newOldKcat(t *testing.T, b *place.Broker, version, pythonVersion string) *kcat {
+func newOldKcat(t *testing.T, b *testenv.InteropBroker, version, pythonVersion string) *kcat {
 	t.Helper()
 	library := oldLibrary(t, version, pythonVersion)
 	links := t.TempDir()
@@ -61,11 +61,11 @@ func newOldKcat(t *testing.T, b *place.Broker, version, pythonVersion string) *k
 
 // TestOldLibrdkafka has versions of librdkafka from 2021 on write and read, in a group and alone, with each mechanism of SASL.
 func TestOldLibrdkafka(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	const count = 100_000
 	for _, old := range oldLibraries {
 		t.Run(old.version, func(t *testing.T) {
-			b := place.Serve(t)
+			b := testenv.ServeInterop(t)
 			k := newOldKcat(t, b, old.version, old.python)
 			name := "librdkafka " + old.version
 			kcatRecords(t, k, name, b, count)
@@ -99,9 +99,9 @@ func TestOldLibrdkafka(t *testing.T) {
 // TestOldestLibrdkafka has the first librdkafka with idempotent producers (2019), which no kcat of today can use, write and read.
 // It shows the key in messages of SASL without heads (SaslHandshake v0).
 func TestOldestLibrdkafka(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	const version, count = "1.0.1", 20_000
-	b := place.Serve(t)
+	b := testenv.ServeInterop(t)
 	p := newPython(t, b)
 	p.client = "librdkafka " + version
 	library := oldLibrary(t, version, "3.7")

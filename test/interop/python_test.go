@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // confluentVersion is that of confluent-kafka, which brings a librdkafka of nearly the same number.
@@ -40,14 +40,14 @@ func needs(name, purpose string) (string, error) {
 // pip installs a package from PyPI as a wheel, with options of pip install beside. Where python3 has no pip it has one from Debian.
 func pip(ctx context.Context, path, name, what string, args ...string) (dir string, err error) {
 	env := os.Environ()
-	if _, err := place.Command(ctx, ".", path, "-m", "pip", "--version"); err != nil {
-		unpacked, err := place.Debian(ctx, "python3-pip")
+	if _, err := testenv.Command(ctx, ".", path, "-m", "pip", "--version"); err != nil {
+		unpacked, err := testenv.Debian(ctx, "python3-pip")
 		if err != nil {
 			return "", err
 		}
 		env = append(env, "PYTHONPATH="+filepath.Join(unpacked, "usr/lib/python3/dist-packages"))
 	}
-	return place.Install(name, what+" from PyPI", func(dir string) error {
+	return testenv.Install("interop/"+name, what+" from PyPI", func(dir string) error {
 		all := append([]string{"-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--target", dir}, args...)
 		c := exec.CommandContext(ctx, path, all...)
 		c.Env = env
@@ -59,13 +59,13 @@ func pip(ctx context.Context, path, name, what string, args ...string) (dir stri
 }
 
 // newPython installs confluent-kafka.
-func newPython(t *testing.T, b *place.Broker) *python {
+func newPython(t *testing.T, b *testenv.InteropBroker) *python {
 	t.Helper()
 	path, err := needs("python3", "confluent-kafka runs in")
 	if err != nil {
 		t.Fatal(err)
 	}
-	version, err := place.Command(t.Context(), ".", path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
+	version, err := testenv.Command(t.Context(), ".", path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func newPython(t *testing.T, b *place.Broker) *python {
 	}
 	return &python{
 		t: t, path: path, dir: dir, client: "confluent-kafka",
-		env: append(os.Environ(), "PYTHONPATH="+packages, "PYTHONDONTWRITEBYTECODE=1", "BROKER="+b.Address, "KEY="+place.APIKey),
+		env: append(os.Environ(), "PYTHONPATH="+packages, "PYTHONDONTWRITEBYTECODE=1", "BROKER="+b.Address, "KEY="+testenv.InteropKey),
 	}
 }
 
@@ -131,15 +131,15 @@ func (p *python) run(visit func(told), script string, args ...string) {
 func (p *python) report(r told) {
 	var figures []string
 	if r.Written > 0 {
-		figures = append(figures, place.Rate("written", int(r.Written), time.Second), place.Rate("read", int(r.Read), time.Second))
+		figures = append(figures, testenv.Rate("written", int(r.Written), time.Second), testenv.Rate("read", int(r.Read), time.Second))
 	}
 	report(p.t, p.client, r.Check, time.Duration(r.Seconds*float64(time.Second)), figures...)
 }
 
 // TestPythonMillion writes and reads a million records.
 func TestPythonMillion(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	createTopic(t, b, "numbers", 4)
 	p := newPython(t, b)
 	p.run(p.report, "million.py", "numbers", fmt.Sprint(million))
@@ -148,8 +148,8 @@ func TestPythonMillion(t *testing.T) {
 
 // TestPythonSASL shows the key by each mechanism.
 func TestPythonSASL(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	createTopic(t, b, "secrets", 1)
 	p := newPython(t, b)
 	p.run(p.report, "sasl.py", "secrets")
@@ -157,14 +157,14 @@ func TestPythonSASL(t *testing.T) {
 
 // TestPythonAdmin asks for all that AdminClient can.
 func TestPythonAdmin(t *testing.T) {
-	place.Wanted(t)
-	p := newPython(t, place.Serve(t))
+	testenv.InteropWanted(t)
+	p := newPython(t, testenv.ServeInterop(t))
 	p.run(p.report, "admin.py", "plants")
 }
 
 // TestPythonTransactions asks for transactions.
 func TestPythonTransactions(t *testing.T) {
-	place.Wanted(t)
-	p := newPython(t, place.Serve(t))
+	testenv.InteropWanted(t)
+	p := newPython(t, testenv.ServeInterop(t))
 	p.run(p.report, "transactions.py")
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(place.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testenv.InteropMain(m)) }
 
-// report is place.Report of a test that has not failed.
+// report is testenv.Report of a test that has not failed.
 func report(t *testing.T, client, what string, took time.Duration, figures ...string) {
 	t.Helper()
 	if !t.Failed() {
-		place.Report(client, what, took, figures...)
+		testenv.Report(client, what, took, figures...)
 	}
 }
 
@@ -54,9 +54,9 @@ func numberOf(key, value []byte) (int, error) {
 var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 
 // goClient is franz-go, closed when the test ends.
-func goClient(t *testing.T, b *place.Broker, options ...kgo.Opt) *kgo.Client {
+func goClient(t *testing.T, b *testenv.InteropBroker, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	c, err := kgo.NewClient(append(options, kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "go", Pass: place.APIKey}.AsMechanism()))...)
+	c, err := kgo.NewClient(append(options, kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "go", Pass: testenv.InteropKey}.AsMechanism()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +65,9 @@ func goClient(t *testing.T, b *place.Broker, options ...kgo.Opt) *kgo.Client {
 }
 
 // createTopic makes a topic over HTTP.
-func createTopic(t *testing.T, b *place.Broker, name string, partitions int) {
+func createTopic(t *testing.T, b *testenv.InteropBroker, name string, partitions int) {
 	t.Helper()
-	c, err := client.New(b.HTTP(), client.Options{APIKey: place.APIKey})
+	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func createTopic(t *testing.T, b *place.Broker, name string, partitions int) {
 }
 
 // stored reads count records of a topic with franz-go, partition by partition in order.
-func stored(t *testing.T, b *place.Broker, topic string, count int, visit func(*kgo.Record)) {
+func stored(t *testing.T, b *testenv.InteropBroker, topic string, count int, visit func(*kgo.Record)) {
 	t.Helper()
 	c := goClient(t, b, kgo.ConsumeTopics(topic))
 	defer c.Close()
@@ -95,7 +95,7 @@ func stored(t *testing.T, b *place.Broker, topic string, count int, visit func(*
 
 // expectLog checks that a topic holds the numbers from 0 to count, each once, in order in each partition, and nothing else; and that
 // batches are stored with the codec that the client was told, if codecOf is not nil.
-func expectLog(t *testing.T, b *place.Broker, topic string, count int, codecOf func(n int) string) {
+func expectLog(t *testing.T, b *testenv.InteropBroker, topic string, count int, codecOf func(n int) string) {
 	t.Helper()
 	last := make(map[int32]int)
 	seen := make([]bool, count)
@@ -135,9 +135,9 @@ func expectLog(t *testing.T, b *place.Broker, topic string, count int, codecOf f
 }
 
 // ends are the ends of a topic's partitions, whose logs begin at 0.
-func ends(t *testing.T, b *place.Broker, topic string) []int64 {
+func ends(t *testing.T, b *testenv.InteropBroker, topic string) []int64 {
 	t.Helper()
-	c, err := client.New(b.HTTP(), client.Options{APIKey: place.APIKey})
+	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // rskafkaVersion is that in testdata/rust/Cargo.lock.
@@ -21,10 +21,10 @@ func rust(ctx context.Context) (string, error) {
 		return "", err
 	}
 	build := func(dir string) error {
-		_, err := place.Command(ctx, "testdata/rust", cargo, "build", "--quiet", "--locked", "--target-dir", dir)
+		_, err := testenv.Command(ctx, "testdata/rust", cargo, "build", "--quiet", "--locked", "--target-dir", dir)
 		return err
 	}
-	dir, err := place.Install("rskafka-"+rskafkaVersion, "rskafka "+rskafkaVersion+" from its crate", build)
+	dir, err := testenv.Install("interop/rskafka-"+rskafkaVersion, "rskafka "+rskafkaVersion+" from its crate", build)
 	if err != nil {
 		return "", err
 	}
@@ -33,15 +33,15 @@ func rust(ctx context.Context) (string, error) {
 
 // TestRust writes batches of every codec whose largest timestamp is above that of every record, and reads them.
 func TestRust(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	program, err := rust(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := place.Serve(t)
+	b := testenv.ServeInterop(t)
 	begin := time.Now()
 	c := exec.CommandContext(t.Context(), program)
-	c.Env = append(os.Environ(), "BROKER="+b.Address, "KEY="+place.APIKey)
+	c.Env = append(os.Environ(), "BROKER="+b.Address, "KEY="+testenv.InteropKey)
 	out, err := c.CombinedOutput()
 	if err != nil || string(out) != "40 batches\n" {
 		t.Fatalf("%v: %s", err, out)

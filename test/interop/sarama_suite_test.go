@@ -24,7 +24,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/test/interop/place"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -40,13 +39,13 @@ const saramaKafka = "4.3.1"
 // saramaSuite builds the functional tests of the sarama that testdata/sarama uses, suite in a folder beside the names of its
 // tests, and toxiproxy, which they are run behind.
 func saramaSuite(ctx context.Context) (dir, toxiproxy string, err error) {
-	version, err := place.Command(ctx, "testdata/sarama", "go", "list", "-m", "-f", "{{.Version}}", "github.com/IBM/sarama")
+	version, err := testenv.Command(ctx, "testdata/sarama", "go", "list", "-m", "-f", "{{.Version}}", "github.com/IBM/sarama")
 	if err != nil {
 		return "", "", err
 	}
 	version = strings.TrimSpace(version)
-	dir, err = place.Install("sarama-suite-"+version, "the functional tests of sarama "+version, func(dir string) error {
-		text, err := place.Command(ctx, "testdata/sarama", "go", "mod", "download", "-json", "github.com/IBM/sarama")
+	dir, err = testenv.Install("interop/sarama-suite-"+version, "the functional tests of sarama "+version, func(dir string) error {
+		text, err := testenv.Command(ctx, "testdata/sarama", "go", "mod", "download", "-json", "github.com/IBM/sarama")
 		if err != nil {
 			return err
 		}
@@ -65,13 +64,13 @@ func saramaSuite(ctx context.Context) (dir, toxiproxy string, err error) {
 		if err := os.WriteFile(filepath.Join(dir, "names"), []byte(strings.Join(names, "\n")+"\n"), 0o600); err != nil {
 			return err
 		}
-		_, err = place.Command(ctx, source, "go", "test", "-c", "-tags", "functional", "-o", filepath.Join(dir, "suite"), ".")
+		_, err = testenv.Command(ctx, source, "go", "test", "-c", "-tags", "functional", "-o", filepath.Join(dir, "suite"), ".")
 		return errors.Join(err, os.RemoveAll(source))
 	})
 	if err != nil {
 		return "", "", err
 	}
-	proxy, err := place.Install("toxiproxy-"+toxiproxyVersion, "toxiproxy "+toxiproxyVersion, func(dir string) error {
+	proxy, err := testenv.Install("interop/toxiproxy-"+toxiproxyVersion, "toxiproxy "+toxiproxyVersion, func(dir string) error {
 		c := exec.CommandContext(ctx, "go", "install", "github.com/Shopify/toxiproxy/v2/cmd/server@v"+toxiproxyVersion)
 		c.Env = append(os.Environ(), "GOBIN="+dir)
 		out, err := c.CombinedOutput()
@@ -157,7 +156,7 @@ func showKey(c net.Conn) error {
 	hello.Mechanism = "PLAIN"
 	hello.SetVersion(1)
 	key := kmsg.NewPtrSASLAuthenticateRequest()
-	key.SASLAuthBytes = []byte("\x00sarama\x00" + place.APIKey)
+	key.SASLAuthBytes = []byte("\x00sarama\x00" + testenv.InteropKey)
 	for _, r := range []kmsg.Request{hello, key} {
 		if _, err := c.Write(kmsg.NewRequestFormatter().AppendRequest(nil, r, 0)); err != nil {
 			return err
@@ -272,7 +271,7 @@ const (
 // TestSaramaSuite runs sarama's own functional tests against one broker. They expect five Kafkas behind toxiproxy, without a
 // password: the proxies lead to a door that shows the key, so the tests are as they come. Those that cannot pass are in saramaNot.
 func TestSaramaSuite(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	dir, toxiproxy, err := saramaSuite(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +297,7 @@ func TestSaramaSuite(t *testing.T) {
 	}
 
 	// As in Kafka's settings for the suite, topics are not made by asking for them.
-	b := place.Serve(t, "--kafka-advertise", fmt.Sprintf("127.0.0.1:%d", saramaPort), "--auto-create-topics=false")
+	b := testenv.ServeInterop(t, "--kafka-advertise", fmt.Sprintf("127.0.0.1:%d", saramaPort), "--auto-create-topics=false")
 	url := proxies(t, toxiproxy, door(t, b.Address))
 	begin := time.Now()
 	suite := filepath.Join(dir, "suite")

@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestSarama runs the program in testdata/sarama, a module of its own: the client and the admin of sarama.
 func TestSarama(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	begin := time.Now()
 	c := exec.CommandContext(t.Context(), "go", "run", ".")
 	c.Dir = "testdata/sarama"
-	c.Env = append(os.Environ(), "GOWORK=off", "BROKER="+b.Address, "KEY="+place.APIKey)
+	c.Env = append(os.Environ(), "GOWORK=off", "BROKER="+b.Address, "KEY="+testenv.InteropKey)
 	out, err := c.CombinedOutput()
 	const want = "topics\nrecords\na group\nconfigs\nwhat there is not\n"
 	if err != nil || string(out) != want {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // kafkajsVersion is that of the client of JavaScript; it has no parts that are compiled.
@@ -21,22 +21,22 @@ const kafkajsVersion = "2.2.4"
 // snippets are the programs of docs/kafka.md: the language of their block, the file, and what runs them.
 var snippets = []struct {
 	language, file string
-	run            func(t *testing.T, b *place.Broker, file string) *exec.Cmd
+	run            func(t *testing.T, b *testenv.InteropBroker, file string) *exec.Cmd
 }{
-	{"sh", "kcat.sh", func(t *testing.T, b *place.Broker, file string) *exec.Cmd {
+	{"sh", "kcat.sh", func(t *testing.T, b *testenv.InteropBroker, file string) *exec.Cmd {
 		k := newKcat(t, b, "PLAIN")
 		c := exec.CommandContext(t.Context(), "sh", "-e", file)
 		c.Dir = t.TempDir()
 		c.Env = append(os.Environ(), k.env[0], "PATH="+filepath.Dir(k.path)+":"+os.Getenv("PATH"))
 		return c
 	}},
-	{"python", "python.py", func(t *testing.T, b *place.Broker, file string) *exec.Cmd {
+	{"python", "python.py", func(t *testing.T, b *testenv.InteropBroker, file string) *exec.Cmd {
 		p := newPython(t, b)
 		c := exec.CommandContext(t.Context(), p.path, file)
 		c.Env = p.env
 		return c
 	}},
-	{"javascript", "javascript.js", func(t *testing.T, _ *place.Broker, file string) *exec.Cmd {
+	{"javascript", "javascript.js", func(t *testing.T, _ *testenv.InteropBroker, file string) *exec.Cmd {
 		node, err := needs("node", "kafkajs runs in")
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +49,7 @@ var snippets = []struct {
 		c.Env = append(os.Environ(), "NODE_PATH="+modules, "KAFKAJS_NO_PARTITIONER_WARNING=1")
 		return c
 	}},
-	{"go", "go/main.go", func(t *testing.T, _ *place.Broker, file string) *exec.Cmd {
+	{"go", "go/main.go", func(t *testing.T, _ *testenv.InteropBroker, file string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), "go", "run", file)
 		c.Env = os.Environ()
 		return c
@@ -62,11 +62,11 @@ func kafkajs(ctx context.Context) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err = place.Install("kafkajs-"+kafkajsVersion, "kafkajs "+kafkajsVersion+" from npm", func(dir string) error {
+	dir, err = testenv.Install("interop/kafkajs-"+kafkajsVersion, "kafkajs "+kafkajsVersion+" from npm", func(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{}"), 0o600); err != nil {
 			return err
 		}
-		_, err := place.Command(ctx, dir, npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "kafkajs@"+kafkajsVersion)
+		_, err := testenv.Command(ctx, dir, npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "kafkajs@"+kafkajsVersion)
 		if err != nil {
 			return fmt.Errorf("npm (it needs its registry, or a mirror that npm is told about): %w", err)
 		}
@@ -110,17 +110,17 @@ func TestSnippetsInDocs(t *testing.T) {
 
 // TestSnippets runs the programs of docs/kafka.md.
 func TestSnippets(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	for _, s := range snippets {
 		t.Run(s.language, func(t *testing.T) {
 			t.Parallel()
-			b := place.Serve(t)
+			b := testenv.ServeInterop(t)
 			file, err := filepath.Abs(filepath.Join("testdata/snippets", s.file))
 			if err != nil {
 				t.Fatal(err)
 			}
 			c := s.run(t, b, file)
-			c.Env = append(c.Env, "BROKER="+b.Address, "KEY="+place.APIKey)
+			c.Env = append(c.Env, "BROKER="+b.Address, "KEY="+testenv.InteropKey)
 			c.WaitDelay = time.Second
 			begin := time.Now()
 			out, err := c.CombinedOutput()

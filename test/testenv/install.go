@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,8 +30,8 @@ func Root() (string, error) {
 	}
 }
 
-// Lock waits for an exclusive lock on a file, which it makes. It also ends with the process that has it.
-func Lock(name string) (unlock func(), err error) {
+// lock waits for an exclusive lock on a file, which it makes. It also ends with the process that has it.
+func lock(name string) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -45,4 +46,39 @@ func Lock(name string) (unlock func(), err error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
 	}
 	return func() { _ = f.Close() }, nil
+}
+
+// Install returns a folder below .cache of the repository that build has filled. It calls build only if the folder is not there
+// yet, so its name should have a version. what is for the line that reports the installation. Other processes that want the
+// same folder wait. A build that fails leaves nothing.
+func Install(name, what string, build func(dir string) error) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, ".cache", name)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o750); err != nil {
+		return "", err
+	}
+	unlock, err := lock(dir + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	begin := time.Now()
+	partial := dir + ".partial" // one that was cut short is deleted
+	if err := errors.Join(os.RemoveAll(partial), os.Mkdir(partial, 0o750)); err != nil {
+		return "", err
+	}
+	if err := build(partial); err != nil {
+		return "", fmt.Errorf("install %s: %w", what, errors.Join(err, os.RemoveAll(partial)))
+	}
+	if err := os.Rename(partial, dir); err != nil {
+		return "", err
+	}
+	Report("install", what, time.Since(begin))
+	return dir, nil
 }

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,13 +25,13 @@ func TestRoot(t *testing.T) {
 // TestLock: the second waits for the first.
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
-	first, err := Lock(name)
+	first, err := lock(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := make(chan error, 1)
 	go func() {
-		unlock, err := Lock(name)
+		unlock, err := lock(name)
 		if err == nil {
 			unlock()
 		}
@@ -45,7 +46,38 @@ func TestLock(t *testing.T) {
 	if err := <-got; err != nil {
 		t.Error(err)
 	}
-	if _, err := Lock(filepath.Join(name, "below")); err == nil {
+	if _, err := lock(filepath.Join(name, "below")); err == nil {
 		t.Error("a lock below a file")
+	}
+}
+
+func TestInstallBuildsOnceAndLeavesNothingOfAFailure(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(root)
+	fault := errors.New("no network")
+	calls := 0
+	build := func(err error) func(string) error {
+		return func(dir string) error {
+			calls++
+			return errors.Join(err, os.WriteFile(filepath.Join(dir, "client"), []byte("x"), 0o600))
+		}
+	}
+	if _, err := Install("client-1", "a client", build(fault)); !errors.Is(err, fault) {
+		t.Fatalf("a build that fails: %v", err)
+	}
+	for range 2 {
+		dir, err := Install("client-1", "a client", build(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "client")); err != nil || string(text) != "x" {
+			t.Fatalf("installed: %q, %v", text, err)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("built %d times, want once with a fault and once without", calls)
 	}
 }

@@ -7,22 +7,23 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 )
 
-// Version is the server's version. Its binary is kept by it.
+// S3Version is the server's version. Its binary is kept by it.
 const S3Version = "v1.8.0"
 
-// BinaryVariable is the environment variable that names a binary to use instead of a built one.
+// S3BinaryVariable is the environment variable that names a binary to use instead of a built one.
 const S3BinaryVariable = "SEB_VERSITYGW"
 
 const (
 	program = "versitygw"
 	module  = "github.com/versity/versitygw/cmd/versitygw"
+
+	s3Folder = program + "-" + S3Version // of the cache
 )
 
-// Binary returns the path of the server, building it with the go command if this repository has none yet, which takes
-// minutes. Processes that need it at the same time wait for the one that builds.
+// S3Binary returns the path of the server, building it with the go command if this repository has none yet, which takes
+// minutes.
 func S3Binary(ctx context.Context) (string, error) {
 	if path := os.Getenv(S3BinaryVariable); path != "" {
 		if !isProgram(path) {
@@ -30,60 +31,36 @@ func S3Binary(ctx context.Context) (string, error) {
 		}
 		return path, nil
 	}
-	path, err := cachedPath()
-	if err != nil || isProgram(path) {
-		return path, err
+	dir, err := Install(s3Folder, s3Folder, func(dir string) error { return buildS3(ctx, dir) })
+	if err != nil {
+		return "", err
 	}
-	if err := build(ctx, path); err != nil {
-		return "", fmt.Errorf("build %s %s: %w", program, S3Version, err)
+	path := filepath.Join(dir, program)
+	if !isProgram(path) {
+		return "", fmt.Errorf("%s: no program there; delete its folder", path)
 	}
 	return path, nil
 }
 
-// Installed says whether Binary would return at once.
+// S3Installed says whether S3Binary would return at once.
 func S3Installed() bool {
-	if os.Getenv(S3BinaryVariable) != "" {
-		return true
-	}
-	path, err := cachedPath()
-	return err == nil && isProgram(path)
-}
-
-// cachedPath is found once: the repository does not move while a process runs.
-var cachedPath = sync.OnceValues(func() (string, error) {
 	root, err := Root()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(root, ".cache", program+"-"+S3Version, program), nil
-})
+	return os.Getenv(S3BinaryVariable) != "" || err == nil && isProgram(filepath.Join(root, ".cache", s3Folder, program))
+}
 
 func isProgram(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-func build(ctx context.Context, path string) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
-	}
-	unlock, err := Lock(filepath.Join(dir, "lock"))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if isProgram(path) {
-		return nil // somebody else has built it meanwhile
-	}
-	partial := filepath.Join(dir, "partial") // a build that is cut short leaves nothing under the real name
+func buildS3(ctx context.Context, dir string) error {
 	command := exec.CommandContext(ctx, "go", "install", module+"@"+S3Version)
 	command.Dir = dir
-	command.Env = append(cleanEnvironment(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOBIN="+partial)
+	command.Env = append(cleanEnvironment(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOBIN="+dir)
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("go install: %w: %s", err, strings.TrimSpace(string(output)))
 	}
-	return os.Rename(filepath.Join(partial, program), path)
+	return nil
 }
 
 // cleanEnvironment is ours without what would change where the go command builds to, or whom the server trusts.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // consumersWanted are lines of the story below in which the two differ, and why.
@@ -20,7 +20,7 @@ var consumersWanted = map[string]string{
 // TestConsumerProtocol tells Kafka and Seb the same story of members of the consumer protocol, and compares what they hear. Epochs are
 // compared by whether they have grown, assignments by how many partitions they have.
 func TestConsumerProtocol(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	k := kafkaFor(t)
 	s, err := startSeb(t.Context())
 	if err != nil {
@@ -51,7 +51,7 @@ func TestConsumerProtocol(t *testing.T) {
 			t.Errorf("%s: both say %s, and the table has a difference", line.what, line.heard)
 		}
 	}
-	place.Report("Kafka "+kafkaVersion, fmt.Sprintf("the same story of the consumer protocol as Seb, %d lines", len(seb.lines)), time.Since(began))
+	testenv.Report("Kafka "+kafkaVersion, fmt.Sprintf("the same story of the consumer protocol as Seb, %d lines", len(seb.lines)), time.Since(began))
 }
 
 // line is what was done and what came of it.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 var (
@@ -31,7 +31,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	code := place.Main(m)
+	code := testenv.InteropMain(m)
 	if err := stopShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // TestDifferential: Kafka and Seb answer the same requests the same, but for what is in the table.
 func TestDifferential(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	k := kafkaFor(t)
 	first, n := *firstFlag, *seedsFlag
 	if *seedFlag != 0 {
@@ -79,7 +79,7 @@ func TestDifferential(t *testing.T) {
 	for _, w := range allWanted() {
 		t.Logf("%6d times: %s", wanted[w.what], w.what)
 	}
-	place.Report("Kafka "+kafkaVersion, "the same answers as Seb's, "+place.Thousands(compared)+" requests", time.Since(began),
+	testenv.Report("Kafka "+kafkaVersion, "the same answers as Seb's, "+testenv.Thousands(compared)+" requests", time.Since(began),
 		fmt.Sprintf("%d of %d versions of %d keys", met, all, len(versions)))
 }
 
@@ -203,7 +203,7 @@ func oneSeed(t *testing.T, k *peer, seed uint64, steps int, alter func(*run)) (*
 // TestAlteredAnswersAreFound: the check of the check. One field of Seb's answers to one key is changed on the way; the run has to
 // end with that field.
 func TestAlteredAnswersAreFound(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	k := kafkaFor(t)
 	for path, alter := range map[string]func(resp kmsg.Response){
 		"BaseOffset": func(resp kmsg.Response) {

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // kafkaVersion is the Kafka that answers are compared with.
@@ -38,11 +38,11 @@ func kafkaJars(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("no Kafka without the program %s: %s", program, from)
 		}
 	}
-	dir, err := place.Install("kafka-"+kafkaVersion, "Kafka "+kafkaVersion+" from Maven Central", func(dir string) error {
+	dir, err := testenv.Install("interop/kafka-"+kafkaVersion, "Kafka "+kafkaVersion+" from Maven Central", func(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, "pom.xml"), []byte(kafkaPom), 0o600); err != nil {
 			return err
 		}
-		_, err := place.Command(ctx, dir, "mvn", "-q", "-B", copyGoal, "-DoutputDirectory="+filepath.Join(dir, "lib"))
+		_, err := testenv.Command(ctx, dir, "mvn", "-q", "-B", copyGoal, "-DoutputDirectory="+filepath.Join(dir, "lib"))
 		return err
 	})
 	return filepath.Join(dir, "lib", "*"), err
@@ -105,7 +105,7 @@ func startKafka(ctx context.Context, dir string) (*peer, error) {
 	_, _ = rand.Read(id[:]) // never fails
 	id[0] = 'k'             // a leading dash would be taken for a flag
 	cluster := base64.RawURLEncoding.EncodeToString(id[:])
-	if _, err := place.Command(ctx, dir, "java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", config); err != nil {
+	if _, err := testenv.Command(ctx, dir, "java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", config); err != nil {
 		return nil, err
 	}
 	k := &peer{address: free[0], log: filepath.Join(dir, "kafka.log"), ended: make(chan struct{})}

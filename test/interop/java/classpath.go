@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // Version is that of the tools and of the client that most tests use.
@@ -31,11 +31,11 @@ func fetch(ctx context.Context, name, version string, pom []byte) (string, error
 	if err := needs("java", "javac", "mvn"); err != nil {
 		return "", err
 	}
-	dir, err := place.Install(name+"-"+version, name+" "+version+" from Maven Central", func(dir string) error {
+	dir, err := testenv.Install("interop/"+name+"-"+version, name+" "+version+" from Maven Central", func(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, "pom.xml"), pom, 0o600); err != nil {
 			return err
 		}
-		_, err := place.Command(ctx, dir, "mvn", "-q", "-B", "-Dkafka.version="+version, copyGoal, "-DoutputDirectory="+filepath.Join(dir, "lib"))
+		_, err := testenv.Command(ctx, dir, "mvn", "-q", "-B", "-Dkafka.version="+version, copyGoal, "-DoutputDirectory="+filepath.Join(dir, "lib"))
 		return err
 	})
 	return filepath.Join(dir, "lib", "*"), err

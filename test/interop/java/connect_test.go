@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 //go:embed connect.xml
@@ -31,9 +31,9 @@ const (
 )
 
 // admin is a client for what the tests look at.
-func admin(t *testing.T, b *place.Broker) *kadm.Client {
+func admin(t *testing.T, b *testenv.InteropBroker) *kadm.Client {
 	t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: place.APIKey}.AsMechanism()))
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +42,10 @@ func admin(t *testing.T, b *place.Broker) *kadm.Client {
 }
 
 // write appends records to partition 0 of a topic.
-func write(t *testing.T, b *place.Broker, topic string, values ...string) {
+func write(t *testing.T, b *testenv.InteropBroker, topic string, values ...string) {
 	t.Helper()
 	c, err := kgo.NewClient(
-		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: place.APIKey}.AsMechanism()),
+		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	)
 	if err != nil {
@@ -91,16 +91,16 @@ func connect(t *testing.T, class, properties string) {
 }
 
 // clientOf is the properties of a client of a broker, with a prefix.
-func clientOf(b *place.Broker, prefix string) string {
+func clientOf(b *testenv.InteropBroker, prefix string) string {
 	return fmt.Sprintf(`%[1]sbootstrap.servers=%[2]s
 %[1]ssecurity.protocol=SASL_PLAINTEXT
 %[1]ssasl.mechanism=SCRAM-SHA-512
 %[1]ssasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="seb" password="%[3]s";
-`, prefix, b.Address, place.APIKey)
+`, prefix, b.Address, testenv.InteropKey)
 }
 
 // backAfter restarts a broker, calls change, and waits until what follows from it has happened.
-func backAfter(t *testing.T, b *place.Broker, change func(), done func() bool) time.Duration {
+func backAfter(t *testing.T, b *testenv.InteropBroker, change func(), done func() bool) time.Duration {
 	t.Helper()
 	b.Restart(away)
 	begin := time.Now()
@@ -115,9 +115,9 @@ func backAfter(t *testing.T, b *place.Broker, change func(), done func() bool) t
 
 // TestMirrorMaker copies records, settings and committed offsets from one broker to another, and goes on when the second was away.
 func TestMirrorMaker(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	begin := time.Now()
-	from, to := place.Serve(t), place.Serve(t)
+	from, to := testenv.ServeInterop(t), testenv.ServeInterop(t)
 	source, target := admin(t, from), admin(t, to)
 	retention := "7777000"
 	if _, err := source.CreateTopic(t.Context(), 2, 1, map[string]*string{"retention.ms": &retention}, "plants"); err != nil {
@@ -170,14 +170,14 @@ offset.lag.max=0
 		return err == nil && there && at.At > 0 && at.At <= 2
 	})
 	took := backAfter(t, to, func() { write(t, from, "plants", "daisy") }, holds(target, "a.plants", 5))
-	place.Report("MirrorMaker 2", "records, settings and offsets; the target was away for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
+	testenv.Report("MirrorMaker 2", "records, settings and offsets; the target was away for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
 }
 
 // TestConnect has one worker copy a file's lines into a topic, while the broker is away for a time.
 func TestConnect(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	begin := time.Now()
-	b := place.Serve(t)
+	b := testenv.ServeInterop(t)
 	a := admin(t, b)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -222,5 +222,5 @@ listeners=`+rest+"\n"+clientOf(b, "")+clientOf(b, "producer."))
 	})
 	eventually(t, "two lines", holds(a, "lines", 2))
 	took := backAfter(t, b, func() { add("daisy\n") }, holds(a, "lines", 3))
-	place.Report("Connect", "one worker with a file as its source; the broker was away for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
+	testenv.Report("Connect", "one worker with a file as its source; the broker was away for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
 }

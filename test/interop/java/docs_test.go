@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // examples are the programs of docs/kafka.md, in its order, and what they print.
@@ -42,10 +42,10 @@ func TestExamplesInDocs(t *testing.T) {
 
 // TestExamples runs the programs of docs/kafka.md.
 func TestExamples(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	t.Setenv("BROKER", b.Address)
-	t.Setenv("KEY", place.APIKey)
+	t.Setenv("KEY", testenv.InteropKey)
 	for _, e := range examples {
 		begin := time.Now()
 		p := start(t, classes(t), nil, e.class)
@@ -53,6 +53,6 @@ func TestExamples(t *testing.T) {
 		if !strings.Contains(p.Log(), e.prints) {
 			t.Errorf("%s does not say %q:\n%s", e.class, e.prints, p.Log())
 		}
-		place.Report("docs/kafka.md", e.class+".java", time.Since(begin))
+		testenv.Report("docs/kafka.md", e.class+".java", time.Since(begin))
 	}
 }

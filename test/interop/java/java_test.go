@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -22,7 +21,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code := place.Main(m)
+	code := testenv.InteropMain(m)
 	if compiled.dir != "" {
 		_ = os.RemoveAll(compiled.dir)
 	}
@@ -43,7 +42,7 @@ var compiled struct {
 // classes is the class path of the tools and of the program.
 func classes(t testing.TB) string {
 	t.Helper()
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	compiled.once.Do(func() {
 		tools, err := Tools(t.Context(), toolsPom)
 		if err == nil {
@@ -70,24 +69,24 @@ func compile(t testing.TB, path, into string, folders ...string) error {
 		}
 		args = append(args, list...)
 	}
-	_, err := place.Command(t.Context(), ".", "javac", args...)
+	_, err := testenv.Command(t.Context(), ".", "javac", args...)
 	return err
 }
 
 // settings writes the file by which clients and tools find the broker.
-func settings(t testing.TB, b *place.Broker) string {
+func settings(t testing.TB, b *testenv.InteropBroker) string {
 	t.Helper()
 	return settingsOf(t, b, "SCRAM-SHA-512", "scram.ScramLoginModule")
 }
 
-func settingsOf(t testing.TB, b *place.Broker, mechanism, module string) string {
+func settingsOf(t testing.TB, b *testenv.InteropBroker, mechanism, module string) string {
 	t.Helper()
 	path := filepath.Join(b.Dir, mechanism+".properties")
 	text := fmt.Sprintf(`bootstrap.servers=%s
 security.protocol=SASL_PLAINTEXT
 sasl.mechanism=%s
 sasl.jaas.config=org.apache.kafka.common.security.%s required username="seb" password="%s";
-`, b.Address, mechanism, module, place.APIKey)
+`, b.Address, mechanism, module, testenv.InteropKey)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +127,7 @@ func (j *java) wait(limit time.Duration) {
 }
 
 // scene runs a scene of the program to its end, and reports what was checked.
-func scene(t *testing.T, b *place.Broker, what, name string, args ...string) {
+func scene(t *testing.T, b *testenv.InteropBroker, what, name string, args ...string) {
 	t.Helper()
 	begin := time.Now()
 	p := start(t, classes(t), nil, "Interop", append([]string{name, settings(t, b)}, args...)...)
@@ -137,7 +136,7 @@ func scene(t *testing.T, b *place.Broker, what, name string, args ...string) {
 		t.Log(p.Log())
 	}
 	if what != "" {
-		place.Report(client, what, time.Since(begin))
+		testenv.Report(client, what, time.Since(begin))
 	}
 }
 

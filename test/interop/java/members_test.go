@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 const (
@@ -173,7 +173,7 @@ func judge(events []event, each int64, partitions int, strangers bool) []string 
 // group is a group of consumers under test.
 type group struct {
 	t        *testing.T
-	b        *place.Broker
+	b        *testenv.InteropBroker
 	name     string
 	assignor string
 	fixed    bool // members have names of their own
@@ -229,8 +229,8 @@ func TestGroups(t *testing.T) {
 		{"server-side", serverAssignor, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			place.Wanted(t)
-			b := place.Serve(t)
+			testenv.InteropWanted(t)
+			b := testenv.ServeInterop(t)
 			g := &group{t: t, b: b, name: "group-" + c.name, assignor: c.assignor, fixed: c.fixed, members: map[string]*java{}}
 			create(t, b, g.name, groupPartitions)
 			begin := time.Now()
@@ -248,7 +248,7 @@ func TestGroups(t *testing.T) {
 			feed.wait(patience)
 			eventually(t, "all is committed", func() bool { return g.diary.committed() == groupRecords })
 			g.finish(before)
-			place.Report(client, fmt.Sprintf("group, %s: members killed and added, broker killed", c.name), time.Since(begin))
+			testenv.Report(client, fmt.Sprintf("group, %s: members killed and added, broker killed", c.name), time.Since(begin))
 		})
 	}
 }

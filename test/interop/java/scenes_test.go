@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 const quit = syscall.SIGQUIT
 
 // TestMillionRecords writes with every codec, keys, headers, times and null values, kills the broker, and looks at each record.
 func TestMillionRecords(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	const records = 1_000_000
-	b := place.Serve(t)
+	b := testenv.ServeInterop(t)
 	create(t, b, "million", 6)
 	n := strconv.Itoa(records)
 	begin := time.Now()
@@ -29,26 +29,26 @@ func TestMillionRecords(t *testing.T) {
 	scene(t, b, "", "check", "million", n, "read_uncommitted")
 	consumed := time.Since(begin)
 	scene(t, b, "", "check", "million", n, "read_committed")
-	place.Report(client, "1,000,000 records of five codecs, each looked at, after a kill",
-		produced+time.Since(begin), place.Rate("produced", records, produced), place.Rate("consumed", records, consumed))
+	testenv.Report(client, "1,000,000 records of five codecs, each looked at, after a kill",
+		produced+time.Since(begin), testenv.Rate("produced", records, produced), testenv.Rate("consumed", records, consumed))
 }
 
 // create makes a topic by the tool.
-func create(t testing.TB, b *place.Broker, topic string, partitions int) {
+func create(t testing.TB, b *testenv.InteropBroker, topic string, partitions int) {
 	t.Helper()
 	tool(t, b, topicsTool, "--create", "--topic", topic, "--partitions", strconv.Itoa(partitions))
 }
 
 // TestProducerOverKills has a producer as it comes send on while the broker is killed: nothing is lost, twice or out of order.
 func TestProducerOverKills(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	const (
 		kills      = 6
 		records    = 60_000
 		partitions = 3
 		topic      = "sequence"
 	)
-	b := place.Serve(t)
+	b := testenv.ServeInterop(t)
 	create(t, b, topic, partitions)
 	begin := time.Now()
 	var confirmed atomic.Int64
@@ -67,7 +67,7 @@ func TestProducerOverKills(t *testing.T) {
 	}
 	p.wait(4 * time.Minute)
 	scene(t, b, "", "judge", topic, strconv.Itoa(partitions), strconv.Itoa(records))
-	place.Report(client, fmt.Sprintf("idempotent producer over %d kills of the broker: each record once, in order", kills), time.Since(begin))
+	testenv.Report(client, fmt.Sprintf("idempotent producer over %d kills of the broker: each record once, in order", kills), time.Since(begin))
 }
 
 func ended(p *java) bool {
@@ -81,8 +81,8 @@ func ended(p *java) bool {
 
 // TestAdmin runs the admin client: each answer is looked at, and each refusal is the exception that Kafka has.
 func TestAdmin(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	scene(t, b, "admin: cluster, topics, settings, partitions, folders", "admin")
 	scene(t, b, "admin: offsets by time, records deleted, stamped times", "records")
 	scene(t, b, "admin: groups, their offsets and members", "groups")
@@ -90,22 +90,22 @@ func TestAdmin(t *testing.T) {
 
 // TestAccess has PLAIN and SCRAM, with the key and with a wrong one.
 func TestAccess(t *testing.T) {
-	place.Wanted(t)
-	scene(t, place.Serve(t), "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; wrong keys and none refused", "access", place.APIKey)
+	testenv.InteropWanted(t)
+	scene(t, testenv.ServeInterop(t), "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; wrong keys and none refused", "access", testenv.InteropKey)
 }
 
 // TestRefusals has what Seb does not do: transactions.
 func TestRefusals(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	create(t, b, "refused", 1)
 	scene(t, b, "initTransactions refused at once", "refusals")
 }
 
 // TestOldClients lets clients of older versions agree on versions of requests.
 func TestOldClients(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	for _, version := range []string{"0.11.0.3", "2.8.2", "3.9.1"} {
 		t.Run(version, func(t *testing.T) {
 			path, err := Clients(t.Context(), version, clientsPom)
@@ -122,7 +122,7 @@ func TestOldClients(t *testing.T) {
 				config = settingsOf(t, b, "PLAIN", "plain.PlainLoginModule")
 			}
 			start(t, dir+":"+path, nil, "Smoke", config, "old-"+version).wait(2 * time.Minute)
-			place.Report("Java "+version, "topic, idempotent producer, two consumers of a group", time.Since(begin))
+			testenv.Report("Java "+version, "topic, idempotent producer, two consumers of a group", time.Since(begin))
 		})
 	}
 }

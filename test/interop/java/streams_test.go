@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 //go:embed streams.xml
@@ -68,7 +68,7 @@ func counted(t *testing.T, c *kgo.Client, last map[string]int, want int) (above 
 
 // TestStreams counts words at least once, while the broker is killed, and the program, whose store is then restored from its log.
 func TestStreams(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	begin := time.Now()
 	lib, err := fetch(t.Context(), "kafka-streams", Version, streamsPom)
 	if err != nil {
@@ -78,12 +78,12 @@ func TestStreams(t *testing.T) {
 	if err := compile(t, lib, program, "streams"); err != nil {
 		t.Fatal(err)
 	}
-	b := place.Serve(t)
+	b := testenv.ServeInterop(t)
 	if _, err := admin(t, b).CreateTopics(t.Context(), 3, 1, nil, "words", "counts"); err != nil {
 		t.Fatal(err)
 	}
 	c, err := kgo.NewClient(
-		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: place.APIKey}.AsMechanism()), kgo.ConsumeTopics("counts"),
+		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()), kgo.ConsumeTopics("counts"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	)
 	if err != nil {
@@ -116,5 +116,5 @@ func TestStreams(t *testing.T) {
 		t.Error("the program has ended")
 	default:
 	}
-	place.Report("Kafka Streams", "words counted at least once; the broker and the program were killed", time.Since(begin), fmt.Sprintf("%d of %d counted more than once", above, words))
+	testenv.Report("Kafka Streams", "words counted at least once; the broker and the program were killed", time.Since(begin), fmt.Sprintf("%d of %d counted more than once", above, words))
 }

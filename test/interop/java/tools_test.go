@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // The classes behind Kafka's scripts.
@@ -27,7 +27,7 @@ const (
 )
 
 // tool runs a command line tool to its end and returns what it printed.
-func tool(t testing.TB, b *place.Broker, class string, args ...string) string {
+func tool(t testing.TB, b *testenv.InteropBroker, class string, args ...string) string {
 	t.Helper()
 	p := start(t, classes(t), nil, class, append([]string{"--bootstrap-server", b.Address, "--command-config", settings(t, b)}, args...)...)
 	p.wait(2 * time.Minute)
@@ -50,14 +50,14 @@ func says(t testing.TB, out string, texts ...string) {
 }
 
 // piped runs a tool with a text as its input.
-func piped(t testing.TB, b *place.Broker, input, class string, args ...string) string {
+func piped(t testing.TB, b *testenv.InteropBroker, input, class string, args ...string) string {
 	t.Helper()
 	file := filepath.Join(b.Dir, "input")
 	if err := os.WriteFile(file, []byte(input), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	all := append(append(Flags(classes(t)), class, "--bootstrap-server", b.Address, "--command-config", settings(t, b)), args...)
-	out, err := place.Command(t.Context(), ".", "sh", append([]string{"-c", `exec java "$@" <"$0"`, file}, all...)...)
+	out, err := testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `exec java "$@" <"$0"`, file}, all...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,11 +66,11 @@ func piped(t testing.TB, b *place.Broker, input, class string, args ...string) s
 
 // TestTools runs Kafka's command line tools and looks at what they print.
 func TestTools(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t)
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t)
 	for _, step := range []struct {
 		name string
-		run  func(*testing.T, *place.Broker)
+		run  func(*testing.T, *testenv.InteropBroker)
 	}{
 		{"kafka-topics", topicsScene},
 		{"kafka-console-producer and -consumer", consoleScene},
@@ -82,12 +82,12 @@ func TestTools(t *testing.T) {
 	} {
 		begin := time.Now()
 		if t.Run(step.name, func(t *testing.T) { step.run(t, b) }) {
-			place.Report("tools "+Version, step.name, time.Since(begin))
+			testenv.Report("tools "+Version, step.name, time.Since(begin))
 		}
 	}
 }
 
-func topicsScene(t *testing.T, b *place.Broker) {
+func topicsScene(t *testing.T, b *testenv.InteropBroker) {
 	out := tool(t, b, topicsTool, "--create", "--topic", "tools", "--partitions", "2", "--replication-factor", "1", "--config", "retention.ms=7200000")
 	says(t, out, "Created topic tools.")
 	tool(t, b, topicsTool, "--create", "--topic", "tools-gone")
@@ -105,7 +105,7 @@ func topicsScene(t *testing.T, b *place.Broker) {
 	}
 }
 
-func consoleScene(t *testing.T, b *place.Broker) {
+func consoleScene(t *testing.T, b *testenv.InteropBroker) {
 	var in strings.Builder
 	for n := range 100 {
 		fmt.Fprintf(&in, "h:%d\tk%d\tvalue %d\n", n, n, n)
@@ -120,7 +120,7 @@ func consoleScene(t *testing.T, b *place.Broker) {
 	says(t, out, "Processed a total of 100 messages", "Partition:2")
 }
 
-func offsetsScene(t *testing.T, b *place.Broker) {
+func offsetsScene(t *testing.T, b *testenv.InteropBroker) {
 	sum := func(args ...string) (n int) {
 		t.Helper()
 		for line := range strings.Lines(tool(t, b, offsetsTool, append([]string{"--topic", "tools"}, args...)...)) {
@@ -150,7 +150,7 @@ func offsetsScene(t *testing.T, b *place.Broker) {
 	says(t, tool(t, b, dirsTool, "--describe", "--topic-list", "tools"), `"broker":1`, `"partition":"tools-2"`, `"error":null`)
 }
 
-func groupsScene(t *testing.T, b *place.Broker) {
+func groupsScene(t *testing.T, b *testenv.InteropBroker) {
 	says(t, tool(t, b, groupsTool, "--list"), "console")
 	says(t, tool(t, b, groupsTool, "--list", "--state"), "console", "Empty")
 	says(t, tool(t, b, groupsTool, "--describe", "--group", "console", "--state"), "Empty")
@@ -176,7 +176,7 @@ func groupsScene(t *testing.T, b *place.Broker) {
 	}
 }
 
-func configsScene(t *testing.T, b *place.Broker) {
+func configsScene(t *testing.T, b *testenv.InteropBroker) {
 	entity := []string{"--entity-type", "topics", "--entity-name", "tools"}
 	with := func(args ...string) []string { return append(args, entity...) }
 	says(t, tool(t, b, configsTool, with("--alter", "--add-config", "retention.bytes=1000000,max.message.bytes=500000")...), "Completed updating config for topic tools")
@@ -189,13 +189,13 @@ func configsScene(t *testing.T, b *place.Broker) {
 	}
 }
 
-func versionsScene(t *testing.T, b *place.Broker) {
+func versionsScene(t *testing.T, b *testenv.InteropBroker) {
 	out := tool(t, b, versionsTool)
 	says(t, out, "(id: 1 rack: null", "Produce(0): 0 to 13", "Fetch(1): 4 to 18", "InitProducerId(22): 0 to 5",
 		"ConsumerGroupHeartbeat(68): 0 to 1", "ShareGroupHeartbeat(76): UNSUPPORTED")
 }
 
-func verifiableScene(t *testing.T, b *place.Broker) {
+func verifiableScene(t *testing.T, b *testenv.InteropBroker) {
 	out := tool(t, b, writeTool, "--topic", "verifiable", "--max-messages", "2000", "--acks", "-1")
 	says(t, out, `"sent":2000,"acked":2000`)
 	out = tool(t, b, readTool, "--topic", "verifiable", "--group-id", "verifiable", "--max-messages", "2000", "--reset-policy", "earliest")

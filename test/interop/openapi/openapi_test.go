@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // The tools, by their versions.
@@ -32,7 +32,7 @@ const (
 // description is the file that is embedded into the broker.
 const description = "../../../internal/httpapi/openapi.yaml"
 
-func TestMain(m *testing.M) { os.Exit(place.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testenv.InteropMain(m)) }
 
 // need finds a program that is not for these tests to install.
 func need(t *testing.T, name string) string {
@@ -62,8 +62,8 @@ func tail(text string) string { return text[max(0, len(text)-20_000):] }
 func npm(t *testing.T) (modules string) {
 	t.Helper()
 	path := need(t, "npm")
-	dir, err := place.Install(npmName, "redocly and openapi-typescript from npm", func(dir string) error {
-		_, err := place.Command(t.Context(), dir, path, append([]string{"install", "--no-audit", "--no-fund", "--prefix", dir}, npmPackages...)...)
+	dir, err := testenv.Install("interop/"+npmName, "redocly and openapi-typescript from npm", func(dir string) error {
+		_, err := testenv.Command(t.Context(), dir, path, append([]string{"install", "--no-audit", "--no-fund", "--prefix", dir}, npmPackages...)...)
 		return err
 	})
 	if err != nil {
@@ -82,8 +82,8 @@ func python(t *testing.T) (path string, env []string) {
 	}
 	version := strings.TrimSpace(run(t, ".", nil, path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"))
 	name := fmt.Sprintf("%s-%s-%s", pythonName, version, runtime.GOARCH)
-	dir, err := place.Install(name, "schemathesis and openapi-python-client from PyPI", func(dir string) error {
-		_, err := place.Command(t.Context(), dir, path, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:", "--target", dir, "-r", requirements)
+	dir, err := testenv.Install("interop/"+name, "schemathesis and openapi-python-client from PyPI", func(dir string) error {
+		_, err := testenv.Command(t.Context(), dir, path, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:", "--target", dir, "-r", requirements)
 		return err
 	})
 	if err != nil {
@@ -113,17 +113,17 @@ func copied(t *testing.T, from string) (dir string) {
 
 // TestLint: the linter's recommended rules, warnings included.
 func TestLint(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	began, modules := time.Now(), npm(t)
 	run(t, t.TempDir(), nil, filepath.Join(modules, ".bin", "redocly"), "lint", "--max-problems", "100", "--format", "stylish", spec(t))
-	place.Report("redocly", "lint", time.Since(began))
+	testenv.Report("redocly", "lint", time.Since(began))
 }
 
 // TestGeneratedClients: what the generators make of the description compiles, writes a record and reads it back.
 func TestGeneratedClients(t *testing.T) {
-	place.Wanted(t)
-	b := place.Serve(t, "--bucket", "mem:")
-	env := []string{"SEB_URL=" + b.HTTP(), "SEB_API_KEY=" + place.APIKey}
+	testenv.InteropWanted(t)
+	b := testenv.ServeInterop(t, "--bucket", "mem:")
+	env := []string{"SEB_URL=" + b.HTTP(), "SEB_API_KEY=" + testenv.InteropKey}
 	t.Run("typescript", func(t *testing.T) {
 		began, modules, dir := time.Now(), npm(t), copied(t, "typescript")
 		if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
@@ -132,7 +132,7 @@ func TestGeneratedClients(t *testing.T) {
 		run(t, dir, nil, filepath.Join(modules, ".bin", "openapi-typescript"), spec(t), "-o", "seb.ts")
 		run(t, dir, nil, filepath.Join(modules, ".bin", "tsc"), "-p", ".")
 		wantRecord(t, b, "typescript", run(t, dir, env, need(t, "node"), "out/main.js"))
-		place.Report("typescript", "generated, compiled, a record written and read", time.Since(began))
+		testenv.Report("typescript", "generated, compiled, a record written and read", time.Since(began))
 	})
 	t.Run("python", func(t *testing.T) {
 		began, dir := time.Now(), copied(t, "python")
@@ -140,7 +140,7 @@ func TestGeneratedClients(t *testing.T) {
 		// It leaves out, with a warning, bodies and answers of media types that it does not know: text, lines and batches.
 		run(t, dir, tools, path, "-m", "openapi_python_client", "generate", "--path", spec(t), "--config", "config.yaml", "--meta", "none", "--output-path", "seb_client")
 		wantRecord(t, b, "python", run(t, dir, append(env, tools...), path, "main.py"))
-		place.Report("python", "generated, a record written and read", time.Since(began))
+		testenv.Report("python", "generated, a record written and read", time.Since(began))
 	})
 	t.Run("go", func(t *testing.T) {
 		began, dir, path := time.Now(), copied(t, "go"), need(t, "go")
@@ -150,7 +150,7 @@ func TestGeneratedClients(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/generated\n\ngo 1.26\n\nrequire github.com/oapi-codegen/runtime v1.8.0\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		bin, err := place.Install("oapi-codegen-"+goGenerator[strings.LastIndexByte(goGenerator, '@')+1:], "oapi-codegen from the Go proxy", func(dir string) error {
+		bin, err := testenv.Install("interop/oapi-codegen-"+goGenerator[strings.LastIndexByte(goGenerator, '@')+1:], "oapi-codegen from the Go proxy", func(dir string) error {
 			c := exec.CommandContext(t.Context(), path, "install", goGenerator)
 			c.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=")
 			out, err := c.CombinedOutput()
@@ -166,12 +166,12 @@ func TestGeneratedClients(t *testing.T) {
 		run(t, dir, []string{"GOFLAGS=-mod=mod"}, path, "mod", "tidy")
 		run(t, dir, nil, path, "vet", ".")
 		wantRecord(t, b, "go", run(t, dir, env, path, "run", "."))
-		place.Report("go", "generated, compiled, a record written and read", time.Since(began))
+		testenv.Report("go", "generated, compiled, a record written and read", time.Since(began))
 	})
 }
 
 // wantRecord: the client says what it has read, and the broker has it.
-func wantRecord(t *testing.T, b *place.Broker, name, said string) {
+func wantRecord(t *testing.T, b *testenv.InteropBroker, name, said string) {
 	t.Helper()
 	if want := "read: made by " + name; !strings.Contains(said, want) {
 		t.Errorf("the client said %q, want %q", tail(said), want)
@@ -182,7 +182,7 @@ func wantRecord(t *testing.T, b *place.Broker, name, said string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+place.APIKey)
+	r.Header.Set("Authorization", "Bearer "+testenv.InteropKey)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func wantRecord(t *testing.T, b *place.Broker, name, said string) {
 // TestSchemathesis: requests that are valid by the description are accepted, others are refused, and each answer is described.
 // SEB_OPENAPI_TIME is how long it looks, by default a minute.
 func TestSchemathesis(t *testing.T) {
-	place.Wanted(t)
+	testenv.InteropWanted(t)
 	length := time.Minute
 	if text := os.Getenv("SEB_OPENAPI_TIME"); text != "" {
 		var err error
@@ -204,7 +204,7 @@ func TestSchemathesis(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	began, b := time.Now(), place.Serve(t, "--bucket", "mem:")
+	began, b := time.Now(), testenv.ServeInterop(t, "--bucket", "mem:")
 	path, env := python(t)
 	testdata, err := filepath.Abs("testdata")
 	if err != nil {
@@ -213,14 +213,14 @@ func TestSchemathesis(t *testing.T) {
 	env[0] += string(os.PathListSeparator) + testdata
 	env = append(env, "SCHEMATHESIS_HOOKS=hooks")
 	said := run(t, t.TempDir(), env, path, "-m", "schemathesis.cli", "--config-file", filepath.Join(testdata, "schemathesis.toml"), "run", b.HTTP()+"/openapi.json",
-		"-H", "Authorization: Bearer "+place.APIKey, "--request-timeout", "30", "--suppress-health-check", "all", "--continue-on-failure", "--no-color",
+		"-H", "Authorization: Bearer "+testenv.InteropKey, "--request-timeout", "30", "--suppress-health-check", "all", "--continue-on-failure", "--no-color",
 		"-n", "1000", "--max-time", fmt.Sprintf("%.0f", length.Seconds()))
 	if log := b.Log(); strings.Contains(log, "level=ERROR") {
 		t.Errorf("the broker said:\n%s", tail(log))
 	}
 	for line := range strings.Lines(said) {
 		if strings.Contains(line, "generated,") {
-			place.Report("schemathesis", strings.TrimSpace(line), time.Since(began))
+			testenv.Report("schemathesis", strings.TrimSpace(line), time.Since(began))
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/test/interop/place"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // path is what one tool has measured.
@@ -135,7 +135,7 @@ func (c *clients) run(ctx context.Context, class string, args ...string) (string
 		"-Xmx512m", "-cp", c.tools, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 		"org.apache.kafka.tools." + class, "--bootstrap-server", c.b.address, "--command-config", c.b.settings,
 	}, args...)
-	return place.Command(ctx, ".", "java", all...)
+	return testenv.Command(ctx, ".", "java", all...)
 }
 
 // heeded says whether batches are as large as the settings have them: a tool that overlooks its settings measures something else.

@@ -1,65 +1,66 @@
-package place
+// Interop: a broker that clients of other languages meet. It has a bucket folder and a Kafka address that stays the same when
+// the process is killed and started again. A test begins with InteropWanted, starts a broker with ServeInterop, and prints one
+// line for each thing that it has checked with Report. Each test package calls InteropMain in its TestMain.
+
+package testenv
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/sebbroker/seb/test/testenv"
 )
 
-// APIKey is the key of every broker: the password of SASL, with any user name.
-const APIKey = "interop-key-0123456789"
+// InteropKey is the key of every broker: the password of SASL, with any user name.
+const InteropKey = "interop-key-0123456789"
 
-// EnvVariable has to be 1 for the tests to run.
-const EnvVariable = "SEB_INTEROP"
+// InteropVariable has to be 1 for the tests to run.
+const InteropVariable = "SEB_INTEROP"
 
-// Wanted skips the test unless `make interop` runs it.
-func Wanted(t testing.TB) {
+// InteropWanted skips the test unless `make interop` runs it.
+func InteropWanted(t testing.TB) {
 	t.Helper()
-	if os.Getenv(EnvVariable) != "1" {
+	if os.Getenv(InteropVariable) != "1" {
 		t.Skip("runs with make interop: it fetches clients of other languages")
 	}
 }
 
-// seb is the program, built by the first who asks.
-var seb struct {
+// interopSeb is the program, built by the first who asks.
+var interopSeb struct {
 	once sync.Once
 	dir  string
 	path string
 	err  error
 }
 
-func built(t testing.TB) string {
+func interopProgram(t testing.TB) string {
 	t.Helper()
-	seb.once.Do(func() {
-		if seb.dir, seb.err = os.MkdirTemp("", "seb-interop-bin-*"); seb.err == nil {
-			seb.path, seb.err = testenv.Build(seb.dir)
+	interopSeb.once.Do(func() {
+		if interopSeb.dir, interopSeb.err = os.MkdirTemp("", "seb-interop-bin-*"); interopSeb.err == nil {
+			interopSeb.path, interopSeb.err = Build(interopSeb.dir)
 		}
 	})
-	if seb.err != nil {
-		t.Fatal(seb.err)
+	if interopSeb.err != nil {
+		t.Fatal(interopSeb.err)
 	}
-	return seb.path
+	return interopSeb.path
 }
 
-// Main runs the tests of a package, and removes the program that was built for them. It returns the exit code.
-func Main(m *testing.M) int {
+// InteropMain runs the tests of a package, and removes the program that was built for them. It returns the exit code.
+func InteropMain(m *testing.M) int {
 	code := m.Run()
-	if seb.dir != "" {
-		_ = os.RemoveAll(seb.dir)
+	if interopSeb.dir != "" {
+		_ = os.RemoveAll(interopSeb.dir)
 	}
 	return code
 }
 
-// Broker is `seb serve` on one bucket folder, one data folder and one Kafka address, one process after the other. Its
+// InteropBroker is `seb serve` on one bucket folder, one data folder and one Kafka address, one process after the other. Its
 // methods are for one goroutine at a time.
-type Broker struct {
+type InteropBroker struct {
 	// Address is host:port for Kafka clients. It stays the same.
 	Address string
 	// Dir holds bucket, data and log of the broker, and is the test's to put files into.
@@ -69,19 +70,16 @@ type Broker struct {
 	args []string
 	log  *os.File
 	mu   sync.Mutex // guards log, which two streams write
-	run  *testenv.Broker
+	run  *Broker
 	http string
 }
 
-// startsMax bounds the starts at first: another process may take the free port before the broker does.
-const startsMax = 5
-
-// Serve starts a broker that is killed when the test ends. args are further ones of `seb serve`. If the test fails, the end of
+// ServeInterop starts a broker that is killed when the test ends. args are further ones of `seb serve`. If the test fails, the end of
 // what the broker said is in its log.
-func Serve(t testing.TB, args ...string) *Broker {
+func ServeInterop(t testing.TB, args ...string) *InteropBroker {
 	t.Helper()
-	b := &Broker{t: t, Dir: t.TempDir(), args: args}
-	built(t)
+	b := &InteropBroker{t: t, Dir: t.TempDir(), args: args}
+	interopProgram(t)
 	var err error
 	if b.log, err = os.Create(filepath.Join(b.Dir, "broker.log")); err != nil {
 		t.Fatal(err)
@@ -99,7 +97,7 @@ func Serve(t testing.TB, args ...string) *Broker {
 	return nil
 }
 
-func (b *Broker) finish() {
+func (b *InteropBroker) finish() {
 	if b.run == nil {
 		return
 	}
@@ -112,9 +110,9 @@ func (b *Broker) finish() {
 	_ = b.log.Close()
 }
 
-func (b *Broker) start() error {
+func (b *InteropBroker) start() error {
 	data := filepath.Join(b.Dir, "data")
-	run, err := testenv.ServeLogged(built(b.t), []string{"SEB_API_KEY=" + APIKey}, b.line, append([]string{
+	run, err := ServeLogged(interopProgram(b.t), []string{"SEB_API_KEY=" + InteropKey}, b.line, append([]string{
 		"--bucket", filepath.Join(b.Dir, "bucket"), "--data-dir", data, "--http-port", "0", "--kafka-listen", b.Address,
 	}, b.args...)...)
 	if err != nil {
@@ -127,17 +125,17 @@ func (b *Broker) start() error {
 	return err
 }
 
-func (b *Broker) line(text string) {
+func (b *InteropBroker) line(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, _ = fmt.Fprintln(b.log, text)
 }
 
 // Kill is kill -9; it returns when the process is gone.
-func (b *Broker) Kill() { b.run.Kill() }
+func (b *InteropBroker) Kill() { b.run.Kill() }
 
 // Start starts the broker again where the last one was, and returns when it accepts requests.
-func (b *Broker) Start() {
+func (b *InteropBroker) Start() {
 	b.t.Helper()
 	if err := b.start(); err != nil {
 		b.t.Fatal(err)
@@ -145,7 +143,7 @@ func (b *Broker) Start() {
 }
 
 // Restart is Kill, a pause in which clients find nobody there, and Start.
-func (b *Broker) Restart(pause time.Duration) {
+func (b *InteropBroker) Restart(pause time.Duration) {
 	b.t.Helper()
 	b.Kill()
 	time.Sleep(pause)
@@ -153,7 +151,7 @@ func (b *Broker) Restart(pause time.Duration) {
 }
 
 // Stop is SIGTERM: the broker stores and answers what it has taken, and ends.
-func (b *Broker) Stop() {
+func (b *InteropBroker) Stop() {
 	b.t.Helper()
 	if code := b.run.Stop(); code != 0 {
 		b.t.Fatalf("the broker ended with code %d:\n%s", code, b.run.Log())
@@ -161,10 +159,10 @@ func (b *Broker) Stop() {
 }
 
 // HTTP is the URL of the HTTP API; it changes with each start.
-func (b *Broker) HTTP() string { return b.http }
+func (b *InteropBroker) HTTP() string { return b.http }
 
 // Log is all that the brokers of this place have said.
-func (b *Broker) Log() string {
+func (b *InteropBroker) Log() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	text, err := os.ReadFile(b.log.Name())
@@ -172,13 +170,4 @@ func (b *Broker) Log() string {
 		b.t.Fatal(err)
 	}
 	return strings.TrimSpace(string(text))
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

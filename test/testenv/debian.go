@@ -1,4 +1,4 @@
-package place
+package testenv
 
 import (
 	"context"
@@ -8,51 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
-
-	"github.com/sebbroker/seb/test/testenv"
 )
-
-// Install returns a folder of the cache (.cache/interop of the repository) that build has filled, calling it only if there is
-// none of that name yet: what is installed should have its version in its name. what is for the line that says so. Processes that
-// want the same at the same time wait for the one that builds. A build that fails leaves nothing.
-func Install(name, what string, build func(dir string) error) (string, error) {
-	root, err := testenv.Root()
-	if err != nil {
-		return "", err
-	}
-	cache := filepath.Join(root, ".cache", "interop")
-	dir := filepath.Join(cache, name)
-	if err := os.MkdirAll(cache, 0o750); err != nil {
-		return "", err
-	}
-	unlock, err := testenv.Lock(dir + ".lock")
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	begin := time.Now()
-	partial := dir + ".partial" // one that was cut short is begun anew
-	if err := errors.Join(os.RemoveAll(partial), os.Mkdir(partial, 0o750)); err != nil {
-		return "", err
-	}
-	if err := build(partial); err != nil {
-		return "", fmt.Errorf("install %s: %w", what, errors.Join(err, os.RemoveAll(partial)))
-	}
-	if err := os.Rename(partial, dir); err != nil {
-		return "", err
-	}
-	Report("install", what, time.Since(begin))
-	return dir, nil
-}
 
 // Debian installs a program's Debian package, and the packages that it needs and this machine has not got, without
 // installing them: they are unpacked into a folder of the cache, and nothing of them runs. Programs of it need Libraries.
 func Debian(ctx context.Context, name string) (dir string, err error) {
-	return Install("debian-"+name, name+" from Debian", func(dir string) error {
+	return Install("interop/debian-"+name, name+" from Debian", func(dir string) error {
 		for _, tool := range []string{"apt-get", "dpkg"} {
 			if _, err := exec.LookPath(tool); err != nil {
 				return fmt.Errorf("%s is fetched from Debian by apt-get and dpkg, and there is no %s here", name, tool)

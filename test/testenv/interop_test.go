@@ -1,0 +1,49 @@
+package testenv
+
+import (
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) { os.Exit(InteropMain(m)) }
+
+func TestBrokerComesBackWhereItWas(t *testing.T) {
+	b := ServeInterop(t)
+	address := b.Address
+	dial := func() error {
+		c, err := net.DialTimeout("tcp", address, 5*time.Second)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err
+	}
+	if err := dial(); err != nil {
+		t.Fatal(err)
+	}
+	b.Kill()
+	if dial() == nil {
+		t.Fatal("somebody answers after the kill")
+	}
+	b.Start()
+	if err := dial(); err != nil || b.Address != address {
+		t.Fatalf("after the start, at %s: %v", b.Address, err)
+	}
+	b.Stop()
+	if dial() == nil {
+		t.Fatal("somebody answers after the stop")
+	}
+	if n := strings.Count(b.Log(), address); n < 2 {
+		t.Errorf("the log of two brokers names the address %d times:\n%s", n, b.Log())
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
+		if got := Thousands(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
