@@ -2,7 +2,7 @@
 // simulator with one patch at a time and require that an invariant breaks: they test the tests.
 //
 // A patch begins with a text: what the mistake is, where it was seen (if that is known), and a line "Seeds:" with the kinds of seeds that
-// must find it (package seeds). A unified diff against the production code follows. Line numbers in it do not count: the old lines of a hunk,
+// must find it (Kinds). A unified diff against the production code follows. Line numbers in it do not count: the old lines of a hunk,
 // context included, must be in the file exactly once.
 package mutants
 

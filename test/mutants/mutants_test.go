@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/test/mutants"
-	"github.com/sebbroker/seb/test/mutants/seeds"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -50,7 +49,7 @@ func TestMutants(t *testing.T) {
 			})
 		}
 	})
-	for _, k := range seeds.Kinds {
+	for _, k := range mutants.Kinds {
 		t.Run("none/"+k.Name, func(t *testing.T) {
 			t.Parallel()
 			for i := range most[k.Name] {
@@ -66,7 +65,7 @@ func TestMutants(t *testing.T) {
 // found returns how many runs of each kind it took to find a mutant.
 func found(t *testing.T, m *mutants.Mutant, root string) map[string]uint64 {
 	for _, kind := range m.Seeds {
-		if !slices.ContainsFunc(seeds.Kinds, func(k seeds.Kind) bool { return k.Name == kind }) {
+		if !slices.ContainsFunc(mutants.Kinds, func(k mutants.Kind) bool { return k.Name == kind }) {
 			t.Fatalf("there are no seeds %q", kind)
 		}
 	}

@@ -10,19 +10,19 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/machine"
-	"github.com/sebbroker/seb/test/mutants/seeds"
+	"github.com/sebbroker/seb/test/mutants"
 )
 
 func main() {
 	debug.SetGCPercent(400) // as the tests of the simulator do
-	for _, k := range seeds.Kinds {
+	for _, k := range mutants.Kinds {
 		if slices.Contains(os.Args[1:], k.Name) {
 			until(&k)
 		}
 	}
 }
 
-func until(k *seeds.Kind) {
+func until(k *mutants.Kind) {
 	began := machine.CPUTime()
 	for i := range k.N {
 		if seed, err := k.Run(i); err != nil {

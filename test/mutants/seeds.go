@@ -1,9 +1,6 @@
-// Package seeds runs the simulator until an invariant breaks.
-package seeds
+package mutants
 
-import (
-	"github.com/sebbroker/seb/test/sim"
-)
+import "github.com/sebbroker/seb/test/sim"
 
 // Kind is a kind of runs, and how many of them may be needed to find a mutant that it must find.
 type Kind struct {
