@@ -125,7 +125,7 @@ memory: s3server ## a broker with 64 MiB: thousands of clients, a store that is 
 
 bench: ## Seb beside a bare HTTP server, in turns; RUN= only rows that match; half an hour
 	@mkdir -p bin
-	$(GO) build -o bin/perf ./internal/perf/cmd/perf
+	$(GO) -C bench build -o ../bin/perf ./cmd/perf
 	bin/perf -version $(VERSION) $(if $(RUN),-run '$(RUN)') $(if $(PICTURE),-picture '$(PICTURE)')
 
 # make bench-peers              docs/latency.md; its runs are as long as BUDGET=50m allows, or DURATION=20s
@@ -172,4 +172,5 @@ microbench: ## Go benchmarks into bin/bench.txt, compared with bin/bench-old.txt
 
 .PHONY: kafka-speed
 kafka-speed: build seb-bench ## Kafka's perf tools on Kafka and on Seb, in turns; ROUNDS=3; five minutes on a quiet machine
-	$(GO) run ./test/interop/java/speed -version $(VERSION) $(if $(ROUNDS),-rounds $(ROUNDS)) $(SPEED)
+	$(GO) -C bench build -o ../bin/kafkaperf ./cmd/kafkaperf
+	bin/kafkaperf -version $(VERSION) $(if $(ROUNDS),-rounds $(ROUNDS)) $(SPEED)

@@ -119,8 +119,10 @@ var levels = map[string]int{
 var support = []string{
 	"test",
 	"internal/objstore/storetest",
-	"internal/perf",
 	"internal/tidy",
+	"bench/perf",
+	"bench/cmd/perf",
+	"bench/cmd/kafkaperf",
 	"bench/drivers/contract",
 	"bench/peers/peerstest",
 }

@@ -7,24 +7,28 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Root is the repository: the nearest folder above the working one that has a go.mod.
+// moduleLine is the first line of this module's go.mod.
+const moduleLine = "module github.com/sebbroker/seb\n"
+
+// Root is the repository: the nearest folder, from the working one upwards, with this module's go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && strings.HasPrefix(string(text), moduleLine) {
 			return dir, nil
 		}
 		above := filepath.Dir(dir)
 		if above == dir {
-			return "", errors.New("no go.mod here or above: cannot tell where the repository is")
+			return "", errors.New("the working folder is not in the repository of Seb")
 		}
 		dir = above
 	}

@@ -53,7 +53,7 @@ func TestLock(t *testing.T) {
 
 func TestInstallBuildsOnceAndLeavesNothingOfAFailure(t *testing.T) {
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "go.mod"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module github.com/sebbroker/seb\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(root)

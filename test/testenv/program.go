@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,12 +20,21 @@ func Build(dir string, flags ...string) (string, error) {
 	return BuildPackage(dir, "github.com/sebbroker/seb/cmd/seb", flags...)
 }
 
-// BuildPackage is Build of another command, named by its import path.
+// BuildPackage is Build of another command, named by its import path. The module of the repository's root selects the
+// versions of dependencies, even if the caller is in the module bench.
 func BuildPackage(dir, pkg string, flags ...string) (string, error) {
 	name := filepath.Base(pkg)
-	path := filepath.Join(dir, name)
-	args := append([]string{"build", "-o", path}, flags...)
-	out, err := exec.Command("go", append(args, pkg)...).CombinedOutput()
+	path, err := filepath.Abs(filepath.Join(dir, name))
+	if err != nil {
+		return "", err
+	}
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{pkg})...)
+	build.Dir = root
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"github.com/sebbroker/seb/bench/perf"
 	"github.com/sebbroker/seb/internal/machine"
-	"github.com/sebbroker/seb/internal/perf"
 	"github.com/sebbroker/seb/test/testenv"
 )
 

@@ -42,7 +42,7 @@ func parse() (*options, error) {
 	flag.StringVar(&o.Seb, "seb", "bin/seb", "the built seb")
 	flag.StringVar(&o.Bench, "bench", "bin/seb-bench", "the built seb-bench, which starts Kafka")
 	flag.StringVar(&o.Dir, "dir", ".cache/interop/speed", "a folder on the disk that is measured; each turn has one below it")
-	flag.StringVar(&o.JSON, "json", "bin/kafka-speed.json", "file for all samples")
+	flag.StringVar(&o.JSON, "json", "bin/kafkaperf.json", "file for all samples")
 	flag.StringVar(&o.Pom, "pom", "test/interop/java/pom.xml", "what names the tools")
 	flag.StringVar(&o.Version, "version", "unknown", "what is measured: the commit")
 	systems := flag.String("systems", strings.Join(names(), ","), "which brokers, in this order in each round")
@@ -74,7 +74,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "kafka-speed:", err)
+		fmt.Fprintln(os.Stderr, "kafkaperf:", err)
 		stop()
 		os.Exit(1)
 	}
