@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
 	"github.com/sebbroker/seb/bench/load"
+
 	"github.com/sebbroker/seb/bench/result"
 )
 
@@ -233,7 +233,7 @@ func (s *session) begin(ctx context.Context, o *order) error {
 		defer close(p.done)
 		defer cancel()
 		res, err := load.Run(ctx, load.Options{
-			Workload: o.Workload, Target: o.Target, Clock: clock.NewMonotonic(o.Spin), Spin: o.Spin, Run: o.Run, Part: o.Part, Parts: o.Parts,
+			Workload: o.Workload, Target: o.Target, Clock: load.NewMonotonicClock(o.Spin), Spin: o.Spin, Run: o.Run, Part: o.Part, Parts: o.Parts,
 			Others: p, Floor: o.Floor,
 		})
 		answer := &frame{Kind: kindResult, Result: res}

@@ -17,13 +17,13 @@ import (
 	"github.com/sebbroker/seb/bench/agent"
 	_ "github.com/sebbroker/seb/bench/drivers/noop"
 	_ "github.com/sebbroker/seb/bench/drivers/seb"
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/peers/peerstest"
 	"github.com/sebbroker/seb/bench/quiet"
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/bench/schedule"
+
 	"github.com/sebbroker/seb/bench/workload"
+
 	"github.com/sebbroker/seb/client"
 )
 
@@ -141,7 +141,7 @@ func newTeam(t *testing.T, agents ...*process) *agent.Team {
 // shortWorkload is 400 messages a second for two seconds, from four publishers to two subscribers.
 func shortWorkload() workload.Workload {
 	w := workload.Default()
-	w.Rate, w.Publishers, w.Subscribers = 400*schedule.PerSecond, 4, 2
+	w.Rate, w.Publishers, w.Subscribers = 400*workload.PerSecond, 4, 2
 	w.Warmup, w.Duration, w.Timeout = workload.Duration(200*time.Millisecond), workload.Duration(2*time.Second), workload.Duration(time.Minute)
 	return w
 }
@@ -154,7 +154,7 @@ func endless() workload.Workload {
 }
 
 // bars are the samples of curves, by the bar that they are in.
-func bars(t *testing.T, curves ...*latency.Curve) map[time.Duration]int64 {
+func bars(t *testing.T, curves ...*result.Curve) map[time.Duration]int64 {
 	t.Helper()
 	all := map[time.Duration]int64{}
 	for _, c := range curves {
@@ -173,7 +173,7 @@ func bars(t *testing.T, curves ...*latency.Curve) map[time.Duration]int64 {
 func sameSamples(t *testing.T, merged *result.Run, parts []result.Run) {
 	t.Helper()
 	for _, name := range result.Names() {
-		var curves []*latency.Curve
+		var curves []*result.Curve
 		var n int64
 		for i := range parts {
 			c := parts[i].Curves.Named(name)

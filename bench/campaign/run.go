@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
 	"github.com/sebbroker/seb/bench/load"
+
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/bench/result"
@@ -26,7 +26,7 @@ type Options struct {
 	Repository string // the folder of Seb's source
 	Results    string // the folder of all campaigns' results
 	Data       string // the folder of the brokers' data and logs
-	Clock      clock.Clock
+	Clock      load.Clock
 	Spin       time.Duration // of the clock, for the result
 	Tool       result.Tool
 	Out        io.Writer           // gets a line for each run

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
+	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/result"
 )
@@ -32,7 +32,7 @@ func newPlace(t *testing.T) *place {
 	p := &place{said: &bytes.Buffer{}}
 	results := filepath.Join(dir, "results")
 	p.Options = Options{
-		Repository: root, Results: results, Data: filepath.Join(dir, "data"), Clock: clock.NewMonotonic(0), Tool: result.ThisTool("v0"), Out: p.said,
+		Repository: root, Results: results, Data: filepath.Join(dir, "data"), Clock: load.NewMonotonicClock(0), Tool: result.ThisTool("v0"), Out: p.said,
 	}
 	p.Output = Output{
 		Results: results, Document: filepath.Join(dir, "l.md"), Pictures: filepath.Join(dir, "pictures"), Summary: filepath.Join(dir, "summary.json"), Root: root,

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/result"
 )
 
@@ -20,7 +19,7 @@ func (r *run) judge() {
 	if r.res.Counts.Measured == 0 {
 		v.Reasons = append(v.Reasons, "no message was measured")
 	}
-	if limit := r.w.LagLimit / 100 * float64(v.P99Ns); float64(v.LagNs) > limit && v.LagNs > int64(latency.Lowest) {
+	if limit := r.w.LagLimit / 100 * float64(v.P99Ns); float64(v.LagNs) > limit && v.LagNs > int64(result.Lowest) {
 		v.Reasons = append(v.Reasons, fmt.Sprintf("the generator itself was late: its p99 is %v, more than %v %% of the p99 of %s, which is %v",
 			time.Duration(v.LagNs), r.w.LagLimit, name, time.Duration(v.P99Ns)))
 	}
@@ -28,7 +27,7 @@ func (r *run) judge() {
 		v.Notes = append(v.Notes, fmt.Sprintf("the generator's own lag (p99 %v) is a large part of %s (p99 %v): read %s",
 			time.Duration(v.LagNs), result.AckIntended, time.Duration(ack), result.AckSent))
 	}
-	if !latency.Shown(judgedBy, own.Count) {
+	if !result.Shown(judgedBy, own.Count) {
 		v.Notes = append(v.Notes, fmt.Sprintf("judged by maxima: %d messages are too few for p%v", own.Count, judgedBy))
 	}
 	if r.res.Colocated {
@@ -42,7 +41,7 @@ func (r *run) judge() {
 }
 
 // tail is the percentile that is judged, or the longest where that has too few samples.
-func tail(c *latency.Curve) int64 {
+func tail(c *result.Curve) int64 {
 	if d, ok := c.At(judgedBy); ok {
 		return int64(d)
 	}

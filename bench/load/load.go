@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
@@ -21,7 +20,7 @@ import (
 type Options struct {
 	Workload workload.Workload // valid
 	Target   workload.Target
-	Clock    clock.Clock
+	Clock    Clock
 	Spin     time.Duration // of the clock, for the result
 	// Open makes the system for a topic; the default opens the target's driver.
 	Open func(ctx context.Context, c sut.Config) (sut.System, error)

@@ -10,18 +10,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
 	_ "github.com/sebbroker/seb/bench/drivers/noop"
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/bench/schedule"
+
 	"github.com/sebbroker/seb/bench/workload"
 )
 
 // lateClock wakes sleepers late, as a machine does that is too busy.
 type lateClock struct {
-	*clock.Standard
+	*load.StandardClock
 	late time.Duration
 }
 
@@ -29,13 +27,13 @@ func (c lateClock) SleepUntil(ctx context.Context, t int64) error {
 	if t <= c.Now() {
 		return nil
 	}
-	return c.Standard.SleepUntil(ctx, t+int64(c.late))
+	return c.StandardClock.SleepUntil(ctx, t+int64(c.late))
 }
 
 func TestValidity(t *testing.T) {
 	t.Run("a generator that is late makes a run invalid", func(t *testing.T) {
 		s := &simulation{service: time.Millisecond / 2}
-		res := simulate(t, s, simWorkload(), func(o *load.Options) { o.Clock = lateClock{clock.NewStandard(), 300 * time.Microsecond} })
+		res := simulate(t, s, simWorkload(), func(o *load.Options) { o.Clock = lateClock{load.NewStandardClock(), 300 * time.Microsecond} })
 		v := res.Validity
 		if v.Valid || len(v.Reasons) != 1 || !strings.Contains(v.Reasons[0], "generator itself") {
 			t.Errorf("%+v", v)
@@ -50,7 +48,7 @@ func TestValidity(t *testing.T) {
 	t.Run("its delay adds up until it has caught up", func(t *testing.T) {
 		// It wakes up 3 ms late and has three more messages to send by then: none of them is the system's fault.
 		s := &simulation{service: time.Microsecond}
-		res := simulate(t, s, simWorkload(), func(o *load.Options) { o.Clock = lateClock{clock.NewStandard(), 3500 * time.Microsecond} })
+		res := simulate(t, s, simWorkload(), func(o *load.Options) { o.Clock = lateClock{load.NewStandardClock(), 3500 * time.Microsecond} })
 		own, lag := histogram(t, &res.Generator.OwnLag), histogram(t, &res.Generator.Lag)
 		if !own.Equal(lag) {
 			t.Errorf("its own lag has mean %v, all has %v", own.Mean(), lag.Mean())
@@ -94,7 +92,7 @@ func TestValidity(t *testing.T) {
 	})
 	t.Run("few samples are judged by their maxima", func(t *testing.T) {
 		w := simWorkload()
-		w.Rate = 20 * schedule.PerSecond
+		w.Rate = 20 * workload.PerSecond
 		res := simulate(t, &simulation{service: time.Millisecond}, w)
 		if !res.Validity.Valid || !strings.Contains(strings.Join(res.Validity.Notes, "\n"), "200 messages are too few") {
 			t.Errorf("%+v", res.Validity)
@@ -161,7 +159,7 @@ func TestLimits(t *testing.T) {
 		w := simWorkload()
 		w.Timeout = workload.Duration(10 * time.Minute)
 		res := simulate(t, &simulation{service: time.Microsecond, stallAt: 10 * time.Second, stall: 3 * time.Minute}, w)
-		if c := res.Curves.E2EIntended; c.Overflow != 1000 || c.MaxNs != int64(latency.Highest) || !res.Counts.Clean() {
+		if c := res.Curves.E2EIntended; c.Overflow != 1000 || c.MaxNs != int64(result.Highest) || !res.Counts.Clean() {
 			t.Errorf("%d overflows, max %v, %+v", c.Overflow, time.Duration(c.MaxNs), res.Counts)
 		}
 	})
@@ -177,7 +175,7 @@ func TestLimits(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			s := &simulation{service: time.Microsecond}
-			_, err := load.Run(ctx, load.Options{Workload: simWorkload(), Clock: clock.NewStandard(), Open: s.open})
+			_, err := load.Run(ctx, load.Options{Workload: simWorkload(), Clock: load.NewStandardClock(), Open: s.open})
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error %v", err)
 			}
@@ -238,7 +236,7 @@ func TestFaults(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := simWorkload()
 			w.Faults = []workload.Fault{{Kind: workload.Pause, For: time.Second}}
-			_, err := load.Run(t.Context(), load.Options{Workload: w, Clock: clock.NewStandard(), Open: (&simulation{}).open})
+			_, err := load.Run(t.Context(), load.Options{Workload: w, Clock: load.NewStandardClock(), Open: (&simulation{}).open})
 			if err == nil || !strings.Contains(err.Error(), "pid") {
 				t.Errorf("error %v", err)
 			}
@@ -249,7 +247,7 @@ func TestFaults(t *testing.T) {
 func TestNoop(t *testing.T) {
 	w := workload.Default()
 	w.Warmup, w.Duration, w.Timeout = workload.Duration(50*time.Millisecond), workload.Duration(300*time.Millisecond), workload.Duration(time.Minute)
-	w.Rate, w.Publishers, w.Topics, w.Subscribers, w.Keys = 7000*schedule.PerSecond, 4, 2, 2, 5
+	w.Rate, w.Publishers, w.Topics, w.Subscribers, w.Keys = 7000*workload.PerSecond, 4, 2, 2, 5
 	size, err := workload.ParseSizes("64..4KiB:3,48")
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +261,7 @@ func TestNoop(t *testing.T) {
 		}
 		t.Run("every message arrives, shared: "+strconv.FormatBool(shared), func(t *testing.T) {
 			res, err := load.Run(t.Context(), load.Options{
-				Workload: w, Clock: clock.NewMonotonic(0), Target: workload.Target{Driver: "noop"},
+				Workload: w, Clock: load.NewMonotonicClock(0), Target: workload.Target{Driver: "noop"},
 			})
 			if err != nil {
 				t.Fatal(err)

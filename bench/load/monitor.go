@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/result"
 )
@@ -24,12 +23,12 @@ type Progress struct {
 	// Headline is the curve that percentiles are of: end to end, or until the acknowledgement if nobody receives, from the
 	// intended time. It holds what was answered since measuring began, or since the start before that. It is valid during
 	// the call. Of a run of several machines it is nil.
-	Headline *latency.Histogram
+	Headline *result.Histogram
 	EndToEnd bool
 }
 
 // Hists are the latencies from the intended time of all that was answered in a second. E2E is nil without subscribers.
-type Hists struct{ Ack, E2E *latency.Histogram }
+type Hists struct{ Ack, E2E *result.Histogram }
 
 // monitor writes down what happens in each second until ctx ends.
 func (r *run) monitor(ctx context.Context) {
@@ -48,8 +47,8 @@ func (r *run) monitor(ctx context.Context) {
 
 type monitor struct {
 	r         *run
-	ack, e2e  *latency.Histogram // of a second
-	sofar     *latency.Histogram // headline of Progress
+	ack, e2e  *result.Histogram // of a second
+	sofar     *result.Histogram // headline of Progress
 	measuring bool
 	last      sample
 }
@@ -62,7 +61,7 @@ type sample struct {
 }
 
 func newMonitor(r *run) *monitor {
-	m := &monitor{r: r, ack: latency.New(), e2e: latency.New(), sofar: latency.New()}
+	m := &monitor{r: r, ack: result.NewHistogram(), e2e: result.NewHistogram(), sofar: result.NewHistogram()}
 	m.last = m.sample(r.start)
 	return m
 }
@@ -117,7 +116,7 @@ func (m *monitor) write(row *result.Second, now int64) {
 // packedSecond is the curves of a second.
 type packedSecond struct {
 	from, to int64 // of the clock
-	ack, e2e latency.Packed
+	ack, e2e result.Packed
 }
 
 // secondCurves adds the curves of all seconds to the result.

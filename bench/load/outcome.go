@@ -6,9 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/machine"
-	"github.com/sebbroker/seb/bench/message"
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/workload"
 )
@@ -106,7 +104,7 @@ func (r *run) unsent() (n int64) {
 // here, nil if it is elsewhere: then nothing of it is measured here.
 func (r *run) settle(p *publisher, of Group, g *group) {
 	c := &r.res.Counts
-	seen := &message.Set{}
+	seen := &workload.SequenceSet{}
 	if g != nil {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -130,7 +128,7 @@ func (r *run) settle(p *publisher, of Group, g *group) {
 
 // missing records the messages of a publisher that are not in seen. The schedule tells when those were due that have not
 // come; a closed loop follows none, and they count the timeout.
-func (r *run) missing(p *publisher, seen *message.Set) {
+func (r *run) missing(p *publisher, seen *workload.SequenceSet) {
 	shard := r.receives[0]
 	if r.w.Loop == workload.Closed {
 		for range p.next.Load() - seen.Len() {
@@ -172,12 +170,12 @@ func (r *run) rate(n, last int64) float64 {
 
 // curves merges the shards.
 func (r *run) curves() error {
-	var all [7]*latency.Histogram
+	var all [7]*result.Histogram
 	for i := range all {
-		all[i] = latency.New()
+		all[i] = result.NewHistogram()
 	}
 	for _, s := range r.sends {
-		for i, h := range []*latency.Histogram{s.ackIntended, s.ackSent, s.lag, s.own, s.inside} {
+		for i, h := range []*result.Histogram{s.ackIntended, s.ackSent, s.lag, s.own, s.inside} {
 			all[i].Merge(h)
 		}
 	}
@@ -185,9 +183,9 @@ func (r *run) curves() error {
 		all[5].Merge(s.e2eIntended)
 		all[6].Merge(s.e2eSent)
 	}
-	var e2eIntended, e2eSent latency.Curve
+	var e2eIntended, e2eSent result.Curve
 	g := &r.res.Generator
-	for i, into := range []*latency.Curve{
+	for i, into := range []*result.Curve{
 		&r.res.Curves.AckIntended, &r.res.Curves.AckSent, &g.Lag, &g.OwnLag, &g.Inside, &e2eIntended, &e2eSent,
 	} {
 		curve, err := all[i].Curve()

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/sebbroker/seb/bench/message"
 	"github.com/sebbroker/seb/bench/workload"
 )
 
@@ -204,13 +203,13 @@ func (r *run) exchange(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("exchange what has arrived: %w", err)
 	}
-	r.elsewhere = map[sightingOf][]*message.Set{}
+	r.elsewhere = map[sightingOf][]*workload.SequenceSet{}
 	for _, s := range others {
 		p := r.publisher(s.Publisher)
 		if p == nil || p.topic != s.Topic {
 			return fmt.Errorf("exchange what has arrived: publisher %d of topic %d is not of this part", s.Publisher, s.Topic)
 		}
-		set, err := message.Unpack(s.Seen, r.sequencesMax)
+		set, err := workload.UnpackSequenceSet(s.Seen, r.sequencesMax)
 		if err != nil {
 			return fmt.Errorf("exchange what has arrived: messages of publisher %d: %w", s.Publisher, err)
 		}

@@ -9,10 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
 	"github.com/sebbroker/seb/bench/load"
+
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/bench/schedule"
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
 )
@@ -110,7 +109,7 @@ func together(t *testing.T, s *simulation, w workload.Workload, parts int) (merg
 		var machines sync.WaitGroup
 		for i := range parts {
 			time.Sleep(777 * time.Millisecond)
-			c := clock.NewStandard()
+			c := load.NewStandardClock()
 			machines.Go(func() {
 				res, err := load.Run(t.Context(), load.Options{
 					Workload: w, Clock: c, Run: 42, Part: i, Parts: parts, Others: member{h, i},
@@ -285,11 +284,11 @@ func TestPartsRefused(t *testing.T) {
 func TestInside(t *testing.T) {
 	w := workload.Default()
 	w.Warmup, w.Duration, w.Timeout = 0, workload.Duration(200*time.Millisecond), workload.Duration(time.Minute)
-	w.Rate, w.Publishers, w.Subscribers = 1000*schedule.PerSecond, 3, 2
+	w.Rate, w.Publishers, w.Subscribers = 1000*workload.PerSecond, 3, 2
 	var parts []result.Run
 	for i := range 2 {
 		res, err := load.Run(t.Context(), load.Options{
-			Workload: w, Clock: clock.NewMonotonic(0), Run: 7, Part: i, Parts: 2, Target: workload.Target{Driver: "noop"},
+			Workload: w, Clock: load.NewMonotonicClock(0), Run: 7, Part: i, Parts: 2, Target: workload.Target{Driver: "noop"},
 		})
 		if err != nil {
 			t.Fatal(err)

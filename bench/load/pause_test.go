@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
 	_ "github.com/sebbroker/seb/bench/drivers/seb" // registers itself
 	"github.com/sebbroker/seb/bench/load"
+
 	"github.com/sebbroker/seb/bench/peers"
-	"github.com/sebbroker/seb/bench/schedule"
 	"github.com/sebbroker/seb/bench/workload"
 )
 
@@ -34,7 +33,7 @@ func TestPause(t *testing.T) {
 		}
 	}()
 	w := workload.Default()
-	w.Rate, w.Size = 500*schedule.PerSecond, workload.FixedSize(100)
+	w.Rate, w.Size = 500*workload.PerSecond, workload.FixedSize(100)
 	w.Warmup, w.Duration = workload.Duration(500*time.Millisecond), workload.Duration(3*time.Second)
 	w.Timeout = workload.Duration(time.Minute)
 	w.Faults = []workload.Fault{{Kind: workload.Pause, At: time.Second, For: time.Second}}
@@ -43,7 +42,7 @@ func TestPause(t *testing.T) {
 	for _, loop := range []string{workload.Open, workload.Closed} {
 		w.Loop = loop
 		res, err := load.Run(t.Context(), load.Options{
-			Workload: w, Clock: clock.NewMonotonic(0),
+			Workload: w, Clock: load.NewMonotonicClock(0),
 			Target: workload.Target{Driver: p.Targets[0].Driver, Address: p.Targets[0].Address, Options: p.Targets[0].Options, PID: p.PID},
 		})
 		if err != nil {

@@ -7,10 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sebbroker/seb/bench/message"
-	"github.com/sebbroker/seb/bench/schedule"
-	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
+
+	"github.com/sebbroker/seb/bench/sut"
 )
 
 // publisher sends the messages of one connection. Its loop is one goroutine; acknowledgements come from any.
@@ -20,7 +19,7 @@ type publisher struct {
 	topic    int
 	conn     sut.Publisher
 	shard    *sendShard
-	schedule *schedule.Schedule
+	schedule *workload.Schedule
 	rand     *rand.Rand // of sizes and keys
 	zipf     *rand.Zipf // nil: all keys are alike
 	keys     [][]byte   // shared by all publishers; empty: messages have no key
@@ -32,13 +31,13 @@ type publisher struct {
 	last int64         // when the last measured message was sent
 
 	mu    sync.Mutex // guards acked
-	acked message.Set
+	acked workload.SequenceSet
 }
 
 // slot is a message in flight: its buffer is its own until the driver is done with it.
 type slot struct {
 	p         *publisher
-	buf       *message.Buffer
+	buf       *workload.MessageBuffer
 	state     atomic.Uint32
 	seq       uint64
 	due, sent int64
@@ -149,7 +148,7 @@ func (p *publisher) publish(ctx context.Context, t *pace, s *slot, due, own int6
 	key := p.key()
 	s.seq, s.due = p.next.Load(), due
 	s.sent = p.r.clock.Now()
-	payload := s.buf.Encode(message.Header{
+	payload := s.buf.Encode(workload.MessageHeader{
 		Run: p.r.o.Run, Producer: uint32(p.number), Sequence: s.seq, Intended: due - p.r.start, Sent: s.sent - p.r.start,
 	})
 	sent := s.sent // the slot is somebody else's after Publish
@@ -193,7 +192,7 @@ func (p *publisher) take(ctx context.Context, t *pace) *slot {
 
 func (p *publisher) newSlot() *slot {
 	seed := p.r.w.Seed<<32 ^ uint64(p.number)<<20 ^ uint64(len(p.slots))
-	s := &slot{p: p, buf: message.NewBuffer(p.r.w.Size.Max(), p.r.w.Compressible, seed)}
+	s := &slot{p: p, buf: workload.NewMessageBuffer(p.r.w.Size.Max(), p.r.w.Compressible, seed)}
 	s.done = s.finish
 	p.slots = append(p.slots, s)
 	return s

@@ -7,13 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
-	"github.com/sebbroker/seb/bench/latency"
-	"github.com/sebbroker/seb/bench/message"
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/bench/schedule"
-	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
+
+	"github.com/sebbroker/seb/bench/sut"
 )
 
 // run is the state of a run. What is not atomic and has no lock is written before the goroutines start, or after they have
@@ -25,7 +22,7 @@ type run struct {
 	apart bool               // parts have systems of their own inside them
 	// sequencesMax bounds what is kept of the numbers of messages.
 	sequencesMax uint64
-	clock        clock.Clock
+	clock        Clock
 	res          *result.Run
 
 	systems     []sut.System // by topic
@@ -55,12 +52,12 @@ type run struct {
 
 	packed []packedSecond // of the monitor, until the run is over
 
-	elsewhere map[sightingOf][]*message.Set // what other parts have seen of this one's messages
+	elsewhere map[sightingOf][]*workload.SequenceSet // what other parts have seen of this one's messages
 
 	mu       sync.Mutex // guards what follows
 	problems map[string]int64
 	faults   []result.Fault
-	jitters  *latency.Histogram
+	jitters  *result.Histogram
 	use      usage
 }
 
@@ -70,7 +67,7 @@ func shardsMax() int { return min(16, runtime.GOMAXPROCS(0)) }
 
 func newRun(o Options, deal Deal) *run {
 	r := &run{
-		o: o, w: &o.Workload, deal: deal, clock: o.Clock, problems: map[string]int64{}, jitters: latency.New(), res: &result.Run{Repeat: 1},
+		o: o, w: &o.Workload, deal: deal, clock: o.Clock, problems: map[string]int64{}, jitters: result.NewHistogram(), res: &result.Run{Repeat: 1},
 		sequencesMax: sequencesMax(&o.Workload),
 		apart:        o.Parts > 0 && o.Open == nil && sut.Inside(o.Target.Driver),
 	}
@@ -108,8 +105,8 @@ func (r *run) newSubscribers() {
 }
 
 // schedule is that of a publisher, from the beginning.
-func (r *run) schedule(number int) *schedule.Schedule {
-	return schedule.New(schedule.Options{
+func (r *run) schedule(number int) *workload.Schedule {
+	return workload.NewSchedule(workload.ScheduleOptions{
 		Start: r.start, Length: r.w.Length(), Rate: r.w.Rate, Part: number, Parts: r.w.Publishers,
 		Poisson: r.w.Arrivals == workload.Poisson, Seed: r.w.Seed,
 	})

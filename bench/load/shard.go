@@ -3,7 +3,7 @@ package load
 import (
 	"sync"
 
-	"github.com/sebbroker/seb/bench/latency"
+	"github.com/sebbroker/seb/bench/result"
 )
 
 // sendShard is the samples of some publishers.
@@ -11,15 +11,15 @@ type sendShard struct {
 	mu     sync.Mutex // guards all below
 	sealed bool       // takes no more samples
 	// Those of measured messages.
-	ackIntended, ackSent, lag, own, inside *latency.Histogram
+	ackIntended, ackSent, lag, own, inside *result.Histogram
 	// Those of all messages, from the intended time, since they were last collected; spare is empty.
-	second, spare *latency.Histogram
+	second, spare *result.Histogram
 }
 
 func newSendShard() *sendShard {
 	return &sendShard{
-		ackIntended: latency.New(), ackSent: latency.New(), lag: latency.New(), own: latency.New(), inside: latency.New(),
-		second: latency.New(), spare: latency.New(),
+		ackIntended: result.NewHistogram(), ackSent: result.NewHistogram(), lag: result.NewHistogram(), own: result.NewHistogram(), inside: result.NewHistogram(),
+		second: result.NewHistogram(), spare: result.NewHistogram(),
 	}
 }
 
@@ -51,7 +51,7 @@ func (s *sendShard) answered(intended, sent int64, measured bool) {
 }
 
 // collect adds what has come since the last call to into. It is called by one goroutine.
-func (s *sendShard) collect(into *latency.Histogram) {
+func (s *sendShard) collect(into *result.Histogram) {
 	s.mu.Lock()
 	s.second, s.spare = s.spare, s.second
 	taken := s.spare
@@ -64,13 +64,13 @@ func (s *sendShard) collect(into *latency.Histogram) {
 type receiveShard struct {
 	mu            sync.Mutex // guards all below
 	sealed        bool
-	e2eIntended   *latency.Histogram // of measured messages
-	e2eSent       *latency.Histogram
-	second, spare *latency.Histogram // as those of a sendShard
+	e2eIntended   *result.Histogram // of measured messages
+	e2eSent       *result.Histogram
+	second, spare *result.Histogram // as those of a sendShard
 }
 
 func newReceiveShard() *receiveShard {
-	return &receiveShard{e2eIntended: latency.New(), e2eSent: latency.New(), second: latency.New(), spare: latency.New()}
+	return &receiveShard{e2eIntended: result.NewHistogram(), e2eSent: result.NewHistogram(), second: result.NewHistogram(), spare: result.NewHistogram()}
 }
 
 // received records how long a message took.
@@ -96,7 +96,7 @@ func (s *receiveShard) missing(ns int64) {
 }
 
 // collect adds what has come since the last call to into. It is called by one goroutine.
-func (s *receiveShard) collect(into *latency.Histogram) {
+func (s *receiveShard) collect(into *result.Histogram) {
 	s.mu.Lock()
 	s.second, s.spare = s.spare, s.second
 	taken := s.spare

@@ -9,11 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/bench/schedule"
+
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
 )
@@ -160,7 +158,7 @@ func (s simSubscriber) Close() error { return nil }
 func simWorkload() workload.Workload {
 	w := workload.Default()
 	w.Warmup, w.Duration = workload.Duration(time.Second), workload.Duration(10*time.Second)
-	w.Rate, w.Size = 1000*schedule.PerSecond, workload.FixedSize(100)
+	w.Rate, w.Size = 1000*workload.PerSecond, workload.FixedSize(100)
 	return w
 }
 
@@ -169,7 +167,7 @@ func simulate(t *testing.T, s *simulation, w workload.Workload, change ...func(*
 	t.Helper()
 	var res *result.Run
 	synctest.Test(t, func(t *testing.T) {
-		o := load.Options{Workload: w, Clock: clock.NewStandard(), Open: s.open, Target: workload.Target{Driver: "simulation"}}
+		o := load.Options{Workload: w, Clock: load.NewStandardClock(), Open: s.open, Target: workload.Target{Driver: "simulation"}}
 		for _, f := range change {
 			f(&o)
 		}
@@ -182,8 +180,8 @@ func simulate(t *testing.T, s *simulation, w workload.Workload, change ...func(*
 }
 
 // expected is what the simulation does to messages that come by a fixed schedule, computed without it.
-func expected(s *simulation, w *workload.Workload) *latency.Histogram {
-	h := latency.New()
+func expected(s *simulation, w *workload.Workload) *result.Histogram {
+	h := result.NewHistogram()
 	free := int64(0)
 	for n := range w.Rate.Within(w.Length()) {
 		due := w.Rate.After(n)
@@ -199,7 +197,7 @@ func expected(s *simulation, w *workload.Workload) *latency.Histogram {
 	return h
 }
 
-func histogram(t *testing.T, c *latency.Curve) *latency.Histogram {
+func histogram(t *testing.T, c *result.Curve) *result.Histogram {
 	t.Helper()
 	if c == nil {
 		t.Fatal("there is no such curve")
@@ -212,7 +210,7 @@ func histogram(t *testing.T, c *latency.Curve) *latency.Histogram {
 }
 
 // above counts the samples that are longer than d.
-func above(h *latency.Histogram, d time.Duration) (n int64) {
+func above(h *result.Histogram, d time.Duration) (n int64) {
 	for _, b := range h.Bars() {
 		if b.To > d {
 			n += b.Count
@@ -270,7 +268,7 @@ func TestStall(t *testing.T) {
 	})
 	t.Run("the seconds add up", func(t *testing.T) {
 		var sent, received int64
-		all := latency.New()
+		all := result.NewHistogram()
 		for _, s := range res.Seconds {
 			sent, received = sent+s.Sent, received+s.Received
 			all.Merge(histogram(t, s.E2E))

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
 	"github.com/sebbroker/seb/bench/load"
-	"github.com/sebbroker/seb/bench/schedule"
+
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
 )
@@ -29,14 +28,14 @@ func (instant) Publish(_ context.Context, _, _ []byte, done func(err error)) { d
 func BenchmarkGenerator(b *testing.B) {
 	w := workload.Default()
 	w.Subscribers, w.Warmup, w.Duration = 0, workload.Duration(200*time.Millisecond), workload.Duration(time.Second)
-	w.Rate = schedule.RateMax / 50 // more than it can
+	w.Rate = workload.RateMax / 50 // more than it can
 	w.Timeout = workload.Duration(time.Minute)
 	w.Size = workload.FixedSize(256)
 	var sent, allocs float64
 	var cpu float64
 	for b.Loop() {
 		res, err := load.Run(b.Context(), load.Options{
-			Workload: w, Clock: clock.NewMonotonic(0),
+			Workload: w, Clock: load.NewMonotonicClock(0),
 			Open: func(context.Context, sut.Config) (sut.System, error) { return instant{}, nil },
 		})
 		if err != nil {

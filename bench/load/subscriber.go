@@ -5,8 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sebbroker/seb/bench/message"
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/bench/workload"
 )
 
 // group is one or more subscribers of a topic that together get each of its messages.
@@ -14,19 +14,19 @@ type group struct {
 	Group
 	r *run
 
-	mu       sync.Mutex        // guards trackers and deaf
-	trackers []message.Tracker // of the topic's publishers, of all parts; see tracker
-	deaf     bool              // what still comes is not counted
+	mu       sync.Mutex         // guards trackers and deaf
+	trackers []workload.Tracker // of the topic's publishers, of all parts; see tracker
+	deaf     bool               // what still comes is not counted
 
 	received atomic.Int64 // first deliveries
 }
 
 func newGroup(r *run, of Group) *group {
-	return &group{Group: of, r: r, trackers: make([]message.Tracker, (r.w.Publishers-of.Topic+r.w.Topics-1)/r.w.Topics)}
+	return &group{Group: of, r: r, trackers: make([]workload.Tracker, (r.w.Publishers-of.Topic+r.w.Topics-1)/r.w.Topics)}
 }
 
 // tracker is that of a publisher of the topic: every so many publishers as there are topics is one.
-func (g *group) tracker(publisher int) *message.Tracker { return &g.trackers[publisher/g.r.w.Topics] }
+func (g *group) tracker(publisher int) *workload.Tracker { return &g.trackers[publisher/g.r.w.Topics] }
 
 // saw judges a message that has arrived, and counts it; fresh says that it is the first of its number.
 func (g *group) saw(publisher int, seq uint64) (fresh bool) {
@@ -36,10 +36,10 @@ func (g *group) saw(publisher int, seq uint64) (fresh bool) {
 		return false
 	}
 	switch g.tracker(publisher).Saw(seq) {
-	case message.Duplicate:
+	case workload.Duplicate:
 		g.r.duplicates.Add(1)
 		return false
-	case message.Reordered:
+	case workload.Reordered:
 		g.r.reordered.Add(1)
 	}
 	g.received.Add(1)
@@ -70,7 +70,7 @@ func (s *subscriber) receive(ctx context.Context) {
 // take verifies and measures a message.
 func (s *subscriber) take(payload []byte) {
 	now := s.r.clock.Now()
-	h, err := message.Decode(payload)
+	h, err := workload.DecodeMessage(payload)
 	if err != nil {
 		s.r.corrupt.Add(1)
 		s.r.problem("a message was received that is " + describe(err))
@@ -108,7 +108,7 @@ func (s *subscriber) take(payload []byte) {
 
 // describe makes an error of Decode part of a sentence.
 func describe(err error) string {
-	if err == message.ErrChecksum {
+	if err == workload.ErrChecksum {
 		return "damaged: its " + err.Error()
 	}
 	return err.Error()

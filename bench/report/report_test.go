@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/result"
+
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
 )
@@ -22,7 +22,7 @@ import (
 // run makes a run of n samples around a middle at a rate.
 func run(t *testing.T, label string, keeps sut.Durability, rate, n, repeat int, middle time.Duration) result.Run {
 	t.Helper()
-	h := latency.New()
+	h := result.NewHistogram()
 	rng := rand.New(rand.NewPCG(uint64(repeat), uint64(middle)))
 	for range n {
 		h.Record(int64(float64(middle) * (0.5 + rng.ExpFloat64())))

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/result"
+
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
 )
@@ -24,7 +24,7 @@ type Work struct {
 type Line struct {
 	Label string
 	Runs  []*result.Run
-	hists map[string][]*latency.Histogram // by the name of the curve, one for each run that has it
+	hists map[string][]*result.Histogram // by the name of the curve, one for each run that has it
 }
 
 // Works sorts runs by what they did. Error: a histogram that can not be read.
@@ -66,7 +66,7 @@ func (w *Work) add(r *result.Run) error {
 	})
 	if i < 0 {
 		i = len(w.Lines)
-		w.Lines = append(w.Lines, &Line{Label: r.Label, hists: map[string][]*latency.Histogram{}})
+		w.Lines = append(w.Lines, &Line{Label: r.Label, hists: map[string][]*result.Histogram{}})
 	}
 	l := w.Lines[i]
 	l.Runs = append(l.Runs, r)

@@ -3,8 +3,6 @@ package result
 import (
 	"errors"
 	"fmt"
-
-	"github.com/sebbroker/seb/bench/latency"
 )
 
 // Merge makes one run of the parts that several machines have done of it, each with messages of its own. Its histograms
@@ -76,13 +74,13 @@ func (c *Counts) add(o *Counts) {
 
 // mergeCurves merges every histogram of a run but those of its seconds and floor.
 func (r *Run) mergeCurves(parts []Run) error {
-	var e2eIntended, e2eSent []*latency.Curve
-	lists := make([][]*latency.Curve, 6)
+	var e2eIntended, e2eSent []*Curve
+	lists := make([][]*Curve, 6)
 	g := &r.Generator
 	g.CPUSeconds, g.GC = 0, GC{}
 	for i := range parts {
 		p := &parts[i]
-		for k, c := range []*latency.Curve{
+		for k, c := range []*Curve{
 			&p.Curves.AckIntended, &p.Curves.AckSent, &p.Generator.Lag, &p.Generator.OwnLag, &p.Generator.Inside, &p.Generator.Jitter,
 		} {
 			lists[k] = append(lists[k], c)
@@ -93,7 +91,7 @@ func (r *Run) mergeCurves(parts []Run) error {
 		g.CPUSeconds += p.Generator.CPUSeconds
 		g.GC.add(&p.Generator.GC)
 	}
-	for k, into := range []*latency.Curve{&r.Curves.AckIntended, &r.Curves.AckSent, &g.Lag, &g.OwnLag, &g.Inside, &g.Jitter} {
+	for k, into := range []*Curve{&r.Curves.AckIntended, &r.Curves.AckSent, &g.Lag, &g.OwnLag, &g.Inside, &g.Jitter} {
 		c, err := mergeAll(lists[k])
 		if err != nil {
 			return err
@@ -113,7 +111,7 @@ func (r *Run) mergeCurves(parts []Run) error {
 
 // mergeFloor merges the floors, if all parts have one.
 func (r *Run) mergeFloor(parts []Run) error {
-	lists := make([][]*latency.Curve, 5)
+	lists := make([][]*Curve, 5)
 	var rate float64
 	for i := range parts {
 		f := parts[i].Floor
@@ -122,13 +120,13 @@ func (r *Run) mergeFloor(parts []Run) error {
 			return nil
 		}
 		rate += f.SentRate
-		for k, c := range []*latency.Curve{&f.Curves.AckIntended, &f.Curves.AckSent, &f.OwnLag, f.Curves.E2EIntended, f.Curves.E2ESent} {
+		for k, c := range []*Curve{&f.Curves.AckIntended, &f.Curves.AckSent, &f.OwnLag, f.Curves.E2EIntended, f.Curves.E2ESent} {
 			if c != nil {
 				lists[k] = append(lists[k], c)
 			}
 		}
 	}
-	merged := make([]*latency.Curve, len(lists))
+	merged := make([]*Curve, len(lists))
 	for k, list := range lists {
 		if len(list) == 0 { // nobody received
 			continue
@@ -155,8 +153,8 @@ func (g *GC) add(o *GC) {
 }
 
 // mergeAll is one curve of the samples of all.
-func mergeAll(list []*latency.Curve) (*latency.Curve, error) {
-	sum := latency.New()
+func mergeAll(list []*Curve) (*Curve, error) {
+	sum := NewHistogram()
 	for _, c := range list {
 		h, err := c.Histogram()
 		if err != nil {
@@ -195,7 +193,7 @@ func (r *Run) mergeValidity(parts []Run) {
 func (r *Run) mergeSeconds(parts []Run) error {
 	for n := 0; ; n++ {
 		var row *Second
-		var ack, e2e []*latency.Curve
+		var ack, e2e []*Curve
 		for i := range parts {
 			if n >= len(parts[i].Seconds) {
 				continue

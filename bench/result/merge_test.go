@@ -5,13 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/result"
 )
 
 func TestMerge(t *testing.T) {
 	parts := []result.Run{newRun(t, "a", time.Second), newRun(t, "a", 3*time.Second), newRun(t, "a", time.Minute)}
-	whole := latency.New()
+	whole := result.NewHistogram()
 	for i := range parts {
 		parts[i].Counts = result.Counts{Sent: 2000, Received: 1999, Lost: 1, SentRate: 100}
 		parts[i].Errors = []result.Problem{{Text: "x", Count: 1}}
@@ -71,7 +70,7 @@ func TestMerge(t *testing.T) {
 
 func TestMergeFloors(t *testing.T) {
 	parts := []result.Run{newRun(t, "a", time.Second), newRun(t, "a", 3*time.Second)}
-	want := latency.New()
+	want := result.NewHistogram()
 	for i := range parts {
 		h, err := parts[i].Curves.E2EIntended.Histogram()
 		if err != nil {

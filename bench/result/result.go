@@ -5,7 +5,6 @@ package result
 import (
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
@@ -108,15 +107,15 @@ type Problem struct {
 // schedule intended and from the time that the message was handed to the driver. Failed, unanswered, unsent and lost
 // messages stand in them with the time until it was clear, at least the workload's timeout.
 type Curves struct {
-	AckIntended latency.Curve  `json:"ack_intended"`
-	AckSent     latency.Curve  `json:"ack_sent"`
-	E2EIntended *latency.Curve `json:"e2e_intended,omitempty"` // nil without subscribers
-	E2ESent     *latency.Curve `json:"e2e_sent,omitempty"`
+	AckIntended Curve  `json:"ack_intended"`
+	AckSent     Curve  `json:"ack_sent"`
+	E2EIntended *Curve `json:"e2e_intended,omitempty"` // nil without subscribers
+	E2ESent     *Curve `json:"e2e_sent,omitempty"`
 }
 
 // Headline is the curve that a run is judged by, and its name: end to end if somebody receives, else until the
 // acknowledgement, from the intended time.
-func (c *Curves) Headline() (name string, curve *latency.Curve) {
+func (c *Curves) Headline() (name string, curve *Curve) {
 	if c.E2EIntended != nil {
 		return E2EIntended, c.E2EIntended
 	}
@@ -135,7 +134,7 @@ const (
 func Names() []string { return []string{E2EIntended, E2ESent, AckIntended, AckSent} }
 
 // Named is a curve by its name, nil if the run has none.
-func (c *Curves) Named(name string) *latency.Curve {
+func (c *Curves) Named(name string) *Curve {
 	switch name {
 	case AckIntended:
 		return &c.AckIntended
@@ -151,10 +150,10 @@ func (c *Curves) Named(name string) *latency.Curve {
 
 // Generator is what the load generator did and used while measuring.
 type Generator struct {
-	Lag    latency.Curve `json:"lag"`     // from the intended time to the send, whoever is to blame
-	OwnLag latency.Curve `json:"own_lag"` // the part that the generator itself is to blame for
-	Inside latency.Curve `json:"inside"`  // time inside the driver's Publish
-	Jitter latency.Curve `json:"jitter"`  // how much too long a sleep of 5 ms took, all through the run
+	Lag    Curve `json:"lag"`     // from the intended time to the send, whoever is to blame
+	OwnLag Curve `json:"own_lag"` // the part that the generator itself is to blame for
+	Inside Curve `json:"inside"`  // time inside the driver's Publish
+	Jitter Curve `json:"jitter"`  // how much too long a sleep of 5 ms took, all through the run
 
 	Spin       workload.Duration `json:"spin"`       // how long before a send the time is polled instead of slept
 	Scheduling string            `json:"scheduling"` // as in "nice 0" or "fifo 1"
@@ -177,7 +176,7 @@ type GC struct {
 type Floor struct {
 	Duration workload.Duration `json:"duration"`
 	Curves   Curves            `json:"curves"`
-	OwnLag   latency.Curve     `json:"own_lag"`
+	OwnLag   Curve             `json:"own_lag"`
 	SentRate float64           `json:"sent_rate"`
 }
 
@@ -194,16 +193,16 @@ type Validity struct {
 
 // Second is a second of a run, by the time at which things happened. Its curves hold warm-up and cool-down too.
 type Second struct {
-	At       float64        `json:"at"`    // seconds from the first message due to the end of this one
-	Phase    string         `json:"phase"` // at its end
-	Sent     int64          `json:"sent"`
-	Acked    int64          `json:"acked"`
-	Failed   int64          `json:"failed,omitempty"`
-	Received int64          `json:"received"`
-	InFlight int64          `json:"in_flight"` // at its end
-	LagMaxNs int64          `json:"lag_max_ns"`
-	Ack      latency.Curve  `json:"ack"` // from the intended time
-	E2E      *latency.Curve `json:"e2e,omitempty"`
+	At       float64 `json:"at"`    // seconds from the first message due to the end of this one
+	Phase    string  `json:"phase"` // at its end
+	Sent     int64   `json:"sent"`
+	Acked    int64   `json:"acked"`
+	Failed   int64   `json:"failed,omitempty"`
+	Received int64   `json:"received"`
+	InFlight int64   `json:"in_flight"` // at its end
+	LagMaxNs int64   `json:"lag_max_ns"`
+	Ack      Curve   `json:"ack"` // from the intended time
+	E2E      *Curve  `json:"e2e,omitempty"`
 
 	BrokerCPU    float64 `json:"broker_cpu"` // cores
 	BrokerRSS    int64   `json:"broker_rss"` // bytes

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/result"
+
 	"github.com/sebbroker/seb/bench/workload"
 )
 
 // curve holds 2000 samples of up to longest.
-func curve(t *testing.T, longest time.Duration) latency.Curve {
+func curve(t *testing.T, longest time.Duration) result.Curve {
 	t.Helper()
-	h := latency.New()
+	h := result.NewHistogram()
 	for i := range int64(2000) {
 		h.Record(int64(longest) * (i + 1) / 2000)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/bench/schedule"
 	"github.com/sebbroker/seb/bench/workload"
 )
 
@@ -116,13 +115,13 @@ func slope(x, y []float64) float64 {
 // Options are what Max needs to know.
 type Options struct {
 	Objective Objective
-	From, To  schedule.Rate // the first rate tried, and the highest
+	From, To  workload.Rate // the first rate tried, and the highest
 	Tolerance float64       // how far apart the last rates that hold and do not may be, as a fraction of the rate
 	Confirm   int           // how many long runs must hold at the rate that is found
 	// Measure does a run at a rate; a long one to confirm.
-	Measure func(ctx context.Context, rate schedule.Rate, long bool) (*result.Run, error)
+	Measure func(ctx context.Context, rate workload.Rate, long bool) (*result.Run, error)
 	// Tried is called after every run with its verdict as Judge gives it; nil for nobody.
-	Tried func(rate schedule.Rate, why string)
+	Tried func(rate workload.Rate, why string)
 }
 
 // ErrNone says that not even the first rate holds.
@@ -131,8 +130,8 @@ var ErrNone = errors.New("the first rate does not keep the objective")
 // Validate names what is wrong with the options.
 func (o *Options) Validate() error {
 	switch {
-	case o.From < 1 || o.From > o.To || o.To > schedule.RateMax:
-		return fmt.Errorf("from, to: want rates that grow, up to %v, have %v and %v", schedule.RateMax, o.From, o.To)
+	case o.From < 1 || o.From > o.To || o.To > workload.RateMax:
+		return fmt.Errorf("from, to: want rates that grow, up to %v, have %v and %v", workload.RateMax, o.From, o.To)
 	case !(o.Tolerance >= 0.001 && o.Tolerance <= 1):
 		return fmt.Errorf("tolerance: want 0.001 to 1, have %v", o.Tolerance)
 	case o.Confirm < 0:
@@ -144,11 +143,11 @@ func (o *Options) Validate() error {
 // Max returns the highest rate that keeps the objective: it doubles the rate until one does not, halves the distance until
 // the tolerance is reached, and confirms the rate with long runs; one that does not hold then is lowered and confirmed
 // again. The error is ErrNone if no rate from the first on does.
-func Max(ctx context.Context, o Options) (schedule.Rate, error) {
+func Max(ctx context.Context, o Options) (workload.Rate, error) {
 	if err := o.Validate(); err != nil {
 		return 0, err
 	}
-	var holds, fails schedule.Rate
+	var holds, fails workload.Rate
 	for rate := o.From; fails == 0 && holds < o.To; rate = min(2*rate, o.To) {
 		ok, err := o.try(ctx, rate, false)
 		if err != nil {
@@ -182,8 +181,8 @@ func Max(ctx context.Context, o Options) (schedule.Rate, error) {
 }
 
 // confirm returns the rate at which all long runs hold, the given one or a little lower.
-func (o *Options) confirm(ctx context.Context, rate schedule.Rate) (schedule.Rate, error) {
-	for ; rate >= o.From; rate = round(schedule.Rate(float64(rate) * (1 - o.Tolerance))) {
+func (o *Options) confirm(ctx context.Context, rate workload.Rate) (workload.Rate, error) {
+	for ; rate >= o.From; rate = round(workload.Rate(float64(rate) * (1 - o.Tolerance))) {
 		held := 0
 		for held < o.Confirm {
 			ok, err := o.try(ctx, rate, true)
@@ -202,7 +201,7 @@ func (o *Options) confirm(ctx context.Context, rate schedule.Rate) (schedule.Rat
 	return 0, fmt.Errorf("%w in long runs: %v/s, %v", ErrNone, o.From, o.Objective)
 }
 
-func (o *Options) try(ctx context.Context, rate schedule.Rate, long bool) (bool, error) {
+func (o *Options) try(ctx context.Context, rate workload.Rate, long bool) (bool, error) {
 	run, err := o.Measure(ctx, rate, long)
 	if err != nil {
 		return false, fmt.Errorf("measure %v/s: %w", rate, err)
@@ -215,17 +214,17 @@ func (o *Options) try(ctx context.Context, rate schedule.Rate, long bool) (bool,
 }
 
 // round drops what nobody would write: all but three digits, down.
-func round(r schedule.Rate) schedule.Rate {
+func round(r workload.Rate) workload.Rate {
 	if r < 1000 {
 		return r
 	}
-	unit := schedule.Rate(math.Pow10(int(math.Log10(float64(r))) - 2))
+	unit := workload.Rate(math.Pow10(int(math.Log10(float64(r))) - 2))
 	return r / unit * unit
 }
 
 // Sweep is the rates and sizes of workloads to be measured one after the other.
 type Sweep struct {
-	Rates []schedule.Rate  // none: the workload's
+	Rates []workload.Rate  // none: the workload's
 	Sizes []workload.Sizes // none: the workload's
 }
 
@@ -233,7 +232,7 @@ type Sweep struct {
 func (s Sweep) Workloads(base workload.Workload) []workload.Workload {
 	rates, sizes := s.Rates, s.Sizes
 	if len(rates) == 0 {
-		rates = []schedule.Rate{base.Rate}
+		rates = []workload.Rate{base.Rate}
 	}
 	if len(sizes) == 0 {
 		sizes = []workload.Sizes{base.Size}

@@ -7,19 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/bench/schedule"
+
 	"github.com/sebbroker/seb/bench/search"
 	"github.com/sebbroker/seb/bench/workload"
 )
 
 // run is that of a system which serves so many messages a second, one after the other, computed from its schedule.
-func run(t *testing.T, rate schedule.Rate, capacity float64) *result.Run {
+func run(t *testing.T, rate workload.Rate, capacity float64) *result.Run {
 	t.Helper()
 	w := workload.Default()
 	w.Rate, w.Duration = rate, workload.Duration(10*time.Second)
-	h := latency.New()
+	h := result.NewHistogram()
 	service := int64(1e9 / capacity)
 	r := &result.Run{Workload: w, Validity: result.Validity{Valid: true}}
 	r.Seconds = make([]result.Second, 10)
@@ -49,8 +48,8 @@ func run(t *testing.T, rate schedule.Rate, capacity float64) *result.Run {
 func options(t *testing.T, capacity float64) search.Options {
 	return search.Options{
 		Objective: search.Objective{Percentile: 99, Limit: 50 * time.Millisecond},
-		From:      100 * schedule.PerSecond, To: 100_000 * schedule.PerSecond, Tolerance: 0.02, Confirm: 3,
-		Measure: func(_ context.Context, rate schedule.Rate, _ bool) (*result.Run, error) {
+		From:      100 * workload.PerSecond, To: 100_000 * workload.PerSecond, Tolerance: 0.02, Confirm: 3,
+		Measure: func(_ context.Context, rate workload.Rate, _ bool) (*result.Run, error) {
 			return run(t, rate, capacity), nil
 		},
 	}
@@ -60,7 +59,7 @@ func TestMax(t *testing.T) {
 	t.Run("finds what a server can do", func(t *testing.T) {
 		o := options(t, 5000)
 		tried := 0
-		o.Tried = func(rate schedule.Rate, why string) {
+		o.Tried = func(rate workload.Rate, why string) {
 			tried++
 			if ok := rate.Float() <= 5000; ok != (why == "") && (rate.Float() < 4990 || rate.Float() > 5030) {
 				t.Errorf("%v/s: %q", rate, why)
@@ -76,7 +75,7 @@ func TestMax(t *testing.T) {
 	})
 	t.Run("stops at the highest rate that is asked for", func(t *testing.T) {
 		o := options(t, 1e6)
-		o.To = 3000 * schedule.PerSecond
+		o.To = 3000 * workload.PerSecond
 		if rate, err := search.Max(t.Context(), o); err != nil || rate != o.To {
 			t.Errorf("%v/s, error %v", rate, err)
 		}
@@ -88,7 +87,7 @@ func TestMax(t *testing.T) {
 	})
 	t.Run("goes down when long runs do not hold", func(t *testing.T) {
 		o := options(t, 5000)
-		o.Measure = func(_ context.Context, rate schedule.Rate, long bool) (*result.Run, error) {
+		o.Measure = func(_ context.Context, rate workload.Rate, long bool) (*result.Run, error) {
 			if long {
 				return run(t, rate, 4000), nil
 			}
@@ -125,14 +124,14 @@ func TestJudge(t *testing.T) {
 		},
 		"p99.9999 ": func(*result.Run) { o.Percentile = 99.9999 },
 	} {
-		r := run(t, 1000*schedule.PerSecond, 2000)
+		r := run(t, 1000*workload.PerSecond, 2000)
 		o.Percentile = 99
 		change(r)
 		if why := o.Judge(r); (why == "") != (word == "") || !strings.Contains(why, word) {
 			t.Errorf("%q, want %q", why, word)
 		}
 	}
-	if why := o.Judge(run(t, 1000*schedule.PerSecond, 900)); !strings.Contains(why, "p99") {
+	if why := o.Judge(run(t, 1000*workload.PerSecond, 900)); !strings.Contains(why, "p99") {
 		t.Errorf("%q", why)
 	}
 }
@@ -149,7 +148,7 @@ func TestParseObjective(t *testing.T) {
 }
 
 func TestSweep(t *testing.T) {
-	s := search.Sweep{Rates: []schedule.Rate{1, 2, 3}, Sizes: []workload.Sizes{workload.FixedSize(100), workload.FixedSize(200)}}
+	s := search.Sweep{Rates: []workload.Rate{1, 2, 3}, Sizes: []workload.Sizes{workload.FixedSize(100), workload.FixedSize(200)}}
 	all := s.Workloads(workload.Default())
 	if len(all) != 6 || all[0].Rate != 1 || all[5].Rate != 3 || all[5].Size.Max() != 200 {
 		t.Errorf("%d workloads", len(all))

@@ -4,22 +4,20 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/sebbroker/seb/bench/schedule"
 )
 
 // presets are the five runs of the article "Benchmarking Message Queue Latency" (Tyler Treat, 2016), as far as a request
 // there, a message out and the same back, is a message here: a publisher and a subscriber for each of its connections. Its
 // sizes are taken as powers of two.
 var presets = map[string]func(*Workload){
-	"article-a": func(w *Workload) { w.Rate, w.Size = 3000*schedule.PerSecond, FixedSize(256) },
-	"article-b": func(w *Workload) { w.Rate, w.Size = 3000*schedule.PerSecond, FixedSize(1<<10) },
-	"article-c": func(w *Workload) { w.Rate, w.Size = 2000*schedule.PerSecond, FixedSize(5<<10) },
+	"article-a": func(w *Workload) { w.Rate, w.Size = 3000*PerSecond, FixedSize(256) },
+	"article-b": func(w *Workload) { w.Rate, w.Size = 3000*PerSecond, FixedSize(1<<10) },
+	"article-c": func(w *Workload) { w.Rate, w.Size = 2000*PerSecond, FixedSize(5<<10) },
 	"article-d": func(w *Workload) {
-		w.Rate, w.Size = 20_000*schedule.PerSecond, FixedSize(1<<10)
+		w.Rate, w.Size = 20_000*PerSecond, FixedSize(1<<10)
 		w.Publishers, w.Topics = 25, 25
 	},
-	"article-e": func(w *Workload) { w.Rate, w.Size = 100*schedule.PerSecond, FixedSize(1<<20) },
+	"article-e": func(w *Workload) { w.Rate, w.Size = 100*PerSecond, FixedSize(1<<20) },
 }
 
 // Preset is a workload by its name.

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/sebbroker/seb/bench/message"
-	"github.com/sebbroker/seb/bench/schedule"
 )
 
 // Workload is the work that every target of a comparison is given.
@@ -16,14 +13,14 @@ type Workload struct {
 	Name string `yaml:"name" json:"name"`
 
 	// The schedule.
-	Rate     schedule.Rate `yaml:"rate" json:"rate"`         // messages a second, of all publishers together
-	Arrivals string        `yaml:"arrivals" json:"arrivals"` // Fixed or Poisson
-	Seed     uint64        `yaml:"seed" json:"seed"`         // of arrivals, sizes, keys and fillers
-	Loop     string        `yaml:"loop" json:"loop"`         // Open or Closed
-	Warmup   Duration      `yaml:"warmup" json:"warmup"`     // messages due in it are sent and not measured
-	Duration Duration      `yaml:"duration" json:"duration"` // messages due in it are measured
-	Cooldown Duration      `yaml:"cooldown" json:"cooldown"` // messages due in it keep the load up, and are not measured
-	Timeout  Duration      `yaml:"timeout" json:"timeout"`   // how long after the last message the rest may arrive
+	Rate     Rate     `yaml:"rate" json:"rate"`         // messages a second, of all publishers together
+	Arrivals string   `yaml:"arrivals" json:"arrivals"` // Fixed or Poisson
+	Seed     uint64   `yaml:"seed" json:"seed"`         // of arrivals, sizes, keys and fillers
+	Loop     string   `yaml:"loop" json:"loop"`         // Open or Closed
+	Warmup   Duration `yaml:"warmup" json:"warmup"`     // messages due in it are sent and not measured
+	Duration Duration `yaml:"duration" json:"duration"` // messages due in it are measured
+	Cooldown Duration `yaml:"cooldown" json:"cooldown"` // messages due in it keep the load up, and are not measured
+	Timeout  Duration `yaml:"timeout" json:"timeout"`   // how long after the last message the rest may arrive
 
 	// The messages.
 	Size         Sizes   `yaml:"size" json:"size"`
@@ -54,7 +51,7 @@ const (
 // Default is the workload that files, presets and flags change.
 func Default() Workload {
 	return Workload{
-		Name: "custom", Rate: 1000 * schedule.PerSecond, Arrivals: Fixed, Seed: 1, Loop: Open,
+		Name: "custom", Rate: 1000 * PerSecond, Arrivals: Fixed, Seed: 1, Loop: Open,
 		Warmup: Duration(5 * time.Second), Duration: Duration(30 * time.Second), Timeout: Duration(10 * time.Second),
 		Size: FixedSize(1024), Topics: 1, Partitions: 1, Publishers: 1, Subscribers: 1, InFlight: 0, LagLimit: 10,
 	}
@@ -103,7 +100,7 @@ func (w *Workload) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check(w.Rate > 0 && w.Rate <= schedule.RateMax, "rate: want messages a second, at most %v, have %v", schedule.RateMax, w.Rate)
+	check(w.Rate > 0 && w.Rate <= RateMax, "rate: want messages a second, at most %v, have %v", RateMax, w.Rate)
 	check(w.Arrivals == Fixed || w.Arrivals == Poisson, "arrivals: want %s or %s, have %q", Fixed, Poisson, w.Arrivals)
 	check(w.Loop == Open || w.Loop == Closed, "loop: want %s or %s, have %q", Open, Closed, w.Loop)
 	check(w.Duration > 0, "duration: want more than 0, have %v", w.Duration)
@@ -113,7 +110,7 @@ func (w *Workload) Validate() error {
 	for _, d := range []Duration{w.Duration, w.Warmup, w.Cooldown, w.Timeout} {
 		check(d <= Duration(lengthMax), "warmup, duration, cooldown, timeout: want at most %v, have %v", lengthMax, d)
 	}
-	check(w.Size.Min() >= message.HeaderBytes, "size: want at least %d bytes, which the header takes, have %v", message.HeaderBytes, w.Size)
+	check(w.Size.Min() >= MessageHeaderBytes, "size: want at least %d bytes, which the header takes, have %v", MessageHeaderBytes, w.Size)
 	check(w.Compressible >= 0 && w.Compressible <= 1, "compressible: want 0 to 1, have %v", w.Compressible)
 	check(w.Keys >= 0 && w.Keys <= keysMax, "keys: want 0 to %d, have %d", keysMax, w.Keys)
 	check(w.KeySkew == 0 || w.KeySkew > 1 && w.KeySkew <= 100, "key-skew: want 0, or more than 1 and at most 100, have %v", w.KeySkew)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/schedule"
 	"github.com/sebbroker/seb/bench/workload"
 )
 
@@ -171,7 +170,7 @@ func TestSet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if w.Rate != 20_000*schedule.PerSecond || w.Size.Max() != 5120 || !w.Shared || w.Name != "123" || w.Compressible != 0.5 {
+	if w.Rate != 20_000*workload.PerSecond || w.Size.Max() != 5120 || !w.Shared || w.Name != "123" || w.Compressible != 0.5 {
 		t.Errorf("%+v", w)
 	}
 	for field, value := range map[string]string{"rate": "x", "nothing": "1", "shared": "perhaps", "keys": "many", "publishers": "1.5"} {

@@ -85,10 +85,8 @@ var levels = map[string]int{
 
 	// The latency bench, a module of its own.
 	"bench/cmd/seb-bench":    13,
-	"bench/live":             12,
 	"bench/search":           12,
 	"bench/report":           11,
-	"bench/compare":          12,
 	"bench/campaign":         12,
 	"bench/agent":            12,
 	"bench/load":             11,
@@ -102,15 +100,8 @@ var levels = map[string]int{
 	"bench/drivers/seb":      9,
 	"bench/workload":         9,
 	"bench/peers":            8,
-	"bench/drivers/outbox":   8,
-	"bench/drivers/setting":  8,
-	"bench/drivers/linked":   8,
-	"bench/clock":            0,
-	"bench/latency":          0,
 	"bench/machine":          0,
-	"bench/message":          0,
 	"bench/quiet":            0,
-	"bench/schedule":         0,
 	"bench/sut":              0,
 }
 

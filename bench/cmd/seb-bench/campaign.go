@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/bench/campaign"
-	"github.com/sebbroker/seb/bench/clock"
-	"github.com/sebbroker/seb/bench/live"
+	"github.com/sebbroker/seb/bench/load"
+
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/result"
 )
@@ -93,10 +93,10 @@ func (c *campaignFlags) run(cmd *cobra.Command) error {
 	var failed error
 	if !c.report {
 		o := campaign.Options{
-			Repository: c.root, Results: c.results, Data: filepath.Join(c.root, "bench", ".cache", "campaign"), Clock: clock.NewMonotonic(c.spin), Spin: c.spin, Tool: result.ThisTool(version), Out: out,
+			Repository: c.root, Results: c.results, Data: filepath.Join(c.root, "bench", ".cache", "campaign"), Clock: load.NewMonotonicClock(c.spin), Spin: c.spin, Tool: result.ThisTool(version), Out: out,
 		}
 		if isTerminal(cmd.ErrOrStderr()) {
-			view := live.New(cmd.ErrOrStderr(), true, time.Second)
+			view := newView(cmd.ErrOrStderr(), true, time.Second)
 			o.Live, o.LiveDone = view.Show, view.Done
 		}
 		failed = chosen.Run(cmd.Context(), o)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sebbroker/seb/bench/compare"
 	"github.com/sebbroker/seb/bench/report"
+
 	"github.com/sebbroker/seb/bench/result"
 )
 
@@ -26,13 +26,13 @@ fewer the ranges must not touch, and of single runs not the intervals in which t
 
 A condition such as "p99 > 10%" (the second median is that much above the first, and the difference is significant), "p99 > 5ms"
 or "lost > 0" (the second median is above that) makes the exit code 3 if it holds for any target. The figures are
-` + strings.Join(compare.Figures(), ", ") + `.`,
+` + strings.Join(report.Figures(), ", ") + `.`,
 		Example: `  seb-bench compare main.json branch.json --fail-if "p99 > 10%" --fail-if "lost > 0"`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			var conditions []compare.Condition
+			var conditions []report.Condition
 			for _, text := range texts {
-				c, err := compare.ParseCondition(text)
+				c, err := report.ParseCondition(text)
 				if err != nil {
 					return fmt.Errorf("--fail-if: %w", err)
 				}
@@ -50,7 +50,7 @@ var (
 	errNoCommon   = errors.New("no target did the same work in both")
 )
 
-func compareFiles(w io.Writer, before, after string, conditions []compare.Condition) error {
+func compareFiles(w io.Writer, before, after string, conditions []report.Condition) error {
 	files, _, err := readWorks([]string{before})
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func compareFiles(w io.Writer, before, after string, conditions []compare.Condit
 	if err != nil {
 		return err
 	}
-	changes, unpaired, err := compare.Compare(files[0], others[0])
+	changes, unpaired, err := report.Compare(files[0], others[0])
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func compareFiles(w io.Writer, before, after string, conditions []compare.Condit
 }
 
 // judge is an error if a condition holds; it says for which targets.
-func judge(w io.Writer, changes []compare.Change, conditions []compare.Condition) error {
+func judge(w io.Writer, changes []report.Change, conditions []report.Condition) error {
 	var held []string
 	for i := range conditions {
 		c := &conditions[i]
@@ -107,7 +107,7 @@ func judge(w io.Writer, changes []compare.Change, conditions []compare.Condition
 }
 
 // printChanges writes a table for each target and work.
-func printChanges(w io.Writer, changes []compare.Change) {
+func printChanges(w io.Writer, changes []report.Change) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	apart := 0
 	for i := range changes {
@@ -135,12 +135,12 @@ func printChanges(w io.Writer, changes []compare.Change) {
 	fmt.Fprintf(w, "\n%d of %d differences are significant.\n\n", apart, len(changes))
 }
 
-func fromTo(x *compare.Change) string {
+func fromTo(x *report.Change) string {
 	return valueOf(x, x.Before) + " before, " + valueOf(x, x.After) + " after"
 }
 
 // valueOf is a figure as people read it, with its range.
-func valueOf(x *compare.Change, s report.Spread) string {
+func valueOf(x *report.Change, s report.Spread) string {
 	if x.Nanos {
 		return cell(s, true)
 	}
@@ -150,7 +150,7 @@ func valueOf(x *compare.Change, s report.Spread) string {
 	return fmt.Sprintf("%.6g (%.6g..%.6g)", s.Middle, s.Least, s.Most)
 }
 
-func change(x *compare.Change) string {
+func change(x *report.Change) string {
 	r := x.Ratio()
 	if math.IsNaN(r) {
 		if x.After.Middle == 0 {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/result"
 )
@@ -16,7 +15,7 @@ import (
 type hdrLog struct {
 	base string // path of the files without their ends
 	file *os.File
-	log  *latency.Log
+	log  *result.HistogramLog
 }
 
 func newHDRLog(folder, name string) (*hdrLog, error) {
@@ -34,7 +33,7 @@ func newHDRLog(folder, name string) (*hdrLog, error) {
 // second adds a second to the .hlog.
 func (l *hdrLog) second(from, to time.Time, h load.Hists) error {
 	if l.log == nil {
-		log, err := latency.NewLog(l.file, from)
+		log, err := result.NewHistogramLog(l.file, from)
 		if err != nil {
 			return fmt.Errorf("write %s: %w", l.file.Name(), err)
 		}

@@ -14,9 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/sebbroker/seb/bench/clock"
-	"github.com/sebbroker/seb/bench/live"
 	"github.com/sebbroker/seb/bench/load"
+
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/workload"
 )
@@ -36,8 +35,8 @@ type session struct {
 	together together // with agents
 
 	file  workload.File
-	clock clock.Clock
-	view  *live.View
+	clock load.Clock
+	view  *view
 	print io.Writer // for people
 	done  result.File
 }
@@ -146,11 +145,11 @@ func (s *session) open(cmd *cobra.Command, args []string) error {
 	if err := s.together.open(cmd); err != nil {
 		return err
 	}
-	s.clock = clock.NewMonotonic(s.spin)
+	s.clock = load.NewMonotonicClock(s.spin)
 	s.print = cmd.OutOrStdout()
 	s.done.Tool = result.ThisTool(version)
 	if !s.quiet {
-		s.view = live.New(cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr()), 5*time.Second)
+		s.view = newView(cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr()), 5*time.Second)
 	}
 	if s.out == "" {
 		s.out = fmt.Sprintf("%s-%s.json", fileName(s.file.Name), time.Now().Format("20060102-150405"))

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/bench/schedule"
 	"github.com/sebbroker/seb/bench/search"
 	"github.com/sebbroker/seb/bench/workload"
 )
@@ -31,7 +30,7 @@ and size.`,
 			}
 			var sw search.Sweep
 			for _, text := range rates {
-				rate, err := schedule.ParseRate(strings.TrimSpace(text))
+				rate, err := workload.ParseRate(strings.TrimSpace(text))
 				if err != nil {
 					return fmt.Errorf("--rates: %w", err)
 				}
@@ -80,10 +79,10 @@ sent, and the generator was not the one that was late. Every step is in the file
 			if o.Objective, err = search.ParseObjective(slo); err != nil {
 				return fmt.Errorf("--slo: %w", err)
 			}
-			if o.From, err = schedule.ParseRate(from); err != nil {
+			if o.From, err = workload.ParseRate(from); err != nil {
 				return fmt.Errorf("--from: %w", err)
 			}
-			if o.To, err = schedule.ParseRate(to); err != nil {
+			if o.To, err = workload.ParseRate(to); err != nil {
 				return fmt.Errorf("--to: %w", err)
 			}
 			if err := o.Validate(); err != nil {
@@ -110,7 +109,7 @@ func (s *session) max(ctx context.Context, o search.Options, long time.Duration)
 	}
 	found := make([]string, len(s.file.Targets))
 	for i, t := range s.file.Targets {
-		o.Measure = func(ctx context.Context, rate schedule.Rate, confirm bool) (*result.Run, error) {
+		o.Measure = func(ctx context.Context, rate workload.Rate, confirm bool) (*result.Run, error) {
 			w := s.file.Workload
 			w.Rate = rate
 			if confirm {
@@ -118,7 +117,7 @@ func (s *session) max(ctx context.Context, o search.Options, long time.Duration)
 			}
 			return s.measure(ctx, w, t)
 		}
-		o.Tried = func(rate schedule.Rate, why string) {
+		o.Tried = func(rate workload.Rate, why string) {
 			if why == "" {
 				why = "holds"
 			}

@@ -15,8 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/sebbroker/seb/bench/drivers/linked"
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
 )
 
@@ -42,7 +40,7 @@ const (
 var durabilities = []string{"", string(sut.Memory), string(sut.PageCache), string(sut.FsyncInterval), string(sut.Fsync), string(sut.ObjectStore)}
 
 func open(_ context.Context, c sut.Config) (sut.System, error) {
-	r := setting.Read(&c)
+	r := sut.ReadOptions(&c)
 	s := &system{
 		c: c, linger: r.Duration("linger", 0), idempotent: r.Bool("idempotent", true), flush: r.Int("flush-messages", 0, 1, 1<<30),
 		batch: r.Int("batch-bytes", batchDefault, 1<<10, batchMax), fetchWait: r.Duration("fetch-wait", 5*time.Second),
@@ -104,7 +102,7 @@ func (s *system) Setup(ctx context.Context) (sut.Info, error) {
 	}
 	s.describe(ctx, admin, settings)
 	info := sut.Info{
-		System: "kafka", Client: linked.Module("github.com/twmb/franz-go"), Settings: settings, PID: s.c.PID, Durability: s.durable(settings),
+		System: "kafka", Client: sut.LinkedVersion("github.com/twmb/franz-go"), Settings: settings, PID: s.c.PID, Durability: s.durable(settings),
 		Ack: "all replicas in sync have the message, in their page cache unless it is flushed first",
 	}
 	if list, err := admin.ListBrokers(ctx); err == nil {

@@ -10,9 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/sebbroker/seb/bench/drivers/linked"
-	"github.com/sebbroker/seb/bench/drivers/outbox"
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
 )
 
@@ -81,13 +78,13 @@ func (s *base) setup(info *sut.Info) error {
 	if limit := s.main.MaxPayload(); int64(s.c.PayloadBytes) > limit {
 		return fmt.Errorf("payloads of %d bytes: the server's max_payload is %d", s.c.PayloadBytes, limit)
 	}
-	info.Version, info.Client, info.PID = s.main.ConnectedServerVersion(), linked.Module("github.com/nats-io/nats.go"), s.c.PID
+	info.Version, info.Client, info.PID = s.main.ConnectedServerVersion(), sut.LinkedVersion("github.com/nats-io/nats.go"), s.c.PID
 	info.Settings["max_payload"] = fmt.Sprint(s.main.MaxPayload())
 	return nil
 }
 
 func openCore(_ context.Context, c sut.Config) (sut.System, error) {
-	r := setting.Read(&c)
+	r := sut.ReadOptions(&c)
 	s := &core{base: base{c: c}, ack: r.OneOf("ack", "none", "pong")}
 	return s, r.Done()
 }
@@ -118,7 +115,7 @@ func (s *core) Publisher(ctx context.Context) (sut.Publisher, error) {
 	}
 	p := &corePublisher{c: c, subject: s.c.Name}
 	if s.ack == "pong" {
-		p.asked = outbox.New(pendingBytes)
+		p.asked = sut.NewOutbox(pendingBytes)
 		ctx := context.WithoutCancel(ctx)
 		p.loop.Go(func() { p.ask(ctx) })
 	}
@@ -129,7 +126,7 @@ func (s *core) Publisher(ctx context.Context) (sut.Publisher, error) {
 type corePublisher struct {
 	c       *nats.Conn
 	subject string
-	asked   *outbox.Box // what waits for a PONG; nil: nothing does
+	asked   *sut.Outbox // what waits for a PONG; nil: nothing does
 	loop    sync.WaitGroup
 }
 
@@ -140,7 +137,7 @@ func (p *corePublisher) Publish(ctx context.Context, _, payload []byte, done fun
 		done(err)
 		return
 	}
-	p.asked.Put(ctx, outbox.Message{Payload: payload, Done: done})
+	p.asked.Put(ctx, sut.Queued{Payload: payload, Done: done})
 }
 
 // ask sends one PING for all that was published before it.
@@ -151,7 +148,7 @@ func (p *corePublisher) ask(ctx context.Context) {
 			return
 		}
 		within, cancel := context.WithTimeout(ctx, flushWait)
-		outbox.DoneAll(list, p.c.FlushWithContext(within))
+		sut.DoneAll(list, p.c.FlushWithContext(within))
 		cancel()
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
 )
 
@@ -32,7 +31,7 @@ const (
 )
 
 func openStream(_ context.Context, c sut.Config) (sut.System, error) {
-	r := setting.Read(&c)
+	r := sut.ReadOptions(&c)
 	s := &stream{
 		base: base{c: c}, storage: r.OneOf("storage", "file", "memory"), keep: r.Int("keep-bytes", keepDefault, 1<<20, math.MaxInt),
 		monitor:    r.Text("monitor", ""),

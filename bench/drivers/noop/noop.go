@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
 )
 
@@ -24,7 +23,7 @@ const queueDefault, queueMax = 1024, 1 << 20
 var errClosed = errors.New("closed")
 
 func open(_ context.Context, c sut.Config) (sut.System, error) {
-	r := setting.Read(&c)
+	r := sut.ReadOptions(&c)
 	s := &system{queue: r.Int("queue", queueDefault, 1, queueMax), end: make(chan struct{})}
 	s.shared = s.newQueue()
 	return s, r.Done()

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
 )
 
@@ -23,7 +22,7 @@ func init() {
 }
 
 func openRelay(_ context.Context, c sut.Config) (sut.System, error) {
-	r := setting.Read(&c)
+	r := sut.ReadOptions(&c)
 	return &relay{most: c.PayloadBytes, open: map[net.Conn]bool{}}, r.Done()
 }
 

@@ -12,8 +12,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/sebbroker/seb/bench/drivers/linked"
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
 )
 
@@ -65,7 +63,7 @@ func openClassic(_ context.Context, c sut.Config) (sut.System, error) { return o
 func openQuorum(_ context.Context, c sut.Config) (sut.System, error) { return open(c, &quorum) }
 
 func open(c sut.Config, v *variant) (sut.System, error) {
-	r := setting.Read(&c)
+	r := sut.ReadOptions(&c)
 	s := &system{
 		c: c, v: v, manual: r.OneOf("consume", v.consume...) == "manual",
 		prefetch: r.Int("prefetch", prefetchDefault, 1, prefetchMax),
@@ -141,7 +139,7 @@ func (s *system) Setup(context.Context) (sut.Info, error) {
 		version += ", " + platform
 	}
 	return sut.Info{
-		System: s.v.system, Version: version, Client: linked.Module("github.com/rabbitmq/amqp091-go"), Durability: s.v.durability, Ack: s.v.ack,
+		System: s.v.system, Version: version, Client: sut.LinkedVersion("github.com/rabbitmq/amqp091-go"), Durability: s.v.durability, Ack: s.v.ack,
 		Settings: settings, PID: s.c.PID,
 	}, ch.Close()
 }

@@ -7,13 +7,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sebbroker/seb/bench/drivers/outbox"
+	"github.com/sebbroker/seb/bench/sut"
 )
 
 // publisher sends what it has as one pipeline, and what has come meanwhile as the next.
 type publisher struct {
 	c      *redis.Client
-	box    *outbox.Box
+	box    *sut.Outbox
 	cancel context.CancelCauseFunc
 	loop   sync.WaitGroup
 }
@@ -25,7 +25,7 @@ func (s *base) newPublisher(ctx context.Context, add func(ctx context.Context, p
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	p := &publisher{c: c, box: outbox.New(queueBytes), cancel: cancel}
+	p := &publisher{c: c, box: sut.NewOutbox(queueBytes), cancel: cancel}
 	p.loop.Go(func() {
 		for {
 			list, err := p.box.Take(s.pipeline, pipelineBytes)
@@ -39,9 +39,9 @@ func (s *base) newPublisher(ctx context.Context, add func(ctx context.Context, p
 }
 
 // send sends messages in one round trip and tells each what became of it.
-func send(ctx context.Context, c *redis.Client, list []outbox.Message, add func(context.Context, redis.Pipeliner, []byte)) {
+func send(ctx context.Context, c *redis.Client, list []sut.Queued, add func(context.Context, redis.Pipeliner, []byte)) {
 	if err := context.Cause(ctx); err != nil {
-		outbox.DoneAll(list, err)
+		sut.DoneAll(list, err)
 		return
 	}
 	pipe := c.Pipeline()
@@ -60,7 +60,7 @@ func send(ctx context.Context, c *redis.Client, list []outbox.Message, add func(
 
 // Publish implements sut.Publisher.
 func (p *publisher) Publish(ctx context.Context, key, payload []byte, done func(error)) {
-	p.box.Put(ctx, outbox.Message{Key: key, Payload: payload, Done: done})
+	p.box.Put(ctx, sut.Queued{Key: key, Payload: payload, Done: done})
 }
 
 // Close implements sut.Publisher.
@@ -72,7 +72,7 @@ func (p *publisher) Close(ctx context.Context) error {
 		p.box.Fail(context.Cause(ctx))
 	})
 	p.loop.Wait()
-	defer p.cancel(outbox.ErrClosed)
+	defer p.cancel(sut.ErrClosed)
 	if !stop() {
 		return context.Cause(ctx)
 	}

@@ -7,14 +7,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
 )
 
 var errNoSharing = errors.New("subscribers of Redis's channels can not share messages; streams can (redis-streams)")
 
 func openPubSub(_ context.Context, c sut.Config) (sut.System, error) {
-	r := setting.Read(&c)
+	r := sut.ReadOptions(&c)
 	s := &pubSub{base: newBase(r, c)}
 	if err := r.Done(); err != nil {
 		return nil, err

@@ -10,8 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/sebbroker/seb/bench/drivers/linked"
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
 )
 
@@ -54,7 +52,7 @@ type base struct {
 	open []*redis.Client
 }
 
-func newBase(r *setting.Reader, c sut.Config) base {
+func newBase(r *sut.Options, c sut.Config) base {
 	if c.Address == "" {
 		c.Address = addressDefault
 	}
@@ -90,7 +88,7 @@ func (s *base) closeAll() {
 
 // describe reads the settings that matter, the version and the process.
 func (s *base) describe(ctx context.Context, info *sut.Info) error {
-	info.Client, info.PID = linked.Module("github.com/redis/go-redis/v9"), s.c.PID
+	info.Client, info.PID = sut.LinkedVersion("github.com/redis/go-redis/v9"), s.c.PID
 	text, err := s.main.Info(ctx, "server").Result()
 	if err != nil {
 		return fmt.Errorf("ask the server: %w", err)

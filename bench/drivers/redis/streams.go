@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
 )
 
@@ -17,7 +16,7 @@ import (
 const payload = "p"
 
 func openStreams(_ context.Context, c sut.Config) (sut.System, error) {
-	r := setting.Read(&c)
+	r := sut.ReadOptions(&c)
 	s := &streams{base: newBase(r, c), keep: r.Int("keep-bytes", keepDefault, 1<<20, math.MaxInt)}
 	if err := r.Done(); err != nil {
 		return nil, err

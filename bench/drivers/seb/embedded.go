@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb"
-	"github.com/sebbroker/seb/bench/drivers/linked"
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
+
 	"github.com/sebbroker/seb/record"
 )
 
 func openEmbedded(ctx context.Context, c sut.Config) (sut.System, error) {
-	r := setting.Read(&c)
+	r := sut.ReadOptions(&c)
 	s := &embedded{c: c, lanes: common(r)}
 	o := seb.Options{
 		Bucket: c.Address, BatchWait: r.Duration("batch-wait", 0), DataDir: r.Text("data-dir", ""),
@@ -57,7 +56,7 @@ func (s *embedded) Setup(ctx context.Context) (sut.Info, error) {
 	if s.options.BatchWait != 0 {
 		settings["batch wait"] = s.options.BatchWait.String()
 	}
-	module := linked.Module(module)
+	module := sut.LinkedVersion(module)
 	return sut.Info{
 		System: "seb embedded", Version: module, Client: module, Durability: durabilityOf(s.options.Bucket), Settings: settings,
 		Ack: "the object with the message is in the bucket",

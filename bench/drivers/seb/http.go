@@ -13,9 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/bench/drivers/linked"
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
+
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
 )
@@ -49,7 +48,7 @@ const (
 )
 
 // common reads the options that both drivers have.
-func common(r *setting.Reader) laneOptions {
+func common(r *sut.Options) laneOptions {
 	return laneOptions{
 		inflight: r.Int("inflight", inflightOrdered, 1, inflightMax), pace: r.Duration("pace", paceDefault),
 		batchMax: r.Int("batch-bytes", batchDefault, 1, batchMax), queueMax: queueBytes,
@@ -73,7 +72,7 @@ func topicSettings(payloadBytes int) map[string]string {
 }
 
 func openHTTP(_ context.Context, c sut.Config) (sut.System, error) {
-	r := setting.Read(&c)
+	r := sut.ReadOptions(&c)
 	s := &httpSystem{c: c, lanes: common(r), follow: r.OneOf("follow", "poll", "sse"), bucket: r.Text("bucket", ""), readFrom: r.Text("read-from", "")}
 	keyFile, dataDir := r.Text("key-file", ""), r.Text("data-dir", dataDirDefault)
 	if err := r.Done(); err != nil {
@@ -159,7 +158,7 @@ func (s *httpSystem) Setup(ctx context.Context) (sut.Info, error) {
 	}
 	if !s.c.Makes() { // the host says the rest
 		_, err := s.main.Topic(ctx, s.c.Name)
-		return sut.Info{System: "seb", Client: linked.Module(module), Settings: settings}, err
+		return sut.Info{System: "seb", Client: sut.LinkedVersion(module), Settings: settings}, err
 	}
 	bucket, err := bucketOf(s.bucket, s.c.PID, settings)
 	if err != nil {
@@ -175,7 +174,7 @@ func (s *httpSystem) Setup(ctx context.Context) (sut.Info, error) {
 		settings["topic "+name] = value
 	}
 	return sut.Info{
-		System: "seb", Version: version(s.c.PID), Client: linked.Module(module), Durability: durabilityOf(bucket), Settings: settings, PID: s.c.PID,
+		System: "seb", Version: version(s.c.PID), Client: sut.LinkedVersion(module), Durability: durabilityOf(bucket), Settings: settings, PID: s.c.PID,
 		Ack: "the object with the message is in the bucket",
 	}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/bench/drivers/outbox"
+	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -42,7 +42,7 @@ func (o *laneOptions) ordered() bool { return o.inflight <= inflightOrdered }
 type lane struct {
 	o         laneOptions
 	partition int32
-	box       *outbox.Box
+	box       *sut.Outbox
 	cancel    context.CancelCauseFunc // ends the requests
 	loop      sync.WaitGroup
 	flights   sync.WaitGroup
@@ -60,14 +60,14 @@ type lane struct {
 // flight is a request.
 type flight struct {
 	number  int
-	list    []outbox.Message
+	list    []sut.Queued
 	batches []byte
 }
 
 // newLane starts a lane, which ctx does not end. The caller calls close.
 func newLane(ctx context.Context, partition int32, o laneOptions) *lane {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	l := &lane{o: o, partition: partition, box: outbox.New(o.queueMax), cancel: cancel}
+	l := &lane{o: o, partition: partition, box: sut.NewOutbox(o.queueMax), cancel: cancel}
 	l.change.L = &l.mu
 	l.anew()
 	l.loop.Go(func() { l.run(ctx) })
@@ -91,14 +91,14 @@ func (l *lane) run(ctx context.Context) {
 		}
 		l.mu.Lock()
 		l.wait() // something may have landed meanwhile
-		list = append(list, l.box.TakeNow(l.o.batchMax-outbox.Bytes(list))...)
+		list = append(list, l.box.TakeNow(l.o.batchMax-sut.QueuedBytes(list))...)
 		f, err := l.encodeLocked(list)
 		if err == nil {
 			l.flying++
 		}
 		l.mu.Unlock()
 		if err != nil {
-			outbox.DoneAll(list, err)
+			sut.DoneAll(list, err)
 			continue
 		}
 		l.flights.Go(func() { l.land(ctx, f, l.o.produceTo(ctx, l.partition, f.batches)) })
@@ -113,7 +113,7 @@ func (l *lane) wait() {
 }
 
 // take takes what goes with the next request, which the one before has left so long ago as the pace wants.
-func (l *lane) take(ctx context.Context, last time.Time) ([]outbox.Message, error) {
+func (l *lane) take(ctx context.Context, last time.Time) ([]sut.Queued, error) {
 	list, err := l.box.Take(math.MaxInt, l.o.batchMax)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (l *lane) take(ctx context.Context, last time.Time) ([]outbox.Message, erro
 }
 
 // encodeLocked makes the request of messages.
-func (l *lane) encodeLocked(list []outbox.Message) (*flight, error) {
+func (l *lane) encodeLocked(list []sut.Queued) (*flight, error) {
 	now := time.Now().UnixMilli()
 	records := make([]record.Record, len(list))
 	for i := range list {
@@ -138,7 +138,7 @@ func (l *lane) encodeLocked(list []outbox.Message) (*flight, error) {
 	if l.o.ordered() {
 		o.Producer = &l.producer
 	}
-	buf := make([]byte, 0, outbox.Bytes(list)+len(list)*recordOverhead+record.BatchHeadSize)
+	buf := make([]byte, 0, sut.QueuedBytes(list)+len(list)*recordOverhead+record.BatchHeadSize)
 	batches, _, err := record.Append(buf, records, o)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ const recordOverhead = 32
 func (l *lane) land(ctx context.Context, f *flight, err error) {
 	held := err != nil && l.o.ordered() && l.o.isGap(err)
 	if !held {
-		outbox.DoneAll(f.list, err)
+		sut.DoneAll(f.list, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +193,7 @@ func (l *lane) again(ctx context.Context) {
 			err = l.o.produceTo(ctx, l.partition, batches)
 		}
 		for _, f := range rest[:n] {
-			outbox.DoneAll(f.list, err)
+			sut.DoneAll(f.list, err)
 		}
 		l.mu.Lock()
 		l.broken = l.broken || err != nil
@@ -211,5 +211,5 @@ func (l *lane) close(ctx context.Context) {
 	})
 	l.loop.Wait()
 	stop()
-	l.cancel(outbox.ErrClosed)
+	l.cancel(sut.ErrClosed)
 }

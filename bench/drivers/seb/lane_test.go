@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb"
-	"github.com/sebbroker/seb/bench/drivers/outbox"
+	"github.com/sebbroker/seb/bench/sut"
 )
 
 // TestRequestsThatOvertakeComeInOrder has a broker in this process, where five goroutines race to it.
@@ -45,7 +45,7 @@ func TestRequestsThatOvertakeComeInOrder(t *testing.T) {
 	for range runs {
 		l := newLane(t.Context(), 0, o)
 		for i := range messages {
-			l.box.Put(t.Context(), outbox.Message{Payload: []byte{byte(i)}, Done: func(err error) {
+			l.box.Put(t.Context(), sut.Queued{Payload: []byte{byte(i)}, Done: func(err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				faults = append(faults, err)

@@ -5,7 +5,7 @@ import (
 	"hash/fnv"
 	"sync"
 
-	"github.com/sebbroker/seb/bench/drivers/outbox"
+	"github.com/sebbroker/seb/bench/sut"
 )
 
 // publisher spreads the messages of a publisher over lanes: without a key all go to one partition, which the next publisher
@@ -32,7 +32,7 @@ func (p *publisher) Publish(ctx context.Context, key, payload []byte, done func(
 	if p.lanes[partition] == nil {
 		p.lanes[partition] = newLane(ctx, int32(partition), p.o)
 	}
-	p.lanes[partition].box.Put(ctx, outbox.Message{Key: key, Payload: payload, Done: done})
+	p.lanes[partition].box.Put(ctx, sut.Queued{Key: key, Payload: payload, Done: done})
 }
 
 // Close implements sut.Publisher.

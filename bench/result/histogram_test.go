@@ -1,4 +1,4 @@
-package latency_test
+package result_test
 
 import (
 	"bytes"
@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
+	"github.com/sebbroker/seb/bench/result"
 )
 
 func TestHistogram(t *testing.T) {
 	t.Run("parts merged equal one of all samples", func(t *testing.T) {
-		whole, merged := latency.New(), latency.New()
+		whole, merged := result.NewHistogram(), result.NewHistogram()
 		rng := rand.New(rand.NewPCG(1, 2))
 		for range 7 {
-			part := latency.New()
+			part := result.NewHistogram()
 			for range 10_000 {
 				ns := int64(math.Exp(rng.Float64()*28) - 10) // from below zero to above the top
 				part.Record(ns)
@@ -34,20 +34,20 @@ func TestHistogram(t *testing.T) {
 		}
 	})
 	t.Run("what is too long is counted at the top", func(t *testing.T) {
-		h := latency.New()
+		h := result.NewHistogram()
 		for range 20 {
 			h.Record(int64(time.Millisecond))
 			h.Record(int64(time.Hour))
 		}
-		if h.Overflow() != 20 || h.Count() != 40 || h.Max() != latency.Highest {
+		if h.Overflow() != 20 || h.Count() != 40 || h.Max() != result.Highest {
 			t.Errorf("%d overflows among %d, max %v", h.Overflow(), h.Count(), h.Max())
 		}
-		if d, _ := h.Percentile(90); d != latency.Highest {
+		if d, _ := h.Percentile(90); d != result.Highest {
 			t.Errorf("p90 is %v", d)
 		}
 	})
 	t.Run("what is negative is counted, as zero", func(t *testing.T) {
-		h := latency.New()
+		h := result.NewHistogram()
 		h.Record(-5)
 		h.Record(int64(time.Second))
 		if h.Negative() != 1 || h.Count() != 2 || h.Min() != 0 {
@@ -56,7 +56,7 @@ func TestHistogram(t *testing.T) {
 	})
 	t.Run("three digits are exact", func(t *testing.T) {
 		for _, d := range []time.Duration{time.Microsecond, 999 * time.Microsecond, 17 * time.Millisecond, time.Second, 119 * time.Second} {
-			h := latency.New()
+			h := result.NewHistogram()
 			h.Record(int64(d))
 			if off := (h.Max() - d).Abs(); off > max(d/1000, 512) {
 				t.Errorf("%v becomes %v", d, h.Max())
@@ -64,11 +64,11 @@ func TestHistogram(t *testing.T) {
 		}
 	})
 	t.Run("emptied it equals a new one", func(t *testing.T) {
-		h := latency.New()
+		h := result.NewHistogram()
 		h.Record(-1)
 		h.Record(int64(time.Hour))
 		h.Reset()
-		if !h.Equal(latency.New()) || h.Max() != 0 || h.Min() != 0 {
+		if !h.Equal(result.NewHistogram()) || h.Max() != 0 || h.Min() != 0 {
 			t.Error("something stays")
 		}
 	})
@@ -76,7 +76,7 @@ func TestHistogram(t *testing.T) {
 
 func TestPacked(t *testing.T) {
 	for _, samples := range []int64{0, 1, 1000} {
-		h := latency.New()
+		h := result.NewHistogram()
 		for i := range samples {
 			h.Record(i*i*i*1000 - 10)
 		}
@@ -92,11 +92,11 @@ func TestShown(t *testing.T) {
 		p    float64
 		need int64
 	}{{50, 20}, {99, 1000}, {99.9, 10_000}, {99.99, 100_000}, {99.9999, 10_000_000}} {
-		if latency.Shown(c.p, c.need-1) || !latency.Shown(c.p, c.need) {
+		if result.Shown(c.p, c.need-1) || !result.Shown(c.p, c.need) {
 			t.Errorf("p%v needs %d samples", c.p, c.need)
 		}
 	}
-	h := latency.New()
+	h := result.NewHistogram()
 	for i := range int64(9999) {
 		h.Record(i * 1000)
 	}
@@ -114,7 +114,7 @@ func TestShown(t *testing.T) {
 
 func TestInterval(t *testing.T) {
 	// 10,000 samples of a uniform distribution over a second: the median's rank lies within 98 of 5,000.
-	h := latency.New()
+	h := result.NewHistogram()
 	for i := range int64(10_000) {
 		h.Record(i * 100_000)
 	}
@@ -125,13 +125,13 @@ func TestInterval(t *testing.T) {
 }
 
 func TestCurve(t *testing.T) {
-	h := latency.New()
+	h := result.NewHistogram()
 	for i := range int64(5000) {
 		h.Record(i * i * 1000)
 	}
 	h.Record(-1)
 	h.Record(int64(time.Hour))
-	for name, h := range map[string]*latency.Histogram{"full": h, "empty": latency.New()} {
+	for name, h := range map[string]*result.Histogram{"full": h, "empty": result.NewHistogram()} {
 		t.Run("a "+name+" one survives a file", func(t *testing.T) {
 			c, err := h.Curve()
 			if err != nil {
@@ -141,7 +141,7 @@ func TestCurve(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var back latency.Curve
+			var back result.Curve
 			if err := json.Unmarshal(text, &back); err != nil {
 				t.Fatal(err)
 			}
@@ -163,9 +163,9 @@ func TestCurve(t *testing.T) {
 		count, hdr := c, c
 		count.Count++
 		hdr.HDR = "HISTFAAAAB" + strings.Repeat("A", 20)
-		for _, c := range []latency.Curve{count, hdr, {}} {
+		for _, c := range []result.Curve{count, hdr, {}} {
 			text, _ := json.Marshal(c)
-			var back latency.Curve
+			var back result.Curve
 			if err := json.Unmarshal(text, &back); err == nil {
 				t.Errorf("%.80s... is taken", text)
 			}
@@ -174,7 +174,7 @@ func TestCurve(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	h := latency.New()
+	h := result.NewHistogram()
 	for i := range int64(1000) {
 		h.Record(i * int64(time.Millisecond))
 	}
@@ -186,7 +186,7 @@ func TestText(t *testing.T) {
 		t.Errorf("percentiles:\n%s", percentiles.String())
 	}
 	start := time.UnixMilli(1_700_000_000_000)
-	l, err := latency.NewLog(&log, start)
+	l, err := result.NewHistogramLog(&log, start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestText(t *testing.T) {
 }
 
 func BenchmarkRecord(b *testing.B) {
-	h := latency.New()
+	h := result.NewHistogram()
 	b.ReportAllocs()
 	for b.Loop() {
 		h.Record(1_234_567)
@@ -214,7 +214,7 @@ func BenchmarkRecord(b *testing.B) {
 }
 
 func BenchmarkMerge(b *testing.B) {
-	from, into := latency.New(), latency.New()
+	from, into := result.NewHistogram(), result.NewHistogram()
 	for i := range int64(1000) {
 		from.Record(i * 100_000) // up to 100 ms
 	}
@@ -224,7 +224,7 @@ func BenchmarkMerge(b *testing.B) {
 }
 
 func BenchmarkPack(b *testing.B) {
-	h := latency.New()
+	h := result.NewHistogram()
 	for i := range int64(1000) {
 		h.Record(i * 100_000) // up to 100 ms
 	}
@@ -234,7 +234,7 @@ func BenchmarkPack(b *testing.B) {
 }
 
 func BenchmarkCurve(b *testing.B) {
-	h := latency.New()
+	h := result.NewHistogram()
 	for i := range int64(1000) {
 		h.Record(i * 100_000) // up to 100 ms
 	}
@@ -246,7 +246,7 @@ func BenchmarkCurve(b *testing.B) {
 }
 
 func BenchmarkReset(b *testing.B) {
-	h := latency.New()
+	h := result.NewHistogram()
 	for b.Loop() {
 		h.Record(1)
 		h.Reset()

@@ -1,4 +1,4 @@
-package message_test
+package workload_test
 
 import (
 	"bytes"
@@ -7,23 +7,23 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sebbroker/seb/bench/message"
+	"github.com/sebbroker/seb/bench/workload"
 )
 
-func encode(size int, h message.Header) []byte {
-	b := message.NewBuffer(size, 0.5, h.Sequence)
+func encode(size int, h workload.MessageHeader) []byte {
+	b := workload.NewMessageBuffer(size, 0.5, h.Sequence)
 	b.Prepare(size)
 	return b.Encode(h)
 }
 
 func TestDecode(t *testing.T) {
-	want := message.Header{Run: 1 << 63, Producer: 7, Sequence: 1 << 40, Intended: 123, Sent: -4}
+	want := workload.MessageHeader{Run: 1 << 63, Producer: 7, Sequence: 1 << 40, Intended: 123, Sent: -4}
 	t.Run("gives back what was encoded, at every length", func(t *testing.T) {
-		b := message.NewBuffer(1000, 0, 1)
-		for _, size := range []int{message.HeaderBytes, 1000, 49, 1000} {
+		b := workload.NewMessageBuffer(1000, 0, 1)
+		for _, size := range []int{workload.MessageHeaderBytes, 1000, 49, 1000} {
 			b.Prepare(size)
 			p := b.Encode(want)
-			got, err := message.Decode(p)
+			got, err := workload.DecodeMessage(p)
 			if err != nil || got != want || len(p) != size {
 				t.Errorf("%d bytes: %+v in %d, error %v", size, got, len(p), err)
 			}
@@ -33,7 +33,7 @@ func TestDecode(t *testing.T) {
 		p := encode(300, want)
 		for i := range p {
 			p[i] ^= 0x10
-			if _, err := message.Decode(p); err == nil {
+			if _, err := workload.DecodeMessage(p); err == nil {
 				t.Errorf("byte %d changed and nobody noticed", i)
 			}
 			p[i] ^= 0x10
@@ -41,11 +41,11 @@ func TestDecode(t *testing.T) {
 	})
 	t.Run("says what is wrong", func(t *testing.T) {
 		p := encode(300, want)
-		swapped := append(encode(300, message.Header{Sequence: 1})[:message.HeaderBytes:message.HeaderBytes], p[message.HeaderBytes:]...)
+		swapped := append(encode(300, workload.MessageHeader{Sequence: 1})[:workload.MessageHeaderBytes:workload.MessageHeaderBytes], p[workload.MessageHeaderBytes:]...)
 		for err, p := range map[error][]byte{
-			message.ErrShort: p[:47], message.ErrForeign: make([]byte, 100), message.ErrLength: p[:299], message.ErrChecksum: swapped,
+			workload.ErrShort: p[:47], workload.ErrForeign: make([]byte, 100), workload.ErrLength: p[:299], workload.ErrChecksum: swapped,
 		} {
-			if _, got := message.Decode(p); !errors.Is(got, err) {
+			if _, got := workload.DecodeMessage(p); !errors.Is(got, err) {
 				t.Errorf("error %v, want %v", got, err)
 			}
 		}
@@ -53,16 +53,16 @@ func TestDecode(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(encode(100, message.Header{Run: 1}))
+	f.Add(encode(100, workload.MessageHeader{Run: 1}))
 	f.Add([]byte("SEBm"))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		h, err := message.Decode(p)
+		h, err := workload.DecodeMessage(p)
 		if err != nil {
 			return
 		}
-		b := message.NewBuffer(len(p), 0, 0)
+		b := workload.NewMessageBuffer(len(p), 0, 0)
 		b.Prepare(len(p))
-		if again, err := message.Decode(b.Encode(h)); err != nil || again != h {
+		if again, err := workload.DecodeMessage(b.Encode(h)); err != nil || again != h {
 			t.Errorf("%+v became %+v, error %v", h, again, err)
 		}
 	})
@@ -86,26 +86,26 @@ func TestCompressible(t *testing.T) {
 }
 
 func encodeFiller(compressible float64) []byte {
-	b := message.NewBuffer(100_000, compressible, 3)
+	b := workload.NewMessageBuffer(100_000, compressible, 3)
 	b.Prepare(100_000)
-	return b.Encode(message.Header{})[message.HeaderBytes:]
+	return b.Encode(workload.MessageHeader{})[workload.MessageHeaderBytes:]
 }
 
 func TestTracker(t *testing.T) {
-	const ok, re, dup = message.InOrder, message.Reordered, message.Duplicate
+	const ok, re, dup = workload.InOrder, workload.Reordered, workload.Duplicate
 	for name, c := range map[string]struct {
 		seqs []uint64
-		want []message.Verdict
+		want []workload.Verdict
 	}{
-		"in order":          {[]uint64{0, 1, 2}, []message.Verdict{ok, ok, ok}},
-		"twice":             {[]uint64{0, 0, 1, 0}, []message.Verdict{ok, dup, ok, dup}},
-		"two change places": {[]uint64{1, 0, 2}, []message.Verdict{ok, re, ok}},
-		"a hole":            {[]uint64{0, 64, 200}, []message.Verdict{ok, ok, ok}},
-		"late, then twice":  {[]uint64{5, 3, 3}, []message.Verdict{ok, re, dup}},
+		"in order":          {[]uint64{0, 1, 2}, []workload.Verdict{ok, ok, ok}},
+		"twice":             {[]uint64{0, 0, 1, 0}, []workload.Verdict{ok, dup, ok, dup}},
+		"two change places": {[]uint64{1, 0, 2}, []workload.Verdict{ok, re, ok}},
+		"a hole":            {[]uint64{0, 64, 200}, []workload.Verdict{ok, ok, ok}},
+		"late, then twice":  {[]uint64{5, 3, 3}, []workload.Verdict{ok, re, dup}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var tracker message.Tracker
-			var got []message.Verdict
+			var tracker workload.Tracker
+			var got []workload.Verdict
 			for _, seq := range c.seqs {
 				got = append(got, tracker.Saw(seq))
 			}
@@ -116,8 +116,8 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-func TestSet(t *testing.T) {
-	var a, b message.Set
+func TestMessageSet(t *testing.T) {
+	var a, b workload.SequenceSet
 	for seq := range uint64(1000) {
 		a.Add(seq)
 		if seq%3 == 0 && seq < 700 {
@@ -133,16 +133,16 @@ func TestSet(t *testing.T) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	m := message.NewBuffer(1024, 0, 1)
+	m := workload.NewMessageBuffer(1024, 0, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Prepare(1024)
-		m.Encode(message.Header{Run: 1})
+		m.Encode(workload.MessageHeader{Run: 1})
 	}
 }
 
 func TestSetsTravel(t *testing.T) {
-	var odd, all message.Set
+	var odd, all workload.SequenceSet
 	for i := range uint64(100_000) {
 		all.Add(i)
 		if i%2 == 1 && i%7 != 0 {
@@ -150,8 +150,8 @@ func TestSetsTravel(t *testing.T) {
 		}
 	}
 	t.Run("what was packed is what was there", func(t *testing.T) {
-		for _, s := range []*message.Set{{}, &odd, &all} {
-			got, err := message.Unpack(s.Pack(), 100_000)
+		for _, s := range []*workload.SequenceSet{{}, &odd, &all} {
+			got, err := workload.UnpackSequenceSet(s.Pack(), 100_000)
 			if err != nil || got.Len() != s.Len() || got.Without(s) != 0 || s.Without(got) != 0 {
 				t.Errorf("%d of %d numbers, error %v", got.Len(), s.Len(), err)
 			}
@@ -161,7 +161,7 @@ func TestSetsTravel(t *testing.T) {
 		}
 	})
 	t.Run("sets are joined", func(t *testing.T) {
-		var s message.Set
+		var s workload.SequenceSet
 		s.Add(0)
 		s.Add(1)
 		if common := s.Join(&odd); common != 1 || s.Len() != odd.Len()+1 || !s.Has(0) || !s.Has(99_999) {
@@ -171,18 +171,18 @@ func TestSetsTravel(t *testing.T) {
 	t.Run("bytes that are none are refused, and those that grow too large", func(t *testing.T) {
 		packed := all.Pack()
 		for _, p := range [][]byte{nil, {1, 2, 3}, packed[:len(packed)/2]} {
-			if _, err := message.Unpack(p, 100_000); !errors.Is(err, message.ErrSet) {
+			if _, err := workload.UnpackSequenceSet(p, 100_000); !errors.Is(err, workload.ErrSequenceSet) {
 				t.Errorf("%d bytes: error %v", len(p), err)
 			}
 		}
-		if _, err := message.Unpack(packed, 50_000); !errors.Is(err, message.ErrSet) {
+		if _, err := workload.UnpackSequenceSet(packed, 50_000); !errors.Is(err, workload.ErrSequenceSet) {
 			t.Errorf("100,000 numbers below 50,000: error %v", err)
 		}
 	})
 }
 
 func FuzzUnpack(f *testing.F) {
-	var s message.Set
+	var s workload.SequenceSet
 	for i := range uint64(1000) {
 		if i%3 != 0 {
 			s.Add(i)
@@ -193,14 +193,14 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{3, 0})
 	f.Fuzz(func(t *testing.T, p []byte) {
 		const limit = 10_000
-		got, err := message.Unpack(p, limit)
+		got, err := workload.UnpackSequenceSet(p, limit)
 		if err != nil {
 			return
 		}
 		if got.Len() > limit+64 {
 			t.Errorf("%d numbers below %d", got.Len(), limit)
 		}
-		again, err := message.Unpack(got.Pack(), limit)
+		again, err := workload.UnpackSequenceSet(got.Pack(), limit)
 		if err != nil || again.Len() != got.Len() || again.Without(got) != 0 {
 			t.Errorf("packed again it holds %d of %d, error %v", again.Len(), got.Len(), err)
 		}

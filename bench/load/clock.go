@@ -1,5 +1,6 @@
-// Package clock is the time that a run is measured by: nanoseconds that only go forward.
-package clock
+// The time that a run is measured by: nanoseconds that only go forward.
+
+package load
 
 import (
 	"context"
@@ -18,18 +19,18 @@ type Clock interface {
 // sleepMax is the longest sleep that does not look at its context.
 const sleepMax = 20 * time.Millisecond
 
-// Standard is the clock of package time, with its sleeps of whole milliseconds. In a bubble of testing/synctest it is
+// StandardClock is the clock of package time, with its sleeps of whole milliseconds. In a bubble of testing/synctest it is
 // virtual: exact, and as fast as the work done in it.
-type Standard struct{ base time.Time }
+type StandardClock struct{ base time.Time }
 
-// NewStandard returns a clock that begins at a second, so that no time is 0.
-func NewStandard() *Standard { return &Standard{base: time.Now().Add(-time.Second)} }
+// NewStandardClock returns a clock that begins at a second, so that no time is 0.
+func NewStandardClock() *StandardClock { return &StandardClock{base: time.Now().Add(-time.Second)} }
 
 // Now implements Clock.
-func (s *Standard) Now() int64 { return int64(time.Since(s.base)) }
+func (s *StandardClock) Now() int64 { return int64(time.Since(s.base)) }
 
 // SleepUntil implements Clock. It notices the end of ctx at once.
-func (s *Standard) SleepUntil(ctx context.Context, t int64) error {
+func (s *StandardClock) SleepUntil(ctx context.Context, t int64) error {
 	d := t - s.Now()
 	if d <= 0 {
 		return nil

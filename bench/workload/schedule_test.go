@@ -1,4 +1,4 @@
-package schedule_test
+package workload_test
 
 import (
 	"math"
@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/schedule"
+	"github.com/sebbroker/seb/bench/workload"
 )
 
-func all(o schedule.Options) []int64 {
+func all(o workload.ScheduleOptions) []int64 {
 	var times []int64
-	s := schedule.New(o)
+	s := workload.NewSchedule(o)
 	for t, ok := s.Next(); ok; t, ok = s.Next() {
 		times = append(times, t)
 	}
@@ -20,7 +20,7 @@ func all(o schedule.Options) []int64 {
 
 func TestFixed(t *testing.T) {
 	t.Run("rates that do not divide a second stay exact for hours", func(t *testing.T) {
-		for _, rate := range []schedule.Rate{3 * schedule.PerSecond, 7_000 * schedule.PerSecond, 2_333_333, 99_991 * schedule.PerSecond, 1} {
+		for _, rate := range []workload.Rate{3 * workload.PerSecond, 7_000 * workload.PerSecond, 2_333_333, 99_991 * workload.PerSecond, 1} {
 			for _, n := range []uint64{0, 1, 2, 3, 1_000_003, 99_991 * 3600 * 24} {
 				want := new(big.Int).Mul(new(big.Int).SetUint64(n), big.NewInt(1e15))
 				want.Div(want, new(big.Int).SetUint64(uint64(rate)))
@@ -34,7 +34,7 @@ func TestFixed(t *testing.T) {
 		}
 	})
 	t.Run("six hours at 7/s hold what they should", func(t *testing.T) {
-		times := all(schedule.Options{Start: 42, Length: 6 * time.Hour, Rate: 7 * schedule.PerSecond, Parts: 1})
+		times := all(workload.ScheduleOptions{Start: 42, Length: 6 * time.Hour, Rate: 7 * workload.PerSecond, Parts: 1})
 		if len(times) != 7*6*3600 {
 			t.Fatalf("%d messages", len(times))
 		}
@@ -45,8 +45,8 @@ func TestFixed(t *testing.T) {
 		}
 	})
 	t.Run("parts take turns", func(t *testing.T) {
-		o := schedule.Options{Length: time.Second, Rate: 1000 * schedule.PerSecond, Parts: 3}
-		whole := all(schedule.Options{Length: time.Second, Rate: o.Rate, Parts: 1})
+		o := workload.ScheduleOptions{Length: time.Second, Rate: 1000 * workload.PerSecond, Parts: 3}
+		whole := all(workload.ScheduleOptions{Length: time.Second, Rate: o.Rate, Parts: 1})
 		found := 0
 		for o.Part = range o.Parts {
 			for i, at := range all(o) {
@@ -61,9 +61,9 @@ func TestFixed(t *testing.T) {
 		}
 	})
 	t.Run("Within counts them without going through", func(t *testing.T) {
-		for _, rate := range []schedule.Rate{1, 333_333, 7 * schedule.PerSecond, 999 * schedule.PerSecond, 1_234_567_891} {
+		for _, rate := range []workload.Rate{1, 333_333, 7 * workload.PerSecond, 999 * workload.PerSecond, 1_234_567_891} {
 			for _, d := range []time.Duration{0, 1, 999_999_999, time.Second, 13*time.Second + 7} {
-				want := len(all(schedule.Options{Length: d, Rate: rate, Parts: 1}))
+				want := len(all(workload.ScheduleOptions{Length: d, Rate: rate, Parts: 1}))
 				if got := rate.Within(d); got != uint64(want) {
 					t.Errorf("%v/s within %v: %d, want %d", rate, d, got, want)
 				}
@@ -73,7 +73,7 @@ func TestFixed(t *testing.T) {
 }
 
 func TestPoisson(t *testing.T) {
-	o := schedule.Options{Start: 7, Length: 100 * time.Second, Rate: 2000 * schedule.PerSecond, Parts: 2, Poisson: true, Seed: 1}
+	o := workload.ScheduleOptions{Start: 7, Length: 100 * time.Second, Rate: 2000 * workload.PerSecond, Parts: 2, Poisson: true, Seed: 1}
 	first := all(o)
 	t.Run("has the mean and the spread of an exponential distribution", func(t *testing.T) {
 		n := float64(len(first))
@@ -118,17 +118,17 @@ func TestPoisson(t *testing.T) {
 }
 
 func TestParseRate(t *testing.T) {
-	for text, want := range map[string]schedule.Rate{"3000": 3000 * schedule.PerSecond, "0.25": 250_000, "1e5": 100_000 * schedule.PerSecond, "0.000001": 1} {
-		if got, err := schedule.ParseRate(text); err != nil || got != want {
+	for text, want := range map[string]workload.Rate{"3000": 3000 * workload.PerSecond, "0.25": 250_000, "1e5": 100_000 * workload.PerSecond, "0.000001": 1} {
+		if got, err := workload.ParseRate(text); err != nil || got != want {
 			t.Errorf("%s: %d, error %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "fast", "0", "-1", "NaN", "Inf", "1e12", "0.0000001", "1.00000015"} {
-		if got, err := schedule.ParseRate(text); err == nil {
+		if got, err := workload.ParseRate(text); err == nil {
 			t.Errorf("%q is taken as %d", text, got)
 		}
 	}
-	if s := schedule.Rate(2_500_000).String(); s != "2.5" {
+	if s := workload.Rate(2_500_000).String(); s != "2.5" {
 		t.Errorf("2.5/s is written %s", s)
 	}
 }

@@ -1,4 +1,4 @@
-package latency
+package result
 
 import "github.com/HdrHistogram/hdrhistogram-go"
 
@@ -34,7 +34,7 @@ func (l *Histogram) Pack() Packed {
 
 // Histogram is what was packed.
 func (p *Packed) Histogram() *Histogram {
-	l := New()
+	l := NewHistogram()
 	s := l.h.Export()
 	for _, c := range p.counts {
 		s.Counts[c.index] = c.n

@@ -1,6 +1,7 @@
-// Package message is what the bench sends: a payload that says who sent it, as which message, and when it should have been
-// and was sent, with a checksum over all of it.
-package message
+// What the bench sends: a payload that names its run, producer and sequence number, when it was due and when it was sent,
+// with a checksum over all of it.
+
+package workload
 
 import (
 	"encoding/binary"
@@ -22,14 +23,14 @@ import (
 //	48  filler
 //
 // The filler stands first in the checksum so that it is computed once for a buffer that is sent many times.
-const HeaderBytes = 48
+const MessageHeaderBytes = 48
 
 const magic = 0x6d424553 // "SEBm"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Header is what a message says about itself.
-type Header struct {
+// MessageHeader is what a message says about itself.
+type MessageHeader struct {
 	Run      uint64
 	Producer uint32
 	Sequence uint64
@@ -45,18 +46,18 @@ var (
 	ErrChecksum = errors.New("checksum does not match")
 )
 
-// Buffer is room for one message at a time. It is used by one goroutine at a time.
-type Buffer struct {
+// MessageBuffer is room for one message at a time. It is used by one goroutine at a time.
+type MessageBuffer struct {
 	bytes  []byte
 	length int    // that sum is of
 	sum    uint32 // checksum of the filler
 }
 
-// NewBuffer returns room for messages of up to size bytes, at least HeaderBytes. Of its filler the fraction compressible
+// NewMessageBuffer returns room for messages of up to size bytes, at least HeaderBytes. Of its filler the fraction compressible
 // (0 to 1) repeats; the rest is random, drawn from seed.
-func NewBuffer(size int, compressible float64, seed uint64) *Buffer {
-	b := &Buffer{bytes: make([]byte, max(size, HeaderBytes)), length: -1}
-	fill(b.bytes[HeaderBytes:], compressible, seed)
+func NewMessageBuffer(size int, compressible float64, seed uint64) *MessageBuffer {
+	b := &MessageBuffer{bytes: make([]byte, max(size, MessageHeaderBytes)), length: -1}
+	fill(b.bytes[MessageHeaderBytes:], compressible, seed)
 	binary.LittleEndian.PutUint32(b.bytes, magic)
 	return b
 }
@@ -83,15 +84,15 @@ func fill(p []byte, compressible float64, seed uint64) {
 
 // Prepare makes the next message length bytes long, header included. It is worth calling before the time is taken: what it
 // computes grows with the length.
-func (b *Buffer) Prepare(length int) {
+func (b *MessageBuffer) Prepare(length int) {
 	if length != b.length {
 		b.length = length
-		b.sum = crc32.Checksum(b.bytes[HeaderBytes:length], castagnoli)
+		b.sum = crc32.Checksum(b.bytes[MessageHeaderBytes:length], castagnoli)
 	}
 }
 
 // Encode returns the message, valid until the next call. Prepare has been called.
-func (b *Buffer) Encode(h Header) []byte {
+func (b *MessageBuffer) Encode(h MessageHeader) []byte {
 	p := b.bytes[:b.length]
 	binary.LittleEndian.PutUint64(p[8:], h.Run)
 	binary.LittleEndian.PutUint32(p[16:], h.Producer)
@@ -99,25 +100,25 @@ func (b *Buffer) Encode(h Header) []byte {
 	binary.LittleEndian.PutUint64(p[24:], h.Sequence)
 	binary.LittleEndian.PutUint64(p[32:], uint64(h.Intended))
 	binary.LittleEndian.PutUint64(p[40:], uint64(h.Sent))
-	binary.LittleEndian.PutUint32(p[4:], crc32.Update(b.sum, castagnoli, p[8:HeaderBytes]))
+	binary.LittleEndian.PutUint32(p[4:], crc32.Update(b.sum, castagnoli, p[8:MessageHeaderBytes]))
 	return p
 }
 
-// Decode checks a payload and returns its header. Its errors are ErrShort, ErrForeign, ErrLength and ErrChecksum.
-func Decode(p []byte) (Header, error) {
+// DecodeMessage checks a payload and returns its header. Its errors are ErrShort, ErrForeign, ErrLength and ErrChecksum.
+func DecodeMessage(p []byte) (MessageHeader, error) {
 	switch {
-	case len(p) < HeaderBytes:
-		return Header{}, ErrShort
+	case len(p) < MessageHeaderBytes:
+		return MessageHeader{}, ErrShort
 	case binary.LittleEndian.Uint32(p) != magic:
-		return Header{}, ErrForeign
+		return MessageHeader{}, ErrForeign
 	case uint64(binary.LittleEndian.Uint32(p[20:])) != uint64(len(p)):
-		return Header{}, ErrLength
+		return MessageHeader{}, ErrLength
 	}
-	sum := crc32.Update(crc32.Checksum(p[HeaderBytes:], castagnoli), castagnoli, p[8:HeaderBytes])
+	sum := crc32.Update(crc32.Checksum(p[MessageHeaderBytes:], castagnoli), castagnoli, p[8:MessageHeaderBytes])
 	if sum != binary.LittleEndian.Uint32(p[4:]) {
-		return Header{}, ErrChecksum
+		return MessageHeader{}, ErrChecksum
 	}
-	return Header{
+	return MessageHeader{
 		Run:      binary.LittleEndian.Uint64(p[8:]),
 		Producer: binary.LittleEndian.Uint32(p[16:]),
 		Sequence: binary.LittleEndian.Uint64(p[24:]),

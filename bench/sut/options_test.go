@@ -1,4 +1,4 @@
-package setting_test
+package sut_test
 
 import (
 	"math"
@@ -6,12 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/drivers/setting"
 	"github.com/sebbroker/seb/bench/sut"
 )
 
 func TestOptionsAreReadOrHaveTheirDefault(t *testing.T) {
-	r := setting.Read(&sut.Config{Options: map[string]string{"n": "7", "wait": "5ms", "on": "true", "kind": "b", "text": "x"}})
+	r := sut.ReadOptions(&sut.Config{Options: map[string]string{"n": "7", "wait": "5ms", "on": "true", "kind": "b", "text": "x"}})
 	if n := r.Int("n", 1, 0, 9); n != 7 {
 		t.Errorf("n: %d", n)
 	}
@@ -39,7 +38,7 @@ func TestOptionsAreReadOrHaveTheirDefault(t *testing.T) {
 }
 
 func TestFaultsNameOptionValueAndLimit(t *testing.T) {
-	r := setting.Read(&sut.Config{Options: map[string]string{"n": "10", "m": "x", "wait": "-1s", "on": "perhaps", "kind": "c", "oops": "1"}})
+	r := sut.ReadOptions(&sut.Config{Options: map[string]string{"n": "10", "m": "x", "wait": "-1s", "on": "perhaps", "kind": "c", "oops": "1"}})
 	if n := r.Int("n", 1, 0, 9); n != 1 {
 		t.Errorf("n: %d", n)
 	}

@@ -1,6 +1,6 @@
-// Package live shows how a run is doing while it is: one line that changes on a terminal, a plain line every few seconds in
-// a pipe.
-package live
+// The progress of a run: one line that changes on a terminal, a plain line every few seconds in a pipe.
+
+package main
 
 import (
 	"fmt"
@@ -8,13 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// View writes progress. It is used by one goroutine.
-type View struct {
+// view writes progress. It is used by one goroutine.
+type view struct {
 	w        io.Writer
 	terminal bool
 	every    time.Duration
@@ -24,16 +23,16 @@ type View struct {
 	drawn    bool          // the line on the terminal is ours
 }
 
-// New returns a view that writes to w: to a terminal each time it is called, else once in every.
-func New(w io.Writer, terminal bool, every time.Duration) *View {
-	return &View{w: w, terminal: terminal, every: every}
+// newView returns a view that writes to w: to a terminal each time it is called, else once in every.
+func newView(w io.Writer, terminal bool, every time.Duration) *view {
+	return &view{w: w, terminal: terminal, every: every}
 }
 
 // clearLine returns to the beginning of a terminal's line and empties it.
 const clearLine = "\r\x1b[K"
 
 // Show shows progress. What cannot be written is left out: a run does not fail because nobody looks.
-func (v *View) Show(p load.Progress) {
+func (v *view) Show(p load.Progress) {
 	again := p.Label != v.label || p.At < v.next-v.every // another run has begun
 	if v.terminal {
 		if again && v.label != "" {
@@ -41,26 +40,26 @@ func (v *View) Show(p load.Progress) {
 		}
 		v.label, v.next = p.Label, p.At+v.every
 		v.drawn = true
-		_, _ = fmt.Fprint(v.w, clearLine+Line(p))
+		_, _ = fmt.Fprint(v.w, clearLine+progressLine(p))
 		return
 	}
 	if !again && p.Phase == v.phase && p.At < v.next {
 		return
 	}
 	v.label, v.phase, v.next = p.Label, p.Phase, p.At+v.every
-	_, _ = fmt.Fprintln(v.w, Line(p))
+	_, _ = fmt.Fprintln(v.w, progressLine(p))
 }
 
 // Done leaves the last line where it is and goes to the next.
-func (v *View) Done() {
+func (v *view) Done() {
 	if v.drawn {
 		_, _ = fmt.Fprintln(v.w)
 	}
 	v.drawn, v.next = false, 0
 }
 
-// Line is progress in a line.
-func Line(p load.Progress) string {
+// progressLine is progress in a line.
+func progressLine(p load.Progress) string {
 	what := "ack"
 	if p.EndToEnd {
 		what = "e2e"
@@ -84,7 +83,7 @@ func Line(p load.Progress) string {
 }
 
 // at is a percentile, or a dash if there are too few samples for it.
-func at(h *latency.Histogram, p float64) string {
+func at(h *result.Histogram, p float64) string {
 	d, shown := h.Percentile(p)
 	if !shown {
 		return "-"

@@ -1,4 +1,4 @@
-package message
+package workload
 
 import (
 	"bytes"
@@ -9,14 +9,14 @@ import (
 	"math/bits"
 )
 
-// Set is a set of sequence numbers, a bit for each up to the highest: 1.25 MB for ten million. It is not for concurrent use.
-type Set struct {
+// SequenceSet is a set of sequence numbers, a bit for each up to the highest: 1.25 MB for ten million. It is not for concurrent use.
+type SequenceSet struct {
 	words []uint64
 	n     uint64
 }
 
 // Add adds a number and says whether it was missing. Whoever calls it bounds seq: memory grows with it.
-func (s *Set) Add(seq uint64) bool {
+func (s *SequenceSet) Add(seq uint64) bool {
 	i, bit := seq/64, uint64(1)<<(seq%64)
 	if i >= uint64(len(s.words)) {
 		s.words = append(s.words, make([]uint64, i+1-uint64(len(s.words)))...)
@@ -30,16 +30,16 @@ func (s *Set) Add(seq uint64) bool {
 }
 
 // Has says whether a number is in the set.
-func (s *Set) Has(seq uint64) bool {
+func (s *SequenceSet) Has(seq uint64) bool {
 	i := seq / 64
 	return i < uint64(len(s.words)) && s.words[i]&(1<<(seq%64)) != 0
 }
 
 // Len is how many numbers are in the set.
-func (s *Set) Len() uint64 { return s.n }
+func (s *SequenceSet) Len() uint64 { return s.n }
 
 // Without is how many numbers of s are not in other.
-func (s *Set) Without(other *Set) uint64 {
+func (s *SequenceSet) Without(other *SequenceSet) uint64 {
 	var n int
 	for i, w := range s.words {
 		if i < len(other.words) {
@@ -51,7 +51,7 @@ func (s *Set) Without(other *Set) uint64 {
 }
 
 // Join adds all numbers of other, and returns how many of them were there already.
-func (s *Set) Join(other *Set) (common uint64) {
+func (s *SequenceSet) Join(other *SequenceSet) (common uint64) {
 	if n := len(other.words); n > len(s.words) {
 		s.words = append(s.words, make([]uint64, n-len(s.words))...)
 	}
@@ -64,7 +64,7 @@ func (s *Set) Join(other *Set) (common uint64) {
 }
 
 // Pack writes the set down, compressed: what has few holes is small.
-func (s *Set) Pack() []byte {
+func (s *SequenceSet) Pack() []byte {
 	var out bytes.Buffer
 	z, err := flate.NewWriter(&out, flate.BestSpeed)
 	if err == nil {
@@ -76,18 +76,18 @@ func (s *Set) Pack() []byte {
 	return out.Bytes()
 }
 
-// ErrSet says that bytes are not those of a set below its limit.
-var ErrSet = errors.New("not a set of sequence numbers, or one beyond its limit")
+// ErrSequenceSet says that bytes are not those of a set below its limit.
+var ErrSequenceSet = errors.New("not a set of sequence numbers, or one beyond its limit")
 
-// Unpack reads what Pack has written. It takes no more memory than a set of numbers below limit, and the error is ErrSet if
+// UnpackSequenceSet reads what Pack has written. It takes no more memory than a set of numbers below limit, and the error is ErrSet if
 // there are others.
-func Unpack(p []byte, limit uint64) (*Set, error) {
+func UnpackSequenceSet(p []byte, limit uint64) (*SequenceSet, error) {
 	room := int64(limit/64+1) * 8
 	raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(p)), room+1))
 	if err != nil || int64(len(raw)) > room || len(raw)%8 != 0 {
-		return nil, ErrSet
+		return nil, ErrSequenceSet
 	}
-	s := &Set{words: make([]uint64, len(raw)/8)}
+	s := &SequenceSet{words: make([]uint64, len(raw)/8)}
 	for i := range s.words {
 		s.words[i] = binary.LittleEndian.Uint64(raw[8*i:])
 		s.n += uint64(bits.OnesCount64(s.words[i]))
@@ -108,7 +108,7 @@ const (
 // Tracker follows the messages of one producer as one consumer, or several that share, get them. It is not for concurrent
 // use.
 type Tracker struct {
-	seen Set
+	seen SequenceSet
 	next uint64 // one above the highest that was here
 }
 
@@ -125,4 +125,4 @@ func (t *Tracker) Saw(seq uint64) Verdict {
 }
 
 // Seen is what has arrived. It is the tracker's.
-func (t *Tracker) Seen() *Set { return &t.seen }
+func (t *Tracker) Seen() *SequenceSet { return &t.seen }

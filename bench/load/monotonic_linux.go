@@ -1,4 +1,4 @@
-package clock
+package load
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Monotonic is the system's CLOCK_MONOTONIC: its times can be compared between the processes of one machine. It sleeps by the
+// MonotonicClock is the system's CLOCK_MONOTONIC: its times can be compared between the processes of one machine. It sleeps by the
 // kernel's timers, because those of package time are late by up to a millisecond. A timer is a file that the runtime polls: a goroutine
 // that slept in a system call would keep its processor (P) from all others for up to 10 ms, until the runtime takes it away, and
 // whoever waits for a message measures that.
-type Monotonic struct {
+type MonotonicClock struct {
 	base time.Time // read together with raw; time.Since reads the clock without a system call
 	raw  int64
 	spin int64
@@ -33,11 +33,11 @@ type timer struct {
 // calibrations is how often the two clocks are read one after the other; the closest pair counts.
 const calibrations = 64
 
-// NewMonotonic returns the clock. The last spin of every sleep is spent polling the time, which is exact and takes a core
+// NewMonotonicClock returns the clock. The last spin of every sleep is spent polling the time, which is exact and takes a core
 // from whoever else runs here; 0 sleeps to the end.
-func NewMonotonic(spin time.Duration) *Monotonic {
+func NewMonotonicClock(spin time.Duration) *MonotonicClock {
 	exactSleeps()
-	m := &Monotonic{spin: int64(spin)}
+	m := &MonotonicClock{spin: int64(spin)}
 	best := int64(1) << 62
 	for range calibrations {
 		var ts unix.Timespec
@@ -54,10 +54,10 @@ func NewMonotonic(spin time.Duration) *Monotonic {
 }
 
 // Now implements Clock.
-func (m *Monotonic) Now() int64 { return m.raw + int64(time.Since(m.base)) }
+func (m *MonotonicClock) Now() int64 { return m.raw + int64(time.Since(m.base)) }
 
 // SleepUntil implements Clock.
-func (m *Monotonic) SleepUntil(ctx context.Context, t int64) error {
+func (m *MonotonicClock) SleepUntil(ctx context.Context, t int64) error {
 	until := t - m.spin
 	for {
 		now := m.Now()
@@ -76,7 +76,7 @@ func (m *Monotonic) SleepUntil(ctx context.Context, t int64) error {
 }
 
 // sleep sleeps until t.
-func (m *Monotonic) sleep(t int64) {
+func (m *MonotonicClock) sleep(t int64) {
 	r := m.take()
 	defer m.give(r)
 	at := unix.ItimerSpec{Value: unix.NsecToTimespec(t)}
@@ -89,7 +89,7 @@ func (m *Monotonic) sleep(t int64) {
 	}
 }
 
-func (m *Monotonic) take() *timer {
+func (m *MonotonicClock) take() *timer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if last := len(m.idle) - 1; last >= 0 {
@@ -104,7 +104,7 @@ func (m *Monotonic) take() *timer {
 	return &timer{fd: fd, file: os.NewFile(uintptr(fd), "timer")}
 }
 
-func (m *Monotonic) give(r *timer) {
+func (m *MonotonicClock) give(r *timer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.idle = append(m.idle, r)

@@ -1,6 +1,7 @@
-// Package setting reads the options of a driver: names with values as text, each of which has a default. Faults name the
-// option, what it was given and what it takes.
-package setting
+// The options of a driver: names with values as text, each of which has a default. Errors name the option, its value and
+// what it takes.
+
+package sut
 
 import (
 	"errors"
@@ -10,37 +11,35 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/sebbroker/seb/bench/sut"
 )
 
-// Reader reads the options of one Config. Its methods may be called in any order, by one goroutine; Done says what was wrong.
-type Reader struct {
-	c      *sut.Config
+// Options reads the options of one Config. Its methods may be called in any order, by one goroutine; Done says what was wrong.
+type Options struct {
+	c      *Config
 	known  []string
 	faults []error
 }
 
-// Read begins to read the options of c.
-func Read(c *sut.Config) *Reader { return &Reader{c: c} }
+// ReadOptions begins to read the options of c.
+func ReadOptions(c *Config) *Options { return &Options{c: c} }
 
 // Done returns all faults, that of an unknown option first; nil if there are none.
-func (r *Reader) Done() error {
+func (r *Options) Done() error {
 	return errors.Join(append([]error{r.c.Only(r.known...)}, r.faults...)...)
 }
 
-func (r *Reader) value(name string) (string, bool) {
+func (r *Options) value(name string) (string, bool) {
 	r.known = append(r.known, name)
 	v, ok := r.c.Options[name]
 	return v, ok
 }
 
-func (r *Reader) fail(name, value, want string) {
+func (r *Options) fail(name, value, want string) {
 	r.faults = append(r.faults, fmt.Errorf("option %q: %q: want %s", name, value, want))
 }
 
 // Text is an option that takes anything.
-func (r *Reader) Text(name, otherwise string) string {
+func (r *Options) Text(name, otherwise string) string {
 	if v, ok := r.value(name); ok {
 		return v
 	}
@@ -48,7 +47,7 @@ func (r *Reader) Text(name, otherwise string) string {
 }
 
 // OneOf is an option that takes one of some words, the first of which is the default.
-func (r *Reader) OneOf(name string, words ...string) string {
+func (r *Options) OneOf(name string, words ...string) string {
 	v, ok := r.value(name)
 	if !ok {
 		return words[0]
@@ -61,7 +60,7 @@ func (r *Reader) OneOf(name string, words ...string) string {
 }
 
 // Bool is an option that takes true or false.
-func (r *Reader) Bool(name string, otherwise bool) bool {
+func (r *Options) Bool(name string, otherwise bool) bool {
 	v, ok := r.value(name)
 	if !ok {
 		return otherwise
@@ -75,7 +74,7 @@ func (r *Reader) Bool(name string, otherwise bool) bool {
 }
 
 // Int is an option that takes a number from low to high.
-func (r *Reader) Int(name string, otherwise, low, high int) int {
+func (r *Options) Int(name string, otherwise, low, high int) int {
 	v, ok := r.value(name)
 	if !ok {
 		return otherwise
@@ -93,7 +92,7 @@ func (r *Reader) Int(name string, otherwise, low, high int) int {
 }
 
 // Duration is an option that takes a time of at least 0 with a unit.
-func (r *Reader) Duration(name string, otherwise time.Duration) time.Duration {
+func (r *Options) Duration(name string, otherwise time.Duration) time.Duration {
 	v, ok := r.value(name)
 	if !ok {
 		return otherwise

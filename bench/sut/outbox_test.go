@@ -1,4 +1,4 @@
-package outbox_test
+package sut_test
 
 import (
 	"context"
@@ -7,15 +7,15 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/sebbroker/seb/bench/drivers/outbox"
+	"github.com/sebbroker/seb/bench/sut"
 )
 
-func message(text string, done *[]error) outbox.Message {
-	return outbox.Message{Payload: []byte(text), Done: func(err error) { *done = append(*done, err) }}
+func message(text string, done *[]error) sut.Queued {
+	return sut.Queued{Payload: []byte(text), Done: func(err error) { *done = append(*done, err) }}
 }
 
 func TestMessagesLeaveInOrderWithinTheLimits(t *testing.T) {
-	b := outbox.New(100)
+	b := sut.NewOutbox(100)
 	var done []error
 	for _, text := range []string{"a", "bb", "ccc", "dddd"} {
 		b.Put(t.Context(), message(text, &done))
@@ -32,7 +32,7 @@ func TestMessagesLeaveInOrderWithinTheLimits(t *testing.T) {
 			text += string(m.Payload) + " "
 		}
 		got = append(got, text)
-		outbox.DoneAll(list, nil)
+		sut.DoneAll(list, nil)
 	}
 	if got[0] != "a bb " || got[1] != "ccc " || got[2] != "dddd " {
 		t.Errorf("taken: %q", got)
@@ -44,14 +44,14 @@ func TestMessagesLeaveInOrderWithinTheLimits(t *testing.T) {
 		t.Errorf("done: %v", done)
 	}
 	b.Put(t.Context(), message("late", &done))
-	if len(done) != 5 || !errors.Is(done[4], outbox.ErrClosed) {
+	if len(done) != 5 || !errors.Is(done[4], sut.ErrClosed) {
 		t.Errorf("after Close: %v", done)
 	}
 }
 
 func TestPutWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := outbox.New(4)
+		b := sut.NewOutbox(4)
 		var done []error
 		b.Put(t.Context(), message("larger than the box", &done))
 		added := false
@@ -81,7 +81,7 @@ func TestPutWaitsForRoom(t *testing.T) {
 }
 
 func TestFailEndsWhatIsInside(t *testing.T) {
-	b := outbox.New(100)
+	b := sut.NewOutbox(100)
 	var done []error
 	b.Put(t.Context(), message("a", &done))
 	why := errors.New("why")

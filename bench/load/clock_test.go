@@ -1,4 +1,4 @@
-package clock_test
+package load_test
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sebbroker/seb/bench/clock"
+	"github.com/sebbroker/seb/bench/load"
 )
 
 func TestStandard(t *testing.T) {
 	t.Run("a sleep in a bubble ends exactly when it should", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := clock.NewStandard()
+			c := load.NewStandardClock()
 			for _, d := range []time.Duration{1, time.Microsecond + 7, time.Hour} {
 				until := c.Now() + int64(d)
 				if err := c.SleepUntil(t.Context(), until); err != nil {
@@ -32,7 +32,7 @@ func TestStandard(t *testing.T) {
 	})
 	t.Run("the past needs no sleep", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := clock.NewStandard()
+			c := load.NewStandardClock()
 			before := c.Now()
 			if err := c.SleepUntil(t.Context(), before-5); err != nil || c.Now() != before {
 				t.Errorf("error %v, %d ns passed", err, c.Now()-before)
@@ -41,7 +41,7 @@ func TestStandard(t *testing.T) {
 	})
 	t.Run("an ended context ends a sleep", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := clock.NewStandard()
+			c := load.NewStandardClock()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			start := c.Now()
@@ -55,7 +55,7 @@ func TestStandard(t *testing.T) {
 
 func TestMonotonic(t *testing.T) {
 	for _, spin := range []time.Duration{0, 50 * time.Microsecond} {
-		c := clock.NewMonotonic(spin)
+		c := load.NewMonotonicClock(spin)
 		t.Run("no sleep ends early, with spin "+spin.String(), func(t *testing.T) {
 			for _, d := range []time.Duration{time.Microsecond, 300 * time.Microsecond, 30 * time.Millisecond} {
 				until := c.Now() + int64(d)
@@ -77,7 +77,7 @@ func TestMonotonic(t *testing.T) {
 	}
 	t.Run("who sleeps is in nobody's way", besideSleepers)
 	t.Run("two clocks of one machine agree", func(t *testing.T) {
-		a, b := clock.NewMonotonic(0), clock.NewMonotonic(0)
+		a, b := load.NewMonotonicClock(0), load.NewMonotonicClock(0)
 		before, other, after := a.Now(), b.Now(), a.Now()
 		const apart = int64(time.Millisecond) // of calibration; the process may be off the core between two readings
 		if other < before-apart || other > after+apart {
@@ -91,7 +91,7 @@ func TestMonotonic(t *testing.T) {
 // that much later.
 func besideSleepers(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	m := clock.NewMonotonic(0)
+	m := load.NewMonotonicClock(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	var sleepers sync.WaitGroup
 	defer sleepers.Wait()

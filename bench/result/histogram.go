@@ -1,6 +1,6 @@
-// Package latency keeps distributions of durations: HDR histograms whose percentiles are only given when enough samples
-// stand behind them.
-package latency
+// Distributions of durations: HDR histograms whose percentiles are only given when enough samples lie above them.
+
+package result
 
 import (
 	"fmt"
@@ -26,8 +26,8 @@ type Histogram struct {
 	negative int64
 }
 
-// New returns an empty histogram.
-func New() *Histogram {
+// NewHistogram returns an empty histogram.
+func NewHistogram() *Histogram {
 	return &Histogram{h: hdrhistogram.New(int64(Lowest), int64(Highest), digits)}
 }
 

@@ -1,6 +1,7 @@
-// Package outbox keeps what a publisher was given until its connection can take it: for clients whose calls wait for the
-// answer. What piles up while a call is under way goes with the next one.
-package outbox
+// A queue between a publisher and its connection, for clients whose calls wait for the answer. What arrives while a call
+// is under way goes with the next one.
+
+package sut
 
 import (
 	"context"
@@ -13,23 +14,23 @@ import (
 // ErrClosed is what a message is done with that came after Close.
 var ErrClosed = errors.New("the publisher is closed")
 
-// Message is a message under way. Done is called once, by whoever has it.
-type Message struct {
+// Queued is a message under way. Done is called once, by whoever has it.
+type Queued struct {
 	Key, Payload []byte
 	Done         func(error)
 }
 
-func (m *Message) size() int { return len(m.Key) + len(m.Payload) }
+func (m *Queued) size() int { return len(m.Key) + len(m.Payload) }
 
 // DoneAll calls Done of each with err.
-func DoneAll(list []Message, err error) {
+func DoneAll(list []Queued, err error) {
 	for i := range list {
 		list[i].Done(err)
 	}
 }
 
-// Bytes is how many bytes of keys and payloads there are.
-func Bytes(list []Message) int {
+// QueuedBytes is how many bytes of keys and payloads there are.
+func QueuedBytes(list []Queued) int {
 	n := 0
 	for i := range list {
 		n += list[i].size()
@@ -37,25 +38,25 @@ func Bytes(list []Message) int {
 	return n
 }
 
-// Box is a queue with a limit in bytes. One goroutine calls Put, one calls Take; the others may be called from any.
-type Box struct {
+// Outbox is a queue with a limit in bytes. One goroutine calls Put, one calls Take; the others may be called from any.
+type Outbox struct {
 	limit int
 	more  chan struct{} // holds one if there is something new: a message, or the end
 	room  chan struct{} // holds one if something was taken, or it is the end
 
 	mu    sync.Mutex // guards what follows
-	queue []Message
+	queue []Queued
 	bytes int
 	ended error // nil: it takes messages
 }
 
-// New returns a box that holds about so many bytes: at least one message, whatever its size.
-func New(bytesMax int) *Box {
-	return &Box{limit: bytesMax, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+// NewOutbox returns a box that holds about so many bytes: at least one message, whatever its size.
+func NewOutbox(bytesMax int) *Outbox {
+	return &Outbox{limit: bytesMax, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // Put adds a message as soon as there is room. If there is none before ctx ends, or the box has ended, the message is done.
-func (b *Box) Put(ctx context.Context, m Message) {
+func (b *Outbox) Put(ctx context.Context, m Queued) {
 	for {
 		added, err := b.add(m)
 		if err != nil {
@@ -75,7 +76,7 @@ func (b *Box) Put(ctx context.Context, m Message) {
 	}
 }
 
-func (b *Box) add(m Message) (bool, error) {
+func (b *Outbox) add(m Queued) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended != nil {
@@ -91,7 +92,7 @@ func (b *Box) add(m Message) (bool, error) {
 
 // Take waits until something is there and takes the oldest: at most so many messages, and so many bytes unless the first is
 // larger. The error is io.EOF once the box has ended and is empty.
-func (b *Box) Take(messagesMax, bytesMax int) ([]Message, error) {
+func (b *Outbox) Take(messagesMax, bytesMax int) ([]Queued, error) {
 	for {
 		list, ended := b.cut(messagesMax, bytesMax, true)
 		if len(list) > 0 {
@@ -106,7 +107,7 @@ func (b *Box) Take(messagesMax, bytesMax int) ([]Message, error) {
 }
 
 // TakeNow takes what is there, in order: at most so many bytes, perhaps nothing.
-func (b *Box) TakeNow(bytesMax int) []Message {
+func (b *Outbox) TakeNow(bytesMax int) []Queued {
 	list, _ := b.cut(math.MaxInt, bytesMax, false)
 	if len(list) > 0 {
 		wake(b.room)
@@ -115,7 +116,7 @@ func (b *Box) TakeNow(bytesMax int) []Message {
 }
 
 // cut takes messages off the queue; with first, the first of them whatever its size.
-func (b *Box) cut(messagesMax, bytesMax int, first bool) (list []Message, ended bool) {
+func (b *Outbox) cut(messagesMax, bytesMax int, first bool) (list []Queued, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, bytes := 0, 0
@@ -133,10 +134,10 @@ func (b *Box) cut(messagesMax, bytesMax int, first bool) (list []Message, ended 
 }
 
 // Close ends the box for Put. What is in it can still be taken.
-func (b *Box) Close() { b.end(ErrClosed) }
+func (b *Outbox) Close() { b.end(ErrClosed) }
 
 // Fail ends the box, and what is in it is done with err.
-func (b *Box) Fail(err error) {
+func (b *Outbox) Fail(err error) {
 	b.end(err)
 	b.mu.Lock()
 	list := b.queue
@@ -145,7 +146,7 @@ func (b *Box) Fail(err error) {
 	DoneAll(list, err)
 }
 
-func (b *Box) end(err error) {
+func (b *Outbox) end(err error) {
 	b.mu.Lock()
 	if b.ended == nil {
 		b.ended = err

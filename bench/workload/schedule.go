@@ -1,6 +1,6 @@
-// Package schedule computes when messages are to be sent, before any is: a system that is slow does not move the times of
-// the messages after.
-package schedule
+// When messages are to be sent, computed before the first one is: a slow system does not move the times of later messages.
+
+package workload
 
 import (
 	"fmt"
@@ -43,8 +43,8 @@ func (r Rate) String() string { return strconv.FormatFloat(r.Float(), 'f', -1, 6
 // Float is messages a second.
 func (r Rate) Float() float64 { return float64(r) / float64(PerSecond) }
 
-// Options say what a schedule holds.
-type Options struct {
+// ScheduleOptions say what a schedule holds.
+type ScheduleOptions struct {
 	Start  int64         // of the first message, nanoseconds
 	Length time.Duration // messages are due from Start up to, and not at, Start+Length
 	Rate   Rate          // of all parts together
@@ -57,15 +57,15 @@ type Options struct {
 
 // Schedule gives the times of a sender's messages, in order. It is used by one goroutine.
 type Schedule struct {
-	o    Options
+	o    ScheduleOptions
 	next uint64 // fixed: the number of the next message, among those of all parts
 	rand *rand.Rand
 	at   float64 // Poisson: nanoseconds from Start to the next message
 	mean float64
 }
 
-// New returns a schedule at its beginning. Two schedules of the same options give the same times.
-func New(o Options) *Schedule {
+// NewSchedule returns a schedule at its beginning. Two schedules of the same options give the same times.
+func NewSchedule(o ScheduleOptions) *Schedule {
 	if o.Parts < 1 || o.Part < 0 || o.Part >= o.Parts || o.Rate < 1 || o.Rate > RateMax {
 		panic(fmt.Sprintf("schedule: part %d of %d at rate %d", o.Part, o.Parts, o.Rate))
 	}

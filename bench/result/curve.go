@@ -1,4 +1,4 @@
-package latency
+package result
 
 import (
 	"encoding/json"
@@ -59,7 +59,7 @@ func (c *Curve) Histogram() (*Histogram, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode histogram: %w", err)
 	}
-	l := New()
+	l := NewHistogram()
 	if h.LowestTrackableValue() != l.h.LowestTrackableValue() || h.SignificantFigures() != l.h.SignificantFigures() ||
 		h.HighestTrackableValue() != l.h.HighestTrackableValue() {
 		return nil, fmt.Errorf("decode histogram: it holds %d to %d with %d digits, want %d to %d with %d",
@@ -93,14 +93,14 @@ func (c *Curve) UnmarshalJSON(p []byte) error {
 	return err
 }
 
-// Log writes histograms of intervals, one after the other, as HdrHistogram's log format (.hlog).
-type Log struct {
+// HistogramLog writes histograms of intervals, one after the other, as HdrHistogram's log format (.hlog).
+type HistogramLog struct {
 	w *hdrhistogram.HistogramLogWriter
 }
 
-// NewLog begins a log; times in it are relative to base.
-func NewLog(w io.Writer, base time.Time) (*Log, error) {
-	l := &Log{hdrhistogram.NewHistogramLogWriter(w)}
+// NewHistogramLog begins a log; times in it are relative to base.
+func NewHistogramLog(w io.Writer, base time.Time) (*HistogramLog, error) {
+	l := &HistogramLog{hdrhistogram.NewHistogramLogWriter(w)}
 	if err := l.w.OutputComment("latencies in nanoseconds, seconds by when samples were taken"); err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func NewLog(w io.Writer, base time.Time) (*Log, error) {
 }
 
 // Add writes the samples of one interval, tagged with the curve they belong to.
-func (l *Log) Add(tag string, from, to time.Time, h *Histogram) error {
+func (l *HistogramLog) Add(tag string, from, to time.Time, h *Histogram) error {
 	h.h.SetTag(tag)
 	h.h.SetStartTimeMs(from.UnixMilli())
 	h.h.SetEndTimeMs(to.UnixMilli())

@@ -1,13 +1,14 @@
-// Package linked says which versions of libraries are in this binary.
-package linked
+// The versions of the libraries in this binary.
+
+package sut
 
 import (
 	"runtime/debug"
 	"slices"
 )
 
-// Module returns a module's path and version, or its path alone where the binary does not say (that of a test, say).
-func Module(path string) string {
+// LinkedVersion returns a module's path and version, or its path alone where the binary does not say (that of a test, say).
+func LinkedVersion(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return path

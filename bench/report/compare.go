@@ -1,11 +1,10 @@
-package compare
+package report
 
 import (
 	"fmt"
 	"math"
 	"slices"
 
-	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/bench/result"
 )
 
@@ -15,7 +14,7 @@ type Change struct {
 	Label         string // who did it
 	Figure        string // as conditions name it
 	Nanos         bool   // its values are nanoseconds
-	Before, After report.Spread
+	Before, After Spread
 	// P is how likely a difference like this one is when nothing has changed, by the ranks of the repeats. 1 if one side has
 	// a single run.
 	P float64
@@ -36,13 +35,13 @@ func (c *Change) Ratio() float64 {
 type figure struct {
 	name   string
 	nanos  bool
-	values func(l *report.Line, curve string) []interval
+	values func(l *Line, curve string) []interval
 }
 
 type interval struct{ value, low, high float64 }
 
 func percentile(p float64) figure {
-	return figure{name: fmt.Sprintf("p%v", p), nanos: true, values: func(l *report.Line, curve string) (list []interval) {
+	return figure{name: fmt.Sprintf("p%v", p), nanos: true, values: func(l *Line, curve string) (list []interval) {
 		for _, r := range l.Runs {
 			c := r.Curves.Named(curve)
 			if c == nil {
@@ -61,8 +60,8 @@ func percentile(p float64) figure {
 	}}
 }
 
-func plain(name string, nanos bool, of func(r *result.Run, curve string) float64) figure {
-	return figure{name: name, nanos: nanos, values: func(l *report.Line, curve string) (list []interval) {
+func comparePlain(name string, nanos bool, of func(r *result.Run, curve string) float64) figure {
+	return figure{name: name, nanos: nanos, values: func(l *Line, curve string) (list []interval) {
 		for _, r := range l.Runs {
 			x := interval{value: of(r, curve)}
 			x.low, x.high = x.value, x.value
@@ -79,23 +78,23 @@ func plain(name string, nanos bool, of func(r *result.Run, curve string) float64
 var figures = []figure{
 	percentile(50), percentile(75), percentile(90), percentile(95), percentile(99), percentile(99.9), percentile(99.99),
 	percentile(99.999), percentile(99.9999),
-	plain("mean", true, func(r *result.Run, curve string) float64 {
+	comparePlain("mean", true, func(r *result.Run, curve string) float64 {
 		if c := r.Curves.Named(curve); c != nil {
 			return float64(c.MeanNs)
 		}
 		return 0
 	}),
-	plain("max", true, func(r *result.Run, curve string) float64 {
+	comparePlain("max", true, func(r *result.Run, curve string) float64 {
 		if c := r.Curves.Named(curve); c != nil {
 			return float64(c.MaxNs)
 		}
 		return 0
 	}),
-	plain("rate", false, func(r *result.Run, _ string) float64 { return r.Counts.SentRate }),
-	plain("lost", false, func(r *result.Run, _ string) float64 { return float64(r.Counts.Lost) }),
-	plain("duplicates", false, func(r *result.Run, _ string) float64 { return float64(r.Counts.Duplicates) }),
-	plain("corrupt", false, func(r *result.Run, _ string) float64 { return float64(r.Counts.Corrupt) }),
-	plain("failed", false, func(r *result.Run, _ string) float64 {
+	comparePlain("rate", false, func(r *result.Run, _ string) float64 { return r.Counts.SentRate }),
+	comparePlain("lost", false, func(r *result.Run, _ string) float64 { return float64(r.Counts.Lost) }),
+	comparePlain("duplicates", false, func(r *result.Run, _ string) float64 { return float64(r.Counts.Duplicates) }),
+	comparePlain("corrupt", false, func(r *result.Run, _ string) float64 { return float64(r.Counts.Corrupt) }),
+	comparePlain("failed", false, func(r *result.Run, _ string) float64 {
 		return float64(r.Counts.Failed + r.Counts.Unanswered + r.Counts.Unsent)
 	}),
 }
@@ -111,18 +110,18 @@ func Figures() (names []string) {
 // Compare pairs the lines of two results: the same work, done by a target of the same label. Unpaired are those that only
 // one of them has.
 func Compare(before, after *result.File) (changes []Change, unpaired []string, err error) {
-	old, err := report.Works(before)
+	old, err := Works(before)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the first result: %w", err)
 	}
-	recent, err := report.Works(after)
+	recent, err := Works(after)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the second result: %w", err)
 	}
-	name := func(w *report.Work, l *report.Line) string {
+	name := func(w *Work, l *Line) string {
 		return fmt.Sprintf("%s, %s, for %v after %v", l.Name(), w.Title(), w.Workload.Duration, w.Workload.Warmup)
 	}
-	used := map[*report.Line]bool{}
+	used := map[*Line]bool{}
 	for _, w := range recent {
 		first, err := counterpart(old, w)
 		if err != nil {
@@ -131,7 +130,7 @@ func Compare(before, after *result.File) (changes []Change, unpaired []string, e
 		for _, l := range w.Lines {
 			i := -1
 			if first != nil {
-				i = slices.IndexFunc(first.Lines, func(o *report.Line) bool { return o.Label == l.Label && !used[o] })
+				i = slices.IndexFunc(first.Lines, func(o *Line) bool { return o.Label == l.Label && !used[o] })
 			}
 			if i < 0 {
 				unpaired = append(unpaired, "only in the second: "+name(w, l))
@@ -153,13 +152,13 @@ func Compare(before, after *result.File) (changes []Change, unpaired []string, e
 }
 
 // counterpart is the one of works that is the same as w but for its name; nil if there is none.
-func counterpart(works []*report.Work, w *report.Work) (*report.Work, error) {
-	want, err := report.Key(&w.Workload)
+func counterpart(works []*Work, w *Work) (*Work, error) {
+	want, err := Key(&w.Workload)
 	if err != nil {
 		return nil, err
 	}
 	for _, o := range works {
-		key, err := report.Key(&o.Workload)
+		key, err := Key(&o.Workload)
 		if err != nil {
 			return nil, err
 		}
@@ -186,7 +185,7 @@ func (c *Change) Verdict() string {
 	return "WORSE"
 }
 
-func compareLines(w *report.Work, before, after *report.Line) (changes []Change) {
+func compareLines(w *Work, before, after *Line) (changes []Change) {
 	for _, f := range figures {
 		a, b := f.values(before, w.Headline()), f.values(after, w.Headline())
 		if len(a) == 0 || len(b) == 0 {
@@ -225,7 +224,7 @@ func plainValues(list []interval) []float64 {
 	return values
 }
 
-func spread(list []interval) report.Spread { return report.SpreadOf(plainValues(list)) }
+func spread(list []interval) Spread { return SpreadOf(plainValues(list)) }
 
 // disjoint says whether two samples' ranges do not touch.
 func disjoint(a, b []interval) bool {

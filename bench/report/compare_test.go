@@ -1,4 +1,4 @@
-package compare
+package report
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
 	"github.com/sebbroker/seb/bench/result"
+
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
 )
@@ -54,9 +54,9 @@ func TestMannWhitneyLevel(t *testing.T) {
 }
 
 // run makes a run of 10,000 samples around a middle.
-func run(t *testing.T, label string, repeat int, middle time.Duration, lost int64) result.Run {
+func compareRun(t *testing.T, label string, repeat int, middle time.Duration, lost int64) result.Run {
 	t.Helper()
-	h := latency.New()
+	h := result.NewHistogram()
 	rng := rand.New(rand.NewPCG(uint64(repeat), uint64(middle)))
 	for range 10000 {
 		h.Record(int64(float64(middle) * (0.5 + rng.ExpFloat64())))
@@ -76,7 +76,7 @@ func run(t *testing.T, label string, repeat int, middle time.Duration, lost int6
 func file(t *testing.T, middle time.Duration, repeats int, lost int64) *result.File {
 	f := &result.File{}
 	for i := range repeats {
-		f.Runs = append(f.Runs, run(t, "a", i+1, middle+time.Duration(i)*10*time.Microsecond, lost))
+		f.Runs = append(f.Runs, compareRun(t, "a", i+1, middle+time.Duration(i)*10*time.Microsecond, lost))
 	}
 	return f
 }
@@ -163,9 +163,9 @@ func TestWorksThatLookAlike(t *testing.T) {
 
 func TestCompareUnpaired(t *testing.T) {
 	before, after := file(t, time.Millisecond, 1, 0), file(t, time.Millisecond, 1, 0)
-	before.Runs = append(before.Runs, run(t, "gone", 1, time.Millisecond, 0))
-	after.Runs = append(after.Runs, run(t, "new", 1, time.Millisecond, 0))
-	after.Runs = append(after.Runs, run(t, "a", 1, time.Millisecond, 0))
+	before.Runs = append(before.Runs, compareRun(t, "gone", 1, time.Millisecond, 0))
+	after.Runs = append(after.Runs, compareRun(t, "new", 1, time.Millisecond, 0))
+	after.Runs = append(after.Runs, compareRun(t, "a", 1, time.Millisecond, 0))
 	after.Runs[2].Workload.Rate *= 2 // another work
 	_, unpaired, err := Compare(before, after)
 	if err != nil || len(unpaired) != 3 || !strings.HasPrefix(unpaired[0], "only in the first: gone (fsync)") {

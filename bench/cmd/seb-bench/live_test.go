@@ -1,4 +1,4 @@
-package live_test
+package main
 
 import (
 	"bytes"
@@ -6,14 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/bench/latency"
-	"github.com/sebbroker/seb/bench/live"
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/result"
 )
 
 func progress(label, phase string, at time.Duration) load.Progress {
-	h := latency.New()
+	h := result.NewHistogram()
 	for range 2000 {
 		h.Record(int64(3 * time.Millisecond))
 	}
@@ -26,11 +24,11 @@ func progress(label, phase string, at time.Duration) load.Progress {
 func TestLine(t *testing.T) {
 	p := progress("redis", result.Measure, 10*time.Second)
 	want := "redis: measure   3000/s of 3000  in flight 12  lag 150µs  e2e p50 3ms  p99 3ms  p99.9 -  25s left"
-	if got := live.Line(p); got != want {
+	if got := progressLine(p); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	p.Failed, p.EndToEnd, p.Phase = 7, false, result.Drain
-	got := live.Line(p)
+	got := progressLine(p)
 	for _, want := range []string{"FAILED 7", "ack p50", "drain"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
@@ -42,7 +40,7 @@ func TestLine(t *testing.T) {
 }
 
 // show shows two runs of 35 seconds.
-func show(v *live.View) {
+func show(v *view) {
 	for _, label := range []string{"one", "two"} {
 		for s := 1; s <= 35; s++ {
 			phase := result.Measure
@@ -58,7 +56,7 @@ func show(v *live.View) {
 func TestView(t *testing.T) {
 	t.Run("a pipe gets a line every few seconds and for each phase", func(t *testing.T) {
 		var out bytes.Buffer
-		show(live.New(&out, false, 10*time.Second))
+		show(newView(&out, false, 10*time.Second))
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if len(lines) != 8 || strings.Contains(out.String(), "\x1b") { // at 1, 6, 16 and 26 s
 			t.Errorf("%d lines:\n%s", len(lines), out.String())
@@ -66,7 +64,7 @@ func TestView(t *testing.T) {
 	})
 	t.Run("a terminal gets one line for each run", func(t *testing.T) {
 		var out bytes.Buffer
-		show(live.New(&out, true, 10*time.Second))
+		show(newView(&out, true, 10*time.Second))
 		if n := strings.Count(out.String(), "\n"); n != 2 {
 			t.Errorf("%d lines", n)
 		}

@@ -1,0 +1,34 @@
+//go:build !linux
+
+package load
+
+import (
+	"context"
+	"runtime"
+	"time"
+)
+
+// MonotonicClock is the clock of package time, polled at the end of a sleep. Its times belong to this process.
+type MonotonicClock struct {
+	std  *StandardClock
+	spin int64
+}
+
+// NewMonotonicClock returns the clock. The last spin of every sleep is spent polling the time; 0 sleeps to the end.
+func NewMonotonicClock(spin time.Duration) *MonotonicClock {
+	return &MonotonicClock{std: NewStandardClock(), spin: int64(spin)}
+}
+
+// Now implements Clock.
+func (m *MonotonicClock) Now() int64 { return m.std.Now() }
+
+// SleepUntil implements Clock.
+func (m *MonotonicClock) SleepUntil(ctx context.Context, t int64) error {
+	if err := m.std.SleepUntil(ctx, t-m.spin); err != nil {
+		return err
+	}
+	for m.Now() < t {
+		runtime.Gosched()
+	}
+	return nil
+}
