@@ -19,8 +19,8 @@ import (
 	_ "github.com/sebbroker/seb/bench/drivers/seb"
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/peers/peerstest"
-	"github.com/sebbroker/seb/bench/quiet"
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/internal/quiet"
 
 	"github.com/sebbroker/seb/bench/workload"
 

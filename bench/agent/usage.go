@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/internal/machine"
 )
 
 // usage is what the broker's process uses in each second of a run, if it is on the coordinator's machine.

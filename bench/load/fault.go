@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/internal/machine"
 )
 
 // fault does a fault when its time has come, and writes down when it was done.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/internal/machine"
 )
 
 // describe says what is measured, where and with what, before the run.
@@ -17,7 +17,7 @@ func (r *run) describe() {
 	r.res.Label = r.o.Target.Name()
 	r.res.Target = r.o.Target.Public()
 	r.res.Workload = *r.w
-	r.res.Machine = machine.Here()
+	r.res.Machine = machine.HereInDetail()
 	if r.o.Target.Data != "" {
 		fs, err := machine.Filesystem(r.o.Target.Data)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/bench/machine"
+	"github.com/sebbroker/seb/internal/machine"
 )
 
 // command runs a program to its end; an error has the end of what it said.

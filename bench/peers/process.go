@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sebbroker/seb/bench/machine"
+	"github.com/sebbroker/seb/internal/machine"
 )
 
 // Process is one that was started, the first of a session of its own.

@@ -5,9 +5,9 @@ package result
 import (
 	"time"
 
-	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/internal/machine"
 )
 
 // Schema is the version of the form. It grows when a reader of the one before would misunderstand a file.
@@ -37,7 +37,7 @@ type Run struct {
 	Target   workload.Target   `json:"target"` // without secrets
 	Workload workload.Workload `json:"workload"`
 	System   sut.Info          `json:"system"`
-	Machine  machine.Info      `json:"machine"` // of the generator, before the run
+	Machine  machine.Detail    `json:"machine"` // of the generator, before the run
 	// Colocated says that broker and generator share this machine's cores. Such results say nothing about machines apart.
 	Colocated  bool   `json:"colocated"`
 	Filesystem string `json:"filesystem,omitempty"` // of the target's data folder
@@ -59,11 +59,11 @@ type Run struct {
 
 // Agent is a load machine of several.
 type Agent struct {
-	Address  string       `json:"address"`
-	Commit   string       `json:"commit"` // that it was built of
-	Machine  machine.Info `json:"machine"`
-	Counts   Counts       `json:"counts"`
-	Measured int64        `json:"measured"` // samples of its headline curve
+	Address  string         `json:"address"`
+	Commit   string         `json:"commit"` // that it was built of
+	Machine  machine.Detail `json:"machine"`
+	Counts   Counts         `json:"counts"`
+	Measured int64          `json:"measured"` // samples of its headline curve
 }
 
 // Counts is what became of the messages, warm-up and cool-down included.

@@ -1,11 +1,9 @@
-// Package machine says what a measurement ran on and what it used: every result carries it.
+// Package machine says what a measurement ran on and what processes used meanwhile: every result carries it.
 package machine
 
 import (
 	"fmt"
-	"os"
 	"runtime"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,26 +51,12 @@ func Here() Info {
 	if unix.Uname(&u) == nil {
 		m.Kernel = unix.ByteSliceToString(u.Release[:])
 	}
-	if v := procField("/proc/cpuinfo", "model name"); v != "" {
+	if v := field("/proc/cpuinfo", "model name"); v != "" {
 		m.CPU = v
 	}
 	var kib int64
-	if _, err := fmt.Sscanf(procField("/proc/meminfo", "MemTotal"), "%d kB", &kib); err == nil {
+	if _, err := fmt.Sscanf(field("/proc/meminfo", "MemTotal"), "%d kB", &kib); err == nil {
 		m.Memory = kib << 10
 	}
 	return m
-}
-
-// procField is the first value of a field in a file of /proc; "" where there is none.
-func procField(file, field string) string {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(b)) {
-		if name, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == field {
-			return strings.TrimSpace(v)
-		}
-	}
-	return ""
 }

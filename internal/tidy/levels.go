@@ -100,8 +100,6 @@ var levels = map[string]int{
 	"bench/drivers/seb":      9,
 	"bench/workload":         9,
 	"bench/peers":            8,
-	"bench/machine":          0,
-	"bench/quiet":            0,
 	"bench/sut":              0,
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	_ "github.com/sebbroker/seb/bench/drivers/all" // they register themselves
-	"github.com/sebbroker/seb/bench/quiet"
+	"github.com/sebbroker/seb/internal/quiet"
 )
 
 // version is set by the linker (Makefile).

@@ -1,50 +1,33 @@
-// Package machine says what a run was measured on, and what processes used meanwhile.
 package machine
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
-// Info is the machine of a result. What the system does not tell is left out.
-type Info struct {
-	CPU         string     `json:"cpu,omitempty"`
-	Cores       int        `json:"cores"` // that this process may use
-	Governor    string     `json:"governor,omitempty"`
-	MemoryBytes int64      `json:"memory_bytes,omitempty"`
-	System      string     `json:"system"` // as in linux/amd64
-	Kernel      string     `json:"kernel,omitempty"`
-	Hypervisor  bool       `json:"hypervisor,omitempty"` // the CPU says that it is a virtual one
-	Load        [3]float64 `json:"load"`                 // load averages of 1, 5 and 15 minutes, when this was read
+// Detail is Info with the conditions that affect latencies. Members that the system does not report are absent.
+type Detail struct {
+	Info
+	Governor   string     `json:"governor,omitempty"`
+	Hypervisor bool       `json:"hypervisor,omitempty"` // the CPU says that it is a virtual one
+	Load       [3]float64 `json:"load"`                 // load averages of 1, 5 and 15 minutes, when this was read
 }
 
-// Here describes the machine this runs on.
-func Here() Info {
-	m := Info{Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		m.Kernel = unix.ByteSliceToString(u.Release[:])
-	}
-	m.CPU = field("/proc/cpuinfo", "model name")
+// HereInDetail describes the machine this runs on.
+func HereInDetail() Detail {
+	m := Detail{Info: Here()}
 	m.Hypervisor = strings.Contains(" "+field("/proc/cpuinfo", "flags")+" ", " hypervisor ")
 	m.Governor = text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-	var kib int64
-	if _, err := fmt.Sscanf(field("/proc/meminfo", "MemTotal"), "%d kB", &kib); err == nil {
-		m.MemoryBytes = kib << 10
-	}
 	// Zeros say that there was nothing to read.
 	_, _ = fmt.Sscanf(text("/proc/loadavg"), "%f %f %f", &m.Load[0], &m.Load[1], &m.Load[2])
 	return m
 }
 
 // String is one line for people.
-func (m Info) String() string {
-	s := fmt.Sprintf("%s, %d cores, %.1f GiB, %s, kernel %s", m.CPU, m.Cores, float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel)
+func (m Detail) String() string {
+	s := m.Info.String()
 	if m.Hypervisor {
 		s += ", virtual"
 	}

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestHere(t *testing.T) {
-	m := Here()
+func TestHereInDetail(t *testing.T) {
+	m := HereInDetail()
 	if m.Cores < 1 || m.Kernel == "" || !strings.HasPrefix(m.System, runtime.GOOS) {
 		t.Errorf("this machine is %+v", m)
 	}
-	if runtime.GOOS == "linux" && m.MemoryBytes < 1<<20 {
-		t.Errorf("it has %d bytes of memory", m.MemoryBytes)
+	if runtime.GOOS == "linux" && m.Memory < 1<<20 {
+		t.Errorf("it has %d bytes of memory", m.Memory)
 	}
 	if s := m.String(); !strings.Contains(s, m.Kernel) {
 		t.Errorf("%q does not name the kernel", s)
