@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/sebbroker/seb/bench/report"
 )
 
 // Line is what a chart shows of one server: a range and a middle for each point.
 type Line struct {
 	Name   string
-	Points []spread
+	Points []report.Spread
 }
 
 const (

@@ -37,7 +37,7 @@ func (p *Place) Start(n int) (Check, error) {
 		}
 	}
 	s := spreadOf(took, func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 })
-	return Check{"ready after a start on an empty disk bucket", "≤ 50 ms", s.text("%.0f ms"), s.Middle <= 50}, nil
+	return Check{"ready after a start on an empty disk bucket", "≤ 50 ms", s.Format("%.0f ms"), s.Middle <= 50}, nil
 }
 
 // within runs f with folders of its own.
@@ -75,7 +75,7 @@ func (p *Place) History(ctx context.Context, objects, n int, done func()) (list 
 		open := spreadOf(took, func(d time.Duration) float64 { return float64(d.Milliseconds()) })
 		list = append(list, Check{
 			fmt.Sprintf("open of a bucket with %d records in %d objects", objects*1000, objects), fmt.Sprintf("≤ %v", openMost),
-			open.text("%.0f ms"), open.Middle <= float64(openMost.Milliseconds()),
+			open.Format("%.0f ms"), open.Middle <= float64(openMost.Milliseconds()),
 		})
 		for _, c := range []struct {
 			name string
@@ -116,6 +116,6 @@ func (p *Place) beside(ctx context.Context, what string, load []string, full str
 	c, r := spreadOf(cpu, same), spreadOf(rate, same)
 	return Check{
 		what + " with that history, of those on an empty bucket", "CPU ≤ 1.10",
-		fmt.Sprintf("CPU %s, rate %s", c.text("%.2f"), r.text("%.2f")), c.Middle <= 1.1,
+		fmt.Sprintf("CPU %s, rate %s", c.Format("%.2f"), r.Format("%.2f")), c.Middle <= 1.1,
 	}, nil
 }

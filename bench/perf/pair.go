@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sebbroker/seb/bench/report"
 )
 
 // Pair is a load that Seb and the bare server are given in turns.
@@ -145,21 +147,10 @@ func (r *Result) ratios() []float64 {
 	return out
 }
 
-// spread is the least, the middle and the largest of some numbers.
-type spread struct{ Least, Middle, Most float64 }
-
-func spreadOf[T any](list []T, of func(T) float64) spread {
-	var v []float64
-	for _, e := range list {
-		v = append(v, of(e))
+func spreadOf[T any](list []T, of func(T) float64) report.Spread {
+	values := make([]float64, len(list))
+	for i, e := range list {
+		values[i] = of(e)
 	}
-	if len(v) == 0 {
-		return spread{}
-	}
-	slices.Sort(v)
-	middle := v[len(v)/2]
-	if len(v)%2 == 0 {
-		middle = (v[len(v)/2-1] + middle) / 2
-	}
-	return spread{v[0], middle, v[len(v)-1]}
+	return report.SpreadOf(values)
 }

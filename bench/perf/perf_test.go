@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -94,7 +95,7 @@ func TestPictureIsXML(t *testing.T) {
 		}
 		l := Line{Name: "Seb"}
 		for i := range s.Points {
-			l.Points = append(l.Points, spread{float64(i), float64(i) * 1.1e5, float64(i) * 2e5})
+			l.Points = append(l.Points, report.Spread{Least: float64(i), Middle: float64(i) * 1.1e5, Most: float64(i) * 2e5})
 		}
 		lines = append(lines, []Line{l, l})
 	}

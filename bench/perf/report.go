@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/internal/machine"
 )
 
@@ -62,8 +63,8 @@ func (r *Report) Write(out io.Writer) error {
 		rate := func(s Sample) float64 { return s.RecordsPerSecond }
 		cpu := func(s Sample) float64 { return s.CPU }
 		row(p.Name, rates(spreadOf(p.SebSamples, rate)), rates(spreadOf(p.BareSamples, rate)),
-			spreadOf(p.ratios(), func(v float64) float64 { return v }).text("%.2f"), target,
-			spreadOf(p.SebSamples, cpu).text("%.2f"), spreadOf(p.BareSamples, cpu).text("%.2f"),
+			spreadOf(p.ratios(), func(v float64) float64 { return v }).Format("%.2f"), target,
+			spreadOf(p.SebSamples, cpu).Format("%.2f"), spreadOf(p.BareSamples, cpu).Format("%.2f"),
 			fmt.Sprintf("%.0f", spreadOf(p.SebSamples, func(s Sample) float64 { return float64(s.RSS) }).Most/(1<<20)),
 			fmt.Sprintf("%.0f", spreadOf(p.SebSamples, func(s Sample) float64 { return s.Objects }).Middle), verdict(p.met()))
 	}
@@ -86,15 +87,7 @@ func verdict(met bool) string {
 	return "**missed**"
 }
 
-// text is the middle, and the range if there is one.
-func (s spread) text(format string) string {
-	if s.Least == s.Most {
-		return fmt.Sprintf(format, s.Middle)
-	}
-	return fmt.Sprintf(format+" ("+format+" to "+format+")", s.Middle, s.Least, s.Most)
-}
-
 // rates are in thousands.
-func rates(s spread) string {
-	return spread{s.Least / 1000, s.Middle / 1000, s.Most / 1000}.text("%.0f k")
+func rates(s report.Spread) string {
+	return report.Spread{Least: s.Least / 1000, Middle: s.Middle / 1000, Most: s.Most / 1000}.Format("%.0f k")
 }

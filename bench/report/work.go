@@ -150,6 +150,14 @@ func SpreadOf(values []float64) Spread {
 	return Spread{(values[(n-1)/2] + values[n/2]) / 2, values[0], values[n-1], n}
 }
 
+// Format is the middle, and the range if there is one, each by a format of package fmt.
+func (s Spread) Format(format string) string {
+	if s.Least == s.Most {
+		return fmt.Sprintf(format, s.Middle)
+	}
+	return fmt.Sprintf(format+" ("+format+" to "+format+")", s.Middle, s.Least, s.Most)
+}
+
 // Of is a figure of every run.
 func (l *Line) Of(figure func(*result.Run) float64) Spread {
 	values := make([]float64, len(l.Runs))

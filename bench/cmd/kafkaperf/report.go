@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	stats "github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/internal/machine"
 )
 
@@ -54,39 +55,17 @@ func (r *result) values(of func(*sample) float64) []float64 {
 	return list
 }
 
+// spread is that of a figure over the turns.
+func (r *result) spread(of func(*sample) float64) stats.Spread { return stats.SpreadOf(r.values(of)) }
+
 // ratios are those of turns of one round: what slows the machine down for a while slows down both.
-func ratios(a, b *result, of func(*sample) float64) []float64 {
+func ratios(a, b *result, of func(*sample) float64) stats.Spread {
 	x, y := a.values(of), b.values(of)
 	var list []float64
 	for i := range min(len(x), len(y)) {
 		list = append(list, x[i]/y[i])
 	}
-	return list
-}
-
-// middle is the median.
-func middle(list []float64) float64 {
-	v := slices.Sorted(slices.Values(list))
-	if len(v) == 0 {
-		return 0
-	}
-	m := v[len(v)/2]
-	if len(v)%2 == 0 {
-		m = (v[len(v)/2-1] + m) / 2
-	}
-	return m
-}
-
-// spread is the median, and the range if there is one.
-func spread(list []float64, format string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	least, most := slices.Min(list), slices.Max(list)
-	if least == most {
-		return fmt.Sprintf(format, least)
-	}
-	return fmt.Sprintf(format+" ("+format+" to "+format+")", middle(list), least, most)
+	return stats.SpreadOf(list)
 }
 
 // What the figures are, in the units of the table.
@@ -126,10 +105,10 @@ func (r *report) write(out io.Writer) error {
 			return err
 		}
 		row([]string{
-			s.title, spread(one.values(writeRate), "%.0f k"), spread(one.values(writeCPU), "%.2f"),
-			spread(one.values(batch), "%.0f"), spread(one.values(request), "%.1f"),
-			spread(one.values(readRate), "%.0f k"), spread(one.values(readCPU), "%.2f"),
-			spread(one.values(rss), "%.0f"), spread(one.values(peak), "%.0f"), spread(one.values(later), "%.2f"),
+			s.title, one.spread(writeRate).Format("%.0f k"), one.spread(writeCPU).Format("%.2f"),
+			one.spread(batch).Format("%.0f"), one.spread(request).Format("%.1f"),
+			one.spread(readRate).Format("%.0f k"), one.spread(readCPU).Format("%.2f"),
+			one.spread(rss).Format("%.0f"), one.spread(peak).Format("%.0f"), one.spread(later).Format("%.2f"),
 		}[:len(cells)]...)
 	}
 	if err := w.Flush(); err != nil {
@@ -155,15 +134,15 @@ func (r *report) verdicts(out io.Writer) error {
 	}
 	fmt.Fprintln(w, "| Seb with fsync, of Kafka without\t| measured\t| target\t| \t|\n| ---\t| ---\t| ---\t| ---\t|")
 	rate := ratios(ours, theirs, writeRate)
-	row("records/s written", spread(rate, "%.2f"), "≥ 1.00", middle(rate) >= 1)
+	row("records/s written", rate.Format("%.2f"), "≥ 1.00", rate.Middle >= 1)
 	for _, c := range []struct {
 		what string
 		of   func(*sample) float64
 	}{{"broker's CPU for a record written", writeCPU}, {"broker's CPU for a record read", readCPU}} {
 		v := ratios(ours, theirs, c.of)
-		row(c.what, spread(v, "%.2f"), "≤ 0.50", middle(v) <= 0.5)
+		row(c.what, v.Format("%.2f"), "≤ 0.50", v.Middle <= 0.5)
 	}
-	resident := ours.values(func(s *sample) float64 { return float64(s.RSS) / 1e6 })
-	row("resident memory of Seb, MB", spread(resident, "%.0f"), "≤ 128", middle(resident) <= 128)
+	resident := ours.spread(func(s *sample) float64 { return float64(s.RSS) / 1e6 })
+	row("resident memory of Seb, MB", resident.Format("%.0f"), "≤ 128", resident.Middle <= 128)
 	return w.Flush()
 }

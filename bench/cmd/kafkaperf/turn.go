@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -63,7 +64,7 @@ func (c *clients) settle(ctx context.Context, got *sample) error {
 	if c.o.Settle == 0 {
 		return nil
 	}
-	before, err := cpu(c.b.pid)
+	before, err := machine.Process(c.b.pid)
 	if err != nil {
 		return err
 	}
@@ -72,8 +73,8 @@ func (c *clients) settle(ctx context.Context, got *sample) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	after, err := cpu(c.b.pid)
-	got.Later = float64((after - before).Microseconds()) / float64(c.o.Records+c.o.Warmup)
+	after, err := machine.Process(c.b.pid)
+	got.Later = float64((after.CPU - before.CPU).Microseconds()) / float64(c.o.Records+c.o.Warmup)
 	return err
 }
 
@@ -112,7 +113,7 @@ func properties(settings string) []string {
 
 // measure runs a tool and reads what it says and what the broker used meanwhile.
 func (c *clients) measure(p *path, records int, read func(string, int) (path, error), run func() (string, error)) error {
-	before, err := cpu(c.b.pid)
+	before, err := machine.Process(c.b.pid)
 	if err != nil {
 		return err
 	}
@@ -120,12 +121,12 @@ func (c *clients) measure(p *path, records int, read func(string, int) (path, er
 	if err != nil {
 		return err
 	}
-	after, err := cpu(c.b.pid)
+	after, err := machine.Process(c.b.pid)
 	if err != nil {
 		return err
 	}
 	*p, err = read(out, records)
-	p.CPU = float64((after - before).Microseconds()) / float64(records)
+	p.CPU = float64((after.CPU - before.CPU).Microseconds()) / float64(records)
 	return err
 }
 
@@ -203,25 +204,6 @@ func consumed(out string, records int) (path, error) {
 		return p, fmt.Errorf("not %d records: %q", records, out)
 	}
 	return p, nil
-}
-
-// ticks are how many a second /proc counts on every Linux that Go runs on.
-const ticks = 100
-
-// cpu is what a process has computed, all threads, those that have ended as well.
-func cpu(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name is in brackets and may hold anything; utime and stime are fields 14 and 15 of proc(5).
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, text)
-	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * (time.Second / ticks), errors.Join(err, err2)
 }
 
 // memory is what a process has resident now, what it had at most, and what of it is no file.
