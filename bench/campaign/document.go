@@ -88,7 +88,7 @@ func linkTo(document, folder string) string {
 
 // marks are the lines around a section.
 func marks(name string) (begin, end string) {
-	return "<!-- begin: " + name + " (written by make bench-peers) -->\n", "<!-- end: " + name + " -->\n"
+	return "<!-- begin: " + name + " (written by bench/cmd/peers) -->\n", "<!-- end: " + name + " -->\n"
 }
 
 var errMarks = errors.New("no section")

@@ -121,7 +121,7 @@ func (r *runner) remaining(p *Plan) ([]session, error) {
 	r.estimateOf = r.ahead
 	r.say("%d runs of %v, results in %s", r.total+there, p.Settings.Duration, r.store.dir)
 	if there > 0 {
-		r.say("%d of them are there already; FRESH=1 (--fresh) measures them again", there)
+		r.say("%d of them are there already; --fresh measures them again", there)
 	}
 	if r.total > 0 {
 		r.say("the rest takes about %v, after installing what is missing", r.ahead.Round(time.Minute))

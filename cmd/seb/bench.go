@@ -20,7 +20,8 @@ func newBench() *cobra.Command {
 		Use:   "bench [command]",
 		Short: "Measure the latency of Seb and other brokers, with the program seb-bench",
 		Long: `Runs seb-bench, found beside this program or in $PATH, with the same arguments. It measures the latency of Seb, Kafka, NATS, Redis
-and RabbitMQ under the same load, by a fixed schedule. "make seb-bench" builds it.`,
+and RabbitMQ under the same load, by a fixed schedule. In Seb's sources,
+"go build -C bench -o ../bin/seb-bench ./cmd/seb-bench" builds it.`,
 		Example:            "  seb bench run article-b --target seb\n  seb bench help",
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,8 +56,8 @@ func findBench() (string, error) {
 	}
 	path, err := exec.LookPath(benchProgram)
 	if err != nil {
-		return "", fmt.Errorf("there is no %s in %s$PATH: build it from Seb's sources with \"make seb-bench\", or "+
-			"\"cd bench && go build -o DIR ./cmd/seb-bench\"", benchProgram, tried)
+		return "", fmt.Errorf("there is no %s in %s$PATH: build it in Seb's sources with "+
+			"\"go build -C bench -o ../bin/seb-bench ./cmd/seb-bench\"", benchProgram, tried)
 	}
 	return path, nil
 }

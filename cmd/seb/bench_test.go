@@ -11,7 +11,7 @@ func TestBench(t *testing.T) {
 	p := newPlace(t)
 	t.Run("says how to get the program that is not there", func(t *testing.T) {
 		p.env = []string{"PATH=" + t.TempDir()}
-		p.refused(1, "make seb-bench", "bench", "run", "article-a")
+		p.refused(1, "go build -C bench", "bench", "run", "article-a")
 	})
 	t.Run("hands everything on to it", func(t *testing.T) {
 		dir := t.TempDir()

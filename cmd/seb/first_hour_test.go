@@ -179,7 +179,7 @@ func TestErrorsNameWhatIsMeant(t *testing.T) {
 	if got := p.must("help"); !strings.Contains(got, "\nRecords:\n") {
 		t.Errorf("help without groups: %s", got)
 	}
-	if got := p.must("bench", "--help"); !strings.Contains(got, "make seb-bench") {
+	if got := p.must("bench", "--help"); !strings.Contains(got, "go build -C bench") {
 		t.Errorf("bench --help: %s", got)
 	}
 }

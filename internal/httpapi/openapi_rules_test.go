@@ -20,7 +20,7 @@ var schemaWords = []string{
 	"minItems", "minLength", "minimum", "nullable", "oneOf", "pattern", "properties", "required", "type",
 }
 
-// TestSpecSuitsGenerators pins what generators of clients stop at, or misunderstand. make openapi runs them.
+// TestSpecSuitsGenerators pins what generators of clients stop at, or misunderstand. go run ./test/cmd/openapi runs them.
 func TestSpecSuitsGenerators(t *testing.T) {
 	text, err := specJSON()
 	if err != nil {

@@ -110,8 +110,10 @@ var support = []string{
 	"internal/objstore/storetest",
 	"internal/tidy",
 	"bench/perf",
-	"bench/cmd/perf",
 	"bench/cmd/kafkaperf",
+	"bench/cmd/peers",
+	"bench/cmd/peers-test",
+	"bench/cmd/perf",
 	"bench/drivers/contract",
 	"bench/peers/peerstest",
 }

@@ -3,6 +3,6 @@
 // clients are in package java, and clients of the HTTP API in package openapi. Package place has the broker, and the folder that
 // clients are installed into.
 //
-// The tests run with `make interop`; elsewhere they are skipped, as they fetch packages from Debian, PyPI, npm, Rust crates and Go
+// The tests run with `go run ./test/cmd/interop`; elsewhere they are skipped, as they fetch packages from Debian, PyPI, npm, Rust crates and Go
 // modules.
 package interop

@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// The defaults are a short run for every day; `make memory` asks for the long one.
+// The defaults are a short run for every day; `go run ./test/cmd/memory` asks for the long one.
 var (
 	clients   = flag.Int("clients", 300, "clients that push at once; the full run takes 2000")
 	pushFor   = flag.Duration("push", 2*time.Second, "for how long they begin requests; the full run takes 3m")

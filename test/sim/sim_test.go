@@ -30,12 +30,12 @@ func run(t *testing.T, seed uint64) (res sim.Result) {
 	t.Helper()
 	defer func() {
 		if p := recover(); p != nil { // what the other seeds gave is not to be lost with it
-			t.Errorf("seed %d: %v\n%s\n  repeat: make sim SEED=%d", seed, p, debug.Stack(), seed)
+			t.Errorf("seed %d: %v\n%s\n  repeat: go run ./test/cmd/sim -seed %d", seed, p, debug.Stack(), seed)
 		}
 	}()
 	res = sim.Run(sim.Draw(seed), nil)
 	if res.Err != nil {
-		t.Errorf("seed %d: %v\n  config: %v\n  repeat: make sim SEED=%d", seed, res.Err, res.Config, seed)
+		t.Errorf("seed %d: %v\n  config: %v\n  repeat: go run ./test/cmd/sim -seed %d", seed, res.Err, res.Config, seed)
 	}
 	return res
 }

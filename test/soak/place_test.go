@@ -19,7 +19,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-var long = flag.Bool("long", false, "the long versions, as make soak runs them")
+var long = flag.Bool("long", false, "the long versions, as go run ./test/cmd/soak runs them")
 
 // seb is the built broker; TestMain makes it.
 var seb string

@@ -20,11 +20,11 @@ const InteropKey = "interop-key-0123456789"
 // InteropVariable has to be 1 for the tests to run.
 const InteropVariable = "SEB_INTEROP"
 
-// InteropWanted skips the test unless `make interop` runs it.
+// InteropWanted skips the test unless `go run ./test/cmd/interop` runs it.
 func InteropWanted(t testing.TB) {
 	t.Helper()
 	if os.Getenv(InteropVariable) != "1" {
-		t.Skip("runs with make interop: it fetches clients of other languages")
+		t.Skip("runs with go run ./test/cmd/interop: it fetches clients of other languages")
 	}
 }
 

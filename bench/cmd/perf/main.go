@@ -1,17 +1,18 @@
-// Command perf measures Seb beside a bare HTTP server and prints a table:
+// Command perf measures Seb beside a bare HTTP server, in turns, and prints the tables of docs/performance.md. It builds Seb
+// first. All rows take half an hour; -picture adds sweeps over workers and record sizes.
 //
-//	perf                          all of it, with pictures
-//	perf -run 'read' -repeat 3    only what matches
+//	go run -C bench ./cmd/perf -run read -repeat 3
 package main
 
 import (
+	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -22,8 +23,12 @@ import (
 
 	"github.com/sebbroker/seb/bench/perf"
 	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/test/campaign"
 	"github.com/sebbroker/seb/test/testenv"
 )
+
+//go:embed main.go
+var source string
 
 type options struct {
 	run     *regexp.Regexp
@@ -44,23 +49,22 @@ func main() {
 	flag.StringVar(&o.place.Disk, "disk", "bin", "a folder on a disk")
 	flag.StringVar(&o.picture, "picture", "", "draw throughput over workers and record sizes into this file")
 	flag.StringVar(&o.json, "json", "bin/perf.json", "write all samples to this file")
-	flag.StringVar(&o.version, "version", "unknown", "what is measured, for the report")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	var err error
-	if o.run, err = regexp.Compile(*run); err == nil {
-		err = o.measure(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "perf:", err)
-		os.Exit(1)
-	}
+	flag.StringVar(&o.version, "version", "", "what is measured, for the report; empty: what git describe says")
+	campaign.Do(source, func(ctx context.Context) (err error) {
+		o.version = cmp.Or(o.version, campaign.Version(ctx))
+		if o.run, err = regexp.Compile(*run); err != nil {
+			return err
+		}
+		return o.measure(ctx)
+	})
 }
 
 func (o *options) measure(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "seb-perf-")
 	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll("bin", 0o755); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()

@@ -33,7 +33,7 @@ func newCampaign() *cobra.Command {
 		Short: "Measure Seb beside other brokers and write docs/latency.md",
 		Long: `Installs and starts brokers, one at a time, measures all of them with the article's five workloads in turns, then Seb's batch wait,
 a second broker that follows, and what a closed loop hides; and writes the sections of docs/latency.md that are between marks, with
-pictures, of everything that is there. make bench-peers does this.
+pictures, of everything that is there. bench/cmd/peers does this.
 
 Every run's result is kept in a file. What was cut off goes on where it was when the same command is given again; runs of other
 durations or numbers of repeats are kept apart. Needs Seb's repository.`,
@@ -101,7 +101,7 @@ func (c *campaignFlags) run(cmd *cobra.Command) error {
 		}
 		failed = chosen.Run(cmd.Context(), o)
 		if cmd.Context().Err() != nil {
-			fmt.Fprintln(out, "cut off: the same command goes on here; with --report (REPORT=1) it writes what is there")
+			fmt.Fprintln(out, "cut off: the same command goes on here; with --report it writes what is there")
 			return failed
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/quiet"
 )
 
-// version is set by the linker (Makefile).
+// version is set by the linker; a plain `go build` leaves it empty.
 var version string
 
 // The exit codes.

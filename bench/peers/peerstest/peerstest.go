@@ -51,7 +51,7 @@ func Find(t *testing.T, name string) (p *peers.Peer, own bool) {
 	}
 	i := slices.IndexFunc(list, func(p peers.Peer) bool { return p.Name == name })
 	if i < 0 {
-		t.Skipf("no %s runs: make bench-peers-test starts it, or seb-bench peers up %s", name, name)
+		t.Skipf("no %s runs: go run -C bench ./cmd/peers-test starts it, or seb-bench peers up %s", name, name)
 	}
 	return &list[i], false
 }

@@ -1,7 +1,7 @@
 // Package openapi holds the API's description against tools that the project does not own: a linter, a fuzzer that derives
 // requests from it, and generated clients of three languages, each of which writes a record to a real broker and reads it back.
 //
-// The tests run with `make openapi`; elsewhere they are skipped, as they fetch packages from npm, PyPI and the Go proxy.
+// The tests run with `go run ./test/cmd/openapi`; elsewhere they are skipped, as they fetch packages from npm, PyPI and the Go proxy.
 package openapi
 
 import (

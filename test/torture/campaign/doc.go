@@ -1,9 +1,9 @@
 // Package campaign lets real brokers live through what kills them, and looks whether anything of it showed. It holds tests
 // only.
 //
-//	make torture TIME=10m           fresh seeds for so long
-//	make torture KILLS=10000        until so many brokers were killed; with TIME=1h for so long at most
-//	make torture SEED=17            the run of one seed
+//	go run ./test/cmd/torture -time 10m           fresh seeds for so long
+//	go run ./test/cmd/torture -kills 10000        until so many brokers were killed; with -time 1h for so long at most
+//	go run ./test/cmd/torture -seed 17            the run of one seed
 //
 // A run draws its plan from its seed and prints it: a folder or the real S3 server; one to three brokers that take over
 // from one another; what the network between them, their store and their clients does; how they are killed, stopped and

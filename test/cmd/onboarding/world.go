@@ -52,7 +52,7 @@ func newWorld(ctx context.Context, o *options) (w *world, err error) {
 			return nil, err
 		}
 	}
-	if w.taker, err = testenv.BuildPackage(w.dir, "github.com/sebbroker/seb/test/onboarding/receiver"); err != nil {
+	if w.taker, err = testenv.BuildPackage(w.dir, "github.com/sebbroker/seb/test/cmd/onboarding/receiver"); err != nil {
 		return nil, err
 	}
 	if _, w.port, err = freePort(); err != nil {

@@ -1,0 +1,22 @@
+// Command cacheimages makes every image that a crash can leave of the cache folder, the data folder and a bucket in a folder,
+// where the usual tests take a sample, and opens each. It takes about ten minutes and prints how many images there were.
+package main
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/sebbroker/seb/test/campaign"
+)
+
+//go:embed main.go
+var source string
+
+func main() {
+	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
+		step := campaign.Test("internal/objstore/cache", "Images|TornWrites|DataFolders|PowerFailures", "-images")
+		// The packages come first.
+		step.Args = append([]string{"go", "test", "./internal/node", "./internal/objstore"}, step.Args[2:]...)
+		return []campaign.Step{step}, nil
+	})
+}

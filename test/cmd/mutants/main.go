@@ -1,0 +1,19 @@
+// Command mutants tests the tests: it builds the simulator with each planted bug of test/mutants, and the simulator must
+// find every one. It takes two minutes and prints a line for each bug with the time until it was found.
+package main
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/sebbroker/seb/test/campaign"
+)
+
+//go:embed main.go
+var source string
+
+func main() {
+	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
+		return []campaign.Step{campaign.Test("test/mutants", "^TestMutants$")}, nil
+	})
+}

@@ -1,0 +1,27 @@
+// Command openapi checks openapi.yaml with tools of others, in pinned versions: redocly lints it, schemathesis derives
+// requests from it for a while, and openapi-typescript, openapi-python-client and oapi-codegen generate clients that must
+// work. It takes about three minutes, and longer the first time: it fetches the tools into .cache. It needs python3, node and
+// npm. It prints what go test prints.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"flag"
+	"time"
+
+	"github.com/sebbroker/seb/test/campaign"
+)
+
+//go:embed main.go
+var source string
+
+func main() {
+	d := flag.Duration("time", time.Minute, "how long schemathesis sends requests")
+	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
+		return []campaign.Step{{
+			Env:  []string{"SEB_INTEROP=1", "SEB_OPENAPI_TIME=" + d.String()},
+			Args: []string{"go", "test", "./test/interop/openapi", "-count=1", "-timeout", "0"},
+		}}, nil
+	})
+}

@@ -1,0 +1,53 @@
+// Command sim runs the simulator: brokers, stores and clients in virtual time, with faults that a seed draws, judged by its
+// invariants. It prints totals at the end, and of a violation the seed, which -seed repeats with a trace. Modes:
+//
+//	seeds    everything, with fresh seeds for -time; one of -share seeds is a month with triggers
+//	losses   every object of a bucket is lost, and every pair (a minute); then seeds with losses and older copies for -time;
+//	         then mode starts
+//	clocks   seeds with wrong clocks for -time, on stores that report the time and on those that do not
+//	starts   brokers that start side by side, -starts times; a minute for 10,000
+package main
+
+import (
+	"context"
+	_ "embed"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/sebbroker/seb/test/campaign"
+)
+
+//go:embed main.go
+var source string
+
+func main() {
+	mode := flag.String("mode", "seeds", "what to run: seeds, losses, clocks or starts")
+	seed := flag.Uint64("seed", 0, "the one seed of mode seeds to repeat, with its trace; 0: fresh seeds")
+	flag.Bool("shrink", false, "make the configuration of -seed as small as it still fails")
+	d := flag.Duration("time", 30*time.Second, "how long to run fresh seeds")
+	flag.Int("share", 20, "one of so many seeds of mode seeds is a month; 1: months only")
+	flag.Int("starts", 10_000, "number of starts of modes starts and losses")
+	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
+		simulate := func(test string, args ...string) campaign.Step {
+			return campaign.Test("test/sim", "^"+test+"$", args...)
+		}
+		simtime := "-simtime=" + d.String()
+		starts := simulate("TestStarts", campaign.Flags("starts")...)
+		switch *mode {
+		case "seeds":
+			args := append(campaign.Flags("share"), simtime)
+			if *seed != 0 {
+				args = campaign.Flags("seed", "shrink")
+			}
+			return []campaign.Step{simulate("TestSeeds", args...)}, nil
+		case "losses":
+			return []campaign.Step{campaign.Test("internal/fsck", "^TestLostObjects$", "-pairs"), simulate("TestLosses", simtime), starts}, nil
+		case "clocks":
+			return []campaign.Step{simulate("TestClocks", simtime)}, nil
+		case "starts":
+			return []campaign.Step{starts}, nil
+		}
+		return nil, fmt.Errorf("-mode %s: want seeds, losses, clocks or starts", *mode)
+	})
+}

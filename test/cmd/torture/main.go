@@ -1,0 +1,32 @@
+// Command torture kills, stops and cuts off real brokers, on disk and on the S3 server, while clients of HTTP and Kafka
+// write and read, and judges the history of what the clients saw. It runs until one of its limits is reached, by default for
+// half a minute, and prints the totals; a run that fails keeps its history, and its seed repeats it:
+//
+//	go run ./test/cmd/torture -time 10m
+//	go run ./test/cmd/torture -kills 10000 -time 1h
+//	go run ./test/cmd/torture -seed 17
+package main
+
+import (
+	"context"
+	_ "embed"
+	"flag"
+	"time"
+
+	"github.com/sebbroker/seb/test/campaign"
+)
+
+//go:embed main.go
+var source string
+
+func main() {
+	seed := flag.Uint64("seed", 0, "the one run to repeat; 0: fresh seeds")
+	kills := flag.Int64("kills", 0, "run until so many brokers were killed; 0: no such limit")
+	d := flag.Duration("time", 0, "run fresh seeds for so long; 0: 30s without -seed and -kills, else no such limit")
+	campaign.Main(source, func(ctx context.Context) ([]campaign.Step, error) {
+		if *seed == 0 && *kills == 0 && *d == 0 {
+			*d = 30 * time.Second
+		}
+		return []campaign.Step{campaign.Test("test/torture/campaign", "^TestTorture$", campaign.Flags("seed", "kills", "time")...)}, campaign.S3(ctx)
+	})
+}

@@ -1,7 +1,0 @@
-//go:build unix && !linux
-
-package testenv
-
-import "syscall"
-
-func childAttributes() *syscall.SysProcAttr { return nil }
