@@ -87,19 +87,27 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestPictureIsXML(t *testing.T) {
-	sweeps := Sweeps(1)
-	var lines [][]Line
-	for _, s := range sweeps {
+	sheet := report.Sheet{Columns: 2, Width: 420, Height: 290, Caption: "<caption>"}
+	for _, s := range Sweeps(1) {
 		if len(s.Pairs) != len(s.Points) {
 			t.Errorf("%s: %d pairs for %d points", s.Title, len(s.Pairs), len(s.Points))
 		}
-		l := Line{Name: "Seb"}
+		var results []*Result
 		for i := range s.Points {
-			l.Points = append(l.Points, report.Spread{Least: float64(i), Middle: float64(i) * 1.1e5, Most: float64(i) * 2e5})
+			v := 1e5 * float64(1+i)
+			results = append(results, &Result{SebSamples: []Sample{{RecordsPerSecond: v}, {RecordsPerSecond: 2 * v}}, BareSamples: []Sample{{RecordsPerSecond: v}}})
 		}
-		lines = append(lines, []Line{l, l})
+		c, err := s.Chart(results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sheet.Charts = append(sheet.Charts, c)
 	}
-	d := xml.NewDecoder(strings.NewReader(Picture(sweeps, lines, "caption")))
+	var out strings.Builder
+	if err := sheet.SVG(&out); err != nil {
+		t.Fatal(err)
+	}
+	d := xml.NewDecoder(strings.NewReader(out.String()))
 	texts := 0
 	for {
 		tok, err := d.Token()

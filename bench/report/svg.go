@@ -10,12 +10,11 @@ import (
 
 // The places in a picture.
 const (
-	svgWidth, svgHeight = 760.0, 430.0
-	marginLeft          = 70.0
-	marginRight         = 20.0
-	marginTop           = 48.0
-	marginBottom        = 56.0
-	legendLine          = 17.0
+	marginLeft   = 70.0
+	marginRight  = 20.0
+	marginTop    = 48.0
+	marginBottom = 56.0
+	legendLine   = 17.0
 )
 
 // tick is a mark of an axis.
@@ -28,20 +27,21 @@ type tick struct {
 type frame struct {
 	x0, x1, y0, y1 float64 // ranges of the axes, after the logarithm where there is one
 	logX, logY     bool
+	width, height  float64 // of the picture, without the legend
 }
 
 func (f *frame) px(v float64) float64 {
 	if f.logX {
 		v = max(math.Log10(v), f.x0) // what is zero stands at the edge
 	}
-	return marginLeft + (v-f.x0)/(f.x1-f.x0)*(svgWidth-marginLeft-marginRight)
+	return marginLeft + (v-f.x0)/(f.x1-f.x0)*(f.width-marginLeft-marginRight)
 }
 
 func (f *frame) py(v float64) float64 {
 	if f.logY {
 		v = max(math.Log10(v), f.y0)
 	}
-	return svgHeight - marginBottom - (v-f.y0)/(f.y1-f.y0)*(svgHeight-marginTop-marginBottom)
+	return f.height - marginBottom - (v-f.y0)/(f.y1-f.y0)*(f.height-marginTop-marginBottom)
 }
 
 // fit finds the ranges of a chart's values; ok is false if there are none.
@@ -90,35 +90,66 @@ func widen(from, to float64) (float64, float64) {
 	return from, to
 }
 
+// Sheet is a picture of charts, row by row.
+type Sheet struct {
+	Columns       int
+	Width, Height float64 // of each chart, without its legend
+	Charts        []*Chart
+	Caption       string // below them
+}
+
 // SVG draws the chart as a picture that needs nothing else.
 func (c *Chart) SVG(w io.Writer) error {
-	height := svgHeight + legendLine*float64(len(c.Lines)) + 8
-	if c.Note != "" {
+	s := Sheet{Columns: 1, Width: 760, Height: 430, Charts: []*Chart{c}}
+	return s.SVG(w)
+}
+
+// SVG draws the charts as a picture that needs nothing else.
+func (s *Sheet) SVG(w io.Writer) error {
+	row := 0.0 // the height of each
+	for _, c := range s.Charts {
+		row = max(row, s.Height+c.legendHeight())
+	}
+	rows := (len(s.Charts) + s.Columns - 1) / s.Columns
+	width, height := float64(s.Columns)*s.Width, float64(rows)*row
+	if s.Caption != "" {
 		height += legendLine
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12">`+"\n",
-		svgWidth, height, svgWidth, height)
+		width, height, width, height)
 	b.WriteString(`<style>text{fill:#333}.title{font-size:14px;font-weight:bold}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.8}</style>` +
 		`<rect width="100%" height="100%" fill="#fff"/>` + "\n")
-	fmt.Fprintf(&b, `<text class="title" x="%.0f" y="20">%s</text><text x="%.0f" y="38">%s</text>`+"\n",
-		marginLeft, html.EscapeString(c.Title), marginLeft, html.EscapeString(c.YLabel))
-	if f, ok := c.fit(); ok {
-		c.axes(&b, &f)
-		for _, t := range c.Lines {
-			t.draw(&b, &f)
-		}
-	} else {
-		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f">no figures</text>`+"\n", marginLeft, svgHeight/2)
+	for i, c := range s.Charts {
+		fmt.Fprintf(&b, `<g transform="translate(%.0f %.0f)">`+"\n", float64(i%s.Columns)*s.Width, float64(i/s.Columns)*row)
+		c.draw(&b, s.Width, s.Height)
+		b.WriteString("</g>\n")
 	}
-	c.legend(&b)
+	if s.Caption != "" {
+		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f">%s</text>`+"\n", marginLeft, height-5, html.EscapeString(s.Caption))
+	}
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+func (c *Chart) draw(b *strings.Builder, width, height float64) {
+	fmt.Fprintf(b, `<text class="title" x="%.0f" y="20">%s</text><text x="%.0f" y="38">%s</text>`+"\n",
+		marginLeft, html.EscapeString(c.Title), marginLeft, html.EscapeString(c.YLabel))
+	if f, ok := c.fit(); ok {
+		f.width, f.height = width, height
+		c.axes(b, &f)
+		for _, t := range c.Lines {
+			t.draw(b, &f)
+		}
+	} else {
+		fmt.Fprintf(b, `<text x="%.0f" y="%.0f">no figures</text>`+"\n", marginLeft, height/2)
+	}
+	c.legend(b, height)
+}
+
 func (c *Chart) axes(b *strings.Builder, f *frame) {
-	bottom := svgHeight - marginBottom
+	bottom := f.height - marginBottom
 	for _, t := range c.xTicks(f) {
 		x := f.px(t.at)
 		fmt.Fprintf(b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.0f" y2="%.0f"/><text x="%.1f" y="%.0f" text-anchor="middle">%s</text>`+"\n",
@@ -127,10 +158,10 @@ func (c *Chart) axes(b *strings.Builder, f *frame) {
 	for _, t := range c.yTicks(f) {
 		y := f.py(t.at)
 		fmt.Fprintf(b, `<line class="grid" x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">%s</text>`+"\n",
-			marginLeft, svgWidth-marginRight, y, y, marginLeft-7, y+4, t.label)
+			marginLeft, f.width-marginRight, y, y, marginLeft-7, y+4, t.label)
 	}
 	fmt.Fprintf(b, `<text x="%.0f" y="%.0f" text-anchor="middle">%s</text>`+"\n",
-		(marginLeft+svgWidth-marginRight)/2, bottom+38, html.EscapeString(c.XLabel))
+		(marginLeft+f.width-marginRight)/2, bottom+38, html.EscapeString(c.XLabel))
 }
 
 func (t *Trace) draw(b *strings.Builder, f *frame) {
@@ -164,8 +195,17 @@ func (t *Trace) dash() string {
 	return ""
 }
 
-func (c *Chart) legend(b *strings.Builder) {
-	y := svgHeight + 4
+func (c *Chart) legendHeight() float64 {
+	height := legendLine*float64(len(c.Lines)) + 8
+	if c.Note != "" {
+		height += legendLine
+	}
+	return height
+}
+
+// legend names the lines below a chart of this height.
+func (c *Chart) legend(b *strings.Builder, height float64) {
+	y := height + 4
 	for _, t := range c.Lines {
 		fmt.Fprintf(b, `<line stroke="%s" stroke-width="2.5"%s x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f"/><text x="%.0f" y="%.1f">%s</text>`+"\n",
 			t.Colour, t.dash(), marginLeft, marginLeft+26, y-4, y-4, marginLeft+34, y, html.EscapeString(t.Name))

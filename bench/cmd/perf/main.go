@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sebbroker/seb/bench/perf"
+	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/test/campaign"
 	"github.com/sebbroker/seb/test/testenv"
@@ -145,7 +146,7 @@ func (o *options) checks(ctx context.Context, r *perf.Report) error {
 func (o *options) draw(ctx context.Context, r *perf.Report) error {
 	sweeps := perf.Sweeps(o.scale)
 	repeat := min(3, o.repeat)
-	var lines [][]perf.Line
+	sheet := report.Sheet{Columns: 2, Width: 420, Height: 290}
 	for _, s := range sweeps {
 		var results []*perf.Result
 		bar := progress(2*repeat*len(s.Pairs), s.Title)
@@ -158,13 +159,21 @@ func (o *options) draw(ctx context.Context, r *perf.Report) error {
 		}
 		_ = bar.Finish()
 		r.Swept = append(r.Swept, results...)
-		lines = append(lines, perf.Lines(results))
+		c, err := s.Chart(results)
+		if err != nil {
+			return err
+		}
+		sheet.Charts = append(sheet.Charts, c)
 	}
-	caption := fmt.Sprintf("records/s on tmpfs, middle and range of %d runs in turns; %s, %d cores, %s", repeat, r.Machine.CPU, r.Machine.Cores, r.Version)
+	sheet.Caption = fmt.Sprintf("records/s on tmpfs, middle and range of %d runs in turns; %s, %d cores, %s", repeat, r.Machine.CPU, r.Machine.Cores, r.Version)
 	if err := os.MkdirAll(filepath.Dir(o.picture), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(o.picture, []byte(perf.Picture(sweeps, lines, strings.ReplaceAll(caption, "&", "and"))), 0o644)
+	var b strings.Builder
+	if err := sheet.SVG(&b); err != nil {
+		return err
+	}
+	return os.WriteFile(o.picture, []byte(b.String()), 0o644)
 }
 
 // progress shows how far something is, with the time left, on a terminal; nothing elsewhere.
