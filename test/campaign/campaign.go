@@ -71,6 +71,7 @@ func Do(source string, f func(ctx context.Context) error) {
 	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	root, err := testenv.Root()
 	if err == nil {
 		err = os.Chdir(root)

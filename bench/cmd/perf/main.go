@@ -61,11 +61,11 @@ func main() {
 }
 
 func (o *options) measure(ctx context.Context) (err error) {
-	dir, err := os.MkdirTemp("", "seb-perf-")
-	if err != nil {
+	if err := os.MkdirAll("bin", 0o755); err != nil {
 		return err
 	}
-	if err := os.MkdirAll("bin", 0o755); err != nil {
+	dir, err := os.MkdirTemp("", "seb-perf-")
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
