@@ -10,7 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestInterrupt: when the context ends, so do the command and what it has started.
@@ -21,15 +22,11 @@ func TestInterrupt(t *testing.T) {
 	step := Step{Args: []string{"sh", "-c", "sleep 300 & echo $! >" + file + ".part; mv " + file + ".part " + file + "; wait"}}
 	go func() { ended <- step.Run(ctx) }()
 	var text []byte
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	sebtest.Eventually(t, "the command has started its child", func() (done bool) {
 		var err error
-		if text, err = os.ReadFile(file); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the command did not start its child within a minute")
-		}
-	}
+		text, err = os.ReadFile(file)
+		return err == nil
+	})
 	cancel()
 	if err := <-ended; err == nil {
 		t.Error("an interrupted command ended without an error")
@@ -38,14 +35,11 @@ func TestInterrupt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH); time.Sleep(5 * time.Millisecond) {
-		if state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(state), ") Z ") {
-			break // killed; its new parent has not waited for it yet
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d, which the command has started, is still there", pid)
-		}
-	}
+	sebtest.Eventually(t, "what the command has started has ended", func() bool {
+		// A killed process remains as a zombie until its new parent has waited for it.
+		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return err == nil && strings.Contains(string(state), ") Z ") || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	})
 }
 
 func TestRunReturnsTheExitCode(t *testing.T) {
