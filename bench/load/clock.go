@@ -11,16 +11,16 @@ import (
 type Clock interface {
 	// Now is the time in nanoseconds since some fixed moment.
 	Now() int64
-	// SleepUntil returns nil at t or as soon after it as the clock can, and at once when t is past. It returns ctx's error
-	// when that ends first, which it may notice up to 20 ms late.
+	// SleepUntil returns nil at t or as soon after it as the clock can, and at once when t is past.
+	// It returns ctx's error when that ends first, which it may notice up to 20 ms late.
 	SleepUntil(ctx context.Context, t int64) error
 }
 
 // sleepMax is the longest sleep that does not look at its context.
 const sleepMax = 20 * time.Millisecond
 
-// StandardClock is the clock of package time, with its sleeps of whole milliseconds. In a bubble of testing/synctest it is
-// virtual: exact, and as fast as the work done in it.
+// StandardClock is the clock of package time, with its sleeps of whole milliseconds. In a bubble of
+// testing/synctest it is virtual: exact, and as fast as the work done in it.
 type StandardClock struct{ base time.Time }
 
 // NewStandardClock returns a clock that begins at a second, so that no time is 0.

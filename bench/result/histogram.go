@@ -1,4 +1,5 @@
-// Distributions of durations: HDR histograms whose percentiles are only given when enough samples lie above them.
+// Distributions of durations: HDR histograms whose percentiles are only given when enough samples
+// lie above them.
 
 package result
 
@@ -11,15 +12,16 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The range of a histogram. Shorter durations are counted with the shortest; longer ones at the top, as overflow.
+// The range of a histogram. Shorter durations are counted with the shortest; longer ones at the
+// top, as overflow.
 const (
 	Lowest  = time.Microsecond
 	Highest = 120 * time.Second
 	digits  = 3
 )
 
-// Histogram is a distribution of durations in nanoseconds, exact to three digits; it takes 160 KB. It is not for concurrent
-// use.
+// Histogram is a distribution of durations in nanoseconds, exact to three digits; it takes 160 KB.
+// It is not for concurrent use.
 type Histogram struct {
 	h        *hdrhistogram.Histogram
 	overflow int64
@@ -31,8 +33,8 @@ func NewHistogram() *Histogram {
 	return &Histogram{h: hdrhistogram.New(int64(Lowest), int64(Highest), digits)}
 }
 
-// Record adds a duration. One above Highest is counted there and as overflow; a negative one, of clocks that do not agree,
-// as zero and as negative.
+// Record adds a duration. One above Highest is counted there and as overflow; a negative one, of
+// clocks that do not agree, as zero and as negative.
 func (l *Histogram) Record(ns int64) {
 	switch {
 	case ns > int64(Highest):
@@ -92,7 +94,8 @@ func (l *Histogram) Min() time.Duration {
 // Mean is the mean of the samples.
 func (l *Histogram) Mean() time.Duration { return time.Duration(l.h.Mean()) }
 
-// value is a duration the histogram gives, which may be a little above Highest for those counted at the top.
+// value is a duration the histogram gives, which may be a little above Highest for those counted at
+// the top.
 func (l *Histogram) value(ns int64) time.Duration { return min(time.Duration(ns), Highest) }
 
 // Above is how many samples must be longer than a percentile for it to be worth showing.
@@ -104,8 +107,8 @@ func Shown(p float64, n int64) bool {
 	return math.Round(float64(n)*(100-p)*1e4)/1e6 >= Above
 }
 
-// Percentile is the duration that p percent of the samples do not exceed, and whether it is worth showing; 0 without
-// samples.
+// Percentile is the duration that p percent of the samples do not exceed, and whether it is worth
+// showing; 0 without samples.
 func (l *Histogram) Percentile(p float64) (d time.Duration, shown bool) {
 	if l.Count() == 0 {
 		return 0, false
@@ -116,8 +119,9 @@ func (l *Histogram) Percentile(p float64) (d time.Duration, shown bool) {
 // z95 is the number of standard deviations on either side that hold 95 % of a normal distribution.
 const z95 = 1.959964
 
-// Interval is between which durations percentile p of the whole population lies with a probability of 95 %, as the ranks
-// of a binomial distribution say; it needs no assumption about the shape, but that samples do not depend on one another.
+// Interval is between which durations percentile p of the whole population lies with a probability
+// of 95 %, as the ranks of a binomial distribution say; it needs no assumption about the shape, but
+// that samples do not depend on one another.
 func (l *Histogram) Interval(p float64) (low, high time.Duration) {
 	n := float64(l.Count())
 	if n == 0 {
@@ -129,7 +133,8 @@ func (l *Histogram) Interval(p float64) (low, high time.Duration) {
 	return low, high
 }
 
-// WritePercentiles writes the distribution as the text that HDR plotters read (.hgrm), in milliseconds.
+// WritePercentiles writes the distribution as the text that HDR plotters read (.hgrm), in
+// milliseconds.
 func (l *Histogram) WritePercentiles(w io.Writer) error {
 	const ticks = 5 // lines for each halving of the distance to 100 %
 	_, err := l.h.PercentilesPrint(w, ticks, float64(time.Millisecond))

@@ -1,5 +1,5 @@
-// The options of a driver: names with values as text, each of which has a default. Errors name the option, its value and
-// what it takes.
+// The options of a driver: names with values as text, each of which has a default. Errors name the
+// option, its value and what it takes.
 
 package sut
 
@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Options reads the options of one Config. Its methods may be called in any order, by one goroutine; Done says what was wrong.
+// Options reads the options of one Config. Its methods may be called in any order, by one
+// goroutine; Done says what was wrong.
 type Options struct {
 	c      *Config
 	known  []string

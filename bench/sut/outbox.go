@@ -1,5 +1,5 @@
-// A queue between a publisher and its connection, for clients whose calls wait for the answer. What arrives while a call
-// is under way goes with the next one.
+// A queue between a publisher and its connection, for clients whose calls wait for the answer. What
+// arrives while a call is under way goes with the next one.
 
 package sut
 
@@ -38,7 +38,8 @@ func QueuedBytes(list []Queued) int {
 	return n
 }
 
-// Outbox is a queue with a limit in bytes. One goroutine calls Put, one calls Take; the others may be called from any.
+// Outbox is a queue with a limit in bytes. One goroutine calls Put, one calls Take; the others may
+// be called from any.
 type Outbox struct {
 	limit int
 	more  chan struct{} // holds one if there is something new: a message, or the end
@@ -55,7 +56,8 @@ func NewOutbox(bytesMax int) *Outbox {
 	return &Outbox{limit: bytesMax, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-// Put adds a message as soon as there is room. If there is none before ctx ends, or the box has ended, the message is done.
+// Put adds a message as soon as there is room. If there is none before ctx ends, or the box has
+// ended, the message is done.
 func (b *Outbox) Put(ctx context.Context, m Queued) {
 	for {
 		added, err := b.add(m)
@@ -90,8 +92,8 @@ func (b *Outbox) add(m Queued) (bool, error) {
 	return true, nil
 }
 
-// Take waits until something is there and takes the oldest: at most so many messages, and so many bytes unless the first is
-// larger. The error is io.EOF once the box has ended and is empty.
+// Take waits until something is there and takes the oldest: at most so many messages, and so many
+// bytes unless the first is larger. The error is io.EOF once the box has ended and is empty.
 func (b *Outbox) Take(messagesMax, bytesMax int) ([]Queued, error) {
 	for {
 		list, ended := b.cut(messagesMax, bytesMax, true)

@@ -1,5 +1,5 @@
-// What the bench sends: a payload that names its run, producer and sequence number, when it was due and when it was sent,
-// with a checksum over all of it.
+// What the bench sends: a payload that names its run, producer and sequence number, when it was due
+// and when it was sent, with a checksum over all of it.
 
 package workload
 
@@ -22,7 +22,8 @@ import (
 //	40  sent         8 bytes, as intended
 //	48  filler
 //
-// The filler stands first in the checksum so that it is computed once for a buffer that is sent many times.
+// The filler stands first in the checksum so that it is computed once for a buffer that is sent
+// many times.
 const MessageHeaderBytes = 48
 
 const magic = 0x6d424553 // "SEBm"
@@ -53,8 +54,8 @@ type MessageBuffer struct {
 	sum    uint32 // checksum of the filler
 }
 
-// NewMessageBuffer returns room for messages of up to size bytes, at least HeaderBytes. Of its filler the fraction compressible
-// (0 to 1) repeats; the rest is random, drawn from seed.
+// NewMessageBuffer returns room for messages of up to size bytes, at least HeaderBytes. Of its
+// filler the fraction compressible (0 to 1) repeats; the rest is random, drawn from seed.
 func NewMessageBuffer(size int, compressible float64, seed uint64) *MessageBuffer {
 	b := &MessageBuffer{bytes: make([]byte, max(size, MessageHeaderBytes)), length: -1}
 	fill(b.bytes[MessageHeaderBytes:], compressible, seed)
@@ -62,7 +63,8 @@ func NewMessageBuffer(size int, compressible float64, seed uint64) *MessageBuffe
 	return b
 }
 
-// fillUnit is the stretch of which a fraction is compressible, so that any part of a payload is as compressible as all.
+// fillUnit is the stretch of which a fraction is compressible, so that any part of a payload is as
+// compressible as all.
 const fillUnit = 256
 
 func fill(p []byte, compressible float64, seed uint64) {
@@ -82,8 +84,8 @@ func fill(p []byte, compressible float64, seed uint64) {
 	}
 }
 
-// Prepare makes the next message length bytes long, header included. It is worth calling before the time is taken: what it
-// computes grows with the length.
+// Prepare makes the next message length bytes long, header included. It is worth calling before the
+// time is taken: what it computes grows with the length.
 func (b *MessageBuffer) Prepare(length int) {
 	if length != b.length {
 		b.length = length
@@ -104,7 +106,8 @@ func (b *MessageBuffer) Encode(h MessageHeader) []byte {
 	return p
 }
 
-// DecodeMessage checks a payload and returns its header. Its errors are ErrShort, ErrForeign, ErrLength and ErrChecksum.
+// DecodeMessage checks a payload and returns its header. Its errors are ErrShort, ErrForeign,
+// ErrLength and ErrChecksum.
 func DecodeMessage(p []byte) (MessageHeader, error) {
 	switch {
 	case len(p) < MessageHeaderBytes:

@@ -1,4 +1,5 @@
-// When messages are to be sent, computed before the first one is: a slow system does not move the times of later messages.
+// When messages are to be sent, computed before the first one is: a slow system does not move the
+// times of later messages.
 
 package workload
 
@@ -48,7 +49,8 @@ type ScheduleOptions struct {
 	Start  int64         // of the first message, nanoseconds
 	Length time.Duration // messages are due from Start up to, and not at, Start+Length
 	Rate   Rate          // of all parts together
-	// Part of Parts: each of several senders has a schedule of its own. With a fixed rate they take turns.
+	// Part of Parts: each of several senders has a schedule of its own. With a fixed rate they take
+	// turns.
 	Part, Parts int
 	// Poisson draws the gaps from an exponential distribution, from Seed and Part.
 	Poisson bool
@@ -64,7 +66,8 @@ type Schedule struct {
 	mean float64
 }
 
-// NewSchedule returns a schedule at its beginning. Two schedules of the same options give the same times.
+// NewSchedule returns a schedule at its beginning. Two schedules of the same options give the same
+// times.
 func NewSchedule(o ScheduleOptions) *Schedule {
 	if o.Parts < 1 || o.Part < 0 || o.Part >= o.Parts || o.Rate < 1 || o.Rate > RateMax {
 		panic(fmt.Sprintf("schedule: part %d of %d at rate %d", o.Part, o.Parts, o.Rate))
@@ -91,8 +94,8 @@ func (s *Schedule) Next() (int64, bool) {
 	return s.o.Start + after, after < int64(s.o.Length)
 }
 
-// After is when message n is due, in nanoseconds after the first (number 0), rounded down: n·10⁹/rate with all its digits,
-// so that no remainder adds up. What lies beyond 292 years is that.
+// After is when message n is due, in nanoseconds after the first (number 0), rounded down:
+// n·10⁹/rate with all its digits, so that no remainder adds up. What lies beyond 292 years is that.
 func (r Rate) After(n uint64) int64 {
 	hi, lo := bits.Mul64(n, uint64(time.Second)*uint64(PerSecond))
 	if hi >= uint64(r) {
@@ -109,7 +112,8 @@ func (r Rate) Within(d time.Duration) uint64 {
 	if rest > 0 {
 		q++
 	}
-	// Rounding down makes a message due in d that by all its digits comes less than a nanosecond later.
+	// Rounding down makes a message due in d that by all its digits comes less than a nanosecond
+	// later.
 	for r.After(q) < int64(d) {
 		q++
 	}

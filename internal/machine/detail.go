@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Detail is Info with the conditions that affect latencies. Members that the system does not report are absent.
+// Detail is Info with the conditions that affect latencies. Members that the system does not report
+// are absent.
 type Detail struct {
 	Info
 	Governor   string     `json:"governor,omitempty"`

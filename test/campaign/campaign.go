@@ -1,6 +1,7 @@
-// Package campaign is what the programs below test/cmd and bench/cmd have in common. Most of them run `go test` with
-// arguments that their flags select. A program prints its doc comment and its flags with -h, runs in any folder of the
-// repository, and exits with the code of its first command that fails.
+// Package campaign is what the programs below test/cmd and bench/cmd have in common. Most of them
+// run `go test` with arguments that their flags select. A program prints its doc comment and its
+// flags with -h, runs in any folder of the repository, and exits with the code of its first command
+// that fails.
 package campaign
 
 import (
@@ -35,15 +36,16 @@ type Step struct {
 	Args []string // the command and its arguments
 }
 
-// Test is a step that runs tests of a package without a time limit, printing what they log, whatever ran before.
-// pkg is from the root of the repository, run selects the tests, and args are flags of the test.
+// Test is a step that runs tests of a package without a time limit, printing what they log,
+// whatever ran before. pkg is from the root of the repository, run selects the tests, and args are
+// flags of the test.
 func Test(pkg, run string, args ...string) Step {
 	return Step{Args: slices.Concat([]string{"go", "test", "./" + pkg, "-run", run, "-count=1", "-v", "-timeout", "0"}, args)}
 }
 
-// Main parses the flags, and runs the steps that they select until one fails. It does not return. source is the text of
-// the program's main.go, whose doc comment is the help text. Arguments behind the flags go to the last step, as in
-// `go run ./test/cmd/torture -kills 100 -- -at-once 1`.
+// Main parses the flags, and runs the steps that they select until one fails. It does not return.
+// source is the text of the program's main.go, whose doc comment is the help text. Arguments behind
+// the flags go to the last step, as in `go run ./test/cmd/torture -kills 100 -- -at-once 1`.
 func Main(source string, steps func(ctx context.Context) ([]Step, error)) {
 	Do(source, func(ctx context.Context) error {
 		list, err := steps(ctx)
@@ -61,8 +63,8 @@ func Main(source string, steps func(ctx context.Context) ([]Step, error)) {
 	})
 }
 
-// Do is Main for a program that does its work itself: it calls f in the root of the repository, so relative paths start
-// there, with a context that ends with the first SIGINT or SIGTERM.
+// Do is Main for a program that does its work itself: it calls f in the root of the repository, so
+// relative paths start there, with a context that ends with the first SIGINT or SIGTERM.
 func Do(source string, f func(ctx context.Context) error) {
 	quiet.Restore()
 	flag.Usage = func() {
@@ -107,8 +109,8 @@ func help(source string) string {
 	return b.String()
 }
 
-// Run runs the command with the output of this process. When ctx ends, the command and all processes that it has started
-// get SIGINT, and after ten seconds SIGKILL.
+// Run runs the command with the output of this process. When ctx ends, the command and all
+// processes that it has started get SIGINT, and after ten seconds SIGKILL.
 func (s *Step) Run(ctx context.Context) error {
 	fmt.Fprintln(os.Stderr, "+", strings.Join(s.Args, " "))
 	c := exec.CommandContext(ctx, s.Args[0], s.Args[1:]...)
@@ -170,8 +172,8 @@ func BuildSebBench(ctx context.Context) error {
 	return s.Run(ctx)
 }
 
-// RealTime is what a command must begin with to run with real-time priority: empty where that is not permitted, or where
-// the only core would have nothing left for other processes.
+// RealTime is what a command must begin with to run with real-time priority: empty where that is
+// not permitted, or where the only core would have nothing left for other processes.
 func RealTime() []string {
 	if runtime.NumCPU() < 2 || exec.Command("chrt", "-f", "1", "true").Run() != nil {
 		return nil

@@ -16,7 +16,8 @@ import (
 // moduleLine is the first line of this module's go.mod.
 const moduleLine = "module github.com/sebbroker/seb\n"
 
-// Root is the repository: the nearest folder, from the working one upwards, with this module's go.mod.
+// Root is the repository: the nearest folder, from the working one upwards, with this module's
+// go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -34,7 +35,8 @@ func Root() (string, error) {
 	}
 }
 
-// lock waits for an exclusive lock on a file, which it makes. It also ends with the process that has it.
+// lock waits for an exclusive lock on a file, which it makes. It also ends with the process that
+// has it.
 func lock(name string) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

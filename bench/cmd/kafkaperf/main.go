@@ -1,7 +1,8 @@
-// Command kafkaperf measures Kafka's own perf tools against Kafka and Seb, in turns, and prints a Markdown table: records a
-// second, the broker's CPU time for each record, and its memory. One broker runs at a time, each turn on a new one with empty
-// folders. It builds bin/seb and bin/seb-bench, which starts Kafka, and fetches Kafka and the tools into .cache at first; it
-// needs java 17 and mvn. Three rounds take five minutes on a quiet machine.
+// Command kafkaperf measures Kafka's own perf tools against Kafka and Seb, in turns, and prints a
+// Markdown table: records a second, the broker's CPU time for each record, and its memory. One
+// broker runs at a time, each turn on a new one with empty folders. It builds bin/seb and
+// bin/seb-bench, which starts Kafka, and fetches Kafka and the tools into .cache at first; it needs
+// java 17 and mvn. Three rounds take five minutes on a quiet machine.
 //
 //	go run -C bench ./cmd/kafkaperf -systems kafka,seb       # two of the four
 //	go run -C bench ./cmd/kafkaperf -producer acks=all       # batches of 16 KiB, the default of producers
@@ -124,8 +125,9 @@ func run(ctx context.Context, o *options) error {
 	return r.write(os.Stdout)
 }
 
-// turns measures each broker in each round. What they have stored stays until the end: ext4 looks at each file that was deleted in the
-// last minutes before it makes another one, and the next turn would pay for that.
+// turns measures each broker in each round. What they have stored stays until the end: ext4 looks
+// at each file that was deleted in the last minutes before it makes another one, and the next turn
+// would pay for that.
 func (r *report) turns(ctx context.Context, tools string) (err error) {
 	o := r.Options
 	if err := os.MkdirAll(o.Dir, 0o750); err != nil {

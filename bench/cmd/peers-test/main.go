@@ -1,6 +1,6 @@
-// Command peers-test runs the contract of every driver of the bench on a real broker, which it starts and, at the end,
-// kills. It installs Redis, RabbitMQ, NATS and Kafka into bench/.cache at first; then it takes a few minutes. It prints what
-// go test prints.
+// Command peers-test runs the contract of every driver of the bench on a real broker, which it
+// starts and, at the end, kills. It installs Redis, RabbitMQ, NATS and Kafka into bench/.cache at
+// first; then it takes a few minutes. It prints what go test prints.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command perf measures Seb beside a bare HTTP server, in turns, and prints the tables of docs/performance.md. It builds Seb
-// first. All rows take half an hour; -picture adds sweeps over workers and record sizes.
+// Command perf measures Seb beside a bare HTTP server, in turns, and prints the tables of
+// docs/performance.md. It builds Seb first. All rows take half an hour; -picture adds sweeps over
+// workers and record sizes.
 //
 //	go run -C bench ./cmd/perf -run read -repeat 3
 package main
@@ -113,7 +114,8 @@ func (o *options) pairs(ctx context.Context, r *perf.Report) error {
 	return nil
 }
 
-// checks are what is measured without a counterpart: run chooses among size, start, follow and history.
+// checks are what is measured without a counterpart: run chooses among size, start, follow and
+// history.
 func (o *options) checks(ctx context.Context, r *perf.Report) error {
 	one := func(c perf.Check, err error) ([]perf.Check, error) { return []perf.Check{c}, err }
 	objects := max(10, int(10_000*o.scale))

@@ -1,4 +1,5 @@
-// The progress of a run: one line that changes on a terminal, a plain line every few seconds in a pipe.
+// The progress of a run: one line that changes on a terminal, a plain line every few seconds in a
+// pipe.
 
 package main
 
@@ -23,7 +24,8 @@ type view struct {
 	drawn    bool          // the line on the terminal is ours
 }
 
-// newView returns a view that writes to w: to a terminal each time it is called, else once in every.
+// newView returns a view that writes to w: to a terminal each time it is called, else once in
+// every.
 func newView(w io.Writer, terminal bool, every time.Duration) *view {
 	return &view{w: w, terminal: terminal, every: every}
 }
@@ -31,7 +33,8 @@ func newView(w io.Writer, terminal bool, every time.Duration) *view {
 // clearLine returns to the beginning of a terminal's line and empties it.
 const clearLine = "\r\x1b[K"
 
-// Show shows progress. What cannot be written is left out: a run does not fail because nobody looks.
+// Show shows progress. What cannot be written is left out: a run does not fail because nobody
+// looks.
 func (v *view) Show(p load.Progress) {
 	again := p.Label != v.label || p.At < v.next-v.every // another run has begun
 	if v.terminal {

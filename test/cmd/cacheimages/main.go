@@ -1,5 +1,6 @@
-// Command cacheimages makes every image that a crash can leave of the cache folder, the data folder and a bucket in a folder,
-// where the usual tests take a sample, and opens each. It takes about ten minutes and prints how many images there were.
+// Command cacheimages makes every image that a crash can leave of the cache folder, the data folder
+// and a bucket in a folder, where the usual tests take a sample, and opens each. It takes about ten
+// minutes and prints how many images there were.
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Command interop runs Kafka clients of other languages and Kafka's own tools against brokers that are killed meanwhile, and
-// the same random requests on Kafka and on Seb. It takes about half an hour, and longer the first time: it fetches the
-// clients and Kafka into .cache. It needs python3, node, npm, java 17, mvn and apt-get. It prints what go test prints.
+// Command interop runs Kafka clients of other languages and Kafka's own tools against brokers that
+// are killed meanwhile, and the same random requests on Kafka and on Seb. It takes about half an
+// hour, and longer the first time: it fetches the clients and Kafka into .cache. It needs python3,
+// node, npm, java 17, mvn and apt-get. It prints what go test prints.
 package main
 
 import (

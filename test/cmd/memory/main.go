@@ -1,6 +1,7 @@
-// Command memory runs a broker with --memory-limit 64MiB on the S3 server, in a control group of 64 MiB where the system
-// permits that: thousands of clients, a store that answers late, idle and slow connections, clients that come and go. It takes
-// about twenty minutes and prints what the broker used and how many requests it refused.
+// Command memory runs a broker with --memory-limit 64MiB on the S3 server, in a control group of 64
+// MiB where the system permits that: thousands of clients, a store that answers late, idle and slow
+// connections, clients that come and go. It takes about twenty minutes and prints what the broker
+// used and how many requests it refused.
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Command onboarding runs the example of docs/onboarding.md: a month of made-up users, a real broker and a real receiver that
-// are killed in between, and a comparison of the mails with what the definitions of the triggers say. 10,000 users take two
-// minutes. It prints the mails of each kind and what was killed.
+// Command onboarding runs the example of docs/onboarding.md: a month of made-up users, a real
+// broker and a real receiver that are killed in between, and a comparison of the mails with what
+// the definitions of the triggers say. 10,000 users take two minutes. It prints the mails of each
+// kind and what was killed.
 //
 //	go run ./test/cmd/onboarding -users 500 -day 500ms    # twenty seconds
 package main

@@ -1,7 +1,8 @@
-// Command openapi checks openapi.yaml with tools of others, in pinned versions: redocly lints it, schemathesis derives
-// requests from it for a while, and openapi-typescript, openapi-python-client and oapi-codegen generate clients that must
-// work. It takes about three minutes, and longer the first time: it fetches the tools into .cache. It needs python3, node and
-// npm. It prints what go test prints.
+// Command openapi checks openapi.yaml with tools of others, in pinned versions: redocly lints it,
+// schemathesis derives requests from it for a while, and openapi-typescript, openapi-python-client
+// and oapi-codegen generate clients that must work. It takes about three minutes, and longer the
+// first time: it fetches the tools into .cache. It needs python3, node and npm. It prints what go
+// test prints.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command s3server builds the S3 server that the tests use, if it is not there yet. That takes minutes.
+// Command s3server builds the S3 server that the tests use, if it is not there yet. That takes
+// minutes.
 package main
 
 import (

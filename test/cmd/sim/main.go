@@ -1,11 +1,12 @@
-// Command sim runs the simulator: brokers, stores and clients in virtual time, with faults that a seed draws, judged by its
-// invariants. It prints totals at the end, and of a violation the seed, which -seed repeats with a trace. Modes:
+// Command sim runs the simulator: brokers, stores and clients in virtual time, with faults that a
+// seed draws, judged by its invariants. It prints totals at the end, and of a violation the seed,
+// which -seed repeats with a trace. Modes:
 //
-//	seeds    everything, with fresh seeds for -time; one of -share seeds is a month with triggers
-//	losses   every object of a bucket is lost, and every pair (a minute); then seeds with losses and older copies for -time;
-//	         then mode starts
-//	clocks   seeds with wrong clocks for -time, on stores that report the time and on those that do not
-//	starts   brokers that start side by side, -starts times; a minute for 10,000
+//	seeds    fresh seeds for -time; one of -share seeds is a month with triggers
+//	losses   every object of a bucket is lost, and every pair (a minute); then seeds with losses
+//	         and older copies for -time; then mode starts
+//	clocks   seeds with wrong clocks for -time, on stores that report the time and on others
+//	starts   -starts brokers that start alongside another; a minute for 10,000
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Command soak puts an hour of a broker's life into less time, on the real S3 server: 1,000 topics, mixed load, short
-// intervals, brokers that are killed, half of them with the loss of their disk. Then it starts brokers with an empty disk on
-// a bucket of 1,000 packs, and measures a follower. It takes half an hour and prints totals, starts and memory.
+// Command soak puts an hour of a broker's life into less time, on the real S3 server: 1,000 topics,
+// mixed load, short intervals, brokers that are killed, half of them with the loss of their disk.
+// Then it starts brokers with an empty disk on a bucket of 1,000 packs, and measures a follower. It
+// takes half an hour and prints totals, starts and memory.
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Command torture kills, stops and cuts off real brokers, on disk and on the S3 server, while clients of HTTP and Kafka
-// write and read, and judges the history of what the clients saw. It runs until one of its limits is reached, by default for
-// half a minute, and prints the totals; a run that fails keeps its history, and its seed repeats it:
+// Command torture kills, stops and cuts off real brokers, on disk and on the S3 server, while
+// clients of HTTP and Kafka write and read, and judges the history of what the clients saw. It runs
+// until one of its limits is reached, by default for half a minute, and prints the totals; a run
+// that fails keeps its history, and its seed repeats it:
 //
 //	go run ./test/cmd/torture -time 10m
 //	go run ./test/cmd/torture -kills 10000 -time 1h
