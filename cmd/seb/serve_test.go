@@ -55,7 +55,9 @@ func TestStopAnswersWhatWaits(t *testing.T) {
 	b = p.serve("--batch-wait-time", "1m")
 	done := make(chan result)
 	go func() { done <- p.runWith(strings.NewReader("waits\n"), "produce", "demo") }()
-	waitFor(t, func() bool { return !strings.Contains(metrics(t, p, b), "seb_memory_reserved_bytes{class=\"produce\"} 0\n") })
+	waitFor(t, func() bool {
+		return !strings.Contains(metrics(t, p, b), "seb_memory_reserved_bytes{class=\"produce\"} 0\n")
+	})
 	code := b.term()
 	r := <-done
 	if code != 0 || r.code != 0 {
