@@ -28,14 +28,14 @@ build: ## ./bin/seb
 	$(GO) build $(if $(wildcard bin/seb),,-v) -trimpath -ldflags '$(LDFLAGS)' -o bin/seb ./cmd/seb
 
 test: s3server vet ## every test, the S3 server included
-	$(GO) test -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v /test/pressure$$)
-	$(GO) test -timeout $(TIMEOUT) ./test/pressure  # by itself: it measures memory to the MiB
+	$(GO) test -vet=off -p 3 -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v /test/pressure$$)  # many tests wait
+	$(GO) test -vet=off -timeout $(TIMEOUT) ./test/pressure  # by itself: it measures memory to the MiB
 	$(GO) test -tags failpoints ./internal/failpoint
-	cd bench && $(GO) test -timeout $(TIMEOUT) ./...
+	cd bench && $(GO) test -vet=off -timeout $(TIMEOUT) ./...
 
 check: vet ## vet, house rules and the short tests, without the S3 server
-	$(GO) test -short ./...
-	cd bench && $(GO) test -short ./...
+	$(GO) test -vet=off -p 4 -short ./...
+	cd bench && $(GO) test -vet=off -p 4 -short ./...
 
 lint: vet ## format, vet, staticcheck, known holes, and the same code for linux/arm64
 	@out=$$($(TOOL) gofumpt -l -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)); \
