@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func produceValues(t *testing.T, c *client.Client, partition int32, values ...string) {
@@ -196,11 +197,7 @@ func TestConsumerThatFollows(t *testing.T) {
 			t.Errorf("%v %v", m, err)
 		}
 	}
-	for until := time.Now().Add(time.Minute); committedOf(t, c)[0] < 3; time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("commits nothing by itself")
-		}
-	}
+	sebtest.Eventually(t, "the consumer commits by itself", func() bool { return committedOf(t, c)[0] >= 3 })
 	if got := committedOf(t, c); got[0] != 3 {
 		t.Errorf("committed %v: the last record is not finished", got)
 	}

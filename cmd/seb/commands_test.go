@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestHelpAndUsage(t *testing.T) {
@@ -141,7 +142,7 @@ func TestFollowSeesWhatComes(t *testing.T) {
 	p.serve()
 	p.must("topic", "create", "t", "--partitions", "2")
 	c := p.command("consume", "t", "--follow", "--count", "3")
-	var out syncBuffer
+	var out sebtest.Log
 	c.Stdout = &out
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

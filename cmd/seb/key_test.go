@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // keyLine is a line of --json.
@@ -151,7 +153,7 @@ func TestKeyCommandIsInterrupted(t *testing.T) {
 	b := p.serve()
 	p.must("topic", "create", "t", "-s", "key-index=true")
 	c := p.command("key", "list", "t", "--min-offset", "5", "--wait", "5m")
-	var out, fault syncBuffer
+	var out, fault sebtest.Log
 	c.Stdout, c.Stderr = &out, &fault
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

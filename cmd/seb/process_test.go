@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // program is the built seb; TestMain makes it.
@@ -110,7 +112,7 @@ func (p *place) refused(code int, text string, args ...string) {
 type running struct {
 	t        *testing.T
 	cmd      *exec.Cmd
-	out, err syncBuffer
+	out, err sebtest.Log
 	done     chan struct{}
 }
 
@@ -198,21 +200,4 @@ func waitFor(t *testing.T, ok func() bool) {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-}
-
-type syncBuffer struct {
-	mu sync.Mutex // guards b
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

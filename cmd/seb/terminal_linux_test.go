@@ -11,12 +11,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // terminal is a pseudo terminal of which a command has the slave as its standard streams.
 type terminal struct {
 	master, slave *os.File
-	shown         syncBuffer
+	shown         sebtest.Log
 }
 
 func newTerminal(t *testing.T) *terminal {

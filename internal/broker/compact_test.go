@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // compact merges and compacts until a partition of a topic has so many records.
@@ -106,11 +107,7 @@ func TestRetentionOfCompactedTopics(t *testing.T) {
 	}
 	until := func(topic string, start int64) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); partition(t, b, topic, 0).Start != start; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %+v, want a start at %d", topic, partition(t, b, topic, 0), start)
-			}
-		}
+		sebtest.Eventually(t, "the partition starts where it should", func() bool { return partition(t, b, topic, 0).Start == start })
 	}
 	for _, name := range []string{"hour", "size", "ever"} {
 		compact(t, b, s, name, 1)

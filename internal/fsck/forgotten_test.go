@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // starts is how many brokers manyStarts lets live one after another: many more than a state remembers.
@@ -37,11 +38,7 @@ func manyStarts(t *testing.T) objstore.Store {
 			t.Fatal(err)
 		}
 		if run == starts-1 {
-			for deadline := time.Now().Add(patience); len(walOf(t, s)) > starts+10; time.Sleep(time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("%d commit objects are left", len(walOf(t, s)))
-				}
-			}
+			sebtest.Eventually(t, "old commit objects are deleted", func() bool { return len(walOf(t, s)) <= starts+10 })
 			closeBroker(t, b)
 		}
 		kill(b)

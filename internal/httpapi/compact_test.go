@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // gappy is a compacted topic c: what is left of it, and where it ends.
@@ -93,7 +94,7 @@ func (g *gappy) compact(t *testing.T, store objstore.Store, target int64) {
 		}
 		return n
 	}
-	eventually(t, "the topic is compacted", func() bool {
+	sebtest.Eventually(t, "the topic is compacted", func() bool {
 		if _, err := m.Once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +354,7 @@ func TestLongPollBehindAGap(t *testing.T) {
 		for _, at := range places {
 			go func() { done <- g.get(fmt.Sprintf("/records?topic-name=c&offset=%d&timeout=1m", at), form) }()
 		}
-		eventually(t, "all reads wait", func() bool {
+		sebtest.Eventually(t, "all reads wait", func() bool {
 			if len(done) > 0 {
 				t.Fatalf("%s: a read did not wait: %s", form, <-done)
 			}

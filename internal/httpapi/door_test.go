@@ -15,6 +15,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // Who gets a place for its connection when there are not enough.
@@ -83,7 +84,7 @@ func (s *server) busy(n int) []net.Conn {
 		conns = append(conns, conn)
 	}
 	t := s.t.(*testing.T)
-	eventually(t, "the readers wait", func() bool { return s.api.stops.Waits() == n })
+	sebtest.Eventually(t, "the readers wait", func() bool { return s.api.stops.Waits() == n })
 	return conns
 }
 
@@ -218,7 +219,7 @@ func TestAPlaceThatBecomesFreeGoesToWhoWaits(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "one is held", func() bool { return s.api.connections.Waiting() })
+	sebtest.Eventually(t, "one is held", func() bool { return s.api.connections.Waiting() })
 	busy[0].Close()
 	wg.Wait()
 }
@@ -239,7 +240,7 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	for range 3 {
 		slow = append(slow, s.slowPost(1000))
 	}
-	eventually(t, "they are being read", func() bool { return s.budget.Class(budget.Produce).Used() > 3000 })
+	sebtest.Eventually(t, "they are being read", func() bool { return s.budget.Class(budget.Produce).Used() > 3000 })
 	ask(t, s.dial(), health, 200)
 	told := 0
 	for _, conn := range slow {
@@ -260,8 +261,8 @@ func TestSlowBodiesGiveMemoryBack(t *testing.T) {
 		s.slowPost(1 << 20)
 	}
 	body := strings.Repeat("x", 1<<20)
-	eventually(t, "their memory is taken", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusTooManyRequests })
-	eventually(t, "and given back", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusCreated })
+	sebtest.Eventually(t, "their memory is taken", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusTooManyRequests })
+	sebtest.Eventually(t, "and given back", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusCreated })
 }
 
 // TestWhoHasNoKeyHoldsNoPlace: 401 is not kept back until the body is there, and then the connection ends.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // plain is an answer's body without its content coding.
@@ -86,7 +87,7 @@ func TestAnswersAreCompressedOnRequest(t *testing.T) {
 	if n := s.api.encoders.InUse(); n != 0 {
 		t.Errorf("%d streams are still in use", n)
 	}
-	eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Fetch).Used() == 0 })
+	sebtest.Eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Fetch).Used() == 0 })
 }
 
 // TestCompressionIsBounded: where no stream is left, answers are sent as they are.
@@ -221,7 +222,7 @@ func TestNamedOffsets(t *testing.T) {
 	}
 	done := make(chan *answered)
 	go func() { done <- s.get("/records?topic-name=t&offset=latest&timeout=20s", api.JSON) }()
-	eventually(t, "the read waits", func() bool { return s.api.stops.Waits() == 1 })
+	sebtest.Eventually(t, "the read waits", func() bool { return s.api.stops.Waits() == 1 })
 	s.mustPost("topic-name=t", api.TextPlain, "d")
 	if a := <-done; !strings.Contains(string(a.body), `"value":"d"`) || strings.Contains(string(a.body), `"value":"c"`) {
 		t.Errorf("%s", a)

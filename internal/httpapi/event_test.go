@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // eventServer is a broker on a folder, as it takes events.
@@ -224,7 +225,7 @@ func TestEventsWithoutAStore(t *testing.T) {
 		}
 	}
 	store.SetConfig(fault.Config{})
-	eventually(t, "the store is good again", func() bool { return s.get("/readyz").status == 200 })
+	sebtest.Eventually(t, "the store is good again", func() bool { return s.get("/readyz").status == 200 })
 	s.must(201, s.event("", "", event(9)), nil)
 	for _, r := range s.records("events", 0) {
 		if *r.Value == event(2) || *r.Value == event(3) {

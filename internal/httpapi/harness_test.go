@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // canary is the key of every test's broker: it must never be seen in a log or an answer.
@@ -36,27 +36,9 @@ type server struct {
 	addr   string
 	tls    *tls.Config // of clients; nil: plain text
 	budget *budget.Budget
-	log    *logged
+	log    *sebtest.Log
 	client *http.Client
 	close  func(context.Context) error // of the broker
-}
-
-// logged keeps what was logged.
-type logged struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 type setup struct {
@@ -71,7 +53,7 @@ type setup struct {
 // start opens a broker. Its end checks that all memory was given back and that the key was not logged.
 func start(t testing.TB, change ...func(*setup)) *server {
 	t.Helper()
-	s := &server{t: t, log: &logged{}}
+	s := &server{t: t, log: &sebtest.Log{}}
 	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := setup{store: objstore.NewMemory(), limit: 256 << 20}
 	c.broker = broker.Options{AutoCreate: true, NoWait: true, Logger: logger}
@@ -318,16 +300,6 @@ func (s *server) dial() net.Conn {
 	}
 	s.t.Cleanup(func() { conn.Close() })
 	return conn
-}
-
-// eventually waits for something that other goroutines do.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for until := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
 }
 
 // body is a multipart body as the original's client writes it.

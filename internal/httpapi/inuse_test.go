@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestATopicThatTriggersUseIsDeletedByForceOnly: and the triggers say so, and follow the next topic of that name.
@@ -35,7 +36,7 @@ func TestATopicThatTriggersUseIsDeletedByForceOnly(t *testing.T) {
 	s.must(204, s.send("DELETE", "/topic?topic-name=events&force=true", ""), nil)
 	missing := func(want bool) {
 		t.Helper()
-		eventually(t, "topic_missing", func() bool {
+		sebtest.Eventually(t, "topic_missing", func() bool {
 			var x api.Trigger
 			s.must(200, s.get("/triggers/first"), &x)
 			return x.TopicMissing == want

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // openNode opens the broker with what is around it in production: a key index needs a data folder.
@@ -450,7 +451,7 @@ func TestMinOffsetReadsYourWrite(t *testing.T) {
 	}
 	done := make(chan *answered)
 	go func() { done <- s.get("/keys?topic-name=t&partition=1&min-offset=1000&timeout=5m") }()
-	eventually(t, "the request waits", func() bool { return s.api.stops.Waits() == 1 })
+	sebtest.Eventually(t, "the request waits", func() bool { return s.api.stops.Waits() == 1 })
 	s.api.Stop()
 	if p := (<-done).problem(t); p.Code != api.ShuttingDown {
 		t.Errorf("%+v", p)

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestBadBodies(t *testing.T) {
@@ -214,7 +215,7 @@ func TestOriginalClientWaitsForMemory(t *testing.T) {
 		}
 		done <- a
 	}()
-	eventually(t, "waiting for memory", func() bool { return s.budget.Class(budget.Produce).Usage().Waiting == 1 })
+	sebtest.Eventually(t, "waiting for memory", func() bool { return s.budget.Class(budget.Produce).Usage().Waiting == 1 })
 	release()
 	if a := <-done; a == nil || a.status != 201 {
 		t.Errorf("%s", a)
@@ -282,7 +283,7 @@ func TestHangingStore(t *testing.T) {
 		t.Errorf("healthy: %s", a)
 	}
 	store.SetConfig(fault.Config{})
-	eventually(t, "the store is good again", func() bool { return s.get("/readyz").status == 200 })
+	sebtest.Eventually(t, "the store is good again", func() bool { return s.get("/readyz").status == 200 })
 	s.mustPost("topic-name=t", api.TextPlain, "e")
 	if got := strings.Join(s.values("t", 0), ""); got != "abe" && got != "ae" {
 		t.Errorf("stored %q: what was rejected must not be there", got)
@@ -299,7 +300,7 @@ func TestFencedAndClosedAnswers503(t *testing.T) {
 	if p := first.post("topic-name=t", api.TextPlain, "c").problem(t); p.Code != api.OutcomeUnknown && p.Code != api.Fenced {
 		t.Errorf("%+v", p)
 	}
-	eventually(t, "the first notices", func() bool { return first.b.Err() != nil })
+	sebtest.Eventually(t, "the first notices", func() bool { return first.b.Err() != nil })
 	a := first.post("topic-name=t", api.TextPlain, "d")
 	if p := a.problem(t); p.Code != api.Fenced || p.Leader != "http://second" || p.Epoch != second.b.Epoch() || a.header.Get("Retry-After") == "" {
 		t.Errorf("%s", a)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // lawful is a request that a route answers well, given the key.
@@ -81,7 +82,7 @@ func everyRoute(t *testing.T) *server {
 	s.must(200, s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`), nil)
 	s.must(201, s.send("PUT", "/triggers/fires", `{"expr":"hit"}`), nil)
 	s.must(201, s.send("POST", "/event", `{"event":"hit","entity_id":"u0"}`), nil)
-	eventually(t, "it is recorded that it has fired", func() bool {
+	sebtest.Eventually(t, "it is recorded that it has fired", func() bool {
 		return strings.Contains(string(s.get("/firings/"+firedID).body), "recorded_at")
 	})
 	return s

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // bare gets as the original's client does: no Accept header, but on GET /records.
@@ -139,7 +140,7 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 		// All but a little is taken: enough to begin with, not enough for all.
 		for _, left := range []int64{0, 200 << 10} {
 			// A handler gives its memory back after its client has the answer.
-			eventually(t, "the memory of the request before is back", func() bool { return c.Used() == 0 })
+			sebtest.Eventually(t, "the memory of the request before is back", func() bool { return c.Used() == 0 })
 			room, err := c.Reserve(c.Limit() - left)
 			if err != nil {
 				t.Fatal(err)
@@ -159,7 +160,7 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 			}()
 			waits := left == 0 || strings.HasPrefix(path, "/records")
 			if waits {
-				eventually(t, path+" waits", func() bool { return c.Usage().Waiting == 1 })
+				sebtest.Eventually(t, path+" waits", func() bool { return c.Usage().Waiting == 1 })
 			}
 			var a *answered
 			if !waits {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // originalPost is a produce request byte for byte as the original's Go client sends it.
@@ -133,7 +134,7 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("%v %v", resp, err)
 	}
-	eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
+	sebtest.Eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
 }
 
 // TestWaitsOutliveTheBodysDeadline: a wait that is longer than a step of the body must not look like a client that left.
@@ -173,7 +174,7 @@ func TestHeldConnectionsDoNotHoldTheEnd(t *testing.T) {
 	s.busy(1)
 	held := s.dial()
 	fmt.Fprint(held, originalPost("t", "[1]", "a"))
-	eventually(t, "it is held", func() bool { return s.api.connections.Waiting() })
+	sebtest.Eventually(t, "it is held", func() bool { return s.api.connections.Waiting() })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := s.http.Shutdown(ctx); err != nil {
@@ -194,9 +195,9 @@ func TestClientsThatLeaveGiveMemoryBack(t *testing.T) {
 	} {
 		conn := s.dial()
 		fmt.Fprintf(conn, "POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\n%s", canary, text)
-		eventually(t, "the body is being read", func() bool { return s.budget.Class(budget.Produce).Used() > 0 })
+		sebtest.Eventually(t, "the body is being read", func() bool { return s.budget.Class(budget.Produce).Used() > 0 })
 		conn.Close()
-		eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
+		sebtest.Eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
 	}
 	if a := s.get("/topics"); string(a.body) != `{"topics":[]}` {
 		t.Errorf("%s", a)

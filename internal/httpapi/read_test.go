@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // batchValues decodes an answer of RecordBatches.
@@ -137,7 +138,7 @@ func TestStopEndsWaitingReads(t *testing.T) {
 	done := make(chan *answered, 2)
 	go func() { done <- s.get("/records?topic-name=t&offset=1&timeout=5m") }()
 	go func() { done <- s.get("/records?topic-name=t&offset=1&timeout=5m", api.RecordBatch) }()
-	eventually(t, "two reads wait", func() bool { return s.api.stops.Waits() == 2 })
+	sebtest.Eventually(t, "two reads wait", func() bool { return s.api.stops.Waits() == 2 })
 	s.api.Stop()
 	for range 2 {
 		if a := <-done; a.status != 206 && a.status != 200 {
@@ -318,6 +319,6 @@ func TestSlowReaderIsDropped(t *testing.T) {
 	fmt.Fprintf(conn, "GET /records?topic-name=t&offset=0&max-records=100 HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\n\r\n", canary)
 	// Nothing is read: the memory comes back all the same.
 	c := s.budget.Class(budget.Fetch)
-	eventually(t, "the answer is being sent", func() bool { return c.Peak() > 0 })
-	eventually(t, "memory of the answer is given back", func() bool { return c.Used() == 0 })
+	sebtest.Eventually(t, "the answer is being sent", func() bool { return c.Peak() > 0 })
+	sebtest.Eventually(t, "memory of the answer is given back", func() bool { return c.Used() == 0 })
 }

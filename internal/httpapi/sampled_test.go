@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestSampledLines: six hundred requests that end alike make one line.
@@ -49,10 +50,10 @@ func TestClientsThatLeaveAreNoErrors(t *testing.T) {
 		store.SetConfig(fault.Config{Put: fault.Rates{fault.Hang: 1}})
 		conn := s.dial()
 		fmt.Fprint(conn, request)
-		eventually(t, "the records are sent to the store", func() bool { return store.Injected(fault.Hang) > hung })
+		sebtest.Eventually(t, "the records are sent to the store", func() bool { return store.Injected(fault.Hang) > hung })
 		conn.Close()
 		s.client.CloseIdleConnections()
-		eventually(t, "the client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
+		sebtest.Eventually(t, "the client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
 		store.SetConfig(fault.Config{})
 		s.mustPost("topic-name=t", api.TextPlain, "b")
 	}
@@ -63,7 +64,7 @@ func TestClientsThatLeaveAreNoErrors(t *testing.T) {
 	}
 	stream.Close()
 	s.client.CloseIdleConnections()
-	eventually(t, "the stream's client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
+	sebtest.Eventually(t, "the stream's client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
 	log := s.log.String()
 	if n := strings.Count(log, "level=INFO msg=\"client left before the answer\""); n != 1 {
 		t.Errorf("%d lines about clients that left", n)

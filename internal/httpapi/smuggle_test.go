@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // Requests whose end, or target, can be read in two ways: by whoever stands before the broker, and by the broker.
@@ -230,10 +231,10 @@ func TestBrokenConnectionsAreNoFaultOfTheBrokers(t *testing.T) {
 		for _, target := range []string{"POST /records?topic-name=t", "PUT /topic?topic-name=t", "PUT /offsets?group=g&topic-name=t&partition=0"} {
 			conn := s.dial()
 			fmt.Fprintf(conn, "%s HTTP/1.1\r\n%s%s\r\n\r\n5\r\nabcde\r\n", target, lawfulHead, length)
-			eventually(t, "the body is being read", func() bool { return s.budget.Class(budget.Produce).Used() > 0 })
+			sebtest.Eventually(t, "the body is being read", func() bool { return s.budget.Class(budget.Produce).Used() > 0 })
 			_ = socketOf(conn).SetLinger(0)
 			conn.Close()
-			eventually(t, "it is given up", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
+			sebtest.Eventually(t, "it is given up", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
 		}
 	}
 	if strings.Contains(s.log.String(), "level=ERROR") {

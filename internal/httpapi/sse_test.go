@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // event is one event of a stream; a comment has only that.
@@ -153,11 +154,11 @@ func TestEventStreamEndsWithTheServerAndTheClient(t *testing.T) {
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := s.events(ctx, "topic-name=t&offset=1", "")
-	eventually(t, "the stream waits", func() bool { return s.api.stops.Waits() == 1 })
+	sebtest.Eventually(t, "the stream waits", func() bool { return s.api.stops.Waits() == 1 })
 	cancel()
 	for range gone {
 	}
-	eventually(t, "the broker has noticed", func() bool { return s.api.stops.Waits() == 0 })
+	sebtest.Eventually(t, "the broker has noticed", func() bool { return s.api.stops.Waits() == 0 })
 
 	ch := s.events(t.Context(), "topic-name=t&offset=0", "")
 	wantEvent(t, ch, 0, "a")

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // triggerServer is a broker with an engine of triggers.
@@ -40,7 +41,7 @@ func (s *server) happened(list ...string) {
 // fired waits until a trigger has so many firings that are recorded, and returns them.
 func (s *server) fired(t *testing.T, trigger string, n int) (out api.Firings) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d firings of %s", n, trigger), func() bool {
+	sebtest.Eventually(t, fmt.Sprintf("%d firings of %s", n, trigger), func() bool {
 		s.must(200, s.get("/firings?trigger="+trigger), &out)
 		return len(out.Firings) == n && !slices.ContainsFunc(out.Firings, func(x api.Firing) bool { return x.RecordedAt.IsZero() })
 	})
@@ -274,7 +275,7 @@ func TestEntitiesAreExplainedAndForgotten(t *testing.T) {
 	var at api.EventStored
 	s.must(201, s.event("", "", fmt.Sprintf(`{"event":"created","entity_id":%q}`, name)), &at)
 	s.fired(t, "now", 1)
-	eventually(t, "the entity is known", func() bool { return explain("no-x").Known })
+	sebtest.Eventually(t, "the entity is known", func() bool { return explain("no-x").Known })
 	if x := explain("no-x"); x.Value || x.Over || x.Next == nil || !x.Next.Equal(at.Time.Add(7*24*time.Hour)) || x.Instances == 0 || len(x.Firings) != 0 {
 		t.Errorf("%+v", x)
 	}
@@ -350,7 +351,7 @@ func TestTriggersWithoutAStore(t *testing.T) {
 		}
 	}
 	store.SetConfig(fault.Config{})
-	eventually(t, "the change is made", func() bool {
+	sebtest.Eventually(t, "the change is made", func() bool {
 		a := s.send("PUT", "/triggers/t", `{"expr":"c","status":"active"}`)
 		var out api.TriggerStored
 		return a.status == 200 && json.Unmarshal(a.body, &out) == nil && out.Text == "c" && out.Status == "active"
@@ -385,7 +386,7 @@ func TestFiringsFitIntoLittleMemory(t *testing.T) {
 	}
 	s.must(201, s.event("", api.NDJSON, lines.String()), nil)
 	seen := map[string]bool{}
-	eventually(t, "all are listed", func() bool {
+	sebtest.Eventually(t, "all are listed", func() bool {
 		for path := "/firings?limit=1000&trigger=hit"; ; {
 			var page api.Firings
 			s.must(200, s.get(path), &page)

@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,11 +42,7 @@ type served struct {
 func (s *served) asked(t testing.TB, api string, n uint64) {
 	t.Helper()
 	c := s.met.GetOrCreateCounter(fmt.Sprintf("seb_kafka_requests_total{api=%q}", api))
-	for end := time.Now().Add(time.Minute); c.Get() < n; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d of %d requests %s have begun", c.Get(), n, api)
-		}
-	}
+	sebtest.Eventually(t, "the requests have begun", func() bool { return c.Get() >= n })
 }
 
 func openBroker(t testing.TB, store objstore.Store, change func(*broker.Options)) *broker.Broker {

@@ -3,7 +3,6 @@ package kafka_test
 import (
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -12,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestFetchWithoutMemory: a fetch that finds no memory waits for some, and else gives nothing, without an error.
@@ -103,9 +103,5 @@ func TestManyProducersInLittleMemory(t *testing.T) {
 	if u.Peak > u.Limit || u.Peak == 0 {
 		t.Errorf("%+v", u)
 	}
-	for end := time.Now().Add(time.Minute); b.Budget().Class(budget.Produce).Used() != 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes are still reserved", b.Budget().Class(budget.Produce).Used())
-		}
-	}
+	sebtest.Eventually(t, "nothing is reserved any more", func() bool { return b.Budget().Class(budget.Produce).Used() == 0 })
 }

@@ -173,8 +173,8 @@ func TestFilesOfOthers(t *testing.T) {
 	other.append(topic, 0, rec("a", "1", 1))
 	v = open(t, v.path, other)
 	v.caughtUp(other)
-	if got := v.get(topic, "b", -1); got != "none" || v.rebuilds() != 1 || !strings.Contains(v.logged(), "cluster") {
-		t.Errorf("of another cluster: %s, made anew %d times: %s", got, v.rebuilds(), v.logged())
+	if got := v.get(topic, "b", -1); got != "none" || v.rebuilds() != 1 || !strings.Contains(v.log.String(), "cluster") {
+		t.Errorf("of another cluster: %s, made anew %d times: %s", got, v.rebuilds(), v.log.String())
 	}
 	v.Close()
 
@@ -188,8 +188,8 @@ func TestFilesOfOthers(t *testing.T) {
 	}
 	v = open(t, v.path, other)
 	v.caughtUp(other)
-	if got := v.get(topic, "a", -1); got != "a@0/0" || v.rebuilds() != 1 || !strings.Contains(v.logged(), "version 2") {
-		t.Errorf("of another version: %s, made anew %d times: %s", got, v.rebuilds(), v.logged())
+	if got := v.get(topic, "a", -1); got != "a@0/0" || v.rebuilds() != 1 || !strings.Contains(v.log.String(), "version 2") {
+		t.Errorf("of another version: %s, made anew %d times: %s", got, v.rebuilds(), v.log.String())
 	}
 }
 
@@ -260,7 +260,7 @@ func TestFullDisk(t *testing.T) {
 	for range 300 {
 		m.append(topic, 0)
 	}
-	until(t, func() bool { return strings.Contains(m.view.logged(), "level=ERROR") })
+	until(t, func() bool { return strings.Contains(m.view.log.String(), "level=ERROR") })
 	if got := m.view.get(topic, "early", 0); !strings.HasPrefix(got, "early@0/") {
 		t.Errorf("what was there is %s", got)
 	}
@@ -268,12 +268,12 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("lags by %d, was made anew %d times", m.view.Lag(topic), m.view.rebuilds())
 	}
 	m.view.Close()
-	if n := strings.Count(m.view.logged(), "level=ERROR"); n > 1 {
-		t.Errorf("said %d times: %s", n, m.view.logged())
+	if n := strings.Count(m.view.log.String(), "level=ERROR"); n > 1 {
+		t.Errorf("said %d times: %s", n, m.view.log.String())
 	}
 	m.view = openSized(t, m.view.path, m.log, &small)
 	if m.check(); m.view.rebuilds() > 0 {
-		t.Errorf("was made anew: %s", m.view.logged())
+		t.Errorf("was made anew: %s", m.view.log.String())
 	}
 }
 

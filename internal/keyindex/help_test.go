@@ -1,7 +1,6 @@
 package keyindex
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -298,26 +298,7 @@ type testView struct {
 	t    testing.TB
 	path string
 	set  *metrics.Set
-	log  *safeBuffer
-}
-
-// safeBuffer takes what several write.
-type safeBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-// logged is what the view has said.
-func (v *testView) logged() string {
-	v.log.mu.Lock()
-	defer v.log.mu.Unlock()
-	return v.log.buf.String()
+	log  *sebtest.Log
 }
 
 // small sizes make many runs and merges of few records.
@@ -337,7 +318,7 @@ func openSized(t testing.TB, path string, l Log, s *sizes) *testView {
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "keys.db")
 	}
-	v := &testView{t: t, path: path, set: metrics.NewSet(), log: &safeBuffer{}}
+	v := &testView{t: t, path: path, set: metrics.NewSet(), log: &sebtest.Log{}}
 	var err error
 	cache := int64(0)
 	if s != nil {
@@ -362,7 +343,7 @@ func (v *testView) caughtUp(l *aLog) {
 	end := time.Now().Add(10 * time.Second)
 	for parts, _ := l.Partitions(); v.lag(parts) > 0; parts, _ = l.Partitions() {
 		if time.Now().After(end) {
-			v.t.Fatalf("lags by %d: %+v, %v\n%s", v.lag(parts), parts, v.positions, v.logged())
+			v.t.Fatalf("lags by %d: %+v, %v\n%s", v.lag(parts), parts, v.positions, v.log.String())
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -371,11 +352,7 @@ func (v *testView) caughtUp(l *aLog) {
 // until polls for what comes about in another goroutine.
 func until(t testing.TB, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it does not come about")
-		}
-	}
+	sebtest.Eventually(t, "the key index gets there", f)
 }
 
 // seeded returns chance, and prints what repeats it.

@@ -346,8 +346,8 @@ func TestViewSaysWhatIsInTheLog(t *testing.T) {
 				}
 				m.check()
 			}
-			if strings.Contains(m.view.logged(), "made anew") {
-				t.Errorf("a file was made anew: %s", m.view.logged())
+			if strings.Contains(m.view.log.String(), "made anew") {
+				t.Errorf("a file was made anew: %s", m.view.log.String())
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // damages are what bit rot and torn writes make of an object.
@@ -115,11 +116,7 @@ func lived(t *testing.T) (s *objstore.Memory, kept, trimmed *history) {
 			trimmed.append(t, l, fmt.Sprintf("trimmed %d.%d", epoch, i))
 		}
 		trimmed.trim(t, l, trimmed.next-2)
-		for end := time.Now().Add(20 * time.Second); len(names(t, s, "s0000/snap/")) < min(epoch+1, 2); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("no snapshot comes")
-			}
-		}
+		sebtest.Eventually(t, "a snapshot is written", func() bool { return len(names(t, s, "s0000/snap/")) >= min(epoch+1, 2) })
 		l.Kill()
 	}
 	return s, kept, trimmed

@@ -16,12 +16,13 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // startLogged starts a broker with a listener for Kafka, and returns its log.
-func startLogged(t *testing.T, change func(*config.Config)) (*server.Server, *logs) {
+func startLogged(t *testing.T, change func(*config.Config)) (*server.Server, *sebtest.Log) {
 	t.Helper()
-	c, l := settings(t, "mem:"), new(logs)
+	c, l := settings(t, "mem:"), new(sebtest.Log)
 	c.Kafka.Listen = "127.0.0.1:0"
 	if change != nil {
 		change(&c)

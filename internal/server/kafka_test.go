@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -247,11 +248,7 @@ func TestKafkaAddress(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); s.KafkaAddress() != c.Kafka.Listen; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the address is free and not listened to")
-		}
-	}
+	sebtest.Eventually(t, "Kafka listens on the address once it is free", func() bool { return s.KafkaAddress() == c.Kafka.Listen })
 	d, err := net.Dial("tcp", c.Kafka.Listen)
 	if err != nil {
 		t.Fatal(err)

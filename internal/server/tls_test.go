@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,33 +23,16 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
-
-// logs is a log that can be read while it is written.
-type logs struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // secured is a server with TLS.
 type secured struct {
 	*server.Server
 	authority *testenv.Authority
 	files     tlsport.Files
-	log       logs
+	log       sebtest.Log
 }
 
 func startSecured(t *testing.T, change func(*config.Config)) *secured {
@@ -172,13 +154,9 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 	}
 }
 
-func eventually(t *testing.T, l *logs, want string) {
+func eventually(t *testing.T, l *sebtest.Log, want string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !strings.Contains(l.String(), want); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never logged: %s\n%s", want, l.String())
-		}
-	}
+	sebtest.Eventually(t, "logged: "+want, func() bool { return strings.Contains(l.String(), want) })
 }
 
 // TestTLSIsRenewed: a certificate that has ended is replaced while the broker runs, and those that were connected stay so.

@@ -18,40 +18,21 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// logs is a log that can be read while it is written.
-type logs struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func (l *logs) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
 // echo is a port that sends back what comes.
-func echo(t *testing.T, files tlsport.Files, l *logs) (address string) {
+func echo(t *testing.T, files tlsport.Files, l *sebtest.Log) (address string) {
 	t.Helper()
 	set := metrics.NewSet()
-	cert, err := tlsport.Load(files, l.logger(), set)
+	cert, err := tlsport.Load(files, l.Logger(), set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := tlsport.NewPort(tlsport.Options{Name: "test", Certificate: cert, Logger: l.logger(), Metrics: set})
+	port := tlsport.NewPort(tlsport.Options{Name: "test", Certificate: cert, Logger: l.Logger(), Metrics: set})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +66,7 @@ func echo(t *testing.T, files tlsport.Files, l *logs) (address string) {
 func TestCertificatesAreReadAgain(t *testing.T) {
 	authority := testenv.NewAuthority(t)
 	files := authority.Files(t, t.TempDir(), testenv.Leaf{})
-	var l logs
+	var l sebtest.Log
 	address := echo(t, files, &l)
 	serial := func() string {
 		t.Helper()
@@ -98,11 +79,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 	wait := func(want string) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); serial() != want; time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("never: %s\n%s", want, l.String())
-			}
-		}
+		sebtest.Eventually(t, "the certificate is replaced", func() bool { return serial() == want })
 	}
 	first := serial()
 	inPlace := authority.Files(t, t.TempDir(), testenv.Leaf{})
@@ -186,7 +163,7 @@ func TestFilesThatCanNotBeUsed(t *testing.T) {
 // TestVersions: TLS 1.2 and 1.3 are spoken, nothing older.
 func TestVersions(t *testing.T) {
 	authority := testenv.NewAuthority(t)
-	var l logs
+	var l sebtest.Log
 	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
 	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		config := authority.Trusted()
@@ -213,7 +190,7 @@ func TestVersions(t *testing.T) {
 // TestSuitesWithoutAuthenticationAreRefused: CBC is not spoken, even by a client that has nothing else.
 func TestSuitesWithoutAuthenticationAreRefused(t *testing.T) {
 	authority := testenv.NewAuthority(t)
-	var l logs
+	var l sebtest.Log
 	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
 	for _, suite := range tls.CipherSuites() {
 		config := authority.Trusted()
@@ -231,7 +208,7 @@ func TestSuitesWithoutAuthenticationAreRefused(t *testing.T) {
 // TestHandshakesAreBounded: a client hello of more than 16 KiB ends the connection before all of it was taken.
 func TestHandshakesAreBounded(t *testing.T) {
 	authority := testenv.NewAuthority(t)
-	var l logs
+	var l sebtest.Log
 	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
 	c, err := net.Dial("tcp", address)
 	if err != nil {
@@ -260,7 +237,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 // TestWhatIsLogged: plain text and refusals by clients, each once a minute however often they come; what breaks off is not.
 func TestWhatIsLogged(t *testing.T) {
 	authority := testenv.NewAuthority(t)
-	var l logs
+	var l sebtest.Log
 	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
 	for range 3 {
 		for _, send := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x00"} {
@@ -277,11 +254,7 @@ func TestWhatIsLogged(t *testing.T) {
 			t.Fatal("another authority is trusted")
 		}
 	}
-	for end := time.Now().Add(time.Minute); strings.Count(l.String(), "\n") < 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(l.String())
-		}
-	}
+	sebtest.Eventually(t, "the fault is logged", func() bool { return strings.Count(l.String(), "\n") >= 2 })
 	text := l.String()
 	if strings.Count(text, "\n") != 2 || strings.Count(text, "plain text on a port with TLS") != 1 || strings.Count(text, "the client refused the connection") != 1 {
 		t.Error(text)

@@ -1,7 +1,6 @@
 package trigger
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -21,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/sebtest"
 
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -358,24 +358,6 @@ var small = Sizes{
 	Retry: follow.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}, Unsafe: true,
 }
 
-// safeBuffer takes what several write.
-type safeBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // stepped is an engine that goes on only when the test says so.
 type stepped struct {
 	*Engine
@@ -383,7 +365,7 @@ type stepped struct {
 	t    testing.TB
 	b    *aBroker
 	path string
-	logs *safeBuffer
+	logs *sebtest.Log
 
 	counts time.Duration // of a delivery (Options.Counts)
 	park   func()        // what happens while somebody waits; nil: the engine goes on
@@ -399,7 +381,7 @@ func stepBy(t testing.TB, b *aBroker, path string, sizes *Sizes, change ...func(
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "triggers.db")
 	}
-	s := &stepped{t: t, b: b, path: path, logs: &safeBuffer{}}
+	s := &stepped{t: t, b: b, path: path, logs: &sebtest.Log{}}
 	o := Options{
 		Path: path, Log: b, Now: b.now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)), Sizes: sizes, EventPartitions: 2,
 		Counts: func(json.RawMessage) time.Duration { return s.counts },

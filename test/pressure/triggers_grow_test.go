@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 const (
@@ -168,11 +169,7 @@ func (g *grown) caughtUp() {
 // allFired waits until the triggers that the last event is for have fired.
 func (g *grown) allFired() {
 	g.t.Helper()
-	for end := time.Now().Add(time.Minute); g.metric("seb_triggers_firings_recorded_total") < foreign/10-1; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			g.t.Fatalf("not all have fired\n%s", g.Log())
-		}
-	}
+	sebtest.Eventually(g.t, "all triggers have fired", func() bool { return g.metric("seb_triggers_firings_recorded_total") >= foreign/10-1 })
 }
 
 // listTriggers lists all triggers, so many times at once.

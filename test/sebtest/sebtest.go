@@ -1,12 +1,12 @@
-// Package sebtest has what the tests of many packages need: waiting for a condition, logs to look into, and seeds that a
-// failure prints. It imports nothing of Seb, so tests of every package can use it; what starts programs and stores is in
+// Package sebtest has what the tests of many packages need: waiting for a condition, logs to look into, and shorter
+// runs with -short. It imports nothing of Seb, so tests of every package can use it. What starts programs and stores is in
 // package testenv.
 package sebtest
 
 import (
 	"bytes"
 	"log/slog"
-	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,25 +51,13 @@ func (l *Log) String() string {
 }
 
 // Lines returns the lines that were written so far.
-func (l *Log) Lines() []string { return strings.Split(strings.TrimSuffix(l.String(), "\n"), "\n") }
+func (l *Log) Lines() []string { return slices.Collect(strings.Lines(l.String())) }
 
 // Contains says whether the text was written.
 func (l *Log) Contains(text string) bool { return strings.Contains(l.String(), text) }
 
-// Logger returns a logger that writes to l, debug messages included.
-func (l *Log) Logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-// Quiet returns a logger that drops everything.
-func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-// Rand returns a generator with a fixed seed, which is logged, and so printed if the test fails.
-func Rand(t testing.TB, seed uint64) *rand.Rand {
-	t.Helper()
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
+// Logger returns a logger that writes to l, without debug messages.
+func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // Runs returns how often a test repeats something: full times, and with -short only short times.
 func Runs(full, short int) int {

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/test/sebtest"
 
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/group/coordinator"
@@ -104,16 +105,6 @@ func soon[T any](t *testing.T, ch <-chan T) (v T) {
 		t.Fatal("no answer")
 	}
 	return v
-}
-
-// until polls.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: ", what)
-		}
-	}
 }
 
 func caller(a group.JoinAnswer) *group.Caller {
@@ -242,7 +233,7 @@ func TestSilentMembersExpireByTheClock(t *testing.T) {
 	r := request("")
 	r.SessionTimeout = int64(20 * time.Millisecond)
 	soon(t, l.c.Join(r))
-	until(t, "it expires", func() bool { return l.used() == 0 })
+	sebtest.Eventually(t, "it expires", func() bool { return l.used() == 0 })
 }
 
 // TestTheNextGenerationWaitsForCommits: of a commit that is on its way to the store.
@@ -277,7 +268,7 @@ func TestTheNextGenerationWaitsForCommits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error)
 	go func() { gone <- l.c.DeleteGroup(ctx, "g") }()
-	until(t, "the deletion is admitted", func() bool { return l.used() > 0 })
+	sebtest.Eventually(t, "the deletion is admitted", func() bool { return l.used() > 0 })
 	fresh := l.c.Join(request(""))
 	cancel()
 	if err := soon(t, gone); !errors.Is(err, broker.ErrOutcomeUnknown) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/test/sebtest"
 
 	"github.com/sebbroker/seb/internal/objstore"
 )
@@ -214,16 +215,6 @@ func (p *peer) reset() {
 	}
 }
 
-// until waits for what becomes true.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: " + what)
-		}
-	}
-}
-
 // TestOrder: requests sent without waiting are answered in their order, whatever their size and how their bytes come; what
 // waits holds up what is behind it, and no other connection.
 func TestOrder(t *testing.T) {
@@ -304,7 +295,7 @@ func TestEnds(t *testing.T) {
 			_ = p.Conn.(*net.TCPConn).CloseWrite()
 			p.expect(frame(keyEcho, 1, 10))
 			p.ended()
-			until(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+			sebtest.Eventually(t, "the connection is gone", func() bool { return s.Connections() == 0 })
 		})
 	}
 	t.Run("last", func(t *testing.T) {
@@ -332,7 +323,7 @@ func TestQueueIsBounded(t *testing.T) {
 			}
 			go func() { _, _ = p.Write(all) }() // what is missing will not be answered
 			// The first is being finished; beside the queue one more may have been read.
-			until(t, "the queue is full", func() bool { return s.begun.Load() >= 9 })
+			sebtest.Eventually(t, "the queue is full", func() bool { return s.begun.Load() >= 9 })
 			if n := s.begun.Load(); n > 11 {
 				t.Errorf("%d requests have begun", n)
 			}
@@ -352,13 +343,13 @@ func TestMemoryIsWaitedFor(t *testing.T) {
 	p := s.dial(t)
 	large := frame(keyEcho, 1, 500_000)
 	go func() { _, _ = p.Write(large) }() // what is missing will not be answered
-	until(t, "it waits for memory", func() bool { return s.class.Usage().Waiting == 1 })
+	sebtest.Eventually(t, "it waits for memory", func() bool { return s.class.Usage().Waiting == 1 })
 	if s.begun.Load() != 0 {
 		t.Error("it has begun")
 	}
 	held.Release()
 	p.expect(large)
-	until(t, "all is given back", func() bool { return s.class.Used() == 0 })
+	sebtest.Eventually(t, "all is given back", func() bool { return s.class.Used() == 0 })
 }
 
 // TestSlowGiveWay: who sends a large request slowly loses its memory, and the connection, to who waits for some.
@@ -371,7 +362,7 @@ func TestSlowGiveWay(t *testing.T) {
 	defer held.Release()
 	slow, other := s.dial(t), s.dial(t)
 	slow.send(frame(keyLarge, 1, 900_000)[:100_000])
-	until(t, "it has its memory", func() bool { return s.class.Limit()-s.class.Used() < 500_000 })
+	sebtest.Eventually(t, "it has its memory", func() bool { return s.class.Limit()-s.class.Used() < 500_000 })
 	want := frame(keyLarge, 2, 500_000)
 	go func() { _, _ = other.Write(want) }() // what is missing will not be answered
 	other.expect(want)
@@ -427,7 +418,7 @@ func TestWhoTakesNothing(t *testing.T) {
 			break
 		}
 	}
-	until(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+	sebtest.Eventually(t, "the connection is gone", func() bool { return s.Connections() == 0 })
 }
 
 // TestConnectionsAreLimited: one more takes the place of the oldest that has not shown who it is, or is closed.
@@ -453,7 +444,7 @@ func TestIdleGiveWay(t *testing.T) {
 		p.asks(keyTrust, int32(i))
 	}
 	waiting.send(frame(keyWait, 5, 0))
-	until(t, "the wait has begun", func() bool { return s.begun.Load() == 4 })
+	sebtest.Eventually(t, "the wait has begun", func() bool { return s.begun.Load() == 4 })
 	time.Sleep(long)
 	asking.asks(keyEcho, 6)
 	more := s.dial(t)
@@ -472,7 +463,7 @@ func TestDrain(t *testing.T) {
 	p.send(append(append(frame(keyTrust, 0, 0), frame(keyWait, 1, 0)...), frame(keyEcho, 2, 0)...))
 	stranger.asks(keyEcho, 3)
 	p.expect(frame(keyTrust, 0, 0))
-	until(t, "all have begun", func() bool { return s.begun.Load() == 4 && s.Connections() == 3 })
+	sebtest.Eventually(t, "all have begun", func() bool { return s.begun.Load() == 4 && s.Connections() == 3 })
 	s.Drain()
 	p.expect(append(frame(keyWait, 1, 0), frame(keyEcho, 2, 0)...))
 	p.ended()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -88,7 +89,7 @@ func TestSlowHandshakes(t *testing.T) {
 				if _, err := io.Copy(io.Discard, p.Conn); errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Error("it is still open")
 				}
-				until(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+				sebtest.Eventually(t, "the connection is gone", func() bool { return s.Connections() == 0 })
 			})
 		}
 	}
@@ -100,7 +101,7 @@ func TestSlowHandshakes(t *testing.T) {
 			p.send([]byte("\x16\x03\x01\x02\x00\x01"))
 			slow = append(slow, p)
 		}
-		until(t, "the places are taken", func() bool { return s.Connections() == 3 })
+		sebtest.Eventually(t, "the places are taken", func() bool { return s.Connections() == 3 })
 		good := s.dialTLS(t, config)
 		good.send(frame(keyTrust, 1, 0))
 		good.expect(frame(keyTrust, 1, 0))
@@ -120,7 +121,7 @@ func TestSlowHandshakes(t *testing.T) {
 		s, _ := startTLS(t, conn.Options{})
 		p := s.dial(t)
 		p.send([]byte("\x16\x03\x01\x02\x00\x01"))
-		until(t, "it is there", func() bool { return s.Connections() == 1 })
+		sebtest.Eventually(t, "it is there", func() bool { return s.Connections() == 1 })
 		s.Drain()
 		if _, err := io.Copy(io.Discard, p.Conn); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("it is still open")
@@ -138,7 +139,7 @@ func TestTLSWhoTakesNothing(t *testing.T) {
 			break
 		}
 	}
-	until(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+	sebtest.Eventually(t, "the connection is gone", func() bool { return s.Connections() == 0 })
 }
 
 // TestTLSMemory: an idle connection after large requests and answers takes no more than what a connection with TLS is reckoned to

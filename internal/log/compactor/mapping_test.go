@@ -8,7 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestLittleOfAMappingIsResident: pages that were read are let go of while the mapping is in use, and keep
@@ -38,11 +39,7 @@ func TestLittleOfAMappingIsResident(t *testing.T) {
 	if !bytes.Equal(whole, m.data) {
 		t.Fatal("the mapping is another than the file")
 	}
-	for until := time.Now().Add(20 * time.Second); resident(t, "mapped") > 1<<20; time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("%d bytes are resident", resident(t, "mapped"))
-		}
-	}
+	sebtest.Eventually(t, "mapped pages are given back", func() bool { return resident(t, "mapped") <= 1<<20 })
 	if !bytes.Equal(whole, m.data) {
 		t.Fatal("the bytes have changed")
 	}

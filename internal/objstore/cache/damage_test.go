@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // onFile runs a test against the one file of a cache that holds one block of key.
@@ -143,14 +144,14 @@ func TestDamageIsLoggedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var book logBook
+	var book sebtest.Log
 	o := options()
-	o.Logger = book.logger()
+	o.Logger = book.Logger()
 	c := mustOpen(t, d.dir, d.b, o)
 	for _, key := range []string{"a", "b", "c"} {
 		want(t, c, key, []byte(key))
 	}
-	if lines := book.lines(); len(lines) != 1 || c.Stats().Damaged != 3 {
+	if lines := book.Lines(); len(lines) != 1 || c.Stats().Damaged != 3 {
 		t.Errorf("%d found damaged, logged %q", c.Stats().Damaged, lines)
 	}
 }

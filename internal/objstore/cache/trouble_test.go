@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestDiskTroubleOnlyCostsRequests fails each step on disk in turn, always and now and then: reads stay right, the
@@ -26,9 +27,9 @@ func TestDiskTroubleOnlyCostsRequests(t *testing.T) {
 
 func trouble(t *testing.T, op string, fault error, every int) {
 	t.Helper()
-	var book logBook
+	var book sebtest.Log
 	o := options()
-	o.Bytes, o.Logger = 6*pageBytes, book.logger()
+	o.Bytes, o.Logger = 6*pageBytes, book.Logger()
 	b, dir := newBucket(), t.TempDir()
 	var mu sync.Mutex
 	calls, broken := 0, true
@@ -54,7 +55,7 @@ func trouble(t *testing.T, op string, fault error, every int) {
 			c.Forget("b")
 		}
 	}
-	if lines := book.lines(); len(lines) > 2 { // trouble, and damage
+	if lines := book.Lines(); len(lines) > 2 { // trouble, and damage
 		t.Errorf("%s %v: logged %q", op, fault, lines)
 	}
 	settle(c)
@@ -86,9 +87,9 @@ func settle(c *Cache) {
 // without opens a cache on a folder that it can not use and wants it to do without.
 func without(t *testing.T, dir string) {
 	t.Helper()
-	var book logBook
+	var book sebtest.Log
 	o := options()
-	o.Logger = book.logger()
+	o.Logger = book.Logger()
 	b := newBucket()
 	b.fill(t, "k", []byte("x"))
 	c := mustOpen(t, dir, b, o)
@@ -99,7 +100,7 @@ func without(t *testing.T, dir string) {
 	if asked := b.asked(); len(asked) != 3 {
 		t.Errorf("three reads asked %q", asked)
 	}
-	if lines := book.lines(); len(lines) != 1 {
+	if lines := book.Lines(); len(lines) != 1 {
 		t.Errorf("logged %q", lines)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -105,7 +106,7 @@ func backAfter(t *testing.T, b *testenv.InteropBroker, change func(), done func(
 	b.Restart(away)
 	begin := time.Now()
 	change()
-	eventually(t, "work after the broker's start", done)
+	sebtest.Eventually(t, "work after the broker's start", done)
 	took := time.Since(begin)
 	if took > backWithin {
 		t.Errorf("%v after the broker's start the first record was there, want %v", took, backWithin)
@@ -150,8 +151,8 @@ sync.group.offsets.interval.seconds=1
 emit.checkpoints.interval.seconds=1
 offset.lag.max=0
 `+clientOf(from, "a.")+clientOf(to, "b."))
-	eventually(t, "three records", holds(target, "a.plants", 3))
-	eventually(t, "the setting", func() bool {
+	sebtest.Eventually(t, "three records", holds(target, "a.plants", 3))
+	sebtest.Eventually(t, "the setting", func() bool {
 		all, err := target.DescribeTopicConfigs(t.Context(), "a.plants")
 		if err != nil || len(all) != 1 || all[0].Err != nil {
 			return false
@@ -164,7 +165,7 @@ offset.lag.max=0
 		return false
 	})
 	write(t, from, "plants", "poppy") // the offsets of a group are translated from what is copied beside them
-	eventually(t, "the committed offset", func() bool {
+	sebtest.Eventually(t, "the committed offset", func() bool {
 		got, err := target.FetchOffsets(t.Context(), "gardeners")
 		at, there := got.Lookup("a.plants", 0)
 		return err == nil && there && at.At > 0 && at.At <= 2
@@ -210,7 +211,7 @@ key.converter=org.apache.kafka.connect.storage.StringConverter
 value.converter=org.apache.kafka.connect.storage.StringConverter
 offset.flush.interval.ms=1000
 listeners=`+rest+"\n"+clientOf(b, "")+clientOf(b, "producer."))
-	eventually(t, "the connector", func() bool {
+	sebtest.Eventually(t, "the connector", func() bool {
 		body := fmt.Sprintf(`{"name": "lines", "config": {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector", "file": %q, "topic": "lines"}}`, lines)
 		r, err := http.Post(rest+"/connectors", "application/json", strings.NewReader(body))
 		if err != nil {
@@ -220,7 +221,7 @@ listeners=`+rest+"\n"+clientOf(b, "")+clientOf(b, "producer."))
 		_, _ = io.Copy(io.Discard, r.Body)
 		return r.StatusCode == http.StatusCreated || r.StatusCode == http.StatusConflict && holds(a, "lines", 1)()
 	})
-	eventually(t, "two lines", holds(a, "lines", 2))
+	sebtest.Eventually(t, "two lines", holds(a, "lines", 2))
 	took := backAfter(t, b, func() { add("daisy\n") }, holds(a, "lines", 3))
 	testenv.Report("Connect", "one worker with a file as its source; the broker was away for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
 }

@@ -142,13 +142,3 @@ func scene(t *testing.T, b *testenv.InteropBroker, what, name string, args ...st
 
 // patience is how long a test waits for what must come.
 const patience = 90 * time.Second
-
-// eventually waits until something holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for ends := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(ends) {
-			t.Fatalf("%s: not in %v", what, patience)
-		}
-	}
-}

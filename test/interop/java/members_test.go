@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -204,7 +205,7 @@ func (g *group) kill(name string) {
 
 func (g *group) until(members ...string) {
 	g.t.Helper()
-	eventually(g.t, fmt.Sprintf("partitions are with %v", members), func() bool { return g.diary.shared(groupPartitions, members...) })
+	sebtest.Eventually(g.t, fmt.Sprintf("partitions are with %v", members), func() bool { return g.diary.shared(groupPartitions, members...) })
 }
 
 // changes counts the assignments of a member so far.
@@ -246,7 +247,7 @@ func TestGroups(t *testing.T) {
 			before := g.diary.sorted()
 			b.Restart(500 * time.Millisecond)
 			feed.wait(patience)
-			eventually(t, "all is committed", func() bool { return g.diary.committed() == groupRecords })
+			sebtest.Eventually(t, "all is committed", func() bool { return g.diary.committed() == groupRecords })
 			g.finish(before)
 			testenv.Report(client, fmt.Sprintf("group, %s: members killed and added, broker killed", c.name), time.Since(begin))
 		})

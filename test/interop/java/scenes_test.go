@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -59,7 +60,7 @@ func TestProducerOverKills(t *testing.T) {
 	}, "Interop", "feed", settings(t, b), topic, strconv.Itoa(partitions), strconv.Itoa(records), "15000")
 	for i := range kills {
 		want := int64(records * (i + 1) / (kills + 2))
-		eventually(t, fmt.Sprintf("%d records confirmed", want), func() bool { return confirmed.Load() >= want || ended(p) })
+		sebtest.Eventually(t, fmt.Sprintf("%d records confirmed", want), func() bool { return confirmed.Load() >= want || ended(p) })
 		b.Restart(time.Duration(i) * 100 * time.Millisecond)
 	}
 	if ended(p) {
