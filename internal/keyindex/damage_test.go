@@ -128,12 +128,16 @@ func TestDamageWhileOpen(t *testing.T) {
 		m.append(m.topics[0], 0)
 	}
 	m.check()
+	files := map[*os.File]int64{} // and where their damage begins
 	for name, from := range map[string]int64{m.view.path: localdb.PageSize, m.view.path + "-wal": 32} {
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close() // after the view: closing a file takes SQLite's locks of it away
+		files[f] = from
+	}
+	for f, from := range files { // once both are open: the view may delete them as soon as one is damaged
 		info, err := f.Stat()
 		if err != nil {
 			t.Fatal(err)
