@@ -177,7 +177,7 @@ func TestNothingIsDuplicatedOrLostOnABadLine(t *testing.T) {
 	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}); err != nil {
 		t.Fatal(err)
 	}
-	callers, calls := 6, sebtest.Runs(8, 3)
+	callers, calls := 6, sebtest.Runs(12, 3)
 	var wg sync.WaitGroup
 	for g := range callers {
 		wg.Go(func() {

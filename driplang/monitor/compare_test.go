@@ -282,7 +282,7 @@ func randomBytes(seed uint64) []byte {
 }
 
 func TestMonitorAgainstDefinitions(t *testing.T) {
-	few := sebtest.Runs(1500, 150)
+	few := sebtest.Runs(3000, 150)
 	until := time.Now().Add(*compareTime)
 	first := uint64(0)
 	if *compareTime > 0 {

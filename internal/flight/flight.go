@@ -7,8 +7,8 @@ import (
 )
 
 // Group is the flights under way, at most one for each key. Its fields but the first are set before the first use. A result
-// counts its uses, since it may be memory or an open file: whoever waited for it has one. An error is not kept: the next
-// caller begins anew.
+// counts its uses, since it may be memory or an open file: each caller that waited has one. An error is not kept: the next
+// caller begins another flight.
 type Group[K comparable, V any] struct {
 	of map[K]*Flight[K, V]
 
@@ -27,7 +27,7 @@ type Flight[K comparable, V any] struct {
 	value   V
 	err     error
 	waiting int    // callers; guarded by the group's lock until done
-	cancel  func() // nil: it goes on when nobody waits any more
+	cancel  func() // nil: it goes on when all callers have left
 }
 
 // BeginLocked begins a flight that is not under way, without callers. cancel, if not nil, is called when all of them have
@@ -71,7 +71,7 @@ func (g *Group[K, V]) Wait(ctx context.Context, f *Flight[K, V]) (v V, landed bo
 	return v, false, context.Cause(ctx)
 }
 
-// LandLocked ends a flight. Of v, unless there is an error, each caller gets a use, and that of whoever lands it ends.
+// LandLocked ends a flight. Of v, unless there is an error, each caller gets a use, and the use of the one that lands it ends.
 func (g *Group[K, V]) LandLocked(f *Flight[K, V], v V, err error) {
 	if g.of[f.Key] == f {
 		delete(g.of, f.Key)

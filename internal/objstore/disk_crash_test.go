@@ -459,7 +459,7 @@ func (p *tape) settle(d *Disk, key string) {
 // TestPowerFailures: at every step of its calls the machine may stop. What was acknowledged, or said to exist, is there and
 // whole; what was not is whole or absent; nothing else is listed.
 func TestPowerFailures(t *testing.T) {
-	most := sebtest.Runs(6, 1)
+	most := sebtest.Runs(10, 1)
 	if *allImages {
 		most = 1000
 	}
@@ -492,7 +492,7 @@ func failEach(t *testing.T, staged bool) {
 		p.script(func(*diskCalls) {})
 		return p.step
 	}()
-	stride := sebtest.Runs(4, 16)
+	stride := sebtest.Runs(3, 15)
 	if *allImages {
 		stride = 1
 	}

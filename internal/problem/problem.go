@@ -8,7 +8,7 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// New returns a problem without type, title and status: whoever writes it sets them from the code.
+// New returns a problem without type, title and status: the writer of the answer sets them from the code.
 func New(code api.Code, format string, args ...any) *api.Problem {
 	return &api.Problem{Code: code, Detail: fmt.Sprintf(format, args...)}
 }

@@ -428,7 +428,7 @@ func TestSnapshotsThatFail(t *testing.T) {
 // what would have fired if they had not been.
 func TestLostFilesOfTrimmedLogs(t *testing.T) {
 	trims, restores := 0, uint64(0)
-	n := sebtest.Runs(max(1, *worlds/2), 2)
+	n := sebtest.Runs(max(1, *worlds*2/3), 2)
 	for i := range n {
 		seed := *first + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
