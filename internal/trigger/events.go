@@ -221,7 +221,8 @@ func (r *reading) end(offset int64) {
 }
 
 // reached is the time (ms) that a reader has reached with a piece, in all its partitions: of those that it has read to their
-// end nothing older can come.
+// end nothing older can come. The end is that of the log: a reader of one trigger stops where the main reader is, and goes on
+// with records that may be much older than what it has read of other partitions.
 func (w *worker) reached(reader int64, p *piece) int64 {
 	at := p.cursor.Clock
 	for i, id := range w.topics {
@@ -230,11 +231,7 @@ func (w *worker) reached(reader int64, p *piece) int64 {
 		}
 		for part, span := range w.pos.Topics[i] {
 			key := store.CursorKey{Reader: reader, Topic: id, Partition: uint32(part)}
-			c, end := w.cursors[key], span.Next
-			if reader != store.Main {
-				end = w.cursors[store.CursorKey{Topic: id, Partition: uint32(part)}].Next
-			}
-			if key != p.key && max(c.Next, span.Start) < end {
+			if c := w.cursors[key]; key != p.key && max(c.Next, span.Start) < span.Next {
 				at = min(at, c.Clock)
 			}
 		}
