@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestGroups(t *testing.T) {
@@ -114,7 +116,7 @@ func TestKilledConsumerSkipsNothing(t *testing.T) {
 	p.must("topic", "create", "t")
 	end := feed(p)
 	k := killed{t: t, p: p, seen: map[int]bool{}, begun: map[int]bool{}, highest: -1}
-	for run := range 12 {
+	for run := range sebtest.Runs(12, 3) {
 		k.run(run)
 	}
 	n := end()
@@ -123,7 +125,7 @@ func TestKilledConsumerSkipsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.read(name)
-	if len(k.seen) != n || len(k.begun) < 4 {
+	if len(k.seen) != n || len(k.begun) < sebtest.Runs(4, 2) {
 		t.Errorf("%d of %d records written out, by runs that began at %v", len(k.seen), n, k.begun)
 	}
 	if at := committedBy(t, p); at != int64(n) {

@@ -284,6 +284,9 @@ func TestFullDisk(t *testing.T) {
 
 // TestLongKeys: keys may be as long as records.
 func TestLongKeys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 70 MiB of keys")
+	}
 	l := newLog()
 	topic := l.create(1)
 	var keys []string

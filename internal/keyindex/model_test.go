@@ -340,7 +340,7 @@ func TestViewSaysWhatIsInTheLog(t *testing.T) {
 	for range sebtest.Runs(4, 1) {
 		t.Run("", func(t *testing.T) {
 			m := newModel(t, 0)
-			for range 5 {
+			for range sebtest.Runs(5, 2) {
 				for range 60 {
 					m.step()
 				}

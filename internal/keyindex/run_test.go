@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // blocks is a store in memory.
@@ -148,7 +149,7 @@ func TestSeek(t *testing.T) {
 	_, run := keyrunWritten(t, 1, list)
 	for name, s := range map[string]Source{"run": run, "reading": &Reading{Run: run}, "memory": Memory(list)} {
 		c := Cursor{Source: s}
-		for range 2000 {
+		for range sebtest.Runs(2000, 200) {
 			e := list[r.IntN(len(list))]
 			switch r.IntN(5) {
 			case 0:
@@ -291,7 +292,7 @@ func TestDamagedRuns(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for range 50 {
+	for range sebtest.Runs(50, 5) {
 		id, other := ids[r.IntN(len(ids))], ids[r.IntN(len(ids))]
 		check("a bit", func(b blocks, _ *Info) { b[id][r.IntN(len(b[id]))] ^= 1 << r.IntN(8) })
 		check("a block less", func(b blocks, _ *Info) { delete(b, id) })

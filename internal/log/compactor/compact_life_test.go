@@ -24,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // lifeTopic is what is known of a topic: what was acknowledged, and what may have become of it.
@@ -571,7 +572,7 @@ func TestLifeBesideAMerger(t *testing.T) {
 			}
 			m := merger()
 			defer func() { m.Close() }()
-			for step := range 400 {
+			for step := range sebtest.Runs(400, 100) {
 				l.act()
 				topic := l.topic()
 				for n := range topic.parts {

@@ -154,6 +154,9 @@ func ranges(b *broker.Broker) (n int) {
 }
 
 func stores(t *testing.T) map[string]objstore.Store {
+	if testing.Short() {
+		return map[string]objstore.Store{"memory": objstore.NewMemory()}
+	}
 	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
 	if err != nil {
 		t.Fatal(err)

@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestAnswersAreThoseOfTheBucket reads at random through a small cache, and without it, while objects come and go, the
 // cache is closed and opened again, and its files are damaged in between. Both answers are always the same, and the
 // folder is never above its bound.
 func TestAnswersAreThoseOfTheBucket(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(sebtest.Runs(40, 8)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
 			for range 150 {
