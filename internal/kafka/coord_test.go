@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -490,7 +491,7 @@ func TestAMemberComesBackAsItself(t *testing.T) {
 	p := s.produce(2)
 	c := newCrowd(s)
 	lost := 0 // guarded by c.mu
-	m := c.add("m", append(ways["cooperative-sticky"], kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
+	m := c.add("m", append(slices.Clone(ways["cooperative-sticky"]), kgo.SessionTimeout(time.Minute), kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		lost++
