@@ -109,7 +109,7 @@ func TestRequestsInPieces(t *testing.T) {
 }
 
 func TestSlowBodyIsGivenUp(t *testing.T) {
-	s := start(t, func(c *setup) { c.http.StepTimeout = 50 * time.Millisecond })
+	s := start(t, func(c *setup) { c.http.StepTimeout = 300 * time.Millisecond })
 	for _, head := range []string{
 		"Content-Type: application/octet-stream\r\nAccept: application/problem+json\r\nContent-Length: 100\r\n\r\nabc",
 		"Content-Type: text/plain\r\nContent-Length: 100\r\n\r\nabc",
