@@ -175,15 +175,6 @@ func (b *bench) syncAll(all []JoinAnswer) {
 	}
 }
 
-func (b *bench) state(want State) View {
-	b.t.Helper()
-	v, _ := b.c.Describe("g")
-	if v.State != want {
-		b.t.Fatalf("group is %s, want %s", v.State, want)
-	}
-	return v
-}
-
 // gone wants nothing to be left.
 func (b *bench) gone() {
 	b.t.Helper()
@@ -207,12 +198,6 @@ func (b *bench) begin(a JoinAnswer) Code {
 	c := b.caller(a)
 	_, code := b.c.Begin(b.now, &c)
 	return code
-}
-
-func (b *bench) end() {
-	b.t.Helper()
-	b.c.End(b.now, "g", b.c.groups["g"].open[0], &b.out)
-	b.collect()
 }
 
 func ids(as []JoinAnswer) string {

@@ -1,6 +1,6 @@
-// Package sebtest has what the tests of many packages need: waiting for a condition, logs to look into, and shorter
-// runs with -short. It imports nothing of Seb, so tests of every package can use it. What starts programs and stores is in
-// package testenv.
+// Package sebtest has what the tests of many packages need: waiting for a condition, logs to look into, scenarios in
+// text files, and shorter runs with -short. It imports nothing of Seb, so tests of every package can use it. What starts
+// programs and stores is in package testenv.
 package sebtest
 
 import (

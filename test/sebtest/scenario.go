@@ -1,0 +1,83 @@
+package sebtest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the outputs in testdata/*.txt; the inputs and comments stay")
+
+// Command is an input line of a scenario: a verb, arguments, and options of the form name=value.
+type Command struct {
+	Verb    string
+	Args    []string
+	options map[string]string
+}
+
+// Option returns the value of an option. A command with an option that is not asked for fails the scenario.
+func (c *Command) Option(name string) (value string, given bool) {
+	value, given = c.options[name]
+	delete(c.options, name)
+	return value, given
+}
+
+// Scenarios runs each testdata/*.txt as a subtest. A line of a scenario is a comment (#), blank, an input, or, if it is
+// indented, an output of the input above. start returns the function that performs an input of one scenario and returns its
+// outputs, one a line. With -update the outputs are rewritten, else they must be equal.
+func Scenarios(t *testing.T, start func(t *testing.T) (perform func(c *Command) []string)) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scenarios in testdata", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), start(t))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(text) {
+				t.Errorf("%s: outputs differ (-want +got):\n%s", file, cmp.Diff(string(text), got))
+			}
+		})
+	}
+}
+
+// play performs the inputs among lines and returns the whole scenario with their outputs.
+func play(t *testing.T, lines []string, perform func(c *Command) []string) string {
+	var out strings.Builder
+	for _, line := range lines {
+		if strings.HasPrefix(line, " ") {
+			continue
+		}
+		out.WriteString(line + "\n")
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		c := &Command{Verb: words[0], options: map[string]string{}}
+		for _, word := range words[1:] {
+			if name, value, ok := strings.Cut(word, "="); ok {
+				c.options[name] = value
+			} else {
+				c.Args = append(c.Args, word)
+			}
+		}
+		for _, output := range perform(c) {
+			out.WriteString("  " + output + "\n")
+		}
+		if len(c.options) > 0 {
+			t.Fatalf("%s: unknown options %v", line, c.options)
+		}
+	}
+	return out.String()
+}
