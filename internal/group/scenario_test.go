@@ -13,14 +13,16 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestScenarios drives the group g, of a coordinator in epoch 3, by clients that remember what they have asked for and been
-// told. Generations and member epochs are written as EPOCH.NUMBER. A join or sync without output waits; its answer is below the
-// input that causes it. test/README.md tells how to add one.
+// TestScenarios drives the group g, of a coordinator in epoch 3, by clients that remember what they
+// have asked for and been told. Generations and member epochs are written as EPOCH.NUMBER. A join
+// or sync without output waits; its answer is below the input that causes it. test/README.md tells
+// how to add a scenario.
 //
 //	coordinator epoch=N members=N bytes=N     another coordinator; the clients stay
 //	topic T PARTITIONS|gone                   changes the topics that there are
 //	pass 3s                                   lets time pass, with each tick
 //	join C id= instance= protocols=a,b type= session= two-steps= skip= group= metadata=BYTES
+//	member C ...                              sets the options of joins, without a join
 //	sync C generation= protocol= type= assign=ID:DATA size=BYTES   a leader assigns "for ID" to each, or DATA to ID
 //	stable C...                               all join and sync, the first one leads
 //	leave C|/INSTANCE|C/INSTANCE...           in one request

@@ -19,16 +19,18 @@ type Command struct {
 	options map[string]string
 }
 
-// Option returns the value of an option. A command with an option that is not asked for fails the scenario.
+// Option returns the value of an option. A command with an option that is not asked for fails the
+// scenario.
 func (c *Command) Option(name string) (value string, given bool) {
 	value, given = c.options[name]
 	delete(c.options, name)
 	return value, given
 }
 
-// Scenarios runs each testdata/*.txt as a subtest. A line of a scenario is a comment (#), blank, an input, or, if it is
-// indented, an output of the input above. start returns the function that performs an input of one scenario and returns its
-// outputs, one a line. With -update the outputs are rewritten, else they must be equal.
+// Scenarios runs each testdata/*.txt as a subtest. A line of a scenario is a comment (#), blank, an
+// input, or, if it is indented, an output of the input above. start returns the function that
+// performs an input of one scenario and returns its outputs, one a line. With -update the outputs
+// are rewritten, else they must be equal.
 func Scenarios(t *testing.T, start func(t *testing.T) (perform func(c *Command) []string)) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

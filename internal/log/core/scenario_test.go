@@ -1,0 +1,453 @@
+package core_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/forged"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// TestScenarios drives cores side by side on one bucket. The outputs of an input are the effects of
+// all steps that it makes, in their order; a repeated request has the same number. Positions are
+// written EPOCH/SLOT. test/README.md tells how to add a scenario.
+//
+//	start C window= snapshots= advertised= read-only=yes     another core, which the following inputs go to
+//	lead C ... level=1 raise-after=   start and settle; if the bucket is empty, also create the topic t; shows the state only
+//	use C                             the following inputs go to the core C
+//	freeze append|append@OFFSET|create|own-trim|raise|reset ...   one proposal; @OFFSET is the expected offset
+//	fill N                            N times an append that is committed; shows nothing
+//	answer POSITION [OUTCOME]         of the newest request for it; without an outcome that of a correct store
+//	settle overwrite=yes              answers requests until none is open; with overwrite the store takes a SEAL's name again
+//	place POSITION own|seal|data hint= nonce= time=     an object where the open request for it would put one
+//	object KEY, delete POSITION|snapshot:POSITION|PREFIX*, damage POSITION|snapshot:POSITION... times=
+//	pass 1m, tick 1m                  time passes, for tick with an event at the end
+//	readers yes|no, confirm TAG, state
+func TestScenarios(t *testing.T) {
+	sebtest.Scenarios(t, func(t *testing.T) func(c *sebtest.Command) []string {
+		s := &scenario{
+			t: t, cores: map[string]*bench{}, objects: map[string][]byte{}, damaged: map[string]int{},
+			newest: map[string]core.Effect{}, numbers: map[operation]int{},
+		}
+		return s.perform
+	})
+}
+
+// operation is one of a core.
+type operation struct {
+	*bench
+	core.OpID
+}
+
+type scenario struct {
+	*bench
+	*sebtest.Command
+	t       *testing.T
+	cores   map[string]*bench
+	objects map[string][]byte
+	damaged map[string]int // how often objects cannot be read, by their positions
+	lines   []string
+	silent  bool
+	newest  map[string]core.Effect // requests by their position
+	numbers map[operation]int      // of operations in outputs
+}
+
+func (s *scenario) perform(c *sebtest.Command) []string {
+	s.Command, s.lines, s.silent = c, nil, false
+	switch c.Verb {
+	case "start", "lead":
+		s.start(c)
+	case "use":
+		s.bench = s.cores[c.Args[0]]
+	case "freeze":
+		p := &core.Proposal{}
+		for _, word := range c.Args {
+			s.propose(p, word)
+		}
+		s.freeze(p.Ops, p.Appends...)
+	case "fill":
+		s.silent = true
+		for range s.number(c.Args[0]) {
+			s.freeze(nil, one(-1))
+			s.settleAll(false)
+		}
+	case "answer":
+		switch e, open := s.request(c.Args[0], true); {
+		case e.Op == 0 || !open && len(c.Args) == 1:
+			s.t.Fatalf("no request for %s", c.Args[0])
+		case len(c.Args) == 1:
+			s.honest(e)
+		default:
+			s.fail(e, s.outcome(c.Args[1]))
+		}
+	case "settle":
+		_, overwrite := c.Option("overwrite")
+		s.settleAll(overwrite)
+	case "place":
+		s.place(c)
+	case "object":
+		s.objects[c.Args[0]] = []byte("x")
+	case "delete":
+		maps.DeleteFunc(s.objects, func(key string, _ []byte) bool {
+			at := position(key)
+			return at == c.Args[0] || strings.HasSuffix(c.Args[0], "*") && strings.HasPrefix(at, strings.TrimSuffix(c.Args[0], "*"))
+		})
+	case "damage":
+		times := cmp.Or(s.option("times"), 1000)
+		for _, at := range c.Args {
+			s.damaged[at] = times
+		}
+	case "pass", "tick":
+		d, err := time.ParseDuration(c.Args[0])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if s.now += int64(d); c.Verb == "tick" {
+			s.step(&core.Event{Kind: core.EvTick})
+		}
+	case "readers":
+		s.step(&core.Event{Kind: core.EvReaders, Waiting: c.Args[0] == "yes"})
+	case "confirm":
+		s.step(&core.Event{Kind: core.EvConfirm, Tag: uint64(s.number(c.Args[0]))})
+	case "state":
+		s.describe()
+	default:
+		s.t.Fatalf("unknown command %q", c.Verb)
+	}
+	return s.lines
+}
+
+// keys matches the keys of slots and snapshots. Outputs have their positions instead.
+var keys = regexp.MustCompile(`s0000/(wal|snap)/[0-9a-f]+[0-9a-f/-]+`)
+
+func (s *scenario) say(format string, args ...any) {
+	if !s.silent {
+		s.lines = append(s.lines, keys.ReplaceAllStringFunc(fmt.Sprintf(format, args...), position))
+	}
+}
+
+func (s *scenario) start(c *sebtest.Command) {
+	cfg := core.Config{
+		Window: s.option("window"), SnapshotSlots: s.option("snapshots"), RaiseAfter: core.Duration(s.option("raise-after")) * 1e9,
+	}
+	cfg.Advertised, _ = c.Option("advertised")
+	_, cfg.ReadOnly = c.Option("read-only")
+	_, old := c.Option("level")
+	first := len(s.objects) == 0
+	if first && old {
+		s.objects = oldBucket(s.t)
+	}
+	b := &bench{t: s.t, core: core.New(cfg), now: 1e9, objects: s.objects, nonces: uint32(100 * len(s.cores)), heard: s.effect}
+	if s.bench != nil {
+		b.now = s.now
+	}
+	s.bench, s.cores[c.Args[0]] = b, b
+	s.silent = c.Verb == "lead"
+	s.step(&core.Event{Kind: core.EvStart})
+	if c.Verb == "start" {
+		return
+	}
+	s.settleAll(false)
+	if first {
+		s.freeze([]core.Op{topicT})
+		s.settleAll(false)
+	}
+	s.silent = false
+	s.describe()
+}
+
+// option is a number, 0 if it is not given.
+func (s *scenario) option(name string) int {
+	v, given := s.Option(name)
+	if !given {
+		return 0
+	}
+	return s.number(v)
+}
+
+func (s *scenario) number(v string) int {
+	n, err := strconv.Atoi(v)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+func (s *scenario) propose(p *core.Proposal, word string) {
+	op := core.Op{Record: state.Record{Topic: topicID}}
+	switch word {
+	case "append":
+		p.Appends = append(p.Appends, one(-1))
+		return
+	case "create":
+		op.Record = state.Record{Kind: state.TopicCreate, Topic: record.ID{2}, Name: "u", Partitions: 1}
+	case "own-trim":
+		op.Record.Kind, op.Record.Offset, op.Own = state.TopicTrim, 1, true
+	case "raise":
+		op.Record = state.RaiseTo(state.LevelMax)
+	case "reset":
+		op.Record = state.Record{Kind: state.TimeReset, Time: 1}
+	default:
+		offset, ok := strings.CutPrefix(word, "append@")
+		if !ok {
+			s.t.Fatalf("unknown proposal %q", word)
+		}
+		p.Appends = append(p.Appends, one(int64(s.number(offset))))
+		return
+	}
+	p.Ops = append(p.Ops, op)
+}
+
+func (s *scenario) outcome(name string) core.Outcome {
+	at := slices.Index([]string{"", "ok", "exists", "not-found", "no-verdict", "refused", "corrupt", "conflict"}, name)
+	if at < 1 {
+		s.t.Fatalf("unknown outcome %q", name)
+	}
+	return core.Outcome(at)
+}
+
+// request finds the newest request for a position, and takes it if it is open.
+func (s *scenario) request(at string, take bool) (e core.Effect, open bool) {
+	i := slices.IndexFunc(s.open, func(e core.Effect) bool { return position(e.Key) == at })
+	if i < 0 {
+		return s.newest[at], false
+	}
+	e = s.open[i]
+	if take {
+		s.open = slices.Delete(s.open, i, i+1)
+	}
+	return e, true
+}
+
+// honest answers as a correct store does that may have damaged objects and no garbage.
+func (s *scenario) honest(e core.Effect) {
+	if e.Kind == core.EffCollect {
+		s.step(&core.Event{Kind: core.EvCollected, Op: e.Op, Outcome: core.OutcomeOK})
+		return
+	}
+	if at := position(e.Key); s.damaged[at] > 0 && (e.Kind == core.EffGetSlot || e.Kind == core.EffGetSnapshot) {
+		s.damaged[at]--
+		s.fail(e, core.OutcomeCorrupt)
+		return
+	}
+	s.answer(e)
+}
+
+func (s *scenario) settleAll(overwrite bool) {
+	for range 10_000 {
+		if len(s.open) == 0 {
+			return
+		}
+		shown := s.shown()
+		if e := s.next(); overwrite && e.Kind == core.EffPutSeal {
+			s.fail(e, core.OutcomeOK)
+		} else {
+			s.honest(e)
+		}
+		if s.shown() < shown {
+			s.say("shows %d records of t/0 after %d", s.shown(), shown)
+		}
+	}
+	s.t.Fatal("it never comes to rest")
+}
+
+// shown is the next offset of t/0.
+func (s *scenario) shown() int64 {
+	if st := s.core.State(); st != nil && st.Topic(topicID) != nil {
+		return st.Topic(topicID).Partitions.At(0).Next
+	}
+	return -1
+}
+
+// place stores an object under the name of an open PUT of a slot.
+func (s *scenario) place(c *sebtest.Command) {
+	e, _ := s.request(c.Args[0], false)
+	h, hint := e.Frozen.Head, []byte(nil)
+	if nonce := s.option("nonce"); nonce != 0 {
+		h.Nonce = record.ID{byte(nonce)}
+	}
+	h.Time += int64(s.option("time"))
+	if v, given := c.Option("hint"); given {
+		hint = state.EncodeRecords(nil, []state.Record{{Kind: state.LeaderHint, Name: v}})
+	}
+	switch c.Args[1] {
+	case "own":
+		s.objects[e.Key] = s.body(e)
+		return
+	case "seal":
+		h.Kind, h.NextEpoch, h.NextNonce = record.KindSeal, h.Epoch+1, record.ID{9}
+	}
+	s.objects[e.Key] = must(record.EncodeObject(&h, hint, nil, nil))
+}
+
+func (s *scenario) describe() {
+	role := s.core.Role()
+	st := s.core.State()
+	if st == nil || role == core.RoleStopped {
+		s.say("%v: %s", role, named(s.core.Err()))
+		return
+	}
+	line := fmt.Sprintf("%v, at %d/%d, level %d", role, st.Pos.Epoch, st.Pos.Slot, st.Level)
+	if next := s.shown(); next >= 0 {
+		line += fmt.Sprintf(", t/0 next %d", next)
+	}
+	if at, ok := s.core.RaiseAt(); ok {
+		line += fmt.Sprintf(", raise in %v", time.Duration(at-s.now).Round(time.Second))
+	}
+	if role == core.RoleLeader && !s.core.Room() {
+		line += ", no room"
+	}
+	s.say("%s", line)
+}
+
+// effect tells of an effect.
+func (s *scenario) effect(e core.Effect) {
+	switch f := e.Frozen; {
+	case e.Kind == core.EffCommit:
+		s.say("commit %s: %s", position(f.Key), members(f.Proposal, nil))
+	case e.Kind == core.EffUnknown:
+		s.say("unknown %s: %s", position(f.Key), members(f.Proposal, nil))
+	case e.Kind == core.EffReject:
+		s.say("reject: %s", members(e.Proposal, e.Reject))
+	case e.Kind == core.EffRole && e.Role == core.RoleFenced:
+		s.say("role fenced by epoch %d, leader %q", e.Epoch, e.Leader)
+	case e.Kind == core.EffRole && e.Role == core.RoleStopped:
+		s.say("role stopped: %s", named(e.Err))
+	case e.Kind == core.EffRole:
+		s.say("role %v, epoch %d", e.Role, e.Epoch)
+	case e.Kind == core.EffConfirmed:
+		s.say("confirmed %d: %s", e.Tag, named(e.Reject))
+	case e.Kind == core.EffAlarm:
+		s.say("alarm: %s", named(e.Err))
+	case e.Kind == core.EffApplied:
+		s.say("applied")
+	default:
+		s.asked(e)
+	}
+}
+
+// asked tells of a request.
+func (s *scenario) asked(e core.Effect) {
+	line := [...]string{
+		core.EffGetMeta: "get meta", core.EffPutMeta: "put meta", core.EffList: "list " + e.Prefix, core.EffGetSnapshot: "get",
+		core.EffGetSlot: "get slot", core.EffNonce: "draw nonce", core.EffPutSeal: "put SEAL", core.EffPutData: "put DATA",
+		core.EffCollect: "collect", core.EffPutSnapshot: "put",
+	}[e.Kind]
+	if p := position(e.Key); p != "" {
+		line += " " + p
+		if was := s.newest[p]; e.Attempt > 0 && was.Op == e.Op && (was.Key != e.Key || was.Frozen != e.Frozen) {
+			line += ", which is not what was put before"
+		}
+		s.newest[p] = e
+	} else if e.Kind == core.EffGetSlot {
+		line += " " + e.Key
+	}
+	if e.Frozen != nil {
+		records, err := state.DecodeRecords(e.Frozen.State)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for i := range records {
+			line += fmt.Sprintf(", %v", records[i].Kind)
+			if r := &records[i]; r.Kind == state.FormatLevel {
+				line += fmt.Sprintf(" %d %q", r.Level, r.Name)
+			}
+		}
+		line += fmt.Sprintf(", batches %d", len(e.Frozen.Order))
+	}
+	if e.Attempt > 0 {
+		line += fmt.Sprintf(", attempt %d after %v", e.Attempt, time.Duration(e.Delay))
+	}
+	if e.Kind == core.EffCollect {
+		s.open = append(s.open, e)
+	}
+	id := operation{s.bench, e.Op}
+	if s.numbers[id] == 0 && !s.silent {
+		s.numbers[id] = len(s.numbers) + 1
+	}
+	s.say("#%d %s", s.numbers[id], line)
+}
+
+// members tells what became of the appends and operations of a proposal.
+func members(p *core.Proposal, reject error) string {
+	var words []string
+	for i := range p.Ops {
+		words = append(words, fmt.Sprintf("%v %s", p.Ops[i].Record.Kind, named(cmp.Or(p.Ops[i].Err, reject))))
+	}
+	for i := range p.Appends {
+		if a := &p.Appends[i]; a.Err != nil || reject != nil {
+			words = append(words, "append "+named(cmp.Or(a.Err, reject)))
+		} else {
+			words = append(words, fmt.Sprintf("append at %d", a.Base))
+		}
+	}
+	return cmp.Or(strings.Join(words, ", "), "nothing")
+}
+
+// named is an error with the name of the sentinel that it is, which callers look for.
+func named(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	for name, sentinel := range map[string]error{
+		"ErrFenced": state.ErrFenced, "ErrStoreUnavailable": state.ErrStoreUnavailable, "ErrOffsetMismatch": state.ErrOffsetMismatch,
+		"ErrLevel": state.ErrLevel, "ErrLevelKnown": state.ErrLevelKnown, "ErrForeignBucket": core.ErrForeignBucket,
+	} {
+		if errors.Is(err, sentinel) {
+			return name + ": " + err.Error()
+		}
+	}
+	if chain, ok := errors.AsType[*state.ChainError](err); ok {
+		return fmt.Sprintf("ChainError at %d/%d: %v", chain.Pos.Epoch, chain.Pos.Slot, err)
+	}
+	return err.Error()
+}
+
+// position is EPOCH/SLOT for a slot, snapshot:EPOCH/SLOT for a snapshot, and "" for any other key.
+func position(key string) string {
+	if epoch, _, slot, ok := state.ParseSlotKey(0, key); ok {
+		return fmt.Sprintf("%d/%d", epoch, slot)
+	}
+	if pos, _, ok := state.ParseSnapKey(0, key); ok {
+		return fmt.Sprintf("snapshot:%d/%d", pos.Epoch, pos.Slot)
+	}
+	return ""
+}
+
+// oldBucket are the objects of a bucket at format level 1.
+func oldBucket(t *testing.T) map[string][]byte {
+	t.Helper()
+	store := objstore.NewMemory()
+	if _, err := forged.Old(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	entries, _, err := store.List(context.Background(), objstore.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := map[string][]byte{}
+	for _, e := range entries {
+		o, err := store.Get(context.Background(), e.Key, objstore.Whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if objects[e.Key], err = io.ReadAll(o.Body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return objects
+}
