@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/storetest"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 func TestMemoryContract(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/storetest"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 func TestContract(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
-	"github.com/sebbroker/seb/internal/objstore/storetest"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 func TestWrappersKeepTheContract(t *testing.T) {

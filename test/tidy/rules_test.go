@@ -78,10 +78,10 @@ func TestImports(t *testing.T) {
 		{"below test support", source{"test/testenv/cmd/install/a.go": imports("main", m+"internal/objstore")}, nil},
 		{
 			"production imports test support",
-			source{"internal/node/a.go": imports("node", m+"internal/objstore/storetest", m+"test/testenv")},
+			source{"internal/node/a.go": imports("node", m+"test/storetest", m+"test/testenv")},
 			[]string{"storetest, which is for tests", "testenv, which is for tests"},
 		},
-		{"a test imports test support", source{"internal/node/a_test.go": imports("node", m+"internal/objstore/storetest")}, nil},
+		{"a test imports test support", source{"internal/node/a_test.go": imports("node", m+"test/storetest")}, nil},
 		{"a test looks sideways", source{"internal/httpapi/a_test.go": imports("httpapi", m+"internal/node")}, nil},
 		{"a test looks down", source{"internal/httpapi/a_test.go": imports("httpapi", m+"internal/objstore")}, nil},
 		{"a test injects faults", source{"internal/objstore/a_test.go": imports("objstore", m+"internal/objstore/fault")}, nil},

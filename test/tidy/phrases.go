@@ -25,7 +25,7 @@ func checkPhrases(t *Tree) []Finding {
 	}
 	var found []Finding
 	for _, name := range t.names() {
-		if path.Base(name) == "go.sum" || strings.HasPrefix(name, "internal/tidy/") && strings.HasSuffix(name, "_test.go") {
+		if path.Base(name) == "go.sum" || strings.HasPrefix(name, "test/tidy/") && strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		for i, line := range strings.Split(string(t.files[name]), "\n") {

@@ -33,7 +33,7 @@ func checkPure(t *Tree) []Finding {
 		if len(files) == 0 {
 			found = append(found, Finding{
 				Rule: "pure", Path: dir, Name: "package",
-				Text: "the package is gone: correct the list of pure packages in internal/tidy",
+				Text: "the package is gone: correct the list of pure packages in test/tidy",
 			})
 			continue
 		}

@@ -107,8 +107,8 @@ var levels = map[string]int{
 // may import it. Those of its packages that have a level keep to it.
 var support = []string{
 	"test",
-	"internal/objstore/storetest",
-	"internal/tidy",
+	"test/storetest",
+	"test/tidy",
 	"bench/perf",
 	"bench/cmd/kafkaperf",
 	"bench/cmd/peers",
@@ -151,7 +151,7 @@ func checkImports(t *Tree) []Finding {
 		if _, ok := levels[dir]; !ok && !isSupport(dir) {
 			found = append(found, Finding{
 				Rule: "level", Path: t.in(dir)[0].path, Name: dir,
-				Text: fmt.Sprintf("package %q has no level: place it in the table of internal/tidy", dir),
+				Text: fmt.Sprintf("package %q has no level: place it in the table of test/tidy", dir),
 			})
 		}
 	}
