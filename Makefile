@@ -60,7 +60,7 @@ fuzz: ## every fuzz target for TIME; RUN= only those that match
 	  case "$$dir/$$name" in *$(RUN)*) echo "== $$dir/$$name"; \
 	    (cd "$$dir" && $(GO) test . -run '^$$' -fuzz "^$$name\$$" -fuzztime $(TIME)) || exit 1;; esac; done
 
-bench: ## the tables of docs/performance.md, Seb beside a bare HTTP server; RUN= only rows that match; half an hour
+bench: ## the tables of docs/reports/performance.md, Seb beside a bare HTTP server; RUN= only rows that match; half an hour
 	cd bench && $(GO) run ./cmd/perf $(if $(RUN),-run '$(RUN)') $(if $(PICTURE),-picture '$(PICTURE)')
 
 # The real S3 server of the tests, built once into .cache.

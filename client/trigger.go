@@ -23,7 +23,7 @@ type TriggerSpec struct {
 	CarryFired *bool
 	OnRetract  string // "" or notify
 	Status     string // active or paused; "": as it is, active if it is new
-	// Deliver says where firings go: docs/webhooks.md has its members. nil: nowhere.
+	// Deliver says where firings go: docs/guide/webhooks.md has its members. nil: nowhere.
 	Deliver json.RawMessage
 }
 

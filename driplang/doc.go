@@ -5,5 +5,5 @@
 //
 // [Parse], [ParseJSON] and [ParseOriginal] read an expression, [Expr.String] and [Expr.MarshalJSON] write it in canonical
 // form. Package monitor evaluates it. Neither does any input or output, reads a clock or imports anything outside the
-// standard library. The meaning of the language is described in docs/driplang.md.
+// standard library. The meaning of the language is described in docs/reference/driplang.md.
 package driplang

@@ -10,5 +10,5 @@
 // Every completion of the left side of a THEN makes a frame of the region to its right, with that instant as its anchor.
 // A frame holds a few counters; values are worked out from them and the time. Frames that can no longer matter, or do no
 // more than another one, are dropped at once, so that most expressions need one or two. The rules of evaluation are in
-// docs/driplang.md; the tests hold an evaluator that follows them to the letter, and compare.
+// docs/reference/driplang.md; the tests hold an evaluator that follows them to the letter, and compare.
 package monitor

@@ -9,11 +9,11 @@ import (
 	"github.com/sebbroker/seb/driplang"
 )
 
-// docRow is an example in docs/driplang.md: expression, events with their times in seconds or as a duration, value.
+// docRow is an example in docs/reference/driplang.md: expression, events with their times in seconds or as a duration, value.
 var docRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([A-Z]@.*) \\| (true|false|pending)\\b")
 
 func TestExamplesOfDocs(t *testing.T) {
-	text, err := os.ReadFile("../../docs/driplang.md")
+	text, err := os.ReadFile("../../docs/reference/driplang.md")
 	if err != nil {
 		t.Fatal(err)
 	}

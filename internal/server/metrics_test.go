@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestMetricsAreDocumented: docs/metrics.md names the metrics that a broker has, and no others.
+// TestMetricsAreDocumented: docs/reference/metrics.md names the metrics that a broker has, and no others.
 func TestMetricsAreDocumented(t *testing.T) {
 	s := start(t, settings(t, "mem:"))
 	if err := produce(t, connect(t, s)); err != nil {
@@ -32,7 +32,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile("../../docs/metrics.md")
+	doc, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

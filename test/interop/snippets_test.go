@@ -18,7 +18,7 @@ import (
 // kafkajsVersion is that of the client of JavaScript; it has no parts that are compiled.
 const kafkajsVersion = "2.2.4"
 
-// snippets are the programs of docs/kafka.md: the language of their block, the file, and what runs them.
+// snippets are the programs of docs/guide/kafka.md: the language of their block, the file, and what runs them.
 var snippets = []struct {
 	language, file string
 	run            func(t *testing.T, b *testenv.InteropBroker, file string) *exec.Cmd
@@ -75,15 +75,15 @@ func kafkajs(ctx context.Context) (dir string, err error) {
 	return filepath.Join(dir, "node_modules"), err
 }
 
-// TestSnippetsInDocs: the programs of docs/kafka.md are the files that TestSnippets runs.
+// TestSnippetsInDocs: the programs of docs/guide/kafka.md are the files that TestSnippets runs.
 func TestSnippetsInDocs(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/kafka.md")
+	doc, err := os.ReadFile("../../docs/guide/kafka.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(string(doc), "\n## Examples\n")
 	if !found {
-		t.Fatal("docs/kafka.md has no section Examples")
+		t.Fatal("docs/guide/kafka.md has no section Examples")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	var got, want []string
@@ -104,11 +104,11 @@ func TestSnippetsInDocs(t *testing.T) {
 		want = append(want, s.language+"\n"+strings.TrimSuffix(string(text), "\n"))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the programs in docs/kafka.md are\n%s\nand the files say\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the programs in docs/guide/kafka.md are\n%s\nand the files say\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestSnippets runs the programs of docs/kafka.md.
+// TestSnippets runs the programs of docs/guide/kafka.md.
 func TestSnippets(t *testing.T) {
 	testenv.InteropWanted(t)
 	for _, s := range snippets {
@@ -135,7 +135,7 @@ func TestSnippets(t *testing.T) {
 					t.Errorf("it does not say %q: %s", want, out)
 				}
 			}
-			report(t, "docs/kafka.md", "the "+s.file+" of the examples", time.Since(begin))
+			report(t, "docs/guide/kafka.md", "the "+s.file+" of the examples", time.Since(begin))
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestDocumentsNameMutants: the table in docs/verification.md has every mutant and no other, and docs/bugs-of-others.md names none that is gone.
+// TestDocumentsNameMutants: the table in docs/reports/verification.md has every mutant and no other, and docs/reports/bugs-of-others.md names none that is gone.
 func TestDocumentsNameMutants(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -29,7 +29,7 @@ func TestDocumentsNameMutants(t *testing.T) {
 		"verification.md":   `(?m)^\| ([a-z0-9-]+) \| [IRW][0-9]+ \| `,
 		"bugs-of-others.md": `"([a-z0-9]+-[a-z0-9-]+)"`,
 	} {
-		text, err := os.ReadFile(filepath.Join(root, "docs", doc))
+		text, err := os.ReadFile(filepath.Join(root, "docs", "reports", doc))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
 // Command perf measures Seb beside a bare HTTP server, in turns, and prints the tables of
-// docs/performance.md. It builds Seb first. All rows take half an hour; -picture adds sweeps over
+// docs/reports/performance.md. It builds Seb first. All rows take half an hour; -picture adds sweeps over
 // workers and record sizes.
 //
 //	go run -C bench ./cmd/perf -run read -repeat 3

@@ -14,9 +14,9 @@ import (
 	signed "github.com/sebbroker/seb/webhook"
 )
 
-// TestTheDocumentIsRight: the examples and tables of docs/webhooks.md are what the code does.
+// TestTheDocumentIsRight: the examples and tables of docs/guide/webhooks.md are what the code does.
 func TestTheDocumentIsRight(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/webhooks.md")
+	text, err := os.ReadFile("../../../docs/guide/webhooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}

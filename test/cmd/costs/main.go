@@ -1,5 +1,5 @@
 // Command costs counts the requests between brokers and the S3 server, at a proxy between them. It
-// prints the table of docs/costs.md: brokers side by side, with all that goes on in the background.
+// prints the table of docs/reports/costs.md: brokers side by side, with all that goes on in the background.
 // That takes an hour and 40 minutes. With -requests it counts those of an idle broker, and of 1 and
 // of 20 topics that are written; that takes 13 minutes.
 package main

@@ -64,7 +64,7 @@ func (x *Expr) rises(events []Event, mode Mode) (found []Firing, behind int) {
 	return found, k
 }
 
-// instants is those of the events, and of all sums of durations after each, in order: by the last law of docs/driplang.md nothing
+// instants is those of the events, and of all sums of durations after each, in order: by the last law of docs/reference/driplang.md nothing
 // changes at others.
 func (x *Expr) instants(events []Event) []int64 {
 	sums := []int64{0}

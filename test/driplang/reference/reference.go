@@ -1,4 +1,4 @@
-// Package reference evaluates expressions straight from their definitions in docs/driplang.md: over a whole history, for one point
+// Package reference evaluates expressions straight from their definitions in docs/reference/driplang.md: over a whole history, for one point
 // at a time, without state, by looking at everything again each time. It shares nothing with driplang/monitor but the parsed
 // expression, and is what tests compare it with.
 package reference

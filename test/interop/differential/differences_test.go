@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// wanted is a difference that is as it should be. docs/kafka.md has a row for each, with the same words.
+// wanted is a difference that is as it should be. docs/guide/kafka.md has a row for each, with the same words.
 type wanted struct {
 	what string // that differs, and how
 	why  string

@@ -11,15 +11,15 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// examples are the programs of docs/kafka.md, in its order, and what they print.
+// examples are the programs of docs/guide/kafka.md, in its order, and what they print.
 var examples = []struct{ class, prints string }{
 	{"Produce", "stored at plants-0@1"},
 	{"Consume", "rose is red at 0\nlily is white at 1"},
 }
 
-// TestExamplesInDocs: the programs of docs/kafka.md are the files that TestExamples runs.
+// TestExamplesInDocs: the programs of docs/guide/kafka.md are the files that TestExamples runs.
 func TestExamplesInDocs(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/kafka.md")
+	doc, err := os.ReadFile("../../../docs/guide/kafka.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +36,11 @@ func TestExamplesInDocs(t *testing.T) {
 		want = append(want, string(text))
 	}
 	if !slices.Equal(blocks, want) {
-		t.Errorf("the programs in docs/kafka.md are\n%s\nand the files say\n%s", strings.Join(blocks, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the programs in docs/guide/kafka.md are\n%s\nand the files say\n%s", strings.Join(blocks, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestExamples runs the programs of docs/kafka.md.
+// TestExamples runs the programs of docs/guide/kafka.md.
 func TestExamples(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t)
@@ -53,6 +53,6 @@ func TestExamples(t *testing.T) {
 		if !strings.Contains(p.Log(), e.prints) {
 			t.Errorf("%s does not say %q:\n%s", e.class, e.prints, p.Log())
 		}
-		testenv.Report("docs/kafka.md", e.class+".java", time.Since(begin))
+		testenv.Report("docs/guide/kafka.md", e.class+".java", time.Since(begin))
 	}
 }

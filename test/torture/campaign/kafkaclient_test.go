@@ -230,7 +230,7 @@ func (g *members) sessionOf(u *user) string {
 	return fmt.Sprintf("%s-%d-%d", g.name, u.id, g.sessions)
 }
 
-// asRead refuses a commit by another member than a partition was assigned to (docs/kafka.md): the client sends what has waited over a
+// asRead refuses a commit by another member than a partition was assigned to (docs/guide/kafka.md): the client sends what has waited over a
 // restart of the broker as the member that it is by then, and what it polls while it joins again was read as the one before.
 type asRead struct {
 	mu  sync.Mutex // guards ids
