@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
-	"github.com/sebbroker/seb/internal/trigger/store"
 )
 
 // define puts a trigger through the engine. The clock stands still meanwhile.
@@ -30,40 +29,6 @@ func (s *stepped) topics() {
 	}
 }
 
-// TestTheAppendTimeOfADefinitionIsItsBorder: the topic is quiet when a trigger is put. A window that ended since the last event
-// is past.
-func TestTheAppendTimeOfADefinitionIsItsBorder(t *testing.T) {
-	const window = "A THEN (NOT B WITHIN 10ms)"
-	for _, c := range []struct {
-		policy rule.Backfill
-		want   []string
-	}{
-		{rule.Silent, []string{"t ann +10 historic", "t zoe +110 pending"}},
-		{rule.Current, []string{"t ann +10 historic", "t ann +59 pending", "t zoe +110 pending"}},
-		{rule.Replay, []string{"t ann +10 pending", "t zoe +110 pending"}},
-		{rule.None, []string{"t zoe +110 pending"}},
-	} {
-		t.Run("backfill "+string(c.policy), func(t *testing.T) {
-			l := newLog()
-			s := step(t, l.broker(true), "")
-			s.topics()
-			l.post(ev("ann", "A"))
-			l.until(60 * time.Millisecond)
-			s.define("t", window, func(d *rule.Definition) { d.Backfill = c.policy })
-			s.settle()
-			if x, err := s.Trigger(t.Context(), "t"); err != nil || x.At != start+59 || x.Created != start+59 {
-				t.Errorf("the border is +%d, made +%d, %v; its record was appended at +60", x.At-start, x.Created-start, err)
-			}
-			l.until(100 * time.Millisecond)
-			l.post(ev("zoe", "A"))
-			s.settle()
-			l.until(120 * time.Millisecond)
-			s.settle()
-			same(t, s.fires(), c.want)
-		})
-	}
-}
-
 // TestTheBorderAndTheLog: what the log has when a definition is appended, and what it has later.
 func TestTheBorderAndTheLog(t *testing.T) {
 	const window = "A THEN (NOT B WITHIN 10ms)"
@@ -84,17 +49,6 @@ func TestTheBorderAndTheLog(t *testing.T) {
 		s.settle()
 		same(t, s.fires(), []string{"t ann +10 historic"})
 	})
-	t.Run("a new version", func(t *testing.T) {
-		l := newLog()
-		s := step(t, l.broker(true), "")
-		s.define("t", "A THEN (NOT B WITHIN 3d)", nil)
-		l.post(ev("ann", "A"))
-		s.settle()
-		l.until(60 * time.Millisecond)
-		s.define("t", window, nil)
-		s.settle()
-		same(t, s.fires(), []string{"t ann +10 historic"})
-	})
 	t.Run("a topic of definitions without append times", func(t *testing.T) {
 		l := newLog()
 		s := step(t, l.broker(true), "")
@@ -107,31 +61,5 @@ func TestTheBorderAndTheLog(t *testing.T) {
 		s.define("t", window, nil)
 		s.settle()
 		same(t, s.fires(), []string{"old ann +10 pending", "t ann +10 historic"})
-	})
-	t.Run("of the first record, not of a later change", func(t *testing.T) {
-		l := newLog()
-		s := step(t, l.broker(true), "")
-		s.define("t", window, nil)
-		l.until(5 * time.Millisecond)
-		l.post(ev("ann", "A"))
-		l.until(60 * time.Millisecond)
-		s.settle()
-		for _, paused := range []bool{true, false} {
-			if err := s.Pause(t.Context(), "t", paused); err != nil {
-				t.Fatal(err)
-			}
-		}
-		before, _ := s.Trigger(t.Context(), "t")
-		s.end()
-		if err := store.Remove(s.path); err != nil {
-			t.Fatal(err)
-		}
-		l.trim("triggers", 0, 2) // as compaction does
-		s = step(t, s.b, s.path)
-		s.settle()
-		if x, err := s.Trigger(t.Context(), "t"); err != nil || x.At != before.At || x.Created != before.Created {
-			t.Errorf("read anew the border is +%d, made +%d, %v; it was +%d, +%d", x.At-start, x.Created-start, err, before.At-start, before.Created-start)
-		}
-		same(t, s.fires(), []string{"t ann +15 pending"})
 	})
 }

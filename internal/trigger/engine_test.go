@@ -80,45 +80,7 @@ func states(t testing.TB, e *Engine) (list []string) {
 	return list
 }
 
-func TestPutAndItsVersions(t *testing.T) {
-	b := newLog().broker(true)
-	e := running(t, b, "")
-	if p := put(t, e, aDefinition(t, "t", "A THEN (NOT B)")); p.Version != 1 || len(p.Warnings) != 1 || !slices.Equal(p.Names, []string{"A", "B"}) {
-		t.Fatalf("%+v", p)
-	}
-	b.post(ev("ann", "A"))
-	until(t, e, func() bool { return slices.Equal(states(t, e), []string{"t 1 ann pending"}) })
-
-	d := aDefinition(t, "t", "A THEN (NOT B)")
-	d.Deliver = []byte(`{"topic":"x"}`)
-	if p := put(t, e, d); p.Version != 1 {
-		t.Fatalf("delivered otherwise, it is version %d", p.Version)
-	}
-	if g, err := e.Trigger(t.Context(), "t"); err != nil || string(g.Deliver) != `{"topic":"x"}` {
-		t.Fatalf("%+v, %v", g, err)
-	}
-	p := put(t, e, aDefinition(t, "t", "A THEN (NOT userr)"))
-	if p.Version != 2 || !strings.Contains(strings.Join(p.Warnings, " "), `"userr"`) {
-		t.Fatalf("%+v", p)
-	}
-	b.post(ev("ann", "A"))
-	b.post(ev("bob", "A"))
-	until(t, e, func() bool {
-		return slices.Equal(states(t, e), []string{"t 1 ann pending", "t 2 ann historic", "t 2 bob pending"})
-	})
-	if err := e.Delete(t.Context(), "t"); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Delete(t.Context(), "t"); !errors.Is(err, ErrUnknownTrigger) {
-		t.Fatal(err)
-	}
-	same(t, states(t, e), []string{"t 1 ann cancelled", "t 2 ann historic", "t 2 bob cancelled"})
-	if p := put(t, e, aDefinition(t, "t", "A")); p.Version != 3 {
-		t.Fatalf("made again it is version %d", p.Version)
-	}
-}
-
-func TestWhatPutRefuses(t *testing.T) {
+func TestWhatIsRefused(t *testing.T) {
 	b := newLog().broker(true)
 	e := running(t, b, "")
 	if err := b.Create(t.Context(), "old", 1, nil); err != nil {
@@ -149,87 +111,18 @@ func TestWhatPutRefuses(t *testing.T) {
 			t.Errorf("%s: %v", c.want, err)
 		}
 	}
-	b.takeOver(b.broker(false))
-	if _, err := e.Put(t.Context(), aDefinition(t, "t", "A")); !errors.Is(err, ErrNotLeader) {
-		t.Error(err)
-	}
-}
-
-func TestPauseSuppresses(t *testing.T) {
-	b := newLog().broker(true)
-	e := running(t, b, "")
-	put(t, e, aDefinition(t, "t", "A"))
-	b.post(ev("ann", "A"))
-	until(t, e, func() bool { return slices.Equal(states(t, e), []string{"t 1 ann pending"}) })
-	if err := e.Pause(t.Context(), "t", true); err != nil {
-		t.Fatal(err)
-	}
-	if list, err := e.Pending(t.Context(), "t", b.now(), 10); err != nil || len(list) != 0 {
-		t.Errorf("paused, and %+v is to be delivered, %v", list, err)
-	}
-	b.post(ev("bob", "A"))
-	until(t, e, func() bool { return slices.Contains(states(t, e), "t 1 bob suppressed") })
-	if err := e.Pause(t.Context(), "t", false); err != nil {
-		t.Fatal(err)
-	}
-	b.post(ev("zoe", "A"))
-	want := []string{"t 1 ann pending", "t 1 bob suppressed", "t 1 zoe pending"}
-	until(t, e, func() bool { return slices.Equal(states(t, e), want) })
-
-	again := running(t, b, "") // without the file
-	until(t, again, func() bool { return slices.Equal(states(t, again), want) })
-}
-
-func TestDelivery(t *testing.T) {
-	b := newLog().broker(true)
-	e := running(t, b, "")
-	put(t, e, aDefinition(t, "t", "A THEN B"))
-	b.post(ev("ann", "A"), ev("ann", "B"))
-	var x Firing
-	until(t, e, func() bool {
-		list, err := e.Pending(t.Context(), "t", b.now(), 10)
-		if err != nil {
-			t.Fatal(err)
+	for _, a := range []Attempt{{State: "well"}, {State: rule.Dead, Outcome: []byte("{")}, {State: rule.Dead, Outcome: make([]byte, 20_000)}} {
+		if err := e.Report(t.Context(), rule.ID{1}, a); !errors.Is(err, ErrInvalid) {
+			t.Errorf("an outcome of %d bytes, state %s: %v", len(a.Outcome), a.State, err)
 		}
-		if len(list) == 1 {
-			x = list[0]
-		}
-		return len(list) == 1
-	})
-	events, err := e.Witnesses(t.Context(), &x)
-	if err != nil || len(events) != 2 || events[0].Name != "A" || events[1].Name != "B" || events[1].EntityID != "ann" {
-		t.Fatalf("%+v, %v", events, err)
 	}
-	next := b.now().Add(time.Minute)
-	err = e.Report(t.Context(), x.ID, Attempt{State: rule.Pending, NextTry: next, Outcome: []byte(`{"status":500}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ids, at, err := e.Due(t.Context(), b.now()); err != nil || len(ids) != 0 || at.UnixMilli() != next.UnixMilli() {
-		t.Errorf("%v %v %v", ids, at, err)
-	}
-	if ids, _, err := e.Due(t.Context(), next); err != nil || !slices.Equal(ids, []string{"t"}) {
-		t.Errorf("%v %v", ids, err)
-	}
-	if err := e.Report(t.Context(), x.ID, Attempt{State: rule.Delivered}); err != nil {
-		t.Fatal(err)
-	}
-	if x, err = e.Firing(t.Context(), x.ID); err != nil || x.State != rule.Delivered || x.Tries != 2 {
-		t.Errorf("%+v, %v", x, err)
-	}
-	if err := e.Resend(t.Context(), x.ID); err != nil {
-		t.Fatal(err)
-	}
-	if list, err := e.Pending(t.Context(), "t", b.now(), 10); err != nil || len(list) != 1 || list[0].Tries != 0 {
-		t.Errorf("%+v, %v", list, err)
-	}
+	put(t, e, aDefinition(t, "t", "A")) // creates the topics
 	if err := e.Resend(t.Context(), rule.ID{1}); !errors.Is(err, ErrUnknownFiring) {
 		t.Error(err)
 	}
-	for _, a := range []Attempt{{State: "well"}, {State: rule.Dead, Outcome: []byte("{")}, {State: rule.Dead, Outcome: make([]byte, 20_000)}} {
-		if err := e.Report(t.Context(), x.ID, a); !errors.Is(err, ErrInvalid) {
-			t.Error(err)
-		}
+	b.takeOver(b.broker(false))
+	if _, err := e.Put(t.Context(), aDefinition(t, "t", "A")); !errors.Is(err, ErrNotLeader) {
+		t.Error(err)
 	}
 }
 
@@ -334,23 +227,6 @@ func topicID(t testing.TB, b *aBroker, name string) record.ID {
 		t.Fatalf("no topic %s", name)
 	}
 	return topic.ID
-}
-
-func TestTrimmedFiringsAreNotSentAgain(t *testing.T) {
-	b := newLog().broker(true)
-	s := step(t, b, "")
-	s.put(s.definition("t", "A", nil))
-	b.post(ev("ann", "A"))
-	s.settle()
-	b.advance(time.Second)
-	b.post(ev("bob", "A"))
-	s.settle()
-	b.trim("firings", 0, 1)
-	s.crashed()
-	b.advance(time.Second)
-	b.post(ev("zoe", "A"))
-	s.settle()
-	same(t, s.fires(), []string{"t ann +0 forgotten", "t bob +1000 pending", "t zoe +2000 pending"})
 }
 
 // TestALogThatCanNotBeRead keeps the file open, and goes on when it can.

@@ -477,23 +477,35 @@ func (s *stepped) put(d rule.Definition) rule.Definition {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	t, _ := s.b.Topic("triggers")
-	s.b.mu.Lock()
-	defer s.b.mu.Unlock()
-	s.b.appendLocked(t.ID, 0, []record.Record{{Key: []byte(d.ID), Value: value}})
+	s.append("triggers", record.Record{Key: []byte(d.ID), Value: value})
 	return d
 }
 
-// fires shows the firings that the engine knows, in the order of their instants.
-func (s *stepped) fires() []string {
+// sorted is the firings that the engine knows, in the order of their instants.
+func (s *stepped) sorted() []Firing {
 	s.t.Helper()
 	list, err := s.Firings(s.t.Context(), FiringQuery{Limit: LimitMax})
 	if err != nil {
 		s.t.Fatalf("%v\n%s", err, s.logs)
 	}
 	slices.SortStableFunc(list, func(a, b Firing) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Trigger, b.Trigger), cmp.Compare(a.Entity, b.Entity))
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Trigger, b.Trigger), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Version, b.Version))
 	})
+	return list
+}
+
+// append appends a record to partition 0 of a topic.
+func (s *stepped) append(topic string, rec record.Record) {
+	t, _ := s.b.Topic(topic)
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.b.appendLocked(t.ID, 0, []record.Record{rec})
+}
+
+// fires shows the firings that the engine knows.
+func (s *stepped) fires() []string {
+	s.t.Helper()
+	list := s.sorted()
 	out := make([]string, len(list))
 	for i, x := range list {
 		out[i] = fmt.Sprintf("%s %s +%d %s", x.Trigger, x.Entity, x.At-start, x.State)
@@ -506,6 +518,8 @@ func (s *stepped) fires() []string {
 
 // start is when the clock of a log begins, ms.
 const start = 1_000_000
+
+const day = 24 * time.Hour
 
 func same(t testing.TB, got, want []string) {
 	t.Helper()

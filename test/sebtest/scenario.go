@@ -17,6 +17,13 @@ type Command struct {
 	Verb    string
 	Args    []string
 	options map[string]string
+	line    string
+}
+
+// Line returns the whole input, for a scenario that takes it apart by itself.
+func (c *Command) Line() string {
+	c.options = nil
+	return c.line
 }
 
 // Option returns the value of an option. A command with an option that is not asked for fails the
@@ -66,7 +73,7 @@ func play(t *testing.T, lines []string, perform func(c *Command) []string) strin
 		if len(words) == 0 || strings.HasPrefix(line, "#") {
 			continue
 		}
-		c := &Command{Verb: words[0], options: map[string]string{}}
+		c := &Command{Verb: words[0], options: map[string]string{}, line: line}
 		for _, word := range words[1:] {
 			if name, value, ok := strings.Cut(word, "="); ok {
 				c.options[name] = value
