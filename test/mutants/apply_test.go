@@ -31,6 +31,8 @@ func TestApply(t *testing.T) {
 		"the end of a line counts":  {sound, "none\ntwo\n\nfour\n", "", "does not have"},
 		"the file is gone":          {sound, "", "", "m.patch no longer applies: open"},
 		"no seeds":                  {strings.Replace(sound, "Seeds: ", "Sets: ", 1), clean, "", "m.patch: it needs a line"},
+		"no such seeds":             {strings.Replace(sound, "short", "shorter", 1), clean, "", `m.patch:2: seeds "shorter": no such runs`},
+		"no such run":               {strings.Replace(sound, "short", "short from 5000", 1), clean, "", `seeds "short from 5000": no such runs`},
 		"no change":                 {"Seeds: default\n", clean, "", "m.patch: it needs a line"},
 		"a change without a place":  {strings.Replace(sound, "@@ -7,3 +7,4 @@\n", "", 1), clean, "", "m.patch:6: a change without a line @@"},
 		"a line of something else":  {sound + "what\n", clean, "", `m.patch:14: "what" is no line of a unified diff`},

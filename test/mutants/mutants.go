@@ -1,8 +1,9 @@
 // Package mutants holds mistakes that brokers of this kind were shipped with, each as a patch of the production code. The tests build the
 // simulator with one patch at a time and require that an invariant breaks: they test the tests.
 //
-// A patch begins with a text: what the mistake is, where it was seen (if that is known), and a line "Seeds:" with the kinds of seeds that
-// must find it (Kinds). A unified diff against the production code follows. Line numbers in it do not count: the old lines of a hunk,
+// A patch begins with a text: what the mistake is, where it was seen (if that is known), and a line
+// "Seeds:" with the kinds of seeds that must find it (Kinds). "losses from 140" skips the runs
+// before number 140, which are known not to find it. A unified diff against the production code follows. Line numbers in it do not count: the old lines of a hunk,
 // context included, must be in the file exactly once.
 package mutants
 
@@ -25,8 +26,37 @@ var patches embed.FS
 // Mutant is one patch.
 type Mutant struct {
 	Name  string   // of the file, without .patch
-	Seeds []string // the kinds that must find it
+	Seeds []Seeds // each must find it
 	hunks []hunk
+}
+
+// Seeds are the runs of a kind, from the one with number From.
+type Seeds struct {
+	Kind string
+	From uint64
+}
+
+// String returns what ParseSeeds reads.
+func (s Seeds) String() string {
+	if s.From == 0 {
+		return s.Kind
+	}
+	return fmt.Sprintf("%s from %d", s.Kind, s.From)
+}
+
+// ParseSeeds reads the name of a kind, with "from N" behind it or without.
+func ParseSeeds(text string) (s Seeds, err error) {
+	kind, from, given := strings.Cut(text, " from ")
+	if given {
+		if s.From, err = strconv.ParseUint(from, 10, 64); err != nil {
+			return s, fmt.Errorf("seeds %q: %w", text, err)
+		}
+	}
+	s.Kind = kind
+	if !slices.ContainsFunc(Kinds, func(k Kind) bool { return k.Name == kind && s.From < k.N }) {
+		return s, fmt.Errorf("seeds %q: no such runs", text)
+	}
+	return s, nil
 }
 
 // hunk is one change of one file.
@@ -73,7 +103,13 @@ func parse(name, text string) (*Mutant, error) {
 		head := file == ""
 		switch {
 		case head && strings.HasPrefix(line, "Seeds: "):
-			m.Seeds = strings.Split(strings.TrimPrefix(line, "Seeds: "), ", ")
+			for text := range strings.SplitSeq(strings.TrimPrefix(line, "Seeds: "), ", ") {
+				seeds, err := ParseSeeds(text)
+				if err != nil {
+					return nil, fmt.Errorf("%s.patch:%d: %w", name, i+1, err)
+				}
+				m.Seeds = append(m.Seeds, seeds)
+			}
 		case strings.HasPrefix(line, "--- a/"):
 			file = strings.TrimPrefix(line, "--- a/")
 		case head, strings.HasPrefix(line, "+++ "):

@@ -15,7 +15,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("seed", 0, "run this one seed with a trace")
-	seedsFlag  = flag.Int("seeds", 500, "number of seeds to run")
+	seedsFlag  = flag.Int("seeds", 250, "number of seeds to run")
 	shrinkFlag = flag.Bool("shrink", false, "make the seed's configuration as small as it still fails")
 	timeFlag   = flag.Duration("simtime", 0, "run fresh seeds for so long instead")
 )

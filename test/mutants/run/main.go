@@ -1,12 +1,12 @@
-// Command run runs the simulator on one kind of seeds after the other until an invariant breaks in each, and prints a line for each: how many
-// runs that took (0: nothing broke), the CPU time, the last seed, what broke. The tests of mutants build it with one mutant at a time.
+// Command run runs the simulator on one kind of seeds after the other, as its arguments say
+// (mutants.ParseSeeds), until an invariant breaks in each, and prints a line for each: how many runs
+// that took (0: nothing broke), the CPU time in ms, the last seed, what broke. The tests of mutants build it with one mutant at a time.
 package main
 
 import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"github.com/sebbroker/seb/internal/machine"
@@ -15,19 +15,26 @@ import (
 
 func main() {
 	debug.SetGCPercent(400) // as the tests of the simulator do
-	for _, k := range mutants.Kinds {
-		if slices.Contains(os.Args[1:], k.Name) {
-			until(&k)
+	for _, arg := range os.Args[1:] {
+		seeds, err := mutants.ParseSeeds(arg)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		for _, k := range mutants.Kinds {
+			if k.Name == seeds.Kind {
+				until(&k, seeds.From)
+			}
 		}
 	}
 }
 
-func until(k *mutants.Kind) {
+func until(k *mutants.Kind, from uint64) {
 	began := machine.CPUTime()
-	for i := range k.N {
+	for i := from; i < k.N; i++ {
 		if seed, err := k.Run(i); err != nil {
 			what, _, _ := strings.Cut(err.Error(), "\n")
-			fmt.Printf("%s %d %d %d %s\n", k.Name, i+1, (machine.CPUTime() - began).Milliseconds(), seed, what)
+			fmt.Printf("%s %d %d %d %s\n", k.Name, i+1-from, (machine.CPUTime() - began).Milliseconds(), seed, what)
 			return
 		}
 	}
