@@ -305,7 +305,7 @@ func damageCases(b bucket, pairs bool) (all []damageCase) {
 			continue
 		}
 		for j, other := range names[i+1:] {
-			if !*allPairs && (i+j)%4 != 0 {
+			if !*allPairs && (i+j)%8 != 0 {
 				continue
 			}
 			all = append(all,
@@ -316,7 +316,7 @@ func damageCases(b bucket, pairs bool) (all []damageCase) {
 	return all
 }
 
-var allPairs = flag.Bool("pairs", false, "TestLostObjects takes every pair of objects, not every fourth")
+var allPairs = flag.Bool("pairs", false, "TestLostObjects takes every pair of objects, not every eighth")
 
 // TestLostObjects deletes, truncates and swaps every object of a small bucket, and deletes and swaps pairs. Each role then either
 // serves exactly what was acknowledged, or refuses and says why; and fsck finds the same.

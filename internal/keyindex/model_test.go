@@ -337,7 +337,7 @@ func (m *model) checkHistory(topic record.ID, key string, want []Entry) {
 
 // TestViewSaysWhatIsInTheLog compares a view with a plain model under random changes of the log, restarts and copies.
 func TestViewSaysWhatIsInTheLog(t *testing.T) {
-	for range sebtest.Runs(4, 1) {
+	for range sebtest.Runs(2, 1) {
 		t.Run("", func(t *testing.T) {
 			m := newModel(t, 0)
 			for range sebtest.Runs(5, 2) {
