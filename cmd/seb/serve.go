@@ -58,12 +58,15 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 		log.Warn("unknown environment variable", "problem", w)
 	}
 	log.Debug("settings", "settings", cfg)
+	var manager *notifier
 	err := server.Run(cmd.Context(), cfg, log, func(s *server.Server) {
+		manager = startNotifier(cmd.Context(), log, s.Alive)
 		if banner {
 			s.Banner(out, os.Args[0])
 		}
 		level.Set(cfg.Log.Level)
 	})
+	manager.close()
 	if err == nil || cfg.Log.Format != "json" {
 		return err
 	}

@@ -116,6 +116,10 @@ func (b *Broker) Ready() error {
 	return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
 }
 
+// Alive returns nil once the log's owner has handled everything that was sent to it before; it waits
+// for no store. Errors: ErrClosed, ctx's cause.
+func (b *Broker) Alive(ctx context.Context) error { return b.log.Alive(ctx) }
+
 // StoreFault returns the store's last answer if that was an error, else nil. It may be called after Close.
 func (b *Broker) StoreFault() error { return b.log.StoreFault() }
 

@@ -15,6 +15,7 @@ type message struct {
 	body    []byte // with event: an encoded snapshot to keep
 	confirm *confirmation
 	readers *bool
+	alive   chan<- struct{} // has room for one
 }
 
 // inbox hands messages to the owner: a slice under a mutex and one wake-up for however many, which is cheaper than a

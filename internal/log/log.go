@@ -137,6 +137,23 @@ func (l *Log) confirm(ctx context.Context, lost bool) error {
 	}
 }
 
+// Alive returns nil once the goroutine that owns the log has handled everything that was sent to it
+// before: the log makes progress, even if the store does not answer. Errors: ErrClosed, ctx's cause.
+func (l *Log) Alive(ctx context.Context) error {
+	answer := make(chan struct{}, 1)
+	if !l.in.put(message{alive: answer}) {
+		return ErrClosed
+	}
+	select {
+	case <-answer:
+		return nil
+	case <-l.ended:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Close stops accepting appends (they are rejected with ErrClosed), flushes what is queued and waits until it is
 // answered and everything has stopped. When ctx ends first, what is queued is rejected, what was sent is unknown, and
 // running requests are cut off. It returns ctx's error then. Closing twice waits again.

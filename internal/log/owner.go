@@ -175,6 +175,8 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 			o.tag++
 			o.confirms[o.tag] = m.confirm
 			o.step(ctx, &core.Event{Kind: core.EvConfirm, Tag: o.tag, Lost: m.confirm.lost})
+		case m.alive != nil:
+			m.alive <- struct{}{}
 		case m.readers != nil && *m.readers != o.readers:
 			o.readers = *m.readers
 			o.step(ctx, &core.Event{Kind: core.EvReaders, Waiting: o.readers})

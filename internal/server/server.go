@@ -71,6 +71,10 @@ const (
 	busyBytes     = 3 << 19
 )
 
+// Alive returns nil once the goroutine that owns the log has answered; it waits for no store. Errors:
+// broker.ErrClosed, ctx's cause.
+func (s *Server) Alive(ctx context.Context) error { return s.node.Broker.Alive(ctx) }
+
 // Start starts a broker as cfg says and returns when it leads (or follows, if read-only) and accepts requests. It sets
 // the process's soft memory limit. Errors: config.Faults, storecheck.Error, node.ErrFolderInUse, and others.
 func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, error) {

@@ -1,0 +1,89 @@
+package main_test
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// serviceManager is the socket that a broker reports to.
+type serviceManager struct {
+	t    *testing.T
+	conn *net.UnixConn
+}
+
+func newServiceManager(t *testing.T, p *place) *serviceManager {
+	t.Helper()
+	path := filepath.Join(p.dir, "n")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	p.env = append(p.env, "NOTIFY_SOCKET="+path)
+	return &serviceManager{t, conn}
+}
+
+// next returns the next report, "" if there is none within the time.
+func (m *serviceManager) next(within time.Duration) string {
+	m.t.Helper()
+	buf := make([]byte, 100)
+	if err := m.conn.SetReadDeadline(time.Now().Add(within)); err != nil {
+		m.t.Fatal(err)
+	}
+	n, err := m.conn.Read(buf)
+	if err != nil && !strings.Contains(err.Error(), "timeout") {
+		m.t.Fatal(err)
+	}
+	return string(buf[:n])
+}
+
+func TestServiceManagerIsNotified(t *testing.T) {
+	p := newPlace(t)
+	m := newServiceManager(t, p)
+	b := p.launch("--http-port", "0")
+	if got := m.next(sebtest.Limit); got != "READY=1" {
+		t.Fatalf("first report %q", got)
+	}
+	p.must("topic", "list") // READY means that requests are answered
+	if got := m.next(100 * time.Millisecond); got != "" {
+		t.Errorf("%q without a watchdog", got)
+	}
+	if code := b.term(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if got := m.next(sebtest.Limit); got != "STOPPING=1" {
+		t.Errorf("last report %q", got)
+	}
+}
+
+func TestStuckBrokerDoesNotFeedWatchdog(t *testing.T) {
+	p := newPlace(t)
+	m := newServiceManager(t, p)
+	p.env = append(p.env, "WATCHDOG_USEC=100000")
+	b := p.launch("--http-port", "0")
+	if got := m.next(sebtest.Limit); got != "READY=1" {
+		t.Fatalf("first report %q", got)
+	}
+	for range 3 {
+		if got := m.next(sebtest.Limit); got != "WATCHDOG=1" {
+			t.Fatalf("%q", got)
+		}
+	}
+	if err := b.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for m.next(time.Second) != "" { // reports from before the signal
+	}
+	if err := b.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.next(sebtest.Limit); got != "WATCHDOG=1" {
+		t.Errorf("after SIGCONT: %q", got)
+	}
+}
