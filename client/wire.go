@@ -34,4 +34,6 @@ type (
 	LogTime = api.LogTime
 	// Upgrade is the format level of the broker's bucket.
 	Upgrade = api.Upgrade
+	// Health is the state of a broker that is ready.
+	Health = api.Health
 )

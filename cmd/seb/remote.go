@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
@@ -23,6 +25,7 @@ type remote struct {
 	keyFile string
 	caFile  string
 	dataDir string
+	retry   time.Duration // 0: retryTime
 }
 
 const addressDefault = "http://127.0.0.1:51313"
@@ -69,7 +72,7 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 		// Only the local broker is given the local broker's key.
 		key = local.APIKey
 	}
-	o := client.Options{APIKey: key, RetryTime: retryTime}
+	o := client.Options{APIKey: key, RetryTime: cmp.Or(r.retry, retryTime)}
 	switch {
 	case r.caFile != "":
 		if o.TLS, err = trustAuthorities(r.caFile); err != nil {

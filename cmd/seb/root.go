@@ -62,7 +62,7 @@ Every flag can also be given in the environment as SEB_ and its name: SEB_BUCKET
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"broker", "Broker:", []*cobra.Command{newServe(), newCheckStore(), newUpgrade(), newTime()}},
+		{"broker", "Broker:", []*cobra.Command{newServe(), newHealth(), newCheckStore(), newUpgrade(), newTime()}},
 		{"records", "Records:", []*cobra.Command{newProduce(), newConsume(), newTopic(), newGroup(), newKey(), newImport(), newExport()}},
 		{"events", "Events and triggers:", []*cobra.Command{newEvent(), newTrigger(), newEntity(), newDrip()}},
 		{"repair", "Buckets without a broker:", []*cobra.Command{newFsck(), newRecover(), newInspect()}},

@@ -1,0 +1,26 @@
+package main_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestHealth(t *testing.T) {
+	p := newPlace(t)
+	p.refused(1, "connection refused", "health")
+	b := p.serve()
+	if got := p.must("health"); !strings.HasPrefix(got, "ready: epoch 1, format level ") {
+		t.Errorf("%q", got)
+	}
+	p.must("health", "--address", b.address(), "--data-dir", "none") // without a key
+	p.refused(2, "--timeout -1s: must be above 0", "health", "--timeout", "-1s")
+	if err := b.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.refused(1, "no answer within 200ms", "health", "--timeout", "200ms")
+	if err := b.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.must("health")
+}
