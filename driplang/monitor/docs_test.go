@@ -45,3 +45,24 @@ func TestExamplesOfDocs(t *testing.T) {
 		}
 	}
 }
+
+// TestExpressionsOfGuide: each expression in the first table of docs/guide/driplang.md compiles.
+func TestExpressionsOfGuide(t *testing.T) {
+	text, err := os.ReadFile("../../docs/guide/driplang.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| [^|`]+ \\| `([^`]+)` \\|$").FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 12 {
+		t.Fatalf("only %d expressions found", len(rows))
+	}
+	for _, row := range rows {
+		e, err := driplang.Parse(row[1])
+		if err == nil {
+			_, err = Compile(e, Options{})
+		}
+		if err != nil {
+			t.Errorf("%s: %v", row[1], err)
+		}
+	}
+}
