@@ -107,6 +107,7 @@ var levels = map[string]int{
 // may import it. Those of its packages that have a level keep to it.
 var support = []string{
 	"test",
+	"examples",
 	"test/storetest",
 	"test/tidy",
 	"bench/perf",

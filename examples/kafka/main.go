@@ -1,4 +1,7 @@
-// Command go writes and reads two records.
+// Command kafka writes two records to a Seb broker with a Kafka client and reads them as a member of a
+// consumer group.
+//
+//	BROKER=localhost:9092 KEY=$(cat seb-data/api-key) go run ./examples/kafka
 package main
 
 import (
