@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestDocumentedKeys: the table of docs/guide/kafka.md has every API key with the versions that are served, in order, and says
+// TestDocumentedKeys: the table of docs/reference/kafka.md has every API key with the versions that are served, in order, and says
 // something of each.
 func TestDocumentedKeys(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/guide/kafka.md")
+	doc, err := os.ReadFile("../../docs/reference/kafka.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,10 +27,10 @@ func TestDocumentedKeys(t *testing.T) {
 	for i, a := range list {
 		want := fmt.Sprintf("| %d | %s | %d–%d | ", a.key, a.key.Name(), a.min, a.max)
 		if i >= len(rows) || !strings.HasPrefix(rows[i], want) || len(rows[i]) < len(want)+10 {
-			t.Errorf("docs/guide/kafka.md needs a row %q", want)
+			t.Errorf("docs/reference/kafka.md needs a row %q", want)
 		}
 	}
 	if len(rows) > len(list) {
-		t.Errorf("docs/guide/kafka.md has %d rows, %d keys are served", len(rows), len(list))
+		t.Errorf("docs/reference/kafka.md has %d rows, %d keys are served", len(rows), len(list))
 	}
 }

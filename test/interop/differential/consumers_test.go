@@ -14,7 +14,7 @@ import (
 
 // consumersWanted are lines of the story below in which the two differ, and why.
 var consumersWanted = map[string]string{
-	"a heartbeat to a group that is not there": "members of a broker that was restarted join again: Kafka's clients end at GROUP_ID_NOT_FOUND",
+	"a heartbeat to a group that is not there": "members join again after a restart of the broker: Kafka's clients end at GROUP_ID_NOT_FOUND",
 }
 
 // TestConsumerProtocol tells Kafka and Seb the same story of members of the consumer protocol, and compares what they hear. Epochs are

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// wanted is a difference that is as it should be. docs/guide/kafka.md has a row for each, with the same words.
+// wanted is a difference that is as it should be. docs/reference/kafka.md has a row for each, with the same words.
 type wanted struct {
 	what string // that differs, and how
 	why  string
@@ -54,12 +54,12 @@ var wantedOfTopics = []wanted{
 		is: func(*difference) bool { return false }, // see run.subset
 	},
 	{
-		what: "`ErrorMessage` is there where the other broker has none", why: "words for people; the codes are the same",
+		what: "`ErrorMessage` is there where the other broker has none", why: "text for humans; the codes are the same",
 		is: func(d *difference) bool { return strings.HasSuffix(d.path, "ErrorMessage") },
 	},
 	{
 		what: "CreateTopics, DescribeConfigs: only the settings that Seb has are listed, and `seb.key.index`; of synonyms the value itself",
-		why:  "segments, flushes and replicas have no settings, and those of the broker are flags",
+		why:  "Seb has no settings for segments, flushes and replicas, and flags configure the broker",
 		is: func(d *difference) bool {
 			p := d.bare()
 			switch {
@@ -74,7 +74,7 @@ var wantedOfTopics = []wanted{
 		},
 	},
 	{
-		what: "`cleanup.policy`: `delete,compact` is shown as `compact,delete`, and an empty list is refused", why: "there is one way to write it",
+		what: "`cleanup.policy`: `delete,compact` is shown as `compact,delete`, and an empty list is refused", why: "the value has one canonical form",
 		diverges: true,
 		is: func(d *difference) bool {
 			return strings.Contains(d.path, `["cleanup.policy"]`) && strings.Contains(d.kafka, "delete") && d.seb == `"compact,delete"` ||
@@ -83,30 +83,30 @@ var wantedOfTopics = []wanted{
 		},
 	},
 	{
-		what: "Metadata that creates a topic: UNKNOWN_TOPIC_OR_PARTITION by Kafka, which creates it meanwhile; Seb answers with the topic",
-		why:  "the client need not ask again",
+		what: "Metadata that creates a topic: Kafka answers UNKNOWN_TOPIC_OR_PARTITION while it creates the topic; Seb answers with the topic",
+		why:  "saves the client a second request",
 		is:   func(d *difference) bool { return codes(d, kmsg.Metadata, of("3"), of("0")) },
 	},
 	{
-		what: "Metadata v10 and v11 by topic id: INVALID_REQUEST by Kafka; Seb answers", why: "the request has all that it takes", diverges: true,
+		what: "Metadata v10 and v11 by topic id: INVALID_REQUEST by Kafka; Seb answers", why: "the request is complete", diverges: true,
 		is: func(d *difference) bool {
 			return d.key == kmsg.Metadata && (d.version == 10 || d.version == 11) && someCode(d.kafkaSays, "42")
 		},
 	},
 	{
-		what: "CreateTopics, CreatePartitions: any replication factor and assignment is taken", why: "copies are the bucket's affair", diverges: true,
+		what: "CreateTopics, CreatePartitions: any replication factor and assignment is accepted", why: "the object store does the replication", diverges: true,
 		is: func(d *difference) bool {
 			return codes(d, kmsg.CreateTopics, of("38", "39"), of("0")) || codes(d, kmsg.CreatePartitions, of("38", "39"), of("0"))
 		},
 	},
 	{
-		what: "CreateTopics that is only to be validated: Kafka tells the id that the topic would have", why: "there is none",
+		what: "CreateTopics with validate only: Kafka returns a topic ID", why: "the topic does not exist",
 		is: func(d *difference) bool {
 			return at(d, kmsg.CreateTopics, "Topics[].TopicID") && d.step.dry && d.seb == "0"
 		},
 	},
 	{
-		what: "CreateTopics, AlterConfigs: values of settings without effect are not looked at", why: "they say nothing here", diverges: true,
+		what: "CreateTopics, AlterConfigs: values of settings without effect are not checked", why: "they have no effect", diverges: true,
 		is: func(d *difference) bool {
 			return strings.Contains(d.step.what, `segment.bytes="x"`) && strings.HasSuffix(d.path, "ErrorCode") && d.kafka == "40" && d.seb == "0"
 		},
@@ -116,34 +116,34 @@ var wantedOfTopics = []wanted{
 		is: func(d *difference) bool { return codes(d, kmsg.CreatePartitions, of("0"), of("37")) },
 	},
 	{
-		what: "`message.timestamp.type` may be `create` or `append`", why: "Seb's own words are taken", diverges: true,
+		what: "`message.timestamp.type` may be `create` or `append`", why: "Seb's own names are accepted", diverges: true,
 		is: func(d *difference) bool {
 			return strings.Contains(d.step.what, `message.timestamp.type="create"`) && strings.HasSuffix(d.path, "ErrorCode") && d.kafka == "40" && d.seb == "0"
 		},
 	},
 	{
-		what: "CreateTopics with too many partitions: POLICY_VIOLATION by Kafka, INVALID_PARTITIONS by Seb", why: "10,000 are allowed; the number is what is wrong",
+		what: "CreateTopics with too many partitions: POLICY_VIOLATION by Kafka, INVALID_PARTITIONS by Seb", why: "the number is invalid; the limit is 10,000",
 		is: func(d *difference) bool { return codes(d, kmsg.CreateTopics, of("44"), of("37")) },
 	},
 	{
-		what: "a request with two faults: which one is told", why: "the order of checks is no promise",
+		what: "a request with two errors: which one is reported", why: "the order of checks is not part of the protocol",
 		is: func(d *difference) bool {
 			return slices.Contains([]kmsg.Key{kmsg.CreateTopics, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.CreatePartitions, kmsg.Produce, kmsg.JoinGroup, kmsg.OffsetCommit, kmsg.DeleteRecords, kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.Fetch}, d.key) &&
 				strings.HasSuffix(d.path, "ErrorCode") && slices.Contains(twoFaults[d.key], [2]string{d.kafka, d.seb})
 		},
 	},
 	{
-		what: "UNKNOWN_SERVER_ERROR by Kafka: Seb names the fault", why: "producers may write twice after it, and nobody knows what to do",
+		what: "UNKNOWN_SERVER_ERROR by Kafka: Seb returns the specific error", why: "producers may write twice after it, and the cause stays unknown",
 		is: func(d *difference) bool {
 			return strings.HasSuffix(d.path, "ErrorCode") && d.kafka == "-1" && d.seb != "0" && d.seb != ""
 		},
 	},
 	{
-		what: "SaslHandshake of one who has shown who he is: ILLEGAL_SASL_STATE by Kafka; Seb begins anew", why: "clients may show it again before a key changes",
+		what: "SaslHandshake after authentication: ILLEGAL_SASL_STATE by Kafka; Seb authenticates again", why: "clients may authenticate again before a key changes",
 		is: func(d *difference) bool { return codes(d, kmsg.SASLHandshake, of("34"), of("0", "33")) },
 	},
 	{
-		what: "SaslHandshake: the mechanisms are PLAIN and SCRAM", why: "both are served",
+		what: "SaslHandshake: the mechanisms are PLAIN and SCRAM", why: "Seb implements both",
 		is: func(d *difference) bool { return at(d, kmsg.SASLHandshake, "SupportedMechanisms") },
 	},
 }

@@ -1,5 +1,5 @@
 // Package differential sends the same random requests to a real Kafka and to a Seb broker and compares the answers, field by
-// field. What differs must be in the table of wanted differences (differences_test.go), with the reason; docs/guide/kafka.md lists it.
+// field. What differs must be in the table of wanted differences (differences_test.go), with the reason; docs/reference/kafka.md lists it.
 //
 // A seed stands for one sequence of steps. The steps are made from what Kafka's answers say is there, so that most of them
 // meet something: topics, offsets, producers, groups. Each step is one request, in a version that both brokers and the codec

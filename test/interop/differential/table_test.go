@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// TestDocumentedDifferences: docs/guide/kafka.md lists the table of wanted differences, row by row, in the same words.
+// TestDocumentedDifferences: docs/reference/kafka.md lists the table of wanted differences, row by row, in the same words.
 func TestDocumentedDifferences(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/guide/kafka.md")
+	doc, err := os.ReadFile("../../../docs/reference/kafka.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(string(doc), "\n## Differences to Kafka\n")
 	if !found {
-		t.Fatal("docs/guide/kafka.md has no section about differences")
+		t.Fatal("docs/reference/kafka.md has no section about differences")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows []string
@@ -30,11 +30,11 @@ func TestDocumentedDifferences(t *testing.T) {
 	}
 	for _, row := range want {
 		if !slices.Contains(rows, row) {
-			t.Errorf("docs/guide/kafka.md needs the row\n%s", row)
+			t.Errorf("docs/reference/kafka.md needs the row\n%s", row)
 		}
 	}
 	const head = 1
 	if len(rows) != len(want)+head {
-		t.Errorf("docs/guide/kafka.md has %d rows, the table %d", len(rows)-head, len(want))
+		t.Errorf("docs/reference/kafka.md has %d rows, the table %d", len(rows)-head, len(want))
 	}
 }
