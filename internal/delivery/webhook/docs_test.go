@@ -22,8 +22,8 @@ func TestTheDocumentIsRight(t *testing.T) {
 	}
 	doc := string(text)
 	blocks := regexp.MustCompile("(?s)```[a-z]*\n(.*?)```").FindAllStringSubmatch(doc, -1)
-	if len(blocks) != 4 {
-		t.Fatalf("%d blocks of code, want request, receiver, delivery and template", len(blocks))
+	if len(blocks) != 6 {
+		t.Fatalf("%d blocks of code, want request, receiver, delivery, template and two triggers", len(blocks))
 	}
 
 	_, request, _ := strings.Cut(blocks[0][1], "\n\n")
