@@ -1,4 +1,4 @@
-// Command onboarding runs the example of docs/guide/onboarding.md: a month of made-up users, a real
+// Command onboarding runs the example of docs/reports/onboarding.md: a month of made-up users, a real
 // broker and a real receiver that are killed in between, and a comparison of the mails with what
 // the definitions of the triggers say. 10,000 users take two minutes. It prints the mails of each
 // kind and what was killed.
