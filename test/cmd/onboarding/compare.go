@@ -48,25 +48,25 @@ func readMailbox(path string) (list []sent, err error) {
 	}
 }
 
-// row is what came of a trigger, or of all.
+// row is the result of one trigger or of all.
 type row struct {
-	trigger  string
-	expected int // mails, by the definitions
-	sent     int // lines of the mailbox
-	again    int // that came again, and were left out
-	unsent   int // taken back before they were sent
-	halves   int // sent, and taken back by a broker that did not know of that
-	missing  int
-	extra    int // that nobody expects, or that were there already
-	early    int // before their instant
-	delays   []time.Duration
+	trigger        string
+	expected       int // mails by the definitions
+	sent           int // lines of the mailbox
+	again          int // repeated messages that the receiver ignored
+	retractedEarly int // retracted before they were sent
+	unretracted    int // sent and not retracted: the broker was killed before it recorded the delivery
+	missing        int
+	extra          int // unexpected or repeated
+	early          int // sent before their instant
+	delays         []time.Duration
 }
 
-// report is how a run has ended.
+// report is the result of a run.
 type report struct {
 	rows  []*row // by trigger, then all
 	quiet []time.Duration
-	notes []string // some of what is wrong
+	notes []string // the first errors
 }
 
 const notesMax = 20
@@ -77,15 +77,15 @@ func (r *report) note(format string, args ...any) {
 	}
 }
 
-// ok says that each mail was sent once, none else, and none early.
+// ok reports whether each expected mail was sent once, no other mail was sent, and none early.
 func (r *report) ok() bool {
 	total := r.rows[len(r.rows)-1]
 	return total.missing+total.extra+total.early == 0 && total.sent > 0
 }
 
-// compared compares what was sent with what should be. unheard are the firings that were taken back before the broker knew of
-// anybody who had heard of them.
-func compared(rules []rule, want map[mail]*mail, got []sent, unheard map[mail]bool, w *world) *report {
+// compared compares the sent mails got with the expected ones. undelivered are the firings that were
+// retracted before the broker recorded a delivery.
+func compared(rules []rule, want map[mail]*mail, got []sent, undelivered map[mail]bool, w *processes) *report {
 	rep := &report{}
 	rows := map[string]*row{}
 	for i := range rules {
@@ -97,7 +97,7 @@ func compared(rules []rule, want map[mail]*mail, got []sent, unheard map[mail]bo
 		s := &got[i]
 		x := rows[s.Trigger]
 		if x == nil || trigger[s.ID] != "" {
-			rep.note("a mail that should not be: %s %+v", s.ID, s.mail())
+			rep.note("unexpected mail: %s %+v", s.ID, s.mail())
 			x = cmp.Or(x, rep.rows[0])
 			x.extra++
 			continue
@@ -108,17 +108,17 @@ func compared(rules []rule, want map[mail]*mail, got []sent, unheard map[mail]bo
 		delay := s.SentAt.Sub(s.At)
 		if x.delays = append(x.delays, delay); delay < 0 {
 			x.early++
-			rep.note("early by %v: %+v", -delay, s.mail())
+			rep.note("mail early by %v: %+v", -delay, s.mail())
 		}
 		if w.undisturbed(s.At) {
 			rep.quiet = append(rep.quiet, delay)
 		}
 	}
 	for m, back := range want {
-		rep.count(rows[m.trigger], m, back, there, unheard)
+		rep.count(rows[m.trigger], m, back, there, undelivered)
 	}
 	for m := range there {
-		rep.note("nobody expects %+v", m)
+		rep.note("unexpected mail: %+v", m)
 		rows[m.trigger].extra += there[m]
 	}
 	for id, n := range w.again {
@@ -130,16 +130,16 @@ func compared(rules []rule, want map[mail]*mail, got []sent, unheard map[mail]bo
 	return rep
 }
 
-// count takes an expected mail, and the one that takes it back, out of those that are there.
-func (r *report) count(x *row, m mail, back *mail, there map[mail]int, unheard map[mail]bool) {
+// count removes an expected mail and its retraction back, if any, from the mails in there.
+func (r *report) count(x *row, m mail, back *mail, there map[mail]int, undelivered map[mail]bool) {
 	both := []mail{m}
 	if back != nil {
 		switch {
-		case unheard[m] && there[m] == 0 && there[*back] == 0:
-			x.unsent++
+		case undelivered[m] && there[m] == 0 && there[*back] == 0:
+			x.retractedEarly++
 			return
-		case unheard[m] && there[m] == 1 && there[*back] == 0:
-			x.halves++ // the broker was killed before it could record that it was sent
+		case undelivered[m] && there[m] == 1 && there[*back] == 0:
+			x.unretracted++
 		default:
 			both = append(both, *back)
 		}
@@ -149,10 +149,10 @@ func (r *report) count(x *row, m mail, back *mail, there map[mail]int, unheard m
 		switch n := there[m]; {
 		case n == 0:
 			x.missing++
-			r.note("missing: %+v", m)
+			r.note("missing mail: %+v", m)
 		case n > 1:
 			x.extra += n - 1
-			r.note("%d times: %+v", n, m)
+			r.note("mail sent %d times: %+v", n, m)
 		}
 		delete(there, m)
 	}
@@ -164,8 +164,8 @@ func (r *report) total() *row {
 		all.expected += x.expected
 		all.sent += x.sent
 		all.again += x.again
-		all.unsent += x.unsent
-		all.halves += x.halves
+		all.retractedEarly += x.retractedEarly
+		all.unretracted += x.unretracted
 		all.missing += x.missing
 		all.extra += x.extra
 		all.early += x.early
@@ -174,11 +174,12 @@ func (r *report) total() *row {
 	return all
 }
 
-// settled is how long what has piled up in an outage may take to be delivered, for what counts as undisturbed.
+// settled is the time after an outage in which firings do not count as undisturbed, because the backlog is
+// delivered.
 const settled = 5 * time.Second
 
-// undisturbed says whether everything ran at an instant, and had for a while.
-func (w *world) undisturbed(at time.Time) bool {
+// undisturbed reports whether no outage was near at.
+func (w *processes) undisturbed(at time.Time) bool {
 	return !slices.ContainsFunc(w.outages, func(o outage) bool { return at.After(o.from.Add(-time.Second)) && at.Before(o.to.Add(settled)) })
 }
 
@@ -191,18 +192,18 @@ func (r *report) print(out io.Writer) {
 	fmt.Fprintf(t, "all, undisturbed\t\t%d\t\t\t\t\t%s\t\n", len(r.quiet), late(r.quiet))
 	_ = t.Flush()
 	total := r.rows[len(r.rows)-1]
-	if total.unsent > 0 {
-		fmt.Fprintf(out, "%d more were true no longer before they could be sent.\n", total.unsent)
+	if total.retractedEarly > 0 {
+		fmt.Fprintf(out, "%d more were retracted before they were sent.\n", total.retractedEarly)
 	}
-	if total.halves > 0 {
-		fmt.Fprintf(out, "%d were sent by a broker that was killed before it could record that, and were not taken back.\n", total.halves)
+	if total.unretracted > 0 {
+		fmt.Fprintf(out, "%d were sent by a broker that was killed before it recorded the delivery, and were not retracted.\n", total.unretracted)
 	}
 	for _, text := range r.notes {
 		fmt.Fprintln(out, text)
 	}
 }
 
-// late is the median, the 99th percentile and the longest.
+// late formats the median, the 99th percentile and the maximum.
 func late(delays []time.Duration) string {
 	if len(delays) == 0 {
 		return "-\t-\t-"

@@ -16,19 +16,19 @@ import (
 	"github.com/sebbroker/seb/test/driplang/reference"
 )
 
-// rule is a trigger as the comparison knows it.
+// rule is a trigger for the comparison.
 type rule struct {
 	id       string
 	expr     *reference.Expr
 	mode     reference.Mode
 	cooldown int64 // ms
-	notify   bool  // of what is true no longer
+	notify   bool  // of a retraction
 }
 
 var days = regexp.MustCompile(`(\d+) days?\b`)
 
-// compress reads the triggers of a folder and writes them into another, with days as short as day. Time is the log's, so there
-// is no other way to have a month in a minute.
+// compress reads the triggers in folder from and writes them to folder to with days of length day. Triggers
+// use log time, so a test cannot move the clock instead.
 func compress(from, to string, day time.Duration) ([]rule, error) {
 	names, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err != nil || len(names) == 0 {
@@ -62,7 +62,7 @@ func compressFile(name, to string, day time.Duration) (r rule, err error) {
 			})
 		}
 	}
-	// Nor can a receiver be given 75 hours to come back.
+	// The default retries last 75 hours.
 	if deliver, ok := members["deliver"].(map[string]any); ok {
 		retries := make([]string, 60)
 		for i := range retries {

@@ -9,26 +9,26 @@ import (
 	"github.com/sebbroker/seb/test/driplang/reference"
 )
 
-// mail names a mail: of a trigger there is at most one for a user and an instant.
+// mail identifies a mail: a trigger sends at most one for a user and an instant.
 type mail struct {
 	trigger, entity string
 	at              int64 // ms
 	retracted       bool
 }
 
-// logged is what the log has.
+// logged are the events in the log.
 type logged struct {
-	histories map[string][]reference.Event // of each user, without events that came twice
+	histories map[string][]reference.Event // by user, without duplicates
 	records   int
 	events    int
-	last      time.Time        // when the log took the last of them
-	user      map[int32]string // one of each partition
+	last      time.Time        // append time of the last event
+	user      map[int32]string // one user of each partition
 }
 
-// sameFor is how long an event that comes again under its id is not counted.
+// sameFor is how long triggers ignore a duplicate of an event with an ID.
 const sameFor = 24 * time.Hour
 
-// readBack reads all events with the times that the log has given them.
+// readBack reads all events with their append times.
 func readBack(ctx context.Context, c *client.Client) (*logged, error) {
 	t, err := c.Topic(ctx, eventsFor)
 	if err != nil {
@@ -62,7 +62,7 @@ func readBack(ctx context.Context, c *client.Client) (*logged, error) {
 	return l, nil
 }
 
-// expected is all mails by the definitions of the expressions, and of each that is taken back the one that says so.
+// expected returns all mails by the definitions of the expressions, each with its retraction or nil.
 func expected(rules []rule, histories map[string][]reference.Event) map[mail]*mail {
 	all := map[mail]*mail{}
 	for i := range rules {
@@ -85,7 +85,7 @@ func expected(rules []rule, histories map[string][]reference.Event) map[mail]*ma
 	return all
 }
 
-// span is how long after the last event nothing fires any more.
+// span returns the time after the last event within which triggers can fire.
 func span(rules []rule) (most time.Duration) {
 	for i := range rules {
 		most = max(most, time.Duration(rules[i].expr.Span())*time.Millisecond)

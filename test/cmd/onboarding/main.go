@@ -1,7 +1,7 @@
 // Command onboarding runs the example of docs/reports/onboarding.md: a month of made-up users, a real
-// broker and a real receiver that are killed in between, and a comparison of the mails with what
-// the definitions of the triggers say. 10,000 users take two minutes. It prints the mails of each
-// kind and what was killed.
+// broker and a real receiver that are killed in between, and a comparison of the mails with the
+// definitions of the triggers. 10,000 users take two minutes. It prints the mails of each trigger and
+// the kills.
 //
 //	go run ./test/cmd/onboarding -users 500 -day 500ms    # twenty seconds
 package main
@@ -39,13 +39,13 @@ type options struct {
 
 func main() {
 	o := options{progress: io.Discard}
-	flag.IntVar(&o.users, "users", 10_000, "how many users sign up")
-	flag.Uint64Var(&o.seed, "seed", 1, "what they do depends on it")
+	flag.IntVar(&o.users, "users", 10_000, "number of users who sign up")
+	flag.Uint64Var(&o.seed, "seed", 1, "seed of the users' actions")
 	flag.DurationVar(&o.day, "day", 2500*time.Millisecond, "duration of a simulated day")
-	flag.StringVar(&o.dir, "dir", "", "an empty folder to work in, which is kept (default: a temporary one, which is kept if something is wrong)")
+	flag.StringVar(&o.dir, "dir", "", "empty working folder, which is kept (default: a temporary folder, kept after an error)")
 	flag.StringVar(&o.triggers, "triggers", "test/cmd/onboarding/triggers", "folder of the triggers")
-	flag.StringVar(&o.seb, "seb", "", "the program to run (default: it is built)")
-	flag.BoolVar(&o.s3, "s3", false, "with the S3 server of the tests, instead of a bucket on disk")
+	flag.StringVar(&o.seb, "seb", "", "path of the seb program (default: built from source)")
+	flag.BoolVar(&o.s3, "s3", false, "use the S3 server of the tests instead of a bucket on disk")
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		o.progress = os.Stderr
 	}
@@ -59,7 +59,7 @@ func main() {
 	})
 }
 
-// onboard prints what came of it, and returns an error if that is not what it should be.
+// onboard runs the month and prints the report. It returns an error if a mail is missing, unexpected or early.
 func onboard(ctx context.Context, o *options) error {
 	if o.users < 1 || o.day < 100*time.Millisecond {
 		return fmt.Errorf("-users: %d, want 1 or more; -day: %v, want 100ms or more", o.users, o.day)
@@ -80,7 +80,7 @@ func onboard(ctx context.Context, o *options) error {
 	}
 	rep.print(os.Stdout)
 	if !rep.ok() {
-		return fmt.Errorf("the mails are not those that should be (see %s)", o.dir)
+		return fmt.Errorf("mails differ from the definitions of the triggers (see %s)", o.dir)
 	}
 	if temporary {
 		return os.RemoveAll(o.dir)
@@ -88,7 +88,7 @@ func onboard(ctx context.Context, o *options) error {
 	return nil
 }
 
-// run lets a month pass, and compares.
+// run sends the events of a month and compares the mails with the definitions.
 func run(ctx context.Context, o *options, out io.Writer) (rep *report, err error) {
 	compressed := filepath.Join(o.dir, "triggers")
 	if err := os.MkdirAll(compressed, 0o750); err != nil {
@@ -98,7 +98,7 @@ func run(ctx context.Context, o *options, out io.Writer) (rep *report, err error
 	if err != nil {
 		return nil, err
 	}
-	w, err := newWorld(ctx, o)
+	w, err := newProcesses(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func run(ctx context.Context, o *options, out io.Writer) (rep *report, err error
 	if err := errors.Join(w.startReceiver(), w.startBroker()); err != nil {
 		return nil, err
 	}
-	l := life{world: w, o: o, rules: rules, out: out}
+	l := monthRun{processes: w, o: o, rules: rules, out: out}
 	if l.client, err = w.client(); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func run(ctx context.Context, o *options, out io.Writer) (rep *report, err error
 	return l.end(ctx)
 }
 
-// bar shows how far something is.
+// bar returns a progress bar with n steps.
 func (o *options) bar(what string, n int) *progressbar.ProgressBar {
 	return progressbar.NewOptions(n, progressbar.OptionSetDescription(what), progressbar.OptionSetWriter(o.progress),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))

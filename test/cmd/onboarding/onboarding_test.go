@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestOnboarding is the example in small: real processes, and real kills.
+// TestOnboarding runs a small month with real processes and real kills.
 func TestOnboarding(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: a month takes a quarter of a minute")
@@ -26,16 +26,16 @@ func TestOnboarding(t *testing.T) {
 	rep.print(&out)
 	t.Log(out.String())
 	if !rep.ok() {
-		t.Error("the mails are not those that should be")
+		t.Error("mails differ from the definitions of the triggers")
 	}
 	for _, x := range rep.rows {
 		if x.sent == 0 {
-			t.Errorf("%s: none were sent", x.trigger)
+			t.Errorf("trigger %s sent no mail", x.trigger)
 		}
 	}
 }
 
-// TestComparisonFindsWhatIsWrong: a mailbox in which something was changed is never taken for good.
+// TestComparisonFindsWhatIsWrong: the comparison finds each kind of error in a mailbox.
 func TestComparisonFindsWhatIsWrong(t *testing.T) {
 	at := time.UnixMilli(1_000_000)
 	one := sent{ID: "1", SentAt: at.Add(time.Second), Trigger: "a", State: "fired", Entity: "u", At: at}
@@ -44,31 +44,31 @@ func TestComparisonFindsWhatIsWrong(t *testing.T) {
 	over := back.mail()
 	want := map[mail]*mail{one.mail(): nil, two.mail(): &over}
 	rules := []rule{{id: "a"}, {id: "b"}}
-	heard, unheard := map[mail]bool{}, map[mail]bool{two.mail(): true}
+	nothing, undelivered := map[mail]bool{}, map[mail]bool{two.mail(): true}
 	with := func(s sent, change func(*sent)) sent {
 		change(&s)
 		return s
 	}
 	for name, c := range map[string]struct {
-		got     []sent
-		unheard map[mail]bool
-		want    string // missing, extra, early
+		got         []sent
+		undelivered map[mail]bool
+		want        string // missing, extra, early
 	}{
-		"as it should be":           {[]sent{one, two, back}, heard, "ok"},
-		"neither was heard":         {[]sent{one}, unheard, "ok"},
-		"none":                      {nil, heard, "missing"},
-		"one is missing":            {[]sent{two, back}, heard, "missing"},
-		"a pair is missing":         {[]sent{one}, heard, "missing"},
-		"is not taken back":         {[]sent{one, two}, heard, "missing"},
-		"takes back what never was": {[]sent{one, back}, unheard, "missing"},
-		"the same again":            {[]sent{one, one, two, back}, heard, "extra"},
-		"twice":                     {[]sent{one, with(one, func(s *sent) { s.ID = "3" }), two, back}, heard, "extra"},
-		"of nobody":                 {[]sent{one, two, back, with(one, func(s *sent) { s.ID, s.Entity = "3", "v" })}, heard, "extra"},
-		"of no trigger":             {[]sent{one, two, back, with(one, func(s *sent) { s.ID, s.Trigger = "3", "c" })}, heard, "extra"},
-		"at another instant":        {[]sent{with(one, func(s *sent) { s.At = at.Add(time.Millisecond) }), two, back}, heard, "missing"},
-		"early":                     {[]sent{with(one, func(s *sent) { s.SentAt = at.Add(-time.Millisecond) }), two, back}, heard, "early"},
+		"as it should be":               {[]sent{one, two, back}, nothing, "ok"},
+		"neither was sent":              {[]sent{one}, undelivered, "ok"},
+		"none":                          {nil, nothing, "missing"},
+		"one is missing":                {[]sent{two, back}, nothing, "missing"},
+		"a pair is missing":             {[]sent{one}, nothing, "missing"},
+		"not retracted":                 {[]sent{one, two}, nothing, "missing"},
+		"retraction without its firing": {[]sent{one, back}, undelivered, "missing"},
+		"the same again":                {[]sent{one, one, two, back}, nothing, "extra"},
+		"twice":                         {[]sent{one, with(one, func(s *sent) { s.ID = "3" }), two, back}, nothing, "extra"},
+		"of an unknown user":            {[]sent{one, two, back, with(one, func(s *sent) { s.ID, s.Entity = "3", "v" })}, nothing, "extra"},
+		"of an unknown trigger":         {[]sent{one, two, back, with(one, func(s *sent) { s.ID, s.Trigger = "3", "c" })}, nothing, "extra"},
+		"at another instant":            {[]sent{with(one, func(s *sent) { s.At = at.Add(time.Millisecond) }), two, back}, nothing, "missing"},
+		"early":                         {[]sent{with(one, func(s *sent) { s.SentAt = at.Add(-time.Millisecond) }), two, back}, nothing, "early"},
 	} {
-		rep := compared(rules, want, c.got, c.unheard, &world{})
+		rep := compared(rules, want, c.got, c.undelivered, &processes{})
 		all := rep.rows[len(rep.rows)-1]
 		found := map[string]int{"missing": all.missing, "extra": all.extra, "early": all.early}
 		if rep.ok() != (c.want == "ok") || c.want != "ok" && found[c.want] == 0 {
@@ -77,7 +77,7 @@ func TestComparisonFindsWhatIsWrong(t *testing.T) {
 		var out strings.Builder
 		rep.print(&out)
 		if !rep.ok() && len(rep.notes) == 0 && all.sent > 0 {
-			t.Errorf("%s: nothing says what is wrong\n%s", name, out.String())
+			t.Errorf("%s: the report has no note\n%s", name, out.String())
 		}
 	}
 }

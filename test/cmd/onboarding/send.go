@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	lanes     = 8   // requests under way at once; the events of a user go by one of them, and so keep their order
+	senders   = 8   // concurrent requests; each user has one sender, so that its events keep their order
 	batchMax  = 500 // events in a request
-	againOne  = 40  // of so many requests one is sent twice, as by somebody who has not heard the answer
+	againOne  = 40  // every 40th request is sent twice, like a retry after a lost answer
 	eventsFor = "events"
 )
 
-// sender sends events when they are due.
+// sender sends each event when it is due.
 type sender struct {
 	client *client.Client
 	start  time.Time
@@ -26,25 +26,25 @@ type sender struct {
 	again  atomic.Int64 // events that were sent twice on purpose
 }
 
-func (s *sender) run(ctx context.Context, all []happening) error {
-	byLane := make([][]happening, lanes)
+func (s *sender) run(ctx context.Context, all []action) error {
+	bySender := make([][]action, senders)
 	for _, h := range all {
 		hash := fnv.New32a()
 		_, _ = hash.Write([]byte(h.event.EntityID))
-		i := hash.Sum32() % lanes
-		byLane[i] = append(byLane[i], h)
+		i := hash.Sum32() % senders
+		bySender[i] = append(bySender[i], h)
 	}
-	faults := make([]error, lanes)
+	errs := make([]error, senders)
 	var wg sync.WaitGroup
-	for i, list := range byLane {
-		wg.Go(func() { faults[i] = s.lane(ctx, list) })
+	for i, list := range bySender {
+		wg.Go(func() { errs[i] = s.sendAll(ctx, list) })
 	}
 	wg.Wait()
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// lane sends what is due in one request, and the next once that is stored.
-func (s *sender) lane(ctx context.Context, list []happening) error {
+// sendAll sends the due events of list in one request, and the next request after these are stored.
+func (s *sender) sendAll(ctx context.Context, list []action) error {
 	for requests := 0; len(list) > 0; requests++ {
 		if err := sleepUntil(ctx, s.start.Add(list[0].due)); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (s *sender) lane(ctx context.Context, list []happening) error {
 		for since := time.Since(s.start); len(list) > 0 && list[0].due <= since && len(events) < batchMax; list = list[1:] {
 			events = append(events, list[0].event)
 		}
-		// While there is no broker the client tries again: all events have an id, so that this does no harm.
+		// The client retries while no broker runs. That is safe because all events have an ID.
 		if _, err := s.client.ProduceEvents(ctx, events, client.EventOptions{Topic: eventsFor}); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (s *sender) lane(ctx context.Context, list []happening) error {
 	return nil
 }
 
-// sleepUntil waits for an instant; ctx's error if it ends before.
+// sleepUntil waits until at, or returns the error of ctx if that ends before.
 func sleepUntil(ctx context.Context, at time.Time) error {
 	t := time.NewTimer(time.Until(at))
 	defer t.Stop()

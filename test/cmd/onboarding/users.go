@@ -10,24 +10,25 @@ import (
 	"github.com/sebbroker/seb/client"
 )
 
-// monthDays is how long it goes on; nobody signs up in the second half.
+// monthDays is the length of the month. Users sign up in its first half only.
 const monthDays = 30
 
-// happening is something that a user does.
-type happening struct {
-	due   time.Duration // since the beginning of the month
+// action is an event that a user sends.
+type action struct {
+	due   time.Duration // since the start of the month
 	event client.Event
 }
 
-// month makes up what users do in a month, the same for the same seed. Every event has an id, so that it can be sent again.
-func month(users int, seed uint64, day time.Duration) []happening {
-	var all []happening
+// month generates the actions of users, the same ones for the same seed. Every event has an ID, so that it
+// can be sent again.
+func month(users int, seed uint64, day time.Duration) []action {
+	var all []action
 	for i := range users {
 		u := user{Rand: rand.New(rand.NewPCG(seed, uint64(i))), id: fmt.Sprintf("user-%d", i), day: day}
 		u.live()
 		all = append(all, u.does...)
 	}
-	slices.SortStableFunc(all, func(a, b happening) int { return int(a.due - b.due) })
+	slices.SortStableFunc(all, func(a, b action) int { return int(a.due - b.due) })
 	return all
 }
 
@@ -35,16 +36,16 @@ type user struct {
 	*rand.Rand
 	id   string
 	day  time.Duration
-	does []happening
+	does []action
 }
 
-// do notes an event, unless the month is over.
+// do adds an event unless the month is over.
 func (u *user) do(day float64, name string, data map[string]any) {
 	if day >= monthDays {
 		return
 	}
-	text, _ := json.Marshal(data) // numbers and texts: it can not fail
-	u.does = append(u.does, happening{
+	text, _ := json.Marshal(data) // only numbers and texts, so it cannot fail
+	u.does = append(u.does, action{
 		due:   time.Duration(day * float64(u.day)),
 		event: client.Event{Name: name, EntityID: u.id, Data: text, ID: fmt.Sprintf("%s-%d", name, len(u.does))},
 	})
@@ -71,7 +72,7 @@ func (u *user) live() {
 	}
 }
 
-// logIn makes some users come often, some now and then; some stay away for a week, and come back.
+// logIn generates frequent and rare logins. Some users come back after a week.
 func (u *user) logIn(since float64) {
 	gap, times := u.between(0.3, 1.8), 3+u.IntN(7)
 	if u.chance(0.5) {

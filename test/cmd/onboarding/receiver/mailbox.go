@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// mailbox is a file to which mails are appended, each with the ID of its message. Mail and ID are one line, so that one is never
-// there without the other; in a database they would be one transaction.
+// mailbox appends mails to a file, each with the ID of its message. Mail and ID are one line, so that neither
+// exists without the other. With a database they are one transaction.
 type mailbox struct {
 	letters chan *letter
 
-	// The writer's.
+	// Used only by run.
 	file *os.File
-	seen map[string]bool // IDs
+	seen map[string]bool // IDs in the file
 }
 
 // Sent is a line of the file.
@@ -36,18 +36,18 @@ type letter struct {
 }
 
 var (
-	errSeen    = errors.New("it was sent already")
-	errUnheard = errors.New("it takes back what was never sent")
+	errSeen          = errors.New("message is in the mailbox")
+	errUnknownFiring = errors.New("retraction of a firing that is not in the mailbox")
 )
 
-// retracted is what the ID of a message has behind that of the one that it takes back.
+// retracted is the suffix of a retraction's ID, after the ID of its firing.
 const retracted = "-retracted"
 
-// lettersMax is how many mails are written, and synced, at once.
+// lettersMax is the largest number of mails that one fsync covers.
 const lettersMax = 64
 
-// openMailbox reads what was sent before. A process that was killed may have left a part of a line: nobody was told that this
-// one was kept, and it goes.
+// openMailbox opens the file and reads the IDs in it. It removes an incomplete last line: a killed receiver
+// has not acknowledged that message.
 func openMailbox(path string) (*mailbox, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -80,14 +80,15 @@ func openMailbox(path string) (*mailbox, error) {
 	return b, nil
 }
 
-// keep returns once the mail is on disk, errSeen if it was there already, or errUnheard. It may be called concurrently.
+// keep returns nil after the mail is on disk, errSeen if its ID is in the mailbox, or errUnknownFiring. It may
+// be called concurrently.
 func (b *mailbox) keep(id string, m Mail) error {
 	l := &letter{id, m, make(chan error, 1)}
 	b.letters <- l
 	return <-l.done
 }
 
-// run writes all that has come in the meantime with one fsync.
+// run writes all waiting mails with one fsync.
 func (b *mailbox) run() {
 	for first := range b.letters {
 		list := []*letter{first}
@@ -111,12 +112,12 @@ func (b *mailbox) write(list []*letter) {
 			answers[i] = errSeen
 			continue
 		}
-		// Seb has tried to send the first message, and could not know that it never came.
+		// Seb sends a retraction if it tried to send the firing, which may not have arrived.
 		if first, back := strings.CutSuffix(l.id, retracted); back && !b.seen[first] {
-			answers[i] = errUnheard
+			answers[i] = errUnknownFiring
 			continue
 		}
-		b.seen[l.id] = true // in this list too
+		b.seen[l.id] = true // also for duplicates in this list
 		answers[i] = json.NewEncoder(&text).Encode(Sent{ID: l.id, At: time.Now().UTC(), Mail: l.mail})
 	}
 	_, err := b.file.Write(text.Bytes())

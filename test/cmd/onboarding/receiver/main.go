@@ -1,5 +1,5 @@
-// Command receiver takes the webhooks of Seb's triggers and "sends" mails: it appends each to a file. It is an example to copy:
-// what stands between the request and the answer is what every receiver needs.
+// Command receiver accepts webhooks of Seb's triggers and "sends" mails: it appends each to a file. It is an
+// example to copy: every receiver needs the same steps between request and answer.
 //
 //	WEBHOOK_SECRET=whsec_... receiver -listen 127.0.0.1:8080 -mailbox mails.ndjson
 package main
@@ -20,7 +20,7 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
-	path := flag.String("mailbox", "mails.ndjson", "file of the mails, one on a line; it is also what the receiver remembers")
+	path := flag.String("mailbox", "mails.ndjson", "file with one mail per line, which is also the receiver's state")
 	flag.Parse()
 	if err := serve(*listen, *path); err != nil {
 		log.Fatal(err)
@@ -44,7 +44,7 @@ func serve(listen, path string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /hook", r.hook)
 	srv := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	log.Printf("%d mails so far, listening on %s", len(box.seen), l.Addr())
+	log.Printf("%d mails in the mailbox, listening on %s", len(box.seen), l.Addr())
 	return srv.Serve(l)
 }
 
@@ -53,18 +53,18 @@ type receiver struct {
 	box      *mailbox
 }
 
-// Mail is what the templates of the triggers make: the body of a webhook is whatever its trigger's template says.
+// Mail is the body of a webhook, as the templates of the triggers make it.
 type Mail struct {
 	Trigger string    `json:"trigger"`
 	State   string    `json:"state"` // fired or retracted
 	Entity  string    `json:"entity"`
-	At      time.Time `json:"at"` // when the trigger has fired
+	At      time.Time `json:"at"` // when the trigger fired
 	To      string    `json:"to"`
 	Subject string    `json:"subject"`
 	Text    string    `json:"text"`
 }
 
-// hook answers 200 once a message is kept. With any other answer, or none, Seb sends it again.
+// hook answers 200 after the message is on disk. After another answer, or none, Seb sends it again.
 func (r *receiver) hook(w http.ResponseWriter, req *http.Request) {
 	message, err := r.verifier.Receive(req)
 	if err != nil {
@@ -81,11 +81,11 @@ func (r *receiver) hook(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	switch err := r.box.keep(message.ID, m); {
-	case errors.Is(err, errSeen): // it was sent, and the answer was lost: say so again
+	case errors.Is(err, errSeen): // the answer was lost: answer again
 		log.Printf("again: %s", message.ID)
-	case errors.Is(err, errUnheard): // nobody has heard of it, so nobody is to hear that it is over
-		log.Printf("unheard: %s", message.ID)
+	case errors.Is(err, errUnknownFiring): // its firing never arrived, so no mail about its end
+		log.Printf("retraction of an unknown firing: %s", message.ID)
 	case err != nil:
-		log.Fatal(err) // what is in the file is not known any more: start anew from there
+		log.Fatal(err) // the content of the file is unknown: restart and read it
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// world is a receiver and its file.
-type world struct {
+// fixture is a receiver's file and secret.
+type fixture struct {
 	*testing.T
 	path   string
 	secret webhook.Secret
 }
 
-func (w *world) open() *receiver {
+func (w *fixture) open() *receiver {
 	w.Helper()
 	box, err := openMailbox(w.path)
 	if err != nil {
@@ -30,8 +30,8 @@ func (w *world) open() *receiver {
 	return &receiver{verifier: webhook.Verifier{Secrets: []webhook.Secret{w.secret}}, box: box}
 }
 
-// post sends a message, and returns the status of the answer.
-func (w *world) post(r *receiver, id, body string, secret webhook.Secret) int {
+// post sends a message and returns the status of the answer.
+func (w *fixture) post(r *receiver, id, body string, secret webhook.Secret) int {
 	w.Helper()
 	req := httptest.NewRequest(http.MethodPost, "/hook", strings.NewReader(body))
 	if err := webhook.Sign(req.Header, id, time.Now(), []byte(body), secret); err != nil {
@@ -42,8 +42,8 @@ func (w *world) post(r *receiver, id, body string, secret webhook.Secret) int {
 	return answer.Code
 }
 
-// kept is the ids of the mails in the file.
-func (w *world) kept() string {
+// kept returns the IDs of the mails in the file.
+func (w *fixture) kept() string {
 	w.Helper()
 	text, err := os.ReadFile(w.path)
 	if err != nil {
@@ -57,7 +57,7 @@ func (w *world) kept() string {
 }
 
 func TestReceiverKeepsEachMailOnce(t *testing.T) {
-	w := &world{t, filepath.Join(t.TempDir(), "mails"), webhook.NewSecret()}
+	w := &fixture{t, filepath.Join(t.TempDir(), "mails"), webhook.NewSecret()}
 	const body = `{"trigger":"t","entity":"u","to":"u@example.com","subject":"s","text":"x"}`
 	r := w.open()
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func TestReceiverKeepsEachMailOnce(t *testing.T) {
 		{"2", body, webhook.NewSecret(), 401},
 		{"2", `{`, w.secret, 400},
 		{"2", `{}`, w.secret, 400},
-		{"2-retracted", body, w.secret, 200}, // of what never came
+		{"2-retracted", body, w.secret, 200}, // of an unknown firing
 		{"1-retracted", body, w.secret, 200},
 	} {
 		if code := w.post(r, c.id, c.body, c.secret); code != c.code {
@@ -80,7 +80,7 @@ func TestReceiverKeepsEachMailOnce(t *testing.T) {
 	if got := w.kept(); got != "1 1-retracted" {
 		t.Errorf("kept %s", got)
 	}
-	// It is killed while it writes.
+	// A receiver was killed during a write.
 	f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)

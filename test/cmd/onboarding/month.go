@@ -11,19 +11,19 @@ import (
 	"github.com/sebbroker/seb/client"
 )
 
-// life is one run.
-type life struct {
-	*world
+// monthRun is one run of the month.
+type monthRun struct {
+	*processes
 	o      *options
 	rules  []rule
 	client *client.Client
 	out    io.Writer
 }
 
-// partitions of the topic of events: users are spread over them.
+// partitions is the number of partitions of the topic of events.
 const partitions = 4
 
-func (l *life) begin(ctx context.Context, triggers string) error {
+func (l *monthRun) begin(ctx context.Context, triggers string) error {
 	_, err := l.client.CreateTopic(ctx, eventsFor, client.TopicSpec{Partitions: partitions, Settings: map[string]string{"timestamp-type": "append"}})
 	if err != nil {
 		return err
@@ -31,8 +31,8 @@ func (l *life) begin(ctx context.Context, triggers string) error {
 	return l.apply(ctx, triggers)
 }
 
-// month sends what users do, while broker and receiver are killed.
-func (l *life) month(ctx context.Context) error {
+// month sends the events of the users while broker and receiver are killed.
+func (l *monthRun) month(ctx context.Context) error {
 	all := month(l.o.users, l.o.seed, l.o.day)
 	fmt.Fprintf(l.out, "%d users, %d events, %d triggers; a day is %v.\n", l.o.users, len(all), len(l.rules), l.o.day)
 	ctx, stop := context.WithCancel(ctx)
@@ -40,9 +40,9 @@ func (l *life) month(ctx context.Context) error {
 	s := &sender{client: l.client, start: time.Now()}
 	failed := make(chan error, 1)
 	go func() {
-		err := l.suffer(ctx, s.start, l.o.day)
+		err := l.killProcesses(ctx, s.start, l.o.day)
 		if err != nil {
-			stop() // who sends waits for nobody
+			stop() // the sender must not wait for a broker that does not return
 		}
 		failed <- err
 	}()
@@ -63,8 +63,8 @@ func (l *life) month(ctx context.Context) error {
 	return nil
 }
 
-// show draws how far something is, until ctx ends.
-func (l *life) show(ctx context.Context, what string, most int, now func() int) {
+// show draws a progress bar until ctx ends.
+func (l *monthRun) show(ctx context.Context, what string, most int, now func() int) {
 	bar := l.o.bar(what, most)
 	for tick := time.NewTicker(100 * time.Millisecond); ; {
 		select {
@@ -78,11 +78,11 @@ func (l *life) show(ctx context.Context, what string, most int, now func() int) 
 	}
 }
 
-// patience is how long nothing may change before what has not come is taken for missing.
-const patience = time.Minute
+// stallTimeout is how long the run waits without progress before it reports missing mails.
+const stallTimeout = time.Minute
 
-// end waits until nothing is to be delivered any more, and compares.
-func (l *life) end(ctx context.Context) (*report, error) {
+// end waits until no delivery is pending, and compares the mails with the definitions.
+func (l *monthRun) end(ctx context.Context) (*report, error) {
 	log, err := readBack(ctx, l.client)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (l *life) end(ctx context.Context) (*report, error) {
 	if err := l.past(ctx, until, log.user); err != nil {
 		return nil, err
 	}
-	unheard, err := l.delivered(ctx, len(want))
+	undelivered, err := l.delivered(ctx, len(want))
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +103,12 @@ func (l *life) end(ctx context.Context) (*report, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return compared(l.rules, want, got, unheard, l.world), nil
+	return compared(l.rules, want, got, undelivered, l.processes), nil
 }
 
-// past waits until every trigger has seen an instant go by, in every partition. An engine that waits for nothing stands still: a
-// last event in each partition, of which no trigger knows, has it look at the time.
-func (l *life) past(ctx context.Context, until time.Time, users map[int32]string) error {
+// past waits until every trigger has processed an instant in every partition. An engine without a deadline
+// does not advance, so past sends a last event, which no trigger mentions, to each partition.
+func (l *monthRun) past(ctx context.Context, until time.Time, users map[int32]string) error {
 	if err := sleepUntil(ctx, until); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (l *life) past(ctx context.Context, until time.Time, users map[int32]string
 	}
 	for i := range l.rules {
 		for _, user := range users {
-			late := time.Now().Add(patience)
+			late := time.Now().Add(stallTimeout)
 			for {
 				x, err := l.client.Explain(ctx, l.rules[i].id, user)
 				if err != nil {
@@ -129,7 +129,7 @@ func (l *life) past(ctx context.Context, until time.Time, users map[int32]string
 					break
 				}
 				if time.Now().After(late) {
-					return fmt.Errorf("trigger %s is at %v for %v, want %v", l.rules[i].id, x.AsOf, patience, until)
+					return fmt.Errorf("trigger %s is at %v for %v, want %v", l.rules[i].id, x.AsOf, stallTimeout, until)
 				}
 				if err := sleepUntil(ctx, time.Now().Add(50*time.Millisecond)); err != nil {
 					return err
@@ -140,14 +140,14 @@ func (l *life) past(ctx context.Context, until time.Time, users map[int32]string
 	return nil
 }
 
-// delivered waits until no firing is to be delivered, and returns those that were taken back before the broker knows of anybody
-// who has heard of them.
-func (l *life) delivered(ctx context.Context, most int) (unheard map[mail]bool, err error) {
+// delivered waits until no firing is pending. It returns the firings that were retracted before the broker
+// recorded a delivery.
+func (l *monthRun) delivered(ctx context.Context, most int) (undelivered map[mail]bool, err error) {
 	bar := l.o.bar("mails", most)
 	defer func() { _ = bar.Finish() }()
 	before, since := -1, time.Now()
 	for {
-		unheard = map[mail]bool{}
+		undelivered = map[mail]bool{}
 		open, all := 0, 0
 		for q := (client.FiringQuery{Limit: 1000}); ; {
 			list, next, err := l.client.Firings(ctx, q)
@@ -160,8 +160,8 @@ func (l *life) delivered(ctx context.Context, most int) (unheard map[mail]bool, 
 				if x.State == "computed" || x.State == "pending" {
 					open++
 				}
-				if x.State == "retracted" || x.Retraction && !heard(x) {
-					unheard[mail{trigger: x.Trigger, entity: x.Entity, at: x.At.UnixMilli()}] = true
+				if x.State == "retracted" || x.Retraction && !wasDelivered(x) {
+					undelivered[mail{trigger: x.Trigger, entity: x.Entity, at: x.At.UnixMilli()}] = true
 				}
 			}
 			if q.After = next; next == 0 {
@@ -170,12 +170,12 @@ func (l *life) delivered(ctx context.Context, most int) (unheard map[mail]bool, 
 		}
 		_ = bar.Set(all - open)
 		if open == 0 {
-			return unheard, nil
+			return undelivered, nil
 		}
 		if open != before {
 			before, since = open, time.Now()
-		} else if time.Since(since) > patience {
-			return unheard, nil // the comparison says what is missing
+		} else if time.Since(since) > stallTimeout {
+			return undelivered, nil // the comparison reports the missing mails
 		}
 		if err := sleepUntil(ctx, time.Now().Add(200*time.Millisecond)); err != nil {
 			return nil, err
@@ -183,8 +183,8 @@ func (l *life) delivered(ctx context.Context, most int) (unheard map[mail]bool, 
 	}
 }
 
-// heard says whether the message of a firing was answered 2xx, before that which takes it back.
-func heard(x *client.Firing) bool {
+// wasDelivered reports whether a 2xx answer to the firing's message is recorded.
+func wasDelivered(x *client.Firing) bool {
 	var o struct{ Delivered int64 }
 	return json.Unmarshal(x.Outcome, &o) == nil && o.Delivered != 0
 }

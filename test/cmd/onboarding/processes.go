@@ -20,39 +20,40 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// world is the broker and the receiver, as processes that are killed, and the folder that they live in.
-type world struct {
-	dir        string
-	seb, taker string // the programs
-	bucket     string
-	port       string
-	hook       string // address of the receiver
-	env        []string
-	secret     webhook.Secret
-	key        string
-	s3         *testenv.S3Server // nil: a bucket on disk
-	broker     *testenv.Broker
-	receiver   *testenv.Broker
-	kills      map[string]int
-	outages    []outage
-	mu         sync.Mutex     // guards again
-	again      map[string]int // messages that came again, by id
+// processes are the broker and the receiver, their files, and the record of their kills.
+type processes struct {
+	dir          string
+	sebPath      string
+	receiverPath string
+	bucket       string
+	port         string
+	hook         string // host:port of the receiver
+	env          []string
+	secret       webhook.Secret
+	key          string
+	s3           *testenv.S3Server // nil: a bucket on disk
+	broker       *testenv.Broker
+	receiver     *testenv.Broker
+	kills        map[string]int
+	outages      []outage
+	mu           sync.Mutex     // guards again
+	again        map[string]int // repeated messages by ID
 }
 
-// outage is when broker or receiver were away.
+// outage is a time without broker or receiver.
 type outage struct{ from, to time.Time }
 
-func newWorld(ctx context.Context, o *options) (w *world, err error) {
-	w = &world{
-		dir: o.dir, seb: o.seb, bucket: filepath.Join(o.dir, "bucket"), secret: webhook.NewSecret(), key: rand.Text(),
+func newProcesses(ctx context.Context, o *options) (w *processes, err error) {
+	w = &processes{
+		dir: o.dir, sebPath: o.seb, bucket: filepath.Join(o.dir, "bucket"), secret: webhook.NewSecret(), key: rand.Text(),
 		kills: map[string]int{}, again: map[string]int{},
 	}
-	if w.seb == "" {
-		if w.seb, err = testenv.Build(w.dir); err != nil {
+	if w.sebPath == "" {
+		if w.sebPath, err = testenv.Build(w.dir); err != nil {
 			return nil, err
 		}
 	}
-	if w.taker, err = testenv.BuildPackage(w.dir, "github.com/sebbroker/seb/test/cmd/onboarding/receiver"); err != nil {
+	if w.receiverPath, err = testenv.BuildPackage(w.dir, "github.com/sebbroker/seb/test/cmd/onboarding/receiver"); err != nil {
 		return nil, err
 	}
 	if _, w.port, err = freePort(); err != nil {
@@ -75,8 +76,8 @@ func newWorld(ctx context.Context, o *options) (w *world, err error) {
 	return w, nil
 }
 
-// freePort finds a port that a process can have, and have again when it is started anew: one that the system gives to nobody
-// who asks for any.
+// freePort finds a free port that a process can use again after a restart. It is outside the range of
+// ephemeral ports, so that the kernel does not assign it in the meantime.
 func freePort() (address, port string, err error) {
 	const first, many, tries = 20_000, 10_000, 20
 	for range tries {
@@ -91,13 +92,13 @@ func freePort() (address, port string, err error) {
 	return "", "", err
 }
 
-func (w *world) data() string    { return filepath.Join(w.dir, "data") }
-func (w *world) mailbox() string { return filepath.Join(w.dir, "mails.ndjson") }
-func (w *world) address() string { return "http://127.0.0.1:" + w.port }
+func (w *processes) data() string    { return filepath.Join(w.dir, "data") }
+func (w *processes) mailbox() string { return filepath.Join(w.dir, "mails.ndjson") }
+func (w *processes) address() string { return "http://127.0.0.1:" + w.port }
 
-func (w *world) startBroker() (err error) {
-	// What the operator has to allow: webhooks to this machine.
-	w.broker, err = testenv.ServeLogged(w.seb, w.env, nil, "--bucket", w.bucket, "--data-dir", w.data(), "--http-port", w.port,
+func (w *processes) startBroker() (err error) {
+	// By default the broker refuses webhooks to local addresses.
+	w.broker, err = testenv.ServeLogged(w.sebPath, w.env, nil, "--bucket", w.bucket, "--data-dir", w.data(), "--http-port", w.port,
 		"--webhook-targets", "127.0.0.1")
 	if err == nil {
 		_, err = w.broker.Address(w.data())
@@ -105,7 +106,7 @@ func (w *world) startBroker() (err error) {
 	return err
 }
 
-func (w *world) startReceiver() (err error) {
+func (w *processes) startReceiver() (err error) {
 	note := func(line string) {
 		if _, id, ok := strings.Cut(line, "again: "); ok {
 			w.mu.Lock()
@@ -113,12 +114,12 @@ func (w *world) startReceiver() (err error) {
 			w.again[id]++
 		}
 	}
-	w.receiver, err = testenv.StartProgram(w.taker, w.env, note, "-listen", w.hook, "-mailbox", w.mailbox())
+	w.receiver, err = testenv.StartProgram(w.receiverPath, w.env, note, "-listen", w.hook, "-mailbox", w.mailbox())
 	return err
 }
 
-// stop ends what runs. It may be called when not all was started.
-func (w *world) stop() error {
+// stop kills the running processes. Processes that were not started are skipped.
+func (w *processes) stop() error {
 	for _, b := range []*testenv.Broker{w.broker, w.receiver} {
 		if b != nil {
 			b.Kill()
@@ -130,9 +131,9 @@ func (w *world) stop() error {
 	return nil
 }
 
-// apply makes the triggers of a folder, as a person would.
-func (w *world) apply(ctx context.Context, folder string) error {
-	cmd := exec.CommandContext(ctx, w.seb, "trigger", "apply", "-f", folder, "--yes", "--address", w.address())
+// apply runs seb trigger apply on a folder.
+func (w *processes) apply(ctx context.Context, folder string) error {
+	cmd := exec.CommandContext(ctx, w.sebPath, "trigger", "apply", "-f", folder, "--yes", "--address", w.address())
 	cmd.Env = append(os.Environ(), w.env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("seb trigger apply: %w\n%s", err, out)
@@ -140,20 +141,20 @@ func (w *world) apply(ctx context.Context, folder string) error {
 	return nil
 }
 
-// client waits for the broker as long as anything here takes.
-func (w *world) client() (*client.Client, error) {
+// client returns a client that retries for the start time of a broker.
+func (w *processes) client() (*client.Client, error) {
 	return client.New(w.address(), client.Options{APIKey: w.key, RetryTime: testenv.ReadyTime})
 }
 
-// blow is a kill -9 at a day, of those who are back some days later.
-type blow struct {
-	day, away        float64
+// plannedKill is a kill -9 of broker or receiver, and its restart.
+type plannedKill struct {
+	day, away        float64 // when it is killed and for how long, in days
 	broker, receiver bool
-	lose             bool // the broker's data folder
+	lose             bool // deletes the broker's data directory too
 }
 
-// blows are what happens in the month.
-var blows = []blow{
+// plannedKills are the kills of the month.
+var plannedKills = []plannedKill{
 	{day: 4, away: 1, receiver: true},
 	{day: 7, away: 0.2, broker: true},
 	{day: 10, away: 1.5, broker: true, receiver: true},
@@ -164,9 +165,9 @@ var blows = []blow{
 	{day: 24, away: 0.1, broker: true},
 }
 
-func (w *world) suffer(ctx context.Context, start time.Time, day time.Duration) error {
+func (w *processes) killProcesses(ctx context.Context, start time.Time, day time.Duration) error {
 	days := func(n float64) time.Duration { return time.Duration(n * float64(day)) }
-	for _, b := range blows {
+	for _, b := range plannedKills {
 		if err := sleepUntil(ctx, start.Add(days(b.day))); err != nil {
 			return err
 		}
