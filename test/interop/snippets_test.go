@@ -15,10 +15,10 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// kafkajsVersion is that of the client of JavaScript; it has no parts that are compiled.
+// kafkajsVersion is the version of the JavaScript client, which needs no compiler.
 const kafkajsVersion = "2.2.4"
 
-// snippets are the programs of docs/guide/kafka.md: the language of their block, the file, and what runs them.
+// snippets are the programs of docs/guide/kafka.md: the language of the block, the file, and the command.
 var snippets = []struct {
 	language, file string
 	run            func(t *testing.T, b *testenv.InteropBroker, file string) *exec.Cmd
@@ -51,7 +51,7 @@ var snippets = []struct {
 	}},
 }
 
-// kafkajs installs it from npm and returns the folder that node looks for modules in.
+// kafkajs installs kafkajs from npm and returns the folder for NODE_PATH.
 func kafkajs(ctx context.Context) (dir string, err error) {
 	npm, err := needs("npm", "fetches kafkajs")
 	if err != nil {
@@ -63,7 +63,7 @@ func kafkajs(ctx context.Context) (dir string, err error) {
 		}
 		_, err := testenv.Command(ctx, dir, npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "kafkajs@"+kafkajsVersion)
 		if err != nil {
-			return fmt.Errorf("npm (it needs its registry, or a mirror that npm is told about): %w", err)
+			return fmt.Errorf("npm install (needs the npm registry or a configured mirror): %w", err)
 		}
 		return nil
 	})
@@ -95,7 +95,7 @@ func TestSnippetsInDocs(t *testing.T) {
 		want = append(want, s.language+"\n"+strings.TrimSuffix(string(text), "\n"))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the programs in docs/guide/kafka.md are\n%s\nand the files say\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("docs/guide/kafka.md has the programs\n%s\nwant those in testdata/snippets\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -123,7 +123,7 @@ func TestSnippets(t *testing.T) {
 			}
 			for _, want := range []string{"rose is red", "lily is white"} {
 				if !strings.Contains(string(out), want) {
-					t.Errorf("it does not say %q: %s", want, out)
+					t.Errorf("the program does not print %q: %s", want, out)
 				}
 			}
 			report(t, "docs/guide/kafka.md", "the "+s.file+" of the examples", time.Since(begin))

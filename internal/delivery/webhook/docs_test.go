@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/sebbroker/seb/internal/delivery/template"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	signed "github.com/sebbroker/seb/webhook"
@@ -58,6 +60,31 @@ func TestTheDocumentIsRight(t *testing.T) {
 		t.Errorf("the template gives %q, %v", got, err)
 	}
 	checkTables(t, doc)
+	for _, b := range blocks[4:] {
+		checkService(t, b[1])
+	}
+}
+
+// checkService accepts a trigger file for a mail or chat service.
+func checkService(t *testing.T, text string) {
+	var trigger struct {
+		Expr    string
+		Deliver map[string]any
+	}
+	if err := yaml.Unmarshal([]byte(strings.Replace(text, "${SECRET}", secret.Reveal(), 1)), &trigger); err != nil {
+		t.Fatal(err)
+	}
+	deliver, err := json.Marshal(trigger.Deliver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := webhook.ParseDelivery([]byte(os.Expand(string(deliver), func(string) string { return "x" })))
+	if err == nil {
+		_, err = d.Plan(webhook.Policy{}, []string{trigger.Expr})
+	}
+	if err != nil {
+		t.Errorf("the trigger of %s: %v", trigger.Expr, err)
+	}
 }
 
 func checkTables(t *testing.T, doc string) {

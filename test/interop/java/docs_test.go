@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// examples are the programs of docs/guide/kafka.md, in its order, and what they print.
+// examples are the programs of docs/guide/kafka.md in order, and their output.
 var examples = []struct{ class, prints string }{
 	{"Produce", "stored at plants-0@1"},
 	{"Consume", "rose is red at 0\nlily is white at 1"},
@@ -36,7 +36,7 @@ func TestExamplesInDocs(t *testing.T) {
 		want = append(want, string(text))
 	}
 	if !slices.Equal(blocks, want) {
-		t.Errorf("the programs in docs/guide/kafka.md are\n%s\nand the files say\n%s", strings.Join(blocks, "\n"), strings.Join(want, "\n"))
+		t.Errorf("docs/guide/kafka.md has the programs\n%s\nwant those in examples\n%s", strings.Join(blocks, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -51,7 +51,7 @@ func TestExamples(t *testing.T) {
 		p := start(t, classes(t), nil, e.class)
 		p.wait(time.Minute)
 		if !strings.Contains(p.Log(), e.prints) {
-			t.Errorf("%s does not say %q:\n%s", e.class, e.prints, p.Log())
+			t.Errorf("%s does not print %q:\n%s", e.class, e.prints, p.Log())
 		}
 		testenv.Report("docs/guide/kafka.md", e.class+".java", time.Since(begin))
 	}
