@@ -15,7 +15,7 @@ RUN      ?=
 TIME     ?= 30s
 VULNDB   ?=
 
-.PHONY: help run build test check lint fmt race fuzz bench s3server vet
+.PHONY: help run build test check lint fmt race fuzz bench release s3server vet
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,7 @@ lint: vet ## format, vet, staticcheck, known holes, and the same code for linux/
 	  if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	$(TOOL) staticcheck ./...
 	cd bench && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
+	cd packaging && $(GO) vet ./... && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
 	$(GO) vet -tags failpoints ./cmd/seb ./internal/failpoint
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
@@ -62,6 +63,9 @@ fuzz: ## every fuzz target for TIME; RUN= only those that match
 
 bench: ## the tables of docs/reports/performance.md, Seb beside a bare HTTP server; RUN= only rows that match; half an hour
 	cd bench && $(GO) run ./cmd/perf $(if $(RUN),-run '$(RUN)') $(if $(PICTURE),-picture '$(PICTURE)')
+
+release: ## archives, deb packages, container image, SBOM and checksums of VERSION=0.1.0 in dist/
+	cd packaging && $(GO) run . -version '$(VERSION)'
 
 # The real S3 server of the tests, built once into .cache.
 s3server:

@@ -83,7 +83,8 @@ func (r *release) manCommand(b *bytes.Buffer, seb string, path []string) error {
 	b.WriteString(".fi\n")
 	usage, _, _ := strings.Cut(help, "\nFlags:")
 	for _, m := range command.FindAllStringSubmatch(usage, -1) {
-		if m[1] == "help" || m[1] == "completion" || m[1] == "seb" {
+		switch m[1] {
+		case "help", "completion", "seb", "bench": // the help of bench is that of seb-bench
 			continue
 		}
 		if err := r.manCommand(b, seb, append(path[:len(path):len(path)], m[1])); err != nil {

@@ -90,8 +90,11 @@ func (r *release) layer(program string) ([]byte, error) {
 	}
 	w := tar.NewWriter(&b)
 	for _, dir := range []tar.Header{
-		{Name: "data/", Mode: 0o700, Uid: user, Gid: user}, {Name: "etc/", Mode: 0o755}, {Name: "etc/ssl/", Mode: 0o755},
-		{Name: "etc/ssl/certs/", Mode: 0o755}, {Name: "tmp/", Mode: 0o1777},
+		{Name: "data/", Mode: 0o700, Uid: user, Gid: user},
+		{Name: "etc/", Mode: 0o755},
+		{Name: "etc/ssl/", Mode: 0o755},
+		{Name: "etc/ssl/certs/", Mode: 0o755},
+		{Name: "tmp/", Mode: 0o1777},
 	} {
 		dir.Typeflag, dir.ModTime, dir.Format = tar.TypeDir, r.time, tar.FormatPAX
 		if err := w.WriteHeader(&dir); err != nil {

@@ -31,12 +31,13 @@ var platforms = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "a
 
 // release is one run of the program.
 type release struct {
-	ctx     context.Context
-	version string
-	root    string    // of the repository
-	out     string    // where the artefacts go
-	work    string    // a folder for a platform's files, STAGE in nfpm.yaml
-	time    time.Time // of everything in the artefacts: that of the commit
+	ctx       context.Context
+	version   string
+	root      string // of the repository
+	out       string // where the artefacts go
+	work      string // a folder for a platform's files, STAGE in nfpm.yaml
+	platforms []platform
+	time      time.Time // of everything in the artefacts: that of the commit
 }
 
 func main() {
@@ -45,7 +46,17 @@ func main() {
 	r := release{ctx: ctx}
 	flag.StringVar(&r.version, "version", "", "version of the release, such as 0.1.0")
 	flag.StringVar(&r.out, "out", "dist", "folder for the artefacts, relative to the repository; it is emptied")
+	only := flag.String("platforms", "", "build only these, such as linux/amd64,darwin/arm64 (default: all)")
 	flag.Parse()
+	for p := range strings.SplitSeq(*only, ",") {
+		if p != "" {
+			goos, arch, _ := strings.Cut(p, "/")
+			r.platforms = append(r.platforms, platform{goos, arch})
+		}
+	}
+	if *only == "" {
+		r.platforms = platforms
+	}
 	if err := r.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
@@ -78,7 +89,7 @@ func (r *release) run() (err error) {
 		return fmt.Errorf("man page and completions: %w", err)
 	}
 	var images []image
-	for _, p := range platforms {
+	for _, p := range r.platforms {
 		fmt.Fprintln(os.Stderr, "building", p.os, p.arch)
 		if err := r.platform(p); err != nil {
 			return fmt.Errorf("%s/%s: %w", p.os, p.arch, err)
@@ -90,7 +101,7 @@ func (r *release) run() (err error) {
 	if err := r.image(images); err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
-	if err := r.sbom(filepath.Join(r.stage(platforms[0]), "seb")); err != nil {
+	if err := r.sbom(filepath.Join(r.stage(r.platforms[0]), "seb")); err != nil {
 		return fmt.Errorf("SBOM: %w", err)
 	}
 	return r.checksums()

@@ -83,6 +83,8 @@ var levels = map[string]int{
 	"internal/codec":     -1,
 	"internal/failpoint": -1, // not in the program that anybody runs
 
+	"packaging": 13, // a module of its own
+
 	// The latency bench, a module of its own.
 	"bench/cmd/seb-bench":    13,
 	"bench/search":           12,
