@@ -47,6 +47,7 @@ func Rules() []Rule {
 		{"links", checkLinks},
 		{"pure", checkPure},
 		{"phrases", checkPhrases},
+		{"words", checkWords},
 		{"secrets", checkSecrets},
 		{"test-names", checkTestNames},
 	}

@@ -44,8 +44,8 @@ var skipped = map[string]bool{"bin": true, "dist": true, "seb-data": true, "seb-
 // fileMax is the largest file looked at; larger ones are data.
 const fileMax = 1 << 20
 
-// Load reads the tree below dir. Folders whose names begin with a dot are left out, except those of the
-// continuous integration.
+// Load reads the tree below dir. It leaves out folders whose names begin with a dot, except .ci and .github, and the
+// file .git of a worktree.
 func Load(dir, module string) (*Tree, error) {
 	files := make(map[string][]byte)
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -58,14 +58,14 @@ func Load(dir, module string) (*Tree, error) {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			hidden := strings.HasPrefix(name, ".") && rel != "." && rel != ".ci"
+			hidden := strings.HasPrefix(name, ".") && rel != "." && rel != ".ci" && rel != ".github"
 			if hidden || skipped[name] {
 				return fs.SkipDir
 			}
 			return nil
 		}
 		info, err := d.Info()
-		if err != nil || !info.Mode().IsRegular() || info.Size() > fileMax {
+		if err != nil || rel == ".git" || !info.Mode().IsRegular() || info.Size() > fileMax {
 			return err
 		}
 		text, err := os.ReadFile(p)
