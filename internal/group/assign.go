@@ -5,18 +5,20 @@ import (
 	"slices"
 )
 
-// The assignors: how partitions are shared out by the coordinator.
+// The assignors: the algorithms by which the coordinator assigns partitions.
 const (
-	// Uniform gives all members as many partitions, within one where all have the same topics, and moves as few as it can.
+	// Uniform gives all members the same number of partitions, within one if all subscribe to the
+	// same topics. It moves as few partitions as possible.
 	Uniform = "uniform"
-	// Range gives each member neighbouring partitions of each topic, the same of topics with as many partitions.
+	// Range gives each member adjacent partitions of each topic. Topics with the same number of
+	// partitions are split alike.
 	Range = "range"
 )
 
-// Assignors are the names of all assignors; the first is that of groups whose members wish for none.
+// Assignors lists the names of all assignors. Groups whose members prefer none use the first.
 func Assignors() []string { return []string{Uniform, Range} }
 
-// topic is a topic that members are subscribed to.
+// topic is a topic that members subscribe to.
 type topic struct {
 	id         [16]byte
 	partitions int32
@@ -36,7 +38,7 @@ func (cs *consumers) assign(assignor string) {
 	}
 }
 
-// subscriptions lists the topics that there are by name, each with its subscribers by id.
+// subscriptions lists the existing topics by name, each with its subscribers by ID.
 func (cs *consumers) subscriptions() []topic {
 	byName := map[string]int{}
 	var topics []topic
@@ -49,8 +51,8 @@ func (cs *consumers) subscriptions() []topic {
 	}
 	for _, m := range members {
 		for _, name := range m.subscribed {
-			if at, ok := byName[name]; ok {
-				topics[at].members = append(topics[at].members, m)
+			if i, ok := byName[name]; ok {
+				topics[i].members = append(topics[i].members, m)
 			}
 		}
 	}
@@ -71,11 +73,13 @@ func assignRanges(members []*consumer, topics []topic) {
 	}
 }
 
-// assignUniformly keeps what members have as far as it is theirs to have, gives what nobody has to who has least, and then
-// moves partitions from who has two more than another that may have them, until there is nobody like that.
+// assignUniformly balances the partitions in three steps:
+//   - Members keep the partitions that they may still have.
+//   - Partitions without an owner go to the member with the fewest.
+//   - A partition moves while its owner has at least two more than another member that may have it.
 func assignUniformly(members []*consumer, topics []topic) {
 	keepTargets(members, topics)
-	var all []placed
+	var all []candidate
 	taken := map[Partition]*consumer{}
 	for _, m := range members {
 		for _, p := range m.target {
@@ -88,44 +92,45 @@ func assignUniformly(members []*consumer, topics []topic) {
 			continue
 		}
 		for n := range t.partitions {
-			all = append(all, placed{t, Partition{t.id, n}, taken[Partition{t.id, n}]})
+			all = append(all, candidate{t, Partition{t.id, n}, taken[Partition{t.id, n}]})
 		}
 	}
 	for _, m := range members {
 		m.load = len(m.target)
 	}
-	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(len(a.topic.members), len(b.topic.members)) }) // who can go to few goes first
+	// Topics with few subscribers come first.
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(len(a.topic.members), len(b.topic.members)) })
 	for moved := true; moved; {
 		moved = false
 		for i := range all {
 			p := &all[i]
 			to := leastLoaded(p.topic.members)
-			if p.at != nil && p.at.load-to.load < 2 {
+			if p.owner != nil && p.owner.load-to.load < 2 {
 				continue
 			}
-			if p.at != nil {
-				p.at.load--
+			if p.owner != nil {
+				p.owner.load--
 			}
 			to.load++
-			p.at, moved = to, true
+			p.owner, moved = to, true
 		}
 	}
 	for _, m := range members {
 		m.target = nil
 	}
 	for _, p := range all {
-		p.at.target = append(p.at.target, p.partition)
+		p.owner.target = append(p.owner.target, p.partition)
 	}
 }
 
-// placed is a partition and who has it.
-type placed struct {
+// candidate is a partition and the member that gets it.
+type candidate struct {
 	topic     *topic
 	partition Partition
-	at        *consumer // nil: nobody
+	owner     *consumer // nil: unassigned
 }
 
-// keepTargets takes from targets what is not there any more, or not subscribed to.
+// keepTargets removes partitions that no longer exist or are no longer subscribed to.
 func keepTargets(members []*consumer, topics []topic) {
 	type reader struct {
 		id [16]byte

@@ -2,18 +2,19 @@ package group
 
 import "slices"
 
-// consumers are the members of a group of the consumer protocol (KIP-848): the coordinator says who works on what, and
-// members follow at their own pace. A partition is given to its new member only once its old one has let go of it, and what
-// that one has committed until then is settled.
+// consumers are the members of a group of the consumer protocol (KIP-848). The coordinator assigns
+// partitions, and members reach their assignment at their own pace. A partition passes to its new
+// member only after its old one has revoked it and all commits that the old one sent until then are
+// settled.
 type consumers struct {
 	members   map[string]*consumer
 	instances map[string]*consumer
-	order     []*consumer             // by when they came
-	known     outlook                 // what the targets were made from
-	assignor  string                  // that made them
-	owners    map[Partition]*consumer // what was given to whom, and is not back yet
-	freed     map[Partition]uint64    // what is back, and the last commit that was admitted by then
-	before    uint64                  // the last commit that was admitted before there were members
+	order     []*consumer             // by time of joining
+	known     knownTopics             // topics from which the targets were computed
+	assignor  string                  // assignor of the current targets
+	owners    map[Partition]*consumer // partitions assigned and not yet freed
+	freed     map[Partition]uint64    // free partitions, with the last commit admitted before
+	before    uint64                  // the last commit admitted before the first member joined
 }
 
 func newConsumers() *consumers {
@@ -23,44 +24,44 @@ func newConsumers() *consumers {
 	}
 }
 
-// away is the epoch of a static member that has left for a while.
+// away is the epoch of a static member that left temporarily.
 const away = -2
 
 type consumer struct {
 	id, instance, rack, client, host string
-	wishes                           wishes
-	subscribed                       []string // names of topics that there are, of its names and by its pattern, sorted
+	subscription                     subscription
+	subscribed                       []string // existing topics of its names and pattern, sorted
 
-	epoch    int32               // the group's epoch that it has come to
+	epoch    int32               // group epoch that it has reached
 	previous int32               // the one before
-	target   partitions          // what it shall have in the end
-	assigned partitions          // what it was told that it has
-	revoking partitions          // what it was told to let go of, and has not
-	since    map[Partition]int32 // the epoch in which it was given each of both
-	waits    bool                // some of its target is not free yet
+	target   partitions          // final assignment
+	assigned partitions          // assignment sent to it
+	revoking partitions          // partitions it must revoke and has not yet
+	since    map[Partition]int32 // epoch in which it got each assigned or revoking partition
+	waits    bool                // part of its target is not free yet
 
 	rebalance int64
-	deadline  int64 // of the session
-	revokeBy  int64 // when it must have let go
-	load      int   // while targets are made
+	deadline  int64 // end of the session
+	revokeBy  int64 // deadline for revoking
+	load      int   // used by assign
 }
 
 func (m *consumer) bytes() int64 {
 	n := memberCost + int64(len(m.id)+len(m.instance)+len(m.rack)+len(m.client)+len(m.host))
-	return n + m.wishes.bytes()
+	return n + m.subscription.bytes()
 }
 
-// wished is the assignor that most members wish for; of equals that of the oldest member.
-func (cs *consumers) wished() string {
+// preferredAssignor is the assignor that most members prefer. In a tie the oldest member decides.
+func (cs *consumers) preferredAssignor() string {
 	votes, best := map[string]int{}, ""
 	for _, m := range cs.order {
-		if m.wishes.assignor != "" {
-			votes[m.wishes.assignor]++
+		if m.subscription.assignor != "" {
+			votes[m.subscription.assignor]++
 		}
 	}
 	for _, m := range cs.order {
-		if votes[m.wishes.assignor] > votes[best] {
-			best = m.wishes.assignor
+		if votes[m.subscription.assignor] > votes[best] {
+			best = m.subscription.assignor
 		}
 	}
 	if best == "" {
@@ -69,7 +70,7 @@ func (cs *consumers) wished() string {
 	return best
 }
 
-// add makes a member known.
+// add registers a member.
 func (cs *consumers) add(m *consumer) {
 	cs.members[m.id] = m
 	if m.instance != "" {
@@ -78,7 +79,7 @@ func (cs *consumers) add(m *consumer) {
 	cs.order = append(cs.order, m)
 }
 
-// remove forgets a member; what it had is free once the commits up to the last one are settled.
+// remove removes a member. Its partitions are free once the commits up to last are settled.
 func (cs *consumers) remove(m *consumer, last uint64) {
 	cs.free(m, m.assigned, last)
 	cs.free(m, m.revoking, last)
@@ -92,7 +93,7 @@ func (cs *consumers) remove(m *consumer, last uint64) {
 func (cs *consumers) free(m *consumer, list partitions, last uint64) {
 	for _, p := range list {
 		if cs.owners[p] != m {
-			panic("groups: a partition is let go of by who does not have it")
+			panic("group: a partition is freed by a member that does not own it")
 		}
 		delete(cs.owners, p)
 		delete(m.since, p)
@@ -100,12 +101,12 @@ func (cs *consumers) free(m *consumer, list partitions, last uint64) {
 	}
 }
 
-// reconcile takes a member as far towards its target as it can go now. owned is what the member says that it has, nil if it
-// does not say.
+// reconcile moves a member as close to its target as is possible now. owned is the member's own
+// list of partitions, nil if the request has none.
 func (g *group) reconcile(now int64, m *consumer, owned *partitions) {
 	cs := g.consumers
 	if len(m.revoking) > 0 {
-		if owned == nil || !owned.apart(m.revoking) {
+		if owned == nil || !owned.disjoint(m.revoking) {
 			return
 		}
 		cs.free(m, m.revoking, g.admitted)
@@ -113,14 +114,14 @@ func (g *group) reconcile(now int64, m *consumer, owned *partitions) {
 	} else if m.epoch == g.generation && !m.waits {
 		return
 	}
-	over := m.assigned.without(m.target)
-	m.assigned = m.assigned.both(m.target)
+	surplus := m.assigned.without(m.target)
+	m.assigned = m.assigned.intersect(m.target)
 	switch {
-	case len(over) == 0:
-	case owned != nil && owned.apart(over): // it never heard that it had them
-		cs.free(m, over, g.admitted)
+	case len(surplus) == 0:
+	case owned != nil && owned.disjoint(surplus): // the answer that assigned them was lost
+		cs.free(m, surplus, g.admitted)
 	default:
-		m.revoking, m.revokeBy = over, now+m.rebalance
+		m.revoking, m.revokeBy = surplus, now+m.rebalance
 		return
 	}
 	missing := m.target.without(m.assigned)
@@ -129,16 +130,16 @@ func (g *group) reconcile(now int64, m *consumer, owned *partitions) {
 		cs.owners[p], m.since[p] = m, g.generation
 		delete(cs.freed, p)
 	}
-	m.assigned, m.waits = m.assigned.with(given), len(given) < len(missing)
+	m.assigned, m.waits = m.assigned.union(given), len(given) < len(missing)
 	if m.epoch != g.generation {
 		m.previous, m.epoch = m.epoch, g.generation
 	}
 }
 
-// settled says whether the commits up to one are.
+// settled reports whether the commits up to last are settled.
 func (g *group) settled(last uint64) bool { return len(g.open) == 0 || g.open[0] > last }
 
-// state is the group's: whether all members have come to their targets.
+// consumersState is Stable once all members have reached their targets.
 func (g *group) consumersState() State {
 	for _, m := range g.consumers.order {
 		if m.epoch != g.generation && m.epoch != away || m.waits || len(m.revoking) > 0 {
@@ -151,13 +152,14 @@ func (g *group) consumersState() State {
 	return Stable
 }
 
-// consumerType is what groups of consumers call themselves.
+// consumerType is the protocol type of groups of the consumer protocol.
 const consumerType = "consumer"
 
 func (g *group) hasConsumers() bool { return g.consumers != nil && len(g.consumers.order) > 0 }
 
-// validate says whether a commit is from a member that knows how far it has come. One that has come further while its commit was
-// on its way may commit what was its own all the time (KIP-1251).
+// validate checks the member epoch of a commit. A member may have moved to a newer epoch while the
+// commit was in flight. The commit is then valid if the member owned all its partitions throughout
+// (KIP-1251).
 func (cs *consumers) validate(r *Caller) Code {
 	m := cs.members[r.Member]
 	switch {
@@ -185,7 +187,7 @@ func (cs *consumers) view() *ConsumersView {
 	for _, m := range cs.order {
 		v.Members = append(v.Members, ConsumerView{
 			Member: m.id, Instance: m.instance, Rack: m.rack, Client: m.client, Host: m.host, Epoch: m.epoch,
-			Names: m.wishes.names, Pattern: m.wishes.pattern, Assigned: m.assigned, Target: m.target,
+			Names: m.subscription.names, Pattern: m.subscription.pattern, Assigned: m.assigned, Target: m.target,
 		})
 	}
 	return v

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is the topics that there are.
+// world implements Topics with a map.
 type world map[string]TopicInfo
 
 // Topic implements Topics.
@@ -30,7 +30,8 @@ func consumerBench(t *testing.T, topics world) *bench {
 	return newBenchWith(t, cfg)
 }
 
-// reader is a client of the consumer protocol: it takes what it is told, lets go of what it must, and says so.
+// reader is a client of the consumer protocol. It follows its assignment: it adds and revokes
+// partitions and reports them.
 type reader struct {
 	b        *bench
 	instance string
@@ -41,8 +42,8 @@ type reader struct {
 	id    string
 	epoch int32
 	owned partitions
-	told  partitions // to have
-	dirty bool       // what it has is to be said
+	told  partitions // assigned
+	dirty bool       // its next heartbeat reports owned
 }
 
 func (r *reader) request() *HeartbeatRequest {
@@ -56,7 +57,7 @@ func (r *reader) request() *HeartbeatRequest {
 	return q
 }
 
-// hear takes an answer.
+// hear processes an answer.
 func (r *reader) hear(a *HeartbeatAnswer) {
 	switch a.Code {
 	case OK:
@@ -71,11 +72,11 @@ func (r *reader) hear(a *HeartbeatAnswer) {
 	case UnknownMemberID, FencedMemberEpoch:
 		r.epoch, r.owned, r.told, r.dirty = JoinEpoch, nil, nil, false
 	default:
-		r.b.t.Fatalf("%s hears %d", r.id, a.Code)
+		r.b.t.Fatalf("reader %s: answered with code %d", r.id, a.Code)
 	}
 }
 
-// follow makes of what it was told what it has.
+// follow adopts the assignment.
 func (r *reader) follow() {
 	if !slices.Equal(r.owned, r.told) {
 		r.owned, r.dirty = r.told, true
@@ -94,7 +95,7 @@ func (r *reader) leave() {
 	q := r.request()
 	q.Epoch = LeaveEpoch
 	if a := r.b.c.HeartbeatConsumer(r.b.now, q); a.Code != OK || a.Epoch != LeaveEpoch {
-		r.b.t.Fatalf("%+v", a)
+		r.b.t.Fatalf("leaving: answer %+v", a)
 	}
 	*r = reader{b: r.b, names: r.names, instance: r.instance}
 }
@@ -107,7 +108,8 @@ func readers(b *bench, n int, names ...string) []*reader {
 	return all
 }
 
-// calm has all beat until nothing changes, and returns how many partitions each has.
+// calm lets all readers send heartbeats until nothing changes, and returns the number of partitions
+// of each.
 func calm(t *testing.T, b *bench, all ...*reader) (counts []int) {
 	t.Helper()
 	for range 10 {
@@ -117,14 +119,14 @@ func calm(t *testing.T, b *bench, all ...*reader) (counts []int) {
 	}
 	v, _ := b.c.Describe("g")
 	if v.State != Stable || v.Consumers == nil || len(v.Consumers.Members) != len(all) {
-		t.Fatalf("%+v", v)
+		t.Fatalf("group of %d readers: %+v, want stable", len(all), v)
 	}
 	have := partitions{}
 	for _, r := range all {
-		if r.epoch != v.Generation || !r.owned.apart(have) {
-			t.Fatalf("%s at %d of %d has %v beside %v", r.id, r.epoch, v.Generation, r.owned, have)
+		if r.epoch != v.Generation || !r.owned.disjoint(have) {
+			t.Fatalf("reader %s in epoch %d of %d owns %v, others own %v", r.id, r.epoch, v.Generation, r.owned, have)
 		}
-		have = have.with(r.owned)
+		have = have.union(r.owned)
 		counts = append(counts, len(r.owned))
 	}
 	return counts
@@ -150,19 +152,19 @@ func TestConsumerRequestsThatAreRefused(t *testing.T) {
 		{InvalidRegularExpression, func(q *HeartbeatRequest) { q.Pattern = &bad }},
 		{GroupMaxSizeReached, func(q *HeartbeatRequest) { q.Names = make([]string, 1000) }},
 		{GroupMaxSizeReached, func(q *HeartbeatRequest) { q.Pattern = &large }},
-		{GroupMaxSizeReached, func(q *HeartbeatRequest) { q.Pattern = &long }}, // by its length, before anybody looks what it is
-		{UnknownMemberID, func(q *HeartbeatRequest) { q.Member = "nobody" }},
+		{GroupMaxSizeReached, func(q *HeartbeatRequest) { q.Pattern = &long }}, // not parsed
+		{UnknownMemberID, func(q *HeartbeatRequest) { q.Member = "unknown" }},
 		{FencedMemberEpoch, func(q *HeartbeatRequest) { q.Epoch++ }},
 		{FencedMemberEpoch, func(q *HeartbeatRequest) { q.Epoch-- }},
 	} {
 		q := pattern.request()
 		c.change(q)
 		if a := b.c.HeartbeatConsumer(b.now, q); a.Code != c.want || a.Assigned != nil {
-			t.Errorf("%+v, want %d", a, c.want)
+			t.Errorf("heartbeat %+v: %+v, want code %d", q, a, c.want)
 		}
 	}
 	if got := calm(t, b, pattern, other); !slices.Equal(got, []int{3, 3}) {
-		t.Errorf("after the faults they have %v partitions", got)
+		t.Errorf("readers own %v partitions after refused requests, want 3 and 3", got)
 	}
 }
 
@@ -174,8 +176,9 @@ type story struct {
 	commits map[uint64]partitions
 }
 
-// TestRandomConsumers: whatever readers do, no partition is used by two, no partition changes hands with an earlier commit of
-// its last reader in flight, and in the end all is shared out evenly.
+// TestRandomConsumers checks that two readers never own the same partition, that no partition
+// passes on while an earlier commit of its last reader is in flight, and that the final assignment
+// is even.
 func TestRandomConsumers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		topics := world{}
@@ -188,7 +191,7 @@ func TestRandomConsumers(t *testing.T) {
 			for _, r := range y.all {
 				for _, p := range r.owned {
 					if used[p] != nil {
-						rt.Fatalf("%v is used by %s and %s", p, r.id, used[p].id)
+						rt.Fatalf("partition %v is owned by %s and %s", p, r.id, used[p].id)
 					}
 					used[p] = r
 				}
@@ -197,11 +200,11 @@ func TestRandomConsumers(t *testing.T) {
 		for _, n := range slices.Sorted(maps.Keys(y.commits)) {
 			b.c.End(b.now, "g", n, &b.out)
 		}
-		b.now += quiet // whom nobody speaks for any more is out
+		b.now += quiet // expires crashed members
 		b.c.Tick(b.now, &b.out)
 		counts := calm(t, b, y.all...)
 		if slices.Max(counts)-slices.Min(counts) > 1 {
-			rt.Fatalf("%v", counts)
+			rt.Fatalf("readers own %v partitions, want an even assignment", counts)
 		}
 		for _, r := range y.all {
 			r.leave()
@@ -212,22 +215,23 @@ func TestRandomConsumers(t *testing.T) {
 	})
 }
 
-// step has a reader, the log or time do something.
+// step performs a step of a reader, the log or time.
 func (y *story) step(r *reader) {
 	steps := map[string]func(r *reader){
 		"beat": y.beat, "beat again": y.beat, "commit": y.commit, "commit more": y.commit, "end": y.settle, "end more": y.settle, "time": y.pass,
-		"lose": func(r *reader) { // the answer, so it says all again
+		"lose": func(r *reader) { // the answer is lost, so the next heartbeat repeats everything
 			y.c.HeartbeatConsumer(y.now, r.request())
 			r.dirty = r.epoch != JoinEpoch
 		},
-		"slow": func(r *reader) { // it takes the answer, and goes on with what it has for now
+		"slow": func(r *reader) { // it receives its assignment, but does not follow it yet
 			a, keep := y.c.HeartbeatConsumer(y.now, r.request()), r.owned
 			r.hear(&a)
 			if a.Code == OK && r.owned != nil {
 				r.owned = keep
 			}
 		},
-		"crash": func(r *reader) { *r = reader{b: y.bench, names: r.names} }, // what it has sent may still arrive
+		// A request from before the crash may still arrive.
+		"crash": func(r *reader) { *r = reader{b: y.bench, names: r.names} },
 		"leave": func(r *reader) {
 			if r.epoch > 0 {
 				q := r.request()
@@ -248,8 +252,8 @@ func (y *story) beat(r *reader) {
 	was := r.owned
 	r.beat()
 	for n, had := range y.commits {
-		if got := r.owned.without(was).both(had); len(got) > 0 {
-			y.rt.Fatalf("%v is given with commit %d in flight", got, n)
+		if got := r.owned.without(was).intersect(had); len(got) > 0 {
+			y.rt.Fatalf("partitions %v are assigned while commit %d is in flight", got, n)
 		}
 	}
 }
@@ -274,7 +278,7 @@ func (y *story) settle(*reader) {
 	}
 }
 
-// pass lets time go by. Those whose session is over stop by themselves.
+// pass advances time. Readers whose session is over stop.
 func (y *story) pass(*reader) {
 	y.now += quiet / 2
 	y.c.Tick(y.now, &y.out)

@@ -7,26 +7,27 @@ import (
 	"slices"
 )
 
-// Config are a Core's numbers. Times are in nanoseconds.
+// Config holds a Core's settings. Times are in nanoseconds.
 type Config struct {
-	// Epoch is that in which the coordinator leads, and Began the time since when it does.
+	// Epoch is the coordinator's epoch, and Began the time at which it started to lead.
 	Epoch uint32
 	Began int64
-	// InitialDelay is how long an empty group waits for more members after each that joins.
+	// InitialDelay is the time that an empty group waits for more members after each join.
 	InitialDelay int64
-	// SessionMin and SessionMax bound what members may ask for.
+	// SessionMin and SessionMax bound the session timeout that members may request.
 	SessionMin, SessionMax int64
-	// MembersMax bounds a group's members, ids that were given out and not used yet included.
+	// MembersMax bounds the members of a group, including member IDs that are not used yet.
 	MembersMax int
-	// Session is how long a member of the consumer protocol may be silent.
+	// Session is the session timeout of the consumer protocol.
 	Session int64
-	// Topics is what there is to share out between such members.
+	// Topics is the source of topics for the consumer protocol.
 	Topics Topics
-	// BytesMax bounds what all groups hold, MemberBytesMax what one member tells about itself.
+	// BytesMax bounds the memory of all groups, MemberBytesMax the data that one member sends about
+	// itself.
 	BytesMax, MemberBytesMax int64
 }
 
-// What things take beside their bytes, roughly and rather too much.
+// Memory estimates in addition to the bytes of strings, rounded up.
 const (
 	groupCost   = 1 << 10
 	memberCost  = 1 << 10
@@ -36,23 +37,24 @@ const (
 )
 
 const (
-	// freshWait bounds how long a new member waits to be let in: its client may be gone, and nobody would notice.
+	// freshWait bounds how long a new member waits to join, because a client that is gone does not
+	// show.
 	freshWait = 300e9
-	// generationBits are the low bits of a generation: rebalances in an epoch.
+	// generationBits are the low bits of a generation; they count the rebalances in an epoch.
 	generationBits = 14
 	never          = math.MaxInt64
 )
 
-// Core is the membership of all groups of one coordinator. It is not for concurrent use.
+// Core is the membership of all groups of one coordinator. It is not safe for concurrent use.
 type Core struct {
 	cfg    Config
 	groups map[string]*group
-	queue  queue // groups by when they want a tick
+	queue  queue // by time of their next tick
 	bytes  int64
-	ids    uint64 // member ids given out
-	floor  int32  // no forgotten group was in a later generation
+	ids    uint64 // member IDs issued
+	floor  int32  // the highest generation of a removed group
 
-	begun map[uint64]bool // hashes of groups that take no ids of earlier leaderships any more
+	begun map[uint64]bool // hashes of groups that accept no IDs of earlier leaderships
 }
 
 // New returns a core without groups.
@@ -63,15 +65,16 @@ func New(cfg Config) *Core {
 	}
 }
 
-// firstGeneration is below all generations of the epoch.
+// firstGeneration is lower than all generations of the epoch.
 func (cfg *Config) firstGeneration() int32 {
 	return int32(cfg.Epoch << generationBits & math.MaxInt32)
 }
 
-// Bytes is what all groups hold, by the core's own count.
+// Bytes is the estimated memory of all groups.
 func (c *Core) Bytes() int64 { return c.bytes }
 
-// Next is when Tick is wanted; math.MaxInt64 is never. Any other call may change it.
+// Next is the time at which Tick must be called; math.MaxInt64 means never. Any other call may
+// change it.
 func (c *Core) Next() int64 {
 	if len(c.queue) == 0 {
 		return never
@@ -79,7 +82,7 @@ func (c *Core) Next() int64 {
 	return c.queue[0].next
 }
 
-// Tick lets time have its effects: members expire, rebalances end.
+// Tick applies deadlines: members expire and rebalances end.
 func (c *Core) Tick(now int64, out *Answers) {
 	for len(c.queue) > 0 && c.queue[0].next <= now {
 		g := c.queue[0]
@@ -88,7 +91,8 @@ func (c *Core) Tick(now int64, out *Answers) {
 	}
 }
 
-// take counts n more bytes (fewer if negative) for a group, or says that there is no room.
+// take adds n bytes to a group, or removes them if n is negative. It returns false if the limit is
+// reached.
 func (c *Core) take(g *group, n int64) bool {
 	if n > 0 && n > c.cfg.BytesMax-c.bytes {
 		return false
@@ -98,7 +102,7 @@ func (c *Core) take(g *group, n int64) bool {
 	return true
 }
 
-// ensure finds a group or makes it; nil if there is no room.
+// ensure finds or creates a group; nil if there is no memory for it.
 func (c *Core) ensure(name string) *group {
 	if g := c.groups[name]; g != nil {
 		return g
@@ -112,7 +116,8 @@ func (c *Core) ensure(name string) *group {
 	return g
 }
 
-// settle ends what a call did to a group: one that nothing holds is forgotten, else its next tick is set.
+// settle ends a call on a group. It removes a group that is no longer in use, and schedules the
+// next tick of others.
 func (c *Core) settle(g *group, now int64) {
 	if len(g.order) == 0 && len(g.pending) == 0 && len(g.open) == 0 && !g.hasConsumers() {
 		c.floor = max(c.floor, g.generation)
@@ -125,13 +130,14 @@ func (c *Core) settle(g *group, now int64) {
 	heap.Fix(&c.queue, g.index)
 }
 
-// newID makes a member id that nobody ever had.
+// newID returns a new member ID. IDs are never reused.
 func (c *Core) newID(base string) string {
 	c.ids++
-	return memberNumber{c.cfg.Epoch, c.ids}.id(base)
+	return memberSerial{c.cfg.Epoch, c.ids}.id(base)
 }
 
-// Describe says how a group is; ok is false, and the state Dead, if the core has nothing of it.
+// Describe returns the state of a group. If the core does not know the group, ok is false and the
+// state Dead.
 func (c *Core) Describe(name string) (v View, ok bool) {
 	g := c.groups[name]
 	if g == nil {
@@ -173,21 +179,21 @@ func (g *group) view() View {
 	return v
 }
 
-// queue is a heap of groups by next.
+// queue is a heap of groups, ordered by next.
 type queue []*group
 
 func (q queue) Len() int           { return len(q) }
 func (q queue) Less(i, j int) bool { return q[i].next < q[j].next }
 func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i]; q[i].index, q[j].index = i, j }
 
-// Push is container/heap's.
+// Push implements heap.Interface.
 func (q *queue) Push(x any) {
 	g := x.(*group)
 	g.index = len(*q)
 	*q = append(*q, g)
 }
 
-// Pop is container/heap's.
+// Pop implements heap.Interface.
 func (q *queue) Pop() any {
 	last := len(*q) - 1
 	g := (*q)[last]

@@ -1,38 +1,52 @@
-// Package kafka decides who is in a consumer group, in which generation, and with which part of the work: the membership
-// of Kafka's classic group protocol (KIP-134, 229, 345, 394, 429, 559, 814) and of its consumer protocol (KIP-848, 1251; files
-// heartbeat.go, consumers.go, assign.go) as a state machine. It has no I/O, clock,
-// chance, goroutine or lock: time comes in as a number, and what goes out are answers and the moment of the next tick.
-// Package coordinator runs it for the front ends.
+// Package group is the membership of consumer groups: the members, the generation and each member's
+// assignment. It implements Kafka's classic group protocol (KIP-134, 229, 345, 394, 429, 559, 814)
+// and its consumer protocol (KIP-848, 1251; files heartbeat.go, consumers.go, assign.go) as a state
+// machine. It has no I/O, clock, randomness, goroutine or lock: time is a parameter, and the
+// results are answers and the time of the next tick. Package coordinator runs it for the front
+// ends.
 //
-// A classic group is Empty, PreparingRebalance (members are asked to join), CompletingRebalance (the leader makes the assignment) or
-// Stable. JoinGroup and SyncGroup are parked until the group gets there; each is answered exactly once, by success,
-// refusal or a deadline.
+// A classic group has these states:
 //
-// # What outlives a broker
+//	         join               all joined, or timeout            leader's SyncGroup
+//	Empty ───────────► Preparing ──────────────────► Completing ────────────────────► Stable
+//	  ▲                 │  ▲  ▲                           │                              │
+//	  └─── all left ────┘  │  └ a member joins or leaves ─┘                              │
+//	                       └──── a member joins or leaves ───────────────────────────────┘
 //
-// Committed offsets are records of the log: they outlive restarts and takeovers. Membership is in memory and ends with the
-// coordinator: after a restart every member joins again. That no committed offset is lost or rewound by this rests on four
-// facts, for each of which there is a test:
+// JoinGroup and SyncGroup are parked until the group reaches the next state. Each gets exactly one
+// answer: success, refusal, or an error at its deadline.
 //
-//   - A member id of the classic protocol is never given twice. It ends in the epoch in which its coordinator leads, and a number
-//     that this coordinator gives once. An epoch is led by one broker in one run (rules R1 and R5 of the log). A dynamic member may
-//     keep its id over a restart if it joins the first generation of its group (file returning.go): no other member has got its
-//     partitions before. A generation carries the epoch too, so it is not one of before. So a commit from before the restart is
-//     refused with ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID: it cannot rewind what the group has committed since.
-//   - A commit that a deposed coordinator still admits is fenced by the log: its object meets the successor's seal, so it is
-//     never committed, and its sender hears that it is not known (rule R6). A successor leads only once the seal is
-//     durable, and everything before the seal is in its state: the offsets it hands out hold every commit acknowledged before.
-//   - Within a coordinator a generation ends only when the commits that it admitted are settled (Begin, End): the answers
-//     that begin the next generation wait for them. So whoever is assigned a partition reads an offset that no commit of an
-//     earlier generation changes any more, and no such commit lands behind one of a later generation. A static member's next
-//     run within a generation is let in at once: the log has what it commits behind all that its last run has sent.
-//   - Generations, and the epochs of groups of the consumer protocol, carry the log's epoch in their high bits, and a group that is
-//     forgotten and comes again goes on above every forgotten one: they grow (up to 131,072 epochs). After 16,383 rebalances in an
-//     epoch a classic group begins at the epoch's first generation again. In the consumer protocol, where clients make their ids, it is the group's epoch
-//     in a commit that tells who has joined anew. There a partition is given on only once the commits that were admitted before
-//     it was let go of are settled; nobody waits for later ones.
+// # Restarts
 //
-// What a restart costs is what Kafka promises: records read after the last commit are read again. What membership can not
-// give is that a member stops: one that is slow, or talks to a deposed coordinator, goes on with what it was assigned
-// until it asks. Its commits are refused.
+// Committed offsets are records of the log and survive restarts and takeovers. Membership is in
+// memory and ends with the coordinator: after a restart every member joins again. Four facts ensure
+// that this neither loses nor rewinds a committed offset. Each of them has a test.
+//
+//   - A member ID of the classic protocol is never issued twice. It ends in the coordinator's epoch
+//     and a number that this coordinator issues once. One broker in one run leads an epoch (rules
+//     R1 and R5 of the log). A dynamic member may keep its ID over a restart if it joins the first
+//     generation of its group (file returning.go), because no other member had its partitions
+//     before. A generation carries the epoch too, so it differs from earlier ones. A commit from
+//     before the restart therefore gets ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID, and cannot rewind
+//     a newer commit.
+//   - A commit that a deposed coordinator still admits is fenced by the log: its slot holds the
+//     successor's seal, so it is never committed, and its client learns that the outcome is unknown
+//     (rule R6). A successor leads only once the seal is durable and its state holds everything
+//     before the seal: the offsets that it returns include every acknowledged commit.
+//   - Within a coordinator a generation ends only when the commits that it admitted are settled
+//     (Begin, End): the answers that start the next generation wait for them. So no commit of an
+//     earlier generation can change an offset after a member has read it, and none is stored after
+//     a commit of a later generation. The next run of a static member joins within a generation at
+//     once, because the log orders its commits after those of its last run.
+//   - Generations, and the epochs of groups of the consumer protocol, carry the log's epoch in
+//     their high bits. A group that is removed and created again continues above every removed one,
+//     so they grow (up to 131,072 epochs). After 16,383 rebalances in an epoch a classic group
+//     starts at the epoch's first generation again. In the consumer protocol clients choose their
+//     IDs, so the group's epoch in a commit identifies a member that joined again. There a
+//     partition passes on once the commits admitted before its revocation are settled; later ones
+//     are not waited for.
+//
+// The cost of a restart is the same as with Kafka: records read after the last commit are read
+// again. Membership cannot make a member stop: one that is slow, or talks to a deposed coordinator,
+// continues with its assignment until its next request. Its commits are refused.
 package group

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// group is one group. It is forgotten when it has no member, no id given out and no commit in flight.
+// group is one group. It is removed when it has no member, no unused member ID and no commit in
+// flight.
 type group struct {
 	name         string
 	state        State
@@ -15,20 +16,20 @@ type group struct {
 	leader       string // member id
 	members      map[string]*member
 	instances    map[string]*member // static members
-	order        []*member          // all, by when they came
-	pending      []pendingID        // ids given out, their owners not here yet
-	admitted     uint64             // commits, so far
-	open         []uint64           // of these, what is not settled, ascending
-	consumers    *consumers         // members of the consumer protocol; nil: there were none
+	order        []*member          // all members, by time of joining
+	pending      []pendingID        // member IDs issued and not used yet
+	admitted     uint64             // commits admitted, in total
+	open         []uint64           // commits in flight, ascending
+	consumers    *consumers         // members of the consumer protocol; nil: never had any
 
-	notBefore int64 // Preparing: the rebalance does not end before, in case more members come
-	deadline  int64 // Preparing: who has not joined by then is out
-	first     bool  // Preparing: the group was empty before, so ids that were given out are not waited for
+	notBefore int64 // Preparing: earliest end of the rebalance, so that more members can join
+	deadline  int64 // Preparing: members must join by then
+	first     bool  // Preparing: the group was empty before, so pending IDs are not waited for
 	closing   bool  // Preparing: only commits in flight are waited for
-	syncBy    int64 // Completing: who has not synced by then is out
+	syncBy    int64 // Completing: members must sync by then
 
 	bytes int64
-	next  int64 // when it wants a tick, or earlier
+	next  int64 // time of the next tick, or earlier
 	index int   // in Core.queue
 }
 
@@ -42,10 +43,10 @@ type member struct {
 	protocols                  []Protocol
 	session, rebalance         int64
 	assignment                 []byte
-	deadline                   int64  // of the session; while it waits to join, of waiting
+	deadline                   int64  // end of the session; of the wait while it waits to join
 	join, sync                 Ticket // parked requests, 0 if none
-	fresh                      bool   // it was in no generation yet
-	owesSync                   bool   // Completing: it was told to sync, and has not
+	fresh                      bool   // was in no generation yet
+	owesSync                   bool   // Completing: must sync and has not
 }
 
 func (m *member) bytes() int64 {
@@ -68,7 +69,7 @@ func cloneProtocols(ps []Protocol) []Protocol {
 	return own
 }
 
-// metadata is what a member tells about itself for a protocol.
+// metadata returns the member's metadata for a protocol.
 func (m *member) metadata(protocol string) []byte {
 	for i := range m.protocols {
 		if m.protocols[i].Name == protocol {
@@ -82,12 +83,12 @@ func (m *member) knows(protocol string) bool {
 	return slices.ContainsFunc(m.protocols, func(p Protocol) bool { return p.Name == protocol })
 }
 
-// tells says whether a request tells the same as the member's last one.
-func (m *member) tells(ps []Protocol) bool {
+// sameProtocols reports whether a request has the same protocols as the member's last one.
+func (m *member) sameProtocols(ps []Protocol) bool {
 	return slices.EqualFunc(m.protocols, ps, func(a, b Protocol) bool { return a.Name == b.Name && bytes.Equal(a.Metadata, b.Metadata) })
 }
 
-// rebalanceTimeout is that of the member with the longest.
+// rebalanceTimeout is the longest rebalance timeout of the members.
 func (g *group) rebalanceTimeout() int64 {
 	most := int64(0)
 	for _, m := range g.order {
@@ -96,7 +97,7 @@ func (g *group) rebalanceTimeout() int64 {
 	return most
 }
 
-// supports says whether a member with these protocols can be in the group, beside all members but one.
+// supports reports whether a member with these protocols is compatible with all members except but.
 func (g *group) supports(r *JoinRequest, but *member) bool {
 	if r.ProtocolType == "" || len(r.Protocols) == 0 {
 		return false
@@ -115,8 +116,8 @@ func (g *group) supports(r *JoinRequest, but *member) bool {
 	})
 }
 
-// vote chooses the protocol: of those that all know, the one that most like best; of equals the one that the oldest
-// member likes best.
+// vote chooses the protocol among those that all members support. Each member votes for its first
+// choice; in a tie the oldest member decides.
 func (g *group) vote() string {
 	var common []string
 	for _, p := range g.order[0].protocols {
@@ -142,12 +143,12 @@ func (g *group) vote() string {
 	return common[best]
 }
 
-// allJoined says whether nobody is waited for any more.
+// allJoined reports whether all members that the rebalance waits for have joined.
 func (g *group) allJoined() bool {
 	return (g.first || len(g.pending) == 0) && !slices.ContainsFunc(g.order, func(m *member) bool { return m.join == 0 })
 }
 
-// deadlineAfter is when the group wants a tick.
+// deadlineAfter is the time of the group's next tick.
 func (g *group) deadlineAfter(now int64) int64 {
 	next := int64(never)
 	if g.consumers != nil {
@@ -173,8 +174,8 @@ func (g *group) deadlineAfter(now int64) int64 {
 	return next
 }
 
-// canExpire says whether the member's deadline counts: who is parked is here as far as anybody knows. How long a new one
-// may wait is bounded all the same.
+// canExpire reports whether the member's deadline applies. A member with a parked JoinGroup or
+// SyncGroup counts as alive. A new member has a deadline even then.
 func (m *member) canExpire() bool {
 	return m.sync == 0 && (m.join == 0 || m.fresh)
 }

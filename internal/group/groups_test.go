@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestNothingIsUsedTwice: not by one coordinator, and not by another one.
+// TestNothingIsUsedTwice: member IDs and generations are unique, in a coordinator and across
+// coordinators.
 func TestNothingIsUsedTwice(t *testing.T) {
 	seen, last := map[string]bool{}, int32(0)
 	for _, epoch := range []uint32{0, 1, 2, 17, 100_000} {
@@ -18,7 +19,7 @@ func TestNothingIsUsedTwice(t *testing.T) {
 			all := b.stable(request("", ""), request("", "i"))
 			for _, a := range all {
 				if seen[a.Member] || a.Generation <= last {
-					t.Fatalf("epoch %d:%s after generation %d", epoch, ids(all), last)
+					t.Fatalf("epoch %d: members%s after generation %d", epoch, ids(all), last)
 				}
 				seen[a.Member] = true
 			}
@@ -43,11 +44,11 @@ func TestMemoryOfGroupsIsBounded(t *testing.T) {
 		r.Group, r.TwoSteps = fmt.Sprint("g", i), i%2 == 0
 		b.join(r)
 		if b.c.Bytes() > cfg.BytesMax {
-			t.Fatal(b.c.Bytes())
+			t.Fatalf("groups take %d bytes, limit %d", b.c.Bytes(), cfg.BytesMax)
 		}
 	}
 	if n := len(b.c.groups); n < 8 || n > 20 {
-		t.Fatal(n, "groups")
+		t.Fatalf("%d groups fit, want 8 to 20", n)
 	}
 	b.pass(1000 * second)
 	b.gone()

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// TopicInfo is what the coordinator must know of a topic to share it out.
+// TopicInfo is a topic as the assignors see it.
 type TopicInfo struct {
 	ID         [16]byte
 	Partitions int32
 }
 
-// Topics tells what topics there are. What it says must not change within a call.
+// Topics is the source of existing topics. Its answers must not change within a call.
 type Topics interface {
 	// Topic finds a topic by its name.
 	Topic(name string) (TopicInfo, bool)
@@ -19,24 +19,25 @@ type Topics interface {
 	Names() []string
 }
 
-// The epochs that ask for something.
+// Special epochs of a heartbeat.
 const (
-	JoinEpoch        = 0  // to become a member
-	LeaveEpoch       = -1 // to leave
+	JoinEpoch        = 0  // become a member
+	LeaveEpoch       = -1 // leave
 	LeaveStaticEpoch = away
 )
 
-// HeartbeatRequest is a heartbeat of the consumer protocol (KIP-848): it makes members, tells of them what has changed, and
-// fetches what they are to work on. Times are in nanoseconds. The core copies what it keeps.
+// HeartbeatRequest is a heartbeat of the consumer protocol (KIP-848). It creates members, updates
+// their subscriptions and fetches their assignments. Times are in nanoseconds. The core copies all
+// data that it keeps.
 type HeartbeatRequest struct {
 	Group, Member, Instance, Rack string
-	Client, Host                  string // what the client calls itself, and where it connects from
+	Client, Host                  string // client ID and remote host
 	Epoch                         int32
-	RebalanceTimeout              int64        // 0: as before
-	Names                         []string     // of topics; nil: as before
-	Pattern                       *string      // of topics besides, in the syntax of RE2; nil: as before, "": none
-	Assignor                      string       // "": as before
-	Owned                         *[]Partition // what the member has; nil: as before
+	RebalanceTimeout              int64        // 0: unchanged
+	Names                         []string     // subscribed topics; nil: unchanged
+	Pattern                       *string      // more topics, RE2 syntax; nil: unchanged, "": none
+	Assignor                      string       // "": unchanged
+	Owned                         *[]Partition // the member's partitions; nil: unchanged
 }
 
 // HeartbeatAnswer answers a HeartbeatRequest. Its slices are read-only.
@@ -44,7 +45,7 @@ type HeartbeatAnswer struct {
 	Code     Code
 	Member   string
 	Epoch    int32
-	Assigned *[]Partition // what the member is to have, and no more; nil: as before
+	Assigned *[]Partition // all partitions of the member; nil: unchanged
 }
 
 // HeartbeatConsumer handles a heartbeat of the consumer protocol.
@@ -56,15 +57,15 @@ func (c *Core) HeartbeatConsumer(now int64, r *HeartbeatRequest) HeartbeatAnswer
 	g := c.groups[r.Group]
 	switch {
 	case g != nil && (len(g.order) > 0 || len(g.pending) > 0):
-		a.Code = GroupIDNotFound // it is one of the classic protocol
+		a.Code = GroupIDNotFound // a group of the classic protocol
 	case r.Epoch == JoinEpoch:
 		c.joinConsumer(now, r, &a)
-	case g == nil || g.consumers == nil: // it is not known since this coordinator began; members come back to that
+	case g == nil || g.consumers == nil: // not known to this coordinator: members then join again
 		a.Code = UnknownMemberID
 	case r.Epoch < 0:
 		a.Code = c.leaveConsumer(now, g, r)
 	default:
-		c.beatConsumer(now, g, r, &a)
+		c.heartbeatMember(now, g, r, &a)
 	}
 	if g := c.groups[r.Group]; g != nil {
 		c.settle(g, now)
@@ -72,7 +73,7 @@ func (c *Core) HeartbeatConsumer(now int64, r *HeartbeatRequest) HeartbeatAnswer
 	return a
 }
 
-// check is for what can be told without looking at the group.
+// check validates a request without its group.
 func (r *HeartbeatRequest) check() Code {
 	joins := r.Epoch == JoinEpoch
 	switch {
@@ -88,7 +89,7 @@ func (r *HeartbeatRequest) check() Code {
 	return OK
 }
 
-// joinConsumer makes a member, in the place of one that it was before.
+// joinConsumer creates a member, or replaces the one with the same ID or instance.
 func (c *Core) joinConsumer(now int64, r *HeartbeatRequest, a *HeartbeatAnswer) {
 	g := c.ensure(r.Group)
 	if g == nil {
@@ -111,7 +112,7 @@ func (c *Core) joinConsumer(now int64, r *HeartbeatRequest, a *HeartbeatAnswer) 
 			return
 		}
 		if static != nil {
-			if old != nil && old != static { // it was another one until now
+			if old != nil && old != static { // the ID had another instance until now
 				c.dropConsumer(g, old)
 			}
 			old = static
@@ -125,7 +126,7 @@ func (c *Core) joinConsumer(now int64, r *HeartbeatRequest, a *HeartbeatAnswer) 
 		id: r.Member, instance: r.Instance, rack: r.Rack, client: r.Client, host: r.Host,
 		rebalance: r.RebalanceTimeout, since: map[Partition]int32{},
 	}
-	if m.wishes, a.Code = m.wishes.told(r, c.cfg.MemberBytesMax); a.Code != OK {
+	if m.subscription, a.Code = m.subscription.updated(r, c.cfg.MemberBytesMax); a.Code != OK {
 		return
 	}
 	if m.id == "" {
@@ -148,7 +149,7 @@ func (c *Core) joinConsumer(now int64, r *HeartbeatRequest, a *HeartbeatAnswer) 
 		return
 	}
 	if old != nil {
-		m.target = old.target // it gets what it had, if that is still its own to have
+		m.target = old.target // keeps its old partitions as far as possible
 		cs.remove(old, g.admitted)
 	}
 	cs.add(m)
@@ -160,7 +161,8 @@ func (c *Core) joinConsumer(now int64, r *HeartbeatRequest, a *HeartbeatAnswer) 
 	a.Member, a.Epoch, a.Assigned = m.id, m.epoch, &assigned
 }
 
-// leaveConsumer removes a member, or keeps the place of a static one until its session is over.
+// leaveConsumer removes a member. A static member that leaves temporarily keeps its membership
+// until its session ends.
 func (c *Core) leaveConsumer(now int64, g *group, r *HeartbeatRequest) Code {
 	m, code := g.consumers.find(r)
 	switch {
@@ -175,7 +177,7 @@ func (c *Core) leaveConsumer(now int64, g *group, r *HeartbeatRequest) Code {
 	return OK
 }
 
-// find finds the member that a request is from.
+// find finds the member that sent a request.
 func (cs *consumers) find(r *HeartbeatRequest) (*consumer, Code) {
 	if r.Instance != "" {
 		s := cs.instances[r.Instance]
@@ -193,8 +195,8 @@ func (cs *consumers) find(r *HeartbeatRequest) (*consumer, Code) {
 	return nil, UnknownMemberID
 }
 
-// beatConsumer is for who is a member.
-func (c *Core) beatConsumer(now int64, g *group, r *HeartbeatRequest, a *HeartbeatAnswer) {
+// heartbeatMember handles the heartbeat of a member.
+func (c *Core) heartbeatMember(now int64, g *group, r *HeartbeatRequest, a *HeartbeatAnswer) {
 	m, code := g.consumers.find(r)
 	var owned *partitions
 	if r.Owned != nil {
@@ -202,10 +204,10 @@ func (c *Core) beatConsumer(now int64, g *group, r *HeartbeatRequest, a *Heartbe
 		owned = &set
 	}
 	if code == OK && r.Epoch != m.epoch && !(r.Epoch == m.previous && owned != nil && len(owned.without(m.assigned)) == 0) {
-		code = FencedMemberEpoch // but for one whose last answer was lost
+		code = FencedMemberEpoch // except a repeat whose last answer was lost
 	}
 	if code == OK {
-		code = c.tell(g, m, r)
+		code = c.updateConsumer(g, m, r)
 	}
 	if a.Code = code; code != OK {
 		return
@@ -220,33 +222,34 @@ func (c *Core) beatConsumer(now int64, g *group, r *HeartbeatRequest, a *Heartbe
 	}
 }
 
-// tell notes what a member says anew about itself, and sees whether the topics have changed.
-func (c *Core) tell(g *group, m *consumer, r *HeartbeatRequest) Code {
-	w, code := m.wishes.told(r, c.cfg.MemberBytesMax)
+// updateConsumer stores the changes of a member's subscription, and recomputes the targets if
+// necessary.
+func (c *Core) updateConsumer(g *group, m *consumer, r *HeartbeatRequest) Code {
+	w, code := m.subscription.updated(r, c.cfg.MemberBytesMax)
 	if code != OK {
 		return code
 	}
-	grows := w.bytes() - m.wishes.bytes()
+	grows := w.bytes() - m.subscription.bytes()
 	if m.bytes()+grows > c.cfg.MemberBytesMax || !c.take(g, grows) {
 		return GroupMaxSizeReached
 	}
 	if r.RebalanceTimeout > 0 {
 		m.rebalance = r.RebalanceTimeout
 	}
-	changed := w.assignor != m.wishes.assignor || w.pattern != m.wishes.pattern || !slices.Equal(w.names, m.wishes.names)
-	m.wishes = w
+	changed := w.assignor != m.subscription.assignor || w.pattern != m.subscription.pattern || !slices.Equal(w.names, m.subscription.names)
+	m.subscription = w
 	c.retarget(g, changed)
 	return OK
 }
 
-// retarget makes new targets in a new epoch, if something has changed for sure, or with the topics. Where there is no memory for
-// more of these they stay as they were known.
+// retarget computes new targets in a new epoch if changed is set or the topics have changed. If
+// there is no memory for more topics, the known ones stay.
 func (c *Core) retarget(g *group, changed bool) {
 	cs := g.consumers
-	if !changed && cs.known.holds(c.cfg.Topics) {
+	if !changed && cs.known.unchanged(c.cfg.Topics) {
 		return
 	}
-	now := look(cs.order, c.cfg.Topics)
+	now := resolveTopics(cs.order, c.cfg.Topics)
 	if c.take(g, now.bytes-cs.known.bytes) {
 		cs.known = now
 		for i, m := range cs.order {
@@ -256,19 +259,19 @@ func (c *Core) retarget(g *group, changed bool) {
 		return
 	}
 	g.generation = nextGeneration(g.generation)
-	cs.assignor = cs.wished()
+	cs.assignor = cs.preferredAssignor()
 	cs.assign(cs.assignor)
-	// What nobody is subscribed to any more is not given to anybody.
+	// Partitions without a subscriber are not assigned again.
 	maps.DeleteFunc(cs.freed, func(_ Partition, last uint64) bool { return g.settled(last) })
 }
 
-// dropConsumer removes a member, whose partitions are free then.
+// dropConsumer removes a member and frees its partitions.
 func (c *Core) dropConsumer(g *group, m *consumer) {
 	g.consumers.remove(m, g.admitted)
 	c.take(g, -m.bytes())
 }
 
-// removeConsumers removes members by their ids or instances, as an administrator asks.
+// removeConsumers removes members by ID or instance, for an administrator.
 func (c *Core) removeConsumers(now int64, g *group, leaving []Leaving, codes []Code) {
 	cs, removed := g.consumers, false
 	for i, l := range leaving {
@@ -287,8 +290,8 @@ func (c *Core) removeConsumers(now int64, g *group, leaving []Leaving, codes []C
 	}
 }
 
-// CheckReader says whether who asks for offsets is who it says: a member of the consumer protocol names its epoch. Clients of the
-// classic protocol may name a generation, and of them nothing is asked.
+// CheckReader checks the member epoch of a request for offsets. Clients of the classic protocol may
+// send a generation, which is not checked.
 func (c *Core) CheckReader(r *Caller) Code {
 	g := c.groups[r.Group]
 	if r.Member == "" || r.Generation < 0 || g == nil || !g.hasConsumers() {
@@ -297,7 +300,7 @@ func (c *Core) CheckReader(r *Caller) Code {
 	return g.consumers.validate(r)
 }
 
-// expireConsumers removes who was silent for too long, or has not let go of what it was told to.
+// expireConsumers removes members whose session is over or that did not revoke partitions in time.
 func (c *Core) expireConsumers(g *group, now int64) {
 	dropped := false
 	for _, m := range slices.Clone(g.consumers.order) {
@@ -311,7 +314,7 @@ func (c *Core) expireConsumers(g *group, now int64) {
 	}
 }
 
-// deadline is when the first of them expires.
+// deadline is the earliest deadline of all members.
 func (cs *consumers) deadline() int64 {
 	first := int64(never)
 	for _, m := range cs.order {

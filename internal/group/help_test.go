@@ -19,7 +19,7 @@ func config() Config {
 	}
 }
 
-// bench drives a core, and keeps who was answered what.
+// bench drives a core and records its answers.
 type bench struct {
 	t       *testing.T
 	c       *Core
@@ -43,12 +43,12 @@ func (b *bench) ticket() Ticket {
 	return b.tickets
 }
 
-// collect takes answers in; each ticket is answered once.
+// collect records new answers. Each ticket is answered once.
 func (b *bench) collect() {
 	b.t.Helper()
 	settle := func(t Ticket) {
 		if !b.parked[t] {
-			b.t.Fatalf("ticket %d is answered twice, or was never given", t)
+			b.t.Fatalf("ticket %d is answered twice or unknown", t)
 		}
 		delete(b.parked, t)
 	}
@@ -102,7 +102,7 @@ func (b *bench) beat(a JoinAnswer) Code {
 	return b.c.Heartbeat(b.now, &c)
 }
 
-// pass lets time pass, with every tick on the way.
+// pass advances time, with all ticks until then.
 func (b *bench) pass(d int64) {
 	b.t.Helper()
 	end := b.now + d
@@ -114,7 +114,7 @@ func (b *bench) pass(d int64) {
 	b.now = end
 }
 
-// joined is what a ticket was answered, which it must have been, with a code.
+// joined returns the answer of a join, which must have the given code.
 func (b *bench) joined(t Ticket, code Code) JoinAnswer {
 	b.t.Helper()
 	a, ok := b.joins[t]
@@ -133,7 +133,7 @@ func (b *bench) synced(t Ticket, code Code) string {
 	return string(a.Assignment)
 }
 
-// stable makes a group of new members, the first of which leads.
+// stable creates a group of new members, led by the first.
 func (b *bench) stable(rs ...*JoinRequest) []JoinAnswer {
 	b.t.Helper()
 	var ts []Ticket
@@ -149,7 +149,7 @@ func (b *bench) stable(rs ...*JoinRequest) []JoinAnswer {
 	return all
 }
 
-// syncAll has all sync, the leader last, and be assigned their own ids.
+// syncAll lets all members sync, the leader last. Each is assigned its own ID.
 func (b *bench) syncAll(all []JoinAnswer) {
 	b.t.Helper()
 	var assign []Assignment
@@ -168,18 +168,18 @@ func (b *bench) syncAll(all []JoinAnswer) {
 	for _, a := range all {
 		if a.Member != a.Leader {
 			if got := b.synced(ts[i], OK); got != "for "+a.Member {
-				b.t.Fatalf("%s got %q", a.Member, got)
+				b.t.Fatalf("member %s is assigned %q", a.Member, got)
 			}
 			i++
 		}
 	}
 }
 
-// gone wants nothing to be left.
+// gone checks that nothing is left.
 func (b *bench) gone() {
 	b.t.Helper()
 	if len(b.c.groups) != 0 || len(b.c.queue) != 0 || b.c.Bytes() != 0 || b.c.Next() != never || len(b.parked) != 0 {
-		b.t.Fatalf("%d groups, %d in the queue, %d bytes, next %d, parked %v", len(b.c.groups), len(b.c.queue), b.c.Bytes(), b.c.Next(), b.parked)
+		b.t.Fatalf("left: %d groups, %d in the queue, %d bytes, next tick %d, parked requests %v", len(b.c.groups), len(b.c.queue), b.c.Bytes(), b.c.Next(), b.parked)
 	}
 }
 
@@ -189,7 +189,7 @@ func (b *bench) leave(as ...JoinAnswer) {
 		codes := b.c.Leave(b.now, "g", []Leaving{{Member: a.Member}}, &b.out)
 		b.collect()
 		if codes[0] != OK {
-			b.t.Fatal(a.Member, codes)
+			b.t.Fatalf("member %s leaves: codes %v", a.Member, codes)
 		}
 	}
 }

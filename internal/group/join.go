@@ -1,6 +1,6 @@
 package group
 
-// Join handles a JoinGroup request. It is answered now or later, once.
+// Join handles a JoinGroup request. The answer comes in this call or a later one, once.
 func (c *Core) Join(now int64, r *JoinRequest, t Ticket, out *Answers) {
 	code := c.check(r)
 	if g := c.groups[r.Group]; g != nil && g.hasConsumers() && code == OK {
@@ -27,18 +27,19 @@ func (c *Core) check(r *JoinRequest) Code {
 		return InvalidGroupID
 	case r.SessionTimeout < c.cfg.SessionMin || r.SessionTimeout > c.cfg.SessionMax:
 		return InvalidSessionTimeout
-	case r.told() > c.cfg.MemberBytesMax:
+	case r.dataBytes() > c.cfg.MemberBytesMax:
 		return GroupMaxSizeReached
 	}
 	return OK
 }
 
-// told is what a member tells about itself, in bytes.
-func (r *JoinRequest) told() int64 {
+// dataBytes is the size of the data that a member sends about itself, in bytes.
+func (r *JoinRequest) dataBytes() int64 {
 	return int64(len(r.Instance)+len(r.Client)+len(r.Host)) + protocolBytes(r.Protocols)
 }
 
-// joinNew is for one that has no id yet. A code other than OK is the answer; with OK the answer is on its way.
+// joinNew handles a request without a member ID. The answer is the returned code, or is sent to out
+// or parked if that is OK.
 func (c *Core) joinNew(now int64, r *JoinRequest, t Ticket, out *Answers) Code {
 	if r.ProtocolType == "" || len(r.Protocols) == 0 {
 		return InconsistentGroupProtocol
@@ -72,13 +73,13 @@ func (c *Core) joinNew(now int64, r *JoinRequest, t Ticket, out *Answers) Code {
 	return c.add(g, now, id, joining{r, t}, out)
 }
 
-// joining is a request on its way in.
+// joining is a JoinGroup request with its ticket.
 type joining struct {
 	*JoinRequest
 	ticket Ticket
 }
 
-// joinKnown is for one that says it has an id.
+// joinKnown handles a request with a member ID.
 func (c *Core) joinKnown(now int64, r *JoinRequest, t Ticket, out *Answers) Code {
 	g := c.groups[r.Group]
 	switch {
@@ -100,9 +101,9 @@ func (c *Core) joinKnown(now int64, r *JoinRequest, t Ticket, out *Answers) Code
 	if !g.supports(r, m) {
 		return InconsistentGroupProtocol
 	}
-	same := m.tells(r.Protocols)
+	same := m.sameProtocols(r.Protocols)
 	if g.state == Completing && same || g.state == Stable && same && m.id != g.leader {
-		// The answer got lost, or the client asks again: nothing has changed.
+		// The answer was lost, or the client asks again: nothing has changed.
 		m.deadline = now + m.session
 		out.Joins = append(out.Joins, g.answer(m, t))
 		return OK
@@ -116,7 +117,7 @@ func (c *Core) joinKnown(now int64, r *JoinRequest, t Ticket, out *Answers) Code
 	return OK
 }
 
-// add makes a member, and has the group rebalance.
+// add creates a member and starts a rebalance.
 func (c *Core) add(g *group, now int64, id string, r joining, out *Answers) Code {
 	m := &member{id: id, instance: r.Instance, client: r.Client, host: r.Host, fresh: true}
 	g.update(m, r.JoinRequest)
@@ -140,15 +141,15 @@ func (c *Core) add(g *group, now int64, id string, r joining, out *Answers) Code
 	return OK
 }
 
-// replace lets a static member's new run take the place of its last one (KIP-345), which is fenced. A stable group goes on
-// without a rebalance, with the same assignment.
+// replace lets a static member's new run replace its last one (KIP-345), which is fenced. A stable
+// group keeps its generation and assignment.
 func (c *Core) replace(g *group, now int64, m *member, r joining, out *Answers) Code {
 	id := c.newID(r.Instance)
 	grows := protocolBytes(r.Protocols) - protocolBytes(m.protocols) + int64(len(id)-len(m.id)+len(r.Client)-len(m.client)+len(r.Host)-len(m.host))
 	if !c.take(g, grows) {
 		return GroupMaxSizeReached
 	}
-	g.turnAway(m, FencedInstanceID, out)
+	g.reject(m, FencedInstanceID, out)
 	was := m.id
 	delete(g.members, was)
 	m.id, m.client, m.host = id, r.Client, r.Host
@@ -161,14 +162,15 @@ func (c *Core) replace(g *group, now int64, m *member, r joining, out *Answers) 
 		g.protocolType = r.ProtocolType
 	}
 	g.update(m, r.JoinRequest)
-	// Its last run's commits in flight need not be waited for: what this one commits is queued behind them.
+	// Commits in flight of its last run are not waited for: the log orders the commits of this run
+	// after them.
 	if g.state == Stable && g.vote() == g.protocol {
 		m.deadline = now + m.session
 		a := g.answer(m, r.ticket)
 		switch {
 		case led && r.CanSkip:
 			a.SkipAssignment = true
-		case led: // told that another one leads, it makes no assignment
+		case led: // if it sees another leader, it makes no assignment
 			a.Leader, a.Members = was, nil
 		}
 		out.Joins = append(out.Joins, a)
@@ -179,7 +181,7 @@ func (c *Core) replace(g *group, now int64, m *member, r joining, out *Answers) 
 	return OK
 }
 
-// update notes what a request tells. The caller has counted it.
+// update stores the request's data. The caller has accounted for its memory.
 func (g *group) update(m *member, r *JoinRequest) {
 	m.protocols = cloneProtocols(r.Protocols)
 	m.session, m.rebalance = r.SessionTimeout, r.RebalanceTimeout
@@ -188,15 +190,15 @@ func (g *group) update(m *member, r *JoinRequest) {
 	}
 }
 
-// park has a member wait for the next generation. A request of its that waits already is turned away: its client has
-// given it up.
+// park lets a member wait for the next generation. An earlier parked request is rejected, because
+// its client no longer waits for it.
 func (g *group) park(m *member, t Ticket, now int64, out *Answers) {
-	g.turnAway(m, RebalanceInProgress, out)
+	g.reject(m, RebalanceInProgress, out)
 	m.join, m.deadline = t, now+freshWait
 }
 
-// turnAway answers what a member has parked with a code.
-func (g *group) turnAway(m *member, code Code, out *Answers) {
+// reject answers a member's parked requests with a code.
+func (g *group) reject(m *member, code Code, out *Answers) {
 	if m.join != 0 {
 		id := m.id
 		if code == UnknownMemberID {
@@ -211,7 +213,7 @@ func (g *group) turnAway(m *member, code Code, out *Answers) {
 	}
 }
 
-// answer is what a member of the running generation hears.
+// answer is the answer for a member of the current generation.
 func (g *group) answer(m *member, t Ticket) JoinAnswer {
 	a := JoinAnswer{
 		Ticket: t, Member: m.id, Generation: g.generation, ProtocolType: g.protocolType, Protocol: g.protocol, Leader: g.leader,
@@ -234,7 +236,8 @@ func (g *group) isPending(id string) bool {
 	return false
 }
 
-// forgetPending takes an id back, if it was given out.
+// forgetPending removes a member ID that was issued and not used, and reports whether there was
+// one.
 func (c *Core) forgetPending(g *group, id string) bool {
 	for i := range g.pending {
 		if g.pending[i].id == id {
@@ -246,7 +249,7 @@ func (c *Core) forgetPending(g *group, id string) bool {
 	return false
 }
 
-// find looks up a member by its id, and by its instance if that is said.
+// find looks up a member by ID, and by instance if there is one.
 func (g *group) find(id, instance string) (*member, Code) {
 	if instance != "" {
 		s := g.instances[instance]

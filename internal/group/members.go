@@ -2,7 +2,7 @@ package group
 
 import "slices"
 
-// validate finds the member that a request is from.
+// validate finds the member that sent a request.
 func (c *Core) validate(r *Caller) (*group, *member, Code) {
 	if r.Group == "" {
 		return nil, nil, InvalidGroupID
@@ -22,7 +22,7 @@ func (c *Core) validate(r *Caller) (*group, *member, Code) {
 	return g, m, code
 }
 
-// Heartbeat says that a member lives, and tells it of a rebalance.
+// Heartbeat extends a member's session, and reports whether a rebalance is in progress.
 func (c *Core) Heartbeat(now int64, r *Caller) Code {
 	g, m, code := c.validate(r)
 	switch code {
@@ -39,7 +39,7 @@ func (c *Core) Heartbeat(now int64, r *Caller) Code {
 	return OK
 }
 
-// Leave removes members, and answers for each in order. A group that is not there has none.
+// Leave removes members and returns a code for each, in order. An unknown group has no members.
 func (c *Core) Leave(now int64, name string, leaving []Leaving, out *Answers) []Code {
 	codes := make([]Code, len(leaving))
 	g := c.groups[name]
@@ -58,7 +58,7 @@ func (c *Core) Leave(now int64, name string, leaving []Leaving, out *Answers) []
 			continue
 		}
 		if s := g.instances[l.Instance]; s != nil && l.Instance != "" && l.Member == "" {
-			l.Member = s.id // an administrator knows no more
+			l.Member = s.id // the request of an administrator has no member ID
 		}
 		m, code := g.find(l.Member, l.Instance)
 		if codes[i] = code; code == OK {
@@ -67,13 +67,13 @@ func (c *Core) Leave(now int64, name string, leaving []Leaving, out *Answers) []
 		}
 	}
 	if removed {
-		c.shrunk(g, now, out)
+		c.afterRemoval(g, now, out)
 		c.settle(g, now)
 	}
 	return codes
 }
 
-// expire removes who has been silent for too long, and ends what has taken too long.
+// expire removes members whose session is over, and ends phases that have timed out.
 func (c *Core) expire(g *group, now int64, out *Answers) {
 	if g.consumers != nil {
 		c.expireConsumers(g, now)
@@ -92,15 +92,16 @@ func (c *Core) expire(g *group, now int64, out *Answers) {
 		}
 	}
 	if removed {
-		c.shrunk(g, now, out)
+		c.afterRemoval(g, now, out)
 	} else {
 		c.tryComplete(g, now, out)
 	}
 }
 
-// Begin admits a commit of offsets, or says why not. One that is admitted must End, by the number that it is given. A caller that
-// is no member (its generation is below 0) may commit while the group has no members. The generation of a member of the consumer
-// protocol is its epoch.
+// Begin admits a commit of offsets, or returns the code of the refusal. The caller must call End
+// with the number of an admitted commit. A caller that is no member (its generation is below 0) may
+// commit while the group has no members. The generation of a member of the consumer protocol is its
+// epoch.
 func (c *Core) Begin(now int64, r *Caller) (uint64, Code) {
 	if r.Group == "" {
 		return 0, InvalidGroupID
@@ -134,7 +135,7 @@ func (c *Core) Begin(now int64, r *Caller) (uint64, Code) {
 	return commit, code
 }
 
-// admit gives a commit its number, if there is room to remember it.
+// admit numbers a commit, if there is memory for it.
 func (c *Core) admit(g *group) (uint64, Code) {
 	if !c.take(g, commitCost) {
 		return 0, CoordinatorNotAvailable
@@ -144,8 +145,8 @@ func (c *Core) admit(g *group) (uint64, Code) {
 	return g.admitted, OK
 }
 
-// Reserve admits a change of the offsets of a group that has no members; members that come while it is under way wait.
-// What is admitted must End.
+// Reserve admits a change of the offsets of a group without members. Members that join meanwhile
+// wait until it ends. The caller must call End with the returned number.
 func (c *Core) Reserve(now int64, name string) (uint64, Code) {
 	if g := c.groups[name]; g != nil && (len(g.order) > 0 || g.hasConsumers()) {
 		return 0, NonEmptyGroup
@@ -154,13 +155,13 @@ func (c *Core) Reserve(now int64, name string) (uint64, Code) {
 	if g == nil {
 		return 0, CoordinatorNotAvailable
 	}
-	c.begin(name) // what members of before the restart know of their offsets may not hold any more
+	c.begin(name) // returning members may know offsets that no longer hold
 	commit, code := c.admit(g)
 	c.settle(g, now)
 	return commit, code
 }
 
-// End says that what was admitted is settled: it is committed, or never will be.
+// End settles an admitted commit: it is committed, or never will be.
 func (c *Core) End(now int64, name string, commit uint64, out *Answers) {
 	g := c.groups[name]
 	at, begun := 0, false
@@ -168,7 +169,7 @@ func (c *Core) End(now int64, name string, commit uint64, out *Answers) {
 		at, begun = slices.BinarySearch(g.open, commit)
 	}
 	if !begun {
-		panic("groups: the end of a commit that was not begun, in " + name)
+		panic("group: end of an unknown commit in " + name)
 	}
 	g.open = slices.Delete(g.open, at, at+1)
 	c.take(g, -commitCost)

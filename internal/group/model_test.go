@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// client is what one consumer knows, as it heard it.
+// client is a consumer's view of its group.
 type client struct {
 	instance string
 	id       string
@@ -19,24 +19,24 @@ type client struct {
 	sync     Ticket
 }
 
-// history is a run: clients, and what the coordinator told whom.
+// history is a run: the clients, and the coordinator's answers.
 type history struct {
 	*bench
 	rt      *rapid.T
 	clients []*client
-	// What was said of each generation: by whom it is led, in which protocol, and what its leader assigned.
+	// The leader, protocol and assignment of each generation.
 	leader   map[int32]string
 	protocol map[int32]string
-	assigned map[int32]map[string]string // what for whom
-	heir     map[string]string           // whose place a static member has taken
-	commits  map[int32]int               // in flight, by the generation that sent them
+	assigned map[int32]map[string]string // assignment by member
+	heir     map[string]string           // new ID of a static member to its old one
+	commits  map[int32]int               // in flight, by generation
 	last     int32
-	simple   int // in flight
+	simple   int // commits of non-members in flight
 }
 
-// TestRandomMembers: whatever members do, a generation has one leader and one protocol, its assignment goes to its members
-// only, each request is answered once, no generation begins with a commit of an earlier one in flight, generations grow, and
-// when all are gone nothing is left.
+// TestRandomMembers checks these invariants: a generation has one leader and one protocol, only its
+// members get its assignment, each request is answered once, no generation starts while a commit of
+// an earlier one is in flight, generations grow, and nothing is left after all members have gone.
 func TestRandomMembers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := config()
@@ -56,7 +56,7 @@ func TestRandomMembers(t *testing.T) {
 				c.instance = fmt.Sprint("i", i)
 			}
 			if rapid.IntRange(0, 2).Draw(rt, "from an earlier leadership") == 0 {
-				c.id = memberNumber{cfg.Epoch - 1, uint64(i + 1)}.id("c")
+				c.id = memberSerial{cfg.Epoch - 1, uint64(i + 1)}.id("c")
 				c.a.Generation = (&Config{Epoch: cfg.Epoch - 1}).firstGeneration() + 5
 			}
 			h.clients = append(h.clients, c)
@@ -78,7 +78,7 @@ func (h *history) step() {
 	case 7:
 		caller := h.callerOf(c)
 		if h.c.Heartbeat(h.now, &caller) == OK && caller.Generation != h.last {
-			h.rt.Fatalf("a beat in generation %d passes in %d", caller.Generation, h.last)
+			h.rt.Fatalf("a heartbeat of generation %d is accepted in %d", caller.Generation, h.last)
 		}
 	case 8:
 		h.c.Leave(h.now, "g", []Leaving{{Member: c.id, Instance: rapid.SampledFrom([]string{"", c.instance}).Draw(h.rt, "as")}}, &h.out)
@@ -93,7 +93,7 @@ func (h *history) step() {
 	h.check()
 }
 
-// passHearing is pass, with all answers heard in their time.
+// passHearing advances time, with every answer processed at its time.
 func (h *history) passHearing(d int64) {
 	end := h.now + d
 	for h.c.Next() <= end {
@@ -119,7 +119,7 @@ func (h *history) doJoin(c *client) {
 	r.CanSkip = rapid.Bool().Draw(h.rt, "can skip")
 	r.SessionTimeout = rapid.SampledFrom([]int64{session, 100 * session}).Draw(h.rt, "session")
 	if rapid.IntRange(0, 5).Draw(h.rt, "restarted") == 0 {
-		r.Member, c.sync = "", 0 // nobody waits for what it has asked before
+		r.Member, c.sync = "", 0 // its earlier requests are abandoned
 	}
 	t := h.ticket()
 	c.join = t
@@ -151,7 +151,7 @@ func (h *history) doCommit(c *client) {
 	if rapid.IntRange(0, 5).Draw(h.rt, "simple") == 0 {
 		if _, code := h.c.Begin(h.now, &Caller{Group: "g", Generation: -1}); code == OK {
 			if v, _ := h.c.Describe("g"); len(v.Members) > 0 {
-				h.rt.Fatal("a commit of no member, of a group that has some")
+				h.rt.Fatal("a group with members admits a commit of a non-member")
 			}
 			h.simple++
 		}
@@ -195,7 +195,7 @@ func (h *history) settleOne() {
 	h.hear()
 }
 
-// hear has the clients take their answers, and checks them.
+// hear lets the clients process their answers, and checks them.
 func (h *history) hear() {
 	h.collect()
 	for _, t := range slices.Sorted(maps.Keys(h.joins)) {
@@ -214,7 +214,7 @@ func (h *history) hearJoin(a JoinAnswer) {
 		h.checkGeneration(a)
 	}
 	if at < 0 {
-		return // it gave that request up
+		return // abandoned request
 	}
 	c := h.clients[at]
 	c.join = 0
@@ -236,27 +236,27 @@ func (h *history) checkGeneration(a JoinAnswer) {
 	if g > h.last {
 		for of, n := range h.commits {
 			if n > 0 {
-				h.rt.Fatalf("generation %d begins with %d commits of %d in flight", g, n, of)
+				h.rt.Fatalf("generation %d starts with %d commits of generation %d in flight", g, n, of)
 			}
 		}
 		if h.simple > 0 {
-			h.rt.Fatalf("generation %d begins with a simple consumer's commit in flight", g)
+			h.rt.Fatalf("generation %d starts with a commit of a non-member in flight", g)
 		}
 		h.last = g
 		h.leader[g], h.protocol[g] = a.Leader, a.Protocol
 	}
 	if g != h.last || h.protocol[g] != a.Protocol {
-		h.rt.Fatalf("%+v in generation %d, %s", a, h.last, h.protocol[g])
+		h.rt.Fatalf("answer %+v, want generation %d, protocol %s", a, h.last, h.protocol[g])
 	}
 	if a.SkipAssignment || a.Leader != h.leader[g] {
-		v, _ := h.c.Describe("g") // a static leader has come back
+		v, _ := h.c.Describe("g") // a static leader is back
 		if v.Generation == g && v.Leader != a.Leader && v.Leader != a.Member {
-			h.rt.Fatalf("%+v, but %s leads", a, v.Leader)
+			h.rt.Fatalf("answer %+v, want leader %s", a, v.Leader)
 		}
 		h.leader[g] = v.Leader
 	}
 	if a.Members != nil && a.Member != a.Leader {
-		h.rt.Fatalf("%+v: the members are told to one who does not lead", a)
+		h.rt.Fatalf("answer %+v: members sent to a follower", a)
 	}
 }
 
@@ -272,14 +272,14 @@ func (h *history) hearSync(a SyncAnswer) {
 	}
 	made, owner, _ := strings.Cut(string(a.Assignment), " for ")
 	if made != fmt.Sprint(h.last) || h.assigned[h.last][owner] != string(a.Assignment) {
-		h.rt.Fatalf("%s was assigned %q in generation %d", c.id, a.Assignment, h.last)
+		h.rt.Fatalf("member %s is assigned %q in generation %d", c.id, a.Assignment, h.last)
 	}
 	if c.instance == "" && owner != c.id {
-		h.rt.Fatalf("%s was assigned %q", c.id, a.Assignment)
+		h.rt.Fatalf("member %s is assigned %q", c.id, a.Assignment)
 	}
 }
 
-// check compares the core's count of bytes with what it holds.
+// check compares the core's byte counts with its contents.
 func (h *history) check() {
 	sum := int64(0)
 	for name, g := range h.c.groups {
@@ -291,25 +291,25 @@ func (h *history) check() {
 			n += m.bytes()
 		}
 		if n != g.bytes || len(g.order) != len(g.members) || len(g.order)+len(g.pending) > h.c.cfg.MembersMax {
-			h.rt.Fatalf("%d bytes are counted, %d held, by %d members", g.bytes, n, len(g.order))
+			h.rt.Fatalf("group counts %d bytes and holds %d, with %d members", g.bytes, n, len(g.order))
 		}
 		sum += n
 	}
 	if sum != h.c.Bytes() || sum > h.c.cfg.BytesMax {
-		h.rt.Fatalf("%d bytes are counted, %d held, of %d", h.c.Bytes(), sum, h.c.cfg.BytesMax)
+		h.rt.Fatalf("core counts %d bytes and holds %d, limit %d", h.c.Bytes(), sum, h.c.cfg.BytesMax)
 	}
 	if h.c.Next() <= h.now-session {
-		h.rt.Fatalf("a tick was due at %d, it is %d", h.c.Next(), h.now)
+		h.rt.Fatalf("tick at %d is overdue, now %d", h.c.Next(), h.now)
 	}
 }
 
-// wind ends it all: what is in flight is settled, nobody says anything any more.
+// wind settles all commits and lets all sessions expire.
 func (h *history) wind() {
 	for h.inFlight() > 0 {
 		h.settleOne()
 	}
 	h.passHearing(5000 * second)
 	if len(h.parked) > 0 || len(h.c.groups) > 0 || h.c.Bytes() != 0 || h.c.Next() != never {
-		h.rt.Fatalf("parked %v, %d groups, %d bytes", h.parked, len(h.c.groups), h.c.Bytes())
+		h.rt.Fatalf("left: parked requests %v, %d groups, %d bytes", h.parked, len(h.c.groups), h.c.Bytes())
 	}
 }

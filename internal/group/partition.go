@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Partition is a partition of a topic, which is named by its id.
+// Partition is a partition of a topic.
 type Partition struct {
 	Topic  [16]byte
 	Number int32
@@ -16,10 +16,10 @@ func comparePartitions(a, b Partition) int {
 	return cmp.Or(bytes.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Number, b.Number))
 }
 
-// partitions is a set, sorted. The functions below return new ones.
+// partitions is a sorted set. The functions below return new sets.
 type partitions []Partition
 
-// setOf makes a set of what a client has listed in any order.
+// setOf builds a set from a client's list, which has any order.
 func setOf(list []Partition) partitions {
 	own := slices.Clone(list)
 	slices.SortFunc(own, comparePartitions)
@@ -31,12 +31,12 @@ func (s partitions) has(p Partition) bool {
 	return ok
 }
 
-// both is what is in s and in o.
-func (s partitions) both(o partitions) partitions {
+// intersect is the intersection of s and o.
+func (s partitions) intersect(o partitions) partitions {
 	return s.filter(o.has)
 }
 
-// without is what is in s and not in o.
+// without is s minus o.
 func (s partitions) without(o partitions) partitions {
 	return s.filter(func(p Partition) bool { return !o.has(p) })
 }
@@ -51,10 +51,10 @@ func (s partitions) filter(keep func(Partition) bool) partitions {
 	return left
 }
 
-// with is what is in s or in o.
-func (s partitions) with(o partitions) partitions {
+// union is the union of s and o.
+func (s partitions) union(o partitions) partitions {
 	return setOf(append(slices.Clone(s), o...))
 }
 
-// apart says whether nothing is in both.
-func (s partitions) apart(o partitions) bool { return !slices.ContainsFunc(s, o.has) }
+// disjoint reports whether s and o are disjoint.
+func (s partitions) disjoint(o partitions) bool { return !slices.ContainsFunc(s, o.has) }

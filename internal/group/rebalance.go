@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// prepare begins a rebalance, or goes on with the one that is under way.
+// prepare starts a rebalance, or continues the current one.
 func (c *Core) prepare(g *group, now int64, out *Answers) {
 	if g.state == Completing {
 		for _, m := range g.order {
@@ -27,8 +27,9 @@ func (c *Core) prepare(g *group, now int64, out *Answers) {
 	c.tryComplete(g, now, out)
 }
 
-// tryComplete ends a rebalance if nobody is waited for. Commits that the generation has admitted are: what begins then
-// must not be overtaken by them.
+// tryComplete ends a rebalance if it waits for no member. It waits for the commits that the
+// generation has admitted, because none of them may be stored after a commit of the next
+// generation.
 func (c *Core) tryComplete(g *group, now int64, out *Answers) {
 	if g.state != Preparing {
 		return
@@ -39,7 +40,8 @@ func (c *Core) tryComplete(g *group, now int64, out *Answers) {
 	}
 }
 
-// complete ends a rebalance: who has not joined is out, but for static members, who have until their session is over.
+// complete ends a rebalance. It removes members that have not joined, except static ones, whose
+// session decides.
 func (c *Core) complete(g *group, now int64, out *Answers) {
 	joined := 0
 	for _, m := range slices.Clone(g.order) {
@@ -54,7 +56,7 @@ func (c *Core) complete(g *group, now int64, out *Answers) {
 	case len(g.order) == 0:
 		g.state, g.leader, g.protocol = Empty, "", ""
 		return
-	case joined == 0: // static members who may come back; there is no generation without a leader
+	case joined == 0: // only absent static members; a generation needs a leader
 		g.deadline, g.closing = now+max(1, g.rebalanceTimeout()), false
 		return
 	}
@@ -75,12 +77,13 @@ func (c *Core) complete(g *group, now int64, out *Answers) {
 	}
 }
 
-// nextClassic is the next generation of the classic protocol. It carries the epoch in its high bits, so that no member that comes
-// with its id from another leadership names it: after 16,383 of them in an epoch they join with a new id.
+// nextClassic is the next generation of the classic protocol. It carries the epoch in its high
+// bits, so that no member returning from another leadership has the same generation. It wraps after
+// 16,383 rebalances in an epoch.
 func (c *Core) nextClassic(generation int32) int32 {
 	first := c.cfg.firstGeneration()
 	if int64(generation)+1 >= int64(first)+1<<generationBits {
-		c.floor = max(c.floor, generation) // the epochs of consumers grow all the same
+		c.floor = max(c.floor, generation) // so that the epochs of consumer groups still grow
 		return first + 1
 	}
 	return generation + 1
@@ -94,9 +97,9 @@ func nextGeneration(generation int32) int32 {
 	return generation + 1
 }
 
-// drop removes a member, and answers what it has parked.
+// drop removes a member and answers its parked requests.
 func (c *Core) drop(g *group, m *member, out *Answers) {
-	g.turnAway(m, UnknownMemberID, out)
+	g.reject(m, UnknownMemberID, out)
 	c.begin(g.name)
 	c.take(g, -m.bytes())
 	delete(g.members, m.id)
@@ -106,8 +109,8 @@ func (c *Core) drop(g *group, m *member, out *Answers) {
 	g.order = slices.DeleteFunc(g.order, func(o *member) bool { return o == m })
 }
 
-// shrunk is what follows when members or ids were removed.
-func (c *Core) shrunk(g *group, now int64, out *Answers) {
+// afterRemoval updates a group after members or pending IDs were removed.
+func (c *Core) afterRemoval(g *group, now int64, out *Answers) {
 	switch g.state {
 	case Stable, Completing:
 		c.prepare(g, now, out)
@@ -116,7 +119,7 @@ func (c *Core) shrunk(g *group, now int64, out *Answers) {
 	}
 }
 
-// Sync handles a SyncGroup request. It is answered now or later, once.
+// Sync handles a SyncGroup request. The answer comes in this call or a later one, once.
 func (c *Core) Sync(now int64, r *SyncRequest, t Ticket, out *Answers) {
 	g, m, code := c.validate(&r.Caller)
 	if code == UnknownMemberID {
@@ -137,7 +140,7 @@ func (c *Core) Sync(now int64, r *SyncRequest, t Ticket, out *Answers) {
 		out.Syncs = append(out.Syncs, g.assigned(m, t))
 		return
 	}
-	g.turnAway(m, RebalanceInProgress, out) // its client has given that one up
+	g.reject(m, RebalanceInProgress, out) // its client no longer waits for an earlier one
 	m.sync, m.owesSync = t, false
 	if m.id == g.leader {
 		c.assign(g, now, r.Assignments, out)
@@ -145,7 +148,7 @@ func (c *Core) Sync(now int64, r *SyncRequest, t Ticket, out *Answers) {
 	c.settle(g, now)
 }
 
-// assign makes a group stable with the leader's assignment.
+// assign stores the leader's assignment, and the group becomes Stable.
 func (c *Core) assign(g *group, now int64, all []Assignment, out *Answers) {
 	for i := range all {
 		m := g.members[all[i].Member]
@@ -154,7 +157,7 @@ func (c *Core) assign(g *group, now int64, all []Assignment, out *Answers) {
 		}
 		if !c.take(g, int64(len(all[i].Data)-len(m.assignment))) {
 			for _, m := range g.order {
-				g.turnAway(m, GroupMaxSizeReached, out)
+				g.reject(m, GroupMaxSizeReached, out)
 			}
 			c.prepare(g, now, out)
 			return

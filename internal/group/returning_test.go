@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// restarted is a coordinator in the epoch after another one's, and what that one's members were told last.
+// restarted returns a coordinator in the next epoch, and the members of the last one.
 func restarted(t *testing.T, rs ...*JoinRequest) (*bench, []JoinAnswer) {
 	t.Helper()
 	members := newBench(t).stable(rs...)
@@ -16,7 +16,8 @@ func restarted(t *testing.T, rs ...*JoinRequest) (*bench, []JoinAnswer) {
 	return newBenchWith(t, cfg), members
 }
 
-// TestIDsThatAreNotTaken: only ids that an earlier leadership can have given to this client are.
+// TestIDsThatAreNotTaken: a coordinator accepts only IDs that an earlier leadership can have issued
+// to this client.
 func TestIDsThatAreNotTaken(t *testing.T) {
 	for id, want := range map[string]Code{
 		"c-3-1": OK, "c-1-ffffffffffffffff": OK, "c-0-1": OK,
@@ -35,7 +36,8 @@ func TestIDsThatAreNotTaken(t *testing.T) {
 	b.joined(b.join(request(members[1].Member, "")), UnknownMemberID)
 }
 
-// TestGenerationsStayInTheirEpoch: after the last generation of an epoch comes its first, so no other epoch has the same.
+// TestGenerationsStayInTheirEpoch: the last generation of an epoch is followed by its first, so
+// generations of different epochs differ.
 func TestGenerationsStayInTheirEpoch(t *testing.T) {
 	b := consumerBench(t, world{})
 	b.c.floor += 1<<generationBits - 2
@@ -48,11 +50,12 @@ func TestGenerationsStayInTheirEpoch(t *testing.T) {
 		b.leave(a)
 	}
 	if a := b.c.HeartbeatConsumer(b.now, (&reader{id: "x", names: []string{"t"}}).request()); a.Code != OK || a.Epoch <= last {
-		t.Fatalf("%+v, want an epoch above %d", a, last)
+		t.Fatalf("answer %+v, want an epoch above %d", a, last)
 	}
 }
 
-// TestGroupsThatAreRememberedAreBounded: above the bound no id of an earlier leadership is taken, in any group.
+// TestGroupsThatAreRememberedAreBounded: above the bound no group accepts an ID of an earlier
+// leadership.
 func TestGroupsThatAreRememberedAreBounded(t *testing.T) {
 	b, members := restarted(t, request("", ""))
 	for i := range begunMax {
@@ -62,9 +65,9 @@ func TestGroupsThatAreRememberedAreBounded(t *testing.T) {
 	b.joined(b.join(request(members[0].Member, "")), UnknownMemberID)
 	b.synced(b.sync(members[0]), UnknownMemberID)
 	if beat, commit := b.beat(members[0]), b.begin(members[0]); beat != UnknownMemberID || commit != UnknownMemberID {
-		t.Errorf("a heartbeat is answered %d, a commit %d", beat, commit)
+		t.Errorf("codes: heartbeat %d, commit %d, want UnknownMemberID", beat, commit)
 	}
 	if len(b.c.begun) != begunMax {
-		t.Fatalf("%d are remembered", len(b.c.begun))
+		t.Fatalf("%d groups are remembered, want %d", len(b.c.begun), begunMax)
 	}
 }

@@ -13,21 +13,23 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestScenarios drives the group g, of a coordinator in epoch 3, by clients that remember what they
-// have asked for and been told. Generations and member epochs are written as EPOCH.NUMBER. A join
-// or sync without output waits; its answer is below the input that causes it. test/README.md tells
-// how to add a scenario.
+// TestScenarios drives the group g of a coordinator in epoch 3. Clients remember their requests and
+// the answers. Generations and member epochs are written as EPOCH.NUMBER. A join or sync without
+// output waits; its answer is below the input that causes it. test/README.md explains how to add a
+// scenario.
 //
-//	coordinator epoch=N members=N bytes=N     another coordinator; the clients stay
-//	topic T PARTITIONS|gone                   changes the topics that there are
-//	pass 3s                                   lets time pass, with each tick
+//	coordinator epoch=N members=N bytes=N     a new coordinator; the clients stay
+//	topic T PARTITIONS|gone                   changes the existing topics
+//	pass 3s                                   advances time, with every tick
 //	join C id= instance= protocols=a,b type= session= two-steps= skip= group= metadata=BYTES
 //	member C ...                              sets the options of joins, without a join
-//	sync C generation= protocol= type= assign=ID:DATA size=BYTES   a leader assigns "for ID" to each, or DATA to ID
+//	sync C generation= protocol= type= assign=ID:DATA size=BYTES
+//	                                          the leader assigns "for ID" to each, or DATA to ID
 //	stable C...                               all join and sync, the first one leads
 //	leave C|/INSTANCE|C/INSTANCE...           in one request
 //	heartbeat C, begin C commits=T:0,1, offsets C, reserve, end N
-//	consumer C topics=a,b pattern= assignor= epoch= keep=yes   a heartbeat of the consumer protocol; keep: lets go of nothing
+//	consumer C topics=a,b pattern= assignor= epoch= keep=yes
+//	                                          a heartbeat of a consumer; keep: revokes nothing
 //	converge C...                             consumers heartbeat until nothing changes
 //	describe, list, memory
 func TestScenarios(t *testing.T) {
@@ -43,11 +45,11 @@ type scenario struct {
 	*sebtest.Command
 	topics  world
 	clients map[string]*player
-	labels  map[Ticket]string // the clients that have the tickets
+	labels  map[Ticket]string // client of each ticket
 	lines   []string          // outputs
 }
 
-// player is a client: what it asks for, and the last generation that it was told.
+// player is a client: its requests, and the last generation that it joined.
 type player struct {
 	JoinRequest
 	reader
@@ -118,7 +120,7 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 	return s.lines
 }
 
-// request performs what one client asks for.
+// request performs a command of one client.
 func (s *scenario) request(p *player, verb, name string) {
 	caller := Caller{Group: p.Group, Member: p.Member, Instance: p.Instance, Client: "c", Generation: p.joined.Generation}
 	if p.reader.id != "" {
@@ -159,7 +161,7 @@ func (s *scenario) client(name string) *player {
 	return p
 }
 
-// ask sets the options of a client's joins.
+// ask applies the options of joins.
 func (s *scenario) ask(r *JoinRequest) {
 	s.option("protocols", func(v string) {
 		if r.Protocols = nil; v != "none" {
@@ -199,7 +201,7 @@ func (s *scenario) sync(p *player, caller Caller, name string) {
 	s.hear("")
 }
 
-// pass is bench.pass, and tells when what is answered on the way is.
+// pass is bench.pass, and prints the time of each answer.
 func (s *scenario) pass(d int64) {
 	began, end := s.now, s.now+d
 	for s.c.Next() <= end {
@@ -210,7 +212,7 @@ func (s *scenario) pass(d int64) {
 	s.now = end
 }
 
-// hear tells of new answers, and has the clients take them.
+// hear prints new answers, and lets the clients process them.
 func (s *scenario) hear(when string) {
 	s.collect()
 	for _, t := range slices.Sorted(maps.Keys(s.joins)) {
@@ -310,7 +312,7 @@ func (s *scenario) describe() {
 	}
 }
 
-// option hands the value of an option to set, if it is given.
+// option passes the value of an option to set, if it is given.
 func (s *scenario) option(name string, set func(v string)) {
 	if v, given := s.Option(name); given {
 		set(v)
@@ -325,7 +327,7 @@ func (s *scenario) number(v string) int64 {
 	return n
 }
 
-// generation reads EPOCH.NUMBER, or a negative number.
+// generation parses EPOCH.NUMBER, or a negative number.
 func (s *scenario) generation(v string) int32 {
 	epoch, number, _ := strings.Cut(v, ".")
 	if number == "" {

@@ -1,9 +1,9 @@
 package group
 
-// Code says why a request is refused, by the name of the protocol; OK: it is not.
+// Code is the result of a request: OK, or the reason of a refusal by its name in the protocol.
 type Code uint8
 
-// The codes that this package and its coordinator give.
+// The codes of this package and its coordinator.
 const (
 	OK Code = iota
 	RequestTimedOut
@@ -29,30 +29,32 @@ const (
 	InvalidRegularExpression
 )
 
-// Ticket stands for a request that is parked. It is the caller's, and never 0.
+// Ticket identifies a parked request. The caller chooses it; it is never 0.
 type Ticket uint64
 
-// Protocol is a way of assigning partitions that a member knows, and what it tells the leader about itself for it.
+// Protocol is an assignment strategy that a member supports, with the member's metadata for the
+// leader.
 type Protocol struct {
 	Name     string
 	Metadata []byte
 }
 
-// JoinRequest asks to be a member of the next generation. Times are in nanoseconds. The core copies what it keeps.
+// JoinRequest asks for membership in the next generation. Times are in nanoseconds. The core copies
+// all data that it keeps.
 type JoinRequest struct {
 	Group    string
-	Member   string // "" to be given an id
+	Member   string // "": a new member
 	Instance string // group.instance.id of a static member, "" for others
-	Client   string // what the client calls itself
-	Host     string // where it connects from
+	Client   string // client ID
+	Host     string // remote host
 
 	ProtocolType     string
-	Protocols        []Protocol // the best first
+	Protocols        []Protocol // in order of preference
 	SessionTimeout   int64
 	RebalanceTimeout int64 // 0: SessionTimeout
 
-	TwoSteps bool // a new member is given its id first, and joins with it (KIP-394)
-	CanSkip  bool // a leader that comes back may be told that the assignment stands (KIP-814)
+	TwoSteps bool // a new member gets its ID first, and joins with it (KIP-394)
+	CanSkip  bool // the client supports SkipAssignment (KIP-814)
 }
 
 // JoinAnswer answers a JoinRequest. Its slices are read-only.
@@ -68,28 +70,29 @@ type JoinAnswer struct {
 	Members        []Joined // for the leader
 }
 
-// Joined is a member as its leader sees it.
+// Joined is a member, as described to the leader.
 type Joined struct {
 	Member, Instance string
 	Metadata         []byte
 }
 
-// Caller is who a request says it is from. Generation is below 0 of one that is no member.
+// Caller is the sender of a request. Generation is negative if it is no member.
 type Caller struct {
 	Group, Member, Instance string
-	Client                  string // what the client calls itself
+	Client                  string // client ID
 	Generation              int32
-	Commits                 []Partition // that a member of the consumer protocol commits in
+	Commits                 []Partition // partitions that a member of the consumer protocol commits
 }
 
-// SyncRequest asks for the caller's assignment, and brings everyone's if the caller leads.
+// SyncRequest asks for the caller's assignment. The leader's request carries the assignments of all
+// members.
 type SyncRequest struct {
 	Caller
-	ProtocolType, Protocol string // "" if the client does not say
+	ProtocolType, Protocol string // "" if the request has none
 	Assignments            []Assignment
 }
 
-// Assignment is what a member is to work on; only clients know what it means.
+// Assignment is the assignment of a member, opaque to the broker.
 type Assignment struct {
 	Member string
 	Data   []byte
@@ -106,13 +109,13 @@ type SyncAnswer struct {
 // Leaving names a member to remove: by its id, by its instance, or both.
 type Leaving struct{ Member, Instance string }
 
-// Answers collects what goes out. The caller empties it.
+// Answers collects answers. The caller empties it.
 type Answers struct {
 	Joins []JoinAnswer
 	Syncs []SyncAnswer
 }
 
-// State is where a group is in a rebalance.
+// State is the state of a group in a rebalance.
 type State uint8
 
 // The states, in the order in which a group passes through them.
@@ -122,7 +125,7 @@ const (
 	Completing
 	Stable
 	Dead        // not known here
-	Reconciling // of the consumer protocol: members are on their way to their targets
+	Reconciling // consumer protocol: some members have not reached their targets
 )
 
 // String is the state's name in Kafka's answers.
@@ -136,11 +139,11 @@ type View struct {
 	State        State
 	Generation   int32
 	ProtocolType string
-	Protocol     string // chosen one, "" unless the group is Stable
+	Protocol     string // "" unless the group is Stable
 	Leader       string
 	Members      []MemberView
 
-	Consumers *ConsumersView // of a group of the consumer protocol; nil for others
+	Consumers *ConsumersView // nil unless the group uses the consumer protocol
 }
 
 // MemberView describes a member. Metadata and Assignment are nil unless the group is Stable.
@@ -153,10 +156,10 @@ type MemberView struct {
 type ConsumersView struct {
 	Assignor string
 	Members  []ConsumerView
-	Names    map[[16]byte]string // of the topics that there are for them
+	Names    map[[16]byte]string // of the topics of the group
 }
 
-// ConsumerView describes a member. Epoch is that of the group that it has come to.
+// ConsumerView describes a member. Epoch is the group epoch that it has reached.
 type ConsumerView struct {
 	Member, Instance, Rack, Client, Host string
 	Epoch                                int32

@@ -8,7 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 )
 
-// HeartbeatConsumer is group.Core.HeartbeatConsumer, and how soon the next heartbeat is due.
+// HeartbeatConsumer is group.Core.HeartbeatConsumer; it also returns the heartbeat interval.
 func (c *Coordinator) HeartbeatConsumer(r *group.HeartbeatRequest) (group.HeartbeatAnswer, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,7 +33,7 @@ func (c *Coordinator) CheckReader(r *group.Caller) group.Code {
 	return c.core.CheckReader(r)
 }
 
-// topics tells the core what topics a broker has.
+// topics implements group.Topics with the topics of a broker.
 type topics struct{ b *broker.Broker }
 
 // Topic implements group.Topics.
@@ -44,7 +44,7 @@ func (t topics) Topic(name string) (group.TopicInfo, bool) {
 
 // Names implements group.Topics.
 func (t topics) Names() []string {
-	all := t.b.Topics(context.Background()) //nolint:contextcheck // it does not wait
+	all := t.b.Topics(context.Background()) //nolint:contextcheck // returns at once
 	names := make([]string, len(all))
 	for i := range all {
 		names[i] = all[i].Name

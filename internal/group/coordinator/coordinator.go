@@ -14,26 +14,28 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 )
 
-// Options are what Open needs. Broker must be set; a zero number means its default.
+// Options configure Open. Broker must be set; zero numbers mean their defaults.
 type Options struct {
 	Broker *broker.Broker
-	// InitialDelay is how long an empty group waits for more members after each that joins: 3 s, as Kafka does. Negative:
-	// not at all.
+	// InitialDelay is the time that an empty group waits for more members after each join: 3 s, as
+	// in Kafka. Negative: no delay.
 	InitialDelay time.Duration
-	// SessionMin and SessionMax bound the session timeout that members may ask for: 6 s, 30 min.
+	// SessionMin and SessionMax bound the session timeout that members may request: 6 s, 30 min.
 	SessionMin, SessionMax time.Duration
-	// Session is how long a member of the consumer protocol may be silent: 45 s. Beat is how often it is told to call: 5 s.
+	// Session is the session timeout of the consumer protocol: 45 s. Beat is its heartbeat
+	// interval: 5 s.
 	Session, Beat time.Duration
-	// MembersMax bounds the members of a group: 1000. All groups are bounded by the budget's class for them.
+	// MembersMax bounds the members of a group: 1000. The budget's class for groups bounds all
+	// groups together.
 	MembersMax int
-	// CommitTimeout is how long Wait of a commit waits: 10 s.
+	// CommitTimeout bounds Wait of a commit: 10 s.
 	CommitTimeout time.Duration
 
 	Logger  *slog.Logger // slog.Default()
-	Metrics *metrics.Set // an own set; it is not registered anywhere
+	Metrics *metrics.Set // a set of its own, not registered
 }
 
-// memberShare is the part of what all groups may hold, one in so many, that one member may tell about itself.
+// memberShare is the divisor of the memory of all groups that bounds the data of one member.
 const memberShare = 8
 
 func (o Options) withDefaults() Options {
@@ -68,30 +70,31 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Coordinator coordinates all groups of a broker, while that leads. Its methods may be called concurrently; none waits but
-// those that take a context.
+// Coordinator coordinates all groups of a broker while it leads. Its methods may be called
+// concurrently; only those with a context wait.
 type Coordinator struct {
 	o     Options
 	b     *broker.Broker
 	met   *meters
 	began time.Time
-	wake  chan struct{} // one place: the next tick is earlier than the timer knows
+	wake  chan struct{} // capacity 1: the next tick is earlier than armed
 	done  sync.WaitGroup
 	end   context.CancelFunc
-	ctx   context.Context // ends with the coordinator: commits that are not sent then never will be
+	ctx   context.Context // ends with the coordinator; commits not sent by then are never sent
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	core    *group.Core
-	over    bool // closed, or the broker is done
+	stopped bool // closed, or the broker has stopped
 	held    *budget.Reservation
 	tickets group.Ticket
 	joins   map[group.Ticket]chan group.JoinAnswer
 	syncs   map[group.Ticket]chan group.SyncAnswer
 	out     group.Answers
-	armed   int64 // what the timer waits for
+	armed   int64 // time for which the timer is set
 }
 
-// Open starts the coordinator of a broker, which must outlive it. ctx must outlive Close; its end ends what waits.
+// Open starts the coordinator of a broker, which must outlive it. ctx must outlive Close; its end
+// cancels all waits.
 func Open(ctx context.Context, o Options) *Coordinator {
 	c := &Coordinator{
 		o: o.withDefaults(), b: o.Broker, began: time.Now(), wake: make(chan struct{}, 1), armed: math.MaxInt64,
@@ -103,14 +106,14 @@ func Open(ctx context.Context, o Options) *Coordinator {
 	return c
 }
 
-// Close refuses what comes, answers what waits (group.NotCoordinator), and waits until every commit that it admitted is settled
-// or will never be sent. Closing twice waits again.
+// Close refuses new requests, answers waiting ones (group.NotCoordinator), and waits until every
+// admitted commit is settled or will never be sent. Calling it twice is safe.
 func (c *Coordinator) Close() {
 	c.end()
 	c.done.Wait()
 }
 
-// run ticks, and ends the groups when the broker does.
+// run ticks the core, and stops the groups when the broker stops.
 func (c *Coordinator) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -136,11 +139,11 @@ func (c *Coordinator) run() {
 	}
 }
 
-// stop answers everything that is parked, and forgets the groups.
+// stop answers all parked requests and drops the groups.
 func (c *Coordinator) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over = true
+	c.stopped = true
 	for t, ch := range c.joins {
 		ch <- group.JoinAnswer{Ticket: t, Code: group.NotCoordinator, Generation: -1}
 	}
@@ -153,17 +156,18 @@ func (c *Coordinator) stop() {
 	c.held.Release()
 }
 
-// now is the core's clock, in nanoseconds; it never goes back.
+// now is the core's clock, in nanoseconds. It is monotonic.
 func (c *Coordinator) now() int64 { return int64(time.Since(c.began)) }
 
-// leadLocked says whether requests can be answered, and makes the core when the broker begins to lead.
+// leadLocked reports whether requests can be answered. It creates the core when the broker starts
+// to lead.
 func (c *Coordinator) leadLocked() group.Code {
 	switch {
-	case c.over || c.b.ReadOnly() || c.b.Err() != nil:
+	case c.stopped || c.b.ReadOnly() || c.b.Err() != nil:
 		return group.NotCoordinator
 	case c.b.Leads() && c.core != nil:
 		return group.OK
-	case c.core != nil: // it led
+	case c.core != nil: // no longer leads
 		return group.NotCoordinator
 	case !c.b.Leads():
 		return group.CoordinatorLoadInProgress
@@ -181,7 +185,7 @@ func (c *Coordinator) leadLocked() group.Code {
 	return group.OK
 }
 
-// leadOfLocked says whether requests about a group can be answered.
+// leadOfLocked reports whether requests about a group can be answered.
 func (c *Coordinator) leadOfLocked(groupID string) group.Code {
 	code := c.leadLocked()
 	if code == group.OK && broker.CheckGroup(groupID) != nil {
@@ -190,17 +194,18 @@ func (c *Coordinator) leadOfLocked(groupID string) group.Code {
 	return code
 }
 
-// Ready says whether this is where groups are coordinated: OK, NotCoordinator, or CoordinatorLoadInProgress.
+// Ready reports whether this broker coordinates groups: OK, NotCoordinator, or
+// CoordinatorLoadInProgress.
 func (c *Coordinator) Ready() group.Code {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.leadLocked()
 }
 
-// settleLocked delivers the core's answers, counts its memory and has the timer wait for its next tick.
+// settleLocked delivers the core's answers, accounts for its memory and schedules its next tick.
 func (c *Coordinator) settleLocked() {
 	for _, a := range c.out.Joins {
-		c.joins[a.Ticket] <- a // one place each, and one answer
+		c.joins[a.Ticket] <- a // never blocks: the capacity is 1, and there is one answer
 		delete(c.joins, a.Ticket)
 		if a.Code == group.GroupMaxSizeReached {
 			c.met.full.Inc()
@@ -223,19 +228,20 @@ func (c *Coordinator) settleLocked() {
 	}
 }
 
-// countLocked has the budget show what the groups hold. The core keeps below the class by itself, and nobody else uses it.
+// countLocked updates the reservation of the groups. It fits, because the core bounds its memory by
+// the limit of the class, and nothing else uses the class.
 func (c *Coordinator) countLocked() {
 	switch more := c.core.Bytes() - c.held.Size(); {
 	case more > 0:
 		if err := c.held.Grow(more); err != nil {
-			c.o.Logger.Warn("groups: memory is not accounted for", "err", err)
+			c.o.Logger.Warn("groups: memory reservation failed", "err", err)
 		}
 	case more < 0:
 		c.held.Shrink(-more)
 	}
 }
 
-// Join is group.Core.Join. The answer comes on the channel, once; nobody has to take it.
+// Join is group.Core.Join. The answer is sent on the channel once; the caller need not receive it.
 func (c *Coordinator) Join(r *group.JoinRequest) <-chan group.JoinAnswer {
 	ch := make(chan group.JoinAnswer, 1)
 	c.mu.Lock()
@@ -251,7 +257,7 @@ func (c *Coordinator) Join(r *group.JoinRequest) <-chan group.JoinAnswer {
 	return ch
 }
 
-// Sync is group.Core.Sync. The answer comes on the channel, once; nobody has to take it.
+// Sync is group.Core.Sync. The answer is sent on the channel once; the caller need not receive it.
 func (c *Coordinator) Sync(r *group.SyncRequest) <-chan group.SyncAnswer {
 	ch := make(chan group.SyncAnswer, 1)
 	c.mu.Lock()
@@ -277,7 +283,7 @@ func (c *Coordinator) Heartbeat(r *group.Caller) group.Code {
 	return c.core.Heartbeat(c.now(), r)
 }
 
-// Leave is group.Core.Leave; a code other than OK is for all.
+// Leave is group.Core.Leave. A code other than OK applies to all members.
 func (c *Coordinator) Leave(groupID string, leaving []group.Leaving) ([]group.Code, group.Code) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,7 +299,8 @@ func (c *Coordinator) Leave(groupID string, leaving []group.Leaving) ([]group.Co
 	return codes, group.OK
 }
 
-// Describe describes a group. One that only has committed offsets is Empty, one that has nothing Dead.
+// Describe describes a group. It is Empty if it only has committed offsets, and Dead if it has
+// nothing.
 func (c *Coordinator) Describe(name string) (group.View, group.Code) {
 	c.mu.Lock()
 	code := c.leadLocked()
@@ -312,7 +319,7 @@ func (c *Coordinator) Describe(name string) (group.View, group.Code) {
 	return v, code
 }
 
-// List describes all groups by name, without their members: those that have some, and those with committed offsets.
+// List describes all groups with members or committed offsets, by name and without their members.
 func (c *Coordinator) List() ([]group.View, group.Code) {
 	c.mu.Lock()
 	code := c.leadLocked()

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// gated is a store whose PUTs wait while the gate is shut.
+// gated is a store whose PUTs wait while the gate is closed.
 type gated struct {
 	objstore.Store
 	gate atomic.Pointer[chan struct{}]
@@ -42,7 +42,7 @@ func (g *gated) Put(ctx context.Context, key string, body objstore.Body) error {
 	return g.Store.Put(ctx, key, body)
 }
 
-// shut holds up all PUTs until what it returns is called.
+// shut blocks all PUTs until open is called.
 func (g *gated) shut() (open func()) {
 	ch := make(chan struct{})
 	g.gate.Store(&ch)
@@ -52,7 +52,7 @@ func (g *gated) shut() (open func()) {
 	}
 }
 
-// life is a broker and its coordinator.
+// life is a broker with its coordinator.
 type life struct {
 	t *testing.T
 	b *broker.Broker
@@ -81,7 +81,7 @@ func open(t *testing.T, s objstore.Store, change func(o *coordinator.Options)) *
 	return l
 }
 
-// kill ends both as a crash would: nothing is sent any more.
+// kill stops both as a crash does: nothing is sent any more.
 func (l *life) kill() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -96,13 +96,13 @@ func request(member string) *group.JoinRequest {
 	}
 }
 
-// soon is what comes from a channel.
+// soon receives from a channel.
 func soon[T any](t *testing.T, ch <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-ch:
 	case <-time.After(20 * time.Second):
-		t.Fatal("no answer")
+		t.Fatal("no answer within 20s")
 	}
 	return v
 }
@@ -111,16 +111,16 @@ func caller(a group.JoinAnswer) *group.Caller {
 	return &group.Caller{Group: "g", Member: a.Member, Client: "c", Generation: a.Generation}
 }
 
-// member makes a group of one.
+// member creates a group of one member.
 func (l *life) member() group.JoinAnswer {
 	l.t.Helper()
 	a := soon(l.t, l.c.Join(request("")))
 	if a.Code != group.OK {
-		l.t.Fatalf("%+v", a)
+		l.t.Fatalf("join: answer %+v", a)
 	}
 	s := soon(l.t, l.c.Sync(&group.SyncRequest{Caller: *caller(a), Assignments: []group.Assignment{{Member: a.Member, Data: []byte("all")}}}))
 	if s.Code != group.OK || string(s.Assignment) != "all" {
-		l.t.Fatalf("%+v", s)
+		l.t.Fatalf("sync: answer %+v, want assignment \"all\"", s)
 	}
 	return a
 }
@@ -157,7 +157,7 @@ func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 	ctx := t.Context()
 	l := open(t, objstore.NewMemory(), nil)
 	if got := l.committed(); got != -1 {
-		t.Fatal(got)
+		t.Fatalf("offset of a new group: %d, want none", got)
 	}
 	a := l.member()
 	if code := l.commit(caller(a), 3); code != group.OK {
@@ -180,13 +180,13 @@ func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 		t.Fatalf("%+v %d", v, code)
 	}
 	if l.used() == 0 {
-		t.Fatal("a member takes no memory")
+		t.Fatal("a member is not accounted for")
 	}
 	if codes, code := l.c.Leave("g", []group.Leaving{{Member: a.Member}}); code != group.OK || codes[0] != group.OK {
 		t.Fatal(codes, code)
 	}
 	if v, _ := l.c.Describe("g"); v.State != group.Empty || l.used() != 0 {
-		t.Fatalf("%+v, %d bytes", v, l.used())
+		t.Fatalf("group without members: %+v, %d bytes", v, l.used())
 	}
 	if errs := l.c.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "t", Offset: 9}}); errs[0] != nil || l.committed() != 9 {
 		t.Fatal(errs)
@@ -203,7 +203,7 @@ func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, code := l.c.Describe("g"); v.State != group.Dead || code != group.OK || l.used() != 0 {
-		t.Fatalf("%+v %d, %d bytes", v, code, l.used())
+		t.Fatalf("deleted group: %+v, code %d, %d bytes", v, code, l.used())
 	}
 }
 
@@ -224,7 +224,7 @@ func TestListing(t *testing.T) {
 	}
 	const want = "a CompletingRebalance, b Empty, d CompletingRebalance, e CompletingRebalance, f Empty"
 	if s := strings.Join(got, ", "); s != want || code != group.OK {
-		t.Fatal(s, code)
+		t.Fatalf("groups: %s, code %d, want %s", s, code, want)
 	}
 }
 
@@ -233,10 +233,10 @@ func TestSilentMembersExpireByTheClock(t *testing.T) {
 	r := request("")
 	r.SessionTimeout = int64(20 * time.Millisecond)
 	soon(t, l.c.Join(r))
-	sebtest.Eventually(t, "it expires", func() bool { return l.used() == 0 })
+	sebtest.Eventually(t, "the member expires", func() bool { return l.used() == 0 })
 }
 
-// TestTheNextGenerationWaitsForCommits: of a commit that is on its way to the store.
+// TestTheNextGenerationWaitsForCommits: a commit in flight delays the next generation.
 func TestTheNextGenerationWaitsForCommits(t *testing.T) {
 	s := &gated{Store: objstore.NewMemory()}
 	l := open(t, s, func(o *coordinator.Options) { o.CommitTimeout = time.Millisecond })
@@ -262,7 +262,7 @@ func TestTheNextGenerationWaitsForCommits(t *testing.T) {
 	if next.Code != group.OK || next.Generation != a.Generation+1 || l.committed() != 7 {
 		t.Fatalf("%+v, committed %d", next, l.committed())
 	}
-	// The same for who is no member, and for members that come meanwhile.
+	// The same for a change by a non-member, and members that join meanwhile.
 	l.c.Leave("g", []group.Leaving{{Member: a.Member}})
 	reopen = s.shut()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -285,8 +285,9 @@ func TestTheNextGenerationWaitsForCommits(t *testing.T) {
 	}
 }
 
-// TestTwoCoordinatorsAlive: what one that was deposed admits is fenced by the log, what its members say to the next one is
-// refused, and the group has what was acknowledged last (RELIABILITY: a stale coordinator rewinds committed offsets).
+// TestTwoCoordinatorsAlive: the log fences commits that a deposed coordinator admits, its successor
+// refuses those of the deposed one's members, and the group keeps the offset that was acknowledged
+// last. A stale coordinator therefore cannot rewind committed offsets.
 func TestTwoCoordinatorsAlive(t *testing.T) {
 	s := objstore.NewMemory()
 	var lives []*life
@@ -294,14 +295,14 @@ func TestTwoCoordinatorsAlive(t *testing.T) {
 	for epoch := range 4 {
 		l := open(t, s, nil)
 		if got := l.committed(); got != int64(epoch)-1 {
-			t.Fatalf("epoch %d begins at %d", epoch, got)
+			t.Fatalf("epoch %d starts at offset %d", epoch, got)
 		}
 		for i, zombie := range members {
 			if code := l.commit(caller(zombie), 1000); code != group.IllegalGeneration {
-				t.Fatalf("a member of coordinator %d: %d", i, code)
+				t.Fatalf("commit of a member of coordinator %d: code %d", i, code)
 			}
 			if code := l.c.Heartbeat(caller(zombie)); code != group.RebalanceInProgress {
-				t.Fatalf("a member of coordinator %d beats: %d", i, code)
+				t.Fatalf("heartbeat of a member of coordinator %d: code %d", i, code)
 			}
 		}
 		a := l.member()
@@ -309,7 +310,7 @@ func TestTwoCoordinatorsAlive(t *testing.T) {
 			z := caller(zombie)
 			for _, z.Generation = range []int32{zombie.Generation, a.Generation, -1} {
 				if code := l.commit(z, 1000); code != group.UnknownMemberID {
-					t.Fatalf("a member of coordinator %d in generation %d: %d", i, z.Generation, code)
+					t.Fatalf("commit of a member of coordinator %d in generation %d: code %d", i, z.Generation, code)
 				}
 				if code := l.c.Heartbeat(z); code != group.UnknownMemberID {
 					t.Fatal(code)
@@ -321,15 +322,15 @@ func TestTwoCoordinatorsAlive(t *testing.T) {
 		}
 		for i, old := range lives {
 			if code := old.commit(caller(members[i]), 2000); code != group.NotCoordinator && code != group.RequestTimedOut {
-				t.Fatalf("coordinator %d answered %d", i, code)
+				t.Fatalf("commit to coordinator %d: code %d", i, code)
 			}
 			if got := l.committed(); got != int64(epoch) {
-				t.Fatalf("%d was committed through a coordinator that is deposed", got)
+				t.Fatalf("offset %d was committed through a deposed coordinator", got)
 			}
 		}
 		lives, members = append(lives, l), append(members, a)
 	}
-	// Those that have noticed say so, whatever they are asked.
+	// Deposed coordinators refuse every request.
 	for i, old := range lives[:3] {
 		soon(t, old.b.Done())
 		j := soon(t, old.c.Join(request("")))
@@ -351,14 +352,16 @@ func TestTwoCoordinatorsAlive(t *testing.T) {
 	}
 }
 
-// TestWhatIsParkedIsAnsweredAtTheEnd: of the broker, or of the coordinator.
+// TestWhatIsParkedIsAnsweredAtTheEnd: parked requests are answered when the broker or the
+// coordinator stops.
 func TestWhatIsParkedIsAnsweredAtTheEnd(t *testing.T) {
 	for name, end := range map[string]func(l *life, s objstore.Store){
 		"closed": func(l *life, _ objstore.Store) { l.c.Close() },
 		"killed": func(l *life, _ objstore.Store) { l.kill() },
 		"fenced": func(l *life, s objstore.Store) {
 			open(l.t, s, nil)
-			l.b.CommitOffsets(context.Background(), "h", []broker.OffsetCommit{{Topic: "t"}}) // it notices
+			// The deposed leader finds the seal.
+			l.b.CommitOffsets(context.Background(), "h", []broker.OffsetCommit{{Topic: "t"}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -370,11 +373,11 @@ func TestWhatIsParkedIsAnsweredAtTheEnd(t *testing.T) {
 			end(l, s)
 			for _, ch := range []<-chan group.JoinAnswer{second, third, l.c.Join(request(a.Member))} {
 				if a := soon(t, ch); a.Code != group.NotCoordinator {
-					t.Fatalf("%+v", a)
+					t.Fatalf("join: answer %+v, want NotCoordinator", a)
 				}
 			}
 			if l.used() != 0 {
-				t.Fatal(l.used())
+				t.Fatalf("%d bytes are still reserved", l.used())
 			}
 		})
 	}
@@ -395,7 +398,7 @@ func TestAFollowerCoordinatesNothing(t *testing.T) {
 		_ = b.Close(context.Background())
 	}()
 	if code := c.Ready(); code != group.NotCoordinator {
-		t.Fatal(code)
+		t.Fatalf("code %d, want NotCoordinator", code)
 	}
 	_, offsets := c.Offsets(t.Context(), "g")
 	for _, err := range []error{c.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t"}})[0], offsets} {
@@ -408,25 +411,25 @@ func TestAFollowerCoordinatesNothing(t *testing.T) {
 func TestMemoryOfGroupsIsBounded(t *testing.T) {
 	l := open(t, objstore.NewMemory(), nil)
 	class := l.b.Budget().Class(budget.Groups)
-	let, refused := 0, 0
+	allowed, refused := 0, 0
 	for i := range 2000 {
 		r := request("")
 		r.Group = fmt.Sprint("g", i)
 		r.Protocols[0].Metadata = make([]byte, 4000)
 		if a := soon(t, l.c.Join(r)); a.Code == group.OK {
-			let++
+			allowed++
 		} else if a.Code == group.GroupMaxSizeReached {
 			refused++
 		} else {
-			t.Fatalf("%+v", a)
+			t.Fatalf("join: answer %+v", a)
 		}
 	}
-	if used := class.Used(); refused == 0 || used > class.Limit() || used < class.Limit()*9/10 || int64(let)*4000 > used {
-		t.Fatalf("%d let in, %d refused, %d bytes of %d", let, refused, used, class.Limit())
+	if used := class.Used(); refused == 0 || used > class.Limit() || used < class.Limit()*9/10 || int64(allowed)*4000 > used {
+		t.Fatalf("%d members accepted, %d refused, %d of %d bytes used", allowed, refused, used, class.Limit())
 	}
 	r := request("")
 	r.Group, r.Protocols[0].Metadata = "one", make([]byte, class.Limit()/4)
 	if a := soon(t, l.c.Join(r)); a.Code != group.GroupMaxSizeReached {
-		t.Fatalf("%+v", a)
+		t.Fatalf("member of a quarter of the class: answer %+v, want GroupMaxSizeReached", a)
 	}
 }

@@ -1,12 +1,12 @@
-// Package coordinator runs consumer groups on a broker: it gives the membership core (package kafka) a clock, parks the
-// requests that wait without a goroutine each, and commits offsets through the broker's log, so that a group is the same one
-// from every front end.
+// Package coordinator runs consumer groups on a broker. It gives the membership core (package
+// group) a clock, parks waiting requests without a goroutine for each, and commits offsets through
+// the broker's log. All front ends share the same groups.
 //
-// A commit is admitted and queued in one step under the lock, so the log has a group's commits in the order in which they
-// were admitted. What becomes of it is waited for beside the request: the core is told when it is settled, whether or not
-// anybody still waits for the answer.
+// A commit is admitted and queued in one step under the lock, so the log orders a group's commits
+// as they were admitted. A goroutine waits for the outcome independently of the request: the core
+// learns that the commit is settled, whether or not the client still waits.
 //
-// A group either has members or is committed to by who is none. While it has members, others' commits are refused, but for
-// those that name the offset that they expect (broker.OffsetCommit.Expected): such a one changes nothing that its sender has
-// not seen, and the log decides its place.
+// A group with members refuses commits of other clients, except those that name the expected offset
+// (broker.OffsetCommit.Expected). Such a commit overwrites only an offset that its client has seen,
+// and the log decides its order.
 package coordinator

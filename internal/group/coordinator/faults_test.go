@@ -12,9 +12,9 @@ import (
 	"github.com/sebbroker/seb/internal/objstore/fault"
 )
 
-// TestOffsetsOverTakeoversOnAFaultyStore: coordinators take over from one another, some of which live on with a member that commits
-// to its own; what each next one begins with was acknowledged last, or sent after that, and no commit to a deposed one is
-// ever acknowledged.
+// TestOffsetsOverTakeoversOnAFaultyStore: coordinators take over from each other. Some deposed ones
+// continue with a member that commits to them. The next coordinator starts with the offset
+// acknowledged last or a later one that was sent, and no deposed coordinator acknowledges a commit.
 func TestOffsetsOverTakeoversOnAFaultyStore(t *testing.T) {
 	rates := fault.Rates{fault.Before: .03, fault.Lost: .05, fault.Late: .05}
 	seed := rand.Uint64()
@@ -25,7 +25,7 @@ func TestOffsetsOverTakeoversOnAFaultyStore(t *testing.T) {
 	for run := range 5 {
 		l := open(t, s, func(o *coordinator.Options) { o.CommitTimeout = time.Duration(5+run%3*100) * time.Millisecond })
 		if got := l.committed(); got < acked || got > sent {
-			t.Fatalf("run %d begins at %d, %d was acknowledged, %d sent", run, got, acked, sent)
+			t.Fatalf("run %d starts at offset %d, acknowledged %d, sent %d", run, got, acked, sent)
 		}
 		a := l.member()
 		for range 15 {
@@ -46,20 +46,20 @@ func TestOffsetsOverTakeoversOnAFaultyStore(t *testing.T) {
 		zombies.Go(func() { // while others lead
 			for range 5 {
 				if code := l.commit(caller(a), 0); code == group.OK {
-					t.Error("a coordinator that is deposed acknowledges a commit")
+					t.Error("a deposed coordinator acknowledges a commit")
 				}
 			}
 		})
 		if got := next.committed(); got < acked || got > sent {
-			t.Fatalf("run %d ends at %d, %d was acknowledged, %d sent", run, got, acked, sent)
+			t.Fatalf("run %d ends at offset %d, acknowledged %d, sent %d", run, got, acked, sent)
 		}
 	}
 	zombies.Wait()
 	last := open(t, s, nil)
 	if got := last.committed(); got < acked || got > sent {
-		t.Fatalf("it ends at %d, %d was acknowledged, %d sent", got, acked, sent)
+		t.Fatalf("the last offset is %d, acknowledged %d, sent %d", got, acked, sent)
 	}
 	if acked < 20 {
-		t.Fatalf("%d of %d are acknowledged", acked, sent)
+		t.Fatalf("%d of %d commits are acknowledged, want 20", acked, sent)
 	}
 }

@@ -4,7 +4,7 @@ import "github.com/VictoriaMetrics/metrics"
 
 // meters are the metrics of groups.
 type meters struct {
-	full *metrics.Counter // members refused for want of room
+	full *metrics.Counter // members refused for lack of memory
 }
 
 func newMeters(c *Coordinator) *meters {

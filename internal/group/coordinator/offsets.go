@@ -9,9 +9,11 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 )
 
-// Commit admits a commit of offsets as the group's rules are for the caller, and queues it. What it returns waits for the
-// outcome: an error for each offset as broker.CommitOffsets gives it; or a code, if none was admitted, or the outcome is not
-// known by the end of its ctx or of Options.CommitTimeout (group.RequestTimedOut): then it may become any.
+// Commit admits a commit of offsets by the group's rules for the caller, and queues it. The
+// returned function waits for the outcome. It returns an error for each offset, as
+// broker.CommitOffsets does, or a code if the commit was not admitted. The code is
+// group.RequestTimedOut if the outcome is not known when ctx ends or after Options.CommitTimeout;
+// the commit may then still succeed.
 func (c *Coordinator) Commit(caller *group.Caller, commits []broker.OffsetCommit) (wait func(ctx context.Context) ([]error, group.Code)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,19 +39,19 @@ func (c *Coordinator) Commit(caller *group.Caller, commits []broker.OffsetCommit
 	}
 }
 
-// queueLocked queues what the core has admitted.
+// queueLocked queues an admitted commit.
 func (c *Coordinator) queueLocked(group string, admitted uint64, commits []broker.OffsetCommit) *broker.OffsetTicket {
 	t := c.b.SubmitOffsets(c.ctx, group, commits)
 	c.countLocked()
 	c.done.Go(func() {
 		t.Wait(c.ctx)
-		c.ended(group, admitted)
+		c.endCommit(group, admitted)
 	})
 	return t
 }
 
-// ended tells the core that something that it admitted is settled.
-func (c *Coordinator) ended(group string, admitted uint64) {
+// endCommit tells the core that an admitted commit is settled.
+func (c *Coordinator) endCommit(group string, admitted uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.core != nil {
@@ -58,12 +60,12 @@ func (c *Coordinator) ended(group string, admitted uint64) {
 	}
 }
 
-// Offsets is what a group has committed, no older than broker.Group promises if it is asked to confirm. A group that has nothing
-// is no error. Errors: those of broker.Group; broker.ErrNotLeader, broker.ErrReadOnly or why the broker is done while groups are not
-// coordinated here.
+// Offsets returns the committed offsets of a group, confirmed as broker.Group promises. A group
+// without offsets is no error. Errors: those of broker.Group; if this broker does not coordinate
+// groups, broker.ErrNotLeader, broker.ErrReadOnly or the error that stopped the broker.
 func (c *Coordinator) Offsets(ctx context.Context, groupID string) (broker.GroupInfo, error) {
 	if c.Ready() != group.OK {
-		return broker.GroupInfo{}, c.away()
+		return broker.GroupInfo{}, c.unavailable()
 	}
 	info, err := c.b.Group(ctx, groupID, true)
 	if errors.Is(err, broker.ErrUnknownGroup) {
@@ -72,11 +74,11 @@ func (c *Coordinator) Offsets(ctx context.Context, groupID string) (broker.Group
 	return info, err
 }
 
-// Size is how much a group has committed, for who wants to ask for it.
+// Size is the size of a group's committed offsets, to reserve memory before Offsets.
 func (c *Coordinator) Size(group string) broker.GroupRef { return c.b.GroupRef(group) }
 
-// away says why groups are not coordinated here.
-func (c *Coordinator) away() error {
+// unavailable is the reason why this broker does not coordinate groups.
+func (c *Coordinator) unavailable() error {
 	if err := c.b.Err(); err != nil {
 		return err
 	}
@@ -86,8 +88,8 @@ func (c *Coordinator) away() error {
 	return broker.ErrNotLeader
 }
 
-// CommitOffsets is broker.CommitOffsets for who is no member: those of the commits that do not say what they expect are
-// refused with broker.ErrGroupActive while the group has members.
+// CommitOffsets is broker.CommitOffsets for callers that are no members. While the group has
+// members, it refuses commits without an expected offset with broker.ErrGroupActive.
 func (c *Coordinator) CommitOffsets(ctx context.Context, groupID string, commits []broker.OffsetCommit) []error {
 	c.mu.Lock()
 	var ticket *broker.OffsetTicket
@@ -108,10 +110,10 @@ func (c *Coordinator) CommitOffsets(ctx context.Context, groupID string, commits
 		}
 		return errs
 	}
-	return c.b.CommitOffsets(ctx, groupID, commits) // it knows what is wrong, or there are no members
+	return c.b.CommitOffsets(ctx, groupID, commits) // it reports the error, or there are no members
 }
 
-// admitLocked reserves a group for a change by who is no member.
+// admitLocked reserves a group for a change by a caller that is no member.
 func (c *Coordinator) admitLocked(groupID string) (uint64, group.Code) {
 	if code := c.leadOfLocked(groupID); code != group.OK {
 		return 0, code
@@ -119,36 +121,37 @@ func (c *Coordinator) admitLocked(groupID string) (uint64, group.Code) {
 	return c.core.Reserve(c.now(), groupID)
 }
 
-// commitExpected commits to a group that has members.
+// commitExpected commits to a group with members.
 func (c *Coordinator) commitExpected(ctx context.Context, group string, commits []broker.OffsetCommit) []error {
 	errs := make([]error, len(commits))
-	var let []broker.OffsetCommit
-	var of []int
+	var allowed []broker.OffsetCommit
+	var index []int
 	for i := range commits {
 		if commits[i].Expected == nil {
 			errs[i] = broker.ErrGroupActive
 			continue
 		}
-		let, of = append(let, commits[i]), append(of, i)
+		allowed, index = append(allowed, commits[i]), append(index, i)
 	}
-	for i, err := range c.b.CommitOffsets(ctx, group, let) {
-		errs[of[i]] = err
+	for i, err := range c.b.CommitOffsets(ctx, group, allowed) {
+		errs[index[i]] = err
 	}
 	return errs
 }
 
-// DeleteGroup is broker.DeleteGroup; broker.ErrGroupActive while the group has members.
+// DeleteGroup is broker.DeleteGroup. It returns broker.ErrGroupActive while the group has members.
 func (c *Coordinator) DeleteGroup(ctx context.Context, group string) error {
 	return c.change(ctx, group, func(ctx context.Context) error { return c.b.DeleteGroup(ctx, group) })
 }
 
-// DeleteOffset is broker.DeleteOffset; broker.ErrGroupActive while the group has members.
+// DeleteOffset is broker.DeleteOffset. It returns broker.ErrGroupActive while the group has
+// members.
 func (c *Coordinator) DeleteOffset(ctx context.Context, group, topic string, partition int32) error {
 	return c.change(ctx, group, func(ctx context.Context) error { return c.b.DeleteOffset(ctx, group, topic, partition) })
 }
 
-// change changes the offsets of a group that has no members; those that come wait until it is settled, whether or not the
-// caller does.
+// change changes the offsets of a group without members. Members that join meanwhile wait until the
+// change is settled, whether or not the caller waits.
 func (c *Coordinator) change(ctx context.Context, groupID string, do func(ctx context.Context) error) error {
 	done := make(chan error, 1)
 	c.mu.Lock()
@@ -157,7 +160,7 @@ func (c *Coordinator) change(ctx context.Context, groupID string, do func(ctx co
 		c.countLocked()
 		c.done.Go(func() {
 			done <- do(c.ctx)
-			c.ended(groupID, admitted)
+			c.endCommit(groupID, admitted)
 		})
 	}
 	c.mu.Unlock()

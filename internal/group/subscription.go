@@ -7,24 +7,24 @@ import (
 	"slices"
 )
 
-// wishes is what a member of the consumer protocol says about itself.
-type wishes struct {
+// subscription is a member's subscription in the consumer protocol.
+type subscription struct {
 	names    []string
 	pattern  string
-	regexp   *regexp.Regexp // of pattern, nil if that is ""
-	steps    int64          // of the regexp
+	regexp   *regexp.Regexp // compiled pattern, nil if that is ""
+	steps    int64          // size of the compiled pattern
 	assignor string
 }
 
-// What things take, roughly and rather too much.
+// Memory estimates, rounded up.
 const (
 	nameCost = 64
 	stepCost = 64
-	// partitionCost is for a partition in targets, assignments and owners.
+	// partitionCost is the cost of a partition in targets, assignments and owners.
 	partitionCost = 256
 )
 
-func (w *wishes) bytes() int64 {
+func (w *subscription) bytes() int64 {
 	n := int64(len(w.assignor)+len(w.pattern)) + w.steps*stepCost
 	for _, name := range w.names {
 		n += nameCost + int64(len(name))
@@ -32,8 +32,8 @@ func (w *wishes) bytes() int64 {
 	return n
 }
 
-// told is what a member wishes after a request, within bytes.
-func (w wishes) told(r *HeartbeatRequest, most int64) (wishes, Code) {
+// updated returns the subscription after a request, of at most limit bytes.
+func (w subscription) updated(r *HeartbeatRequest, limit int64) (subscription, Code) {
 	if r.Names != nil {
 		w.names = slices.Clone(r.Names)
 	}
@@ -41,18 +41,18 @@ func (w wishes) told(r *HeartbeatRequest, most int64) (wishes, Code) {
 		w.assignor = r.Assignor
 	}
 	if r.Pattern == nil || *r.Pattern == w.pattern {
-		return w, w.within(most)
+		return w, w.within(limit)
 	}
 	w.pattern, w.regexp, w.steps = *r.Pattern, nil, int64(len(*r.Pattern))
-	if code := w.within(most); code != OK || w.pattern == "" { // before it is parsed, which takes as much
+	if code := w.within(limit); code != OK || w.pattern == "" { // parsing takes as much memory
 		return w, code
 	}
 	tree, err := syntax.Parse(w.pattern, syntax.Perl)
 	if err != nil {
 		return w, InvalidRegularExpression
 	}
-	w.steps = steps(tree, most)
-	if code := w.within(most); code != OK {
+	w.steps = steps(tree, limit)
+	if code := w.within(limit); code != OK {
 		return w, code
 	}
 	if w.regexp, err = regexp.Compile("^(?:" + tree.String() + ")$"); err != nil {
@@ -61,46 +61,46 @@ func (w wishes) told(r *HeartbeatRequest, most int64) (wishes, Code) {
 	return w, OK
 }
 
-func (w *wishes) within(most int64) Code {
-	if w.bytes() > most {
+func (w *subscription) within(limit int64) Code {
+	if w.bytes() > limit {
 		return GroupMaxSizeReached
 	}
 	return OK
 }
 
-// steps is how large a pattern becomes when it is compiled, repetitions being written out: at most about most.
-func steps(tree *syntax.Regexp, most int64) int64 {
+// steps is the size of a compiled pattern, with repetitions written out, capped at about limit.
+func steps(tree *syntax.Regexp, limit int64) int64 {
 	n := 1 + int64(len(tree.Rune))
 	for _, sub := range tree.Sub {
-		n = min(most, n+steps(sub, most))
+		n = min(limit, n+steps(sub, limit))
 	}
 	if tree.Op == syntax.OpRepeat {
-		n = min(most, n*int64(1+max(tree.Min, tree.Max)))
+		n = min(limit, n*int64(1+max(tree.Min, tree.Max)))
 	}
 	return n
 }
 
-// outlook is the topics that there are for the members of a group.
-type outlook struct {
+// knownTopics is the existing topics that the members of a group subscribe to.
+type knownTopics struct {
 	topics     map[string]TopicInfo
 	subscribed [][]string // by member, sorted
-	watched    []string   // names that members have said, whether or not there is a topic, and topics that match a pattern, sorted
-	patterns   bool       // some member has one
-	all        []string   // all topics, if so
+	watched    []string   // names in subscriptions and topics that match a pattern, sorted
+	patterns   bool       // a member has a pattern
+	all        []string   // all topics, if patterns is set
 	bytes      int64
 }
 
-// look finds what topics there are now for members.
-func look(members []*consumer, t Topics) outlook {
-	o := outlook{topics: map[string]TopicInfo{}}
+// resolveTopics resolves the subscriptions of members.
+func resolveTopics(members []*consumer, t Topics) knownTopics {
+	o := knownTopics{topics: map[string]TopicInfo{}}
 	watched := map[string]bool{}
 	for _, m := range members {
-		names := slices.Clone(m.wishes.names)
-		if m.wishes.regexp != nil {
+		names := slices.Clone(m.subscription.names)
+		if m.subscription.regexp != nil {
 			if !o.patterns {
 				o.patterns, o.all = true, t.Names()
 			}
-			names = append(names, matching(m.wishes.regexp, o.all)...)
+			names = append(names, matching(m.subscription.regexp, o.all)...)
 		}
 		slices.Sort(names)
 		names = slices.Compact(names)
@@ -133,8 +133,8 @@ func matching(pattern *regexp.Regexp, names []string) []string {
 	return match
 }
 
-// holds says whether topics are as they were.
-func (o *outlook) holds(t Topics) bool {
+// unchanged reports whether the topics are unchanged.
+func (o *knownTopics) unchanged(t Topics) bool {
 	for _, name := range o.watched {
 		info, ok := t.Topic(name)
 		if was, had := o.topics[name]; ok != had || info != was {
@@ -144,5 +144,5 @@ func (o *outlook) holds(t Topics) bool {
 	return !o.patterns || slices.Equal(o.all, t.Names())
 }
 
-// names lists the topics that somebody is subscribed to.
-func (o *outlook) names() []string { return slices.Sorted(maps.Keys(o.topics)) }
+// names lists the topics with subscribers.
+func (o *knownTopics) names() []string { return slices.Sorted(maps.Keys(o.topics)) }
