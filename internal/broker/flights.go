@@ -68,7 +68,7 @@ func (r *Reader) join(ctx context.Context, p *Piece) *flight.Flight[flightKey, s
 			chunk, mem, err := r.readOnce(ctx, &own)
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.of.LandLocked(f, shared{chunk, mem}, err)
+			s.of.FinishLocked(f, shared{chunk, mem}, err)
 		})
 	}
 	f.JoinLocked()

@@ -1,10 +1,11 @@
-// Package budget bounds the memory of a broker. The limit is fixed at start and cut into classes with shares; whoever
-// is about to hold bytes for somebody else (a request's body, an object being built, an answer) first reserves them
-// from its class and gives them back when it has let go of them. A reservation that does not fit fails at once, so that
-// a front end can refuse work before it has read it; only callers that have nobody to refuse may wait.
+// Package budget bounds the memory of a broker. The limit is fixed at start and divided into
+// classes. Code that is about to hold memory for a client or the log (a request's body, an object
+// being built, a response) first reserves it from a class, and releases it when nothing refers to
+// it any more. A reservation that does not fit fails at once, so that a front end can refuse a
+// request before it reads it. Only callers that cannot refuse work may wait.
 //
-// The numbers are promises of the callers, not measurements: a class counts what was reserved. What nobody reserves
-// (code, stacks, garbage not yet collected) is what the runtime share is for.
+// A class counts the bytes that its callers reserve; it does not measure memory. The Runtime class
+// stands for everything that is not reserved: code, stacks, garbage not yet collected.
 package budget
 
 import (
@@ -19,23 +20,24 @@ type Kind uint8
 
 // The classes. Their order is that of the printed table.
 const (
-	Runtime     Kind = iota // code, stacks, garbage: nobody reserves it
+	Runtime     Kind = iota // code, stacks, garbage: never reserved
 	Pool                    // idle buffers kept for reuse: see Buffers
 	Connections             // per connection: buffers, goroutine, protocol state
-	Produce                 // bodies of produce requests, from before they are read until their slot is settled
-	Objects                 // commit objects open and frozen: heads, indexes, arenas of small parts, retries
+	Produce                 // bodies of produce requests, reserved before they are read
+	Objects                 // commit objects open and frozen: heads, indexes, small parts, retries
 	Tail                    // committed objects kept for readers at the end of the log
-	Fetch                   // answers being built or sent, range reads in flight
-	CacheIndex              // what is known of the files in the disk cache
+	Fetch                   // responses being built or sent, range reads in flight
+	CacheIndex              // index of the files in the disk cache
 	Groups                  // consumer groups and their members
-	State                   // what the log adds up to: package state counts it, it is not reserved
-	Triggers                // triggers that are followed: package triggers counts them, they are not reserved
-	Keys                    // keys that a compaction looks for
-	kinds                   // how many there are
+	State                   // replayed state: counted by package state, not reserved
+	Triggers                // followed triggers: counted by package trigger, not reserved
+	Keys                    // keys of a running compaction
+	kinds                   // number of classes
 )
 
-// shares is what each class has of the limit, in thousandths. The largest request (an eighth of the limit) fits into
-// each class that it passes: Produce, Objects and Fetch. What rounding leaves over goes to Runtime.
+// shares is each class's part of the limit in thousandths. The largest request (an eighth of the
+// limit) fits into each class that it passes: Produce, Objects and Fetch. The remainder of rounding
+// goes to Runtime.
 var shares = [kinds]struct {
 	name  string
 	share int64
@@ -45,33 +47,34 @@ var shares = [kinds]struct {
 	Pool:        {"pool", 20, "idle buffers kept for reuse; more while requests leave theirs free"},
 	Connections: {"connections", 110, "open connections; at the limit idle ones are closed"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
-	Objects:     {"objects", 130, "objects being filled or stored"},
+	Objects:     {"objects", 130, "objects being built or stored"},
 	Tail:        {"tail", 45, "newest records, for readers at the end"},
-	Fetch:       {"fetch", 130, "answers to readers"},
+	Fetch:       {"fetch", 130, "responses to readers"},
 	CacheIndex:  {"cache-index", 20, "index of the disk cache"},
 	Groups:      {"groups", 15, "consumer groups"},
-	State:       {"state", 110, "topics, partitions, offsets of groups, producers, where records lie"},
+	State:       {"state", 110, "topics, partitions, group offsets, producers, object ranges"},
 	Triggers:    {"triggers", 50, "triggers and their compiled expressions"},
 	Keys:        {"keys", 30, "keys while a topic is compacted"},
 }
 
 const (
 	thousand = 1000
-	// tight is a limit below which nothing idles beyond the pool's share. Of what is above, one part in idleShare may: enough
-	// for the bodies of two objects by default.
+	// tight is the limit up to which idle buffers stay within the Pool class. Above it, another
+	// 1/idleShare of the bytes beyond tight may idle: by default enough for the bodies of two
+	// objects.
 	tight     = 64 << 20
 	idleShare = 8
-	// ample is a limit above which the program needs no more memory of its own in proportion: of what is above, connectionsMore
-	// thousandths go from Runtime to Connections.
+	// ample is the limit above which Runtime needs no larger share: of the bytes beyond ample,
+	// connectionsMore thousandths move from Runtime to Connections.
 	ample           = 256 << 20
 	connectionsMore = 100
-	// LimitMin is the smallest limit with which a broker is any use.
+	// LimitMin is the smallest limit with which a broker works.
 	LimitMin = 16 << 20
-	// requestMax is the largest record or request whatever the limit.
+	// requestMax bounds a record or request at any limit.
 	requestMax = 30 << 20
 )
 
-// String is the class's name as metrics and messages use it.
+// String is the class's name in metrics and messages.
 func (k Kind) String() string {
 	if k >= kinds {
 		return fmt.Sprintf("kind(%d)", uint8(k))
@@ -79,7 +82,7 @@ func (k Kind) String() string {
 	return shares[k].name
 }
 
-// Kinds is every class, in the order of the table.
+// Kinds returns every class, in the order of the table.
 func Kinds() []Kind {
 	all := make([]Kind, kinds)
 	for i := range all {
@@ -88,22 +91,22 @@ func Kinds() []Kind {
 	return all
 }
 
-// Budget is a limit cut into classes. All methods may be called concurrently.
+// Budget is a limit divided into classes. All methods may be called concurrently.
 type Budget struct {
 	limit   int64
 	classes [kinds]Class
 	buffers *Buffers
 }
 
-// Validate says whether a limit in bytes is one to run a broker with.
+// Validate checks that a broker can run with a limit in bytes.
 func Validate(limit int64) error {
 	if limit < LimitMin {
-		return fmt.Errorf("memory limit of %s is below the smallest, %s", Text(limit), Text(LimitMin))
+		return fmt.Errorf("memory limit %s is below the minimum of %s", Text(limit), Text(LimitMin))
 	}
 	return nil
 }
 
-// New cuts a limit in bytes, which must be positive, into classes.
+// New divides a limit in bytes, which must be positive, into classes.
 func New(limit int64) *Budget {
 	if limit <= 0 {
 		panic(fmt.Sprintf("budget: limit of %d bytes", limit))
@@ -126,7 +129,7 @@ func New(limit int64) *Budget {
 		return min(beyond, b.classes[Produce].spare()+b.classes[Objects].spare()+b.classes[Fetch].spare())
 	}
 	for _, k := range []Kind{Produce, Objects, Fetch} {
-		b.classes[k].rested = b.buffers.trim
+		b.classes[k].onIdle = b.buffers.trim
 	}
 	return b
 }
@@ -138,37 +141,39 @@ func part(limit, share int64) int64 {
 	return int64(quo)
 }
 
-// LimitFor is the least limit of a budget in which a class (not Runtime) has bytes, of which there are less than 2^50.
+// LimitFor is the smallest limit at which class k, other than Runtime, has the given bytes (below
+// 2^50).
 func LimitFor(k Kind, bytes int64) int64 {
 	share := shares[k].share
 	limit := (bytes*thousand + share - 1) / share
 	if k == Connections && limit > ample {
 		limit = (bytes*thousand + ample*connectionsMore + share + connectionsMore - 1) / (share + connectionsMore)
-		for part(limit, share)+part(limit-ample, connectionsMore) < bytes { // rounding
+		for part(limit, share)+part(limit-ample, connectionsMore) < bytes { // part rounds down
 			limit++
 		}
 	}
 	return limit
 }
 
-// Limit is the limit that the budget was made with, in bytes.
+// Limit is the limit of the budget in bytes.
 func (b *Budget) Limit() int64 { return b.limit }
 
 // Class is one class of the budget.
 func (b *Budget) Class(k Kind) *Class { return &b.classes[k] }
 
-// Buffers is the pool of buffers that the whole broker shares; the Pool class bounds what idles in it.
+// Buffers is the pool of buffers of the whole broker. The Pool class bounds its idle buffers.
 func (b *Budget) Buffers() *Buffers { return b.buffers }
 
-// RequestMax is the size in bytes of the largest record or request: an eighth of the limit, at most 30 MiB.
+// RequestMax is the size in bytes of the largest record or request: an eighth of the limit, at most
+// 30 MiB.
 func (b *Budget) RequestMax() int64 { return min(requestMax, b.limit/8) }
 
-// outside is what the collector does not count: the program's code and data as far as they are in memory, and some room,
-// since its limit is a soft one.
+// outside is memory that the garbage collector does not count: the program's resident code and
+// data, and a reserve because its limit is a soft one.
 const outside = 30 << 20
 
-// GoLimit is what to give to runtime/debug.SetMemoryLimit: three quarters of the limit, and less where that leaves too
-// little for what the collector does not count, but at least half.
+// GoLimit is the limit for runtime/debug.SetMemoryLimit: three quarters of the limit, less if that
+// leaves fewer than outside bytes, but at least half.
 func (b *Budget) GoLimit() int64 { return max(b.limit/2, min(b.limit/4*3, b.limit-outside)) }
 
 // Usage is a snapshot of one class, in bytes.
@@ -176,12 +181,12 @@ type Usage struct {
 	Kind    Kind
 	Limit   int64
 	Used    int64
-	Peak    int64  // the most that was ever used at once
+	Peak    int64  // maximum of Used
 	Waiting int    // callers in ReserveWait
 	Refused uint64 // reservations that did not fit
 }
 
-// Usage is a snapshot of every class; the classes are not looked at in one instant.
+// Usage returns a snapshot of every class. The snapshots are not of one instant.
 func (b *Budget) Usage() []Usage {
 	all := make([]Usage, 0, kinds)
 	for i := range b.classes {
@@ -190,7 +195,7 @@ func (b *Budget) Usage() []Usage {
 	return all
 }
 
-// Ceiling is the table of the classes for people to read, a line each, printed at start.
+// Ceiling is the table of the classes that is printed at start, one class per line.
 func (b *Budget) Ceiling() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "memory limit %s, largest request %s\n", Text(b.limit), Text(b.RequestMax()))
@@ -200,7 +205,7 @@ func (b *Budget) Ceiling() string {
 	return s.String()
 }
 
-// Text is a number of bytes for people.
+// Text formats a number of bytes with a unit.
 func Text(n int64) string {
 	switch {
 	case n < 10<<10:
@@ -211,23 +216,23 @@ func Text(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// The two ways in which a reservation does not fit; test an OverError with errors.Is.
+// Errors of reservations; test an OverError with errors.Is.
 var (
-	// ErrOver: not now; it may fit once others have released (429 and Retry-After).
+	// ErrOver: the class is in use; the reservation may fit later (429 and Retry-After).
 	ErrOver = errors.New("over memory budget")
-	// ErrTooLarge: it is larger than its whole class and never fits (413).
+	// ErrTooLarge: the reservation exceeds the whole class and never fits (413).
 	ErrTooLarge = errors.New("too large for memory budget")
 )
 
 // OverError is a reservation that does not fit. It is ErrTooLarge or ErrOver.
 type OverError struct {
 	Class  Kind
-	Wanted int64 // bytes asked for; when growing: the whole that it would have become
+	Wanted int64 // bytes requested; for Grow the size after growing
 	Free   int64 // bytes free at that moment
-	Limit  int64 // bytes of the class
+	Limit  int64 // size of the class
 }
 
-// TooLarge reports whether it could never fit.
+// TooLarge reports whether the reservation can never fit.
 func (e *OverError) TooLarge() bool { return e.Wanted > e.Limit }
 
 func (e *OverError) Error() string {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestSharesAreTheWholeLimit(t *testing.T) {
+func TestSharesAddUpToTheLimit(t *testing.T) {
 	var sum int64
 	for _, s := range shares {
 		if s.name == "" || s.use == "" || s.share <= 0 {
@@ -40,7 +40,7 @@ func TestSharesAreTheWholeLimit(t *testing.T) {
 	}
 }
 
-func TestLargestRequestFitsWhereItPasses(t *testing.T) {
+func TestLargestRequestFitsItsClasses(t *testing.T) {
 	for _, limit := range []int64{LimitMin, LimitMin + 7, 64 << 20, 256 << 20, 8 << 30} {
 		b := New(limit)
 		for _, k := range []Kind{Produce, Objects, Fetch} {
@@ -73,11 +73,11 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	if err := Validate(LimitMin - 1); err == nil {
-		t.Error("a limit below the smallest is taken")
+		t.Error("a limit below the minimum is accepted")
 	}
 }
 
-// class is one of 1000 bytes.
+// class returns a class of 1000 bytes.
 func class() *Class { return &Class{kind: Produce, limit: 1000} }
 
 func mustReserve(t *testing.T, c *Class, n int64) *Reservation {
@@ -89,7 +89,7 @@ func mustReserve(t *testing.T, c *Class, n int64) *Reservation {
 	return r
 }
 
-func TestOverBudgetAndTooLargeAreToldApart(t *testing.T) {
+func TestErrOverAndErrTooLargeAreDistinct(t *testing.T) {
 	c := class()
 	r := mustReserve(t, c, 600)
 	_, err := c.Reserve(401)
@@ -108,10 +108,10 @@ func TestOverBudgetAndTooLargeAreToldApart(t *testing.T) {
 		t.Errorf("growing to 1001: %v", err)
 	}
 	if err := r.Grow(math.MaxInt64); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("growing by all numbers: %v", err)
+		t.Errorf("growing by MaxInt64: %v", err)
 	}
 	if _, err := c.Reserve(math.MaxInt64); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("all numbers: %v", err)
+		t.Errorf("MaxInt64: %v", err)
 	}
 	if got := c.Usage(); got != (Usage{Kind: Produce, Limit: 1000, Used: 600, Peak: 600, Refused: 5}) {
 		t.Errorf("usage %+v", got)
@@ -136,12 +136,12 @@ func TestReserveNowNeitherWaitsNorOvertakes(t *testing.T) {
 		synctest.Wait()
 		all.Shrink(1)
 		if c.ReserveNow(1) != nil {
-			t.Error("overtook who waits")
+			t.Error("ReserveNow overtook a waiter")
 		}
 		all.Release()
 		(<-done).Release()
 		if r := c.ReserveNow(0); r == nil || c.Used() != 0 {
-			t.Error("nothing does not fit")
+			t.Error("ReserveNow(0) does not fit")
 		}
 	})
 }
@@ -226,18 +226,18 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 			synctest.Wait()
 		}
 		if _, err := c.Reserve(1); !errors.Is(err, ErrOver) {
-			t.Errorf("overtook three who wait: %v", err)
+			t.Errorf("overtook three waiters: %v", err)
 		}
 		if err := held.Grow(1); err != nil {
-			t.Errorf("growing waits behind those who may wait for it: %v", err)
+			t.Errorf("growing queued behind waiters: %v", err)
 		}
 		if w := c.Usage().Waiting; w != 3 || len(served) != 0 {
-			t.Errorf("%d wait, %d were served", w, len(served))
+			t.Errorf("%d waiters, %d served", w, len(served))
 		}
 		held.Release()
 		synctest.Wait()
 		if len(served) != 1 {
-			t.Fatalf("%d were served where only the first fits before the second", len(served))
+			t.Fatalf("%d served, although only the first fits", len(served))
 		}
 		first := <-served
 		if first.Size() != 900 {
@@ -269,7 +269,7 @@ func TestSmallWaiterDoesNotOvertake(t *testing.T) {
 		if len(small) != 0 {
 			t.Error("10 bytes overtook 600")
 		}
-		cancel() // the large one leaves: nobody is before the small one now
+		cancel() // the large one leaves, so the small one is first
 		wg.Wait()
 		if !errors.Is(largeErr, context.Canceled) {
 			t.Errorf("cancelled wait: %v", largeErr)
@@ -282,7 +282,7 @@ func TestSmallWaiterDoesNotOvertake(t *testing.T) {
 	})
 }
 
-func TestWaitForWhatNeverFitsFailsAtOnce(t *testing.T) {
+func TestReserveWaitBeyondClassFailsAtOnce(t *testing.T) {
 	c := class()
 	if _, err := c.ReserveWait(t.Context(), 1001); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v", err)
@@ -294,9 +294,9 @@ func TestWaitForWhatNeverFitsFailsAtOnce(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce has goroutines reserve, grow, move, wait and give up; what they hold never exceeds a limit, and in the
-// end nothing is held. Run it with -race.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentReservations lets goroutines reserve, grow, move, wait and cancel. Use never
+// exceeds a limit, and at the end nothing is reserved. Run it with -race.
+func TestConcurrentReservations(t *testing.T) {
 	a, b := class(), &Class{kind: Tail, limit: 700}
 	var wg sync.WaitGroup
 	for worker := range 8 {
@@ -336,7 +336,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// ledger is a model of two classes: what each reservation holds, kept beside.
+// ledger is a model of two classes: the bytes of each reservation.
 type ledger struct {
 	classes []*Class
 	held    map[*Reservation]*holding
@@ -354,8 +354,8 @@ func (l *ledger) used(class int64) (sum int64) {
 	return sum
 }
 
-// fits says whether a step that takes h did, and that it did so only if there was room. It is called before the model
-// knows of the step.
+// fits reports whether a step that reserves h succeeded, and checks that it did exactly if there
+// was room. It is called before the model records the step.
 func (l *ledger) fits(t *rapid.T, err error, h holding) bool {
 	free := l.classes[h.class].limit - l.used(h.class)
 	if (err == nil) != (h.n <= free) {
@@ -381,7 +381,7 @@ func (l *ledger) reserve(t *rapid.T) {
 	}
 }
 
-// change does one step on a reservation that is held.
+// change does one step on a live reservation.
 func (l *ledger) change(t *rapid.T) {
 	if len(l.live) == 0 {
 		t.Skip()
@@ -409,8 +409,8 @@ func (l *ledger) change(t *rapid.T) {
 	}
 }
 
-// TestSumsFollowAModel does random steps and compares what is used with a sum kept beside.
-func TestSumsFollowAModel(t *testing.T) {
+// TestSumsFollowModel does random steps and compares the use with the model's sum.
+func TestSumsFollowModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		other := &Class{kind: Tail, limit: rapid.Int64Range(1, 2000).Draw(t, "limit")}
 		l := &ledger{classes: []*Class{class(), other}, held: make(map[*Reservation]*holding)}
@@ -426,12 +426,12 @@ func ExampleBudget_Ceiling() {
 	//   pool         1310.7 KiB  idle buffers kept for reuse; more while requests leave theirs free
 	//   connections  7209.0 KiB  open connections; at the limit idle ones are closed
 	//   produce      9175.0 KiB  bodies of produce requests in flight
-	//   objects      8519.7 KiB  objects being filled or stored
+	//   objects      8519.7 KiB  objects being built or stored
 	//   tail         2949.1 KiB  newest records, for readers at the end
-	//   fetch        8519.7 KiB  answers to readers
+	//   fetch        8519.7 KiB  responses to readers
 	//   cache-index  1310.7 KiB  index of the disk cache
 	//   groups        983.0 KiB  consumer groups
-	//   state        7209.0 KiB  topics, partitions, offsets of groups, producers, where records lie
+	//   state        7209.0 KiB  topics, partitions, group offsets, producers, object ranges
 	//   triggers     3276.8 KiB  triggers and their compiled expressions
 	//   keys         1966.1 KiB  keys while a topic is compacted
 }
@@ -451,7 +451,7 @@ func TestLimitForIsTheLeast(t *testing.T) {
 			t.Errorf("a limit of %d gives %d bytes, want %d", limit, got, bytes)
 		}
 		if got := New(max(1, limit-9)).Class(Connections).Limit(); got >= bytes && limit > 9 {
-			t.Errorf("a limit of %d is enough for %d bytes", limit-9, bytes)
+			t.Errorf("a smaller limit of %d is enough for %d bytes", limit-9, bytes)
 		}
 	}
 }

@@ -8,35 +8,36 @@ import (
 
 const (
 	bufferMin = 1 << 9  // the smallest buffer
-	bufferMax = 1 << 22 // the largest that is kept; larger ones are left to the collector
-	// Four sizes to each doubling waste at most a fifth of a buffer.
+	bufferMax = 1 << 22 // the largest that is pooled
+	// Four sizes per doubling waste at most a fifth of a buffer.
 	stepsLog  = 2
 	steps     = 1 << stepsLog
 	sizeCount = (22-9)*steps + 1
 )
 
-// Buffers is a pool of byte slices in fixed sizes, bounded by the bytes that idle in it. It counts nothing against a
-// class: callers reserve SizeFor(n) bytes before they Get(n). All methods may be called concurrently.
+// Buffers is a pool of byte slices in fixed sizes. It bounds the bytes of idle buffers and counts
+// nothing against a class: callers reserve SizeFor(n) bytes before they Get(n). All methods may be
+// called concurrently.
 //
-// An object of 10 MiB gives all its buffers back at once, which the next requests take again one by one. So while there
-// are requests more may idle than the pool's own share: what the classes whose buffers these are leave free, as far as
-// they were in use since they last were at rest, and not below a limit of tight. Together that is never more than all their
-// shares.
+// An object of 10 MiB returns all its buffers at once, and the next requests take them again one by
+// one. During requests more bytes than idleMax may therefore idle: those that the classes of these
+// buffers leave free, up to their use since they were last idle, and only if the limit is above
+// tight. Idle and used buffers together never exceed the shares of these classes and the pool.
 type Buffers struct {
 	idleMax int64
-	more    func() int64 // beyond idleMax; nil: none
+	more    func() int64 // bytes beyond idleMax that may idle now; nil: none
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	free   [sizeCount][][]byte
 	idle   int64
-	hand   int // the size that evictLocked looked at last
+	hand   int // size class that evictLocked visited last
 	poison bool
 }
 
 // NewBuffers makes a pool that keeps at most idleMax bytes for reuse.
 func NewBuffers(idleMax int64) *Buffers { return &Buffers{idleMax: idleMax} }
 
-// Poison makes Put overwrite what it is given, so that a test sees whoever reads a buffer after it was put back.
+// Poison makes Put overwrite each buffer, so that a test detects reads after Put.
 func (b *Buffers) Poison() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,20 +53,20 @@ func SizeFor(n int) int {
 	return size
 }
 
-// sizeClass is the index and size of the smallest buffers that hold n <= bufferMax bytes. Sizes are (4+s)<<e for
-// s in 0..3: 512, 640, 768, 896, 1024, 1280, ...
+// sizeClass is the index and size of the smallest buffers that hold n <= bufferMax bytes. Sizes are
+// (4+s)<<e for s in 0..3: 512, 640, 768, 896, 1024, 1280, ...
 func sizeClass(n int) (index, size int) {
 	if n <= bufferMin {
 		return 0, bufferMin
 	}
 	exponent := bits.Len(uint(n-1)) - 1 // 2^exponent <= n-1 < 2^(exponent+1)
 	unit := 1 << (exponent - stepsLog)
-	step := (n - 1 - 1<<exponent) / unit // which quarter n-1 lies in
+	step := (n - 1 - 1<<exponent) / unit // the quarter of the doubling that n-1 lies in
 	return (exponent-9)*steps + step + 1, 1<<exponent + (step+1)*unit
 }
 
-// Get returns a slice of length n whose content is anything. The caller owns it until it is Put back; not putting it
-// back costs nothing but its reuse.
+// Get returns a slice of length n with arbitrary content. The caller owns it until Put; a slice
+// that is not put back is garbage collected.
 func (b *Buffers) Get(n int) []byte {
 	if n < 0 {
 		panic(fmt.Sprintf("budget: buffer of %d bytes", n))
@@ -83,7 +84,7 @@ func (b *Buffers) Get(n int) []byte {
 		b.mu.Unlock()
 		return buf[:n]
 	}
-	b.evictLocked(b.idleMost()) // what was reserved for this one may have left less for idle ones
+	b.evictLocked(b.idleMost()) // the reservation for this buffer may leave less for idle ones
 	b.mu.Unlock()
 	return make([]byte, n, size)
 }
@@ -96,8 +97,9 @@ func (b *Buffers) idleMost() int64 {
 	return b.idleMax + b.more()
 }
 
-// Put gives a slice back that Get returned; no one may use it afterwards, nor any slice of it. It must begin where the
-// slice from Get began; its length does not matter. Slices that are not from Get are left to the collector.
+// Put returns a slice of Get to the pool. Neither it nor any slice of it may be used afterwards. It
+// must begin where the slice of Get began; its length does not matter. Slices that are not from Get
+// are ignored.
 func (b *Buffers) Put(buf []byte) {
 	size := cap(buf)
 	if size < bufferMin || size > bufferMax {
@@ -124,15 +126,16 @@ func (b *Buffers) Put(buf []byte) {
 	b.free[index] = append(b.free[index], buf[:0])
 }
 
-// trim drops what may no longer idle: who has no requests keeps no more than the pool's share.
+// trim drops idle buffers beyond the current bound. When the classes are idle, that bound is the
+// pool's own share.
 func (b *Buffers) trim() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.evictLocked(b.idleMost())
 }
 
-// evictLocked drops idle buffers until at most idleMax bytes are left. It goes round the sizes, so that sizes which
-// nobody asks for any more make room for those in use.
+// evictLocked drops idle buffers until at most idleMax bytes are left. It rotates through the
+// sizes, so that unused sizes make room for those in use.
 func (b *Buffers) evictLocked(idleMax int64) {
 	for b.idle > idleMax {
 		b.hand = (b.hand + 1) % sizeCount
@@ -144,7 +147,8 @@ func (b *Buffers) evictLocked(idleMax int64) {
 	}
 }
 
-// Idle is how many bytes wait for reuse. Without a budget it is never above the bound given to NewBuffers.
+// Idle is how many bytes of buffers are idle. Without a budget it never exceeds the bound of
+// NewBuffers.
 func (b *Buffers) Idle() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

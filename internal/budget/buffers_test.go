@@ -32,7 +32,7 @@ func TestBufferSizes(t *testing.T) {
 	}
 }
 
-func TestBuffersAreUsedAgain(t *testing.T) {
+func TestBuffersAreReused(t *testing.T) {
 	b := NewBuffers(1 << 20)
 	first := b.Get(1000)
 	if len(first) != 1000 || cap(first) != SizeFor(1000) {
@@ -45,11 +45,11 @@ func TestBuffersAreUsedAgain(t *testing.T) {
 	}
 	second := b.Get(SizeFor(1000))
 	if &second[0] != &first[0] || b.Idle() != 0 {
-		t.Error("the buffer was not used again")
+		t.Error("the buffer was not reused")
 	}
 }
 
-func TestOddBuffersAreLeftAlone(t *testing.T) {
+func TestForeignBuffersAreIgnored(t *testing.T) {
 	b := NewBuffers(1 << 30)
 	b.Put(nil)
 	b.Put(make([]byte, 0, 513))
@@ -84,7 +84,7 @@ func TestIdleBuffersAreBounded(t *testing.T) {
 	if b.Idle() != 10<<10 {
 		t.Errorf("a buffer above the bound changed what is idle: %d", b.Idle())
 	}
-	// A size that is asked for now takes the room of one that is not.
+	// a size in use displaces one that is not
 	large := b.Get(4 << 10)
 	b.Put(large)
 	if again := b.Get(4 << 10); &again[0] != &large[0] {
@@ -103,7 +103,7 @@ func TestPoisonShowsUseAfterPut(t *testing.T) {
 	}
 }
 
-func TestBuffersOfManyAtOnce(t *testing.T) {
+func TestBuffersConcurrently(t *testing.T) {
 	b := NewBuffers(64 << 10)
 	var wg sync.WaitGroup
 	for worker := range 8 {
@@ -126,8 +126,8 @@ func TestBuffersOfManyAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// BenchmarkBuffers compares the pool with sync.Pool and with allocating, each buffer being written to as a body does. What
-// sync.Pool keeps nobody bounds, and a collection drops it.
+// BenchmarkBuffers compares the pool with sync.Pool and with allocating; each buffer is written to
+// like a body. sync.Pool is unbounded and a garbage collection empties it.
 func BenchmarkBuffers(b *testing.B) {
 	for _, n := range []int{1 << 10, 64 << 10, 1 << 20} {
 		pool := NewBuffers(16 << 20)
@@ -162,13 +162,14 @@ func BenchmarkBuffers(b *testing.B) {
 	}
 }
 
-// TestIdleBuffersFitIntoWhatIsFree: while requests come and go more may idle than the pool's share, but with what is used
-// never more than the shares; and when all have been gone for a while, no more than that share.
-func TestIdleBuffersFitIntoWhatIsFree(t *testing.T) {
-	synctest.Test(t, idleBuffersFitIntoWhatIsFree)
+// TestIdleBuffersStayWithinFreeShares checks two bounds. During requests more than the pool's share
+// may idle, but idle and used bytes never exceed the shares. Once all requests have been gone for
+// idleAfter, at most the pool's share idles.
+func TestIdleBuffersStayWithinFreeShares(t *testing.T) {
+	synctest.Test(t, idleBuffersStayWithinFreeShares)
 }
 
-func idleBuffersFitIntoWhatIsFree(t *testing.T) {
+func idleBuffersStayWithinFreeShares(t *testing.T) {
 	type held struct {
 		res *Reservation
 		buf []byte
@@ -195,7 +196,7 @@ func idleBuffersFitIntoWhatIsFree(t *testing.T) {
 	}
 	for range 20_000 {
 		if rnd.IntN(40) == 0 {
-			for range rnd.IntN(len(have) + 1) { // an object is done
+			for range rnd.IntN(len(have) + 1) { // an object is settled
 				drop(rnd.IntN(len(have)))
 			}
 		}
@@ -213,23 +214,23 @@ func idleBuffersFitIntoWhatIsFree(t *testing.T) {
 		}
 	}
 	if !beyond {
-		t.Error("no more than the pool's share was ever idle")
+		t.Error("never more than the pool's share was idle")
 	}
 	for len(have) < 100 {
 		take(classes[rnd.IntN(len(classes))], 100<<10)
 	}
-	for _, h := range have { // as an object does: all buffers, then what was reserved for them
+	for _, h := range have { // like an object: all buffers, then their reservation
 		b.Buffers().Put(h.buf)
 	}
 	for _, h := range have {
 		h.res.Release()
 	}
 	if idle := b.Buffers().Idle(); idle <= b.Class(Pool).Limit() {
-		t.Errorf("only %d bytes idle when the next requests may want them", idle)
+		t.Errorf("only %d bytes idle right after the requests", idle)
 	}
-	time.Sleep(restAfter) // of the test's own clock
+	time.Sleep(idleAfter) // in synctest's time
 	synctest.Wait()
 	if idle := b.Buffers().Idle(); idle > b.Class(Pool).Limit() {
-		t.Errorf("%d bytes idle when nobody needs any", idle)
+		t.Errorf("%d bytes idle after idleAfter without requests", idle)
 	}
 }

@@ -14,12 +14,12 @@ type Class struct {
 	kind  Kind
 	limit int64
 
-	shown   atomic.Int64 // used, for whoever can do without the lock
-	high    atomic.Int64 // the most that was used since it last was at rest
-	resting atomic.Bool  // a look at whether it is at rest is due
-	rested  func()       // called when it is; nil: nobody wants to know
+	usedHint  atomic.Int64 // copy of used for lock-free readers; may lag
+	high      atomic.Int64 // maximum of used since the class was last idle
+	idleCheck atomic.Bool  // a call of checkIdle is scheduled
+	onIdle    func()       // called when used stayed 0 for idleAfter, may be nil
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	used    int64
 	peak    int64
 	refused uint64
@@ -29,23 +29,23 @@ type Class struct {
 // waiter is a caller of ReserveWait.
 type waiter struct {
 	n       int64
-	granted chan struct{} // closed once its bytes are counted as used
+	granted chan struct{} // closed once its bytes are counted in used
 }
 
-// Kind is which class it is.
+// Kind is the kind of the class.
 func (c *Class) Kind() Kind { return c.kind }
 
 // Limit is the size of the class in bytes.
 func (c *Class) Limit() int64 { return c.limit }
 
-// Used is how many bytes are reserved now. It is never above Limit.
+// Used is how many bytes are reserved now; never above Limit.
 func (c *Class) Used() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.used
 }
 
-// Peak is the most bytes that were ever reserved at once.
+// Peak is the maximum of Used since the start.
 func (c *Class) Peak() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,8 +61,8 @@ func (c *Class) Usage() Usage {
 	}
 }
 
-// Reserve takes n bytes, or says at once with an *OverError why not. It does not overtake callers of ReserveWait: while
-// one waits, there is nothing free. n must not be negative.
+// Reserve reserves n bytes, or fails at once with an *OverError. It does not overtake callers of
+// ReserveWait: while one waits, nothing is free. n must not be negative.
 func (c *Class) Reserve(n int64) (*Reservation, error) {
 	check(n)
 	c.mu.Lock()
@@ -77,9 +77,10 @@ func (c *Class) Reserve(n int64) (*Reservation, error) {
 	return &Reservation{class: c, n: n}, nil
 }
 
-// ReserveWait takes n bytes, waiting until they are free: first come, first served, and a small reservation does not
-// overtake a large one. It is for callers that hold no reservation of the same class; one that does could wait for
-// itself. Errors: *OverError if n is larger than the class, at once; the context's.
+// ReserveWait reserves n bytes and waits until they are free: first come, first served, and a small
+// reservation does not overtake a large one. The caller must hold no reservation of the same class,
+// because it could then wait for itself. Errors: *OverError at once if n exceeds the class; the
+// context's.
 func (c *Class) ReserveWait(ctx context.Context, n int64) (*Reservation, error) {
 	check(n)
 	if err := ctx.Err(); err != nil {
@@ -96,50 +97,51 @@ func (c *Class) ReserveWait(ctx context.Context, n int64) (*Reservation, error) 
 		return &Reservation{class: c, n: n}, nil
 	}
 	w := &waiter{n: n, granted: make(chan struct{})}
-	place := c.waiting.PushBack(w)
+	element := c.waiting.PushBack(w)
 	c.mu.Unlock()
 
 	select {
 	case <-w.granted:
 		return &Reservation{class: c, n: n}, nil
 	case <-ctx.Done():
-		c.leave(place)
+		c.leave(element)
 		return nil, fmt.Errorf("wait for memory: %w", ctx.Err())
 	}
 }
 
-// leave takes a waiter out of the queue; bytes granted meanwhile go to the next.
-func (c *Class) leave(place *list.Element) {
+// leave removes a waiter from the queue. Bytes that were granted before it took the lock go to the
+// next waiter.
+func (c *Class) leave(element *list.Element) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := place.Value.(*waiter)
+	w := element.Value.(*waiter)
 	select {
 	case <-w.granted:
 		c.giveLocked(w.n)
 	default:
-		c.waiting.Remove(place)
+		c.waiting.Remove(element)
 	}
 	c.grantLocked()
 }
 
 func (c *Class) release(n int64) {
 	c.releaseLocking(n)
-	if c.rested != nil && c.shown.Load() == 0 && c.resting.CompareAndSwap(false, true) {
-		time.AfterFunc(restAfter, c.rest)
+	if c.onIdle != nil && c.usedHint.Load() == 0 && c.idleCheck.CompareAndSwap(false, true) {
+		time.AfterFunc(idleAfter, c.checkIdle)
 	}
 }
 
-// restAfter is when it is looked whether a class whose last byte was given back is still empty: then nobody needs it now.
-const restAfter = time.Second
+// idleAfter is how long a class must be empty to count as idle.
+const idleAfter = time.Second
 
-func (c *Class) rest() {
-	c.resting.Store(false)
-	if c.atRest() {
-		c.rested()
+func (c *Class) checkIdle() {
+	c.idleCheck.Store(false)
+	if c.resetIfIdle() {
+		c.onIdle()
 	}
 }
 
-func (c *Class) atRest() bool {
+func (c *Class) resetIfIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.used == 0 {
@@ -158,7 +160,8 @@ func (c *Class) releaseLocking(n int64) {
 	c.grantLocked()
 }
 
-// grantLocked gives what is free to those who wait, in order.
+// grantLocked grants free bytes to the waiters in order. It stops at the first that does not fit,
+// so a small reservation cannot starve a large one.
 func (c *Class) grantLocked() {
 	for first := c.waiting.Front(); first != nil; first = c.waiting.Front() {
 		w := first.Value.(*waiter)
@@ -173,7 +176,7 @@ func (c *Class) grantLocked() {
 
 func (c *Class) takeLocked(n int64) {
 	c.used += n
-	c.shown.Store(c.used)
+	c.usedHint.Store(c.used)
 	c.peak = max(c.peak, c.used)
 	if c.used > c.high.Load() {
 		c.high.Store(c.used)
@@ -182,11 +185,12 @@ func (c *Class) takeLocked(n int64) {
 
 func (c *Class) giveLocked(n int64) {
 	c.used -= n
-	c.shown.Store(c.used)
+	c.usedHint.Store(c.used)
 }
 
-// spare is what is free of the class, but no more than was used since it last was at rest.
-func (c *Class) spare() int64 { return min(c.limit-c.shown.Load(), c.high.Load()) }
+// spare is the free bytes of the class, but at most the maximum that was used since the class was
+// last idle.
+func (c *Class) spare() int64 { return min(c.limit-c.usedHint.Load(), c.high.Load()) }
 
 func (c *Class) refuseLocked(wanted, free int64) error {
 	c.refused++

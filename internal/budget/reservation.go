@@ -2,8 +2,8 @@ package budget
 
 import "sync"
 
-// Reservation is bytes taken from a class. Whoever holds it releases it once nothing refers to the memory any more. All
-// methods may be called concurrently; those of a nil Reservation do nothing and count nothing.
+// Reservation is bytes reserved in a class. Its holder releases it once nothing refers to the
+// memory any more. All methods may be called concurrently. Methods of a nil Reservation do nothing.
 type Reservation struct {
 	mu    sync.Mutex // guards what follows; taken before a class's lock
 	class *Class
@@ -11,7 +11,8 @@ type Reservation struct {
 	done  bool
 }
 
-// ReserveNow is Reserve for who can do without: nil is not counted as a refusal.
+// ReserveNow is Reserve for optional memory: it returns nil if n bytes are not free, and does not
+// count a refusal.
 func (c *Class) ReserveNow(n int64) *Reservation {
 	check(n)
 	c.mu.Lock()
@@ -23,7 +24,7 @@ func (c *Class) ReserveNow(n int64) *Reservation {
 	return &Reservation{class: c, n: n}
 }
 
-// Size is how many bytes are held; 0 after Release.
+// Size is how many bytes are reserved; 0 after Release.
 func (r *Reservation) Size() int64 {
 	if r == nil {
 		return 0
@@ -33,9 +34,9 @@ func (r *Reservation) Size() int64 {
 	return r.n
 }
 
-// Grow takes n bytes more, or says at once with an *OverError why not; what is held stays held then. It never waits,
-// and it overtakes callers of ReserveWait: they may be waiting for the very request that grows. Growing a released
-// reservation is a fault of the program and panics.
+// Grow reserves n more bytes, or fails at once with an *OverError and changes nothing. It never
+// waits and it overtakes callers of ReserveWait, because they may be waiting for the very request
+// that grows. Growing a released reservation panics.
 func (r *Reservation) Grow(n int64) error {
 	check(n)
 	if r == nil {
@@ -48,7 +49,7 @@ func (r *Reservation) Grow(n int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if free := c.limit - c.used; n > free {
-		wanted := n // of a sum that overflows, n alone is too large as well
+		wanted := n // if r.n+n could overflow, n alone is too large
 		if r.n <= c.limit && n <= c.limit {
 			wanted += r.n
 		}
@@ -59,7 +60,7 @@ func (r *Reservation) Grow(n int64) error {
 	return nil
 }
 
-// Shrink gives n bytes back, at most all of them, and holds the rest.
+// Shrink releases n bytes, or all if fewer are reserved.
 func (r *Reservation) Shrink(n int64) {
 	check(n)
 	if r == nil {
@@ -75,8 +76,8 @@ func (r *Reservation) Shrink(n int64) {
 	r.class.release(n)
 }
 
-// Move makes the held bytes those of another class of the same budget, for memory that is handed on without a copy.
-// If they do not fit there it returns an *OverError and they stay where they are.
+// Move transfers the reserved bytes to another class of the same budget, for memory that changes
+// its owner without a copy. If they do not fit there it returns an *OverError and changes nothing.
 func (r *Reservation) Move(to *Class) error {
 	if r == nil {
 		return nil
@@ -96,7 +97,7 @@ func (r *Reservation) Move(to *Class) error {
 	return nil
 }
 
-// Release gives everything back. It may be called again, to no effect.
+// Release releases all bytes. Further calls have no effect.
 func (r *Reservation) Release() {
 	if r == nil {
 		return

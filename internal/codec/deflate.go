@@ -12,7 +12,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// zstdEncoder is shared: one stream at a time and a small window, since an encoder may otherwise take hundreds of MB.
+// zstdEncoder is shared. It has one stream and a small window, because an encoder may otherwise
+// take hundreds of MB.
 var zstdEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(256<<10))
 })
@@ -24,14 +25,15 @@ var (
 
 func newLZ4Writer() *lz4.Writer {
 	w := lz4.NewWriter(nil)
-	// 64 KiB blocks are what Java's client makes; these options are constants and always apply.
+	// 64 KiB blocks are what Java's client writes. The options are constants and always apply.
 	if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ConcurrencyOption(1)); err != nil {
 		panic("codec: lz4 options: " + err.Error())
 	}
 	return w
 }
 
-// Compress appends src, compressed, to dst. Snappy is written in the framing of Java's clients, which all clients read.
+// Compress appends src, compressed, to dst. Snappy uses the framing of Java's clients, which all
+// clients can read.
 func Compress(dst []byte, codec Kind, src []byte) ([]byte, error) {
 	out := bytes.NewBuffer(dst)
 	var err error

@@ -8,10 +8,12 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// inflatedBound is what each codec may allocate beside its output: windows, blocks and tables, which the data asks for.
+// inflatedBound is what each codec may allocate in addition to its output: windows, blocks and
+// tables.
 var inflatedBound = map[Kind]int{Gzip: 128 << 10, Snappy: 8 << 10, LZ4: 10 << 20, Zstd: 2*zstdWindowMax + 2<<20}
 
-// FuzzInflate: whatever a codec is given, decompressing it ends, gives no more than the limit, in a bounded memory.
+// FuzzInflate checks that decompressing arbitrary bytes ends, respects the limit and stays within
+// bounded memory.
 func FuzzInflate(f *testing.F) {
 	for codec := Gzip; codec <= Zstd; codec++ {
 		b, err := Compress(nil, codec, bytes.Repeat([]byte("0123456789abcdef"), 30))
@@ -44,7 +46,7 @@ func FuzzInflate(f *testing.F) {
 				}
 			}
 		})
-		if err == io.EOF && n > 0 && codec != LZ4 { // a frame that ends well can be made again
+		if err == io.EOF && n > 0 && codec != LZ4 { // valid: can be compressed again
 			if _, err := Compress(nil, codec, buf[:min(n, len(buf))]); err != nil {
 				t.Fatal(err)
 			}

@@ -17,16 +17,17 @@ import (
 )
 
 const (
-	// zstdWindowMax is the largest window a zstd frame may ask for; RFC 8878 recommends that decoders support 8 MiB.
+	// zstdWindowMax is the largest window that a zstd frame may ask for; RFC 8878 recommends that
+	// decoders support 8 MiB.
 	zstdWindowMax = 8 << 20
 	scanBuffer    = 16 << 10
 )
 
-// The faults of data that callers tell apart.
+// Errors that callers distinguish.
 var (
-	// ErrLimit: it decompresses to more than the limit.
-	ErrLimit = errors.New("more than allowed")
-	// ErrUnknown: there is no such codec.
+	// ErrLimit: the data decompresses to more than the limit.
+	ErrLimit = errors.New("decompressed size exceeds the limit")
+	// ErrUnknown: the codec does not exist.
 	ErrUnknown = errors.New("unknown codec")
 )
 
@@ -35,31 +36,33 @@ var (
 	errNotLZ4Frame = errors.New("not an lz4 frame")
 )
 
-// Inflater decompresses the records of one batch as a stream. It gives ErrLimit as soon as there is more than limit
-// bytes, whatever the data claims. It is pooled per codec, because a zstd decoder holds on to its window.
+// Inflater decompresses the records of one batch as a stream. Its output ends with ErrLimit at the
+// first byte beyond the limit, whatever size the data claims. Inflaters are pooled per codec,
+// because a zstd decoder retains its window.
 type Inflater struct {
 	codec  Kind
 	src    bytes.Reader
-	stream io.Reader // one of the following
+	stream io.Reader // one of gzip, zstd, lz4 and snappy
 	gzip   gzip.Reader
 	zstd   *zstd.Decoder
 	lz4    *lz4.Reader
 	snappy snappyReader
-	buf    *bufio.Reader // over the Inflater itself, for scans
-	left   int64         // bytes still allowed
-	turn   turn
-	window int // of zstd: which of zstdWindows is the largest that it takes
+	buf    *bufio.Reader // reads from the Inflater itself
+	left   int64         // bytes of output still allowed
+	share  share
+	window int // zstd: index into zstdWindows of the largest window that the decoder accepts
 }
 
-// zstdWindows are the largest windows of three sorts of decoders: a decoder holds on to the window that it has had, until a
-// collection finds it unused. Most producers ask for less than 1 MiB, zstd's level 3 for 2 MiB.
+// zstdWindows are the largest windows of the three pools of zstd decoders. A decoder retains the
+// largest window that it has used until a garbage collection finds it unused. Most producers ask
+// for less than 1 MiB; level 3 of zstd asks for 2 MiB.
 var zstdWindows = [...]uint64{1 << 20, 2 << 20, zstdWindowMax}
 
-// inflaters are those that are not in use.
+// inflaters holds the unused Inflaters by codec and, for zstd, by window.
 var inflaters [Zstd + 1][len(zstdWindows)]sync.Pool
 
-// Open returns an Inflater of src, to be given back with Close. It waits for its turn, so nobody may wait for
-// anything else before closing one.
+// Open returns an Inflater of src; the caller must Close it. Open waits until the process may
+// decompress one more batch, so a caller must not wait for anything else before Close.
 func Open(codec Kind, src []byte, limit int64) (*Inflater, error) {
 	if codec == None || codec > Zstd {
 		return nil, ErrUnknown
@@ -69,9 +72,9 @@ func Open(codec Kind, src []byte, limit int64) (*Inflater, error) {
 		asked := zstdWindow(src)
 		window = sort.Search(len(zstdWindows)-1, func(i int) bool { return asked <= zstdWindows[i] })
 	}
-	turn := inflating.Load().take(inflateNeed(codec, src))
+	share := inflating.Load().acquire(inflateNeed(codec, src))
 	f := idleInflater(codec, window)
-	f.turn = turn
+	f.share = share
 	f.src.Reset(src)
 	f.left = limit
 	if err := f.open(src); err != nil {
@@ -119,10 +122,11 @@ func (f *Inflater) open(src []byte) (err error) {
 	return nil
 }
 
-// Read gives decompressed bytes, ErrLimit beyond the limit, and io.EOF only when nothing is left of the source.
+// Read returns decompressed bytes, ErrLimit beyond the limit, and io.EOF only once the whole source
+// is consumed.
 func (f *Inflater) Read(p []byte) (int, error) {
 	if int64(len(p)) > f.left+1 {
-		p = p[:f.left+1] // one byte beyond the limit tells "just full" from "too much"
+		p = p[:f.left+1] // the extra byte tells "exactly full" from "too much"
 	}
 	n, err := f.stream.Read(p)
 	f.left -= int64(n)
@@ -136,7 +140,7 @@ func (f *Inflater) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Left is how many bytes more are allowed.
+// Left is how many bytes of output are still allowed.
 func (f *Inflater) Left() int64 { return f.left }
 
 // Scanner returns a buffered reader of f, valid until Close.
@@ -148,7 +152,8 @@ func (f *Inflater) Scanner() *bufio.Reader {
 	return f.buf
 }
 
-// Close lets go of the source and gives f to the next, or to its pool.
+// Close drops the source, releases the memory, and hands f to a waiting Open or returns it to its
+// pool.
 func (f *Inflater) Close() {
 	f.src.Reset(nil)
 	f.snappy.src = nil
@@ -156,31 +161,34 @@ func (f *Inflater) Close() {
 		f.lz4.Reset(nil)
 	}
 	if f.zstd != nil {
-		_ = f.zstd.Reset(nil) // only lets go of the source
+		_ = f.zstd.Reset(nil) // only drops the source
 	}
 	if f.buf != nil {
 		f.buf.Reset(nil)
 	}
 	f.stream = nil
-	turn := f.turn
+	share := f.share
 	next := f
-	if !turn.of.awaited() {
+	if !share.of.contended() {
 		f.idle()
 		next = nil
 	}
-	if last := heir.Swap(next); last != nil {
+	if last := handoff.Swap(next); last != nil {
 		last.idle()
 	}
-	turn.give()
+	share.release()
 }
 
-// heir is for whoever's turn comes next, if it is of the right sort. It is there only while somebody waits for a turn: then memory is short, and
-// what a collection has taken from a pool would be made anew for each batch, windows and blocks of many MiB.
-var heir atomic.Pointer[Inflater]
+// handoff is an Inflater for the next Open that was waiting for memory. It is set only while a
+// caller waits: memory is short then, garbage collections empty the pools, and each batch would
+// allocate windows and blocks of many MiB again. Close stores it before it releases its share, so
+// the caller that gets the share finds it.
+var handoff atomic.Pointer[Inflater]
 
-// idleInflater takes one that is not in use, or makes one.
+// idleInflater returns the handed-off Inflater if its codec and window fit, else one of the pool or
+// a new one.
 func idleInflater(codec Kind, window int) *Inflater {
-	if f := heir.Swap(nil); f != nil {
+	if f := handoff.Swap(nil); f != nil {
 		if f.codec == codec && f.window == window {
 			return f
 		}
@@ -192,7 +200,7 @@ func idleInflater(codec Kind, window int) *Inflater {
 	return &Inflater{codec: codec, window: window}
 }
 
-// idle gives f to its pool.
+// idle returns f to its pool.
 func (f *Inflater) idle() {
 	if cap(f.snappy.block) > snappyKeep {
 		f.snappy.block = nil
@@ -200,8 +208,8 @@ func (f *Inflater) idle() {
 	inflaters[f.codec][f.window].Put(f)
 }
 
-// zstdWindow is the window that the first frame asks for, the largest allowed if that can not be told. A frame behind it
-// that asks for one of a larger sort is refused by the decoder.
+// zstdWindow is the window that the first frame of src asks for, or the largest allowed if the
+// header does not tell. The decoder refuses a later frame whose window exceeds that of its pool.
 func zstdWindow(src []byte) uint64 {
 	var h zstd.Header
 	switch err := h.Decode(src[:min(len(src), zstd.HeaderMaxSize)]); {
@@ -213,7 +221,8 @@ func zstdWindow(src []byte) uint64 {
 	return min(h.WindowSize, zstdWindowMax)
 }
 
-// inflateNeed is how many bytes decompressing src takes, beside what it gives; never much less than that.
+// inflateNeed is an estimate of the working memory for decompressing src, without the output; never
+// much too low.
 func inflateNeed(codec Kind, src []byte) int64 {
 	const tables = 64 << 10
 	switch codec {
@@ -223,7 +232,7 @@ func inflateNeed(codec Kind, src []byte) int64 {
 		return snappyBlockMax(src)
 	case LZ4:
 		block := int64(4 << 20)
-		if len(src) > 5 { // the frame's block descriptor: 4 is 64 KiB, 7 is 4 MiB
+		if len(src) > 5 { // block descriptor of the frame: 4 is 64 KiB, 7 is 4 MiB
 			block = 64 << 10 << (2 * (max(4, int64(src[5]>>4&7)) - 4))
 		}
 		return 2*block + 2*tables

@@ -1,5 +1,6 @@
-// Package codec compresses and decompresses the records of batches, in all codecs of Kafka. What decompressing takes is bounded, in each
-// batch by what the caller allows and in the process by SetMemory, whatever the data claims.
+// Package codec compresses and decompresses the records of batches with the codecs of Kafka. The
+// caller bounds the output of each decompression and SetMemory bounds the working memory of the
+// process, so compressed data that claims large sizes cannot exhaust memory.
 package codec
 
 // Kind is a codec, as batches number it.

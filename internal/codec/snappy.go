@@ -9,15 +9,16 @@ import (
 	"github.com/klauspost/compress/snappy"
 )
 
-// snappyRatioMax bounds what a snappy block may claim to hold: its densest element makes 64 bytes of 3.
+// snappyRatioMax bounds the decompressed size that a snappy block may claim: its densest element
+// encodes 64 bytes in 3.
 const snappyRatioMax = 24
 
 var (
-	errSnappyClaim = errors.New("snappy length can not be true")
+	errSnappyClaim = errors.New("snappy block claims an impossible length")
 	errXerial      = errors.New("malformed xerial framing")
 )
 
-// snappyBlockMax is the largest block of snappy data, if that is well formed.
+// snappyBlockMax is the size of the largest block of src when decompressed, if src is well formed.
 func snappyBlockMax(src []byte) (most int64) {
 	claim := func(block []byte) {
 		if n, err := snappy.DecodedLen(block); err == nil {
@@ -36,8 +37,9 @@ func snappyBlockMax(src []byte) (most int64) {
 	return most
 }
 
-// xerialMagic begins the framing of Java's snappy streams: then version i32, lowest compatible version i32, and chunks of
-// length i32 (big-endian) and a raw snappy block. Without it the data is a single raw block.
+// xerialMagic begins the framing of Java's snappy streams. Data without it is a single raw block.
+//
+//	magic | version i32 | lowest compatible version i32 | chunks: length i32, raw snappy block
 const (
 	xerialMagic    = "\x82SNAPPY\x00"
 	xerialHeadSize = len(xerialMagic) + 8
@@ -45,17 +47,17 @@ const (
 
 // snappyReader reads snappy data, raw or in xerial framing, a block at a time.
 type snappyReader struct {
-	src   []byte // what is left
+	src   []byte // compressed bytes not yet read
 	raw   bool
-	left  int64  // bytes that the blocks to come may hold
-	block []byte // the current block's bytes
-	pos   int    // how many of them were read
+	left  int64  // bytes that further blocks may decompress to
+	block []byte // decompressed bytes of the current block
+	pos   int    // bytes of block already read
 }
 
-// snappyKeep is the largest block that is kept for the next use.
+// snappyKeep is the largest block buffer that is kept for reuse.
 const snappyKeep = 1 << 20
 
-// reset starts over with src, of which at most limit bytes are decompressed.
+// reset starts over with src and allows it to decompress to at most limit bytes.
 func (s *snappyReader) reset(src []byte, limit int64) error {
 	s.raw, s.pos, s.left = true, 0, limit
 	s.block = s.block[:0]
@@ -86,7 +88,8 @@ func (s *snappyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next decodes the next block. It allocates only after the block's claim was found possible and allowed.
+// next decodes the next block. It checks the block's claimed length against the ratio and the limit
+// before it allocates.
 func (s *snappyReader) next() error {
 	chunk := s.src
 	if !s.raw {
@@ -112,7 +115,7 @@ func (s *snappyReader) next() error {
 		return ErrLimit
 	}
 	s.pos = 0
-	// Strict, because other clients get these bytes as they are and know nothing of s2's additions.
+	// Strict rejects s2's extensions, because clients of plain snappy get these bytes unchanged.
 	s.block, err = snappy.DecodeStrict(s.block[:cap(s.block)], chunk)
 	if err != nil {
 		s.block = nil

@@ -7,22 +7,24 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Stream compresses what is written to it, into the writer of the last Reset. Close ends the compressed form; after a Reset the
-// stream can be used again. It belongs to one goroutine at a time.
+// Stream compresses the bytes written to it into the writer of the last Reset. Close ends the
+// compressed stream; after a Reset the Stream can be used again. A Stream must not be used
+// concurrently.
 type Stream interface {
 	io.WriteCloser
-	// Reset drops what is not sent yet and begins a new compressed form in w.
+	// Reset discards unwritten output and begins a new compressed stream in w.
 	Reset(w io.Writer)
 }
 
-// StreamBytes is above what a Stream of either codec takes, measured by TestStreamMemory.
+// StreamBytes is an upper bound on the memory of a Stream of either codec, checked by
+// TestStreamMemory.
 const StreamBytes = 1 << 20
 
-// streamWindow is how far back a zstd stream looks.
+// streamWindow is the window of a zstd stream.
 const streamWindow = 128 << 10
 
-// NewStream returns a stream of a codec, Gzip or Zstd, at its fastest level: the answers that it is for are made faster than they
-// are sent.
+// NewStream returns a stream of a codec, Gzip or Zstd, at its fastest level. Other codecs give
+// ErrUnknown.
 func NewStream(k Kind) (Stream, error) {
 	switch k {
 	case Gzip:

@@ -23,7 +23,7 @@ func TestStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, size := range []int{0, 1, len(text)} { // one stream for all
+		for _, size := range []int{0, 1, len(text)} { // the stream is reused
 			var out bytes.Buffer
 			s.Reset(&out)
 			for rest := text[:size]; len(rest) > 0; {
@@ -47,19 +47,19 @@ func TestStreams(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, text[:size]) {
-				t.Errorf("%s, %d bytes: %d come back, %v", kind, size, len(got), err)
+				t.Errorf("%s: round trip of %d bytes gives %d bytes, %v", kind, size, len(got), err)
 			}
 			if size == len(text) && sent > size/2 {
-				t.Errorf("%s: %d bytes became %d", kind, size, sent)
+				t.Errorf("%s: %d bytes compressed to %d", kind, size, sent)
 			}
 		}
 	}
 	if _, err := NewStream(LZ4); err == nil {
-		t.Error("there is a stream of lz4")
+		t.Error("NewStream(LZ4) succeeded")
 	}
 }
 
-// TestStreamMemory: what is reserved for a stream is what it takes at most.
+// TestStreamMemory checks that a stream takes at most the memory that is reserved for it.
 func TestStreamMemory(t *testing.T) {
 	const n = 8
 	data := make([]byte, 4<<20)

@@ -1,4 +1,6 @@
-// Package flight lets callers that want the same at the same time wait for one result.
+// Package flight is a single-flight: concurrent callers that want the same value share one
+// computation. Unlike golang.org/x/sync/singleflight it counts the uses of a result, which may be
+// memory or an open file.
 package flight
 
 import (
@@ -6,32 +8,33 @@ import (
 	"sync"
 )
 
-// Group is the flights under way, at most one for each key. Its fields but the first are set before the first use. A result
-// counts its uses, since it may be memory or an open file: each caller that waited has one. An error is not kept: the next
-// caller begins another flight.
+// Group holds the flights in progress, at most one for each key. Lock, Retain and Release are set
+// before the first use. Each caller that waited for a result owns one use of it. An error is not
+// kept: the next caller starts another flight.
 type Group[K comparable, V any] struct {
 	of map[K]*Flight[K, V]
 
-	// Lock is the owner's: it is held for the calls that end in Locked, and Group holds it for Retain and Release.
+	// Lock belongs to the owner, which holds it while it calls a method that ends in Locked. Group
+	// takes it where it calls Retain and Release.
 	Lock sync.Locker
-	// Retain adds uses to a result. Release ends one.
+	// Retain adds uses to a result. Release ends one use.
 	Retain  func(v V, uses int)
 	Release func(v V)
 }
 
-// Flight is one result on its way.
+// Flight is one computation in progress and then its result.
 type Flight[K comparable, V any] struct {
 	Key K
 
 	done    chan struct{} // closed once value and err are set
 	value   V
 	err     error
-	waiting int    // callers; guarded by the group's lock until done
-	cancel  func() // nil: it goes on when all callers have left
+	waiting int    // callers of Wait; guarded by the group's lock until done is closed
+	cancel  func() // nil: the flight continues when all callers have left
 }
 
-// BeginLocked begins a flight that is not under way, without callers. cancel, if not nil, is called when all of them have
-// left, and by CancelLocked.
+// BeginLocked starts a flight for a key that has none, without callers. cancel, if not nil, is
+// called when all callers have left, and by CancelLocked.
 func (g *Group[K, V]) BeginLocked(key K, cancel func()) *Flight[K, V] {
 	if g.of == nil {
 		g.of = map[K]*Flight[K, V]{}
@@ -41,15 +44,18 @@ func (g *Group[K, V]) BeginLocked(key K, cancel func()) *Flight[K, V] {
 	return f
 }
 
-// FindLocked returns the flight of a key that is under way, or nil.
+// FindLocked returns the flight in progress for a key, or nil.
 func (g *Group[K, V]) FindLocked(key K) *Flight[K, V] { return g.of[key] }
 
-// JoinLocked adds a caller to a flight that is under way, who must call Wait.
+// JoinLocked adds a caller to a flight in progress. The caller must call Wait.
 func (f *Flight[K, V]) JoinLocked() { f.waiting++ }
 
-// Wait returns a flight's result, of which the caller has a use, or its error. If the context ends first, landed is false
-// and the error its cause.
-func (g *Group[K, V]) Wait(ctx context.Context, f *Flight[K, V]) (v V, landed bool, err error) {
+// Wait returns the flight's result, of which the caller owns a use, or its error. If the context
+// ends first, finished is false and the error is the context's cause.
+//
+// Where both happen, Wait checks done again under the lock. FinishLocked has counted this caller
+// then, so Wait ends that use itself.
+func (g *Group[K, V]) Wait(ctx context.Context, f *Flight[K, V]) (v V, finished bool, err error) {
 	select {
 	case <-f.done:
 		return f.value, true, f.err
@@ -71,8 +77,9 @@ func (g *Group[K, V]) Wait(ctx context.Context, f *Flight[K, V]) (v V, landed bo
 	return v, false, context.Cause(ctx)
 }
 
-// LandLocked ends a flight. Of v, unless there is an error, each caller gets a use, and the use of the one that lands it ends.
-func (g *Group[K, V]) LandLocked(f *Flight[K, V], v V, err error) {
+// FinishLocked ends a flight. Without an error each caller gets a use of v, and the use of
+// FinishLocked's caller ends.
+func (g *Group[K, V]) FinishLocked(f *Flight[K, V], v V, err error) {
 	if g.of[f.Key] == f {
 		delete(g.of, f.Key)
 	}
@@ -84,7 +91,7 @@ func (g *Group[K, V]) LandLocked(f *Flight[K, V], v V, err error) {
 	close(f.done)
 }
 
-// CancelLocked cancels all flights that can be.
+// CancelLocked cancels all flights that have a cancel function.
 func (g *Group[K, V]) CancelLocked() {
 	for _, f := range g.of {
 		if f.cancel != nil {

@@ -24,21 +24,21 @@ func group() *flight.Group[string, *result] {
 func TestEachCallerHasOneUse(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 100 { // of a result and the end of the context, which is seen first is chance
+	for range 100 { // select picks at random between the result and the ended context
 		g := group()
 		f := g.BeginLocked("a", nil)
 		f.JoinLocked()
 		f.JoinLocked()
-		r := &result{uses: 1} // that of the one who lands it
-		g.LandLocked(f, r, nil)
+		r := &result{uses: 1} // the use of FinishLocked's caller
+		g.FinishLocked(f, r, nil)
 		if r.uses != 2 || g.FindLocked("a") != nil {
-			t.Fatalf("%d uses of 2 callers", r.uses)
+			t.Fatalf("%d uses, want one for each of 2 callers", r.uses)
 		}
-		if v, landed, err := g.Wait(t.Context(), f); v != r || !landed || err != nil {
-			t.Fatal(v, landed, err)
+		if v, finished, err := g.Wait(t.Context(), f); v != r || !finished || err != nil {
+			t.Fatal(v, finished, err)
 		}
-		v, landed, err := g.Wait(ended, f)
-		if want := map[bool]int{true: 2, false: 1}[landed]; r.uses != want || landed != (v == r) || landed != (err == nil) {
+		v, finished, err := g.Wait(ended, f)
+		if want := map[bool]int{true: 2, false: 1}[finished]; r.uses != want || finished != (v == r) || finished != (err == nil) {
 			t.Fatalf("%d uses, want %d; %v, %v", r.uses, want, v, err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestCallersThatLeave(t *testing.T) {
 		}
 		leave[0]()
 		if err := <-errs; !errors.Is(err, context.Canceled) || canceled || g.FindLocked("a") != f {
-			t.Fatalf("%v; canceled %v while one waits", err, canceled)
+			t.Fatalf("%v; canceled %v while a caller waits", err, canceled)
 		}
 		leave[1]()
 		if err := <-errs; !errors.Is(err, context.Canceled) || !canceled || g.FindLocked("a") != nil {
@@ -70,9 +70,9 @@ func TestCallersThatLeave(t *testing.T) {
 		}
 		next := g.BeginLocked("a", nil)
 		r := &result{uses: 1}
-		g.LandLocked(f, r, nil)
+		g.FinishLocked(f, r, nil)
 		if r.uses != 0 || g.FindLocked("a") != next {
-			t.Fatalf("%d uses; the flight after it is gone: %v", r.uses, g.FindLocked("a") != next)
+			t.Fatalf("%d uses after all callers left, want 0; next flight removed: %v", r.uses, g.FindLocked("a") != next)
 		}
 	})
 }
@@ -82,11 +82,11 @@ func TestErrorsAreNotKept(t *testing.T) {
 	f := g.BeginLocked("a", nil)
 	f.JoinLocked()
 	broken := errors.New("broken")
-	g.LandLocked(f, nil, broken)
-	if v, landed, err := g.Wait(t.Context(), f); v != nil || !landed || !errors.Is(err, broken) {
-		t.Error(v, landed, err)
+	g.FinishLocked(f, nil, broken)
+	if v, finished, err := g.Wait(t.Context(), f); v != nil || !finished || !errors.Is(err, broken) {
+		t.Error(v, finished, err)
 	}
 	if g.FindLocked("a") != nil {
-		t.Error("a failed flight is still under way")
+		t.Error("a failed flight is still in progress")
 	}
 }

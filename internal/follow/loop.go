@@ -10,19 +10,21 @@ import (
 	"github.com/sebbroker/seb/internal/localdb"
 )
 
-// Worker is what a Loop drives. The loop calls its methods one at a time.
+// Worker does the work of a Loop. The loop calls its methods one at a time.
 type Worker interface {
-	// Work does some of what there is to do, and returns how long there is nothing more unless the log changes. An error that is
-	// localdb.ErrDamaged says that the file must be deleted.
+	// Work does a part of the outstanding work. It returns how long no more is due unless the log
+	// changes; 0 means that more is due now. After localdb.ErrDamaged the loop deletes the file.
 	Work(ctx context.Context) (wait time.Duration, err error)
-	// Failed handles an error of Work. It closes the file after localdb.ErrDamaged, since the loop deletes it then. rebuilt
-	// says that Work is called again at once, so readers may wait for it instead of hearing the error.
+	// Failed handles an error of Work. After localdb.ErrDamaged it closes the file, because the
+	// loop deletes it next. rebuilt says that Work is called again at once, so readers may wait for
+	// it instead of getting the error.
 	Failed(err error, rebuilt bool)
-	// Close withdraws the file from its readers, waits for them, and closes it. It is called once, at the end.
+	// Close withdraws the file from its readers, waits for them, and closes it. The loop calls it
+	// once, at its end.
 	Close()
 }
 
-// Options are what a Loop is made with. All must be set.
+// Options configure a Loop. All fields must be set.
 type Options struct {
 	Worker  Worker
 	Path    string // of the file
@@ -30,36 +32,37 @@ type Options struct {
 	Now     func() time.Time
 	Backoff Backoff
 	Logger  *slog.Logger
-	Message string // of the first of several errors, as it is logged
-	Closed  error  // of Do after Close
+	Message string // log message for the first of several errors in a row
+	Closed  error  // error of Do after Close
 }
 
-// Loop runs a worker: whenever the log has changed, when Wake is called, and when the time that Work gave is over. After an
-// error it waits longer each time. It deletes a file that is damaged.
+// Loop runs a worker whenever the log has changed, Wake was called, or the wait that Work returned
+// is over. After an error it backs off. It deletes a damaged file.
 type Loop struct {
 	o     Options
 	stop  context.CancelFunc // nil until Start
-	done  chan struct{}      // closed when the worker was closed
+	done  chan struct{}      // closed after Worker.Close
 	once  sync.Once
 	wake  chan struct{} // capacity 1
 	calls chan func(ctx context.Context)
 
 	retry   Retry
-	rebuilt bool // since the last good turn: one that had nothing more to do
+	rebuilt bool // since the last successful turn, which is one that left no more work
 }
 
-// NewLoop returns a loop that runs after Start, or goes on only by Step.
+// NewLoop returns a loop that runs in the background after Start, or else only by calls of Step.
 func NewLoop(o Options) *Loop {
 	return &Loop{o: o, done: make(chan struct{}), wake: make(chan struct{}, 1), calls: make(chan func(context.Context))}
 }
 
-// Start runs the loop until Close. ctx gives values to the requests of the log; its end does not matter.
+// Start runs the loop in the background until Close. ctx supplies values to the requests of the
+// log; its cancellation is ignored.
 func (l *Loop) Start(ctx context.Context) {
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go l.run(ctx)
 }
 
-// Close ends the loop and waits for that. It may be called twice; beside Step it must not be called.
+// Close ends the loop and waits for it. It may be called twice, but not concurrently with Step.
 func (l *Loop) Close() {
 	if l.stop == nil {
 		l.once.Do(l.end)
@@ -77,7 +80,7 @@ func (l *Loop) end() {
 // Done is closed when the loop has ended.
 func (l *Loop) Done() <-chan struct{} { return l.done }
 
-// Wake begins a turn soon.
+// Wake makes the loop run a turn soon.
 func (l *Loop) Wake() {
 	select {
 	case l.wake <- struct{}{}:
@@ -85,7 +88,8 @@ func (l *Loop) Wake() {
 	}
 }
 
-// Do has the loop call f between two turns, and returns its error. Other errors: Options.Closed, ctx's.
+// Do makes the loop call f between two turns and returns f's error. Other errors: Options.Closed
+// and the context's.
 func (l *Loop) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	result := make(chan error, 1)
 	select {
@@ -127,7 +131,8 @@ func (l *Loop) run(ctx context.Context) {
 	}
 }
 
-// Step is one turn: it returns how long there is nothing more to do. It is for loops that were not started.
+// Step runs one turn and returns how long no more work is due. It is for loops that were not
+// started.
 func (l *Loop) Step(ctx context.Context) time.Duration {
 	if d := l.retry.Left(l.o.Now(), l.o.Backoff); d > 0 {
 		return d
@@ -142,7 +147,8 @@ func (l *Loop) Step(ctx context.Context) time.Duration {
 	return wait
 }
 
-// failed deletes a damaged file. The next turn follows at once after the first rebuild since a good turn, and otherwise waits.
+// failed handles an error of a turn and deletes a damaged file. The first rebuild since a
+// successful turn is followed by the next turn at once; any other error backs off.
 func (l *Loop) failed(ctx context.Context, err error) time.Duration {
 	if ctx.Err() != nil {
 		return 0

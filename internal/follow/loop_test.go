@@ -16,7 +16,7 @@ import (
 
 var errClosed = errors.New("closed")
 
-// worker ends its turns as the test says, and notes what it is told.
+// worker returns the results of turn and records the calls that it gets.
 type worker struct {
 	turn   func() (time.Duration, error)
 	turns  int
@@ -40,7 +40,7 @@ func newLoop(t *testing.T, w *worker, changed chan struct{}) (l *follow.Loop, pa
 	}), path
 }
 
-func TestADamagedFileIsRebuiltAtOnceTheFirstTime(t *testing.T) {
+func TestFirstRebuildOfDamagedFileIsImmediate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{turn: func() (time.Duration, error) { return 0, localdb.Damaged("test") }}
 		l, path := newLoop(t, w, nil)
@@ -49,23 +49,23 @@ func TestADamagedFileIsRebuiltAtOnceTheFirstTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			if wait := l.Step(t.Context()); wait != want || w.failed[i] != (i == 0) {
-				t.Fatalf("turn %d waits %v and told rebuilt=%v, want %v", i, wait, w.failed[i], want)
+				t.Fatalf("turn %d waits %v with rebuilt=%v, want %v", i, wait, w.failed[i], want)
 			}
 			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 				t.Fatalf("turn %d left the damaged file: %v", i, err)
 			}
 			if before := w.turns; want > 0 && (l.Step(t.Context()) != want || w.turns != before) {
-				t.Fatalf("turn %d is repeated before its time", i)
+				t.Fatalf("turn %d is repeated before its backoff is over", i)
 			}
 			time.Sleep(want)
 		}
 		w.turn = func() (time.Duration, error) { return time.Hour, nil }
 		if wait := l.Step(t.Context()); wait != time.Hour {
-			t.Fatalf("a good turn waits %v", wait)
+			t.Fatalf("a successful turn waits %v", wait)
 		}
 		w.turn = func() (time.Duration, error) { return 0, localdb.Damaged("test") }
 		if wait := l.Step(t.Context()); wait != 0 {
-			t.Fatalf("the first rebuild after a good turn waits %v", wait)
+			t.Fatalf("the first rebuild after a successful turn waits %v", wait)
 		}
 	})
 }

@@ -2,19 +2,21 @@ package follow
 
 import "time"
 
-// Idle is how long a turn waits that has nothing to wait for but a change. A clock that was set back delays no retry for longer.
+// Idle is how long a turn waits if only a change can give it work. It also bounds the delay of a
+// retry after the clock was set back.
 const Idle = time.Hour
 
-// Backoff bounds the time between attempts: Min after the first failure, doubled with each, Max at most.
+// Backoff bounds the time between attempts: Min after the first failure, doubled with each failure,
+// at most Max.
 type Backoff struct{ Min, Max time.Duration }
 
-// Retry is when something that has failed is tried again. The zero value has not failed.
+// Retry is the time of the next attempt after failures. The zero value has no failures.
 type Retry struct {
 	Times int // failures in a row
 	until time.Time
 }
 
-// Again notes a failure at a time, and returns how long the next attempt waits.
+// Again records a failure at now and returns the wait before the next attempt.
 func (r *Retry) Again(now time.Time, b Backoff) time.Duration {
 	d := min(b.Min<<min(r.Times, 10), b.Max)
 	r.Times++
@@ -22,7 +24,8 @@ func (r *Retry) Again(now time.Time, b Backoff) time.Duration {
 	return d
 }
 
-// Left is how long the next attempt waits yet; 0: it is due. A wait above b.Max comes from a clock that was set back, and is over.
+// Left is the remaining wait before the next attempt, 0 if it is due. A wait above b.Max means that
+// the clock was set back since Again, so the attempt is due.
 func (r *Retry) Left(now time.Time, b Backoff) time.Duration {
 	if d := r.until.Sub(now); d > 0 && d <= b.Max {
 		return d

@@ -204,7 +204,7 @@ func (p *producing) target() int32 { return max(p.partition, 0) }
 func (p *producing) add(partition int32, data []byte, sum record.Summary, clientMade bool) {
 	p.appends = append(p.appends, broker.Append{
 		Topic: p.topic, Partition: partition, Data: data, Summary: sum, ClientMade: clientMade, ExpectedOffset: p.expected,
-		Release: p.in.Memory.Hand(data), Memory: p.in.Memory.Reservation(),
+		Release: p.in.Memory.Detach(data), Memory: p.in.Memory.Reservation(),
 	})
 }
 

@@ -33,7 +33,7 @@ func TestMemoryIsCounted(t *testing.T) {
 	if err != nil || class.Used() < 110_000 {
 		t.Fatal(err, class.Used())
 	}
-	release := m.Hand(b[:10])
+	release := m.Detach(b[:10])
 	m.Put(a)
 	if b, err = m.Get(50_000); err != nil || &b[0] != &a[0] {
 		t.Fatal("a buffer that was put back is not used again")

@@ -51,8 +51,8 @@ func (c *Cache) acquire(ctx context.Context, s span) (b *block, joined bool, err
 	f.JoinLocked()
 	c.mu.Unlock()
 
-	b, landed, err := c.flights.Wait(ctx, f)
-	if !landed {
+	b, finished, err := c.flights.Wait(ctx, f)
+	if !finished {
 		err = fmt.Errorf("wait for %s: %w: %w", s.key, objstore.ErrNoVerdict, ctx.Err())
 	}
 	return b, joined, err
@@ -92,7 +92,7 @@ func (c *Cache) departLocked(ctx context.Context, s span, o object) *blockFlight
 type load struct {
 	fill  *fill
 	key   string
-	run   []*blockFlight // not yet landed
+	run   []*blockFlight // not yet finished
 	local *block         // pinned: the block of run, to be opened; or nil
 }
 
@@ -194,5 +194,5 @@ func (c *Cache) land(l *load, b *block, err error) {
 	l.run = l.run[1:]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.flights.LandLocked(f, b, err)
+	c.flights.FinishLocked(f, b, err)
 }

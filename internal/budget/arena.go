@@ -4,23 +4,26 @@ import (
 	"errors"
 )
 
-// Memory is what one request holds of a class of the budget: buffers, and other things that are counted only. All is
-// reserved before it is used. It belongs to one goroutine; what Hand returns may be called from any. The zero value but
-// for Class and Buffers holds nothing.
+// Arena is the memory that one request holds of a class: buffers, and other memory that is only
+// counted. All memory is reserved before it is used. An Arena must not be used concurrently, but
+// the function that Detach returns may be called from any goroutine. Apart from Class and Buffers
+// the zero value is ready to use.
 type Arena struct {
 	Class   *Class
 	Buffers *Buffers
-	// Wait, if not nil, reserves by waiting what does not fit at once. It is called only then, while nothing is held.
+	// Wait, if not nil, makes a reservation that does not fit at once by waiting. It is called only
+	// while the Arena holds no reservation.
 	Wait func(n int64) (*Reservation, error)
 
 	res   *Reservation
-	slack int64 // reserved and in no use
-	fixed int64 // counted by Hold
+	slack int64 // reserved and not in use
+	fixed int64 // in use, counted by Hold
 	bufs  [][]byte
-	one   [1][]byte // bufs of most requests
+	one   [1][]byte // storage of bufs for most requests
 }
 
-// Need makes sure that n bytes are reserved and not in use yet. Errors: *budget.OverError, those of Wait.
+// Need reserves memory until n bytes are reserved and not in use. Errors: *OverError, and those of
+// Wait.
 func (m *Arena) Need(n int64) error {
 	if n <= m.slack {
 		return nil
@@ -36,7 +39,8 @@ func (m *Arena) Need(n int64) error {
 	if m.Wait == nil || len(m.bufs) > 0 || errors.Is(err, ErrTooLarge) {
 		return err
 	}
-	// Nothing of size is held yet: let go, so that nobody waits for us, and queue.
+	// No buffers are held, so release everything before waiting in the queue: a request that waits
+	// while it holds memory could block the requests before it.
 	m.res.Release()
 	m.res, m.slack = nil, 0
 	return m.reserve(n)
@@ -57,7 +61,7 @@ func (m *Arena) reserve(n int64) (err error) {
 	return nil
 }
 
-// Get returns a buffer of length n, which is held until Put, Hand or Release.
+// Get returns a buffer of length n, which the Arena holds until Put, Detach or Release.
 func (m *Arena) Get(n int) ([]byte, error) {
 	size := int64(SizeFor(n))
 	if err := m.Need(size); err != nil {
@@ -72,7 +76,7 @@ func (m *Arena) Get(n int) ([]byte, error) {
 	return b, nil
 }
 
-// Put takes back a buffer of Get; its bytes stay reserved.
+// Put returns a buffer of Get to the pool; its bytes stay reserved.
 func (m *Arena) Put(b []byte) {
 	if m.drop(b) {
 		m.slack += int64(cap(b))
@@ -80,7 +84,8 @@ func (m *Arena) Put(b []byte) {
 	}
 }
 
-// Grow moves the first n bytes of a buffer of Get into a new one.
+// Grow copies the first n bytes of a buffer of Get into a new one of length size and puts the old
+// one back.
 func (m *Arena) Grow(buf []byte, n, size int) ([]byte, error) {
 	larger, err := m.Get(size)
 	if err != nil {
@@ -93,7 +98,7 @@ func (m *Arena) Grow(buf []byte, n, size int) ([]byte, error) {
 	return larger, nil
 }
 
-// Hold counts n bytes that are not in a buffer of Get, as long as Release is not called, or Hold(-n).
+// Hold reserves and counts n bytes that are not in a buffer of Get, until Release or Hold(-n).
 func (m *Arena) Hold(n int64) error {
 	if err := m.Need(n); err != nil {
 		return err
@@ -103,11 +108,12 @@ func (m *Arena) Hold(n int64) error {
 	return nil
 }
 
-// Hand takes a buffer of Get, or a slice from its beginning, out of the request's hands, with its bytes of the
-// reservation. It returns what gives both back: call it once. Release leaves them alone.
-func (m *Arena) Hand(b []byte) (release func()) {
+// Detach removes a buffer of Get, or a slice from its beginning, from the Arena together with its
+// bytes of the reservation. Release no longer affects it. The caller must call the returned
+// function once to return both.
+func (m *Arena) Detach(b []byte) (release func()) {
 	if !m.drop(b) {
-		panic("forms: a buffer was handed on that is not the request's")
+		panic("budget: Detach of a buffer that the arena does not hold")
 	}
 	res, buffers := m.res, m.Buffers
 	return func() {
@@ -116,7 +122,7 @@ func (m *Arena) Hand(b []byte) (release func()) {
 	}
 }
 
-// Reservation is what covers the buffers handed on.
+// Reservation is the reservation that covers detached buffers.
 func (m *Arena) Reservation() *Reservation { return m.res }
 
 func (m *Arena) drop(b []byte) bool {
@@ -129,7 +135,8 @@ func (m *Arena) drop(b []byte) bool {
 	return false
 }
 
-// Release gives everything back but what was handed on. It may be called again; what comes next reserves anew.
+// Release returns everything except detached buffers. It may be called again, and the Arena may be
+// used again.
 func (m *Arena) Release() {
 	n := m.slack + m.fixed
 	for _, b := range m.bufs {
