@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
 )
 
 const (
@@ -247,6 +248,46 @@ func describeGroup(s *state.State, g *state.Group) GroupInfo {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	return info
+}
+
+// GroupLag is how many records of a topic follow the offsets that a consumer group has committed.
+type GroupLag struct {
+	Group, Topic string
+	Records      int64
+}
+
+// GroupLags returns the largest lags of consumer groups by topic, at most limit of them and the largest first, and how
+// many groups have committed an offset. A partition without a committed offset does not count.
+func (b *Broker) GroupLags(limit int) (lags []GroupLag, groups int) {
+	cut := func() {
+		slices.SortFunc(lags, func(a, b GroupLag) int {
+			return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Topic, b.Topic))
+		})
+		lags = lags[:min(len(lags), limit)]
+	}
+	b.log.Read(func(s *state.State) {
+		byTopic := map[record.ID]int64{}
+		for _, g := range s.Groups() {
+			groups++
+			clear(byTopic)
+			for id, c := range g.Offsets {
+				t := s.Topic(id.Topic)
+				if t == nil || c.Offset < 0 || int(id.Partition) >= t.Partitions.Len() {
+					continue
+				}
+				p := t.Partitions.At(int(id.Partition))
+				byTopic[id.Topic] += max(0, p.Next-max(c.Offset, p.Start))
+			}
+			for id, records := range byTopic {
+				lags = append(lags, GroupLag{Group: g.Name, Topic: s.Topic(id).Name, Records: records})
+			}
+			if len(lags) >= 2*limit {
+				cut()
+			}
+		}
+	})
+	cut()
+	return lags, groups
 }
 
 // DeleteGroup forgets all that a group has committed and waits until that is committed. Errors: ErrUnknownGroup, and

@@ -108,7 +108,7 @@ func TestConnectionsThatAskForNothingGiveWay(t *testing.T) {
 			}
 			ask(t, s.dial(), health, 200)
 			if n := s.api.metrics.connections.Get(); n > 3 {
-				t.Errorf("%d connections", n)
+				t.Errorf("%g connections", n)
 			}
 			if text == "" {
 				return // most are still the kernel's
@@ -201,7 +201,7 @@ func TestWhoHasNoPlaceIsTold(t *testing.T) {
 		t.Errorf("%d were counted as refused", n)
 	}
 	if got := s.api.metrics.connections.Get(); got < 3 {
-		t.Errorf("%d connections: a busy one gave way", got)
+		t.Errorf("%g connections: a busy one gave way", got)
 	}
 }
 

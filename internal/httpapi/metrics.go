@@ -10,7 +10,7 @@ import (
 // apiMetrics are the metrics of the HTTP front end.
 type apiMetrics struct {
 	set         *metrics.Set
-	connections *metrics.Counter // gauge of open ones
+	connections *metrics.Gauge
 	held        *metrics.Counter
 	evicted     *metrics.Counter
 	refused     *metrics.Counter
@@ -35,7 +35,7 @@ type routeMetrics struct {
 func newMetrics(set *metrics.Set, connections int) *apiMetrics {
 	m := &apiMetrics{
 		set:         set,
-		connections: set.NewCounter("seb_http_connections"),
+		connections: set.NewGauge("seb_http_connections", nil),
 		held:        set.NewCounter("seb_http_connections_held_total"),
 		evicted:     set.NewCounter("seb_http_connections_evicted_total"),
 		refused:     set.NewCounter("seb_http_connections_refused_total"),
@@ -45,7 +45,7 @@ func newMetrics(set *metrics.Set, connections int) *apiMetrics {
 		readOut:     set.NewCounter("seb_http_read_bytes_total"),
 		routes:      map[routeKey]routeMetrics{},
 	}
-	set.GetOrCreateCounter("seb_http_connections_limit").Set(uint64(connections))
+	set.GetOrCreateGauge("seb_http_connections_limit", nil).Set(float64(connections))
 	for _, rt := range append([]route{{}}, routes...) {
 		m.routes[rt.key()] = routeMetrics{
 			duration: set.NewPrometheusHistogram(fmt.Sprintf("seb_http_request_duration_seconds{route=%q}", rt.name())),

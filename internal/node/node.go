@@ -61,6 +61,9 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 			return nil, errors.Join(err, f.close())
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(err, f.close()) // a broker on a fast store might be open before it is noticed
+	}
 	store, err := openStore(ctx, &o)
 	if err != nil {
 		return nil, errors.Join(err, f.close())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -248,10 +247,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		APIKey: key, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
 		ProfileLabels: s.cfg.Debug.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(),
-		WriteMetrics: func(w io.Writer) {
-			set.WritePrometheus(w)
-			metrics.WriteProcessMetrics(w)
-		},
+		WriteMetrics: newMetricsWriter(set, s.node.Broker),
 	})
 	if err != nil {
 		return err

@@ -272,11 +272,14 @@ func (s *soak) fsck() {
 		s.t.Errorf("fsck: %v\n%s%s", err, out.String(), errs.String())
 	}
 	var last struct{ Summary fsck.Report }
-	kinds := map[string]int{}
+	kinds, packs := map[string]int{}, []string(nil)
 	for lines := bufio.NewScanner(&out); lines.Scan(); {
 		var found fsck.Finding
 		if json.Unmarshal(lines.Bytes(), &found) == nil && found.Kind != "" {
 			kinds[string(found.Severity)+": "+found.Kind]++
+			if found.Severity == fsck.Orphan && found.Kind == "pack" {
+				packs = append(packs, found.Key)
+			}
 			continue
 		}
 		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
@@ -289,7 +292,7 @@ func (s *soak) fsck() {
 	// stored, not installed, it waits for the next epoch's collection (rule R7).
 	probes := s.p.objects().count["probe"]
 	if r.Damages > 0 || kinds["orphan: pack"] > 1 || r.Orphans.Objects != int64(probes+kinds["orphan: pack"]) {
-		s.t.Errorf("fsck found %d damages and %d orphans, %d of them probes", r.Damages, r.Orphans.Objects, probes)
+		s.t.Errorf("fsck found %d damages and %d orphans, %d of them probes; packs %q", r.Damages, r.Orphans.Objects, probes, packs)
 	}
 	if r.Topics != s.z.topics || int(r.Epoch) > s.starts {
 		s.t.Errorf("fsck found %d topics and epoch %d after %d starts", r.Topics, r.Epoch, s.starts)

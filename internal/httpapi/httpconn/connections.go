@@ -23,7 +23,7 @@ const headerBytesMax = 16 << 10
 // all are required.
 type Connections struct {
 	Stops   *Stops
-	Open    *metrics.Counter // gauge of open connections, the one that is held included
+	Open    *metrics.Gauge   // open connections, the one that is held included
 	Held    *metrics.Counter // of connections that found no place free
 	Evicted *metrics.Counter // of connections that were ended for another
 	Refused *metrics.Counter // of connections that were let in to be refused

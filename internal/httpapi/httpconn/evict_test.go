@@ -14,7 +14,7 @@ import (
 // with an authorized request only after KeepIdle.
 func TestTheLongestIdleIsEvicted(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
-		c := Connections{Stops: NewStops(), Open: new(metrics.Counter), Held: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
+		c := Connections{Stops: NewStops(), Open: new(metrics.Gauge), Held: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
 		c.Server(ServerOptions{Handler: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler), Max: 3, KeepIdle: time.Hour})
 		var conns []net.Conn
 		for range 3 {

@@ -17,7 +17,7 @@ import (
 // TestWholeBodies: only a body of which every byte has come in is taken for one that nobody waits for.
 func TestWholeBodies(t *testing.T) {
 	began := make(chan struct{}, 1)
-	c := Connections{Stops: NewStops(), Open: new(metrics.Counter), Held: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
+	c := Connections{Stops: NewStops(), Open: new(metrics.Gauge), Held: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
 	s := c.Server(ServerOptions{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			p := PlaceOf(r.Context())

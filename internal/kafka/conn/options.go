@@ -133,14 +133,14 @@ func (o Options) withDefaults() Options {
 
 // counters are this package's metrics.
 type counters struct {
-	open             *metrics.Counter // gauge
+	open             *metrics.Gauge
 	refused, evicted *metrics.Counter
 	in, out          *metrics.Counter
 }
 
 func newCounters(s *metrics.Set) counters {
 	return counters{
-		open:    s.NewCounter("seb_kafka_connections"),
+		open:    s.NewGauge("seb_kafka_connections", nil),
 		refused: s.NewCounter("seb_kafka_connections_refused_total"),
 		evicted: s.NewCounter("seb_kafka_connections_evicted_total"),
 		in:      s.NewCounter("seb_kafka_received_bytes_total"),

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/broker"
+)
+
+// metricsHelp has a line for each metric: its name and its help text.
+//
+//go:embed metrics.txt
+var metricsHelp string
+
+// maxGroupLags bounds the series of seb_group_lag_records: groups are named by clients.
+const maxGroupLags = 200
+
+// newMetricsWriter returns the writer of GET /metrics: the series of set with HELP and TYPE, the lag of consumer
+// groups, and the metrics of the Go runtime and the process.
+func newMetricsWriter(set *metrics.Set, b *broker.Broker) func(io.Writer) {
+	metrics.ExposeMetadata(true)
+	help := map[string]string{}
+	for line := range strings.Lines(metricsHelp) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		help[name] = text
+	}
+	return func(w io.Writer) {
+		var series bytes.Buffer
+		set.WritePrometheus(&series)
+		writeGroupLags(&series, b)
+		for line := range bytes.Lines(series.Bytes()) {
+			if name, ok := bytes.CutPrefix(line, []byte("# HELP ")); ok {
+				name = bytes.TrimSpace(name)
+				fmt.Fprintf(w, "# HELP %s %s\n", name, help[string(name)])
+				continue
+			}
+			if name, ok := bytes.CutSuffix(line, []byte("_total gauge\n")); ok {
+				// The library calls a counter that is read by a function a gauge.
+				line = append(name[:len(name):len(name)], "_total counter\n"...)
+			}
+			w.Write(line)
+		}
+		metrics.WriteProcessMetrics(w)
+	}
+}
+
+// writeGroupLags writes the lag of consumer groups by topic, the largest maxGroupLags of them.
+func writeGroupLags(w io.Writer, b *broker.Broker) {
+	lags, groups := b.GroupLags(maxGroupLags)
+	fmt.Fprintf(w, "# HELP seb_groups_committed\n# TYPE seb_groups_committed gauge\nseb_groups_committed %d\n", groups)
+	if len(lags) == 0 {
+		return
+	}
+	fmt.Fprint(w, "# HELP seb_group_lag_records\n# TYPE seb_group_lag_records gauge\n")
+	for _, l := range lags {
+		// Names are printable UTF-8, of which Go and the text format quote the same: \\ and ".
+		fmt.Fprintf(w, "seb_group_lag_records{group=%q,topic=%q} %d\n", l.Group, l.Topic, l.Records)
+	}
+}
