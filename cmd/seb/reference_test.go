@@ -1,0 +1,150 @@
+package main
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sebbroker/seb/api"
+)
+
+// TestReferenceIsGenerated: docs/reference/flags.md and http.md have every flag, route and error code. After a change
+// of one of these run it with -update.
+func TestReferenceIsGenerated(t *testing.T) {
+	root, _ := newRoot()
+	consume, _, err := root.Find([]string{"consume"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flags strings.Builder
+	flagTables(&flags, root)
+	checkSection(t, "flags.md", "client flags", flagTable(clientFlags(consume), &pflag.FlagSet{}))
+	checkSection(t, "flags.md", "flags", flags.String())
+	checkSection(t, "http.md", "routes", routeTable(t))
+	checkSection(t, "http.md", "codes", codeTable())
+}
+
+// checkSection compares the part of a document between two marks with the wanted text. With -update it writes the part.
+func checkSection(t *testing.T, document, name, want string) {
+	t.Helper()
+	path, begin, end := "../../docs/reference/"+document, "<!-- begin: "+name+" (generated) -->\n", "<!-- end: "+name+" -->\n"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, hasBegin := strings.Cut(string(text), begin)
+	got, after, hasEnd := strings.Cut(rest, end)
+	if want = "\n" + strings.TrimSpace(want) + "\n\n"; !hasBegin || !hasEnd {
+		t.Fatalf("%s lacks the marks %q and %q", path, begin, end)
+	}
+	if got == want {
+		return
+	}
+	if flag.Lookup("update").Value.String() != "true" { // of package sebtest
+		t.Errorf("%s: section %s is outdated: run go test ./cmd/seb -run %s -update", path, name, t.Name())
+	} else if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clientFlags are the flags of each command that connects to a broker. They have a section of their own.
+func clientFlags(c *cobra.Command) *pflag.FlagSet {
+	for ; c != nil; c = c.Parent() {
+		if flags := c.PersistentFlags(); flags.Lookup("ca-file") != nil {
+			return flags
+		}
+	}
+	return &pflag.FlagSet{}
+}
+
+// flagTables has a section for each command below c that does something.
+func flagTables(b *strings.Builder, c *cobra.Command) {
+	client := clientFlags(c)
+	flags := flagTable(c.LocalFlags(), client)
+	if c.HasParent() && (flags != "" || !c.HasSubCommands()) && c.Runnable() {
+		fmt.Fprintf(b, "\n## %s\n\n%s.", c.CommandPath(), mdCell(c.Short))
+		if client.HasFlags() {
+			b.WriteString(" Takes the [client flags](#client-flags).")
+		}
+		b.WriteString("\n" + flags)
+	}
+	for _, sub := range c.Commands() {
+		flagTables(b, sub)
+	}
+}
+
+// flagTable describes the flags of a set that are not in the other set.
+func flagTable(set, without *pflag.FlagSet) string {
+	var b strings.Builder
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.Name == "help" || f.Deprecated != "" || without.Lookup(f.Name) != nil {
+			return
+		}
+		name := "`--" + f.Name + "`"
+		if f.Shorthand != "" {
+			name = "`-" + f.Shorthand + "`, " + name
+		}
+		if f.Hidden {
+			name += " (hidden)"
+		}
+		value := ""
+		if f.DefValue != "" && f.DefValue != "[]" {
+			value = "`" + f.DefValue + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, value, mdCell(f.Usage))
+	})
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\n| flag | default | purpose |\n|---|---|---|\n" + b.String()
+}
+
+// mdCell escapes a text for a cell of a Markdown table.
+func mdCell(text string) string { return strings.NewReplacer("|", `\|`, "<", `\<`).Replace(text) }
+
+// routeTable has the routes of the OpenAPI description by path.
+func routeTable(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../internal/httpapi/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec struct {
+		Paths map[string]map[string]struct{ Summary string }
+	}
+	if err := yaml.Unmarshal(text, &spec); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("| route | purpose |\n|---|---|\n")
+	for _, path := range slices.Sorted(maps.Keys(spec.Paths)) {
+		for _, method := range []string{"get", "put", "post", "delete"} {
+			if op, ok := spec.Paths[path][method]; ok {
+				fmt.Fprintf(&b, "| `%s %s` | %s |\n", strings.ToUpper(method), path, mdCell(op.Summary))
+			}
+		}
+	}
+	return b.String()
+}
+
+// codeTable has the error codes by status.
+func codeTable() string {
+	var b strings.Builder
+	b.WriteString("| status | code | title |\n|---|---|---|\n")
+	codes := slices.SortedFunc(maps.Keys(api.Statuses), func(x, y api.Code) int {
+		return cmp.Or(api.Statuses[x]-api.Statuses[y], strings.Compare(string(x), string(y)))
+	})
+	for _, c := range codes {
+		fmt.Fprintf(&b, "| %d | `%s` | %s |\n", api.Statuses[c], c, mdCell(api.Titles[c]))
+	}
+	return b.String()
+}
