@@ -26,13 +26,13 @@ func (g *Reading) Text(w http.ResponseWriter, r *http.Request, kind string, form
 		return nil
 	}
 	g.headOfRecords(w, kind, t.Out.Size)
-	g.s.o.Pace.WriteStep(w)
+	g.s.o.Pace.ExtendWrite(w)
 	w.WriteHeader(http.StatusOK)
 	return Sent(g.s.o.Pace.SendAll(w, &t.Out))
 }
 
-// Sent is for errors of writing after the status went out: the client has gone or was too slow, and all that can be
-// done is to let it see a broken connection instead of a short answer.
+// Sent is for errors of writing after the status went out: the client has gone or was too slow, and
+// all that can be done is to let it see a broken connection instead of a short answer.
 func Sent(err error) error {
 	if err != nil {
 		return http.ErrAbortHandler
@@ -72,7 +72,7 @@ func (g *Reading) Batches(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func sendChunk(pace httpconn.Pace, w http.ResponseWriter, c *broker.Chunk) error {
+func sendChunk(pace httpconn.ProgressTimeout, w http.ResponseWriter, c *broker.Chunk) error {
 	if c.Section != nil {
 		return pace.SendSection(w, c.Section)
 	}

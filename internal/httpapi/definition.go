@@ -24,7 +24,8 @@ import (
 // SpecMax is how long the body of PUT /triggers/{id} may be.
 const SpecMax = 512 << 10
 
-// shownShare is above what a trigger takes in memory while it is shown, as a multiple of its definition.
+// shownShare is above what a trigger takes in memory while it is shown, as a multiple of its
+// definition.
 const shownShare = 8
 
 func shownBytes(t *trigger.Head) int64 { return 4<<10 + shownShare*int64(t.Size) }
@@ -35,7 +36,8 @@ const (
 	constant = "constant" // changes at events only
 )
 
-// class is that of an expression in its JSON form. Names may hold these letters too, but in JSON a name's quotes are escaped.
+// class is that of an expression in its JSON form. Names may hold these letters too, but in JSON a
+// name's quotes are escaped.
 func class(expr []byte) string {
 	if bytes.Contains(expr, []byte(`"within":`)) || bytes.Contains(expr, []byte(`"after":`)) {
 		return windowed
@@ -125,12 +127,12 @@ func history(starts []int64) []api.HistoryStart {
 
 // readSpec reads the body of a request. keep: it does not say whether the trigger is paused.
 func (t *Triggers) readSpec(w http.ResponseWriter, r *http.Request, m *budget.Arena) (d rule.Definition, keep bool, err error) {
-	in := httpconn.Body{W: w, R: r, Pace: t.o.Pace, Max: SpecMax, Memory: budget.Arena{Class: m.Class, Buffers: m.Buffers}}
+	in := httpconn.Body{W: w, R: r, Timeout: t.o.Pace, Max: SpecMax, Memory: budget.Arena{Class: m.Class, Buffers: m.Buffers}}
 	defer in.Memory.Release()
 	if err := in.Open(); err != nil {
 		return d, false, err
 	}
-	body, err := in.Whole()
+	body, err := in.ReadAll()
 	if err != nil {
 		return d, false, err
 	}
@@ -145,7 +147,8 @@ func (t *Triggers) readSpec(w http.ResponseWriter, r *http.Request, m *budget.Ar
 	return d, s.Status == "", err
 }
 
-// definition is what a spec says, with defaults and checked as far as that needs nobody else. It shares no memory with s.
+// definition is what a spec says, with defaults and checked as far as that needs nobody else. It
+// shares no memory with s.
 func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, err error) {
 	if len(s.Expr) == 0 || string(s.Expr) == "null" {
 		return d, problem.BadField("expr", "missing")

@@ -50,8 +50,9 @@ func ended(t *testing.T, conn net.Conn) {
 	}
 }
 
-// endedSome waits for the end of n of the connections without an answer. Which ones is left open: an answer arrives before
-// its connection counts as idle, so the order in which they became idle is not known here.
+// endedSome waits for the end of n of the connections without an answer. Which ones is left open:
+// an answer arrives before its connection counts as idle, so the order in which they became idle is
+// not known here.
 func endedSome(t *testing.T, conns []net.Conn, n int) {
 	t.Helper()
 	results := make(chan error, len(conns))
@@ -121,8 +122,8 @@ func TestConnectionsThatAskForNothingGiveWay(t *testing.T) {
 	}
 }
 
-// TestConnectionsWithTheKeyAreKept: at the limit a client keeps its connections between requests, and a new one is refused, until
-// one of them has been idle for long.
+// TestConnectionsWithTheKeyAreKept: at the limit a client keeps its connections between requests,
+// and a new one is refused, until one of them has been idle for long.
 func TestConnectionsWithTheKeyAreKept(t *testing.T) {
 	topics := "GET /topics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nAuthorization: " + canary + "\r\n\r\n"
 	s := start(t, func(c *setup) {
@@ -151,7 +152,8 @@ func TestConnectionsWithTheKeyAreKept(t *testing.T) {
 	endedSome(t, kept, 1)
 }
 
-// TestNoWholeRequestIsLost: of many that come at once nobody is cut off, though there are few places.
+// TestNoWholeRequestIsLost: of many that come at once nobody is cut off, though there are few
+// places.
 func TestNoWholeRequestIsLost(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 4, time.Hour })
 	var wg sync.WaitGroup
@@ -219,7 +221,7 @@ func TestAPlaceThatBecomesFreeGoesToWhoWaits(t *testing.T) {
 			}
 		})
 	}
-	sebtest.Eventually(t, "one is held", func() bool { return s.api.connections.Waiting() })
+	sebtest.Eventually(t, "one is held", func() bool { return s.api.connections.HasQueued() })
 	busy[0].Close()
 	wg.Wait()
 }
@@ -265,7 +267,8 @@ func TestSlowBodiesGiveMemoryBack(t *testing.T) {
 	sebtest.Eventually(t, "and given back", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusCreated })
 }
 
-// TestWhoHasNoKeyHoldsNoPlace: 401 is not kept back until the body is there, and then the connection ends.
+// TestWhoHasNoKeyHoldsNoPlace: 401 is not kept back until the body is there, and then the
+// connection ends.
 func TestWhoHasNoKeyHoldsNoPlace(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait, c.http.StepTimeout = 2, time.Hour, time.Hour })
 	for range 20 {

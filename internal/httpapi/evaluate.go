@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// evaluationTime is how long one may take, with the wait for its turn. Ten thousand events take milliseconds with nearly
-	// all expressions.
+	// evaluationTime is how long one may take, with the wait for its turn. Ten thousand events take
+	// milliseconds with nearly all expressions.
 	evaluationTime = 10 * time.Second
 	// decodedShare is above what a question takes in memory, as a multiple of its text.
 	decodedShare = 8
@@ -25,26 +25,27 @@ const (
 
 // Evaluator answers POST /evaluate. All methods may be called concurrently.
 type Evaluator struct {
-	pace  httpconn.Pace
-	stops *httpconn.Stops
+	pace  httpconn.ProgressTimeout
+	stops *httpconn.DrainGroup
 	turns chan struct{} // holds a token for each evaluation under way
 }
 
-// NewEvaluator returns one that reads bodies at a pace and ends when stops says so. As many evaluations run at once as leave
-// half of the processors for everything else, whatever they cost.
-func NewEvaluator(pace httpconn.Pace, stops *httpconn.Stops) *Evaluator {
+// NewEvaluator returns one that reads bodies at a pace and ends when stops says so. As many
+// evaluations run at once as leave half of the processors for everything else, whatever they cost.
+func NewEvaluator(pace httpconn.ProgressTimeout, stops *httpconn.DrainGroup) *Evaluator {
 	return &Evaluator{pace: pace, stops: stops, turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-// Evaluate answers what an expression is worth for the events of the body. m, which it releases, bounds the memory that this
-// takes. Errors: *api.Problem, those of reading a body and of memory, the context's.
+// Evaluate answers what an expression is worth for the events of the body. m, which it releases,
+// bounds the memory that this takes. Errors: *api.Problem, those of reading a body and of memory,
+// the context's.
 func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m budget.Arena) (*api.Evaluation, error) {
-	in := httpconn.Body{W: w, R: r, Pace: e.pace, Max: explain.BodyMax, Memory: m}
+	in := httpconn.Body{W: w, R: r, Timeout: e.pace, Max: explain.BodyMax, Memory: m}
 	defer in.Memory.Release()
 	if err := in.Open(); err != nil {
 		return nil, err
 	}
-	body, err := in.Whole()
+	body, err := in.ReadAll()
 	if err != nil {
 		return nil, err
 	}

@@ -13,14 +13,16 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// postEvent appends an event, or several, to the topic of events. An event is a record like any other: its key is the
-// entity, so that all events of one are in one partition, its value the event.
+// postEvent appends an event, or several, to the topic of events. An event is a record like any
+// other: its key is the entity, so that all events of one are in one partition, its value the
+// event.
 func (a *API) postEvent(w http.ResponseWriter, r *http.Request) error {
 	p := producing{a: a, now: time.Now(), partition: -1, expected: -1, keyed: true}
-	// Time in expressions is the log's: whatever a sender's clock says, no event is older than the one before it.
+	// Time in expressions is the log's: whatever a sender's clock says, no event is older than the
+	// one before it.
 	p.spec.Partitions = 1
 	p.spec.Settings = map[string]string{"timestamp-type": state.TimestampAppend}
-	p.in = httpconn.Body{W: w, R: r, Pace: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
+	p.in = httpconn.Body{W: w, R: r, Timeout: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
 	if err := p.parseEvent(r); err != nil {
 		return err
 	}
@@ -76,13 +78,14 @@ type originalEvent struct {
 	there, known bool
 }
 
-// readEvents makes appends of the events of the body. Of a single one it finds out whether it is there already.
+// readEvents makes appends of the events of the body. Of a single one it finds out whether it is
+// there already.
 func (p *producing) readEvents(original *originalEvent) error {
 	p.in.Max = p.a.requestMax
 	if err := p.in.Open(); err != nil {
 		return err
 	}
-	body, err := p.in.Whole()
+	body, err := p.in.ReadAll()
 	if err != nil {
 		return err
 	}

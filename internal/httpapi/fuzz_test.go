@@ -23,8 +23,8 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// handler is the API of a real broker, without a listener. Topic t has a partition and some records, z is compressed, p has
-// three partitions, s takes small batches only.
+// handler is the API of a real broker, without a listener. Topic t has a partition and some
+// records, z is compressed, p has three partitions, s takes small batches only.
 func handler(f *testing.F) *API {
 	ctx := f.Context()
 	b, err := broker.Open(ctx, broker.Options{Store: objstore.NewMemory(), Budget: budget.New(64 << 20), NoWait: true})
@@ -71,7 +71,7 @@ type produced struct {
 // produceOnce reads a body as POST /records does, up to where it would be submitted.
 func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
 	in := producing{a: a, now: time.UnixMilli(testNow)}
-	in.in = httpconn.Body{W: httptest.NewRecorder(), R: r, Pace: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
+	in.in = httpconn.Body{W: httptest.NewRecorder(), R: r, Timeout: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
 	err := in.parse(r)
 	if err == nil {
 		err = in.lookUp()
@@ -113,8 +113,9 @@ func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
 	return p
 }
 
-// FuzzProduce: a body of any content type means the same however it is cut into reads, and whether its length is known
-// beforehand or not; what is taken is what the broker takes, and a body that ends early is none.
+// FuzzProduce: a body of any content type means the same however it is cut into reads, and whether
+// its length is known beforehand or not; what is taken is what the broker takes, and a body that
+// ends early is none.
 func FuzzProduce(f *testing.F) {
 	batch, _, err := record.Append(nil, []record.Record{value("v"), {Timestamp: 2, Key: []byte("k"), Value: []byte("w")}}, record.EncodeOptions{})
 	if err != nil {
@@ -165,8 +166,8 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// FuzzRequest: any request gets an answer that the specification describes, and leaves nothing behind. Those that write come
-// from a client who has gone, so that they change nothing.
+// FuzzRequest: any request gets an answer that the specification describes, and leaves nothing
+// behind. Those that write come from a client who has gone, so that they change nothing.
 func FuzzRequest(f *testing.F) {
 	for i := range routes {
 		for _, query := range []string{"", "topic-name=t", "topic-name=t&offset=0", "topic-name=t&offset=3&max-records=2&group=g", "topic-name=p&partition=9&offset=1"} {

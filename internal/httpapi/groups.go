@@ -11,7 +11,8 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// offsetBytes is about what an offset of a group takes in an answer, described and encoded, its metadata aside.
+// offsetBytes is about what an offset of a group takes in an answer, described and encoded, its
+// metadata aside.
 const offsetBytes = 640
 
 // getGroups answers with one group, if it is named, or with all.
@@ -68,7 +69,8 @@ func (a *API) writeGroup(w http.ResponseWriter, r *http.Request, name string, la
 	return a.writeJSON(w, http.StatusOK, &g)
 }
 
-// groupMemory is what an answer about a group takes, described and encoded; metadata may be escaped.
+// groupMemory is what an answer about a group takes, described and encoded; metadata may be
+// escaped.
 func groupMemory(ref *broker.GroupRef) int64 {
 	return int64(1+ref.Offsets)*offsetBytes + 8*int64(ref.Text)
 }
@@ -101,7 +103,7 @@ func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request) error {
 	if err := a.o.Groups.DeleteGroup(ctx, name); err != nil {
 		return inGroup(err, name)
 	}
-	a.pace.WriteStep(w)
+	a.pace.ExtendWrite(w)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -35,18 +35,20 @@ type API struct {
 	source         *Source
 	encoders       *httpconn.Encoders
 	connections    httpconn.Connections
-	stops          *httpconn.Stops
-	pace           httpconn.Pace
+	stops          *httpconn.DrainGroup
+	pace           httpconn.ProgressTimeout
 	cuts, left     sampled // connections cut; clients that left
 	epoch          atomic.Pointer[epochValue]
 	evaluator      *Evaluator
 	triggers       *Triggers
 }
 
-// dryRunBytes is what a dry run may keep in memory where there is enough of it: one is under way at a time.
+// dryRunBytes is what a dry run may keep in memory where there is enough of it: one is under way at
+// a time.
 const dryRunBytes = 64 << 20
 
-// New returns the front end of b, which stays the caller's to close, after Stop and the end of all requests.
+// New returns the front end of b, which stays the caller's to close, after Stop and the end of all
+// requests.
 func New(b *broker.Broker, o Options) (*API, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("http: %w", err)
@@ -55,14 +57,14 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		b: b, o: o.withDefaults(), key: httpconn.KeyOf(o.APIKey),
 		produce: b.Budget().Class(budget.Produce), fetch: b.Budget().Class(budget.Fetch),
 		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
-		stops: httpconn.NewStops(),
+		stops: httpconn.NewDrainGroup(),
 	}
 	a.o.APIKey = ""
 	if a.o.Groups == nil {
 		a.o.Groups = b
 	}
 	a.encoders = httpconn.NewEncoders(a.fetch)
-	a.log, a.pace = a.o.Logger, httpconn.Pace(a.o.StepTimeout)
+	a.log, a.pace = a.o.Logger, httpconn.ProgressTimeout(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics, a.o.Connections)
 	a.evaluator = NewEvaluator(a.pace, a.stops)
 	a.triggers = NewTriggers(TriggersOptions{
@@ -73,7 +75,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		BudgetWait: a.o.BudgetWait, Stops: a.stops, Pace: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
 	})
 	a.connections = httpconn.Connections{
-		Stops: a.stops, Open: a.metrics.connections, Held: a.metrics.held, Evicted: a.metrics.evicted, Refused: a.metrics.refused,
+		Drain: a.stops, Open: a.metrics.connections, Queued: a.metrics.held, Evicted: a.metrics.evicted, Refused: a.metrics.refused,
 	}
 	return a, nil
 }
@@ -81,14 +83,15 @@ func New(b *broker.Broker, o Options) (*API, error) {
 // ServeHTTP finds the route, checks the key and writes the error that the route returns.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	place := httpconn.PlaceOf(r.Context())
-	defer place.Leaving()
+	place := httpconn.SlotOf(r.Context())
+	defer place.Finish()
 	fault := place.Begin(r)
-	if r.ContentLength != 0 && !place.Whole() {
-		// Whoever answers without reading the body must not wait for it: net/http reads on to keep the connection.
-		a.pace.ReadStep(w)
+	if r.ContentLength != 0 && !place.BodyReceived() {
+		// Whoever answers without reading the body must not wait for it: net/http reads on to keep
+		// the connection.
+		a.pace.ExtendRead(w)
 	}
-	if place.Refused() || a.connections.Waiting() {
+	if place.Refused() || a.connections.HasQueued() {
 		w.Header().Set("Connection", "close") // others wait for this one's place
 	}
 	rt, p := findRoute(r)
@@ -109,7 +112,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = problem.New(api.OverBudget, "all connections are taken: %d are served at once", a.o.Connections)
 	default:
 		if rt.auth {
-			place.Trust()
+			place.MarkAuthenticated()
 		}
 		err = a.serve(rt, w, r)
 		if rt.method == http.MethodGet && a.b.ReadOnly() && unknownName(err) {
@@ -129,7 +132,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if errors.Is(err, budget.ErrOver) {
-		a.connections.ShedSlow()
+		a.connections.AbortSlow()
 	}
 	if errors.Is(err, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)
@@ -137,19 +140,19 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.writeError(w, r, err)
 }
 
-// unauthorized refuses a request without the key. One of many wrong keys waits for its answer, and its connection gives way to
-// any other meanwhile.
-func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, place *httpconn.Place) error {
+// unauthorized refuses a request without the key. One of many wrong keys waits for its answer, and
+// its connection gives way to any other meanwhile.
+func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, place *httpconn.ConnSlot) error {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close") // else the answer would wait for the body
-		place.Dismiss()
+		place.MarkUnauthenticated()
 	}
 	if len(r.Header.Values("Authorization")) > 0 { // else it was no guess
 		if wait := a.o.Logins.Failed("http", r.RemoteAddr); wait > 0 {
 			w.Header().Set("Connection", "close")
-			place.Dismiss()
-			place.Leaving()
+			place.MarkUnauthenticated()
+			place.Finish()
 			ctx, done := a.stops.Until(r.Context())
 			defer done()
 			select {
@@ -174,14 +177,16 @@ func (a *API) serve(rt route, w http.ResponseWriter, r *http.Request) (err error
 // freshWait bounds a confirmation: the store may be away, and a list is not worth a longer wait.
 const freshWait = 10 * time.Second
 
-// fresh makes sure that a broker that only follows has seen what was there shortly before the request.
+// fresh makes sure that a broker that only follows has seen what was there shortly before the
+// request.
 func (a *API) fresh(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), freshWait)
 	defer cancel()
 	return a.b.Fresh(ctx)
 }
 
-// unknownName reports whether a request failed for a name that may be newer than what a follower has seen.
+// unknownName reports whether a request failed for a name that may be newer than what a follower
+// has seen.
 func unknownName(err error) bool {
 	if err == nil {
 		return false
@@ -230,27 +235,29 @@ func allowed(r *http.Request) string {
 	return strings.Join(methods, ", ")
 }
 
-// Server returns a server of a with its timeouts and limits set, to be given a listener. Its Shutdown calls a.Stop;
-// call Shutdown, or a.Stop, before its Close, which waits for a connection that is held over the limit.
+// Server returns a server of a with its timeouts and limits set, to be given a listener. Its
+// Shutdown calls a.Stop; call Shutdown, or a.Stop, before its Close, which waits for a connection
+// that is held over the limit.
 func (a *API) Server() *http.Server {
 	return a.connections.Server(httpconn.ServerOptions{
 		Handler: a, Logger: a.log, Max: a.o.Connections, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout, KeepIdle: a.o.KeepIdle,
-		DoorWait: a.o.DoorWait,
+		QueueWait: a.o.DoorWait,
 	})
 }
 
-// Listen listens on a TCP address for Server, with TLS if port says so; nil does not. On Linux it gives no connection before that has
-// sent something.
+// Listen listens on a TCP address for Server, with TLS if port says so; nil does not. On Linux it
+// gives no connection before that has sent something.
 func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 	return httpconn.Listen(address, port)
 }
 
-// Stop ends long polls, with what they have, and event streams, now and from now on. Requests go on being served: a
-// server calls it when it begins to shut down. It may be called more than once and does not wait.
+// Stop ends long polls, with what they have, and event streams, now and from now on. Requests go on
+// being served: a server calls it when it begins to shut down. It may be called more than once and
+// does not wait.
 func (a *API) Stop() { a.stops.Stop() }
 
-// Drain is Stop, and returns when they have got what they have, or ctx ends. The broker must not be closed before: what
-// they have is its.
+// Drain is Stop, and returns when they have got what they have, or ctx ends. The broker must not be
+// closed before: what they have is its.
 func (a *API) Drain(ctx context.Context) {
 	a.stops.Stop()
 	a.stops.Wait(ctx)

@@ -14,7 +14,7 @@ import (
 
 // TestEvaluationsTakeTurns: one that waits for its turn ends with its request, and with the server.
 func TestEvaluationsTakeTurns(t *testing.T) {
-	stops := httpconn.NewStops()
+	stops := httpconn.NewDrainGroup()
 	e := NewEvaluator(0, stops)
 	q, err := explain.Parse([]byte(`{"expr":"A","at":"2026-03-01T12:00:00Z"}`))
 	if err != nil {
@@ -54,7 +54,7 @@ func TestEvaluationsTakeTurns(t *testing.T) {
 // TestEvaluationsWaitTenSeconds: whoever gets no turn is told to try again.
 func TestEvaluationsWaitTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := NewEvaluator(0, httpconn.NewStops())
+		e := NewEvaluator(0, httpconn.NewDrainGroup())
 		for range cap(e.turns) {
 			e.turns <- struct{}{}
 		}

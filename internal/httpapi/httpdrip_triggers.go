@@ -24,14 +24,15 @@ type TriggersOptions struct {
 	EventsTopic string          // of triggers that name none
 	Targets     webhook.Policy  // which addresses webhooks may go to
 	AckTimeout  time.Duration   // how long a change waits for the store and the engine
-	Pace        httpconn.Pace
-	Stops       *httpconn.Stops // ends dry runs
-	DryRunBytes int64           // what one may keep in memory
+	Pace        httpconn.ProgressTimeout
+	Stops       *httpconn.DrainGroup // ends dry runs
+	DryRunBytes int64                // what one may keep in memory
 }
 
-// Triggers answers requests about triggers and firings. All methods may be called concurrently. What they return has the
-// memory of a request m behind it, which the caller releases when the answer is sent. Errors: *api.Problem, those of
-// reading a body and of memory, those of the broker that the engine stands on.
+// Triggers answers requests about triggers and firings. All methods may be called concurrently.
+// What they return has the memory of a request m behind it, which the caller releases when the
+// answer is sent. Errors: *api.Problem, those of reading a body and of memory, those of the broker
+// that the engine stands on.
 type Triggers struct {
 	o    TriggersOptions
 	turn chan struct{} // holds a token while there is a dry run
@@ -55,7 +56,8 @@ func (t *Triggers) engine() (*trigger.Engine, error) {
 	return t.o.Engine, nil
 }
 
-// change has the engine change something. What has failed before anything was sent is told from what may come yet.
+// change has the engine change something. What has failed before anything was sent is told from
+// what may come yet.
 func (t *Triggers) change(ctx context.Context, f func(ctx context.Context, e *trigger.Engine) error) error {
 	e, err := t.engine()
 	if err != nil {
@@ -123,8 +125,9 @@ func entity(r *http.Request, variable string) (string, error) {
 	return text, nil
 }
 
-// List has add called for each trigger, by id: with how much memory it takes to show it, and what shows it, nil if it is not
-// there any more. The triggers are those that are there when it is their turn.
+// List has add called for each trigger, by id: with how much memory it takes to show it, and what
+// shows it, nil if it is not there any more. The triggers are those that are there when it is their
+// turn.
 func (t *Triggers) List(ctx context.Context, add func(size int64, show func() (any, error)) error) error {
 	e, err := t.engine()
 	if err != nil {

@@ -27,7 +27,8 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(int)             {}
 func (s *sink) Write(b []byte) (int, error) { s.writes++; return len(b), nil }
 
-// BenchmarkMultipart reads 1,024 records from files, beginning somewhere in a batch: all but the connection.
+// BenchmarkMultipart reads 1,024 records from files, beginning somewhere in a batch: all but the
+// connection.
 func BenchmarkMultipart(b *testing.B) {
 	for _, size := range []int{1 << 10, 16} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) { benchmarkMultipart(b, size) })
@@ -65,7 +66,7 @@ func benchmarkMultipart(b *testing.B, size int) {
 	defer br.Close(b.Context())
 	set := metrics.NewSet()
 	s := NewSource(br, readOptions{
-		BudgetWait: time.Second, Stops: httpconn.NewStops(), Pace: httpconn.Pace(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
+		BudgetWait: time.Second, Stops: httpconn.NewDrainGroup(), Pace: httpconn.ProgressTimeout(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
 	})
 	w := &sink{header: http.Header{}}
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "/records", nil)

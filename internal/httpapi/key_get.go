@@ -16,10 +16,12 @@ import (
 // keyTypes are the forms of GET /key in the order of preference where the client has none.
 var keyTypes = []string{api.OctetStream, api.JSON}
 
-// staleMax is how many entries of the index may prove to be of records that are gone before a key counts as absent.
+// staleMax is how many entries of the index may prove to be of records that are gone before a key
+// counts as absent.
 const staleMax = 8
 
-// getKey answers with the newest value of a key. A HEAD request learns whether there is one from the index alone.
+// getKey answers with the newest value of a key. A HEAD request learns whether there is one from
+// the index alone.
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 	kind := httpconn.Negotiate(r.Header.Values("Accept"), keyTypes)
 	if kind == "" {
@@ -43,7 +45,8 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if stale == 0 {
-			// Compaction leaves the newest record of a key, so there is one that the index does not have yet.
+			// Compaction leaves the newest record of a key, so there is one that the index does not
+			// have yet.
 			if err := k.refresh(r); err != nil {
 				return err
 			}
@@ -105,7 +108,7 @@ func (k *keyed) answer(w http.ResponseWriter, r *http.Request, kind string, e *k
 			return err
 		}
 		k.head(w, g, kind, t.Out.Size, e)
-		k.a.pace.WriteStep(w)
+		k.a.pace.ExtendWrite(w)
 		w.WriteHeader(http.StatusOK)
 		return Sent(k.a.pace.SendAll(w, &t.Out))
 	}
@@ -114,7 +117,7 @@ func (k *keyed) answer(w http.ResponseWriter, r *http.Request, kind string, e *k
 		return err
 	}
 	k.head(w, g, kind, v.Sum, e)
-	k.a.pace.WriteStep(w)
+	k.a.pace.ExtendWrite(w)
 	w.WriteHeader(http.StatusOK)
 	return Sent(k.a.pace.Send(w, v.Refs[0]))
 }

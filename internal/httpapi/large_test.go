@@ -17,7 +17,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestLargestRecordOfAFile: the share of answers has room for the largest record once, not for a copy beside it.
+// TestLargestRecordOfAFile: the share of answers has room for the largest record once, not for a
+// copy beside it.
 func TestLargestRecordOfAFile(t *testing.T) {
 	store, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
 	if err != nil {
@@ -50,7 +51,7 @@ func TestLargestRecordOfAFile(t *testing.T) {
 	defer br.Close(t.Context())
 	set := metrics.NewSet()
 	s := NewSource(br, readOptions{
-		BudgetWait: time.Second, Stops: httpconn.NewStops(), Pace: httpconn.Pace(time.Minute), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
+		BudgetWait: time.Second, Stops: httpconn.NewDrainGroup(), Pace: httpconn.ProgressTimeout(time.Minute), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
 	})
 	for _, from := range []string{"memory, verified", "the file"} {
 		w := httptest.NewRecorder()

@@ -7,9 +7,10 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
-// The framing of a multipart answer. The boundary may come up in the records: whoever reads by the sizes, as the
-// original's client does, is not misled by it, and one drawn anew for each answer would be no safer against a record
-// that was written to contain it than this one is against chance.
+// The framing of a multipart answer. The boundary may come up in the records: whoever reads by the
+// sizes, as the original's client does, is not misled by it, and one drawn anew for each answer
+// would be no safer against a record that was written to contain it than this one is against
+// chance.
 const (
 	outBoundary = "seb-7d1f9c52e0a84b3b96c1b2a5"
 	outKind     = api.Multipart + "; boundary=" + outBoundary
@@ -27,7 +28,7 @@ func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
 	}
 	if g.Count == 0 {
 		g.headOfRecords(w, outKind, int64(len(outEnd)))
-		g.s.o.Pace.WriteStep(w)
+		g.s.o.Pace.ExtendWrite(w)
 		w.WriteHeader(http.StatusPartialContent)
 		_, err := w.Write([]byte(outEnd))
 		return Sent(err)
@@ -52,7 +53,7 @@ func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
 
 // gather copies small pieces together so that the connection gets large ones.
 type gather struct {
-	pace httpconn.Pace
+	pace httpconn.ProgressTimeout
 	w    http.ResponseWriter
 	buf  []byte
 	err  error

@@ -13,13 +13,15 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// offsetsBodyMax bounds the body of PUT /offsets; decodedTimes is above how much more it is once decoded.
+// offsetsBodyMax bounds the body of PUT /offsets; decodedTimes is above how much more it is once
+// decoded.
 const (
 	offsetsBodyMax = 1 << 20
 	decodedTimes   = 8
 )
 
-// getOffsets answers with what a group has committed, all or of one topic or partition: perhaps nothing.
+// getOffsets answers with what a group has committed, all or of one topic or partition: perhaps
+// nothing.
 func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, partition, latest := q.Group(), q.Partition(), q.Latest()
@@ -60,7 +62,7 @@ func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
 	if err := a.o.Groups.DeleteOffset(ctx, name, topic, partition); err != nil {
 		return inGroup(err, name)
 	}
-	a.pace.WriteStep(w)
+	a.pace.ExtendWrite(w)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -171,8 +173,8 @@ func commitsOf(list []api.OffsetCommit, listed bool) ([]broker.OffsetCommit, err
 	return commits, nil
 }
 
-// answerCommits tells what became of each. As for records, rejected means all of it, and a request whose entries ended
-// differently is unknown as a whole, and its entries tell more (rule R4).
+// answerCommits tells what became of each. As for records, rejected means all of it, and a request
+// whose entries ended differently is unknown as a whole, and its entries tell more (rule R4).
 func (a *API) answerCommits(w http.ResponseWriter, group string, commits []broker.OffsetCommit, errs []error) error {
 	results := make([]api.OffsetResult, len(commits))
 	var first error

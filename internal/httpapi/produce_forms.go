@@ -22,7 +22,8 @@ type framing struct {
 
 var framings = sync.Pool{New: func() any { return new(framing) }}
 
-// done gives f back for another request; it lets go of what it read from and of the buffer it read into.
+// done gives f back for another request; it lets go of what it read from and of the buffer it read
+// into.
 func (f *framing) done() {
 	f.parts.R, f.frame = nil, record.Frame{}
 	framings.Put(f)
@@ -115,7 +116,7 @@ func (p *producing) octets() error {
 		}
 		return p.framed(f, buf)
 	}
-	body, err := p.in.Whole()
+	body, err := p.in.ReadAll()
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (p *producing) json() error {
 
 // decoded reads the whole body and encodes its records.
 func (p *producing) decoded(open func([]byte) encoding.Source) error {
-	body, err := p.in.Whole()
+	body, err := p.in.ReadAll()
 	if err != nil {
 		return err
 	}
@@ -162,7 +163,7 @@ func (p *producing) encode(s encoding.Source) error {
 
 // batches takes RecordBatches as they are.
 func (p *producing) batches() error {
-	body, err := p.in.Whole()
+	body, err := p.in.ReadAll()
 	if err != nil {
 		return err
 	}
@@ -178,8 +179,8 @@ func (p *producing) batches() error {
 	return nil
 }
 
-// batchTarget says where batches go: they are not taken apart, so without partition= all their records must belong to
-// one.
+// batchTarget says where batches go: they are not taken apart, so without partition= all their
+// records must belong to one.
 func (p *producing) batchTarget(body []byte) (int32, error) {
 	if p.partition >= 0 || p.partitions == 1 {
 		return p.target(), nil

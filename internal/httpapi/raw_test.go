@@ -57,7 +57,8 @@ func TestOriginalClientsRequests(t *testing.T) {
 	if a := ask(originalPost("haps", "[0,1]", "z")); a.status != 201 || string(a.body) != `{"offsets":[2,3]}` {
 		t.Errorf("%s", a)
 	}
-	// What is wrong in itself it would take for stored, so it gets no answer; somebody else hears why.
+	// What is wrong in itself it would take for stored, so it gets no answer; somebody else hears
+	// why.
 	for _, c := range []struct{ sizes, records string }{{"[]", ""}, {"null", ""}, {"[3,5]", "abcdefg"}, {"[3]", "abcdefg"}, {"x", ""}} {
 		text := originalPost("haps", c.sizes, c.records)
 		if resp, err := s.raw(text); err == nil {
@@ -125,7 +126,8 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 	if resp, err := s.raw(text[:len(text)-20]); err == nil {
 		t.Errorf("%v", resp)
 	}
-	// A body that nobody reads, because the request is refused by its head, does not hold the connection either.
+	// A body that nobody reads, because the request is refused by its head, does not hold the
+	// connection either.
 	resp, err := s.raw("POST /records?topic-name=.. HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\r\nContent-Length: 1000\r\n\r\nabc")
 	if err != nil || resp.StatusCode != 400 {
 		t.Errorf("%v %v", resp, err)
@@ -137,7 +139,8 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 	sebtest.Eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
 }
 
-// TestWaitsOutliveTheBodysDeadline: a wait that is longer than a step of the body must not look like a client that left.
+// TestWaitsOutliveTheBodysDeadline: a wait that is longer than a step of the body must not look
+// like a client that left.
 func TestWaitsOutliveTheBodysDeadline(t *testing.T) {
 	s := start(t, func(c *setup) {
 		c.http.StepTimeout = 50 * time.Millisecond
@@ -167,14 +170,15 @@ func TestSlowHeadersAndLongOnes(t *testing.T) {
 	}
 }
 
-// TestHeldConnectionsDoNotHoldTheEnd: a server whose places are all taken stops, and who waits for one hears nothing.
+// TestHeldConnectionsDoNotHoldTheEnd: a server whose places are all taken stops, and who waits for
+// one hears nothing.
 func TestHeldConnectionsDoNotHoldTheEnd(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 1, time.Hour })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	s.busy(1)
 	held := s.dial()
 	fmt.Fprint(held, originalPost("t", "[1]", "a"))
-	sebtest.Eventually(t, "it is held", func() bool { return s.api.connections.Waiting() })
+	sebtest.Eventually(t, "it is held", func() bool { return s.api.connections.HasQueued() })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := s.http.Shutdown(ctx); err != nil {

@@ -40,7 +40,7 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 		return p
 	}
 	g.Head(w, api.OctetStream, v.Sum)
-	a.pace.WriteStep(w)
+	a.pace.ExtendWrite(w)
 	w.WriteHeader(http.StatusOK)
 	return Sent(a.pace.Send(w, v.Refs[0]))
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// producing is one POST /records. Nothing of it is submitted before all of it was read and found good.
+// producing is one POST /records. Nothing of it is submitted before all of it was read and found
+// good.
 type producing struct {
 	a         *API
 	in        httpconn.Body
@@ -45,12 +46,12 @@ type producing struct {
 func (a *API) postRecords(w http.ResponseWriter, r *http.Request) error {
 	p := producing{a: a, now: time.Now()}
 	p.appends = p.one[:0]
-	p.in = httpconn.Body{W: w, R: r, Pace: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
+	p.in = httpconn.Body{W: w, R: r, Timeout: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
 	if err := p.parse(r); err != nil {
 		return err
 	}
 	if originalProduce(p.kind, r) {
-		p.in.Patient(a.o.BudgetWait, a.stops)
+		p.in.WaitForMemory(a.o.BudgetWait, a.stops)
 	}
 	defer p.in.Memory.Release()
 	results, err := p.store(r, (*producing).readBody)
@@ -97,12 +98,14 @@ func contentType(header string) (kind, boundary string, err error) {
 	return kind, params["boundary"], err
 }
 
-// quotable says whether a character is none of those that need no quotes in a parameter of a media type for sure.
+// quotable says whether a character is none of those that need no quotes in a parameter of a media
+// type for sure.
 func quotable(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
 }
 
-// store has the body read, with read, and stores what that has added. There is a result for each append.
+// store has the body read, with read, and stores what that has added. There is a result for each
+// append.
 func (p *producing) store(r *http.Request, read func(*producing) error) ([]broker.Result, error) {
 	if p.a.b.ReadOnly() {
 		return nil, broker.ErrReadOnly

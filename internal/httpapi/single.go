@@ -49,10 +49,12 @@ type Place struct {
 	Offset    int64
 }
 
-// placesAtOnce is how many single records are asked for at a time: as many as the broker reads at once.
+// placesAtOnce is how many single records are asked for at a time: as many as the broker reads at
+// once.
 const placesAtOnce = 8
 
-// Places collects records of one topic that lie apart into one answer. It belongs to the request's goroutine.
+// Places collects records of one topic that lie apart into one answer. It belongs to the request's
+// goroutine.
 type Places struct {
 	Topic    string
 	BytesMax int64         // of keys and values, but at least one record; 0: no bound but memory
@@ -69,9 +71,9 @@ func (s *Source) Places(topic string, form encoding.TextForm) *Places {
 	return &Places{Topic: topic, Out: encoding.Text{Form: form}, Memory: s.newAnswer().memory, s: s}
 }
 
-// Collect adds the records at places, in their order, until there is enough or memory is short. It returns how many of
-// the places it has come past, and which of these hold no record any more. An error means that it has come past none:
-// later ones end the collection.
+// Collect adds the records at places, in their order, until there is enough or memory is short. It
+// returns how many of the places it has come past, and which of these hold no record any more. An
+// error means that it has come past none: later ones end the collection.
 func (p *Places) Collect(ctx context.Context, places []Place) (done int, gone []int, err error) {
 	until := time.Now().Add(p.Timeout)
 	for size := placesAtOnce; done < len(places) && (done == 0 || time.Now().Before(until)); {
@@ -98,12 +100,13 @@ func (p *Places) Send(w http.ResponseWriter) error {
 	w.Header().Set("Content-Length", strconv.FormatInt(p.Out.Out.Size, 10))
 	p.s.o.Records.AddInt64(p.count)
 	p.s.o.Bytes.AddInt64(p.bytes)
-	p.s.o.Pace.WriteStep(w)
+	p.s.o.Pace.ExtendWrite(w)
 	w.WriteHeader(http.StatusOK)
 	return Sent(p.s.o.Pace.SendAll(w, &p.Out.Out))
 }
 
-// some is Collect for as many places as are read at once. An error comes with what was done before it.
+// some is Collect for as many places as are read at once. An error comes with what was done before
+// it.
 func (p *Places) some(ctx context.Context, places []Place) (done int, gone []int, err error) {
 	wants := make([]broker.Want, len(places))
 	for i, at := range places {

@@ -43,7 +43,7 @@ func source(t *testing.T, limit int64) (*Source, *broker.Broker) {
 	})
 	set := metrics.NewSet()
 	return NewSource(b, readOptions{
-		BudgetWait: time.Second, Stops: httpconn.NewStops(), Pace: httpconn.Pace(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
+		BudgetWait: time.Second, Stops: httpconn.NewDrainGroup(), Pace: httpconn.ProgressTimeout(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
 	}), b
 }
 

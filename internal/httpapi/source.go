@@ -16,9 +16,9 @@ type readOptions struct {
 	// BudgetWait is how long a patient reading waits for memory.
 	BudgetWait time.Duration
 	// Stops ends waits for records and for memory.
-	Stops *httpconn.Stops
+	Stops *httpconn.DrainGroup
 	// Pace is that of answers.
-	Pace httpconn.Pace
+	Pace httpconn.ProgressTimeout
 	// Records and Bytes count what was read, before it is sent.
 	Records, Bytes *metrics.Counter
 }
@@ -30,9 +30,9 @@ type Source struct {
 	fetch      *budget.Class
 	buffers    *budget.Buffers
 	requestMax int64
-	// gate lets patient readings of gateSize bytes together be collected at once; others wait, first come, first served.
-	// It guesses before what the budget counts when it happens: a reading that is let in finds memory, and need not stop
-	// half way.
+	// gate lets patient readings of gateSize bytes together be collected at once; others wait,
+	// first come, first served. It guesses before what the budget counts when it happens: a reading
+	// that is let in finds memory, and need not stop half way.
 	gate     *semaphore.Weighted
 	gateSize int64
 }

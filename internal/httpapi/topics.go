@@ -67,7 +67,8 @@ const (
 	partitionBytes = 384
 )
 
-// reserveTopic takes the memory for an answer that describes a topic, which may have at least so many partitions by then.
+// reserveTopic takes the memory for an answer that describes a topic, which may have at least so
+// many partitions by then.
 func (a *API) reserveTopic(name string, partitions int) (*budget.Reservation, error) {
 	if n, err := a.b.Partitions(name); err == nil {
 		partitions = max(partitions, n)
@@ -150,7 +151,7 @@ func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
 	if err := remove(ctx, name); err != nil {
 		return err
 	}
-	a.pace.WriteStep(w)
+	a.pace.ExtendWrite(w)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -205,7 +206,8 @@ func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.Topi
 	return spec, nil
 }
 
-// settingText is a setting's value as text: strings as they are, numbers and booleans as written, null is "".
+// settingText is a setting's value as text: strings as they are, numbers and booleans as written,
+// null is "".
 func settingText(name string, value json.RawMessage) (string, error) {
 	var text string
 	switch value[0] {

@@ -27,7 +27,7 @@ func doing(do func(t *Triggers, r *http.Request) error) func(*API, http.Response
 		if err := do(a.triggers, r); err != nil {
 			return err
 		}
-		a.pace.WriteStep(w)
+		a.pace.ExtendWrite(w)
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}

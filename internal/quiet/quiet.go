@@ -1,8 +1,11 @@
-// Package quiet keeps the standard logger silent while packages are being initialized. The metrics library prints a line
-// there on kernels without pressure stall information, and neither the commands of seb nor a broker inside another program
-// have anything to say on stderr unless something is wrong. Go initializes packages in the order of their import paths as soon as
-// what they import is ready; this one is ready at once, the metrics library waits for packages whose paths come later. A test of the
-// built program notices if that ever changes. Import it for its effect and call Restore afterwards.
+// Package quiet silences the standard logger while packages are initialized. The metrics library
+// then prints a line on kernels without pressure stall information. Commands of seb, and a broker
+// inside another program, must write to stderr only if something is wrong. Import the package for
+// its effect and call Restore afterwards.
+//
+// Go initializes packages in the order of their import paths, each as soon as its imports are
+// ready. This package is ready immediately and comes before the metrics library in that order. A
+// test of the built program checks the effect.
 package quiet
 
 import (
@@ -10,12 +13,13 @@ import (
 	"log"
 )
 
-// before is where the standard logger wrote.
+// before is the original output of the standard logger.
 var before = log.Writer()
 
 func init() { log.SetOutput(io.Discard) }
 
-// Restore gives the standard logger its output back, unless the program has set another one meanwhile. It may be called again.
+// Restore gives the standard logger its original output back, unless the program has set another
+// one. It may be called again.
 func Restore() {
 	if log.Writer() == io.Discard {
 		log.SetOutput(before)

@@ -12,30 +12,34 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Files name a certificate, its chain behind it, and its private key, in PEM.
+// Files name a certificate chain, leaf first, and its private key, in PEM.
 type Files struct{ Cert, Key string }
 
-// Certificate is what is in files, which are read again when they change. Its methods may be called concurrently.
+// Certificate is the pair in files, reloaded when they change. Its methods may be called
+// concurrently.
 type Certificate struct {
 	files   Files
 	log     *slog.Logger
 	current atomic.Pointer[tls.Certificate]
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	looked time.Time
-	seen   stamps // of current, or of the files that could not be used
+	seen   stamps // of current, or of files that are invalid
 }
 
 const (
-	// lookEvery is how often files are looked at, at most: a handshake pays for two calls of the system.
-	lookEvery = time.Second
-	// settled is how old a change must be for another to show: clocks of file systems are coarse.
+	// checkInterval is the shortest time between checks of the files. A check costs a handshake two
+	// system calls.
+	checkInterval = time.Second
+	// settled is how old a change must be for a further change to be visible, because file systems
+	// have coarse clocks.
 	settled = 2 * time.Second
-	// soon is how long before its end a certificate is warned of.
-	soon = 7 * 24 * time.Hour
+	// expiryWarning is how long before its end a certificate causes a warning.
+	expiryWarning = 7 * 24 * time.Hour
 )
 
-// Load reads a certificate. Errors name the setting and the file. The time at which it ends is a metric.
+// Load reads a certificate. Errors name the setting and the file. Load registers a gauge of the
+// certificate's end.
 func Load(f Files, log *slog.Logger, set *metrics.Set) (*Certificate, error) {
 	c := &Certificate{files: f, log: log}
 	now := time.Now()
@@ -60,7 +64,7 @@ func (f Files) load() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--tls-key: %w", err)
 	}
-	pair, err := tls.X509KeyPair(cert, key) // its errors have no key in them
+	pair, err := tls.X509KeyPair(cert, key) // errors of X509KeyPair do not contain the key
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert %s and --tls-key %s: %w", f.Cert, f.Key, err)
 	}
@@ -70,26 +74,27 @@ func (f Files) load() (*tls.Certificate, error) {
 func (c *Certificate) use(loaded *tls.Certificate, now time.Time) {
 	c.current.Store(loaded)
 	leaf := loaded.Leaf
-	if left := leaf.NotAfter.Sub(now); left < soon {
-		c.log.Warn("TLS: the certificate ends soon or has ended; clients will refuse it", "file", c.files.Cert, "ends", leaf.NotAfter.UTC())
+	if left := leaf.NotAfter.Sub(now); left < expiryWarning {
+		c.log.Warn("TLS: certificate expires soon or has expired; clients will refuse it", "file", c.files.Cert, "ends", leaf.NotAfter.UTC())
 	}
 }
 
-// get returns the newest certificate that could be read.
+// get returns the newest valid certificate.
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if c.mu.TryLock() { // else another handshake looks
+	if c.mu.TryLock() { // else another handshake is checking
 		defer c.mu.Unlock()
-		if now := time.Now(); now.Sub(c.looked) >= lookEvery {
+		if now := time.Now(); now.Sub(c.looked) >= checkInterval {
 			c.looked = now
-			c.lookLocked(now)
+			c.reloadLocked(now)
 		}
 	}
 	return c.current.Load(), nil
 }
 
-// lookLocked reads the files if they have changed. Files that can not be used, such as a new certificate beside the old key,
-// are tried again when one of them has changed; until then the certificate stays that it was.
-func (c *Certificate) lookLocked(now time.Time) {
+// reloadLocked reads the files if they have changed. If they are invalid, such as a new certificate
+// with the old key, the current certificate stays. The next change of a file causes the next
+// attempt.
+func (c *Certificate) reloadLocked(now time.Time) {
 	found := c.files.stamps()
 	if found == c.seen && now.Sub(found.newest()) > settled {
 		return
@@ -99,20 +104,20 @@ func (c *Certificate) lookLocked(now time.Time) {
 	loaded, err := c.files.load()
 	switch {
 	case err != nil && !same:
-		c.log.Warn("TLS: the changed certificate can not be used, the one before stays", "err", err)
+		c.log.Warn("TLS: changed certificate is invalid; keeping the current one", "err", err)
 	case err == nil && !loaded.Leaf.Equal(c.current.Load().Leaf):
 		c.use(loaded, now)
-		c.log.Info("TLS: certificate read again", "file", c.files.Cert, "ends", loaded.Leaf.NotAfter.UTC())
+		c.log.Info("TLS: certificate reloaded", "file", c.files.Cert, "ends", loaded.Leaf.NotAfter.UTC())
 	}
 }
 
-// stamps tell that files have changed.
+// stamps identify the state of both files.
 type stamps [2]stamp
 
 type stamp struct {
 	size     int64
 	modified time.Time
-	file     any // of the system: another file under the same name
+	file     any // identity of the file in the system: another file may get the same name
 }
 
 func (f Files) stamps() (s stamps) {

@@ -10,38 +10,40 @@ import (
 )
 
 var (
-	// ErrPlain says that a client does not speak TLS.
-	ErrPlain = errors.New("plain text where TLS is wanted")
-	errLong  = errors.New("a handshake of more than 16 KiB")
+	// ErrPlain reports a client that does not speak TLS.
+	ErrPlain = errors.New("plain text on a port with TLS")
+	errLong  = errors.New("TLS handshake of more than 16 KiB")
 )
 
 const (
-	// handshakeBytes is what a client may send before the connection is secure: it takes memory that nobody has asked the budget for.
-	// Certificates of clients are not asked for, so two KiB are usual.
+	// handshakeBytes bounds what a client may send before the connection is secure, because the
+	// budget does not cover that memory. Client certificates are not requested, so handshakes
+	// usually take 2 KiB.
 	handshakeBytes = 16 << 10
-	// writeTime is how long a client may take to take the server's part of a handshake, lastTime the end of TLS when there is
-	// time, closeTime when there is none.
+	// writeTime bounds the server's writes of a handshake, lastTime the end of TLS in CloseWrite,
+	// closeTime that in Close.
 	writeTime = 5 * time.Second
 	lastTime  = time.Second
 	closeTime = 10 * time.Millisecond
 )
 
-// Conn is a connection with TLS. Handshake has to come before all else; it and Read are of one goroutine at a time. The other methods
-// are those of a net.Conn.
+// Conn is a connection with TLS. Call Handshake before any other method. Handshake and Read belong
+// to one goroutine at a time. The other methods are those of net.Conn.
 type Conn struct {
 	*tls.Conn
 	port   *Port
 	socket *socket
 }
 
-// Server is a client's connection with TLS, of a port that is Secure. Its handshake has not begun.
+// Server returns the TLS side of a client's connection, for a port that is Secure. It does not
+// start the handshake.
 func (p *Port) Server(tcp *net.TCPConn) *Conn {
 	s := &socket{TCPConn: tcp, left: handshakeBytes}
 	return &Conn{Conn: tls.Server(s, p.config), port: p, socket: s}
 }
 
-// Handshake makes the connection secure, within the deadline for reading. What fails is logged; then Plain is the socket, to say
-// goodbye.
+// Handshake makes the connection secure, within the read deadline. It logs errors. After an error,
+// Plain can be used to answer the client.
 func (c *Conn) Handshake() error {
 	_ = c.SetWriteDeadline(time.Now().Add(writeTime))
 	if err := c.Conn.Handshake(); err != nil {
@@ -56,35 +58,39 @@ func (c *Conn) Handshake() error {
 	return nil
 }
 
-// Plain is the connection below.
+// Plain returns the connection below TLS.
 func (c *Conn) Plain() *net.TCPConn { return c.socket.TCPConn }
 
 // SyscallConn implements syscall.Conn.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) { return c.socket.TCPConn.SyscallConn() }
 
-// CloseWrite tells the client that nothing more comes.
+// CloseWrite sends the end of TLS and closes the writing side.
 func (c *Conn) CloseWrite() error {
 	c.socket.last.Store(int64(lastTime))
-	_ = c.Conn.CloseWrite() // not before the handshake; and who does not hear it sees the end of the connection
+	// CloseWrite of TLS fails before the handshake. A client that misses the alert sees the end of
+	// the connection.
+	_ = c.Conn.CloseWrite()
 	return c.socket.CloseWrite()
 }
 
-// Close ends the connection, hardly waiting for a client that takes nothing.
+// Close closes the connection. It waits at most closeTime for a client that reads nothing.
 func (c *Conn) Close() error {
 	c.socket.last.Store(int64(closeTime))
 	return c.Conn.Close()
 }
 
-// Cut ends the connection at once: the client is told nothing.
+// Cut closes the connection immediately, without an alert.
 func (c *Conn) Cut() error { return c.socket.Close() }
 
-// socket is what TLS reads and writes.
+// socket is the connection that TLS reads and writes.
 type socket struct {
 	*net.TCPConn
-	left  int // bytes that may still come, until the connection is secure; then -1
+	left  int // bytes that may arrive before the connection is secure; then -1
 	began bool
 	fault error
-	last  atomic.Int64 // nanoseconds that a write may take from now on, as the last thing; 0: as the caller says
+	// last is the timeout in nanoseconds of all writes from now on, while closing; 0 means the
+	// caller's deadline.
+	last atomic.Int64
 }
 
 // Read implements net.Conn.
@@ -108,8 +114,8 @@ func (s *socket) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SetWriteDeadline implements net.Conn. Package tls calls it too, to tell a client of the end within five seconds, in which locks
-// may be held.
+// SetWriteDeadline implements net.Conn. Package tls calls it too, to send an alert within five
+// seconds; locks may be held during that time.
 func (s *socket) SetWriteDeadline(t time.Time) error {
 	if d := time.Duration(s.last.Load()); d > 0 {
 		if most := time.Now().Add(d); t.IsZero() || t.After(most) {

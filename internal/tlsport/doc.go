@@ -1,3 +1,4 @@
-// Package tlsport is TLS on the broker's ports: a certificate that is read again when its files change, handshakes that are
-// bounded in memory, and what is logged of connections that do not become secure. It knows no protocol above.
+// Package tlsport implements TLS on the broker's ports: a certificate that is reloaded when its
+// files change, handshakes with bounded memory, and log lines about connections that fail. It does
+// not know the protocol above TLS.
 package tlsport

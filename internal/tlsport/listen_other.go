@@ -4,5 +4,6 @@ package tlsport
 
 import "net"
 
-// Listen listens on a TCP address for clients that speak first, as those of TLS and of Kafka do.
+// Listen listens on a TCP address for protocols in which the client speaks first, such as TLS and
+// Kafka.
 func Listen(address string) (net.Listener, error) { return net.Listen("tcp", address) }

@@ -12,27 +12,28 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Port is a listener's side of TLS, or of its absence. Its methods may be called concurrently.
+// Port is the TLS configuration of a listener, which may be plain text. Its methods may be called
+// concurrently.
 type Port struct {
 	config *tls.Config // nil: plain text
 	name   string
 	log    *slog.Logger
 	failed *metrics.Counter
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	lines map[string]*line
 }
 
-// line is what was last logged of one kind.
+// line is the state of one kind of log line.
 type line struct {
 	at     time.Time
-	hidden int // since
+	hidden int // suppressed since the last line
 }
 
-// lineEvery is how often each kind of fault is logged: who sends nonsense must not fill the log.
+// lineEvery is the shortest time between log lines of a kind, so that a client cannot fill the log.
 const lineEvery = time.Minute
 
-// Options are what NewPort needs; Name, Logger and Metrics are required.
+// Options configure NewPort; Name, Logger and Metrics are required.
 type Options struct {
 	Name        string       // of the listener, in logs and metrics
 	Certificate *Certificate // nil: plain text
@@ -41,14 +42,15 @@ type Options struct {
 	Metrics     *metrics.Set
 }
 
-// suites are those of TLS 1.2: with forward secrecy and authenticated encryption, without CBC. TLS 1.3 has no others.
+// suites are those of TLS 1.2 with forward secrecy and authenticated encryption, without CBC. TLS
+// 1.3 has no others.
 var suites = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
 	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// NewPort makes the TLS side of a listener.
+// NewPort returns the TLS configuration of a listener.
 func NewPort(o Options) *Port {
 	p := &Port{name: o.Name, log: o.Logger, lines: map[string]*line{}}
 	p.failed = o.Metrics.NewCounter(fmt.Sprintf("seb_tls_failures_total{listener=%q}", o.Name))
@@ -60,16 +62,16 @@ func NewPort(o Options) *Port {
 	return p
 }
 
-// Secure says whether the port has TLS. That of a nil Port has none.
+// Secure reports whether the port uses TLS. A nil Port does not.
 func (p *Port) Secure() bool { return p != nil && p.config != nil }
 
-// IsTLS says whether the first bytes of a connection are those of TLS.
+// IsTLS reports whether the first bytes of a connection are a TLS handshake.
 func IsTLS(b []byte) bool { return len(b) >= 2 && b[0] == handshakeRecord && b[1] == 3 }
 
-// handshakeRecord begins what a client of TLS sends first.
+// handshakeRecord is the first byte that a TLS client sends.
 const handshakeRecord = 22
 
-// FoundTLS tells that a client has begun a TLS connection on a port without.
+// FoundTLS records that a client started TLS on a port without it.
 func (p *Port) FoundTLS(remote net.Addr) {
 	if p != nil {
 		p.failed.Inc()
@@ -77,21 +79,22 @@ func (p *Port) FoundTLS(remote net.Addr) {
 	}
 }
 
-// fail tells why a connection did not become secure.
+// fail logs why a connection did not become secure.
 func (p *Port) fail(remote net.Addr, err error) {
 	p.failed.Inc()
 	var op *net.OpError
 	switch {
 	case errors.Is(err, ErrPlain):
 		p.note(p.log.Warn, "plain text on a port with TLS, connection closed", remote, nil)
-	case errors.As(err, &op) && op.Op == "remote error": // as package tls calls a client's alert
+	// Package tls reports a client's alert like this.
+	case errors.As(err, &op) && op.Op == "remote error":
 		p.note(p.log.Warn, "TLS: the client refused the connection", remote, err)
-	default: // clients that break off or are too slow
-		p.note(p.log.Debug, "TLS: the handshake failed", remote, err)
+	default: // the client disconnected or is too slow
+		p.note(p.log.Debug, "TLS: handshake failed", remote, err)
 	}
 }
 
-// note logs with write, a method of the logger.
+// note logs through write, a method of the logger, at most once per lineEvery and kind.
 func (p *Port) note(write func(string, ...any), what string, remote net.Addr, err error) {
 	p.mu.Lock()
 	l := p.lines[what]

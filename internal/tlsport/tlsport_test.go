@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo is a port that sends back what comes.
+// echo starts a TLS port that sends back its input.
 func echo(t *testing.T, files tlsport.Files, l *sebtest.Log) (address string) {
 	t.Helper()
 	set := metrics.NewSet()
@@ -62,8 +62,9 @@ func echo(t *testing.T, files tlsport.Files, l *sebtest.Log) (address string) {
 	return listener.Addr().String()
 }
 
-// TestCertificatesAreReadAgain: in place, by rename, and one file after the other: what does not fit is not used, and said once.
-func TestCertificatesAreReadAgain(t *testing.T) {
+// TestCertificateReload changes the files in place, by rename, and one after the other. An invalid
+// pair is not used, and is logged once.
+func TestCertificateReload(t *testing.T) {
 	authority := testenv.NewAuthority(t)
 	files := authority.Files(t, t.TempDir(), testenv.Leaf{})
 	var l sebtest.Log
@@ -84,7 +85,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	first := serial()
 	inPlace := authority.Files(t, t.TempDir(), testenv.Leaf{})
 	copyFile(t, inPlace.Cert, files.Cert)
-	for end := time.Now().Add(time.Minute); !strings.Contains(l.String(), "the one before stays"); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !strings.Contains(l.String(), "keeping the current one"); time.Sleep(50 * time.Millisecond) {
 		if got := serial(); got != first || time.Now().After(end) {
 			t.Fatalf("serial %s, was %s\n%s", got, first, l.String())
 		}
@@ -106,10 +107,10 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 			_ = c.Close()
 		}
 		if time.Now().After(end) {
-			t.Fatalf("never: the one that has ended: %v", err)
+			t.Fatalf("the expired certificate is not in use: %v", err)
 		}
 	}
-	if text := l.String(); !strings.Contains(text, "has ended") || strings.Count(text, "certificate read again") != 2 {
+	if text := l.String(); !strings.Contains(text, "has expired") || strings.Count(text, "certificate reloaded") != 2 {
 		t.Error(text)
 	}
 	authority.MustBeSecret(t, l.String(), files)
@@ -126,8 +127,9 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestFilesThatCanNotBeUsed: the error names the setting and the file, and has nothing of a key in it.
-func TestFilesThatCanNotBeUsed(t *testing.T) {
+// TestInvalidFiles checks that the error names the setting and the file, and does not contain the
+// key.
+func TestInvalidFiles(t *testing.T) {
 	authority := testenv.NewAuthority(t)
 	good, other := authority.Files(t, t.TempDir(), testenv.Leaf{}), authority.Files(t, t.TempDir(), testenv.Leaf{})
 	nonsense := filepath.Join(t.TempDir(), "nonsense")
@@ -142,13 +144,13 @@ func TestFilesThatCanNotBeUsed(t *testing.T) {
 		"no key":               {tlsport.Files{Cert: good.Cert, Key: "/missing"}, []string{"--tls-key", "/missing"}},
 		"a folder":             {tlsport.Files{Cert: t.TempDir(), Key: good.Key}, []string{"--tls-cert", "is a directory"}},
 		"another's key":        {tlsport.Files{Cert: good.Cert, Key: other.Key}, []string{other.Key, "does not match"}},
-		"the wrong way round":  {tlsport.Files{Cert: good.Key, Key: good.Cert}, []string{"--tls-cert " + good.Key}},
+		"swapped files":        {tlsport.Files{Cert: good.Key, Key: good.Cert}, []string{"--tls-cert " + good.Key}},
 		"nonsense certificate": {tlsport.Files{Cert: nonsense, Key: good.Key}, []string{nonsense, "--tls-cert"}},
 		"nonsense key":         {tlsport.Files{Cert: good.Cert, Key: nonsense}, []string{nonsense, "--tls-key"}},
 	} {
 		_, err := tlsport.Load(c.files, slog.New(slog.DiscardHandler), metrics.NewSet())
 		if err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: accepted", name)
 			continue
 		}
 		for _, want := range c.want {
@@ -160,7 +162,7 @@ func TestFilesThatCanNotBeUsed(t *testing.T) {
 	}
 }
 
-// TestVersions: TLS 1.2 and 1.3 are spoken, nothing older.
+// TestVersions checks that TLS 1.2 and 1.3 are supported, and nothing older.
 func TestVersions(t *testing.T) {
 	authority := testenv.NewAuthority(t)
 	var l sebtest.Log
@@ -187,7 +189,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestSuitesWithoutAuthenticationAreRefused: CBC is not spoken, even by a client that has nothing else.
+// TestSuitesWithoutAuthenticationAreRefused checks that CBC is refused, even if the client offers
+// nothing else.
 func TestSuitesWithoutAuthenticationAreRefused(t *testing.T) {
 	authority := testenv.NewAuthority(t)
 	var l sebtest.Log
@@ -200,12 +203,13 @@ func TestSuitesWithoutAuthenticationAreRefused(t *testing.T) {
 			_ = c.Close()
 		}
 		if err == nil && strings.Contains(suite.Name, "_CBC_") {
-			t.Errorf("%s is spoken", suite.Name)
+			t.Errorf("%s is accepted", suite.Name)
 		}
 	}
 }
 
-// TestHandshakesAreBounded: a client hello of more than 16 KiB ends the connection before all of it was taken.
+// TestHandshakesAreBounded checks that a client hello of more than 16 KiB ends the connection
+// before all of it is read.
 func TestHandshakesAreBounded(t *testing.T) {
 	authority := testenv.NewAuthority(t)
 	var l sebtest.Log
@@ -216,7 +220,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	// A message of 60,000 bytes in records of 4,000, which package tls alone would collect.
+	// A message of 60,000 bytes in records of 4,000; package tls would collect all of it.
 	message := append([]byte{1, 0, 60_000 >> 8, 60_000 & 0xff}, make([]byte, 60_000)...)
 	sent := 0
 	for at := 0; at < len(message) && err == nil; at += 4000 {
@@ -224,18 +228,19 @@ func TestHandshakesAreBounded(t *testing.T) {
 		if _, err = c.Write(append([]byte{22, 3, 1, byte(len(part) >> 8), byte(len(part))}, part...)); err == nil {
 			sent += len(part)
 		}
-		time.Sleep(5 * time.Millisecond) // so that what is refused is noticed
+		time.Sleep(5 * time.Millisecond) // time to notice the refusal
 	}
 	if n, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) || n > 100 {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	if sent > 50_000 {
-		t.Errorf("%d bytes were taken", sent)
+		t.Errorf("%d bytes were read", sent)
 	}
 }
 
-// TestWhatIsLogged: plain text and refusals by clients, each once a minute however often they come; what breaks off is not.
-func TestWhatIsLogged(t *testing.T) {
+// TestLogLines checks that plain text and refusals by clients are logged once a minute, and
+// interrupted handshakes not.
+func TestLogLines(t *testing.T) {
 	authority := testenv.NewAuthority(t)
 	var l sebtest.Log
 	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
@@ -245,13 +250,13 @@ func TestWhatIsLogged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = c.Write([]byte(send)) // the other side may have had enough
+			_, _ = c.Write([]byte(send)) // the server may have closed the connection
 			_ = c.(*net.TCPConn).CloseWrite()
 			_, _ = io.Copy(io.Discard, c)
 			_ = c.Close()
 		}
 		if _, err := tls.Dial("tcp", address, testenv.NewAuthority(t).Trusted()); err == nil {
-			t.Fatal("another authority is trusted")
+			t.Fatal("a certificate of another authority is accepted")
 		}
 	}
 	sebtest.Eventually(t, "the fault is logged", func() bool { return strings.Count(l.String(), "\n") >= 2 })

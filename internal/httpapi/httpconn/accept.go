@@ -14,7 +14,7 @@ type mediaRange struct {
 	q    float64
 }
 
-// parseAccept reads an Accept header, given once or several times. Elements that are no media range are skipped.
+// parseAccept reads the values of Accept headers. It skips elements that are not media ranges.
 func parseAccept(headers []string) []mediaRange {
 	var ranges []mediaRange
 	for _, h := range headers {
@@ -35,8 +35,8 @@ func parseAccept(headers []string) []mediaRange {
 	return ranges
 }
 
-// wants returns how much kind is wanted; the most specific range decides (RFC 9110 section 12.5.1).
-func wants(ranges []mediaRange, kind string) float64 {
+// quality returns the weight of kind. The most specific range decides (RFC 9110 section 12.5.1).
+func quality(ranges []mediaRange, kind string) float64 {
 	best, q := -1, 0.0
 	major, _, _ := strings.Cut(kind, "/")
 	for _, r := range ranges {
@@ -56,7 +56,8 @@ func wants(ranges []mediaRange, kind string) float64 {
 	return q
 }
 
-// Negotiate picks one of offers, or "". No header, or one that names nothing but the form of errors, means */*.
+// Negotiate returns the offer that the Accept headers prefer, or "" if they exclude all. Without
+// headers, or with only application/problem+json, it returns the first offer.
 func Negotiate(headers []string, offers []string) string {
 	if strings.Trim(strings.Join(headers, ""), ", \t") == "" {
 		return offers[0]
@@ -71,7 +72,7 @@ func Negotiate(headers []string, offers []string) string {
 	}
 	chosen, best := "", 0.0
 	for _, offer := range offers {
-		if q := wants(ranges, offer); q > best {
+		if q := quality(ranges, offer); q > best {
 			chosen, best = offer, q
 		}
 	}

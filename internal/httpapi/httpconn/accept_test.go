@@ -6,7 +6,7 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-func TestAcceptIsNegotiated(t *testing.T) {
+func TestNegotiate(t *testing.T) {
 	offers := []string{api.Multipart, api.JSON, api.NDJSON, api.RecordBatch, api.EventStream}
 	for accept, want := range map[string]string{
 		"*/*":                 api.Multipart,
@@ -30,7 +30,7 @@ func TestAcceptIsNegotiated(t *testing.T) {
 		"nonsense":             "",
 	} {
 		if got := Negotiate([]string{accept}, offers); got != want {
-			t.Errorf("%q: %q, want %q", accept, got, want)
+			t.Errorf("Accept %q: offer %q, want %q", accept, got, want)
 		}
 	}
 	if got := Negotiate(nil, offers); got != api.Multipart {

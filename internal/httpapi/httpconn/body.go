@@ -15,102 +15,104 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// Body is the body of a request that brings records and the memory it takes: reserved before it is read, never more than
-// that. The exported fields are set before Open. It belongs to the request's goroutine.
+// Body reads the body of a produce request and reserves its memory. It reserves memory before it
+// reads, and never reads more than it reserved. Set the exported fields before Open. A Body belongs
+// to the goroutine of its request.
 type Body struct {
-	W      http.ResponseWriter
-	R      *http.Request
-	Pace   Pace
-	Max    int64        // bytes of body
-	Memory budget.Arena // Release is the caller's to call
+	W       http.ResponseWriter
+	R       *http.Request
+	Timeout ProgressTimeout
+	Max     int64        // largest size in bytes
+	Memory  budget.Arena // the caller releases it
 
-	place *Place
-	read  int64 // bytes of body read
-	step  int64 // where the next step of the read deadline is due
+	slot  *ConnSlot
+	read  int64 // bytes read
+	step  int64 // value of read at which the read deadline is extended
 	ended bool
 }
 
 const (
-	// slackMin is reserved beside a body, for a reader's buffer and small things.
+	// slackMin is reserved in addition to the body, for a reader's buffer and small values.
 	slackMin = 16 << 10
 	// growMin is the first buffer of a body of unknown length.
 	growMin = 16 << 10
 )
 
-// Open checks the declared length and reserves memory for the body; nothing of it is read before.
+// Open checks the declared length and reserves memory for the body. It reads nothing.
 func (in *Body) Open() error {
 	declared := in.R.ContentLength
 	if declared > in.Max {
 		return problem.OverLimit("body", in.Max, declared)
 	}
 	if declared == 0 {
-		return problem.BadField("body", "empty; to write an empty record say so, in JSON or with a size of 0")
+		return problem.BadField("body", "empty; send an empty record as JSON or with a size of 0")
 	}
-	in.step, in.place = StepBytes, PlaceOf(in.R.Context())
+	in.step, in.slot = StepBytes, SlotOf(in.R.Context())
 	n := max(declared, growMin)
 	if n += slackMin; n+n/8 <= in.Memory.Class.Limit() {
-		n += n / 8 // most bodies fit into that as batches, so that nothing has to grow
+		n += n / 8 // most bodies fit into this as batches, so that no buffer has to grow
 	}
 	if err := in.Memory.Need(n); err != nil {
 		return err
 	}
-	in.reading()
+	in.beginRead()
 	return nil
 }
 
-// reading tells that the body is read from now on, if that can take time.
-func (in *Body) reading() {
-	if !in.place.Whole() {
-		in.place.Reading()
+// beginRead starts the timing of the body, unless the body has already arrived completely.
+func (in *Body) beginRead() {
+	if !in.slot.BodyReceived() {
+		in.slot.BeginRead()
 	}
 }
 
-// Patient makes the body wait for memory, up to limit, instead of being refused: budget.ErrOver comes only then. While it
-// waits nobody reads the connection, so its end goes unnoticed, hence the limit.
-func (in *Body) Patient(limit time.Duration, stops *Stops) {
+// WaitForMemory makes the body wait up to limit for memory before it fails with budget.ErrOver. The
+// limit is needed because the wait does not read the connection, and so does not notice a client
+// that has disconnected.
+func (in *Body) WaitForMemory(limit time.Duration, drain *DrainGroup) {
 	in.Memory.Wait = func(n int64) (*budget.Reservation, error) {
 		ctx, cancel := context.WithTimeout(in.R.Context(), limit)
 		defer cancel()
-		ctx, done := stops.Until(ctx)
+		ctx, done := drain.Until(ctx)
 		defer done()
-		in.place.Read() // whoever waits for us is not slow
-		defer in.reading()
+		in.slot.EndRead() // a client is not slow while the broker waits for memory
+		defer in.beginRead()
 		r, err := in.Memory.Class.ReserveWait(ctx, n)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", budget.ErrOver, err)
 		}
-		if !in.place.Whole() {
-			in.Pace.ReadStep(in.W)
+		if !in.slot.BodyReceived() {
+			in.Timeout.ExtendRead(in.W)
 		}
 		return r, err
 	}
 }
 
-// Read reads the body at no less than the minimum rate and no further than the limit.
+// Read implements io.Reader. It enforces the progress timeout and the largest size.
 func (in *Body) Read(p []byte) (int, error) {
 	n, err := in.R.Body.Read(p)
 	err = bodyFault(err)
 	if in.read += int64(n); in.read > in.Max {
 		return n, problem.OverLimit("body", in.Max, in.read)
 	}
-	if in.place.Whole() {
+	if in.slot.BodyReceived() {
 		return n, err
 	}
-	in.place.Got(n)
+	in.slot.AddRead(n)
 	if err == nil && in.read >= in.step {
 		in.step = in.read + StepBytes
-		in.Pace.ReadStep(in.W)
+		in.Timeout.ExtendRead(in.W)
 	}
 	if err == io.EOF && !in.ended {
 		in.ended = true
-		in.place.Read()
-		ReadDone(in.W)
+		in.slot.EndRead()
+		ClearRead(in.W)
 	}
 	return n, err
 }
 
-// Whole reads all of the body into one buffer of Memory.
-func (in *Body) Whole() ([]byte, error) {
+// ReadAll reads the whole body into one buffer of Memory.
+func (in *Body) ReadAll() ([]byte, error) {
 	n := growMin
 	if in.R.ContentLength > 0 {
 		n = int(in.R.ContentLength)
@@ -143,7 +145,7 @@ func (in *Body) Whole() ([]byte, error) {
 	return buf[:at], nil
 }
 
-// End reads the end of a body whose declared bytes are all there.
+// End checks that the body ends after its declared length.
 func (in *Body) End() error {
 	var none [1]byte
 	if _, err := in.Read(none[:]); err != io.EOF {
@@ -152,7 +154,7 @@ func (in *Body) End() error {
 	return nil
 }
 
-// Readers between the connection and a multipart parser: the small ones for bodies that are small themselves.
+// smallBody is the largest body that is read through a small buffer.
 const smallBody = 8 << 10
 
 var (
@@ -160,7 +162,7 @@ var (
 	largeReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, StepBytes) }}
 )
 
-// readers is where the reader of the body comes from.
+// readers returns the pool of buffered readers for the size of the body.
 func (in *Body) readers() *sync.Pool {
 	if n := in.R.ContentLength; n >= 0 && n <= smallBody {
 		return &smallReaders
@@ -168,7 +170,7 @@ func (in *Body) readers() *sync.Pool {
 	return &largeReaders
 }
 
-// Buffered returns a reader of the body, which GiveBack takes.
+// Buffered returns a buffered reader of the body. Return it with GiveBack.
 func (in *Body) Buffered() (*bufio.Reader, error) {
 	br := in.readers().Get().(*bufio.Reader)
 	if err := in.Memory.Hold(int64(br.Size())); err != nil {
@@ -179,9 +181,10 @@ func (in *Body) Buffered() (*bufio.Reader, error) {
 	return br, nil
 }
 
-// GiveBack takes the reader of Buffered, which is not to be used any more. Call it once.
+// GiveBack returns the reader of Buffered to its pool. Call it once; the reader is invalid
+// afterwards.
 func (in *Body) GiveBack(br *bufio.Reader) {
-	_ = in.Memory.Hold(-int64(br.Size())) // less is always there
+	_ = in.Memory.Hold(-int64(br.Size())) // releasing memory cannot fail
 	br.Reset(nil)
 	in.readers().Put(br)
 }

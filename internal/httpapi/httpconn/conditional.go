@@ -11,17 +11,19 @@ import (
 
 // Condition is the header If-None-Match of a request (RFC 9110, section 13.1.2).
 type Condition struct {
-	Any  bool     // "*": the condition is false if there is anything
+	Any  bool     // "*": matches every representation
 	tags []string // opaque tags with their quotes, without W/
 }
 
-// entityTag is an element of a list of entity tags, with the comma behind it; blank is what may come between elements.
+// entityTag matches an element of a list of entity tags and the comma after it. blank lists the
+// characters that may separate elements.
 var entityTag = regexp.MustCompile(`^(?:W/)?("[^\x00-\x20"\x7f]*")[ \t]*(?:,|$)`)
 
 const blank = ", \t"
 
-// IfNoneMatch reads the condition of a request: nil without one, a problem if it is neither "*" nor a list of entity tags. The
-// condition of a write that cannot be read must not count as absent, so it does not anywhere.
+// IfNoneMatch parses the header If-None-Match. It returns nil without the header, and a problem if
+// the value is neither "*" nor a list of entity tags: a malformed condition of a write must not
+// count as absent.
 func IfNoneMatch(r *http.Request) (*Condition, error) {
 	given := r.Header.Values("If-None-Match")
 	if len(given) == 0 {
@@ -47,8 +49,8 @@ func badCondition(text string) error {
 	return problem.BadField("If-None-Match", "want * or entity tags in quotes, given %s", problem.Quote(text))
 }
 
-// Matches reports whether the condition is false of a representation with an entity tag: the client has it. Tags are compared
-// weakly. A nil condition never matches.
+// Matches reports whether the client has the representation with this entity tag. The comparison is
+// weak. A nil condition never matches.
 func (c *Condition) Matches(tag string) bool {
 	if c == nil {
 		return false

@@ -37,11 +37,11 @@ func TestIfNoneMatch(t *testing.T) {
 		}
 		got, err := IfNoneMatch(r)
 		if (err != nil) != c.bad || (got != nil && got.Any) != c.any {
-			t.Errorf("%q: %+v, %v", c.given, got, err)
+			t.Errorf("If-None-Match %q: condition %+v, error %v", c.given, got, err)
 			continue
 		}
 		if got.Matches(`"other"`) != c.any {
-			t.Errorf("%q: another tag: %v", c.given, !c.any)
+			t.Errorf("If-None-Match %q matches another tag: %v", c.given, !c.any)
 		}
 		for _, tag := range c.matches {
 			if !got.Matches(tag) {

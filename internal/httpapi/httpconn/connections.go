@@ -16,62 +16,71 @@ import (
 // headerBytesMax bounds a request's headers.
 const headerBytesMax = 16 << 10
 
-// Connections limits how many connections are served at once. At the limit, a new connection replaces one that carries no
-// request: one that never had an authorized request, or one that has been idle for KeepIdle. It also replaces one that sends
-// its body very slowly. If there is none, the new connection waits for DoorWait in Accept, and those behind it in the kernel.
-// Then it is served once, to be told that the limit is reached: see Place.Refused. The exported fields are set before Server;
-// all are required.
+// Connections limits how many connections are served at once. A new connection over the limit is
+// queued in Accept, and later ones in the kernel. While one is queued, Connections makes room in
+// this order:
+//
+//    1. idle: a connection without a request, longest first; after an authorized request only after KeepIdle
+//    2. finishing: a connection whose request has ended and whose response or body does not end
+//    3. slow: the request whose body arrives too slowly, longest first
+//
+// If a connection is queued for QueueWait, it is accepted only to be refused: see ConnSlot.Refused.
+// Set the exported fields before Server; all are required.
 type Connections struct {
-	Stops   *Stops
-	Open    *metrics.Gauge   // open connections, the one that is held included
-	Held    *metrics.Counter // of connections that found no place free
-	Evicted *metrics.Counter // of connections that were ended for another
-	Refused *metrics.Counter // of connections that were let in to be refused
+	Drain   *DrainGroup
+	Open    *metrics.Gauge   // open connections, including the queued one
+	Queued  *metrics.Counter // connections that were queued
+	Evicted *metrics.Counter // connections that were closed for another
+	Refused *metrics.Counter // connections that were accepted to be refused
 
-	held    atomic.Int32 // those that wait now
-	max     int
-	wait    time.Duration
-	keep    time.Duration // ServerOptions.KeepIdle
-	changed chan struct{} // something may have become free; holds one
+	queued   atomic.Int32 // connections that are queued
+	max      int
+	wait     time.Duration
+	keepIdle time.Duration // ServerOptions.KeepIdle
+	changed  chan struct{} // capacity 1: a slot may be free
 
-	mu     sync.Mutex // guards what follows and what is in each Place
-	places map[net.Conn]*Place
-	asking list.List // of *Place in phase asking, the longest first
-	shed   time.Time // when ShedSlow looked last
+	mu          sync.Mutex // guards the fields below and the phase fields of each ConnSlot
+	slots       map[net.Conn]*ConnSlot
+	idle        list.List // *ConnSlot in phase idle, longest first
+	slowChecked time.Time // last pass of AbortSlow
 }
 
 // ServerOptions are what Connections.Server needs. All fields are required.
 type ServerOptions struct {
 	Handler http.Handler
-	Logger  *slog.Logger // gets what net/http says, as debug messages
-	Max     int          // connections served at once; refusedMost more, at most a quarter, are let in only to be refused
-	// HeaderTimeout is for a request's headers, IdleTimeout for the next request on a connection, DoorWait for a place.
-	HeaderTimeout, IdleTimeout, DoorWait time.Duration
-	// KeepIdle is how long a connection that had an authorized request is kept for the next one while others wait.
+	Logger  *slog.Logger // receives the errors of net/http at level debug
+	Max     int          // connections served at once; see refusedMost
+	// HeaderTimeout bounds a request's headers, IdleTimeout the wait for the next request on a
+	// connection, QueueWait the wait of a new connection for a slot.
+	HeaderTimeout, IdleTimeout, QueueWait time.Duration
+	// KeepIdle is how long a connection that had an authorized request stays open while others are
+	// queued.
 	KeepIdle time.Duration
 }
 
-// refusedMost is how many connections over the limit are open at once, each for the time of one answer.
+// refusedMost bounds the connections over the limit that are open to be refused; at most a quarter
+// of the limit.
 const refusedMost = 32
 
-// Open is how many connections a server that serves n may have open.
+// Open returns the largest number of open connections of a server that serves n.
 func Open(n int) int { return n + min(refusedMost, n/4+1) }
 
-// Served is how many connections a server may serve, at least one, of which no more than open are to be open.
+// Served returns the largest number of connections to serve so that at most open are open. It is at
+// least 1.
 func Served(open int) int {
 	n := max(1, (open-1)*4/5, open-refusedMost)
-	if Open(n+1) <= open { // the fraction was rounded down
+	if Open(n+1) <= open { // the division rounded down
 		n++
 	}
 	return n
 }
 
-// Server returns a server with its timeouts and limits set, to be given a listener. Its Shutdown calls Stops.Stop; call
-// Shutdown, or Stop, before its Close, which waits for a connection that is held over the limit.
+// Server returns a server with timeouts and limits, ready for a listener. Its Shutdown stops Drain.
+// Call Shutdown or Drain.Stop before Close, because Close waits for a connection that is queued.
 func (c *Connections) Server(o ServerOptions) *http.Server {
-	c.max, c.wait, c.keep = o.Max, o.DoorWait, o.KeepIdle
+	c.max, c.wait, c.keepIdle = o.Max, o.QueueWait, o.KeepIdle
 	c.changed = make(chan struct{}, 1)
-	c.places = map[net.Conn]*Place{}
+	c.slots = map[net.Conn]*ConnSlot{}
 	s := &http.Server{
 		Handler:           o.Handler,
 		ReadHeaderTimeout: o.HeaderTimeout,
@@ -79,48 +88,51 @@ func (c *Connections) Server(o ServerOptions) *http.Server {
 		MaxHeaderBytes:    headerBytesMax,
 		ConnContext:       c.context,
 		ConnState:         c.state,
-		// "OPTIONS *" too goes through the handler, which looks at its head.
+		// The handler also gets "OPTIONS *", so that its head is checked.
 		DisableGeneralOptionsHandler: true,
 
-		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug), // clients that break off; nothing else comes here
+		// Only errors of clients come here, such as broken connections.
+		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
-	s.RegisterOnShutdown(c.Stops.Stop)
+	s.RegisterOnShutdown(c.Drain.Stop)
 	return s
 }
 
-// Waiting says whether a connection waits for another's end. Answers then close their own.
-func (c *Connections) Waiting() bool { return c.held.Load() > 0 }
+// HasQueued reports whether a connection waits for a slot. Responses then close their own
+// connection.
+func (c *Connections) HasQueued() bool { return c.queued.Load() > 0 }
 
-// context is called by net/http with a new connection, before state is.
+// context registers a new connection. net/http calls it before state.
 func (c *Connections) context(ctx context.Context, conn net.Conn) context.Context {
-	p := &Place{c: c, conn: conn}
+	slot := &ConnSlot{c: c, conn: conn}
 	c.mu.Lock()
-	c.places[conn] = p
+	c.slots[conn] = slot
 	c.mu.Unlock()
-	return context.WithValue(ctx, placeKey{}, p)
+	return context.WithValue(ctx, slotKey{}, slot)
 }
 
-// state is called by net/http with a new connection before it accepts the next, so one that finds no place is held here.
+// state follows the state of a connection. net/http calls it for a new connection before it accepts
+// the next, so that blocking here queues both.
 func (c *Connections) state(conn net.Conn, s http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.places[conn]
+	slot := c.slots[conn]
 	switch s {
 	case http.StateNew:
 		c.Open.Inc()
-		c.admitLocked(p)
+		c.admitLocked(slot)
 	case http.StateActive:
-		p.enterLocked(serving)
+		slot.enterLocked(serving)
 	case http.StateIdle:
 		if g, ok := conn.(seenConn); ok {
-			g.seen().next(p.body)
+			g.seen().next(slot.body)
 		}
-		p.enterLocked(asking)
+		slot.enterLocked(idle)
 		c.signal()
 	case http.StateClosed, http.StateHijacked:
 		c.Open.Dec()
-		p.enterLocked(gone)
-		delete(c.places, conn)
+		slot.enterLocked(closed)
+		delete(c.slots, conn)
 		c.signal()
 	}
 }
@@ -132,23 +144,24 @@ func (c *Connections) signal() {
 	}
 }
 
-// lookEvery is how often a held connection looks for a place that time alone has made free.
-const lookEvery = 20 * time.Millisecond
+// pollInterval is how often a queued connection checks for a slot that only the passage of time has
+// freed.
+const pollInterval = 20 * time.Millisecond
 
-// admitLocked returns when p has a place, or the server stops: then its connection is closed and has none. It unlocks
-// while it waits.
-func (c *Connections) admitLocked(p *Place) {
-	// p itself is in c.places already.
-	if len(c.places) <= c.max {
-		p.enterLocked(asking)
+// admitLocked returns when slot is admitted. If the server stops first, it closes the connection
+// and returns without admitting it. It releases c.mu while it waits.
+func (c *Connections) admitLocked(slot *ConnSlot) {
+	// slot itself is in c.slots already.
+	if len(c.slots) <= c.max {
+		slot.enterLocked(idle)
 		return
 	}
-	c.Held.Inc()
-	c.held.Add(1)
-	defer c.held.Add(-1)
-	tick := time.NewTicker(lookEvery)
+	c.Queued.Inc()
+	c.queued.Add(1)
+	defer c.queued.Add(-1)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	until := time.Now().Add(c.wait - waited(p.conn))
+	until := time.Now().Add(c.wait - waited(slot.conn))
 	for {
 		now := time.Now()
 		late := now.After(until)
@@ -156,11 +169,11 @@ func (c *Connections) admitLocked(p *Place) {
 		if late {
 			most = Open(c.max)
 		}
-		if len(c.places) <= most {
-			if p.refused = len(c.places) > c.max; p.refused {
+		if len(c.slots) <= most {
+			if slot.refused = len(c.slots) > c.max; slot.refused {
 				c.Refused.Inc()
 			}
-			p.enterLocked(asking)
+			slot.enterLocked(idle)
 			return
 		}
 		c.evictLocked(now)
@@ -169,8 +182,8 @@ func (c *Connections) admitLocked(p *Place) {
 		select {
 		case <-c.changed:
 		case <-tick.C:
-		case <-c.Stops.ended:
-			cut(p.conn) // the server's first read fails and ends the connection
+		case <-c.Drain.ended:
+			cut(slot.conn) // the first read of the server fails and ends the connection
 			stopped = true
 		}
 		c.mu.Lock()
@@ -180,71 +193,74 @@ func (c *Connections) admitLocked(p *Place) {
 	}
 }
 
-// evictLocked ends the connection that is worth least, if there is one that is worth little.
+// evictLocked closes the cheapest connection to lose: idle first, then finishing, then a slow
+// upload. It may close none.
 func (c *Connections) evictLocked(now time.Time) {
-	for e := c.asking.Front(); e != nil; e = e.Next() {
-		p := e.Value.(*Place)
-		if now.Sub(p.since) < askingMin {
-			break // those behind it are younger
+	for e := c.idle.Front(); e != nil; e = e.Next() {
+		slot := e.Value.(*ConnSlot)
+		if now.Sub(slot.since) < idleMin {
+			break // the rest have been idle for less time
 		}
-		if p.idleLocked(now) {
-			c.pressLocked(p, now)
+		if slot.evictableLocked(now) {
+			c.evictIdleLocked(slot, now)
 			return
 		}
 	}
-	for _, p := range c.places {
-		if p.leftLocked(now) {
-			c.endLocked(p)
+	for _, slot := range c.slots {
+		if slot.finishedLocked(now) {
+			c.closeLocked(slot)
 			return
 		}
 	}
-	var slowest *Place
-	for _, p := range c.places {
-		if p.slowLocked(now) && (slowest == nil || p.since.Before(slowest.since)) {
-			slowest = p
+	var slowest *ConnSlot
+	for _, slot := range c.slots {
+		if slot.slowLocked(now) && (slowest == nil || slot.since.Before(slowest.since)) {
+			slowest = slot
 		}
 	}
 	if slowest != nil {
-		c.hurryLocked(slowest, now)
+		c.abortSlowLocked(slowest, now)
 	}
 }
 
-// pressLocked ends a connection that asks for nothing by letting its read fail: if net/http has just read a whole request
-// it is served all the same. If net/http was about to set a deadline of its own, it takes another try.
-func (c *Connections) pressLocked(p *Place, now time.Time) {
-	if p.pressed.IsZero() {
+// evictIdleLocked closes an idle connection by expiring its read deadline. If net/http has just
+// read a whole request, it is served. If net/http overwrites the deadline with its own, a later
+// call tries again.
+func (c *Connections) evictIdleLocked(slot *ConnSlot, now time.Time) {
+	if slot.evicted.IsZero() {
 		c.Evicted.Inc()
 	}
-	p.pressed = now
-	_ = p.conn.SetReadDeadline(now)
+	slot.evicted = now
+	_ = slot.conn.SetReadDeadline(now)
 }
 
-// endLocked closes a connection; state hears of it soon.
-func (c *Connections) endLocked(p *Place) {
+// closeLocked closes a connection; net/http calls state afterwards.
+func (c *Connections) closeLocked(slot *ConnSlot) {
 	c.Evicted.Inc()
-	p.enterLocked(ending)
-	cut(p.conn)
+	slot.enterLocked(closing)
+	cut(slot.conn)
 }
 
-// hurryLocked lets the reading of a slow body fail, which its request answers.
-func (c *Connections) hurryLocked(p *Place, now time.Time) {
+// abortSlowLocked makes the reads of a slow body fail. The request answers with the error.
+func (c *Connections) abortSlowLocked(slot *ConnSlot, now time.Time) {
 	c.Evicted.Inc()
-	p.enterLocked(leaving)
-	_ = p.conn.SetReadDeadline(now)
+	slot.enterLocked(finishing)
+	_ = slot.conn.SetReadDeadline(now)
 }
 
-// ShedSlow lets requests fail whose bodies come very slowly: others need the memory that they hold.
-func (c *Connections) ShedSlow() {
+// AbortSlow fails all requests whose bodies arrive too slowly, because other requests need their
+// memory.
+func (c *Connections) AbortSlow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if now.Sub(c.shed) < lookEvery {
+	if now.Sub(c.slowChecked) < pollInterval {
 		return
 	}
-	c.shed = now
-	for _, p := range c.places {
-		if p.slowLocked(now) {
-			c.hurryLocked(p, now)
+	c.slowChecked = now
+	for _, slot := range c.slots {
+		if slot.slowLocked(now) {
+			c.abortSlowLocked(slot, now)
 		}
 	}
 }

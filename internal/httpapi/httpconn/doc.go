@@ -1,5 +1,6 @@
-// Package httpconn is what every HTTP request goes through before a handler has it: the limit on connections
-// (Connections), the key (Key), the parameters (Params), the form of the answer (Negotiate) and the body (Body, Small,
-// JSON). Pace keeps both directions of a connection moving, and Stops ends waits when the
-// server does. It knows no broker. Faults are problems of package api that name the parameter, header or member at fault.
+// Package httpconn handles what is common to all HTTP requests before a handler runs: the limit on
+// connections (Connections), the API key (Key), parameters (Params), content negotiation
+// (Negotiate) and bodies (Body, Small, JSON). ProgressTimeout bounds stalled transfers in both
+// directions. DrainGroup ends waits when the server stops. The package does not know the broker.
+// Errors are problems of package api that name the parameter, header or member.
 package httpconn

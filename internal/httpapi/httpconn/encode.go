@@ -11,33 +11,34 @@ import (
 )
 
 const (
-	// EncodeMin is the shortest answer that is compressed: a shorter one fits into a packet as it is.
+	// EncodeMin is the shortest answer that is compressed. A shorter one fits into a packet.
 	EncodeMin = 1 << 10
-	// encodersMax is how many answers are compressed at once, and encodersShare the part of a class, one in so many, that their
-	// streams may take.
+	// encodersMax bounds the answers that are compressed at once. Their streams may take
+	// 1/encodersShare of a class.
 	encodersMax   = 8
 	encodersShare = 8
 )
 
-// Encoders compresses answers whose clients ask for that. An answer for which there is no stream, or no memory for one, is sent as
-// it is: clients cannot rely on compression, and must not be refused for its sake. All methods may be called concurrently.
+// Encoders compresses answers for clients that accept it. Without a free stream or memory, an
+// answer is sent uncompressed: compression is optional, so it must not cause an error. All methods
+// may be called concurrently.
 type Encoders struct {
 	memory *budget.Class
-	turns  chan struct{} // a token for each stream that is in use
-	idle   [2]sync.Pool  // of codec.Stream: gzip, zstd; they go from answer to answer
+	sem    chan struct{} // a token for each stream in use
+	idle   [2]sync.Pool  // of codec.Stream, reused: gzip, zstd
 }
 
-// NewEncoders returns encoders whose streams are reserved from a class of the budget, of which they take a small part.
+// NewEncoders returns encoders that reserve a small part of memory for their streams.
 func NewEncoders(memory *budget.Class) *Encoders {
 	n := min(memory.Limit()/encodersShare/codec.StreamBytes, encodersMax)
-	return &Encoders{memory: memory, turns: make(chan struct{}, n)}
+	return &Encoders{memory: memory, sem: make(chan struct{}, n)}
 }
 
-// InUse is how many answers are being compressed.
-func (e *Encoders) InUse() int { return len(e.turns) }
+// InUse returns the number of answers that are being compressed.
+func (e *Encoders) InUse() int { return len(e.sem) }
 
-// Writer returns what to write the answer to a request to instead of w, if the client takes a coding, else nil. Its caller closes
-// it after the answer, and calls Release in any case. It says in Vary what the answer depends on.
+// Writer returns a compressing writer for the answer to a request, or nil if the client accepts no
+// coding. The caller closes it after the answer and calls Release in any case. Writer sets Vary.
 func (e *Encoders) Writer(w http.ResponseWriter, r *http.Request) *Encoded {
 	w.Header().Add("Vary", "Accept-Encoding")
 	if r.Method == http.MethodHead {
@@ -50,7 +51,8 @@ func (e *Encoders) Writer(w http.ResponseWriter, r *http.Request) *Encoded {
 	return &Encoded{ResponseWriter: w, encoders: e, kind: kind}
 }
 
-// acceptedCoding is the coding that a client likes best of those that there are (RFC 9110, section 12.5.3), zstd before gzip.
+// acceptedCoding returns the available coding that the client prefers (RFC 9110, section 12.5.3),
+// zstd before gzip.
 func acceptedCoding(headers []string) codec.Kind {
 	best, quality := codec.None, 0.0
 	for _, h := range headers {
@@ -81,20 +83,21 @@ func acceptedCoding(headers []string) codec.Kind {
 	return best
 }
 
-// Encoded is a ResponseWriter that compresses an answer if it is worth that. It belongs to the request's goroutine.
+// Encoded is a ResponseWriter that compresses an answer of at least EncodeMin bytes. It belongs to
+// the request's goroutine.
 type Encoded struct {
 	http.ResponseWriter
 	encoders *Encoders
 	kind     codec.Kind
 	begun    bool
-	stream   codec.Stream // nil: the answer is sent as it is
+	stream   codec.Stream // nil: uncompressed
 	memory   *budget.Reservation
 }
 
-// Unwrap lets http.ResponseController find the connection.
+// Unwrap gives http.ResponseController access to the connection.
 func (w *Encoded) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader is part of http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter.
 func (w *Encoded) WriteHeader(status int) {
 	if !w.begun {
 		w.begun = true
@@ -109,7 +112,7 @@ func (w *Encoded) begin(status int) {
 	if status != http.StatusOK && status != http.StatusCreated || err == nil && n < EncodeMin || h.Get("Content-Encoding") != "" {
 		return
 	}
-	if w.stream = w.encoders.take(w); w.stream == nil {
+	if w.stream = w.encoders.acquire(w); w.stream == nil {
 		return
 	}
 	w.stream.Reset(w.ResponseWriter)
@@ -120,18 +123,19 @@ func (w *Encoded) begin(status int) {
 	}
 }
 
-// EncodedTag is the entity tag of an answer in a coding: a strong tag names bytes, and those differ.
+// EncodedTag returns the entity tag of an answer in a coding. A strong tag identifies bytes, so
+// each coding needs one.
 func EncodedTag(tag, coding string) string { return strings.TrimSuffix(tag, `"`) + "-" + coding + `"` }
 
-// take gets a stream for w, or nil.
-func (e *Encoders) take(w *Encoded) codec.Stream {
+// acquire returns a stream for w, or nil if none is available.
+func (e *Encoders) acquire(w *Encoded) codec.Stream {
 	select {
-	case e.turns <- struct{}{}:
+	case e.sem <- struct{}{}:
 	default:
 		return nil
 	}
 	if w.memory = e.memory.ReserveNow(codec.StreamBytes); w.memory == nil {
-		<-e.turns
+		<-e.sem
 		return nil
 	}
 	if s, ok := e.pool(w.kind).Get().(codec.Stream); ok {
@@ -139,7 +143,7 @@ func (e *Encoders) take(w *Encoded) codec.Stream {
 	}
 	s, err := codec.NewStream(w.kind)
 	if err != nil {
-		panic("httpin: " + err.Error()) // there are streams of both kinds
+		panic("httpconn: " + err.Error()) // both kinds have streams
 	}
 	return s
 }
@@ -151,7 +155,7 @@ func (e *Encoders) pool(k codec.Kind) *sync.Pool {
 	return &e.idle[0]
 }
 
-// Write is part of http.ResponseWriter.
+// Write implements http.ResponseWriter.
 func (w *Encoded) Write(b []byte) (int, error) {
 	if !w.begun {
 		w.WriteHeader(http.StatusOK)
@@ -162,7 +166,8 @@ func (w *Encoded) Write(b []byte) (int, error) {
 	return w.stream.Write(b)
 }
 
-// Close sends the end of the compressed form. An answer that must be cut off is not closed.
+// Close sends the end of the compressed stream. Do not call it for an answer that must be
+// truncated.
 func (w *Encoded) Close() error {
 	if w.stream == nil {
 		return nil
@@ -170,7 +175,7 @@ func (w *Encoded) Close() error {
 	return w.stream.Close()
 }
 
-// Release gives the stream and its memory back. It may be called more than once.
+// Release returns the stream and its memory. It may be called more than once.
 func (w *Encoded) Release() {
 	if w.stream == nil {
 		return
@@ -179,5 +184,5 @@ func (w *Encoded) Release() {
 	w.encoders.pool(w.kind).Put(w.stream)
 	w.stream = nil
 	w.memory.Release()
-	<-w.encoders.turns
+	<-w.encoders.sem
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// TestTheLongestIdleIsEvicted: of connections without a request the one that has been idle for longest ends first, and one
-// with an authorized request only after KeepIdle.
-func TestTheLongestIdleIsEvicted(t *testing.T) {
+// TestEvictLongestIdle checks the order of eviction: the connection that is idle longest ends
+// first, and a connection with an authorized request only after KeepIdle.
+func TestEvictLongestIdle(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
-		c := Connections{Stops: NewStops(), Open: new(metrics.Gauge), Held: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
+		c := Connections{Drain: NewDrainGroup(), Open: new(metrics.Gauge), Queued: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
 		c.Server(ServerOptions{Handler: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler), Max: 3, KeepIdle: time.Hour})
 		var conns []net.Conn
 		for range 3 {
 			server, client := net.Pipe()
 			t.Cleanup(func() { server.Close(); client.Close() })
-			place := PlaceOf(c.context(t.Context(), server))
+			slot := SlotOf(c.context(t.Context(), server))
 			if trusted {
-				place.Trust()
+				slot.MarkAuthenticated()
 			}
 			c.state(server, http.StateNew)
 			c.state(server, http.StateActive)
@@ -36,17 +36,17 @@ func TestTheLongestIdleIsEvicted(t *testing.T) {
 			defer c.mu.Unlock()
 			c.evictLocked(time.Now().Add(after))
 			for i, conn := range conns {
-				if !c.places[conn].pressed.IsZero() {
+				if !c.slots[conn].evicted.IsZero() {
 					pressed = append(pressed, i)
 				}
 			}
 			return pressed
 		}
 		if got := evict(time.Minute); trusted && len(got) != 0 || !trusted && (len(got) != 1 || got[0] != 1) {
-			t.Errorf("trusted %v: after a minute %v were ended", trusted, got)
+			t.Errorf("authenticated %v: %v closed after a minute", trusted, got)
 		}
 		if got := evict(2 * time.Hour); trusted && (len(got) != 1 || got[0] != 1) {
-			t.Errorf("trusted: after two hours %v were ended, want 1", got)
+			t.Errorf("authenticated: %v closed after two hours, want 1", got)
 		}
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// read is all that can be asked of parameters and headers.
-type read struct {
+// parsed holds all that Params returns for a query and headers.
+type parsed struct {
 	Topic, Group        string
 	Offset, Max         int64
 	Partition           int32
@@ -34,9 +34,9 @@ type read struct {
 	Producer            *record.Producer
 }
 
-func readParams(query string, h http.Header) (r read, fault *api.Problem) {
+func readParams(query string, h http.Header) (r parsed, fault *api.Problem) {
 	q := ParseParams(query)
-	r = read{
+	r = parsed{
 		Offset: q.Offset(), Max: q.Number(ParamMaxRecords, 10, 1000), Partition: q.Partition(), Timeout: q.Duration(ParamTimeout, time.Second, time.Minute),
 		Latest: q.Latest(), Key: q.Key(ParamKey), Prefix: q.Key(ParamPrefix), MinKey: q.Key(ParamAfter), Topic: q.Topic(), Group: q.Group(),
 	}
@@ -44,8 +44,8 @@ func readParams(query string, h http.Header) (r read, fault *api.Problem) {
 	return r, q.Fault
 }
 
-// FuzzParams: whatever a query and headers say, what comes out is in its bounds, or there is a fault that names a parameter;
-// it does not matter how the query was spelled.
+// FuzzParams checks that parsed values are within their bounds, or that the fault names a
+// parameter. The spelling of the query does not matter.
 func FuzzParams(f *testing.F) {
 	for _, s := range []string{
 		"topic-name=a&offset=5&group=g", "topic-name=a.B_-9&offset=0&max-records=0&timeout=0s&group=g&key=%ff%00&prefix-base64=_-8&read=latest&partition=3",
@@ -72,9 +72,9 @@ func FuzzParams(f *testing.F) {
 			}
 		} else if got.Offset < 0 || got.Max < 0 || got.Max > 1000 || got.Partition < -1 || got.Timeout < 0 || got.Timeout > time.Minute || got.Group == "" ||
 			len(got.Key) > KeyMax || len(got.Prefix) > KeyMax || state.CheckTopicName(got.Topic) != nil {
-			t.Fatalf("%q is read as %+v", query, got)
+			t.Fatalf("%q parsed as %+v", query, got)
 		} else if p := got.Producer; p != nil && (p.ID < 0 || p.Epoch < 0 || p.Sequence < 0 || got.Partition < 0) {
-			t.Fatalf("%q is read as %+v", query, got)
+			t.Fatalf("%q parsed as %+v", query, got)
 		}
 		values, err := url.ParseQuery(query)
 		if err != nil {
@@ -82,17 +82,17 @@ func FuzzParams(f *testing.F) {
 		}
 		for name, want := range values {
 			if v, n := ParseParams(query).find(name); name != "" && (n != len(want) || v != want[0]) {
-				t.Fatalf("%q: %d times %q, first %q, want %q", query, n, name, v, want)
+				t.Fatalf("%q: %d values of %q, first %q, want %q", query, n, name, v, want)
 			}
 		}
 		if again, _ := readParams(values.Encode(), h); !reflect.DeepEqual(again, got) {
-			t.Fatalf("%q is read as %+v, %q as %+v", query, got, values.Encode(), again)
+			t.Fatalf("%q parsed as %+v, %q as %+v", query, got, values.Encode(), again)
 		}
 	})
 }
 
-// FuzzAccept: what is negotiated was offered and is wanted no less than any other; a header in several lines means what one
-// line means.
+// FuzzAccept checks that the result was offered and that no offer has a higher quality. Several
+// header lines mean the same as one.
 func FuzzAccept(f *testing.F) {
 	for _, s := range []string{"*/*", "application/x-ndjson, application/json;q=0.5", "application/json;q=0, application/*", "text/*", "application/problem+json", ";,q=", "a/b;q=NaN"} {
 		f.Add(s, uint8(3))
@@ -105,18 +105,18 @@ func FuzzAccept(f *testing.F) {
 			t.Fatalf("%q gives %q", header, got)
 		}
 		if split := strings.Split(header, ","); Negotiate(split, offers) != got && strings.TrimSpace(header) != "" {
-			t.Fatalf("%q gives %q, in lines %q", header, got, Negotiate(split, offers))
+			t.Fatalf("%q gives %q, as separate lines %q", header, got, Negotiate(split, offers))
 		}
 		ranges := parseAccept([]string{header})
 		for _, o := range offers {
-			if q := wants(ranges, o); q < 0 || q > 1 || math.IsNaN(q) || len(ranges) > 0 && got != "" && wants(ranges, got) > 0 && q > wants(ranges, got) {
-				t.Fatalf("%q gives %q, wants %s by %v", header, got, o, q)
+			if q := quality(ranges, o); q < 0 || q > 1 || math.IsNaN(q) || len(ranges) > 0 && got != "" && quality(ranges, got) > 0 && q > quality(ranges, got) {
+				t.Fatalf("%q gives %q, but %s has quality %v", header, got, o, q)
 			}
 		}
 	})
 }
 
-// request is one with a body that comes in pieces; declared says that its length is known.
+// request returns a request whose body arrives in pieces. declared sets its Content-Length.
 func request(body []byte, cuts uint64, declared bool) *http.Request {
 	r := &http.Request{Body: fuzzing.Cut(body, cuts), ContentLength: -1, Header: http.Header{}}
 	if declared {
@@ -125,8 +125,9 @@ func request(body []byte, cuts uint64, declared bool) *http.Request {
 	return r
 }
 
-// FuzzWhole: a body is read as it is, however it comes, or not at all if it is over the limit; all memory is given back.
-func FuzzWhole(f *testing.F) {
+// FuzzReadAll checks that a body is read unchanged or refused for its size, and that all memory is
+// released.
+func FuzzReadAll(f *testing.F) {
 	f.Add([]byte("a body"), uint64(3), uint16(100))
 	f.Add([]byte{}, uint64(0), uint16(1))
 	f.Add(bytes.Repeat([]byte("x"), 3000), uint64(1<<60), uint16(2999))
@@ -135,13 +136,13 @@ func FuzzWhole(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, cuts uint64, limit uint16) {
 		for _, declared := range []bool{false, true} {
 			in := Body{
-				W: httptest.NewRecorder(), R: request(b, cuts, declared), Pace: Pace(time.Minute), Max: int64(limit),
+				W: httptest.NewRecorder(), R: request(b, cuts, declared), Timeout: ProgressTimeout(time.Minute), Max: int64(limit),
 				Memory: budget.Arena{Class: class, Buffers: total.Buffers()},
 			}
 			err := in.Open()
 			var got []byte
 			if err == nil {
-				got, err = in.Whole()
+				got, err = in.ReadAll()
 			}
 			var p *api.Problem
 			switch {
@@ -151,7 +152,7 @@ func FuzzWhole(f *testing.F) {
 				}
 			case len(b) == 0:
 				if !errors.As(err, &p) || p.Code != api.BadRequest {
-					t.Fatalf("no body: %v", err)
+					t.Fatalf("empty body: %v", err)
 				}
 			case err != nil || !bytes.Equal(got, b):
 				t.Fatalf("%d of %d bytes, %v", len(got), len(b), err)
@@ -159,12 +160,13 @@ func FuzzWhole(f *testing.F) {
 			in.Memory.Release()
 		}
 		if class.Used() != 0 {
-			t.Fatalf("%d bytes are still held", class.Used())
+			t.Fatalf("%d bytes are still reserved", class.Used())
 		}
 	})
 }
 
-// FuzzJSONBody: a small JSON body is what encoding/json reads, however it comes, or a fault that names a field.
+// FuzzJSONBody checks that a small JSON body decodes like encoding/json, or fails with a fault that
+// names a field.
 func FuzzJSONBody(f *testing.F) {
 	for _, s := range []string{`{"group":"g","offsets":[{"topic":"t","partition":1,"offset":5}]}`, `{"offsets":null}`, `{} {}`, `{"x":1}`, `{"offsets":[{"offset":1.5}]}`, ``, `[`} {
 		f.Add([]byte(s), uint64(5))
@@ -183,7 +185,7 @@ func FuzzJSONBody(f *testing.F) {
 				t.Fatalf("%q: %+v, want %+v, %v", b, v, want, refErr)
 			}
 			if _, end := d.Token(); end != io.EOF {
-				t.Fatalf("%q: more than one value is taken", b)
+				t.Fatalf("%q: more than one value was accepted", b)
 			}
 			return
 		}

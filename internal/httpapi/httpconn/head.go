@@ -14,33 +14,34 @@ import (
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
-// guarded is a connection that looks at the heads of requests as they come in: what net/http puts right, or hides, others on
-// the way may have read in another way, and then the two disagree on where a request ends. All else is the connection's
-// own, sendfile included. Reads and heads are of one goroutine at a time, as net/http has them.
+// guarded is a connection that checks the heads of its requests. net/http repairs or hides
+// malformed heads. A proxy may have read such a head differently, and then the two disagree about
+// where a request ends. All other methods are those of the TCP connection, including sendfile.
+// net/http reads from one goroutine at a time.
 type guarded struct {
 	*net.TCPConn
 	guard
 	port *tlsport.Port
-	read bool // something has come
+	read bool // bytes have arrived
 }
 
-// secured is such a connection with TLS. To net/http it is a connection like others, so there is no HTTP/2: its many requests on one
-// connection would go past what is limited for each connection here.
+// secured is a guarded connection with TLS. net/http does not know about the TLS, so there is no
+// HTTP/2: many requests on one connection would bypass the limits for each connection.
 type secured struct {
 	*tlsport.Conn
 	guard
-	begun bool        // the handshake is over
-	heard atomic.Bool // something has come since
+	begun bool        // the handshake is complete
+	heard atomic.Bool // bytes have arrived since
 }
 
-// guard is what is seen of a connection.
+// guard tracks the requests of a connection.
 type guard struct {
 	head  head
-	inner bool  // the head of a request is neither expected nor coming in
-	ahead int64 // bytes that came in then
+	inner bool  // no head is expected: the body of a request is arriving
+	ahead int64 // bytes received after the head
 }
 
-// guardedListener makes its connections guarded.
+// guardedListener accepts guarded connections.
 type guardedListener struct {
 	*net.TCPListener
 	port *tlsport.Port
@@ -64,14 +65,14 @@ func (g *guarded) Read(p []byte) (int, error) {
 	if n > 0 && !g.read {
 		g.read = true
 		if tlsport.IsTLS(p[:n]) {
-			g.port.FoundTLS(g.RemoteAddr()) // and net/http answers that this is no HTTP
+			g.port.FoundTLS(g.RemoteAddr()) // net/http answers that this is not HTTP
 		}
 	}
-	g.see(p[:n])
+	g.observe(p[:n])
 	return n, err
 }
 
-// noTLS is what a client hears that sends plain text to a port with TLS.
+// noTLS is the answer to plain text on a port with TLS.
 const noTLS = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nThis port speaks TLS: want https://\n"
 
 // Read implements net.Conn.
@@ -81,7 +82,7 @@ func (s *secured) Read(p []byte) (int, error) {
 			if errors.Is(err, tlsport.ErrPlain) {
 				s.refuse()
 			}
-			return 0, io.EOF // it was logged, and there is nobody to answer to
+			return 0, io.EOF // already logged; no HTTP response is possible
 		}
 		s.begun = true
 	}
@@ -89,12 +90,12 @@ func (s *secured) Read(p []byte) (int, error) {
 	if n > 0 {
 		s.heard.Store(true)
 	}
-	s.see(p[:n])
+	s.observe(p[:n])
 	return n, err
 }
 
-// refuseTime and refuseBytes bound the wait for a client to take noTLS: what it has sent and nobody has read would have the kernel
-// reset the connection.
+// refuseTime and refuseBytes bound the read of what the client has already sent. Without that read
+// the kernel resets the connection, and the client does not receive noTLS.
 const (
 	refuseTime  = 250 * time.Millisecond
 	refuseBytes = 64 << 10
@@ -102,14 +103,14 @@ const (
 
 func (s *secured) refuse() {
 	c := s.Plain()
-	_, _ = c.Write([]byte(noTLS)) // into the empty buffer of the socket
+	_, _ = c.Write([]byte(noTLS)) // fits the empty buffer of the socket
 	_ = c.CloseWrite()
 	_ = c.SetReadDeadline(time.Now().Add(refuseTime))
 	_, _ = io.CopyN(io.Discard, c, refuseBytes)
 }
 
-// see looks at what has come in.
-func (g *guard) see(b []byte) {
+// observe checks bytes that have arrived.
+func (g *guard) observe(b []byte) {
 	if !g.inner {
 		b = g.head.take(b)
 		g.inner = g.head.whole
@@ -122,7 +123,7 @@ func (g *guard) seen() *guard { return g }
 // seenConn is a connection with a guard.
 type seenConn interface{ seen() *guard }
 
-// cut ends a connection at once, whatever it is doing.
+// cut closes a connection immediately, without the end of TLS.
 func cut(conn net.Conn) {
 	if s, ok := conn.(*secured); ok {
 		_ = s.Cut()
@@ -131,7 +132,7 @@ func cut(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// mute says whether a connection has never sent anything of a request.
+// mute reports whether a connection has never sent any part of a request.
 func mute(conn net.Conn) bool {
 	if s, ok := conn.(*secured); ok {
 		return !s.heard.Load()
@@ -139,31 +140,33 @@ func mute(conn net.Conn) bool {
 	return silent(conn)
 }
 
-// next expects the head of the next request. body is the length of the body of the one before, -1 if it was not said.
+// next prepares for the head of the next request. body is the length of the previous request's
+// body, -1 if unknown.
 func (g *guard) next(body int64) {
-	// net/http reads one byte ahead to see the end of the connection; a client that has its answer may have sent it.
+	// net/http reads one byte ahead to detect the end of the connection. A client that has its
+	// answer may have sent it.
 	early := body >= 0 && g.ahead > body+1
 	g.head, g.inner, g.ahead = head{early: early || g.head.early}, false, 0
 }
 
-// head is what is seen of a request's head.
+// head is the state of checking a request's head.
 type head struct {
-	whole bool // its end was seen
-	early bool // it, or one before it on this connection, came before its time
+	whole bool // its end has arrived
+	early bool // it, or an earlier one on this connection, arrived early
 
-	lengths, codings int // headers Content-Length and Transfer-Encoding
+	lengths, codings int // numbers of the headers Content-Length and Transfer-Encoding
 	folded, bare     bool
 
-	line  [nameMax]byte // the beginning of the line
-	n     int           // bytes of the line so far
-	lines int           // before this one
+	line  [nameMax]byte // start of the current line
+	n     int           // length of the current line so far
+	lines int           // complete lines
 	last  byte
 }
 
-// nameMax is enough of a line to tell its name.
+// nameMax bytes of a line are enough to recognize its name.
 const nameMax = 20
 
-// take looks at bytes up to the end of the head and returns the others.
+// take checks bytes up to the end of the head and returns the rest.
 func (h *head) take(b []byte) []byte {
 	for len(b) > 0 {
 		end := bytes.IndexByte(b, '\n')
@@ -182,7 +185,7 @@ func (h *head) take(b []byte) []byte {
 	return nil
 }
 
-// add looks at bytes of a line without its LF. A line may have one CR, before that.
+// add checks bytes of a line without its LF. A line may have one CR, directly before the LF.
 func (h *head) add(b []byte) {
 	if len(b) == 0 {
 		return
@@ -200,12 +203,12 @@ func (h *head) add(b []byte) {
 	}
 }
 
-// endLine looks at a line and says whether it was the last.
+// endLine checks a complete line and reports whether it ends the head.
 func (h *head) endLine() bool {
 	line := h.line[:min(h.n, nameMax)]
 	h.n = 0
 	if h.lines++; h.lines == 1 {
-		return false // the request's own
+		return false // an empty line before the request line
 	}
 	if len(line) == 0 {
 		h.whole = true
@@ -223,17 +226,17 @@ func (h *head) endLine() bool {
 	return false
 }
 
-// fault says what is wrong with the head of a request that net/http has accepted.
+// fault returns what is wrong with the head of a request that net/http has accepted, or nil.
 func (h *head) fault(r *http.Request) *api.Problem {
 	switch {
 	case h.early || !h.whole:
 		return problem.BadField("request", "sent before the answer to the one before it")
 	case h.lengths > 1 || h.codings > 1 || h.lengths > 0 && h.codings > 0:
-		return problem.BadField("Content-Length", "the length of the body is said more than once")
+		return problem.BadField("Content-Length", "the length of the body is given more than once")
 	case h.codings > 0 && !r.ProtoAtLeast(1, 1):
 		return problem.BadField("Transfer-Encoding", "not in HTTP/1.0")
 	case h.folded:
-		return problem.BadField("header", "goes on in a second line")
+		return problem.BadField("header", "continued on a second line")
 	case h.bare:
 		return problem.BadField("header", "a line does not end in CR LF")
 	case r.ProtoMajor != 1:

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzHead: the end of a head that is found good is where net/http sees it, however its bytes come in.
+// FuzzHead checks that the end of a valid head is where net/http finds it, however its bytes
+// arrive.
 func FuzzHead(f *testing.F) {
 	for _, text := range []string{
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -32,11 +33,11 @@ func FuzzHead(f *testing.F) {
 			rest := cut.take(b[at : at+n])
 			at += n - len(rest)
 			if cut.whole && at != end {
-				t.Fatalf("cut, it ends at %d, in one piece at %d", at, end)
+				t.Fatalf("head ends at %d in pieces, at %d in one piece", at, end)
 			}
 		}
 		if cut != whole {
-			t.Fatalf("cut: %+v, in one piece: %+v", cut, whole)
+			t.Fatalf("in pieces: %+v, in one piece: %+v", cut, whole)
 		}
 		if plain := (head{}); len(plain.bytewise(b)) != len(b)-end || plain != whole {
 			t.Fatalf("byte by byte: %+v, in one piece: %+v", plain, whole)
@@ -47,7 +48,7 @@ func FuzzHead(f *testing.F) {
 			return
 		}
 		if theirs := len(b) - in.Buffered(); theirs != end {
-			t.Fatalf("it ends at %d, for net/http at %d: %q", end, theirs, b)
+			t.Fatalf("head ends at %d, for net/http at %d: %q", end, theirs, b)
 		}
 		if r.ContentLength > 0 && whole.lengths != 1 || r.ContentLength < 0 && whole.codings != 1 {
 			t.Fatalf("%d lengths and %d codings, for net/http %d bytes: %q", whole.lengths, whole.codings, r.ContentLength, b)
@@ -55,7 +56,7 @@ func FuzzHead(f *testing.F) {
 	})
 }
 
-// bytewise is what take means.
+// bytewise is the specification of take.
 func (h *head) bytewise(b []byte) []byte {
 	for i, c := range b {
 		switch {
@@ -66,7 +67,7 @@ func (h *head) bytewise(b []byte) []byte {
 			}
 		case h.last == '\r': // of which a line may have only one, before its end
 			h.bare = true
-		}
+		} // one is allowed, before LF
 		if c != '\n' && c != '\r' {
 			if h.n < nameMax {
 				h.line[h.n] = c

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// Key stands for the API key, of which it is the digest, so that the key itself is nowhere to be logged and all
-// comparisons are of one length.
+// Key is the digest of the API key. The key itself is not kept, so it cannot be logged, and all
+// comparisons have the same length.
 type Key [sha256.Size]byte
 
-// KeyOf returns what stands for a key.
+// KeyOf returns the Key of an API key.
 func KeyOf(key string) Key { return sha256.Sum256([]byte(key)) }
 
-// Matches says whether the Authorization headers of a request carry the key, as "Bearer <key>" or alone, in constant time.
-// More than one header is none: who is in between may go by the other.
+// Matches reports in constant time whether the Authorization headers carry the key, as "Bearer
+// <key>" or alone. More than one header does not match, because a proxy may have checked another
+// one.
 func (k *Key) Matches(headers []string) bool {
 	if len(headers) != 1 {
 		return false

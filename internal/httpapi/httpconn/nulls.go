@@ -11,9 +11,9 @@ import (
 
 var rawMessage = reflect.TypeFor[json.RawMessage]()
 
-// noNulls refuses null in a JSON text that was decoded into a value of type t, but for pointers and for what t keeps as it was
-// sent: encoding/json leaves a member that is null as it was, so that it would count as left out without a word. name is that of
-// the member that text is.
+// noNulls refuses null in a JSON text that was decoded into a value of type t, except for pointers
+// and raw messages: encoding/json ignores null for other types, as if the member were absent. name
+// is the member that holds text.
 func noNulls(text json.RawMessage, t reflect.Type, name string) error {
 	null := string(text) == "null"
 	switch {

@@ -8,7 +8,8 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// TestDecodeRefusesNull: where a member has a value of its own; a pointer is nil for it, and raw text stays as it is.
+// TestDecodeRefusesNull: null is refused for values, gives nil for a pointer, and stays in raw
+// text.
 func TestDecodeRefusesNull(t *testing.T) {
 	type entry struct {
 		Name string `json:"name"`

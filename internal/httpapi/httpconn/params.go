@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// The names of the query parameters.
+// Names of query parameters.
 const (
 	ParamTopic          = "topic-name"
 	ParamPartition      = "partition"
@@ -24,28 +24,30 @@ const (
 	ParamRead           = "read"
 	ParamForce          = "force"
 	ParamExpectedOffset = "expected-offset"
-	ParamGroup          = "group" // a consumer group
+	ParamGroup          = "group" // of a consumer group
 	ParamKey            = "key"
 	ParamPrefix         = "prefix" // of keys
 	ParamAfter          = "after"
 	ParamLimit          = "limit"
 	ParamOrder          = "order"
 	ParamMinOffset      = "min-offset"
-	// Base64 ends the names of parameters that give in base64 what the others give as text.
+	// Base64 is the suffix of parameters whose value is in base64.
 	Base64 = "-base64"
 )
 
-// Params reads parameters and keeps the first fault. A parameter given twice is one. It belongs to one goroutine.
+// Params reads parameters and keeps the first fault. A parameter that is given twice is a fault.
+// Params belongs to one goroutine.
 type Params struct {
-	Fault  *api.Problem // nil: none so far
-	plain  string       // the query, if nothing in it is escaped
-	values url.Values   // nil: plain
+	Fault  *api.Problem // nil: no fault
+	plain  string       // the query, if it has no escapes
+	values url.Values   // nil: use plain
 }
 
 // ParseParams parses the query of a URL.
 func ParseParams(query string) *Params {
 	if !strings.ContainsAny(query, "%+;") {
-		return &Params{plain: query} // a map of slices would cost more than the few looks that a request takes
+		// The map of url.ParseQuery costs more than the few lookups of a request.
+		return &Params{plain: query}
 	}
 	values, err := url.ParseQuery(query)
 	q := &Params{values: values}
@@ -55,14 +57,14 @@ func ParseParams(query string) *Params {
 	return q
 }
 
-// Fail records a fault of the parameter or header of that name, if it is the first.
+// Fail records a fault of a parameter or header, if it is the first.
 func (q *Params) Fail(name, format string, args ...any) {
 	if q.Fault == nil {
 		q.Fault = problem.BadField(name, format, args...)
 	}
 }
 
-// Text returns a parameter as it is given, and whether it is.
+// Text returns a parameter and whether it is given.
 func (q *Params) Text(name string) (string, bool) {
 	v, times := q.find(name)
 	if times > 1 {
@@ -71,7 +73,7 @@ func (q *Params) Text(name string) (string, bool) {
 	return v, times > 0
 }
 
-// find returns the first value of a parameter, and how many there are.
+// find returns the first value of a parameter and the number of its values.
 func (q *Params) find(name string) (first string, times int) {
 	if q.values != nil {
 		v := q.values[name]
@@ -90,11 +92,12 @@ func (q *Params) find(name string) (first string, times int) {
 	return first, times
 }
 
-// KeyMax is the most bytes of a key in a parameter: in base64 it still fits into a request's head.
+// KeyMax bounds the bytes of a key in a parameter, so that it fits into a request's head in base64.
 const KeyMax = 8 << 10
 
-// Key returns the bytes of a parameter that is a key, or part of one: as they are, or, in the parameter whose name ends
-// in Base64, in either alphabet of base64, padded or not. It is nil if neither is given: an empty key is one.
+// Key returns a parameter that is a key or part of one: as it is, or decoded from the parameter
+// with the suffix Base64. Both alphabets of base64 are accepted, with or without padding. Key
+// returns nil if neither parameter is given, because an empty key is valid.
 func (q *Params) Key(name string) []byte {
 	v, given := q.Text(name)
 	text, encoded := q.Text(name + Base64)
@@ -128,7 +131,7 @@ func (q *Params) Topic() string {
 	return name
 }
 
-// Number returns a parameter between 0 and limit, or otherwise if it is not given.
+// Number returns a parameter from 0 to limit, or otherwise if it is absent.
 func (q *Params) Number(name string, otherwise, limit int64) int64 {
 	v, ok := q.Text(name)
 	if !ok {
@@ -142,7 +145,8 @@ func (q *Params) Number(name string, otherwise, limit int64) int64 {
 	return int64(n)
 }
 
-// Offset returns the required offset. One from 2^63 on is as good as the last before: behind the end of any partition.
+// Offset returns the required offset. Values from 2^63 on become 2^63-1, which is beyond the end of
+// any partition.
 func (q *Params) Offset() int64 {
 	v, ok := q.Text(ParamOffset)
 	if !ok {
@@ -156,10 +160,11 @@ func (q *Params) Offset() int64 {
 	return int64(min(n, math.MaxInt64))
 }
 
-// Partition returns the partition, or -1 if it is not given.
+// Partition returns the partition, or -1 if it is absent.
 func (q *Params) Partition() int32 { return int32(q.Number(ParamPartition, -1, math.MaxInt32)) }
 
-// NamedPartition returns the partition, which must be given: what changes or deletes something guesses none.
+// NamedPartition returns the partition, which is required: a request that changes data gets no
+// default.
 func (q *Params) NamedPartition() int32 {
 	if _, ok := q.Text(ParamPartition); !ok {
 		q.Fail(ParamPartition, "required")
@@ -178,7 +183,7 @@ func (q *Params) Group() string {
 	return name
 }
 
-// Duration returns a time span, at most limit, or otherwise if it is not given.
+// Duration returns a time span of at most limit, or otherwise if the parameter is absent.
 func (q *Params) Duration(name string, otherwise, limit time.Duration) time.Duration {
 	v, ok := q.Text(name)
 	if !ok {
@@ -191,7 +196,7 @@ func (q *Params) Duration(name string, otherwise, limit time.Duration) time.Dura
 	return min(d, limit)
 }
 
-// Force says whether something is to be done although a check is against it.
+// Force reports whether the request overrides a check.
 func (q *Params) Force() bool {
 	v, ok := q.Text(ParamForce)
 	if ok && v != "true" && v != "false" {
@@ -200,7 +205,7 @@ func (q *Params) Force() bool {
 	return v == "true"
 }
 
-// Latest says whether the answer must show everything committed before the request.
+// Latest reports whether the answer must include everything committed before the request.
 func (q *Params) Latest() bool {
 	v, ok := q.Text(ParamRead)
 	if ok && v != "latest" && v != "committed" {

@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-func TestParamsNameTheParameterAtFault(t *testing.T) {
+func TestParamsFaultNamesParameter(t *testing.T) {
 	read := func(raw string) (string, *api.Problem) {
 		q := ParseParams(raw)
 		got := fmt.Sprint(q.Topic(), q.Offset(), q.Number(ParamMaxRecords, 10, math.MaxInt64), q.Duration(ParamTimeout, 10*time.Second, 5*time.Minute),
@@ -21,10 +21,11 @@ func TestParamsNameTheParameterAtFault(t *testing.T) {
 		return got, q.Fault
 	}
 	for raw, want := range map[string]string{
-		"topic-name=a&offset=5":                                  "a5 10 10s -1 false",
-		"topic-name=a.B_-9&offset=0&max-records=0&timeout=0s":    "a.B_-9 0 0 0s -1 false",
+		"topic-name=a&offset=5":                               "a5 10 10s -1 false",
+		"topic-name=a.B_-9&offset=0&max-records=0&timeout=0s": "a.B_-9 0 0 0s -1 false",
 		"topic-name=a&offset=9223372036854775807&timeout=1000h":  "a9223372036854775807 10 5m0s -1 false",
-		"topic-name=a&offset=9223372036854775808":                "a9223372036854775807 10 10s -1 false", // behind any end
+		// Offsets from 2^63 on are beyond any end.
+		"topic-name=a&offset=9223372036854775808":                "a9223372036854775807 10 10s -1 false",
 		"topic-name=a&offset=18446744073709551615":               "a9223372036854775807 10 10s -1 false",
 		"topic-name=a&offset=1&partition=2147483647&read=latest": "a1 10 10s 2147483647 true",
 	} {
@@ -104,14 +105,15 @@ func TestKeysAreBytes(t *testing.T) {
 	}
 }
 
-// FuzzKey: whatever is given is a key or a fault, and every key that is given in either way is the one that comes out.
+// FuzzKey checks that a value is a key or a fault, and that both spellings of a key give the same
+// key.
 func FuzzKey(f *testing.F) {
 	f.Add([]byte("a/b"), "key-base64=_-8=")
 	f.Add([]byte{}, "key=%zz")
 	f.Add([]byte{0xff}, "key=&key-base64=")
 	f.Fuzz(func(t *testing.T, key []byte, raw string) {
 		if q := ParseParams(raw); len(q.Key(ParamKey)) > KeyMax && q.Fault == nil {
-			t.Errorf("%q is taken", raw)
+			t.Errorf("%q accepted", raw)
 		}
 		if len(key) > KeyMax {
 			return

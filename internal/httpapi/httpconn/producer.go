@@ -10,7 +10,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Producer reads the headers that make a produce idempotent; nil if there are none. The epoch may be left out.
+// Producer reads the headers of an idempotent produce request. It returns nil if there are none.
+// The epoch is optional.
 func (q *Params) Producer(h http.Header, partition int32) *record.Producer {
 	id := q.header(h, api.HeaderProducerID, math.MaxInt64)
 	epoch := q.header(h, api.HeaderProducerEpoch, math.MaxInt16)
@@ -19,16 +20,16 @@ func (q *Params) Producer(h http.Header, partition int32) *record.Producer {
 	case id < 0 && epoch < 0 && sequence < 0:
 		return nil
 	case id < 0:
-		q.Fail(api.HeaderProducerID, "required beside the producer's other headers")
+		q.Fail(api.HeaderProducerID, "required with the other producer headers")
 	case sequence < 0:
-		q.Fail(api.HeaderSequence, "required beside %s", api.HeaderProducerID)
+		q.Fail(api.HeaderSequence, "required with %s", api.HeaderProducerID)
 	case partition < 0:
-		q.Fail(ParamPartition, "required beside %s: a sequence is that of one partition", api.HeaderProducerID)
+		q.Fail(ParamPartition, "required with %s: a sequence belongs to one partition", api.HeaderProducerID)
 	}
 	return &record.Producer{ID: id, Epoch: int16(max(epoch, 0)), Sequence: int32(sequence)}
 }
 
-// header returns a header between 0 and limit, or -1 if it is not given.
+// header returns a header from 0 to limit, or -1 if it is absent.
 func (q *Params) header(h http.Header, name string, limit int64) int64 {
 	v := h.Values(name)
 	if len(v) == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// ReadFault is the answer to a body that could not be read.
+// ReadFault returns the answer to an error of reading a body.
 func ReadFault(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return problem.BadField("body", "ends before its declared length")
@@ -34,49 +34,49 @@ func Small(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) 
 	if r.ContentLength > limit {
 		return nil, problem.OverLimit("body", limit, r.ContentLength)
 	}
-	place := PlaceOf(r.Context())
-	place.Reading()
-	body, err := io.ReadAll(io.LimitReader(&counted{r.Body, place}, limit+1))
+	slot := SlotOf(r.Context())
+	slot.BeginRead()
+	body, err := io.ReadAll(io.LimitReader(&counted{r.Body, slot}, limit+1))
 	if err != nil {
 		return nil, ReadFault(err)
 	}
-	place.Read()
-	ReadDone(w)
+	slot.EndRead()
+	ClearRead(w)
 	if int64(len(body)) > limit {
 		return nil, problem.OverLimit("body", limit, int64(len(body)))
 	}
 	return body, nil
 }
 
-// counted tells the connection's place of what is read.
+// counted reports the bytes it reads to the connection's slot.
 type counted struct {
-	r     io.Reader
-	place *Place
+	r    io.Reader
+	slot *ConnSlot
 }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	c.place.Got(n)
+	c.slot.AddRead(n)
 	return n, bodyFault(err)
 }
 
-// bodyFault tells what is the client's from what is the connection's in an error of reading a body as net/http gives it:
-// chunks that are malformed have no error of their own.
+// bodyFault separates errors of the client from errors of the connection. net/http has no error
+// type for malformed chunks.
 func bodyFault(err error) error {
 	if err == nil || err == io.EOF {
-		return err // before anything is allocated: this is every read
+		return err // first, because every read comes here
 	}
 	var broken net.Error
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case errors.As(err, &broken), errors.Is(err, net.ErrClosed):
-		return problem.BadField("body", "the connection broke off")
+		return problem.BadField("body", "the connection was interrupted")
 	}
-	return problem.BadField("body", "its coding is wrong: %v", err)
+	return problem.BadField("body", "invalid transfer coding: %v", err)
 }
 
-// BodyBound is how large a body can be: what it is said to be, or the limit.
+// BodyBound returns an upper bound of a body's length: the declared length or the limit.
 func BodyBound(declared, limit int64) int64 {
 	if declared < 0 {
 		return limit
@@ -84,7 +84,7 @@ func BodyBound(declared, limit int64) int64 {
 	return min(declared, limit)
 }
 
-// JSON reads a body of at most limit bytes into v, whose members are all there are.
+// JSON decodes a body of at most limit bytes into v. Unknown members are errors.
 func JSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	body, err := Small(w, r, limit)
 	if err != nil {
@@ -93,7 +93,8 @@ func JSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	return Decode(body, v)
 }
 
-// Decode reads a body that is one JSON value into v, whose members are all there are. Faults name the member.
+// Decode decodes a body of one JSON value into v. Unknown members are errors. Errors name the
+// member.
 func Decode(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()

@@ -9,7 +9,8 @@ import (
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
-// Listen listens on a TCP address for a server of Connections, which looks at the heads of requests. port says whether they come over TLS; nil: plain text.
+// Listen listens on a TCP address for a server of Connections. Its connections check the heads of
+// requests. port enables TLS; nil means plain text.
 func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -18,11 +19,12 @@ func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 	return guardedListener{l.(*net.TCPListener), port}, nil
 }
 
-// silent says whether a connection has never sent anything, where that is known.
+// silent reports whether a connection has never sent anything; false where the system does not
+// tell.
 func silent(net.Conn) bool { return false }
 
-// waited returns how long a new connection has waited to be accepted, where that is known.
+// waited returns how long a new connection has waited for Accept; 0 where the system does not tell.
 func waited(net.Conn) time.Duration { return 0 }
 
-// unread says whether there may be bytes of a connection that nobody has read: nobody knows here.
+// unread reports whether the kernel may hold bytes of a connection that are not yet read.
 func unread(net.Conn) bool { return true }

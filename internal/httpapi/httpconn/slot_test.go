@@ -14,20 +14,20 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// TestWholeBodies: only a body of which every byte has come in is taken for one that nobody waits for.
-func TestWholeBodies(t *testing.T) {
+// TestBodyReceived checks that BodyReceived is true only after every byte has arrived.
+func TestBodyReceived(t *testing.T) {
 	began := make(chan struct{}, 1)
-	c := Connections{Stops: NewStops(), Open: new(metrics.Gauge), Held: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
+	c := Connections{Drain: NewDrainGroup(), Open: new(metrics.Gauge), Queued: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
 	s := c.Server(ServerOptions{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			p := PlaceOf(r.Context())
+			p := SlotOf(r.Context())
 			fault := p.Begin(r)
-			whole := p.Whole()
+			whole := p.BodyReceived()
 			began <- struct{}{}
 			body, err := io.ReadAll(r.Body)
 			fmt.Fprint(w, fault == nil, whole, len(body), err)
 		}),
-		Logger: slog.New(slog.DiscardHandler), Max: 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute, DoorWait: time.Minute,
+		Logger: slog.New(slog.DiscardHandler), Max: 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute, QueueWait: time.Minute,
 	})
 	l, err := Listen("127.0.0.1:0", nil)
 	if err != nil {

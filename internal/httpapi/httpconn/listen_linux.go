@@ -10,24 +10,27 @@ import (
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
-// deferSeconds is how long the kernel keeps a connection to itself that has sent nothing: it rounds up to 7.
+// deferSeconds is how long the kernel holds back a connection that has sent nothing. The kernel
+// rounds it up to 7.
 const deferSeconds = 5
 
-// Listen listens on a TCP address for a server of Connections, which looks at the heads of requests. port says whether they come over TLS; nil: plain text. The kernel gives no
-// connection before it has sent something, but for the time's end, so those that stay silent cost nothing here.
+// Listen listens on a TCP address for a server of Connections. Its connections check the heads of
+// requests. port enables TLS; nil means plain text. The kernel delivers a connection after its
+// first bytes or after deferSeconds, so that silent connections take no slot.
 func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	control(l, func(fd int) {
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, deferSeconds) // without it they cost a little
+		// Without the option a silent connection takes a slot for a short time.
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, deferSeconds)
 	})
 	return guardedListener{l.(*net.TCPListener), port}, nil
 }
 
-// waited returns how long a new connection has waited to be accepted: since the last of its bytes came in, or since it was
-// made.
+// waited returns how long a new connection has waited for Accept, since its last bytes arrived or
+// since it was made.
 func waited(conn net.Conn) (d time.Duration) {
 	control(conn, func(fd int) {
 		if info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
@@ -37,7 +40,7 @@ func waited(conn net.Conn) (d time.Duration) {
 	return d
 }
 
-// unread says whether the kernel has bytes of a connection that nobody has read.
+// unread reports whether the kernel holds bytes of a connection that are not yet read.
 func unread(conn net.Conn) (is bool) {
 	control(conn, func(fd int) {
 		var b [1]byte
@@ -47,7 +50,7 @@ func unread(conn net.Conn) (is bool) {
 	return is
 }
 
-// silent says whether a connection has never sent anything.
+// silent reports whether a connection has never sent anything.
 func silent(conn net.Conn) (is bool) {
 	control(conn, func(fd int) {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -59,7 +62,8 @@ func silent(conn net.Conn) (is bool) {
 func control(socket any, f func(fd int)) {
 	if s, ok := socket.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
-			_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // closed: there is nothing to say of it
+			// Control fails only on a closed connection.
+			_ = raw.Control(func(fd uintptr) { f(int(fd)) })
 		}
 	}
 }
