@@ -13,78 +13,87 @@ import (
 	"github.com/sebbroker/seb/internal/quiet"
 )
 
-func init() { quiet.Restore() } // all that this package imports is initialized
+func init() { quiet.Restore() } // after all imported packages are initialized
 
-// Options say what broker to open. Bucket is required; the zero value of every other field means its default.
+// Options describe the broker to open. Bucket is required; the zero value of every other field
+// selects its default.
 type Options struct {
-	// Bucket is where the records are: "./folder", "mem:" or "s3://name/prefix?endpoint=...&region=...&path-style=true".
+	// Bucket is the object store: "./folder", "mem:" or
+	// "s3://name/prefix?endpoint=...&region=...&path-style=true".
 	Bucket string
-	// DataDir is a folder for what may be lost: the disk cache of remote buckets, the index of record keys and the remembered
-	// check of the store.
-	// "" keeps nothing. Two brokers can not share one.
+	// DataDir is a local folder for data that can be rebuilt: the disk cache of a remote bucket,
+	// the key index and the result of the store check. "" keeps none of them. Two brokers cannot
+	// share a folder.
 	DataDir string
-	// CacheBytes is the most that the disk cache holds, 1 GiB; negative: no cache. Without DataDir there is none.
+	// CacheBytes bounds the disk cache. 0 means 1 GiB; a negative value disables the cache. The
+	// cache needs DataDir.
 	CacheBytes int64
-	// ReadOnly follows what another broker writes, and writes nothing.
+	// ReadOnly makes the broker follow the log of another broker. It writes nothing.
 	ReadOnly bool
-	// HoldUpgrade leaves the bucket of an older program at its format level. Otherwise the first write 10 minutes or more
-	// after Open raises it to the highest level that this program knows, and older programs refuse it from then on.
+	// HoldUpgrade keeps the format level of a bucket that an older program wrote. Otherwise the
+	// first write 10 minutes or more after Open raises the bucket to the highest level that this
+	// program knows. Older programs refuse it from then on.
 	HoldUpgrade bool
-	// NoAutoCreate refuses records for topics that were not created.
+	// NoAutoCreate refuses records for unknown topics instead of creating the topic.
 	NoAutoCreate bool
-	// BatchWait is how long records are collected for one object: 250 ms on remote buckets, 5 ms on local ones; negative
-	// collects nothing.
+	// BatchWait is the time to collect records for one object. 0 means 250 ms on remote buckets and
+	// 5 ms on local ones; a negative value disables collecting.
 	BatchWait time.Duration
-	// BatchBytes is the size of an object at which it is stored at once: 10 MiB.
+	// BatchBytes is the object size that ends collecting early. 0 means 10 MiB.
 	BatchBytes int64
-	// MemoryLimit is the ceiling of all buffers in bytes: 256 MiB.
+	// MemoryLimit bounds all buffers, in bytes. 0 means 256 MiB.
 	MemoryLimit int64
-	// WebhookTargets are private addresses that webhooks of triggers may go to: prefixes such as "10.0.0.0/8", addresses, or "all".
-	// Those of the public Internet are always allowed. What is none of these is an error of Open.
+	// WebhookTargets are the private addresses that webhooks may use: prefixes such as
+	// "10.0.0.0/8", addresses, or "all". Public addresses are always allowed. Open returns an error
+	// if it cannot parse an entry.
 	WebhookTargets []string
-	// NoDelivery delivers nothing of what triggers fire, to webhooks or topics: it waits for the next broker that does. Triggers
-	// are followed all the same.
+	// NoDelivery disables the delivery of firings to webhooks and topics. The broker evaluates
+	// triggers, and the next broker that delivers sends their firings.
 	NoDelivery bool
-	// Logger; nil logs nothing.
+	// Logger receives the log; nil disables logging.
 	Logger *slog.Logger
 }
 
 // cacheBytes is the default of Options.CacheBytes.
 const cacheBytes = 1 << 30
 
-// What errors may be tested for with errors.Is.
+// Errors that callers may test for with errors.Is.
 var (
-	ErrOutcomeUnknown   = broker.ErrOutcomeUnknown // may appear once, or never
+	ErrOutcomeUnknown   = broker.ErrOutcomeUnknown // the records may appear once, or never
 	ErrUnknownTopic     = broker.ErrUnknownTopic
 	ErrUnknownPartition = broker.ErrUnknownPartition
 	ErrTopicExists      = broker.ErrTopicExists
-	ErrTopicInUse       = broker.ErrTopicInUse // by triggers
+	ErrTopicInUse       = broker.ErrTopicInUse // triggers use the topic
 	ErrOffsetMismatch   = broker.ErrOffsetMismatch
-	ErrBelowStart       = broker.ErrBelowStart // the records are no longer there
+	ErrBelowStart       = broker.ErrBelowStart // the records were removed
 	ErrUnknownGroup     = broker.ErrUnknownGroup
 	ErrBeyondEnd        = broker.ErrBeyondEnd
-	ErrSequenceGap      = broker.ErrSequenceGap    // of an idempotent producer's batches
+	ErrSequenceGap      = broker.ErrSequenceGap    // in the batches of an idempotent producer
 	ErrProducerFenced   = broker.ErrProducerFenced // a newer epoch of the producer has appended
 	ErrFenced           = broker.ErrFenced         // another broker has taken over
 	ErrReadOnly         = broker.ErrReadOnly
-	ErrOverBudget       = broker.ErrOverBudget // try again when others are done
+	ErrOverBudget       = broker.ErrOverBudget // the memory budget is used up; retry later
 	ErrTooLarge         = broker.ErrTooLarge
 	ErrInvalid          = broker.ErrInvalid
 	ErrStoreUnavailable = broker.ErrStoreUnavailable
-	ErrCorrupt          = broker.ErrCorrupt // stored data is damaged; nothing was deleted or skipped
+	ErrCorrupt          = broker.ErrCorrupt // stored data is damaged; nothing was removed
 	ErrClosed           = broker.ErrClosed
-	ErrNewer            = broker.ErrNewer // a newer program has raised the bucket to a format level that this one does not know
+	// The bucket has a format level that this program does not know: a newer program raised it.
+	ErrNewerFormat = broker.ErrNewer
 )
 
 // Broker is a broker in this process. Its methods may be called concurrently.
 type Broker struct {
 	n        *node.Node
-	dispatch *delivery.Dispatcher // nil: it delivers nothing
+	dispatch *delivery.Dispatcher // nil: no delivery
 }
 
-// Open opens a broker and waits until it leads, or follows if read-only. If ctx ends first all is closed again; its end
-// after Open does not matter. A remote bucket that was not used before is checked first, which takes seconds. A broker that leads
-// delivers what the bucket's triggers fire, as a server would: triggers are made by one, or by `seb trigger`, on the same bucket.
+// Open opens a broker and waits until it leads, or follows if ReadOnly is set. If ctx ends first,
+// Open closes everything and returns an error. The broker does not use ctx after Open has returned.
+// Open checks a remote bucket on its first use, which takes seconds.
+//
+// A leader delivers the firings of the bucket's triggers, as a server does. Triggers are defined
+// through a server on the same bucket, for example by `seb trigger`.
 func Open(ctx context.Context, o Options) (*Broker, error) {
 	if o.Bucket == "" {
 		return nil, errors.New("open broker: Options.Bucket is required")
@@ -117,8 +126,9 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	return b, nil
 }
 
-// Close breaks deliveries off, which are made again by whoever opens the bucket next, stores and answers what is under way and
-// closes the broker. When ctx ends first, what was not sent is refused, the rest is unknown, and Close returns ctx's error. It may
+// Close stops deliveries, stores and acknowledges the records in progress, and closes the broker.
+// The next broker on the bucket repeats interrupted deliveries. If ctx ends first, Close returns
+// its error: the broker rejects unsent records, and the outcome of the others is unknown. Close may
 // be called twice.
 func (b *Broker) Close(ctx context.Context) error {
 	if b.dispatch != nil {
@@ -127,33 +137,37 @@ func (b *Broker) Close(ctx context.Context) error {
 	return b.n.Close(ctx)
 }
 
-// Done is closed when the broker can not go on: it was fenced, its data is corrupt, or it was closed. Err says which.
+// Done is closed when the broker cannot continue: it was fenced, its data is corrupt, or it was
+// closed. Err returns the reason.
 func (b *Broker) Done() <-chan struct{} { return b.n.Done() }
 
-// Err says why Done is closed; nil before.
+// Err returns the reason why Done is closed, and nil before.
 func (b *Broker) Err() error { return b.n.Err() }
 
-// Ready returns nil if the broker leads (or follows) and the store's last answer was good. It makes no request.
+// Ready returns nil if the broker leads or follows and the last request to the store succeeded. It
+// sends no request.
 func (b *Broker) Ready() error { return b.n.Ready() }
 
-// Epoch is the number of the broker's term of leadership; it grows with every broker that takes over.
+// Epoch returns the broker's term of leadership. Every takeover increases it.
 func (b *Broker) Epoch() uint32 { return b.n.Epoch() }
 
-// ResetTime takes the machine's clock to be right, and sets the log's time back to it if that is later, durably. While the clock
-// contradicts the log's time, or the store's clock, nothing is stored.
+// ResetTime sets the log time back to the machine's clock if the log time is later, and returns
+// when that is durable. The broker stores nothing while its clock contradicts the log time or the
+// store's clock.
 func (b *Broker) ResetTime(ctx context.Context) error {
 	_, err := b.n.ResetTime(ctx)
 	return err
 }
 
-// FormatLevel is the format level of the bucket, and the highest that this program knows.
+// FormatLevel returns the format level of the bucket and the highest level that this program knows.
 func (b *Broker) FormatLevel() (now, highest uint32) {
 	v := b.n.Level()
 	return v.Now, v.Max
 }
 
-// FinalizeUpgrade raises the bucket to the highest format level that this program knows, and waits until that is durable.
-// Programs that do not know the level refuse the bucket from then on. A bucket that is there already stays as it is.
+// FinalizeUpgrade raises the bucket to the highest format level that this program knows, and
+// returns when that is durable. Programs that do not know the level refuse the bucket from then on.
+// A bucket at that level stays unchanged.
 func (b *Broker) FinalizeUpgrade(ctx context.Context) error {
 	_, err := b.n.Raise(ctx)
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestRecordsOfACompactedTopic: of 30 offsets 9 and 19 are left, and nothing behind that.
+// TestRecordsOfACompactedTopic: compaction leaves offsets 9 and 19 of 30, and nothing after them.
 func TestRecordsOfACompactedTopic(t *testing.T) {
 	dir := t.TempDir()
 	compactedBucket(t, dir)
@@ -42,11 +42,11 @@ func TestRecordsOfACompactedTopic(t *testing.T) {
 	for r, err := range f.All() {
 		t.Errorf("%v, %v", r, err)
 	}
-	if f.Close(); f.Next() != 30 {
-		t.Errorf("the fetch goes on at %d", f.Next())
+	if f.Close(); f.ResumeOffset() != 30 {
+		t.Errorf("resume offset %d, want 30", f.ResumeOffset())
 	}
 	if o := produce(t, b, "t", "new"); o != 30 {
-		t.Errorf("the next offset is %d", o)
+		t.Errorf("next offset %d", o)
 	}
 	for r, err := range b.Records(t.Context(), "t", seb.ReadOptions{Offset: 25, Follow: true}) {
 		if err != nil || r.Offset != 30 || string(r.Value) != "new" {
@@ -56,7 +56,7 @@ func TestRecordsOfACompactedTopic(t *testing.T) {
 	}
 }
 
-// compactedBucket makes a bucket with a compacted topic t.
+// compactedBucket returns a bucket with a compacted topic t.
 func compactedBucket(t *testing.T, dir string) {
 	t.Helper()
 	b := open(t, seb.Options{Bucket: dir, BatchWait: -1})

@@ -10,7 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/node"
 )
 
-// deliver delivers what triggers fire, unless the broker only follows or is told not to.
+// deliver starts the delivery of firings. It returns nil for a read-only broker or with
+// Options.NoDelivery.
 func deliver(ctx context.Context, n *node.Node, targets webhook.Policy, o *Options) (*delivery.Dispatcher, error) {
 	if o.NoDelivery || n.Triggers() == nil {
 		return nil, nil
@@ -25,7 +26,7 @@ func deliver(ctx context.Context, n *node.Node, targets webhook.Policy, o *Optio
 	})
 }
 
-// policy reads Options.WebhookTargets.
+// policy parses Options.WebhookTargets.
 func policy(o *Options) (webhook.Policy, error) {
 	p, err := webhook.ParsePolicy(o.WebhookTargets)
 	if err != nil {

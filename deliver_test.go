@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// trigger makes a trigger on a bucket that no broker has open, as a server would.
+// trigger defines a trigger through a server on a bucket that no other broker has open.
 func trigger(t *testing.T, bucket, expr, deliver string) {
 	t.Helper()
 	n, err := node.Open(t.Context(), node.Options{Bucket: bucket})
@@ -55,7 +55,7 @@ func TestWhatTriggersFireIsDelivered(t *testing.T) {
 	bucket := t.TempDir()
 	trigger(t, bucket, "signup THEN purchase", `{"url":"`+receiver.URL+`","secrets":["`+secret.Reveal()+`"]}`)
 
-	// A broker that is told to deliver nothing leaves it to the next one.
+	// A broker with NoDelivery leaves the firing to the next broker.
 	b := open(t, seb.Options{Bucket: bucket, NoDelivery: true})
 	event := func(name, entity string) {
 		value := `{"event":"` + name + `","entity_id":"` + entity + `"}`
@@ -95,7 +95,7 @@ func TestWhatTriggersFireIsDelivered(t *testing.T) {
 	}
 }
 
-// firing waits until something that has fired is in the log.
+// firing waits until the log has a firing.
 func firing(t *testing.T, b *seb.Broker) {
 	t.Helper()
 	for r, err := range b.Records(t.Context(), "firings", seb.ReadOptions{Follow: true}) {

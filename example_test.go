@@ -10,7 +10,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// A broker inside a program: what it has stored is there when it is opened again, by this program or another.
+// A broker inside a program: records that it stored are there when this program or another opens
+// the bucket again.
 func Example() {
 	dir, err := os.MkdirTemp("", "seb-example-*")
 	if err != nil {
@@ -27,7 +28,7 @@ func Example() {
 		record.Record{Key: []byte("4711"), Value: []byte("placed")},
 		record.Record{Key: []byte("4711"), Value: []byte("paid")})
 	if err != nil {
-		log.Fatal(err) // unless it is seb.ErrOutcomeUnknown nothing was stored
+		log.Fatal(err) // nothing was stored, unless err is seb.ErrOutcomeUnknown
 	}
 	fmt.Println("stored from offset", first)
 	if err := b.Close(ctx); err != nil {

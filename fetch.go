@@ -11,19 +11,20 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// FetchOptions say what one Fetch asks for.
+// FetchOptions describe one Fetch.
 type FetchOptions struct {
 	Partition int32
-	Offset    int64 // first offset wanted
-	// MaxBytes bounds the answer softly: whole batches come, at least one. 0 means 1 MiB.
+	Offset    int64 // first offset to return
+	// MaxBytes is a soft bound on the answer: it has whole batches, and at least one. 0 means 1
+	// MiB.
 	MaxBytes int
-	// Wait is how long to wait for the first record if there is none yet; 0 answers at once.
+	// Wait is the time to wait for the first record at the end of the partition; 0 answers at once.
 	Wait time.Duration
 }
 
-// Fetched is an answer. It belongs to one goroutine, and its caller closes it.
+// Fetched is the answer to a Fetch. Use it from one goroutine, and close it.
 type Fetched struct {
-	// NextOffset is the partition's end: the next offset to be written.
+	// NextOffset is the partition's end: the offset that the next record gets.
 	NextOffset int64
 
 	answer *broker.Fetched
@@ -31,8 +32,8 @@ type Fetched struct {
 	from   int64
 }
 
-// Fetch asks once for the records from o.Offset on. Errors: ErrUnknownTopic, ErrUnknownPartition, ErrBelowStart,
-// ErrCorrupt, ErrStoreUnavailable, ErrOverBudget, ErrClosed.
+// Fetch reads the records from o.Offset on with one request. Errors: ErrUnknownTopic,
+// ErrUnknownPartition, ErrBelowStart, ErrCorrupt, ErrStoreUnavailable, ErrOverBudget, ErrClosed.
 func (b *Broker) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetched, error) {
 	want := broker.Want{Topic: topic, Partition: o.Partition, Offset: o.Offset, MaxBytes: o.MaxBytes}
 	answer, err := b.n.Broker.Fetch(ctx, []broker.Want{want}, 1, o.Wait)
@@ -47,8 +48,9 @@ func (b *Broker) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetc
 	return &Fetched{NextOffset: p.HighWatermark, answer: answer, class: b.n.Budget().Class(budget.Fetch), from: o.Offset}, nil
 }
 
-// All gives the records in order. A record and all it points to are valid until the next one is taken: nothing is copied
-// for a single record. An error comes last; the records before it are good.
+// All returns the records in order. A record and the memory it points to are valid until the next
+// iteration, because records are not copied. An error is the last element; the records before it
+// are valid.
 func (f *Fetched) All() iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		var r record.Reader
@@ -69,7 +71,8 @@ func (f *Fetched) All() iter.Seq2[*record.Record, error] {
 	}
 }
 
-// each gives the records of one run of batches; it reports whether to go on.
+// each yields the records of one run of batches. It returns false if the caller stopped or a batch
+// is corrupt.
 func (f *Fetched) each(r *record.Reader, data []byte, yield func(*record.Record, error) bool) bool {
 	for r.Reset(data, f.from); r.Next(); {
 		f.from = r.Offset() + 1
@@ -84,7 +87,7 @@ func (f *Fetched) each(r *record.Reader, data []byte, yield func(*record.Record,
 	return true
 }
 
-// bytes gives a chunk in one piece: its own, if that is how it lies in memory.
+// bytes returns a chunk as one slice. It copies only chunks that are in several parts or in a file.
 func (f *Fetched) bytes(c *broker.Chunk) (data []byte, release func(), err error) {
 	if c.Section == nil && len(c.Parts) == 1 {
 		return c.Parts[0], func() {}, nil
@@ -107,34 +110,35 @@ func (f *Fetched) bytes(c *broker.Chunk) (data []byte, release func(), err error
 	return data, memory.Release, nil
 }
 
-// Next is the offset to ask for next.
-func (f *Fetched) Next() int64 { return f.from }
+// ResumeOffset is the offset at which the next fetch continues.
+func (f *Fetched) ResumeOffset() int64 { return f.from }
 
-// Close gives the memory back. Records that All gave are no longer valid. It may be called twice.
+// Close releases the memory of the answer. Records from All become invalid. Close may be called
+// twice.
 func (f *Fetched) Close() { f.answer.Release() }
 
-// Offsets that Records may begin at besides real ones.
+// Special values of ReadOptions.Offset.
 const (
-	Earliest int64 = -2 // the first that is there
-	Latest   int64 = -1 // the next to be written
+	Earliest int64 = -2 // the start offset
+	Latest   int64 = -1 // the end offset
 )
 
-// ReadOptions say what Records gives.
+// ReadOptions describe a read with Records.
 type ReadOptions struct {
 	Partition int32
-	Offset    int64 // first offset wanted, or Earliest or Latest
-	// Follow waits for new records at the end, until ctx ends. Without it the read ends at what was the partition's end
-	// when it began.
+	Offset    int64 // first offset to return, or Earliest or Latest
+	// Follow waits for new records at the end until ctx ends. Without it the read stops at the end
+	// that the partition had when the read began.
 	Follow bool
-	// MaxBytes is how much is read at once; 0 means 1 MiB.
+	// MaxBytes bounds one fetch; 0 means 1 MiB.
 	MaxBytes int
 }
 
-// followWait is how long one wait at the end lasts; then it begins anew.
+// followWait is the duration of one long poll; the read then starts another.
 const followWait = time.Minute
 
-// Records reads one partition as a stream. A record and all it points to are valid until the next one is taken. An error
-// comes as the last element; when ctx ends, its error.
+// Records reads one partition as a stream. A record and the memory it points to are valid until the
+// next iteration. An error is the last element; when ctx ends, that is its error.
 func (b *Broker) Records(ctx context.Context, topic string, o ReadOptions) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		from, end, err := b.bounds(ctx, topic, &o)
@@ -150,7 +154,7 @@ func (b *Broker) Records(ctx context.Context, topic string, o ReadOptions) iter.
 	}
 }
 
-// bounds finds where a read begins and, if it does not follow, ends.
+// bounds returns the first offset of a read and, if it does not follow, its end.
 func (b *Broker) bounds(ctx context.Context, topic string, o *ReadOptions) (from, end int64, err error) {
 	t, err := b.Topic(ctx, topic)
 	if err != nil {
@@ -166,18 +170,18 @@ func (b *Broker) bounds(ctx context.Context, topic string, o *ReadOptions) (from
 	case o.Offset == Latest:
 		return p.Next, p.Next, nil
 	case o.Offset < 0:
-		return 0, 0, &broker.InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is not 0 or more, Earliest or Latest", o.Offset)}
+		return 0, 0, &broker.InvalidError{Field: "offset", Reason: fmt.Sprintf("%d: want 0 or more, Earliest or Latest", o.Offset)}
 	}
 	return o.Offset, p.Next, nil
 }
 
-// readStep is one Fetch of a Records under way.
+// readStep is one Fetch of a running Records.
 type readStep struct {
 	ReadOptions
 	from, end int64
 }
 
-// readOnce gives what one Fetch brings; more is false when the read is over.
+// readOnce yields the records of one Fetch. more is false when the read is complete.
 func (b *Broker) readOnce(ctx context.Context, topic string, s readStep, yield func(*record.Record, error) bool) (next int64, more bool, err error) {
 	o := FetchOptions{Partition: s.Partition, Offset: s.from, MaxBytes: s.MaxBytes}
 	if s.Follow {
@@ -191,19 +195,19 @@ func (b *Broker) readOnce(ctx context.Context, topic string, s readStep, yield f
 	for r, err := range f.All() {
 		switch {
 		case err != nil:
-			return f.Next(), false, err
+			return f.ResumeOffset(), false, err
 		case !s.Follow && r.Offset >= s.end:
 			return r.Offset, false, nil
 		case !yield(r, nil):
-			return f.Next(), false, nil
+			return f.ResumeOffset(), false, nil
 		}
 	}
-	if f.Next() == s.from {
-		// Nothing came: the wait is over, or the broker is done for.
+	if f.ResumeOffset() == s.from {
+		// No records: the wait timed out, or the broker has stopped.
 		if err := b.Err(); err != nil {
 			return s.from, false, err
 		}
 		return s.from, s.Follow, nil
 	}
-	return f.Next(), true, nil
+	return f.ResumeOffset(), true, nil
 }

@@ -13,23 +13,25 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// What errors of the calls by key may be tested for with errors.Is, besides those of a fetch.
+// Errors of the calls by key, in addition to those of a fetch. Callers may test for them with
+// errors.Is.
 var (
+	// The key has no record, or its newest record is a tombstone.
 	ErrKeyNotFound = errors.New("the key has no record")
-	// ErrKeyIndexOff: the topic's setting key-index is off.
+	// The topic's setting key-index is off.
 	ErrKeyIndexOff = keyindex.ErrNotIndexed
-	// ErrKeyIndexUnavailable: the file of the index can not be written.
+	// The broker cannot write the file of the key index.
 	ErrKeyIndexUnavailable = keyindex.ErrUnavailable
 )
 
 type (
-	// KeyRecord is a record of a key. It is the caller's to keep.
+	// KeyRecord is a record of a key. The caller may keep it.
 	KeyRecord = record.KeyRecord
-	// KeyEntry is a key and where its newest record is. It is the caller's to keep.
+	// KeyEntry is a key with the position of its newest record. The caller may keep it.
 	KeyEntry = record.KeyEntry
 )
 
-// KeyHistoryOptions say which records of a key KeyHistory gives.
+// KeyHistoryOptions select the records that KeyHistory returns.
 type KeyHistoryOptions struct {
 	Partition   *int32 // nil: all
 	OldestFirst bool
@@ -38,13 +40,15 @@ type KeyHistoryOptions struct {
 const (
 	keysPage    = 1000
 	historyPage = 100
-	// staleMax is how many entries of the index may prove to be of records that are gone before a key counts as absent.
+	// staleMax bounds the index entries without a record that Key skips before it reports
+	// ErrKeyNotFound.
 	staleMax = 8
 )
 
-// Key returns the newest record of a key in a topic whose key index is on, of several partitions the one with the highest
-// timestamp. Like Keys and KeyHistory it waits until the index has all that was committed before the call; ctx bounds that.
-// Errors: ErrKeyNotFound if there is none or it is a tombstone, ErrKeyIndexOff, ErrUnknownTopic, and those of Fetch.
+// Key returns the newest record of a key in a topic with a key index. If several partitions have
+// the key, it returns the record with the highest timestamp. Key, Keys and KeyHistory first wait
+// until the index has every record that was committed before the call; ctx bounds the wait. Errors:
+// ErrKeyNotFound, ErrKeyIndexOff, ErrUnknownTopic, and those of Fetch.
 func (b *Broker) Key(ctx context.Context, topic string, key []byte) (KeyRecord, error) {
 	info, err := b.indexed(ctx, topic)
 	if err != nil {
@@ -62,7 +66,9 @@ func (b *Broker) Key(ctx context.Context, topic string, key []byte) (KeyRecord, 
 		if err != nil || there {
 			return r, err
 		}
-		if stale == 0 { // compaction leaves the newest record of a key: the index may not have that one yet
+		// Compaction keeps the newest record of a key, so a missing record means that the index is
+		// behind.
+		if stale == 0 {
 			info, err = b.indexed(ctx, topic)
 		} else {
 			err = b.forget(ctx, &info, e)
@@ -74,8 +80,9 @@ func (b *Broker) Key(ctx context.Context, topic string, key []byte) (KeyRecord, 
 	return KeyRecord{}, ErrKeyNotFound
 }
 
-// Keys gives the keys of a topic that begin with prefix and have a value, in the order of their bytes. A key that has one
-// all the while comes exactly once, whatever is written meanwhile. An error comes last.
+// Keys returns the keys of a topic that begin with prefix and have a value, in byte order. A key
+// that has a value throughout the call appears exactly once, even while records are written. An
+// error is the last element.
 func (b *Broker) Keys(ctx context.Context, topic string, prefix []byte) iter.Seq2[KeyEntry, error] {
 	return func(yield func(KeyEntry, error) bool) {
 		info, err := b.indexed(ctx, topic)
@@ -98,8 +105,9 @@ func (b *Broker) Keys(ctx context.Context, topic string, prefix []byte) iter.Seq
 	}
 }
 
-// KeyHistory gives the records of a key that are there, tombstones (with a nil Value) too, the newest first unless told
-// otherwise. Those of one partition come by offset. An error comes last. A key without records has an empty history.
+// KeyHistory returns all readable records of a key, tombstones (with a nil Value) included. It
+// returns the newest record first, unless OldestFirst is set. Records of one partition are in
+// offset order. An error is the last element. The history of an unknown key is empty.
 func (b *Broker) KeyHistory(ctx context.Context, topic string, key []byte, o KeyHistoryOptions) iter.Seq2[KeyRecord, error] {
 	return func(yield func(KeyRecord, error) bool) {
 		info, err := b.indexed(ctx, topic)
@@ -127,7 +135,7 @@ func (b *Broker) KeyHistory(ctx context.Context, topic string, key []byte, o Key
 	}
 }
 
-// each gives the records of entries, and tells the index of those that are gone.
+// each yields the records of entries, and removes entries without a record from the index.
 func (b *Broker) each(ctx context.Context, info *broker.TopicInfo, page []keyindex.Entry, yield func(KeyRecord, error) bool) (stopped bool, err error) {
 	var gone []keyindex.Entry
 	for i := range page {
@@ -144,7 +152,7 @@ func (b *Broker) each(ctx context.Context, info *broker.TopicInfo, page []keyind
 	return false, b.forget(ctx, info, gone...)
 }
 
-// indexed describes a topic once its index has all that is committed now.
+// indexed describes a topic once the key index has every record that is committed now.
 func (b *Broker) indexed(ctx context.Context, topic string) (broker.TopicInfo, error) {
 	info, err := b.n.Topic(ctx, topic, false)
 	if err != nil {
@@ -161,7 +169,7 @@ func (b *Broker) indexed(ctx context.Context, topic string) (broker.TopicInfo, e
 	return info, nil
 }
 
-// recordAt reads the record of an entry; there is false if it is gone.
+// recordAt reads the record of an entry; there is false if it was removed.
 func (b *Broker) recordAt(ctx context.Context, topic string, e *keyindex.Entry) (r KeyRecord, there bool, err error) {
 	f, err := b.Fetch(ctx, topic, FetchOptions{Partition: int32(e.Partition), Offset: e.Offset, MaxBytes: 1})
 	if errors.Is(err, ErrBelowStart) || errors.Is(err, ErrUnknownPartition) {
@@ -185,7 +193,7 @@ func (b *Broker) recordAt(ctx context.Context, topic string, e *keyindex.Entry) 
 	return r, there, nil
 }
 
-// cloned copies a record with all it points to.
+// cloned returns a deep copy of a record.
 func cloned(r *record.Record) record.Record {
 	c := *r
 	c.Key, c.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
@@ -200,7 +208,7 @@ func (b *Broker) forget(ctx context.Context, info *broker.TopicInfo, gone ...key
 	return keyError(b.n.Keys().Forget(ctx, info.ID, gone))
 }
 
-// keyError maps an error of the index to those of this package.
+// keyError maps an error of the key index to one of this package.
 func keyError(err error) error {
 	switch {
 	case errors.Is(err, keyindex.ErrClosed):

@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// keyed opens a broker with a topic of two partitions and a key index, and returns how records get into it.
+// keyed opens a broker with a topic of two partitions and a key index. put writes a record to it.
 func keyed(t *testing.T) (b *seb.Broker, put func(part int32, key, value string, time int64)) {
 	t.Helper()
 	b = open(t, seb.Options{Bucket: t.TempDir(), BatchWait: -1})
@@ -45,7 +45,7 @@ func TestRecordsByKey(t *testing.T) {
 		return fmt.Sprintf("%d/%d %s", r.Partition, r.Offset, r.Value)
 	}
 	put(0, "a", "1", 10)
-	if got := key("a"); got != "0/0 1" { // what was written is there at once
+	if got := key("a"); got != "0/0 1" { // a read sees the record at once
 		t.Error(got)
 	}
 	put(0, "a", "2", 30)
@@ -110,7 +110,7 @@ func TestHistoryOfAKey(t *testing.T) {
 	}
 }
 
-func TestKeysThatCanNotBe(t *testing.T) {
+func TestKeyErrors(t *testing.T) {
 	b := open(t, seb.Options{Bucket: "mem:"})
 	produce(t, b, "plain", "v")
 	ctx := t.Context()
@@ -130,13 +130,13 @@ func TestKeysThatCanNotBe(t *testing.T) {
 		return err
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"history without an index":  {first("plain", nil), seb.ErrKeyIndexOff},
-		"history of no topic":       {first("none", nil), seb.ErrUnknownTopic},
-		"history of no partition":   {first("t", new(int32(1))), seb.ErrUnknownPartition},
-		"history of nothing":        {first("t", nil), nil},
-		"keys without an index":     {firstKey("plain"), seb.ErrKeyIndexOff},
-		"keys of an empty topic":    {firstKey("t"), nil},
-		"keys of a topic that none": {firstKey("none"), seb.ErrUnknownTopic},
+		"history without an index": {first("plain", nil), seb.ErrKeyIndexOff},
+		"history of no topic":      {first("none", nil), seb.ErrUnknownTopic},
+		"history of no partition":  {first("t", new(int32(1))), seb.ErrUnknownPartition},
+		"history of nothing":       {first("t", nil), nil},
+		"keys without an index":    {firstKey("plain"), seb.ErrKeyIndexOff},
+		"keys of an empty topic":   {firstKey("t"), nil},
+		"keys of no topic":         {firstKey("none"), seb.ErrUnknownTopic},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)

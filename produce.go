@@ -12,9 +12,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Produce appends records to one partition of a topic and returns the offset of the first once they are durable; the
-// others follow it. Offsets of records are ignored; a Timestamp of 0 means now. The records are not touched after it
-// returned. Errors: ErrOutcomeUnknown; all others mean that the records can not appear.
+// Produce appends records to one partition of a topic. It returns the offset of the first record
+// once all are durable; the others have the following offsets. Produce ignores the Offset of
+// records; a Timestamp of 0 means now. It does not use the records after it has returned. Errors:
+// ErrOutcomeUnknown; all others mean that the records cannot appear.
 func (b *Broker) Produce(ctx context.Context, topic string, partition int32, records ...record.Record) (first int64, err error) {
 	data, sum, err := record.Append(nil, stamped(records), record.EncodeOptions{})
 	if err != nil {
@@ -23,10 +24,11 @@ func (b *Broker) Produce(ctx context.Context, topic string, partition int32, rec
 	return b.submit(ctx, broker.Append{Topic: topic, Partition: partition, Data: data, Summary: sum, ExpectedOffset: -1})
 }
 
-// ProduceBatches appends one or more concatenated Kafka RecordBatch v2 to one partition as they are, their base offsets
-// aside. They are checked first (ErrInvalid, ErrTooLarge), and not touched after it returned. Batches that name an idempotent
-// producer can be repeated: each of its last 5 calls for a partition is answered with the offsets that the records have, and
-// stored once. Errors: ErrSequenceGap, ErrProducerFenced, and those of Produce.
+// ProduceBatches appends one or more concatenated Kafka RecordBatch v2 to one partition. It changes
+// only their base offsets, in a copy. It checks them first (ErrInvalid, ErrTooLarge). Batches of an
+// idempotent producer can be repeated: the broker recognizes a producer's last 5 calls for a
+// partition, returns their offsets and stores nothing twice. Errors: ErrSequenceGap,
+// ErrProducerFenced, and those of Produce.
 func (b *Broker) ProduceBatches(ctx context.Context, topic string, partition int32, batches []byte) (first int64, err error) {
 	if err := b.n.EnsureTopic(ctx, topic); err != nil {
 		return 0, err
@@ -42,13 +44,14 @@ func (b *Broker) ProduceBatches(ctx context.Context, topic string, partition int
 	case err != nil:
 		return 0, &broker.InvalidError{Field: "batches", Reason: err.Error()}
 	}
-	// The broker writes offsets into them, maybe after a caller that gave up has gone on.
+	// The copy is needed because the broker writes offsets into the batches, possibly after a
+	// canceled call has returned.
 	return b.submit(ctx, broker.Append{
 		Topic: topic, Partition: partition, Data: slices.Clone(batches), Summary: sum, ClientMade: true, ExpectedOffset: -1,
 	})
 }
 
-// submit appends and waits.
+// submit appends and waits for the outcome.
 func (b *Broker) submit(ctx context.Context, a broker.Append) (int64, error) {
 	if err := b.n.EnsureTopic(ctx, a.Topic); err != nil {
 		return 0, err
@@ -65,7 +68,7 @@ func (b *Broker) submit(ctx context.Context, a broker.Append) (int64, error) {
 	return r.Base, r.Err
 }
 
-// stamped gives records without a time the present one, in a copy.
+// stamped returns a copy of the records in which a Timestamp of 0 is the current time.
 func stamped(records []record.Record) []record.Record {
 	noTime := func(r record.Record) bool { return r.Timestamp == 0 }
 	if !slices.ContainsFunc(records, noTime) {

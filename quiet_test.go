@@ -9,7 +9,8 @@ import (
 	"github.com/sebbroker/seb"
 )
 
-// TestABrokerWithoutALoggerPrintsNothing: nor do the packages that it brings into a program, when they are initialized.
+// TestABrokerWithoutALoggerPrintsNothing: the broker and the initialization of its packages print
+// nothing.
 func TestABrokerWithoutALoggerPrintsNothing(t *testing.T) {
 	const child = "SEB_TEST_QUIET_CHILD"
 	if os.Getenv(child) != "" {

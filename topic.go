@@ -7,26 +7,29 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 )
 
-// Topic is a topic as committed.
+// Topic is the committed state of a topic.
 type Topic struct {
 	Name       string
 	ID         string
 	Partitions []Partition
-	Settings   map[string]string // explicitly set ones
+	Settings   map[string]string // explicit settings only
 }
 
-// Partition is one partition of a topic: offsets [Start, Next) are there.
+// Partition is one partition of a topic. Offsets [Start, Next) can be read.
 type Partition struct {
 	Start, Next  int64
-	LatestCommit time.Time // zero if never written
-	Records      int64     // that are left; after a trim into what compaction has left at most so many
-	Bytes        int64
+	LatestCommit time.Time // zero if the partition was never written
+	// Records is the number of readable records. It is an upper bound after a trim into a compacted
+	// range.
+	Records int64
+	Bytes   int64
 }
 
-// TopicSpec is what a topic is created or changed with.
+// TopicSpec describes a topic to create or update.
 type TopicSpec struct {
-	Partitions int               // 0: one at creation, unchanged on update
-	Settings   map[string]string // "retention-time" ...; on update merged into those that are set, "" removes one
+	Partitions int // 0: one at creation, unchanged on update
+	// for example "retention-time"; an update merges them, "" removes one
+	Settings map[string]string
 }
 
 // Topic describes a topic. Error: ErrUnknownTopic.
@@ -35,7 +38,7 @@ func (b *Broker) Topic(ctx context.Context, name string) (Topic, error) {
 	return topicOf(&info), err
 }
 
-// Topics describes all topics, by name.
+// Topics describes all topics, sorted by name.
 func (b *Broker) Topics(ctx context.Context) []Topic {
 	var list []Topic
 	for _, info := range b.n.Topics(ctx) {
@@ -44,27 +47,28 @@ func (b *Broker) Topics(ctx context.Context) []Topic {
 	return list
 }
 
-// CreateTopic creates a topic and returns when that is durable. Errors: ErrTopicExists, ErrInvalid, and those of a produce.
+// CreateTopic creates a topic and returns when that is durable. Errors: ErrTopicExists, ErrInvalid,
+// and those of a produce.
 func (b *Broker) CreateTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
 	info, err := b.n.CreateTopic(ctx, name, broker.TopicSpec(spec))
 	return topicOf(&info), err
 }
 
-// UpdateTopic adds partitions or changes settings and returns when that is durable. Errors: ErrUnknownTopic, ErrInvalid, and
-// those of a produce.
+// UpdateTopic adds partitions or changes settings and returns when that is durable. Errors:
+// ErrUnknownTopic, ErrInvalid, and those of a produce.
 func (b *Broker) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
 	info, err := b.n.UpdateTopic(ctx, name, broker.TopicSpec(spec))
 	return topicOf(&info), err
 }
 
-// DeleteTopic deletes a topic with all its records, unless triggers use it, and returns when that is durable. Errors:
-// ErrUnknownTopic, ErrTopicInUse, and those of a produce.
+// DeleteTopic deletes a topic with all its records and returns when that is durable. Errors:
+// ErrUnknownTopic, ErrTopicInUse if triggers use the topic, and those of a produce.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 	return b.n.DeleteTopic(ctx, name)
 }
 
-// ForceDeleteTopic is DeleteTopic of a topic that triggers may use. They say that their topic is missing, and follow the next
-// topic of that name.
+// ForceDeleteTopic is DeleteTopic for a topic that triggers may use. The triggers report a missing
+// topic, and follow the next topic with this name.
 func (b *Broker) ForceDeleteTopic(ctx context.Context, name string) error {
 	return b.n.ForceDeleteTopic(ctx, name)
 }

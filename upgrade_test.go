@@ -10,7 +10,8 @@ import (
 	"github.com/sebbroker/seb/test/forged"
 )
 
-// TestFinalizeUpgrade: a bucket of an older program stays at its format level until the embedder raises it.
+// TestFinalizeUpgrade: the bucket of an older program keeps its format level until the embedding
+// program raises it.
 func TestFinalizeUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	store, err := objstore.Open(t.Context(), "file:"+dir, objstore.Options{})

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// TextOrBase64 returns b as the JSON members NAME and NAME_base64 hold it: text if b is valid UTF-8, else standard base64. Both
-// are nil if b is.
+// TextOrBase64 returns b for the JSON members NAME and NAME_base64: text if b is valid UTF-8, else
+// standard base64. If b is nil, both are nil.
 func TextOrBase64(b []byte) (text, b64 *string) {
 	switch {
 	case b == nil:

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// declared reads the Code constants from the source, so that one forgotten in a table is noticed.
+// declared reads the Code constants from the source, so that a code without a table entry is found.
 func declared(t *testing.T) []Code {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)

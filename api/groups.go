@@ -2,30 +2,31 @@ package api
 
 import "time"
 
-// OffsetCommit is the body of PUT /offsets for one partition, named in the query, or one entry of OffsetCommits, which
-// names its own.
+// OffsetCommit is the body of PUT /offsets for one partition, which the query names. It is also an
+// entry of OffsetCommits, and then names its own topic and partition.
 type OffsetCommit struct {
 	Topic     string `json:"topic,omitempty"`
 	Partition *int32 `json:"partition,omitempty"`
-	Offset    *int64 `json:"offset"` // the next one to read; required
-	// ExpectedOffset refuses the commit unless the group has committed that; -1 is nothing. Absent: no condition.
+	Offset    *int64 `json:"offset"` // next offset to read; required
+	// ExpectedOffset is a condition: the broker refuses the commit unless the group's committed
+	// offset equals it. -1 means that the group has committed none. Absent: no condition.
 	ExpectedOffset *int64 `json:"expected_offset,omitempty"`
-	Metadata       string `json:"metadata,omitempty"` // the group's own
+	Metadata       string `json:"metadata,omitempty"` // defined by the group
 }
 
-// OffsetCommits is the body of PUT /offsets for any number of partitions.
+// OffsetCommits is the body of PUT /offsets for several partitions.
 type OffsetCommits struct {
 	Offsets []OffsetCommit `json:"offsets"`
 }
 
-// OffsetResult is what became of one OffsetCommit: Code empty means durable.
+// OffsetResult is the outcome of one OffsetCommit. An empty Code means that it is durable.
 type OffsetResult struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
 	Code      Code   `json:"code,omitempty"`
 	Detail    string `json:"detail,omitempty"`
-	// Committed is what the group has really committed, with offset_mismatch; -1 is nothing.
+	// Committed is the group's actual committed offset, for offset_mismatch; -1 means none.
 	Committed *int64 `json:"committed_offset,omitempty"`
 }
 
@@ -35,26 +36,26 @@ type OffsetResults struct {
 	Offsets []OffsetResult `json:"offsets"`
 }
 
-// Group is what a consumer group has committed, by topic and partition.
+// Group has the committed offsets of a consumer group, by topic and partition.
 type Group struct {
 	Name    string        `json:"group"`
-	Lag     int64         `json:"lag"` // of all its offsets together
+	Lag     int64         `json:"lag"` // sum over all offsets
 	Offsets []GroupOffset `json:"offsets"`
 }
 
-// GroupOffset is a group's offset in one partition of a topic, whose offsets [Start, Next) are there.
+// GroupOffset is a group's committed offset in one partition. Offsets [Start, Next) can be read.
 type GroupOffset struct {
 	Topic     string    `json:"topic"`
 	Partition int32     `json:"partition"`
-	Offset    int64     `json:"offset"` // the next one to read
+	Offset    int64     `json:"offset"` // next offset to read
 	Metadata  string    `json:"metadata,omitempty"`
 	Committed time.Time `json:"committed_at"`
 	Start     int64     `json:"start_offset"`
 	Next      int64     `json:"next_offset"`
-	Lag       int64     `json:"lag"` // how many offsets are left to read
+	Lag       int64     `json:"lag"` // number of offsets left to read
 }
 
-// Groups is the answer to GET /groups, by name.
+// Groups is the answer to GET /groups, sorted by name.
 type Groups struct {
 	Groups []Group `json:"groups"`
 }

@@ -1,10 +1,10 @@
 package api
 
-// ProblemType is the prefix of a problem's "type" member; the code follows.
+// ProblemType is the prefix of a problem's "type" member. The code follows it.
 const ProblemType = "urn:seb:problem:"
 
-// Problem is the body of every answer that is an error: RFC 9457, application/problem+json. Members beyond Code are
-// there where they mean something; a pointer tells "not given" from zero.
+// Problem is the body of every error answer (RFC 9457, application/problem+json). The members after
+// Code are present if they apply. A pointer distinguishes an absent member from zero.
 type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -14,30 +14,33 @@ type Problem struct {
 
 	Topic       string `json:"topic,omitempty"`
 	Partition   *int32 `json:"partition,omitempty"`
-	Offset      *int64 `json:"offset,omitempty"`       // that was asked for or expected
-	NextOffset  *int64 `json:"next_offset,omitempty"`  // where the partition ends
-	StartOffset *int64 `json:"start_offset,omitempty"` // the first offset that is there
-	Field       string `json:"field,omitempty"`        // parameter, header or member of the body that is at fault
-	Record      *int64 `json:"record,omitempty"`       // place in the request, from 0, of the record at fault
-	Limit       *int64 `json:"limit,omitempty"`
-	Given       *int64 `json:"given,omitempty"`
-	// Line, Column and Pointer are where the fault of an expression is: in its text, both from 1, or, in its JSON form, a JSON
-	// Pointer.
+	Offset      *int64 `json:"offset,omitempty"`       // requested or expected offset
+	NextOffset  *int64 `json:"next_offset,omitempty"`  // the partition's end offset
+	StartOffset *int64 `json:"start_offset,omitempty"` // the partition's start offset
+	// Field is the invalid parameter, header or member of the body.
+	Field string `json:"field,omitempty"`
+	// Record is the index of the invalid record in the request, from 0.
+	Record *int64 `json:"record,omitempty"`
+	Limit  *int64 `json:"limit,omitempty"`
+	Given  *int64 `json:"given,omitempty"`
+	// Line and Column, both from 1, locate an error in the text of an expression. Pointer, a JSON
+	// Pointer, locates it in the JSON form.
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
 	Pointer string `json:"pointer,omitempty"`
-	Leader  string `json:"leader,omitempty"` // a hint: address of the broker that took over
+	Leader  string `json:"leader,omitempty"` // hint: address of the broker that took over
 	Epoch   uint32 `json:"epoch,omitempty"`  // of the broker that took over
-	// Results tells the partitions apart when a produce that spans several did not end alike everywhere.
+	// Results has the outcome per partition if a produce to several partitions ended differently.
 	Results []PartitionResult `json:"results,omitempty"`
-	// Group is the consumer group that the request is about; Committed what it has committed, with offset_mismatch (-1:
-	// nothing); Offsets tells the offsets of a PUT apart when they did not end alike.
+	// Group is the consumer group of the request. Committed is its committed offset, for
+	// offset_mismatch (-1: none). Offsets has the outcome per offset if those of a PUT ended
+	// differently.
 	Group     string         `json:"group,omitempty"`
 	Committed *int64         `json:"committed_offset,omitempty"`
 	Offsets   []OffsetResult `json:"offsets,omitempty"`
 }
 
-// Error makes a Problem an error.
+// Error returns the code and the detail.
 func (p *Problem) Error() string {
 	if p.Detail == "" {
 		return string(p.Code)

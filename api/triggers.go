@@ -5,25 +5,29 @@ import (
 	"time"
 )
 
-// TriggerSpec is the body of PUT /triggers/{id} and POST /triggers/dry-run. What is left out has its default.
+// TriggerSpec is the body of PUT /triggers/{id} and POST /triggers/dry-run. An absent member has
+// its default.
 type TriggerSpec struct {
-	Expr       json.RawMessage `json:"expr"`            // required: a string with the text, or the JSON form
-	Topic      string          `json:"topic,omitempty"` // of its events; that of the broker
-	Fire       string          `json:"fire,omitempty"`  // once | edge | reset
-	Cooldown   string          `json:"cooldown,omitempty"`
-	Backfill   string          `json:"backfill,omitempty"` // silent | current | replay | none
-	CarryFired *bool           `json:"carry_fired,omitempty"`
-	OnRetract  string          `json:"on_retract,omitempty"` // "" | notify
-	Status     string          `json:"status,omitempty"`     // active | paused; as it is
-	Deliver    json.RawMessage `json:"deliver,omitempty"`    // nowhere
+	Expr json.RawMessage `json:"expr"` // required: a string with the text, or the JSON form
+	// Topic has the events; default: the broker's events topic.
+	Topic      string `json:"topic,omitempty"`
+	Fire       string `json:"fire,omitempty"` // once | edge | reset
+	Cooldown   string `json:"cooldown,omitempty"`
+	Backfill   string `json:"backfill,omitempty"` // silent | current | replay | none
+	CarryFired *bool  `json:"carry_fired,omitempty"`
+	OnRetract  string `json:"on_retract,omitempty"` // "" | notify
+	// Status is active or paused; default: unchanged.
+	Status  string          `json:"status,omitempty"`
+	Deliver json.RawMessage `json:"deliver,omitempty"` // default: no delivery
 }
 
-// Trigger is a trigger as it is followed. Its secrets, and the values of its headers, are masked.
+// Trigger is the definition and the state of a trigger. Its secrets and the values of its headers
+// are masked.
 type Trigger struct {
 	ID         string          `json:"id"`
 	Version    int             `json:"version"`
-	Text       string          `json:"text"` // the expression as its author wrote it
-	Expr       json.RawMessage `json:"expr"` // the same in the JSON form
+	Text       string          `json:"text"` // the expression as written by its author
+	Expr       json.RawMessage `json:"expr"` // the expression in its JSON form
 	Names      []string        `json:"names"`
 	Class      string          `json:"class"` // windowed, or constant between events
 	Topic      string          `json:"topic"`
@@ -34,17 +38,18 @@ type Trigger struct {
 	OnRetract  string          `json:"on_retract,omitempty"`
 	Status     string          `json:"status"`
 	Deliver    json.RawMessage `json:"deliver,omitempty"`
-	// Backfilling: it reads what was there before it, and does not fire at what is new yet.
+	// Backfilling: the trigger is still reading older events, and does not fire for new ones yet.
 	Backfilling bool `json:"backfilling"`
-	// Late: it costs so much that it reads what is new by itself, behind the others.
+	// Late: the trigger is so costly that it reads the log by itself, behind the other triggers.
 	Late bool `json:"late,omitempty"`
-	// TopicMissing: there is no topic of its events. It follows the next one of that name.
+	// TopicMissing: the topic of its events does not exist. The trigger follows the next topic with
+	// this name.
 	TopicMissing bool      `json:"topic_missing"`
-	CreatedAt    time.Time `json:"created_at"` // of the first version
-	VersionAt    time.Time `json:"version_at"` // of this one
+	CreatedAt    time.Time `json:"created_at"` // creation of the first version
+	VersionAt    time.Time `json:"version_at"` // creation of this version
 }
 
-// Triggers is the answer to GET /triggers, by id.
+// Triggers is the answer to GET /triggers, sorted by ID.
 type Triggers struct {
 	Triggers []Trigger `json:"triggers"`
 }
@@ -53,45 +58,52 @@ type Triggers struct {
 type TriggerStored struct {
 	Trigger
 	Warnings []string `json:"warnings"`
-	// History is where the events begin that are still there, for each partition of the topic: absence before is not known.
+	// History has the start offset of each partition of the topic. Events before it are unknown, so
+	// their absence is not proven.
 	History []HistoryStart `json:"history"`
 }
 
-// HistoryStart is the first offset of a partition that is there.
+// HistoryStart is the start offset of a partition.
 type HistoryStart struct {
 	Partition int   `json:"partition"`
 	Offset    int64 `json:"offset"`
 }
 
-// Firing is a firing and what became of it.
+// Firing is a firing and the state of its delivery.
 type Firing struct {
-	Seq     int64     `json:"seq"` // in the order in which the broker learned of them
+	// Seq numbers the firings in the order in which the broker read them.
+	Seq     int64     `json:"seq"`
 	ID      string    `json:"id"`
 	Trigger string    `json:"trigger"`
 	Version int       `json:"version"`
 	Entity  string    `json:"entity"`
-	At      time.Time `json:"at"`    // when the expression became true, in the log's time
+	At      time.Time `json:"at"`    // log time at which the expression became true
 	Cause   string    `json:"cause"` // o:partition:offset, d:ms:partition or c:ms:partition:offset
 	State   string    `json:"state"`
-	// RecordedAt is when it was recorded in the log; zero: not yet, or never.
+	// RecordedAt is the time at which the log recorded the firing; zero: not yet, or never.
 	RecordedAt time.Time `json:"recorded_at,omitzero"`
-	// RetractedAt is when the expression was no longer true, if that counts for the trigger. Retraction: what is delivered, or
-	// was last, is the message that says so.
-	RetractedAt time.Time       `json:"retracted_at,omitzero"`
-	Retraction  bool            `json:"retraction,omitempty"`
-	Attempts    int             `json:"attempts"`              // at the message
-	NextAttempt time.Time       `json:"next_attempt,omitzero"` // if it is pending: not before, and behind quiet hours
-	Held        string          `json:"held,omitempty"`        // why it is not delivered though it is due: quiet_hours or paused
-	Outcome     json.RawMessage `json:"outcome,omitempty"`     // of the last attempt
-	Topic       string          `json:"topic"`
-	Partition   int32           `json:"partition"`
-	Offsets     []int64         `json:"offsets"` // of the events because of which it has fired
-	// Witness is those events, in the answer about one firing; what is no longer in the log is left out.
-	Witness []WitnessEvent `json:"witness,omitempty"`
+	// RetractedAt is the time at which the expression became false again, for a trigger that
+	// reports this. Retraction: the current or last message is the retraction.
+	RetractedAt time.Time `json:"retracted_at,omitzero"`
+	Retraction  bool      `json:"retraction,omitempty"`
+	// Attempts counts the attempts of the current message.
+	Attempts int `json:"attempts"`
+	// NextAttempt is the earliest time of the next attempt of a pending message. Quiet hours can
+	// delay it.
+	NextAttempt time.Time `json:"next_attempt,omitzero"`
+	// Held is the reason why a due firing is not delivered: quiet_hours or paused.
+	Held      string          `json:"held,omitempty"`
+	Outcome   json.RawMessage `json:"outcome,omitempty"` // of the last attempt
+	Topic     string          `json:"topic"`
+	Partition int32           `json:"partition"`
+	Offsets   []int64         `json:"offsets"` // of the matched events
+	// Witness has the matched events, in the answer about one firing. It omits events that are no
+	// longer in the log.
+	Witness []MatchedEvent `json:"witness,omitempty"`
 }
 
-// WitnessEvent is an event because of which something has fired, or is true.
-type WitnessEvent struct {
+// MatchedEvent is an event that made an expression true.
+type MatchedEvent struct {
 	Event  string          `json:"event"`
 	Offset int64           `json:"offset"`
 	Time   time.Time       `json:"time"`
@@ -99,62 +111,75 @@ type WitnessEvent struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 }
 
-// Firings is the answer to GET /firings. Next is what to give as after for those that follow; null: there are none now.
+// Firings is the answer to GET /firings. Next is the parameter after of the next page; null: there
+// are no more firings now.
 type Firings struct {
 	Firings []Firing `json:"firings"`
 	Next    *int64   `json:"next"`
 }
 
-// Explanation is the answer to GET /triggers/{id}/entities/{entity}: what a trigger knows of an entity.
+// Explanation is the answer to GET /triggers/{id}/entities/{entity}: the state of a trigger for an
+// entity.
 type Explanation struct {
-	Trigger string     `json:"trigger"`
-	Version int        `json:"version"`
-	Entity  string     `json:"entity"`
-	Known   bool       `json:"known"` // something has happened to it that matters
-	Value   bool       `json:"value"` // the expression is true, as of AsOf in the log's time
-	AsOf    time.Time  `json:"as_of,omitzero"`
-	Next    *time.Time `json:"next"`  // when Value changes if nothing more happens; null: never
-	Over    bool       `json:"over"`  // nothing will ever come of it again
-	Fired   bool       `json:"fired"` // at least once, before the trigger was made too
-	Waits   string     `json:"waits"` // for people
-	// MustCome and MustNotCome are parts of the expression: those that it waits for, and those of which the events prevent or end
-	// that it is true.
+	Trigger string    `json:"trigger"`
+	Version int       `json:"version"`
+	Entity  string    `json:"entity"`
+	Known   bool      `json:"known"` // the entity has an event that matters
+	Value   bool      `json:"value"` // the expression is true at AsOf, a log time
+	AsOf    time.Time `json:"as_of,omitzero"`
+	// Next is the time at which Value changes without further events; null: never.
+	Next *time.Time `json:"next"`
+	// Completed: the trigger will never fire for this entity again.
+	Completed bool `json:"over"`
+	// Fired: at least once, firings before the trigger's definition included.
+	Fired    bool   `json:"fired"`
+	WaitsFor string `json:"waits"` // for people
+	// MustCome and MustNotCome are parts of the expression. The trigger waits for events of
+	// MustCome. Events of MustNotCome prevent or end that the expression is true.
 	MustCome    []string `json:"must_come"`
 	MustNotCome []string `json:"must_not_come"`
-	Names       []string `json:"names"`     // of the events that it waits for
-	Instances   int      `json:"instances"` // left sides of THEN that are followed
-	Degraded    bool     `json:"degraded"`  // there were too many: Value may be wrong
-	Offsets     []int64  `json:"offsets"`   // of the events because of which it is true
-	Firings     []Firing `json:"firings"`   // at most 100
+	Names       []string `json:"names"` // event names that the trigger waits for
+	// Instances is the number of open left sides of THEN.
+	Instances int      `json:"instances"`
+	Degraded  bool     `json:"degraded"` // too many instances were open: Value may be wrong
+	Offsets   []int64  `json:"offsets"`  // of the matched events
+	Firings   []Firing `json:"firings"`  // at most 100
 }
 
-// DryRun is the answer to POST /triggers/dry-run: what a trigger would have done had it always been there.
+// DryRun is the answer to POST /triggers/dry-run: the firings that the trigger would have had if it
+// had existed from the beginning.
 type DryRun struct {
-	Events   int64            `json:"events"` // in the history; Matched of them matter
+	// Events counts the events in the history, Matched those that matter.
+	Events   int64            `json:"events"`
 	Matched  int64            `json:"matched"`
-	Entities int              `json:"entities"` // to which something has happened that matters
+	Entities int              `json:"entities"` // entities with an event that matters
 	Firings  int64            `json:"firings"`
-	Days     map[string]int64 `json:"days"`     // firings by day, UTC
-	True     int              `json:"true_now"` // entities of which the expression is true now
-	Waiting  int              `json:"waiting"`  // entities that will change by themselves, the first at Next
-	Next     *time.Time       `json:"next"`
-	// Instances is the most left sides of THEN that were followed at once for one entity.
-	Instances int            `json:"instances"`
-	AsOf      time.Time      `json:"as_of"`     // up to when it was looked at, in the log's time
-	Truncated bool           `json:"truncated"` // more entities than fit into memory: those that came first count
+	Days     map[string]int64 `json:"days"`     // firings per day, UTC
+	True     int              `json:"true_now"` // entities for which the expression is true now
+	// Waiting counts the entities whose value changes without further events, the first of them at
+	// Next.
+	Waiting int        `json:"waiting"`
+	Next    *time.Time `json:"next"`
+	// Instances is the largest number of open left sides of THEN for one entity.
+	Instances int `json:"instances"`
+	// AsOf is the log time at which the evaluation ended.
+	AsOf time.Time `json:"as_of"`
+	// Truncated: the entities did not fit into memory, and only the first ones were evaluated.
+	Truncated bool           `json:"truncated"`
 	History   []HistoryStart `json:"history"`
 	Names     []string       `json:"names"`
 	Class     string         `json:"class"`
 	Warnings  []string       `json:"warnings"`
-	Samples   []Sample       `json:"samples"` // the last ones, at most 20
+	Samples   []Sample       `json:"samples"` // the last 20 at most
 }
 
-// Sample is a firing that would have been.
+// Sample is a firing in the result of a dry run.
 type Sample struct {
 	Entity  string    `json:"entity"`
 	At      time.Time `json:"at"`
 	Cause   string    `json:"cause"`
 	Offsets []int64   `json:"offsets"`
-	// Witness is the events at Offsets; absent if they are gone, or too large for the answer.
-	Witness []WitnessEvent `json:"witness,omitempty"`
+	// Witness has the matched events at Offsets. It is absent if the log does not have them any
+	// more, or if they are too large for the answer.
+	Witness []MatchedEvent `json:"witness,omitempty"`
 }

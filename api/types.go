@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The media types of POST /records and GET /records.
+// Media types of POST /records and GET /records.
 const (
 	Multipart   = "multipart/form-data"
 	OctetStream = "application/octet-stream"
@@ -17,22 +17,25 @@ const (
 	ProblemJSON = "application/problem+json"
 )
 
-// Headers that are Seb's own.
+// Headers that Seb defines.
 const (
 	// HeaderEpoch is the epoch of the broker that answered a read.
 	HeaderEpoch = "Seb-Epoch"
-	// HeaderBaseOffset is the offset of the first record of a RecordBatch body; it may be below the one asked for.
+	// HeaderBaseOffset is the offset of the first record in a RecordBatch body. It can be lower
+	// than the requested offset.
 	HeaderBaseOffset = "Seb-Base-Offset"
-	// HeaderNextOffset is, on reads, the partition's end: the next offset that will be written.
+	// HeaderNextOffset is the partition's end in answers to reads: the offset that the next record
+	// gets.
 	HeaderNextOffset = "Seb-Next-Offset"
-	// HeaderResumeOffset is, on reads of records, where the next read goes on: behind the last record of the answer and behind
-	// what compaction has removed after it.
+	// HeaderResumeOffset is the offset at which the next read continues. It follows the last record
+	// of the answer and any records that compaction removed after it.
 	HeaderResumeOffset = "Seb-Resume-Offset"
-	// HeaderOffset is, on reads of a consumer group, the offset at which the read began; on GET /key the record's.
+	// HeaderOffset is the first offset of a consumer group's read. In the answer to GET /key it is
+	// the record's offset.
 	HeaderOffset = "Seb-Offset"
-	// HeaderProducerID, HeaderProducerEpoch and HeaderSequence make a produce to one partition idempotent: the first two
-	// name its producer, the third is the number of its first record among all that the producer sent to the partition,
-	// from 0, after 2147483647 again from 0.
+	// HeaderProducerID, HeaderProducerEpoch and HeaderSequence make a produce to one partition
+	// idempotent. The first two identify the producer. The sequence numbers the producer's records
+	// in the partition, from 0; 0 follows 2147483647.
 	HeaderProducerID    = "Seb-Producer-Id"
 	HeaderProducerEpoch = "Seb-Producer-Epoch"
 	HeaderSequence      = "Seb-Sequence"
@@ -41,21 +44,23 @@ const (
 // Offsets is the answer to a multipart produce: the offset of each record, in order.
 type Offsets struct {
 	Offsets   []int64 `json:"offsets"`
-	Duplicate bool    `json:"duplicate,omitempty"` // they were there already, as the same producer's
+	Duplicate bool    `json:"duplicate,omitempty"` // stored earlier, by the same producer
 }
 
-// Produced is the answer to every other produce. If the records went to one partition, Partition and FirstOffset say
-// where; if to several, Results does and those two are absent.
+// Produced is the answer to all other produces. Partition and FirstOffset are set if the records
+// went to one partition, and Results if they went to several.
 type Produced struct {
-	Topic       string            `json:"topic"`
-	Partition   *int32            `json:"partition,omitempty"`
-	FirstOffset *int64            `json:"first_offset,omitempty"`
-	Count       int64             `json:"count"`
-	Duplicate   bool              `json:"duplicate,omitempty"` // they were there already, as the same producer's
-	Results     []PartitionResult `json:"results,omitempty"`
+	Topic       string `json:"topic"`
+	Partition   *int32 `json:"partition,omitempty"`
+	FirstOffset *int64 `json:"first_offset,omitempty"`
+	Count       int64  `json:"count"`
+	// stored earlier, by the same producer
+	Duplicate bool              `json:"duplicate,omitempty"`
+	Results   []PartitionResult `json:"results,omitempty"`
 }
 
-// PartitionResult is what became of the records of one partition: Code empty means durable.
+// PartitionResult is the outcome for the records of one partition. An empty Code means that they
+// are durable.
 type PartitionResult struct {
 	Partition   int32  `json:"partition"`
 	FirstOffset *int64 `json:"first_offset,omitempty"`
@@ -64,41 +69,46 @@ type PartitionResult struct {
 	Detail      string `json:"detail,omitempty"`
 }
 
-// Topic is a topic as committed. NextOffset and LatestCommitAt are those of the partition asked for (default 0).
+// Topic is the committed state of a topic. NextOffset and LatestCommitAt belong to the requested
+// partition (default 0).
 type Topic struct {
-	Name           string            `json:"name"`
-	ID             string            `json:"id"`
-	Partitions     []Partition       `json:"partitions"`
-	Settings       map[string]string `json:"settings"` // explicitly set ones
-	NextOffset     int64             `json:"next_offset"`
-	LatestCommitAt time.Time         `json:"latest_commit_at"` // 0001-01-01T00:00:00Z if nothing was ever written
+	Name       string            `json:"name"`
+	ID         string            `json:"id"`
+	Partitions []Partition       `json:"partitions"`
+	Settings   map[string]string `json:"settings"` // explicit settings only
+	NextOffset int64             `json:"next_offset"`
+	// 0001-01-01T00:00:00Z if never written
+	LatestCommitAt time.Time `json:"latest_commit_at"`
 }
 
-// Partition is one partition of a topic: offsets [Start, Next) are there. They have Records records: compaction
-// may have removed others, and where a trim went into what it has left they may be a little fewer.
+// Partition is one partition of a topic. Offsets [Start, Next) can be read. Records is the number
+// of records in that range, which compaction can make smaller than the range. After a trim into a
+// compacted range it is an upper bound.
 type Partition struct {
 	Partition    int32     `json:"partition"`
 	Start        int64     `json:"start_offset"`
 	Next         int64     `json:"next_offset"`
-	LatestCommit time.Time `json:"latest_commit_at"` // zero if nothing was ever written
+	LatestCommit time.Time `json:"latest_commit_at"` // zero if the partition was never written
 	Records      int64     `json:"records"`
 	Bytes        int64     `json:"bytes"`
 }
 
-// Topics is the answer to GET /topics, by name.
+// Topics is the answer to GET /topics, sorted by name.
 type Topics struct {
 	Topics []Topic `json:"topics"`
 }
 
-// TopicSpec is the body of PUT /topic. Partitions 0 or absent: 1 for a new topic, unchanged for one that is there.
-// Settings are merged into those that are set; null or "" removes one.
+// TopicSpec is the body of PUT /topic. Partitions 0 or absent means 1 for a new topic, and
+// unchanged for an existing one. Settings are merged into the current settings; null or "" removes
+// one.
 type TopicSpec struct {
-	Partitions int                        `json:"partitions,omitempty"`
-	Settings   map[string]json.RawMessage `json:"settings,omitempty"` // string, number, boolean or null
+	Partitions int `json:"partitions,omitempty"`
+	// string, number, boolean or null
+	Settings map[string]json.RawMessage `json:"settings,omitempty"`
 }
 
-// Record is a record in the JSON forms that the broker gives. Exactly one of Value and ValueBase64 is set, or neither
-// and the value is null; likewise the key. Bytes that are valid UTF-8 are given as a string.
+// Record is a record in the broker's JSON answers. At most one of Value and ValueBase64 is set;
+// neither means null. The same holds for the key. Valid UTF-8 is sent as a string.
 type Record struct {
 	Offset      int64    `json:"offset"`
 	Timestamp   int64    `json:"timestamp"` // ms since 1970
@@ -109,7 +119,7 @@ type Record struct {
 	Headers     []Header `json:"headers,omitempty"`
 }
 
-// Header is one header of a record; names may repeat.
+// Header is one header of a record. Several headers may have the same key.
 type Header struct {
 	Key         string  `json:"key"`
 	Value       *string `json:"value"`
@@ -120,22 +130,24 @@ type Header struct {
 type Health struct {
 	Status string `json:"status"` // "ok"
 	Epoch  uint32 `json:"epoch,omitempty"`
-	// FormatLevel is that of the bucket.
+	// FormatLevel is the format level of the bucket.
 	FormatLevel uint32 `json:"format_level,omitempty"`
 }
 
 // LogTime is the answer to GET /time and POST /time/reset.
 type LogTime struct {
-	Last  time.Time `json:"last,omitzero"`   // append time of the last commit; zero if there is none
-	Now   time.Time `json:"now"`             // that a commit would have
-	Error string    `json:"error,omitempty"` // why no commit is made at that time
+	// Last is the append time of the last commit; zero if there is none.
+	Last time.Time `json:"last,omitzero"`
+	Now  time.Time `json:"now"` // append time of a commit at this moment
+	// Error is the reason why the broker does not commit at this time.
+	Error string `json:"error,omitempty"`
 }
 
 // Upgrade is the answer to GET and POST /upgrade: the format level of the bucket.
 type Upgrade struct {
 	Level        int `json:"level"`
 	HighestLevel int `json:"highest_level"` // that the broker knows
-	// RaiseAt is when the first write raises the bucket to HighestLevel; before, an older program can lead the bucket
-	// again. Zero: no write raises it.
+	// RaiseAt is the time from which the first write raises the bucket to HighestLevel. Before it,
+	// an older program can still lead the bucket. Zero: no write raises the level.
 	RaiseAt time.Time `json:"raise_at,omitzero"`
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-var update = flag.Bool("update", false, "write testdata anew")
+var update = flag.Bool("update", false, "rewrite testdata")
 
-// wire is every type of the wire.
+// wire has every type of the API.
 var wire = []any{
 	api.DryRun{},
 	api.Evaluation{},
@@ -45,7 +45,7 @@ var wire = []any{
 	api.Offsets{},
 	api.Partition{},
 	api.PartitionResult{},
-	api.PlacedRecord{},
+	api.PartitionRecord{},
 	api.Problem{},
 	api.Produced{},
 	api.Record{},
@@ -58,16 +58,17 @@ var wire = []any{
 	api.TriggerStored{},
 	api.Triggers{},
 	api.Upgrade{},
-	api.WitnessEvent{},
+	api.MatchedEvent{},
 }
 
-// golden is what a file of testdata has: a type with every member set, and with none.
+// golden is the content of a testdata file: a value with all members set, and the zero value.
 type golden struct {
 	Full json.RawMessage `json:"full"`
 	Zero json.RawMessage `json:"zero"`
 }
 
-// TestWire: the JSON of every type is that of testdata, and nothing is lost when it is decoded. -update writes testdata.
+// TestWire compares the JSON of every type with testdata, and checks that decoding loses nothing.
+// -update writes testdata.
 func TestWire(t *testing.T) {
 	for _, zero := range wire {
 		typ := reflect.TypeOf(zero)
@@ -112,7 +113,7 @@ func encode(t *testing.T, v any) []byte {
 	return append(b, '\n')
 }
 
-// fill sets every field, each to another value where there are others.
+// fill sets every field to a non-zero value.
 func fill(v reflect.Value, name string) {
 	switch x := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -151,7 +152,7 @@ func fill(v reflect.Value, name string) {
 	}
 }
 
-// TestEveryWireTypeIsThere: every struct of the package has its file in testdata.
+// TestEveryWireTypeIsThere: every struct of the package has a file in testdata.
 func TestEveryWireTypeIsThere(t *testing.T) {
 	var have, want []string
 	for _, v := range wire {
@@ -181,6 +182,6 @@ func TestEveryWireTypeIsThere(t *testing.T) {
 	slices.Sort(have)
 	slices.Sort(want)
 	if !slices.Equal(have, want) {
-		t.Errorf("checked are %v\nthere are %v", have, want)
+		t.Errorf("checked types %v, want %v", have, want)
 	}
 }

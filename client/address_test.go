@@ -7,8 +7,8 @@ import (
 	"github.com/sebbroker/seb/client"
 )
 
-// TestAddressesThatAreNone: each is refused, without what may be a password.
-func TestAddressesThatAreNone(t *testing.T) {
+// TestInvalidAddresses: New refuses each, with a message that omits a possible password.
+func TestInvalidAddresses(t *testing.T) {
 	const secret = "CANARY"
 	for _, address := range []string{
 		"", "127.0.0.1:1", "ftp://h", "http://", "http://h?key=" + secret, "http://u:" + secret + "@h", "http://" + secret + "@h:1",

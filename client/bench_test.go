@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// sockets gives bodies as connections do: so many bytes at a time.
+// sockets returns a body in pieces, as a connection does.
 type sockets struct{ body []byte }
 
 func (s sockets) RoundTrip(*http.Request) (*http.Response, error) {

@@ -57,7 +57,7 @@ func realBroker(t *testing.T) *client.Client {
 	return c
 }
 
-// everyKind holds what differs: null, empty, text, bytes, in every place where it can.
+// everyKind has records with null, empty, text and binary keys, values and headers.
 func everyKind() []record.Record {
 	return []record.Record{
 		{Key: []byte("k"), Value: []byte("text"), Timestamp: 1, Headers: []record.Header{{Key: "h", Value: []byte("v")}, {Key: "h", Value: []byte{0xff}}, {Key: "n"}}},
@@ -76,7 +76,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 			topic = "two"
 		}
 		placed, err := c.Produce(t.Context(), topic, everyKind(), o)
-		if err != nil || !reflect.DeepEqual(placed, []client.Placed{{Partition: 0, First: 0, Count: 5}}) {
+		if err != nil || !reflect.DeepEqual(placed, []client.ProduceResult{{Partition: 0, First: 0, Count: 5}}) {
 			t.Fatalf("%s: %v, %v", name, placed, err)
 		}
 		var got []record.Record
@@ -96,7 +96,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// copyOf keeps null and empty apart.
+// copyOf copies a record and keeps null and empty apart.
 func copyOf(r *record.Record) record.Record {
 	dup := func(b []byte) []byte {
 		if b == nil {
@@ -168,8 +168,8 @@ func TestErrorsOfARealBroker(t *testing.T) {
 	if err := put(client.ProduceOptions{Partition: new(int32(7))}); !errors.Is(err, client.ErrUnknownPartition) || !errors.Is(err, client.ErrRejected) {
 		t.Errorf("partition 7: %v", err)
 	}
-	if _, err := c.ProduceBatches(ctx, "t", []byte("no batch"), client.ProduceOptions{}); !errors.Is(err, client.ErrBadRequest) {
-		t.Errorf("no batch: %v", err)
+	if _, err := c.ProduceBatches(ctx, "t", []byte("not a batch"), client.ProduceOptions{}); !errors.Is(err, client.ErrBadRequest) {
+		t.Errorf("not a batch: %v", err)
 	}
 	if _, err := c.ProduceValues(ctx, "t", [][]byte{make([]byte, 40<<20)}, client.ProduceOptions{}); !errors.Is(err, client.ErrTooLarge) {
 		t.Errorf("40 MiB: %v", err)
@@ -181,7 +181,7 @@ func TestErrorsOfARealBroker(t *testing.T) {
 		t.Errorf("create twice: %v", err)
 	}
 	if _, err := c.UpdateTopic(ctx, "none", client.TopicSpec{Partitions: 2}); !errors.Is(err, client.ErrUnknownTopic) {
-		t.Errorf("update of none: %v", err)
+		t.Errorf("update of an unknown topic: %v", err)
 	}
 	for _, err := range c.Records(ctx, "t", client.ReadOptions{Partition: 3}) {
 		if !errors.Is(err, client.ErrUnknownPartition) {
@@ -197,7 +197,7 @@ func TestErrorsOfARealBroker(t *testing.T) {
 	}
 }
 
-func TestFollowGivesWhatComes(t *testing.T) {
+func TestFollowReturnsNewRecords(t *testing.T) {
 	c := realBroker(t)
 	put := func(v string) {
 		if _, err := c.ProduceValues(t.Context(), "t", [][]byte{[]byte(v)}, client.ProduceOptions{}); err != nil {

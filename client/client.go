@@ -13,19 +13,21 @@ import (
 	"time"
 )
 
-// Options say how a Client works. The zero Options are usable against a broker that wants no key.
+// Options configure a Client. The zero value works for a broker without API keys.
 type Options struct {
 	APIKey string
-	// TLS is how a broker at https:// is spoken to, such as with RootCAs for an authority of one's own; nil: as the system trusts. A
-	// client with an HTTPClient does not look at it.
+	// TLS configures connections to https:// addresses, for example RootCAs for a private
+	// authority. nil uses the system's authorities. A client with an HTTPClient ignores it.
 	TLS *tls.Config
-	// HTTPClient is used instead of the client's own. Its Timeout would cut long polls off; use contexts instead.
+	// HTTPClient replaces the client's own HTTP client. Use contexts instead of its Timeout, which
+	// would interrupt long polls.
 	HTTPClient *http.Client
-	// RetryTime is how long one call goes on repeating what can be repeated safely, from its first failure on; 0 means 30
-	// seconds, negative never.
+	// RetryTime bounds the retries of one call, from its first failure on. 0 means 30 seconds; a
+	// negative value disables retries.
 	RetryTime time.Duration
-	// NotIdempotent leaves out what lets the broker recognise a repeated produce. Then an unknown outcome is returned at
-	// once instead of being cleared up by repeating the request, which otherwise goes on for RetryTime.
+	// NotIdempotent sends produces without a producer ID, so that the broker cannot recognize a
+	// repeated request. An unknown outcome is then returned at once. Otherwise the client repeats
+	// the request for RetryTime to learn the outcome.
 	NotIdempotent bool
 }
 
@@ -33,32 +35,34 @@ const (
 	retryTimeDefault = 30 * time.Second
 	retryDelayMin    = 50 * time.Millisecond
 	retryDelayMax    = 5 * time.Second
-	// connectionsIdleMax is per broker: enough for a busy program's goroutines to find their connection again.
-	connectionsIdleMax = 256
+	// idleConnectionsMax bounds the idle connections per broker, with room for many goroutines.
+	idleConnectionsMax = 256
 )
 
 // Client is a connection pool to one broker. It may be used concurrently.
 type Client struct {
-	base      string // without a slash at the end
+	base      string // without a trailing slash
 	key       string
 	http      *http.Client
 	own       bool
 	retryTime time.Duration
-	lanes     *lanes // nil: not idempotent
+	producers *producerPool // nil: not idempotent
 	counts    partitionCounts
 }
 
-// New returns a client of the broker at baseURL, such as "http://127.0.0.1:51313". It sends nothing.
+// New returns a client of the broker at baseURL, such as "http://127.0.0.1:51313". It sends no
+// request.
 func New(baseURL string, o Options) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
 		if parse, ok := errors.AsType[*url.Error](err); ok {
-			err = parse.Err // without the address: there may be a password in it
+			// The message omits the address, which may contain a password.
+			err = parse.Err
 		}
 		return nil, fmt.Errorf("broker address: want http://host:port: %w", err)
 	}
 	if u.User != nil || u.RawQuery != "" {
-		return nil, errors.New("broker address: want http://host:port, without user, password and parameters")
+		return nil, errors.New("broker address: want http://host:port, without user, password or query")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("broker address %q: want http://host:port", baseURL)
@@ -68,7 +72,7 @@ func New(baseURL string, o Options) (*Client, error) {
 	}
 	c := &Client{base: strings.TrimRight(baseURL, "/"), key: o.APIKey, http: o.HTTPClient, retryTime: o.RetryTime}
 	if !o.NotIdempotent {
-		c.lanes = &lanes{}
+		c.producers = &producerPool{}
 	}
 	if c.retryTime == 0 {
 		c.retryTime = retryTimeDefault
@@ -77,20 +81,20 @@ func New(baseURL string, o Options) (*Client, error) {
 		c.own = true
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConns = 0
-		t.MaxIdleConnsPerHost = connectionsIdleMax
+		t.MaxIdleConnsPerHost = idleConnectionsMax
 		t.DisableCompression = true
 		if o.TLS != nil {
 			t.TLSClientConfig = o.TLS.Clone()
 		}
 		t.WriteBufferSize, t.ReadBufferSize = 64<<10, 64<<10
 		c.http = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // a redirected POST would come back as a GET
+			return http.ErrUseLastResponse // net/http would follow a redirected POST with a GET
 		}}
 	}
 	return c, nil
 }
 
-// Close gives idle connections back. Calls under way go on; the client stays usable.
+// Close closes idle connections. Calls in progress continue, and the client stays usable.
 func (c *Client) Close() {
 	if c.own {
 		c.http.CloseIdleConnections()
@@ -104,15 +108,18 @@ type request struct {
 	query  url.Values
 	header map[string]string
 	body   []byte
-	write  bool // changes something: errors have an outcome, and only the rejected may be repeated
-	// harmless: a write that may be repeated whatever became of it.
-	harmless bool
-	// settled says of a refusal that no earlier attempt can appear any more; nil: never.
+	// write: the call changes data, so its errors have an outcome, and only rejected calls may be
+	// repeated.
+	write bool
+	// idempotent: the write may be repeated whatever its outcome.
+	idempotent bool
+	// settled reports that a refusal rules out an effect of earlier attempts; nil: never.
 	settled func(*Error) bool
 }
 
-// do sends r until read has read an answer, it may not be repeated, or time is up. Every error is an *Error. read takes
-// the body of an answer whose status is 2xx, and closes it; an error of it is as none at all.
+// do sends r until it has an answer, r may not be repeated, or the retry time is over. Every error
+// is an *Error. read gets answers with a 2xx status and closes the body. An error of read counts as
+// no answer.
 func (c *Client) do(ctx context.Context, r *request, read func(*http.Response) error) error {
 	b := backoff{time: c.retryTime}
 	unknown := false
@@ -126,7 +133,8 @@ func (c *Client) do(ctx context.Context, r *request, read func(*http.Response) e
 			err = &Error{Outcome: r.outcome(true), Status: resp.StatusCode, NextOffset: -1, Start: -1, Committed: -1, Err: fault}
 		}
 		if unknown && err.Outcome == OutcomeRejected && (r.settled == nil || !r.settled(err)) {
-			err.Outcome = OutcomeUnknown // this attempt was refused, an earlier one may still appear
+			// this attempt was refused, but an earlier one may still take effect
+			err.Outcome = OutcomeUnknown
 		}
 		unknown = err.Outcome == OutcomeUnknown
 		if !err.repeatable(r) || !b.wait(ctx, err.RetryAfter) {
@@ -135,7 +143,7 @@ func (c *Client) do(ctx context.Context, r *request, read func(*http.Response) e
 	}
 }
 
-// once sends r a single time.
+// once sends r once.
 func (c *Client) once(ctx context.Context, r *request) (*http.Response, *Error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path+"?"+r.query.Encode(), nil)
 	if err != nil {
@@ -172,7 +180,7 @@ func (r *request) outcome(sent bool) Outcome {
 	return OutcomeRejected
 }
 
-// unwrapURL takes the "Post http://..." off an error of net/http: the address is known, and a line is to be readable.
+// unwrapURL removes the prefix "Post http://..." from an error of net/http, to keep messages short.
 func unwrapURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -181,20 +189,21 @@ func unwrapURL(err error) error {
 	return err
 }
 
-// drain reads what is left of a body, so that its connection can be used again, and closes it.
+// drain reads the rest of a body, so that its connection can be reused, and closes it.
 func drain(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, 64<<10)
 	_ = body.Close()
 }
 
-// backoff waits between attempts: doubling, jittered, for no longer than time since the first of them failed.
+// backoff waits between attempts. The delay doubles, with jitter, up to a deadline of time after
+// the first failure.
 type backoff struct {
 	time  time.Duration
 	until time.Time
 	delay time.Duration
 }
 
-// wait sleeps at least atLeast and reports whether another attempt is allowed.
+// wait sleeps for atLeast or longer, and reports whether another attempt is allowed.
 func (b *backoff) wait(ctx context.Context, atLeast time.Duration) bool {
 	if b.until.IsZero() {
 		b.until = time.Now().Add(b.time)

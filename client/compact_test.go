@@ -20,8 +20,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// compactedBroker is a real broker with a compacted topic t of two partitions. Of the first, offsets 10, 12, 19 and 30 are
-// left of 40, and nothing of the second, which ends at 20.
+// compactedBroker is a real broker with a compacted topic t of two partitions. Compaction leaves
+// offsets 10, 12, 19 and 30 of the first partition's 40, and nothing of the second, which ends at
+// 20.
 func compactedBroker(t *testing.T) (*client.Client, *broker.Broker) {
 	t.Helper()
 	ctx, store := context.Background(), objstore.NewMemory()
@@ -81,7 +82,7 @@ func putRecord(t *testing.T, c *client.Client, partition int32, r record.Record)
 	}
 }
 
-// compactAll compacts until topic t has so many records.
+// compactAll compacts until topic t has the wanted number of records.
 func compactAll(t *testing.T, b *broker.Broker, store objstore.Store, want int) {
 	t.Helper()
 	m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2}})
@@ -105,7 +106,7 @@ func compactAll(t *testing.T, b *broker.Broker, store objstore.Store, want int) 
 	}
 }
 
-// TestRecordsOfACompactedTopic: from every offset, in answers of every size, to the end.
+// TestRecordsOfACompactedTopic reads from every offset to the end, in answers of several sizes.
 func TestRecordsOfACompactedTopic(t *testing.T) {
 	c, _ := compactedBroker(t)
 	left := []int64{10, 12, 19, 30}
@@ -136,7 +137,7 @@ func TestRecordsOfACompactedTopic(t *testing.T) {
 	}
 }
 
-// TestFollowBehindAGap: who follows from where nothing is left gets what comes.
+// TestFollowBehindAGap: a read that follows from a removed offset gets new records.
 func TestFollowBehindAGap(t *testing.T) {
 	c, _ := compactedBroker(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -152,16 +153,16 @@ func TestFollowBehindAGap(t *testing.T) {
 		break
 	}
 	if put.Wait(); !came {
-		t.Error("nothing came")
+		t.Error("no new record")
 	}
 }
 
-// TestConsumerOfACompactedTopic: it gets what is left once, over several lives, and commits past what is gone at the end,
-// so that no lag stays.
+// TestConsumerOfACompactedTopic: over several restarts a consumer gets each remaining record once.
+// It commits beyond removed offsets at the end, so that no lag remains.
 func TestConsumerOfACompactedTopic(t *testing.T) {
 	c, _ := compactedBroker(t)
 	var got []string
-	for range 2 { // two records each
+	for range 2 { // two records per round
 		k := consumer(t, c, client.ConsumerOptions{CommitEvery: -1, MaxBytes: 1})
 		for range 2 {
 			m, err := k.Next(t.Context())
@@ -179,7 +180,7 @@ func TestConsumerOfACompactedTopic(t *testing.T) {
 		}
 	}
 	if at := committedOf(t, c)[0]; at != 31 {
-		t.Errorf("committed at %d", at)
+		t.Errorf("committed offset %d", at)
 	}
 	if all := rest(t, consumer(t, c, client.ConsumerOptions{CommitEvery: -1})); all != "" || strings.Join(got, " ") != "10 12 19 30" {
 		t.Errorf("%v, then %q", got, all)
@@ -202,7 +203,8 @@ func noLag(t *testing.T, c *client.Client) {
 	}
 }
 
-// TestFollowingConsumerCommitsPastGaps: also while it waits for more, and then it gets that.
+// TestFollowingConsumerCommitsPastGaps: a waiting consumer commits beyond removed offsets, and gets
+// new records.
 func TestFollowingConsumerCommitsPastGaps(t *testing.T) {
 	c, _ := compactedBroker(t)
 	k := consumer(t, c, client.ConsumerOptions{Follow: true, CommitEvery: time.Millisecond})

@@ -13,67 +13,71 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ConsumerOptions say what a Consumer reads. The zero value reads all partitions to their end and commits every second.
+// ConsumerOptions configure a Consumer. The zero value reads all partitions to their end and
+// commits every second.
 type ConsumerOptions struct {
-	Partitions []int32 // nil: all, with Follow also those that are added later
-	// Start is where to begin in a partition in which the group has committed nothing: Earliest, which 0 means too, or
-	// Latest. A Latest is committed at once.
+	Partitions []int32 // nil: all; with Follow also partitions that are added later
+	// Start is the offset for partitions without a committed offset: Earliest (also 0) or Latest.
+	// The consumer commits a Latest at once.
 	Start int64
-	// Follow waits for new records at the end. Without it the consumer ends at what were the partitions' ends when it
-	// began to read each.
+	// Follow waits for new records at the end. Without it the consumer stops in each partition at
+	// the end that it had when the read began.
 	Follow bool
-	// CommitEvery is how often what is finished is committed: 0 means every second, negative only by Commit and Close.
+	// CommitEvery is the interval of commits. 0 means one second; with a negative value only Commit
+	// and Close commit.
 	CommitEvery time.Duration
-	// MaxBytes is how much is asked for at once of each partition, and kept in memory; 0 means 1 MiB.
+	// MaxBytes bounds one fetch of a partition, which is kept in memory; 0 means 1 MiB.
 	MaxBytes int
 }
 
 const (
 	commitEveryDefault   = time.Second
 	consumerBytesDefault = 1 << 20
-	// partitionsEvery is how often a consumer that follows looks for new partitions.
+	// partitionsEvery is the interval at which a following consumer looks for new partitions.
 	partitionsEvery = 30 * time.Second
 )
 
-// Message is a record that a Consumer hands out. Like those of Records it is valid until the next one is taken.
+// Message is a record that Next returned. It is valid until the next call.
 type Message struct {
 	*record.Record
 	Partition int32
 }
 
-// Consumer reads a topic for a consumer group: each partition from where the group has got to, in order, the partitions
-// side by side. Only finished records are committed, so whoever takes over the group after a crash at whatever moment
-// gets every record that was not finished, and perhaps some again that were: at least once. A record is finished when
-// the next one is taken, or by Done. Two consumers of one group and partition at a time would both get its records.
+// Consumer reads a topic for a consumer group. It reads the partitions concurrently, each in order
+// from the group's committed offset. A record is finished when Next returns the following one, or
+// by Done. The consumer commits only finished records. After a crash the group therefore reads
+// every unfinished record again, and possibly some finished ones (at least once). Two consumers of
+// the same group and partition would both get its records.
 //
-// Next and Done belong to one goroutine, as the records do; the other methods may be called from any.
+// Call Next and Done from one goroutine, and use the records there. The other methods may be called
+// from any goroutine.
 type Consumer struct {
 	c     *Client
 	group string
 	topic string
 	o     ConsumerOptions
 
-	stop       context.CancelFunc
-	wg         sync.WaitGroup
-	deliveries chan *delivery
-	ended      chan struct{} // closed when all partitions are read to their end
-	failed     chan error    // of one
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+	queue  chan *prefetched
+	ended  chan struct{} // closed when all partitions are read to their end
+	failed chan error    // has the first error
 
-	current *delivery // of Next's goroutine
+	current *prefetched // used by Next's goroutine only
 	err     error
 
-	mu        sync.Mutex // guards what follows
-	finished  Marks
-	committed Marks
+	mu        sync.Mutex // guards finished, committed and open
+	finished  Positions
+	committed Positions
 	open      map[int32]bool // partitions being read
-	committer sync.Mutex     // held while committing, so that commits do not overtake one another
+	committer sync.Mutex     // serializes commits, so that an older one cannot overtake a newer one
 }
 
-// Marks are offsets by partition: that of the next record to be read in each.
-type Marks map[int32]int64
+// Positions are offsets by partition, each of the next record to read.
+type Positions map[int32]int64
 
-// Consumer begins to read a topic for a group. ctx is for the beginning only; Close ends it. ErrUnknownTopic,
-// ErrUnknownPartition.
+// Consumer begins to read a topic for a group. ctx covers only the start; Close ends the consumer.
+// Errors: ErrUnknownTopic, ErrUnknownPartition.
 func (c *Client) Consumer(ctx context.Context, group, topic string, o ConsumerOptions) (*Consumer, error) {
 	if o.Start == 0 {
 		o.Start = Earliest
@@ -88,10 +92,10 @@ func (c *Client) Consumer(ctx context.Context, group, topic string, o ConsumerOp
 		o.MaxBytes = consumerBytesDefault
 	}
 	k := &Consumer{
-		c: c, group: group, topic: topic, o: o, deliveries: make(chan *delivery), ended: make(chan struct{}), failed: make(chan error, 1),
-		finished: Marks{}, committed: Marks{}, open: map[int32]bool{},
+		c: c, group: group, topic: topic, o: o, queue: make(chan *prefetched), ended: make(chan struct{}), failed: make(chan error, 1),
+		finished: Positions{}, committed: Positions{}, open: map[int32]bool{},
 	}
-	from, err := k.positions(ctx)
+	from, err := k.startPositions(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +105,10 @@ func (c *Client) Consumer(ctx context.Context, group, topic string, o ConsumerOp
 	return k, nil
 }
 
-// run starts the readers of the partitions, and what goes on beside them.
-func (k *Consumer) run(ctx context.Context, from Marks) {
+// run starts the readers of the partitions, the commits and the search for new partitions.
+func (k *Consumer) run(ctx context.Context, from Positions) {
 	var readers sync.WaitGroup
-	read := func(from Marks) {
+	read := func(from Positions) {
 		for p, offset := range from {
 			k.mu.Lock()
 			known := k.open[p]
@@ -119,7 +123,7 @@ func (k *Consumer) run(ctx context.Context, from Marks) {
 	if k.o.Follow && k.o.Partitions == nil {
 		readers.Go(func() {
 			every(ctx, partitionsEvery, func() {
-				more, err := k.positions(ctx)
+				more, err := k.startPositions(ctx)
 				if err != nil {
 					k.fail(err)
 					return
@@ -139,7 +143,7 @@ func (k *Consumer) run(ctx context.Context, from Marks) {
 	}
 }
 
-// every calls f again and again until ctx ends.
+// every calls f periodically until ctx ends.
 func every(ctx context.Context, d time.Duration, f func()) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -153,7 +157,7 @@ func every(ctx context.Context, d time.Duration, f func()) {
 	}
 }
 
-// fail keeps the first error, for Next.
+// fail keeps the first error for Next.
 func (k *Consumer) fail(err error) {
 	if err == nil {
 		return
@@ -164,8 +168,8 @@ func (k *Consumer) fail(err error) {
 	}
 }
 
-// positions says where the group is to go on in each partition.
-func (k *Consumer) positions(ctx context.Context) (Marks, error) {
+// startPositions returns the offset at which the group continues in each partition.
+func (k *Consumer) startPositions(ctx context.Context) (Positions, error) {
 	t, err := k.c.Topic(ctx, k.topic)
 	if err != nil {
 		return nil, err
@@ -184,14 +188,15 @@ func (k *Consumer) positions(ctx context.Context) (Marks, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A group that has begun finds new partitions from their beginning: it misses nothing.
+	// A group with committed offsets reads new partitions from their start, so that it misses no
+	// records.
 	latest := k.o.Start == Latest && len(from) == 0
 	for p := range from {
 		if _, ok := there[p]; !ok {
 			delete(from, p)
 		}
 	}
-	out := Marks{}
+	out := Positions{}
 	var begin []OffsetCommit
 	for _, p := range wanted {
 		if _, ok := there[p]; !ok {
@@ -208,31 +213,34 @@ func (k *Consumer) positions(ctx context.Context) (Marks, error) {
 		}
 		out[p] = offset
 	}
-	// Otherwise a crash before the first commit would skip what came meanwhile.
+	// Without this commit a crash before the first commit would skip the records that arrived
+	// meanwhile.
 	err = k.c.CommitOffsets(ctx, k.group, begin...)
 	var e *Error
 	if errors.Is(err, ErrOffsetMismatch) || errors.As(err, &e) && len(e.Offsets) > 0 {
-		return k.positions(ctx) // another consumer of the group began at the same time, and its offsets are there now
+		// Another consumer of the group started concurrently and has committed offsets.
+		return k.startPositions(ctx)
 	}
 	return out, err
 }
 
-func (k *Consumer) committedOffsets(ctx context.Context) (Marks, error) {
+func (k *Consumer) committedOffsets(ctx context.Context) (Positions, error) {
 	list, err := k.c.Offsets(ctx, k.group, k.topic)
 	if err != nil {
 		return nil, err
 	}
-	m := Marks{}
+	m := Positions{}
 	for _, o := range list {
 		m[o.Partition] = o.Offset
 	}
 	return m, nil
 }
 
-// Next takes the next record, of whatever partition has one; with that the one before is finished. It waits until there
-// is one, or returns ctx's error, after which it may be called again; io.EOF at the end of all partitions, without Follow;
-// or what ended the consumer: ErrBelowStart if records that the group has not read are gone (a commit of another offset
-// puts that right), or that its offsets could not be committed.
+// Next finishes the previous record and returns the next one of any partition. It waits for a
+// record. If ctx ends it returns ctx's error and may be called again. Without Follow it returns
+// io.EOF at the end of all partitions. Other errors end the consumer: ErrBelowStart if unread
+// records of the group were removed (commit another offset to continue), or the error of a failed
+// commit.
 func (k *Consumer) Next(ctx context.Context) (Message, error) {
 	k.Done()
 	for k.err == nil {
@@ -252,7 +260,7 @@ func (k *Consumer) Next(ctx context.Context) (Message, error) {
 	return Message{}, k.err
 }
 
-// wait waits for the next delivery. An error is ctx's; others end the consumer.
+// wait waits for the next answer. Errors other than ctx's end the consumer.
 func (k *Consumer) wait(ctx context.Context) error {
 	select {
 	case k.err = <-k.failed:
@@ -260,7 +268,7 @@ func (k *Consumer) wait(ctx context.Context) error {
 	default:
 	}
 	select {
-	case k.current = <-k.deliveries:
+	case k.current = <-k.queue:
 	case k.err = <-k.failed:
 	case <-k.ended:
 		select {
@@ -274,7 +282,8 @@ func (k *Consumer) wait(ctx context.Context) error {
 	return nil
 }
 
-// Records gives what Next gives, until ctx ends, which is no error, or all is read, or the last element is an error.
+// Records yields the records of Next until all are read or ctx ends, which is not an error. An
+// error is the last element.
 func (k *Consumer) Records(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		for {
@@ -289,16 +298,16 @@ func (k *Consumer) Records(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// Done finishes the record that Next returned last.
+// Done finishes the last record that Next returned.
 func (k *Consumer) Done() {
 	if k.current != nil && k.current.next > 0 {
 		k.finish(k.current.partition, k.current.next)
 	}
 }
 
-// exhausted finishes the offsets at the end of an answer that have no record any more.
+// exhausted finishes the offsets at the end of an answer that have no record.
 func (k *Consumer) exhausted() {
-	if next := k.current.f.Next(); next > k.current.from {
+	if next := k.current.f.ResumeOffset(); next > k.current.from {
 		k.finish(k.current.partition, next)
 	}
 }
@@ -309,19 +318,19 @@ func (k *Consumer) finish(partition int32, next int64) {
 	k.mu.Unlock()
 }
 
-// Marks returns what is finished, for CommitMarks: whoever must do something else first, such as flush a buffer, takes
-// them before that.
-func (k *Consumer) Marks() Marks {
+// Positions returns the finished positions for CommitPositions. Take them before a step that must
+// precede the commit, such as flushing a buffer.
+func (k *Consumer) Positions() Positions {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return maps.Clone(k.finished)
 }
 
-// Commit stores how far the group has got: all that is finished. It returns when that is durable.
-func (k *Consumer) Commit(ctx context.Context) error { return k.CommitMarks(ctx, k.Marks()) }
+// Commit commits all finished records and returns when that is durable.
+func (k *Consumer) Commit(ctx context.Context) error { return k.CommitPositions(ctx, k.Positions()) }
 
-// CommitMarks stores earlier Marks. What is committed already is left out.
-func (k *Consumer) CommitMarks(ctx context.Context, m Marks) error {
+// CommitPositions commits earlier Positions. It skips offsets that are already committed.
+func (k *Consumer) CommitPositions(ctx context.Context, m Positions) error {
 	k.committer.Lock()
 	defer k.committer.Unlock()
 	var list []OffsetCommit
@@ -339,8 +348,8 @@ func (k *Consumer) CommitMarks(ctx context.Context, m Marks) error {
 	return nil
 }
 
-// Close ends the consumer and commits what is finished, unless CommitEvery is negative. Next must not be under way, nor
-// be called again. It may be called twice.
+// Close ends the consumer and commits the finished records, unless CommitEvery is negative. Next
+// must not be running, and must not be called again. Close may be called twice.
 func (k *Consumer) Close(ctx context.Context) error {
 	k.stop()
 	if k.current != nil {

@@ -50,13 +50,13 @@ func rest(t *testing.T, k *client.Consumer) string {
 	return strings.Join(got, " ")
 }
 
-func committedOf(t *testing.T, c *client.Client) client.Marks {
+func committedOf(t *testing.T, c *client.Client) client.Positions {
 	t.Helper()
 	list, err := c.Offsets(t.Context(), "g", "t")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := client.Marks{}
+	m := client.Positions{}
 	for _, o := range list {
 		m[o.Partition] = o.Offset
 	}
@@ -77,7 +77,7 @@ func TestOffsetsOfAGroup(t *testing.T) {
 	}
 	err = c.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 2}, client.OffsetCommit{Topic: "none", Offset: 2})
 	if !errors.Is(err, client.ErrOutcomeUnknown) || !errors.As(err, &e) || len(e.Offsets) != 2 || e.Offsets[0].Code != "" || e.Offsets[1].Code != "unknown_topic" {
-		t.Errorf("not alike: %v", err)
+		t.Errorf("different outcomes: %v", err)
 	}
 	g, err := c.Group(ctx, "g")
 	if err != nil || g.Lag != 1 || len(g.Offsets) != 1 || g.Offsets[0].Offset != 2 || g.Offsets[0].Next != 3 {
@@ -100,7 +100,7 @@ func TestOffsetsOfAGroup(t *testing.T) {
 	}
 }
 
-func TestTrimTakesTheOldest(t *testing.T) {
+func TestTrimRemovesTheOldest(t *testing.T) {
 	c := realBroker(t)
 	produceValues(t, c, 0, "a", "b", "c")
 	if p, err := c.Trim(t.Context(), "t", 0, 2); err != nil || p.Start != 2 || p.Next != 3 {
@@ -113,11 +113,11 @@ func TestTrimTakesTheOldest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := consumer(t, c, client.ConsumerOptions{}).Next(t.Context()); !errors.Is(err, client.ErrBelowStart) {
-		t.Errorf("records that are gone: %v", err)
+		t.Errorf("removed records: %v", err)
 	}
 }
 
-func TestConsumerGoesOnWhereItStopped(t *testing.T) {
+func TestConsumerContinuesAtCommittedOffset(t *testing.T) {
 	c := realBroker(t)
 	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 2}); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestConsumerGoesOnWhereItStopped(t *testing.T) {
 	if err := errors.Join(k.Close(t.Context()), k.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if got := committedOf(t, c); !maps.Equal(got, client.Marks{0: 2, 1: 1}) {
+	if got := committedOf(t, c); !maps.Equal(got, client.Positions{0: 2, 1: 1}) {
 		t.Errorf("committed %v", got)
 	}
 	produceValues(t, c, 0, "d")
@@ -152,7 +152,7 @@ func TestOnlyFinishedRecordsAreCommitted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	commit := func(want client.Marks) {
+	commit := func(want client.Positions) {
 		t.Helper()
 		if err := k.Commit(t.Context()); err != nil {
 			t.Fatal(err)
@@ -162,16 +162,16 @@ func TestOnlyFinishedRecordsAreCommitted(t *testing.T) {
 		}
 	}
 	next()
-	commit(client.Marks{}) // the first is still being worked on
+	commit(client.Positions{}) // the first record is not finished
 	next()
-	commit(client.Marks{0: 1})
+	commit(client.Positions{0: 1})
 	k.Done()
-	commit(client.Marks{0: 2})
+	commit(client.Positions{0: 2})
 	next()
 	if err := k.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := committedOf(t, c); !maps.Equal(got, client.Marks{0: 2}) {
+	if got := committedOf(t, c); !maps.Equal(got, client.Positions{0: 2}) {
 		t.Errorf("after Close: %v", got)
 	}
 }
@@ -180,14 +180,14 @@ func TestConsumerThatFollows(t *testing.T) {
 	c := realBroker(t)
 	produceValues(t, c, 0, "old")
 	k := consumer(t, c, client.ConsumerOptions{Follow: true, Start: client.Latest, CommitEvery: time.Millisecond})
-	// It has committed where it begins: nothing that comes from now on is skipped, whatever happens to it.
-	if got := committedOf(t, c); !maps.Equal(got, client.Marks{0: 1}) {
+	// It has committed its start, so that a crash cannot skip records that arrive from now on.
+	if got := committedOf(t, c); !maps.Equal(got, client.Positions{0: 1}) {
 		t.Errorf("committed %v", got)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := k.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("nothing there: %v", err)
+		t.Errorf("empty partition: %v", err)
 	}
 	for i := range 3 {
 		v := fmt.Sprint(i)
@@ -203,7 +203,7 @@ func TestConsumerThatFollows(t *testing.T) {
 	}
 }
 
-func TestConsumerOnABadLine(t *testing.T) {
+func TestConsumerWithBrokenConnections(t *testing.T) {
 	c, _ := faulty(t,
 		answer(200, "Content-Type: application/json", `{"name":"t","partitions":[{"partition":0,"next_offset":12}]}`),
 		answer(200, "Content-Type: application/json", `{"group":"g","offsets":[{"topic":"t","offset":1}]}`),
@@ -222,8 +222,8 @@ func TestConsumerOnABadLine(t *testing.T) {
 	}
 }
 
-// An answer that breaks off before its first record, or between two batches, is no short answer: the partition does not end
-// there.
+// An answer that ends before its first record or between two batches is incomplete: it does not
+// mean the end of the partition.
 func TestConsumerWhoseAnswersBreakOffBetweenBatches(t *testing.T) {
 	whole, two := len(batches(t, 0, 12)), len(batches(t, 0, 6))
 	c, _ := faulty(t,
@@ -244,8 +244,8 @@ func TestConsumerWhoseAnswersBreakOffBetweenBatches(t *testing.T) {
 	}
 }
 
-// A consumer that is dropped at any moment, with a commit under way or not, leaves its group where the next one misses
-// nothing.
+// A consumer that is dropped at any moment, even during a commit, leaves committed offsets from
+// which the next one misses no record.
 func TestConsumersThatAreDroppedMissNothing(t *testing.T) {
 	address, stop := startBroker()
 	t.Cleanup(stop)
@@ -279,17 +279,18 @@ func TestConsumersThatAreDroppedMissNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n++; n == round%17+2 {
-				break // in the middle of this one: it is not finished
+				break // in the middle of this record: it is not finished
 			}
 			finished[string(m.Value)] = true
 		}
 		cancel()
-		if round%2 == 0 { // as if killed: nothing is committed at the end
+		if round%2 == 0 { // like a killed process: no commit at the end
 			_ = k.Close(ctx)
 		} else if err := k.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// A commit of one that was dropped may take effect late, and take the group back: then it gets records again.
+		// A late commit of a dropped consumer may lower the group's offset; the group then gets
+		// records again.
 		for p, offset := range committedOf(t, c) {
 			for i := range offset {
 				if !finished[fmt.Sprint(p, "-", i)] {

@@ -1,20 +1,22 @@
-// Package client speaks to a Seb broker over HTTP.
+// Package client accesses a Seb broker over HTTP.
 //
-// Every write ends in one of three ways (an *Error tells the last two apart):
+// Every write has one of three results; an *Error distinguishes the last two:
 //
-//   - no error: the records are durable and have the offsets that are returned;
-//   - ErrRejected: they are nowhere and can not appear later; sending them again can not duplicate them;
-//   - ErrOutcomeUnknown: they may appear once, or never.
+//   - no error: the records are durable and have the returned offsets;
+//   - ErrRejected: the records are not stored and cannot appear later, so a retry cannot duplicate
+//     them;
+//   - ErrOutcomeUnknown: the records may appear once, or never.
 //
-// Reads are repeated on their own as long as Options.RetryTime allows, and so are writes that were rejected for a
-// reason that passes (the broker is over its memory budget, the store is away, nothing listens at the address). A broker
-// that another one has fenced is not waited for.
+// The client retries reads for up to Options.RetryTime. It also retries writes that were rejected
+// for a temporary reason: the broker has no free memory budget, the store is unavailable, or the
+// address refuses connections. It does not retry at a broker that was fenced.
 //
-// A produce with an unknown outcome is repeated as well, unless Options.NotIdempotent: each request carries the number
-// of an idempotent producer, by which the broker recognises what it has, so that a repetition stores nothing twice. Only
-// when RetryTime is over, or the context, is the outcome unknown to the caller. Repeating the call is then a new produce.
+// The client also retries a produce with an unknown outcome, unless Options.NotIdempotent is set.
+// Each request carries a producer ID and a sequence, by which the broker recognizes a repeated
+// request and stores nothing twice. The caller gets ErrOutcomeUnknown only if RetryTime or the
+// context ends first. Repeating the call then is a new produce.
 //
-// A Consumer reads a topic for a consumer group, whose committed offsets the broker keeps.
+// A Consumer reads a topic for a consumer group, whose committed offsets the broker stores.
 //
-// Topics whose key index is on are read by key as well: Key, Keys and KeyHistory.
+// Key, Keys and KeyHistory read topics with a key index by key.
 package client

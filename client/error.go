@@ -15,17 +15,17 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// Outcome says what is known of a write that did not succeed.
+// Outcome is the effect of a write that returned an error.
 type Outcome uint8
 
 // The outcomes.
 const (
-	OutcomeNone     Outcome = iota // the call writes nothing
-	OutcomeRejected                // nothing is there, and nothing can appear later
-	OutcomeUnknown                 // it may appear once, or never
+	OutcomeNone     Outcome = iota // the call does not write
+	OutcomeRejected                // nothing is stored or can appear later
+	OutcomeUnknown                 // the write may take effect once, or never
 )
 
-// What an *Error may be tested for with errors.Is: its outcome, or the broker's reason.
+// Errors that callers may test for with errors.Is: the outcome, and the broker's reasons.
 var (
 	ErrRejected       = errors.New("rejected")
 	ErrOutcomeUnknown = errors.New("outcome unknown: it may appear once, or never")
@@ -33,7 +33,7 @@ var (
 	ErrUnknownTopic     error = codeError(api.UnknownTopic)
 	ErrUnknownPartition error = codeError(api.UnknownPartition)
 	ErrTopicExists      error = codeError(api.TopicExists)
-	ErrTopicInUse       error = codeError(api.TopicInUse) // by triggers
+	ErrTopicInUse       error = codeError(api.TopicInUse) // triggers use the topic
 	ErrOffsetMismatch   error = codeError(api.OffsetMismatch)
 	ErrBelowStart       error = codeError(api.OffsetBelowStart)
 	ErrFenced           error = codeError(api.Fenced)
@@ -49,9 +49,12 @@ var (
 	ErrBeyondEnd        error = codeError(api.OffsetBeyondEnd)
 	ErrSequenceGap      error = codeError(api.SequenceGap)
 	ErrProducerFenced   error = codeError(api.ProducerFenced)
-	ErrFormatLevel      error = codeError(api.FormatLevel) // of the bucket: too low for the call, or too high for the broker
-	ErrStateFull        error = codeError(api.StateFull)   // the broker's memory limit allows no more topics, partitions or groups
-	ErrClockWrong       error = codeError(api.ClockWrong)  // of the broker's machine: nothing is stored until somebody sets it
+	// The bucket's format level is too low for the call, or too high for the broker.
+	ErrFormatLevel error = codeError(api.FormatLevel)
+	// The broker's memory limit allows no more topics, partitions or groups.
+	ErrStateFull error = codeError(api.StateFull)
+	// The clock of the broker's machine is wrong. The broker stores nothing until it is corrected.
+	ErrClockWrong error = codeError(api.ClockWrong)
 
 	ErrKeyNotFound         error = codeError(api.KeyNotFound)
 	ErrKeyIndexOff         error = codeError(api.KeyIndexOff)
@@ -68,29 +71,33 @@ type codeError api.Code
 
 func (c codeError) Error() string { return string(c) }
 
-// Error is why a call failed. errors.Is tells its outcome (ErrRejected, ErrOutcomeUnknown) and its reason
-// (ErrUnknownTopic ...); errors.As and Is also reach the transport's or the context's error in Err.
+// Error is the reason why a call failed. errors.Is tests for its outcome (ErrRejected,
+// ErrOutcomeUnknown) and its reason (ErrUnknownTopic ...). errors.Is and errors.As also reach the
+// transport's or context's error in Err.
 type Error struct {
 	Outcome    Outcome
-	Status     int    // of the HTTP answer, 0 if there was none
-	Code       string // stable name of the reason, "" if the answer had none
+	Status     int    // of the HTTP answer; 0: no answer
+	Code       string // stable name of the reason; "": the answer had none
 	Detail     string // for people
 	RetryAfter time.Duration
-	NextOffset int64 // where the partition ends, with ErrOffsetMismatch; else -1
-	Start      int64 // first offset that is there, with ErrBelowStart; else -1
-	Committed  int64 // what the group has committed, with ErrOffsetMismatch of a commit; else, and for nothing, -1
-	Leader     string
-	// Line and Column, both from 1, or Pointer, a JSON Pointer, are where the fault of an expression is.
+	NextOffset int64 // the partition's end, with ErrOffsetMismatch; else -1
+	Start      int64 // the partition's start, with ErrBelowStart; else -1
+	// Committed is the group's committed offset, with ErrOffsetMismatch of a commit; -1: none, or
+	// another error.
+	Committed int64
+	Leader    string
+	// Line and Column, both from 1, locate an error in an expression's text. Pointer, a JSON
+	// Pointer, locates it in the JSON form.
 	Line, Column int
 	Pointer      string
-	// Results tells the partitions apart when a produce to several did not end alike everywhere.
-	Results []Placed
-	// Offsets tells what became of each of several committed offsets, when they did not all succeed.
+	// Results has the outcome per partition if a produce to several ended differently.
+	Results []ProduceResult
+	// Offsets has the outcome per committed offset if not all succeeded.
 	Offsets []OffsetResult
-	Err     error // why there was no answer, or it could not be read
+	Err     error // reason why there is no valid answer
 }
 
-// Error returns one line: what happened, and what it means for a write.
+// Error returns one line: the reason, and the outcome of a write.
 func (e *Error) Error() string {
 	var b strings.Builder
 	switch {
@@ -132,28 +139,31 @@ func (e *Error) Is(target error) bool {
 // Unwrap returns the transport's or context's error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// notAnswer says whether err is of an answer that came whole and is none of a broker: another one will not be better.
+// notAnswer reports whether err belongs to a complete answer that does not come from a broker. A
+// retry would get the same answer.
 func notAnswer(err error) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	return errors.Is(err, errNotBroker) || errors.As(err, &syntax) || errors.As(err, &kind)
 }
 
-// repeatable reports whether r may be sent again without harm, and with hope.
+// repeatable reports whether sending r again is safe and can succeed.
 func (e *Error) repeatable(r *request) bool {
 	if e.Code == string(api.Fenced) && e.RetryAfter == 0 {
 		return false
 	}
 	if e.Code == string(api.KeyIndexBehind) {
-		return false // it has waited for as long as it was to
+		// The broker has already waited for the requested time.
+		return false
 	}
-	free := !r.write || r.harmless
+	free := !r.write || r.idempotent
 	switch {
 	case e.Status == 0:
-		// No answer: a read can be repeated, a write only if it never left, unless that does not matter.
+		// Without an answer a read can be repeated. A write can be repeated if it was not sent, or
+		// if it is idempotent.
 		return !isContext(e.Err) && !isUntrusted(e.Err) && (free || e.Outcome == OutcomeRejected)
 	case e.Status/100 == 2:
-		return free && !isContext(e.Err) && !notAnswer(e.Err) // an answer that broke off
+		return free && !isContext(e.Err) && !notAnswer(e.Err) // the answer ended early
 	case !free:
 		return e.Outcome == OutcomeRejected && len(e.Results) == 0 && e.RetryAfter > 0 &&
 			(e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable)
@@ -165,7 +175,8 @@ func (e *Error) repeatable(r *request) bool {
 	return false
 }
 
-// isUntrusted says whether the broker's certificate is not trusted, or there is no TLS where https:// wants some: waiting does not help.
+// isUntrusted reports a TLS error: the certificate is not trusted, or an https:// address does not
+// speak TLS. Retries do not help.
 func isUntrusted(err error) bool {
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return true
@@ -177,10 +188,10 @@ func isUntrusted(err error) bool {
 	return ok
 }
 
-// problemMax bounds what is read of an answer that is an error.
+// problemMax bounds the bytes that are read of an error answer.
 const problemMax = 1 << 20
 
-// errorOf makes an Error of an answer that is no 2xx.
+// errorOf returns the Error of an answer without a 2xx status.
 func errorOf(resp *http.Response, write bool) *Error {
 	e := &Error{Status: resp.StatusCode, NextOffset: -1, Start: -1, Committed: -1, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, problemMax))
@@ -208,8 +219,8 @@ func errorOf(resp *http.Response, write bool) *Error {
 	return e
 }
 
-// outcomeOf judges a write by its answer. The broker's rejections carry a code. A 5xx without one comes from something
-// in between, which may have passed the request on.
+// outcomeOf returns the outcome of a write from its answer. The broker's rejections have a code. A
+// 5xx status without a code comes from a proxy, which may have forwarded the request.
 func outcomeOf(e *Error) Outcome {
 	if e.Code == string(api.OutcomeUnknown) {
 		return OutcomeUnknown

@@ -14,36 +14,36 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// Event is something that happened to an entity, for triggers to look at.
+// Event is an occurrence for an entity, which triggers evaluate.
 type Event struct {
-	Name     string          `json:"event"`     // at most 256 bytes, as EntityID, which may have 1024
-	EntityID string          `json:"entity_id"` // what it happened to
+	Name     string          `json:"event"`     // at most 256 bytes
+	EntityID string          `json:"entity_id"` // the entity, at most 1024 bytes
 	Data     json.RawMessage `json:"data,omitempty"`
-	// ID names it among the events of the entity: triggers ignore one that comes again within a day. "": it has none. At most
-	// 256 bytes.
+	// ID identifies the event among those of the entity, in at most 256 bytes. Triggers ignore an
+	// event whose ID occurred within the last day. "": no ID.
 	ID         string    `json:"id,omitempty"`
-	OccurredAt time.Time `json:"occurred_at,omitzero"` // kept, and nothing goes by it
+	OccurredAt time.Time `json:"occurred_at,omitzero"` // stored, and informational only
 }
 
-// EventOptions say where events go.
+// EventOptions select the topic of events.
 type EventOptions struct {
-	Topic string // "": the broker's topic of events
+	Topic string // "": the broker's events topic
 }
 
-// StoredEvent is where the record of an event is.
+// StoredEvent is the position of an event's record.
 type StoredEvent struct {
 	Topic     string
 	Partition int32
 	Offset    int64
-	Time      time.Time // when the log took it, to the millisecond
-	// Duplicate: an event of the entity with this ID was there already, at Original (-1: not known), and triggers ignore this
-	// one. If it is false the broker may also not know.
+	Time      time.Time // append time, to the millisecond
+	// Duplicate reports that an earlier event of the entity has the same ID, at Original (-1: not
+	// known). Triggers ignore the duplicate. False can also mean that the broker does not know.
 	Duplicate bool
 	Original  int64
 }
 
-// ProduceEvent appends an event and returns once it is durable. If it has an ID it is sent again after an attempt whose outcome
-// is unknown, as triggers ignore the second one.
+// ProduceEvent appends an event and returns once it is durable. An event with an ID is sent again
+// after an unknown outcome, because triggers ignore the second one.
 func (c *Client) ProduceEvent(ctx context.Context, e Event, o EventOptions) (StoredEvent, error) {
 	r, err := eventRequest([]Event{e}, api.JSON, o)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Client) ProduceEvent(ctx context.Context, e Event, o EventOptions) (Sto
 			return err
 		}
 		if resp.StatusCode != http.StatusCreated || stored.Topic == "" || stored.Offset < 0 || stored.Partition < 0 {
-			return fmt.Errorf("%w: it places an event in partition %d of topic %q at %d", errNotBroker, stored.Partition, stored.Topic, stored.Offset)
+			return fmt.Errorf("%w: event at partition %d of topic %q, offset %d", errNotBroker, stored.Partition, stored.Topic, stored.Offset)
 		}
 		out = StoredEvent{Topic: stored.Topic, Partition: stored.Partition, Offset: stored.Offset, Time: stored.Time, Original: -1}
 		out.Duplicate = stored.Duplicate != nil && *stored.Duplicate
@@ -68,15 +68,15 @@ func (c *Client) ProduceEvent(ctx context.Context, e Event, o EventOptions) (Sto
 	return out, err
 }
 
-// ProduceEvents appends events in one request and returns once they are durable, with the place of each partition's, in the order
-// in which they were given. If all have an ID they are sent again after an attempt whose outcome is unknown, as triggers ignore
-// the second ones.
-func (c *Client) ProduceEvents(ctx context.Context, events []Event, o EventOptions) ([]Placed, error) {
+// ProduceEvents appends events in one request and returns once they are durable, with the positions
+// per partition, in the given order. If all events have an ID, they are sent again after an unknown
+// outcome, because triggers ignore the second ones.
+func (c *Client) ProduceEvents(ctx context.Context, events []Event, o EventOptions) ([]ProduceResult, error) {
 	r, err := eventRequest(events, api.NDJSON, o)
 	if err != nil {
 		return nil, rejected(err)
 	}
-	var list []Placed
+	var list []ProduceResult
 	err = c.ask(ctx, r, func(resp *http.Response) (err error) {
 		var p api.Produced
 		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
@@ -91,11 +91,11 @@ func (c *Client) ProduceEvents(ctx context.Context, events []Event, o EventOptio
 	return list, nil
 }
 
-// eventRequest is a request with events, one on a line.
+// eventRequest returns a request with the events as JSON lines.
 func eventRequest(events []Event, kind string, o EventOptions) (*request, error) {
 	r := &request{
 		method: http.MethodPost, path: "/event", query: url.Values{}, header: map[string]string{"Content-Type": kind},
-		write: true, harmless: true,
+		write: true, idempotent: true,
 	}
 	if o.Topic != "" {
 		r.query.Set("topic-name", o.Topic)
@@ -108,7 +108,7 @@ func eventRequest(events []Event, kind string, o EventOptions) (*request, error)
 	enc.SetEscapeHTML(false)
 	for i := range events {
 		e := &events[i]
-		r.harmless = r.harmless && e.ID != ""
+		r.idempotent = r.idempotent && e.ID != ""
 		for _, s := range []string{e.Name, e.EntityID, e.ID} {
 			if !utf8.ValidString(s) {
 				return nil, fmt.Errorf("event %d: %q is not valid UTF-8", i, s)

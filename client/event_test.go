@@ -21,7 +21,7 @@ func TestEventsAreRecords(t *testing.T) {
 	}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 5e6, time.FixedZone("", 3600))
 	placed, err := c.ProduceEvents(t.Context(), []client.Event{{Name: "a", EntityID: "1", ID: "i", OccurredAt: at}, {Name: "b", EntityID: "2"}}, client.EventOptions{})
-	if err != nil || len(placed) != 1 || placed[0] != (client.Placed{Partition: 0, First: 1, Count: 2}) {
+	if err != nil || len(placed) != 1 || placed[0] != (client.ProduceResult{Partition: 0, First: 1, Count: 2}) {
 		t.Fatalf("%+v, %v", placed, err)
 	}
 	var got []string
@@ -30,7 +30,7 @@ func TestEventsAreRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Offset == 0 && r.Timestamp != first.Time.UnixMilli() {
-			t.Errorf("the record is of %d, the event of %s", r.Timestamp, first.Time)
+			t.Errorf("record timestamp %d, event time %s", r.Timestamp, first.Time)
 		}
 		got = append(got, fmt.Sprintf("%s %s", r.Key, r.Value))
 	}
@@ -54,7 +54,7 @@ func TestBadEventsAreRejected(t *testing.T) {
 		"no entity":     {Name: "a"},
 		"long":          {Name: strings.Repeat("a", 257), EntityID: "1"},
 		"not an object": {Name: "a", EntityID: "1", Data: json.RawMessage(`[]`)},
-		"no JSON":       {Name: "a", EntityID: "1", Data: json.RawMessage(`{`)},
+		"invalid JSON":  {Name: "a", EntityID: "1", Data: json.RawMessage(`{`)},
 		"not UTF-8":     {Name: "a", EntityID: "\xff"},
 	} {
 		if _, err := c.ProduceEvent(t.Context(), e, client.EventOptions{}); !errors.Is(err, client.ErrRejected) {
@@ -72,7 +72,7 @@ func TestBadEventsAreRejected(t *testing.T) {
 	}
 }
 
-// TestEventsWithAnIDAreRepeated: after an answer that never came they are sent again, and others are not.
+// TestEventsWithAnIDAreRepeated: only events with an ID are sent again after a lost answer.
 func TestEventsWithAnIDAreRepeated(t *testing.T) {
 	requests := 0
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

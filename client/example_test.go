@@ -11,7 +11,7 @@ import (
 )
 
 func Example() {
-	address, stop := startBroker() // in real life: seb serve
+	address, stop := startBroker() // normally: seb serve
 	defer stop()
 	ctx := context.Background()
 

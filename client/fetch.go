@@ -17,46 +17,49 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// FetchOptions say what one Fetch asks for.
+// FetchOptions describe one Fetch.
 type FetchOptions struct {
 	Partition int32
-	Offset    int64 // first offset wanted
-	// MaxRecords and MaxBytes bound the answer softly: whole batches come, at least one. 0 means no bound but the broker's.
+	Offset    int64 // first offset to return
+	// MaxRecords and MaxBytes are soft bounds on the answer: it has whole batches, and at least
+	// one. 0 means the broker's limit.
 	MaxRecords, MaxBytes int
-	// Wait is how long to wait for the first record if there is none yet; 0 answers at once.
+	// Wait is the time to wait for the first record at the end of the partition; 0 answers at once.
 	Wait time.Duration
 }
 
-// Fetched is an answer being read. It belongs to one goroutine, and its caller closes it.
+// Fetched is an answer while it is read. Use it from one goroutine, and close it.
 type Fetched struct {
-	// NextOffset is the partition's end when the broker answered: the next offset to be written; -1 if it did not say.
+	// NextOffset is the partition's end when the broker answered: the offset that the next record
+	// gets. It is -1 if the answer does not have it.
 	NextOffset int64
-	// Epoch is that of the broker that answered.
+	// Epoch is the epoch of the broker that answered.
 	Epoch uint32
 
 	body io.ReadCloser
 	*fetchState
 }
 
-// fetchState is what a Fetched reads with; pooled.
+// fetchState has the buffers of a Fetched; it is pooled.
 type fetchState struct {
 	in       io.Reader
-	buf      []byte // as long as there is room
-	pos, end int    // buf[pos:end] has been read, and no batch taken of it
+	buf      []byte // its length is its capacity for data
+	pos, end int    // buf[pos:end] is read and not yet parsed
 	reader   record.Reader
-	from     int64 // first offset not yet given
-	base     int64 // where the next batch must begin; -1 before the first
+	from     int64 // first offset not yet returned
+	base     int64 // base offset of the next batch; -1 before the first
 }
 
 var fetchStates = sync.Pool{New: func() any { return new(fetchState) }}
 
-// readAhead is how much is read at once where batches are small.
+// readAhead is the size of one read where batches are small.
 const readAhead = 64 << 10
 
-// batchBytesMax is far above what any broker stores as one batch; a length beyond it is no batch.
+// batchBytesMax is far above the broker's largest batch. A larger length means corrupt data.
 const batchBytesMax = 64 << 20
 
-// Fetch asks once for the records from o.Offset on. ErrBelowStart if they are gone, ErrUnknownTopic, ErrUnknownPartition.
+// Fetch reads the records from o.Offset on with one request. Errors: ErrBelowStart if they were
+// removed, ErrUnknownTopic, ErrUnknownPartition.
 func (c *Client) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetched, error) {
 	q := url.Values{
 		"topic-name": {topic}, "partition": {strconv.Itoa(int(o.Partition))}, "offset": {strconv.FormatInt(o.Offset, 10)},
@@ -92,8 +95,9 @@ func (c *Client) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetc
 	return f, nil
 }
 
-// All gives the records in order, from the offset that was asked for on. A record and all it points to are valid until
-// the next one is taken: nothing is copied. An error comes last; the records before it are good.
+// All returns the records in order, from the requested offset on. A record and the memory it points
+// to are valid until the next iteration, because records are not copied. An error is the last
+// element; the records before it are valid.
 func (f *Fetched) All() iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		for {
@@ -121,7 +125,8 @@ func (f *Fetched) All() iter.Seq2[*record.Record, error] {
 	}
 }
 
-// nextBatch takes one batch, which lives until the next is taken; false at the end of the answer.
+// nextBatch parses one batch, which is valid until the next call. It returns false at the end of
+// the answer.
 func (f *fetchState) nextBatch() (bool, error) {
 	err := f.fill(record.BatchHeadSize)
 	if err == io.EOF && f.pos == f.end {
@@ -130,7 +135,7 @@ func (f *fetchState) nextBatch() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read answer: %w", noEOF(err))
 	}
-	// The length counts from byte 12 of the batch on.
+	// The length field counts from byte 12 of the batch.
 	n := int64(int32(binary.BigEndian.Uint32(f.buf[f.pos+8:]))) + 12
 	if n < record.BatchHeadSize || n > batchBytesMax {
 		return false, fmt.Errorf("batch from the broker: %d bytes long", n)
@@ -151,8 +156,9 @@ func (f *fetchState) nextBatch() (bool, error) {
 	return true, nil
 }
 
-// fill makes sure that n bytes are there from pos on. Behind a large batch it reads no more than the head of the next one,
-// which says how large that is: so each is read into its place, and only heads are moved.
+// fill reads until n bytes are available from pos on. After a large batch it reads only the head of
+// the next one, which has its length. Large batches are therefore read into their final position,
+// and only heads are moved.
 func (f *fetchState) fill(n int) error {
 	have := f.end - f.pos
 	if have >= n {
@@ -165,7 +171,7 @@ func (f *fetchState) fill(n int) error {
 	return err
 }
 
-// room makes sure that n bytes have room from pos on.
+// room makes room for n bytes from pos on.
 func (f *fetchState) room(n int) {
 	if f.pos+n <= len(f.buf) {
 		return
@@ -178,7 +184,7 @@ func (f *fetchState) room(n int) {
 	f.buf, f.pos = to, 0
 }
 
-// load reads the rest of the answer into memory. What came before an error is there.
+// load reads the rest of the answer into memory. The bytes before an error stay available.
 func (f *fetchState) load() error {
 	for {
 		if have := f.end - f.pos; f.end == len(f.buf) {
@@ -204,13 +210,13 @@ func noEOF(err error) error {
 	return err
 }
 
-// Next is the offset to ask for next.
-func (f *Fetched) Next() int64 { return f.from }
+// ResumeOffset is the offset at which the next fetch continues.
+func (f *Fetched) ResumeOffset() int64 { return f.from }
 
-// batchKeepMax bounds what the pool of buffers holds on to.
+// batchKeepMax bounds the buffers that the pool keeps.
 const batchKeepMax = 2 << 20
 
-// Close ends the answer. Records that All gave are no longer valid. It may be called twice.
+// Close ends the answer. Records from All become invalid. Close may be called twice.
 func (f *Fetched) Close() error {
 	if f.body == nil {
 		return nil

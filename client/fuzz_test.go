@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// wire answers every request with the same.
+// wire sends the same answer to every request.
 type wire struct {
 	status int
 	header http.Header
@@ -40,7 +40,7 @@ func wired(f *testing.F, w *wire, o client.Options) *client.Client {
 	return c
 }
 
-// FuzzAnswer: whatever a server sends, reading it ends without a panic, and what came is in order.
+// FuzzAnswer: reading any answer ends without a panic and returns records in order.
 func FuzzAnswer(f *testing.F) {
 	for _, end := range []int{1, 3, 7} {
 		var b []byte
@@ -79,8 +79,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzProduceAnswer: whatever a server, or something that lies before it, answers to a produce, it is an acknowledgement of
-// just these records with their places, or an error that says what is known of them.
+// FuzzProduceAnswer: any answer to a produce results in an acknowledgement of exactly these
+// records, or in an error with the right outcome.
 func FuzzProduceAnswer(f *testing.F) {
 	for _, s := range []string{
 		`{"topic":"t","partition":0,"first_offset":7,"count":3}`, `{"topic":"t","count":3,"results":[{"partition":1,"first_offset":0,"count":1},{"partition":2,"first_offset":5,"count":2}]}`,
@@ -92,13 +92,14 @@ func FuzzProduceAnswer(f *testing.F) {
 		}
 	}
 	w := wire{}
-	plain, lanes := wired(f, &w, client.Options{NotIdempotent: true}), wired(f, &w, client.Options{})
+	plain, idempotent := wired(f, &w, client.Options{NotIdempotent: true}), wired(f, &w, client.Options{})
 	keyed := []record.Record{{Value: []byte("a"), Timestamp: 1}, {Key: []byte("k"), Timestamp: 1}, {Key: []byte("l"), Timestamp: 1}}
-	values := []record.Record{{Timestamp: 1}, {Timestamp: 1}, {Timestamp: 1}} // the one with lanes would ask for the partitions first
+	// an idempotent client with keys would first request the partitions
+	values := []record.Record{{Timestamp: 1}, {Timestamp: 1}, {Timestamp: 1}}
 	f.Fuzz(func(t *testing.T, status uint16, kind, retry string, body []byte, cuts uint64) {
 		w.status, w.body, w.cuts = 200+int(status%400), body, cuts
 		w.header = http.Header{"Content-Type": {kind}, "Retry-After": {retry}}
-		for _, c := range []*client.Client{plain, lanes} {
+		for _, c := range []*client.Client{plain, idempotent} {
 			records := values
 			if c == plain {
 				records = keyed
@@ -110,7 +111,7 @@ func FuzzProduceAnswer(f *testing.F) {
 					t.Fatalf("%d %q: %v, %v", w.status, body, placed, err)
 				}
 				if w.status/100 == 2 && errors.Is(err, client.ErrRejected) {
-					t.Fatalf("%d %q is a rejection: %v", w.status, body, err)
+					t.Fatalf("answer %d %q: rejected with %v", w.status, body, err)
 				}
 				continue
 			}

@@ -11,29 +11,30 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// OffsetCommit is an offset to be committed: that of the next record to read.
+// OffsetCommit is an offset to commit: that of the next record to read.
 type OffsetCommit struct {
 	Topic     string
 	Partition int32
 	Offset    int64
-	Metadata  string // the group's own, at most 4096 bytes
-	// Expected, if not nil, refuses the commit unless that is what the group has committed there (ErrOffsetMismatch); -1
-	// is nothing.
+	Metadata  string // defined by the group, at most 4096 bytes
+	// Expected, if not nil, is a condition: the broker refuses the commit unless the group's
+	// committed offset equals it (ErrOffsetMismatch). -1 means that the group has committed none.
 	Expected *int64
 }
 
-// CommitOffsets stores offsets of a consumer group and returns once they are durable. A group is there from its first
-// offset on. Each is stored or refused by itself; if they did not end alike the error is ErrOutcomeUnknown and its
-// Offsets tell them apart. Commits without a condition are repeated as reads are.
+// CommitOffsets stores offsets of a consumer group and returns once they are durable. The first
+// commit creates the group. Each offset is stored or refused separately. If the outcomes differ the
+// error is ErrOutcomeUnknown, and its Offsets have the outcome of each. Commits without a condition
+// are retried like reads.
 func (c *Client) CommitOffsets(ctx context.Context, group string, commits ...OffsetCommit) error {
 	if len(commits) == 0 {
 		return nil
 	}
-	harmless := true
+	idempotent := true
 	body := api.OffsetCommits{Offsets: make([]api.OffsetCommit, len(commits))}
 	for i := range commits {
 		o := &commits[i]
-		harmless = harmless && o.Expected == nil
+		idempotent = idempotent && o.Expected == nil
 		body.Offsets[i] = api.OffsetCommit{
 			Topic: o.Topic, Partition: &o.Partition, Offset: &o.Offset, ExpectedOffset: o.Expected, Metadata: o.Metadata,
 		}
@@ -43,7 +44,7 @@ func (c *Client) CommitOffsets(ctx context.Context, group string, commits ...Off
 		return rejected(err)
 	}
 	r := &request{
-		method: http.MethodPut, path: "/offsets", query: url.Values{"group": {group}}, body: raw, write: true, harmless: harmless,
+		method: http.MethodPut, path: "/offsets", query: url.Values{"group": {group}}, body: raw, write: true, idempotent: idempotent,
 		header: map[string]string{"Content-Type": api.JSON},
 	}
 	return c.ask(ctx, r, func(resp *http.Response) error {
@@ -52,13 +53,14 @@ func (c *Client) CommitOffsets(ctx context.Context, group string, commits ...Off
 			return err
 		}
 		if len(out.Offsets) != len(commits) {
-			return fmt.Errorf("%w: it acknowledges %d of %d offsets", errNotBroker, len(out.Offsets), len(commits))
+			return fmt.Errorf("%w: %d of %d offsets acknowledged", errNotBroker, len(out.Offsets), len(commits))
 		}
 		return nil
 	})
 }
 
-// Offsets returns what a group has committed in a topic, or everywhere if that is "": perhaps nothing.
+// Offsets returns the group's committed offsets in a topic, or in all topics if topic is "". The
+// list may be empty.
 func (c *Client) Offsets(ctx context.Context, group, topic string) ([]GroupOffset, error) {
 	q := url.Values{"group": {group}}
 	if topic != "" {
@@ -69,36 +71,37 @@ func (c *Client) Offsets(ctx context.Context, group, topic string) ([]GroupOffse
 	return g.Offsets, err
 }
 
-// Group describes a consumer group. ErrUnknownGroup if it has committed nothing.
+// Group describes a consumer group. Error: ErrUnknownGroup if it has no committed offsets.
 func (c *Client) Group(ctx context.Context, name string) (Group, error) {
 	var g Group
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/groups", query: url.Values{"group": {name}}}, &g)
 	return g, err
 }
 
-// Groups describes all consumer groups, by name.
+// Groups describes all consumer groups, sorted by name.
 func (c *Client) Groups(ctx context.Context) ([]Group, error) {
 	var all struct{ Groups []Group }
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/groups"}, &all)
 	return all.Groups, err
 }
 
-// DeleteGroup forgets all that a group has committed. ErrUnknownGroup if that is nothing.
+// DeleteGroup deletes all committed offsets of a group. Error: ErrUnknownGroup if it has none.
 func (c *Client) DeleteGroup(ctx context.Context, name string) error {
 	return c.call(ctx, &request{method: http.MethodDelete, path: "/groups", query: url.Values{"group": {name}}, write: true}, nil)
 }
 
-// DeleteOffset forgets what a group has committed in one partition.
+// DeleteOffset deletes the group's committed offset in one partition.
 func (c *Client) DeleteOffset(ctx context.Context, group, topic string, partition int32) error {
 	q := url.Values{"group": {group}, "topic-name": {topic}, "partition": {strconv.Itoa(int(partition))}}
 	return c.call(ctx, &request{method: http.MethodDelete, path: "/offsets", query: q, write: true}, nil)
 }
 
-// Trim deletes the records of a partition below an offset, for good, and returns what the partition is then. One at or
-// below its start changes nothing; one beyond its end is ErrBeyondEnd.
+// Trim permanently deletes the records of a partition below an offset, and returns the partition
+// after that. An offset at or below the start changes nothing. Error: ErrBeyondEnd for an offset
+// beyond the end.
 func (c *Client) Trim(ctx context.Context, topic string, partition int32, offset int64) (Partition, error) {
 	q := url.Values{"topic-name": {topic}, "partition": {strconv.Itoa(int(partition))}, "offset": {strconv.FormatInt(offset, 10)}}
 	var p Partition
-	err := c.call(ctx, &request{method: http.MethodPost, path: "/topic/trim", query: q, write: true, harmless: true}, &p)
+	err := c.call(ctx, &request{method: http.MethodPost, path: "/topic/trim", query: q, write: true, idempotent: true}, &p)
 	return p, err
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// seen notes the producer headers of every request and the text that its answer comes from.
+// seen records the producer headers of every request. Its answers come from text.
 type seen struct {
 	mu   sync.Mutex // guards list
 	list []string
@@ -34,7 +34,8 @@ func (s *seen) note(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// numbers gives epoch and sequence of each request, and checks that all name one producer.
+// numbers returns the epoch and sequence of each request, and checks that all have the same
+// producer ID.
 func (s *seen) numbers(t *testing.T) string {
 	t.Helper()
 	var out []string
@@ -52,7 +53,7 @@ func (s *seen) numbers(t *testing.T) string {
 	return strings.Join(out, " ")
 }
 
-func TestUnknownOutcomesAreClearedUp(t *testing.T) {
+func TestUnknownOutcomesAreResolved(t *testing.T) {
 	const rejected, unknown, acked = "rejected", "unknown", "acked"
 	mismatch := func(next int) http.HandlerFunc {
 		return answer(409, "Content-Type: application/problem+json", fmt.Sprintf(`{"code":"offset_mismatch","next_offset":%d}`, next))
@@ -60,20 +61,20 @@ func TestUnknownOutcomesAreClearedUp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script []http.HandlerFunc
 		want   string
-		then   string // epochs and sequences of all requests, the last being that of another produce
+		then   string // epochs and sequences of all requests; the last one is a second produce
 	}{
-		"no verdict":                         {[]http.HandlerFunc{problem(504, "outcome_unknown", ""), stored}, acked, "0/0 0/0 0/1"},
-		"502 of something in between":        {[]http.HandlerFunc{answer(502, "", "bad gateway"), stored}, acked, "0/0 0/0 0/1"},
-		"503 of something in between":        {[]http.HandlerFunc{answer(503, "", "busy"), stored}, acked, "0/0 0/0 0/1"},
-		"cut after the whole request":        {[]http.HandlerFunc{cut(-1, ""), cut(-1, ""), stored}, acked, "0/0 0/0 0/0 0/1"},
-		"answer cut after its status":        {[]http.HandlerFunc{cut(-1, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"), stored}, acked, "0/0 0/0 0/1"},
-		"refused: the sequence is free":      {[]http.HandlerFunc{problem(413, "too_large", ""), stored}, rejected, "0/0 0/0"},
-		"refused after an unknown attempt":   {[]http.HandlerFunc{cut(-1, ""), problem(400, "bad_request", ""), stored}, unknown, "0/0 0/0 1/0"},
-		"an error that says nothing":         {[]http.HandlerFunc{problem(500, "internal", ""), stored}, unknown, "0/0 1/0"},
-		"gap: the producer begins anew":      {[]http.HandlerFunc{problem(409, "sequence_gap", ""), stored}, rejected, "0/0 1/0"},
-		"old epoch: it begins anew":          {[]http.HandlerFunc{problem(409, "producer_fenced", ""), stored}, rejected, "0/0 1/0"},
-		"the end is elsewhere for good":      {[]http.HandlerFunc{cut(-1, ""), mismatch(8), stored}, rejected, "0/0 0/0 0/0"},
-		"the end is elsewhere, and may come": {[]http.HandlerFunc{cut(-1, ""), mismatch(6), stored}, unknown, "0/0 0/0 1/0"},
+		"no verdict":                               {[]http.HandlerFunc{problem(504, "outcome_unknown", ""), stored}, acked, "0/0 0/0 0/1"},
+		"502 of a proxy":                           {[]http.HandlerFunc{answer(502, "", "bad gateway"), stored}, acked, "0/0 0/0 0/1"},
+		"503 of a proxy":                           {[]http.HandlerFunc{answer(503, "", "busy"), stored}, acked, "0/0 0/0 0/1"},
+		"cut after the whole request":              {[]http.HandlerFunc{cut(-1, ""), cut(-1, ""), stored}, acked, "0/0 0/0 0/0 0/1"},
+		"answer cut after its status":              {[]http.HandlerFunc{cut(-1, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"), stored}, acked, "0/0 0/0 0/1"},
+		"refused: the sequence is free":            {[]http.HandlerFunc{problem(413, "too_large", ""), stored}, rejected, "0/0 0/0"},
+		"refused after an unknown attempt":         {[]http.HandlerFunc{cut(-1, ""), problem(400, "bad_request", ""), stored}, unknown, "0/0 0/0 1/0"},
+		"an error without an outcome":              {[]http.HandlerFunc{problem(500, "internal", ""), stored}, unknown, "0/0 1/0"},
+		"gap: the producer gets a new epoch":       {[]http.HandlerFunc{problem(409, "sequence_gap", ""), stored}, rejected, "0/0 1/0"},
+		"old epoch: the producer gets a newer one": {[]http.HandlerFunc{problem(409, "producer_fenced", ""), stored}, rejected, "0/0 1/0"},
+		"the end is beyond the expected offset":    {[]http.HandlerFunc{cut(-1, ""), mismatch(8), stored}, rejected, "0/0 0/0 0/0"},
+		"the end is before the expected offset":    {[]http.HandlerFunc{cut(-1, ""), mismatch(6), stored}, unknown, "0/0 0/0 1/0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s seen
@@ -106,8 +107,8 @@ func TestUnknownOutcomesAreClearedUp(t *testing.T) {
 	}
 }
 
-// lossy stands between a client and a broker. Of the requests to produce it loses some before the broker has them, the
-// answers of others, and gives yet others to the broker twice.
+// lossy is a proxy between a client and a broker. It loses some produce requests before the broker
+// gets them, loses other answers, and sends some requests twice.
 func lossy(t *testing.T, address string) *client.Client {
 	t.Helper()
 	target, err := url.Parse(address)
@@ -170,7 +171,7 @@ func lossy(t *testing.T, address string) *client.Client {
 	return c
 }
 
-func TestNothingIsDuplicatedOrLostOnABadLine(t *testing.T) {
+func TestNoRecordIsDuplicatedOrLostBehindALossyProxy(t *testing.T) {
 	address, stop := startBroker()
 	t.Cleanup(stop)
 	c := lossy(t, address)
@@ -199,7 +200,7 @@ func TestNothingIsDuplicatedOrLostOnABadLine(t *testing.T) {
 	wg.Wait()
 	times := map[string]int{}
 	for p := range int32(3) {
-		last := map[string]int{} // of each caller and key, the newest call
+		last := map[string]int{} // newest call per caller and key
 		for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Partition: p}) {
 			if err != nil {
 				t.Fatal(err)
@@ -221,12 +222,12 @@ func TestNothingIsDuplicatedOrLostOnABadLine(t *testing.T) {
 	}
 	for v, n := range times {
 		if n != 1 {
-			t.Errorf("%q is there %d times", v, n)
+			t.Errorf("%q is stored %d times", v, n)
 		}
 	}
 }
 
-func TestKeysSpreadAsTheBrokerSpreadsThem(t *testing.T) {
+func TestClientAndBrokerChooseTheSamePartition(t *testing.T) {
 	address, stop := startBroker()
 	t.Cleanup(stop)
 	where := map[string]int32{}

@@ -15,37 +15,40 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Seen says what a read of keys must have seen. The broker's index of keys follows the log a moment behind.
-type Seen struct {
-	// MinOffset, if not nil, waits until the index has the record at this offset: what Produce returned, to read what one
-	// has written. ErrKeyIndexBehind if that takes longer than Wait.
+// Freshness is the minimum state of the key index for a read. The index follows the log with a
+// short delay.
+type Freshness struct {
+	// MinOffset, if not nil, waits until the index has the record at this offset. Use the offset
+	// from Produce to read your own write. Error: ErrKeyIndexBehind if that takes longer than Wait.
 	MinOffset *int64
-	// Wait is how long to wait; 0 means 10 seconds, more than 5 minutes is 5 minutes.
+	// Wait bounds the wait. 0 means 10 seconds; the maximum is 5 minutes.
 	Wait time.Duration
 }
 
-// KeyOptions say which records of a key Key looks at.
+// KeyOptions select the records that Key reads.
 type KeyOptions struct {
-	Partition *int32 // nil: all; MinOffset is then of the partition to which the key belongs
-	Seen
-}
-
-// KeysOptions say which keys Keys gives.
-type KeysOptions struct {
-	Prefix   []byte // only keys that begin so
-	After    []byte // only keys behind this one; nil: from the first
-	PageSize int    // how many are asked for at once, at most 10,000; 0 means 1000
-	// Partition is that of MinOffset; it may be nil if the topic has only one.
+	// Partition nil: all. MinOffset then refers to the partition of the key.
 	Partition *int32
-	Seen
+	Freshness
 }
 
-// KeyHistoryOptions say which records of a key KeyHistory gives.
+// KeysOptions select the keys that Keys returns.
+type KeysOptions struct {
+	Prefix   []byte // only keys with this prefix
+	After    []byte // only keys after this one; nil: from the first
+	PageSize int    // keys per request, at most 10,000; 0 means 1000
+	// Partition is the partition of MinOffset. It may be nil if the topic has one partition.
+	Partition *int32
+	Freshness
+}
+
+// KeyHistoryOptions select the records that KeyHistory returns.
 type KeyHistoryOptions struct {
-	Partition   *int32 // nil: all; MinOffset is then of the partition to which the key belongs
+	// Partition nil: all. MinOffset then refers to the partition of the key.
+	Partition   *int32
 	OldestFirst bool
-	PageSize    int // how many are asked for at once, at most 10,000; 0 means 100
-	Seen
+	PageSize    int // records per request, at most 10,000; 0 means 100
+	Freshness
 }
 
 const (
@@ -54,33 +57,35 @@ const (
 )
 
 type (
-	// KeyRecord is a record of a key. It is the caller's to keep.
+	// KeyRecord is a record of a key. The caller may keep it.
 	KeyRecord = record.KeyRecord
-	// KeyEntry is a key and where its newest record is. It is the caller's to keep.
+	// KeyEntry is a key with the position of its newest record. The caller may keep it.
 	KeyEntry = record.KeyEntry
 )
 
-// Key returns the newest record of a key in a topic whose key index is on. An empty key is one, nil is not.
-// ErrKeyNotFound if there is none, or it is a tombstone; ErrKeyIndexOff; ErrKeyIndexBehind.
+// Key returns the newest record of a key in a topic with a key index. An empty key is valid, nil is
+// not. Errors: ErrKeyNotFound if there is none or it is a tombstone, ErrKeyIndexOff,
+// ErrKeyIndexBehind.
 func (c *Client) Key(ctx context.Context, topic string, key []byte, o KeyOptions) (KeyRecord, error) {
-	q, err := keyQuery(topic, key, o.Partition, &o.Seen)
+	q, err := keyQuery(topic, key, o.Partition, &o.Freshness)
 	if err != nil {
 		return KeyRecord{}, err
 	}
-	var r api.PlacedRecord
+	var r api.PartitionRecord
 	if err := c.call(ctx, &request{method: http.MethodGet, path: "/key", query: q}, &r); err != nil {
 		return KeyRecord{}, err
 	}
 	return keyRecordOf(&r)
 }
 
-// Keys lists the keys of a topic that have a value, in the order of their bytes, a page at a time. A key that has one all
-// the while comes exactly once, whatever is written meanwhile. An error comes last.
+// Keys returns the keys of a topic that have a value, in byte order, with one request per page. A
+// key that has a value throughout the call appears exactly once, even while records are written. An
+// error is the last element.
 func (c *Client) Keys(ctx context.Context, topic string, o KeysOptions) iter.Seq2[KeyEntry, error] {
 	return func(yield func(KeyEntry, error) bool) {
 		q := url.Values{"topic-name": {topic}, "limit": {strconv.Itoa(orDefault(o.PageSize, keysPageDefault))}}
 		setPartition(q, o.Partition)
-		o.Seen.set(q)
+		o.Freshness.set(q)
 		setBytes(q, "prefix", o.Prefix)
 		setBytes(q, "after", o.After)
 		for {
@@ -112,11 +117,12 @@ func (c *Client) Keys(ctx context.Context, topic string, o KeysOptions) iter.Seq
 	}
 }
 
-// KeyHistory gives the records of a key that are there, tombstones (with a nil Value) too, the newest first unless told
-// otherwise. Those of one partition come by offset. An error comes last. A key without records has an empty history.
+// KeyHistory returns all readable records of a key, tombstones (with a nil Value) included. It
+// returns the newest record first, unless OldestFirst is set. Records of one partition are in
+// offset order. An error is the last element. The history of an unknown key is empty.
 func (c *Client) KeyHistory(ctx context.Context, topic string, key []byte, o KeyHistoryOptions) iter.Seq2[KeyRecord, error] {
 	return func(yield func(KeyRecord, error) bool) {
-		q, err := keyQuery(topic, key, o.Partition, &o.Seen)
+		q, err := keyQuery(topic, key, o.Partition, &o.Freshness)
 		if err != nil {
 			yield(KeyRecord{}, err)
 			return
@@ -147,10 +153,10 @@ func (c *Client) KeyHistory(ctx context.Context, topic string, key []byte, o Key
 	}
 }
 
-// keyQuery is what requests about one key have.
-func keyQuery(topic string, key []byte, partition *int32, s *Seen) (url.Values, error) {
+// keyQuery returns the parameters that requests about one key share.
+func keyQuery(topic string, key []byte, partition *int32, s *Freshness) (url.Values, error) {
 	if key == nil {
-		return nil, &Error{NextOffset: -1, Start: -1, Committed: -1, Err: errors.New("no key: an empty one is not nil")}
+		return nil, &Error{NextOffset: -1, Start: -1, Committed: -1, Err: errors.New("the key is nil (an empty key is valid)")}
 	}
 	q := url.Values{"topic-name": {topic}}
 	setBytes(q, "key", key)
@@ -159,7 +165,7 @@ func keyQuery(topic string, key []byte, partition *int32, s *Seen) (url.Values, 
 	return q, nil
 }
 
-func (s *Seen) set(q url.Values) {
+func (s *Freshness) set(q url.Values) {
 	if s.MinOffset != nil {
 		q.Set("min-offset", strconv.FormatInt(*s.MinOffset, 10))
 	}
@@ -174,7 +180,8 @@ func setPartition(q url.Values, partition *int32) {
 	}
 }
 
-// setBytes sets a parameter, as text or in base64, whichever is shorter; nothing if b is nil.
+// setBytes sets a parameter as text or in base64, whichever is shorter. It sets nothing if b is
+// nil.
 func setBytes(q url.Values, name string, b []byte) {
 	switch encoded := base64.RawURLEncoding.EncodeToString(b); {
 	case b == nil:
@@ -192,7 +199,7 @@ func orDefault(n, otherwise int) int {
 	return n
 }
 
-// bytesOf reads bytes from JSON, where they are text or base64; nil if they are neither.
+// bytesOf decodes bytes from their JSON members, text or base64; nil if both are absent.
 func bytesOf(text, encoded *string) ([]byte, error) {
 	switch {
 	case text != nil:
@@ -207,7 +214,7 @@ func bytesOf(text, encoded *string) ([]byte, error) {
 	return nil, nil
 }
 
-func keyRecordOf(r *api.PlacedRecord) (KeyRecord, error) {
+func keyRecordOf(r *api.PartitionRecord) (KeyRecord, error) {
 	out := KeyRecord{Partition: r.Partition, Record: record.Record{Offset: r.Offset, Timestamp: r.Timestamp}}
 	var err, fault error
 	out.Key, err = bytesOf(r.Key, r.KeyBase64)

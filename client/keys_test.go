@@ -21,7 +21,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// keyedBroker starts a broker with all that is around it in production, on a bucket in a folder, and returns a client.
+// keyedBroker starts a broker with a key index and its HTTP API on a bucket in a folder, and
+// returns a client.
 func keyedBroker(t *testing.T, change ...func(*node.Options)) *client.Client {
 	t.Helper()
 	o := node.Options{Bucket: "file:" + t.TempDir(), DataDir: t.TempDir(), BatchWait: node.BatchNone, Logger: slog.New(slog.DiscardHandler)}
@@ -60,7 +61,7 @@ func keyedBroker(t *testing.T, change ...func(*node.Options)) *client.Client {
 	return c
 }
 
-// write appends records, by key, and returns the end of each partition.
+// write appends records by key and returns the end of each partition.
 func write(t *testing.T, c *client.Client, topic string, recs ...record.Record) map[int32]int64 {
 	t.Helper()
 	placed, err := c.Produce(t.Context(), topic, recs, client.ProduceOptions{})
@@ -74,7 +75,7 @@ func write(t *testing.T, c *client.Client, topic string, recs ...record.Record) 
 	return ends
 }
 
-// sees waits until the index has all below the given ends.
+// sees waits until the key index has every record below the given ends.
 func sees(t *testing.T, c *client.Client, topic string, ends map[int32]int64) {
 	t.Helper()
 	for p, end := range ends {
@@ -184,10 +185,10 @@ func TestErrorsOfKeys(t *testing.T) {
 	}
 	for _, err := range c.KeyHistory(ctx, "t", nil, client.KeyHistoryOptions{}) {
 		if err == nil {
-			t.Error("a history of no key")
+			t.Error("history of a nil key: no error")
 		}
 	}
-	if err := first("t", client.KeysOptions{Seen: client.Seen{MinOffset: new(int64(7)), Wait: 1e6}}); !errors.Is(err, client.ErrKeyIndexBehind) {
+	if err := first("t", client.KeysOptions{Freshness: client.Freshness{MinOffset: new(int64(7)), Wait: 1e6}}); !errors.Is(err, client.ErrKeyIndexBehind) {
 		t.Errorf("%v", err)
 	}
 	if _, err := c.Key(ctx, "t", bytes.Repeat([]byte("k"), 8193), client.KeyOptions{}); !errors.Is(err, client.ErrBadRequest) {
@@ -235,8 +236,8 @@ func TestKeyReadsItsWrite(t *testing.T) {
 	wg.Wait()
 }
 
-// TestKeysArePagedWhileWritesGoOn: a key that has a value all the while is listed exactly once, whatever becomes of the
-// others, and of its own records.
+// TestKeysArePagedWhileWritesGoOn: a key that always has a value is listed exactly once, whatever
+// is written to it or to other keys.
 func TestKeysArePagedWhileWritesGoOn(t *testing.T) {
 	const stable = 10_000
 	c := keyedBroker(t)
@@ -260,7 +261,7 @@ func TestKeysArePagedWhileWritesGoOn(t *testing.T) {
 					k := rng.IntN(stable)
 					r := record.Record{Key: fmt.Appendf(nil, "s%05d", k), Value: []byte("newer"), Timestamp: n}
 					switch rng.IntN(4) {
-					case 0: // comes and goes
+					case 0: // this key is deleted and written again
 						r.Key = fmt.Appendf(nil, "s%05d-%d", k, rng.IntN(3))
 					case 1:
 						r.Key, r.Value = fmt.Appendf(nil, "s%05d-%d", k, rng.IntN(3)), nil
@@ -275,7 +276,7 @@ func TestKeysArePagedWhileWritesGoOn(t *testing.T) {
 		})
 	}
 	for _, page := range []int{97, 1000, 10_000} {
-		seen := make([]bool, stable)
+		fresh := make([]bool, stable)
 		last, others := "", 0
 		for k, err := range c.Keys(t.Context(), "t", client.KeysOptions{PageSize: page}) {
 			if err != nil {
@@ -290,12 +291,12 @@ func TestKeysArePagedWhileWritesGoOn(t *testing.T) {
 				others++
 				continue
 			}
-			if _, err := fmt.Sscanf(last, "s%d", &i); err != nil || seen[i] {
+			if _, err := fmt.Sscanf(last, "s%d", &i); err != nil || fresh[i] {
 				t.Fatalf("pages of %d: %q twice, or %v", page, last, err)
 			}
-			seen[i] = true
+			fresh[i] = true
 		}
-		if i := slices.Index(seen, false); i >= 0 {
+		if i := slices.Index(fresh, false); i >= 0 {
 			t.Errorf("pages of %d: key %d was missed", page, i)
 		}
 		t.Logf("pages of %d: %d other keys", page, others)

@@ -18,8 +18,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// faulty is a server that does to requests what no broker should: it is scripted, one function a request, the last one
-// for all that follow.
+// faulty is a scripted server that breaks the rules of a broker. Each function answers one request,
+// the last one all that follow.
 func faulty(t *testing.T, script ...http.HandlerFunc) (*client.Client, *atomic.Int64) {
 	t.Helper()
 	return faultyFor(t, client.Options{RetryTime: 10 * time.Second}, script...)
@@ -58,7 +58,8 @@ func problem(status int, code, header string) http.HandlerFunc {
 	return answer(status, "Content-Type: application/problem+json\n"+header, fmt.Sprintf(`{"status":%d,"code":%q,"detail":"why"}`, status, code))
 }
 
-// cut closes the connection after it has read so many bytes of the body (-1: all) and written text.
+// cut closes the connection after it has read the given number of bytes of the body (-1: all) and
+// written text.
 func cut(read int64, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if read < 0 {
@@ -88,25 +89,25 @@ func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 		is       error
 		requests int64
 	}{
-		"stored":                               {small, []http.HandlerFunc{stored}, acked, nil, 1},
-		"refused for good":                     {small, []http.HandlerFunc{problem(404, "unknown_topic", "")}, rejected, client.ErrUnknownTopic, 1},
-		"wrong key":                            {small, []http.HandlerFunc{problem(401, "unauthorized", "")}, rejected, client.ErrUnauthorized, 1},
-		"too large, said before the body":      {small, []http.HandlerFunc{problem(413, "too_large", "")}, rejected, client.ErrTooLarge, 1},
-		"over budget, then stored":             {small, []http.HandlerFunc{problem(429, "over_budget", "Retry-After: 0"), stored}, acked, nil, 2},
-		"store away, then stored":              {small, []http.HandlerFunc{problem(503, "store_unavailable", "Retry-After: 0"), stored}, acked, nil, 2},
-		"fenced is not waited for":             {small, []http.HandlerFunc{problem(503, "fenced", "")}, rejected, client.ErrFenced, 1},
-		"read-only":                            {small, []http.HandlerFunc{problem(405, "read_only", "")}, rejected, client.ErrReadOnly, 1},
-		"no verdict":                           {small, []http.HandlerFunc{problem(504, "outcome_unknown", ""), stored}, unknown, nil, 1},
-		"corrupt data says nothing":            {small, []http.HandlerFunc{problem(500, "corrupt_data", ""), stored}, unknown, client.ErrCorrupt, 1},
-		"503 of something in between":          {small, []http.HandlerFunc{answer(503, "Retry-After: 0", "busy"), stored}, unknown, nil, 1},
-		"502 of something in between":          {small, []http.HandlerFunc{answer(502, "", "bad gateway"), stored}, unknown, nil, 1},
-		"redirect":                             {small, []http.HandlerFunc{answer(302, "Location: /elsewhere", "")}, rejected, nil, 1},
-		"cut after the whole request":          {small, []http.HandlerFunc{cut(-1, ""), stored}, unknown, nil, 1},
-		"cut within the request, then stored":  {large, []http.HandlerFunc{cut(1000, ""), stored}, acked, nil, 2},
-		"answer cut after its status":          {small, []http.HandlerFunc{cut(-1, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"), stored}, unknown, nil, 1},
-		"something in between says 200":        {small, []http.HandlerFunc{answer(200, "Content-Type: application/json", "{}"), stored}, unknown, nil, 1},
-		"other records are acknowledged":       {small, []http.HandlerFunc{answer(201, "", `{"partition":0,"first_offset":7,"count":2}`), stored}, unknown, nil, 1},
-		"several partitions, not alike, ended": {small, []http.HandlerFunc{answer(503, "Retry-After: 0\nContent-Type: application/problem+json", `{"code":"store_unavailable","results":[{"partition":0,"first_offset":3,"count":1}]}`), stored}, rejected, nil, 1},
+		"stored":              {small, []http.HandlerFunc{stored}, acked, nil, 1},
+		"refused permanently": {small, []http.HandlerFunc{problem(404, "unknown_topic", "")}, rejected, client.ErrUnknownTopic, 1},
+		"wrong key":           {small, []http.HandlerFunc{problem(401, "unauthorized", "")}, rejected, client.ErrUnauthorized, 1},
+		"too large, sent before the body is read": {small, []http.HandlerFunc{problem(413, "too_large", "")}, rejected, client.ErrTooLarge, 1},
+		"over budget, then stored":                {small, []http.HandlerFunc{problem(429, "over_budget", "Retry-After: 0"), stored}, acked, nil, 2},
+		"store unavailable, then stored":          {small, []http.HandlerFunc{problem(503, "store_unavailable", "Retry-After: 0"), stored}, acked, nil, 2},
+		"fenced: no retry":                        {small, []http.HandlerFunc{problem(503, "fenced", "")}, rejected, client.ErrFenced, 1},
+		"read-only":                               {small, []http.HandlerFunc{problem(405, "read_only", "")}, rejected, client.ErrReadOnly, 1},
+		"no verdict":                              {small, []http.HandlerFunc{problem(504, "outcome_unknown", ""), stored}, unknown, nil, 1},
+		"corrupt data has no outcome":             {small, []http.HandlerFunc{problem(500, "corrupt_data", ""), stored}, unknown, client.ErrCorrupt, 1},
+		"503 of a proxy":                          {small, []http.HandlerFunc{answer(503, "Retry-After: 0", "busy"), stored}, unknown, nil, 1},
+		"502 of a proxy":                          {small, []http.HandlerFunc{answer(502, "", "bad gateway"), stored}, unknown, nil, 1},
+		"redirect":                                {small, []http.HandlerFunc{answer(302, "Location: /elsewhere", "")}, rejected, nil, 1},
+		"cut after the whole request":             {small, []http.HandlerFunc{cut(-1, ""), stored}, unknown, nil, 1},
+		"cut within the request, then stored":     {large, []http.HandlerFunc{cut(1000, ""), stored}, acked, nil, 2},
+		"answer cut after its status":             {small, []http.HandlerFunc{cut(-1, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"), stored}, unknown, nil, 1},
+		"200 of a proxy":                          {small, []http.HandlerFunc{answer(200, "Content-Type: application/json", "{}"), stored}, unknown, nil, 1},
+		"other records are acknowledged":          {small, []http.HandlerFunc{answer(201, "", `{"partition":0,"first_offset":7,"count":2}`), stored}, unknown, nil, 1},
+		"different outcomes per partition":        {small, []http.HandlerFunc{answer(503, "Retry-After: 0\nContent-Type: application/problem+json", `{"code":"store_unavailable","results":[{"partition":0,"first_offset":3,"count":1}]}`), stored}, rejected, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, n := faultyFor(t, client.Options{RetryTime: 10 * time.Second, NotIdempotent: true}, tc.script...)
@@ -126,7 +127,7 @@ func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 				t.Errorf("%s, want %s (%v)", got, tc.want, err)
 			}
 			if tc.is != nil && !errors.Is(err, tc.is) {
-				t.Errorf("%v is not %v", err, tc.is)
+				t.Errorf("errors.Is(%v, %v) = false", err, tc.is)
 			}
 			if n.Load() != tc.requests {
 				t.Errorf("%d requests, want %d", n.Load(), tc.requests)
@@ -135,8 +136,8 @@ func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 	}
 }
 
-// TestGoodStatusesOfSomethingInBetween are no acknowledgement of anything.
-func TestGoodStatusesOfSomethingInBetween(t *testing.T) {
+// TestSuccessStatusOfAProxy: a 2xx status without a valid body is not an acknowledgement.
+func TestSuccessStatusOfAProxy(t *testing.T) {
 	c, _ := faultyFor(t, client.Options{RetryTime: -1}, answer(200, "Content-Type: application/json", `{"partitions":[{},{}]}`))
 	keyed := []record.Record{{Key: []byte("a")}, {Key: []byte("b")}, {Key: []byte("c")}}
 	for name, err := range map[string]error{
@@ -187,11 +188,12 @@ func TestCallerStopsWaiting(t *testing.T) {
 
 	_, err = c.ProduceValues(ctx, "t", [][]byte{value}, client.ProduceOptions{})
 	if !errors.Is(err, client.ErrRejected) {
-		t.Errorf("before it was sent: %v", err)
+		t.Errorf("before sending: %v", err)
 	}
 }
 
-// The transport may come back for a body after its request has failed; under the race detector this finds out.
+// The transport may read a body after its request has failed; the race detector finds access after
+// the call.
 func TestBatchesAreTheCallersAfterwards(t *testing.T) {
 	c, _ := faulty(t, cut(1000, ""))
 	for range 20 {
@@ -216,7 +218,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatIsNoAddress(t *testing.T) {
+func TestNewRefusesInvalidAddresses(t *testing.T) {
 	for _, u := range []string{"", "localhost:1", "ftp://h", "http://", "http://h?x=1", "http://h\n"} {
 		if _, err := client.New(u, client.Options{}); err == nil {
 			t.Errorf("%q taken", u)
@@ -224,8 +226,9 @@ func TestNewRefusesWhatIsNoAddress(t *testing.T) {
 	}
 }
 
-// TestReadsThatBreakOffAreRepeated: an answer that ends too early is none; one that is no broker's stays that.
-func TestReadsThatBreakOffAreRepeated(t *testing.T) {
+// TestIncompleteReadsAreRepeated: an incomplete answer is requested again, an answer that no
+// broker sends is not.
+func TestIncompleteReadsAreRepeated(t *testing.T) {
 	topic := answer(200, "Content-Type: application/json", `{"topic":"t","partitions":[]}`)
 	early := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{\"topic\":"
 	for name, c := range map[string]struct {
@@ -233,11 +236,11 @@ func TestReadsThatBreakOffAreRepeated(t *testing.T) {
 		good     bool
 		requests int64
 	}{
-		"within the body":     {cut(-1, early), true, 2},
-		"before the body":     {cut(-1, strings.TrimSuffix(early, `{"topic":`)), true, 2},
-		"whole, and too soon": {answer(200, "", `{"topic":`), true, 2},
-		"no JSON":             {answer(200, "", "<html>"), false, 1},
-		"other JSON":          {answer(200, "", `{"partitions":7}`), false, 1},
+		"within the body":                      {cut(-1, early), true, 2},
+		"before the body":                      {cut(-1, strings.TrimSuffix(early, `{"topic":`)), true, 2},
+		"complete answer with incomplete JSON": {answer(200, "", `{"topic":`), true, 2},
+		"no JSON":                              {answer(200, "", "<html>"), false, 1},
+		"other JSON":                           {answer(200, "", `{"partitions":7}`), false, 1},
 	} {
 		api, n := faulty(t, c.first, topic)
 		if got, err := api.Topic(t.Context(), "t"); (err == nil) != c.good || n.Load() != c.requests {

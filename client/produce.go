@@ -15,28 +15,30 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ProduceOptions say where records go.
+// ProduceOptions select the partition of records.
 type ProduceOptions struct {
-	// Partition that all records go to. nil: records with a key go to the partition of their key's hash, as Kafka's Java
-	// client has it, others to partition 0.
+	// Partition receives all records. If it is nil, a record with a key goes to the partition of
+	// the key's hash, as in Kafka's Java client, and others go to partition 0.
 	Partition *int32
-	// ExpectedOffset, if not nil, refuses the records unless the first gets this offset (ErrOffsetMismatch).
+	// ExpectedOffset, if not nil, is a condition: the broker refuses the records unless the first
+	// one gets this offset (ErrOffsetMismatch).
 	ExpectedOffset *int64
 }
 
-// Placed is where the records of one partition are, in the order in which they were given.
-type Placed struct {
+// ProduceResult is the position of the records of one partition, in the given order.
+type ProduceResult struct {
 	Partition int32
-	First     int64 // offset of the first record, -1 if it has none
+	First     int64 // offset of the first record, -1 if none was stored
 	Count     int64
-	Code      string // "" means durable; in an Error.Results: why these records are not
+	Code      string // "": durable; in Error.Results the reason why the records are not stored
 }
 
-// Produce appends records to a topic and returns once they are durable, with the place of each partition's records.
-// Offsets of records are ignored; a Timestamp of 0 means now. The records are not touched after it returned.
-func (c *Client) Produce(ctx context.Context, topic string, records []record.Record, o ProduceOptions) ([]Placed, error) {
+// Produce appends records to a topic and returns once they are durable, with their positions per
+// partition. It ignores the Offset of records; a Timestamp of 0 means now. It does not use the
+// records after it has returned.
+func (c *Client) Produce(ctx context.Context, topic string, records []record.Record, o ProduceOptions) ([]ProduceResult, error) {
 	if o.Partition == nil && anyKey(records) {
-		return c.spread(ctx, topic, records, o)
+		return c.produceByKey(ctx, topic, records, o)
 	}
 	body, err := encodeBatches(records)
 	if err != nil {
@@ -45,13 +47,13 @@ func (c *Client) Produce(ctx context.Context, topic string, records []record.Rec
 	return c.ProduceBatches(ctx, topic, body, o)
 }
 
-// rejected is the error of what was never sent.
+// rejected returns the error for a request that was never sent.
 func rejected(err error) *Error {
 	return &Error{Outcome: OutcomeRejected, NextOffset: -1, Start: -1, Committed: -1, Err: err}
 }
 
-// ProduceValues appends records that have nothing but a value.
-func (c *Client) ProduceValues(ctx context.Context, topic string, values [][]byte, o ProduceOptions) ([]Placed, error) {
+// ProduceValues appends records without keys and headers.
+func (c *Client) ProduceValues(ctx context.Context, topic string, values [][]byte, o ProduceOptions) ([]ProduceResult, error) {
 	records := make([]record.Record, len(values))
 	for i, v := range values {
 		records[i].Value = v
@@ -59,47 +61,50 @@ func (c *Client) ProduceValues(ctx context.Context, topic string, values [][]byt
 	return c.Produce(ctx, topic, records, o)
 }
 
-// ProduceBatches appends one or more concatenated Kafka RecordBatch v2, such as record.Append makes, to one partition
-// (0 if o names none). They are stored as they are, their base offsets aside: the fast way. batches is not touched after
-// it returned.
-func (c *Client) ProduceBatches(ctx context.Context, topic string, batches []byte, o ProduceOptions) ([]Placed, error) {
+// ProduceBatches appends one or more concatenated Kafka RecordBatch v2, such as record.Append
+// returns, to one partition (0 if o names none). It is the fastest way to produce, because only the
+// base offsets change. It does not use batches after it has returned.
+func (c *Client) ProduceBatches(ctx context.Context, topic string, batches []byte, o ProduceOptions) ([]ProduceResult, error) {
 	if o.Partition == nil {
 		o.Partition = new(int32(0))
 	}
 	r := &request{header: map[string]string{"Content-Type": api.RecordBatch}, body: batches}
 	span, own, ok := batchesSpan(batches)
-	if c.lanes == nil || !ok {
-		r.harmless = own
+	if c.producers == nil || !ok {
+		r.idempotent = own
 		return c.post(ctx, topic, r, span, o)
 	}
-	r.harmless = true
+	r.idempotent = true
 	if own {
 		return c.post(ctx, topic, r, span, o)
 	}
-	to := partitionOf{topic, *o.Partition}
-	l := c.lanes.take(to)
-	defer c.lanes.give(to, l)
-	l.header(r.header)
+	to := partitionName{topic, *o.Partition}
+	p := c.producers.take(to)
+	defer c.producers.give(to, p)
+	p.header(r.header)
 	placed, err := c.post(ctx, topic, r, span, o)
-	l.settle(err, span)
+	p.settle(err, span)
 	return placed, err
 }
 
-// post sends a produce of so many records (0: not known) whose header says what its body is.
-func (c *Client) post(ctx context.Context, topic string, r *request, records int64, o ProduceOptions) (list []Placed, err error) {
+// post sends a produce of the given number of records (0: unknown). The header of r has the media
+// type of the body.
+func (c *Client) post(ctx context.Context, topic string, r *request, records int64, o ProduceOptions) (list []ProduceResult, err error) {
 	q := url.Values{"topic-name": {topic}}
 	if o.Partition != nil {
 		q.Set("partition", strconv.Itoa(int(*o.Partition)))
 	}
 	if o.ExpectedOffset != nil {
 		q.Set("expected-offset", strconv.FormatInt(*o.ExpectedOffset, 10))
-		// The end only grows: an earlier attempt that found it where it should be would have been recognised.
+		// The end offset only grows. If it is beyond the expected offset, no earlier attempt can
+		// succeed any more, and one that did would have been recognized.
 		r.settled = func(e *Error) bool {
 			return e.Code == string(api.OffsetMismatch) && e.NextOffset > *o.ExpectedOffset
 		}
 	}
 	r.method, r.path, r.query, r.write = http.MethodPost, "/records", q, true
-	// An answer that says 2xx and breaks off, or acknowledges something else, is for the caller the same as none.
+	// For the caller, an answer with a 2xx status that is incomplete or invalid counts as no
+	// answer.
 	err = c.ask(ctx, r, func(resp *http.Response) error {
 		var p api.Produced
 		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
@@ -114,29 +119,30 @@ func (c *Client) post(ctx context.Context, topic string, r *request, records int
 	return list, nil
 }
 
-// acknowledged is where the records are, if the answer says so of all of them.
-func acknowledged(p *api.Produced, records int64) ([]Placed, error) {
+// acknowledged returns the positions of the records. It returns an error unless the answer covers
+// all of them.
+func acknowledged(p *api.Produced, records int64) ([]ProduceResult, error) {
 	list := placed(p.Results)
 	if p.Partition != nil && p.FirstOffset != nil {
-		list = []Placed{{Partition: *p.Partition, First: *p.FirstOffset, Count: p.Count}}
+		list = []ProduceResult{{Partition: *p.Partition, First: *p.FirstOffset, Count: p.Count}}
 	}
 	sum := int64(0)
 	for _, at := range list {
 		if at.Code != "" || at.First < 0 || at.Count < 1 || at.Partition < 0 {
-			return nil, fmt.Errorf("%w: it places %d records of partition %d at %d", errNotBroker, at.Count, at.Partition, at.First)
+			return nil, fmt.Errorf("%w: %d records of partition %d at offset %d", errNotBroker, at.Count, at.Partition, at.First)
 		}
 		sum += at.Count
 	}
 	if sum == 0 || records > 0 && sum != records {
-		return nil, fmt.Errorf("%w: it acknowledges %d of %d records", errNotBroker, sum, records)
+		return nil, fmt.Errorf("%w: %d of %d records acknowledged", errNotBroker, sum, records)
 	}
 	return list, nil
 }
 
-func placed(results []api.PartitionResult) []Placed {
-	var list []Placed
+func placed(results []api.PartitionResult) []ProduceResult {
+	var list []ProduceResult
 	for _, r := range results {
-		p := Placed{Partition: r.Partition, First: -1, Count: r.Count, Code: string(r.Code)}
+		p := ProduceResult{Partition: r.Partition, First: -1, Count: r.Count, Code: string(r.Code)}
 		if r.FirstOffset != nil {
 			p.First = *r.FirstOffset
 		}
@@ -145,7 +151,7 @@ func placed(results []api.PartitionResult) []Placed {
 	return list
 }
 
-// encodeBatches makes batches of records; those without a time get the present one.
+// encodeBatches returns batches with the records. A Timestamp of 0 becomes the current time.
 func encodeBatches(records []record.Record) ([]byte, error) {
 	now := time.Now().UnixMilli()
 	for i := range records {
@@ -173,11 +179,12 @@ func anyKey(records []record.Record) bool {
 	return false
 }
 
-// lineRecord is a record as POST /records takes it in JSON.
+// lineRecord is a record in the JSON form of POST /records.
 type lineRecord struct {
-	Key         *string      `json:"key,omitempty"`
-	KeyBase64   *string      `json:"key_base64,omitempty"`
-	Value       any          `json:"value,omitempty"` // a string or jsonNull; absent beside value_base64
+	Key       *string `json:"key,omitempty"`
+	KeyBase64 *string `json:"key_base64,omitempty"`
+	// a string or jsonNull; absent with value_base64
+	Value       any          `json:"value,omitempty"`
 	ValueBase64 *string      `json:"value_base64,omitempty"`
 	Headers     []lineHeader `json:"headers,omitempty"`
 	Timestamp   int64        `json:"timestamp,omitempty"`

@@ -10,31 +10,32 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Offsets that a read may begin at besides real ones.
+// Special values of an offset to read from.
 const (
-	Earliest int64 = -2 // the first that is there
-	Latest   int64 = -1 // the next to be written
+	Earliest int64 = -2 // the start offset
+	Latest   int64 = -1 // the end offset
 )
 
-// ReadOptions say what Records gives.
+// ReadOptions describe a read with Records.
 type ReadOptions struct {
 	Partition int32
-	Offset    int64 // first offset wanted, or Earliest or Latest
-	// Follow waits for new records at the end, until ctx ends. Without it the read ends at what was the partition's end
-	// when it began.
+	Offset    int64 // first offset to return, or Earliest or Latest
+	// Follow waits for new records at the end until ctx ends. Without it the read stops at the end
+	// that the partition had when the read began.
 	Follow bool
-	// MaxBytes is how much is asked for at once; 0 means 4 MiB.
+	// MaxBytes bounds one fetch; 0 means 4 MiB.
 	MaxBytes int
 }
 
 const (
 	readBytesDefault = 4 << 20
-	followWait       = 30 * time.Second // of one long poll
+	followWait       = 30 * time.Second // duration of one long poll
 )
 
-// Records reads one partition as a stream. A record and all it points to are valid until the next one is taken: nothing
-// is copied. Broken connections are mended for Options.RetryTime, without gap or repetition; what can not be mended comes
-// as the last element, an error. When ctx ends the last element is its error.
+// Records reads one partition as a stream. A record and the memory it points to are valid until the
+// next iteration, because records are not copied. Failed requests are retried for
+// Options.RetryTime, without a gap or a repetition. Any other error is the last element; when ctx
+// ends, that is its error.
 func (c *Client) Records(ctx context.Context, topic string, o ReadOptions) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		from, err := c.resolve(ctx, topic, &o)
@@ -47,7 +48,7 @@ func (c *Client) Records(ctx context.Context, topic string, o ReadOptions) iter.
 	}
 }
 
-// resolve turns Earliest and Latest into an offset.
+// resolve converts Earliest and Latest to an offset.
 func (c *Client) resolve(ctx context.Context, topic string, o *ReadOptions) (int64, error) {
 	if o.Offset >= 0 {
 		return o.Offset, nil
@@ -70,13 +71,13 @@ func (c *Client) resolve(ctx context.Context, topic string, o *ReadOptions) (int
 	return 0, &Error{NextOffset: -1, Start: -1, Code: string(ErrUnknownPartition.(codeError)), Detail: fmt.Sprintf("topic %s has %d partitions", topic, len(t.Partitions))}
 }
 
-// reading is one Records under way.
+// reading is the state of one Records.
 type reading struct {
 	c     *Client
 	topic string
 	o     ReadOptions
 	from  int64
-	end   int64 // where to stop; -1 until known
+	end   int64 // offset to stop at; -1 until known
 	wait  backoff
 }
 
@@ -86,7 +87,7 @@ func (r *reading) run(ctx context.Context, yield yieldFunc) {
 	r.progress()
 	for {
 		before := r.from
-		more, err := r.once(ctx, yield)
+		more, err := r.fetchOnce(ctx, yield)
 		if err == errStopped {
 			return
 		}
@@ -94,7 +95,7 @@ func (r *reading) run(ctx context.Context, yield yieldFunc) {
 			r.progress()
 		}
 		if err != nil {
-			if !r.again(ctx, err) {
+			if !r.canRetry(ctx, err) {
 				yield(nil, err)
 				return
 			}
@@ -110,8 +111,9 @@ func (r *reading) progress() { r.wait = backoff{time: r.c.retryTime} }
 
 var errStopped = errors.New("caller stopped")
 
-// again reports whether a read that broke may go on where it stopped. What Fetch returned was repeated there already.
-func (r *reading) again(ctx context.Context, err error) bool {
+// canRetry reports whether a failed read may continue where it stopped. Fetch has already retried
+// its own errors.
+func (r *reading) canRetry(ctx context.Context, err error) bool {
 	var answered *Error
 	if errors.As(err, &answered) || errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrInvalid) || ctx.Err() != nil {
 		return false
@@ -119,8 +121,8 @@ func (r *reading) again(ctx context.Context, err error) bool {
 	return r.wait.wait(ctx, 0)
 }
 
-// once is one request and its records; more is false at the end.
-func (r *reading) once(ctx context.Context, yield yieldFunc) (more bool, err error) {
+// fetchOnce sends one request and yields its records. more is false at the end.
+func (r *reading) fetchOnce(ctx context.Context, yield yieldFunc) (more bool, err error) {
 	o := FetchOptions{Partition: r.o.Partition, Offset: r.from, MaxBytes: r.o.MaxBytes}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = readBytesDefault
@@ -139,7 +141,7 @@ func (r *reading) once(ctx context.Context, yield yieldFunc) (more bool, err err
 	before := r.from
 	for rec, err := range f.All() {
 		if err != nil {
-			r.from = f.Next()
+			r.from = f.ResumeOffset()
 			return false, err
 		}
 		if r.end >= 0 && rec.Offset >= r.end {
@@ -150,6 +152,6 @@ func (r *reading) once(ctx context.Context, yield yieldFunc) (more bool, err err
 			return false, errStopped
 		}
 	}
-	r.from = f.Next()
+	r.from = f.ResumeOffset()
 	return r.o.Follow || r.from > before && (r.end < 0 || r.from < r.end), nil
 }

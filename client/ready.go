@@ -5,9 +5,9 @@ import (
 	"net/http"
 )
 
-// Ready asks whether requests would succeed: the broker leads, or follows if it is read-only, and the
-// last answer of its store was good. It needs no key. Errors: ErrStoreUnavailable and the like, with
-// what is missing in their text.
+// Ready reports whether requests would succeed: the broker leads or follows, and the last request
+// to its store succeeded. It needs no key. The text of an error has the reason; ErrStoreUnavailable
+// is one.
 func (c *Client) Ready(ctx context.Context) (Health, error) {
 	var h Health
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/readyz"}, &h)

@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// batches makes the records [from, to) in batches of three.
+// batches returns the records [from, to) in batches of three.
 func batches(t *testing.T, from, to int) []byte {
 	t.Helper()
 	var b []byte
@@ -31,7 +31,8 @@ func batches(t *testing.T, from, to int) []byte {
 	return b
 }
 
-// give answers a fetch with whole batches from the one that holds the offset on, and cuts the answer if short > 0.
+// give answers a fetch with whole batches, beginning with the one that has the offset. If short > 0
+// it cuts the answer.
 func give(t *testing.T, end, short int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		offset, err := strconv.Atoi(r.URL.Query().Get("offset"))
@@ -75,7 +76,7 @@ func TestRecordsEndWhereTheTopicEnded(t *testing.T) {
 	}
 }
 
-func TestRecordsGoOnAfterABrokenAnswer(t *testing.T) {
+func TestRecordsContinueAfterABrokenAnswer(t *testing.T) {
 	c, n := faulty(t, give(t, 12, 10), cut(-1, ""), give(t, 12, 1), give(t, 12, 0))
 	got, err := collect(t, c, client.ReadOptions{Offset: 1})
 	if err != nil || got != "1 2 3 4 5 6 7 8 9 10 11" {
@@ -102,11 +103,11 @@ func TestDamagedBatchIsAnErrorAfterTheGoodOnes(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if n.Load() != 1 {
-		t.Errorf("asked again for damaged data: %d requests", n.Load())
+		t.Errorf("damaged data was requested again: %d requests", n.Load())
 	}
 }
 
-func TestAnswerThatIsNoBatch(t *testing.T) {
+func TestAnswerWithoutABatch(t *testing.T) {
 	huge := batches(t, 0, 3)
 	copy(huge[8:], []byte{0x7f, 0xff, 0xff, 0xff})
 	for name, body := range map[string]string{"text": strings.Repeat("no batch ", 20), "short": "x", "length of 2 GiB": string(huge)} {

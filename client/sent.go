@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// sentBody is a request's body that knows whether the transport has taken all of it. As long as the last byte was not
-// taken the broker can not have acted on the request: it reads a body to its announced end first. After detach nobody
-// touches the data any more, however late the transport's goroutine comes back for it.
+// sentBody is a request body that records whether the transport has read all of it. Until the last
+// byte is read the broker cannot have acted on the request, because it reads a body of announced
+// length to the end first. After detach no goroutine accesses the data, even if the transport reads
+// late.
 type sentBody struct {
 	data []byte
 
-	mu       sync.Mutex // guards detached, whole
+	mu       sync.Mutex // guards detached and whole
 	detached bool
 	whole    bool
 }
@@ -21,7 +22,7 @@ type sentBody struct {
 // attach makes s the body of req.
 func (s *sentBody) attach(req *http.Request) {
 	if len(s.data) == 0 {
-		// There is no last byte to wait for: from here on the request may be on its way.
+		// The body is empty, so the request may be on its way from now on.
 		s.whole = true
 		return
 	}
@@ -30,7 +31,7 @@ func (s *sentBody) attach(req *http.Request) {
 	req.GetBody = func() (io.ReadCloser, error) { return &bodyReader{s: s}, nil }
 }
 
-// detach ends every access to the data and reports whether all of it may have left.
+// detach ends all access to the data and reports whether all of it may have been sent.
 func (s *sentBody) detach() (whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +39,8 @@ func (s *sentBody) detach() (whole bool) {
 	return s.whole
 }
 
-// bodyReader is one pass over a sentBody; the transport starts another when it finds a pooled connection dead before it
-// has written anything to it.
+// bodyReader reads a sentBody once. The transport opens another one if a pooled connection was
+// closed before it wrote to it.
 type bodyReader struct {
 	s   *sentBody
 	pos int
@@ -64,4 +65,4 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 
 func (r *bodyReader) Close() error { return nil }
 
-var errDetached = errors.New("request is over")
+var errDetached = errors.New("request has ended")

@@ -11,41 +11,43 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// TopicSpec is what a topic is created or changed with.
+// TopicSpec describes a topic to create or update.
 type TopicSpec struct {
 	Partitions int               // 0: one at creation, unchanged on update
-	Settings   map[string]string // merged into those that are set; "" removes one
+	Settings   map[string]string // merged into the current settings; "" removes one
 }
 
-// Topic describes a topic. ErrUnknownTopic if there is none.
+// Topic describes a topic. Error: ErrUnknownTopic.
 func (c *Client) Topic(ctx context.Context, name string) (Topic, error) {
 	var t Topic
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/topic", query: url.Values{"topic-name": {name}}}, &t)
 	return t, err
 }
 
-// Topics describes all topics, by name.
+// Topics describes all topics, sorted by name.
 func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
 	var all struct{ Topics []Topic }
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/topics"}, &all)
 	return all.Topics, err
 }
 
-// CreateTopic creates a topic. ErrTopicExists if there is one of that name.
+// CreateTopic creates a topic. Error: ErrTopicExists.
 func (c *Client) CreateTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
 	return c.putTopic(ctx, name, spec, map[string]string{"If-None-Match": "*"})
 }
 
-// UpdateTopic changes a topic: partitions can grow, settings are merged. ErrUnknownTopic if there is none.
+// UpdateTopic changes a topic: it can add partitions, and it merges settings. Error:
+// ErrUnknownTopic.
 func (c *Client) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
-	// A broker that does not look at If-Match would create the topic.
+	// A broker that does not support If-Match would create the topic.
 	if t, err := c.Topic(ctx, name); err != nil {
 		return t, err
 	}
 	return c.putTopic(ctx, name, spec, map[string]string{"If-Match": "*"})
 }
 
-// PutTopic creates a topic, or changes one that is there: partitions can grow, settings are merged.
+// PutTopic creates a topic, or changes an existing one: it can add partitions, and it merges
+// settings.
 func (c *Client) PutTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
 	return c.putTopic(ctx, name, spec, map[string]string{})
 }
@@ -71,13 +73,14 @@ func (c *Client) putTopic(ctx context.Context, name string, spec TopicSpec, head
 	return t, err
 }
 
-// DeleteTopic deletes a topic and all its records. ErrUnknownTopic if there is none, ErrTopicInUse if triggers use it.
+// DeleteTopic deletes a topic and all its records. Errors: ErrUnknownTopic, ErrTopicInUse if
+// triggers use it.
 func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 	return c.deleteTopic(ctx, url.Values{"topic-name": {name}})
 }
 
-// ForceDeleteTopic is DeleteTopic of a topic that triggers may use. They say that their topic is missing, and follow the next
-// topic of that name.
+// ForceDeleteTopic is DeleteTopic for a topic that triggers may use. The triggers report a missing
+// topic, and follow the next topic with this name.
 func (c *Client) ForceDeleteTopic(ctx context.Context, name string) error {
 	return c.deleteTopic(ctx, url.Values{"topic-name": {name}, "force": {"true"}})
 }
@@ -86,7 +89,7 @@ func (c *Client) deleteTopic(ctx context.Context, query url.Values) error {
 	return c.call(ctx, &request{method: http.MethodDelete, path: "/topic", query: query, write: true}, nil)
 }
 
-// call sends r and reads the answer into v. If v is nil the answer must have no content.
+// call sends r and decodes the answer into v. If v is nil the answer must be empty.
 func (c *Client) call(ctx context.Context, r *request, v any) error {
 	return c.ask(ctx, r, func(resp *http.Response) error {
 		if v == nil {
@@ -96,7 +99,7 @@ func (c *Client) call(ctx context.Context, r *request, v any) error {
 	})
 }
 
-// ask is do for answers in JSON, whose body it closes.
+// ask is do for JSON answers. It closes the body.
 func (c *Client) ask(ctx context.Context, r *request, read func(*http.Response) error) error {
 	if r.header == nil {
 		r.header = map[string]string{}
@@ -108,7 +111,7 @@ func (c *Client) ask(ctx context.Context, r *request, read func(*http.Response) 
 	})
 }
 
-// errNotBroker: an answer with a good status that no broker gives, as what lies between may give it.
+// errNotBroker: an answer with a 2xx status that no broker sends; a proxy may have sent it.
 var errNotBroker = errors.New("not the answer of a broker")
 
 func noContent(resp *http.Response) error {

@@ -11,30 +11,34 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// TriggerSpec is what a trigger is made or changed with. What is left out has its default.
+// TriggerSpec describes a trigger to create or change. A field that is not set has its default.
 type TriggerSpec struct {
 	// Expr is the expression: text, or the JSON form, which begins with a brace. Required.
 	Expr     string
-	Topic    string // of its events; "": the broker's
+	Topic    string // with its events; "": the broker's events topic
 	Fire     string // once (default), edge, reset
-	Cooldown string // such as 7d: after a firing others are suppressed for so long
-	Backfill string // silent (default), current, replay, none: what the events do that were there before
-	// CarryFired false: what earlier versions have fired does not count for a trigger that fires once. nil is true.
+	Cooldown string // such as 7d: further firings are suppressed for this time
+	// Backfill is the effect of older events: silent (default), current, replay or none.
+	Backfill string
+	// CarryFired false lets a fire-once trigger fire again for entities that fired under an earlier
+	// version. nil means true.
 	CarryFired *bool
 	OnRetract  string // "" or notify
-	Status     string // active or paused; "": as it is, active if it is new
-	// Deliver says where firings go: docs/guide/webhooks.md has its members. nil: nowhere.
+	// Status is active or paused; "": unchanged, and active for a new trigger.
+	Status string
+	// Deliver is the destination of firings; docs/guide/webhooks.md describes its members. nil: no
+	// delivery.
 	Deliver json.RawMessage
 }
 
-// FiringQuery says which firings are wanted.
+// FiringQuery selects firings.
 type FiringQuery struct {
-	Trigger string // "": of all
-	After   int64  // only those with a higher Seq
-	Limit   int    // at most so many, up to 1,000; 0: 100
+	Trigger string // "": all triggers
+	After   int64  // only firings with a higher Seq
+	Limit   int    // at most 1,000; 0 means 100
 }
 
-// body is the spec in JSON.
+// body returns the spec as JSON.
 func (s *TriggerSpec) body() ([]byte, error) {
 	expr := json.RawMessage(s.Expr)
 	if !strings.HasPrefix(strings.TrimLeft(s.Expr, " \t\r\n"), "{") {
@@ -49,8 +53,9 @@ func (s *TriggerSpec) body() ([]byte, error) {
 	})
 }
 
-// PutTrigger makes a trigger, or changes the one of that id: all of it is given. If what it makes of events is another, it is a
-// new version. An *Error about the expression has the fault's place. The outcome of a repeated call is the same.
+// PutTrigger creates the trigger with this ID, or replaces its definition. A change that affects
+// the evaluation creates a new version. An *Error about the expression has the position of the
+// error. A repeated call has the same result.
 func (c *Client) PutTrigger(ctx context.Context, id string, s TriggerSpec) (StoredTrigger, error) {
 	var out StoredTrigger
 	body, err := s.body()
@@ -58,13 +63,14 @@ func (c *Client) PutTrigger(ctx context.Context, id string, s TriggerSpec) (Stor
 		return out, rejected(err)
 	}
 	err = c.call(ctx, &request{
-		method: http.MethodPut, path: "/triggers/" + url.PathEscape(id), body: body, write: true, harmless: true,
+		method: http.MethodPut, path: "/triggers/" + url.PathEscape(id), body: body, write: true, idempotent: true,
 		header: map[string]string{"Content-Type": api.JSON},
 	}, &out)
 	return out, err
 }
 
-// DryRun says what a trigger would have done had it always been there. It changes nothing, and may take minutes.
+// DryRun evaluates a trigger on all events that the log still has. It changes nothing, and may take
+// minutes.
 func (c *Client) DryRun(ctx context.Context, s TriggerSpec) (DryRun, error) {
 	var out DryRun
 	body, err := s.body()
@@ -75,37 +81,38 @@ func (c *Client) DryRun(ctx context.Context, s TriggerSpec) (DryRun, error) {
 	return out, err
 }
 
-// Trigger is the trigger of an id, or ErrUnknownTrigger.
+// Trigger returns the trigger with this ID. Error: ErrUnknownTrigger.
 func (c *Client) Trigger(ctx context.Context, id string) (Trigger, error) {
 	var out Trigger
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/triggers/" + url.PathEscape(id)}, &out)
 	return out, err
 }
 
-// Triggers are all triggers, by id.
+// Triggers returns all triggers, sorted by ID.
 func (c *Client) Triggers(ctx context.Context) ([]Trigger, error) {
 	var out struct{ Triggers []Trigger }
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/triggers"}, &out)
 	return out.Triggers, err
 }
 
-// DeleteTrigger deletes a trigger, or says ErrUnknownTrigger. What it has not delivered is not delivered any more.
+// DeleteTrigger deletes a trigger and drops its undelivered firings. Error: ErrUnknownTrigger.
 func (c *Client) DeleteTrigger(ctx context.Context, id string) error {
 	return c.call(ctx, &request{method: http.MethodDelete, path: "/triggers/" + url.PathEscape(id), write: true}, nil)
 }
 
-// PauseTrigger suppresses what fires from now on, and lets what is to be delivered wait; with paused false it ends that.
+// PauseTrigger with paused true suppresses new firings and holds undelivered ones; with paused
+// false it ends that.
 func (c *Client) PauseTrigger(ctx context.Context, id string, paused bool) (Trigger, error) {
 	what := "/resume"
 	if paused {
 		what = "/pause"
 	}
 	var out Trigger
-	err := c.call(ctx, &request{method: http.MethodPost, path: "/triggers/" + url.PathEscape(id) + what, write: true, harmless: true}, &out)
+	err := c.call(ctx, &request{method: http.MethodPost, path: "/triggers/" + url.PathEscape(id) + what, write: true, idempotent: true}, &out)
 	return out, err
 }
 
-// Explain says what a trigger knows of an entity.
+// Explain returns the state of a trigger for an entity.
 func (c *Client) Explain(ctx context.Context, id, entity string) (Explanation, error) {
 	var out Explanation
 	path := "/triggers/" + url.PathEscape(id) + "/entities/" + url.PathEscape(entity)
@@ -113,7 +120,8 @@ func (c *Client) Explain(ctx context.Context, id, entity string) (Explanation, e
 	return out, err
 }
 
-// Firings are firings in the order of Seq. next is what to give as After for those that follow; 0: there are none now.
+// Firings returns firings in the order of Seq. next is the After of the next page; 0: there are no
+// more firings now.
 func (c *Client) Firings(ctx context.Context, q FiringQuery) (list []Firing, next int64, err error) {
 	v := url.Values{"after": {strconv.FormatInt(q.After, 10)}, "limit": {strconv.Itoa(q.Limit)}}
 	if q.Trigger != "" {
@@ -127,25 +135,26 @@ func (c *Client) Firings(ctx context.Context, q FiringQuery) (list []Firing, nex
 	return out.Firings, out.Next, err
 }
 
-// Firing is the firing of an id with the events because of which it has fired, or ErrUnknownFiring.
+// Firing returns the firing with this ID and its matched events. Error: ErrUnknownFiring.
 func (c *Client) Firing(ctx context.Context, id string) (Firing, error) {
 	var out Firing
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/firings/" + url.PathEscape(id)}, &out)
 	return out, err
 }
 
-// ResendFiring delivers a firing once more, whatever became of it.
+// ResendFiring delivers a firing again, whatever its state.
 func (c *Client) ResendFiring(ctx context.Context, id string) (Firing, error) {
 	var out Firing
 	err := c.call(ctx, &request{method: http.MethodPost, path: "/firings/" + url.PathEscape(id) + "/resend", write: true}, &out)
 	return out, err
 }
 
-// EraseEntity has the triggers of a topic ("": the broker's topic of events) forget an entity, with its firings.
+// EraseEntity deletes the state and the firings of an entity from the triggers of a topic ("": the
+// broker's events topic).
 func (c *Client) EraseEntity(ctx context.Context, topic, entity string) error {
 	q := url.Values{}
 	if topic != "" {
 		q.Set("topic-name", topic)
 	}
-	return c.call(ctx, &request{method: http.MethodDelete, path: "/entities/" + url.PathEscape(entity), query: q, write: true, harmless: true}, nil)
+	return c.call(ctx, &request{method: http.MethodDelete, path: "/entities/" + url.PathEscape(entity), query: q, write: true, idempotent: true}, nil)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// triggerBroker is a client of a broker with an engine of triggers.
+// triggerBroker returns a client of a broker with a trigger engine.
 func triggerBroker(t *testing.T) *client.Client {
 	t.Helper()
 	n, err := node.Open(t.Context(), node.Options{
@@ -113,7 +113,7 @@ func TestTriggersOfAClient(t *testing.T) {
 	}
 }
 
-func TestFaultsOfExpressionsHaveTheirPlace(t *testing.T) {
+func TestExpressionErrorsHaveTheirPosition(t *testing.T) {
 	c := triggerBroker(t)
 	for expr, want := range map[string]string{"a\nTHEN": "2 5 ", `{"and":[{"event":"a"},{"or":1}]}`: "0 0 /and/1/or"} {
 		_, err := c.PutTrigger(t.Context(), "t", client.TriggerSpec{Expr: expr})

@@ -2,35 +2,35 @@ package client
 
 import "github.com/sebbroker/seb/api"
 
-// The types that the wire has: package api says what their members mean.
+// Types of package api, which documents their members.
 type (
-	// Topic is a topic as committed.
+	// Topic is the committed state of a topic.
 	Topic = api.Topic
-	// Partition is one partition of a topic: offsets [Start, Next) are there.
+	// Partition is one partition of a topic. Offsets [Start, Next) can be read.
 	Partition = api.Partition
-	// Group is what a consumer group has committed.
+	// Group has the committed offsets of a consumer group.
 	Group = api.Group
-	// GroupOffset is a group's offset in one partition of a topic.
+	// GroupOffset is a group's committed offset in one partition.
 	GroupOffset = api.GroupOffset
-	// OffsetResult is what became of one OffsetCommit.
+	// OffsetResult is the outcome of one OffsetCommit.
 	OffsetResult = api.OffsetResult
-	// Trigger is a trigger as the broker follows it.
+	// Trigger is the definition and the state of a trigger.
 	Trigger = api.Trigger
-	// StoredTrigger is what came of PutTrigger.
+	// StoredTrigger is the answer of PutTrigger.
 	StoredTrigger = api.TriggerStored
-	// HistoryStart is the first offset of a partition that is there.
+	// HistoryStart is the start offset of a partition.
 	HistoryStart = api.HistoryStart
-	// Firing is a firing and what became of it.
+	// Firing is a firing and the state of its delivery.
 	Firing = api.Firing
-	// WitnessEvent is an event because of which something has fired.
-	WitnessEvent = api.WitnessEvent
-	// Explanation is what a trigger knows of an entity.
+	// MatchedEvent is an event that made an expression true.
+	MatchedEvent = api.MatchedEvent
+	// Explanation is the state of a trigger for an entity.
 	Explanation = api.Explanation
-	// DryRun is what a trigger would have done had it always been there.
+	// DryRun is the result of a dry run of a trigger.
 	DryRun = api.DryRun
-	// Sample is a firing that would have been.
+	// Sample is a firing in the result of a dry run.
 	Sample = api.Sample
-	// LogTime is the time of the broker's log.
+	// LogTime is the log time of the broker.
 	LogTime = api.LogTime
 	// Upgrade is the format level of the broker's bucket.
 	Upgrade = api.Upgrade

@@ -52,11 +52,11 @@ func (c *consumeFlags) runGroup(cmd *cobra.Command, cl *client.Client, topic str
 	case cause != nil:
 		err = cause
 	}
-	marks := k.Marks()
+	finished := k.Positions()
 	if fault := out.end(nil); fault != nil {
 		return errors.Join(err, fault) // what was not written out is not committed
 	}
-	return errors.Join(err, k.CommitMarks(last, marks))
+	return errors.Join(err, k.CommitPositions(last, finished))
 }
 
 // groupStart is where a group begins that has committed nothing.
@@ -82,12 +82,12 @@ func (p *printer) commitAll(ctx context.Context, k *client.Consumer, stop contex
 			return
 		case <-tick.C:
 		}
-		marks := k.Marks() // before the flush: what is printed after it is not written out yet
+		finished := k.Positions() // before the flush: what is printed after it is not written out yet
 		p.mu.Lock()
 		err := p.w.Flush()
 		p.mu.Unlock()
 		if err == nil && time.Since(since) >= commitEvery {
-			err = k.CommitMarks(ctx, marks)
+			err = k.CommitPositions(ctx, finished)
 			since = time.Now()
 		}
 		if err != nil && ctx.Err() == nil {

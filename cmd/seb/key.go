@@ -53,15 +53,15 @@ func (k *keyFlags) register(cmd *cobra.Command) {
 }
 
 // where is what the flags say of the partition and the offset.
-func (k *keyFlags) where() (partition *int32, seen client.Seen) {
+func (k *keyFlags) where() (partition *int32, fresh client.Freshness) {
 	if k.partition >= 0 {
 		partition = &k.partition
 	}
-	seen.Wait = k.wait
+	fresh.Wait = k.wait
 	if k.minOffset >= 0 {
-		seen.MinOffset = &k.minOffset
+		fresh.MinOffset = &k.minOffset
 	}
-	return partition, seen
+	return partition, fresh
 }
 
 // key reads a key of the command line.
@@ -92,7 +92,7 @@ func newKeyGet(r *remote) *cobra.Command {
 			}
 			return r.with(cmd, func(c *client.Client) error {
 				var o client.KeyOptions
-				o.Partition, o.Seen = k.where()
+				o.Partition, o.Freshness = k.where()
 				rec, err := c.Key(cmd.Context(), args[0], key, o)
 				if err != nil {
 					return err
@@ -123,7 +123,7 @@ func newKeyList(r *remote) *cobra.Command {
 		ValidArgsFunction: r.topicNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := client.KeysOptions{PageSize: pageOf(limit)}
-			o.Partition, o.Seen = k.where()
+			o.Partition, o.Freshness = k.where()
 			var err error
 			if o.Prefix, err = k.key("--prefix", prefix); err != nil {
 				return err

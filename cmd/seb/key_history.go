@@ -28,7 +28,7 @@ func newKeyHistory(r *remote) *cobra.Command {
 				return usageError{fmt.Errorf("--order: %q, want newest or oldest", order)}
 			}
 			o := client.KeyHistoryOptions{OldestFirst: order == "oldest", PageSize: pageOf(limit)}
-			o.Partition, o.Seen = k.where()
+			o.Partition, o.Freshness = k.where()
 			return r.with(cmd, func(c *client.Client) error {
 				return k.history(c.KeyHistory(cmd.Context(), args[0], key, o), limit).print(cmd)
 			})

@@ -156,7 +156,7 @@ type sender struct {
 	batchBytes  int
 	stored      int64
 	bytes       int64
-	first, last client.Placed // of the first and last request
+	first, last client.ProduceResult // of the first and last request
 }
 
 type lineOrError struct {

@@ -159,7 +159,7 @@ func printExplanation(out io.Writer, x *client.Explanation) error {
 	if x.Degraded {
 		fmt.Fprintf(w, "\tit may be wrong: too many instances, %d were kept\n", x.Instances)
 	}
-	fmt.Fprintf(w, "as of\t%s\nnext\t%s\nwaits\t%s\n", instant(x.AsOf), next(x.Next), x.Waits)
+	fmt.Fprintf(w, "as of\t%s\nnext\t%s\nwaits\t%s\n", instant(x.AsOf), next(x.Next), x.WaitsFor)
 	if len(x.MustCome) > 0 {
 		fmt.Fprintf(w, "must come\t%s\n", strings.Join(x.MustCome, ", "))
 	}

@@ -111,7 +111,7 @@ func firingID(r *http.Request) (rule.ID, error) {
 }
 
 // witnesses are the events that a firing rests on, as long as some of left is left, which is how much data they may have.
-func witnesses(ctx context.Context, e *trigger.Engine, x *trigger.Firing, left *int) (out []api.WitnessEvent, err error) {
+func witnesses(ctx context.Context, e *trigger.Engine, x *trigger.Firing, left *int) (out []api.MatchedEvent, err error) {
 	single := *x
 	for _, offset := range x.Witness {
 		if *left <= 0 {
@@ -125,7 +125,7 @@ func witnesses(ctx context.Context, e *trigger.Engine, x *trigger.Firing, left *
 		for i := range list {
 			w := &list[i]
 			*left -= len(w.Data)
-			out = append(out, api.WitnessEvent{Event: w.Name, Offset: w.Offset, Time: instant(w.Time), ID: w.ID, Data: w.Data})
+			out = append(out, api.MatchedEvent{Event: w.Name, Offset: w.Offset, Time: instant(w.Time), ID: w.ID, Data: w.Data})
 		}
 	}
 	return out, nil

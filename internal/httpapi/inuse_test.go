@@ -45,8 +45,8 @@ func TestATopicThatTriggersUseIsDeletedByForceOnly(t *testing.T) {
 	missing(true)
 	var x api.Explanation
 	s.must(200, s.get("/triggers/first/entities/ann"), &x)
-	if !strings.HasPrefix(x.Waits, "topic missing") {
-		t.Errorf("explain says %q", x.Waits)
+	if !strings.HasPrefix(x.WaitsFor, "topic missing") {
+		t.Errorf("explain says %q", x.WaitsFor)
 	}
 	s.happened("a ann") // at the offset that the first one had
 	missing(false)

@@ -107,7 +107,7 @@ func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	w.Header().Set(api.HeaderViewLag, strconv.FormatInt(k.a.o.Keys.Lag(k.info.ID), 10))
+	w.Header().Set(api.HeaderKeyIndexLag, strconv.FormatInt(k.a.o.Keys.Lag(k.info.ID), 10))
 	return nil
 }
 

@@ -96,7 +96,7 @@ func TestNewestValueOfAKey(t *testing.T) {
 				h.Get("Seb-Next-Offset") != fmt.Sprint(w.offset+1) || h.Get("Seb-Epoch") == "" || h.Get("Cache-Control") != "no-store" {
 				t.Errorf("%.10q: %s %v", key, a, h)
 			}
-			var r api.PlacedRecord
+			var r api.PartitionRecord
 			s.must(200, s.get(path, api.JSON), &r)
 			got, err := base64.StdEncoding.DecodeString(deref(r.ValueBase64))
 			if r.Value != nil {

@@ -160,7 +160,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"Topic": api.Topic{}, "Partition": api.Partition{},
 		"Record":       api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}},
 		"Header":       api.Header{ValueBase64: &text},
-		"PlacedRecord": api.PlacedRecord{Record: api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}}},
+		"PlacedRecord": api.PartitionRecord{Record: api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}}},
 		"KeyEntry":     api.KeyEntry{Key: &text, KeyBase64: &text}, "Keys": api.Keys{Next: &text, NextBase64: &text},
 		"KeyHistory":  api.KeyHistory{Next: "n"},
 		"Evaluation":  api.Evaluation{},
@@ -178,10 +178,10 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"Firings":       api.Firings{},
 		"Firing": api.Firing{
 			RecordedAt: at, RetractedAt: at, Retraction: true, NextAttempt: at, Outcome: []byte("1"), Held: "paused",
-			Witness: []api.WitnessEvent{{}},
+			Witness: []api.MatchedEvent{{}},
 		},
-		"Explanation": api.Explanation{AsOf: at}, "DryRun": api.DryRun{}, "Sample": api.Sample{Witness: []api.WitnessEvent{{}}},
-		"WitnessEvent": api.WitnessEvent{ID: "i", Data: []byte("{}")},
+		"Explanation": api.Explanation{AsOf: at}, "DryRun": api.DryRun{}, "Sample": api.Sample{Witness: []api.MatchedEvent{{}}},
+		"WitnessEvent": api.MatchedEvent{ID: "i", Data: []byte("{}")},
 	} {
 		b, err := json.Marshal(v)
 		if err != nil {

@@ -91,7 +91,7 @@ func TestAppendTimeInEveryForm(t *testing.T) {
 // checkKeyTimes reads topic t by its keys k, whose newest record is at offset 12, and j.
 func (s *server) checkKeyTimes(t *testing.T, check func(form string, offset, at int64)) {
 	t.Helper()
-	var r api.PlacedRecord
+	var r api.PartitionRecord
 	s.must(200, s.get("/key?topic-name=t&key=k&partition=0&min-offset=12", api.JSON), &r)
 	check("key", r.Offset, r.Timestamp)
 	h := s.get("/key?topic-name=t&key=k").header

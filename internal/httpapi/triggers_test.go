@@ -269,17 +269,17 @@ func TestEntitiesAreExplainedAndForgotten(t *testing.T) {
 		s.must(200, s.get("/triggers/"+trigger+"/entities/"+url.PathEscape(name)), &x)
 		return x
 	}
-	if x := explain("no-x"); x.Known || x.Value || x.Next != nil || x.Entity != name || x.Waits == "" || fmt.Sprint(x.Names) != "[created used]" {
+	if x := explain("no-x"); x.Known || x.Value || x.Next != nil || x.Entity != name || x.WaitsFor == "" || fmt.Sprint(x.Names) != "[created used]" {
 		t.Errorf("%+v", x)
 	}
 	var at api.EventStored
 	s.must(201, s.event("", "", fmt.Sprintf(`{"event":"created","entity_id":%q}`, name)), &at)
 	s.fired(t, "now", 1)
 	sebtest.Eventually(t, "the entity is known", func() bool { return explain("no-x").Known })
-	if x := explain("no-x"); x.Value || x.Over || x.Next == nil || !x.Next.Equal(at.Time.Add(7*24*time.Hour)) || x.Instances == 0 || len(x.Firings) != 0 {
+	if x := explain("no-x"); x.Value || x.Completed || x.Next == nil || !x.Next.Equal(at.Time.Add(7*24*time.Hour)) || x.Instances == 0 || len(x.Firings) != 0 {
 		t.Errorf("%+v", x)
 	}
-	if x := explain("now"); !x.Fired || !x.Over || len(x.Firings) != 1 || x.Firings[0].Entity != name {
+	if x := explain("now"); !x.Fired || !x.Completed || len(x.Firings) != 1 || x.Firings[0].Entity != name {
 		t.Errorf("%+v", x)
 	}
 	s.must(204, s.send("DELETE", "/entities/"+url.PathEscape(name), ""), nil)

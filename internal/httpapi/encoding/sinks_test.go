@@ -37,10 +37,10 @@ func TestPlacedRecordsTellTheirPartition(t *testing.T) {
 		page := Text{Form: Page, Next: next}
 		var want api.KeyHistory
 		want.Next = next
-		want.Records = []api.PlacedRecord{}
+		want.Records = []api.PartitionRecord{}
 		for _, partition := range []int32{0, 1, math.MaxInt32} {
 			take(&page, partition, &record.Record{Offset: math.MaxInt64, Timestamp: 1, Value: []byte("v")})
-			want.Records = append(want.Records, api.PlacedRecord{Partition: partition, Record: api.Record{Offset: math.MaxInt64, Timestamp: 1, Value: new("v")}})
+			want.Records = append(want.Records, api.PartitionRecord{Partition: partition, Record: api.Record{Offset: math.MaxInt64, Timestamp: 1, Value: new("v")}})
 		}
 		if err := page.Finish(m); err != nil {
 			t.Fatal(err)

@@ -75,7 +75,7 @@ func (u *user) produceGo(ctx context.Context, ordered, conditions bool) {
 }
 
 // judge makes a return of what the Go client says.
-func (u *user) judge(placed []client.Placed, err error, n int64, part int32) history.Event {
+func (u *user) judge(placed []client.ProduceResult, err error, n int64, part int32) history.Event {
 	switch e := u.notedError(err); {
 	case err == nil:
 		if len(placed) != 1 || placed[0].Count != n || placed[0].Partition != part {

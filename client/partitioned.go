@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// countKeep is how long the number of a topic's partitions is believed. Where more were added, a key may for so long
-	// still go where it went before.
-	countKeep = 30 * time.Second
-	// countsMax bounds the topics whose number of partitions is kept.
-	countsMax = 4096
-	// spreadMax is how many partitions one call writes to at the same time.
-	spreadMax = 16
+	// partitionCountTTL bounds the age of a cached partition count. After partitions are added,
+	// keys may still go to their previous partition for this time.
+	partitionCountTTL = 30 * time.Second
+	// partitionCountsMax bounds the topics with a cached partition count.
+	partitionCountsMax = 4096
+	// partitionWritesMax bounds the partitions that one call writes to concurrently.
+	partitionWritesMax = 16
 )
 
-// partitionCounts remembers how many partitions topics have.
+// partitionCounts caches the partition counts of topics.
 type partitionCounts struct {
 	mu sync.Mutex // guards m
 	m  map[string]partitionCount
@@ -33,7 +33,7 @@ type partitionCount struct {
 	till time.Time
 }
 
-// partitions returns how many partitions a topic has; one that is not there yet is made with one.
+// partitions returns the partition count of a topic. It creates a missing topic with one partition.
 func (c *Client) partitions(ctx context.Context, topic string) (int, error) {
 	now := time.Now()
 	c.counts.mu.Lock()
@@ -51,16 +51,17 @@ func (c *Client) partitions(ctx context.Context, topic string) (int, error) {
 	}
 	c.counts.mu.Lock()
 	defer c.counts.mu.Unlock()
-	if c.counts.m == nil || len(c.counts.m) >= countsMax {
+	if c.counts.m == nil || len(c.counts.m) >= partitionCountsMax {
 		c.counts.m = map[string]partitionCount{}
 	}
-	c.counts.m[topic] = partitionCount{n: len(t.Partitions), till: now.Add(countKeep)}
+	c.counts.m[topic] = partitionCount{n: len(t.Partitions), till: now.Add(partitionCountTTL)}
 	return len(t.Partitions), nil
 }
 
-// spread appends records to the partitions of their keys. Without lanes that is the broker's to do, in one request.
-func (c *Client) spread(ctx context.Context, topic string, records []record.Record, o ProduceOptions) ([]Placed, error) {
-	if c.lanes == nil || o.ExpectedOffset != nil {
+// produceByKey appends records to the partitions of their keys. Without idempotent producers, or
+// with an expected offset, it leaves that to the broker, in one request.
+func (c *Client) produceByKey(ctx context.Context, topic string, records []record.Record, o ProduceOptions) ([]ProduceResult, error) {
+	if c.producers == nil || o.ExpectedOffset != nil {
 		body, err := encodeJSONLines(records)
 		if err != nil {
 			return nil, rejected(err)
@@ -80,16 +81,16 @@ func (c *Client) spread(ctx context.Context, topic string, records []record.Reco
 		p := record.PartitionOf(records[i].Key, n)
 		parts[p] = append(parts[p], records[i])
 	}
-	var list []spreadPart
+	var list []partitionPart
 	for _, p := range slices.Sorted(maps.Keys(parts)) {
 		body, err := encodeBatches(parts[p])
 		if err != nil {
 			return nil, rejected(err)
 		}
-		list = append(list, spreadPart{partition: p, count: int64(len(parts[p])), body: body})
+		list = append(list, partitionPart{partition: p, count: int64(len(parts[p])), body: body})
 	}
 	var wg sync.WaitGroup
-	room := make(chan struct{}, spreadMax)
+	room := make(chan struct{}, partitionWritesMax)
 	for i := range list {
 		room <- struct{}{}
 		wg.Go(func() {
@@ -99,7 +100,7 @@ func (c *Client) spread(ctx context.Context, topic string, records []record.Reco
 		})
 	}
 	wg.Wait()
-	placed, err := joined(list)
+	placed, err := joinResults(list)
 	if errors.Is(err, ErrUnknownPartition) || errors.Is(err, ErrUnknownTopic) {
 		c.counts.mu.Lock()
 		delete(c.counts.m, topic)
@@ -108,19 +109,20 @@ func (c *Client) spread(ctx context.Context, topic string, records []record.Reco
 	return placed, err
 }
 
-// spreadPart is what one partition gets of a spread.
-type spreadPart struct {
+// partitionPart is the part of a call for one partition.
+type partitionPart struct {
 	partition int32
 	count     int64
 	body      []byte
-	placed    []Placed
+	placed    []ProduceResult
 	err       error
 }
 
-// joined makes one answer of those of all partitions. As with the broker's own, rejected means all of it; what did not
-// end alike is unknown as a whole, and its results tell more.
-func joined(list []spreadPart) ([]Placed, error) {
-	results := make([]Placed, len(list))
+// joinResults combines the results of all partitions. As in the broker's answers, "rejected"
+// applies to all records. If the outcomes differ, the outcome is unknown, and the results have the
+// details.
+func joinResults(list []partitionPart) ([]ProduceResult, error) {
+	results := make([]ProduceResult, len(list))
 	var first *Error
 	maybe := false
 	for i := range list {
@@ -130,14 +132,14 @@ func joined(list []spreadPart) ([]Placed, error) {
 			maybe = true
 			continue
 		}
-		e := p.err.(*Error) // every error of a request is one
-		results[i] = Placed{Partition: p.partition, First: -1, Count: p.count, Code: e.Code}
+		e := p.err.(*Error) // every error of a request is an *Error
+		results[i] = ProduceResult{Partition: p.partition, First: -1, Count: p.count, Code: e.Code}
 		if e.Outcome == OutcomeUnknown {
 			maybe = true
 			results[i].Code = string(api.OutcomeUnknown)
 		}
 		if results[i].Code == "" {
-			results[i].Code = string(api.StoreUnavailable) // it was never sent
+			results[i].Code = string(api.StoreUnavailable) // the request was never sent
 		}
 		if first == nil || e.Outcome == OutcomeUnknown {
 			first = e
