@@ -9,8 +9,8 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// The keys of this file are about what Seb does not have. They are answered as by a Kafka in which there is none of it, so that tools
-// that list everything go on.
+// The keys of this file are about features that Seb does not have. The answers are those of a Kafka
+// broker that does not use them, so that tools that list everything continue.
 var (
 	// ListPartitionReassignments (46), v0.
 	listPartitionReassignmentsAPI = api{
@@ -26,11 +26,11 @@ var (
 		shape: conn.Shape{Flexible: 1, Fields: []conn.Field{conn.Array(conn.Text, conn.Int8, conn.Text), conn.Bool}},
 		begin: serving(func(*call, context.Context, *kmsg.DescribeClientQuotasRequest) (kmsg.Response, error) {
 			resp := kmsg.NewPtrDescribeClientQuotasResponse()
-			resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // null would be a failure
+			resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // null would mean failure
 			return resp, nil
 		}),
 	}
-	// DescribeUserScramCredentials (50), v0: any name is a user's, so there is no list of them.
+	// DescribeUserScramCredentials (50), v0: any user name is valid, so there is no list of users.
 	describeUserSCRAMCredentialsAPI = api{
 		key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0,
 		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Array(conn.Text)}},

@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// DescribeAcls (29), CreateAcls (30) and DeleteAcls (31), v1 to v3: SECURITY_DISABLED, as of a Kafka without an authorizer. A client
-// with the API key may do everything.
+// DescribeAcls (29), CreateAcls (30) and DeleteAcls (31), v1 to v3: SECURITY_DISABLED, as from a
+// Kafka broker without an authorizer. A client with the API key may do everything.
 var (
 	describeACLsAPI = api{
 		key: kmsg.DescribeACLs, min: 1, max: 3,
@@ -34,7 +34,7 @@ var (
 	}
 )
 
-var errNoACLs = errors.New("there are no ACLs: a client with the API key may do everything")
+var errNoACLs = errors.New("ACLs are not supported: a client with the API key may do everything")
 
 func (c *call) describeACLs(context.Context, *kmsg.DescribeACLsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDescribeACLsResponse()

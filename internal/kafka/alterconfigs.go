@@ -15,8 +15,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// AlterConfigs (33), v0 to v2: a topic's settings (configs.go) become those that are given, the others the default. The
-// broker is set by flags, and has none.
+// AlterConfigs (33), v0 to v2: sets a topic's settings (configs.go); settings that the request does
+// not name get their default. Broker configs cannot be changed, because flags set them.
 var alterConfigsAPI = api{
 	key: kmsg.AlterConfigs, min: 0, max: 2,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
@@ -25,8 +25,8 @@ var alterConfigsAPI = api{
 	begin: serving((*call).alterConfigs),
 }
 
-// IncrementalAlterConfigs (44), v0 and v1: single settings of a topic are set or go back to the default; to cleanup.policy, which
-// is a list, something may be added, or taken away.
+// IncrementalAlterConfigs (44), v0 and v1: sets single settings of a topic or resets them to their
+// default. cleanup.policy is a list, and takes APPEND and SUBTRACT.
 var incrementalAlterConfigsAPI = api{
 	key: kmsg.IncrementalAlterConfigs, min: 0, max: 1,
 	shape: conn.Shape{Flexible: 1, Fields: []conn.Field{
@@ -45,7 +45,7 @@ func (c *call) alterConfigs(ctx context.Context, r *kmsg.AlterConfigsRequest) (k
 		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
 		change := map[string]string{}
 		for j := range configs {
-			change[configs[j].ours] = "" // the default
+			change[configs[j].setting] = "" // the default
 		}
 		names := make([]string, len(ask.Configs))
 		for j := range ask.Configs {
@@ -96,16 +96,16 @@ func (c *call) incrementalAlterConfigs(ctx context.Context, r *kmsg.IncrementalA
 }
 
 var (
-	errNoTopic = errors.New("only topics have configs that can be changed; the broker's are flags")
-	errNoValue = errors.New("a config has no value")
-	errTwice   = errors.New("a config is named twice")
+	errNoTopic         = errors.New("only topic configs can be changed; flags set the broker configs")
+	errNoValue         = errors.New("config without a value")
+	errDuplicateConfig = errors.New("duplicate config name")
 )
 
-// alterable says what is wrong with changing configs of these names, whatever they become.
+// alterable checks that the configs of these names can be changed, whatever their new values.
 func (c *call) alterable(kind kmsg.ConfigResourceType, topic string, names []string) error {
 	slices.Sort(names)
 	if len(slices.Compact(slices.Clone(names))) < len(names) {
-		return errTwice
+		return errDuplicateConfig
 	}
 	if kind != kmsg.ConfigResourceTypeTopic {
 		return errNoTopic
@@ -119,7 +119,7 @@ func (c *call) alterable(kind kmsg.ConfigResourceType, topic string, names []str
 	return nil
 }
 
-// increments is what becomes of the settings that a request names.
+// increments computes the new values of the settings that a request names.
 func (c *call) increments(ctx context.Context, ask *kmsg.IncrementalAlterConfigsRequestResource) (map[string]string, error) {
 	change := map[string]string{}
 	var errs []error
@@ -129,9 +129,9 @@ func (c *call) increments(ctx context.Context, ask *kmsg.IncrementalAlterConfigs
 		switch g.Op {
 		case kmsg.IncrementalAlterConfigOpDelete:
 			if of := configNamed(g.Name); of != nil {
-				change[of.ours] = ""
+				change[of.setting] = ""
 			}
-			continue // what no topic has is not there
+			continue // an unknown config has nothing to reset
 		case kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
 			policies, err := c.policies(ctx, ask.ResourceName, g)
 			if err != nil {
@@ -141,7 +141,7 @@ func (c *call) increments(ctx context.Context, ask *kmsg.IncrementalAlterConfigs
 			value = &policies
 		case kmsg.IncrementalAlterConfigOpSet:
 		default:
-			errs = append(errs, fmt.Errorf("config %.100s: operation %d is not known", g.Name, g.Op))
+			errs = append(errs, fmt.Errorf("config %.100s: unknown operation %d", g.Name, g.Op))
 			continue
 		}
 		name, setting, err := settingOf(g.Name, value)
@@ -152,10 +152,10 @@ func (c *call) increments(ctx context.Context, ask *kmsg.IncrementalAlterConfigs
 	return change, errors.Join(errs...)
 }
 
-// policies is cleanup.policy with something more, or less.
+// policies applies an APPEND or SUBTRACT to cleanup.policy.
 func (c *call) policies(ctx context.Context, topic string, g *kmsg.IncrementalAlterConfigsRequestResourceConfig) (string, error) {
 	if g.Name != "cleanup.policy" || g.Value == nil {
-		return "", fmt.Errorf("config %.100s is no list", g.Name)
+		return "", fmt.Errorf("config %.100s is not a list", g.Name)
 	}
 	info, ok := c.b.TopicNamed(topic)
 	if !ok {
@@ -167,7 +167,7 @@ func (c *call) policies(ctx context.Context, topic string, g *kmsg.IncrementalAl
 	}
 	for _, p := range strings.Split(strings.ReplaceAll(*g.Value, " ", ""), ",") {
 		if p != "compact" && p != "delete" {
-			return "", fmt.Errorf("config cleanup.policy: %.100q is neither compact nor delete", p)
+			return "", fmt.Errorf("config cleanup.policy: invalid policy %.100q, want compact or delete", p)
 		}
 		has[p] = g.Op == kmsg.IncrementalAlterConfigOpAppend
 	}
@@ -179,14 +179,14 @@ func (c *call) policies(ctx context.Context, topic string, g *kmsg.IncrementalAl
 	case has["delete"]:
 		return "delete", nil
 	}
-	return "", errors.New("config cleanup.policy: nothing would be left of it")
+	return "", errors.New("config cleanup.policy: no policy is left")
 }
 
-// changeConfigs merges settings into a topic's, "" being the default, unless something is wrong already.
+// changeConfigs merges settings into a topic's, unless err is set. "" means the default.
 func (c *call) changeConfigs(ctx context.Context, topic string, change map[string]string, dry bool, err error) (int16, *string) {
 	var invalid *broker.InvalidError
 	switch {
-	case errors.Is(err, errNoTopic), errors.Is(err, errTwice), errors.Is(err, errNoValue):
+	case errors.Is(err, errNoTopic), errors.Is(err, errDuplicateConfig), errors.Is(err, errNoValue):
 		return kerr.InvalidRequest.Code, text(err)
 	case errors.Is(err, broker.ErrUnknownTopic), errors.As(err, &invalid):
 		return topicCode(err), text(err)

@@ -11,10 +11,10 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// ApiVersions (18), v0 to v4: which keys are served in which versions. No features are named, as there are none to negotiate.
-// A version that is not known is answered as v0, with UNSUPPORTED_VERSION and what is known (KIP-511).
+// ApiVersions (18), v0 to v4: the served keys and versions. There are no features to negotiate. The
+// answer to an unknown version is v0, with UNSUPPORTED_VERSION and the served versions (KIP-511).
 var apiVersionsAPI = api{
-	key: kmsg.ApiVersions, min: 0, max: 4, open: true,
+	key: kmsg.ApiVersions, min: 0, max: 4, unauthenticated: true,
 	shape: conn.Shape{Flexible: 3, Fields: []conn.Field{conn.Text.Since(3), conn.Text.Since(3)}},
 	begin: serving((*call).apiVersions),
 }
@@ -25,8 +25,8 @@ func (c *call) apiVersions(context.Context, *kmsg.ApiVersionsRequest) (kmsg.Resp
 	return resp, nil
 }
 
-// versionsUnknown answers a version of ApiVersions that is not known, which only a newer client sends.
-func (c *call) versionsUnknown() (conn.Finish, error) {
+// unknownVersion answers an unknown version of ApiVersions, which only a newer client sends.
+func (c *call) unknownVersion() (conn.Finish, error) {
 	return func(context.Context) (conn.Answer, error) {
 		resp := kmsg.NewPtrApiVersionsResponse()
 		resp.ErrorCode, resp.ApiKeys = kerr.UnsupportedVersion.Code, c.versions()

@@ -12,20 +12,22 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// none is the code of what went well. The others are kerr's. UNKNOWN_SERVER_ERROR (-1) is used nowhere: the Java client
-// writes records twice when a produce is answered so (KAFKA-14034), and nobody can tell what to do about it.
+// none is the code for success. The others are those of kerr. UNKNOWN_SERVER_ERROR (-1) is never
+// used: it tells a client nothing, and the Java client writes records twice after such a produce
+// answer (KAFKA-14034).
 const none int16 = 0
 
-// fault is a line of a table from errors to codes; the first that matches counts.
+// fault is a row of a table from errors to codes; the first match counts.
 type fault struct {
 	err  error
 	code *kerr.Error
 }
 
-// appendFaults is what an append may be answered with, and all of it but none: a client decides by the code whether it has
-// to send again, and may not learn that it need not when it does. What is rejected and may be tried again is
-// NOT_ENOUGH_REPLICAS, which every client takes for "not appended, try again"; what may be there is REQUEST_TIMED_OUT, which an
-// idempotent producer resolves by sending the same again.
+// appendFaults lists every error of an append. The table is complete, because the code decides
+// whether a client sends again, and the client must not stop while the records are missing. A
+// refusal that may pass is NOT_ENOUGH_REPLICAS, which every client treats as "not appended, retry".
+// An unknown outcome is REQUEST_TIMED_OUT, after which an idempotent producer sends the same batch
+// again.
 var appendFaults = []fault{
 	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
@@ -38,7 +40,7 @@ var appendFaults = []fault{
 	{broker.ErrClosed, kerr.NotLeaderForPartition},
 	{broker.ErrTooLarge, kerr.MessageTooLarge},
 	{record.ErrTooLarge, kerr.MessageTooLarge},
-	{broker.ErrOverBudget, kerr.NotEnoughReplicas}, // and ErrStateFull that will pass
+	{broker.ErrOverBudget, kerr.NotEnoughReplicas}, // includes a temporary ErrStateFull
 	{broker.ErrStateFull, kerr.PolicyViolation},
 	{budget.ErrOver, kerr.NotEnoughReplicas},
 	{broker.ErrStoreUnavailable, kerr.NotEnoughReplicas},
@@ -48,7 +50,8 @@ var appendFaults = []fault{
 	{broker.ErrInvalid, kerr.InvalidRecord},
 }
 
-// appendCode is the code of an append's error. One that is not known may stand for anything, so its outcome is unknown.
+// appendCode is the code of an append error. An error that is not in the table means that the
+// outcome is unknown.
 func appendCode(err error) int16 {
 	if err == nil {
 		return none
@@ -60,7 +63,7 @@ func appendCode(err error) int16 {
 	return codeIn(appendFaults, err, kerr.RequestTimedOut.Code)
 }
 
-// batchCode is the code of what is wrong with a batch.
+// batchCode is the code of an invalid batch.
 func batchCode(e *record.InvalidError) int16 {
 	switch e.Field {
 	case record.FieldCRC, record.FieldLength:
@@ -78,7 +81,7 @@ func batchCode(e *record.InvalidError) int16 {
 	return kerr.InvalidRecord.Code
 }
 
-// readFaults is what reading, and asking for offsets, may be answered with.
+// readFaults lists the errors of reading records and offsets.
 var readFaults = []fault{
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
@@ -94,13 +97,13 @@ var readFaults = []fault{
 	{record.ErrTooLarge, kerr.KafkaStorageError},
 	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
 	{broker.ErrInvalid, kerr.InvalidRequest},
-	{context.Canceled, kerr.NotLeaderForPartition}, // the end of the server
+	{context.Canceled, kerr.NotLeaderForPartition}, // the server stops
 }
 
-// readCode is the code of an error of reading; what is not known may pass.
+// readCode is the code of a read error. An error that is not in the table may pass.
 func readCode(err error) int16 { return codeIn(readFaults, err, kerr.RequestTimedOut.Code) }
 
-// topicFaults is what changing topics may be answered with.
+// topicFaults lists the errors of changing topics.
 var topicFaults = []fault{
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrTopicExists, kerr.TopicAlreadyExists},
@@ -115,7 +118,8 @@ var topicFaults = []fault{
 	{broker.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
 }
 
-// topicCode is the code of an error of changing a topic; what is not known may have happened or not.
+// topicCode is the code of an error of changing a topic. An error that is not in the table means
+// that the outcome is unknown.
 func topicCode(err error) int16 {
 	var invalid *broker.InvalidError
 	if errors.As(err, &invalid) {
@@ -132,14 +136,14 @@ func topicCode(err error) int16 {
 	return codeIn(topicFaults, err, kerr.RequestTimedOut.Code)
 }
 
-// groupFaults is what changing and asking for a group's offsets may be answered with. What is not here is
-// COORDINATOR_NOT_AVAILABLE, after which clients look for the coordinator and try again.
+// groupFaults lists the errors of changing and reading a group's offsets. Other errors are
+// COORDINATOR_NOT_AVAILABLE, after which clients find the coordinator and retry.
 var groupFaults = []fault{
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownGroup, kerr.GroupIDNotFound},
 	{broker.ErrGroupActive, kerr.NonEmptyGroup},
-	{broker.ErrFull, kerr.InvalidCommitOffsetSize}, // trying again does not help
+	{broker.ErrFull, kerr.InvalidCommitOffsetSize}, // a retry does not help
 	{broker.ErrStateFull, kerr.InvalidCommitOffsetSize},
 	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
 	{broker.ErrNotSent, kerr.RequestTimedOut},
@@ -147,10 +151,10 @@ var groupFaults = []fault{
 	{broker.ErrNotLeader, kerr.NotCoordinator},
 	{broker.ErrReadOnly, kerr.NotCoordinator},
 	{broker.ErrClosed, kerr.NotCoordinator},
-	{context.Canceled, kerr.NotCoordinator}, // the end of the server, or nobody hears it
+	{context.Canceled, kerr.NotCoordinator}, // the server stops, or the client is gone
 }
 
-// groupCode is the code of an error of the broker about a group.
+// groupCode is the code of a broker error about a group.
 func groupCode(err error) int16 {
 	var invalid *broker.InvalidError
 	if errors.As(err, &invalid) {
@@ -165,7 +169,7 @@ func groupCode(err error) int16 {
 	return codeIn(groupFaults, err, kerr.CoordinatorNotAvailable.Code)
 }
 
-// memberCodes are the codes of what the core of groups and the coordinator answer.
+// memberCodes maps the codes of packages group and coordinator.
 var memberCodes = [...]*kerr.Error{
 	group.RequestTimedOut:           kerr.RequestTimedOut,
 	group.CoordinatorLoadInProgress: kerr.CoordinatorLoadInProgress,
@@ -190,7 +194,7 @@ var memberCodes = [...]*kerr.Error{
 	group.InvalidRegularExpression:  kerr.InvalidRegularExpression,
 }
 
-// memberCode is the code of an answer of the coordinator.
+// memberCode is the code of a coordinator answer.
 func memberCode(c group.Code) int16 {
 	if c == group.OK {
 		return none
@@ -210,7 +214,7 @@ func codeIn(table []fault, err error, otherwise int16) int16 {
 	return otherwise
 }
 
-// text is an error for people in an answer; nil of none.
+// text is the error message of an answer; nil without an error.
 func text(err error) *string {
 	if err == nil {
 		return nil

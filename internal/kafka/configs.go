@@ -9,15 +9,15 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// config is a topic's setting under the name that Kafka has for it.
+// config is a topic setting with its name in Kafka.
 type config struct {
-	name, ours string
-	kind       int8                          // as DescribeConfigs tells it
-	take       func(v string) (string, bool) // Kafka's value in our words; false: it is none
-	show       func(s *state.Settings) string
+	name, setting string
+	kind          int8                          // type in DescribeConfigs
+	parse         func(v string) (string, bool) // converts Kafka's value; false: invalid
+	format        func(s *state.Settings) string
 }
 
-// The kinds of values.
+// The types of values.
 const (
 	kindBool   = 1
 	kindString = 2
@@ -26,20 +26,21 @@ const (
 	kindList   = 7
 )
 
-// configs are the settings that count. Of what else Kafka has see ignoredConfigs.
+// configs are the supported settings. See ignoredConfigs for other settings of Kafka.
 var configs = []config{
-	{"cleanup.policy", "cleanup-policy", kindList, takePolicy, func(s *state.Settings) string { return s.CleanupPolicy }},
+	{"cleanup.policy", "cleanup-policy", kindList, parsePolicy, func(s *state.Settings) string { return s.CleanupPolicy }},
 	{"compression.type", "compression", kindString, same, func(s *state.Settings) string { return s.Compression }},
-	{"delete.retention.ms", "delete-retention-time", kindLong, takeMillis, func(s *state.Settings) string { return millis(s.DeleteRetentionTime) }},
+	{"delete.retention.ms", "delete-retention-time", kindLong, parseMillis, func(s *state.Settings) string { return millis(s.DeleteRetentionTime) }},
 	{"max.message.bytes", "max-batch-bytes", kindInt, same, func(s *state.Settings) string { return strconv.Itoa(s.MaxBatchBytes) }},
 	{"message.timestamp.type", "timestamp-type", kindString, same, func(s *state.Settings) string { return s.TimestampType }},
-	{"min.compaction.lag.ms", "min-compaction-lag", kindLong, takeMillis, func(s *state.Settings) string { return millis(s.MinCompactionLag) }},
+	{"min.compaction.lag.ms", "min-compaction-lag", kindLong, parseMillis, func(s *state.Settings) string { return millis(s.MinCompactionLag) }},
 	{"retention.bytes", "retention-bytes", kindLong, same, func(s *state.Settings) string { return strconv.FormatInt(s.RetentionBytes, 10) }},
-	{"retention.ms", "retention-time", kindLong, takeMillis, func(s *state.Settings) string { return millis(s.RetentionTime) }},
+	{"retention.ms", "retention-time", kindLong, parseMillis, func(s *state.Settings) string { return millis(s.RetentionTime) }},
 	{"seb.key.index", "key-index", kindBool, same, func(s *state.Settings) string { return strconv.FormatBool(s.KeyIndex) }},
 }
 
-// ignoredConfigs are about segments, replicas, tiers and caches, which are none here: who creates a topic with them gets it without.
+// ignoredConfigs are about segments, replicas, tiers and caches, which Seb does not have. A topic
+// may be created with them, without effect.
 var ignoredConfigs = []string{
 	"compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "file.delete.delay.ms", "flush.messages", "flush.ms", "follower.replication.throttled.replicas", "index.interval.bytes",
 	"leader.replication.throttled.replicas", "local.retention.bytes", "local.retention.ms", "max.compaction.lag.ms", "message.format.version", "message.timestamp.after.max.ms",
@@ -51,16 +52,16 @@ var ignoredConfigs = []string{
 
 func same(v string) (string, bool) { return v, true }
 
-// takePolicy takes policies in any order.
-func takePolicy(v string) (string, bool) {
+// parsePolicy accepts policies in any order.
+func parsePolicy(v string) (string, bool) {
 	if strings.ReplaceAll(v, " ", "") == "delete,compact" {
 		return "compact,delete", true
 	}
 	return strings.ReplaceAll(v, " ", ""), true
 }
 
-// takeMillis takes a time in milliseconds; -1 is for ever.
-func takeMillis(v string) (string, bool) {
+// parseMillis accepts a time in milliseconds; -1 is unlimited.
+func parseMillis(v string) (string, bool) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < -1 || n > int64(100_000*24*time.Hour/time.Millisecond) {
 		return "", false
@@ -87,7 +88,7 @@ func configNamed(name string) *config {
 	return nil
 }
 
-// settingOf translates a topic's config; name is "" if it is one that does not count.
+// settingOf converts a topic config; name is "" if the config is ignored.
 func settingOf(config string, value *string) (name, setting string, err error) {
 	c := configNamed(config)
 	if c == nil {
@@ -96,14 +97,14 @@ func settingOf(config string, value *string) (name, setting string, err error) {
 				return "", "", nil
 			}
 		}
-		return "", "", fmt.Errorf("config %.100q is not known", config)
+		return "", "", fmt.Errorf("unknown config %.100q", config)
 	}
-	if value == nil || *value == "" { // "" would be the default
-		return "", "", fmt.Errorf("config %s has no value", config)
+	if value == nil || *value == "" { // would set the default
+		return "", "", fmt.Errorf("config %s: no value", config)
 	}
-	v, ok := c.take(*value)
+	v, ok := c.parse(*value)
 	if !ok {
-		return "", "", fmt.Errorf("config %s: %.100q is no number of milliseconds that is allowed", config, *value)
+		return "", "", fmt.Errorf("config %s: invalid number of milliseconds %.100q", config, *value)
 	}
-	return c.ours, v, nil
+	return c.setting, v, nil
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// ConsumerGroupDescribe (69), v0 and v1: groups of the consumer protocol; of others GROUP_ID_NOT_FOUND, after which clients ask
-// DescribeGroups. Who may do what is not listed.
+// ConsumerGroupDescribe (69), v0 and v1: groups of the consumer protocol. Other groups are
+// GROUP_ID_NOT_FOUND, after which clients send DescribeGroups. All authorized operations are
+// reported.
 var consumerGroupDescribeAPI = API{
 	Key: kmsg.ConsumerGroupDescribe, Min: 0, Max: 1,
 	Shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Text), conn.Bool}},
@@ -33,9 +34,9 @@ func (s *groupServer) consumerGroupDescribe(_ *Call, ctx context.Context, r *kms
 		switch {
 		case code != group.OK:
 		case err != nil:
-			code = group.CoordinatorNotAvailable // it is for all that follow
+			code = group.CoordinatorNotAvailable // also for all groups that follow
 		case view.Consumers == nil:
-			why := "there is no such group of the consumer protocol"
+			why := "group not found among those of the consumer protocol"
 			code, g.ErrorMessage = group.GroupIDNotFound, &why
 		default:
 			g.State, g.Epoch, g.AssignmentEpoch, g.AssignorName = view.State.String(), view.Generation, view.Generation, view.Consumers.Assignor
@@ -51,7 +52,7 @@ func (s *groupServer) consumerGroupDescribe(_ *Call, ctx context.Context, r *kms
 	return resp, memory
 }
 
-// consumerMember is the type of members of the consumer protocol.
+// consumerMember is the member type of the consumer protocol.
 const consumerMember = 1
 
 func describedConsumer(v *group.ConsumersView, c *group.ConsumerView) kmsg.ConsumerGroupDescribeResponseGroupMember {
@@ -64,7 +65,7 @@ func describedConsumer(v *group.ConsumersView, c *group.ConsumerView) kmsg.Consu
 	return m
 }
 
-// described names the topics of partitions. One that is not there any more has no name.
+// described adds the topics' names to partitions. A deleted topic has no name.
 func described(v *group.ConsumersView, list []group.Partition) []kmsg.AssignmentTopicPartition {
 	var out []kmsg.AssignmentTopicPartition
 	for _, t := range byTopic(list) {
@@ -75,7 +76,7 @@ func described(v *group.ConsumersView, list []group.Partition) []kmsg.Assignment
 	return out
 }
 
-// consumersBytes is what the answer about a group takes.
+// consumersBytes is the memory of the answer about a group.
 func consumersBytes(v *group.ConsumersView) int64 {
 	const partitionBytes = 16
 	size := int64(0)

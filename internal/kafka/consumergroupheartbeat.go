@@ -9,16 +9,17 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// ConsumerGroupHeartbeat (68), v0 and v1: the consumer protocol (KIP-848), with the assignors uniform and range, static members,
-// and patterns of topics. Racks are shown and not looked at. A group has members of one protocol at a time: it changes to the
-// other when it has none. After a restart of the broker members hear UNKNOWN_MEMBER_ID and come back.
+// ConsumerGroupHeartbeat (68), v0 and v1: the consumer protocol (KIP-848) with the assignors
+// uniform and range, static members and topic patterns. Racks are reported but not used for
+// assignments. A group has members of one protocol at a time, and can change it when it has none.
+// After a restart of the broker members get UNKNOWN_MEMBER_ID and join again.
 var consumerGroupHeartbeatAPI = API{
 	Key: kmsg.ConsumerGroupHeartbeat, Min: 0, Max: 1,
 	Shape: conn.Shape{Flexible: 0, Fields: []conn.Field{
 		conn.Text, conn.Text, conn.Int32, conn.Text, conn.Text, conn.Int32,
 		conn.List(conn.Text), conn.Text.Since(1), conn.Text, conn.Array(conn.UUID, conn.List(conn.Int32)),
 	}},
-	Begin: beginning(consumerGroupHeartbeat),
+	Begin: beginDecoded(consumerGroupHeartbeat),
 }
 
 func consumerGroupHeartbeat(s *groupServer, c *Call, r *kmsg.ConsumerGroupHeartbeatRequest) Finish {
@@ -58,7 +59,7 @@ func consumerGroupHeartbeat(s *groupServer, c *Call, r *kmsg.ConsumerGroupHeartb
 	return answered(resp)
 }
 
-// checkHeartbeat is for what can be told by the request alone. From v1 on clients make their ids.
+// checkHeartbeat validates a request by itself. From v1 on clients choose their member IDs.
 func checkHeartbeat(r *kmsg.ConsumerGroupHeartbeatRequest) group.Code {
 	empty := func(s *string) bool { return s != nil && *s == "" }
 	switch {
@@ -70,14 +71,14 @@ func checkHeartbeat(r *kmsg.ConsumerGroupHeartbeatRequest) group.Code {
 	return group.OK
 }
 
-// heartbeatFaults are the texts beside the codes of which clients show people the text.
+// heartbeatFaults are the messages of codes whose message clients show to users.
 var heartbeatFaults = map[group.Code]string{
-	group.InvalidRequest:           "group, member, instance and rack have names; who joins says topics, a rebalance timeout, and that it has no partitions",
-	group.UnsupportedAssignor:      "the assignors are uniform and range",
-	group.UnreleasedInstanceID:     "another member has this instance id and has not left",
-	group.GroupMaxSizeReached:      "the group has as many members, or all groups take as much memory, as is allowed",
+	group.InvalidRequest:           "empty group, member, instance or rack, or a join without topics, without a rebalance timeout or with partitions",
+	group.UnsupportedAssignor:      "unknown assignor: want uniform or range",
+	group.UnreleasedInstanceID:     "another member has this instance ID and has not left",
+	group.GroupMaxSizeReached:      "the limit of members of the group or of memory of all groups is reached",
 	group.GroupIDNotFound:          "the group has members of the classic protocol",
-	group.InvalidRegularExpression: "the pattern is not one that RE2 knows",
+	group.InvalidRegularExpression: "invalid RE2 pattern",
 }
 
 type ofTopic struct {
@@ -85,7 +86,7 @@ type ofTopic struct {
 	numbers []int32
 }
 
-// byTopic groups partitions, which come sorted.
+// byTopic groups sorted partitions by topic.
 func byTopic(list []group.Partition) []ofTopic {
 	var topics []ofTopic
 	for _, p := range list {

@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// groupAPIs is the API keys about consumer groups. What is supported of each is said in package kafka, file by file.
+// groupAPIs lists the API keys about consumer groups, which Table defines.
 func groupAPIs() []api {
 	var list []api
 	for _, a := range Table() {
@@ -19,7 +19,8 @@ func groupAPIs() []api {
 	return list
 }
 
-// beginGroup begins a request about groups, when it comes: what is behind a joining that waits is begun all the same.
+// beginGroup begins a request about groups on arrival. Later requests of the connection begin even
+// if this one waits.
 func (c *call) beginGroup(a *API) (conn.Finish, error) {
 	head, _, err := conn.ParseHead(c.frame.Bytes, c.api.shape.IsFlexible(c.version))
 	if err != nil {
@@ -41,7 +42,7 @@ func (c *call) beginGroup(a *API) (conn.Finish, error) {
 	}, nil
 }
 
-// hostOf is the host of an address, as Kafka shows it.
+// hostOf is the host of an address in Kafka's notation.
 func hostOf(a net.Addr) string {
 	host, _, err := net.SplitHostPort(a.String())
 	if err != nil {

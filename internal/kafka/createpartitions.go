@@ -10,8 +10,9 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// CreatePartitions (37), v0 to v3: more partitions for a topic, one topic after the other. Where replicas are to be does not
-// count. Compacted topics get none: keys would move to others.
+// CreatePartitions (37), v0 to v3: adds partitions to topics, one topic after the other. Replica
+// assignments are ignored. Compacted topics are refused, because keys would move to other
+// partitions.
 var createPartitionsAPI = api{
 	key: kmsg.CreatePartitions, min: 0, max: 3,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
@@ -42,7 +43,7 @@ func (c *call) addPartitions(ctx context.Context, t *kmsg.CreatePartitionsReques
 		return err
 	}
 	if int(t.Count) <= have {
-		return &broker.InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is not more than the %d there are", t.Count, have)}
+		return &broker.InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is not more than the current %d", t.Count, have)}
 	}
 	spec := broker.TopicSpec{Partitions: int(t.Count)}
 	if dry {

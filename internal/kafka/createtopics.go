@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -12,9 +13,10 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// CreateTopics (19), v2 to v7: each topic for itself, one after the other. A number of partitions of -1 is
-// broker.Options.DefaultPartitions. How many replicas, and where, is the bucket's affair: any number is taken, and 1 is said to be there. Configs are those of
-// configs.go; such as have no meaning here are taken without effect, others refused.
+// CreateTopics (19), v2 to v7: creates topics independently, one after the other. -1 partitions
+// means broker.Options.DefaultPartitions. The store replicates: any replication factor is accepted,
+// and 1 is reported. configs.go lists the supported configs; configs without a meaning here are
+// ignored, others refused.
 var createTopicsAPI = api{
 	key: kmsg.CreateTopics, min: 2, max: 7,
 	shape: conn.Shape{Flexible: 5, Fields: []conn.Field{
@@ -46,7 +48,7 @@ func (c *call) createTopics(ctx context.Context, r *kmsg.CreateTopicsRequest) (k
 		}
 		if count[t.Topic] > 1 {
 			count[t.Topic] = -1 // answered once
-			out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("the topic is named twice"))
+			out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("the request names the topic twice"))
 		} else {
 			c.createTopic(ctx, t, r.ValidateOnly, &out)
 		}
@@ -68,7 +70,7 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 	}
 	switch {
 	case len(t.ReplicaAssignment) > 0 && (t.NumPartitions != -1 || t.ReplicationFactor != -1):
-		fail(kerr.InvalidRequest.Code, errors.New("there are replicas for each partition, and a number of partitions or a replication factor"))
+		fail(kerr.InvalidRequest.Code, errors.New("a replica assignment excludes a number of partitions and a replication factor"))
 		return
 	case len(t.ReplicaAssignment) > 0:
 		spec.Partitions = len(t.ReplicaAssignment)
@@ -76,11 +78,11 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 		spec.Partitions = c.b.DefaultPartitions()
 	}
 	if spec.Partitions < 1 || spec.Partitions > state.PartitionsMax {
-		fail(kerr.InvalidPartitions.Code, errors.New("the number of partitions is not between 1 and 10000"))
+		fail(kerr.InvalidPartitions.Code, fmt.Errorf("%d partitions: want 1 to %d", spec.Partitions, state.PartitionsMax))
 		return
 	}
 	if len(t.ReplicaAssignment) == 0 && t.ReplicationFactor != -1 && t.ReplicationFactor < 1 {
-		fail(kerr.InvalidReplicationFactor.Code, errors.New("the replication factor is less than 1"))
+		fail(kerr.InvalidReplicationFactor.Code, fmt.Errorf("replication factor %d: want 1 or more", t.ReplicationFactor))
 		return
 	}
 	for _, g := range t.Configs {
@@ -115,15 +117,16 @@ func createdConfigs(settings map[string]string) []kmsg.CreateTopicsResponseTopic
 	list := make([]kmsg.CreateTopicsResponseTopicConfig, 0, len(configs))
 	for i := range configs {
 		g := kmsg.NewCreateTopicsResponseTopicConfig()
-		value := configs[i].show(&resolved)
-		_, given := settings[configs[i].ours]
+		value := configs[i].format(&resolved)
+		_, given := settings[configs[i].setting]
 		g.Name, g.Value, g.Source = configs[i].name, &value, int8(sourceOf(given))
 		list = append(list, g)
 	}
 	return list
 }
 
-// waitFor bounds what changes topics by the time that a client gives; what has begun goes on if the client leaves.
+// waitFor bounds a change of topics by the client's timeout. A change that has begun continues if
+// the client leaves.
 func (s *Server) waitFor(ctx context.Context, millis int32) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), s.within(millis, commitTime))
 }

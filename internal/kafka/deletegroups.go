@@ -10,7 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// DeleteGroups (42), v0 to v3: a group with members is NON_EMPTY_GROUP. One after the other.
+// DeleteGroups (42), v0 to v3: deletes groups one after the other; NON_EMPTY_GROUP if a group has
+// members.
 var deleteGroupsAPI = API{
 	Key: kmsg.DeleteGroups, Min: 0, Max: 3,
 	Shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.List(conn.Text)}},

@@ -9,7 +9,8 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// DeleteRecords (21), v0 to v2: what is below an offset goes, for good; -1 is the end. One partition after the other.
+// DeleteRecords (21), v0 to v2: raises the start offset of partitions, one after the other; -1 is
+// the end offset.
 var deleteRecordsAPI = api{
 	key: kmsg.DeleteRecords, min: 0, max: 2,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// DeleteTopics (20), v1 to v6: by name, or by id from v6 on, one after the other.
+// DeleteTopics (20), v1 to v6: deletes topics by name, or from v6 by ID, one after the other.
 var deleteTopicsAPI = api{
 	key: kmsg.DeleteTopics, min: 1, max: 6,
 	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
@@ -25,7 +25,7 @@ func (c *call) deleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) (k
 	for i := range r.TopicNames {
 		out := c.deleteTopic(ctx, &r.TopicNames[i], [16]byte{})
 		if out.ErrorCode == kerr.TopicDeletionDisabled.Code && r.Version < 3 {
-			out.ErrorCode = kerr.InvalidRequest.Code // the other code came with version 3
+			out.ErrorCode = kerr.InvalidRequest.Code // the other code exists since v3
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
@@ -35,7 +35,7 @@ func (c *call) deleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) (k
 	return resp, nil
 }
 
-// deleteTopic deletes by name, or if that is nil by id.
+// deleteTopic deletes a topic by name, or by ID if name is nil.
 func (c *call) deleteTopic(ctx context.Context, name *string, id [16]byte) kmsg.DeleteTopicsResponseTopic {
 	out := kmsg.NewDeleteTopicsResponseTopic()
 	out.Topic, out.TopicID = name, id

@@ -9,7 +9,8 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// DescribeCluster (60), v0 to v2: the one broker. Controllers cannot be asked for: there are none.
+// DescribeCluster (60), v0 to v2: the one broker. Requests for controllers are refused: there are
+// none.
 var describeClusterAPI = api{
 	key: kmsg.DescribeCluster, min: 0, max: 2,
 	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Bool, conn.Int8.Since(1), conn.Bool.Since(2)}},
@@ -33,7 +34,7 @@ func (c *call) describeCluster(_ context.Context, r *kmsg.DescribeClusterRequest
 		if resp.ErrorCode = unsupportedEndpointType; r.EndpointType == endpointControllers {
 			resp.ErrorCode = mismatchedEndpointType
 		}
-		resp.ErrorMessage = text(errors.New("only brokers can be asked for"))
+		resp.ErrorMessage = text(errors.New("only broker endpoints are supported"))
 		return resp, nil
 	}
 	h := c.host()

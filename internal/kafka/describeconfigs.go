@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -14,9 +15,9 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// DescribeConfigs (32), v1 to v4: a topic's settings under Kafka's names (configs.go); of the broker, which is set by flags, what
-// tools look for, to be read only; of a group the times of the consumer protocol. Other resources are refused. No documentation; of
-// synonyms only the value itself.
+// DescribeConfigs (32), v1 to v4: topic settings under Kafka's names (configs.go), read-only broker
+// configs that tools look for, and group configs of the consumer protocol. Other resources are
+// refused. There is no documentation; synonyms contain only the value itself.
 var describeConfigsAPI = api{
 	key: kmsg.DescribeConfigs, min: 1, max: 4,
 	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
@@ -28,7 +29,7 @@ var describeConfigsAPI = api{
 func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	ofBroker := c.brokerConfigs()
-	// Each resource is answered with all settings.
+	// The answer for each resource has all settings.
 	if err := c.frame.Charge(int64(len(r.Resources)*max(len(configs), len(ofBroker))) * partitionBytes); err != nil {
 		return nil, err
 	}
@@ -50,25 +51,25 @@ func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsReque
 			out.Configs = topicConfigs(info.Settings, ask.ConfigNames, r.IncludeSynonyms)
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
 			if ask.ResourceName != "" && ask.ResourceName != strconv.Itoa(nodeID) {
-				out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("there is no broker but 1"))
-			} else if ask.ResourceType == kmsg.ConfigResourceTypeBroker && ask.ResourceName != "" { // "": what all brokers are told
+				out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(fmt.Errorf("unknown broker %.100q, want %d", ask.ResourceName, nodeID))
+			} else if ask.ResourceType == kmsg.ConfigResourceTypeBroker && ask.ResourceName != "" {
 				out.Configs = fixedConfigs(ofBroker, kmsg.ConfigSourceStaticBrokerConfig, ask.ConfigNames, r.IncludeSynonyms)
 			}
 		case kmsg.ConfigResourceTypeGroupConfig:
 			if ask.ResourceName == "" {
-				out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("a group has a name"))
+				out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("empty group name"))
 				break
 			}
 			out.Configs = fixedConfigs(groupConfigs, kmsg.ConfigSourceDefaultConfig, ask.ConfigNames, r.IncludeSynonyms)
 		default:
-			out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("only topics, the broker and groups have configs"))
+			out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(errors.New("unsupported resource type: want a topic, the broker or a group"))
 		}
 		resp.Resources = append(resp.Resources, out)
 	}
 	return resp, nil
 }
 
-// topicConfigs lists the named configs of a topic with these settings, all if there are no names.
+// topicConfigs lists the named configs of a topic with these settings; all if names is empty.
 func topicConfigs(settings map[string]string, names []string, synonyms bool) []kmsg.DescribeConfigsResponseResourceConfig {
 	resolved := state.Resolve(settings)
 	list := make([]kmsg.DescribeConfigsResponseResourceConfig, 0, len(configs))
@@ -78,8 +79,8 @@ func topicConfigs(settings map[string]string, names []string, synonyms bool) []k
 			continue
 		}
 		out := kmsg.NewDescribeConfigsResponseResourceConfig()
-		value := g.show(&resolved)
-		_, given := settings[g.ours]
+		value := g.format(&resolved)
+		_, given := settings[g.setting]
 		out.Name, out.Value, out.IsDefault, out.Source = g.name, &value, !given, sourceOf(given)
 		out.ConfigType = kmsg.ConfigType(g.kind)
 		if synonyms {
@@ -92,17 +93,18 @@ func topicConfigs(settings map[string]string, names []string, synonyms bool) []k
 	return list
 }
 
-// fixed is a config that cannot be changed.
+// fixed is a read-only config.
 type fixed struct {
 	name  string
 	kind  int8
 	value string
 }
 
-// groupConfigs are the times of the consumer protocol.
+// groupConfigs are the timeouts of the consumer protocol.
 var groupConfigs = []fixed{{"consumer.heartbeat.interval.ms", kindInt, "5000"}, {"consumer.session.timeout.ms", kindInt, "45000"}}
 
-// brokerConfigs are those of Kafka's brokers that tools look for, as this one behaves. Those of topics are the defaults.
+// brokerConfigs are the configs of Kafka brokers that tools look for, with Seb's values. Those of
+// topics are the defaults.
 func (s *Server) brokerConfigs() []fixed {
 	topics := state.Resolve(nil)
 	return []fixed{
@@ -127,7 +129,7 @@ func (s *Server) brokerConfigs() []fixed {
 	}
 }
 
-// fixedConfigs lists those of the named configs, all if there are no names.
+// fixedConfigs lists the named configs of all; every one if names is empty.
 func fixedConfigs(all []fixed, source kmsg.ConfigSource, names []string, synonyms bool) []kmsg.DescribeConfigsResponseResourceConfig {
 	list := make([]kmsg.DescribeConfigsResponseResourceConfig, 0, len(all))
 	for _, g := range all {
@@ -147,7 +149,7 @@ func fixedConfigs(all []fixed, source kmsg.ConfigSource, names []string, synonym
 	return list
 }
 
-// sourceOf is where a value comes from: given for the topic, or the default.
+// sourceOf is the source of a value: set for the topic, or the default.
 func sourceOf(given bool) kmsg.ConfigSource {
 	if given {
 		return kmsg.ConfigSourceDynamicTopicConfig

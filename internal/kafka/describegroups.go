@@ -10,8 +10,9 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// DescribeGroups (15), v0 to v6: a group that is not there is Dead, from v6 on GROUP_ID_NOT_FOUND; so is one of the consumer
-// protocol. What members told and were assigned is shown while the group is stable.
+// DescribeGroups (15), v0 to v6: an unknown group is Dead, from v6 on GROUP_ID_NOT_FOUND, and so is
+// a group of the consumer protocol. Metadata and assignments are reported while the group is
+// stable.
 var describeGroupsAPI = API{
 	Key: kmsg.DescribeGroups, Min: 0, Max: 6,
 	Shape: conn.Shape{Flexible: 5, Fields: []conn.Field{conn.List(conn.Text), conn.Bool.Since(3)}},
@@ -33,10 +34,10 @@ func (s *groupServer) describeGroups(c *Call, ctx context.Context, r *kmsg.Descr
 		switch {
 		case code != group.OK:
 		case err != nil:
-			code = group.CoordinatorNotAvailable // it is for all that follow
+			code = group.CoordinatorNotAvailable // also for all groups that follow
 		case view.State == group.Dead || view.Consumers != nil:
 			if c.Version >= 6 {
-				why := "there is no such group of the classic protocol"
+				why := "group not found among those of the classic protocol"
 				code, g.ErrorMessage = group.GroupIDNotFound, &why
 			}
 		default:
@@ -53,7 +54,8 @@ func (s *groupServer) describeGroups(c *Call, ctx context.Context, r *kmsg.Descr
 	return resp, memory
 }
 
-// groupOperations are the ACL operations of groups, as bits: a client with the API key may do everything.
+// groupOperations are the ACL operations of groups, as bits: a client with the API key may do
+// everything.
 const groupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 
 func describedMember(v *group.MemberView) kmsg.DescribeGroupsResponseGroupMember {
@@ -63,7 +65,7 @@ func describedMember(v *group.MemberView) kmsg.DescribeGroupsResponseGroupMember
 	return m
 }
 
-// viewBytes is what the answer about a group takes.
+// viewBytes is the memory of the answer about a group.
 func viewBytes(v *group.View) int64 {
 	size := int64(0)
 	for i := range v.Members {

@@ -9,22 +9,22 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// DescribeLogDirs (35), v1 to v5: one folder, the bucket, with the bytes of the partitions that are asked for, or all. How much
-// the bucket holds and could hold is not known.
+// DescribeLogDirs (35), v1 to v5: one directory, the bucket, with the sizes of the named
+// partitions, or of all. Its total and usable bytes are unknown.
 var describeLogDirsAPI = api{
 	key: kmsg.DescribeLogDirs, min: 1, max: 5,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Array(conn.Text, conn.List(conn.Int32))}},
 	begin: serving((*call).describeLogDirs),
 }
 
-// bucketDir is what the bucket is called where a folder is expected.
+// bucketDir is the name of the bucket as a directory.
 const bucketDir = "/bucket"
 
 func (c *call) describeLogDirs(ctx context.Context, r *kmsg.DescribeLogDirsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir = bucketDir
-	asked := map[string]map[int32]bool{} // none: all
+	asked := map[string]map[int32]bool{} // empty: all
 	for i := range r.Topics {
 		t := &r.Topics[i]
 		if asked[t.Topic] == nil {
@@ -48,7 +48,7 @@ func (c *call) describeLogDirs(ctx context.Context, r *kmsg.DescribeLogDirsReque
 		t.Topic = found[i].Name
 		described, err := c.b.Topic(ctx, t.Topic, false)
 		if err != nil {
-			continue // deleted meanwhile
+			continue // deleted concurrently
 		}
 		for n, info := range described.Partitions {
 			if want := asked[t.Topic]; want == nil || want[int32(n)] {

@@ -11,15 +11,16 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// DescribeTopicPartitions (75), v0: topics by name, all if none is named, page by page: as many partitions as are asked for, at
-// most 2,000, and a cursor to go on with. Topics come sorted by name.
+// DescribeTopicPartitions (75), v0: topics by name, all if none is named, in pages. A page has at
+// most the requested number of partitions, at most 2,000, and a cursor for the next page. Topics
+// are sorted by name.
 var describeTopicPartitionsAPI = api{
 	key: kmsg.DescribeTopicPartitions, min: 0, max: 0,
 	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Array(conn.Text), conn.Int32, conn.Optional(conn.Text, conn.Int32)}},
 	begin: serving((*call).describeTopicPartitions),
 }
 
-// pagePartitions is the most partitions of an answer.
+// pagePartitions bounds the partitions of an answer.
 const pagePartitions = 2000
 
 func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicPartitionsRequest) (kmsg.Response, error) {
@@ -68,8 +69,8 @@ func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicP
 	return resp, nil
 }
 
-// topicPage describes up to most partitions of a topic, which has n.
-func (c *call) topicPage(name string, from, most int) (t kmsg.DescribeTopicPartitionsResponseTopic, n int) {
+// topicPage describes at most limit partitions of a topic; n is the number of its partitions.
+func (c *call) topicPage(name string, from, limit int) (t kmsg.DescribeTopicPartitionsResponseTopic, n int) {
 	t = kmsg.NewDescribeTopicPartitionsResponseTopic()
 	t.Topic, t.AuthorizedOperations = &name, topicOperations
 	var ref broker.TopicRef
@@ -80,10 +81,10 @@ func (c *call) topicPage(name string, from, most int) (t kmsg.DescribeTopicParti
 	}
 	t.TopicID = ref.ID
 	all, epoch := []int32{nodeID}, int32(c.b.Epoch())
-	for i := from; i < min(ref.Partitions, from+most); i++ {
+	for i := from; i < min(ref.Partitions, from+limit); i++ {
 		p := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 		p.Partition, p.LeaderID, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), nodeID, epoch, all, all
-		p.EligibleLeaderReplicas, p.LastKnownELR = []int32{}, []int32{} // the Java client takes no null
+		p.EligibleLeaderReplicas, p.LastKnownELR = []int32{}, []int32{} // Java rejects null
 		t.Partitions = append(t.Partitions, p)
 	}
 	return t, ref.Partitions

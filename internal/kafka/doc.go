@@ -1,11 +1,12 @@
-// Package kafka serves the Kafka wire protocol on a broker: any Kafka client, unchanged. What is stored is what clients of
-// Kafka send and read, RecordBatch v2, so produce and fetch move bytes as they are.
+// Package kafka serves the Kafka wire protocol on a broker, for unmodified Kafka clients. The log
+// stores the batches of Kafka clients, RecordBatch v2, so produce and fetch pass their bytes
+// through.
 //
-// Each API key has a file of its own, with what is supported and what is not on top, and a line in the table (table.go).
-// Package conn has the connections, package conn looks at requests before they are decoded, and kmsg decodes and encodes
-// them, but for the answer to Fetch, whose data is sent from where it lies.
+// Each API key has a file, whose header states the supported versions and differences, and a row in
+// a table: Table in group.go for consumer groups, table.go for the others. Package conn serves the
+// connections and checks requests before they are decoded. kmsg decodes and encodes them, except
+// the answer to Fetch, whose data is sent from memory or files without a copy.
 //
-// The group answers the requests of the Kafka protocol that are about consumer groups. Each API key has a file of its own,
-// with what is supported on top. Who is in a group is decided elsewhere (packages groups and coordinator); here requests are
-// decoded, begun in the order in which a connection sends them, and answers made of what comes back.
+// Packages group and coordinator decide the membership of groups. The handlers here decode a
+// request, begin it in the order of its connection, and encode the answer.
 package kafka

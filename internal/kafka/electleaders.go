@@ -11,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// ElectLeaders (43), v0 to v2: the one broker leads every partition, so each that is named is ELECTION_NOT_NEEDED. Of all
-// partitions (no topics) nothing is told, as by Kafka.
+// ElectLeaders (43), v0 to v2: ELECTION_NOT_NEEDED for each named partition, because the one broker
+// leads all. For all partitions (no topics) the answer is empty, as in Kafka.
 var electLeadersAPI = api{
 	key: kmsg.ElectLeaders, min: 0, max: 2,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{

@@ -13,12 +13,16 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// Fetch (1), v4 to v18: committed batches as they are stored, from memory or a file to the socket without a copy in between.
-// It waits until there are the bytes that the client wants as least, or for as long as it says. A partition's and the whole
-// answer's largest sizes are soft: whole batches are given, at least one (KIP-74). No sessions: one that is asked for is
-// answered with session 0, so a client names its partitions each time. There are no transactions, so the last stable offset
-// is the high watermark and nothing was aborted; no other replicas to prefer; nothing diverges, as what is committed stays.
-// After a trim or a compaction there may be batches that begin before the offset, or hold fewer records than offsets.
+// Fetch (1), v4 to v18: committed batches as stored, sent from memory or a file to the socket
+// without a copy. A fetch waits for the client's minimum of bytes, up to its maximum time. The
+// maximum sizes of a partition and of the answer are soft: the answer has whole batches, at least
+// one (KIP-74).
+//
+// There are no fetch sessions: the answer to a request for one has session 0, so clients name their
+// partitions each time. There are no transactions: the last stable offset is the high watermark,
+// and no transaction is aborted. There are no preferred replicas, and logs do not diverge. After a
+// trim or a compaction a batch may begin before the fetch offset, or hold fewer records than
+// offsets.
 var fetchAPI = api{
 	key: kmsg.Fetch, min: 4, max: 18,
 	shape: conn.Shape{Flexible: 12, Fields: []conn.Field{
@@ -33,20 +37,20 @@ var fetchAPI = api{
 	begin: func(c *call, _ context.Context) (conn.Finish, error) { return c.fetch, nil },
 }
 
-// fetchWait is the longest that a fetch waits.
+// fetchWait bounds the wait of a fetch.
 const fetchWait = 5 * time.Minute
 
-// fetched is a fetch that is being answered.
-type fetched struct {
+// fetchCall is a fetch in progress.
+type fetchCall struct {
 	*call
 	r     *kmsg.FetchRequest
-	parts []fetchedPart // in the order of the request
-	wants []broker.Want // of those that can be read
+	parts []partitionFetch // in the order of the request
+	wants []broker.Want    // of the readable partitions
 	got   *broker.Fetched
 }
 
-// fetchedPart is the answer for one partition.
-type fetchedPart struct {
+// partitionFetch is the answer for one partition.
+type partitionFetch struct {
 	code       int16
 	start, end int64
 	chunks     []broker.Chunk
@@ -57,33 +61,34 @@ func (c *call) fetch(ctx context.Context) (conn.Answer, error) {
 	if err != nil {
 		return conn.Answer{}, err
 	}
-	f := &fetched{call: c, r: r}
+	f := &fetchCall{call: c, r: r}
 	if r.SessionEpoch > 0 {
 		r.Topics = nil
 		return f.encode(kerr.FetchSessionIDNotFound.Code), nil
 	}
-	of := f.look()
+	readable := f.resolve()
 	if len(f.wants) > 0 {
-		if err := f.read(ctx, of); err != nil {
+		if err := f.read(ctx, readable); err != nil {
 			return conn.Answer{}, err
 		}
 	}
 	return f.encode(none), nil
 }
 
-// look finds the partitions and what is wrong with what is asked of them. of are the places in parts of the wants.
-func (f *fetched) look() (of []int) {
+// resolve finds the partitions and checks the request for each. readable holds the indexes in parts
+// of the wants.
+func (f *fetchCall) resolve() (readable []int) {
 	for i := range f.r.Topics {
 		t := &f.r.Topics[i]
 		ref, code := f.find(t)
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			part := fetchedPart{code: code, start: -1, end: -1}
+			part := partitionFetch{code: code, start: -1, end: -1}
 			if code == none {
 				part.check(f.Server, &ref, p)
 			}
 			if part.code == none {
-				of = append(of, len(f.parts))
+				readable = append(readable, len(f.parts))
 				f.wants = append(f.wants, broker.Want{
 					Topic: ref.Name, ID: ref.ID, Partition: p.Partition, Offset: p.FetchOffset, MaxBytes: int(max(1, p.PartitionMaxBytes)),
 				})
@@ -91,10 +96,10 @@ func (f *fetched) look() (of []int) {
 			f.parts = append(f.parts, part)
 		}
 	}
-	return of
+	return readable
 }
 
-func (f *fetched) find(t *kmsg.FetchRequestTopic) (broker.TopicRef, int16) {
+func (f *fetchCall) find(t *kmsg.FetchRequestTopic) (broker.TopicRef, int16) {
 	if f.version >= 13 {
 		if ref, ok := f.b.TopicOf(t.TopicID); ok {
 			return ref, none
@@ -107,7 +112,7 @@ func (f *fetched) find(t *kmsg.FetchRequestTopic) (broker.TopicRef, int16) {
 	return broker.TopicRef{}, kerr.UnknownTopicOrPartition.Code
 }
 
-func (p *fetchedPart) check(s *Server, ref *broker.TopicRef, ask *kmsg.FetchRequestTopicPartition) {
+func (p *partitionFetch) check(s *Server, ref *broker.TopicRef, ask *kmsg.FetchRequestTopicPartition) {
 	bounds, err := s.b.Bounds(ref.ID, ask.Partition)
 	if err != nil {
 		p.code = readCode(err)
@@ -120,25 +125,25 @@ func (p *fetchedPart) check(s *Server, ref *broker.TopicRef, ask *kmsg.FetchRequ
 	}
 }
 
-// overBudgetWait is how long a fetch waits for memory before it looks again.
+// overBudgetWait is the time between attempts of a fetch without memory.
 const overBudgetWait = 20 * time.Millisecond
 
-// read reads what is wanted. Without memory it tries until the client's wait is over, and then gives nothing: the client asks
-// again. An error says that nobody waits for the answer any more.
-func (f *fetched) read(ctx context.Context, of []int) error {
+// read reads the wants. Without memory it retries until the client's wait is over, and then returns
+// no data: the client fetches again. An error means that the client is gone.
+func (f *fetchCall) read(ctx context.Context, readable []int) error {
 	wait := max(0, min(fetchWait, time.Duration(f.r.MaxWaitMillis)*time.Millisecond))
-	if len(f.wants) < len(f.parts) {
+	if len(f.wants) < len(f.parts) { // report the error at once
 		wait = 0 // something is wrong that the client should know
 	}
-	most := int64(max(1, f.r.MaxBytes))
-	most = min(most, f.fetchClass.Limit()/2)
-	volume := broker.Volume{Min: int(max(0, min(int64(f.r.MinBytes), most))), Max: int(most)}
+	limit := int64(max(1, f.r.MaxBytes))
+	limit = min(limit, f.fetchClass.Limit()/2)
+	volume := broker.Volume{Min: int(max(0, min(int64(f.r.MinBytes), limit))), Max: int(limit)}
 	until := time.Now().Add(wait)
 	for {
 		got, err := f.b.FetchWithin(ctx, f.wants, volume, time.Until(until))
 		switch {
 		case err == nil:
-			f.take(got, of)
+			f.store(got, readable)
 			return nil
 		case errors.Is(err, broker.ErrOverBudget) && time.Until(until) > overBudgetWait:
 			select {
@@ -147,26 +152,26 @@ func (f *fetched) read(ctx context.Context, of []int) error {
 			case <-ctx.Done():
 			}
 		case errors.Is(err, broker.ErrClosed):
-			for _, i := range of {
+			for _, i := range readable {
 				f.parts[i].code = kerr.NotLeaderForPartition.Code
 			}
 		}
-		return nil // with nothing: the client asks again, or has gone
+		return nil // no data: the client fetches again, or is gone
 	}
 }
 
-// take takes what was read.
-func (f *fetched) take(got *broker.Fetched, of []int) {
+// store stores the data that was read.
+func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 	f.got = got
-	for n, i := range of {
+	for n, i := range readable {
 		in, p := &got.Parts[n], &f.parts[i]
 		p.code = readCode(in.Err)
 		p.start, p.end, p.chunks = in.Start, max(p.end, in.HighWatermark), in.Chunks
 	}
 }
 
-// encode makes the answer: what is not data in one buffer, cut where data goes in between.
-func (f *fetched) encode(code int16) conn.Answer {
+// encode builds the answer: everything except data in one buffer, cut at the positions of data.
+func (f *fetchCall) encode(code int16) conn.Answer {
 	e := fetchEncoder{version: f.version, flexible: f.api.shape.IsFlexible(f.version)}
 	e.b = f.head(make([]byte, 0, 64+64*len(f.parts)))
 	e.i32(0) // throttle
@@ -198,7 +203,7 @@ func (f *fetched) encode(code int16) conn.Answer {
 	return a
 }
 
-// fetchEncoder writes an answer to Fetch, as kmsg does for what is not data.
+// fetchEncoder encodes an answer to Fetch like kmsg, without the data.
 type fetchEncoder struct {
 	version  int16
 	flexible bool
@@ -206,7 +211,7 @@ type fetchEncoder struct {
 	gaps     []gap
 }
 
-// gap is a place in a buffer where data goes in between.
+// gap is the position of data in the buffer.
 type gap struct {
 	at     int
 	chunks []broker.Chunk
@@ -246,10 +251,10 @@ func (e *fetchEncoder) noTags() {
 	}
 }
 
-// partition writes a partition's answer and returns how many bytes of data it has.
-func (e *fetchEncoder) partition(number int32, p *fetchedPart, isolation int8) (size int64) {
+// partition encodes a partition's answer and returns the size of its data.
+func (e *fetchEncoder) partition(number int32, p *partitionFetch, isolation int8) (size int64) {
 	if p.code != none {
-		p.start, p.end, p.chunks = -1, -1, nil // as Kafka has it
+		p.start, p.end, p.chunks = -1, -1, nil // as in Kafka
 		isolation = 0
 	}
 	e.i32(number)
@@ -279,7 +284,7 @@ func (e *fetchEncoder) partition(number int32, p *fetchedPart, isolation int8) (
 		}
 		size += chunks[i].Size
 	}
-	e.array(int(size)) // bytes have the length of arrays
+	e.array(int(size)) // bytes are encoded like arrays
 	if size > 0 {
 		e.gaps = append(e.gaps, gap{len(e.b), chunks})
 	}
@@ -287,7 +292,7 @@ func (e *fetchEncoder) partition(number int32, p *fetchedPart, isolation int8) (
 	return size
 }
 
-// answer puts the data in between.
+// answer joins the buffer and the data.
 func (e *fetchEncoder) answer() conn.Answer {
 	if len(e.gaps) == 0 {
 		return conn.Answer{Head: e.b}

@@ -8,14 +8,14 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// FindCoordinator (10), v0 to v6: the broker that leads coordinates every group. Transactions are refused with
+// FindCoordinator (10), v0 to v6: the leader coordinates all groups. Transactions are refused with
 // TRANSACTIONAL_ID_AUTHORIZATION_FAILED, share groups with INVALID_REQUEST.
 var findCoordinatorAPI = API{
 	Key: kmsg.FindCoordinator, Min: 0, Max: 6,
 	Shape: conn.Shape{Flexible: 3, Fields: []conn.Field{
 		conn.Text.Until(3), conn.Int8.Since(1), conn.List(conn.Text).Since(4),
 	}},
-	Begin: beginning(findCoordinator),
+	Begin: beginDecoded(findCoordinator),
 }
 
 const (
@@ -32,9 +32,9 @@ func findCoordinator(s *groupServer, c *Call, r *kmsg.FindCoordinatorRequest) Fi
 	case r.CoordinatorType == transactionKey:
 		code, why = groupTransactionalIDAuthorizationFailed, "transactions are not supported"
 	case r.CoordinatorType != groupKey:
-		code, why = kerr.InvalidRequest.Code, "only groups have coordinators"
+		code, why = kerr.InvalidRequest.Code, "unsupported coordinator type: want group"
 	case s.Coordinator.Ready() != group.OK:
-		code, why = kerr.CoordinatorNotAvailable.Code, "this broker does not lead"
+		code, why = kerr.CoordinatorNotAvailable.Code, "this broker is not the leader"
 	}
 	self := c.Self
 	if code != none {

@@ -14,83 +14,88 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Coordinator is who decides, a *coordinator.Coordinator.
+// Coordinator decides the membership of groups. *coordinator.Coordinator implements it.
 type Coordinator interface {
-	// Ready says whether this is where groups are coordinated.
+	// Ready reports whether this broker coordinates groups.
 	Ready() group.Code
-	// Join begins a joining; one answer comes on the channel.
+	// Join starts a JoinGroup; one answer comes on the channel.
 	Join(r *group.JoinRequest) <-chan group.JoinAnswer
-	// Sync begins to wait for an assignment; one answer comes on the channel.
+	// Sync starts a SyncGroup; one answer comes on the channel.
 	Sync(r *group.SyncRequest) <-chan group.SyncAnswer
-	// Heartbeat says that a member lives.
+	// Heartbeat extends a member's session.
 	Heartbeat(r *group.Caller) group.Code
-	// HeartbeatConsumer makes and hears members of the consumer protocol, and says how soon the next heartbeat is due.
+	// HeartbeatConsumer handles a heartbeat of the consumer protocol, and returns the heartbeat
+	// interval.
 	HeartbeatConsumer(r *group.HeartbeatRequest) (group.HeartbeatAnswer, time.Duration)
-	// CheckReader says whether a member of the consumer protocol that asks for offsets is one.
+	// CheckReader checks the member epoch of a request for offsets.
 	CheckReader(r *group.Caller) group.Code
 	// Leave removes members, with a code for each, or one for all.
 	Leave(group string, leaving []group.Leaving) ([]group.Code, group.Code)
-	// Commit queues a commit; what it returns waits for an error for each offset, or a code for all.
+	// Commit queues a commit. The returned function waits for an error for each offset, or a code
+	// for all.
 	Commit(caller *group.Caller, commits []broker.OffsetCommit) func(ctx context.Context) ([]error, group.Code)
-	// Offsets is what a group has committed.
+	// Offsets returns the committed offsets of a group.
 	Offsets(ctx context.Context, group string) (broker.GroupInfo, error)
-	// Size is how much that is.
+	// Size is the size of a group's committed offsets.
 	Size(group string) broker.GroupRef
 	// Describe describes a group with its members.
 	Describe(name string) (group.View, group.Code)
 	// List describes all groups by name, without their members.
 	List() ([]group.View, group.Code)
-	// DeleteGroup forgets what a group without members has committed.
+	// DeleteGroup deletes the committed offsets of a group without members.
 	DeleteGroup(ctx context.Context, group string) error
-	// DeleteOffset forgets what a group without members has committed in one partition.
+	// DeleteOffset deletes the committed offset of a group without members in one partition.
 	DeleteOffset(ctx context.Context, group, topic string, partition int32) error
 }
 
-// Topics finds topics, a *broker.Broker.
+// Topics finds topics. *broker.Broker implements it.
 type Topics interface {
 	// TopicNamed finds a topic by its name.
 	TopicNamed(name string) (broker.TopicRef, bool)
-	// TopicOf finds a topic by its id.
+	// TopicOf finds a topic by its ID.
 	TopicOf(id record.ID) (broker.TopicRef, bool)
 }
 
-// Server is what requests are answered with.
+// groupServer serves requests about consumer groups.
 type groupServer struct {
 	Coordinator Coordinator
 	Topics      Topics
-	// Memory is what large answers are reserved from.
+	// Memory is the class for large answers.
 	Memory *budget.Class
 }
 
-// Call is one request. Body is its bytes behind the head, good until its Finish has returned; Skim must have accepted them.
+// Call is one request. Body is the request after its head, valid until its Finish has returned.
+// Skim must have accepted it.
 type Call struct {
 	Version int16
 	Body    []byte
-	Client  string // what the client calls itself
-	Host    string // where it connects from
+	Client  string // client ID
+	Host    string // remote host
 	Self    Node
 }
 
-// Node is a broker as clients are told of it.
+// Node is a broker's address for clients.
 type Node struct {
 	ID   int32
 	Host string
 	Port int32
 }
 
-// Finish waits for the answer, until ctx ends, and returns it with the memory that it takes; whoever has sent it releases that.
+// Finish waits for the answer until ctx ends. It returns the answer with its memory, which the
+// caller releases after sending.
 type Finish func(ctx context.Context) (kmsg.Response, *budget.Reservation)
 
-// API is how an API key is served.
+// API defines how an API key is served.
 type API struct {
 	Key      kmsg.Key
 	Min, Max int16 // versions
 	Shape    conn.Shape
-	// Begin begins a request, in the order of requests, and does not wait. An error is conn.ErrMalformed.
+	// Begin begins a request, in the order of arrival, without waiting. The error is
+	// conn.ErrMalformed.
 	Begin func(s *groupServer, c *Call) (Finish, error)
 }
 
-// Table is every API key that is served here.
+// Table lists the API keys about consumer groups.
 func Table() []API {
 	return []API{
 		offsetCommitAPI, offsetFetchAPI, findCoordinatorAPI, joinGroupAPI, heartbeatAPI, leaveGroupAPI, syncGroupAPI, describeGroupsAPI,
@@ -98,14 +103,15 @@ func Table() []API {
 	}
 }
 
-// request is what kmsg decodes into.
+// groupRequest is a request type of kmsg.
 type groupRequest[T any] interface {
 	*T
 	kmsg.Request
 }
 
-// beginning makes an API's Begin of a function that begins a decoded request. Its texts are its own, its bytes are the call's.
-func beginning[T any, R groupRequest[T]](begin func(s *groupServer, c *Call, r R) Finish) func(*groupServer, *Call) (Finish, error) {
+// beginDecoded builds an API's Begin from a function that begins a decoded request. The request's
+// strings are copies, its byte slices point into the call's body.
+func beginDecoded[T any, R groupRequest[T]](begin func(s *groupServer, c *Call, r R) Finish) func(*groupServer, *Call) (Finish, error) {
 	return func(s *groupServer, c *Call) (Finish, error) {
 		r := R(new(T))
 		r.SetVersion(c.Version)
@@ -116,22 +122,23 @@ func beginning[T any, R groupRequest[T]](begin func(s *groupServer, c *Call, r R
 	}
 }
 
-// answered is a Finish that need not wait.
+// answered is a Finish that does not wait.
 func answered(resp kmsg.Response) Finish {
 	return func(context.Context) (kmsg.Response, *budget.Reservation) { return resp, nil }
 }
 
-// serving is for requests that are served when their answer's turn comes.
+// groupServing builds an API's Begin for requests that are served when their answer is due.
 func groupServing[T any, R groupRequest[T]](serve func(s *groupServer, c *Call, ctx context.Context, r R) (kmsg.Response, *budget.Reservation)) func(*groupServer, *Call) (Finish, error) {
-	return beginning(func(s *groupServer, c *Call, r R) Finish {
+	return beginDecoded(func(s *groupServer, c *Call, r R) Finish {
 		return func(ctx context.Context) (kmsg.Response, *budget.Reservation) { return serve(s, c, ctx, r) }
 	})
 }
 
-// elementBytes is above what an element of an answer takes, decoded and encoded, its texts aside.
+// elementBytes bounds the memory of an element of an answer, decoded and encoded, without its
+// strings.
 const elementBytes = 256
 
-// callerOf is who a request says it is from.
+// callerOf is the sender of a request.
 func callerOf(c *Call, groupID, member string, instance *string, generation int32) group.Caller {
 	return group.Caller{Group: groupID, Member: member, Instance: deref(instance), Client: c.Client, Generation: generation}
 }
@@ -143,7 +150,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// orNil is a nullable text.
+// orNil converts "" to null.
 func orNil(s string) *string {
 	if s == "" {
 		return nil

@@ -10,7 +10,7 @@ import (
 var heartbeatAPI = API{
 	Key: kmsg.Heartbeat, Min: 0, Max: 4,
 	Shape: conn.Shape{Flexible: 4, Fields: []conn.Field{conn.Text, conn.Int32, conn.Text, conn.Text.Since(3)}},
-	Begin: beginning(heartbeat),
+	Begin: beginDecoded(heartbeat),
 }
 
 func heartbeat(s *groupServer, c *Call, r *kmsg.HeartbeatRequest) Finish {

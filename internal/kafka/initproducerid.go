@@ -9,8 +9,9 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// InitProducerId (22), v0 to v5: an id for an idempotent producer, always a new one, with epoch 0. Transactions are not
-// served: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which ends a producer at once instead of having it try again.
+// InitProducerId (22), v0 to v5: a new ID for an idempotent producer, with epoch 0. Transactions
+// are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which stops a producer at once instead of
+// making it retry.
 var initProducerIDAPI = api{
 	key: kmsg.InitProducerID, min: 0, max: 5,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Text, conn.Int32, conn.Int64.Since(3), conn.Int16.Since(3)}},
@@ -23,12 +24,12 @@ func (c *call) initProducerID(_ context.Context, r *kmsg.InitProducerIDRequest) 
 	switch {
 	case r.TransactionalID != nil:
 		resp.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
-	case (r.ProducerID == -1) != (r.ProducerEpoch == -1): // one of them alone says nothing
+	case (r.ProducerID == -1) != (r.ProducerEpoch == -1): // only both or none are valid
 		resp.ErrorCode = kerr.InvalidRequest.Code
 	case c.b.ReadOnly() || !c.b.Leads():
-		resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // try again: somebody will lead
+		resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // retry until there is a leader
 	default:
-		// No other broker leads in this epoch, ever, so no id is given out twice (rule R12).
+		// No other broker ever leads in this epoch, so IDs are unique (rule R12).
 		resp.ProducerID = int64(c.b.Epoch()&0x7fff_ffff)<<32 | int64(c.producers.Add(1))
 		resp.ProducerEpoch = 0
 	}

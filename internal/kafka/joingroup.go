@@ -12,15 +12,16 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// JoinGroup (11), v0 to v9: static members from v5, member ids in two steps from v4 (KIP-394), no assignment by a static
-// leader that comes back from v9 (KIP-814). GROUP_MAX_SIZE_REACHED also says that a limit of memory is reached.
+// JoinGroup (11), v0 to v9: static members from v5, member IDs in two steps from v4 (KIP-394), no
+// assignment by a returning static leader from v9 (KIP-814). GROUP_MAX_SIZE_REACHED also means that
+// a memory limit is reached.
 var joinGroupAPI = API{
 	Key: kmsg.JoinGroup, Min: 0, Max: 9,
 	Shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
 		conn.Text, conn.Int32, conn.Int32.Since(1), conn.Text, conn.Text.Since(5), conn.Text,
 		conn.Array(conn.Text, conn.Bytes), conn.Text.Since(8),
 	}},
-	Begin: beginning(joinGroup),
+	Begin: beginDecoded(joinGroup),
 }
 
 func joinGroup(s *groupServer, c *Call, r *kmsg.JoinGroupRequest) Finish {
@@ -46,7 +47,8 @@ func joinGroup(s *groupServer, c *Call, r *kmsg.JoinGroupRequest) Finish {
 	}
 }
 
-// joined is what a client hears of its joining. What the leader hears may be large; with no memory for it, it asks again.
+// joined builds the answer of a JoinGroup. The leader's answer may be large; without memory for it
+// the leader must retry.
 func (s *groupServer) joined(a *group.JoinAnswer) (kmsg.Response, *budget.Reservation) {
 	resp := kmsg.NewPtrJoinGroupResponse()
 	resp.ErrorCode, resp.MemberID, resp.Generation = memberCode(a.Code), a.Member, -1

@@ -7,13 +7,13 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// LeaveGroup (13), v0 to v5: several members from v3 on, static ones by their instance alone.
+// LeaveGroup (13), v0 to v5: several members from v3 on, static ones also by instance alone.
 var leaveGroupAPI = API{
 	Key: kmsg.LeaveGroup, Min: 0, Max: 5,
 	Shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
 		conn.Text, conn.Text.Until(2), conn.Array(conn.Text, conn.Text, conn.Text.Since(5)).Since(3),
 	}},
-	Begin: beginning(leaveGroup),
+	Begin: beginDecoded(leaveGroup),
 }
 
 func leaveGroup(s *groupServer, c *Call, r *kmsg.LeaveGroupRequest) Finish {

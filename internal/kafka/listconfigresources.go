@@ -11,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// ListConfigResources (74), v0 and v1: the topics and the broker, which have configs. v0 lists subscriptions of clients' metrics, of
-// which there are none, and neither are there groups with configs of their own.
+// ListConfigResources (74), v0 and v1: the topics and the broker, which have configs. v0 lists
+// client metrics subscriptions, of which there are none. Groups have no configs of their own.
 var listConfigResourcesAPI = api{
 	key: kmsg.ListConfigResources, min: 0, max: 1,
 	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Int8).Since(1)}},

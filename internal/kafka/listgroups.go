@@ -12,8 +12,8 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// ListGroups (16), v0 to v5, with the filters of v4 and v5. Groups of HTTP consumers are among them. Those
-// without members are of type classic, and their protocol type is empty.
+// ListGroups (16), v0 to v5, with the filters of v4 and v5. The list includes groups of HTTP
+// consumers. Groups without members have type classic and an empty protocol type.
 var listGroupsAPI = API{
 	Key: kmsg.ListGroups, Min: 0, Max: 5,
 	Shape: conn.Shape{Flexible: 3, Fields: []conn.Field{conn.List(conn.Text).Since(4), conn.List(conn.Text).Since(5)}},
@@ -41,7 +41,7 @@ func (s *groupServer) listGroups(_ *Call, ctx context.Context, r *kmsg.ListGroup
 		if list[i].Consumers != nil {
 			kind = consumer
 		}
-		if !wanted(r.StatesFilter, list[i].State.String()) || !wanted(r.TypesFilter, kind) {
+		if !passes(r.StatesFilter, list[i].State.String()) || !passes(r.TypesFilter, kind) {
 			continue
 		}
 		g := kmsg.NewListGroupsResponseGroup()
@@ -51,7 +51,7 @@ func (s *groupServer) listGroups(_ *Call, ctx context.Context, r *kmsg.ListGroup
 	return resp, memory
 }
 
-// wanted says whether a filter lets something pass; an empty one lets all.
-func wanted(filter []string, s string) bool {
+// passes reports whether a filter accepts s; an empty filter accepts everything.
+func passes(filter []string, s string) bool {
 	return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, s) })
 }

@@ -13,14 +13,17 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ListOffsets (2), v0 to v11: the first offset (-2, and -4: all of a log is local), the end (-1), the first record with at
-// least a timestamp, the first one with the largest (-3). No offset is in another tier (-5), and none waits to be moved there
-// (-6). By timestamp the state says in which run of offsets to look, as it keeps the largest timestamp of each; that run, what
-// one commit object or pack has of the partition, is read, from the cache or the store. Runs whose records with that time were
-// compacted away are read as well.
+// ListOffsets (2), v0 to v11: the start offset (-2, and -4, because all of the log is local), the
+// end offset (-1), the first record with at least a timestamp, and the first record with the
+// largest timestamp (-3). There are no tiers: -5 and -6 have no offset.
 //
-// v0, with which librdkafka up to 1.6 asks for start and end, gives a list of offsets. It has one here: as there are no
-// segments, that which v1 gives, and by a timestamp that no record has reached, the end.
+// The state keeps the largest timestamp of each run of offsets, which is a partition's part of one
+// commit object or pack. A lookup by timestamp reads the run that the state points to, from the
+// cache or the store. It also reads runs whose records with that timestamp were compacted away.
+//
+// librdkafka up to 1.6 uses v0 for the start and end offset. v0 returns a list of offsets. As there
+// are no segments, the list has one element: the offset of v1 or, if no record has reached the
+// timestamp, the end offset.
 var listOffsetsAPI = api{
 	key: kmsg.ListOffsets, min: 0, max: 11,
 	shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
@@ -30,7 +33,7 @@ var listOffsetsAPI = api{
 	begin: serving((*call).listOffsets),
 }
 
-// The timestamps that are none.
+// Special timestamps.
 const (
 	atEnd           = -1
 	atStart         = -2
@@ -42,7 +45,7 @@ const (
 
 func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrListOffsetsResponse()
-	var confirm error // once for all
+	var confirm error // once for all partitions
 	confirmed := false
 	for i := range r.Topics {
 		t := &r.Topics[i]
@@ -54,19 +57,20 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (kms
 			p := kmsg.NewListOffsetsResponseTopicPartition()
 			p.Partition, p.Timestamp, p.Offset, p.LeaderEpoch = ask.Partition, -1, -1, -1
 			switch {
-			case !special(ask.Timestamp, c.version):
+			case !knownTimestamp(ask.Timestamp, c.version):
 				p.ErrorCode = kerr.UnsupportedVersion.Code
 			case !known:
 				p.ErrorCode = kerr.UnknownTopicOrPartition.Code
 			case ask.Timestamp == atEnd && !confirmed:
-				// A leader that was deposed and has not noticed must not go on saying where the end was (rule R11).
+				// A leader that was deposed and has not noticed must not report an old end offset
+				// (rule R11).
 				confirm, confirmed = c.b.Confirm(ctx), true
 				fallthrough
 			default:
 				if ask.Timestamp == atEnd && confirm != nil {
 					p.ErrorCode = readCode(confirm)
 				} else {
-					c.listOffset(ctx, &ref, ask, &p)
+					c.offsetAt(ctx, &ref, ask, &p)
 				}
 			}
 			if c.version == 0 && p.ErrorCode == none && ask.MaxNumOffsets > 0 {
@@ -79,8 +83,9 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (kms
 	return resp, nil
 }
 
-// special says whether a timestamp that is none is one in a version; true of those that are.
-func special(timestamp int64, version int16) bool {
+// knownTimestamp reports whether a version supports a special timestamp; true for ordinary
+// timestamps.
+func knownTimestamp(timestamp int64, version int16) bool {
 	switch timestamp {
 	case atNewest:
 		return version >= 7
@@ -94,7 +99,7 @@ func special(timestamp int64, version int16) bool {
 	return timestamp >= atStart
 }
 
-func (c *call) listOffset(ctx context.Context, ref *broker.TopicRef, ask *kmsg.ListOffsetsRequestTopicPartition, p *kmsg.ListOffsetsResponseTopicPartition) {
+func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.ListOffsetsRequestTopicPartition, p *kmsg.ListOffsetsResponseTopicPartition) {
 	bounds, err := c.b.Bounds(ref.ID, ask.Partition)
 	if err != nil {
 		p.ErrorCode = readCode(err)
@@ -130,7 +135,7 @@ func (c *call) listOffset(ctx context.Context, ref *broker.TopicRef, ask *kmsg.L
 		if epoch, known, err := c.b.EpochAt(ref.ID, ask.Partition, p.Offset); err == nil && known {
 			p.LeaderEpoch = int32(epoch)
 		} else if p.Offset == bounds.Next {
-			p.LeaderEpoch = int32(c.b.Epoch()) // that of the record to come
+			p.LeaderEpoch = int32(c.b.Epoch()) // of the next record
 		}
 	}
 }
@@ -154,7 +159,7 @@ func (c *call) since(ctx context.Context, ref *broker.TopicRef, partition int32,
 	}
 }
 
-// newest finds the first record with the largest timestamp; -1 if there is no record.
+// newest finds the first record with the largest timestamp; -1 if there are no records.
 func (c *call) newest(ctx context.Context, ref *broker.TopicRef, partition int32) (offset, at int64, err error) {
 	span, found, err := c.b.NewestTime(ref.ID, partition)
 	if err != nil || !found {
@@ -173,10 +178,10 @@ func (c *call) newest(ctx context.Context, ref *broker.TopicRef, partition int32
 	return offset, at, err
 }
 
-// scanBytes is how much of a run is read at a time.
+// scanBytes is the size of a read of a run.
 const scanBytes = 1 << 20
 
-// scan goes through the records of a run while each is true.
+// scan calls each for the records of a run until it returns false.
 func (c *call) scan(ctx context.Context, ref *broker.TopicRef, partition int32, span broker.TimeSpan, each func(*record.Record) bool) error {
 	var r record.Reader
 	limits, err := c.b.Limits(ref.Name)
@@ -194,7 +199,7 @@ func (c *call) scan(ctx context.Context, ref *broker.TopicRef, partition int32, 
 	return nil
 }
 
-// scanPiece reads one piece, and says where the next one begins.
+// scanPiece scans one piece; next is the offset of the next piece.
 func (c *call) scanPiece(ctx context.Context, w broker.Want, r *record.Reader, each func(*record.Record) bool) (next int64, more bool, err error) {
 	f, err := c.b.Fetch(ctx, []broker.Want{w}, 0, 0)
 	if err != nil {
@@ -217,7 +222,7 @@ func (c *call) scanPiece(ctx context.Context, w broker.Want, r *record.Reader, e
 }
 
 func (c *call) scanChunk(chunk *broker.Chunk, from int64, r *record.Reader, each func(*record.Record) bool) (more bool, err error) {
-	data, done, err := c.flat(chunk)
+	data, done, err := c.contiguous(chunk)
 	if err != nil {
 		return false, err
 	}
@@ -231,8 +236,9 @@ func (c *call) scanChunk(chunk *broker.Chunk, from int64, r *record.Reader, each
 	return true, r.Err()
 }
 
-// flat is a chunk in one piece, in memory of the class of answers if it has to be copied; done gives that back.
-func (c *call) flat(chunk *broker.Chunk) (data []byte, done func(), err error) {
+// contiguous returns a chunk in one piece. If it must be copied, the memory is from the fetch
+// class; done releases it.
+func (c *call) contiguous(chunk *broker.Chunk) (data []byte, done func(), err error) {
 	if chunk.Section == nil && len(chunk.Parts) == 1 {
 		return chunk.Parts[0], func() {}, nil
 	}

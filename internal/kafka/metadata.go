@@ -13,9 +13,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Metadata (3), v0 to v13: the topics and where to find them, by name or id. The one broker leads every partition and is the
-// controller; its address is what is advertised. Topics that are not there are made if the client and the broker allow it. A topic
-// for whose partitions there is no memory is LEADER_NOT_AVAILABLE. No racks. Authorized operations are all that there are.
+// Metadata (3), v0 to v13: topics by name or ID, and their brokers. The one broker leads every
+// partition and is the controller; its address is the advertised one. Missing topics are created if
+// client and broker allow it. If there is no memory for a topic's partitions, the topic is
+// LEADER_NOT_AVAILABLE. There are no racks. All authorized operations are reported.
 var metadataAPI = api{
 	key: kmsg.Metadata, min: 0, max: 13,
 	shape: conn.Shape{Flexible: 9, Fields: []conn.Field{
@@ -24,11 +25,13 @@ var metadataAPI = api{
 	begin: serving((*call).metadata),
 }
 
-// freshWait bounds the confirmation of a read-only broker. Clients ask for metadata again, so an older answer is better than none.
+// freshWait bounds the confirmation of a read-only broker. Clients request metadata again, so an
+// older answer is better than none.
 const freshWait = 5 * time.Second
 
-// confirm makes a read-only broker read the log up to its end, so that topics created up to a second ago are in the answer. If the
-// store does not confirm in time, the answer is what the broker knows: its log has the error.
+// confirm makes a read-only broker read the log up to its end, so that the answer includes topics
+// created up to a second ago. If the store does not confirm in time, the answer is the broker's
+// current state; the broker logs the error.
 func (c *call) confirm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, freshWait)
 	defer cancel()
@@ -51,15 +54,15 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 	if r.Topics == nil || c.version == 0 && len(r.Topics) == 0 {
 		found = c.b.TopicRefs()
 	}
-	ctx, cancel := context.WithTimeout(ctx, commitTime) // for all topics that are made
+	ctx, cancel := context.WithTimeout(ctx, commitTime) // for all topics that are created
 	defer cancel()
 	create := r.AllowAutoTopicCreation || c.version < 4
-	seen := map[string]bool{} // a name that comes again would be answered again, with all its partitions
+	seen := map[string]bool{} // a repeated name is answered once: it may have many partitions
 	ids := map[record.ID]bool{}
 	for i := range r.Topics {
 		t := &r.Topics[i]
 		switch {
-		case t.Topic == nil || t.TopicID != record.ID{}: // the Java client sends an empty name beside an id
+		case t.Topic == nil || t.TopicID != record.ID{}: // Java sends an empty name with an ID
 			if ids[t.TopicID] {
 				continue
 			}
@@ -97,20 +100,21 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 		if err := c.frame.Charge(partitionBytes); err != nil {
 			return nil, err
 		}
-		m := kmsg.NewMetadataResponseTopic() // its name is there; the partitions come when it is asked for by itself
+		m := kmsg.NewMetadataResponseTopic() // the client requests it alone
 		m.ErrorCode, m.Topic, m.TopicID = kerr.LeaderNotAvailable.Code, &ref.Name, ref.ID
 		resp.Topics = append(resp.Topics, m)
 	}
 	return resp, nil
 }
 
-// What a client with the API key may do, as bits of ACL operations: everything that Kafka has for topics and for the cluster.
+// The operations of a client with the API key, as bits of ACL operations: all of Kafka's for topics
+// and the cluster.
 const (
 	topicOperations   = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
 	clusterOperations = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
 )
 
-// named finds a topic, and makes it if it may be made.
+// named finds a topic, or creates it if that is allowed.
 func (c *call) named(ctx context.Context, name string, create bool) (broker.TopicRef, int16) {
 	ref, ok := c.b.TopicNamed(name)
 	if !ok && create {
@@ -121,7 +125,7 @@ func (c *call) named(ctx context.Context, name string, create bool) (broker.Topi
 			return ref, code
 		case kerr.UnknownTopicOrPartition.Code:
 		default:
-			return ref, kerr.LeaderNotAvailable.Code // try again
+			return ref, kerr.LeaderNotAvailable.Code // the client retries
 		}
 	}
 	switch {
@@ -133,10 +137,11 @@ func (c *call) named(ctx context.Context, name string, create bool) (broker.Topi
 	return ref, kerr.UnknownTopicOrPartition.Code
 }
 
-// partitionBytes is what an answer takes for a partition, decoded and encoded.
+// partitionBytes is the memory of a partition in an answer, decoded and encoded.
 const partitionBytes = 256
 
-// chargeTopics reserves memory for an answer about topics, which has little to do with how long the request is.
+// chargeTopics reserves memory for an answer about topics, whose size does not depend on that of
+// the request.
 func (c *call) chargeTopics(found []broker.TopicRef) error {
 	n := int64(0)
 	for i := range found {

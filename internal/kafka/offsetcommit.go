@@ -12,10 +12,11 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// OffsetCommit (8), v0 to v10: topics by their ids in v10. Offsets are kept until their group or topic is deleted: a time to
-// keep them is taken and ignored, and so are timestamps (v1) and leader epochs (v6). A commit from before a restart of the broker
-// hears ILLEGAL_GENERATION if the member may join again with its id, else UNKNOWN_MEMBER_ID, in v9 too, where Kafka says
-// GROUP_ID_NOT_FOUND of groups that it does not know: the members are to join again.
+// OffsetCommit (8), v0 to v10: topics by ID in v10. Offsets are kept until their group or topic is
+// deleted; retention times, timestamps (v1) and leader epochs (v6) are ignored. A commit from
+// before a restart of the broker gets ILLEGAL_GENERATION if the member may join again with its ID,
+// else UNKNOWN_MEMBER_ID. v9 gets the same codes so that members join again, whereas Kafka returns
+// GROUP_ID_NOT_FOUND for unknown groups.
 var offsetCommitAPI = API{
 	Key: kmsg.OffsetCommit, Min: 0, Max: 10,
 	Shape: conn.Shape{Flexible: 8, Fields: []conn.Field{
@@ -24,13 +25,13 @@ var offsetCommitAPI = API{
 			conn.Int32, conn.Int64, conn.Int64.Since(1).Until(1), conn.Int32.Since(6), conn.Text,
 		)),
 	}},
-	Begin: beginning(offsetCommit),
+	Begin: beginDecoded(offsetCommit),
 }
 
 func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	var commits []broker.OffsetCommit
-	var places []*int16 // where the code of each goes
+	var codes []*int16 // results of commits
 	for i := range r.Topics {
 		t := &r.Topics[i]
 		out := kmsg.NewOffsetCommitResponseTopic()
@@ -50,13 +51,13 @@ func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
 			}
 			if code == none {
 				commits = append(commits, broker.OffsetCommit{Topic: name, Partition: p.Partition, Offset: p.Offset, Metadata: deref(p.Metadata)})
-				places = append(places, &out.Partitions[j].ErrorCode)
+				codes = append(codes, &out.Partitions[j].ErrorCode)
 			}
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
 	if len(commits) == 0 && len(r.Topics) > 0 {
-		return answered(resp) // Kafka does not look who asks either
+		return answered(resp) // Kafka does not check the caller either
 	}
 	caller := callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation)
 	if c.Version >= consumerCommit {
@@ -65,19 +66,19 @@ func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
 	wait := s.Coordinator.Commit(&caller, commits)
 	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
 		errs, code := wait(ctx)
-		for i, place := range places {
-			if *place = memberCode(code); code == group.OK {
-				*place = groupCode(errs[i])
+		for i, result := range codes {
+			if *result = memberCode(code); code == group.OK {
+				*result = groupCode(errs[i])
 			}
 		}
 		return resp, nil
 	}
 }
 
-// consumerCommit is the first version that members of the consumer protocol use.
+// consumerCommit is the first version for members of the consumer protocol.
 const consumerCommit = 9
 
-// partitionsOf names by their topics' ids what is committed in.
+// partitionsOf lists the partitions of commits, with topic IDs.
 func (s *groupServer) partitionsOf(commits []broker.OffsetCommit) []group.Partition {
 	list := make([]group.Partition, 0, len(commits))
 	for i := range commits {
@@ -88,13 +89,13 @@ func (s *groupServer) partitionsOf(commits []broker.OffsetCommit) []group.Partit
 	return list
 }
 
-// has says whether there is a partition.
+// has reports whether a partition exists.
 func (s *groupServer) has(topic string, partition int32) bool {
 	t, ok := s.Topics.TopicNamed(topic)
 	return ok && partition >= 0 && int(partition) < t.Partitions
 }
 
-// nameOf finds the name of a topic by its id.
+// nameOf finds the name of a topic by its ID.
 func (s *groupServer) nameOf(id [16]byte) (string, int16) {
 	if t, ok := s.Topics.TopicOf(id); ok {
 		return t.Name, none

@@ -14,15 +14,16 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// OffsetDelete (47), v0: only of groups without members; while there are some, each topic is GROUP_SUBSCRIBED_TO_TOPIC, whatever
-// they subscribe to. One partition after the other.
+// OffsetDelete (47), v0: for groups without members only. While a group has members, each topic is
+// GROUP_SUBSCRIBED_TO_TOPIC, whatever they subscribe to. Partitions are handled one after the
+// other.
 var offsetDeleteAPI = API{
 	Key: kmsg.OffsetDelete, Min: 0, Max: 0,
 	Shape: conn.Shape{Flexible: -1, Fields: []conn.Field{conn.Text, conn.Array(conn.Text, conn.Array(conn.Int32))}},
 	Begin: groupServing((*groupServer).offsetDelete),
 }
 
-// changeTime bounds the wait for deletions to be committed; clients ask for less.
+// changeTime bounds the wait for deletions to be committed.
 const changeTime = 30 * time.Second
 
 func (s *groupServer) offsetDelete(_ *Call, ctx context.Context, r *kmsg.OffsetDeleteRequest) (kmsg.Response, *budget.Reservation) {
@@ -50,7 +51,7 @@ func (s *groupServer) offsetDelete(_ *Call, ctx context.Context, r *kmsg.OffsetD
 			switch {
 			case errors.Is(err, broker.ErrGroupActive):
 				p.ErrorCode = kerr.GroupSubscribedToTopic.Code
-			case errors.Is(err, broker.ErrUnknownGroup): // the last offset is gone, and the group with it
+			case errors.Is(err, broker.ErrUnknownGroup): // deleted with its last offset
 			default:
 				p.ErrorCode = groupCode(err)
 			}

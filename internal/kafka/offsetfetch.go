@@ -11,9 +11,10 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// OffsetFetch (9), v0 to v10: all topics of a group from v2, several groups from v8, topics by their ids in v10. What is answered
-// is committed and holds every commit acknowledged before, so there is nothing unstable to wait for (v7). Leader epochs are not
-// kept: -1. Who names a member and its epoch (v9) must be that member of the consumer protocol.
+// OffsetFetch (9), v0 to v10: all topics of a group from v2, several groups from v8, topics by ID
+// in v10. The offsets are committed and include every acknowledged commit, so none is unstable
+// (v7). Leader epochs are not stored: -1. A request with a member and its epoch (v9) must come from
+// that member of the consumer protocol.
 var offsetFetchAPI = API{
 	Key: kmsg.OffsetFetch, Min: 0, Max: 10,
 	Shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
@@ -33,7 +34,7 @@ func (s *groupServer) offsetFetch(c *Call, ctx context.Context, r *kmsg.OffsetFe
 	if err != nil {
 		memory = nil
 	}
-	f := fetching{groupServer: s, version: c.Version, memory: memory, seen: map[string]*groupFetched{}}
+	f := offsetFetchCall{groupServer: s, version: c.Version, memory: memory, seen: map[string]*committedOffsets{}}
 	if c.Version < 8 {
 		g := f.group(ctx, oneGroup(r))
 		resp.ErrorCode = g.ErrorCode
@@ -73,22 +74,22 @@ type partition struct {
 	n     int32
 }
 
-// fetching is a request on its way.
-type fetching struct {
+// offsetFetchCall is an OffsetFetch in progress.
+type offsetFetchCall struct {
 	*groupServer
 	version int16
-	memory  *budget.Reservation      // nil: there was none
-	seen    map[string]*groupFetched // a group that is named again is not looked up again
+	memory  *budget.Reservation          // nil: none available
+	seen    map[string]*committedOffsets // groups that were looked up
 }
 
-// fetched is what a group has committed.
-type groupFetched struct {
+// committedOffsets holds the committed offsets of a group.
+type committedOffsets struct {
 	all  broker.GroupInfo
 	code int16
 	at   map[partition]*broker.GroupOffset
 }
 
-func (f *fetching) look(ctx context.Context, name string) *groupFetched {
+func (f *offsetFetchCall) lookUp(ctx context.Context, name string) *committedOffsets {
 	if g := f.seen[name]; g != nil {
 		return g
 	}
@@ -97,7 +98,7 @@ func (f *fetching) look(ctx context.Context, name string) *groupFetched {
 	if err == nil {
 		info, err = f.Coordinator.Offsets(ctx, name)
 	}
-	g := &groupFetched{all: info, code: groupCode(err), at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
+	g := &committedOffsets{all: info, code: groupCode(err), at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
 	for i := range g.all.Offsets {
 		o := &g.all.Offsets[i]
 		g.at[partition{o.Topic, o.Partition}] = o
@@ -106,8 +107,8 @@ func (f *fetching) look(ctx context.Context, name string) *groupFetched {
 	return g
 }
 
-// group answers for one group. No memory is answered like no coordinator.
-func (f *fetching) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+// group answers for one group. Without memory the code is that of a missing coordinator.
+func (f *offsetFetchCall) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
 	resp := kmsg.NewOffsetFetchResponseGroup()
 	resp.Group = r.Group
 	if f.version >= 9 {
@@ -117,7 +118,7 @@ func (f *fetching) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) k
 			return resp
 		}
 	}
-	g := f.look(ctx, r.Group)
+	g := f.lookUp(ctx, r.Group)
 	if resp.ErrorCode = g.code; g.code != none && f.version >= 2 {
 		return resp
 	}
@@ -149,8 +150,8 @@ func (f *fetching) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) k
 	return resp
 }
 
-// grow reserves what the answer about a group takes.
-func (f *fetching) grow(name string) error {
+// grow reserves the memory of the answer about a group.
+func (f *offsetFetchCall) grow(name string) error {
 	if f.memory == nil {
 		return broker.ErrOverBudget
 	}
@@ -158,7 +159,7 @@ func (f *fetching) grow(name string) error {
 	return f.memory.Grow(int64(held.Offsets)*elementBytes + 2*int64(held.Text))
 }
 
-// allOffsets answers with all that a group has committed. Offsets come by topic.
+// allOffsets answers with all committed offsets of a group. They are sorted by topic.
 func (s *groupServer) allOffsets(info *broker.GroupInfo, resp *kmsg.OffsetFetchResponseGroup) {
 	for i := range info.Offsets {
 		o := &info.Offsets[i]
@@ -175,7 +176,7 @@ func (s *groupServer) allOffsets(info *broker.GroupInfo, resp *kmsg.OffsetFetchR
 	}
 }
 
-// offsetOf is what is said of one partition; -1 if nothing is committed.
+// offsetOf is the answer for one partition; offset -1 if nothing is committed.
 func offsetOf(n int32, o *broker.GroupOffset) kmsg.OffsetFetchResponseGroupTopicPartition {
 	p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
 	nothing := ""

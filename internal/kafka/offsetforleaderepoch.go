@@ -10,8 +10,9 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// OffsetForLeaderEpoch (23), v2 to v4: where a leader epoch ends in a partition. Leader epochs are those of the log: one for
-// each leadership of a broker. Nothing that was committed is ever cut off, so no end is below what a client has read.
+// OffsetForLeaderEpoch (23), v2 to v4: the end offset of a leader epoch in a partition. Leader
+// epochs are those of the log. Committed records are never truncated, so no end is below the
+// offsets that a client has read.
 var offsetForLeaderEpochAPI = api{
 	key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4,
 	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
@@ -55,7 +56,7 @@ func (c *call) epochEnd(ref *broker.TopicRef, ask *kmsg.OffsetForLeaderEpochRequ
 	}
 }
 
-// epochCode holds the leader epoch that a client has in mind, if it is not negative, against the broker's.
+// epochCode compares the leader epoch of a client with the broker's; a negative one is valid.
 func (s *Server) epochCode(given int32) int16 {
 	current := int32(s.b.Epoch())
 	switch {

@@ -15,34 +15,35 @@ import (
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
-// Options are what New needs besides the broker. A zero field means its default.
+// Options configure New. A zero field means its default.
 type Options struct {
-	// APIKey is the password that clients must give by SASL. Required; only its digest is kept.
+	// APIKey is the SASL password of clients. Required; only its digest is kept.
 	APIKey string
 	// Port is that of conn.Options.
 	Port *tlsport.Port
-	// Advertised is the address, "host:port", that clients are told to connect to. "": where each of them has connected to.
+	// Advertised is the address, "host:port", that clients connect to. "": the local address of
+	// their connection.
 	Advertised string
-	// Groups coordinates consumer groups. nil: the API keys about them are not served.
+	// Groups coordinates consumer groups. nil: their API keys are not served.
 	Groups *coordinator.Coordinator
-	// Connections is how many may be open: 256.
+	// Connections bounds the open connections: 256.
 	Connections int
-	// AckTimeout is the longest that a produce waits for the store; clients may ask for less. 60 s.
+	// AckTimeout bounds the wait of a produce for the store: 60 s. Clients may request less.
 	AckTimeout time.Duration
-	// Idle, TrustWithin and Step are those of conn.Options.
-	Idle, TrustWithin, Step time.Duration
-	// Logins notes failed logins; nil does not.
+	// Idle, AuthTimeout and Step are those of conn.Options.
+	Idle, AuthTimeout, Step time.Duration
+	// Logins counts failed logins; nil: it does not.
 	Logins *logins.Failures
-	// Logger; nil discards. Metrics; nil makes a set.
+	// Logger: nil discards. Metrics: nil creates a set.
 	Logger  *slog.Logger
 	Metrics *metrics.Set
 }
 
-// Validate reports every fault at once.
+// Validate reports all faults at once.
 func (o *Options) Validate() error {
 	var errs []error
 	if o.APIKey == "" {
-		errs = append(errs, errors.New("an API key is required"))
+		errs = append(errs, errors.New("API key: required"))
 	}
 	if o.Advertised != "" {
 		if _, err := splitAddress(o.Advertised); err != nil {
@@ -52,7 +53,7 @@ func (o *Options) Validate() error {
 	if o.Connections < 0 {
 		errs = append(errs, fmt.Errorf("connections %d: want 1 or more", o.Connections))
 	}
-	for _, d := range []time.Duration{o.AckTimeout, o.Idle, o.TrustWithin, o.Step} {
+	for _, d := range []time.Duration{o.AckTimeout, o.Idle, o.AuthTimeout, o.Step} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("timeout %s: want more than 0", d))
 		}
@@ -73,13 +74,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// address is where clients connect to.
+// address is an address that clients connect to.
 type address struct {
 	host string
 	port int32
 }
 
-// CheckAddress says what is wrong with an address to advertise.
+// CheckAddress validates an advertised address.
 func CheckAddress(hostPort string) error {
 	_, err := splitAddress(hostPort)
 	return err

@@ -13,13 +13,15 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Produce (0), v0 to v13: batches are stored as the bytes that came, but for a largest timestamp that is not that of the records,
-// which is repaired as Kafka does: rskafka's may be 1 ms above every record. Whatever acks a client asks for, what it is told is
-// stored: acks=1 and all are answered once the object that holds the batches is, acks=0 is not answered, but an error ends
-// the connection. Idempotent producers are served: any of the last five batches sent again is answered with its first offset.
-// Transactions are refused (TRANSACTIONAL_ID_AUTHORIZATION_FAILED). Batches older than magic 2, and so all of v0 to v2, are
-// refused with UNSUPPORTED_FOR_MESSAGE_FORMAT; those versions are named because old clients take from them that they may
-// compress. Topics are not made here but by Metadata.
+// Produce (0), v0 to v13: batches are stored byte for byte, except for a wrong largest timestamp,
+// which is corrected as in Kafka: that of rskafka may be 1 ms above every record.
+//
+// acks=1 and all are answered once the object with the batches is stored. acks=0 is not answered,
+// but an error ends the connection. An idempotent producer that repeats any of its last five
+// batches gets the first offset of the stored one. Transactions are refused with
+// TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Batches with a magic below 2, and so all of v0 to v2, are
+// refused with UNSUPPORTED_FOR_MESSAGE_FORMAT; these versions are announced because old clients
+// derive from them that they may compress. Produce does not create topics; Metadata does.
 var produceAPI = api{
 	key: kmsg.Produce, min: 0, max: 13,
 	shape: conn.Shape{Flexible: 9, Fields: []conn.Field{
@@ -29,32 +31,33 @@ var produceAPI = api{
 	begin: (*call).produce,
 }
 
-// stores says that requests of a key bring data.
-func (a *api) stores() bool { return a.key == kmsg.Produce }
+// carriesRecords reports whether requests of a key carry records.
+func (a *api) carriesRecords() bool { return a.key == kmsg.Produce }
 
-// batchVersion is the first version whose batches are of magic 2.
+// batchVersion is the first version whose batches have magic 2.
 const batchVersion = 3
 
-// produced is a produce that has begun.
-type produced struct {
+// produceCall is a produce in progress.
+type produceCall struct {
 	*call
-	r       *kmsg.ProduceRequest
-	resp    *kmsg.ProduceResponse
-	appends []broker.Append
-	at      []*kmsg.ProduceResponseTopicPartition // of each append
-	refs    []broker.TopicRef                     // of each append
-	ticket  *broker.Ticket
-	failed  bool // before it came to the broker
-	over    bool // for want of memory
+	r          *kmsg.ProduceRequest
+	resp       *kmsg.ProduceResponse
+	appends    []broker.Append
+	at         []*kmsg.ProduceResponseTopicPartition // answer of each append
+	refs       []broker.TopicRef                     // of each append
+	ticket     *broker.Ticket
+	failed     bool // before it reached the broker
+	overBudget bool // refused for lack of memory
 }
 
-// produce submits what a request brings, so that the order of requests is that of the log, and leaves the wait to finish.
+// produce submits the batches of a request, so that the log has the order of the requests, and
+// leaves the wait to finish.
 func (c *call) produce(ctx context.Context) (conn.Finish, error) {
 	r, err := decode[kmsg.ProduceRequest](c)
 	if err != nil {
 		return nil, err
 	}
-	p := &produced{call: c, r: r, resp: kmsg.NewPtrProduceResponse()}
+	p := &produceCall{call: c, r: r, resp: kmsg.NewPtrProduceResponse()}
 	p.resp.SetVersion(c.version)
 	p.resp.Topics = make([]kmsg.ProduceResponseTopic, len(r.Topics))
 	for i := range r.Topics {
@@ -66,7 +69,7 @@ func (c *call) produce(ctx context.Context) (conn.Finish, error) {
 	return p.finish, nil
 }
 
-func (p *produced) topic(t *kmsg.ProduceRequestTopic, out *kmsg.ProduceResponseTopic) {
+func (p *produceCall) topic(t *kmsg.ProduceRequestTopic, out *kmsg.ProduceResponseTopic) {
 	out.Default()
 	out.Topic, out.TopicID = t.Topic, t.TopicID
 	out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(t.Partitions))
@@ -85,8 +88,8 @@ func (p *produced) topic(t *kmsg.ProduceRequestTopic, out *kmsg.ProduceResponseT
 	}
 }
 
-// find finds a topic by its name, or by its id from v13 on.
-func (p *produced) find(t *kmsg.ProduceRequestTopic) (broker.TopicRef, int16) {
+// find finds a topic by its name, or by its ID from v13 on.
+func (p *produceCall) find(t *kmsg.ProduceRequestTopic) (broker.TopicRef, int16) {
 	if p.version >= 13 {
 		if ref, ok := p.b.TopicOf(t.TopicID); ok {
 			return ref, none
@@ -99,8 +102,8 @@ func (p *produced) find(t *kmsg.ProduceRequestTopic) (broker.TopicRef, int16) {
 	return broker.TopicRef{}, kerr.UnknownTopicOrPartition.Code
 }
 
-// partition checks what a request has for a partition and adds it to what is submitted.
-func (p *produced) partition(ref *broker.TopicRef, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) (int16, error) {
+// partition checks the batches of a partition and adds them to the appends.
+func (p *produceCall) partition(ref *broker.TopicRef, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) (int16, error) {
 	switch {
 	case p.r.TransactionID != nil:
 		return kerr.TransactionalIDAuthorizationFailed.Code, errors.New("transactions are not supported")
@@ -119,7 +122,7 @@ func (p *produced) partition(ref *broker.TopicRef, in *kmsg.ProduceRequestTopicP
 	if err != nil {
 		return appendCode(err), err
 	}
-	sum, err := record.CheckRepair(in.Records, limits) // in the frame, which is this request's own
+	sum, err := record.CheckRepair(in.Records, limits) // in place; the request owns the frame
 	if err != nil {
 		return appendCode(err), err
 	}
@@ -132,12 +135,13 @@ func (p *produced) partition(ref *broker.TopicRef, in *kmsg.ProduceRequestTopicP
 	return none, nil
 }
 
-// zstdVersion is the first version that may bring zstd: who is older can not read it (KIP-110).
+// zstdVersion is the first version with zstd, because older clients cannot read it (KIP-110).
 const zstdVersion = 7
 
-// refused says what is wrong with batches that may be right in themselves. Those without a whole head are looked at later.
-func (p *produced) refused(batches []byte) (int16, error) {
-	if len(batches) == 0 { // CORRUPT_MESSAGE would have it sent again
+// refused reports attributes that are valid in a batch but not in this request. Batches with an
+// incomplete head are checked later.
+func (p *produceCall) refused(batches []byte) (int16, error) {
+	if len(batches) == 0 { // after CORRUPT_MESSAGE clients would retry
 		return kerr.InvalidRecord.Code, errors.New("no batch")
 	}
 	const appendTime, transactional = 0x08, 0x10
@@ -149,9 +153,9 @@ func (p *produced) refused(batches []byte) (int16, error) {
 		case first.Attributes()&transactional != 0:
 			return kerr.TransactionalIDAuthorizationFailed.Code, errors.New("transactions are not supported")
 		case first.Attributes()&appendTime != 0:
-			return kerr.InvalidTimestamp.Code, errors.New("the append time is the broker's to give")
+			return kerr.InvalidTimestamp.Code, errors.New("timestamp type append time: only the broker sets it")
 		case p.version < zstdVersion && first.Compression() == record.Zstd:
-			return kerr.UnsupportedCompressionType.Code, errors.New("zstd needs a produce of v7")
+			return kerr.UnsupportedCompressionType.Code, errors.New("zstd: want Produce v7 or later")
 		}
 		if b = rest; len(b) == 0 {
 			return none, nil
@@ -159,14 +163,14 @@ func (p *produced) refused(batches []byte) (int16, error) {
 	}
 }
 
-func (p *produced) fail(o *kmsg.ProduceResponseTopicPartition, code int16, err error) {
+func (p *produceCall) fail(o *kmsg.ProduceResponseTopicPartition, code int16, err error) {
 	p.failed = true
 	p.met.rejected.Inc()
 	o.ErrorCode, o.ErrorMessage = code, text(err)
 }
 
-// finish waits for the store, whether the client still does or not: what was submitted is not taken back.
-func (p *produced) finish(ctx context.Context) (conn.Answer, error) {
+// finish waits for the store, even if the client is gone: a submitted batch cannot be withdrawn.
+func (p *produceCall) finish(ctx context.Context) (conn.Answer, error) {
 	if p.ticket != nil {
 		results := p.ticket.WaitFor(context.WithoutCancel(ctx), p.within(p.r.TimeoutMillis, p.o.AckTimeout))
 		for i := range results {
@@ -175,23 +179,23 @@ func (p *produced) finish(ctx context.Context) (conn.Answer, error) {
 	}
 	if p.r.Acks == 0 {
 		if p.failed {
-			return conn.Answer{}, errors.New("a produce with acks=0 has failed: nothing but the end of the connection tells")
+			return conn.Answer{}, errors.New("produce with acks=0 failed: the closed connection is the only answer")
 		}
 		return conn.Answer{}, nil
 	}
-	if p.over {
+	if p.overBudget {
 		p.resp.ThrottleMillis = int32(throttleTime / time.Millisecond)
 	}
 	return p.answer(p.resp), nil
 }
 
-// throttleTime is what clients that were rejected for now are told to wait.
+// throttleTime is the throttle time of clients that were refused for lack of memory.
 const throttleTime = 100 * time.Millisecond
 
-func (p *produced) result(i int, r *broker.Result) {
+func (p *produceCall) result(i int, r *broker.Result) {
 	o := p.at[i]
 	if r.Err != nil {
-		p.over = p.over || errors.Is(r.Err, broker.ErrOverBudget)
+		p.overBudget = p.overBudget || errors.Is(r.Err, broker.ErrOverBudget)
 		p.fail(o, appendCode(r.Err), r.Err)
 		return
 	}

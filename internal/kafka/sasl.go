@@ -14,26 +14,27 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// SaslHandshake (17), v0 and v1: a client chooses how to show who it is: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, with any user
-// name, and the API key as password. After v0 the bytes of SASL come without heads, until the client has shown who it is:
-// old librdkafka does so, and new librdkafka takes a broker without v0 for one that has no SASL.
+// SaslHandshake (17), v0 and v1: the client chooses a mechanism: PLAIN, SCRAM-SHA-256 or
+// SCRAM-SHA-512, with any user name, and the API key as password. After v0 the client sends SASL
+// messages without request heads until it has authenticated. Old librdkafka does so, and new
+// librdkafka assumes that a broker without v0 has no SASL.
 var saslHandshakeAPI = api{
-	key: kmsg.SASLHandshake, min: 0, max: 1, open: true,
+	key: kmsg.SASLHandshake, min: 0, max: 1, unauthenticated: true,
 	shape: conn.Shape{Flexible: -1, Fields: []conn.Field{conn.Text}},
 	begin: (*call).handshake,
 }
 
-// SaslAuthenticate (36), v0 to v2: the password. Who has shown who it is stays so until the connection ends. After a wrong
-// one the connection ends.
+// SaslAuthenticate (36), v0 to v2: the password. Authentication lasts until the connection ends. A
+// wrong password ends the connection.
 var saslAuthenticateAPI = api{
-	key: kmsg.SASLAuthenticate, min: 0, max: 2, open: true,
+	key: kmsg.SASLAuthenticate, min: 0, max: 2, unauthenticated: true,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Bytes}},
 	begin: (*call).authenticate,
 }
 
 const plain = "PLAIN"
 
-// handshake runs in the order of requests, as what is behind it depends on it.
+// handshake runs in the order of requests, because later requests depend on it.
 func (c *call) handshake(context.Context) (conn.Finish, error) {
 	r, err := decode[kmsg.SASLHandshakeRequest](c)
 	if err != nil {
@@ -41,16 +42,16 @@ func (c *call) handshake(context.Context) (conn.Finish, error) {
 	}
 	resp := kmsg.NewPtrSASLHandshakeResponse()
 	resp.SupportedMechanisms = []string{plain, scramSHA256, scramSHA512}
-	c.mechanism, c.scramming = "", nil
+	c.mechanism, c.scram = "", nil
 	switch server := c.scrams[r.Mechanism]; {
 	case r.Mechanism == plain:
 		c.mechanism = plain
 	case server != nil:
-		c.mechanism, c.scramming = r.Mechanism, server.talk()
+		c.mechanism, c.scram = r.Mechanism, server.newConversation()
 	default:
 		resp.ErrorCode = kerr.UnsupportedSaslMechanism.Code
 	}
-	c.bare = c.version == 0 && c.mechanism != ""
+	c.rawSASL = c.version == 0 && c.mechanism != ""
 	return c.done(resp, false), nil
 }
 
@@ -61,7 +62,7 @@ func (c *call) authenticate(ctx context.Context) (conn.Finish, error) {
 	}
 	resp := kmsg.NewPtrSASLAuthenticateResponse()
 	if c.mechanism == "" {
-		resp.ErrorCode, err = kerr.IllegalSaslState.Code, errors.New("SaslHandshake has to come first")
+		resp.ErrorCode, err = kerr.IllegalSaslState.Code, errors.New("SaslAuthenticate before SaslHandshake")
 	} else {
 		resp.SASLAuthBytes, err = c.step(ctx, r.SASLAuthBytes)
 	}
@@ -72,17 +73,18 @@ func (c *call) authenticate(ctx context.Context) (conn.Finish, error) {
 	return c.done(resp, err != nil), nil
 }
 
-// step takes a message of the mechanism that was chosen. One of many wrong passwords waits for its answer.
+// step processes a message of the chosen mechanism. After many wrong passwords the answer is
+// delayed.
 func (s *session) step(ctx context.Context, message []byte) (answer []byte, err error) {
 	done := true
-	if s.scramming != nil {
-		answer, done, err = s.scramming.step(message)
+	if s.scram != nil {
+		answer, done, err = s.scram.step(message)
 	} else if !s.password(message) {
 		err = errPassword
 	}
 	switch {
 	case err != nil:
-		s.met.strangers.Inc()
+		s.met.authFailures.Inc()
 		if wait := s.o.Logins.Failed("kafka", s.remote.String()); wait > 0 {
 			select {
 			case <-ctx.Done():
@@ -90,23 +92,25 @@ func (s *session) step(ctx context.Context, message []byte) (answer []byte, err 
 			}
 		}
 	case done:
-		s.trusted, s.mechanism, s.scramming, s.bare = true, "", nil, false // once is enough of a handshake
+		s.authenticated, s.mechanism, s.scram, s.rawSASL = true, "", nil, false
 	}
 	return answer, err
 }
 
-// beginBare takes a frame that is a message of SASL and nothing else. After a wrong one the connection ends.
-func (s *session) beginBare(ctx context.Context, f *conn.Frame) (conn.Finish, error) {
+// beginRawSASL processes a frame that is a SASL message without a head. A wrong password ends the
+// connection.
+func (s *session) beginRawSASL(ctx context.Context, f *conn.Frame) (conn.Finish, error) {
 	answer, err := s.step(ctx, f.Bytes)
 	if err != nil {
 		return nil, err
 	}
 	return func(context.Context) (conn.Answer, error) {
-		return conn.Answer{Head: append(make([]byte, 4), answer...)}, nil // its length, filled in by package conn
+		return conn.Answer{Head: append(make([]byte, 4), answer...)}, nil // conn sets the length
 	}, nil
 }
 
-// password says whether a message of PLAIN (RFC 4616), authorization id NUL user NUL password, has the API key.
+// password reports whether a PLAIN message (RFC 4616), authorization ID NUL user NUL password, has
+// the API key.
 func (s *Server) password(message []byte) bool {
 	parts := bytes.SplitN(message, []byte{0}, 4)
 	if len(parts) != 3 {
@@ -116,7 +120,7 @@ func (s *Server) password(message []byte) bool {
 	return subtle.ConstantTimeCompare(given[:], s.secret[:]) == 1
 }
 
-// done gives an answer that is there already; last ends the connection with it.
+// done is a Finish that does not wait; last closes the connection after the answer.
 func (c *call) done(resp kmsg.Response, last bool) conn.Finish {
 	return func(context.Context) (conn.Answer, error) {
 		a := c.answer(resp)

@@ -14,29 +14,29 @@ import (
 const (
 	scramSHA256 = "SCRAM-SHA-256"
 	scramSHA512 = "SCRAM-SHA-512"
-	// scramIterations is the least that clients take (RFC 7677). The API key is random, so more would slow nobody down who
-	// guesses.
+	// scramIterations is the minimum that clients accept (RFC 7677). The API key is random, so more
+	// iterations would not slow down guessing.
 	scramIterations = 4096
 	scramSaltBytes  = 16
 )
 
-// scramServer is a mechanism of SCRAM (RFC 5802), for a password that every user has. It keeps what is needed to check it, not
-// the password.
+// scramServer is a SCRAM mechanism (RFC 5802) with one password for all users. It keeps the data to
+// check the password, not the password.
 type scramServer struct {
 	*scram.Server
 	hash   scram.HashGeneratorFcn
 	stored scram.StoredCredentials
 }
 
-// scramTalk is a conversation of a client with it.
-type scramTalk struct {
+// scramConversation is a conversation with a client.
+type scramConversation struct {
 	*scram.ServerConversation
 	server *scramServer
-	// What it was begun with: the client's first message, and the answer to it.
+	// The client's first message, and the answer to it.
 	first, answer string
 }
 
-// newScram makes the servers, by mechanism.
+// newScram creates the servers by mechanism.
 func newScram(password string) (map[string]*scramServer, error) {
 	servers := map[string]*scramServer{}
 	for mechanism, hash := range map[string]scram.HashGeneratorFcn{scramSHA256: scram.SHA256, scramSHA512: scram.SHA512} {
@@ -61,15 +61,15 @@ func newScram(password string) (map[string]*scramServer, error) {
 	return servers, nil
 }
 
-// talk begins a conversation.
-func (s *scramServer) talk() *scramTalk {
-	return &scramTalk{ServerConversation: s.NewConversation(), server: s}
+// newConversation starts a conversation.
+func (s *scramServer) newConversation() *scramConversation {
+	return &scramConversation{ServerConversation: s.NewConversation(), server: s}
 }
 
 var errPassword = errors.New("authentication failed: the password must be the API key")
 
-// step goes a step on; done says that the client has shown who it is.
-func (t *scramTalk) step(message []byte) (answer []byte, done bool, err error) {
+// step processes a message; done reports that the client has authenticated.
+func (t *scramConversation) step(message []byte) (answer []byte, done bool, err error) {
 	if t.answer != "" {
 		if out, ok := t.repeated(string(message)); ok {
 			return []byte(out), true, nil
@@ -86,11 +86,12 @@ func (t *scramTalk) step(message []byte) (answer []byte, done bool, err error) {
 	return []byte(out), false, nil
 }
 
-// repeated takes the last message of librdkafka before 2.6.1, in which the client's nonce stands in front of the nonce once more;
-// false: it is none, or its proof is wrong. Kafka took it up to 3.9. No check is lost: the proof is over the
-// first answer too, which has the nonce that is of this conversation only.
-func (t *scramTalk) repeated(message string) (answer string, ok bool) {
-	parts := strings.SplitN(t.first, ",", 3) // n,,n=user,r=nonce: two of a head, and the rest
+// repeated accepts the last message of librdkafka before 2.6.1, which repeats the client's nonce
+// before the nonce. ok is false if the message is another one, or its proof is wrong. Kafka
+// accepted it up to 3.9. This weakens no check: the proof covers the first answer, which contains
+// the nonce of this conversation.
+func (t *scramConversation) repeated(message string) (answer string, ok bool) {
+	parts := strings.SplitN(t.first, ",", 3) // n,,n=user,r=nonce: two head parts, and the rest
 	if len(parts) != 3 {
 		return "", false
 	}
@@ -103,8 +104,8 @@ func (t *scramTalk) repeated(message string) (answer string, ok bool) {
 	if err != nil || unproven != "c="+head+",r="+own+both {
 		return "", false
 	}
-	said := parts[2] + "," + t.answer + "," + unproven
-	signature := t.sign(t.server.stored.StoredKey, said)
+	authMessage := parts[2] + "," + t.answer + "," + unproven
+	signature := t.sign(t.server.stored.StoredKey, authMessage)
 	if len(given) != len(signature) {
 		return "", false
 	}
@@ -116,11 +117,11 @@ func (t *scramTalk) repeated(message string) (answer string, ok bool) {
 	if !hmac.Equal(key.Sum(nil), t.server.stored.StoredKey) {
 		return "", false
 	}
-	return "v=" + base64.StdEncoding.EncodeToString(t.sign(t.server.stored.ServerKey, said)), true
+	return "v=" + base64.StdEncoding.EncodeToString(t.sign(t.server.stored.ServerKey, authMessage)), true
 }
 
-func (t *scramTalk) sign(key []byte, said string) []byte {
+func (t *scramConversation) sign(key []byte, authMessage string) []byte {
 	mac := hmac.New(t.server.hash, key)
-	mac.Write([]byte(said))
+	mac.Write([]byte(authMessage))
 	return mac.Sum(nil)
 }

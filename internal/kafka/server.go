@@ -19,14 +19,14 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// nodeID is what the one broker that there is calls itself: who leads all partitions and is the controller.
+// nodeID is the ID of the one broker, which leads all partitions and is the controller.
 const nodeID = 1
 
 const (
-	// strangerBytes is the largest request of a client that has not shown who it is, requestBytes that of others; a produce
-	// may be as large as the broker's largest request.
-	strangerBytes = 64 << 10
-	requestBytes  = 1 << 20
+	// unauthenticatedBytes bounds a request before SASL has completed, requestBytes other requests.
+	// A produce may be as large as the broker's largest request.
+	unauthenticatedBytes = 64 << 10
+	requestBytes         = 1 << 20
 )
 
 // Server serves the Kafka protocol of one broker. Its methods may be called concurrently.
@@ -38,17 +38,17 @@ type Server struct {
 	apis       map[int16]*api
 	secret     [sha256.Size]byte // digest of the API key
 	scrams     map[string]*scramServer
-	advertised *address // nil: where the client has connected to
+	advertised *address // nil: the local address of the client's connection
 
 	produceClass, fetchClass *budget.Class
-	produceBytes             int // the largest produce
+	produceBytes             int // maximum size of a produce
 
 	groups    *groupServer
-	producers atomic.Uint32 // ids given out
+	producers atomic.Uint32 // producer IDs issued
 	met       *meters
 }
 
-// New returns the front end of b, which stays the caller's to close, after Drain.
+// New returns the Kafka front end of b. The caller closes b after Drain.
 func New(b *broker.Broker, o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("kafka: %w", err)
@@ -79,82 +79,84 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 		}
 		s.advertised = &a
 	}
-	most := b.Budget().RequestMax()
-	s.produceBytes = int(min(most+most/broker.FramingShare, s.produceClass.Limit()))
+	limit := b.Budget().RequestMax()
+	s.produceBytes = int(min(limit+limit/broker.FramingShare, s.produceClass.Limit()))
 	s.met = newMeters(s.o.Metrics, list)
 	s.conns = conn.New(conn.Options{
 		Port: o.Port, Open: s.open, Buffers: b.Budget().Buffers(), Connections: o.Connections, QueueBytes: int64(s.produceBytes),
-		Idle: o.Idle, TrustWithin: o.TrustWithin, Step: o.Step, Logger: s.log, Metrics: s.o.Metrics,
+		Idle: o.Idle, AuthTimeout: o.AuthTimeout, Step: o.Step, Logger: s.log, Metrics: s.o.Metrics,
 	})
 	return s, nil
 }
 
-// Serve serves what comes to l until Drain or Close, and then returns nil; or says why it can not go on. It is called once.
-// ctx must outlive Close.
+// Serve serves connections of l until Drain or Close, and then returns nil. Any other end of l is
+// an error. It is called once. ctx must outlive Close.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error { return s.conns.Serve(ctx, l) }
 
-// Drain closes the listener, ends long polls with what they have, and takes no more requests. It does not wait.
+// Drain closes the listener, ends long polls with the data so far, and accepts no more requests. It
+// does not wait.
 func (s *Server) Drain() { s.conns.Drain() }
 
-// Close drains, waits until what has begun is answered, which for what is being stored needs the broker, and closes the
-// connections. When ctx ends first it cuts them. Closing twice waits again.
+// Close drains, waits until all begun requests are answered, and closes the connections. The broker
+// must stay open until then, so that appends are stored. If ctx ends first, Close cuts the
+// connections. Calling it twice is safe.
 func (s *Server) Close(ctx context.Context) error { return s.conns.Close(ctx) }
 
-// open makes the session of a new connection.
+// open creates the session of a new connection.
 func (s *Server) open(c net.Conn) conn.Session {
 	return &session{Server: s, local: c.LocalAddr(), remote: c.RemoteAddr()}
 }
 
-// session is one connection. It belongs to the goroutine that reads, but for what calls read of it.
+// session is one connection. Only the reader's goroutine changes it; calls read it.
 type session struct {
 	*Server
-	local     net.Addr
-	remote    net.Addr
-	mechanism string     // chosen by SaslHandshake, until it has led to something
-	scramming *scramTalk // of a mechanism of SCRAM
-	bare      bool       // SaslHandshake v0: what comes is messages of SASL without heads
-	trusted   bool
+	local         net.Addr
+	remote        net.Addr
+	mechanism     string             // chosen by SaslHandshake, until authentication
+	scram         *scramConversation // SCRAM conversation in progress
+	rawSASL       bool               // after SaslHandshake v0: SASL messages without heads
+	authenticated bool
 }
 
-// Trusted implements conn.Session.
-func (s *session) Trusted() bool { return s.trusted }
+// Authenticated implements conn.Session.
+func (s *session) Authenticated() bool { return s.authenticated }
 
-var errStranger = errors.New("request of a client that has not shown who it is")
+var errUnauthenticated = errors.New("request before authentication")
 
 // Admit implements conn.Session.
 func (s *session) Admit(head []byte, size int) (conn.Admission, error) {
 	h := conn.Peek(head)
 	a := s.apis[h.Key]
 	switch {
-	case s.bare && size > strangerBytes:
-		return conn.Admission{}, fmt.Errorf("message of SASL with %d bytes, at most %d are taken", size, strangerBytes)
-	case s.bare:
+	case s.rawSASL && size > unauthenticatedBytes:
+		return conn.Admission{}, fmt.Errorf("SASL message of %d bytes: limit %d", size, unauthenticatedBytes)
+	case s.rawSASL:
 		return conn.Admission{Spill: s.fetchClass}, nil
 	case a == nil:
-		return conn.Admission{}, fmt.Errorf("api key %d is not served", h.Key)
-	case !s.trusted && !a.open:
-		return conn.Admission{}, errStranger
+		return conn.Admission{}, fmt.Errorf("unsupported API key %d", h.Key)
+	case !s.authenticated && !a.unauthenticated:
+		return conn.Admission{}, errUnauthenticated
 	}
-	most, admission := requestBytes, conn.Admission{Spill: s.fetchClass}
+	limit, admission := requestBytes, conn.Admission{Spill: s.fetchClass}
 	switch {
-	case !s.trusted:
-		most = strangerBytes
-	case a.stores():
-		most, admission.Class = s.produceBytes, s.produceClass
+	case !s.authenticated:
+		limit = unauthenticatedBytes
+	case a.carriesRecords():
+		limit, admission.Class = s.produceBytes, s.produceClass
 	}
-	if size > most {
-		if s.trusted {
-			s.log.Warn("kafka: request too large, connection closed", "api", a.key.Name(), "bytes", size, "limit", most)
+	if size > limit {
+		if s.authenticated {
+			s.log.Warn("kafka: request too large, connection closed", "api", a.key.Name(), "bytes", size, "limit", limit)
 		}
-		return conn.Admission{}, fmt.Errorf("%s of %d bytes, at most %d are taken", a.key.Name(), size, most)
+		return conn.Admission{}, fmt.Errorf("%s of %d bytes: limit %d", a.key.Name(), size, limit)
 	}
 	return admission, nil
 }
 
 // Begin implements conn.Session.
 func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error) {
-	if s.bare {
-		return s.beginBare(ctx, f)
+	if s.rawSASL {
+		return s.beginRawSASL(ctx, f)
 	}
 	h := conn.Peek(f.Bytes)
 	a := s.apis[h.Key]
@@ -162,9 +164,9 @@ func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error)
 	s.met.requests[h.Key].Inc()
 	if h.Version < a.min || h.Version > a.max {
 		if a.key == kmsg.ApiVersions {
-			return c.versionsUnknown()
+			return c.unknownVersion()
 		}
-		return nil, fmt.Errorf("%s v%d is not served, v%d to v%d are", a.key.Name(), h.Version, a.min, a.max)
+		return nil, fmt.Errorf("%s v%d: unsupported version, want v%d to v%d", a.key.Name(), h.Version, a.min, a.max)
 	}
 	_, body, err := conn.ParseHead(f.Bytes, a.shape.IsFlexible(h.Version))
 	if err != nil {
@@ -181,7 +183,7 @@ func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error)
 	return a.begin(c, ctx)
 }
 
-// host is where clients are told to connect to.
+// host is the address that clients connect to.
 func (s *session) host() address {
 	if s.advertised != nil {
 		return *s.advertised
@@ -193,31 +195,31 @@ func (s *session) host() address {
 	return a
 }
 
-// commitTime bounds the wait for what is not data to be committed; clients ask for less.
+// commitTime bounds the wait for a commit of other data than records.
 const commitTime = 30 * time.Second
 
-// within is the time that a client gives, in milliseconds, but at most most, and no less than something takes that waits for others to share
-// its object: what is not sent to the store in time is taken back, so who gives less, and tries again with as little, would never
-// get anything stored.
-func (s *Server) within(millis int32, most time.Duration) time.Duration {
+// within is the client's timeout of millis, at most limit. It is at least the time for a batch that
+// waits for others to share its object. A shorter timeout would withdraw the batch before it is
+// sent, and a client that retries with the same timeout would never store anything.
+func (s *Server) within(millis int32, limit time.Duration) time.Duration {
 	const sending = 50 * time.Millisecond
-	return min(most, max(2*s.b.BatchWait()+sending, time.Duration(millis)*time.Millisecond))
+	return min(limit, max(2*s.b.BatchWait()+sending, time.Duration(millis)*time.Millisecond))
 }
 
-// meters are this package's metrics.
+// meters are the metrics of this package.
 type meters struct {
 	requests          map[int16]*metrics.Counter
 	appended, read    *metrics.Counter // bytes of batches
 	records, rejected *metrics.Counter
-	strangers         *metrics.Counter // wrong passwords
+	authFailures      *metrics.Counter // failed authentications
 }
 
 func newMeters(set *metrics.Set, list []api) *meters {
 	m := &meters{
 		requests: map[int16]*metrics.Counter{},
 		appended: set.NewCounter("seb_kafka_produced_bytes_total"), records: set.NewCounter("seb_kafka_produced_records_total"),
-		strangers: set.NewCounter("seb_kafka_authentication_failures_total"),
-		rejected:  set.NewCounter("seb_kafka_produce_errors_total"), read: set.NewCounter("seb_kafka_fetched_bytes_total"),
+		authFailures: set.NewCounter("seb_kafka_authentication_failures_total"),
+		rejected:     set.NewCounter("seb_kafka_produce_errors_total"), read: set.NewCounter("seb_kafka_fetched_bytes_total"),
 	}
 	for _, a := range list {
 		m.requests[a.key.Int16()] = set.NewCounter(fmt.Sprintf("seb_kafka_requests_total{api=%q}", a.key.Name()))

@@ -11,15 +11,15 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// SyncGroup (14), v0 to v5: the leader's assignment goes to the members of its generation, as it came. From v5 on the
-// protocol and its type have to be named.
+// SyncGroup (14), v0 to v5: passes the leader's assignment unchanged to the members of its
+// generation. From v5 on the protocol and its type are required.
 var syncGroupAPI = API{
 	Key: kmsg.SyncGroup, Min: 0, Max: 5,
 	Shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
 		conn.Text, conn.Int32, conn.Text, conn.Text.Since(3), conn.Text.Since(5), conn.Text.Since(5),
 		conn.Array(conn.Text, conn.Bytes),
 	}},
-	Begin: beginning(syncGroup),
+	Begin: beginDecoded(syncGroup),
 }
 
 func syncGroup(s *groupServer, c *Call, r *kmsg.SyncGroupRequest) Finish {

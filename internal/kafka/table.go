@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
-// table is every API key that is served. To serve one more takes a file that says what it does, and a line here.
+// table lists every served API key. A new key needs a file with its handler, and a line here.
 func table() []api {
 	return append([]api{
 		produceAPI, fetchAPI, listOffsetsAPI, metadataAPI, saslHandshakeAPI, apiVersionsAPI, createTopicsAPI, deleteTopicsAPI,
@@ -20,18 +20,18 @@ func table() []api {
 	}, groupAPIs()...)
 }
 
-// api is how an API key is served.
+// api defines how an API key is served.
 type api struct {
 	key      kmsg.Key
 	min, max int16 // versions
-	// shape is what a request looks like, for what must be known before it is decoded.
+	// shape is the structure of a request, for the checks before it is decoded.
 	shape conn.Shape
-	// groups says that it is about consumer groups.
+	// groups is set for keys about consumer groups.
 	groups bool
-	// open says that it is there for those who have not shown who they are.
-	open bool
-	// begin begins a request, by the goroutine that reads, so in the order of requests: it must not wait for long. See serving
-	// for requests whose order does not matter.
+	// unauthenticated allows requests before authentication.
+	unauthenticated bool
+	// begin begins a request in the reader's goroutine, and so in the order of requests. It must
+	// not wait for long. See serving for requests whose order does not matter.
 	begin func(c *call, ctx context.Context) (conn.Finish, error)
 }
 
@@ -40,18 +40,19 @@ type call struct {
 	*session
 	api     *api
 	version int16
-	id      int32 // correlation
+	id      int32 // correlation ID
 	frame   *conn.Frame
-	body    []byte // of the frame, behind the head
+	body    []byte // of the frame, after the head
 }
 
-// request is what kmsg decodes into.
+// request is a request type of kmsg.
 type request[T any] interface {
 	*T
 	kmsg.Request
 }
 
-// decode makes a request of a call's body, with texts of its own and bytes that are the frame's.
+// decode decodes a call's body. The request's strings are copies, its byte slices point into the
+// frame.
 func decode[T any, R request[T]](c *call) (R, error) {
 	r := R(new(T))
 	r.SetVersion(c.version)
@@ -61,8 +62,8 @@ func decode[T any, R request[T]](c *call) (R, error) {
 	return r, nil
 }
 
-// serving begins requests that are served when their answer's turn comes: what is before them has been answered. The ctx of
-// serve ends when nobody waits for the answer any more.
+// serving begins requests that are served when their answer is due, after the answers to all
+// earlier requests. The ctx of serve ends when the client is gone.
 func serving[T any, R request[T]](serve func(c *call, ctx context.Context, r R) (kmsg.Response, error)) func(*call, context.Context) (conn.Finish, error) {
 	return func(c *call, _ context.Context) (conn.Finish, error) {
 		return func(ctx context.Context) (conn.Answer, error) {
@@ -79,10 +80,11 @@ func serving[T any, R request[T]](serve func(c *call, ctx context.Context, r R) 
 	}
 }
 
-// head begins an answer: room for its length, which package conn fills in, and its correlation id.
+// head starts an answer: space for its length, which package conn fills in, and its correlation ID.
 func (c *call) head(dst []byte) []byte {
 	dst = append(dst, 0, 0, 0, 0, byte(c.id>>24), byte(c.id>>16), byte(c.id>>8), byte(c.id))
-	// Whoever asks for versions may not know ours, so this answer's head is that of the oldest (KIP-511).
+	// The client may not know our versions, so the answer to ApiVersions has the oldest head
+	// (KIP-511).
 	if c.api.shape.IsFlexible(c.version) && c.api.key != kmsg.ApiVersions {
 		dst = append(dst, 0) // no tagged fields
 	}

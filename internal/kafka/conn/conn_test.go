@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type echo struct {
 	class   *budget.Class
 	begun   *atomic.Int64
-	trusted atomic.Bool
+	authenticated atomic.Bool
 	hold    chan struct{} // what waits for it is answered when it is closed, or when nobody waits
 	file    *os.File
 }
@@ -48,7 +48,7 @@ const (
 
 var errBad = errors.New("bad")
 
-func (e *echo) Trusted() bool { return e.trusted.Load() }
+func (e *echo) Authenticated() bool { return e.authenticated.Load() }
 
 func (e *echo) Admit(head []byte, size int) (conn.Admission, error) {
 	if size > 1<<20 {
@@ -67,7 +67,7 @@ func (e *echo) Begin(_ context.Context, f *conn.Frame) (conn.Finish, error) {
 	case keyBad:
 		return nil, errBad
 	case keyTrust:
-		e.trusted.Store(true)
+		e.authenticated.Store(true)
 	}
 	return func(ctx context.Context) (conn.Answer, error) {
 		if key == keyWait {
@@ -376,8 +376,8 @@ func TestSlowAndSilent(t *testing.T) {
 		o    conn.Options
 		send []byte
 	}{
-		"silent":       {conn.Options{TrustWithin: short}, nil},
-		"never trusts": {conn.Options{TrustWithin: short}, frame(keyEcho, 1, 0)},
+		"silent":       {conn.Options{AuthTimeout: short}, nil},
+		"never trusts": {conn.Options{AuthTimeout: short}, frame(keyEcho, 1, 0)},
 		"idle":         {conn.Options{Idle: short}, frame(keyTrust, 1, 0)},
 		"half":         {conn.Options{Step: short}, frame(keyTrust, 1, 100)[:60]},
 		"half a head":  {conn.Options{Step: short}, frame(keyTrust, 1, 100)[:6]},
@@ -424,21 +424,21 @@ func TestWhoTakesNothing(t *testing.T) {
 // TestConnectionsAreLimited: one more takes the place of the oldest that has not shown who it is, or is closed.
 func TestConnectionsAreLimited(t *testing.T) {
 	s := start(t, conn.Options{Connections: 2})
-	trusted, stranger := s.dial(t), s.dial(t)
-	trusted.asks(keyTrust, 1)
+	authenticated, stranger := s.dial(t), s.dial(t)
+	authenticated.asks(keyTrust, 1)
 	stranger.asks(keyEcho, 1)
 	third := s.dial(t)
 	third.asks(keyTrust, 2)
 	stranger.reset()
 	s.refuses(t)
-	trusted.asks(keyEcho, 3)
+	authenticated.asks(keyEcho, 3)
 }
 
 // TestIdleGiveWay: with no place left the connection that has asked for nothing for longest makes room, if that is long, but none that has
 // something under way.
 func TestIdleGiveWay(t *testing.T) {
 	const long = 300 * time.Millisecond
-	s := start(t, conn.Options{Connections: 3, GiveWay: long})
+	s := start(t, conn.Options{Connections: 3, EvictIdleAfter: long})
 	asking, waiting, idle := s.dial(t), s.dial(t), s.dial(t)
 	for i, p := range []*peer{waiting, idle, asking} {
 		p.asks(keyTrust, int32(i))

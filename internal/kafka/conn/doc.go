@@ -1,17 +1,25 @@
-// Package conn is the connections of the Kafka protocol: requests with a length in front, sent one after another without
-// waiting, answered in the order in which they came. It knows no request; a Session does.
+// Package conn serves the connections of the Kafka protocol. A client sends requests with a length
+// prefix, one after another without waiting, and gets the answers in the same order. The package
+// does not interpret requests; a Session does.
 //
-// Each connection has two goroutines. One reads: it takes a request's memory from the budget before it reads the request,
-// and lets the session begin it, which for what must keep its order, such as appends, is all that has to happen in that
-// order. The other finishes requests in turn, which may wait for long, and writes the answers. So a long poll holds up what
-// is behind it on its own connection and nothing else.
+// Each connection has two goroutines:
 //
-// Requests that have begun and are not answered are bounded in number and, by their length as sent, in bytes, on each
-// connection and by the budget in all. At a limit the socket is not read. Who sends nothing, too slowly, or takes no answers is
-// cut off.
+//	reader    reserves memory, reads a request, calls Session.Begin    one request at a time
+//	   │
+//	 queue    requests that have begun and are not answered, in order
+//	   ▼
+//	finisher  calls Finish, which may wait, and writes the answer      in the order of the queue
 //
-// The wire looks at requests of the Kafka protocol before they are decoded: their head, and whether the rest has the
-// shape that its key and version give it. A decoder (kmsg) makes room for as many elements as an array claims, and goes
-// round as often as a count of tagged fields says; after Skim every count is one that bytes stand for, and it is known what
-// decoding will take. Nothing here allocates, does I/O, or keeps what it is given; all may be called concurrently.
+// Begin does all that must happen in the order of the requests, such as submitting appends. A long
+// poll therefore delays only later answers on its own connection.
+//
+// The queue is bounded in requests and bytes on each connection, and the budget bounds all
+// connections together. At a limit the reader does not read from the socket. A client that sends
+// nothing, sends too slowly, or does not read its answers is disconnected.
+//
+// The package also checks requests before they are decoded: their head, and whether the rest has
+// the shape of its key and version. The decoder (kmsg) allocates as many elements as an array
+// claims, and loops as often as a count of tagged fields says. After Skim every count is backed by
+// bytes, and the memory for decoding is known. These checks neither allocate nor do I/O nor keep
+// their arguments, and may be called concurrently.
 package conn

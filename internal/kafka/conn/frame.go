@@ -7,23 +7,24 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 )
 
-// Frame is a request: its bytes behind the length, and the memory that it takes. It is freed when everybody who retained it
-// has released it. Methods may be called concurrently, Charge only by who begins it.
+// Frame is a request: its bytes after the length, and its memory. It is freed when every Retain has
+// its Release. Methods may be called concurrently, except Charge, which only Begin and Finish may
+// call.
 type Frame struct {
 	Bytes []byte
 
 	l     *link
-	class *budget.Class // nil: it takes the connection's allowance, then spill
+	class *budget.Class // nil: the connection's allowance, then spill
 	spill *budget.Class
 	held  *budget.Reservation // of class or spill; nil: none
-	own   int64               // of the connection's allowance
+	own   int64               // bytes of the connection's allowance
 	refs  atomic.Int32
 }
 
-// slowBytes is a request that is small enough not to be in others' way while it comes slowly.
+// slowBytes is the size up to which a slow request may keep its memory.
 const slowBytes = 64 << 10
 
-// refusals is how often there was no memory of the frame's class so far.
+// refusals is the number of reservations that the frame's class has refused so far.
 func (f *Frame) refusals() uint64 {
 	if f.class == nil {
 		return 0
@@ -31,7 +32,8 @@ func (f *Frame) refusals() uint64 {
 	return f.class.Usage().Refused
 }
 
-// wanted says whether others wait for memory of the frame's class, or were refused since refusals was as given.
+// wanted reports whether other requests need memory of the frame's class: they wait for it, or some
+// were refused since refusals returned refused.
 func (f *Frame) wanted(refused uint64) bool {
 	if f.class == nil || len(f.Bytes) <= slowBytes {
 		return false
@@ -40,13 +42,13 @@ func (f *Frame) wanted(refused uint64) bool {
 	return u.Waiting > 0 || u.Refused != refused
 }
 
-// Memory is the reservation that covers the frame; nil if the connection's allowance does.
+// Memory is the reservation of the frame; nil if the connection's allowance covers it.
 func (f *Frame) Memory() *budget.Reservation { return f.held }
 
-// Retain keeps the frame until another Release.
+// Retain delays freeing the frame until one more Release.
 func (f *Frame) Retain() { f.refs.Add(1) }
 
-// Release gives the frame back: nobody may use Bytes afterwards who does not retain it.
+// Release ends one use of the frame. After the last one Bytes must not be used.
 func (f *Frame) Release() {
 	if f.refs.Add(-1) > 0 {
 		return
@@ -57,8 +59,8 @@ func (f *Frame) Release() {
 	f.Bytes = nil
 }
 
-// Charge counts n bytes more that the request takes, until the frame is freed. It does not wait: an error is an
-// *budget.OverError.
+// Charge reserves n more bytes for the request, until the frame is freed. It does not wait: the
+// error is a *budget.OverError.
 func (f *Frame) Charge(n int64) error {
 	if f.held != nil {
 		return f.held.Grow(n)
@@ -72,7 +74,7 @@ func (f *Frame) Charge(n int64) error {
 	return err
 }
 
-// newFrame takes the memory of a request of n bytes, waiting for it, and a buffer.
+// newFrame reserves the memory of a request of n bytes, waiting for it, and gets a buffer.
 func (l *link) newFrame(ctx context.Context, a Admission, n int) (*Frame, error) {
 	f := &Frame{l: l, class: a.Class, spill: a.Spill}
 	f.refs.Store(1)
@@ -95,7 +97,7 @@ func (l *link) newFrame(ctx context.Context, a Admission, n int) (*Frame, error)
 	return f, nil
 }
 
-// take takes n bytes of the connection's allowance, if they are there.
+// take takes n bytes of the connection's allowance, and reports whether they were available.
 func (l *link) take(n int64) bool {
 	if l.own.Add(n) <= AllowanceBytes {
 		return true

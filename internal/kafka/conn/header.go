@@ -2,19 +2,23 @@ package conn
 
 import "encoding/binary"
 
-// HeadMin is how many bytes of a request, behind its length, say what it is and who asks: see Peek.
+// HeadMin is the size of the fixed part of a request's head, see Peek.
 const HeadMin = 8
 
-// Head is the beginning of a request:
+// Head is the head of a request:
 //
-//	0 key i16   2 version i16   4 correlation id i32   8 client id: length i16 (-1: none), bytes   flexible: tagged fields
+//	0  key             i16
+//	2  version         i16
+//	4  correlation ID  i32
+//	8  client ID       length i16 (-1: none), bytes
+//	   tagged fields   in flexible versions
 type Head struct {
 	Key, Version int16
 	Correlation  int32
 	Client       []byte // aliases the request
 }
 
-// Peek reads the fixed part of a head, of HeadMin bytes.
+// Peek parses the fixed part of a head, which has HeadMin bytes.
 func Peek(b []byte) Head {
 	return Head{
 		Key:         int16(binary.BigEndian.Uint16(b)),
@@ -23,7 +27,8 @@ func Peek(b []byte) Head {
 	}
 }
 
-// ParseHead reads the head of a request, flexible or not, and returns the rest. The error is ErrMalformed.
+// ParseHead parses the head of a request, flexible or not, and returns the rest. The error is
+// ErrMalformed.
 func ParseHead(b []byte, flexible bool) (h Head, rest []byte, err error) {
 	if len(b) < HeadMin {
 		return h, nil, ErrMalformed

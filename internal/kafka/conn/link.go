@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	readerBytes = 4 << 10  // of a connection's reader: heads, and requests as small as most
+	readerBytes = 4 << 10  // of a connection's reader: heads and small requests
 	stepBytes   = 64 << 10 // of a request, read at a time
 	pieceBytes  = 256 << 10
 	lengthBytes = 4
@@ -26,22 +26,22 @@ const (
 type link struct {
 	s       *Server
 	c       net.Conn
-	tls     *tlsport.Conn // c, if it has TLS
-	cut     func() error  // closes c at once; c.Close may tell the client
+	tls     *tlsport.Conn // c if it uses TLS
+	cut     func() error  // closes c at once, without a TLS alert
 	r       *bufio.Reader
 	session Session
 	since   time.Time
 
-	queue   chan pending // begun and not answered, in order
-	room    chan struct{}
-	queued  atomic.Int64 // bytes of them
-	count   atomic.Int64 // of them, and of the one that is being read
-	own     atomic.Int64 // of the allowance in use
-	active  atomic.Int64 // when a request was answered last, or it began, by the server's clock
-	secure  bool         // the handshake of tls is over; of the goroutine that reads
-	trusted atomic.Bool
-	end     context.CancelFunc // ends waits, and with them the reading
-	leaving bool               // it has given its place away; guarded by the server's mu
+	queue         chan pending // begun and not answered, in order
+	room          chan struct{}
+	queued        atomic.Int64 // bytes in queue
+	count         atomic.Int64 // requests in queue, and the one being read
+	own           atomic.Int64 // bytes of the allowance in use
+	active        atomic.Int64 // time of the last answer, or of the start, by the server's clock
+	secure        bool         // TLS handshake completed; used by the reader
+	authenticated atomic.Bool
+	end           context.CancelFunc // cancels waits, and with them the reader
+	leaving       bool               // evicted, its slot is taken; guarded by the server's mu
 }
 
 // pending is a request that has begun.
@@ -51,8 +51,8 @@ type pending struct {
 	size   int64
 }
 
-// errDone ends reading without a fault.
-var errDone = errors.New("done")
+// errDone ends the reader without a fault.
+var errDone = errors.New("connection done")
 
 // run serves the connection until it ends.
 func (l *link) run(ctx context.Context) {
@@ -69,13 +69,13 @@ func (l *link) run(ctx context.Context) {
 		l.s.o.Logger.Debug("kafka: connection ended", "remote", l.c.RemoteAddr().String(), "err", err)
 	}
 	close(l.queue)
-	if errors.Is(err, errDone) || errors.Is(err, errGone) {
-		l.end() // nobody waits for what could be waited for
+	if errors.Is(err, errDone) || errors.Is(err, errClientGone) {
+		l.end() // the client is gone: cancel pending waits
 	}
 	<-finished
 	switch {
-	case errors.Is(err, errGone):
-	case !l.trusted.Load() && l.s.isDraining():
+	case errors.Is(err, errClientGone):
+	case !l.authenticated.Load() && l.s.isDraining():
 		reset(l.c)
 	default:
 		l.linger()
@@ -83,8 +83,9 @@ func (l *link) run(ctx context.Context) {
 	_ = l.c.Close()
 }
 
-// reset has c, which has not shown who it is, reset when it is closed. Clients take the end of a connection that has shown nothing for a mistake in how they are
-// set up, which they do not try again (franz-go); a reset is a fault of the network to them, which they do.
+// reset makes closing c send a TCP RST. Use it for connections that never authenticated: franz-go
+// treats a clean close before authentication as a configuration error and gives up, but retries
+// after a reset.
 func reset(c net.Conn) {
 	if tls, ok := c.(*tlsport.Conn); ok {
 		c = tls.Plain()
@@ -100,8 +101,8 @@ const (
 	lingerBytes = 1 << 20
 )
 
-// linger says that nothing more comes and waits for the client to close: what it has sent and nobody has read would have the
-// kernel reset the connection, and with it the last answers on their way.
+// linger closes the sending side and waits for the client to close. If unread bytes of the client
+// were left, the kernel would reset the connection and drop the last answers.
 func (l *link) linger() {
 	c := l.c
 	if l.tls != nil && !l.secure {
@@ -115,10 +116,10 @@ func (l *link) linger() {
 	_, _ = io.CopyN(io.Discard, c, lingerBytes)
 }
 
-// errGone says that the client has closed or lost the connection.
-var errGone = errors.New("the client has gone")
+// errClientGone means that the client has closed or lost the connection.
+var errClientGone = errors.New("client closed the connection")
 
-// read takes requests until the connection ends.
+// read reads requests until the connection ends.
 func (l *link) read(ctx context.Context) error {
 	if err := l.handshake(ctx); err != nil {
 		return err
@@ -131,7 +132,7 @@ func (l *link) read(ctx context.Context) error {
 		l.count.Add(1)
 		head, err := l.r.Peek(lengthBytes + HeadMin)
 		if err != nil {
-			return errGone
+			return errClientGone
 		}
 		admission, err := l.session.Admit(head[lengthBytes:], n)
 		if err != nil {
@@ -153,67 +154,67 @@ func (l *link) read(ctx context.Context) error {
 			f.Release()
 			return err
 		}
-		l.trusted.Store(l.session.Trusted())
+		l.authenticated.Store(l.session.Authenticated())
 		l.queued.Add(int64(n))
-		l.queue <- pending{finish, f, int64(n)} // finish takes them until it is closed
+		l.queue <- pending{finish, f, int64(n)} // finish drains the queue until it is closed
 	}
 }
 
-// handshake begins TLS, where there is to be any.
+// handshake performs the TLS handshake if the connection uses TLS.
 func (l *link) handshake(ctx context.Context) error {
 	if l.tls == nil {
 		return nil
 	}
-	_ = l.c.SetReadDeadline(earlier(l.since.Add(l.s.o.TrustWithin), time.Now().Add(l.s.o.Step)))
+	_ = l.c.SetReadDeadline(earlier(l.since.Add(l.s.o.AuthTimeout), time.Now().Add(l.s.o.Step)))
 	if ctx.Err() != nil {
-		return errDone // the deadline that it has set may be gone
+		return errDone // SetReadDeadline may have replaced the deadline that stops reads
 	}
 	if err := l.tls.Handshake(); err != nil {
-		return fmt.Errorf("%w: %w", errDone, err) // which was logged
+		return fmt.Errorf("%w: %w", errDone, err) // already logged
 	}
 	l.secure = true
 	return nil
 }
 
-// next waits for a request and returns its length. Its first bytes can be peeked at then.
+// next waits for a request and returns its length. The fixed part of its head can then be peeked.
 func (l *link) next(ctx context.Context) (n int, err error) {
 	for {
 		until := time.Now().Add(l.s.o.Idle)
-		if !l.trusted.Load() {
-			until = l.since.Add(l.s.o.TrustWithin)
+		if !l.authenticated.Load() {
+			until = l.since.Add(l.s.o.AuthTimeout)
 		}
 		_ = l.c.SetReadDeadline(until)
 		if ctx.Err() != nil {
-			return 0, errDone // the deadline that it has set may be gone
+			return 0, errDone // SetReadDeadline may have replaced the deadline that stops reads
 		}
 		_, err = l.r.Peek(1)
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return 0, errGone
+			return 0, errClientGone
 		}
-		if ctx.Err() != nil || l.count.Load() == 0 || !l.trusted.Load() {
+		if ctx.Err() != nil || l.count.Load() == 0 || !l.authenticated.Load() {
 			return 0, errDone
 		}
 	}
 	_ = l.c.SetReadDeadline(time.Now().Add(l.s.o.Step))
 	head, err := l.r.Peek(lengthBytes)
 	if err != nil {
-		return 0, errGone
+		return 0, errClientGone
 	}
-	if l.tls == nil && tlsport.IsTLS(head) { // the length of a request of 352 MiB
+	if l.tls == nil && tlsport.IsTLS(head) { // as a length it would be 352 MiB
 		l.s.o.Port.FoundTLS(l.c.RemoteAddr())
 		return 0, errDone
 	}
 	length := int32(binary.BigEndian.Uint32(head))
 	if length < HeadMin {
-		return 0, fmt.Errorf("request of %d bytes, at least %d are needed", length, HeadMin)
+		return 0, fmt.Errorf("request of %d bytes: want at least %d", length, HeadMin)
 	}
 	return int(length), nil
 }
 
-// wait returns when the queue has room for n bytes more.
+// wait waits until the queue has room for n more bytes.
 func (l *link) wait(ctx context.Context, n int64) error {
 	for q := l.queued.Load(); q > 0 && q+n > l.s.o.QueueBytes; q = l.queued.Load() {
 		select {
@@ -225,10 +226,10 @@ func (l *link) wait(ctx context.Context, n int64) error {
 	return nil
 }
 
-// fill reads a request behind its length.
+// fill reads a request after its length.
 func (l *link) fill(ctx context.Context, f *Frame) error {
 	if _, err := l.r.Discard(lengthBytes); err != nil {
-		return errGone
+		return errClientGone
 	}
 	l.s.met.in.AddInt64(int64(len(f.Bytes)) + lengthBytes)
 	refused := f.refusals()
@@ -236,7 +237,7 @@ func (l *link) fill(ctx context.Context, f *Frame) error {
 		step := b[:min(len(b), stepBytes)]
 		b = b[len(step):]
 		for until := time.Now().Add(l.s.o.Step); len(step) > 0; {
-			_ = l.c.SetReadDeadline(earlier(until, time.Now().Add(patience)))
+			_ = l.c.SetReadDeadline(earlier(until, time.Now().Add(slowCheck)))
 			if ctx.Err() != nil {
 				return errDone
 			}
@@ -246,18 +247,19 @@ func (l *link) fill(ctx context.Context, f *Frame) error {
 				break
 			}
 			if !errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil || time.Now().After(until) {
-				return fmt.Errorf("%w: %w", errGone, err)
+				return fmt.Errorf("%w: %w", errClientGone, err)
 			}
 			if f.wanted(refused) {
-				return fmt.Errorf("%w: its request comes slowly, and others need the memory", errGone)
+				return fmt.Errorf("%w: request is too slow while others wait for memory", errClientGone)
 			}
 		}
 	}
 	return nil
 }
 
-// patience is how long nothing of a request comes before it is looked whether others need its memory.
-const patience = time.Second
+// slowCheck is the time without progress after which fill checks whether other requests need the
+// memory.
+const slowCheck = time.Second
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
@@ -288,11 +290,11 @@ func (l *link) finish(ctx context.Context) {
 	}
 }
 
-// answer finishes one request; false: the connection is over.
+// answer finishes one request. It returns false if the connection must end.
 func (l *link) answer(ctx context.Context, p pending) bool {
 	a, err := p.finish(ctx)
 	if err != nil {
-		l.s.o.Logger.Debug("kafka: connection ended by a request", "remote", l.c.RemoteAddr().String(), "err", err)
+		l.s.o.Logger.Debug("kafka: request failed, connection closed", "remote", l.c.RemoteAddr().String(), "err", err)
 		return false
 	}
 	defer a.release()

@@ -13,45 +13,46 @@ import (
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
-// Session is a connection's side of the protocol. Admit, Begin and Trusted are called by one goroutine, what Begin returns by
-// another, one after the other.
+// Session interprets the requests of a connection. One goroutine calls Admit, Begin and Trusted.
+// Another one calls the Finish functions, in order.
 type Session interface {
-	// Admit says how to take a request of so many bytes, of which head is the first HeadMin. An error ends the
-	// connection.
+	// Admit decides how to read a request of size bytes; head is its first HeadMin bytes. An error
+	// ends the connection.
 	Admit(head []byte, size int) (Admission, error)
-	// Begin begins a request, in the order in which they came. It must not wait for long: nothing is read meanwhile. The
-	// frame is the session's until what is returned was called, and may be retained. An error ends the connection once the
-	// requests before are answered.
+	// Begin starts a request, in the order of arrival. It must not wait for long, because the
+	// connection reads nothing meanwhile. The session owns the frame until its Finish has returned,
+	// and may retain it. An error ends the connection after the earlier requests are answered.
 	Begin(ctx context.Context, f *Frame) (Finish, error)
-	// Trusted says whether the client has shown who it is.
-	Trusted() bool
+	// Authenticated reports whether the client has authenticated.
+	Authenticated() bool
 }
 
-// Finish finishes a request; its ctx ends when nobody waits for the answer any more, or the server drains. An error ends the
-// connection.
+// Finish completes a request. Its ctx ends when the client is gone or the server drains. An error
+// ends the connection.
 type Finish func(ctx context.Context) (Answer, error)
 
-// Admission is how a request is taken.
+// Admission tells how to read a request.
 type Admission struct {
-	// Class is what its memory is taken from, for which reading waits. nil: from the connection's own allowance as far as
-	// that goes, then from Spill.
+	// Class provides the memory of the request; reading waits for it. nil: the connection's own
+	// allowance, then Spill.
 	Class, Spill *budget.Class
 }
 
-// Answer is what is sent for a request.
+// Answer is the answer to a request.
 type Answer struct {
-	// Head begins the answer: four bytes for its length, which are filled in here, then whatever there is. Empty: nothing is
+	// Head starts with four bytes for the length, which this package fills in. Empty: no answer is
 	// sent.
 	Head []byte
-	// Parts follow.
+	// Parts follow the head.
 	Parts []Part
-	// Last says that the connection ends with this answer.
+	// Last closes the connection after this answer.
 	Last bool
-	// Release, if not nil, is called once Head and Parts are not used any more.
+	// Release, if not nil, is called when Head and Parts are no longer used.
 	Release func()
 }
 
-// Part is bytes, or if Section is not nil those of a file, which the kernel sends by itself.
+// Part is bytes or, if Section is not nil, a section of a file, which the kernel copies to the
+// socket.
 type Part struct {
 	Bytes   []byte
 	Section *objstore.Section
@@ -63,7 +64,7 @@ func (a *Answer) release() {
 	}
 }
 
-// Size is how many bytes an answer has.
+// Size is the size of an answer in bytes.
 func (a *Answer) Size() int64 {
 	n := int64(len(a.Head))
 	for i := range a.Parts {
@@ -76,32 +77,35 @@ func (a *Answer) Size() int64 {
 	return n
 }
 
-// Options are what New needs. Open and Buffers must be set; a zero number means its default.
+// Options configure New. Open and Buffers must be set; zero numbers mean their defaults.
 type Options struct {
-	// Port says whether connections have TLS, and logs those that should not, or should; nil: plain text.
+	// Port handles TLS, and logs connections with the wrong kind; nil: plain text.
 	Port *tlsport.Port
-	// Open makes the session of a new connection.
+	// Open creates the session of a new connection.
 	Open func(c net.Conn) Session
-	// Buffers are what frames are read into.
+	// Buffers is the pool for frames.
 	Buffers *budget.Buffers
-	// Connections is how many may be open: 256. One more takes the place of one that has not shown who it is for half a second, for which it
-	// waits; if all have, that of the one which has asked for nothing for longest, if that is GiveWay, 10 s; else it is closed.
-	Connections int
-	GiveWay     time.Duration
-	// QueueBytes and QueueRequests bound the requests of a connection that are not answered: 16 MiB, 100. A single request
-	// of any size fits an empty queue.
+	// Connections bounds the open connections: 256. At the limit a new connection waits until one
+	// that has not authenticated for 500 ms can be evicted. If all have authenticated, it evicts
+	// the one that has been idle longest, if that is at least EvictIdleAfter, 10 s. Otherwise the
+	// new connection is closed.
+	Connections    int
+	EvictIdleAfter time.Duration
+	// QueueBytes and QueueRequests bound the unanswered requests of a connection: 16 MiB, 100. A
+	// single request of any size fits into an empty queue.
 	QueueBytes    int64
 	QueueRequests int
-	// Idle is how long a connection may ask for nothing, TrustWithin how long it may take to show who it is: 10 min, 30 s.
-	// Step is how long the handshake of TLS, the head of a request and each 64 KiB of it may take: 15 s.
-	Idle, TrustWithin, Step time.Duration
-	// Logger; nil discards. Metrics; nil makes a set.
+	// Idle bounds the time between requests: 10 min. AuthTimeout bounds the time until a client has
+	// authenticated: 30 s. Step bounds the time for the TLS handshake, for the head of a request
+	// and for each 64 KiB of it: 15 s.
+	Idle, AuthTimeout, Step time.Duration
+	// Logger: nil discards. Metrics: nil creates a set.
 	Logger  *slog.Logger
 	Metrics *metrics.Set
 }
 
-// AllowanceBytes is what a connection may use for requests without asking the budget. It is part of what a connection is
-// reckoned to cost.
+// AllowanceBytes is the memory of a connection for requests that need no reservation. The cost of a
+// connection in the budget includes it.
 const AllowanceBytes = 16 << 10
 
 func (o Options) withDefaults() Options {
@@ -123,7 +127,7 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		to        *time.Duration
 		otherwise time.Duration
-	}{{&o.Idle, 10 * time.Minute}, {&o.TrustWithin, 30 * time.Second}, {&o.Step, 15 * time.Second}, {&o.GiveWay, 10 * time.Second}} {
+	}{{&o.Idle, 10 * time.Minute}, {&o.AuthTimeout, 30 * time.Second}, {&o.Step, 15 * time.Second}, {&o.EvictIdleAfter, 10 * time.Second}} {
 		if *d.to == 0 {
 			*d.to = d.otherwise
 		}
@@ -131,7 +135,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// counters are this package's metrics.
+// counters are the metrics of this package.
 type counters struct {
 	open             *metrics.Gauge
 	refused, evicted *metrics.Counter

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// send writes an answer, in pieces with a deadline each, so that a client that takes nothing is noticed soon.
+// send writes an answer in pieces, each with a deadline, so that a client that does not read is
+// noticed soon.
 func (l *link) send(a *Answer) error {
 	if l.tls != nil {
 		return l.sendSecure(a)
@@ -76,21 +77,21 @@ func (l *link) sendFile(p *Part) error {
 	return nil
 }
 
-// pace gives the client time for the next piece.
+// pace sets the write deadline of the next piece.
 func (l *link) pace() { _ = l.c.SetWriteDeadline(time.Now().Add(2 * l.s.o.Step)) }
 
-// writers collect what is small for records of TLS, which are written one by one.
+// writers are buffers that combine small writes into TLS records.
 var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, recordBytes) }}
 
-// recordBytes is the largest record of TLS.
+// recordBytes is the largest TLS record.
 const recordBytes = 16 << 10
 
-// sendSecure is send over TLS: what is in files passes through memory.
+// sendSecure is send over TLS. Sections of files are copied through memory.
 func (l *link) sendSecure(a *Answer) error {
 	w := writers.Get().(*bufio.Writer)
 	w.Reset(l.c)
 	defer func() {
-		w.Reset(nil) // forgets what could not be written, and the connection
+		w.Reset(nil) // drops unwritten data and the connection
 		writers.Put(w)
 	}()
 	if err := l.writeSecure(w, a.Head); err != nil {

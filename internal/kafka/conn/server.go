@@ -16,25 +16,25 @@ type Server struct {
 	began time.Time
 
 	ending  chan struct{} // closed by Drain
-	left    chan struct{} // a connection has ended
+	left    chan struct{} // capacity 1: a connection has ended
 	serving sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	draining bool
 	listener net.Listener
 	links    map[*link]struct{}
-	leaving  int // of links: idle ones that have given their places away
+	leaving  int // evicted connections in links; their slots are taken
 }
 
-// New makes a server; Serve starts it.
+// New creates a server; Serve starts it.
 func New(o Options) *Server {
 	s := &Server{o: o.withDefaults(), began: time.Now(), ending: make(chan struct{}), left: make(chan struct{}, 1), links: map[*link]struct{}{}}
 	s.met = newCounters(s.o.Metrics)
 	return s
 }
 
-// Serve serves what comes to l until Drain or Close, which close l, and then returns nil; or says why it can not go on. It is
-// called once. ctx must outlive Close.
+// Serve serves connections of l until Drain or Close, which close l, and then returns nil. Any
+// other end of l is an error. It is called once. ctx must outlive Close.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -50,7 +50,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		defer close(stop)
 		select {
 		case <-s.ending:
-			cancel() // waits end, and reading
+			cancel() // cancels waits and readers
 		case <-ctx.Done():
 		}
 	}()
@@ -80,10 +80,11 @@ func (s *Server) isDraining() bool {
 	return s.draining
 }
 
-// accept starts a connection, or closes it if there is no place. It may wait for one, and those behind wait in the kernel.
+// accept starts a connection, or closes it if there is no slot. It may wait for a slot; further
+// connections then wait in the kernel.
 func (s *Server) accept(ctx context.Context, c net.Conn) {
 	s.mu.Lock()
-	if !s.placeLocked() {
+	if !s.makeRoomLocked() {
 		s.mu.Unlock()
 		s.met.refused.Inc()
 		reset(c)
@@ -122,22 +123,24 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 	}()
 }
 
-// strangerTime is how long a connection may keep its place undisturbed without having shown who it is. However many come that never will,
-// one that does so soon is not in their way: it waits its turn.
-const strangerTime = 500 * time.Millisecond
+// unauthenticatedGrace is the time for which an unauthenticated connection keeps its slot. A flood
+// of connections that never authenticate cannot displace one that does so in time: it waits for a
+// slot and then has this time.
+const unauthenticatedGrace = 500 * time.Millisecond
 
-// placeLocked says whether there is a place for one more: a free one, that of the connection that has not shown who it is for longest, or
-// that of an idle one, which is closed. It unlocks while it waits for either of the first two.
-func (s *Server) placeLocked() bool {
+// makeRoomLocked reports whether there is a slot for another connection. It uses, in this order, a
+// free slot, the slot of the oldest unauthenticated connection, or the slot of an idle connection.
+// It unlocks mu while it waits for one of the first two.
+func (s *Server) makeRoomLocked() bool {
 	for !s.draining {
 		if len(s.links)-s.leaving < s.o.Connections {
 			return true
 		}
-		oldest := s.strangerLocked()
+		oldest := s.oldestUnauthenticatedLocked()
 		if oldest == nil {
-			return s.idleLocked()
+			return s.evictIdleLocked()
 		}
-		left := time.Until(oldest.since.Add(strangerTime))
+		left := time.Until(oldest.since.Add(unauthenticatedGrace))
 		if left <= 0 {
 			s.met.evicted.Inc()
 			delete(s.links, oldest)
@@ -158,29 +161,29 @@ func (s *Server) placeLocked() bool {
 	return false
 }
 
-// strangerLocked is the connection that has not shown who it is for longest; nil if all have.
-func (s *Server) strangerLocked() (oldest *link) {
+// oldestUnauthenticatedLocked is the oldest unauthenticated connection; nil if there is none.
+func (s *Server) oldestUnauthenticatedLocked() (oldest *link) {
 	for l := range s.links {
-		if !l.trusted.Load() && (oldest == nil || l.since.Before(oldest.since)) {
+		if !l.authenticated.Load() && (oldest == nil || l.since.Before(oldest.since)) {
 			oldest = l
 		}
 	}
 	return oldest
 }
 
-// clock is the time since the server was made.
+// clock is the time since the server was created.
 func (s *Server) clock() int64 { return int64(time.Since(s.began)) }
 
-// idleLocked ends the connection that has asked for nothing for longest, if that is long enough. Its client has no answer to wait for, and
-// connects again when it wants something.
-func (s *Server) idleLocked() bool {
+// evictIdleLocked evicts the connection that has been idle longest, if that is long enough. Its
+// client waits for no answer, and reconnects on demand.
+func (s *Server) evictIdleLocked() bool {
 	var idle *link
 	for l := range s.links {
 		if !l.leaving && l.count.Load() == 0 && (idle == nil || l.active.Load() < idle.active.Load()) {
 			idle = l
 		}
 	}
-	if idle == nil || s.clock()-idle.active.Load() < int64(s.o.GiveWay) {
+	if idle == nil || s.clock()-idle.active.Load() < int64(s.o.EvictIdleAfter) {
 		return false
 	}
 	s.met.evicted.Inc()
@@ -190,8 +193,8 @@ func (s *Server) idleLocked() bool {
 	return true
 }
 
-// Drain closes the listener and ends waits, with what they have, and the reading of requests. It does not wait, and may be
-// called more than once.
+// Drain closes the listener, ends waits with the data so far, and stops reading requests. It does
+// not wait, and may be called more than once.
 func (s *Server) Drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,8 +208,8 @@ func (s *Server) Drain() {
 	}
 }
 
-// Close drains, waits until the requests that have begun are answered, and closes the connections. When ctx ends first it cuts
-// them and returns ctx's error. Closing twice waits again.
+// Close drains, waits until all begun requests are answered, and closes the connections. If ctx
+// ends first, it cuts them and returns ctx's error. Calling it twice is safe.
 func (s *Server) Close(ctx context.Context) error {
 	s.Drain()
 	done := make(chan struct{})
@@ -228,7 +231,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Connections is how many are open.
+// Connections is the number of open connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

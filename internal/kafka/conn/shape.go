@@ -6,30 +6,30 @@ import (
 	"math"
 )
 
-// ErrMalformed says that bytes are not the request that they claim to be.
+// ErrMalformed means that a request does not have the shape of its key and version.
 var ErrMalformed = errors.New("malformed request")
 
-// What decoding takes in memory beside the bytes themselves, as Skim reckons it: at least what kmsg allocates for an element
-// of any request that is served, and for what is answered to it. A test compares.
+// Estimates of Skim for the memory of decoding, in addition to the bytes: at least the allocation
+// of kmsg for an element of any served request and for its answer. A test compares them.
 const (
 	elementBytes = 320 // a struct in an array
-	textBytes    = 40  // a text's header, and an allocator's rounding
-	tagBytes     = 400 // the first tagged field that nobody knows makes a map
+	textBytes    = 40  // string header, and rounding by the allocator
+	tagBytes     = 400 // kmsg allocates a map for the first unknown tagged field
 )
 
 type kind uint8
 
 const (
-	fixed    kind = iota // of width bytes
-	text                 // i16 or compact length; a nullable one may be -1
+	fixed    kind = iota // width bytes
+	text                 // i16 or compact length; -1 if nullable
 	blob                 // i32 or compact length
-	array                // of structs
-	list                 // of what is not a struct: fields has the one
-	tagged               // a tagged field that is a struct
-	optional             // a struct behind a byte that says whether it is there: -1 is not
+	array                // array of structs
+	list                 // array of other fields; fields holds the one
+	tagged               // tagged field with a struct
+	optional             // struct after a byte, which is -1 if the struct is absent
 )
 
-// Field is one field of a request. Fields are values: In returns another one.
+// Field is a field of a request. Since and Until return changed copies.
 type Field struct {
 	kind     kind
 	width    int
@@ -38,7 +38,7 @@ type Field struct {
 	fields   []Field
 }
 
-// The fields that are not made of others.
+// The fields without parts.
 var (
 	Int8  = Field{kind: fixed, width: 1, to: math.MaxInt16}
 	Int16 = Field{kind: fixed, width: 2, to: math.MaxInt16}
@@ -53,35 +53,37 @@ var (
 // Array is an array of structs with these fields.
 func Array(fields ...Field) Field { return Field{kind: array, to: math.MaxInt16, fields: fields} }
 
-// List is an array of what f is, which is no struct.
+// List is an array of f, which is not a struct.
 func List(f Field) Field { return Field{kind: list, to: math.MaxInt16, fields: []Field{f}} }
 
-// Optional is a struct with these fields that need not be there.
+// Optional is a nullable struct with these fields.
 func Optional(fields ...Field) Field { return Field{kind: optional, to: math.MaxInt16, fields: fields} }
 
-// Tagged is a tagged field that is a struct with these fields. Others need not be named: they are skipped by their length.
+// Tagged is a tagged field with a struct of these fields. Other tagged fields are skipped by their
+// length.
 func Tagged(tag uint32, fields ...Field) Field {
 	return Field{kind: tagged, tag: tag, to: math.MaxInt16, fields: fields}
 }
 
-// Since is f, but only from a version on.
+// Since is f from a version on.
 func (f Field) Since(version int16) Field { f.from = version; return f }
 
-// Until is f, but only up to a version.
+// Until is f up to a version.
 func (f Field) Until(version int16) Field { f.to = version; return f }
 
-// Shape is what a request looks like behind its head.
+// Shape is the structure of a request after its head.
 type Shape struct {
-	// Flexible is the first version with compact lengths and tagged fields; -1: none has them.
+	// Flexible is the first version with compact lengths and tagged fields; -1: none.
 	Flexible int16
 	Fields   []Field
 }
 
-// IsFlexible says whether a version has compact lengths and tagged fields.
+// IsFlexible reports whether a version has compact lengths and tagged fields.
 func (s *Shape) IsFlexible(version int16) bool { return s.Flexible >= 0 && version >= s.Flexible }
 
-// Skim goes through a request behind its head and returns how much memory decoding it, and answering each of its elements,
-// takes at most beside its own bytes, and what follows behind it, which brokers ignore. The error is ErrMalformed.
+// Skim checks a request after its head. cost bounds the memory for decoding it and for answering
+// each of its elements, in addition to its own bytes. rest is the data after the request, which
+// brokers ignore. The error is ErrMalformed.
 func (s *Shape) Skim(version int16, body []byte) (cost int64, rest []byte, err error) {
 	sk := skimmer{left: body, version: version, flexible: s.IsFlexible(version)}
 	sk.structure(s.Fields)
@@ -91,7 +93,7 @@ func (s *Shape) Skim(version int16, body []byte) (cost int64, rest []byte, err e
 	return sk.cost, sk.left, nil
 }
 
-// skimmer is where a Skim has come to. Once bad it has nothing left.
+// skimmer is the state of Skim. After an error bad is set and left is empty.
 type skimmer struct {
 	left     []byte
 	version  int16
@@ -146,7 +148,7 @@ func (s *skimmer) field(f *Field) {
 	}
 }
 
-// skip passes over n bytes, n >= 0.
+// skip skips n bytes, n >= 0.
 func (s *skimmer) skip(n int64) {
 	if n > int64(len(s.left)) {
 		s.fail()
@@ -155,7 +157,7 @@ func (s *skimmer) skip(n int64) {
 	s.left = s.left[n:]
 }
 
-// text passes over a string; null and empty are the same here.
+// text skips a string; null and empty are the same here.
 func (s *skimmer) text(compact bool) {
 	n := int64(0)
 	switch {
@@ -173,8 +175,8 @@ func (s *skimmer) text(compact bool) {
 	s.skip(n)
 }
 
-// length reads the length of bytes or an array: -1 or less is null. One that is larger than what is left in bytes is bad, as
-// no element is without a byte.
+// length parses the length of bytes or an array; null is -1 or less. A length above the remaining
+// bytes is an error, because each element has at least one byte.
 func (s *skimmer) length() int64 {
 	n := int64(0)
 	switch {
@@ -194,7 +196,7 @@ func (s *skimmer) length() int64 {
 	return n
 }
 
-// tags passes over tagged fields, into those that known has.
+// tags skips tagged fields, and checks those in known.
 func (s *skimmer) tags(known []Field) {
 	n := s.uvarint()
 	if int64(n) > int64(len(s.left)) {
@@ -222,7 +224,7 @@ func (s *skimmer) tags(known []Field) {
 	}
 }
 
-// uvarint reads an unsigned number of at most 32 bits, as kmsg does.
+// uvarint parses an unsigned number of at most 32 bits, like kmsg.
 func (s *skimmer) uvarint() uint32 {
 	var x uint32
 	for i, b := range s.left {

@@ -81,7 +81,7 @@ func TestTLSAnswers(t *testing.T) {
 func TestSlowHandshakes(t *testing.T) {
 	short := 50 * time.Millisecond
 	for name, send := range map[string]string{"nothing": "", "half a record": "\x16\x03\x01\x02\x00\x01", "one that goes on": "\x16\x03\x01\x00\x04\x01\x00\x20\x00"} {
-		for which, o := range map[string]conn.Options{"step": {Step: short}, "trust": {TrustWithin: short}} {
+		for which, o := range map[string]conn.Options{"step": {Step: short}, "trust": {AuthTimeout: short}} {
 			t.Run(name+", "+which, func(t *testing.T) {
 				s, _ := startTLS(t, o)
 				p := s.dial(t)
