@@ -6,14 +6,6 @@
 //	 |              ^                           |
 //	 +--Changed--> Loop <------ErrDamaged-------+   the file is deleted and rebuilt
 //
-// Package follow holds the common parts of the log's followers: the key index and the trigger
-// engine. A follower reads committed batches in the order of each partition. It keeps the data that
-// it derives from them in a local SQLite file (package localdb).
-//
-//	log --Read--> worker --one transaction--> file --queries--> readers
-//	 |              ^                           |
-//	 +--Changed--> Loop <------ErrDamaged-------+   the file is deleted and rebuilt
-//
 // The contract, and why the order of the steps keeps it:
 //
 //   - The transaction that stores derived data also stores the position up to which the log was

@@ -394,7 +394,7 @@ func (h *history) try(t testing.TB, name string, left bucket) (outcomes []string
 func (h *history) ends(t testing.TB, name string, left bucket, refusal error) (outcome string) {
 	s := left.store(t)
 	_, ends := left[h.chain[len(h.chain)-1]] // of that one no other object knows
-	if strings.Contains(refusal.Error(), "Delete it") {
+	if strings.Contains(refusal.Error(), "delete it") {
 		remove(t, s, core.MetaKey)
 	}
 	var at *state.Position

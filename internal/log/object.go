@@ -102,7 +102,7 @@ func build(f *core.Frozen, members []*member, mem *budget.Budget) (o *Object, he
 	for _, i := range f.Order {
 		base := f.Proposal.Appends[i].Base
 		data := o.adopt(members[i])
-		f.Place(i, data)
+		f.Patch(i, data)
 		o.Marks = append(o.Marks, Mark{Base: base, Pos: o.Size}) // moved behind the prefix below
 		o.Size += int64(len(data))
 		parts = append(parts, data)

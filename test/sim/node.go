@@ -240,7 +240,7 @@ func (r *run) encode(f *core.Frozen) uint32 {
 	var parts [][]byte
 	for _, i := range f.Order {
 		o := ops[len(f.Proposal.Ops)+int(i)]
-		f.Place(i, o.data)
+		f.Patch(i, o.data)
 		parts = append(parts, o.data)
 	}
 	prefix, crc, err := f.Encode(parts)

@@ -10,40 +10,44 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	Keep    Verdict = iota // not garbage, not ours to judge, or a name that does not parse
-	Delete                 // garbage permanently: a DELETE that comes late, twice or from a deposed leader does no harm
-	AskHead                // the object's head decides: Head
+	Keep Verdict = iota // not garbage, not ours to judge, or a name that does not parse
+	// garbage permanently: a DELETE that comes late, twice or from a deposed leader does no harm
+	Delete
+	AskHead // the object's head decides: call Head
 )
 
-// Collector judges names by the four tests of rule R7. It needs only the older of the two newest snapshots that this
-// leader wrote in this epoch, both durable: what that state does not reference is garbage permanently.
+// Collector judges names by the tests of rule R7. It needs only the older of the two newest durable
+// snapshots that this leader wrote in this epoch: a name that this state does not reference is
+// garbage permanently.
 //
-// A state forgets the epochs in which nothing lies any more, and only leaders write DATA. So DATA of an epoch that the state
-// does not know is either garbage of a forgotten epoch, or all that is left of a branch that was cut off the log when a SEAL
-// was lost. The SEALs tell the two apart: each names the next epoch, so they lead back from the oldest epoch that the state
-// knows through those that it has forgotten. What they do not lead to is never deleted (rule R9).
+// A state forgets the epochs without any remaining data. DATA of an epoch that the state does not
+// know is therefore one of two things: garbage of a forgotten epoch, or the rest of a branch that a
+// lost SEAL cut off the log. The SEALs distinguish them: each names the next epoch, so they lead
+// back from the oldest known epoch through the forgotten ones. DATA of an epoch that they do not
+// lead to is never deleted (rule R9).
 //
-// Use: Judge every slot's name; Head for each AskHead; then Settle once; then judge packs and snapshots. It is not safe for
-// concurrent use.
+//	Judge every slot's name; Head for each AskHead  ->  Settle, once  ->  Judge packs and snapshots
+//
+// A Collector is not safe for concurrent use.
 type Collector struct {
-	a      *state.State
-	refs   map[slotRef]struct{}
-	packs  map[state.PackID]struct{}
-	chain  map[record.ID]state.Epoch
-	proven *Proven
-	links  map[record.ID]sealLink // SEALs of epochs that are not known, by the nonce that they name
-	asked  []unknownData
-	branch []string // DATA that is on no epoch of the log, and that no recovery has accepted
+	a       *state.State
+	refs    map[slotRef]struct{}
+	packs   map[state.PackID]struct{}
+	chain   map[record.ID]state.Epoch
+	proven  *Proven
+	links   map[record.ID]sealLink // SEALs of unknown epochs, by the nonce that they name
+	unknown []unknownData
+	branch  []string // DATA on no epoch of the log that no recovery has accepted
 }
 
-// sealLink is where a SEAL lies.
+// sealLink is the location of a SEAL.
 type sealLink struct {
 	nonce record.ID
 	slot  uint64
 	key   string
 }
 
-// unknownData is a DATA of an epoch that is not known.
+// unknownData is a DATA slot of an epoch that the state does not know.
 type unknownData struct {
 	key   string
 	epoch uint32
@@ -51,17 +55,17 @@ type unknownData struct {
 	low   uint64
 }
 
-// Proven are forgotten epochs that were found to be on the log, with the slots of their SEALs. It grows from pass to pass, so
-// that each pass reads only what is new.
+// Proven is the set of forgotten epochs that are known to be on the log, with the slots of their
+// SEALs. It grows from pass to pass, so each pass reads only new heads.
 type Proven struct {
 	seals map[record.ID]uint64
-	names map[string]struct{} // of their SEALs
+	names map[string]struct{} // names of their SEALs
 }
 
-// provenMax bounds how many forgotten epochs are remembered: some 10 MiB. DATA that others have left stays.
+// provenMax bounds the remembered epochs to about 10 MiB. DATA of forgotten epochs beyond it stays.
 const provenMax = 1 << 16
 
-// has says whether an epoch is proven.
+// has reports whether an epoch is proven.
 func (p *Proven) has(nonce record.ID) bool { _, ok := p.seals[nonce]; return ok }
 
 type slotRef struct {
@@ -69,8 +73,8 @@ type slotRef struct {
 	slot  uint64
 }
 
-// NewCollector returns the collector of a snapshot's state. It goes over every range: call it off the log's owner. proven is
-// kept from pass to pass; nil begins without.
+// NewCollector returns the collector for a snapshot's state. It visits every range, so it must not
+// run on the log's owner goroutine. proven is reused from pass to pass; nil starts an empty one.
 func NewCollector(a *state.State, proven *Proven) *Collector {
 	if proven == nil {
 		proven = &Proven{}
@@ -101,8 +105,9 @@ func NewCollector(a *state.State, proven *Proven) *Collector {
 	return g
 }
 
-// judgePack: a pack of a lower epoch that is not referenced; one of this epoch that was installed and is not any more. One
-// of this epoch that is not known may yet be installed.
+// judgePack finds two kinds of garbage: an unreferenced pack of a lower epoch, and an unreferenced
+// pack of this epoch that was installed. A pack of this epoch that was not installed may still be
+// installed.
 func (g *Collector) judgePack(epoch uint32, nonce record.ID, number uint64) Verdict {
 	id := state.PackID{Epoch: epoch, ID: number}
 	_, used := g.packs[id]
@@ -121,10 +126,10 @@ func (g *Collector) judgePack(epoch uint32, nonce record.ID, number uint64) Verd
 	return Keep
 }
 
-// Referenced is the number of slots that hold data somebody can read.
+// Referenced is the number of slots with data that readers can reach.
 func (g *Collector) Referenced() int { return len(g.refs) }
 
-// Judge judges a name of the log, of a snapshot or of a pack.
+// Judge returns the verdict on the name of a slot, snapshot or pack.
 func (g *Collector) Judge(key string) Verdict {
 	if epoch, nonce, slot, ok := state.ParseSlotKey(g.a.Shard, key); ok {
 		return g.judgeSlot(epoch, nonce, slot)
@@ -138,7 +143,7 @@ func (g *Collector) Judge(key string) Verdict {
 	return Keep
 }
 
-// judgeSlot: a slot below the snapshot that it does not reference.
+// judgeSlot finds slots below the snapshot that it does not reference.
 func (g *Collector) judgeSlot(epoch uint32, nonce record.ID, slot uint64) Verdict {
 	at := state.Position{Epoch: epoch, Slot: slot}
 	if !at.Less(g.a.Pos) {
@@ -158,9 +163,9 @@ func (g *Collector) judgeSlot(epoch uint32, nonce record.ID, slot uint64) Verdic
 		}
 		return AskHead
 	case epoch < g.a.Pos.Epoch && slot == e.Seal:
-		return Keep // it is the SEAL
+		return Keep // the SEAL
 	case epoch == g.a.Pos.Epoch && slot < g.a.Pos.Slot, epoch < g.a.Pos.Epoch && slot < e.Seal:
-		return Delete // between genesis and the SEAL of its epoch there is DATA only
+		return Delete // an epoch holds only DATA before its SEAL
 	}
 	return AskHead
 }
@@ -169,11 +174,12 @@ func (g *Collector) key(epoch uint32, nonce record.ID, slot uint64) string {
 	return state.SlotKey(g.a.Shard, epoch, nonce, slot)
 }
 
-// Head settles AskHead, with the head of the object of that name. What it keeps Settle may still find to be garbage.
+// Head decides an AskHead by the object's head. Settle may still find a name that it keeps to be
+// garbage.
 func (g *Collector) Head(key string, h *record.Head) Verdict {
 	epoch, nonce, slot, ok := state.ParseSlotKey(g.a.Shard, key)
 	if !ok || h.Epoch != epoch || h.Nonce != nonce || h.Slot != slot {
-		return Keep // another object's content: corruption (rule R9)
+		return Keep // content of another object: corruption (rule R9)
 	}
 	e, on := g.chain[nonce]
 	switch {
@@ -185,19 +191,20 @@ func (g *Collector) Head(key string, h *record.Head) Verdict {
 	case h.Kind == record.KindSeal:
 		g.links[h.NextNonce] = sealLink{nonce: nonce, slot: slot, key: key}
 	case h.Kind == record.KindData:
-		g.asked = append(g.asked, unknownData{key, epoch, nonce, h.Low})
+		g.unknown = append(g.unknown, unknownData{key, epoch, nonce, h.Low})
 	}
 	return Keep
 }
 
-// inFlight says whether a DATA behind the SEAL of its epoch was in flight when the SEAL was put. One whose `low` is above the
-// SEAL is not: its writer had seen another object in the SEAL's slot, which was lost (rule R13).
+// inFlight reports whether DATA behind the SEAL of its epoch was in flight when the SEAL was
+// stored. If its `low` is above the SEAL it was not: its writer had seen another object committed
+// in the SEAL's slot, and that object was lost (rule R13).
 func (g *Collector) inFlight(low, seal uint64, epoch uint32) bool {
 	return low <= seal || epoch == g.a.Pos.Epoch
 }
 
-// Settle follows the SEALs back through the forgotten epochs, and returns the names of their DATA, which is garbage: no range
-// of the state lies in it.
+// Settle follows the SEALs back through the forgotten epochs and returns the names of their DATA.
+// Those are garbage, because no range of the state refers to them.
 func (g *Collector) Settle() (garbage []string) {
 	for i, e := range g.a.Epochs {
 		if e.Number == 0 || i > 0 && g.a.Epochs[i-1].Number+1 == e.Number {
@@ -213,7 +220,7 @@ func (g *Collector) Settle() (garbage []string) {
 			next = s.nonce
 		}
 	}
-	for _, d := range g.asked {
+	for _, d := range g.unknown {
 		seal, ok := g.proven.seals[d.nonce]
 		switch {
 		case ok && d.low <= seal:
@@ -222,22 +229,23 @@ func (g *Collector) Settle() (garbage []string) {
 			g.stray(d.key, d.epoch)
 		}
 	}
-	g.asked = nil
+	g.unknown = nil
 	return garbage
 }
 
-// stray notes a DATA that is on no epoch of the log.
+// stray records a DATA slot that is on no epoch of the log.
 func (g *Collector) stray(key string, epoch uint32) {
 	if !g.a.LossAccepted(epoch) {
 		g.branch = append(g.branch, key)
 	}
 }
 
-// Branch returns the DATA below the snapshot that is on no epoch of the log and that no recovery has accepted: a part of the
-// log was lost, and a broker has continued without it. It holds once every name of the log was judged, and after Settle.
+// Branch returns the DATA below the snapshot that is on no epoch of the log and that no recovery
+// has accepted. It shows that a part of the log was lost and that a broker continued without it. It
+// is complete after every name was judged and after Settle.
 func (g *Collector) Branch() []string { return g.branch }
 
-// OnLog says whether the epoch of a nonce is on the log, after Settle.
+// OnLog reports whether the epoch of a nonce is on the log. Call it after Settle.
 func (g *Collector) OnLog(nonce record.ID) bool {
 	_, on := g.chain[nonce]
 	return on || g.proven.has(nonce)

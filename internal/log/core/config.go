@@ -1,6 +1,7 @@
 package core
 
-// Duration is a time span in nanoseconds: time.Duration converts to it. The core knows no clock, so not that type either.
+// Duration is a time span in nanoseconds; time.Duration converts to it. The core has no clock, so
+// it does not import package time.
 type Duration int64
 
 const (
@@ -8,30 +9,36 @@ const (
 	second      Duration = 1e9
 )
 
-// Config fixes a core's numbers. The zero value of a field means the default named there.
+// Config holds a core's parameters. A zero value means the default that the comment names.
 type Config struct {
 	Shard      uint32
 	ReadOnly   bool   // follow, never write
-	Advertised string // address put into our SEAL as a hint for clients of the one we fence
+	Advertised string // address in our SEAL: a hint for clients of the leader that it fences
 
-	Window        int      // K of rule R2: slots in flight; 4
-	ReadAhead     int      // slots read ahead by a walk at most; 32
-	SnapshotSlots int      // a snapshot is due after so many slots; 1000
-	SnapshotSeals int      // ... or at once after a replay of so many seals; 16
-	SnapshotBytes int64    // if > 0 (local stores): due when the bytes to replay exceed the last snapshot's, at least this; then SnapshotSlots is not used
-	GarbageWait   Duration // while garbage is pending, a snapshot is due so long after the last one; 5 minutes
+	Window        int // K of rule R2: maximum of slots in flight; 4
+	ReadAhead     int // maximum of slots that a walk reads ahead; 32
+	SnapshotSlots int // slots after which a snapshot is due; 1000
+	SnapshotSeals int // seals in a replay after which a snapshot is due at once; 16
+	// SnapshotBytes, if positive, replaces SnapshotSlots (local stores). A snapshot is due when the
+	// bytes to replay exceed both the size of the last snapshot and SnapshotBytes.
+	SnapshotBytes int64
+	GarbageWait   Duration // time between snapshots while garbage is pending; 5 minutes
 	IdleCheck     Duration // T of rule R11; 1 minute
-	FollowPoll    Duration // how often a follower with readers looks for the next slot; 1 second
-	RetryMin      Duration // first delay after "no verdict"; 50 ms
-	RetryMax      Duration // 5 s
-	RefusedRetry  Duration // delay while the store refuses; 5 s
-	// RaiseAfter is how long a leader of a bucket at a lower format level waits before the first commit that a client makes
-	// raises the bucket to state.LevelMax; 10 minutes. Negative: only a proposed FormatLevel record does.
+	// interval at which a follower with readers looks for the next slot; 1 second
+	FollowPoll   Duration
+	RetryMin     Duration // first delay after "no verdict"; 50 ms
+	RetryMax     Duration // 5 s
+	RefusedRetry Duration // delay while the store refuses; 5 s
+	// RaiseAfter is how long a leader of a bucket at a lower format level waits before a client's
+	// commit raises the bucket to state.LevelMax; 10 minutes. If negative, only a proposed
+	// FormatLevel record raises it.
 	RaiseAfter Duration
-	// StateMax bounds the memory of the state, in bytes as state.Memory counts them. 0 or less: no bound. What would make it larger is
-	// rejected; what is in the log already is taken whatever its size.
+	// StateMax bounds the memory of the state, in bytes as state.Memory counts them; 0 or less: no
+	// bound. Proposals that would exceed it are rejected. Objects that are already in the log are
+	// applied whatever their size.
 	StateMax int64
-	// Seen is what an earlier run knew of this log; nil: nothing. A candidate that finds less does not lead.
+	// Seen is the position that an earlier run knew of this log; nil: none. A candidate that finds
+	// less in the bucket does not lead.
 	Seen *Seen
 }
 

@@ -8,15 +8,16 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Core is one run of one broker's part in one shard's log: it becomes leader (or follower), and once fenced or stopped
-// stays so. A further attempt takes a new Core, which starts with an empty state and fresh nonces (rules R1, R6).
+// Core is one broker's run on one shard's log. It becomes leader or follower; once fenced or
+// stopped it stays so. A further attempt takes a new Core, which starts with an empty state and
+// fresh nonces (rules R1, R6).
 type Core struct {
 	cfg Config
 	now int64
 	fx  *Effects
 
 	role   Role
-	over   error // why RoleFenced or RoleStopped: what everything is refused with
+	endErr error // why the role is RoleFenced or RoleStopped: rejects everything
 	lastOp OpID
 	ops    map[OpID]*request
 
@@ -25,26 +26,26 @@ type Core struct {
 	load      loading
 	walk      *walk
 	take      takeover
-	seals     map[string]*ownSeal // every SEAL this run has sent, by name
+	seals     map[string]*ownSeal // every SEAL that this run has sent, by name
 	lead      leading
 	follow    following
 	snap      snapshots
 	reclaimed reclaiming
 
 	waiting  bool     // readers wait for new data
-	confirms []uint64 // tags of EvConfirm not answered yet
+	confirms []uint64 // tags of unanswered EvConfirm
 }
 
-// request is one outstanding effect.
+// request is one outstanding effect that waits for an answer.
 type request struct {
 	effect Effect
-	done   func(*Event) // called once with an outcome that is a verdict
-	live   func() bool  // nil, or: still wanted? Asked before it is repeated
-	reread int          // times it was read again because it came back corrupt
+	done   func(*Event) // called once, with an outcome that is a verdict
+	wanted func() bool  // if not nil, asked before a retry: is the answer still wanted?
+	reread int          // rereads after a corrupt answer
 }
 
-// rereads is how often an object that reads as corrupt is read again before that is believed: a transport may have
-// damaged it.
+// rereads is how often an object that reads as corrupt is read again before the core believes it:
+// the transport may have damaged the bytes.
 const rereads = 3
 
 // New returns a core that waits for EvStart.
@@ -52,16 +53,17 @@ func New(cfg Config) *Core {
 	return &Core{cfg: cfg.withDefaults(), ops: map[OpID]*request{}}
 }
 
-// Role is what the core is now.
+// Role is the current role.
 func (c *Core) Role() Role { return c.role }
 
-// Err says why the role is RoleFenced or RoleStopped, or nil: *state.FencedError, state.ErrCorrupt or state.ErrNewer.
-func (c *Core) Err() error { return c.over }
+// Err is the error that ended the run, nil unless the role is RoleFenced or RoleStopped:
+// *state.FencedError, state.ErrCorrupt or state.ErrNewer.
+func (c *Core) Err() error { return c.endErr }
 
-// State is the committed state, nil before anything was loaded. It changes in Step.
+// State is the committed state, nil before anything was loaded. Step modifies it.
 func (c *Core) State() *state.State { return c.committed }
 
-// Cluster is the cluster's id, zero before it is known.
+// Cluster is the cluster ID, zero before it is known.
 func (c *Core) Cluster() record.ID { return c.cluster }
 
 // Epoch is the epoch of the committed position.
@@ -75,7 +77,8 @@ func (c *Core) Epoch() uint32 {
 // InFlight is the number of frozen slots that are not committed.
 func (c *Core) InFlight() int { return len(c.lead.slots) }
 
-// Room says whether EvFreeze would be answered now: not while starting, nor while K slots are in flight (rule R2).
+// Room reports whether the core accepts EvFreeze now: not while starting, nor while K slots are in
+// flight (rule R2).
 func (c *Core) Room() bool {
 	switch c.role {
 	case RoleStarting:
@@ -83,10 +86,11 @@ func (c *Core) Room() bool {
 	case RoleLeader:
 		return c.lead.refused != nil || c.windowOpen()
 	}
-	return true // to be rejected
+	return true // the proposal is rejected
 }
 
-// Step takes one event at now (ns on a clock that never goes back) and appends to fx what follows from it.
+// Step handles one event at now (ns on a monotonic clock) and appends the resulting effects to fx.
+// Calls must not be concurrent: the order of the events is the order of all decisions.
 func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 	c.now, c.fx = max(now, c.now), fx
 	switch ev.Kind {
@@ -106,11 +110,11 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 	default:
 		c.answer(ev)
 	}
-	fx.Wake = c.wake()
+	fx.Wake = c.wakeAt()
 	c.fx = nil
 }
 
-// request emits an effect and remembers what to do with its answer.
+// request emits an effect and remembers the function that handles its answer.
 func (c *Core) request(e Effect, done func(*Event)) *request {
 	c.lastOp++
 	e.Op = c.lastOp
@@ -122,8 +126,8 @@ func (c *Core) request(e Effect, done func(*Event)) *request {
 
 func (c *Core) emit(e Effect) { c.fx.List = append(c.fx.List, e) }
 
-// answer takes the outcome of a request. The first verdict settles it: answers to a request that is settled or was
-// given up are ignored (rule R3).
+// answer handles the outcome of a request. The first verdict settles the request; later answers,
+// and answers to a request that was dropped, are ignored (rule R3).
 func (c *Core) answer(ev *Event) {
 	r := c.ops[ev.Op]
 	if r == nil {
@@ -142,15 +146,15 @@ func (c *Core) answer(ev *Event) {
 	}
 	delete(c.ops, ev.Op)
 	if ev.Outcome == OutcomeNewer {
-		c.stop(orUnknown(ev.Err)) // whatever was asked for: a newer program wrote it
+		c.stop(orUnknown(ev.Err)) // a newer program wrote the object, whichever it is
 		return
 	}
 	r.done(ev)
 }
 
-// repeat sends a request again: same name, same bytes (rule R1), after a while.
+// repeat sends a request again after a delay, with the same name and the same bytes (rule R1).
 func (c *Core) repeat(r *request, ev *Event) {
-	if r.live != nil && !r.live() {
+	if r.wanted != nil && !r.wanted() {
 		delete(c.ops, r.effect.Op)
 		return
 	}
@@ -163,10 +167,11 @@ func (c *Core) repeat(r *request, ev *Event) {
 	c.emit(r.effect)
 }
 
-// refused notes that the store refuses: new appends are rejected until a slot's verdict comes (rule R3).
+// refused handles a refusal of the store: the core rejects new appends until the verdict on a slot
+// comes (rule R3).
 func (c *Core) refused(r *request, ev *Event) {
 	if r.effect.Attempt == 1 {
-		c.alarm(fmt.Errorf("store refuses %s: %w", r.effect.Key, orUnknown(ev.Err)))
+		c.alarm(fmt.Errorf("object store refuses %s: %w", r.effect.Key, orUnknown(ev.Err)))
 	}
 	if r.effect.Kind == EffPutData {
 		c.lead.refused = fmt.Errorf("%w: %w", state.ErrStoreUnavailable, orUnknown(ev.Err))
@@ -187,47 +192,50 @@ func (c *Core) backoff(attempt int) int64 {
 
 func (c *Core) alarm(err error) { c.emit(Effect{Kind: EffAlarm, Err: err}) }
 
-// stop ends this run on corruption or on a store that lies (rule R9): nothing is deleted, skipped or sealed.
+// stop ends this run because of corruption or a store that breaks its contract (rule R9). Nothing
+// is deleted, skipped or sealed.
 func (c *Core) stop(err error) {
 	if c.role == RoleStopped || c.role == RoleFenced {
 		return
 	}
-	if c.over = err; !errors.Is(err, state.ErrNewer) {
-		c.over = fmt.Errorf("%w: the log has stopped: %w", state.ErrCorrupt, err)
+	if c.endErr = err; !errors.Is(err, state.ErrNewer) {
+		c.endErr = fmt.Errorf("%w: the log has stopped: %w", state.ErrCorrupt, err)
 	}
 	c.role = RoleStopped
-	c.giveUp()
+	c.abandon()
 	c.alarm(err)
 	c.emit(Effect{Kind: EffRole, Role: RoleStopped, Epoch: c.Epoch(), Err: err})
 }
 
-// giveUp drops every request, answers "unknown" to what was sent and rejects what was not (rules R4, R6).
-func (c *Core) giveUp() {
+// abandon drops every request, answers "unknown" for slots that were sent and rejects proposals
+// that were not (rules R4, R6).
+func (c *Core) abandon() {
 	clear(c.ops)
 	c.walk = nil
 	for _, s := range c.lead.slots {
-		s.frozen.Proposal.forget(c.over, false)
+		s.frozen.Proposal.withdraw(c.endErr, false)
 		c.emit(Effect{Kind: EffUnknown, Frozen: s.frozen})
 		for _, p := range s.after {
-			p.forget(c.over, true)
-			c.emit(Effect{Kind: EffReject, Proposal: p, Reject: c.over})
+			p.withdraw(c.endErr, true)
+			c.emit(Effect{Kind: EffReject, Proposal: p, Reject: c.endErr})
 		}
 	}
 	c.lead.slots = nil
-	c.lead.ahead = nil
-	for _, tag := range append(c.confirms, c.follow.askedBusy...) {
-		c.emit(Effect{Kind: EffConfirmed, Tag: tag, Reject: c.over})
+	c.lead.overlay = nil
+	for _, tag := range append(c.confirms, c.follow.queuedConfirms...) {
+		c.emit(Effect{Kind: EffConfirmed, Tag: tag, Reject: c.endErr})
 	}
-	c.confirms, c.follow.askedBusy = nil, nil
+	c.confirms, c.follow.queuedConfirms = nil, nil
 }
 
-// forget replaces what members were told about a state that is dropped: what it said was never committed (rule R2).
-func (p *Proposal) forget(why error, all bool) {
+// withdraw replaces answers that rest on an overlay which is dropped: that state was never
+// committed (rule R2).
+func (p *Proposal) withdraw(why error, all bool) {
 	for i := range p.Appends {
 		a := &p.Appends[i]
 		switch {
 		case a.Err == ErrDuplicate:
-			a.Err = state.ErrOutcomeUnknown // its original may yet appear
+			a.Err = state.ErrOutcomeUnknown // the original may still appear
 		case all || a.Err != nil:
 			a.Err = why
 		}
@@ -239,7 +247,7 @@ func (p *Proposal) forget(why error, all bool) {
 	}
 }
 
-// tick does what time asks for.
+// tick runs the tasks that depend on time.
 func (c *Core) tick() {
 	switch c.role {
 	case RoleLeader:
@@ -250,8 +258,8 @@ func (c *Core) tick() {
 	}
 }
 
-// wake says when the next tick is due.
-func (c *Core) wake() int64 {
+// wakeAt is when the next tick is due; 0: none.
+func (c *Core) wakeAt() int64 {
 	at := c.reclaimAt()
 	if !c.waiting {
 		return at
@@ -268,7 +276,7 @@ func (c *Core) wake() int64 {
 	return at
 }
 
-// earlier is the earlier of two times, of which 0 is none.
+// earlier returns the earlier of two times, where 0 means none.
 func earlier(a, b int64) int64 {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -276,12 +284,13 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// confirm answers when the committed end is known to be no older than T (leader) or has just been looked for (follower):
-// rule R11. With lost, because an object that the state references is missing, it looks in any case.
+// confirm answers once the committed end is known to be at most T old (leader) or was just looked
+// for (follower): rule R11. lost forces a check, because an object that the state references is
+// missing.
 func (c *Core) confirm(tag uint64, lost bool) {
 	switch c.role {
 	case RoleFenced, RoleStopped:
-		c.emit(Effect{Kind: EffConfirmed, Tag: tag, Reject: c.over})
+		c.emit(Effect{Kind: EffConfirmed, Tag: tag, Reject: c.endErr})
 	case RoleLeader:
 		if !lost && !c.since(c.lead.seenAt, c.cfg.IdleCheck) {
 			c.emit(Effect{Kind: EffConfirmed, Tag: tag})
@@ -290,18 +299,18 @@ func (c *Core) confirm(tag uint64, lost bool) {
 		c.confirms = append(c.confirms, tag)
 		if len(c.lead.slots) == 0 {
 			c.probe()
-		} // else the next commit, or a SEAL, answers
+		} // else the next commit or a SEAL answers
 	case RoleFollower:
 		c.follow.lost = c.follow.lost || lost
-		if c.follow.busy { // its answer may be older than the question
-			c.follow.askedBusy = append(c.follow.askedBusy, tag)
+		if c.follow.busy { // the running poll may be older than the question
+			c.follow.queuedConfirms = append(c.follow.queuedConfirms, tag)
 			return
 		}
 		c.confirms = append(c.confirms, tag)
 		c.pollNow()
 	case RoleStarting:
 		if c.cfg.ReadOnly {
-			c.follow.askedBusy = append(c.follow.askedBusy, tag)
+			c.follow.queuedConfirms = append(c.follow.queuedConfirms, tag)
 			return
 		}
 		c.confirms = append(c.confirms, tag)
@@ -315,5 +324,5 @@ func (c *Core) confirmed() {
 	c.confirms = nil
 }
 
-// since says whether at least d has passed since t.
+// since reports whether at least d has passed since t.
 func (c *Core) since(t int64, d Duration) bool { return c.now-t >= int64(d) }

@@ -14,16 +14,17 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// bench drives one core by hand against a map of objects; a test takes over where it wants another answer.
+// bench drives one core against a map of objects. Its default answers are those of a correct store;
+// a test answers a request itself where it needs another answer.
 type bench struct {
-	t       *testing.T
-	core    *core.Core
-	now     int64
-	objects map[string][]byte
-	open    []core.Effect // requests not answered yet
-	told    []core.Effect // everything else
-	nonces  uint32
-	heard   func(e core.Effect) // if not nil, is called with each effect
+	t        *testing.T
+	core     *core.Core
+	now      int64
+	objects  map[string][]byte
+	open     []core.Effect // unanswered requests
+	emitted  []core.Effect // all other effects
+	nonces   uint32
+	onEffect func(e core.Effect) // if not nil, called with each effect
 }
 
 func newBench(t *testing.T, cfg core.Config) *bench {
@@ -38,8 +39,8 @@ func (b *bench) step(ev *core.Event) {
 	b.now++
 	b.core.Step(b.now, ev, &fx)
 	for _, e := range fx.List {
-		if b.heard != nil {
-			b.heard(e)
+		if b.onEffect != nil {
+			b.onEffect(e)
 		}
 		switch e.Kind {
 		case core.EffGetMeta, core.EffPutMeta, core.EffList, core.EffGetSnapshot, core.EffGetSlot,
@@ -51,7 +52,7 @@ func (b *bench) step(ev *core.Event) {
 				b.step(&core.Event{Kind: core.EvEncoded, Op: e.Op, HeadCRC: encode(b.t, e.Frozen)})
 			}
 		default:
-			b.told = append(b.told, e)
+			b.emitted = append(b.emitted, e)
 		}
 	}
 }
@@ -67,7 +68,7 @@ var payload = func() []byte {
 func bodyOf(f *core.Frozen) (parts [][]byte) {
 	for _, i := range f.Order {
 		data := slices.Clone(payload)
-		f.Place(i, data)
+		f.Patch(i, data)
 		parts = append(parts, data)
 	}
 	return parts
@@ -82,7 +83,7 @@ func encode(t *testing.T, f *core.Frozen) uint32 {
 	return crc
 }
 
-// next takes the oldest open request.
+// next removes the oldest open request.
 func (b *bench) next() core.Effect {
 	b.t.Helper()
 	if len(b.open) == 0 {
@@ -93,7 +94,7 @@ func (b *bench) next() core.Effect {
 	return e
 }
 
-// answer does what an honest store does.
+// answer answers like a correct store.
 func (b *bench) answer(e core.Effect) {
 	b.t.Helper()
 	ev := &core.Event{Op: e.Op, Outcome: core.OutcomeOK}
@@ -179,7 +180,7 @@ func decode(t *testing.T, body []byte) *core.Slot {
 	return &core.Slot{Head: h, Records: recs, Index: index}
 }
 
-// settle answers everything until nothing is open.
+// settle answers requests until none is open.
 func (b *bench) settle() {
 	b.t.Helper()
 	for range 10_000 {
@@ -188,7 +189,7 @@ func (b *bench) settle() {
 		}
 		b.answer(b.next())
 	}
-	b.t.Fatal("it never comes to rest")
+	b.t.Fatal("requests remain open after all answers")
 }
 
 func (b *bench) freeze(ops []core.Op, appends ...core.Append) *core.Proposal {
@@ -210,7 +211,7 @@ func one(expected int64) core.Append {
 	return core.Append{Topic: topicID, Span: 1, Records: 1, Bytes: uint32(len(payload)), Expected: expected}
 }
 
-// leader is a bench whose core leads and has one topic.
+// leader returns a bench whose core leads and has one topic.
 func leader(t *testing.T, cfg core.Config) *bench {
 	b := newBench(t, cfg)
 	b.settle()
@@ -219,12 +220,12 @@ func leader(t *testing.T, cfg core.Config) *bench {
 	if b.core.Role() != core.RoleLeader || b.core.State().TopicByName("t") == nil {
 		t.Fatalf("role %v", b.core.Role())
 	}
-	b.told = nil
+	b.emitted = nil
 	return b
 }
 
-func (b *bench) toldKinds() (kinds []core.EffectKind) {
-	for _, e := range b.told {
+func (b *bench) emittedKinds() (kinds []core.EffectKind) {
+	for _, e := range b.emitted {
 		kinds = append(kinds, e.Kind)
 	}
 	return kinds
@@ -232,8 +233,8 @@ func (b *bench) toldKinds() (kinds []core.EffectKind) {
 
 func (b *bench) wantTold(kinds ...core.EffectKind) {
 	b.t.Helper()
-	if got := b.toldKinds(); !slices.Equal(got, kinds) {
-		b.t.Fatalf("told %v, want %v", got, kinds)
+	if got := b.emittedKinds(); !slices.Equal(got, kinds) {
+		b.t.Fatalf("emitted %v, want %v", got, kinds)
 	}
 }
 
@@ -248,7 +249,7 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// TestSealAhead: a candidate that loses every race at the end still takes over.
+// TestSealAhead checks that a candidate that loses every race at the end still takes over.
 func TestSealAhead(t *testing.T) {
 	a := leader(t, core.Config{})
 	b := newBench(t, core.Config{})
@@ -260,7 +261,7 @@ func TestSealAhead(t *testing.T) {
 		}
 		e := b.next()
 		if e.Kind == core.EffPutSeal && a.core.Role() == core.RoleLeader {
-			a.freeze(nil, one(-1)) // the incumbent is always a little faster
+			a.freeze(nil, one(-1)) // the incumbent always takes the end first
 			a.settle()
 		}
 		b.answer(e)
@@ -286,7 +287,7 @@ func TestMeta(t *testing.T) {
 	}
 	old := `{"format":1,"cluster":"` + id.String() + `"}`
 	if got, checked, err = core.DecodeMeta([]byte(old)); err != nil || checked || got != id {
-		t.Errorf("without a checksum: %v, %v, %v", got, checked, err)
+		t.Errorf("meta without a checksum: %v, %v, %v", got, checked, err)
 	}
 	for _, bad := range []string{"", "{}", strings.Replace(old, "1", "2", 1), `{"format":1,"cluster":"xx"}`} {
 		if _, _, err := core.DecodeMeta([]byte(bad)); err == nil {
@@ -302,7 +303,7 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-func TestALaterLayoutIsNoDamage(t *testing.T) {
+func TestLaterLayoutIsNotCorruption(t *testing.T) {
 	id := record.ID{1, 2, 3}
 	var meta map[string]any
 	if err := json.Unmarshal(core.EncodeMeta(id), &meta); err != nil {
@@ -320,7 +321,8 @@ func TestALaterLayoutIsNoDamage(t *testing.T) {
 	}
 }
 
-// BenchmarkFlush: 100 appends a slot over 20 partitions; 1,000 flushes a second may take a fifth of a core.
+// BenchmarkFlush freezes 100 appends per slot over 20 partitions. 1,000 flushes a second should
+// take at most a fifth of a core.
 func BenchmarkFlush(b *testing.B) {
 	bb := leader(&testing.T{}, core.Config{})
 	var ops []core.Op

@@ -7,23 +7,28 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Rule R13: a missing slot is the end of the log only if no remaining object refers to the log behind it. These refer to it:
+// Rule R13: a missing slot is the end of the log only if no remaining object refers to the log
+// behind it. These objects refer to it:
 //
-//   - a slot of the same epoch whose `low` is above the missing slot: its writer had seen that slot durable,
-//   - DATA, a pack or a copy of a view of a later epoch: only a leader by R5 (5) writes them, so the SEALs up to it were durable,
-//   - a SEAL of a later epoch that is not older than the log here. A candidate that slept may put a SEAL into a slot that was
-//     collected, and another one may follow it; their SEALs carry the append time of the slot before the collected one, so
-//     they are always older,
-//   - a snapshot behind the missing slot (endsShort).
+//   - A slot of the same epoch whose `low` is above the missing slot: its writer had seen that slot
+//     committed.
+//   - DATA, a pack or a copy of a view of a later epoch: only a leader by R5 (5) writes them, so
+//     the SEALs before it were durable.
+//   - A SEAL of a later epoch that is not older than the log here. A candidate that was suspended
+//     may put a SEAL into a slot that was collected, and another candidate may follow it. Their
+//     SEALs carry the append time of the slot before the collected one, so they are always older.
+//   - A snapshot behind the missing slot (endsShort).
 //
-// What refers to the log may have been written after the slot was looked for, and the slot may have been collected since. So
-// the slot is read again, and the snapshots are listed, before the slot counts as lost.
+// The referring object may be newer than the request for the slot, and the slot may have been
+// collected since. So the slot is read again, and the snapshots are listed again, before the slot
+// counts as lost.
 
-// beyondListed bounds each LIST behind the end: K slots of DATA and a few SEALs put ahead can be there. Of a lost SEAL, or a
-// lost slot, the first few names are proof enough.
+// beyondListed bounds each LIST behind the end. Up to K slots of DATA and a few SEALs put ahead can
+// be there legitimately. If a slot or SEAL is lost, the first few names are proof enough.
 const beyondListed = 64
 
-// proveEnd makes sure that the missing slot at the committed position is the end of the log, and calls atEnd then.
+// proveEnd makes sure that the missing slot at the committed position is the end of the log, and
+// then calls atEnd.
 func (c *Core) proveEnd(atEnd func()) {
 	pos := c.committed.Pos
 	if names := c.load.names; len(names) > 0 && pos.Less(names[0].pos) && !c.committed.OnLostBranch(names[0].pos) {
@@ -31,9 +36,10 @@ func (c *Core) proveEnd(atEnd func()) {
 		return
 	}
 	if s := c.cfg.Seen; s != nil && !c.cfg.ReadOnly && (s.Cluster != c.cluster || s.Beyond(c.committed)) {
-		// What was seen may have been written since this walk began: the walk starts over before it is believed.
-		if c.take.older++; c.take.older < shortMost {
-			c.loadAgain()
+		// An earlier run may have written the position after this walk began, so the walk starts
+		// decided before the log counts as older.
+		if c.take.older++; c.take.older < shortMax {
+			c.startOver()
 			return
 		}
 		c.stop(&OlderCopyError{Seen: *s, Cluster: c.cluster, Pos: pos})
@@ -44,37 +50,37 @@ func (c *Core) proveEnd(atEnd func()) {
 	if pos.Slot > 0 {
 		after = state.SlotKey(c.cfg.Shard, pos.Epoch, c.committed.Nonce, pos.Slot-1)
 	}
-	// The questions are asked at once: a start waits for one answer, not for three.
+	// The three checks run concurrently, so a start waits for one round trip instead of three.
 	e := &endCheck{c: c, left: 3, atEnd: atEnd}
 	e.listBeyond(after)
 	e.listPacks()
 	e.listViews()
 }
 
-// endCheck is one look for what refers to the log behind the committed position.
+// endCheck looks for objects that refer to the log behind the committed position.
 type endCheck struct {
-	c     *Core
-	left  int  // questions without an answer
-	over  bool // decided: answers that are still to come count no more
-	atEnd func()
+	c       *Core
+	left    int  // checks without an answer
+	decided bool // later answers are ignored
+	atEnd   func()
 }
 
-// none is the answer that nothing refers to the log behind.
+// none records that a check found no such object.
 func (e *endCheck) none() {
-	if e.left--; e.left == 0 && !e.over {
+	if e.left--; e.left == 0 && !e.decided {
 		e.atEnd()
 	}
 }
 
-// proof is the answer that an object does.
+// proof records that an object refers to the log behind the position.
 func (e *endCheck) proof(name string) {
-	if !e.over {
-		e.over = true
-		e.c.lookAgain(name)
+	if !e.decided {
+		e.decided = true
+		e.c.confirmMissing(name)
 	}
 }
 
-// listBeyond looks at the slots behind a name: of the epoch in which the walk ended, and of later ones.
+// listBeyond lists the slots after a name, of the epoch in which the walk ended and of later ones.
 func (e *endCheck) listBeyond(after string) {
 	c := e.c
 	pos, nonce := c.committed.Pos, c.committed.Nonce
@@ -86,12 +92,12 @@ func (e *endCheck) listBeyond(after string) {
 			switch {
 			case !ok || epoch < pos.Epoch:
 			case epoch == pos.Epoch && n == nonce && slot == pos.Slot:
-				if !e.over { // written since
-					e.over = true
-					c.walkOn()
+				if !e.decided { // written after the walk
+					e.decided = true
+					c.catchUp()
 				}
 				return
-			case epoch == pos.Epoch && n != nonce: // an epoch that never led
+			case epoch == pos.Epoch && n != nonce: // the epoch of a candidate that never led
 			default:
 				beyond = append(beyond, name)
 			}
@@ -106,7 +112,8 @@ func (e *endCheck) listBeyond(after string) {
 	})
 }
 
-// readBeyond reads the heads of what lies behind the end; next, if not empty, is where the listing goes on.
+// readBeyond reads the heads of names behind the end. next, if not empty, is where the listing
+// continues.
 func (e *endCheck) readBeyond(names []string, next string) {
 	left, first := len(names), ""
 	read := func() {
@@ -125,7 +132,7 @@ func (e *endCheck) readBeyond(names []string, next string) {
 			left--
 			if ev.Outcome == OutcomeCorrupt {
 				pos := e.c.committed.Pos
-				e.c.stop(&LostError{Pos: pos, Key: e.c.committed.Key(pos.Epoch, pos.Slot), Why: "is missing, and what lies behind it, " + key + ", cannot be read", Err: orUnknown(ev.Err)})
+				e.c.stop(&LostError{Pos: pos, Key: e.c.committed.Key(pos.Epoch, pos.Slot), Why: "is missing, and " + key + " behind it cannot be read", Err: orUnknown(ev.Err)})
 				return
 			}
 			if ev.Outcome == OutcomeOK && RefersBeyond(e.c.committed, &ev.Slot.Head) && (first == "" || key < first) {
@@ -139,8 +146,8 @@ func (e *endCheck) readBeyond(names []string, next string) {
 	}
 }
 
-// RefersBeyond says whether a head, of the epoch in which the log ends or a later one, shows that the log goes on behind the
-// missing slot at its end.
+// RefersBeyond reports whether a head, of the epoch in which the log ends or of a later one, shows
+// that the log continues behind the missing slot at its end.
 func RefersBeyond(s *state.State, h *record.Head) bool {
 	switch {
 	case h.Epoch == s.Pos.Epoch:
@@ -148,11 +155,11 @@ func RefersBeyond(s *state.State, h *record.Head) bool {
 	case h.Kind == record.KindData:
 		return true
 	}
-	// After a TimeReset an old SEAL may carry a time of the future that was left.
+	// After a TimeReset an old SEAL may carry a time from the abandoned future.
 	return h.Kind == record.KindSeal && h.Time >= s.AppendTime && (h.Time == s.AppendTime || h.Time > s.Latest || s.Latest == s.AppendTime)
 }
 
-// listPacks looks for a pack that only a later leader can have written.
+// listPacks looks for a pack of a later epoch.
 func (e *endCheck) listPacks() {
 	c := e.c
 	after := state.PackEpochPrefix(c.cfg.Shard, c.committed.Pos.Epoch+1)
@@ -165,8 +172,8 @@ func (e *endCheck) listPacks() {
 	})
 }
 
-// listViews looks for a copy of a view that only a later leader can have written. The newest copy of a view sorts first, and
-// there is one view of which copies are made.
+// listViews looks for a copy of a view that only a later leader can have written. The newest copy
+// of a view sorts first, and only one view has copies.
 func (e *endCheck) listViews() {
 	c := e.c
 	c.request(Effect{Kind: EffList, Prefix: state.ViewPrefix(c.cfg.Shard), Max: 1}, func(ev *Event) {
@@ -181,32 +188,32 @@ func (e *endCheck) listViews() {
 	})
 }
 
-// lookAgain reads the missing slot again, to which an object refers. If it is still missing it was collected, and a newer
-// snapshot shows that, or it is lost.
-func (c *Core) lookAgain(proof string) {
+// confirmMissing reads the missing slot again, because an object refers to the log behind it. If it
+// is still missing, it was either collected, which a newer snapshot shows, or it is lost.
+func (c *Core) confirmMissing(proof string) {
 	key := c.committed.Key(c.committed.Pos.Epoch, c.committed.Pos.Slot)
 	c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true}, func(ev *Event) {
 		if ev.Outcome != OutcomeNotFound {
-			c.walkOn()
+			c.catchUp()
 			return
 		}
 		c.listSnaps(func(names []snapName) {
 			if len(names) > 0 && names[0].key != c.load.newest && names[0].key != c.follow.confirmed {
-				c.loadAgain()
+				c.startOver()
 				return
 			}
-			c.stop(&LostError{Pos: c.committed.Pos, Key: key, Why: "was stored and is missing: " + proof + " refers to the log behind it"})
+			c.stop(&LostError{Pos: c.committed.Pos, Key: key, Why: "is missing although it was stored: " + proof + " refers to the log behind it"})
 		})
 	})
 }
 
-// LostError says that no walk goes past a slot: it is missing and other objects refer to it (rule R13), or it cannot be read
-// (rule R9). A recovery ends that (rule R14).
+// LostError: no walk can pass a slot, because it is missing and other objects refer to the log
+// behind it (rule R13), or because it cannot be read (rule R9). A recovery ends that (rule R14).
 type LostError struct {
 	Pos state.Position
 	Key string // of the slot
 	Why string
-	Err error // of a slot that cannot be read
+	Err error // the read error, if any
 }
 
 func (e *LostError) Error() string {
@@ -214,14 +221,14 @@ func (e *LostError) Error() string {
 	if e.Err != nil {
 		why += ": " + e.Err.Error()
 	}
-	return fmt.Sprintf(`epoch %d slot %d (%s) %s. Bring the object back, or accept the loss: "seb recover --accept-loss %d:%d"`,
+	return fmt.Sprintf(`epoch %d slot %d (%s) %s; restore the object, or accept the loss: "seb recover --accept-loss %d:%d"`,
 		e.Pos.Epoch, e.Pos.Slot, e.Key, why, e.Pos.Epoch, e.Pos.Slot)
 }
 
-// Is makes it record.ErrCorrupt: acknowledged data is not what it was.
+// Is reports whether target is record.ErrCorrupt, because acknowledged data is damaged or missing.
 func (e *LostError) Is(target error) bool { return target == record.ErrCorrupt }
 
-// Unwrap returns Err, or that the log's chain is broken.
+// Unwrap returns Err, or else an error that the log's chain is broken.
 func (e *LostError) Unwrap() error {
 	if e.Err != nil {
 		return e.Err
@@ -229,8 +236,8 @@ func (e *LostError) Unwrap() error {
 	return &state.ChainError{Pos: e.Pos, Reason: e.Why}
 }
 
-// loadAgain starts over from the newest snapshot, as a candidate or as a follower does.
-func (c *Core) loadAgain() {
+// startOver starts over from the newest snapshot, as a candidate or as a follower.
+func (c *Core) startOver() {
 	if c.role == RoleFollower {
 		c.reload()
 		return
@@ -238,16 +245,17 @@ func (c *Core) loadAgain() {
 	c.loadNewest()
 }
 
-// shortMost is how many rounds may end before the newest snapshot: it may have been damaged on the way alone.
-const shortMost = 3
+// shortMax is how many rounds may end before the newest snapshot. A single failure may be damage in
+// transit.
+const shortMax = 3
 
-// endsShort: the newest snapshot could not be read, and slots before it were collected. That is not the end of the log, and a
-// SEAL there would only be one more round's litter.
+// endsShort handles a walk that ends before the newest snapshot: that snapshot could not be read,
+// and slots before it were collected. A SEAL there would not be on the log.
 func (c *Core) endsShort() {
-	if c.take.short++; c.take.short < shortMost {
-		c.loadAgain()
+	if c.take.short++; c.take.short < shortMax {
+		c.startOver()
 		return
 	}
 	pos := c.committed.Pos
-	c.stop(&LostError{Pos: pos, Key: c.committed.Key(pos.Epoch, pos.Slot), Why: "is missing, and the newest snapshot, " + c.load.newest + ", cannot be read"})
+	c.stop(&LostError{Pos: pos, Key: c.committed.Key(pos.Epoch, pos.Slot), Why: "is missing, and the newest snapshot " + c.load.newest + " cannot be read"})
 }

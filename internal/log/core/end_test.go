@@ -7,9 +7,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestWhatRefersBeyond: which heads of objects behind a missing slot show that the log went on behind it (rule R13). A SEAL carries the
-// append time of the newest DATA before it.
-func TestWhatRefersBeyond(t *testing.T) {
+// TestRefersBeyond checks which heads behind a missing slot prove that the log continued behind it
+// (rule R13). A SEAL carries the append time of the newest DATA before it.
+func TestRefersBeyond(t *testing.T) {
 	const now = 1000
 	log := func(latest int64) *state.State {
 		s := state.Genesis(record.ID{1}, 0)
@@ -25,16 +25,16 @@ func TestWhatRefersBeyond(t *testing.T) {
 		head   record.Head
 		beyond bool
 	}{
-		{"a slot of this epoch that was frozen with the missing one in flight", log(now), record.Head{Kind: record.KindData, Epoch: 5, Low: 10}, false},
-		{"a slot of this epoch that was frozen after the missing one was committed", log(now), record.Head{Kind: record.KindData, Epoch: 5, Low: 11}, true},
+		{"slot of this epoch, frozen while the missing one was in flight", log(now), record.Head{Kind: record.KindData, Epoch: 5, Low: 10}, false},
+		{"slot of this epoch, frozen after the missing one was committed", log(now), record.Head{Kind: record.KindData, Epoch: 5, Low: 11}, true},
 		{"data of a later epoch", log(now), record.Head{Kind: record.KindData, Epoch: 6}, true},
-		{"a SEAL of a later epoch, after as many DATA", log(now), seal(6, now), true},
-		{"a SEAL of a later epoch, after more", log(now), seal(6, now+1), true},
-		{"a SEAL of a candidate that lost before", log(now), seal(6, now-1), false},
-		{"after a reset: a SEAL from the future that was left", log(5000), seal(6, 4000), false},
-		{"after a reset: a SEAL at the end of that future", log(5000), seal(6, 5000), false},
-		{"after a reset: a SEAL behind it", log(5000), seal(6, 5001), true},
-		{"after a reset: a SEAL at the time there is", log(5000), seal(6, now), true},
+		{"SEAL of a later epoch, same append time", log(now), seal(6, now), true},
+		{"SEAL of a later epoch, later append time", log(now), seal(6, now+1), true},
+		{"SEAL of a suspended candidate, earlier append time", log(now), seal(6, now-1), false},
+		{"after a time reset: SEAL from the abandoned future", log(5000), seal(6, 4000), false},
+		{"after a time reset: SEAL at the end of that future", log(5000), seal(6, 5000), false},
+		{"after a time reset: SEAL later than that future", log(5000), seal(6, 5001), true},
+		{"after a time reset: SEAL at the current time", log(5000), seal(6, now), true},
 	} {
 		if c.head.Epoch == c.log.Pos.Epoch {
 			c.head.Nonce = c.log.Nonce

@@ -8,8 +8,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// FuzzDecodeMeta: the object that names the cluster is of this format and holds an id, or it is an error; what is written is
-// read.
+// FuzzDecodeMeta checks that decoding meta/cluster gives an ID or an error, and that a decoded ID
+// survives encoding.
 func FuzzDecodeMeta(f *testing.F) {
 	good := EncodeMeta(record.ID{1, 2, 3})
 	f.Add(good)
@@ -23,7 +23,7 @@ func FuzzDecodeMeta(f *testing.F) {
 			return
 		}
 		if id.IsZero() {
-			t.Fatalf("%q names no cluster", b)
+			t.Fatalf("%q decodes to a zero cluster ID", b)
 		}
 		if again, checked, err := DecodeMeta(EncodeMeta(id)); err != nil || !checked || again != id {
 			t.Fatalf("%q: %s comes back as %s, %v", b, id, again, err)

@@ -7,15 +7,17 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// leading is a leader's state.
+// leading is the state of a leader.
 type leading struct {
-	ahead   *state.State // the overlay: committed plus every frozen slot, without ranges (rule R2)
-	slots   []*slot      // in flight, in order; the first is the committed position's
-	refused error        // ErrStoreUnavailable while the store refuses; a verdict on a slot ends it
-	seenAt  int64        // when we last knew that nobody had fenced us: commit, or a look at the next slot (rule R11)
+	overlay *state.State // committed state plus every frozen slot, without ranges (rule R2)
+	slots   []*slot      // in flight, in order; the first is at the committed position
+	refused error        // ErrStoreUnavailable while the store refuses, until a verdict on a slot
+	// when this leader last knew that it was not fenced: a commit or a look at the next slot (rule
+	// R11)
+	seenAt  int64
 	probing bool
-	groups  map[groupKey]group // scratch of freeze
-	since   int64              // when this core became the leader
+	groups  map[groupKey]group // reused by group
+	since   int64              // when this core became leader
 }
 
 type groupKey struct {
@@ -23,10 +25,10 @@ type groupKey struct {
 	partition uint32
 }
 
-// group is the appends of a slot for one partition.
+// group is a slot's appends for one partition.
 type group struct {
-	entry int32 // of the index
-	stamp bool  // with the append time
+	entry int32 // position in the index
+	stamp bool  // the batches get the append time
 }
 
 // slot is one frozen slot in flight.
@@ -35,16 +37,18 @@ type slot struct {
 	records []state.Record
 	encoded bool
 	durable bool
-	after   []*Proposal // wholly rejected on a state that includes this slot: answered when it is committed
+	after   []*Proposal // rejected on a state that includes this slot; answered at its commit
 }
 
-// windowOpen is rule R2: slot s is sent only when slot s-K is committed.
+// windowOpen is rule R2: slot s is sent only when slot s-K is committed. So at most K slots behind
+// the committed end can exist in the store.
 func (c *Core) windowOpen() bool {
 	return len(c.lead.slots) < c.cfg.Window
 }
 
-// freeze checks a proposal against the state with all frozen slots applied, fixes offsets, append time and place, and
-// sends the slot.
+// freeze checks a proposal against the overlay, fixes offsets, append time and slot, and sends the
+// slot. The overlay contains all frozen slots, so the decision stays valid if they are committed;
+// if one is not, this slot is not committed either.
 func (c *Core) freeze(p *Proposal, wall int64) {
 	if err := c.refusal(); err != nil {
 		c.emit(Effect{Kind: EffReject, Proposal: p, Reject: err})
@@ -53,7 +57,7 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 	if !c.windowOpen() {
 		panic("core: freeze while the window is full")
 	}
-	c.lead.ahead.Room = c.room()
+	c.lead.overlay.Room = c.room()
 	records := c.checkOps(p)
 	records, accepted := c.checkAppends(p, records)
 	if !accepted && len(records) == 0 {
@@ -63,11 +67,11 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 	c.freezeSlot(p, records, wall)
 }
 
-// refusal is why nothing is frozen at the moment, or nil.
+// refusal is the error with which proposals are rejected now, or nil.
 func (c *Core) refusal() error {
 	switch {
-	case c.over != nil:
-		return c.over
+	case c.endErr != nil:
+		return c.endErr
 	case c.cfg.ReadOnly:
 		return state.ErrReadOnly
 	case c.role != RoleLeader:
@@ -76,11 +80,12 @@ func (c *Core) refusal() error {
 	return c.lead.refused
 }
 
-// rangesShare is the part of StateMax that ranges may take in any case.
+// rangesShare: 1/rangesShare of StateMax is reserved for ranges.
 const rangesShare = 4
 
-// room is how far the state may grow. Ranges go when packs are made, so their part comes first; but a state whose tables
-// alone are too large still takes records.
+// room is how far the state may grow. Tables may use the rest of StateMax beyond the ranges. Ranges
+// are refused only beyond their reserved share, so that a state with too large tables still accepts
+// records; packs reduce the ranges later.
 func (c *Core) room() state.Room {
 	if c.cfg.StateMax <= 0 {
 		return state.Room{}
@@ -88,44 +93,45 @@ func (c *Core) room() state.Room {
 	ranges := c.committed.Memory().Ranges
 	return state.Room{
 		Max: c.cfg.StateMax, Ranges: ranges,
-		RangesFull: ranges > c.cfg.StateMax/rangesShare && ranges+c.lead.ahead.Memory().Tables > c.cfg.StateMax,
+		RangesFull: ranges > c.cfg.StateMax/rangesShare && ranges+c.lead.overlay.Memory().Tables > c.cfg.StateMax,
 	}
 }
 
-// freezeSlot makes the next slot, of what was accepted: the window must have room. One with nothing in it moves the log
-// on, and no more.
+// freezeSlot makes the next slot of the accepted members; the window must have room. A slot without
+// members only advances the log.
 func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
-	ahead := c.lead.ahead
+	overlay := c.lead.overlay
 	h := record.Head{
-		Kind: record.KindData, Time: max(wall, ahead.AppendTime+1), Cluster: c.cluster, Shard: c.cfg.Shard,
-		Epoch: ahead.Pos.Epoch, Nonce: ahead.Nonce, Slot: ahead.Pos.Slot, Low: c.committed.Pos.Slot, PrevCRC: ahead.PrevCRC,
+		Kind: record.KindData, Time: max(wall, overlay.AppendTime+1), Cluster: c.cluster, Shard: c.cfg.Shard,
+		Epoch: overlay.Pos.Epoch, Nonce: overlay.Nonce, Slot: overlay.Pos.Slot, Low: c.committed.Pos.Slot, PrevCRC: overlay.PrevCRC,
 	}
 	f := &Frozen{Key: state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), Proposal: p, Head: h}
 	records = c.raise(p, records)
 	f.State = state.EncodeRecords(nil, records)
 	f.stamp = h.Time / 1000
 	c.group(f)
-	ahead.Froze(h.Time)
+	overlay.Froze(h.Time)
 	s := &slot{frozen: f, records: records}
 	c.lead.slots = append(c.lead.slots, s)
 	c.put(s, 0)
 }
 
-// raise adds the record that raises the bucket's format level to the first slot of a client in which it is due. A slot of
-// which no member is a client's raises nothing: an idle broker changes no format.
+// raise adds the record that raises the bucket's format level to the first slot of a client once
+// the raise is due. A slot without a client's member raises nothing, so an idle broker changes no
+// format.
 func (c *Core) raise(p *Proposal, records []state.Record) []state.Record {
 	due := c.cfg.RaiseAfter >= 0 && c.since(c.lead.since, c.cfg.RaiseAfter)
-	if !due || c.lead.ahead.Level >= state.LevelMax || !p.ofClient() {
+	if !due || c.lead.overlay.Level >= state.LevelMax || !p.ofClient() {
 		return records
 	}
 	r := state.RaiseTo(state.LevelMax)
-	if err := c.lead.ahead.Propose(&r); err != nil {
+	if err := c.lead.overlay.Propose(&r); err != nil {
 		panic(fmt.Sprintf("core: raise the format level: %v", err))
 	}
 	return append([]state.Record{r}, records...)
 }
 
-// ofClient says whether a client made any member that is in the slot.
+// ofClient reports whether a client made any accepted member.
 func (p *Proposal) ofClient() bool {
 	for i := range p.Appends {
 		if p.Appends[i].Err == nil {
@@ -140,8 +146,9 @@ func (p *Proposal) ofClient() bool {
 	return false
 }
 
-// RaiseAt is when the first commit of a client raises the bucket's format level, on the clock of Step; ok is false where
-// no commit does: the bucket is at state.LevelMax, Config.RaiseAfter is negative, or this core does not lead.
+// RaiseAt is when a client's commit may first raise the bucket's format level, on the clock of
+// Step. ok is false if none does: the bucket is at state.LevelMax, Config.RaiseAfter is negative,
+// or this core is not leader.
 func (c *Core) RaiseAt() (at int64, ok bool) {
 	if c.role != RoleLeader || c.cfg.RaiseAfter < 0 || c.committed.Level >= state.LevelMax {
 		return 0, false
@@ -156,7 +163,7 @@ func (c *Core) checkOps(p *Proposal) []state.Record {
 		if c.conditionFails(op) {
 			continue
 		}
-		if op.Err = c.lead.ahead.Propose(&op.Record); op.Err == nil {
+		if op.Err = c.lead.overlay.Propose(&op.Record); op.Err == nil {
 			records = append(records, op.Record)
 		}
 	}
@@ -168,7 +175,7 @@ func (c *Core) conditionFails(op *Op) bool {
 		return false
 	}
 	r := &op.Record
-	next := c.lead.ahead.CommittedOffset(r.Name, state.PartitionID{Topic: r.Topic, Partition: r.Partition})
+	next := c.lead.overlay.CommittedOffset(r.Name, state.PartitionID{Topic: r.Topic, Partition: r.Partition})
 	if next != op.Expected {
 		op.Err = &state.OffsetMismatchError{Group: r.Name, Expected: op.Expected, Next: next}
 		return true
@@ -176,22 +183,23 @@ func (c *Core) conditionFails(op *Op) bool {
 	return false
 }
 
-// checkAppends gives out offsets. What an idempotent producer appends is remembered by a state record of the same slot.
+// checkAppends assigns offsets. An idempotent producer's batch is recorded by a state record of the
+// same slot, so batch and record become durable together.
 func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Record, accepted bool) {
-	ahead := c.lead.ahead
+	overlay := c.lead.overlay
 	for i := range p.Appends {
 		a := &p.Appends[i]
-		if a.Idempotent && c.knownBatch(a) {
+		if a.Idempotent && c.refusesBatch(a) {
 			continue
 		}
-		if a.Base, a.Err = ahead.Reserve(a.Topic, a.Partition, a.Span, a.Expected); a.Err != nil {
+		if a.Base, a.Err = overlay.Reserve(a.Topic, a.Partition, a.Span, a.Expected); a.Err != nil {
 			continue
 		}
 		accepted = true
 		if a.Idempotent {
 			r := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: a.Base, Producer: a.Producer}
-			if err := ahead.Propose(&r); err != nil {
-				panic(fmt.Sprintf("core: note a producer's batch: %v", err))
+			if err := overlay.Propose(&r); err != nil {
+				panic(fmt.Sprintf("core: record a producer's batch: %v", err))
 			}
 			records = append(records, r)
 		}
@@ -199,9 +207,10 @@ func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Reco
 	return records, accepted
 }
 
-// knownBatch says whether an idempotent producer's batch may not be appended: it is there already, or out of order.
-func (c *Core) knownBatch(a *Append) bool {
-	base, duplicate, err := c.lead.ahead.CheckProducer(a.Topic, a.Partition, &a.Producer)
+// refusesBatch reports whether an idempotent producer's batch must not be appended because it is a
+// duplicate or out of order.
+func (c *Core) refusesBatch(a *Append) bool {
+	base, duplicate, err := c.lead.overlay.CheckProducer(a.Topic, a.Partition, &a.Producer)
 	if duplicate {
 		a.Err, a.Base = ErrDuplicate, base
 		return true
@@ -210,8 +219,9 @@ func (c *Core) knownBatch(a *Append) bool {
 	return err != nil
 }
 
-// rejectLater answers a proposal of which nothing was accepted once the state it was checked against is committed: what
-// it says may rest on slots in flight (rule R2).
+// rejectLater rejects a proposal without accepted members once the overlay that it was checked
+// against is committed. The rejections may rest on slots in flight, which may never be committed
+// (rule R2).
 func (c *Core) rejectLater(p *Proposal) {
 	n := len(c.lead.slots)
 	if n == 0 {
@@ -222,14 +232,15 @@ func (c *Core) rejectLater(p *Proposal) {
 	last.after = append(last.after, p)
 }
 
-// group makes one index entry per partition and orders the appends by partition, keeping their order within it.
+// group makes one index entry per partition and orders the appends by partition, in append order
+// within each.
 func (c *Core) group(f *Frozen) {
 	if c.lead.groups == nil {
 		c.lead.groups = map[groupKey]group{}
 	}
 	clear(c.lead.groups)
 	appends := f.Proposal.Appends
-	of := make([]int32, len(appends)) // entry of each append, -1: rejected
+	of := make([]int32, len(appends)) // index entry of each append, -1: rejected
 	var counts []int32
 	for i := range appends {
 		a := &appends[i]
@@ -265,13 +276,14 @@ func (c *Core) group(f *Frozen) {
 	f.Order = order(of, counts)
 }
 
-// stamps says whether batches get the append time: what the topic says with all frozen slots and this one's operations
-// applied, so that everybody who reads the log knows it of each batch.
+// stamps reports whether batches get the append time. The topic's settings after all frozen slots
+// and this slot's operations decide, so every reader of the log comes to the same answer for each
+// batch.
 func (c *Core) stamps(topic record.ID) bool {
-	return c.lead.ahead.Topic(topic).LogAppendTime()
+	return c.lead.overlay.Topic(topic).LogAppendTime()
 }
 
-// order lists positions by group, keeping their order within each: a counting sort.
+// order lists positions by group, in their order within each: a counting sort.
 func order(of, counts []int32) []int32 {
 	total := int32(0)
 	for g, n := range counts {
@@ -288,10 +300,11 @@ func order(of, counts []int32) []int32 {
 	return out
 }
 
-// Place makes data, the batches of Proposal.Appends[i], what the slot holds: it gives them their base offset and epoch,
-// and with Stamp the slot's append time. The shell calls it once for each i of f.Order before Encode, on bytes that it
-// owns. From then on they never change, so every attempt to store the slot sends the same (rule R1).
-func (f *Frozen) Place(i int32, data []byte) {
+// Patch completes data, the batches of Proposal.Appends[i], with the values that freeze fixed: base
+// offset, epoch, and with Stamp the slot's append time. The shell calls it once for each i of
+// f.Order before Encode, on bytes that it owns. The bytes never change afterwards, so every attempt
+// to store the slot sends the same (rule R1).
+func (f *Frozen) Patch(i int32, data []byte) {
 	a := &f.Proposal.Appends[i]
 	record.Patch(data, a.Base, int32(f.Head.Epoch))
 	if a.Stamp {
@@ -299,8 +312,8 @@ func (f *Frozen) Place(i int32, data []byte) {
 	}
 }
 
-// Encode fills in the head's lengths and checksums and returns head, state and index: the object is that, then parts.
-// parts is the data of Proposal.Appends in the order of f.Order, after Place.
+// Encode fills in the head's lengths and checksums and returns head, state and index. The object is
+// that prefix followed by parts: the data of Proposal.Appends in the order of f.Order, after Patch.
 func (f *Frozen) Encode(parts [][]byte) (prefix []byte, headCRC uint32, err error) {
 	prefix, err = record.EncodeObject(&f.Head, f.State, f.Index, parts)
 	if err != nil {
@@ -309,7 +322,8 @@ func (f *Frozen) Encode(parts [][]byte) (prefix []byte, headCRC uint32, err erro
 	return prefix, f.Head.CRC, nil
 }
 
-// encoded notes the checksum of a frozen slot's head, which the next slot names.
+// encoded records the checksum of a frozen slot's head, which the next slot names. EvEncoded comes
+// before any other event, so the last slot is the one that was encoded.
 func (c *Core) encoded(ev *Event) {
 	n := len(c.lead.slots)
 	if n == 0 {
@@ -317,16 +331,18 @@ func (c *Core) encoded(ev *Event) {
 	}
 	if s := c.lead.slots[n-1]; !s.encoded {
 		s.encoded = true
-		c.lead.ahead.PrevCRC = ev.HeadCRC
+		c.lead.overlay.PrevCRC = ev.HeadCRC
 	}
 }
 
-// commitDurable commits slots in order: a slot is committed when it and every slot before it are durable (rule R2).
+// commitDurable commits slots in order: a slot is committed when it and every slot before it are
+// durable (rule R2). A durable slot behind a missing one is not acknowledged, because a takeover
+// would cut it off.
 func (c *Core) commitDurable() {
 	for len(c.lead.slots) > 0 && c.lead.slots[0].durable {
 		s := c.lead.slots[0]
 		f := s.frozen
-		c.noteFreed(s.records)
+		c.countFreed(s.records)
 		if err := c.committed.Apply(&f.Head, s.records, f.Index); err != nil {
 			c.stop(fmt.Errorf("own slot does not apply: %w", err))
 			return

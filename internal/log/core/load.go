@@ -7,22 +7,22 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// ErrNoLog says that a read-only core found no log in the bucket.
-var ErrNoLog = errors.New("the bucket holds no Seb log, and a read-only broker makes none")
+// ErrNoLog: a read-only core found no log in the bucket.
+var ErrNoLog = errors.New("no Seb log in the bucket, and a read-only broker does not create one")
 
-// ErrForeignBucket says that a bucket holds shard objects but no meta/cluster: part of it is missing.
-var ErrForeignBucket = fmt.Errorf("%s is missing while other objects of a log exist: \"seb recover\" puts it back", MetaKey)
+// ErrForeignBucket: a bucket holds shard objects but no meta/cluster, so part of it is missing.
+var ErrForeignBucket = fmt.Errorf("%s is missing although other objects of a log exist; to restore it: \"seb recover\"", MetaKey)
 
-// loading is the part of a start up to a loaded snapshot.
+// loading is the state of a start until a snapshot is loaded and the log is replayed.
 type loading struct {
-	metaAgain bool       // meta/cluster was missing beside other objects, and is read once more
-	names     []snapName // of the last LIST, newest first
-	base      string     // the snapshot that was loaded, "" for genesis: S of rule R5
-	newest    string     // the newest name of the LIST that base was chosen from
-	listedAt  int64      // when that LIST began
-	slots     int        // applied since base
-	seals     int
-	bytes     int64
+	metaRetried bool       // meta/cluster was missing and is read a second time
+	names       []snapName // of the last LIST, newest first
+	base        string     // the loaded snapshot, "" for genesis: S of rule R5
+	newest      string     // newest name in the LIST from which base was chosen
+	listedAt    int64      // when that LIST began
+	slots       int        // applied since base
+	seals       int
+	bytes       int64
 }
 
 func (c *Core) start() {
@@ -32,21 +32,23 @@ func (c *Core) start() {
 			c.cluster = ev.Cluster
 			c.loadNewest()
 		case ev.Outcome == OutcomeCorrupt:
-			c.stop(fmt.Errorf("read %s: %w. Delete it: \"seb recover\" then puts it back", MetaKey, orUnknown(ev.Err)))
-		case c.load.metaAgain:
+			c.stop(fmt.Errorf("read %s: %w; delete it, then restore it: \"seb recover\"", MetaKey, orUnknown(ev.Err)))
+		case c.load.metaRetried:
 			c.stop(ErrForeignBucket)
 		default:
-			c.lookForObjects()
+			c.requireEmptyBucket()
 		}
 	})
 }
 
-// lookForObjects makes sure that a bucket without meta/cluster is empty: only then a leader founds a cluster in it.
-func (c *Core) lookForObjects() {
+// requireEmptyBucket makes sure that a bucket without meta/cluster holds no shard objects: only
+// then does a leader create a cluster in it. If there are some, meta/cluster is read once more,
+// because another broker may have created the log after the first read.
+func (c *Core) requireEmptyBucket() {
 	c.request(Effect{Kind: EffList, Prefix: "s0", Max: 100}, func(ev *Event) {
 		for _, name := range ev.Names {
 			if isShardName(name) {
-				c.load.metaAgain = true
+				c.load.metaRetried = true
 				c.start()
 				return
 			}
@@ -55,22 +57,24 @@ func (c *Core) lookForObjects() {
 			c.stop(ErrNoLog)
 			return
 		}
-		c.foundCluster()
+		c.createCluster()
 	})
 }
 
-// foundCluster puts meta/cluster with a fresh id; racers all use what a GET returns.
-func (c *Core) foundCluster() {
+// createCluster puts meta/cluster with a fresh ID and reads it back, so that racing brokers all use
+// the ID that was stored.
+func (c *Core) createCluster() {
 	c.request(Effect{Kind: EffNonce}, func(ev *Event) {
 		id := ev.Nonce
 		c.request(Effect{Kind: EffPutMeta, Key: MetaKey, Body: EncodeMeta(id)}, func(*Event) {
-			c.load.metaAgain = true
+			c.load.metaRetried = true
 			c.start()
 		})
 	})
 }
 
-// loadNewest is rule R5 (1): LIST the snapshots, load the newest. It forgets whatever this run knew of the chain.
+// loadNewest is rule R5 (1): LIST the snapshots and load the newest. It discards all that this run
+// knew of the chain.
 func (c *Core) loadNewest() {
 	clear(c.ops)
 	c.walk = nil
@@ -85,7 +89,8 @@ func (c *Core) loadNewest() {
 	})
 }
 
-// snapsListed bounds a LIST of snapshots: the newest sorts first, and older ones are wanted only when it is unreadable.
+// snapsListed bounds a LIST of snapshots: the newest sorts first, and older ones are needed only if
+// it is unreadable.
 const snapsListed = 16
 
 func (c *Core) listSnaps(done func([]snapName)) {
@@ -94,11 +99,15 @@ func (c *Core) listSnaps(done func([]snapName)) {
 	})
 }
 
-// loadSnap loads the i-th newest snapshot: gone: LIST again; unreadable: alarm, take the next; none: genesis.
+// loadSnap loads the i-th newest snapshot.
+//
+//	not found  -> LIST again
+//	unreadable -> alarm, load the next
+//	none left  -> genesis
 func (c *Core) loadSnap(i int) {
 	if i == len(c.load.names) {
 		c.setState(state.Genesis(c.cluster, c.cfg.Shard))
-		c.walkOn()
+		c.catchUp()
 		return
 	}
 	n := c.load.names[i]
@@ -110,12 +119,12 @@ func (c *Core) loadSnap(i int) {
 			c.alarm(fmt.Errorf("read snapshot %s: %w", n.key, orUnknown(ev.Err)))
 			c.loadSnap(i + 1)
 		case ev.State.Cluster != c.cluster || ev.State.Shard != c.cfg.Shard || ev.State.Pos != n.pos || ev.State.Nonce != n.nonce:
-			c.alarm(fmt.Errorf("snapshot %s holds the state of another position", n.key))
+			c.alarm(fmt.Errorf("snapshot %s: content belongs to another position", n.key))
 			c.loadSnap(i + 1)
 		default:
 			c.load.base = n.key
 			c.setState(ev.State)
-			c.walkOn()
+			c.catchUp()
 		}
 	})
 }

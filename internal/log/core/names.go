@@ -9,13 +9,13 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// MetaKey names the object that makes a bucket a Seb log: put once, by whoever comes first.
+// MetaKey is the object that makes a bucket a Seb log. The first broker puts it, once.
 const MetaKey = "meta/cluster"
 
 type clusterMeta struct {
 	Format  int    `json:"format"`
 	Cluster string `json:"cluster"`
-	CRC32C  string `json:"crc32c,omitempty"` // of Cluster, in hexadecimal; older buckets have none
+	CRC32C  string `json:"crc32c,omitempty"` // of Cluster, in hexadecimal; missing in older buckets
 }
 
 func (m *clusterMeta) sum() string {
@@ -35,9 +35,9 @@ func EncodeMeta(cluster record.ID) []byte {
 	return append(b, '\n')
 }
 
-// DecodeMeta reads the content of MetaKey. Where it has no checksum, as in older buckets, checked is false: a bit that is flipped
-// on its way makes another id of it, and a broker that believed that would begin another log in the same bucket. A later layout is a
-// *state.NewerError.
+// DecodeMeta decodes the content of MetaKey. checked is false where it has no checksum, as in older
+// buckets: a bit flipped in transit would give another cluster ID, and a broker that believed it
+// would start another log in the same bucket. A later layout is a *state.NewerError.
 func DecodeMeta(b []byte) (id record.ID, checked bool, err error) {
 	var m clusterMeta
 	if err := json.Unmarshal(b, &m); err != nil {
@@ -47,45 +47,46 @@ func DecodeMeta(b []byte) (id record.ID, checked bool, err error) {
 		return id, false, &state.NewerError{Layout: m.Format}
 	}
 	if m.Format != state.Layout {
-		return id, false, fmt.Errorf("%s: format %d, this Seb reads %d", MetaKey, m.Format, state.Layout)
+		return id, false, fmt.Errorf("%s: format %d, this version reads %d", MetaKey, m.Format, state.Layout)
 	}
 	if m.CRC32C != "" && m.CRC32C != m.sum() {
-		return id, false, fmt.Errorf("%s: its checksum is %s, and %s says it", MetaKey, m.sum(), m.CRC32C)
+		return id, false, fmt.Errorf("%s: checksum %s, want %s", MetaKey, m.sum(), m.CRC32C)
 	}
 	if id, err = record.ParseID(m.Cluster); err != nil {
 		return id, false, fmt.Errorf("%s: %w", MetaKey, err)
 	}
 	if id.IsZero() {
-		return id, false, fmt.Errorf("%s: the cluster has no id", MetaKey)
+		return id, false, fmt.Errorf("%s: cluster ID is zero", MetaKey)
 	}
 	return id, m.CRC32C != "", nil
 }
 
-// snapName is a snapshot's name taken apart.
+// snapName is a parsed snapshot name.
 type snapName struct {
 	key   string
 	pos   state.Position
 	nonce record.ID
 }
 
-// SnapPrefix is what the names of all snapshots of a shard begin with.
+// SnapPrefix is the prefix of the names of all snapshots of a shard.
 func SnapPrefix(shard uint32) string { return state.SnapPrefix(shard) }
 
-// WALPrefix is what the names of all commit objects of a shard begin with.
+// WALPrefix is the prefix of the names of all commit objects of a shard.
 func WALPrefix(shard uint32) string { return state.WALPrefix(shard) }
 
-// snapKey names the snapshot at a position: numbers are subtracted from the largest, so the newest sorts first.
+// snapKey is the name of the snapshot at a position. Numbers are subtracted from the largest, so
+// the newest sorts first.
 func snapKey(shard uint32, pos state.Position, nonce record.ID) string {
 	return state.SnapKey(shard, pos, nonce)
 }
 
-// parseSnap takes a snapshot's name apart; ok is false for any other name.
+// parseSnap parses a snapshot's name; ok is false for any other name.
 func parseSnap(shard uint32, key string) (snapName, bool) {
 	pos, nonce, ok := state.ParseSnapKey(shard, key)
 	return snapName{key, pos, nonce}, ok
 }
 
-// parseSnaps returns the names that parse, newest first as listed.
+// parseSnaps returns the names that parse, in listed order: newest first.
 func parseSnaps(shard uint32, keys []string) []snapName {
 	var names []snapName
 	for _, k := range keys {
@@ -96,7 +97,7 @@ func parseSnaps(shard uint32, keys []string) []snapName {
 	return names
 }
 
-// isShardName says whether a name lies in a shard's folder ("s0000/...").
+// isShardName reports whether a name lies in a shard's folder ("s0000/...").
 func isShardName(key string) bool {
 	if len(key) < 6 || key[0] != 's' || key[5] != '/' {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// put sends a slot; attempt > 0 says that the shell has its bytes already.
+// put sends a slot; attempt > 0 says that the shell already has its bytes.
 func (c *Core) put(s *slot, attempt int) {
 	f := s.frozen
 	c.request(Effect{Kind: EffPutData, Key: f.Key, Frozen: f, Attempt: attempt}, func(ev *Event) {
@@ -26,19 +26,20 @@ func (c *Core) settle(s *slot) {
 	c.commitDurable()
 }
 
-// taken finds out what lies in a slot of ours whose PUT found the name taken (rule R3): kind first.
+// taken reads the object in a slot of ours whose PUT found the name taken (rule R3). It checks the
+// kind first: a SEAL fences us whatever its identity.
 func (c *Core) taken(s *slot) {
 	f := s.frozen
 	c.request(Effect{Kind: EffGetSlot, Key: f.Key, HeadOnly: true}, func(ev *Event) {
 		switch {
 		case ev.Outcome == OutcomeNotFound:
-			c.put(s, 1) // collected in between: a leader sends the PUT again
+			c.put(s, 1) // collected in between: the leader sends the PUT again
 		case ev.Outcome == OutcomeCorrupt:
 			c.stop(fmt.Errorf("read %s: %w", f.Key, orUnknown(ev.Err)))
 		case ev.Slot.Head.Kind == record.KindSeal:
 			c.fenced(ev.Slot)
 		case sameIdentity(&ev.Slot.Head, &f.Head) && ev.Slot.Head.CRC == f.Head.CRC:
-			c.settle(s) // an earlier attempt landed
+			c.settle(s) // an earlier attempt was stored
 		default:
 			c.stop(&state.ChainError{Pos: state.Position{Epoch: f.Head.Epoch, Slot: f.Head.Slot}, Reason: "holds data of another writer"})
 		}
@@ -58,12 +59,13 @@ func (c *Core) fenced(seal *Slot) {
 		}
 	}
 	c.role = RoleFenced
-	c.over = &state.FencedError{Epoch: seal.Head.NextEpoch, Leader: leader}
-	c.giveUp()
+	c.endErr = &state.FencedError{Epoch: seal.Head.NextEpoch, Leader: leader}
+	c.abandon()
 	c.emit(Effect{Kind: EffRole, Role: RoleFenced, Epoch: seal.Head.NextEpoch, Leader: leader})
 }
 
-// idleCheck is rule R11 for a leader: readers wait, nothing was committed for T, so look whether we still lead.
+// idleCheck is rule R11 for a leader: if readers wait and nothing was committed for T, it checks
+// that it still leads.
 func (c *Core) idleCheck() {
 	if c.waiting && len(c.lead.slots) == 0 && c.since(c.lead.seenAt, c.cfg.IdleCheck) {
 		c.probe()
@@ -87,7 +89,7 @@ func (c *Core) probe() {
 			c.fenced(ev.Slot)
 			return
 		}
-		c.lead.seenAt = c.now // missing, or DATA that we sent while the answer was on its way
+		c.lead.seenAt = c.now // missing, or DATA that we sent after the request
 		c.confirmed()
 	})
 }

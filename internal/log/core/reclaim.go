@@ -5,37 +5,39 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// reclaiming gives space back on a log to which nobody writes any more. Rule R7 asks for two snapshots of this leader
-// after the moment in which something became garbage; a thousand slots bring one each, but an idle log has no slots.
+// reclaiming frees space on a log without writers. Rule R7 needs two snapshots of this leader after
+// the moment in which an object became garbage. A busy log takes one every thousand slots; an idle
+// log has no slots.
 //
-// While garbage is pending, a leader takes a snapshot whenever none came for GarbageWait, and repeats a pass that was
-// not finished. Where the position has not moved since the last snapshot it commits an empty slot first: the name of a
-// snapshot is its position, and two of them bear the deletion, not one. When a pass over everything is through, nothing
-// is pending, and an idle log makes no request at all.
+// While garbage is pending, a leader takes a snapshot whenever none was taken for GarbageWait, and
+// repeats a pass that was not finished. If the position has not moved since the last snapshot it
+// commits an empty slot first: the name of a snapshot is its position, and the deletion needs two
+// snapshots. After a complete pass nothing is pending, and an idle log makes no requests.
 type reclaiming struct {
-	freed  uint64 // grows with each committed slot that freed something
-	clean  uint64 // what was freed up to here is gone
-	dueAt  int64  // no snapshot and no pass for garbage's sake before
-	listed int64  // names in the last pass
-	vain   uint   // passes in a row that were not finished and deleted nothing
+	freed  uint64 // incremented by each committed slot that freed something
+	clean  uint64 // garbage up to this value of freed is deleted
+	dueAt  int64  // time of the next snapshot or pass for garbage
+	listed int64  // names listed in the last pass
+	futile uint   // consecutive unfinished passes that deleted nothing
 }
 
-// ownSnapshot is one that this leader wrote and knows durable.
+// ownSnapshot is a durable snapshot of this leader.
 type ownSnapshot struct {
 	view  *state.State
-	freed uint64 // of reclaiming, when it was taken
+	freed uint64 // value of reclaiming.freed when it was taken
 }
 
 const (
-	// garbagePage: for each so many names in a pass the next one waits a tenth of GarbageWait longer. So passes of their own
-	// accord never list more than ten pages in that time, however large the log.
+	// garbagePage: for every garbagePage names in a pass the next one waits a tenth of GarbageWait
+	// longer. Passes for garbage therefore list at most ten pages in that time, whatever the size
+	// of the log.
 	garbagePage = 1000
-	// vainMost bounds how often the wait is doubled when passes get nothing done.
-	vainMost = 6
+	// futileMax bounds how often the wait is doubled after futile passes.
+	futileMax = 6
 )
 
-// startReclaiming: a leader does not know what those before it have left, so there its first pass is due; the first
-// leader of all has nothing to look for.
+// startReclaiming schedules the first pass, because a leader does not know the garbage of its
+// predecessors. The first leader of a log has none.
 func (c *Core) startReclaiming() {
 	c.reclaimed = reclaiming{dueAt: c.now + int64(c.cfg.GarbageWait)}
 	if c.committed.Pos.Epoch > 1 {
@@ -43,8 +45,8 @@ func (c *Core) startReclaiming() {
 	}
 }
 
-// frees says whether records, about to be applied, leave something that nobody references any more. They may do so
-// without an object becoming garbage, if others of its ranges stay.
+// frees reports whether records that are about to be applied remove references to objects. The
+// objects may still be referenced by other ranges.
 func frees(s *state.State, records []state.Record) bool {
 	for i := range records {
 		switch r := &records[i]; r.Kind {
@@ -73,11 +75,12 @@ func partitionsOf(s *state.State, topic record.ID) *state.Partitions {
 	if t := s.Topic(topic); t != nil {
 		return &t.Partitions
 	}
-	return &state.Partitions{} // made by the same slot: it holds nothing
+	return &state.Partitions{} // created by the same slot: it holds nothing
 }
 
-// noteFreed is told before a slot is applied. What comes in one go, as retention does, is worth one wait.
-func (c *Core) noteFreed(records []state.Record) {
+// countFreed is called before a slot is applied. Several slots that free something in a row, as
+// retention produces them, share one wait.
+func (c *Core) countFreed(records []state.Record) {
 	g := &c.reclaimed
 	if !frees(c.committed, records) {
 		return
@@ -88,20 +91,21 @@ func (c *Core) noteFreed(records []state.Record) {
 	g.freed++
 }
 
-// garbagePending says whether a leader has something to do for garbage's sake, now or later, other than to wait for
-// answers.
+// garbagePending reports whether a leader has work for garbage, now or later, and is not already
+// doing it.
 func (c *Core) garbagePending() bool {
 	s, g := &c.snap, &c.reclaimed
 	return c.role == RoleLeader && g.freed > g.clean && !s.running && !s.collecting
 }
 
-// passDue: the older of two snapshots already covers what is pending, only its pass was not finished.
+// passDue reports whether the older of two snapshots already covers the pending garbage, so that
+// only the pass is missing.
 func (c *Core) passDue() bool { return c.snap.older != nil && c.snap.older.freed > c.reclaimed.clean }
 
-// moved says whether the log has grown since the last snapshot.
+// moved reports whether the log has grown since the last snapshot.
 func (c *Core) moved() bool { return c.snap.newer == nil || c.snap.newer.view.Pos != c.committed.Pos }
 
-// reclaim does what garbage asks for, if it is time.
+// reclaim runs the next step for pending garbage if it is due.
 func (c *Core) reclaim() {
 	switch {
 	case !c.garbagePending() || c.now < c.reclaimed.dueAt:
@@ -110,12 +114,12 @@ func (c *Core) reclaim() {
 	case c.moved():
 		c.takeSnapshot()
 	case len(c.lead.slots) == 0:
-		// Its append time is the next microsecond, for the core has no clock on the wall.
+		// Wall 0 makes its append time the next microsecond, because the core has no wall clock.
 		c.freezeSlot(&Proposal{}, nil, 0)
 	}
 }
 
-// reclaimAt says when a tick is wanted for it; 0: not before something else happens.
+// reclaimAt is when reclaim needs a tick; 0: not before another event.
 func (c *Core) reclaimAt() int64 {
 	if !c.garbagePending() || !c.passDue() && !c.moved() && len(c.lead.slots) > 0 {
 		return 0
@@ -123,10 +127,10 @@ func (c *Core) reclaimAt() int64 {
 	return c.reclaimed.dueAt
 }
 
-// snapshotStored: a snapshot of ours is durable. With two of them there is something to collect by.
+// snapshotStored continues when a snapshot of ours is durable. Collecting needs two of them.
 func (c *Core) snapshotStored(taken *ownSnapshot) {
 	c.snap.older, c.snap.newer = c.snap.newer, taken
-	c.reclaimWaits()
+	c.delayReclaim()
 	if c.snap.older != nil && !c.snap.collecting {
 		c.collect()
 	}
@@ -142,20 +146,21 @@ func (c *Core) collect() {
 		g.listed = ev.Listed
 		switch {
 		case !ev.More:
-			g.clean, g.vain = max(g.clean, a.freed), 0
+			g.clean, g.futile = max(g.clean, a.freed), 0
 		case ev.Deleted > 0:
-			g.vain = 0
+			g.futile = 0
 		default:
-			g.vain = min(g.vain+1, vainMost)
+			g.futile = min(g.futile+1, futileMax)
 		}
-		c.reclaimWaits()
+		c.delayReclaim()
 	})
 }
 
-// reclaimWaits says how long what garbage asks for has to wait from now on.
-func (c *Core) reclaimWaits() {
+// delayReclaim sets when the next step for garbage is due.
+func (c *Core) delayReclaim() {
 	g := &c.reclaimed
 	wait := int64(c.cfg.GarbageWait)
 	wait += wait / 10 * (g.listed / garbagePage)
-	g.dueAt = c.now + wait<<g.vain // sooner than it was, if a pass has got on again
+	// may be earlier than before, after a pass that deleted something
+	g.dueAt = c.now + wait<<g.futile
 }

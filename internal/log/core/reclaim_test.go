@@ -8,15 +8,15 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// reclaimer is a bench that counts what a leader does for garbage's sake.
+// reclaimer is a bench that counts a leader's snapshots, slots and passes.
 type reclaimer struct {
 	*bench
-	pass                     core.Event // what each pass came to
+	pass                     core.Event // result of each pass
 	snapshots, slots, passes int
-	last                     *state.State // what the last pass went by
+	last                     *state.State // state of the last pass
 }
 
-// watch lets time go by in steps of ten seconds, with a tick whenever one is wanted.
+// watch advances time in steps of ten seconds and sends a tick whenever one is due.
 func (r *reclaimer) watch(d time.Duration) {
 	r.t.Helper()
 	r.snapshots, r.slots, r.passes = 0, 0, 0
@@ -38,11 +38,11 @@ func (r *reclaimer) watch(d time.Duration) {
 	}
 }
 
-// collecting answers a pass that was asked for.
+// collecting answers a requested pass.
 func (r *reclaimer) collecting() bool {
-	for i, e := range r.told {
+	for i, e := range r.emitted {
 		if e.Kind == core.EffCollect {
-			r.told = append(r.told[:i], r.told[i+1:]...)
+			r.emitted = append(r.emitted[:i], r.emitted[i+1:]...)
 			r.passes++
 			r.last = e.View
 			ev := r.pass
@@ -60,8 +60,9 @@ func (r *reclaimer) trim(to int64) {
 	r.settle()
 }
 
-// TestNothingFreedNothingDone: an idle log on which nothing was freed stays as it is; a trim below the start frees nothing.
-func TestNothingFreedNothingDone(t *testing.T) {
+// TestIdleLogWithoutGarbageDoesNothing: an idle log without garbage makes no requests; a trim below
+// the start frees nothing.
+func TestIdleLogWithoutGarbageDoesNothing(t *testing.T) {
 	r := &reclaimer{bench: leader(t, core.Config{})}
 	for range 3 {
 		r.freeze(nil, one(-1))
@@ -73,7 +74,8 @@ func TestNothingFreedNothingDone(t *testing.T) {
 	}
 }
 
-// TestUnfinishedPassIsRepeated: by the snapshots that are there, and until it is through.
+// TestUnfinishedPassIsRepeated: an unfinished pass is repeated with the existing snapshots until it
+// is complete.
 func TestUnfinishedPassIsRepeated(t *testing.T) {
 	r := &reclaimer{bench: leader(t, core.Config{}), pass: core.Event{More: true, Deleted: 1}}
 	r.freeze(nil, one(-1))
@@ -84,15 +86,16 @@ func TestUnfinishedPassIsRepeated(t *testing.T) {
 	}
 	r.pass = core.Event{}
 	if r.watch(time.Hour); r.snapshots != 0 || r.slots != 0 || r.passes != 1 {
-		t.Errorf("then %d snapshots, %d slots, %d passes", r.snapshots, r.slots, r.passes)
+		t.Errorf("after completing: %d snapshots, %d slots, %d passes", r.snapshots, r.slots, r.passes)
 	}
 	if r.last.TopicByName("t").Partitions.At(0).Start != 1 {
-		t.Error("the last pass went by a snapshot that does not know of the trim")
+		t.Error("the last pass used a snapshot from before the trim")
 	}
 }
 
-// TestVainPassesAreForgotten: when a pass gets on again, garbage waits no longer than ever.
-func TestVainPassesAreForgotten(t *testing.T) {
+// TestBackoffOfFutilePassesIsReset: after a pass that deletes something, garbage waits no longer
+// than usual.
+func TestBackoffOfFutilePassesIsReset(t *testing.T) {
 	r := &reclaimer{bench: leader(t, core.Config{SnapshotSlots: 4}), pass: core.Event{More: true}}
 	busy := func() {
 		for range 20 {
@@ -103,22 +106,22 @@ func TestVainPassesAreForgotten(t *testing.T) {
 	}
 	busy()
 	r.trim(5)
-	busy() // passes that get nothing done
+	busy() // passes that delete nothing
 	r.pass = core.Event{Deleted: 1}
 	busy()
 	r.trim(30)
 	if r.watch(11 * time.Minute); r.passes == 0 || r.last.TopicByName("t").Partitions.At(0).Start != 30 {
-		t.Errorf("%d passes, the last by a snapshot that begins at offset %d", r.passes, r.last.TopicByName("t").Partitions.At(0).Start)
+		t.Errorf("%d passes; the last one's snapshot has start offset %d", r.passes, r.last.TopicByName("t").Partitions.At(0).Start)
 	}
 }
 
-// TestLargeLogsAreListedSeldom: however many names there are, passes for garbage's sake list no more than ten pages in
-// five minutes, nor more often than that.
-func TestLargeLogsAreListedSeldom(t *testing.T) {
+// TestListingOfLargeLogsIsBounded: whatever the number of names, passes for garbage list at most
+// ten pages in five minutes and run at most once in five minutes.
+func TestListingOfLargeLogsIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		names        int64
 		least, most  int   // passes in a day of trims
-		pagesPerHour int64 // with the passes that a thousand slots bring
+		pagesPerHour int64 // including the passes after every thousand slots
 	}{{500, 250, 288, 12}, {100_000, 24, 27, 120}, {1_000_000, 2, 5, 210}} {
 		r := &reclaimer{bench: leader(t, core.Config{}), pass: core.Event{Listed: c.names, Deleted: 1}}
 		passes := 0

@@ -22,20 +22,21 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestScenarios drives cores side by side on one bucket. The outputs of an input are the effects of
-// all steps that it makes, in their order; a repeated request has the same number. Positions are
-// written EPOCH/SLOT. test/README.md tells how to add a scenario.
+// TestScenarios drives several cores on one bucket. The outputs of an input are the effects of all
+// steps that it causes, in order; a repeated request keeps its number. Positions are written
+// EPOCH/SLOT. test/README.md explains how to add a scenario.
 //
-//	start C window= snapshots= advertised= read-only=yes     another core, which the following inputs go to
-//	lead C ... level=1 raise-after=   start and settle; if the bucket is empty, also create the topic t; shows the state only
-//	use C                             the following inputs go to the core C
-//	freeze append|append@OFFSET|create|own-trim|raise|reset ...   one proposal; @OFFSET is the expected offset
-//	fill N                            N times an append that is committed; shows nothing
-//	answer POSITION [OUTCOME]         of the newest request for it; without an outcome that of a correct store
-//	settle overwrite=yes              answers requests until none is open; with overwrite the store takes a SEAL's name again
-//	place POSITION own|seal|data hint= nonce= time=     an object where the open request for it would put one
-//	object KEY, delete POSITION|snapshot:POSITION|PREFIX*, damage POSITION|snapshot:POSITION... times=
-//	pass 1m, tick 1m                  time passes, for tick with an event at the end
+//	start C window= snapshots= advertised= read-only=yes   another core, for the next inputs
+//	lead C ... level=1 raise-after=   start, settle, create topic t if empty; shows the state
+//	use C                             the core for the next inputs
+//	freeze append|append@OFFSET|create|own-trim|raise|reset ...   one proposal
+//	fill N                            N committed appends; shows nothing
+//	answer POSITION [OUTCOME]         its newest request; by default like a correct store
+//	settle overwrite=yes              answers all requests; overwrite: accepts a SEAL twice
+//	place POSITION own|seal|data hint= nonce= time=   an object at the name of the open request
+//	object KEY, delete POSITION|snapshot:POSITION|PREFIX*
+//	damage POSITION|snapshot:POSITION... times=
+//	pass 1m, tick 1m                  time passes; tick sends an event at the end
 //	readers yes|no, confirm TAG, state
 func TestScenarios(t *testing.T) {
 	sebtest.Scenarios(t, func(t *testing.T) func(c *sebtest.Command) []string {
@@ -47,7 +48,7 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// operation is one of a core.
+// operation identifies a request of a core.
 type operation struct {
 	*bench
 	core.OpID
@@ -59,11 +60,11 @@ type scenario struct {
 	t       *testing.T
 	cores   map[string]*bench
 	objects map[string][]byte
-	damaged map[string]int // how often objects cannot be read, by their positions
+	damaged map[string]int // how often an object cannot be read, by position
 	lines   []string
 	silent  bool
-	newest  map[string]core.Effect // requests by their position
-	numbers map[operation]int      // of operations in outputs
+	newest  map[string]core.Effect // requests by position
+	numbers map[operation]int      // numbers of operations in outputs
 }
 
 func (s *scenario) perform(c *sebtest.Command) []string {
@@ -131,7 +132,7 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 	return s.lines
 }
 
-// keys matches the keys of slots and snapshots. Outputs have their positions instead.
+// keys matches the keys of slots and snapshots, which outputs show as positions.
 var keys = regexp.MustCompile(`s0000/(wal|snap)/[0-9a-f]+[0-9a-f/-]+`)
 
 func (s *scenario) say(format string, args ...any) {
@@ -151,7 +152,7 @@ func (s *scenario) start(c *sebtest.Command) {
 	if first && old {
 		s.objects = oldBucket(s.t)
 	}
-	b := &bench{t: s.t, core: core.New(cfg), now: 1e9, objects: s.objects, nonces: uint32(100 * len(s.cores)), heard: s.effect}
+	b := &bench{t: s.t, core: core.New(cfg), now: 1e9, objects: s.objects, nonces: uint32(100 * len(s.cores)), onEffect: s.effect}
 	if s.bench != nil {
 		b.now = s.now
 	}
@@ -170,7 +171,7 @@ func (s *scenario) start(c *sebtest.Command) {
 	s.describe()
 }
 
-// option is a number, 0 if it is not given.
+// option returns a numeric option, 0 if it is not given.
 func (s *scenario) option(name string) int {
 	v, given := s.Option(name)
 	if !given {
@@ -233,7 +234,7 @@ func (s *scenario) request(at string, take bool) (e core.Effect, open bool) {
 	return e, true
 }
 
-// honest answers as a correct store does that may have damaged objects and no garbage.
+// honest answers like a correct store that may have damaged objects and has no garbage.
 func (s *scenario) honest(e core.Effect) {
 	if e.Kind == core.EffCollect {
 		s.step(&core.Event{Kind: core.EvCollected, Op: e.Op, Outcome: core.OutcomeOK})
@@ -262,10 +263,10 @@ func (s *scenario) settleAll(overwrite bool) {
 			s.say("shows %d records of t/0 after %d", s.shown(), shown)
 		}
 	}
-	s.t.Fatal("it never comes to rest")
+	s.t.Fatal("requests remain open after all answers")
 }
 
-// shown is the next offset of t/0.
+// shown is the end offset of t/0.
 func (s *scenario) shown() int64 {
 	if st := s.core.State(); st != nil && st.Topic(topicID) != nil {
 		return st.Topic(topicID).Partitions.At(0).Next
@@ -314,7 +315,7 @@ func (s *scenario) describe() {
 	s.say("%s", line)
 }
 
-// effect tells of an effect.
+// effect prints an effect.
 func (s *scenario) effect(e core.Effect) {
 	switch f := e.Frozen; {
 	case e.Kind == core.EffCommit:
@@ -340,7 +341,7 @@ func (s *scenario) effect(e core.Effect) {
 	}
 }
 
-// asked tells of a request.
+// asked prints a request.
 func (s *scenario) asked(e core.Effect) {
 	line := [...]string{
 		core.EffGetMeta: "get meta", core.EffPutMeta: "put meta", core.EffList: "list " + e.Prefix, core.EffGetSnapshot: "get",
@@ -350,7 +351,7 @@ func (s *scenario) asked(e core.Effect) {
 	if p := position(e.Key); p != "" {
 		line += " " + p
 		if was := s.newest[p]; e.Attempt > 0 && was.Op == e.Op && (was.Key != e.Key || was.Frozen != e.Frozen) {
-			line += ", which is not what was put before"
+			line += ", with other bytes than before"
 		}
 		s.newest[p] = e
 	} else if e.Kind == core.EffGetSlot {
@@ -382,7 +383,7 @@ func (s *scenario) asked(e core.Effect) {
 	s.say("#%d %s", s.numbers[id], line)
 }
 
-// members tells what became of the appends and operations of a proposal.
+// members describes the outcome of the appends and operations of a proposal.
 func members(p *core.Proposal, reject error) string {
 	var words []string
 	for i := range p.Ops {
@@ -398,7 +399,7 @@ func members(p *core.Proposal, reject error) string {
 	return cmp.Or(strings.Join(words, ", "), "nothing")
 }
 
-// named is an error with the name of the sentinel that it is, which callers look for.
+// named formats an error with the name of its sentinel, by which callers match it.
 func named(err error) string {
 	if err == nil {
 		return "ok"
@@ -428,7 +429,7 @@ func position(key string) string {
 	return ""
 }
 
-// oldBucket are the objects of a bucket at format level 1.
+// oldBucket returns the objects of a bucket at format level 1.
 func oldBucket(t *testing.T) map[string][]byte {
 	t.Helper()
 	store := objstore.NewMemory()

@@ -8,7 +8,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestSeenBeyond: a data folder tells a log that holds what it saw from an older copy, and from another branch.
+// TestSeenBeyond checks that the position of a data directory distinguishes the log that it knows
+// from an older copy and from another branch.
 func TestSeenBeyond(t *testing.T) {
 	one, two, other := record.ID{1}, record.ID{2}, record.ID{3}
 	st := state.Genesis(record.ID{9}, 0) // epoch 1 was sealed at slot 7, epoch 2 has come to slot 4
@@ -24,9 +25,9 @@ func TestSeenBeyond(t *testing.T) {
 		{"in a later epoch", core.Seen{Epoch: 3, Nonce: other, Slot: 0}, true},
 		{"in an earlier epoch", core.Seen{Epoch: 1, Nonce: one, Slot: 3}, false},
 		{"at the SEAL of an earlier epoch", core.Seen{Epoch: 1, Nonce: one, Slot: 7}, false},
-		{"behind a slot in which a SEAL lies now", core.Seen{Epoch: 1, Nonce: one, Slot: 8}, true},
+		{"behind a slot that holds a SEAL now", core.Seen{Epoch: 1, Nonce: one, Slot: 8}, true},
 		{"on another branch", core.Seen{Epoch: 1, Nonce: other, Slot: 3}, true},
-		{"in an epoch that is forgotten", core.Seen{Epoch: 0, Nonce: other, Slot: 3}, false},
+		{"in a forgotten epoch", core.Seen{Epoch: 0, Nonce: other, Slot: 3}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.seen.Beyond(st); got != c.beyond {

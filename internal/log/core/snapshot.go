@@ -2,19 +2,21 @@ package core
 
 import "github.com/sebbroker/seb/record"
 
-// snapshots decides when a snapshot is due. Only a leader by rule R5 (5) writes one, at a committed position.
+// snapshots decides when a snapshot is due. Only a leader by rule R5 (5) writes snapshots, at
+// committed positions.
 type snapshots struct {
 	running bool
-	slots   int   // committed since the last one
-	bytes   int64 // to replay since the last one
-	last    int64 // size of the last one
+	slots   int   // committed since the last snapshot
+	bytes   int64 // to replay since the last snapshot
+	last    int64 // size of the last snapshot
 
-	// The two newest snapshots that this leader wrote and knows durable, for rule R7.
+	// The two newest durable snapshots of this leader, for rule R7.
 	older, newer *ownSnapshot
 	collecting   bool
 }
 
-// snapshotAfterReplay: a start that had to read much writes a snapshot at once, so that the next one need not.
+// snapshotAfterReplay writes a snapshot after a start that had to read much, so that the next start
+// reads less.
 func (c *Core) snapshotAfterReplay() {
 	c.snap.slots, c.snap.bytes = c.load.slots, c.load.bytes
 	if c.load.seals >= c.cfg.SnapshotSeals || c.snapshotDue() {
@@ -47,7 +49,7 @@ func (c *Core) takeSnapshot() {
 	taken := &ownSnapshot{view: c.committed.View(), freed: c.reclaimed.freed}
 	key := snapKey(c.cfg.Shard, taken.view.Pos, taken.view.Nonce)
 	c.request(Effect{Kind: EffPutSnapshot, Key: key, View: taken.view}, func(ev *Event) {
-		// "Exists" is an earlier attempt of ours: the name holds our epoch's nonce.
+		// OutcomeExists is an earlier attempt of ours, because the name holds our epoch's nonce.
 		c.snap.running = false
 		c.snap.slots -= slots
 		c.snap.bytes -= bytes

@@ -8,8 +8,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestAppendTimeIsStamped: whether and with what is decided at freeze, by the topic's settings as of that place in the log,
-// and by the slot's append time, not by the clock.
+// TestAppendTimeIsStamped checks that freeze decides on stamping, by the topic's settings at that
+// slot, and that the stamp is the slot's append time, not the clock.
 func TestAppendTimeIsStamped(t *testing.T) {
 	b := leader(t, core.Config{})
 	change := func(settings map[string]string) []core.Op {
@@ -33,7 +33,8 @@ func TestAppendTimeIsStamped(t *testing.T) {
 		b.step(&core.Event{Kind: core.EvFreeze, Proposal: &core.Proposal{Ops: ops, Appends: appends}, Wall: wall})
 		return b.open[len(b.open)-1].Frozen
 	}
-	// Four slots in flight: before the change, with it, after it with a clock that was set back, changed again.
+	// Four slots in flight: before the change, with it, after it with a clock that was set back,
+	// changed again.
 	slots := []*core.Frozen{
 		frozen(5_000_999, nil, in(topicID, 0, 1, 2)),
 		frozen(7_000_999, append(change(appendTime), create(made, "made", appendTime)),
@@ -80,8 +81,9 @@ func TestAppendTimeIsStamped(t *testing.T) {
 	b.wantTold(core.EffCommit, core.EffCommit, core.EffCommit, core.EffCommit, core.EffCommit)
 }
 
-// TestStampOfAnotherSlot: what a shell submits again after it was turned down, with the bytes that it has, is stamped anew.
-func TestStampOfAnotherSlot(t *testing.T) {
+// TestRejectedAppendIsStampedAgain checks that an append that is submitted again after a rejection,
+// with the same bytes, gets the stamp of its new slot.
+func TestRejectedAppendIsStampedAgain(t *testing.T) {
 	b := leader(t, core.Config{})
 	b.freeze([]core.Op{{Record: state.Record{
 		Kind: state.TopicChange, Topic: topicID, Settings: map[string]string{"timestamp-type": state.TimestampAppend},
@@ -91,7 +93,7 @@ func TestStampOfAnotherSlot(t *testing.T) {
 	for _, wall := range []int64{8_000_000, 11_000_000} {
 		p := &core.Proposal{Appends: []core.Append{one(-1)}}
 		b.step(&core.Event{Kind: core.EvFreeze, Proposal: p, Wall: wall})
-		b.open[len(b.open)-1].Frozen.Place(0, data)
+		b.open[len(b.open)-1].Frozen.Patch(0, data)
 		if sum, err := record.Verify(data); err != nil || sum.MinTimestamp != wall/1000 || sum.MaxTimestamp != wall/1000 {
 			t.Errorf("%+v, %v", sum, err)
 		}

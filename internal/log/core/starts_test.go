@@ -11,10 +11,10 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// succession is leaders one after another, each a process of its own.
+// succession is a sequence of leaders, each a process of its own.
 type succession struct {
 	*bench
-	reads    int // of the newest start
+	reads    int // of the latest start
 	snapshot int // bytes of the newest snapshot
 }
 
@@ -43,7 +43,8 @@ func (s *succession) start() {
 	}
 }
 
-// forget takes out of the store what lies in epochs below one, and all but the newest snapshot: no start may look there.
+// forget removes from the store everything below an epoch and all but the newest snapshot, because
+// no start may read those.
 func (s *succession) forget(below uint32) {
 	newest := ""
 	for k := range s.objects {
@@ -59,8 +60,8 @@ func (s *succession) forget(below uint32) {
 	})
 }
 
-// TestManyStarts: ten thousand leaders one after another, each of which appends a record and trims an older one: what a
-// start reads and what a snapshot takes does not grow with their number.
+// TestManyStarts runs ten thousand leaders in sequence. Each appends a record and trims an older
+// one. The reads of a start and the size of a snapshot do not grow with their number.
 func TestManyStarts(t *testing.T) {
 	starts := 10_000
 	if testing.Short() {
@@ -78,7 +79,7 @@ func TestManyStarts(t *testing.T) {
 		p := st.Topic(topicID).Partitions.At(0)
 		for j := range p.Ranges {
 			if s.objects[st.RangeKey(&p.Ranges[j])] == nil {
-				t.Fatalf("start %d: range %+v is in no object", i, p.Ranges[j])
+				t.Fatalf("start %d: range %+v refers to no object", i, p.Ranges[j])
 			}
 		}
 		if i < 100 { // five snapshots

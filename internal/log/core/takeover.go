@@ -8,19 +8,20 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// takeover is the part of a candidate's run from the end of the log to leadership: rule R5 (2) to (5).
+// takeover is a candidate's state from the end of the log to leadership: rule R5 (2) to (5).
 type takeover struct {
-	lost  int // rounds in which somebody else took the slot
+	lost  int // rounds in which another broker took the slot
 	short int // rounds that ended before the newest snapshot
-	older int // rounds that ended before what an earlier run knew
-	// sealed holds the nonces of our SEALs put ahead, by slot of the epoch we walk.
+	older int // rounds that ended before the position of Config.Seen
+	// sealed holds the nonces of our SEALs that were put ahead, by slot of the current epoch.
 	sealed map[state.Position]record.ID
 }
 
-// sealAheadAfter is how many rounds a candidate loses to a busy leader before it also seals beyond the end.
+// sealAheadAfter is how many rounds a candidate loses to a busy leader before it also puts SEALs
+// beyond the end.
 const sealAheadAfter = 3
 
-// ownSeal is a SEAL this run has sent. Its name is never sent with other bytes (rule R1).
+// ownSeal is a SEAL that this run has sent. Its name is never sent with other bytes (rule R1).
 type ownSeal struct {
 	head    record.Head
 	records []state.Record
@@ -28,10 +29,11 @@ type ownSeal struct {
 	settled bool // there was a verdict
 }
 
-// draw gets a fresh nonce for the SEAL of this slot alone (rule R5 (3)). A slot for which this run has sent a SEAL
-// already gets the same one again if there was no verdict; if somebody else had the slot, and it is empty now, then it
-// was collected, and what we know is old.
-func (c *Core) draw() {
+// drawNonce gets a fresh nonce for the SEAL of this slot alone (rule R5 (3)). If this run has
+// already sent a SEAL for the slot, there are two cases. Without a verdict it sends the same SEAL
+// again. With a verdict another object had the slot; the slot is empty now, so it was collected and
+// our position is outdated.
+func (c *Core) drawNonce() {
 	if own := c.seals[c.committed.Key(c.committed.Pos.Epoch, c.committed.Pos.Slot)]; own != nil {
 		if own.settled {
 			c.loadNewest()
@@ -57,7 +59,7 @@ func (c *Core) sealHead(slot uint64, nonce record.ID) record.Head {
 	}
 }
 
-// encode fixes the bytes of a SEAL, for every attempt (rule R1).
+// encode fixes the bytes of a SEAL for every attempt (rule R1).
 func (own *ownSeal) encode() {
 	var err error
 	if own.body, err = record.EncodeObject(&own.head, state.EncodeRecords(nil, own.records), nil, nil); err != nil {
@@ -73,7 +75,7 @@ func (c *Core) seal(nonce record.ID) {
 
 func (c *Core) newSeal(h record.Head) *ownSeal {
 	own := &ownSeal{head: h, records: []state.Record{{Kind: state.LeaderHint, Name: c.cfg.Advertised}}}
-	if h.Epoch == 0 { // a new bucket begins at the highest level
+	if h.Epoch == 0 { // a new bucket starts at the highest level
 		own.records = append([]state.Record{state.RaiseTo(state.LevelMax)}, own.records...)
 	}
 	own.encode()
@@ -84,7 +86,7 @@ func (c *Core) newSeal(h record.Head) *ownSeal {
 	return own
 }
 
-// sendSeal puts a SEAL at the end of the log until there is a verdict (rule R5 (3)).
+// sendSeal puts a SEAL at the end of the log and retries until there is a verdict (rule R5 (3)).
 func (c *Core) sendSeal(own *ownSeal) {
 	key := c.committed.Key(own.head.Epoch, own.head.Slot)
 	c.request(Effect{Kind: EffPutSeal, Key: key, Body: own.body}, func(ev *Event) {
@@ -93,7 +95,8 @@ func (c *Core) sendSeal(own *ownSeal) {
 			c.readSeal(key, own)
 			return
 		}
-		// Rule R10: every start puts its SEAL's name a second time. The name is taken, and nobody deletes a SEAL.
+		// Rule R10: every start puts its SEAL's name twice. The second PUT must find the name
+		// taken, because SEALs are never deleted.
 		c.request(Effect{Kind: EffPutSeal, Key: key, Body: own.body}, func(ev *Event) {
 			if ev.Outcome != OutcomeExists {
 				c.takenTwice(key)
@@ -104,19 +107,21 @@ func (c *Core) sendSeal(own *ownSeal) {
 	})
 }
 
-// takenTwice: the store took our SEAL's name a second time. Either it does not honour put-if-absent, or the slot was
-// collected before we sealed it and a DELETE of the DATA that lay there came late; then there is a newer snapshot.
+// takenTwice handles a store that accepted our SEAL's name twice. Either the store does not honour
+// put-if-absent, or the slot was collected before we sealed it and a late DELETE of its DATA
+// removed our SEAL. In the second case there is a newer snapshot.
 func (c *Core) takenTwice(key string) {
 	c.listSnaps(func(names []snapName) {
 		if len(names) == 0 || names[0].key == c.load.newest {
-			c.stop(fmt.Errorf("the store took %s twice: it does not honour put-if-absent", key))
+			c.stop(fmt.Errorf("object store accepted %s twice: it does not honour put-if-absent", key))
 			return
 		}
 		c.loadNewest()
 	})
 }
 
-// readSeal finds out who took the slot: an earlier attempt of ours, or another.
+// readSeal finds out which object has the slot: an earlier attempt of ours, or another broker's
+// object.
 func (c *Core) readSeal(key string, own *ownSeal) {
 	c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true}, func(ev *Event) {
 		switch {
@@ -128,12 +133,12 @@ func (c *Core) readSeal(key string, own *ownSeal) {
 			c.sealed(own)
 		default:
 			c.take.lost++
-			c.walkOn()
+			c.catchUp()
 		}
 	})
 }
 
-// sealed: our SEAL is durable at the end of the log.
+// sealed continues when our SEAL is durable at the end of the log.
 func (c *Core) sealed(own *ownSeal) {
 	if err := c.committed.Apply(&own.head, own.records, nil); err != nil {
 		c.stop(err)
@@ -143,8 +148,9 @@ func (c *Core) sealed(own *ownSeal) {
 	c.validate()
 }
 
-// sealAhead puts SEALs K, 2K and 4K slots beyond the end, each with a nonce of its own, against a leader that is always
-// faster at the end. Whichever SEAL the chain meets first decides; the walk finds out whether it is ours.
+// sealAhead puts SEALs K, 2K and 4K slots beyond the end, each with its own nonce, against a leader
+// that always takes the end first. The first SEAL that the chain reaches decides; the walk finds
+// out whether it is ours.
 func (c *Core) sealAhead() {
 	if c.take.sealed == nil {
 		c.take.sealed = map[state.Position]record.ID{}
@@ -172,7 +178,8 @@ func (c *Core) sealAhead() {
 	}
 }
 
-// aheadPassed says whether the log has grown past every SEAL we put ahead: none took.
+// aheadPassed reports whether the log has grown past every SEAL that we put ahead, so none took
+// effect.
 func (c *Core) aheadPassed() bool {
 	for at := range c.take.sealed { //tidy:unordered any element decides alone
 		if !at.Less(c.committed.Pos) {
@@ -182,8 +189,9 @@ func (c *Core) aheadPassed() bool {
 	return true
 }
 
-// validate is rule R5 (4): only a LIST that began after the SEAL was durable shows that the SEAL is on the chain, and
-// did not land in a slot that was collected.
+// validate is rule R5 (4). Our SEAL may lie in a slot that was collected and is therefore not on
+// the chain. The collection followed a newer snapshot, so a LIST that began after the SEAL was
+// durable shows that snapshot.
 func (c *Core) validate() {
 	c.listSnaps(func(names []snapName) {
 		names = c.onLog(names)
@@ -195,17 +203,19 @@ func (c *Core) validate() {
 			c.loadNewest()
 			return
 		}
-		c.walkToUs(names[0])
+		c.findOwnEpoch(names[0])
 	})
 }
 
-// onLog leaves out snapshots of branches that a recovery has cut off the log, which may be newer than all others, and unreadable.
+// onLog removes snapshots of branches that a recovery has cut off the log. They may be newer than
+// all others, and unreadable.
 func (c *Core) onLog(names []snapName) []snapName {
 	return slices.DeleteFunc(names, func(n snapName) bool { return c.committed.OnLostBranch(n.pos) })
 }
 
-// walkToUs walks by heads from the newest snapshot: our epoch must come up.
-func (c *Core) walkToUs(from snapName) {
+// findOwnEpoch walks by heads from the newest snapshot until the chain reaches our epoch. If it
+// does not, our SEAL is not on the chain and the start begins again.
+func (c *Core) findOwnEpoch(from snapName) {
 	ours := c.committed
 	c.startWalk(from.pos, from.nonce, true, func(s *Slot) bool {
 		if s.Head.Kind == record.KindSeal && s.Head.NextEpoch == ours.Pos.Epoch && s.Head.NextNonce == ours.Nonce {
@@ -222,7 +232,7 @@ func (c *Core) becomeLeader() {
 	c.walk = nil
 	c.take = takeover{}
 	c.role = RoleLeader
-	c.lead.ahead = c.committed.Catalog()
+	c.lead.overlay = c.committed.Catalog()
 	c.lead.seenAt, c.lead.since = c.now, c.now
 	c.startReclaiming()
 	c.emit(Effect{Kind: EffRole, Role: RoleLeader, Epoch: c.committed.Pos.Epoch})

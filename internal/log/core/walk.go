@@ -8,28 +8,29 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// walk reads slots in order along the chain, some ahead (the walk of rule R5 (2)), until a slot is missing or the
-// callback ends it.
+// walk reads slots in order along the chain, with read-ahead, until a slot is missing or the
+// callback ends it (rule R5 (2)).
 type walk struct {
 	pos       state.Position
 	nonce     record.ID
-	heads     bool // heads are enough
+	heads     bool // read heads only
 	onSlot    func(*Slot) bool
 	onMissing func()
 
-	found  uint64 // slots of the epoch that were there
-	issued uint64 // slots of the epoch below it were asked for
-	end    uint64 // no slot of the epoch from here on is wanted: one before it is known to be missing, or to hold a SEAL
+	found  uint64 // slots found in the epoch
+	issued uint64 // slots of the epoch below it were requested
+	end    uint64 // slots from here on are not needed: an earlier one is missing or holds a SEAL
 	got    map[uint64]answered
 }
 
-// answered is the answer to a request for a slot, and when that was first sent.
+// answered is the answer to a request for a slot, and the time when the request was first sent.
 type answered struct {
 	*Event
 	sent int64
 }
 
-// startWalk begins a walk at a position; onSlot returns false to end it. A walk that is replaced reads no further.
+// startWalk begins a walk at a position; onSlot returns false to end it. It replaces the current
+// walk, which then reads no further.
 func (c *Core) startWalk(pos state.Position, nonce record.ID, heads bool, onSlot func(*Slot) bool, onMissing func()) {
 	w := &walk{
 		pos: pos, nonce: nonce, heads: heads, onSlot: onSlot, onMissing: onMissing,
@@ -39,27 +40,28 @@ func (c *Core) startWalk(pos state.Position, nonce record.ID, heads bool, onSlot
 	c.fill(w)
 }
 
-// window is how many slots are asked for at once. It is half of what was found, so that a walk costs no more than half as
-// many requests again as there are slots, and grows fast enough to reach its limit while the first hundred are read.
+// window is how many slots are requested at once. It is half of the slots found. A walk thus
+// requests at most half as many slots beyond the end as it found, and reaches the maximum within
+// the first hundred.
 func (w *walk) window(most int) uint64 { return min(1+w.found/2, uint64(most)) }
 
-// fill asks for the slots of the window that were not asked for.
+// fill requests the slots of the window that were not requested yet.
 func (c *Core) fill(w *walk) {
 	for ; w.issued < min(w.pos.Slot+w.window(c.cfg.ReadAhead), w.end); w.issued++ {
 		slot, epoch, sent := w.issued, w.pos.Epoch, c.now
 		key := state.SlotKey(c.cfg.Shard, epoch, w.nonce, slot)
 		r := c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: w.heads}, func(ev *Event) {
 			if c.walk == w && w.pos.Epoch == epoch {
-				w.came(slot, answered{ev, sent})
+				w.received(slot, answered{ev, sent})
 				c.drain(w)
 			}
 		})
-		r.live = func() bool { return c.walk == w && w.pos.Epoch == epoch }
+		r.wanted = func() bool { return c.walk == w && w.pos.Epoch == epoch }
 	}
 }
 
-// came keeps an answer until it is its slot's turn.
-func (w *walk) came(slot uint64, ev answered) {
+// received stores an answer until all slots before it are handled.
+func (w *walk) received(slot uint64, ev answered) {
 	w.got[slot] = ev
 	switch {
 	case ev.Outcome == OutcomeNotFound:
@@ -69,7 +71,7 @@ func (w *walk) came(slot uint64, ev answered) {
 	}
 }
 
-// drain hands on what was read, in order.
+// drain passes the received slots on, in order.
 func (c *Core) drain(w *walk) {
 	for c.walk == w {
 		ev := w.got[w.pos.Slot]
@@ -103,8 +105,8 @@ func (c *Core) drain(w *walk) {
 	}
 }
 
-// readRecovery looks whether a recovery has put its SEAL beside a slot that cannot be read (rule R14). Without one the log
-// stops there (rule R9).
+// readRecovery checks whether a recovery has put its SEAL alongside a slot that cannot be read
+// (rule R14). Without one the log stops there (rule R9).
 func (c *Core) readRecovery(w *walk, why error) {
 	pos := w.pos
 	slot := state.SlotKey(c.cfg.Shard, pos.Epoch, w.nonce, pos.Slot)
@@ -120,13 +122,13 @@ func (c *Core) readRecovery(w *walk, why error) {
 		w.got[pos.Slot] = answered{ev, c.now}
 		c.drain(w)
 	})
-	r.live = func() bool { return c.walk == w && w.pos == pos }
+	r.wanted = func() bool { return c.walk == w && w.pos == pos }
 }
 
-// checkHead is the part of the identity that every walk checks, of heads too.
+// checkHead checks the identity of a head. Every walk checks it, also one that reads heads only.
 func (c *Core) checkHead(w *walk, h *record.Head) error {
 	if h.Cluster != c.cluster || h.Shard != c.cfg.Shard || h.Epoch != w.pos.Epoch || h.Nonce != w.nonce || h.Slot != w.pos.Slot {
-		return &state.ChainError{Pos: w.pos, Reason: "holds the object of another place"}
+		return &state.ChainError{Pos: w.pos, Reason: "holds an object of another slot"}
 	}
 	if h.Kind == record.KindSeal && h.NextEpoch != w.pos.Epoch+1 && h.Flags&record.FlagRecovery == 0 {
 		return &state.ChainError{Pos: w.pos, Reason: fmt.Sprintf("seal names epoch %d", h.NextEpoch)}
@@ -145,13 +147,14 @@ func (w *walk) advance(h *record.Head) {
 	w.pos.Slot++
 }
 
-// walkOn applies slots from the committed position to the end of the log (rule R5 (2)).
-func (c *Core) walkOn() {
+// catchUp applies slots from the committed position to the end of the log (rule R5 (2)).
+func (c *Core) catchUp() {
 	s := c.committed
 	c.startWalk(s.Pos, s.Nonce, false, c.replay, c.endOfLog)
 }
 
-// replay applies one slot of the walk; a SEAL of our own that was put ahead ends it, for we lead what it names.
+// replay applies one slot of the walk. A SEAL of ours that was put ahead ends the walk, because we
+// lead the epoch that it names.
 func (c *Core) replay(slot *Slot) bool {
 	at := c.committed.Pos
 	if err := c.committed.Apply(&slot.Head, slot.Records, slot.Index); err != nil {
@@ -169,20 +172,20 @@ func (c *Core) replay(slot *Slot) bool {
 		c.validate()
 		return false
 	}
-	clear(c.take.sealed) // of an epoch that is over
+	clear(c.take.sealed) // of the ended epoch
 	return true
 }
 
-// replayCost is what a slot adds to the bytes that a start has to read: no less than a disk's block.
+// replayCost is what a slot adds to the bytes that a start reads: at least one block of a disk.
 func replayCost(h *record.Head) int64 {
 	return max(4096, record.HeadSize+int64(h.StateLen)+int64(h.IndexCount)*record.IndexEntrySize)
 }
 
-// endOfLog is where the first slot is missing.
+// endOfLog handles the first missing slot.
 func (c *Core) endOfLog() {
 	if c.cfg.ReadOnly {
 		c.followEnd()
 		return
 	}
-	c.proveEnd(c.draw)
+	c.proveEnd(c.drawNonce)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 )
 
-// TestWalkReadsLittleBeyondTheEnd: a start asks for no more than half as many slots beyond the end of the log as it found,
-// nor for more than 32, and it takes few round trips all the same.
+// TestWalkReadsLittleBeyondTheEnd checks that a start requests at most half as many slots beyond
+// the end as it found, at most 32, and still takes few round trips.
 func TestWalkReadsLittleBeyondTheEnd(t *testing.T) {
 	const trip = 60 * time.Millisecond
 	for _, c := range []struct {
@@ -21,7 +21,7 @@ func TestWalkReadsLittleBeyondTheEnd(t *testing.T) {
 		{1000, 32, 3 * time.Second},
 	} {
 		a := leader(t, core.Config{SnapshotSlots: 1 << 30})
-		for range c.slots - 1 { // and the one with the topic
+		for range c.slots - 1 { // and the slot with the topic
 			a.freeze(nil, one(-1))
 			a.settle()
 		}
@@ -29,7 +29,7 @@ func TestWalkReadsLittleBeyondTheEnd(t *testing.T) {
 		b.objects, b.nonces = a.objects, 100
 		found, missing, trips := 0, 0, 0
 		for ; len(b.open) > 0; trips++ {
-			for range len(b.open) { // what is asked for at once is answered at once
+			for range len(b.open) { // concurrent requests are answered together
 				e := b.next()
 				if e.Kind == core.EffGetSlot {
 					if b.objects[e.Key] != nil {
