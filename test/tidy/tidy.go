@@ -48,6 +48,7 @@ func Rules() []Rule {
 		{"pure", checkPure},
 		{"phrases", checkPhrases},
 		{"words", checkWords},
+		{"figures", checkFigures},
 		{"secrets", checkSecrets},
 		{"test-names", checkTestNames},
 	}

@@ -1,0 +1,242 @@
+package tidy
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// figure is a number in a document that repeats a constant of the code or the default of a flag.
+type figure struct {
+	document string // path, without .md
+	text     string // regular expression for one place in the document; its group is the number with its unit
+	source   string // package.Name of a constant, or --flag for the default in docs/reference/flags.md
+}
+
+// checkFigures compares numbers in documents with constants in the code. A text that is not in its document fails as
+// well: correct the entry together with the document.
+func checkFigures(t *Tree) []Finding { return t.checkFigures(figures) }
+
+func (t *Tree) checkFigures(figures []figure) []Finding {
+	var found []Finding
+	defaults := string(t.files["docs/reference/flags.md"])
+	for _, f := range figures {
+		document := f.document + ".md"
+		fault := func(format string, a ...any) {
+			found = append(found, Finding{Rule: "figure", Path: document, Name: f.source, Text: fmt.Sprintf(format, a...)})
+		}
+		m := regexp.MustCompile(strings.ReplaceAll(f.text, " ", `\s+`)).FindStringSubmatch(string(t.files[document]))
+		if m == nil {
+			fault("no text matches %q, which repeats %s", f.text, f.source)
+			continue
+		}
+		var want float64
+		var ok bool
+		if flag, isFlag := strings.CutPrefix(f.source, "--"); isFlag {
+			if d := regexp.MustCompile("`--" + flag + "`[^|]*\\| `([^`]+)`").FindStringSubmatch(defaults); d != nil {
+				want, ok = number(d[1])
+			}
+		} else {
+			dot := strings.LastIndex(f.source, ".")
+			v := t.constant(f.source[:dot], f.source[dot+1:])
+			want, _ = constant.Float64Val(v)
+			ok = v.Kind() == constant.Int
+		}
+		got, isNumber := number(strings.Join(strings.Fields(m[1]), " "))
+		switch {
+		case !ok:
+			fault("there is no %s", f.source)
+		case !isNumber:
+			fault("%q is no number with a unit", m[1])
+		case got != want:
+			fault("%q is %v, but %s is %v", m[1], got, f.source, want)
+		}
+	}
+	return found
+}
+
+// units are bytes, and times in nanoseconds as in package time.
+var units = map[string]float64{
+	"": 1, "bytes": 1, "%": 0.01, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+	"ms": 1e6, "s": 1e9, "second": 1e9, "seconds": 1e9, "min": 60e9, "minute": 60e9, "minutes": 60e9,
+	"h": 3600e9, "hours": 3600e9, "day": 86400e9, "days": 86400e9,
+}
+
+var words = map[string]string{
+	"a": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10",
+}
+
+// number is the value of a text such as 1,024, 64 KiB, ten minutes or 1h30m.
+func number(text string) (value float64, ok bool) {
+	if d, err := time.ParseDuration(text); err == nil && text != "0" {
+		return float64(d), true
+	}
+	digits := strings.TrimRight(text, " %ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+	if digits == "" {
+		digits, _, _ = strings.Cut(text, " ")
+	}
+	unit, ok := units[strings.TrimSpace(strings.TrimPrefix(text, digits))]
+	value, err := strconv.ParseFloat(strings.ReplaceAll(cmp.Or(words[digits], digits), ",", ""), 64)
+	return value * unit, ok && err == nil
+}
+
+// constant is the value that the code of a package gives a name: of a constant, a variable, or a field's default as
+// in o.Name = value, Name: value and def(&o.Name, value). Test files do not count.
+func (t *Tree) constant(dir, name string) constant.Value {
+	definition := regexp.MustCompile(`(?:\b` + name + `(?: +[\w.]+)?(?: *=|:)|&\w+\.` + name + `,) *([^,\n}]+)`)
+	for _, g := range t.in(dir) {
+		if g.test {
+			continue
+		}
+		for _, m := range definition.FindAllSubmatch(t.files[g.path], -1) {
+			code, _, _ := strings.Cut(string(m[1]), "//")
+			e, err := parser.ParseExpr(code)
+			if err != nil {
+				e, err = parser.ParseExpr(strings.TrimSuffix(code, ")"))
+			}
+			if err != nil {
+				continue
+			}
+			if v := t.eval(dir, e); v.Kind() == constant.Int {
+				return v
+			}
+		}
+	}
+	return constant.MakeUnknown()
+}
+
+// eval computes an expression of integers, units of package time, and names of the package that constant finds.
+func (t *Tree) eval(dir string, e ast.Expr) constant.Value {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return constant.ToInt(constant.MakeFromLiteral(e.Value, e.Kind, 0))
+	case *ast.Ident:
+		return t.constant(dir, e.Name)
+	case *ast.SelectorExpr:
+		if d, err := time.ParseDuration(map[string]string{"Millisecond": "1ms", "Second": "1s", "Minute": "1m", "Hour": "1h"}[e.Sel.Name]); err == nil {
+			return constant.MakeInt64(int64(d))
+		}
+	case *ast.CallExpr: // a conversion
+		if len(e.Args) == 1 {
+			return t.eval(dir, e.Args[0])
+		}
+	case *ast.BinaryExpr:
+		x, y := t.eval(dir, e.X), t.eval(dir, e.Y)
+		n, isInt := constant.Uint64Val(y)
+		switch {
+		case x.Kind() != constant.Int || !isInt:
+		case e.Op == token.SHL:
+			return constant.Shift(x, e.Op, uint(n))
+		default:
+			return constant.BinaryOp(x, e.Op, y)
+		}
+	}
+	return constant.MakeUnknown()
+}
+
+var figures = []figure{
+	{"docs/guide/configure", "`--memory-limit` \\| ([^|]+) \\|", "--memory-limit"},
+	{"docs/guide/configure", "`--cache-size` \\| ([^|]+) \\|", "--cache-size"},
+	{"docs/guide/configure", `one object: (\w+ ms) on S3`, "internal/node.batchWaitRemote"},
+	{"docs/guide/configure", `at most (\w+ ms) on disk and in memory`, "internal/node.batchWaitLocal"},
+	{"docs/guide/configure", `happens every (\w+ minutes) or`, "--pack-age"},
+	{"docs/guide/configure", `minutes or ([\d]+ MiB)\.`, "--pack-bytes"},
+
+	{"README", `(\d+ MiB) by default`, "--memory-limit"},
+	{"README", `and up to (\d+ ms) of batch wait`, "internal/node.batchWaitRemote"},
+
+	{"docs/guide/kafka", `address again every (\d+ s)`, "internal/server.kafkaRetry"},
+	{"docs/guide/kafka", `up to (\d+ ms) on disk and`, "internal/node.batchWaitLocal"},
+	{"docs/guide/kafka", `on disk and (\d+ ms) on S3`, "internal/node.batchWaitRemote"},
+	{"docs/guide/kafka", `session timeout \| (\d+ s) to`, "internal/group/coordinator.SessionMin"},
+	{"docs/guide/kafka", `session timeout \| \d+ s to (\d+ min)`, "internal/group/coordinator.SessionMax"},
+	{"docs/guide/kafka", `min \| (\d+ s), heartbeat`, "internal/group/coordinator.Session"},
+	{"docs/guide/kafka", `heartbeat every (\d+ s)`, "internal/group/coordinator.Beat"},
+	{"docs/guide/kafka", `members of a group \| ([\d,]+)`, "internal/group/coordinator.MembersMax"},
+	{"docs/guide/kafka", `offsets in all groups \| ([\d,]+)`, "internal/log/state.OffsetsMax"},
+	{"docs/guide/kafka", `metadata of a committed offset \| ([\d,]+ bytes)`, "internal/broker.MetadataMax"},
+	{"docs/guide/kafka", `at most (\d+ MiB), plus an eighth`, "internal/budget.requestMax"},
+	{"docs/guide/kafka", `other request \| (\d+ MiB)`, "internal/kafka.requestBytes"},
+	{"docs/guide/kafka", `MiB; (\d+ KiB) before authentication`, "internal/kafka.strangerBytes"},
+	{"docs/guide/kafka", `per connection \| (\d+), and`, "internal/kafka/conn.QueueRequests"},
+	{"docs/guide/kafka", `time to authenticate \| (\d+ s)`, "internal/kafka/conn.TrustWithin"},
+	{"docs/guide/kafka", `of a request \| (\d+ s)`, "internal/kafka/conn.Step"},
+	{"docs/guide/kafka", `to accept (\d+ KiB)`, "internal/kafka/conn.pieceBytes"},
+	{"docs/guide/kafka", `idle connection \| (\d+ minutes)`, "internal/kafka/conn.Idle"},
+	{"docs/guide/kafka", `and at most (\d+) connections`, "internal/server.kafkaMost"},
+	{"docs/guide/kafka", `not authenticated for (\d+ ms)`, "internal/kafka/conn.strangerTime"},
+	{"docs/guide/kafka", `idle longest, if that is (\d+ s) or`, "internal/kafka/conn.GiveWay"},
+
+	{"docs/guide/operate", `at most (\d+ MiB) \|`, "internal/budget.requestMax"},
+	{"docs/guide/operate", `level for (\d+ minutes)`, "internal/log/core.RaiseAfter"},
+	{"docs/guide/operate", `nothing for (\d+ minutes)`, "internal/log.leapWait"},
+	{"docs/guide/operate", `remembers the ([\d,]+) most recent`, "internal/log/state.ProducersMax"},
+	{"docs/guide/operate", `one object \| (\d+ bytes)`, "internal/log/state.RangeMemory"},
+	{"docs/guide/operate", `partition \| (\d+ bytes)`, "internal/log/state.partitionMemory"},
+
+	{"docs/guide/recover", `gap has ([\d,]+) offsets`, "internal/fsck.unreadableSpan"},
+
+	{"docs/guide/security", `with the request header \(HTTP\), and (\d+ KiB)`, "internal/tlsport.handshakeBytes"},
+	{"docs/guide/security", `connection: (\d+ KiB) for HTTP`, "internal/server.httpIdleBytes"},
+	{"docs/guide/security", `HTTP, (\d+ KiB) for Kafka`, "internal/server.connectionBytes"},
+	{"docs/guide/security", `or (\d+ s) with the request header`, "internal/httpapi.HeaderTimeout"},
+
+	{"docs/guide/http", "up to `timeout` \\((\\d+ s)\\)", "internal/httpapi.timeoutDefault"},
+	{"docs/guide/http", "`max-records` \\((\\d+)\\)", "internal/httpapi.maxRecordsDefault"},
+
+	{"docs/guide/triggers", `An event has at most (\d+ KiB)`, "internal/httpapi/encoding.EventMax"},
+	{"docs/guide/triggers", `entity, 1 to ([\d,]+ bytes)`, "internal/httpapi/encoding.EventEntityMax"},
+	{"docs/guide/triggers", `name, 1 to ([\d,]+ bytes)`, "internal/httpapi/encoding.EventNameMax"},
+	{"docs/guide/triggers", `KiB and (\d+) levels`, "internal/httpapi/encoding.EventDepthMax"},
+	{"docs/guide/triggers", `second one within (\d+ hours)`, "internal/trigger/explain.DuplicateWithin"},
+	{"docs/guide/triggers", `ID has up to ([\d,]+) letters`, "internal/trigger/rule.IDBytesMax"},
+	{"docs/guide/triggers", `at most ([\d,]+) left sides`, "driplang/monitor.MaxInstances"},
+	{"docs/guide/triggers", `for at most (\w+ minutes)`, "internal/httpapi.dryRunTime"},
+	{"docs/guide/triggers", "sixteenth of `--memory-limit`, at most (\\d+ MiB)", "internal/httpapi.dryRunBytes"},
+	{"docs/guide/triggers", `above a lag of (\d+ s)`, "internal/trigger.lagWarn"},
+	{"docs/guide/triggers", `At most (\w+) triggers are late`, "internal/trigger.lateMax"},
+	{"docs/guide/triggers", `more than ([\d,]+) event IDs`, "internal/trigger.lateSeenMax"},
+
+	{"docs/guide/webhooks", `A body has at most (\d+ KiB)`, "internal/delivery/webhook.DeliveryBytesMax"},
+	{"docs/guide/webhooks", `reads at most (\d+ MiB)`, "webhook.BodyBytesMax"},
+	{"docs/guide/webhooks", `Answer within (\d+ seconds)`, "internal/delivery/webhook.wholeTimeout"},
+	{"docs/guide/webhooks", "to (\\d+ bytes)\\. `seb trigger secret`", "webhook.SecretBytesMax"},
+	{"docs/guide/webhooks", `ASCII, at most ([\d,]+ bytes)`, "internal/delivery/webhook.URLBytesMax"},
+	{"docs/guide/webhooks", `Headers\*\*: at most (\d+)`, "internal/delivery/webhook.HeadersMax"},
+	{"docs/guide/webhooks", `each at most (\w+ days)`, "internal/delivery/webhook.delayMax"},
+	{"docs/guide/webhooks", `at most (\w+) messages in flight`, "internal/delivery/webhook.perTrigger"},
+	{"docs/guide/webhooks", `broker has (\d+) slots`, "internal/delivery/webhook.totalSlots"},
+	{"docs/guide/webhooks", "span of `per` \\(up to (\\d+ days)\\)", "internal/delivery/webhook.CapPerMax"},
+	{"docs/guide/webhooks", `Limits: (\d+ KiB) of template`, "internal/delivery/template.TemplateBytesMax"},
+	{"docs/guide/webhooks", `([\d,]+) steps\.`, "internal/delivery/template.stepsMax"},
+
+	{"docs/reference/kafka", `empty group waits (\d+ s)`, "internal/group/coordinator.InitialDelay"},
+	{"docs/reference/kafka", `invalid; the limit is ([\d,]+)`, "internal/log/state.PartitionsMax"},
+	{"docs/reference/kafka", `within (\d+ minutes) after the start`, "internal/group.returnWithin"},
+	{"docs/reference/kafka", `([\d,]+) partitions per page`, "internal/kafka.pagePartitions"},
+
+	{"docs/reference/protocol", `K is (\d+), the window`, "internal/log/core.Window"},
+	{"docs/reference/protocol", `snapshot every ([\d,]+) slots`, "internal/log/core.SnapshotSlots"},
+	{"docs/reference/protocol", `every (\w+ minutes) while garbage`, "internal/log/core.GarbageWait"},
+	{"docs/reference/protocol", `nothing was committed for (a minute)`, "internal/log/core.IdleCheck"},
+	{"docs/reference/protocol", `newest (\d+) epochs`, "internal/log/state.EpochsKept"},
+	{"docs/reference/protocol", `differs by at most (\d+ s)`, "internal/log/logtime.SkewMax"},
+	{"docs/reference/protocol", `at most (\d+ days) ahead`, "internal/log/logtime.LeapMax"},
+
+	{"docs/reference/formats", `first write of a client (\d+ minutes)`, "internal/log/core.RaiseAfter"},
+
+	{"docs/reference/driplang", `text; JSON \| (\d+ KiB)`, "driplang.MaxText"},
+	{"docs/reference/driplang", `canonical form; (\d+ KiB)`, "driplang.MaxJSON"},
+	{"docs/reference/driplang", `nested filters \| (\d+);`, "driplang.MaxDepth"},
+	{"docs/reference/driplang", `event names; names with different filters \| (\d+)`, "driplang.MaxNames"},
+	{"docs/reference/driplang", `number in a count \| ([\d,]+)`, "driplang.MaxCount"},
+	{"docs/reference/driplang", `at most ([\d,]+) anchors`, "driplang/monitor.MaxInstances"},
+	{"docs/reference/driplang", `entity, or (\d+) if a`, "driplang/monitor.MaxUnsteady"},
+}
