@@ -14,8 +14,9 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestWhatThereIsNot: ACLs, quotas, users, reassignments, elections and transactions are answered as by a Kafka that has none.
-func TestWhatThereIsNot(t *testing.T) {
+// TestUnsupportedFeatures: requests about ACLs, quotas, users, reassignments, elections and
+// transactions are answered as by a Kafka broker that does not use them.
+func TestUnsupportedFeatures(t *testing.T) {
 	s := memory(t)
 	topic(t, s.b, "t", broker.TopicSpec{Partitions: 2})
 	a, ctx := admin(t, s), t.Context()
@@ -65,7 +66,8 @@ func TestWhatThereIsNot(t *testing.T) {
 	}
 }
 
-// TestAuthorizedOperations: a client that asks for them is told all that there are, as by a Kafka without an authorizer.
+// TestAuthorizedOperations: a client that asks gets all operations, as from a Kafka broker without
+// an authorizer.
 func TestAuthorizedOperations(t *testing.T) {
 	s := memory(t)
 	topic(t, s.b, "t", broker.TopicSpec{})
@@ -93,7 +95,7 @@ func TestAuthorizedOperations(t *testing.T) {
 	}
 }
 
-// TestConfigResources: topics and the broker are listed by what is asked for.
+// TestConfigResources: the list has the topics and the broker, filtered by type.
 func TestConfigResources(t *testing.T) {
 	s := memory(t)
 	topic(t, s.b, "t", broker.TopicSpec{})
@@ -122,7 +124,7 @@ func TestConfigResources(t *testing.T) {
 	}
 }
 
-// TestFixedConfigs: the broker's configs and a group's are there to be read only.
+// TestFixedConfigs: the configs of the broker and of groups are read-only.
 func TestFixedConfigs(t *testing.T) {
 	s := serve(t, openBroker(t, objstore.NewMemory(), func(o *broker.Options) { o.DefaultPartitions = 4 }), kafka.Options{})
 	a, ctx := admin(t, s), t.Context()
@@ -141,7 +143,7 @@ func TestFixedConfigs(t *testing.T) {
 		delete(want, c.Key)
 	}
 	if len(want) > 0 {
-		t.Errorf("not there: %v", want)
+		t.Errorf("missing configs: %v", want)
 	}
 	ask := func(kind kmsg.ConfigResourceType, name string, names ...string) kmsg.DescribeConfigsResponseResource {
 		r := kmsg.NewPtrDescribeConfigsRequest()
@@ -171,7 +173,7 @@ func TestFixedConfigs(t *testing.T) {
 	}
 }
 
-// TestDefaultPartitions: topics whose number of partitions is left to the broker have that of its settings.
+// TestDefaultPartitions: a topic without a number of partitions gets the broker's default.
 func TestDefaultPartitions(t *testing.T) {
 	s := serve(t, openBroker(t, objstore.NewMemory(), func(o *broker.Options) { o.DefaultPartitions = 4 }), kafka.Options{})
 	a, ctx := admin(t, s), t.Context()

@@ -22,22 +22,22 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestStrangers: who has not shown who it is may ask for versions and show it, and nothing else, whatever key; not in a
-// pipeline either, nor with more than 64 KiB.
-func TestStrangers(t *testing.T) {
+// TestUnauthenticatedRequests: an unauthenticated client may only request versions and
+// authenticate, with at most 64 KiB. This holds for every key and for pipelined requests.
+func TestUnauthenticatedRequests(t *testing.T) {
 	s := memory(t)
 	for version := range int16(5) {
-		if got := stranger(t, s).ask(kmsg.NewPtrApiVersionsRequest(), version).(*kmsg.ApiVersionsResponse); got.ErrorCode != 0 || len(got.ApiKeys) < 15 {
+		if got := unauthenticated(t, s).ask(kmsg.NewPtrApiVersionsRequest(), version).(*kmsg.ApiVersionsResponse); got.ErrorCode != 0 || len(got.ApiKeys) < 15 {
 			t.Errorf("v%d: %+v", version, got)
 		}
 	}
-	served := stranger(t, s).ask(kmsg.NewPtrApiVersionsRequest(), 0).(*kmsg.ApiVersionsResponse).ApiKeys
+	served := unauthenticated(t, s).ask(kmsg.NewPtrApiVersionsRequest(), 0).(*kmsg.ApiVersionsResponse).ApiKeys
 	for key := int16(0); key <= kmsg.MaxKey; key++ {
 		open := key == 17 || key == 18 || key == 36
 		if open {
 			continue
 		}
-		c := stranger(t, s)
+		c := unauthenticated(t, s)
 		r := kmsg.RequestForKey(key)
 		if r == nil {
 			continue
@@ -51,16 +51,16 @@ func TestStrangers(t *testing.T) {
 		c.send(r, version)
 		c.ended()
 	}
-	if code := stranger(t, s).login("wrong"); code != 58 {
+	if code := unauthenticated(t, s).login("wrong"); code != 58 {
 		t.Errorf("wrong password: %d", code)
 	}
-	c := stranger(t, s)
+	c := unauthenticated(t, s)
 	if code := c.login("wrong"); code != 58 {
 		t.Errorf("wrong password: %d", code)
 	}
 	c.ended()
-	// An answer to what comes right behind a wrong password would be one too many.
-	c = stranger(t, s)
+	// A request right after a wrong password gets no answer.
+	c = unauthenticated(t, s)
 	hand := kmsg.NewPtrSASLHandshakeRequest()
 	hand.Mechanism = "PLAIN"
 	wrong := kmsg.NewPtrSASLAuthenticateRequest()
@@ -72,7 +72,7 @@ func TestStrangers(t *testing.T) {
 	c.receive(hand, 1, 1)
 	c.receive(wrong, 2, 2)
 	c.ended()
-	c = stranger(t, s)
+	c = unauthenticated(t, s)
 	hand.Mechanism = "GSSAPI"
 	if got := c.ask(hand, 1).(*kmsg.SASLHandshakeResponse); got.ErrorCode != 33 || len(got.SupportedMechanisms) != 3 {
 		t.Errorf("%+v", got)
@@ -80,17 +80,18 @@ func TestStrangers(t *testing.T) {
 	if got := c.ask(wrong, 2).(*kmsg.SASLAuthenticateResponse); got.ErrorCode != 34 {
 		t.Errorf("%+v", got)
 	}
-	c = stranger(t, s)
+	c = unauthenticated(t, s)
 	large := kmsg.NewPtrSASLAuthenticateRequest()
 	large.SASLAuthBytes = make([]byte, 64<<10)
 	c.send(large, 2)
 	c.ended()
 }
 
-// TestVersionsUnknown: a newer client hears which versions there are; of other requests the connection ends.
-func TestVersionsUnknown(t *testing.T) {
+// TestUnknownVersions: a newer client gets the served versions; other unknown versions end the
+// connection.
+func TestUnknownVersions(t *testing.T) {
 	s := memory(t)
-	c := stranger(t, s)
+	c := unauthenticated(t, s)
 	b := c.encode(kmsg.NewPtrApiVersionsRequest(), 4)
 	binary.BigEndian.PutUint16(b[6:], 99)
 	if _, err := c.Write(b); err != nil {
@@ -108,8 +109,9 @@ func TestVersionsUnknown(t *testing.T) {
 	c.ended()
 }
 
-// TestHostileFrames: nothing that a client claims is believed before its bytes are there, so hostile requests, of
-// strangers and of others, leave nothing reserved and take no more than they have sent.
+// TestHostileFrames: the server trusts no length or count before its bytes have arrived. Hostile
+// requests, authenticated or not, leave no reservation and take no more memory than the bytes they
+// sent.
 func TestHostileFrames(t *testing.T) {
 	b := openBroker(t, objstore.NewMemory(), nil)
 	s := serve(t, b, kafka.Options{})
@@ -131,7 +133,7 @@ func TestHostileFrames(t *testing.T) {
 	} {
 		for _, known := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, known), func(t *testing.T) {
-				c := stranger(t, s)
+				c := unauthenticated(t, s)
 				if known {
 					c.login(apiKey)
 				}
@@ -145,12 +147,12 @@ func TestHostileFrames(t *testing.T) {
 	}
 	for _, class := range []budget.Kind{budget.Produce, budget.Fetch} {
 		if u := b.Budget().Class(class).Usage(); u.Used != 0 || u.Peak > 2<<20 {
-			t.Errorf("%s: %d reserved, %d at most", class, u.Used, u.Peak)
+			t.Errorf("%s: %d bytes reserved, peak %d", class, u.Used, u.Peak)
 		}
 	}
 }
 
-// TestScram: the two mechanisms of SCRAM let in who has the API key, and nobody else; nor who skips a step.
+// TestScram: both SCRAM mechanisms accept only clients with the API key that complete every step.
 func TestScram(t *testing.T) {
 	s := memory(t)
 	for name, mechanism := range map[string]func(scram.Auth) sasl.Mechanism{
@@ -169,7 +171,7 @@ func TestScram(t *testing.T) {
 		hand := kmsg.NewPtrSASLHandshakeRequest()
 		hand.Mechanism = name
 		for _, message := range []string{"", "\x00u\x00" + apiKey, "n,,n=u,r=abc", "c=biws,r=abc,p=AAAA"} {
-			c := stranger(t, s)
+			c := unauthenticated(t, s)
 			if got := c.ask(hand, 1).(*kmsg.SASLHandshakeResponse); got.ErrorCode != 0 {
 				t.Fatalf("%+v", got)
 			}
@@ -179,7 +181,7 @@ func TestScram(t *testing.T) {
 			if begins := message == "n,,n=u,r=abc"; (got.ErrorCode == 0) != begins || (len(got.SASLAuthBytes) > 0) != begins {
 				t.Errorf("%s %q: %+v", name, message, got)
 			}
-			if got.ErrorCode == 0 { // it has begun, no more
+			if got.ErrorCode == 0 { // the conversation has only begun
 				c.send(kmsg.NewPtrMetadataRequest(), 9)
 			}
 			c.ended()
@@ -187,47 +189,48 @@ func TestScram(t *testing.T) {
 	}
 }
 
-// TestBareSASL: librdkafka believes in SASL only where SaslHandshake v0 is there, and its old versions use it: messages of SASL
-// without heads, the last answered by an empty one, and no answer to a wrong one.
-func TestBareSASL(t *testing.T) {
+// TestSASLWithoutHeads: librdkafka uses SASL only if SaslHandshake v0 is supported, and its old
+// versions use v0: SASL messages without heads. The last answer is empty, and a wrong message gets
+// none.
+func TestSASLWithoutHeads(t *testing.T) {
 	s := memory(t)
-	for _, k := range stranger(t, s).ask(kmsg.NewPtrApiVersionsRequest(), 0).(*kmsg.ApiVersionsResponse).ApiKeys {
+	for _, k := range unauthenticated(t, s).ask(kmsg.NewPtrApiVersionsRequest(), 0).(*kmsg.ApiVersionsResponse).ApiKeys {
 		if k.ApiKey == 17 && k.MinVersion != 0 {
 			t.Errorf("SaslHandshake begins with v%d", k.MinVersion)
 		}
 	}
-	c := bare(t, s, "PLAIN")
+	c := withoutHeads(t, s, "PLAIN")
 	c.message([]byte("\x00user\x00" + apiKey))
 	if got := c.answer(); len(got) > 0 {
-		t.Errorf("the right password is answered with %q", got)
+		t.Errorf("the answer to the right password is %q, want it empty", got)
 	}
 	if got := c.ask(kmsg.NewPtrMetadataRequest(), 9).(*kmsg.MetadataResponse); len(got.Brokers) != 1 {
 		t.Errorf("%+v", got)
 	}
 	for _, message := range []string{"\x00user\x00wrong", "no message of PLAIN", string(make([]byte, 64<<10+1))} {
-		c := bare(t, s, "PLAIN")
+		c := withoutHeads(t, s, "PLAIN")
 		c.message([]byte(message))
 		c.ended()
 	}
-	// A request is no message.
-	c = bare(t, s, "PLAIN")
+	// A request is not a SASL message.
+	c = withoutHeads(t, s, "PLAIN")
 	c.send(kmsg.NewPtrMetadataRequest(), 9)
 	c.ended()
 
 	for _, password := range []string{apiKey, "wrong"} {
-		c := bare(t, s, "SCRAM-SHA-256")
+		c := withoutHeads(t, s, "SCRAM-SHA-256")
 		client, err := xscram.SHA256.NewClient("anybody", password, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		talk := client.NewConversation()
-		for said := ""; !talk.Done(); said = string(c.answer()) {
-			message, err := talk.Step(said)
+		conversation := client.NewConversation()
+		for said := ""; !conversation.Done(); said = string(c.answer()) {
+			message, err := conversation.Step(said)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if message == "" {
-				break // it has checked the server's last
+				break // the client has verified the server's last message
 			}
 			c.message([]byte(message))
 			if password == "wrong" && said != "" {
@@ -236,13 +239,13 @@ func TestBareSASL(t *testing.T) {
 			}
 		}
 		if password == apiKey {
-			if got := c.ask(kmsg.NewPtrMetadataRequest(), 9).(*kmsg.MetadataResponse); !talk.Valid() || len(got.Brokers) != 1 {
-				t.Errorf("%v %+v", talk.Valid(), got)
+			if got := c.ask(kmsg.NewPtrMetadataRequest(), 9).(*kmsg.MetadataResponse); !conversation.Valid() || len(got.Brokers) != 1 {
+				t.Errorf("%v %+v", conversation.Valid(), got)
 			}
 		}
 	}
-	// With a mechanism that is not there nothing has begun: heads go on.
-	c = stranger(t, s)
+	// After an unsupported mechanism requests still have heads.
+	c = unauthenticated(t, s)
 	hand := kmsg.NewPtrSASLHandshakeRequest()
 	hand.Mechanism = "GSSAPI"
 	if got := c.ask(hand, 0).(*kmsg.SASLHandshakeResponse); got.ErrorCode != 33 {
@@ -253,10 +256,10 @@ func TestBareSASL(t *testing.T) {
 	}
 }
 
-// bare is a client for which messages of SASL without heads have begun.
-func bare(t testing.TB, s *served, mechanism string) *raw {
+// withoutHeads is a client that has started SASL messages without heads.
+func withoutHeads(t testing.TB, s *served, mechanism string) *raw {
 	t.Helper()
-	c := stranger(t, s)
+	c := unauthenticated(t, s)
 	hand := kmsg.NewPtrSASLHandshakeRequest()
 	hand.Mechanism = mechanism
 	if got := c.ask(hand, 0).(*kmsg.SASLHandshakeResponse); got.ErrorCode != 0 || len(got.SupportedMechanisms) != 3 {
@@ -287,22 +290,22 @@ func (c *raw) answer() []byte {
 	return b
 }
 
-// TestScramWithRepeatedNonce: librdkafka before 2.6.1 puts its own nonce in front of the nonce in its last message. Kafka up to 3.9
-// takes it, with a proof that is right.
+// TestScramWithRepeatedNonce: librdkafka before 2.6.1 repeats its own nonce before the nonce in its
+// last message. Kafka up to 3.9 accepts that if the proof is right.
 func TestScramWithRepeatedNonce(t *testing.T) {
 	s := memory(t)
 	for mechanism, hash := range map[string]xscram.HashGeneratorFcn{"SCRAM-SHA-256": xscram.SHA256, "SCRAM-SHA-512": xscram.SHA512} {
 		for _, c := range []struct {
-			password, head, nonce string // "" is none; otherwise what stands in front of the nonce
+			password, head, nonce string // nonce: "" or the text before the nonce
 			good                  bool
 		}{
 			{apiKey, "n,,", "mine", true},
 			{apiKey, "n,,", "", true},
 			{apiKey, "n,,", "yours", false},
-			{apiKey, "y,,", "mine", false}, // another head than that of the first message
+			{apiKey, "y,,", "mine", false}, // the first message has another head
 			{"wrong", "n,,", "mine", false},
 		} {
-			link := stranger(t, s)
+			link := unauthenticated(t, s)
 			hand := kmsg.NewPtrSASLHandshakeRequest()
 			hand.Mechanism = mechanism
 			link.ask(hand, 1)

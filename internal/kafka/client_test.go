@@ -10,12 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// codecs are those of the protocol.
+// codecs are the compression codecs of the protocol.
 var codecs = map[string]kgo.CompressionCodec{
 	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 }
 
-// TestEveryCodec: what franz-go writes it reads, with keys, headers, timestamps, nulls and empty values.
+// TestEveryCodec: franz-go reads the records that it wrote, with keys, headers, timestamps, nulls
+// and empty values.
 func TestEveryCodec(t *testing.T) {
 	s := memory(t)
 	for name, codec := range codecs {
@@ -46,7 +47,7 @@ func TestEveryCodec(t *testing.T) {
 			got := consume(t, client(t, s, kgo.ConsumeTopics("codec-"+name)), len(sent))
 			for i, r := range got {
 				if r.Offset != int64(i) || sent[i].Offset != r.Offset {
-					t.Fatalf("record %d has offset %d, told %d", i, r.Offset, sent[i].Offset)
+					t.Fatalf("record %d has offset %d, the producer got %d", i, r.Offset, sent[i].Offset)
 				}
 				want := sent[i]
 				if d := cmp.Diff(want, r, cmpopts.IgnoreFields(kgo.Record{}, "Attrs", "LeaderEpoch", "Context", "ProducerID", "ProducerEpoch"), cmpopts.IgnoreUnexported(kgo.Record{})); d != "" {

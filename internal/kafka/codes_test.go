@@ -16,8 +16,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestAppendCodes: whatever an append ends with, its code is one of those that a producer may be told, and never
-// UNKNOWN_SERVER_ERROR; what may be there is told so, and what is not and may be tried again too.
+// TestAppendCodes: each error of an append has a code that producers handle, and never
+// UNKNOWN_SERVER_ERROR. An unknown outcome and a refusal that may be retried have their own codes.
 func TestAppendCodes(t *testing.T) {
 	allowed := []int16{
 		none, kerr.CorruptMessage.Code, kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code, kerr.RequestTimedOut.Code, kerr.MessageTooLarge.Code, kerr.NotEnoughReplicas.Code, kerr.PolicyViolation.Code,
@@ -38,7 +38,7 @@ func TestAppendCodes(t *testing.T) {
 		broker.ErrStoreUnavailable:             kerr.NotEnoughReplicas.Code,
 		broker.ErrSequenceGap:                  kerr.OutOfOrderSequenceNumber.Code,
 		broker.ErrProducerFenced:               kerr.InvalidProducerEpoch.Code,
-		io.ErrUnexpectedEOF:                    kerr.RequestTimedOut.Code, // nobody knows what it stands for
+		io.ErrUnexpectedEOF:                    kerr.RequestTimedOut.Code, // outcome unknown
 		context.Canceled:                       kerr.RequestTimedOut.Code,
 		&record.InvalidError{Field: record.FieldBatchBytes}: kerr.MessageTooLarge.Code,
 	} {
@@ -64,7 +64,8 @@ func TestAppendCodes(t *testing.T) {
 	}
 }
 
-// TestCodesAreKnown: every code of package group has one of the protocol, and no error is UNKNOWN_SERVER_ERROR.
+// TestCodesAreKnown: every code of package group has a protocol code, and no error maps to
+// UNKNOWN_SERVER_ERROR.
 func TestCodesAreKnown(t *testing.T) {
 	for _, table := range [][]fault{appendFaults, readFaults, topicFaults, groupFaults} {
 		for _, f := range table {
@@ -75,12 +76,12 @@ func TestCodesAreKnown(t *testing.T) {
 	}
 	for c := group.OK + 1; c <= group.InvalidRegularExpression; c++ {
 		if int(c) >= len(memberCodes) || memberCodes[c] == nil {
-			t.Errorf("code %d of package group has none of the protocol", c)
+			t.Errorf("code %d of package group has no protocol code", c)
 		}
 	}
 	for _, code := range []func(error) int16{appendCode, readCode, topicCode, groupCode} {
 		if c := code(errors.New("anything")); c == none || c == -1 {
-			t.Errorf("an error that nobody knows has code %d", c)
+			t.Errorf("unknown error: code %d", c)
 		}
 	}
 }

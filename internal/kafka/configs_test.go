@@ -12,7 +12,8 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 )
 
-// TestAlterConfigs: single settings are set, taken back, added to; all of them are replaced; what is wrong changes nothing.
+// TestAlterConfigs: single settings are set, reset and appended to; all settings are replaced; an
+// invalid change has no effect.
 func TestAlterConfigs(t *testing.T) {
 	s := memory(t)
 	topic(t, s.b, "t", broker.TopicSpec{Settings: map[string]string{"retention-time": "1h"}})
@@ -26,7 +27,7 @@ func TestAlterConfigs(t *testing.T) {
 	}
 	for i, c := range []struct {
 		change []kadm.AlterConfig
-		all    bool // not single ones
+		all    bool // AlterConfigs instead of IncrementalAlterConfigs
 		dry    bool
 		err    error
 		want   string
@@ -74,7 +75,7 @@ func TestAlterConfigs(t *testing.T) {
 	}
 }
 
-// TestLogDirs: the bucket is a folder, and has the partitions that are asked for.
+// TestLogDirs: the bucket is one directory with the requested partitions.
 func TestLogDirs(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{Partitions: 3})
@@ -104,7 +105,7 @@ func TestLogDirs(t *testing.T) {
 	}
 }
 
-// TestTopicPages: page by page there is every partition once, topics sorted, and one that is not there.
+// TestTopicPages: the pages contain each partition once, sorted by topic, and the unknown topic.
 func TestTopicPages(t *testing.T) {
 	s := memory(t)
 	for name, n := range map[string]int{"c": 5, "a": 3, "b": 1} {
@@ -128,7 +129,7 @@ func TestTopicPages(t *testing.T) {
 					for _, p := range top.Partitions {
 						got += fmt.Sprint(*top.Topic, p.Partition, " ")
 						if n++; p.EligibleLeaderReplicas == nil || p.LastKnownELR == nil {
-							t.Fatalf("a list that is null: %+v", p)
+							t.Fatalf("null list: %+v", p)
 						}
 					}
 					if top.ErrorCode != 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// joining is the heartbeat of who joins.
+// joining is the heartbeat of a joining member.
 func joining(member string) *kmsg.ConsumerGroupHeartbeatRequest {
 	r := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	r.Group, r.MemberID, r.RebalanceTimeoutMillis, r.SubscribedTopicNames = "g", member, 60_000, []string{"t", "none"}
@@ -15,8 +15,9 @@ func joining(member string) *kmsg.ConsumerGroupHeartbeatRequest {
 	return r
 }
 
-// TestALifeOfConsumers: of members of the consumer protocol, through every request that concerns them.
-func TestALifeOfConsumers(t *testing.T) {
+// TestConsumerLifecycle runs a member of the consumer protocol through all requests that concern
+// it.
+func TestConsumerLifecycle(t *testing.T) {
 	for v := range int16(2) {
 		t.Run(fmt.Sprint("v", v), func(t *testing.T) {
 			s := start(t)
@@ -50,7 +51,8 @@ func TestALifeOfConsumers(t *testing.T) {
 	}
 }
 
-// consumerOffsets commits and asks for offsets as the member, as what it was before, and as nobody.
+// consumerOffsets commits and fetches offsets as the member, with an earlier epoch, and as an
+// unknown member.
 func (s *server) consumerOffsets(epoch int32, id [16]byte) {
 	s.t.Helper()
 	for _, c := range []struct {
@@ -113,27 +115,27 @@ func (s *server) describedConsumer(v int16, epoch int32, id [16]byte) {
 	}
 }
 
-// TestHeartbeatsThatAreRefused say why.
+// TestHeartbeatsThatAreRefused: a refusal has its code and a message.
 func TestHeartbeatsThatAreRefused(t *testing.T) {
 	s := start(t)
 	s.topic("t", 1)
 	if a := ask[*kmsg.ConsumerGroupHeartbeatResponse](s, 0, joining("")); a.ErrorCode != 0 || *a.MemberID == "" {
-		t.Fatalf("%+v", a) // v0 has the broker make ids
+		t.Fatalf("%+v", a) // v0: the broker chooses the member ID
 	}
 	for name, c := range map[string]struct {
 		want   int16
 		change func(r *kmsg.ConsumerGroupHeartbeatRequest)
 	}{
-		"no id":              {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.MemberID = "" }},
-		"no list of what":    {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.Topics = nil }},
-		"assignor":           {112, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.ServerAssignor = ref("mine") }},
-		"pattern":            {128, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.SubscribedTopicRegex = ref("(") }},
-		"no instance's name": {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.InstanceID = ref("") }},
-		"no rack's name":     {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.RackID = ref("") }},
-		"nobody":             {25, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.MemberEpoch = 7 }},
-		"no group":           {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.Group = "" }},
-		"a name too many":    {81, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.SubscribedTopicNames = make([]string, 20_000) }},
-		"no rebalance time":  {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.RebalanceTimeoutMillis = -1 }},
+		"no id":               {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.MemberID = "" }},
+		"no owned partitions": {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.Topics = nil }},
+		"assignor":            {112, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.ServerAssignor = ref("mine") }},
+		"pattern":             {128, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.SubscribedTopicRegex = ref("(") }},
+		"empty instance":      {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.InstanceID = ref("") }},
+		"empty rack":          {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.RackID = ref("") }},
+		"unknown member":      {25, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.MemberEpoch = 7 }},
+		"no group":            {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.Group = "" }},
+		"too many names":      {81, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.SubscribedTopicNames = make([]string, 20_000) }},
+		"no rebalance time":   {42, func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.RebalanceTimeoutMillis = -1 }},
 	} {
 		r := joining("x")
 		c.change(r)

@@ -24,8 +24,8 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// site is a bucket, and the broker that serves it at an address which stays the same.
-type site struct {
+// testSite is a bucket, and the broker that serves it at a fixed address.
+type testSite struct {
 	t     *testing.T
 	store objstore.Store
 	addr  string
@@ -35,15 +35,15 @@ type site struct {
 	ended chan error
 }
 
-func newSite(t *testing.T) *site {
-	s := &site{t: t, store: objstore.NewMemory(), addr: "127.0.0.1:0"}
+func newTestSite(t *testing.T) *testSite {
+	s := &testSite{t: t, store: objstore.NewMemory(), addr: "127.0.0.1:0"}
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	return s
 }
 
 // start opens the next broker.
-func (s *site) start() {
+func (s *testSite) start() {
 	s.t.Helper()
 	var err error
 	s.b, err = broker.Open(s.t.Context(), broker.Options{
@@ -69,8 +69,8 @@ func (s *site) start() {
 	go func() { ended <- k.Serve(context.Background(), l) }()
 }
 
-// stop ends the broker as a crash would, its connections first.
-func (s *site) stop() {
+// stop stops the broker like a crash, its connections first.
+func (s *testSite) stop() {
 	s.t.Helper()
 	dead, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -82,8 +82,8 @@ func (s *site) stop() {
 	}
 }
 
-// takeOver has another broker lead while this one still answers, and then end.
-func (s *site) takeOver(while func()) {
+// takeover starts another broker while this one still answers, and stops this one after while.
+func (s *testSite) takeover(while func()) {
 	s.t.Helper()
 	old := *s
 	s.addr = "127.0.0.1:0"
@@ -92,7 +92,7 @@ func (s *site) takeOver(while func()) {
 	old.stop()
 }
 
-func (s *site) client(opts ...kgo.Opt) *kgo.Client {
+func (s *testSite) client(opts ...kgo.Opt) *kgo.Client {
 	s.t.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(s.addr), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()), kgo.MetadataMinAge(20 * time.Millisecond),
@@ -105,46 +105,46 @@ func (s *site) client(opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-type spot struct {
+type position struct {
 	partition int32
 	offset    int64
 }
 
-// crowd is the consumers of one group, and what they have seen together.
-type crowd struct {
-	s  *site
+// consumers is the consumers of one group and their shared observations.
+type consumers struct {
+	s  *testSite
 	wg sync.WaitGroup
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	committed map[int32]int64
-	seen      map[spot]string
+	seen      map[position]string
 	again     int
 	owners    map[int32]map[string]bool
 	failures  []string
 }
 
-func newCrowd(s *site) *crowd {
-	return &crowd{s: s, committed: map[int32]int64{}, seen: map[spot]string{}, owners: map[int32]map[string]bool{}}
+func newConsumers(s *testSite) *consumers {
+	return &consumers{s: s, committed: map[int32]int64{}, seen: map[position]string{}, owners: map[int32]map[string]bool{}}
 }
 
 // consumer is one member.
 type consumer struct {
-	*crowd
+	*consumers
 	name   string
 	c      *kgo.Client
 	cancel context.CancelFunc
-	wire   *cord
-	as     string // member id when it was last assigned something; guarded by crowd.mu
+	wire   *connections
+	as     string // member ID at the last assignment; guarded by consumers.mu
 }
 
-// cord is a client's connections, which can be cut for good.
-type cord struct {
+// connections holds a client's connections, which can be cut permanently.
+type connections struct {
 	mu    sync.Mutex
 	cut   bool
 	conns []net.Conn
 }
 
-func (c *cord) dial(ctx context.Context, network, host string) (net.Conn, error) {
+func (c *connections) dial(ctx context.Context, network, host string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, host)
 	c.mu.Lock()
@@ -153,7 +153,7 @@ func (c *cord) dial(ctx context.Context, network, host string) (net.Conn, error)
 		if err == nil {
 			_ = conn.Close()
 		}
-		return nil, errors.New("cut off")
+		return nil, errors.New("connection cut by the test")
 	}
 	if err == nil {
 		c.conns = append(c.conns, conn)
@@ -161,7 +161,7 @@ func (c *cord) dial(ctx context.Context, network, host string) (net.Conn, error)
 	return conn, err
 }
 
-func (c *cord) sever() {
+func (c *connections) cutAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut = true
@@ -170,12 +170,12 @@ func (c *cord) sever() {
 	}
 }
 
-// add starts a member, which commits what it has read, batch by batch. Where it begins in a partition must not be below what was
-// acknowledged as committed before it was assigned it.
-func (c *crowd) add(name string, opts ...kgo.Opt) *consumer {
+// add starts a member, which commits the records that it reads, batch by batch. It must not start
+// in a partition below the commits that were acknowledged before the partition was assigned to it.
+func (c *consumers) add(name string, opts ...kgo.Opt) *consumer {
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &consumer{crowd: c, name: name, cancel: cancel, wire: &cord{}}
-	before := map[int32]int64{} // committed when the partition was assigned; of the client's own goroutine
+	m := &consumer{consumers: c, name: name, cancel: cancel, wire: &connections{}}
+	before := map[int32]int64{} // committed at the assignment; only used by the client's goroutine
 	m.c = c.s.client(append([]kgo.Opt{
 		kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.DisableAutoCommit(), kgo.Dialer(m.wire.dial), kgo.ClientID(name),
 		kgo.SessionTimeout(2 * time.Second), kgo.HeartbeatInterval(50 * time.Millisecond), kgo.RebalanceTimeout(10 * time.Second),
@@ -196,7 +196,7 @@ func (c *crowd) add(name string, opts ...kgo.Opt) *consumer {
 			defer c.mu.Unlock()
 			for p, o := range at["t"] {
 				if from := max(0, o.EpochOffset().Offset); from < before[p] {
-					c.failures = append(c.failures, fmt.Sprintf("%s begins partition %d at %d, %d was committed", name, p, from, before[p]))
+					c.failures = append(c.failures, fmt.Sprintf("%s starts partition %d at offset %d, committed %d", name, p, from, before[p]))
 				}
 			}
 			return at, nil
@@ -206,7 +206,7 @@ func (c *crowd) add(name string, opts ...kgo.Opt) *consumer {
 	return m
 }
 
-func (c *crowd) own(p int32, name string, owns bool) {
+func (c *consumers) own(p int32, name string, owns bool) {
 	if c.owners[p] == nil {
 		c.owners[p] = map[string]bool{}
 	}
@@ -227,9 +227,10 @@ func (m *consumer) gone(_ context.Context, _ *kgo.Client, lost map[string][]int3
 
 var errOther = errors.New("read as another member")
 
-// run reads and commits. franz-go sends a commit as the member that it is by then, and a broker can not tell that a member commits
-// what it read as another one, when the partition was its own: so what was read before a restart of the broker is not committed
-// after it.
+// run reads and commits. franz-go sends a commit with the member ID of that time. If the partition
+// belonged to the member before, the broker cannot detect that another member ID read the records.
+// The test therefore does not commit records after a restart of the broker that were read before
+// it.
 func (m *consumer) run(ctx context.Context) {
 	commits := kgo.PreCommitFnContext(ctx, func(r *kmsg.OffsetCommitRequest) error {
 		m.mu.Lock()
@@ -253,10 +254,10 @@ func (m *consumer) see(recs []*kgo.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range recs {
-		at := spot{r.Partition, r.Offset}
+		at := position{r.Partition, r.Offset}
 		if was, ok := m.seen[at]; ok {
 			if m.again++; was != string(r.Value) {
-				m.failures = append(m.failures, fmt.Sprintf("%v is %q and %q", at, was, r.Value))
+				m.failures = append(m.failures, fmt.Sprintf("%v has the values %q and %q", at, was, r.Value))
 			}
 		}
 		m.seen[at] = string(r.Value)
@@ -271,7 +272,7 @@ func (m *consumer) commit(recs []*kgo.Record) {
 	}
 }
 
-// leave has a member go in an orderly way.
+// leave closes a member cleanly.
 func (m *consumer) leave() {
 	m.cancel()
 	m.c.CloseAllowingRebalance()
@@ -282,14 +283,14 @@ func (m *consumer) leave() {
 	}
 }
 
-// kill cuts a member off: nobody hears of it any more.
+// kill cuts a member off from the broker.
 func (m *consumer) kill() {
-	m.wire.sever()
+	m.wire.cutAll()
 	m.leave()
 }
 
-// until waits until something holds of the crowd.
-func (c *crowd) until(what string, is func() bool) {
+// until waits for a condition of the consumers.
+func (c *consumers) until(what string, is func() bool) {
 	c.s.t.Helper()
 	end := time.Now().Add(time.Minute)
 	for {
@@ -300,14 +301,15 @@ func (c *crowd) until(what string, is func() bool) {
 			return
 		}
 		if time.Now().After(end) {
-			c.s.t.Fatalf("never: %s; %s", what, state)
+			c.s.t.Fatalf("not within a minute: %s; %s", what, state)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// shared says whether each of n partitions has one owner, and each of so many members has some.
-func (c *crowd) shared(n, members int) func() bool {
+// shared reports whether each of n partitions has one owner, and each of the members owns a
+// partition.
+func (c *consumers) shared(n, members int) func() bool {
 	return func() bool {
 		names := map[string]bool{}
 		for p := range int32(n) {
@@ -322,23 +324,23 @@ func (c *crowd) shared(n, members int) func() bool {
 	}
 }
 
-// producer writes until it is stopped, to as many partitions as it is told of.
+// producer writes to a changing number of partitions until it is stopped.
 type producer struct {
-	s     *site
+	s     *testSite
 	c     *kgo.Client
 	parts chan int
 	stop  chan struct{}
-	done  chan map[spot]string // what was acknowledged
+	done  chan map[position]string // acknowledged records
 }
 
-func (s *site) produce(partitions int) *producer {
-	p := &producer{s: s, c: s.client(kgo.RecordPartitioner(kgo.ManualPartitioner())), parts: make(chan int), stop: make(chan struct{}), done: make(chan map[spot]string)}
+func (s *testSite) produce(partitions int) *producer {
+	p := &producer{s: s, c: s.client(kgo.RecordPartitioner(kgo.ManualPartitioner())), parts: make(chan int), stop: make(chan struct{}), done: make(chan map[position]string)}
 	go p.run(partitions)
 	return p
 }
 
 func (p *producer) run(partitions int) {
-	wrote, first := map[spot]string{}, int32(partitions)
+	wrote, first := map[position]string{}, int32(partitions)
 	for i := 0; ; i++ {
 		select {
 		case <-p.stop:
@@ -352,22 +354,22 @@ func (p *producer) run(partitions int) {
 			if r.Partition < first {
 				p.s.t.Error(err)
 			}
-			p.c.ForceMetadataRefresh() // a partition that was added and is not known yet
+			p.c.ForceMetadataRefresh() // an added partition may not be known yet
 			continue
 		}
-		wrote[spot{r.Partition, r.Offset}] = string(r.Value)
+		wrote[position{r.Partition, r.Offset}] = string(r.Value)
 	}
 }
 
-func (p *producer) end() map[spot]string {
+func (p *producer) end() map[position]string {
 	close(p.stop)
 	wrote := <-p.done
 	p.c.Close()
 	return wrote
 }
 
-// check ends a run: all that was written is seen and committed, and nothing went wrong.
-func (c *crowd) check(wrote map[spot]string, members ...*consumer) {
+// check ends a run: all written records are seen and committed, without failures.
+func (c *consumers) check(wrote map[position]string, members ...*consumer) {
 	c.s.t.Helper()
 	ends := map[int32]int64{}
 	for at := range wrote {
@@ -380,7 +382,8 @@ func (c *crowd) check(wrote map[spot]string, members ...*consumer) {
 			}
 		}
 		info, err := c.s.b.Group(c.s.t.Context(), "g", false)
-		for _, o := range info.Offsets { // a commit may be there whose sender was killed before it heard of it
+		// A killed member may have committed without seeing the answer.
+		for _, o := range info.Offsets {
 			if o.Offset != ends[o.Partition] {
 				return false
 			}
@@ -397,37 +400,39 @@ func (c *crowd) check(wrote map[spot]string, members ...*consumer) {
 	}
 	for _, o := range info.Offsets {
 		if o.Offset != ends[o.Partition] {
-			c.s.t.Errorf("partition %d is committed up to %d of %d", o.Partition, o.Offset, ends[o.Partition])
+			c.s.t.Errorf("partition %d: committed offset %d, want %d", o.Partition, o.Offset, ends[o.Partition])
 		}
 	}
 	if len(c.failures) > 0 {
 		c.s.t.Fatal(c.failures)
 	}
-	c.s.t.Logf("%d records, %d read again", len(wrote), c.again)
+	c.s.t.Logf("%d records, %d read more than once", len(wrote), c.again)
 }
 
-func (s *site) topic(partitions int) {
+func (s *testSite) topic(partitions int) {
 	s.t.Helper()
 	if _, err := s.b.CreateTopic(s.t.Context(), "t", broker.TopicSpec{Partitions: partitions}); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// ways are how groups rebalance: classic groups eagerly or cooperatively, others as the broker says.
-var ways = map[string][]kgo.Opt{
+// protocols are the rebalance protocols: eager and cooperative ones of classic groups, and the
+// consumer protocol.
+var protocols = map[string][]kgo.Opt{
 	"range":              {kgo.Balancers(kgo.RangeBalancer())},
 	"cooperative-sticky": {kgo.Balancers(kgo.CooperativeStickyBalancer())},
 	"server-side":        {kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer()},
 }
 
-// TestMembersComeGoAndDie: under all ways of rebalancing, while records are written and partitions are added.
-func TestMembersComeGoAndDie(t *testing.T) {
-	for name, how := range ways {
+// TestMembersJoinLeaveAndCrash: members join, leave and crash under each rebalance protocol, while
+// records are written and partitions are added.
+func TestMembersJoinLeaveAndCrash(t *testing.T) {
+	for name, how := range protocols {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestSite(t)
 			s.topic(4)
 			p := s.produce(4)
-			c := newCrowd(s)
+			c := newConsumers(s)
 			a, b := c.add("a", how...), c.add("b", how...)
 			c.until("two share", c.shared(4, 2))
 			d := c.add("d", how...)
@@ -438,7 +443,7 @@ func TestMembersComeGoAndDie(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.parts <- 7
-			c.until("partitions that were added are read", c.shared(7, 2))
+			c.until("the added partitions are read", c.shared(7, 2))
 			b.leave()
 			c.until("one is left", c.shared(7, 1))
 			e := c.add("e", how...)
@@ -448,18 +453,19 @@ func TestMembersComeGoAndDie(t *testing.T) {
 	}
 }
 
-// TestGroupsOutliveBrokers: restarts and takeovers while records are written; what is committed is where members go on.
-func TestGroupsOutliveBrokers(t *testing.T) {
+// TestGroupsSurviveRestarts: after restarts and takeovers members continue from the committed
+// offsets, while records are written.
+func TestGroupsSurviveRestarts(t *testing.T) {
 	for _, name := range []string{"cooperative-sticky", "server-side"} {
-		t.Run(name, func(t *testing.T) { outlive(t, ways[name]) })
+		t.Run(name, func(t *testing.T) { outlive(t, protocols[name]) })
 	}
 }
 
 func outlive(t *testing.T, how []kgo.Opt) {
-	s := newSite(t)
+	s := newTestSite(t)
 	s.topic(6)
 	p := s.produce(6)
-	c := newCrowd(s)
+	c := newConsumers(s)
 	var members []*consumer
 	for i := range 3 {
 		members = append(members, c.add(fmt.Sprint("m", i), how...))
@@ -477,74 +483,75 @@ func outlive(t *testing.T, how []kgo.Opt) {
 			return v.State == group.Stable && n == 3
 		})
 		at := len(c.snapshot())
-		c.until("it goes on", func() bool { return len(c.seen) > at+100 })
+		c.until("the group continues to read", func() bool { return len(c.seen) > at+100 })
 	}
 	c.until("three share after restarts", c.shared(6, 3))
 	c.check(p.end(), members...)
 }
 
-// TestAMemberComesBackAsItself: a member of the classic protocol keeps its id over restarts of the broker, loses nothing that it has
-// been assigned, and commits in the new generation.
-func TestAMemberComesBackAsItself(t *testing.T) {
-	s := newSite(t)
+// TestMemberKeepsItsID: a member of the classic protocol keeps its ID over restarts of the
+// broker, loses no assigned partition, and commits in the new generation.
+func TestMemberKeepsItsID(t *testing.T) {
+	s := newTestSite(t)
 	s.topic(2)
 	p := s.produce(2)
-	c := newCrowd(s)
+	c := newConsumers(s)
 	lost := 0 // guarded by c.mu
-	m := c.add("m", append(slices.Clone(ways["cooperative-sticky"]), kgo.SessionTimeout(time.Minute), kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
+	m := c.add("m", append(slices.Clone(protocols["cooperative-sticky"]), kgo.SessionTimeout(time.Minute), kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		lost++
 	}))...)
-	c.until("it has all", c.shared(2, 1))
+	c.until("the member owns all partitions", c.shared(2, 1))
 	id, generation := m.c.GroupMetadata()
 	for range 3 {
 		s.stop()
 		s.start()
 		was := generation
-		c.until("it is a member of a new generation", func() bool {
+		c.until("the member joins a new generation", func() bool {
 			_, generation = m.c.GroupMetadata()
 			return generation > was
 		})
 		if now, _ := m.c.GroupMetadata(); now != id {
-			t.Errorf("member %s comes back as %s", id, now)
+			t.Errorf("member %s joined again as %s", id, now)
 		}
 		at := len(c.snapshot())
-		c.until("it reads on", func() bool { return len(c.seen) > at+20 })
+		c.until("the member continues to read", func() bool { return len(c.seen) > at+20 })
 	}
 	c.mu.Lock()
 	if lost > 0 {
-		t.Errorf("it has lost partitions %d times", lost)
+		t.Errorf("the member lost partitions %d times", lost)
 	}
 	c.mu.Unlock()
 	c.check(p.end(), m)
 }
 
-func (c *crowd) snapshot() map[spot]string {
+func (c *consumers) snapshot() map[position]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make(map[spot]string, len(c.seen))
+	all := make(map[position]string, len(c.seen))
 	for at, v := range c.seen {
 		all[at] = v
 	}
 	return all
 }
 
-// TestATakeoverWhileMembersRun: the deposed broker still answers its members, who go on without being able to commit; those of
-// the next one begin where the last acknowledged commit is, and nothing that the others do changes that.
-func TestATakeoverWhileMembersRun(t *testing.T) {
-	s := newSite(t)
+// TestTakeoverWithRunningMembers: members of a deposed broker continue to read from it, but cannot
+// commit. Members of the next broker start at the last acknowledged commit, and the other members
+// cannot change that.
+func TestTakeoverWithRunningMembers(t *testing.T) {
+	s := newTestSite(t)
 	s.topic(3)
 	p := s.produce(3)
-	old := newCrowd(s)
+	old := newConsumers(s)
 	a, b := old.add("a"), old.add("b")
 	old.until("two share", old.shared(3, 2))
-	old.until("they commit", func() bool { return len(old.committed) == 3 })
-	var next *crowd
+	old.until("the members commit", func() bool { return len(old.committed) == 3 })
+	var next *consumers
 	var d *consumer
 	before := p.end()
-	s.takeOver(func() {
-		next = newCrowd(s)
+	s.takeover(func() {
+		next = newConsumers(s)
 		old.mu.Lock()
 		for part, offset := range old.committed {
 			next.committed[part] = offset
@@ -552,7 +559,7 @@ func TestATakeoverWhileMembersRun(t *testing.T) {
 		old.mu.Unlock()
 		p = s.produce(3)
 		d = next.add("d")
-		next.until("it reads", func() bool { return len(next.seen) > 30 })
+		next.until("the new member reads", func() bool { return len(next.seen) > 30 })
 		for part := range int32(3) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			for _, zombie := range []*consumer{a, b} {
@@ -562,13 +569,13 @@ func TestATakeoverWhileMembersRun(t *testing.T) {
 			}
 			cancel()
 		}
-		next.until("it reads on", func() bool { return len(next.seen) > 60 })
+		next.until("the new member continues to read", func() bool { return len(next.seen) > 60 })
 	})
 	a.kill()
 	b.kill()
 	old.wg.Wait()
 	wrote := p.end()
-	for at, v := range before { // seen by the one crowd or the other
+	for at, v := range before { // seen by either consumers
 		if old.seen[at] == "" {
 			wrote[at] = v
 		}
@@ -579,39 +586,40 @@ func TestATakeoverWhileMembersRun(t *testing.T) {
 	}
 }
 
-// TestStaticMembersRestart: a member with an instance id comes back within its session, and nobody notices.
+// TestStaticMembersRestart: a member with an instance ID comes back within its session without a
+// rebalance.
 func TestStaticMembersRestart(t *testing.T) {
-	s := newSite(t)
+	s := newTestSite(t)
 	s.topic(4)
 	p := s.produce(4)
-	c := newCrowd(s)
+	c := newConsumers(s)
 	static := func(name string) []kgo.Opt {
 		return []kgo.Opt{kgo.InstanceID(name), kgo.SessionTimeout(30 * time.Second)}
 	}
 	a, b := c.add("a", static("a")...), c.add("b", static("b")...)
 	c.until("two share", c.shared(4, 2))
-	c.until("they read", func() bool { return len(c.seen) > 100 })
+	c.until("the members read", func() bool { return len(c.seen) > 100 })
 	view, _ := s.c.Describe("g")
 	a.kill()
 	again := c.add("a", static("a")...)
-	c.until("it is back", c.shared(4, 2))
+	c.until("the member is back", c.shared(4, 2))
 	now, _ := s.c.Describe("g")
 	if now.Generation != view.Generation || now.State != view.State || len(now.Members) != 2 {
 		t.Fatalf("%+v was %+v", now, view)
 	}
 	at := len(c.snapshot())
-	c.until("they read on", func() bool { return len(c.seen) > at+100 })
+	c.until("the members continue to read", func() bool { return len(c.seen) > at+100 })
 	c.check(p.end(), again, b)
 }
 
-// TestAdministration: groups as kadm sees them, and offsets set by hand.
+// TestAdministration: kadm describes groups and sets offsets.
 func TestAdministration(t *testing.T) {
-	s := newSite(t)
+	s := newTestSite(t)
 	s.topic(2)
 	p := s.produce(2)
-	c := newCrowd(s)
+	c := newConsumers(s)
 	m := c.add("a")
-	c.until("it commits", func() bool { return len(c.committed) == 2 && len(c.seen) > 100 })
+	c.until("the member commits", func() bool { return len(c.committed) == 2 && len(c.seen) > 100 })
 	client := s.client()
 	defer client.Close()
 	adm := kadm.NewClient(client)
@@ -627,7 +635,7 @@ func TestAdministration(t *testing.T) {
 	var by kadm.Offsets
 	by.AddOffset("t", 0, 1, -1)
 	if refused, err := adm.CommitOffsets(ctx, "g", by); err != nil || refused.Error() == nil {
-		t.Fatalf("a commit by hand beside members: %+v %v", refused, err)
+		t.Fatalf("a non-member commits to a group with members: %+v %v", refused, err)
 	}
 	if _, err := adm.DeleteGroup(ctx, "g"); err == nil {
 		t.Fatal("a group with members is deleted")

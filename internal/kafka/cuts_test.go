@@ -16,8 +16,9 @@ import (
 	"github.com/sebbroker/seb/test/faultproxy"
 )
 
-// TestCuts: idempotent producers whose connections are cut in the middle of requests and answers, delayed and trickled, store
-// every record once and in order, at the offset that they are told; a consumer behind the same network reads them all.
+// TestCuts: the connections of idempotent producers are delayed, slowed down and cut within
+// requests and answers. Every record is stored once, in order, at the acknowledged offset, and a
+// consumer on the same network reads them all.
 func TestCuts(t *testing.T) {
 	const seed = 20
 	wire, err := faultproxy.NewWire(seed)
@@ -83,11 +84,12 @@ func TestCuts(t *testing.T) {
 	counts := wire.Counts()
 	t.Logf("%v", counts)
 	if counts[faultproxy.CutUp]+counts[faultproxy.CutDown]+counts[faultproxy.AnswerLost] < 10 {
-		t.Errorf("hardly a connection was cut: %v", counts)
+		t.Errorf("too few connections were cut: %v", counts)
 	}
 }
 
-// once holds what was read against what producers were told: each record once, in order, where it was said to be.
+// once compares the records that were read with the acknowledgements: each record once, in order,
+// at its acknowledged offset.
 func once(t *testing.T, got []*kgo.Record, told map[string][2]int64, n int) {
 	t.Helper()
 	next := map[int32]int64{}
@@ -97,7 +99,7 @@ func once(t *testing.T, got []*kgo.Record, told map[string][2]int64, n int) {
 		v := string(r.Value)
 		line := fmt.Sprint(r.Partition, v[:1])
 		if r.Offset != next[r.Partition] || seen[v] || told[v] != [2]int64{int64(r.Partition), r.Offset} || v <= last[line] {
-			t.Fatalf("%s at %d of %d: seen %v, told %v, before it %s, next is %d", v, r.Offset, r.Partition, seen[v], told[v], last[line], next[r.Partition])
+			t.Fatalf("%s at offset %d of partition %d: seen before %v, acknowledged at %v, previous %s, next offset %d", v, r.Offset, r.Partition, seen[v], told[v], last[line], next[r.Partition])
 		}
 		seen[v], last[line], next[r.Partition] = true, v, r.Offset+1
 	}

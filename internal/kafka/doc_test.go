@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDocumentedKeys: the table of docs/reference/kafka.md has every API key with the versions that are served, in order, and says
-// something of each.
+// TestDocumentedKeys: the table of docs/reference/kafka.md has every API key with its versions, in
+// order, and a description.
 func TestDocumentedKeys(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/reference/kafka.md")
 	if err != nil {

@@ -1,4 +1,4 @@
 package kafka
 
-// GroupServer answers the requests of consumer groups; its tests call it without a connection.
+// GroupServer serves requests of consumer groups; tests call it without a connection.
 type GroupServer = groupServer

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// store appends batches and returns them as they are stored.
+// store appends batches and returns them as stored.
 func store(t testing.TB, s *served, ref broker.TopicRef, partition int32, batches ...[]byte) (stored []byte) {
 	t.Helper()
 	for _, b := range batches {
@@ -28,7 +28,7 @@ func store(t testing.TB, s *served, ref broker.TopicRef, partition int32, batche
 	return stored
 }
 
-// TestFetchVersions: every version gives the stored bytes, and what kmsg reads of the answer is what was meant.
+// TestFetchVersions: every version returns the stored bytes in an answer that kmsg decodes.
 func TestFetchVersions(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{Partitions: 3})
@@ -69,7 +69,8 @@ func TestFetchVersions(t *testing.T) {
 	}
 }
 
-// TestFetchErrors: what can not be read is told at once, with the right code, and the rest is given.
+// TestFetchErrors: an unreadable partition is reported at once with its code, together with the
+// data of the others.
 func TestFetchErrors(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
@@ -96,7 +97,7 @@ func TestFetchErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := fetchRequest(ref, 1)
-			r.MaxWaitMillis, r.MinBytes = 50_000, 1<<20 // more than there is
+			r.MaxWaitMillis, r.MinBytes = 50_000, 1<<20 // more than is stored
 			good := r.Topics[0]
 			good.Partitions = append([]kmsg.FetchRequestTopicPartition(nil), good.Partitions...)
 			f.change(&r.Topics[0].Partitions[0], &r.Topics[0])
@@ -114,12 +115,12 @@ func TestFetchErrors(t *testing.T) {
 	r := fetchRequest(ref, 1)
 	r.SessionID, r.SessionEpoch = 5, 1
 	if resp := c.ask(r, 12).(*kmsg.FetchResponse); resp.ErrorCode != 70 || len(resp.Topics) != 0 {
-		t.Errorf("a session: %+v", resp)
+		t.Errorf("fetch with a session: %+v", resp)
 	}
 }
 
-// TestFetchWaits: a fetch at the end waits for records, answers with nothing when its time is over, and holds up no other
-// connection; the end of the server ends it.
+// TestFetchWaits: a fetch at the end waits for records, and is answered without data after its
+// maximum wait. It delays no other connection, and ends when the server drains.
 func TestFetchWaits(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
@@ -136,19 +137,19 @@ func TestFetchWaits(t *testing.T) {
 	r = fetchRequest(ref, 1)
 	r.MinBytes, r.MaxWaitMillis = 1, 10
 	if p := fetched(c.ask(r, 12)); p.ErrorCode != 0 || len(p.RecordBatches) != 0 || p.RecordBatches == nil || p.HighWatermark != 1 {
-		t.Errorf("its time is over: %+v", p)
+		t.Errorf("after the maximum wait: %+v", p)
 	}
 	r.MaxWaitMillis = 60_000
 	c.send(r, 12)
 	s.asked(t, "Fetch", 3)
 	s.k.Drain()
 	if p := fetched(c.receive(r, 12, c.last)); p.ErrorCode != 0 || len(p.RecordBatches) != 0 {
-		t.Errorf("the server ends: %+v", p)
+		t.Errorf("while the server drains: %+v", p)
 	}
 	c.ended()
 }
 
-// TestFetchSizes: whole batches up to the sizes that are asked for, and one at least, however small those are.
+// TestFetchSizes: the answer has whole batches up to the maximum sizes, but at least one.
 func TestFetchSizes(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{Partitions: 2})
@@ -171,12 +172,12 @@ func TestFetchSizes(t *testing.T) {
 		r.Topics[0].Partitions = append(r.Topics[0].Partitions, second)
 		resp := c.ask(r, 11).(*kmsg.FetchResponse).Topics[0].Partitions
 		if a, b := int32(len(resp[0].RecordBatches)), int32(len(resp[1].RecordBatches)); a != f.first*size || b != f.second*size {
-			t.Errorf("%+v: %d and %d batches", f, a/size, b/size)
+			t.Errorf("%+v: got %d and %d batches", f, a/size, b/size)
 		}
 	}
 }
 
-// TestFetchPipelined: fetches and other requests sent without waiting are answered in their order.
+// TestFetchPipelined: pipelined fetches and other requests are answered in order.
 func TestFetchPipelined(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
@@ -194,7 +195,7 @@ func TestFetchPipelined(t *testing.T) {
 		if i%2 == 1 {
 			c.receive(kmsg.NewPtrMetadataRequest(), 9, first+int32(i))
 		} else if p := fetched(c.receive(kmsg.NewPtrFetchRequest(), 12, first+int32(i))); string(p.RecordBatches) != string(want) {
-			t.Fatalf("%d: %+v", i, p)
+			t.Fatalf("fetch %d: %+v", i, p)
 		}
 	}
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// pipes is a listener of connections in memory: a fuzz target makes more of them than there are ports.
+// pipes is a listener for connections in memory, because a fuzz target opens more connections than
+// there are ports.
 type pipes struct {
 	conns chan net.Conn
 	ended chan struct{}
@@ -62,7 +63,7 @@ func servePipes(f *testing.F) *piped {
 	return s
 }
 
-// dial connects a client. At the test's end it is closed, and nothing may be reserved any more.
+// dial connects a client. At the end of the test it is closed, and no memory may be reserved.
 func (s *piped) dial(t *testing.T) *raw {
 	t.Helper()
 	here, there := net.Pipe()
@@ -83,11 +84,11 @@ func (s *piped) dial(t *testing.T) *raw {
 	return &raw{t: t, Conn: here}
 }
 
-// answered sends a request as it is and returns the answer behind its correlation id; nil if the connection ended, or none came for a
-// while, as of a long poll.
+// answered sends the bytes of a request and returns the answer after its correlation ID. It returns
+// nil if the connection ended, or no answer came in a while, as for a long poll.
 func (c *raw) answered(request []byte) []byte {
 	c.t.Helper()
-	go func() { _, _ = c.Write(request) }() // who has heard enough reads no more
+	go func() { _, _ = c.Write(request) }() // the server may stop reading
 	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 	var size [4]byte
 	if _, err := io.ReadFull(c, size[:]); err != nil {
@@ -96,15 +97,15 @@ func (c *raw) answered(request []byte) []byte {
 	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	b := make([]byte, binary.BigEndian.Uint32(size[:]))
 	if _, err := io.ReadFull(c, b); err != nil {
-		c.t.Fatalf("an answer that breaks off: %v", err)
+		c.t.Fatalf("truncated answer: %v", err)
 	}
 	if !bytes.Equal(b[:4], request[8:12]) {
-		c.t.Fatalf("correlation id %x, want %x", b[:4], request[8:12])
+		c.t.Fatalf("correlation ID %x, want %x", b[:4], request[8:12])
 	}
 	return b[4:]
 }
 
-// enveloped is a request of a key and version with any body.
+// enveloped is a request with a key, a version and any body.
 func enveloped(key, version int16, flexible bool, body []byte) []byte {
 	b := binary.BigEndian.AppendUint16(make([]byte, 4, 32+len(body)), uint16(key))
 	b = binary.BigEndian.AppendUint16(b, uint16(version))
@@ -117,8 +118,8 @@ func enveloped(key, version int16, flexible bool, body []byte) []byte {
 	return b
 }
 
-// FuzzServer: any body of any request, of a client that has shown who it is and of one that has not, is answered with what a client can
-// read, or ends the connection; the next client is served.
+// FuzzServer: a request with any body, authenticated or not, gets an answer that a client can
+// decode or ends the connection. The next client is served.
 func FuzzServer(f *testing.F) {
 	s := servePipes(f)
 	if _, err := s.b.CreateTopic(f.Context(), "t", broker.TopicSpec{Partitions: 2}); err != nil {
@@ -156,14 +157,14 @@ func FuzzServer(f *testing.F) {
 			}
 			open := a.ApiKey == int16(kmsg.ApiVersions) || a.ApiKey == int16(kmsg.SASLHandshake) || a.ApiKey == int16(kmsg.SASLAuthenticate)
 			if !trusted && !open {
-				t.Fatalf("%T of a stranger was answered", r)
+				t.Fatalf("%T before authentication was answered", r)
 			}
 		}
 		s.dial(t).login(apiKey)
 	})
 }
 
-// offered is what the server says that it serves.
+// offered lists the API keys that the server announces.
 func offered(f *testing.F, s *piped) []kmsg.ApiVersionsResponseApiKey {
 	f.Helper()
 	here, there := net.Pipe()
@@ -181,8 +182,9 @@ func offered(f *testing.F, s *piped) []kmsg.ApiVersionsResponseApiKey {
 	}
 }
 
-// FuzzRecordBatch: any bytes as the records of a Produce are refused with a code, or stored: then they come back, whole, readable, and the
-// same but for what the log gives them.
+// FuzzRecordBatch: any bytes as records of a Produce are refused with a code or stored. Stored
+// batches are returned complete and readable, with the same bytes except the fields that the log
+// sets.
 func FuzzRecordBatch(f *testing.F) {
 	s := servePipes(f)
 	if _, err := s.b.CreateTopic(f.Context(), "t", broker.TopicSpec{Partitions: 1}); err != nil {
@@ -219,7 +221,7 @@ func FuzzRecordBatch(f *testing.F) {
 		got := c.answered(b)
 		if acks == 0 {
 			if got != nil {
-				t.Fatalf("acks=0 is answered: %x", got)
+				t.Fatalf("acks=0: answer %x, want none", got)
 			}
 			return
 		}
@@ -231,7 +233,7 @@ func FuzzRecordBatch(f *testing.F) {
 		q := resp.Topics[0].Partitions[0]
 		if q.ErrorCode != 0 {
 			if q.BaseOffset != -1 {
-				t.Fatalf("code %d and offset %d", q.ErrorCode, q.BaseOffset)
+				t.Fatalf("code %d with offset %d", q.ErrorCode, q.BaseOffset)
 			}
 			return
 		}
@@ -239,19 +241,19 @@ func FuzzRecordBatch(f *testing.F) {
 	})
 }
 
-// stored reads what was taken.
+// stored reads an accepted batch.
 func stored(t *testing.T, s *piped, from int64, batch []byte) {
 	t.Helper()
 	got, err := s.b.Fetch(t.Context(), []broker.Want{{Topic: "t", Offset: from, MaxBytes: 1}}, 1, 0)
 	if err != nil || got.Parts[0].Err != nil || len(got.Parts[0].Chunks) == 0 {
-		t.Fatalf("taken at %d, and can not be read: %+v %v", from, got, err)
+		t.Fatalf("batch accepted at offset %d cannot be read: %+v %v", from, got, err)
 	}
 	defer got.Release()
 	var back []byte
 	for _, p := range got.Parts[0].Chunks[0].Parts {
 		back = append(back, p...)
 	}
-	const places = 21 // base offset, length, epoch, magic, checksum
+	const places = 21 // first fields: base offset, length, epoch, magic, checksum
 	first, _, err := record.Split(back)
 	if err != nil {
 		t.Fatal(err)
@@ -264,12 +266,12 @@ func stored(t *testing.T, s *piped, from int64, batch []byte) {
 	for rd.Next() {
 	}
 	if err := rd.Err(); err != nil {
-		t.Fatalf("what was taken can not be read: %v: %x", err, batch)
+		t.Fatalf("accepted batch cannot be read: %v: %x", err, batch)
 	}
 }
 
-// FuzzSASL: whatever a client says to show who it is, it is not believed unless it has the key. With known the second message of SCRAM has
-// the server's nonce, so that its proof is looked at.
+// FuzzSASL: no messages authenticate a client without the key. If known is set, the second SCRAM
+// message has the server's nonce, so that the server checks its proof.
 func FuzzSASL(f *testing.F) {
 	s := servePipes(f)
 	f.Add(uint8(0), []byte("\x00u\x00"+apiKey), []byte{}, false)
@@ -301,7 +303,7 @@ func FuzzSASL(f *testing.F) {
 				t.Fatal(err)
 			}
 			if strings.Contains(string(resp.SASLAuthBytes), apiKey) || resp.ErrorMessage != nil && strings.Contains(*resp.ErrorMessage, apiKey) {
-				t.Fatalf("the key is in the answer: %+v", resp)
+				t.Fatalf("the answer contains the API key: %+v", resp)
 			}
 			if resp.ErrorCode != 0 {
 				break
@@ -314,13 +316,14 @@ func FuzzSASL(f *testing.F) {
 		if answer := c.answered(enveloped(int16(kmsg.Metadata), 1, false, []byte{0, 0, 0, 0})); answer != nil {
 			parts := bytes.SplitN(first, []byte{0}, 3)
 			if mechanism != "PLAIN" || len(parts) != 3 || string(parts[2]) != apiKey {
-				t.Fatalf("%s, %q, %q: believed", mechanism, first, second)
+				t.Fatalf("%s, %q, %q: authenticated without the key", mechanism, first, second)
 			}
 		}
 	})
 }
 
-// proof goes on with the nonce of the server's message, so that the proof in rest is looked at.
+// proof builds the second SCRAM message with the server's nonce, so that the proof in rest is
+// checked.
 func proof(server, rest []byte) []byte {
 	nonce, _, _ := bytes.Cut(server, []byte(","))
 	return append(append([]byte("c=biws,"), nonce...), append([]byte(",p="), rest...)...)

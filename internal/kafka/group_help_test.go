@@ -20,7 +20,7 @@ import (
 
 var _ kafka.Coordinator = (*coordinator.Coordinator)(nil)
 
-// server is a broker with its coordinator, and requests as they come from a socket.
+// server is a broker with its coordinator; requests are encoded as on a socket.
 type server struct {
 	t     testing.TB
 	b     *broker.Broker
@@ -52,7 +52,7 @@ func startOn(t testing.TB, store objstore.Store) *server {
 	return s
 }
 
-// kill ends both as a crash would.
+// kill stops both like a crash.
 func (s *server) kill() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -69,7 +69,7 @@ func (s *server) topic(name string, partitions int) broker.TopicInfo {
 	return info
 }
 
-// begin begins a request in a version, or the newest there is.
+// begin begins a request in a version, limited to the supported ones.
 func (s *server) begin(version int16, r kmsg.Request) (int16, kafka.Finish) {
 	s.t.Helper()
 	a := s.table[kmsg.Key(r.Key())]
@@ -89,7 +89,7 @@ func (s *server) begin(version int16, r kmsg.Request) (int16, kafka.Finish) {
 	return version, finish
 }
 
-// ask asks, and returns the answer as a client decodes it.
+// ask returns the answer to a request as a client decodes it.
 func ask[R kmsg.Response](s *server, version int16, r kmsg.Request) R {
 	s.t.Helper()
 	version, finish := s.begin(version, r)
@@ -121,7 +121,7 @@ func join(member, protocol string) *kmsg.JoinGroupRequest {
 	return r
 }
 
-// member joins a group of one, in a version.
+// member joins a group of one member.
 func (s *server) member(version int16) *kmsg.JoinGroupResponse {
 	s.t.Helper()
 	a := ask[*kmsg.JoinGroupResponse](s, version, join("", "range"))
@@ -154,7 +154,7 @@ func offsets(topic string, id [16]byte, of ...int64) []kmsg.OffsetCommitRequestT
 	return []kmsg.OffsetCommitRequestTopic{t}
 }
 
-// commit commits and returns the codes.
+// commit commits offsets and returns the codes.
 func (s *server) commit(version int16, a *kmsg.JoinGroupResponse, topics []kmsg.OffsetCommitRequestTopic) []int16 {
 	s.t.Helper()
 	r := kmsg.NewPtrOffsetCommitRequest()

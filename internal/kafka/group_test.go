@@ -16,8 +16,8 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestALifeInEveryVersion: found, joined, committed, described, left and deleted.
-func TestALifeInEveryVersion(t *testing.T) {
+// TestGroupLifecycleInEveryVersion finds, joins, commits to, describes, leaves and deletes a group.
+func TestGroupLifecycleInEveryVersion(t *testing.T) {
 	for v := range int16(11) {
 		t.Run(fmt.Sprint("v", v), func(t *testing.T) {
 			s := start(t)
@@ -29,7 +29,7 @@ func TestALifeInEveryVersion(t *testing.T) {
 			if got := ask[*kmsg.HeartbeatResponse](s, v, beat); got.ErrorCode != 0 {
 				t.Fatalf("%+v", got)
 			}
-			if v == 0 { // it can not say who it is, and is a stranger
+			if v == 0 { // v0 has no member ID, so the commit is that of a non-member
 				if got := fmt.Sprint(s.commit(0, a, offsets("t", id, 3))); got != "[25]" {
 					t.Fatal(got)
 				}
@@ -70,7 +70,7 @@ func (s *server) find(v int16) {
 	}
 }
 
-// fetched looks at offsets 3 and 4 in every way that a version has.
+// fetched checks the offsets 3 and 4 in all forms of a version.
 func (s *server) fetched(v int16, id [16]byte) {
 	s.t.Helper()
 	r := kmsg.NewPtrOffsetFetchRequest()
@@ -221,7 +221,7 @@ func TestCommitsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestNegativeOffsetsAreGivenBack(t *testing.T) {
+func TestNegativeOffsets(t *testing.T) {
 	store := objstore.NewMemory()
 	s := startOn(t, store)
 	id := [16]byte(s.topic("t", 3).ID)
@@ -243,7 +243,7 @@ func TestNegativeOffsetsAreGivenBack(t *testing.T) {
 		}
 	}
 	check()
-	s = startOn(t, store) // which reads the log
+	s = startOn(t, store) // reads the log
 	check()
 	if got := fmt.Sprint(s.commit(9, nil, offsets("t", id, 5, 0))); got != "[0 0]" {
 		t.Fatal(got)
@@ -325,13 +325,13 @@ func TestStaticMembersComeBack(t *testing.T) {
 	}
 }
 
-// TestPipelinedRequestsDoNotWaitForOneAnother: a commit behind a joining on one connection is settled although nobody takes its
-// answer before that of the joining, which waits for it.
-func TestPipelinedRequestsDoNotWaitForOneAnother(t *testing.T) {
+// TestPipelinedRequestsDoNotDeadlock: a JoinGroup waits for an earlier commit of the same
+// connection. The commit is settled although its answer is not written yet.
+func TestPipelinedRequestsDoNotDeadlock(t *testing.T) {
 	s := start(t)
 	id := [16]byte(s.topic("t", 1).ID)
 	a, other := s.member(9), join("", "range")
-	_, second := s.begin(3, other) // version 3 is let in at once
+	_, second := s.begin(3, other) // version 3 joins in one step
 	r := kmsg.NewPtrOffsetCommitRequest()
 	r.Group, r.MemberID, r.Generation, r.Topics = "g", a.MemberID, a.Generation, offsets("t", id, 7)
 	cv, commit := s.begin(9, r)
@@ -351,8 +351,8 @@ func TestPipelinedRequestsDoNotWaitForOneAnother(t *testing.T) {
 	}
 }
 
-// TestABrokerThatLeadsNoMore says so in every answer.
-func TestABrokerThatLeadsNoMore(t *testing.T) {
+// TestDeposedBroker: a deposed broker answers every request with NOT_COORDINATOR.
+func TestDeposedBroker(t *testing.T) {
 	store := objstore.NewMemory()
 	s := startOn(t, store)
 	id := [16]byte(s.topic("t", 1).ID)
@@ -392,11 +392,11 @@ func TestABrokerThatLeadsNoMore(t *testing.T) {
 		}
 	}
 	if got := next.commit(9, a, offsets("t", id, 1)); got[0] != 22 {
-		t.Fatal("a member of the old one:", got)
+		t.Fatal("commit of a member of the deposed broker:", got)
 	}
 }
 
-func TestAnswersThatMemoryIsMissingFor(t *testing.T) {
+func TestAnswersWithoutMemory(t *testing.T) {
 	s := start(t)
 	s.topic("t", 100)
 	var all []broker.OffsetCommit
@@ -422,7 +422,8 @@ func TestAnswersThatMemoryIsMissingFor(t *testing.T) {
 	}
 }
 
-// FuzzRequests: what Skim lets pass is decoded and answered; nothing panics, nothing is kept.
+// FuzzRequests: every request that passes Skim is decoded and answered without a panic, and
+// releases its memory.
 func FuzzRequests(f *testing.F) {
 	table := kafka.Table()
 	for i, a := range table {
@@ -444,7 +445,7 @@ func FuzzRequests(f *testing.F) {
 			return
 		}
 		finish, err := a.Begin(s.s, &kafka.Call{Version: v, Body: body[:len(body)-len(rest)]})
-		if errors.Is(err, conn.ErrMalformed) { // a text of a length below null, which decoding finds
+		if errors.Is(err, conn.ErrMalformed) { // kmsg refuses a string length below null
 			return
 		}
 		if err != nil {
@@ -461,25 +462,25 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// TestCommitWhereThereIsNothing: of a topic or partition that is not there a commit hears just that, whoever it says that it is
-// from, and the others are committed.
-func TestCommitWhereThereIsNothing(t *testing.T) {
+// TestCommitToUnknownPartitions: a commit reports unknown topics and partitions whatever its
+// member, and commits the others.
+func TestCommitToUnknownPartitions(t *testing.T) {
 	s := start(t)
 	id := [16]byte(s.topic("t", 1).ID)
 	a := s.member(9)
 	if got := fmt.Sprint(s.commit(9, a, offsets("t", id, 3, 4))); got != "[0 3]" {
 		t.Error(got)
 	}
-	stranger := *a
-	stranger.MemberID = "nobody"
-	if got := fmt.Sprint(s.commit(9, &stranger, offsets("other", id, 3))); got != "[3]" {
+	unauthenticated := *a
+	unauthenticated.MemberID = "unknown"
+	if got := fmt.Sprint(s.commit(9, &unauthenticated, offsets("other", id, 3))); got != "[3]" {
 		t.Error(got)
 	}
-	if got := fmt.Sprint(s.commit(9, &stranger, offsets("t", id, 3, 4))); got != "[25 3]" {
+	if got := fmt.Sprint(s.commit(9, &unauthenticated, offsets("t", id, 3, 4))); got != "[25 3]" {
 		t.Error(got)
 	}
 	r := kmsg.NewPtrOffsetDeleteRequest()
 	if got := ask[*kmsg.OffsetDeleteResponse](s, 0, r); got.ErrorCode != 24 {
-		t.Errorf("forgetting in no group: %+v", got)
+		t.Errorf("deletion in an unnamed group: %+v", got)
 	}
 }

@@ -29,7 +29,7 @@ const apiKey = "the-api-key"
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// served is a broker with the Kafka protocol on a port.
+// served is a broker with its Kafka server on a port.
 type served struct {
 	b      *broker.Broker
 	k      *kafka.Server

@@ -16,8 +16,9 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestHoles: a consumer goes on over what compaction leaves: batches with fewer records than offsets, without any, and an end
-// that no record stands before; offsets by time are those of what is left.
+// TestHoles: a consumer reads on after compaction: batches with fewer records than offsets, batches
+// without records, and an end offset without a record before it. Offsets by time are those of the
+// remaining records.
 func TestHoles(t *testing.T) {
 	store := objstore.NewMemory()
 	s := serve(t, openBroker(t, store, nil), kafka.Options{})
@@ -51,7 +52,7 @@ func TestHoles(t *testing.T) {
 	defer m.Close()
 	for end := time.Now().Add(time.Minute); s.b.View().TopicByName("c").Partitions.At(0).Records != int64(len(want)); {
 		if _, err := m.Once(t.Context()); err != nil || time.Now().After(end) {
-			t.Fatalf("%v, %d records are left", err, s.b.View().TopicByName("c").Partitions.At(0).Records)
+			t.Fatalf("%v, %d records remain", err, s.b.View().TopicByName("c").Partitions.At(0).Records)
 		}
 	}
 	got := map[int64]string{}
@@ -61,7 +62,7 @@ func TestHoles(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("read %v, want %v", got, want)
 	}
-	// It comes past the end of what is left, so what is new arrives.
+	// A consumer behind the last remaining record receives new records.
 	c := client(t, s, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"c": {0: kgo.NewOffset().At(13)}}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -78,7 +79,8 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// TestAppendTime: in a topic with the log's time a producer is told that time, and consumers see it.
+// TestAppendTime: in a topic with LogAppendTime the producer gets the append time, and consumers
+// see it.
 func TestAppendTime(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{Settings: map[string]string{"timestamp-type": "LogAppendTime"}})
@@ -86,11 +88,12 @@ func TestAppendTime(t *testing.T) {
 	told := produced(dial(t, s).ask(produceRequest(ref, -1, batch(t, nil, "a")), 9)).LogAppendTime
 	r := consume(t, client(t, s, kgo.ConsumeTopics("t")), 1)[0]
 	if told < before || r.Timestamp.UnixMilli() != told || r.Attrs.TimestampType() != 1 {
-		t.Errorf("told %d, read %d (type %d), it was %d", told, r.Timestamp.UnixMilli(), r.Attrs.TimestampType(), before)
+		t.Errorf("acknowledged %d, read %d (type %d), sent at %d", told, r.Timestamp.UnixMilli(), r.Attrs.TimestampType(), before)
 	}
 }
 
-// TestEveryVersionAnswers: each key that is served answers an empty request of each version with something of that version.
+// TestEveryVersionAnswers: each served key answers an empty request of each version in that
+// version.
 func TestEveryVersionAnswers(t *testing.T) {
 	s := memory(t)
 	c := dial(t, s)

@@ -13,9 +13,9 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestATopicThatTriggersUseIsNotDeleted: the code is the one of Kafka for topics that cannot be deleted; the text, from version 5
-// on, says which triggers use it.
-func TestATopicThatTriggersUseIsNotDeleted(t *testing.T) {
+// TestTopicInUseByTriggersIsNotDeleted: the code is Kafka's for topics that cannot be deleted. The
+// message, from version 5 on, names the triggers.
+func TestTopicInUseByTriggersIsNotDeleted(t *testing.T) {
 	s := serve(t, openBroker(t, objstore.NewMemory(), func(o *broker.Options) {
 		o.InUse = func(_ context.Context, topic string) error {
 			if topic != "events" {
@@ -39,10 +39,10 @@ func TestATopicThatTriggersUseIsNotDeleted(t *testing.T) {
 			t.Errorf("version %d: %+v, want %v", version, got.Topics, want)
 		}
 		if text := got.Topics[0].ErrorMessage; version >= 5 && (text == nil || !strings.Contains(*text, "no-x")) {
-			t.Errorf("version %d: the text does not name the trigger", version)
+			t.Errorf("version %d: the message does not name the trigger", version)
 		}
 	}
 	if _, ok := s.b.TopicNamed("events"); !ok {
-		t.Error("it was deleted")
+		t.Error("the topic was deleted")
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestFetchWithoutMemory: a fetch that finds no memory waits for some, and else gives nothing, without an error.
+// TestFetchWithoutMemory: a fetch without memory waits for it, and otherwise returns no data and no
+// error.
 func TestFetchWithoutMemory(t *testing.T) {
 	store := objstore.NewMemory()
 	b := openBroker(t, store, nil)
@@ -26,7 +27,7 @@ func TestFetchWithoutMemory(t *testing.T) {
 	if err := b.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b = openBroker(t, store, nil) // which has nothing in memory
+	b = openBroker(t, store, nil) // nothing in memory
 	s = serve(t, b, kafka.Options{})
 	class := b.Budget().Class(budget.Fetch)
 	held, err := class.Reserve(class.Limit())
@@ -48,7 +49,7 @@ func TestFetchWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestReadOnly: a broker that only follows is read from, and sends producers elsewhere.
+// TestReadOnly: a follower serves reads, and redirects producers.
 func TestReadOnly(t *testing.T) {
 	store := objstore.NewMemory()
 	leader := openBroker(t, store, nil)
@@ -70,8 +71,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestManyProducersInLittleMemory: many connections that send more at once than there is memory for are all served, one
-// after the other; the memory for requests is never exceeded, and all of it comes back.
+// TestManyProducersInLittleMemory: many connections that send more than fits into memory are all
+// served. The memory for requests is never exceeded, and all of it is released.
 func TestManyProducersInLittleMemory(t *testing.T) {
 	b := openBroker(t, objstore.NewMemory(), func(o *broker.Options) { o.Budget = budget.New(16 << 20) })
 	s := serve(t, b, kafka.Options{})
@@ -83,7 +84,8 @@ func TestManyProducersInLittleMemory(t *testing.T) {
 		c := dial(t, s)
 		for range each {
 			sent := batch(t, nil, large)
-			sending.Go(func() { _, _ = c.Write(c.encodeAs(produceRequest(ref, -1, sent), 9, 7)) }) // what is missing is not answered
+			// Errors show as missing answers.
+			sending.Go(func() { _, _ = c.Write(c.encodeAs(produceRequest(ref, -1, sent), 9, 7)) })
 		}
 		sending.Go(func() {
 			for range each {
@@ -92,7 +94,7 @@ func TestManyProducersInLittleMemory(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if p := produced(resp); p.ErrorCode != 0 && p.ErrorCode != 19 { // no memory to store it: try again
+				if p := produced(resp); p.ErrorCode != 0 && p.ErrorCode != 19 { // out of memory
 					t.Errorf("%+v", p)
 				}
 			}
@@ -103,5 +105,5 @@ func TestManyProducersInLittleMemory(t *testing.T) {
 	if u.Peak > u.Limit || u.Peak == 0 {
 		t.Errorf("%+v", u)
 	}
-	sebtest.Eventually(t, "nothing is reserved any more", func() bool { return b.Budget().Class(budget.Produce).Used() == 0 })
+	sebtest.Eventually(t, "all memory is released", func() bool { return b.Budget().Class(budget.Produce).Used() == 0 })
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 )
 
-// TestListOffsetsV0: librdkafka up to 1.6 asks for start and end with v0, and reads nothing without an answer.
+// TestListOffsetsV0: librdkafka up to 1.6 asks for start and end with v0, and reads nothing without
+// an answer.
 func TestListOffsetsV0(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
@@ -52,11 +53,11 @@ func TestListOffsetsV0(t *testing.T) {
 	}
 }
 
-// TestVersionsThatLibrdkafkaLooksFor: librdkafka turns on what it can do, such as groups or zstd, only where a broker has certain old
-// versions of requests, whatever versions it then uses.
+// TestVersionsThatLibrdkafkaLooksFor: librdkafka enables features such as groups or zstd only if a
+// broker supports certain old versions of requests, whatever versions it then uses.
 func TestVersionsThatLibrdkafkaLooksFor(t *testing.T) {
 	there := map[int16]kmsg.ApiVersionsResponseApiKey{}
-	for _, k := range stranger(t, &served{addr: newSite(t).addr}).ask(kmsg.NewPtrApiVersionsRequest(), 0).(*kmsg.ApiVersionsResponse).ApiKeys {
+	for _, k := range unauthenticated(t, &served{addr: newTestSite(t).addr}).ask(kmsg.NewPtrApiVersionsRequest(), 0).(*kmsg.ApiVersionsResponse).ApiKeys {
 		there[k.ApiKey] = k
 	}
 	for what, versions := range map[string]map[kmsg.Key]int16{

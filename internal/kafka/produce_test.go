@@ -16,7 +16,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestProduceVersions: every version with every acks stores the bytes that came, and says where; acks=0 says nothing.
+// TestProduceVersions: every version with every acks stores the bytes and returns their offset;
+// acks=0 gets no answer.
 func TestProduceVersions(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
@@ -36,7 +37,7 @@ func TestProduceVersions(t *testing.T) {
 	}
 	got := fetched(c.ask(fetchRequest(ref, 0), 12))
 	if got.HighWatermark != next {
-		t.Errorf("%d records are there, want %d", got.HighWatermark, next)
+		t.Errorf("%d records are stored, want %d", got.HighWatermark, next)
 	}
 	at := int64(0)
 	for b := got.RecordBatches; len(b) > 0; at += 2 {
@@ -56,8 +57,8 @@ func TestProduceVersions(t *testing.T) {
 	}
 }
 
-// TestProduceRefused: what is wrong with a produce is told by the right code, nothing of it is stored, and what is right in
-// the same request is.
+// TestProduceRefused: an invalid produce has its code and nothing of it is stored; valid parts of
+// the same request are stored.
 func TestProduceRefused(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{Settings: map[string]string{"max-batch-bytes": "500"}})
@@ -102,7 +103,7 @@ func TestProduceRefused(t *testing.T) {
 				t.Errorf("answered with %d at %d, want %d", p.ErrorCode, p.BaseOffset, c.code)
 			}
 			if p := fetched(conn.ask(fetchRequest(ref, 0), 12)); p.HighWatermark != 0 {
-				t.Error("it is there")
+				t.Error("a refused batch was stored")
 			}
 		})
 	}
@@ -118,18 +119,18 @@ func TestProduceRefused(t *testing.T) {
 	bad := produceRequest(ref, 0, good())
 	bad.Topics[0].Partitions[0].Partition = 7
 	conn.send(bad, 9)
-	conn.ended() // there is no answer that could tell
+	conn.ended() // acks=0: the connection ends
 }
 
 func records(b []byte) func(*kmsg.ProduceRequest) {
 	return func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Records = b }
 }
 
-// crc mends the checksum of a batch.
+// crc corrects the checksum of a batch.
 func crc(b []byte) { binary.BigEndian.PutUint32(b[17:], record.CRC32C(b[21:])) }
 
-// TestProduceAgain: each of a producer's last five batches sent again has its first offset, and is there once; a gap and an
-// older epoch are told; a new epoch begins anew.
+// TestProduceAgain: each of a producer's last five batches is stored once, and a repeat returns its
+// first offset. A gap and an older epoch are refused; a new epoch starts at sequence 0.
 func TestProduceAgain(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
@@ -139,7 +140,7 @@ func TestProduceAgain(t *testing.T) {
 		t.Fatalf("%+v", init)
 	}
 	if again := c.ask(kmsg.NewPtrInitProducerIDRequest(), 0).(*kmsg.InitProducerIDResponse); again.ProducerID == init.ProducerID {
-		t.Error("the same id again")
+		t.Error("the same producer ID again")
 	}
 	send := func(epoch int16, sequence int32) *kmsg.ProduceResponseTopicPartition {
 		p := record.Producer{ID: init.ProducerID, Epoch: epoch, Sequence: sequence}
@@ -191,8 +192,9 @@ func (s *stuck) Put(ctx context.Context, key string, body objstore.Body) error {
 	return s.Store.Put(ctx, key, body)
 }
 
-// TestUnknownOutcome: what was sent to the store and not answered in time is REQUEST_TIMED_OUT, what was not sent is
-// NOT_ENOUGH_REPLICAS and never appears; the same batch again is answered with where the first one is.
+// TestUnknownOutcome: a batch that was sent to the store and not confirmed in time is
+// REQUEST_TIMED_OUT. One that was not sent is NOT_ENOUGH_REPLICAS and never stored. A repeat
+// returns the offset of the first one.
 func TestUnknownOutcome(t *testing.T) {
 	store := &stuck{Store: objstore.NewMemory()}
 	s := serve(t, openBroker(t, store, nil), kafka.Options{})
@@ -223,17 +225,17 @@ func TestUnknownOutcome(t *testing.T) {
 	var r record.Reader
 	for r.Reset(fetched(c.ask(fetchRequest(ref, 0), 12)).RecordBatches, 0); r.Next(); {
 		if v := string(r.Record().Value); seen[v] {
-			t.Errorf("%s is there twice", v)
+			t.Errorf("%s is stored twice", v)
 		} else {
 			seen[v] = true
 		}
 	}
 	if len(seen) != codes[7] {
-		t.Errorf("%d records are there, %d may be", len(seen), codes[7])
+		t.Errorf("%d records are stored, want %d", len(seen), codes[7])
 	}
 }
 
-// TestShortTimeout: who gives less time than an append waits for others is served all the same.
+// TestShortTimeout: a timeout shorter than the batch wait does not fail an append.
 func TestShortTimeout(t *testing.T) {
 	b := openBroker(t, objstore.NewMemory(), func(o *broker.Options) { o.Batch.Wait = 250 * time.Millisecond })
 	s := serve(t, b, kafka.Options{})
@@ -246,14 +248,15 @@ func TestShortTimeout(t *testing.T) {
 	}
 }
 
-// TestFenced: a broker that another has taken over from sends its clients on.
+// TestFenced: a deposed broker redirects its clients.
 func TestFenced(t *testing.T) {
 	store := objstore.NewMemory()
 	s := serve(t, openBroker(t, store, nil), kafka.Options{})
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
 	c := dial(t, s)
 	openBroker(t, store, nil)
-	// The first was sent to the store before its name was found taken: rule R6 has that unknown.
+	// The first batch was sent before the broker found the seal, so its outcome is unknown (rule
+	// R6).
 	if p := produced(c.ask(produceRequest(ref, -1, batch(t, nil, "v")), 9)); p.ErrorCode != 7 && p.ErrorCode != 6 {
 		t.Errorf("%+v", p)
 	}
@@ -262,15 +265,15 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// TestProducePipelined: a hundred produces of one connection sent without waiting are stored in their order, and share
-// objects instead of waiting for one another.
+// TestProducePipelined: a hundred pipelined produces of one connection are stored in order, and
+// share objects instead of waiting for each other.
 func TestProducePipelined(t *testing.T) {
 	store := &stuck{Store: objstore.NewMemory()}
 	open := make(chan struct{})
 	close(open)
 	s := serve(t, openBroker(t, store, nil), kafka.Options{})
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
-	store.held.Store(&open) // counts
+	store.held.Store(&open) // counts PUTs
 	c := dial(t, s)
 	const n = 100
 	first := c.last + 1
@@ -293,6 +296,6 @@ func TestProducePipelined(t *testing.T) {
 		}
 	}
 	if at != n {
-		t.Errorf("%d of %d are there", at, n)
+		t.Errorf("%d of %d records are stored", at, n)
 	}
 }

@@ -22,7 +22,7 @@ type raw struct {
 	last int32
 }
 
-func stranger(t testing.TB, s *served) *raw {
+func unauthenticated(t testing.TB, s *served) *raw {
 	t.Helper()
 	c, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -35,7 +35,7 @@ func stranger(t testing.TB, s *served) *raw {
 
 func dial(t testing.TB, s *served) *raw {
 	t.Helper()
-	c := stranger(t, s)
+	c := unauthenticated(t, s)
 	c.login(apiKey)
 	return c
 }
@@ -74,7 +74,7 @@ func (c *raw) send(r kmsg.Request, version int16) {
 	}
 }
 
-// receive reads the answer to a request that was sent with a number.
+// receive reads the answer to the request with a correlation ID.
 func (c *raw) receive(r kmsg.Request, version int16, number int32) kmsg.Response {
 	c.t.Helper()
 	head := make([]byte, 8)
@@ -86,7 +86,7 @@ func (c *raw) receive(r kmsg.Request, version int16, number int32) kmsg.Response
 		c.t.Fatal(err)
 	}
 	if got := int32(binary.BigEndian.Uint32(head[4:])); got != number {
-		c.t.Fatalf("%T v%d: the answer to %d, want that to %d", r, version, got, number)
+		c.t.Fatalf("%T v%d: answer to request %d, want %d", r, version, got, number)
 	}
 	resp := r.ResponseKind()
 	resp.SetVersion(version)
@@ -112,11 +112,11 @@ func (c *raw) ask(r kmsg.Request, version int16) kmsg.Response {
 func (c *raw) ended() {
 	c.t.Helper()
 	if n, err := io.Copy(io.Discard, c.Conn); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		c.t.Fatalf("%d bytes, %v: want the end", n, err)
+		c.t.Fatalf("%d bytes, %v: want the connection closed", n, err)
 	}
 }
 
-// topic makes a topic.
+// topic creates a topic.
 func topic(t testing.TB, b *broker.Broker, name string, spec broker.TopicSpec) broker.TopicRef {
 	t.Helper()
 	if _, err := b.CreateTopic(t.Context(), name, spec); err != nil {
@@ -140,7 +140,7 @@ func batch(t testing.TB, p *record.Producer, values ...string) []byte {
 	return b
 }
 
-// produceRequest is a produce of batches for partition 0 of a topic.
+// produceRequest is a Produce of batches to partition 0 of a topic.
 func produceRequest(ref broker.TopicRef, acks int16, batches []byte) *kmsg.ProduceRequest {
 	p := kmsg.NewProduceRequestTopicPartition()
 	p.Records = batches
@@ -156,7 +156,7 @@ func produced(r kmsg.Response) *kmsg.ProduceResponseTopicPartition {
 	return &r.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 }
 
-// fetchRequest is a fetch of partition 0 of a topic from an offset on.
+// fetchRequest is a Fetch of partition 0 of a topic from an offset.
 func fetchRequest(ref broker.TopicRef, offset int64) *kmsg.FetchRequest {
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = offset, 1<<20, -1
@@ -171,15 +171,15 @@ func fetched(r kmsg.Response) *kmsg.FetchResponseTopicPartition {
 	return &r.(*kmsg.FetchResponse).Topics[0].Partitions[0]
 }
 
-// encodeAs is encode with a correlation id that is given, for several goroutines.
+// encodeAs is encode with a given correlation ID, for several goroutines.
 func (c *raw) encodeAs(r kmsg.Request, version int16, id int32) []byte {
 	one := raw{t: c.t, last: id - 1}
 	return one.encode(r, version)
 }
 
-// next reads the next answer to a produce, whatever its correlation id.
+// next reads the next answer to a Produce, whatever its correlation ID.
 func (c *raw) next(version int16) (kmsg.Response, error) {
-	head := make([]byte, 9) // and no tagged fields
+	head := make([]byte, 9) // with an empty set of tagged fields
 	if _, err := io.ReadFull(c, head); err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestMetadataOfAReadOnlyBroker: a topic created after the start of a read-only broker is in its next answer, by name and in the list.
-// The broker does not poll the log during the test.
+// TestMetadataOfAReadOnlyBroker: a topic created after the start of a read-only broker is in its
+// next answer, by name and in the list. The broker does not poll the log during the test.
 func TestMetadataOfAReadOnlyBroker(t *testing.T) {
 	store := objstore.NewMemory()
 	leader := openBroker(t, store, nil)

@@ -10,13 +10,15 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// rskafkaBatch is what rskafka 0.6.0 sends of two records, 900 and 1,800 us after 1700000000000: base and largest timestamp are
-// truncated to milliseconds, and so is the time between the records, so the largest is 1 ms above both.
+// rskafkaBatch is a batch of rskafka 0.6.0 with two records, 900 and 1,800 µs after 1700000000000.
+// The base and largest timestamp and the time between the records are truncated to milliseconds, so
+// the largest is 1 ms above both.
 const rskafkaBatch = "00000000000000000000006b00000000022eb9e7320000000000010000018bcfe568000000018bcfe56801ffffffffffffffffffffffffffff" +
 	"00000002380000000a6b657920300e76616c75652030020866726f6d0872757374380000020a6b657920310e76616c75652031020866726f6d0872757374"
 
-// TestProduceRepairsTheLargestTimestamp: a head whose largest timestamp is not that of its records is stored with that one
-// and a new checksum, whatever it was; all else is as it was sent, and a producer's repeated batch is known again.
+// TestProduceRepairsTheLargestTimestamp: a batch with a wrong largest timestamp is stored with the
+// right one and a new checksum. All else is stored as sent, and a repeated batch of a producer is
+// still recognized.
 func TestProduceRepairsTheLargestTimestamp(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{})

@@ -8,13 +8,13 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 )
 
-// teller asks, and says with which code it was answered.
-type teller struct {
+// codes sends requests and returns the code of the answer.
+type codes struct {
 	t *testing.T
 	c *raw
 }
 
-func (k teller) create(name string, partitions int32, assigned bool, config string) int16 {
+func (k codes) create(name string, partitions int32, assigned bool, config string) int16 {
 	r := kmsg.NewPtrCreateTopicsRequest()
 	n := kmsg.NewCreateTopicsRequestTopic()
 	n.Topic, n.NumPartitions, n.ReplicationFactor = name, partitions, -1
@@ -28,7 +28,7 @@ func (k teller) create(name string, partitions int32, assigned bool, config stri
 	return k.c.ask(r, 5).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode
 }
 
-func (k teller) alter(name string, ops int, config string) int16 {
+func (k codes) alter(name string, ops int, config string) int16 {
 	r := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, name
@@ -39,7 +39,7 @@ func (k teller) alter(name string, ops int, config string) int16 {
 	return k.c.ask(r, 1).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode
 }
 
-func (k teller) noValue(op kmsg.IncrementalAlterConfigOp) int16 {
+func (k codes) noValue(op kmsg.IncrementalAlterConfigOp) int16 {
 	r := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, "t"
@@ -48,26 +48,26 @@ func (k teller) noValue(op kmsg.IncrementalAlterConfigOp) int16 {
 	return k.c.ask(r, 1).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode
 }
 
-func (k teller) metadata(name string) int16 {
+func (k codes) metadata(name string) int16 {
 	r := kmsg.NewPtrMetadataRequest()
 	r.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
 	return k.c.ask(r, 9).(*kmsg.MetadataResponse).Topics[0].ErrorCode
 }
 
-func (k teller) cut(name string, offset int64) int16 {
+func (k codes) cut(name string, offset int64) int16 {
 	r := kmsg.NewPtrDeleteRecordsRequest()
 	r.TimeoutMillis = 10_000
 	r.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: name, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: offset}}}}
 	return k.c.ask(r, 2).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode
 }
 
-func (k teller) id(id int64, epoch int16) int16 {
+func (k codes) id(id int64, epoch int16) int16 {
 	r := kmsg.NewPtrInitProducerIDRequest()
 	r.ProducerID, r.ProducerEpoch = id, epoch
 	return k.c.ask(r, 4).(*kmsg.InitProducerIDResponse).ErrorCode
 }
 
-func (k teller) cluster(kind int8) int16 {
+func (k codes) cluster(kind int8) int16 {
 	r := kmsg.NewPtrDescribeClusterRequest()
 	r.EndpointType = kind
 	got := k.c.ask(r, 1).(*kmsg.DescribeClusterResponse)
@@ -77,40 +77,41 @@ func (k teller) cluster(kind int8) int16 {
 	return got.ErrorCode
 }
 
-func (k teller) describe(kind kmsg.ConfigResourceType, name string) int16 {
+func (k codes) describe(kind kmsg.ConfigResourceType, name string) int16 {
 	r := kmsg.NewPtrDescribeConfigsRequest()
 	r.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: kind, ResourceName: name}}
 	return k.c.ask(r, 4).(*kmsg.DescribeConfigsResponse).Resources[0].ErrorCode
 }
 
-// TestSameCodes: refusals have the codes that Kafka gives them, where several would do. A client acts on them.
+// TestSameCodes: refusals have the same codes as in Kafka where several would fit, because clients
+// act on them.
 func TestSameCodes(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
 	c := dial(t, s)
 	c.ask(produceRequest(ref, -1, batch(t, nil, "v")), 9)
 
-	k := teller{t, c}
+	k := codes{t, c}
 	for what, codes := range map[string][2]int16{
-		"create: a bad name and a bad config":            {k.create("a b", 1, false, "no.such"), 17},
-		"create: there already, and a bad config":        {k.create("t", 1, false, "no.such"), 36},
-		"create: replicas and partitions":                {k.create("new", 1, true, ""), 42},
-		"alter: a bad name and a bad config":             {k.alter("a b", 1, "no.such"), 17},
-		"alter: no such topic, and a bad config":         {k.alter("other", 1, "no.such"), 3},
-		"alter: a config twice":                          {k.alter("t", 2, "retention.ms"), 42},
-		"alter: a config without a value":                {k.noValue(kmsg.IncrementalAlterConfigOpSet), 42},
-		"alter: back to the default":                     {k.noValue(kmsg.IncrementalAlterConfigOpDelete), 0},
-		"metadata of a name that no topic can have":      {k.metadata("a b"), 17},
-		"metadata of a topic that is not there":          {k.metadata("other"), 3},
-		"delete records below -2":                        {k.cut("t", -2), 1},
-		"delete records below -2 where there is nothing": {k.cut("other", -2), 3},
-		"a producer id without its epoch":                {k.id(5, -1), 42},
-		"an epoch without its producer id":               {k.id(-1, 5), 42},
-		"configs of a name that no topic can have":       {k.describe(kmsg.ConfigResourceTypeTopic, "a b"), 17},
-		"configs of another broker":                      {k.describe(kmsg.ConfigResourceTypeBroker, "7"), 42},
-		"configs of the broker":                          {k.describe(kmsg.ConfigResourceTypeBroker, "1"), 0},
-		"controllers":                                    {k.cluster(2), 114},
-		"endpoints that nobody knows":                    {k.cluster(3), 115},
+		"create: a bad name and a bad config":         {k.create("a b", 1, false, "no.such"), 17},
+		"create: an existing topic, and a bad config": {k.create("t", 1, false, "no.such"), 36},
+		"create: replicas and partitions":             {k.create("new", 1, true, ""), 42},
+		"alter: a bad name and a bad config":          {k.alter("a b", 1, "no.such"), 17},
+		"alter: an unknown topic, and a bad config":   {k.alter("other", 1, "no.such"), 3},
+		"alter: a duplicate config":                   {k.alter("t", 2, "retention.ms"), 42},
+		"alter: a config without a value":             {k.noValue(kmsg.IncrementalAlterConfigOpSet), 42},
+		"alter: back to the default":                  {k.noValue(kmsg.IncrementalAlterConfigOpDelete), 0},
+		"metadata of a name that no topic can have":   {k.metadata("a b"), 17},
+		"metadata of an unknown topic":                {k.metadata("other"), 3},
+		"delete records below -2":                     {k.cut("t", -2), 1},
+		"delete records below -2 of an unknown topic": {k.cut("other", -2), 3},
+		"a producer id without its epoch":             {k.id(5, -1), 42},
+		"an epoch without its producer id":            {k.id(-1, 5), 42},
+		"configs of a name that no topic can have":    {k.describe(kmsg.ConfigResourceTypeTopic, "a b"), 17},
+		"configs of another broker":                   {k.describe(kmsg.ConfigResourceTypeBroker, "7"), 42},
+		"configs of the broker":                       {k.describe(kmsg.ConfigResourceTypeBroker, "1"), 0},
+		"controllers":                                 {k.cluster(2), 114},
+		"an unknown type of endpoints":                {k.cluster(3), 115},
 	} {
 		if codes[0] != codes[1] {
 			t.Errorf("%s: %d, want %d", what, codes[0], codes[1])
@@ -118,7 +119,7 @@ func TestSameCodes(t *testing.T) {
 	}
 }
 
-// TestSameOffsets: what an answer says beside its code is as Kafka's.
+// TestSameOffsets: the other fields of an answer are as in Kafka.
 func TestSameOffsets(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
@@ -149,7 +150,7 @@ func TestSameOffsets(t *testing.T) {
 		{Partition: 7, CurrentLeaderEpoch: int32(s.b.Epoch()) + 1},
 	}}}
 	if p := c.ask(r2, 3).(*kmsg.OffsetForLeaderEpochResponse).Topics[0].Partitions[0]; p.ErrorCode != 3 {
-		t.Errorf("the epoch of a partition that is not there: %+v", p)
+		t.Errorf("the epoch of an unknown partition: %+v", p)
 	}
 	c.ask(produceRequest(ref, -1, batch(t, nil, "v")), 9)
 	if p := fetched(c.ask(fetchRequest(ref, 7), 12)); p.ErrorCode != 1 || p.HighWatermark != -1 || p.LastStableOffset != -1 || p.LogStartOffset != -1 {
@@ -158,19 +159,19 @@ func TestSameOffsets(t *testing.T) {
 	r := fetchRequest(ref, 0)
 	r.SessionEpoch = 3
 	if got := c.ask(r, 12).(*kmsg.FetchResponse); got.ErrorCode != 70 || len(got.Topics) != 0 {
-		t.Errorf("in the midst of no session: %+v", got)
+		t.Errorf("an unknown session: %+v", got)
 	}
 	d := kmsg.NewPtrDescribeConfigsRequest()
 	res := kmsg.NewDescribeConfigsRequestResource()
 	res.ResourceType, res.ResourceName, res.ConfigNames = kmsg.ConfigResourceTypeTopic, "t", []string{}
 	d.Resources = append(d.Resources, res)
 	if got := c.ask(d, 4).(*kmsg.DescribeConfigsResponse).Resources[0].Configs; len(got) == 0 {
-		t.Error("no names of configs are to mean all")
+		t.Error("an empty list of names returns no configs, want all")
 	}
 	topic(t, s.b, "u", broker.TopicSpec{})
 	p := kmsg.NewPtrDescribeTopicPartitionsRequest()
 	p.ResponsePartitionLimit = 0
 	if got := c.ask(p, 0).(*kmsg.DescribeTopicPartitionsResponse); len(got.Topics) != 1 || got.NextCursor == nil || got.NextCursor.Topic != "u" {
-		t.Errorf("a limit of 0 is to mean 1: %+v", got)
+		t.Errorf("a limit of 0 must mean 1: %+v", got)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// filler fills requests with anything.
+// filler fills requests with random values.
 type filler struct {
 	*rand.Rand
-	most int // elements of an array
+	most int // bound on the elements of an array
 }
 
 func (f filler) fill(v reflect.Value) {
@@ -72,7 +72,7 @@ func (f filler) bytes() []byte {
 	return b
 }
 
-// request is a random request behind its head.
+// request is a random request without its head.
 func (f filler) request(a *api, version int16) []byte {
 	r := kmsg.RequestForKey(a.key.Int16())
 	f.fill(reflect.ValueOf(r).Elem())
@@ -80,15 +80,15 @@ func (f filler) request(a *api, version int16) []byte {
 	return r.AppendTo(nil)
 }
 
-// decoded decodes a request as calls do.
+// decoded decodes a request like a call.
 func decoded(a *api, version int16, body []byte) error {
 	r := kmsg.RequestForKey(a.key.Int16())
 	r.SetVersion(version)
 	return r.ReadFrom(body)
 }
 
-// TestShapes: every version of every request is of the shape that its API says, and decoding takes no more memory than was
-// reckoned; none that is cut off anywhere is.
+// TestShapes: every version of every request has the shape of its API, and decoding takes no more
+// memory than Skim estimates. Truncated requests are refused.
 func TestShapes(t *testing.T) {
 	f := filler{rand.New(rand.NewPCG(1, 2)), 4}
 	for _, a := range table() {
@@ -103,7 +103,7 @@ func TestShapes(t *testing.T) {
 				body := f.request(&a, version)
 				cost, rest, err := a.shape.Skim(version, append(body[:len(body):len(body)], 0))
 				if err != nil || len(rest) != 1 {
-					t.Fatalf("%s v%d: %v, %d bytes are left of %x", a.key.Name(), version, err, len(rest), body)
+					t.Fatalf("%s v%d: %v, rest of %d bytes, request %x", a.key.Name(), version, err, len(rest), body)
 				}
 				fuzzing.Allocates(t, int(cost)+4<<10, body, func() {
 					if err := decoded(&a, version, body); err != nil {
@@ -112,15 +112,15 @@ func TestShapes(t *testing.T) {
 				})
 				cut := body[:f.IntN(max(1, len(body)))]
 				if _, _, err := a.shape.Skim(version, cut); err == nil && decoded(&a, version, cut) != nil {
-					t.Fatalf("%s v%d: %d of %d bytes pass", a.key.Name(), version, len(cut), len(body))
+					t.Fatalf("%s v%d: the first %d of %d bytes pass", a.key.Name(), version, len(cut), len(body))
 				}
 			}
 		}
 	}
 }
 
-// TestClaims: a count that no bytes stand for is refused before anything is made for it. The decoder alone would make 64 KiB
-// into some MiB, or go round four thousand million times.
+// TestClaims: a count without bytes behind it is refused before memory is allocated. The decoder
+// alone would turn 64 KiB into several MiB, or loop four billion times.
 func TestClaims(t *testing.T) {
 	body := func(head []byte, count []byte) []byte { return append(append(head, count...), make([]byte, 60<<10)...) }
 	i32 := binary.BigEndian.AppendUint32(nil, 60<<10)
@@ -137,13 +137,13 @@ func TestClaims(t *testing.T) {
 		{"tags of a tag", &fetchAPI, 15, append(make([]byte, 24-3), append([]byte{1, 1, 1, 1, 1, 17}, append(make([]byte, 12), 0xff, 0xff, 0xff, 0xff, 0x0f)...)...)},
 	} {
 		if cost, _, err := c.a.shape.Skim(c.version, c.body); err == nil {
-			t.Errorf("%s: passes, at %d bytes", c.name, cost)
+			t.Errorf("%s: accepted, with a cost of %d bytes", c.name, cost)
 		}
 	}
 }
 
-// TestWorstAmplification: what a request of a stranger's size may take when its bytes stand for as many small elements as they
-// can. All of it is reserved before it is decoded.
+// TestWorstAmplification bounds the memory for an unauthenticated request whose bytes are as many
+// small elements as possible. All of it is reserved before decoding.
 func TestWorstAmplification(t *testing.T) {
 	const size = 64 << 10
 	most, of := 0.0, ""
@@ -164,13 +164,13 @@ func TestWorstAmplification(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%.0f bytes are reckoned for a byte (%s)", most, of)
+	t.Logf("at most %.0f bytes of memory for a byte (%s)", most, of)
 	if most > 200 {
-		t.Errorf("%.0f bytes for a byte of %s", most, of)
+		t.Errorf("%.0f bytes of memory for a byte of %s, want at most 200", most, of)
 	}
 }
 
-// FuzzRequest: whatever the bytes of a request, what passes decodes without taking more memory than was reckoned.
+// FuzzRequest: any request that passes Skim decodes within the estimated memory.
 func FuzzRequest(f *testing.F) {
 	list := table()
 	fill := filler{rand.New(rand.NewPCG(3, 4)), 3}

@@ -16,11 +16,11 @@ import (
 	"github.com/sebbroker/seb/test/faultproxy"
 )
 
-// TestTakeovers: while an idempotent producer and a consumer work, one broker after the other takes over, some from one that
-// has been closed and some from one that has not noticed. Every record is there once, in order, where the producer was
-// told, and the consumer has read each once, without an offset that went back.
+// TestTakeovers: while an idempotent producer and a consumer run, brokers take over from each
+// other, some from a closed one and some from one that has not noticed. Every record is stored
+// once, in order, at the acknowledged offset, and the consumer reads each once without going back.
 func TestTakeovers(t *testing.T) {
-	wire, err := faultproxy.NewWire(1) // an address that stays
+	wire, err := faultproxy.NewWire(1) // a fixed address
 	if err != nil {
 		t.Fatal(err)
 	}

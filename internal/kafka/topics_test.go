@@ -18,7 +18,7 @@ import (
 
 func str(s string) *string { return &s }
 
-// TestAdmin: kadm makes, describes, grows, trims and deletes topics, and finds offsets.
+// TestAdmin: kadm creates, describes, grows, trims and deletes topics, and finds offsets.
 func TestAdmin(t *testing.T) {
 	s := memory(t)
 	a, ctx := admin(t, s), t.Context()
@@ -84,12 +84,12 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("delete: %+v %v", got, err)
 	}
 	if len(s.b.Topics(ctx)) != 1 {
-		t.Error("it is still there")
+		t.Error("the deleted topic still exists")
 	}
 }
 
-// TestOffsetsByTime: earliest, end, by timestamp and the largest one, over several objects, with times out of order, before
-// and after a trim.
+// TestOffsetsByTime: start, end, by timestamp and the largest timestamp, over several objects with
+// times out of order, before and after a trim.
 func TestOffsetsByTime(t *testing.T) {
 	for name, open := range map[string]func() objstore.Store{
 		"memory": func() objstore.Store { return objstore.NewMemory() },
@@ -152,7 +152,8 @@ func offsetsByTime(t *testing.T, s *served) {
 	check(5)
 }
 
-// TestEpochs: where a leader epoch ended is told after a restart, and an epoch that is over is refused.
+// TestEpochs: the end of a leader epoch is known after a restart, and requests with an old epoch
+// are refused.
 func TestEpochs(t *testing.T) {
 	mem := objstore.NewMemory()
 	b := openBroker(t, mem, nil)
@@ -188,8 +189,8 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// TestMetadata: every version; all topics, none, by name, by id, made on the way if that is allowed; a name that is given
-// a thousand times is answered once.
+// TestMetadata: in every version all topics, none, by name, by ID, and created on demand. A name
+// that is repeated a thousand times is answered once.
 func TestMetadata(t *testing.T) {
 	s := serve(t, openBroker(t, objstore.NewMemory(), nil), kafka.Options{Advertised: "broker.example:4711"})
 	ref := topic(t, s.b, "t", broker.TopicSpec{Partitions: 2})
@@ -253,14 +254,14 @@ func TestMetadata(t *testing.T) {
 	if got := c.ask(r, 12).(*kmsg.MetadataResponse).Topics; len(got) != 2 || got[0].ErrorCode != 100 || *got[1].Topic != "t" {
 		t.Errorf("%+v", got)
 	}
-	// The Java client sends an empty name beside each id.
+	// The Java client sends an empty name with each ID.
 	r.Topics[0].Topic, r.Topics[1].Topic = str(""), str("")
 	if got := c.ask(r, 13).(*kmsg.MetadataResponse).Topics; len(got) != 2 || got[0].ErrorCode != 100 || got[0].Topic != nil || *got[1].Topic != "t" {
 		t.Errorf("with empty names: %+v", got)
 	}
 }
 
-// TestDescribeCluster: every version, and that controllers can not be asked for.
+// TestDescribeCluster: every version; requests for controllers are refused.
 func TestDescribeCluster(t *testing.T) {
 	s := memory(t)
 	c := dial(t, s)

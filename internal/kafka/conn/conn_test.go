@@ -25,25 +25,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo answers requests with themselves. What their key is says how: see Begin.
+// echo is a session that answers requests with their own bytes. The key of a request selects how,
+// see Begin.
 type echo struct {
-	class   *budget.Class
-	begun   *atomic.Int64
+	class         *budget.Class
+	begun         *atomic.Int64
 	authenticated atomic.Bool
-	hold    chan struct{} // what waits for it is answered when it is closed, or when nobody waits
-	file    *os.File
+	hold          chan struct{} // closed to answer waiting requests
+	file          *os.File
 }
 
 const (
 	keyEcho  = 1
 	keyWait  = 2 // waits for hold
-	keyDone  = 3 // is not answered
+	keyDone  = 3 // gets no answer
 	keyBad   = 4 // Begin fails
 	keyLast  = 5
 	keyFile  = 6 // answered with a file
 	keyTrust = 7
 	keyFail  = 8 // Finish fails
-	keyLarge = 9 // its memory is of the class, not of the allowance
+	keyLarge = 9 // uses memory of the class instead of the allowance
 )
 
 var errBad = errors.New("bad")
@@ -93,7 +94,7 @@ func (e *echo) Begin(_ context.Context, f *conn.Frame) (conn.Finish, error) {
 	}, nil
 }
 
-// server is one that echoes.
+// server is a server with echo sessions.
 type server struct {
 	*conn.Server
 	addr  string
@@ -144,7 +145,7 @@ func (s *server) dial(t testing.TB) *peer {
 	return &peer{t, c}
 }
 
-// refuses expects that a client which connects is reset, as early as it may be.
+// refuses expects that a new connection is reset, possibly during the dial.
 func (s *server) refuses(t testing.TB) {
 	t.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -165,7 +166,7 @@ type peer struct {
 	net.Conn
 }
 
-// frame is a request of a key with a number, and so many bytes behind.
+// frame is a request with a key, a correlation ID, and more bytes after the head.
 func frame(key int16, number int32, more int) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(8+more))
 	b = binary.BigEndian.AppendUint16(b, uint16(key))
@@ -183,7 +184,7 @@ func (p *peer) send(b []byte) {
 	}
 }
 
-// asks sends a request, and expects it back.
+// asks sends a request and expects it back.
 func (p *peer) asks(key int16, number int32) {
 	p.t.Helper()
 	f := frame(key, number, 0)
@@ -203,11 +204,12 @@ func (p *peer) expect(want []byte) {
 func (p *peer) ended() {
 	p.t.Helper()
 	if n, err := io.Copy(io.Discard, p.Conn); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		p.t.Fatalf("%d bytes, %v: want the end", n, err)
+		p.t.Fatalf("%d bytes, %v: want the connection closed", n, err)
 	}
 }
 
-// reset expects that the server has reset the connection: the client does not take it for a refusal of who it is.
+// reset expects that the server has reset the connection, which clients do not take for a failed
+// authentication.
 func (p *peer) reset() {
 	p.t.Helper()
 	if n, err := io.Copy(io.Discard, p.Conn); n > 0 || !errors.Is(err, syscall.ECONNRESET) {
@@ -215,8 +217,8 @@ func (p *peer) reset() {
 	}
 }
 
-// TestOrder: requests sent without waiting are answered in their order, whatever their size and how their bytes come; what
-// waits holds up what is behind it, and no other connection.
+// TestOrder: pipelined requests are answered in order, whatever their size and the pieces in which
+// they arrive. A waiting request delays later ones on its connection, but no other connection.
 func TestOrder(t *testing.T) {
 	s := start(t, conn.Options{})
 	p, other := s.dial(t), s.dial(t)
@@ -240,7 +242,7 @@ func TestOrder(t *testing.T) {
 		defer close(wrote)
 		for n := 1; len(sent) > 0; n = n*5 + 1 {
 			n = min(n, len(sent), 70_000)
-			_, _ = p.Write(sent[:n]) // what is missing will not be answered
+			_, _ = p.Write(sent[:n]) // errors show as missing answers
 			sent = sent[n:]
 		}
 	}()
@@ -253,7 +255,7 @@ func TestOrder(t *testing.T) {
 	<-wrote
 }
 
-// TestFiles: a section of a file goes between what is in memory.
+// TestFiles: an answer contains a section of a file between bytes from memory.
 func TestFiles(t *testing.T) {
 	s := start(t, conn.Options{})
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000) // several pieces
@@ -276,11 +278,11 @@ func TestFiles(t *testing.T) {
 	p.asks(keyEcho, 2)
 }
 
-// TestEnds: what is wrong with a request ends its connection once those before it are answered.
+// TestEnds: an invalid request ends its connection after earlier requests are answered.
 func TestEnds(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"begin fails":   frame(keyBad, 2, 0),
-		"not admitted":  {0x47, 0x45, 0x54, 0x20, '/', ' ', 'H', 'T', 'T', 'P', '/', '1'}, // a length of 1.2 GB
+		"not admitted":  {0x47, 0x45, 0x54, 0x20, '/', ' ', 'H', 'T', 'T', 'P', '/', '1'}, // 1.2 GB
 		"negative":      {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0},
 		"too short":     {0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0},
 		"finish fails":  frame(keyFail, 2, 0),
@@ -295,7 +297,7 @@ func TestEnds(t *testing.T) {
 			_ = p.Conn.(*net.TCPConn).CloseWrite()
 			p.expect(frame(keyEcho, 1, 10))
 			p.ended()
-			sebtest.Eventually(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+			sebtest.Eventually(t, "the connection is closed", func() bool { return s.Connections() == 0 })
 		})
 	}
 	t.Run("last", func(t *testing.T) {
@@ -307,7 +309,8 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// TestQueueIsBounded: with requests waiting the socket is not read beyond the bound, in bytes or in number.
+// TestQueueIsBounded: the server does not read from the socket while the queue is full, in bytes or
+// in requests.
 func TestQueueIsBounded(t *testing.T) {
 	for name, o := range map[string]conn.Options{"bytes": {QueueBytes: 10_000}, "requests": {QueueRequests: 8}} {
 		t.Run(name, func(t *testing.T) {
@@ -321,11 +324,12 @@ func TestQueueIsBounded(t *testing.T) {
 				}
 				all = append(all, frame(key, i, 992)...)
 			}
-			go func() { _, _ = p.Write(all) }() // what is missing will not be answered
-			// The first is being finished; beside the queue one more may have been read.
+			go func() { _, _ = p.Write(all) }() // errors show as missing answers
+			// The finisher has the first request, and the reader may have read one more than the
+			// queue holds.
 			sebtest.Eventually(t, "the queue is full", func() bool { return s.begun.Load() >= 9 })
 			if n := s.begun.Load(); n > 11 {
-				t.Errorf("%d requests have begun", n)
+				t.Errorf("%d requests have begun, want 11 or fewer", n)
 			}
 			close(s.hold)
 			p.expect(all)
@@ -333,7 +337,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// TestMemoryIsWaitedFor: a request that finds no memory waits, unread, until there is some; so does every other connection's.
+// TestMemoryIsWaitedFor: a request without memory waits, unread, until memory is available.
 func TestMemoryIsWaitedFor(t *testing.T) {
 	s := start(t, conn.Options{})
 	held, err := s.class.Reserve(s.class.Limit() - 100)
@@ -342,18 +346,19 @@ func TestMemoryIsWaitedFor(t *testing.T) {
 	}
 	p := s.dial(t)
 	large := frame(keyEcho, 1, 500_000)
-	go func() { _, _ = p.Write(large) }() // what is missing will not be answered
-	sebtest.Eventually(t, "it waits for memory", func() bool { return s.class.Usage().Waiting == 1 })
+	go func() { _, _ = p.Write(large) }() // errors show as missing answers
+	sebtest.Eventually(t, "the request waits for memory", func() bool { return s.class.Usage().Waiting == 1 })
 	if s.begun.Load() != 0 {
-		t.Error("it has begun")
+		t.Error("the request has begun without memory")
 	}
 	held.Release()
 	p.expect(large)
-	sebtest.Eventually(t, "all is given back", func() bool { return s.class.Used() == 0 })
+	sebtest.Eventually(t, "all memory is released", func() bool { return s.class.Used() == 0 })
 }
 
-// TestSlowGiveWay: who sends a large request slowly loses its memory, and the connection, to who waits for some.
-func TestSlowGiveWay(t *testing.T) {
+// TestSlowRequestsAreEvicted: a large request that arrives slowly loses its memory and its
+// connection when another request waits for memory.
+func TestSlowRequestsAreEvicted(t *testing.T) {
 	s := start(t, conn.Options{})
 	held, err := s.class.Reserve(s.class.Limit() - 1_000_000)
 	if err != nil {
@@ -362,14 +367,15 @@ func TestSlowGiveWay(t *testing.T) {
 	defer held.Release()
 	slow, other := s.dial(t), s.dial(t)
 	slow.send(frame(keyLarge, 1, 900_000)[:100_000])
-	sebtest.Eventually(t, "it has its memory", func() bool { return s.class.Limit()-s.class.Used() < 500_000 })
+	sebtest.Eventually(t, "the slow request has its memory", func() bool { return s.class.Limit()-s.class.Used() < 500_000 })
 	want := frame(keyLarge, 2, 500_000)
-	go func() { _, _ = other.Write(want) }() // what is missing will not be answered
+	go func() { _, _ = other.Write(want) }() // errors show as missing answers
 	other.expect(want)
 	slow.ended()
 }
 
-// TestSlowAndSilent: who does not say who it is, stops in the middle of a request, or asks for nothing, is cut off.
+// TestSlowAndSilent: a client that does not authenticate, stops within a request or stays idle is
+// disconnected.
 func TestSlowAndSilent(t *testing.T) {
 	short := 50 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -389,18 +395,18 @@ func TestSlowAndSilent(t *testing.T) {
 				p.send(c.send)
 			}
 			if _, err := io.Copy(io.Discard, p.Conn); errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Error("it is still open")
+				t.Error("the connection is still open")
 			}
 		})
 	}
-	t.Run("who waits for an answer is not idle", func(t *testing.T) {
+	t.Run("a client that waits for an answer is not idle", func(t *testing.T) {
 		s := start(t, conn.Options{Idle: short})
 		p := s.dial(t)
 		p.send(append(frame(keyTrust, 1, 0), frame(keyWait, 2, 0)...))
 		p.expect(frame(keyTrust, 1, 0))
 		_ = p.SetReadDeadline(time.Now().Add(5 * short))
 		if _, err := p.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("cut off while it waits: %v", err)
+			t.Fatalf("disconnected while waiting: %v", err)
 		}
 		close(s.hold)
 		_ = p.SetReadDeadline(time.Now().Add(time.Minute))
@@ -408,8 +414,8 @@ func TestSlowAndSilent(t *testing.T) {
 	})
 }
 
-// TestWhoTakesNothing: a client that does not read its answers is cut off.
-func TestWhoTakesNothing(t *testing.T) {
+// TestClientThatDoesNotRead: a client that does not read its answers is disconnected.
+func TestClientThatDoesNotRead(t *testing.T) {
 	s := start(t, conn.Options{Step: 50 * time.Millisecond})
 	p := s.dial(t)
 	_ = p.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
@@ -418,10 +424,11 @@ func TestWhoTakesNothing(t *testing.T) {
 			break
 		}
 	}
-	sebtest.Eventually(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+	sebtest.Eventually(t, "the connection is closed", func() bool { return s.Connections() == 0 })
 }
 
-// TestConnectionsAreLimited: one more takes the place of the oldest that has not shown who it is, or is closed.
+// TestConnectionsAreLimited: at the limit a new connection replaces the oldest unauthenticated one,
+// or is closed.
 func TestConnectionsAreLimited(t *testing.T) {
 	s := start(t, conn.Options{Connections: 2})
 	authenticated, stranger := s.dial(t), s.dial(t)
@@ -434,9 +441,9 @@ func TestConnectionsAreLimited(t *testing.T) {
 	authenticated.asks(keyEcho, 3)
 }
 
-// TestIdleGiveWay: with no place left the connection that has asked for nothing for longest makes room, if that is long, but none that has
-// something under way.
-func TestIdleGiveWay(t *testing.T) {
+// TestIdleConnectionsAreEvicted: at the limit the connection that has been idle longest is evicted,
+// if that is long enough. A connection with a request in progress is not idle.
+func TestIdleConnectionsAreEvicted(t *testing.T) {
 	const long = 300 * time.Millisecond
 	s := start(t, conn.Options{Connections: 3, EvictIdleAfter: long})
 	asking, waiting, idle := s.dial(t), s.dial(t), s.dial(t)
@@ -444,7 +451,7 @@ func TestIdleGiveWay(t *testing.T) {
 		p.asks(keyTrust, int32(i))
 	}
 	waiting.send(frame(keyWait, 5, 0))
-	sebtest.Eventually(t, "the wait has begun", func() bool { return s.begun.Load() == 4 })
+	sebtest.Eventually(t, "the waiting request has begun", func() bool { return s.begun.Load() == 4 })
 	time.Sleep(long)
 	asking.asks(keyEcho, 6)
 	more := s.dial(t)
@@ -455,26 +462,28 @@ func TestIdleGiveWay(t *testing.T) {
 	waiting.expect(frame(keyWait, 5, 0))
 }
 
-// TestDrain: waits end with what they have, what has begun is answered, nothing more is read, and the port is free. Who has not shown who
-// it is yet does not take the end for a refusal.
+// TestDrain: waits end with the data so far, requests that have begun are answered, nothing more is
+// read, and the port is free. An unauthenticated client is reset, so that it does not take the end
+// for a failed authentication.
 func TestDrain(t *testing.T) {
 	s := start(t, conn.Options{})
 	p, silent, stranger := s.dial(t), s.dial(t), s.dial(t)
 	p.send(append(append(frame(keyTrust, 0, 0), frame(keyWait, 1, 0)...), frame(keyEcho, 2, 0)...))
 	stranger.asks(keyEcho, 3)
 	p.expect(frame(keyTrust, 0, 0))
-	sebtest.Eventually(t, "all have begun", func() bool { return s.begun.Load() == 4 && s.Connections() == 3 })
+	sebtest.Eventually(t, "all requests have begun", func() bool { return s.begun.Load() == 4 && s.Connections() == 3 })
 	s.Drain()
 	p.expect(append(frame(keyWait, 1, 0), frame(keyEcho, 2, 0)...))
 	p.ended()
 	silent.reset()
 	stranger.reset()
 	if _, err := net.Dial("tcp", s.addr); err == nil {
-		t.Error("it listens")
+		t.Error("the server still listens")
 	}
 }
 
-// FuzzFrames: whatever bytes come, whole requests in front of what is wrong are answered in order, and the connection ends.
+// FuzzFrames: for any bytes the complete requests before the first invalid one are answered in
+// order, and the connection ends.
 func FuzzFrames(f *testing.F) {
 	f.Add(frame(keyEcho, 1, 3))
 	f.Add(append(frame(keyEcho, 1, 0), frame(keyDone, 2, 9)...))
@@ -490,12 +499,12 @@ func FuzzFrames(f *testing.F) {
 		}()
 		got, _ := io.ReadAll(p)
 		if want := answers(b); !bytes.HasPrefix(want, got) || len(got) < len(want) && !bytes.Contains(b, []byte{0, keyFail}) && len(b) < 1<<16 {
-			t.Fatalf("%x was answered with %x, want %x", b, got, want)
+			t.Fatalf("input %x: answer %x, want %x", b, got, want)
 		}
 	})
 }
 
-// answers is what is answered to b.
+// answers is the expected answer to b.
 func answers(b []byte) (want []byte) {
 	for len(b) >= 12 {
 		n := int(int32(binary.BigEndian.Uint32(b)))
@@ -507,7 +516,7 @@ func answers(b []byte) (want []byte) {
 		case keyBad, keyFail:
 			return want
 		case keyFile:
-			return want // there is none
+			return want // there is no file
 		case keyLast:
 			return append(want, one...)
 		case keyDone:

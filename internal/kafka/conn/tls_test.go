@@ -23,7 +23,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// startTLS starts a server with TLS, and returns settings of clients.
+// startTLS starts a server with TLS, and returns the TLS configuration of clients.
 func startTLS(t testing.TB, o conn.Options) (*server, *tls.Config) {
 	t.Helper()
 	authority, set, log := testenv.NewAuthority(t), metrics.NewSet(), slog.New(slog.DiscardHandler)
@@ -46,7 +46,8 @@ func (s *server) dialTLS(t testing.TB, config *tls.Config) *peer {
 	return &peer{t, c}
 }
 
-// TestTLSAnswers: answers of any size, from memory and files, in order; after the last one the client hears of the end.
+// TestTLSAnswers: answers of any size, from memory and files, arrive in order; after the last one
+// the client sees the end of the connection.
 func TestTLSAnswers(t *testing.T) {
 	s, config := startTLS(t, conn.Options{})
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000) // several pieces
@@ -65,7 +66,7 @@ func TestTLSAnswers(t *testing.T) {
 		p := s.dialTLS(t, config)
 		ask := frame(keyFile, 1, 3)
 		sent := append(append(frame(keyEcho, 0, 900_000), ask...), frame(keyLast, 2, 70_000)...)
-		go func() { _, _ = p.Write(sent) }() // what is missing will not be answered
+		go func() { _, _ = p.Write(sent) }() // errors show as missing answers
 		want := append(append(ask, '<'), append(content[1:], '>')...)
 		binary.BigEndian.PutUint32(want, uint32(len(want)-4))
 		p.expect(frame(keyEcho, 0, 900_000))
@@ -77,23 +78,24 @@ func TestTLSAnswers(t *testing.T) {
 	}
 }
 
-// TestSlowHandshakes: who begins no handshake, or does not end it, is cut off, and makes room for others before.
+// TestSlowHandshakes: a client that does not complete its TLS handshake in time is disconnected,
+// and makes room for others before.
 func TestSlowHandshakes(t *testing.T) {
 	short := 50 * time.Millisecond
-	for name, send := range map[string]string{"nothing": "", "half a record": "\x16\x03\x01\x02\x00\x01", "one that goes on": "\x16\x03\x01\x00\x04\x01\x00\x20\x00"} {
+	for name, send := range map[string]string{"nothing": "", "half a record": "\x16\x03\x01\x02\x00\x01", "an endless one": "\x16\x03\x01\x00\x04\x01\x00\x20\x00"} {
 		for which, o := range map[string]conn.Options{"step": {Step: short}, "trust": {AuthTimeout: short}} {
 			t.Run(name+", "+which, func(t *testing.T) {
 				s, _ := startTLS(t, o)
 				p := s.dial(t)
 				p.send([]byte(send))
 				if _, err := io.Copy(io.Discard, p.Conn); errors.Is(err, os.ErrDeadlineExceeded) {
-					t.Error("it is still open")
+					t.Error("the connection is still open")
 				}
-				sebtest.Eventually(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+				sebtest.Eventually(t, "the connection is closed", func() bool { return s.Connections() == 0 })
 			})
 		}
 	}
-	t.Run("they count", func(t *testing.T) {
+	t.Run("they count as connections", func(t *testing.T) {
 		s, config := startTLS(t, conn.Options{Connections: 3})
 		var slow []*peer
 		for range 20 {
@@ -101,36 +103,37 @@ func TestSlowHandshakes(t *testing.T) {
 			p.send([]byte("\x16\x03\x01\x02\x00\x01"))
 			slow = append(slow, p)
 		}
-		sebtest.Eventually(t, "the places are taken", func() bool { return s.Connections() == 3 })
+		sebtest.Eventually(t, "all connection slots are taken", func() bool { return s.Connections() == 3 })
 		good := s.dialTLS(t, config)
 		good.send(frame(keyTrust, 1, 0))
 		good.expect(frame(keyTrust, 1, 0))
-		for range 20 { // who has shown who it is stays
+		for range 20 { // an authenticated connection stays
 			slow = append(slow, s.dial(t))
 		}
 		good.send(frame(keyEcho, 2, 0))
 		good.expect(frame(keyEcho, 2, 0))
 		if n := s.Connections(); n > 3 {
-			t.Errorf("%d connections", n)
+			t.Errorf("%d connections, want 3 or fewer", n)
 		}
 		for _, p := range slow[:17] {
 			p.ended()
 		}
 	})
-	t.Run("the server ends", func(t *testing.T) {
+	t.Run("the server stops", func(t *testing.T) {
 		s, _ := startTLS(t, conn.Options{})
 		p := s.dial(t)
 		p.send([]byte("\x16\x03\x01\x02\x00\x01"))
-		sebtest.Eventually(t, "it is there", func() bool { return s.Connections() == 1 })
+		sebtest.Eventually(t, "the connection is open", func() bool { return s.Connections() == 1 })
 		s.Drain()
 		if _, err := io.Copy(io.Discard, p.Conn); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error("it is still open")
+			t.Error("the connection is still open")
 		}
 	})
 }
 
-// TestTLSWhoTakesNothing: a client that does not read its answers is cut off, and its end keeps nobody waiting.
-func TestTLSWhoTakesNothing(t *testing.T) {
+// TestTLSClientThatDoesNotRead: a client that does not read its answers is disconnected, and
+// closing its connection does not block.
+func TestTLSClientThatDoesNotRead(t *testing.T) {
 	s, config := startTLS(t, conn.Options{Step: 50 * time.Millisecond})
 	p := s.dialTLS(t, config)
 	_ = p.Conn.(*tls.Conn).NetConn().(*net.TCPConn).SetReadBuffer(4 << 10)
@@ -139,11 +142,11 @@ func TestTLSWhoTakesNothing(t *testing.T) {
 			break
 		}
 	}
-	sebtest.Eventually(t, "the connection is gone", func() bool { return s.Connections() == 0 })
+	sebtest.Eventually(t, "the connection is closed", func() bool { return s.Connections() == 0 })
 }
 
-// TestTLSMemory: an idle connection after large requests and answers takes no more than what a connection with TLS is reckoned to
-// cost, 64 KiB, the client's half of it here included.
+// TestTLSMemory: an idle connection after large requests and answers takes at most the memory that
+// the budget assumes for a TLS connection, 64 KiB. The measurement includes the client's half.
 func TestTLSMemory(t *testing.T) {
 	const n = 100
 	s, config := startTLS(t, conn.Options{Connections: 2 * n})
@@ -165,17 +168,18 @@ func TestTLSMemory(t *testing.T) {
 		use(func() *peer { return s.dialTLS(t, config) })
 	}
 	each := (measure() - before) / n
-	t.Logf("%d bytes for each connection and its client", each)
+	t.Logf("%d bytes per connection and its client", each)
 	if each > 2*64<<10 {
-		t.Errorf("%d bytes for each connection and its client", each)
+		t.Errorf("%d bytes per connection and its client", each)
 	}
 }
 
-// BenchmarkFile sends 64 MiB from a file, which a plain connection leaves to the kernel. The client takes bytes as they are on the wire.
+// BenchmarkFile sends 64 MiB from a file; a plain connection leaves the copy to the kernel. The
+// client reads the raw bytes of the wire.
 func BenchmarkFile(b *testing.B) {
 	const size = 64 << 20
 	name := filepath.Join(b.TempDir(), "f")
-	if err := os.WriteFile(name, make([]byte, size+1), 0o600); err != nil { // the first byte is left out
+	if err := os.WriteFile(name, make([]byte, size+1), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	file, err := os.Open(name)
@@ -221,7 +225,7 @@ func BenchmarkFile(b *testing.B) {
 	}
 }
 
-// cpu is what this process has computed so far.
+// cpu is the CPU time of this process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -15,7 +15,8 @@ var shape = conn.Shape{Flexible: 1, Fields: []conn.Field{
 	conn.Optional(conn.Int8), conn.Tagged(1, conn.Int32),
 }}
 
-// TestSkim: what is whole passes and says what is left behind it; whatever is cut off, or counts more than there is, does not.
+// TestSkim: a complete request passes, with the bytes after it as rest. A truncated request, or one
+// with a count above its bytes, is refused.
 func TestSkim(t *testing.T) {
 	for name, c := range map[string]struct {
 		version int16
@@ -28,11 +29,11 @@ func TestSkim(t *testing.T) {
 	} {
 		cost, rest, err := shape.Skim(c.version, append(c.body[:len(c.body):len(c.body)], 'r', 'e'))
 		if err != nil || string(rest) != "re" || cost <= 0 {
-			t.Errorf("%s: %d, %q left, %v", name, cost, rest, err)
+			t.Errorf("%s: cost %d, rest %q, %v", name, cost, rest, err)
 		}
 		for i := range c.body {
 			if _, _, err := shape.Skim(c.version, c.body[:i]); !errors.Is(err, conn.ErrMalformed) {
-				t.Errorf("%s: %d of %d bytes pass: %v", name, i, len(c.body), err)
+				t.Errorf("%s: the first %d of %d bytes pass: %v", name, i, len(c.body), err)
 			}
 		}
 	}
@@ -59,7 +60,7 @@ func TestSkim(t *testing.T) {
 	}
 }
 
-// TestHead: a head of either kind, with a name or without, and none that is cut off.
+// TestHead: heads of both kinds, with a client ID or without. Truncated heads are refused.
 func TestHead(t *testing.T) {
 	fixed := []byte{0, 3, 0, 9, 0, 0, 0, 7}
 	for name, c := range map[string]struct {
@@ -80,13 +81,13 @@ func TestHead(t *testing.T) {
 		}
 		for i := range b {
 			if _, _, err := conn.ParseHead(b[:i], c.flexible); !errors.Is(err, conn.ErrMalformed) {
-				t.Errorf("%s: %d of %d bytes pass", name, i, len(b))
+				t.Errorf("%s: the first %d of %d bytes pass", name, i, len(b))
 			}
 		}
 	}
 }
 
-// FuzzParseHead: the head and the rest are all of the bytes, and the client's name is where the length says.
+// FuzzParseHead: head and rest together are all bytes, and the client ID has the encoded length.
 func FuzzParseHead(f *testing.F) {
 	f.Add([]byte{0, 3, 0, 9, 0, 0, 0, 1, 0, 1, 'c', 0, 7}, true)
 	f.Add([]byte{0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 7}, false)
@@ -104,7 +105,7 @@ func FuzzParseHead(f *testing.F) {
 			t.Fatalf("%x: client %q", b, h.Client)
 		}
 		if used := len(b) - len(rest); !flexible && used != 10+n || flexible && used < 11+n {
-			t.Fatalf("%x: %d bytes are of the head", b, used)
+			t.Fatalf("%x: the head has %d bytes", b, used)
 		}
 	})
 }
