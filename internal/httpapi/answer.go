@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
-// textTags are the marks of the forms in entity tags.
+// textTags mark the encodings in entity tags.
 var textTags = map[encoding.TextForm]string{encoding.Array: "a", encoding.EachLine: "l"}
 
 // Text answers with records in JSON.
@@ -26,13 +26,13 @@ func (g *Reading) Text(w http.ResponseWriter, r *http.Request, kind string, form
 		return nil
 	}
 	g.headOfRecords(w, kind, t.Out.Size)
-	g.s.o.Pace.ExtendWrite(w)
+	g.s.o.Timeout.ExtendWrite(w)
 	w.WriteHeader(http.StatusOK)
-	return Sent(g.s.o.Pace.SendAll(w, &t.Out))
+	return Sent(g.s.o.Timeout.SendAll(w, &t.Out))
 }
 
-// Sent is for errors of writing after the status went out: the client has gone or was too slow, and
-// all that can be done is to let it see a broken connection instead of a short answer.
+// Sent handles errors of writing after the status was sent. It aborts the connection, because a
+// truncated answer must not look complete. The client is gone or too slow anyway.
 func Sent(err error) error {
 	if err != nil {
 		return http.ErrAbortHandler
@@ -40,7 +40,7 @@ func Sent(err error) error {
 	return nil
 }
 
-// Batches answers with batches as they are stored, by sendfile if they are in a file.
+// Batches answers with batches as they are stored, with sendfile if they are in a file.
 func (g *Reading) Batches(w http.ResponseWriter, r *http.Request) error {
 	part, err := g.wait(r.Context(), g.Timeout)
 	if err != nil {
@@ -65,19 +65,19 @@ func (g *Reading) Batches(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	for i := range list {
-		if err := sendChunk(g.s.o.Pace, w, &list[i]); err != nil {
+		if err := sendChunk(g.s.o.Timeout, w, &list[i]); err != nil {
 			return Sent(err)
 		}
 	}
 	return nil
 }
 
-func sendChunk(pace httpconn.ProgressTimeout, w http.ResponseWriter, c *broker.Chunk) error {
+func sendChunk(timeout httpconn.ProgressTimeout, w http.ResponseWriter, c *broker.Chunk) error {
 	if c.Section != nil {
-		return pace.SendSection(w, c.Section)
+		return timeout.SendSection(w, c.Section)
 	}
 	for _, p := range c.Parts {
-		if err := pace.Send(w, p); err != nil {
+		if err := timeout.Send(w, p); err != nil {
 			return err
 		}
 	}

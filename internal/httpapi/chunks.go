@@ -11,23 +11,23 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// answer is the memory of one answer to a reader, of the budget's fetch class, and the broker's chunks it is made of.
+// answer is the memory of one answer, of the budget's fetch class, and the broker's chunks in it.
 // It belongs to the request's goroutine.
 type answer struct {
 	s       *Source
 	memory  budget.Arena
 	fetched []*broker.Fetched
-	window  int // least bytes read of a file at a time
+	window  int // smallest read of a file
 }
 
-// windowSize is the usual window of an answer: a batch as large as they are made, and the head of the next one.
+// windowSize is the usual window of an answer: a batch of target size and the head of the next one.
 const windowSize = record.BatchTarget + record.BatchHeadSize
 
 func (s *Source) newAnswer() answer {
 	return answer{s: s, memory: budget.Arena{Class: s.fetch, Buffers: s.buffers}, window: windowSize}
 }
 
-// release gives everything back; the answer can be used again.
+// release releases all memory; the answer can be reused.
 func (a *answer) release() {
 	for i, f := range a.fetched {
 		f.Release()
@@ -37,13 +37,14 @@ func (a *answer) release() {
 	a.memory.Release()
 }
 
-// batchLen is a batch's whole length, from its head, which counts from byte 12 on.
+// batchLen returns a batch's whole length from its head; the length field counts from byte 12.
 func batchLen(head record.Batch) int64 { return int64(int32(binary.BigEndian.Uint32(head[8:]))) + 12 }
 
-// errStop ends a walk over batches early, without an error.
+// errStop ends an iteration over batches early, without an error.
 var errStop = errors.New("stop")
 
-// order checks, by their heads, that batches follow one another without a gap: offsets are outside a batch's checksum.
+// order checks that the heads of batches follow one another without a gap, because checksums do not
+// cover offsets.
 type order struct{ next, end int64 }
 
 func orderOf(c *broker.Chunk) *order { return &order{next: c.Base, end: c.End} }
@@ -57,13 +58,14 @@ func (o *order) check(head record.Batch) error {
 	return nil
 }
 
-// eachFunc gets a batch, which lives as long as the answer, or if it is volatile during the call.
+// eachFunc receives a batch. It is valid as long as the answer, or only during the call if it is
+// volatile.
 type eachFunc func(b record.Batch, volatile bool) error
 
-// walk calls each for every batch of c that ends after offset from.
-func (a *answer) walk(c *broker.Chunk, from int64, each eachFunc) error {
+// eachBatch calls each for every batch of c that ends after offset from.
+func (a *answer) eachBatch(c *broker.Chunk, from int64, each eachFunc) error {
 	if c.Section != nil {
-		return a.walkSection(c, from, each)
+		return a.eachInSection(c, from, each)
 	}
 	o := orderOf(c)
 	for i, part := range c.Parts {
@@ -74,7 +76,7 @@ func (a *answer) walk(c *broker.Chunk, from int64, each eachFunc) error {
 				if err != nil {
 					return err
 				}
-				return o.walk(joined, from, each)
+				return o.eachInBuffer(joined, from, each)
 			}
 			if err := o.give(batch, from, each, false); err != nil {
 				return err
@@ -85,7 +87,8 @@ func (a *answer) walk(c *broker.Chunk, from int64, each eachFunc) error {
 	return nil
 }
 
-// join copies parts, from byte pos of the first on, into one buffer: a batch does not lie in one piece.
+// join copies parts, from byte pos of the first, into one buffer, for a batch that is not
+// contiguous.
 func (a *answer) join(parts [][]byte, pos int) ([]byte, error) {
 	n := -pos
 	for _, p := range parts {
@@ -102,7 +105,7 @@ func (a *answer) join(parts [][]byte, pos int) ([]byte, error) {
 	return joined, nil
 }
 
-func (o *order) walk(b []byte, from int64, each eachFunc) error {
+func (o *order) eachInBuffer(b []byte, from int64, each eachFunc) error {
 	for len(b) > 0 {
 		batch, rest, err := record.Split(b)
 		if err != nil {
@@ -126,9 +129,10 @@ func (o *order) give(batch record.Batch, from int64, each eachFunc, volatile boo
 	return each(batch, volatile)
 }
 
-// walkSection reads a section of a file batch by batch, each of usual size to where the one before it was: so what is read is
-// looked at and copied while the processor has it at hand. Batches below from are skipped by their heads.
-func (a *answer) walkSection(c *broker.Chunk, from int64, each eachFunc) error {
+// eachInSection reads a section of a file batch by batch. It reads batches of usual size into the
+// same window, so that they stay in the processor's cache while they are checked and copied. It
+// skips batches below from by their heads.
+func (a *answer) eachInSection(c *broker.Chunk, from int64, each eachFunc) error {
 	o, w := orderOf(c), window{sec: c.Section, least: a.window, memory: &a.memory}
 	defer w.close()
 	for w.pos < w.sec.Len {
@@ -158,20 +162,21 @@ func (a *answer) walkSection(c *broker.Chunk, from int64, each eachFunc) error {
 		if err != nil {
 			return &record.CorruptError{What: "batch", Err: err}
 		}
-		// A large one keeps its buffer: there may not be memory for it and for copies of its values.
+		// A large batch keeps its buffer, because memory may not suffice for it and for copies of
+		// its values.
 		large := int(n) > w.least
 		if err := o.give(batch, from, each, !large); err != nil {
 			return err
 		}
 		w.skip(n)
 		if large {
-			w.leave()
+			w.detach()
 		}
 	}
 	return nil
 }
 
-// window is the part of a section that has been read: buf[at:end] is what lies at pos.
+// window is the part of a section that has been read: buf[at:end] holds the bytes at pos.
 type window struct {
 	sec     *objstore.Section
 	memory  *budget.Arena
@@ -181,8 +186,8 @@ type window struct {
 	at, end int
 }
 
-// fill makes sure that n bytes are there; the section has them. Behind a large batch it reads no more than the head of the
-// next one, which says how large that is.
+// fill makes n bytes available; the section must have them. After a large batch it reads only the
+// head of the next one, which holds its length.
 func (w *window) fill(n int) error {
 	have := w.end - w.at
 	if have >= n {
@@ -201,7 +206,7 @@ func (w *window) fill(n int) error {
 	return nil
 }
 
-// room moves what is there to the beginning of a buffer of n bytes or more.
+// room moves the available bytes to the start of a buffer of at least n bytes.
 func (w *window) room(n int) error {
 	to, old := w.buf, []byte(nil)
 	if n > len(to) {
@@ -219,7 +224,7 @@ func (w *window) room(n int) error {
 	return nil
 }
 
-// skip goes on n bytes further.
+// skip advances by n bytes.
 func (w *window) skip(n int64) {
 	w.pos += n
 	if n > int64(w.end-w.at) {
@@ -229,10 +234,10 @@ func (w *window) skip(n int64) {
 	w.at += int(n)
 }
 
-// leave leaves the buffer to the answer; what lies behind is read again.
-func (w *window) leave() { w.buf, w.at, w.end = nil, 0, 0 }
+// detach leaves the buffer to the answer. The bytes after it are read again.
+func (w *window) detach() { w.buf, w.at, w.end = nil, 0, 0 }
 
-// close gives the buffer back.
+// close releases the buffer.
 func (w *window) close() {
 	if w.buf != nil {
 		w.memory.Put(w.buf)

@@ -27,8 +27,9 @@ func threeBatches(f *testing.F) []byte {
 	return whole
 }
 
-// FuzzChunks: whatever lies in a chunk, and however it is cut into parts or windows, walking and cutting it does not
-// panic, gives the same batches from memory as from a file, and gives all memory back.
+// FuzzChunks: whatever lies in a chunk, and however it is cut into parts or windows, walking and
+// cutting it does not panic, gives the same batches from memory as from a file, and gives all
+// memory back.
 func FuzzChunks(f *testing.F) {
 	whole := threeBatches(f)
 	f.Add(whole, int64(0), uint16(100), int64(1))
@@ -62,7 +63,7 @@ func FuzzChunks(f *testing.F) {
 		}
 		walked := func(c *broker.Chunk) (all []byte, err error) {
 			s := newAnswer()
-			err = s.walk(c, from, func(b record.Batch, _ bool) error {
+			err = s.eachBatch(c, from, func(b record.Batch, _ bool) error {
 				if b.BaseOffset()+b.Span() <= from {
 					t.Errorf("a batch below %d was given", from)
 				}

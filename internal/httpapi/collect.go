@@ -13,28 +13,30 @@ import (
 )
 
 const (
-	// fetchMin and fetchMax bound what is asked of the broker at a time.
+	// fetchMin and fetchMax bound the size of one fetch from the broker.
 	fetchMin = 64 << 10
 	fetchMax = 8 << 20
-	// guess is the size of a record as long as none is known.
+	// guess is the assumed size of a record before any is known.
 	guess = 1 << 10
-	// tailTime is how long fetches after the first may take at least: what is there already is to be returned.
+	// tailTime is a lower bound for the time of later fetches, so that records that are already
+	// committed are returned.
 	tailTime = 2 * time.Second
-	// inflateMin is the memory first reserved to decompress a batch.
+	// inflateMin is the memory reserved first to decompress a batch.
 	inflateMin = 64 << 10
 )
 
-// wait fetches until the wanted offset is there, the time is up or Stop was called; then what is there, perhaps nothing. An offset
-// beyond the end is refused: nobody can have been told of it.
+// wait fetches until the wanted offset is available, the time is up or Stop was called. Then it
+// returns what is available, possibly nothing. It refuses an offset beyond the end, because no
+// client can have received it.
 func (g *Reading) wait(ctx context.Context, timeout time.Duration) (*broker.FetchedPart, error) {
 	if err := g.s.b.Within(ctx, g.Topic, g.Partition, g.Offset); err != nil {
 		return nil, err
 	}
-	limited, done := g.s.o.Stops.Until(ctx)
+	limited, done := g.s.o.Drain.Until(ctx)
 	defer done()
 	if limited.Err() == nil {
 		part, err := g.fetch(limited, timeout)
-		if !errors.Is(err, context.Canceled) || !g.s.o.Stops.Stopped() {
+		if !errors.Is(err, context.Canceled) || !g.s.o.Drain.Stopped() {
 			return part, err
 		}
 	}
@@ -54,27 +56,29 @@ func (g *Reading) fetch(ctx context.Context, wait time.Duration) (*broker.Fetche
 	return part, part.Err
 }
 
-// fetchBytes says how much to ask for, from the size of the records so far.
+// fetchBytes returns the size of the next fetch, from the size of the records so far.
 func (g *Reading) fetchBytes() int {
 	each := int64(guess)
 	if g.Count > 0 {
 		each = g.Bytes/g.Count + 32
 	}
 	n := min(g.MaxRecords-g.Count, fetchMax/each+1) * each
-	n += n / 4 // what surrounds them, and batches that are wanted only to a part: a second fetch costs more
+	// A margin for heads and partly wanted batches, because a second fetch costs more.
+	n += n / 4
 	if g.MaxBytes > 0 {
 		n = min(n, g.MaxBytes-g.Bytes)
 	}
 	return int(min(max(n, fetchMin), fetchMax))
 }
 
-// Collect gives records to dst until there are enough, or no more for now; it waits for the first, also behind offsets whose
-// records compaction has removed. An error means that none was given: later ones end the collection.
+// Collect adds records to dst until there are enough, or no more are available. It waits for the
+// first record, also across offsets whose records compaction has removed. An error means that dst
+// got no record: a later error only ends the collection.
 func (g *Reading) Collect(ctx context.Context, dst encoding.Sink) error {
 	began := time.Now()
 	if g.begun = g.Offset; g.Tagged && g.topicID.IsZero() {
 		topic, _ := g.s.b.TopicNamed(g.Topic)
-		g.topicID = topic.ID // zero: it is not there
+		g.topicID = topic.ID // zero: the topic does not exist
 	}
 	part, err := g.wait(ctx, g.Timeout)
 	if err != nil {
@@ -93,20 +97,20 @@ func (g *Reading) Collect(ctx context.Context, dst encoding.Sink) error {
 			return nil
 		}
 		if g.Count == 0 {
-			g.release() // it was a gap, and a gap may be long
+			g.release() // compaction left a gap, which may be long
 		}
 		if g.Offset >= g.End {
 			left := g.Timeout - time.Since(began)
 			if left <= 0 {
 				return nil
 			}
-			g.Done() // like one that had nothing to begin with
+			g.Done() // as if there had been no records
 			if part, err = g.wait(ctx, left); err != nil {
 				return err
 			}
 		} else if part, err = g.more(ctx, began); err != nil {
 			g.short = lacksMemory(err)
-			return nil // the next read meets it first, and says so
+			return nil // the next read starts at the error and reports it
 		}
 	}
 }
@@ -121,10 +125,10 @@ func (g *Reading) more(ctx context.Context, began time.Time) (*broker.FetchedPar
 	return g.fetch(ctx, 0)
 }
 
-// part collects from what one fetch gave.
+// part collects from one fetch.
 func (g *Reading) part(part *broker.FetchedPart, dst encoding.Sink) error {
 	for i := range part.Chunks {
-		err := g.walk(&part.Chunks[i], g.Offset, func(b record.Batch, volatile bool) error { return g.batch(b, dst, volatile) })
+		err := g.eachBatch(&part.Chunks[i], g.Offset, func(b record.Batch, volatile bool) error { return g.batch(b, dst, volatile) })
 		if err == errStop {
 			return nil
 		}
@@ -135,7 +139,7 @@ func (g *Reading) part(part *broker.FetchedPart, dst encoding.Sink) error {
 	return nil
 }
 
-// batch collects from one batch. Its checksum is checked by the reader.
+// batch collects from one batch. The reader checks its checksum.
 func (g *Reading) batch(b record.Batch, dst encoding.Sink, volatile bool) error {
 	if b.Compression() == record.None {
 		return g.records(b, dst, volatile)
@@ -145,7 +149,8 @@ func (g *Reading) batch(b record.Batch, dst encoding.Sink, volatile bool) error 
 	if !errors.Is(err, record.ErrTooLarge) {
 		return err
 	}
-	// No record was given yet, as a batch is decompressed whole: again with as much memory as it takes.
+	// A batch is decompressed whole, so no record was added yet: try again with the memory that it
+	// takes.
 	n, err := b.DecompressedSize(most)
 	if err != nil {
 		return err
@@ -159,19 +164,19 @@ func (g *Reading) batch(b record.Batch, dst encoding.Sink, volatile bool) error 
 	return g.compressed(b, dst, n)
 }
 
-// inflateUnit is the size that decompression buffers are a multiple of, so that most fit the next reader too.
+// inflateUnit is the unit of decompression buffers, so that most buffers fit the next reader too.
 const inflateUnit = 1 << 20
 
 // inflateSize returns the size of the buffer for a batch that decompresses to n bytes.
 func inflateSize(n int64) int64 {
-	if n++; n < inflateUnit { // the end is seen by one byte more
+	if n++; n < inflateUnit { // the reader detects the end with one more byte
 		return n
 	}
 	return (n + inflateUnit - 1) / inflateUnit * inflateUnit
 }
 
-// inflateBuffers has buffers of at least inflateUnit that no reading uses. Without them a crowd of readers would leave a dead
-// buffer of many MiB behind for each answer, faster than the garbage collector of a busy machine takes them back.
+// inflateBuffers holds unused buffers of at least inflateUnit. Without the pool each answer would
+// leave garbage of many MiB, faster than the garbage collector of a busy machine frees it.
 var inflateBuffers sync.Pool
 
 func inflateBuffer(size int64) []byte {
@@ -188,16 +193,16 @@ func putInflateBuffer(buf []byte) {
 	}
 }
 
-// compressed collects from a batch that decompresses to n bytes at most.
+// compressed collects from a batch that decompresses to at most n bytes.
 func (g *Reading) compressed(b record.Batch, dst encoding.Sink, n int64) error {
 	if err := g.inflateRoom(n); err != nil {
 		return err
 	}
-	g.r.Limits = record.Limits{DecompressedBytes: n, Ratio: 1 << 20} // the ratio was checked when it came
+	g.r.Limits = record.Limits{DecompressedBytes: n, Ratio: 1 << 20} // checked at produce
 	return g.records(b, dst, true)
 }
 
-// inflateRoom makes sure that n bytes are reserved for the reader's own buffer, which it keeps.
+// inflateRoom reserves n bytes for the reader's own buffer, which it keeps.
 func (g *Reading) inflateRoom(n int64) error {
 	if n <= g.inflated {
 		return nil
@@ -209,7 +214,7 @@ func (g *Reading) inflateRoom(n int64) error {
 	return nil
 }
 
-// release gives all memory back; the reading can go on with the next fetch.
+// release releases all memory; the reading can continue with the next fetch.
 func (g *Reading) release() {
 	g.answer.release()
 	if g.inflated > 0 {
@@ -251,7 +256,8 @@ func (g *Reading) records(b record.Batch, dst encoding.Sink, volatile bool) erro
 	return errStop
 }
 
-// batchEnd goes on after the batch's last offset: compaction may have removed the last records.
+// batchEnd continues after the batch's last offset, because compaction may have removed the last
+// records.
 func (g *Reading) batchEnd(b record.Batch) error {
 	if err := g.r.Err(); err != nil {
 		return err

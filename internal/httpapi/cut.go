@@ -6,8 +6,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// cut leaves out of a fetch's chunks the batches that lie wholly below the wanted offset, and those after the one in
-// which the wanted number of records or bytes is reached. Whole batches stay, at least one.
+// cut removes from a fetch's chunks the batches that end below the wanted offset, and those after
+// the wanted number of records or bytes is reached. It keeps whole batches, at least one.
 func (g *Reading) cut(chunks []broker.Chunk) ([]broker.Chunk, error) {
 	var list []broker.Chunk
 	all := int64(0)
@@ -19,7 +19,8 @@ func (g *Reading) cut(chunks []broker.Chunk) ([]broker.Chunk, error) {
 		if c.End <= g.Offset {
 			continue
 		}
-		exact := c.Records == c.End-c.Base || all <= g.MaxRecords // else how many they are is for the heads to say
+		// Otherwise only the heads tell how many records are wanted.
+		exact := c.Records == c.End-c.Base || all <= g.MaxRecords
 		bounded := g.MaxRecords < c.Records+g.Count || g.MaxBytes > 0 && g.Bytes+c.Size > g.MaxBytes
 		if c.Base >= g.Offset && exact && !bounded {
 			g.Count += c.Records
@@ -41,8 +42,8 @@ func (g *Reading) cut(chunks []broker.Chunk) ([]broker.Chunk, error) {
 	return list, nil
 }
 
-// cutChunk finds the edges of what is wanted of one chunk by its batches' heads. Batches count by their records, and those
-// that compaction has emptied for nothing.
+// cutChunk finds the wanted batches of one chunk by their heads. Batches that compaction has
+// emptied count nothing.
 func (g *Reading) cutChunk(c *broker.Chunk) (broker.Chunk, error) {
 	out := *c
 	from, to := int64(0), int64(0)
@@ -53,7 +54,8 @@ func (g *Reading) cutChunk(c *broker.Chunk) (broker.Chunk, error) {
 			return true
 		}
 		if g.Count > 0 && (g.Count >= g.MaxRecords || g.MaxBytes > 0 && g.Bytes+size > g.MaxBytes) {
-			out.End = b.BaseOffset() // also if nothing was taken: what follows the chunk is not for this answer
+			// Even if no batch was taken, the batches that follow belong to the next answer.
+			out.End = b.BaseOffset()
 			return false
 		}
 		if first {
@@ -74,7 +76,7 @@ func (g *Reading) cutChunk(c *broker.Chunk) (broker.Chunk, error) {
 	return out, err
 }
 
-// slice cuts [from, to) out of parts that lie one after another.
+// slice returns bytes [from, to) of consecutive parts.
 func slice(parts [][]byte, from, to int64) [][]byte {
 	var out [][]byte
 	for _, p := range parts {

@@ -21,23 +21,22 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// SpecMax is how long the body of PUT /triggers/{id} may be.
+// SpecMax bounds the body of PUT /triggers/{id}.
 const SpecMax = 512 << 10
 
-// shownShare is above what a trigger takes in memory while it is shown, as a multiple of its
-// definition.
+// shownShare bounds the memory of a trigger in an answer, as a multiple of its definition.
 const shownShare = 8
 
 func shownBytes(t *trigger.Head) int64 { return 4<<10 + shownShare*int64(t.Size) }
 
-// The classes of triggers.
+// Classes of triggers in answers.
 const (
-	windowed = "windowed" // has WITHIN or AFTER: time matters
-	constant = "constant" // changes at events only
+	windowed = "windowed" // WITHIN or AFTER: depends on time
+	constant = "constant" // changes only with events
 )
 
-// class is that of an expression in its JSON form. Names may hold these letters too, but in JSON a
-// name's quotes are escaped.
+// class returns the class of an expression in JSON. A name may contain these letters too, but JSON
+// escapes its quotes.
 func class(expr []byte) string {
 	if bytes.Contains(expr, []byte(`"within":`)) || bytes.Contains(expr, []byte(`"after":`)) {
 		return windowed
@@ -45,7 +44,7 @@ func class(expr []byte) string {
 	return constant
 }
 
-// shown is a trigger as answers have it, without its secrets.
+// shown returns a trigger as in answers, without its secrets.
 func shown(t *trigger.Head, d *rule.Stored) (api.Trigger, error) {
 	out := api.Trigger{
 		ID: d.ID, Version: d.Version, Text: d.Text, Expr: d.Expr, Names: append([]string{}, t.Names...), Class: class(d.Expr), Topic: d.Topic, Fire: string(d.Fire),
@@ -58,7 +57,8 @@ func shown(t *trigger.Head, d *rule.Stored) (api.Trigger, error) {
 	if len(d.Deliver) > 0 {
 		w, err := webhook.ParseDelivery(d.Deliver)
 		if err != nil {
-			// Nothing of it is shown: who knows where its secrets are.
+			// No part of an unreadable definition is shown, because it is unknown where its secrets
+			// are.
 			return out, nil
 		}
 		out.Deliver, err = json.Marshal(w)
@@ -69,7 +69,7 @@ func shown(t *trigger.Head, d *rule.Stored) (api.Trigger, error) {
 
 func instant(millis int64) time.Time { return time.UnixMilli(millis).UTC() }
 
-// instantIf is an instant, or nil if there is none.
+// instantIf returns an instant, or nil if millis is zero.
 func instantIf(millis int64) *time.Time {
 	if millis == 0 {
 		return nil
@@ -77,7 +77,7 @@ func instantIf(millis int64) *time.Time {
 	return new(instant(millis))
 }
 
-// instantOrZero is an instant, or zero if there is none.
+// instantOrZero returns an instant, or the zero time.
 func instantOrZero(millis int64) (t time.Time) {
 	if millis != 0 {
 		t = instant(millis)
@@ -85,7 +85,7 @@ func instantOrZero(millis int64) (t time.Time) {
 	return t
 }
 
-// Put answers PUT /triggers/{id}; made: there was none of that id.
+// Put answers PUT /triggers/{id}. made reports that the trigger is new.
 func (t *Triggers) Put(w http.ResponseWriter, r *http.Request, m *budget.Arena) (out *api.TriggerStored, made bool, err error) {
 	if _, err := t.engine(); err != nil {
 		return nil, false, err
@@ -125,7 +125,7 @@ func history(starts []int64) []api.HistoryStart {
 	return list
 }
 
-// readSpec reads the body of a request. keep: it does not say whether the trigger is paused.
+// readSpec reads the body of a request. keep reports that the body does not set the status.
 func (t *Triggers) readSpec(w http.ResponseWriter, r *http.Request, m *budget.Arena) (d rule.Definition, keep bool, err error) {
 	in := httpconn.Body{W: w, R: r, Timeout: t.o.Pace, Max: SpecMax, Memory: budget.Arena{Class: m.Class, Buffers: m.Buffers}}
 	defer in.Memory.Release()
@@ -147,8 +147,8 @@ func (t *Triggers) readSpec(w http.ResponseWriter, r *http.Request, m *budget.Ar
 	return d, s.Status == "", err
 }
 
-// definition is what a spec says, with defaults and checked as far as that needs nobody else. It
-// shares no memory with s.
+// definition returns the definition of a spec, with defaults. It checks all that needs no other
+// component. The result shares no memory with s.
 func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, err error) {
 	if len(s.Expr) == 0 || string(s.Expr) == "null" {
 		return d, problem.BadField("expr", "missing")
@@ -183,7 +183,7 @@ func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, err error)
 	return d, err
 }
 
-// delivery checks a delivery, which is kept as it was given.
+// delivery checks a delivery and returns it as it was given.
 func (t *Triggers) delivery(text json.RawMessage, events []string) (json.RawMessage, error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil

@@ -1,15 +1,21 @@
-// Package httpapi is the HTTP front end: it turns requests into calls of package broker and their outcomes into the
-// bodies and codes of package api. openapi.yaml describes it and is served at /openapi.json.
+// Package httpapi is the HTTP front end. It turns requests into calls of package broker, and
+// results into the bodies and codes of package api. openapi.yaml describes it and is served at
+// /openapi.json.
 //
-// Reading order: routes.go lists every route; records_post.go and records_get.go are the two that carry data.
-// fault.go is the one table from the broker's errors to codes. A request reserves memory before its body is
-// read (httpin.Body), and nothing of it is submitted before all of it has been checked.
+// Reading order: routes.go lists every route. records_post.go and records_get.go carry data.
+// fault.go is the one table from the broker's errors to codes.
 //
-// The httpread reads partitions for HTTP answers. A Reading asks the broker for what fits, walks the batches that come,
-// and collects records in the form of the answer, all in memory that was reserved before, before the first byte is sent.
-// Whoever must not be refused waits at a gate for memory instead. It sets no status but that of success: errors are the
-// caller's to answer.
+//	request --> httpconn: slot, head --> key --> route --> memory --> body --> checks --> broker
+//	answer  <-- writeError or the route's body           <-- result, error <-------------/
 //
-// The httpdrip answers requests about expressions, such as POST /evaluate, and about triggers and firings. It knows the engine of
-// triggers and no broker, and leaves the writing of answers and problems to its caller.
+// A request reserves memory before its body is read (httpconn.Body). Nothing is submitted before
+// the whole body is checked.
+//
+// A Reading reads a partition for an answer. It fetches from the broker, iterates over the batches,
+// and collects records in the encoding of the answer. All memory is reserved before the first byte
+// is sent. A request that must not be refused waits for memory at a semaphore instead. Reading sets
+// no status except that of success; the caller answers errors.
+//
+// Evaluator and Triggers answer requests about expressions, triggers and firings. They know the
+// trigger engine and not the broker, and leave writing answers and problems to their caller.
 package httpapi

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// evaluationTime is how long one may take, with the wait for its turn. Ten thousand events take
-	// milliseconds with nearly all expressions.
+	// evaluationTime bounds one evaluation, including the wait for the semaphore. Most expressions
+	// take milliseconds for ten thousand events.
 	evaluationTime = 10 * time.Second
-	// decodedShare is above what a question takes in memory, as a multiple of its text.
+	// decodedShare bounds the memory of a question, as a multiple of its text.
 	decodedShare = 8
 )
 
@@ -27,18 +27,17 @@ const (
 type Evaluator struct {
 	pace  httpconn.ProgressTimeout
 	stops *httpconn.DrainGroup
-	turns chan struct{} // holds a token for each evaluation under way
+	sem   chan struct{} // a token for each running evaluation
 }
 
-// NewEvaluator returns one that reads bodies at a pace and ends when stops says so. As many
-// evaluations run at once as leave half of the processors for everything else, whatever they cost.
-func NewEvaluator(pace httpconn.ProgressTimeout, stops *httpconn.DrainGroup) *Evaluator {
-	return &Evaluator{pace: pace, stops: stops, turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+// NewEvaluator returns an evaluator that reads bodies with a timeout and is stopped by drain. It
+// leaves half of the processors to other work.
+func NewEvaluator(timeout httpconn.ProgressTimeout, drain *httpconn.DrainGroup) *Evaluator {
+	return &Evaluator{pace: timeout, stops: drain, sem: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-// Evaluate answers what an expression is worth for the events of the body. m, which it releases,
-// bounds the memory that this takes. Errors: *api.Problem, those of reading a body and of memory,
-// the context's.
+// Evaluate evaluates the expression for the events of the body. m, which it releases, bounds the
+// memory. Errors: *api.Problem, and those of reading a body, of memory and of the context.
 func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m budget.Arena) (*api.Evaluation, error) {
 	in := httpconn.Body{W: w, R: r, Timeout: e.pace, Max: explain.BodyMax, Memory: m}
 	defer in.Memory.Release()
@@ -64,7 +63,7 @@ func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m budget.Ar
 	return &out, nil
 }
 
-// answer waits for its turn and answers q.
+// answer acquires the semaphore and answers q.
 func (e *Evaluator) answer(ctx context.Context, q *explain.Question) (*explain.Answer, error) {
 	outer := ctx
 	ctx, done := e.stops.Until(ctx)
@@ -72,22 +71,22 @@ func (e *Evaluator) answer(ctx context.Context, q *explain.Question) (*explain.A
 	ctx, cancel := context.WithTimeout(ctx, evaluationTime)
 	defer cancel()
 	select {
-	case e.turns <- struct{}{}:
-		defer func() { <-e.turns }()
+	case e.sem <- struct{}{}:
+		defer func() { <-e.sem }()
 	case <-ctx.Done():
 		if outer.Err() == nil && !e.stops.Stopped() {
-			return nil, problem.New(api.OverBudget, "others are being evaluated, for more than %s", evaluationTime)
+			return nil, problem.New(api.OverBudget, "no evaluation finished within %s", evaluationTime)
 		}
 		return nil, context.Cause(ctx)
 	}
 	answer, err := q.Answer(ctx, nil)
 	if errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
-		return nil, problem.New(api.TooLarge, "not answered within %s; give fewer events or a simpler expression", evaluationTime)
+		return nil, problem.New(api.TooLarge, "evaluation takes more than %s; give fewer events or a simpler expression", evaluationTime)
 	}
 	return answer, err
 }
 
-// questionFault is the problem of a question that has no answer.
+// questionFault returns the problem of an invalid question.
 func questionFault(err error) error {
 	var expr *driplang.Error
 	var own *explain.Fault

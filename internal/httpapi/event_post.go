@@ -13,13 +13,12 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// postEvent appends an event, or several, to the topic of events. An event is a record like any
-// other: its key is the entity, so that all events of one are in one partition, its value the
-// event.
+// postEvent appends events to the topic of events. An event is an ordinary record: its key is the
+// entity, so that all events of an entity are in one partition, and its value is the event.
 func (a *API) postEvent(w http.ResponseWriter, r *http.Request) error {
 	p := producing{a: a, now: time.Now(), partition: -1, expected: -1, keyed: true}
-	// Time in expressions is the log's: whatever a sender's clock says, no event is older than the
-	// one before it.
+	// Expressions use log time, so no event is older than its predecessor, regardless of the clocks
+	// of senders.
 	p.spec.Partitions = 1
 	p.spec.Settings = map[string]string{"timestamp-type": state.TimestampAppend}
 	p.in = httpconn.Body{W: w, R: r, Timeout: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
@@ -44,11 +43,12 @@ func (p *producing) parseEvent(r *http.Request) error {
 	if _, given := q.Text(httpconn.ParamTopic); given {
 		p.topic = q.Topic()
 	}
-	if p.topic == "triggers" || p.topic == "firings" { // an event is neither, and would make the topic with other settings
-		q.Fail(httpconn.ParamTopic, "%s is the engine's own", p.topic)
+	// Events in an engine topic would create it with other settings.
+	if p.topic == "triggers" || p.topic == "firings" {
+		q.Fail(httpconn.ParamTopic, "topic %s is reserved for the engine", p.topic)
 	}
 	if _, given := q.Text(httpconn.ParamPartition); given {
-		q.Fail(httpconn.ParamPartition, "not for events: the entity decides")
+		q.Fail(httpconn.ParamPartition, "not allowed for events: the entity determines it")
 	}
 	p.timeout = q.Duration(httpconn.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
 	if q.Fault != nil {
@@ -57,7 +57,7 @@ func (p *producing) parseEvent(r *http.Request) error {
 	return p.parseEventType(r.Header)
 }
 
-// parseEventType reads which form the body has: one event, unless it says that there are more.
+// parseEventType reads the Content-Type: one event, or NDJSON for several.
 func (p *producing) parseEventType(h http.Header) (err error) {
 	p.kind = api.JSON
 	if given := h.Get("Content-Type"); given != "" {
@@ -72,14 +72,15 @@ func (p *producing) parseEventType(h http.Header) (err error) {
 	return nil
 }
 
-// originalEvent is where the event is that a request repeats, if it is there, and if that is known.
+// originalEvent is the earlier event with the same ID: whether it exists, its offset, and whether
+// that is known.
 type originalEvent struct {
 	offset       int64
 	there, known bool
 }
 
-// readEvents makes appends of the events of the body. Of a single one it finds out whether it is
-// there already.
+// readEvents makes appends of the events of the body. For a single event it also looks for the
+// original.
 func (p *producing) readEvents(original *originalEvent) error {
 	p.in.Max = p.a.requestMax
 	if err := p.in.Open(); err != nil {
@@ -95,7 +96,7 @@ func (p *producing) readEvents(original *originalEvent) error {
 		return err
 	}
 	if e := &source.Last; p.kind == api.JSON && p.a.o.OriginalEvent != nil {
-		original.known = true // without an id two are two
+		original.known = true // without an ID an event is never a duplicate
 		if e.ID != nil {
 			original.offset, original.there, original.known = p.a.o.OriginalEvent(p.in.R.Context(), p.topic, p.appends[0].Partition,
 				string(e.Entity), string(e.ID))
@@ -110,7 +111,7 @@ func (p *producing) answerEvent(w http.ResponseWriter, r *broker.Result, origina
 	}
 	p.countProduced()
 	p.a.readHeaders(w)
-	// Milliseconds are what the record has.
+	// The record has milliseconds.
 	out := api.EventStored{Topic: p.topic, Partition: p.appends[0].Partition, Offset: r.Base, Time: time.UnixMilli(r.AppendTime.UnixMilli()).UTC()}
 	if original.known {
 		out.Duplicate = &original.there
@@ -121,7 +122,7 @@ func (p *producing) answerEvent(w http.ResponseWriter, r *broker.Result, origina
 	return p.a.writeJSON(w, http.StatusCreated, &out)
 }
 
-// postEvaluate answers what an expression is worth for the events of the body.
+// postEvaluate evaluates an expression for the events of the body.
 func (a *API) postEvaluate(w http.ResponseWriter, r *http.Request) error {
 	out, err := a.evaluator.Evaluate(w, r, budget.Arena{Class: a.produce, Buffers: a.buffers})
 	if err != nil {

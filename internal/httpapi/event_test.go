@@ -136,10 +136,10 @@ func TestEventsAreCheckedBeforeAnyIsStored(t *testing.T) {
 		"blank lines":         {kind: api.NDJSON, body: "\n \n", code: api.BadRequest, field: "body", detail: "no records"},
 		"a form":              {kind: "application/x-www-form-urlencoded", body: good, code: api.UnsupportedMediaType, detail: "application/x-ndjson, for many"},
 		"a bad type":          {kind: "a b", body: good, code: api.UnsupportedMediaType},
-		"a partition":         {query: "?partition=0", body: good, code: api.BadRequest, field: "partition", detail: "the entity decides"},
+		"a partition":         {query: "?partition=0", body: good, code: api.BadRequest, field: "partition", detail: "the entity determines it"},
 		"a bad topic":         {query: "?topic-name=a%20b", body: good, code: api.BadRequest, field: "topic-name"},
-		"the engine's own":    {query: "?topic-name=triggers", body: good, code: api.BadRequest, field: "topic-name"},
-		"its other one":       {query: "?topic-name=firings", body: good, code: api.BadRequest, field: "topic-name"},
+		"an engine topic":     {query: "?topic-name=triggers", body: good, code: api.BadRequest, field: "topic-name"},
+		"the other one":       {query: "?topic-name=firings", body: good, code: api.BadRequest, field: "topic-name"},
 		"an empty topic":      {query: "?topic-name=", body: good, code: api.BadRequest, field: "topic-name"},
 		"a bad timeout":       {query: "?timeout=soon", body: good, code: api.BadRequest, field: "timeout"},
 		"a name that is null": {body: `{"event":null,"entity_id":"1"}`, code: api.BadRequest, field: "event", detail: "want a string"},
@@ -172,7 +172,7 @@ func TestEventsTopicStaysAsItIs(t *testing.T) {
 	if p := strict.event("", "", `{"event":"e","entity_id":"1"}`).problem(t); p.Code != api.UnknownTopic {
 		t.Errorf("%+v", p)
 	}
-	if _, err := New(s.b, Options{APIKey: canary, EventsTopic: "a b"}); err == nil || !strings.Contains(err.Error(), "topic of events") {
+	if _, err := New(s.b, Options{APIKey: canary, EventsTopic: "a b"}); err == nil || !strings.Contains(err.Error(), "events topic") {
 		t.Error(err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger"
 )
 
-// explainFirings is how many firings an explanation has at most.
+// explainFirings bounds the firings of an explanation.
 const explainFirings = 100
 
 // Explain answers GET /triggers/{id}/entities/{entity}.
@@ -46,7 +46,7 @@ func (t *Triggers) Explain(r *http.Request, m *budget.Arena) (*api.Explanation, 
 	return out, nil
 }
 
-// dryRunTime is how long a dry run may take, with the wait for its turn: there is one at a time.
+// dryRunTime bounds a dry run, including the wait for the previous one: one runs at a time.
 const dryRunTime = 5 * time.Minute
 
 // DryRun answers POST /triggers/dry-run.
@@ -59,26 +59,26 @@ func (t *Triggers) DryRun(w http.ResponseWriter, r *http.Request, m *budget.Aren
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Hold(witnessBytes); err != nil {
+	if err := m.Hold(matchedBytes); err != nil {
 		return nil, err
 	}
 	outer := r.Context()
-	ctx, done := t.o.Stops.Until(outer)
+	ctx, done := t.o.Drain.Until(outer)
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, dryRunTime)
 	defer cancel()
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+	case t.sem <- struct{}{}:
+		defer func() { <-t.sem }()
 	case <-ctx.Done():
-		if outer.Err() == nil && !t.o.Stops.Stopped() {
-			return nil, problem.New(api.OverBudget, "another dry run is under way, for more than %s", dryRunTime)
+		if outer.Err() == nil && !t.o.Drain.Stopped() {
+			return nil, problem.New(api.OverBudget, "another dry run has been running for more than %s", dryRunTime)
 		}
 		return nil, context.Cause(ctx)
 	}
 	run, err := e.DryRun(ctx, d, t.o.DryRunBytes)
 	if errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
-		return nil, problem.New(api.TooLarge, "the history was not read within %s", dryRunTime)
+		return nil, problem.New(api.TooLarge, "the history cannot be read within %s", dryRunTime)
 	}
 	if err != nil {
 		return nil, triggerFault(err)
@@ -97,13 +97,13 @@ func (t *Triggers) DryRun(w http.ResponseWriter, r *http.Request, m *budget.Aren
 	return out, err
 }
 
-// samples are firings with their events, as far as these are not too large.
+// samples returns firings with their events, as far as their size is within the limit.
 func samples(ctx context.Context, e *trigger.Engine, list []trigger.Firing) ([]api.Sample, error) {
 	out := []api.Sample{}
 	left := eventBytes
 	for i := range list {
 		x := &list[i]
-		events, err := witnesses(ctx, e, x, &left)
+		events, err := matchedEvents(ctx, e, x, &left)
 		if err != nil {
 			return nil, err
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// faults is the one table from errors to codes; the first line that matches counts. tell: the error's text is for the
-// client too. Everything else is api.Internal.
+// faults is the one table from errors to codes; the first match counts. tell: the client gets the
+// error's text. All other errors are api.Internal.
 var faults = []struct {
 	err  error
 	code api.Code
@@ -30,7 +30,7 @@ var faults = []struct {
 	{broker.ErrUnknownTopic, api.UnknownTopic, false},
 	{broker.ErrUnknownPartition, api.UnknownPartition, true},
 	{broker.ErrTopicExists, api.TopicExists, false},
-	{broker.ErrTopicInUse, api.TopicInUse, true}, // before what it wraps
+	{broker.ErrTopicInUse, api.TopicInUse, true}, // before the error that it wraps
 	{broker.ErrOffsetMismatch, api.OffsetMismatch, true},
 	{broker.ErrBeyondEnd, api.OffsetBeyondEnd, true},
 	{broker.ErrSequenceGap, api.SequenceGap, true},
@@ -48,7 +48,7 @@ var faults = []struct {
 	{broker.ErrLevel, api.FormatLevel, true},
 	{broker.ErrNewer, api.FormatLevel, true},
 	{broker.ErrClock, api.ClockWrong, true},
-	{broker.ErrRangesFull, api.OverBudget, true}, // before what it is as well
+	{broker.ErrRangesFull, api.OverBudget, true}, // before the error that it wraps
 	{broker.ErrStateFull, api.StateFull, true},
 	{broker.ErrOverBudget, api.OverBudget, false},
 	{budget.ErrOver, api.OverBudget, false},
@@ -62,13 +62,13 @@ var faults = []struct {
 	{record.ErrInvalid, api.BadRequest, true},
 	{broker.ErrStoreUnavailable, api.StoreUnavailable, true},
 	{broker.ErrClosed, api.ShuttingDown, false},
-	{os.ErrDeadlineExceeded, api.RequestTimeout, false},     // of a connection: the body came too slowly
-	{context.DeadlineExceeded, api.StoreUnavailable, false}, // with ErrNotSent: nothing could be stored for all of the time
-	{broker.ErrNotSent, api.ShuttingDown, false},            // the client has gone, or was cut off by the end of the server
+	{os.ErrDeadlineExceeded, api.RequestTimeout, false},     // of a connection: slow body
+	{context.DeadlineExceeded, api.StoreUnavailable, false}, // with ErrNotSent: nothing was stored
+	{broker.ErrNotSent, api.ShuttingDown, false},            // client gone, or shutdown
 	{context.Canceled, api.ShuttingDown, false},
 }
 
-// problemOf makes any error a problem, with the fields that the error knows.
+// problemOf turns any error into a problem, with the fields that the error has.
 func problemOf(err error) *api.Problem {
 	var p *api.Problem
 	if errors.As(err, &p) {
@@ -116,7 +116,7 @@ func problemOf(err error) *api.Problem {
 	return p
 }
 
-// codeOf is the code as metrics count it.
+// codeOf returns the code for metrics.
 func codeOf(err error) string {
 	switch {
 	case err == nil:
@@ -127,10 +127,11 @@ func codeOf(err error) string {
 	return string(problemOf(err).Code)
 }
 
-// retryAfter is what clients that were rejected for now are told to wait, in seconds.
+// retryAfter is the Retry-After of temporary rejections, in seconds.
 const retryAfter = "1"
 
-// writeError is where every error of a request ends: as its answer, and in the log if it is the broker's.
+// writeError handles every error of a request: it sends the answer, and logs the error if the
+// broker caused it.
 func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	p := *problemOf(err)
 	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
@@ -144,13 +145,13 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	body, fault := json.Marshal(&p)
 	if fault != nil {
-		panic("httpapi: a problem is not JSON: " + fault.Error()) // it holds numbers and strings only
+		panic("httpapi: encode problem:" + fault.Error()) // it holds numbers and strings
 	}
 	h := w.Header()
 	h.Del("Content-Length")
 	h.Set("Content-Type", api.ProblemJSON)
 	if p.Code != api.Unauthorized {
-		a.readHeaders(w) // what a broker refuses that is behind may rest on what it does not know
+		a.readHeaders(w) // a follower that is behind may refuse a request wrongly
 	}
 	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", retryAfter)
@@ -158,8 +159,8 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	a.write(w, p.Status, body)
 }
 
-// brokersFault reports whether a problem belongs in the log: the broker or its store could not do what was asked. If parts of the
-// request ended differently, that is so only if one of them failed for such a reason.
+// brokersFault reports whether to log a problem, because the broker or its store caused it. If
+// parts of the request ended differently, one such part is enough.
 func brokersFault(p *api.Problem) bool {
 	if len(p.Offsets)+len(p.Results) == 0 {
 		return brokersCode(p.Code)
@@ -172,8 +173,8 @@ func brokersCode(c api.Code) bool {
 	return api.Statuses[c] >= http.StatusInternalServerError && c != api.Fenced && c != api.ShuttingDown
 }
 
-// gone reports whether the client of a failed request has left, and says so in the log if its absence hides an error of the
-// broker's: an outcome that the broker has not waited for is unknown.
+// gone reports whether the client of a failed request has disconnected. It logs this if the request
+// ends without the broker's result, because then the outcome is unknown.
 func (a *API) gone(r *http.Request, err error) bool {
 	if r.Context().Err() == nil {
 		return false
@@ -190,7 +191,7 @@ func (a *API) write(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_ = a.pace.Send(w, body) // the client has gone, or net/http closes the connection: nothing is left to do
+	_ = a.pace.Send(w, body) // on an error net/http closes the connection
 }
 
 // writeJSON sends v, a type of package api.

@@ -17,19 +17,21 @@ import (
 const (
 	firingsDefault = 100
 	firingsMax     = 1000
-	// A page of firings is read from the engine in steps, and ends before it has more than answerBytes, whatever its limit.
+	// A page of firings is read from the engine in steps. It ends before answerBytes, even below
+	// its limit.
 	firingsStep = 20
 	answerBytes = 512 << 10
-	// firingBytes is above what a firing takes in memory, its outcome aside.
+	// firingBytes bounds the memory of a firing without its outcome.
 	firingBytes = 8 << 10
-	// An answer has the events that firings rest on up to eventBytes of data and one more; witnessBytes is above what they take.
+	// An answer has up to eventBytes of matched events, and one more. matchedBytes bounds their
+	// memory.
 	eventBytes   = 512 << 10
-	witnessBytes = 3 << 20
-	// heldBytes is above what reading a definition takes.
+	matchedBytes = 3 << 20
+	// heldBytes bounds the memory of reading a definition.
 	heldBytes = 1 << 20
 )
 
-// ParamTrigger is the trigger whose firings are wanted.
+// ParamTrigger selects the firings of a trigger.
 const ParamTrigger = "trigger"
 
 // Firings answers GET /firings.
@@ -76,7 +78,7 @@ func (t *Triggers) Firings(r *http.Request, m *budget.Arena) (*api.Firings, erro
 	return out, nil
 }
 
-// Firing answers GET /firings/{id}, with the events that it rests on.
+// Firing answers GET /firings/{id}, with the matched events.
 func (t *Triggers) Firing(r *http.Request, m *budget.Arena) (*api.Firing, error) {
 	e, err := t.engine()
 	if err != nil {
@@ -86,7 +88,7 @@ func (t *Triggers) Firing(r *http.Request, m *budget.Arena) (*api.Firing, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Hold(witnessBytes + heldBytes); err != nil {
+	if err := m.Hold(matchedBytes + heldBytes); err != nil {
 		return nil, err
 	}
 	x, err := e.Firing(r.Context(), id)
@@ -95,29 +97,31 @@ func (t *Triggers) Firing(r *http.Request, m *budget.Arena) (*api.Firing, error)
 	}
 	out := t.holds(r.Context(), e).firing(&x)
 	left := eventBytes
-	out.Witness, err = witnesses(r.Context(), e, &x, &left)
+	out.Witness, err = matchedEvents(r.Context(), e, &x, &left)
 	return &out, err
 }
 
 func firingID(r *http.Request) (rule.ID, error) {
 	id, err := rule.ParseID(r.PathValue(VariableID))
 	if err != nil {
-		return id, problem.New(api.UnknownFiring, "an id has 32 hex digits, given %s", problem.Quote(r.PathValue(VariableID)))
+		return id, problem.New(api.UnknownFiring, "a firing ID has 32 hex digits, given %s", problem.Quote(r.PathValue(VariableID)))
 	}
 	if id.IsZero() {
-		return id, problem.New(api.UnknownFiring, "no firing has this id")
+		return id, problem.New(api.UnknownFiring, "no firing has this ID")
 	}
 	return id, nil
 }
 
-// witnesses are the events that a firing rests on, as long as some of left is left, which is how much data they may have.
-func witnesses(ctx context.Context, e *trigger.Engine, x *trigger.Firing, left *int) (out []api.MatchedEvent, err error) {
+// matchedEvents returns the matched events of a firing until left, the remaining bytes of data, is
+// used up.
+func matchedEvents(ctx context.Context, e *trigger.Engine, x *trigger.Firing, left *int) (out []api.MatchedEvent, err error) {
 	single := *x
 	for _, offset := range x.Witness {
 		if *left <= 0 {
 			break
 		}
-		single.Witness = []int64{offset} // one after the other: there is no telling how large they are
+		// One event at a time, because their sizes are unknown.
+		single.Witness = []int64{offset}
 		list, err := e.Witnesses(ctx, &single)
 		if err != nil {
 			return nil, triggerFault(err)
@@ -156,7 +160,7 @@ func (t *Triggers) Resend(r *http.Request, m *budget.Arena) (out *api.Firing, er
 	return out, err
 }
 
-// firing is a firing as answers have it.
+// firing converts a firing to its form in answers.
 func firing(x *trigger.Firing) api.Firing {
 	out := api.Firing{
 		Seq: x.Seq, ID: x.ID.String(), Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, At: instant(x.At), Cause: x.Cause,

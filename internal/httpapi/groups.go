@@ -11,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// offsetBytes is about what an offset of a group takes in an answer, described and encoded, its
-// metadata aside.
+// offsetBytes is the approximate memory of a committed offset in an answer, decoded and encoded,
+// without its metadata.
 const offsetBytes = 640
 
 // getGroups answers with one group, if it is named, or with all.
@@ -52,7 +52,7 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request) error {
 	return l.end(nil)
 }
 
-// writeGroup answers with what a group has committed, as change makes of it.
+// writeGroup answers with the committed offsets of a group, after change was applied to them.
 func (a *API) writeGroup(w http.ResponseWriter, r *http.Request, name string, latest bool, change func(broker.GroupInfo, error) (broker.GroupInfo, error)) error {
 	ref := a.b.GroupRef(name)
 	memory, err := a.fetch.Reserve(groupMemory(&ref))
@@ -69,8 +69,8 @@ func (a *API) writeGroup(w http.ResponseWriter, r *http.Request, name string, la
 	return a.writeJSON(w, http.StatusOK, &g)
 }
 
-// groupMemory is what an answer about a group takes, described and encoded; metadata may be
-// escaped.
+// groupMemory returns the memory of an answer about a group, decoded and encoded, with escaped
+// metadata.
 func groupMemory(ref *broker.GroupRef) int64 {
 	return int64(1+ref.Offsets)*offsetBytes + 8*int64(ref.Text)
 }
@@ -79,7 +79,7 @@ func groupOf(info *broker.GroupInfo) api.Group {
 	g := api.Group{Name: info.Name, Offsets: make([]api.GroupOffset, 0, len(info.Offsets))}
 	for _, o := range info.Offsets {
 		if o.Offset < 0 {
-			continue // of a Kafka client: nothing
+			continue // assignments of a Kafka client
 		}
 		lag := max(0, o.Next-max(o.Offset, o.Start))
 		g.Lag += lag
@@ -91,7 +91,7 @@ func groupOf(info *broker.GroupInfo) api.Group {
 	return g
 }
 
-// deleteGroup forgets all offsets of a group.
+// deleteGroup deletes all offsets of a group.
 func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name := q.Group()
@@ -108,7 +108,7 @@ func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// inGroup adds the group to an error that is about it.
+// inGroup adds the group to an error.
 func inGroup(err error, name string) error {
 	if !errors.Is(err, broker.ErrUnknownGroup) {
 		return err

@@ -7,19 +7,19 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// Values of headers that most answers carry, shared by all of them: nothing changes what is in a header's slice.
+// Shared values of headers. They are never modified.
 var (
 	jsonType = []string{api.JSON}
 	noStore  = []string{"no-store"}
 )
 
-// epochValue is an epoch as a header has it.
+// epochValue is an epoch as a header value.
 type epochValue struct {
 	epoch uint32
 	value []string
 }
 
-// readHeaders sets what answers about committed state carry.
+// readHeaders sets the headers of answers about committed state.
 func (a *API) readHeaders(w http.ResponseWriter) {
 	e, now := a.epoch.Load(), a.b.Epoch()
 	if e == nil || e.epoch != now {

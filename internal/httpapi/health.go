@@ -17,7 +17,7 @@ func (a *API) getHealth(w http.ResponseWriter, _ *http.Request) error {
 	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok"})
 }
 
-// getReady answers whether requests would succeed, from what is known: it does no I/O.
+// getReady reports whether requests would succeed. It does no I/O.
 func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
 	if a.stops.Stopped() {
 		return problem.New(api.ShuttingDown, "the broker is stopping")
@@ -31,7 +31,8 @@ func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
 	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok", Epoch: a.b.Epoch(), FormatLevel: a.b.Level().Now})
 }
 
-// storeReason says what is wrong with the store to a caller that has no key: without names of objects or folders.
+// storeReason describes a store error for unauthenticated callers: without names of objects or
+// folders.
 func storeReason(err error) string {
 	for _, known := range []struct {
 		err    error

@@ -10,13 +10,14 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// Why a firing that is due is not delivered.
+// Reasons why a due firing is not delivered.
 const (
 	heldQuiet  = "quiet_hours"
 	heldPaused = "paused"
 )
 
-// holds shows firings with what their triggers say now of when they are delivered. It is for one request.
+// holds adds the reasons to firings, from the current definitions of their triggers. It belongs to
+// one request.
 type holds struct {
 	*Triggers
 	ctx   context.Context
@@ -24,7 +25,7 @@ type holds struct {
 	known map[string]hold
 }
 
-// hold is what of a trigger holds its firings up.
+// hold is the part of a trigger that delays its firings.
 type hold struct {
 	paused bool
 	quiet  webhook.QuietHours
@@ -34,7 +35,7 @@ func (t *Triggers) holds(ctx context.Context, e *trigger.Engine) *holds {
 	return &holds{Triggers: t, ctx: ctx, e: e, known: map[string]hold{}}
 }
 
-// of reads what a trigger says. One that is not there any more, or cannot be read, holds nothing up.
+// of reads the state of a trigger. A trigger that was deleted, or cannot be read, delays nothing.
 func (h *holds) of(id string) hold {
 	x, ok := h.known[id]
 	if !ok {
@@ -48,7 +49,7 @@ func (h *holds) of(id string) hold {
 	return x
 }
 
-// firing is a firing as answers have it.
+// firing converts a firing to its form in answers.
 func (h *holds) firing(x *trigger.Firing) api.Firing {
 	out := firing(x)
 	if x.State != rule.Pending {

@@ -37,18 +37,16 @@ type API struct {
 	connections    httpconn.Connections
 	stops          *httpconn.DrainGroup
 	pace           httpconn.ProgressTimeout
-	cuts, left     sampled // connections cut; clients that left
+	cuts, left     sampled // cut connections; clients that disconnected
 	epoch          atomic.Pointer[epochValue]
 	evaluator      *Evaluator
 	triggers       *Triggers
 }
 
-// dryRunBytes is what a dry run may keep in memory where there is enough of it: one is under way at
-// a time.
+// dryRunBytes bounds the memory of a dry run if the budget is large enough; one runs at a time.
 const dryRunBytes = 64 << 20
 
-// New returns the front end of b, which stays the caller's to close, after Stop and the end of all
-// requests.
+// New returns the front end of b. The caller closes b after Stop and after all requests have ended.
 func New(b *broker.Broker, o Options) (*API, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("http: %w", err)
@@ -68,11 +66,11 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	a.metrics = newMetrics(a.o.Metrics, a.o.Connections)
 	a.evaluator = NewEvaluator(a.pace, a.stops)
 	a.triggers = NewTriggers(TriggersOptions{
-		Engine: a.o.Triggers, EventsTopic: a.o.EventsTopic, Targets: a.o.WebhookTargets, AckTimeout: a.o.AckTimeout, Pace: a.pace, Stops: a.stops,
+		Engine: a.o.Triggers, EventsTopic: a.o.EventsTopic, Targets: a.o.WebhookTargets, AckTimeout: a.o.AckTimeout, Pace: a.pace, Drain: a.stops,
 		DryRunBytes: min(dryRunBytes, b.Budget().Limit()/16),
 	})
 	a.source = NewSource(b, readOptions{
-		BudgetWait: a.o.BudgetWait, Stops: a.stops, Pace: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
+		BudgetWait: a.o.BudgetWait, Drain: a.stops, Timeout: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
 	})
 	a.connections = httpconn.Connections{
 		Drain: a.stops, Open: a.metrics.connections, Queued: a.metrics.held, Evicted: a.metrics.evicted, Refused: a.metrics.refused,
@@ -87,16 +85,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer place.Finish()
 	fault := place.Begin(r)
 	if r.ContentLength != 0 && !place.BodyReceived() {
-		// Whoever answers without reading the body must not wait for it: net/http reads on to keep
-		// the connection.
+		// If the handler leaves the body unread, net/http reads it to reuse the connection; a
+		// deadline bounds that.
 		a.pace.ExtendRead(w)
 	}
 	if place.Refused() || a.connections.HasQueued() {
-		w.Header().Set("Connection", "close") // others wait for this one's place
+		w.Header().Set("Connection", "close") // another connection waits for this slot
 	}
 	rt, p := findRoute(r)
 	if fault != nil {
-		w.Header().Set("Connection", "close") // who knows where the next request begins
+		w.Header().Set("Connection", "close") // request framing is ambiguous
 		p = fault
 	}
 	var err error
@@ -109,7 +107,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case rt.auth && !a.key.Matches(r.Header.Values("Authorization")):
 		err = a.unauthorized(w, r, place)
 	case rt.auth && place.Refused() && rt.path != "/metrics":
-		err = problem.New(api.OverBudget, "all connections are taken: %d are served at once", a.o.Connections)
+		err = problem.New(api.OverBudget, "too many connections (limit %d)", a.o.Connections)
 	default:
 		if rt.auth {
 			place.MarkAuthenticated()
@@ -117,13 +115,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = a.serve(rt, w, r)
 		if rt.method == http.MethodGet && a.b.ReadOnly() && unknownName(err) {
 			if err = a.fresh(r); err == nil {
-				err = a.serve(rt, w, r) // it has written nothing yet
+				err = a.serve(rt, w, r) // after an error nothing has been written
 			}
 		}
 	}
 	if err != nil && a.misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
 		if !a.gone(r, err) {
-			a.cuts.log(a.log, slog.LevelWarn, "connection cut: the client sends no Accept header and may take an error for success", r, err)
+			a.cuts.log(a.log, slog.LevelWarn, "connection cut: client without Accept header may take an error for success", r, err)
 		}
 		err = http.ErrAbortHandler
 	}
@@ -140,19 +138,19 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.writeError(w, r, err)
 }
 
-// unauthorized refuses a request without the key. One of many wrong keys waits for its answer, and
-// its connection gives way to any other meanwhile.
-func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, place *httpconn.ConnSlot) error {
+// unauthorized refuses a request without the key. After many wrong keys the answer is delayed;
+// meanwhile any queued connection may replace this one.
+func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, slot *httpconn.ConnSlot) error {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
 	if r.ContentLength != 0 {
-		w.Header().Set("Connection", "close") // else the answer would wait for the body
-		place.MarkUnauthenticated()
+		w.Header().Set("Connection", "close") // else the answer waits for the body
+		slot.MarkUnauthenticated()
 	}
-	if len(r.Header.Values("Authorization")) > 0 { // else it was no guess
+	if len(r.Header.Values("Authorization")) > 0 { // only a wrong key counts as a guess
 		if wait := a.o.Logins.Failed("http", r.RemoteAddr); wait > 0 {
 			w.Header().Set("Connection", "close")
-			place.MarkUnauthenticated()
-			place.Finish()
+			slot.MarkUnauthenticated()
+			slot.Finish()
 			ctx, done := a.stops.Until(r.Context())
 			defer done()
 			select {
@@ -161,10 +159,10 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, place *httpco
 			}
 		}
 	}
-	return problem.New(api.Unauthorized, "invalid auth")
+	return problem.New(api.Unauthorized, "invalid or missing API key")
 }
 
-// serve has a route answer, under its name in profiles if that is wanted.
+// serve calls the route, with profile labels if enabled.
 func (a *API) serve(rt route, w http.ResponseWriter, r *http.Request) (err error) {
 	if !a.o.ProfileLabels {
 		return rt.serve(a, w, r)
@@ -174,19 +172,17 @@ func (a *API) serve(rt route, w http.ResponseWriter, r *http.Request) (err error
 	return err
 }
 
-// freshWait bounds a confirmation: the store may be away, and a list is not worth a longer wait.
+// freshWait bounds a confirmation, because the store may be unavailable.
 const freshWait = 10 * time.Second
 
-// fresh makes sure that a broker that only follows has seen what was there shortly before the
-// request.
+// fresh makes a follower catch up with the state shortly before the request.
 func (a *API) fresh(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), freshWait)
 	defer cancel()
 	return a.b.Fresh(ctx)
 }
 
-// unknownName reports whether a request failed for a name that may be newer than what a follower
-// has seen.
+// unknownName reports whether a request failed for a name that a follower may not have seen yet.
 func unknownName(err error) bool {
 	if err == nil {
 		return false
@@ -215,7 +211,7 @@ func findRoute(r *http.Request) (route, *api.Problem) {
 		known = true
 	}
 	if known {
-		return route{}, problem.New(api.MethodNotAllowed, "%s is not for this path", problem.Quote(r.Method))
+		return route{}, problem.New(api.MethodNotAllowed, "method %s is not allowed for this path", problem.Quote(r.Method))
 	}
 	return route{}, problem.New(api.NotFound, "no route %s; see /openapi.json", problem.Quote(r.URL.Path))
 }
@@ -235,29 +231,28 @@ func allowed(r *http.Request) string {
 	return strings.Join(methods, ", ")
 }
 
-// Server returns a server of a with its timeouts and limits set, to be given a listener. Its
-// Shutdown calls a.Stop; call Shutdown, or a.Stop, before its Close, which waits for a connection
-// that is held over the limit.
+// Server returns a server of a with timeouts and limits, ready for a listener. Its Shutdown calls
+// a.Stop. Call Shutdown or a.Stop before Close, because Close waits for a queued connection.
 func (a *API) Server() *http.Server {
 	return a.connections.Server(httpconn.ServerOptions{
 		Handler: a, Logger: a.log, Max: a.o.Connections, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout, KeepIdle: a.o.KeepIdle,
-		QueueWait: a.o.DoorWait,
+		QueueWait: a.o.QueueWait,
 	})
 }
 
-// Listen listens on a TCP address for Server, with TLS if port says so; nil does not. On Linux it
-// gives no connection before that has sent something.
+// Listen listens on a TCP address for Server, with TLS if port enables it; nil means plain text. On
+// Linux a connection is accepted after its first bytes.
 func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 	return httpconn.Listen(address, port)
 }
 
-// Stop ends long polls, with what they have, and event streams, now and from now on. Requests go on
-// being served: a server calls it when it begins to shut down. It may be called more than once and
-// does not wait.
+// Stop ends long polls, which return what they have, and event streams, current and future ones.
+// Requests are still served: a server calls Stop when its shutdown begins. Stop may be called more
+// than once and does not wait.
 func (a *API) Stop() { a.stops.Stop() }
 
-// Drain is Stop, and returns when they have got what they have, or ctx ends. The broker must not be
-// closed before: what they have is its.
+// Drain calls Stop and returns when the waiting requests have their records, or ctx ends. Do not
+// close the broker before, because the records are its memory.
 func (a *API) Drain(ctx context.Context) {
 	a.stops.Stop()
 	a.stops.Wait(ctx)

@@ -13,15 +13,14 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// keyTypes are the forms of GET /key in the order of preference where the client has none.
+// keyTypes are the media types of GET /key, in the order of preference.
 var keyTypes = []string{api.OctetStream, api.JSON}
 
-// staleMax is how many entries of the index may prove to be of records that are gone before a key
-// counts as absent.
+// staleMax bounds the index entries of removed records that are skipped before a key counts as
+// absent.
 const staleMax = 8
 
-// getKey answers with the newest value of a key. A HEAD request learns whether there is one from
-// the index alone.
+// getKey answers with the newest value of a key. A HEAD request uses only the index.
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 	kind := httpconn.Negotiate(r.Header.Values("Accept"), keyTypes)
 	if kind == "" {
@@ -45,8 +44,8 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if stale == 0 {
-			// Compaction leaves the newest record of a key, so there is one that the index does not
-			// have yet.
+			// Compaction keeps the newest record of a key, so the index does not have that record
+			// yet.
 			if err := k.refresh(r); err != nil {
 				return err
 			}
@@ -56,7 +55,7 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// refresh waits until the index has what is committed by now.
+// refresh waits until the index has everything that is committed now.
 func (k *keyed) refresh(r *http.Request) (err error) {
 	if err = k.find(); err != nil {
 		return err
@@ -88,10 +87,10 @@ func (k *keyed) notFound(e *keyindex.Entry, deleted bool) error {
 	return p
 }
 
-// answer sends the record of an entry. With ErrGone nothing was sent.
+// answer sends the record of an entry. After ErrGone nothing was sent.
 func (k *keyed) answer(w http.ResponseWriter, r *http.Request, kind string, e *keyindex.Entry) error {
 	if k.trimmed(e) || int(e.Partition) >= k.info.Partitions {
-		return ErrGone // of a partition that was added just now: it is found when looked up again
+		return ErrGone // of a new partition; the next lookup finds it
 	}
 	g := k.a.source.New(k.topic, int32(e.Partition))
 	defer g.Done()

@@ -18,21 +18,22 @@ import (
 )
 
 const (
-	// entryBytes is above what an entry of the index takes in memory and in an answer, its key aside; keyTimes is how often
-	// the key itself is there, and listBytes what the index may give of keys.
+	// entryBytes bounds the memory of an index entry and of its answer, without the key. keyTimes
+	// is the number of copies of the key. listBytes bounds the keys that the index returns.
 	entryBytes = 512
 	keyTimes   = 8
 	listBytes  = 4 << 20
-	// escapedMax bounds a key as text in a URL, where it takes up to three times its length; in base64 it always fits.
+	// escapedMax bounds a key as text in a URL, where it takes up to three times its length. A key
+	// in base64 always fits.
 	escapedMax = httpconn.KeyMax
 )
 
-// getKeys answers with a page of the keys that have a value, by their bytes.
+// getKeys answers with a page of the keys that have a value, in order of their bytes.
 func (a *API) getKeys(w http.ResponseWriter, r *http.Request) error {
 	k := a.parseKeyed(r)
 	q := keyindex.ListQuery{Prefix: k.q.Key(httpconn.ParamPrefix), After: k.q.Key(httpconn.ParamAfter), Limit: k.limit()}
 	if k.partition >= 0 && k.minOffset < 0 {
-		k.q.Fail(httpconn.ParamPartition, "goes with %s only: keys are listed from all partitions", httpconn.ParamMinOffset)
+		k.q.Fail(httpconn.ParamPartition, "only allowed with %s: keys are listed from all partitions", httpconn.ParamMinOffset)
 	}
 	if err := k.begin(w, r); err != nil {
 		return err
@@ -54,13 +55,13 @@ func (a *API) getKeys(w http.ResponseWriter, r *http.Request) error {
 		if len(last) <= httpconn.KeyMax {
 			break
 		}
-		q.After = last // too long to be given as after: the page ends behind it
+		q.After = last // too long for the parameter after, so the page ends later
 	}
 	a.readHeaders(w)
 	return a.writeJSON(w, http.StatusOK, &out)
 }
 
-// page adds a page of the index to out, and returns its last key; nil at the end of all.
+// page adds a page of the index to out and returns its last key, or nil at the end.
 func (k *keyed) page(ctx context.Context, q keyindex.ListQuery, memory *budget.Reservation, out *api.Keys) ([]byte, error) {
 	entries, err := k.a.o.Keys.List(ctx, k.info.ID, q)
 	if err != nil || len(entries) == 0 {
@@ -69,7 +70,7 @@ func (k *keyed) page(ctx context.Context, q keyindex.ListQuery, memory *budget.R
 	size := int64(0)
 	for i := range entries {
 		if entries[i].Key == nil {
-			entries[i].Key = []byte{} // the empty key: nil is none
+			entries[i].Key = []byte{} // the empty key; nil means none
 		}
 		size += entryBytes + keyTimes*int64(len(entries[i].Key))
 	}
@@ -85,7 +86,8 @@ func (k *keyed) page(ctx context.Context, q keyindex.ListQuery, memory *budget.R
 	return last, nil
 }
 
-// keyText is a key as JSON has it: as text if it is, else in base64; neither if there is none.
+// keyText returns a key for JSON: as text if it is valid UTF-8, else in base64. Both are nil
+// without a key.
 func keyText(key []byte) (text, encoded *string) {
 	switch {
 	case key == nil:
@@ -102,7 +104,7 @@ const (
 	oldestFirst = "oldest"
 )
 
-// getKeyHistory answers with a page of the records of a key, tombstones too.
+// getKeyHistory answers with a page of the records of a key, including tombstones.
 func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
 	k := a.parseKeyed(r)
 	k.needKey()
@@ -126,7 +128,7 @@ func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := a.source.Places(k.topic, encoding.Page)
+	p := a.source.RecordsOf(k.topic, encoding.Page)
 	p.BytesMax, p.Timeout = bytesMax, k.timeout
 	defer p.Memory.Release()
 	if err := k.records(r.Context(), p, entries, q.Limit); err != nil {
@@ -139,16 +141,16 @@ func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
 }
 
 // records collects the records of entries.
-func (k *keyed) records(ctx context.Context, p *Places, entries []keyindex.Entry, limit int) error {
+func (k *keyed) records(ctx context.Context, p *Records, entries []keyindex.Entry, limit int) error {
 	more := len(entries) == limit
-	var last *keyindex.Entry // that the page has come past
+	var last *keyindex.Entry // the last entry on the page
 	if n := len(entries); n > 0 {
 		last = new(entries[n-1])
 	}
 	entries = k.present(entries)
-	places := make([]Place, len(entries))
+	places := make([]RecordID, len(entries))
 	for i, e := range entries {
-		places[i] = Place{Partition: int32(e.Partition), Offset: e.Offset}
+		places[i] = RecordID{Partition: int32(e.Partition), Offset: e.Offset}
 	}
 	done, missing, err := p.Collect(ctx, places)
 	if err != nil {
@@ -168,7 +170,7 @@ func (k *keyed) records(ctx context.Context, p *Places, entries []keyindex.Entry
 	return p.Out.Finish(&p.Memory)
 }
 
-// after reads where a page of a history begins: behind the record "<partition>:<offset>".
+// after reads the start of a page of a history: after the record "<partition>:<offset>".
 func (k *keyed) after() *keyindex.Place {
 	text, given := k.q.Text(httpconn.ParamAfter)
 	if !given {
@@ -178,7 +180,7 @@ func (k *keyed) after() *keyindex.Place {
 	p, err := strconv.ParseUint(partition, 10, 31)
 	o, fault := strconv.ParseUint(offset, 10, 63)
 	if !ok || err != nil || fault != nil {
-		k.q.Fail(httpconn.ParamAfter, "want what next was, like 0:17, given %s", problem.Quote(text))
+		k.q.Fail(httpconn.ParamAfter, "want the value of next, like 0:17, given %s", problem.Quote(text))
 	}
 	return &keyindex.Place{Partition: uint32(p), Offset: int64(o)}
 }

@@ -18,20 +18,22 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// KeyIndex knows where the records of keys are; *keyindex.View is one and has the whole of the promises. All methods may be
-// called concurrently; their errors are keyindex.ErrNotIndexed, ErrInvalid, ErrClosed, ErrUnavailable and ctx's.
+// KeyIndex finds the records of keys. *keyindex.View implements it and documents the promises. All
+// methods may be called concurrently. Errors are keyindex.ErrNotIndexed, ErrInvalid, ErrClosed,
+// ErrUnavailable and those of ctx.
 type KeyIndex interface {
-	// Get returns the newest record of a key in a partition, or in any (-1), which may be a tombstone.
+	// Get returns the newest record of a key in a partition, or in any (-1). It may be a tombstone.
 	Get(ctx context.Context, topic record.ID, key []byte, partition int) (keyindex.Entry, bool, error)
-	// List returns the next keys that have a value, each with its newest record, by their bytes; none is the end.
+	// List returns the next keys that have a value, with their newest records, in order of bytes.
+	// No keys means the end.
 	List(ctx context.Context, topic record.ID, q keyindex.ListQuery) ([]keyindex.Entry, error)
-	// History returns the next records of a key; fewer than asked for is the end.
+	// History returns the next records of a key. Fewer than requested means the end.
 	History(ctx context.Context, topic record.ID, key []byte, q keyindex.HistoryQuery) ([]keyindex.Entry, error)
-	// Forget takes out entries whose records were found to be gone.
+	// Forget removes entries whose records no longer exist.
 	Forget(ctx context.Context, topic record.ID, gone []keyindex.Entry) error
-	// Lag is how many records of a topic are committed and not in the index yet.
+	// Lag returns the number of committed records of a topic that are not in the index yet.
 	Lag(topic record.ID) int64
-	// WaitFor waits until the record at an offset is in the index, written yet or not.
+	// WaitFor waits until the record at an offset is in the index, even if it is not committed yet.
 	WaitFor(ctx context.Context, topic record.ID, partition uint32, offset int64) error
 }
 
@@ -40,16 +42,16 @@ type keyed struct {
 	a         *API
 	q         *httpconn.Params
 	topic     string
-	key       []byte // nil where the request has none
+	key       []byte // nil: none
 	partition int32  // -1: any
-	minOffset int64  // -1: not given
+	minOffset int64  // -1: absent
 	latest    bool
 	timeout   time.Duration
 
 	info broker.TopicRef
 }
 
-// parseKeyed reads the parameters that all such requests have.
+// parseKeyed reads the parameters that all requests about keys share.
 func (a *API) parseKeyed(r *http.Request) *keyed {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	return &keyed{
@@ -61,12 +63,12 @@ func (a *API) parseKeyed(r *http.Request) *keyed {
 // needKey reads the required key.
 func (k *keyed) needKey() {
 	if k.key = k.q.Key(httpconn.ParamKey); k.key == nil {
-		k.q.Fail(httpconn.ParamKey, "required; an empty key is given as %s=", httpconn.ParamKey)
+		k.q.Fail(httpconn.ParamKey, "required; write an empty key as %s=", httpconn.ParamKey)
 	}
 }
 
-// begin looks the topic up and waits until the index has what the request wants to see. From here on answers tell the
-// index's lag.
+// begin looks up the topic and waits until the index has what the request needs. From here on
+// answers report the index's lag.
 func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
 	if k.q.Fault != nil {
 		return k.q.Fault
@@ -86,15 +88,15 @@ func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
 	case int(k.partition) >= n:
 		return UnknownPartition(k.topic, k.partition, n)
 	case !state.Resolve(k.info.Settings).KeyIndex:
-		return problem.New(api.KeyIndexOff, `switch it on with PUT /topic and {"settings":{"key-index":true}}, or `+
+		return problem.New(api.KeyIndexOff, `enable it with PUT /topic and {"settings":{"key-index":true}}, or `+
 			"`seb topic update %s -s key-index=true`; topics with cleanup-policy compact have one", k.topic)
 	case k.a.o.Keys == nil:
-		return problem.New(api.KeyIndexOff, "this broker keeps none")
+		return problem.New(api.KeyIndexOff, "this broker has no key index")
 	}
 	if k.minOffset >= 0 {
 		p := k.partition
 		if p < 0 && k.key == nil && n > 1 {
-			return problem.BadField(httpconn.ParamMinOffset, "needs %s: the topic has %d", httpconn.ParamPartition, n)
+			return problem.BadField(httpconn.ParamMinOffset, "requires %s: the topic has %d partitions", httpconn.ParamPartition, n)
 		} else if p < 0 {
 			p = record.PartitionOf(k.key, n)
 		}
@@ -111,7 +113,7 @@ func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// find looks the topic up.
+// find looks up the topic.
 func (k *keyed) find() (err error) {
 	known := false
 	if k.info, known = k.a.b.TopicNamed(k.topic); !known {
@@ -120,7 +122,7 @@ func (k *keyed) find() (err error) {
 	return nil
 }
 
-// bounds is where a partition begins and ends by now; of one that is gone, nowhere.
+// bounds returns the current bounds of a partition, empty ones if it does not exist.
 func (k *keyed) bounds(partition uint32) broker.Bounds {
 	o, _ := k.a.b.Bounds(k.info.ID, int32(partition))
 	return o
@@ -143,7 +145,7 @@ func (k *keyed) wait(ctx context.Context, partition int32, offset int64) error {
 	return p
 }
 
-// catchUp waits until the index has all that was committed when the topic was looked up.
+// catchUp waits until the index has everything that was committed when the topic was looked up.
 func (k *keyed) catchUp(ctx context.Context) error {
 	for i := range int32(k.info.Partitions) {
 		if k.partition >= 0 && i != k.partition {
@@ -158,28 +160,28 @@ func (k *keyed) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// trimmed says whether an entry's record is below its partition's start. A partition that was added since the topic was
-// looked up has none.
+// trimmed reports whether an entry's record is below its partition's start. A partition that was
+// added after the lookup counts as not trimmed.
 func (k *keyed) trimmed(e *keyindex.Entry) bool {
 	return int(e.Partition) < k.info.Partitions && e.Offset < k.bounds(e.Partition).Start
 }
 
-// present leaves out the entries whose records were trimmed away, in place.
+// present removes entries whose records were trimmed, in place.
 func (k *keyed) present(entries []keyindex.Entry) []keyindex.Entry {
 	return slices.DeleteFunc(entries, func(e keyindex.Entry) bool { return k.trimmed(&e) })
 }
 
-// forget tells the index of records that were found to be gone. That it can not be told does not matter to the answer.
+// forget removes entries of deleted records from the index. An error does not affect the answer.
 func (k *keyed) forget(ctx context.Context, gone []keyindex.Entry) {
 	if len(gone) == 0 {
 		return
 	}
 	if err := k.a.o.Keys.Forget(ctx, k.info.ID, gone); err != nil {
-		k.a.log.Debug("key index not told of records that are gone", "topic", k.topic, "err", err)
+		k.a.log.Debug("removal of stale key index entries failed", "topic", k.topic, "err", err)
 	}
 }
 
-// limit reads how many entries are wanted.
+// limit reads the maximum number of entries.
 func (k *keyed) limit() int {
 	n := k.q.Number(httpconn.ParamLimit, limitDefault, keyindex.LimitMax)
 	if n == 0 {

@@ -51,7 +51,7 @@ func TestLargestRecordOfAFile(t *testing.T) {
 	defer br.Close(t.Context())
 	set := metrics.NewSet()
 	s := NewSource(br, readOptions{
-		BudgetWait: time.Second, Stops: httpconn.NewDrainGroup(), Pace: httpconn.ProgressTimeout(time.Minute), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
+		BudgetWait: time.Second, Drain: httpconn.NewDrainGroup(), Timeout: httpconn.ProgressTimeout(time.Minute), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
 	})
 	for _, from := range []string{"memory, verified", "the file"} {
 		w := httptest.NewRecorder()

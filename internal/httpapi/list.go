@@ -9,25 +9,26 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// listBuffer is how much of a list is collected before it is sent. A shorter list has a Content-Length.
+// listBuffer is how much of a list is collected before it is sent. A shorter list has a
+// Content-Length.
 const listBuffer = 64 << 10
 
-// list is a JSON object with one array whose elements are made and sent one after the other, so that only one of them takes
-// memory, however many there are.
+// list is a JSON object with one array. It makes and sends one element after the other, so that
+// only one takes memory.
 type list struct {
 	a    *API
 	w    http.ResponseWriter
 	buf  []byte
 	n    int
-	sent bool // the head has been sent: an error can only cut the answer off
+	sent bool // the head is sent: an error can only cut the answer
 }
 
 func (a *API) newList(w http.ResponseWriter, member string) *list {
 	return &list{a: a, w: w, buf: fmt.Appendf(nil, "{%q:[", member)}
 }
 
-// add appends an element for which it reserves size bytes while it is made. element returns nil for one that is not there any
-// more. After an error the list is over: end has to be given it.
+// add appends an element and reserves size bytes while it is made. element returns nil if the
+// element no longer exists. After an error the list is over: pass the error to end.
 func (l *list) add(ctx context.Context, size int64, element func() (any, error)) error {
 	memory, err := l.a.fetch.ReserveWait(ctx, size+2*listBuffer)
 	if err != nil {
@@ -66,7 +67,8 @@ func (l *list) head() http.ResponseWriter {
 	return l.w
 }
 
-// end sends what is left. With an error it cuts an answer off that was begun, so that the client does not take it for the whole list.
+// end sends the rest. With an error it cuts an answer that has begun, so that it does not look
+// complete.
 func (l *list) end(err error) error {
 	switch {
 	case err != nil && l.sent:

@@ -238,7 +238,7 @@ func (s *server) cell(rt route, l *lawful, n int, method, query string, good boo
 		s.t.Errorf("%s %s with %s: no word of how to be authorized", method, rt.path, name)
 	}
 	if method != http.MethodHead {
-		if p := a.problem(s.t.(*testing.T)); p.Code != api.Unauthorized || p.Detail != "invalid auth" {
+		if p := a.problem(s.t.(*testing.T)); p.Code != api.Unauthorized || p.Detail != "invalid or missing API key" {
 			s.t.Errorf("%s %s with %s: %s", method, rt.path, name, a)
 		}
 	}

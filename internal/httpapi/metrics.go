@@ -21,12 +21,12 @@ type apiMetrics struct {
 	routes      map[routeKey]routeMetrics
 }
 
-// routeKey is a route without its function: names would be put together for each request.
+// routeKey is a route without its function. It avoids building names for each request.
 type routeKey struct{ method, path string }
 
 func (rt route) key() routeKey { return routeKey{rt.method, rt.path} }
 
-// routeMetrics are those of one route that every request needs.
+// routeMetrics are the metrics of one route that every request needs.
 type routeMetrics struct {
 	duration *metrics.PrometheusHistogram
 	ok       *metrics.Counter
@@ -66,7 +66,7 @@ func (m *apiMetrics) served(rt route, code string, took time.Duration) {
 	r.duration.Update(took.Seconds())
 }
 
-// codeOK is the code of an answer that is no problem.
+// codeOK is the code of a successful answer.
 const codeOK = "ok"
 
 func requestsOf(route, code string) string {

@@ -7,10 +7,9 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
-// The framing of a multipart answer. The boundary may come up in the records: whoever reads by the
-// sizes, as the original's client does, is not misled by it, and one drawn anew for each answer
-// would be no safer against a record that was written to contain it than this one is against
-// chance.
+// The framing of a multipart answer. The boundary may occur in the records, but clients that read
+// by the sizes, such as the original's, are not affected. A random boundary would protect other
+// clients only against chance.
 const (
 	outBoundary = "seb-7d1f9c52e0a84b3b96c1b2a5"
 	outKind     = api.Multipart + "; boundary=" + outBoundary
@@ -19,7 +18,7 @@ const (
 	outEnd      = "\r\n--" + outBoundary + "--\r\n"
 )
 
-// Multipart answers with values alone, as the original does: null and empty are the same here.
+// Multipart answers with values only, as the original does: null and empty values look the same.
 func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
 	g.gathers = true
 	v, err := g.Values(r.Context())
@@ -28,7 +27,7 @@ func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
 	}
 	if g.Count == 0 {
 		g.headOfRecords(w, outKind, int64(len(outEnd)))
-		g.s.o.Pace.ExtendWrite(w)
+		g.s.o.Timeout.ExtendWrite(w)
 		w.WriteHeader(http.StatusPartialContent)
 		_, err := w.Write([]byte(outEnd))
 		return Sent(err)
@@ -38,7 +37,7 @@ func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
 	}
 	g.headOfRecords(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.Sizes.Size+v.Sum)
 	w.WriteHeader(http.StatusOK)
-	out := gather{pace: g.s.o.Pace, w: w, buf: g.buf[:0]}
+	out := gather{pace: g.s.o.Timeout, w: w, buf: g.buf[:0]}
 	out.add([]byte(outSizes))
 	for _, b := range v.Sizes.List {
 		out.add(b)
@@ -51,7 +50,7 @@ func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
 	return Sent(out.flush())
 }
 
-// gather copies small pieces together so that the connection gets large ones.
+// gather copies small pieces together, so that the connection gets large writes.
 type gather struct {
 	pace httpconn.ProgressTimeout
 	w    http.ResponseWriter
@@ -59,12 +58,12 @@ type gather struct {
 	err  error
 }
 
-// directMin is the size of a piece that is not copied.
+// directMin is the size from which a piece is not copied.
 const directMin = 16 << 10
 
 func (g *gather) add(b []byte) {
 	if len(b) > cap(g.buf)-len(g.buf) || len(b) >= directMin {
-		_ = g.flush() // kept in err
+		_ = g.flush() // the error is kept in err
 	}
 	if len(b) >= directMin {
 		g.write(b)

@@ -13,15 +13,14 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// offsetsBodyMax bounds the body of PUT /offsets; decodedTimes is above how much more it is once
-// decoded.
+// offsetsBodyMax bounds the body of PUT /offsets. decodedTimes bounds the decoded size as a
+// multiple of the body.
 const (
 	offsetsBodyMax = 1 << 20
 	decodedTimes   = 8
 )
 
-// getOffsets answers with what a group has committed, all or of one topic or partition: perhaps
-// nothing.
+// getOffsets answers with the committed offsets of a group, all or those of one topic or partition.
 func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, partition, latest := q.Group(), q.Partition(), q.Latest()
@@ -29,13 +28,13 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
 	if _, given := q.Text(httpconn.ParamTopic); given {
 		topic = q.Topic()
 	} else if partition >= 0 {
-		q.Fail(httpconn.ParamPartition, "needs %s", httpconn.ParamTopic)
+		q.Fail(httpconn.ParamPartition, "requires %s", httpconn.ParamTopic)
 	}
 	if q.Fault != nil {
 		return q.Fault
 	}
 	if !latest && a.b.ReadOnly() && a.b.GroupRef(name).Offsets == 0 {
-		if err := a.fresh(r); err != nil { // the group may be newer than what a follower has seen
+		if err := a.fresh(r); err != nil { // a follower may not have seen the group yet
 			return err
 		}
 	}
@@ -50,7 +49,7 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// deleteOffset forgets what a group has committed in one partition.
+// deleteOffset deletes the committed offset of a group in one partition.
 func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, topic, partition := q.Group(), q.Topic(), q.NamedPartition()
@@ -108,24 +107,25 @@ func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
 	return a.answerCommits(w, name, commits, a.o.Groups.CommitOffsets(ctx, name, commits))
 }
 
-// onePartition takes the partition of a body with a single offset from the query.
+// onePartition takes the partition of a single offset from the query.
 func onePartition(q *httpconn.Params, c *api.OffsetCommit) {
 	if c.Topic != "" {
-		q.Fail("topic", "goes into a list; for a single offset say %s=", httpconn.ParamTopic)
+		q.Fail("topic", "allowed in a list only; for a single offset use %s=", httpconn.ParamTopic)
 	}
 	if c.Partition != nil {
-		q.Fail("partition", "goes into a list; for a single offset say %s=", httpconn.ParamPartition)
+		q.Fail("partition", "allowed in a list only; for a single offset use %s=", httpconn.ParamPartition)
 	}
 	partition := int32(0)
 	c.Topic, partition = q.Topic(), q.NamedPartition()
 	c.Partition = &partition
 }
 
-// noPartition: with a list neither the query nor the rest of the body names one.
+// noPartition checks that, with a list, neither the query nor the rest of the body names a
+// partition.
 func noPartition(q *httpconn.Params, c *api.OffsetCommit) {
 	for _, name := range []string{httpconn.ParamTopic, httpconn.ParamPartition} {
 		if _, given := q.Text(name); given {
-			q.Fail(name, "not together with offsets, which name their own")
+			q.Fail(name, "not together with offsets: each entry names its own")
 		}
 	}
 	if c.Offset != nil || c.ExpectedOffset != nil || c.Metadata != "" || c.Topic != "" || c.Partition != nil {
@@ -133,7 +133,7 @@ func noPartition(q *httpconn.Params, c *api.OffsetCommit) {
 	}
 }
 
-// commitsOf checks what the broker can not name as the request does.
+// commitsOf checks entries whose faults the broker reports differently.
 func commitsOf(list []api.OffsetCommit, listed bool) ([]broker.OffsetCommit, error) {
 	if len(list) == 0 {
 		return nil, problem.BadField("offsets", "the list is empty")
@@ -173,8 +173,9 @@ func commitsOf(list []api.OffsetCommit, listed bool) ([]broker.OffsetCommit, err
 	return commits, nil
 }
 
-// answerCommits tells what became of each. As for records, rejected means all of it, and a request
-// whose entries ended differently is unknown as a whole, and its entries tell more (rule R4).
+// answerCommits reports the result of each entry. As for records, "rejected" applies to the whole
+// request. If entries ended differently, the outcome of the request is unknown, and its entries
+// tell more (rule R4).
 func (a *API) answerCommits(w http.ResponseWriter, group string, commits []broker.OffsetCommit, errs []error) error {
 	results := make([]api.OffsetResult, len(commits))
 	var first error
@@ -199,12 +200,12 @@ func (a *API) answerCommits(w http.ResponseWriter, group string, commits []broke
 	case len(commits) == 1:
 		p := *problemOf(first)
 		if p.Code == api.Internal {
-			return first // it goes to the log as it is
+			return first // logged unchanged
 		}
 		p.Group, p.Topic, p.Partition = group, commits[0].Topic, &commits[0].Partition
 		return &p
 	}
-	p := *problem.New(api.OutcomeUnknown, "the offsets ended differently, see offsets")
+	p := *problem.New(api.OutcomeUnknown, "the offsets have different outcomes, see offsets")
 	if !maybe {
 		p = *problemOf(first)
 	}

@@ -15,7 +15,8 @@ import (
 //go:embed openapi.yaml
 var specYAML []byte
 
-// specJSON is openapi.yaml as JSON: made when it is first asked for, since that took a fifth of a broker's start.
+// specJSON is openapi.yaml as JSON. It is built on first use, because that takes a fifth of a
+// broker's start.
 var specJSON = sync.OnceValues(func() ([]byte, error) {
 	var spec map[string]any
 	if err := yaml.Unmarshal(specYAML, &spec); err != nil {
@@ -24,7 +25,7 @@ var specJSON = sync.OnceValues(func() ([]byte, error) {
 	return json.Marshal(spec)
 })
 
-// getSpec answers the description of this API.
+// getSpec answers with the description of this API.
 func (a *API) getSpec(w http.ResponseWriter, _ *http.Request) error {
 	spec, err := specJSON()
 	if err != nil {

@@ -7,14 +7,15 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// The original's Go client takes every status but 401, 404 and 413 for success: of a produce, that the records are
-// stored, and of a read, that the body is a record. Two of its requests have a form that other clients hardly send:
+// The original's Go client takes every status except 401, 404 and 413 for success. After a produce
+// it assumes that the records are stored, and after a read that the body is a record. Two of its
+// requests are recognizable:
 //
-//	POST /records  multipart/form-data, no Accept header  waits for memory; its connection is cut instead of any other status
-//	GET /records   Accept: multipart/form-data            waits for memory; it looks at the media type of the answer
+//	POST /records  multipart/form-data, no Accept header  waits for memory; errors cut the connection
+//	GET /records   Accept: multipart/form-data            waits for memory; the client checks the media type
 //
-// Its other requests, GET /record and GET /topic without an Accept header, look like those of any program that uses Go's
-// net/http. They get ordinary answers unless Options.OriginalClient says that such programs use the original's client.
+// Its other requests, GET /record and GET /topic without an Accept header, look like those of any
+// program that uses Go's net/http. They get ordinary answers unless Options.OriginalClient is set.
 
 // noAccept reports whether a request has no Accept header.
 func noAccept(r *http.Request) bool { return len(r.Header.Values("Accept")) == 0 }
@@ -22,8 +23,9 @@ func noAccept(r *http.Request) bool { return len(r.Header.Values("Accept")) == 0
 // originalRead reports whether the original's client may have sent a read without an Accept header.
 func (a *API) originalRead(r *http.Request) bool { return a.o.OriginalClient && noAccept(r) }
 
-// patientRead reports whether a GET /records waits for memory, because the original's client may have sent it.
-func (a *API) patientRead(r *http.Request) bool {
+// readWaits reports whether a GET /records waits for memory, because it may be of the original's
+// client.
+func (a *API) readWaits(r *http.Request) bool {
 	accept := r.Header.Values("Accept")
 	return a.originalRead(r) || len(accept) == 1 && accept[0] == api.Multipart
 }
@@ -31,7 +33,7 @@ func (a *API) patientRead(r *http.Request) bool {
 // originalProduce reports whether the original's client may have sent a produce of this media type.
 func originalProduce(kind string, r *http.Request) bool { return kind == api.Multipart && noAccept(r) }
 
-// originals are the reads of the original's client, but for GET /records with its Accept header.
+// originals are the reads of the original's client, except GET /records with its Accept header.
 var originals = map[string]bool{"GET /records": true, "GET /record": true, "GET /topic": true}
 
 // misleads reports whether the client of a request may take the answer to err for success.

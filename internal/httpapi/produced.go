@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// answer tells the client what became of its records.
+// answer reports the result of each record.
 func (p *producing) answer(w http.ResponseWriter, results []broker.Result) error {
 	for _, r := range results {
 		if r.Err != nil {
@@ -37,7 +37,7 @@ func (p *producing) answer(w http.ResponseWriter, results []broker.Result) error
 	return p.a.writeJSON(w, http.StatusCreated, &out)
 }
 
-// countProduced counts what was stored.
+// countProduced counts the stored records.
 func (p *producing) countProduced() {
 	for i := range p.appends {
 		p.a.metrics.produced.AddInt64(p.appends[i].Summary.Span)
@@ -60,8 +60,9 @@ func (p *producing) results(results []broker.Result) []api.PartitionResult {
 	return list
 }
 
-// failed is the error of a request with appends that failed. Rejected means that none of the records can appear, so if
-// some are stored, or may be, the request as a whole is unknown, and its results tell more (rule R4).
+// failed returns the error of a request with failed appends. "Rejected" means that none of the
+// records can appear. If some are stored, or may be, the outcome of the request is unknown, and its
+// results tell more (rule R4).
 func (p *producing) failed(results []broker.Result) error {
 	if len(results) == 1 {
 		return p.atPartition(problemOf(results[0].Err), 0)
@@ -79,7 +80,7 @@ func (p *producing) failed(results []broker.Result) error {
 		fault.Results = p.results(results)
 		return fault
 	}
-	fault := problem.New(api.OutcomeUnknown, "the partitions ended differently, see results")
+	fault := problem.New(api.OutcomeUnknown, "the partitions have different outcomes, see results")
 	fault.Results = p.results(results)
 	return fault
 }
@@ -90,19 +91,19 @@ func (p *producing) atPartition(fault *api.Problem, i int) *api.Problem {
 	return &c
 }
 
-// unknownOutcome says whether an append with this error may have been stored.
+// unknownOutcome reports whether an append with this error may have been stored.
 func unknownOutcome(err error) bool {
 	status := api.Statuses[problemOf(err).Code]
 	return status == http.StatusGatewayTimeout || status == http.StatusInternalServerError
 }
 
-// netHTTPCounts is what net/http certainly holds back until a handler returns, and gives a length itself. The body is
-// 2 KiB there.
+// netHTTPCounts is the size up to which net/http buffers an answer and sets its length. Its buffer
+// has 2 KiB.
 const netHTTPCounts = 1 << 10
 
-// answerOffsets writes {"offsets":[...]}, in pieces: the list may be long.
+// answerOffsets writes {"offsets":[...]} in pieces, because the list may be long.
 func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error {
-	const longest = 48 // a comma, 19 digits, and the end
+	const longest = 48 // comma, 19 digits and the end
 	buf := p.a.buffers.Get(int(min(httpconn.StepBytes, longest*(1+r.Span))))[:0]
 	defer func() { p.a.buffers.Put(buf) }()
 	h := w.Header()
@@ -114,7 +115,7 @@ func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error 
 			started = true
 			w.WriteHeader(http.StatusCreated)
 		}
-		_ = p.a.pace.Send(w, buf) // the client has gone: nothing is left to do
+		_ = p.a.pace.Send(w, buf) // on an error net/http closes the connection
 		buf = buf[:0]
 	}
 	for i := range r.Span {

@@ -6,13 +6,13 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// identify makes the append that of the producer in the headers. Batches that name a producer of their own must name the
-// same; all others are marked. On an error the appends are given back.
+// identify sets the producer of the append from the headers. Batches that name a producer must name
+// the same. On an error it releases the appends.
 func (p *producing) identify() error {
 	if p.producer == nil {
 		return nil
 	}
-	for i := range p.appends { // one: the partition is given
+	for i := range p.appends { // only one: the partition is given
 		ap := &p.appends[i]
 		if fault := contradiction(p.producer, &ap.Summary); fault != nil {
 			for _, ap := range p.appends {
@@ -28,9 +28,9 @@ func (p *producing) identify() error {
 	return nil
 }
 
-// contradiction says which header is not what the batches say.
+// contradiction returns which header differs from the batches.
 func contradiction(p *record.Producer, s *record.Summary) error {
-	const text = "%d, and the batches say %d"
+	const text = "%d, but the batches have %d"
 	switch {
 	case s.ProducerID < 0:
 		return nil

@@ -173,7 +173,7 @@ func TestSlowHeadersAndLongOnes(t *testing.T) {
 // TestHeldConnectionsDoNotHoldTheEnd: a server whose places are all taken stops, and who waits for
 // one hears nothing.
 func TestHeldConnectionsDoNotHoldTheEnd(t *testing.T) {
-	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 1, time.Hour })
+	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait = 1, time.Hour })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	s.busy(1)
 	held := s.dial()

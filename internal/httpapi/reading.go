@@ -13,55 +13,58 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Reading is one read of a partition: what is wanted, and how far it has come. An answer is collected as a whole before
-// its first byte is sent, so that an error has a status, and what does not fit is left for the next read. It belongs to
-// the request's goroutine, which calls Done at its end.
+// Reading is one read of a partition: the parameters and the progress. It collects an answer
+// completely before the first byte is sent, so that an error has a status. Records that do not fit
+// are left to the next read. A Reading belongs to the request's goroutine, which calls Done at the
+// end.
 type Reading struct {
-	Topic      string
-	Partition  int32
-	Offset     int64  // next record wanted; behind what was collected, and what compaction has removed after it
-	Group      string // whose committed offset it begins at; "": none
-	Edge       string // Earliest or Latest, where it begins; "": at Offset, or that of Group
+	Topic     string
+	Partition int32
+	// Offset is the next wanted record. After collecting, it is behind the records and those that
+	// compaction removed.
+	Offset     int64
+	Group      string // start at its committed offset; "": none
+	Edge       string // start at Earliest or Latest; "": at Offset, or that of Group
 	MaxRecords int64
-	MaxBytes   int64 // of keys and values; 0 means no bound but the broker's
+	MaxBytes   int64 // of keys and values; 0: only the broker's bound
 	Timeout    time.Duration
-	Patient    bool // it waits for memory instead of being refused, or given less
-	// Condition is what the client has already of answers to this request.
+	Waits      bool // waits for memory instead of being refused or shortened
+	// Condition is what the client has cached of this answer.
 	Condition *httpconn.Condition
-	Tagged    bool // the answer gets an entity tag if it is one that stays as it is
+	Tagged    bool // set an entity tag if the answer is final
 
-	Count int64 // records collected
+	Count int64 // collected records
 	Bytes int64 // of their keys and values
-	End   int64 // of the partition, as the last fetch saw it
+	End   int64 // of the partition, at the last fetch
 
 	answer
-	topicID  record.ID // of the topic that is read; zero: whichever has the name
-	begun    int64     // where the collection began
+	topicID  record.ID // zero: any topic with the name
+	begun    int64     // start of the collection
 	resumed  int64     // the committed offset of Group, or that of Edge
 	full     bool      // no more fits
-	short    bool      // there would have been more, but not the memory for it
+	short    bool      // more records are available, but not the memory for them
 	inflated int64     // bytes reserved for r's own buffer
 	r        record.Reader
-	value    record.Record // of r, where values are all that is wanted: an object for all of them
+	value    record.Record // reused for reads that need only values
 
-	gathers bool   // buf is needed if there are records
-	buf     []byte // of gatherSize, of memory
-	entered int64  // bytes of the gate
+	gathers  bool   // buf is needed if there are records
+	buf      []byte // of gatherSize, from memory
+	acquired int64  // share of the semaphore
 }
 
-// New returns a reading of a partition, the first if it is not given (-1). What else is wanted is for the caller to set.
+// New returns a reading of a partition; -1 means the first. The caller sets the other fields.
 func (s *Source) New(topic string, partition int32) *Reading {
 	return &Reading{answer: s.newAnswer(), Topic: topic, Partition: max(partition, 0)}
 }
 
-// The names of offsets that move: the first of a partition that is there, and the one that is written next.
+// The names of moving offsets: the first of a partition, and the next to be written.
 const (
 	Earliest = "earliest"
 	Latest   = "latest"
 )
 
-// Begin reads the parameters that say where the read is to begin: at an offset, or with a group where that has got to.
-// Either must be given.
+// Begin reads the parameters of the start: an offset, or a group, for its committed offset. One is
+// required.
 func (g *Reading) Begin(q *httpconn.Params) {
 	if _, ok := q.Text(httpconn.ParamGroup); !ok {
 		if text, _ := q.Text(httpconn.ParamOffset); text == Earliest || text == Latest {
@@ -77,8 +80,8 @@ func (g *Reading) Begin(q *httpconn.Params) {
 	}
 }
 
-// Confirm looks the partition up, and finds where the read begins if no offset is given. latest makes sure that what was
-// committed anywhere before this request is seen by it.
+// Confirm looks up the partition, and the start if no offset is given. With latest the read
+// includes everything that any broker committed before this request.
 func (g *Reading) Confirm(r *http.Request, latest bool) error {
 	if latest {
 		if err := g.s.b.Confirm(r.Context()); err != nil {
@@ -110,7 +113,7 @@ func (g *Reading) Confirm(r *http.Request, latest bool) error {
 	return nil
 }
 
-// resume looks up where the group has got to: its committed offset, or the partition's start if it has none.
+// resume finds the group's position: its committed offset, or the partition's start.
 func (g *Reading) resume(r *http.Request, start int64) error {
 	g.Offset = start
 	info, err := g.s.b.Group(r.Context(), g.Group, false)
@@ -126,15 +129,15 @@ func (g *Reading) resume(r *http.Request, start int64) error {
 	return nil
 }
 
-// UnknownPartition is the problem of a partition that a topic of so many does not have.
+// UnknownPartition returns the problem of a partition that a topic does not have.
 func UnknownPartition(topic string, partition int32, partitions int) *api.Problem {
 	p := problem.New(api.UnknownPartition, "topic %s has %d partitions, the first is 0; there is no %d", topic, partitions, partition)
 	p.Partition = &partition
 	return p
 }
 
-// Head sets the headers that every form has, and counts what was read. n is the length of the body, -1 if it is not
-// known.
+// Head sets the headers of all encodings and counts the read. n is the length of the body, -1 if
+// unknown.
 func (g *Reading) Head(w http.ResponseWriter, kind string, n int64) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -154,31 +157,31 @@ func (g *Reading) Head(w http.ResponseWriter, kind string, n int64) {
 	g.Counted()
 }
 
-// headOfRecords is Head, and says where the next read goes on.
+// headOfRecords is Head with the start of the next read.
 func (g *Reading) headOfRecords(w http.ResponseWriter, kind string, n int64) {
 	w.Header().Set(api.HeaderResumeOffset, strconv.FormatInt(g.Offset, 10))
 	g.Head(w, kind, n)
 }
 
-// Counted adds what was collected to the metrics.
+// Counted adds the collected records to the metrics.
 func (g *Reading) Counted() {
 	g.s.o.Records.AddInt64(g.Count)
 	g.s.o.Bytes.AddInt64(g.Bytes)
 }
 
-// Again gives the memory of what was collected back and makes the reading ready to go on from Offset with at most n
-// records.
+// Again releases the memory of the collected records. The reading can then continue at Offset with
+// at most n records.
 func (g *Reading) Again(n int64) {
 	g.release()
 	g.Count, g.Bytes, g.full = 0, 0, false
 	g.MaxRecords = n
 }
 
-// Done gives everything back.
+// Done releases everything.
 func (g *Reading) Done() {
 	g.release()
-	if g.entered > 0 {
-		g.s.gate.Release(g.entered)
-		g.entered = 0
+	if g.acquired > 0 {
+		g.s.sem.Release(g.acquired)
+		g.acquired = 0
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	g := a.source.New(q.Topic(), q.Partition())
-	g.MaxRecords, g.Patient = 1, a.originalRead(r)
+	g.MaxRecords, g.Waits = 1, a.originalRead(r)
 	latest := q.Latest()
 	g.Offset = q.Offset()
 	if q.Fault != nil {
@@ -35,7 +35,7 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
 		return p
 	}
 	if g.Count == 0 || g.Offset != wanted+1 {
-		p := problem.New(api.OffsetCompacted, "offset %d was removed by compaction", wanted)
+		p := problem.New(api.OffsetCompacted, "record at offset %d was removed by compaction", wanted)
 		p.Partition, p.Offset = &g.Partition, &wanted
 		return p
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// readTypes are the forms of GET /records in the order of preference where the client has none.
+// readTypes are the media types of GET /records, in the order of preference.
 var readTypes = []string{api.Multipart, api.JSON, api.NDJSON, api.RecordBatch, api.EventStream}
 
 const (
 	maxRecordsDefault = 10
 	timeoutDefault    = 10 * time.Second
-	// timeoutMax bounds a long poll; who asks for longer waits so long.
+	// timeoutMax bounds a long poll; longer timeouts are reduced to it.
 	timeoutMax = 5 * time.Minute
 )
 
@@ -40,10 +40,10 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 		return a.follow(w, r, q, g)
 	}
 	g.Begin(q)
-	lastEventID(q, r) // it says nothing here, and must be right all the same
+	lastEventID(q, r) // has no effect here, but must be valid
 	g.MaxRecords = q.Number(httpconn.ParamMaxRecords, maxRecordsDefault, math.MaxInt64)
 	if g.MaxRecords == 0 {
-		g.MaxRecords = maxRecordsDefault // as the original has it
+		g.MaxRecords = maxRecordsDefault // as in the original
 	}
 	g.MaxBytes = q.Number(httpconn.ParamMaxBytes, 0, math.MaxInt64)
 	g.Timeout = q.Duration(httpconn.ParamTimeout, timeoutDefault, timeoutMax)
@@ -71,6 +71,6 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	case api.NDJSON:
 		return a.text(w, r, g, form, encoding.EachLine)
 	}
-	g.Patient = a.patientRead(r)
+	g.Waits = a.readWaits(r)
 	return g.Multipart(w, r)
 }

@@ -18,23 +18,22 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// producing is one POST /records. Nothing of it is submitted before all of it was read and found
-// good.
+// producing is one POST /records. Nothing is submitted before the whole body is read and checked.
 type producing struct {
 	a         *API
 	in        httpconn.Body
 	topic     string
-	partition int32            // -1: not given
-	expected  int64            // -1: not given
-	producer  *record.Producer // nil: not given
+	partition int32            // -1: absent
+	expected  int64            // -1: absent
+	producer  *record.Producer // nil: absent
 	timeout   time.Duration
 	kind      string
 	boundary  string // of a multipart body
 
-	spec  broker.TopicSpec // of the topic, if it is not there
+	spec  broker.TopicSpec // of the topic, if it does not exist
 	keyed bool             // every record must be in the partition of its key
 
-	known      bool // the topic is there
+	known      bool // the topic exists
 	partitions int
 	settings   state.Settings
 	now        time.Time
@@ -67,7 +66,7 @@ func (p *producing) parse(r *http.Request) error {
 	p.expected = q.Number(httpconn.ParamExpectedOffset, -1, 1<<63-1)
 	p.timeout = q.Duration(httpconn.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
 	if p.expected >= 0 && p.partition < 0 {
-		q.Fail(httpconn.ParamExpectedOffset, "needs a partition")
+		q.Fail(httpconn.ParamExpectedOffset, "requires a partition")
 	}
 	p.producer = q.Producer(r.Header, p.partition)
 	if q.Fault != nil {
@@ -85,7 +84,7 @@ func (p *producing) parse(r *http.Request) error {
 	return nil
 }
 
-// contentType is mime.ParseMediaType, at less cost for what nearly all requests have.
+// contentType is mime.ParseMediaType with a fast path for the usual values.
 func contentType(header string) (kind, boundary string, err error) {
 	switch header {
 	case api.OctetStream, api.RecordBatch, api.TextPlain, api.NDJSON, api.JSON:
@@ -98,14 +97,12 @@ func contentType(header string) (kind, boundary string, err error) {
 	return kind, params["boundary"], err
 }
 
-// quotable says whether a character is none of those that need no quotes in a parameter of a media
-// type for sure.
+// quotable reports whether a character may need quotes in a parameter of a media type.
 func quotable(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
 }
 
-// store has the body read, with read, and stores what that has added. There is a result for each
-// append.
+// store reads the body with read and stores the added appends. It returns a result for each append.
 func (p *producing) store(r *http.Request, read func(*producing) error) ([]broker.Result, error) {
 	if p.a.b.ReadOnly() {
 		return nil, broker.ErrReadOnly
@@ -133,26 +130,26 @@ func (p *producing) store(r *http.Request, read func(*producing) error) ([]broke
 			return nil, err
 		}
 	}
-	p.in.Memory.Release() // what is still held is the appends'
+	p.in.Memory.Release() // the appends hold the rest
 	results := p.a.b.Submit(ctx, p.appends).WaitFor(ctx, p.timeout)
 	if len(results) != len(p.appends) {
-		return nil, errors.New("the broker answered another number of appends")
+		return nil, errors.New("broker returned a wrong number of results")
 	}
 	return results, nil
 }
 
-// ensure makes the topic.
+// ensure creates the topic.
 func (p *producing) ensure(ctx context.Context) error {
 	if err := p.a.b.EnsureTopicAs(ctx, p.topic, p.spec); err != nil {
 		return err
 	}
 	if n, err := p.a.b.Partitions(p.topic); p.keyed && (err != nil || n != p.partitions) {
-		return problem.New(api.StoreUnavailable, "topic %s has been created by somebody else just now; try again", p.topic)
+		return problem.New(api.StoreUnavailable, "topic %s was created by another request just now; try again", p.topic)
 	}
 	return nil
 }
 
-// lookUp learns about the topic. One that is not there is not made before the body was read.
+// lookUp finds the topic. A missing topic is created only after the body was read.
 func (p *producing) lookUp() error {
 	var err error
 	p.partitions, p.settings, err = p.a.b.Resolved(p.topic)
@@ -170,14 +167,15 @@ func (p *producing) lookUp() error {
 	return nil
 }
 
-// readBody reads the body in its form and makes the appends of it.
+// readBody reads the body in its encoding and makes appends of it.
 func (p *producing) readBody() error {
 	var form func(*producing) error
 	p.in.Max = p.a.requestMax
 	switch p.kind {
 	case api.Multipart:
 		form = (*producing).multipart
-		// Each length is at most ten digits and a comma; then there are the headers of the parts.
+		// Each length takes at most ten digits and a comma; the headers of the parts come in
+		// addition.
 		p.in.Max += int64(p.a.o.RecordsMax)*11 + 4*encoding.HeadMax
 	case api.OctetStream:
 		form = (*producing).octets
@@ -200,10 +198,11 @@ func (p *producing) readBody() error {
 	return form(p)
 }
 
-// target is the partition of records without a key.
+// target returns the partition of records without a key.
 func (p *producing) target() int32 { return max(p.partition, 0) }
 
-// add makes an append of batches that begin a buffer of the body. clientMade: the client cut them.
+// add makes an append of batches at the start of a buffer of the body. clientMade reports that the
+// client built them.
 func (p *producing) add(partition int32, data []byte, sum record.Summary, clientMade bool) {
 	p.appends = append(p.appends, broker.Append{
 		Topic: p.topic, Partition: partition, Data: data, Summary: sum, ClientMade: clientMade, ExpectedOffset: p.expected,
@@ -211,7 +210,7 @@ func (p *producing) add(partition int32, data []byte, sum record.Summary, client
 	})
 }
 
-// codec is what the topic wants records compressed with that are encoded here.
+// codec returns the compression of the topic for records that are encoded here.
 func (p *producing) codec() record.Compression {
 	for c := record.Gzip; c <= record.Zstd; c++ {
 		if c.String() == p.settings.Compression {

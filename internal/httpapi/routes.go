@@ -11,13 +11,14 @@ import (
 // route is one line of the table. GET routes serve HEAD as well.
 type route struct {
 	method string
-	path   string // a segment in braces stands for any text but none
-	auth   bool   // the API key is needed
-	// serve answers the request, or returns the error that is to be the answer; then it has written nothing.
+	path   string // a segment in braces matches any text except ""
+	auth   bool   // requires the API key
+	// serve answers the request, or returns an error before it has written anything.
 	serve func(*API, http.ResponseWriter, *http.Request) error
 }
 
-// routes is every route there is; openapi.yaml describes each, and tests derive the matrix of who may call what from it.
+// routes lists every route. openapi.yaml describes each. Tests derive the matrix of permissions
+// from it.
 var routes = []route{
 	{http.MethodPost, "/records", true, (*API).postRecords},
 	{http.MethodGet, "/records", true, (*API).getRecords},
@@ -59,7 +60,7 @@ var routes = []route{
 	{http.MethodDelete, "/entities/{entity}", true, doing((*Triggers).Erase)},
 }
 
-// encoded makes a route compress its answer if the client asks for that and the answer is long enough.
+// encoded compresses a route's answer if the client accepts that and the answer is long enough.
 func encoded(serve func(*API, http.ResponseWriter, *http.Request) error) func(*API, http.ResponseWriter, *http.Request) error {
 	return func(a *API, w http.ResponseWriter, r *http.Request) error {
 		e := a.encoders.Writer(w, r)
@@ -74,7 +75,7 @@ func encoded(serve func(*API, http.ResponseWriter, *http.Request) error) func(*A
 	}
 }
 
-// name is the route's label in metrics.
+// name returns the route's label in metrics.
 func (rt route) name() string {
 	if rt.path == "" {
 		return "none"
@@ -82,7 +83,8 @@ func (rt route) name() string {
 	return rt.method + " " + rt.path
 }
 
-// literals are the paths without segments in braces. They hide the routes with such segments that would match them too.
+// literals are the paths without segments in braces. They take precedence over routes with such
+// segments.
 var literals = func() map[string]bool {
 	all := map[string]bool{}
 	for _, rt := range routes {
@@ -93,7 +95,8 @@ var literals = func() map[string]bool {
 
 func literalPath(r *http.Request) bool { return literals[r.URL.Path] }
 
-// serves reports whether the route is one of the request's path. literal: the path is that of a route without braces.
+// serves reports whether the route matches the request's path. literal: the path is that of a route
+// without braces.
 func (rt *route) serves(r *http.Request, literal bool) bool {
 	if literal {
 		return rt.path == r.URL.Path
@@ -101,8 +104,9 @@ func (rt *route) serves(r *http.Request, literal bool) bool {
 	return rt.matches(r)
 }
 
-// matches says whether a path is the route's. The values of its segments in braces, without escapes, are the request's from
-// then on (http.Request.PathValue). None is a dot or two: what lies between may take them for a way.
+// matches reports whether a path is the route's. It sets the request's path values
+// (http.Request.PathValue), unescaped. A value is never "." or "..", because proxies may resolve
+// them.
 func (rt *route) matches(r *http.Request) bool {
 	if !strings.Contains(rt.path, "{") {
 		return rt.path == r.URL.Path

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// sampled writes at most one line per interval about requests that failed alike, and counts the others: what ends one
-// request often ends hundreds. The zero value is ready.
+// sampled logs at most one line per interval about similar failures and counts the others, because
+// one cause often ends hundreds of requests. The zero value is ready.
 type sampled struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	next   time.Time
 	others int // since the last line
 }
 
-// sampledEvery is the least time between two lines of one kind.
+// sampledEvery is the shortest time between two lines of a kind.
 const sampledEvery = 20 * time.Second
 
 func (s *sampled) log(to *slog.Logger, level slog.Level, message string, r *http.Request, err error) {

@@ -13,16 +13,16 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ErrGone: the record at an offset is not there any more, as compaction or a trim took it.
+// ErrGone reports that compaction or a trim has removed the record.
 var ErrGone = errors.New("record is gone")
 
-// exactly passes on the record at one offset. The next one in its place means that it is gone.
+// exactly accepts only the record at one offset. If a later one comes, the record is gone.
 type exactly struct {
 	encoding.Sink
 	offset int64
 }
 
-// Take is part of encoding.Sink.
+// Take implements encoding.Sink.
 func (e *exactly) Take(m *budget.Arena, rec *record.Record, volatile bool) error {
 	if rec.Offset != e.offset {
 		return ErrGone
@@ -30,7 +30,8 @@ func (e *exactly) Take(m *budget.Arena, rec *record.Record, volatile bool) error
 	return e.Sink.Take(m, rec, volatile)
 }
 
-// One gives the record at Offset to dst, and does not wait for it. ErrGone if it is not there.
+// One adds the record at Offset to dst, without waiting. It returns ErrGone if the record does not
+// exist.
 func (g *Reading) One(ctx context.Context, dst encoding.Sink) error {
 	g.MaxRecords, g.Timeout = 1, 0
 	err := g.Collect(ctx, &exactly{Sink: dst, offset: g.Offset})
@@ -40,44 +41,43 @@ func (g *Reading) One(ctx context.Context, dst encoding.Sink) error {
 	return err
 }
 
-// Memory is what the answer is collected in.
+// Memory returns the memory of the answer.
 func (g *Reading) Memory() *budget.Arena { return &g.memory }
 
-// Place is where a record of a topic is.
-type Place struct {
+// RecordID identifies a record of a topic.
+type RecordID struct {
 	Partition int32
 	Offset    int64
 }
 
-// placesAtOnce is how many single records are asked for at a time: as many as the broker reads at
-// once.
-const placesAtOnce = 8
+// fetchedAtOnce bounds the single records per fetch: as many as the broker reads at once.
+const fetchedAtOnce = 8
 
-// Places collects records of one topic that lie apart into one answer. It belongs to the request's
+// Records collects single records of one topic into one answer. It belongs to the request's
 // goroutine.
-type Places struct {
+type Records struct {
 	Topic    string
-	BytesMax int64         // of keys and values, but at least one record; 0: no bound but memory
-	Timeout  time.Duration // how long Collect goes on; what it has by then is enough
-	Out      encoding.Text // what was collected
-	Memory   budget.Arena  // that of Out, for the caller to release
+	BytesMax int64         // of keys and values, but at least one record; 0: only memory bounds
+	Timeout  time.Duration // after it Collect returns what it has
+	Out      encoding.Text // the collected records
+	Memory   budget.Arena  // of Out; the caller releases it
 
 	s            *Source
-	count, bytes int64 // of records, of their keys and values
+	count, bytes int64 // of records, and of their keys and values
 }
 
-// Places returns a collection of single records of a topic in a form.
-func (s *Source) Places(topic string, form encoding.TextForm) *Places {
-	return &Places{Topic: topic, Out: encoding.Text{Form: form}, Memory: s.newAnswer().memory, s: s}
+// RecordsOf returns a collector of single records of a topic.
+func (s *Source) RecordsOf(topic string, form encoding.TextForm) *Records {
+	return &Records{Topic: topic, Out: encoding.Text{Form: form}, Memory: s.newAnswer().memory, s: s}
 }
 
-// Collect adds the records at places, in their order, until there is enough or memory is short. It
-// returns how many of the places it has come past, and which of these hold no record any more. An
-// error means that it has come past none: later ones end the collection.
-func (p *Places) Collect(ctx context.Context, places []Place) (done int, gone []int, err error) {
+// Collect adds the records with ids, in their order, until there is enough or memory is short. It
+// returns how many ids are done, and which of these have no record any more. An error means that
+// none is done: a later error only ends the collection.
+func (p *Records) Collect(ctx context.Context, ids []RecordID) (done int, gone []int, err error) {
 	until := time.Now().Add(p.Timeout)
-	for size := placesAtOnce; done < len(places) && (done == 0 || time.Now().Before(until)); {
-		n, missing, err := p.some(ctx, places[done:min(done+size, len(places))])
+	for size := fetchedAtOnce; done < len(ids) && (done == 0 || time.Now().Before(until)); {
+		n, missing, err := p.fetch(ctx, ids[done:min(done+size, len(ids))])
 		for _, i := range missing {
 			gone = append(gone, done+i)
 		}
@@ -87,7 +87,7 @@ func (p *Places) Collect(ctx context.Context, places []Place) (done int, gone []
 		case lacksMemory(err) && (n > 0 || size > 1):
 			size = 1 // fewer at a time may fit
 		case done > 0:
-			return done, gone, nil // whoever goes on meets it first, and hears of it
+			return done, gone, nil // the next call starts at the error and reports it
 		default:
 			return 0, nil, err
 		}
@@ -95,22 +95,22 @@ func (p *Places) Collect(ctx context.Context, places []Place) (done int, gone []
 	return done, gone, nil
 }
 
-// Send answers with what was collected; the headers are set.
-func (p *Places) Send(w http.ResponseWriter) error {
+// Send answers with the collected records; the headers must be set.
+func (p *Records) Send(w http.ResponseWriter) error {
 	w.Header().Set("Content-Length", strconv.FormatInt(p.Out.Out.Size, 10))
 	p.s.o.Records.AddInt64(p.count)
 	p.s.o.Bytes.AddInt64(p.bytes)
-	p.s.o.Pace.ExtendWrite(w)
+	p.s.o.Timeout.ExtendWrite(w)
 	w.WriteHeader(http.StatusOK)
-	return Sent(p.s.o.Pace.SendAll(w, &p.Out.Out))
+	return Sent(p.s.o.Timeout.SendAll(w, &p.Out.Out))
 }
 
-// some is Collect for as many places as are read at once. An error comes with what was done before
-// it.
-func (p *Places) some(ctx context.Context, places []Place) (done int, gone []int, err error) {
-	wants := make([]broker.Want, len(places))
-	for i, at := range places {
-		wants[i] = broker.Want{Topic: p.Topic, Partition: at.Partition, Offset: at.Offset, MaxBytes: 1} // its batch alone
+// fetch is Collect for as many records as are read at once. With an error it returns what was done
+// before it.
+func (p *Records) fetch(ctx context.Context, ids []RecordID) (done int, gone []int, err error) {
+	wants := make([]broker.Want, len(ids))
+	for i, at := range ids {
+		wants[i] = broker.Want{Topic: p.Topic, Partition: at.Partition, Offset: at.Offset, MaxBytes: 1}
 	}
 	f, err := p.s.b.Fetch(ctx, wants, 0, 0)
 	if err != nil {
@@ -118,30 +118,30 @@ func (p *Places) some(ctx context.Context, places []Place) (done int, gone []int
 	}
 	defer f.Release()
 	for i := range f.Parts {
-		switch err := p.one(&f.Parts[i], places[i]); {
+		switch err := p.one(&f.Parts[i], ids[i]); {
 		case errors.Is(err, ErrGone):
 			gone = append(gone, i)
 		case err != nil:
 			return i, gone, err
 		}
 	}
-	return len(places), gone, nil
+	return len(ids), gone, nil
 }
 
-// one adds the record of a place from the part that was fetched for it.
-func (p *Places) one(part *broker.FetchedPart, at Place) error {
+// one adds a record from the part that was fetched for it.
+func (p *Records) one(part *broker.FetchedPart, at RecordID) error {
 	switch {
 	case errors.Is(part.Err, broker.ErrBelowStart) || part.Err == nil && at.Offset >= part.HighWatermark:
 		return ErrGone
 	case part.Err != nil:
 		return part.Err
 	case len(part.Chunks) == 0:
-		return broker.ErrOverBudget // it was left out
+		return broker.ErrOverBudget // the fetch omitted it
 	}
 	g := p.s.New(p.Topic, at.Partition)
 	defer g.Done()
 	g.Offset, g.MaxRecords = at.Offset, 1
-	if err := g.part(part, &exactly{Sink: &placed{p, at.Partition}, offset: at.Offset}); err != nil {
+	if err := g.part(part, &exactly{Sink: &single{p, at.Partition}, offset: at.Offset}); err != nil {
 		return err
 	}
 	if g.Count == 0 {
@@ -150,17 +150,17 @@ func (p *Places) one(part *broker.FetchedPart, at Place) error {
 	return nil
 }
 
-// placed is the sink of one place.
-type placed struct {
-	p         *Places
+// single is the sink of one record.
+type single struct {
+	p         *Records
 	partition int32
 }
 
-// ValuesOnly is part of encoding.Sink.
-func (d *placed) ValuesOnly() bool { return false }
+// ValuesOnly implements encoding.Sink.
+func (d *single) ValuesOnly() bool { return false }
 
-// Take is part of encoding.Sink. The answer's memory is not that of the record.
-func (d *placed) Take(_ *budget.Arena, rec *record.Record, volatile bool) error {
+// Take implements encoding.Sink. It takes memory of the answer.
+func (d *single) Take(_ *budget.Arena, rec *record.Record, volatile bool) error {
 	p, size := d.p, int64(len(rec.Key)+len(rec.Value))
 	if p.BytesMax > 0 && p.count > 0 && p.bytes+size > p.BytesMax {
 		return encoding.ErrFull

@@ -43,7 +43,7 @@ func source(t *testing.T, limit int64) (*Source, *broker.Broker) {
 	})
 	set := metrics.NewSet()
 	return NewSource(b, readOptions{
-		BudgetWait: time.Second, Stops: httpconn.NewDrainGroup(), Pace: httpconn.ProgressTimeout(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
+		BudgetWait: time.Second, Drain: httpconn.NewDrainGroup(), Timeout: httpconn.ProgressTimeout(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
 	}), b
 }
 
@@ -64,7 +64,7 @@ func produce(t *testing.T, b *broker.Broker, partition int32, c record.Compressi
 }
 
 // collected returns the values of a page as "partition:offset=value", and what Collect returned.
-func collected(t *testing.T, p *Places, places []Place) (got []string, done int, gone []int) {
+func collected(t *testing.T, p *Records, places []RecordID) (got []string, done int, gone []int) {
 	t.Helper()
 	defer p.Memory.Release()
 	done, gone, err := p.Collect(t.Context(), places)
@@ -101,8 +101,8 @@ func TestPlacesAreReadInTheirOrder(t *testing.T) {
 	if _, err := b.Trim(t.Context(), "t", 0, 5); err != nil {
 		t.Fatal(err)
 	}
-	places := []Place{{1, 28}, {0, 18}, {0, 4}, {1, 0}, {0, 5}, {0, 19}, {1, 29}, {1, 30}, {0, 20}, {0, 6}, {1, 3}, {1, 3}}
-	p := s.Places("t", encoding.Page)
+	places := []RecordID{{1, 28}, {0, 18}, {0, 4}, {1, 0}, {0, 5}, {0, 19}, {1, 29}, {1, 30}, {0, 20}, {0, 6}, {1, 3}, {1, 3}}
+	p := s.RecordsOf("t", encoding.Page)
 	p.Timeout = time.Minute
 	got, done, gone := collected(t, p, places)
 	want := []string{"1:28=c", "0:18=a9", "1:0=b0", "0:5=100000 bytes", "0:19=100000 bytes", "1:29=50 bytes", "0:6=a3", "1:3=b1", "1:3=b1"}
@@ -110,17 +110,17 @@ func TestPlacesAreReadInTheirOrder(t *testing.T) {
 		t.Errorf("got %v, %d, gone %v", got, done, gone)
 	}
 	for bytesMax, want := range map[int64]int{1: 1, 4: 1, 5: 3, 8: 4, 100_000: 4, 200_000: 5} {
-		p := s.Places("t", encoding.Page)
+		p := s.RecordsOf("t", encoding.Page)
 		p.BytesMax, p.Timeout = bytesMax, time.Minute
 		if got, done, _ := collected(t, p, places); done != want {
 			t.Errorf("%d bytes: %v, came past %d places, want %d", bytesMax, got, done, want)
 		}
 	}
-	p = s.Places("t", encoding.Page) // no time at all: one turn
-	if _, done, _ := collected(t, p, places); done != placesAtOnce {
+	p = s.RecordsOf("t", encoding.Page) // no time at all: one turn
+	if _, done, _ := collected(t, p, places); done != fetchedAtOnce {
 		t.Errorf("without time: came past %d places", done)
 	}
-	p = s.Places("none", encoding.Page)
+	p = s.RecordsOf("none", encoding.Page)
 	if done, _, err := p.Collect(t.Context(), places); done != 0 || !errors.Is(err, broker.ErrUnknownTopic) {
 		t.Errorf("unknown topic: %d, %v", done, err)
 	}
@@ -129,12 +129,12 @@ func TestPlacesAreReadInTheirOrder(t *testing.T) {
 
 func TestPlacesWithoutMemoryComeShort(t *testing.T) {
 	s, b := source(t, 32<<20)
-	var places []Place
+	var places []RecordID
 	for i := range 40 {
 		produce(t, b, 0, record.None, strings.Repeat("x", 1_000_000))
-		places = append(places, Place{0, int64(i)})
+		places = append(places, RecordID{0, int64(i)})
 	}
-	p := s.Places("t", encoding.Page)
+	p := s.RecordsOf("t", encoding.Page)
 	p.Timeout = time.Minute
 	got, done, _ := collected(t, p, places)
 	if done == 0 || done == len(places) || len(got) != done {
@@ -144,7 +144,7 @@ func TestPlacesWithoutMemoryComeShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = s.Places("t", encoding.Page)
+	p = s.RecordsOf("t", encoding.Page)
 	if done, _, err := p.Collect(t.Context(), places); done != 0 || !lacksMemory(err) {
 		t.Errorf("without memory: %d, %v", done, err)
 	}
@@ -168,8 +168,8 @@ func TestCompactedRecordIsGone(t *testing.T) {
 		}
 		part := broker.FetchedPart{HighWatermark: 3, Chunks: []broker.Chunk{{Base: 0, End: 3, Size: int64(len(left)), Parts: [][]byte{left}}}}
 		for offset := range int64(3) {
-			p := s.Places("t", encoding.Page)
-			err := p.one(&part, Place{0, offset})
+			p := s.RecordsOf("t", encoding.Page)
+			err := p.one(&part, RecordID{0, offset})
 			if offset == keep && (err != nil || p.count != 1 || !bytes.Contains(p.Out.Out.List[0], fmt.Appendf(nil, `"value":"%d"`, offset))) {
 				t.Errorf("%s stays: offset %d: %v", name, offset, err)
 			}

@@ -11,30 +11,30 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
-// Options are what NewSource needs besides the broker. All fields are required.
+// readOptions configure NewSource. All fields are required.
 type readOptions struct {
-	// BudgetWait is how long a patient reading waits for memory.
+	// BudgetWait bounds the wait for memory of a reading with Waits.
 	BudgetWait time.Duration
-	// Stops ends waits for records and for memory.
-	Stops *httpconn.DrainGroup
-	// Pace is that of answers.
-	Pace httpconn.ProgressTimeout
+	// Drain ends waits for records and for memory.
+	Drain *httpconn.DrainGroup
+	// Timeout is the progress timeout of answers.
+	Timeout httpconn.ProgressTimeout
 	// Records and Bytes count what was read, before it is sent.
 	Records, Bytes *metrics.Counter
 }
 
-// Source is what readings of one broker share. All methods may be called concurrently.
+// Source is the shared state of the readings of one broker. All methods may be called concurrently.
 type Source struct {
 	b          *broker.Broker
 	o          readOptions
 	fetch      *budget.Class
 	buffers    *budget.Buffers
 	requestMax int64
-	// gate lets patient readings of gateSize bytes together be collected at once; others wait,
-	// first come, first served. It guesses before what the budget counts when it happens: a reading
-	// that is let in finds memory, and need not stop half way.
-	gate     *semaphore.Weighted
-	gateSize int64
+	// sem bounds the readings with Waits that are collected at once to gateSize bytes; others queue
+	// in order. It estimates before the budget counts, so that an admitted reading finds memory and
+	// need not stop half way.
+	sem     *semaphore.Weighted
+	semSize int64
 }
 
 // NewSource returns the source of readings of b.
@@ -42,8 +42,8 @@ func NewSource(b *broker.Broker, o readOptions) *Source {
 	s := &Source{
 		b: b, o: o, fetch: b.Budget().Class(budget.Fetch), buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
 	}
-	// The rest is for readers that do not wait.
-	s.gateSize = s.fetch.Limit() / 4 * 3
-	s.gate = semaphore.NewWeighted(s.gateSize)
+	// The rest is for readings that do not wait.
+	s.semSize = s.fetch.Limit() / 4 * 3
+	s.sem = semaphore.NewWeighted(s.semSize)
 	return s
 }

@@ -16,9 +16,9 @@ import (
 // streamRecords bounds the records of one turn of an event stream.
 const streamRecords = 1024
 
-// follow answers with an event stream: each record an event whose id is its offset, for as long as the client stays,
-// the broker runs, and max-records and timeout, if given, allow. Last-Event-ID resumes after that offset, whatever else is
-// given.
+// follow answers with an event stream: each record is an event whose id is its offset. The stream
+// lasts as long as the client, the broker, max-records and timeout allow. Last-Event-ID resumes
+// after that offset and overrides other parameters.
 func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params, g *Reading) error {
 	if last, given := lastEventID(q, r); given {
 		g.Offset = last + 1
@@ -27,7 +27,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params,
 	}
 	left := q.Number(httpconn.ParamMaxRecords, math.MaxInt64, math.MaxInt64)
 	if left == 0 {
-		left = math.MaxInt64 // as the other forms have it: 0 is the default
+		left = math.MaxInt64 // as in other encodings: 0 is the default
 	}
 	g.MaxBytes = q.Number(httpconn.ParamMaxBytes, 256<<10, math.MaxInt64) // of one turn
 	life := q.Duration(httpconn.ParamTimeout, math.MaxInt64, math.MaxInt64)
@@ -59,7 +59,7 @@ type stream struct {
 	*Reading
 	a       *API
 	w       http.ResponseWriter
-	left    int64 // records still to be sent
+	left    int64 // records to be sent
 	ends    time.Time
 	forever bool
 	started bool
@@ -67,7 +67,7 @@ type stream struct {
 
 func (s *stream) run(r *http.Request) error {
 	defer s.Done()
-	for s.goesOn(r) {
+	for s.next(r) {
 		s.Again(min(s.left, streamRecords))
 		t := &encoding.Text{Form: encoding.Events}
 		if err := s.Collect(r.Context(), t); err != nil {
@@ -75,7 +75,7 @@ func (s *stream) run(r *http.Request) error {
 				return err
 			}
 			if r.Context().Err() != nil || s.a.stops.Stopped() {
-				return nil // the client has left, or resumes elsewhere, or when the broker is back
+				return nil // the client is gone, or resumes elsewhere or later
 			}
 			return Sent(s.fail(err))
 		}
@@ -90,11 +90,11 @@ func (s *stream) run(r *http.Request) error {
 	return nil
 }
 
-// goesOn says whether there is another turn, and how long that may wait. The first is always: a client that is to come
-// back must see an event stream, even if it ends at once.
-func (s *stream) goesOn(r *http.Request) bool {
+// next reports whether there is another turn and sets its timeout. There is always a first turn,
+// because a client that is to reconnect must see an event stream.
+func (s *stream) next(r *http.Request) bool {
 	if !s.started {
-		s.Timeout = 0 // the headers are sent at once, or an error instead of them
+		s.Timeout = 0 // send the headers at once, or an error instead
 		return true
 	}
 	if s.left <= 0 || r.Context().Err() != nil || s.a.stops.Stopped() {
@@ -112,7 +112,7 @@ func (s *stream) send(r *http.Request, t *encoding.Text) error {
 	if !s.started {
 		s.started = true
 		s.Head(s.w, api.EventStream, -1)
-		s.w.Header().Set("X-Accel-Buffering", "no") // reverse proxies must pass events on at once
+		s.w.Header().Set("X-Accel-Buffering", "no") // reverse proxies must not buffer events
 		s.w.WriteHeader(http.StatusOK)
 		if r.Method == http.MethodHead {
 			return nil
@@ -131,7 +131,7 @@ func (s *stream) send(r *http.Request, t *encoding.Text) error {
 	return http.NewResponseController(s.w).Flush()
 }
 
-// fail sends the error that ends the stream as an event of its own.
+// fail sends the error that ends the stream as an event.
 func (s *stream) fail(err error) error {
 	p := *problemOf(err)
 	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
@@ -140,6 +140,6 @@ func (s *stream) fail(err error) error {
 	if fault != nil {
 		return fault
 	}
-	s.a.log.Warn("event stream ends", "topic", s.Topic, "partition", s.Partition, "offset", s.Offset, "err", err)
+	s.a.log.Warn("event stream failed", "topic", s.Topic, "partition", s.Partition, "offset", s.Offset, "err", err)
 	return s.a.pace.Send(s.w, []byte("event: error\ndata: "+string(body)+"\n\n"))
 }

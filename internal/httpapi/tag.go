@@ -10,10 +10,11 @@ import (
 // codings are those in which an answer with an entity tag may have been sent.
 var codings = []string{"gzip", "zstd"}
 
-// entityTag names the bytes of an answer, or is "" if more may come to it. An answer that ended before the end of its partition
-// consists of the records of its topic from begun up to Offset that are there. They never change: a topic that is created again has
-// another id, and offsets are given out once. Compaction can only take some of them away, and then their number is lower, or the
-// answer ends at a higher offset.
+// entityTag identifies the bytes of an answer, or is "" if records may be added to it. An answer
+// that ended before the end of its partition consists of the records of its topic from begun up to
+// Offset that exist. They never change: a recreated topic has another ID, and an offset is assigned
+// once. Compaction can only remove records; then their number is lower, or the answer ends at a
+// higher offset.
 func (g *Reading) entityTag(form string) string {
 	if g.topicID.IsZero() || g.Count == 0 || g.short || g.Offset >= g.End {
 		return ""
@@ -21,8 +22,9 @@ func (g *Reading) entityTag(form string) string {
 	return fmt.Sprintf(`"%s1-%s-%d-%x-%x-%x"`, form, g.topicID, g.Partition, g.begun, g.Offset, g.Count)
 }
 
-// unchanged gives the answer that was collected its entity tag, and answers 304 if the client has it. A cache must ask each time,
-// since a trim, compaction and the deletion of the topic take records away: no answer may be called immutable.
+// unchanged sets the entity tag of the collected answer, and answers 304 if the client has it. A
+// cache must ask each time, because a trim, compaction and the deletion of the topic remove
+// records. No answer is immutable.
 func (g *Reading) unchanged(w http.ResponseWriter, form string) bool {
 	tag := g.entityTag(form)
 	if tag == "" {
@@ -32,7 +34,7 @@ func (g *Reading) unchanged(w http.ResponseWriter, form string) bool {
 	h.Set("ETag", tag)
 	for _, c := range codings {
 		if coded := httpconn.EncodedTag(tag, c); g.Condition.Matches(coded) {
-			tag = coded // that the client has
+			tag = coded // the one that the client has
 		}
 	}
 	if !g.Condition.Matches(tag) {

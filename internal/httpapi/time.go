@@ -8,12 +8,12 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 )
 
-// getTime says what the log's time is. It makes no request.
+// getTime answers with log time. It makes no request to the store.
 func (a *API) getTime(w http.ResponseWriter, _ *http.Request) error {
 	return a.writeTime(w, a.b.LogTime())
 }
 
-// postTimeReset ends a future that a wrong clock has left in the log.
+// postTimeReset moves log time back after a wrong clock has put it into the future.
 func (a *API) postTimeReset(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()

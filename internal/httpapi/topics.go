@@ -61,14 +61,13 @@ func (a *API) getTopics(w http.ResponseWriter, r *http.Request) error {
 	return l.end(nil)
 }
 
-// A topic and a partition take at most so many bytes in an answer, described and encoded.
+// Upper bounds of the memory of a topic and a partition in an answer, decoded and encoded.
 const (
 	topicBytes     = 16 << 10
 	partitionBytes = 384
 )
 
-// reserveTopic takes the memory for an answer that describes a topic, which may have at least so
-// many partitions by then.
+// reserveTopic reserves memory for an answer about a topic of at least this many partitions.
 func (a *API) reserveTopic(name string, partitions int) (*budget.Reservation, error) {
 	if n, err := a.b.Partitions(name); err == nil {
 		partitions = max(partitions, n)
@@ -76,7 +75,7 @@ func (a *API) reserveTopic(name string, partitions int) (*budget.Reservation, er
 	return a.fetch.Reserve(topicBytes + int64(partitions)*partitionBytes)
 }
 
-// putTopic creates a topic, or changes the one that is there. If-None-Match: * refuses the latter.
+// putTopic creates a topic or changes an existing one. If-None-Match: * refuses a change.
 func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name := q.Topic()
@@ -111,7 +110,7 @@ func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
 	if errors.Is(err, broker.ErrUnknownTopic) {
 		status = http.StatusCreated
 		info, err = a.b.CreateTopic(ctx, name, created(spec))
-		if !onlyNew && errors.Is(err, broker.ErrTopicExists) { // somebody else was first
+		if !onlyNew && errors.Is(err, broker.ErrTopicExists) { // created concurrently
 			status = http.StatusOK
 			info, err = a.b.UpdateTopic(ctx, name, spec)
 		}
@@ -122,7 +121,7 @@ func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
 	return a.writeTopic(w, status, topicOf(&info, 0))
 }
 
-// created is a spec for a new topic, where there is nothing to remove.
+// created converts a spec for a new topic: there is no setting to remove.
 func created(spec broker.TopicSpec) broker.TopicSpec {
 	set := map[string]string{}
 	for k, v := range spec.Settings {
@@ -173,7 +172,7 @@ func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
 	return t
 }
 
-// readSpec reads the body of PUT /topic; none at all means defaults, or no change.
+// readSpec reads the body of PUT /topic. An empty body means defaults, or no change.
 func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.TopicSpec, err error) {
 	memory, err := a.produce.Reserve(decodedTimes * httpconn.BodyBound(r.ContentLength, topicBodyMax))
 	if err != nil {
@@ -206,8 +205,8 @@ func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.Topi
 	return spec, nil
 }
 
-// settingText is a setting's value as text: strings as they are, numbers and booleans as written,
-// null is "".
+// settingText returns a setting's value as text: strings unquoted, numbers and booleans as written,
+// null as "".
 func settingText(name string, value json.RawMessage) (string, error) {
 	var text string
 	switch value[0] {

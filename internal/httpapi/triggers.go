@@ -1,78 +1,221 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// answering makes a route of what finds out an answer.
-func answering[T any](class budget.Kind, find func(t *Triggers, r *http.Request, m *budget.Arena) (*T, error)) func(*API, http.ResponseWriter, *http.Request) error {
-	return func(a *API, w http.ResponseWriter, r *http.Request) error {
-		m := a.memory(class)
-		defer m.Release()
-		out, err := find(a.triggers, r, m)
+// TriggersOptions configure NewTriggers.
+type TriggersOptions struct {
+	Engine      *trigger.Engine // nil: this broker runs no trigger engine
+	EventsTopic string          // default topic of triggers
+	Targets     webhook.Policy  // allowed addresses of webhooks
+	AckTimeout  time.Duration   // how long a change waits for the store and the engine
+	Pace        httpconn.ProgressTimeout
+	Drain       *httpconn.DrainGroup // ends dry runs
+	DryRunBytes int64                // memory of a dry run
+}
+
+// Triggers answers requests about triggers and firings. All methods may be called concurrently.
+// Results use the memory m of their request, which the caller releases after sending the answer.
+// Errors: *api.Problem, and those of reading a body, of memory and of the engine's broker.
+type Triggers struct {
+	o    TriggersOptions
+	sem  chan struct{} // a token while a dry run is running
+	list sync.Mutex    // held while a list shows a trigger, to bound garbage
+}
+
+// NewTriggers returns Triggers.
+func NewTriggers(o TriggersOptions) *Triggers { return &Triggers{o: o, sem: make(chan struct{}, 1)} }
+
+// Path variables, see http.Request.PathValue.
+const (
+	VariableID     = "id"
+	VariableEntity = "entity"
+)
+
+// engine returns the engine, or an error if there is none.
+func (t *Triggers) engine() (*trigger.Engine, error) {
+	if t.o.Engine == nil {
+		return nil, problem.New(api.TriggersOff, "this broker runs no trigger engine")
+	}
+	return t.o.Engine, nil
+}
+
+// change calls f to change the engine. It distinguishes changes that were never sent from those of
+// unknown outcome.
+func (t *Triggers) change(ctx context.Context, f func(ctx context.Context, e *trigger.Engine) error) error {
+	e, err := t.engine()
+	if err != nil {
+		return err
+	}
+	if _, err := e.Triggers(); err != nil {
+		return triggerFault(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.o.AckTimeout)
+	defer cancel()
+	err = f(ctx, e)
+	if err != nil && (err == context.Cause(ctx) || errors.Is(err, trigger.ErrUnavailable) || errors.Is(err, trigger.ErrClosed)) {
+		return problem.New(api.OutcomeUnknown, "the change may have been stored; check, or repeat it")
+	}
+	return triggerFault(err)
+}
+
+// triggerFault turns errors of the engine into problems; others stay unchanged.
+func triggerFault(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rule.ErrInitiallyTrue):
+		return problem.BadField("expr", "%s", rule.ErrInitiallyTrue)
+	case errors.Is(err, trigger.ErrInvalid):
+		return invalid(strings.TrimPrefix(err.Error(), trigger.ErrInvalid.Error()+": "))
+	case errors.Is(err, trigger.ErrUnknownTrigger):
+		return problem.New(api.UnknownTrigger, "%s", strings.TrimPrefix(err.Error(), trigger.ErrUnknownTrigger.Error()+": "))
+	case errors.Is(err, trigger.ErrFull):
+		return problem.New(api.StateFull, "%s", err)
+	case errors.Is(err, trigger.ErrUnknownFiring):
+		return problem.New(api.UnknownFiring, "%s", err)
+	case errors.Is(err, trigger.ErrTooLarge):
+		return problem.New(api.TooLarge, "%s", strings.TrimPrefix(err.Error(), trigger.ErrTooLarge.Error()+": "))
+	case errors.Is(err, trigger.ErrNotLeader):
+		return problem.New(api.Fenced, "%s: only the leader changes triggers", err)
+	case errors.Is(err, trigger.ErrClosed):
+		return problem.New(api.ShuttingDown, "%s", err)
+	case errors.Is(err, trigger.ErrUnavailable):
+		return problem.New(api.TriggersUnavailable, "the trigger database is unavailable or being rebuilt; retry later")
+	}
+	return err
+}
+
+// members are the names that a fault may start with.
+var members = []string{"expr", "topic", "fire", "cooldown", "backfill", "carry_fired", "on_retract", "status", "deliver", "id", "entity", "limit"}
+
+// invalid returns a bad_request for faults on lines, each of which may start with the name of its
+// member.
+func invalid(text string) *api.Problem {
+	p := problem.New(api.BadRequest, "%s", strings.ReplaceAll(text, "\n", "; "))
+	for _, m := range members {
+		if strings.HasPrefix(text, m+": ") {
+			p.Field = m
+		}
+	}
+	return p
+}
+
+// entity returns the entity of the path.
+func entity(r *http.Request, variable string) (string, error) {
+	text := r.PathValue(variable)
+	if !utf8.ValidString(text) || text == "" || len(text) > rule.EntityBytesMax {
+		return "", problem.BadField("entity", "want 1 to %d bytes of UTF-8, given %d", rule.EntityBytesMax, len(text))
+	}
+	return text, nil
+}
+
+// List calls add for each trigger, ordered by ID: with the memory to show it, and a function that
+// shows it, which returns nil if the trigger was deleted meanwhile. Each trigger is read when it is
+// shown.
+func (t *Triggers) List(ctx context.Context, add func(size int64, show func() (any, error)) error) error {
+	e, err := t.engine()
+	if err != nil {
+		return err
+	}
+	for id := ""; ; {
+		h, err := e.Next(id)
+		if err != nil || h == nil {
+			return triggerFault(err)
+		}
+		id = h.ID
+		err = add(shownBytes(h), func() (any, error) {
+			t.list.Lock()
+			defer t.list.Unlock()
+			h, d, err := e.Stored(ctx, id)
+			if errors.Is(err, trigger.ErrUnknownTrigger) {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, triggerFault(err)
+			}
+			return shown(h, d)
+		})
 		if err != nil {
 			return err
 		}
-		a.readHeaders(w)
-		return a.writeJSON(w, http.StatusOK, out)
 	}
 }
 
-// doing makes a route of what has no answer but that it is done.
-func doing(do func(t *Triggers, r *http.Request) error) func(*API, http.ResponseWriter, *http.Request) error {
-	return func(a *API, w http.ResponseWriter, r *http.Request) error {
-		if err := do(a.triggers, r); err != nil {
+// Get answers GET /triggers/{id}.
+func (t *Triggers) Get(r *http.Request, m *budget.Arena) (*api.Trigger, error) {
+	e, err := t.engine()
+	if err != nil {
+		return nil, err
+	}
+	return get(r.Context(), e, r.PathValue(VariableID), m)
+}
+
+func get(ctx context.Context, e *trigger.Engine, id string, m *budget.Arena) (*api.Trigger, error) {
+	h, err := e.Head(id)
+	if errors.Is(err, trigger.ErrUnknownTrigger) {
+		return nil, problem.New(api.UnknownTrigger, "no trigger %s", problem.Quote(id))
+	}
+	if err != nil {
+		return nil, triggerFault(err)
+	}
+	if err := m.Hold(shownBytes(h)); err != nil {
+		return nil, err
+	}
+	h, d, err := e.Stored(ctx, id)
+	if err != nil {
+		return nil, triggerFault(err)
+	}
+	out, err := shown(h, d)
+	return &out, err
+}
+
+// Pause answers POST /triggers/{id}/pause, and with paused false /resume.
+func (t *Triggers) Pause(r *http.Request, m *budget.Arena, paused bool) (out *api.Trigger, err error) {
+	id := r.PathValue(VariableID)
+	err = t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error {
+		if err := e.Pause(ctx, id, paused); err != nil {
 			return err
 		}
-		a.pace.ExtendWrite(w)
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+		out, err = get(ctx, e, id, m)
+		return err
+	})
+	return out, err
+}
+
+// Delete answers DELETE /triggers/{id}, which has no content.
+func (t *Triggers) Delete(r *http.Request) error {
+	return t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error { return e.Delete(ctx, r.PathValue(VariableID)) })
+}
+
+// Erase answers DELETE /entities/{entity}, which has no content.
+func (t *Triggers) Erase(r *http.Request) error {
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	topic := t.o.EventsTopic
+	if _, given := q.Text(httpconn.ParamTopic); given {
+		topic = q.Topic()
 	}
-}
-
-func (a *API) memory(class budget.Kind) *budget.Arena {
-	return &budget.Arena{Class: a.b.Budget().Class(class), Buffers: a.buffers}
-}
-
-func (a *API) getTriggers(w http.ResponseWriter, r *http.Request) error {
-	a.readHeaders(w)
-	l := a.newList(w, "triggers")
-	return l.end(a.triggers.List(r.Context(), func(size int64, show func() (any, error)) error { return l.add(r.Context(), size, show) }))
-}
-
-func (a *API) putTrigger(w http.ResponseWriter, r *http.Request) error {
-	m := a.memory(budget.Produce)
-	defer m.Release()
-	out, made, err := a.triggers.Put(w, r, m)
+	if q.Fault != nil {
+		return q.Fault
+	}
+	name, err := entity(r, VariableEntity)
 	if err != nil {
 		return err
 	}
-	a.readHeaders(w)
-	status := http.StatusOK
-	if made {
-		status = http.StatusCreated
-	}
-	return a.writeJSON(w, status, out)
-}
-
-func (a *API) postDryRun(w http.ResponseWriter, r *http.Request) error {
-	m := a.memory(budget.Produce)
-	defer m.Release()
-	out, err := a.triggers.DryRun(w, r, m)
-	if err != nil {
-		return err
-	}
-	a.readHeaders(w)
-	return a.writeJSON(w, http.StatusOK, out)
-}
-
-func pauseTrigger(t *Triggers, r *http.Request, m *budget.Arena) (*api.Trigger, error) {
-	return t.Pause(r, m, true)
-}
-
-func resumeTrigger(t *Triggers, r *http.Request, m *budget.Arena) (*api.Trigger, error) {
-	return t.Pause(r, m, false)
+	return t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error { return e.Erase(ctx, topic, name) })
 }

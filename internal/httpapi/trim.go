@@ -27,11 +27,11 @@ func (a *API) postTrim(w http.ResponseWriter, r *http.Request) error {
 	return a.writeJSON(w, http.StatusOK, &out)
 }
 
-// atOffset adds to an error what the request was about.
+// atOffset adds the position to an error.
 func (a *API) atOffset(err error, topic string, partition int32, offset int64) error {
 	p := *problemOf(err)
 	if p.Code == api.Internal {
-		return err // it goes to the log as it is
+		return err // logged unchanged
 	}
 	p.Topic, p.Partition = topic, &partition
 	if p.Code == api.OffsetBeyondEnd {

@@ -8,12 +8,12 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 )
 
-// getUpgrade says at which format level the bucket is. It makes no request.
+// getUpgrade answers with the bucket's format level. It makes no request to the store.
 func (a *API) getUpgrade(w http.ResponseWriter, _ *http.Request) error {
 	return a.writeLevel(w, a.b.Level())
 }
 
-// postUpgrade raises the bucket to the highest format level that the broker knows.
+// postUpgrade raises the bucket to the highest format level that the broker supports.
 func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()

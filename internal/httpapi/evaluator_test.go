@@ -20,8 +20,8 @@ func TestEvaluationsTakeTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range cap(e.turns) {
-		e.turns <- struct{}{}
+	for range cap(e.sem) {
+		e.sem <- struct{}{}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -33,11 +33,11 @@ func TestEvaluationsTakeTurns(t *testing.T) {
 		_, err := e.answer(t.Context(), q)
 		done <- err
 	}()
-	<-e.turns
+	<-e.sem
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	e.turns <- struct{}{}
+	e.sem <- struct{}{}
 	go func() {
 		_, err := e.answer(t.Context(), q)
 		done <- err
@@ -46,8 +46,8 @@ func TestEvaluationsTakeTurns(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	for range cap(e.turns) {
-		<-e.turns
+	for range cap(e.sem) {
+		<-e.sem
 	}
 }
 
@@ -55,8 +55,8 @@ func TestEvaluationsTakeTurns(t *testing.T) {
 func TestEvaluationsWaitTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEvaluator(0, httpconn.NewDrainGroup())
-		for range cap(e.turns) {
-			e.turns <- struct{}{}
+		for range cap(e.sem) {
+			e.sem <- struct{}{}
 		}
 		began := time.Now()
 		_, err := e.answer(t.Context(), &explain.Question{})

@@ -12,30 +12,30 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// gatherSize is the buffer that small pieces of an answer are copied together in.
+// gatherSize is the buffer in which small pieces of an answer are collected.
 const gatherSize = 64 << 10
 
-// Values collects values. A patient reading waits for memory, and if its answer comes out short for want of it, it begins
-// again with more; when it has waited Options.BudgetWait it takes what there is.
+// Values collects values. If the reading waits for memory and its answer is short for lack of it,
+// Values starts again with more. After Options.BudgetWait it returns what it has.
 func (g *Reading) Values(ctx context.Context) (*encoding.Values, error) {
-	if !g.Patient {
+	if !g.Waits {
 		return g.tryValues(ctx)
 	}
 	from, need := g.Offset, g.estimate()
-	fits := need <= g.s.gateSize
+	fits := need <= g.s.semSize
 	if need > 0 {
-		if err := g.enter(ctx, need); err != nil && !lacksMemory(err) {
+		if err := g.acquire(ctx, need); err != nil && !lacksMemory(err) {
 			return nil, err
 		}
 	}
 	v, err := g.tryValues(ctx)
 	for until := time.Now().Add(g.s.o.BudgetWait); lacksMemory(err) || err == nil && g.short && fits; {
 		if need >= g.s.fetch.Limit() || time.Now().After(until) {
-			break // all there is was not enough, or there is no hope
+			break // the whole class is too small, or the deadline passed
 		}
 		need = min(max(2*need, windowSize), g.s.fetch.Limit())
 		g.restart(from)
-		if err := g.alone(ctx, need, until); err != nil && !lacksMemory(err) {
+		if err := g.acquireAlone(ctx, need, until); err != nil && !lacksMemory(err) {
 			return nil, err
 		}
 		v, err = g.tryValues(ctx)
@@ -54,12 +54,12 @@ func (g *Reading) tryValues(ctx context.Context) (*encoding.Values, error) {
 	return v, err
 }
 
-// lacksMemory says whether an error goes away when others give memory back.
+// lacksMemory reports whether an error may disappear when other requests release memory.
 func lacksMemory(err error) bool {
 	return errors.Is(err, budget.ErrOver) || errors.Is(err, broker.ErrOverBudget)
 }
 
-// estimate is about how much memory the answer takes if it is what is asked for; 0 if nothing is there yet, or ever.
+// estimate returns the approximate memory of the requested answer; 0 if no record is available.
 func (g *Reading) estimate() int64 {
 	p, err := g.s.b.Partition(g.Topic, g.Partition)
 	if err != nil {
@@ -68,7 +68,7 @@ func (g *Reading) estimate() int64 {
 	if g.Offset < p.Start || g.Offset >= p.Next {
 		return 0
 	}
-	const perRecord = 128 // what a sink keeps beside the value
+	const perRecord = 128 // overhead of a sink beside the value
 	each := p.Bytes/max(p.Records, 1) + 1
 	n := min(g.MaxRecords, p.Next-g.Offset, p.Records)
 	want := n * each
@@ -76,34 +76,35 @@ func (g *Reading) estimate() int64 {
 		want = min(want, g.MaxBytes) + each
 		n = min(n, want/each)
 	}
-	// Whole batches are read, into buffers that are not quite filled, and the first and last only to a part.
+	// Whole batches are read into buffers that are not full, and the first and last batch are only
+	// partly wanted.
 	return 2*(want+min(p.Bytes, record.BatchTarget)) + n*perRecord + gatherSize
 }
 
-// enter waits at the gate.
-func (g *Reading) enter(ctx context.Context, need int64) error {
-	ctx, done := g.s.waiting(ctx, time.Now().Add(g.s.o.BudgetWait))
+// acquire acquires a share of the semaphore.
+func (g *Reading) acquire(ctx context.Context, need int64) error {
+	ctx, done := g.s.waitContext(ctx, time.Now().Add(g.s.o.BudgetWait))
 	defer done()
-	need = min(need, g.s.gateSize)
-	if g.s.gate.Acquire(ctx, need) != nil {
+	need = min(need, g.s.semSize)
+	if g.s.sem.Acquire(ctx, need) != nil {
 		return tooLong(context.Cause(ctx))
 	}
-	g.entered = need
+	g.acquired = need
 	return nil
 }
 
-// alone waits until no other patient reading is under way and need bytes of memory are free, which the others leave alone
-// then. Nothing is held meanwhile.
-func (g *Reading) alone(ctx context.Context, need int64, until time.Time) error {
-	ctx, done := g.s.waiting(ctx, until)
+// acquireAlone waits until no other waiting read is running and need bytes of memory are free,
+// which other reads then leave free. It holds no memory while it waits.
+func (g *Reading) acquireAlone(ctx context.Context, need int64, until time.Time) error {
+	ctx, done := g.s.waitContext(ctx, until)
 	defer done()
-	if g.entered < g.s.gateSize {
-		g.s.gate.Release(g.entered)
-		g.entered = 0
-		if g.s.gate.Acquire(ctx, g.s.gateSize) != nil {
+	if g.acquired < g.s.semSize {
+		g.s.sem.Release(g.acquired)
+		g.acquired = 0
+		if g.s.sem.Acquire(ctx, g.s.semSize) != nil {
 			return tooLong(context.Cause(ctx))
 		}
-		g.entered = g.s.gateSize
+		g.acquired = g.s.semSize
 	}
 	room, err := g.s.fetch.ReserveWait(ctx, need)
 	if err != nil {
@@ -113,14 +114,14 @@ func (g *Reading) alone(ctx context.Context, need int64, until time.Time) error 
 	return nil
 }
 
-// waiting is the context of a wait for memory.
-func (s *Source) waiting(ctx context.Context, until time.Time) (context.Context, func()) {
-	ctx, done := s.o.Stops.Until(ctx)
+// waitContext returns the context of a wait for memory.
+func (s *Source) waitContext(ctx context.Context, until time.Time) (context.Context, func()) {
+	ctx, done := s.o.Drain.Until(ctx)
 	ctx, cancel := context.WithDeadline(ctx, until)
 	return ctx, func() { cancel(); done() }
 }
 
-// tooLong makes the end of a wait for memory what it is to the client.
+// tooLong turns the deadline of a wait for memory into budget.ErrOver.
 func tooLong(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", budget.ErrOver, err)
@@ -128,7 +129,8 @@ func tooLong(err error) error {
 	return err
 }
 
-// settle keeps as much of the gate as the collected answer really takes while it is sent.
+// settle reduces the share of the semaphore to the real size of the collected answer, while it is
+// sent.
 func (g *Reading) settle() {
 	used := g.memory.Reservation().Size()
 	for _, f := range g.fetched {
@@ -140,13 +142,13 @@ func (g *Reading) settle() {
 			}
 		}
 	}
-	if used < g.entered {
-		g.s.gate.Release(g.entered - used)
-		g.entered = used
+	if used < g.acquired {
+		g.s.sem.Release(g.acquired - used)
+		g.acquired = used
 	}
 }
 
-// restart gives everything back but the place at the gate and begins anew.
+// restart releases everything except the semaphore and starts the collection again.
 func (g *Reading) restart(from int64) {
 	g.release()
 	g.Offset, g.Count, g.Bytes, g.full, g.short, g.buf = from, 0, 0, false, false, nil

@@ -11,9 +11,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// The forms of a produce request's body. Each reads the body and calls add.
+// The encodings of a produce request's body. Each function reads the body and calls add.
 
-// framing is what reading values into their places needs, kept between requests.
+// framing is the reusable state for reading values directly into batches.
 type framing struct {
 	parts encoding.MultipartReader
 	sizes encoding.Sizes
@@ -22,14 +22,13 @@ type framing struct {
 
 var framings = sync.Pool{New: func() any { return new(framing) }}
 
-// done gives f back for another request; it lets go of what it read from and of the buffer it read
-// into.
+// done returns f to its pool. It drops references to the input and to the buffer.
 func (f *framing) done() {
 	f.parts.R, f.frame = nil, record.Frame{}
 	framings.Put(f)
 }
 
-// multipart reads lengths, then the records straight into their places in a batch.
+// multipart reads lengths, then the records directly into a batch.
 func (p *producing) multipart() error {
 	if fault := encoding.CheckBoundary(p.boundary); fault != nil {
 		return fault
@@ -83,7 +82,7 @@ func (p *producing) frame(f *framing, r io.Reader) ([]byte, error) {
 	return buf, err
 }
 
-// framed adds the batches of a finished frame, compressed if the topic wants that.
+// framed adds the batches of a finished frame, compressed if the topic requires that.
 func (p *producing) framed(f *framing, buf []byte) error {
 	data, sum, err := f.frame.Finish()
 	if err != nil {
@@ -161,7 +160,7 @@ func (p *producing) encode(s encoding.Source) error {
 	return nil
 }
 
-// batches takes RecordBatches as they are.
+// batches accepts RecordBatches unchanged.
 func (p *producing) batches() error {
 	body, err := p.in.ReadAll()
 	if err != nil {
@@ -179,7 +178,7 @@ func (p *producing) batches() error {
 	return nil
 }
 
-// batchTarget says where batches go: they are not taken apart, so without partition= all their
+// batchTarget returns the partition of batches. They are not split, so without partition= all
 // records must belong to one.
 func (p *producing) batchTarget(body []byte) (int32, error) {
 	if p.partition >= 0 || p.partitions == 1 {
@@ -188,7 +187,8 @@ func (p *producing) batchTarget(body []byte) (int32, error) {
 	var r record.Reader
 	r.Limits.DecompressedBytes = p.a.requestMax
 	to := int32(-1)
-	record.Patch(body, 0, 0) // whatever offsets the client has put there, which would be called corruption; they are not final
+	// The client's offsets are arbitrary and would count as corruption.
+	record.Patch(body, 0, 0)
 	for r.Reset(body, 0); r.Next(); {
 		at := record.PartitionOf(r.Record().Key, p.partitions)
 		if to >= 0 && at != to {

@@ -66,7 +66,7 @@ func benchmarkMultipart(b *testing.B, size int) {
 	defer br.Close(b.Context())
 	set := metrics.NewSet()
 	s := NewSource(br, readOptions{
-		BudgetWait: time.Second, Stops: httpconn.NewDrainGroup(), Pace: httpconn.ProgressTimeout(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
+		BudgetWait: time.Second, Drain: httpconn.NewDrainGroup(), Timeout: httpconn.ProgressTimeout(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
 	})
 	w := &sink{header: http.Header{}}
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "/records", nil)

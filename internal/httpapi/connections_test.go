@@ -127,7 +127,7 @@ func TestConnectionsThatAskForNothingGiveWay(t *testing.T) {
 func TestConnectionsWithTheKeyAreKept(t *testing.T) {
 	topics := "GET /topics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nAuthorization: " + canary + "\r\n\r\n"
 	s := start(t, func(c *setup) {
-		c.http.Connections, c.http.DoorWait, c.http.KeepIdle = 3, 20*time.Millisecond, time.Hour
+		c.http.Connections, c.http.QueueWait, c.http.KeepIdle = 3, 20*time.Millisecond, time.Hour
 	})
 	kept := []net.Conn{s.dial(), s.dial(), s.dial()}
 	for range 20 {
@@ -143,7 +143,7 @@ func TestConnectionsWithTheKeyAreKept(t *testing.T) {
 		t.Errorf("%d connections were ended for others", n)
 	}
 
-	s = start(t, func(c *setup) { c.http.Connections, c.http.DoorWait, c.http.KeepIdle = 3, time.Hour, time.Millisecond })
+	s = start(t, func(c *setup) { c.http.Connections, c.http.QueueWait, c.http.KeepIdle = 3, time.Hour, time.Millisecond })
 	kept = []net.Conn{s.dial(), s.dial(), s.dial()}
 	for _, conn := range kept {
 		ask(t, conn, topics, http.StatusOK)
@@ -155,7 +155,7 @@ func TestConnectionsWithTheKeyAreKept(t *testing.T) {
 // TestNoWholeRequestIsLost: of many that come at once nobody is cut off, though there are few
 // places.
 func TestNoWholeRequestIsLost(t *testing.T) {
-	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 4, time.Hour })
+	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait = 4, time.Hour })
 	var wg sync.WaitGroup
 	for range 400 {
 		conn := s.dial()
@@ -170,7 +170,7 @@ func TestNoWholeRequestIsLost(t *testing.T) {
 
 func TestWhoHasNoPlaceIsTold(t *testing.T) {
 	s := start(t, func(c *setup) {
-		c.http.Connections, c.http.DoorWait, c.http.KeepIdle = 3, 50*time.Millisecond, time.Millisecond
+		c.http.Connections, c.http.QueueWait, c.http.KeepIdle = 3, 50*time.Millisecond, time.Millisecond
 	})
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	s.busy(3)
@@ -208,7 +208,7 @@ func TestWhoHasNoPlaceIsTold(t *testing.T) {
 }
 
 func TestAPlaceThatBecomesFreeGoesToWhoWaits(t *testing.T) {
-	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait = 2, time.Hour })
+	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait = 2, time.Hour })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	busy := s.busy(2)
 	var wg sync.WaitGroup
@@ -236,7 +236,7 @@ func (s *server) slowPost(length int) net.Conn {
 
 func TestSlowBodiesGiveWay(t *testing.T) {
 	s := start(t, func(c *setup) {
-		c.http.Connections, c.http.DoorWait, c.http.StepTimeout = 3, time.Hour, time.Hour
+		c.http.Connections, c.http.QueueWait, c.http.StepTimeout = 3, time.Hour, time.Hour
 	})
 	var slow []net.Conn
 	for range 3 {
@@ -270,7 +270,7 @@ func TestSlowBodiesGiveMemoryBack(t *testing.T) {
 // TestWhoHasNoKeyHoldsNoPlace: 401 is not kept back until the body is there, and then the
 // connection ends.
 func TestWhoHasNoKeyHoldsNoPlace(t *testing.T) {
-	s := start(t, func(c *setup) { c.http.Connections, c.http.DoorWait, c.http.StepTimeout = 2, time.Hour, time.Hour })
+	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait, c.http.StepTimeout = 2, time.Hour, time.Hour })
 	for range 20 {
 		conn := s.dial()
 		text := "POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\nx"

@@ -28,7 +28,8 @@ func (s *server) bare(path string) (*answered, error) {
 // ofTheOriginal says that clients without an Accept header are the original's.
 func ofTheOriginal(c *setup) { c.http.OriginalClient = true }
 
-// TestRequestsWithoutAcceptAreAnswered: a program that uses Go's net/http as it is sends no Accept header, and hears of its errors.
+// TestRequestsWithoutAcceptAreAnswered: a program that uses Go's net/http as it is sends no Accept
+// header, and hears of its errors.
 func TestRequestsWithoutAcceptAreAnswered(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.BudgetWait = time.Hour })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
@@ -54,7 +55,8 @@ func TestRequestsWithoutAcceptAreAnswered(t *testing.T) {
 			t.Errorf("%s %s: %s", c.method, c.path, a)
 		}
 	}
-	// They do not wait for memory either, nor does a multipart produce whose client has an Accept header.
+	// They do not wait for memory either, nor does a multipart produce whose client has an Accept
+	// header.
 	release := s.full()
 	defer release()
 	fetch := s.budget.Class(budget.Fetch)
@@ -183,7 +185,7 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 	// The last handler gives its place back after its client has the answer.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := s.api.source.gate.Acquire(ctx, s.api.source.gateSize); err != nil {
+	if err := s.api.source.sem.Acquire(ctx, s.api.source.semSize); err != nil {
 		t.Fatalf("bytes of the gate are still in use: %v", err)
 	}
 }
