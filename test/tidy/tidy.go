@@ -49,6 +49,7 @@ func Rules() []Rule {
 		{"phrases", checkPhrases},
 		{"words", checkWords},
 		{"figures", checkFigures},
+		{"paths", checkPaths},
 		{"secrets", checkSecrets},
 		{"test-names", checkTestNames},
 	}
