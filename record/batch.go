@@ -15,22 +15,24 @@ import (
 //	16 magic i8 = 2           35 max timestamp i64      57 record count i32
 //	17 CRC-32C u32 of [21:]                             61 records, compressed as one block
 //
-// The accessors read the header and panic on fewer than BatchHeadSize bytes: make a Batch with Split.
+// The accessors read the header and panic on fewer than BatchHeadSize bytes: make a Batch with
+// Split.
 type Batch []byte
 
 const (
 	// BatchHeadSize is the length of a batch's header.
 	BatchHeadSize = 61
-	// BatchTarget is where batches made by this package are cut, in bytes with the header; a larger record stands alone. A
-	// batch is checked as a whole, so whoever wants a record in its middle reads all of it: with 1 MiB, 1,024 records of 1 KiB
-	// from anywhere cost twice the bytes, with 128 KiB an eighth more. Heads are a two-thousandth of it.
+	// BatchTarget is the maximum size of batches that this package makes, in bytes with the header;
+	// a larger record gets its own batch. A reader checks whole batches, so a small batch saves
+	// reads: with 1 MiB, a read of 1,024 records of 1 KiB from any offset costs twice the bytes,
+	// with 128 KiB an eighth more. The headers add a two-thousandth.
 	BatchTarget = 128 << 10
 
 	posLength          = 8
 	posLeaderEpoch     = 12
 	posMagic           = 16
 	posCRC             = 17
-	posAttributes      = 21 // the checksum covers from here
+	posAttributes      = 21 // start of the checksum
 	posLastOffsetDelta = 23
 	posBaseTimestamp   = 27
 	posMaxTimestamp    = 35
@@ -43,19 +45,19 @@ const (
 	magicV2    = 2
 )
 
-// The bits of a batch's attributes.
+// Bits of a batch's attributes.
 const (
 	AttrCompression   = 0x07 // a Compression
-	AttrLogAppendTime = 0x08 // max timestamp is that of all records
+	AttrLogAppendTime = 0x08 // all records have the max timestamp
 	AttrTransactional = 0x10
 	AttrControl       = 0x20
 	AttrDeleteHorizon = 0x40
 )
 
-// Compression is how the records of a batch are compressed.
+// Compression is the codec of a batch's records.
 type Compression uint8
 
-// The codecs of Kafka.
+// Kafka's codecs.
 const (
 	None   = Compression(codec.None)
 	Gzip   = Compression(codec.Gzip)
@@ -64,7 +66,7 @@ const (
 	Zstd   = Compression(codec.Zstd)
 )
 
-// String returns the codec's name as topic settings write it.
+// String returns the codec's name in topic settings.
 func (c Compression) String() string { return codec.Kind(c).String() }
 
 func (b Batch) u16(pos int) uint16 { return binary.BigEndian.Uint16(b[pos:]) }
@@ -81,31 +83,31 @@ func (b Batch) Len() int { return len(b) }
 // LeaderEpoch returns the epoch in which the batch was committed.
 func (b Batch) LeaderEpoch() int32 { return b.i32(posLeaderEpoch) }
 
-// CRC returns the stored checksum, of the bytes from the attributes to the end.
+// CRC returns the stored checksum, which covers the bytes from the attributes to the end.
 func (b Batch) CRC() uint32 { return b.u32(posCRC) }
 
-// Attributes returns the bits named by the Attr constants.
+// Attributes returns the bits of the Attr constants.
 func (b Batch) Attributes() int16 { return int16(b.u16(posAttributes)) }
 
-// Compression returns the codec; more than Zstd is unknown.
+// Compression returns the codec; a value above Zstd is unknown.
 func (b Batch) Compression() Compression { return Compression(b.Attributes() & AttrCompression) }
 
-// LastOffsetDelta returns the last offset less the base offset.
+// LastOffsetDelta returns the last offset minus the base offset.
 func (b Batch) LastOffsetDelta() int32 { return b.i32(posLastOffsetDelta) }
 
-// Span returns how many offsets the batch takes.
+// Span returns the number of offsets of the batch.
 func (b Batch) Span() int64 { return int64(b.LastOffsetDelta()) + 1 }
 
 // Count returns the number of records, at most Span in a checked batch.
 func (b Batch) Count() int { return int(b.i32(posCount)) }
 
-// BaseTimestamp returns the milliseconds that the records' timestamps are relative to.
+// BaseTimestamp returns the base of the records' timestamps, in milliseconds.
 func (b Batch) BaseTimestamp() int64 { return b.i64(posBaseTimestamp) }
 
-// MaxTimestamp returns the largest timestamp in milliseconds; -1 if the client left it out.
+// MaxTimestamp returns the largest timestamp in milliseconds; -1 if the client did not set it.
 func (b Batch) MaxTimestamp() int64 { return b.i64(posMaxTimestamp) }
 
-// ProducerID returns the idempotent producer's id, or -1.
+// ProducerID returns the idempotent producer's ID, or -1.
 func (b Batch) ProducerID() int64 { return b.i64(posProducerID) }
 
 // ProducerEpoch returns the idempotent producer's epoch.
@@ -114,11 +116,11 @@ func (b Batch) ProducerEpoch() int16 { return int16(b.u16(posProducerEpoch)) }
 // BaseSequence returns the sequence of the first record.
 func (b Batch) BaseSequence() int32 { return b.i32(posBaseSequence) }
 
-// checksum computes what CRC should be.
+// checksum computes the expected value of CRC.
 func (b Batch) checksum() uint32 { return CRC32C(b[posAttributes:]) }
 
-// Split cuts the first batch off b. It checks the magic and that the length fits and no more; see Check and Verify for
-// the rest. The error is an *InvalidError.
+// Split returns the first batch of b and the rest. It checks only the magic and the length; Check
+// and Verify check the rest. The error is an *InvalidError.
 func Split(b []byte) (first Batch, rest []byte, err error) {
 	n, fault := batchBounds(b)
 	if fault != nil {
@@ -145,14 +147,14 @@ func batchBounds(b []byte) (int, *InvalidError) {
 	return int(n), nil
 }
 
-// Patch gives the concatenated batches in b, which Check has accepted, consecutive base offsets from base on and the
-// leader epoch, and returns the offset after the last. Both fields are outside the checksum. It panics if b is not whole
-// batches.
+// Patch sets consecutive base offsets, from base on, and the leader epoch in the concatenated
+// batches of b. It returns the offset after the last. Check must have accepted the batches. The
+// checksum covers neither field. Patch panics if b is not whole batches.
 func Patch(b []byte, base int64, leaderEpoch int32) (next int64) {
 	for len(b) > 0 {
 		batch, rest, err := Split(b)
 		if err != nil {
-			panic("record: patch of unchecked batches: " + err.Error())
+			panic("record: Patch of invalid batches: " + err.Error())
 		}
 		binary.BigEndian.PutUint64(batch, uint64(base))
 		binary.BigEndian.PutUint32(batch[posLeaderEpoch:], uint32(leaderEpoch))
@@ -162,7 +164,7 @@ func Patch(b []byte, base int64, leaderEpoch int32) (next int64) {
 	return base
 }
 
-// batchHead is what putBatchHead writes; base offset and leader epoch come with Patch.
+// batchHead has the fields for putBatchHead. Patch sets base offset and leader epoch.
 type batchHead struct {
 	length            int // of the whole batch
 	attributes        int16
@@ -174,7 +176,7 @@ type batchHead struct {
 	baseSequence      int32
 }
 
-// putBatchHead writes the header of a dense batch into b[:BatchHeadSize], all but the checksum.
+// putBatchHead writes the header of a dense batch into b[:BatchHeadSize], without the checksum.
 func putBatchHead(b []byte, h *batchHead) {
 	be := binary.BigEndian
 	be.PutUint64(b, 0)

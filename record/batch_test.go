@@ -35,7 +35,7 @@ func readAll(t testing.TB, b []byte, from int64) []Record {
 	return out
 }
 
-func TestEveryCodecGoesRound(t *testing.T) {
+func TestEveryCodecRoundTrips(t *testing.T) {
 	for codec := None; codec <= Zstd; codec++ {
 		t.Run(codec.String(), func(t *testing.T) {
 			in := sampleRecords()

@@ -1,26 +1,28 @@
 package record
 
-// bodyWalk goes through an object's batches in order, compares them with the index, and takes the body checksum.
-type bodyWalk struct {
+// bodyVerifier reads an object's batches in order, compares them with the index, and computes the
+// body checksum.
+type bodyVerifier struct {
 	head      *Head
 	index     []IndexEntry
-	checksums bool // verify each batch's own checksum too
+	checksums bool // also verify each batch's own checksum
 
 	entry   int    // of the index; -1 before the first batch
 	pos     uint64 // in the object
 	end     uint64 // of the entry
-	next    int64  // the base offset that must come
+	next    int64  // the expected base offset
 	records uint64 // of this entry so far
 	crc     uint32
 }
 
-// newBodyWalk returns a walk over the batches that h and index, whose checksum is h.MetaCRC, announce.
-func newBodyWalk(h *Head, index []IndexEntry, checksums bool) *bodyWalk {
-	return &bodyWalk{head: h, index: index, checksums: checksums, entry: -1, pos: h.metaEnd(), end: h.metaEnd(), crc: h.MetaCRC}
+// newBodyVerifier returns a verifier for the batches that h and index describe. The checksum of
+// index is h.MetaCRC.
+func newBodyVerifier(h *Head, index []IndexEntry, checksums bool) *bodyVerifier {
+	return &bodyVerifier{head: h, index: index, checksums: checksums, entry: -1, pos: h.metaEnd(), end: h.metaEnd(), crc: h.MetaCRC}
 }
 
-// part takes the next bytes, which must be whole batches.
-func (w *bodyWalk) part(b []byte) error {
+// part verifies the next bytes, which must be whole batches.
+func (w *bodyVerifier) part(b []byte) error {
 	for len(b) > 0 {
 		batch, rest, err := splitStored(b, int64(w.pos))
 		if err != nil {
@@ -34,7 +36,7 @@ func (w *bodyWalk) part(b []byte) error {
 	return nil
 }
 
-func (w *bodyWalk) batch(b Batch) error {
+func (w *bodyVerifier) batch(b Batch) error {
 	if w.pos == w.end {
 		if err := w.nextEntry(); err != nil {
 			return err
@@ -58,8 +60,8 @@ func (w *bodyWalk) batch(b Batch) error {
 	return nil
 }
 
-// nextEntry checks the sums of the entry that ends here and begins the next.
-func (w *bodyWalk) nextEntry() error {
+// nextEntry checks the sums of the current entry and starts the next.
+func (w *bodyVerifier) nextEntry() error {
 	if err := w.endEntry(); err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (w *bodyWalk) nextEntry() error {
 	return nil
 }
 
-func (w *bodyWalk) endEntry() error {
+func (w *bodyVerifier) endEntry() error {
 	if w.entry < 0 {
 		return nil
 	}
@@ -85,28 +87,30 @@ func (w *bodyWalk) endEntry() error {
 	return nil
 }
 
-// done checks that the batches ended where the object does.
-func (w *bodyWalk) done() error {
+// done checks that the batches end at the end of the object.
+func (w *bodyVerifier) done() error {
 	if w.pos != w.head.ObjectLen {
 		return w.corrupt("end of batches", int64(w.head.ObjectLen), int64(w.pos))
 	}
 	return w.endEntry()
 }
 
-func (w *bodyWalk) corrupt(what string, want, got int64) error {
+func (w *bodyVerifier) corrupt(what string, want, got int64) error {
 	return &CorruptError{What: what, Pos: int64(w.pos), Want: want, Got: got}
 }
 
-// ObjectCRC32C returns the checksum of a whole object, prefix followed by parts as EncodeObject made them. Where a batch is
-// large its own checksum is built in instead of passing over the data; so a batch that was damaged since its checksum was
-// made gives a sum that its bytes do not have, and a store that compares will refuse them. parts must be whole batches.
+// ObjectCRC32C returns the checksum of a whole object: prefix followed by parts, as EncodeObject
+// returned them. parts must be whole batches. For a large batch it combines the batch's stored
+// checksum instead of reading the data. A batch that was damaged after its checksum was computed
+// therefore gives a sum that does not match its bytes, and a store that compares sums refuses the
+// object.
 func ObjectCRC32C(prefix []byte, parts [][]byte) uint32 {
-	const worthwhile = 4 << 10 // below, summing up is as fast as combining
+	const worthwhile = 4 << 10 // below this size, reading is as fast as combining
 	crc := CRC32C(prefix)
 	for _, p := range parts {
 		for len(p) > 0 {
 			n, fault := batchBounds(p)
-			if fault != nil { // not batches: their plain sum is still right
+			if fault != nil { // not batches: compute the checksum of the bytes
 				crc = crcUpdate(crc, p)
 				break
 			}

@@ -8,23 +8,24 @@ import (
 	"github.com/sebbroker/seb/internal/codec"
 )
 
-// The limits that a zero field of Limits stands for.
+// Defaults of zero fields of Limits.
 const (
 	DefaultBatchBytes        = 1_048_588 // Kafka's max.message.bytes
 	DefaultDecompressedBytes = 64 << 20
-	DefaultRatio             = 1024 // gzip can not do more
+	DefaultRatio             = 1024 // the maximum of gzip
 
-	// RatioFree is how much a batch may always decompress to, whatever the ratio.
-	RatioFree = 1 << 20
+	// RatioExemptBytes is the decompressed size that a batch may always have, whatever the ratio.
+	RatioExemptBytes = 1 << 20
 )
 
-// Limits bounds what Check and a Reader accept. A zero field means its default, above.
+// Limits bounds the batches that Check and a Reader accept. A zero field means its default, above.
 type Limits struct {
-	// BatchBytes is the most bytes of one batch, as sent.
+	// BatchBytes bounds one batch, as sent.
 	BatchBytes int
-	// DecompressedBytes is the most bytes that all batches of one call may decompress to; for a Reader, each batch.
+	// DecompressedBytes bounds the decompressed size of all batches of one Check, or of each batch
+	// of a Reader.
 	DecompressedBytes int64
-	// Ratio is the most decompressed bytes for one compressed byte, beyond RatioFree.
+	// Ratio bounds the decompressed bytes per compressed byte, beyond RatioExemptBytes.
 	Ratio int
 }
 
@@ -41,27 +42,32 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// inflateLimit returns the most bytes that n compressed bytes may become while left are allowed, and the field to blame.
+// inflateLimit returns the limit for the decompressed size of n compressed bytes while left bytes
+// are allowed, and the field with the limit.
 func (l *Limits) inflateLimit(n int, left int64) (limit int64, field string) {
-	byRatio := max(int64(n)*int64(l.Ratio), RatioFree)
+	byRatio := max(int64(n)*int64(l.Ratio), RatioExemptBytes)
 	if byRatio < left {
 		return byRatio, FieldCompressionRatio
 	}
 	return left, FieldDecompressed
 }
 
-// Check looks at batches from a client: one or more, concatenated, of one partition, their base offsets ignored. It
-// refuses a magic other than 2, transactional, control, delete-horizon, log-append-time and unknown attribute bits,
-// offset deltas other than 0..n-1, a count other than last offset delta + 1, a wrong checksum, lengths and timestamps
-// that do not match, more than HeadersMax headers, batches of several producers or with a gap in their sequences, and
-// whatever exceeds l. Compressed records are decompressed once, as a stream, which is cut off at the limit.
+// Check checks batches from a client: one or more, concatenated, of one partition. It ignores their
+// base offsets. It refuses
+//   - a magic other than 2, and transactional, control, delete-horizon, log-append-time and unknown
+//     attribute bits;
+//   - offset deltas other than 0..n-1, and a count other than last offset delta + 1;
+//   - a wrong checksum, and lengths and timestamps that do not match;
+//   - more than HeadersMax headers, batches of several producers, and gaps in their sequences;
+//   - batches that exceed l.
 //
-// The error is an *InvalidError. b is neither changed nor kept.
+// Compressed records are decompressed once, as a stream that ends at the limit. The error is an
+// *InvalidError. Check neither changes nor keeps b.
 func Check(b []byte, l Limits) (Summary, error) { return check(b, checker{limits: l}) }
 
-// CheckRepair is Check of bytes that the caller owns: a head whose max timestamp is not the largest of its records is given
-// that one, with a new checksum, as Kafka does. The records stay as they are. A batch with nothing to repair is not written to;
-// after an error some of the batches may be repaired.
+// CheckRepair is Check for bytes that the caller owns. It replaces a max timestamp that is not the
+// largest of the batch's records, and the checksum, as Kafka does. The records do not change. It
+// does not write to a correct batch. After an error some batches may be repaired.
 func CheckRepair(b []byte, l Limits) (Summary, error) {
 	return check(b, checker{limits: l, repair: true})
 }
@@ -90,7 +96,7 @@ func check(b []byte, c checker) (Summary, error) {
 type checker struct {
 	limits Limits
 	repair bool
-	left   int64 // decompressed bytes still allowed
+	left   int64 // remaining decompressed bytes
 	sum    Summary
 }
 
@@ -117,7 +123,7 @@ func (c *checker) batch(b Batch) *InvalidError {
 	if fault != nil {
 		return fault
 	}
-	// Some clients leave the max timestamp out, which is -1.
+	// Some clients do not set the max timestamp and send -1.
 	switch m := b.MaxTimestamp(); {
 	case m == scan.max:
 	case c.repair:
@@ -135,7 +141,7 @@ func (c *checker) batch(b Batch) *InvalidError {
 	return nil
 }
 
-// checkHead checks what the header says by itself, and the checksum.
+// checkHead checks the header's fields and the checksum.
 func checkHead(b Batch) *InvalidError {
 	if attr := b.Attributes(); attr&^AttrCompression != 0 {
 		reason := "unknown bits"
@@ -155,7 +161,7 @@ func checkHead(b Batch) *InvalidError {
 		return &InvalidError{Field: FieldCompression, Reason: "unknown codec", Limit: int64(Zstd), Given: int64(c)}
 	}
 	if b.Count() < 1 || int64(b.Count()) != b.Span() {
-		return &InvalidError{Field: FieldCount, Reason: "not last offset delta + 1, or none", Limit: b.Span(), Given: int64(b.Count())}
+		return &InvalidError{Field: FieldCount, Reason: "not last offset delta + 1, or no records", Limit: b.Span(), Given: int64(b.Count())}
 	}
 	if want := b.checksum(); want != b.CRC() {
 		return &InvalidError{Field: FieldCRC, Reason: "wrong checksum", Limit: int64(want), Given: int64(b.CRC())}
@@ -163,14 +169,14 @@ func checkHead(b Batch) *InvalidError {
 	return nil
 }
 
-// producer checks that b goes on where the batches before it ended.
+// producer checks that the sequence of b follows that of the previous batch.
 func (c *checker) producer(b Batch) *InvalidError {
 	id, epoch, seq := b.ProducerID(), b.ProducerEpoch(), b.BaseSequence()
 	switch {
 	case id < -1:
 		return &InvalidError{Field: FieldProducer, Reason: "negative producer id", Given: id}
 	case id == -1:
-		epoch, seq = -1, -1 // clients write what they like here
+		epoch, seq = -1, -1 // clients send arbitrary values here
 	case epoch < 0:
 		return &InvalidError{Field: FieldProducer, Reason: "negative producer epoch", Given: int64(epoch)}
 	case seq < 0:

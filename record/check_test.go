@@ -54,8 +54,8 @@ func TestCheckRefusesHeaders(t *testing.T) {
 	}
 }
 
-// TestCheckRepair: of several batches the heads with another max timestamp than their records' get that, and are as if they
-// had come so; damage is found before.
+// TestCheckRepair: CheckRepair corrects the max timestamps of several batches, and the result
+// equals batches that were sent correctly. It finds damage before it writes.
 func TestCheckRepair(t *testing.T) {
 	good := kmsgEncode(twoRecords, func(*kmsg.RecordBatch) {})
 	given := bytes.Clone(good)
@@ -79,7 +79,7 @@ func TestCheckRepair(t *testing.T) {
 	}
 }
 
-// fieldAny is for faults of which it is a matter of taste what field to blame.
+// fieldAny accepts any field, for errors that several fields can describe.
 const fieldAny = "*"
 
 func wantField(t *testing.T, err error, field string) {
@@ -93,7 +93,7 @@ func wantField(t *testing.T, err error, field string) {
 	}
 }
 
-// rawFields is a record to get wrong.
+// rawFields is a record with freely chosen fields.
 type rawFields struct {
 	length, offset, key, value, headers int64
 	tail                                []byte
@@ -109,7 +109,7 @@ func (f rawFields) encode() []byte {
 	return append(binary.AppendVarint(nil, int64(len(b))+f.length), b...)
 }
 
-// Each wrong record is refused whether it comes plain or compressed.
+// Check refuses each invalid record, plain or compressed.
 func TestCheckRefusesRecords(t *testing.T) {
 	manyHeaders := bytes.Repeat([]byte{0, 1}, HeadersMax+1)
 	for _, c := range []struct {
@@ -237,7 +237,7 @@ func TestCheckLimits(t *testing.T) {
 			l     Limits
 			field string
 		}{
-			{"defaults, for what they decompress to", Limits{Ratio: 1 << 20}, ""},
+			{"default decompressed size", Limits{Ratio: 1 << 20}, ""},
 			{"bytes at the limit", Limits{Ratio: 1 << 20, DecompressedBytes: int64(plain)}, ""},
 			{"bytes over the limit", Limits{Ratio: 1 << 20, DecompressedBytes: int64(plain) - 1}, FieldDecompressed},
 			{"ratio over the limit", Limits{Ratio: 2}, FieldCompressionRatio},
@@ -257,7 +257,7 @@ func TestCheckLimits(t *testing.T) {
 		}
 		twice := append(bytes.Clone(b), b...)
 		if _, err := Check(twice, Limits{Ratio: 1 << 20, DecompressedBytes: int64(2*plain) - 1}); !errors.Is(err, ErrTooLarge) {
-			t.Errorf("%s: two batches together over the limit: %v", codec, err)
+			t.Errorf("%s: two batches exceed the limit together: %v", codec, err)
 		}
 		r := Reader{Limits: Limits{Ratio: 2}}
 		r.Reset(b, 0)
@@ -267,7 +267,7 @@ func TestCheckLimits(t *testing.T) {
 	}
 }
 
-// What compressors may give that must not be believed, or must be.
+// Compressed data that Check must accept or refuse.
 func TestCheckCompressedForms(t *testing.T) {
 	plain := append(rawFields{key: -1, value: -1}.encode(), rawFields{offset: 1, key: -1, value: -1}.encode()...)
 	z := func(codec Compression) []byte {
@@ -284,7 +284,7 @@ func TestCheckCompressedForms(t *testing.T) {
 	var wideFrame bytes.Buffer
 	wide.Reset(&wideFrame)
 	wide.Write(plain)
-	wide.Flush() // so that the size is not known and the window is written
+	wide.Flush() // so that the size is unknown and the window is written
 	if err := wide.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,35 +7,37 @@ import (
 	"github.com/sebbroker/seb/internal/codec"
 )
 
-// CompactEntry is what a Compactor asks about: a record by its offset and key. Null says that its value is null: with a
-// key it is a tombstone. Key aliases the batch, or a buffer of the Compactor, until the next record.
+// CompactEntry describes a record for the decision of a Compactor. Null means a null value: with a
+// key the record is a tombstone. Key aliases the batch or a buffer of the Compactor, until the next
+// record.
 type CompactEntry struct {
 	Offset int64
-	Key    []byte // nil: none
+	Key    []byte // nil: no key
 	Null   bool
 }
 
-// Compactor removes records from stored batches, as compaction does. The offsets that the batches take stay: a batch
-// keeps its base offset, last offset delta and base timestamp, and one that loses all its records stays as a header
-// without records. Emptied batches that follow one another become one. The zero Compactor is ready; it keeps its
-// buffers and must not be used concurrently.
+// Compactor removes records from stored batches, for compaction. Offsets do not change: a batch
+// keeps its base offset, last offset delta and base timestamp. A batch that loses all its records
+// stays as a header, and consecutive empty batches become one. The zero Compactor is ready. It
+// keeps its buffers and must not be used concurrently.
 type Compactor struct {
 	// Limits bounds the decompression of each batch. Set it before use.
 	Limits Limits
 
 	reader  Reader
-	kept    []byte // records that stay, uncompressed
-	maxTime int64  // the largest timestamp of theirs
+	kept    []byte // kept records, uncompressed
+	maxTime int64  // largest timestamp of the kept records
 }
 
-// Append appends the concatenated batches in b to dst without the records for which keep is false, and says what is left.
-// A batch that loses nothing comes out byte for byte as it was; one that loses some has its other records as they were,
-// compressed anew with its codec (or not, where that would be longer). The sum's timestamps, producer and so on are those of
-// Verify. On an error, which is a Reader's, dst comes back as it was.
+// Append appends the batches of b to dst without the records for which keep is false, and returns
+// the sum of the result. A batch that loses no record is copied unchanged. Otherwise the kept
+// records are unchanged, and are compressed with the batch's codec, unless that makes them longer.
+// The sum has the timestamps and producer of Verify. On an error of the Reader dst is returned
+// unchanged.
 func (c *Compactor) Append(dst, b []byte, keep func(e *CompactEntry) bool) (out []byte, sum Summary, err error) {
 	out = dst
 	start, size := len(dst), len(b)
-	empty := -1 // where in out the last batch begins, if it is empty
+	empty := -1 // start of the last batch in out, if it is empty
 	for len(b) > 0 {
 		batch, rest, err := splitStored(b, int64(size-len(b)))
 		if err != nil {
@@ -67,7 +69,7 @@ func (c *Compactor) Append(dst, b []byte, keep func(e *CompactEntry) bool) (out 
 	return out, sum, nil
 }
 
-// filter collects in c.kept the records that stay, uncompressed, and returns how many they are.
+// filter collects the kept records in c.kept, uncompressed, and returns their number.
 func (c *Compactor) filter(batch Batch, keep func(*CompactEntry) bool) (count int, kind Compression, err error) {
 	r := &c.reader
 	r.Limits = c.Limits
@@ -91,7 +93,7 @@ func (c *Compactor) filter(batch Batch, keep func(*CompactEntry) bool) (count in
 	}
 }
 
-// rewrite appends the batch with the records that stay, count of them.
+// rewrite appends the batch with count kept records.
 func (c *Compactor) rewrite(dst []byte, batch Batch, count int, kind Compression) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, batch[:BatchHeadSize]...)
@@ -117,8 +119,9 @@ func (c *Compactor) rewrite(dst []byte, batch Batch, count int, kind Compression
 	return dst, nil
 }
 
-// joinEmpty lets the empty batch a take the offsets of b too, which follows it and is to be emptied. It does nothing and
-// returns false where they would be too many, or were written in different epochs.
+// joinEmpty extends the empty batch a by the offsets of the following batch b, which is about to be
+// emptied. It returns false and changes nothing if there are too many offsets, or if the epochs
+// differ.
 func joinEmpty(a, b Batch) bool {
 	span := a.Span() + b.Span()
 	if span > math.MaxInt32 || a.LeaderEpoch() != b.LeaderEpoch() {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// keyed makes batches of n records each from offset base on; every third record has no key, every fifth a null value.
+// keyed returns batches of n records each from offset base on. Every third record has no key, every
+// fifth a null value.
 func keyed(t *testing.T, base int64, codec Compression, batches, n int) []byte {
 	t.Helper()
 	var all []byte
@@ -49,7 +50,8 @@ func clone(recs []Record) []Record {
 	return recs
 }
 
-// TestCompactor removes any subset of the records: what stays is unchanged, with its offset, and the offsets taken are the same.
+// TestCompactor removes random subsets of the records. Kept records and their offsets are
+// unchanged, and so is the span.
 func TestCompactor(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var c Compactor
@@ -89,7 +91,7 @@ func TestCompactor(t *testing.T) {
 			t.Fatalf("round %d:\n%v\nwant\n%v", round, got, want)
 		}
 		if len(want) == before.Records && !bytes.Equal(out, b) {
-			t.Errorf("round %d: nothing was removed and the bytes changed", round)
+			t.Errorf("round %d: the bytes changed, but no record was removed", round)
 		}
 		if len(want) == 0 && sum.Batches != 1 {
 			t.Errorf("round %d: %d empty batches in a row", round, sum.Batches)
@@ -100,7 +102,8 @@ func TestCompactor(t *testing.T) {
 	}
 }
 
-// TestCompactorKeepsTimes: the largest timestamp is that of what stays, the base timestamp stays.
+// TestCompactorKeepsTimes: the largest timestamp is that of the kept records, and the base
+// timestamp is unchanged.
 func TestCompactorKeepsTimes(t *testing.T) {
 	var c Compactor
 	b := keyed(t, 0, Zstd, 1, 10)
@@ -113,7 +116,8 @@ func TestCompactorKeepsTimes(t *testing.T) {
 	}
 }
 
-// TestCompactorRefusesDamage: any flipped bit that a Reader would find ends it, and dst is as it was.
+// TestCompactorRefusesDamage: a flipped bit that a Reader detects ends the compaction, and dst is
+// unchanged.
 func TestCompactorRefusesDamage(t *testing.T) {
 	var c Compactor
 	b := keyed(t, 0, None, 2, 3)

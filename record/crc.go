@@ -7,22 +7,24 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// CRC32C returns the Castagnoli checksum of b, which every checksum of this package is.
+// CRC32C returns the Castagnoli checksum of b. All checksums of this package use it.
 func CRC32C(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// CombineCRC32C returns the CRC-32C of A followed by B from the CRC-32C of each and the length of B, in about 100 ns
-// whatever the length. lenB must not be negative.
+// CombineCRC32C returns the CRC-32C of A followed by B from the CRC-32C of each and the length of
+// B. It takes about 100 ns for any length. lenB must not be negative.
 func CombineCRC32C(a, b uint32, lenB int64) uint32 { return crcShift(a, lenB) ^ b }
 
-// A checksum is a polynomial over GF(2) modulo P, lowest power in the highest bit. Appending n bytes multiplies it by
-// x^(8n); the pre- and post-inversion of CRC-32C cancel out in CombineCRC32C.
+// A checksum is a polynomial over GF(2) modulo P, lowest power in the highest bit. Appending n
+// bytes multiplies it by x^(8n); the pre- and post-inversion of CRC-32C cancel out in
+// CombineCRC32C.
 const (
 	crcPoly = 0x82f63b78 // P, reflected
 	crcOne  = 1 << 31    // x^0
 	crcX8   = 1 << 23    // x^8
 )
 
-// crcPowers returns t with t[k][v] = x^(8 * v * 256^k) mod P: 8 KiB, made at first use.
+// crcPowers returns t with t[k][v] = x^(8 * v * 256^k) mod P. The table has 8 KiB and is computed
+// at the first use.
 var crcPowers = sync.OnceValue(func() *[8][256]uint32 {
 	var t [8][256]uint32
 	step := uint32(crcX8)
@@ -59,5 +61,5 @@ func crcShift(c uint32, n int64) uint32 {
 	return c
 }
 
-// crcUpdate returns the checksum of what c is of, followed by b.
+// crcUpdate extends the checksum c by b.
 func crcUpdate(c uint32, b []byte) uint32 { return crc32.Update(c, castagnoli, b) }

@@ -9,22 +9,23 @@ import (
 	"github.com/sebbroker/seb/internal/codec"
 )
 
-// Producer names an idempotent producer and the sequence of the first record.
+// Producer identifies an idempotent producer and the sequence of its first record.
 type Producer struct {
 	ID       int64
 	Epoch    int16
 	Sequence int32
 }
 
-// EncodeOptions are the choices of Append. The zero value means uncompressed and without a producer.
+// EncodeOptions are options of Append. The zero value means no compression and no producer.
 type EncodeOptions struct {
 	Compression Compression
 	Producer    *Producer
 }
 
-// Append appends recs to dst as concatenated batches, cut at BatchTarget bytes before compression; a larger record stands
-// alone. Base offsets run from 0 and the leader epoch is 0 until Patch sets them. It fails on no records, a record over
-// 2 GiB, more than HeadersMax headers, or timestamps too far apart; dst then comes back as it was.
+// Append appends recs to dst as concatenated batches of at most BatchTarget bytes before
+// compression; a larger record gets its own batch. Base offsets start at 0 and the leader epoch is
+// 0 until Patch sets them. Errors: no records, a record over 2 GiB, more than HeadersMax headers,
+// or timestamps too far apart. On an error dst is returned unchanged.
 func Append(dst []byte, recs []Record, o EncodeOptions) ([]byte, Summary, error) {
 	if len(recs) == 0 {
 		return dst, Summary{}, fmt.Errorf("encode: no records")
@@ -63,7 +64,8 @@ func Append(dst []byte, recs []Record, o EncodeOptions) ([]byte, Summary, error)
 	return out, sum, nil
 }
 
-// cutBatch returns how many of recs make the next batch, and its size uncompressed. On error n is the record at fault.
+// cutBatch returns the number of recs in the next batch, and its uncompressed size. On an error n
+// is the index of the invalid record.
 func cutBatch(recs []Record) (n, size int, err error) {
 	size = BatchHeadSize
 	for i := range recs {
@@ -80,7 +82,7 @@ func cutBatch(recs []Record) (n, size int, err error) {
 	return len(recs), size, nil
 }
 
-// appendBatch appends one batch of recs, size bytes when uncompressed.
+// appendBatch appends one batch of recs, whose uncompressed size is size bytes.
 func appendBatch(dst []byte, recs []Record, size int, h *batchHead) ([]byte, error) {
 	start := len(dst)
 	h.count, h.baseTime, h.minTime, h.maxTime = len(recs), recs[0].Timestamp, recs[0].Timestamp, recs[0].Timestamp
@@ -112,14 +114,15 @@ func appendBatch(dst []byte, recs []Record, size int, h *batchHead) ([]byte, err
 	return dst, nil
 }
 
-// bodySize returns the length of a record without its length field, or why it can not be encoded.
+// bodySize returns the length of a record without its length field, or the reason why it cannot be
+// encoded.
 func bodySize(r *Record, baseTime int64, i int) (int, error) {
 	delta := r.Timestamp - baseTime
 	if (r.Timestamp < baseTime) != (delta < 0) {
 		return 0, fmt.Errorf("timestamp %d too far from %d", r.Timestamp, baseTime)
 	}
 	if len(r.Headers) > HeadersMax {
-		return 0, fmt.Errorf("%d headers, at most %d", len(r.Headers), HeadersMax)
+		return 0, fmt.Errorf("%d headers, limit %d", len(r.Headers), HeadersMax)
 	}
 	n := 1 + varintSize(delta) + varintSize(int64(i)) + nullableSize(r.Key) + nullableSize(r.Value) + varintSize(int64(len(r.Headers)))
 	for _, h := range r.Headers {

@@ -57,7 +57,7 @@ func TestEncodeObjectRefuses(t *testing.T) {
 	}
 }
 
-// What no writer makes is refused even where all checksums are right, and without the batches.
+// DecodeMeta refuses values that no writer produces, even if all checksums are right.
 func TestDecodeMetaRefuses(t *testing.T) {
 	le := binary.LittleEndian
 	h, _, _, good := testObject(t, KindPack)
@@ -72,7 +72,7 @@ func TestDecodeMetaRefuses(t *testing.T) {
 		"a next nonce":                 func(b []byte) { b[120] = 8 },
 		"a seal of nothing":            func(b []byte) { b[18] = byte(KindSeal) },
 		"an object longer by a byte":   func(b []byte) { le.PutUint64(b[88:], h.ObjectLen+1) },
-		"an object of its head only":   func(b []byte) { le.PutUint64(b[88:], HeadSize) },
+		"an object without a body":     func(b []byte) { le.PutUint64(b[88:], HeadSize) },
 		"an object over 4 GiB":         func(b []byte) { le.PutUint64(b[88:], 1<<32) },
 		"more records":                 func(b []byte) { b[14]++ },
 		"an entry elsewhere":           func(b []byte) { b[entry(1, 36)]++ },
@@ -85,12 +85,12 @@ func TestDecodeMetaRefuses(t *testing.T) {
 		"entries not sorted":           func(b []byte) { b[entry(0, 0)] = 3 },
 	} {
 		b := bytes.Clone(good)
-		mendObject(b)
+		repairObject(b)
 		if _, _, _, _, err := DecodeMeta(b); err != nil {
 			t.Fatal(err)
 		}
 		change(b)
-		mendObject(b)
+		repairObject(b)
 		end := min(len(b), int(h.metaEnd()))
 		if _, _, _, _, err := DecodeMeta(b[:end]); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
@@ -98,7 +98,7 @@ func TestDecodeMetaRefuses(t *testing.T) {
 	}
 }
 
-// A pack holds several entries of one partition, of batches from lower epochs.
+// A pack may have several entries of one partition, with batches of lower epochs.
 func TestPackOfSeveralEpochs(t *testing.T) {
 	a, sa := testBatches(t, 2, 3, 0, 3)
 	b, sb := testBatches(t, 2, 3, 2, 5)
@@ -114,8 +114,9 @@ func TestPackOfSeveralEpochs(t *testing.T) {
 	}
 }
 
-// A batch damaged after its checksum was made changes the object's bytes but not ObjectCRC32C, so a store can notice.
-func TestObjectCRCTellsDamage(t *testing.T) {
+// A batch that is damaged after its checksum was computed changes the object's bytes but not
+// ObjectCRC32C, so that a store can detect it.
+func TestObjectCRCRevealsDamage(t *testing.T) {
 	a, sa := testBatches(t, 1, 20_000, 0, 7)
 	h := Head{Kind: KindData, Epoch: 7}
 	index := []IndexEntry{testEntry(ID{1}, 3, 0, a, sa)}
@@ -126,7 +127,7 @@ func TestObjectCRCTellsDamage(t *testing.T) {
 	}
 	whole := append(prefix, a...)
 	if ObjectCRC32C(prefix, [][]byte{a}) == CRC32C(whole) {
-		t.Error("the checksum was made from the damaged bytes")
+		t.Error("the checksum includes the damaged bytes")
 	}
 	whole[len(prefix)+10_000] ^= 4
 	if ObjectCRC32C(prefix, [][]byte{a}) != CRC32C(whole) {
@@ -134,7 +135,7 @@ func TestObjectCRCTellsDamage(t *testing.T) {
 	}
 }
 
-func TestVersionsAreToldApart(t *testing.T) {
+func TestVersionsAreDistinguished(t *testing.T) {
 	h := Head{Kind: KindData, ObjectLen: HeadSize}
 	b := h.Encode(nil)
 	b[versionPos] = 3

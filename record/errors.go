@@ -6,21 +6,21 @@ import (
 )
 
 var (
-	// ErrInvalid is what every *InvalidError is: the sender's bytes are refused.
+	// ErrInvalid matches every *InvalidError: bytes from a client are refused.
 	ErrInvalid = errors.New("invalid batch")
-	// ErrTooLarge is what an *InvalidError also is when a size limit was the reason.
+	// ErrTooLarge matches an *InvalidError with a size limit as the reason.
 	ErrTooLarge = errors.New("too large")
-	// ErrCorrupt is what every *CorruptError is: stored bytes are not what was written (rule R9).
+	// ErrCorrupt matches every *CorruptError: stored bytes are not the written ones (rule R9).
 	ErrCorrupt = errors.New("corrupt data")
-	// ErrVersion1: the bytes begin like a file of version 1, where version 2 was expected. It is ErrCorrupt as well, for
-	// whoever expects nothing but version 2.
+	// ErrVersion1: the bytes start like a file of version 1, but version 2 was expected. It matches
+	// ErrCorrupt too, for callers that accept only version 2.
 	ErrVersion1 = fmt.Errorf("version 1 file: %w", ErrCorrupt)
-	// ErrUnknownVersion: the magic is right, the version is neither 1 nor 2; a newer program may have written it. It is
-	// ErrCorrupt as well, for whoever has to stop in front of it.
+	// ErrUnknownVersion: the magic is right, but the version is neither 1 nor 2. A newer program
+	// may have written it. It matches ErrCorrupt too, for callers that must stop there.
 	ErrUnknownVersion = fmt.Errorf("unknown version: %w", ErrCorrupt)
 )
 
-// The fields an InvalidError names.
+// Values of InvalidError.Field.
 const (
 	FieldMagic            = "magic"
 	FieldLength           = "length"
@@ -39,22 +39,22 @@ const (
 	FieldCompressionRatio = "compression ratio"
 )
 
-// InvalidError says why incoming batches are refused. It matches ErrInvalid, and ErrTooLarge where Field is one of
-// FieldBatchBytes, FieldDecompressed and FieldCompressionRatio.
+// InvalidError is the reason why incoming batches are refused. It matches ErrInvalid, and also
+// ErrTooLarge if Field is FieldBatchBytes, FieldDecompressed or FieldCompressionRatio.
 type InvalidError struct {
-	// Batch is the index of the batch within the input.
+	// Batch is the index of the batch in the input.
 	Batch int
 	// Field is one of the Field constants.
 	Field string
 	// Reason is a short phrase for people.
 	Reason string
-	// Limit and Given are what was allowed or expected and what was found, where numbers say it.
+	// Limit is the allowed or expected number, Given the actual one, if there are numbers.
 	Limit, Given int64
-	// Err is the error of a decompressor, or nil.
+	// Err is the error of the decompressor, or nil.
 	Err error
 }
 
-// Error returns the fault in one line.
+// Error returns the error in one line.
 func (e *InvalidError) Error() string {
 	s := fmt.Sprintf("batch %d: %s: %s", e.Batch, e.Field, e.Reason)
 	if e.Limit != 0 || e.Given != 0 {
@@ -66,7 +66,7 @@ func (e *InvalidError) Error() string {
 	return s
 }
 
-// Is reports whether target is ErrInvalid, or ErrTooLarge where a size was the reason.
+// Is reports whether target is ErrInvalid, or ErrTooLarge if a size was the reason.
 func (e *InvalidError) Is(target error) bool {
 	if target == ErrTooLarge {
 		return e.Field == FieldBatchBytes || e.Field == FieldDecompressed || e.Field == FieldCompressionRatio
@@ -77,19 +77,19 @@ func (e *InvalidError) Is(target error) bool {
 // Unwrap returns the decompressor's error.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// CorruptError says what is wrong with stored bytes. It matches ErrCorrupt.
+// CorruptError describes damage in stored bytes. It matches ErrCorrupt.
 type CorruptError struct {
-	// What names the part, like "head checksum" or "index".
+	// What names the part, such as "head checksum" or "index".
 	What string
-	// Pos is where the part begins, in bytes from the start of the input.
+	// Pos is the start of the part, in bytes from the start of the input.
 	Pos int64
-	// Want and Got are what was expected and what was found, where numbers say it.
+	// Want and Got are the expected and the actual number, if there are numbers.
 	Want, Got int64
-	// Err is the error found inside, or nil.
+	// Err is the underlying error, or nil.
 	Err error
 }
 
-// Error returns the fault in one line.
+// Error returns the error in one line.
 func (e *CorruptError) Error() string {
 	s := fmt.Sprintf("corrupt data at byte %d: %s", e.Pos, e.What)
 	if e.Want != 0 || e.Got != 0 {
@@ -104,5 +104,5 @@ func (e *CorruptError) Error() string {
 // Is reports whether target is ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-// Unwrap returns the error found inside.
+// Unwrap returns the underlying error.
 func (e *CorruptError) Unwrap() error { return e.Err }

@@ -9,23 +9,25 @@ import (
 	"math"
 )
 
-// A record of a Frame is: length varint, attributes 0, timestamp delta 0, offset delta varint, key -1, value length
-// varint, value, 0 headers.
+// Layout of a record in a Frame: length varint, attributes 0, timestamp delta 0, offset delta
+// varint, key -1, value length varint, value, 0 headers.
 const (
 	frameFixed = 4 // the four single bytes
 	frameMax   = math.MaxInt32 - BatchHeadSize - 4*binary.MaxVarintLen32
-	// frameChecksum is how far the checksum may lag behind, so that it runs over bytes still in the CPU's cache.
+	// frameChecksum bounds the bytes that are read but not yet in the checksum, so that they are
+	// still in the CPU's cache.
 	frameChecksum = 32 << 10
 )
 
-// Frame turns values that arrive on a socket into batches without copying them: the sizes are known beforehand, so each
-// value is read right where it belongs. Keys are null, there are no headers, all records have one timestamp.
+// Frame builds batches from values that arrive on a socket, without copying them. The sizes are
+// known in advance, so each value is read directly into its final position. Keys are null, there
+// are no headers, and all records have the same timestamp.
 //
 //	f, err := NewFrame(sizes, now, pool.Get(FrameLen(sizes)))
 //	_, err = f.ReadFrom(conn)
 //	batches, summary, err := f.Finish()
 //
-// A Frame may be used again with Reset. The zero Frame needs Reset first.
+// Reset prepares a Frame for other values. The zero Frame needs Reset first.
 type Frame struct {
 	buf       []byte
 	sizes     []uint32
@@ -33,17 +35,17 @@ type Frame struct {
 	batches   int
 
 	next  int // the record to read next
-	first int // the first record of the open batch
-	end   int // the first record beyond the open batch; equals next when none is open
-	start int // where the open batch begins
-	pos   int // where the next byte goes
+	first int // first record of the open batch
+	end   int // first record after the open batch; equals next when no batch is open
+	start int // start of the open batch
+	pos   int // position of the next byte
 	crc   uint32
 	crcAt int // the checksum covers [start+posAttributes, crcAt)
 	err   error
 }
 
-// FrameLen returns the exact number of bytes of a Frame of values of these sizes, and 0 if there are none or one is too
-// large for a batch (near 2 GiB).
+// FrameLen returns the exact number of bytes of a Frame with values of these sizes. It returns 0 if
+// there are no values or one is too large for a batch (near 2 GiB).
 func FrameLen(sizes []uint32) int {
 	total := 0
 	for len(sizes) > 0 {
@@ -57,12 +59,13 @@ func FrameLen(sizes []uint32) int {
 	return total
 }
 
-// planFrame returns how many values make the next batch, and its bytes; n is 0 if the first value is too large.
+// planFrame returns the number of values in the next batch, and its bytes; n is 0 if the first
+// value is too large.
 func planFrame(sizes []uint32) (n, size int) {
 	size = BatchHeadSize
 	for i, v := range sizes {
 		if v > frameMax {
-			break // after a batch of those before it, the caller meets it as a first value
+			break // the caller finds it as the first value of the next batch
 		}
 		body := frameFixed + varintSize(int64(i)) + varintSize(int64(v)) + int(v)
 		whole := varintSize(int64(body)) + body
@@ -75,9 +78,9 @@ func planFrame(sizes []uint32) (n, size int) {
 	return n, size
 }
 
-// NewFrame returns a Frame for values of the given sizes in bytes, with the timestamp in milliseconds. It writes into
-// buf[:FrameLen(sizes)], or into a buffer of its own if buf is nil; a buf that is too small is an error. Both slices are
-// in use until Finish and the result aliases buf.
+// NewFrame returns a Frame for values of the given sizes in bytes. The timestamp is in
+// milliseconds. The Frame writes into buf[:FrameLen(sizes)], or into its own buffer if buf is nil;
+// a smaller buf is an error. The Frame uses both slices until Finish, and the result aliases buf.
 func NewFrame(sizes []uint32, timestamp int64, buf []byte) (*Frame, error) {
 	f := new(Frame)
 	if err := f.Reset(sizes, timestamp, buf); err != nil {
@@ -86,7 +89,8 @@ func NewFrame(sizes []uint32, timestamp int64, buf []byte) (*Frame, error) {
 	return f, nil
 }
 
-// Reset makes f what NewFrame returns for these arguments. It allocates nothing if buf is given.
+// Reset gives f the state that NewFrame returns for these arguments. It allocates nothing if buf is
+// given.
 func (f *Frame) Reset(sizes []uint32, timestamp int64, buf []byte) error {
 	*f = Frame{err: errFrameUnset}
 	n := FrameLen(sizes)
@@ -94,7 +98,7 @@ func (f *Frame) Reset(sizes []uint32, timestamp int64, buf []byte) error {
 	case len(sizes) == 0:
 		return errors.New("frame: no records")
 	case n == 0:
-		return fmt.Errorf("frame: a value over %d bytes: %w", frameMax, ErrTooLarge)
+		return fmt.Errorf("frame: value over %d bytes: %w", frameMax, ErrTooLarge)
 	case buf == nil:
 		buf = make([]byte, n)
 	case cap(buf) < n:
@@ -104,14 +108,15 @@ func (f *Frame) Reset(sizes []uint32, timestamp int64, buf []byte) error {
 	return nil
 }
 
-var errFrameUnset = errors.New("frame: not set up")
+var errFrameUnset = errors.New("frame: Reset was not called")
 
 // Len returns the number of bytes that Finish will return.
 func (f *Frame) Len() int { return len(f.buf) }
 
-// ReadFrom reads the values that are still missing from r, one after another with nothing between them, and returns how
-// many bytes that took; it reads nothing beyond. Values that a *bufio.Reader has in its buffer cost least. Too few bytes is an
-// error that wraps io.ErrUnexpectedEOF; after an error the Frame is of no more use.
+// ReadFrom reads the remaining values from r, one after another without a separator, and returns
+// the number of bytes. It reads nothing after them. Values in the buffer of a *bufio.Reader are the
+// cheapest. Too few bytes is an error that wraps io.ErrUnexpectedEOF. After an error the Frame
+// needs Reset.
 func (f *Frame) ReadFrom(r io.Reader) (int64, error) {
 	buffered, _ := r.(*bufio.Reader)
 	var total int64
@@ -128,22 +133,23 @@ func (f *Frame) ReadFrom(r io.Reader) (int64, error) {
 	return total, nil
 }
 
-// takeBuffered takes the values that r has in its buffer as a whole, and returns how many bytes they have.
+// takeBuffered reads the values that are complete in the buffer of r, and returns their bytes.
 func (f *Frame) takeBuffered(r *bufio.Reader) (taken int) {
 	p, _ := r.Peek(r.Buffered())
 	for f.next < len(f.sizes) && int(f.sizes[f.next]) <= len(p)-taken {
-		place := f.open()
-		taken += copy(place, p[taken:])
-		f.close(len(place))
+		slot := f.open()
+		taken += copy(slot, p[taken:])
+		f.close(len(slot))
 	}
-	_, _ = r.Discard(taken) // they are buffered
+	_, _ = r.Discard(taken) // cannot fail: the bytes are buffered
 	return taken
 }
 
-// ReadNext reads the next value from r, for values that come from a reader each. Errors are those of ReadFrom.
+// ReadNext reads the next value from r, if each value has its own reader. Errors are those of
+// ReadFrom.
 func (f *Frame) ReadNext(r io.Reader) error {
 	if f.err == nil && f.next == len(f.sizes) {
-		return fmt.Errorf("frame: all %d records are there", len(f.sizes))
+		return fmt.Errorf("frame: all %d records were read", len(f.sizes))
 	}
 	_, err := f.readValue(r)
 	return err
@@ -153,20 +159,20 @@ func (f *Frame) readValue(r io.Reader) (int, error) {
 	if f.err != nil {
 		return 0, f.err
 	}
-	place := f.open()
-	got, err := io.ReadFull(r, place)
+	slot := f.open()
+	got, err := io.ReadFull(r, slot)
 	if err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		f.err = fmt.Errorf("read record %d of %d: %d of %d bytes: %w", f.next+1, len(f.sizes), got, len(place), err)
+		f.err = fmt.Errorf("read record %d of %d: %d of %d bytes: %w", f.next+1, len(f.sizes), got, len(slot), err)
 		return got, f.err
 	}
 	f.close(got)
 	return got, nil
 }
 
-// open writes what stands before the next value, and returns the value's place.
+// open writes the bytes before the next value, and returns the slice for the value.
 func (f *Frame) open() []byte {
 	if f.next == f.end {
 		f.openBatch()
@@ -186,7 +192,7 @@ func (f *Frame) open() []byte {
 	return b[n : n+size]
 }
 
-// close goes on behind the value of n bytes that is now in its place.
+// close writes the bytes after the value, of which n bytes were read.
 func (f *Frame) close(n int) {
 	f.pos += n
 	f.buf[f.pos] = 0 // headers
@@ -199,7 +205,7 @@ func (f *Frame) close(n int) {
 	}
 }
 
-// openBatch writes the header of the next batch, all of which is known before its values are.
+// openBatch writes the header of the next batch. All its fields are known before the values arrive.
 func (f *Frame) openBatch() {
 	n, size := planFrame(f.sizes[f.next:])
 	f.first, f.end, f.start = f.next, f.next+n, f.pos
@@ -223,8 +229,8 @@ func (f *Frame) closeBatch() {
 	binary.BigEndian.PutUint32(f.buf[f.start+posCRC:], f.crc)
 }
 
-// Finish returns the batches, which alias the buffer given to NewFrame. Like Append it numbers them from offset 0, leader
-// epoch 0; Patch sets both. It is an error if values are missing.
+// Finish returns the batches, which alias the buffer given to NewFrame. Like Append it numbers them
+// from offset 0, leader epoch 0; Patch sets both. Missing values are an error.
 func (f *Frame) Finish() ([]byte, Summary, error) {
 	if f.err != nil {
 		return nil, Summary{}, f.err

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// frameOf frames values and returns the same values encoded by Append, which must be the same bytes.
+// frameOf returns the values as a Frame and as encoded by Append; both must have the same bytes.
 func frameOf(t testing.TB, values [][]byte, read func(io.Reader) io.Reader) (framed, encoded []byte) {
 	t.Helper()
 	sizes := make([]uint32, len(values))
@@ -61,7 +61,7 @@ func bufferedReader(size int) func(io.Reader) io.Reader {
 	return func(r io.Reader) io.Reader { return bufio.NewReaderSize(r, size) }
 }
 
-func TestFrameIsWhatAppendMakes(t *testing.T) {
+func TestFrameEqualsAppend(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	random := func(n, limit int) [][]byte {
 		values := make([][]byte, n)
@@ -87,7 +87,7 @@ func TestFrameIsWhatAppendMakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			framed, encoded := frameOf(t, values, plainReader)
 			if !bytes.Equal(framed, encoded) {
-				t.Fatal("not the bytes that Append makes")
+				t.Fatal("different bytes than Append")
 			}
 			sum, err := Check(framed, Limits{BatchBytes: 2 * BatchTarget})
 			if err != nil || sum.Records != len(values) {
@@ -109,7 +109,7 @@ func TestFrameIsWhatAppendMakes(t *testing.T) {
 			}
 			for _, read := range readers {
 				if again, _ := frameOf(t, values, read); !bytes.Equal(again, framed) {
-					t.Fatal("depends on how the reader cuts")
+					t.Fatal("depends on the reader's pieces")
 				}
 			}
 			var r Reader
@@ -221,7 +221,8 @@ func TestFrameAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkFrameOrAppend compares reading values into their places with reading all, then encoding them.
+// BenchmarkFrameOrAppend compares reading values into their final position with reading all, then
+// encoding them.
 func BenchmarkFrameOrAppend(b *testing.B) {
 	src := make([]byte, 1<<20)
 	sizes := make([]uint32, 1024)
@@ -277,7 +278,8 @@ func BenchmarkFrame(b *testing.B) {
 			r    io.Reader
 		}{
 			{"buffered", bufio.NewReaderSize(r, 64<<10)},
-			{"plain", struct{ io.Reader }{bufio.NewReaderSize(r, 64<<10)}}, // of which a Frame does not know that it is buffered
+			// a buffered reader of a type that a Frame does not know
+			{"plain", struct{ io.Reader }{bufio.NewReaderSize(r, 64<<10)}},
 		} {
 			b.Run(fmt.Sprintf("%s-%d", c.name, size), func(b *testing.B) {
 				var f Frame

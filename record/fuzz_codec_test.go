@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// inBatch puts records, compressed already if codec says so, into a batch whose header is right but for them.
+// inBatch puts records, compressed if codec says so, into a batch with a correct header.
 func inBatch(codec Compression, count uint8, maxTime int64, records []byte) []byte {
 	b := append(make([]byte, BatchHeadSize), records...)
 	putBatchHead(b, &batchHead{
@@ -23,7 +23,7 @@ func inBatch(codec Compression, count uint8, maxTime int64, records []byte) []by
 	return b
 }
 
-// FuzzNested: any bytes as the records of a batch are judged the same plain and inside each codec, and read the same.
+// FuzzNested: Check and Reader treat any bytes the same, plain and in each codec.
 func FuzzNested(f *testing.F) {
 	for codec := None; codec <= Zstd; codec++ {
 		plain, _, err := Append(nil, sampleRecords(), EncodeOptions{})
@@ -57,8 +57,8 @@ func FuzzNested(f *testing.F) {
 	})
 }
 
-// FuzzFrame: values that arrive in whatever pieces become the batches that Append makes of them, nothing beyond them is read,
-// and too few bytes are an error.
+// FuzzFrame: values that arrive in arbitrary pieces become the batches of Append. The Frame reads
+// nothing after them, and too few bytes are an error.
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte{3, 0, 200}, []byte("some bytes that come on a socket"), uint64(3))
 	f.Add([]byte{0}, []byte{}, uint64(0))
@@ -97,13 +97,14 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzStamp: a stamped batch has the checksum of its bytes if it had it before, and no other damage is hidden.
+// FuzzStamp: a stamped batch has a correct checksum if it had one before, and other damage stays
+// detectable.
 func FuzzStamp(f *testing.F) {
 	seed(f, "batch-")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		damaged := bytes.Clone(b)
 		b = bytes.Clone(b)
-		mendBatches(b)
+		repairBatches(b)
 		if _, rest, err := Split(b); err != nil || len(rest) > 0 {
 			return
 		}
@@ -117,12 +118,13 @@ func FuzzStamp(f *testing.F) {
 		StampAppendTime(damaged, 99)
 		StampProducer(damaged, Producer{ID: 5, Epoch: 2, Sequence: 7})
 		if right(damaged) != was {
-			t.Fatalf("a stamp changed what the checksum says: was right %v", was)
+			t.Fatalf("a stamp changed the validity of the checksum: was %v", was)
 		}
 	})
 }
 
-// FuzzCompactor: what stays is as it was, at its offset; the offsets taken are the same; compacting again changes nothing.
+// FuzzCompactor: kept records are unchanged and keep their offsets. The span is unchanged. A second
+// compaction changes nothing.
 func FuzzCompactor(f *testing.F) {
 	seed(f, "batch-")
 	f.Add(compacted(10))
@@ -132,10 +134,10 @@ func FuzzCompactor(f *testing.F) {
 		if len(b) < 8 {
 			return
 		}
-		mask := binary.BigEndian.Uint64(b[len(b)-8:]) // part of the last batch: as good as any
+		mask := binary.BigEndian.Uint64(b[len(b)-8:]) // part of the last batch: arbitrary bits
 		stays := func(offset int64) bool { return mask>>(uint64(offset)%64)&1 != 0 }
 		b = bytes.Clone(b)
-		mendBatches(b)
+		repairBatches(b)
 		c.Limits = fuzzLimits()
 		out, sum, err := c.Append([]byte("x"), b, func(e *CompactEntry) bool { return stays(e.Offset) })
 		if err != nil {
@@ -165,14 +167,14 @@ func FuzzCompactor(f *testing.F) {
 				t.Fatalf("%+v became %+v, %v", r.Record(), kept.Record(), kept.Err())
 			}
 		}
-		// The compactor looks at no headers: where those are damaged a reader gets less far, in both.
+		// The compactor does not parse headers. A reader stops at damaged ones in both results.
 		if r.Err() == nil && kept.Next() {
-			t.Fatalf("%+v should have gone", kept.Record())
+			t.Fatalf("%+v was not removed", kept.Record())
 		}
 	})
 }
 
-// A snappy block says how large it is: one beyond the limit is refused before there is memory for it.
+// A snappy block has its size: Check refuses one beyond the limit before it allocates memory.
 func TestSnappyBlockBeyondTheLimit(t *testing.T) {
 	block := snappy.Encode(nil, make([]byte, 1<<20))
 	b := inBatch(Snappy, 1, 0, block)

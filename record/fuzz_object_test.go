@@ -19,7 +19,7 @@ type objectParts struct {
 	parts [][]byte
 }
 
-// makeObject makes an object out of any bytes: a kind, entries with batches, state.
+// makeObject derives an object from any bytes: a kind, entries with batches, state.
 func makeObject(src *fuzzing.Source) *objectParts {
 	o := &objectParts{head: Head{
 		Kind: fuzzing.Pick(src, KindData, KindPack, KindSeal), Time: int64(src.Uint64()), Cluster: ID{src.Byte()}, Shard: uint32(src.Uint64()),
@@ -40,7 +40,7 @@ func makeObject(src *fuzzing.Source) *objectParts {
 	return o
 }
 
-// entry adds one or two batches of a partition of their own.
+// entry adds one or two batches of another partition.
 func (o *objectParts) entry(src *fuzzing.Source, partition uint32) {
 	base := int64(src.Uint64() >> 2)
 	e := IndexEntry{Topic: ID{7}, Partition: partition, Base: base, AppendTime: int64(src.Uint64())}
@@ -63,8 +63,8 @@ func (o *objectParts) entry(src *fuzzing.Source, partition uint32) {
 	o.index, o.parts = append(o.index, e), append(o.parts, whole)
 }
 
-// FuzzObject: an object that was encoded comes back as it was; with any bit flipped, or cut anywhere, it is an error, in the
-// parts that replay reads as well as in the whole.
+// FuzzObject: an encoded object decodes to the same. With a flipped bit, or truncated, it is an
+// error, in the parts that replay reads and in the whole.
 func FuzzObject(f *testing.F) {
 	f.Add([]byte{}, uint32(0))
 	f.Add([]byte("\x00\x01\x05\x01\x09\x02\x03\x00\x10state records\x01\x20\x01ab\x02\x03\x04value\x05key"), uint32(200*8))
@@ -75,7 +75,7 @@ func FuzzObject(f *testing.F) {
 		prefix, err := EncodeObject(&o.head, o.state, o.index, o.parts)
 		if err != nil {
 			if o.head.Kind == KindData && o.head.Epoch > math.MaxInt32 {
-				return // a batch's leader epoch has 31 bits
+				return // a leader epoch has 31 bits
 			}
 			t.Fatal(err)
 		}
@@ -111,8 +111,8 @@ func FuzzObject(f *testing.F) {
 	})
 }
 
-// TestClaimsOfObjectsAreNotBelieved: an object of 40 bytes, or a whole head alone, that claims 16 MiB or 4 GiB is an error and
-// makes nobody allocate.
+// TestClaimsOfObjectsAreNotBelieved: an object of 40 bytes, or only a head, that claims 16 MiB or 4
+// GiB is an error and causes no allocation of that size.
 func TestClaimsOfObjectsAreNotBelieved(t *testing.T) {
 	_, _, _, whole := testObject(t, KindData)
 	le := binary.LittleEndian

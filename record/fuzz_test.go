@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// seed adds the golden files whose names begin so, and some hostile beginnings.
+// seed adds the golden files with this prefix, and some hostile inputs.
 func seed(f *testing.F, prefix string) {
 	paths, err := filepath.Glob(filepath.Join("testdata", prefix+"*.hex"))
 	if err != nil || len(paths) == 0 {
@@ -39,8 +39,8 @@ func seed(f *testing.F, prefix string) {
 	f.Add(bytes.Repeat([]byte{0xff}, 300))
 }
 
-// mendBatches makes the checksums of the batches in b right, so that a fuzzer gets past them.
-func mendBatches(b []byte) (plain bool) {
+// repairBatches corrects the checksums of the batches in b, so that a fuzzer gets past them.
+func repairBatches(b []byte) (plain bool) {
 	plain = true
 	for {
 		first, rest, err := Split(b)
@@ -72,13 +72,13 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// FuzzCheck: what is accepted, maybe after a repair, is read back whole, means the same to Verify and to another implementation of the format, and
-// is the same when it is encoded again.
+// FuzzCheck: accepted batches, possibly after a repair, can be read completely. Verify and another
+// implementation of the format agree, and encoding the records again gives the same.
 func FuzzCheck(f *testing.F) {
 	seed(f, "batch-")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
-		plain := mendBatches(b)
+		plain := repairBatches(b)
 		var sum Summary
 		var err error
 		check := func() { sum, err = Check(b, fuzzLimits()) }
@@ -131,7 +131,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// sameRecords tells null from empty.
+// sameRecords distinguishes null from empty.
 func sameRecords(a, b []Record) bool {
 	same := func(x, y []byte) bool { return (x == nil) == (y == nil) && bytes.Equal(x, y) }
 	return slices.EqualFunc(a, b, func(x, y Record) bool {
@@ -140,7 +140,7 @@ func sameRecords(a, b []Record) bool {
 	})
 }
 
-// The parser of records in memory and that of a stream accept the same.
+// The parsers of records in memory and in a stream accept the same bytes.
 func FuzzScan(f *testing.F) {
 	seed(f, "batch-none")
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -162,7 +162,7 @@ func FuzzVerify(f *testing.F) {
 	seed(f, "batch-")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
-		mendBatches(b)
+		repairBatches(b)
 		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() { Verify(b) })
 		if s, err := Verify(b); err == nil && (s.Batches == 0 || int64(s.Records) > s.Span) || err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("%+v, %v", s, err)
@@ -174,7 +174,7 @@ func FuzzReader(f *testing.F) {
 	seed(f, "batch-")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
-		plain := mendBatches(b)
+		plain := repairBatches(b)
 		read := func() (n int, err error) {
 			r := Reader{Limits: fuzzLimits()}
 			last := int64(-1)
@@ -200,22 +200,22 @@ func FuzzReader(f *testing.F) {
 				break
 			}
 		}
-		// NextValue looks at no headers, so it may get further, but never less far.
+		// NextValue does not parse headers, so it may read more records, but never fewer.
 		if values < n || err == nil && (values != n || r.Err() != nil) {
 			t.Fatalf("%d records, %v; %d values, %v", n, err, values, r.Err())
 		}
 	})
 }
 
-// mendObject makes all checksums of an object right, as far as its lengths allow.
-func mendObject(b []byte) {
+// repairObject corrects all checksums of an object, as far as its lengths allow.
+func repairObject(b []byte) {
 	if len(b) < HeadSize {
 		return
 	}
 	le := binary.LittleEndian
 	end := HeadSize + uint64(le.Uint32(b[96:])) + uint64(le.Uint32(b[100:]))*IndexEntrySize
 	if end <= uint64(len(b)) {
-		mendBatches(b[end:])
+		repairBatches(b[end:])
 		crc := CRC32C(b[HeadSize:end])
 		le.PutUint32(b[104:], crc)
 		for rest := b[end:]; len(rest) >= batchPrefix; {
@@ -235,7 +235,7 @@ func FuzzDecodeHead(f *testing.F) {
 	seed(f, "object-v2")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
-		mendObject(b)
+		repairObject(b)
 		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() { DecodeHead(b) })
 		h, err := DecodeHead(b)
 		if err != nil {
@@ -254,7 +254,7 @@ func FuzzDecodeMeta(f *testing.F) {
 	seed(f, "object-v2")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
-		mendObject(b)
+		repairObject(b)
 		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() { DecodeMeta(b) })
 		h, state, index, need, err := DecodeMeta(b)
 		switch {
@@ -264,7 +264,7 @@ func FuzzDecodeMeta(f *testing.F) {
 			}
 		case need > 0:
 			if need <= len(b) || need > ObjectBytesMax {
-				t.Fatalf("needs %d bytes, has %d", need, len(b))
+				t.Fatalf("need %d with %d bytes", need, len(b))
 			}
 		default:
 			meta := bytes.Clone(state)
@@ -282,7 +282,7 @@ func FuzzDecodeObject(f *testing.F) {
 	seed(f, "object-v2")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
-		mendObject(b)
+		repairObject(b)
 		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() { DecodeObject(b) })
 		o, err := DecodeObject(b)
 		if err != nil {

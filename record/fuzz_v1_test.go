@@ -61,8 +61,9 @@ func FuzzDecodeV1(f *testing.F) {
 	})
 }
 
-// FuzzEncodeV1: what is encoded comes back, plain and gzipped. A flipped bit of a gzipped file is an error, or lies where
-// gzip keeps what is not the file's (a time, a system, a name); a plain file has no checksum.
+// FuzzEncodeV1: an encoded file decodes to the same, plain and gzipped. A flipped bit of a gzipped
+// file is an error, unless it is in gzip's own fields (time, system, name). A plain file has no
+// checksum.
 func FuzzEncodeV1(f *testing.F) {
 	f.Add(int64(7), []byte("abcdefghij"), []byte{0, 3, 9}, uint16(99))
 	f.Add(int64(-1), []byte{}, []byte{0, 0}, uint16(0))
@@ -81,7 +82,7 @@ func FuzzEncodeV1(f *testing.F) {
 			t.Fatalf("%q comes back as %+v, %v", values, file, err)
 		}
 		if micros&7 != 7 {
-			return // a gzip writer is a megabyte
+			return // a gzip writer takes a megabyte
 		}
 		if err := EncodeV1(&gzipped, micros, values, true); err != nil {
 			t.Fatal(err)

@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew; those of released versions must never change")
+var update = flag.Bool("update", false, "rewrite the golden files; those of released versions must never change")
 
-// golden returns the bytes of testdata/name.hex: hex digits, # to the end of the line is a comment. With -update it first
-// writes them from b.
+// golden returns the bytes of testdata/name.hex: hex digits, with comments from # to the end of the
+// line. With -update it first writes b.
 func golden(t *testing.T, name string, b []byte) []byte {
 	t.Helper()
 	path := filepath.Join("testdata", name+".hex")
@@ -55,7 +55,8 @@ func TestGoldenBatches(t *testing.T) {
 			}
 			Patch(made, 1000, 3)
 			b := golden(t, "batch-"+codec.String(), made)
-			if codec == None && !bytes.Equal(b, made) { // what a compressor makes may change, what it made must stay readable
+			// the output of a compressor may change, but earlier output must stay readable
+			if codec == None && !bytes.Equal(b, made) {
 				t.Errorf("Append makes %x", made)
 			}
 			for i := range recs {

@@ -5,21 +5,23 @@ import (
 	"math"
 )
 
-// The flags of a SEAL's head.
+// Flags in the head of a SEAL.
 const (
-	// FlagAhead: the SEAL was put beyond the end of the log, so it cannot name the head before it.
+	// FlagAhead: the SEAL was written beyond the end of the log, so it cannot name the head before
+	// it.
 	FlagAhead = 1
-	// FlagRecovery: an operator accepted that a part of the log is lost. The SEAL may name a later epoch than the next.
+	// FlagRecovery: an operator accepted the loss of a part of the log. The SEAL may name a later
+	// epoch than the next.
 	FlagRecovery = 2
 )
 
-// Kind says what an object of version 2 is. Zero is invalid.
+// Kind is the type of an object of version 2. Zero is invalid.
 type Kind uint8
 
 // The kinds of objects.
 const (
 	KindData Kind = 1 // a slot of the log: state records and batches
-	KindSeal Kind = 2 // the end of an epoch, naming the next
+	KindSeal Kind = 2 // the end of an epoch; it names the next one
 	KindPack Kind = 3 // batches of many slots, sorted by partition
 )
 
@@ -39,12 +41,12 @@ func (k Kind) String() string {
 const (
 	// HeadSize is the length of an object's head.
 	HeadSize = 192
-	// ObjectBytesMax is the largest object: positions in it are 32 bits.
+	// ObjectBytesMax is the size of the largest object, because positions in it have 32 bits.
 	ObjectBytesMax = math.MaxUint32
 
-	// Magic begins batch files of version 1 and objects of version 2.
+	// Magic starts batch files of version 1 and objects of version 2.
 	Magic = "seb!"
-	// MagicOffsets begins offsets files of version 1.
+	// MagicOffsets starts offsets files of version 1.
 	MagicOffsets = "seb@"
 
 	versionPos = 4
@@ -52,7 +54,8 @@ const (
 	version2   = 2
 )
 
-// Head is the head of an object, version 2, little-endian. It is enough to settle who wrote a slot (rules R3 and R5).
+// Head is the head of an object, version 2, little-endian. It is enough to decide which broker
+// wrote a slot (rules R3 and R5).
 //
 //	 0 magic "seb!"            32 cluster id 16        88 object length u64
 //	 4 version i16 = 2         48 shard u32            96 length of state records u32
@@ -77,9 +80,9 @@ type Head struct {
 	Epoch   uint32
 	Nonce   ID
 	Slot    uint64
-	// Low: the slots of this epoch below it were committed when the object was frozen (rule R2).
+	// Low: all slots of this epoch below it were committed when the object was frozen (rule R2).
 	Low uint64
-	// ObjectLen is the length of the whole object with its head, in bytes.
+	// ObjectLen is the length of the whole object, head included, in bytes.
 	ObjectLen  uint64
 	StateLen   uint32
 	IndexCount uint32
@@ -87,7 +90,7 @@ type Head struct {
 	BodyCRC    uint32
 	// PrevCRC is the CRC of the previous slot's head.
 	PrevCRC uint32
-	// NextEpoch and NextNonce are set in a SEAL and zero elsewhere.
+	// NextEpoch and NextNonce are set in a SEAL, and zero in other kinds.
 	NextEpoch uint32
 	NextNonce ID
 	// CRC is set by Encode and DecodeHead.
@@ -127,9 +130,10 @@ func (h *Head) Encode(dst []byte) []byte {
 	return dst
 }
 
-// DecodeHead reads the head at the start of b, of which it needs HeadSize bytes, and checks its checksum and whether its
-// numbers are possible: a known kind, lengths that fit in the object, and for a SEAL a next epoch of epoch + 1 (rule R9).
-// Errors are ErrCorrupt; ErrVersion1 and ErrUnknownVersion tell the version apart.
+// DecodeHead decodes the head at the start of b, which must have HeadSize bytes. It checks the
+// checksum and the ranges of the fields: a known kind, lengths that fit in the object, and for a
+// SEAL the next epoch epoch + 1 (rule R9). Errors are ErrCorrupt; ErrVersion1 and ErrUnknownVersion
+// distinguish the version.
 func DecodeHead(b []byte) (Head, error) {
 	if err := checkVersion(b); err != nil {
 		return Head{}, err
@@ -163,14 +167,14 @@ func DecodeHead(b []byte) (Head, error) {
 	return h, nil
 }
 
-// headCRC returns the checksum of a head as if its checksum field were 0.
+// headCRC returns the checksum of a head with its checksum field as 0.
 func headCRC(b []byte) uint32 {
 	var zero [4]byte
 	crc := crcUpdate(CRC32C(b[:headCRCPos]), zero[:])
 	return crcUpdate(crc, b[headCRCPos+4:])
 }
 
-// checkVersion makes sure that b begins an object of version 2.
+// checkVersion checks that b starts an object of version 2.
 func checkVersion(b []byte) error {
 	if len(b) < versionPos+2 {
 		return &CorruptError{What: "head length", Want: HeadSize, Got: int64(len(b))}
@@ -188,7 +192,7 @@ func checkVersion(b []byte) error {
 	}
 }
 
-// check looks for numbers that no writer makes.
+// check reports values that no writer produces.
 func (h *Head) check() error {
 	if h.Kind < KindData || h.Kind > KindPack {
 		return &CorruptError{What: "kind", Pos: 18, Got: int64(h.Kind)}
@@ -207,7 +211,7 @@ func (h *Head) check() error {
 	return nil
 }
 
-// metaEnd returns where the batches begin.
+// metaEnd returns the start of the batches.
 func (h *Head) metaEnd() uint64 {
 	return HeadSize + uint64(h.StateLen) + uint64(h.IndexCount)*IndexEntrySize
 }

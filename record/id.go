@@ -6,14 +6,15 @@ import (
 	"fmt"
 )
 
-// ID is a random number of 16 bytes: the id of a cluster or topic, or the nonce of an epoch. The zero ID means none.
+// ID is a random number of 16 bytes: a cluster ID, a topic ID or the nonce of an epoch. The zero ID
+// means none.
 type ID [16]byte
 
-// NewID draws an ID from the system's random numbers. It is never zero.
+// NewID returns a random ID from the system's generator. It is never zero.
 func NewID() ID {
 	for {
 		var id ID
-		rand.Read(id[:]) // never fails: it ends the process instead
+		rand.Read(id[:]) // never returns an error: it ends the process instead
 		if id != (ID{}) {
 			return id
 		}
@@ -26,7 +27,7 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 // IsZero reports whether id is the zero ID, which NewID never returns.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// ParseID reads what String wrote: exactly 32 lower-case hex digits.
+// ParseID parses the text of String: exactly 32 lower-case hex digits.
 func ParseID(s string) (ID, error) {
 	var id ID
 	if len(s) != 2*len(id) {

@@ -10,8 +10,8 @@ import (
 // IndexEntrySize is the length of an encoded IndexEntry.
 const IndexEntrySize = 68
 
-// IndexEntry says where the batches of one partition lie in an object. A DATA object has one entry for a partition, a pack
-// one for each object they came from. Little-endian:
+// IndexEntry locates the batches of one partition in an object. A DATA object has one entry per
+// partition, a pack one entry per object that the batches come from. Little-endian:
 //
 //	 0 topic id 16     28 offset span u32           44 min record timestamp i64, ms
 //	16 partition u32   32 records u32               52 max record timestamp i64, ms
@@ -20,10 +20,10 @@ const IndexEntrySize = 68
 type IndexEntry struct {
 	Topic     ID
 	Partition uint32
-	// Base is the offset of the first record; the batches take Span offsets and hold Records records.
+	// Base is the offset of the first record. The batches have Span offsets and Records records.
 	Base          int64
 	Span, Records uint32
-	// Pos and Len are the bytes in the object. EncodeObject sets Pos.
+	// Pos and Len locate the bytes in the object. EncodeObject sets Pos.
 	Pos, Len uint32
 	// MinTime and MaxTime are record timestamps in milliseconds.
 	MinTime, MaxTime int64
@@ -54,8 +54,8 @@ func decodeIndexEntry(b []byte) IndexEntry {
 	}
 }
 
-// checkIndex makes sure that the entries of an object's index cover its batches one after another and that their numbers
-// are possible. h.ObjectLen must be set.
+// checkIndex checks that the entries of an object's index cover its batches without gaps, and that
+// their fields are in range. h.ObjectLen must be set.
 func checkIndex(h *Head, index []IndexEntry) error {
 	pos, records := h.metaEnd(), uint64(0)
 	for i := range index {
@@ -63,7 +63,7 @@ func checkIndex(h *Head, index []IndexEntry) error {
 		at := int64(HeadSize) + int64(h.StateLen) + int64(i)*IndexEntrySize
 		switch {
 		case uint64(e.Pos) != pos || e.Len < BatchHeadSize:
-			return &CorruptError{What: "index: place of batches", Pos: at, Want: int64(pos), Got: int64(e.Pos)}
+			return &CorruptError{What: "index: position of batches", Pos: at, Want: int64(pos), Got: int64(e.Pos)}
 		case e.Span == 0 || e.Records > e.Span:
 			return &CorruptError{What: "index: number of records", Pos: at, Want: int64(e.Span), Got: int64(e.Records)}
 		case e.Base < 0 || e.Base > math.MaxInt64-int64(e.Span):
@@ -83,7 +83,7 @@ func checkIndex(h *Head, index []IndexEntry) error {
 	return nil
 }
 
-// compareEntries orders entries as a pack holds them.
+// compareEntries is the order of entries in a pack.
 func compareEntries(a, b *IndexEntry) int {
 	return cmp.Or(bytes.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Base, b.Base))
 }

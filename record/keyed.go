@@ -1,12 +1,12 @@
 package record
 
-// KeyRecord is a record of a key. Unlike the records of a read it is the caller's to keep.
+// KeyRecord is a record of a key. Unlike the records of a read, the caller may keep it.
 type KeyRecord struct {
 	Partition int32
 	Record
 }
 
-// KeyEntry is a key and where its newest record is. It is the caller's to keep.
+// KeyEntry is a key with the position of its newest record. The caller may keep it.
 type KeyEntry struct {
 	Key       []byte
 	Partition int32

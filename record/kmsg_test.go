@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/codec"
 )
 
-// kmsgEncode makes a batch of recs with another implementation of the format.
+// kmsgEncode encodes recs as a batch with another implementation of the format.
 func kmsgEncode(recs []Record, change func(*kmsg.RecordBatch)) []byte {
 	kb := kmsg.RecordBatch{
 		Magic: 2, LastOffsetDelta: int32(len(recs) - 1), FirstTimestamp: recs[0].Timestamp, MaxTimestamp: recs[0].Timestamp,
@@ -23,7 +23,7 @@ func kmsgEncode(recs []Record, change func(*kmsg.RecordBatch)) []byte {
 		for _, h := range r.Headers {
 			kr.Headers = append(kr.Headers, kmsg.Header{Key: h.Key, Value: h.Value})
 		}
-		kr.Length = int32(len(kr.AppendTo(nil)) - 1) // without the length 0 of one byte
+		kr.Length = int32(len(kr.AppendTo(nil)) - 1) // without the one-byte length 0
 		kb.Records = kr.AppendTo(kb.Records)
 	}
 	if change != nil {
@@ -34,7 +34,7 @@ func kmsgEncode(recs []Record, change func(*kmsg.RecordBatch)) []byte {
 	return kb.AppendTo(nil)
 }
 
-// kmsgDecode reads uncompressed batches with another implementation of the format.
+// kmsgDecode decodes uncompressed batches with another implementation of the format.
 func kmsgDecode(t interface{ Fatal(...any) }, b []byte) (recs []Record, batches []kmsg.RecordBatch) {
 	for len(b) > 0 {
 		var kb kmsg.RecordBatch

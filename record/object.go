@@ -2,7 +2,8 @@ package record
 
 import "fmt"
 
-// Object is a whole decoded object of version 2. State and the batches alias the bytes it was decoded from.
+// Object is a decoded object of version 2. State and the batches alias the bytes that it was
+// decoded from.
 type Object struct {
 	Head  Head
 	State []byte
@@ -17,18 +18,19 @@ func (o *Object) Batches(i int) []byte {
 	return o.data[e.Pos:end:end]
 }
 
-// batchPrefix is how much of each batch the body checksum covers: what the batch's own checksum leaves out, and that
-// checksum itself.
+// batchPrefix is the part of each batch that the body checksum covers: the bytes outside the
+// batch's own checksum, and that checksum.
 const batchPrefix = posAttributes
 
-// EncodeObject makes the beginning of an object: head, state records and index. The object is the returned prefix followed
-// by parts. The parts hold whole batches, in the order of the index entries; how they are cut is up to the caller, so
-// many small ones may lie in one part. The caller sets everything in the entries but Pos, and in h everything but Records,
-// ObjectLen, StateLen, IndexCount and the checksums other than PrevCRC; those are set here.
+// EncodeObject encodes the start of an object: head, state records and index. The object is the
+// returned prefix followed by parts. The parts are whole batches in the order of the index entries;
+// one part may hold many small batches. The caller sets all fields of the entries except Pos. In h
+// the caller sets all fields except Records, ObjectLen, StateLen, IndexCount and the checksums
+// other than PrevCRC. EncodeObject sets those.
 //
-// The batches' headers are checked against the entries (lengths, base offsets, spans, counts, in DATA the leader epoch,
-// so Patch comes first), but their checksums are taken as they are: no pass over the data is made. On an error h and
-// index are of no use.
+// EncodeObject checks the batches' headers against the entries: lengths, base offsets, spans,
+// counts, and in DATA the leader epoch, so call Patch first. It does not verify the batches'
+// checksums, so that it does not read the data. On an error h and index are invalid.
 func EncodeObject(h *Head, state []byte, index []IndexEntry, parts [][]byte) (prefix []byte, err error) {
 	if err := layOut(h, len(state), index); err != nil {
 		return nil, fmt.Errorf("encode object: %w", err)
@@ -39,7 +41,7 @@ func EncodeObject(h *Head, state []byte, index []IndexEntry, parts [][]byte) (pr
 		prefix = appendIndexEntry(prefix, &index[i])
 	}
 	h.MetaCRC = CRC32C(prefix[HeadSize:])
-	walk := newBodyWalk(h, index, false)
+	walk := newBodyVerifier(h, index, false)
 	for _, p := range parts {
 		if err := walk.part(p); err != nil {
 			return nil, fmt.Errorf("encode object: %w", err)
@@ -78,10 +80,11 @@ func layOut(h *Head, stateLen int, index []IndexEntry) error {
 	return checkIndex(h, index)
 }
 
-// DecodeMeta reads head, state records and index from b, the beginning of an object of whatever length. If b is too short,
-// need is the number of bytes from the object's start to call it with again, h is set once its bytes are there, and err
-// is nil; an object that has no such bytes is corrupt. Otherwise need is 0, state aliases b, and everything but the
-// batches and the body checksum has been verified. Errors are those of DecodeHead.
+// DecodeMeta decodes head, state records and index from b, the start of an object. If b is too
+// short, need is the number of bytes from the object's start for the next call, h is set once its
+// bytes are present, and err is nil. An object with fewer bytes is corrupt. Otherwise need is 0,
+// state aliases b, and everything except the batches and the body checksum is verified. Errors are
+// those of DecodeHead.
 func DecodeMeta(b []byte) (h Head, state []byte, index []IndexEntry, need int, err error) {
 	if len(b) < HeadSize {
 		if len(b) >= versionPos+2 {
@@ -104,7 +107,7 @@ func DecodeMeta(b []byte) (h Head, state []byte, index []IndexEntry, need int, e
 		return Head{}, nil, nil, 0, &CorruptError{What: "state and index checksum", Pos: HeadSize, Want: int64(crc), Got: int64(h.MetaCRC)}
 	}
 	state = meta[:h.StateLen:h.StateLen]
-	index = make([]IndexEntry, h.IndexCount) // bounded: len(b) holds them all
+	index = make([]IndexEntry, h.IndexCount) // bounded, because b has the bytes of all entries
 	for i := range index {
 		index[i] = decodeIndexEntry(meta[int(h.StateLen)+i*IndexEntrySize:])
 	}
@@ -114,17 +117,18 @@ func DecodeMeta(b []byte) (h Head, state []byte, index []IndexEntry, need int, e
 	return h, state, index, 0, nil
 }
 
-// DecodeObject reads a whole object and verifies all of it: head, state, index, the body checksum, each batch's checksum,
-// and the index against the batches. The result aliases b. Errors are those of DecodeHead.
+// DecodeObject decodes a whole object and verifies all of it: head, state, index, the body
+// checksum, each batch's checksum, and the index against the batches. The result aliases b. Errors
+// are those of DecodeHead.
 func DecodeObject(b []byte) (*Object, error) {
 	h, state, index, need, err := DecodeMeta(b)
 	if err != nil {
 		return nil, err
 	}
 	if need > 0 || uint64(len(b)) != h.ObjectLen {
-		return nil, &CorruptError{What: "object is cut off", Want: int64(max(h.ObjectLen, uint64(need))), Got: int64(len(b))}
+		return nil, &CorruptError{What: "object is too short", Want: int64(max(h.ObjectLen, uint64(need))), Got: int64(len(b))}
 	}
-	walk := newBodyWalk(&h, index, true)
+	walk := newBodyVerifier(&h, index, true)
 	if err := walk.part(b[walk.pos:]); err != nil {
 		return nil, err
 	}

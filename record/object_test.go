@@ -32,7 +32,8 @@ func testEntry(topic ID, partition uint32, base int64, b []byte, s Summary) Inde
 	}
 }
 
-// testObject returns an object of the kind with two partitions, the second of two batches that lie in parts of their own.
+// testObject returns an object of the kind with two partitions, the second with two batches in
+// separate parts.
 func testObject(t testing.TB, kind Kind) (h Head, state []byte, index []IndexEntry, object []byte) {
 	t.Helper()
 	const epoch = 7
@@ -97,7 +98,8 @@ func TestObjectRoundTrip(t *testing.T) {
 	}
 }
 
-// Each bit of an object is protected by some check, the leader epochs in a pack only by the body checksum.
+// Some checksum covers each bit of an object. Only the body checksum covers the leader epochs of a
+// pack.
 func TestObjectAnyFlippedBitIsAnError(t *testing.T) {
 	for _, kind := range []Kind{KindData, KindSeal, KindPack} {
 		_, _, _, b := testObject(t, kind)
@@ -114,12 +116,12 @@ func TestObjectAnyFlippedBitIsAnError(t *testing.T) {
 			}
 		}
 		if _, err := DecodeObject(append(bytes.Clone(b), 0)); err == nil {
-			t.Errorf("%s: a byte more: no error", kind)
+			t.Errorf("%s: one more byte: no error", kind)
 		}
 	}
 }
 
-func TestDecodeMetaAsksForWhatItNeeds(t *testing.T) {
+func TestDecodeMetaRequestsMissingBytes(t *testing.T) {
 	h, state, index, b := testObject(t, KindData)
 	end := int(h.metaEnd())
 	for n := range end {

@@ -2,10 +2,10 @@ package record
 
 import "unsafe"
 
-// HeadersMax is the most headers a record may have. It bounds what a Reader allocates for headers.
+// HeadersMax bounds the headers of a record, and so the memory of a Reader for headers.
 const HeadersMax = 1024
 
-// rawRecord is a record as it lies in a batch:
+// rawRecord is a record in the layout of a batch:
 //
 //	length varint | attributes i8 | timestamp delta varlong | offset delta varint
 //	key length varint, key | value length varint, value | header count varint, headers
@@ -15,12 +15,12 @@ type rawRecord struct {
 	timeDelta   int64
 	offsetDelta int
 	key, value  []byte
-	headers     []byte // raw, to the end of the record
+	headers     []byte // encoded, to the end of the record
 	headerCount int
 }
 
-// parseRecord reads the record at the start of b and returns its length in bytes. On a fault it returns 0 and says what
-// is wrong. The headers are left to parseHeaders.
+// parseRecord parses the record at the start of b and returns its length in bytes. On an error it
+// returns 0 and the reason. parseHeaders parses the headers.
 func parseRecord(b []byte, r *rawRecord) (size int, fault string) {
 	n, i := varint32(b)
 	if i == 0 || n < 0 || n > len(b)-i {
@@ -66,7 +66,8 @@ func nullable(b []byte) (v, rest []byte, ok bool) {
 	return b[i : i+n : i+n], b[i+n:], true
 }
 
-// parseHeaders checks the headers of r and, if dst is not nil, appends them to *dst, aliasing the record's bytes.
+// parseHeaders checks the headers of r and, if dst is not nil, appends them to *dst, aliasing the
+// record's bytes.
 func (r *rawRecord) parseHeaders(dst *[]Header) (fault string) {
 	if r.headerCount > HeadersMax {
 		return "too many headers"
@@ -92,7 +93,8 @@ func (r *rawRecord) parseHeaders(dst *[]Header) (fault string) {
 	return ""
 }
 
-// varint32 reads a zigzag varint of at most 5 bytes and 32 bits, as Kafka's clients do. size is 0 if there is none.
+// varint32 reads a zigzag varint of at most 5 bytes and 32 bits, as Kafka's clients do. size is 0
+// if there is none.
 func varint32(b []byte) (v, size int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return int(b[0]>>1) ^ -int(b[0]&1), 1

@@ -2,7 +2,7 @@ package record
 
 import "encoding/binary"
 
-// murmur2 is the hash of the Java client's default partitioner: MurmurHash2, 32 bits, with its seed.
+// murmur2 is the hash of the Java client's default partitioner: 32-bit MurmurHash2 with its seed.
 func murmur2(key []byte) uint32 {
 	const (
 		seed = 0x9747b28c
@@ -31,8 +31,9 @@ func murmur2(key []byte) uint32 {
 	return h ^ h>>15
 }
 
-// PartitionOf says where a record goes when the request does not: keyed ones by the hash of the key as the Java client
-// spreads them, those without a key (nil) to partition 0.
+// PartitionOf returns the partition of a record if the request has none. A key selects the
+// partition by its hash, as in Kafka's Java client; a record without a key (nil) goes to partition
+// 0.
 func PartitionOf(key []byte, partitions int) int32 {
 	if key == nil || partitions <= 1 {
 		return 0

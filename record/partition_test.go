@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMurmur2IsTheJavaClients(t *testing.T) {
+func TestMurmur2EqualsTheJavaClient(t *testing.T) {
 	for key, want := range map[string]int32{
 		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "a-little-bit-longer-string": -1486304829,
 		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971, "abc": 479470107,
@@ -19,7 +19,7 @@ func TestMurmur2IsTheJavaClients(t *testing.T) {
 		t.Errorf("partition of foobar: %d", got)
 	}
 	if PartitionOf(nil, 7) != 0 || PartitionOf([]byte("x"), 1) != 0 {
-		t.Error("no key, or one partition, is partition 0")
+		t.Error("without a key, or with one partition, want partition 0")
 	}
 	used := map[int32]bool{}
 	for i := range 1000 {

@@ -7,8 +7,9 @@ import (
 	"github.com/sebbroker/seb/internal/codec"
 )
 
-// Reader iterates over the records of concatenated stored batches. The zero Reader needs Reset; it may be reset any
-// number of times and keeps its buffers. It checks the checksum of each batch that it opens.
+// Reader iterates over the records of concatenated stored batches. The zero Reader needs Reset.
+// Reset may be called any number of times and keeps the buffers. The Reader verifies the checksum
+// of each batch that it opens.
 //
 //	r.Reset(b, from)
 //	for r.Next() {
@@ -16,21 +17,22 @@ import (
 //	}
 //	return r.Err()
 //
-// Nothing is allocated per record. Keys, values and headers (their keys too, although they are strings) alias b, or for
-// a compressed batch a buffer of the Reader: the latter are overwritten when the Reader moves on to the next batch.
+// The Reader allocates nothing per record. Keys, values and headers (also header keys, although
+// they are strings) alias b. Those of a compressed batch alias a buffer of the Reader, which the
+// next batch overwrites.
 type Reader struct {
-	// Limits bounds the decompression of each batch; BatchBytes is not looked at. Set it before Reset.
+	// Limits bounds the decompression of each batch; BatchBytes is ignored. Set it before Reset.
 	Limits Limits
 
-	rest []byte // the batches not yet opened
-	size int    // of what Reset was given
+	rest []byte // batches that are not opened yet
+	size int    // bytes given to Reset
 	from int64
 
-	opened  bool // a batch was opened, so next holds
+	opened  bool // a batch was opened, so next is valid
 	next    int64
 	batch   Batch
-	records []byte // what is left of the open batch's records
-	left    int    // records left in it
+	records []byte // remaining records of the open batch
+	left    int    // number of records in records
 	last    int    // offset delta of the last record, or -1
 
 	raw     rawRecord
@@ -41,15 +43,16 @@ type Reader struct {
 	err     error
 }
 
-// Reset starts over with the concatenated batches in b, which must not change while the Reader is in use. Records below
-// offset from are skipped, and batches wholly below it are not even checked.
+// Reset starts over with the concatenated batches in b, which must not change while the Reader uses
+// them. The Reader skips records below offset from, and does not check batches that are completely
+// below it.
 func (r *Reader) Reset(b []byte, from int64) {
 	r.rest, r.size, r.from = b, len(b), from
 	r.opened, r.next, r.batch, r.records, r.left, r.last = false, 0, nil, nil, 0, -1
 	r.raw, r.rec, r.err = rawRecord{}, Record{}, nil
 }
 
-// Next moves on to the next record; false at the end or on an error, see Err.
+// Next advances to the next record. It returns false at the end or on an error; see Err.
 func (r *Reader) Next() bool {
 	if !r.step() {
 		return false
@@ -65,11 +68,12 @@ func (r *Reader) Next() bool {
 	return true
 }
 
-// Record returns the record Next moved to. The Record itself is overwritten by the next call of Next.
+// Record returns the current record. The next call of Next overwrites it.
 func (r *Reader) Record() *Record { return &r.rec }
 
-// NextValue moves on like Next and returns the value alone (nil for null), leaving Record behind; it is the fast path for
-// values. ok is false at the end or on an error. Offset tells where the value is from.
+// NextValue advances like Next and returns only the value (nil for null). It does not update
+// Record, and is the fast path for values. ok is false at the end or on an error. Offset returns
+// the offset of the value.
 func (r *Reader) NextValue() (value []byte, ok bool) {
 	if !r.step() {
 		return nil, false
@@ -77,11 +81,11 @@ func (r *Reader) NextValue() (value []byte, ok bool) {
 	return r.raw.value, true
 }
 
-// Offset returns the offset of the record that Next or NextValue moved to.
+// Offset returns the offset of the current record.
 func (r *Reader) Offset() int64 { return r.offset }
 
-// Err returns what ended the iteration: nil at the end of the data, a *CorruptError, or, where a batch decompresses to
-// more than Limits allow, an *InvalidError that is ErrTooLarge.
+// Err returns the reason for the end of the iteration: nil at the end of the data, a *CorruptError,
+// or an *InvalidError that is ErrTooLarge if a batch decompresses to more than Limits allow.
 func (r *Reader) Err() error { return r.err }
 
 func (r *Reader) timestamp() int64 {
@@ -121,7 +125,7 @@ func (r *Reader) step() bool {
 	}
 }
 
-// open takes the next batch.
+// open opens the next batch.
 func (r *Reader) open() bool {
 	batch, rest, err := splitStored(r.rest, int64(r.size-len(r.rest)))
 	if err != nil {
@@ -150,7 +154,7 @@ func (r *Reader) open() bool {
 	return true
 }
 
-// decompress replaces r.records by what they decompress to.
+// decompress replaces r.records by their decompressed bytes.
 func (r *Reader) decompress(kind Compression) bool {
 	limits := r.Limits.withDefaults()
 	limit, field := limits.inflateLimit(len(r.records), limits.DecompressedBytes)
@@ -165,7 +169,8 @@ func (r *Reader) decompress(kind Compression) bool {
 	}
 	for {
 		if len(buf) == cap(buf) {
-			// More than the limit by a byte, so that its end is seen. append would leave five times as much behind.
+			// Grow by one byte more than the limit, to detect the end. append would leave five
+			// times as much garbage.
 			buf = slices.Grow(buf, int(max(1, min(limit+1, 2*int64(cap(buf)))-int64(len(buf)))))
 		}
 		n, err := f.Read(buf[len(buf):cap(buf)])
@@ -187,19 +192,19 @@ func (r *Reader) decompress(kind Compression) bool {
 	return true
 }
 
-// SetBuffer gives the Reader a buffer to decompress batches into, until TakeBuffer. A Reader that finds it too small replaces
-// it by larger ones, one after the other; what a batch needs is its decompressed size and one byte.
+// SetBuffer sets the buffer for decompressed batches, until TakeBuffer. The Reader replaces a
+// buffer that is too small by larger ones. A batch needs its decompressed size and one byte.
 func (r *Reader) SetBuffer(buf []byte) { r.inflate = buf[:0] }
 
-// TakeBuffer returns the buffer that the Reader has decompressed into, nil if there is none, and ends the Reader's use of it:
-// the records that it gave of compressed batches are no longer valid.
+// TakeBuffer returns the buffer of decompressed batches, nil if there is none, and takes it from
+// the Reader. Records of compressed batches become invalid.
 func (r *Reader) TakeBuffer() []byte {
 	buf := r.inflate
 	r.inflate, r.records, r.left = nil, nil, 0
 	return buf
 }
 
-// corrupt ends the iteration with a fault in the open batch.
+// corrupt ends the iteration with an error in the open batch.
 func (r *Reader) corrupt(what string, err error) bool {
 	pos := r.size - len(r.rest) - len(r.batch)
 	r.err = &CorruptError{What: what, Pos: int64(pos), Err: err}

@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/codec"
 )
 
-// compacted returns a batch at base of five offsets, of which only those at delta 1 and 3 are left.
+// compacted returns a batch at base with five offsets, of which deltas 1 and 3 have a record.
 func compacted(base int64) []byte {
 	b := kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) {
 		kb.LastOffsetDelta = 4
@@ -26,7 +26,7 @@ func compacted(base int64) []byte {
 	return b
 }
 
-// emptied returns a batch at base of three offsets without a record.
+// emptied returns a batch at base with three offsets and no record.
 func emptied(base int64) []byte {
 	b := kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) { kb.LastOffsetDelta, kb.NumRecords, kb.Records = 2, 0, nil })
 	Patch(b, base, 1)
@@ -42,7 +42,7 @@ func offsets(t *testing.T, b []byte, from int64) []int64 {
 	return out
 }
 
-func TestReaderPassesCompactedBatches(t *testing.T) {
+func TestReaderSkipsRemovedRecords(t *testing.T) {
 	full, _ := testBatches(t, 3, 4, 18, 1)
 	b := bytes.Join([][]byte{compacted(10), emptied(15), full, emptied(21)}, nil)
 	s, err := Verify(b)
@@ -68,7 +68,7 @@ func TestReaderStopsAtDamage(t *testing.T) {
 		change(b)
 		return append(bytes.Clone(a), b...)
 	}
-	mended := func(change func(b []byte)) []byte {
+	repaired := func(change func(b []byte)) []byte {
 		return with(func(b []byte) {
 			change(b)
 			binary.BigEndian.PutUint32(b[posCRC:], Batch(b).checksum())
@@ -81,11 +81,11 @@ func TestReaderStopsAtDamage(t *testing.T) {
 		"a negative offset":       with(func(b []byte) { Patch(b, -9, 1) }),
 		"another magic":           with(func(b []byte) { b[posMagic] = 1 }),
 		"cut off":                 with(func([]byte) {})[:2*len(a)-1],
-		"count above span":        mended(func(b []byte) { b[posCount+3] = 3 }),
-		"count below the records": mended(func(b []byte) { b[posCount+3] = 1 }),
-		"delta beyond the span":   mended(func(b []byte) { b[posLastOffsetDelta+3], b[posCount+3] = 0, 1 }),
-		"a delta twice":           mended(func(b []byte) { b[len(b)-8] = 0 }),
-		"unknown codec":           mended(func(b []byte) { b[posAttributes+1] = 6 }),
+		"count above span":        repaired(func(b []byte) { b[posCount+3] = 3 }),
+		"count below the records": repaired(func(b []byte) { b[posCount+3] = 1 }),
+		"delta beyond the span":   repaired(func(b []byte) { b[posLastOffsetDelta+3], b[posCount+3] = 0, 1 }),
+		"a delta twice":           repaired(func(b []byte) { b[len(b)-8] = 0 }),
+		"unknown codec":           repaired(func(b []byte) { b[posAttributes+1] = 6 }),
 	} {
 		var r Reader
 		n := 0
@@ -95,14 +95,15 @@ func TestReaderStopsAtDamage(t *testing.T) {
 			t.Errorf("%s: %d records, %v", name, n, r.Err())
 		}
 		if _, ok := r.NextValue(); ok {
-			t.Errorf("%s: goes on after the error", name)
+			t.Errorf("%s: continues after the error", name)
 		}
-		// Verify opens no record, so it sees what lies in headers, bounds and checksums.
+		// Verify does not parse records, so it detects only errors in headers, bounds and
+		// checksums.
 		if _, err := Verify(b); !errors.Is(err, ErrCorrupt) && !strings.Contains(name, "delta") && !strings.Contains(name, "below") &&
 			name != "unknown codec" {
 			t.Errorf("%s: Verify: %v", name, err)
 		}
-		// A reader that begins beyond the damaged batch does not look at it.
+		// A reader that starts after the damaged batch does not check it.
 		if name == "a flipped bit" {
 			if got := offsets(t, b, 4); got != nil {
 				t.Errorf("%s: %v", name, got)
@@ -130,13 +131,14 @@ func TestReaderAllocatesNothingPerRecord(t *testing.T) {
 				t.Fatal(n, r.Err())
 			}
 		})
-		if limit := map[bool]float64{true: 0, false: 50}[codec == None]; allocs > limit { // decompressors allocate per batch
+		// decompressors allocate per batch
+		if limit := map[bool]float64{true: 0, false: 50}[codec == None]; allocs > limit {
 			t.Errorf("%s: %v allocations for %d records", codec, allocs, len(recs))
 		}
 	}
 }
 
-// Many callers at once share the decompressors; run with -race.
+// Concurrent callers share the decompressors; run with -race.
 func TestConcurrentChecksAndReads(t *testing.T) {
 	var batches [Zstd + 1][]byte
 	for codec := range batches {
@@ -168,11 +170,11 @@ func TestConcurrentChecksAndReads(t *testing.T) {
 	}
 	group.Wait()
 	if !codec.Idle() {
-		t.Error("bytes of decompressors were never given back")
+		t.Error("memory of decompressors was not released")
 	}
 }
 
-// A claim of much in few bytes is found out before memory is taken for it.
+// A large size claimed by few bytes is detected before memory is allocated.
 func TestClaimsAreNotBelieved(t *testing.T) {
 	allocated := func(parse func()) uint64 {
 		var before, after runtime.MemStats

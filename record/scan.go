@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// recordScan checks the records of one incoming batch and takes their smallest and largest timestamp.
+// recordScan checks the records of one incoming batch and finds their smallest and largest
+// timestamp.
 type recordScan struct {
 	count    int
 	baseTime int64
@@ -29,7 +30,7 @@ func headersFault(fault string, count int) *InvalidError {
 	return &InvalidError{Field: FieldHeaders, Reason: fault, Limit: HeadersMax, Given: int64(count)}
 }
 
-// plain scans uncompressed records: exactly count of them and nothing after.
+// plain scans uncompressed records: exactly count of them, and no bytes after them.
 func (s *recordScan) plain(b []byte) *InvalidError {
 	var r rawRecord
 	for i := range s.count {
@@ -51,7 +52,7 @@ func (s *recordScan) plain(b []byte) *InvalidError {
 	return nil
 }
 
-// stream is plain for decompressed records, without holding them.
+// stream is plain for decompressed records, without keeping them in memory.
 func (s *recordScan) stream(r *bufio.Reader) *InvalidError {
 	f := fieldReader{r: r}
 	for i := range s.count {
@@ -95,7 +96,7 @@ func (s *recordScan) stream(r *bufio.Reader) *InvalidError {
 
 var errField = errors.New("length does not fit")
 
-// fieldReader reads the fields of one record, of which left bytes remain; the first error stays.
+// fieldReader reads the fields of one record with left remaining bytes. It keeps the first error.
 type fieldReader struct {
 	r    *bufio.Reader
 	left int
@@ -113,7 +114,7 @@ func (f *fieldReader) fault(i int) *InvalidError {
 	return &InvalidError{Field: FieldRecord, Reason: "read record", Given: int64(i), Err: err}
 }
 
-// peek returns the next n bytes at most, without taking them.
+// peek returns up to n of the next bytes without consuming them.
 func (f *fieldReader) peek(n int) []byte {
 	if f.err != nil {
 		return nil
@@ -138,7 +139,7 @@ func (f *fieldReader) skip(n int) {
 	_, f.err = f.r.Discard(n)
 }
 
-// varint32 reads a varint that must be at least lowest.
+// varint32 reads a varint and fails if it is below lowest.
 func (f *fieldReader) varint32(lowest int) int {
 	v, n := varint32(f.peek(5))
 	if f.err == nil && (n == 0 || v < lowest) {

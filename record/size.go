@@ -8,19 +8,21 @@ import (
 )
 
 const (
-	// InflatersMax is how many batches are decompressed at once in the process; others wait for their turn.
+	// InflatersMax bounds the batches that the process decompresses concurrently. Others wait.
 	InflatersMax = codec.InflatersMax
-	// DefaultInflateMemory is what SetInflateMemory sets unless it is called.
+	// DefaultInflateMemory is the default of SetInflateMemory.
 	DefaultInflateMemory = codec.DefaultMemory
 )
 
-// SetInflateMemory bounds the bytes that decompressing takes in the process at once, beside what it gives. A batch that asks
-// for more is decompressed when no other is. It must be positive, and may be called at any time.
+// SetInflateMemory bounds the working memory of all concurrent decompressions, their results
+// excluded. A batch that needs more is decompressed while no other is. bytes must be positive.
+// SetInflateMemory may be called at any time.
 func SetInflateMemory(bytes int64) { codec.SetMemory(bytes) }
 
-// DecompressedSize is how many bytes the records of a stored batch decompress to, at most limit. It takes the time of decompressing
-// them and no memory for what comes of it. More is an *InvalidError that is ErrTooLarge; what can not be decompressed is a *CorruptError. The
-// checksum is not checked.
+// DecompressedSize returns the number of bytes that the records of a stored batch decompress to, at
+// most limit. It decompresses them, but keeps no result in memory. A larger size is an
+// *InvalidError that is ErrTooLarge; invalid compressed data is a *CorruptError. It does not verify
+// the checksum.
 func (b Batch) DecompressedSize(limit int64) (int64, error) {
 	kind, src := b.Compression(), b[BatchHeadSize:]
 	if kind == None {
@@ -41,7 +43,8 @@ func (b Batch) DecompressedSize(limit int64) (int64, error) {
 	return n, nil
 }
 
-// inflatedMore says that a batch decompresses to more than the limit, in bytes, of a field.
+// inflatedMore returns the error of a batch that decompresses to more than limit bytes. field has
+// the limit.
 func inflatedMore(kind Compression, field string, limit int64) error {
 	return &InvalidError{Field: field, Reason: kind.String() + " batch decompresses to more", Limit: limit, Given: limit + 1}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestDecompressedSize: it is what a Reader then needs, whatever the codec; a byte less is too little for both; counting takes no
-// memory for what it counts, and a Reader that was told takes it once.
+// TestDecompressedSize: the size is exactly the limit that a Reader needs, for every codec.
+// Counting does not allocate the size, and a Reader with that limit allocates it once.
 func TestDecompressedSize(t *testing.T) {
 	value := bytes.Repeat([]byte("seb "), 1<<20)
 	plain := int64(len(testenv.HostileBatch(record.None, value)) - record.BatchHeadSize)
@@ -30,7 +30,7 @@ func TestDecompressedSize(t *testing.T) {
 			if _, err := record.Batch(b[:len(b)-1]).DecompressedSize(plain); !errors.Is(err, record.ErrCorrupt) {
 				t.Errorf("cut short: %v", err)
 			}
-			own := codec != record.Gzip // blocks and windows, which can be as large as all
+			own := codec != record.Gzip // blocks and windows, which can be as large as the records
 			if n := allocated(func() { _, _ = b.DecompressedSize(plain) }); n > 1<<20 && !own {
 				t.Errorf("%d bytes allocated for the size", n)
 			}
@@ -39,7 +39,7 @@ func TestDecompressedSize(t *testing.T) {
 				r.SetBuffer(make([]byte, 0, plain+1))
 				r.Reset(b, 0)
 				if !r.Next() || !bytes.Equal(r.Record().Value, value) || r.Next() || r.Err() != nil {
-					t.Error("not the record", r.Err())
+					t.Error("wrong record", r.Err())
 				}
 			})
 			if n > uint64(plain)+1<<20 && !own {
@@ -53,7 +53,7 @@ func TestDecompressedSize(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes do allocates the second time: decoders are kept.
+// allocated returns the bytes that the second call of do allocates, because decoders are pooled.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	do()

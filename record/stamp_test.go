@@ -12,7 +12,7 @@ import (
 )
 
 func TestStampedBatchesAreAsIfEncodedSo(t *testing.T) {
-	p := Producer{ID: 77, Epoch: 3, Sequence: math.MaxInt32 - 1} // wraps within
+	p := Producer{ID: 77, Epoch: 3, Sequence: math.MaxInt32 - 1} // wraps within the batches
 	recs := make([]Record, 5)
 	for i := range recs {
 		recs[i] = Record{Value: bytes.Repeat([]byte{byte(i)}, BatchTarget/2+1), Timestamp: int64(i)}
@@ -41,8 +41,8 @@ func TestStampedBatchesAreAsIfEncodedSo(t *testing.T) {
 	}
 }
 
-// TestAppendTimeIsAllThatAStampChanges: batches of every codec, several at once, stamped once or twice, read by another
-// implementation of the format and by this one.
+// TestAppendTimeIsAllThatAStampChanges: several batches of every codec, stamped once or twice, read
+// by another implementation of the format and by this one.
 func TestAppendTimeIsAllThatAStampChanges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		codec := Compression(rapid.IntRange(int(None), int(Zstd)).Draw(rt, "codec"))
@@ -91,12 +91,12 @@ func TestAppendTimeIsAllThatAStampChanges(t *testing.T) {
 		}
 		var invalid *InvalidError
 		if _, err := Check(stored, Limits{}); !errors.As(err, &invalid) || invalid.Field != FieldAttributes {
-			rt.Fatalf("a client sends it: %v", err)
+			rt.Fatalf("sent by a client: %v", err)
 		}
 	})
 }
 
-// kmsgHeads reads batches, whatever their codec, with another implementation of the format.
+// kmsgHeads decodes batch headers of any codec with another implementation of the format.
 func kmsgHeads(t interface{ Fatal(...any) }, b []byte) (batches []kmsg.RecordBatch) {
 	for len(b) > 0 {
 		var kb kmsg.RecordBatch
@@ -109,7 +109,8 @@ func kmsgHeads(t interface{ Fatal(...any) }, b []byte) (batches []kmsg.RecordBat
 	return batches
 }
 
-// TestCompactionKeepsAppendTime: the records that stay have the timestamps that they were committed with, however few they are.
+// TestCompactionKeepsAppendTime: kept records have the timestamps that they were committed with,
+// however few they are.
 func TestCompactionKeepsAppendTime(t *testing.T) {
 	recs := make([]Record, 9)
 	for i := range recs {
@@ -122,7 +123,7 @@ func TestCompactionKeepsAppendTime(t *testing.T) {
 		}
 		Patch(b, 20, 1)
 		StampAppendTime(b, 7_000)
-		for left := range 4 { // of none, one, two and three records
+		for left := range 4 { // none to three records are kept
 			var c Compactor
 			out, sum, err := c.Append(nil, b, func(e *CompactEntry) bool { return e.Offset%3 == 0 && e.Offset < 20+3*int64(left) })
 			if err != nil {

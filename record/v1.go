@@ -14,7 +14,7 @@ import (
 
 const (
 	headSizeV1 = 32
-	// DefaultV1Bytes is what the limit 0 of DecodeV1 stands for.
+	// DefaultV1Bytes is the default limit of DecodeV1.
 	DefaultV1Bytes = 256 << 20
 )
 
@@ -24,7 +24,8 @@ const (
 //	4 version i16 = 1  18 zeros 14
 //	6 time i64, µs     32 N * i32: start of each record from the start of the data; then the data
 //
-// The last record ends with the file: there is no length and no checksum. Files are stored in one gzip stream, or plain.
+// The last record ends at the end of the file: the layout has no length and no checksum. A file is
+// one gzip stream, or plain.
 type FileV1 struct {
 	// Time is the commit time in microseconds since the Unix epoch.
 	Time   int64
@@ -46,8 +47,9 @@ func (f *FileV1) Value(i int) []byte {
 
 func (f *FileV1) start(i int) int { return int(binary.LittleEndian.Uint32(f.starts[4*i:])) }
 
-// EncodeV1 writes a batch file of version 1 to w, as a gzip stream if gzipped, which is how the original stores it. The
-// time is in microseconds. It fails before writing if the values are more than 2 GiB together.
+// EncodeV1 writes a batch file of version 1 to w. With gzipped it writes a gzip stream, as the
+// original program does. The time is in microseconds. It returns an error before writing if the
+// values exceed 2 GiB in total.
 func EncodeV1(w io.Writer, timeMicros int64, values [][]byte, gzipped bool) error {
 	total := int64(0)
 	for _, v := range values {
@@ -83,9 +85,10 @@ func EncodeV1(w io.Writer, timeMicros int64, values [][]byte, gzipped bool) erro
 	return nil
 }
 
-// DecodeV1 reads a batch file of version 1, plain or in a gzip stream; the first bytes tell. At most bytesMax bytes are
-// decompressed (0: DefaultV1Bytes), beyond which the error is ErrTooLarge; other errors are ErrCorrupt. The result aliases
-// b if that is plain. The file's missing checksum means that damage to a plain file's records goes unnoticed.
+// DecodeV1 decodes a batch file of version 1, plain or as a gzip stream; the first bytes
+// distinguish them. It decompresses at most bytesMax bytes (0: DefaultV1Bytes), and returns
+// ErrTooLarge beyond that. Other errors are ErrCorrupt. The result aliases a plain b. Damage to the
+// records of a plain file goes unnoticed, because the file has no checksum.
 func DecodeV1(b []byte, bytesMax int64) (*FileV1, error) {
 	if len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b {
 		var err error
@@ -143,8 +146,8 @@ func appendHeadV1(dst []byte, magic string, timeMicros int64, n int) []byte {
 	return append(dst, reserved[:]...)
 }
 
-// decodeHeadV1 reads the head that both files of version 1 share, and makes sure that its n items of itemSize bytes are
-// there.
+// decodeHeadV1 decodes the head that both files of version 1 share, and checks that its n items of
+// itemSize bytes are present.
 func decodeHeadV1(b []byte, magic string, itemSize int) (timeMicros int64, n int, err error) {
 	if len(b) < headSizeV1 {
 		return 0, 0, &CorruptError{What: "head length", Want: headSizeV1, Got: int64(len(b))}

@@ -22,7 +22,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// The layout, byte for byte: three records, and two offsets.
+// The layout in bytes: three records, and two offsets.
 const (
 	fileV1 = `73656221 0100 0807060504030201 03000000 0000000000000000000000000000
 		00000000 03000000 08000000 414141 4242424242 43`

@@ -2,15 +2,16 @@ package record
 
 import "encoding/binary"
 
-// OffsetsV1 is an offsets file of version 1: the first offset of every batch file of a topic. Little-endian, never gzipped:
+// OffsetsV1 is an offsets file of version 1: the first offset of every batch file of a topic.
+// Little-endian, never gzipped:
 //
 //	0 magic "seb@"     14 number of offsets N u32
 //	4 version i16 = 1  18 zeros 14
 //	6 time i64, µs     32 N * u64
 type OffsetsV1 struct {
-	// Time is when the file was written, in microseconds since the Unix epoch.
+	// Time is the time of writing, in microseconds since the Unix epoch.
 	Time int64
-	// Offsets ascend.
+	// Offsets are ascending.
 	Offsets []uint64
 }
 
@@ -23,7 +24,8 @@ func EncodeOffsetsV1(dst []byte, f OffsetsV1) []byte {
 	return dst
 }
 
-// DecodeOffsetsV1 reads an offsets file of version 1, which must end with its last offset. Errors are ErrCorrupt.
+// DecodeOffsetsV1 decodes an offsets file of version 1, which must end with its last offset. Errors
+// are ErrCorrupt.
 func DecodeOffsetsV1(b []byte) (OffsetsV1, error) {
 	timeMicros, n, err := decodeHeadV1(b, MagicOffsets, 8)
 	if err != nil {
@@ -32,7 +34,7 @@ func DecodeOffsetsV1(b []byte) (OffsetsV1, error) {
 	if len(b) != headSizeV1+8*n {
 		return OffsetsV1{}, &CorruptError{What: "file length", Want: int64(headSizeV1 + 8*n), Got: int64(len(b))}
 	}
-	offsets := make([]uint64, n) // bounded: b holds as many bytes
+	offsets := make([]uint64, n) // bounded, because b has the bytes
 	for i := range offsets {
 		pos := headSizeV1 + 8*i
 		offsets[i] = binary.LittleEndian.Uint64(b[pos:])

@@ -1,8 +1,9 @@
 package record
 
-// Verify checks concatenated batches as they are stored: bounds, checksums, counts, and that their offsets follow one
-// another without a gap, as committed batches of one partition do. It decompresses nothing and opens no record, so it
-// runs at the speed of the checksum. The error is a *CorruptError. See Summary for which timestamps it gives.
+// Verify checks concatenated stored batches: bounds, checksums, counts, and offsets without a gap,
+// as committed batches of one partition have. It does not decompress or parse records, so it runs
+// at the speed of the checksum. The error is a *CorruptError. Summary describes the timestamps of
+// the result.
 func Verify(b []byte) (Summary, error) {
 	var s Summary
 	var next int64
@@ -29,8 +30,8 @@ func Verify(b []byte) (Summary, error) {
 	return s, nil
 }
 
-// splitStored is Split for stored batches: it also checks that the numbers of the header are possible. pos is where b
-// lies, for the error.
+// splitStored is Split for stored batches. It also checks the ranges of the header's fields. pos is
+// the position of b, for the error.
 func splitStored(b []byte, pos int64) (first Batch, rest []byte, err error) {
 	n, fault := batchBounds(b)
 	if fault != nil {

@@ -11,14 +11,16 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// A receiver: it verifies, keeps what it got under its ID, and only then answers.
+// A receiver verifies a message, processes it once per ID, and then answers.
 func Example() {
-	secret, err := webhook.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") // from a file or the environment
+	// from a file or the environment
+	secret, err := webhook.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
 		panic(err)
 	}
 	verifier := webhook.Verifier{Secrets: []webhook.Secret{secret}}
-	seen := map[string]bool{} // a table of a database, in the same transaction as what is done
+	// normally a database table, updated in the same transaction as the processing
+	seen := map[string]bool{}
 
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		message, err := verifier.Receive(r)
@@ -27,7 +29,7 @@ func Example() {
 			return
 		}
 		if seen[message.ID] {
-			return // 200: it has been done
+			return // 200: already processed
 		}
 		var firing webhook.Firing
 		if err := json.Unmarshal(message.Body, &firing); err != nil {
@@ -38,7 +40,7 @@ func Example() {
 		seen[message.ID] = true
 	})
 
-	// What the broker sends, twice:
+	// The broker sends the message twice:
 	body := `{"type":"trigger.fired","version":1,"id":"f1","attempt":1,"data":{"trigger":"welcome","trigger_version":1,"entity":"u7"}}`
 	for range 2 {
 		r := httptest.NewRequest(http.MethodPost, "/hook", strings.NewReader(body))

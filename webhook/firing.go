@@ -5,39 +5,42 @@ import (
 	"time"
 )
 
-// Version is the version of the body that Firing describes. A receiver ignores members that it does not know; what changes
-// the meaning of one that it knows gets a new number.
+// Version is the version of the body in Firing. A receiver ignores unknown members. A change in the
+// meaning of a member increases Version.
 const Version = 1
 
-// The types of messages.
+// Types of messages.
 const (
-	TypeFired     = "trigger.fired"     // the trigger's expression has become true for the entity
-	TypeRetracted = "trigger.retracted" // it is not true any more, of a trigger that notifies of this
+	TypeFired = "trigger.fired" // the expression became true for the entity
+	// The expression is no longer true; sent for triggers with on_retract=notify.
+	TypeRetracted = "trigger.retracted"
 )
 
-// Firing is the JSON body of a message, unless the trigger has a template.
+// Firing is the JSON body of a message of a trigger without a template.
 type Firing struct {
 	Type      string    `json:"type"`
-	Timestamp time.Time `json:"timestamp"` // the instant of the firing or the retraction, UTC, milliseconds
-	Version   int       `json:"version"`   // of this body's form: Version
-	// ID names the firing. A retraction has that of the firing which it takes back; its webhook-id has "-retracted" after it.
+	Timestamp time.Time `json:"timestamp"` // of the firing or retraction, UTC, milliseconds
+	Version   int       `json:"version"`   // of this body: Version
+	// ID identifies the firing. A retraction has the ID of its firing, and a webhook-id with the
+	// suffix "-retracted".
 	ID      string     `json:"id"`
-	Attempt int        `json:"attempt"` // 1 at the first try to deliver the message
+	Attempt int        `json:"attempt"` // 1 for the first attempt of the message
 	Data    FiringData `json:"data"`
 }
 
-// FiringData is which trigger fired for whom, and why.
+// FiringData has the trigger, the entity and the matched events of a firing.
 type FiringData struct {
-	Trigger        string  `json:"trigger"`
-	TriggerVersion int     `json:"trigger_version"`
-	Entity         string  `json:"entity"`
-	Witness        []Event `json:"witness"` // the events that made the expression true, in the order of the log
+	Trigger        string `json:"trigger"`
+	TriggerVersion int    `json:"trigger_version"`
+	Entity         string `json:"entity"`
+	// the events that made the expression true, in log order
+	Witness []Event `json:"witness"`
 }
 
 // Event is an event of the log.
 type Event struct {
 	Event  string          `json:"event"` // its name
-	Time   time.Time       `json:"time"`  // its append time, UTC, milliseconds
+	Time   time.Time       `json:"time"`  // append time, UTC, milliseconds
 	Offset int64           `json:"offset"`
-	Data   json.RawMessage `json:"data,omitempty"` // as it was posted; absent if there was none
+	Data   json.RawMessage `json:"data,omitempty"` // as posted; absent if the event has none
 }

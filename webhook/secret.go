@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The length of a secret's key in bytes, as the specification has it.
+// Length of a secret's key in bytes, according to the specification.
 const (
 	SecretBytesMin = 24
 	SecretBytesMax = 64
@@ -18,25 +18,27 @@ const (
 
 const (
 	secretPrefix = "whsec_"
-	secretBytes  = 32 // of a new one: what HMAC-SHA256 can use
+	secretBytes  = 32 // of a new secret: the useful maximum of HMAC-SHA256
 	maskedSecret = secretPrefix + "***"
 )
 
-// Secret is a key that sender and receiver share, written "whsec_" and the key in base64. It never prints itself, whatever
-// the verb, the encoder or the logger; Reveal gives the text. The zero Secret is none. It may be used concurrently.
+// Secret is a key that sender and receiver share, written as "whsec_" and the key in base64.
+// Formatting, encoding and logging mask it; only Reveal returns the text. The zero Secret has no
+// key. A Secret may be used concurrently.
 type Secret struct {
-	// key is a function since package fmt looks into unexported fields, and with a wrong verb through pointers too.
+	// key is a function because package fmt prints unexported fields, and follows pointers for some
+	// verbs.
 	key func() []byte
 }
 
-// NewSecret draws a secret of 32 random bytes.
+// NewSecret returns a secret of 32 random bytes.
 func NewSecret() Secret {
 	key := make([]byte, secretBytes)
-	_, _ = rand.Read(key) // never fails: it ends the program instead
+	_, _ = rand.Read(key) // never returns an error: it ends the process instead
 	return Secret{func() []byte { return key }}
 }
 
-// ParseSecret reads a secret as Reveal writes it. Its errors do not repeat what they were given.
+// ParseSecret parses the text of Reveal. Its errors do not contain the text.
 func ParseSecret(text string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(text, secretPrefix)
 	if !ok {
@@ -45,7 +47,7 @@ func ParseSecret(text string) (Secret, error) {
 	if len(encoded) > base64.StdEncoding.EncodedLen(SecretBytesMax) {
 		return Secret{}, fmt.Errorf("webhook secret: longer than %d bytes in base64", SecretBytesMax)
 	}
-	if strings.ContainsAny(encoded, "\r\n") { // the decoder passes over them
+	if strings.ContainsAny(encoded, "\r\n") { // the decoder ignores them
 		return Secret{}, errors.New("webhook secret: has a line break")
 	}
 	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
@@ -58,10 +60,10 @@ func ParseSecret(text string) (Secret, error) {
 	return Secret{func() []byte { return key }}, nil
 }
 
-// IsZero says whether there is no key.
+// IsZero reports whether the secret has no key.
 func (s Secret) IsZero() bool { return s.key == nil }
 
-// Reveal is the text that ParseSecret reads; "" for the zero Secret.
+// Reveal returns the text for ParseSecret; "" for the zero Secret.
 func (s Secret) Reveal() string {
 	if s.key == nil {
 		return ""
@@ -83,10 +85,10 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 // LogValue masks the secret in logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText masks the secret in JSON and the like: what must keep it writes Reveal.
+// MarshalText masks the secret in JSON and other encodings. Use Reveal to store it.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText is ParseSecret; an empty text is the zero Secret.
+// UnmarshalText parses a secret; an empty text is the zero Secret.
 func (s *Secret) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*s = Secret{}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The headers of Standard Webhooks.
+// Headers of Standard Webhooks.
 const (
 	HeaderID        = "Webhook-Id"
 	HeaderTimestamp = "Webhook-Timestamp"
@@ -20,19 +20,19 @@ const (
 )
 
 const (
-	// SecretsMax is how many secrets a message may be signed with at once, and be verified with: two are enough for a
-	// rotation, more are for rotations that overlap.
+	// SecretsMax bounds the secrets that sign or verify a message at the same time. A rotation
+	// needs two; more allow overlapping rotations.
 	SecretsMax = 8
-	// IDBytesMax is how long a message's ID may be.
+	// IDBytesMax bounds the length of a message's ID.
 	IDBytesMax = 256
 
 	signatureVersion = "v1"
 	signaturePrefix  = signatureVersion + ","
 )
 
-// Sign writes the three headers for a message into h: id, the second of at, and a signature for each of the secrets, of
-// which there must be one at least. An id consists of printable ASCII without spaces and full stops, since a full stop ends it
-// in what is signed. h is untouched if there is an error.
+// Sign writes the three headers of a message into h: id, the second of at, and a signature for each
+// secret. At least one secret is required. An id is printable ASCII without spaces and full stops,
+// because a full stop follows it in the signed text. On an error h is unchanged.
 func Sign(h http.Header, id string, at time.Time, body []byte, secrets ...Secret) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -54,7 +54,7 @@ func Sign(h http.Header, id string, at time.Time, body []byte, secrets ...Secret
 	return nil
 }
 
-// sum is the HMAC-SHA256 of "id.seconds.body".
+// sum returns the HMAC-SHA256 of "id.seconds.body".
 func (s Secret) sum(id, seconds string, body []byte) []byte {
 	mac := hmac.New(sha256.New, s.key())
 	mac.Write([]byte(id + "." + seconds + "."))
@@ -76,7 +76,7 @@ func checkID(id string) error {
 
 func checkSecrets(secrets []Secret) error {
 	if len(secrets) == 0 || len(secrets) > SecretsMax {
-		return fmt.Errorf("webhook secrets: %d of them, want 1 to %d", len(secrets), SecretsMax)
+		return fmt.Errorf("webhook secrets: %d given, want 1 to %d", len(secrets), SecretsMax)
 	}
 	for i, s := range secrets {
 		if s.IsZero() {

@@ -13,49 +13,51 @@ import (
 )
 
 var (
-	// ErrHeader is a message whose headers are missing, twice there or not to be read.
+	// ErrHeader: headers are missing, duplicate or invalid.
 	ErrHeader = errors.New("webhook: bad headers")
-	// ErrTimestamp is a message that was sent too long ago, or in the future: a repetition, or a clock is wrong.
+	// ErrTimestamp: the message was sent too long ago, or in the future. It is a replay, or a clock
+	// is wrong.
 	ErrTimestamp = errors.New("webhook: timestamp out of tolerance")
-	// ErrSignature is a message that none of the secrets has signed.
+	// ErrSignature: no secret matches a signature of the message.
 	ErrSignature = errors.New("webhook: no signature matches")
-	// ErrTooLarge is a body over the limit.
+	// ErrTooLarge: the body exceeds the limit.
 	ErrTooLarge = errors.New("webhook: body too large")
 )
 
 const (
-	// ToleranceDefault is how far a message's timestamp may be from the receiver's clock unless a Verifier says otherwise.
+	// ToleranceDefault is the default of Verifier.Tolerance.
 	ToleranceDefault = 5 * time.Minute
-	// BodyBytesMax is the largest body that Receive reads; Seb sends at most a quarter of it.
+	// BodyBytesMax bounds the body that Receive reads. Seb sends at most a quarter of it.
 	BodyBytesMax = 1 << 20
 
 	signatureHeaderMax = 4 << 10
 	timestampDigitsMax = 12
 )
 
-// Verifier verifies messages. Its fields are set before the first use; then it may be used concurrently.
+// Verifier verifies messages. Set its fields before the first use. It may then be used
+// concurrently.
 type Verifier struct {
-	// Secrets are those that a message may be signed with: one of them is enough. While secrets are being changed, the old
-	// and the new one.
+	// Secrets that may have signed a message; one match is enough. During a rotation, list the old
+	// and the new secret.
 	Secrets []Secret
-	// Tolerance is how far a message's timestamp may be from the clock, in both directions; 0 means ToleranceDefault,
-	// negative any distance.
+	// Tolerance is the allowed difference between a message's timestamp and the clock, in both
+	// directions. 0 means ToleranceDefault; a negative value allows any difference.
 	Tolerance time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Received is a message that was verified.
+// Received is a verified message.
 type Received struct {
-	// ID is the same at every attempt to deliver the message: keep those that were seen, and leave out repetitions.
+	// ID is the same for all attempts of a message. Store the IDs, and skip those already seen.
 	ID string
-	// SentAt is when this attempt was made, in whole seconds.
+	// SentAt is the time of this attempt, in whole seconds.
 	SentAt time.Time
 	Body   []byte
 }
 
-// Receive reads the body of a request, at most BodyBytesMax, and verifies it. The error is one of ErrHeader, ErrTimestamp,
-// ErrSignature, ErrTooLarge, or what reading the body returned.
+// Receive reads the body of a request, up to BodyBytesMax, and verifies it. Errors: ErrHeader,
+// ErrTimestamp, ErrSignature, ErrTooLarge, or the error of reading the body.
 func (v *Verifier) Receive(r *http.Request) (Received, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, BodyBytesMax+1))
 	if err != nil {
@@ -67,8 +69,8 @@ func (v *Verifier) Receive(r *http.Request) (Received, error) {
 	return v.Verify(r.Header, body)
 }
 
-// Verify verifies a message of which the body was read already, byte for byte as it came. The body of what it returns is the
-// one that was given.
+// Verify verifies a message whose body was already read. body must be the exact bytes of the
+// request. The result's Body is body.
 func (v *Verifier) Verify(h http.Header, body []byte) (Received, error) {
 	if err := checkSecrets(v.Secrets); err != nil {
 		return Received{}, err
@@ -87,13 +89,13 @@ func (v *Verifier) Verify(h http.Header, body []byte) (Received, error) {
 	return Received{ID: id, SentAt: at, Body: body}, nil
 }
 
-// read takes the three headers apart; of the signatures those of our version remain, as bytes.
+// read parses the three headers. It returns the decoded signatures of version v1 only.
 func read(h http.Header) (id, seconds string, given [][]byte, err error) {
 	var values [3]string
 	for i, name := range []string{HeaderID, HeaderTimestamp, HeaderSignature} {
 		all := h.Values(name)
 		if len(all) != 1 || all[0] == "" {
-			return "", "", nil, fmt.Errorf("%w: want %s once, it is there %d times", ErrHeader, name, len(all))
+			return "", "", nil, fmt.Errorf("%w: want one non-empty header %s, got %d headers", ErrHeader, name, len(all))
 		}
 		values[i] = all[0]
 	}
@@ -105,7 +107,7 @@ func read(h http.Header) (id, seconds string, given [][]byte, err error) {
 	}
 	for text := range strings.SplitSeq(values[2], " ") {
 		encoded, ours := strings.CutPrefix(text, signaturePrefix)
-		if !ours { // another scheme's, such as v1a
+		if !ours { // another scheme, such as v1a
 			continue
 		}
 		if sum, err := base64.StdEncoding.DecodeString(encoded); err == nil {
@@ -118,7 +120,7 @@ func read(h http.Header) (id, seconds string, given [][]byte, err error) {
 func (v *Verifier) timestamp(seconds string) (time.Time, error) {
 	n, err := strconv.ParseUint(seconds, 10, 63)
 	if err != nil || len(seconds) > timestampDigitsMax || strconv.FormatUint(n, 10) != seconds {
-		return time.Time{}, fmt.Errorf("%w: %s is no number of seconds", ErrHeader, HeaderTimestamp)
+		return time.Time{}, fmt.Errorf("%w: %s is not a number of seconds", ErrHeader, HeaderTimestamp)
 	}
 	at := time.Unix(int64(n), 0)
 	now := time.Now
@@ -130,12 +132,12 @@ func (v *Verifier) timestamp(seconds string) (time.Time, error) {
 		tolerance = ToleranceDefault
 	}
 	if apart := now().Sub(at).Abs(); tolerance > 0 && apart > tolerance {
-		return time.Time{}, fmt.Errorf("%w: %v from here, at most %v are allowed", ErrTimestamp, apart.Round(time.Second), tolerance)
+		return time.Time{}, fmt.Errorf("%w: %v from the local clock, limit %v", ErrTimestamp, apart.Round(time.Second), tolerance)
 	}
 	return at, nil
 }
 
-// matches compares all with all, so that the time it takes tells nothing about where they differ.
+// matches compares all pairs, so that its duration does not reveal the position of a difference.
 func (v *Verifier) matches(given [][]byte, id, seconds string, body []byte) bool {
 	found := 0
 	for _, s := range v.Secrets {

@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// The test vector that the specification's own libraries share.
+// The test vector that the specification's libraries share.
 const (
 	vectorKey  = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	vectorID   = "msg_p5jXN8AQM9LWM0D4loKWxJek"
@@ -75,10 +75,10 @@ func TestVerifyRefuses(t *testing.T) {
 		{name: "an id with a full stop", change: set(webhook.HeaderID, "msg.1"), want: webhook.ErrHeader},
 		{name: "no timestamp", change: set(webhook.HeaderTimestamp), want: webhook.ErrHeader},
 		{name: "a timestamp with a sign", change: set(webhook.HeaderTimestamp, "+1614265330"), want: webhook.ErrHeader},
-		{name: "a timestamp with a zero before it", change: set(webhook.HeaderTimestamp, "01614265330"), want: webhook.ErrHeader},
+		{name: "a timestamp with a leading zero", change: set(webhook.HeaderTimestamp, "01614265330"), want: webhook.ErrHeader},
 		{name: "a timestamp far away", change: set(webhook.HeaderTimestamp, "999999999999"), want: webhook.ErrTimestamp},
 		{name: "a timestamp too long", change: set(webhook.HeaderTimestamp, "9223372036854775807"), want: webhook.ErrHeader},
-		{name: "a timestamp that was changed", change: set(webhook.HeaderTimestamp, "1614265331"), want: webhook.ErrSignature},
+		{name: "a changed timestamp", change: set(webhook.HeaderTimestamp, "1614265331"), want: webhook.ErrSignature},
 		{name: "no signature", change: set(webhook.HeaderSignature), want: webhook.ErrHeader},
 		{name: "a signature without a version", change: set(webhook.HeaderSignature, vectorSum[3:]), want: webhook.ErrSignature},
 		{name: "a signature of another version", change: set(webhook.HeaderSignature, "v2"+vectorSum[2:]), want: webhook.ErrSignature},
@@ -176,7 +176,7 @@ func TestParseSecret(t *testing.T) {
 		{of(64), true},
 		{of(23), false},
 		{of(65), false},
-		{strings.Replace(of(25), "A==", "B==", 1), false}, // bits that belong to no byte
+		{strings.Replace(of(25), "A==", "B==", 1), false}, // bits beyond the last byte
 		{of(66), false},
 		{"", false},
 		{vectorKey, false},
@@ -190,7 +190,7 @@ func TestParseSecret(t *testing.T) {
 			t.Errorf("%.40q: error %v", tt.text, err)
 		}
 		if err == nil && s.Reveal() != tt.text {
-			t.Errorf("%q is revealed as %q", tt.text, s.Reveal())
+			t.Errorf("%q: Reveal returns %q", tt.text, s.Reveal())
 		}
 		if err != nil && len(tt.text) > 10 && strings.Contains(err.Error(), tt.text[6:12]) {
 			t.Errorf("the error repeats the secret: %v", err)
@@ -247,7 +247,7 @@ func FuzzParseSecret(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := webhook.ParseSecret(text)
 		if err == nil && s.Reveal() != text {
-			t.Errorf("%q is revealed as %q", text, s.Reveal())
+			t.Errorf("%q: Reveal returns %q", text, s.Reveal())
 		}
 		if (err == nil) == s.IsZero() {
 			t.Errorf("%q: error %v, empty %v", text, err, s.IsZero())
@@ -255,7 +255,7 @@ func FuzzParseSecret(f *testing.F) {
 	})
 }
 
-// FuzzVerify gives a verifier any headers: only what was signed, and unchanged, is verified.
+// FuzzVerify verifies arbitrary headers: only an unchanged signed message is accepted.
 func FuzzVerify(f *testing.F) {
 	f.Add(vectorID, strconv.Itoa(vectorUnix), vectorSum, []byte(vectorBody))
 	f.Add("a", "1", "v1,a v1,b v1a,c", []byte{})

@@ -164,7 +164,7 @@ func (e *Encoder) encodePending(o *Encoded) error {
 
 // tooDense says whether readers could take a batch for a decompression bomb: plain bytes that became so few.
 func tooDense(plain, compressed int) bool {
-	return plain > record.RatioFree/2 && plain/record.DefaultRatio*2 > compressed
+	return plain > record.RatioExemptBytes/2 && plain/record.DefaultRatio*2 > compressed
 }
 
 // addSummary is the summary of a's batches followed by b's.
