@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// units in milliseconds; the names of one unit in a row, the first is the canonical one.
+// units has the units in milliseconds with their names, the canonical name first.
 var units = []struct {
 	millis int64
 	names  string
@@ -32,10 +32,11 @@ func unitMillis(name string) (int64, bool) {
 
 func isUnitLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
-// duration takes "7 days", "2h" or "1h30m", in milliseconds. before is what the duration follows, for the message.
+// duration parses "7 days", "2h" or "1h30m" and returns milliseconds. before is the preceding text,
+// for the message.
 func (l *lexer) duration(before string) (int64, *Error) {
 	var total int64
-	var start place
+	var start position
 	for first := true; ; first = false {
 		l.skipSpace()
 		at := l.here()
@@ -48,7 +49,7 @@ func (l *lexer) duration(before string) (int64, *Error) {
 				if err != nil {
 					return 0, err
 				}
-				return 0, at.fault("expected a duration such as 7 days or 1h30m%s, found %v", before, t)
+				return 0, at.errorf("expected a duration such as 7 days or 1h30m%s, found %v", before, t)
 			}
 			break
 		}
@@ -57,7 +58,7 @@ func (l *lexer) duration(before string) (int64, *Error) {
 		if l.peek() == '.' {
 			l.advance()
 			if fraction = l.takeWhile(isDigit); fraction == "" {
-				return 0, at.fault("expected digits after the point of '%s.'", clip(whole))
+				return 0, at.errorf("expected digits after the point of '%s.'", clip(whole))
 			}
 		}
 		l.skipSpace()
@@ -67,19 +68,19 @@ func (l *lexer) duration(before string) (int64, *Error) {
 			return 0, err
 		}
 		if total += millis; total > MaxMillis {
-			return 0, at.fault("the duration is longer than 10 years")
+			return 0, at.errorf("the duration is longer than 10 years")
 		}
 		if r := l.peek(); startsWord(r) {
-			return 0, at.fault("unknown unit '%s'", clip(unit+l.takeWhile(inWord)))
+			return 0, at.errorf("unknown unit '%s'", clip(unit+l.takeWhile(inWord)))
 		}
 	}
 	if total == 0 {
-		return 0, start.fault("a duration must be longer than zero")
+		return 0, start.errorf("a duration must be longer than zero")
 	}
 	return total, nil
 }
 
-// clip is s, or its beginning, for a message.
+// clip shortens s for a message.
 func clip(s string) string {
 	const most = 40
 	if len(s) > most {
@@ -88,18 +89,18 @@ func clip(s string) string {
 	return s
 }
 
-// amount is a number of units in milliseconds.
-func (p place) amount(whole, fraction, unit string) (int64, *Error) {
+// amount converts a number of units to milliseconds.
+func (p position) amount(whole, fraction, unit string) (int64, *Error) {
 	if unit == "" {
-		return 0, p.fault("expected a unit after %s: ms, s, m, h, d or w", clip(whole))
+		return 0, p.errorf("expected a unit after %s: ms, s, m, h, d or w", clip(whole))
 	}
 	per, ok := unitMillis(unit)
 	if !ok {
-		return 0, p.fault("unknown unit '%s': use ms, s, m, h, d or w", clip(unit))
+		return 0, p.errorf("unknown unit '%s': use ms, s, m, h, d or w", clip(unit))
 	}
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || n > MaxMillis/per {
-		return 0, p.fault("the duration is longer than 10 years")
+		return 0, p.errorf("the duration is longer than 10 years")
 	}
 	fraction = strings.TrimRight(fraction, "0")
 	if fraction == "" {
@@ -111,12 +112,12 @@ func (p place) amount(whole, fraction, unit string) (int64, *Error) {
 	}
 	part, err := strconv.ParseInt(fraction, 10, 64)
 	if err != nil || len(fraction) > 9 || part*per%scale != 0 {
-		return 0, p.fault("%s.%s%s is not a whole number of milliseconds", clip(whole), clip(fraction), unit)
+		return 0, p.errorf("%s.%s%s is not a whole number of milliseconds", clip(whole), clip(fraction), unit)
 	}
 	return n*per + part*per/scale, nil
 }
 
-// formatMillis is the canonical form of a duration: 7d, 1h30m.
+// formatMillis returns the canonical form of a duration, such as 7d or 1h30m.
 func formatMillis(millis int64) string {
 	var b strings.Builder
 	for _, u := range units[1:] {
@@ -130,33 +131,34 @@ func formatMillis(millis int64) string {
 	return b.String()
 }
 
-// parseDuration reads a duration that stands alone.
-func parseDuration(text string, at place) (int64, *Error) {
+// parseDuration parses a text that is only a duration.
+func parseDuration(text string, at position) (int64, *Error) {
 	if len(text) > MaxName {
-		return 0, at.fault("the duration is longer than %d bytes", MaxName)
+		return 0, at.errorf("the duration is longer than %d bytes", MaxName)
 	}
 	l := lexer{text: text, line: 1, col: 1}
 	millis, err := l.duration("")
 	if err == nil {
 		if l.skipSpace(); l.pos < len(l.text) {
-			err = at.fault("expected the end of the duration, found '%s'", clip(l.text[l.pos:]))
+			err = at.errorf("expected the end of the duration, found '%s'", clip(l.text[l.pos:]))
 		}
 	}
 	if err != nil {
-		err = at.fault("%s", err.Message)
+		err = at.errorf("%s", err.Message)
 	}
 	return millis, err
 }
 
-// ParseDuration reads a duration as it stands in expressions, such as "7 days" or "1h30m": whole milliseconds, more than 0, at
-// most 10 years. Errors are *Error.
+// ParseDuration parses a duration in the form of expressions, such as "7 days" or "1h30m". It must
+// be whole milliseconds, more than 0 and at most 10 years. Errors are *Error.
 func ParseDuration(text string) (time.Duration, error) {
-	millis, err := parseDuration(text, place{line: 1, col: 1})
+	millis, err := parseDuration(text, position{line: 1, col: 1})
 	if err != nil {
 		return 0, err
 	}
 	return time.Duration(millis) * time.Millisecond, nil
 }
 
-// FormatDuration is the canonical form of a duration, such as 7d or 1h30m, in whole milliseconds.
+// FormatDuration returns the canonical form of a duration in whole milliseconds, such as 7d or
+// 1h30m.
 func FormatDuration(d time.Duration) string { return formatMillis(d.Milliseconds()) }

@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// Error is a fault in an expression. The first one found is reported, alone.
+// Error is an error in an expression. Parsing stops at the first one.
 type Error struct {
-	// Line and Col are where the fault is in a text, both from 1; Col counts characters, not bytes. Zero if the
-	// expression is JSON and the fault is not one of its syntax.
+	// Line and Col locate the error in a text, both from 1; Col counts characters, not bytes. They
+	// are zero for JSON, unless the JSON syntax is wrong.
 	Line, Col int
-	// Pointer is where the fault is in a JSON document (RFC 6901); "" is the whole document, or no JSON.
+	// Pointer locates the error in a JSON document (RFC 6901). "" means the whole document, or a
+	// text.
 	Pointer string
-	// Message says what is wrong and, where that is known, what was expected.
+	// Message describes the error and, if known, the expected input.
 	Message string
 }
 
-// Error is "line:col: message", or "pointer: message".
+// Error returns "line:col: message", or "pointer: message".
 func (e *Error) Error() string {
 	switch {
 	case e.Line > 0:
@@ -27,15 +28,16 @@ func (e *Error) Error() string {
 	return e.Message
 }
 
-// caretWidth is how many characters of a long line Caret shows on either side of the fault.
+// caretWidth is the number of characters of a long line that Caret shows on each side of the error.
 const caretWidth = 60
 
-// Caret is the line of text that the fault is in, with a caret below the place, for a terminal:
+// Caret returns the line with the error, and a caret below its position, for a terminal:
 //
 //	A THEN (B WITHIN 2 parsecs)
 //	                 ^
 //
-// It is "" if the place is not known or not in text. Long lines are cut; what does not print is shown as a dot.
+// It returns "" if the position is unknown or outside text. It shortens long lines, and shows
+// unprintable characters as dots.
 func (e *Error) Caret(text string) string {
 	if e.Line < 1 || e.Col < 1 {
 		return ""
@@ -66,17 +68,17 @@ func (e *Error) Caret(text string) string {
 	return b.String() + "\n" + strings.Repeat(" ", at-from) + "^"
 }
 
-// place is where a part of an expression came from.
-type place struct {
+// position is the source of a part of an expression.
+type position struct {
 	line, col int
 	pointer   *pointer
 }
 
-func (p place) fault(format string, args ...any) *Error {
+func (p position) errorf(format string, args ...any) *Error {
 	return &Error{Line: p.line, Col: p.col, Pointer: p.pointer.String(), Message: fmt.Sprintf(format, args...)}
 }
 
-// pointer is a JSON Pointer as a path to the root, so that one costs nothing until there is a fault.
+// pointer is a JSON Pointer as a path to the root. Its text is built only for an error.
 type pointer struct {
 	up   *pointer
 	step string

@@ -8,14 +8,15 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
-// Expr is an expression that was read without fault. It is immutable; copies share it. The zero value is no expression:
-// it has no text and no names.
+// Expr is a valid expression. It is immutable; copies share it. The zero value is not an
+// expression: it has no text and no names.
 type Expr struct {
 	root   *term
 	normal *form.Expression
 }
 
-// Names is the event names that e mentions, sorted, each once. Events of other names do not change its value.
+// Names returns the event names in e, sorted and without duplicates. Events with other names do not
+// change its value.
 func (e Expr) Names() []string {
 	if e.root == nil {
 		return nil
@@ -30,10 +31,10 @@ func (e Expr) Names() []string {
 	return slices.Compact(names)
 }
 
-// Equal is whether two expressions are the same, operator by operator. Where they were read from does not matter.
+// Equal reports whether two expressions are the same, operator by operator.
 func (e Expr) Equal(other Expr) bool { return e.String() == other.String() }
 
-// Normal is e in normal form, for the monitor; nil for the zero Expr.
+// Normal returns e in normal form, for the monitor; nil for the zero Expr.
 func (e Expr) Normal() *form.Expression { return e.normal }
 
 type op uint8
@@ -51,7 +52,7 @@ const (
 
 var opWords = [...]string{opNot: "NOT", opAnd: "AND", opOr: "OR", opThen: "THEN", opWithin: "WITHIN", opAfter: "AFTER"}
 
-// term is a node of the expression as written.
+// term is a node of the parsed expression.
 type term struct {
 	op     op
 	kids   []*term        // AND, OR, THEN: two or more; NOT, WITHIN, AFTER: one
@@ -59,25 +60,25 @@ type term struct {
 	is     filter.Compare // opCount
 	n      int            // opCount
 	millis int64          // WITHIN, AFTER
-	at     place          // of the operator's word, or the name
-	// bracketed is whether the text has parentheses around it.
+	at     position       // of the operator's word, or the name
+	// bracketed: the text has parentheses around it.
 	bracketed bool
 }
 
-// eventKind is a name and what the event's data must be like.
+// eventKind is an event name and a filter on the event's data.
 type eventKind struct {
 	name  string
-	where *filter.Filter // nil: anything
+	where *filter.Filter // nil: no filter
 }
 
-// key tells kinds of event apart: two of the same key match the same events.
+// key identifies a kind of event: kinds with the same key match the same events.
 func key(k eventKind) string {
 	var b strings.Builder
 	printEvent(&b, k)
 	return b.String()
 }
 
-// String is the term in canonical text form.
+// String returns the term in canonical text form.
 func (t *term) String() string {
 	var b strings.Builder
 	printTerm(&b, t)
@@ -91,7 +92,7 @@ func (t *term) walk(f func(*term)) {
 	}
 }
 
-// finish checks what is common to all forms an expression is read from.
+// finish does the checks that text and JSON forms share.
 func finish(root *term) (Expr, error) {
 	e := Expr{root: root}
 	names, kinds := map[string]bool{}, map[string]bool{}
@@ -103,16 +104,16 @@ func finish(root *term) (Expr, error) {
 		names[t.event.name], kinds[key(t.event)] = true, true
 		switch {
 		case len(names) > MaxNames:
-			fault = t.at.fault("more than %d event names", MaxNames)
+			fault = t.at.errorf("more than %d event names", MaxNames)
 		case len(kinds) > MaxNames:
-			fault = t.at.fault("more than %d names with different filters", MaxNames)
+			fault = t.at.errorf("more than %d names with different filters", MaxNames)
 		}
 	})
 	if fault != nil {
 		return Expr{}, fault
 	}
 	if n := len(e.String()); n > MaxText {
-		return Expr{}, root.at.fault("the expression has %d bytes when it is written out in full, the limit is %d", n, MaxText)
+		return Expr{}, root.at.errorf("the canonical form of the expression has %d bytes, the limit is %d", n, MaxText)
 	}
 	var err *Error
 	if e.normal, err = normalize(root); err != nil {

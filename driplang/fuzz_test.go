@@ -7,8 +7,8 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// parseBound is what reading an expression may allocate: the tree, its canonical text, and the normal form of at most
-// some thousand nodes.
+// parseBound bounds the allocations of parsing: the tree, its canonical text, and the normal form
+// of at most some thousand nodes.
 func parseBound(text string) int { return 4<<20 + 400*len(text) }
 
 var texts = []string{
@@ -18,7 +18,8 @@ var texts = []string{
 	"((((((((A", `"\ud800"`, "A\xff", "count(A) <= 0 AND count(B) != 7", "A THEN (B WITHIN 99999999999999 weeks)",
 }
 
-// FuzzParse reads a text. Whatever is read is written so that it reads the same, in both forms.
+// FuzzParse parses a text. A valid expression has the same canonical form after another parse, in
+// both forms.
 func FuzzParse(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text)
@@ -31,7 +32,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParseJSON is FuzzParse for both JSON forms. What the schema refuses is refused.
+// FuzzParseJSON is FuzzParse for both JSON forms. ParseJSON refuses every document that the schema
+// refuses.
 func FuzzParseJSON(f *testing.F) {
 	for _, text := range texts {
 		if e, err := driplang.Parse(text); err == nil {

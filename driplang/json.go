@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// MarshalJSON is e in canonical JSON form; parsing it gives e again. [Schema] describes the form.
+// MarshalJSON returns e in canonical JSON form, which parses to e. [Schema] describes the form.
 func (e Expr) MarshalJSON() ([]byte, error) {
 	if e.root == nil {
 		return []byte("null"), nil
@@ -19,7 +19,7 @@ func (e Expr) MarshalJSON() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// UnmarshalJSON is [ParseJSON], for use in larger documents.
+// UnmarshalJSON is [ParseJSON] for expressions in larger documents.
 func (e *Expr) UnmarshalJSON(text []byte) error {
 	parsed, err := ParseJSON(text)
 	if err == nil {
@@ -28,8 +28,8 @@ func (e *Expr) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// ParseJSON reads an expression in JSON form: an object with one key for each operator, see [Schema]. A fault is an
-// [*Error] with a JSON Pointer, or with line and column if text is not JSON.
+// ParseJSON parses an expression in JSON form: an object with one key per operator, see [Schema].
+// An error is an [*Error] with a JSON Pointer, or with line and column if text is not valid JSON.
 func ParseJSON(text []byte) (Expr, error) {
 	r, err := newReader(text)
 	if err != nil {
@@ -45,20 +45,20 @@ func ParseJSON(text []byte) (Expr, error) {
 	return finish(root)
 }
 
-// jsonReader takes a JSON document token by token, so that nothing is kept that is not wanted, and the depth is
-// checked on the way down.
+// jsonReader reads a JSON document token by token. It keeps only what it needs, and checks the
+// depth while it descends.
 type jsonReader struct {
 	text []byte
 	dec  *json.Decoder
 }
 
 func newReader(text []byte) (*jsonReader, *Error) {
-	root := place{}
+	root := position{}
 	if len(text) > MaxJSON {
-		return nil, root.fault("the expression has %d bytes, the limit is %d", len(text), MaxJSON)
+		return nil, root.errorf("the expression has %d bytes, the limit is %d", len(text), MaxJSON)
 	}
 	if !utf8.Valid(text) {
-		return nil, root.fault("the text is not valid UTF-8")
+		return nil, root.errorf("the text is not valid UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -74,7 +74,8 @@ func (r *jsonReader) token() (json.Token, *Error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		offset, message = len(r.text), "unexpected end of the JSON document"
 	}
-	for offset < len(r.text) && bytes.IndexByte([]byte(" \t\r\n,:"), r.text[offset]) >= 0 { // up to what is wrong
+	// advance to the invalid character
+	for offset < len(r.text) && bytes.IndexByte([]byte(" \t\r\n,:"), r.text[offset]) >= 0 {
 		offset++
 	}
 	before := r.text[:offset]
@@ -87,24 +88,25 @@ func (r *jsonReader) end() *Error {
 	if r.dec.More() {
 		_, err := r.token()
 		if err == nil {
-			err = place{}.fault("more after the end of the expression")
+			err = position{}.errorf("unexpected text after the expression")
 		}
 		return err
 	}
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
-		return place{}.fault("more after the end of the expression")
+		return position{}.errorf("unexpected text after the expression")
 	}
 	return nil
 }
 
-// object takes an object and calls member for every key, which takes its value. Keys come once.
+// object reads an object and calls member for every key to read its value. Duplicate keys are an
+// error.
 func (r *jsonReader) object(at *pointer, what string, member func(key string, at *pointer) *Error) *Error {
 	t, err := r.token()
 	if err != nil {
 		return err
 	}
 	if t != json.Delim('{') {
-		return place{pointer: at}.fault("expected %s, an object, found %s", what, kindName(t))
+		return position{pointer: at}.errorf("expected %s, an object, found %s", what, kindName(t))
 	}
 	seen := make(map[string]bool)
 	for r.dec.More() {
@@ -115,7 +117,7 @@ func (r *jsonReader) object(at *pointer, what string, member func(key string, at
 		key, _ := t.(string)
 		here := &pointer{at, clip(key)}
 		if seen[key] {
-			return place{pointer: here}.fault("the member comes twice")
+			return position{pointer: here}.errorf("duplicate member")
 		}
 		seen[key] = true
 		if err := member(key, here); err != nil {
@@ -126,14 +128,14 @@ func (r *jsonReader) object(at *pointer, what string, member func(key string, at
 	return err
 }
 
-// list takes an array of two or more.
+// list reads an array of two or more elements.
 func (r *jsonReader) list(at *pointer, element func(at *pointer) *Error) *Error {
 	t, err := r.token()
 	if err != nil {
 		return err
 	}
 	if t != json.Delim('[') {
-		return place{pointer: at}.fault("expected an array, found %s", kindName(t))
+		return position{pointer: at}.errorf("expected an array, found %s", kindName(t))
 	}
 	n := 0
 	for ; r.dec.More(); n++ {
@@ -145,7 +147,7 @@ func (r *jsonReader) list(at *pointer, element func(at *pointer) *Error) *Error 
 		return err
 	}
 	if n < 2 {
-		return place{pointer: at}.fault("expected two operands or more, found %d", n)
+		return position{pointer: at}.errorf("expected two operands or more, found %d", n)
 	}
 	return nil
 }
@@ -157,7 +159,7 @@ func (r *jsonReader) string(at *pointer) (string, *Error) {
 	}
 	s, ok := t.(string)
 	if !ok {
-		return "", place{pointer: at}.fault("expected a string, found %s", kindName(t))
+		return "", position{pointer: at}.errorf("expected a string, found %s", kindName(t))
 	}
 	return s, nil
 }

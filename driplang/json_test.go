@@ -42,15 +42,15 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// beyondSchema marks faults that a schema does not see.
+// beyondSchema marks errors that a schema cannot express.
 const beyondSchema = "*"
 
 func TestJSONErrors(t *testing.T) {
 	deep := strings.Repeat(`{"not":`, 64) + `{"event":"A"}` + strings.Repeat("}", 64)
 	deepFilter := `{"event":"A","where":` + strings.Repeat(`{"not":`, 16) + `{"property":"x","is":"=","value":1}` + strings.Repeat("}", 17)
 	for _, c := range [][2]string{ // JSON, error
-		{`{"then":[{"event":"A"},{"within":{"event":"B"}}]}`, `/then/1: missing "for" beside "within"`},
-		{`{"then":[{"event":"A"},{"after":{"event":"B"},"for":"1d"}]}`, `/then/1: missing "by" beside "after"`},
+		{`{"then":[{"event":"A"},{"within":{"event":"B"}}]}`, `/then/1: "within" needs "for"`},
+		{`{"then":[{"event":"A"},{"after":{"event":"B"},"for":"1d"}]}`, `/then/1: "after" needs "by"`},
 		{`{"then":[{"event":"A"},{"within":{"event":"B"},"for":"1 parsec"}]}`, beyondSchema + "/then/1/for: unknown unit 'parsec'"},
 		{`{"then":[{"event":"A"},{"within":{"event":"B"},"for":"1d,"}]}`, "/then/1/for: expected the end of the duration"},
 		{`{"within":{"event":"B"},"for":"1d"}`, beyondSchema + ": WITHIN has no starting point"},
@@ -60,9 +60,9 @@ func TestJSONErrors(t *testing.T) {
 		{`{"not":"A"}`, "/not: expected an expression, an object, found a string"},
 		{`{"event":7}`, "/event: expected a string, found a number"},
 		{`{"event":""}`, "/event: an event name must not be empty"},
-		{`{"event":"A","event":"B"}`, beyondSchema + "/event: the member comes twice"},
+		{`{"event":"A","event":"B"}`, beyondSchema + "/event: duplicate member"},
 		{`{"event":"A","not":{"event":"B"}}`, `/not: an expression has one operator, found "event" and "not"`},
-		{`{"event":"A","for":"1d"}`, `/for: "for" does not belong beside "event"`},
+		{`{"event":"A","for":"1d"}`, `/for: "for" is not allowed with "event"`},
 		{`{"e~/v":1}`, "/e~0~1v: unknown member, expected one of event, count"},
 		{`{"operator":"event_name","a":"A"}`, "/operator: this is the older form"},
 		{`{}`, "expected one of event, count, not, and, or, then, within or after"},
@@ -72,19 +72,19 @@ func TestJSONErrors(t *testing.T) {
 		{`{"count":{"event":"A"},"is":"=>","n":3}`, `/is: expected =, !=, <, <=, > or >=, found "=>"`},
 		{`{"count":{"event":"A"},"is":">=","n":1001}`, "/n: expected a whole number from 0 to 1000, found '1001'"},
 		{`{"count":{"event":"A"},"is":">=","n":"3"}`, "/n: expected a number, found a string"},
-		{`{"count":{"event":"A"},"is":">=","n":0}`, beyondSchema + ": a count is always >= 0"},
+		{`{"count":{"event":"A"},"is":">=","n":0}`, beyondSchema + ": the comparison is always true: a count is >= 0"},
 		{`{"event":"A","where":{"property":"x","is":"<","value":null}}`, beyondSchema + "/where: only numbers and strings have an order"},
 		{`{"event":"A","where":{"property":"x y","is":"=","value":1}}`, beyondSchema + "/where/property: expected the end of the path, found 'y'"},
 		{`{"event":"A","where":{"property":"x","is":"=","value":[1]}}`, "/where/value: expected a number, string, true, false or null, found an array"},
-		{`{"event":"A","where":{"property":"x","is":"="}}`, `/where: missing "value" beside "property"`},
-		{`{"event":"A","where":{"and":[{"property":"x","value":1}]}}`, `/where/and/0: missing "is" beside "property"`},
+		{`{"event":"A","where":{"property":"x","is":"="}}`, `/where: "property" needs "value"`},
+		{`{"event":"A","where":{"and":[{"property":"x","value":1}]}}`, `/where/and/0: "property" needs "is"`},
 		{`{"event":"A","where":{}}`, "/where: expected one of property, and, or or not"},
 		{`{"event":"A","where":{"event":"B"}}`, "/where/event: unknown member"},
 		{`{"event":"A"`, "1:13: unexpected end of the JSON document"},
 		{"{\n \"event\": A}", "2:11: invalid character 'A'"},
 		{`{"event":"A"} x`, "1:15: invalid character 'x'"},
-		{`{"event":"A"} {}`, "more after the end of the expression"},
-		{`{"event":"A"}]`, "more after the end of the expression"},
+		{`{"event":"A"} {}`, "unexpected text after the expression"},
+		{`{"event":"A"}]`, "unexpected text after the expression"},
 		{"{\"event\":\"\xff\"}", "the text is not valid UTF-8"},
 		{deep, beyondSchema + "/not/not"},
 		{deepFilter, beyondSchema + "/where/not"},
@@ -97,7 +97,7 @@ func TestJSONErrors(t *testing.T) {
 			t.Errorf("%.80s: got %q, %v, want %s", c[0], e, err, want)
 		}
 		if json.Valid([]byte(c[0])) && utf8.ValidString(c[0]) && (validate([]byte(c[0])) == nil) != beyond {
-			t.Errorf("%.80s: by the schema %v", c[0], validate([]byte(c[0])))
+			t.Errorf("%.80s: schema validation: %v", c[0], validate([]byte(c[0])))
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestParseOriginal(t *testing.T) {
 		{`{"operator":"after","a":{"operator":"event_name","a":"A"},"d":"7s"}`, `"d" must be nanoseconds as a string of digits, found "7s"`},
 		{`{"operator":"after","a":{"operator":"event_name","a":"A"},"d":"9223372036854775807"}`, "the duration is longer than 10 years"},
 		{`{"operator":"and","a":{"operator":"event_name","a":"A"}}`, `missing "b" of operator "and"`},
-		{`{"operator":"not","a":{"operator":"event_name","a":"A"},"b":{"operator":"event_name","a":"A"}}`, `"b" does not belong to operator "not"`},
+		{`{"operator":"not","a":{"operator":"event_name","a":"A"},"b":{"operator":"event_name","a":"A"}}`, `"b" is not allowed for operator "not"`},
 		{`{"operator":"not","a":"A"}`, `"a" of operator "not" has the wrong type`},
 		{`{"operator":"event_name","a":{"operator":"event_name","a":"A"}}`, `"a" of operator "event_name" has the wrong type`},
 		{`{"operator":"xor","a":"A"}`, `unknown operator "xor"`},
@@ -156,7 +156,7 @@ func TestParseOriginal(t *testing.T) {
 	}
 }
 
-// validate checks a document by the schema, as far as the schema goes: a few keywords.
+// validate checks a document against the schema. It supports the few keywords that the schema uses.
 func validate(text []byte) error {
 	var root map[string]any
 	if err := json.Unmarshal(driplang.Schema(), &root); err != nil {

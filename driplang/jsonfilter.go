@@ -9,10 +9,11 @@ import (
 
 var jsonFilters = map[string]filter.Op{"property": filter.Is, "and": filter.And, "or": filter.Or, "not": filter.Not}
 
-// filter takes the filter of an event: {"property":"amount","is":">","value":100}, or and, or, not of such.
+// filter reads the filter of an event: {"property":"amount","is":">","value":100}, or and, or, not
+// of filters.
 func (r *jsonReader) filter(at *pointer, depth int) (*filter.Filter, *Error) {
 	if depth > maxFilterDepth {
-		return nil, place{pointer: at}.fault("the filter is nested more than %d deep", maxFilterDepth)
+		return nil, position{pointer: at}.errorf("the filter is nested more than %d deep", maxFilterDepth)
 	}
 	f, operator := &filter.Filter{}, ""
 	beside := map[string]bool{}
@@ -23,23 +24,23 @@ func (r *jsonReader) filter(at *pointer, depth int) (*filter.Filter, *Error) {
 			return r.filterBeside(f, key, at)
 		}
 		if operator != "" {
-			return place{pointer: at}.fault("a filter has one operator, found %q and %q", operator, key)
+			return position{pointer: at}.errorf("a filter has one operator, found %q and %q", operator, key)
 		}
 		f.Op, operator = op, key
 		return r.filterOperand(f, at, depth)
 	})
-	here := place{pointer: at}
+	here := position{pointer: at}
 	switch {
 	case err != nil:
 		return nil, err
 	case operator == "":
-		return nil, here.fault("expected one of property, and, or or not")
+		return nil, here.errorf("expected one of property, and, or or not")
 	case f.Op != filter.Is && len(beside) > 0:
-		return nil, here.fault("%q has nothing beside it", operator)
+		return nil, here.errorf("%q allows no other member", operator)
 	case f.Op == filter.Is && !beside["is"]:
-		return nil, here.fault(`missing "is" beside "property"`)
+		return nil, here.errorf(`"property" needs "is"`)
 	case f.Op == filter.Is && !beside["value"]:
-		return nil, here.fault(`missing "value" beside "property"`)
+		return nil, here.errorf(`"property" needs "value"`)
 	case f.Op == filter.Is:
 		return f, here.checkOrder(f.Cmp, f.Want)
 	}
@@ -60,13 +61,13 @@ func (r *jsonReader) filterOperand(f *filter.Filter, at *pointer, depth int) *Er
 	}
 	text, err := r.string(at)
 	if err == nil {
-		f.Path, err = parsePath(text, place{pointer: at})
+		f.Path, err = parsePath(text, position{pointer: at})
 	}
 	return err
 }
 
-// parsePath reads a path that stands alone.
-func parsePath(text string, at place) ([]string, *Error) {
+// parsePath parses a text that is only a path.
+func parsePath(text string, at position) ([]string, *Error) {
 	p := parser{lexer: lexer{text: text, line: 1, col: 1}}
 	err := p.take()
 	var path []string
@@ -74,16 +75,16 @@ func parsePath(text string, at place) ([]string, *Error) {
 		path, err = p.path()
 	}
 	if err == nil && p.cur.kind != tokEnd {
-		err = p.cur.at.fault("expected the end of the path, found %v", p.cur)
+		err = p.cur.at.errorf("expected the end of the path, found %v", p.cur)
 	}
 	if err != nil {
-		err = at.fault("%s", err.Message)
+		err = at.errorf("%s", err.Message)
 	}
 	return path, err
 }
 
 func (r *jsonReader) filterBeside(f *filter.Filter, key string, at *pointer) *Error {
-	here := place{pointer: at}
+	here := position{pointer: at}
 	switch key {
 	case "is":
 		word, err := r.string(at)
@@ -96,17 +97,17 @@ func (r *jsonReader) filterBeside(f *filter.Filter, key string, at *pointer) *Er
 		f.Want, err = here.literalOf(v)
 		return err
 	}
-	return here.fault("unknown member, expected one of property, is, value, and, or or not")
+	return here.errorf("unknown member, expected one of property, is, value, and, or or not")
 }
 
-func (p place) literalOf(v json.Token) (filter.Literal, *Error) {
+func (p position) literalOf(v json.Token) (filter.Literal, *Error) {
 	switch v := v.(type) {
 	case string:
 		return filter.Literal{Kind: filter.String, Text: v}, nil
 	case json.Number:
 		n, ok := filter.ParseNumber(string(v))
 		if !ok {
-			return n, p.fault("%s is too large", clip(string(v)))
+			return n, p.errorf("%s is too large", clip(string(v)))
 		}
 		return n, nil
 	case bool:
@@ -114,7 +115,7 @@ func (p place) literalOf(v json.Token) (filter.Literal, *Error) {
 	case nil:
 		return filter.Literal{Kind: filter.Null}, nil
 	}
-	return filter.Literal{}, p.fault("expected a number, string, true, false or null, found %s", kindName(v))
+	return filter.Literal{}, p.errorf("expected a number, string, true, false or null, found %s", kindName(v))
 }
 
 func writeFilter(b *strings.Builder, f *filter.Filter) {

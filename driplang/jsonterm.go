@@ -11,7 +11,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// jsonOps are the members that name an operator, and what must stand beside them, or may.
+// jsonOps are the members that name an operator, with the members that they need or allow.
 var jsonOps = map[string]struct {
 	op            op
 	needs, allows []string
@@ -26,40 +26,40 @@ var jsonOps = map[string]struct {
 	"after":  {op: opAfter, needs: []string{"by"}},
 }
 
-// operators is the names of jsonOps for messages.
+// operators lists jsonOps for messages.
 const operators = "event, count, not, and, or, then, within or after"
 
-// jsonTerm is a term of which the members are being read.
+// jsonTerm is a term whose members are being read.
 type jsonTerm struct {
 	*term
 	at     *pointer
 	depth  int
-	name   string          // the operator's
+	name   string          // of the operator
 	beside map[string]bool // other members
 }
 
 func (r *jsonReader) term(at *pointer, depth int) (*term, *Error) {
 	if depth > MaxDepth {
-		return nil, place{pointer: at}.fault("operators are nested more than %d deep", MaxDepth)
+		return nil, position{pointer: at}.errorf("operators are nested more than %d deep", MaxDepth)
 	}
-	t := &jsonTerm{term: &term{at: place{pointer: at}}, at: at, depth: depth, beside: map[string]bool{}}
+	t := &jsonTerm{term: &term{at: position{pointer: at}}, at: at, depth: depth, beside: map[string]bool{}}
 	err := r.object(at, "an expression", func(key string, at *pointer) *Error { return r.member(t, key, at) })
 	if err != nil {
 		return nil, err
 	}
-	here := place{pointer: at}
+	here := position{pointer: at}
 	if t.name == "" {
-		return nil, here.fault("expected one of %s", operators)
+		return nil, here.errorf("expected one of %s", operators)
 	}
 	form := jsonOps[t.name]
 	for _, need := range form.needs {
 		if !t.beside[need] {
-			return nil, here.fault("missing %q beside %q", need, t.name)
+			return nil, here.errorf("%q needs %q", t.name, need)
 		}
 	}
 	for _, key := range []string{"where", "is", "n", "for", "by"} {
 		if t.beside[key] && !slices.Contains(form.needs, key) && !slices.Contains(form.allows, key) {
-			return nil, place{pointer: &pointer{at, key}}.fault("%q does not belong beside %q", key, t.name)
+			return nil, position{pointer: &pointer{at, key}}.errorf("%q is not allowed with %q", key, t.name)
 		}
 	}
 	if t.op == opCount {
@@ -75,20 +75,20 @@ func (r *jsonReader) member(t *jsonTerm, key string, at *pointer) *Error {
 		return r.besides(t, key, at)
 	}
 	if t.name != "" {
-		return place{pointer: at}.fault("an expression has one operator, found %q and %q", t.name, key)
+		return position{pointer: at}.errorf("an expression has one operator, found %q and %q", t.name, key)
 	}
 	t.name, t.op = key, form.op
 	switch t.op {
 	case opEvent:
 		var err *Error
 		if t.event.name, err = r.string(at); err == nil {
-			err = place{pointer: at}.checkName(t.event.name)
+			err = position{pointer: at}.checkName(t.event.name)
 		}
 		return err
 	case opCount:
 		kind, err := r.term(at, t.depth)
 		if err == nil && kind.op != opEvent {
-			err = place{pointer: at}.fault("only events can be counted")
+			err = position{pointer: at}.errorf("only events can be counted")
 		}
 		if err == nil {
 			t.event = kind.event
@@ -106,9 +106,9 @@ func (r *jsonReader) kid(t *jsonTerm, at *pointer) *Error {
 	return err
 }
 
-// besides takes the members that go with an operator.
+// besides reads the other members of an operator.
 func (r *jsonReader) besides(t *jsonTerm, key string, at *pointer) *Error {
-	here := place{pointer: at}
+	here := position{pointer: at}
 	switch key {
 	case "where":
 		var err *Error
@@ -128,13 +128,13 @@ func (r *jsonReader) besides(t *jsonTerm, key string, at *pointer) *Error {
 		n, ok := v.(json.Number)
 		t.n, err = parseCount(token{kind: tokNumber, text: string(n), at: here})
 		if !ok {
-			err = here.fault("expected a number, found %s", kindName(v))
+			err = here.errorf("expected a number, found %s", kindName(v))
 		}
 		return err
 	case "operator":
-		return here.fault("this is the older form with operator, a, b and d, which has an import of its own")
+		return here.errorf("this is the older form with operator, a, b and d; convert it with ParseOriginal")
 	}
-	return here.fault("unknown member, expected one of %s", operators)
+	return here.errorf("unknown member, expected one of %s", operators)
 }
 
 func orElse(err *Error, next func() *Error) *Error {
@@ -144,10 +144,10 @@ func orElse(err *Error, next func() *Error) *Error {
 	return next()
 }
 
-func (p place) compare(word string) (filter.Compare, *Error) {
+func (p position) compare(word string) (filter.Compare, *Error) {
 	c, ok := filter.ParseCompare(word)
 	if !ok {
-		return 0, p.fault("expected =, !=, <, <=, > or >=, found %q", clip(word))
+		return 0, p.errorf("expected =, !=, <, <=, > or >=, found %q", clip(word))
 	}
 	return c, nil
 }

@@ -15,18 +15,19 @@ const (
 	tokWord
 	tokString
 	tokNumber
-	tokSign // a parenthesis, bracket, dot or comparison, in text
+	tokSign // parenthesis, bracket, dot or comparison, as in the text
 )
 
-// token is a piece of an expression. Of a word, text is as written; of a string, what it stands for.
+// token is a lexical element of an expression. Of a word, text is the source; of a string, its
+// value.
 type token struct {
 	kind tokenKind
 	text string
-	at   place
+	at   position
 	from int // first byte
 }
 
-// is is whether t is a keyword (any case) or a sign.
+// is reports whether t is a keyword (any case) or a sign.
 func (t token) is(word string) bool {
 	switch t.kind {
 	case tokWord:
@@ -66,14 +67,14 @@ func inWord(r rune) bool {
 
 func printable(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
 
-// lexer cuts a text into tokens, one ahead of the parser.
+// lexer splits a text into tokens, one ahead of the parser.
 type lexer struct {
 	text      string
 	pos       int
 	line, col int
 }
 
-// peek is the next character; 0 at the end, utf8.RuneError where the text is not UTF-8.
+// peek returns the next character; 0 at the end, utf8.RuneError for invalid UTF-8.
 func (l *lexer) peek() rune {
 	if l.pos >= len(l.text) {
 		return 0
@@ -91,7 +92,7 @@ func (l *lexer) advance() {
 	}
 }
 
-func (l *lexer) here() place { return place{line: l.line, col: l.col} }
+func (l *lexer) here() position { return position{line: l.line, col: l.col} }
 
 func (l *lexer) skipSpace() {
 	for l.pos < len(l.text) && strings.IndexByte(" \t\r\n", l.text[l.pos]) >= 0 {
@@ -130,11 +131,11 @@ func (l *lexer) next() (token, *Error) {
 		t.kind, t.text = tokSign, l.sign()
 		return t, nil
 	case r == utf8.RuneError && !strings.HasPrefix(l.text[l.pos:], string(utf8.RuneError)):
-		return t, t.at.fault("the text is not valid UTF-8")
+		return t, t.at.errorf("the text is not valid UTF-8")
 	case !printable(r):
-		return t, t.at.fault("unexpected character %U", r)
+		return t, t.at.errorf("unexpected character %U", r)
 	}
-	return t, t.at.fault("unexpected character '%c'", r)
+	return t, t.at.errorf("unexpected character '%c'", r)
 }
 
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }
@@ -153,7 +154,7 @@ func (l *lexer) sign() string {
 	return one
 }
 
-// number takes what looks like a JSON number; whoever uses it parses it.
+// number reads the characters of a number. The caller parses it.
 func (l *lexer) number() string {
 	from := l.pos
 	if l.peek() == '-' {
@@ -174,14 +175,14 @@ func (l *lexer) number() string {
 	return l.text[from:l.pos]
 }
 
-// quoted takes a JSON string.
+// quoted reads a JSON string.
 func (l *lexer) quoted() (string, *Error) {
 	at, from := l.here(), l.pos
 	l.advance()
 	for l.pos < len(l.text) {
 		switch l.text[l.pos] {
 		case '\n':
-			return "", at.fault("the string is not closed on its line")
+			return "", at.errorf("the string is not closed on its line")
 		case '\\':
 			l.advance()
 			if l.pos < len(l.text) {
@@ -192,15 +193,15 @@ func (l *lexer) quoted() (string, *Error) {
 			var s string
 			raw := l.text[from:l.pos]
 			if !utf8.ValidString(raw) {
-				return "", at.fault("the text is not valid UTF-8")
+				return "", at.errorf("the text is not valid UTF-8")
 			}
 			if err := json.Unmarshal([]byte(raw), &s); err != nil {
-				return "", at.fault("the string has an escape or character that JSON does not allow")
+				return "", at.errorf("the string has an escape or character that JSON does not allow")
 			}
 			return s, nil
 		default:
 			l.advance()
 		}
 	}
-	return "", at.fault("the string is not closed")
+	return "", at.errorf("the string is not closed")
 }

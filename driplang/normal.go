@@ -5,12 +5,12 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
-// scope is what is known of the surroundings of a term.
+// scope describes the surroundings of a term.
 type scope struct {
 	anchored bool  // there is an instant to measure from
-	since    int64 // greatest AFTER that is measured from the same anchor
-	sinceAt  place
-	span     int64 // least WITHIN around the term, from whatever anchor; 0 is none
+	since    int64 // greatest AFTER from the same anchor
+	sinceAt  position
+	span     int64 // smallest WITHIN around the term, from any anchor; 0 is none
 }
 
 type normalizer struct {
@@ -19,7 +19,7 @@ type normalizer struct {
 	list  []form.Kind
 }
 
-// normalize checks what an expression means and brings it into normal form.
+// normalize checks the meaning of an expression and returns its normal form.
 func normalize(root *term) (*form.Expression, *Error) {
 	n := &normalizer{kinds: make(map[string]int)}
 	f, err := n.term(root, scope{})
@@ -28,8 +28,8 @@ func normalize(root *term) (*form.Expression, *Error) {
 	}
 	f = n.Expand(f)
 	if n.Full() {
-		return nil, root.at.fault("the expression is too large: it has more than %d parts when absences on the left of a THEN are "+
-			"written before each event that may follow", form.MaxNodes)
+		return nil, root.at.errorf("the expression is too large: it has more than %d parts after absences on the left of a THEN are "+
+			"copied to each event that may follow", form.MaxNodes)
 	}
 	return &form.Expression{Root: f, Kinds: n.list}, nil
 }
@@ -46,7 +46,7 @@ func (n *normalizer) term(t *term, s scope) (*form.Form, *Error) {
 			return nil, err
 		}
 		not := *n.Negate(f)
-		if not.Op != form.Leaf { // of which the event is wanted
+		if not.Op != form.Leaf { // the NOT applies to the event
 			not.From = t
 		}
 		return &not, nil
@@ -69,7 +69,7 @@ func (n *normalizer) term(t *term, s scope) (*form.Form, *Error) {
 	return n.Make(f), nil
 }
 
-// leaf is at least so many events of the kind that a term names.
+// leaf requires at least need events of the kind of a term.
 func (n *normalizer) leaf(t *term, need int, within int64) *form.Form {
 	name := key(t.event)
 	i, ok := n.kinds[name]
@@ -85,7 +85,8 @@ func (n *normalizer) leaf(t *term, need int, within int64) *form.Form {
 	return n.Make(form.Form{Op: form.Leaf, Kind: i, Need: need, Within: within, From: t.counted(need)})
 }
 
-// counted is what a leaf of a term looks for: of a count not what it says of the number, which may be the opposite.
+// counted returns the term that a leaf counts. For a count it omits the comparison, which may be
+// negated.
 func (t *term) counted(need int) *term {
 	if t.op != opCount {
 		return t
@@ -96,7 +97,7 @@ func (t *term) counted(need int) *term {
 	return &term{op: opCount, at: t.at, event: t.event, is: filter.AtLeast, n: need}
 }
 
-// count reduces every comparison to "at least so many".
+// count reduces every comparison to "at least n".
 func (n *normalizer) count(t *term) *form.Form {
 	switch t.is {
 	case filter.AtLeast:
@@ -118,7 +119,7 @@ func (n *normalizer) count(t *term) *form.Form {
 	return f
 }
 
-// chain is a list joined by THEN, right-associated.
+// chain normalizes a list joined by THEN, which is right-associative.
 func (n *normalizer) chain(list []*term, s scope, from *term) (*form.Form, *Error) {
 	left, err := n.term(list[0], s)
 	if err != nil || len(list) == 1 {
@@ -134,7 +135,7 @@ func (n *normalizer) chain(list []*term, s scope, from *term) (*form.Form, *Erro
 	return n.Chain(left, right, from), nil
 }
 
-// window is WITHIN or AFTER.
+// window normalizes WITHIN or AFTER.
 func (n *normalizer) window(t *term, s scope) (*form.Form, *Error) {
 	const (
 		noStart = `%s has no starting point: it measures from the left side of a THEN, e.g. "A THEN (B %s 2 days)"`
@@ -144,19 +145,19 @@ func (n *normalizer) window(t *term, s scope) (*form.Form, *Error) {
 		if f := n.sliding(t); f != nil {
 			return f, nil
 		}
-		return nil, t.at.fault(noStart, opWords[t.op], opWords[t.op])
+		return nil, t.at.errorf(noStart, opWords[t.op], opWords[t.op])
 	}
 	var w form.Window
 	if t.op == opAfter {
 		if s.span > 0 && t.millis > s.span {
-			return nil, t.at.fault(empty)
+			return nil, t.at.errorf(empty)
 		}
 		if w.After = t.millis; t.millis > s.since {
 			s.since, s.sinceAt = t.millis, t.at
 		}
 	} else {
 		if s.since > t.millis {
-			return nil, s.sinceAt.fault(empty)
+			return nil, s.sinceAt.errorf(empty)
 		}
 		if w.Within = t.millis; s.span == 0 || t.millis < s.span {
 			s.span = t.millis
@@ -169,8 +170,9 @@ func (n *normalizer) window(t *term, s scope) (*form.Form, *Error) {
 	return n.Restrict(f, w), nil
 }
 
-// sliding is a count within a time that has nothing to its left: it starts at any of the counted events, so that
-// count(x) >= 3 WITHIN 7d is x THEN (count(x) >= 2 WITHIN 7d). nil if t is no such count.
+// sliding normalizes a count within a time without a left side. The time starts at any of the
+// counted events, so that count(x) >= 3 WITHIN 7d is x THEN (count(x) >= 2 WITHIN 7d). It returns
+// nil if t is not such a count.
 func (n *normalizer) sliding(t *term) *form.Form {
 	c := t.kids[0]
 	if t.op != opWithin || c.op != opCount || c.is != filter.AtLeast && c.is != filter.Greater {

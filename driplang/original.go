@@ -5,15 +5,16 @@ import (
 	"strconv"
 )
 
-// originalOps are the operators of the older form; within was never in it and reads like after.
+// originalOps are the operators of the older form. It never had within, which is parsed like after.
 var originalOps = map[string]op{
 	"event_name": opEvent, "not": opNot, "and": opAnd, "or": opOr, "then": opThen, "after": opAfter, "within": opWithin,
 }
 
-// ParseOriginal reads the JSON of the first program of this name, {"operator": "then", "a": {...}, "b": {...}}, in
-// which durations ("d") are strings of nanoseconds; they are rounded to milliseconds, up for after and down for within,
-// which is exact for times in milliseconds. An AFTER of zero says nothing and is left out. What Parse refuses is
-// refused here too, where the older program answered false, such as an AFTER that measures from nothing.
+// ParseOriginal parses the JSON of the original program, {"operator": "then", "a": {...}, "b":
+// {...}}. Its durations ("d") are strings of nanoseconds. They are rounded to milliseconds, up for
+// after and down for within, which is exact for times in milliseconds. An AFTER of zero is omitted,
+// because it has no effect. Expressions that Parse refuses are refused here too, such as an AFTER
+// without a starting point; the original program evaluated them to false.
 func ParseOriginal(text []byte) (Expr, error) {
 	r, err := newReader(text)
 	if err != nil {
@@ -29,8 +30,8 @@ func ParseOriginal(text []byte) (Expr, error) {
 	return finish(root)
 }
 
-// originalTerm is an object of the older form; a is a string if the operator is event_name, and the operator may come
-// after it.
+// originalTerm is an object of the older form. a is a string if the operator is event_name. The
+// operator may be after it.
 type originalTerm struct {
 	operator string
 	name     string
@@ -42,7 +43,7 @@ type originalTerm struct {
 
 func (r *jsonReader) original(at *pointer, depth int) (*term, *Error) {
 	if depth > MaxDepth {
-		return nil, place{pointer: at}.fault("operators are nested more than %d deep", MaxDepth)
+		return nil, position{pointer: at}.errorf("operators are nested more than %d deep", MaxDepth)
 	}
 	o := originalTerm{has: map[string]bool{}}
 	err := r.object(at, "an expression", func(key string, at *pointer) (err *Error) {
@@ -61,17 +62,17 @@ func (r *jsonReader) original(at *pointer, depth int) (*term, *Error) {
 		case "d":
 			o.d, err = r.string(at)
 		default:
-			err = place{pointer: at}.fault("unknown member, expected operator, a, b or d")
+			err = position{pointer: at}.errorf("unknown member, expected operator, a, b or d")
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return o.term(place{pointer: at})
+	return o.term(position{pointer: at})
 }
 
-// stringNext is whether the value after a key is a string.
+// stringNext reports whether the value after a key is a string.
 func (r *jsonReader) stringNext() bool {
 	for _, c := range r.text[r.dec.InputOffset():] {
 		switch c {
@@ -83,10 +84,10 @@ func (r *jsonReader) stringNext() bool {
 	return false
 }
 
-func (o *originalTerm) term(at place) (*term, *Error) {
+func (o *originalTerm) term(at position) (*term, *Error) {
 	t := &term{op: originalOps[o.operator], at: at}
 	if t.op == 0 {
-		return nil, at.fault("unknown operator %q, expected event_name, not, and, or, then, after or within", clip(o.operator))
+		return nil, at.errorf("unknown operator %q, expected event_name, not, and, or, then, after or within", clip(o.operator))
 	}
 	needs := []string{"operator", "a"}
 	switch t.op {
@@ -98,13 +99,13 @@ func (o *originalTerm) term(at place) (*term, *Error) {
 	for _, key := range []string{"operator", "a", "b", "d"} {
 		switch need := slices.Contains(needs, key); {
 		case need && !o.has[key]:
-			return nil, at.fault("missing %q of operator %q", key, o.operator)
+			return nil, at.errorf("missing %q of operator %q", key, o.operator)
 		case !need && o.has[key]:
-			return nil, at.fault("%q does not belong to operator %q", key, o.operator)
+			return nil, at.errorf("%q is not allowed for operator %q", key, o.operator)
 		}
 	}
 	if o.isName != (t.op == opEvent) {
-		return nil, at.fault(`"a" of operator %q has the wrong type`, o.operator)
+		return nil, at.errorf(`"a" of operator %q has the wrong type`, o.operator)
 	}
 	switch t.op {
 	case opEvent:
@@ -126,7 +127,7 @@ func (o *originalTerm) window(t *term) (*term, *Error) {
 	nanos, err := strconv.ParseInt(o.d, 10, 64)
 	switch {
 	case err != nil || nanos < 0:
-		return nil, t.at.fault(`"d" must be nanoseconds as a string of digits, found %q`, clip(o.d))
+		return nil, t.at.errorf(`"d" must be nanoseconds as a string of digits, found %q`, clip(o.d))
 	case nanos == 0 && t.op == opAfter:
 		return o.a, nil
 	}
@@ -136,9 +137,9 @@ func (o *originalTerm) window(t *term) (*term, *Error) {
 	}
 	switch {
 	case t.millis == 0:
-		return nil, t.at.fault("a duration must be a millisecond or longer")
+		return nil, t.at.errorf("a duration must be a millisecond or longer")
 	case t.millis > MaxMillis:
-		return nil, t.at.fault("the duration is longer than 10 years")
+		return nil, t.at.errorf("the duration is longer than 10 years")
 	}
 	return t, nil
 }

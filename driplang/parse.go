@@ -6,8 +6,8 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/filter"
 )
 
-// Parse reads an expression in text form. Every fault is an [*Error] with line and column; the limits of this package
-// are among them, and so is what Compile would refuse: a WITHIN without a starting point, or an empty window.
+// Parse parses an expression in text form. Every error is an [*Error] with line and column. Errors
+// include exceeded limits, a WITHIN without a starting point, and an empty window.
 func Parse(text string) (Expr, error) {
 	if len(text) > MaxText {
 		return Expr{}, &Error{Message: "the expression has " + strconv.Itoa(len(text)) + " bytes, the limit is " + strconv.Itoa(MaxText)}
@@ -20,15 +20,15 @@ func Parse(text string) (Expr, error) {
 	return finish(root)
 }
 
-// parser is a Pratt parser: every operator has a power, and an operand takes in what binds more strongly than what
-// surrounds it.
+// parser is a Pratt parser: every operator has a binding power, and an operand includes operators
+// that bind more strongly than the surrounding one.
 type parser struct {
 	lexer
-	cur     token // read, not taken
+	cur     token // the next token, not consumed
 	nesting int
 }
 
-// power is how strongly an infix operator binds; 0 if t is none.
+// power returns the binding power of an infix operator; 0 if t is none.
 func power(t token) (op, int) {
 	switch {
 	case t.is("THEN"):
@@ -56,12 +56,12 @@ func (p *parser) whole() (*term, *Error) {
 		return nil, err
 	}
 	if p.cur.kind != tokEnd {
-		return nil, p.cur.at.fault("expected AND, OR, THEN, WITHIN, AFTER or the end, found %v", p.cur)
+		return nil, p.cur.at.errorf("expected AND, OR, THEN, WITHIN, AFTER or the end, found %v", p.cur)
 	}
 	return t, nil
 }
 
-// expr takes operators of at least the given power, and says how deep the result is.
+// expr parses operators with at least the given power. It also returns the depth of the result.
 func (p *parser) expr(least int) (*term, int, *Error) {
 	left, depth, err := p.unary()
 	if err != nil {
@@ -84,17 +84,17 @@ func (p *parser) expr(least int) (*term, int, *Error) {
 			joined.kids, depth = append(joined.kids, right), max(depth, d)
 		}
 		if left, depth = joined, depth+1; depth > MaxDepth {
-			return nil, 0, joined.at.fault("operators are nested more than %d deep", MaxDepth)
+			return nil, 0, joined.at.errorf("operators are nested more than %d deep", MaxDepth)
 		}
 	}
 }
 
 func (p *parser) power() (op, int) { return power(p.cur) }
 
-// nest guards the parser's own recursion.
+// nest bounds the parser's recursion.
 func (p *parser) nest() *Error {
 	if p.nesting++; p.nesting > maxNesting {
-		return p.cur.at.fault("operators and parentheses are nested more than %d deep", maxNesting)
+		return p.cur.at.errorf("operators and parentheses are nested more than %d deep", maxNesting)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (p *parser) unary() (*term, int, *Error) {
 		return nil, 0, err
 	}
 	if depth++; depth > MaxDepth {
-		return nil, 0, not.at.fault("operators are nested more than %d deep", MaxDepth)
+		return nil, 0, not.at.errorf("operators are nested more than %d deep", MaxDepth)
 	}
 	not.kids = []*term{kid}
 	return not, depth, nil
@@ -143,7 +143,7 @@ func (p *parser) postfix() (*term, int, *Error) {
 			return nil, 0, err
 		}
 		if t, depth = window, depth+1; depth > MaxDepth {
-			return nil, 0, window.at.fault("operators are nested more than %d deep", MaxDepth)
+			return nil, 0, window.at.errorf("operators are nested more than %d deep", MaxDepth)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (p *parser) primary() (*term, int, *Error) {
 		return p.parenthesis()
 	case first.kind == tokWord && !isKeyword(first.text), first.kind == tokString:
 	default:
-		return nil, 0, first.at.fault("expected an event name, NOT or '(', found %v", first)
+		return nil, 0, first.at.errorf("expected an event name, NOT or '(', found %v", first)
 	}
 	if err := p.take(); err != nil {
 		return nil, 0, err
@@ -186,12 +186,12 @@ func (p *parser) parenthesis() (*term, int, *Error) {
 
 func (p *parser) expect(sign, or string) *Error {
 	if !p.cur.is(sign) {
-		return p.cur.at.fault("expected '%s'%s, found %v", sign, or, p.cur)
+		return p.cur.at.errorf("expected '%s'%s, found %v", sign, or, p.cur)
 	}
 	return p.take()
 }
 
-// eventKind is a name, taken already, and the filter that may follow.
+// eventKind parses an optional filter after the name, which is already consumed.
 func (p *parser) eventKind(name token) (eventKind, *Error) {
 	if err := name.at.checkName(name.text); err != nil {
 		return eventKind{}, err
@@ -210,17 +210,17 @@ func (p *parser) eventKind(name token) (eventKind, *Error) {
 	return k, p.expect("]", " or AND, OR")
 }
 
-func (p place) checkName(name string) *Error {
+func (p position) checkName(name string) *Error {
 	switch {
 	case name == "":
-		return p.fault("an event name must not be empty")
+		return p.errorf("an event name must not be empty")
 	case len(name) > MaxName:
-		return p.fault("the event name has %d bytes, the limit is %d", len(name), MaxName)
+		return p.errorf("the event name has %d bytes, the limit is %d", len(name), MaxName)
 	}
 	return nil
 }
 
-// count is count(name) >= 3; the word is taken.
+// count parses count(name) >= 3; the word is already consumed.
 func (p *parser) count(word token) (*term, *Error) {
 	t := &term{op: opCount, at: word.at}
 	if err := p.take(); err != nil { // (
@@ -228,7 +228,7 @@ func (p *parser) count(word token) (*term, *Error) {
 	}
 	name := p.cur
 	if name.kind != tokString && (name.kind != tokWord || isKeyword(name.text)) {
-		return nil, name.at.fault("expected the name of the event to count, found %v", name)
+		return nil, name.at.errorf("expected the name of the event to count, found %v", name)
 	}
 	err := p.take()
 	if err != nil {
@@ -256,7 +256,7 @@ func (p *parser) count(word token) (*term, *Error) {
 func (p *parser) comparison() (filter.Compare, *Error) {
 	c, ok := filter.ParseCompare(p.cur.text)
 	if p.cur.kind != tokSign || !ok {
-		return 0, p.cur.at.fault("expected =, !=, <, <=, > or >=, found %v", p.cur)
+		return 0, p.cur.at.errorf("expected =, !=, <, <=, > or >=, found %v", p.cur)
 	}
 	return c, p.take()
 }
@@ -264,19 +264,19 @@ func (p *parser) comparison() (filter.Compare, *Error) {
 func parseCount(t token) (int, *Error) {
 	n, err := strconv.ParseUint(t.text, 10, 16)
 	if t.kind != tokNumber || err != nil || n > MaxCount {
-		return 0, t.at.fault("expected a whole number from 0 to %d, found %v", MaxCount, t)
+		return 0, t.at.errorf("expected a whole number from 0 to %d, found %v", MaxCount, t)
 	}
 	return int(n), nil
 }
 
-// checkCount refuses counts that are always or never true.
-func (p place) checkCount(is filter.Compare, n int) *Error {
+// checkCount refuses comparisons that are always or never true.
+func (p position) checkCount(is filter.Compare, n int) *Error {
 	switch {
 	case n > 0:
 	case is == filter.AtLeast:
-		return p.fault("a count is always >= 0")
+		return p.errorf("the comparison is always true: a count is >= 0")
 	case is == filter.Less:
-		return p.fault("a count is never < 0")
+		return p.errorf("the comparison is always false: a count is not < 0")
 	}
 	return nil
 }

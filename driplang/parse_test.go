@@ -50,13 +50,13 @@ func TestParseAndPrint(t *testing.T) {
 			continue
 		}
 		if e.String() != c[1] {
-			t.Errorf("%q prints as %q, want %q", c[0], e, c[1])
+			t.Errorf("%q: canonical form %q, want %q", c[0], e, c[1])
 		}
 		roundTrip(t, e)
 	}
 }
 
-// roundTrip wants both forms of e to give e again.
+// roundTrip checks that both forms of e parse to e.
 func roundTrip(t testing.TB, e driplang.Expr) {
 	t.Helper()
 	again, err := driplang.Parse(e.String())
@@ -119,13 +119,13 @@ func TestParseErrors(t *testing.T) {
 		{"count(A) == 3", "1:10: expected =, !=, <, <=, > or >=, found '=='"},
 		{"count(A) >= 1001", "1:13: expected a whole number from 0 to 1000, found '1001'"},
 		{"count(A) >= 1.5", "1:13: expected a whole number from 0 to 1000, found '1.5'"},
-		{"count(A) >= 0", "1:13: a count is always >= 0"},
-		{"count(A) < 0", "1:12: a count is never < 0"},
+		{"count(A) >= 0", "1:13: the comparison is always true: a count is >= 0"},
+		{"count(A) < 0", "1:12: the comparison is always false: a count is not < 0"},
 		{"A[]", "1:3: expected a property of the event's data, found ']'"},
 		{"A[x]", "1:4: expected =, !=, <, <=, > or >=, found ']'"},
 		{"A[x = y]", `1:7: expected a number, "string", true, false or null, found 'y'`},
-		{"A[x = 01]", "1:7: '01' is not a number as JSON writes them, or too large"},
-		{"A[x = 1e999]", "1:7: '1e999' is not a number as JSON writes them, or too large"},
+		{"A[x = 01]", "1:7: '01' is not a valid JSON number, or it is too large"},
+		{"A[x = 1e999]", "1:7: '1e999' is not a valid JSON number, or it is too large"},
 		{"A[x < true]", "1:7: only numbers and strings have an order: use = or !="},
 		{"A[x = 1", "1:8: expected ']' or AND, OR, found end of expression"},
 		{"A[x..y = 1]", "1:3: two dots in a row in the path 'x..y'"},

@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/filter"
 )
 
-// maxFilterDepth bounds filters within filters, and with it recursion.
+// maxFilterDepth bounds the nesting of filters, and so the recursion.
 const maxFilterDepth = 16
 
 func (p *parser) filterOr() (*filter.Filter, int, *Error) {
@@ -34,7 +34,7 @@ func (p *parser) filterList(word string, op filter.Op, operand func() (*filter.F
 			return nil, 0, err
 		}
 		if depth = max(depth, d); depth >= maxFilterDepth {
-			return nil, 0, at.fault("the filter is nested more than %d deep", maxFilterDepth)
+			return nil, 0, at.errorf("the filter is nested more than %d deep", maxFilterDepth)
 		}
 		list.Kids = append(list.Kids, right)
 	}
@@ -67,7 +67,7 @@ func (p *parser) filterUnary() (*filter.Filter, int, *Error) {
 		return nil, 0, err
 	}
 	if depth++; depth > maxFilterDepth {
-		return nil, 0, at.fault("the filter is nested more than %d deep", maxFilterDepth)
+		return nil, 0, at.errorf("the filter is nested more than %d deep", maxFilterDepth)
 	}
 	return &filter.Filter{Op: filter.Not, Kids: []*filter.Filter{kid}}, depth, nil
 }
@@ -88,7 +88,7 @@ func (p *parser) filterCompare() (*filter.Filter, *Error) {
 	return f, lit.at.checkOrder(f.Cmp, f.Want)
 }
 
-// path is members of objects, joined by dots: user.plan, or user."first name" where a member is not a word.
+// path parses members joined by dots: user.plan, or user."first name" if a member is not a word.
 func (p *parser) path() ([]string, *Error) {
 	var path []string
 	for at := p.cur.at; ; {
@@ -97,14 +97,14 @@ func (p *parser) path() ([]string, *Error) {
 			path = append(path, p.cur.text)
 		case p.cur.kind == tokWord && (len(path) > 0 || !isKeyword(p.cur.text)):
 			if strings.Contains(p.cur.text, "..") {
-				return nil, p.cur.at.fault("two dots in a row in the path '%s'", clip(p.cur.text))
+				return nil, p.cur.at.errorf("two dots in a row in the path '%s'", clip(p.cur.text))
 			}
 			path = append(path, strings.Split(p.cur.text, ".")...)
 		default:
-			return nil, p.cur.at.fault("expected a property of the event's data, found %v", p.cur)
+			return nil, p.cur.at.errorf("expected a property of the event's data, found %v", p.cur)
 		}
 		if len(path) > MaxPath {
-			return nil, at.fault("the path has more than %d members", MaxPath)
+			return nil, at.errorf("the path has more than %d members", MaxPath)
 		}
 		word := p.cur.kind == tokWord
 		if err := p.take(); err != nil {
@@ -123,10 +123,10 @@ func (p *parser) path() ([]string, *Error) {
 	}
 }
 
-func (p place) checkMembers(path []string) *Error {
+func (p position) checkMembers(path []string) *Error {
 	for _, member := range path {
 		if len(member) > MaxName {
-			return p.fault("a member of the path has %d bytes, the limit is %d", len(member), MaxName)
+			return p.errorf("a member of the path has %d bytes, the limit is %d", len(member), MaxName)
 		}
 	}
 	return nil
@@ -141,7 +141,7 @@ func (p *parser) literal() (filter.Literal, *Error) {
 	case t.kind == tokNumber:
 		var ok bool
 		if v, ok = filter.ParseNumber(t.text); !ok {
-			return v, t.at.fault("%v is not a number as JSON writes them, or too large", t)
+			return v, t.at.errorf("%v is not a valid JSON number, or it is too large", t)
 		}
 	case t.is("true"):
 		v.Kind = filter.True
@@ -150,20 +150,20 @@ func (p *parser) literal() (filter.Literal, *Error) {
 	case t.is("null"):
 		v.Kind = filter.Null
 	default:
-		return v, t.at.fault(`expected a number, "string", true, false or null, found %v`, t)
+		return v, t.at.errorf(`expected a number, "string", true, false or null, found %v`, t)
 	}
 	return v, p.take()
 }
 
-// checkOrder refuses true < false and the like.
-func (p place) checkOrder(is filter.Compare, v filter.Literal) *Error {
+// checkOrder refuses comparisons such as true < false.
+func (p position) checkOrder(is filter.Compare, v filter.Literal) *Error {
 	if is != filter.Equal && is != filter.Unequal && v.Kind != filter.String && v.Kind != filter.Number {
-		return p.fault("only numbers and strings have an order: use = or !=")
+		return p.errorf("only numbers and strings have an order: use = or !=")
 	}
 	return nil
 }
 
-// plainMember is whether a member of a path is written without quotes.
+// plainMember reports whether a member of a path needs no quotes.
 func plainMember(s string) bool {
 	if s == "" || isKeyword(s) {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/filter"
 )
 
-// String is e in canonical text form: keywords in capitals, every operand that is itself an operation in parentheses,
-// durations as 7d or 1h30m. Parsing it gives e again.
+// String returns e in canonical text form: keywords in capitals, every operand that is an operation
+// in parentheses, durations as 7d or 1h30m. Parsing it returns e.
 func (e Expr) String() string {
 	if e.root == nil {
 		return ""
@@ -63,7 +63,7 @@ func printEvent(b *strings.Builder, k eventKind) {
 	}
 }
 
-// plainName is whether an event's name is written without quotes.
+// plainName reports whether an event name needs no quotes.
 func plainName(name string) bool {
 	for i, r := range name {
 		if i == 0 && !startsWord(r) || !inWord(r) {
@@ -102,7 +102,7 @@ func printFilterOperand(b *strings.Builder, f *filter.Filter) {
 	b.WriteByte(')')
 }
 
-// formatPath is a path in text form.
+// formatPath returns a path in text form.
 func formatPath(path []string) string {
 	members := make([]string, len(path))
 	for i, m := range path {

@@ -8,6 +8,6 @@ import (
 //go:embed schema.json
 var schema []byte
 
-// Schema is a JSON Schema (2020-12) of the JSON form. What it accepts may still be refused for its meaning, such as a
-// WITHIN that measures from nothing. The caller owns the slice.
+// Schema returns a JSON Schema (2020-12) of the JSON form. ParseJSON can refuse documents that it
+// accepts, such as a WITHIN without a starting point. The caller owns the slice.
 func Schema() []byte { return slices.Clone(schema) }

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Suggest is the name among known that somebody who wrote name may have meant: the nearest one, with few letters
-// changed, left out, added or swapped. "" if none is near, or name itself is known.
+// Suggest returns the name in known that is the most similar to name: few letters are changed,
+// missing, added or swapped. It returns "" if none is similar, or if name is in known.
 func Suggest(name string, known []string) string {
 	limit, best, suggestion := (utf8.RuneCountInString(name)+2)/4, 0, ""
 	for _, k := range known {
@@ -24,7 +24,7 @@ func Suggest(name string, known []string) string {
 	return suggestion
 }
 
-// distance is how many letters have to be changed, left out, added or swapped with the next one.
+// distance is the number of letters that are changed, missing, added or swapped with the next one.
 func distance(a, b []rune) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

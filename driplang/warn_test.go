@@ -24,30 +24,30 @@ func TestWarnings(t *testing.T) {
 		{"NOT (A THEN NOT B)", nil},
 		{"visit THEN (NOT visit WITHIN 30d) THEN (visit WITHIN 60d)", nil},
 		{"A THEN ((B AND NOT A) WITHIN 2d)", nil},
-		{"A THEN NOT B", []driplang.Warning{{driplang.FiresAtOnce, atOnce + "A is complete; did you mean A THEN ((NOT B) WITHIN ...)?"}}},
+		{"A THEN NOT B", []driplang.Warning{{driplang.FiresImmediately, atOnce + "A is complete; did you mean A THEN ((NOT B) WITHIN ...)?"}}},
 		{
 			"A THEN (count(B) < 3)",
-			[]driplang.Warning{{driplang.FiresAtOnce, atOnce + "A is complete; did you mean A THEN ((NOT (count(B) >= 3)) WITHIN ...)?"}},
+			[]driplang.Warning{{driplang.FiresImmediately, atOnce + "A is complete; did you mean A THEN ((NOT (count(B) >= 3)) WITHIN ...)?"}},
 		},
 		{
 			"A OR B THEN (NOT (C THEN D))",
-			[]driplang.Warning{{driplang.FiresAtOnce, atOnce + "A OR B is complete; did you mean (A OR B) THEN ((NOT (C THEN D)) WITHIN ...)?"}},
+			[]driplang.Warning{{driplang.FiresImmediately, atOnce + "A OR B is complete; did you mean (A OR B) THEN ((NOT (C THEN D)) WITHIN ...)?"}},
 		},
-		{"A THEN B THEN (C OR NOT D)", []driplang.Warning{{driplang.FiresAtOnce, atOnce + "B is complete; did you mean B THEN ((C OR (NOT D)) WITHIN ...)?"}}},
-		{"A THEN (B AFTER 1d WITHIN 2d)", []driplang.Warning{{driplang.KeepsMany, "keeps one instance for each completion of A in the last 2d"}}},
-		{"A THEN ((B AND NOT C) WITHIN 9s)", []driplang.Warning{{driplang.KeepsMany, "keeps one instance for each completion of A in the last 9s"}}},
+		{"A THEN B THEN (C OR NOT D)", []driplang.Warning{{driplang.FiresImmediately, atOnce + "B is complete; did you mean B THEN ((C OR (NOT D)) WITHIN ...)?"}}},
+		{"A THEN (B AFTER 1d WITHIN 2d)", []driplang.Warning{{driplang.KeepsManyInstances, "keeps one instance for each completion of A in the last 2d"}}},
+		{"A THEN ((B AND NOT C) WITHIN 9s)", []driplang.Warning{{driplang.KeepsManyInstances, "keeps one instance for each completion of A in the last 9s"}}},
 		{
 			"A THEN (NOT B WITHIN 2s) THEN (C WITHIN 3s)",
-			[]driplang.Warning{{driplang.KeepsMany, "keeps one instance for each completion of A in the last 5s"}},
+			[]driplang.Warning{{driplang.KeepsManyInstances, "keeps one instance for each completion of A in the last 5s"}},
 		},
 		{
 			"login THEN (NOT login WITHIN 3d) AND subscribed",
-			[]driplang.Warning{{driplang.ReadsOtherwise, "AND binds more strongly than THEN: this is read as login THEN ((NOT (login WITHIN 3d)) AND subscribed); " +
+			[]driplang.Warning{{driplang.UnexpectedPrecedence, "AND binds more strongly than THEN: this is read as login THEN ((NOT (login WITHIN 3d)) AND subscribed); " +
 				"if that is not meant, write (login THEN (NOT (login WITHIN 3d))) AND subscribed"}},
 		},
 		{
 			"X AND (A THEN (B OR C) WITHIN 3d OR D THEN E)",
-			[]driplang.Warning{{driplang.ReadsOtherwise, "OR binds more strongly than THEN: this is read as A THEN (((B OR C) WITHIN 3d) OR D) THEN E; " +
+			[]driplang.Warning{{driplang.UnexpectedPrecedence, "OR binds more strongly than THEN: this is read as A THEN (((B OR C) WITHIN 3d) OR D) THEN E; " +
 				"if that is not meant, write ((A THEN ((B OR C) WITHIN 3d)) OR D) THEN E"}},
 		},
 		{"login THEN ((NOT login WITHIN 3d) AND subscribed)", nil},

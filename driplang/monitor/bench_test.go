@@ -38,8 +38,8 @@ func compile(t testing.TB, text string) *Program {
 	return p
 }
 
-// BenchmarkEvent is all that an event costs an engine for one entity: the state is loaded, the event matched and
-// applied, the next instant worked out, and the state written.
+// BenchmarkEvent measures the full cost of an event for one entity: load the state, match and apply
+// the event, compute the next instant, and write the state.
 func BenchmarkEvent(b *testing.B) {
 	for _, c := range benchmarks {
 		b.Run(c.name, func(b *testing.B) {
@@ -66,7 +66,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkStep is the event alone, with an entity whose state is at hand.
+// BenchmarkStep measures only the event, for an entity in memory.
 func BenchmarkStep(b *testing.B) {
 	for _, c := range benchmarks {
 		b.Run(c.name, func(b *testing.B) {
@@ -86,7 +86,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkDegenerate is an expression at its worst: as many instances as are kept.
+// BenchmarkDegenerate measures expressions at their worst, with the maximum number of instances.
 func BenchmarkDegenerate(b *testing.B) {
 	for _, text := range []string{
 		"a THEN ((b AND NOT c) WITHIN 20 days)",

@@ -12,8 +12,8 @@ import (
 	"github.com/sebbroker/seb/driplang"
 )
 
-// drip is a row of testdata/cases.json.
-type drip struct {
+// testCase is a row of testdata/cases.json.
+type testCase struct {
 	ID, Source, Expr string
 	Events           [][]string
 	At               string
@@ -25,12 +25,12 @@ type drip struct {
 	Error, Why       string
 }
 
-func loadCases(t testing.TB) []drip {
+func loadCases(t testing.TB) []testCase {
 	text, err := os.ReadFile("testdata/cases.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct{ Cases []drip }
+	var file struct{ Cases []testCase }
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
@@ -55,20 +55,20 @@ func offset(t testing.TB, text string) int64 {
 	return millis
 }
 
-func (c drip) history(t testing.TB) []happening {
-	var history []happening
+func (c testCase) history(t testing.TB) []testEvent {
+	var history []testEvent
 	seen := map[string]bool{}
 	for _, e := range c.Events {
 		if len(e) > 2 {
 			if seen[e[2]] {
-				continue // what the engine drops as a duplicate
+				continue // the engine drops duplicates
 			}
 			seen[e[2]] = true
 		}
-		history = append(history, happening{name: e[0], at: offset(t, e[1])})
+		history = append(history, testEvent{name: e[0], at: offset(t, e[1])})
 	}
-	if c.Order == "event_time" { // what the engine's buffer does
-		slices.SortStableFunc(history, func(a, b happening) int { return int(a.at - b.at) })
+	if c.Order == "event_time" { // as the engine's buffer orders events
+		slices.SortStableFunc(history, func(a, b testEvent) int { return int(a.at - b.at) })
 	}
 	return history
 }
@@ -76,7 +76,7 @@ func (c drip) history(t testing.TB) []happening {
 func TestCases(t *testing.T) {
 	cases := loadCases(t)
 	if len(cases) != 108 {
-		t.Fatalf("%d rows, there should be 108", len(cases))
+		t.Fatalf("%d rows, want 108", len(cases))
 	}
 	for _, c := range cases {
 		t.Run(c.ID, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-func (c drip) check(t *testing.T, e driplang.Expr) {
+func (c testCase) check(t *testing.T, e driplang.Expr) {
 	p, err := Compile(e, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -125,12 +125,12 @@ func (c drip) check(t *testing.T, e driplang.Expr) {
 		next, ok := f.m.Next()
 		want := strings.Trim(string(c.Next), `"`)
 		if (want != "null") != ok || ok && next != offset(t, want) {
-			t.Errorf("%s changes next at %d, %v, want %s: %s", c.Expr, next, ok, want, c.Why)
+			t.Errorf("%s: next change at %d, %v, want %s: %s", c.Expr, next, ok, want, c.Why)
 		}
 	}
 }
 
-// follower drives a monitor as an engine does: every deadline is visited on its way.
+// follower drives a monitor as an engine does: it stops at every deadline.
 type follower struct {
 	m      *Monitor
 	policy string
@@ -140,7 +140,7 @@ type follower struct {
 	ref    uint64
 }
 
-func (f *follower) follow(history []happening, until int64) {
+func (f *follower) follow(history []testEvent, until int64) {
 	for _, e := range history {
 		f.advance(max(e.at, f.last) - 1)
 		f.step(e)
@@ -161,7 +161,7 @@ func (f *follower) note(v Value, at int64) {
 	}
 }
 
-func (f *follower) step(e happening) {
+func (f *follower) step(e testEvent) {
 	f.ref++
 	if k := f.m.program.Match(e.name, []byte(e.data)); k != 0 {
 		at := max(e.at, f.last)

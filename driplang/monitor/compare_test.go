@@ -13,22 +13,22 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-var compareTime = flag.Duration("comparetime", 0, "compare monitor and definitions on random histories for so long")
+var compareTime = flag.Duration("comparetime", 0, "time to compare monitor and definitions on random histories")
 
-// comparison is one history, followed by the monitor and by the definitions.
+// comparison evaluates one history with the monitor and with the reference evaluator.
 type comparison struct {
 	expr    driplang.Expr
 	ref     *reference.Expr
-	history []happening
+	history []testEvent
 	events  []reference.Event // the same
-	plain   *Monitor          // as triggers use it
+	plain   *Monitor          // as used by triggers
 	pending *Monitor          // with exact pending
 	choose  *chooser
 	out     bool
 	fires   []int64
 }
 
-// horizon is an instant after which nothing changes by time alone.
+// horizon returns an instant after which nothing changes by time alone.
 func (c *comparison) horizon() int64 {
 	sum := 2 + c.ref.Span()
 	if len(c.history) > 0 {
@@ -39,15 +39,15 @@ func (c *comparison) horizon() int64 {
 
 func (c *comparison) at(p point) Value { return byDefinition(c.ref, c.events, p) }
 
-// compareHistory returns what differs.
-func compareHistory(text string, history []happening, choose *chooser) error {
+// compareHistory returns the first difference.
+func compareHistory(text string, history []testEvent, choose *chooser) error {
 	e, err := driplang.Parse(text)
 	if err != nil {
-		return nil // an empty window, say
+		return nil // for example an empty window
 	}
 	p, err := Compile(e, Options{})
 	if err != nil {
-		return fmt.Errorf("does not compile: %w", err)
+		return fmt.Errorf("compile: %w", err)
 	}
 	exact, _ := Compile(e, Options{Pending: true})
 	c := &comparison{
@@ -84,7 +84,7 @@ func (c *comparison) run() error {
 	return c.checkFires()
 }
 
-// advance goes to an instant after k events, by deadlines or millisecond by millisecond.
+// advance advances to an instant after k events, by deadlines or millisecond by millisecond.
 func (c *comparison) advance(k int, to int64) error {
 	each := c.choose.below(2) > 0
 	now, _ := c.plain.Now()
@@ -103,7 +103,7 @@ func (c *comparison) advance(k int, to int64) error {
 		}
 	}
 	if c.choose.below(3) == 0 && k < len(c.history) {
-		return nil // straight to the next event
+		return nil // directly to the next event
 	}
 	return c.advanceTo(k, to)
 }
@@ -117,10 +117,10 @@ func (c *comparison) advanceTo(k int, at int64) error {
 	return c.check(point{k, at, true})
 }
 
-// check compares all that is known at a point.
+// check compares all results at a point.
 func (c *comparison) check(p point) error {
 	if now, done := c.plain.Now(); now != p.t || done != p.done {
-		return nil // nothing new: the monitor is ahead
+		return nil // the monitor is already ahead
 	}
 	if err := c.reload(); err != nil {
 		return fmt.Errorf("at %+v: %w", p, err)
@@ -162,7 +162,7 @@ func (m *Monitor) count(r *region, f *frame) int {
 	return n
 }
 
-// next tries every millisecond.
+// next evaluates every millisecond.
 func (c *comparison) next(p point, now Value) (int64, bool) {
 	for at := p.t; at <= c.horizon(); at++ {
 		if q := (point{p.k, at, true}); q != p && (c.at(q) == True) != (now == True) {
@@ -172,7 +172,7 @@ func (c *comparison) next(p point, now Value) (int64, bool) {
 	return 0, false
 }
 
-// reload puts a monitor away and takes it out again.
+// reload saves the state of a monitor and loads it again.
 func (c *comparison) reload() error {
 	for _, m := range []**Monitor{&c.plain, &c.pending} {
 		if c.choose.below(3) > 0 {
@@ -180,7 +180,7 @@ func (c *comparison) reload() error {
 		}
 		state := (*m).AppendState(nil)
 		fresh := New((*m).program)
-		if c.choose.below(2) > 0 { // one that was used before
+		if c.choose.below(2) > 0 { // a monitor that was used before
 			fresh = *m
 		}
 		now, done := (*m).Now()
@@ -191,29 +191,29 @@ func (c *comparison) reload() error {
 			fresh.now, fresh.done = now, done
 		}
 		if again := fresh.AppendState(nil); !slices.Equal(again, state) {
-			return fmt.Errorf("state %x, loaded and written again %x", state, again)
+			return fmt.Errorf("state %x, after a reload %x", state, again)
 		}
 		*m = fresh
 	}
 	return nil
 }
 
-// checkWitness takes all other events away: the expression must still be true. Of a count, and
-// of a THEN that did not happen, the witness is not complete.
+// checkWitness removes all other events: the expression must stay true. The matched events of a
+// count, and of a negated THEN, are not complete.
 func (c *comparison) checkWitness(p point) error {
-	witness := c.plain.Witness(nil)
+	witness := c.plain.MatchedEvents(nil)
 	if c.ref.Counting() || c.plain.Value() != True {
 		return nil
 	}
-	var kept []happening
+	var kept []testEvent
 	for _, ref := range witness {
 		if ref < 1 || ref > uint64(p.k) {
-			return fmt.Errorf("at %+v: witness %v", p, witness)
+			return fmt.Errorf("at %+v: matched events %v", p, witness)
 		}
 		kept = append(kept, c.history[ref-1])
 	}
 	if v := byDefinition(c.ref, given(kept), point{len(kept), p.t, p.done}); v != True {
-		return fmt.Errorf("at %+v: with the witness %v alone it is %v", p, kept, v)
+		return fmt.Errorf("at %+v: only with the matched events %v: %v", p, kept, v)
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (c *comparison) checkFires() error {
 	if !slices.Equal(c.fires, want) {
 		return fmt.Errorf("fires at %v, by definition %v", c.fires, want)
 	}
-	// Looking at few instants finds the same.
+	// Evaluation at fewer instants finds the same edges.
 	var few []int64
 	for _, f := range c.ref.Firings(c.events, reference.Edge) {
 		few = append(few, f.At)
@@ -250,7 +250,7 @@ func (c *comparison) checkFires() error {
 	return nil
 }
 
-// compareBytes is one comparison, made from a fuzzer's bytes.
+// compareBytes derives one comparison from a fuzzer's bytes.
 func compareBytes(b []byte) (string, error) {
 	c := &chooser{b}
 	history := c.history(9 + 6*c.below(2))

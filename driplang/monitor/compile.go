@@ -8,26 +8,28 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
-// aspect is what of a node's value somebody looks at. A node keeps only what its aspects need.
+// aspect is a set of properties of a node's value that its parents use. A node keeps state only for
+// its aspects.
 type aspect uint8
 
 const (
-	aspectTrue      aspect = 1 << iota // whether it is true
-	aspectPossible                     // whether it is not false; what is below an odd number of NOTs
-	aspectCompletes                    // when it completes; the left side of a THEN
+	aspectTrue      aspect = 1 << iota // the node is true
+	aspectPossible                     // the node is not false; used below an odd number of NOTs
+	aspectCompletes                    // the time of completion; used for the left side of a THEN
 )
 
-// node is a part of a program. It is the same for all entities; what differs is in the cells of a frame.
+// node is a part of a program, shared by all entities. The cells of a frame have an entity's state
+// of it.
 type node struct {
 	op            form.Op
 	not           bool
 	aspects       aspect
-	inner         aspect // THEN: of what follows a completion
-	kinds         uint64 // leaf: the events that count
-	need          uint32 // leaf: how many of them
+	inner         aspect // THEN: aspects of the frame after a completion
+	kinds         uint64 // leaf: the events that it counts
+	need          uint32 // leaf: the required number of them
 	after, within int64
 	open          bool   // the frame's end does not apply: left of a THEN, or a guard
-	bounded       bool   // its window ends
+	bounded       bool   // the window ends
 	cell          int    // -1: none
 	guards        uint64 // leaf: guards of its region
 	region        *region
@@ -38,16 +40,16 @@ type node struct {
 	from          fmt.Stringer
 }
 
-// region is the nodes that share an anchor: a right side of a THEN down to the next right sides. A frame is a region
-// with an anchor and cells.
+// region is the set of nodes with the same anchor: a right side of a THEN up to the next right
+// sides. A frame is an instance of a region, with an anchor and cells.
 type region struct {
 	root   *node
 	guards []*node
 	cells  []*node // by cell
-	timed  bool    // the anchor's time matters
+	timed  bool    // the anchor's time is used
 }
 
-// print writes down all of a region that a state depends on.
+// print writes all properties of a region that a state depends on.
 func (r *region) print(w io.Writer) {
 	fmt.Fprintf(w, "[%v", r.timed)
 	for _, n := range append([]*node{r.root}, r.guards...) {
@@ -75,7 +77,7 @@ type compiler struct {
 	region  *region
 }
 
-// surroundings of a form within its region.
+// surroundings describes the surroundings of a form within its region.
 type surroundings struct {
 	aspects aspect
 	open    bool
@@ -83,7 +85,7 @@ type surroundings struct {
 	negated bool // inside a NOT of a THEN
 }
 
-// fits is false once the program or one of its regions has grown too large.
+// fits reports whether the program and its regions are within the size limit.
 func (c *compiler) fits() bool { return c.nodes <= form.MaxNodes }
 
 func (c *compiler) makeRegion(f *form.Form, s surroundings) *region {
@@ -123,7 +125,7 @@ func (c *compiler) node(f *form.Form, s surroundings) *node {
 		n.kids = append(n.kids, c.node(f.Kids[0], s))
 	default:
 		if s.aspects&aspectCompletes != 0 && f.Op == form.And {
-			s.aspects |= aspectTrue // an AND completes where the others are true
+			s.aspects |= aspectTrue // an AND completes where the other operands are true
 		}
 		for _, k := range f.Kids {
 			n.kids = append(n.kids, c.node(k, s))
@@ -150,7 +152,7 @@ func (c *compiler) then(n *node, f *form.Form, s surroundings) {
 	n.wakes = n.left.timed()
 }
 
-// timed is whether a left side can complete by time alone.
+// timed reports whether a left side can complete by time alone.
 func (n *node) timed() bool {
 	if n.completesByTime() || n.op == form.Then && (n.wakes || n.right.root.timed()) {
 		return true
@@ -158,15 +160,15 @@ func (n *node) timed() bool {
 	return slices.ContainsFunc(n.kids, (*node).timed)
 }
 
-// timer notes what a node that completes by time means for the whole.
+// timer sets the properties of the program that follow from a node that completes by time.
 func (c *compiler) timer(n *node, s surroundings) {
 	if n.completesByTime() {
 		c.program.timers = true
-		c.program.steady = c.program.steady && !s.negated
+		c.program.monotonic = c.program.monotonic && !s.negated
 	}
 }
 
-// underNot is the aspects of what n is the NOT of.
+// underNot returns the aspects of n's operand, if n is a NOT.
 func (n *node) underNot() aspect {
 	var inner aspect
 	if n.aspects&aspectTrue != 0 || n.completesByTime() {
@@ -178,12 +180,13 @@ func (n *node) underNot() aspect {
 	return inner
 }
 
-// completesByTime is whether n completes at the end of its window: a bounded absence on the left of a THEN.
+// completesByTime reports whether n completes at the end of its window: a bounded absence on the
+// left of a THEN.
 func (n *node) completesByTime() bool {
 	return n.not && n.bounded && n.aspects&aspectCompletes != 0
 }
 
-// guard is the number of a guard within the region.
+// guard returns the number of a guard within the region.
 func (c *compiler) guard(f *form.Form) int {
 	if i, ok := c.guards[f]; ok {
 		return i

@@ -2,9 +2,10 @@ package monitor
 
 import "github.com/sebbroker/seb/driplang/internal/form"
 
-// covers is whether frame a of a THEN makes frame b needless: in every wanted aspect, whatever happens, a has at least
-// what b has. This is what keeps the number of frames small: of two that wait for the same thing the one with the
-// later end is enough, of two that wait for its absence the one with the earlier. It may miss cases.
+// covers reports whether frame a of a THEN makes frame b redundant: in every wanted aspect, for all
+// future events, a has at least the value of b. This keeps the number of frames small. Of two
+// frames that wait for the same event, the later end is enough; of two that wait for its absence,
+// the earlier end. It may miss cases.
 func (m *Monitor) covers(wanted aspect, r *region, a, b *frame) bool {
 	for _, look := range []aspect{aspectTrue, aspectPossible, aspectCompletes} {
 		if wanted&look != 0 && !m.coversNode(look, r.root, a, b) {
@@ -14,7 +15,8 @@ func (m *Monitor) covers(wanted aspect, r *region, a, b *frame) bool {
 	return true
 }
 
-// coversNode is whether, at any time from now on, if the node is true (possible, completing) in b then it is so in a.
+// coversNode reports whether, at all times from now on, the node is true (possible, completing) in
+// a whenever it is so in b.
 func (m *Monitor) coversNode(look aspect, n *node, a, b *frame) bool {
 	switch {
 	case n.op == form.And || n.op == form.Or:
@@ -29,25 +31,25 @@ func (m *Monitor) coversNode(look aspect, n *node, a, b *frame) bool {
 		return true
 	case !n.not:
 		return m.coversPlain(look, n, a, b)
-	case look != aspectCompletes: // what is absent in b must be absent in a
-		return m.coversHappening(look.swapped(), n, b, a)
+	case look != aspectCompletes: // an absence in b must also be an absence in a
+		return m.coversOperand(look.swapped(), n, b, a)
 	case !n.bounded:
 		return true // it completed at its start
 	}
 	_, endA := n.window(a)
 	_, endB := n.window(b)
-	return m.passed(endB) || endA == endB && m.coversHappening(aspectPossible, n, b, a)
+	return m.passed(endB) || endA == endB && m.coversOperand(aspectPossible, n, b, a)
 }
 
-// coversHappening is coversNode for what a node is the NOT of.
-func (m *Monitor) coversHappening(look aspect, n *node, a, b *frame) bool {
+// coversOperand is coversNode for the operand of a NOT.
+func (m *Monitor) coversOperand(look aspect, n *node, a, b *frame) bool {
 	if n.op == form.Not {
 		return m.coversNode(look, n.kids[0], a, b)
 	}
 	return m.coversPlain(look, n, a, b)
 }
 
-// coversPlain is coversNode for a leaf or THEN, without its NOT.
+// coversPlain is coversNode for a leaf or THEN without its NOT.
 func (m *Monitor) coversPlain(look aspect, n *node, a, b *frame) bool {
 	if n.op == form.Then {
 		return m.coversThen(look, n, a, b)
@@ -73,21 +75,21 @@ func (m *Monitor) coversPlain(look aspect, n *node, a, b *frame) bool {
 	return m.coversWindow(n, a, b)
 }
 
-// coversWindow is whether every event that is still to come and counts for b counts for a.
+// coversWindow reports whether every future event that counts for b counts for a.
 func (m *Monitor) coversWindow(n *node, a, b *frame) bool {
 	loA, hiA := n.window(a)
 	loB, hiB := n.window(b)
 	return loA <= max(loB, m.now) && hiA >= hiB
 }
 
-// coversAbsent is whether a is pending, of itself, for as long as b.
+// coversAbsent reports whether a is pending at least as long as b.
 func (m *Monitor) coversAbsent(n *node, a, b *frame) bool {
 	loA, hiA := n.window(a)
 	loB, hiB := n.window(b)
-	if hiB < ever {
-		return m.passed(hiB) || hiA < ever && hiA >= hiB
+	if hiB < maxInstant {
+		return m.passed(hiB) || hiA < maxInstant && hiA >= hiB
 	}
-	return m.passed(loB) || hiA == ever && loA >= loB
+	return m.passed(loB) || hiA == maxInstant && loA >= loB
 }
 
 func (m *Monitor) coversThen(look aspect, n *node, a, b *frame) bool {
@@ -120,7 +122,7 @@ func (m *Monitor) coversThen(look aspect, n *node, a, b *frame) bool {
 	return true
 }
 
-// coversLater is coversThen for the frames that are still to come.
+// coversLater is coversThen for the frames that a THEN has not spawned yet.
 func (m *Monitor) coversLater(look aspect, n *node, a, b *frame) bool {
 	_, hiA := n.window(a)
 	_, hiB := n.window(b)
@@ -137,8 +139,9 @@ func (m *Monitor) coversLater(look aspect, n *node, a, b *frame) bool {
 	return ok
 }
 
-// future is a frame that stands for all those that a THEN will spawn: the windows within it are those that it
-// inherits, since what is measured from its own anchor is the same for both of a pair.
+// future returns a frame that represents all frames that a THEN will spawn. Its windows are the
+// inherited ones, because windows from the frame's own anchor are the same for both frames of a
+// comparison.
 func (m *Monitor) future(n *node, f *frame) *frame {
 	r := m.get(n.right)
 	r.lo, r.hi = n.window(f)

@@ -1,14 +1,15 @@
-// Package monitor evaluates driplang expressions as events come in and time goes by.
+// Package monitor evaluates driplang expressions as events arrive and time passes.
 //
-// [Compile] turns an expression into a [Program], which is read-only and shared. A [Monitor] follows one entity at a
-// time: it takes the entity's events in the order of the log and says after each whether the expression is true
-// ([Monitor.Step]), and the exact instant at which that will change if nothing more happens ([Monitor.Next]). Between two
-// events a monitor's state is a few bytes ([Monitor.AppendState], [Monitor.Load]), so that a single monitor serves
-// millions of entities.
+// [Compile] converts an expression to a [Program], which is read-only and shared. A [Monitor]
+// evaluates one entity at a time. It takes the entity's events in log order and returns after each
+// whether the expression is true ([Monitor.Step]). It also returns the exact instant at which the
+// value changes without further events ([Monitor.Next]). The state between two events has a few
+// bytes ([Monitor.AppendState], [Monitor.Load]), so that one monitor serves millions of entities.
 //
-// How it works: an expression is cut into regions, each with an anchor, the instant that its windows are measured from.
-// Every completion of the left side of a THEN makes a frame of the region to its right, with that instant as its anchor.
-// A frame holds a few counters; values are worked out from them and the time. Frames that can no longer matter, or do no
-// more than another one, are dropped at once, so that most expressions need one or two. The rules of evaluation are in
-// docs/reference/driplang.md; the tests hold an evaluator that follows them to the letter, and compare.
+// Compile divides an expression into regions. Each region has an anchor: the instant from which its
+// windows are measured. Every completion of the left side of a THEN creates a frame of the region
+// to its right, with that instant as the anchor. A frame has a few counters; values are computed
+// from them and the time. The monitor drops frames that are irrelevant or redundant at once, so
+// that most expressions need one or two. docs/reference/driplang.md has the rules of evaluation.
+// The tests compare the monitor with an evaluator that follows them literally.
 package monitor

@@ -38,7 +38,7 @@ func TestExamplesOfDocs(t *testing.T) {
 				at += "s"
 			}
 			f.advance(offset(t, at) - 1)
-			f.step(happening{name: name, at: offset(t, at)})
+			f.step(testEvent{name: name, at: offset(t, at)})
 		}
 		if got := f.m.Value().String(); got != row[3] {
 			t.Errorf("%s after %s is %s", row[0], row[2], got)

@@ -26,7 +26,7 @@ func Example() {
 	value := m.Step(program.Match("user_created", nil), created.UnixMilli(), 4711)
 	fmt.Println(value == monitor.True)
 
-	// All that has to be kept of the user until something happens.
+	// The state to store for the user until the next event.
 	state := m.AppendState(nil)
 	fmt.Println(len(state) < 20)
 
@@ -36,7 +36,7 @@ func Example() {
 	}
 	at, ok := m.Next()
 	fmt.Println(time.UnixMilli(at).UTC().Format(time.RFC3339), ok)
-	fmt.Println(m.Advance(at), m.Witness(nil))
+	fmt.Println(m.Advance(at), m.MatchedEvents(nil))
 	// Output:
 	// false
 	// true

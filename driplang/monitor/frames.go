@@ -6,7 +6,7 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
-// get is an empty frame of a region.
+// get returns an empty frame of a region.
 func (m *Monitor) get(r *region) *frame {
 	var f *frame
 	if last := len(m.spare) - 1; last >= 0 {
@@ -16,7 +16,7 @@ func (m *Monitor) get(r *region) *frame {
 	}
 	n := len(r.cells)
 	f.cells = slices.Grow(f.cells[:0], n)[:n]
-	for i := range f.cells { // what an earlier use left is room, not content
+	for i := range f.cells { // an earlier use leaves capacity, not content
 		c := &f.cells[i]
 		c.n, c.refs, c.rights = 0, c.refs[:0], c.rights[:0]
 	}
@@ -24,10 +24,11 @@ func (m *Monitor) get(r *region) *frame {
 	return f
 }
 
-// spareMax is how many frames not in use a monitor keeps: an entity with many instances must not make it large for good.
+// spareMax bounds the unused frames of a monitor, so that an entity with many instances does not
+// enlarge it permanently.
 const spareMax = 128
 
-// put takes back a frame that nothing refers to any more, with those below it.
+// put returns an unreferenced frame, and the frames below it, to the pool.
 func (m *Monitor) put(f *frame) {
 	m.wipe(f)
 	if len(m.spare) < spareMax {
@@ -35,7 +36,7 @@ func (m *Monitor) put(f *frame) {
 	}
 }
 
-// take is an empty frame that counts as an instance, until drop.
+// take returns an empty frame that counts as an instance, until drop.
 func (m *Monitor) take(r *region) *frame {
 	m.live++
 	m.cells += len(r.cells)
@@ -48,11 +49,11 @@ func (m *Monitor) drop(f *frame) {
 	m.put(f)
 }
 
-// full is whether one more instance of a region would be too many.
+// full reports whether one more instance of a region would exceed the limits.
 func (m *Monitor) full(r *region) bool {
 	most := MaxInstances
-	if !m.program.steady {
-		most = MaxUnsteady
+	if !m.program.monotonic {
+		most = MaxNonMonotonic
 	}
 	return m.live >= most || m.cells+len(r.cells) > maxCells
 }
@@ -71,13 +72,13 @@ func (m *Monitor) wipeCell(c *cell) {
 	c.n, c.refs, c.rights = 0, c.refs[:0], c.rights[:0]
 }
 
-// remove takes out one of the frames of a THEN.
+// remove removes one of the frames of a THEN.
 func (m *Monitor) remove(c *cell, i int) {
 	m.drop(c.rights[i])
 	c.rights = slices.Delete(c.rights, i, i+1)
 }
 
-// copyTo makes g, a frame of the same region, a copy of f and of all below it.
+// copyTo copies f, and all frames below it, to g, a frame of the same region.
 func (m *Monitor) copyTo(g *frame, r *region, f *frame) {
 	g.at, g.lo, g.hi, g.refs = f.at, f.lo, f.hi, append(g.refs, f.refs...)
 	for i := range f.cells {
@@ -91,7 +92,7 @@ func (m *Monitor) copyTo(g *frame, r *region, f *frame) {
 	}
 }
 
-// pruneFrame drops, all over a frame, what can no longer matter at the present time.
+// pruneFrame drops all irrelevant frames below a frame, at the current time.
 func (m *Monitor) pruneFrame(r *region, f *frame) {
 	for _, n := range r.cells {
 		if n.op == form.Then {
@@ -103,8 +104,8 @@ func (m *Monitor) pruneFrame(r *region, f *frame) {
 	}
 }
 
-// prune drops frames of a THEN that can no longer matter: those that are false for good, those that do no more
-// than another one does, and all of them once one is true for good.
+// prune drops irrelevant frames of a THEN: frames that stay false, redundant frames, and all frames
+// once one stays true.
 func (m *Monitor) prune(n *node, f *frame) {
 	c := &f.cells[n.cell]
 	if len(c.rights) == 0 {
@@ -128,7 +129,7 @@ func (m *Monitor) prune(n *node, f *frame) {
 	}
 }
 
-// wanted is the aspects of a THEN's frames that still matter.
+// wanted returns the aspects of a THEN's frames that still matter.
 func (n *node) wanted(c *cell) aspect {
 	if c.n > 0 {
 		return n.inner & aspectCompletes
@@ -136,7 +137,7 @@ func (n *node) wanted(c *cell) aspect {
 	return n.inner
 }
 
-// latch notes that the THEN is true for good, or never false, whichever matters.
+// latch records that the THEN stays true, or stays not false, depending on its aspects.
 func (m *Monitor) latch(n *node, f *frame, c *cell) {
 	look := aspectTrue
 	if n.inner&aspectTrue == 0 {
@@ -162,7 +163,7 @@ func (m *Monitor) latch(n *node, f *frame, c *cell) {
 	}
 }
 
-// wipeNode forgets the state of a node and of what is below it in its frame.
+// wipeNode clears the state of a node and of the nodes below it in its frame.
 func (m *Monitor) wipeNode(n *node, f *frame) {
 	if n.cell >= 0 {
 		m.wipeCell(&f.cells[n.cell])
@@ -175,7 +176,7 @@ func (m *Monitor) wipeNode(n *node, f *frame) {
 	}
 }
 
-// add gives a THEN a new frame, unless another one does as much.
+// add adds a frame to a THEN, unless another frame covers it.
 func (m *Monitor) add(n *node, f *frame, r *frame) {
 	c := &f.cells[n.cell]
 	wanted := n.wanted(c)
@@ -191,8 +192,8 @@ func (m *Monitor) add(n *node, f *frame, r *frame) {
 	c.rights = append(c.rights, r)
 }
 
-// useless is whether a frame can be left out of the largest of its THEN's: it is at the bottom for good in every
-// wanted aspect.
+// useless reports whether a frame cannot contribute to the maximum of its THEN's frames: in every
+// wanted aspect it stays at the lowest value.
 func (m *Monitor) useless(wanted aspect, r *region, f *frame) bool {
 	dead := m.deadGuards(r, f)
 	for _, a := range []aspect{aspectTrue, aspectPossible, aspectCompletes} {

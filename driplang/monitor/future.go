@@ -6,10 +6,10 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
-// futureTrue is the first instant from which a frame that a THEN is still to spawn, if nothing happens any more, is true. It
-// is for steady programs, as all here.
+// futureTrue returns the first instant at which a frame that a THEN will spawn is true, without
+// further events. It requires a monotonic program.
 func (m *Monitor) futureTrue(n *node, f *frame) int64 {
-	first, from := int64(ever), len(m.times)
+	first, from := int64(maxInstant), len(m.times)
 	m.completions(n.left, f)
 	for i := from; i < len(m.times); i++ {
 		at := m.times[i]
@@ -22,7 +22,7 @@ func (m *Monitor) futureTrue(n *node, f *frame) int64 {
 	return first
 }
 
-// spawnAt is the frame that a THEN will spawn at a later time; nil if that is too late.
+// spawnAt returns the frame that a THEN will spawn at a later time; nil if that is too late.
 func (m *Monitor) spawnAt(n *node, f *frame, at int64) *frame {
 	lo, hi := n.window(f)
 	if at > hi {
@@ -36,8 +36,8 @@ func (m *Monitor) spawnAt(n *node, f *frame, at int64) *frame {
 	return r
 }
 
-// completions adds to m.times the instants at which a node will complete if nothing happens any more; some of them
-// twice.
+// completions appends to m.times the instants at which a node will complete without further events.
+// Duplicates are possible.
 func (m *Monitor) completions(n *node, f *frame) {
 	if n.completesByTime() {
 		if _, hi := n.window(f); !m.passed(hi) && m.becomes(true, n, f) <= hi {
@@ -61,7 +61,7 @@ func (m *Monitor) completions(n *node, f *frame) {
 	}
 }
 
-// futureCompletions is the completions of frames that a THEN is still to spawn.
+// futureCompletions appends the completions of frames that a THEN will spawn.
 func (m *Monitor) futureCompletions(n *node, f *frame) {
 	if !n.wakes {
 		return

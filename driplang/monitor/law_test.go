@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/driplang"
 )
 
-// trace is the values of an expression after each event and at each millisecond.
-func trace(t *testing.T, text string, history []happening, horizon int64) []Value {
+// trace returns the values of an expression after each event and at each millisecond.
+func trace(t *testing.T, text string, history []testEvent, horizon int64) []Value {
 	t.Helper()
 	e, err := driplang.Parse(text)
 	if err != nil {
@@ -35,7 +35,7 @@ func trace(t *testing.T, text string, history []happening, horizon int64) []Valu
 
 const laws = 1500
 
-// equal wants two expressions, made of the same random parts, to be worth the same at all times.
+// equal checks that two expressions of the same random parts have the same value at all times.
 func equal(t *testing.T, make func(c *chooser) (a, b string)) {
 	t.Helper()
 	checked := 0
@@ -53,7 +53,7 @@ func equal(t *testing.T, make func(c *chooser) (a, b string)) {
 		}
 	}
 	if checked < laws/3 {
-		t.Fatalf("only %d of %d could be compared", checked, laws)
+		t.Fatalf("compared only %d of %d", checked, laws)
 	}
 }
 
@@ -73,7 +73,8 @@ func TestLawThenIsAssociative(t *testing.T) {
 		x, y, z := c.part(false), c.part(true), c.part(true)
 		return "(" + x + " THEN " + y + ") THEN " + z, x + " THEN (" + y + " THEN " + z + ")"
 	})
-	equal(t, func(c *chooser) (string, string) { // three in a row, without parentheses too
+	// three operands in a row, also without parentheses
+	equal(t, func(c *chooser) (string, string) {
 		x, y, z := c.part(false), c.part(true), c.part(true)
 		return x + " THEN " + y + " THEN " + z, "(" + x + " THEN " + y + ") THEN " + z
 	})
@@ -129,18 +130,18 @@ func TestLawOnlyMentionedNamesMatter(t *testing.T) {
 		}
 		with, without := &follower{m: New(p)}, &follower{m: New(p)}
 		with.follow(history, 60)
-		without.follow(slices.DeleteFunc(slices.Clone(history), func(h happening) bool { return p.Match(h.name, []byte(h.data)) == 0 }), 60)
+		without.follow(slices.DeleteFunc(slices.Clone(history), func(h testEvent) bool { return p.Match(h.name, []byte(h.data)) == 0 }), 60)
 		if !slices.Equal(with.fires, without.fires) || with.out != without.out {
 			t.Fatalf("seed %d: %s\n%v\nfires at %v, without the others at %v", seed, text, history, with.fires, without.fires)
 		}
 	}
 }
 
-// TestLawSettledWindows: what happens after the end of the only window does not matter.
+// TestLawSettledWindows: events after the end of the only window have no effect.
 func TestLawSettledWindows(t *testing.T) {
 	for seed := range uint64(laws) {
 		c := &chooser{randomBytes(seed)}
-		history := append([]happening{{"S", 0, ""}}, c.history(9)...)
+		history := append([]testEvent{{"S", 0, ""}}, c.history(9)...)
 		text := "S THEN (" + c.part(true) + " WITHIN 6ms)"
 		e, err := driplang.Parse(text)
 		if err != nil {
@@ -175,15 +176,15 @@ func TestNewCompletionEndsOldOnes(t *testing.T) {
 	}
 }
 
-// TestStateStaysSmall: without a warning, a long history leaves few instances. How few, nothing promises; a
-// change that lets them grow should be noticed.
+// TestStateStaysSmall: without a warning, a long history leaves few instances. The number is not
+// part of the contract, but the test reveals a change that increases it.
 func TestStateStaysSmall(t *testing.T) {
 	worst, text := 0, ""
 	for seed := range uint64(1200) {
 		c := &chooser{randomBytes(seed)}
 		expr := c.expression(4, false)
 		e, err := driplang.Parse(expr)
-		if err != nil || slices.ContainsFunc(e.Warnings(), func(w driplang.Warning) bool { return w.Caution == driplang.KeepsMany }) {
+		if err != nil || slices.ContainsFunc(e.Warnings(), func(w driplang.Warning) bool { return w.Kind == driplang.KeepsManyInstances }) {
 			continue
 		}
 		p, err := Compile(e, Options{})
@@ -198,7 +199,7 @@ func TestStateStaysSmall(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("at most %d instances: %s", worst, text); worst > 100 {
+	if t.Logf("maximum %d instances: %s", worst, text); worst > 100 {
 		t.Error("too many")
 	}
 }

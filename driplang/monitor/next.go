@@ -2,36 +2,36 @@ package monitor
 
 import "github.com/sebbroker/seb/driplang/internal/form"
 
-// Next is the first instant after now at which the truth of the expression changes if no more events come: true
-// becomes not true, or the other way round. It is exact: the value changes there, and at no instant before. ok is false
-// if there is none.
+// Next returns the first instant after now at which the truth of the expression changes without
+// further events. It is exact: the value changes there, and at no instant before. ok is false if
+// there is none.
 func (m *Monitor) Next() (at int64, ok bool) {
 	root := m.program.root.root
 	was := m.Value()
-	if m.program.steady {
+	if m.program.monotonic {
 		if was == True {
 			return 0, false
 		}
 		at = m.becomes(true, root, m.root)
-		return at, at < ever
+		return at, at < maxInstant
 	}
 	return m.simulate(was == True)
 }
 
-// simulate passes the deadlines of a copy until the truth is another.
+// simulate passes the deadlines of a copy until the truth changes.
 func (m *Monitor) simulate(was bool) (int64, bool) {
 	root, now, done, live, cells, degraded := m.root, m.now, m.done, m.live, m.cells, m.degraded
 	m.root = m.get(m.program.root)
 	m.copyTo(m.root, m.program.root, root)
-	m.root.lo, m.root.hi = never, ever
+	m.root.lo, m.root.hi = minInstant, maxInstant
 	defer func() {
 		m.put(m.root)
 		m.root, m.now, m.done, m.live, m.cells, m.degraded = root, now, done, live, cells, degraded
 	}()
-	m.live, m.cells = live, cells // the copy stands for the original
+	m.live, m.cells = live, cells // the copy replaces the original in the counts
 	for {
 		at := m.nextDeadline(m.program.root, m.root)
-		if at == ever {
+		if at == maxInstant {
 			return 0, false
 		}
 		if (m.Advance(at) == True) != was {
@@ -40,7 +40,8 @@ func (m *Monitor) simulate(was bool) (int64, bool) {
 	}
 }
 
-// nextDeadline is the next instant at which any window begins or ends; ever if there is none.
+// nextDeadline returns the next instant at which any window begins or ends; maxInstant if there is
+// none.
 func (m *Monitor) nextDeadline(r *region, f *frame) int64 {
 	at := m.nodeDeadline(r.root, f)
 	for _, g := range r.guards {
@@ -50,7 +51,7 @@ func (m *Monitor) nextDeadline(r *region, f *frame) int64 {
 }
 
 func (m *Monitor) nodeDeadline(n *node, f *frame) int64 {
-	at := int64(ever)
+	at := int64(maxInstant)
 	for _, k := range n.kids {
 		at = min(at, m.nodeDeadline(k, f))
 	}
@@ -73,20 +74,20 @@ func (m *Monitor) nodeDeadline(n *node, f *frame) int64 {
 	return at
 }
 
-// becomes is the instant from which a node is true, or with false, false, if nothing happens any more; ever if it never is.
-// It may be in the past.
+// becomes returns the instant from which a node has the given truth without further events;
+// maxInstant if it never does. The instant may be in the past.
 func (m *Monitor) becomes(truth bool, n *node, f *frame) int64 {
 	switch {
 	case n.op == form.Not:
 		return m.becomes(!truth, n.kids[0], f)
-	case n.op == form.And && truth, n.op == form.Or && !truth: // when the last one is
-		at := int64(never)
+	case n.op == form.And && truth, n.op == form.Or && !truth: // at the last operand
+		at := int64(minInstant)
 		for _, k := range n.kids {
 			at = max(at, m.becomes(truth, k, f))
 		}
 		return at
 	case n.op == form.And, n.op == form.Or:
-		at := int64(ever)
+		at := int64(maxInstant)
 		for _, k := range n.kids {
 			at = min(at, m.becomes(truth, k, f))
 		}
@@ -97,19 +98,19 @@ func (m *Monitor) becomes(truth bool, n *node, f *frame) int64 {
 	return m.turnsFalse(n, f)
 }
 
-// turnsTrue is becomes(true) for a leaf or THEN, without its NOT.
+// turnsTrue is becomes(true) for a leaf or THEN without its NOT.
 func (m *Monitor) turnsTrue(n *node, f *frame) int64 {
 	if n.op == form.Leaf {
 		if n.hit(f) {
-			return never
+			return minInstant
 		}
-		return ever
+		return maxInstant
 	}
 	c := &f.cells[n.cell]
 	if c.n > 0 {
-		return never
+		return minInstant
 	}
-	at := int64(ever)
+	at := int64(maxInstant)
 	for _, r := range c.rights {
 		at = min(at, m.becomes(true, n.right.root, r))
 	}
@@ -119,14 +120,14 @@ func (m *Monitor) turnsTrue(n *node, f *frame) int64 {
 	return at
 }
 
-// turnsFalse is becomes(false) for a leaf or THEN, without its NOT.
+// turnsFalse is becomes(false) for a leaf or THEN without its NOT.
 func (m *Monitor) turnsFalse(n *node, f *frame) int64 {
 	if n.hit(f) || n.op == form.Then && f.cells[n.cell].n > 0 {
-		return ever
+		return maxInstant
 	}
 	lo, hi := n.window(f)
 	at := hi
-	if hi == ever {
+	if hi == maxInstant {
 		at = lo
 	}
 	if n.op == form.Then {

@@ -9,24 +9,24 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
-// Options choose what a program keeps track of. The zero value is what a trigger needs.
+// Options select what a program computes. The zero value is for triggers.
 type Options struct {
-	// Pending keeps apart what is false and what is pending, at the price of larger states: without it
-	// [Monitor.Value] says Pending for some expressions that can no longer become true, or False for some that can.
-	// True is exact either way.
+	// Pending distinguishes false from pending exactly, which needs larger states. Without it
+	// [Monitor.Value] returns Pending for some expressions that can no longer become true, and
+	// False for some that can. True is always exact.
 	Pending bool
 }
 
-// Program is an expression made ready for monitors. It is immutable and may be used by many of them at once.
+// Program is a compiled expression. It is immutable and may be used by many monitors concurrently.
 type Program struct {
-	expr    driplang.Expr
-	options Options
-	root    *region
-	byName  map[string][]matcher
-	timers  bool // something completes by time alone, other than the whole
-	steady  bool // truth can come with time, but not go
-	print   uint16
-	nodes   int
+	expr      driplang.Expr
+	options   Options
+	root      *region
+	byName    map[string][]matcher
+	timers    bool // a part other than the whole completes by time alone
+	monotonic bool // the expression can become true by time alone, but not false
+	print     uint16
+	nodes     int
 }
 
 type matcher struct {
@@ -34,23 +34,23 @@ type matcher struct {
 	where form.Filter
 }
 
-// Kinds is a set of the kinds of event that a program tells apart; zero is an event that it does not look at.
+// Kinds is a set of the program's event kinds. Zero means that the program ignores the event.
 type Kinds uint64
 
-// layout counts the changes of what states mean, as far as they do not follow from the shape of the program; a state of
-// another layout or shape is refused.
+// layout is the version of the meaning of states, apart from changes that follow from the shape of
+// the program. Load refuses states with another layout or shape.
 const layout = 1
 
 var errTooLarge = errors.New("the expression is too large")
 
-// Compile makes an expression ready for monitors. It refuses the zero Expr, and no expression that was read without fault
-// unless it has more than 64 guards (absences on the left of a THEN) at one place.
+// Compile compiles an expression. It returns an error for the zero Expr, and for an expression with
+// more than 64 guards (absences on the left of a THEN) in one region.
 func Compile(e driplang.Expr, o Options) (*Program, error) {
 	normal := e.Normal()
 	if normal == nil {
-		return nil, errors.New("there is no expression")
+		return nil, errors.New("the expression is empty")
 	}
-	p := &Program{expr: e, options: o, byName: make(map[string][]matcher), steady: true}
+	p := &Program{expr: e, options: o, byName: make(map[string][]matcher), monotonic: true}
 	for i, k := range normal.Kinds {
 		p.byName[k.Name] = append(p.byName[k.Name], matcher{1 << i, k.Where})
 	}
@@ -71,15 +71,15 @@ func Compile(e driplang.Expr, o Options) (*Program, error) {
 	return p, nil
 }
 
-// Nodes is how many parts the program has; its memory goes by that.
+// Nodes returns the number of parts of the program, which determines its memory.
 func (p *Program) Nodes() int { return p.nodes }
 
-// Expr is what was compiled.
+// Expr returns the compiled expression.
 func (p *Program) Expr() driplang.Expr { return p.expr }
 
-// Match is which kinds of event one of that name and data is. It is zero if the program does not look at it; such an
-// event changes nothing and needs no Step. data is JSON or empty, is read only if there is a filter on the name, and is
-// not kept.
+// Match returns the kinds of an event with this name and data. Zero means that the event changes
+// nothing and needs no Step. data is JSON or empty. Match reads it only for names with a filter,
+// and does not keep it.
 func (p *Program) Match(name string, data []byte) Kinds {
 	var k Kinds
 	for _, m := range p.byName[name] {
@@ -90,5 +90,6 @@ func (p *Program) Match(name string, data []byte) Kinds {
 	return k
 }
 
-// Initially is the value before anything has happened. A trigger whose expression is True there has no event to fire at.
+// Initially returns the value of an entity without events. A trigger whose expression is True there
+// has no event to fire at.
 func (p *Program) Initially() Value { return New(p).Value() }

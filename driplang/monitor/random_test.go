@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// chooser makes choices out of a fuzzer's bytes. When they run out it chooses 0, which makes everything end.
+// chooser makes choices from a fuzzer's bytes. Without more bytes it chooses 0, which ends every
+// choice.
 type chooser struct {
 	bytes []byte
 }
@@ -19,7 +20,8 @@ func (c *chooser) below(n int) int {
 	return int(b) % n
 }
 
-// expression is the text of some expression: small times and few names, so that much happens at the same instants.
+// expression returns the text of a random expression with small times and few names, so that events
+// often coincide.
 func (c *chooser) expression(depth int, anchored bool) string {
 	choice := c.below(16)
 	if depth <= 0 {
@@ -77,14 +79,14 @@ func (c *chooser) count(anchored bool) string {
 	return text
 }
 
-// history is a few events, often several of one instant.
-func (c *chooser) history(most int) []happening {
-	var history []happening
+// history returns a few events, often several at one instant.
+func (c *chooser) history(most int) []testEvent {
+	var history []testEvent
 	at := int64(0)
 	for range c.below(most + 1) {
 		at += []int64{0, 1, 1, 2, 3, 5}[c.below(6)]
 		data := []string{``, `{"x":0}`, `{"x":1}`, `{"y":2,"x":2}`}[c.below(4)]
-		history = append(history, happening{string(rune('A' + c.below(4))), at, data})
+		history = append(history, testEvent{string(rune('A' + c.below(4))), at, data})
 	}
 	return history
 }

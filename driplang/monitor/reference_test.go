@@ -2,22 +2,23 @@ package monitor
 
 import "github.com/sebbroker/seb/test/driplang/reference"
 
-// happening is an event of a history.
-type happening struct {
+// testEvent is an event of a history.
+type testEvent struct {
 	name string
 	at   int64
 	data string
 }
 
-// point is a point of history: the first k events are applied; done says that the instant t is complete.
+// point is a point of a history: the first k events are applied; done means that the instant t is
+// complete.
 type point struct {
 	k    int
 	t    int64
 	done bool
 }
 
-// given is a history as the definitions' evaluator has it.
-func given(history []happening) []reference.Event {
+// given converts a history for the reference evaluator.
+func given(history []testEvent) []reference.Event {
 	events := make([]reference.Event, len(history))
 	for i, e := range history {
 		events[i] = reference.Event{Name: e.name, At: e.at, Data: e.data}
@@ -25,7 +26,7 @@ func given(history []happening) []reference.Event {
 	return events
 }
 
-// byDefinition is what an expression is worth at a point.
+// byDefinition returns the value of an expression at a point, according to the reference evaluator.
 func byDefinition(x *reference.Expr, events []reference.Event, p point) Value {
 	return Value(x.Value(events, reference.Point{Events: p.k, At: p.t, Done: p.done}))
 }

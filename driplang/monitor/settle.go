@@ -2,10 +2,10 @@ package monitor
 
 import "github.com/sebbroker/seb/driplang/internal/form"
 
-// swapped is what to look at below a NOT: it is true where the other is not possible, and the other way round.
+// swapped returns the aspect for the operand of a NOT: true and possible are exchanged.
 func (a aspect) swapped() aspect { return a ^ (aspectTrue | aspectPossible) }
 
-// deadGuards is the guards of a frame that will never be true again.
+// deadGuards returns the guards of a frame that stay false.
 func (m *Monitor) deadGuards(r *region, f *frame) uint64 {
 	dead := uint64(0)
 	for i, g := range r.guards {
@@ -16,8 +16,8 @@ func (m *Monitor) deadGuards(r *region, f *frame) uint64 {
 	return dead
 }
 
-// never is whether, from now on and whatever happens, a node is never true, always false, or never completes. It may miss
-// cases; what it claims is so.
+// never reports whether, for all future events, a node is never true, always false, or never
+// completes. It may miss cases, but a positive result is exact.
 func (m *Monitor) never(a aspect, n *node, f *frame, dead uint64) bool {
 	switch n.op {
 	case form.Or:
@@ -38,15 +38,15 @@ func (m *Monitor) never(a aspect, n *node, f *frame, dead uint64) bool {
 	}
 	if n.not {
 		if a != aspectCompletes {
-			return m.alwaysHappened(a.swapped(), n, f)
+			return m.alwaysPlain(a.swapped(), n, f)
 		}
 		_, hi := n.window(f)
-		return !n.bounded || m.passed(hi) || m.alwaysHappened(aspectPossible, n, f)
+		return !n.bounded || m.passed(hi) || m.alwaysPlain(aspectPossible, n, f)
 	}
-	return m.neverHappens(a, n, f, dead)
+	return m.neverPlain(a, n, f, dead)
 }
 
-// neverAll is never for an AND. It completes with one of its operands, where all are true.
+// neverAll is never for an AND, which completes with one of its operands if all are true.
 func (m *Monitor) neverAll(a aspect, n *node, f *frame, dead uint64) bool {
 	must := a
 	if a == aspectCompletes {
@@ -68,8 +68,8 @@ func (m *Monitor) neverAll(a aspect, n *node, f *frame, dead uint64) bool {
 	return true
 }
 
-// neverHappens is never for a leaf or THEN, without its NOT.
-func (m *Monitor) neverHappens(a aspect, n *node, f *frame, dead uint64) bool {
+// neverPlain is never for a leaf or THEN without its NOT.
+func (m *Monitor) neverPlain(a aspect, n *node, f *frame, dead uint64) bool {
 	lo, hi := n.window(f)
 	over := m.passed(hi)
 	if n.op == form.Leaf {
@@ -78,7 +78,7 @@ func (m *Monitor) neverHappens(a aspect, n *node, f *frame, dead uint64) bool {
 		case aspectTrue:
 			return !n.hit(f) && (over || blocked)
 		case aspectPossible:
-			return !n.hit(f) && (over || blocked && hi == ever && m.passed(lo))
+			return !n.hit(f) && (over || blocked && hi == maxInstant && m.passed(lo))
 		}
 		return over || blocked
 	}
@@ -89,7 +89,7 @@ func (m *Monitor) neverHappens(a aspect, n *node, f *frame, dead uint64) bool {
 	if !over && !m.never(aspectCompletes, n.left, f, dead) {
 		return false
 	}
-	if a == aspectPossible && !over && (hi < ever || !m.passed(lo)) {
+	if a == aspectPossible && !over && (hi < maxInstant || !m.passed(lo)) {
 		return false
 	}
 	for _, r := range c.rights {
@@ -100,7 +100,7 @@ func (m *Monitor) neverHappens(a aspect, n *node, f *frame, dead uint64) bool {
 	return true
 }
 
-// always is whether, from now on and whatever happens, a node is always true, or never false.
+// always reports whether, for all future events, a node is always true, or never false.
 func (m *Monitor) always(a aspect, n *node, f *frame) bool {
 	switch n.op {
 	case form.And:
@@ -121,13 +121,13 @@ func (m *Monitor) always(a aspect, n *node, f *frame) bool {
 		return m.never(a.swapped(), n.kids[0], f, 0)
 	}
 	if n.not {
-		return m.neverHappens(a.swapped(), n, f, 0)
+		return m.neverPlain(a.swapped(), n, f, 0)
 	}
-	return m.alwaysHappened(a, n, f)
+	return m.alwaysPlain(a, n, f)
 }
 
-// alwaysHappened is always for a leaf or THEN, without its NOT.
-func (m *Monitor) alwaysHappened(a aspect, n *node, f *frame) bool {
+// alwaysPlain is always for a leaf or THEN without its NOT.
+func (m *Monitor) alwaysPlain(a aspect, n *node, f *frame) bool {
 	if n.op == form.Leaf {
 		return n.hit(f)
 	}

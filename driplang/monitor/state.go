@@ -8,20 +8,20 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
-// A state is, in this order, with numbers as varints and differences of events zigzag-coded:
+// Layout of a state. Numbers are varints, and differences of events are zigzag-coded:
 //
 //	version and flags   1 byte: version in the low four bits, bit 4 instant complete, bit 5 degraded
 //	program             2 bytes: a checksum of the expression and the options
 //	now                 zigzag, milliseconds
 //	cells of the root
 //
-//	leaf's cell         events counted; if that is all it needs, and it is no absence: the event that completed it
+//	leaf's cell         number of events; if complete and not an absence: the completing event
 //	THEN's cell         2 * frames + 1 if latched; if latched: its events; the frames
-//	frame               if its time matters: now - anchor; its events; its cells
+//	frame               if its time is used: now - anchor; its events; its cells
 //	events              their number, then each as a difference to the one written before it
 //
-// Where a frame's time does not matter it is not there, and bounds from the windows around a frame are worked out again
-// from those windows: nothing is kept that follows from something else.
+// A frame's time is omitted if it is not used. The bounds that windows around a frame impose are
+// computed again from those windows: the state has no derived values.
 const (
 	stateVersion  = 1
 	flagDone      = 1 << 4
@@ -29,12 +29,12 @@ const (
 	stateVersions = 1<<4 - 1
 )
 
-// ErrState is what Load's errors wrap: the bytes are no state, or not one of this program. The history has to be
-// replayed.
+// ErrState matches the errors of Load: the bytes are not a state of this program. The history must
+// be replayed.
 var ErrState = errors.New("driplang: state not understood")
 
-// AppendState adds the monitor's state to dst, for Load. It is a few tens of bytes for most expressions, and empty if
-// nothing has happened that matters: such an entity needs no row.
+// AppendState appends the monitor's state to dst, for Load. Most states have a few tens of bytes.
+// The state of an entity without relevant events is empty, so it needs no row.
 func (m *Monitor) AppendState(dst []byte) []byte {
 	if m.blank() {
 		return dst
@@ -52,7 +52,7 @@ func (m *Monitor) AppendState(dst []byte) []byte {
 	return w.b
 }
 
-// blank is whether the state is that of an entity of which nothing has happened.
+// blank reports whether the state is that of an entity without relevant events.
 func (m *Monitor) blank() bool {
 	for i := range m.root.cells {
 		if c := &m.root.cells[i]; c.n > 0 || len(c.rights) > 0 {
@@ -65,7 +65,7 @@ func (m *Monitor) blank() bool {
 type stateWriter struct {
 	b    []byte
 	now  int64
-	last uint64 // event written last
+	last uint64 // the last written event
 }
 
 func (w *stateWriter) refs(refs []uint64) {
@@ -104,12 +104,13 @@ func (w *stateWriter) cells(r *region, f *frame) {
 	}
 }
 
-// keepsRef is whether a leaf's cell names the event that completed it.
+// keepsRef reports whether a leaf's cell has its completing event.
 func (n *node) keepsRef(c *cell) bool { return c.n >= n.need && !n.not }
 
-// Load replaces the monitor's entity by that of a state; an empty one is an entity of which nothing has happened.
-// Bytes that are no state of this program are refused with an error that wraps ErrState, and leave the monitor reset.
-// The memory used is bounded by the length of the state, and that by MaxState. state is not kept.
+// Load replaces the monitor's entity by the one of a state; an empty state is an entity without
+// relevant events. Invalid states are refused with an error that wraps ErrState, and leave the
+// monitor reset. The memory is bounded by the length of the state, which is at most MaxState. Load
+// does not keep state.
 func (m *Monitor) Load(state []byte) error {
 	m.Reset()
 	if len(state) == 0 {
@@ -134,7 +135,7 @@ func (m *Monitor) load(state []byte) error {
 	case state[0]&stateVersions != stateVersion || state[0]&^(stateVersions|flagDone|flagDegraded) != 0:
 		return fmt.Errorf("version byte %#x", state[0])
 	case uint16(state[1])|uint16(state[2])<<8 != m.program.print:
-		return errors.New("it belongs to another expression")
+		return errors.New("state of another expression")
 	}
 	r := stateReader{b: state[3:], m: m}
 	m.now = r.varint()
@@ -144,12 +145,12 @@ func (m *Monitor) load(state []byte) error {
 	m.done, m.degraded = state[0]&flagDone != 0, state[0]&flagDegraded != 0
 	r.cells(m.program.root, m.root)
 	if r.err == nil && len(r.b) > 0 {
-		r.err = fmt.Errorf("%d bytes more than expected", len(r.b))
+		r.err = fmt.Errorf("%d bytes after the end", len(r.b))
 	}
 	return r.err
 }
 
-// stateReader reads until its first error; from then on everything is zero.
+// stateReader reads until its first error; after it, all values are zero.
 type stateReader struct {
 	b    []byte
 	m    *Monitor
@@ -191,7 +192,7 @@ func (r *stateReader) ref() uint64 {
 func (r *stateReader) refs(dst []uint64) []uint64 {
 	n := r.uvarint()
 	if n > maxRefs {
-		r.fail(fmt.Errorf("%d events of one completion", n))
+		r.fail(fmt.Errorf("%d events in one completion", n))
 		return dst
 	}
 	for range n {
@@ -211,7 +212,7 @@ func (r *stateReader) cells(reg *region, f *frame) {
 			continue
 		}
 		if v > uint64(n.need) {
-			r.fail(fmt.Errorf("a count of %d where %d are enough", v, n.need))
+			r.fail(fmt.Errorf("a count of %d, maximum %d", v, n.need))
 			return
 		}
 		if c.n = uint32(v); n.keepsRef(c) {
@@ -239,7 +240,7 @@ func (r *stateReader) then(n *node, f *frame, v uint64) {
 		if n.right.timed {
 			ago := r.uvarint()
 			if ago > MaxTime-MinTime+1 {
-				r.fail(fmt.Errorf("an anchor %d ms ago", ago))
+				r.fail(fmt.Errorf("an anchor %d ms in the past", ago))
 				return
 			}
 			right.at = r.m.now - int64(ago)

@@ -31,7 +31,8 @@ func TestStateIsSmall(t *testing.T) {
 	}
 }
 
-// TestStateIsStable: what one version has written, the next must read. A change of these bytes needs a new version.
+// TestStateIsStable: a new version must read the states of earlier ones. A change of these bytes
+// needs a new state version.
 func TestStateIsStable(t *testing.T) {
 	p := compile(t, "user_created THEN (NOT use_feature_x WITHIN 7 days)")
 	m := New(p)
@@ -41,7 +42,7 @@ func TestStateIsStable(t *testing.T) {
 	want = binary.AppendVarint(want, 1_700_000_000_000)
 	want = append(want, 2, 0, 1)           // one frame, anchored now, by one event
 	want = binary.AppendVarint(want, 4711) // that event
-	want = append(want, 0)                 // none of what must not come
+	want = append(want, 0)                 // no forbidden event
 	const print = 0xa147                   // of the expression; it is in every stored state
 	if !slices.Equal(state, want) || p.print != print {
 		t.Fatalf("state %x, want %x; checksum %#x, want %#x", state, want, p.print, print)
@@ -56,12 +57,12 @@ func TestStateIsStable(t *testing.T) {
 	if v := fresh.Advance(1_700_000_000_000 + 7*day); v != True {
 		t.Errorf("after a week %v", v)
 	}
-	if got := fresh.Witness(nil); !slices.Equal(got, []uint64{4711}) {
-		t.Errorf("witness %v", got)
+	if got := fresh.MatchedEvents(nil); !slices.Equal(got, []uint64{4711}) {
+		t.Errorf("matched events %v", got)
 	}
 }
 
-// TestLargestStates: what is written can be read, also of expressions at the limits.
+// TestLargestStates: a written state can be loaded, also for expressions at the limits.
 func TestLargestStates(t *testing.T) {
 	all := strings.Repeat("B AND ", 60) + "B"
 	for text, events := range map[string]uint64{
@@ -80,7 +81,7 @@ func TestLargestStates(t *testing.T) {
 			t.Errorf("%.40s: %v", text, err)
 		}
 		if again := m.AppendState(nil); !slices.Equal(state, again) {
-			t.Errorf("%.40s: another state when written again", text)
+			t.Errorf("%.40s: different state after a reload", text)
 		}
 		t.Logf("%.40s: %d instances, %d bytes", text, m.Instances(), len(state))
 	}
@@ -125,7 +126,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestInstancesAreBounded fills a monitor beyond what it keeps.
+// TestInstancesAreBounded fills a monitor beyond its limit.
 func TestInstancesAreBounded(t *testing.T) {
 	p := compile(t, "A THEN ((B AND NOT C) WITHIN 20 days)")
 	m := New(p)
@@ -141,7 +142,7 @@ func TestInstancesAreBounded(t *testing.T) {
 		t.Errorf("%v: %d instances", err, fresh.Instances())
 	}
 	fresh.Step(p.Match("B", nil), 3*MaxInstances, 1)
-	// The oldest and the newest are still there.
+	// The oldest and the newest instance are kept.
 	if at, ok := fresh.Next(); !ok || at != 20*day {
 		t.Errorf("next %d, %v", at, ok)
 	}
@@ -161,8 +162,8 @@ var hostile = []string{
 	"NOT (((NOT A) THEN B) THEN (NOT C WITHIN 3s) THEN (D WITHIN 2s)) AND A",
 }
 
-// FuzzLoad loads any bytes and goes on from there: nothing panics, memory is bounded, and what was understood is written
-// the same way again.
+// FuzzLoad loads any bytes and continues from there: nothing panics, memory is bounded, and a valid
+// state is written again with the same bytes.
 func FuzzLoad(f *testing.F) {
 	programs := make([]*Program, len(hostile))
 	for i, text := range hostile {
@@ -189,11 +190,11 @@ func FuzzLoad(f *testing.F) {
 		}
 		again := m.AppendState(nil)
 		if err := New(p).Load(again); err != nil {
-			t.Fatalf("%x, written again as %x: %v", state, again, err)
+			t.Fatalf("state %x, after a reload %x: %v", state, again, err)
 		}
 		now, _ := m.Now()
-		m.Witness(nil)
-		m.Waits(nil, 10)
+		m.MatchedEvents(nil)
+		m.AwaitedEvents(nil, 10)
 		m.Next()
 		for i, name := range []string{"B", "A", "C", "D"} {
 			m.Step(p.Match(name, nil), now+int64(i)*500, uint64(i))
@@ -210,32 +211,32 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-func TestWaits(t *testing.T) {
+func TestAwaitedEvents(t *testing.T) {
 	const start = 1_700_000_000_000
 	p := compile(t, `user_created THEN ((NOT use[x = 1] WITHIN 7 days) AND (count(login) >= 3))`)
 	m := New(p)
-	want := []Wait{{Expr: "user_created", Need: 1, From: math.MinInt64, Until: math.MaxInt64}}
-	if got := m.Waits(nil, 10); !slices.Equal(got, want) {
+	want := []AwaitedEvent{{Expr: "user_created", Need: 1, From: math.MinInt64, Until: math.MaxInt64}}
+	if got := m.AwaitedEvents(nil, 10); !slices.Equal(got, want) {
 		t.Errorf("at first %+v", got)
 	}
 	m.Step(p.Match("user_created", nil), start, 1)
 	m.Step(p.Match("login", nil), start+5, 2)
 	want[0].Begins = true
 	want = append(want,
-		Wait{Expr: "use[x = 1]", Absent: true, Need: 1, From: math.MinInt64, Until: start + 7*day},
-		Wait{Expr: "count(login) >= 3", Have: 1, Need: 3, From: math.MinInt64, Until: math.MaxInt64},
+		AwaitedEvent{Expr: "use[x = 1]", Absent: true, Need: 1, From: math.MinInt64, Until: start + 7*day},
+		AwaitedEvent{Expr: "count(login) >= 3", Have: 1, Need: 3, From: math.MinInt64, Until: math.MaxInt64},
 	)
-	if got := m.Waits(nil, 10); !slices.Equal(got, want) {
+	if got := m.AwaitedEvents(nil, 10); !slices.Equal(got, want) {
 		t.Errorf("then %+v", got)
 	}
-	if got := m.Waits(nil, 2); len(got) != 2 {
+	if got := m.AwaitedEvents(nil, 2); len(got) != 2 {
 		t.Errorf("at most two: %+v", got)
 	}
 	for i := range int64(3) {
 		m.Step(p.Match("login", nil), start+8+i, 3)
 	}
-	if m.Advance(start + 7*day); m.Value() != True || !m.Settled() || m.Waits(nil, 10) != nil {
-		t.Errorf("at last %v %+v", m.Value(), m.Waits(nil, 10))
+	if m.Advance(start + 7*day); m.Value() != True || !m.Settled() || m.AwaitedEvents(nil, 10) != nil {
+		t.Errorf("at last %v %+v", m.Value(), m.AwaitedEvents(nil, 10))
 	}
 }
 
@@ -275,11 +276,12 @@ func TestTimes(t *testing.T) {
 
 func TestCompileRefuses(t *testing.T) {
 	if _, err := Compile(driplang.Expr{}, Options{}); err == nil {
-		t.Error("the zero expression compiles")
+		t.Error("the zero expression: no error")
 	}
 }
 
-// TestSettledOfDeepExpressions: what is asked of a node is asked of its operands once, or the work doubles at each level.
+// TestSettledOfDeepExpressions: each operand is examined once, because otherwise the work doubles
+// at each level.
 func TestSettledOfDeepExpressions(t *testing.T) {
 	text := "a"
 	for i := range 58 {
@@ -306,8 +308,9 @@ func TestSettledOfDeepExpressions(t *testing.T) {
 	}
 }
 
-// TestWaitsUnderNot: what must and what must not come is told from what would only begin something.
-func TestWaitsUnderNot(t *testing.T) {
+// TestAwaitedEventsUnderNot: required and forbidden events are distinguished from events that would
+// start another instance.
+func TestAwaitedEventsUnderNot(t *testing.T) {
 	for _, c := range []struct {
 		expr, events, want string
 	}{
@@ -325,7 +328,7 @@ func TestWaitsUnderNot(t *testing.T) {
 			m.Step(p.Match(name, nil), int64(i), uint64(i))
 		}
 		var got []string
-		for _, w := range m.Waits(nil, 10) {
+		for _, w := range m.AwaitedEvents(nil, 10) {
 			sign := "+"
 			if w.Absent {
 				sign = "-"

@@ -2,8 +2,8 @@ package monitor
 
 import "github.com/sebbroker/seb/driplang/internal/form"
 
-// stepFrame applies the current event and reports whether the region completes at it. Guards count as they were just
-// before.
+// stepFrame applies the current event and reports whether the region completes. Guards have their
+// values before the event.
 func (m *Monitor) stepFrame(r *region, f *frame, event uint64) bool {
 	guards := ^uint64(0)
 	for i, g := range r.guards {
@@ -17,8 +17,8 @@ func (m *Monitor) stepFrame(r *region, f *frame, event uint64) bool {
 	return m.step(r.root, f, event, guards)
 }
 
-// step applies the current event to a node and reports whether the node completes at it; if so, the events that did it are
-// added to m.witness.
+// step applies the current event to a node and reports whether the node completes. If so, it
+// appends the matched events to m.witness.
 func (m *Monitor) step(n *node, f *frame, event, guards uint64) bool {
 	switch n.op {
 	case form.Leaf:
@@ -93,7 +93,8 @@ func (m *Monitor) stepThen(n *node, f *frame, event, guards uint64) bool {
 	return false
 }
 
-// keepWitness adds the frame's own events to those of its completion, or drops them if there was one before.
+// keepWitness appends the frame's own events to those of its completion, or drops them if an
+// earlier frame completed.
 func (m *Monitor) keepWitness(r *frame, mark int, before bool) bool {
 	if before {
 		m.witness = m.witness[:mark]
@@ -103,7 +104,8 @@ func (m *Monitor) keepWitness(r *frame, mark int, before bool) bool {
 	return true
 }
 
-// completes is whether a node, an operand of which has just completed, does so too. Its witness begins at from.
+// completes reports whether a node completes after one of its operands has. Its matched events
+// start at from.
 func (m *Monitor) completes(n *node, f *frame, from int) bool {
 	ok := n.aspects&aspectCompletes != 0 && (n.op == form.Or || m.value(n, f) == True)
 	switch {
@@ -115,8 +117,8 @@ func (m *Monitor) completes(n *node, f *frame, from int) bool {
 	return ok
 }
 
-// spawn follows a completion of the left side, whose witness begins at from, and reports whether the whole THEN
-// completed, now or before.
+// spawn handles a completion of the left side, whose matched events start at from. It reports
+// whether the whole THEN has completed.
 func (m *Monitor) spawn(n *node, f *frame, from int, completed bool) bool {
 	refs := m.witness[from:]
 	lo, hi := n.window(f)
@@ -143,7 +145,7 @@ func (m *Monitor) spawn(n *node, f *frame, from int, completed bool) bool {
 	return completed
 }
 
-// starts is whether a region completes at its own anchor: an absence without an end holds from the start.
+// starts reports whether a region completes at its own anchor, as an absence without an end does.
 func (m *Monitor) starts(n *node, f *frame) bool {
 	if n.aspects&aspectCompletes == 0 {
 		return false
@@ -160,7 +162,7 @@ func (m *Monitor) starts(n *node, f *frame) bool {
 	return false
 }
 
-// room makes sure that one more frame may be added to a THEN, giving up the middle one if need be.
+// room makes room for one more frame of a THEN. It drops the middle frame if necessary.
 func (m *Monitor) room(n *node, f *frame) bool {
 	if !m.full(n.right) {
 		return true

@@ -2,8 +2,8 @@ package monitor
 
 import "github.com/sebbroker/seb/driplang/internal/form"
 
-// runTimers passes the deadlines, up to and with at, at which something completes on the left of a THEN. All other
-// deadlines need no action: values are worked out from the time.
+// runTimers passes the deadlines, up to and including at, at which a left side of a THEN completes.
+// Other deadlines need no action, because values are computed from the time.
 func (m *Monitor) runTimers(at int64) {
 	if !m.program.timers {
 		return
@@ -19,7 +19,8 @@ func (m *Monitor) runTimers(at int64) {
 	}
 }
 
-// nextTimer is the next deadline at which something completes by time; ever if there is none.
+// nextTimer returns the next deadline at which a node completes by time; maxInstant if there is
+// none.
 func (m *Monitor) nextTimer(r *region, f *frame) int64 {
 	due := m.nodeTimer(r.root, f)
 	for _, g := range r.guards {
@@ -29,7 +30,7 @@ func (m *Monitor) nextTimer(r *region, f *frame) int64 {
 }
 
 func (m *Monitor) nodeTimer(n *node, f *frame) int64 {
-	due := int64(ever)
+	due := int64(maxInstant)
 	if n.completesByTime() && !n.hit(f) {
 		if _, hi := n.window(f); !m.passed(hi) {
 			due = hi
@@ -47,7 +48,7 @@ func (m *Monitor) nodeTimer(n *node, f *frame) int64 {
 	return due
 }
 
-// tickFrame applies the deadlines of the current instant and reports whether the region completes at it.
+// tickFrame applies the deadlines of the current instant and reports whether the region completes.
 func (m *Monitor) tickFrame(r *region, f *frame) bool {
 	for _, g := range r.guards {
 		m.tick(g, f)
@@ -79,7 +80,7 @@ func (m *Monitor) tick(n *node, f *frame) bool {
 	return completed && m.completes(n, f, from)
 }
 
-// ends is whether an absence completes by its window's end, now.
+// ends reports whether an absence completes now, by the end of its window.
 func (m *Monitor) ends(n *node, f *frame) bool {
 	if !n.completesByTime() {
 		return false

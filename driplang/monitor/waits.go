@@ -2,21 +2,24 @@ package monitor
 
 import "github.com/sebbroker/seb/driplang/internal/form"
 
-// Wait is an event that can still make a difference.
-type Wait struct {
-	Expr       string // the part of the expression, in canonical text form
-	Absent     bool   // it must not come
-	Begins     bool   // it neither must nor must not come: it would begin, beside what has begun, what a THEN waits for
-	Have, Need int    // how many of it have come, and are needed (or are too many)
-	// From and Until are the times at which it counts, both inclusive, in milliseconds since 1970; MinInt64 and MaxInt64
-	// where there is no bound.
+// AwaitedEvent is an event that can still change the value.
+type AwaitedEvent struct {
+	Expr   string // part of the expression, in canonical text form
+	Absent bool   // it must not occur
+	// Begins: the event is neither required nor forbidden. It would start another instance of a
+	// THEN.
+	Begins bool
+	// Have counts the events so far. Need is the required number, or the forbidden one.
+	Have, Need int
+	// From and Until bound the times at which it counts, both inclusive, in milliseconds since
+	// 1970; MinInt64 and MaxInt64 mean no bound.
 	From, Until int64
 }
 
-// Waits adds to dst, up to a length of most, the events that the expression looks at from now on, in no particular order,
-// for people who ask what an entity is waiting for. None are left once the value is settled, or true for a reason that can
-// not go away.
-func (m *Monitor) Waits(dst []Wait, most int) []Wait {
+// AwaitedEvents appends to dst the events that can still change the value, up to a length of most,
+// in no particular order. It serves explanations for people. It returns none once the value is
+// settled, or permanently true.
+func (m *Monitor) AwaitedEvents(dst []AwaitedEvent, most int) []AwaitedEvent {
 	if m.Settled() {
 		return dst
 	}
@@ -25,14 +28,14 @@ func (m *Monitor) Waits(dst []Wait, most int) []Wait {
 	return w.list
 }
 
-// waiting is a list of Waits in the making.
+// waiting builds the list of AwaitedEvents.
 type waiting struct {
 	*Monitor
-	list []Wait
+	list []AwaitedEvent
 	most int
 }
 
-// side is where a node stands: below a NOT, and to the left of a THEN that need not begin again.
+// side is the context of a node: below a NOT, and left of a THEN that need not start again.
 type side struct{ not, begins bool }
 
 func (w *waiting) region(r *region, f *frame, at side) {
@@ -59,7 +62,7 @@ func (w *waiting) node(n *node, f *frame, at side) {
 		if len(w.list) >= w.most {
 			return
 		}
-		x := Wait{Expr: n.from.String(), Absent: at.not && !at.begins, Begins: at.begins, Need: int(n.need), From: lo, Until: hi}
+		x := AwaitedEvent{Expr: n.from.String(), Absent: at.not && !at.begins, Begins: at.begins, Need: int(n.need), From: lo, Until: hi}
 		if n.cell >= 0 {
 			x.Have = int(f.cells[n.cell].n)
 		}

@@ -6,11 +6,11 @@ import (
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
-// Witness adds to dst the events, by the numbers that Step was given, because of which the expression is true: of every
-// event that had to happen the one that was used, of a count the one that completed it, of a left side that needed more
-// than 16 the latest 16. Sorted, each once; nothing if the expression is not true. What is true because something did not
-// happen has no event to show.
-func (m *Monitor) Witness(dst []uint64) []uint64 {
+// MatchedEvents appends to dst the refs of the events that made the expression true: the used event
+// of every required one, the completing event of a count, and the latest 16 events of a left side
+// that needed more. They are sorted, without duplicates. There are none if the expression is not
+// true. An absence contributes no event.
+func (m *Monitor) MatchedEvents(dst []uint64) []uint64 {
 	if m.Value() != True {
 		return dst
 	}
@@ -20,14 +20,16 @@ func (m *Monitor) Witness(dst []uint64) []uint64 {
 	return dst[:from+len(slices.Compact(dst[from:]))]
 }
 
-// distinct is refs in order, each once, and of too many the latest. It reuses the slice.
+// distinct returns refs sorted and without duplicates, at most the latest maxRefs. It reuses the
+// slice.
 func distinct(refs []uint64) []uint64 {
 	slices.Sort(refs)
 	refs = slices.Compact(refs)
 	return refs[max(0, len(refs)-maxRefs):]
 }
 
-// appendWitness adds the events that make a node true; it is true, and if lasting for good, whatever happens.
+// appendWitness appends the matched events of a true node. With lasting, it uses only operands that
+// stay true for all future events.
 func (m *Monitor) appendWitness(dst []uint64, n *node, f *frame, lasting bool) []uint64 {
 	reason := func(n *node, f *frame) bool {
 		return m.value(n, f) == True && (!lasting || m.always(aspectTrue, n, f))

@@ -102,7 +102,7 @@ func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
 }
 
 // needs tells what must come from what must not.
-func (x *Explanation) needs(waits []monitor.Wait) {
+func (x *Explanation) needs(waits []monitor.AwaitedEvent) {
 	x.MustCome, x.MustNotCome = nil, nil
 	for i := range waits {
 		w := &waits[i]

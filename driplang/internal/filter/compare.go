@@ -2,7 +2,7 @@ package filter
 
 import "slices"
 
-// Compare is a comparison, in a filter or of a count.
+// Compare is a comparison in a filter or of a count.
 type Compare uint8
 
 // The comparisons: =, !=, <, <=, > and >=.
@@ -19,13 +19,14 @@ var words = [...]string{Equal: "=", Unequal: "!=", Less: "<", AtMost: "<=", Grea
 
 func (c Compare) String() string { return words[c] }
 
-// ParseCompare is the comparison of a sign.
+// ParseCompare returns the comparison with this sign.
 func ParseCompare(sign string) (Compare, bool) {
 	i := slices.Index(words[:], sign)
 	return Compare(max(i, 0)), i > 0
 }
 
-// Holds is whether a comparison holds for two values that compare as order says: negative, zero, positive.
+// Holds reports whether the comparison holds for two values with this order: negative, zero or
+// positive.
 func (c Compare) Holds(order int) bool {
 	switch c {
 	case Equal:

@@ -1,12 +1,12 @@
-// Package filter decides whether an event's JSON data is as a filter wants it, without decoding the data.
+// Package filter evaluates a filter on an event's JSON data without decoding the data.
 package filter
 
 import "strings"
 
-// Op is what a filter consists of.
+// Op is the operation of a filter.
 type Op uint8
 
-// And and Or have two operands or more, Not one; Is is a comparison of a property with a literal.
+// And and Or have two or more operands, Not has one. Is compares a property with a literal.
 const (
 	And Op = iota + 1
 	Or
@@ -14,8 +14,9 @@ const (
 	Is
 )
 
-// Filter is what an event's data must be like. It is true or false, never in between: a comparison with a property that
-// is missing, or not of the literal's type, does not hold, and != is NOT =. Null and missing are the same.
+// Filter is a condition on an event's data. It is always true or false. A comparison with a missing
+// property, or with a value of another type than the literal, does not hold; != is NOT =. Null and
+// missing are the same.
 type Filter struct {
 	Op   Op
 	Kids []*Filter // And, Or, Not
@@ -24,7 +25,8 @@ type Filter struct {
 	Want Literal   // Is
 }
 
-// Matches is whether data, a JSON document, is as wanted. It is false or true for any bytes, and the same each time.
+// Matches reports whether data, a JSON document, satisfies the filter. Its result is defined for
+// any bytes, and deterministic.
 func (f *Filter) Matches(data []byte) bool {
 	switch f.Op {
 	case And:

@@ -12,7 +12,7 @@ import (
 func number(t testing.TB, text string) Literal {
 	v, ok := ParseNumber(text)
 	if !ok {
-		t.Fatalf("%s is no number", text)
+		t.Fatalf("%s is not a number", text)
 	}
 	return v
 }
@@ -71,7 +71,7 @@ func TestMatches(t *testing.T) {
 			t.Errorf("%.60s: %s %v %v is %v", c.data, c.path, c.cmp, c.want, got)
 		}
 		if got := (&Filter{Op: Not, Kids: []*Filter{f}}).Matches([]byte(c.data)); got == c.matches {
-			t.Errorf("%.60s: NOT %s %v %v is %v too", c.data, c.path, c.cmp, c.want, got)
+			t.Errorf("%.60s: NOT %s %v %v is also %v", c.data, c.path, c.cmp, c.want, got)
 		}
 		yes := &Filter{Op: Not, Kids: []*Filter{{Op: And, Kids: []*Filter{f, {Op: Not, Kids: []*Filter{f}}}}}}
 		if !yes.Matches([]byte(c.data)) || !(&Filter{Op: Or, Kids: []*Filter{f, yes}}).Matches([]byte(c.data)) {
@@ -80,7 +80,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// FuzzFind looks for a property in any bytes; in JSON it finds what encoding/json does.
+// FuzzFind looks for a property in any bytes; for valid JSON the result equals that of
+// encoding/json.
 func FuzzFind(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,"}"],"c\u0064":-1.5e3},"a":{"cd":"x"}}`), "a", "cd")
 	f.Add([]byte(`{"a":tru}`), "a", "")
@@ -123,7 +124,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// deep is whether encoding/json might give up.
+// deep reports whether encoding/json might refuse the depth.
 func deep(data []byte) bool {
 	return strings.Count(string(data), "[")+strings.Count(string(data), "{") > 5000
 }

@@ -10,7 +10,7 @@ import (
 // Kind is a type of JSON value.
 type Kind uint8
 
-// Null is also what is missing or malformed.
+// Null is also used for missing and malformed values.
 const (
 	Null Kind = iota
 	True
@@ -20,7 +20,8 @@ const (
 	other // objects and arrays: equal to nothing
 )
 
-// Literal is a constant in a filter. Numbers that are integers of 64 bits compare exactly, others as IEEE doubles.
+// Literal is a constant in a filter. 64-bit integers are compared exactly, other numbers as IEEE
+// doubles.
 type Literal struct {
 	Kind    Kind
 	Text    string // String
@@ -29,7 +30,7 @@ type Literal struct {
 	f       float64
 }
 
-// Bool is true or false.
+// Bool returns true or false.
 func Bool(v bool) Literal {
 	if v {
 		return Literal{Kind: True}
@@ -37,12 +38,12 @@ func Bool(v bool) Literal {
 	return Literal{Kind: False}
 }
 
-// ParseNumber reads a number as JSON writes it. Not ok: it is none, or beyond a double.
+// ParseNumber parses a JSON number. ok is false if it is invalid or exceeds a double.
 func ParseNumber(text string) (v Literal, ok bool) {
 	if !isNumber(text) {
 		return Literal{}, false
 	}
-	if !strings.ContainsAny(text, ".eE") { // asking in vain would allocate an error
+	if !strings.ContainsAny(text, ".eE") { // avoid the allocation of an error
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return Literal{Kind: Number, integer: true, i: i, f: float64(i)}, true
 		}
@@ -66,7 +67,7 @@ func (v Literal) Order(w Literal) int {
 	return cmp.Compare(v.f, w.f)
 }
 
-// String is v as JSON.
+// String returns v as JSON.
 func (v Literal) String() string {
 	switch v.Kind {
 	case String:
@@ -84,7 +85,7 @@ func (v Literal) String() string {
 	return "null"
 }
 
-// isNumber is whether what strconv takes for a number is one by JSON's grammar, which is narrower.
+// isNumber reports whether a number that strconv accepts is valid JSON, whose grammar is narrower.
 func isNumber(text string) bool {
 	digit := func(i int) bool { return i < len(text) && text[i] >= '0' && text[i] <= '9' }
 	text = strings.TrimPrefix(text, "-")
@@ -93,5 +94,5 @@ func isNumber(text string) bool {
 		!strings.ContainsAny(text, "xXpP_")
 }
 
-// maxNumber bounds the digits of a number that is worth comparing.
+// maxNumber bounds the digits of numbers that are compared.
 const maxNumber = 400

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// value is a value in a JSON document, not decoded. Its zero value is null.
+// value is an undecoded value of a JSON document. Its zero value is null.
 type value struct {
 	kind Kind
 	raw  []byte // of a string with its quotes
 }
 
-// find is the value at a path of members; null if there is none. Of members with one name the last counts, as in most
-// readers of JSON. It does not allocate, except for names with escapes, and does not recurse, whatever the data is;
-// in what is not JSON it finds anything or nothing, but always the same.
+// find returns the value at a path of members; null if there is none. The last of several members
+// with the same name counts, as in most JSON parsers. find does not allocate, except for names with
+// escapes, and does not recurse. For invalid JSON the result is arbitrary but deterministic.
 func find(data []byte, path []string) value {
 	s := scanner{data: data}
 	v := s.value()
@@ -63,7 +63,7 @@ func kindOf(raw []byte) Kind {
 	return Number
 }
 
-// sameName is whether a quoted JSON string is name.
+// sameName reports whether a quoted JSON string is name.
 func sameName(quoted []byte, name string) bool {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1:len(quoted)-1]) == name
@@ -72,7 +72,7 @@ func sameName(quoted []byte, name string) bool {
 	return json.Unmarshal(quoted, &s) == nil && s == name
 }
 
-// string is what a value of kind String stands for.
+// string returns the text of a value of kind String.
 func (v value) string() (string, bool) {
 	if bytes.IndexByte(v.raw, '\\') < 0 {
 		return string(v.raw[1 : len(v.raw)-1]), true
@@ -82,7 +82,7 @@ func (v value) string() (string, bool) {
 	return s, err == nil
 }
 
-// scanner finds where values of a JSON document end.
+// scanner finds the ends of values in a JSON document.
 type scanner struct {
 	data []byte
 	pos  int
@@ -108,7 +108,7 @@ func (s *scanner) take(c byte) bool {
 	return false
 }
 
-// value takes the next value; empty if there is none.
+// value reads the next value; empty if there is none.
 func (s *scanner) value() []byte {
 	s.space()
 	from, depth := s.pos, 0
@@ -144,7 +144,7 @@ func (s *scanner) value() []byte {
 	return nil
 }
 
-// skipString leaves a string behind; its opening quote is at pos.
+// skipString skips a string; its opening quote is at pos.
 func (s *scanner) skipString() bool {
 	for i := s.pos + 1; i < len(s.data); i++ {
 		switch s.data[i] {
@@ -164,11 +164,11 @@ func (s *scanner) skipWord() {
 	}
 }
 
-// Quote is s as a JSON string, with no more escapes than needed.
+// Quote returns s as a JSON string with the minimum of escapes.
 func Quote(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string into a buffer: cannot fail
+	_ = enc.Encode(s) // cannot fail: a string into a buffer
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -1,16 +1,16 @@
 package form
 
-// Expand writes guards out: none is left but at leaves. It is the last step.
+// Expand moves all guards to leaves. It is the last step.
 func (b *Builder) Expand(f *Form) *Form { return b.expand(f, nil, Window{}) }
 
-// guard is one that is looking for its first event.
+// guard is a guard that must be attached to the first event.
 type guard struct {
-	before *Form // as it must be before an event: it has no end
-	beside *Form // as it must be beside an absence: it ends when the window does
+	before *Form // for an event: no end
+	beside *Form // for an absence: it ends when the window does
 }
 
-// expand is f, restricted to w, with guards before the first event that it consumes. Where it consumes none, the
-// guards must be true together with it.
+// expand returns f, restricted to w, with guards before the first event that it consumes. If it
+// consumes none, the guards must be true together with it.
 func (b *Builder) expand(f *Form, guards []guard, w Window) *Form {
 	if b.Full() {
 		return f
@@ -64,7 +64,8 @@ func (b *Builder) expandGuarded(f *Form, guards []guard, w Window) *Form {
 	return b.expand(f.Kids[0], guards, w)
 }
 
-// expandAnd gives the guards to whichever operand comes first: one way for each operand that consumes events.
+// expandAnd gives the guards to the operand that comes first: one alternative per operand that
+// consumes events.
 func (b *Builder) expandAnd(f *Form, guards []guard, w Window) *Form {
 	either := Form{Op: Or, From: f.From}
 	for i, first := range f.Kids {

@@ -1,6 +1,7 @@
-// Package form is the normal form of an expression, between the language that people write and the program that a
-// monitor runs. NOT stands only at leaves and THENs, WITHIN and AFTER are windows of leaves and THENs, all measured from
-// the form's anchor (what the nearest THEN to the left of it completed with), and no left side of a THEN is a guard.
+// Package form is the normal form of an expression, between the parsed language and the program of
+// a monitor. NOT occurs only at leaves and THENs. WITHIN and AFTER are windows of leaves and THENs,
+// measured from the form's anchor (the completion of the nearest THEN to the left). No left side of
+// a THEN is a guard.
 package form
 
 import (
@@ -8,53 +9,55 @@ import (
 	"slices"
 )
 
-// MaxNodes bounds the size of a form: guards are written before each event that they may meet.
+// MaxNodes bounds the size of a form, because guards are copied to each event that they may
+// precede.
 const MaxNodes = 4096
 
-// maxForms bounds the work: a form may be made several times until it is finished.
+// maxForms bounds the work, because a form may be built several times until it is finished.
 const maxForms = 8 * MaxNodes
 
-// Op is what a form consists of.
+// Op is the operation of a form.
 type Op uint8
 
-// A Leaf is at least Need events of a kind, a Then has a left and a right side, and Not is of an Or that was a THEN.
+// A Leaf requires at least Need events of a kind, a Then has a left and a right side, and Not
+// negates an Or that was a THEN.
 const (
 	Leaf Op = iota + 1
 	And
 	Or
 	Then
 	Not
-	guarded // a form before the first event of which some guards must be true; until it is expanded
+	guarded // a form whose first event requires some guards to be true; removed by Expand
 )
 
 // Form is a node. Forms are immutable and may be shared.
 type Form struct {
 	Op            Op
-	Not           bool    // Leaf, Then, Not: what is meant is that it does not happen
+	Not           bool    // Leaf, Then, Not: negated
 	Kind          int     // Leaf: index into Expression.Kinds
-	Need          int     // Leaf: how many events
+	Need          int     // Leaf: required number of events
 	After, Within int64   // Leaf, Then, Not: in milliseconds from the anchor; 0 is none
 	Kids          []*Form // Then: left and right
-	Guards        []*Form // Leaf: what must be true just before an event counts
+	Guards        []*Form // Leaf: must be true just before an event counts
 	From          fmt.Stringer
 
-	whole bool // Or: a THEN written out, which NOT takes as a whole
-	size  int  // of the tree, shared parts counted as often as they are used
+	whole bool // Or: an expanded THEN, which NOT negates as a whole
+	size  int  // of the tree; shared parts count each time
 }
 
-// Kind is a name and what the event's data must be like.
+// Kind is an event name and a filter on the event's data.
 type Kind struct {
 	Name  string
-	Where Filter // nil: anything
+	Where Filter // nil: no filter
 }
 
-// Filter decides whether an event's data is as wanted.
+// Filter is a condition on an event's data.
 type Filter interface {
-	// Matches is the same each time for the same bytes, whatever they are. It does not keep data.
+	// Matches is deterministic for any bytes. It does not keep data.
 	Matches(data []byte) bool
 }
 
-// Expression is a whole in normal form.
+// Expression is a complete normal form.
 type Expression struct {
 	Root  *Form
 	Kinds []Kind
@@ -65,15 +68,15 @@ type Builder struct {
 	forms int
 }
 
-// Full is whether the form has become too large. What was built is then of no use.
+// Full reports whether the form exceeds the limit. Its result is then invalid.
 func (b *Builder) Full() bool { return b.forms > maxForms }
 
-// Make adds a form made of finished ones.
+// Make adds a form with finished parts.
 func (b *Builder) Make(f Form) *Form {
 	if f.measure(); f.size > MaxNodes {
 		b.forms = maxForms
 	}
-	if b.forms++; b.Full() { // cut short, to come to an end
+	if b.forms++; b.Full() { // return early, to end the recursion
 		return &Form{Op: Leaf, Need: 1, From: f.From, size: 1}
 	}
 	return &f
@@ -89,7 +92,7 @@ func (f *Form) measure() {
 	}
 }
 
-// Negate is NOT f.
+// Negate returns NOT f.
 func (b *Builder) Negate(f *Form) *Form {
 	g := *f
 	switch f.Op {
@@ -125,7 +128,8 @@ func (w Window) and(v Window) Window {
 
 func (f *Form) window() Window { return Window{f.After, f.Within} }
 
-// Restrict takes a window down to all that has the same anchor. The left side of a THEN has a beginning but no end.
+// Restrict applies a window to all parts with the same anchor. The left side of a THEN gets its
+// beginning but not its end.
 func (b *Builder) Restrict(f *Form, w Window) *Form {
 	if w == (Window{}) || b.Full() {
 		return f
@@ -134,7 +138,7 @@ func (b *Builder) Restrict(f *Form, w Window) *Form {
 	all := f.window().and(w)
 	g.After, g.Within = all.After, all.Within
 	switch f.Op {
-	case guarded: // its window is applied when it is expanded
+	case guarded: // Expand applies its window
 	case Then:
 		g.Kids = []*Form{b.Restrict(f.Kids[0], Window{After: w.After}), f.Kids[1]}
 	default:
@@ -146,7 +150,7 @@ func (b *Builder) Restrict(f *Form, w Window) *Form {
 	return b.Make(g)
 }
 
-// pure is whether f is an absence: nothing but NOTs.
+// pure reports whether f is an absence: only NOTs.
 func pure(f *Form) bool {
 	switch f.Op {
 	case Leaf, Then, Not:
@@ -155,5 +159,5 @@ func pure(f *Form) bool {
 	return !slices.ContainsFunc(f.Kids, func(k *Form) bool { return !pure(k) })
 }
 
-// plain is whether a THEN, or what is guarded, has no window of its own.
+// plain reports whether a THEN or guarded form has no window.
 func plain(f *Form) bool { return f.window() == Window{} }

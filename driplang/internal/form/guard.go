@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// MaybeGuard is whether some alternative of a left side is a guard, so that it gives what follows no instant to measure
-// from.
+// MaybeGuard reports whether an alternative of a left side is a guard, so that the right side has
+// no instant to measure from.
 //
-// A guard is an absence without an end. It has no instant of its own, so the right side keeps the anchor, and the first
-// event that the right side consumes must find the guard true.
+// A guard is an absence without an end. It has no instant, so the right side keeps the anchor, and
+// the guard must be true at the first event that the right side consumes.
 func MaybeGuard(f *Form) bool {
 	if f.Op == Or {
 		return slices.ContainsFunc(f.Kids, MaybeGuard)
@@ -17,7 +17,7 @@ func MaybeGuard(f *Form) bool {
 	return guardOf(f) != nil
 }
 
-// Chain is left THEN right.
+// Chain returns left THEN right.
 func (b *Builder) Chain(left, right *Form, from fmt.Stringer) *Form {
 	switch {
 	case b.Full():
@@ -35,7 +35,7 @@ func (b *Builder) Chain(left, right *Form, from fmt.Stringer) *Form {
 	if !hasInstant(left) {
 		return g
 	}
-	// Some way to make the left side true has an instant, another has none.
+	// One alternative of the left side has an instant, another has none.
 	instant := b.Make(Form{Op: Then, Kids: []*Form{left, right}, From: from})
 	return b.Make(Form{Op: Or, whole: true, Kids: []*Form{instant, g}, From: from})
 }
@@ -44,7 +44,8 @@ func (b *Builder) guarded(guards []*Form, f *Form, from fmt.Stringer) *Form {
 	return b.Make(Form{Op: guarded, Guards: guards, Kids: []*Form{f}, From: from})
 }
 
-// distribute is (X OR Y) THEN Z = (X THEN Z) OR (Y THEN Z), for those alternatives that end in a guard.
+// distribute returns (X OR Y) THEN Z = (X THEN Z) OR (Y THEN Z), for alternatives that end in a
+// guard.
 func (b *Builder) distribute(left, right *Form, from fmt.Stringer) *Form {
 	either := Form{Op: Or, whole: true, From: from}
 	instants := Form{Op: Or, From: left.From}
@@ -65,7 +66,8 @@ func (b *Builder) distribute(left, right *Form, from fmt.Stringer) *Form {
 	return b.Make(either)
 }
 
-// hasInstant is whether anything in f can complete at an instant: an event, or the end of a window.
+// hasInstant reports whether a part of f can complete at an instant: an event, or the end of a
+// window.
 func hasInstant(f *Form) bool {
 	switch f.Op {
 	case Leaf, Then, Not:
@@ -74,7 +76,7 @@ func hasInstant(f *Form) bool {
 	return slices.ContainsFunc(f.Kids, hasInstant)
 }
 
-// endsInGuard is whether some completion of f has no instant.
+// endsInGuard reports whether some completion of f has no instant.
 func endsInGuard(f *Form) bool {
 	switch {
 	case f.Op == Then && !f.Not:
@@ -87,7 +89,7 @@ func endsInGuard(f *Form) bool {
 	return guardOf(f) != nil
 }
 
-// guardOf is the part of f that is an absence without an end: f OR something else is f. nil if there is none.
+// guardOf returns the guard of f: f is the guard OR another form. nil if there is none.
 func guardOf(f *Form) *Form {
 	g := Form{Op: f.Op, From: f.From, size: 1}
 	switch f.Op {
@@ -96,7 +98,7 @@ func guardOf(f *Form) *Form {
 			return f
 		}
 		return nil
-	case guarded: // G THEN R, where R is an absence, is G AND R
+	case guarded: // G THEN R with an absence R is G AND R
 		part := guardOf(f.Kids[0])
 		if f.Within > 0 || part == nil {
 			return nil

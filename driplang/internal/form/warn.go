@@ -2,14 +2,14 @@ package form
 
 import "slices"
 
-// FiresAtOnce is the THENs that become true the moment their left side is complete, because the right side is an
-// absence without an end.
-func FiresAtOnce(f *Form) []*Form {
+// FiresImmediately returns the THENs that become true when their left side completes, because the
+// right side is an absence without an end.
+func FiresImmediately(f *Form) []*Form {
 	switch {
 	case f.Op == And || f.Op == Or:
 		var found []*Form
 		for _, k := range f.Kids {
-			found = append(found, FiresAtOnce(k)...)
+			found = append(found, FiresImmediately(k)...)
 		}
 		return found
 	case f.Op != Then || f.Not:
@@ -17,10 +17,10 @@ func FiresAtOnce(f *Form) []*Form {
 	case trueAtOnce(f.Kids[1]):
 		return []*Form{f}
 	}
-	return FiresAtOnce(f.Kids[1])
+	return FiresImmediately(f.Kids[1])
 }
 
-// trueAtOnce is whether f is true before anything has happened.
+// trueAtOnce reports whether f is true without any event.
 func trueAtOnce(f *Form) bool {
 	switch f.Op {
 	case And:
@@ -31,34 +31,36 @@ func trueAtOnce(f *Form) bool {
 	return f.Not && f.Within == 0 && f.After == 0
 }
 
-// pull is which of two completions of a left side is the better one, because of the windows to its right.
-type pull uint8
+// preference is the better one of two completions of a left side, because of the windows to its
+// right.
+type preference uint8
 
 const (
-	later   pull = 1 << iota // there is more time left
-	earlier                  // the time to wait is over sooner
+	later   preference = 1 << iota // it leaves more time
+	earlier                        // its waiting time ends sooner
 	both    = later | earlier
 )
 
-func (p pull) turned() pull { return p>>1&1 | p<<1&2 }
+func (p preference) turned() preference { return p>>1&1 | p<<1&2 }
 
-// KeepsMany is the THENs of which every completion of the left side has to be remembered for as long as a window to
-// its right is open, because neither the latest nor the earliest makes the others needless.
-func KeepsMany(f *Form) []*Form {
+// KeepsManyInstances returns the THENs that must remember every completion of the left side while a
+// window to its right is open, because neither the latest nor the earliest makes the others
+// redundant.
+func KeepsManyInstances(f *Form) []*Form {
 	var found []*Form
 	for _, k := range slices.Concat(f.Kids, f.Guards) {
-		found = append(found, KeepsMany(k)...)
+		found = append(found, KeepsManyInstances(k)...)
 	}
-	if f.Op != Then || pulls(f.Kids[1], false) != both {
+	if f.Op != Then || preferences(f.Kids[1], false) != both {
 		return found
 	}
 	if left := f.Kids[0]; left.Op == Leaf && endedBy(f.Kids[1], left.Kind) {
-		return found // a completion ends those before it
+		return found // a completion ends the earlier ones
 	}
 	return append(found, f)
 }
 
-// endedBy is whether an event of a kind makes f false for good, while it is still open.
+// endedBy reports whether an event of a kind makes f permanently false while it is open.
 func endedBy(f *Form, kind int) bool {
 	switch f.Op {
 	case Leaf:
@@ -73,38 +75,38 @@ func endedBy(f *Form, kind int) bool {
 	return false
 }
 
-// pulls is the directions in which the windows of f, measured from its anchor, pull. completes is whether it matters
-// when f completes, and not only whether it does.
-func pulls(f *Form, completes bool) pull {
-	var p pull
+// preferences returns the preferences of the windows of f, measured from its anchor. completes: the
+// time of f's completion matters, not only its truth.
+func preferences(f *Form, completes bool) preference {
+	var p preference
 	switch f.Op {
 	case And, Or, Not:
 		for _, k := range f.Kids {
-			p |= pulls(k, completes && f.Op != Not)
+			p |= preferences(k, completes && f.Op != Not)
 		}
 	case Leaf, Then:
 		p = f.own()
 	}
 	if f.Op == Then {
-		if p != 0 { // what is inherited pulls the other way where absence is wanted
+		if p != 0 { // an inherited window has the opposite preference for an absence
 			p |= inherited(f.Kids[1], p)
 		}
-		p |= pulls(f.Kids[0], true)
+		p |= preferences(f.Kids[0], true)
 	}
 	for _, g := range f.Guards {
-		p |= pulls(g, false)
+		p |= preferences(g, false)
 	}
 	if f.Not || f.Op == Not {
 		if p = p.turned(); completes && f.Within > 0 {
-			p = both // it completes at the end of its window, and no other instant will do
+			p = both // it completes at the end of its window, and at no other instant
 		}
 	}
 	return p
 }
 
-// own is the pull of a form's own window, its NOT not looked at.
-func (f *Form) own() pull {
-	var p pull
+// own returns the preference of a form's own window, without its NOT.
+func (f *Form) own() preference {
+	var p preference
 	if f.Within > 0 {
 		p |= later
 	}
@@ -114,9 +116,9 @@ func (f *Form) own() pull {
 	return p
 }
 
-// inherited is the pull that a window of a THEN has on what is to its right.
-func inherited(f *Form, p pull) pull {
-	var all pull
+// inherited returns the preference that a window of a THEN adds to the forms on its right.
+func inherited(f *Form, p preference) preference {
+	var all preference
 	if f.Op == Leaf || f.Op == Then {
 		all = p
 	}
@@ -129,7 +131,7 @@ func inherited(f *Form, p pull) pull {
 	return all
 }
 
-// Reach is how long after its anchor a form may still be open because of its windows.
+// Reach returns the time after its anchor for which a form may be open because of its windows.
 func Reach(f *Form) int64 {
 	if f.Within > 0 {
 		return f.Within

@@ -75,7 +75,7 @@ func (q *Question) Answer(ctx context.Context, trace func(Moment)) (*Answer, err
 	if next, ok := f.m.Next(); ok {
 		a.Next = &next
 	}
-	for _, ref := range f.m.Witness(nil) {
+	for _, ref := range f.m.MatchedEvents(nil) {
 		a.Witness = append(a.Witness, int(ref))
 	}
 	a.Why = f.why(a)

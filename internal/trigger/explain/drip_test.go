@@ -182,7 +182,7 @@ func TestFaults(t *testing.T) {
 		`{"expr":"` + strings.Repeat("x", BodyMax) + `"` + at:                                                           "body: 1048615 bytes, the limit is 1048576",
 		`{"expr":"A THEN (B WITHIN 2 parsecs)"` + at:                                                                    "1:18: unknown unit 'parsecs'",
 		`{"expr":"A\nAND"` + at: "2:4: expected an event name, NOT or '('",
-		`{"expr":{"then":[{"event":"A"},{"within":{"event":"B"}}]}` + at: `/then/1: missing "for"`,
+		`{"expr":{"then":[{"event":"A"},{"within":{"event":"B"}}]}` + at: `/then/1: "within" needs "for"`,
 		`{"expr":7` + at: "expected an expression, an object",
 	} {
 		q, err := Parse([]byte(text))

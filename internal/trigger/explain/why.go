@@ -76,9 +76,9 @@ func (f *follower) witnessText(witness []int) string {
 }
 
 // waits is what the expression still looks at, in an order of its own and each once.
-func (f *follower) waits() []monitor.Wait {
-	waits := f.m.Waits(nil, 64)
-	slices.SortFunc(waits, func(a, b monitor.Wait) int {
+func (f *follower) waits() []monitor.AwaitedEvent {
+	waits := f.m.AwaitedEvents(nil, 64)
+	slices.SortFunc(waits, func(a, b monitor.AwaitedEvent) int {
 		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.From, b.From), strings.Compare(a.Expr, b.Expr), compareBool(a.Absent, b.Absent), b.Have-a.Have)
 	})
 	return slices.Compact(waits)
@@ -94,7 +94,7 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-func waitsText(waits []monitor.Wait, now int64) string {
+func waitsText(waits []monitor.AwaitedEvent, now int64) string {
 	var list []string
 	for _, w := range waits[:min(len(waits), listMax)] {
 		list = append(list, waitText(&w, now))
@@ -102,7 +102,7 @@ func waitsText(waits []monitor.Wait, now int64) string {
 	return and(list, len(waits)-len(list))
 }
 
-func waitText(w *monitor.Wait, now int64) string {
+func waitText(w *monitor.AwaitedEvent, now int64) string {
 	text := w.Expr
 	switch {
 	case w.Absent && w.Need > 1:

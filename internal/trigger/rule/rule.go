@@ -48,7 +48,7 @@ func (r *Rule) eventCause(partition uint32, offset int64) string {
 
 // witness appends the offsets of the events because of which the expression is true, as far as the topic has them.
 func (r *Rule) witness(dst []int64) []int64 {
-	r.past = r.m.Witness(r.past[:0])
+	r.past = r.m.MatchedEvents(r.past[:0])
 	for _, ref := range r.past {
 		if ref&^(1<<offsetBits-1) == r.tag {
 			dst = append(dst, int64(ref-r.tag))
@@ -288,7 +288,7 @@ type Truth struct {
 	Settled   bool  // it can not change any more
 	Instances int
 	Witness   []int64
-	Waits     []monitor.Wait // events that can still make a difference, at most WaitsMax
+	Waits     []monitor.AwaitedEvent // events that can still make a difference, at most WaitsMax
 }
 
 // WaitsMax is how many events a Truth names at most that can still make a difference.
@@ -303,7 +303,7 @@ func (r *Rule) Truth(w *Row) (t Truth, err error) {
 		return t, err
 	}
 	t = Truth{True: w.Flags&True != 0, Next: w.Due, Settled: r.m.Settled(), Instances: r.m.Instances()}
-	t.Waits = r.m.Waits(nil, WaitsMax)
+	t.Waits = r.m.AwaitedEvents(nil, WaitsMax)
 	t.Witness = slices.Compact(r.witness(nil))
 	return t, nil
 }
