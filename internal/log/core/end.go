@@ -36,8 +36,7 @@ func (c *Core) proveEnd(atEnd func()) {
 		return
 	}
 	if s := c.cfg.Seen; s != nil && !c.cfg.ReadOnly && (s.Cluster != c.cluster || s.Beyond(c.committed)) {
-		// An earlier run may have written the position after this walk began, so the walk starts
-		// decided before the log counts as older.
+		// An earlier run may have written the position after this walk began, so the walk is repeated before the log counts as older.
 		if c.take.older++; c.take.older < shortMax {
 			c.startOver()
 			return

@@ -7,7 +7,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ChainError says that an object does not belong at the position where it was found: corruption (rule R9).
+// ChainError: an object does not belong at the position where it was found, which is corruption
+// (rule R9).
 type ChainError struct {
 	Pos    Position
 	Reason string
@@ -17,8 +18,8 @@ func (e *ChainError) Error() string {
 	return fmt.Sprintf("epoch %d slot %d: %s", e.Pos.Epoch, e.Pos.Slot, e.Reason)
 }
 
-// Check says whether a commit object's head belongs at the state's position: identity, chain of head checksums, and for
-// a SEAL the next epoch's number.
+// Check checks that a commit object's head belongs at the state's position: identity, chain of head
+// checksums, and for a SEAL the number of the next epoch.
 func (s *State) Check(h *record.Head) error {
 	fail := func(format string, args ...any) error {
 		return &ChainError{Pos: s.Pos, Reason: fmt.Sprintf(format, args...)}
@@ -31,7 +32,7 @@ func (s *State) Check(h *record.Head) error {
 	case h.Shard != s.Shard || h.Epoch != s.Pos.Epoch || h.Slot != s.Pos.Slot || h.Nonce != s.Nonce:
 		return fail("holds shard %d epoch %d nonce %s slot %d", h.Shard, h.Epoch, h.Nonce, h.Slot)
 	case h.PrevCRC != s.PrevCRC && !(h.Kind == record.KindSeal && h.Flags&record.FlagAhead != 0):
-		return fail("names %08x as the head before it, which is %08x", h.PrevCRC, s.PrevCRC)
+		return fail("checksum %08x of the previous head, want %08x", h.PrevCRC, s.PrevCRC)
 	case h.Kind == record.KindData && s.Pos.Epoch == 0:
 		return fail("data in epoch 0")
 	case h.Kind == record.KindSeal && h.NextEpoch != s.Pos.Epoch+1 && h.Flags&record.FlagRecovery == 0:
@@ -40,7 +41,7 @@ func (s *State) Check(h *record.Head) error {
 	return nil
 }
 
-// checkTime makes sure that append times grow, but for a TimeReset.
+// checkTime checks that append times grow, except after a TimeReset.
 func (s *State) checkTime(h *record.Head, recs []Record) error {
 	after := s.AppendTime
 	for i := range recs {
@@ -54,8 +55,8 @@ func (s *State) checkTime(h *record.Head, recs []Record) error {
 	return nil
 }
 
-// Apply applies a commit object at the state's position. On an error, which means corruption (rule R9), nothing was
-// applied: a valid log never fails (rule R12).
+// Apply applies a commit object at the state's position. An error means corruption (rule R9) and
+// nothing was applied; a valid log never fails (rule R12).
 func (s *State) Apply(h *record.Head, recs []Record, index []record.IndexEntry) error {
 	if s.frozen {
 		panic("state: apply to a view")
@@ -93,7 +94,7 @@ func (s *State) applySeal(h *record.Head, recs []Record) error {
 	if err := s.checkSealRecords(h, recs); err != nil {
 		return err
 	}
-	s.Epochs = slices.Clone(s.Epochs) // a view may share it
+	s.Epochs = slices.Clone(s.Epochs) // a view may share the array
 	s.Epochs[len(s.Epochs)-1].Seal = h.Slot
 	s.Pos = Position{Epoch: h.NextEpoch}
 	s.Nonce = h.NextNonce
@@ -112,19 +113,21 @@ func (s *State) applySeal(h *record.Head, recs []Record) error {
 	return nil
 }
 
-// validate checks that every record and entry can be applied, in order, without applying any.
+// validate checks that every record and entry can be applied in order, without applying any, so
+// that Apply changes either everything or nothing.
 func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntry) error {
 	fail := func(format string, args ...any) error {
 		return &ChainError{Pos: s.Pos, Reason: fmt.Sprintf(format, args...)}
 	}
-	var made map[record.ID]uint32   // partitions of topics created or changed by this object; 0: deleted
-	var names map[string]bool       // names taken (true) or freed (false) by this object
-	var called map[record.ID]string // names of topics created by this object
+	// partitions of topics created or changed by this object; 0: deleted
+	var counts map[record.ID]uint32
+	var names map[string]bool        // names taken (true) or freed (false) by this object
+	var created map[record.ID]string // names of topics created by this object
 	if len(recs) > 0 {
-		made, names, called = map[record.ID]uint32{}, map[string]bool{}, map[record.ID]string{}
+		counts, names, created = map[record.ID]uint32{}, map[string]bool{}, map[record.ID]string{}
 	}
 	parts := func(id record.ID) uint32 {
-		if n, ok := made[id]; ok {
+		if n, ok := counts[id]; ok {
 			return n
 		}
 		if t := s.topics[id]; t != nil {
@@ -142,24 +145,24 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 				taken = s.names[r.Name] != nil
 			}
 			if n != 0 || taken || r.Partitions == 0 || r.Partitions > PartitionsMax {
-				return fail("record %d: topic %q can not be created", i, r.Name)
+				return fail("record %d: topic %q cannot be created", i, r.Name)
 			}
-			made[r.Topic], names[r.Name], called[r.Topic] = r.Partitions, true, r.Name
+			counts[r.Topic], names[r.Name], created[r.Topic] = r.Partitions, true, r.Name
 		case TopicDelete:
 			if n == 0 {
 				return fail("record %d: no topic %s to delete", i, r.Topic)
 			}
-			made[r.Topic] = 0
-			if name, new := called[r.Topic]; new {
+			counts[r.Topic] = 0
+			if name, new := created[r.Topic]; new {
 				names[name] = false
 			} else if t := s.topics[r.Topic]; t != nil {
 				names[t.Name] = false
 			}
 		case TopicChange:
 			if n == 0 || r.Partitions != 0 && r.Partitions < n || r.Partitions > PartitionsMax {
-				return fail("record %d: topic %s can not be changed to %d partitions", i, r.Topic, r.Partitions)
+				return fail("record %d: topic %s cannot be changed to %d partitions", i, r.Topic, r.Partitions)
 			}
-			made[r.Topic] = max(n, r.Partitions)
+			counts[r.Topic] = max(n, r.Partitions)
 		case TopicTrim, OffsetCommit, ProducerAppend, CompactionDone:
 			if r.Partition >= n {
 				return fail("record %d: no partition %s/%d", i, r.Topic, r.Partition)
@@ -167,7 +170,7 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 		case OffsetDelete:
 		case FormatLevel:
 			if r.Level <= s.Level {
-				return fail("record %d: format level %d, it is %d", i, r.Level, s.Level)
+				return fail("record %d: format level %d, but the bucket is at %d", i, r.Level, s.Level)
 			}
 		case TimeReset:
 			if s.Level < LevelRecovery {
@@ -175,7 +178,7 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 			}
 		case PackInstall:
 			if r.Pack == nil || r.Pack.ID == 0 || s.packs[PackID{h.Epoch, r.Pack.ID}].Installed {
-				return fail("record %d: pack can not be installed", i)
+				return fail("record %d: pack cannot be installed", i)
 			}
 		default:
 			return fail("record %d: kind %d", i, r.Kind)
@@ -199,12 +202,12 @@ func (s *State) validateIndex(fail func(string, ...any) error, parts func(record
 		}
 	}
 	if i := repeated(index); i >= 0 {
-		return fail("entry %d is of a partition that has one already", i)
+		return fail("entry %d: duplicate partition", i)
 	}
 	return nil
 }
 
-// repeated returns the first entry whose partition an earlier one has, or -1.
+// repeated returns the index of the first entry whose partition an earlier entry has, or -1.
 func repeated(index []record.IndexEntry) int {
 	type key struct {
 		topic     record.ID
@@ -262,7 +265,7 @@ func (s *State) applyRecord(r *Record) {
 	}
 }
 
-// applyTrim moves a partition's start and drops the ranges that lie wholly below it.
+// applyTrim raises a partition's start and drops the ranges that lie completely below it.
 func (s *State) applyTrim(r *Record) {
 	if s.topics[r.Topic].Partitions.At(int(r.Partition)) == unwritten {
 		return
@@ -278,14 +281,14 @@ func (s *State) applyTrim(r *Record) {
 		n++
 	}
 	if p.Ranges = p.Ranges[n:]; n > 0 && cap(p.Ranges) > 2*len(p.Ranges)+16 {
-		p.Ranges = slices.Clone(p.Ranges) // let what a view does not hold go
+		p.Ranges = slices.Clone(p.Ranges) // release the memory of dropped ranges
 	}
 	for len(p.Epochs) > 1 && p.Epochs[1].Offset <= p.Start {
 		p.Epochs = p.Epochs[1:]
 	}
 }
 
-// count adds a range to the partition's sums, or takes it off.
+// count adds a range to the partition's sums (sign 1) or subtracts it (sign -1).
 func (p *Partition) count(r *Range, sign int64) {
 	p.Bytes += sign * int64(r.Len)
 	p.Records += sign * int64(r.Records)

@@ -2,8 +2,9 @@ package state
 
 import "github.com/sebbroker/seb/record"
 
-// Propose applies one state record to a catalog, or says why it does not fit and changes nothing. What it accepts, Apply
-// accepts in the same order: deciding happens here, before freezing (rule R12).
+// Propose applies one state record to a catalog, or returns why it is refused and changes nothing.
+// Apply accepts the accepted records in the same order. All decisions are made here, before
+// freezing, so that Apply is a pure fold (rule R12).
 func (s *State) Propose(r *Record) error {
 	t := s.topics[r.Topic]
 	switch r.Kind {
@@ -52,7 +53,7 @@ func (s *State) Propose(r *Record) error {
 			return ErrUnknownGroup
 		}
 	}
-	if !s.takes(s.growth(r)) {
+	if !s.fits(s.growth(r)) {
 		return s.full(false)
 	}
 	if r.Kind == PackInstall {
@@ -62,7 +63,8 @@ func (s *State) Propose(r *Record) error {
 	return nil
 }
 
-// Reserve takes span offsets of a partition in a catalog and returns the first. expected < 0 asks for nothing.
+// Reserve assigns span offsets of a partition in a catalog and returns the first. expected < 0
+// means any offset.
 func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64) (int64, error) {
 	t := s.topics[topic]
 	if t == nil {
@@ -75,7 +77,7 @@ func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64)
 	switch {
 	case expected >= 0 && expected != now.Next:
 		return 0, &OffsetMismatchError{Expected: expected, Next: now.Next}
-	case now == unwritten && !s.takes(writtenMemory):
+	case now == unwritten && !s.fits(writtenMemory):
 		return 0, s.full(false)
 	case s.Room.RangesFull:
 		return 0, s.full(true)
@@ -86,8 +88,9 @@ func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64)
 	return base, nil
 }
 
-// Froze notes in a catalog that a slot was frozen: the next one is another, later, and must name this one's head (rule
-// R2). The head's checksum is known after it was encoded.
+// Froze records in a catalog that a slot was frozen: the next slot has the next number and a later
+// append time. It must also name this slot's head (rule R2), whose checksum is known only after
+// encoding.
 func (s *State) Froze(appendTime int64) {
 	s.Pos.Slot++
 	s.AppendTime = appendTime

@@ -6,7 +6,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestNegativeCommits: what a Kafka client commits below 0 is the same after the log and a snapshot, and nothing for a condition.
+// TestNegativeCommits checks that a negative offset of a Kafka client survives the log and a
+// snapshot unchanged, and counts as none for a condition.
 func TestNegativeCommits(t *testing.T) {
 	topic := record.ID{1}
 	var recs []Record
@@ -28,7 +29,7 @@ func TestNegativeCommits(t *testing.T) {
 	for i, want := range offsets {
 		id := PartitionID{topic, uint32(i)}
 		if got := s.Group("g").Offsets[id].Offset; got != want {
-			t.Errorf("offset %d is %d", want, got)
+			t.Errorf("offset %d reads as %d", want, got)
 		}
 		if got := s.CommittedOffset("g", id); got != max(-1, want) {
 			t.Errorf("offset %d stands for %d", want, got)

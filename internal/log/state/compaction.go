@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// compacted notes a finished compaction. Marks are copied, for views share them.
+// compacted records a finished compaction. Marks are copied, because views share them.
 func (p *Partition) compacted(c *Compaction) {
 	p.Clean = max(p.Clean, min(c.To, p.Next))
 	p.Swept = max(p.Swept, min(c.Swept, p.Clean))
@@ -27,7 +27,8 @@ func (p *Partition) compacted(c *Compaction) {
 	p.Marks = slices.Clip(marks)
 }
 
-// joinMarks takes out the mark whose tombstones then wait least longer: they belong to the mark after it.
+// joinMarks removes the mark that lies closest in time to its successor. Its tombstones then belong
+// to the successor, so they wait the shortest time longer.
 func joinMarks(marks []Mark) []Mark {
 	least := 0
 	for i := 1; i < len(marks)-1; i++ {
@@ -38,7 +39,8 @@ func joinMarks(marks []Mark) []Mark {
 	return slices.Delete(marks, least, least+1)
 }
 
-// Sweepable is the offset below which tombstones may go that nothing older is below since before the given time (µs).
+// Sweepable is the offset below which tombstones may be removed: a compaction that finished at or
+// before the given time (µs) removed everything older than them.
 func (p *Partition) Sweepable(before int64) int64 {
 	to := int64(0)
 	for _, m := range p.Marks {

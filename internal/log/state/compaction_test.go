@@ -13,7 +13,8 @@ func done(c state.Compaction) state.Record {
 	return state.Record{Kind: state.CompactionDone, Topic: record.ID{1}, Clean: c}
 }
 
-// TestCompactionMarks: tombstones may go once the compaction that reached them is long enough ago, and not before.
+// TestCompactionMarks checks that tombstones may be removed once the compaction that reached them
+// is old enough, and not before.
 func TestCompactionMarks(t *testing.T) {
 	l := newLog(t)
 	l.must([]state.Record{create(1, "a", 1)}, entry(1, 0, 0, 100))
@@ -27,7 +28,7 @@ func TestCompactionMarks(t *testing.T) {
 	}
 	for before, want := range map[int64]int64{0: 0, 999: 0, 1000: 10, 2999: 10, 3000: 30, 1 << 60: 30} {
 		if got := part().Sweepable(before); got != want {
-			t.Errorf("before %d: up to %d, want %d", before, got, want)
+			t.Errorf("Sweepable(%d) is %d, want %d", before, got, want)
 		}
 	}
 	if p := view.TopicByName("a").Partitions.At(0); p.Clean != 10 || len(p.Marks) != 1 {
@@ -40,14 +41,15 @@ func TestCompactionMarks(t *testing.T) {
 	l.must([]state.Record{done(state.Compaction{To: 40, Swept: 5, Time: 5000})})
 	b := state.EncodeSnapshot(l.s)
 	if got, err := state.DecodeSnapshot(b); err != nil || got.TopicByName("a").Partitions.At(0).Swept != 10 {
-		t.Errorf("the snapshot does not go round: %v", err)
+		t.Errorf("snapshot round trip failed: %v", err)
 	}
 	if err := l.s.Catalog().Propose(&state.Record{Kind: state.CompactionDone, Topic: record.ID{9}}); !errors.Is(err, state.ErrUnknownTopic) {
-		t.Errorf("a topic that is not there: %v", err)
+		t.Errorf("compaction of an unknown topic: %v", err)
 	}
 }
 
-// TestCompactionMarksAreBounded: where there are too many, tombstones stay longer, never shorter.
+// TestCompactionMarksAreBounded checks that with too many marks tombstones stay longer, never
+// shorter.
 func TestCompactionMarksAreBounded(t *testing.T) {
 	l := newLog(t)
 	l.must([]state.Record{create(1, "a", 1)}, entry(1, 0, 0, 1000))
@@ -62,13 +64,13 @@ func TestCompactionMarksAreBounded(t *testing.T) {
 		}
 		for _, h := range honest {
 			if to := p.Sweepable(h.Time); to > h.Offset {
-				t.Fatalf("at %d tombstones below %d may go, only those below %d", h.Time, to, h.Offset)
+				t.Fatalf("at %d tombstones below %d may be removed, want only those below %d", h.Time, to, h.Offset)
 			}
 		}
 	}
 	b := state.EncodeSnapshot(l.s)
 	got, err := state.DecodeSnapshot(b)
 	if err != nil || string(state.EncodeSnapshot(got)) != string(b) || len(got.TopicByName("a").Partitions.At(0).Marks) != state.MarksMax {
-		t.Errorf("the snapshot does not go round: %v", err)
+		t.Errorf("snapshot round trip failed: %v", err)
 	}
 }

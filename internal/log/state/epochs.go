@@ -1,12 +1,12 @@
 package state
 
-// EpochsKept is how many of the newest epochs before the running one a state knows in any case. Those who delete ask for
-// the epoch of a name: one that the state knows needs no look at the object.
+// EpochsKept is how many epochs before the current one a state always knows. Garbage collection
+// looks up the epoch of each name: for a known epoch it need not read the object.
 const EpochsKept = 16
 
-// forgetEpochs drops the epochs of which nobody needs the name any more: no range and no pack lies in them, no partition's
-// newest record is of them, and they are not among the newest. All that is left of them in the store are their SEALs, which nobody looks for. It goes over every
-// range, once an epoch.
+// forgetEpochs drops the epochs whose names are no longer needed: no range or pack lies in them, no
+// partition's newest record is theirs, and they are not among the newest. Only their SEALs remain
+// in the store, and nothing reads those. The function visits every range, once per epoch.
 func (s *State) forgetEpochs() {
 	old := len(s.Epochs) - EpochsKept
 	if old <= 0 {
@@ -22,8 +22,8 @@ func (s *State) forgetEpochs() {
 	s.Epochs = kept
 }
 
-// usedEpochs lists the epochs in which data lies, and those of the newest records: by them who follows the log knows
-// whether it is still the same one.
+// usedEpochs returns the epochs that hold data, and those of the newest records. By the latter a
+// follower of the log recognizes that it is still the same log.
 func (s *State) usedEpochs() map[uint32]bool {
 	used := map[uint32]bool{}
 	for id := range s.packs {
@@ -34,7 +34,7 @@ func (s *State) usedEpochs() map[uint32]bool {
 			if n := len(p.Epochs); n > 0 {
 				used[p.Epochs[n-1].Epoch] = true
 			}
-			last, any := uint32(0), false // neighbours mostly lie in one epoch
+			last, any := uint32(0), false // neighbors mostly lie in the same epoch
 			for i := range p.Ranges {
 				if e := p.Ranges[i].Epoch; e != last || !any {
 					used[e], last, any = true, e, true

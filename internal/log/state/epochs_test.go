@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// next begins another epoch, of which there may be many.
+// next starts another epoch.
 func (l *log) next() {
 	l.t.Helper()
 	h := l.head(record.KindSeal)
@@ -21,7 +21,7 @@ func (l *log) next() {
 	}
 }
 
-// named fails the test if the object of some range has no name.
+// named fails the test if the object of a range has no name.
 func (l *log) named() {
 	l.t.Helper()
 	for _, t := range l.s.Topics() {
@@ -42,9 +42,9 @@ func numbers(s *state.State) (n []uint32) {
 	return n
 }
 
-// TestStartsLeaveNothing: ten thousand epochs, each with some data that is trimmed later, leave a state no larger than a
-// hundred do.
-func TestStartsLeaveNothing(t *testing.T) {
+// TestStartsDoNotGrowTheState checks that ten thousand epochs, each with data that is trimmed
+// later, leave a state no larger than a hundred do.
+func TestStartsDoNotGrowTheState(t *testing.T) {
 	l := newLog(t)
 	l.must([]state.Record{create(1, "a", 1)})
 	size := 0
@@ -64,8 +64,9 @@ func TestStartsLeaveNothing(t *testing.T) {
 	t.Logf("%d bytes", size)
 }
 
-// TestEpochsWithDataStay: as long as a range or a pack lies in them, or a partition's newest record is of them; and equal logs give equal states wherever the fold
-// begins.
+// TestEpochsWithDataStay checks that an epoch stays known while a range or a pack lies in it or a
+// partition's newest record is its. Equal logs give equal states, also when the fold starts from a
+// snapshot.
 func TestEpochsWithDataStay(t *testing.T) {
 	l := newLog(t)
 	l.must([]state.Record{create(1, "slots", 1), create(2, "packed", 1)}, entry(1, 0, 0, 2), entry(2, 0, 0, 3))
@@ -98,10 +99,10 @@ func TestEpochsWithDataStay(t *testing.T) {
 	other := &log{t, again}
 	check(other, 1, 2, 3)
 	if string(state.EncodeSnapshot(l.s)) != string(state.EncodeSnapshot(other.s)) {
-		t.Error("the fold from a snapshot is another")
+		t.Error("the fold from a snapshot gives another state")
 	}
 	l.must([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{1}, Offset: 3}})
-	check(l, 1, 2, 3) // 1: the newest record of the other topic
+	check(l, 1, 2, 3) // 1: newest record of the other topic
 	l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{2}}})
 	check(l, 2)
 	l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{1}}})

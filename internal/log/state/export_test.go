@@ -1,6 +1,6 @@
 package state
 
-// Recounted is the state's memory as counted by going over it.
+// Recounted computes the state's memory by visiting the whole state.
 func (s *State) Recounted() Memory {
 	c := *s
 	c.tally = s.recount()

@@ -20,7 +20,7 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// rich is a log of every kind of state record.
+// rich returns a log with every kind of state record.
 func rich(t testing.TB) *log {
 	l := newLog(t)
 	src := fuzzing.Source{B: bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 200)}
@@ -30,7 +30,8 @@ func rich(t testing.TB) *log {
 	return l
 }
 
-// proposal is any record that a broker may propose to a catalog, of few topics, partitions and groups, so that they meet.
+// proposal returns an arbitrary record that a broker may propose. It draws from few topics,
+// partitions and groups, so that records interact.
 func proposal(src *fuzzing.Source, c *state.State) state.Record {
 	r := state.Record{
 		Kind: fuzzing.Pick(src, state.TopicCreate, state.TopicDelete, state.TopicChange, state.TopicTrim, state.OffsetCommit, state.OffsetDelete,
@@ -40,7 +41,7 @@ func proposal(src *fuzzing.Source, c *state.State) state.Record {
 	switch r.Kind {
 	case state.TopicCreate:
 		for r.Topic = (record.ID{1 + src.Byte(), byte(c.Pos.Slot), byte(c.Pos.Epoch)}); c.Topic(r.Topic) != nil; {
-			r.Topic[3]++ // an id is never used again
+			r.Topic[3]++ // topic IDs are unique
 		}
 		r.Name, r.Partitions = fuzzing.Pick(src, "a", "b", "c"), 1+uint32(src.Int(3))
 		r.Settings = map[string]string{"compression": fuzzing.Pick(src, "zstd", "none")}
@@ -62,7 +63,7 @@ func proposal(src *fuzzing.Source, c *state.State) state.Record {
 	return r
 }
 
-// topicOf is the id of one of the topics, or of none.
+// topicOf returns the ID of one of the topics, or an unknown ID.
 func topicOf(src *fuzzing.Source, s *state.State) record.ID {
 	topics := s.Topics()
 	if i := src.Int(len(topics) + 1); i < len(topics) {
@@ -71,7 +72,7 @@ func topicOf(src *fuzzing.Source, s *state.State) record.ID {
 	return record.ID{99, 99}
 }
 
-// pack lists sources that lie in the state, or do not any more.
+// pack adds sources that lie in the state, or that it no longer contains.
 func (l *log) pack(src *fuzzing.Source, c *state.PackContent) {
 	for _, t := range l.s.Topics() {
 		for i, p := range t.Partitions.All() {
@@ -99,7 +100,7 @@ func (l *log) pack(src *fuzzing.Source, c *state.PackContent) {
 	}
 }
 
-// step writes one slot: what a catalog accepts, and data.
+// step writes one slot with data and with the records that a catalog accepts.
 func (l *log) step(src *fuzzing.Source) {
 	if src.Int(8) == 0 {
 		l.seal(1 + src.Byte())
@@ -122,7 +123,7 @@ func (l *log) step(src *fuzzing.Source) {
 		e := entry(0, uint32(src.Int(3)), 0, 1+uint32(src.Int(5)))
 		e.Topic = topicOf(src, c)
 		at := state.PartitionID{Topic: e.Topic, Partition: e.Partition}
-		if used[at] { // a partition has one entry in an object
+		if used[at] { // one entry per partition and object
 			continue
 		}
 		base, err := c.Reserve(e.Topic, e.Partition, e.Span, -1)
@@ -151,7 +152,7 @@ func (l *log) step(src *fuzzing.Source) {
 	}
 }
 
-// wellFormed are the promises of a state.
+// wellFormed checks the invariants of a state.
 func wellFormed(t testing.TB, s *state.State) {
 	live := map[state.PackID]int64{}
 	if s.Memory() != s.Recounted() {
@@ -159,7 +160,7 @@ func wellFormed(t testing.TB, s *state.State) {
 	}
 	for _, topic := range s.Topics() {
 		if s.Topic(topic.ID) != topic || s.TopicByName(topic.Name) != topic || topic.Partitions.Len() == 0 {
-			t.Fatalf("topic %q is not where it should be", topic.Name)
+			t.Fatalf("topic %q is not found by its ID and name", topic.Name)
 		}
 		for i, p := range topic.Partitions.All() {
 			next, bytes, records := p.Next, int64(0), int64(0)
@@ -176,7 +177,7 @@ func wellFormed(t testing.TB, s *state.State) {
 			if n := len(p.Ranges); n > 0 {
 				next = p.Ranges[n-1].End()
 				if p.Ranges[0].End() <= p.Start {
-					t.Fatalf("%s/%d: begins at %d, %+v", topic.Name, i, p.Start, p.Ranges[0])
+					t.Fatalf("%s/%d: start offset %d, first range %+v", topic.Name, i, p.Start, p.Ranges[0])
 				}
 			} else if p.Start != p.Next {
 				t.Fatalf("%s/%d: no ranges for [%d, %d)", topic.Name, i, p.Start, p.Next)
@@ -188,13 +189,13 @@ func wellFormed(t testing.TB, s *state.State) {
 	}
 	for _, id := range s.Packs() {
 		if p, _ := s.PackOf(id); p.Live != live[id] || p.Live > p.Size {
-			t.Fatalf("pack %+v: %+v, %d bytes are in use", id, p, live[id])
+			t.Fatalf("pack %+v: %+v, but %d bytes are live", id, p, live[id])
 		}
 	}
 }
 
-// FuzzFold: what a catalog accepts the fold accepts, and both come to the same; the state keeps its promises, a view of it does
-// not change, and its snapshot gives it back.
+// FuzzFold checks that the fold accepts every record that a catalog accepts, with the same result.
+// The state keeps its invariants, a view of it does not change, and its snapshot restores it.
 func FuzzFold(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 10))
@@ -221,13 +222,14 @@ func FuzzFold(f *testing.F) {
 		}
 		wellFormed(t, back)
 		if !bytes.Equal(state.EncodeMessage(back), message) {
-			t.Fatal("another state came back")
+			t.Fatal("decoding gives another state")
 		}
 	})
 }
 
-// FuzzDecodeMessage: what is read of a snapshot's message is a state that keeps its promises but for the packs' sums, and is
-// written again as it was read; memory goes by the size of the message.
+// FuzzDecodeMessage checks that a decoded snapshot message is a state that keeps its invariants,
+// except for the sums of packs, and is encoded to the same bytes. Memory is bounded by the size of
+// the message.
 func FuzzDecodeMessage(f *testing.F) {
 	f.Add(state.EncodeMessage(sample(f).s))
 	f.Add(state.EncodeMessage(rich(f).s))
@@ -235,14 +237,15 @@ func FuzzDecodeMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s *state.State
 		var err error
-		// A partition of two bytes takes a struct, a range of eleven bytes another; a state has some maps to begin with.
+		// A partition of two bytes becomes a struct, a range of eleven bytes another; an empty
+		// state has some maps.
 		fuzzing.Allocates(t, 160*len(b)+16<<10, b, func() { s, err = state.DecodeMessage(b) })
 		if err != nil {
 			return
 		}
 		again, err := state.DecodeMessage(state.EncodeMessage(s))
 		if err != nil || !bytes.Equal(state.EncodeMessage(again), state.EncodeMessage(s)) {
-			t.Fatalf("another state came back: %v", err)
+			t.Fatalf("decoding gives another state: %v", err)
 		}
 		for _, topic := range s.Topics() {
 			for _, p := range topic.Partitions.All() {
@@ -254,8 +257,8 @@ func FuzzDecodeMessage(f *testing.F) {
 	})
 }
 
-// mendSnapshot makes lengths and checksums right.
-func mendSnapshot(b []byte) {
+// fixSnapshot corrects lengths and checksums.
+func fixSnapshot(b []byte) {
 	if len(b) < 32 {
 		return
 	}
@@ -265,8 +268,9 @@ func mendSnapshot(b []byte) {
 	le.PutUint32(b[28:], record.CRC32C(b[:28]))
 }
 
-// FuzzDecodeSnapshot: bytes are a snapshot of this version or an error; no bit of one can change; a body decompresses to what
-// the head claims, and takes no more memory than that, however it claims otherwise.
+// FuzzDecodeSnapshot checks that bytes are either a snapshot of this version or an error, and that
+// every flipped bit is detected. A body decompresses to the size in the head and takes no more
+// memory than that, whatever it claims.
 func FuzzDecodeSnapshot(f *testing.F) {
 	good := state.EncodeSnapshot(sample(f).s)
 	f.Add(good, uint32(5))
@@ -278,15 +282,15 @@ func FuzzDecodeSnapshot(f *testing.F) {
 	f.Add(append(bytes.Clone(good[:32]), z.EncodeAll(make([]byte, 4<<20), nil)...), uint32(0))
 	f.Fuzz(func(t *testing.T, b []byte, bit uint32) {
 		b = bytes.Clone(b)
-		mendSnapshot(b)
+		fixSnapshot(b)
 		var s *state.State
 		var err error
-		bound := 3<<20 + 200*len(b) // a window, twice, and tables
+		bound := 3<<20 + 200*len(b) // two windows, and tables
 		if len(b) >= 32 {
 			if size := binary.LittleEndian.Uint64(b[8:]); size < uint64(64*len(b)+1024) {
 				bound += int(2 * size)
 			} else {
-				bound = math.MaxInt // decoded bit by bit, through a window
+				bound = math.MaxInt // decoded as a stream
 			}
 		}
 		fuzzing.Allocates(t, bound, b, func() { s, err = state.DecodeSnapshot(b) })
@@ -297,21 +301,21 @@ func FuzzDecodeSnapshot(f *testing.F) {
 			return
 		}
 		if v := binary.LittleEndian.Uint16(b[4:]); v != 1 {
-			t.Fatalf("version %d is read", v)
+			t.Fatalf("version %d is accepted", v)
 		}
 		if back, err := state.DecodeSnapshot(state.EncodeSnapshot(s)); err != nil || !bytes.Equal(state.EncodeMessage(back), state.EncodeMessage(s)) {
-			t.Fatalf("another state came back: %v", err)
+			t.Fatalf("decoding gives another state: %v", err)
 		}
 		at := int(bit/8) % len(b)
 		b[at] ^= 1 << (bit % 8)
 		if _, err := state.DecodeSnapshot(b); err == nil {
-			t.Fatalf("bit %d of byte %d flipped unnoticed", bit%8, at)
+			t.Fatalf("flipping bit %d of byte %d was not detected", bit%8, at)
 		}
 	})
 }
 
-// TestSnapshotThatClaimsMuch takes no memory for what it only claims.
-func TestSnapshotThatClaimsMuch(t *testing.T) {
+// TestSnapshotWithHugeClaim checks that decoding allocates no memory for a claimed size.
+func TestSnapshotWithHugeClaim(t *testing.T) {
 	z, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -324,9 +328,9 @@ func TestSnapshotThatClaimsMuch(t *testing.T) {
 		} {
 			b := append(bytes.Clone(state.EncodeSnapshot(state.Genesis(cluster, 0))[:32]), body...)
 			binary.LittleEndian.PutUint64(b[8:], claim)
-			mendSnapshot(b)
+			fixSnapshot(b)
 			if name == "a bomb" && claim == 512<<20 {
-				continue // it is given what it claims, through a window, up to what there is
+				continue // decoded as a stream up to the actual size
 			}
 			fuzzing.Allocates(t, 6<<20, nil, func() {
 				if _, err := state.DecodeSnapshot(b); !errors.Is(err, state.ErrSnapshot) {
@@ -337,7 +341,8 @@ func TestSnapshotThatClaimsMuch(t *testing.T) {
 	}
 }
 
-// FuzzDecodeRecords: what is read is written again as it was read; memory goes by the size.
+// FuzzDecodeRecords checks that decoded records encode to the same bytes, in memory bounded by the
+// input.
 func FuzzDecodeRecords(f *testing.F) {
 	src := fuzzing.Source{B: bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 30)}
 	l := rich(f)
@@ -376,8 +381,8 @@ func FuzzDecodeRecords(f *testing.F) {
 	})
 }
 
-// FuzzCheckSettings: what is accepted has one canonical form, which is accepted as it is and means the same; a fault names
-// the setting.
+// FuzzCheckSettings checks that an accepted value has one canonical form, which is itself accepted
+// and has the same meaning. An error names the setting.
 func FuzzCheckSettings(f *testing.F) {
 	for name, values := range map[string]string{
 		"retention-time": "7d 168h0m0s unlimited -1 1ns 100001d 100000d9000000h -5s", "retention-bytes": "1GiB 0 -1 999999999999999999TiB", "cleanup-policy": "compact compact,delete x",
@@ -407,7 +412,7 @@ func FuzzCheckSettings(f *testing.F) {
 	})
 }
 
-// FuzzCheckTopicName: a name that is allowed is one element of a path and of a key, whatever is done to it, and the same in a
+// FuzzCheckTopicName checks that a valid name is a single element of a path, an object name and a
 // URL.
 func FuzzCheckTopicName(f *testing.F) {
 	for _, s := range []string{"a", "A.b_c-9", "..", ".", "...", "a/b", "a b", "ä", "a\x00", "", "%2e%2e", "..\\a", strings.Repeat("x", 249), strings.Repeat("x", 250), "a\n"} {
@@ -417,7 +422,7 @@ func FuzzCheckTopicName(f *testing.F) {
 		err := state.CheckTopicName(name)
 		if err != nil {
 			if len(err.Error()) > 3000 {
-				t.Fatalf("a message of %d bytes", len(err.Error()))
+				t.Fatalf("error message of %d bytes", len(err.Error()))
 			}
 			return
 		}
@@ -427,7 +432,8 @@ func FuzzCheckTopicName(f *testing.F) {
 	})
 }
 
-// What a catalog accepts in one object, Apply accepts: a name may be taken, freed and taken again.
+// TestNameTakenAgainInOneObject checks that a name may be taken, freed and taken again within one
+// object.
 func TestNameTakenAgainInOneObject(t *testing.T) {
 	l := sample(t)
 	c := l.s.Catalog()
@@ -443,7 +449,8 @@ func TestNameTakenAgainInOneObject(t *testing.T) {
 	}
 }
 
-// FuzzNames: a name that is taken apart is put together again as it was, and no other object's.
+// FuzzNames checks that a parsed name is built again to the same bytes, and belongs to only one
+// kind of object.
 func FuzzNames(f *testing.F) {
 	nonce := record.ID{0xab, 1}
 	pos := state.Position{Epoch: 7, Slot: 1 << 40}
@@ -457,21 +464,21 @@ func FuzzNames(f *testing.F) {
 		kinds := 0
 		if epoch, id, slot, ok := state.ParseSlotKey(shard, key); ok {
 			if kinds++; state.SlotKey(shard, epoch, id, slot) != key {
-				t.Fatalf("%q is taken for slot %d of epoch %d-%s", key, slot, epoch, id)
+				t.Fatalf("%q parses as slot %d of epoch %d-%s", key, slot, epoch, id)
 			}
 		}
 		if epoch, id, number, ok := state.ParsePackKey(shard, key); ok {
 			if kinds++; state.PackKey(shard, epoch, id, number) != key {
-				t.Fatalf("%q is taken for pack %d of epoch %d-%s", key, number, epoch, id)
+				t.Fatalf("%q parses as pack %d of epoch %d-%s", key, number, epoch, id)
 			}
 		}
 		if p, id, ok := state.ParseSnapKey(shard, key); ok {
 			if kinds++; state.SnapKey(shard, p, id) != key {
-				t.Fatalf("%q is taken for the snapshot at %+v of %s", key, p, id)
+				t.Fatalf("%q parses as the snapshot at %+v of %s", key, p, id)
 			}
 		}
 		if kinds > 1 || kinds == 1 && !objstore.ValidKey(key) {
-			t.Fatalf("%q is taken for %d names", key, kinds)
+			t.Fatalf("%q parses as %d names", key, kinds)
 		}
 	})
 }

@@ -12,13 +12,13 @@ import (
 const (
 	// OffsetsMax bounds the committed offsets of all groups together.
 	OffsetsMax = 100_000
-	// CommitMin and CommitMax bound an offset that is committed. Kafka clients commit negative ones, such as -2 for the earliest:
-	// consumers take them for none.
+	// CommitMin and CommitMax bound a committed offset. Kafka clients commit negative offsets, such
+	// as -2 for the earliest, and treat them as no offset.
 	CommitMin = -1024
 	CommitMax = math.MaxInt64 + CommitMin
 )
 
-// PartitionID names a partition of a topic.
+// PartitionID identifies a partition of a topic.
 type PartitionID struct {
 	Topic     record.ID
 	Partition uint32
@@ -26,12 +26,12 @@ type PartitionID struct {
 
 // Committed is a group's offset in a partition.
 type Committed struct {
-	Offset   int64 // the next one to read; below 0: none, by the word of a Kafka client
+	Offset   int64 // next offset to read; negative: none, committed by a Kafka client
 	Metadata string
 	Time     int64 // of the commit, µs
 }
 
-// Group is what consumers of one name have committed. Read-only outside this package.
+// Group is the committed offsets of a consumer group. Read-only outside this package.
 type Group struct {
 	Name    string
 	Offsets map[PartitionID]Committed
@@ -51,7 +51,7 @@ func (s *State) Groups() []*Group {
 	return all
 }
 
-// CommittedOffset is the offset a group has committed, -1 if none.
+// CommittedOffset is the offset that a group has committed, -1 if none.
 func (s *State) CommittedOffset(group string, p PartitionID) int64 {
 	if g := s.groups[group]; g != nil {
 		if c, ok := g.Offsets[p]; ok {
@@ -70,7 +70,7 @@ func (s *State) hasOffset(r *Record) bool {
 	return ok
 }
 
-// groupForWrite returns a group that no view shares.
+// groupForWrite returns a group that no view shares, creating it if needed.
 func (s *State) groupForWrite(name string) *Group {
 	g := s.groups[name]
 	if g != nil && g.gen == s.gen {
@@ -96,7 +96,7 @@ func (s *State) commitOffset(r *Record) {
 	g.Offsets[id] = c
 }
 
-// deleteOffset forgets one offset, or a whole group; a group without offsets is none.
+// deleteOffset deletes one offset or a whole group. A group without offsets does not exist.
 func (s *State) deleteOffset(r *Record) {
 	if s.groups[r.Name] == nil {
 		return
@@ -120,7 +120,7 @@ func (s *State) deleteOffset(r *Record) {
 	}
 }
 
-// forgetTopic drops what groups, packs and the count of producers hold of a topic that is gone.
+// forgetTopic removes a deleted topic from groups, packs and the memory count.
 func (s *State) forgetTopic(t *Topic) {
 	s.tally.countTopic(t, -1)
 	for _, p := range t.Partitions.Written() {

@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// TestEveryKindHasAName: of those that can be decoded.
+// TestEveryKindHasAName covers the kinds that can be decoded.
 func TestEveryKindHasAName(t *testing.T) {
 	seen := map[string]bool{}
 	for k := range 256 {

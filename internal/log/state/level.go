@@ -7,22 +7,24 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A bucket has a format level. Each level adds kinds, fields or object versions that programs of the levels below do not
-// know; nothing of a level is written before a FormatLevel record has raised the bucket to it. FORMAT.md lists the levels.
+// A bucket has a format level. Each level adds kinds, fields or object versions that programs of
+// lower levels do not know. Nothing of a level is written before a FormatLevel record has raised
+// the bucket to it. FORMAT.md lists the levels.
 const (
 	// LevelFirst is the level of a bucket whose log holds no FormatLevel record.
 	LevelFirst = 1
-	// LevelRecovery adds FormatLevel, LossAccepted and TimeReset, and SEALs that skip epochs (FlagRecovery).
+	// LevelRecovery adds FormatLevel, LossAccepted and TimeReset, and SEALs that skip epochs
+	// (FlagRecovery).
 	LevelRecovery = 2
 	// LevelMax is the highest level that this program reads and writes.
 	LevelMax = LevelRecovery
 
-	// Layout is the layout of the bucket that this program reads and writes: what meta/cluster names as its format.
+	// Layout is the bucket layout that this program reads and writes, the "format" in meta/cluster.
 	Layout = 1
 )
 
-// levelVersions are the first versions of Seb that read a level. A FormatLevel record carries the version, so that an older
-// program can name what it needs.
+// levelVersions are the first versions of Seb that read a level. A FormatLevel record carries its
+// version, so that an older program can name the version that it needs.
 var levelVersions = map[uint32]string{LevelRecovery: "0.1.0"}
 
 // RaiseTo is the record that raises a bucket to a level.
@@ -30,15 +32,16 @@ func RaiseTo(level uint32) Record {
 	return Record{Kind: FormatLevel, Level: level, Name: levelVersions[level]}
 }
 
-// ErrNewer is what every *NewerError is: a newer program wrote the bucket, and this one must not touch it.
+// ErrNewer matches every *NewerError: a newer program wrote the bucket, and this one must not touch
+// it.
 var ErrNewer = errors.New("the bucket needs a newer Seb")
 
-// NewerError says that a bucket is at a format level that this program does not know. It is ErrNewer.
+// NewerError: a bucket is at a format level that this program does not know. It is ErrNewer.
 type NewerError struct {
 	Level   uint32
-	Version string // the oldest Seb that reads the level, "" if the bucket does not name it
-	// Layout, if not 0, is the layout that meta/cluster names, which this program does not know. Level is 0 then: nothing
-	// else of the bucket was read.
+	Version string // oldest version of Seb that reads the level, "" if the bucket does not name it
+	// Layout, if not 0, is the unknown layout that meta/cluster names. Level is 0 then, because
+	// nothing else of the bucket was read.
 	Layout int
 }
 
@@ -53,24 +56,24 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf("the bucket is at format level %d, which needs %s; this program reads levels up to %d", e.Level, needs, LevelMax)
 }
 
-// Is makes it ErrNewer.
+// Is reports whether target is ErrNewer.
 func (e *NewerError) Is(target error) bool { return target == ErrNewer }
 
-// ErrLevel is what every *LevelError is: the bucket's format level is too low for what was proposed.
+// ErrLevel matches every *LevelError: the bucket's format level is too low for a proposal.
 var ErrLevel = errors.New("the bucket's format level is too low")
 
-// LevelError says that something needs a higher format level than the bucket has. It is ErrLevel.
+// LevelError: a proposal needs a higher format level than the bucket has. It is ErrLevel.
 type LevelError struct{ Needs, Has uint32 }
 
 func (e *LevelError) Error() string {
-	return fmt.Sprintf(`needs format level %d, this bucket is at %d: run "seb upgrade --finalize"`, e.Needs, e.Has)
+	return fmt.Sprintf(`format level %d needed, but the bucket is at level %d: run "seb upgrade --finalize"`, e.Needs, e.Has)
 }
 
-// Is makes it ErrLevel.
+// Is reports whether target is ErrLevel.
 func (e *LevelError) Is(target error) bool { return target == ErrLevel }
 
-// ErrLevelKnown says that the bucket is at the proposed format level already, or above it.
-var ErrLevelKnown = errors.New("the bucket is at this format level already")
+// ErrLevelKnown: the bucket is already at the proposed format level or above it.
+var ErrLevelKnown = errors.New("the bucket is already at this format level")
 
 // checkLevel refuses a level that this program does not know.
 func checkLevel(level uint32, version string) error {
@@ -80,13 +83,13 @@ func checkLevel(level uint32, version string) error {
 	return nil
 }
 
-// encodeLevel is the message of a snapshot that names its level: 1 level, 2 version.
+// encodeLevel encodes the snapshot message of the level: 1 level, 2 version.
 func encodeLevel(level uint32) []byte {
 	return appendBytes(appendVarint(nil, 1, uint64(level)), 2, []byte(levelVersions[level]))
 }
 
-// decodeLevel reads what encodeLevel made. A newer program may add fields, so the level alone decides whether this one
-// continues: of a level that it knows it accepts no other fields.
+// decodeLevel decodes the message of encodeLevel. A newer program may add fields, so only the level
+// decides whether this program can continue. For a level that it knows it accepts no other fields.
 func decodeLevel(b []byte) (level uint32, err error) {
 	version, unknown := "", protowire.Number(0)
 	for len(b) > 0 {

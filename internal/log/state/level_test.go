@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/test/forged"
 )
 
-// wantNewer fails unless an error names the level after LevelMax and the version that reads it.
+// wantNewer fails unless err names the level after LevelMax and the version that reads it.
 func wantNewer(t *testing.T, err error) {
 	t.Helper()
 	var newer *state.NewerError
@@ -25,18 +25,18 @@ func wantNewer(t *testing.T, err error) {
 	}
 }
 
-func TestALevelThatIsTooHighIsNoDamage(t *testing.T) {
-	t.Run("in state records, before kinds and fields that are not known", func(t *testing.T) {
+func TestUnknownLevelIsNotCorruption(t *testing.T) {
+	t.Run("state records, before unknown kinds and fields", func(t *testing.T) {
 		_, err := state.DecodeRecords(forged.NewerRecords())
 		wantNewer(t, err)
 	})
-	t.Run("in a snapshot, before fields that are not known", func(t *testing.T) {
+	t.Run("snapshot, before unknown fields", func(t *testing.T) {
 		_, err := state.DecodeSnapshot(forged.Frame(forged.NewerMessage(state.Genesis(record.ID{1}, 0))))
 		wantNewer(t, err)
 	})
 }
 
-func TestTheMessageOfALevelIsRead(t *testing.T) {
+func TestLevelMessageIsDecoded(t *testing.T) {
 	level := func(fields ...uint64) []byte {
 		var m []byte
 		for i, v := range fields {
@@ -49,12 +49,12 @@ func TestTheMessageOfALevelIsRead(t *testing.T) {
 		t.Errorf("the highest level: %v, %v", s, err)
 	}
 	for name, b := range map[string][]byte{
-		"level 1":                       level(state.LevelFirst),
-		"no level":                      level(),
-		"a field that is not known":     level(state.LevelMax, 1),
-		"a level of more than 32 bits":  level(1 << 40),
-		"a message that is cut":         forged.Frame([]byte{12<<3 | 2, 2, 8}),
-		"a level without its last byte": forged.Frame([]byte{12<<3 | 2, 2, 8, 0x80}),
+		"level 1":                     level(state.LevelFirst),
+		"no level":                    level(),
+		"unknown field":               level(state.LevelMax, 1),
+		"level of more than 32 bits":  level(1 << 40),
+		"a message that is cut":       forged.Frame([]byte{12<<3 | 2, 2, 8}),
+		"level without its last byte": forged.Frame([]byte{12<<3 | 2, 2, 8, 0x80}),
 	} {
 		if !bytes.HasPrefix(b, []byte("seb$")) {
 			b = forged.Frame(b)
@@ -65,8 +65,8 @@ func TestTheMessageOfALevelIsRead(t *testing.T) {
 	}
 }
 
-// TestASnapshotOfLevel1IsAsBefore: a program that knows no levels reads it, so no field of later levels is in it.
-func TestASnapshotOfLevel1IsAsBefore(t *testing.T) {
+// TestSnapshotOfLevel1HasNoLaterFields checks that a program without levels can read it.
+func TestSnapshotOfLevel1HasNoLaterFields(t *testing.T) {
 	s := state.Genesis(record.ID{1}, 0)
 	m := state.EncodeMessage(s)
 	for b := m; len(b) > 0; {
@@ -77,7 +77,8 @@ func TestASnapshotOfLevel1IsAsBefore(t *testing.T) {
 		b = b[n:]
 		b = b[protowire.ConsumeFieldValue(num, typ, b):]
 	}
-	// cluster, shard, epoch, slot, nonce, checksum, time, and the chain of epoch 0, as level 1 has always had them.
+	// cluster, shard, epoch, slot, nonce, checksum, time, and the chain of epoch 0, as level 1 has
+	// always had them.
 	id := append([]byte{1}, make([]byte, 15)...)
 	want := append([]byte{1<<3 | 2, 16}, id...)
 	want = append(want, 2<<3, 0, 3<<3, 0, 4<<3, 0, 5<<3|2, 16)

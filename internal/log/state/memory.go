@@ -1,22 +1,23 @@
 package state
 
-// What the parts of a state take of a leader's memory, in bytes. A leader holds the tables twice, committed and with all
-// frozen slots applied; a view that is being stored or merged shares most of them. TestMemory holds these figures against
-// the heap.
+// Estimates of a leader's memory for the parts of a state, in bytes. A leader holds the tables
+// twice, committed and in the overlay; a view that is being stored or merged shares most of them.
+// TestMemory compares the estimates with the heap.
 const (
-	RangeMemory     = 112 // of a range
+	RangeMemory     = 112 // per range
 	topicMemory     = 800
-	partitionMemory = 64  // next to nothing here; it pays for those who list partitions
-	writtenMemory   = 640 // of a partition to which something was written
+	partitionMemory = 64  // little is used here; it pays for listing partitions
+	writtenMemory   = 640 // per partition with data
 	groupMemory     = 1400
 	offsetMemory    = 320
 	producerMemory  = 560
 	settingMemory   = 96
-	startMemory     = 32 // of a partition's epochs and marks
+	startMemory     = 32 // per epoch start and mark of a partition
 	packMemory      = 160
 )
 
-// tally counts what takes memory in a state, so that its size is known without going over it.
+// tally counts the parts of a state that take memory, so that its size is known without visiting
+// it.
 type tally struct {
 	partitions, written int
 	offsets             int // committed offsets of all groups
@@ -26,16 +27,16 @@ type tally struct {
 	text                int // bytes of names, settings and metadata
 }
 
-// Memory is about how many bytes of memory a leader needs for a state.
+// Memory is an estimate of a leader's memory for a state, in bytes.
 type Memory struct {
-	Tables int64 // topics, partitions, offsets of groups, producers: what clients make by asking for it
-	Ranges int64 // where the records lie: grows with every commit, and shrinks when packs are made
+	Tables int64 // topics, partitions, group offsets, producers: created by requests of clients
+	Ranges int64 // object ranges: grow with every commit, shrink when packs are made
 }
 
-// Sum is all of it.
+// Sum is the total.
 func (m Memory) Sum() int64 { return m.Tables + m.Ranges }
 
-// Memory is about how many bytes a leader needs for the state. In a catalog Ranges is 0.
+// Memory estimates a leader's memory for the state. In a catalog Ranges is 0.
 func (s *State) Memory() Memory {
 	n := &s.tally
 	return Memory{
@@ -46,15 +47,15 @@ func (s *State) Memory() Memory {
 	}
 }
 
-// Room is how far a catalog may grow.
+// Room is the limit to the growth of a catalog.
 type Room struct {
-	Max        int64 // bytes of tables and ranges, as in Memory; 0: any
-	Ranges     int64 // bytes of ranges of the committed state: a catalog has none
-	RangesFull bool  // no more ranges: nothing is appended
+	Max        int64 // bytes of tables and ranges, as in Memory; 0: unlimited
+	Ranges     int64 // bytes of ranges of the committed state, because a catalog has none
+	RangesFull bool  // no more ranges: appends are refused
 }
 
-// takes says whether the tables may grow by so many bytes.
-func (s *State) takes(growth int64) bool {
+// fits reports whether the tables may grow by growth bytes.
+func (s *State) fits(growth int64) bool {
 	return growth == 0 || s.Room.Max <= 0 || s.Memory().Tables+growth <= s.Room.Max-s.Room.Ranges
 }
 
@@ -62,7 +63,7 @@ func (s *State) full(ranges bool) error {
 	return &StateFullError{Held: Memory{s.Memory().Tables, s.Room.Ranges}, Max: s.Room.Max, Ranges: ranges}
 }
 
-// growth is how many bytes of tables a record adds, about; 0 for one that adds nothing.
+// growth is an estimate of the bytes of tables that a record adds.
 func (s *State) growth(r *Record) int64 {
 	switch r.Kind {
 	case TopicCreate:
@@ -93,14 +94,15 @@ func textOf(settings map[string]string) int {
 	return n
 }
 
-// countTopic adds a topic without its partitions' content to the tally, or takes it off.
+// countTopic adds a topic, without the content of its partitions, to the tally (sign 1) or
+// subtracts it (sign -1).
 func (n *tally) countTopic(t *Topic, sign int) {
 	n.partitions += sign * t.Partitions.Len()
 	n.settings += sign * len(t.Settings)
 	n.text += sign * (len(t.Name) + textOf(t.Settings))
 }
 
-// countPartition adds a written partition to the tally, or takes it off.
+// countPartition adds a written partition to the tally or subtracts it.
 func (n *tally) countPartition(p *Partition, sign int) {
 	n.written += sign
 	n.producers += sign * len(p.Producers)
@@ -108,13 +110,13 @@ func (n *tally) countPartition(p *Partition, sign int) {
 	n.starts += sign * (len(p.Epochs) + len(p.Marks))
 }
 
-// countOffset adds a group's offset to the tally, or takes it off.
+// countOffset adds a group's offset to the tally or subtracts it.
 func (n *tally) countOffset(c *Committed, sign int) {
 	n.offsets += sign
 	n.text += sign * len(c.Metadata)
 }
 
-// recount goes over the state.
+// recount computes the tally by visiting the whole state.
 func (s *State) recount() (n tally) {
 	for _, t := range s.topics {
 		n.countTopic(t, 1)

@@ -10,7 +10,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestMemory holds what a state says it takes against the heap: the state and a leader's copy of its tables.
+// TestMemory compares the estimate of a state's memory with the heap: the state and a leader's
+// catalog.
 func TestMemory(t *testing.T) {
 	topic := func(i int) record.ID { return record.ID{byte(i >> 8), byte(i), 1} }
 	many := func(n int, f func(i int) state.Record) func(l *log) {
@@ -57,23 +58,23 @@ func TestMemory(t *testing.T) {
 			if c.first != nil {
 				c.first(l)
 			}
-			empty, said := heap(), l.s.Memory().Sum()
+			empty, before := heap(), l.s.Memory().Sum()
 			c.grow(l)
-			ahead := l.s.Catalog()
-			held, says := heap()-empty, l.s.Memory().Sum()-said
-			t.Logf("%d bytes in memory, %d said", held, says)
-			if held > says+says/10+64<<10 {
-				t.Errorf("%d bytes are in memory, and the state says %d", held, says)
+			catalog := l.s.Catalog()
+			held, estimate := heap()-empty, l.s.Memory().Sum()-before
+			t.Logf("%d bytes in memory, estimate %d", held, estimate)
+			if held > estimate+estimate/10+64<<10 {
+				t.Errorf("%d bytes in memory, but the estimate is %d", held, estimate)
 			}
-			if l.s.Memory() != l.s.Recounted() || ahead.Memory().Tables != l.s.Memory().Tables {
-				t.Errorf("%+v, counted %+v, ahead %+v", l.s.Memory(), l.s.Recounted(), ahead.Memory())
+			if l.s.Memory() != l.s.Recounted() || catalog.Memory().Tables != l.s.Memory().Tables {
+				t.Errorf("%+v, counted %+v, catalog %+v", l.s.Memory(), l.s.Recounted(), catalog.Memory())
 			}
-			runtime.KeepAlive(ahead)
+			runtime.KeepAlive(catalog)
 		})
 	}
 }
 
-// heap is what is in use after a collection.
+// heap is the size of the heap after a garbage collection.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

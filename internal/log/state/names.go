@@ -9,60 +9,63 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Names are relative to the bucket's root; numbers are zero-padded, so that they sort. A start or a collection handles
-// many of them.
+// Names are relative to the bucket's root. Numbers are zero-padded so that names sort. Names are
+// built and parsed without fmt, because a start or a collection handles many of them.
 const (
 	epochDigits = 10
 	slotDigits  = 20
 	nonceDigits = 2 * len(record.ID{})
 )
 
-// WALPrefix is what the names of all commit objects of a shard begin with.
+// WALPrefix is the prefix of the names of all commit objects of a shard.
 func WALPrefix(shard uint32) string { return string(appendFolder(nil, shard, "/wal/")) }
 
-// SlotPrefix is what the names of all slots of an epoch begin with.
+// SlotPrefix is the prefix of the names of all slots of an epoch.
 func SlotPrefix(shard, epoch uint32, nonce record.ID) string {
-	var room [96]byte
-	return string(appendSlotPrefix(room[:0], shard, epoch, nonce))
+	var buf [96]byte
+	return string(appendSlotPrefix(buf[:0], shard, epoch, nonce))
 }
 
-// EpochPrefix comes before the names of all slots of an epoch and behind those of earlier ones, whatever the nonce.
+// EpochPrefix sorts before the names of all slots of an epoch, whatever its nonce, and after those
+// of earlier epochs.
 func EpochPrefix(shard, epoch uint32) string {
 	return string(appendPadded(appendFolder(nil, shard, "/wal/"), uint64(epoch), epochDigits))
 }
 
-// SlotKey names the commit object in a slot.
+// SlotKey is the name of the commit object in a slot.
 func SlotKey(shard, epoch uint32, nonce record.ID, slot uint64) string {
-	var room [96]byte
-	return string(appendPadded(appendSlotPrefix(room[:0], shard, epoch, nonce), slot, slotDigits))
+	var buf [96]byte
+	return string(appendPadded(appendSlotPrefix(buf[:0], shard, epoch, nonce), slot, slotDigits))
 }
 
-// RecoveryKey names the SEAL of a recovery whose slot is taken by an object that cannot be read.
+// RecoveryKey is the name of a recovery's SEAL if the slot holds an object that cannot be read.
 func RecoveryKey(shard, epoch uint32, nonce record.ID, slot uint64) string {
 	return SlotKey(shard, epoch, nonce, slot) + RecoverySuffix
 }
 
-// RecoverySuffix ends the name of such a SEAL.
+// RecoverySuffix is the suffix of such a SEAL's name.
 const RecoverySuffix = ".recovery"
 
-// ParseSlotKey takes a commit object's name apart; ok is false for any other name.
+// ParseSlotKey parses a commit object's name; ok is false for any other name.
 func ParseSlotKey(shard uint32, key string) (epoch uint32, nonce record.ID, slot uint64, ok bool) {
-	var room [16]byte
-	return parseName(appendFolder(room[:0], shard, "/wal/"), '/', key)
+	var buf [16]byte
+	return parseName(appendFolder(buf[:0], shard, "/wal/"), '/', key)
 }
 
-// PackPrefix is what the names of all packs of a shard begin with.
+// PackPrefix is the prefix of the names of all packs of a shard.
 func PackPrefix(shard uint32) string { return string(appendFolder(nil, shard, "/pack/")) }
 
-// PackEpochPrefix comes before the names of all packs of an epoch and behind those of earlier ones, whatever the nonce.
+// PackEpochPrefix sorts before the names of all packs of an epoch, whatever its nonce, and after
+// those of earlier epochs.
 func PackEpochPrefix(shard, epoch uint32) string {
 	return string(appendPadded(appendFolder(nil, shard, "/pack/"), uint64(epoch), epochDigits))
 }
 
-// ViewPrefix is what the names of all copies of views of a shard begin with.
+// ViewPrefix is the prefix of the names of all copies of views of a shard.
 func ViewPrefix(shard uint32) string { return string(appendFolder(nil, shard, "/view/")) }
 
-// ParseViewPosition returns the position of the log that a copy of a view was made at, from the name of one of its objects.
+// ParseViewPosition returns the log position of a copy of a view from the name of one of its
+// objects.
 func ParseViewPosition(shard uint32, key string) (Position, bool) {
 	rest, found := strings.CutPrefix(key, ViewPrefix(shard))
 	_, rest, slash := strings.Cut(rest, "/")
@@ -74,34 +77,35 @@ func ParseViewPosition(shard uint32, key string) (Position, bool) {
 	return Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, err1 == nil && err2 == nil
 }
 
-// PackKey names a pack.
+// PackKey is the name of a pack.
 func PackKey(shard, epoch uint32, nonce record.ID, id uint64) string {
-	var room [96]byte
-	b := appendEpoch(appendFolder(room[:0], shard, "/pack/"), epoch, nonce)
+	var buf [96]byte
+	b := appendEpoch(appendFolder(buf[:0], shard, "/pack/"), epoch, nonce)
 	return string(appendPadded(append(b, '-'), id, slotDigits))
 }
 
-// ParsePackKey takes a pack's name apart; ok is false for any other name.
+// ParsePackKey parses a pack's name; ok is false for any other name.
 func ParsePackKey(shard uint32, key string) (epoch uint32, nonce record.ID, id uint64, ok bool) {
-	var room [16]byte
-	return parseName(appendFolder(room[:0], shard, "/pack/"), '-', key)
+	var buf [16]byte
+	return parseName(appendFolder(buf[:0], shard, "/pack/"), '-', key)
 }
 
-// SnapPrefix is what the names of all snapshots of a shard begin with.
+// SnapPrefix is the prefix of the names of all snapshots of a shard.
 func SnapPrefix(shard uint32) string { return string(appendFolder(nil, shard, "/snap/")) }
 
-// SnapKey names the snapshot at a position: numbers are subtracted from the largest, so the newest sorts first.
+// SnapKey is the name of the snapshot at a position. Numbers are subtracted from the largest, so
+// the newest sorts first.
 func SnapKey(shard uint32, pos Position, nonce record.ID) string {
-	var room [96]byte
-	b := appendPadded(appendFolder(room[:0], shard, "/snap/"), uint64(math.MaxUint32-pos.Epoch), epochDigits)
+	var buf [96]byte
+	b := appendPadded(appendFolder(buf[:0], shard, "/snap/"), uint64(math.MaxUint32-pos.Epoch), epochDigits)
 	b = appendPadded(append(b, '-'), math.MaxUint64-pos.Slot, slotDigits)
 	return string(hex.AppendEncode(append(b, '-'), nonce[:]))
 }
 
-// ParseSnapKey takes a snapshot's name apart; ok is false for any other name.
+// ParseSnapKey parses a snapshot's name; ok is false for any other name.
 func ParseSnapKey(shard uint32, key string) (pos Position, nonce record.ID, ok bool) {
-	var room [16]byte
-	rest, found := strings.CutPrefix(key, string(appendFolder(room[:0], shard, "/snap/")))
+	var buf [16]byte
+	rest, found := strings.CutPrefix(key, string(appendFolder(buf[:0], shard, "/snap/")))
 	if !found || len(rest) != epochDigits+1+slotDigits+1+nonceDigits || rest[epochDigits] != '-' || rest[epochDigits+1+slotDigits] != '-' {
 		return Position{}, record.ID{}, false
 	}
@@ -123,10 +127,10 @@ func appendEpoch(b []byte, epoch uint32, nonce record.ID) []byte {
 	return hex.AppendEncode(append(appendPadded(b, uint64(epoch), epochDigits), '-'), nonce[:])
 }
 
-// appendPadded appends n with at least so many digits.
+// appendPadded appends n, zero-padded to digits.
 func appendPadded(b []byte, n uint64, digits int) []byte {
-	var room [20]byte
-	d := strconv.AppendUint(room[:0], n, 10)
+	var buf [20]byte
+	d := strconv.AppendUint(buf[:0], n, 10)
 	for range digits - len(d) {
 		b = append(b, '0')
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-func TestNamesGoRound(t *testing.T) {
+func TestNamesRoundTrip(t *testing.T) {
 	nonce := record.NewID()
 	for _, n := range []uint64{0, 1, 19, math.MaxUint64} {
 		epoch := uint32(n)

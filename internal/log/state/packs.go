@@ -10,21 +10,22 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// PackID names a pack: the epoch that installed it, and its number there.
+// PackID identifies a pack: the epoch that installed it, and its number there.
 type PackID struct {
 	Epoch uint32
 	ID    uint64
 }
 
-// Pack is an installed pack. One of the running epoch stays known when nothing in it is alive any more: only then may it
-// be deleted, for one that is not known may yet be installed (rule R7).
+// Pack is an installed pack. A pack of the current epoch stays in the state after its last live
+// range is gone. Only then may it be deleted, because an unknown pack of the current epoch may
+// still be installed (rule R7).
 type Pack struct {
-	Size      int64 // bytes of the batches in it
-	Live      int64 // bytes of those that ranges of the state point at
-	Installed bool  // always true in the state: the zero value is "not known"
+	Size      int64 // bytes of its batches
+	Live      int64 // bytes of its batches that ranges of the state refer to
+	Installed bool  // always true in the state: the zero value means "unknown"
 }
 
-// PackOf returns an installed pack; ok is false if it is not known.
+// PackOf returns an installed pack; ok is false if it is unknown.
 func (s *State) PackOf(id PackID) (Pack, bool) {
 	p, ok := s.packs[id]
 	return p, ok
@@ -37,7 +38,7 @@ func (s *State) Packs() []PackID {
 	})
 }
 
-// packsForWrite gives the map of packs that no view shares.
+// packsForWrite returns a map of packs that no view shares.
 func (s *State) packsForWrite() map[PackID]Pack {
 	if s.packsGen != s.gen {
 		s.packs, s.packsGen = maps.Clone(s.packs), s.gen
@@ -45,8 +46,8 @@ func (s *State) packsForWrite() map[PackID]Pack {
 	return s.packs
 }
 
-// installPack puts a pack's content in the place of those ranges that still lie where the packer read them (rule R8).
-// What was trimmed, deleted or moved since is left alone.
+// installPack replaces ranges by a pack's content where they are unchanged since the merger read
+// them (rule R8). It skips ranges that were trimmed, deleted or moved since.
 func (s *State) installPack(epoch uint32, c *PackContent) {
 	if s.noRange {
 		return
@@ -75,7 +76,8 @@ func (s *State) installPack(epoch uint32, c *PackContent) {
 		r := e.Range
 		r.Epoch, r.Slot, r.Pack = epoch, c.ID, true
 		s.tally.ranges += 1 - (to - from)
-		p.Ranges = slices.Concat(p.Ranges[:from], []Range{r}, p.Ranges[to:]) // a new slice: views share the old one
+		// a new slice, because views share the old one
+		p.Ranges = slices.Concat(p.Ranges[:from], []Range{r}, p.Ranges[to:])
 		p.count(&r, 1)
 		pack := s.packs[id]
 		pack.Live += int64(r.Len)
@@ -83,8 +85,8 @@ func (s *State) installPack(epoch uint32, c *PackContent) {
 	}
 }
 
-// sources finds the ranges that an entry replaces: [from, to). Those below the start may be gone; all others must be
-// just where they were.
+// sources finds the ranges [from, to) that an entry replaces. Ranges below the start offset may be
+// gone; all others must lie where the merger read them.
 func (p *Partition) sources(e *PackEntry) (from, to int, ok bool) {
 	end := e.Range.End()
 	from, _ = slices.BinarySearchFunc(p.Ranges, e.Range.Base, func(r Range, o int64) int { return cmp.Compare(r.Base, o) })
@@ -105,7 +107,8 @@ func (p *Partition) sources(e *PackEntry) (from, to int, ok bool) {
 	return from, to, true
 }
 
-// dereference takes a range's bytes off its pack's. A pack of an earlier epoch with nothing alive is forgotten.
+// dereference subtracts a range's bytes from its pack. A pack of an earlier epoch without live
+// bytes is dropped.
 func (s *State) dereference(r *Range) {
 	if !r.Pack {
 		return
@@ -119,7 +122,7 @@ func (s *State) dereference(r *Range) {
 	}
 }
 
-// forgetPacks drops packs with nothing alive when their epoch ends.
+// forgetPacks drops packs without live bytes when their epoch ends.
 func (s *State) forgetPacks() {
 	for _, id := range s.Packs() {
 		if s.packs[id].Live <= 0 {
@@ -182,7 +185,7 @@ func encodePack(c *PackContent) []byte {
 		for _, s := range e.Sources {
 			src = protowire.AppendVarint(src, uint64(s.Epoch))
 			src = protowire.AppendVarint(src, s.Slot)
-			src = protowire.AppendVarint(src, uint64(s.Pos)<<1|uint64(packed01(s.Pack)))
+			src = protowire.AppendVarint(src, uint64(s.Pos)<<1|uint64(bit(s.Pack)))
 		}
 		b = appendBytes(b, packEntry, appendBytes(m, entrySources, src))
 	}

@@ -8,18 +8,19 @@ import (
 	"slices"
 )
 
-// Partitions are the partitions of a topic, by number. Those to which nothing was written take no memory. The zero value
-// has none. Read-only outside this package.
+// Partitions holds the partitions of a topic by number. Unwritten partitions take no memory. The
+// zero value is empty. Read-only outside this package.
 type Partitions struct {
 	n int
-	// chunks hold partitionChunk partitions each. One that is too short, or nil, lacks only unwritten ones. Views share them:
-	// a chunk is copied when a partition in it is replaced.
+	// chunks hold partitionChunk partitions each. Partitions that a short or nil chunk lacks are
+	// unwritten. Views share chunks, so set copies a chunk when it replaces a partition.
 	chunks [][]*Partition
 }
 
 const partitionChunk = 64
 
-// unwritten stands for every partition that is as it was made. All states share it, so it is copied before it is changed.
+// unwritten represents every partition in its initial state. All states share it, so it must not be
+// modified.
 var unwritten = &Partition{gen: math.MaxUint64}
 
 // Len is the number of partitions.
@@ -36,7 +37,7 @@ func (p *Partitions) At(i int) *Partition {
 	return unwritten
 }
 
-// All goes over all partitions, by number.
+// All yields all partitions by number.
 func (p *Partitions) All() iter.Seq2[int, *Partition] {
 	return func(yield func(int, *Partition) bool) {
 		for i := range p.n {
@@ -47,7 +48,7 @@ func (p *Partitions) All() iter.Seq2[int, *Partition] {
 	}
 }
 
-// Written goes over the partitions that are not as they were made, by number.
+// Written yields the partitions that are not unwritten, by number.
 func (p *Partitions) Written() iter.Seq2[int, *Partition] {
 	return func(yield func(int, *Partition) bool) {
 		for i, c := range p.chunks {
@@ -81,7 +82,7 @@ func (p *Partitions) set(i int, q *Partition) {
 	*chunk = c
 }
 
-// partitionsOf makes partitions of a list of them.
+// partitionsOf builds Partitions from a list.
 func partitionsOf(list []*Partition) (p Partitions) {
 	p.grow(len(list))
 	for at := 0; at < len(list); at += partitionChunk {
@@ -93,7 +94,7 @@ func partitionsOf(list []*Partition) (p Partitions) {
 	return p
 }
 
-// catalog returns a copy without where the data lies.
+// catalog returns a copy without ranges.
 func (p *Partitions) catalog() (c Partitions) {
 	c.grow(p.n)
 	for i, chunk := range p.chunks {

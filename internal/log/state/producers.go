@@ -13,33 +13,35 @@ import (
 )
 
 const (
-	// ProducerWindow is how many of a producer's newest batches of a partition are remembered: as many as Kafka clients
-	// have under way (KIP-98, max.in.flight.requests.per.connection).
+	// ProducerWindow is how many of a producer's newest batches per partition the state keeps: as
+	// many as Kafka clients have in flight (KIP-98, max.in.flight.requests.per.connection).
 	ProducerWindow = 5
-	// ProducersMax bounds the remembered producers over all partitions. Beyond it an eighth is forgotten, the longest
-	// silent first; a producer that was forgotten may go on with any sequence. It is the same for every broker, since equal
-	// logs make equal states, so it must fit the smallest: a broker holds up to three copies (committed, frozen, a snapshot
-	// being written) of about 200 bytes each, 5 MB in all.
+	// ProducersMax bounds the producers over all partitions. Beyond it the state forgets an eighth,
+	// those with the oldest batches first; a forgotten producer may continue with any sequence. The
+	// bound must be the same for every broker, because equal logs must give equal states. So it
+	// fits the smallest broker, which holds up to three copies (committed, overlay, a snapshot
+	// being written) of about 200 bytes each, 5 MB in total.
 	ProducersMax = 8_192
 )
 
-// Producer is what a partition remembers of an idempotent producer.
+// Producer is the state of an idempotent producer in a partition.
 type Producer struct {
-	Epoch  int16
-	Count  uint8 // of Last that are used
-	Last   [ProducerWindow]ProducerRun
-	Silent int64 // append time of its newest batch, µs
+	Epoch    int16
+	Count    uint8 // used entries of Last
+	Last     [ProducerWindow]ProducerRun
+	LastTime int64 // append time of the newest batch, µs
 }
 
-// ProducerRun is one batch a producer appended; newest first in Producer.Last.
+// ProducerRun is one batch of a producer; Producer.Last has the newest first.
 type ProducerRun struct {
 	Sequence int32
 	Span     uint32
 	Base     int64
 }
 
-// CheckProducer says whether a batch is new (duplicate false), or one of the last ProducerWindow again, which then lies at
-// base. Anything else is ErrSequenceGap, or ErrProducerFenced for an epoch that is over.
+// CheckProducer reports whether a batch repeats one of the last ProducerWindow batches, which lies
+// at base. If neither a duplicate nor in sequence it returns ErrSequenceGap, and for an old
+// producer epoch ErrProducerFenced.
 func (s *State) CheckProducer(topic record.ID, partition uint32, b *ProducerBatch) (base int64, duplicate bool, err error) {
 	t := s.topics[topic]
 	if t == nil || partition >= uint32(t.Partitions.Len()) {
@@ -48,7 +50,7 @@ func (s *State) CheckProducer(topic record.ID, partition uint32, b *ProducerBatc
 	p, known := t.Partitions.At(int(partition)).Producers[b.ID]
 	switch {
 	case !known:
-		return 0, false, nil // new or forgotten: any sequence begins
+		return 0, false, nil // new or forgotten: any sequence is accepted
 	case b.Epoch < p.Epoch:
 		return 0, false, ErrProducerFenced
 	case b.Epoch > p.Epoch:
@@ -68,12 +70,12 @@ func (s *State) CheckProducer(topic record.ID, partition uint32, b *ProducerBatc
 	return 0, false, nil
 }
 
-// nextSequence is what follows a run; sequences wrap from the largest int32 to 0.
+// nextSequence is the sequence after a run; sequences wrap from the largest int32 to 0.
 func nextSequence(r ProducerRun) int32 {
 	return int32((int64(r.Sequence) + int64(r.Span)) & math.MaxInt32)
 }
 
-// applyProducer remembers a batch. Its time is the state's newest append time: that of the slot before.
+// applyProducer records a batch with the state's newest append time, that of the previous slot.
 func (s *State) applyProducer(r *Record) {
 	p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
 	e, known := p.Producers[r.Producer.ID]
@@ -89,31 +91,32 @@ func (s *State) applyProducer(r *Record) {
 	copy(e.Last[1:], e.Last[:])
 	e.Last[0] = ProducerRun{r.Producer.Sequence, r.Producer.Span, r.Offset}
 	e.Count = min(e.Count+1, ProducerWindow)
-	e.Silent = s.AppendTime
+	e.LastTime = s.AppendTime
 	p.Producers[r.Producer.ID] = e
 	if s.tally.producers > ProducersMax {
 		s.forgetProducers()
 	}
 }
 
-// forgetProducers drops the eighth that was silent longest. Equal states drop the same ones (rule R12).
+// forgetProducers drops the eighth of the producers with the oldest batches. Equal states drop the
+// same ones (rule R12).
 func (s *State) forgetProducers() {
 	type entry struct {
 		topic     *Topic
 		partition uint32
 		id        int64
-		silent    int64
+		lastTime  int64
 	}
 	all := make([]entry, 0, s.tally.producers)
 	for _, t := range s.Topics() {
 		for i, p := range t.Partitions.Written() {
 			for id, e := range p.Producers {
-				all = append(all, entry{t, uint32(i), id, e.Silent})
+				all = append(all, entry{t, uint32(i), id, e.LastTime})
 			}
 		}
 	}
 	slices.SortFunc(all, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.silent, b.silent), cmp.Compare(a.topic.Name, b.topic.Name),
+		return cmp.Or(cmp.Compare(a.lastTime, b.lastTime), cmp.Compare(a.topic.Name, b.topic.Name),
 			cmp.Compare(a.partition, b.partition), cmp.Compare(a.id, b.id))
 	})
 	for _, e := range all[:len(all)/8] {
@@ -157,12 +160,13 @@ func packed(m []byte, v []uint64) error {
 	return nil
 }
 
-// encodeProducers: per producer id, epoch, silent, count, then sequence, span and base of each run; by id.
+// encodeProducers: per producer id, epoch, lastTime, count, then sequence, span and base of each
+// run; by id.
 func encodeProducers(producers map[int64]Producer) []byte {
 	var b []byte
 	for _, id := range slices.Sorted(maps.Keys(producers)) {
 		e := producers[id]
-		for _, v := range [...]uint64{uint64(id), uint64(uint16(e.Epoch)), uint64(e.Silent), uint64(e.Count)} {
+		for _, v := range [...]uint64{uint64(id), uint64(uint16(e.Epoch)), uint64(e.LastTime), uint64(e.Count)} {
 			b = protowire.AppendVarint(b, v)
 		}
 		for _, r := range e.Last[:e.Count] {
@@ -193,7 +197,7 @@ func (p *Partition) decodeProducers(b []byte) error {
 			}
 			head[i] = v
 		}
-		e := Producer{Epoch: int16(head[1]), Silent: int64(head[2]), Count: uint8(head[3])}
+		e := Producer{Epoch: int16(head[1]), LastTime: int64(head[2]), Count: uint8(head[3])}
 		if head[1] > math.MaxUint16 || head[3] == 0 || head[3] > ProducerWindow {
 			return fmt.Errorf("producer with %d batches: %w", head[3], errWire)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// appends lets producers from first on write one batch each into partition 0 of a topic, a slot for every hundred.
+// appends writes one batch of each of n producers into partition 0 of a topic, a hundred per slot.
 func (l *log) appends(topic byte, first, n, sequence int) {
 	l.t.Helper()
 	const each = 100
@@ -33,14 +33,15 @@ func (l *log) known(topic byte) int {
 	return len(l.s.Topic(record.ID{topic}).Partitions.At(0).Producers)
 }
 
-// TestProducersAreBounded: beyond the bound an eighth is forgotten, the longest silent first; who was forgotten begins
-// again with any sequence, and the others' last batches are still known. A state that was loaded from a snapshot forgets the
-// same ones (rule R12).
+// TestProducersAreBounded checks that beyond the bound an eighth of the producers is forgotten,
+// those with the oldest batches first. A forgotten producer may continue with any sequence; the
+// last batches of the others stay known. A state that was loaded from a snapshot forgets the same
+// ones (rule R12).
 func TestProducersAreBounded(t *testing.T) {
 	l := newLog(t)
 	l.must([]state.Record{create(1, "a", 1), create(2, "b", 1)})
 	l.appends(1, 0, state.ProducersMax-100, 7)
-	l.appends(1, 0, 100, 8) // the first ones are not the longest silent any more
+	l.appends(1, 0, 100, 8) // the first ones no longer have the oldest batches
 	l.appends(1, state.ProducersMax-100, 100, 7)
 	if n := l.known(1); n != state.ProducersMax {
 		t.Fatalf("%d producers are known at the bound", n)
@@ -52,24 +53,24 @@ func TestProducersAreBounded(t *testing.T) {
 	loaded := &log{t, again}
 	for _, l := range []*log{l, loaded} {
 		l.appends(1, state.ProducersMax, 1, 7)
-		// The eighth is one of all that are there, the new one included.
+		// The eighth includes the new producer.
 		if n, want := l.known(1), state.ProducersMax+1-(state.ProducersMax+1)/8; n != want {
 			t.Fatalf("%d producers are known beyond the bound, want %d", n, want)
 		}
 		l.check(0, 8, true, nil)
 		l.check(0, 10, false, state.ErrSequenceGap)
 		l.check(99, 7, true, nil)
-		l.check(100, 7, false, nil) // forgotten: what it sends again is new
+		l.check(100, 7, false, nil) // forgotten: its batch counts as new
 		l.check(100, 1000, false, nil)
 		l.check(state.ProducersMax-100, 7, true, nil)
 		l.check(state.ProducersMax, 7, true, nil)
 	}
 	if !bytes.Equal(state.EncodeMessage(l.s), state.EncodeMessage(loaded.s)) {
-		t.Error("a state that was loaded has forgotten others")
+		t.Error("a loaded state has forgotten other producers")
 	}
 }
 
-// check asks for a batch of one record in topic 1.
+// check checks a batch of one record in topic 1.
 func (l *log) check(producer, sequence int, duplicate bool, want error) {
 	l.t.Helper()
 	_, dup, err := l.s.CheckProducer(record.ID{1}, 0, &state.ProducerBatch{ID: int64(producer), Sequence: int32(sequence), Span: 1})
@@ -78,7 +79,8 @@ func (l *log) check(producer, sequence int, duplicate bool, want error) {
 	}
 }
 
-// TestDeletedTopicsForgetTheirProducers: those of a topic that is gone take no room from others.
+// TestDeletedTopicsForgetTheirProducers checks that producers of a deleted topic do not count
+// against the bound.
 func TestDeletedTopicsForgetTheirProducers(t *testing.T) {
 	l := newLog(t)
 	for range 3 {
@@ -89,7 +91,7 @@ func TestDeletedTopicsForgetTheirProducers(t *testing.T) {
 	l.must([]state.Record{create(2, "b", 1)})
 	l.appends(2, 0, state.ProducersMax, 0)
 	if n := l.known(2); n != state.ProducersMax {
-		t.Errorf("%d producers are known, there is room for %d", n, state.ProducersMax)
+		t.Errorf("%d producers are known, want %d", n, state.ProducersMax)
 	}
 	l.appends(2, state.ProducersMax, 1, 0)
 	if n := l.known(2); n > state.ProducersMax {
@@ -97,7 +99,7 @@ func TestDeletedTopicsForgetTheirProducers(t *testing.T) {
 	}
 }
 
-// TestSequencesWrap: after the largest int32 comes 0, as in Kafka, also within a batch.
+// TestSequencesWrap checks that 0 follows the largest int32, as in Kafka, also within a batch.
 func TestSequencesWrap(t *testing.T) {
 	for _, last := range []state.ProducerBatch{{Sequence: math.MaxInt32, Span: 1}, {Sequence: math.MaxInt32 - 2, Span: 3}, {Sequence: math.MaxInt32 - 1, Span: 7}} {
 		l := newLog(t)

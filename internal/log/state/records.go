@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// PartitionsMax is the most partitions a topic may have.
+// PartitionsMax is the largest number of partitions of a topic.
 const PartitionsMax = 10_000
 
 var errWire = errors.New("malformed state record")
@@ -37,7 +37,8 @@ const (
 	settingValue  = 2
 )
 
-// EncodeRecords appends the records as length-delimited protobuf messages. Equal records give equal bytes.
+// EncodeRecords appends the records to dst as length-delimited protobuf messages. Equal records
+// give equal bytes.
 func EncodeRecords(dst []byte, recs []Record) []byte {
 	for i := range recs {
 		dst = protowire.AppendBytes(dst, encodeRecord(&recs[i]))
@@ -86,8 +87,9 @@ func encodeRecord(r *Record) []byte {
 	return b
 }
 
-// DecodeRecords parses what EncodeRecords made. A kind or field it does not know is an error: a newer version wrote it,
-// and skipping it would give another state (rule R12). A FormatLevel that is too high is a *NewerError, whatever follows it.
+// DecodeRecords decodes the output of EncodeRecords. An unknown kind or field is an error, because
+// a newer version wrote it and skipping it would give another state (rule R12). A FormatLevel that
+// is too high is a *NewerError, whatever follows it.
 func DecodeRecords(b []byte) ([]Record, error) {
 	var recs []Record
 	for len(b) > 0 {
@@ -110,7 +112,7 @@ func DecodeRecords(b []byte) ([]Record, error) {
 
 func decodeRecord(b []byte) (Record, error) {
 	var r Record
-	var producer, clean bool // given
+	var producer, clean bool // fields that are present
 	err := fields(b, recordFields, func(num protowire.Number, v uint64, s []byte) (err error) {
 		switch num {
 		case recKind:
@@ -149,7 +151,7 @@ func decodeRecord(b []byte) (Record, error) {
 			clean = true
 			return decodeCompaction(&r.Clean, s)
 		case recLevel:
-			// At once: behind the level there may be fields that only a newer program knows.
+			// Checked before later fields, because those may be known only to a newer program.
 			if r.Level, err = uint32Of(v); err == nil && r.Kind == FormatLevel {
 				err = checkLevel(r.Level, r.Name)
 			}
@@ -167,7 +169,7 @@ func decodeRecord(b []byte) (Record, error) {
 	}
 	if err == nil && (producer != (r.Kind == ProducerAppend) || clean != (r.Kind == CompactionDone) || (r.Pack != nil) != (r.Kind == PackInstall) ||
 		(r.Level != 0) != (r.Kind == FormatLevel) || (r.Loss != nil) != (r.Kind == LossAccepted)) {
-		err = fmt.Errorf("kind %d without its field, or with another's: %w", r.Kind, errWire)
+		err = fmt.Errorf("kind %d lacks its field or has another kind's: %w", r.Kind, errWire)
 	}
 	if err == nil && r.Kind == 0 {
 		err = fmt.Errorf("no kind: %w", errWire)
@@ -175,8 +177,9 @@ func decodeRecord(b []byte) (Record, error) {
 	return r, err
 }
 
-// offsetBits is the offset as it is encoded. That of a commit may be negative, which is the same without the sign bit: beyond
-// every log, so a program that does not know of it has consumers begin where their settings say, as they do with a negative one.
+// offsetBits is the encoded offset. A commit's offset may be negative; it is encoded without the
+// sign bit, so it lies beyond the end of every log. A program that does not know of this lets
+// consumers start where their settings say, as for a negative offset.
 func (r *Record) offsetBits() uint64 {
 	if r.Kind == OffsetCommit {
 		return uint64(r.Offset) & math.MaxInt64
@@ -184,7 +187,7 @@ func (r *Record) offsetBits() uint64 {
 	return uint64(r.Offset)
 }
 
-// appendSettings adds a message per setting, by key.
+// appendSettings appends a message per setting, sorted by key.
 func appendSettings(b []byte, num protowire.Number, settings map[string]string) []byte {
 	for _, k := range slices.Sorted(maps.Keys(settings)) {
 		m := appendBytes(nil, settingKey, []byte(k))
@@ -215,8 +218,8 @@ func decodeSetting(into *map[string]string, b []byte) error {
 	return nil
 }
 
-// schema is the fields that a message may have: the last number, and which of them hold varints, by bits; the others
-// hold bytes.
+// schema lists the fields that a message may have: the last number, and as bits which of them hold
+// varints; the others hold bytes.
 type schema struct {
 	last    protowire.Number
 	varints uint32
@@ -235,8 +238,9 @@ var (
 	settingFields = schemaOf(settingValue)
 )
 
-// fields calls f for each field of a message with its varint or bytes value. A field that the schema does not know is an
-// error, for a newer version wrote it; one of another type is malformed.
+// fields calls f for each field of a message with its varint or bytes value. A field that the
+// schema does not have is an error, because a newer version wrote it; a field of another type is
+// malformed.
 func fields(b []byte, known schema, f func(num protowire.Number, v uint64, s []byte) error) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -271,7 +275,7 @@ func fields(b []byte, known schema, f func(num protowire.Number, v uint64, s []b
 	return nil
 }
 
-// uint32Of is v if it fits.
+// uint32Of converts v, or fails if it does not fit.
 func uint32Of(v uint64) (uint32, error) {
 	if v > math.MaxUint32 {
 		return 0, fmt.Errorf("%d does not fit into 32 bits: %w", v, errWire)

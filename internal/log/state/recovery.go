@@ -9,8 +9,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// checkSealRecords makes sure that a SEAL holds only what a SEAL may hold. What other kinds of records it held would be
-// ignored by programs of level 1, so none is allowed.
+// checkSealRecords checks that a SEAL holds only the kinds of records that it may hold. Programs of
+// level 1 would ignore other kinds and so reach another state.
 func (s *State) checkSealRecords(h *record.Head, recs []Record) error {
 	fail := func(format string, args ...any) error {
 		return &ChainError{Pos: s.Pos, Reason: fmt.Sprintf(format, args...)}
@@ -21,11 +21,11 @@ func (s *State) checkSealRecords(h *record.Head, recs []Record) error {
 		case LeaderHint:
 		case FormatLevel:
 			if level = r.Level; r.Level <= s.Level || h.Epoch != 0 && h.Flags&record.FlagRecovery == 0 {
-				return fail("record %d: format level %d in a seal, it is %d", i, r.Level, s.Level)
+				return fail("record %d: format level %d in a seal of a bucket at level %d", i, r.Level, s.Level)
 			}
 		case LossAccepted:
 			if losses++; r.Loss.LastEpoch < h.Epoch || r.Loss.LastEpoch+1 != h.NextEpoch {
-				return fail("record %d: loss up to epoch %d, and the seal names %d", i, r.Loss.LastEpoch, h.NextEpoch)
+				return fail("record %d: loss up to epoch %d, but the seal names epoch %d", i, r.Loss.LastEpoch, h.NextEpoch)
 			}
 		default:
 			return fail("record %d: a %s in a seal", i, r.Kind)
@@ -37,9 +37,9 @@ func (s *State) checkSealRecords(h *record.Head, recs []Record) error {
 	return nil
 }
 
-// acceptLoss cuts a branch off the log. Offsets that the branch may have given out are never given out again: a range
-// without an object stands for them. What idempotent producers sent last is not known any more, so their next batches are
-// taken as they come.
+// acceptLoss cuts a branch off the log. Offsets that the branch may have assigned are not assigned
+// again: a range without an object takes their place. The sequences of idempotent producers are
+// unknown from here on, so their next batches are accepted as they come.
 func (s *State) acceptLoss(h *record.Head, l *Loss) {
 	s.LostBranches = append(s.LostBranches[:len(s.LostBranches):len(s.LostBranches)],
 		LostBranch{From: Position{Epoch: h.Epoch, Slot: h.Slot}, LastEpoch: l.LastEpoch})
@@ -47,7 +47,7 @@ func (s *State) acceptLoss(h *record.Head, l *Loss) {
 		n := &l.Next[i]
 		t := s.topicForWrite(n.Topic)
 		if t == nil || n.Partition >= uint32(t.Partitions.Len()) {
-			continue // the topic was made on the lost branch
+			continue // the topic was created on the lost branch
 		}
 		s.skipTo(s.partitionForWrite(t, n.Partition), h.NextEpoch, n.Next)
 	}
@@ -62,7 +62,7 @@ func (s *State) acceptLoss(h *record.Head, l *Loss) {
 	}
 }
 
-// skipTo gives a partition a later next offset.
+// skipTo raises a partition's next offset.
 func (s *State) skipTo(p *Partition, epoch uint32, next int64) {
 	for p.Next < next {
 		span := uint32(min(next-p.Next, math.MaxUint32))
@@ -84,7 +84,7 @@ func (s *State) skipTo(p *Partition, epoch uint32, next int64) {
 	}
 }
 
-// OnLostBranch says whether a recovery has cut a position off the log.
+// OnLostBranch reports whether a recovery has cut a position off the log.
 func (s *State) OnLostBranch(p Position) bool {
 	for _, b := range s.LostBranches {
 		if b.Holds(p) {
@@ -94,8 +94,8 @@ func (s *State) OnLostBranch(p Position) bool {
 	return false
 }
 
-// LossAccepted says whether a recovery has accepted that objects of an epoch are lost which are not on the log: it went over all of
-// them (rule R14).
+// LossAccepted reports whether a recovery has accepted the loss of an epoch's objects that are not
+// on the log. A recovery examines all of them (rule R14).
 func (s *State) LossAccepted(epoch uint32) bool {
 	for _, b := range s.LostBranches {
 		if epoch <= b.LastEpoch {

@@ -14,14 +14,14 @@ import (
 	"unicode/utf8"
 )
 
-// Unlimited is the value of a retention that keeps everything.
+// Unlimited is the value of a retention without limit.
 const Unlimited = -1
 
 // Settings are a topic's settings with their defaults filled in.
 type Settings struct {
 	CleanupPolicy       string        // delete | compact | compact,delete
-	RetentionTime       time.Duration // Unlimited: keep
-	RetentionBytes      int64         // Unlimited: keep
+	RetentionTime       time.Duration // or Unlimited
+	RetentionBytes      int64         // or Unlimited
 	DeleteRetentionTime time.Duration
 	MinCompactionLag    time.Duration
 	TimestampType       string // TimestampCreate | TimestampAppend
@@ -30,10 +30,11 @@ type Settings struct {
 	KeyIndex            bool
 }
 
-// The values of timestamp-type in canonical form, Kafka's names. CheckSettings takes create and append for them too.
+// The values of timestamp-type in canonical form, as in Kafka. CheckSettings also accepts create
+// and append.
 const (
-	TimestampCreate = "CreateTime"    // records have the time that their producer gave them
-	TimestampAppend = "LogAppendTime" // records have the append time of the slot that they were committed in
+	TimestampCreate = "CreateTime"    // records keep their producer's timestamps
+	TimestampAppend = "LogAppendTime" // records get the append time of their slot
 )
 
 // MaxBatchBytesDefault is the default of max-batch-bytes, Kafka's.
@@ -42,7 +43,7 @@ const MaxBatchBytesDefault = 1_048_588
 // maxBatchBytesMax bounds max-batch-bytes: no object may hold a larger record.
 const maxBatchBytesMax = 30 << 20
 
-// setting parses one setting: it gives the canonical text, and sets the field when s is not nil.
+// setting parses one setting: it returns the canonical text and sets the field of s.
 type setting struct {
 	name  string
 	parse func(s *Settings, v string) (canonical string, err error)
@@ -60,7 +61,7 @@ var settings = []setting{
 	{"key-index", boolean(func(s *Settings, b bool) { s.KeyIndex = b })},
 }
 
-// SettingNames lists the settings a topic can have.
+// SettingNames lists the settings of a topic.
 func SettingNames() []string {
 	names := make([]string, len(settings))
 	for i, s := range settings {
@@ -69,8 +70,8 @@ func SettingNames() []string {
 	return names
 }
 
-// CheckSettings returns the settings in canonical form, or an error that names every setting that is wrong, what was
-// given and what is allowed.
+// CheckSettings returns the settings in canonical form, or an error that names every invalid
+// setting, the given value and the allowed values.
 func CheckSettings(given map[string]string) (map[string]string, error) {
 	if len(given) == 0 {
 		return nil, nil
@@ -80,7 +81,7 @@ func CheckSettings(given map[string]string) (map[string]string, error) {
 	for _, k := range slices.Sorted(maps.Keys(given)) {
 		i := slices.IndexFunc(settings, func(s setting) bool { return s.name == k })
 		if i < 0 {
-			errs = append(errs, fmt.Errorf("setting %q is not known; there are %s", k, strings.Join(SettingNames(), ", ")))
+			errs = append(errs, fmt.Errorf("unknown setting %q; known settings: %s", k, strings.Join(SettingNames(), ", ")))
 			continue
 		}
 		var s Settings
@@ -94,7 +95,8 @@ func CheckSettings(given map[string]string) (map[string]string, error) {
 	return out, errors.Join(errs...)
 }
 
-// Resolve fills in the defaults. Settings that are not known or not valid, which CheckSettings kept out, are skipped.
+// Resolve fills in the defaults. It skips unknown and invalid settings, which CheckSettings
+// refuses.
 func Resolve(canonical map[string]string) Settings {
 	s := Settings{
 		CleanupPolicy: "delete", RetentionTime: Unlimited, RetentionBytes: Unlimited, DeleteRetentionTime: 24 * time.Hour,
@@ -122,7 +124,7 @@ func oneOf(field func(*Settings) *string, allowed ...string) func(*Settings, str
 	}
 }
 
-// timestampType takes the names of Kafka and shorter ones.
+// timestampType accepts Kafka's names and shorter ones.
 func timestampType(s *Settings, v string) (string, error) {
 	switch v {
 	case TimestampCreate, "create":
@@ -135,8 +137,8 @@ func timestampType(s *Settings, v string) (string, error) {
 	return s.TimestampType, nil
 }
 
-// LogAppendTime says whether the records of the topic have the log's append time instead of their producers'. It costs no
-// more than a look into the settings.
+// LogAppendTime reports whether the records of the topic get the log's append time instead of their
+// producer's timestamps. It only looks up one setting.
 func (t *Topic) LogAppendTime() bool { return t.Settings["timestamp-type"] == TimestampAppend }
 
 func boolean(set func(*Settings, bool)) func(*Settings, string) (string, error) {
@@ -204,7 +206,7 @@ func span(field func(*Settings) *time.Duration, unlimited bool) func(*Settings, 
 		}
 		sum := d + days
 		switch {
-		case sum < d: // it does not fit
+		case sum < d: // overflow
 			return "", fmt.Errorf("%s is more than 100000d", v)
 		case sum < least:
 			return "", fmt.Errorf("%s is less than %s", v, least)
@@ -214,26 +216,26 @@ func span(field func(*Settings) *time.Duration, unlimited bool) func(*Settings, 
 	}
 }
 
-// GroupNameMax bounds a consumer group's name, in bytes.
+// GroupNameMax is the maximum length of a consumer group's name in bytes.
 const GroupNameMax = 249
 
-// CheckGroupName says what is wrong with a consumer group's name, or nil.
+// CheckGroupName returns what is wrong with a consumer group's name, or nil.
 func CheckGroupName(name string) error {
 	if name == "" || len(name) > GroupNameMax {
-		return fmt.Errorf("name of %d bytes, want 1 to %d", len(name), GroupNameMax)
+		return fmt.Errorf("name has %d bytes, want 1 to %d", len(name), GroupNameMax)
 	}
 	if !utf8.ValidString(name) {
 		return errors.New("name is not UTF-8")
 	}
 	for _, r := range name {
 		if !unicode.IsPrint(r) {
-			return fmt.Errorf("name holds %U, which is not printable", r)
+			return fmt.Errorf("name contains non-printable character %U", r)
 		}
 	}
 	return nil
 }
 
-// CheckTopicName says what is wrong with a topic's name, or nil.
+// CheckTopicName returns what is wrong with a topic's name, or nil.
 func CheckTopicName(name string) error {
 	good := len(name) >= 1 && len(name) <= 249 && name != "." && name != ".."
 	for i := 0; i < len(name) && good; i++ {

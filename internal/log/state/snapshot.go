@@ -16,7 +16,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// SnapshotMax bounds the decoded size of a snapshot: memory is reserved from what its head claims.
+// SnapshotMax bounds the decoded size of a snapshot, because decoding allocates the size that the
+// head claims.
 const SnapshotMax = 1 << 30
 
 // snapHeadSize is the size of a snapshot's head (FORMAT.md):
@@ -25,19 +26,19 @@ const SnapshotMax = 1 << 30
 //	 4  version 1         u16
 //	 6  reserved          2
 //	 8  decoded length    u64
-//	16  stored length     u64   of what follows the head, zstd
-//	24  CRC-32C           u32   of what follows the head
-//	28  CRC-32C           u32   of the head's first 28 bytes
+//	16  stored length     u64   of the body (zstd) after the head
+//	24  CRC-32C           u32   of the body
+//	28  CRC-32C           u32   of bytes 0 to 27
 const snapHeadSize = 32
 
 var (
 	snapMagic  = [4]byte{'s', 'e', 'b', '$'}
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	// ErrSnapshot says that bytes are no snapshot this version can read.
+	// ErrSnapshot: the bytes are not a snapshot that this version can read.
 	ErrSnapshot = errors.New("unreadable snapshot")
 )
 
-// snapWindow is the window of a snapshot's compression: how far back it refers, which a decoder keeps in memory twice.
+// snapWindow is the compression window of a snapshot. A decoder keeps it in memory twice.
 const snapWindow = 1 << 20
 
 var encoder = sync.OnceValue(func() *zstd.Encoder {
@@ -57,11 +58,11 @@ var decoder = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
-// inflateRatio is how much smaller a snapshot may be than what it decodes to for the memory to be taken as it claims. One
-// that claims more is decoded bit by bit.
+// inflateRatio is the ratio of decoded to stored size up to which the claimed size is allocated at
+// once. A snapshot that claims more is decoded as a stream.
 const inflateRatio = 64
 
-// inflate decompresses size bytes and no more, whatever body claims.
+// inflate decompresses at most size bytes, whatever size body claims.
 func inflate(body []byte, size uint64) ([]byte, error) {
 	if size <= uint64(len(body))*inflateRatio+1024 {
 		return decoder().DecodeAll(body, make([]byte, 0, size))
@@ -117,8 +118,8 @@ const (
 	groupOffset = 2 // repeated: the fields of a state record OffsetCommit
 )
 
-// EncodeMessage encodes a state, best a View, as the message of a snapshot, without its frame. Equal states give equal
-// bytes with one version of Seb.
+// EncodeMessage encodes a state, usually a View, as the message of a snapshot, without its frame.
+// Equal states give equal bytes within one version of Seb.
 func EncodeMessage(s *State) []byte {
 	var b []byte
 	if s.Level > LevelFirst {
@@ -154,7 +155,8 @@ func EncodeMessage(s *State) []byte {
 	return b
 }
 
-// EncodeSnapshot encodes a state, best a View. Equal states give equal bytes with one version of Seb.
+// EncodeSnapshot encodes a state, usually a View. Equal states give equal bytes within one version
+// of Seb.
 func EncodeSnapshot(s *State) []byte {
 	b := EncodeMessage(s)
 	body := encoder().EncodeAll(b, nil)
@@ -181,7 +183,7 @@ func encodeTopic(t *Topic) []byte {
 	return appendUnwritten(b, t.Partitions.Len()-next)
 }
 
-// appendUnwritten appends n partitions to which nothing was written: empty messages.
+// appendUnwritten appends n unwritten partitions: empty messages.
 func appendUnwritten(b []byte, n int) []byte {
 	if n == 0 {
 		return b
@@ -190,7 +192,7 @@ func appendUnwritten(b []byte, n int) []byte {
 }
 
 func encodePartition(p *Partition) []byte {
-	var b []byte // of a partition to which nothing was written: nothing
+	var b []byte // stays empty for an unwritten partition
 	for _, f := range [...]struct {
 		num protowire.Number
 		v   int64
@@ -239,10 +241,11 @@ func encodeGroup(g *Group) []byte {
 	return b
 }
 
-// rangeWidth is the number of varints a range takes.
+// rangeWidth is the number of varints of a range.
 const rangeWidth = 11
 
-// encodeRanges writes each range as varints; those that mostly grow as zigzag differences to the range before.
+// encodeRanges writes each range as varints; values that mostly grow are zigzag differences to the
+// previous range.
 func encodeRanges(ranges []Range) []byte {
 	b := make([]byte, 0, len(ranges)*24)
 	var prev Range
@@ -250,7 +253,7 @@ func encodeRanges(ranges []Range) []byte {
 		for _, v := range [rangeWidth]int64{
 			r.Base - prev.End(), int64(r.Span), int64(r.Records) - int64(r.Span), int64(r.Epoch) - int64(prev.Epoch),
 			int64(r.Slot) - int64(prev.Slot), int64(r.Pos), int64(r.Len),
-			r.MinTime - prev.MinTime, r.MaxTime - r.MinTime, r.AppendTime - prev.AppendTime, packed01(r.Pack),
+			r.MinTime - prev.MinTime, r.MaxTime - r.MinTime, r.AppendTime - prev.AppendTime, bit(r.Pack),
 		} {
 			b = protowire.AppendVarint(b, protowire.EncodeZigZag(v))
 		}
@@ -259,33 +262,33 @@ func encodeRanges(ranges []Range) []byte {
 	return b
 }
 
-func packed01(b bool) int64 {
+func bit(b bool) int64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// DecodeSnapshot parses a snapshot. Errors are a *NewerError or wrap ErrSnapshot.
+// DecodeSnapshot decodes a snapshot. Errors are a *NewerError or wrap ErrSnapshot.
 func DecodeSnapshot(b []byte) (*State, error) {
 	fail := func(format string, args ...any) (*State, error) {
 		return nil, fmt.Errorf("%w: %s", ErrSnapshot, fmt.Sprintf(format, args...))
 	}
 	if len(b) < snapHeadSize || [4]byte(b[:4]) != snapMagic {
-		return fail("no snapshot head")
+		return fail("not a snapshot head")
 	}
 	if crc := crc32.Checksum(b[:28], castagnoli); crc != binary.LittleEndian.Uint32(b[28:]) {
-		return fail("checksum of the head")
+		return fail("wrong checksum of the head")
 	}
 	if v := binary.LittleEndian.Uint16(b[4:]); v != 1 {
-		return fail("version %d, this Seb reads 1", v)
+		return fail("version %d, this program reads 1", v)
 	}
 	body, size := b[snapHeadSize:], binary.LittleEndian.Uint64(b[8:])
 	if n := binary.LittleEndian.Uint64(b[16:]); n != uint64(len(body)) || size > SnapshotMax {
-		return fail("%d bytes of %d, %d decoded", len(body), n, size)
+		return fail("%d bytes after the head, want %d; decoded length %d, at most %d", len(body), n, size, SnapshotMax)
 	}
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[24:]) {
-		return fail("checksum of the body")
+		return fail("wrong checksum of the body")
 	}
 	plain, err := inflate(body, size)
 	if err != nil || uint64(len(plain)) != size {

@@ -17,7 +17,7 @@ var (
 	partFields  = schemaOf(partSwept, partStart, partNext, partLatest, partClean, partSwept)
 )
 
-// DecodeMessage reads what EncodeMessage made.
+// DecodeMessage decodes the output of EncodeMessage.
 func DecodeMessage(b []byte) (*State, error) {
 	s := Genesis(record.ID{}, 0)
 	s.Epochs = nil
@@ -179,12 +179,12 @@ func decodePartition(b []byte) (*Partition, error) {
 		return nil, fmt.Errorf("ranges do not reach offset %d: %w", p.Next, errWire)
 	}
 	if p.Next == 0 && len(p.Epochs) == 0 && len(p.Producers) == 0 && p.LatestCommit == 0 {
-		return unwritten, nil // as earlier versions wrote them
+		return unwritten, nil // as written by earlier versions
 	}
 	return p, nil
 }
 
-// rangeFits says whether the numbers of a range fit into their fields.
+// rangeFits reports whether the numbers of a range fit into their fields.
 func rangeFits(v *[rangeWidth]int64, prev *Range) bool {
 	span, records, epoch := v[1], v[1]+v[2], int64(prev.Epoch)+v[3]
 	for _, n := range [...]int64{span, records, epoch, v[5], v[6]} {

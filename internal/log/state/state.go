@@ -8,34 +8,38 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// State is the fold of the log up to Pos. It is not safe for concurrent use; View gives an immutable copy cheaply.
+// State is the fold of the log up to Pos. It is not safe for concurrent use; View gives an
+// immutable copy cheaply.
 type State struct {
 	Cluster    record.ID
 	Shard      uint32
 	Pos        Position  // next slot to replay
-	Nonce      record.ID // of epoch Pos.Epoch
+	Nonce      record.ID // nonce of epoch Pos.Epoch
 	PrevCRC    uint32    // head checksum of the slot before Pos; 0 at genesis
 	AppendTime int64     // newest append time, µs
-	// Epochs are those of the chain that somebody may still ask for (forgetEpochs), ascending; the last is Pos.Epoch.
+	// Epochs are the epochs of the chain that may still be looked up (forgetEpochs), ascending; the
+	// last is Pos.Epoch.
 	Epochs []Epoch
-	// Level is the format level: what kinds of records and objects the log may hold.
+	// Level is the format level. It decides which kinds of records and objects the log may hold.
 	Level uint32
-	// LostBranches are what recoveries have cut off the log, oldest first.
+	// LostBranches are the branches that recoveries have cut off the log, oldest first.
 	LostBranches []LostBranch
-	// Latest is the newest append time there ever was, µs: above AppendTime after a TimeReset.
+	// Latest is the newest append time ever, µs: above AppendTime after a TimeReset.
 	Latest int64
-	// Room bounds what Propose and Reserve accept, in a catalog; the zero value is no bound. Apply takes everything.
+	// Room bounds the growth that Propose and Reserve accept in a catalog; the zero value is
+	// unlimited. Apply ignores it, because the log is already written.
 	Room Room
 
 	topics   map[record.ID]*Topic
 	names    map[string]*Topic
 	groups   map[string]*Group
-	packs    map[PackID]Pack // never changed in place once a view has it: see packForWrite
+	packs    map[PackID]Pack // not modified in place once a view shares it: see packsForWrite
 	packsGen uint64
 	tally    tally
-	gen      uint64 // partitions and topics with an older gen are shared with a view: copy before writing
-	noRange  bool   // a catalog: offsets only
-	frozen   bool   // a view
+	// partitions and topics with an older gen are shared with a view: copy before writing
+	gen     uint64
+	noRange bool // a catalog: offsets only
+	frozen  bool // a view
 }
 
 // Genesis is the state before the first slot: epoch 0, whose nonce is the cluster id.
@@ -66,7 +70,8 @@ func (s *State) Topics() []*Topic {
 // Len is the number of topics.
 func (s *State) Len() int { return len(s.topics) }
 
-// View returns an immutable copy; s goes on and copies what it changes. It costs a pointer per topic.
+// View returns an immutable copy that shares topics and partitions with s. s copies them before it
+// changes them. A view costs a pointer per topic.
 func (s *State) View() *State {
 	v := *s
 	v.frozen = true
@@ -77,8 +82,8 @@ func (s *State) View() *State {
 	return &v
 }
 
-// Catalog returns a copy that knows topics and offsets but not where data lies: the overlay to which frozen slots are
-// applied before they are committed (rule R2).
+// Catalog returns a copy without ranges: the overlay to which frozen slots are applied before they
+// are committed (rule R2).
 func (s *State) Catalog() *State {
 	c := *s
 	c.frozen, c.noRange = false, true
@@ -100,7 +105,8 @@ func (s *State) Catalog() *State {
 	return &c
 }
 
-// Key names the commit object in a slot of an epoch on the chain; "" if the epoch is not on it, or long over and empty.
+// Key is the name of the commit object in a slot of an epoch on the chain; "" if the epoch is not
+// on the chain or was forgotten.
 func (s *State) Key(epoch uint32, slot uint64) string {
 	i, ok := slices.BinarySearchFunc(s.Epochs, epoch, func(e Epoch, n uint32) int { return cmp.Compare(e.Number, n) })
 	if !ok {
@@ -109,7 +115,7 @@ func (s *State) Key(epoch uint32, slot uint64) string {
 	return SlotKey(s.Shard, epoch, s.Epochs[i].Nonce, slot)
 }
 
-// RangeKey names the object in which a range lies; "" if its epoch is not on the chain.
+// RangeKey is the name of the object that holds a range; "" if its epoch is not on the chain.
 func (s *State) RangeKey(r *Range) string {
 	if !r.Pack {
 		return s.Key(r.Epoch, r.Slot)
@@ -121,7 +127,7 @@ func (s *State) RangeKey(r *Range) string {
 	return PackKey(s.Shard, r.Epoch, s.Epochs[i].Nonce, r.Slot)
 }
 
-// Find returns the index in Ranges of the range that holds offset, or -1.
+// Find returns the index in Ranges of the range that contains offset, or -1.
 func (p *Partition) Find(offset int64) int {
 	i, ok := slices.BinarySearchFunc(p.Ranges, offset, func(r Range, o int64) int {
 		switch {
@@ -151,8 +157,8 @@ func (s *State) topicForWrite(id record.ID) *Topic {
 	return &n
 }
 
-// partitionForWrite returns a partition of t (from topicForWrite) that no view shares. The slices in it stay shared:
-// they are only appended to, beyond what a view can see, or cut.
+// partitionForWrite returns a partition of t (from topicForWrite) that no view shares. Its slices
+// stay shared: they are only appended to beyond the length that a view sees, or cut.
 func (s *State) partitionForWrite(t *Topic, i uint32) *Partition {
 	p := t.Partitions.At(int(i))
 	if p.gen == s.gen {

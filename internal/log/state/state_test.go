@@ -13,7 +13,7 @@ import (
 
 var cluster = record.ID{0xc1}
 
-// log writes slots to a state.
+// log appends slots to a state.
 type log struct {
 	t testing.TB
 	s *state.State
@@ -95,11 +95,11 @@ func TestApplyFoldsTheLog(t *testing.T) {
 		t.Errorf("key %s", key)
 	}
 	if s.Key(9, 0) != "" {
-		t.Error("a key for an epoch that is not on the chain")
+		t.Error("Key returns a name for an epoch that is not on the chain")
 	}
 }
 
-// TestApplyRefuses: what no leader writes is corruption, and changes nothing.
+// TestApplyRefuses checks that objects that no leader writes are corruption and change nothing.
 func TestApplyRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -112,15 +112,15 @@ func TestApplyRefuses(t *testing.T) {
 		{"empty span", nil, []record.IndexEntry{entry(1, 0, 6, 0)}, "span 0"},
 		{"unknown topic", nil, []record.IndexEntry{entry(9, 0, 0, 1)}, "no partition"},
 		{"unknown partition", nil, []record.IndexEntry{entry(1, 2, 0, 1)}, "no partition"},
-		{"partition twice", nil, []record.IndexEntry{entry(1, 0, 6, 1), entry(1, 0, 6, 1)}, "has one already"},
-		{"topic exists", []state.Record{create(3, "a", 1)}, nil, "can not be created"},
-		{"id exists", []state.Record{create(1, "c", 1)}, nil, "can not be created"},
-		{"same name twice", []state.Record{create(3, "c", 1), create(4, "c", 1)}, nil, "can not be created"},
-		{"no partitions", []state.Record{create(3, "c", 0)}, nil, "can not be created"},
+		{"partition twice", nil, []record.IndexEntry{entry(1, 0, 6, 1), entry(1, 0, 6, 1)}, "duplicate partition"},
+		{"topic exists", []state.Record{create(3, "a", 1)}, nil, "cannot be created"},
+		{"id exists", []state.Record{create(1, "c", 1)}, nil, "cannot be created"},
+		{"same name twice", []state.Record{create(3, "c", 1), create(4, "c", 1)}, nil, "cannot be created"},
+		{"no partitions", []state.Record{create(3, "c", 0)}, nil, "cannot be created"},
 		{"delete unknown", []state.Record{{Kind: state.TopicDelete, Topic: record.ID{9}}}, nil, "no topic"},
 		{"delete twice", []state.Record{{Kind: state.TopicDelete, Topic: record.ID{1}}, {Kind: state.TopicDelete, Topic: record.ID{1}}}, nil, "no topic"},
 		{"append to deleted", []state.Record{{Kind: state.TopicDelete, Topic: record.ID{1}}}, []record.IndexEntry{entry(1, 0, 6, 1)}, "no partition"},
-		{"shrink", []state.Record{{Kind: state.TopicChange, Topic: record.ID{1}, Partitions: 1}}, nil, "can not be changed"},
+		{"shrink", []state.Record{{Kind: state.TopicChange, Topic: record.ID{1}, Partitions: 1}}, nil, "cannot be changed"},
 		{"hint in data", []state.Record{{Kind: state.LeaderHint}}, nil, "kind 4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestViewDoesNotChange(t *testing.T) {
 		t.Fatal("a view changed with its state")
 	}
 	if l.s.TopicByName("a").Partitions.At(0).Next != 10 || l.s.TopicByName("b") != nil {
-		t.Fatal("the state did not go on")
+		t.Fatal("the state was not updated")
 	}
 }
 
@@ -204,15 +204,15 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(state.EncodeSnapshot(got)) != string(b) {
-		t.Fatal("another state came back")
+		t.Fatal("decoding gives another state")
 	}
 	h := (&log{t, got}).head(record.KindData)
 	if err := got.Apply(&h, nil, []record.IndexEntry{entry(1, 0, 6, 1)}); err != nil {
-		t.Fatalf("the decoded state does not go on: %v", err)
+		t.Fatalf("the decoded state does not accept the next slot: %v", err)
 	}
 }
 
-func TestSnapshotDamageIsNoticed(t *testing.T) {
+func TestSnapshotDamageIsDetected(t *testing.T) {
 	b := state.EncodeSnapshot(sample(t).s)
 	for i := range len(b) * 8 {
 		bad := append([]byte(nil), b...)
@@ -336,7 +336,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-func TestTimestampTypeGoesByTwoNames(t *testing.T) {
+func TestTimestampTypeHasTwoNames(t *testing.T) {
 	for given, want := range map[string]string{
 		"create": state.TimestampCreate, "append": state.TimestampAppend, "CreateTime": state.TimestampCreate,
 		"LogAppendTime": state.TimestampAppend, " append ": state.TimestampAppend,

@@ -1,12 +1,13 @@
-// Package state is the fold of the committed log: topics, partitions, where each offset range lies, the chain of
-// epochs. Apply is pure (rule R12): no clock, no randomness, the same objects give the same state.
+// Package state is the fold of the committed log: topics, partitions, object ranges, groups,
+// producers, the chain of epochs. Apply is pure (rule R12): without clock and randomness, equal
+// objects give equal states.
 package state
 
 import (
 	"github.com/sebbroker/seb/record"
 )
 
-// RecordKind tells state records apart. Zero is invalid.
+// RecordKind is the kind of a state record. Zero is invalid.
 type RecordKind uint8
 
 // The kinds of state records (FORMAT.md).
@@ -16,27 +17,32 @@ const (
 	TopicChange RecordKind = 3 // Topic, Partitions (0: unchanged), Settings (the whole new set)
 	LeaderHint  RecordKind = 4 // Name: the advertised address of the broker that wrote this SEAL
 	TopicTrim   RecordKind = 5 // Topic, Partition, Offset: the new start
-	// OffsetCommit: Name (the group), Topic, Partition, Offset, Metadata, Time. OffsetDelete: the same without the last
-	// three; a zero Topic deletes the whole group.
+	// OffsetCommit: Name (the group), Topic, Partition, Offset, Metadata, Time. OffsetDelete: Name,
+	// Topic, Partition; a zero Topic deletes the whole group.
 	OffsetCommit RecordKind = 6
 	OffsetDelete RecordKind = 7
-	// ProducerAppend goes with data of an idempotent producer: Topic, Partition, Offset (its first), Producer.
+	// ProducerAppend accompanies data of an idempotent producer: Topic, Partition, Offset (its
+	// first), Producer.
 	ProducerAppend RecordKind = 8
-	// PackInstall: Pack. The pack is durable; its content takes the place of the ranges it was made from (rule R8).
+	// PackInstall: Pack. The pack is durable; its content replaces the ranges from which it was
+	// made (rule R8).
 	PackInstall RecordKind = 9
-	// CompactionDone: Topic, Partition, Clean. A compaction of the partition has been installed as a whole.
+	// CompactionDone: Topic, Partition, Clean. A compaction of the partition has been installed as
+	// a whole.
 	CompactionDone RecordKind = 10
 
-	// FormatLevel: Level, Name (the oldest version of Seb that reads it). From here on the log may hold what the level adds.
-	// In the SEAL of epoch 0 it is the level that the bucket begins with.
+	// FormatLevel: Level, Name (the oldest version of Seb that reads it). From here on the log may
+	// hold the kinds that the level adds. In the SEAL of epoch 0 it is the first level of the
+	// bucket.
 	FormatLevel RecordKind = 11
-	// LossAccepted: Loss. An operator accepted that committed objects are lost. It stands only in a SEAL with FlagRecovery.
+	// LossAccepted: Loss. An operator accepted that committed objects are lost. It occurs only in a
+	// SEAL with FlagRecovery.
 	LossAccepted RecordKind = 12
-	// TimeReset: Time. The log's time, which a wrong clock had set too late, goes back to Time.
+	// TimeReset: Time. The log time, which a wrong clock had set too late, goes back to Time.
 	TimeReset RecordKind = 13
 )
 
-// Record is one change of state other than data; Kind says which fields count.
+// Record is one change of the state other than data; Kind says which fields are set.
 type Record struct {
 	Kind       RecordKind
 	Topic      record.ID
@@ -54,19 +60,21 @@ type Record struct {
 	Loss       *Loss
 }
 
-// Compaction is what a finished compaction of a partition says.
+// Compaction is the result of a finished compaction of a partition.
 type Compaction struct {
-	// To is the offset up to which it reached: below it each key stands once, in its newest record below it.
+	// To is the offset up to which the compaction reached: below it each key has at most one
+	// record, its newest below To.
 	To int64
-	// Swept is the offset up to which tombstones were removed; Tombstones is how many stand in [Swept, To).
+	// Swept is the offset up to which tombstones were removed; Tombstones is the number of
+	// tombstones in [Swept, To).
 	Swept      int64
 	Tombstones uint32
-	Time       int64 // when, µs
+	Time       int64 // time of the compaction, µs
 }
 
-// PackContent is what the record of a pack says of it, so that replay opens no pack.
+// PackContent describes a pack in its PackInstall record, so that replay need not read the pack.
 type PackContent struct {
-	ID      uint64 // of the epoch in whose slot the record is; 1, 2, 3, ...
+	ID      uint64 // number within the epoch of its record's slot; 1, 2, 3, ...
 	Size    int64  // of the object, bytes
 	Entries []PackEntry
 }
@@ -75,11 +83,11 @@ type PackContent struct {
 type PackEntry struct {
 	Topic     record.ID
 	Partition uint32
-	Range     Range    // where it lies now: Pack is true, Epoch and Slot are not encoded
-	Sources   []Source // where it was read from, in offset order
+	Range     Range    // its new location: Pack is true, Epoch and Slot are not encoded
+	Sources   []Source // the ranges that it replaces, in offset order
 }
 
-// Source is a range that went into a pack, by its place.
+// Source is the location of a range that went into a pack.
 type Source struct {
 	Epoch uint32
 	Slot  uint64
@@ -87,7 +95,7 @@ type Source struct {
 	Pack  bool
 }
 
-// ProducerBatch is what an idempotent producer says of a run of its records for one partition.
+// ProducerBatch identifies a batch of an idempotent producer.
 type ProducerBatch struct {
 	ID       int64 // -1: none
 	Epoch    int16
@@ -95,12 +103,13 @@ type ProducerBatch struct {
 	Span     uint32
 }
 
-// Loss is what a recovery records: the log goes on behind objects that are lost.
+// Loss is the content of a LossAccepted record: the log continues behind objects that are lost.
 type Loss struct {
-	// LastEpoch is the highest epoch that any object, data folder or position named. The lost branch has no higher one, and
-	// the log continues in the epoch after it.
+	// LastEpoch is the highest epoch that any object, data directory or position named. The lost
+	// branch has no higher one, and the log continues in the epoch after it.
 	LastEpoch uint32
-	// Next lists partitions whose next offset grows, because the lost branch may have given out the offsets before it.
+	// Next lists partitions whose next offset is raised, because the lost branch may have assigned
+	// the offsets below it.
 	Next []LostOffsets
 }
 
@@ -111,15 +120,15 @@ type LostOffsets struct {
 	Next      int64
 }
 
-// LostBranch is a part of the bucket that a recovery has cut off the log: what lies at or after From in epochs up to
-// LastEpoch, and what lies before From in epochs that are not on the log. Its objects stay in the bucket until an operator
-// discards them.
+// LostBranch is a part of the bucket that a recovery has cut off the log: objects at or after From
+// in epochs up to LastEpoch, and objects before From in epochs that are not on the log. Its objects
+// stay in the bucket until an operator discards them.
 type LostBranch struct {
 	From      Position
 	LastEpoch uint32
 }
 
-// Holds says whether a position that lay on the log before the recovery lies on the lost branch.
+// Holds reports whether a position that was on the log before the recovery is on the lost branch.
 func (b LostBranch) Holds(p Position) bool { return !p.Less(b.From) && p.Epoch <= b.LastEpoch }
 
 // Position is the next slot to replay; ordered by Epoch, then Slot.
@@ -133,13 +142,14 @@ func (p Position) Less(q Position) bool {
 	return p.Epoch < q.Epoch || p.Epoch == q.Epoch && p.Slot < q.Slot
 }
 
-// Range says where a run of a partition's offsets lies: a section of one object, whole batches.
+// Range is the location of consecutive offsets of a partition: a section of one object with whole
+// batches.
 type Range struct {
 	Base       int64 // first offset
 	Span       uint32
 	Records    uint32
-	Epoch      uint32 // the commit object (epoch, slot), or the pack (epoch, id in Slot)
-	Pos, Len   uint32 // bytes within the object
+	Epoch      uint32 // of the commit object (Epoch, Slot) or the pack (Epoch, number in Slot)
+	Pos, Len   uint32 // position and length in the object, bytes
 	Slot       uint64
 	Pack       bool
 	MinTime    int64 // record timestamps, ms
@@ -147,16 +157,17 @@ type Range struct {
 	AppendTime int64 // µs
 }
 
-// Lost says that the range stands for offsets of a lost branch: no object holds records for them.
+// Lost reports whether the range stands for offsets of a lost branch: no object holds records for
+// them.
 func (r *Range) Lost() bool { return r.Len == 0 }
 
-// Source is the range's place.
+// Source is the location of the range.
 func (r *Range) Source() Source { return Source{r.Epoch, r.Slot, r.Pos, r.Pack} }
 
 // End is the offset after the range.
 func (r Range) End() int64 { return r.Base + int64(r.Span) }
 
-// EpochStart is the first offset a leader epoch wrote in a partition.
+// EpochStart is the first offset that an epoch wrote in a partition.
 type EpochStart struct {
 	Epoch  uint32
 	Offset int64
@@ -164,26 +175,28 @@ type EpochStart struct {
 
 // Partition is one partition as committed. Read-only outside this package.
 type Partition struct {
-	Start, Next  int64 // offsets [Start, Next) are there
+	Start, Next  int64 // offsets [Start, Next) can be read
 	Ranges       []Range
 	Epochs       []EpochStart
-	Bytes        int64 // of all Ranges, as are the Records
+	Bytes        int64 // sum over Ranges, as Records
 	Records      int64
 	LatestCommit int64 // append time of the newest range, µs; 0 if never written
-	// Producers by id: what is known of idempotent producers, bounded over all partitions (ProducersMax).
+	// Producers is the state of idempotent producers by producer ID, bounded over all partitions
+	// (ProducersMax).
 	Producers map[int64]Producer
-	// Clean is the offset up to which the partition was compacted, Swept that below which no tombstones are left.
+	// Clean is the offset up to which the partition was compacted, Swept the offset below which no
+	// tombstones remain.
 	Clean, Swept int64
-	// Marks are the compactions that left tombstones behind, ascending; at most MarksMax.
+	// Marks are the compactions that left tombstones, ascending; at most MarksMax.
 	Marks []Mark
 	gen   uint64
 }
 
-// MarksMax bounds a partition's marks. Where there would be more, two become one, and tombstones stay longer.
+// MarksMax bounds a partition's marks. Beyond it two marks become one, and tombstones stay longer.
 const MarksMax = 16
 
-// Mark is a finished compaction: the tombstones between the mark before it and Offset had nothing older below them from
-// Time (µs) on.
+// Mark is a finished compaction. From Time (µs) on, the tombstones between the previous mark and
+// Offset had no older records of their keys below them.
 type Mark struct {
 	Offset, Time int64
 }
@@ -197,9 +210,9 @@ type Topic struct {
 	gen        uint64
 }
 
-// Epoch is one leadership term on the chain.
+// Epoch is one term of leadership on the chain.
 type Epoch struct {
 	Number uint32
 	Nonce  record.ID
-	Seal   uint64 // slot of its SEAL; 0 as long as it has none (and in epoch 0)
+	Seal   uint64 // slot of its SEAL; 0 if it has none yet, and in epoch 0
 }
