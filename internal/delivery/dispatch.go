@@ -16,50 +16,52 @@ import (
 	"github.com/sebbroker/seb/internal/trigger"
 )
 
-// Options are what a Dispatcher is opened with. Engine and Log must be set.
+// Options configure Open. Engine and Log must be set.
 type Options struct {
 	Engine *trigger.Engine
 	Log    trigger.Log
-	// Lost is closed when this broker can not go on, such as when another one leads: all stops at once then.
+	// Lost is closed when this broker cannot continue, for example because another one leads. The
+	// Dispatcher then stops at once.
 	Lost <-chan struct{}
-	// Webhooks say how messages are posted, and where to. Its PerTrigger holds for topics too.
+	// Webhooks configures the Sender. Its PerTrigger also applies to topics.
 	Webhooks webhook.Options
 
 	Logger  *slog.Logger // slog.Default()
-	Metrics *metrics.Set // an own set; it is not registered anywhere
+	Metrics *metrics.Set // a set of its own, not registered
 }
 
 const (
-	perTrigger  = 4   // attempts at once, if Options.Webhooks does not say
-	flightsMax  = 256 // of a trigger, with those whose outcome is not recorded yet; of all see flightBytes
-	queueMax    = 64  // of a trigger: firings that are read ahead
-	chainMax    = 16  // attempts of a trigger in a row, before others have a look
-	builtMax    = 16  // messages that are made at once: each reads its events from the log
-	restMin     = 10 * time.Millisecond
-	restMax     = 500 * time.Millisecond
-	restShare   = 20          // of the time that a look takes: so that looking takes a twentieth of a core at most
-	lookEvery   = time.Second // while anything is under way, which hides what of its trigger comes next
-	troubleRest = time.Second
-	backlogRest = 5 * time.Second // counting reads an index of all that is to be delivered
-	closeTime   = 2 * time.Second // in which outcomes may still be recorded
-	idle        = time.Hour
+	perTrigger      = 4   // attempts at once, if Options.Webhooks does not set it
+	inflightMax     = 256 // deliveries of a trigger, including unrecorded outcomes
+	queueMax        = 64  // firings of a trigger that are read ahead
+	chainMax        = 16  // attempts of a trigger in a row, before others get a turn
+	buildersMax     = 16  // messages built at once: each reads its events from the log
+	pauseMin        = 10 * time.Millisecond
+	pauseMax        = 500 * time.Millisecond
+	pauseFactor     = 20          // pause per time of a turn: at most 5% of a core
+	pollInterval    = time.Second // while deliveries in flight hide later firings of their trigger
+	errorBackoff    = time.Second
+	backlogInterval = 5 * time.Second // counting reads an index of all pending deliveries
+	closeTime       = 2 * time.Second // for recording outcomes
+	idleWait        = time.Hour
 )
 
-// Of all triggers there are as many deliveries as Options.Webhooks.Bytes has flightBytes, with those whose outcome is not
-// recorded yet, and a quarter of these bytes is for plans, each of which takes planShare times its definition.
+// Bounds on memory. All triggers together have one delivery, including unrecorded outcomes, per
+// deliveryBytes of Options.Webhooks.Bytes. A quarter of these bytes is for plans, each of which
+// takes planShare times the size of its definition.
 const (
-	flightBytes = 16 << 10
-	planShare   = 4
-	bytesUsual  = 32 << 20
+	deliveryBytes = 16 << 10
+	planShare     = 4
+	bytesDefault  = 32 << 20
 )
 
-// BytesWithin is how many bytes messages may take at once, for Options.Webhooks, in a broker with a memory limit.
+// BytesWithin is the value of Options.Webhooks.Bytes for a broker with a memory limit.
 func BytesWithin(memoryLimit int64) int {
 	const share, most = 16, 32 << 20
 	return int(min(most, memoryLimit/share))
 }
 
-// Dispatcher delivers until Close.
+// Dispatcher delivers firings until Close.
 type Dispatcher struct {
 	opt     Options
 	sender  *webhook.Sender
@@ -67,29 +69,29 @@ type Dispatcher struct {
 	stop    context.CancelFunc // ends the loop and attempts
 	abandon context.CancelFunc // ends reports too, which outlive attempts
 	done    chan struct{}      // closed when the loop has returned
-	wake    chan struct{}      // capacity 1: something that was under way is not any more
-	flights sync.WaitGroup
+	wakeups chan struct{}      // capacity 1: a delivery has ended or can continue
+	running sync.WaitGroup
 
-	lanes   map[string]*lane // by trigger; the loop's
-	plans   int              // bytes of their plans
-	starved bool             // there was no room for a plan
-	due     []string         // triggers of which something was due, sorted
-	left    []string         // of these, those that are to be served before the engine is asked again what is due
-	last    string           // the trigger that was served last
-	counted time.Time        // when the backlog was
+	queues      map[string]*queue // by trigger; used by the loop only
+	plans       int               // memory of all plans
+	planMissing bool              // a plan did not fit into memory
+	due         []string          // triggers with due firings, sorted
+	remaining   []string          // those of due to serve before the next call of Due
+	last        string            // trigger served last
+	counted     time.Time         // time of the last count of the backlog
 
-	mu        sync.Mutex           // guards what follows, and what lanes say is guarded
-	built     int                  // messages that are being made
-	under     int                  // of all lanes
-	landings  uint64               // attempts that have ended, and given back what they had
-	receivers map[string]time.Time // until when a URL wants to be left alone
+	mu        sync.Mutex           // guards the fields below, and those marked in queue
+	building  int                  // messages being built
+	inflight  int                  // deliveries in flight, of all triggers
+	finished  uint64               // attempts that have ended and released their resources
+	receivers map[string]time.Time // receivers by URL that asked for a pause, with its end
 }
 
-// Open returns a Dispatcher that delivers what o.Engine has until Close; ctx gives values to its requests, its end after
-// Open does not matter. Errors: options that are missing or out of range.
+// Open returns a Dispatcher that delivers the firings of o.Engine until Close. ctx gives values to
+// its requests; its end after Open does not matter. Errors: missing or invalid options.
 func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	if o.Engine == nil || o.Log == nil {
-		return nil, errors.New("deliveries: engine and log must be set")
+		return nil, errors.New("deliveries: engine and log are required")
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -104,14 +106,14 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	if o.Webhooks.Now == nil {
 		o.Webhooks.Now = time.Now
 	}
-	o.Webhooks.Bytes = cmp.Or(o.Webhooks.Bytes, bytesUsual)
+	o.Webhooks.Bytes = cmp.Or(o.Webhooks.Bytes, bytesDefault)
 	sender, err := webhook.NewSender(o.Webhooks)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries: %w", err)
 	}
 	d := &Dispatcher{
-		opt: o, sender: sender, met: newMeters(&o), done: make(chan struct{}), wake: make(chan struct{}, 1),
-		lanes: map[string]*lane{}, receivers: map[string]time.Time{},
+		opt: o, sender: sender, met: newMeters(&o), done: make(chan struct{}), wakeups: make(chan struct{}, 1),
+		queues: map[string]*queue{}, receivers: map[string]time.Time{},
 	}
 	ctx = context.WithoutCancel(ctx)
 	reports, abandon := context.WithCancel(ctx)
@@ -121,13 +123,13 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Close ends attempts under way, which are made again by whoever delivers next, records the outcomes of those that are over,
-// for two seconds at most, and waits for all that. It may be called twice.
+// Close cancels attempts in progress, which the next leader repeats. It records the outcomes of
+// finished ones for at most two seconds, and waits for all of that. It may be called twice.
 func (d *Dispatcher) Close() {
 	d.stop()
 	late := time.AfterFunc(closeTime, d.abandon)
 	<-d.done
-	d.flights.Wait()
+	d.running.Wait()
 	late.Stop()
 	d.abandon()
 	d.sender.Close()
@@ -140,12 +142,12 @@ func (d *Dispatcher) run(ctx, reports context.Context) {
 	for {
 		changed := d.opt.Engine.Changed()
 		start := time.Now()
-		wait := d.turn(ctx, reports)
-		next := start.Add(min(max(restMin, restShare*time.Since(start)), restMax))
+		wait := d.dispatch(ctx, reports)
+		next := start.Add(min(max(pauseMin, pauseFactor*time.Since(start)), pauseMax))
 		timer.Reset(wait)
 		select {
 		case <-changed:
-		case <-d.wake:
+		case <-d.wakeups:
 		case <-timer.C:
 		case <-d.opt.Lost:
 		case <-ctx.Done():
@@ -162,49 +164,50 @@ func (d *Dispatcher) run(ctx, reports context.Context) {
 	}
 }
 
-// turn begins what is due, as far as there is room, and returns how long there is nothing more, if nobody calls.
-func (d *Dispatcher) turn(ctx, reports context.Context) time.Duration {
+// dispatch starts due deliveries within the limits. It returns the time until the next turn, unless
+// wake or the engine cause an earlier one.
+func (d *Dispatcher) dispatch(ctx, reports context.Context) time.Duration {
 	now, next := d.opt.Webhooks.Now(), time.Time{}
-	asks := len(d.left) == 0
+	asks := len(d.remaining) == 0
 	if asks {
 		var err error
 		if d.due, next, err = d.opt.Engine.Due(ctx, now); err != nil {
-			return troubleRest // the engine says what is wrong, and calls when it is right again
+			return errorBackoff // the engine logs the error, and signals its end
 		}
-		d.left = d.inTurn(d.due)
+		d.remaining = d.roundRobin(d.due)
 	}
-	wait := idle
+	wait := idleWait
 	earlier := func(at time.Time) {
 		if !at.IsZero() {
 			wait = max(0, min(wait, at.Sub(now)))
 		}
 	}
 	earlier(next)
-	d.starved = false
-	ahead := min(queueMax, max(perTrigger, d.flightsAll()/max(1, len(d.left))))
-	for len(d.left) > 0 && !d.full() {
-		at, err := d.serve(ctx, reports, visit{d.left[0], now, ahead})
-		d.left = d.left[1:]
+	d.planMissing = false
+	ahead := min(queueMax, max(perTrigger, d.inflightLimit()/max(1, len(d.remaining))))
+	for len(d.remaining) > 0 && !d.full() {
+		at, err := d.serve(ctx, reports, visit{d.remaining[0], now, ahead})
+		d.remaining = d.remaining[1:]
 		if err != nil {
-			at = now.Add(troubleRest)
+			at = now.Add(errorBackoff)
 		}
 		earlier(at)
 	}
 	d.count(ctx, now, len(d.due) > 0 || !next.IsZero())
-	if d.tidy(d.due, now) {
-		wait = min(wait, lookEvery)
+	if d.evictIdle(d.due, now) {
+		wait = min(wait, pollInterval)
 	}
 	switch {
-	case !asks && len(d.left) == 0:
-		wait = 0 // it is not known what is due next
-	case d.starved:
-		wait = min(wait, restMax)
+	case !asks && len(d.remaining) == 0:
+		wait = 0 // the next due time is unknown
+	case d.planMissing:
+		wait = min(wait, pauseMax)
 	}
 	return wait
 }
 
-// inTurn begins with whoever comes behind the one that was served last.
-func (d *Dispatcher) inTurn(ids []string) []string {
+// roundRobin orders triggers round-robin, starting after the one served last.
+func (d *Dispatcher) roundRobin(ids []string) []string {
 	slices.Sort(ids)
 	i, found := slices.BinarySearch(ids, d.last)
 	if found {
@@ -213,55 +216,56 @@ func (d *Dispatcher) inTurn(ids []string) []string {
 	return slices.Concat(ids[i:], ids[:i])
 }
 
-// visit is a trigger of which something is due, and how many of its firings may be read ahead.
+// visit is a turn of one trigger, with the number of its firings to read ahead.
 type visit struct {
 	id    string
 	now   time.Time
 	ahead int
 }
 
-// serve begins what is due of a trigger, as far as there is room. It returns when to come again at the latest; zero if
-// something else calls then.
+// serve starts due deliveries of a trigger within the limits. It returns the time of the next
+// visit; zero if another event causes it.
 func (d *Dispatcher) serve(ctx, reports context.Context, v visit) (again time.Time, err error) {
 	id, now := v.id, v.now
-	l, err := d.lane(ctx, id, now)
-	if l == nil || err != nil {
+	q, err := d.queueOf(ctx, id, now)
+	if q == nil || err != nil {
 		return time.Time{}, err
 	}
-	if l.plan == nil {
-		return l.held, nil
+	if q.plan == nil {
+		return q.held, nil
 	}
-	if at := d.heldUntil(l, l.plan, now); at.After(now) {
-		l.held = at
+	if at := d.heldUntil(q, q.plan, now); at.After(now) {
+		q.held = at
 		return at, nil
 	}
-	room, under, queued := d.room(l)
+	room, inflight, queued := d.room(q)
 	if room > 0 && queued == 0 {
-		list, err := d.opt.Engine.Pending(ctx, id, now, under+v.ahead) // those under way are still pending
+		// Firings in flight are still pending.
+		list, err := d.opt.Engine.Pending(ctx, id, now, inflight+v.ahead)
 		if err != nil {
 			return time.Time{}, err
 		}
-		d.queue(l, list)
+		d.refill(q, list)
 	}
 	for range room {
-		x, p := d.begin(l, now)
+		x, p := d.begin(q, now)
 		if x == nil {
 			break
 		}
 		d.last = id
-		d.flies(l, 1)
-		d.flights.Go(func() { d.fly(ctx, reports, l, p, x) })
+		d.addLoops(q, 1)
+		d.running.Go(func() { d.deliverLoop(ctx, reports, q, p, x) })
 	}
 	return time.Time{}, nil
 }
 
-// count notes how much is to be delivered, now and then.
+// count updates the backlog metrics from time to time.
 func (d *Dispatcher) count(ctx context.Context, now time.Time, any bool) {
 	if !any {
 		d.met.note(0, 0)
 		return
 	}
-	if now.Sub(d.counted).Abs() < backlogRest {
+	if now.Sub(d.counted).Abs() < backlogInterval {
 		return
 	}
 	d.counted = now
@@ -270,10 +274,10 @@ func (d *Dispatcher) count(ctx context.Context, now time.Time, any bool) {
 	}
 }
 
-// rouse has the loop have a look.
-func (d *Dispatcher) rouse() {
+// wake makes the loop run again.
+func (d *Dispatcher) wake() {
 	select {
-	case d.wake <- struct{}{}:
+	case d.wakeups <- struct{}{}:
 	default:
 	}
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// TestDelivers: an absence fires once, at its instant and not before, and arrives signed, with the event that began it.
+// TestDelivers: an absence fires once, not before its deadline, and arrives signed, with the
+// matched event.
 func TestDelivers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	r := receive(t, nil)
 	w.put("quiet", "a THEN (NOT b WITHIN 300ms)", to(r.URL, ""), nil)
 	for _, e := range []string{"kept", "ended"} {
@@ -33,7 +34,7 @@ func TestDelivers(t *testing.T) {
 		t.Errorf("message %+v of %+v", got, x)
 	}
 	if want := got.Data.Witness[0].Time.Add(300 * time.Millisecond); !got.Timestamp.Equal(want) || got.at.Before(want) || x.Recorded < x.At {
-		t.Errorf("fired at %v, came at %v, recorded at %d, want %v", got.Timestamp, got.at, x.Recorded, want)
+		t.Errorf("fired at %v, arrived at %v, recorded at %d, want %v", got.Timestamp, got.at, x.Recorded, want)
 	}
 	w.event("kept", "a") // fires once
 	w.event("next", "a")
@@ -42,7 +43,7 @@ func TestDelivers(t *testing.T) {
 		t.Errorf("%d messages: %+v", len(list), list)
 	}
 	for _, d := range r.list() {
-		t.Logf("came %v after its instant", d.at.Sub(d.Timestamp))
+		t.Logf("arrived %v after its time", d.at.Sub(d.Timestamp))
 	}
 	var outcome struct{ Delivered int64 }
 	if err := json.Unmarshal(x.Outcome, &outcome); err != nil || outcome.Delivered < x.At {
@@ -50,9 +51,10 @@ func TestDelivers(t *testing.T) {
 	}
 }
 
-// TestOthersGoOn: receivers that hang, fail, or do not speak HTTP hold up nobody else; closing does not wait for them.
-func TestOthersGoOn(t *testing.T) {
-	w := newWorld(t)
+// TestFailingReceiversDoNotBlockOthers: receivers that hang, fail, or do not speak HTTP do not
+// delay other triggers; Close does not wait for them.
+func TestFailingReceiversDoNotBlockOthers(t *testing.T) {
+	w := newFixture(t)
 	over := make(chan struct{})
 	hanging := receive(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
 		select {
@@ -91,27 +93,27 @@ func TestOthersGoOn(t *testing.T) {
 		return delivered == n && tried == 2*n
 	})
 	if got := len(hanging.list()); got != 4 {
-		t.Errorf("%d messages to the receiver that hangs", got)
+		t.Errorf("%d messages to the hanging receiver, want 4", got)
 	}
-	w.close() // with four under way, which have five minutes
+	w.close() // four are in flight, with a timeout of five minutes
 }
 
-// TestAnotherTakesOver: a broker that is fenced stops at once, and who has fenced it delivers the rest.
-func TestAnotherTakesOver(t *testing.T) {
-	w := newWorld(t)
+// TestTakeover: a fenced broker stops at once, and its successor delivers the rest.
+func TestTakeover(t *testing.T) {
+	w := newFixture(t)
 	first, ended := make(chan struct{}), make(chan struct{})
 	r := receive(t, func(n int, _ http.ResponseWriter, r *http.Request) {
 		if n > 0 {
 			return
 		}
 		close(first)
-		<-r.Context().Done() // of its own it would take five minutes
+		<-r.Context().Done() // the attempt's own timeout is five minutes
 		close(ended)
 	})
 	w.put("x", "a", to(r.URL, ""), nil)
 	w.event("user", "a")
 	<-first
-	second := &world{t: t, dir: w.dir}
+	second := &fixture{t: t, dir: w.dir}
 	o := second.options()
 	o.DataDir = t.TempDir()
 	old, disp := w.node, w.disp
@@ -131,9 +133,9 @@ func TestAnotherTakesOver(t *testing.T) {
 	disp.Close()
 }
 
-// TestRestart: closed in the middle, with the engine's file deleted, everything is delivered, and recorded once.
+// TestRestart: after restarts without the engine's file everything is delivered, and recorded once.
 func TestRestart(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	slow := receive(t, nil)
 	w.put("x", "a THEN b", to(slow.URL, ""), nil)
 	w.put("y", "a THEN (NOT c WITHIN 100ms)", to(slow.URL, ""), nil)
@@ -153,7 +155,7 @@ func TestRestart(t *testing.T) {
 	ids := map[string]received{}
 	for _, d := range slow.list() {
 		if ids[d.id] = d; d.at.Before(d.Timestamp) {
-			t.Errorf("%s came at %v, its instant is %v", d.id, d.at, d.Timestamp)
+			t.Errorf("%s arrived at %v, its time is %v", d.id, d.at, d.Timestamp)
 		}
 	}
 	if len(ids) != 2*n {
@@ -167,8 +169,8 @@ func TestRestart(t *testing.T) {
 	t.Logf("%d messages for %d firings", len(slow.list()), 2*n)
 }
 
-// recorded counts the records that say that something has fired, by id.
-func (w *world) recorded() map[string]int {
+// recorded counts the records of firings by ID.
+func (w *fixture) recorded() map[string]int {
 	w.t.Helper()
 	times := map[string]int{}
 	for _, rec := range w.records("firings") {
@@ -187,7 +189,7 @@ func (w *world) recorded() map[string]int {
 }
 
 // records reads partition 0 of a topic.
-func (w *world) records(name string) (list []record.Record) {
+func (w *fixture) records(name string) (list []record.Record) {
 	w.t.Helper()
 	l := w.node.EventLog()
 	topic, _ := l.Topic(name)
@@ -211,9 +213,10 @@ func (w *world) records(name string) (list []record.Record) {
 	return list
 }
 
-// TestUnreadEvents: what came while no engine was there is read before a deadline is judged that has passed meanwhile.
+// TestUnreadEvents: events that arrive while no engine runs are read before deadlines that passed
+// meanwhile.
 func TestUnreadEvents(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	r := receive(t, nil)
 	const window = time.Second
 	w.put("x", "a THEN (NOT b WITHIN 1s)", to(r.URL, ""), nil)
@@ -222,7 +225,7 @@ func TestUnreadEvents(t *testing.T) {
 	}
 	w.close()
 	w.bare(func(l trigger.Log) { appendEvent(t, l, "ended", "b") })
-	for end := time.Now().Add(window); time.Now().Before(end); { // so that both deadlines have passed
+	for end := time.Now().Add(window); time.Now().Before(end); { // until both deadlines have passed
 		<-time.NewTimer(10 * time.Millisecond).C
 	}
 	w.open()
@@ -240,9 +243,10 @@ func TestUnreadEvents(t *testing.T) {
 	}
 }
 
-// TestFrequencyCap: what the cap holds back waits without an attempt, and is forgotten if it is taken back meanwhile.
+// TestFrequencyCap: a firing that the cap delays waits without an attempt, and a retraction cancels
+// it.
 func TestFrequencyCap(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	r := receive(t, nil)
 	w.put("x", "a THEN NOT b", to(r.URL, `, "frequency_cap": {"count": 1, "per": "1d"}`), func(d *rule.Definition) {
 		d.Fire, d.OnRetract = rule.OnEdge, rule.Notify
@@ -257,7 +261,7 @@ func TestFrequencyCap(t *testing.T) {
 	})
 	held := list[1]
 	if day := 24 * time.Hour.Milliseconds(); held.State != rule.Pending || held.Tries != 0 || held.NextTry < list[0].Recorded+day || held.NextTry > held.Recorded+day {
-		t.Errorf("held back: %+v", held)
+		t.Errorf("delayed firing: %+v", held)
 	}
 	w.event("other", "a")
 	r.wait(3)
@@ -269,9 +273,10 @@ func TestFrequencyCap(t *testing.T) {
 	}
 }
 
-// TestQuietHours: at a quiet time nothing is sent, and what is taken back meanwhile never is.
+// TestQuietHours: nothing is sent in quiet hours, and a firing that is retracted meanwhile is never
+// sent.
 func TestQuietHours(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	r := receive(t, nil)
 	now := time.Now().UTC()
 	hours := fmt.Sprintf(`, "quiet_hours": {"from": "%s", "to": "%s", "zone": "UTC"}`, now.Add(-time.Hour).Format("15:04"), now.Add(time.Hour).Format("15:04"))
@@ -282,17 +287,17 @@ func TestQuietHours(t *testing.T) {
 	w.event("user", "b")
 	list := w.firings(func(list []trigger.Firing) bool { return len(list) == 2 && list[1].State == rule.Delivered })
 	if list[0].State != rule.Retracted || list[0].Tries != 0 {
-		t.Errorf("held back: %+v", list[0])
+		t.Errorf("delayed firing: %+v", list[0])
 	}
 	if got := r.list(); len(got) != 1 || got[0].Data.Trigger != "loud" {
 		t.Errorf("messages %+v", got)
 	}
 }
 
-// TestAnswers: failures are tried again as the trigger says, a receiver that asks for it is left alone by all triggers, and
-// one that is gone pauses its trigger.
+// TestAnswers: failures are retried by the trigger's schedule. A receiver that asks for a pause
+// gets one from all triggers, and one that is gone pauses its trigger.
 func TestAnswers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	again := receive(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n < 2 {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -324,17 +329,18 @@ func TestAnswers(t *testing.T) {
 	w.event("user", "e")
 	w.firings(func(list []trigger.Firing) bool { return len(list) == 4 && list[3].State == rule.Dead })
 	if x, err := w.node.Triggers().Trigger(t.Context(), "gone"); err != nil || x.Status != rule.Paused {
-		t.Errorf("its trigger is %v, %v", x.Status, err)
+		t.Errorf("the trigger of the receiver is %v, %v, want paused", x.Status, err)
 	}
 	list := w.firings(func([]trigger.Firing) bool { return true })
 	if len(busy.list()) != 1 || list[2].Tries != 0 || list[2].State != rule.Pending {
-		t.Errorf("%d messages to a receiver that wants none; %+v", len(busy.list()), list[2])
+		t.Errorf("%d messages to a paused receiver; %+v", len(busy.list()), list[2])
 	}
 }
 
-// TestTopics: a message may be appended to a topic, which is made; a trigger that names nobody is done with its firings.
+// TestTopics: a message may be appended to a topic, which is created. Firings of a trigger without
+// a destination are delivered at once.
 func TestTopics(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.put("x", "a", `{"topic": "mails"}`, nil)
 	w.put("y", "b", "", nil)
 	w.event("user", "a")
@@ -342,7 +348,7 @@ func TestTopics(t *testing.T) {
 	list := w.firings(all(2, rule.Delivered))
 	recs := w.records("mails")
 	if len(recs) != 1 {
-		t.Fatalf("%d records", len(recs))
+		t.Fatalf("%d records, want 1", len(recs))
 	}
 	var f webhook.Firing
 	if err := json.Unmarshal(recs[0].Value, &f); err != nil {
@@ -354,13 +360,14 @@ func TestTopics(t *testing.T) {
 	var b strings.Builder
 	w.set.WritePrometheus(&b)
 	if want := `seb_deliveries_attempts_total{outcome="delivered"} 2`; !strings.Contains(b.String(), want) {
-		t.Errorf("no %s in:\n%s", want, b.String())
+		t.Errorf("missing %s in:\n%s", want, b.String())
 	}
 }
 
-// TestCrowd: with places for two, of which each trigger may have one, receivers that take their time hold up nobody for good.
-func TestCrowd(t *testing.T) {
-	w := newWorld(t)
+// TestFewSlots: with two slots, one per trigger, slow receivers do not block other triggers
+// permanently.
+func TestFewSlots(t *testing.T) {
+	w := newFixture(t)
 	w.disp.Close()
 	w.hooks = inner.Options{Total: 2, PerTrigger: 1}
 	w.deliver()
@@ -379,6 +386,6 @@ func TestCrowd(t *testing.T) {
 	}
 	w.firings(all(hooks*entities, rule.Delivered))
 	if n := len(r.list()); n != hooks*entities {
-		t.Errorf("%d messages", n)
+		t.Errorf("%d messages, want one per trigger and entity", n)
 	}
 }

@@ -1,8 +1,14 @@
-// Package delivery delivers what triggers fire: it asks the engine what is due, posts it to webhooks or appends it to topics,
-// and reports what has come of each attempt. The engine keeps the queue in the log; what is kept here can be lost.
+// Package delivery delivers the firings of triggers. It asks the engine for due firings, posts them
+// to webhooks or appends them to topics, and reports the outcome of each attempt. The engine keeps
+// the queue in the log, so all state here can be lost.
 //
-//   - dispatch.go: the loop that says what is delivered next
-//   - lane.go: what is under way of each trigger, so that none holds up another
-//   - flight.go: one delivery, from the events to the report
-//   - send.go: the ways to a receiver
+//	engine.Due ──► dispatch.go  the loop: triggers in turn, round-robin
+//	                   │
+//	               queue.go     per trigger: firings read ahead, limits, backoff
+//	                   │
+//	               deliver.go   one delivery: events, rules, attempt ──► engine.Report
+//	                   │
+//	               send.go      webhook or topic
+//
+// The limits per trigger keep one receiver from delaying the deliveries of other triggers.
 package delivery

@@ -29,36 +29,36 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const secretText = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 
-// world is a broker on a disk, which delivers.
-type world struct {
+// fixture is a broker on a disk with a dispatcher.
+type fixture struct {
 	t    *testing.T
 	dir  string
 	node *node.Node
 	disp *delivery.Dispatcher
 	set  *metrics.Set // of the dispatcher
 
-	hooks inner.Options // beside what is set here
+	hooks inner.Options // further options
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir()}
+	w := &fixture{t: t, dir: t.TempDir()}
 	w.open()
 	t.Cleanup(w.close)
 	return w
 }
 
-func (w *world) options() node.Options {
+func (w *fixture) options() node.Options {
 	return node.Options{Bucket: filepath.Join(w.dir, "bucket"), DataDir: filepath.Join(w.dir, "data"), BatchWait: node.BatchNone}
 }
 
-func (w *world) open() {
+func (w *fixture) open() {
 	w.t.Helper()
 	w.openWith(w.options())
 }
 
 // deliver opens a dispatcher.
-func (w *world) deliver() {
+func (w *fixture) deliver() {
 	w.t.Helper()
 	policy, err := inner.ParsePolicy([]string{"127.0.0.0/8"})
 	if err != nil {
@@ -75,7 +75,7 @@ func (w *world) deliver() {
 	}
 }
 
-func (w *world) close() {
+func (w *fixture) close() {
 	if w.node == nil {
 		return
 	}
@@ -87,7 +87,7 @@ func (w *world) close() {
 }
 
 // forget deletes the engine's file.
-func (w *world) forget() {
+func (w *fixture) forget() {
 	w.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(w.dir, "data", "view", "triggers.db*"))
 	if len(files) == 0 {
@@ -100,8 +100,8 @@ func (w *world) forget() {
 	}
 }
 
-// put makes a trigger; more is added to the JSON of its delivery.
-func (w *world) put(id, expr, deliver string, change func(d *rule.Definition)) {
+// put creates a trigger; deliver is the JSON of its deliver section.
+func (w *fixture) put(id, expr, deliver string, change func(d *rule.Definition)) {
 	w.t.Helper()
 	e, err := driplang.Parse(expr)
 	if err != nil {
@@ -121,7 +121,7 @@ func to(url, more string) string {
 }
 
 // event appends an event of an entity, and returns its offset.
-func (w *world) event(entity, name string) int64 {
+func (w *fixture) event(entity, name string) int64 {
 	w.t.Helper()
 	return appendEvent(w.t, w.node.EventLog(), entity, name)
 }
@@ -130,7 +130,7 @@ func appendEvent(t *testing.T, l trigger.Log, entity, name string) int64 {
 	t.Helper()
 	topic, ok := l.Topic("events")
 	if !ok {
-		t.Fatal("there is no topic of events")
+		t.Fatal("the topic events does not exist")
 	}
 	value, err := json.Marshal(rule.Event{Name: name, EntityID: entity, Data: json.RawMessage(`{"for":"` + entity + `"}`)})
 	if err != nil {
@@ -143,8 +143,8 @@ func appendEvent(t *testing.T, l trigger.Log, entity, name string) int64 {
 	return base
 }
 
-// firings waits until the engine's firings are as they should be.
-func (w *world) firings(ok func(list []trigger.Firing) bool) []trigger.Firing {
+// firings waits for a condition of the engine's firings.
+func (w *fixture) firings(ok func(list []trigger.Firing) bool) []trigger.Firing {
 	w.t.Helper()
 	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
@@ -162,7 +162,7 @@ func (w *world) firings(ok func(list []trigger.Firing) bool) []trigger.Firing {
 	}
 }
 
-// all is whether there are n firings, all of a state.
+// all is the condition of n firings, all in a state.
 func all(n int, state rule.State) func([]trigger.Firing) bool {
 	return func(list []trigger.Firing) bool {
 		for i := range list {
@@ -174,12 +174,12 @@ func all(n int, state rule.State) func([]trigger.Firing) bool {
 	}
 }
 
-// receiver is a real receiver, that keeps what it has verified.
+// receiver is an HTTP receiver that keeps verified messages.
 type receiver struct {
 	*httptest.Server
 	t    *testing.T
-	came chan struct{} // capacity 1: something has
-	mu   sync.Mutex    // guards what follows
+	came chan struct{} // capacity 1: a message has arrived
+	mu   sync.Mutex    // guards the fields below
 	got  []received
 }
 
@@ -189,7 +189,7 @@ type received struct {
 	webhook.Firing
 }
 
-// receive starts a receiver; answer, if it is not nil, answers the nth message (0 is the first) in its place.
+// receive starts a receiver. answer, if not nil, answers the nth message, from 0.
 func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
 	t.Helper()
 	secret, err := webhook.ParseSecret(secretText)
@@ -225,7 +225,7 @@ func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Req
 	return x
 }
 
-// wait waits until n messages have come, and returns what has.
+// wait waits for n messages, and returns all that have arrived.
 func (x *receiver) wait(n int) []received {
 	x.t.Helper()
 	deadline := time.NewTimer(time.Minute)
@@ -237,7 +237,7 @@ func (x *receiver) wait(n int) []received {
 		select {
 		case <-x.came:
 		case <-deadline.C:
-			x.t.Fatalf("%d messages have come, want %d", len(x.list()), n)
+			x.t.Fatalf("%d messages have arrived, want %d", len(x.list()), n)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func (x *receiver) list() []received {
 }
 
 // openWith is open with other options.
-func (w *world) openWith(o node.Options) {
+func (w *fixture) openWith(o node.Options) {
 	w.t.Helper()
 	var err error
 	if w.node, err = node.Open(w.t.Context(), o); err != nil {
@@ -258,8 +258,8 @@ func (w *world) openWith(o node.Options) {
 	w.deliver()
 }
 
-// bare gives the log of a broker whose engine does not run.
-func (w *world) bare(use func(l trigger.Log)) {
+// bare passes the log of a broker without an engine to use.
+func (w *fixture) bare(use func(l trigger.Log)) {
 	w.t.Helper()
 	n, err := node.Open(w.t.Context(), w.options())
 	if err != nil {

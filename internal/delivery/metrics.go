@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 )
 
-// meters are the package's metrics.
+// meters are the metrics of this package.
 type meters struct {
 	outcomes map[webhook.Kind]*metrics.Counter
 	dead     *metrics.Counter
@@ -18,9 +18,9 @@ type meters struct {
 	paused   *metrics.Counter
 	seconds  *metrics.Histogram
 
-	under   atomic.Int64
-	pending atomic.Int64
-	first   atomic.Int64 // when the first delivery was due, ms; 0: there is none
+	inflight atomic.Int64
+	pending  atomic.Int64
+	first    atomic.Int64 // time when the first delivery was due, ms; 0: none is pending
 }
 
 func newMeters(o *Options) *meters {
@@ -34,7 +34,7 @@ func newMeters(o *Options) *meters {
 	for _, k := range []webhook.Kind{webhook.Delivered, webhook.Retry, webhook.Permanent, webhook.Stopped} {
 		m.outcomes[k] = s.NewCounter(`seb_deliveries_attempts_total{outcome="` + k.String() + `"}`)
 	}
-	s.NewGauge("seb_deliveries_under_way", func() float64 { return float64(m.under.Load()) })
+	s.NewGauge("seb_deliveries_under_way", func() float64 { return float64(m.inflight.Load()) })
 	s.NewGauge("seb_deliveries_pending", func() float64 { return float64(m.pending.Load()) })
 	s.NewGauge("seb_deliveries_overdue_seconds", func() float64 {
 		first := m.first.Load()
@@ -46,7 +46,7 @@ func newMeters(o *Options) *meters {
 	return m
 }
 
-// note is how much is to be delivered, and when the first of it was or is due (ms).
+// note sets the number of pending deliveries, and the time (ms) when the first was or is due.
 func (m *meters) note(pending, first int64) {
 	m.pending.Store(pending)
 	m.first.Store(first)

@@ -12,23 +12,24 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// sendable is a message that can be sent once. release gives back what it has, sent or not.
+// sendable is a message that can be sent once. release frees its resources, whether or not it was
+// sent.
 type sendable struct {
 	send    func(ctx context.Context) webhook.Outcome
 	release func()
 }
 
-// prepare makes a message that is allowed, and, as late as can be, still wanted. Errors: errFull, errUnwanted, a *notYet,
-// those of the log.
+// prepare builds a message that the rules allow and, checked last, that is still pending. Errors:
+// errFull, errNotPending, a *notBeforeError, those of the log.
 func (d *Dispatcher) prepare(ctx context.Context, p *plan, x *trigger.Firing) (s sendable, err error) {
-	defer d.made()
+	defer d.releaseBuilder()
 	if p.Target == nil && p.Topic == "" {
-		return sendable{nowhere, func() {}}, d.wanted(ctx, x)
+		return sendable{nowhere, func() {}}, d.checkPending(ctx, x)
 	}
-	if err := d.allowed(ctx, p, x); err != nil {
+	if err := d.checkCap(ctx, p, x); err != nil {
 		return s, err
 	}
-	m, err := d.message(ctx, x)
+	m, err := d.buildMessage(ctx, x)
 	if err != nil {
 		return s, err
 	}
@@ -39,25 +40,25 @@ func (d *Dispatcher) prepare(ctx context.Context, p *plan, x *trigger.Firing) (s
 		if slot == nil {
 			return s, errFull
 		}
-		m.Witness = nil // they are in the body
+		m.Witness = nil // the body contains them
 		s = sendable{slot.Send, slot.Release}
 	}
-	if err := d.wanted(ctx, x); err != nil {
+	if err := d.checkPending(ctx, x); err != nil {
 		s.release()
 		return s, err
 	}
 	return s, nil
 }
 
-// nowhere is the outcome where a trigger names no receiver: who wants its firings reads them.
+// nowhere is the outcome for a trigger without a receiver; clients read its firings.
 func nowhere(context.Context) webhook.Outcome {
 	return webhook.Outcome{Kind: webhook.Delivered, Reason: "the trigger names no receiver"}
 }
 
-// idHeader is the header of a record that has the id by which a message is known.
+// idHeader is the record header with the message ID.
 const idHeader = "webhook-id"
 
-// toTopic appends a message to a topic, which is made if need be.
+// toTopic appends a message to a topic, which is created if necessary.
 func (d *Dispatcher) toTopic(topic string, m *template.Message) func(context.Context) webhook.Outcome {
 	value, err := template.Default(m)
 	return func(ctx context.Context) webhook.Outcome {

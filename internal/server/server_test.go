@@ -266,7 +266,7 @@ func TestWebhookTargets(t *testing.T) {
 	c.Webhooks.Targets = "10.0.0.0/8, localhost"
 	_, err := server.Start(t.Context(), c, quiet)
 	var faults config.Faults
-	if !errors.As(err, &faults) || !strings.Contains(err.Error(), `--webhook-targets: allowed targets: "localhost"`) {
+	if !errors.As(err, &faults) || !strings.Contains(err.Error(), `--webhook-targets: allowed targets: invalid entry "localhost"`) {
 		t.Errorf("started with %v", err)
 	}
 	c.Webhooks.Targets = "10.0.0.0/8, 127.0.0.1,all"

@@ -6,14 +6,14 @@ import (
 	"text/template/parse"
 )
 
-// checker finds what can be known to fail before there is a message.
+// checker finds errors that do not depend on a message.
 type checker struct {
 	t      *Template
 	events []string // nil: any
 	depth  int
 }
 
-// list checks nodes; root says whether the dot is the message.
+// list checks nodes; root reports whether the dot is the message.
 func (c *checker) list(l *parse.ListNode, root bool) error {
 	if l == nil {
 		return nil
@@ -46,7 +46,8 @@ func (c *checker) node(n parse.Node, root bool) error {
 	return nil
 }
 
-// branch checks both ways of an if, range or with: inside says whether the dot is still the message in the first one.
+// branch checks both branches of an if, range or with; inside reports whether the dot is still the
+// message in the first one.
 func (c *checker) branch(b *parse.BranchNode, root, inside bool) error {
 	if err := c.pipe(b.Pipe, root); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (c *checker) pipe(p *parse.PipeNode, root bool) error {
 	return nil
 }
 
-// command checks a function's name and number of arguments; piped says that one more comes from the left.
+// command checks a function's name and number of arguments; piped reports that a pipe adds one.
 func (c *checker) command(cmd *parse.CommandNode, root, piped bool) error {
 	given := len(cmd.Args) - 1
 	if piped {
@@ -79,7 +80,7 @@ func (c *checker) command(cmd *parse.CommandNode, root, piped bool) error {
 	name, call := cmd.Args[0].(*parse.IdentifierNode)
 	if !call {
 		if given > 0 {
-			return c.t.errorf(cmd.Args[0], "%s is no function: nothing can be given to it", quoted(cmd.Args[0].String()))
+			return c.t.errorf(cmd.Args[0], "%s is not a function and takes no arguments", quoted(cmd.Args[0].String()))
 		}
 	} else if err := c.call(name, given); err != nil {
 		return err
@@ -99,14 +100,14 @@ func (c *checker) call(name *parse.IdentifierNode, given int) error {
 	f, ok := functions[name.Ident]
 	switch {
 	case !ok:
-		return c.t.errorf(name, "there is no function %s; there are %s", quoted(name.Ident), strings.Join(functionNames, ", "))
+		return c.t.errorf(name, "unknown function %s; functions: %s", quoted(name.Ident), strings.Join(functionNames, ", "))
 	case given < f.least || f.most >= 0 && given > f.most:
 		return c.t.errorf(name, "%s: %d arguments, want %s", name.Ident, given, f.usage)
 	}
 	return nil
 }
 
-// constants checks arguments that are written in the template, of given ones with what comes from a pipe.
+// constants checks constant arguments; given is the number of arguments, including one from a pipe.
 func (c *checker) constants(name string, args []parse.Node, given int) error {
 	switch {
 	case name == "date" && given == 3:
@@ -123,7 +124,7 @@ func (c *checker) constants(name string, args []parse.Node, given int) error {
 	return nil
 }
 
-// isWitness says whether a node is the list of events, seen from where that can be known.
+// isWitness reports whether a node is certainly the list of events.
 func isWitness(n parse.Node) bool {
 	switch n := n.(type) {
 	case *parse.FieldNode:
@@ -148,7 +149,7 @@ func (c *checker) operand(n parse.Node, root bool) error {
 		return c.operand(n.Node, root)
 	case *parse.PipeNode:
 		if len(n.Decl) > 0 {
-			return c.t.errorf(n, "a variable can not be set in parentheses")
+			return c.t.errorf(n, "a variable cannot be set in parentheses")
 		}
 		return c.pipe(n, root)
 	case *parse.IdentifierNode:
@@ -157,19 +158,19 @@ func (c *checker) operand(n parse.Node, root bool) error {
 		return c.t.errorf(n, "nil is not available")
 	case *parse.NumberNode:
 		if !n.IsInt && !n.IsFloat || strings.HasPrefix(n.Text, "'") {
-			return c.t.errorf(n, "want a whole number or a decimal one")
+			return c.t.errorf(n, "want an integer or a decimal number")
 		}
 	}
 	return nil
 }
 
-// path checks the fields of the message, of which only what is below an event's data is not known.
+// path checks the fields of the message; those in an event's data are unknown.
 func (c *checker) path(n parse.Node, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
 	if !slices.Contains(messageFields, names[0]) {
-		return c.t.errorf(n, "there is no .%s; there are .%s", names[0], strings.Join(messageFields, ", ."))
+		return c.t.errorf(n, "unknown field .%s; fields: .%s", names[0], strings.Join(messageFields, ", ."))
 	}
 	if len(names) == 1 {
 		return nil
@@ -181,10 +182,10 @@ func (c *checker) path(n parse.Node, names []string) error {
 		return err
 	}
 	if len(names) > 2 && !slices.Contains(eventFields, names[2]) {
-		return c.t.errorf(n, "an event has no .%s; it has .%s", names[2], strings.Join(eventFields, ", ."))
+		return c.t.errorf(n, "unknown event field .%s; fields: .%s", names[2], strings.Join(eventFields, ", ."))
 	}
 	if len(names) > 3 && names[2] != fieldData {
-		return c.t.errorf(n, "an event's .%s has no fields", names[2])
+		return c.t.errorf(n, "event field .%s has no fields", names[2])
 	}
 	return nil
 }
@@ -193,5 +194,5 @@ func (c *checker) event(n parse.Node, name string) error {
 	if c.events == nil || slices.Contains(c.events, name) {
 		return nil
 	}
-	return c.t.errorf(n, "no event %s is in the trigger's expression; there are %s", quoted(name), strings.Join(c.events, ", "))
+	return c.t.errorf(n, "event %s is not in the trigger's expression; events: %s", quoted(name), strings.Join(c.events, ", "))
 }

@@ -1,8 +1,8 @@
-// Package template makes the bodies of webhook messages: the JSON of webhook.Firing, or what a trigger's template makes with
-// variables from the events that made it fire.
+// Package template builds the bodies of webhook messages: the JSON of webhook.Firing, or the output
+// of a trigger's template with variables from the matched events.
 //
-// The syntax of templates is that of text/template, read by text/template/parse. What executes it is our own: it calls
-// nothing but the functions listed here, counts its steps and its output, and takes what is missing for an error unless
-// the template says what to write instead. text/template itself looks methods up by name, which keeps the linker from
-// leaving out any, and can not be stopped.
+// Templates have the syntax of text/template and are parsed by text/template/parse. The execution
+// is our own: it calls only the functions listed here, bounds its steps and its output, and treats
+// a missing value as an error unless the template provides a default. text/template itself looks up
+// methods by name, which keeps the linker from removing unused ones, and cannot be stopped.
 package template

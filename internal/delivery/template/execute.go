@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// stepsMax bounds the work of an execution: a node that is evaluated is a step, and so are 64 bytes that are gone
-	// through. That is a few milliseconds to a quarter of a second.
+	// stepsMax bounds the work of an execution: each evaluated node is a step, and so is each
+	// processed 64 bytes. That is a few milliseconds to a quarter of a second.
 	stepsMax  = 100_000
 	stepBytes = 64
 
 	variablesMax = 1000
 )
 
-// execution is one run of a template.
+// execution is one execution of a template.
 type execution struct {
 	t         *Template
 	message   *Message
@@ -38,17 +38,17 @@ type variable struct {
 	value any
 }
 
-// The ways out of a range.
+// Control flow of range.
 var (
 	errBreak    = errors.New("break")
 	errContinue = errors.New("continue")
 )
 
-// Execute makes the body of a message. Its size and its work are bounded, by BytesMax and a number of steps. The error is
-// a *TemplateError; the same message always gives the same one.
+// Execute builds the body of a message. BytesMax bounds its size, stepsMax its work. The error is a
+// *TemplateError; the result depends only on the message.
 func (t *Template) Execute(m *Message) ([]byte, error) {
 	if n := m.dataBytes(); n > WitnessBytesMax {
-		return nil, &TemplateError{Message: fmt.Sprintf("the events have %d bytes of data, a template can use %d", n, WitnessBytesMax)}
+		return nil, &TemplateError{Message: fmt.Sprintf("the events have %d bytes of data, limit %d for templates", n, WitnessBytesMax)}
 	}
 	r := &execution{t: t, message: m, witness: make(witness, len(m.Witness))}
 	for i := range m.Witness {
@@ -59,24 +59,24 @@ func (t *Template) Execute(m *Message) ([]byte, error) {
 		return nil, err
 	}
 	if t.escape == escapeJSON && !json.Valid(r.out) {
-		return nil, &TemplateError{Message: "the output is no valid JSON: " + jsonFault(r.out)}
+		return nil, &TemplateError{Message: "the output is not valid JSON: " + jsonFault(r.out)}
 	}
 	return r.out, nil
 }
 
-// jsonFault says what is wrong with a body that is no JSON, without repeating it.
+// jsonFault describes why a body is not JSON, without quoting it.
 func jsonFault(body []byte) string {
 	var raw json.RawMessage
 	err := json.Unmarshal(body, &raw)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Sprintf("%v, at byte %d", syntax, syntax.Offset)
 	}
-	return "it can not be read"
+	return "cannot be parsed"
 }
 
 var errSteps = fmt.Errorf("more than %d steps", stepsMax)
 
-// spend counts a step, and bytes that are gone through.
+// spend counts a step and the processed bytes.
 func (r *execution) spend(bytes int) error {
 	if r.steps += 1 + bytes/stepBytes; r.steps > stepsMax {
 		return errSteps
@@ -84,7 +84,7 @@ func (r *execution) spend(bytes int) error {
 	return nil
 }
 
-// at gives an error its place, unless it has one.
+// at adds the position of n to an error without a position.
 func (r *execution) at(n parse.Node, err error) error {
 	if err == nil || err == errBreak || err == errContinue {
 		return err
@@ -135,7 +135,7 @@ func (r *execution) node(dot any, n parse.Node) error {
 	case *parse.CommentNode:
 		return nil
 	}
-	return errNoTemplates // the checker has refused all others
+	return errNoTemplates // the checker refuses all others
 }
 
 func (r *execution) branch(dot any, b *parse.BranchNode, with bool) error {
@@ -156,7 +156,8 @@ func (r *execution) branch(dot any, b *parse.BranchNode, with bool) error {
 	return r.list(dot, b.List)
 }
 
-// loop goes through a list, or an object in the order of its keys. What is missing is an error, what is null is empty.
+// loop iterates over a list, or over an object in the order of its keys. A missing value is an
+// error, null is empty.
 func (r *execution) loop(dot any, n *parse.RangeNode) error {
 	scope := len(r.variables)
 	defer func() { r.variables = r.variables[:scope] }()
@@ -176,14 +177,14 @@ func (r *execution) loop(dot any, n *parse.RangeNode) error {
 			elements = append(elements, e)
 		}
 	case map[string]any:
-		if err := r.spend(len(v) * stepBytes); err != nil { // sorting is work, also if the loop ends early
+		if err := r.spend(len(v) * stepBytes); err != nil { // sorts all, even if it breaks early
 			return err
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			keys, elements = append(keys, k), append(elements, v[k])
 		}
 	default:
-		return fmt.Errorf("range: want a list or an object, it is %s", kindOf(v))
+		return fmt.Errorf("range: want a list or an object, got %s", kindOf(v))
 	}
 	if len(elements) == 0 {
 		return r.list(dot, n.ElseList)
@@ -209,7 +210,7 @@ func (r *execution) loop(dot any, n *parse.RangeNode) error {
 	return nil
 }
 
-// assign gives the variables of a range their values: the element, or key and element.
+// assign sets the variables of a range: the element, or key and element.
 func (r *execution) assign(p *parse.PipeNode, key, element any) {
 	values := []any{element}
 	if len(p.Decl) > 1 {
@@ -220,7 +221,7 @@ func (r *execution) assign(p *parse.PipeNode, key, element any) {
 	}
 }
 
-// set makes a variable, or changes the innermost of that name.
+// set creates a variable, or changes the innermost one of that name.
 func (r *execution) set(name string, v any, change bool) {
 	if change {
 		for i := len(r.variables) - 1; i >= 0; i-- {
@@ -248,7 +249,7 @@ func (r *execution) pipe(dot any, p *parse.PipeNode) (any, error) {
 	return v, nil
 }
 
-// commands evaluates from left to right: each gets the value of the one before it as its last argument.
+// commands evaluates from left to right: the value of each is the last argument of the next.
 func (r *execution) commands(dot any, p *parse.PipeNode) (v any, err error) {
 	for i, cmd := range p.Cmds {
 		var piped []any
@@ -294,7 +295,7 @@ func (r *execution) value(dot any, n parse.Node) (any, error) {
 				return r.fields(r.variables[i].value, n.Ident[1:], path)
 			}
 		}
-		return nil, fmt.Errorf("there is no variable %s", n.Ident[0])
+		return nil, fmt.Errorf("unknown variable %s", n.Ident[0])
 	case *parse.ChainNode:
 		v, err := r.operand(dot, n.Node)
 		if err != nil {
@@ -320,12 +321,12 @@ func (r *execution) value(dot any, n parse.Node) (any, error) {
 
 func decimal(f float64) (any, error) {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return nil, errors.New("the number is too large")
+		return nil, errors.New("number too large")
 	}
 	return json.Number(strconv.FormatFloat(f, 'g', -1, 64)), nil
 }
 
-// fields goes down from v; path is what v is called.
+// fields follows names from v; path is the name of v.
 func (r *execution) fields(v any, names []string, path string) (any, error) {
 	for _, name := range names {
 		path += "." + name
@@ -337,13 +338,13 @@ func (r *execution) fields(v any, names []string, path string) (any, error) {
 	return v, nil
 }
 
-// print writes a value as the content type needs it.
+// print writes a value with the escaping of the content type.
 func (r *execution) print(v any) error {
 	switch v := v.(type) {
 	case missing:
 		return v
 	case nil:
-		return errors.New("it is null: give it another value with default, or write null with json")
+		return errors.New("value is null: use default for another value, or json to write null")
 	case safe:
 		return r.write([]byte(v))
 	case string:
@@ -356,7 +357,7 @@ func (r *execution) print(v any) error {
 		return r.escaped(instant(v).Format(instantLayout))
 	}
 	if r.t.escape == escapeJSON {
-		return fmt.Errorf("it is %s: write it with json", kindOf(v))
+		return fmt.Errorf("value is %s: write it with json", kindOf(v))
 	}
 	text, err := r.json(v)
 	if err != nil {
@@ -365,7 +366,7 @@ func (r *execution) print(v any) error {
 	return r.escaped(text)
 }
 
-// escaped writes a text so that it can not end the place in which the template has it.
+// escaped writes a string so that it cannot end the surrounding syntax.
 func (r *execution) escaped(s string) error {
 	if err := r.spend(len(s)); err != nil {
 		return err
@@ -388,7 +389,7 @@ func (r *execution) escaped(s string) error {
 	return r.write([]byte(s))
 }
 
-// json encodes a value; what it goes through is counted.
+// json encodes a value, and counts its bytes as steps.
 func (r *execution) json(v any) (string, error) {
 	if m, ok := v.(*Message); ok {
 		body, err := Default(m)

@@ -16,16 +16,16 @@ import (
 	"unicode/utf8"
 )
 
-// function is what a template can call. Arguments that are missing never reach it unless absent is set.
+// function is a template function. Missing arguments are errors unless absent is set.
 type function struct {
-	least, most int // how many arguments; most is -1 if there is no limit
+	least, most int // number of arguments; most is -1 if unlimited
 	usage       string
 	absent      bool
 	run         func(r *execution, args []any) (any, error)
 }
 
 const (
-	nameAnd = "and" // evaluated by call, which stops at the first that decides
+	nameAnd = "and" // evaluated by call, with short-circuit
 	nameOr  = "or"
 )
 
@@ -55,7 +55,7 @@ var functions = map[string]function{
 
 var functionNames = slices.Sorted(maps.Keys(functions))
 
-// call evaluates a function's arguments, of which the last may be the value that a pipe has brought, and runs it.
+// call evaluates a function's arguments, the last of which may come from a pipe, and runs it.
 func (r *execution) call(dot any, name string, args []parse.Node, piped []any) (any, error) {
 	if name == nameAnd || name == nameOr {
 		return r.decide(dot, name == nameOr, args, piped)
@@ -83,12 +83,12 @@ func (r *execution) call(dot any, name string, args []parse.Node, piped []any) (
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if size(v) > BytesMax {
-		return nil, fmt.Errorf("%s: gives more than %d bytes", name, BytesMax)
+		return nil, fmt.Errorf("%s: result exceeds %d bytes", name, BytesMax)
 	}
 	return v, nil
 }
 
-// decide is and, or: the first value that is false, true; else the last.
+// decide evaluates and/or: the first false/true value, or the last value.
 func (r *execution) decide(dot any, until bool, args []parse.Node, piped []any) (v any, err error) {
 	for _, arg := range args {
 		if v, err = r.operand(dot, arg); err != nil {
@@ -109,7 +109,8 @@ func (r *execution) decide(dot any, until bool, args []parse.Node, piped []any) 
 
 func not(_ *execution, args []any) (any, error) { return !truth(args[0]), nil }
 
-// fallback gives its first argument for what is missing, null or an empty text: not for 0 and false, which are values.
+// fallback returns its first argument if the second is missing, null or an empty string, but not if
+// it is 0 or false.
 func fallback(_ *execution, args []any) (any, error) {
 	switch v := args[1].(type) {
 	case missing, nil:
@@ -122,7 +123,7 @@ func fallback(_ *execution, args []any) (any, error) {
 	return args[1], nil
 }
 
-// text is what texts are made of: texts, numbers, true and false, and instants.
+// text converts a string, number, boolean or time to a string.
 func text(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
@@ -136,7 +137,7 @@ func text(v any) (string, error) {
 	case time.Time:
 		return instant(v).Format(instantLayout), nil
 	}
-	return "", fmt.Errorf("want a text, it is %s", kindOf(v))
+	return "", fmt.Errorf("want a string, got %s", kindOf(v))
 }
 
 func onText(f func(string) any) func(*execution, []any) (any, error) {
@@ -146,7 +147,7 @@ func onText(f func(string) any) func(*execution, []any) (any, error) {
 			return nil, err
 		}
 		if len(s) > BytesMax {
-			return nil, fmt.Errorf("the text has more than %d bytes", BytesMax)
+			return nil, fmt.Errorf("the string exceeds %d bytes", BytesMax)
 		}
 		return f(s), nil
 	}
@@ -163,7 +164,7 @@ func asJSON(r *execution, args []any) (any, error) {
 	return encoded, nil
 }
 
-// asHTML escapes once, also where the output is escaped anyhow.
+// asHTML escapes once, even if the output is escaped too.
 func asHTML(r *execution, args []any) (any, error) {
 	s, err := text(args[0])
 	if err != nil {
@@ -187,12 +188,12 @@ func length(_ *execution, args []any) (any, error) {
 	}
 	s, err := text(args[0])
 	if err != nil {
-		return nil, errors.New("want a text, a list or an object")
+		return nil, errors.New("want a string, a list or an object")
 	}
 	return number(int64(utf8.RuneCountInString(s))), nil
 }
 
-// index goes down into lists by number, from 0, and into objects and the list of events by name.
+// index accesses lists by number, from 0, and objects and the list of events by name.
 func index(r *execution, args []any) (any, error) {
 	v := args[0]
 	for _, key := range args[1:] {
@@ -216,7 +217,7 @@ func index(r *execution, args []any) (any, error) {
 		case map[string]any:
 			v, err = r.field(list, name, "key "+quoted(name))
 		default:
-			err = fmt.Errorf("want a list or an object, it is %s", kindOf(v))
+			err = fmt.Errorf("want a list or an object, got %s", kindOf(v))
 		}
 		if err != nil {
 			return nil, err
@@ -228,7 +229,7 @@ func index(r *execution, args []any) (any, error) {
 func element[T any](list []T, n json.Number, isNumber bool) (any, error) {
 	i, err := strconv.Atoi(n.String())
 	if !isNumber || err != nil {
-		return nil, errors.New("want a whole number for a list")
+		return nil, errors.New("want an integer index for a list")
 	}
 	if i < 0 || i >= len(list) {
 		return missing{fmt.Sprintf("element %d of %d", i, len(list)), "is missing"}, nil
@@ -236,7 +237,7 @@ func element[T any](list []T, n json.Number, isNumber bool) (any, error) {
 	return list[i], nil
 }
 
-// truncate keeps whole characters, and shows by an ellipsis, which counts, that some are gone.
+// truncate keeps whole characters. An ellipsis, which counts, marks the removed rest.
 func truncate(_ *execution, args []any) (any, error) {
 	n, isNumber := args[0].(json.Number)
 	limit, err := strconv.Atoi(n.String())
@@ -266,7 +267,7 @@ func join(r *execution, args []any) (any, error) {
 	}
 	list, ok := args[1].([]any)
 	if !ok {
-		return nil, fmt.Errorf("want a list, it is %s", kindOf(args[1]))
+		return nil, fmt.Errorf("want a list, got %s", kindOf(args[1]))
 	}
 	var b strings.Builder
 	for i, v := range list {
@@ -282,7 +283,7 @@ func join(r *execution, args []any) (any, error) {
 		}
 		b.WriteString(s)
 		if b.Len() > BytesMax {
-			break // call says so
+			break // call reports it
 		}
 	}
 	return b.String(), nil
@@ -290,10 +291,10 @@ func join(r *execution, args []any) (any, error) {
 
 const (
 	layoutMax = 256
-	zoneSteps = 100 // what looking up a time zone counts for
+	zoneSteps = 100 // steps of a time zone lookup
 )
 
-// date writes an instant, or a text that is one (RFC 3339), in Go's layouts.
+// date formats a time, or a string in RFC 3339, with a Go layout.
 func date(r *execution, args []any) (any, error) {
 	layout, ok := args[0].(string)
 	if !ok || layout == "" || len(layout) > layoutMax {
@@ -304,7 +305,7 @@ func date(r *execution, args []any) (any, error) {
 		s, isText := args[len(args)-1].(string)
 		var err error
 		if at, err = time.Parse(time.RFC3339Nano, s); !isText || err != nil {
-			return nil, errors.New("want an instant, or a text such as 2006-01-02T15:04:05Z")
+			return nil, errors.New("want a time, or a string such as 2006-01-02T15:04:05Z")
 		}
 	}
 	zone := time.UTC
@@ -321,7 +322,8 @@ func date(r *execution, args []any) (any, error) {
 	return at.In(zone).Format(layout), nil
 }
 
-// equal compares numbers by what they are worth, and other values of one kind; values of two kinds are never equal.
+// equal compares numbers by value, and other values of the same kind; values of different kinds are
+// never equal.
 func equal(a, b any) (bool, error) {
 	switch a := plainText(a).(type) {
 	case nil:
@@ -336,7 +338,7 @@ func equal(a, b any) (bool, error) {
 		c, err := compare(a, b)
 		return c == 0, err
 	}
-	return false, fmt.Errorf("%s can not be compared", kindOf(a))
+	return false, fmt.Errorf("%s cannot be compared", kindOf(a))
 }
 
 func plainText(v any) any {
@@ -367,7 +369,7 @@ func ordered(holds func(int) bool) func(*execution, []any) (any, error) {
 	}
 }
 
-// compare orders two texts, two numbers or two instants.
+// compare orders two strings, two numbers or two times.
 func compare(a, b any) (int, error) {
 	switch a := plainText(a).(type) {
 	case string:
@@ -383,7 +385,7 @@ func compare(a, b any) (int, error) {
 			return a.Compare(b), nil
 		}
 	}
-	return 0, fmt.Errorf("%s and %s can not be compared", kindOf(a), kindOf(b))
+	return 0, fmt.Errorf("%s and %s cannot be compared", kindOf(a), kindOf(b))
 }
 
 func compareNumbers(a, b json.Number) (int, error) {
@@ -395,7 +397,7 @@ func compareNumbers(a, b json.Number) (int, error) {
 	f, errF := a.Float64()
 	g, errG := b.Float64()
 	if errF != nil || errG != nil {
-		return 0, errors.New("a number is too large")
+		return 0, errors.New("number too large")
 	}
 	return cmp.Compare(f, g), nil
 }

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// BytesMax is the largest body. Receivers are told to expect four times as much at most.
+	// BytesMax is the largest body. Receivers should accept four times as much.
 	BytesMax = webhook.BodyBytesMax / 4
-	// WitnessBytesMax is how much data the events of a message may have together for a template to look into.
+	// WitnessBytesMax bounds the data of a message's events that a template may use.
 	WitnessBytesMax = 1 << 20
 
 	retractedSuffix = "-retracted"
-	instantLayout   = "2006-01-02T15:04:05.000Z07:00" // milliseconds, as the log has them
+	instantLayout   = "2006-01-02T15:04:05.000Z07:00" // with the milliseconds of the log
 )
 
-// State is whether a message says that a trigger has fired, or that it takes a firing back.
+// State reports whether a message is a firing or a retraction.
 type State string
 
 // The states of a message.
@@ -29,21 +29,21 @@ const (
 	Retracted State = "retracted"
 )
 
-// Message is one firing of a trigger, as it is sent.
+// Message is one firing of a trigger, as sent.
 type Message struct {
-	// ID is the firing's; a retraction has that of the firing that it takes back.
+	// ID is the ID of the firing; a retraction has that of its firing.
 	ID      string
 	Trigger string // name
 	Version int    // of the trigger
 	Entity  string
-	At      time.Time // instant of the firing or the retraction
+	At      time.Time // time of the firing or retraction
 	State   State
-	Witness []webhook.Event // the events that made the expression true, in the order of the log
-	Attempt int             // 1 is the first
+	Witness []webhook.Event // matched events, in the order of the log
+	Attempt int             // from 1
 }
 
-// MessageID is what the receiver knows the message by, the same at every attempt: the firing's ID, and another one for its
-// retraction, which a receiver that leaves out repetitions would not see otherwise.
+// MessageID identifies the message for the receiver, and is the same in every attempt: the firing's
+// ID, with a suffix for its retraction, because receivers drop repeated IDs.
 func (m *Message) MessageID() string {
 	if m.State == Retracted {
 		return m.ID + retractedSuffix
@@ -51,13 +51,14 @@ func (m *Message) MessageID() string {
 	return m.ID
 }
 
-// Default makes the JSON of webhook.Firing. An error is for ever: the same message gives the same one.
+// Default builds the JSON of webhook.Firing. An error is permanent: the result depends only on the
+// message.
 func Default(m *Message) ([]byte, error) {
 	if m.State != Fired && m.State != Retracted {
-		return nil, fmt.Errorf("state is %.32q, want %s or %s", string(m.State), Fired, Retracted)
+		return nil, fmt.Errorf("unknown state %.32q, want %s or %s", string(m.State), Fired, Retracted)
 	}
 	if n := m.dataBytes(); n > BytesMax {
-		return nil, fmt.Errorf("the events have %d bytes of data, a body at most %d", n, BytesMax)
+		return nil, fmt.Errorf("the events have %d bytes of data, limit %d for a body", n, BytesMax)
 	}
 	f := webhook.Firing{
 		Type: webhook.TypeFired, Timestamp: instant(m.At), Version: webhook.Version, ID: m.ID, Attempt: m.Attempt,
@@ -73,14 +74,14 @@ func Default(m *Message) ([]byte, error) {
 	body, err := encodeJSON(f)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the data of an event is no JSON: %w", err)
+		return nil, fmt.Errorf("the data of an event is not JSON: %w", err)
 	case len(body) > BytesMax:
 		return nil, errBodyTooLarge
 	}
 	return body, nil
 }
 
-var errBodyTooLarge = errors.New("the body has more than 256 KiB")
+var errBodyTooLarge = errors.New("the body exceeds 256 KiB")
 
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
@@ -92,7 +93,7 @@ func (m *Message) dataBytes() int {
 	return n
 }
 
-// encodeJSON leaves <, > and & as they are: what reads the body is no browser.
+// encodeJSON does not escape <, > and &, because the receiver is not a browser.
 func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -64,7 +64,7 @@ func TestDefaultBodyRefuses(t *testing.T) {
 		m := sample()
 		change(m)
 		if _, err := template.Default(m); err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: accepted", name)
 		}
 	}
 }

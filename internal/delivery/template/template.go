@@ -14,15 +14,15 @@ import (
 // Limits of a template.
 const (
 	TemplateBytesMax = 64 << 10
-	templateDepthMax = 100 // of if, range, with and parentheses in one another
+	templateDepthMax = 100 // nesting of if, range, with and parentheses
 )
 
-// TypeJSON is the content type of the default body, and of a template that does not say otherwise.
+// TypeJSON is the content type of the default body, and the default of templates.
 const TypeJSON = "application/json"
 
-// TemplateError is a fault in a template, or of a template with a message.
+// TemplateError is a fault of a template, by itself or with a message.
 type TemplateError struct {
-	Line, Col int // from 1; Col counts characters. 0 if the fault is not at one place
+	Line, Col int // from 1; Col counts characters. 0 if the fault has no position
 	Message   string
 }
 
@@ -34,19 +34,19 @@ func (e *TemplateError) Error() string {
 	return fmt.Sprintf("%d:%d: %s", e.Line, e.Col, e.Message)
 }
 
-// Template makes bodies out of messages. It may be used concurrently.
+// Template renders messages. It may be used concurrently.
 type Template struct {
 	text   string
 	root   *parse.ListNode
 	escape escape
 }
 
-// ParseTemplate reads a template whose output is of contentType. Refused are, beside what can not be read, functions, fields
-// and arguments that are not there, and event names that are not among events (nil: all are taken). The error is a
-// *TemplateError.
+// ParseTemplate parses a template whose output is of contentType. It refuses invalid syntax,
+// unknown functions, fields and arguments, and event names that are not among events (nil: any).
+// The error is a *TemplateError.
 func ParseTemplate(text, contentType string, events []string) (*Template, error) {
 	if len(text) > TemplateBytesMax {
-		return nil, &TemplateError{Message: fmt.Sprintf("%d bytes, at most %d", len(text), TemplateBytesMax)}
+		return nil, &TemplateError{Message: fmt.Sprintf("%d bytes, limit %d", len(text), TemplateBytesMax)}
 	}
 	if !utf8.ValidString(text) {
 		return nil, &TemplateError{Message: "not UTF-8"}
@@ -67,7 +67,7 @@ func ParseTemplate(text, contentType string, events []string) (*Template, error)
 	return t, nil
 }
 
-// Check is ParseTemplate, and an execution with sample if that is not nil: what goes wrong with it is an error too.
+// Check is ParseTemplate followed by an execution with sample, if that is not nil.
 func Check(text, contentType string, events []string, sample *Message) error {
 	t, err := ParseTemplate(text, contentType, events)
 	if err != nil || sample == nil {
@@ -79,7 +79,8 @@ func Check(text, contentType string, events []string, sample *Message) error {
 
 const templateName = "t"
 
-// parseTree leaves functions to the checker, which knows where they are. others: there are definitions of more templates.
+// parseTree leaves functions to the checker, which knows their position. others reports definitions
+// of further templates.
 func parseTree(text string) (tree *parse.Tree, others bool, err error) {
 	tree = parse.New(templateName)
 	tree.Mode = parse.SkipFuncCheck
@@ -89,13 +90,13 @@ func parseTree(text string) (tree *parse.Tree, others bool, err error) {
 	return tree, len(set) > 0, err
 }
 
-// parserPrefix is what the parser puts before its messages: template: name:line:
+// parserPrefix is the prefix of the parser's messages: template: name:line:
 var parserPrefix = regexp.MustCompile(`^template: ` + templateName + `:(\d+)(?::\d+)?: `)
 
 const parserEOF = "unexpected EOF"
 
-// syntaxError makes the parser's error ours. It knows the line only, and that of the end for what is not closed: the place
-// is that of the first action without which the text before it could be read.
+// syntaxError converts an error of the parser, which has only a line, and the last line for an
+// unclosed block. The reported position is the first action with which the text cannot be parsed.
 func (t *Template) syntaxError(err error) error {
 	message := parserPrefix.ReplaceAllString(err.Error(), "")
 	if strings.Contains(message, parserEOF) {
@@ -119,7 +120,7 @@ func (t *Template) syntaxError(err error) error {
 	return t.errorAt(starts[low], message)
 }
 
-// actions is where actions begin.
+// actions are the positions of actions.
 func actions(text string) []int {
 	var starts []int
 	for at := 0; ; {
@@ -145,7 +146,7 @@ func (t *Template) errorf(n parse.Node, format string, args ...any) *TemplateErr
 	return t.errorAt(t.start(n), fmt.Sprintf(format, args...))
 }
 
-// start is where a node begins. The parser gives fields of fields the place of their second name.
+// start is the position of a node. The parser reports that of the second name for fields of fields.
 func (t *Template) start(n parse.Node) int {
 	at, first := int(n.Position()), ""
 	switch n := n.(type) {
@@ -164,8 +165,7 @@ func (t *Template) start(n parse.Node) int {
 	return at
 }
 
-// escape is what is done to strings that a template puts into its output, so that they can not end where they stand and
-// begin something else.
+// escape is the escaping of strings in the output, so that they cannot end the surrounding syntax.
 type escape uint8
 
 const (
@@ -188,7 +188,7 @@ func escapeFor(contentType string) escape {
 	return escapeNothing
 }
 
-// cut bounds a message: parts of it come from the template.
+// cut bounds a message, because it may quote the template.
 func cut(message string) string {
 	const shown = 512
 	if len(message) > shown {
@@ -197,7 +197,7 @@ func cut(message string) string {
 	return message
 }
 
-// quoted is a name as a template's author would write it, cut.
+// quoted is a quoted name, truncated.
 func quoted(s string) string {
 	const shown = 64
 	if len(s) > shown {

@@ -96,7 +96,7 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("%s: %v", tt.text, err)
 			continue
 		}
-		for range 2 { // it can be used again, and the message is as it was
+		for range 2 { // reusable, and the message is unchanged
 			got, err := tmpl.Execute(m)
 			if err != nil || string(got) != tt.want {
 				t.Errorf("%s:\n got %s, %v\nwant %s", tt.text, got, err, tt.want)
@@ -115,34 +115,34 @@ func TestFaultsKnownAtCreation(t *testing.T) {
 		{"ö {{\"abc}}", "1:3: unterminated quoted string"},
 		{"{{$x}}", `1:1: undefined variable "$x"`},
 		{"{{/* x }}", "1:1: unclosed comment"},
-		{"ab\n  {{ .Entity | upcase }}", `2:16: there is no function "upcase"; there are and, date, default,`},
-		{`{{printf "%d" 1}}`, `1:3: there is no function "printf"`},
-		{`{{call .At}}`, `1:3: there is no function "call"`},
-		{`{{eq (foo) 1}}`, `1:7: there is no function "foo"`},
+		{"ab\n  {{ .Entity | upcase }}", `2:16: unknown function "upcase"; functions: and, date, default,`},
+		{`{{printf "%d" 1}}`, `1:3: unknown function "printf"`},
+		{`{{call .At}}`, `1:3: unknown function "call"`},
+		{`{{eq (foo) 1}}`, `1:7: unknown function "foo"`},
 		{"{{truncate 3}}", "1:3: truncate: 1 arguments, want LENGTH TEXT"},
 		{"{{upper}}", "1:3: upper: 0 arguments, want TEXT"},
 		{"{{not 1 2}}", "1:3: not: 2 arguments, want VALUE"},
-		{"{{.Entity | .At}}", `1:13: ".At" is no function`},
-		{"{{.entity}}", "1:3: there is no .entity; there are .ID, .Trigger,"},
+		{"{{.Entity | .At}}", `1:13: ".At" is not a function`},
+		{"{{.entity}}", "1:3: unknown field .entity; fields: .ID, .Trigger,"},
 		{"{{.Entity.Name}}", "1:3: .Entity has no fields"},
-		{"{{.Witness.sign.Data}}", `1:3: no event "sign" is in the trigger's expression; there are signup`},
-		{"{{range .Witness}}{{$.Witness.sign.Data}}{{end}}", `1:21: no event "sign"`},
-		{"{{with .At}}{{.foo}}{{else}}{{.foo}}{{end}}", "1:31: there is no .foo"},
-		{`{{(index .Witness "sign").Data}}`, `1:19: no event "sign"`},
-		{"{{.Witness.signup.Name}}", "1:3: an event has no .Name; it has .Event, .Time, .Offset, .Data"},
-		{"{{.Witness.signup.Time.Year}}", "1:3: an event's .Time has no fields"},
-		{`{{date "2006" "Europe/Nowhere" .At}}`, `1:15: date: zone: "Europe/Nowhere" is no time zone`},
-		{`{{.At | date "2006" "Local"}}`, `1:21: date: zone: "Local", want a name`},
+		{"{{.Witness.sign.Data}}", `1:3: event "sign" is not in the trigger's expression; events: signup`},
+		{"{{range .Witness}}{{$.Witness.sign.Data}}{{end}}", `1:21: event "sign"`},
+		{"{{with .At}}{{.foo}}{{else}}{{.foo}}{{end}}", "1:31: unknown field .foo"},
+		{`{{(index .Witness "sign").Data}}`, `1:19: event "sign"`},
+		{"{{.Witness.signup.Name}}", "1:3: unknown event field .Name; fields: .Event, .Time, .Offset, .Data"},
+		{"{{.Witness.signup.Time.Year}}", "1:3: event field .Time has no fields"},
+		{`{{date "2006" "Europe/Nowhere" .At}}`, `1:15: date: zone: unknown time zone "Europe/Nowhere"`},
+		{`{{.At | date "2006" "Local"}}`, `1:21: date: zone: invalid time zone "Local"`},
 		{"{{nil}}", "1:3: nil is not available"},
 		{"{{eq .At nil}}", "1:10: nil is not available"},
-		{"{{eq 1 'a'}}", "1:8: want a whole number or a decimal one"},
-		{"{{eq 1 1i}}", "1:8: want a whole number"},
+		{"{{eq 1 'a'}}", "1:8: want an integer or a decimal number"},
+		{"{{eq 1 1i}}", "1:8: want an integer"},
 		{`{{define "x"}}{{end}}`, "define, block and template are not available"},
 		{`{{block "x" .}}{{end}}`, "define, block and template are not available"},
 		{`{{template "x"}}`, "1:12: define, block and template are not available"},
 		{deep, "nested more than 100 deep"},
 		{"{{" + strings.Repeat("(", 200) + "1" + strings.Repeat(")", 200) + "}}", "nested more than 100 deep"},
-		{strings.Repeat("x", template.TemplateBytesMax+1), "65537 bytes, at most 65536"},
+		{strings.Repeat("x", template.TemplateBytesMax+1), "65537 bytes, limit 65536"},
 		{"\xff", "not UTF-8"},
 	} {
 		_, err := template.ParseTemplate(tt.text, typeText, []string{"signup", "login"})
@@ -162,24 +162,24 @@ func TestFaultsWithAMessage(t *testing.T) {
 		{"{{.Witness.never.Data.x}}", typeText, ".Witness.never is missing"},
 		{`{{index .Witness 9}}`, typeText, "element 9 of 5 is missing"},
 		{`{{index .Witness -1}}`, typeText, "element -1 of 5 is missing"},
-		{`{{index .Witness.list.Data "x"}}`, typeText, "1:3: index: want a whole number for a list"},
+		{`{{index .Witness.list.Data "x"}}`, typeText, "1:3: index: want an integer index for a list"},
 		{`{{(index .Witness "user.created").Data.x}}`, typeText, `the data of "user.created" is missing`},
-		{`{{.Witness.odd.Data.x}}`, typeText, `the data of "odd" is no JSON: unexpected EOF`},
-		{`{{with (index .Witness 0).Data}}{{.none}}{{end}}`, typeText, "1:35: it is null"},
+		{`{{.Witness.odd.Data.x}}`, typeText, `the data of "odd" is not JSON: unexpected EOF`},
+		{`{{with (index .Witness 0).Data}}{{.none}}{{end}}`, typeText, "1:35: value is null"},
 		{`{{(index .Witness 0).Data.none.x}}`, typeText, "(…).Data.none is null"},
-		{`{{(index .Witness 0).Data.name.x}}`, typeText, "a text has no fields"},
-		{`{{upper .Witness.signup.Data}}`, typeText, "1:3: upper: want a text, it is an object"},
+		{`{{(index .Witness 0).Data.name.x}}`, typeText, "a string has no fields"},
+		{`{{upper .Witness.signup.Data}}`, typeText, "1:3: upper: want a string, got an object"},
 		{`{{upper .Witness.signup.Data.nick}}`, typeText, "1:3: .Witness.signup.Data.nick is missing"},
-		{`{{lt "a" 1}}`, typeText, "lt: a text and a number can not be compared"},
-		{`{{range 5}}{{end}}`, typeText, "want a list or an object, it is a number"},
+		{`{{lt "a" 1}}`, typeText, "lt: a string and a number cannot be compared"},
+		{`{{range 5}}{{end}}`, typeText, "want a list or an object, got a number"},
 		{`{{range .Witness.never}}{{end}}`, typeText, ".Witness.never is missing"},
 		{`{{truncate 0 "x"}}`, typeText, "want a length of 1 or more"},
-		{`{{date "2006" "yesterday"}}`, typeText, "want an instant"},
-		{`{{range .Witness}}{{.Foo}}{{end}}`, typeText, "an event has no .Foo"},
-		{`{"x": {{.Witness.signup.Data}}}`, template.TypeJSON, "it is an object: write it with json"},
-		{`{"x": {{.Entity}}}`, template.TypeJSON, "the output is no valid JSON: invalid character 'u'"},
-		{`{"x": "{{.Entity}}}`, template.TypeJSON, "the output is no valid JSON"},
-		{``, template.TypeJSON, "the output is no valid JSON"},
+		{`{{date "2006" "yesterday"}}`, typeText, "want a time"},
+		{`{{range .Witness}}{{.Foo}}{{end}}`, typeText, "unknown event field .Foo"},
+		{`{"x": {{.Witness.signup.Data}}}`, template.TypeJSON, "value is an object: write it with json"},
+		{`{"x": {{.Entity}}}`, template.TypeJSON, "the output is not valid JSON: invalid character 'u'"},
+		{`{"x": "{{.Entity}}}`, template.TypeJSON, "the output is not valid JSON"},
+		{``, template.TypeJSON, "the output is not valid JSON"},
 	} {
 		m := sample()
 		err := template.Check(tt.text, tt.contentType, nil, m)
@@ -192,8 +192,8 @@ func TestFaultsWithAMessage(t *testing.T) {
 	}
 }
 
-// TestNoValueLeavesItsPlace: whatever an event's data is, a template's JSON keeps its members, and its HTML its tags.
-func TestNoValueLeavesItsPlace(t *testing.T) {
+// TestEscaping: no event data can change the structure of a template's JSON or HTML.
+func TestEscaping(t *testing.T) {
 	for _, value := range []string{`","admin":true,"x":"`, `\`, "\n\x00", "\u2028", `"}`, "</script>", "<b>", `" onclick="x`, "&amp;", "\ufffd"} {
 		data, err := json.Marshal(map[string]any{"name": value, "tags": []any{value, value}})
 		if err != nil {
@@ -211,7 +211,7 @@ func TestNoValueLeavesItsPlace(t *testing.T) {
 			t.Errorf("%q: %s", value, out)
 		}
 		if err := template.Check(`{"name": "{{.Witness.e.Data.tags}}"}`, template.TypeJSON, nil, m); err == nil {
-			t.Errorf("%q: a list between quotes is taken", value)
+			t.Errorf("%q: a list between quotes is accepted", value)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func execute(t testing.TB, text, contentType string, m *template.Message) []byte
 	return out
 }
 
-// TestExecutionIsBounded: templates that would write or work without an end, with data to match.
+// TestExecutionIsBounded: templates and data that would produce unlimited output or work.
 func TestExecutionIsBounded(t *testing.T) {
 	list := "[" + strings.Repeat("1,", 100_000) + "1]"
 	object := make(map[string]int)
@@ -256,9 +256,9 @@ func TestExecutionIsBounded(t *testing.T) {
 		{`{{range .Witness.few.Data}}{{if $.Witness.s.Data | upper | lower}}{{end}}{{end}}`, "more than 100000 steps"},
 		{`{{range .Witness.few.Data}}{{if json $.Witness.o.Data}}{{end}}{{end}}`, "more than 100000 steps"},
 		{`{{range .Witness.few.Data}}{{if date "2006" "Europe/Berlin" $.At}}{{end}}{{end}}`, "more than 100000 steps"},
-		{`{{range .Witness.l.Data}}` + strings.Repeat("x", 1000) + `{{end}}`, "the body has more than 256 KiB"},
-		{`{{.Witness.s.Data}}{{.Witness.s.Data}}`, "the body has more than 256 KiB"},
-		{`{{join .Witness.s.Data .Witness.l.Data}}`, "more than 262144 bytes"},
+		{`{{range .Witness.l.Data}}` + strings.Repeat("x", 1000) + `{{end}}`, "the body exceeds 256 KiB"},
+		{`{{.Witness.s.Data}}{{.Witness.s.Data}}`, "the body exceeds 256 KiB"},
+		{`{{join .Witness.s.Data .Witness.l.Data}}`, "exceeds 262144 bytes"},
 		{`{{range .Witness.l.Data}}{{$x := 1}}{{end}}ok`, "more than 100000 steps"},
 		{strings.Repeat("{{$x := 1}}", 1100), "more than 1000 variables"},
 	} {
@@ -275,7 +275,8 @@ func TestExecutionIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzTemplate: no panic, the same result twice, an error with a place inside the text, a bounded output.
+// FuzzTemplate: no panic, a repeatable result, an error position inside the text, and bounded
+// output.
 func FuzzTemplate(f *testing.F) {
 	for _, text := range []string{
 		`{{range $i, $e := .Witness}}{{if $i}},{{end}}{{$e.Offset}}{{end}}`, `{{default "x" .Witness.a.Data.b | json}}`,

@@ -12,15 +12,15 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// The values of a template are: string, safe, json.Number, bool, nil (JSON's null), []any, map[string]any, time.Time,
-// *Message, witness, *event and missing.
+// The values of a template are: string, safe, json.Number, bool, nil (JSON's null), []any,
+// map[string]any, time.Time, *Message, witness, *event and missing.
 
-// safe is a string that is already as the output needs it.
+// safe is a string that is already escaped.
 type safe string
 
-// missing is what is not there: an error for all but those functions and conditions that ask whether something is.
+// missing is a missing value: an error, except in functions and conditions that test for it.
 type missing struct {
-	what string // as the template has it
+	what string // as written in the template
 	why  string // "is missing", "is null"
 }
 
@@ -29,14 +29,14 @@ func (m missing) Error() string { return m.what + " " + m.why }
 // witness is the events of a message: a list, and by name the last one of each.
 type witness []*event
 
-// event is an event whose data is decoded when it is first asked for.
+// event decodes its data on first use.
 type event struct {
 	*webhook.Event
 	decoded bool
 	data    any
 }
 
-// The names of fields, as the checker and the documentation have them.
+// The names of fields, as in the documentation.
 const (
 	fieldWitness = "Witness"
 	fieldData    = "Data"
@@ -47,7 +47,7 @@ var (
 	eventFields   = []string{"Event", "Time", "Offset", fieldData}
 )
 
-// messageField is a field of the dot of the whole template.
+// messageField is a field of the message.
 func (r *execution) messageField(name string) (any, bool) {
 	m := r.message
 	switch name {
@@ -71,7 +71,7 @@ func (r *execution) messageField(name string) (any, bool) {
 	return nil, false
 }
 
-// field is v.name, where path is how the template has come to it.
+// field is v.name; path is its name in the template.
 func (r *execution) field(v any, name, path string) (any, error) {
 	absent := missing{path, "is missing"}
 	switch v := v.(type) {
@@ -83,7 +83,7 @@ func (r *execution) field(v any, name, path string) (any, error) {
 		if value, ok := r.messageField(name); ok {
 			return value, nil
 		}
-		return nil, fmt.Errorf("there is no .%s; there are .%s", name, strings.Join(messageFields, ", ."))
+		return nil, fmt.Errorf("unknown field .%s; fields: .%s", name, strings.Join(messageFields, ", ."))
 	case witness:
 		for i := len(v) - 1; i >= 0; i-- {
 			if v[i].Event.Event == name {
@@ -113,10 +113,10 @@ func (r *execution) eventField(e *event, name string) (any, error) {
 	case fieldData:
 		return r.data(e)
 	}
-	return nil, fmt.Errorf("an event has no .%s; it has .%s", name, strings.Join(eventFields, ", ."))
+	return nil, fmt.Errorf("unknown event field .%s; fields: .%s", name, strings.Join(eventFields, ", ."))
 }
 
-// data decodes an event's data, once. Numbers stay as they were written.
+// data decodes an event's data once. Numbers keep their notation.
 func (r *execution) data(e *event) (any, error) {
 	if e.decoded {
 		return e.data, nil
@@ -130,10 +130,10 @@ func (r *execution) data(e *event) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(e.Data))
 	d.UseNumber()
 	if err := d.Decode(&e.data); err != nil {
-		return nil, fmt.Errorf("the data of %s is no JSON: %w", quoted(e.Event.Event), err)
+		return nil, fmt.Errorf("the data of %s is not JSON: %w", quoted(e.Event.Event), err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("the data of %s is no JSON: there is more after it", quoted(e.Event.Event))
+		return nil, fmt.Errorf("the data of %s is not JSON: data after the value", quoted(e.Event.Event))
 	}
 	e.decoded = true
 	return e.data, nil
@@ -141,26 +141,27 @@ func (r *execution) data(e *event) (any, error) {
 
 func number(n int64) json.Number { return json.Number(strconv.FormatInt(n, 10)) }
 
-// kindOf names a value's kind for messages.
+// kindOf is the name of a value's kind in messages.
 func kindOf(v any) string {
 	switch v.(type) {
 	case string, safe:
-		return "a text"
+		return "a string"
 	case json.Number:
 		return "a number"
 	case bool:
-		return "true or false"
+		return "a boolean"
 	case nil:
 		return "null"
 	case []any, witness:
 		return "a list"
 	case time.Time:
-		return "an instant"
+		return "a time"
 	}
 	return "an object"
 }
 
-// truth is what if, with, and, or and not make of a value: false are false, 0, null, what is empty and what is missing.
+// truth is the boolean value in if, with, and, or and not: false, 0, null, empty and missing values
+// are false.
 func truth(v any) bool {
 	switch v := v.(type) {
 	case missing, nil:
@@ -184,7 +185,7 @@ func truth(v any) bool {
 	return true
 }
 
-// size is how many bytes are gone through to look at a value, without what is in it.
+// size is the number of bytes of a value, without its elements.
 func size(v any) int {
 	switch v := v.(type) {
 	case string:
@@ -197,7 +198,7 @@ func size(v any) int {
 	return 0
 }
 
-// plain turns what JSON does not know into what it does.
+// plain converts template values to JSON values.
 func plain(v any) any {
 	switch v := v.(type) {
 	case safe:

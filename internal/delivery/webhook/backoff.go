@@ -7,23 +7,25 @@ import (
 )
 
 const (
-	// retryAfterMax is how far a receiver may push an attempt away: as far as the schedule itself goes.
+	// retryAfterMax bounds the delay that a receiver may request; it is the longest delay of the
+	// schedule.
 	retryAfterMax = 24 * time.Hour
 	delaysMax     = 64
 	delayMax      = 7 * 24 * time.Hour
 )
 
-// Backoff says when a message that has failed is tried again. It may be used concurrently.
+// Backoff is the retry schedule of failed messages. It may be used concurrently.
 type Backoff struct {
-	// Delays are the waits before the attempts: Delays[0] before the first, Delays[n] after n failures. When there are none
-	// left the message is dead.
+	// Delays are the delays before the attempts: Delays[0] before the first, Delays[n] after n
+	// failures. After the last one the message is dead.
 	Delays []time.Duration
-	// Jitter is the largest part of a delay, 0 to 1, that chance adds to it, so that what has failed together does not come
-	// back together.
+	// Jitter is the largest random part, 0 to 1, that is added to a delay, so that messages that
+	// fail together are not retried together.
 	Jitter float64
 }
 
-// DefaultBackoff is the schedule that Standard Webhooks recommends: ten attempts in a little more than three days.
+// DefaultBackoff is the schedule that Standard Webhooks recommends: ten attempts in a little over
+// three days.
 func DefaultBackoff() Backoff {
 	return Backoff{
 		Delays: []time.Duration{
@@ -34,7 +36,7 @@ func DefaultBackoff() Backoff {
 	}
 }
 
-// Validate names every fault.
+// Validate reports all faults at once.
 func (b Backoff) Validate() error {
 	var faults []error
 	if n := len(b.Delays); n < 1 || n > delaysMax {
@@ -51,11 +53,12 @@ func (b Backoff) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Next says when a message is sent again after its attempt number made (1 is the first) has come to o at now; random is
-// from [0,1). again is false if it was delivered, has failed for good, or was tried as often as it may be: of the last two
-// it is dead. A receiver's Retry-After can make the wait longer than the schedule's, up to 24 hours, and never shorter.
+// Next returns the time of the next attempt after attempt number made (1 is the first) ended with o
+// at now; random is from [0,1). again is false if the message was delivered, failed permanently, or
+// has no attempts left; in the last two cases it is dead. Retry-After can extend the delay to up to
+// 24 hours, but never shorten it.
 //
-// After a Stopped attempt, which does not count, next is now.
+// A Stopped attempt does not count: next is now.
 func (b Backoff) Next(o Outcome, made int, now time.Time, random float64) (next time.Time, again bool) {
 	switch o.Kind {
 	case Stopped:

@@ -10,7 +10,7 @@ import (
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// The table of the specification: how long after the first attempt each is made, without jitter.
+// The table of the specification: the time of each attempt after the first, without jitter.
 func TestScheduleOfStandardWebhooks(t *testing.T) {
 	want := []string{"0s", "5s", "5m5s", "35m5s", "2h35m5s", "7h35m5s", "17h35m5s", "31h35m5s", "51h35m5s", "75h35m5s"}
 	b := webhook.DefaultBackoff()
@@ -50,15 +50,15 @@ func TestBackoffNext(t *testing.T) {
 		{"delivered", webhook.Outcome{Kind: webhook.Delivered}, 1, 0, 0, false},
 		{"permanent", webhook.Outcome{Kind: webhook.Permanent}, 1, 0, 0, false},
 		{"no kind", webhook.Outcome{}, 1, 0, 0, false},
-		{"stopped does not count", webhook.Outcome{Kind: webhook.Stopped}, 10, 0.9, 0, true},
-		{"jitter makes it longer", retry(0), 2, 0.5, 5*time.Minute + 30*time.Second, true},
-		{"the receiver wants more time", retry(time.Hour), 1, 0, time.Hour, true},
-		{"with jitter too", retry(time.Hour), 1, 0.5, time.Hour + 6*time.Minute, true},
-		{"the receiver wants less", retry(time.Second), 2, 0, 5 * time.Minute, true},
-		{"the receiver wants a year", retry(365 * 24 * time.Hour), 1, 0, 24 * time.Hour, true},
-		{"the last one", retry(0), 9, 0, 24 * time.Hour, true},
-		{"tried often enough", retry(time.Second), 10, 0, 0, false},
-		{"a count that can not be", retry(0), -1, 0, 0, false},
+		{"a stopped attempt is not counted", webhook.Outcome{Kind: webhook.Stopped}, 10, 0.9, 0, true},
+		{"jitter extends the delay", retry(0), 2, 0.5, 5*time.Minute + 30*time.Second, true},
+		{"a longer Retry-After", retry(time.Hour), 1, 0, time.Hour, true},
+		{"a longer Retry-After with jitter", retry(time.Hour), 1, 0.5, time.Hour + 6*time.Minute, true},
+		{"a shorter Retry-After", retry(time.Second), 2, 0, 5 * time.Minute, true},
+		{"a Retry-After of a year", retry(365 * 24 * time.Hour), 1, 0, 24 * time.Hour, true},
+		{"the last attempt", retry(0), 9, 0, 24 * time.Hour, true},
+		{"no attempts left", retry(time.Second), 10, 0, 0, false},
+		{"an invalid count", retry(0), -1, 0, 0, false},
 	} {
 		next, again := b.Next(tt.o, tt.made, noon, tt.random)
 		if again != tt.again || again && next.Sub(noon) != tt.wait {
@@ -78,7 +78,7 @@ func TestBackoffValidate(t *testing.T) {
 		{Delays: []time.Duration{0}, Jitter: math.NaN()},
 	} {
 		if b.Validate() == nil {
-			t.Errorf("%+v is taken", b)
+			t.Errorf("%+v is accepted", b)
 		}
 	}
 }

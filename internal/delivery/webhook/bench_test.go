@@ -7,7 +7,8 @@ import (
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 )
 
-// BenchmarkSend is a whole attempt, signed, over a connection that is kept, with the receiver in the same process.
+// BenchmarkSend is an attempt, signed, over a kept connection, with the receiver in the same
+// process.
 func BenchmarkSend(b *testing.B) {
 	to := server(b, func(http.ResponseWriter, *http.Request) {})
 	s := newSender(b, local(b))

@@ -14,38 +14,38 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// DeliveryBytesMax is how long a delivery may be in JSON.
+// DeliveryBytesMax bounds the JSON of a delivery.
 const DeliveryBytesMax = 256 << 10
 
-// Delivery is what a trigger's author says about where its messages go, in JSON: to a webhook or a topic. Encoding it masks secrets and the values of headers:
-// it can be shown, and not be read again.
+// Delivery is the deliver section of a trigger, in JSON: a webhook or a topic, and rules. Its
+// encoding masks secrets and header values, so it can be shown but not parsed again.
 type Delivery struct {
 	Config
-	// Topic has the messages appended instead of posted: it stands in the place of a Config.
+	// Topic receives the messages instead of a webhook; Config is then empty.
 	Topic        string     `json:"topic,omitempty"`
 	QuietHours   *Hours     `json:"quiet_hours,omitempty"`
 	FrequencyCap *Frequency `json:"frequency_cap,omitempty"`
-	// Retries are the waits between attempts, such as "5s", "30m" or "1d"; nil means those of DefaultBackoff, an empty list one
-	// attempt.
+	// Retries are the delays between attempts, such as "5s", "30m" or "1d". nil means those of
+	// DefaultBackoff, an empty list a single attempt.
 	Retries []string `json:"retries,omitempty"`
 
-	secretFaults []error // of what was given in the place of Secrets
+	secretFaults []error // of invalid secrets
 }
 
-// Hours are quiet hours as ParseQuietHours reads them.
+// Hours are quiet hours in the form of ParseQuietHours.
 type Hours struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	Zone string `json:"zone"`
 }
 
-// Frequency is a Cap with its span as a text.
+// Frequency is a Cap with its span as text.
 type Frequency struct {
 	Count int    `json:"count"`
 	Per   string `json:"per"`
 }
 
-// Plan is a Delivery that was checked. It may be used concurrently.
+// Plan is a validated Delivery. It may be used concurrently.
 type Plan struct {
 	Target  *Target // nil with a Topic
 	Topic   string
@@ -53,11 +53,11 @@ type Plan struct {
 	Backoff Backoff
 }
 
-// ParseDelivery reads the JSON of a Delivery. A fault in the JSON itself is the only one: Plan says what is wrong with values,
-// secrets too.
+// ParseDelivery parses the JSON of a Delivery. It only reports invalid JSON; Plan reports invalid
+// values, including secrets.
 func ParseDelivery(text []byte) (Delivery, error) {
 	if len(text) > DeliveryBytesMax {
-		return Delivery{}, fmt.Errorf("delivery: %d bytes, at most %d", len(text), DeliveryBytesMax)
+		return Delivery{}, fmt.Errorf("delivery: %d bytes, limit %d", len(text), DeliveryBytesMax)
 	}
 	var given struct {
 		Delivery
@@ -69,7 +69,7 @@ func ParseDelivery(text []byte) (Delivery, error) {
 		return Delivery{}, fmt.Errorf("delivery: %w", withoutValue(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Delivery{}, errors.New("delivery: there is more after the object")
+		return Delivery{}, errors.New("delivery: data after the object")
 	}
 	d := given.Delivery
 	for i, text := range given.Secrets {
@@ -83,13 +83,13 @@ func ParseDelivery(text []byte) (Delivery, error) {
 	return d, nil
 }
 
-// parseSecret does not repeat what it was given.
+// parseSecret keeps the input out of its errors.
 func parseSecret(text string) (webhook.Secret, error) {
 	switch text {
 	case "":
 		return webhook.Secret{}, errors.New("is empty")
 	case webhook.NewSecret().String():
-		return webhook.Secret{}, errors.New("is masked, as answers show it: give the secret itself")
+		return webhook.Secret{}, errors.New("is masked: want the secret itself")
 	}
 	secret, err := webhook.ParseSecret(text)
 	if err != nil {
@@ -98,7 +98,7 @@ func parseSecret(text string) (webhook.Secret, error) {
 	return secret, nil
 }
 
-// withoutValue takes out of a decoder's error what was in the place of something else: it may be a secret.
+// withoutValue removes a value from a decoder's error, because it may be a secret.
 func withoutValue(err error) error {
 	kind, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
@@ -107,10 +107,11 @@ func withoutValue(err error) error {
 	case kind.Field == "":
 		return errors.New("want an object")
 	}
-	return fmt.Errorf("%s: not a value of the kind that belongs there", strings.TrimPrefix(strings.TrimPrefix(kind.Field, "Delivery."), "Config."))
+	return fmt.Errorf("%s: value has the wrong type", strings.TrimPrefix(strings.TrimPrefix(kind.Field, "Delivery."), "Config."))
 }
 
-// Plan checks a delivery and reports every fault at once, each with its field. p and events are those of Parse.
+// Plan validates a delivery and reports all faults at once, each with its field. p and events are
+// those of Parse.
 func (d Delivery) Plan(p Policy, events []string) (*Plan, error) {
 	plan := &Plan{Backoff: DefaultBackoff()}
 	var faults []error
@@ -123,7 +124,7 @@ func (d Delivery) Plan(p Policy, events []string) (*Plan, error) {
 	if plan.Topic = d.Topic; d.Topic != "" {
 		err = d.checkTopic()
 	} else {
-		if len(d.secretFaults) > 0 && len(d.Secrets) == 0 { // it is said what is wrong with those that there are
+		if len(d.secretFaults) > 0 && len(d.Secrets) == 0 { // their faults are reported below
 			d.Secrets = []webhook.Secret{webhook.NewSecret()}
 		}
 		plan.Target, err = Parse(d.Config, p, events)
@@ -156,8 +157,9 @@ func (d Delivery) Plan(p Policy, events []string) (*Plan, error) {
 	return plan, nil
 }
 
-// CapSpan is how long a delivery decides about others to the same entity, by the JSON of a Delivery: the span of its frequency
-// cap, 0 without one. Of what can not be read it is the longest there is.
+// CapSpan is the span of the frequency cap in the JSON of a Delivery, 0 without one. If the JSON is
+// invalid it is the longest possible span. During this span a delivery counts towards the cap of
+// its entity.
 func CapSpan(text []byte) time.Duration {
 	if len(text) == 0 || string(text) == "null" {
 		return 0
@@ -176,7 +178,7 @@ func CapSpan(text []byte) time.Duration {
 	return c.Per
 }
 
-// QuietOf is the quiet hours in the JSON of a Delivery; none if it has none, or cannot be read.
+// QuietOf is the quiet hours in the JSON of a Delivery; none if it has none or is invalid.
 func QuietOf(text []byte) QuietHours {
 	if len(text) == 0 || string(text) == "null" {
 		return QuietHours{}
@@ -192,16 +194,16 @@ func QuietOf(text []byte) QuietHours {
 	return q
 }
 
-// checkTopic says what is wrong with a delivery to a topic.
+// checkTopic validates a delivery to a topic.
 func (d Delivery) checkTopic() error {
 	if d.URL != "" || len(d.Headers)+len(d.Secrets)+len(d.secretFaults) > 0 || d.Template != "" || d.ContentType != "" {
-		return errors.New("topic: url, headers, secrets, template and content_type are of webhooks: give either them or a topic")
+		return errors.New("topic: excludes url, headers, secrets, template and content_type")
 	}
 	if err := state.CheckTopicName(d.Topic); err != nil {
 		return fmt.Errorf("topic: %w", err)
 	}
-	if d.Topic == "triggers" || d.Topic == "firings" { // the engine reads them
-		return fmt.Errorf("topic: %s is the engine's own", d.Topic)
+	if d.Topic == "triggers" || d.Topic == "firings" { // topics of the engine
+		return fmt.Errorf("topic: %s is reserved for the trigger engine", d.Topic)
 	}
 	return nil
 }
@@ -211,26 +213,26 @@ func (f Frequency) parse() (Cap, error) {
 	return Cap{Count: f.Count, Per: per}, err
 }
 
-// parseDelays puts the first attempt, which does not wait, before the others.
+// parseDelays adds the first attempt, which has no delay, before the others.
 func parseDelays(texts []string) ([]time.Duration, error) {
 	delays := []time.Duration{0}
 	for i, text := range texts {
 		if i >= delaysMax-1 {
-			return nil, fmt.Errorf("retries: %d of them, at most %d", len(texts), delaysMax-1)
+			return nil, fmt.Errorf("retries: %d delays, limit %d", len(texts), delaysMax-1)
 		}
 		d, err := parseDuration(text)
 		if err != nil {
 			return nil, fmt.Errorf("retries: number %d: %w", i+1, err)
 		}
 		if d > delayMax {
-			return nil, fmt.Errorf("retries: number %d: %.32q, at most %dd", i+1, text, delayMax/day)
+			return nil, fmt.Errorf("retries: number %d: %.32q, limit %dd", i+1, text, delayMax/day)
 		}
 		delays = append(delays, d)
 	}
 	return delays, nil
 }
 
-// parseDuration takes whole days as well as what package time knows.
+// parseDuration accepts whole days in addition to the units of package time.
 func parseDuration(text string) (time.Duration, error) {
 	const daysMax = 100_000
 	if number, ok := strings.CutSuffix(text, "d"); ok {
@@ -240,5 +242,5 @@ func parseDuration(text string) (time.Duration, error) {
 	} else if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return d, nil
 	}
-	return 0, fmt.Errorf("%.32q, want a duration such as 30m, 1h30m or 7d", text)
+	return 0, fmt.Errorf("invalid duration %.32q, want one such as 30m, 1h30m or 7d", text)
 }

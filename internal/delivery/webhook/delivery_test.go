@@ -44,8 +44,8 @@ func TestDelivery(t *testing.T) {
 		_, err = again.Plan(webhook.Policy{}, nil)
 	}
 	for _, want := range []string{"the value of Authorization is masked", "secrets: number 1 is masked"} {
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "there are 0") {
-			t.Errorf("what is masked is given: %v, want %s", err, want)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "got 0") {
+			t.Errorf("masked values: %v, want %s", err, want)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestDeliveryDefaults(t *testing.T) {
 	}
 }
 
-// TestDeliveryToTopic: a topic stands in the place of a URL, with the same rules.
+// TestDeliveryToTopic: a topic replaces the URL, with the same rules.
 func TestDeliveryToTopic(t *testing.T) {
 	d, err := webhook.ParseDelivery([]byte(`{"topic": "mails", "frequency_cap": {"count": 2, "per": "7d"}}`))
 	if err != nil {
@@ -81,29 +81,29 @@ func TestDeliveryToTopic(t *testing.T) {
 func TestDeliveryFaults(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{``, "delivery: EOF"},
-		{`{"url": 5}`, "delivery: url: not a value"},
-		{`{"secrets": [{"swordfish": 1}]}`, "delivery: secrets: not a value"},
+		{`{"url": 5}`, "delivery: url: value has the wrong type"},
+		{`{"secrets": [{"swordfish": 1}]}`, "delivery: secrets: value has the wrong type"},
 		{`{"uri": "x"}`, `unknown field "uri"`},
-		{`{} {}`, "there is more after the object"},
+		{`{} {}`, "data after the object"},
 		{`{"secrets": ["swordfish"]}`, "secrets: number 1 does not begin with whsec_"},
 		{`{"url": "https://example.com", "secrets": ["", "` + secret.Reveal() + `"]}`, "secrets: number 1 is empty"},
 		{`{"url": "ftp://a", "secrets": ["` + secret.Reveal() + `", "swordfish"], "retries": ["x"]}`, "url: want https:// or http://\nsecrets: number 2 does not begin with whsec_\nretries: number 1"},
 		{`["swordfish"]`, "delivery: want an object"},
 		{`"swordfish"`, "delivery: want an object"},
-		{`{"topic": "t", "secrets": ["swordfish"]}`, "topic: url, headers, secrets"},
-		{`{"topic": "t", "url": "https://example.com"}`, "topic: url, headers, secrets"},
+		{`{"topic": "t", "secrets": ["swordfish"]}`, "topic: excludes url, headers, secrets"},
+		{`{"topic": "t", "url": "https://example.com"}`, "topic: excludes url, headers, secrets"},
 		{`{"topic": "a b"}`, "topic: "},
-		{`{"topic": "firings"}`, "topic: firings is the engine's own"},
-		{strings.Repeat(" ", webhook.DeliveryBytesMax+1), "at most 262144"},
-		{`{"quiet_hours": {"from": "x"}}`, "quiet hours: from: \"x\""},
-		{`{"quiet_hours": {}}`, "quiet hours: zone: \"\""},
+		{`{"topic": "firings"}`, "topic: firings is reserved"},
+		{strings.Repeat(" ", webhook.DeliveryBytesMax+1), "limit 262144"},
+		{`{"quiet_hours": {"from": "x"}}`, "quiet hours: from: invalid time of day \"x\""},
+		{`{"quiet_hours": {}}`, "quiet hours: zone: invalid time zone \"\""},
 		{`{"frequency_cap": {"count": 0, "per": "0s"}}`, "frequency cap: count and per are 0"},
-		{`{"frequency_cap": {"count": 1, "per": "forever"}}`, `frequency cap: per: "forever", want a duration`},
+		{`{"frequency_cap": {"count": 1, "per": "forever"}}`, `frequency cap: per: invalid duration "forever"`},
 		{`{"frequency_cap": {"count": 1, "per": "367d"}}`, "frequency cap: per is 8808h0m0s"},
-		{`{"frequency_cap": {"count": 1, "per": "99999999999d"}}`, "want a duration"},
-		{`{"retries": ["-5s"]}`, `retries: number 1: "-5s", want a duration`},
-		{`{"retries": ["8d"]}`, `retries: number 1: "8d", at most 7d`},
-		{`{"retries": [` + strings.Repeat(`"1s",`, 70) + `"1s"]}`, "retries: 71 of them, at most 63"},
+		{`{"frequency_cap": {"count": 1, "per": "99999999999d"}}`, "invalid duration"},
+		{`{"retries": ["-5s"]}`, `retries: number 1: invalid duration "-5s"`},
+		{`{"retries": ["8d"]}`, `retries: number 1: "8d", limit 7d`},
+		{`{"retries": [` + strings.Repeat(`"1s",`, 70) + `"1s"]}`, "retries: 71 delays, limit 63"},
 	} {
 		d, err := webhook.ParseDelivery([]byte(tt.text))
 		if err == nil {

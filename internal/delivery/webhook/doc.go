@@ -1,8 +1,10 @@
-// Package webhook sends one firing of a trigger to a receiver, and says what to do next. It knows nothing of the engine that
-// finds firings, nor of the log: the engine keeps the queue and calls this package.
+// Package webhook sends one firing of a trigger to a receiver, and computes the next step. It does
+// not depend on the trigger engine or the log: the engine keeps the queue and calls this package.
 //
-//   - Delivery, Plan, Config, Target: where, how and when a trigger's messages are sent, checked when the trigger is made.
-//   - Sender: HTTP, with limits in time, bytes and number, and no way into private networks unless a Policy allows it.
-//   - Outcome, Backoff, Rules, Cooldown: what an attempt has come to and when the next may be made, as pure functions of
-//     their arguments, so that the engine can store the answer.
+//   - Delivery, Plan, Config, Target: destination and rules of a trigger's messages, validated when
+//     the trigger is created.
+//   - Sender: HTTP with limits on time, bytes and number. It connects to private networks only if a
+//     Policy allows it.
+//   - Outcome, Backoff, Rules, Cooldown: the result of an attempt and the time of the next one, as
+//     pure functions, so that the engine can store the results.
 package webhook

@@ -16,8 +16,8 @@ import (
 	signed "github.com/sebbroker/seb/webhook"
 )
 
-// TestTheDocumentIsRight: the examples and tables of docs/guide/webhooks.md are what the code does.
-func TestTheDocumentIsRight(t *testing.T) {
+// TestDocumentedExamples: the code matches the examples and tables of docs/guide/webhooks.md.
+func TestDocumentedExamples(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/guide/webhooks.md")
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestTheDocumentIsRight(t *testing.T) {
 	doc := string(text)
 	blocks := regexp.MustCompile("(?s)```[a-z]*\n(.*?)```").FindAllStringSubmatch(doc, -1)
 	if len(blocks) != 6 {
-		t.Fatalf("%d blocks of code, want request, receiver, delivery, template and two triggers", len(blocks))
+		t.Fatalf("%d code blocks, want request, receiver, delivery, template and two triggers", len(blocks))
 	}
 
 	_, request, _ := strings.Cut(blocks[0][1], "\n\n")
@@ -38,7 +38,7 @@ func TestTheDocumentIsRight(t *testing.T) {
 		Attempt: f.Attempt, Witness: f.Data.Witness,
 	}
 	if got, err := template.Default(m); err != nil || string(got) != regexp.MustCompile(`\n *`).ReplaceAllString(request, "") {
-		t.Errorf("the body is %s, %v\nnot %s", got, err, request)
+		t.Errorf("the body is %s, %v\nwant %s", got, err, request)
 	}
 
 	d, err := webhook.ParseDelivery([]byte(strings.Replace(blocks[2][1], "whsec_…", secret.Reveal(), 1)))
@@ -57,7 +57,7 @@ func TestTheDocumentIsRight(t *testing.T) {
 	}
 	want := "Hello Ada,\nyou signed up on 24 April and have not made a project yet.\nYour plan includes a call with us.\n"
 	if got, err := plan.Target.Body(m); err != nil || string(got) != want {
-		t.Errorf("the template gives %q, %v", got, err)
+		t.Errorf("the output of the template is %q, %v", got, err)
 	}
 	checkTables(t, doc)
 	for _, b := range blocks[4:] {
@@ -89,9 +89,9 @@ func checkService(t *testing.T, text string) {
 
 func checkTables(t *testing.T, doc string) {
 	for _, ask := range []struct{ template, list string }{
-		{"{{none}}", "there are "},
-		{"{{.none}}", "there are "},
-		{"{{.Witness.signup.none}}", "it has "},
+		{"{{none}}", "functions: "},
+		{"{{.none}}", "fields: "},
+		{"{{.Witness.signup.none}}", "fields: "},
 	} {
 		err := template.Check(ask.template, "text/plain", nil, nil)
 		_, names, ok := strings.Cut(err.Error(), ask.list)
@@ -100,7 +100,7 @@ func checkTables(t *testing.T, doc string) {
 		}
 		for name := range strings.SplitSeq(names, ", ") {
 			if !strings.Contains(doc, "`"+name+"`") && !strings.Contains(doc, "`"+name+" ") && !strings.Contains(doc, "`"+name+".") {
-				t.Errorf("%s is not in the document", name)
+				t.Errorf("%s is missing in the document", name)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func checkTables(t *testing.T, doc string) {
 		sum += delay
 		cells := regexp.MustCompile(fmt.Sprintf(`(?m)^\| %d \| (.*) \| (.*) \|$`, i+1)).FindStringSubmatch(doc)
 		if cells == nil {
-			t.Errorf("no row for attempt %d", i+1)
+			t.Errorf("missing row for attempt %d", i+1)
 			continue
 		}
 		after, err := time.ParseDuration(strings.NewReplacer(" ", "", "min", "m").Replace(cells[2]))

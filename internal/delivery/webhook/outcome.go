@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what an attempt has come to. The zero Kind is none.
+// Kind is the result of an attempt. The zero Kind is invalid.
 type Kind uint8
 
 // The kinds of outcomes.
 const (
-	Delivered Kind = iota + 1 // a 2xx has come back
-	Retry                     // may work another time
-	Permanent                 // never will: the receiver is gone, or there is nothing that can be sent
-	Stopped                   // the sender was stopped before the answer came: no attempt, though it may have arrived
+	Delivered Kind = iota + 1 // the receiver answered 2xx
+	Retry                     // may succeed later
+	Permanent                 // never succeeds: the receiver is gone, or the body cannot be built
+	Stopped                   // not counted as an attempt; the message may have arrived
 )
 
 var kindNames = [...]string{Delivered: "delivered", Retry: "retry", Permanent: "permanent", Stopped: "stopped"}
@@ -42,31 +42,32 @@ func (k *Kind) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("outcome: %.32q, want delivered, retry, permanent or stopped", text)
+	return fmt.Errorf("unknown outcome %.32q, want delivered, retry, permanent or stopped", text)
 }
 
 const (
 	reasonMax = 512     // bytes of an outcome's reason
-	detailMax = 1 << 10 // bytes of an answer's body that are kept
+	detailMax = 1 << 10 // bytes of an answer's body that are recorded
 )
 
-// Outcome is what an attempt has come to, small enough to be kept with every attempt. Nothing in it comes from the message,
-// the target's secrets or its headers, unless the receiver repeats it in its answer.
+// Outcome is the result of an attempt, small enough to be recorded for every attempt. It contains
+// no part of the message, the target's secrets or its headers, unless the receiver repeats it in
+// its answer.
 type Outcome struct {
 	Kind   Kind `json:"kind"`
-	Status int  `json:"status,omitempty"` // of the answer; 0 if there was none
-	// RetryAfter is for how long the receiver wants to be left alone, 0 if it did not say so; at most 24 h. It is about the
-	// receiver: other messages to it better wait too.
+	Status int  `json:"status,omitempty"` // of the answer; 0 without one
+	// RetryAfter is the pause that the receiver asked for, 0 if none; at most 24 h. It applies to
+	// the receiver, so other messages to it should wait too.
 	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
-	Reason     string        `json:"reason,omitempty"` // one sentence for people; "" if delivered
-	Detail     string        `json:"detail,omitempty"` // the first KiB of the answer's body, made printable
+	Reason     string        `json:"reason,omitempty"` // one sentence for users; "" if delivered
+	Detail     string        `json:"detail,omitempty"` // start of the answer's body, printable
 	Took       time.Duration `json:"took_ns"`
 }
 
-// Gone says whether the receiver wants no message of this trigger any more: the trigger is to be paused.
+// Gone reports whether the receiver answered 410 Gone: the trigger should be paused.
 func (o Outcome) Gone() bool { return o.Status == http.StatusGone }
 
-// judge makes the outcome of an answer's head.
+// judge builds the outcome of an answer's head.
 func judge(resp *http.Response, now time.Time) Outcome {
 	o := Outcome{Kind: Retry, Status: resp.StatusCode}
 	switch {
@@ -80,7 +81,7 @@ func judge(resp *http.Response, now time.Time) Outcome {
 		}
 	case resp.StatusCode == http.StatusGone:
 		o.Kind = Permanent
-		o.Reason = "answered 410 Gone: the receiver wants no more messages"
+		o.Reason = "answered 410 Gone: the receiver accepts no more messages"
 	default:
 		o.Reason = "answered " + status(resp)
 	}
@@ -89,12 +90,12 @@ func judge(resp *http.Response, now time.Time) Outcome {
 	return o
 }
 
-// status is the code and its usual name: the receiver's own words are not needed.
+// status is the code and its standard name; the receiver's text is dropped.
 func status(resp *http.Response) string {
 	return strings.TrimSpace(strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode))
 }
 
-// location is where an answer points to, without what may be a secret: user, parameters.
+// location is the redirect target of an answer, without possible secrets: user and query.
 func location(resp *http.Response) string {
 	u, err := resp.Location()
 	if err != nil {
@@ -104,7 +105,8 @@ func location(resp *http.Response) string {
 	return u.String()
 }
 
-// retryAfter reads the header: seconds, or a date (RFC 9110, section 10.2.3). What can not be read, or is over, is 0.
+// retryAfter parses the header: seconds, or a date (RFC 9110, section 10.2.3). An invalid or past
+// value is 0.
 func retryAfter(value string, now time.Time) time.Duration {
 	if value == "" {
 		return 0
@@ -119,8 +121,8 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), retryAfterMax)
 }
 
-// clean cuts s to max bytes and makes it valid UTF-8 that does nothing to a terminal: control characters and what can not
-// be read become dots, line breaks and tabs stay.
+// clean truncates s to limit bytes, and makes it valid UTF-8 that is safe in a terminal: control
+// characters and invalid bytes become dots, line breaks and tabs stay.
 func clean(s string, limit int) string {
 	var b strings.Builder
 	for _, r := range s {

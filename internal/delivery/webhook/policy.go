@@ -8,26 +8,26 @@ import (
 	"syscall"
 )
 
-// AllowAll is the word in a Policy's list that allows every address.
+// AllowAll is the entry of a Policy's list that allows every address.
 const AllowAll = "all"
 
 const allowedMax = 256
 
-// Policy says which addresses messages may go to. The zero Policy allows those of the public Internet: no private, shared,
-// loopback, link-local, multicast or reserved ones, and none at which clouds tell machines their secrets. It may be used
-// concurrently.
+// Policy decides which addresses messages may go to. The zero Policy allows those of the public
+// Internet: no private, shared, loopback, link-local, multicast or reserved addresses, and no
+// metadata services of clouds. It may be used concurrently.
 type Policy struct {
 	all     bool
 	allowed []netip.Prefix
 }
 
-// ParsePolicy reads a list of what is allowed beyond the public Internet: prefixes such as "10.0.0.0/8", addresses, or "all".
-// The error names every entry that is none of these.
+// ParsePolicy parses a list of addresses that are allowed in addition to the public Internet:
+// prefixes such as "10.0.0.0/8", addresses, or "all". The error names every invalid entry.
 func ParsePolicy(list []string) (Policy, error) {
 	var p Policy
 	var faults []error
 	if len(list) > allowedMax {
-		return Policy{}, fmt.Errorf("allowed targets: %d entries, at most %d", len(list), allowedMax)
+		return Policy{}, fmt.Errorf("allowed targets: %d entries, limit %d", len(list), allowedMax)
 	}
 	for _, text := range list {
 		text = strings.TrimSpace(text)
@@ -37,7 +37,7 @@ func ParsePolicy(list []string) (Policy, error) {
 		}
 		prefix, err := parsePrefix(text)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("allowed targets: %.64q, want a prefix such as 10.0.0.0/8, an address or %s", text, AllowAll))
+			faults = append(faults, fmt.Errorf("allowed targets: invalid entry %.64q, want a prefix such as 10.0.0.0/8, an address or %s", text, AllowAll))
 			continue
 		}
 		p.allowed = append(p.allowed, prefix)
@@ -58,25 +58,25 @@ func parsePrefix(text string) (netip.Prefix, error) {
 		return netip.Prefix{}, err
 	}
 	if addr.Zone() != "" {
-		return netip.Prefix{}, errors.New("an address with a zone")
+		return netip.Prefix{}, errors.New("address with a zone")
 	}
 	addr = addr.Unmap()
 	return netip.PrefixFrom(addr, addr.BitLen()), nil
 }
 
-// RefusedError is an address that a Policy does not allow. It does not name the address: who may set a URL need not learn
-// what names mean inside the network.
+// RefusedError is an address that a Policy does not allow. It does not contain the address, because
+// an author of triggers must not learn how names resolve inside the network.
 type RefusedError struct {
-	Class string // what kind of address it is, with its prefix
+	Class string // class of the address, with its prefix
 }
 
-// Error says what is refused, and the flag that allows it.
+// Error names the class, and the flag that allows it.
 func (e *RefusedError) Error() string {
-	return "it is " + e.Class + ", which is not among the allowed targets (seb serve --webhook-targets)"
+	return "address class " + e.Class + " is not among the allowed targets (seb serve --webhook-targets)"
 }
 
-// special are addresses that are not of the public Internet (the registries of IANA for special purposes), and, first, those
-// at which clouds keep what only the machine may know and which lie outside of them.
+// special are the addresses outside the public Internet (IANA special-purpose registries), preceded
+// by the metadata services of clouds, some of which are public addresses.
 var special = []struct {
 	class    string
 	prefixes []netip.Prefix
@@ -95,9 +95,10 @@ var special = []struct {
 }
 
 var (
-	// translated is NAT64's well-known prefix (RFC 6052): what counts is the IPv4 address in its last four bytes.
+	// translated is NAT64's well-known prefix (RFC 6052); the last four bytes are the IPv4 address.
 	translated = netip.MustParsePrefix("64:ff9b::/96")
-	// global is all of IPv6 that has been given out; what is outside and has no class above is reserved.
+	// global is the allocated part of IPv6; an address outside of it without a class above is
+	// reserved.
 	global = netip.MustParsePrefix("2000::/3")
 )
 
@@ -109,7 +110,8 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-// Check returns nil or a *RefusedError. IPv4 addresses inside of IPv6 ones, mapped or translated, are judged as what they are.
+// Check returns nil or a *RefusedError. IPv4 addresses that are mapped or translated into IPv6 are
+// checked as IPv4.
 func (p Policy) Check(addr netip.Addr) error {
 	if p.all {
 		return nil
@@ -137,15 +139,15 @@ func (p Policy) Check(addr netip.Addr) error {
 	return nil
 }
 
-// control is a net.Dialer's: it sees the address that is about to be connected to, after names were resolved, so it does
-// not matter what a name meant before.
+// control is the Control function of a net.Dialer. It checks the resolved address right before
+// connecting, so a changed DNS answer cannot bypass the policy.
 func (p Policy) control(network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
-		return &RefusedError{"no TCP"}
+		return &RefusedError{"not TCP"}
 	}
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return &RefusedError{"no address"}
+		return &RefusedError{"not an IP address"}
 	}
 	return p.Check(at.Addr())
 }

@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// The most that a Cap may count, since the engine keeps so many instants of an entity, and over how long.
+// Bounds of a Cap, because the engine keeps that many delivery times of an entity.
 const (
 	CapCountMax = 1000
 	CapPerMax   = 366 * day
 )
 
-// Cap is a frequency cap: at most Count deliveries to an entity within any span of Per. The zero Cap forbids nothing.
+// Cap is a frequency cap: at most Count deliveries to an entity within any span of Per. The zero
+// Cap forbids nothing.
 type Cap struct {
 	Count int
 	Per   time.Duration
 }
 
-// Validate names what is wrong.
+// Validate reports an invalid Cap.
 func (c Cap) Validate() error {
 	switch {
 	case c == Cap{}:
@@ -31,9 +32,9 @@ func (c Cap) Validate() error {
 	return nil
 }
 
-// Next is the first instant from t on at which one more delivery is within the cap; past are the instants of earlier ones
-// (the newest Count of them are enough), in any order, and those after t count too. A delivery counts until before Per has
-// gone by: with one an hour, 9:00 is followed by 10:00.
+// Next is the first time from t on at which the cap allows one more delivery. past are the times of
+// earlier deliveries (the newest Count are enough) in any order, including those after t. A
+// delivery counts until before Per has passed: with one per hour, 9:00 is followed by 10:00.
 func (c Cap) Next(t time.Time, past []time.Time) time.Time {
 	if c.Count < 1 || len(past) < c.Count {
 		return t
@@ -45,24 +46,25 @@ func (c Cap) Next(t time.Time, past []time.Time) time.Time {
 	return t
 }
 
-// Cooldown is how long after a firing another of the same entity is suppressed: recorded, and not delivered. 0 is no
-// cooldown.
+// Cooldown is the time after a firing in which other firings of the same entity are suppressed:
+// recorded and not delivered. 0 is no cooldown.
 type Cooldown time.Duration
 
-// Suppresses says whether a firing at at falls into the cooldown of the one at last; the zero last is none. The end is outside.
+// Suppresses reports whether a firing at at is in the cooldown of the firing at last; a zero last
+// is none. The end is outside.
 func (c Cooldown) Suppresses(at, last time.Time) bool {
 	return c > 0 && !last.IsZero() && at.Before(last.Add(time.Duration(c)))
 }
 
-// Rules are when a trigger's messages may be delivered. The zero Rules allow any time.
+// Rules restrict the times of a trigger's deliveries. The zero Rules allow any time.
 type Rules struct {
 	Quiet QuietHours
 	Cap   Cap
 }
 
-// Next is the first instant from t on at which one more delivery to an entity is allowed that had those of past. Whether
-// there is still a reason to deliver is looked at then.
+// Next is the first time from t on at which one more delivery is allowed to an entity with past
+// deliveries past. The caller must check at that time that the delivery is still pending.
 func (r Rules) Next(t time.Time, past []time.Time) time.Time {
-	// What the cap allows stays allowed from then on, so the quiet hours have the last word.
+	// The cap still allows a later time, so the quiet hours apply last.
 	return r.Quiet.Next(r.Cap.Next(t, past))
 }

@@ -61,7 +61,8 @@ func TestQuietHours(t *testing.T) {
 	}
 }
 
-// TestQuietHoursAgainstClocks looks at the clock minute by minute around every change of several zones in a year.
+// TestQuietHoursAgainstClocks compares with the clock of every minute around each clock change of
+// several zones in a year.
 func TestQuietHoursAgainstClocks(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Africa/Casablanca", "America/St_Johns", "UTC"} {
 		loc, err := time.LoadLocation(zone)
@@ -73,7 +74,7 @@ func TestQuietHoursAgainstClocks(t *testing.T) {
 			start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			for _, change := range changes(loc, start, start.AddDate(1, 0, 0)) {
 				from, until := change.Add(-26*time.Hour), change.Add(50*time.Hour)
-				want := until // of the minutes from the last to the first
+				want := until // for minutes from the last to the first
 				for at := until; !at.Before(from); at = at.Add(-time.Minute) {
 					if clock := at.In(loc).Format("15:04"); !between(clock, hours[0], hours[1]) {
 						want = at
@@ -123,7 +124,7 @@ func TestParseQuietHours(t *testing.T) {
 		{"", "", ""},
 	} {
 		if _, err := webhook.ParseQuietHours(tt[0], tt[1], tt[2]); err == nil {
-			t.Errorf("%q is taken", tt)
+			t.Errorf("%q is accepted", tt)
 		}
 	}
 }
@@ -148,20 +149,20 @@ func TestCap(t *testing.T) {
 		{"two of two", hourly, ago(50*time.Minute, 20*time.Minute), 10 * time.Minute},
 		{"in any order", hourly, ago(20*time.Minute, 50*time.Minute, 9*time.Hour), 10 * time.Minute},
 		{"one is just over", hourly, ago(time.Hour, 20*time.Minute), 0},
-		{"more than there should be", hourly, ago(30*time.Minute, 20*time.Minute, 10*time.Minute), 40 * time.Minute},
-		{"a clock that went back", hourly, ago(-time.Minute, -2*time.Minute), 61 * time.Minute},
+		{"more than the cap", hourly, ago(30*time.Minute, 20*time.Minute, 10*time.Minute), 40 * time.Minute},
+		{"times after now", hourly, ago(-time.Minute, -2*time.Minute), 61 * time.Minute},
 	} {
 		before := slices.Clone(tt.past)
 		if got := tt.cap.Next(noon, tt.past); got.Sub(noon) != tt.wait {
 			t.Errorf("%s: after %v, want %v", tt.name, got.Sub(noon), tt.wait)
 		}
 		if !slices.Equal(before, tt.past) {
-			t.Errorf("%s: the given instants were moved", tt.name)
+			t.Errorf("%s: past was modified", tt.name)
 		}
 	}
 	for _, c := range []webhook.Cap{{Count: 1}, {Per: 1}, {Count: -1, Per: 1}, {Count: 1001, Per: 1}, {Count: 1, Per: 400 * 24 * time.Hour}} {
 		if c.Validate() == nil {
-			t.Errorf("%+v is taken", c)
+			t.Errorf("%+v is accepted", c)
 		}
 	}
 }
@@ -185,7 +186,7 @@ func TestCooldown(t *testing.T) {
 	}
 }
 
-// TestRulesTogether delivers as soon as the rules allow it and looks at what came of it.
+// TestRulesTogether delivers at the first allowed time and checks all deliveries.
 func TestRulesTogether(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 1))

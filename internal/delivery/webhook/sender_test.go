@@ -36,7 +36,7 @@ func policy(t testing.TB, list ...string) webhook.Policy {
 	return p
 }
 
-// newSender allows the test's own servers unless o says what to allow.
+// newSender returns a Sender that is closed at the end of the test.
 func newSender(t testing.TB, o webhook.Options) *webhook.Sender {
 	t.Helper()
 	s, err := webhook.NewSender(o)
@@ -76,7 +76,7 @@ func send(t testing.TB, s *webhook.Sender, to *webhook.Target) webhook.Outcome {
 	t.Helper()
 	slot := s.Reserve(to, message("t"))
 	if slot == nil {
-		t.Fatal("there is no place")
+		t.Fatal("no free slot")
 	}
 	defer slot.Release()
 	return slot.Send(t.Context())
@@ -89,7 +89,7 @@ func server(t testing.TB, h http.HandlerFunc) string {
 	return s.URL
 }
 
-func TestWhatArrives(t *testing.T) {
+func TestRequest(t *testing.T) {
 	old := signed.NewSecret()
 	type arrived struct {
 		received signed.Received
@@ -137,7 +137,7 @@ func TestWhatArrives(t *testing.T) {
 	}
 }
 
-// answers are receivers that answer, and what comes of it without Took.
+// answers are receivers' answers with the expected outcomes.
 var answers = []struct {
 	name   string
 	answer http.HandlerFunc
@@ -155,7 +155,7 @@ var answers = []struct {
 		Kind: webhook.Retry, Status: 404, Reason: "answered 404 Not Found",
 	}},
 	{"410", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) }, webhook.Outcome{
-		Kind: webhook.Permanent, Status: 410, Reason: "answered 410 Gone: the receiver wants no more messages",
+		Kind: webhook.Permanent, Status: 410, Reason: "answered 410 Gone: the receiver accepts no more messages",
 	}},
 	{"301", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "http://user:pass@elsewhere.invalid/new?token=secret#x")
@@ -163,7 +163,7 @@ var answers = []struct {
 	}, webhook.Outcome{
 		Kind: webhook.Retry, Status: 301, Reason: "answered 301 Moved Permanently; redirects are not followed: set the URL to http://elsewhere.invalid/new",
 	}},
-	{"307 to nowhere", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(307) }, webhook.Outcome{
+	{"307 without a location", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(307) }, webhook.Outcome{
 		Kind: webhook.Retry, Status: 307, Reason: "answered 307 Temporary Redirect; redirects are not followed",
 	}},
 	{"429 with seconds", func(w http.ResponseWriter, _ *http.Request) {
@@ -174,7 +174,7 @@ var answers = []struct {
 		w.Header().Set("Retry-After", noon.Add(time.Hour).Format(http.TimeFormat))
 		w.WriteHeader(503)
 	}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable", RetryAfter: time.Hour}},
-	{"a date that is over", func(w http.ResponseWriter, _ *http.Request) {
+	{"a date in the past", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", noon.Add(-time.Hour).Format(http.TimeFormat))
 		w.WriteHeader(503)
 	}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable"}},
@@ -182,17 +182,17 @@ var answers = []struct {
 		w.Header().Set("Retry-After", "18446744073709551615")
 		w.WriteHeader(503)
 	}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable", RetryAfter: 24 * time.Hour}},
-	{"seconds without sense", func(w http.ResponseWriter, _ *http.Request) {
+	{"negative seconds", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "-5")
 		w.WriteHeader(503)
 	}, webhook.Outcome{Kind: webhook.Retry, Status: 503, Reason: "answered 503 Service Unavailable"}},
-	{"a status that nobody knows", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(799) }, webhook.Outcome{
+	{"an unknown status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(799) }, webhook.Outcome{
 		Kind: webhook.Retry, Status: 799, Reason: "answered 799",
 	}},
 	{"a long answer", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, strings.Repeat("x", 5000))
 	}, webhook.Outcome{Kind: webhook.Delivered, Status: 200, Detail: strings.Repeat("x", 1024)}},
-	{"an answer that breaks off", func(w http.ResponseWriter, _ *http.Request) {
+	{"a truncated answer", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
 		fmt.Fprint(w, "half")
 	}, webhook.Outcome{Kind: webhook.Delivered, Status: 200, Detail: "half"}},
@@ -217,7 +217,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// raw serves each connection with a function; what it does goes on until the connection breaks.
+// raw serves each connection with a function, until the connection ends.
 func raw(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -257,20 +257,20 @@ func head(conn net.Conn) {
 	}
 }
 
-// gone waits until the other side has closed a connection.
+// gone waits until the peer has closed a connection.
 func gone(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
 const statusOK = "HTTP/1.1 200 OK\r\n"
 
-// misbehaving are receivers on the wire, and what comes of them.
+// misbehaving are raw receivers with the expected outcomes.
 var misbehaving = []struct {
 	name   string
-	short  bool // the time runs out, which is all that this test waits for
+	short  bool // ends by a timeout, with a short one
 	serve  func(net.Conn)
 	kind   webhook.Kind
 	reason string
 }{
-	{"says nothing", true, func(c net.Conn) { gone(c) }, webhook.Retry, "no answer in time"},
+	{"is silent", true, func(c net.Conn) { gone(c) }, webhook.Retry, "no answer in time"},
 	{"reads and does not answer", true, func(c net.Conn) { head(c); gone(c) }, webhook.Retry, "no answer in time"},
 	{"slow headers", true, func(c net.Conn) {
 		head(c)
@@ -281,8 +281,8 @@ var misbehaving = []struct {
 			<-time.After(5 * time.Millisecond)
 		}
 	}, webhook.Retry, "no answer in time"},
-	{"a body that does not come", false, func(c net.Conn) { head(c); fmt.Fprint(c, statusOK+"Content-Length: 5\r\n\r\n"); gone(c) }, webhook.Delivered, ""},
-	{"a body without an end", false, func(c net.Conn) {
+	{"a missing body", false, func(c net.Conn) { head(c); fmt.Fprint(c, statusOK+"Content-Length: 5\r\n\r\n"); gone(c) }, webhook.Delivered, ""},
+	{"an endless body", false, func(c net.Conn) {
 		head(c)
 		fmt.Fprint(c, statusOK+"Transfer-Encoding: chunked\r\n\r\n")
 		for {
@@ -291,7 +291,7 @@ var misbehaving = []struct {
 			}
 		}
 	}, webhook.Delivered, ""},
-	{"headers without an end", false, func(c net.Conn) {
+	{"endless headers", false, func(c net.Conn) {
 		head(c)
 		fmt.Fprint(c, statusOK)
 		for i := 0; ; i++ {
@@ -300,7 +300,7 @@ var misbehaving = []struct {
 			}
 		}
 	}, webhook.Retry, "exceeded"},
-	{"continues without an end", false, func(c net.Conn) {
+	{"endless interim answers", false, func(c net.Conn) {
 		head(c)
 		for {
 			if _, err := fmt.Fprint(c, "HTTP/1.1 102 Processing\r\nX: "+strings.Repeat("y", 1000)+"\r\n\r\n"); err != nil {
@@ -309,10 +309,10 @@ var misbehaving = []struct {
 		}
 	}, webhook.Retry, "exceeded"},
 	{"resets the connection", false, func(c net.Conn) { head(c); _ = c.(*net.TCPConn).SetLinger(0) }, webhook.Retry, "read: connection reset by peer"},
-	{"hangs up", false, func(c net.Conn) { head(c) }, webhook.Retry, "EOF"},
-	{"is no HTTP server", false, func(c net.Conn) { head(c); fmt.Fprint(c, "220 mail\r\n"); gone(c) }, webhook.Retry, "malformed HTTP"},
-	{"speaks first", false, func(c net.Conn) { fmt.Fprint(c, "220 mail\r\n"); gone(c) }, webhook.Retry, ""},
-	{"is no TLS server", false, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.0 400 Bad Request\r\n\r\n"); gone(c) }, webhook.Retry, "TLS: "},
+	{"closes the connection", false, func(c net.Conn) { head(c) }, webhook.Retry, "EOF"},
+	{"is not an HTTP server", false, func(c net.Conn) { head(c); fmt.Fprint(c, "220 mail\r\n"); gone(c) }, webhook.Retry, "malformed HTTP"},
+	{"sends first", false, func(c net.Conn) { fmt.Fprint(c, "220 mail\r\n"); gone(c) }, webhook.Retry, ""},
+	{"is not a TLS server", false, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.0 400 Bad Request\r\n\r\n"); gone(c) }, webhook.Retry, "TLS: "},
 	{"switches protocols", false, func(c net.Conn) {
 		head(c)
 		fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
@@ -320,7 +320,7 @@ var misbehaving = []struct {
 	}, webhook.Retry, "answered 101"},
 }
 
-// TestReceiversThatMisbehave: every attempt ends with an outcome and without its connection.
+// TestReceiversThatMisbehave: every attempt ends with an outcome, and its connection is closed.
 func TestReceiversThatMisbehave(t *testing.T) {
 	for _, tt := range misbehaving {
 		t.Run(tt.name, func(t *testing.T) {
@@ -345,7 +345,7 @@ func TestReceiversThatMisbehave(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestConnectionRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -366,22 +366,22 @@ func TestCertificatesAreVerified(t *testing.T) {
 	to := target(t, webhook.Config{URL: s.URL})
 	o := local(t)
 	if got := send(t, newSender(t, o), to); got.Kind != webhook.Retry || !strings.HasPrefix(got.Reason, "TLS: tls: failed to verify certificate") {
-		t.Errorf("a certificate that nobody vouches for: %+v", got)
+		t.Errorf("an untrusted certificate: %+v", got)
 	}
 	o.RootCAs = x509.NewCertPool()
 	o.RootCAs.AddCert(s.Certificate())
 	if got := send(t, newSender(t, o), to); got.Kind != webhook.Delivered {
-		t.Errorf("one that is known: %+v", got)
+		t.Errorf("a trusted certificate: %+v", got)
 	}
 	name := strings.Replace(s.URL, "127.0.0.1", "receiver.test", 1)
 	o.Resolver = resolver(t, func(string) net.IP { return net.IPv4(127, 0, 0, 1) })
 	if got := send(t, newSender(t, o), target(t, webhook.Config{URL: name})); !strings.Contains(got.Reason, "not receiver.test") {
-		t.Errorf("one of another name: %+v", got)
+		t.Errorf("a certificate for another name: %+v", got)
 	}
 }
 
-func TestWhatCanNotBeSentIsPermanent(t *testing.T) {
-	to := server(t, func(http.ResponseWriter, *http.Request) { t.Error("something was sent") })
+func TestUnsendableMessagesArePermanent(t *testing.T) {
+	to := server(t, func(http.ResponseWriter, *http.Request) { t.Error("a message was sent") })
 	for name, tt := range map[string]struct {
 		o      webhook.Options
 		c      webhook.Config
@@ -390,8 +390,8 @@ func TestWhatCanNotBeSentIsPermanent(t *testing.T) {
 	}{
 		"a template":            {local(t), webhook.Config{URL: to, Template: `"{{.Witness.signup.Data.nick}}"`}, "f1", "template: 1:4: .Witness.signup.Data.nick is missing"},
 		"an ID":                 {local(t), webhook.Config{URL: to}, "f.1", "webhook id: byte 1"},
-		"an address":            {webhook.Options{}, webhook.Config{URL: to}, "f1", "url: the host is refused: it is loopback (127.0.0.0/8), which is not among the allowed targets (seb serve --webhook-targets)"},
-		"an address, disguised": {webhook.Options{}, webhook.Config{URL: "http://[::ffff:10.1.2.3]/"}, "f1", "it is private (10.0.0.0/8)"},
+		"an address":            {webhook.Options{}, webhook.Config{URL: to}, "f1", "url: host refused: address class loopback (127.0.0.0/8) is not among the allowed targets (seb serve --webhook-targets)"},
+		"an address, disguised": {webhook.Options{}, webhook.Config{URL: "http://[::ffff:10.1.2.3]/"}, "f1", "address class private (10.0.0.0/8)"},
 	} {
 		m := message("t")
 		m.ID = tt.id
@@ -416,9 +416,9 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestNamesAreJudgedWhenTheyAreConnectedTo: a name that meant a public address when the trigger was made, and means the
-// inside now.
-func TestNamesAreJudgedWhenTheyAreConnectedTo(t *testing.T) {
+// TestPolicyAppliesToResolvedAddresses: a name with a public address at the creation of the
+// trigger may later resolve to a private one.
+func TestPolicyAppliesToResolvedAddresses(t *testing.T) {
 	to := server(t, func(http.ResponseWriter, *http.Request) {})
 	u, err := url.Parse(to)
 	if err != nil {
@@ -437,7 +437,7 @@ func TestNamesAreJudgedWhenTheyAreConnectedTo(t *testing.T) {
 	} {
 		address.Store(&tt.ip)
 		got := send(t, newSender(t, o), named)
-		want := "the address of receiver.test is refused: it is " + tt.class + ", which is not among the allowed targets (seb serve --webhook-targets)"
+		want := "host receiver.test refused: address class " + tt.class + " is not among the allowed targets (seb serve --webhook-targets)"
 		if got.Kind != webhook.Retry || got.Reason != want {
 			t.Errorf("%v: %+v, want %q", tt.ip, got, want)
 		}
@@ -448,12 +448,12 @@ func TestNamesAreJudgedWhenTheyAreConnectedTo(t *testing.T) {
 		t.Errorf("allowed: %+v", got)
 	}
 	address.Store(&net.IP{})
-	if got := send(t, newSender(t, o), named); got.Kind != webhook.Retry || got.Reason != "receiver.test is not known" {
+	if got := send(t, newSender(t, o), named); got.Kind != webhook.Retry || got.Reason != "unknown host receiver.test" {
 		t.Errorf("no address: %+v", got)
 	}
 }
 
-// resolver asks a DNS server of the test, which gives each name the address that answer says, nil for none.
+// resolver uses a DNS server of the test, with the addresses of answer; nil means an unknown name.
 func resolver(t testing.TB, answer func(name string) net.IP) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -478,7 +478,8 @@ func resolver(t testing.TB, answer func(name string) net.IP) *net.Resolver {
 	}}
 }
 
-// dnsAnswer answers a query of one question (RFC 1035): for A the address, for all else nothing.
+// dnsAnswer answers a query with one question (RFC 1035): A with the address, others without
+// records.
 func dnsAnswer(query []byte, answer func(string) net.IP) []byte {
 	const header, typeA = 12, 1
 	end, name := header, ""
@@ -490,7 +491,7 @@ func dnsAnswer(query []byte, answer func(string) net.IP) []byte {
 	reply := append([]byte{query[0], query[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, question...)
 	ip := answer(name).To4()
 	if ip == nil {
-		reply[3] |= 3 // no such name
+		reply[3] |= 3 // unknown name
 	} else if question[len(question)-3] == typeA {
 		reply[7] = 1
 		reply = append(reply, 0xc0, header, 0, typeA, 0, 1, 0, 0, 0, 0, 0, 4)
@@ -510,7 +511,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("through a proxy: %+v", got)
 	}
 	if got := <-asked; got != "http://receiver.test/hook" {
-		t.Errorf("the proxy was asked for %s", got)
+		t.Errorf("the proxy got a request for %s", got)
 	}
 	if got := send(t, s, target(t, webhook.Config{URL: "http://10.0.0.1/hook"})); got.Kind != webhook.Permanent {
 		t.Errorf("a private address through a proxy: %+v", got)
@@ -530,7 +531,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 	} {
 		if s, err := webhook.NewSender(o); err == nil {
 			s.Close()
-			t.Errorf("%+v is taken", o)
+			t.Errorf("%+v is accepted", o)
 		}
 	}
 }

@@ -2,12 +2,13 @@ package webhook
 
 import "sync"
 
-// slots counts what is under way, by trigger, and its bytes. When half of the places or of the bytes are taken a trigger
-// gets one place at a time, so those whose receivers hang leave the other half to those that have nothing under way.
+// slots counts the messages in flight by trigger, and their bytes. When half of the slots or bytes
+// are taken, a trigger may take one slot at a time. Triggers with hanging receivers thus leave the
+// other half to triggers with nothing in flight.
 type slots struct {
 	perTrigger, total, bytes int
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	used   map[string]int
 	sum    int
 	filled int // bytes
@@ -19,7 +20,7 @@ func newSlots(perTrigger, total, bytes int) *slots {
 	return &slots{perTrigger: perTrigger, total: total, bytes: bytes, used: make(map[string]int), idle: make(chan struct{})}
 }
 
-// take takes a place with so many bytes.
+// take takes a slot with bytes.
 func (s *slots) take(trigger string, bytes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,18 +37,18 @@ func (s *slots) take(trigger string, bytes int) bool {
 	return true
 }
 
-// grow adds bytes to a place that was taken.
+// grow adds bytes to a slot.
 func (s *slots) grow(bytes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sum > 1 && s.filled+bytes > s.bytes { // whatever it needs, one alone has room
+	if s.sum > 1 && s.filled+bytes > s.bytes { // a single message always fits
 		return false
 	}
 	s.filled += bytes
 	return true
 }
 
-func (s *slots) give(trigger string, bytes int) {
+func (s *slots) release(trigger string, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used[trigger]--; s.used[trigger] == 0 {
@@ -58,7 +59,7 @@ func (s *slots) give(trigger string, bytes int) {
 	s.signalLocked()
 }
 
-// close lets nothing in any more and waits until all are out.
+// close refuses new slots and waits until all are released.
 func (s *slots) close() {
 	s.mu.Lock()
 	if !s.closed {
@@ -69,7 +70,7 @@ func (s *slots) close() {
 	<-s.idle
 }
 
-// signalLocked closes idle once nothing can be under way any more.
+// signalLocked closes idle when closed is set and no slot is taken.
 func (s *slots) signalLocked() {
 	if s.closed && s.sum == 0 {
 		close(s.idle)

@@ -13,8 +13,9 @@ import (
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 )
 
-// TestHangingReceiversHoldUpNobody: as many triggers as there may be messages, all but one with receivers that never answer.
-func TestHangingReceiversHoldUpNobody(t *testing.T) {
+// TestHangingReceiversDoNotBlockOthers: many triggers, all but one with receivers that never
+// answer.
+func TestHangingReceiversDoNotBlockOthers(t *testing.T) {
 	hang := target(t, webhook.Config{URL: raw(t, func(c net.Conn) { head(c); gone(c) })})
 	o := local(t)
 	o.PerTrigger, o.Total = 4, 16
@@ -34,7 +35,7 @@ func TestHangingReceiversHoldUpNobody(t *testing.T) {
 			senders.Go(func() {
 				defer slot.Release()
 				if got := slot.Send(ctx); got.Kind != webhook.Stopped {
-					t.Errorf("a receiver that hangs: %+v", got)
+					t.Errorf("hanging receiver: %+v", got)
 				}
 			})
 		}
@@ -43,16 +44,16 @@ func TestHangingReceiversHoldUpNobody(t *testing.T) {
 	for _, n := range taken {
 		sum += n
 		if n > 4 {
-			t.Errorf("a trigger has %d places", n)
+			t.Errorf("a trigger has %d slots, want 4 or fewer", n)
 		}
 	}
 	if len(taken) != 10 || sum > 15 {
-		t.Errorf("%d of 10 triggers have %d of 16 places: %v", len(taken), sum, taken)
+		t.Errorf("%d of 10 triggers have %d of 16 slots: %v", len(taken), sum, taken)
 	}
-	for range 20 { // one after the other, while all those hang
+	for range 20 { // one after the other, while the others hang
 		slot := s.Reserve(well, message("well"))
 		if slot == nil {
-			t.Fatal("a trigger whose receiver is well finds no place")
+			t.Fatal("a trigger with a working receiver got no slot")
 		}
 		if got := slot.Send(t.Context()); got.Kind != webhook.Delivered {
 			t.Errorf("%+v", got)
@@ -64,7 +65,7 @@ func TestHangingReceiversHoldUpNobody(t *testing.T) {
 	senders.Wait()
 }
 
-func TestPlaces(t *testing.T) {
+func TestSlots(t *testing.T) {
 	o := local(t)
 	o.PerTrigger, o.Total = 2, 6
 	s := newSender(t, o)
@@ -82,17 +83,17 @@ func TestPlaces(t *testing.T) {
 	}{
 		{"a", true},
 		{"a", true},
-		{"a", false}, // as many as a trigger may have
+		{"a", false}, // limit of a trigger
 		{"b", true},
-		{"b", false}, // half is taken: one at a time
+		{"b", false}, // half is taken: one per trigger
 		{"c", true},
 		{"d", true},
 		{"d", false},
-		{"e", true}, // the last place
+		{"e", true}, // the last slot
 		{"f", false},
 	} {
 		if got := take(tt.trigger) != nil; got != tt.want {
-			t.Errorf("step %d: trigger %s has a place: %v", i, tt.trigger, got)
+			t.Errorf("step %d: trigger %s got a slot: %v", i, tt.trigger, got)
 		}
 	}
 }
@@ -106,7 +107,7 @@ func TestBytesAreBounded(t *testing.T) {
 	})
 	first := s.Reserve(large, message("a"))
 	if first == nil {
-		t.Fatal("no place for the first")
+		t.Fatal("no slot for the first message")
 	}
 	taken := 1
 	for i := range 10 {
@@ -115,28 +116,30 @@ func TestBytesAreBounded(t *testing.T) {
 			defer slot.Release()
 		}
 	}
-	if taken != 1 { // 32 KiB and 60 KiB each, with room for growth: a second one has a place, and no room for its body
-		t.Errorf("%d messages within %d bytes", taken, o.Bytes)
+	// 32 KiB and 60 KiB each, with spare capacity: a second one gets a slot, but its body does not
+	// fit.
+	if taken != 1 {
+		t.Errorf("%d messages fit into %d bytes, want 1", taken, o.Bytes)
 	}
 	first.Release()
 	if slot := s.Reserve(large, message("b")); slot == nil {
-		t.Error("no place after one was released")
+		t.Error("no slot after a release")
 	} else {
 		slot.Release()
 	}
 }
 
-func TestOneMessageAlwaysHasRoom(t *testing.T) {
+func TestLargeMessageAlone(t *testing.T) {
 	o := local(t)
 	o.Bytes = 32 << 10
 	s := newSender(t, o)
 	large := target(t, webhook.Config{URL: "http://127.0.0.1:1/", ContentType: "text/plain", Template: strings.Repeat("x", 60<<10)})
 	slot := s.Reserve(large, message("a"))
 	if slot == nil {
-		t.Fatal("a message larger than all the room is never sent")
+		t.Fatal("a message larger than the limit got no slot")
 	}
 	if s.Reserve(large, message("b")) != nil {
-		t.Error("and a second one has a place as well")
+		t.Error("a second message got a slot too")
 	}
 	slot.Release()
 }
@@ -158,7 +161,7 @@ func TestCloseWaits(t *testing.T) {
 	<-arrived
 	closed := make(chan struct{})
 	go func() { s.Close(); close(closed) }()
-	for { // until Close has begun
+	for { // until Close has started
 		other := s.Reserve(to, message("u"))
 		if other == nil {
 			break
@@ -167,7 +170,7 @@ func TestCloseWaits(t *testing.T) {
 	}
 	select {
 	case <-closed:
-		t.Error("Close has returned while a message was under way")
+		t.Error("Close returned with a message in flight")
 	default:
 	}
 	close(answer)
@@ -178,7 +181,7 @@ func TestCloseWaits(t *testing.T) {
 	s.Close()
 }
 
-// TestManyAtOnce sends from many goroutines; under the race detector it shows that all may be shared.
+// TestManyAtOnce sends from many goroutines, for the race detector.
 func TestManyAtOnce(t *testing.T) {
 	var arrived atomic.Int64
 	to := target(t, webhook.Config{

@@ -25,33 +25,34 @@ const (
 	HeaderValueBytesMax = 4096
 )
 
-// Config is where and how the messages of a trigger are sent, as its author wrote it. Printing it shows neither secrets nor
-// the headers' values; the URL may have a secret in its path or parameters, so it is not for logs.
+// Config is the webhook of a trigger, as its author wrote it. Printing it shows neither secrets nor
+// header values. The URL may contain a secret, so it must not be logged.
 type Config struct {
 	URL string `json:"url,omitempty"`
-	// Headers are sent with every message, such as Authorization. What the protocol or the signature needs can not be set.
+	// Headers are sent with every message, such as Authorization. Headers of the protocol and the
+	// signature cannot be set.
 	Headers map[string]config.Secret `json:"headers,omitempty"`
-	// Secrets sign every message: at least one, and more while secrets are changed.
+	// Secrets sign every message: at least one, and more while secrets are rotated.
 	Secrets []webhook.Secret `json:"secrets,omitempty"`
-	// Template makes the body; "" means the JSON of Firing.
+	// Template renders the body; "" means the JSON of Firing.
 	Template string `json:"template,omitempty"`
-	// ContentType is that of the Template's output, "" means application/json. Strings that the template puts in are escaped
-	// for it if it is JSON, HTML, XML or a form.
+	// ContentType is that of the Template's output; "" means application/json. For JSON, HTML, XML
+	// and forms, strings in the output are escaped.
 	ContentType string `json:"content_type,omitempty"`
 }
 
-// Target is a Config that was checked. It may be used concurrently.
+// Target is a validated Config. It may be used concurrently.
 type Target struct {
 	url         string
-	header      http.Header // of every request, without those of the signature
+	header      http.Header // of every request, without the signature
 	secrets     []webhook.Secret
 	template    *template.Template // nil: the default body
 	contentType string
 }
 
-// Parse checks a Config and reports every fault at once, each beginning with the name of its field. events are the names in
-// the trigger's expression, the only ones that a template's .Witness can have; nil leaves that check out, for a trigger that
-// was checked when it was made.
+// Parse validates a Config and reports all faults at once, each with the name of its field. events
+// are the event names of the trigger's expression, which a template may use in .Witness. nil skips
+// that check, for a trigger that was validated when it was created.
 func Parse(c Config, p Policy, events []string) (*Target, error) {
 	t := &Target{contentType: template.TypeJSON}
 	var faults []error
@@ -67,11 +68,11 @@ func Parse(c Config, p Policy, events []string) (*Target, error) {
 	fault("headers", err)
 	t.secrets = slices.Clone(c.Secrets)
 	if n := len(c.Secrets); n < 1 || n > webhook.SecretsMax || slices.ContainsFunc(c.Secrets, webhook.Secret.IsZero) {
-		fault("secrets", fmt.Errorf("want 1 to %d, none of them empty; there are %d", webhook.SecretsMax, n))
+		fault("secrets", fmt.Errorf("want 1 to %d, none of them empty, got %d", webhook.SecretsMax, n))
 	}
 	if c.Template == "" {
 		if c.ContentType != "" {
-			fault("content_type", errors.New("only a template has one: the default body is "+template.TypeJSON))
+			fault("content_type", errors.New("requires a template: the default body is "+template.TypeJSON))
 		}
 	} else {
 		if c.ContentType != "" {
@@ -88,7 +89,7 @@ func Parse(c Config, p Policy, events []string) (*Target, error) {
 	return t, nil
 }
 
-// Body makes the body of a message. An error is for ever: the same message gives the same one.
+// Body builds the body of a message. An error is permanent: the result depends only on the message.
 func (t *Target) Body(m *template.Message) ([]byte, error) {
 	if t.template != nil {
 		return t.template.Execute(m)
@@ -96,22 +97,22 @@ func (t *Target) Body(m *template.Message) ([]byte, error) {
 	return template.Default(m)
 }
 
-// checkURL does not repeat the URL, of which every part may be a secret.
+// checkURL keeps the URL out of its errors, because every part may be a secret.
 func checkURL(text string, p Policy) (string, error) {
 	if text == "" || len(text) > URLBytesMax {
 		return "", fmt.Errorf("%d bytes, want 1 to %d", len(text), URLBytesMax)
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errors.New("has a space, a control character or one outside of ASCII: write names in punycode and escape the rest")
+		return "", errors.New("contains a space, a control character or a non-ASCII character: use punycode for names and escape the rest")
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return "", errors.New("want https://host/path: it can not be read")
+		return "", errors.New("cannot be parsed, want https://host/path")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "", errors.New("want https:// or http://")
 	case u.Opaque != "" || u.Hostname() == "":
-		return "", errors.New("want https://host/path: it has no host")
+		return "", errors.New("has no host, want https://host/path")
 	case u.User != nil:
 		return "", errors.New("has a user: use an Authorization header")
 	case strings.Contains(text, "#"):
@@ -127,8 +128,9 @@ func checkURL(text string, p Policy) (string, error) {
 	return u.String(), checkHost(u.Hostname(), p)
 }
 
-// checkHost refuses addresses, and the name that everybody gives to one, before anything is sent. All else is looked at
-// when it is connected to: what a name means is only known then, as is what resolvers make of 0x7f.1 and the like.
+// checkHost refuses literal addresses and localhost before anything is sent. Other names are
+// checked when connecting, because only then their address is known, including notations such as
+// 0x7f.1.
 func checkHost(host string, p Policy) error {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	addr, err := netip.ParseAddr(name)
@@ -140,12 +142,12 @@ func checkHost(host string, p Policy) error {
 		return nil
 	}
 	if err := p.Check(addr); err != nil {
-		return fmt.Errorf("the host is refused: %w", err)
+		return fmt.Errorf("host refused: %w", err)
 	}
 	return nil
 }
 
-// ownHeaders are set by the sender, by net/http, or mean something between two machines only.
+// ownHeaders are set by the sender or by net/http, or are hop-by-hop headers.
 var ownHeaders = []string{
 	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Expect", "Host", "Keep-Alive",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -155,7 +157,7 @@ var ownPrefixes = []string{"Webhook-", "Proxy-"}
 
 func checkHeaders(headers map[string]config.Secret) (http.Header, error) {
 	if len(headers) > HeadersMax {
-		return nil, fmt.Errorf("%d of them, at most %d", len(headers), HeadersMax)
+		return nil, fmt.Errorf("%d headers, limit %d", len(headers), HeadersMax)
 	}
 	h := make(http.Header)
 	var faults []error
@@ -167,13 +169,13 @@ func checkHeaders(headers map[string]config.Secret) (http.Header, error) {
 			faults = append(faults, fmt.Errorf("name %.64q: want 1 to %d letters, digits and hyphens", name, HeaderNameBytesMax))
 		case slices.Contains(ownHeaders, canonical) ||
 			slices.ContainsFunc(ownPrefixes, func(p string) bool { return strings.HasPrefix(canonical, p) }):
-			faults = append(faults, fmt.Errorf("%s can not be set", canonical))
+			faults = append(faults, fmt.Errorf("%s cannot be set", canonical))
 		case h[canonical] != nil:
-			faults = append(faults, fmt.Errorf("%s is there twice", canonical))
+			faults = append(faults, fmt.Errorf("duplicate header %s", canonical))
 		case value == headers[name].String() && value != "":
-			faults = append(faults, fmt.Errorf("the value of %s is masked, as answers show it: give the value itself", canonical))
+			faults = append(faults, fmt.Errorf("the value of %s is masked: want the value itself", canonical))
 		case len(value) > HeaderValueBytesMax || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
-			faults = append(faults, fmt.Errorf("value of %s: want at most %d characters of printable ASCII", canonical, HeaderValueBytesMax))
+			faults = append(faults, fmt.Errorf("value of %s: want at most %d printable ASCII characters", canonical, HeaderValueBytesMax))
 		default:
 			h.Set(canonical, value)
 		}
@@ -181,8 +183,8 @@ func checkHeaders(headers map[string]config.Secret) (http.Header, error) {
 	return h, errors.Join(faults...)
 }
 
-// isToken is narrower than the HTTP grammar, which has room for signs that servers read in different ways: an underscore is
-// a hyphen to many.
+// isToken is narrower than the HTTP grammar, because servers interpret some characters differently:
+// many treat an underscore as a hyphen.
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-')
@@ -194,10 +196,10 @@ const contentTypeMax = 128
 func checkContentType(text string) (string, error) {
 	kind, params, err := mime.ParseMediaType(text)
 	if err != nil || len(text) > contentTypeMax || !strings.Contains(kind, "/") {
-		return "", fmt.Errorf("%.128q, want a media type such as %s or text/plain; charset=utf-8", text, template.TypeJSON)
+		return "", fmt.Errorf("invalid media type %.128q, want one such as %s or text/plain; charset=utf-8", text, template.TypeJSON)
 	}
 	if set := params["charset"]; set != "" && !strings.EqualFold(set, "utf-8") {
-		return "", fmt.Errorf("charset %.32q: bodies are UTF-8", set)
+		return "", fmt.Errorf("unsupported charset %.32q, want utf-8", set)
 	}
 	return mime.FormatMediaType(kind, params), nil
 }

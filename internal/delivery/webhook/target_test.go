@@ -59,7 +59,7 @@ func TestPolicy(t *testing.T) {
 	}
 	for _, list := range [][]string{{"10.0.0.0/33"}, {"x"}, {""}, {"fe80::1%eth0"}, {"10.0.0.0-10.0.0.9"}, make([]string, 300)} {
 		if _, err := webhook.ParsePolicy(list); err == nil {
-			t.Errorf("%.3q is taken", list)
+			t.Errorf("%.3q is accepted", list)
 		}
 	}
 }
@@ -78,9 +78,9 @@ func TestURLs(t *testing.T) {
 		{"file:///etc/passwd", "want https:// or http://"},
 		{"example.com/hook", "want https:// or http://"},
 		{"//example.com/", "want https:// or http://"},
-		{"https:example.com", "it has no host"},
-		{"https:///hook", "it has no host"},
-		{"https://:443/", "it has no host"},
+		{"https:example.com", "has no host"},
+		{"https:///hook", "has no host"},
+		{"https://:443/", "has no host"},
 		{"https://user:pass@example.com/", "has a user"},
 		{"https://user@example.com/", "has a user"},
 		{"https://@example.com/", "has a user"},
@@ -89,26 +89,26 @@ func TestURLs(t *testing.T) {
 		{"https://example.com:/", "a colon without a port"},
 		{"https://example.com:0/", "port: want 1 to 65535"},
 		{"https://example.com:65536/", "port: want 1 to 65535"},
-		{"https://example.com:http/", "it can not be read"},
-		{"https://example.com/a b", "has a space"},
-		{"https://example.com/\r\nHost: x", "has a space, a control character"},
-		{"https://exämple.com/", "outside of ASCII"},
-		{"https://localhost/", "it is loopback"},
-		{"https://LOCALHOST.:8080/", "it is loopback"},
-		{"https://api.localhost/", "it is loopback"},
-		{"https://127.0.0.1/", "it is loopback"},
-		{"https://127.0.0.1./", "it is loopback"},
-		{"https://[::1]/", "it is loopback"},
-		{"https://[::ffff:10.0.0.1]/", "it is private"},
-		{"https://[fe80::1%25eth0]/", "it is link-local"},
-		{"http://169.254.169.254/latest/meta-data/", "it is a metadata service"},
+		{"https://example.com:http/", "cannot be parsed"},
+		{"https://example.com/a b", "contains a space"},
+		{"https://example.com/\r\nHost: x", "contains a space, a control character"},
+		{"https://exämple.com/", "non-ASCII"},
+		{"https://localhost/", "address class loopback"},
+		{"https://LOCALHOST.:8080/", "address class loopback"},
+		{"https://api.localhost/", "address class loopback"},
+		{"https://127.0.0.1/", "address class loopback"},
+		{"https://127.0.0.1./", "address class loopback"},
+		{"https://[::1]/", "address class loopback"},
+		{"https://[::ffff:10.0.0.1]/", "address class private"},
+		{"https://[fe80::1%25eth0]/", "address class link-local"},
+		{"http://169.254.169.254/latest/meta-data/", "address class a metadata service"},
 	} {
 		_, err := webhook.Parse(webhook.Config{URL: tt.url, Secrets: []signed.Secret{secret}}, webhook.Policy{}, nil)
 		if tt.fault == "" && err != nil || tt.fault != "" && (err == nil || !strings.HasPrefix(err.Error(), "url: ") || !strings.Contains(err.Error(), tt.fault)) {
 			t.Errorf("%.80q: %v, want %q", tt.url, err, tt.fault)
 		}
 		if err != nil && (strings.Contains(err.Error(), "pass@") || strings.Contains(err.Error(), "/hook")) {
-			t.Errorf("%.80q is repeated: %v", tt.url, err)
+			t.Errorf("the error quotes %.80q: %v", tt.url, err)
 		}
 	}
 }
@@ -119,24 +119,24 @@ func TestHeaders(t *testing.T) {
 		fault   string
 	}{
 		{map[string]config.Secret{"authorization": "Bearer x", "X-A": "", "User-Agent": "mine"}, ""},
-		{map[string]config.Secret{"Host": "x"}, "Host can not be set"},
-		{map[string]config.Secret{"content-length": "1"}, "Content-Length can not be set"},
-		{map[string]config.Secret{"Transfer-Encoding": "chunked"}, "Transfer-Encoding can not be set"},
-		{map[string]config.Secret{"webhook-id": "x"}, "Webhook-Id can not be set"},
-		{map[string]config.Secret{"Webhook-Extra": "x"}, "can not be set"},
-		{map[string]config.Secret{"proxy-authorization": "x"}, "can not be set"},
-		{map[string]config.Secret{"Content-Type": "x"}, "can not be set"},
-		{map[string]config.Secret{"Connection": "x"}, "can not be set"},
+		{map[string]config.Secret{"Host": "x"}, "Host cannot be set"},
+		{map[string]config.Secret{"content-length": "1"}, "Content-Length cannot be set"},
+		{map[string]config.Secret{"Transfer-Encoding": "chunked"}, "Transfer-Encoding cannot be set"},
+		{map[string]config.Secret{"webhook-id": "x"}, "Webhook-Id cannot be set"},
+		{map[string]config.Secret{"Webhook-Extra": "x"}, "cannot be set"},
+		{map[string]config.Secret{"proxy-authorization": "x"}, "cannot be set"},
+		{map[string]config.Secret{"Content-Type": "x"}, "cannot be set"},
+		{map[string]config.Secret{"Connection": "x"}, "cannot be set"},
 		{map[string]config.Secret{"webhook_id": "x"}, "want 1 to 64 letters"},
 		{map[string]config.Secret{"X A": "x"}, "want 1 to 64 letters"},
 		{map[string]config.Secret{"": "x"}, "want 1 to 64 letters"},
 		{map[string]config.Secret{"X:": "x"}, "want 1 to 64 letters"},
 		{map[string]config.Secret{strings.Repeat("x", 65): "x"}, "want 1 to 64 letters"},
-		{map[string]config.Secret{"x-a": "1", "X-A": "2"}, "X-A is there twice"},
-		{map[string]config.Secret{"X-A": "swordfish\r\nHost: x"}, "value of X-A: want at most 4096 characters"},
+		{map[string]config.Secret{"x-a": "1", "X-A": "2"}, "duplicate header X-A"},
+		{map[string]config.Secret{"X-A": "swordfish\r\nHost: x"}, "value of X-A: want at most 4096 printable"},
 		{map[string]config.Secret{"X-A": "swordfish é"}, "value of X-A"},
 		{map[string]config.Secret{"X-A": config.Secret(strings.Repeat("x", 4097))}, "value of X-A"},
-		{many(17), "17 of them, at most 16"},
+		{many(17), "17 headers, limit 16"},
 	} {
 		c := webhook.Config{URL: "https://example.com", Secrets: []signed.Secret{secret}, Headers: tt.headers}
 		_, err := webhook.Parse(c, webhook.Policy{}, nil)
@@ -144,7 +144,7 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%v: %v, want %q", tt.headers, err, tt.fault)
 		}
 		if err != nil && strings.Contains(err.Error(), "swordfish") {
-			t.Errorf("a value is shown: %v", err)
+			t.Errorf("the error quotes a value: %v", err)
 		}
 	}
 }
@@ -173,18 +173,18 @@ func TestEveryFaultIsReportedAtOnce(t *testing.T) {
 	_, err := webhook.Parse(webhook.Config{
 		URL: "x", Headers: map[string]config.Secret{"Host": "x"}, Secrets: []signed.Secret{{}}, Template: "{{.Witness.x}}", ContentType: "x",
 	}, webhook.Policy{}, []string{"signup"})
-	for _, field := range []string{"url: ", "headers: ", "secrets: ", "content_type: ", "template: 1:3: no event"} {
+	for _, field := range []string{"url: ", "headers: ", "secrets: ", "content_type: ", "template: 1:3: event"} {
 		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+field) {
-			t.Errorf("no fault of %q in:\n%v", field, err)
+			t.Errorf("missing fault %q in:\n%v", field, err)
 		}
 	}
 	_, err = webhook.Parse(webhook.Config{URL: "https://example.com", ContentType: "text/plain"}, webhook.Policy{}, nil)
-	if err == nil || !strings.Contains(err.Error(), "content_type: only a template") || !strings.Contains(err.Error(), "secrets: want 1 to 8") {
+	if err == nil || !strings.Contains(err.Error(), "content_type: requires a template") || !strings.Contains(err.Error(), "secrets: want 1 to 8") {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestConfigIsNotShown: neither secrets nor headers, whatever prints a configuration or an outcome.
+// TestConfigIsNotShown: printing a configuration or an outcome shows neither secrets nor headers.
 func TestConfigIsNotShown(t *testing.T) {
 	c := webhook.Config{URL: "https://example.com", Secrets: []signed.Secret{secret}, Headers: map[string]config.Secret{"Authorization": "swordfish"}}
 	encoded, err := json.Marshal(c)
@@ -208,11 +208,11 @@ func TestOutcomesAreStored(t *testing.T) {
 		t.Errorf("%s: %+v, %v", encoded, got, err)
 	}
 	if err := json.Unmarshal([]byte(`{"kind":"maybe"}`), &got); err == nil {
-		t.Error("a kind that there is not is taken")
+		t.Error("an unknown kind is accepted")
 	}
 }
 
-// FuzzURL: what is taken has a scheme, a host that is no address of the inside, and no user.
+// FuzzURL: an accepted URL has a scheme, a host that is not a private address, and no user.
 func FuzzURL(f *testing.F) {
 	for _, text := range []string{"https://example.com/a?b=c", "http://[::ffff:7f00:1]:80/", "http://0x7f.1/", "https://a@b/#c", "http://127.0.0.1.:1/", "http:\\\\x"} {
 		f.Add(text)
@@ -223,10 +223,10 @@ func FuzzURL(f *testing.F) {
 		}
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
-			t.Fatalf("%q is taken: %+v, %v", text, u, err)
+			t.Fatalf("%q is accepted: %+v, %v", text, u, err)
 		}
 		if addr, err := netip.ParseAddr(u.Hostname()); err == nil && (webhook.Policy{}).Check(addr) != nil {
-			t.Fatalf("%q is taken", text)
+			t.Fatalf("%q is accepted", text)
 		}
 	})
 }

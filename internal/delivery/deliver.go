@@ -16,15 +16,16 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// attempt is what is kept of an attempt, in JSON.
+// attempt is the recorded outcome of an attempt, in JSON.
 type attempt struct {
 	inner.Outcome
-	// At is when it was over, Delivered when the message that it has fired was delivered, then or before; ms since 1970.
+	// At is the end of the attempt, Delivered the time when the fired message was delivered, now or
+	// earlier; ms since 1970.
 	At        int64 `json:"at"`
 	Delivered int64 `json:"delivered,omitempty"`
 }
 
-// lastAttempt is what was kept of a firing's last attempt.
+// lastAttempt is the recorded outcome of a firing's last attempt.
 func lastAttempt(x *trigger.Firing) (a attempt) {
 	if len(x.Outcome) > 0 && json.Unmarshal(x.Outcome, &a) != nil {
 		return attempt{}
@@ -32,37 +33,38 @@ func lastAttempt(x *trigger.Firing) (a attempt) {
 	return a
 }
 
-// fly makes a delivery, and others of the trigger after it. The place for the next is free before an outcome is recorded.
-func (d *Dispatcher) fly(ctx, reports context.Context, l *lane, p *plan, x *trigger.Firing) {
-	defer d.rouse()
-	defer d.flies(l, -1)
+// deliverLoop makes a delivery, and then others of the same trigger. An attempt releases its slot
+// before its outcome is recorded, so that the next one can start.
+func (d *Dispatcher) deliverLoop(ctx, reports context.Context, q *queue, p *plan, x *trigger.Firing) {
+	defer d.wake()
+	defer d.addLoops(q, -1)
 	for n := 1; x != nil; n++ {
-		d.one(ctx, reports, l, p, x)
+		d.deliverOne(ctx, reports, q, p, x)
 		if n == chainMax || ctx.Err() != nil {
 			return
 		}
-		x, p = d.begin(l, d.opt.Webhooks.Now())
+		x, p = d.begin(q, d.opt.Webhooks.Now())
 	}
 }
 
-// one makes one delivery.
-func (d *Dispatcher) one(ctx, reports context.Context, l *lane, p *plan, x *trigger.Firing) {
-	begun := d.ended()
+// deliverOne makes one delivery.
+func (d *Dispatcher) deliverOne(ctx, reports context.Context, q *queue, p *plan, x *trigger.Firing) {
+	begun := d.finishedCount()
 	a, gone, err := d.try(ctx, p, x)
 	until := time.Time{}
-	if err != nil && !errors.Is(err, errFull) && !errors.Is(err, errUnwanted) {
-		until = d.opt.Webhooks.Now().Add(troubleRest)
+	if err != nil && !errors.Is(err, errFull) && !errors.Is(err, errNotPending) {
+		until = d.opt.Webhooks.Now().Add(errorBackoff)
 		if ctx.Err() == nil {
-			d.opt.Logger.Warn("a delivery can not be prepared", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
+			d.opt.Logger.Warn("delivery preparation failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
 		}
 	}
-	d.landed(l, errors.Is(err, errFull), begun, until)
+	d.finishAttempt(q, errors.Is(err, errFull), begun, until)
 	if a == nil {
-		d.gone(l, x.ID)
+		d.remove(q, x.ID)
 		return
 	}
-	d.flights.Go(func() {
-		defer d.gone(l, x.ID)
+	d.running.Go(func() {
+		defer d.remove(q, x.ID)
 		if gone {
 			d.pause(reports, p, x)
 		}
@@ -71,19 +73,19 @@ func (d *Dispatcher) one(ctx, reports context.Context, l *lane, p *plan, x *trig
 }
 
 var (
-	errFull     = errors.New("there is no room for one more attempt")
-	errUnwanted = errors.New("it is not to be delivered any more")
+	errFull       = errors.New("no capacity for another attempt")
+	errNotPending = errors.New("firing is no longer pending")
 )
 
-// try makes an attempt at a delivery, if it is still wanted and allowed. It returns what to report, nil if nothing, and
-// whether the receiver wants no messages any more.
+// try attempts a delivery if it is still pending and the rules allow it. It returns the attempt to
+// report, nil if none, and whether the receiver has answered 410 Gone.
 func (d *Dispatcher) try(ctx context.Context, p *plan, x *trigger.Firing) (a *trigger.Attempt, gone bool, err error) {
 	m, err := d.prepare(ctx, p, x)
-	if wait, ok := errors.AsType[*notYet](err); ok {
+	if wait, ok := errors.AsType[*notBeforeError](err); ok {
 		d.met.deferred.Inc()
 		return &trigger.Attempt{Retraction: x.Retraction, State: rule.Pending, NextTry: wait.at, Deferred: true}, false, nil
 	}
-	if errors.Is(err, errUnwanted) {
+	if errors.Is(err, errNotPending) {
 		d.met.dropped.Inc()
 	}
 	if err != nil {
@@ -96,13 +98,13 @@ func (d *Dispatcher) try(ctx context.Context, p *plan, x *trigger.Firing) (a *tr
 	return d.judge(p, x, o), o.Gone(), nil
 }
 
-// judge says what is to be reported of an attempt, and what else follows from it.
+// judge builds the report of an attempt, and applies Retry-After.
 func (d *Dispatcher) judge(p *plan, x *trigger.Firing, o inner.Outcome) *trigger.Attempt {
 	if o.Kind == inner.Stopped {
 		return nil
 	}
 	now := d.opt.Webhooks.Now()
-	d.leaveAlone(p, now, o.RetryAfter)
+	d.pauseReceiver(p, now, o.RetryAfter)
 	kept := attempt{Outcome: o, At: now.UnixMilli(), Delivered: lastAttempt(x).Delivered}
 	a := &trigger.Attempt{Retraction: x.Retraction, State: rule.Dead}
 	next, again := p.Backoff.Next(o, x.Tries+1, now, rand.Float64())
@@ -116,29 +118,30 @@ func (d *Dispatcher) judge(p *plan, x *trigger.Firing, o inner.Outcome) *trigger
 		a.State, a.NextTry = rule.Pending, next
 	default:
 		d.met.dead.Inc()
-		d.opt.Logger.Warn("a firing can not be delivered: no more attempts are made", "trigger", x.Trigger, "firing", x.ID.String(),
+		d.opt.Logger.Warn("firing dead after last delivery attempt", "trigger", x.Trigger, "firing", x.ID.String(),
 			"attempts", x.Tries+1, "status", o.Status)
 	}
-	a.Outcome, _ = json.Marshal(kept) // numbers and texts: it can not fail
+	a.Outcome, _ = json.Marshal(kept) // numbers and strings: cannot fail
 	return a
 }
 
-// pause pauses a trigger whose receiver wants no messages any more, unless it has another one by now.
+// pause pauses a trigger whose receiver has answered 410 Gone, unless its delivery has changed
+// since.
 func (d *Dispatcher) pause(ctx context.Context, p *plan, x *trigger.Firing) {
 	t, err := d.opt.Engine.Trigger(ctx, x.Trigger)
 	if err != nil || t.Status == rule.Paused || !bytes.Equal(t.Deliver, p.given) {
 		return
 	}
 	d.met.paused.Inc()
-	d.opt.Logger.Warn("a trigger is paused: its receiver has answered 410 Gone", "trigger", x.Trigger)
+	d.opt.Logger.Warn("trigger paused: receiver answered 410 Gone", "trigger", x.Trigger)
 	if err := d.opt.Engine.Pause(ctx, x.Trigger, true); err != nil && ctx.Err() == nil {
-		d.opt.Logger.Warn("a trigger can not be paused", "trigger", x.Trigger, "err", err)
+		d.opt.Logger.Warn("pausing a trigger failed", "trigger", x.Trigger, "err", err)
 	}
 }
 
-// wanted looks whether a firing is still to be delivered, as late as can be: it may have been taken back, or its trigger
-// paused or deleted.
-func (d *Dispatcher) wanted(ctx context.Context, x *trigger.Firing) error {
+// checkPending returns errNotPending if a firing is no longer pending, or its trigger is paused or
+// deleted. It is called right before sending, because either may happen at any time.
+func (d *Dispatcher) checkPending(ctx context.Context, x *trigger.Firing) error {
 	now, err := d.opt.Engine.Firing(ctx, x.ID)
 	if err != nil && !errors.Is(err, trigger.ErrUnknownFiring) {
 		return err
@@ -146,23 +149,23 @@ func (d *Dispatcher) wanted(ctx context.Context, x *trigger.Firing) error {
 	t, unknown := d.opt.Engine.Head(x.Trigger)
 	if err != nil || unknown != nil || t.Paused || !d.opt.Log.Leads() ||
 		now.State != rule.Pending || now.Retraction != x.Retraction || now.Tries != x.Tries {
-		return errUnwanted
+		return errNotPending
 	}
 	return nil
 }
 
-// notYet says that a delivery is not allowed before an instant.
-type notYet struct{ at time.Time }
+// notBeforeError is the error of a delivery that a rule forbids before a time.
+type notBeforeError struct{ at time.Time }
 
-// Error says until when.
-func (e *notYet) Error() string { return "not before " + e.at.String() }
+// Error includes the time.
+func (e *notBeforeError) Error() string { return "not before " + e.at.String() }
 
-// pastMax is how many of an entity's firings are looked at for a cap: those that were not delivered are among them.
+// pastMax bounds the firings of an entity that a cap reads, including those not delivered.
 const pastMax = 2 * inner.CapCountMax
 
-// allowed looks whether the frequency cap allows a delivery now, or returns a *notYet. What takes a message back always may
-// follow it.
-func (d *Dispatcher) allowed(ctx context.Context, p *plan, x *trigger.Firing) error {
+// checkCap returns a *notBeforeError if the frequency cap forbids a delivery now. A retraction is
+// always allowed.
+func (d *Dispatcher) checkCap(ctx context.Context, p *plan, x *trigger.Firing) error {
 	if p.Rules.Cap.Count < 1 || x.Retraction {
 		return nil
 	}
@@ -178,13 +181,13 @@ func (d *Dispatcher) allowed(ctx context.Context, p *plan, x *trigger.Firing) er
 	}
 	now := d.opt.Webhooks.Now()
 	if at := p.Rules.Next(now, past); at.After(now) {
-		return &notYet{at}
+		return &notBeforeError{at}
 	}
 	return nil
 }
 
-// message makes the message of a firing, with the events that are still in the log.
-func (d *Dispatcher) message(ctx context.Context, x *trigger.Firing) (*template.Message, error) {
+// buildMessage builds the message of a firing from its events that are still in the log.
+func (d *Dispatcher) buildMessage(ctx context.Context, x *trigger.Firing) (*template.Message, error) {
 	events, err := d.opt.Engine.Witnesses(ctx, x)
 	if err != nil {
 		return nil, err
@@ -203,7 +206,7 @@ func (d *Dispatcher) message(ctx context.Context, x *trigger.Firing) (*template.
 	return m, nil
 }
 
-// report records an attempt; it tries until that has worked, or this broker does not lead any more.
+// report records an attempt. It retries until that succeeds or this broker is no longer the leader.
 func (d *Dispatcher) report(ctx context.Context, x *trigger.Firing, a trigger.Attempt) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -214,10 +217,10 @@ func (d *Dispatcher) report(ctx context.Context, x *trigger.Firing, a trigger.At
 		case err == nil, ctx.Err() != nil, errors.Is(err, trigger.ErrNotLeader), errors.Is(err, trigger.ErrClosed):
 			return
 		case errors.Is(err, trigger.ErrUnknownFiring), errors.Is(err, trigger.ErrInvalid):
-			d.opt.Logger.Warn("an attempt at a delivery is not recorded", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
+			d.opt.Logger.Warn("delivery attempt not recorded", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
 			return
 		}
-		d.opt.Logger.Warn("an attempt at a delivery can not be recorded yet", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
+		d.opt.Logger.Warn("recording a delivery attempt failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
