@@ -8,8 +8,9 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// TestTheKeyIsAskedForFirst: before anything is looked at or read.
-func TestTheKeyIsAskedForFirst(t *testing.T) {
+// TestKeyIsCheckedFirst checks that a request without the key is refused before its parameters or
+// body are read.
+func TestKeyIsCheckedFirst(t *testing.T) {
 	s := start(t)
 	resp, err := s.raw("POST /records?topic-name=../evil HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n")
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
@@ -33,11 +34,11 @@ func TestOptionsAreValidated(t *testing.T) {
 	err := (&Options{Connections: -1, RecordsMax: -1, StepTimeout: -1}).Validate()
 	for _, want := range []string{"API key", "connections", "records", "step timeout"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: no word of %s", err, want)
+			t.Errorf("%v does not mention %s", err, want)
 		}
 	}
 	if _, err := New(nil, Options{}); err == nil {
-		t.Error("a server without a key")
+		t.Error("options without a key were accepted")
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestBatchesAreGivenWithoutAGap: one that does not fit ends the answer, also if the next one would.
-func TestBatchesAreGivenWithoutAGap(t *testing.T) {
+// TestBatchesHaveNoGap checks that a batch that does not fit ends the answer, even if the next one
+// would fit.
+func TestBatchesHaveNoGap(t *testing.T) {
 	s := start(t)
 	for _, n := range []int{10, 1000, 20, 1000, 30} {
 		s.mustPost("topic-name=t", api.TextPlain, strings.Repeat("x", n))
@@ -21,8 +22,9 @@ func TestBatchesAreGivenWithoutAGap(t *testing.T) {
 	}
 }
 
-// TestOffsetsOfAClientMeanNothing: batches are placed by their keys, whatever a client has written where offsets go.
-func TestOffsetsOfAClientMeanNothing(t *testing.T) {
+// TestClientOffsetsAreIgnored checks that batches are distributed by key, regardless of the offsets
+// in them.
+func TestClientOffsetsAreIgnored(t *testing.T) {
 	s := start(t)
 	s.must(201, s.send("PUT", "/topic?topic-name=p", `{"partitions":3}`), nil)
 	for _, base := range []int64{7, -1, math.MinInt64, math.MaxInt64} {

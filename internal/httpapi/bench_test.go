@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// exchange sends a request and drops the answer.
+// exchange sends a request and discards the answer.
 func (s *server) exchange(b *testing.B, method, path string, body []byte, header ...string) {
 	req, err := http.NewRequest(method, "http://"+s.addr+path, bytes.NewReader(body))
 	if err != nil {
@@ -39,7 +39,8 @@ func values(n, size int) []string {
 	return list
 }
 
-// BenchmarkProduce is a request of 1024 records of 1 KiB, client included, on a store in memory.
+// BenchmarkProduce sends requests of 1024 records of 1 KiB to a store in memory. It includes the
+// client.
 func BenchmarkProduce(b *testing.B) {
 	s := start(b)
 	body, kind := form(values(1024, 1024)...)
@@ -49,7 +50,7 @@ func BenchmarkProduce(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads 1024 records of 1 KiB, client included.
+// BenchmarkRead reads 1024 records of 1 KiB. It includes the client.
 func BenchmarkRead(b *testing.B) {
 	s := start(b)
 	for range 16 {
@@ -66,7 +67,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkKey looks a key of 10,000 up, lists 1,000 of them, and reads a history of 100 records, client included.
+// BenchmarkKey looks up one of 10,000 keys, lists 1,000 of them, and reads a history of 100
+// records. It includes the client.
 func BenchmarkKey(b *testing.B) {
 	s := start(b, func(c *setup) { c.keys = true })
 	s.must(201, s.send("PUT", "/topic?topic-name=t", `{"settings":{"key-index":true}}`), nil)

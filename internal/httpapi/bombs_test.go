@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// bombs are bodies of RecordBatches that claim to be, or become, much more than they are.
+// bombs are bodies of RecordBatches that claim to be, or become, much larger than they are.
 func bombs() map[string][]byte {
 	zeros := make([]byte, 256<<20)
 	small := testenv.HostileBatch(record.None, []byte("v"))
@@ -25,11 +25,11 @@ func bombs() map[string][]byte {
 	for codec := record.Gzip; codec <= record.Zstd; codec++ {
 		n := len(zeros)
 		if codec == record.Snappy {
-			n = 16 << 20 // its best is 21 to 1, and a batch has a limit of its own
+			n = 16 << 20 // the best ratio is 21 to 1, and a batch has a limit of its own
 		}
 		all[codec.String()+", all in one record"] = testenv.HostileBatch(codec, zeros[:n])
 		all[codec.String()+", where no record is"] = of(codec, testenv.HostileCompress(codec, zeros[:n]))
-		// Each is allowed, not all of them.
+		// Each batch is allowed, but not all of them.
 		all[codec.String()+", in many batches"] = bytes.Repeat(testenv.HostileBatch(codec, zeros[:900<<10]), 40)
 		all[codec.String()+", cut off"] = of(codec, testenv.HostileCompress(codec, zeros[:1<<20])[:40])
 		all[codec.String()+", something behind it"] = of(codec, append(testenv.HostileCompress(codec, small[record.BatchHeadSize:]), "more"...))
@@ -58,11 +58,12 @@ func bombs() map[string][]byte {
 	return all
 }
 
-// TestDecompressionBombs: what becomes, or claims, more than is allowed is the client's fault, costs little memory, and leaves
-// nothing behind. test/pressure does it to a process that has little, from many clients at once.
+// TestDecompressionBombs checks that an oversized body, real or claimed, gives a client error,
+// costs little memory and leaves none reserved. test/pressure does the same to a process with
+// little memory and many clients.
 func TestDecompressionBombs(t *testing.T) {
 	s := start(t, func(c *setup) { c.limit = 64 << 20 })
-	const most = 64 << 20 // allocated for one, all told, of which the test's own client takes some
+	const most = 64 << 20 // allocations of one request, including the client
 	for name, body := range bombs() {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -81,7 +82,7 @@ func TestDecompressionBombs(t *testing.T) {
 	s.mustPost("topic-name=t", api.RecordBatch, string(testenv.HostileBatch(record.Zstd, make([]byte, 900<<10))))
 }
 
-// TestNoContentEncoding: no route decompresses a whole body.
+// TestNoContentEncoding checks that no route decompresses a whole body.
 func TestNoContentEncoding(t *testing.T) {
 	s := start(t)
 	mp, kind := form("a")
@@ -100,7 +101,7 @@ func TestNoContentEncoding(t *testing.T) {
 				})
 				want := http.StatusUnsupportedMediaType
 				if method == "PUT" {
-					want = http.StatusBadRequest // it is not JSON
+					want = http.StatusBadRequest // not valid JSON
 				}
 				if a.status != want {
 					t.Errorf("%s, %s in %s: %s, want %d", target, kind, encoding, a, want)

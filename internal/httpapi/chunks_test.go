@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// threeBatches is whole batches of two records each.
+// threeBatches returns three batches of two records each.
 func threeBatches(f *testing.F) []byte {
 	var whole []byte
 	for i := range 3 {
@@ -27,9 +27,8 @@ func threeBatches(f *testing.F) []byte {
 	return whole
 }
 
-// FuzzChunks: whatever lies in a chunk, and however it is cut into parts or windows, walking and
-// cutting it does not panic, gives the same batches from memory as from a file, and gives all
-// memory back.
+// FuzzChunks iterates over arbitrary chunks, cut into arbitrary parts or windows, and cuts them.
+// Nothing panics, memory and file give the same batches, and all memory is released.
 func FuzzChunks(f *testing.F) {
 	whole := threeBatches(f)
 	f.Add(whole, int64(0), uint16(100), int64(1))
@@ -46,7 +45,7 @@ func FuzzChunks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, from int64, split uint16, maxRecords int64) {
 		at := min(int(split), len(data))
 		inMemory := broker.Chunk{Base: 0, End: 6, Size: int64(len(data)), Parts: [][]byte{data[:at], data[at:]}}
-		// A file that has something before and behind the section.
+		// A file that has other bytes around the section.
 		if err := file.Truncate(0); err != nil {
 			t.Fatal(err)
 		}
@@ -61,11 +60,11 @@ func FuzzChunks(f *testing.F) {
 			s.window = record.BatchHeadSize + int(split)%400
 			return s
 		}
-		walked := func(c *broker.Chunk) (all []byte, err error) {
+		collect := func(c *broker.Chunk) (all []byte, err error) {
 			s := newAnswer()
 			err = s.eachBatch(c, from, func(b record.Batch, _ bool) error {
 				if b.BaseOffset()+b.Span() <= from {
-					t.Errorf("a batch below %d was given", from)
+					t.Errorf("got a batch below offset %d", from)
 				}
 				all = append(all, b...)
 				return nil
@@ -73,8 +72,8 @@ func FuzzChunks(f *testing.F) {
 			s.release()
 			return all, err
 		}
-		fromMemory, err1 := walked(&inMemory)
-		fromFile, err2 := walked(&inFile)
+		fromMemory, err1 := collect(&inMemory)
+		fromFile, err2 := collect(&inFile)
 		if err1 == nil && (err2 != nil || !bytes.Equal(fromMemory, fromFile)) {
 			t.Errorf("from memory %d bytes, from the file %d, %v", len(fromMemory), len(fromFile), err2)
 		}

@@ -22,39 +22,40 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// gappy is a compacted topic c: what is left of it, and where it ends.
+// gappy is a compacted topic c: its remaining records and its end.
 type gappy struct {
 	*server
 	end     int64
 	offsets []int64
 	values  map[int64]string
-	waiting func() float64 // fetches that wait
+	waiting func() float64 // waiting fetches
 }
 
-// keyedBatch is records of one batch: "key=value", "key" is a tombstone, "=value" has no key.
+// keyedBatch holds records of one batch: "key=value"; "key" is a tombstone; "=value" has no key.
 type keyedBatch struct {
 	codec   record.Compression
 	records string
 }
 
-// gaps is a history of which compaction leaves little, with gaps within batches, emptied batches in the middle, and some at
-// the end.
+// gaps is a history that compaction mostly removes, with gaps within batches, empty batches in the
+// middle, and some at the end.
 var gaps = []keyedBatch{
-	{record.None, "a=0 b=0 c=0 d=0 e=0"}, // 0: all goes
-	{record.None, "a=1 b=1 c=1 d=1 e=1"}, // 5: all goes
+	{record.None, "a=0 b=0 c=0 d=0 e=0"}, // 0: all removed
+	{record.None, "a=1 b=1 c=1 d=1 e=1"}, // 5: all removed
 	{record.None, "=10 a=11 f=12"},       // 10: 10 and 12 stay
 	{record.Gzip, "g=13 g=14 g=15 g=16 g=17 g=18 g=19"},
-	{record.Zstd, "h=20 h=21 h=22 h=23 h=24"}, // all goes
+	{record.Zstd, "h=20 h=21 h=22 h=23 h=24"}, // all removed
 	{record.None, "h=25"},
-	{record.Snappy, "a=26 x=27 b=28 c=29 d=30"}, // 27 goes
-	{record.None, "e=31 x=32"},                  // 32 goes
-	{record.None, "x y"},                        // 33: tombstones, they go
-	{record.LZ4, "x z"},                         // 35: they go too
+	{record.Snappy, "a=26 x=27 b=28 c=29 d=30"}, // 27 removed
+	{record.None, "e=31 x=32"},                  // 32 removed
+	{record.None, "x y"},                        // 33: tombstones, removed
+	{record.LZ4, "x z"},                         // 35: removed too
 }
 
 var gapsLeft = []int64{10, 12, 19, 25, 26, 28, 29, 30, 31}
 
-// gapped makes a compacted topic of gaps on a store, in packs of about target bytes. Values have pad bytes more.
+// gapped creates and compacts a topic of gaps in packs of about target bytes. Values have pad
+// additional bytes.
 func gapped(t *testing.T, store objstore.Store, target int64, pad int, change ...func(*setup)) *gappy {
 	t.Helper()
 	g := ungapped(t, store, pad, change...)
@@ -62,7 +63,7 @@ func gapped(t *testing.T, store objstore.Store, target int64, pad int, change ..
 	return g
 }
 
-// ungapped is the topic before it is compacted.
+// ungapped creates the topic without compacting it.
 func ungapped(t *testing.T, store objstore.Store, pad int, change ...func(*setup)) *gappy {
 	t.Helper()
 	set := metrics.NewSet()
@@ -102,7 +103,7 @@ func (g *gappy) compact(t *testing.T, store objstore.Store, target int64) {
 	})
 }
 
-// TestCompactionChangesEntityTags: an answer that compaction has changed has another tag, and one with the same tag is the same.
+// TestCompactionChangesEntityTags checks that answers differ exactly if their tags do.
 func TestCompactionChangesEntityTags(t *testing.T) {
 	store := objstore.NewMemory()
 	g := ungapped(t, store, 20)
@@ -138,7 +139,7 @@ func TestCompactionChangesEntityTags(t *testing.T) {
 		}
 	}
 	if same == 0 || changed == 0 {
-		t.Errorf("%d answers are the same and %d are not: this tests nothing", same, changed)
+		t.Errorf("%d answers are the same and %d changed; want both kinds", same, changed)
 	}
 }
 
@@ -169,7 +170,7 @@ func (g *gappy) append(t *testing.T, b keyedBatch, pad int) {
 	}
 }
 
-// from lists what is left from an offset on.
+// from lists the remaining records from an offset on.
 func (g *gappy) from(offset int64) (values []string) {
 	for _, o := range g.offsets {
 		if o >= offset {
@@ -179,7 +180,7 @@ func (g *gappy) from(offset int64) (values []string) {
 	return values
 }
 
-// readAnswer decodes an answer in any form: values, and their offsets in the forms that tell them.
+// readAnswer decodes an answer in any encoding: values, and offsets if the encoding has them.
 func readAnswer(t *testing.T, a *answered, form string, from int64) (values []string, offsets []int64) {
 	t.Helper()
 	var list []api.Record
@@ -214,7 +215,8 @@ func readAnswer(t *testing.T, a *answered, form string, from int64) (values []st
 	return values, offsets
 }
 
-// forEachGapped runs a test on gapped topics of several shapes: one range or many, in memory or as sections of files.
+// forEachGapped runs a test on gapped topics of several shapes: one range or many, in memory or as
+// sections of files.
 func forEachGapped(t *testing.T, test func(t *testing.T, g *gappy)) {
 	for _, shape := range []struct {
 		store  string
@@ -236,8 +238,8 @@ func forEachGapped(t *testing.T, test func(t *testing.T, g *gappy)) {
 	}
 }
 
-// TestReadsPassGaps: whatever the form, the limits and the place where a read begins, a reader that goes on where an answer
-// says gets each record that is left, in order, and comes to the end.
+// TestReadsPassGaps: for any encoding, limit and start, a reader that continues where an answer
+// says gets each remaining record in order and reaches the end.
 func TestReadsPassGaps(t *testing.T) {
 	forEachGapped(t, func(t *testing.T, g *gappy) {
 		limits := []string{"max-records=1", "max-records=2", "max-records=100", "max-records=100&max-bytes=1", "max-records=3&max-bytes=45000"}
@@ -268,10 +270,10 @@ func (g *gappy) readAll(t *testing.T, form string, begin int64, limit string) {
 			t.Fatalf("%s at %d: %v", form, at, a.header)
 		}
 		if resume <= at && at < g.end || resume > g.end {
-			t.Fatalf("%s at %d, %s: go on at %d", form, at, limit, resume)
+			t.Fatalf("%s at %d, %s: continue at %d", form, at, limit, resume)
 		}
 		if n := len(offsets); n > 0 && resume <= offsets[n-1] {
-			t.Fatalf("%s at %d, %s: offsets %v, go on at %d", form, at, limit, offsets, resume)
+			t.Fatalf("%s at %d, %s: offsets %v, continue at %d", form, at, limit, offsets, resume)
 		}
 		for i, o := range offsets {
 			if values[i] != g.values[o] || !slices.Contains(g.offsets, o) {
@@ -281,7 +283,7 @@ func (g *gappy) readAll(t *testing.T, form string, begin int64, limit string) {
 		left := len(g.from(at))
 		enough := map[string]int{"max-records=1": 1, "max-records=2": 2, "max-records=100": 100}[limit]
 		if form != api.RecordBatch && (enough > 0 && len(values) != min(enough, left) || len(values) == 0 && left > 0) {
-			t.Fatalf("%s at %d, %s: %d records, %d are there", form, at, limit, len(values), left)
+			t.Fatalf("%s at %d, %s: %d records, want %d", form, at, limit, len(values), left)
 		}
 		if want := http.StatusPartialContent; (a.status == want) != (form == api.Multipart && left == 0) {
 			t.Fatalf("%s at %d, %s: %d", form, at, limit, a.status)
@@ -294,8 +296,9 @@ func (g *gappy) readAll(t *testing.T, form string, begin int64, limit string) {
 	}
 }
 
-// TestBatchesAreCountedByTheirRecords: who asks for n records in batches gets n, also behind emptied batches.
-func TestBatchesAreCountedByTheirRecords(t *testing.T) {
+// TestBatchesAreCountedByRecords checks that a read of n records in batches gets n, also after
+// empty batches.
+func TestBatchesAreCountedByRecords(t *testing.T) {
 	for _, target := range []int64{1 << 20, 70} {
 		g := gapped(t, objstore.NewMemory(), target, 0)
 		for n := 1; n <= len(g.offsets)+1; n++ {
@@ -307,9 +310,9 @@ func TestBatchesAreCountedByTheirRecords(t *testing.T) {
 	}
 }
 
-// TestReadersOfOldPassGaps: readers that know nothing of gaps go on behind the last offset they got, or as many offsets
-// further as they got values, as the original's client does. They come to the end too.
-func TestReadersOfOldPassGaps(t *testing.T) {
+// TestOldReadersPassGaps covers readers that do not know gaps. They continue after the last offset,
+// or advance by the number of values, as the original's client does. They reach the end too.
+func TestOldReadersPassGaps(t *testing.T) {
 	g := gapped(t, objstore.NewMemory(), 1<<20, 0)
 	for _, limit := range []int{1, 3, 100} {
 		seen := map[string]bool{}
@@ -344,24 +347,25 @@ func TestReadersOfOldPassGaps(t *testing.T) {
 	}
 }
 
-// TestLongPollBehindAGap: where nothing is left up to the end a read waits for the next record, as at the end.
-func TestLongPollBehindAGap(t *testing.T) {
+// TestLongPollBeforeGap checks that a read waits for the next record if only removed records
+// follow, as at the end.
+func TestLongPollBeforeGap(t *testing.T) {
 	for _, form := range []string{api.Multipart, api.JSON, api.NDJSON} {
 		g := gapped(t, objstore.NewMemory(), 1<<20, 0)
 		end := g.end
-		places := []int64{32, 33, end - 1, end}
-		done := make(chan *answered, len(places))
-		for _, at := range places {
+		offsets := []int64{32, 33, end - 1, end}
+		done := make(chan *answered, len(offsets))
+		for _, at := range offsets {
 			go func() { done <- g.get(fmt.Sprintf("/records?topic-name=c&offset=%d&timeout=1m", at), form) }()
 		}
 		sebtest.Eventually(t, "all reads wait", func() bool {
 			if len(done) > 0 {
 				t.Fatalf("%s: a read did not wait: %s", form, <-done)
 			}
-			return int(g.waiting()) == len(places)
+			return int(g.waiting()) == len(offsets)
 		})
 		g.append(t, keyedBatch{record.None, "new=1"}, 0)
-		for range places {
+		for range offsets {
 			a := <-done
 			values, offsets := readAnswer(t, a, form, 0)
 			if len(values) != 1 || form != api.Multipart && offsets[0] != end || a.header.Get(api.HeaderResumeOffset) != fmt.Sprint(end+1) {
@@ -376,7 +380,7 @@ func TestLongPollBehindAGap(t *testing.T) {
 	}
 }
 
-// TestSingleRecordsOfACompactedTopic: GET and HEAD /record.
+// TestSingleRecordsOfACompactedTopic covers GET and HEAD /record.
 func TestSingleRecordsOfACompactedTopic(t *testing.T) {
 	forEachGapped(t, func(t *testing.T, g *gappy) {
 		for o := range g.end + 2 {
@@ -403,7 +407,8 @@ func TestSingleRecordsOfACompactedTopic(t *testing.T) {
 	})
 }
 
-// TestStreamsPassGaps: an event stream from any offset, or behind any, gives what is left, then what comes.
+// TestStreamsPassGaps checks that an event stream from any offset gives the remaining and then the
+// new records.
 func TestStreamsPassGaps(t *testing.T) {
 	g := gapped(t, objstore.NewMemory(), 70, 0)
 	for begin := range g.end + 1 {
@@ -425,7 +430,8 @@ func TestStreamsPassGaps(t *testing.T) {
 	}
 }
 
-// TestGroupsPassGaps: a group begins in a gap, and what it is told to commit brings its lag to nothing.
+// TestGroupsPassGaps checks that a group can start in a gap, and that the offsets it commits bring
+// its lag to zero.
 func TestGroupsPassGaps(t *testing.T) {
 	g := gapped(t, objstore.NewMemory(), 1<<20, 0)
 	at := int64(0)
@@ -447,12 +453,12 @@ func TestGroupsPassGaps(t *testing.T) {
 		t.Errorf("%s", a)
 	}
 	if at != g.end {
-		t.Errorf("the group has got to %d of %d", at, g.end)
+		t.Errorf("the group committed %d of %d", at, g.end)
 	}
 }
 
-// TestTopicsSayWhatIsLeft: GET /topic counts records, not offsets, also above a trim.
-func TestTopicsSayWhatIsLeft(t *testing.T) {
+// TestTopicRecordCounts checks that GET /topic counts records, not offsets, also after a trim.
+func TestTopicRecordCounts(t *testing.T) {
 	g := gapped(t, objstore.NewMemory(), 1<<20, 0)
 	p := func() api.Partition { return g.get("/topic?topic-name=c").topic(t).Partitions[0] }
 	if got := p(); got.Records != int64(len(g.offsets)) || got.Start != 0 || got.Next != g.end {
@@ -471,7 +477,7 @@ func TestTopicsSayWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestSettingsOfCompactedTopics: what is accepted, and what a fault says.
+// TestSettingsOfCompactedTopics covers valid settings and the faults of invalid ones.
 func TestSettingsOfCompactedTopics(t *testing.T) {
 	s := start(t)
 	for _, policy := range []string{"compact", "compact,delete", "delete"} {

@@ -18,11 +18,11 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// Who gets a place for its connection when there are not enough.
+// Which connections are served when there are not enough slots.
 
 const health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// ask sends text on a connection and wants an answer of that status.
+// ask sends text on a connection and checks the status of the answer.
 func ask(t *testing.T, conn net.Conn, text string, status int) *http.Response {
 	t.Helper()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
@@ -50,9 +50,9 @@ func ended(t *testing.T, conn net.Conn) {
 	}
 }
 
-// endedSome waits for the end of n of the connections without an answer. Which ones is left open:
-// an answer arrives before its connection counts as idle, so the order in which they became idle is
-// not known here.
+// endedSome waits for the end of n of the connections without an answer. It accepts any of them: an
+// answer arrives before its connection counts as idle, so the order in which they became idle is
+// unknown.
 func endedSome(t *testing.T, conns []net.Conn, n int) {
 	t.Helper()
 	results := make(chan error, len(conns))
@@ -75,7 +75,7 @@ func endedSome(t *testing.T, conns []net.Conn, n int) {
 	}
 }
 
-// busy takes n places with readers that wait for a record of topic t.
+// busy occupies n slots with readers that wait for a record of topic t.
 func (s *server) busy(n int) []net.Conn {
 	s.t.Helper()
 	var conns []net.Conn
@@ -89,7 +89,7 @@ func (s *server) busy(n int) []net.Conn {
 	return conns
 }
 
-func TestConnectionsThatAskForNothingGiveWay(t *testing.T) {
+func TestIdleConnectionsAreEvicted(t *testing.T) {
 	for name, text := range map[string]string{
 		"silent":      "",
 		"half a head": "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ",
@@ -112,19 +112,19 @@ func TestConnectionsThatAskForNothingGiveWay(t *testing.T) {
 				t.Errorf("%g connections", n)
 			}
 			if text == "" {
-				return // most are still the kernel's
+				return // the kernel still holds most of them
 			}
 			endedSome(t, quiet, 27)
 			if n := s.api.metrics.evicted.Get(); n < 27 {
-				t.Errorf("%d were counted as evicted", n)
+				t.Errorf("%d connections were counted as evicted", n)
 			}
 		})
 	}
 }
 
-// TestConnectionsWithTheKeyAreKept: at the limit a client keeps its connections between requests,
-// and a new one is refused, until one of them has been idle for long.
-func TestConnectionsWithTheKeyAreKept(t *testing.T) {
+// TestAuthenticatedConnectionsAreKept: at the limit a client keeps its connections between requests
+// and a new connection is refused, until one of them has been idle for long.
+func TestAuthenticatedConnectionsAreKept(t *testing.T) {
 	topics := "GET /topics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nAuthorization: " + canary + "\r\n\r\n"
 	s := start(t, func(c *setup) {
 		c.http.Connections, c.http.QueueWait, c.http.KeepIdle = 3, 20*time.Millisecond, time.Hour
@@ -136,11 +136,11 @@ func TestConnectionsWithTheKeyAreKept(t *testing.T) {
 		}
 		resp := ask(t, s.dial(), topics, http.StatusTooManyRequests)
 		if resp == nil || resp.Header.Get("Retry-After") == "" || !resp.Close {
-			t.Errorf("over the limit: %+v", resp)
+			t.Errorf("connection over the limit: %+v", resp)
 		}
 	}
 	if n := s.api.metrics.evicted.Get(); n != 0 {
-		t.Errorf("%d connections were ended for others", n)
+		t.Errorf("%d connections were evicted", n)
 	}
 
 	s = start(t, func(c *setup) { c.http.Connections, c.http.QueueWait, c.http.KeepIdle = 3, time.Hour, time.Millisecond })
@@ -152,8 +152,8 @@ func TestConnectionsWithTheKeyAreKept(t *testing.T) {
 	endedSome(t, kept, 1)
 }
 
-// TestNoWholeRequestIsLost: of many that come at once nobody is cut off, though there are few
-// places.
+// TestNoWholeRequestIsLost checks that many concurrent requests all get an answer, although there
+// are few slots.
 func TestNoWholeRequestIsLost(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait = 4, time.Hour })
 	var wg sync.WaitGroup
@@ -168,7 +168,7 @@ func TestNoWholeRequestIsLost(t *testing.T) {
 	wg.Wait()
 }
 
-func TestWhoHasNoPlaceIsTold(t *testing.T) {
+func TestRefusedConnectionsGetAnAnswer(t *testing.T) {
 	s := start(t, func(c *setup) {
 		c.http.Connections, c.http.QueueWait, c.http.KeepIdle = 3, 50*time.Millisecond, time.Millisecond
 	})
@@ -183,7 +183,7 @@ func TestWhoHasNoPlaceIsTold(t *testing.T) {
 		{post + key + "\r\nx", http.StatusTooManyRequests},
 		{post + "Authorization: wrong\r\n\r\nx", http.StatusUnauthorized},
 		{"GET /topics HTTP/1.1\r\nHost: x\r\n" + key + "\r\n", http.StatusTooManyRequests},
-		// Whoever looks after the broker is told how it is.
+		// Monitoring still works.
 		{health, http.StatusOK},
 		{"GET /metrics HTTP/1.1\r\nHost: x\r\n" + key + "\r\n", http.StatusOK},
 	} {
@@ -200,14 +200,14 @@ func TestWhoHasNoPlaceIsTold(t *testing.T) {
 	fmt.Fprint(conn, originalPost("t", "[1]", "x"))
 	ended(t, conn)
 	if n := s.api.metrics.refused.Get(); n < 6 {
-		t.Errorf("%d were counted as refused", n)
+		t.Errorf("%d connections were counted as refused", n)
 	}
 	if got := s.api.metrics.connections.Get(); got < 3 {
-		t.Errorf("%g connections: a busy one gave way", got)
+		t.Errorf("%g connections: a busy one was evicted", got)
 	}
 }
 
-func TestAPlaceThatBecomesFreeGoesToWhoWaits(t *testing.T) {
+func TestFreeSlotGoesToQueuedConnection(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait = 2, time.Hour })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	busy := s.busy(2)
@@ -217,16 +217,16 @@ func TestAPlaceThatBecomesFreeGoesToWhoWaits(t *testing.T) {
 		_, _ = io.WriteString(conn, health)
 		wg.Go(func() {
 			if resp := ask(t, conn, "", 200); resp != nil && !resp.Close {
-				conn.Close() // the last of them; nobody waits any more
+				conn.Close() // the last of them; no connection is queued any more
 			}
 		})
 	}
-	sebtest.Eventually(t, "one is held", func() bool { return s.api.connections.HasQueued() })
+	sebtest.Eventually(t, "a connection is queued", func() bool { return s.api.connections.HasQueued() })
 	busy[0].Close()
 	wg.Wait()
 }
 
-// slowPost begins a body that never ends.
+// slowPost starts a body that never ends.
 func (s *server) slowPost(length int) net.Conn {
 	conn := s.dial()
 	fmt.Fprintf(conn, "POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nAccept: */*\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\nx",
@@ -234,7 +234,7 @@ func (s *server) slowPost(length int) net.Conn {
 	return conn
 }
 
-func TestSlowBodiesGiveWay(t *testing.T) {
+func TestSlowBodiesAreEvicted(t *testing.T) {
 	s := start(t, func(c *setup) {
 		c.http.Connections, c.http.QueueWait, c.http.StepTimeout = 3, time.Hour, time.Hour
 	})
@@ -242,40 +242,40 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	for range 3 {
 		slow = append(slow, s.slowPost(1000))
 	}
-	sebtest.Eventually(t, "they are being read", func() bool { return s.budget.Class(budget.Produce).Used() > 3000 })
+	sebtest.Eventually(t, "the bodies are being read", func() bool { return s.budget.Class(budget.Produce).Used() > 3000 })
 	ask(t, s.dial(), health, 200)
-	told := 0
+	aborted := 0
 	for _, conn := range slow {
 		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil && resp.StatusCode == http.StatusRequestTimeout {
-			told++
+			aborted++
 		}
 		conn.Close()
 	}
-	if told == 0 || told == 3 {
-		t.Errorf("%d of 3 were told that they are too slow, for one that came", told)
+	if aborted == 0 || aborted == 3 {
+		t.Errorf("%d of 3 slow bodies were aborted for one new connection", aborted)
 	}
 }
 
-func TestSlowBodiesGiveMemoryBack(t *testing.T) {
+func TestSlowBodiesReleaseMemory(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.StepTimeout, c.limit = time.Hour, 32<<20 })
 	for range 8 {
 		s.slowPost(1 << 20)
 	}
 	body := strings.Repeat("x", 1<<20)
-	sebtest.Eventually(t, "their memory is taken", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusTooManyRequests })
-	sebtest.Eventually(t, "and given back", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusCreated })
+	sebtest.Eventually(t, "the memory is in use", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusTooManyRequests })
+	sebtest.Eventually(t, "the memory is released", func() bool { return s.post("topic-name=t", api.TextPlain, body).status == http.StatusCreated })
 }
 
-// TestWhoHasNoKeyHoldsNoPlace: 401 is not kept back until the body is there, and then the
+// TestUnauthenticatedConnectionsAreClosed: the answer 401 does not wait for the body, and then the
 // connection ends.
-func TestWhoHasNoKeyHoldsNoPlace(t *testing.T) {
+func TestUnauthenticatedConnectionsAreClosed(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait, c.http.StepTimeout = 2, time.Hour, time.Hour })
 	for range 20 {
 		conn := s.dial()
 		text := "POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\nx"
 		if resp := ask(t, conn, text, http.StatusUnauthorized); resp != nil && !resp.Close {
-			t.Error("the connection goes on")
+			t.Error("the connection was not closed")
 		}
 	}
 	ask(t, s.dial(), health, 200)

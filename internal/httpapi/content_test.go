@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// FuzzContentType: what is read without package mime is read as it does.
+// FuzzContentType checks that the fast path agrees with package mime.
 func FuzzContentType(f *testing.F) {
 	for _, s := range []string{
 		api.JSON, api.TextPlain, api.NDJSON, api.OctetStream, api.RecordBatch, api.Multipart, api.Multipart + "; boundary=aB9-_x", api.Multipart + "; boundary=",

@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// flipped copies a store, with a bit flipped in each place where it holds text.
+// flipped copies a store and flips a bit at each occurrence of text.
 func flipped(t *testing.T, from objstore.Store, text []byte) objstore.Store {
 	t.Helper()
 	to := objstore.NewMemory()
@@ -38,7 +38,7 @@ func flipped(t *testing.T, from objstore.Store, text []byte) objstore.Store {
 		}
 	}
 	if !found {
-		t.Fatal("nothing to damage")
+		t.Fatal("the text does not occur in the store")
 	}
 	return to
 }
@@ -57,9 +57,9 @@ func TestCorruptDataIsNamed(t *testing.T) {
 	if got := s.values("other", 0); len(got) != 1 || got[0] != "fine" {
 		t.Errorf("the other topic gives %v", got)
 	}
-	// What is good comes, then an error that says what is wrong.
+	// The intact records come first, then an error that names the damage.
 	if got := s.get("/records?topic-name=t&offset=0").unform(t); len(got) != 1 || got[0] != "good" {
-		t.Errorf("before the damage: %v", got)
+		t.Errorf("before the damaged record: %v", got)
 	}
 	for _, path := range []string{"/records?topic-name=t&offset=1", "/record?topic-name=t&offset=1"} {
 		for _, accept := range []string{"*/*", api.JSON, api.RecordBatch} {
@@ -70,6 +70,6 @@ func TestCorruptDataIsNamed(t *testing.T) {
 		}
 	}
 	if !strings.Contains(s.log.String(), "corrupt") {
-		t.Error("nothing in the log")
+		t.Error("no log line about the damage")
 	}
 }

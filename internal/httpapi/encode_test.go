@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// plain is an answer's body without its content coding.
+// plain returns an answer's body without its content coding.
 func plain(t *testing.T, a *answered) string {
 	t.Helper()
 	var r io.Reader = strings.NewReader(string(a.body))
@@ -42,11 +42,12 @@ func plain(t *testing.T, a *answered) string {
 
 func (s *server) coded(path, accept, coding string) *answered {
 	s.t.Helper()
-	h := map[string]string{"Accept": accept, "Accept-Encoding": coding} // given by hand, so that the transport decodes nothing
+	// Setting the header by hand keeps the transport from decoding.
+	h := map[string]string{"Accept": accept, "Accept-Encoding": coding}
 	return s.do(call{method: "GET", path: path, header: h})
 }
 
-func TestAnswersAreCompressedOnRequest(t *testing.T) {
+func TestAnswersAreCompressed(t *testing.T) {
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, strings.Repeat("a line that comes again\n", 2000))
 	for i := range 20 {
@@ -68,7 +69,7 @@ func TestAnswersAreCompressedOnRequest(t *testing.T) {
 		{"/metrics", "*/*", "gzip", "gzip"},
 		{"/records?topic-name=t&offset=0&max-records=2", api.JSON, "gzip", ""}, // short
 		{"/topic?topic-name=none", "*/*", "gzip", ""},
-		// Forms for bulk: they are as large as their records, which producers compress.
+		// Encodings for bulk reads are not compressed, because producers compress the records.
 		{long, api.Multipart, "gzip", ""},
 		{long, api.RecordBatch, "gzip", ""},
 		{"/record?topic-name=t&offset=0", "*/*", "gzip", ""},
@@ -78,7 +79,7 @@ func TestAnswersAreCompressedOnRequest(t *testing.T) {
 			t.Errorf("%s %s, asked for %q: %q, want %q", c.path, c.accept, c.coding, got, c.want)
 		}
 		if c.path != "/metrics" && plain(t, a) != string(as.body) {
-			t.Errorf("%s %s in %s: %d bytes, %d as it is", c.path, c.accept, c.want, len(plain(t, a)), len(as.body))
+			t.Errorf("%s %s in %s: %d bytes, %d uncompressed", c.path, c.accept, c.want, len(plain(t, a)), len(as.body))
 		}
 		if c.want != "" && (len(a.body) > len(as.body)/2 || !strings.Contains(strings.Join(a.header.Values("Vary"), ","), "Accept-Encoding")) {
 			t.Errorf("%s: %d bytes of %d, Vary %q", c.path, len(a.body), len(as.body), a.header.Values("Vary"))
@@ -87,10 +88,10 @@ func TestAnswersAreCompressedOnRequest(t *testing.T) {
 	if n := s.api.encoders.InUse(); n != 0 {
 		t.Errorf("%d streams are still in use", n)
 	}
-	sebtest.Eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Fetch).Used() == 0 })
+	sebtest.Eventually(t, "the memory is released", func() bool { return s.budget.Class(budget.Fetch).Used() == 0 })
 }
 
-// TestCompressionIsBounded: where no stream is left, answers are sent as they are.
+// TestCompressionIsBounded checks that answers are sent uncompressed if no stream is free.
 func TestCompressionIsBounded(t *testing.T) {
 	s := start(t, func(c *setup) { c.limit = 64 << 20 }) // one stream
 	line := strings.Repeat("0123456789abcdef", 64)
@@ -98,11 +99,11 @@ func TestCompressionIsBounded(t *testing.T) {
 		s.mustPost("topic-name=t", api.NDJSON, strings.Repeat(`{"value":"`+line+`"}`+"\n", 900))
 	}
 	get := "GET /records?topic-name=t&offset=0&max-bytes=200000&max-records=9000 HTTP/1.1\r\nHost: x\r\nAccept: application/x-ndjson\r\nAccept-Encoding: gzip\r\nAuthorization: " + canary + "\r\n\r\n"
-	// The one stream is in use, as by a client that takes its answer slowly.
+	// The only stream is in use, as if a client read its answer slowly.
 	w := s.api.encoders.Writer(discard{http.Header{}}, &http.Request{Method: "GET", Header: http.Header{"Accept-Encoding": {"gzip"}}})
 	w.WriteHeader(http.StatusOK)
 	if s.api.encoders.InUse() != 1 {
-		t.Fatal("no stream was taken")
+		t.Fatal("no stream was available")
 	}
 	ask := func() *http.Response {
 		conn := s.dial()
@@ -126,7 +127,7 @@ func TestCompressionIsBounded(t *testing.T) {
 	if r := ask(); r.StatusCode != 200 || r.Header.Get("Content-Encoding") != "gzip" {
 		t.Errorf("%v", r)
 	}
-	// A small broker has no memory for it at all.
+	// A small broker has no memory for a stream.
 	small := start(t, func(c *setup) { c.limit = 16 << 20 })
 	small.mustPost("topic-name=t", api.TextPlain, strings.Repeat("line\n", 1000))
 	if a := small.coded("/records?topic-name=t&offset=0&max-records=1000", api.JSON, "gzip"); a.status != 200 || a.header.Get("Content-Encoding") != "" {
@@ -134,14 +135,15 @@ func TestCompressionIsBounded(t *testing.T) {
 	}
 }
 
-// discard is a ResponseWriter that goes nowhere.
+// discard is a ResponseWriter that discards everything.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header       { return d.header }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
-// TestFullRangesHaveEntityTags: as long as the records of a range are the same, a client that has them gets 304.
+// TestFullRangesHaveEntityTags: while the records of a range are the same, a client that has them
+// gets 304.
 func TestFullRangesHaveEntityTags(t *testing.T) {
 	s := start(t)
 	put := func() {
@@ -168,13 +170,15 @@ func TestFullRangesHaveEntityTags(t *testing.T) {
 			}
 		}
 	}
-	// An answer that ends at the end of the partition may grow, and one without records has nothing to name.
+	// An answer that ends at the end of the partition may grow, and an answer without records has
+	// no tag.
 	for _, path := range []string{"/records?topic-name=t&offset=10&max-records=20", "/records?topic-name=t&offset=30&timeout=0s"} {
 		if a := s.get(path, api.JSON); a.status != 200 || a.header.Get("ETag") != "" || a.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %s %v", path, a, a.header)
 		}
 	}
-	// More behind it changes nothing; another range, a trim into it, and a topic of the same name do.
+	// New records after the range keep the tag. Another range, a trim into it and a recreated topic
+	// change it.
 	tag := s.get(full, api.JSON).header.Get("ETag")
 	again := func() *answered {
 		return s.do(call{method: "GET", path: full, header: map[string]string{"Accept": api.JSON, "If-None-Match": tag}})
@@ -202,7 +206,7 @@ func TestFullRangesHaveEntityTags(t *testing.T) {
 	}
 	put()
 	if a := again(); a.status != 200 || a.header.Get("ETag") == tag {
-		t.Errorf("a topic of the same name: %s %v", a, a.header)
+		t.Errorf("recreated topic: %s %v", a, a.header)
 	}
 }
 

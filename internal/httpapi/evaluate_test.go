@@ -20,13 +20,13 @@ func (s *server) evaluation(question any) *answered {
 	return s.send("POST", "/evaluate", string(b))
 }
 
-// TestEvaluateCases: all rows of the table over HTTP, as text and in JSON form.
+// TestEvaluateCases runs all rows of the table over HTTP, as text and as JSON.
 func TestEvaluateCases(t *testing.T) {
 	s := start(t)
 	for _, c := range cases.Load(t) {
 		question := map[string]any{"expr": c.Expr, "events": c.Events, "at": c.At}
 		if c.Events == nil {
-			delete(question, "events") // not null
+			delete(question, "events") // absent instead of null
 		}
 		if c.Error != "" {
 			p := s.evaluation(question).problem(t)
@@ -67,7 +67,7 @@ func TestEvaluateAnswers(t *testing.T) {
 		}
 	}
 	if a := s.get("/topics"); string(a.body) != `{"topics":[]}` {
-		t.Errorf("something was made: %s", a)
+		t.Errorf("topics were created: %s", a)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/explain"
 )
 
-// TestEvaluationsTakeTurns: one that waits for its turn ends with its request, and with the server.
-func TestEvaluationsTakeTurns(t *testing.T) {
+// TestEvaluationsQueue checks that a queued evaluation ends with its request and with the server.
+func TestEvaluationsQueue(t *testing.T) {
 	stops := httpconn.NewDrainGroup()
 	e := NewEvaluator(0, stops)
 	q, err := explain.Parse([]byte(`{"expr":"A","at":"2026-03-01T12:00:00Z"}`))
@@ -51,8 +51,9 @@ func TestEvaluationsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestEvaluationsWaitTenSeconds: whoever gets no turn is told to try again.
-func TestEvaluationsWaitTenSeconds(t *testing.T) {
+// TestEvaluationTimeout checks that an evaluation that stays queued for ten seconds asks the client
+// to retry.
+func TestEvaluationTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEvaluator(0, httpconn.NewDrainGroup())
 		for range cap(e.sem) {

@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// eventServer is a broker on a folder, as it takes events.
+// eventServer is a broker on a folder with a trigger engine.
 func eventServer(t *testing.T, change ...func(*setup)) *server {
 	t.Helper()
 	return start(t, append([]func(*setup){func(c *setup) {
@@ -28,7 +28,7 @@ func eventServer(t *testing.T, change ...func(*setup)) *server {
 	}}, change...)...)
 }
 
-// event posts a body; kind "" is none.
+// event posts a body; kind "" sends no content type.
 func (s *server) event(query, kind, body string) *answered {
 	s.t.Helper()
 	h := map[string]string{"Accept": "application/json, " + api.ProblemJSON}
@@ -63,16 +63,17 @@ func TestEventIsARecord(t *testing.T) {
 			t.Errorf("%q: %+v", *r.Key, *r.Value)
 		}
 		if r.Timestamp != out.Time.UnixMilli() {
-			t.Errorf("the record is of %d, said to be of %d", r.Timestamp, out.Time.UnixMilli())
+			t.Errorf("the record has time %d, the answer %d", r.Timestamp, out.Time.UnixMilli())
 		}
 	}
 	if got := s.settings("events"); len(got) != 1 || got["timestamp-type"] != "LogAppendTime" {
-		t.Errorf("the topic was made with %v", got)
+		t.Errorf("the topic has settings %v", got)
 	}
 }
 
-// TestEventsGoByEntity: many events in one request are stored each in the partition of its entity, in order.
-func TestEventsGoByEntity(t *testing.T) {
+// TestEventsByEntity checks that many events of a request are stored in the partitions of their
+// entities, in order.
+func TestEventsByEntity(t *testing.T) {
 	s := eventServer(t)
 	s.must(201, s.send("PUT", "/topic?topic-name=e4", `{"partitions":4,"settings":{"timestamp-type":"append"}}`), nil)
 	var body strings.Builder
@@ -88,7 +89,7 @@ func TestEventsGoByEntity(t *testing.T) {
 		last := map[string]int{}
 		records := s.records("e4", p)
 		if int64(len(records)) != out.Results[p].Count || *out.Results[p].FirstOffset != 0 {
-			t.Errorf("partition %d has %d records, said to be %+v", p, len(records), out.Results[p])
+			t.Errorf("partition %d has %d records, reported as %+v", p, len(records), out.Results[p])
 		}
 		for _, r := range records {
 			if record.PartitionOf([]byte(*r.Key), 4) != int32(p) {
@@ -154,13 +155,13 @@ func TestEventsAreCheckedBeforeAnyIsStored(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	if a := s.get("/topics"); string(a.body) != `{"topics":[]}` {
-		t.Errorf("something was made: %s", a)
+		t.Errorf("topics were created: %s", a)
 	}
 }
 
-// TestEventsTopicStaysAsItIs: a topic that somebody has made otherwise takes events too, and where none may be made there
-// is none.
-func TestEventsTopicStaysAsItIs(t *testing.T) {
+// TestEventsTopicKeepsItsSettings: an existing topic with other settings accepts events. Without
+// auto-creation no topic is created.
+func TestEventsTopicKeepsItsSettings(t *testing.T) {
 	s := eventServer(t, func(c *setup) { c.http.EventsTopic = "mine" })
 	newTopic(s, "mine", 1)
 	var out api.EventStored
@@ -177,7 +178,7 @@ func TestEventsTopicStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestEventsThatAreKnown(t *testing.T) {
+func TestDuplicateEvents(t *testing.T) {
 	s := eventServer(t, func(c *setup) {
 		c.http.OriginalEvent = func(_ context.Context, topic string, _ int32, entity, id string) (int64, bool, bool) {
 			return 7, topic+entity+id == "eventsu1k", entity == "u1"
@@ -187,7 +188,7 @@ func TestEventsThatAreKnown(t *testing.T) {
 		`{"event":"e","entity_id":"u1","id":"k"}`: `"duplicate":true,"original_offset":7`,
 		`{"event":"e","entity_id":"u1","id":"l"}`: `"duplicate":false`,
 		`{"event":"e","entity_id":"u1"}`:          `"duplicate":false`,
-		`{"event":"e","entity_id":"u2","id":"k"}`: `Z"`, // nobody knows
+		`{"event":"e","entity_id":"u2","id":"k"}`: `Z"`, // unknown
 		`{"event":"e","entity_id":"u2"}`:          `"duplicate":false`,
 	} {
 		if a := s.event("", "", body); a.status != 201 || !strings.HasSuffix(string(a.body), want+"}") {
@@ -195,11 +196,12 @@ func TestEventsThatAreKnown(t *testing.T) {
 		}
 	}
 	if n := len(s.records("events", 0)); n != 5 {
-		t.Errorf("%d records: those that are known are appended too", n)
+		t.Errorf("%d records; duplicates must be appended too", n)
 	}
 }
 
-// TestEventsWithoutAStore: what was sent to the store is unknown, what was not is rejected.
+// TestEventsWithoutAStore: events that were sent to the store have an unknown outcome; others are
+// rejected.
 func TestEventsWithoutAStore(t *testing.T) {
 	var store *fault.Store
 	s := eventServer(t, func(c *setup) {
@@ -225,7 +227,7 @@ func TestEventsWithoutAStore(t *testing.T) {
 		}
 	}
 	store.SetConfig(fault.Config{})
-	sebtest.Eventually(t, "the store is good again", func() bool { return s.get("/readyz").status == 200 })
+	sebtest.Eventually(t, "the store works again", func() bool { return s.get("/readyz").status == 200 })
 	s.must(201, s.event("", "", event(9)), nil)
 	for _, r := range s.records("events", 0) {
 		if *r.Value == event(2) || *r.Value == event(3) {
@@ -234,9 +236,9 @@ func TestEventsWithoutAStore(t *testing.T) {
 	}
 }
 
-// TestEventsTopicMadeBySomebodyElse: an event whose topic gets more than one partition while it is being made is not put
-// into the wrong one.
-func TestEventsTopicMadeBySomebodyElse(t *testing.T) {
+// TestEventsTopicCreatedConcurrently: the events topic is created with several partitions during a
+// request. The event still goes to its partition.
+func TestEventsTopicCreatedConcurrently(t *testing.T) {
 	s := eventServer(t)
 	p := producing{a: s.api, topic: "t", keyed: true, partitions: 1}
 	if _, err := s.b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 3}); err != nil {

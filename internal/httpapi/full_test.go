@@ -8,8 +8,9 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 )
 
-// TestAFullState: what passes when objects are merged may be tried again, the rest may not; both say which limit to set.
-func TestAFullState(t *testing.T) {
+// TestFullState: limits that merging relieves allow a retry, others do not. Both errors name the
+// limit to raise.
+func TestFullState(t *testing.T) {
 	for ranges, want := range map[bool]api.Code{false: api.StateFull, true: api.OverBudget} {
 		err := &broker.StateFullError{Ranges: ranges, Max: 1 << 20}
 		if p := problemOf(err); p.Code != want || p.Detail != err.Error() {
@@ -17,6 +18,6 @@ func TestAFullState(t *testing.T) {
 		}
 	}
 	if api.Statuses[api.OverBudget] != http.StatusTooManyRequests {
-		t.Error("producers would not try again")
+		t.Error("the error does not allow a retry")
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// handler is the API of a real broker, without a listener. Topic t has a partition and some
-// records, z is compressed, p has three partitions, s takes small batches only.
+// handler returns the API of a real broker, without a listener. Topic t has a partition and some
+// records, z is compressed, p has three partitions, s accepts only small batches.
 func handler(f *testing.F) *API {
 	ctx := f.Context()
 	b, err := broker.Open(ctx, broker.Options{Store: objstore.NewMemory(), Budget: budget.New(64 << 20), NoWait: true})
@@ -62,13 +62,13 @@ func handler(f *testing.F) *API {
 // kinds are the content types of a produce.
 var kinds = []string{api.Multipart + "; boundary=b", api.OctetStream, api.TextPlain, api.NDJSON, api.JSON, api.RecordBatch}
 
-// produced is what becomes of a body before anything is submitted.
+// produced is the result of reading a body, before anything is submitted.
 type produced struct {
 	appends string
 	err     string
 }
 
-// produceOnce reads a body as POST /records does, up to where it would be submitted.
+// produceOnce reads a body like POST /records, without submitting it.
 func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
 	in := producing{a: a, now: time.UnixMilli(testNow)}
 	in.in = httpconn.Body{W: httptest.NewRecorder(), R: r, Timeout: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
@@ -88,7 +88,7 @@ func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
 		if err == nil {
 			sum, checkErr := record.Check(ap.Data, record.Limits{BatchBytes: 64 << 20})
 			if checkErr != nil || sum.Span != int64(sum.Records) || sum != ap.Summary {
-				t.Fatalf("%+v, %v, said to be %+v", sum, checkErr, ap.Summary)
+				t.Fatalf("%+v, %v, reported as %+v", sum, checkErr, ap.Summary)
 			}
 			fmt.Fprintf(&text, "%s/%d %x\n", ap.Topic, ap.Partition, ap.Data)
 		}
@@ -98,24 +98,23 @@ func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
 	if err != nil {
 		problem := problemOf(err)
 		if problem.Status = api.Statuses[problem.Code]; problem.Status == 0 || problem.Status >= 500 {
-			t.Fatalf("%v is told as %+v", err, problem)
+			t.Fatalf("error %v became %+v", err, problem)
 		}
 		p.err = fmt.Sprintf("%s %s %s", problem.Code, problem.Field, problem.Detail)
 		if problem.Code == api.TooLarge {
-			p.err = "too large" // how much was given is known beforehand or not
+			p.err = "too large" // the size may be known beforehand or not
 		}
 	} else if len(in.appends) == 0 {
-		t.Fatal("nothing to store and no fault")
+		t.Fatal("no records and no fault")
 	}
 	if n := a.produce.Used(); n != 0 {
-		t.Fatalf("%d bytes are still held", n)
+		t.Fatalf("%d bytes are still reserved", n)
 	}
 	return p
 }
 
-// FuzzProduce: a body of any content type means the same however it is cut into reads, and whether
-// its length is known beforehand or not; what is taken is what the broker takes, and a body that
-// ends early is none.
+// FuzzProduce checks that a body means the same however it is cut into reads, with a declared
+// length or not. The broker accepts all resulting batches. A body that ends early is refused.
 func FuzzProduce(f *testing.F) {
 	batch, _, err := record.Append(nil, []record.Record{value("v"), {Timestamp: 2, Key: []byte("k"), Value: []byte("w")}}, record.EncodeOptions{})
 	if err != nil {
@@ -144,18 +143,18 @@ func FuzzProduce(f *testing.F) {
 		}
 		whole := produceOnce(t, a, make(0, int64(len(b)), io.NopCloser(bytes.NewReader(b))))
 		if len(b) == 0 {
-			return // no body and a body of unknown length without a byte are told in other words
+			return // an empty body has different messages
 		}
 		if cut := produceOnce(t, a, make(cuts, int64(len(b)), fuzzing.Cut(b, cuts))); cut != whole {
-			t.Fatalf("cut by %d: %+v, in one piece %+v", cuts, cut, whole)
+			t.Fatalf("in pieces (%d): %+v, in one piece: %+v", cuts, cut, whole)
 		}
 		if unknown := produceOnce(t, a, make(cuts, -1, fuzzing.Cut(b, cuts))); unknown != whole {
-			t.Fatalf("of unknown length, cut by %d: %+v, in one piece %+v", cuts, unknown, whole)
+			t.Fatalf("of unknown length, in pieces (%d): %+v, in one piece: %+v", cuts, unknown, whole)
 		}
 		if n := int(missing) % len(b); n > 0 {
 			short := io.MultiReader(fuzzing.Cut(b[:len(b)-n], cuts), broken{})
 			if got := produceOnce(t, a, make(cuts, int64(len(b)), io.NopCloser(short))); got.err == "" {
-				t.Fatalf("%d bytes are missing and nobody minds: %+v", n, got)
+				t.Fatalf("%d bytes are missing without a fault: %+v", n, got)
 			}
 		}
 	})
@@ -166,8 +165,8 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// FuzzRequest: any request gets an answer that the specification describes, and leaves nothing
-// behind. Those that write come from a client who has gone, so that they change nothing.
+// FuzzRequest checks that every answer is described in openapi.yaml, and that no memory stays
+// reserved. Requests that write come from a disconnected client, so that they change nothing.
 func FuzzRequest(f *testing.F) {
 	for i := range routes {
 		for _, query := range []string{"", "topic-name=t", "topic-name=t&offset=0", "topic-name=t&offset=3&max-records=2&group=g", "topic-name=p&partition=9&offset=1"} {
@@ -189,7 +188,7 @@ func FuzzRequest(f *testing.F) {
 		}
 	}
 	a := handler(f)
-	a.Stop() // no request waits
+	a.Stop() // so that no request waits
 	described := readSpec(f)
 	gone, cancel := context.WithCancel(f.Context())
 	cancel()
@@ -220,15 +219,15 @@ func FuzzRequest(f *testing.F) {
 			checkAnswer(t, &described, rt, got)
 		}
 		if n, m := a.produce.Used(), a.fetch.Used(); n != 0 || m != 0 {
-			t.Fatalf("%d and %d bytes are still held", n, m)
+			t.Fatalf("%d and %d bytes are still reserved", n, m)
 		}
 		if a.b.Epoch() != before || len(a.b.Topics(t.Context())) != 4 {
-			t.Fatal("something was written")
+			t.Fatal("the request changed the state")
 		}
 	})
 }
 
-// serve gives a request to the API. cut: the connection was cut instead of an answer.
+// serve gives a request to the API. cut reports that the connection was cut instead of an answer.
 func serve(a *API, r *http.Request) (got *answered, cut bool) {
 	w := httptest.NewRecorder()
 	defer func() {

@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// takesAll is an Accept header that no original's client sends.
+// takesAll is an Accept header that the original's client never sends.
 var takesAll = map[string]string{"Accept": "*/*"}
 
 func (s *server) send(method, path, body string) *answered {
@@ -25,7 +25,7 @@ func (s *server) send(method, path, body string) *answered {
 	return s.do(call{method: method, path: path, body: r, header: takesAll})
 }
 
-// must wants a status and reads the answer into v.
+// must checks the status and decodes the answer into v.
 func (s *server) must(status int, a *answered, v any) {
 	s.t.Helper()
 	if a.status != status {
@@ -43,8 +43,9 @@ func newTopic(s *server, name string, partitions int) {
 	s.must(201, s.send("PUT", "/topic?topic-name="+name, fmt.Sprintf(`{"partitions":%d}`, partitions)), nil)
 }
 
-// TestMixedCommitsAreNoErrorOfTheBroker: entries that were refused for what they say leave no line in the log.
-func TestMixedCommitsAreNoErrorOfTheBroker(t *testing.T) {
+// TestMixedCommitsAreNotLogged checks that entries refused for their content cause no error in the
+// log.
+func TestMixedCommitsAreNotLogged(t *testing.T) {
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	a := s.send("PUT", "/offsets?group=g", `{"offsets":[{"topic":"t","partition":0,"offset":1},{"topic":"none","partition":0,"offset":1}]}`)
@@ -56,7 +57,7 @@ func TestMixedCommitsAreNoErrorOfTheBroker(t *testing.T) {
 	}
 }
 
-// TestGroupNamesAreChecked: by what reads them too.
+// TestGroupNamesAreChecked covers writes and reads.
 func TestGroupNamesAreChecked(t *testing.T) {
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a")
@@ -76,7 +77,7 @@ func TestGroupNamesAreChecked(t *testing.T) {
 	}
 }
 
-func TestCommittedOffsetsAreThere(t *testing.T) {
+func TestCommittedOffsets(t *testing.T) {
 	s := start(t)
 	newTopic(s, "t", 2)
 	s.mustPost("topic-name=t&partition=0", api.TextPlain, "a\nb\nc\nd")
@@ -110,9 +111,9 @@ func TestCommittedOffsetsAreThere(t *testing.T) {
 			t.Errorf("%q: %+v", query, g)
 		}
 	}
-	s.must(200, s.get("/offsets?group=nobody"), &g)
-	if g.Name != "nobody" || g.Offsets == nil || len(g.Offsets) != 0 {
-		t.Errorf("nobody: %+v", g)
+	s.must(200, s.get("/offsets?group=none"), &g)
+	if g.Name != "none" || g.Offsets == nil || len(g.Offsets) != 0 {
+		t.Errorf("unknown group: %+v", g)
 	}
 
 	s.must(204, s.send("DELETE", "/offsets?group=other&topic-name=t&partition=1", ""), nil)
@@ -127,19 +128,19 @@ func TestCommittedOffsetsAreThere(t *testing.T) {
 	}
 }
 
-func TestCommitsThatDoNotEndAlike(t *testing.T) {
+func TestCommitsWithDifferentOutcomes(t *testing.T) {
 	s := start(t)
 	newTopic(s, "t", 2)
 	p := s.send("PUT", "/offsets?group=g&topic-name=t&partition=1", `{"offset":7,"expected_offset":5}`).problem(t)
 	if p.Code != api.OffsetMismatch || *p.Committed != -1 || *p.Offset != 5 || p.NextOffset != nil || p.Group != "g" || p.Topic != "t" || *p.Partition != 1 {
 		t.Errorf("%+v", p)
 	}
-	// None is stored: the code of the first.
+	// No entry is stored: the answer has the code of the first.
 	p = s.send("PUT", "/offsets?group=g", `{"offsets":[{"topic":"t","partition":0,"offset":1,"expected_offset":4},{"topic":"none","partition":0,"offset":1}]}`).problem(t)
 	if p.Code != api.OffsetMismatch || len(p.Offsets) != 2 || p.Offsets[1].Code != api.UnknownTopic || *p.Offsets[0].Committed != -1 {
 		t.Errorf("%+v", p)
 	}
-	// One is: no word of the whole.
+	// One entry is stored: the outcome as a whole is unknown.
 	p = s.send("PUT", "/offsets?group=g", `{"offsets":[{"topic":"t","partition":0,"offset":1},{"topic":"t","partition":2,"offset":1}]}`).problem(t)
 	if p.Code != api.OutcomeUnknown || len(p.Offsets) != 2 || p.Offsets[0].Code != "" || p.Offsets[1].Code != api.UnknownPartition {
 		t.Errorf("%+v", p)
@@ -150,7 +151,7 @@ func TestCommitsThatDoNotEndAlike(t *testing.T) {
 	}
 }
 
-func TestBadOffsetsAreNamed(t *testing.T) {
+func TestBadOffsets(t *testing.T) {
 	s := start(t)
 	newTopic(s, "t", 1)
 	one := "/offsets?group=g&topic-name=t&partition=0"
@@ -216,7 +217,7 @@ func TestBadOffsetsAreNamed(t *testing.T) {
 	s.must(404, s.get("/groups?group=g"), nil)
 }
 
-func TestReadsOfAGroupBeginWhereItGotTo(t *testing.T) {
+func TestReadsOfAGroupStartAtItsOffset(t *testing.T) {
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a\nb\nc\nd")
 	read := func(accept string) (*answered, string) {
@@ -239,13 +240,13 @@ func TestReadsOfAGroupBeginWhereItGotTo(t *testing.T) {
 	}
 	a = s.do(call{method: "GET", path: "/records?topic-name=t&group=g&max-records=1", header: map[string]string{"Accept": api.EventStream, "Last-Event-ID": "2"}})
 	if s.must(200, a, nil); !strings.Contains(string(a.body), "id: 3\n") {
-		t.Errorf("event stream that goes on: %s", a)
+		t.Errorf("continued event stream: %s", a)
 	}
 	s.must(404, s.get("/records?topic-name=none&group=g"), nil)
 	s.must(404, s.get("/records?topic-name=t&partition=4&group=g"), nil)
 }
 
-func TestTrimmedRecordsAreGone(t *testing.T) {
+func TestReadsOfTrimmedRecords(t *testing.T) {
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a\nb\nc")
 	trim := func(offset string) *answered {
@@ -262,7 +263,7 @@ func TestTrimmedRecordsAreGone(t *testing.T) {
 	}
 	a := s.get("/records?topic-name=t&group=new", api.NDJSON)
 	if s.must(200, a, nil); a.header.Get(api.HeaderOffset) != "2" {
-		t.Errorf("a new group begins at %s", a.header.Get(api.HeaderOffset))
+		t.Errorf("a new group starts at %s", a.header.Get(api.HeaderOffset))
 	}
 	if p := trim("4").problem(t); p.Code != api.OffsetBeyondEnd || *p.Offset != 4 || *p.Partition != 0 || p.Topic != "t" {
 		t.Errorf("%+v", p)
@@ -275,7 +276,7 @@ func TestTrimmedRecordsAreGone(t *testing.T) {
 	}
 }
 
-func TestReadOnlyCommitsNothing(t *testing.T) {
+func TestReadOnlyRefusesCommits(t *testing.T) {
 	store := objstore.NewMemory()
 	s := start(t, func(c *setup) { c.store = store })
 	s.mustPost("topic-name=t", api.TextPlain, "a")

@@ -24,10 +24,10 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// canary is the key of every test's broker: it must never be seen in a log or an answer.
+// canary is the key of every test's broker. It must never appear in a log or an answer.
 const canary = "CANARY-4f1c9a"
 
-// server is a real broker on a store, behind a real listener.
+// server is a real broker on a store, with a real listener.
 type server struct {
 	t      testing.TB
 	b      *broker.Broker
@@ -50,7 +50,8 @@ type setup struct {
 	wrap   func(KeyIndex) KeyIndex
 }
 
-// start opens a broker. Its end checks that all memory was given back and that the key was not logged.
+// start opens a broker. When the test ends it checks that all memory was released and that the key
+// was not logged.
 func start(t testing.TB, change ...func(*setup)) *server {
 	t.Helper()
 	s := &server{t: t, log: &sebtest.Log{}}
@@ -119,7 +120,7 @@ func (s *server) stop(served chan struct{}) {
 	}
 }
 
-// answered is an answer with its body read.
+// answered is an answer including its body.
 type answered struct {
 	status int
 	header http.Header
@@ -140,18 +141,20 @@ func (a *answered) problem(t *testing.T) api.Problem {
 		t.Fatalf("%s: %v", a, err)
 	}
 	if p.Status != a.status || api.Statuses[p.Code] != a.status || p.Title == "" || p.Type == "" {
-		t.Fatalf("%s: fields do not fit", a)
+		t.Fatalf("%s: inconsistent fields", a)
 	}
 	return p
 }
 
-// call is a request; body nil sends none.
+// call is a request. A nil body sends none.
 type call struct {
 	method, path string
 	body         io.Reader
 	header       map[string]string
 	noKey        bool
-	bare         bool // no Accept header unless header has one, as the original's client; else a GET takes */*, as curl does
+	// bare sends no Accept header by default, like the original's client. Otherwise a GET sends
+	// */*, like curl.
+	bare bool
 }
 
 func (s *server) try(c call) (*answered, error) {
@@ -203,7 +206,7 @@ func (s *server) get(path string, accept ...string) *answered {
 	return s.do(call{method: "GET", path: path, header: h})
 }
 
-// post sends a body with a content type, as a client that knows problems.
+// post sends a body with a content type, as a client that understands problems.
 func (s *server) post(query, kind, body string) *answered {
 	s.t.Helper()
 	return s.do(call{
@@ -212,7 +215,7 @@ func (s *server) post(query, kind, body string) *answered {
 	})
 }
 
-// mustPost posts and wants 201.
+// mustPost posts and expects 201.
 func (s *server) mustPost(query, kind, body string) *answered {
 	s.t.Helper()
 	a := s.post(query, kind, body)
@@ -222,7 +225,7 @@ func (s *server) mustPost(query, kind, body string) *answered {
 	return a
 }
 
-// form makes a multipart body of values, and its content type.
+// form returns a multipart body of values and its content type.
 func form(values ...string) (body, kind string) {
 	var buf bytes.Buffer
 	w := multipart.NewWriter(&buf)
@@ -239,7 +242,7 @@ func form(values ...string) (body, kind string) {
 	return buf.String(), w.FormDataContentType()
 }
 
-// unform reads a multipart answer as the original's client does.
+// unform reads a multipart answer like the original's client.
 func (a *answered) unform(t *testing.T) []string {
 	t.Helper()
 	kind := a.header.Get("Content-Type")
@@ -281,7 +284,7 @@ func (a *answered) unform(t *testing.T) []string {
 	return values
 }
 
-// raw sends bytes on a connection of its own and returns the answer, or the error of reading it.
+// raw sends bytes on a separate connection and returns the answer, or the error of reading it.
 func (s *server) raw(text string) (*http.Response, error) {
 	s.t.Helper()
 	conn := s.dial()
@@ -302,7 +305,7 @@ func (s *server) dial() net.Conn {
 	return conn
 }
 
-// body is a multipart body as the original's client writes it.
+// body returns a multipart body like that of the original's client.
 func body(boundary, sizes, records string) string {
 	return "--" + boundary + "\r\nContent-Disposition: form-data; name=\"sizes\"\r\n\r\n" + sizes +
 		"\r\n--" + boundary + "\r\nContent-Disposition: form-data; name=\"records\"\r\n\r\n" + records + "\r\n--" + boundary + "--\r\n"

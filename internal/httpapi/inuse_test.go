@@ -8,12 +8,13 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestATopicThatTriggersUseIsDeletedByForceOnly: and the triggers say so, and follow the next topic of that name.
-func TestATopicThatTriggersUseIsDeletedByForceOnly(t *testing.T) {
+// TestDeleteTopicInUseByTriggers: deleting a topic that triggers use requires force. The error
+// names the triggers, and they follow a recreated topic of that name.
+func TestDeleteTopicInUseByTriggers(t *testing.T) {
 	s := triggerServer(t)
 	s.putTrigger(201, "first", `{"expr":"a","fire":"edge"}`)
 	s.putTrigger(201, "other", `{"expr":"a","topic":"others"}`)
-	s.happened("a ann")
+	s.postEvents("a ann")
 	s.fired(t, "first", 1)
 	refused := func(topic string, users ...string) {
 		t.Helper()
@@ -48,10 +49,10 @@ func TestATopicThatTriggersUseIsDeletedByForceOnly(t *testing.T) {
 	if !strings.HasPrefix(x.WaitsFor, "topic missing") {
 		t.Errorf("explain says %q", x.WaitsFor)
 	}
-	s.happened("a ann") // at the offset that the first one had
+	s.postEvents("a ann") // at the same offset as the first event
 	missing(false)
-	s.happened("a zoe")
-	s.fired(t, "first", 2) // of ann the value has not become true a second time
+	s.postEvents("a zoe")
+	s.fired(t, "first", 2) // the value for ann has not become true a second time
 	s.must(204, s.send("DELETE", "/triggers/other", ""), nil)
 	s.must(204, s.send("DELETE", "/topic?topic-name=others", ""), nil)
 }

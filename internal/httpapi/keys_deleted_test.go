@@ -64,16 +64,17 @@ func TestKeysOfACompactedTopic(t *testing.T) {
 	}
 }
 
-// behind is an index that tells of records which are gone, as one does that has not yet seen what took their place.
+// behind is an index that returns removed records, like one that has not yet seen their
+// replacements.
 type behind struct {
 	KeyIndex
 
-	mu      sync.Mutex // guards the fields below
-	stale   []keyindex.Entry
-	until   int // how often Get still gives the first of stale; negative: until it is forgotten
-	forgets []keyindex.Entry
-	deaf    bool  // it goes on to tell of what it was to forget
-	fault   error // of every query, if not nil
+	mu           sync.Mutex // guards the fields below
+	stale        []keyindex.Entry
+	until        int // how often Get returns the first of stale; negative: until Forget
+	forgets      []keyindex.Entry
+	ignoreForget bool  // it ignores Forget
+	fault        error // returned by every query, if not nil
 }
 
 func (b *behind) Get(ctx context.Context, topic record.ID, key []byte, partition int) (keyindex.Entry, bool, error) {
@@ -99,7 +100,7 @@ func (b *behind) History(ctx context.Context, topic record.ID, key []byte, q key
 func (b *behind) Forget(ctx context.Context, topic record.ID, gone []keyindex.Entry) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.forgets = append(b.forgets, gone...); b.deaf {
+	if b.forgets = append(b.forgets, gone...); b.ignoreForget {
 		return nil
 	}
 	b.stale = slices.DeleteFunc(b.stale, func(e keyindex.Entry) bool {
@@ -108,7 +109,7 @@ func (b *behind) Forget(ctx context.Context, topic record.ID, gone []keyindex.En
 	return nil
 }
 
-func TestRecordsThatAreGoneDoNotCount(t *testing.T) {
+func TestStaleIndexEntries(t *testing.T) {
 	var b *behind
 	g := gapped(t, objstore.NewMemory(), 1<<20, 0, func(c *setup) {
 		c.keys = true
@@ -126,23 +127,24 @@ func TestRecordsThatAreGoneDoNotCount(t *testing.T) {
 		}
 	}
 	for _, kind := range []string{api.OctetStream, api.JSON} {
-		// What took its place is waited for, and nothing is forgotten that the index will replace by itself.
+		// The request waits for the replacement, and does not forget entries that the index will
+		// replace.
 		set(1, 5)
 		if a := g.get("/key?topic-name=c&key=a", kind); a.status != 200 || a.header.Get("Seb-Offset") != "26" || len(b.forgets) != 0 {
 			t.Errorf("%s, forgot %v", a, b.forgets)
 		}
-		// What it goes on to tell of is forgotten.
+		// Entries that stay stale are forgotten.
 		set(-1, 0, 5, 11)
 		if a := g.get("/key?topic-name=c&key=a", kind); a.status != 200 || a.header.Get("Seb-Offset") != "26" || len(b.forgets) != 3 {
 			t.Errorf("%s, forgot %v", a, b.forgets)
 		}
-		// And if there is no end to it, the key counts as absent.
+		// If stale entries remain, the key counts as absent.
 		set(-1, 5)
-		b.deaf = true
+		b.ignoreForget = true
 		if p := g.get("/key?topic-name=c&key=a", kind).problem(t); p.Code != api.KeyNotFound || len(b.forgets) != staleMax-1 {
 			t.Errorf("%+v, forgot %v", p, b.forgets)
 		}
-		b.deaf = false
+		b.ignoreForget = false
 	}
 	set(0, 0, 5, 11)
 	var h api.KeyHistory
@@ -150,7 +152,7 @@ func TestRecordsThatAreGoneDoNotCount(t *testing.T) {
 	if len(h.Records) != 1 || h.Records[0].Offset != 26 || len(b.forgets) != 3 {
 		t.Errorf("%+v, forgot %v", h, b.forgets)
 	}
-	// Trimmed records are left out by the partition's start alone.
+	// Trimmed records are skipped because of the partition's start alone.
 	g.must(200, g.send("POST", "/topic/trim?topic-name=c&partition=0&offset=26", ""), nil)
 	set(0, 0, 5, 11)
 	g.must(200, g.get("/key/history?topic-name=c&key=a"), &h)

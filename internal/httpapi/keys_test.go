@@ -20,7 +20,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// openNode opens the broker with what is around it in production: a key index needs a data folder.
+// openNode opens the broker as in production: a key index needs a data directory.
 func (s *server) openNode(ctx context.Context, c *setup) {
 	s.t.Helper()
 	n, err := node.Open(ctx, node.Options{
@@ -45,13 +45,13 @@ func keyedServer(t *testing.T, partitions int, change ...func(*setup)) *server {
 	return s
 }
 
-// at is where a record is.
+// at is the position of a record.
 type at struct {
 	partition int32
 	offset    int64
 }
 
-// putKey appends one record; value nil is a tombstone, partition -1 lets the key decide.
+// putKey appends one record. A nil value is a tombstone; with partition -1 the key determines it.
 func (s *server) putKey(key []byte, value *string, partition int) at {
 	s.t.Helper()
 	in := map[string]any{"value": value, "timestamp": testNow}
@@ -71,13 +71,13 @@ func (s *server) putKey(key []byte, value *string, partition int) at {
 	return at{*p.Partition, *p.FirstOffset}
 }
 
-// keyParam names a key in a query.
+// keyParam returns the query parameter of a key.
 func keyParam(key []byte) string { return "key-base64=" + base64.RawURLEncoding.EncodeToString(key) }
 
-// seen is the query of a read that must see a record.
+// seen returns the query parameters of a read that must see the record.
 func (w at) seen() string { return fmt.Sprintf("&partition=%d&min-offset=%d", w.partition, w.offset) }
 
-func TestNewestValueOfAKey(t *testing.T) {
+func TestKeyNewestValue(t *testing.T) {
 	s := keyedServer(t, 3)
 	keys := [][]byte{{}, []byte("a"), []byte("a/b c"), []byte("é"), {0xff, 0}, []byte("&=+%"), bytes.Repeat([]byte("k"), httpconn.KeyMax)}
 	for _, key := range keys {
@@ -87,7 +87,7 @@ func TestNewestValueOfAKey(t *testing.T) {
 			if p := record.PartitionOf(key, 3); p != w.partition {
 				t.Fatalf("key %.10q is in partition %d, want %d", key, w.partition, p)
 			}
-			// min-offset alone is of the key's own partition.
+			// min-offset without partition refers to the key's own partition.
 			path := fmt.Sprintf("/key?topic-name=t&%s&min-offset=%d", keyParam(key), w.offset)
 			a := s.get(path)
 			h := a.header
@@ -111,7 +111,7 @@ func TestNewestValueOfAKey(t *testing.T) {
 			}
 		}
 	}
-	// As text, too.
+	// The same as text.
 	for _, key := range keys[:6] {
 		if a := s.get("/key?topic-name=t&key=" + url.QueryEscape(string(key))); a.status != 200 || string(a.body) != "new "+string(key) {
 			t.Errorf("%.10q as text: %s", key, a)
@@ -151,7 +151,7 @@ func TestKeyWithoutAValueIsNotFound(t *testing.T) {
 		}
 		return s.get("/key?topic-name=t&" + query).problem(t)
 	}
-	notFound("key=" + w.seen()) // the empty key is not "no key"
+	notFound("key=" + w.seen()) // the empty key is not an absent key
 	w = s.putKey([]byte("k"), new("v"), 0)
 	if p := notFound("key=k&partition=1"); *p.Partition != 1 {
 		t.Errorf("%+v", p)
@@ -167,7 +167,7 @@ func TestKeyWithoutAValueIsNotFound(t *testing.T) {
 	if a := s.get("/key?topic-name=t&key=k" + w.seen()); string(a.body) != "again" {
 		t.Errorf("%s", a)
 	}
-	// A trimmed record is not there, whether the index knows or not.
+	// A trimmed record is not found, whether the index has seen the trim or not.
 	s.must(200, s.send("POST", fmt.Sprintf("/topic/trim?topic-name=t&partition=0&offset=%d", w.offset+1), ""), nil)
 	notFound("key=k")
 	var list api.Keys
@@ -196,7 +196,8 @@ func TestOneKeyInSeveralPartitions(t *testing.T) {
 			t.Errorf("partition %d: %+v", p, h)
 		}
 	}
-	if a := s.get("/key?topic-name=t&key=k"); string(a.body) != "v8" { // equal timestamps: the highest partition
+	// At equal timestamps the highest partition wins.
+	if a := s.get("/key?topic-name=t&key=k"); string(a.body) != "v8" {
 		t.Errorf("%s", a)
 	}
 	var list api.Keys
@@ -205,7 +206,7 @@ func TestOneKeyInSeveralPartitions(t *testing.T) {
 	}
 }
 
-// keysOf lists keys a page at a time, as a client that knows nothing but next does.
+// keysOf lists keys page by page, as a client that only uses next.
 func (s *server) keysOf(query string, pages *int) (keys []string) {
 	s.t.Helper()
 	for next := ""; ; *pages++ {
@@ -273,17 +274,18 @@ func TestKeysAreListedByTheirBytes(t *testing.T) {
 		}
 	}
 	var page api.Keys
-	s.must(200, s.get("/keys?topic-name=t&after=&limit=1"), &page) // behind the empty key
+	s.must(200, s.get("/keys?topic-name=t&after=&limit=1"), &page) // after the empty key
 	if *page.Keys[0].Key != "a" {
 		t.Errorf("%+v", page)
 	}
-	s.must(200, s.get("/keys?topic-name=t&after=az&limit=1"), &page) // one that is not there
+	// The next request starts after a key that does not exist.
+	s.must(200, s.get("/keys?topic-name=t&after=az&limit=1"), &page)
 	if *page.Keys[0].Key != "b\x00" {
 		t.Errorf("%+v", page)
 	}
 }
 
-// historyOf reads a history a page at a time.
+// historyOf reads a history page by page.
 func (s *server) historyOf(query string, pages *int) (got []string) {
 	s.t.Helper()
 	for next := ""; ; *pages++ {
@@ -367,7 +369,7 @@ func backward(list []string) func(func(string) bool) {
 	}
 }
 
-func TestBadQuestionsAboutKeys(t *testing.T) {
+func TestBadKeyRequests(t *testing.T) {
 	s := keyedServer(t, 2)
 	s.must(201, s.send("PUT", "/topic?topic-name=plain", `{}`), nil)
 	s.must(201, s.send("PUT", "/topic?topic-name=compacted", `{"settings":{"cleanup-policy":"compact"}}`), nil)
@@ -413,7 +415,7 @@ func TestBadQuestionsAboutKeys(t *testing.T) {
 		}
 	}
 	if p := s.get("/key?topic-name=plain&key=a").problem(t); !strings.Contains(p.Detail, `"key-index":true`) || !strings.Contains(p.Detail, "seb topic update plain") {
-		t.Errorf("it is not said how: %+v", p)
+		t.Errorf("the error does not say how to enable the index: %+v", p)
 	}
 	if p := s.get("/key?topic-name=t&key=a", "text/html").problem(t); p.Code != api.NotAcceptable {
 		t.Errorf("%+v", p)
@@ -443,7 +445,7 @@ func TestMinOffsetReadsYourWrite(t *testing.T) {
 			}
 		}
 	}
-	// What is not written yet is waited for.
+	// The request waits for a record that is not written yet.
 	a := s.get("/key?topic-name=t&key=k&partition=0&min-offset=1000&timeout=20ms")
 	if p := a.problem(t); p.Code != api.KeyIndexBehind || *p.Partition != 0 || *p.Offset != 1000 || a.header.Get("Retry-After") == "" ||
 		!strings.Contains(p.Detail, "20ms") || !strings.Contains(p.Detail, "1000") {

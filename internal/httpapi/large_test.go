@@ -17,8 +17,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestLargestRecordOfAFile: the share of answers has room for the largest record once, not for a
-// copy beside it.
+// TestLargestRecordOfAFile: the memory for answers holds the largest record once, without a second
+// copy.
 func TestLargestRecordOfAFile(t *testing.T) {
 	store, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
 	if err != nil {
@@ -47,7 +47,7 @@ func TestLargestRecordOfAFile(t *testing.T) {
 	if err := br.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	br = open() // which has nothing in memory
+	br = open() // nothing is in memory
 	defer br.Close(t.Context())
 	set := metrics.NewSet()
 	s := NewSource(br, readOptions{

@@ -73,14 +73,14 @@ func TestBadBodies(t *testing.T) {
 			}
 		}
 	}
-	// Requests that went wrong left the connection and the broker usable.
+	// After the bad requests the connection and the broker are still usable.
 	s.mustPost("topic-name=t", api.OctetStream, "fine")
 }
 
 func TestLargestRecord(t *testing.T) {
 	s := start(t, func(c *setup) { c.limit = 64 << 20 })
 	big := strings.Repeat("x", 8<<20)
-	// A record as large as the limit goes in, its framing does not count, and comes out.
+	// A record of the maximum size is accepted and returned; its framing does not count.
 	s.mustPost("topic-name=t", api.OctetStream, big)
 	if a := s.get("/record?topic-name=t&offset=0"); a.status != 200 || string(a.body) != big {
 		t.Errorf("largest record: %d, %d bytes", a.status, len(a.body))
@@ -129,7 +129,7 @@ func TestBadTargets(t *testing.T) {
 	}
 }
 
-func TestUnknownTopicIsNotMadeWhereThatIsOff(t *testing.T) {
+func TestUnknownTopicWithoutAutoCreate(t *testing.T) {
 	s := start(t, func(c *setup) { c.broker.AutoCreate = false })
 	if p := s.post("topic-name=t", api.TextPlain, "b").problem(t); p.Code != api.UnknownTopic || p.Topic != "t" {
 		t.Errorf("%+v", p)
@@ -148,7 +148,7 @@ func TestHugeDeclaredBodyIsRefusedUnread(t *testing.T) {
 	}
 }
 
-// full reserves all memory for bodies and returns what gives it back.
+// full reserves all memory for bodies and returns a function that releases it.
 func (s *server) full() func() {
 	s.t.Helper()
 	c := s.budget.Class(budget.Produce)
@@ -168,7 +168,7 @@ func TestOverBudgetIs429(t *testing.T) {
 	}
 	mp, kind := form("a")
 	if a := s.post("topic-name=t", kind, mp); a.status != http.StatusTooManyRequests {
-		t.Errorf("multipart that knows problems: %s", a)
+		t.Errorf("multipart with an Accept header: %s", a)
 	}
 	release()
 	s.mustPost("topic-name=t", api.TextPlain, "a")
@@ -198,7 +198,7 @@ func TestGrowingBodyThatDoesNotFitIs429(t *testing.T) {
 	s.mustPost("topic-name=t", api.TextPlain, "small ones still fit")
 }
 
-// legacy posts multipart as the original's client does.
+// legacy posts multipart like the original's client.
 func (s *server) legacy(query string, values ...string) (*answered, error) {
 	mp, kind := form(values...)
 	return s.try(call{method: "POST", path: "/records?" + query, body: strings.NewReader(mp), header: map[string]string{"Content-Type": kind}})
@@ -222,7 +222,7 @@ func TestOriginalClientWaitsForMemory(t *testing.T) {
 	}
 }
 
-func TestOriginalClientIsCutOff(t *testing.T) {
+func TestOriginalClientIsCut(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.BudgetWait = 20 * time.Millisecond })
 	if _, err := s.legacy("topic-name=t", "a"); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestOriginalClientIsCutOff(t *testing.T) {
 		t.Errorf("no memory: %s", a)
 	}
 	release()
-	// This status it understands; that a request is wrong in itself it would take for success too.
+	// The client understands this status. It would take 400 for success.
 	if a, err := s.legacy("topic-name=t&partition=7", "a"); err != nil || a.status != 404 {
 		t.Errorf("%s %v", a, err)
 	}
@@ -264,7 +264,8 @@ func TestHangingStore(t *testing.T) {
 	store.SetConfig(fault.Config{Put: fault.Rates{fault.Hang: 1}})
 	defer store.SetConfig(fault.Config{})
 
-	// The first is sent and stays unknown; behind it nothing can be sent, as the window is one slot.
+	// The first request is sent and has an unknown outcome. The window is one slot, so later ones
+	// are rejected.
 	a := s.post("topic-name=t&timeout=300ms", api.TextPlain, "b")
 	if p := a.problem(t); p.Code != api.OutcomeUnknown {
 		t.Errorf("sent: %s", a)
@@ -274,7 +275,7 @@ func TestHangingStore(t *testing.T) {
 		t.Errorf("not sent: %s", a)
 	}
 	if a, err := s.legacy("topic-name=t&timeout=100ms", "d"); err == nil {
-		t.Errorf("the original's client was told %s", a)
+		t.Errorf("the original's client got %s", a)
 	}
 	if a := s.get("/readyz"); a.status != 503 {
 		t.Errorf("ready: %s", a)
@@ -283,10 +284,10 @@ func TestHangingStore(t *testing.T) {
 		t.Errorf("healthy: %s", a)
 	}
 	store.SetConfig(fault.Config{})
-	sebtest.Eventually(t, "the store is good again", func() bool { return s.get("/readyz").status == 200 })
+	sebtest.Eventually(t, "the store works again", func() bool { return s.get("/readyz").status == 200 })
 	s.mustPost("topic-name=t", api.TextPlain, "e")
 	if got := strings.Join(s.values("t", 0), ""); got != "abe" && got != "ae" {
-		t.Errorf("stored %q: what was rejected must not be there", got)
+		t.Errorf("stored %q, including a rejected record", got)
 	}
 }
 
@@ -296,11 +297,12 @@ func TestFencedAndClosedAnswers503(t *testing.T) {
 	first.mustPost("topic-name=t", api.TextPlain, "a")
 	second := start(t, func(c *setup) { c.store = store; c.broker.Core.Advertised = "http://second" })
 	second.mustPost("topic-name=t", api.TextPlain, "b")
-	// The first has not noticed; what it sends now was sent, so its outcome is not known to it.
+	// The first broker does not know that it is fenced, so its next write is sent and the outcome
+	// is unknown.
 	if p := first.post("topic-name=t", api.TextPlain, "c").problem(t); p.Code != api.OutcomeUnknown && p.Code != api.Fenced {
 		t.Errorf("%+v", p)
 	}
-	sebtest.Eventually(t, "the first notices", func() bool { return first.b.Err() != nil })
+	sebtest.Eventually(t, "the first broker is fenced", func() bool { return first.b.Err() != nil })
 	a := first.post("topic-name=t", api.TextPlain, "d")
 	if p := a.problem(t); p.Code != api.Fenced || p.Leader != "http://second" || p.Epoch != second.b.Epoch() || a.header.Get("Retry-After") == "" {
 		t.Errorf("%s", a)
@@ -308,9 +310,9 @@ func TestFencedAndClosedAnswers503(t *testing.T) {
 	if a := first.get("/readyz"); a.problem(t).Code != api.Fenced {
 		t.Errorf("%s", a)
 	}
-	// It shows what it knows, and whose that is: not the newer epoch's.
+	// The first broker still reads, and names its own epoch instead of the newer one.
 	if a := first.get("/topics"); a.status != 200 || a.header.Get(api.HeaderEpoch) != fmt.Sprint(second.b.Epoch()-1) {
-		t.Errorf("%s of epoch %s, the newer is %d", a, a.header.Get(api.HeaderEpoch), second.b.Epoch())
+		t.Errorf("%s of epoch %s, the newer epoch is %d", a, a.header.Get(api.HeaderEpoch), second.b.Epoch())
 	}
 	if got := strings.Join(second.values("t", 0), ""); got != "ab" {
 		t.Errorf("stored %q", got)
@@ -356,8 +358,9 @@ func TestReadOnlyBroker(t *testing.T) {
 	}
 }
 
-// TestAFollowerSeesNewNames: topics, partitions and groups that are made after a follower's start, without a read of an old topic.
-func TestAFollowerSeesNewNames(t *testing.T) {
+// TestFollowerSeesNewNames: a follower sees topics, partitions and groups that were created after
+// its start, without a read of an existing topic.
+func TestFollowerSeesNewNames(t *testing.T) {
 	memory := objstore.NewMemory()
 	leader := start(t, func(c *setup) { c.store = memory })
 	leader.mustPost("topic-name=old", api.TextPlain, "a")
@@ -401,7 +404,8 @@ func TestAFollowerSeesNewNames(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// The first confirmation lists snapshots and looks for what refers to the log behind its end; later ones are one GET each.
+	// The first confirmation lists snapshots and looks for references to the log beyond its end.
+	// Later ones are one GET each.
 	n, most := counted.Counts().Requests()-before, 12+2*int64(time.Since(began)/time.Second)
 	if n > most {
 		t.Errorf("100 requests made %d requests to the store, want %d at most", n, most)

@@ -13,19 +13,21 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// lawful is a request that a route answers well, given the key.
-type lawful struct {
-	at     string // in place of a route's path that has variables; %d as in path
-	path   string // after the route's; %d is the number of the request, so that each has something of its own
+// validRequest is a request that succeeds with the key.
+type validRequest struct {
+	at string // replaces a path with variables; %d as in path
+	// path follows that of the route. %d is the number of the request, so that each has its own
+	// names.
+	path   string
 	kind   string
 	body   string
 	before func(s *server, n int)
 	status int
-	open   bool // it needs no key
+	open   bool // needs no key
 }
 
-// lawfuls has a request for each route of the table: TestEveryRouteAsksForTheKey fails where one is missing.
-var lawfuls = map[string]lawful{
+// validRequests has a request for each route. TestEveryRouteRequiresTheKey fails if one is missing.
+var validRequests = map[string]validRequest{
 	"POST /records":    {path: "?topic-name=t", kind: api.TextPlain, body: "v", status: 201},
 	"GET /records":     {path: "?topic-name=t&offset=0", status: 200},
 	"GET /record":      {path: "?topic-name=t&offset=0", status: 200},
@@ -67,13 +69,13 @@ var lawfuls = map[string]lawful{
 	"GET /firings":                         {path: "?trigger=fires", status: 200},
 	"GET /firings/{id}":                    {at: "/firings/" + firedID, status: 200},
 	"POST /firings/{id}/resend":            {at: "/firings/" + firedID + "/resend", status: 200},
-	"DELETE /entities/{entity}":            {at: "/entities/nobody%d", status: 204},
+	"DELETE /entities/{entity}":            {at: "/entities/unknown%d", status: 204},
 }
 
-// firedID is the id of what fires with the server of everyRoute.
+// firedID is the ID of a firing on the server of everyRoute.
 var firedID = rule.MakeID("fires", 1, "u0", rule.EventCause(0, 0)).String()
 
-// everyRoute is a server that has something for each route of the table.
+// everyRoute is a server on which each route has something to return.
 func everyRoute(t *testing.T) *server {
 	t.Helper()
 	s := keyedServer(t, 1)
@@ -82,7 +84,7 @@ func everyRoute(t *testing.T) *server {
 	s.must(200, s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`), nil)
 	s.must(201, s.send("PUT", "/triggers/fires", `{"expr":"hit"}`), nil)
 	s.must(201, s.send("POST", "/event", `{"event":"hit","entity_id":"u0"}`), nil)
-	sebtest.Eventually(t, "it is recorded that it has fired", func() bool {
+	sebtest.Eventually(t, "the firing is recorded", func() bool {
 		return strings.Contains(string(s.get("/firings/"+firedID).body), "recorded_at")
 	})
 	return s
@@ -92,8 +94,8 @@ func ownTrigger(s *server, n int) {
 	s.send("PUT", fmt.Sprintf("/triggers/old%d", n), `{"expr":"a THEN b"}`)
 }
 
-// target is the path of a route with values for its variables.
-func (l *lawful) target(rt route, n int) string {
+// target returns the path of a route with values for its variables.
+func (l *validRequest) target(rt route, n int) string {
 	path := rt.path
 	if l.at != "" {
 		path = l.at
@@ -101,7 +103,7 @@ func (l *lawful) target(rt route, n int) string {
 	return strings.ReplaceAll(path+l.path, "%d", fmt.Sprint(n))
 }
 
-// requestAt is a request as the table of routes looks at it.
+// requestAt returns a request for the table of routes.
 func requestAt(method, path string) *http.Request {
 	return &http.Request{Method: method, URL: &url.URL{Path: path}}
 }
@@ -112,7 +114,8 @@ func ownGroup(s *server, n int) {
 	s.must(200, s.send("PUT", fmt.Sprintf("/offsets?group=g%d&topic-name=t&partition=0", n), `{"offset":1}`), nil)
 }
 
-// credentials are ways to give a key, or something that is none. good: it is the key, where it belongs.
+// credentials are headers with or without a valid key. good: the key is valid and in the right
+// header.
 var credentials = []struct {
 	name  string
 	give  func(r *http.Request)
@@ -154,7 +157,7 @@ func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// matrix asks one thing in one way.
+// matrix is one request with one kind of credentials.
 func (s *server) matrix(method, path, kind, body string, give func(*http.Request)) *answered {
 	s.t.Helper()
 	var r io.Reader
@@ -182,13 +185,13 @@ func (s *server) matrix(method, path, kind, body string, give func(*http.Request
 	return &answered{status: resp.StatusCode, header: resp.Header, body: answer}
 }
 
-// TestEveryRouteAsksForTheKey: every route and method of the table, with every kind of credentials, has just the status it
-// must have, and those without the key change nothing.
-func TestEveryRouteAsksForTheKey(t *testing.T) {
+// TestEveryRouteRequiresTheKey checks the status of every route and method with every kind of
+// credentials. Requests without the key change nothing.
+func TestEveryRouteRequiresTheKey(t *testing.T) {
 	s := everyRoute(t)
 	cells := 0
 	for _, rt := range routes {
-		l, ok := lawfuls[rt.name()]
+		l, ok := validRequests[rt.name()]
 		if !ok {
 			t.Errorf("no request for %s: the matrix does not cover it", rt.name())
 			continue
@@ -204,13 +207,13 @@ func TestEveryRouteAsksForTheKey(t *testing.T) {
 			}
 		}
 	}
-	if len(lawfuls) != len(routes) {
-		t.Errorf("requests for %d routes, and %d routes", len(lawfuls), len(routes))
+	if len(validRequests) != len(routes) {
+		t.Errorf("requests for %d routes, and %d routes", len(validRequests), len(routes))
 	}
 	t.Logf("%d cells", cells)
 }
 
-func (s *server) cell(rt route, l *lawful, n int, method, query string, good bool, name string, give func(*http.Request)) {
+func (s *server) cell(rt route, l *validRequest, n int, method, query string, good bool, name string, give func(*http.Request)) {
 	s.t.Helper()
 	if l.before != nil {
 		l.before(s, n)
@@ -235,7 +238,7 @@ func (s *server) cell(rt route, l *lawful, n int, method, query string, good boo
 		s.t.Errorf("%s %s with %s changed something:\n%s\n%s", method, rt.path, name, before, after)
 	}
 	if a.header.Get("WWW-Authenticate") == "" {
-		s.t.Errorf("%s %s with %s: no word of how to be authorized", method, rt.path, name)
+		s.t.Errorf("%s %s with %s: no WWW-Authenticate header", method, rt.path, name)
 	}
 	if method != http.MethodHead {
 		if p := a.problem(s.t.(*testing.T)); p.Code != api.Unauthorized || p.Detail != "invalid or missing API key" {
@@ -244,10 +247,10 @@ func (s *server) cell(rt route, l *lawful, n int, method, query string, good boo
 	}
 }
 
-// everything is what a client can change, in one text.
+// everything returns all state that a client can change, as text.
 func (s *server) everything() string {
 	s.t.Helper()
-	// Of topics of the engine only the names: it writes by itself.
+	// Of the engine's topics only the names, because the engine writes by itself.
 	var topics api.Topics
 	s.must(200, s.get("/topics"), &topics)
 	text := ""
@@ -260,8 +263,8 @@ func (s *server) everything() string {
 	return text + string(s.get("/groups").body) + string(s.get("/offsets?group=g").body) + string(s.get("/triggers").body)
 }
 
-// TestOtherMethodsAreRefused: a method that is not in the table is 405 for everybody, whatever headers say that it should
-// have been another.
+// TestOtherMethodsAreRefused: a method that is not in the table gives 405, even with headers that
+// override the method.
 func TestOtherMethodsAreRefused(t *testing.T) {
 	s := start(t)
 	newTopic(s, "t", 1)
@@ -300,6 +303,6 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 		}
 	}
 	if a := s.get("/topic?topic-name=t"); a.status != http.StatusOK {
-		t.Errorf("the topic is gone: %s", a)
+		t.Errorf("the topic was deleted: %s", a)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// bare gets as the original's client does: no Accept header, but on GET /records.
+// bare sends a GET like the original's client: no Accept header, except on GET /records.
 func (s *server) bare(path string) (*answered, error) {
 	h := map[string]string{}
 	if strings.HasPrefix(path, "/records") {
@@ -25,17 +25,17 @@ func (s *server) bare(path string) (*answered, error) {
 	return s.try(call{method: "GET", path: path, header: h, bare: true})
 }
 
-// ofTheOriginal says that clients without an Accept header are the original's.
+// ofTheOriginal sets the option for the original's client.
 func ofTheOriginal(c *setup) { c.http.OriginalClient = true }
 
-// TestRequestsWithoutAcceptAreAnswered: a program that uses Go's net/http as it is sends no Accept
-// header, and hears of its errors.
+// TestRequestsWithoutAcceptAreAnswered: a program that uses Go's net/http sends no Accept header
+// and gets its errors.
 func TestRequestsWithoutAcceptAreAnswered(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.BudgetWait = time.Hour })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	mp, form := form("a")
 	multi := map[string]string{"Content-Type": form}
-	told := map[string]string{"Content-Type": form, "Accept": "*/*"}
+	withAccept := map[string]string{"Content-Type": form, "Accept": "*/*"}
 	lines := map[string]string{"Content-Type": api.TextPlain}
 	for _, c := range []struct {
 		call
@@ -46,8 +46,8 @@ func TestRequestsWithoutAcceptAreAnswered(t *testing.T) {
 		{call{method: "GET", path: "/topic?topic-name=.."}, api.BadRequest},
 		{call{method: "POST", path: "/records?topic-name=t", body: strings.NewReader(""), header: lines}, api.BadRequest},
 		{call{method: "POST", path: "/records?topic-name=t&partition=0&expected-offset=5", body: strings.NewReader("a"), header: lines}, api.OffsetMismatch},
-		{call{method: "POST", path: "/records?topic-name=t&partition=0&expected-offset=5", body: strings.NewReader(mp), header: told}, api.OffsetMismatch},
-		// What the original's client understands.
+		{call{method: "POST", path: "/records?topic-name=t&partition=0&expected-offset=5", body: strings.NewReader(mp), header: withAccept}, api.OffsetMismatch},
+		// Statuses that the original's client understands.
 		{call{method: "POST", path: "/records?topic-name=t&partition=1", body: strings.NewReader(mp), header: multi}, api.UnknownPartition},
 	} {
 		c.bare = true
@@ -55,8 +55,7 @@ func TestRequestsWithoutAcceptAreAnswered(t *testing.T) {
 			t.Errorf("%s %s: %s", c.method, c.path, a)
 		}
 	}
-	// They do not wait for memory either, nor does a multipart produce whose client has an Accept
-	// header.
+	// They do not wait for memory, and neither does a multipart produce with an Accept header.
 	release := s.full()
 	defer release()
 	fetch := s.budget.Class(budget.Fetch)
@@ -69,7 +68,7 @@ func TestRequestsWithoutAcceptAreAnswered(t *testing.T) {
 		{method: "GET", path: "/record?topic-name=t&offset=0"},
 		{method: "GET", path: "/records?topic-name=t&offset=0"},
 		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader("a"), header: lines},
-		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader(mp), header: told},
+		{method: "POST", path: "/records?topic-name=t", body: strings.NewReader(mp), header: withAccept},
 	} {
 		c.bare = true
 		if a := s.do(c); a.problem(t).Code != api.OverBudget {
@@ -111,7 +110,7 @@ func TestReadsWithoutAcceptAreNotMisled(t *testing.T) {
 	}
 }
 
-// diskSetup is a topic of n batches of 16 records of 1 KiB on disk, of which nothing is in memory.
+// diskSetup is a topic of n batches of 16 records of 1 KiB on disk, none of them in memory.
 func diskSetup(t *testing.T, limit int64, n int) *server {
 	t.Helper()
 	dir := t.TempDir()
@@ -139,9 +138,9 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 	s := diskSetup(t, 32<<20, 16)
 	c := s.budget.Class(budget.Fetch)
 	for _, path := range []string{"/record?topic-name=t&offset=3", "/records?topic-name=t&offset=3&max-records=200"} {
-		// All but a little is taken: enough to begin with, not enough for all.
+		// Most memory is in use: the rest is enough to start, but not for everything.
 		for _, left := range []int64{0, 200 << 10} {
-			// A handler gives its memory back after its client has the answer.
+			// A handler releases its memory after its client has the answer.
 			sebtest.Eventually(t, "the memory of the request before is back", func() bool { return c.Used() == 0 })
 			room, err := c.Reserve(c.Limit() - left)
 			if err != nil {
@@ -182,15 +181,15 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 			}
 		}
 	}
-	// The last handler gives its place back after its client has the answer.
+	// The last handler releases the semaphore after its client has the answer.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := s.api.source.sem.Acquire(ctx, s.api.source.semSize); err != nil {
-		t.Fatalf("bytes of the gate are still in use: %v", err)
+		t.Fatalf("the semaphore is still in use: %v", err)
 	}
 }
 
-func TestReadsOfTheOriginalGiveUpInTheEnd(t *testing.T) {
+func TestReadsOfTheOriginalTimeOut(t *testing.T) {
 	s := start(t, ofTheOriginal, func(c *setup) { c.http.BudgetWait = 20 * time.Millisecond })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	c := s.budget.Class(budget.Fetch)
@@ -200,15 +199,16 @@ func TestReadsOfTheOriginalGiveUpInTheEnd(t *testing.T) {
 	}
 	defer room.Release()
 	if a, err := s.bare("/record?topic-name=t&offset=0"); err == nil {
-		t.Errorf("taken for a record: %s", a)
+		t.Errorf("the client takes this for a record: %s", a)
 	}
-	// It looks at this answer's media type.
+	// The client checks the media type of this answer.
 	if a, err := s.bare("/records?topic-name=t&offset=0"); err != nil || a.status != http.StatusTooManyRequests {
 		t.Errorf("%s %v", a, err)
 	}
 }
 
-// TestManyReadsOfTheOriginal: more readers than there is memory for all get what they ask for.
+// TestManyReadsOfTheOriginal: all of many readers get their records, although the memory is not
+// enough for all at once.
 func TestManyReadsOfTheOriginal(t *testing.T) {
 	const batches = 64 // of 16 KiB
 	s := diskSetup(t, 16<<20, batches)
@@ -237,7 +237,7 @@ func TestSizesFitTheBuffer(t *testing.T) {
 	for _, c := range []struct{ offset, max, want int }{
 		{0, 1, 1},      // at least one
 		{0, 100, 49},   // [1,1,...]: two bytes each and one more
-		{0, 101, 50},   // to the byte
+		{0, 101, 50},   // exactly full
 		{0, 5000, 502}, // all
 		{499, 14, 3},
 		{499, 13, 2},

@@ -13,14 +13,15 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// schemaWords are the keywords of a schema in OpenAPI 3.0 that the description uses. Another one is a slip, such as a
-// description with a comma that is not quoted.
+// schemaWords are the OpenAPI 3.0 schema keywords that the description uses. Another one is a
+// mistake, such as a description with an unquoted comma.
 var schemaWords = []string{
 	"$ref", "additionalProperties", "allOf", "description", "enum", "example", "format", "items", "maxItems", "maxLength", "maxProperties", "maximum",
 	"minItems", "minLength", "minimum", "nullable", "oneOf", "pattern", "properties", "required", "type",
 }
 
-// TestSpecSuitsGenerators pins what generators of clients stop at, or misunderstand. go run ./test/cmd/openapi runs them.
+// TestSpecSuitsGenerators checks for constructs that client generators reject or misinterpret.
+// test/cmd/openapi runs the generators.
 func TestSpecSuitsGenerators(t *testing.T) {
 	text, err := specJSON()
 	if err != nil {
@@ -30,13 +31,13 @@ func TestSpecSuitsGenerators(t *testing.T) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]string{} // in lower case: a Go generator makes one type of topic and Topic
+	names := map[string]string{} // in lowercase: a Go generator makes one type of topic and Topic
 	components, _ := doc["components"].(map[string]any)
 	for _, section := range []string{"parameters", "responses", "schemas"} {
 		members, _ := components[section].(map[string]any)
 		for name := range members {
 			if other, twice := names[strings.ToLower(name)]; twice {
-				t.Errorf("components: %s/%s and %s have one name", section, name, other)
+				t.Errorf("components: %s/%s and %s have the same name", section, name, other)
 			}
 			names[strings.ToLower(name)] = section + "/" + name
 		}
@@ -45,14 +46,14 @@ func TestSpecSuitsGenerators(t *testing.T) {
 	for name, s := range schemas {
 		checkSchema(t, "schemas/"+name, s)
 	}
-	walkSchemas(t, "paths", doc["paths"])
-	walkSchemas(t, "parameters", components["parameters"])
+	checkSchemas(t, "paths", doc["paths"])
+	checkSchemas(t, "parameters", components["parameters"])
 
 	s, ids := readSpec(t), map[string]bool{}
 	for path, ops := range s.Paths {
 		for method, op := range ops {
 			if op.OperationID == "" || ids[op.OperationID] {
-				t.Errorf("%s %s: operationId %q is missing or another's", method, path, op.OperationID)
+				t.Errorf("%s %s: operationId %q is missing or not unique", method, path, op.OperationID)
 			}
 			ids[op.OperationID] = true
 			want := []string{"400"}
@@ -68,8 +69,8 @@ func TestSpecSuitsGenerators(t *testing.T) {
 	}
 }
 
-// walkSchemas checks every schema below v.
-func walkSchemas(t *testing.T, at string, v any) {
+// checkSchemas checks every schema below v.
+func checkSchemas(t *testing.T, at string, v any) {
 	t.Helper()
 	switch v := v.(type) {
 	case map[string]any:
@@ -79,12 +80,12 @@ func walkSchemas(t *testing.T, at string, v any) {
 				checkSchema(t, at, inner)
 			case "example", "examples":
 			default:
-				walkSchemas(t, at+"/"+k, inner)
+				checkSchemas(t, at+"/"+k, inner)
 			}
 		}
 	case []any:
 		for i, inner := range v {
-			walkSchemas(t, fmt.Sprintf("%s/%d", at, i), inner)
+			checkSchemas(t, fmt.Sprintf("%s/%d", at, i), inner)
 		}
 	}
 }
@@ -93,21 +94,21 @@ func checkSchema(t *testing.T, at string, v any) {
 	t.Helper()
 	s, ok := v.(map[string]any)
 	if !ok {
-		t.Errorf("%s: %v is no schema", at, v)
+		t.Errorf("%s: %v is not a schema", at, v)
 		return
 	}
 	for k := range s {
 		if !slices.Contains(schemaWords, k) && (k != "default" || strings.Contains(at, "/properties/") || strings.HasPrefix(at, "schemas/")) {
-			t.Errorf("%s: %q is no keyword, or, as default, makes a member required in TypeScript", at, k)
+			t.Errorf("%s: %q is not an allowed keyword; a default makes a member required in TypeScript", at, k)
 		}
 	}
 	kind, isText := s["type"].(string)
 	if _, given := s["type"]; given && (!isText || kind == "null") {
-		t.Errorf("%s: type %v: generators of Go stop at lists and null", at, s["type"])
+		t.Errorf("%s: type %v: Go generators reject lists and null", at, s["type"])
 	}
 	properties, _ := s["properties"].(map[string]any)
 	if _, open := s["additionalProperties"]; kind == "object" && len(properties) == 0 && !open && s["allOf"] == nil {
-		t.Errorf("%s: an object without members is one that must be empty in TypeScript", at)
+		t.Errorf("%s: an object without members must be empty in TypeScript", at)
 	}
 	if p, ok := s["pattern"].(string); ok {
 		if _, err := regexp.Compile(p); err != nil {
@@ -136,7 +137,7 @@ func checkSchema(t *testing.T, at string, v any) {
 	}
 }
 
-// TestSpecAndBrokerAgreeOnNames: what the patterns allow is allowed, and what they refuse is refused.
+// TestSpecAndBrokerAgreeOnNames: the broker accepts exactly the names that match the patterns.
 func TestSpecAndBrokerAgreeOnNames(t *testing.T) {
 	var doc struct {
 		Components struct {

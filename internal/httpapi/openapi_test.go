@@ -18,7 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
-// spec is what the tests look at in openapi.json.
+// spec is the part of openapi.json that the tests use.
 type spec struct {
 	Paths map[string]map[string]struct {
 		OperationID string                            `json:"operationId"`
@@ -42,7 +42,7 @@ type spec struct {
 	} `json:"components"`
 }
 
-// parsedSpec is the description, which every answer of every test is held against. Nobody changes it.
+// parsedSpec is the description that all answers of all tests are compared with. It is read-only.
 var parsedSpec = sync.OnceValues(func() (s spec, err error) {
 	text, err := specJSON()
 	if err == nil {
@@ -60,7 +60,7 @@ func readSpec(t testing.TB) spec {
 	return s
 }
 
-// checkSpec: every answer that a test sees must be described, with its status and its media type.
+// checkSpec fails the test if the status and media type of an answer are not described.
 func checkSpec(t testing.TB, method, target string, a *answered) {
 	t.Helper()
 	s := readSpec(t)
@@ -69,7 +69,7 @@ func checkSpec(t testing.TB, method, target string, a *answered) {
 	}
 }
 
-// fault says what of an answer is not described, or "".
+// fault returns which part of an answer is not described, or "".
 func (s *spec) fault(method, target string, a *answered) string {
 	path, _, _ := strings.Cut(target, "?")
 	if method == http.MethodHead {
@@ -109,10 +109,10 @@ func TestSpecAndRoutesAreTheSame(t *testing.T) {
 		routed = append(routed, rt.name())
 		op, ok := s.Paths[rt.path][strings.ToLower(rt.method)]
 		if ok && rt.auth != (op.Security == nil) {
-			t.Errorf("%s: the spec is wrong about the key", rt.name())
+			t.Errorf("%s: the spec has the wrong security", rt.name())
 		}
 		if _, described := op.Responses["401"]; ok && described != rt.auth {
-			t.Errorf("%s: the spec is wrong about 401", rt.name())
+			t.Errorf("%s: the spec has the wrong 401 response", rt.name())
 		}
 	}
 	for path, ops := range s.Paths {
@@ -139,7 +139,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 	if in := slices.Sorted(slices.Values(s.Components.Schemas["Code"].Enum)); !slices.Equal(codes, in) {
 		t.Errorf("codes:\n%v\nspec:\n%v", codes, in)
 	}
-	// All members of a full value of each type are properties of its schema.
+	// All members of a filled value of each type are properties of its schema.
 	one, n := int32(1), int64(1)
 	text := "x"
 	at := time.Unix(1, 0)
@@ -198,7 +198,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 	}
 }
 
-func TestSpecDescribesFormsAndParameters(t *testing.T) {
+func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 	s := readSpec(t)
 	post, get := s.Paths["/records"]["post"], s.Paths["/records"]["get"]
 	if got, want := slices.Sorted(maps.Keys(get.Responses["200"].Content)), slices.Sorted(slices.Values(readTypes)); !slices.Equal(got, want) {
@@ -207,8 +207,8 @@ func TestSpecDescribesFormsAndParameters(t *testing.T) {
 	for kind := range post.RequestBody.Content {
 		p := producing{a: &API{o: Options{}.withDefaults()}, kind: kind}
 		p.in.R = &http.Request{ContentLength: 1 << 40}
-		if err := p.readBody(); problemOf(err).Code != api.TooLarge { // past the choice of the form
-			t.Errorf("POST /records does not take %s: %v", kind, err)
+		if err := p.readBody(); problemOf(err).Code != api.TooLarge { // reached the encoding
+			t.Errorf("POST /records does not accept %s: %v", kind, err)
 		}
 	}
 	known := map[string]bool{
@@ -253,9 +253,9 @@ func TestSpecIsServed(t *testing.T) {
 	if err := json.Unmarshal(a.body, &served); err != nil || fmt.Sprint(served["openapi"]) != "3.0.3" {
 		t.Fatalf("%v: %.80s", err, a.body)
 	}
-	// Every reference leads somewhere.
-	var walk func(v any)
-	walk = func(v any) {
+	// Every reference resolves.
+	var check func(v any)
+	check = func(v any) {
 		switch v := v.(type) {
 		case map[string]any:
 			if ref, ok := v["$ref"].(string); ok {
@@ -268,13 +268,13 @@ func TestSpecIsServed(t *testing.T) {
 				}
 			}
 			for _, inner := range v {
-				walk(inner)
+				check(inner)
 			}
 		case []any:
 			for _, inner := range v {
-				walk(inner)
+				check(inner)
 			}
 		}
 	}
-	walk(served)
+	check(served)
 }

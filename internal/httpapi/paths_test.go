@@ -13,8 +13,8 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-// spellings are ways to write a path so that somebody on the way, or a broker that puts paths right, may take it for P.
-// status is the answer without the key; with it, one that is 401 without is that of the route.
+// spellings are variants of a path that a proxy or a lenient broker may take for P. status is the
+// answer without the key. With the key, a variant with 401 gets the answer of the route.
 var spellings = []struct {
 	path   string
 	status int
@@ -66,10 +66,10 @@ var spellings = []struct {
 	{"P%zz", 400},
 	{"%2fN", 400},
 	{"N", 400},
-	{"E", 401}, // the same path, spelt in another way
+	{"E", 401}, // the same path, spelled differently
 }
 
-// spell writes the path of a route.
+// spell returns a variant of the path of a route.
 func spell(path, in string) string {
 	encoded := fmt.Sprintf("/%%%02x%s", path[1], path[2:])
 	return strings.NewReplacer("P", path, "N", path[1:], "U", strings.ToUpper(path), "E", encoded).Replace(in)
@@ -86,13 +86,13 @@ func (s *server) line(method, target, headers string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// TestNoSpellingLeadsPastTheKey: no way to write the path of a route that wants the key leads there without it, and none but
-// the same path in other bytes leads there with it.
-func TestNoSpellingLeadsPastTheKey(t *testing.T) {
+// TestPathSpellings: no spelling of a protected path reaches the route without the key. With the
+// key only an equivalent spelling does.
+func TestPathSpellings(t *testing.T) {
 	s := everyRoute(t)
 	before, cells := s.everything(), 0
 	for _, rt := range routes {
-		l := lawfuls[rt.name()]
+		l := validRequests[rt.name()]
 		if l.open {
 			continue
 		}
@@ -118,16 +118,16 @@ func TestNoSpellingLeadsPastTheKey(t *testing.T) {
 		}
 	}
 	if after := s.everything(); after != before {
-		t.Errorf("something has changed:\n%s\n%s", before, after)
+		t.Errorf("the state has changed:\n%s\n%s", before, after)
 	}
 	if status, body := s.line("GET", "/%74opics", "Authorization: "+canary+"\r\n"); status != http.StatusOK {
-		t.Errorf("the same path in other bytes: %d %s", status, body)
+		t.Errorf("equivalent path: %d %s", status, body)
 	}
 	t.Logf("%d spellings", cells)
 }
 
-// variable is the answer without the key to a path that is none of the table's own: 404, unless it is another value of a
-// route's variable, which wants the key too.
+// variable returns the answer without the key to a path outside the table: 404, or 401 if it is
+// another value of a route's variable.
 func variable(method, target string) int {
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
@@ -142,14 +142,15 @@ func variable(method, target string) int {
 	return http.StatusNotFound
 }
 
-// keyLines are header lines around a key, byte for byte, with the answer of a route that wants it.
+// keyLines are header lines with a key, and the status of a protected route.
 var keyLines = []struct {
 	lines  string
 	status int
 }{
 	{"Authorization: Bearer " + canary, 200},
 	{"Authorization:Bearer " + canary, 200},
-	{"Authorization: \tBearer " + canary + " \t ", 200}, // white space around a value is no part of it
+	// White space around a value is not part of it.
+	{"Authorization: \tBearer " + canary + " \t ", 200},
 	{"aUTHORIZATION: Bearer " + canary, 200},
 	{"", 401},
 	{"Authorization:", 401},
@@ -182,7 +183,7 @@ var keyLines = []struct {
 	{"Authorization: Bearer " + strings.Repeat(canary, 40_000), 431},
 }
 
-// TestKeysByteForByte: what a client library would not send.
+// TestKeysByteForByte covers headers that client libraries would not send.
 func TestKeysByteForByte(t *testing.T) {
 	s := start(t)
 	for _, c := range keyLines {
@@ -198,7 +199,7 @@ func TestKeysByteForByte(t *testing.T) {
 			t.Errorf("%.100q: the key is in the answer: %s", c.lines, body)
 		}
 	}
-	// Each byte of the key counts, also where all before it are right.
+	// Each byte of the key counts, even if all bytes before it match.
 	for i := range canary {
 		other := []byte(canary)
 		other[i] ^= 1
@@ -209,13 +210,13 @@ func TestKeysByteForByte(t *testing.T) {
 			t.Errorf("the first %d bytes: %d", i, status)
 		}
 	}
-	// A key in a trailer comes too late.
+	// A key in a trailer is ignored.
 	resp, body, err := s.alone(postLine + "Host: x\r\nAccept: */*\r\nContent-Type: text/plain\r\nTrailer: Authorization\r\nTransfer-Encoding: chunked\r\n\r\n" +
 		"1\r\nx\r\n0\r\nAuthorization: Bearer " + canary + "\r\n\r\n")
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("in a trailer: %v %s %v", resp, body, err)
 	}
-	// HTTP/1.0 is served, with the same key.
+	// HTTP/1.0 is supported, with the same key.
 	for headers, status := range map[string]int{"": 401, "Authorization: " + canary + "\r\n": 200} {
 		resp, body, err := s.alone("GET /topics HTTP/1.0\r\nAccept: */*\r\n" + headers + "\r\n")
 		if err != nil || resp.StatusCode != status {
@@ -224,7 +225,8 @@ func TestKeysByteForByte(t *testing.T) {
 	}
 }
 
-// TestNoUpgrade: neither HTTP/2 nor anything else is spoken, so nothing of it goes past the key.
+// TestNoUpgrade: upgrades to HTTP/2 and other protocols are not supported, so they cannot bypass
+// the key.
 func TestNoUpgrade(t *testing.T) {
 	s := start(t)
 	for _, headers := range []string{
@@ -244,9 +246,9 @@ func TestNoUpgrade(t *testing.T) {
 	}
 }
 
-// TestOptionsOfAllIsARequestLikeOthers: it is refused, not answered by net/http itself, and the request after it is looked at
-// as if there had been none.
-func TestOptionsOfAllIsARequestLikeOthers(t *testing.T) {
+// TestOptionsStar: the handler refuses "OPTIONS *" instead of net/http, and the following request
+// is checked as usual.
+func TestOptionsStar(t *testing.T) {
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	for _, c := range ambiguous {
@@ -272,6 +274,6 @@ func TestOptionsOfAllIsARequestLikeOthers(t *testing.T) {
 		t.Errorf("a hidden request was served: %s", a)
 	}
 	if got := s.values("t", 0); len(got) != 1 {
-		t.Errorf("a request that is wrong was served: %q", got)
+		t.Errorf("an invalid request was served: %q", got)
 	}
 }

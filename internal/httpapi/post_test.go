@@ -57,7 +57,7 @@ func (s *server) records(topic string, partition int) []api.Record {
 	return list
 }
 
-func TestEveryFormIsStored(t *testing.T) {
+func TestEveryEncodingIsStored(t *testing.T) {
 	s := start(t)
 	mp, kind := form("m1", "m2")
 	for _, c := range []struct{ kind, body, answer string }{
@@ -85,7 +85,7 @@ func TestEveryFormIsStored(t *testing.T) {
 	}
 }
 
-func TestEveryFormIsStoredFromABodyOfUnknownLength(t *testing.T) {
+func TestEveryEncodingOfUnknownLengthIsStored(t *testing.T) {
 	s := start(t)
 	big := strings.Repeat("x", 20<<10)
 	mp, kind := form("m1", big)
@@ -137,12 +137,12 @@ func TestRecordsAreSpreadByKey(t *testing.T) {
 			t.Errorf("partition %d: %v", r.Partition, got)
 		}
 	}
-	// partition= takes all of them, whatever their keys.
+	// partition= accepts all records, regardless of their keys.
 	a = s.mustPost("topic-name=t&partition=4", api.NDJSON, lines.String())
 	if !strings.HasPrefix(string(a.body), `{"topic":"t","partition":4,"first_offset":`) {
 		t.Errorf("%s", a)
 	}
-	// Batches are not taken apart.
+	// Batches are not split.
 	keyed := func(keys ...string) string {
 		var recs []record.Record
 		for _, k := range keys {
@@ -167,13 +167,13 @@ func TestAllOrNothing(t *testing.T) {
 		t.Errorf("%s", a)
 	}
 	if got := s.values("t", 0); len(got) != 1 {
-		t.Errorf("%d records are there", len(got))
+		t.Errorf("%d records were stored", len(got))
 	}
 	if a := s.post("topic-name=other", api.JSON, "{}"); a.status != 400 {
 		t.Errorf("%s", a)
 	}
 	if a := s.get("/topic?topic-name=other"); a.problem(t).Code != api.UnknownTopic {
-		t.Errorf("a bad request made a topic: %s", a)
+		t.Errorf("a bad request created a topic: %s", a)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestManyRecordsComeBack(t *testing.T) {
 	if m := s.get("/records?topic-name=t&offset=0&max-records=1000000").unform(t); !slices.Equal(m, got) {
 		t.Errorf("multipart gives %d other records", len(m))
 	}
-	// The list of offsets is longer than a piece of the answer.
+	// The list of offsets is longer than one write of the answer.
 	body, kind := form(got...)
 	var out api.Offsets
 	if err := json.Unmarshal(s.mustPost("topic-name=t", kind, body).body, &out); err != nil || len(out.Offsets) != n || out.Offsets[n-1] != 2*n-1 {
@@ -205,7 +205,7 @@ func TestManyRecordsComeBack(t *testing.T) {
 	}
 }
 
-func TestTopicSettingsCount(t *testing.T) {
+func TestTopicSettingsApply(t *testing.T) {
 	s := start(t)
 	put := func(topic, settings string) {
 		t.Helper()
@@ -216,13 +216,14 @@ func TestTopicSettingsCount(t *testing.T) {
 	put("stamped", `{"timestamp-type":"LogAppendTime"}`)
 	s.mustPost("topic-name=stamped", api.JSON, `{"value":"a","timestamp":5}`)
 	if r := s.records("stamped", 0)[0]; r.Timestamp < testNow {
-		t.Errorf("timestamp %d is the client's", r.Timestamp)
+		t.Errorf("timestamp %d comes from the client", r.Timestamp)
 	}
 	put("small", `{"max-batch-bytes":200}`)
 	if a := s.post("topic-name=small", api.RecordBatch, string(batch(t, record.EncodeOptions{}, value(strings.Repeat("x", 200))))); a.problem(t).Code != api.TooLarge {
 		t.Errorf("%s", a)
+		// The broker, not a client, makes this batch.
 	}
-	s.mustPost("topic-name=small", api.OctetStream, strings.Repeat("x", 200)) // no client made this batch
+	s.mustPost("topic-name=small", api.OctetStream, strings.Repeat("x", 200))
 	for _, codec := range []string{"gzip", "snappy", "lz4", "zstd"} {
 		put(codec, `{"compression":"`+codec+`"}`)
 		mp, kind := form(strings.Repeat("m", 1000), "")
@@ -231,10 +232,10 @@ func TestTopicSettingsCount(t *testing.T) {
 		s.mustPost("topic-name="+codec, api.OctetStream, strings.Repeat("o", 300<<10))
 		want := []string{strings.Repeat("m", 1000), "", strings.Repeat("t", 1000), "u", strings.Repeat("o", 300<<10)}
 		if got := s.values(codec, 0); !slices.Equal(got, want) {
-			t.Errorf("%s: other values come back", codec)
+			t.Errorf("%s: read values differ", codec)
 		}
 		if got := s.get("/records?topic-name=" + codec + "&offset=0").unform(t); !slices.Equal(got, want) {
-			t.Errorf("%s: other values come back as multipart", codec)
+			t.Errorf("%s: values read as multipart differ", codec)
 		}
 		stored := s.get("/records?topic-name="+codec+"&offset=0&max-records=1", api.RecordBatch).body
 		if b, _, err := record.Split(stored); err != nil || b.Compression().String() != codec {
@@ -259,12 +260,12 @@ func TestExpectedOffset(t *testing.T) {
 func TestBadBatchesAreRefused(t *testing.T) {
 	s := start(t)
 	good := func() []byte { return batch(t, record.EncodeOptions{}, value("a"), value("b")) }
-	// mend makes the checksum right again after a change, so that the change itself is what is refused.
-	mend := func(b []byte) []byte {
+	// fixChecksum recomputes the checksum after a change, so that the change itself is refused.
+	fixChecksum := func(b []byte) []byte {
 		binary.BigEndian.PutUint32(b[17:], record.CRC32C(b[21:]))
 		return b
 	}
-	change := func(at int, v ...byte) []byte { b := good(); copy(b[at:], v); return mend(b) }
+	change := func(at int, v ...byte) []byte { b := good(); copy(b[at:], v); return fixChecksum(b) }
 	flipped := good()
 	flipped[len(flipped)-2] ^= 1
 	for name, c := range map[string]struct {
@@ -275,13 +276,13 @@ func TestBadBatchesAreRefused(t *testing.T) {
 		"count above the records":   {change(57, 0, 0, 0, 3), api.BadRequest},
 		"count below the records":   {change(57, 0, 0, 0, 1), api.BadRequest},
 		"last offset delta lies":    {change(23, 0, 0, 0, 5), api.BadRequest},
-		"both lie together":         {append(change(23, 0, 0, 0, 2)[:57], mend(change(57, 0, 0, 0, 3))[57:]...), api.BadRequest},
+		"both lie together":         {append(change(23, 0, 0, 0, 2)[:57], fixChecksum(change(57, 0, 0, 0, 3))[57:]...), api.BadRequest},
 		"transactional":             {change(22, 0x10), api.BadRequest},
 		"control":                   {change(22, 0x20), api.BadRequest},
 		"magic 1":                   {change(16, 1), api.BadRequest},
 		"cut short":                 {good()[:len(good())-1], api.BadRequest},
 		"a second one cut short":    {append(good(), good()[:70]...), api.BadRequest},
-		"rubbish":                   {[]byte("hello, this is not a batch at all; it is much longer than a head though"), api.BadRequest},
+		"garbage":                   {[]byte("hello, this is not a batch at all; it is much longer than a head though"), api.BadRequest},
 		"short rubbish":             {[]byte("x"), api.BadRequest},
 		"over max-batch-bytes":      {batch(t, record.EncodeOptions{}, value(strings.Repeat("x", 1<<20))), api.TooLarge},
 		"decompresses to very much": {batch(t, record.EncodeOptions{Compression: record.Zstd}, value(strings.Repeat("x", 31<<20))), api.TooLarge},

@@ -10,7 +10,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestFailuresOfSeveralPartitions: a request is rejected only if none of its records can be there (rule R4).
+// TestFailuresOfSeveralPartitions: a request is rejected only if none of its records can be stored
+// (rule R4).
 func TestFailuresOfSeveralPartitions(t *testing.T) {
 	p := producing{topic: "t", appends: []broker.Append{
 		{Partition: 0, Summary: record.Summary{Span: 3}}, {Partition: 4, Summary: record.Summary{Span: 5}},
@@ -22,7 +23,7 @@ func TestFailuresOfSeveralPartitions(t *testing.T) {
 		name   string
 		given  []broker.Result
 		code   api.Code
-		stored int // results that say they are
+		stored int // results reported as stored
 	}{
 		{"stored and rejected", []broker.Result{ok, rejected}, api.OutcomeUnknown, 1},
 		{"rejected and stored", []broker.Result{rejected, ok}, api.OutcomeUnknown, 1},
@@ -50,8 +51,8 @@ func TestFailuresOfSeveralPartitions(t *testing.T) {
 	}
 }
 
-// TestEveryErrorOfTheBrokerHasACode keeps the table complete.
-func TestEveryErrorOfTheBrokerHasACode(t *testing.T) {
+// TestEveryBrokerErrorHasACode keeps the table complete.
+func TestEveryBrokerErrorHasACode(t *testing.T) {
 	for err, code := range map[error]api.Code{
 		broker.ErrUnknownTopic: api.UnknownTopic, broker.ErrUnknownPartition: api.UnknownPartition, broker.ErrTopicExists: api.TopicExists,
 		&broker.FencedError{Leader: "x", Epoch: 3}: api.Fenced, broker.ErrNotLeader: api.Fenced, broker.ErrReadOnly: api.ReadOnly,
@@ -65,7 +66,7 @@ func TestEveryErrorOfTheBrokerHasACode(t *testing.T) {
 			t.Errorf("%v: %s", err, p.Code)
 		}
 		if code == api.Internal && p.Detail != "" {
-			t.Errorf("inner details are told: %s", p.Detail)
+			t.Errorf("the detail contains internals: %s", p.Detail)
 		}
 	}
 	if p := problemOf(&broker.BelowStartError{Offset: 1, Start: 5}); *p.StartOffset != 5 || *p.Offset != 1 {
@@ -76,7 +77,8 @@ func TestEveryErrorOfTheBrokerHasACode(t *testing.T) {
 	}
 }
 
-// TestWritesNameTheEpoch: whoever reads from another broker afterwards knows whether that one is behind (rule R11).
+// TestWritesNameTheEpoch: with the epoch of a write, a client can tell whether another broker is
+// behind (rule R11).
 func TestWritesNameTheEpoch(t *testing.T) {
 	s := start(t)
 	epoch := fmt.Sprint(s.b.Epoch())

@@ -33,7 +33,7 @@ func batchOf(t *testing.T, p *record.Producer, values ...string) string {
 	return string(b)
 }
 
-func TestRepeatedProduceInEveryForm(t *testing.T) {
+func TestRepeatedProduceInEveryEncoding(t *testing.T) {
 	s := start(t)
 	newTopic(s, "t", 2)
 	multipart, kind := form("a", "b")
@@ -63,7 +63,7 @@ func TestRepeatedProduceInEveryForm(t *testing.T) {
 	if s.must(200, s.get("/topic?topic-name=t&partition=1"), &topic); topic.NextOffset != 2+1+2+1+2+2+2 {
 		t.Errorf("%d records", topic.NextOffset)
 	}
-	// What is stored names its producer.
+	// The stored record names its producer.
 	a := s.get("/records?topic-name=t&partition=1&offset=3&max-records=1", api.RecordBatch)
 	b, _, err := record.Split(a.body)
 	if err != nil || b.ProducerID() != 2 || b.BaseSequence() != 0 {
@@ -74,7 +74,7 @@ func TestRepeatedProduceInEveryForm(t *testing.T) {
 	}
 }
 
-func TestSequencesAreKept(t *testing.T) {
+func TestSequences(t *testing.T) {
 	s := start(t)
 	put := func(epoch, sequence, body string) *answered {
 		return s.sequenced("topic-name=t&partition=0", api.TextPlain, body, api.HeaderProducerID, "9", api.HeaderProducerEpoch, epoch, api.HeaderSequence, sequence)
@@ -96,16 +96,16 @@ func TestSequencesAreKept(t *testing.T) {
 	if p := s.sequenced("topic-name=t&partition=0&expected-offset=9", api.TextPlain, "x", api.HeaderProducerID, "9", api.HeaderProducerEpoch, "2", api.HeaderSequence, "1").problem(t); p.Code != api.OffsetMismatch || *p.NextOffset != 4 {
 		t.Errorf("expected offset: %+v", p)
 	}
-	s.must(201, put("2", "1", "e"), nil) // the refused one took no sequence
+	s.must(201, put("2", "1", "e"), nil) // the refused request used no sequence
 }
 
-func TestBadProducerHeadersAreNamed(t *testing.T) {
+func TestBadProducerHeaders(t *testing.T) {
 	s := start(t)
 	own := batchOf(t, &record.Producer{ID: 5, Epoch: 1, Sequence: 10}, "a")
 	id, epoch, sequence := api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence
 	good := map[string]string{id: "5", epoch: "1", sequence: "10"}
 	for _, c := range []struct {
-		change map[string]string // "-": left out
+		change map[string]string // "-": absent
 		query  string
 		field  string
 	}{
@@ -140,6 +140,6 @@ func TestBadProducerHeadersAreNamed(t *testing.T) {
 			t.Errorf("%v %s: %s, field %q, want %q", c.change, query, p.Code, p.Field, c.field)
 		}
 	}
-	s.must(404, s.get("/topic?topic-name=t"), nil) // nothing was made on the way
+	s.must(404, s.get("/topic?topic-name=t"), nil) // no topic was created
 	s.must(201, s.sequenced("topic-name=t&partition=0", api.RecordBatch, own, id, "5", epoch, "1", sequence, "10"), nil)
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestProfilesNameTheRequest: a read that waits is in the profile of goroutines with its kind and topic, if that was asked
-// for.
+// TestProfilesNameTheRequest checks that the goroutine profile has the kind and topic of a waiting
+// read, if enabled.
 func TestProfilesNameTheRequest(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		s := start(t, func(c *setup) { c.http.ProfileLabels = wanted })

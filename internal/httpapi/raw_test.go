@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// originalPost is a produce request byte for byte as the original's Go client sends it.
+// originalPost returns a produce request byte for byte as the original's Go client sends it.
 func originalPost(topic, sizes, records string) string {
 	const boundary = "b1946ac92492d2347c6235b4d2611184a7f2bc9a"
 	b := body(boundary, sizes, records)
@@ -50,15 +50,15 @@ func TestOriginalClientsRequests(t *testing.T) {
 		}
 		return &answered{status: resp.StatusCode, header: resp.Header, body: b}
 	}
-	// All on one connection: whatever the answer, it stays usable.
+	// All on one connection: it stays usable after each answer.
 	if a := ask(originalPost("haps", "[3,4]", "abcdefg")); a.status != 201 || string(a.body) != `{"offsets":[0,1]}` || a.header.Get("Content-Type") != api.JSON {
 		t.Errorf("%s", a)
 	}
 	if a := ask(originalPost("haps", "[0,1]", "z")); a.status != 201 || string(a.body) != `{"offsets":[2,3]}` {
 		t.Errorf("%s", a)
 	}
-	// What is wrong in itself it would take for stored, so it gets no answer; somebody else hears
-	// why.
+	// The original's client would take 400 for stored, so it gets no answer; other clients get the
+	// error.
 	for _, c := range []struct{ sizes, records string }{{"[]", ""}, {"null", ""}, {"[3,5]", "abcdefg"}, {"[3]", "abcdefg"}, {"x", ""}} {
 		text := originalPost("haps", c.sizes, c.records)
 		if resp, err := s.raw(text); err == nil {
@@ -109,7 +109,7 @@ func TestRequestsInPieces(t *testing.T) {
 	}
 }
 
-func TestSlowBodyIsGivenUp(t *testing.T) {
+func TestSlowBodyIsAborted(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.StepTimeout = 300 * time.Millisecond })
 	for _, head := range []string{
 		"Content-Type: application/octet-stream\r\nAccept: application/problem+json\r\nContent-Length: 100\r\n\r\nabc",
@@ -126,8 +126,7 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 	if resp, err := s.raw(text[:len(text)-20]); err == nil {
 		t.Errorf("%v", resp)
 	}
-	// A body that nobody reads, because the request is refused by its head, does not hold the
-	// connection either.
+	// A body that stays unread, because the head is refused, does not occupy the connection either.
 	resp, err := s.raw("POST /records?topic-name=.. HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\r\nContent-Length: 1000\r\n\r\nabc")
 	if err != nil || resp.StatusCode != 400 {
 		t.Errorf("%v %v", resp, err)
@@ -136,11 +135,11 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("%v %v", resp, err)
 	}
-	sebtest.Eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
+	sebtest.Eventually(t, "the memory is released", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
 }
 
-// TestWaitsOutliveTheBodysDeadline: a wait that is longer than a step of the body must not look
-// like a client that left.
+// TestWaitsOutliveTheBodysDeadline: a wait that is longer than the body's timeout must not look
+// like a disconnected client.
 func TestWaitsOutliveTheBodysDeadline(t *testing.T) {
 	s := start(t, func(c *setup) {
 		c.http.StepTimeout = 50 * time.Millisecond
@@ -170,15 +169,15 @@ func TestSlowHeadersAndLongOnes(t *testing.T) {
 	}
 }
 
-// TestHeldConnectionsDoNotHoldTheEnd: a server whose places are all taken stops, and who waits for
-// one hears nothing.
-func TestHeldConnectionsDoNotHoldTheEnd(t *testing.T) {
+// TestShutdownWithQueuedConnection: a server with all slots in use stops, and a queued connection
+// gets no answer.
+func TestShutdownWithQueuedConnection(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait = 1, time.Hour })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	s.busy(1)
 	held := s.dial()
 	fmt.Fprint(held, originalPost("t", "[1]", "a"))
-	sebtest.Eventually(t, "it is held", func() bool { return s.api.connections.HasQueued() })
+	sebtest.Eventually(t, "the connection is queued", func() bool { return s.api.connections.HasQueued() })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := s.http.Shutdown(ctx); err != nil {
@@ -190,7 +189,7 @@ func TestHeldConnectionsDoNotHoldTheEnd(t *testing.T) {
 	}
 }
 
-func TestClientsThatLeaveGiveMemoryBack(t *testing.T) {
+func TestDisconnectReleasesMemory(t *testing.T) {
 	s := start(t)
 	for _, text := range []string{
 		"Content-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\nabc",
@@ -201,7 +200,7 @@ func TestClientsThatLeaveGiveMemoryBack(t *testing.T) {
 		fmt.Fprintf(conn, "POST /records?topic-name=t HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\n%s", canary, text)
 		sebtest.Eventually(t, "the body is being read", func() bool { return s.budget.Class(budget.Produce).Used() > 0 })
 		conn.Close()
-		sebtest.Eventually(t, "memory is given back", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
+		sebtest.Eventually(t, "the memory is released", func() bool { return s.budget.Class(budget.Produce).Used() == 0 })
 	}
 	if a := s.get("/topics"); string(a.body) != `{"topics":[]}` {
 		t.Errorf("%s", a)

@@ -11,9 +11,9 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// connected is nobody with what a connection has besides: it takes from a reader by itself, and knows deadlines.
+// connected is a discardWriter with the methods of a connection: ReadFrom and deadlines.
 type connected struct {
-	nobody
+	discardWriter
 	buf   []byte
 	bytes int
 }
@@ -40,9 +40,9 @@ func (c *connected) ReadFrom(r io.Reader) (n int64, err error) {
 	}
 }
 
-// TestAllocationsOfReadsDoNotGrowWithRecords: what an answer allocates is for the request, not for each of its records, from
-// memory as from files.
-func TestAllocationsOfReadsDoNotGrowWithRecords(t *testing.T) {
+// TestReadAllocations checks that the allocations of an answer do not grow with its records, from
+// memory and from files.
+func TestReadAllocations(t *testing.T) {
 	const many, size = 4096, 600
 	body, kind := form(values(many, size)...)
 	disk := func(c *setup) {
@@ -50,25 +50,26 @@ func TestAllocationsOfReadsDoNotGrowWithRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.store, c.limit = store, 32<<20 // of which one object takes more than the newest in memory may have
+		c.store, c.limit = store, 32<<20 // one object is larger than the tail may be
 	}
 	for from, change := range map[string]func(*setup){"memory": func(*setup) {}, "files": disk} {
 		s := start(t, change)
 		s.mustPost("topic-name=t", kind, body)
 		for _, form := range readTypes[:4] {
 			t.Run(from+" "+form, func(t *testing.T) {
-				defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties the pools
+				defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties the pools
 				one, all := s.readAllocs(t, form, 1, 0), s.readAllocs(t, form, many, many*size)
 				t.Logf("%.0f objects with 1 record, %.0f with %d", one, all, many)
 				if all-one > many/100 {
-					t.Errorf("an answer of %d records allocates more than one of 1: want the same, and a few for buffers", many)
+					t.Errorf("an answer of %d records allocates more than one of 1 record", many)
 				}
 			})
 		}
 	}
 }
 
-// readAllocs is how many objects a read of n records allocates, whose answer has least bytes or more.
+// readAllocs returns the number of objects that a read of n records allocates. The answer must have
+// at least least bytes.
 func (s *server) readAllocs(t *testing.T, form string, n, least int) float64 {
 	r, err := http.NewRequest("GET", fmt.Sprintf("/records?topic-name=t&offset=0&max-records=%d", n), nil)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *server) readAllocs(t *testing.T, form string, n, least int) float64 {
 	}
 	r.Header.Set("Authorization", "Bearer "+canary)
 	r.Header.Set("Accept", form)
-	w := connected{nobody: nobody{header: http.Header{}}, buf: make([]byte, 64<<10)}
+	w := connected{discardWriter: discardWriter{header: http.Header{}}, buf: make([]byte, 64<<10)}
 	return testing.AllocsPerRun(20, func() {
 		w.bytes = 0
 		if s.api.ServeHTTP(&w, r); w.status != http.StatusOK || w.bytes < max(least, 1) {

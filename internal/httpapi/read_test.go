@@ -198,7 +198,7 @@ func TestReadFaults(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	if a := s.get("/topics"); strings.Contains(string(a.body), `"no"`) {
-		t.Errorf("a read made a topic: %s", a)
+		t.Errorf("a read created a topic: %s", a)
 	}
 }
 
@@ -235,7 +235,8 @@ func TestOneRecord(t *testing.T) {
 	}
 }
 
-// TestReadsFromFiles reads a disk bucket, whose data comes as sections of files once the tail no longer has it.
+// TestReadsFromFiles reads a disk bucket. Data comes as sections of files after it has left the
+// tail.
 func TestReadsFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	open := func() *server {
@@ -256,8 +257,8 @@ func TestReadsFromFiles(t *testing.T) {
 		s.mustPost("topic-name=t", kind, body)
 	}
 	s.http.Close()
-	s = open()             // nothing is in memory now
-	for round := range 3 { // the first reads unknown data, later ones what was verified
+	s = open()             // nothing is in memory
+	for round := range 3 { // the first round reads unverified data, later ones verified data
 		for _, from := range []int{0, 1, per - 1, per, 7*per + 3, n*per - 1} {
 			want := min(500, n*per-from)
 			path := fmt.Sprintf("/records?topic-name=t&offset=%d&max-records=500", from)
@@ -288,12 +289,12 @@ func TestReadsFromFiles(t *testing.T) {
 	}
 }
 
-func TestReadsTakeWhatFits(t *testing.T) {
+func TestReadsReturnWhatFits(t *testing.T) {
 	s := start(t, func(c *setup) { c.limit = 32 << 20 })
 	for range 8 {
 		s.mustPost("topic-name=t", api.OctetStream, strings.Repeat("x", 1<<20)+"\x00")
 	}
-	// As JSON each takes more than its bytes, and there is memory for less than half of them.
+	// In JSON each record is larger, and the memory holds fewer than half of them.
 	a := s.get("/records?topic-name=t&offset=0&max-records=100", api.JSON)
 	var list []api.Record
 	if err := json.Unmarshal(a.body, &list); err != nil || len(list) == 0 || len(list) == 8 {
@@ -317,8 +318,8 @@ func TestSlowReaderIsDropped(t *testing.T) {
 	}
 	conn := s.dial()
 	fmt.Fprintf(conn, "GET /records?topic-name=t&offset=0&max-records=100 HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\n\r\n", canary)
-	// Nothing is read: the memory comes back all the same.
+	// The client reads nothing, and the memory is released nevertheless.
 	c := s.budget.Class(budget.Fetch)
 	sebtest.Eventually(t, "the answer is being sent", func() bool { return c.Peak() > 0 })
-	sebtest.Eventually(t, "memory of the answer is given back", func() bool { return c.Used() == 0 })
+	sebtest.Eventually(t, "the memory of the answer is released", func() bool { return c.Used() == 0 })
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// sink takes any answer, and counts its writes.
+// sink accepts any answer and counts its writes.
 type sink struct {
 	header http.Header
 	writes int
@@ -27,8 +27,7 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(int)             {}
 func (s *sink) Write(b []byte) (int, error) { s.writes++; return len(b), nil }
 
-// BenchmarkMultipart reads 1,024 records from files, beginning somewhere in a batch: all but the
-// connection.
+// BenchmarkMultipart reads 1,024 records from files, starting within a batch, without a connection.
 func BenchmarkMultipart(b *testing.B) {
 	for _, size := range []int{1 << 10, 16} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) { benchmarkMultipart(b, size) })
@@ -62,7 +61,7 @@ func benchmarkMultipart(b *testing.B, size int) {
 	if err := br.Close(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	br = opened(b, store) // which has nothing in memory
+	br = opened(b, store) // with nothing in memory
 	defer br.Close(b.Context())
 	set := metrics.NewSet()
 	s := NewSource(br, readOptions{

@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestSampledLines: six hundred requests that end alike make one line.
+// TestSampledLines checks that six hundred similar requests cause one line.
 func TestSampledLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -34,8 +34,8 @@ func TestSampledLines(t *testing.T) {
 	})
 }
 
-// TestClientsThatLeaveAreNoErrors: their requests are in the log once, as information.
-func TestClientsThatLeaveAreNoErrors(t *testing.T) {
+// TestDisconnectsAreNotErrors checks that disconnected clients are logged once, at level info.
+func TestDisconnectsAreNotErrors(t *testing.T) {
 	store := fault.New(objstore.NewMemory(), 1, fault.Config{})
 	s := start(t, func(c *setup) {
 		c.store = store
@@ -67,7 +67,7 @@ func TestClientsThatLeaveAreNoErrors(t *testing.T) {
 	sebtest.Eventually(t, "the stream's client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
 	log := s.log.String()
 	if n := strings.Count(log, "level=INFO msg=\"client left before the answer\""); n != 1 {
-		t.Errorf("%d lines about clients that left", n)
+		t.Errorf("%d lines about disconnected clients", n)
 	}
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "level=ERROR") || strings.Contains(line, "connection cut") || strings.Contains(line, "superfluous") {

@@ -63,11 +63,11 @@ func produce(t *testing.T, b *broker.Broker, partition int32, c record.Compressi
 	}
 }
 
-// collected returns the values of a page as "partition:offset=value", and what Collect returned.
-func collected(t *testing.T, p *Records, places []RecordID) (got []string, done int, gone []int) {
+// collected returns the values of a page as "partition:offset=value", and the results of Collect.
+func collected(t *testing.T, p *Records, ids []RecordID) (got []string, done int, gone []int) {
 	t.Helper()
 	defer p.Memory.Release()
-	done, gone, err := p.Collect(t.Context(), places)
+	done, gone, err := p.Collect(t.Context(), ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func collected(t *testing.T, p *Records, places []RecordID) (got []string, done 
 	return got, done, gone
 }
 
-func TestPlacesAreReadInTheirOrder(t *testing.T) {
+func TestRecordsInOrder(t *testing.T) {
 	s, b := source(t, 64<<20)
 	for i := range 10 {
 		produce(t, b, 0, record.None, fmt.Sprint("a", i), strings.Repeat("x", 100_000))
@@ -101,58 +101,58 @@ func TestPlacesAreReadInTheirOrder(t *testing.T) {
 	if _, err := b.Trim(t.Context(), "t", 0, 5); err != nil {
 		t.Fatal(err)
 	}
-	places := []RecordID{{1, 28}, {0, 18}, {0, 4}, {1, 0}, {0, 5}, {0, 19}, {1, 29}, {1, 30}, {0, 20}, {0, 6}, {1, 3}, {1, 3}}
+	ids := []RecordID{{1, 28}, {0, 18}, {0, 4}, {1, 0}, {0, 5}, {0, 19}, {1, 29}, {1, 30}, {0, 20}, {0, 6}, {1, 3}, {1, 3}}
 	p := s.RecordsOf("t", encoding.Page)
 	p.Timeout = time.Minute
-	got, done, gone := collected(t, p, places)
+	got, done, gone := collected(t, p, ids)
 	want := []string{"1:28=c", "0:18=a9", "1:0=b0", "0:5=100000 bytes", "0:19=100000 bytes", "1:29=50 bytes", "0:6=a3", "1:3=b1", "1:3=b1"}
-	if !slices.Equal(got, want) || done != len(places) || !slices.Equal(gone, []int{2, 7, 8}) {
+	if !slices.Equal(got, want) || done != len(ids) || !slices.Equal(gone, []int{2, 7, 8}) {
 		t.Errorf("got %v, %d, gone %v", got, done, gone)
 	}
 	for bytesMax, want := range map[int64]int{1: 1, 4: 1, 5: 3, 8: 4, 100_000: 4, 200_000: 5} {
 		p := s.RecordsOf("t", encoding.Page)
 		p.BytesMax, p.Timeout = bytesMax, time.Minute
-		if got, done, _ := collected(t, p, places); done != want {
-			t.Errorf("%d bytes: %v, came past %d places, want %d", bytesMax, got, done, want)
+		if got, done, _ := collected(t, p, ids); done != want {
+			t.Errorf("%d bytes: %v, %d done, want %d", bytesMax, got, done, want)
 		}
 	}
-	p = s.RecordsOf("t", encoding.Page) // no time at all: one turn
-	if _, done, _ := collected(t, p, places); done != fetchedAtOnce {
-		t.Errorf("without time: came past %d places", done)
+	p = s.RecordsOf("t", encoding.Page) // without time: one fetch
+	if _, done, _ := collected(t, p, ids); done != fetchedAtOnce {
+		t.Errorf("without time: %d done", done)
 	}
 	p = s.RecordsOf("none", encoding.Page)
-	if done, _, err := p.Collect(t.Context(), places); done != 0 || !errors.Is(err, broker.ErrUnknownTopic) {
+	if done, _, err := p.Collect(t.Context(), ids); done != 0 || !errors.Is(err, broker.ErrUnknownTopic) {
 		t.Errorf("unknown topic: %d, %v", done, err)
 	}
 	p.Memory.Release()
 }
 
-func TestPlacesWithoutMemoryComeShort(t *testing.T) {
+func TestRecordsWithoutMemory(t *testing.T) {
 	s, b := source(t, 32<<20)
-	var places []RecordID
+	var ids []RecordID
 	for i := range 40 {
 		produce(t, b, 0, record.None, strings.Repeat("x", 1_000_000))
-		places = append(places, RecordID{0, int64(i)})
+		ids = append(ids, RecordID{0, int64(i)})
 	}
 	p := s.RecordsOf("t", encoding.Page)
 	p.Timeout = time.Minute
-	got, done, _ := collected(t, p, places)
-	if done == 0 || done == len(places) || len(got) != done {
-		t.Errorf("came past %d of %d places, %d records", done, len(places), len(got))
+	got, done, _ := collected(t, p, ids)
+	if done == 0 || done == len(ids) || len(got) != done {
+		t.Errorf("%d of %d done, %d records", done, len(ids), len(got))
 	}
 	all, err := s.fetch.Reserve(s.fetch.Limit() - s.fetch.Used())
 	if err != nil {
 		t.Fatal(err)
 	}
 	p = s.RecordsOf("t", encoding.Page)
-	if done, _, err := p.Collect(t.Context(), places); done != 0 || !lacksMemory(err) {
+	if done, _, err := p.Collect(t.Context(), ids); done != 0 || !lacksMemory(err) {
 		t.Errorf("without memory: %d, %v", done, err)
 	}
 	p.Memory.Release()
 	all.Release()
 }
 
-// TestCompactedRecordIsGone: compaction leaves batches that hold an offset, and not its record.
+// TestCompactedRecordIsGone: after compaction a batch covers an offset without having its record.
 func TestCompactedRecordIsGone(t *testing.T) {
 	s, _ := source(t, 64<<20)
 	data, _, err := record.Append(nil, []record.Record{{Key: []byte("k"), Value: []byte("0")}, {Key: []byte("k"), Value: []byte("1")}, {Key: []byte("k"), Value: []byte("2")}}, record.EncodeOptions{})
@@ -181,7 +181,7 @@ func TestCompactedRecordIsGone(t *testing.T) {
 	}
 }
 
-func TestHttpreadOneRecord(t *testing.T) {
+func TestReadOneRecord(t *testing.T) {
 	s, b := source(t, 64<<20)
 	produce(t, b, 1, record.Zstd, "a", "b")
 	produce(t, b, 1, record.None, "c")

@@ -14,10 +14,10 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// event is one event of a stream; a comment has only that.
+// event is one event of a stream; for a comment only that field is set.
 type event struct{ id, kind, data, comment string }
 
-// events reads a stream until it ends or its context does.
+// events reads a stream until it or its context ends.
 func (s *server) events(ctx context.Context, query, last string) <-chan event {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+s.addr+"/records?"+query, nil)
@@ -62,7 +62,7 @@ func (s *server) events(ctx context.Context, query, last string) <-chan event {
 	return out
 }
 
-// next returns the next event that is no comment.
+// next returns the next event that is not a comment.
 func next(t *testing.T, ch <-chan event) event {
 	t.Helper()
 	for e := range ch {
@@ -90,7 +90,7 @@ func TestEventStreamFollows(t *testing.T) {
 	wantEvent(t, ch, 1, "b")
 	s.mustPost("topic-name=t", api.JSON, `{"value":"two\nlines"}`)
 	wantEvent(t, ch, 2, "two\nlines")
-	for e := range ch { // a heartbeat comes, then records go on
+	for e := range ch { // after a heartbeat records continue
 		if e.comment != "" {
 			break
 		}
@@ -107,7 +107,8 @@ func TestEventStreamResumes(t *testing.T) {
 		fmt.Fprintf(&lines, "%d\n", i)
 	}
 	s.mustPost("topic-name=t", api.TextPlain, lines.String())
-	// Broken off again and again, and resumed after the last id that was seen: each record comes exactly once.
+	// Interrupted repeatedly and resumed after the last received ID, a client gets each record
+	// exactly once.
 	last := ""
 	for i := 0; i < n; {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -121,14 +122,14 @@ func TestEventStreamResumes(t *testing.T) {
 	}
 }
 
-func TestEventStreamEndsWhenAsked(t *testing.T) {
+func TestEventStreamLimits(t *testing.T) {
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a\nb\nc")
 	ch := s.events(t.Context(), "topic-name=t&offset=0&max-records=2", "")
 	wantEvent(t, ch, 0, "a")
 	wantEvent(t, ch, 1, "b")
 	if e, ok := <-ch; ok {
-		t.Errorf("%+v after the last", e)
+		t.Errorf("%+v after the last event", e)
 	}
 	count := func(query string) (n int) {
 		for e := range s.events(t.Context(), "topic-name=t&offset=0&"+query, "") {
@@ -144,12 +145,12 @@ func TestEventStreamEndsWhenAsked(t *testing.T) {
 		}
 	}
 	s.api.Stop()
-	if n := count(""); n != 3 { // it is a stream, so the client comes back
-		t.Errorf("of a server that stops: %d events", n)
+	if n := count(""); n != 3 { // the client reconnects to a stream
+		t.Errorf("stopping server: %d events", n)
 	}
 }
 
-func TestEventStreamEndsWithTheServerAndTheClient(t *testing.T) {
+func TestEventStreamEnds(t *testing.T) {
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -158,7 +159,7 @@ func TestEventStreamEndsWithTheServerAndTheClient(t *testing.T) {
 	cancel()
 	for range gone {
 	}
-	sebtest.Eventually(t, "the broker has noticed", func() bool { return s.api.stops.Waits() == 0 })
+	sebtest.Eventually(t, "the broker has ended the stream", func() bool { return s.api.stops.Waits() == 0 })
 
 	ch := s.events(t.Context(), "topic-name=t&offset=0", "")
 	wantEvent(t, ch, 0, "a")
@@ -182,7 +183,7 @@ func TestEventStreamFaults(t *testing.T) {
 	if a.problem(t).Field != "Last-Event-ID" {
 		t.Errorf("%s", a)
 	}
-	// A topic that goes away ends the stream with an event that says so.
+	// Deleting a topic ends the stream with an error event.
 	ch := s.events(t.Context(), "topic-name=t&offset=0", "")
 	wantEvent(t, ch, 0, "a")
 	if a := s.do(call{method: "DELETE", path: "/topic?topic-name=t"}); a.status != 204 {

@@ -19,7 +19,7 @@ func stampedServer(t *testing.T) *server {
 	return s
 }
 
-// appendTimes gives, by offset, the append times in milliseconds of the slots that hold topic t.
+// appendTimes returns the append time of each offset of topic t in milliseconds.
 func (s *server) appendTimes() (times []int64) {
 	p := s.b.View().TopicByName("t").Partitions.At(0)
 	for i := range p.Ranges {
@@ -30,9 +30,9 @@ func (s *server) appendTimes() (times []int64) {
 	return times
 }
 
-// TestAppendTimeInEveryForm: whatever time a client gives and in whatever form, what it and others read, in whatever form,
-// is the append time.
-func TestAppendTimeInEveryForm(t *testing.T) {
+// TestAppendTimeInEveryEncoding: reads in any encoding return the append time, whatever time the
+// client sent in any encoding.
+func TestAppendTimeInEveryEncoding(t *testing.T) {
 	s := stampedServer(t)
 	mp, kind := form("m1", strings.Repeat("m", 30_000))
 	timed := func(value string, at int64) record.Record {
@@ -56,7 +56,7 @@ func TestAppendTimeInEveryForm(t *testing.T) {
 	check := func(form string, offset, at int64) {
 		t.Helper()
 		if at != want[offset] {
-			t.Errorf("%s: offset %d is of %d, appended at %d", form, offset, at, want[offset])
+			t.Errorf("%s: offset %d has time %d, appended at %d", form, offset, at, want[offset])
 		}
 		if offset > 0 && want[offset] < want[offset-1] {
 			t.Errorf("offset %d goes back", offset)
@@ -88,7 +88,7 @@ func TestAppendTimeInEveryForm(t *testing.T) {
 	s.checkKeyTimes(t, check)
 }
 
-// checkKeyTimes reads topic t by its keys k, whose newest record is at offset 12, and j.
+// checkKeyTimes reads topic t by key: k, whose newest record is at offset 12, and j.
 func (s *server) checkKeyTimes(t *testing.T, check func(form string, offset, at int64)) {
 	t.Helper()
 	var r api.PartitionRecord
@@ -112,9 +112,9 @@ func (s *server) checkKeyTimes(t *testing.T, check func(form string, offset, at 
 	}
 }
 
-// TestAppendTimeIsTheBrokers: a batch that claims to have it is refused, also where the topic stamps, and a batch that was
-// read can not be sent again as it is.
-func TestAppendTimeIsTheBrokers(t *testing.T) {
+// TestClientsCannotSetAppendTime: a batch that claims LogAppendTime is refused, on every topic. So
+// a batch that was read cannot be sent again unchanged.
+func TestClientsCannotSetAppendTime(t *testing.T) {
 	s := stampedServer(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	stamped := s.get("/records?topic-name=t&offset=0", api.RecordBatch).body
@@ -133,8 +133,8 @@ func TestAppendTimeIsTheBrokers(t *testing.T) {
 	}
 }
 
-// TestRetryOfAStampedBatch: a producer that did not hear the answer sends its bytes again; that the stored ones have another
-// checksum by now is no matter.
+// TestRetryOfAStampedBatch: a retry with the same bytes is a duplicate, although the stored batch
+// has another checksum.
 func TestRetryOfAStampedBatch(t *testing.T) {
 	s := stampedServer(t)
 	b := batch(t, record.EncodeOptions{Producer: &record.Producer{ID: 4}}, value("v"))

@@ -16,7 +16,8 @@ import (
 
 var tlsFlag = flag.Bool("tls", false, "run all tests over TLS: go test ./internal/httpapi -args -tls")
 
-// tlsPort is a port with TLS, and settings of a client that trusts it; nothing without the flag.
+// tlsPort returns a TLS port and the configuration of a client that trusts it; nil without the
+// flag.
 func tlsPort(t testing.TB, log *slog.Logger) (*tlsport.Port, *tls.Config) {
 	if !*tlsFlag {
 		return nil, nil
@@ -34,7 +35,7 @@ func secure(t testing.TB, log *slog.Logger) (*tlsport.Port, *tls.Config) {
 	return tlsport.NewPort(tlsport.Options{Name: "http", Certificate: cert, Protocols: []string{"http/1.1"}, Logger: log, Metrics: set}), authority.Trusted()
 }
 
-// connect makes a connection to the server.
+// connect opens a connection to the server.
 func (s *server) connect() (net.Conn, error) {
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil || s.tls == nil {
@@ -42,25 +43,25 @@ func (s *server) connect() (net.Conn, error) {
 	}
 	config := s.tls.Clone()
 	config.ServerName = "127.0.0.1"
-	return &patient{Conn: tls.Client(conn, config)}, nil
+	return &backgroundConn{Conn: tls.Client(conn, config)}, nil
 }
 
-// patient is a connection whose first bytes are sent in the background, with the handshake: it may wait at the door, as those without
-// TLS do, whose first bytes the kernel takes.
-type patient struct {
+// backgroundConn sends its first bytes, with the handshake, in the background, because the
+// connection may be queued. Without TLS the kernel accepts the first bytes.
+type backgroundConn struct {
 	*tls.Conn
-	first chan struct{} // nil: not yet begun
+	first chan struct{} // nil: not started
 }
 
-// socketOf is the TCP connection of one of connect.
+// socketOf returns the TCP connection below one of connect.
 func socketOf(conn net.Conn) *net.TCPConn {
-	if p, ok := conn.(*patient); ok {
+	if p, ok := conn.(*backgroundConn); ok {
 		conn = p.NetConn()
 	}
 	return conn.(*net.TCPConn)
 }
 
-func (p *patient) Write(b []byte) (int, error) {
+func (p *backgroundConn) Write(b []byte) (int, error) {
 	if p.first != nil {
 		<-p.first
 		return p.Conn.Write(b)
@@ -69,7 +70,7 @@ func (p *patient) Write(b []byte) (int, error) {
 	sent := bytes.Clone(b)
 	go func() {
 		defer close(p.first)
-		_, _ = p.Conn.Write(sent) // a failure shows when the answer is read
+		_, _ = p.Conn.Write(sent) // an error shows when the answer is read
 	}()
 	return len(b), nil
 }

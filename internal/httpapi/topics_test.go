@@ -26,7 +26,7 @@ func (a *answered) topic(t *testing.T) (out api.Topic) {
 	return out
 }
 
-func TestTopicsLive(t *testing.T) {
+func TestTopicLifecycle(t *testing.T) {
 	s := start(t)
 	a := s.put("b", `{"partitions":2,"settings":{"retention-time":"7d","retention-bytes":1048576,"key-index":true}}`)
 	topic := a.topic(t)
@@ -57,7 +57,8 @@ func TestTopicsLive(t *testing.T) {
 	if a := s.put("b", ``); a.status != 200 || len(a.topic(t).Partitions) != 3 {
 		t.Errorf("%s", a)
 	}
-	// A condition that cannot be read is not dropped: the client did not want to change a topic that is there.
+	// An unreadable condition is an error, because the client did not want to change an existing
+	// topic.
 	if p := s.put("b", ``, "If-None-Match", "foo").problem(t); p.Code != api.BadRequest || p.Field != "If-None-Match" {
 		t.Errorf("%+v", p)
 	}
@@ -78,7 +79,7 @@ func TestTopicsLive(t *testing.T) {
 	if p := s.do(call{method: "DELETE", path: "/topic?topic-name=b"}).problem(t); p.Code != api.UnknownTopic {
 		t.Errorf("%+v", p)
 	}
-	// One that is made anew is another.
+	// A recreated topic is another topic.
 	if again := s.put("b", "{}").topic(t); again.ID == topic.ID || again.NextOffset != 0 {
 		t.Errorf("%+v", again)
 	}
@@ -120,8 +121,8 @@ func TestBadTopics(t *testing.T) {
 	}
 }
 
-// TestABodyOfAnotherKind: faults are in the words of JSON.
-func TestABodyOfAnotherKind(t *testing.T) {
+// TestBodyOfTheWrongType: faults use the terms of JSON.
+func TestBodyOfTheWrongType(t *testing.T) {
 	s := triggerServer(t)
 	for _, path := range []string{"/topic?topic-name=t", "/triggers/t", "/offsets?group=g&topic-name=t"} {
 		if p := s.send("PUT", path, `["x"]`).problem(t); p.Field != "body" || p.Detail != "body: want an object, given a JSON array" {

@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-func TestFaultsOfTheEngineHaveCodes(t *testing.T) {
+func TestEngineErrorsHaveCodes(t *testing.T) {
 	for _, c := range []struct {
 		err   error
 		code  api.Code
@@ -33,19 +33,19 @@ func TestFaultsOfTheEngineHaveCodes(t *testing.T) {
 	} {
 		var p *api.Problem
 		if !errors.As(triggerFault(c.err), &p) || p.Code != c.code || p.Field != c.field || p.Detail == "" || bytes.ContainsRune([]byte(p.Detail), '\n') {
-			t.Errorf("%v is told as %+v", c.err, p)
+			t.Errorf("error %v became %+v", c.err, p)
 		}
 	}
 	if err := triggerFault(io.EOF); err != io.EOF {
 		t.Error(err)
 	}
 	if triggerFault(nil) != nil {
-		t.Error("a fault without an error")
+		t.Error("a nil error became a fault")
 	}
 }
 
-// FuzzTriggerSpec: a body is refused with its member's name, or is a trigger that is the same when it is given again, and
-// that is shown without its secrets.
+// FuzzTriggerSpec: a body is refused with the name of a member, or gives a trigger. Sending its
+// answer again gives the same trigger, and answers do not contain its secrets.
 func FuzzTriggerSpec(f *testing.F) {
 	for _, body := range []string{
 		`{"expr":"created THEN (NOT used WITHIN 7 days)","fire":"edge","cooldown":"7d","backfill":"none","carry_fired":false,"on_retract":"notify","status":"paused"}`,
@@ -93,13 +93,13 @@ func FuzzTriggerSpec(f *testing.F) {
 			}
 			for _, secret := range w.Secrets {
 				if bytes.Contains(shownAs.Deliver, []byte(secret.Reveal()[len("whsec_"):])) && !bytes.Contains([]byte(w.URL+w.Template), []byte(secret.Reveal()[len("whsec_"):])) {
-					t.Fatalf("a secret is in %s", answer)
+					t.Fatalf("answer contains a secret: %s", answer)
 				}
 			}
 		}
 		var again bytes.Buffer
 		enc := json.NewEncoder(&again)
-		enc.SetEscapeHTML(false) // a delivery is kept as it was given
+		enc.SetEscapeHTML(false) // a delivery is stored unchanged
 		err = enc.Encode(api.TriggerSpec{
 			Expr: shownAs.Expr, Topic: shownAs.Topic, Fire: shownAs.Fire, Cooldown: shownAs.Cooldown, Backfill: shownAs.Backfill,
 			CarryFired: &shownAs.CarryFired, OnRetract: shownAs.OnRetract, Status: shownAs.Status, Deliver: d.Deliver,
@@ -112,7 +112,7 @@ func FuzzTriggerSpec(f *testing.F) {
 			t.Fatalf("%s: %v", &again, err)
 		}
 		if back.Text = d.Text; !back.Evaluated(&d) || back.Status != d.Status || !reflect.DeepEqual(back.Deliver, d.Deliver) {
-			t.Fatalf("%s\ncomes back as\n%+v\nof\n%+v", &again, back, d)
+			t.Fatalf("%s\nis read back as\n%+v\nof\n%+v", &again, back, d)
 		}
 	})
 }

@@ -17,20 +17,20 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// triggerServer is a broker with an engine of triggers.
+// triggerServer is a broker with a trigger engine.
 func triggerServer(t *testing.T, change ...func(*setup)) *server {
 	t.Helper()
 	return start(t, append(change, func(c *setup) { c.keys = true })...)
 }
 
-// put makes or changes a trigger.
+// putTrigger creates or changes a trigger.
 func (s *server) putTrigger(status int, id, body string) (out api.TriggerStored) {
 	s.t.Helper()
 	s.must(status, s.send("PUT", "/triggers/"+id, body), &out)
 	return out
 }
 
-func (s *server) happened(list ...string) {
+func (s *server) postEvents(list ...string) {
 	s.t.Helper()
 	for _, e := range list {
 		name, entity, _ := strings.Cut(e, " ")
@@ -38,7 +38,7 @@ func (s *server) happened(list ...string) {
 	}
 }
 
-// fired waits until a trigger has so many firings that are recorded, and returns them.
+// fired waits until a trigger has n recorded firings, and returns them.
 func (s *server) fired(t *testing.T, trigger string, n int) (out api.Firings) {
 	t.Helper()
 	sebtest.Eventually(t, fmt.Sprintf("%d firings of %s", n, trigger), func() bool {
@@ -48,8 +48,9 @@ func (s *server) fired(t *testing.T, trigger string, n int) (out api.Firings) {
 	return out
 }
 
-// TestALongListOfTriggers is sent in parts, and has each trigger once, by id.
-func TestALongListOfTriggers(t *testing.T) {
+// TestLongListOfTriggers checks that a long list is sent in parts and has each trigger once,
+// ordered by ID.
+func TestLongListOfTriggers(t *testing.T) {
 	s := triggerServer(t)
 	var want, got []string
 	for i := range 80 {
@@ -70,7 +71,7 @@ func TestALongListOfTriggers(t *testing.T) {
 
 const signed = `{"url":"https://example.com/hook","secrets":["whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"],"headers":{"Authorization":"swordfish"}}`
 
-func TestLifeOfATrigger(t *testing.T) {
+func TestTriggerLifecycle(t *testing.T) {
 	s := triggerServer(t)
 	var none api.Triggers
 	if a := s.get("/triggers"); a.status != 200 || string(a.body) != `{"triggers":[]}` {
@@ -86,16 +87,16 @@ func TestLifeOfATrigger(t *testing.T) {
 			t.Errorf("%s is in %s", secret, a)
 		}
 	}
-	var made api.TriggerStored
-	s.must(201, a, &made)
-	if made.Version != 1 || made.Class != "windowed" || fmt.Sprint(made.Names) != "[created used]" || made.Text != "created\nTHEN (NOT used WITHIN 7 days)" ||
-		made.Cooldown != "1h30m" || made.Topic != "events" || made.Status != "active" || made.Backfill != "silent" || !made.CarryFired ||
-		made.OnRetract != "notify" || made.Warnings == nil || len(made.History) != 1 || made.CreatedAt.IsZero() ||
-		string(made.Expr) != `{"then":[{"event":"created"},{"not":{"within":{"event":"used"},"for":"7d"}}]}` ||
-		string(made.Deliver) != `{"url":"https://example.com/hook","headers":{"Authorization":"***"},"secrets":["whsec_***"]}` {
-		t.Errorf("%+v", made)
+	var created api.TriggerStored
+	s.must(201, a, &created)
+	if created.Version != 1 || created.Class != "windowed" || fmt.Sprint(created.Names) != "[created used]" || created.Text != "created\nTHEN (NOT used WITHIN 7 days)" ||
+		created.Cooldown != "1h30m" || created.Topic != "events" || created.Status != "active" || created.Backfill != "silent" || !created.CarryFired ||
+		created.OnRetract != "notify" || created.Warnings == nil || len(created.History) != 1 || created.CreatedAt.IsZero() ||
+		string(created.Expr) != `{"then":[{"event":"created"},{"not":{"within":{"event":"used"},"for":"7d"}}]}` ||
+		string(created.Deliver) != `{"url":"https://example.com/hook","headers":{"Authorization":"***"},"secrets":["whsec_***"]}` {
+		t.Errorf("%+v", created)
 	}
-	if again := s.putTrigger(200, "no-x", body); again.Version != 1 || !again.VersionAt.Equal(made.VersionAt) {
+	if again := s.putTrigger(200, "no-x", body); again.Version != 1 || !again.VersionAt.Equal(created.VersionAt) {
 		t.Errorf("%+v", again)
 	}
 	for path, status := range map[string]string{"/pause": "paused", "/resume": "active"} {
@@ -108,7 +109,7 @@ func TestLifeOfATrigger(t *testing.T) {
 	s.must(200, s.send("POST", "/triggers/no-x/pause", ""), nil)
 	changed := s.putTrigger(200, "no-x", `{"expr":{"then":[{"event":"created"},{"event":"b"}]}}`)
 	if changed.Version != 2 || changed.Status != "paused" || changed.Text != "created THEN b" || changed.Class != "constant" || changed.Deliver != nil ||
-		changed.Fire != "once" || !changed.CreatedAt.Equal(made.CreatedAt) || !changed.VersionAt.After(made.VersionAt) {
+		changed.Fire != "once" || !changed.CreatedAt.Equal(created.CreatedAt) || !changed.VersionAt.After(created.VersionAt) {
 		t.Errorf("%+v", changed)
 	}
 	if active := s.putTrigger(200, "no-x", `{"expr":"created THEN b","status":"active"}`); active.Version != 2 || active.Status != "active" {
@@ -164,7 +165,7 @@ func TestTriggerFaults(t *testing.T) {
 			method := "PUT"
 			if path != "/triggers/t" {
 				if method = "POST"; want.Field == "status" || want.Field == "topic" || want.Field == "backfill" {
-					continue // it does not matter, or is told in other words
+					continue // irrelevant, or reported differently
 				}
 			}
 			p := s.send(method, path, body).problem(t)
@@ -178,12 +179,12 @@ func TestTriggerFaults(t *testing.T) {
 		}
 	}
 	if a := s.get("/triggers"); string(a.body) != `{"triggers":[]}` {
-		t.Errorf("something was made: %s", a)
+		t.Errorf("triggers were created: %s", a)
 	}
 }
 
-// TestTriggerRequestsThatAreWrong: in their path, their size, their query, or what is there.
-func TestTriggerRequestsThatAreWrong(t *testing.T) {
+// TestBadTriggerRequests covers faults in the path, the size, the query and the state.
+func TestBadTriggerRequests(t *testing.T) {
 	s := triggerServer(t)
 	for _, id := range []string{"a%20b", "%C3%A4", strings.Repeat("a", 129)} {
 		if p := s.send("PUT", "/triggers/"+id, `{"expr":"A"}`).problem(t); p.Code != api.BadRequest || p.Field != "id" {
@@ -198,7 +199,7 @@ func TestTriggerRequestsThatAreWrong(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	if a := s.get("/triggers"); string(a.body) != `{"triggers":[]}` {
-		t.Errorf("something was made: %s", a)
+		t.Errorf("triggers were created: %s", a)
 	}
 	for _, query := range []string{"limit=1001", "limit=x", "after=-1", "trigger=a&trigger=b"} {
 		if p := s.get("/firings?" + query).problem(t); p.Code != api.BadRequest {
@@ -219,7 +220,7 @@ func TestFiringsOverHTTP(t *testing.T) {
 	s := triggerServer(t)
 	s.putTrigger(201, "ab", `{"expr":"a THEN b","fire":"reset"}`)
 	s.putTrigger(201, "never", `{"expr":"x"}`)
-	s.happened("a u1", "b u1", "a u1", "b u1", "a ü/2", "b ü/2")
+	s.postEvents("a u1", "b u1", "a u1", "b u1", "a ü/2", "b ü/2")
 	all := s.fired(t, "ab", 3)
 	if all.Next != nil || all.Firings[0].Entity != "u1" || all.Firings[2].Entity != "ü/2" || fmt.Sprint(all.Firings[1].Offsets) != "[2 3]" {
 		t.Errorf("%+v", all)
@@ -259,7 +260,7 @@ func TestFiringsOverHTTP(t *testing.T) {
 	}
 }
 
-func TestEntitiesAreExplainedAndForgotten(t *testing.T) {
+func TestExplainAndEraseEntity(t *testing.T) {
 	s := triggerServer(t)
 	s.putTrigger(201, "no-x", `{"expr":"created THEN (NOT used WITHIN 7 days)"}`)
 	s.putTrigger(201, "now", `{"expr":"created"}`)
@@ -301,7 +302,7 @@ func TestDryRunOverHTTP(t *testing.T) {
 	if p := s.send("POST", "/triggers/dry-run", `{"expr":"a"}`).problem(t); p.Code != api.BadRequest || p.Field != "topic" {
 		t.Errorf("without events: %+v", p)
 	}
-	s.happened("a u1", "b u1", "c u1", "a u2", "a u3", "b u3")
+	s.postEvents("a u1", "b u1", "c u1", "a u2", "a u3", "b u3")
 	var out api.DryRun
 	s.must(200, s.send("POST", "/triggers/dry-run", `{"expr":"a THEN b"}`), &out)
 	days := int64(0)
@@ -313,7 +314,7 @@ func TestDryRunOverHTTP(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	if a := s.get("/triggers"); string(a.body) != `{"triggers":[]}` {
-		t.Errorf("something was made: %s", a)
+		t.Errorf("triggers were created: %s", a)
 	}
 	var topics api.Topics
 	if s.must(200, s.get("/topics"), &topics); len(topics.Topics) != 1 {
@@ -321,21 +322,22 @@ func TestDryRunOverHTTP(t *testing.T) {
 	}
 }
 
-// TestBrokersWithoutTriggersSaySo: on every route of triggers.
-func TestBrokersWithoutTriggersSaySo(t *testing.T) {
+// TestBrokersWithoutTriggers covers every route of triggers.
+func TestBrokersWithoutTriggers(t *testing.T) {
 	s := start(t)
 	for _, rt := range routes {
 		if !strings.HasPrefix(rt.path, "/triggers") && !strings.HasPrefix(rt.path, "/firings") && !strings.HasPrefix(rt.path, "/entities") {
 			continue
 		}
-		l := lawfuls[rt.name()]
+		l := validRequests[rt.name()]
 		if p := s.send(rt.method, l.target(rt, 1), l.body).problem(t); p.Code != api.TriggersOff || p.Status != http.StatusNotFound {
 			t.Errorf("%s: %+v", rt.name(), p)
 		}
 	}
 }
 
-// TestTriggersWithoutAStore: a change that may have been stored is unknown, and can be repeated.
+// TestTriggersWithoutAStore: a change that may have been stored has an unknown outcome and can be
+// repeated.
 func TestTriggersWithoutAStore(t *testing.T) {
 	var store *fault.Store
 	s := triggerServer(t, func(c *setup) {
@@ -358,7 +360,8 @@ func TestTriggersWithoutAStore(t *testing.T) {
 	})
 }
 
-// TestFiringsFitIntoLittleMemory: a broker with little memory answers all the same, and large answers end early.
+// TestFiringsFitIntoLittleMemory: a broker with little memory still answers, and large answers end
+// early.
 func TestFiringsFitIntoLittleMemory(t *testing.T) {
 	s := triggerServer(t, func(c *setup) { c.limit = 64 << 20 })
 	s.putTrigger(201, "abc", `{"expr":"a THEN b THEN c THEN d"}`)
@@ -377,7 +380,7 @@ func TestFiringsFitIntoLittleMemory(t *testing.T) {
 	if len(run.Samples) != 1 || len(run.Samples[0].Offsets) != 4 || len(run.Samples[0].Witness) != 3 {
 		t.Errorf("%d samples", len(run.Samples))
 	}
-	// Entities with long names, so that a page is full before its limit.
+	// Entities with long names fill a page before its limit.
 	s.putTrigger(201, "hit", `{"expr":"hit"}`)
 	const n = 400
 	var lines strings.Builder

@@ -47,7 +47,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-func TestAHeldUpgradeNamesNoTime(t *testing.T) {
+func TestHeldUpgrade(t *testing.T) {
 	s := oldServer(t, func(c *setup) { c.broker.Core.RaiseAfter = -1 })
 	a := s.get("/upgrade")
 	if u := s.level(a); u.Level != state.LevelFirst || !u.RaiseAt.IsZero() || strings.Contains(string(a.body), "raise_at") {
@@ -58,7 +58,7 @@ func TestAHeldUpgradeNamesNoTime(t *testing.T) {
 	}
 }
 
-func TestAFollowerRaisesNothing(t *testing.T) {
+func TestFollowerDoesNotUpgrade(t *testing.T) {
 	s := oldServer(t, func(c *setup) { c.broker.Core.ReadOnly = true })
 	if u := s.level(s.get("/upgrade")); u.Level != state.LevelFirst || !u.RaiseAt.IsZero() {
 		t.Errorf("%+v", u)

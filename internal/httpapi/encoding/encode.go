@@ -10,22 +10,23 @@ import (
 )
 
 const (
-	// groupRecords and groupBytes bound the records that are held decoded, of one request.
+	// groupRecords and groupBytes bound the decoded records of one request.
 	groupRecords = 2048
 	groupBytes   = 256 << 10
-	// recordOverhead and headerOverhead are above what a record and a header take beside their bytes.
+	// recordOverhead and headerOverhead bound the memory of a record and of a header in addition to
+	// their bytes.
 	recordOverhead = 48
 	headerOverhead = 12
 )
 
-// Encoder makes batches from the records of a source, for one partition or spread over all by key. A fault leaves
-// nothing behind but buffers of the memory.
+// Encoder makes batches from the records of a source, for one partition or distributed by key.
+// After a fault only buffers of the memory remain.
 type Encoder struct {
 	Memory     *budget.Arena
 	Partition  int32 // -1: by key
 	Partitions int
 	Codec      record.Compression
-	RecordsMax int // records taken
+	RecordsMax int // largest number of records
 
 	out   map[int32]*Encoded
 	group int // records in pending
@@ -35,17 +36,17 @@ type Encoder struct {
 	headers []record.Header // of the records in pending
 }
 
-// Encoded is the batches of one partition.
+// Encoded holds the batches of one partition.
 type Encoded struct {
 	Partition int32
-	Data      []byte // begins a buffer of the memory
+	Data      []byte // the start of a buffer of the memory
 	Summary   record.Summary
 
 	pending []record.Record
-	bound   int // of the bytes that pending becomes
+	bound   int // of the encoded size of pending
 }
 
-// Encode reads all of s and returns the batches by partition in ascending order.
+// Encode reads all of s and returns the batches in ascending order of partition.
 func (e *Encoder) Encode(s Source) ([]*Encoded, error) {
 	e.out = map[int32]*Encoded{}
 	for {
@@ -57,7 +58,7 @@ func (e *Encoder) Encode(s Source) ([]*Encoded, error) {
 			break
 		}
 		if e.count++; e.count > int64(e.RecordsMax) {
-			continue // counted, for the error
+			continue // counted for the error
 		}
 		if err := e.add(rec); err != nil {
 			return nil, err
@@ -94,7 +95,7 @@ func (e *Encoder) add(rec *record.Record) error {
 	for i := range rec.Headers {
 		bound += headerOverhead + len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
 	}
-	if bound > record.BatchTarget/2 { // a batch of its own, see tooDense
+	if bound > record.BatchTarget/2 { // a separate batch, see tooDense
 		bound += record.BatchHeadSize
 		if err := e.flush(); err != nil {
 			return err
@@ -114,7 +115,7 @@ func (e *Encoder) add(rec *record.Record) error {
 	return nil
 }
 
-// flush encodes what is pending.
+// flush encodes the pending records.
 func (e *Encoder) flush() error {
 	for _, o := range e.out {
 		if len(o.pending) == 0 {
@@ -130,9 +131,11 @@ func (e *Encoder) flush() error {
 }
 
 func (e *Encoder) encodePending(o *Encoded) error {
-	// No two batches in a row are under half the target together, so these heads are enough for the small records.
+	// Any two consecutive batches together reach half the target, so the heads in this bound are
+	// enough.
 	need := len(o.Data) + o.bound + record.BatchHeadSize*(2+2*o.bound/record.BatchTarget)
-	if e.Codec != record.None { // what can not be compressed grows a little; it is encoded plain first
+	// Incompressible data grows a little, and records are encoded uncompressed first.
+	if e.Codec != record.None {
 		need += o.bound/32 + 1<<10
 		if err := e.Memory.Need(int64(o.bound)); err != nil {
 			return err
@@ -153,7 +156,7 @@ func (e *Encoder) encodePending(o *Encoded) error {
 		return problem.BadField("body", "%v", err)
 	}
 	if len(out) > 0 && &out[0] != &o.Data[:1][0] {
-		return problem.New(api.Internal, "batches of %d bytes where %d were expected", len(out), need)
+		return problem.New(api.Internal, "batches of %d bytes, expected at most %d", len(out), need)
 	}
 	o.Data = out
 	o.Summary = addSummary(o.Summary, sum)
@@ -162,12 +165,13 @@ func (e *Encoder) encodePending(o *Encoded) error {
 	return nil
 }
 
-// tooDense says whether readers could take a batch for a decompression bomb: plain bytes that became so few.
+// tooDense reports whether readers could take a batch for a decompression bomb, because its ratio
+// is too high.
 func tooDense(plain, compressed int) bool {
 	return plain > record.RatioExemptBytes/2 && plain/record.DefaultRatio*2 > compressed
 }
 
-// addSummary is the summary of a's batches followed by b's.
+// addSummary returns the summary of a's batches followed by b's.
 func addSummary(a, b record.Summary) record.Summary {
 	if a.Batches == 0 {
 		return b

@@ -10,13 +10,13 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Limits of an event, as POST /event takes it.
+// Limits of an event in POST /event.
 const (
 	EventMax       = 256 << 10 // bytes of its compact text
 	EventNameMax   = 256       // bytes, as in expressions
 	EventEntityMax = 1 << 10
 	EventIDMax     = 256
-	EventDepthMax  = 64 // objects and arrays in one another, the event included
+	EventDepthMax  = 64 // nesting of objects and arrays, including the event
 )
 
 // The members of an event.
@@ -39,14 +39,15 @@ const (
 // Event is one event: something that happened to an entity.
 type Event struct {
 	Name, Entity []byte
-	ID           []byte // nil: it has none
-	// Text is all of the event, as compact JSON: as it was sent but for white space.
+	ID           []byte // nil: none
+	// Text is the whole event as compact JSON: unchanged except for white space.
 	Text []byte
 }
 
-// EventBody gives a record for each event of a body: its key is the entity, its value the event's text. It is a Source.
+// EventBody is a Source of the events of a body. The key of a record is the entity, its value the
+// event's text.
 type EventBody struct {
-	// Last is the event of the record that Next gave last; it lives as long as that.
+	// Last is the event of the last record. It is valid as long as that record.
 	Last Event
 
 	text  eventText
@@ -55,13 +56,13 @@ type EventBody struct {
 	rec   record.Record
 }
 
-// NewEventBody reads body, which is one event, or, if lines, one on each line that is not blank. now is the timestamp of the
-// records, in ms: what occurred_at says is the event's own.
+// NewEventBody reads body: one event, or with lines one event on each line that is not blank. now
+// is the timestamp of the records in milliseconds; occurred_at is not used for it.
 func NewEventBody(body []byte, now int64, lines bool) *EventBody {
 	return &EventBody{rest: body, lines: lines, rec: record.Record{Timestamp: now}}
 }
 
-// Next is part of Source.
+// Next implements Source.
 func (s *EventBody) Next() (*record.Record, *api.Problem) {
 	for len(s.rest) > 0 {
 		line, rest := s.rest, []byte(nil)
@@ -83,7 +84,8 @@ func (s *EventBody) Next() (*record.Record, *api.Problem) {
 	return nil, nil
 }
 
-// eventText reads one event. Unlike other readers of JSON here it leaves strings as they are: the text is what is kept.
+// eventText reads one event. In contrast to other readers of JSON here it leaves strings unchanged,
+// because the text is stored.
 type eventText struct {
 	jsonText
 	spaced bool // there is white space between tokens
@@ -91,7 +93,7 @@ type eventText struct {
 	given  uint8
 }
 
-// read reads an event that is the whole text, and takes the white space out of it where it lies.
+// read reads the text as one event and removes its white space in place.
 func (t *eventText) read() *api.Problem {
 	if !utf8.Valid(t.b) {
 		return problem.BadField("body", "not valid UTF-8")
@@ -129,9 +131,9 @@ func (t *eventText) read() *api.Problem {
 	return nil
 }
 
-// members is that of jsonText, but that it leaves the names as they are.
+// members is like jsonText.members, but leaves the names unchanged.
 func (t *eventText) members(each func(name []byte) *api.Problem) *api.Problem {
-	t.i++ // what is read here is known to be an object
+	t.i++ // the caller has checked that it is an object
 	for !t.take('}') {
 		t.take(',')
 		name, err := t.string()
@@ -169,7 +171,7 @@ func (t *eventText) member(name []byte) *api.Problem {
 		memberEvent, memberEntity, memberData, memberID, memberOccurredAt)
 }
 
-// once passes over a member's value with pass, unless the member was there before.
+// once reads a member's value with pass, and refuses a repeated member.
 func (t *eventText) once(name string, bit uint8, pass func() bool) *api.Problem {
 	if t.given&bit != 0 {
 		return problem.BadField(name, "given twice")
@@ -179,7 +181,7 @@ func (t *eventText) once(name string, bit uint8, pass func() bool) *api.Problem 
 	return nil
 }
 
-// name takes a string between 1 and most bytes.
+// name reads a string of 1 to most bytes.
 func (t *eventText) name(name string, bit uint8, most int, dst *[]byte) *api.Problem {
 	if t.peek() != '"' {
 		return problem.BadField(name, "want a string")
@@ -196,7 +198,7 @@ func (t *eventText) name(name string, bit uint8, most int, dst *[]byte) *api.Pro
 		return problem.BadField(name, "empty")
 	case len(s) > most:
 		p := problem.OverLimit(name, int64(most), int64(len(s)))
-		p.Code = api.BadRequest // of one member, not of the request
+		p.Code = api.BadRequest // the limit of a member, not of the request
 		return p
 	}
 	*dst = s
@@ -218,7 +220,7 @@ func (t *eventText) occurredAt() *api.Problem {
 	return nil
 }
 
-// string takes a string and returns what it stands for: part of the text, or a copy if something in it is escaped.
+// string reads a string and returns its value: part of the text, or a copy if it has escapes.
 func (t *eventText) string() ([]byte, error) {
 	start := t.i
 	escaped := t.raw()
@@ -230,7 +232,7 @@ func (t *eventText) string() ([]byte, error) {
 	return own.text()
 }
 
-// raw passes over a string that is known to be one, and says whether something in it is escaped.
+// raw skips a string that was checked and reports whether it has escapes.
 func (t *eventText) raw() (escaped bool) {
 	for t.i++; t.b[t.i] != '"'; t.i++ {
 		if t.b[t.i] == '\\' {
@@ -242,7 +244,7 @@ func (t *eventText) raw() (escaped bool) {
 	return escaped
 }
 
-// compact takes the white space between tokens out of JSON that is valid, in place.
+// compact removes white space between tokens of valid JSON, in place.
 func compact(b []byte) []byte {
 	to, quoted := 0, false
 	for i := 0; i < len(b); i++ {

@@ -89,7 +89,7 @@ func TestEventFaultsNameTheMember(t *testing.T) {
 	} {
 		e, p := oneEvent(body)
 		if p == nil {
-			t.Errorf("%s is taken: %+v", body, e)
+			t.Errorf("%s was accepted: %+v", body, e)
 		} else if p.Code != api.BadRequest || p.Detail != want {
 			t.Errorf("%.80s: %s %s, want %s", body, p.Code, p.Detail, want)
 		}
@@ -139,8 +139,9 @@ func TestEventsOnLines(t *testing.T) {
 	}
 }
 
-// FuzzEvent: what is taken is JSON in the eyes of encoding/json too, with nothing lost but white space, and its members are
-// what encoding/json finds; it takes next to no memory, and reading what was made of it gives the same.
+// FuzzEvent checks that an accepted event is JSON for encoding/json too, loses only white space,
+// and has the same members. Parsing allocates almost nothing, and parsing the stored text gives the
+// same event.
 func FuzzEvent(f *testing.F) {
 	f.Add([]byte(` {"event":"e", "entity_id" : "\u00e4", "data":{"a":[1,-2.5e3,true,null,"\\\""]},"id":"i","occurred_at":"2026-03-01T12:00:00Z"}`))
 	f.Add([]byte(`{"event":"e","entity_id":"1","data":null}{"event":"f"}`))

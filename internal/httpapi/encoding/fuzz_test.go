@@ -20,7 +20,7 @@ func all(t *testing.T, s Source) (recs []record.Record, fault *api.Problem) {
 		rec, p := s.Next()
 		if p != nil || rec == nil {
 			if p != nil && (p.Code != api.BadRequest || p.Field == "" || p.Detail == "") {
-				t.Fatalf("a fault that names nothing: %+v", p)
+				t.Fatalf("fault without a field: %+v", p)
 			}
 			return recs, p
 		}
@@ -36,15 +36,15 @@ func sameRecord(a, b record.Record) bool {
 		slices.EqualFunc(a.Headers, b.Headers, func(g, h record.Header) bool { return g.Key == h.Key && same(g.Value, h.Value) })
 }
 
-// lineSeeds are bodies of records in JSON, one on a line.
+// lineSeeds are bodies of JSON records, one per line.
 var lineSeeds = []string{
 	`{"value":"a","key":"\u00e9"}`, "{\"value\":\"a\"}\n\n {\"value\":null}\r\n", `{"value_base64":"AP/+","headers":{"a":"b"},"timestamp":5}`,
 	`{"value":"\ud83d\ude00","headers":[{"key":"a","value":"1"},{"key":"b","value_base64":"/w=="}]}`, "{\"value\":\"a\"} {\"value\":\"b\"}",
 	"{\"value\":\"x\"}\n{\"value\":1}\n", `{"key_base64":"aw==","value":"","timestamp":"2020-01-01T00:00:00Z"}`,
 }
 
-// FuzzNDJSON: lines mean what they mean as a JSON array; what one form refuses, the other does; nothing is allocated by what
-// a body says of itself.
+// FuzzNDJSON checks that lines mean the same as a JSON array, and that both encodings refuse the
+// same records. Sizes claimed by a body cause no allocation.
 func FuzzNDJSON(f *testing.F) {
 	for _, s := range lineSeeds {
 		f.Add([]byte(s))
@@ -62,7 +62,8 @@ func FuzzNDJSON(f *testing.F) {
 		}
 		array = append(array, ']')
 		lines := bytes.Clone(b)
-		// A record allocates headers, which have names of a byte and more, and a fault its text.
+		// A record allocates headers, whose names have at least a byte, and a fault allocates its
+		// text.
 		fuzzing.Allocates(t, 8*fuzzing.DecoderBound(b), b, func() {
 			copy(lines, b)
 			for s := NewNDJSON(lines, testNow); ; {
@@ -75,16 +76,17 @@ func FuzzNDJSON(f *testing.F) {
 		got, fault := all(t, NewNDJSON(lines, testNow))
 		want, wantFault := all(t, NewJSON(array, testNow))
 		if fault != nil {
-			// Cut at commas an array may be well formed though its lines are not, and the other way round; only whole lines count.
+			// Splitting an array at commas can give lines that are malformed although the array is
+			// not, and vice versa. Only whole lines are compared.
 			return
 		}
 		if wantFault != nil || !slices.EqualFunc(got, want, sameRecord) {
-			t.Fatalf("%q: %v, as an array %v (%v)", b, got, want, wantFault)
+			t.Fatalf("%q: %v, as array %v (%v)", b, got, want, wantFault)
 		}
 	})
 }
 
-// makeRecord is any record that JSON can carry: text where it is said to be.
+// makeRecord returns a random record that JSON can represent.
 func makeRecord(src *fuzzing.Source) record.Record {
 	r := record.Record{Offset: int64(src.Uint64() >> 1), Timestamp: int64(src.Uint64() >> 22), Key: src.Bytes(20), Value: src.Bytes(200)}
 	for range src.Int(4) {
@@ -93,8 +95,8 @@ func makeRecord(src *fuzzing.Source) record.Record {
 	return r
 }
 
-// FuzzRecordJSON: a record written in JSON is read back as it was, by us and by encoding/json, and takes no more than was
-// reserved for it.
+// FuzzRecordJSON checks that a record in JSON is read back unchanged, by this package and by
+// encoding/json, and that it takes no more than the reserved memory.
 func FuzzRecordJSON(f *testing.F) {
 	f.Add([]byte("\x02\x01\x02\x02\x05\x06\x03key\x07a \"value\"\x02\x03name\x02\xff\xfe"))
 	f.Add([]byte{})
@@ -118,8 +120,9 @@ func FuzzRecordJSON(f *testing.F) {
 	})
 }
 
-// FuzzEncoder: a body of any form becomes batches that the broker takes, with the records in their order, each in its
-// partition, in memory that was reserved before and is all given back; or a fault that names a field.
+// FuzzEncoder checks that a body of any encoding becomes valid batches, with the records in order
+// and in their partitions, or gives a fault that names a field. The memory is reserved before and
+// released completely.
 func FuzzEncoder(f *testing.F) {
 	for i, s := range lineSeeds {
 		f.Add(uint8(i), uint8(i), uint8(3*i), []byte(s))
@@ -150,7 +153,7 @@ func FuzzEncoder(f *testing.F) {
 		}
 		e.Memory.Release()
 		if n := class.Used(); n != 0 {
-			t.Fatalf("%d bytes are still held", n)
+			t.Fatalf("%d bytes are still reserved", n)
 		}
 	})
 }
@@ -158,7 +161,7 @@ func FuzzEncoder(f *testing.F) {
 func checkEncoded(t *testing.T, e *Encoder, list []*Encoded, s Source) {
 	want, fault := all(t, s)
 	if fault != nil || len(want) > e.RecordsMax || len(want) == 0 {
-		t.Fatalf("%d records of at most %d were taken: %v", len(want), e.RecordsMax, fault)
+		t.Fatalf("%d records accepted, limit %d: %v", len(want), e.RecordsMax, fault)
 	}
 	byPartition := map[int32][]record.Record{}
 	for _, r := range want {
@@ -173,10 +176,10 @@ func checkEncoded(t *testing.T, e *Encoder, list []*Encoded, s Source) {
 	}
 	for i, o := range list {
 		if i > 0 && list[i-1].Partition >= o.Partition {
-			t.Fatal("not in the order of partitions")
+			t.Fatal("partitions are not in order")
 		}
 		if sum, err := record.Check(o.Data, record.Limits{}); err != nil || sum != o.Summary {
-			t.Fatalf("partition %d: %+v, %v, said to be %+v", o.Partition, sum, err, o.Summary)
+			t.Fatalf("partition %d: summary %+v (%v), reported as %+v", o.Partition, sum, err, o.Summary)
 		}
 		record.Patch(o.Data, 0, 1)
 		s := NewBatches(o.Data)
@@ -186,7 +189,7 @@ func checkEncoded(t *testing.T, e *Encoder, list []*Encoded, s Source) {
 			}
 		}
 		if got, fault := s.Next(); got != nil || fault != nil {
-			t.Fatalf("partition %d: more than was given: %+v (%v)", o.Partition, got, fault)
+			t.Fatalf("partition %d: more records than in the body: %+v (%v)", o.Partition, got, fault)
 		}
 	}
 }

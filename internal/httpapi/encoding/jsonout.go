@@ -8,8 +8,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// appendRecordJSON appends a record as package api's Record, on one line. Bytes that are valid UTF-8 become a string,
-// others a base64 member; null stays null.
+// appendRecordJSON appends a record as package api's Record on one line. Valid UTF-8 becomes a
+// string, other bytes a base64 member; null stays null.
 func appendRecordJSON(b []byte, r *record.Record) []byte {
 	return appendMembers(append(b, '{'), r)
 }
@@ -54,7 +54,8 @@ func appendMember(b []byte, name string, v []byte) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends s as a JSON string. Bytes that are not UTF-8 (only a header's key may have some) become U+FFFD.
+// appendString appends s as a JSON string. Invalid UTF-8, possible only in header keys, becomes
+// U+FFFD.
 func appendString[T []byte | string](b []byte, s T) []byte {
 	b = append(b, '"')
 	start := 0
@@ -99,7 +100,7 @@ func decodeRune[T []byte | string](s T) (rune, int) {
 	return utf8.DecodeRune(head[:n])
 }
 
-// recordJSONMax bounds what appendRecordJSON appends: no byte becomes more than six.
+// recordJSONMax bounds the output of appendRecordJSON: a byte becomes at most six.
 func recordJSONMax(r *record.Record) int {
 	n := 96 + 6*(len(r.Key)+len(r.Value))
 	for i := range r.Headers {

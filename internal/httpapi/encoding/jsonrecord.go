@@ -20,13 +20,13 @@ const (
 	memberTimestamp   = "timestamp"
 )
 
-// recordText reads records in JSON. What it gives aliases its buffer, which it changes.
+// recordText reads records in JSON. It modifies its buffer, and its results alias it.
 type recordText struct {
 	jsonText
 	now int64 // the timestamp of records without one, in ms
 
 	rec     record.Record
-	given   uint8 // bit per member, to notice what comes twice
+	given   uint8 // bit per member, to detect repeated members
 	headers []record.Header
 }
 
@@ -37,7 +37,8 @@ const (
 	givenTimestamp
 )
 
-// next takes one object. The record is valid until the next call, the bytes it points to as long as the buffer.
+// next reads one object. The record is valid until the next call, and its bytes as long as the
+// buffer.
 func (t *recordText) next() (*record.Record, *api.Problem) {
 	t.rec, t.given, t.headers = record.Record{Timestamp: t.now}, 0, t.headers[:0]
 	if p := t.members(t.member); p != nil {
@@ -75,13 +76,13 @@ func (t *recordText) member(name []byte) *api.Problem {
 
 func (t *recordText) once(name string, bit uint8) *api.Problem {
 	if t.given&bit != 0 {
-		return problem.BadField(name, "given twice, or beside its other form")
+		return problem.BadField(name, "given twice, or together with its other encoding")
 	}
 	t.given |= bit
 	return nil
 }
 
-// bytes takes a key or value: a string, or null.
+// bytes reads a key or value: a string, or null.
 func (t *recordText) bytes(name string, bit uint8, dst *[]byte, coded bool) *api.Problem {
 	if p := t.once(name, bit); p != nil {
 		return p
@@ -107,7 +108,8 @@ func (t *recordText) nullable(name string, dst *[]byte, coded bool) *api.Problem
 	return nil
 }
 
-// headerList takes {"name":"value"} or [{"key":"name","value":"value"}]; the latter keeps repeated names apart.
+// headerList reads {"name":"value"} or [{"key":"name","value":"value"}]. The second form can repeat
+// names.
 func (t *recordText) headerList() *api.Problem {
 	switch t.peek() {
 	case '{':
@@ -173,7 +175,8 @@ func (t *recordText) header() *api.Problem {
 	return t.addHeader(h)
 }
 
-// headerKey is string(key), of the next header. Records have the same headers as a rule: then it is that of the record before.
+// headerKey returns string(key) for the next header. Records often share headers, so it first tries
+// the string of the previous record, which needs no allocation.
 func (t *recordText) headerKey(key []byte) string {
 	if i := len(t.headers); i < cap(t.headers) && t.headers[:i+1][i].Key == string(key) {
 		return t.headers[:i+1][i].Key
@@ -189,7 +192,7 @@ func (t *recordText) addHeader(h record.Header) *api.Problem {
 	return nil
 }
 
-// timestamp takes milliseconds since 1970 or RFC 3339.
+// timestamp reads milliseconds since 1970 or RFC 3339.
 func (t *recordText) timestamp() *api.Problem {
 	if p := t.once(memberTimestamp, givenTimestamp); p != nil {
 		return p

@@ -9,15 +9,16 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// jsonText scans JSON (RFC 8259) in a buffer that it may change: strings are unescaped where they lie, so nothing is
-// allocated for them. It is stricter than encoding/json: text that is not valid UTF-8, or escapes half a surrogate pair,
-// is an error, because replacing it would change somebody's data silently.
+// jsonText scans JSON (RFC 8259) in a buffer that it may modify. It unescapes strings in place, so
+// they need no allocation. It is stricter than encoding/json: invalid UTF-8 and half a surrogate
+// pair are errors, because replacing them would silently change data.
 type jsonText struct {
 	b []byte
 	i int
 }
 
-// jsonError is what is wrong with a text; a problem is made of it where the field is known.
+// jsonError describes what is wrong with a text. The caller that knows the field turns it into a
+// problem.
 type jsonError string
 
 func (e jsonError) Error() string { return string(e) }
@@ -42,7 +43,7 @@ func (j *jsonText) peek() byte {
 	return 0
 }
 
-// take takes c if it is the next token.
+// take consumes c if it is the next token.
 func (j *jsonText) take(c byte) bool {
 	if j.peek() != c {
 		return false
@@ -65,7 +66,7 @@ func (j *jsonText) unexpected(want string) error {
 	return jsonError(fmt.Sprintf("JSON: want %s at byte %d, found %q", want, j.i, j.b[j.i]))
 }
 
-// null takes the literal null if it is next.
+// null consumes the literal null if it is next.
 func (j *jsonText) null() bool {
 	if j.skip(); j.i+4 <= len(j.b) && string(j.b[j.i:j.i+4]) == "null" {
 		j.i += 4
@@ -74,7 +75,7 @@ func (j *jsonText) null() bool {
 	return false
 }
 
-// integer takes a number without fraction and exponent.
+// integer reads a number without fraction and exponent.
 func (j *jsonText) integer() (int64, error) {
 	negative := j.take('-')
 	start, n := j.i, int64(0)
@@ -96,7 +97,7 @@ func (j *jsonText) integer() (int64, error) {
 	return n, nil
 }
 
-// text takes a string. The result aliases the buffer; it is not nil, even if empty.
+// text reads a string. The result aliases the buffer and is never nil.
 func (j *jsonText) text() ([]byte, error) {
 	if err := j.expect('"'); err != nil {
 		return nil, err
@@ -128,8 +129,8 @@ func validUTF8(s []byte, ascii bool) error {
 	return nil
 }
 
-// unescape goes on with a string from its first backslash, moving what follows to the left: an escape is never shorter
-// than what it stands for.
+// unescape continues a string from its first backslash and moves the rest to the left: an escape is
+// never shorter than its value.
 func (j *jsonText) unescape(start int) ([]byte, error) {
 	to := j.i
 	for j.i < len(j.b) {
@@ -156,7 +157,7 @@ func (j *jsonText) unescape(start int) ([]byte, error) {
 	return nil, j.unexpected("the end of a string")
 }
 
-// escape reads what follows a backslash.
+// escape reads an escape after its backslash.
 func (j *jsonText) escape() (rune, error) {
 	if j.i >= len(j.b) {
 		return 0, j.unexpected("an escape")
@@ -223,7 +224,7 @@ func (j *jsonText) hex4() (rune, error) {
 	return r, nil
 }
 
-// members takes an object and calls each for every member, standing before its value.
+// members reads an object and calls each for every member, positioned before its value.
 func (j *jsonText) members(each func(name []byte) *api.Problem) *api.Problem {
 	if err := j.expect('{'); err != nil {
 		return problem.BadField("body", "%v", err)

@@ -5,12 +5,12 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// value checks any value and passes over it; depth is how many objects and arrays it stands in, itself included. That the
-// text is UTF-8 was checked before. Escapes need only have the right form: half a surrogate pair is left for whoever reads
-// the text.
+// value checks and skips any value. depth is the nesting of objects and arrays, including this
+// value. The text is already known to be UTF-8. Escapes are checked for syntax only: readers of the
+// text handle half a surrogate pair.
 func (t *eventText) value(depth int) *api.Problem {
 	if depth > EventDepthMax {
-		return problem.BadField("body", "objects and arrays stand in one another more than %d deep", EventDepthMax)
+		return problem.BadField("body", "objects and arrays are nested more than %d deep", EventDepthMax)
 	}
 	var err error
 	switch c := t.token(); {
@@ -29,7 +29,7 @@ func (t *eventText) value(depth int) *api.Problem {
 	return nil
 }
 
-// token is peek, and notes white space.
+// token is like peek and records white space.
 func (t *eventText) token() byte {
 	at := t.i
 	c := t.peek()
@@ -37,7 +37,7 @@ func (t *eventText) token() byte {
 	return c
 }
 
-// nested passes over an object or an array.
+// nested skips an object or an array.
 func (t *eventText) nested(open byte, depth int) *api.Problem {
 	shut := open + 2 // of { and [ in ASCII
 	t.i++
@@ -66,7 +66,7 @@ func (t *eventText) nested(open byte, depth int) *api.Problem {
 	}
 }
 
-// checkName passes over a member's name and the colon behind it.
+// checkName skips a member's name and the colon after it.
 func (t *eventText) checkName() *api.Problem {
 	if t.token() != '"' {
 		return problem.BadField("body", "%v", t.unexpected("the name of a member"))
@@ -98,7 +98,7 @@ func (t *eventText) checkString() error {
 	return t.unexpected("the end of a string")
 }
 
-// checkEscape passes over an escape but for its last byte.
+// checkEscape skips an escape except for its last byte.
 func (t *eventText) checkEscape() error {
 	if t.i++; t.i >= len(t.b) {
 		return t.unexpected("an escape")
@@ -115,7 +115,7 @@ func (t *eventText) checkEscape() error {
 	return t.unexpected("an escape")
 }
 
-// number passes over a number (RFC 8259, section 6).
+// number skips a number (RFC 8259, section 6).
 func (t *eventText) number() error {
 	t.take('-')
 	switch {
@@ -147,7 +147,7 @@ func (t *eventText) digits() (n int) {
 	return n
 }
 
-// literal passes over true, false or null.
+// literal skips true, false or null.
 func (t *eventText) literal() error {
 	for _, word := range [...]string{"true", "false", "null"} {
 		if t.i+len(word) <= len(t.b) && string(t.b[t.i:t.i+len(word)]) == word {

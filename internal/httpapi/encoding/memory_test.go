@@ -17,12 +17,12 @@ func newMemory(limit int64) (*budget.Arena, *budget.Class) {
 	return &budget.Arena{Class: b.Class(budget.Produce), Buffers: b.Buffers()}, b.Class(budget.Produce)
 }
 
-func TestMemoryIsCounted(t *testing.T) {
+func TestArenaCountsMemory(t *testing.T) {
 	m, class := newMemory(64 << 20)
 	if err := m.Need(100_000); err != nil || class.Used() != 100_000 {
 		t.Fatal(err, class.Used())
 	}
-	a, err := m.Get(50_000) // fits into what is reserved
+	a, err := m.Get(50_000) // fits into the reservation
 	if err != nil || class.Used() != 100_000 {
 		t.Fatal(err, class.Used())
 	}
@@ -36,12 +36,12 @@ func TestMemoryIsCounted(t *testing.T) {
 	release := m.Detach(b[:10])
 	m.Put(a)
 	if b, err = m.Get(50_000); err != nil || &b[0] != &a[0] {
-		t.Fatal("a buffer that was put back is not used again")
+		t.Fatal("a returned buffer was not reused")
 	}
 	m.Release()
 	m.Release()
 	if used := class.Used(); used < 60_000 || used > 70_000 {
-		t.Errorf("%d bytes in use for the buffer handed on", used)
+		t.Errorf("%d bytes in use for the detached buffer", used)
 	}
 	release()
 	if class.Used() != 0 {
@@ -49,7 +49,7 @@ func TestMemoryIsCounted(t *testing.T) {
 	}
 }
 
-func TestMemoryThatDoesNotFit(t *testing.T) {
+func TestArenaOverLimit(t *testing.T) {
 	m, class := newMemory(64 << 20)
 	other, err := class.Reserve(class.Limit() - 10_000)
 	if err != nil {
@@ -61,7 +61,7 @@ func TestMemoryThatDoesNotFit(t *testing.T) {
 	if _, err := m.Get(50_000); !errors.Is(err, budget.ErrOver) {
 		t.Fatal(err)
 	}
-	// Who may wait lets go first, and keeps what is held otherwise counted.
+	// An arena that may wait releases its spare memory first and keeps the rest counted.
 	if err := m.Hold(2000); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestMemoryThatDoesNotFit(t *testing.T) {
 	m.Wait = func(n int64) (*budget.Reservation, error) {
 		waited = n
 		if used := class.Used(); used != other.Size() {
-			t.Errorf("waits while %d bytes are held", used-other.Size())
+			t.Errorf("waits while %d bytes are reserved", used-other.Size())
 		}
 		other.Release()
 		return class.Reserve(n)
@@ -86,7 +86,7 @@ func TestMemoryThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// list is a source of given records.
+// list is a source of the given records.
 type list []record.Record
 
 func (l *list) Next() (*record.Record, *api.Problem) {
@@ -98,8 +98,9 @@ func (l *list) Next() (*record.Record, *api.Problem) {
 	return r, nil
 }
 
-// TestEncoderGivesBackWhatItTook: records of all shapes, spread over partitions, come out of the batches as they went in.
-func TestEncoderGivesBackWhatItTook(t *testing.T) {
+// TestEncoderReturnsInput checks that records of all shapes, distributed over partitions, are in
+// the batches unchanged.
+func TestEncoderReturnsInput(t *testing.T) {
 	for seed := range uint64(10) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		some := func(n int) []byte {
@@ -140,7 +141,7 @@ func TestEncoderGivesBackWhatItTook(t *testing.T) {
 			delete(want, o.Partition)
 		}
 		if m.Release(); len(want) != 0 || class.Used() != 0 {
-			t.Errorf("seed %d: partitions %v are missing, %d bytes in use", seed, want, class.Used())
+			t.Errorf("seed %d: partitions %v missing, %d bytes in use", seed, want, class.Used())
 		}
 	}
 }
@@ -150,7 +151,7 @@ func check(t *testing.T, seed uint64, o *Encoded, want []string) {
 	record.Patch(o.Data, 0, 1)
 	sum, err := record.Check(o.Data, record.Limits{BatchBytes: 4 << 20})
 	if err != nil || sum != o.Summary {
-		t.Fatalf("seed %d: %v, %+v, said to be %+v", seed, err, sum, o.Summary)
+		t.Fatalf("seed %d: %v, %+v, reported as %+v", seed, err, sum, o.Summary)
 	}
 	var r record.Reader
 	i := 0

@@ -13,21 +13,24 @@ import (
 )
 
 const (
-	// HeadMax bounds the bytes before the first boundary, of one part's headers, and after the last boundary.
+	// HeadMax bounds the bytes before the first boundary, those of one part's headers, and those
+	// after the last boundary.
 	HeadMax = 8 << 10
-	// boundaryMax is RFC 2046's limit.
+	// boundaryMax is the limit of RFC 2046.
 	boundaryMax = 70
 )
 
-// MultipartReader reads the body of a multipart produce: two parts, "sizes" with a JSON array of lengths and "records"
-// with the records one after another. The lengths say where the second part ends, so nothing searches the records for
-// the boundary. Call ReadSizes, read exactly the sum of the sizes from R, then call End.
+// MultipartReader reads the body of a multipart produce: two parts, "sizes" with a JSON array of
+// lengths and "records" with the concatenated records. The lengths determine the end of the second
+// part, so the records are not searched for the boundary. Call ReadSizes, read exactly the sum of
+// the sizes from R, then call End.
 type MultipartReader struct {
-	R    *bufio.Reader // stands before the first record after ReadSizes
+	R    *bufio.Reader // positioned at the first record after ReadSizes
 	dash []byte        // "--" and the boundary
 }
 
-// CheckBoundary says what is wrong with the boundary of a multipart/form-data content type, or nil.
+// CheckBoundary returns what is wrong with the boundary of a multipart/form-data content type, or
+// nil.
 func CheckBoundary(b string) *api.Problem {
 	if b == "" || len(b) > boundaryMax || strings.ContainsAny(b, "\r\n") {
 		return problem.BadField("Content-Type", "multipart/form-data needs a boundary of 1 to %d bytes, given %d", boundaryMax, len(b))
@@ -42,12 +45,12 @@ func NewMultipartReader(r *bufio.Reader, boundary string) *MultipartReader {
 	return m
 }
 
-// Reset makes m one that reads from r, as NewMultipartReader does, in the memory that it has.
+// Reset makes m read from r, like NewMultipartReader, and reuses its memory.
 func (m *MultipartReader) Reset(r *bufio.Reader, boundary string) {
 	m.R, m.dash = r, append(append(m.dash[:0], "--"...), boundary...)
 }
 
-// ReadSizes reads all that comes before the first record's first byte.
+// ReadSizes reads everything before the first byte of the first record.
 func (m *MultipartReader) ReadSizes(p *Sizes) error {
 	if err := m.open(); err != nil {
 		return err
@@ -89,7 +92,7 @@ func (m *MultipartReader) open() error {
 	}
 }
 
-// line reads a line with its end. left is what may still be read.
+// line reads a line including its end. left is the remaining limit.
 func (m *MultipartReader) line(left *int) ([]byte, error) {
 	line, err := m.R.ReadSlice('\n')
 	if *left -= len(line); *left < 0 || errors.Is(err, bufio.ErrBufferFull) {
@@ -116,7 +119,7 @@ func (m *MultipartReader) partHead(want string) error {
 		if bytes.ContainsFunc(line, isControl) {
 			return problem.BadField(want, "a control character in a part's header line")
 		}
-		if line[0] == ' ' || line[0] == '\t' { // a folded line goes on with the header before it
+		if line[0] == ' ' || line[0] == '\t' { // a folded line continues the header before it
 			if inDisposition {
 				disposition += " " + string(bytes.TrimSpace(line))
 			}
@@ -141,18 +144,19 @@ func (m *MultipartReader) partHead(want string) error {
 	return nil
 }
 
-// isName says whether a header has a name, given in lower case. With equal lengths nothing folds but ASCII.
+// isName reports whether a header has a name, given in lower case. At equal length only ASCII
+// letters fold.
 func isName(name []byte, want string) bool {
 	return len(name) == len(want) && strings.EqualFold(string(name), want)
 }
 
-// The dispositions that nearly all requests have.
+// The usual dispositions.
 const (
 	sizesDisposition   = `form-data; name="sizes"`
 	recordsDisposition = `form-data; name="records"`
 )
 
-// dispositionText is string(value), of the usual ones without a copy.
+// dispositionText is string(value), without a copy for the usual values.
 func dispositionText(value []byte) string {
 	switch string(value) {
 	case sizesDisposition:
@@ -163,7 +167,7 @@ func dispositionText(value []byte) string {
 	return string(value)
 }
 
-// isControl tells what no header line holds; a tab is white space.
+// isControl reports characters that a header line must not contain. A tab is white space.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func partName(disposition string) (string, bool) {
@@ -177,7 +181,8 @@ func partName(disposition string) (string, bool) {
 	return params["name"], err == nil && kind == "form-data"
 }
 
-// parseSizes reads the array and the white space after it, up to and with the line end before the next boundary.
+// parseSizes reads the array and the white space after it, including the line end before the next
+// boundary.
 func (m *MultipartReader) parseSizes(p *Sizes) error {
 	for done := false; !done; {
 		if _, err := m.R.Peek(1); err != nil {
@@ -188,7 +193,7 @@ func (m *MultipartReader) parseSizes(p *Sizes) error {
 		if fault != nil {
 			return fault
 		}
-		_, _ = m.R.Discard(n) // they are buffered
+		_, _ = m.R.Discard(n) // the bytes are buffered
 		done = end
 	}
 	last, before := byte(0), byte(0)
@@ -208,7 +213,8 @@ func (m *MultipartReader) parseSizes(p *Sizes) error {
 	}
 }
 
-// delimiter reads a boundary's line whose leading CRLF is already read, and says whether it is the closing one.
+// delimiter reads a boundary's line after its leading CRLF and reports whether it is the closing
+// one.
 func (m *MultipartReader) delimiter() (closed bool, err error) {
 	line, err := m.R.ReadSlice('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -229,10 +235,10 @@ func (m *MultipartReader) delimiter() (closed bool, err error) {
 	return false, problem.BadField("body", "no boundary where a part must end")
 }
 
-// End reads what follows the records: it must be the closing boundary, else the sizes do not add up.
+// End reads the closing boundary after the records. Anything else means that the sizes are wrong.
 func (m *MultipartReader) End(sum int64) error {
 	mismatch := func() *api.Problem {
-		return problem.BadField("records", "the part is not %d bytes long, which is the sum of the sizes", sum)
+		return problem.BadField("records", "the part must have %d bytes, the sum of the sizes", sum)
 	}
 	for _, want := range []byte("\r\n") {
 		if c, err := m.R.ReadByte(); err != nil || c != want {
@@ -245,7 +251,7 @@ func (m *MultipartReader) End(sum int64) error {
 	case !closed:
 		return problem.BadField("body", "more than the parts sizes and records")
 	}
-	// The rest is an epilogue, normally nothing. It is read so that the connection can go on being used.
+	// The rest is an epilogue, normally empty. Reading it lets the connection be reused.
 	if _, err := m.R.Peek(1); err == io.EOF {
 		return nil
 	}
@@ -255,8 +261,8 @@ func (m *MultipartReader) End(sum int64) error {
 	return nil
 }
 
-// Ended returns p if the body was read as far as it goes (err nil, an end or a fault of form), else err: the error of
-// reading, which may be a problem too, when a limit was met.
+// Ended returns p if the body was read to its end or has a fault of form. Otherwise it returns err,
+// the error of reading, which may be a problem too if a limit was exceeded.
 func Ended(err error, p *api.Problem) error {
 	var inner *api.Problem
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

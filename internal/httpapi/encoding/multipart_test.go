@@ -23,7 +23,7 @@ import (
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, HeadMax) }}
 
-// parseMultipart runs the reader as the handler does.
+// parseMultipart runs the reader like the handler.
 func parseMultipart(r io.Reader, boundary string, maxRecords int) (sizes []uint32, records []byte, err error) {
 	br := readers.Get().(*bufio.Reader)
 	defer readers.Put(br)
@@ -51,15 +51,15 @@ func body(boundary, sizes, records string) string {
 
 func TestMultipartAccepts(t *testing.T) {
 	for name, c := range map[string]struct{ body, sizes, records string }{
-		"the original client's form":        {body("b", "[3,4]", "abcdefg"), "[3,4]", "abcdefg"},
-		"a line end inside the records":     {body("b", "[9]", "a\r\n--b\r\nc"), "[9]", "a\r\n--b\r\nc"},
-		"all records empty":                 {body("b", "[0,0]", ""), "[0,0]", ""},
-		"white space and a line end":        {body("b", " [ 1 ,\r\n2 ] \n", "xyz"), "[1,2]", "xyz"},
-		"no line end after the last":        {strings.TrimSuffix(body("b", "[1]", "x"), "\r\n"), "[1]", "x"},
-		"a preamble and an epilogue":        {"hello\r\n" + body("b", "[1]", "x") + "bye", "[1]", "x"},
-		"an empty array":                    {body("b", "[]", ""), "[]", ""},
-		"other headers, folded, lower case": {strings.ReplaceAll(body("b", "[1]", "x"), "Content-Disposition: form-data; ", "X-A: 1\r\n  2\r\ncontent-disposition:\tform-data;\r\n filename=\"f\"; "), "[1]", "x"},
-		"space after the boundary":          {strings.ReplaceAll(body("b", "[1]", "x"), "--b\r\n", "--b \t\r\n"), "[1]", "x"},
+		"as the original's client":         {body("b", "[3,4]", "abcdefg"), "[3,4]", "abcdefg"},
+		"a line end inside the records":    {body("b", "[9]", "a\r\n--b\r\nc"), "[9]", "a\r\n--b\r\nc"},
+		"all records empty":                {body("b", "[0,0]", ""), "[0,0]", ""},
+		"white space and a line end":       {body("b", " [ 1 ,\r\n2 ] \n", "xyz"), "[1,2]", "xyz"},
+		"no line end after the last":       {strings.TrimSuffix(body("b", "[1]", "x"), "\r\n"), "[1]", "x"},
+		"a preamble and an epilogue":       {"hello\r\n" + body("b", "[1]", "x") + "bye", "[1]", "x"},
+		"an empty array":                   {body("b", "[]", ""), "[]", ""},
+		"other headers, folded, lowercase": {strings.ReplaceAll(body("b", "[1]", "x"), "Content-Disposition: form-data; ", "X-A: 1\r\n  2\r\ncontent-disposition:\tform-data;\r\n filename=\"f\"; "), "[1]", "x"},
+		"space after the boundary":         {strings.ReplaceAll(body("b", "[1]", "x"), "--b\r\n", "--b \t\r\n"), "[1]", "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, r := range []io.Reader{strings.NewReader(c.body), iotest.OneByteReader(strings.NewReader(c.body)), iotest.HalfReader(strings.NewReader(c.body))} {
@@ -83,7 +83,7 @@ func TestMultipartRefuses(t *testing.T) {
 		"nothing":                         {"", "body"},
 		"no boundary at all":              {"hello\r\n", "body"},
 		"parts in the wrong order":        {swapped, "sizes"},
-		"only the sizes":                  {good[:strings.Index(good, "\r\n--b\r\nContent-Disposition: form-data; name=\"records\"")] + "\r\n--b--\r\n", "records"},
+		"sizes only":                      {good[:strings.Index(good, "\r\n--b\r\nContent-Disposition: form-data; name=\"records\"")] + "\r\n--b--\r\n", "records"},
 		"no parts":                        {"--b--\r\n", "sizes"},
 		"sum below the records":           {body("b", "[3,3]", "abcdefg"), "records"},
 		"sum above the records":           {body("b", "[3,5]", "abcdefg"), "records"},
@@ -114,7 +114,7 @@ func TestMultipartRefuses(t *testing.T) {
 		"the end before the last line":    {good[:strings.Index(good, "efg")+3], "records"},
 		"another boundary between parts":  {strings.Replace(good, "]\r\n--b", "]\r\n--c", 1), "body"},
 		"another boundary at the end":     {strings.Replace(good, "--b--", "--c--", 1), "records"},
-		"rubbish after the last boundary": {strings.Replace(good, "--b--", "--b--x", 1), "records"},
+		"garbage after the last boundary": {strings.Replace(good, "--b--", "--b--x", 1), "records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, r := range []io.Reader{strings.NewReader(c.body), iotest.OneByteReader(strings.NewReader(c.body))} {
@@ -135,10 +135,10 @@ func fieldOf(p *api.Problem) string {
 	return p.Field
 }
 
-func TestMultipartKeepsErrorsOfReading(t *testing.T) {
+func TestMultipartReturnsReadErrors(t *testing.T) {
 	limit := problem.OverLimit("body", 1, 2)
 	good := body("b", "[3,4]", "abcdefg")
-	for n := range len(good) - 2 { // at and after the last line end nothing more is needed
+	for n := range len(good) - 2 { // the last line end is optional
 		r := io.MultiReader(strings.NewReader(good[:n]), iotest.ErrReader(limit))
 		if _, _, err := parseMultipart(r, "b", 100); !errors.Is(err, limit) {
 			t.Fatalf("cut at %d: %v", n, err)
@@ -177,10 +177,10 @@ func FuzzSizes(f *testing.F) {
 		var want []uint32
 		wantErr := json.Unmarshal(b, &want)
 		if bytes.Contains(b, []byte("null")) {
-			return // encoding/json takes null for an array and for 0
+			return // encoding/json accepts null for an array and for 0
 		}
 		if ok != (wantErr == nil) {
-			// TrimSpace knows more white space than JSON does
+			// TrimSpace removes more white space than JSON allows
 			if ok && strings.ContainsAny(string(b[n:]), "\v\f\u0085\u00a0") {
 				return
 			}
@@ -216,8 +216,9 @@ func reference(b []byte, boundary string) (sizes []uint32, records []byte, err e
 	return sizes, records, nil
 }
 
-// FuzzMultipart: what is taken means the same to mime/multipart, however the bytes arrive. Records that hold the
-// boundary themselves are the exception: there the sizes are right, and the standard library stops early.
+// FuzzMultipart checks that an accepted body means the same to mime/multipart, however its bytes
+// arrive. Records that contain the boundary are an exception: the sizes are right, and
+// mime/multipart stops early.
 func FuzzMultipart(f *testing.F) {
 	f.Add([]byte(body("b", "[3,4]", "abcdefg")), "b", uint64(3))
 	f.Add([]byte("pre\r\n"+body("b", "[0,0]", "")+"post"), "b", uint64(0))
@@ -241,7 +242,8 @@ func FuzzMultipart(f *testing.F) {
 	})
 }
 
-// FuzzMultipartWriter: whatever mime/multipart writes is taken, under any boundary, and gives the same records.
+// FuzzMultipartWriter checks that the output of mime/multipart is accepted, with any boundary, and
+// gives the same records.
 func FuzzMultipartWriter(f *testing.F) {
 	f.Add("boundary", []byte("abc"), "X-Other", "v", uint8(2))
 	f.Add("with space and ()", []byte{}, "", "", uint8(0))
@@ -259,7 +261,8 @@ func FuzzMultipartWriter(f *testing.F) {
 		}{{"sizes", []byte(sizes)}, {"records", records}} {
 			head := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf("form-data; name=%q", part.name)}}
 			if tokenOnly(name) && !strings.HasPrefix(strings.ToLower(name), "content-") {
-				head.Set(name, strings.Map(func(r rune) rune { // mime/multipart writes control characters, and does not read them
+				// mime/multipart writes control characters but cannot read them.
+				head.Set(name, strings.Map(func(r rune) rune {
 					if isControl(r) {
 						return -1
 					}
@@ -298,7 +301,7 @@ func tokenOnly(s string) bool {
 	return s != ""
 }
 
-// BenchmarkSizes compares the parser of lengths with package json's.
+// BenchmarkSizes compares the parser of lengths with encoding/json.
 func BenchmarkSizes(b *testing.B) {
 	list := make([]uint32, 1024)
 	for i := range list {

@@ -10,33 +10,33 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Sink takes records one after another and collects them in the form of an answer.
+// Sink collects records in the encoding of an answer.
 type Sink interface {
-	// ValuesOnly says that it looks at values and offsets only.
+	// ValuesOnly reports that the sink uses only values and offsets.
 	ValuesOnly() bool
-	// Take takes a record, or returns an error, mostly that there is no memory left, and has not taken it. The record's
-	// bytes live as long as the answer unless volatile: then only during the call.
+	// Take adds a record. With an error, usually lack of memory, it has not added it. The record's
+	// bytes are valid as long as the answer, or only during the call if volatile.
 	Take(m *budget.Arena, rec *record.Record, volatile bool) error
 }
 
-// ErrFull is returned by Take of what the collection's own limit leaves out.
+// ErrFull is returned by Take for records beyond the collection's own limit.
 var ErrFull = errors.New("no more fits into the answer")
 
 // Values collects values for a multipart answer. The zero value is empty.
 type Values struct {
-	Sizes Segments // their lengths in JSON, with commas between, without brackets
-	Refs  [][]byte // the values one after another; those that were copied are strung together
+	Sizes Segments // lengths in JSON, separated by commas, without brackets
+	Refs  [][]byte // the values in order; consecutive copies are joined
 	Count int      // of values
 	Sum   int64    // of their lengths
-	// SizesMax, if not 0, bounds the JSON array of the lengths, brackets included; ErrFull is what is beyond. The first
-	// value is always taken.
+	// SizesMax, if not 0, bounds the JSON array of the lengths including brackets; beyond it Take
+	// returns ErrFull. The first value is always added.
 	SizesMax int64
 
-	arena  Segments // of copies of values that will not stay where they are
-	strung bool     // the last of Refs is the end of what is in arena
+	arena  Segments // copies of volatile values
+	joined bool     // the last of Refs is the end of arena
 }
 
-// ValuesOnly is part of Sink.
+// ValuesOnly implements Sink.
 func (v *Values) ValuesOnly() bool { return true }
 
 const (
@@ -45,7 +45,7 @@ const (
 	sizeText = 12 // more than a length and a comma
 )
 
-// Take is part of Sink.
+// Take implements Sink.
 func (v *Values) Take(m *budget.Arena, rec *record.Record, volatile bool) error {
 	value := rec.Value
 	if v.SizesMax > 0 && v.Count > 0 && v.Sizes.Size+int64(len("[,]")+digits(len(value))) > v.SizesMax {
@@ -72,7 +72,7 @@ func (v *Values) Take(m *budget.Arena, rec *record.Record, volatile bool) error 
 	return nil
 }
 
-// copy adds a copy of a value, which lengthens the last of Refs if it lies behind it.
+// copy adds a copy of a value. It extends the last of Refs if the copy is directly behind it.
 func (v *Values) copy(m *budget.Arena, value []byte) error {
 	segments := len(v.arena.List)
 	place, err := v.arena.room(m, len(value))
@@ -80,32 +80,33 @@ func (v *Values) copy(m *budget.Arena, value []byte) error {
 		return err
 	}
 	place = append(place, value...)
-	if v.strung && len(v.arena.List) == segments {
+	if v.joined && len(v.arena.List) == segments {
 		last := &v.Refs[len(v.Refs)-1]
 		*last = (*last)[:len(*last)+len(value)]
 	} else if err := v.ref(m, place); err != nil {
 		return err
 	}
 	v.arena.grow(len(value))
-	v.strung = true
+	v.joined = true
 	return nil
 }
 
-// ref adds a value where it lies.
+// ref adds a value without copying it.
 func (v *Values) ref(m *budget.Arena, value []byte) error {
 	if len(v.Refs) == cap(v.Refs) {
 		n := max(refsMin, 2*cap(v.Refs))
-		if err := m.Hold(int64(n) * refSize); err != nil { // the old ones stay counted: they go with the next collection
+		// The old slice stays counted until the collection is released.
+		if err := m.Hold(int64(n) * refSize); err != nil {
 			return err
 		}
 		v.Refs = append(make([][]byte, 0, n), v.Refs...)
 	}
 	v.Refs = append(v.Refs, value)
-	v.strung = false
+	v.joined = false
 	return nil
 }
 
-// digits is how many n >= 0 has.
+// digits returns the number of digits of n >= 0.
 func digits(n int) int {
 	d := 1
 	for ; n >= 10; n /= 10 {
@@ -114,46 +115,47 @@ func digits(n int) int {
 	return d
 }
 
-// Text collects records in JSON. Set Form; else the zero value is empty.
+// Text collects records in JSON. Set Form; otherwise the zero value is empty.
 type Text struct {
 	Form TextForm
 	Out  Segments
-	// Partition is that of the records taken next, in the forms that tell it.
+	// Partition is the partition of the next records, for encodings that include it.
 	Partition int32
-	// Next is, for Page, where the next page begins; "" at the end. It is set before Finish.
+	// Next is the start of the next page, for Page; "" at the end. Set it before Finish.
 	Next string
 
 	number int
 }
 
-// TextForm is how records in JSON are strung together: one of Array, EachLine and Events.
+// TextForm is a JSON encoding of several records, such as Array, EachLine or Events.
 type TextForm struct {
 	open, between, after, end string
-	id                        bool // an event-stream id line before each
-	placed                    bool // the partition is the first member of each
-	paged                     bool // Next comes before the end
+	id                        bool // an event-stream id line before each record
+	placed                    bool // the partition is the first member of each record
+	paged                     bool // Next is written before the end
 }
 
-// The forms of Text.
+// The encodings of Text.
 var (
 	Array    = TextForm{open: "[", between: ",\n", end: "]\n"} // application/json
 	EachLine = TextForm{after: "\n"}                           // application/x-ndjson
 	Events   = TextForm{after: "\n\n", id: true}               // text/event-stream
-	Single   = TextForm{after: "\n", placed: true}             // application/json, of one record
+	Single   = TextForm{after: "\n", placed: true}             // application/json, one record
 	Page     = TextForm{open: `{"records":[`, between: ",\n", end: "}\n", placed: true, paged: true}
 )
 
-// textExtra is more than the form, an id and a partition add to a record.
+// textExtra bounds the bytes that the encoding, an id and a partition add to a record.
 const textExtra = 64
 
-// ValuesOnly is part of Sink.
+// ValuesOnly implements Sink.
 func (t *Text) ValuesOnly() bool { return false }
 
-// Take is part of Sink.
+// Take implements Sink.
 func (t *Text) Take(m *budget.Arena, rec *record.Record, _ bool) error {
 	n := recordJSONMax(rec)
 	if n > segmentSize-textExtra {
-		n = recordJSONLen(rec) // a large one is looked at twice rather than given six times its memory
+		// A large record is measured exactly instead of reserving six times its size.
+		n = recordJSONLen(rec)
 	}
 	b, err := t.Out.room(m, n+textExtra)
 	if err != nil {
@@ -181,7 +183,7 @@ func (t *Text) Take(m *budget.Arena, rec *record.Record, _ bool) error {
 	return nil
 }
 
-// Finish adds what the form ends with, after the last record.
+// Finish adds the end of the encoding after the last record.
 func (t *Text) Finish(m *budget.Arena) error {
 	b, err := t.Out.room(m, textExtra+6*len(t.Next))
 	if err != nil {
@@ -200,7 +202,7 @@ func (t *Text) Finish(m *budget.Arena) error {
 	return nil
 }
 
-// recordJSONLen is at least what appendRecordJSON appends, and close to it.
+// recordJSONLen is a close upper bound of the output of appendRecordJSON.
 func recordJSONLen(r *record.Record) int {
 	n := recordJSONMax(&record.Record{}) + jsonLen(r.Key) + jsonLen(r.Value)
 	for i := range r.Headers {
@@ -224,21 +226,22 @@ func jsonLen(v []byte) int {
 	return n
 }
 
-// Segments is bytes collected in buffers of a Memory, and good as long as those.
+// Segments holds bytes in buffers of an Arena. They are valid as long as those.
 type Segments struct {
 	List [][]byte
-	Size int64 // of all
+	Size int64 // sum of all segments
 }
 
 const (
 	// segmentSize is the usual size of a segment.
 	segmentSize = 64 << 10
-	// segmentMax is that of a segment behind two of that size: an answer of 1 MiB is half a dozen pieces for the connection.
+	// segmentMax is the size of segments after the first two: an answer of 1 MiB takes six writes
+	// to the connection.
 	segmentMax = 256 << 10
 )
 
-// room returns an empty slice at the end of the last segment with capacity for n bytes or more. Append to it and call
-// grow.
+// room returns an empty slice at the end of the last segment with capacity for at least n bytes.
+// Append to it and call grow.
 func (g *Segments) room(m *budget.Arena, n int) ([]byte, error) {
 	if last := len(g.List) - 1; last >= 0 && cap(g.List[last])-len(g.List[last]) >= n {
 		return g.List[last][len(g.List[last]):], nil
@@ -258,7 +261,7 @@ func (g *Segments) room(m *budget.Arena, n int) ([]byte, error) {
 	return b[:0], nil
 }
 
-// grow says that n bytes were appended to what room returned.
+// grow records that n bytes were appended to the result of room.
 func (g *Segments) grow(n int) {
 	last := len(g.List) - 1
 	g.List[last] = g.List[last][:len(g.List[last])+n]

@@ -14,7 +14,7 @@ import (
 
 func (t *Text) text() []byte { return bytes.Join(t.Out.List, nil) }
 
-func TestPlacedRecordsTellTheirPartition(t *testing.T) {
+func TestTextIncludesPartition(t *testing.T) {
 	total := budget.New(64 << 20)
 	m := &budget.Arena{Class: total.Class(budget.Fetch), Buffers: total.Buffers()}
 	defer m.Release()

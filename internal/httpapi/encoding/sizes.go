@@ -7,10 +7,10 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// Sizes reads a JSON array of record lengths, [3,4], as it arrives: it may be fed any cut of the text. What it
-// takes is what encoding/json takes for a []uint32, without null. Lengths over the records limit are counted, not kept,
-// so that the error can say how many came; the sum is of all, in 64 bits, and can not overflow: there are at most 2^31
-// lengths below 2^32 in any body that is let in.
+// Sizes parses a JSON array of record lengths, such as [3,4], incrementally. It accepts what
+// encoding/json accepts for a []uint32, except null. It counts lengths over the records limit
+// without keeping them, so that the error can name the count. Sum cannot overflow: a body has at
+// most 2^31 lengths, each below 2^32.
 type Sizes struct {
 	Lengths []uint32 // the first Max lengths
 	Max     int      // how many to keep
@@ -37,11 +37,11 @@ const (
 
 const fieldSizes = "sizes"
 
-// sizesKept is the most lengths for which a parser keeps its memory between requests.
+// sizesKept bounds the lengths for which a parser keeps its memory between requests.
 const sizesKept = 16 << 10
 
-// Reset makes p ready for another array, of which it keeps maxRecords lengths. room is asked, if not nil, before the memory
-// for them grows to so many bytes.
+// Reset prepares p for another array, of which it keeps maxRecords lengths. If room is not nil,
+// Reset calls it before the memory for the lengths grows to a number of bytes.
 func (p *Sizes) Reset(maxRecords int, room func(bytes int64) error) {
 	if cap(p.Lengths) > sizesKept {
 		p.Lengths = nil
@@ -49,7 +49,8 @@ func (p *Sizes) Reset(maxRecords int, room func(bytes int64) error) {
 	*p = Sizes{Lengths: p.Lengths[:0], Max: maxRecords, room: room}
 }
 
-// Feed takes bytes of b until the array has ended, and says how many it took and whether it has.
+// Feed consumes bytes of b until the array ends. It returns how many it consumed and whether the
+// array has ended.
 func (p *Sizes) Feed(b []byte) (n int, done bool, err error) {
 	for i, c := range b {
 		if c >= '0' && c <= '9' {

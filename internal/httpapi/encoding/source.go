@@ -8,26 +8,27 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Source gives the records of a body that is in memory, one after another: nil at the end. A record is valid until the
-// next call; the bytes it points to as long as the body, which a source may change.
+// Source returns the records of a body in memory. A record is valid until the next call. Its bytes
+// are valid as long as the body, which a source may modify.
 type Source interface {
-	// Next returns the next record, nil after the last, or what is wrong with it; then there is no going on.
+	// Next returns the next record, nil after the last, or a problem. After a problem do not call
+	// it again.
 	Next() (*record.Record, *api.Problem)
 }
 
-// Lines gives a record for each line of text/plain. A line ends with LF or CRLF, which are not part of it; the last
-// needs no end. An empty line is an empty record.
+// Lines is a Source of the lines of text/plain. A line ends with LF or CRLF, which are not part of
+// it; the last needs no end. An empty line is an empty record.
 type Lines struct {
 	rest []byte
 	rec  record.Record
 }
 
-// NewLines reads body; now is the timestamp of the records, in ms.
+// NewLines reads body; now is the timestamp of the records in milliseconds.
 func NewLines(body []byte, now int64) *Lines {
 	return &Lines{rest: body, rec: record.Record{Timestamp: now}}
 }
 
-// Next is part of Source.
+// Next implements Source.
 func (s *Lines) Next() (*record.Record, *api.Problem) {
 	if len(s.rest) == 0 {
 		return nil, nil
@@ -38,18 +39,18 @@ func (s *Lines) Next() (*record.Record, *api.Problem) {
 	return &s.rec, nil
 }
 
-// NDJSON gives a record for each line that is not blank: an object, as application/x-ndjson has it.
+// NDJSON is a Source of the objects of application/x-ndjson: one on each line that is not blank.
 type NDJSON struct {
 	text recordText
 	rest []byte
 }
 
-// NewNDJSON reads body; now is the timestamp of records without one, in ms.
+// NewNDJSON reads body; now is the timestamp of records without one, in milliseconds.
 func NewNDJSON(body []byte, now int64) *NDJSON {
 	return &NDJSON{rest: body, text: recordText{now: now}}
 }
 
-// Next is part of Source.
+// Next implements Source.
 func (s *NDJSON) Next() (*record.Record, *api.Problem) {
 	for len(s.rest) > 0 {
 		line, rest, _ := bytes.Cut(s.rest, []byte("\n"))
@@ -70,8 +71,8 @@ func (s *NDJSON) Next() (*record.Record, *api.Problem) {
 	return nil, nil
 }
 
-// JSON gives the record of application/json: an object, each of an array of objects, or each of {"records": [...]}, which is for
-// clients that can send nothing but an object.
+// JSON is a Source of application/json: an object, an array of objects, or {"records": [...]}, for
+// clients that can send only an object.
 type JSON struct {
 	text    recordText
 	state   jsonState
@@ -86,12 +87,12 @@ const (
 	jsonEnd
 )
 
-// NewJSON reads body; now is the timestamp of records without one, in ms.
+// NewJSON reads body; now is the timestamp of records without one, in milliseconds.
 func NewJSON(body []byte, now int64) *JSON {
 	return &JSON{text: recordText{jsonText: jsonText{b: body}, now: now}}
 }
 
-// Next is part of Source.
+// Next implements Source.
 func (s *JSON) Next() (*record.Record, *api.Problem) {
 	t := &s.text
 	switch s.state {
@@ -127,7 +128,7 @@ func (s *JSON) Next() (*record.Record, *api.Problem) {
 	return nil, nil
 }
 
-// wraps takes the beginning of an object with an array of records, if that is what comes.
+// wraps consumes the start of an object with an array of records, if it is next.
 func (t *recordText) wraps() bool {
 	at := t.i
 	if t.take('{') && t.peek() == '"' && bytes.HasPrefix(t.b[t.i:], wrapper) {
@@ -141,7 +142,7 @@ func (t *recordText) wraps() bool {
 
 var wrapper = []byte(`"records"`)
 
-// Batches gives the records of concatenated batches that were made here, one after another in offset.
+// Batches is a Source of concatenated batches with consecutive offsets that this broker encoded.
 type Batches struct{ r record.Reader }
 
 // NewBatches reads data.
@@ -151,7 +152,7 @@ func NewBatches(data []byte) *Batches {
 	return s
 }
 
-// Next is part of Source.
+// Next implements Source.
 func (s *Batches) Next() (*record.Record, *api.Problem) {
 	if s.r.Next() {
 		return s.r.Record(), nil
@@ -162,13 +163,13 @@ func (s *Batches) Next() (*record.Record, *api.Problem) {
 	return nil, nil
 }
 
-// One gives a single record.
+// One is a Source of a single record.
 type One struct {
 	Record record.Record
 	done   bool
 }
 
-// Next is part of Source.
+// Next implements Source.
 func (s *One) Next() (*record.Record, *api.Problem) {
 	if s.done {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 
 const testNow = 1_700_000_000_000
 
-// records reads all that a source gives, in a form that tells null from empty.
+// records reads all records of a source as text that distinguishes null from empty.
 func records(t *testing.T, s Source) (out []string, fault *api.Problem) {
 	t.Helper()
 	for {
@@ -138,7 +138,7 @@ func TestNDJSONRecords(t *testing.T) {
 	}
 	for _, body := range []string{"{\"value\":\"a\"} {\"value\":\"b\"}\n", "{\"value\":\n\"a\"}", "[{\"value\":\"a\"}]", "null"} {
 		if _, fault := records(t, NewNDJSON([]byte(body), testNow)); fault == nil {
-			t.Errorf("%q is taken", body)
+			t.Errorf("%q was accepted", body)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestTextLines(t *testing.T) {
 	}
 }
 
-func TestRecordJSONIsReadBack(t *testing.T) {
+func TestRecordJSONRoundTrip(t *testing.T) {
 	for _, r := range []record.Record{
 		{Offset: 7, Timestamp: 5},
 		{Offset: 1 << 40, Timestamp: 5, Key: []byte{}, Value: []byte{}},
@@ -186,7 +186,7 @@ func TestRecordJSONIsReadBack(t *testing.T) {
 	}
 }
 
-// FuzzJSONRecord: what is taken is what encoding/json reads, where both agree that it is a record.
+// FuzzJSONRecord checks that accepted records equal those of encoding/json, if it accepts them too.
 func FuzzJSONRecord(f *testing.F) {
 	for _, s := range []string{
 		`{"value":"a","key":"\u00e9"}`, `[{"value":"","timestamp":5},{"value":null}]`, `{"value_base64":"AP/+","headers":{"a":"b"}}`,
@@ -210,7 +210,7 @@ func FuzzJSONRecord(f *testing.F) {
 			got = append(got, &c)
 		}
 		if !json.Valid(original) || !utf8.Valid(original) {
-			t.Fatalf("%q is taken, but is no JSON", original)
+			t.Fatalf("%q was accepted but is not JSON", original)
 		}
 		if bytes.TrimSpace(original)[0] == '{' {
 			original = append(append([]byte{'['}, original...), ']')
@@ -243,7 +243,7 @@ func FuzzJSONRecord(f *testing.F) {
 	})
 }
 
-// FuzzString: what appendString writes is what encoding/json reads.
+// FuzzString checks that encoding/json reads the output of appendString.
 func FuzzString(f *testing.F) {
 	f.Add("a\"\\\n\x00é\xff😀")
 	f.Fuzz(func(t *testing.T, s string) {

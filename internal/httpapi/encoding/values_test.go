@@ -10,8 +10,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestValuesComeInOrderCopiedOrNot: those that must be copied and those that lie where they are may take turns, in any sizes.
-func TestValuesComeInOrderCopiedOrNot(t *testing.T) {
+// TestValuesOrder checks the order of values when copied and referenced values alternate, in any
+// sizes.
+func TestValuesOrder(t *testing.T) {
 	total := budget.New(64 << 20)
 	for seed := range uint64(200) {
 		m := &budget.Arena{Class: total.Class(budget.Fetch), Buffers: total.Buffers()}
@@ -37,7 +38,7 @@ func TestValuesComeInOrderCopiedOrNot(t *testing.T) {
 			}
 			want, sizes = append(want, value...), append(sizes, len(value))
 			if volatile {
-				clear(value) // it is somebody else's now
+				clear(value) // the caller may reuse a volatile value
 			}
 		}
 		text, err := json.Marshal(sizes)
@@ -45,7 +46,7 @@ func TestValuesComeInOrderCopiedOrNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := bytes.Join(v.Refs, nil); !bytes.Equal(got, want) {
-			t.Errorf("seed %d: the values are not those that were taken", seed)
+			t.Errorf("seed %d: values differ from the input", seed)
 		}
 		if got := "[" + string(bytes.Join(v.Sizes.List, nil)) + "]"; got != string(text) || v.Count != len(sizes) || v.Sum != int64(len(want)) {
 			t.Errorf("seed %d: %d values of %d bytes, sizes %s; want %d of %d, %s", seed, v.Count, v.Sum, got, len(sizes), len(want), text)
